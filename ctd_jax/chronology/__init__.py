@@ -1,0 +1,1 @@
+"""Reign-dated time. Nothing in here imports jax or tensorflow."""
