@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Lints and tests the clone this script is in; installs what it needs first.
+#
+#   ./launch/test.sh [--dry-run] [PYTEST ARGUMENT...]
+#
+# e.g. ./launch/test.sh tests/timekey_test.py -n 0
+#
+# Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON as in local.sh;
+#   CTD_JAX_SOURCES   folder of source texts: tests then read the real editions
+set -euo pipefail
+
+dry_run=0
+arguments=()
+for argument in "$@"; do
+  case $argument in
+    --dry-run | --dry_run) dry_run=1 ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
+# shellcheck source=launch/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+use_environment test
+cd "$root"
+
+run() {
+  if ((dry_run)); then
+    show "$@"
+  else
+    "$@"
+  fi
+}
+
+run "$python" -m ruff check .
+run "$python" -m ruff format --check .
+# One file stays on one worker, so that its tests share what they compiled.
+run "$python" -m pytest -n 2 --dist loadfile \
+  ${arguments[@]+"${arguments[@]}"}
