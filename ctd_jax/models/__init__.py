@@ -1,0 +1,1 @@
+"""Encoders, pooling, calendar heads and the dual encoder built from them."""

@@ -1,0 +1,217 @@
+"""The calendrical temporal dual encoder (CTD), and plain ones as its switches.
+
+Why: one module gives the vectors of texts and the score of a query against a
+record, with every temporal part behind a switch, so that the fine-tuned
+baseline and each ablation are configurations. The same `score` runs inside
+the loss and inside the search: what is trained is what is scored.
+`train_step` and `evaluate` are the callers.
+
+Axes: B queries (or texts), N records, L tokens, D width, G reigns, Y years,
+M months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from ctd_jax.models import bert, calendar_heads
+from ctd_jax.models.pooling import POOLINGS, pool
+
+SCORE_MODES = ("semantic", "absolute", "ctd")
+
+
+@dataclasses.dataclass(frozen=True)
+class CTDConfig:
+  """A dual encoder; the defaults are the repaired CTD.
+
+  The release is use_context, use_bias, codebook="release",
+  offset_features="release", scalar_axis="release", gate_init=1.0,
+  bias_scale_init=0.0. The fine-tuned baseline has both switches off.
+
+  Attributes:
+    encoder: geometry of the text encoder.
+    class_counts: (G, Y, M), sizes of the calendar heads.
+    reign_starts: ordinal of each reign's first month, 0 = the timeline's
+      first month; G of them.
+    num_months: months of the timeline.
+    pooling: "mean", "cls" or "last".
+    use_context: whether `absolute` vectors carry the code of their date.
+    use_bias: whether mode "ctd" adds the bias of the offset in time.
+    codebook: "index" or "release".
+    offset_features: "index" or "release".
+    scalar_axis: "timeline" or "release".
+    context_dim: columns of each codebook.
+    bias_dim: offset features, and hidden width of the bias; even.
+    gate_init: initial gate of the context.
+    bias_scale_init: initial scale of the bias.
+    temperature: divides cosines; a constant.
+  """
+
+  encoder: bert.BertConfig
+  class_counts: tuple[int, int, int]
+  reign_starts: tuple[int, ...]
+  num_months: int
+  pooling: str = "mean"
+  use_context: bool = True
+  use_bias: bool = True
+  codebook: str = "index"
+  offset_features: str = "index"
+  scalar_axis: str = "timeline"
+  context_dim: int = 64
+  bias_dim: int = 32
+  gate_init: float = 0.1
+  bias_scale_init: float = 0.1
+  temperature: float = 0.05
+
+  def __post_init__(self):
+    # Lists become tuples: a config is a static, hashable argument of jit.
+    for name in ("class_counts", "reign_starts"):
+      object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
+    choices = {
+      "pooling": POOLINGS,
+      "codebook": calendar_heads.CODEBOOKS,
+      "offset_features": calendar_heads.OFFSET_FEATURES,
+      "scalar_axis": calendar_heads.SCALAR_AXES,
+    }
+    for name, allowed in choices.items():
+      if getattr(self, name) not in allowed:
+        raise ValueError(
+          f"{name} must be one of {allowed}, got {getattr(self, name)!r}"
+        )
+    if len(self.reign_starts) != self.class_counts[0]:
+      raise ValueError(
+        f"reign_starts has {len(self.reign_starts)} entries for "
+        f"{self.class_counts[0]} reigns in class_counts"
+      )
+    if self.bias_dim % 2:
+      raise ValueError(f"bias_dim must be even, got {self.bias_dim}")
+    if self.temperature <= 0:
+      raise ValueError(f"temperature must be > 0, got {self.temperature}")
+
+
+@flax.struct.dataclass
+class Encoding:
+  """What the encoder says of each text; a pytree, all fp32.
+
+  Attributes:
+    semantic: unit vectors of the text alone, [B, D].
+    absolute: unit vectors with the date's code, [B, D]; the same array as
+      `semantic` when the context is off.
+    scalar: expected position in time, [B]; 0 = first, 1 = last month.
+    logits: of reign [B, G], year [B, Y] and month [B, M].
+  """
+
+  semantic: jax.Array
+  absolute: jax.Array
+  scalar: jax.Array
+  logits: calendar_heads.CalendarLogits
+
+
+def unit(vectors: jax.Array) -> jax.Array:
+  """Returns vectors of length 1, [B, D]; a zero vector stays zero."""
+  square = jnp.square(vectors).sum(axis=-1, keepdims=True)
+  # Clamped under the root, where the gradient at zero would be infinite.
+  return vectors * jax.lax.rsqrt(jnp.maximum(square, 1e-24))
+
+
+class DualEncoder(nn.Module):
+  """One encoder for queries and records, and the score between the two.
+
+  Call it through `apply`, e.g.
+  `model.apply({"params": params}, ids, mask, method="encode")` and
+  `model.apply({"params": params}, queries, records, "ctd", method="score")`.
+  """
+
+  config: CTDConfig
+
+  def setup(self):
+    """Makes the parts that the configuration switches on."""
+    config = self.config
+    self.encoder = bert.BertEncoder(config.encoder)
+    self.heads = calendar_heads.CalendarHeads(config.class_counts)
+    if config.use_context:
+      self.context = calendar_heads.AbsoluteContext(
+        config.codebook, config.context_dim, config.gate_init
+      )
+    if config.use_bias:
+      self.offset = calendar_heads.OffsetBias(
+        config.offset_features,
+        config.bias_dim,
+        config.num_months,
+        config.bias_scale_init,
+      )
+
+  def __call__(
+    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
+  ) -> tuple[Encoding, jax.Array]:
+    """Returns the encoding of texts and their mutual scores [B, B].
+
+    For `init`: it touches every parameter.
+    """
+    encoding = self.encode(ids, mask, deterministic)
+    return encoding, self.score(encoding, encoding, "ctd")
+
+  def encode(
+    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
+  ) -> Encoding:
+    """Returns vectors and dates of texts, queries and records alike.
+
+    Args:
+      ids: token ids, int [B, L].
+      mask: 1 or True where a token stands, [B, L].
+      deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
+    """
+    config = self.config
+    hidden = self.encoder(ids, mask, deterministic)
+    pooled = pool(hidden, mask, config.pooling)
+    logits = self.heads(pooled)
+    scalar = calendar_heads.latent_scalar(
+      logits, config.scalar_axis, config.reign_starts, config.num_months
+    )
+    semantic = unit(pooled)
+    absolute = semantic
+    if config.use_context:
+      absolute = unit(self.context(pooled, logits))
+    return Encoding(semantic, absolute, scalar, logits)
+
+  def bias(self, query: Encoding, record: Encoding) -> jax.Array:
+    """Returns the bias of every pair, fp32 [B, N]; zeros when it is off."""
+    if not self.config.use_bias:
+      shape = query.scalar.shape[0], record.scalar.shape[0]
+      return jnp.zeros(shape, jnp.float32)
+    return self.offset(query.scalar, record.scalar)
+
+  def score(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
+    """Returns the logits of every query against every record, fp32 [B, N].
+
+    Args:
+      query: encodings of B queries.
+      record: encodings of N records.
+      mode: "semantic" = cosine of the plain vectors over the temperature;
+        "absolute" = the same of the vectors with context; "ctd" = that plus
+        the bias of every pair. A part that is switched off adds nothing, so
+        with both off the three modes are equal to the bit.
+
+    Raises:
+      ValueError: if `mode` is unknown.
+
+    Source: paper, section 4, the scorer; spec 2.4.
+    """
+    if mode not in SCORE_MODES:
+      raise ValueError(f"score mode must be one of {SCORE_MODES}, got {mode!r}")
+    field = "semantic" if mode == "semantic" else "absolute"
+    # Accelerators would round the operands, and with them the ranking.
+    cosine = jnp.matmul(
+      getattr(query, field),
+      getattr(record, field).T,
+      precision=jax.lax.Precision.HIGHEST,
+    )
+    logits = cosine / self.config.temperature
+    if mode == "ctd" and self.config.use_bias:
+      logits = logits + self.bias(query, record)
+    return logits

@@ -1,0 +1,207 @@
+"""Texts to token ids: a character vocabulary built from a gallery.
+
+Why: the small encoder starts from scratch on classical Chinese, where a
+character is a good token. The normaliser drops punctuation, because event
+records are punctuated and commentary is not: a model that sees the marks
+learns the type of a record from them. `input_pipeline` and `evaluate` are
+the callers.
+
+Axes: N texts, L tokens.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, processors
+
+FILE_NAME = "tokenizer.json"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
+PADDING_SIDES = ("right", "left")
+_PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
+# Other marks than these are text: U+3007 (zero) and private-use characters,
+# which stand for Han characters without a code point, are kept.
+_MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
+_BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
+# Spellings of one character that differ by edition, not by meaning: each
+# group is written as its first member. Pairs that classical usage keeps
+# apart (於/于, 弒/殺, 榖/穀, 脩/修) are left alone.
+_VARIANTS = (
+  "隱隠𨼆 莊荘 傳𫝊 會㑹 為爲 衛衞 說説 內内 真眞 教敎 既旣 即卽 鄉鄕 青靑"
+  " 清淸 群羣 尚尙 產産 黃黄 參叅 略畧 歲歳 戶戸 悅悦 脫脱 閱閲 稅税 溫温"
+  " 吳呉 高髙 德徳 巡廵 奇竒 絕絶 顏顔 卷巻 錄録 綠緑 宮宫 晉晋 葬塟 從従"
+  " 弒弑 總緫 屬属 國囯 諡謚 蓋葢盖 冊册 歷歴 鄰隣 鬭鬬鬪 禮礼 萬万 峯峰 災灾"
+  " 恆恒 慎愼 鎮鎭 顛顚 決决 況况 減减 涼凉 兔兎 冀兾 劍剱 呂吕 回囘 寧寕"
+  " 寇冦 寬寛 將将 往徃 彝彛 徵徴 恥耻 惡悪 拔㧞 敘叙敍 於扵 昏昬 曾曽 暨曁"
+  " 款欵 步歩 歿殁 毀毁 汙污汚 潛潜 淫滛 狀状 獎奬 畝畆 留畱 疏疎䟽 祿禄 穎頴"
+  " 罰罸 美羙 羈覊 聽聴 荊荆 虛虚 處䖏 褒襃 讓譲 豐豊 賴頼 贊賛 輒輙 陰隂"
+  " 靜静 面靣 飲飮 黑黒 邊邉 曹曺 閏閠 器噐 壽夀 微㣲 本夲 橫横 盜盗 蘇蘓"
+  " 衆眾 解觧 讎讐 雞鷄 霸覇 館舘 鷁鶂 牀床 最冣 餘余"
+)
+
+
+def _normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
+  steps = [normalizers.NFC()]  # also folds CJK compatibility ideographs
+  for written, *others in _VARIANTS.split():
+    steps += [normalizers.Replace(other, written) for other in others]
+  marks = _MARKS if strip_punctuation else _BLANKS
+  steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
+  return normalizers.Sequence(steps)
+
+
+class TextTokenizer:
+  """A character tokenizer that gives fixed-length arrays.
+
+  `build` one from texts or `load` a saved one. Ids 0 to 3 are [PAD], [UNK],
+  [CLS] and [SEP]; every text starts with [CLS].
+  """
+
+  def __init__(self, tokenizer: tokenizers.Tokenizer):
+    self._tokenizer = tokenizer
+
+  @classmethod
+  def build(
+    cls,
+    texts: Iterable[str],
+    vocab_size_limit: int | None = None,
+    strip_punctuation: bool = True,
+  ) -> TextTokenizer:
+    """Returns a tokenizer of the characters that occur in `texts`.
+
+    Characters are numbered by falling frequency, then by code point, so the
+    same texts in any order give the same vocabulary.
+
+    Args:
+      texts: usually the training part of a gallery.
+      vocab_size_limit: most entries, special tokens included; the rarest
+        characters are left out. None = all.
+      strip_punctuation: whether marks are dropped; white space always is.
+
+    Raises:
+      ValueError: if no character is left, or the limit leaves none.
+    """
+    normalizer = _normalizer(strip_punctuation)
+    counts = collections.Counter()
+    for text in texts:
+      counts.update(normalizer.normalize_str(text))
+    characters = sorted(counts, key=lambda c: (-counts[c], c))
+    if vocab_size_limit is not None:
+      characters = characters[: max(vocab_size_limit - len(SPECIAL_TOKENS), 0)]
+    if not characters:
+      raise ValueError(
+        "no character to build a vocabulary from: the texts are empty or "
+        f"vocab_size_limit ({vocab_size_limit}) is below "
+        f"{len(SPECIAL_TOKENS) + 1}"
+      )
+    tokens = (*SPECIAL_TOKENS, *characters)
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    tokenizer = tokenizers.Tokenizer(
+      models.WordLevel(vocabulary, unk_token=_UNK)
+    )
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+      tokenizers.Regex("."), "isolated"
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+      single=f"{_CLS} $A", special_tokens=[(_CLS, vocabulary[_CLS])]
+    )
+    return cls(tokenizer)
+
+  @classmethod
+  def load(cls, directory: str | os.PathLike[str]) -> TextTokenizer:
+    """Returns the tokenizer that `save` wrote into `directory`.
+
+    Raises:
+      FileNotFoundError: if the folder has no tokenizer.json.
+      ValueError: if the file is no tokenizer, its vocabulary is empty, or
+        the special tokens stand elsewhere than at ids 0 to 3.
+    """
+    path = pathlib.Path(directory) / FILE_NAME
+    if not path.is_file():
+      raise FileNotFoundError(f"no {FILE_NAME} in {path.parent}")
+    try:
+      tokenizer = tokenizers.Tokenizer.from_str(path.read_text("utf-8"))
+    except Exception as error:  # the library raises bare Exception
+      raise ValueError(f"{path} is not a tokenizer file: {error}") from error
+    ids = tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS)
+    if ids != tuple(range(len(SPECIAL_TOKENS))):
+      raise ValueError(
+        f"{path}: {', '.join(SPECIAL_TOKENS)} must have ids 0 to 3, got {ids}"
+      )
+    if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
+      raise ValueError(f"{path}: the vocabulary has no characters")
+    return cls(tokenizer)
+
+  def save(self, directory: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the path of the tokenizer.json written into `directory`.
+
+    The folder is made if needed; the file appears whole or not at all.
+    """
+    folder = pathlib.Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE_NAME
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+      temporary = pathlib.Path(scratch) / FILE_NAME
+      temporary.write_text(self._tokenizer.to_str(pretty=True), "utf-8")
+      os.replace(temporary, path)
+    return path
+
+  def __len__(self) -> int:
+    """Number of entries, special tokens included."""
+    return self._tokenizer.get_vocab_size()
+
+  @property
+  def vocab_size(self) -> int:
+    """Number of entries, special tokens included."""
+    return len(self)
+
+  @property
+  def pad_id(self) -> int:
+    """Id of [PAD]."""
+    return self._tokenizer.token_to_id(_PAD)
+
+  @property
+  def unk_id(self) -> int:
+    """Id of [UNK], which a character outside the vocabulary gets."""
+    return self._tokenizer.token_to_id(_UNK)
+
+  def encode(
+    self,
+    texts: Sequence[str],
+    max_length: int,
+    padding_side: str = "right",
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids and mask of texts, cut or padded to one length.
+
+    Args:
+      texts: N texts; an empty one is [CLS] alone.
+      max_length: tokens L, [CLS] included; a longer text loses its end.
+      padding_side: "right" or "left".
+
+    Returns:
+      (ids, mask), both int32 [N, L]; mask is 1 where a token stands.
+
+    Raises:
+      ValueError: if `max_length` or `padding_side` makes no sense.
+    """
+    if max_length < 1:
+      raise ValueError(f"max_length must be at least 1, got {max_length}")
+    if padding_side not in PADDING_SIDES:
+      raise ValueError(
+        f"padding_side must be one of {PADDING_SIDES}, got {padding_side!r}"
+      )
+    ids = np.full((len(texts), max_length), self.pad_id, np.int32)
+    mask = np.zeros_like(ids)
+    # Padding by hand: the library keeps it as state of the shared tokenizer.
+    for row, encoding in enumerate(self._tokenizer.encode_batch(list(texts))):
+      tokens = encoding.ids[:max_length]
+      first = max_length - len(tokens) if padding_side == "left" else 0
+      ids[row, first : first + len(tokens)] = tokens
+      mask[row, first : first + len(tokens)] = 1
+    return ids, mask
