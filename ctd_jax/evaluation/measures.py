@@ -1,0 +1,94 @@
+"""Measures of a ranking, per query first, computed by ir_measures.
+
+Why: figures must be those that trec_eval gives from the written run file.
+Called by `evaluation.protocol`; `train` reads hit@1 on validation queries.
+
+Names are `measure@cutoff`. What the benchmark's paper calls R@K is the share
+of queries with any positive in the top K: here `hit@K`. `recall@K` is the
+share of a query's positives found in the top K.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+import ir_measures
+
+from ctd_jax.retrieval import runs
+
+DEFAULT = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "recall@10")
+_KINDS = {
+  "hit": ir_measures.Success,
+  "recall": ir_measures.R,
+  "precision": ir_measures.P,
+  "mrr": ir_measures.RR,
+  # Relevance is 0 or 1 here, so the gain is binary; the ideal ranking holds
+  # min(number of positives, cutoff) ones.
+  "ndcg": ir_measures.nDCG,
+}
+_NAME = re.compile(rf"({'|'.join(_KINDS)})@([1-9]\d*)")
+
+
+def parse(name: str) -> ir_measures.measures.Measure:
+  """Returns the ir_measures object for a name such as `hit@1`.
+
+  Raises:
+    ValueError: if the name has another form.
+  """
+  match = _NAME.fullmatch(name)
+  if match is None:
+    raise ValueError(
+      f"unknown measure {name!r}; expected one of {', '.join(_KINDS)}, then @ "
+      "and a cutoff, e.g. hit@1"
+    )
+  return _KINDS[match[1]] @ int(match[2])
+
+
+def per_query(
+  qrels: Mapping[str, Iterable[str]],
+  rankings: Mapping[str, runs.Ranking],
+  names: Sequence[str] = DEFAULT,
+) -> dict[str, dict[str, float]]:
+  """Returns measure -> query id -> value, for every query of `qrels`.
+
+  A query that the rankings lack counts 0. Rankings of other queries are
+  ignored.
+
+  Args:
+    qrels: query id -> ids of its positives, at least one.
+    rankings: query id -> (record id, score), best first.
+    names: see the module docstring.
+
+  Raises:
+    ValueError: if a name is unknown or a query has no positive.
+  """
+  parsed = {parse(name): name for name in names}
+  judged = {query_id: dict.fromkeys(ids, 1) for query_id, ids in qrels.items()}
+  for query_id, positives in judged.items():
+    if not positives:
+      raise ValueError(f"query {query_id} has no positive")
+  values = {name: dict.fromkeys(judged, 0.0) for name in names}
+  if not judged:
+    return values
+  scored = {
+    query_id: _scores(ranking)
+    for query_id, ranking in rankings.items()
+    if query_id in judged and ranking
+  }
+  for metric in ir_measures.iter_calc(list(parsed), judged, scored):
+    values[parsed[metric.measure]][metric.query_id] = float(metric.value)
+  return values
+
+
+def mean(values: Mapping[str, float]) -> float:
+  """Returns the mean over queries; 0 if there is none."""
+  return statistics.fmean(values.values()) if values else 0.0
+
+
+def _scores(ranking: runs.Ranking) -> dict[str, float]:
+  """Returns record id -> the score that the run file would hold."""
+  scores = runs.strictly_decreasing([score for _, score in ranking])
+  names = (record_id for record_id, _ in ranking)
+  return dict(zip(names, scores.tolist(), strict=True))

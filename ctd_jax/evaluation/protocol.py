@@ -1,0 +1,234 @@
+"""The benchmark's six evaluation modes: which records, which queries.
+
+Why: a figure means nothing without its gallery and its queries. A mode names
+both: neg{0,1} keeps commentary (`neg_comment`) in the gallery or not, ne{0,1}
+keeps placeholders (`no_event`), dq{0,1} drops queries that only placeholders
+answer. Called by `evaluate` and `train`.
+
+Source: ChunQiuTR release, evaluation switches; Tables 13-15. Official is
+neg1_ne1_dq0; event-only here is neg1_ne0_dq1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ctd_jax.chronology import queries as queries_lib
+from ctd_jax.evaluation import measures
+from ctd_jax.retrieval import runs
+
+EVENT, NO_EVENT, NEG_COMMENT = "event", "no_event", "neg_comment"
+KINDS = (EVENT, NO_EVENT, NEG_COMMENT)
+FAMILIES = ("all", "point", "window")
+
+# Gallery id -> kinds of record it holds.
+GALLERIES = {
+  "neg0_ne0": (EVENT,),
+  "neg0_ne1": (EVENT, NO_EVENT),
+  "neg1_ne0": (EVENT, NEG_COMMENT),
+  "neg1_ne1": KINDS,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+  """One setting of the protocol.
+
+  Attributes:
+    gallery: key of `GALLERIES`.
+    drop_no_event: whether queries that only placeholders answer are left out.
+  """
+
+  gallery: str
+  drop_no_event: bool
+
+
+# A gallery without placeholders has nothing for dq0 to keep.
+MODES = {
+  f"{gallery}_dq{int(drop)}": Mode(gallery, drop)
+  for gallery, kinds in GALLERIES.items()
+  for drop in (False, True)
+  if drop or NO_EVENT in kinds
+}
+OFFICIAL = "neg1_ne1_dq0"
+EVENT_ONLY = "neg1_ne0_dq1"
+
+
+@dataclasses.dataclass(frozen=True)
+class PerQuery:
+  """What a run is worth in one mode, query by query.
+
+  Attributes:
+    system: of the run; likewise `track`, `score_mode` and `split`.
+    mode: key of `MODES`.
+    values: measure -> query id -> value, for every query kept.
+    families: query id -> point or window, for every query kept.
+  """
+
+  system: str
+  track: str
+  score_mode: str
+  split: str
+  mode: str
+  values: Mapping[str, Mapping[str, float]]
+  families: Mapping[str, str]
+
+  def of_family(self, measure: str, family: str = "all") -> dict[str, float]:
+    """Returns query id -> value for the queries of one of `FAMILIES`."""
+    if family not in FAMILIES:
+      raise ValueError(
+        f"family is one of {', '.join(FAMILIES)}; got {family!r}"
+      )
+    return {
+      query_id: value
+      for query_id, value in self.values[measure].items()
+      if family in ("all", self.families[query_id])
+    }
+
+  def mean(self, measure: str, family: str = "all") -> float:
+    """Returns the mean over the queries of a family, 0 if there is none."""
+    return measures.mean(self.of_family(measure, family))
+
+
+def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
+  """Returns [N] bool: which records a gallery holds.
+
+  Args:
+    kinds: of the records [N], each one of `KINDS`.
+    gallery: key of `GALLERIES`.
+
+  Raises:
+    ValueError: if a kind or the gallery is unknown.
+  """
+  if gallery not in GALLERIES:
+    raise ValueError(
+      f"gallery is one of {', '.join(GALLERIES)}; got {gallery!r}"
+    )
+  unknown = set(kinds) - set(KINDS)
+  if unknown:
+    raise ValueError(
+      f"kind of a record is one of {', '.join(KINDS)}; got {sorted(unknown)}"
+    )
+  return np.isin(np.array(kinds, dtype=str), GALLERIES[gallery])
+
+
+def gallery_masks(kinds: Sequence[str]) -> dict[str, np.ndarray]:
+  """Returns gallery -> [N] bool, all four, for `search.topk`."""
+  return {gallery: gallery_mask(kinds, gallery) for gallery in GALLERIES}
+
+
+def is_pure_no_event(
+  positives: Sequence[str], kinds_by_record_id: Mapping[str, str]
+) -> bool:
+  """Returns whether placeholders, and nothing else, answer a query."""
+  return {kinds_by_record_id[record_id] for record_id in positives} == {
+    NO_EVENT
+  }
+
+
+def qrels(
+  queries: Sequence[queries_lib.Query],
+  kinds_by_record_id: Mapping[str, str],
+  mode: str,
+) -> dict[str, tuple[str, ...]]:
+  """Returns query id -> positives in the gallery, for the queries kept.
+
+  Args:
+    queries: of one split.
+    kinds_by_record_id: of every record of the corpus.
+    mode: key of `MODES`.
+
+  Raises:
+    ValueError: if the mode is unknown, two queries share an id, or a positive
+      is not a record.
+  """
+  if mode not in MODES:
+    raise ValueError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
+  kept_kinds = GALLERIES[MODES[mode].gallery]
+  kept = {}
+  for query in queries:
+    if query.query_id in kept:
+      raise ValueError(f"two queries have the id {query.query_id}")
+    for record_id in query.positives:
+      if record_id not in kinds_by_record_id:
+        raise ValueError(
+          f"query {query.query_id}: positive {record_id} is not a record"
+        )
+    if MODES[mode].drop_no_event and is_pure_no_event(
+      query.positives, kinds_by_record_id
+    ):
+      continue
+    positives = tuple(
+      record_id
+      for record_id in dict.fromkeys(query.positives)
+      if kinds_by_record_id[record_id] in kept_kinds
+    )
+    if positives:
+      kept[query.query_id] = positives
+  return kept
+
+
+def evaluate_run(
+  run: runs.Run,
+  queries: Sequence[queries_lib.Query],
+  kinds_by_record_id: Mapping[str, str],
+  mode: str,
+  names: Sequence[str] = measures.DEFAULT,
+) -> PerQuery:
+  """Returns the measures of a run in one mode, query by query.
+
+  Args:
+    run: over the gallery of `mode`.
+    queries: all queries of the run's split.
+    kinds_by_record_id: of every record of the corpus.
+    mode: key of `MODES`.
+    names: measures, see `evaluation.measures`.
+
+  Raises:
+    ValueError: if the run is over another gallery, holds records from outside
+      it, or answers none of the queries.
+  """
+  judged = qrels(queries, kinds_by_record_id, mode)
+  _check(run, judged, kinds_by_record_id, MODES[mode].gallery)
+  return PerQuery(
+    run.system,
+    run.track,
+    run.score_mode,
+    run.split,
+    mode,
+    measures.per_query(judged, run.rankings, names),
+    {
+      query.query_id: query.family
+      for query in queries
+      if query.query_id in judged
+    },
+  )
+
+
+def _check(
+  run: runs.Run,
+  judged: Mapping[str, Sequence[str]],
+  kinds_by_record_id: Mapping[str, str],
+  gallery: str,
+) -> None:
+  """Raises ValueError if the run cannot be what the mode asks about."""
+  if run.gallery != gallery:
+    raise ValueError(
+      f"run {run.tag} searched {run.gallery}; this mode needs {gallery}"
+    )
+  if judged and not judged.keys() & run.rankings.keys():
+    raise ValueError(
+      f"run {run.tag} answers none of the {len(judged)} queries of "
+      f"{run.split}; are its query ids those of the benchmark?"
+    )
+  kept_kinds = GALLERIES[gallery]
+  for query_id, ranking in run.rankings.items():
+    for record_id, _ in ranking:
+      if kinds_by_record_id.get(record_id) not in kept_kinds:
+        raise ValueError(
+          f"run {run.tag}, query {query_id}: {record_id} is not a record of "
+          f"the gallery {gallery}"
+        )

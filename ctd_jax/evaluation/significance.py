@@ -1,0 +1,153 @@
+"""Whether a difference between two systems is more than chance.
+
+Why: two systems differ on few of some thousand queries. Tests are paired over
+queries, intervals are bootstrap intervals; both start from per-query values.
+Called by `evaluate` and `evaluation.report`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+import scipy.stats
+
+ROUNDS = 10_000  # random relabellings or resamples
+_BATCH = 500  # of them held in memory at once
+
+
+@dataclasses.dataclass(frozen=True)
+class PairedTest:
+  """Outcome of `paired_randomisation`.
+
+  Attributes:
+    difference: mean of the first system minus mean of the second.
+    p_value: two-sided.
+    queries: how many were compared.
+    wins: queries on which the first system is better.
+    losses: queries on which it is worse.
+  """
+
+  difference: float
+  p_value: float
+  queries: int
+  wins: int
+  losses: int
+
+  def __str__(self) -> str:
+    return (
+      f"{self.difference:+.4f} over {self.queries} queries "
+      f"({self.wins} better, {self.losses} worse), p = {self.p_value:.4f}"
+    )
+
+
+def paired_randomisation(
+  first: Mapping[str, float],
+  second: Mapping[str, float],
+  rounds: int = ROUNDS,
+  seed: int = 0,
+) -> PairedTest:
+  """Returns the paired randomisation test of two systems.
+
+  Under the null hypothesis the two values of a query may be swapped. Queries
+  with equal values cannot change the statistic and are left out of the draws;
+  few differing queries are enumerated, which makes the p-value exact.
+
+  Args:
+    first: query id -> value; `second` must have the same queries.
+    second: query id -> value.
+    rounds: random swaps.
+    seed: of the swaps.
+
+  Raises:
+    ValueError: if the queries differ or there are none.
+
+  Source: Fisher's randomisation test as in Smucker, Allan and Carterette
+    (CIKM 2007); for 0/1 measures it is McNemar's test.
+  """
+  differences = _differences(first, second)
+  changed = differences[differences != 0]
+  p_value = 1.0
+  if len(changed):
+    p_value = scipy.stats.permutation_test(
+      (changed,),
+      lambda values, axis: values.sum(axis=axis),
+      permutation_type="samples",
+      vectorized=True,
+      n_resamples=rounds,
+      batch=_BATCH,
+      alternative="two-sided",
+      rng=np.random.default_rng(seed),
+    ).pvalue
+  return PairedTest(
+    float(differences.mean()),
+    float(p_value),
+    len(differences),
+    int((differences > 0).sum()),
+    int((differences < 0).sum()),
+  )
+
+
+def bootstrap_interval(
+  values: Mapping[str, float],
+  groups: Mapping[str, Hashable] | None = None,
+  rounds: int = ROUNDS,
+  level: float = 0.95,
+  seed: int = 0,
+) -> tuple[float, float]:
+  """Returns the percentile bootstrap interval of the mean.
+
+  Args:
+    values: query id -> value.
+    groups: query id -> cluster (e.g. year of the query), resampled whole:
+      queries about one year share their records. By default every query is
+      its own cluster.
+    rounds: resamples.
+    level: coverage.
+    seed: of the resamples.
+
+  Returns:
+    (low, high).
+
+  Raises:
+    ValueError: if there is no value, or a query has no group.
+  """
+  if not values:
+    raise ValueError("no value to resample")
+  if groups is None:
+    sums = np.array(list(values.values()), np.float64)
+    counts = np.ones(len(sums))
+  else:
+    missing = values.keys() - groups.keys()
+    if missing:
+      raise ValueError(f"query {min(missing)} has no group")
+    # In the order of the values, so that the seed alone decides.
+    clusters = dict.fromkeys(groups[query_id] for query_id in values)
+    row = {group: index for index, group in enumerate(clusters)}
+    members = [row[groups[query_id]] for query_id in values]
+    sums = np.bincount(members, list(values.values()), len(row))
+    counts = np.bincount(members, minlength=len(row))
+  random = np.random.default_rng(seed)
+  shares = np.full(len(sums), 1 / len(sums))
+  means = []
+  for start in range(0, rounds, _BATCH):
+    size = min(_BATCH, rounds - start)
+    drawn = random.multinomial(len(sums), shares, size=size)
+    means.append((drawn @ sums) / (drawn @ counts))
+  tail = (1 - level) / 2
+  low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
+  return float(low), float(high)
+
+
+def _differences(
+  first: Mapping[str, float], second: Mapping[str, float]
+) -> np.ndarray:
+  if first.keys() != second.keys():
+    odd = min(first.keys() ^ second.keys())
+    raise ValueError(
+      f"the systems answer different queries; only one of them has {odd}"
+    )
+  if not first:
+    raise ValueError("no query to compare")
+  return np.array([first[query_id] - second[query_id] for query_id in first])

@@ -1,0 +1,1 @@
+"""Rankings of records for queries: dense search, baselines and run files."""

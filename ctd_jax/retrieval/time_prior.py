@@ -1,0 +1,114 @@
+"""BM25 with a prior over months, estimated from the query's best records.
+
+Why: the strongest published sparse row. It reads the time key of every record
+of the gallery, test months included, so it belongs to track T1 and must not be
+ranked with systems that read text only. Called by `evaluate`.
+
+Axes: Q queries, b a block of them, n records of a gallery, K months.
+
+Source: ChunQiuTR release, BM25 + TimeKDE: a Gaussian kernel density over the
+months of the 200 best records, in the manner of Li and Croft (2003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import scipy.ndimage
+
+from ctd_jax.retrieval import bm25, search
+
+FEEDBACK = 200  # records whose months make the density
+BANDWIDTH = 3.0  # months, standard deviation of the kernel
+HALF_WIDTH = max(1, int(3 * BANDWIDTH))  # months, where the kernel is cut off
+WEIGHT = 1.0  # of the log prior
+_FLOOR = 1e-8  # keeps the logarithm finite
+
+
+def kernel() -> np.ndarray:
+  """Returns the kernel [2 * HALF_WIDTH + 1]: Gaussian, 1 at its centre."""
+  offsets = np.arange(-HALF_WIDTH, HALF_WIDTH + 1)
+  return np.exp(-(offsets**2) / (2 * BANDWIDTH**2))
+
+
+def density(ordinals: np.ndarray, num_months: int) -> np.ndarray:
+  """Returns a prior over the months for each row of feedback records.
+
+  A kernel that reaches over an end of the calendar loses what lies outside and
+  is not renormalised by itself; only the sum over all records is.
+
+  Args:
+    ordinals: ordinal months [b, r], 0 = first month of the timeline.
+    num_months: K.
+
+  Returns:
+    [b, K], every row summing to 1; constant where r is 0.
+  """
+  rows, feedback = ordinals.shape
+  if feedback == 0:
+    return np.full((rows, num_months), 1 / num_months)
+  counts = np.zeros((rows, num_months))
+  np.add.at(counts, (np.arange(rows)[:, None], ordinals), 1.0)
+  mass = scipy.ndimage.convolve1d(counts, kernel(), axis=1, mode="constant")
+  return mass / mass.sum(axis=1, keepdims=True)
+
+
+def rescore(
+  scores: np.ndarray, ordinals: np.ndarray, num_months: int
+) -> np.ndarray:
+  """Returns BM25 scores plus the weighted log prior of each record's month.
+
+  Args:
+    scores: BM25 [b, n].
+    ordinals: ordinal month of every record [n].
+    num_months: K.
+
+  Returns:
+    [b, n]. A query without any BM25 hit gets a constant prior.
+  """
+  best, _ = search.topk_rows(scores, min(FEEDBACK, scores.shape[1]))
+  prior = density(ordinals[best], num_months)
+  prior[~scores.any(axis=1)] = 1 / num_months
+  return scores + WEIGHT * np.log(prior[:, ordinals] + _FLOOR)
+
+
+def topk(
+  queries: Sequence[str],
+  records: Sequence[str],
+  ordinals: np.ndarray,
+  num_months: int,
+  k: int,
+  galleries: Mapping[str, np.ndarray],
+) -> search.Found:
+  """Returns the k best records by BM25 and the prior over months.
+
+  Args:
+    queries: [Q] texts.
+    records: [N] texts.
+    ordinals: ordinal month of every record [N], 0 = first of the timeline.
+    num_months: length of the timeline.
+    k: results per query.
+    galleries: name -> [N] bool.
+
+  Returns:
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+
+  Raises:
+    ValueError: if an ordinal lies outside the timeline.
+  """
+  ordinals = np.asarray(ordinals)
+  if ordinals.shape != (len(records),):
+    raise ValueError(f"{len(records)} records, ordinals {ordinals.shape}")
+  if ordinals.size and not 0 <= ordinals.min() <= ordinals.max() < num_months:
+    raise ValueError(
+      f"ordinal months {ordinals.min()}..{ordinals.max()} reach outside a "
+      f"timeline of {num_months} months"
+    )
+  return bm25.topk_rescored(
+    queries,
+    records,
+    k,
+    galleries,
+    lambda _, members, scores: rescore(scores, ordinals[members], num_months),
+  )
