@@ -38,17 +38,19 @@ class Mode:
   """One setting of the protocol.
 
   Attributes:
+    name: as the published tables write it, e.g. neg1_ne1_dq0.
     gallery: key of `GALLERIES`.
     drop_no_event: whether queries that only placeholders answer are left out.
   """
 
+  name: str
   gallery: str
   drop_no_event: bool
 
 
 # A gallery without placeholders has nothing for dq0 to keep.
 MODES = {
-  f"{gallery}_dq{int(drop)}": Mode(gallery, drop)
+  f"{gallery}_dq{int(drop)}": Mode(f"{gallery}_dq{int(drop)}", gallery, drop)
   for gallery, kinds in GALLERIES.items()
   for drop in (False, True)
   if drop or NO_EVENT in kinds
@@ -63,7 +65,7 @@ class PerQuery:
 
   Attributes:
     system: of the run; likewise `track`, `score_mode` and `split`.
-    mode: key of `MODES`.
+    mode: name of the mode.
     values: measure -> query id -> value, for every query kept.
     families: query id -> point or window, for every query kept.
   """
@@ -91,6 +93,21 @@ class PerQuery:
   def mean(self, measure: str, family: str = "all") -> float:
     """Returns the mean over the queries of a family, 0 if there is none."""
     return measures.mean(self.of_family(measure, family))
+
+  def means(self, family: str = "all") -> dict[str, float]:
+    """Returns measure -> mean over the queries of a family."""
+    return {measure: self.mean(measure, family) for measure in self.values}
+
+
+def mode(name: str) -> Mode:
+  """Returns the mode of that name.
+
+  Raises:
+    ValueError: if there is none; the message lists all.
+  """
+  if name not in MODES:
+    raise ValueError(f"mode is one of {', '.join(MODES)}; got {name!r}")
+  return MODES[name]
 
 
 def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
@@ -132,22 +149,19 @@ def is_pure_no_event(
 def qrels(
   queries: Sequence[queries_lib.Query],
   kinds_by_record_id: Mapping[str, str],
-  mode: str,
+  mode: Mode,
 ) -> dict[str, tuple[str, ...]]:
   """Returns query id -> positives in the gallery, for the queries kept.
 
   Args:
     queries: of one split.
     kinds_by_record_id: of every record of the corpus.
-    mode: key of `MODES`.
+    mode: see `mode`.
 
   Raises:
-    ValueError: if the mode is unknown, two queries share an id, or a positive
-      is not a record.
+    ValueError: if two queries share an id or a positive is not a record.
   """
-  if mode not in MODES:
-    raise ValueError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
-  kept_kinds = GALLERIES[MODES[mode].gallery]
+  kept_kinds = GALLERIES[mode.gallery]
   kept = {}
   for query in queries:
     if query.query_id in kept:
@@ -157,7 +171,7 @@ def qrels(
         raise ValueError(
           f"query {query.query_id}: positive {record_id} is not a record"
         )
-    if MODES[mode].drop_no_event and is_pure_no_event(
+    if mode.drop_no_event and is_pure_no_event(
       query.positives, kinds_by_record_id
     ):
       continue
@@ -175,7 +189,7 @@ def evaluate_run(
   run: runs.Run,
   queries: Sequence[queries_lib.Query],
   kinds_by_record_id: Mapping[str, str],
-  mode: str,
+  mode: Mode,
   names: Sequence[str] = measures.DEFAULT,
 ) -> PerQuery:
   """Returns the measures of a run in one mode, query by query.
@@ -184,7 +198,7 @@ def evaluate_run(
     run: over the gallery of `mode`.
     queries: all queries of the run's split.
     kinds_by_record_id: of every record of the corpus.
-    mode: key of `MODES`.
+    mode: see `mode`.
     names: measures, see `evaluation.measures`.
 
   Raises:
@@ -192,13 +206,13 @@ def evaluate_run(
       it, or answers none of the queries.
   """
   judged = qrels(queries, kinds_by_record_id, mode)
-  _check(run, judged, kinds_by_record_id, MODES[mode].gallery)
+  _check(run, judged, kinds_by_record_id, mode.gallery)
   return PerQuery(
     run.system,
     run.track,
     run.score_mode,
     run.split,
-    mode,
+    mode.name,
     measures.per_query(judged, run.rankings, names),
     {
       query.query_id: query.family

@@ -16,7 +16,6 @@ Records are stored sorted by id, so this is also the order of record ids.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -44,8 +43,9 @@ def topk(
     queries: pytree of arrays [Q, ...].
     records: pytree of arrays [N, ...].
     score_fn: (queries of a block [b, ...], records of a block [n, ...]) ->
-      scores [b, n]. It is jitted here. Close over parameters with care: pass
-      the same function object again to reuse the compiled code.
+      scores [b, n]. It is jitted here and compiled anew for every new function
+      object; bind parameters with `jax.tree_util.Partial`, whose arguments are
+      traced, not compiled in.
     k: results per query.
     galleries: name -> [N] bool, True for the records it holds.
     query_block: queries scored at once.
@@ -62,6 +62,8 @@ def topk(
   masks = _masks(galleries, num_records)
   if k < 1:
     raise ValueError(f"k must be at least 1, got {k}")
+  if not isinstance(score_fn, jax.tree_util.Partial):
+    score_fn = jax.tree_util.Partial(score_fn)
   query_block = max(1, min(query_block, num_queries))
   record_block = max(1, min(record_block, num_records))
   starts = range(0, num_queries, query_block)
@@ -79,15 +81,8 @@ def topk(
       real = min(record_block, num_records - offset)
       allowed = np.zeros((len(masks), record_block), bool)
       allowed[:, :real] = masks[:, offset : offset + real]
-      best = _merge(
-        score_fn,
-        k,
-        best,
-        block,
-        _block(records, offset, record_block),
-        allowed,
-        offset,
-      )
+      fresh = _block(records, offset, record_block)
+      best = _merge(score_fn, k, best, block, fresh, allowed, offset)
     values, found, broken = jax.device_get(best)
     if np.any(broken[:size]):
       row = start + int(np.argmax(broken[:size]))
@@ -99,7 +94,7 @@ def topk(
   }
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnames=("k",))
 def _merge(score_fn, k, best, queries, records, allowed, offset):
   """Folds one block of records into the running top-k of a query block."""
   best_scores, best_indices, broken = best
@@ -198,8 +193,8 @@ def topk_by_gallery(
 
 def _bar(steps: range, label: str) -> Iterable[int]:
   """Returns `steps`, with a progress bar if they last and someone watches."""
-  quiet = not sys.stderr.isatty()
-  return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=quiet)
+  # disable=None: quiet where standard error is not a terminal.
+  return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
 
 
 def _masks(galleries: Mapping[str, np.ndarray], records: int) -> np.ndarray:
