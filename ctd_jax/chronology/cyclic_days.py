@@ -1,0 +1,137 @@
+"""Sexagenary days and years, and the lunar calendar behind them.
+
+Why: the Annals date events by the sexagenary day (「癸未」), which together
+with a month narrows or checks a date. Called by `expressions` for the pairs
+themselves and by the dating models for candidate months.
+
+Indices count from 0 = 甲子. Days are Julian day numbers (the integer of the
+day's noon); years are astronomical (0 = 1 BCE). Days before 1582-10-15 are in
+the Julian calendar, as historians of the period write them.
+
+The new moons come from `sxtwl`, which computes them back to the period. Its
+month *numbers* follow a later convention and its leap months a later rule, so
+only days and new moons are taken from it: which lunation Lu called 正月 is not
+settled here.
+"""
+
+from __future__ import annotations
+
+import re
+
+import sxtwl
+
+STEMS = "甲乙丙丁戊己庚辛壬癸"
+BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
+CYCLE = 60
+# Prints of the texts mix 己/已/巳 and 戊/戌/戍; the place in the pair decides.
+_STEM_GLYPHS = {"已": "己", "巳": "己", "戌": "戊", "戍": "戊"}
+_BRANCH_GLYPHS = {"已": "巳", "己": "巳", "戍": "戌", "戊": "戌"}
+# Stem and branch of a pair have the same parity: 60 pairs of 120.
+PAIR = (
+  "(?:[甲丙戊戌戍庚壬][子寅辰午申戌戍戊]|[乙丁己已巳辛癸][丑卯巳已己未酉亥])"
+)
+_PAIR = re.compile(PAIR)
+_JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊午
+_FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
+
+
+def index(text: str) -> int:
+  """Returns the place of a sexagenary pair, 0 = 甲子 ... 59 = 癸亥.
+
+  Args:
+    text: stem and branch; 已 or 巳 for 己 and the like are read by position.
+
+  Raises:
+    ValueError: if `text` is not one of the sixty pairs.
+  """
+  if _PAIR.fullmatch(text) is None:
+    raise ValueError(f"not a sexagenary pair: {text!r}; expected such as 癸未")
+  stem = STEMS.index(_STEM_GLYPHS.get(text[0], text[0]))
+  branch = BRANCHES.index(_BRANCH_GLYPHS.get(text[1], text[1]))
+  # Chinese remainder theorem for 10 and 12.
+  return (6 * stem - 5 * branch) % CYCLE
+
+
+def format_index(place: int) -> str:
+  """Returns the sexagenary pair at `place`, 0 = 甲子.
+
+  Raises:
+    ValueError: if `place` lies outside 0-59.
+  """
+  if not 0 <= place < CYCLE:
+    raise ValueError(f"a sexagenary place is 0-59, got {place}")
+  return STEMS[place % 10] + BRANCHES[place % 12]
+
+
+def day_of(julian_day_number: int) -> int:
+  """Returns the sexagenary place of a day given by its Julian day number."""
+  return (julian_day_number - _JULIAN_DAY_OF_JIAZI) % CYCLE
+
+
+def year_of(year: int) -> int:
+  """Returns the sexagenary place of an astronomical year; 4 CE is 甲子."""
+  return (year - 4) % CYCLE
+
+
+def julian_day_number(year: int, month: int, day: int) -> int:
+  """Returns the Julian day number of a date.
+
+  Args:
+    year: astronomical year.
+    month: 1-12.
+    day: day of the month, from 1; Julian calendar before 1582-10-15.
+
+  Raises:
+    ValueError: if there is no such date.
+
+  Source: J. Meeus, Astronomical Algorithms, chapter 7.
+  """
+  if not 1 <= month <= 12:
+    raise ValueError(f"month of a date is 1-12, got {month}")
+  shifted_year, shifted_month = (
+    (year, month) if month > 2 else (year - 1, month + 12)
+  )
+  days = 1461 * (shifted_year + 4716) // 4
+  days += int(30.6001 * (shifted_month + 1)) + day - 1524
+  century = shifted_year // 100
+  gregorian = days + 2 - century + century // 4
+  number = gregorian if gregorian >= _FIRST_GREGORIAN_DAY else days
+  if civil_date(number) != (year, month, day):
+    raise ValueError(f"there is no day {day} in {year}-{month:02d}")
+  return number
+
+
+def civil_date(julian_day: int) -> tuple[int, int, int]:
+  """Returns (astronomical year, month, day); inverse of `julian_day_number`."""
+  shifted = julian_day
+  if julian_day >= _FIRST_GREGORIAN_DAY:
+    century = (4 * julian_day - 7468865) // 146097
+    shifted += 1 + century - century // 4
+  shifted += 1524
+  cycle_year = (20 * shifted - 2442) // 7305
+  rest = shifted - 1461 * cycle_year // 4
+  cycle_month = int(rest / 30.6001)
+  day = rest - int(30.6001 * cycle_month)
+  month = cycle_month - 1 if cycle_month < 14 else cycle_month - 13
+  return cycle_year - (4716 if month > 2 else 4715), month, day
+
+
+def is_new_moon(julian_day: int) -> bool:
+  """Whether a lunar month begins on this day (朔)."""
+  return sxtwl.fromSolar(*civil_date(julian_day)).getLunarDay() == 1
+
+
+def new_moons(first: int, last: int) -> tuple[int, ...]:
+  """Returns the Julian day numbers of the new moons in `first`..`last`."""
+  return tuple(day for day in range(first, last + 1) if is_new_moon(day))
+
+
+def days_named(place: int, first: int, last: int) -> tuple[int, ...]:
+  """Returns the Julian days of `first`..`last` whose sexagenary is `place`.
+
+  Raises:
+    ValueError: if `place` lies outside 0-59.
+  """
+  format_index(place)
+  start = first + (place - day_of(first)) % CYCLE
+  return tuple(range(start, last + 1, CYCLE))

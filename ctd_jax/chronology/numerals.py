@@ -1,0 +1,97 @@
+"""Chinese numerals as dates write them, and the error of unreadable dates.
+
+Why: regnal years and months come as 「元」, 「十有二」, 「二十有三」, 「廿一」 or
+「23」, and every reader of dates must agree on them. Called by `expressions`
+and `windows`.
+"""
+
+from __future__ import annotations
+
+import re
+
+UNITS = "一二三四五六七八九"
+_VALUES = {digit: value for value, digit in enumerate(UNITS, start=1)} | {
+  "兩": 2,
+  "两": 2,
+}
+_UNIT = f"[{UNITS}兩两]"
+_TWENTIES = {"廿": 20, "卄": 20, "卅": 30, "卌": 40}
+_HAN = re.compile(
+  rf"(?:(?P<hundreds>{_UNIT})百)?[零〇有又]?"
+  rf"(?:(?P<tens>{_UNIT}?)(?P<ten>十)|(?P<twenties>[{''.join(_TWENTIES)}]))?"
+  rf"[有又]?(?P<units>{_UNIT})?"
+)
+_DIGITS = re.compile(r"[0-9０-９]+")
+# Numbers up to 99 inside a larger pattern: no groups, longest form first.
+NUMERAL = (
+  rf"(?:[0-9０-９]+|[{UNITS}]?十[有又]?[{UNITS}]|[{UNITS}]?十"
+  rf"|[{''.join(_TWENTIES)}][有又]?[{UNITS}]?|[{UNITS}兩两])"
+)
+EXCERPT = 12  # characters shown on each side of the place of an error
+
+
+class DateError(ValueError):
+  """A date or window that cannot be read; the message quotes the place."""
+
+  def __init__(self, problem: str, text: str, position: int = 0):
+    self.text = text
+    self.position = position
+    before = text[max(0, position - EXCERPT) : position]
+    after = text[position : position + EXCERPT]
+    super().__init__(
+      f"{problem}, at character {position} of {len(text)}: {before!r}"
+      f" >>> {after!r}"
+    )
+
+
+def parse_numeral(text: str, unit: str | None = None) -> int:
+  """Returns the number that `text` writes, at least 1.
+
+  Args:
+    text: Chinese numeral up to 999 (with or without 有, 廿, 卅), digits, 「元」
+      or 「正」.
+    unit: "year" refuses 「正」, "month" refuses 「元」; None accepts both.
+
+  Raises:
+    DateError: if `text` is no such numeral.
+  """
+  if (text == "元" and unit != "month") or (text == "正" and unit != "year"):
+    return 1
+  if _DIGITS.fullmatch(text):
+    number = int(text)
+  else:
+    match = _HAN.fullmatch(text)
+    number = 0 if match is None else _value(match)
+  if number < 1:
+    raise DateError("expected a numeral such as 元, 十有二 or 23", text)
+  return number
+
+
+def _value(match: re.Match[str]) -> int:
+  number = 100 * _VALUES.get(match["hundreds"] or "", 0)
+  if match["twenties"]:
+    number += _TWENTIES[match["twenties"]]
+  elif match["ten"]:
+    number += 10 * _VALUES.get(match["tens"], 1)
+  elif "有" in match[0] or "又" in match[0]:
+    return 0  # 「有二」 adds to nothing
+  return number + _VALUES.get(match["units"] or "", 0)
+
+
+def format_numeral(number: int, you: bool = False) -> str:
+  """Returns the Chinese numeral of 1-99, e.g. 23 -> 二十三.
+
+  Args:
+    number: 1-99.
+    you: writes 有 between tens and units, as the Annals do: 二十有三.
+
+  Raises:
+    ValueError: if `number` lies outside 1-99.
+  """
+  if not 1 <= number <= 99:
+    raise ValueError(f"only 1-99 can be written, got {number}")
+  tens, units = divmod(number, 10)
+  text = ("" if tens < 2 else UNITS[tens - 1]) + "十" * (tens > 0)
+  if units:
+    text += "有" * (you and tens > 0) + UNITS[units - 1]
+  return text
