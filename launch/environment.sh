@@ -66,7 +66,8 @@ Python 3.11 or newer; deactivate it, or activate another"
     return
   fi
   python=$root/.venv/bin/python
-  if is_new_enough "$python" && "$python" -m pip --version >/dev/null 2>&1; then
+  # An interrupted `venv` leaves a python without a pip.
+  if [[ -x $root/.venv/bin/pip ]] && is_new_enough "$python"; then
     return
   fi
   base=$(find_python)
@@ -95,7 +96,8 @@ use_environment() {
   if (($#)); then
     target+="[$(IFS=,; printf '%s' "$*")]"
   fi
-  local install=("$python" -m pip install --quiet
+  # Twice quiet: no warnings either; errors are still printed.
+  local install=("$python" -m pip install -qq
     --disable-pip-version-check --editable "$target")
   if ((dry_run)); then
     show "${install[@]}"

@@ -15,12 +15,12 @@ SCRIPTS = [*sorted((ROOT / "launch").glob("*.sh")), ROOT / ".ci" / "run"]
 STAND_IN = """#!/bin/bash
 case "$*" in
   *version_info*) exit {old} ;;
-  *--version*) exit 0 ;;
 esac
 printf '%s\\n' "$*" >>"{log}"
 case "$*" in
   *"{fails}"*) exit 7 ;;
-  *venv*) mkdir -p "${{@: -1}}/bin" && cp "$0" "${{@: -1}}/bin/python" ;;
+  *venv*) mkdir -p "${{@: -1}}/bin" && cp "$0" "${{@: -1}}/bin/python" &&
+    cp "$0" "${{@: -1}}/bin/pip" ;;
 esac
 """
 
@@ -115,6 +115,14 @@ def test_first_call_installs_and_the_second_does_not(clone, tmp_path):
   second = clone.run("launch/local.sh", "--config=configs/tiny.py")
   assert second.stderr == ""
   assert clone.calls() == [train]
+
+
+def test_a_broken_environment_is_made_anew(clone, tmp_path):
+  clone.stand_in(clone.root / ".venv/bin/python", old=1)
+  clone.env["PYTHON"] = str(clone.stand_in(tmp_path / "bin/python3.11"))
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert result.returncode == 0, result.stderr
+  assert clone.calls()[0] == f"-m venv --clear {clone.root}/.venv"
 
 
 def test_a_changed_setup_installs_again(clone):

@@ -144,7 +144,7 @@ def imported(folders: list[str]) -> dict[str, str]:
           names = [node.module]
         for name in names:
           modules.setdefault(name.partition(".")[0], str(path))
-  ours = {"ctd_jax", "ctd_jax_datasets"}
+  ours = {"ctd_jax", "ctd_jax_datasets", "tests"}
   return {
     name: path
     for name, path in modules.items()
