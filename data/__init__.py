@@ -1,0 +1,10 @@
+"""Data sets of `ctd_jax`, installed as `ctd_jax_datasets`.
+
+Importing this package registers the builders with TFDS, so that
+`tfds.builder("chunqiutr/mini")` works from any folder. Fact tables that need
+no builder (`reigns/*.tsv`) are found without importing it.
+"""
+
+from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
+
+__all__ = ["chunqiutr_dataset_builder"]

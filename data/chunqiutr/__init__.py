@@ -1,0 +1,1 @@
+"""The ChunQiuTR benchmark: sources, records, queries, splits, TFDS builder."""

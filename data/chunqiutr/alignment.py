@@ -1,0 +1,146 @@
+"""Where in the annals a commentary stands: one edition against another.
+
+Why: editions with commentary mark years badly (marks are missing, entries run
+on), but they print the annotated text, and that text is known, with months,
+from the anchor edition. Long n-grams that occur once in both, kept where they
+run in the same order, tie the two together over the whole work, so a missing
+year mark costs nothing. Called by `commentary`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+from ctd_jax.chronology.timekey import TimeKey
+
+# Seven characters are rarely repeated in 180,000 and rarely all garbled.
+NGRAM = 7
+# 注 opens a note in large type: what follows it is no longer annals.
+_NOTE_MARK = "注"
+_VARIANTS = str.maketrans(
+  "隠𨼆𫝊荘㑹恵徳鄊圗旣爲歳嵗黒巳已敎乗髙逺呉吴冝冦晉衞盇榖淸靑毀倂鬬于郷鄕",
+  "隱隱傳莊會惠德鄉圖既為歲歲黑己己教乘高遠吳吳宜寇晋衛盍穀清青毁併鬭於鄉鄉",
+)
+
+
+def fold(text: str) -> str:
+  """Returns the Chinese characters of `text`, glyph variants made one."""
+  return "".join(
+    character
+    for character in text.translate(_VARIANTS)
+    if character >= "㐀" and not "\uff00" <= character <= "\uffef"
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Anchor:
+  """The annotated text with the month of each character.
+
+  Attributes:
+    text: folded.
+    keys: month of each character of `text`.
+  """
+
+  text: str
+  keys: tuple[TimeKey, ...]
+
+  @classmethod
+  def of(cls, parts: Sequence[tuple[str, TimeKey]]) -> Anchor:
+    """Returns the anchor of dated parts in the order they are printed."""
+    folded = [(fold(text), key) for text, key in parts]
+    return cls(
+      "".join(text for text, _ in folded),
+      tuple(key for text, key in folded for _ in text),
+    )
+
+
+class Alignment:
+  """Positions of an edition's text in the anchor.
+
+  Args:
+    anchor: dated text.
+    text: the edition's running text, folded; may hold more than the anchor.
+
+  Attributes:
+    ties: (position in the edition, position in the anchor) of the n-grams
+      that hold the two together, both increasing.
+  """
+
+  def __init__(self, anchor: Anchor, text: str):
+    self._anchor = anchor
+    self._text = text
+    there, here = _unique_ngrams(anchor.text), _unique_ngrams(text)
+    pairs = sorted(
+      (position, there[ngram])
+      for ngram, position in here.items()
+      if ngram in there
+    )
+    self.ties = _longest_increasing(pairs)
+    self._starts = [position for position, _ in self.ties]
+
+  def key_at(self, position: int) -> TimeKey | None:
+    """Returns the month of the text that ends before `position`.
+
+    Args:
+      position: in the edition's folded text, where a note stands.
+
+    Returns:
+      The month of the last annotated character, None before the first tie.
+    """
+    place = bisect.bisect_right(self._starts, position - NGRAM) - 1
+    if place < 0:
+      return None
+    here, there = self.ties[place]
+    end_here, last = here + NGRAM, there + NGRAM - 1
+    # Characters between the last tie and the note: garbled annals (counted),
+    # or an earlier note in large type (not counted).
+    gap = self._text[end_here:position].partition(_NOTE_MARK)[0]
+    last += len(gap)
+    if place + 1 < len(self.ties):
+      last = min(last, max(there + NGRAM - 1, self.ties[place + 1][1] - 1))
+    return self._anchor.keys[min(last, len(self._anchor.keys) - 1)]
+
+
+def _unique_ngrams(text: str) -> dict[str, int]:
+  """Returns the n-grams that occur exactly once, with their positions."""
+  positions: dict[str, int] = {}
+  repeated = set()
+  for position in range(len(text) - NGRAM + 1):
+    ngram = text[position : position + NGRAM]
+    if ngram in positions:
+      repeated.add(ngram)
+    positions[ngram] = position
+  return {
+    ngram: position
+    for ngram, position in positions.items()
+    if ngram not in repeated
+  }
+
+
+def _longest_increasing(
+  pairs: Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:
+  """Returns the longest run of `pairs` whose second members increase.
+
+  Source: patience sorting; `pairs` are in order of the first member.
+  """
+  tails: list[int] = []
+  piles: list[int] = []
+  before: list[int] = []
+  for index, (_, there) in enumerate(pairs):
+    pile = bisect.bisect_left(tails, there)
+    before.append(piles[pile - 1] if pile else -1)
+    if pile == len(tails):
+      tails.append(there)
+      piles.append(index)
+    else:
+      tails[pile], piles[pile] = there, index
+  chain = collections.deque()
+  index = piles[-1] if piles else -1
+  while index >= 0:
+    chain.appendleft(pairs[index])
+    index = before[index]
+  return list(chain)

@@ -1,0 +1,178 @@
+"""Entries of the annals and the three traditions, read from public editions.
+
+Why: every edition marks years, entries and page breaks in its own way. Here
+each becomes a list of `Entry`; `records` then lets the scanner give them
+months. The commentary of the same tradition is read in `commentary`.
+Called by `records` and, for the joining of Kanripo lines, by `commentary`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+ANNALS = "chunqiu"
+ZUOZHUAN = "zuozhuan"
+GONGYANG = "gongyang"
+GULIANG = "guliang"
+BASE_SOURCES = (ANNALS, ZUOZHUAN, GONGYANG, GULIANG)
+
+# A glyph that Kanripo could not encode; the mark is the one it prints itself.
+_UNENCODED = re.compile(r"&KR\d+;")
+_PAGE_BREAK = re.compile(r"<pb:[^>]*>")
+_SPACE = re.compile(r"[\s　¶]+")
+# A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.
+_NUMBERED = re.compile(r"([AB]?)(\d+)\.(\d+)\.(\d+)\.?")
+_YEAR_HEADING = re.compile(r"([AB]?)(\d+)\.(\d+)《.*》")
+_UNDATED = re.compile(r"[AB]\d+[^.\d]")
+_NAVIGATION = "回目錄"
+
+
+class SourceError(ValueError):
+  """A source text is not what its parser was written for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """One entry of an edition: what it prints as a numbered item or as a line.
+
+  Attributes:
+    source: one of `BASE_SOURCES`.
+    reign: of the duke, 1 = 隱公.
+    year: regnal year from the edition's own numbering; None if the text alone
+      tells it.
+    text: punctuated, without line ends and mark-up.
+    place: `file:line` of its first line, for messages.
+  """
+
+  source: str
+  reign: int
+  year: int | None
+  text: str
+  place: str
+
+
+def read_text(path: pathlib.Path) -> str:
+  """Returns the file as text.
+
+  Raises:
+    SourceError: if it is not UTF-8.
+  """
+  try:
+    return path.read_text(encoding="utf-8")
+  except UnicodeDecodeError as error:
+    raise SourceError(
+      f"{path}: byte {error.start} is not UTF-8; fetch the file again"
+    ) from None
+
+
+def kanripo_lines(text: str) -> list[tuple[int, str]]:
+  """Returns (line number, line) of a Kanripo file without its mark-up.
+
+  Args:
+    text: the whole file; headers start with `#`, page breaks are
+      `<pb:...>`, printed lines end with `¶`.
+
+  Returns:
+    Lines that still hold text, numbered from 1; full-width spaces are gone.
+  """
+  lines = []
+  for number, line in enumerate(text.split("\n"), start=1):
+    if line.startswith("#"):
+      continue
+    line = _SPACE.sub("", _PAGE_BREAK.sub("", line))
+    line = _UNENCODED.sub("□", line)
+    if line:
+      lines.append((number, line))
+  return lines
+
+
+def parse_numbered(
+  path: pathlib.Path, sources: dict[str, str]
+) -> tuple[list[Entry], int]:
+  """Returns the entries of a Kanripo TLS file and how much has no year.
+
+  Args:
+    path: one file of KR1e0001 or KR1e0008, one duke.
+    sources: source of each layer letter, {"A": ..., "B": ...} or {"": ...}.
+
+  Returns:
+    (entries in order, number of undated items left out). 隱公's prelude is the
+    only undated item of these editions.
+
+  Raises:
+    SourceError: if the file holds no numbered item.
+  """
+  entries: list[Entry] = []
+  undated = 0
+  current: Entry | None = None
+  parts: list[str] = []
+
+  def close():
+    if current is not None:
+      entries.append(dataclasses.replace(current, text="".join(parts)))
+
+  for number, line in kanripo_lines(read_text(path)):
+    numbered = _NUMBERED.match(line)
+    if numbered and numbered[1] in sources:
+      close()
+      current = Entry(
+        source=sources[numbered[1]],
+        reign=int(numbered[2]),
+        year=int(numbered[3]),
+        text="",
+        place=f"{path.name}:{number}",
+      )
+      parts = [line[numbered.end() :]]
+    elif _YEAR_HEADING.match(line) or line.startswith("**"):
+      close()
+      current, parts = None, []
+    elif _UNDATED.match(line):
+      close()
+      current, parts = None, []
+      undated += line[0] == "B" and "《" not in line[:3]
+    else:
+      parts.append(line)
+  close()
+  if not entries:
+    raise SourceError(
+      f"{path}: no numbered item such as A1.1.1 or 1.1.1; expected a Kanripo "
+      "TLS text"
+    )
+  return [entry for entry in entries if entry.text], undated
+
+
+def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
+  """Returns the entries of a Wikisource file: one line, one entry.
+
+  A new year shows only in the text (`N年` at the start of a line), so `year`
+  is None. The first and last lines are navigation.
+
+  Args:
+    path: file named `NN_duke.txt`; NN is the reign.
+    source: what the entries are filed under.
+
+  Raises:
+    SourceError: if the file's name or content has another form.
+  """
+  number = re.match(r"(\d\d)_", path.name)
+  if number is None:
+    raise SourceError(f"{path}: the name must start with the reign, as 01_")
+  entries = []
+  for line_number, line in enumerate(read_text(path).split("\n"), start=1):
+    line = _SPACE.sub("", line)
+    if not line or _NAVIGATION in line:
+      continue
+    entries.append(
+      Entry(
+        source=source,
+        reign=int(number[1]),
+        year=None,
+        text=line,
+        place=f"{path.name}:{line_number}",
+      )
+    )
+  if not entries:
+    raise SourceError(f"{path}: no entry; expected one event a line")
+  return entries

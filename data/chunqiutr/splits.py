@@ -1,0 +1,126 @@
+"""The official division of the 3,036 months into train, validation and test.
+
+Why: records and queries inherit the split of their month, so results can be
+set beside published ones only if the months are divided in the same way.
+Called by the builder; `mini_blocks` is the same idea for the small data set.
+
+Source: `time_splits_by_month_v1.json` of the public ChunQiuTR release
+(specification 1.3). Validation and test are one block of years in each reign,
+the rest is train; 閔公, with two years, is divided by month.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ctd_jax.chronology.timekey import TimeKey, Timeline
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+SPLITS = (TRAIN, VALIDATION, TEST)
+
+# Reign -> (first year, last year) of each held-out block.
+_VALIDATION_YEARS = {
+  1: (11, 11),
+  2: (1, 2),
+  3: (12, 14),
+  5: (10, 12),
+  6: (5, 6),
+  7: (3, 4),
+  8: (14, 15),
+  9: (5, 7),
+  10: (28, 30),
+  11: (12, 12),
+  12: (3, 4),
+}
+_TEST_YEARS = {
+  1: (2, 2),
+  2: (9, 10),
+  3: (4, 6),
+  5: (28, 30),
+  6: (1, 2),
+  7: (10, 11),
+  8: (6, 7),
+  9: (11, 13),
+  10: (15, 17),
+  11: (7, 8),
+  12: (6, 8),
+}
+# 閔公 2: months 1-7 are validation, 8-12 test.
+_MIN, _MIN_YEAR, _MIN_LAST_VALIDATION = 4, 2, 7
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitSizes:
+  """Number of months of each split."""
+
+  train: int
+  validation: int
+  test: int
+
+
+OFFICIAL_SIZES = SplitSizes(train=2424, validation=295, test=317)
+
+
+def official_split(key: TimeKey) -> str:
+  """Returns the split of a month of the released map (timeline lu_release)."""
+  if (key.reign, key.year) == (_MIN, _MIN_YEAR):
+    return VALIDATION if key.month <= _MIN_LAST_VALIDATION else TEST
+  for split, blocks in ((VALIDATION, _VALIDATION_YEARS), (TEST, _TEST_YEARS)):
+    if key.reign in blocks:
+      first, last = blocks[key.reign]
+      if first <= key.year <= last:
+        return split
+  return TRAIN
+
+
+def official_splits(timeline: Timeline) -> dict[TimeKey, str]:
+  """Returns the split of every month of `timeline`, in order of time.
+
+  Raises:
+    ValueError: if the sizes are not those of the release, which means that
+      `timeline` is not the released map.
+  """
+  split_of = {key: official_split(key) for key in timeline.months}
+  sizes = sizes_of(split_of)
+  if sizes != OFFICIAL_SIZES:
+    raise ValueError(
+      f"timeline {timeline.name!r} divides into {sizes}, the released map "
+      f"into {OFFICIAL_SIZES}; use the timeline lu_release"
+    )
+  return split_of
+
+
+def block_splits(timeline: Timeline) -> dict[TimeKey, str]:
+  """Returns a division of any timeline in the manner of the official one.
+
+  Of each reign one year in the middle of its first half is validation and one
+  in the middle of its second half test, two years each from 20 years on;
+  reigns under four years are train.
+  """
+  split_of = {}
+  for key in timeline.months:
+    years = timeline.reigns[key.reign - 1].years
+    length = 2 if years >= 20 else 1
+    validation = years // 4 + 1
+    test = 3 * years // 4 + 1
+    split_of[key] = TRAIN
+    if years >= 4:
+      if validation <= key.year < validation + length:
+        split_of[key] = VALIDATION
+      elif test <= key.year < test + length:
+        split_of[key] = TEST
+  return split_of
+
+
+def sizes_of(split_of: dict[TimeKey, str]) -> SplitSizes:
+  """Returns how many months each split has."""
+  splits = list(split_of.values())
+  return SplitSizes(*(splits.count(split) for split in SPLITS))
+
+
+def boundaries(split_of: dict[TimeKey, str]) -> int:
+  """Returns how often two neighbouring months are of different splits."""
+  splits = list(split_of.values())
+  return sum(
+    one != other for one, other in zip(splits, splits[1:], strict=False)
+  )
