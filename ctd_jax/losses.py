@@ -179,7 +179,8 @@ def interval_calendar_cross_entropy(
 
   Args:
     logits: of reign [B, G], year [B, Y] and month [B, M].
-    targets: probabilities of the same shapes; a row of zeros drops that text.
+    targets: probabilities of the same shapes; a row of zeros adds no loss, but
+        counts in the mean over texts.
     reduction: over the heads, "mean" or "sum".
 
   Raises:

@@ -1,0 +1,143 @@
+"""Tokenizer: normalisation, fixed shapes, round trip, bad files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ctd_jax import tokenization
+from ctd_jax.tokenization import SPECIAL_TOKENS, TextTokenizer
+
+TEXTS = ("元年，春，王正月。", "夏五月", "秋七月", "冬十有二月𨛢")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return TextTokenizer.build(TEXTS)
+
+
+def tokens(tokenizer, text, length=16):
+  ids, mask = tokenizer.encode([text], length)
+  return ids[0][mask[0] == 1].tolist()
+
+
+def test_special_tokens_and_order_of_the_vocabulary(tokenizer):
+  assert (tokenizer.pad_id, tokenizer.unk_id) == (0, 1)
+  assert tokens(tokenizer, "") == [2]
+  # The most frequent character comes first.
+  assert tokens(tokenizer, "月") == [2, len(SPECIAL_TOKENS)]
+  characters = set("".join(TEXTS)) - set("，。")
+  assert len(tokenizer) == len(SPECIAL_TOKENS) + len(characters)
+  assert tokenizer.vocab_size == len(tokenizer)
+
+
+def test_one_token_per_character_beyond_the_basic_plane(tokenizer):
+  ids = tokens(tokenizer, "二月𨛢")
+  assert len(ids) == 4
+  assert tokenizer.unk_id not in ids
+
+
+def test_an_unseen_character_is_unknown(tokenizer):
+  assert tokens(tokenizer, "鼎月") == [2, 1, 4]
+
+
+def test_punctuation_and_white_space_leave_no_trace(tokenizer):
+  plain = tokens(tokenizer, "元年春王正月")
+  for text in ("元年，春，王正月。", "「元年」春\u3000王 正月\n", "《元年》春·王正月"):
+    assert tokens(tokenizer, text) == plain
+
+
+def test_punctuation_can_stay():
+  tokenizer = TextTokenizer.build(TEXTS, strip_punctuation=False)
+  assert len(tokens(tokenizer, "春，王")) == 4
+  assert len(tokens(tokenizer, "春 王")) == 3
+
+
+def test_variants_are_one_token():
+  tokenizer = TextTokenizer.build(["隱公", "莊公", "爲衛"])
+  for left, right in ("隠隱", "𨼆隱", "荘莊", "為爲", "衞衛"):
+    ids = tokens(tokenizer, left)
+    assert ids == tokens(tokenizer, right)
+    assert tokenizer.unk_id not in ids
+
+
+def test_no_character_stands_in_two_variant_groups():
+  groups = tokenization._VARIANTS.split()
+  characters = "".join(groups)
+  assert len(characters) == len(set(characters))
+  assert all(len(group) > 1 for group in groups)
+
+
+def test_the_vocabulary_does_not_depend_on_the_order_of_texts(tmp_path):
+  first = TextTokenizer.build(TEXTS).save(tmp_path / "a")
+  second = TextTokenizer.build(TEXTS[::-1]).save(tmp_path / "b")
+  assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_limit_keeps_the_frequent(tokenizer):
+  small = TextTokenizer.build(TEXTS, vocab_size_limit=5)
+  assert len(small) == 5
+  assert tokens(small, "正月") == [2, 1, 4]
+
+
+def test_encode_has_a_fixed_shape_and_keeps_the_front(tokenizer):
+  ids, mask = tokenizer.encode(["夏五月", "元年春王正月" * 3], 6)
+  assert ids.shape == mask.shape == (2, 6)
+  assert ids.dtype == mask.dtype == np.int32
+  assert mask.tolist() == [[1, 1, 1, 1, 0, 0], [1] * 6]
+  assert (ids[0, 4:] == tokenizer.pad_id).all()
+  assert ids[1].tolist() == tokens(tokenizer, "元年春王正")
+  empty, _ = tokenizer.encode([], 6)
+  assert empty.shape == (0, 6)
+
+
+def test_left_padding_has_the_same_tokens(tokenizer):
+  ids, mask = tokenizer.encode(["夏五月"], 6, padding_side="left")
+  assert mask.tolist() == [[0, 0, 1, 1, 1, 1]]
+  assert ids[0, 2:].tolist() == tokens(tokenizer, "夏五月")
+
+
+def test_a_saved_tokenizer_is_reloaded_bit_equal(tokenizer, tmp_path):
+  path = tokenizer.save(tmp_path / "new" / "folder")
+  again = TextTokenizer.load(path.parent)
+  assert again.save(tmp_path / "b").read_bytes() == path.read_bytes()
+  np.testing.assert_array_equal(
+    again.encode(TEXTS, 9)[0], tokenizer.encode(TEXTS, 9)[0]
+  )
+  assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_bad_arguments_are_named(tokenizer):
+  with pytest.raises(ValueError, match="max_length"):
+    tokenizer.encode(TEXTS, 0)
+  with pytest.raises(ValueError, match="padding_side.*'top'"):
+    tokenizer.encode(TEXTS, 4, "top")
+  with pytest.raises(ValueError, match="no character"):
+    TextTokenizer.build(["，。", ""])
+  with pytest.raises(ValueError, match=r"vocab_size_limit \(4\)"):
+    TextTokenizer.build(TEXTS, vocab_size_limit=4)
+
+
+def saved_with(tokenizer, folder, vocabulary):
+  path = tokenizer.save(folder)
+  content = json.loads(path.read_text("utf-8"))
+  content["model"]["vocab"] = vocabulary
+  path.write_text(json.dumps(content), "utf-8")
+
+
+def test_bad_files_are_named(tokenizer, tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
+    TextTokenizer.load(tmp_path)
+  (tmp_path / "tokenizer.json").write_text("")
+  with pytest.raises(ValueError, match=r"tokenizer\.json is not a tokenizer"):
+    TextTokenizer.load(tmp_path)
+  saved_with(tokenizer, tmp_path, {})
+  with pytest.raises(ValueError, match=r"tokenizer\.json.*"):
+    TextTokenizer.load(tmp_path)
+  saved_with(tokenizer, tmp_path, {t: i for i, t in enumerate(SPECIAL_TOKENS)})
+  with pytest.raises(ValueError, match="no characters"):
+    TextTokenizer.load(tmp_path)
+  shifted = {t: i for i, t in enumerate(("月", *SPECIAL_TOKENS))}
+  saved_with(tokenizer, tmp_path, shifted)
+  with pytest.raises(ValueError, match="ids 0 to 3"):
+    TextTokenizer.load(tmp_path)
