@@ -129,12 +129,11 @@ def bootstrap_interval(
     sums = np.bincount(members, list(values.values()), len(row))
     counts = np.bincount(members, minlength=len(row))
   random = np.random.default_rng(seed)
-  shares = np.full(len(sums), 1 / len(sums))
   means = []
   for start in range(0, rounds, _BATCH):
     size = min(_BATCH, rounds - start)
-    drawn = random.multinomial(len(sums), shares, size=size)
-    means.append((drawn @ sums) / (drawn @ counts))
+    drawn = random.integers(len(sums), size=(size, len(sums)))
+    means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
   tail = (1 - level) / 2
   low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
   return float(low), float(high)

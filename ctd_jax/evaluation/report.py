@@ -1,0 +1,369 @@
+"""Tables and plots of results, for the terminal, files and the README.
+
+`evaluate` prints and saves its tables through this module. From the command
+line it renews the tables of a README from the files of `evaluation.results`,
+so no number there is typed. They stand between
+
+  <!-- table:NAME key=value ... -->
+  <!-- end -->
+
+where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
+dataset, system, track, split, mode, family and metrics, and several values of
+one key are separated by commas.
+
+  python -m ctd_jax.evaluation.report --readme=README.md
+  python -m ctd_jax.evaluation.report --readme=README.md --check
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+import matplotlib.figure
+import numpy as np
+from absl import app, flags
+
+from ctd_jax.chronology import timekey
+from ctd_jax.evaluation import protocol
+from ctd_jax.evaluation.results import ResultRow, read_folder, select
+from ctd_jax.retrieval import runs
+
+DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
+
+# What a marker selects where it does not say otherwise.
+_VIEW = {
+  "split": "test",
+  "mode": protocol.OFFICIAL,
+  "family": "all",
+  "metrics": ",".join(DEFAULT_METRICS),
+}
+VIEWS = {
+  "official": _VIEW,
+  "event_only": {**_VIEW, "mode": protocol.EVENT_ONLY},
+}
+_KEYS = ("dataset", "system", "track", "split", "mode", "family", "metrics")
+_MARKED = re.compile(
+  r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
+  r"(?P<body>.*?)(?P<close><!-- end -->)",
+  re.DOTALL,
+)
+_TRACK_NOTES = {
+  "T0": "text only",
+  "T0+external": "text, also from outside the gallery",
+  "T0+order": "text and the order of records in their source",
+  "T1": "time keys of the records given",
+}
+
+# Rulers' names as the literature in Latin script gives them.
+_PINYIN = {
+  "隱": "Yin",
+  "桓": "Huan",
+  "莊": "Zhuang",
+  "閔": "Min",
+  "僖": "Xi",
+  "文": "Wen",
+  "宣": "Xuan",
+  "成": "Cheng",
+  "襄": "Xiang",
+  "昭": "Zhao",
+  "定": "Ding",
+  "哀": "Ai",
+  "懷": "Huai",
+  "昌": "Chang",
+  "惠": "Hui",
+  "平": "Ping",
+}
+# Okabe and Ito's colours, told apart with any colour vision and in print.
+_COLOURS = (
+  "#0072B2",
+  "#E69F00",
+  "#009E73",
+  "#CC79A7",
+  "#56B4E9",
+  "#D55E00",
+  "#000000",
+)
+
+
+def format_table(
+  rows: Sequence[ResultRow],
+  metrics: Sequence[str] = DEFAULT_METRICS,
+  markdown: bool = False,
+  intervals: bool = False,
+) -> str:
+  """Returns tables of systems by metrics, aligned or in Markdown.
+
+  Every dataset, split, mode, family and track has a table of its own, since
+  figures of different tracks must not be ranked together. Systems keep the
+  order of `rows`.
+
+  Args:
+    rows: to show.
+    metrics: columns.
+    markdown: whether to write Markdown instead of aligned columns.
+    intervals: whether to show low and high where they are known.
+
+  Raises:
+    ValueError: if two rows claim the same cell.
+  """
+  blocks: dict[tuple[str, ...], dict[tuple[str, ...], dict]] = {}
+  for row in rows:
+    if row.metric not in metrics:
+      continue
+    place = (row.dataset, row.split, row.mode, row.family, row.track)
+    line = (row.system, row.score_mode, row.source)
+    cells = blocks.setdefault(place, {}).setdefault(line, {})
+    if row.metric in cells:
+      raise ValueError(
+        f"two results for {' '.join(place + line)} {row.metric}; give the "
+        "systems different names"
+      )
+    cells[row.metric] = _cell(row, intervals)
+  layout = _markdown if markdown else _aligned
+  parts = []
+  # Blocks of one heading stand together, whatever the order of the rows.
+  first = {place[:4]: index for index, place in reversed([*enumerate(blocks)])}
+  for place in sorted(blocks, key=lambda place: (first[place[:4]], place[4])):
+    dataset, split, mode, family, track = place
+    lines = blocks[place]
+    published = any(source for _, _, source in lines)
+    header = ["system", "score", *metrics, *["source"] * published]
+    body = [
+      [
+        *line[:2],
+        *(cells.get(metric, "") for metric in metrics),
+        *[line[2] or "measured here"] * published,
+      ]
+      for line, cells in lines.items()
+    ]
+    title = (
+      f"{dataset}, {split}, {mode}, {family} queries; "
+      f"track {track} ({_TRACK_NOTES[track]})"
+    )
+    parts.append(layout(title, header, body))
+  return "\n".join(parts)
+
+
+def _cell(row: ResultRow, intervals: bool) -> str:
+  text = f"{row.value:.4f}"
+  if intervals and row.low is not None and row.high is not None:
+    text += f" [{row.low:.3f}, {row.high:.3f}]"
+  return text
+
+
+def _aligned(
+  title: str, header: Sequence[str], body: Sequence[Sequence[str]]
+) -> str:
+  """Returns a table whose columns align in a terminal."""
+  table = [header, *body]
+  widths = [
+    max(map(display_width, column)) for column in zip(*table, strict=True)
+  ]
+  lines = [
+    "  ".join(map(_pad, line, widths)).rstrip() for line in (header, *body)
+  ]
+  rule = "-" * (sum(widths) + 2 * len(widths) - 2)
+  return "\n".join([title, rule, lines[0], rule, *lines[1:], rule, ""])
+
+
+def display_width(text: str) -> int:
+  """Returns the columns of a terminal that `text` takes; a Han character 2."""
+  return sum(
+    0
+    if unicodedata.combining(character)
+    else 1 + (unicodedata.east_asian_width(character) in "WF")
+    for character in text
+  )
+
+
+def _pad(text: str, width: int) -> str:
+  return text + " " * (width - display_width(text))
+
+
+def _markdown(
+  title: str, header: Sequence[str], body: Sequence[Sequence[str]]
+) -> str:
+  """Returns a Markdown table under its title."""
+  # Figures to the right, words to the left.
+  rule = [":--" if name in _LEFT else "--:" for name in header]
+  lines = ["| " + " | ".join(line) + " |" for line in (header, rule, *body)]
+  return "\n".join([f"**{title}**", "", *lines, ""])
+
+
+_LEFT = ("system", "score", "source")
+
+
+def reign_labels(timeline: timekey.Timeline) -> list[str]:
+  """Returns a label in Latin letters for every reign, in order.
+
+  A name that has no known spelling becomes its number, e.g. `reign 3`.
+  """
+  return [
+    _PINYIN.get(reign.name.removesuffix("公"), f"reign {number}")
+    for number, reign in enumerate(timeline.reigns, start=1)
+  ]
+
+
+def plot_hit_by_reign(
+  values: Mapping[str, Mapping[str, float]],
+  reigns: Mapping[str, int],
+  labels: Sequence[str],
+  path: str | os.PathLike,
+  title: str,
+  metric: str = "hit@1",
+) -> None:
+  """Writes a PNG of a measure by reign, one colour for each system.
+
+  Args:
+    values: system -> query id -> value.
+    reigns: query id -> reign, 1 = first of the timeline.
+    labels: of all reigns, see `reign_labels`.
+    path: of the PNG.
+    title: says data set, split and mode.
+    metric: label of the vertical axis.
+
+  Raises:
+    ValueError: if there is no system or no query.
+  """
+  counts = _by_reign(dict.fromkeys(next(iter(values.values()), ()), 1), reigns)
+  if not counts:
+    raise ValueError("nothing to plot: no system or no query")
+  shown = sorted(counts)
+  columns = np.arange(len(shown))
+  width = 0.8 / len(values)
+  figure = matplotlib.figure.Figure(
+    figsize=(max(6.0, 1.0 + 0.85 * len(shown)), 4.2), layout="constrained"
+  )
+  axes = figure.add_subplot()
+  for place, (system, by_query) in enumerate(values.items()):
+    groups = _by_reign(by_query, reigns)
+    axes.bar(
+      columns + (place - (len(values) - 1) / 2) * width,
+      [np.mean(groups[reign]) if reign in groups else 0 for reign in shown],
+      width,
+      label=system,
+      color=_COLOURS[place % len(_COLOURS)],
+    )
+  axes.set_xticks(
+    columns, [f"{labels[reign - 1]}\nn={len(counts[reign])}" for reign in shown]
+  )
+  axes.set_xlabel("reign in which the query's interval begins (n = queries)")
+  axes.set_ylabel(f"mean {metric}")
+  axes.set_ylim(0, 1)
+  axes.set_title(title)
+  axes.yaxis.grid(True, color="0.85")
+  axes.set_axisbelow(True)
+  axes.spines[["top", "right"]].set_visible(False)
+  figure.legend(loc="outside lower center", ncols=4, frameon=False)
+  _save(figure, path)
+
+
+def _by_reign(
+  values: Mapping[str, float], reigns: Mapping[str, int]
+) -> dict[int, list[float]]:
+  groups: dict[int, list[float]] = {}
+  for query_id, value in values.items():
+    groups.setdefault(reigns[query_id], []).append(value)
+  return groups
+
+
+def _save(figure: matplotlib.figure.Figure, path: str | os.PathLike) -> None:
+  path = pathlib.Path(path)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    temporary = pathlib.Path(folder) / path.name
+    figure.savefig(temporary, dpi=150, format="png")
+    os.replace(temporary, path)
+
+
+def fill_tables(text: str, rows: Sequence[ResultRow], name: str) -> str:
+  """Returns a Markdown text with every marked table made anew from `rows`.
+
+  Args:
+    text: the whole file.
+    rows: all results.
+    name: of the file, for messages.
+
+  Raises:
+    ValueError: naming file and line, if a marker is never closed, its name or
+      a key is unknown, or it selects nothing.
+  """
+
+  def fill(match: re.Match) -> str:
+    line = text.count("\n", 0, match.start()) + 1
+    table = _view(rows, match["name"], match["keys"], f"{name}:{line}")
+    return f"{match['open']}\n{table}\n{match['close']}"
+
+  opened = text.count("<!-- table:")
+  if opened != len(_MARKED.findall(text)):
+    raise ValueError(f"{name}: a <!-- table:... --> has no <!-- end -->")
+  return _MARKED.sub(fill, text)
+
+
+def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
+  if name not in VIEWS:
+    raise ValueError(
+      f"{place}: table {name!r} is not one of {', '.join(VIEWS)}"
+    )
+  wanted = dict(VIEWS[name])
+  for item in keys.split():
+    key, _, value = item.partition("=")
+    if key not in _KEYS or not value:
+      raise ValueError(
+        f"{place}: {item!r} is not key=value with a key among "
+        f"{', '.join(_KEYS)}"
+      )
+    wanted[key] = value
+  metrics = wanted.pop("metrics").split(",")
+  chosen = [row for row in select(rows, **wanted) if row.metric in metrics]
+  if not chosen:
+    raise ValueError(f"{place}: no result has {wanted} and {metrics}")
+  return format_table(chosen, metrics, markdown=True)
+
+
+def main(argv: Sequence[str]) -> None:
+  """Renews or checks the tables of a README."""
+  if len(argv) > 1:
+    raise app.UsageError(f"unexpected argument {argv[1]!r}")
+  path = pathlib.Path(flags.FLAGS.readme)
+  folder = flags.FLAGS.results or path.parent / "tests" / "results"
+  before = path.read_text(encoding="utf-8")
+  try:
+    after = fill_tables(before, read_folder(folder), str(path))
+  except (FileNotFoundError, ValueError) as error:
+    sys.exit(f"error: {error}")
+  if before == after:
+    print(f"{path}: tables agree with {folder}")
+  elif flags.FLAGS.check:
+    sys.exit(
+      f"error: tables of {path} differ from {folder}; run python -m "
+      f"ctd_jax.evaluation.report --readme={path}"
+    )
+  else:
+    runs.write_text(path, after)
+    print(f"{path}: tables made anew from {folder}")
+
+
+if __name__ == "__main__":
+  # Not at import: `train` and `evaluate` import this module and have flags of
+  # their own.
+  flags.DEFINE_string(
+    "readme", None, "Markdown file to renew. Example: --readme=README.md"
+  )
+  flags.DEFINE_string(
+    "results",
+    None,
+    "folder of result files; tests/results beside the README by default. "
+    "Example: --results=tests/results",
+  )
+  flags.DEFINE_bool(
+    "check", False, "change nothing, fail if a table is stale. Example: --check"
+  )
+  flags.mark_flag_as_required("readme")
+  app.run(main)

@@ -1,0 +1,175 @@
+"""Results as data: rows of figures, measured and published, in JSON files.
+
+Why: a figure is written once, with what is needed to get it again; tables and
+comparisons are made from the files (`evaluation.report`), never typed.
+`evaluate` writes a file for each run; published figures are rows of the same
+shape whose `source` names the table of the publication.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Hashable, Iterable, Mapping
+
+from ctd_jax.evaluation import measures, protocol, significance
+from ctd_jax.retrieval import runs
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultRow:
+  """One figure: what was measured, how, and by whom.
+
+  Attributes:
+    dataset: name and config, e.g. chunqiutr/rebuilt.
+    system: name of the system.
+    track: one of `runs.TRACKS`.
+    score_mode: what the score is, e.g. semantic, ctd, lexical.
+    split: of the queries.
+    mode: name in `protocol.MODES`.
+    family: one of `protocol.FAMILIES`.
+    metric: see `measures`.
+    value: mean over the queries.
+    low: lower end of its interval, if there is one.
+    high: upper end.
+    seeds: of the runs behind it; empty for a system without chance.
+    command: that gives this figure again.
+    commit: of this repository.
+    seconds: wall time of training and evaluation.
+    source: table of a publication; empty if measured here.
+  """
+
+  dataset: str
+  system: str
+  track: str
+  score_mode: str
+  split: str
+  mode: str
+  family: str
+  metric: str
+  value: float
+  low: float | None = None
+  high: float | None = None
+  seeds: tuple[int, ...] = ()
+  command: str = ""
+  commit: str = ""
+  seconds: float | None = None
+  source: str = ""
+
+  def __post_init__(self):
+    protocol.mode(self.mode)
+    measures.parse(self.metric)
+    for field, known in (
+      ("track", runs.TRACKS),
+      ("family", protocol.FAMILIES),
+    ):
+      if getattr(self, field) not in known:
+        raise ValueError(
+          f"{field} of a result is one of {', '.join(known)}; got "
+          f"{getattr(self, field)!r}"
+        )
+
+
+def result_rows(
+  table: protocol.PerQuery,
+  dataset: str,
+  groups: Mapping[str, Hashable] | None = None,
+  **about,
+) -> list[ResultRow]:
+  """Returns a row for each family and measure of a per-query table.
+
+  Args:
+    table: from `protocol.evaluate_run`.
+    dataset: see `ResultRow`.
+    groups: query id -> cluster of the bootstrap, e.g. (reign, year); by
+      default queries are resampled one by one.
+    **about: seeds, command, commit, seconds of the rows.
+  """
+  rows = []
+  for family in protocol.FAMILIES:
+    for metric in table.values:
+      values = table.of_family(metric, family)
+      if not values:
+        continue
+      low, high = significance.bootstrap_interval(values, groups)
+      rows.append(
+        ResultRow(
+          dataset,
+          table.system,
+          table.track,
+          table.score_mode,
+          table.split,
+          table.mode,
+          family,
+          metric,
+          measures.mean(values),
+          low,
+          high,
+          **about,
+        )
+      )
+  return rows
+
+
+def write_rows(path: str | os.PathLike, rows: Iterable[ResultRow]) -> None:
+  """Writes rows as a JSON list, one row a line."""
+  lines = (
+    json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rows
+  )
+  runs.write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def read_rows(path: str | os.PathLike) -> list[ResultRow]:
+  """Returns the rows of a JSON file.
+
+  Raises:
+    ValueError: naming the file and the number of the row at fault.
+  """
+  try:
+    loaded = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+  except json.JSONDecodeError as error:
+    raise ValueError(f"{path}: not JSON: {error}") from None
+  if not isinstance(loaded, list):
+    raise ValueError(f"{path}: expected a list of result rows")
+  rows = []
+  for number, fields in enumerate(loaded, start=1):
+    try:
+      seeds = tuple(fields.pop("seeds", ()))
+      rows.append(ResultRow(**fields, seeds=seeds))
+    except (AttributeError, TypeError, ValueError) as error:
+      raise ValueError(f"{path}: row {number}: {error}") from None
+  return rows
+
+
+def select(rows: Iterable[ResultRow], **wanted: str) -> list[ResultRow]:
+  """Returns the rows that have one of the wanted values in every field.
+
+  Args:
+    rows: to choose from.
+    **wanted: field -> values separated by commas; a dataset may leave out its
+      version, which is what follows the colon.
+  """
+  chosen = {field: values.split(",") for field, values in wanted.items()}
+  return [
+    row
+    for row in rows
+    if all(
+      getattr(row, field) in values
+      or (field == "dataset" and row.dataset.split(":")[0] in values)
+      for field, values in chosen.items()
+    )
+  ]
+
+
+def read_folder(folder: str | os.PathLike) -> list[ResultRow]:
+  """Returns the rows of every JSON file of a folder, files in order of name.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+  """
+  paths = sorted(pathlib.Path(folder).glob("*.json"))
+  if not paths:
+    raise FileNotFoundError(f"no result file (*.json) in {folder}")
+  return [row for path in paths for row in read_rows(path)]
