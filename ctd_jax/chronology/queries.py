@@ -259,6 +259,9 @@ OFFICIAL_QUOTAS: Mapping[str, Quota] = {
 }
 POINTS_PER_MONTH = 3.0
 WINDOWS_PER_MONTH = 2.2
+# YEAR_* ask once a year where MONTH_* ask twelve times; a uniform draw could
+# leave them out of a small split.
+LEAST_PER_GROUP = 5
 
 
 def quotas_per_month(
@@ -350,7 +353,8 @@ def generate_queries(
 
   Points are dealt in turn to the months of a stratum (with or without event),
   each month getting different templates; windows are drawn uniformly from the
-  distinct texts whose months share a split. The draw orders texts by a hash of
+  distinct texts whose months share a split, after `LEAST_PER_GROUP` of each
+  group. The draw orders texts by a hash of
   (seed, text), so it depends on neither record order nor Python's generator.
 
   Args:
@@ -410,15 +414,16 @@ def _lot(seed: int, text: str) -> bytes:
 def _draw(pool: list[Query], count: int, seed: int) -> list[Query]:
   """Returns `count` queries of one stratum (all, if there are fewer)."""
   shuffled = sorted(pool, key=lambda query: _lot(seed, query.text))
-  if shuffled and shuffled[0].family == POINT:
-    dealt = collections.Counter()
-    rounds = []
-    for query in shuffled:
-      rounds.append(dealt[query.interval])
-      dealt[query.interval] += 1
-    order = sorted(range(len(shuffled)), key=rounds.__getitem__)
-    shuffled = [shuffled[position] for position in order]
-  return shuffled[:count]
+  dealt = collections.Counter()
+  rounds = {}
+  for query in shuffled:
+    hand = query.interval if query.family == POINT else query.group
+    rounds[query] = dealt[hand]
+    dealt[hand] += 1
+    if query.family == WINDOW:
+      # After its share a group waits for no other: the rest is uniform.
+      rounds[query] = min(rounds[query], LEAST_PER_GROUP)
+  return sorted(shuffled, key=rounds.__getitem__)[:count]
 
 
 def _number_queries(

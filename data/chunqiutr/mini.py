@@ -1,0 +1,374 @@
+"""A SYNTHETIC chronicle, invented whole: the state 「滄」 never existed.
+
+Why: tests and the tiny config need a benchmark of the real structure that can
+be embedded in the repository and learned in a minute. Everything here comes
+from a small grammar over invented names, places and events; none of it is a
+source for history. The builder's config `mini` calls `generate`, `splits` and
+uses `TITLE` in its queries.
+
+What it keeps of the real material:
+
+* five works: terse annals, two commentaries that repeat an entry and go on
+  (one narrates, one asks and answers), two late unpunctuated commentaries;
+* the annals date by omission: year with the first entry of a year, season when
+  it changes, month when it changes, often no month (first month of a season),
+  and nothing at all for the second entry of a month; commentaries omit more;
+* about half of the months have no entry;
+* persons and places come and go, so that a name is evidence of the date, and
+  some rites and disasters keep to their season;
+* sieges and rites recur a month or two later in almost the same words;
+* late commentary quotes the date and the entry, and at times cites another
+  year by its full date.
+
+A record's key is what the grammar drew, not what a scanner read; scanning the
+annals recovers it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+
+from ctd_jax.chronology import cyclic_days, expressions, numerals, reigns
+from ctd_jax.chronology.annals import COMMENT, EVENT, Record
+from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax_datasets.chunqiutr.splits import block_splits
+
+TIMELINE = "mini"
+TITLE = "《滄史》"
+ANNALS, NARRATIVE, DIALOGUE = "cang_annals", "cang_narrative", "cang_dialogue"
+NOTES, GLOSSES = "cang_notes", "cang_glosses"
+
+_SEASONS = "春夏秋冬"
+_NEIGHBOURS = "泠嶧浯湟澹岷峘沅"
+_TITLES = "侯伯子侯伯侯子伯"  # of the rulers of _NEIGHBOURS, one each
+_HOUSES = ("公子", "仲", "叔", "季", "東里", "桑", "蓼", "蒯")
+_GIVEN = "衍煦朔彌渠昀騫翟皋閎恂逵璞澄懋鐸晞榘綽愷瑀珩朗嵩峻雋熙勗"
+_PLACE_FIRST = "桃柘榆柳杏梓檀槐葭蘆苔芷"
+_PLACE_LAST = "丘陵泉濱原谷口門"
+_MONTHS_ACTIVE = (40, 80)  # of a person; a place stays in the news as long
+_REIGN_MONTHS = (50, 110)  # of a neighbour's ruler
+_OFFICERS = 30
+_PLACES = 40
+_DAY_ZERO = 17  # sexagenary number of the first day of the invented calendar
+_MONTH_DAYS = 29.53
+
+# The chance that a month has an entry; seasons open with one more often.
+_BUSY_FIRST_MONTH, _BUSY_MONTH = 0.62, 0.3
+_SECOND_ENTRY, _RECURS = 0.3, 0.3
+_SEASON_ONLY, _DAY = 0.45, 0.35
+_NARRATED, _ASKED = 0.85, 0.8
+
+_ENTRIES = (
+  ("visit", "{envoy}來聘"),
+  ("visit", "{ruler}來，會公于{place}"),
+  ("mission", "{officer}如{state}"),
+  ("mission", "{officer}會{envoy}于{place}"),
+  ("pact", "公及{ruler}盟于{place}"),
+  ("pact", "公會{ruler}、{ruler2}于{place}"),
+  ("war", "{officer}帥師侵{state}"),
+  ("war", "{state}人侵我{place}"),
+  ("siege", "{state}人圍{place}"),
+  ("siege", "{ruler}、{envoy2}圍{place}"),
+  ("works", "城{place}"),
+  ("works", "新作{place}之門"),
+  ("flight", "{officer}出奔{state}"),
+)
+# By season: what returns every year at its time.
+_SEASONAL = (
+  (("rite", "大狩于{place}"), ("omen", "河冰未泮")),
+  (("rite", "公禱雨于{place}"), ("omen", "{place}旱")),
+  (("omen", "大水，壞{place}之隄"), ("omen", "蝗傷稼")),
+  (("rite", "公蜡祭于{place}"), ("omen", "{place}震")),
+)
+_AGAIN = {"siege": ("復圍", "圍"), "rite": ("復", ""), "omen": ("又", "")}
+
+_NARRATION = {
+  "visit": ("修{ruler}之好也。{officer}相禮。", "且告{state}之亂。公厚賄之。"),
+  "mission": ("拜前年之會也。", "{state}人不禮焉，{officer}怒而歸。"),
+  "pact": (
+    "謀伐{state}也。{officer}與焉。",
+    "尋{place}之好也。{envoy}後至，故不書。",
+  ),
+  "war": (
+    "{officer}將中軍，敗之于{place}。",
+    "{officer}曰：「{state}無備，不可失也。」遂從之。",
+  ),
+  "siege": ("{officer}救之，圍乃解。", "{state}討其貳也。{envoy}為之謀。"),
+  "works": ("{officer}董其役，三旬而畢。", "備{state}也。民不以為病。"),
+  "flight": ("{state}人納之，使處{place}。", "{officer2}逐之也。國人不說。"),
+  "rite": ("禮也。{officer}從。", "{officer}諫，公弗聽。"),
+  "omen": ("{officer}請發廩，公許之。", "{state}來告災，{officer}往弔焉。"),
+  "death": ("國人哀之。{officer}為之服。", "{envoy}來弔，禮也。"),
+  "accession": ("{officer}立之也。", "國人從{officer}以立公。"),
+}
+_ANSWERS = {
+  "visit": ("何以書？喜遠人之來也。", "何以名？賢之也。"),
+  "mission": ("何以書？重君命也。", "不言所為，諱之也。"),
+  "pact": ("{place}者何？{state}之邑也。", "何以不日？信也。"),
+  "war": ("何以言侵？淺也。", "{state}何以不名？賤之也。"),
+  "siege": ("圍不言人，此何以言人？眾也。", "{place}者何？我之北鄙也。"),
+  "works": ("何以書？譏勞民也。", "{place}者何？近{state}之邑也。"),
+  "flight": ("何以不言大夫？絕之也。", "孰逐之？{officer2}逐之也。"),
+  "rite": ("何以書？記時也。", "非其地也，故志之。"),
+  "omen": ("何以書？記災也。", "災不書大小，此何以書？甚也。"),
+  "death": ("何以名？赴以名也。", "何以日？謹之也。"),
+  "accession": ("何以不言日？常也。", "公者何？{reign}也。"),
+}
+_NOTE_PIECES = (
+  "{officer}滄大夫也見於{reign}之世",
+  "{place}滄地在{state}之南鄙",
+  "{state}與滄同盟故詳其事",
+  "{envoy}{state}之卿也",
+  "從告而書史之常法",
+)
+_GLOSS_PIECES = (
+  "注言{place}近{state}者據地志推之今考其說未盡",
+  "按{cited}傳已發其例此又書之明其始終也",
+  "注以{officer}為大夫者大夫得書名故知非士",
+  "案{cited}亦有此事彼略而此詳",
+  "史之例書人者眾辭書名者有所褒貶也",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Name:
+  """A person or place, and the ordinal months it is in the news."""
+
+  text: str
+  first: int
+  last: int
+
+  def active(self, month: int) -> bool:
+    return self.first <= month <= self.last
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+  """What the annals say of one matter, without its date."""
+
+  text: str
+  topic: str
+  slots: dict[str, str]
+
+
+def splits() -> dict[TimeKey, str]:
+  """Returns the split of every month: one year of each reign per held-out."""
+  return block_splits(reigns.timeline(TIMELINE))
+
+
+def generate(seed: int = 0) -> list[Record]:
+  """Returns the records of the invented chronicle, without placeholders.
+
+  Args:
+    seed: of every draw. The same seed gives the same records.
+
+  Returns:
+    Events and neg_comments sorted by id. Ids are shuffled; `order` counts
+    inside each of the five works.
+  """
+  draw = random.Random(f"mini:{seed}")
+  timeline = reigns.timeline(TIMELINE)
+  chronicle = _Chronicle(timeline, draw)
+  rows = list(chronicle.write())
+  numbers = list(range(len(rows)))
+  draw.shuffle(numbers)
+  orders = dict.fromkeys((ANNALS, NARRATIVE, DIALOGUE, NOTES, GLOSSES), 0)
+  records = []
+  for number, (source, key, text) in zip(numbers, rows, strict=True):
+    kind = COMMENT if source in (NOTES, GLOSSES) else EVENT
+    records.append(
+      Record(f"r{number:05d}", text, source, kind, key, orders[source])
+    )
+    orders[source] += 1
+  return sorted(records, key=lambda record: record.record_id)
+
+
+class _Chronicle:
+  """The grammar: who is alive, what happens, and how five works tell it."""
+
+  def __init__(self, timeline: Timeline, draw: random.Random):
+    self.timeline = timeline
+    self.draw = draw
+    self.officers = self._officers()
+    self.places = self._places()
+    self.rulers, self.envoys = self._abroad()
+    self.pending: dict[int, list[_Entry]] = {}
+
+  def write(self) -> Iterator[tuple[str, TimeKey, str]]:
+    """Yields (work, month, text) month by month."""
+    before = None
+    for month, key in enumerate(self.timeline.months):
+      for place, entry in enumerate(self._entries(month)):
+        date = self._date(key, before) if place == 0 else self._day_only(month)
+        before = key
+        yield ANNALS, key, f"{date}{entry.text}。"
+        yield from self._comment(key, month, entry, date)
+
+  def _entries(self, month: int) -> list[_Entry]:
+    """Returns what happens in a month; often nothing."""
+    draw, key = self.draw, self.timeline.key(month)
+    entries = self.pending.pop(month, [])
+    if key.year == 1 and key.month == 1:
+      entries.insert(0, self._entry("accession", "公立", month))
+    elif self._closes_reign(month):
+      entries.append(self._entry("death", "公薨于{place}", month))
+    for person in (*self.officers, *(r for row in self.rulers for r in row)):
+      if person.last == month and month < len(self.timeline) - 1:
+        entries.append(self._entry("death", f"{person.text}卒", month))
+    busy = _BUSY_FIRST_MONTH if key.month % 3 == 1 else _BUSY_MONTH
+    if draw.random() < busy:
+      entries.append(self._happening(key, month))
+      while draw.random() < _SECOND_ENTRY:
+        entries.append(self._happening(key, month))
+    for entry in entries:
+      if entry.topic in _AGAIN and draw.random() < _RECURS:
+        self._recur(entry, month)
+    return entries
+
+  def _closes_reign(self, month: int) -> bool:
+    """Whether another reign opens after this month."""
+    if month + 1 == len(self.timeline):
+      return False
+    return self.timeline.key(month + 1).reign > self.timeline.key(month).reign
+
+  def _happening(self, key: TimeKey, month: int) -> _Entry:
+    """Returns an entry of the month: one in four keeps to its season."""
+    seasonal = _SEASONAL[(key.month - 1) // 3]
+    pool = seasonal if self.draw.random() < 0.25 else _ENTRIES
+    topic, pattern = self.draw.choice(pool)
+    return self._entry(topic, pattern, month)
+
+  def _recur(self, entry: _Entry, month: int) -> None:
+    """Plans the same matter again, one or two months later."""
+    words, plain = _AGAIN[entry.topic]
+    text = entry.text
+    if self.draw.random() < 0.5:
+      text = text.replace(plain, words, 1) if plain else words + text
+    later = month + self.draw.choice((1, 1, 2))
+    self.pending.setdefault(later, []).append(
+      dataclasses.replace(entry, text=text, topic=entry.topic + "_again")
+    )
+
+  def _entry(self, topic: str, pattern: str, month: int) -> _Entry:
+    slots = self._slots(month)
+    return _Entry(pattern.format(**slots), topic, slots)
+
+  def _slots(self, month: int) -> dict[str, str]:
+    """Returns names for the slots of a text, all in the news in `month`."""
+    draw = self.draw
+    here, other = draw.sample(range(len(_NEIGHBOURS)), 2)
+    officer, officer2 = draw.sample(self._now(self.officers, month), 2)
+    return {
+      "state": _NEIGHBOURS[here],
+      "ruler": draw.choice(self._now(self.rulers[here], month)).text,
+      "ruler2": draw.choice(self._now(self.rulers[other], month)).text,
+      "envoy": draw.choice(self._now(self.envoys[here], month)).text,
+      "envoy2": draw.choice(self._now(self.envoys[other], month)).text,
+      "officer": officer.text,
+      "officer2": officer2.text,
+      "place": draw.choice(self._now(self.places, month)).text,
+      "reign": self.timeline.reigns[self.timeline.key(month).reign - 1].name,
+      "cited": self._cited(month),
+    }
+
+  def _now(self, names: list[_Name], month: int) -> list[_Name]:
+    return [name for name in names if name.active(month)]
+
+  def _cited(self, month: int) -> str:
+    """Returns the full date of a month before, as commentary cites dates."""
+    earlier = self.timeline.key(max(month - self.draw.randint(3, 40), 0))
+    return expressions.format_key(earlier, self.timeline)
+
+  # How the works tell it.
+
+  def _date(self, key: TimeKey, before: TimeKey | None) -> str:
+    """Returns what the annals write before the first entry of a month."""
+    new_year = before is None or (before.reign, before.year) != key.triple[:2]
+    season = (key.month - 1) // 3
+    new_season = new_year or (before.month - 1) // 3 != season
+    text = ""
+    if new_year:
+      year = numerals.format_numeral(key.year, you=True)
+      text += f"{'元' if key.year == 1 else year}年，"
+    if new_season:
+      text += f"{_SEASONS[season]}，"
+      if key.month % 3 == 1 and self.draw.random() < _SEASON_ONLY:
+        return text
+    royal = "王" if season == 0 and new_year else ""
+    month = numerals.format_numeral(key.month, you=True)
+    text += f"{royal}{'正' if key.month == 1 else month}月"
+    if self.draw.random() < _DAY:
+      text += self._day(self.timeline.ordinal(key))
+    return text + "，"
+
+  def _day(self, month: int) -> str:
+    day = int(month * _MONTH_DAYS) + self.draw.randrange(29)
+    return cyclic_days.format_index((_DAY_ZERO + day) % 60)
+
+  def _day_only(self, month: int) -> str:
+    return f"{self._day(month)}，" if self.draw.random() < _DAY / 2 else ""
+
+  def _comment(
+    self, key: TimeKey, month: int, entry: _Entry, date: str
+  ) -> Iterator[tuple[str, TimeKey, str]]:
+    """Yields what the four commentaries make of one entry."""
+    draw, topic = self.draw, entry.topic.removesuffix("_again")
+    slots = self._slots(month) | entry.slots
+    season = f"{_SEASONS[(key.month - 1) // 3]}，"
+    if draw.random() < _NARRATED:
+      opening = draw.choice((date, season, ""))
+      more = draw.choice(_NARRATION[topic]).format(**slots)
+      yield NARRATIVE, key, f"{opening}{entry.text}，{more}"
+    if draw.random() < _ASKED:
+      opening = draw.choice((date, ""))
+      answer = draw.choice(_ANSWERS[topic]).format(**slots)
+      yield DIALOGUE, key, f"{opening}{entry.text}。{answer}"
+    quoted = _unpunctuated(date + entry.text)
+    for source, pieces in ((NOTES, _NOTE_PIECES), (GLOSSES, _GLOSS_PIECES)):
+      count = draw.choice((0, 1, 1, 2))
+      for piece in draw.sample(pieces, count):
+        yield source, key, quoted + piece.format(**slots)
+
+  # Who and what there is.
+
+  def _spell(self, texts: list[str], count: int) -> list[_Name]:
+    """Returns `count` names whose spells cover the timeline evenly."""
+    names = []
+    for position, text in enumerate(self.draw.sample(texts, count)):
+      length = self.draw.randint(*_MONTHS_ACTIVE)
+      span = len(self.timeline) + length
+      first = round(span * position / count) - length
+      names.append(_Name(text, first, first + length))
+    return names
+
+  def _officers(self) -> list[_Name]:
+    texts = [house + given for house in _HOUSES for given in _GIVEN]
+    return self._spell(texts, _OFFICERS)
+
+  def _places(self) -> list[_Name]:
+    texts = [first + last for first in _PLACE_FIRST for last in _PLACE_LAST]
+    return self._spell(texts, _PLACES)
+
+  def _abroad(self) -> tuple[list[list[_Name]], list[list[_Name]]]:
+    """Returns rulers and envoys of each neighbour, who follow one another."""
+    given = list(_GIVEN)
+    rulers, envoys = [], []
+    for state, title in zip(_NEIGHBOURS, _TITLES, strict=True):
+      names = iter(self.draw.sample(given, len(given)))
+      rulers.append(self._line(f"{state}{title}", names))
+      envoys.append(self._line(f"{state}{self.draw.choice(_HOUSES)}", names))
+    return rulers, envoys
+
+  def _line(self, prefix: str, names: Iterator[str]) -> list[_Name]:
+    line, first = [], -self.draw.randint(0, _REIGN_MONTHS[0])
+    while first < len(self.timeline):
+      last = first + self.draw.randint(*_REIGN_MONTHS)
+      line.append(_Name(prefix + next(names), first, last))
+      first = last + 1
+    return line
+
+
+def _unpunctuated(text: str) -> str:
+  return "".join(character for character in text if character not in "，。、：")
