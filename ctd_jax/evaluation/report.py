@@ -8,8 +8,9 @@ so no number there is typed. They stand between
   <!-- end -->
 
 where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
-dataset, system, track, split, mode, family and metrics, and several values of
-one key are separated by commas.
+dataset, system, track, split, mode, family, source and metrics. Several values
+of one key are separated by commas, values with a space are quoted
+(source="Table 1"). Rows measured here have the source "".
 
   python -m ctd_jax.evaluation.report --readme=README.md
   python -m ctd_jax.evaluation.report --readme=README.md --check
@@ -20,6 +21,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import sys
 import tempfile
 import unicodedata
@@ -47,7 +49,16 @@ VIEWS = {
   "official": _VIEW,
   "event_only": {**_VIEW, "mode": protocol.EVENT_ONLY},
 }
-_KEYS = ("dataset", "system", "track", "split", "mode", "family", "metrics")
+_KEYS = (
+  "dataset",
+  "system",
+  "track",
+  "split",
+  "mode",
+  "family",
+  "source",
+  "metrics",
+)
 _MARKED = re.compile(
   r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
   r"(?P<body>.*?)(?P<close><!-- end -->)",
@@ -312,9 +323,9 @@ def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
       f"{place}: table {name!r} is not one of {', '.join(VIEWS)}"
     )
   wanted = dict(VIEWS[name])
-  for item in keys.split():
-    key, _, value = item.partition("=")
-    if key not in _KEYS or not value:
+  for item in shlex.split(keys):
+    key, equals, value = item.partition("=")
+    if key not in _KEYS or not equals:
       raise ValueError(
         f"{place}: {item!r} is not key=value with a key among "
         f"{', '.join(_KEYS)}"

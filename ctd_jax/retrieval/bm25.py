@@ -24,6 +24,8 @@ import scipy.sparse
 
 from ctd_jax.retrieval import search
 
+TRACK = "T0"
+SCORE_MODE = "lexical"
 K1 = 1.5  # saturation of the term frequency
 B = 0.75  # weight of the record's length
 EPSILON = 0.25  # share of the mean idf that replaces a negative idf

@@ -29,6 +29,8 @@ from absl import logging
 from ctd_jax.chronology import expressions, timekey
 from ctd_jax.retrieval import bm25, search
 
+TRACK = "T0"
+SCORE_MODE = "dates_lexical"
 INSIDE, UNDATED, OUTSIDE = 2, 1, 0
 # A date further inside a text is a cross-reference, not the record's own.
 _OPENING = 4  # characters that may stand before the record's own date

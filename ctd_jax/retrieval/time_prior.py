@@ -19,6 +19,8 @@ import scipy.ndimage
 
 from ctd_jax.retrieval import bm25, search
 
+TRACK = "T1"
+SCORE_MODE = "lexical_time_prior"
 FEEDBACK = 200  # records whose months make the density
 BANDWIDTH = 3.0  # months, standard deviation of the kernel
 HALF_WIDTH = max(1, int(3 * BANDWIDTH))  # months, where the kernel is cut off
