@@ -88,7 +88,7 @@ _NARRATION = {
   "visit": ("修{ruler}之好也。{officer}相禮。", "且告{state}之亂。公厚賄之。"),
   "mission": ("拜前年之會也。", "{state}人不禮焉，{officer}怒而歸。"),
   "pact": (
-    "謀伐{state}也。{officer}與焉。",
+    "謀伐{state2}也。{officer}與焉。",
     "尋{place}之好也。{envoy}後至，故不書。",
   ),
   "war": (
@@ -258,10 +258,11 @@ class _Chronicle:
   def _slots(self, month: int) -> dict[str, str]:
     """Returns names for the slots of a text, all in the news in `month`."""
     draw = self.draw
-    here, other = draw.sample(range(len(_NEIGHBOURS)), 2)
+    here, other, third = draw.sample(range(len(_NEIGHBOURS)), 3)
     officer, officer2 = draw.sample(self._now(self.officers, month), 2)
     return {
       "state": _NEIGHBOURS[here],
+      "state2": _NEIGHBOURS[third],
       "ruler": draw.choice(self._now(self.rulers[here], month)).text,
       "ruler2": draw.choice(self._now(self.rulers[other], month)).text,
       "envoy": draw.choice(self._now(self.envoys[here], month)).text,
