@@ -21,6 +21,7 @@ from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.chunqiutr import mini
+from ctd_jax_datasets.chunqiutr import placeholders
 from ctd_jax_datasets.chunqiutr import records as gallery
 from ctd_jax_datasets.chunqiutr import splits
 
@@ -105,17 +106,25 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     """Returns the examples of `records`, `train`, `validation` and `test`."""
     timeline = reigns.timeline(self.builder_config.timeline)
     if self.builder_config.name == "mini":
-      records = gallery.number_records(mini.generate(MINI_SEED), gallery.SEED)
-      split_of = splits.block_splits(timeline)
-      quotas = None
+      records = mini.generate(MINI_SEED)
+      records += placeholders.fill_months(
+        records, timeline, gallery.SEED, mini.TITLE
+      )
+      records = gallery.number_records(records, gallery.SEED)
+      split_of, quotas, title = mini.splits(), None, mini.TITLE
     else:
       built = gallery.build_gallery(self._files(dl_manager), timeline)
       records = built.records
       self.info.metadata["left_out"] = built.left_out
       split_of = splits.official_splits(timeline)
-      quotas = queries.OFFICIAL_QUOTAS
+      quotas, title = queries.OFFICIAL_QUOTAS, placeholders.CHUNQIU
     asked = queries.generate_queries(
-      timeline, split_of, records, seed=QUERY_SEED, quotas=quotas
+      timeline,
+      split_of,
+      records,
+      seed=QUERY_SEED,
+      quotas=quotas,
+      title=title,
     )
     generators = {RECORDS: self._generate_examples(records, split_of)}
     for split in splits.SPLITS:

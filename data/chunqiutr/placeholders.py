@@ -9,18 +9,26 @@ Source: the wordings that the paper prints (specification 6.6); date first.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from ctd_jax.chronology import expressions
+from ctd_jax.chronology.annals import NO_EVENT, Record, months_of
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 
 WORDINGS = (
   "{date}：經傳於是月史事闕如，無專條可錄。",
-  "{date}。《春秋》經文及三傳於此月無事可書。",
-  "{date}。《春秋》及三傳皆不載此月之事。",
+  "{date}。{title}經文及三傳於此月無事可書。",
+  "{date}。{title}及三傳皆不載此月之事。",
 )
 
 
-def placeholder(key: TimeKey, timeline: Timeline, seed: int = 0) -> str:
+SOURCE = "placeholder"
+CHUNQIU = "《春秋》"
+
+
+def placeholder(
+  key: TimeKey, timeline: Timeline, seed: int = 0, title: str = CHUNQIU
+) -> str:
   """Returns the statement that nothing is recorded in the month `key`.
 
   The wording is drawn by a hash of (seed, key), so it stays the same whatever
@@ -28,4 +36,30 @@ def placeholder(key: TimeKey, timeline: Timeline, seed: int = 0) -> str:
   """
   digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
   wording = WORDINGS[int.from_bytes(digest, "big") % len(WORDINGS)]
-  return wording.format(date=expressions.format_key(key, timeline))
+  date = expressions.format_key(key, timeline)
+  return wording.format(date=date, title=title)
+
+
+def fill_months(
+  records: Iterable[Record],
+  timeline: Timeline,
+  seed: int = 0,
+  title: str = CHUNQIU,
+) -> list[Record]:
+  """Returns a placeholder record for every month without an event.
+
+  Args:
+    records: the gallery so far.
+    timeline: months that need an answer.
+    seed: of the wordings.
+    title: the chronicle's, in its brackets.
+
+  Returns:
+    Records of kind "no_event" in order of time, without id.
+  """
+  filled = months_of(records)
+  empty = (key for key in timeline.months if key not in filled)
+  return [
+    Record("", placeholder(key, timeline, seed, title), SOURCE, NO_EVENT, key, n)
+    for n, key in enumerate(empty)
+  ]

@@ -23,7 +23,6 @@ from ctd_jax_datasets.chunqiutr import placeholders
 from ctd_jax_datasets.chunqiutr import sources
 
 SEED = 20
-PLACEHOLDER_SOURCE = "placeholder"
 # Commentary of these traditions asks and explains, an annals entry never
 # does: a sentence with one of these particles is no new entry.
 _EXPLAINING = "也矣者乎何"
@@ -107,11 +106,7 @@ def build_gallery(
     add(part.source, part.text, annals.EVENT, part.key)
   for comment in comments:
     add(comment.source, comment.text, annals.COMMENT, comment.key)
-  filled = annals.months_of(records)
-  for key in timeline.months:
-    if key not in filled:
-      text = placeholders.placeholder(key, timeline, seed)
-      add(PLACEHOLDER_SOURCE, text, annals.NO_EVENT, key)
+  records += placeholders.fill_months(records, timeline, seed)
   return Gallery(number_records(records, seed), dict(left_out))
 
 
