@@ -328,7 +328,7 @@ class _Chronicle:
       yield DIALOGUE, key, f"{opening}{entry.text}。{answer}"
     quoted = _unpunctuated(date + entry.text)
     for source, pieces in ((NOTES, _NOTE_PIECES), (GLOSSES, _GLOSS_PIECES)):
-      count = draw.choice((0, 1, 1, 2))
+      count = draw.choice((0, 1, 2, 2, 3))
       for piece in draw.sample(pieces, count):
         yield source, key, quoted + piece.format(**slots)
 
