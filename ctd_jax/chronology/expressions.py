@@ -62,8 +62,8 @@ _SIMPLIFY = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
 
 # A reign name after one of these belongs to another state: 晉文公, 宋襄公.
 _STATES = "晉齊宋鄭衛衞陳蔡曹楚秦許莒邾杞燕滕薛吳呉越周虢虞紀魏蜀梁趙涼"
-# A bare year number after one of these is another ruler's: 平王三年.
-_RULERS = "公王侯伯子帝宗祖"
+# A bare year number after one of these is another ruler's: 平王三年, 簡之元年.
+_NOT_BEFORE_YEAR = frozenset("公王侯伯子帝宗祖之其")
 _PUNCTUATION = (
   "，。、；：．.,;:！？!?「」『』《》〈〉（）()〔〕【】[]○〇・·…—\"'“”‘’/¶"
 )
@@ -77,12 +77,20 @@ _MONTH = (
   rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL})?"
   rf"|(?P<month>正|{NUMERAL}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
 )
+_MONTH_FOLLOWS = rf"(?=王?閏?(?:正|{NUMERAL})?月)"
+# A season counts after a year, at the start of a clause, or right before a
+# month: not in 「靖東夏，四月」.
+_OPEN_SEASON = rf"(?<![^{re.escape(_PUNCTUATION)}\s經傳]){_SEASON}"
 _TAIL = (
-  rf"(?:{_GAP}(?P<season>{_SEASON}))?(?:{_GAP}(?:{_MONTH}))?"
-  rf"(?:{_GAP}(?P<day>{cyclic_days.PAIR}))?"
+  rf"(?:{_GAP}(?P<season>(?(year){_SEASON}"
+  rf"|(?:{_SEASON}{_MONTH_FOLLOWS}|{_OPEN_SEASON}))))?"
+  rf"(?:{_GAP}(?:{_MONTH}))?(?:{_GAP}(?P<day>{cyclic_days.PAIR}))?"
 )
 # Around a bare month number: a length of time, not a month of the year.
-_BEFORE_LENGTH = re.compile(f"(?:[凡居踰逾歷比期各待數已且第幾百千十{UNITS}])$")
+_BEFORE_LENGTH = re.compile(f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNITS}]$")
+# What may stand before a month in mid-clause of a punctuated text.
+_BEFORE_MONTH = re.compile("[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$")
+_CLAUSES = re.compile("[，。、；．]")
 _AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上|矣")
 # 「己未」 is also "not yet oneself", and prints write 已 for 己: such a pair
 # counts only where a clause begins.
@@ -322,7 +330,7 @@ def _trusted(match: re.Match[str], cue: Cue, folded: str) -> bool:
   if cue.reign:
     return True
   if cue.year:
-    if before[-1:] in _RULERS and not opens:
+    if before[-1:] in _NOT_BEFORE_YEAR and not opens:
       return False
     return (
       match["year"] == "元"
@@ -333,6 +341,9 @@ def _trusted(match: re.Match[str], cue: Cue, folded: str) -> bool:
   if cue.month or cue.leap:
     if cue.season or cue.leap or match["king"] or cue.day:
       return True
+    mid_clause = not opens and _CLAUSES.search(folded)
+    if mid_clause and not _BEFORE_MONTH.search(before):
+      return False
     return (
       match["month"] != "一"
       and not _BEFORE_LENGTH.search(before)
@@ -409,4 +420,27 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
     )
     for match, cue in _matches(folded, timeline)
   ]
+  if not any(mention.reigns for mention in mentions):
+    mentions = _with_lone_reign(mentions, folded, timeline)
   return windows.resolve(folded, mentions, timeline)
+
+
+def _with_lone_reign(
+  mentions: list[windows.Mention], folded: str, timeline: Timeline
+) -> list[windows.Mention]:
+  """Returns the mentions, the first year given the reign named before it.
+
+  For 「魯隱公在位時，自元年正月至三月」.
+  """
+  for place, mention in enumerate(mentions):
+    if mention.year is None:
+      continue
+    named = [
+      (folded.rfind(name, 0, mention.start), numbers)
+      for name, numbers in _grammar(timeline).reigns.items()
+      if len(name) > 1 and name in folded[: mention.start]
+    ]
+    if named:
+      mentions[place] = dataclasses.replace(mention, reigns=max(named)[1])
+    break
+  return mentions
