@@ -17,6 +17,16 @@ LOGITS = np.log(
 )
 EYE = np.eye(3, dtype=bool)
 
+# Compiled once per shape; without jit every operation is compiled alone.
+nce = jax.jit(losses.multi_positive_nce, static_argnames="reduction")
+nce_gradient = jax.jit(
+  jax.value_and_grad(losses.multi_positive_nce), static_argnames="reduction"
+)
+symmetric_nce = jax.jit(losses.symmetric_nce, static_argnames="reduction")
+calendar_cross_entropy = jax.jit(
+  losses.calendar_cross_entropy, static_argnames=("eps", "reduction")
+)
+
 
 def random_logits(rows=5, columns=8, seed=0):
   return jax.random.normal(jax.random.key(seed), (rows, columns)) * 3
@@ -27,56 +37,53 @@ def test_identity_mask_is_symmetric_info_nce():
   block, labels = logits[:, :5], jnp.arange(5)
   cross_entropy = optax.softmax_cross_entropy_with_integer_labels
   expected = 0.5 * (
-    cross_entropy(logits, labels).mean()
-    + cross_entropy(block.T, labels).mean()
+    cross_entropy(logits, labels).mean() + cross_entropy(block.T, labels).mean()
   )
   for mask, reduction in itertools.product(
     (None, jnp.eye(5, dtype=bool)), losses.NCE_REDUCTIONS
   ):
-    loss = losses.symmetric_nce(logits, block.T, mask, reduction)
+    loss = symmetric_nce(logits, block.T, mask, reduction)
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
 def test_nce_by_hand():
   mask = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1]], bool)
-  inside = losses.multi_positive_nce(LOGITS, mask, "sum_inside")
+  inside = nce(LOGITS, mask, "sum_inside")
   expected = -np.mean(np.log([6 / 8, 5 / 10, 6 / 10]))
   np.testing.assert_allclose(inside, expected, rtol=1e-6)
-  outside = losses.multi_positive_nce(LOGITS, mask, "mean_outside")
+  outside = nce(LOGITS, mask, "mean_outside")
   rows = [np.log([4 / 8, 2 / 8]).mean(), np.log(0.5), np.log(0.3)]
   np.testing.assert_allclose(outside, -np.mean(rows), rtol=1e-6)
 
 
 def test_the_backward_direction_uses_the_transposed_mask():
   mask = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
-  loss = losses.symmetric_nce(LOGITS, LOGITS[:, :3].T, mask)
+  loss = symmetric_nce(LOGITS, LOGITS[:, :3].T, mask)
   forward = -np.log([6 / 8, 5 / 10, 3 / 10]).mean()
   backward = -np.log([4 / 8, 7 / 10, 3 / 6]).mean()
   np.testing.assert_allclose(loss, (forward + backward) / 2, rtol=1e-6)
 
 
 def test_all_ones_mask_leaves_the_mass_on_the_positive_block():
-  loss = losses.multi_positive_nce(LOGITS, np.ones((3, 3), bool))
+  loss = nce(LOGITS, np.ones((3, 3), bool))
   expected = -np.log([7 / 8, 8 / 10, 9 / 10]).mean()
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
 def test_a_row_without_positives_gets_its_diagonal():
-  empty = losses.multi_positive_nce(LOGITS, np.zeros((3, 3), bool))
-  own = losses.multi_positive_nce(LOGITS, EYE)
+  empty = nce(LOGITS, np.zeros((3, 3), bool))
+  own = nce(LOGITS, EYE)
   np.testing.assert_array_equal(empty, own)
   # A row that has a positive elsewhere is not rescued.
   mask = np.array([[0, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
-  loss = losses.multi_positive_nce(LOGITS, mask)
+  loss = nce(LOGITS, mask)
   expected = -np.log([2 / 8, 5 / 10, 3 / 10]).mean()
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("reduction", losses.NCE_REDUCTIONS)
 def test_negatives_are_only_ever_pushed_away(reduction):
-  gradient = jax.grad(losses.multi_positive_nce)(
-    random_logits(), jnp.ones((5, 5), bool), reduction
-  )
+  _, gradient = nce_gradient(random_logits(), jnp.ones((5, 5), bool), reduction)
   assert (gradient[:, 5:] > 0).all()
   np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-6)
 
@@ -84,9 +91,7 @@ def test_negatives_are_only_ever_pushed_away(reduction):
 @pytest.mark.parametrize("reduction", losses.NCE_REDUCTIONS)
 def test_extreme_logits_keep_loss_and_gradient_finite(reduction):
   logits = jnp.array([[-1e4, 1e4, 0.0], [1e4, -1e4, 0.0]])
-  loss, gradient = jax.value_and_grad(losses.multi_positive_nce)(
-    logits, jnp.eye(2, dtype=bool), reduction
-  )
+  loss, gradient = nce_gradient(logits, jnp.eye(2, dtype=bool), reduction)
   assert loss == 2e4
   assert jnp.isfinite(gradient).all()
 
@@ -94,15 +99,15 @@ def test_extreme_logits_keep_loss_and_gradient_finite(reduction):
 def test_only_mean_outside_asks_for_every_positive():
   both = jnp.ones((2, 2), bool)
   logits = jnp.array([[20.0, -20.0], [20.0, -20.0]])
-  assert losses.multi_positive_nce(logits, both, "sum_inside") < 1e-6
-  assert losses.multi_positive_nce(logits, both, "mean_outside") > 19
+  assert nce(logits, both, "sum_inside") < 1e-6
+  assert nce(logits, both, "mean_outside") > 19
 
 
 def test_losses_are_fp32_for_bf16_logits():
   logits = random_logits().astype(jnp.bfloat16)
-  loss = losses.symmetric_nce(logits, logits[:, :5].T)
+  loss = symmetric_nce(logits, logits[:, :5].T)
   assert loss.dtype == jnp.float32
-  exact = losses.symmetric_nce(
+  exact = symmetric_nce(
     logits.astype(jnp.float32), logits[:, :5].T.astype(jnp.float32)
   )
   np.testing.assert_array_equal(loss, exact)
@@ -141,16 +146,16 @@ def test_calendar_cross_entropy_without_smoothing_is_plain():
     ).mean()
     for head, values in enumerate(logits)
   ]
-  mean = losses.calendar_cross_entropy(logits, labels)
+  mean = calendar_cross_entropy(logits, labels)
   np.testing.assert_allclose(mean, np.mean(heads), rtol=1e-6)
-  total = losses.calendar_cross_entropy(logits, labels, reduction="sum")
+  total = calendar_cross_entropy(logits, labels, reduction="sum")
   np.testing.assert_allclose(total, np.sum(heads), rtol=1e-6)
 
 
 def test_smoothed_cross_entropy_by_hand():
   p = np.array([0.5, 0.25, 0.25])
   logits = [np.log(p)[None]] * 3
-  loss = losses.calendar_cross_entropy(
+  loss = calendar_cross_entropy(
     logits, jnp.array([[0, 1, 2]]), eps=0.2, reduction="sum"
   )
   log = np.log(p)
@@ -168,9 +173,7 @@ def test_interval_loss_is_least_at_the_interval_and_skips_empty_rows():
   loss = losses.interval_calendar_cross_entropy([matching], [target])
   # Entropy of the first row, halved by the empty second one.
   np.testing.assert_allclose(loss, np.log(2) / 2, rtol=1e-6)
-  other = losses.interval_calendar_cross_entropy(
-    [matching[:, ::-1]], [target]
-  )
+  other = losses.interval_calendar_cross_entropy([matching[:, ::-1]], [target])
   assert other > loss
 
 

@@ -43,7 +43,11 @@ def test_an_unseen_character_is_unknown(tokenizer):
 
 def test_punctuation_and_white_space_leave_no_trace(tokenizer):
   plain = tokens(tokenizer, "元年春王正月")
-  for text in ("元年，春，王正月。", "「元年」春\u3000王 正月\n", "《元年》春·王正月"):
+  for text in (
+    "元年，春，王正月。",
+    "「元年」春\u3000王 正月\n",
+    "《元年》春·王正月",
+  ):
     assert tokens(tokenizer, text) == plain
 
 
@@ -110,7 +114,7 @@ def test_a_saved_tokenizer_is_reloaded_bit_equal(tokenizer, tmp_path):
 def test_bad_arguments_are_named(tokenizer):
   with pytest.raises(ValueError, match="max_length"):
     tokenizer.encode(TEXTS, 0)
-  with pytest.raises(ValueError, match="padding_side.*'top'"):
+  with pytest.raises(ValueError, match=r"padding_side.*'top'"):
     tokenizer.encode(TEXTS, 4, "top")
   with pytest.raises(ValueError, match="no character"):
     TextTokenizer.build(["，。", ""])

@@ -126,10 +126,14 @@ def latent_scalar(
 
   Source: spec 2.4, latent scalar; "timeline" repairs spec 7, D8.
   """
-  expected = [
-    probability @ jnp.arange(probability.shape[-1], dtype=jnp.float32)
-    for probability in logits.probabilities()
-  ]
+  probabilities = logits.probabilities()
+
+  def expectation(probability: jax.Array, values: jax.Array) -> jax.Array:
+    # Rounded operands would be off by months.
+    values = values.astype(jnp.float32)
+    return jnp.matmul(probability, values, precision=_EXACT)
+
+  expected = [expectation(p, jnp.arange(p.shape[-1])) for p in probabilities]
   reigns, years, months = (values.shape[-1] for values in logits)
   if axis == "release":
     reign, year, month = expected
@@ -143,8 +147,7 @@ def latent_scalar(
       f"axis 'timeline' needs {reigns} reign starts and num_months > 1, got "
       f"{len(reign_starts)} and {num_months}"
     )
-  starts = jnp.asarray(reign_starts, jnp.float32)
-  first = logits.probabilities().reign @ starts
+  first = expectation(probabilities.reign, jnp.asarray(reign_starts))
   ordinal = first + MONTHS_PER_YEAR * expected[1] + expected[2]
   return ordinal / (num_months - 1)
 
@@ -164,9 +167,10 @@ def codebook(classes: int, width: int, kind: str) -> np.ndarray:
     width: columns.
     kind: "release" = position c/(C-1) in [0, 1], frequencies 1 to 1e-4;
       "index" = position c, geometric periods from 2 to 2C steps;
-      "circular" = position c, period C and its harmonics (class C-1 is a
-      neighbour of class 0). Beyond C/2 harmonics are repeats of lower ones,
-      so the list starts again: rows keep the length of the other codes.
+      "circular" = position c, geometric periods from C to 2 steps, each
+      rounded to a whole number of cycles in C (class C-1 is a neighbour of
+      class 0). Low harmonics repeat, which weighs them more, and rows keep
+      the length of the other codes.
 
   Raises:
     ValueError: if `kind` is unknown.
@@ -182,7 +186,7 @@ def codebook(classes: int, width: int, kind: str) -> np.ndarray:
     periods = _geometric(2.0, 2.0 * classes, half)
     angles = 2 * np.pi * index[:, None] / periods
   elif kind == "circular":
-    harmonics = 1 + np.arange(half) % max(classes // 2, 1)
+    harmonics = np.rint(_geometric(1.0, max(classes // 2, 1), half))
     angles = 2 * np.pi * index[:, None] * harmonics / classes
   else:
     raise ValueError(
