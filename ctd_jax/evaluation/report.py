@@ -91,7 +91,7 @@ _PINYIN = {
   "平": "Ping",
 }
 # Okabe and Ito's colours, told apart with any colour vision and in print.
-_COLOURS = (
+COLOURS = (
   "#0072B2",
   "#E69F00",
   "#009E73",
@@ -259,7 +259,7 @@ def plot_hit_by_reign(
       [np.mean(groups[reign]) if reign in groups else 0 for reign in shown],
       width,
       label=system,
-      color=_COLOURS[place % len(_COLOURS)],
+      color=COLOURS[place % len(COLOURS)],
     )
   axes.set_xticks(
     columns, [f"{labels[reign - 1]}\nn={len(counts[reign])}" for reign in shown]

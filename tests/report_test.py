@@ -1,0 +1,185 @@
+"""Tables, README and plot: made from rows, never mixing tracks."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from ctd_jax.chronology.timekey import Reign, Timeline
+from ctd_jax.evaluation import report
+from ctd_jax.evaluation.results import ResultRow, read_folder, write_rows
+
+ROOT = pathlib.Path(__file__).parents[1]
+RESULTS = pathlib.Path(__file__).parent / "results"
+
+
+def row(system="s", metric="hit@1", value=0.5, **fields):
+  about = {
+    "dataset": "chunqiutr/mini",
+    "track": "T0",
+    "score_mode": "ctd",
+    "split": "test",
+    "mode": "neg1_ne1_dq0",
+    "family": "all",
+    **fields,
+  }
+  return ResultRow(system=system, metric=metric, value=value, **about)
+
+
+def test_aligned_table():
+  rows = [
+    row("bm25", value=0.25, score_mode="lexical"),
+    row("規則", value=1 / 3, low=0.3, high=0.4),
+    row("規則", "mrr@10", 0.5),
+  ]
+  text = report.format_table(rows, ["hit@1", "mrr@10"], intervals=True)
+  assert text == (
+    "chunqiutr/mini, test, neg1_ne1_dq0, all queries; track T0 (text only)\n"
+    "------------------------------------------------\n"
+    "system  score    hit@1                  mrr@10\n"
+    "------------------------------------------------\n"
+    "bm25    lexical  0.2500\n"
+    "規則    ctd      0.3333 [0.300, 0.400]  0.5000\n"
+    "------------------------------------------------\n"
+  ).replace("-" * 48, "-" * 45)
+
+
+def test_display_width_counts_han_characters_twice():
+  assert report.display_width("隱公 Yin") == 8
+  assert report.display_width("é") == report.display_width("e\u0301") == 1
+
+
+def test_tracks_stand_in_blocks_of_their_own():
+  rows = [
+    row("a", track="T1"),
+    row("b"),
+    row("c", track="T1"),
+    row("d", track="T0+order"),
+  ]
+  text = report.format_table(rows)
+  titles = re.findall(r"track (\S+) \(", text)
+  assert titles == ["T0", "T0+order", "T1"]
+  last = text[text.index("track T1") :]
+  assert re.findall(r"^(\w)  ", last, re.MULTILINE) == ["a", "c"]
+
+
+def test_two_values_for_one_cell_are_refused():
+  with pytest.raises(ValueError, match="two results for .* hit@1"):
+    report.format_table([row(value=0.1), row(value=0.2)])
+
+
+def test_markdown_names_the_source_of_published_rows():
+  text = report.format_table(
+    [row("a", source="Table 1"), row("b")], ["hit@1"], markdown=True
+  )
+  assert (
+    "| system | score | hit@1 | source |\n| :-- | :-- | --: | :-- |" in text
+  )
+  assert "| a | ctd | 0.5000 | Table 1 |" in text
+  assert "| b | ctd | 0.5000 | measured here |" in text
+
+
+MARKED = """# Title
+
+<!-- table:official dataset=chunqiutr/mini metrics=hit@1 -->
+stale
+<!-- end -->
+
+<!-- table:event_only -->
+<!-- end -->
+"""
+
+
+def test_fill_tables_replaces_what_stands_between_markers():
+  rows = [
+    row("a", value=0.1234),
+    row("b", dataset="chunqiutr/rebuilt"),
+    row("c", mode="neg1_ne0_dq1"),
+  ]
+  text = report.fill_tables(MARKED, rows, "README.md")
+  assert "stale" not in text
+  official, event_only = text.split("<!-- end -->")[:2]
+  assert "| a | ctd | 0.1234 |" in official
+  assert "| b |" not in text
+  assert "| c |" in event_only
+  assert report.fill_tables(text, rows, "README.md") == text
+
+
+@pytest.mark.parametrize(
+  ("marker", "message"),
+  [
+    ("<!-- table:best -->\n<!-- end -->", "R.md:1: table 'best' is not one of"),
+    ("\n<!-- table:official x=1 -->\n<!-- end -->", "R.md:2: 'x=1' is not key"),
+    ("<!-- table:official -->\n", "R.md: a <!-- table:.* no <!-- end -->"),
+    (
+      "<!-- table:official split=train -->\n<!-- end -->",
+      "R.md:1: no result has",
+    ),
+  ],
+)
+def test_bad_markers_name_file_and_line(marker, message):
+  with pytest.raises(ValueError, match=message):
+    report.fill_tables(marker, [row()], "R.md")
+
+
+def run_module(*arguments):
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax.evaluation.report", *arguments],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def test_command_line_renews_and_checks(tmp_path):
+  readme = tmp_path / "README.md"
+  readme.write_text(MARKED, encoding="utf-8")
+  results = tmp_path / "tests" / "results"
+  write_rows(results / "a.json", [row(), row(mode="neg1_ne0_dq1")])
+  stale = run_module(f"--readme={readme}", "--check")
+  assert stale.returncode == 1
+  assert "tables of" in stale.stderr
+  assert readme.read_text(encoding="utf-8") == MARKED
+  assert run_module(f"--readme={readme}").returncode == 0
+  assert "| s | ctd | 0.5000 |" in readme.read_text(encoding="utf-8")
+  assert run_module(f"--readme={readme}", "--check").returncode == 0
+
+
+def test_tables_of_the_readme_agree_with_the_results():
+  readme = ROOT / "README.md"
+  text = readme.read_text(encoding="utf-8")
+  assert report.fill_tables(text, read_folder(RESULTS), readme.name) == text
+
+
+def test_reign_labels_are_latin():
+  reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
+  assert report.reign_labels(Timeline("t", reigns)) == ["Yin", "reign 2"]
+
+
+def test_plot_hit_by_reign(tmp_path):
+  rng = np.random.default_rng(0)
+  reigns = {f"q{i}": int(rng.integers(1, 4)) for i in range(60)}
+  values = {
+    system: {query: float(rng.random() < 0.5) for query in reigns}
+    for system in ("BM25", "CTD")
+  }
+  path = tmp_path / "plots" / "hit.png"
+  report.plot_hit_by_reign(
+    values, reigns, ["Yin", "Huan", "Zhuang"], path, "mini, test"
+  )
+  image = matplotlib.image.imread(path)
+  assert image.shape[1] >= 900
+  # Both systems' colours are there.
+  for colour in report.COLOURS[:2]:
+    wanted = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    assert np.any(np.all(np.abs(image[..., :3] - wanted) < 0.01, axis=-1))
+  assert [file.name for file in path.parent.iterdir()] == ["hit.png"]
+
+
+def test_plot_of_nothing_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="nothing to plot"):
+    report.plot_hit_by_reign({}, {}, [], tmp_path / "x.png", "none")

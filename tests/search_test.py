@@ -1,0 +1,172 @@
+"""Exact top-k: equal to a full sort, whatever the blocks and the ties."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ctd_jax.retrieval import search
+
+NUM_QUERIES, NUM_RECORDS = 37, 533
+
+
+def dot(queries, records):
+  return queries @ records.T
+
+
+def tied_vectors():
+  """Vectors of -1, 0 and 1: 533 records share a handful of scores."""
+  rng = np.random.default_rng(0)
+  queries = rng.integers(-1, 2, (NUM_QUERIES, 4)).astype(np.float32)
+  records = rng.integers(-1, 2, (NUM_RECORDS, 4)).astype(np.float32)
+  return queries, records
+
+
+def galleries():
+  rng = np.random.default_rng(1)
+  return {
+    "all": np.ones(NUM_RECORDS, bool),
+    "third": rng.random(NUM_RECORDS) < 0.3,
+    "tail": np.arange(NUM_RECORDS) >= NUM_RECORDS - 3,
+    "none": np.zeros(NUM_RECORDS, bool),
+  }
+
+
+def by_full_sort(scores, mask, k):
+  """Score descending, then index ascending; -1 where the gallery ends."""
+  members = np.flatnonzero(mask)
+  result = np.full((len(scores), k), -1)
+  for row, line in enumerate(scores):
+    order = sorted(members, key=lambda index: (-line[index], index))[:k]
+    result[row, : len(order)] = order
+  return result
+
+
+@pytest.mark.parametrize(
+  ("query_block", "record_block"), [(8, 100), (64, 4096), (1, 7), (37, 533)]
+)
+def test_equals_full_sort_with_ties(query_block, record_block):
+  queries, records = tied_vectors()
+  found = search.topk(
+    queries, records, dot, 10, galleries(), query_block, record_block
+  )
+  scores = queries @ records.T
+  for name, mask in galleries().items():
+    indices, values = found[name]
+    expected = by_full_sort(scores, mask, 10)
+    np.testing.assert_array_equal(indices, expected)
+    picked = np.take_along_axis(scores, np.maximum(expected, 0), axis=1)
+    np.testing.assert_array_equal(
+      values, np.where(expected < 0, -np.inf, picked)
+    )
+
+
+def test_k_larger_than_the_corpus():
+  queries, records = tied_vectors()
+  mask = {"all": np.ones(5, bool)}
+  indices, scores = search.topk(queries, records[:5], dot, 8, mask)["all"]
+  assert np.all(np.sort(indices[:, :5]) == np.arange(5))
+  assert np.all(indices[:, 5:] == -1)
+  assert np.all(np.isneginf(scores[:, 5:]))
+
+
+def test_negative_zero_ties_with_zero():
+  records = np.array([[-0.0], [0.0], [-0.0], [0.0]], np.float32)
+
+  def last_column(queries, records):
+    return jnp.broadcast_to(records[:, 0], (len(queries), len(records)))
+
+  found = search.topk(
+    np.zeros((1, 1)), records, last_column, 4, {"all": np.ones(4, bool)}
+  )
+  np.testing.assert_array_equal(found["all"][0], [[0, 1, 2, 3]])
+
+
+def test_pytrees_and_bound_parameters_compile_once():
+  queries, records = tied_vectors()
+  traces = []
+
+  def score(params, queries, records):
+    traces.append(None)
+    return params * (queries["x"] @ records["x"].T) + records["bias"]
+
+  bias = np.arange(NUM_RECORDS, dtype=np.float32)
+  for scale in (1.0, -2.0):
+    found = search.topk(
+      {"x": queries},
+      {"x": records, "bias": bias},
+      jax.tree_util.Partial(score, jnp.float32(scale)),
+      5,
+      galleries(),
+      query_block=10,
+      record_block=100,
+    )
+    expected = by_full_sort(
+      scale * queries @ records.T + bias, galleries()["third"], 5
+    )
+    np.testing.assert_array_equal(found["third"][0], expected)
+  assert len(traces) == 1
+
+
+def test_block_bounds_what_is_scored_at_once():
+  queries, records = tied_vectors()
+  shapes = []
+
+  def score(queries, records):
+    shapes.append((len(queries), len(records)))
+    return queries @ records.T
+
+  search.topk(queries, records, score, 5, galleries(), 8, 100)
+  assert set(shapes) == {(8, 100)}
+
+
+def test_padding_does_not_count_as_a_bad_score():
+  queries, _ = tied_vectors()
+
+  def inverse(queries, records):
+    return queries[:, :1] / jnp.sum(records, axis=1)
+
+  ones = np.ones((7, 4), np.float32)
+  mask = {"all": np.ones(7, bool)}
+  found = search.topk(queries, ones, inverse, 3, mask, 8, 5)
+  assert np.all(np.isfinite(found["all"][1]))
+
+
+def test_score_that_is_not_finite_names_the_query():
+  queries, records = tied_vectors()
+  queries[20, 0] = np.nan
+  with pytest.raises(ValueError, match="query 20"):
+    search.topk(queries, records, dot, 5, galleries(), query_block=8)
+
+
+def test_mask_of_wrong_shape_is_refused():
+  queries, records = tied_vectors()
+  with pytest.raises(ValueError, match=r"gallery 'x'.*\(533,\).*\(3,\)"):
+    search.topk(queries, records, dot, 5, {"x": np.ones(3, bool)})
+
+
+def test_topk_rows_equals_full_sort():
+  queries, records = tied_vectors()
+  scores = queries @ records.T
+  for k in (1, 10, NUM_RECORDS + 3):
+    indices, values = search.topk_rows(scores, k)
+    expected = by_full_sort(scores, np.ones(NUM_RECORDS, bool), k)
+    np.testing.assert_array_equal(indices, expected)
+    assert np.all(np.isneginf(values) == (expected < 0))
+
+
+def test_topk_by_gallery_maps_back_to_all_records():
+  queries, records = tied_vectors()
+  scores = queries @ records.T
+  found = search.topk_by_gallery(
+    lambda members: lambda start, stop: scores[start:stop, members],
+    NUM_QUERIES,
+    NUM_RECORDS,
+    10,
+    galleries(),
+    query_block=5,
+  )
+  for name, mask in galleries().items():
+    np.testing.assert_array_equal(
+      found[name][0], by_full_sort(scores, mask, 10)
+    )

@@ -1,0 +1,107 @@
+"""Paired test and intervals: exact small cases, coverage, clusters, seeds."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from ctd_jax.evaluation import significance
+
+
+def as_values(numbers):
+  return {f"q{i:05d}": float(number) for i, number in enumerate(numbers)}
+
+
+def test_mcnemar_by_hand():
+  # 8 wins, 1 loss, the rest equal: two-sided binomial tail 20 / 512.
+  first = as_values([1] * 8 + [0] + [1] * 50 + [0] * 50)
+  second = as_values([0] * 8 + [1] + [1] * 50 + [0] * 50)
+  result = significance.paired_randomisation(first, second)
+  assert result.p_value == pytest.approx(20 / 512)
+  assert result.difference == pytest.approx(7 / 109)
+  assert (result.queries, result.wins, result.losses) == (109, 8, 1)
+  assert "(8 better, 1 worse), p = 0.0391" in str(result)
+
+
+def test_swapping_the_systems_changes_the_sign_only():
+  rng = np.random.default_rng(0)
+  first, second = as_values(rng.random(200)), as_values(rng.random(200))
+  there = significance.paired_randomisation(first, second)
+  back = significance.paired_randomisation(second, first)
+  assert back.difference == -there.difference
+  assert back.p_value == pytest.approx(there.p_value, abs=0.02)
+
+
+def test_agrees_with_the_binomial_test_on_many_queries():
+  first = as_values([1] * 60 + [0] * 40 + [1] * 500)
+  second = as_values([0] * 60 + [1] * 40 + [1] * 500)
+  exact = scipy.stats.binomtest(60, 100).pvalue
+  result = significance.paired_randomisation(first, second)
+  assert result.p_value == pytest.approx(exact, abs=0.01)
+
+
+def test_equal_systems():
+  values = as_values([0, 1, 1])
+  result = significance.paired_randomisation(values, values)
+  assert (result.difference, result.p_value) == (0, 1)
+
+
+def test_seed_decides():
+  rng = np.random.default_rng(0)
+  first, second = as_values(rng.random(50)), as_values(rng.random(50))
+
+  def p_value(seed):
+    test = significance.paired_randomisation
+    return test(first, second, rounds=500, seed=seed).p_value
+
+  assert p_value(1) == p_value(1)
+  assert len({p_value(seed) for seed in range(5)}) > 1
+
+
+def test_different_queries_are_refused():
+  with pytest.raises(ValueError, match="only one of them has q00002"):
+    significance.paired_randomisation(as_values([1, 0]), as_values([1, 0, 1]))
+  with pytest.raises(ValueError, match="no query"):
+    significance.paired_randomisation({}, {})
+
+
+def test_interval_is_near_the_normal_one():
+  values = as_values([1] * 300 + [0] * 700)
+  low, high = significance.bootstrap_interval(values)
+  half = 1.96 * np.sqrt(0.3 * 0.7 / 1000)
+  assert low == pytest.approx(0.3 - half, abs=0.003)
+  assert high == pytest.approx(0.3 + half, abs=0.003)
+
+
+def test_clusters_of_equal_queries_widen_the_interval():
+  # 100 groups of 10 queries with one answer each: 100 draws, not 1,000.
+  answers = np.repeat(np.arange(100) % 10 < 3, 10)
+  values = as_values(answers)
+  groups = {query: i // 10 for i, query in enumerate(values)}
+  low, high = significance.bootstrap_interval(values, groups)
+  half = 1.96 * np.sqrt(0.3 * 0.7 / 100)
+  assert low == pytest.approx(0.3 - half, abs=0.02)
+  assert high == pytest.approx(0.3 + half, abs=0.02)
+
+
+def test_clusters_of_unequal_size_weigh_by_queries():
+  values = as_values([1] * 90 + [0] * 10)
+  groups = {query: i < 90 for i, query in enumerate(values)}
+  low, high = significance.bootstrap_interval(values, groups)
+  assert (low, high) == (0, 1)
+  one = dict.fromkeys(values, "all")
+  assert significance.bootstrap_interval(values, one) == (0.9, 0.9)
+
+
+def test_narrower_at_a_lower_level_and_repeatable():
+  values = as_values(np.random.default_rng(0).random(100))
+  wide = significance.bootstrap_interval(values, level=0.95)
+  narrow = significance.bootstrap_interval(values, level=0.5)
+  assert wide[0] < narrow[0] < narrow[1] < wide[1]
+  assert significance.bootstrap_interval(values) == wide
+
+
+def test_interval_refuses():
+  with pytest.raises(ValueError, match="no value"):
+    significance.bootstrap_interval({})
+  with pytest.raises(ValueError, match="query q00001 has no group"):
+    significance.bootstrap_interval(as_values([1, 0]), {"q00000": 1})
