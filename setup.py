@@ -3,8 +3,10 @@
 Why a script: three folders become one installation. `ctd_jax/` is the package,
 `data/` is installed as `ctd_jax_datasets` (importing it registers the TFDS
 builders) and `configs/` as `ctd_jax.configs`, so that `--config=configs/x.py`
-is found from any folder. Each dependency says what it is for; the upper bounds
-are the releases after which something we call is known or likely to change.
+is found from any folder. For the last, `ctd_jax/configs` is a link: in the
+clone's own folder Python takes `ctd_jax` from there, installed or not. Each
+dependency says what it is for; the upper bounds are the releases after which
+something we call is known or likely to change.
 """
 
 import pathlib
@@ -16,8 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent
 
 INSTALL_REQUIRES = [
   "absl-py>=2.1,<3",  # flags, logging, app.run of the entry points
-  "array_record>=0.8,<0.9",  # the one TFDS file format that loses no rows
-  "etils>=1.10,<2",  # paths as TFDS and orbax take them
+  "array_record>=0.8,<0.9",  # the TFDS file format that loses no rows
   "flax>=0.12,<0.13",  # linen modules, struct dataclasses
   "grain>=0.2.18,<0.3",  # input pipeline with a state that can be saved
   "importlib_resources>=6,<8",  # imported by TFDS without being declared there
@@ -29,21 +30,17 @@ INSTALL_REQUIRES = [
   "optax>=0.2.8,<0.3",  # AdamW and schedules
   "orbax-checkpoint>=0.12,<0.13",  # latest-N plus best-1 checkpoints
   "pytrec-eval-terrier>=0.5.6,<0.6",  # what ir-measures computes with
-  "rapidfuzz>=3.9,<4",  # matching of an edition against another
-  "safetensors>=0.5,<1",  # weights of published encoders
-  "scikit-learn>=1.6,<2",  # n-gram counts of BM25
-  "scipy>=1.13,<2",  # sparse matrices, densities
+  "scipy>=1.13,<2",  # sparse matrices of BM25
   "sxtwl>=2.0.7,<3",  # sexagenary days and new moons back to 722 BCE
   "tensorboardX>=2.6.2,<3",  # TensorBoard events without TensorFlow
   "tensorflow-datasets>=4.9.10,<4.10",  # the builders; needs no TensorFlow
   "tokenizers>=0.22,<0.24",  # character vocabulary of the small encoder
   "tqdm>=4.66,<5",  # progress bars
-  "transformers>=5.0,<6",  # tokenizers and configs of published encoders
+  "transformers>=5.0,<6",  # vocabularies and configs of published encoders
 ]
 
 EXTRAS_REQUIRE = {
   "test": [
-    "hypothesis>=6.100,<7",  # properties over generated inputs
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
@@ -81,10 +78,9 @@ setuptools.setup(
   python_requires=">=3.11",
   packages=[
     *_packages("ctd_jax", "ctd_jax"),
-    *_packages("configs", "ctd_jax.configs"),
     *_packages("data", "ctd_jax_datasets"),
   ],
-  package_dir={"ctd_jax_datasets": "data", "ctd_jax.configs": "configs"},
+  package_dir={"ctd_jax_datasets": "data"},
   # ** also takes folders that hold only facts, such as data/reigns.
   package_data={"ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES]},
   include_package_data=False,

