@@ -1,7 +1,7 @@
 """Dates in Chinese text: writing them, reading them, finding them.
 
-Why: 「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖二十八年」 in
-a commentary all say when. `format_key` and `parse_key` are inverses over a
+Why: 「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖八年」 in a
+commentary all say when. `format_key` and `parse_key` are inverses over a
 timeline; `find_cues` reports every date cue of a running text to the scanner
 in `annals`; `find_full_dates` and `parse_interval` serve the rule baseline.
 Traditional and Simplified script are read alike. Called by `annals`,
@@ -40,8 +40,14 @@ SCRIPTS = ("traditional", "simplified")
 
 # Characters of dates, reign names and windows, one for one, so that positions
 # survive the folding of a text to one script.
-_TRADITIONAL = "隱莊閔魯閏滄懷鄉齊晉貴廢寧興龍鬱個兩後間從時這當內歲來開續與過該"
-_SIMPLIFIED = "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当内岁来开续与过该"
+_TRADITIONAL = (
+  "隱莊閔魯閏滄懷鄉齊晉貴廢寧興龍鬱個兩後間從時這當歲來開續與過該終範圍"
+  "連緊約順滿轉鄰為點隨著計數幾於載處屬長"
+)
+_SIMPLIFIED = (
+  "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
+  "连紧约顺满转邻为点随着计数几于载处属长"
+)
 _VARIANTS = {
   "隠": "隱",
   "𨼆": "隱",
@@ -89,7 +95,9 @@ _TAIL = (
 # Around a bare month number: a length of time, not a month of the year.
 _BEFORE_LENGTH = re.compile(f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNITS}]$")
 # What may stand before a month in mid-clause of a punctuated text.
-_BEFORE_MONTH = re.compile("[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$")
+_BEFORE_MONTH = re.compile(
+  "[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$"
+)
 _CLAUSES = re.compile("[，。、；．]")
 _AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上|矣")
 # 「己未」 is also "not yet oneself", and prints write 已 for 己: such a pair
@@ -377,9 +385,9 @@ def find_cues(text: str, timeline: Timeline | None = None) -> list[Cue]:
   """Returns the date cues of running text, in order.
 
   Parts that follow one another, with or without punctuation, make one cue:
-  「冬，十有二月，癸未」. Left out: lengths of time (「三月而葬」), years of rulers
-  outside the timeline (「晉文公三年」), bare years in mid-sentence, and seasons
-  in mid-sentence without a month.
+  「冬，十有二月，癸未」. Left out: lengths of time (「三月而葬」), years of
+  other rulers (「晉文公三年」), bare years in mid-sentence, and seasons in
+  mid-sentence without a month.
 
   Args:
     text: punctuated or not, Traditional or Simplified.

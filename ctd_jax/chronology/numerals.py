@@ -1,12 +1,13 @@
-"""Chinese numerals as dates write them, and the error of unreadable dates.
+"""Chinese numerals and lengths of time, and the error of unreadable dates.
 
-Why: regnal years and months come as 「元」, 「十有二」, 「二十有三」, 「廿一」 or
-「23」, and every reader of dates must agree on them. Called by `expressions`
-and `windows`.
+Why: regnal years and months come as 「元」, 「十有二」 or 「23」, windows as
+「半年」 or 「三個月」, and every reader of dates must agree on them. Called by
+`expressions` and `windows`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 UNITS = "一二三四五六七八九"
@@ -27,6 +28,13 @@ NUMERAL = (
   rf"(?:[0-9０-９]+|[{UNITS}]?十[有又]?[{UNITS}]|[{UNITS}]?十"
   rf"|[{''.join(_TWENTIES)}][有又]?[{UNITS}]?|[{UNITS}兩两])"
 )
+_UNIT_MONTHS = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
+# A length of time in folded text; its groups are read by `parse_length`.
+LENGTH = (
+  rf"(?:(?P<half>半)個?[年載歲]|(?P<count>{NUMERAL})(?:個|整)*[週周]?"
+  rf"(?P<unit>[月年季歲載])度?(?P<and_half>半)?"
+  rf"(?:[零又]?(?P<more>{NUMERAL})個月)?)"
+)
 EXCERPT = 12  # characters shown on each side of the place of an error
 
 
@@ -42,6 +50,20 @@ class DateError(ValueError):
       f"{problem}, at character {position} of {len(text)}: {before!r}"
       f" >>> {after!r}"
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+  """A length of time.
+
+  Attributes:
+    months: the length in months.
+    years: the length in years where it was said as a number of years, else
+      None; 「半年」 and 「一年半」 are months only.
+  """
+
+  months: int
+  years: int | None = None
 
 
 def parse_numeral(text: str, unit: str | None = None) -> int:
@@ -95,3 +117,17 @@ def format_numeral(number: int, you: bool = False) -> str:
   if units:
     text += "有" * (you and tens > 0) + UNITS[units - 1]
   return text
+
+
+def parse_length(match: re.Match[str]) -> Length:
+  """Returns the length of time that a match of `LENGTH` writes."""
+  if match["half"]:
+    return Length(6)
+  number, unit = parse_numeral(match["count"]), _UNIT_MONTHS[match["unit"]]
+  months = number * unit
+  if match["and_half"]:
+    months += unit // 2
+  if match["more"]:
+    months += parse_numeral(match["more"])
+  exact = unit == 12 and months == number * unit
+  return Length(months, number if exact else None)

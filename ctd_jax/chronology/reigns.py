@@ -28,8 +28,8 @@ from ctd_jax.chronology.timekey import Reign, TimeKey, Timeline
 
 COLUMNS = ("name", "state", "accession", "years", "aliases", "source")
 RELEASE_MONTHS = 3036
-# The released split map stops at 僖公三十二年 and 哀公二十六年: a property of the
-# release, not of history.
+# The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
+# the release, not of history.
 _RELEASE_YEARS = {"僖公": 32, "哀公": 26}
 _WRITTEN_YEAR = re.compile(
   r"(?P<before>公元前|西元前|前)?(?:公元|西元)?\s*(?P<number>\d+)\s*年?"
@@ -92,9 +92,7 @@ def read_table(path: pathlib.Path) -> tuple[Reign, ...]:
 
 def _read_row(place: str, cells: list[str]) -> Reign:
   if len(cells) != len(COLUMNS):
-    raise ValueError(
-      f"{place}: {len(cells)} columns, should be {len(COLUMNS)}"
-    )
+    raise ValueError(f"{place}: {len(cells)} columns, should be {len(COLUMNS)}")
   row = dict(zip(COLUMNS, cells, strict=True))
   for column in ("name", "source"):
     if not row[column]:

@@ -8,16 +8,16 @@ around them and returns the months asked for. Called by
 How words are read (A is the date as written, a month, a season or a year):
 
 - 「A之前N個月」, 「A後N個月」, 「次月」: N months, A excluded.
-- 「含當月」, 「A起N個月」, 「A以來」, 「截至A的N個月」: N months, A one of them.
+- 「含當月」, 「A起N個月」, 「截至A的N個月」: N months, A is one of them.
 - 「A及其後N個月」: A and N months more.
 - 「A前後N個月」: A, N months before and N after.
 - 「自A至B」, 「A與B之間」: both ends included; B may leave out what it shares
   with A. 「A之後、B之前」: both ends excluded.
 - 「同年」, 「全年」, a date without a month: the whole regnal year.
 - 「次年」, 「前一年」, 「此後兩年」: whole regnal years; so is every number of
-  years around a date without a month. Around a month, 「之前一年」, 「一年內」 are
-  twelve months.
-- No number after 「之前」 or 「以後」: everything on that side.
+  years around a date without a month. Around a month, 「之前一年」 and
+  「後一年內」 are twelve months.
+- No number after 「之前」, 「以後」, 「以來」: everything on that side.
 
 Months count in ordinals, so they cross reigns: the year before 元年 is the last
 of the reign before. A window is clipped to its timeline.
@@ -29,7 +29,13 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from ctd_jax.chronology.numerals import NUMERAL, DateError, parse_numeral
+from ctd_jax.chronology.numerals import (
+  LENGTH,
+  NUMERAL,
+  DateError,
+  parse_length,
+  parse_numeral,
+)
 from ctd_jax.chronology.timekey import (
   MONTHS_PER_YEAR,
   Interval,
@@ -37,64 +43,69 @@ from ctd_jax.chronology.timekey import (
   Timeline,
 )
 
-_MONTHS_OF_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
 _FIRST_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
 _ANCHOR = "\0"  # stands for the date while the words around it are read
 
-_LENGTH = (
-  rf"(?:(?P<half>半)個?[年載歲]|(?P<count>{NUMERAL})(?:個|整)*(?:週|周)?"
-  rf"(?P<unit>[月年季歲載])度?(?P<and_half>半)?"
-  rf"(?:[零又]?(?P<more>{NUMERAL})個月)?)"
-)
-_FILLER = (
-  "(?:[的之這那其，、各共約整足滿緊鄰接連續著再數推算溯追延伸看計展長達最近內為以在於取：]"
-  "|範圍|時間|期間|相鄰|緊接|不超過){0,8}?"
-)
 _NEAR = "[的之，、在]{0,2}"
-_STRICT_PAST = "之前|以前|往前|向前|朝前|前推|前溯|上溯|回溯|追溯|回推|倒推|逆推|往回|上推"
-_STRICT_FUTURE = "之後|以後|往後|向後|朝後|後推|後延|順延|順推|往下|下推"
-_LOOSE_PAST = "此前|其前|先前|過去|最近|前此|前"
-_LOOSE_FUTURE = "此後|其後|隨後|接下來|接著|接續|後續|未來|今後|嗣後|爾後|而後|繼後|後"
-_PAST = f"(?:{_STRICT_PAST}|{_LOOSE_PAST})"
-_FUTURE = f"(?:{_STRICT_FUTURE}|{_LOOSE_FUTURE})"
-_DIRECTED = re.compile(
-  rf"(?P<plus>{_ANCHOR}(?:以及|連同|及|與|和|暨|並))?"
-  rf"(?<!先)(?:(?P<past>{_PAST})|(?P<future>{_FUTURE})){_FILLER}{_LENGTH}"
-  rf"(?P<within>之內|以內|內|裡|之間)?"
+# What may stand between 「之後」 and 「三個月」.
+_FILLER = (
+  "(?:[的之這那其，、約整足滿緊鄰接連續著再數推算溯追延伸看計展長達最近內為]"
+  "|[以在於取]"
+  "|範圍|時間|期間|相鄰|不超過|不久){0,8}?"
 )
-_SIDE = re.compile(
-  rf"{_ANCHOR}{_NEAR}(?P<plus>以及|連同|及|與|和|暨)?"
-  rf"(?:(?P<past>{_PAST})|(?P<future>{_FUTURE}))"
+_STRICT_PAST = (
+  "之前|以前|之先|以往|往前|向前|朝前|往回|前推|回推|倒推|逆推"
+  "|前溯|上溯|回溯|追溯"
+)
+_STRICT_FUTURE = "之後|以後|往後|向後|朝後|後推|後延|順延|順推|往下"
+_LOOSE_PAST = "此前|其前|先前|過去|最近|前"
+_LOOSE_FUTURE = "此後|其後|隨後|接下來|接著|接續|後續|未來|今後|嗣後|後"
+# 「自A起，往後三個月」 begins with A, 「自A起，之後三個月」 after it.
+_FROM_HERE = ("往後", "向後", "朝後", "後推", "順延", "順推", "往下")
+_SIDES = (
+  rf"(?:(?P<past>{_STRICT_PAST}|{_LOOSE_PAST})"
+  rf"|(?P<future>{_STRICT_FUTURE}|{_LOOSE_FUTURE}))"
+)
+_PLUS = "(?P<plus>以及|連同|及|與|和|暨)?"
+_DIRECTED = re.compile(
+  rf"(?<!先){_SIDES}{_FILLER}{LENGTH}(?P<within>之內|以內|內|裡)?"
+)
+_SIDE = re.compile(rf"{_ANCHOR}{_NEAR}{_PLUS}{_SIDES}")
+_BEYOND = re.compile(
+  rf"(?:(?P<past>早於|先於)|(?P<future>晚於|遲於|後於)){_ANCHOR}(?P<plus>$.)?"
 )
 _AROUND = re.compile(
-  rf"(?:前後|前前後後|上下|左右|鄰近|相鄰|為中心){_FILLER}{_LENGTH}"
+  rf"(?:前後|上下|左右|鄰近|相鄰|為中心){_FILLER}(?:各|(?P<total>一?共))?{_FILLER}"
+  rf"{LENGTH}"
 )
-_AROUND_VAGUE = re.compile(rf"{_ANCHOR}{_NEAR}(?:前後|左右|前前後後)")
+_AROUND_VAGUE = re.compile(rf"{_ANCHOR}{_NEAR}(?:前後|左右)")
 _TWO_SIDES = re.compile(
-  rf"(?:之|以|往|其|此|向)?前{_FILLER}(?P<before>{NUMERAL}|半)個?(?P<unit>[月年])"
-  rf"[^前後]{{0,5}}(?:之|以|往|其|此|向)?後{_FILLER}(?P<after>{NUMERAL}|半)個?"
-  r"(?P<unit_after>[月年])"
+  rf"前{_FILLER}(?P<before>{NUMERAL}|半)個?(?P<unit>[月年])"
+  rf"[^前後]{{0,6}}後{_FILLER}(?P<after>{NUMERAL}|半)個?(?P<unit_after>[月年])"
 )
 _SINCE = re.compile(
-  rf"{_ANCHOR}{_NEAR}(?:起算|算起|開始|起始|以來|以降|起|始)(?![兵事])"
+  rf"{_ANCHOR}{_NEAR}(?:起算|算起|開始|起始|以來|以降|起|始|為起點|為始)(?![兵事])"
 )
-_UNTIL = re.compile(rf"(?:截至|截止到?|直至|直到|止於|迄){_NEAR}{_ANCHOR}")
+_UNTIL = re.compile(
+  rf"(?:截至|截止到?|直至|直到|止於|迄){_NEAR}{_ANCHOR}|{_ANCHOR}為(?:止|終點|終)"
+)
 _INCLUDED = re.compile(
   "(?<![不未勿])(?:包?含|包括|連同?|計入|算上)(?:[當該本此這]|起始|首)一?個?月"
-  "|[當該本此這]月(?:亦|也|均)?(?:在內|計入|算入|包含在內)"
+  "|[當該本此這]月(?:亦|也|均)?(?:包含)?(?:在內|計入|算入)"
+  rf"|(?:包?含|包括|連同?)(?:了|著)?{_ANCHOR}|{_ANCHOR}[（(]含"
 )
-_VAGUE = re.compile("[數幾多]個?[月年]|若干個?[月年]|半個?月|[旬日天]內")
+_VAGUE = re.compile("(?:[數幾多]|若干)個?[月年]|半個?月|[旬日天]內|[前後]年")
+_UNDIRECTED = re.compile(rf"{_ANCHOR}[的之，來過了]{{0,3}}(?!一個?月){LENGTH}")
+_HALF_YEAR = re.compile(rf"{_ANCHOR}的?(?:(?P<first>[上前])|[下後])半[年歲]")
 _MONTH_SHIFTS = (
   (re.compile("次月|翌月|下一?個?月|隔月|來月"), 1),
   (re.compile("上一?個?月|前月|去月"), -1),
 )
 _YEAR_SHIFTS = (
-  (re.compile("次一?年|翌年|明年|來年|下一?整?年|隔年|轉年|第二年|[次翌明來]歲"), 1),
-  (re.compile("上一?整?年|去年|往年|前年|前一?整年|[去前往]歲"), -1),
+  (re.compile("次一?年|[翌明來隔轉]年|下一?整?年|第二年|[次翌明來]歲"), 1),
+  (re.compile("上一?整?年|[去往]年|前一?整年|[去前往]歲"), -1),
 )
-_THAT_YEAR = (
-  "(?:同一?|是|當|該|此|本|其|這一?|那一?|全|整一?|一整|通|終|整個)(?:整|個)*[年歲]"
-)
+_THAT_YEAR = "(?:[同這那整]一?|[是當該此本其全通終]|一整)[整個]*[年歲]"
 _SAME_YEAR = re.compile(
   rf"{_THAT_YEAR}|所[在屬處][的之那這]?(?:整|一|個|全)*[年歲]|一年到頭"
   rf"|一年(?:之中|之內|之間|內|間|裡|中)|年度|{_ANCHOR}{_NEAR}年內"
@@ -104,7 +115,7 @@ _CONNECTOR = re.compile(
   r"(?:起始|起|始|開始|以來|以降)?[，、,的]?\s*(?:一?直)?(?:延續|持續)?"
   r"(?:至於?|到|迄於?|訖|止於|以迄|以至|[—–~～－-]+)[，]?"
 )
-_PAIRED = re.compile("[與和及跟]")
+_PAIRED = re.compile("[與和及跟、]")
 _PAIRED_END = re.compile("[的]?(?:之間|中間|間|期間|兩月)")
 _YEAR_OF_END = re.compile(
   rf"(?:(?P<same>{_THAT_YEAR})|(?P<next>{_NEXT_YEAR}))[的之，]?"
@@ -216,7 +227,7 @@ def _span(
 def _second(
   first: Mention, mentions: Sequence[Mention], text: str, timeline: Timeline
 ) -> tuple[Mention, tuple[int, int]] | None:
-  """Returns the other end of a range and its ordinals, None if there is none."""
+  """Returns the other end of a range with its ordinals, or None."""
   others = [other for other in mentions if other.start >= first.end]
   full = [other for other in others if other.reigns]
   if len(full) > 1:
@@ -236,6 +247,8 @@ def _second(
     year += bool(relative["next"])
   elided = next((other for other in others if other.start == place), None)
   closing = _YEAR_END.match(text, place)
+  if elided is None and text[place : place + 1] in _FIRST_OF_SEASON:
+    elided = Mention(place, place + 1, season=text[place])
   if elided is None and closing:
     elided = Mention(place, closing.end(), month=MONTHS_PER_YEAR)
   if elided is None and relative:
@@ -287,28 +300,6 @@ def _range(
   return low, high
 
 
-@dataclasses.dataclass(frozen=True)
-class _Length:
-  """A length of time: `number` times `months`; exact years are calendar."""
-
-  months: int
-  years: int | None
-
-
-def _length(match: re.Match[str]) -> _Length:
-  if match["half"]:
-    return _Length(6, None)
-  number = parse_numeral(match["count"])
-  months = number * _MONTHS_OF_UNIT[match["unit"]]
-  odd = match["and_half"] or match["more"]
-  if match["and_half"]:
-    months += _MONTHS_OF_UNIT[match["unit"]] // 2
-  if match["more"]:
-    months += parse_numeral(match["more"])
-  whole = match["unit"] in "年歲載" and not odd
-  return _Length(months, number if whole else None)
-
-
 def _window(
   words: str,
   mention: Mention,
@@ -317,13 +308,18 @@ def _window(
   timeline: Timeline,
 ) -> tuple[int, int]:
   """Returns the ordinals of the window around one date."""
-  around = _around(words, mention, anchor, timeline)
+  bare_year = mention.month is None and mention.season is None
+  half = _HALF_YEAR.search(words) if bare_year else None
+  if half:
+    middle = anchor[0] + MONTHS_PER_YEAR // 2
+    return (anchor[0], middle - 1) if half["first"] else (middle, anchor[1])
+  around = _around(words, bare_year, anchor, timeline)
   if around is not None:
     return around
   for pattern, shift in _YEAR_SHIFTS:
     if pattern.search(words):
       return _years(anchor, shift, shift, timeline)
-  directed = _directed(words, mention, anchor, timeline)
+  directed = _directed(words, bare_year, anchor, timeline)
   if directed is not None:
     return directed
   for pattern, shift in _MONTH_SHIFTS:
@@ -346,10 +342,9 @@ def _years(
     for year in range(1, row.years + 1)
   ]
   place = years.index((key.reign, key.year))
-  low, high = place + first, place + last
-  if high < 0 or low >= len(years):
+  low, high = max(place + first, 0), min(place + last, len(years) - 1)
+  if high < low:
     return len(timeline), -1  # nothing of it lies inside
-  low, high = max(low, 0), min(high, len(years) - 1)
   return (
     timeline.ordinals(timeline.year(*years[low]))[0],
     timeline.ordinals(timeline.year(*years[high]))[1],
@@ -357,94 +352,88 @@ def _years(
 
 
 def _around(
-  words: str, mention: Mention, anchor: tuple[int, int], timeline: Timeline
+  words: str, bare_year: bool, anchor: tuple[int, int], timeline: Timeline
 ) -> tuple[int, int] | None:
   """Returns a window on both sides of the date, None if there is none."""
-  calendar_years = mention.month is None and mention.season is None
   match = _AROUND.search(words)
   if match:
-    length = _length(match)
-    if length.years and calendar_years:
+    length = parse_length(match)
+    if length.years and bare_year:
       return _years(anchor, -length.years, length.years, timeline)
-    return anchor[0] - length.months, anchor[1] + length.months
+    # 「前後共五個月」 counts the date itself: two on each side.
+    each = (length.months - 1) // 2 if match["total"] else length.months
+    return anchor[0] - each, anchor[1] + each
   match = _TWO_SIDES.search(words)
   if match:
     sides = []
     for number, unit in (("before", "unit"), ("after", "unit_after")):
+      whole = MONTHS_PER_YEAR if match[unit] == "年" else 1
       half = match[number] == "半"
-      count = 6 if half else parse_numeral(match[number])
-      sides.append(count * (1 if half else _MONTHS_OF_UNIT[match[unit]]))
-    years = match["unit"] == match["unit_after"] == "年"
-    if years and calendar_years and "半" not in match.group("before", "after"):
-      return _years(anchor, -sides[0] // 12, sides[1] // 12, timeline)
+      sides.append(whole // 2 if half else whole * parse_numeral(match[number]))
+    if bare_year and not any(side % MONTHS_PER_YEAR for side in sides):
+      before, after = (side // MONTHS_PER_YEAR for side in sides)
+      return _years(anchor, -before, after, timeline)
     return anchor[0] - sides[0], anchor[1] + sides[1]
   if _AROUND_VAGUE.search(words):
+    if bare_year:
+      return _years(anchor, -1, 1, timeline)
     return anchor[0] - 1, anchor[1] + 1
   return None
 
 
 def _directed(
-  words: str, mention: Mention, anchor: tuple[int, int], timeline: Timeline
+  words: str, bare_year: bool, anchor: tuple[int, int], timeline: Timeline
 ) -> tuple[int, int] | None:
   """Returns a window of known length on one side, None if there is none."""
-  match = _DIRECTED.search(words)
   since, until = _SINCE.search(words), _UNTIL.search(words)
+  side = _SIDE.search(words) or _BEYOND.search(words)
   included = _INCLUDED.search(words) is not None
-  side = _SIDE.search(words)
+  match = _DIRECTED.search(words)
   if match:
-    length, past = _length(match), match["past"] is not None
-    word = match["past"] or match["future"]
-    strict = re.fullmatch(f"{_STRICT_PAST}|{_STRICT_FUTURE}", word)
-    included |= since is not None and word in ("往後", "向後", "後推", "順延")
-    included |= since is not None and past
-    rolling = strict is not None or bool(
-      match["within"] and match["within"] != "之間"
+    past, word = match["past"] is not None, match["past"] or match["future"]
+    included |= since is not None and (past or word in _FROM_HERE)
+    rolling = match["within"] is not None or bool(
+      re.fullmatch(f"{_STRICT_PAST}|{_STRICT_FUTURE}", word)
     )
-    plus = match["plus"] is not None
   else:
-    found = re.search(_LENGTH, words[words.index(_ANCHOR) :])
-    if found is None or not (since or until or side):
+    match = re.search(LENGTH, words[words.index(_ANCHOR) :])
+    if match is None or not (since or until or side):
       return None
-    length, rolling = _length(found), True
-    past = since is None and (side is None or side["past"] is not None)
+    past = side["past"] is not None if side else since is None
     included |= side is None
-    plus = False
-  plus |= side is not None and side["plus"] is not None
-  if length.years and (mention.month is None or not rolling):
-    first, last = (-length.years, -1) if past else (1, length.years)
-    if included or plus:
-      first, last = (
-        (first + (not plus), 0) if past else (0, last - (not plus))
-      )
+    rolling = True
+  length = parse_length(match)
+  plus = side is not None and side["plus"] is not None
+  whole_years = length.years and (bare_year or not rolling)
+  number = length.years if whole_years else length.months
+  # Distances from the date: 含當月 counts it as one, 及其後 adds it.
+  near = 0 if included or plus else 1
+  far = number - 1 if included and not plus else number
+  first, last = (-far, -near) if past else (near, far)
+  if whole_years:
     return _years(anchor, first, last, timeline)
-  # 含當月 counts the date as one of the months, 及其後 adds it to them.
-  extra = 0 if plus else 1
-  if past:
-    if included or plus:
-      return anchor[1] - length.months + extra, anchor[1]
-    return anchor[0] - length.months, anchor[0] - 1
-  if included or plus:
-    return anchor[0], anchor[0] + length.months - extra
-  return anchor[1] + 1, anchor[1] + length.months
+  low, high = anchor
+  return (
+    (low if first < 0 or near == 0 else high) + first,
+    (high if last > 0 or near == 0 else low) + last,
+  )
 
 
 def _open(
   words: str, anchor: tuple[int, int], text: str, timeline: Timeline
 ) -> tuple[int, int]:
   """Returns a window without a length: one side of the date, or the date."""
-  side, last = _SIDE.search(words), len(timeline) - 1
-  vague = _VAGUE.search(words)
-  if side and vague:
+  low, high, last = *anchor, len(timeline) - 1
+  side = _SIDE.search(words) or _BEYOND.search(words)
+  unread = (side and _VAGUE.search(words)) or _UNDIRECTED.search(words)
+  if unread:
+    length = unread[0].lstrip(_ANCHOR)
     raise DateError(
-      f"the length {vague[0]!r} of the window says no number",
-      text,
-      text.index(vague[0]),
+      f"cannot tell which months {length!r} means", text, text.rindex(length)
     )
-  if _SINCE.search(words):
-    return anchor[0], last
   if side is None:
-    until = _UNTIL.search(words)
-    return (0, anchor[1]) if until else anchor
+    low = 0 if _UNTIL.search(words) else low
+    return low, last if _SINCE.search(words) else high
   if side["past"]:
-    return 0, anchor[1] if side["plus"] else anchor[0] - 1
-  return (anchor[0] if side["plus"] else anchor[1] + 1), last
+    return 0, high if side["plus"] else low - 1
+  return (low if side["plus"] else high + 1), last
