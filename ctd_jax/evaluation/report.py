@@ -39,15 +39,23 @@ from ctd_jax.retrieval import runs
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
 # What a marker selects where it does not say otherwise.
-_VIEW = {
+_OFFICIAL = {
   "split": "test",
   "mode": protocol.OFFICIAL,
   "family": "all",
   "metrics": ",".join(DEFAULT_METRICS),
 }
+_BOTH = {**_OFFICIAL, "mode": f"{protocol.OFFICIAL},{protocol.EVENT_ONLY}"}
 VIEWS = {
-  "official": _VIEW,
-  "event_only": {**_VIEW, "mode": protocol.EVENT_ONLY},
+  "official": _OFFICIAL,
+  "event_only": {**_OFFICIAL, "mode": protocol.EVENT_ONLY},
+  "mini": {**_BOTH, "dataset": "chunqiutr/mini"},
+  "rebuilt": {**_BOTH, "dataset": "chunqiutr/rebuilt"},
+  "published": {
+    **_OFFICIAL,
+    "dataset": "chunqiutr/release",
+    "source": "Table 1",
+  },
 }
 _KEYS = (
   "dataset",
