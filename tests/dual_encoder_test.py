@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import bert, calendar_heads, dual_encoder, pooling
+from ctd_jax.models import bert, calendar_heads, dual_encoder
 
 ENCODER = bert.BertConfig(
   vocab_size=30,
@@ -154,7 +154,7 @@ def test_the_baseline_has_no_temporal_parameters():
   }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", pooling.POOLINGS)
+@pytest.mark.parametrize("kind", ["mean", "last"])
 def test_padding_never_changes_an_encoding(kind):
   config = dataclasses.replace(CTD, pooling=kind)
   encode, _ = functions(config)

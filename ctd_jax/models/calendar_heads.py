@@ -292,7 +292,9 @@ class OffsetBias(nn.Module):
   W -> W, ReLU, W -> 1. The first layer is linear in sines and cosines of a
   difference, hence bilinear in those of its two terms: it is one matrix
   product of per-record and per-query codes, and neither a feature nor a sine
-  is ever computed per pair. The release clips the offset to [-1, 1], which
+  is ever computed per pair. What remains is [B, N, W]; on a CPU blocks of
+  about 32,000 pairs stay in its cache, and larger ones take up to four times
+  as long per pair. The release clips the offset to [-1, 1], which
   changes nothing on its axis.
 
   Attributes:
