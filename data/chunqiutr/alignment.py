@@ -90,17 +90,17 @@ class Alignment:
     Returns:
       The month of the last annotated character, None before the first tie.
     """
-    place = bisect.bisect_right(self._starts, position - NGRAM) - 1
+    place = bisect.bisect_left(self._starts, position) - 1
     if place < 0:
       return None
     here, there = self.ties[place]
-    end_here, last = here + NGRAM, there + NGRAM - 1
+    last = there + min(NGRAM, position - here) - 1
     # Characters between the last tie and the note: garbled annals (counted),
     # or an earlier note in large type (not counted).
-    gap = self._text[end_here:position].partition(_NOTE_MARK)[0]
+    gap = self._text[here + NGRAM : position].partition(_NOTE_MARK)[0]
     last += len(gap)
     if place + 1 < len(self.ties):
-      last = min(last, max(there + NGRAM - 1, self.ties[place + 1][1] - 1))
+      last = min(last, self.ties[place + 1][1] - 1)
     return self._anchor.keys[min(last, len(self._anchor.keys) - 1)]
 
 

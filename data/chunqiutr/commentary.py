@@ -25,17 +25,18 @@ COMMENT_SOURCES = (DU_YU, KONG_YINGDA)
 MIN_DU = 11
 # A piece of 孔穎達 is closed at the first sentence end after so many
 # characters; a rest shorter than MIN_REST stays with the piece before it.
-MIN_KONG = 60
+MIN_KONG = 55
 MIN_REST = 20
 
 _BRACKETED = re.compile(r"\(([^)]*)\)")
 _CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
 _KONG_OPENS = re.compile(r"注?正義曰")
-# Head character, then its sound: two characters and 切 or 反, or 音 and one.
+# Where 陸德明's glosses begin: head character and its sound (two characters
+# and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and the
+# like are music.
 _GLOSS = re.compile(
-  r"[^切反]{3}切|.{3}反(?=.音|.{3}[切反]|.如字|注|下|又|$)"
-  r"|.音.(?=.音|.{3}[切反]|.如字|注[同及]|下同|[又一本徐]|$)"
-  r"|.(?:如字|本[亦又或]作)"
+  r"[○〇]|釋文|.{3}切|[^八五六七德其之聲]音[^樂聲也者之]|.如字"
+  r"|.[本字]?[亦又或]作|(.)\1{1,2}.之\1"
 )
 _SENTENCE_END = re.compile(r"[也矣耳焉乎哉](?![也矣耳焉乎哉者])")
 

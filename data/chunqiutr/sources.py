@@ -23,10 +23,12 @@ _UNENCODED = re.compile(r"&KR\d+;")
 _PAGE_BREAK = re.compile(r"<pb:[^>]*>")
 _SPACE = re.compile(r"[\s　¶]+")
 # A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.
-_NUMBERED = re.compile(r"([AB]?)(\d+)\.(\d+)\.(\d+)\.?")
-_YEAR_HEADING = re.compile(r"([AB]?)(\d+)\.(\d+)《.*》")
+_NUMBERED = re.compile(r"「?([AB]?)(\d+)\.(\d+)\.(\d+)\.?")
+_YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
 _UNDATED = re.compile(r"[AB]\d+[^.\d]")
 _NAVIGATION = "回目錄"
+# Editors' corrections and wiki marks left in the text.
+_STRAY = re.compile(r"\(corr\.=.|[A-Za-z0-9=]+")
 
 
 class SourceError(ValueError):
@@ -111,7 +113,7 @@ def parse_numbered(
 
   def close():
     if current is not None:
-      entries.append(dataclasses.replace(current, text="".join(parts)))
+      entries.append(dataclasses.replace(current, text=_clean(parts)))
 
   for number, line in kanripo_lines(read_text(path)):
     numbered = _NUMBERED.match(line)
@@ -169,10 +171,15 @@ def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
         source=source,
         reign=int(number[1]),
         year=None,
-        text=line,
+        text=_clean([line]),
         place=f"{path.name}:{line_number}",
       )
     )
   if not entries:
     raise SourceError(f"{path}: no entry; expected one event a line")
   return entries
+
+
+def _clean(parts: list[str]) -> str:
+  """Returns an entry's text without what is not text."""
+  return _STRAY.sub("", "".join(parts))
