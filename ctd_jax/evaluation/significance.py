@@ -68,8 +68,9 @@ def paired_randomisation(
   """
   differences = _differences(first, second)
   changed = differences[differences != 0]
+  # One differing query proves nothing: either sign is as likely.
   p_value = 1.0
-  if len(changed):
+  if len(changed) > 1:
     p_value = scipy.stats.permutation_test(
       (changed,),
       lambda values, axis: values.sum(axis=axis),

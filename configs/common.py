@@ -1,0 +1,119 @@
+"""Fields that every experiment has, and the methods that switch them.
+
+`base()` is the full CTD; `apply_method` turns it into the baseline or an
+ablation. Experiments (`tiny.py`, `small.py`) start from these and set sizes.
+"""
+
+import ml_collections
+from ml_collections import config_dict
+
+METHODS = ("ft", "tempdate", "tempdate_smooth", "multi", "bias", "ctx", "ctd")
+
+
+def base() -> ml_collections.ConfigDict:
+  """Returns the config of CTD, without an experiment's sizes."""
+  c = ml_collections.ConfigDict()
+  c.name = ""  # system name in run files and tables
+  c.seed = 42  # parameters, dropout, order and draws
+  c.score_mode = "ctd"  # trained, validated and tested with this score
+
+  # Data.
+  c.dataset = "chunqiutr/mini"  # TFDS name; built on first use
+  c.data_dir = config_dict.placeholder(str)  # None = TFDS's own default
+  c.sources = config_dict.placeholder(str)  # folder of source texts, or None
+  c.query_length = 48  # tokens; queries have 15-45 characters
+  c.record_length = 96  # tokens; the date of a record stands in front
+  c.batch_size = 32  # queries a step, over all devices
+  c.num_epochs = 10.0  # passes over the train queries
+  c.balance_positive_kinds = True  # draw event or placeholder first
+
+  # Hard negatives a query, by type (see input_pipeline.NEGATIVE_TYPES).
+  c.negatives = ml_collections.ConfigDict()
+  c.negatives.same_month_comment = 1
+  c.negatives.near_placeholder = 1
+  c.negatives.near_event = 0
+  c.negatives.any_comment = 0
+
+  # Model.
+  c.model = m = ml_collections.ConfigDict()
+  m.encoder = ml_collections.ConfigDict()
+  m.encoder.hidden_size = 128
+  m.encoder.num_layers = 2
+  m.encoder.num_heads = 2
+  m.encoder.mlp_size = 512
+  m.encoder.max_length = 128  # rows of the position table
+  m.encoder.dropout = 0.1
+  m.encoder.dtype = "float32"  # activations; parameters are always fp32
+  m.pooling = "mean"  # CLS does not leave the initial loss from scratch
+  m.temperature = 0.05  # of every cosine
+  m.use_context = True  # absolute calendar context, gated
+  m.use_bias = True  # relative offset bias
+  m.codebook = "index"  # or "release": positions in [0, 1]
+  m.offset_features = "index"  # or "release": frequencies <= 1
+  m.scalar_axis = "timeline"  # or "release": padded reign x year x month grid
+  m.context_dim = 64  # width of each codebook
+  m.bias_dim = 32  # Fourier features of an offset
+  m.gate_init = 1.0  # gamma
+  m.bias_scale_init = 0.1  # epsilon; release 0.0
+
+  # Loss.
+  c.loss = ml_collections.ConfigDict()
+  c.loss.multi_positive = True  # all rows whose interval overlaps
+  c.loss.reduction = "sum_inside"  # -log of the summed probability
+  c.loss.calendar_weight = 0.1  # lambda, heads on the positive record
+  c.loss.calendar_smoothing = 0.2  # mass given to the neighbouring classes
+  c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
+  c.loss.query_calendar_weight = 0.1  # heads on the query; release 0.0
+
+  # Optimizer: AdamW, linear warm-up and decay.
+  c.optimizer = ml_collections.ConfigDict()
+  c.optimizer.learning_rate = 1e-3  # peak
+  c.optimizer.temporal_rate_factor = 1.0  # rate of the temporal modules
+  c.optimizer.warmup_fraction = 0.1
+  c.optimizer.weight_decay = 0.01
+  c.optimizer.clip_norm = 1.0  # 0 = no clipping
+
+  # Loop.
+  c.log_every = 50  # steps
+  c.eval_every = 400  # steps; validation and checkpoint
+  c.keep_latest = 2  # checkpoints, beside the best one
+
+  # Evaluation.
+  c.eval = ml_collections.ConfigDict()
+  c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint
+  c.eval.batch_size = 256  # texts a step when encoding
+  c.eval.depth = 50  # records kept for a query in a run file
+  c.eval.splits = ("validation", "test")
+  c.eval.baselines = ("bm25", "bm25_timekde", "rules")
+  return c
+
+
+def apply_method(c: ml_collections.ConfigDict, method: str) -> None:
+  """Turns the full CTD in `c` into `method`, in place.
+
+  ft: contrastive fine-tuning with one positive. tempdate, tempdate_smooth: ft
+  plus the heads' cross-entropy on records. multi: ft plus multi-positives.
+  bias, ctx: multi plus one temporal module. ctd: everything. All keep the
+  same encoder and the same hard negatives.
+
+  Raises:
+    ValueError: if the method is unknown.
+  """
+  if method not in METHODS:
+    raise ValueError(
+      f"unknown method {method!r} after the config's name; "
+      f"expected one of {', '.join(METHODS)}"
+    )
+  if method == "ctd":
+    return
+  c.model.use_bias = method == "bias"
+  c.model.use_context = method == "ctx"
+  c.score_mode = {"bias": "ctd", "ctx": "absolute"}.get(method, "semantic")
+  c.loss.multi_positive = method in ("multi", "bias", "ctx")
+  heads_needed = method in ("bias", "ctx")
+  if not heads_needed:
+    c.loss.query_calendar_weight = 0.0
+  if not heads_needed and not method.startswith("tempdate"):
+    c.loss.calendar_weight = 0.0
+  if method == "tempdate":
+    c.loss.calendar_smoothing = 0.0

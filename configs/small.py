@@ -1,0 +1,24 @@
+"""A small encoder trained from scratch on the rebuilt Annals.
+
+  python -m ctd_jax.train --config=configs/small.py:ctd --workdir=runs/ctd
+  python -m ctd_jax.train --config=configs/small.py:ft --workdir=runs/ft
+
+Hardware: 2 CPU cores, about 40 minutes each with evaluation. The source texts
+are downloaded, or read from --config.sources=FOLDER. Methods: `common.METHODS`.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+
+
+def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `method` is what follows the colon."""
+  c = common.base()
+  c.name = f"{method}-small"
+  c.dataset = "chunqiutr/rebuilt"
+  c.batch_size = 32
+  c.num_epochs = 10.0
+  c.eval_every = 1000
+  common.apply_method(c, method)
+  return c

@@ -1,0 +1,29 @@
+"""CTD on `chunqiutr/mini`, an invented chronicle: a run in minutes.
+
+  ./launch/local.sh --config=configs/tiny.py
+
+Hardware: 2 CPU cores. For seeing the whole path work, for tests and for
+trying a change; its figures say nothing about the Annals. Takes the methods of
+`common.METHODS` as argument: --config=configs/tiny.py:ft
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+
+
+def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `method` is what follows the colon."""
+  c = common.base()
+  c.name = f"{method}-tiny"
+  c.dataset = "chunqiutr/mini"
+  c.record_length = 64
+  c.batch_size = 32
+  c.num_epochs = 8.0
+  c.model.encoder.hidden_size = 64
+  c.model.encoder.mlp_size = 256
+  c.model.encoder.dropout = 0.0
+  c.eval_every = 200
+  c.log_every = 20
+  common.apply_method(c, method)
+  return c

@@ -1,0 +1,109 @@
+"""What `python -m ctd_jax.train` and `python -m ctd_jax.evaluate` share.
+
+Flags, the search for a config, which log lines are shown, and errors of the
+user told in one line (with the traceback under --verbosity=1).
+"""
+
+from __future__ import annotations
+
+import logging as std_logging
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from ctd_jax import configs
+
+_USER_ERRORS = (ValueError, FileNotFoundError)
+_CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
+
+CONFIG = config_flags.DEFINE_config_file(
+  "config",
+  help_string="Experiment: configs/NAME.py or configs/NAME.py:METHOD, a path "
+  "or one of the installed configs. A field is overridden by "
+  "--config.FIELD=VALUE. Example: --config=configs/small.py:ft "
+  "--config.seed=1",
+  lock_config=True,
+)
+WORKDIR = flags.DEFINE_string(
+  "workdir",
+  None,
+  "Folder of the run: checkpoints, metrics.jsonl, TensorBoard events and the "
+  "evaluation. A run found there is resumed. Example: --workdir=runs/tiny",
+)
+
+
+def find_config(argv: Sequence[str]) -> list[str]:
+  """Returns `argv` with an installed config where the path leads nowhere.
+
+  So `--config=configs/tiny.py` works from any folder. A file that exists is
+  taken as it stands.
+
+  Raises:
+    FileNotFoundError: naming the path, if there is no such config at all.
+  """
+  argv = list(argv)
+  for i, argument in enumerate(argv):
+    joined = argument
+    if argument in ("--config", "-config") and i + 1 < len(argv):
+      joined = f"--config={argv[i + 1]}"
+    match = _CONFIG_FLAG.fullmatch(joined)
+    if match is None or pathlib.Path(match[2]).exists():
+      continue
+    installed = pathlib.Path(configs.__path__[0])
+    path = installed / pathlib.Path(match[2]).name
+    if not path.exists():
+      known = sorted(
+        p.stem for p in installed.glob("*.py") if p.stem not in _NOT_CONFIGS
+      )
+      raise FileNotFoundError(
+        f"--config={match[2]}: no such file, and no installed config of that "
+        f"name; installed: {', '.join(known)}"
+      )
+    if joined is argument:
+      argv[i] = f"{match[1]}{path}{match[3] or ''}"
+    else:
+      argv[i + 1] = f"{path}{match[3] or ''}"
+  return argv
+
+
+_NOT_CONFIGS = ("__init__", "common")
+
+
+def _parse(argv: Sequence[str]) -> list[str]:
+  """Parses flags; a bad config or override ends in one line."""
+  flags.mark_flags_as_required(["config", "workdir"])
+  try:
+    return app.parse_flags_with_usage(find_config(argv))
+  except (AttributeError, KeyError, TypeError, *_USER_ERRORS) as error:
+    text = error.args[0] if error.args else error
+    sys.exit(f"error: {text}")
+
+
+def _shown(record: std_logging.LogRecord) -> bool:
+  """Keeps our own lines and everybody's warnings; orbax is talkative."""
+  return record.levelno >= std_logging.WARNING or "ctd_jax" in record.pathname
+
+
+def run(main: Callable[[], None]) -> None:
+  """Parses flags, runs `main` and exits.
+
+  Args:
+    main: reads `CONFIG.value` and `WORKDIR.value`.
+  """
+
+  def guarded(argv: Sequence[str]) -> None:
+    if len(argv) > 1:
+      sys.exit(f"error: unexpected arguments: {' '.join(argv[1:])}")
+    logging.get_absl_handler().addFilter(_shown)
+    try:
+      main()
+    except _USER_ERRORS as error:
+      logging.debug("traceback", exc_info=True)
+      sys.exit(f"error: {error}")
+
+  flags.FLAGS.set_default("verbosity", logging.INFO)
+  app.run(guarded, flags_parser=_parse)

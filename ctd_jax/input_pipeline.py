@@ -1,0 +1,430 @@
+"""From a built data set to batches of integers.
+
+`load_benchmark` reads the records and queries of one data set; `Texts` holds
+them tokenised once; `training_batches` is a grain pipeline that draws, for
+every query, a positive record and hard negatives of train months, and can be
+stopped and resumed at any batch. Time becomes integers here and nowhere else.
+Called by `train` and `evaluate`.
+
+Axes: B queries in a batch, H hard negatives a query, L tokens, G/Y/M reign,
+year and month classes.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import grain
+import jax
+import ml_collections
+import numpy as np
+import tensorflow_datasets as tfds
+
+import ctd_jax_datasets  # noqa: F401  (registers the builders)
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.annals import Record
+from ctd_jax.chronology.queries import Query
+from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
+from ctd_jax.tokenization import TextTokenizer
+
+SPLITS = ("train", "validation", "test")
+POSITIVE_KINDS = ("event", "no_event")
+NEGATIVE_TYPES = (
+  "same_month_comment",
+  "near_placeholder",
+  "near_event",
+  "any_comment",
+)
+# How far from the query's interval a mined negative may lie, in months: the
+# neighbouring months, and the same month of the neighbouring years.
+_NEAR_MONTHS = (1, 2, 3, 12, 24)
+_MAX_DRAWS = 8
+_TIMELINE_OF_CONFIG = {"mini": "mini", "rebuilt": "lu_release"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+  """One data set: a gallery, queries with their positives, a calendar.
+
+  Attributes:
+    name: `dataset/config:version` as built.
+    timeline: the calendar that keys and intervals belong to.
+    records: the gallery, sorted by record id.
+    record_splits: train, validation or test for the month of each record.
+    queries: by split.
+  """
+
+  name: str
+  timeline: Timeline
+  records: tuple[Record, ...]
+  record_splits: tuple[str, ...]
+  queries: Mapping[str, tuple[Query, ...]]
+
+  @property
+  def record_ids(self) -> list[str]:
+    """Ids in gallery order."""
+    return [record.record_id for record in self.records]
+
+  @property
+  def kinds(self) -> np.ndarray:
+    """Kind of every record (event, no_event, neg_comment), `[N]`."""
+    return np.array([record.kind for record in self.records])
+
+
+def _key(triple: np.ndarray) -> TimeKey:
+  return TimeKey(*(int(part) for part in triple))
+
+
+def load_benchmark(
+  name: str, data_dir: str | pathlib.Path | None = None
+) -> Benchmark:
+  """Returns a built data set.
+
+  Args:
+    name: `chunqiutr/mini` or `chunqiutr/rebuilt`.
+    data_dir: where it was built; None = the folder TFDS uses by default.
+
+  Raises:
+    FileNotFoundError: if it has not been built there; the message says how.
+  """
+  builder = tfds.builder(name, data_dir=data_dir)
+  if not builder.is_prepared():
+    raise FileNotFoundError(
+      f"data set {name} is not built in {builder.data_path}; run "
+      f"python -m ctd_jax_datasets.build {name}"
+    )
+  sources = builder.as_data_source()
+  rows = sorted(sources["records"], key=lambda row: row["id"])
+  text = bytes.decode
+  records = tuple(
+    Record(
+      record_id=text(row["id"]),
+      text=text(row["text"]),
+      source=text(row["source"]),
+      kind=text(row["kind"]),
+      key=_key(row["start"]),
+      order=int(row["order"]),
+    )
+    for row in rows
+  )
+  queries = {
+    split: tuple(
+      Query(
+        query_id=text(row["id"]),
+        text=text(row["text"]),
+        family=text(row["family"]),
+        group=text(row["group"]),
+        interval=Interval(_key(row["start"]), _key(row["end"])),
+        positives=tuple(text(positive) for positive in row["positives"]),
+      )
+      for row in sources[split]
+    )
+    for split in SPLITS
+  }
+  return Benchmark(
+    name=f"{name}:{builder.version}",
+    timeline=reigns.timeline(_TIMELINE_OF_CONFIG[builder.builder_config.name]),
+    records=records,
+    record_splits=tuple(text(row["split"]) for row in rows),
+    queries=queries,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokens:
+  """Tokenised texts: `ids` and `mask`, both int32 `[N, L]`."""
+
+  ids: np.ndarray
+  mask: np.ndarray
+
+  def __len__(self) -> int:
+    return len(self.ids)
+
+  def __getitem__(self, rows: Any) -> Tokens:
+    return Tokens(self.ids[rows], self.mask[rows])
+
+
+def tokenize(
+  tokenizer: TextTokenizer, texts: Sequence[str], max_length: int
+) -> Tokens:
+  """Returns `texts` as tokens `[N, max_length]`."""
+  ids, mask = tokenizer.encode(texts, max_length)
+  return Tokens(np.asarray(ids, np.int32), np.asarray(mask, np.int32))
+
+
+def build_tokenizer(benchmark: Benchmark) -> TextTokenizer:
+  """Returns a character tokenizer over what training may see.
+
+  That is the text of train records and train queries; a character that only
+  a held-out month has is unknown, as it is in use.
+  """
+  texts = [
+    record.text
+    for record, split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+    if split == "train"
+  ]
+  return TextTokenizer.build(
+    texts + [query.text for query in benchmark.queries["train"]]
+  )
+
+
+def calendar_targets(
+  interval: Interval, timeline: Timeline
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns class probabilities of an interval, uniform over its months.
+
+  Args:
+    interval: one month (then the targets are one-hot) or a window.
+    timeline: its calendar.
+
+  Returns:
+    float32 arrays `[G]`, `[Y]`, `[M]`, each summing to 1.
+  """
+  targets = tuple(
+    np.zeros(count, np.float32) for count in timeline.class_counts
+  )
+  months = list(timeline.iterate(interval))
+  for key in months:
+    for target, part in zip(targets, key.triple, strict=True):
+      target[part - 1] += 1 / len(months)
+  return targets
+
+
+class NegativeSampler:
+  """Draws hard negatives for a query from the records of train months.
+
+  Types, all sharing something with what is asked without answering it:
+  `same_month_comment` (later exegesis on a queried month), `near_placeholder`
+  and `near_event` (records 1-3 months, one or two years off the interval),
+  `any_comment` (later exegesis on any month). A type with nothing to offer
+  falls back to any train record of its kind.
+  """
+
+  def __init__(self, benchmark: Benchmark, counts: Mapping[str, int]):
+    """Indexes the train records by kind and month.
+
+    Args:
+      benchmark: the data set.
+      counts: negatives of each type for one query; their sum is H.
+
+    Raises:
+      ValueError: if a type is unknown; the message names it.
+    """
+    for name in counts:
+      if name not in NEGATIVE_TYPES:
+        raise ValueError(
+          f"config.negatives.{name}: unknown type; "
+          f"there are {', '.join(NEGATIVE_TYPES)}"
+        )
+    self._types = [name for name, n in counts.items() for _ in range(n)]
+    self._timeline = benchmark.timeline
+    self._by_month = collections.defaultdict(list)
+    self._by_kind = collections.defaultdict(list)
+    for row, (record, split) in enumerate(
+      zip(benchmark.records, benchmark.record_splits, strict=True)
+    ):
+      if split == "train":
+        month = self._timeline.ordinal(record.key)
+        self._by_month[record.kind, month].append(row)
+        self._by_kind[record.kind].append(row)
+
+  def __len__(self) -> int:
+    """Number of negatives a query, H."""
+    return len(self._types)
+
+  def draw(self, ends: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """Returns rows of the gallery `[H]`.
+
+    Args:
+      ends: ordinal months of the query's interval.
+      rng: consumed.
+    """
+    rows = [self._draw_one(name, *ends, rng) for name in self._types]
+    return np.array(rows, np.int32)
+
+  def _draw_one(
+    self, name: str, start: int, end: int, rng: np.random.Generator
+  ) -> int:
+    kind = {"near_placeholder": "no_event", "near_event": "event"}.get(
+      name, "neg_comment"
+    )
+    for _ in range(_MAX_DRAWS if name != "any_comment" else 0):
+      if name == "same_month_comment":
+        month = int(rng.integers(start, end + 1))
+      else:
+        offset = int(rng.choice(_NEAR_MONTHS))
+        month = end + offset if rng.integers(2) else start - offset
+      rows = self._by_month.get((kind, month))
+      if rows:
+        return rows[int(rng.integers(len(rows)))]
+    rows = self._by_kind[kind]
+    return rows[int(rng.integers(len(rows)))]
+
+
+class _TrainingItems(grain.transforms.RandomMap):
+  """Draws the positive and the negatives of one query."""
+
+  def __init__(
+    self,
+    benchmark: Benchmark,
+    negatives: NegativeSampler,
+    balance_kinds: bool,
+  ):
+    row_of = {record_id: i for i, record_id in enumerate(benchmark.record_ids)}
+    kinds = benchmark.kinds
+    self._negatives = negatives
+    self._balance_kinds = balance_kinds
+    self._ends = [
+      benchmark.timeline.ordinals(query.interval)
+      for query in benchmark.queries["train"]
+    ]
+    self._positives = []
+    for query in benchmark.queries["train"]:
+      rows = np.array([row_of[i] for i in query.positives], np.int32)
+      groups = [rows[kinds[rows] == kind] for kind in POSITIVE_KINDS]
+      self._positives.append((rows, [group for group in groups if len(group)]))
+
+  def random_map(
+    self, element: int, rng: np.random.Generator
+  ) -> dict[str, np.ndarray]:
+    """Returns rows of query, positive and negatives."""
+    pool, groups = self._positives[element]
+    if self._balance_kinds:
+      pool = groups[int(rng.integers(len(groups)))]
+    return {
+      "query": np.int32(element),
+      "positive": pool[int(rng.integers(len(pool)))],
+      "negatives": self._negatives.draw(self._ends[element], rng),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class _Assemble(grain.transforms.Map):
+  """Turns rows into the arrays of a training batch."""
+
+  queries: Tokens
+  records: Tokens
+  query_ends: np.ndarray
+  query_targets: tuple[np.ndarray, ...]
+  record_months: np.ndarray
+  record_classes: np.ndarray
+  record_is_positive: np.ndarray
+
+  def map(self, element: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns one batch; see `training_batches`."""
+    query, positive = element["query"], element["positive"]
+    negatives = element["negatives"].reshape(-1)
+    reign, year, month = (targets[query] for targets in self.query_targets)
+    return {
+      "query_ids": self.queries.ids[query],
+      "query_mask": self.queries.mask[query],
+      "query_ends": self.query_ends[query],
+      "query_reign": reign,
+      "query_year": year,
+      "query_month": month,
+      "positive_ids": self.records.ids[positive],
+      "positive_mask": self.records.mask[positive],
+      "positive_month": self.record_months[positive],
+      "positive_classes": self.record_classes[positive],
+      "negative_ids": self.records.ids[negatives],
+      "negative_mask": self.records.mask[negatives],
+      "negative_month": self.record_months[negatives],
+      "negative_answers": self.record_is_positive[negatives],
+    }
+
+
+def training_batches(
+  benchmark: Benchmark,
+  queries: Tokens,
+  records: Tokens,
+  config: ml_collections.ConfigDict,
+) -> grain.DatasetIterator:
+  """Returns an endless, resumable iterator over training batches.
+
+  Every query comes once an epoch in a new order. Its draws depend on the seed
+  and on its place in the sequence, not on what was read before, so an
+  iterator restored at batch k goes on exactly as the uninterrupted one. Each
+  process reads its own share of the global batch.
+
+  Args:
+    benchmark: the data set.
+    queries: tokens of its train queries.
+    records: tokens of its gallery.
+    config: the run's config: seed, batch_size (global), negatives,
+      balance_positive_kinds.
+
+  Returns:
+    An iterator over dictionaries of numpy arrays: query_ids, query_mask
+    `[B, L]`; query_ends `[B, 2]` (ordinal months); query_reign, query_year,
+    query_month (target probabilities); positive_ids, positive_mask `[B, L]`;
+    positive_month `[B]` (ordinal); positive_classes `[B, 3]` (0-based reign,
+    year, month); negative_ids, negative_mask `[B*H, L]`; negative_month
+    `[B*H]` (ordinal); negative_answers `[B*H]` (whether the record is of a
+    kind that can answer a query at all).
+
+  Raises:
+    ValueError: if the batch does not divide over the processes, or is larger
+      than an epoch.
+  """
+  train_queries = benchmark.queries["train"]
+  processes = jax.process_count()
+  if config.batch_size % processes:
+    raise ValueError(
+      f"config.batch_size={config.batch_size} does not divide over "
+      f"{processes} processes"
+    )
+  if config.batch_size > len(train_queries):
+    raise ValueError(
+      f"config.batch_size={config.batch_size} exceeds the "
+      f"{len(train_queries)} train queries of {benchmark.name}"
+    )
+  timeline = benchmark.timeline
+  targets = [calendar_targets(q.interval, timeline) for q in train_queries]
+  assemble = _Assemble(
+    queries=queries,
+    records=records,
+    query_ends=np.array(
+      [timeline.ordinals(q.interval) for q in train_queries], np.int32
+    ),
+    query_targets=tuple(np.stack(part) for part in zip(*targets, strict=True)),
+    record_months=np.array(
+      [timeline.ordinal(r.key) for r in benchmark.records], np.int32
+    ),
+    record_classes=np.array([r.key.triple for r in benchmark.records], np.int32)
+    - 1,
+    record_is_positive=np.isin(benchmark.kinds, POSITIVE_KINDS),
+  )
+  draw = _TrainingItems(
+    benchmark,
+    NegativeSampler(benchmark, config.negatives.to_dict()),
+    config.balance_positive_kinds,
+  )
+  return iter(
+    grain.MapDataset.source(range(len(train_queries)))
+    .seed(config.seed)
+    .shuffle()
+    .repeat()
+    # Before the slice: a draw depends on the place in the global sequence.
+    .random_map(draw)[jax.process_index() :: processes]
+    .batch(config.batch_size // processes)
+    .map(assemble)
+    .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4))
+  )
+
+
+def padded_batches(tokens: Tokens, batch_size: int):
+  """Yields `(tokens [batch_size, L], count)`; the last is filled with row 0.
+
+  `count` rows of each batch are real, so nothing is dropped and the compiled
+  shape stays one.
+  """
+  for start in range(0, len(tokens), batch_size):
+    rows = np.arange(start, start + batch_size)
+    count = int((rows < len(tokens)).sum())
+    yield tokens[np.where(rows < len(tokens), rows, 0)], count

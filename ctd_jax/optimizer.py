@@ -1,0 +1,99 @@
+"""Schedule and AdamW of a run. Called by `train`; a leaf: config in,
+transformation out.
+
+Source: spec of the published recipe (linear warm-up over a tenth of the
+updates, linear decay to 0, decay 0.01); the parameter groups are ours: norms,
+biases and the scalar gates are not decayed, and the temporal modules, which
+start from nothing, may learn faster than the encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import ml_collections
+import optax
+
+ENCODER = "encoder"
+TEMPORAL = "temporal"
+
+
+def learning_rate_schedule(
+  peak: float, total_steps: int, warmup_fraction: float
+) -> optax.Schedule:
+  """Returns the learning rate by update: 0 -> peak -> 0, both linear.
+
+  Args:
+    peak: learning rate at the end of the warm-up.
+    total_steps: number of updates; the rate is 0 at this one.
+    warmup_fraction: share of `total_steps` spent rising, 0 ... 1.
+
+  Raises:
+    ValueError: if a value lies outside its range.
+  """
+  if total_steps < 1:
+    raise ValueError(f"total_steps must be positive, got {total_steps}")
+  if not 0 <= warmup_fraction < 1:
+    raise ValueError(
+      f"optimizer.warmup_fraction must be in [0, 1), got {warmup_fraction}"
+    )
+  warmup = int(warmup_fraction * total_steps)
+  return optax.schedules.join_schedules(
+    [
+      optax.schedules.linear_schedule(0.0, peak, max(warmup, 1)),
+      optax.schedules.linear_schedule(peak, 0.0, total_steps - warmup),
+    ],
+    boundaries=[warmup],
+  )
+
+
+def _path(key_path: tuple[Any, ...]) -> list[str]:
+  return [getattr(part, "key", str(part)) for part in key_path]
+
+
+def decay_mask(params: Mapping[str, Any]) -> Any:
+  """Returns True for every parameter that weight decay applies to.
+
+  Matrices and embeddings are decayed; biases, norm scales and scalars (the
+  gate of the context, the scale of the offset bias) are not.
+  """
+  return jax.tree_util.tree_map_with_path(
+    # Biases of attention heads have two axes.
+    lambda path, value: value.ndim > 1 and _path(path)[-1] != "bias",
+    params,
+  )
+
+
+def group_labels(params: Mapping[str, Any]) -> Any:
+  """Returns `encoder` or `temporal` for every parameter."""
+  return jax.tree_util.tree_map_with_path(
+    lambda path, _: ENCODER if _path(path)[0] == ENCODER else TEMPORAL, params
+  )
+
+
+def make_optimizer(
+  config: ml_collections.ConfigDict, total_steps: int
+) -> optax.GradientTransformation:
+  """Returns clipped AdamW with one learning rate for each parameter group.
+
+  Args:
+    config: `config.optimizer`: learning_rate, temporal_rate_factor,
+      warmup_fraction, weight_decay, clip_norm (0 = no clipping).
+    total_steps: number of updates of the whole run.
+  """
+
+  def adamw(factor: float) -> optax.GradientTransformation:
+    schedule = learning_rate_schedule(
+      config.learning_rate * factor, total_steps, config.warmup_fraction
+    )
+    return optax.adamw(
+      schedule, weight_decay=config.weight_decay, mask=decay_mask
+    )
+
+  groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(config.temporal_rate_factor)}
+  update = optax.partition(groups, group_labels)
+  if config.clip_norm:
+    return optax.chain(optax.clip_by_global_norm(config.clip_norm), update)
+  return update
