@@ -275,11 +275,15 @@ def plot_hit_by_reign(
   axes.set_xlabel("reign in which the query's interval begins (n = queries)")
   axes.set_ylabel(f"mean {metric}")
   axes.set_ylim(0, 1)
+  axes.margins(x=0.02)
   axes.set_title(title)
   axes.yaxis.grid(True, color="0.85")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
-  figure.legend(loc="outside lower center", ncols=4, frameon=False)
+  columns_of_legend = min(max(3, len(shown) // 2), len(values))
+  figure.legend(
+    loc="outside lower center", ncols=columns_of_legend, frameon=False
+  )
   _save(figure, path)
 
 
