@@ -22,8 +22,10 @@ from ctd_jax.chronology.numerals import (
   NUMERAL,
   UNITS,
   DateError,
+  fold,
   format_numeral,
   parse_numeral,
+  simplify,
 )
 from ctd_jax.chronology.timekey import (
   MONTHS_PER_YEAR,
@@ -37,34 +39,6 @@ SEASONS = "春夏秋冬"
 FULL_STYLES = ("full", "reign", "annals")
 STYLES = (*FULL_STYLES, "elided", "month")
 SCRIPTS = ("traditional", "simplified")
-
-# Characters of dates, reign names and windows, one for one, so that positions
-# survive the folding of a text to one script.
-_TRADITIONAL = (
-  "隱莊閔魯閏滄懷鄉齊晉貴廢寧興龍鬱個兩後間從時這當歲來開續與過該終範圍"
-  "連緊約順滿轉鄰為點隨著計數幾於載處屬長"
-)
-_SIMPLIFIED = (
-  "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
-  "连紧约顺满转邻为点随着计数几于载处属长"
-)
-_VARIANTS = {
-  "隠": "隱",
-  "𨼆": "隱",
-  "荘": "莊",
-  "㐮": "襄",
-  "釐": "僖",
-  "嵗": "歲",
-  "歳": "歲",
-  "閠": "閏",
-  "内": "內",
-  "裏": "裡",
-  "里": "裡",
-}
-_FOLD = str.maketrans(
-  dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True)) | _VARIANTS
-)
-_SIMPLIFY = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
 
 # A reign name after one of these belongs to another state: 晉文公, 宋襄公.
 _STATES = "晉齊宋鄭衛衞陳蔡曹楚秦許莒邾杞燕滕薛吳呉越周虢虞紀魏蜀梁趙涼"
@@ -131,14 +105,6 @@ class Cue:
   leap: bool = False
 
 
-def fold(text: str) -> str:
-  """Returns `text` with its date characters in one script, length unchanged.
-
-  For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand.
-  """
-  return text.translate(_FOLD)
-
-
 def season_of(month: int) -> str:
   """Returns the season of a month 1-12: 正月 to 三月 are 春."""
   return SEASONS[(month - 1) // 3]
@@ -183,7 +149,7 @@ def format_key(
     text = timeline.reigns[key.reign - 1].name + text
   elif style in FULL_STYLES:
     text = timeline.full_name(key.reign) + text
-  return text.translate(_SIMPLIFY) if script == "simplified" else text
+  return simplify(text) if script == "simplified" else text
 
 
 def parse_key(text: str, timeline: Timeline) -> TimeKey:
@@ -343,7 +309,7 @@ def _trusted(match: re.Match[str], cue: Cue, folded: str) -> bool:
     return (
       match["year"] == "元"
       or bool(cue.season or cue.month or cue.leap)
-      or not before.strip()
+      or (not before.strip() and not _AFTER_LENGTH.match(after))
       or _LABEL.search(before) is not None
     )
   if cue.month or cue.leap:

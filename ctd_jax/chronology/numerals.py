@@ -1,8 +1,8 @@
-"""Chinese numerals and lengths of time, and the error of unreadable dates.
+"""Numerals, lengths of time and glyphs of Chinese dates, and their error.
 
 Why: regnal years and months come as 「元」, 「十有二」 or 「23」, windows as
-「半年」 or 「三個月」, and every reader of dates must agree on them. Called by
-`expressions` and `windows`.
+「半年」 or 「三個月」, in either script and with variant glyphs; all readers of
+dates must agree on them. Called by `expressions` and `windows`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HAN = re.compile(
 _DIGITS = re.compile(r"[0-9０-９]+")
 # Numbers up to 99 inside a larger pattern: no groups, longest form first.
 NUMERAL = (
-  rf"(?:[0-9０-９]+|[{UNITS}]?十[有又]?[{UNITS}]|[{UNITS}]?十"
+  rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?|[{UNITS}]?十[有又]?[{UNITS}]|[{UNITS}]?十"
   rf"|[{''.join(_TWENTIES)}][有又]?[{UNITS}]?|[{UNITS}兩两])"
 )
 _UNIT_MONTHS = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
@@ -35,6 +35,33 @@ LENGTH = (
   rf"(?P<unit>[月年季歲載])度?(?P<and_half>半)?"
   rf"(?:[零又]?(?P<more>{NUMERAL})個月)?)"
 )
+# Characters of dates, reign names and windows, one for one, so that positions
+# survive the folding of a text to one script.
+_TRADITIONAL = (
+  "隱莊閔魯閏滄懷鄉齊晉貴廢寧興龍鬱個兩後間從時這當歲來開續與過該終範圍"
+  "連緊約順滿轉鄰為點隨著計數幾於載處屬長"
+)
+_SIMPLIFIED = (
+  "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
+  "连紧约顺满转邻为点随着计数几于载处属长"
+)
+_VARIANTS = {
+  "隠": "隱",
+  "𨼆": "隱",
+  "荘": "莊",
+  "㐮": "襄",
+  "釐": "僖",
+  "嵗": "歲",
+  "歳": "歲",
+  "閠": "閏",
+  "内": "內",
+  "裏": "裡",
+  "里": "裡",
+}
+_FOLD = str.maketrans(
+  dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True)) | _VARIANTS
+)
+_SIMPLIFY = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
 EXCERPT = 12  # characters shown on each side of the place of an error
 
 
@@ -64,6 +91,19 @@ class Length:
 
   months: int
   years: int | None = None
+
+
+def fold(text: str) -> str:
+  """Returns `text` with its date characters in one script, length unchanged.
+
+  For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand.
+  """
+  return text.translate(_FOLD)
+
+
+def simplify(text: str) -> str:
+  """Returns `text` with its date characters in Simplified script."""
+  return text.translate(_SIMPLIFY)
 
 
 def parse_numeral(text: str, unit: str | None = None) -> int:

@@ -1,0 +1,93 @@
+"""Sexagenary days and years."""
+
+import itertools
+
+import pytest
+
+from ctd_jax.chronology import cyclic_days
+
+
+def test_places_and_pairs_are_inverse():
+  pairs = [cyclic_days.format_index(place) for place in range(60)]
+  assert len(set(pairs)) == 60
+  assert pairs[0] == "甲子"
+  assert pairs[-1] == "癸亥"
+  assert [cyclic_days.index(pair) for pair in pairs] == list(range(60))
+
+
+@pytest.mark.parametrize(
+  ("written", "meant"),
+  [
+    ("已巳", "己巳"),
+    ("己已", "己巳"),
+    ("丙戍", "丙戌"),
+    ("戌申", "戊申"),
+    ("巳丑", "己丑"),
+    ("丁已", "丁巳"),
+  ],
+)
+def test_mixed_glyphs_are_read_by_position(written, meant):
+  assert cyclic_days.index(written) == cyclic_days.index(meant)
+
+
+@pytest.mark.parametrize("text", ["甲丑", "子甲", "甲", "甲子日", ""])
+def test_what_is_no_pair_is_quoted(text):
+  with pytest.raises(ValueError, match="sexagenary"):
+    cyclic_days.index(text)
+  for place in (-1, 60):
+    with pytest.raises(ValueError, match="0-59"):
+      cyclic_days.format_index(place)
+
+
+@pytest.mark.parametrize(
+  ("date", "pair"), [((-719, 2, 22), "己巳"), ((-708, 7, 17), "壬辰")]
+)
+def test_eclipses_of_the_annals(date, pair):
+  # 隱公三年 and 桓公三年: an eclipse falls on a new moon.
+  day = cyclic_days.julian_day_number(*date)
+  assert cyclic_days.format_index(cyclic_days.day_of(day)) == pair
+  assert cyclic_days.is_new_moon(day)
+  assert not cyclic_days.is_new_moon(day + 1)
+
+
+def test_known_days():
+  day = cyclic_days.julian_day_number(2000, 1, 1)
+  assert day == 2451545
+  assert cyclic_days.format_index(cyclic_days.day_of(day)) == "戊午"
+  assert cyclic_days.julian_day_number(-4712, 1, 1) == 0
+
+
+def test_civil_dates_are_inverse_to_day_numbers():
+  for day in range(1_400_000, 2_500_000, 97):
+    assert cyclic_days.julian_day_number(*cyclic_days.civil_date(day)) == day
+  assert cyclic_days.civil_date(2299160) == (1582, 10, 4)
+  assert cyclic_days.civil_date(2299161) == (1582, 10, 15)
+
+
+@pytest.mark.parametrize(
+  "date", [(1582, 10, 10), (-721, 2, 30), (2023, 2, 29), (1, 13, 1), (1, 0, 1)]
+)
+def test_impossible_dates_are_refused(date):
+  with pytest.raises(ValueError, match="month of a date|no day"):
+    cyclic_days.julian_day_number(*date)
+
+
+def test_years():
+  assert cyclic_days.format_index(cyclic_days.year_of(1984)) == "甲子"
+  assert cyclic_days.format_index(cyclic_days.year_of(-721)) == "己未"
+
+
+def test_new_moons_are_a_lunation_apart():
+  first = cyclic_days.julian_day_number(-719, 2, 22)
+  moons = cyclic_days.new_moons(first, first + 400)
+  assert moons[0] == first
+  assert len(moons) == 14
+  gaps = [b - a for a, b in itertools.pairwise(moons)]
+  assert set(gaps) == {29, 30}
+
+
+def test_days_of_a_name_recur_every_sixty_days():
+  first = cyclic_days.julian_day_number(-719, 1, 1)
+  days = cyclic_days.days_named(cyclic_days.index("己巳"), first, first + 200)
+  assert cyclic_days.julian_day_number(-719, 2, 22) in days
+  assert [b - a for a, b in itertools.pairwise(days)] == [60, 60]
