@@ -115,12 +115,12 @@ def test_ties_would_be_reversed_without_parting():
 def test_foreign_file_with_ties_goes_by_record_id(tmp_path):
   path = tmp_path / "theirs.txt"
   path.write_text(
-    "q Q0 r2 1 0.5 other:T0:semantic\n"
-    "q Q0 r1 2 0.5 other:T0:semantic\n"
-    "q Q0 r3 3 0.9 other:T0:semantic\n"
+    "q Q0 r21 1 0.5 other:T0:semantic\n"
+    "q Q0 r12 2 0.5 other:T0:semantic\n"
+    "q Q0 r30 3 0.9 other:T0:semantic\n"
   )
   run = runs.read_run(path, split="test", gallery="neg1_ne1")
-  assert [name for name, _ in run.rankings["q"]] == ["r3", "r1", "r2"]
+  assert [name for name, _ in run.rankings["q"]] == ["r30", "r12", "r21"]
 
 
 def test_from_topk_drops_the_padding():

@@ -120,16 +120,13 @@ def test_block_bounds_what_is_scored_at_once():
   assert set(shapes) == {(8, 100)}
 
 
-def test_padding_does_not_count_as_a_bad_score():
-  queries, _ = tied_vectors()
-
-  def inverse(queries, records):
-    return queries[:, :1] / jnp.sum(records, axis=1)
-
-  ones = np.ones((7, 4), np.float32)
-  mask = {"all": np.ones(7, bool)}
-  found = search.topk(queries, ones, inverse, 3, mask, 8, 5)
-  assert np.all(np.isfinite(found["all"][1]))
+def test_bad_score_of_a_record_outside_every_gallery_does_not_count():
+  queries, records = tied_vectors()
+  records[7] = np.nan
+  mask = {"some": np.arange(NUM_RECORDS) != 7}
+  indices, scores = search.topk(queries, records, dot, 9, mask, 8, 5)["some"]
+  assert np.all(np.isfinite(scores))
+  assert 7 not in indices
 
 
 def test_score_that_is_not_finite_names_the_query():
