@@ -11,7 +11,6 @@ Example:
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import pathlib
@@ -24,6 +23,7 @@ from absl import app, flags, logging
 from ctd_jax_datasets import summary
 from ctd_jax_datasets.chunqiutr import sources as source_texts
 
+NAMES = ("chunqiutr/mini", "chunqiutr/rebuilt")
 STATISTICS = "statistics.json"
 
 _SOURCES = flags.DEFINE_string(
@@ -62,43 +62,43 @@ def build(
     SourceError: if a source text is missing, cut short or changed. Nothing is
       left of the data set that was being built; an older build stays.
   """
-  if data_dir is not None:
-    data_dir = os.path.expanduser(data_dir)
+  builder = _builder(name, data_dir)
+  path = pathlib.Path(builder.data_path)
+  replaced = path.with_name(f"replaced.{path.name}")
+  if path.exists() and overwrite:
+    path.rename(replaced)
+    builder = _builder(name, data_dir)
   try:
-    builder = tfds.builder(name, data_dir=data_dir)
-  except (tfds.core.DatasetNotFoundError, ValueError) as error:
-    raise ValueError(
-      f"no data set {name!r}; there are chunqiutr/mini and chunqiutr/rebuilt"
-    ) from error
-  statistics = pathlib.Path(builder.data_path) / STATISTICS
-  if statistics.exists() and not overwrite:
-    logging.info("%s is in %s", name, builder.data_path)
-    return builder
-  builder.sources = sources
-  _prepare(builder)
-  _check_lengths(builder)
-  _write_json(statistics, summary.summarise(builder))
+    if not path.exists():
+      builder.sources = sources
+      _prepare(builder)
+    if not (path / STATISTICS).exists():
+      _check_lengths(builder)
+      _write_json(path / STATISTICS, summary.summarise(builder))
+  except BaseException:
+    if replaced.exists():
+      shutil.rmtree(path, ignore_errors=True)
+      replaced.rename(path)
+    raise
+  shutil.rmtree(replaced, ignore_errors=True)
   return builder
 
 
+def _builder(
+  name: str, data_dir: str | os.PathLike | None
+) -> tfds.core.DatasetBuilder:
+  if name not in NAMES:
+    raise ValueError(f"no data set {name!r}; there are {' and '.join(NAMES)}")
+  if data_dir is not None:
+    data_dir = os.path.expanduser(data_dir)
+  return tfds.builder(name, data_dir=data_dir)
+
+
 def _prepare(builder: tfds.core.DatasetBuilder) -> None:
-  """Builds, and removes what a failed build leaves behind."""
-  mode = tfds.download.GenerateMode
-  config = tfds.download.DownloadConfig(
-    download_mode=mode.REUSE_CACHE_IF_EXISTS,
-    verify_ssl=True,
-  )
+  """Builds; TFDS writes to a temporary folder and renames it at the end."""
   if not sys.stderr.isatty():
     tfds.disable_progress_bar()
-  try:
-    builder.download_and_prepare(
-      download_config=config, file_format="array_record"
-    )
-  except BaseException:
-    path = pathlib.Path(builder.data_path)
-    for left in glob.glob(f"{path.parent}/*incomplete*{path.name}*"):
-      shutil.rmtree(left, ignore_errors=True)
-    raise
+  builder.download_and_prepare(file_format="array_record")
 
 
 def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
@@ -123,7 +123,7 @@ def _write_json(path: pathlib.Path, value: object) -> None:
 def main(argv: list[str]) -> None:
   """Builds the data sets named on the command line and prints tables."""
   if len(argv) != 2:
-    raise app.UsageError("name one data set, e.g. chunqiutr/mini")
+    raise app.UsageError(f"name one data set: {' or '.join(NAMES)}")
   try:
     builder = build(
       argv[1], _DATA_DIR.value, _SOURCES.value, _OVERWRITE.value
@@ -137,4 +137,6 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
+  # TFDS reports every shard; --verbosity=0 brings that back.
+  flags.FLAGS.set_default("verbosity", logging.WARNING)
   app.run(main)

@@ -2,7 +2,7 @@
 
 Why: editions with commentary mark years badly (marks are missing, entries run
 on), but they print the annotated text, and that text is known, with months,
-from the anchor edition. Long n-grams that occur once in both, kept where they
+from the anchor edition. N-grams that occur once in both, kept where they
 run in the same order, tie the two together over the whole work, so a missing
 year mark costs nothing. Called by `commentary`.
 """
@@ -12,14 +12,16 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from ctd_jax.chronology.timekey import TimeKey
 
-# Seven characters are rarely repeated in 180,000 and rarely all garbled.
-NGRAM = 7
-# 注 opens a note in large type: what follows it is no longer annals.
-_NOTE_MARK = "注"
+# Seven characters are rarely repeated in 180,000 and rarely all garbled; three
+# find 「秋七月」 standing alone between two notes.
+NGRAMS = (7, 3)
+# Marks of notes; 注 opens one in large type. What follows is not annals.
+_NOTE_MARK = re.compile("注|音義|疏")
 _VARIANTS = str.maketrans(
   "隠𨼆𫝊荘㑹恵徳鄊圗旣爲歳嵗黒巳已敎乗髙逺呉吴冝冦晉衞盇榖淸靑毀倂鬬于郷鄕",
   "隱隱傳莊會惠德鄉圖既為歲歲黑己己教乘高遠吳吳宜寇晋衛盍穀清青毁併鬭於鄉鄉",
@@ -65,21 +67,15 @@ class Alignment:
     text: the edition's running text, folded; may hold more than the anchor.
 
   Attributes:
-    ties: (position in the edition, position in the anchor) of the n-grams
-      that hold the two together, both increasing.
+    ties: (position in the edition, position in the anchor) of the characters
+      found to be the same, both increasing.
   """
 
   def __init__(self, anchor: Anchor, text: str):
     self._anchor = anchor
     self._text = text
-    there, here = _unique_ngrams(anchor.text), _unique_ngrams(text)
-    pairs = sorted(
-      (position, there[ngram])
-      for ngram, position in here.items()
-      if ngram in there
-    )
-    self.ties = _longest_increasing(pairs)
-    self._starts = [position for position, _ in self.ties]
+    self.ties = _tie(text, anchor.text, NGRAMS)
+    self._positions = [position for position, _ in self.ties]
 
   def key_at(self, position: int) -> TimeKey | None:
     """Returns the month of the text that ends before `position`.
@@ -90,26 +86,59 @@ class Alignment:
     Returns:
       The month of the last annotated character, None before the first tie.
     """
-    place = bisect.bisect_left(self._starts, position) - 1
+    place = bisect.bisect_left(self._positions, position) - 1
     if place < 0:
       return None
     here, there = self.ties[place]
-    last = there + min(NGRAM, position - here) - 1
     # Characters between the last tie and the note: garbled annals (counted),
     # or an earlier note in large type (not counted).
-    gap = self._text[here + NGRAM : position].partition(_NOTE_MARK)[0]
-    last += len(gap)
+    gap = _NOTE_MARK.split(self._text[here + 1 : position], maxsplit=1)[0]
+    last = there + len(gap)
     if place + 1 < len(self.ties):
       last = min(last, self.ties[place + 1][1] - 1)
     return self._anchor.keys[min(last, len(self._anchor.keys) - 1)]
 
 
-def _unique_ngrams(text: str) -> dict[str, int]:
+def _tie(
+  text: str, other: str, lengths: Sequence[int]
+) -> list[tuple[int, int]]:
+  """Returns the positions of the characters that two texts share, in order.
+
+  N-grams that occur once in each are tied, longest first; what lies between
+  two ties is compared again with the next length.
+  """
+  if not lengths or not text or not other:
+    return []
+  length, *shorter = lengths
+  there = _unique_ngrams(other, length)
+  pairs = _longest_increasing(
+    sorted(
+      (position, there[ngram])
+      for ngram, position in _unique_ngrams(text, length).items()
+      if ngram in there
+    )
+  )
+  ties: list[tuple[int, int]] = []
+  here = beyond = 0
+  for position, match in [*pairs, (len(text), len(other))]:
+    if position > here and match > beyond:
+      inner = _tie(text[here:position], other[beyond:match], shorter)
+      ties += [(here + one, beyond + two) for one, two in inner]
+    known = max(here - position, beyond - match, 0)
+    if position < len(text):
+      ties += [
+        (position + step, match + step) for step in range(known, length)
+      ]
+    here, beyond = max(here, position + length), max(beyond, match + length)
+  return ties
+
+
+def _unique_ngrams(text: str, length: int) -> dict[str, int]:
   """Returns the n-grams that occur exactly once, with their positions."""
   positions: dict[str, int] = {}
   repeated = set()
-  for position in range(len(text) - NGRAM + 1):
-    ngram = text[position : position + NGRAM]
+  for position in range(len(text) - length + 1):
+    ngram = text[position : position + length]
     if ngram in positions:
       repeated.add(ngram)
     positions[ngram] = position

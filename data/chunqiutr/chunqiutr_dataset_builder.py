@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow_datasets as tfds
+import tqdm
 
 from ctd_jax.chronology import queries, reigns
 from ctd_jax.chronology.annals import Record
@@ -67,6 +68,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     ),
   ]
   sources: str | os.PathLike | None = None
+  # The texts lie with a public host; a hundred connections would be rude.
+  MAX_SIMULTANEOUS_DOWNLOADS = 4
 
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""
@@ -105,6 +108,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
   ) -> dict[str, Iterator[tuple[str, dict]]]:
     """Returns the examples of `records`, `train`, `validation` and `test`."""
     timeline = reigns.timeline(self.builder_config.timeline)
+    progress = tqdm.tqdm(total=2, desc="records, queries", disable=None)
     if self.builder_config.name == "mini":
       records = mini.generate(MINI_SEED)
       records += placeholders.fill_months(
@@ -118,6 +122,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
       self.info.metadata["left_out"] = built.left_out
       split_of = splits.official_splits(timeline)
       quotas, title = queries.OFFICIAL_QUOTAS, placeholders.CHUNQIU
+    progress.update()
     asked = queries.generate_queries(
       timeline,
       split_of,
@@ -126,6 +131,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
       quotas=quotas,
       title=title,
     )
+    progress.update()
+    progress.close()
     generators = {RECORDS: self._generate_examples(records, split_of)}
     for split in splits.SPLITS:
       generators[split] = _query_examples(asked[split], split)
@@ -137,7 +144,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     folder = fetch.sources_folder(self.sources)
     if folder is not None:
       return fetch.files_of_folder(folder, known)
-    return dl_manager.download({name: url for name, (url, _) in known.items()})
+    return fetch.download_files(dl_manager, known)
 
   def _generate_examples(
     self, records: Iterable[Record], split_of: dict[TimeKey, str]

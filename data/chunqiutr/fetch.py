@@ -3,7 +3,7 @@
 Why: the texts are public but not ours to ship, and a file that was cut short
 or changed since would give other months without a word. `checksums.tsv` names
 every file by URL (repository, commit and path), size, sha256 and the name it
-has in a folder of sources. Called by the builder.
+has in a folder of sources; TFDS reads it too. Called by the builder.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import re
+import shutil
 from collections.abc import Mapping
 
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download import checksums, download_manager
+
 from ctd_jax_datasets.chunqiutr.sources import SourceError
-from tensorflow_datasets.core.download import checksums
 
 ENVIRONMENT_VARIABLE = "CTD_JAX_SOURCES"
+_MISMATCH = re.compile(r"Artifact (\S+), downloaded to (.+?), has wrong")
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 
 
-def known_files(
-  path: pathlib.Path = CHECKSUMS,
-) -> dict[str, tuple[str, checksums.UrlInfo]]:
+def known_files() -> dict[str, tuple[str, checksums.UrlInfo]]:
   """Returns name in a sources folder -> (URL, size and sha256)."""
   return {
     info.filename: (url, info)
-    for url, info in checksums.load_url_infos(path).items()
+    for url, info in checksums.load_url_infos(CHECKSUMS).items()
   }
 
 
@@ -67,12 +70,50 @@ def files_of_folder(
     path = folder / name
     if not path.is_file():
       raise SourceError(f"{path}: missing; it is {url}")
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != info.checksum:
-      raise SourceError(
-        f"{path}: expected {int(info.size)} bytes, sha256 {info.checksum}, "
-        f"got {len(content)} bytes, sha256 {found}; fetch it again from {url}"
-      )
+    _check(path, path, url, info)
     paths[name] = path
   return paths
+
+
+def download_files(
+  manager: tfds.download.DownloadManager,
+  known: Mapping[str, tuple[str, checksums.UrlInfo]],
+) -> dict[str, pathlib.Path]:
+  """Returns name -> path of every known file, downloaded and checked by TFDS.
+
+  Raises:
+    SourceError: if the network or a checksum fails. What TFDS had begun to
+      write for that file is removed; files that were whole are kept.
+  """
+  urls = {name: url for name, (url, _) in known.items()}
+  try:
+    paths = manager.download(urls)
+  except download_manager.NonMatchingChecksumError as error:
+    # The message begins "Artifact URL, downloaded to PATH, has wrong".
+    url, path = _MISMATCH.match(str(error)).groups()
+    try:
+      (info,) = (info for known_url, info in known.values() if known_url == url)
+      _check(pathlib.Path(path), url, url, info)
+      raise SourceError(f"{url}: {error}") from None
+    finally:
+      shutil.rmtree(pathlib.Path(path).parent, ignore_errors=True)
+  except OSError as error:
+    reason = " ".join(str(error).split())
+    raise SourceError(
+      f"the source texts cannot be downloaded ({reason}); name a folder that "
+      f"holds them with --sources or {ENVIRONMENT_VARIABLE}"
+    ) from None
+  return {name: pathlib.Path(path) for name, path in paths.items()}
+
+
+def _check(
+  path: pathlib.Path, shown: object, url: str, info: checksums.UrlInfo
+) -> None:
+  """Raises SourceError, about `shown`, if the file at `path` is not `info`."""
+  content = path.read_bytes()
+  found = hashlib.sha256(content).hexdigest()
+  if found != info.checksum:
+    raise SourceError(
+      f"{shown}: expected {int(info.size)} bytes, sha256 {info.checksum}, "
+      f"got {len(content)} bytes, sha256 {found}; fetch it again from {url}"
+    )
