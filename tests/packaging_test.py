@@ -1,6 +1,7 @@
 """What an installation contains, and that what is imported is declared."""
 
 import ast
+import functools
 import importlib.metadata
 import os
 import pathlib
@@ -161,9 +162,14 @@ def imported(folders: list[str]) -> dict[str, str]:
   }
 
 
+packages_distributions = functools.cache(
+  importlib.metadata.packages_distributions
+)
+
+
 def distributions(module: str) -> set[str]:
   """Returns the distributions a top-level module may come from."""
-  found = importlib.metadata.packages_distributions().get(module, [module])
+  found = packages_distributions().get(module, [module])
   return {normalised(name) for name in found}
 
 
