@@ -43,6 +43,7 @@ from ctd_jax_datasets import build
 SELECTION_METRIC = "validation/hit@1"
 EVALUATION = "evaluation"  # folder of the workdir
 SECONDS = "seconds.json"  # wall time of each system, beside its run files
+BASELINES = ("bm25", "bm25_timekde", "rules")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +63,24 @@ class Data:
   queries: Mapping[str, Tokens]
 
 
+def check_config(config: ml_collections.ConfigDict) -> None:
+  """Refuses at the start what evaluation would refuse at the end.
+
+  Raises:
+    ValueError: naming the field of `config.eval`.
+  """
+  protocol.mode(config.eval.mode)
+  for field, known in (
+    ("baselines", BASELINES),
+    ("splits", input_pipeline.SPLITS),
+  ):
+    for name in config.eval[field]:
+      if name not in known:
+        raise ValueError(
+          f"config.eval.{field}: unknown {name!r}; there are {', '.join(known)}"
+        )
+
+
 def prepare_data(
   config: ml_collections.ConfigDict, workdir: pathlib.Path
 ) -> Data:
@@ -70,7 +89,11 @@ def prepare_data(
   Args:
     config: dataset, data_dir, sources, query_length and record_length.
     workdir: holds the tokenizer of the run.
+
+  Raises:
+    ValueError: if the evaluation that the config asks for does not exist.
   """
+  check_config(config)
   build.build(config.dataset, config.data_dir, config.sources)
   benchmark = input_pipeline.load_benchmark(config.dataset, config.data_dir)
   folder = workdir / "tokenizer"
@@ -168,6 +191,8 @@ class Ranker:
       jax.tree_util.Partial(self._score, params),
       depth,
       galleries,
+      # The offset bias makes a hidden layer for every pair of a block.
+      query_block=16,
     )
     return runs.from_topk(
       self._config.name,
@@ -254,11 +279,7 @@ def write_baseline_runs(
   data: Data,
   name: str,
 ) -> None:
-  """Writes the run files of one of `config.eval.baselines`.
-
-  Raises:
-    ValueError: if a name is unknown.
-  """
+  """Writes the run files of one of `BASELINES`."""
   benchmark = data.benchmark
   timeline = benchmark.timeline
   texts = [record.text for record in benchmark.records]
@@ -274,10 +295,6 @@ def write_baseline_runs(
     "rules": (rules, functools.partial(rules.topk, timeline=timeline)),
   }
   masks = protocol.gallery_masks(benchmark.kinds)
-  if name not in systems:
-    raise ValueError(
-      f"config.eval.baselines: unknown {name!r}; there are {', '.join(systems)}"
-    )
   module, topk = systems[name]
   for split in config.eval.splits:
     queries = benchmark.queries[split]

@@ -1,0 +1,117 @@
+"""The life of a run: resume, divergence, wrong configs."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from ctd_jax import evaluate, input_pipeline, train, train_step
+from ctd_jax.checkpointing import CheckpointError
+from tests import synthetic
+
+
+@pytest.fixture(autouse=True)
+def small_world(monkeypatch):
+  """One device and the synthetic benchmark instead of a built one."""
+  monkeypatch.setattr(evaluate.build, "build", lambda *_: None)
+  monkeypatch.setattr(
+    input_pipeline, "load_benchmark", lambda *_: synthetic.benchmark()
+  )
+
+
+def metrics(workdir: pathlib.Path) -> str:
+  return (workdir / "metrics.jsonl").read_text()
+
+
+def test_a_run_cut_and_resumed_is_the_uninterrupted_one(tmp_path):
+  config = synthetic.config("ctd")
+  whole, cut = tmp_path / "whole", tmp_path / "cut"
+  train.train_and_evaluate(config, whole)
+  # Cut between two checkpoints: steps 6 to 8 are logged, then lost.
+  train.train_and_evaluate(config, cut, stop_after=8)
+  assert json.loads(metrics(cut).splitlines()[-1])["step"] > 5
+  train.train_and_evaluate(config, cut)
+  assert metrics(cut) == metrics(whole)
+  for name in ("run.ctd-synthetic.test.neg1_ne1.trec", "per_query.tsv"):
+    assert (cut / "evaluation" / name).read_text() == (
+      whole / "evaluation" / name
+    ).read_text()
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+  config = synthetic.config("ft")
+  train.train_and_evaluate(config, tmp_path)
+  before = metrics(tmp_path)
+  train.train_and_evaluate(config, tmp_path)
+  assert metrics(tmp_path) == before
+
+
+def test_training_learns_the_dates_it_is_shown(tmp_path):
+  config = synthetic.config("ctd")
+  config.num_epochs = 30.0
+  config.eval_every = 1000
+  config.log_every = 45
+  train.train_and_evaluate(config, tmp_path)
+  rows = [json.loads(line) for line in metrics(tmp_path).splitlines()]
+  losses = [row["loss"] for row in rows if "loss" in row]
+  assert losses[-1] < 0.6 * losses[0]
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch):
+  config = synthetic.config("ft")
+  make = train_step.make_train_step
+
+  def broken(*args):
+    update = make(*args)
+
+    def step(state, batch):
+      state, values = update(state, batch)
+      return state, {**values, "loss": np.float32("nan")}
+
+    return step
+
+  monkeypatch.setattr(train_step, "make_train_step", broken)
+  with pytest.raises(
+    train.DivergedError, match=r"step 1: loss is not finite.*learning_rate"
+  ):
+    train.train_and_evaluate(config, tmp_path)
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
+  config = synthetic.config("ft")
+  train.train_and_evaluate(config, tmp_path, stop_after=5)
+  files = {p for p in tmp_path.rglob("*") if "tensorboard" not in p.parts}
+  config.model.encoder.num_layers = 2
+  with pytest.raises(
+    CheckpointError,
+    match=r"model.encoder.num_layers: checkpoint 1, config 2.*--workdir",
+  ):
+    train.train_and_evaluate(config, tmp_path)
+  assert {p for p in tmp_path.rglob("*") if "tensorboard" not in p.parts} == (
+    files
+  )
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [
+    ("score_mode", "cosine", "config.score_mode='cosine': expected one of"),
+    ("score_mode", "semantic", "what is trained is what is scored"),
+    ("batch_size", 1000, "config.batch_size=1000"),
+    ("num_epochs", 0.0, "config.num_epochs=0.0"),
+    ("negatives.far", 1, "config.negatives.far: unknown type"),
+    ("optimizer.warmup_fraction", 1.5, "optimizer.warmup_fraction"),
+    ("eval.mode", "neg2", "neg1_ne1_dq0"),
+    ("eval.baselines", ("bm26",), "config.eval.baselines: unknown .bm26."),
+  ],
+)
+def test_a_wrong_value_is_named(tmp_path, field, value, message):
+  config = synthetic.config("ctd")
+  *path, last = field.split(".")
+  node = config
+  for part in path:
+    node = node[part]
+  node[last] = value
+  with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+    train.train_and_evaluate(config, tmp_path)
