@@ -2,7 +2,7 @@
 
 Why: the Annals date events by the sexagenary day (「癸未」), which together
 with a month narrows or checks a date. Called by `expressions` for the pairs
-themselves and by the dating models for candidate months.
+and by the invented chronicle for its days.
 
 Indices count from 0 = 甲子. Days are Julian day numbers (the integer of the
 day's noon); years are astronomical (0 = 1 BCE). Days before 1582-10-15 are in

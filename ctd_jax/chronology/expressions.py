@@ -66,6 +66,9 @@ _TAIL = (
   rf"|(?:{_SEASON}{_MONTH_FOLLOWS}|{_OPEN_SEASON}))))?"
   rf"(?:{_GAP}(?:{_MONTH}))?(?:{_GAP}(?P<day>{cyclic_days.PAIR}))?"
 )
+_STARTS = (
+  f"元正王閏{SEASONS}{cyclic_days.STEMS}已巳戌戍{UNITS}兩十廿卄卅卌0-9０-９"
+)
 # Around a bare month number: a length of time, not a month of the year.
 _BEFORE_LENGTH = re.compile(f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNITS}]$")
 # What may stand before a month in mid-clause of a punctuated text.
@@ -243,8 +246,14 @@ def _grammar(timeline: Timeline) -> _Grammar:
     rf"(?<![{_STATES}])(?P<state>{prefix})(?:(?P<reign>{'|'.join(by_length)})"
     rf"{_GAP}(?:[在即]位)?[之的第]{{0,2}}{initial})"
   )
+  starts = {name[0] for name in prefixes | spellings.keys() if name}
+  # The look-ahead only saves time: no date begins with another character.
   return _Grammar(
-    re.compile(rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?{_TAIL}"), spellings
+    re.compile(
+      rf"(?=[{_STARTS}{''.join(sorted(starts))}])"
+      rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?{_TAIL}"
+    ),
+    spellings,
   )
 
 
