@@ -18,6 +18,7 @@ from ml_collections import config_flags
 from ctd_jax import configs
 
 _USER_ERRORS = (ValueError, FileNotFoundError)
+_NOT_CONFIGS = ("__init__", "common")
 _CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
 
 CONFIG = config_flags.DEFINE_config_file(
@@ -70,17 +71,30 @@ def find_config(argv: Sequence[str]) -> list[str]:
   return argv
 
 
-_NOT_CONFIGS = ("__init__", "common")
-
-
 def _parse(argv: Sequence[str]) -> list[str]:
-  """Parses flags; a bad config or override ends in one line."""
+  """Parses flags; a bad flag, config or override ends in one line."""
   flags.mark_flags_as_required(["config", "workdir"])
   try:
-    return app.parse_flags_with_usage(find_config(argv))
-  except (AttributeError, KeyError, TypeError, *_USER_ERRORS) as error:
-    text = error.args[0] if error.args else error
+    return flags.FLAGS(find_config(argv))
+  except (AttributeError, KeyError) as error:
+    sys.exit(f"error: {_unknown_field(argv, str(error))}")
+  except (TypeError, *_USER_ERRORS) as error:
+    sys.exit(f"error: {error}")
+  except flags.Error as error:
+    # ml_collections quotes the traceback of a config that raises.
+    text = str(error).strip()
+    if "Traceback" in text:
+      text = text.splitlines()[-1].partition(": ")[2]
     sys.exit(f"error: {text}")
+
+
+def _unknown_field(argv: Sequence[str], message: str) -> str:
+  """Returns the message about the override that names no field."""
+  for argument in argv:
+    field = argument.lstrip("-").partition("=")[0]
+    if field.startswith("config.") and field.split(".")[-1] in message:
+      return f"--{field}: the config has no such field"
+  return message
 
 
 def _shown(record: std_logging.LogRecord) -> bool:

@@ -576,6 +576,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+  flags.adopt_module_key_flags(entry_point)  # shown by --help
   flags.DEFINE_list(
     "also",
     [],

@@ -19,7 +19,7 @@ import ml_collections
 import numpy as np
 import tensorboardX
 import tqdm
-from absl import logging
+from absl import flags, logging
 
 from ctd_jax import (
   entry_point,
@@ -199,4 +199,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+  flags.adopt_module_key_flags(entry_point)  # shown by --help
   entry_point.run(main)
