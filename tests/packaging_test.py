@@ -198,14 +198,3 @@ def test_no_dependency_is_superfluous():
   tests = {d for m in imported(["tests"]) for d in distributions(m)}
   assert set(core) - product <= USED_BY_OTHERS
   assert set(extras["test"]) - tests <= USED_BY_OTHERS
-
-
-def test_readme_starts_with_a_command_and_names_what_exists():
-  lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-  first = next(i for i, line in enumerate(lines, 1) if "./launch/" in line)
-  assert first <= 30
-  text = "\n".join(lines)
-  places = re.findall(r"\b(?:configs|launch|tests|data|ctd_jax)/[\w./-]+", text)
-  for place in places:
-    if "*" not in place:
-      assert (ROOT / place.rstrip(".")).exists(), place
