@@ -125,9 +125,7 @@ def main(argv: list[str]) -> None:
   if len(argv) != 2:
     raise app.UsageError(f"name one data set: {' or '.join(NAMES)}")
   try:
-    builder = build(
-      argv[1], _DATA_DIR.value, _SOURCES.value, _OVERWRITE.value
-    )
+    builder = build(argv[1], _DATA_DIR.value, _SOURCES.value, _OVERWRITE.value)
   except (source_texts.SourceError, ValueError) as error:
     sys.exit(f"error: {error}")
   path = pathlib.Path(builder.data_path) / STATISTICS

@@ -16,8 +16,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from ctd_jax.chronology import reigns
-from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
-from ctd_jax_datasets.chunqiutr import splits
+from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder, splits
 
 _KINDS = ("event", "no_event", "neg_comment")
 
@@ -65,11 +64,16 @@ def tables(statistics: dict[str, Any]) -> str:
     title,
     _table("records by source", statistics["sources"]),
     _table("by split", statistics["splits"]),
-    _table("queries by group", [statistics["groups"]]),
+    _table("queries by group", _rows("group", statistics["groups"])),
   ]
   if statistics["left_out"]:
-    blocks.append(_table("left out", [statistics["left_out"]]))
+    left_out = _rows("reason", statistics["left_out"])
+    blocks.append(_table("left out", left_out))
   return "\n\n".join(blocks)
+
+
+def _rows(name: str, counts: dict[str, int]) -> list[dict[str, Any]]:
+  return [{name: key, "number": value} for key, value in counts.items()]
 
 
 def _example(example: dict) -> dict:

@@ -126,9 +126,7 @@ def _tie(
       ties += [(here + one, beyond + two) for one, two in inner]
     known = max(here - position, beyond - match, 0)
     if position < len(text):
-      ties += [
-        (position + step, match + step) for step in range(known, length)
-      ]
+      ties += [(position + step, match + step) for step in range(known, length)]
     here, beyond = max(here, position + length), max(beyond, match + length)
   return ties
 

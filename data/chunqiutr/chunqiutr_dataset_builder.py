@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -19,12 +20,9 @@ import tqdm
 
 from ctd_jax.chronology import queries, reigns
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import fetch
-from ctd_jax_datasets.chunqiutr import mini
-from ctd_jax_datasets.chunqiutr import placeholders
+from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax_datasets.chunqiutr import fetch, mini, placeholders, splits
 from ctd_jax_datasets.chunqiutr import records as gallery
-from ctd_jax_datasets.chunqiutr import splits
 
 RECORDS = "records"
 QUERY = "query"
@@ -52,10 +50,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
   """
 
   VERSION = tfds.core.Version("1.0.0")
-  RELEASE_NOTES = {
+  RELEASE_NOTES: ClassVar = {
     "1.0.0": "Annals, three traditions, two commentaries; official splits."
   }
-  BUILDER_CONFIGS = [
+  BUILDER_CONFIGS: ClassVar = [
     Config(
       name="mini",
       timeline="mini",

@@ -2,9 +2,9 @@
 
 Why: commentary repeats the wording of the entry it explains, often with the
 date, and is never the answer: the benchmark's hard negatives. Two editions are
-read. 四部叢刊 (KR1e0002) prints 杜預 in brackets, with 陸德明's sound glosses
-run on; 文淵閣四庫全書 (KR1e0004) prints 孔穎達 in brackets after 疏. Months come
-from `alignment`. Called by `records`.
+read. 四部叢刊 (KR1e0002) prints 杜預 in brackets, 陸德明's glosses run on;
+文淵閣四庫全書 (KR1e0004) prints 孔穎達 in brackets after 疏. Months come from
+`alignment`. Called by `records`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import dataclasses
 import pathlib
 import re
 
-from ctd_jax_datasets.chunqiutr import alignment
-from ctd_jax_datasets.chunqiutr import sources
 from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax_datasets.chunqiutr import alignment, sources
 
 DU_YU = "du_yu"
 KONG_YINGDA = "kong_yingda"
@@ -32,8 +31,8 @@ _BRACKETED = re.compile(r"\(([^)]*)\)")
 _CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
 _KONG_OPENS = re.compile(r"注?正義曰")
 # Where 陸德明's glosses begin: head character and its sound (two characters
-# and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and the
-# like are music.
+# and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and
+# the like are music.
 _GLOSS = re.compile(
   r"[○〇]|釋文|.{3}切|[^八五六七德其之聲]音[^樂聲也者之]|.如字"
   r"|.[本字]?[亦又或]作|(.)\1{1,2}.之\1"
@@ -103,8 +102,7 @@ def parse_kong(
   return [
     Comment(KONG_YINGDA, piece, key)
     for position, note in notes
-    if _KONG_OPENS.match(note)
-    and (key := aligned.key_at(position)) is not None
+    if _KONG_OPENS.match(note) and (key := aligned.key_at(position)) is not None
     for unit in _KONG_OPENS.split(note)
     for piece in cut_sentences(unit)
   ]

@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import urllib.request
 from collections.abc import Mapping
 
 import tensorflow_datasets as tfds
@@ -21,6 +22,7 @@ from tensorflow_datasets.core.download import checksums, download_manager
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 ENVIRONMENT_VARIABLE = "CTD_JAX_SOURCES"
+_TIMEOUT_S = 30
 _MISMATCH = re.compile(r"Artifact (\S+), downloaded to (.+?), has wrong")
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 
@@ -82,11 +84,14 @@ def download_files(
   """Returns name -> path of every known file, downloaded and checked by TFDS.
 
   Raises:
-    SourceError: if the network or a checksum fails. What TFDS had begun to
-      write for that file is removed; files that were whole are kept.
+    SourceError: if the network or a checksum fails. A file that differs is
+      removed; those that were whole stay in the download folder.
   """
   urls = {name: url for name, (url, _) in known.items()}
   try:
+    # TFDS tries for minutes before it gives up; one request tells at once.
+    probe = urllib.request.Request(next(iter(urls.values())), method="HEAD")
+    urllib.request.urlopen(probe, timeout=_TIMEOUT_S).close()
     paths = manager.download(urls)
   except download_manager.NonMatchingChecksumError as error:
     # The message begins "Artifact URL, downloaded to PATH, has wrong".
@@ -96,6 +101,7 @@ def download_files(
       _check(pathlib.Path(path), url, url, info)
       raise SourceError(f"{url}: {error}") from None
     finally:
+      # TFDS downloads into a folder NAME.tmp.RANDOM/ of each file's own.
       shutil.rmtree(pathlib.Path(path).parent, ignore_errors=True)
   except OSError as error:
     reason = " ".join(str(error).split())

@@ -60,6 +60,8 @@ def fill_months(
   filled = months_of(records)
   empty = (key for key in timeline.months if key not in filled)
   return [
-    Record("", placeholder(key, timeline, seed, title), SOURCE, NO_EVENT, key, n)
+    Record(
+      "", placeholder(key, timeline, seed, title), SOURCE, NO_EVENT, key, n
+    )
     for n, key in enumerate(empty)
   ]

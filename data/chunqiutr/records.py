@@ -17,10 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from ctd_jax.chronology import annals
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timekey import TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import alignment
-from ctd_jax_datasets.chunqiutr import commentary
-from ctd_jax_datasets.chunqiutr import placeholders
-from ctd_jax_datasets.chunqiutr import sources
+from ctd_jax_datasets.chunqiutr import (
+  alignment,
+  commentary,
+  placeholders,
+  sources,
+)
 
 SEED = 20
 # Commentary of these traditions asks and explains, an annals entry never

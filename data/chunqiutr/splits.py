@@ -12,6 +12,7 @@ the rest is train; 閔公, with two years, is divided by month.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 
@@ -121,6 +122,4 @@ def sizes_of(split_of: dict[TimeKey, str]) -> SplitSizes:
 def boundaries(split_of: dict[TimeKey, str]) -> int:
   """Returns how often two neighbouring months are of different splits."""
   splits = list(split_of.values())
-  return sum(
-    one != other for one, other in zip(splits, splits[1:], strict=False)
-  )
+  return sum(one != other for one, other in itertools.pairwise(splits))

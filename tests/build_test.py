@@ -1,0 +1,149 @@
+"""The build command: tables, reuse, building again, errors in one line."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax_datasets import build, summary
+
+
+def run(*arguments, cwd):
+  environment = {
+    name: value
+    for name, value in os.environ.items()
+    if name != "CTD_JAX_SOURCES"
+  }
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax_datasets.build", *arguments],
+    capture_output=True,
+    text=True,
+    cwd=cwd,
+    env=environment,
+    check=False,
+  )
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("data")
+  build.build("chunqiutr/mini", folder)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def statistics(data_dir):
+  (path,) = data_dir.rglob(build.STATISTICS)
+  return json.loads(path.read_text("utf-8"))
+
+
+def test_statistics_add_up(statistics):
+  *splits, total = statistics["splits"]
+  assert [row["split"] for row in splits] == ["train", "validation", "test"]
+  assert total["months"] == statistics["months"] == 360
+  assert total["with_event"] + total["empty"] == total["months"]
+  assert total["empty"] == total["no_event"]
+  for row in [*splits, total]:
+    assert row["event"] + row["no_event"] + row["neg_comment"] == row["records"]
+    assert row["queries"] == sum(
+      row[f"{kind}_{family}"]
+      for kind in ("event", "empty")
+      for family in ("points", "windows")
+    )
+  sources = statistics["sources"]
+  assert sum(row["records"] for row in sources) == total["records"]
+  assert sum(statistics["groups"].values()) == total["queries"]
+  assert statistics["synthetic"]
+
+
+def test_tables_are_aligned_and_labelled(statistics):
+  text = summary.tables(statistics)
+  assert "synthetic" in text.splitlines()[0]
+  lines = text.split("by split\n")[1].split("\n\n")[0].splitlines()
+  assert len(lines) == 5
+  assert len({len(line) for line in lines}) == 1
+
+
+def test_a_build_is_reused(data_dir):
+  before = {path: path.stat().st_mtime_ns for path in data_dir.rglob("*")}
+  build.build("chunqiutr/mini", data_dir)
+  assert before == {
+    path: path.stat().st_mtime_ns for path in data_dir.rglob("*")
+  }
+
+
+def test_lost_statistics_are_counted_again(data_dir, statistics):
+  (path,) = data_dir.rglob(build.STATISTICS)
+  path.unlink()
+  build.build("chunqiutr/mini", data_dir)
+  assert json.loads(path.read_text("utf-8")) == statistics
+
+
+def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
+  (path,) = data_dir.rglob(build.STATISTICS)
+  path.write_text("{}", encoding="utf-8")
+  build.build("chunqiutr/mini", data_dir, overwrite=True)
+  assert json.loads(path.read_text("utf-8")) == statistics
+  versions = [folder.name for folder in path.parent.parent.iterdir()]
+  assert versions == ["1.0.0"]
+
+
+def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
+  (path,) = data_dir.rglob(build.STATISTICS)
+  before = path.read_text("utf-8")
+
+  def fail(builder):
+    raise RuntimeError("no space")
+
+  monkeypatch.setattr(build.summary, "summarise", fail)
+  with pytest.raises(RuntimeError, match="no space"):
+    build.build("chunqiutr/mini", data_dir, overwrite=True)
+  assert path.read_text("utf-8") == before
+  versions = [folder.name for folder in path.parent.parent.iterdir()]
+  assert versions == ["1.0.0"]
+
+
+def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
+  builder = build.build("chunqiutr/mini", data_dir)
+  monkeypatch.setattr(
+    builder, "as_data_source", lambda split: ["only one"], raising=True
+  )
+  with pytest.raises(RuntimeError, match="split .* has 1 examples"):
+    build._check_lengths(builder)
+
+
+def test_unknown_name():
+  with pytest.raises(ValueError, match="'chunqiutr/mimi'.*chunqiutr/mini"):
+    build.build("chunqiutr/mimi")
+
+
+def test_command_line_in_another_folder(data_dir, tmp_path):
+  done = run("chunqiutr/mini", f"--data_dir={data_dir}", cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  assert "records by source" in done.stdout
+  path = pathlib.Path(done.stdout.splitlines()[-1].partition(": ")[2])
+  assert path.name == build.STATISTICS
+  assert path.is_file()
+
+
+def test_command_line_errors_are_one_line(tmp_path):
+  done = run(
+    "chunqiutr/rebuilt",
+    f"--data_dir={tmp_path}",
+    f"--sources={tmp_path / 'nowhere'}",
+    cwd=tmp_path,
+  )
+  assert done.returncode != 0
+  last = done.stderr.strip().splitlines()
+  assert last[-1].startswith("error: ")
+  assert "nowhere" in last[-1]
+  assert "Traceback" not in done.stderr
+
+
+def test_help_has_an_example(tmp_path):
+  done = run("--help", cwd=tmp_path)
+  assert "python -m ctd_jax_datasets.build chunqiutr/rebuilt" in done.stdout
+  assert "--[no]overwrite" in done.stdout

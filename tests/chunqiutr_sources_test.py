@@ -1,0 +1,312 @@
+"""Editions are read as they are printed; commentary is dated by its text."""
+
+import collections
+import itertools
+import os
+import pathlib
+import random
+
+import pytest
+
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax_datasets.chunqiutr import (
+  alignment,
+  commentary,
+  fetch,
+  placeholders,
+  records,
+  sources,
+  splits,
+)
+from tests import edition_files
+
+RELEASE = reigns.timeline("lu_release")
+SOURCES = os.environ.get(fetch.ENVIRONMENT_VARIABLE)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+  return edition_files.write_sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture(scope="module")
+def gallery(files):
+  return records.build_gallery(files, RELEASE)
+
+
+def of(gallery, source):
+  found = [record for record in gallery.records if record.source == source]
+  return [
+    (str(record.key), record.text)
+    for record in sorted(found, key=lambda record: record.order)
+  ]
+
+
+def test_annals_are_numbered_items_cut_by_month(gallery):
+  assert of(gallery, "chunqiu") == [
+    ("1-1-1", "元年春王正月。"),
+    ("1-1-3", "三月，公會泠侯于桃丘以謀嶧故。"),
+    ("1-1-4", "夏，嶧人侵我東鄙取柘榆二邑。"),
+    ("1-1-8", "秋八月，浯伯來朝且請盟。"),
+    ("1-2-1", "二年春，泠侯使其弟騫來聘。"),
+    ("1-2-5", "夏五，葬泠桓侯于檀原。"),
+    ("1-2-5", "閏月，大雨雹于沅谷之南。"),
+    ("1-2-10", "冬，嶧人築城于蘆口以備我。"),
+    ("1-2-12", "閏月，公如泠弔其夫人。"),
+  ]
+
+
+def test_the_tradition_is_a_scan_of_its_own(gallery):
+  assert [key for key, _ in of(gallery, "zuozhuan")] == [
+    "1-1-1",
+    "1-1-4",
+    "1-1-6",
+    "1-1-7",
+    "1-2-1",
+  ]
+
+
+def test_a_line_may_hold_two_entries_and_words_about_seasons(gallery):
+  assert of(gallery, "gongyang")[1:] == [
+    ("1-1-3", "三月，公會泠侯於桃丘。"),
+    ("1-1-10", "冬，十月，浯伯來盟。盟者何？信也。冬祭也。"),
+    ("1-2-1", "二年春，泠侯使其弟騫來聘。騫者何？弟也。夏者何？時也。"),
+  ]
+
+
+def test_marks_of_the_edition_are_not_text(gallery):
+  assert of(gallery, "guliang")[1] == (
+    "1-1-3",
+    "三月，公會泠侯于桃丘。會者、信也。",
+  )
+  for record in gallery.records:
+    assert not set(record.text) & set("()<>#¶/　AB123"), record
+
+
+def test_an_undated_prelude_is_counted_not_filed(gallery):
+  assert gallery.left_out == {"undated": 1}
+  assert not any("衍煦。" in record.text for record in gallery.records)
+
+
+def test_notes_of_du_yu_come_without_glosses_and_short_ones(gallery):
+  assert of(gallery, "du_yu") == [
+    ("1-1-1", "隱公之始年周王之正月也凡人君即位必書之"),
+    ("1-1-3", "桃丘泠地在其國都東南近大澤之濱"),
+    ("1-1-4", "不稱師者將卑師少故也柘榆皆魯東鄙邑"),
+    ("1-1-1", "言其生而有異於衆人故記之也"),
+    ("1-2-1", "諸聘皆使卿此使弟故書其名以別之也"),
+    ("1-2-5", "無傳不書月史闕文也檀原泠國葬地"),
+  ]
+
+
+def test_sub_commentary_is_cut_at_final_particles(gallery):
+  pieces = of(gallery, "kong_yingda")
+  assert {key for key, _ in pieces[:-1]} == {"1-1-1"}
+  assert pieces[-1][0] == "1-1-4"
+  assert pieces[0][1].startswith("此言元年者君之始年也")
+  for _, text in pieces:
+    assert text.endswith("也")
+    assert "正義曰" not in text
+    assert "校語" not in text
+
+
+def test_cut_sentences_loses_nothing():
+  draw = random.Random(0)
+  for _ in range(50):
+    text = "".join(draw.choices("泠嶧浯湟澹岷也矣者", k=draw.randrange(400)))
+    pieces = commentary.cut_sentences(text)
+    if len(text) >= commentary.MIN_REST:
+      assert "".join(pieces) == text
+    for piece in pieces[:-1]:
+      assert len(piece) >= commentary.MIN_KONG
+
+
+@pytest.mark.parametrize(
+  ("note", "kept"),
+  [
+    ("桃丘泠地嶧音亦濱必人切", "桃丘泠地"),
+    ("盟于桃丘好呼報切與如字", "盟于桃丘"),
+    ("八音克諧也", "八音克諧也"),
+    ("以備嶧嶧本又作澤", "以備嶧"),
+    ("無傳", "無傳"),
+  ],
+)
+def test_cut_glosses(note, kept):
+  assert commentary.cut_glosses(note) == kept
+
+
+def _parts(draw):
+  letters = [chr(0x4E00 + number) for number in range(600)]
+  for month in range(1, 13):
+    for _ in range(4):
+      text = "".join(draw.choices(letters, k=draw.randrange(6, 40)))
+      yield text, TimeKey(1, 1, month)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_alignment_survives_notes_and_garbled_characters(seed):
+  draw = random.Random(seed)
+  parts = list(_parts(draw))
+  anchor = alignment.Anchor.of(parts)
+  text, expected, length = [], [], 0
+  for part, key in parts:
+    printed = "".join(
+      "誤" if draw.random() < 0.03 else character for character in part
+    )
+    note = "注" + "".join(chr(0x7000 + draw.randrange(900)) for _ in range(9))
+    text += [printed, note]
+    length += len(printed)
+    expected.append((length, key))
+    length += len(note)
+  aligned = alignment.Alignment(anchor, "".join(text))
+  right = [aligned.key_at(position) == key for position, key in expected]
+  assert sum(right) / len(right) > 0.95
+  for (here, there), (next_here, next_there) in zip(
+    aligned.ties, aligned.ties[1:], strict=False
+  ):
+    assert here < next_here
+    assert there < next_there
+
+
+def test_alignment_before_any_tie_is_unknown():
+  anchor = alignment.Anchor("公會泠侯于桃丘", (TimeKey(1, 1, 1),) * 7)
+  assert alignment.Alignment(anchor, "嶧人來盟").key_at(4) is None
+
+
+def test_official_split_of_the_released_map():
+  split_of = splits.official_splits(RELEASE)
+  assert splits.sizes_of(split_of) == splits.SplitSizes(2424, 295, 317)
+  assert splits.boundaries(split_of) == 45
+  by_reign = collections.Counter(
+    (key.reign, split) for key, split in split_of.items()
+  )
+  assert by_reign[5, "train"] == 312
+  assert [by_reign[4, split] for split in splits.SPLITS] == [12, 7, 5]
+  assert [by_reign[11, split] for split in splits.SPLITS] == [144, 12, 24]
+  assert split_of[TimeKey(1, 2, 12)] == "test"
+  assert split_of[TimeKey(12, 4, 1)] == "validation"
+
+
+def test_official_split_refuses_another_calendar():
+  with pytest.raises(ValueError, match="lu_release"):
+    splits.official_splits(reigns.timeline("lu"))
+
+
+def test_placeholders_fill_the_empty_months_in_every_wording(gallery):
+  empty = [record for record in gallery.records if record.kind == "no_event"]
+  assert len(empty) == 3036 - 11
+  assert {record.key for record in empty} == set(RELEASE.months) - {
+    record.key for record in gallery.records if record.kind == "event"
+  }
+  endings = collections.Counter(record.text[-4:] for record in empty)
+  assert len(endings) == len(placeholders.WORDINGS) >= 3
+  assert min(endings.values()) > 900
+  key = TimeKey(1, 1, 2)
+  assert placeholders.placeholder(key, RELEASE).startswith("魯隱公元年二月")
+  assert placeholders.placeholder(key, RELEASE) == placeholders.placeholder(
+    key, RELEASE
+  )
+
+
+def test_ids_are_shuffled_and_reproducible(files, gallery):
+  again = records.build_gallery(files, RELEASE)
+  assert again == gallery
+  ids = [record.record_id for record in gallery.records]
+  assert ids == sorted(ids)
+  assert len(set(ids)) == len(ids)
+  ordinals = [RELEASE.ordinal(record.key) for record in gallery.records]
+  rises = sum(a < b for a, b in itertools.pairwise(ordinals))
+  assert 0.45 < rises / len(ordinals) < 0.55
+
+
+def test_missing_folder_of_an_edition_is_named(files):
+  some = {name: path for name, path in files.items() if "KR1e0002" not in name}
+  with pytest.raises(sources.SourceError, match="duyu_jijie_KR1e0002/"):
+    records.build_gallery(some, RELEASE)
+
+
+@pytest.mark.parametrize(
+  ("parse", "name"),
+  [
+    (lambda path: sources.parse_numbered(path, {"A": "chunqiu"}), "x.txt"),
+    (lambda path: sources.parse_lines(path, "gongyang"), "x.txt"),
+    (lambda path: sources.parse_lines(path, "gongyang"), "01_x.txt"),
+  ],
+)
+def test_another_format_is_an_error_that_names_the_file(tmp_path, parse, name):
+  path = tmp_path / name
+  path.write_text("回目錄\n", encoding="utf-8")
+  with pytest.raises(sources.SourceError, match=name):
+    parse(path)
+
+
+def test_bytes_that_are_not_text_are_an_error(tmp_path):
+  path = tmp_path / "01_x.txt"
+  path.write_bytes(b"\xff\xfe")
+  with pytest.raises(sources.SourceError, match="01_x.txt: byte 0"):
+    sources.read_text(path)
+
+
+def test_checksums_name_every_file_by_commit():
+  known = fetch.known_files()
+  folders = collections.Counter(name.split("/")[0] for name in known)
+  assert folders == {
+    "zuozhuan_KR1e0001": 12,
+    "gongyangzhuan_wikisource": 12,
+    "guliangzhuan_KR1e0008": 12,
+    "duyu_jijie_KR1e0002": 30,
+    "zuozhuan_zhushu_KR1e0004": 60,
+  }
+  for url, info in known.values():
+    assert len(url.split("/")[5]) == 40, url
+    assert len(info.checksum) == 64
+
+
+if SOURCES:
+
+  @pytest.fixture(scope="module")
+  def real():
+    return records.build_gallery(
+      fetch.files_of_folder(pathlib.Path(SOURCES), fetch.known_files()),
+      RELEASE,
+    )
+
+  def test_headline_counts(real):
+    counts = collections.Counter(record.source for record in real.records)
+    assert counts == {
+      "chunqiu": 1857,
+      "zuozhuan": 2062,
+      "gongyang": 1783,
+      "guliang": 1801,
+      "du_yu": 4522,
+      "kong_yingda": 7384,
+      "placeholder": 1515,
+    }
+    months = {r.key for r in real.records if r.kind == "event"}
+    assert len(months) == 1521
+    outside = {
+      source: real.left_out[f"{source} outside the released months"]
+      for source in sources.BASE_SOURCES
+    }
+    assert outside == {
+      "chunqiu": 13,
+      "zuozhuan": 20,
+      "gongyang": 12,
+      "guliang": 14,
+    }
+
+  def test_traditions_agree_on_the_month(real):
+    keys = collections.defaultdict(dict)
+    for record in real.records:
+      if record.kind == "event":
+        head = alignment.fold(record.text.split("。")[0].replace("於", "于"))
+        keys[record.source].setdefault((head, record.key.reign), record.key)
+    for source in ("gongyang", "guliang"):
+      shared = [
+        (key, keys[source][head])
+        for head, key in keys["chunqiu"].items()
+        if head in keys[source] and len(head[0]) > 6
+      ]
+      assert len(shared) > 500
+      assert sum(a == b for a, b in shared) / len(shared) > 0.98
