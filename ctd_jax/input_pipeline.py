@@ -43,7 +43,6 @@ NEGATIVE_TYPES = (
 # neighbouring months, and the same month of the neighbouring years.
 _NEAR_MONTHS = (1, 2, 3, 12, 24)
 _MAX_DRAWS = 8
-_TIMELINE_OF_CONFIG = {"mini": "mini", "rebuilt": "lu_release"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +126,7 @@ def load_benchmark(
   }
   return Benchmark(
     name=f"{name}:{builder.version}",
-    timeline=reigns.timeline(_TIMELINE_OF_CONFIG[builder.builder_config.name]),
+    timeline=reigns.timeline(builder.info.metadata["timeline"]),
     records=records,
     record_splits=tuple(text(row["split"]) for row in rows),
     queries=queries,
