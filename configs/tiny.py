@@ -17,12 +17,9 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
   c = common.base()
   c.name = f"{method}-tiny"
   c.dataset = "chunqiutr/mini"
-  c.record_length = 64
-  c.batch_size = 32
   c.num_epochs = 8.0
   c.model.encoder.hidden_size = 64
   c.model.encoder.mlp_size = 256
-  c.model.encoder.dropout = 0.0
   c.eval_every = 200
   c.log_every = 20
   common.apply_method(c, method)
