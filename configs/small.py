@@ -18,7 +18,6 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
   c.name = f"{method}-small"
   c.dataset = "chunqiutr/rebuilt"
   c.num_epochs = 8.0
-  c.optimizer.learning_rate = 2e-3
   c.eval_every = 816  # twice 13,053 queries
   common.apply_method(c, method)
   return c

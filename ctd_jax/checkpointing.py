@@ -23,16 +23,23 @@ class CheckpointError(ValueError):
   """A checkpoint that does not belong to the model at hand."""
 
 
-def _differences(
+def differences(
   saved: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
 ) -> list[str]:
+  """Returns a phrase for every field in which two descriptions differ.
+
+  Args:
+    saved: what a run was made with.
+    wanted: what is asked for now.
+    prefix: path of both in a larger description.
+  """
   lines = []
   for key in sorted(saved.keys() | wanted.keys()):
     old, new = saved.get(key), wanted.get(key)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-      lines += _differences(old, new, f"{prefix}{key}.")
+      lines += differences(old, new, f"{prefix}{key}.")
     elif old != new:
-      lines.append(f"{prefix}{key}: checkpoint {old!r}, config {new!r}")
+      lines.append(f"{prefix}{key}: run {old!r}, config {new!r}")
   return lines
 
 
@@ -129,11 +136,11 @@ class Checkpoints:
     saved = self._manager.restore(
       step, args=ocp.args.Composite(model=ocp.args.JsonRestore())
     )["model"]
-    differences = _differences(saved, self.model)
-    if differences:
+    changed = differences(saved, self.model)
+    if changed:
       raise CheckpointError(
         f"checkpoint {self.directory}/{step} holds another architecture: "
-        + "; ".join(differences)
+        + "; ".join(changed)
         + ". Use the config it was trained with, or another --workdir."
       )
     items = {"state": ocp.args.StandardRestore(abstract_state)}
@@ -143,9 +150,13 @@ class Checkpoints:
       "state"
     ]
 
-  def close(self) -> None:
+  def wait(self) -> None:
     """Waits until everything is on disk."""
     self._manager.wait_until_finished()
+
+  def close(self) -> None:
+    """Waits until everything is on disk, then lets go of the folder."""
+    self.wait()
     self._manager.close()
 
 

@@ -12,6 +12,7 @@ Axes: N texts, L tokens.
 from __future__ import annotations
 
 import collections
+import hashlib
 import os
 import pathlib
 import tempfile
@@ -160,6 +161,12 @@ class TextTokenizer:
   def vocab_size(self) -> int:
     """Number of entries, special tokens included."""
     return len(self)
+
+  @property
+  def fingerprint(self) -> str:
+    """A hash of vocabulary and rules: equal means the same token ids."""
+    text = self._tokenizer.to_str().encode()
+    return hashlib.sha256(text).hexdigest()[:16]
 
   @property
   def pad_id(self) -> int:

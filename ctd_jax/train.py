@@ -28,8 +28,9 @@ from ctd_jax import (
   partitioning,
   train_step,
 )
-from ctd_jax.checkpointing import abstract_state
-from ctd_jax.optimizer import make_optimizer
+from ctd_jax import experiment as experiments
+from ctd_jax.experiment import Experiment
+from ctd_jax.ranking import Ranker
 from ctd_jax.retrieval import runs
 
 
@@ -77,13 +78,36 @@ def _check_finite(step: int, metrics: Mapping[str, float]) -> None:
     )
 
 
-def _claim_workdir(
-  workdir: pathlib.Path, config: ml_collections.ConfigDict
-) -> None:
-  """Writes the config of a new run."""
-  workdir.mkdir(parents=True, exist_ok=True)
-  text = config.to_json_best_effort(indent=2)
-  runs.write_text(workdir / "config.json", text + "\n")
+class TrainingRecord:
+  """What this run has cost so far and where it came from, in a file.
+
+  The seconds of an earlier part are kept when a run is resumed.
+  """
+
+  def __init__(self, experiment: Experiment):
+    """Reads the record of an earlier part, if there is one."""
+    self._path = experiment.workdir / evaluate.TRAINING
+    self._started = time.time()
+    self._record = {
+      "command": evaluate.command(),
+      "commit": evaluate.commit(),
+      "seconds": 0.0,
+      "seeds": [experiment.config.seed],
+    }
+    if self._path.exists():
+      self._record |= json.loads(self._path.read_text())
+    self._before = self._record["seconds"]
+
+  @property
+  def seconds(self) -> float:
+    """Wall time of all parts of the run."""
+    return self._before + time.time() - self._started
+
+  def write(self) -> None:
+    """Writes the record as of now."""
+    self._record["seconds"] = round(self.seconds, 1)
+    text = json.dumps(self._record, indent=2)
+    runs.write_text(self._path, text + "\n")
 
 
 def train_and_evaluate(
@@ -100,50 +124,54 @@ def train_and_evaluate(
 
   Raises:
     DivergedError: if the loss stops being finite.
-    checkpointing.CheckpointError: if the workdir holds another architecture.
+    checkpointing.CheckpointError: if the workdir holds a run of another
+      config.
   """
-  started = time.time()
-  mesh = partitioning.make_mesh()
-  replicated = partitioning.replicated(mesh)
-  data = evaluate.prepare_data(config, workdir)
-  total_steps = evaluate.total_steps(config, data)
-  model = train_step.make_model(
-    config, data.tokenizer.vocab_size, data.benchmark.timeline
-  )
-  optimizer = make_optimizer(config.optimizer, total_steps)
-  state = train_step.init_state(model, optimizer, config.seed, replicated)
+  experiment = experiments.assemble(config, workdir)
+  record = TrainingRecord(experiment)
+  finished = _train(experiment, record, stop_after)
+  experiment.checkpoints.wait()
+  record.write()
+  if finished:
+    evaluate.evaluate(experiment)
+  experiment.checkpoints.close()
+
+
+def _train(
+  experiment: Experiment, record: TrainingRecord, stop_after: int | None
+) -> bool:
+  """Runs the loop; returns whether it reached the last step."""
+  config, total_steps = experiment.config, experiment.total_steps
   batches = input_pipeline.training_batches(
-    data.benchmark, data.queries["train"], data.records, config
+    experiment.benchmark,
+    experiment.queries["train"],
+    experiment.records,
+    config,
   )
-  checkpoints = evaluate.open_checkpoints(config, workdir, data)
-  first = checkpoints.latest_step or 0
+  experiment.claim_workdir()
+  first = experiment.checkpoints.latest_step or 0
   if first:
-    logging.info("resuming %s at step %d", workdir, first)
-    state = checkpoints.restore(
-      first, abstract_state(state, replicated), batches
+    logging.info("resuming %s at step %d", experiment.workdir, first)
+    state = experiment.checkpoints.restore(
+      first, experiment.abstract_state(), batches
     )
-  _claim_workdir(workdir, config)
-  update = train_step.make_train_step(model, optimizer, config, replicated)
-  ranker = evaluate.Ranker(model, config, data, mesh)
-  log = MetricsLog(workdir, first)
-  parameters = sum(x.size for x in jax.tree.leaves(state.params))
-  logging.info(
-    "%s: %s, %d train queries, %d records, %d parameters, %d steps on %d %s",
-    config.name,
-    data.benchmark.name,
-    len(data.benchmark.queries["train"]),
-    len(data.benchmark.records),
-    parameters,
-    total_steps,
-    mesh.size,
-    jax.devices()[0].device_kind,
+  else:
+    state = experiment.init_state()
+  update = train_step.make_train_step(
+    experiment.model,
+    experiment.optimizer,
+    config,
+    partitioning.replicated(experiment.mesh),
   )
+  ranker = Ranker(experiment)
+  log = MetricsLog(experiment.workdir, first)
+  _log_start(experiment, state)
   pending = None
   bar = tqdm.tqdm(
     total=total_steps, initial=first, unit="step", disable=None, desc="train"
   )
   for step in range(first + 1, total_steps + 1):
-    batch = partitioning.global_batch(next(batches), mesh)
+    batch = partitioning.global_batch(next(batches), experiment.mesh)
     state, metrics = update(state, batch)
     # Read one step late: the device does not wait for the host.
     if pending is not None:
@@ -158,23 +186,32 @@ def train_and_evaluate(
         "step %d/%d, %.0f s: %s",
         step,
         total_steps,
-        time.time() - started,
+        record.seconds,
         "  ".join(f"{k} {v:.4f}" for k, v in scores.items()),
       )
-      checkpoints.save(step, state, batches, scores)
+      experiment.checkpoints.save(step, state, batches, scores)
+      record.write()
+    bar.update()
     if stop_after is not None and step >= stop_after:
       break
-    bar.update()
   bar.close()
   log.close()
-  checkpoints.close()
-  if stop_after is None or stop_after >= total_steps:
-    evaluate.evaluate_workdir(
-      config,
-      workdir,
-      data,
-      seconds=None if first else time.time() - started,
-    )
+  return stop_after is None or stop_after >= total_steps
+
+
+def _log_start(experiment: Experiment, state: train_step.TrainState) -> None:
+  benchmark = experiment.benchmark
+  logging.info(
+    "%s: %s, %d train queries, %d records, %d parameters, %d steps on %d %s",
+    experiment.config.name,
+    benchmark.name,
+    len(benchmark.queries["train"]),
+    len(benchmark.records),
+    sum(x.size for x in jax.tree.leaves(state.params)),
+    experiment.total_steps,
+    experiment.mesh.size,
+    jax.devices()[0].device_kind,
+  )
 
 
 def _flush(
@@ -194,8 +231,9 @@ def _flush(
 
 def main() -> None:
   """Trains in --workdir and evaluates."""
-  workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser().absolute()
-  train_and_evaluate(entry_point.CONFIG.value, workdir)
+  train_and_evaluate(
+    entry_point.CONFIG.value, pathlib.Path(entry_point.WORKDIR.value)
+  )
 
 
 if __name__ == "__main__":

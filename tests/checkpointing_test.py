@@ -75,6 +75,6 @@ def test_another_architecture_is_refused_by_field(tmp_path):
   with pytest.raises(CheckpointError) as error:
     checkpoints.restore(1, abstract)
   message = str(error.value)
-  assert "model.layers: checkpoint 2, config 3" in message
-  assert "vocab_size: checkpoint 7, config 9" in message
+  assert "model.layers: run 2, config 3" in message
+  assert "vocab_size: run 7, config 9" in message
   assert "width" not in message

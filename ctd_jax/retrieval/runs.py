@@ -56,7 +56,7 @@ class Run:
   def __post_init__(self):
     for field in ("system", "score_mode", "split", "gallery"):
       value = getattr(self, field)
-      if not value or _FORBIDDEN.search(value):
+      if not is_name(value):
         raise ValueError(
           f"{field} of a run must be non-empty, without white space, ':' and "
           f"slashes; got {value!r}"
@@ -75,6 +75,11 @@ class Run:
   def file_name(self) -> str:
     """run.<system>.<split>.<gallery>.trec."""
     return f"run.{self.system}.{self.split}.{self.gallery}.trec"
+
+
+def is_name(text: str) -> bool:
+  """Whether `text` can name a system in a run file and its file name."""
+  return bool(text) and not _FORBIDDEN.search(text)
 
 
 def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -1,0 +1,241 @@
+"""What a config and a workdir stand for, assembled once.
+
+`train` and `evaluate` both start here: the data set (built on first use), its
+texts as tokens, the model, the optimizer and the checkpoints of the workdir.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import ml_collections
+import optax
+
+from ctd_jax import input_pipeline, optimizer, partitioning, train_step
+from ctd_jax.checkpointing import (
+  CheckpointError,
+  Checkpoints,
+  abstract_state,
+  differences,
+)
+from ctd_jax.evaluation import protocol
+from ctd_jax.input_pipeline import Benchmark, Tokens
+from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.retrieval import runs
+from ctd_jax.tokenization import TextTokenizer
+from ctd_jax.train_step import TrainState
+from ctd_jax_datasets import build
+
+BASELINES = ("bm25", "bm25_timekde", "rules")
+SELECTION_METRIC = "validation/hit@1"
+CONFIG_FILE = "config.json"
+TOKENIZER_FOLDER = "tokenizer"
+CHECKPOINT_FOLDER = "checkpoints"
+# Fields that may change between the parts of a run that is resumed.
+_FREE_FIELDS = ("data_dir", "sources", "keep_latest")
+_FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """A run, ready to be trained or evaluated.
+
+  Attributes:
+    config: the whole config.
+    workdir: absolute folder of the run.
+    mesh: devices of the run.
+    benchmark: records, queries, calendar.
+    records: tokens of the gallery.
+    queries: tokens of the queries, by split.
+    tokenizer: that made them.
+    model: the dual encoder.
+    optimizer: its transformation.
+    total_steps: number of updates of the whole run.
+    checkpoints: of the workdir.
+  """
+
+  config: ml_collections.ConfigDict
+  workdir: pathlib.Path
+  mesh: jax.sharding.Mesh
+  benchmark: Benchmark
+  records: Tokens
+  queries: Mapping[str, Tokens]
+  tokenizer: TextTokenizer
+  model: DualEncoder
+  optimizer: optax.GradientTransformation
+  total_steps: int
+  checkpoints: Checkpoints
+
+  def init_state(self) -> TrainState:
+    """Returns a fresh train state on the devices of the mesh."""
+    return train_step.init_state(
+      self.model,
+      self.optimizer,
+      self.config.seed,
+      partitioning.replicated(self.mesh),
+    )
+
+  def claim_workdir(self) -> None:
+    """Makes the workdir this run's: its config and its tokenizer.
+
+    Raises:
+      CheckpointError: if the run found there, with checkpoints, has another
+        config; the message names each field that differs.
+    """
+    path = self.workdir / CONFIG_FILE
+    mine = _plain(self.config.to_dict())
+    if self.checkpoints.latest_step is not None:
+      found = json.loads(path.read_text())
+      changed = differences(_binding(found), _binding(mine))
+      if changed:
+        raise CheckpointError(
+          f"{self.workdir} holds a run of another config: "
+          f"{'; '.join(changed)}. Resume it with its own config, or give "
+          "another --workdir."
+        )
+    runs.write_text(path, json.dumps(mine, indent=2) + "\n")
+    self.tokenizer.save(self.workdir / TOKENIZER_FOLDER)
+
+  def abstract_state(self) -> TrainState:
+    """Returns shapes, types and places of the train state."""
+    return abstract_state(
+      jax.eval_shape(self.init_state), partitioning.replicated(self.mesh)
+    )
+
+
+def assemble(
+  config: ml_collections.ConfigDict, workdir: pathlib.Path
+) -> Experiment:
+  """Returns the experiment of a config; builds the data set if need be.
+
+  Args:
+    config: see `configs/common.py`.
+    workdir: of the run; nothing but an empty folder is written.
+
+  Raises:
+    ValueError: naming the field of the config, the source file or the data
+      set at fault.
+  """
+  check_config(config)
+  workdir = workdir.expanduser().absolute()
+  build.build(config.dataset, config.data_dir, config.sources)
+  benchmark = input_pipeline.load_benchmark(config.dataset, config.data_dir)
+  steps = total_steps(config, len(benchmark.queries["train"]))
+  # What a checkpoint was trained with; a run not yet begun makes its own.
+  if any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*")):
+    tokenizer = TextTokenizer.load(workdir / TOKENIZER_FOLDER)
+  else:
+    tokenizer = input_pipeline.build_tokenizer(benchmark)
+  model = train_step.make_model(
+    config, tokenizer.vocab_size, benchmark.timeline
+  )
+  tokenize = functools.partial(input_pipeline.tokenize, tokenizer)
+  return Experiment(
+    config=config,
+    workdir=workdir,
+    mesh=partitioning.make_mesh(),
+    benchmark=benchmark,
+    records=tokenize([r.text for r in benchmark.records], config.record_length),
+    queries={
+      split: tokenize([q.text for q in queries], config.query_length)
+      for split, queries in benchmark.queries.items()
+    },
+    tokenizer=tokenizer,
+    model=model,
+    optimizer=optimizer.make_optimizer(config.optimizer, steps),
+    total_steps=steps,
+    checkpoints=Checkpoints(
+      workdir / CHECKPOINT_FOLDER,
+      SELECTION_METRIC,
+      _architecture(config, benchmark, tokenizer),
+      config.keep_latest,
+    ),
+  )
+
+
+def check_config(config: ml_collections.ConfigDict) -> None:
+  """Refuses at the start what evaluation would refuse at the end.
+
+  Raises:
+    ValueError: naming the field.
+  """
+  protocol.mode(config.eval.mode)
+  for name, value, least in (
+    ("eval_every", config.eval_every, 1),
+    ("log_every", config.log_every, 1),
+    ("keep_latest", config.keep_latest, 1),
+    # The measures look at the first ten.
+    ("eval.depth", config.eval.depth, 10),
+  ):
+    if value < least:
+      raise ValueError(f"config.{name}={value}: expected at least {least}")
+  if config.name in BASELINES or not runs.is_name(config.name):
+    raise ValueError(
+      f"config.name={config.name!r}: expected a name without white space, "
+      f"colons and slashes that is not one of {', '.join(BASELINES)}"
+    )
+  for field, known in (
+    ("baselines", BASELINES),
+    ("splits", input_pipeline.SPLITS),
+  ):
+    for name in config.eval[field]:
+      if name not in known:
+        raise ValueError(
+          f"config.eval.{field}: unknown {name!r}; there are {', '.join(known)}"
+        )
+
+
+def total_steps(config: ml_collections.ConfigDict, queries: int) -> int:
+  """Returns the number of updates of a run.
+
+  Args:
+    config: num_epochs and batch_size are read.
+    queries: number of train queries.
+
+  Raises:
+    ValueError: if the config asks for less than one update.
+  """
+  steps = int(config.num_epochs * queries) // config.batch_size
+  if steps < 1:
+    raise ValueError(
+      f"config.num_epochs={config.num_epochs} and "
+      f"config.batch_size={config.batch_size} make no step of {queries} "
+      "train queries"
+    )
+  return steps
+
+
+def _binding(fields: dict[str, Any]) -> dict[str, Any]:
+  """Returns the fields that a resumed run must share with its beginning."""
+  kept = {k: v for k, v in fields.items() if k not in _FREE_FIELDS}
+  kept["eval"] = {
+    k: v for k, v in fields["eval"].items() if k not in _FREE_EVAL_FIELDS
+  }
+  return kept
+
+
+def _plain(value: Any) -> Any:
+  """Returns `value` as JSON reads it back: tuples become lists."""
+  return json.loads(json.dumps(value))
+
+
+def _architecture(
+  config: ml_collections.ConfigDict,
+  benchmark: Benchmark,
+  tokenizer: TextTokenizer,
+) -> dict[str, Any]:
+  """Returns what a checkpoint must agree with to be loaded."""
+  return _plain(
+    {
+      "dataset": benchmark.name,
+      "vocab_size": tokenizer.vocab_size,
+      "vocabulary": tokenizer.fingerprint,
+      "model": config.model.to_dict(),
+    }
+  )

@@ -1,0 +1,123 @@
+"""Ranks the gallery with a model's own score.
+
+The gallery is encoded once, in padded batches that drop nothing, and every
+query is scored against all of it with the score that was trained; each gallery
+filters that one ranking. `train` validates with it and `evaluate` writes its
+runs to files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import tqdm
+
+from ctd_jax import input_pipeline, partitioning, train_step
+from ctd_jax.evaluation import protocol
+from ctd_jax.experiment import Experiment
+from ctd_jax.input_pipeline import Benchmark, Tokens
+from ctd_jax.models.dual_encoder import Encoding
+from ctd_jax.retrieval import runs, search
+
+
+class Ranker:
+  """Encodes texts and ranks records; compiled functions are kept."""
+
+  def __init__(self, experiment: Experiment):
+    """Prepares the compiled functions.
+
+    Args:
+      experiment: what to rank and how.
+    """
+    self._experiment = experiment
+    self._encode = train_step.make_encode_step(experiment.model)
+    self._score = train_step.make_score(
+      experiment.model, experiment.config.score_mode
+    )
+
+  def encode(self, params: Any, tokens: Tokens, what: str) -> Encoding:
+    """Returns the encodings of all texts, as host arrays `[N, ...]`."""
+    size = self._experiment.config.eval.batch_size
+    size += -size % self._experiment.mesh.size
+    parts = []
+    for batch, count in tqdm.tqdm(
+      input_pipeline.padded_batches(tokens, size),
+      desc=what,
+      total=-(-len(tokens) // size),
+      leave=False,
+      delay=2.0,
+      disable=None,
+    ):
+      arrays = partitioning.global_batch(
+        {"ids": batch.ids, "mask": batch.mask}, self._experiment.mesh
+      )
+      encoding = self._encode(params, arrays["ids"], arrays["mask"])
+      parts.append(jax.tree.map(lambda x, n=count: np.asarray(x)[:n], encoding))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+  def rank(
+    self,
+    params: Any,
+    split: str,
+    galleries: Mapping[str, np.ndarray],
+    depth: int,
+    records: Encoding | None = None,
+  ) -> list[runs.Run]:
+    """Returns one run for each gallery.
+
+    Args:
+      params: of the model.
+      split: whose queries.
+      galleries: name -> mask over the records.
+      depth: records kept for a query.
+      records: encoding of the gallery if there is one already.
+    """
+    if records is None:
+      records = self.encode(params, self._experiment.records, "encode records")
+    queries = self.encode(
+      params, self._experiment.queries[split], "encode queries"
+    )
+    found = search.topk(
+      queries,
+      records,
+      jax.tree_util.Partial(self._score, params),
+      depth,
+      galleries,
+      # The offset bias makes a hidden layer for every pair of a block.
+      query_block=16,
+    )
+    return runs.from_topk(
+      self._experiment.config.name,
+      "T0",
+      self._experiment.config.score_mode,
+      split,
+      [query.query_id for query in self._experiment.benchmark.queries[split]],
+      self._experiment.benchmark.record_ids,
+      found,
+    )
+
+  def validate(self, params: Any) -> dict[str, float]:
+    """Returns the validation metrics of the mode that selects."""
+    benchmark = self._experiment.benchmark
+    mode = protocol.mode(self._experiment.config.eval.mode)
+    gallery = mode.gallery
+    (run,) = self.rank(
+      params,
+      "validation",
+      {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
+      depth=10,
+    )
+    table = protocol.evaluate_run(
+      run, benchmark.queries["validation"], kinds_by_id(benchmark), mode
+    )
+    return {
+      f"validation/{measure}": table.mean(measure) for measure in table.values
+    }
+
+
+def kinds_by_id(benchmark: Benchmark) -> dict[str, str]:
+  """Returns record id -> kind."""
+  return {record.record_id: record.kind for record in benchmark.records}
