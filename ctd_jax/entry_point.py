@@ -7,6 +7,7 @@ user told in one line (with the traceback under --verbosity=1).
 from __future__ import annotations
 
 import logging as std_logging
+import os
 import pathlib
 import re
 import sys
@@ -55,8 +56,10 @@ def find_config(argv: Sequence[str]) -> list[str]:
     if match is None or pathlib.Path(match[2]).exists():
       continue
     installed = pathlib.Path(configs.__path__[0])
-    path = installed / pathlib.Path(match[2]).name
-    if not path.exists():
+    asked = pathlib.Path(match[2])
+    path = installed / asked.name
+    # Another folder than configs/ is somebody's own, and mistyped.
+    if str(asked.parent) not in (".", "configs") or not path.exists():
       known = sorted(
         p.stem for p in installed.glob("*.py") if p.stem not in _NOT_CONFIGS
       )
@@ -99,7 +102,10 @@ def _unknown_field(argv: Sequence[str], message: str) -> str:
 
 def _shown(record: std_logging.LogRecord) -> bool:
   """Keeps our own lines and everybody's warnings; orbax is talkative."""
-  return record.levelno >= std_logging.WARNING or "ctd_jax" in record.pathname
+  ours = str(pathlib.Path(__file__).resolve().parent) + os.sep
+  return record.levelno >= std_logging.WARNING or record.pathname.startswith(
+    ours
+  )
 
 
 def run(main: Callable[[], None]) -> None:

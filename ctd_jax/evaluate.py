@@ -8,11 +8,8 @@ and every table is computed from the files that lie there.
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import json
-import os
 import pathlib
 import shlex
 import subprocess
@@ -23,37 +20,44 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags, logging
 
-from ctd_jax import entry_point
+from ctd_jax import entry_point, files
 from ctd_jax import experiment as experiments
-from ctd_jax.evaluation import protocol, report, results, significance
+from ctd_jax.evaluation import protocol, summary
 from ctd_jax.experiment import Experiment
-from ctd_jax.input_pipeline import Benchmark
-from ctd_jax.ranking import Ranker, kinds_by_id
+from ctd_jax.ranking import Ranker
 from ctd_jax.retrieval import bm25, rules, runs, time_prior
 
 EVALUATION = "evaluation"  # folder of the workdir
-# How the run files beside it came about: system -> command, seconds, ...
-ORIGIN = "origin.json"
-# The same of the training, in the workdir; `train` writes it.
+# Command, commit, seconds and seeds of the training; `train` writes it.
 TRAINING = "training.json"
 
 
 def command() -> str:
-  """Returns the command line of this process, without local paths to it."""
+  """Returns the command line of this process as a user would type it."""
   module = pathlib.Path(sys.argv[0]).stem
   return shlex.join(["python", "-m", f"ctd_jax.{module}", *sys.argv[1:]])
 
 
-@functools.cache
 def commit() -> str:
-  """Returns the commit of the code that runs, "" outside a checkout."""
-  try:
+  """Returns the commit of the code that runs, with -dirty if it was changed.
+
+  "" where the package does not lie at the top of a git checkout.
+  """
+  package = pathlib.Path(__file__).resolve().parent
+
+  def git(*arguments: str) -> str:
     return subprocess.run(
-      ["git", "-C", os.path.dirname(__file__), "rev-parse", "HEAD"],
+      ["git", "-C", str(package), *arguments],
       capture_output=True,
       text=True,
       check=True,
     ).stdout.strip()
+
+  try:
+    if pathlib.Path(git("rev-parse", "--show-toplevel")) != package.parent:
+      return ""
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return git("rev-parse", "HEAD") + "-dirty" * bool(changed)
   except (OSError, subprocess.CalledProcessError):
     return ""
 
@@ -129,153 +133,6 @@ def write_baseline_runs(experiment: Experiment, name: str) -> None:
     )
 
 
-def score_runs(
-  folders: Sequence[pathlib.Path], benchmark: Benchmark
-) -> list[protocol.PerQuery]:
-  """Returns the measures of every run file, in every mode of its gallery.
-
-  Args:
-    folders: where run files lie; of two runs of one system, split and gallery
-      the first counts.
-    benchmark: what they were run on.
-  """
-  kinds = kinds_by_id(benchmark)
-  paths = {}
-  for folder in folders:
-    for path in sorted(folder.glob("run.*.trec")):
-      paths.setdefault(path.name, path)
-  tables = []
-  for path in paths.values():
-    run = runs.read_run(path)
-    for mode in protocol.MODES.values():
-      if mode.gallery == run.gallery:
-        tables.append(
-          protocol.evaluate_run(run, benchmark.queries[run.split], kinds, mode)
-        )
-  return tables
-
-
-def years_of_queries(benchmark: Benchmark, split: str) -> dict[str, tuple]:
-  """Returns query id -> (reign, year) in which its interval begins.
-
-  Queries about one year share records, so intervals resample whole years.
-  """
-  return {
-    query.query_id: query.interval.start.triple[:2]
-    for query in benchmark.queries[split]
-  }
-
-
-def _per_query_text(tables: Sequence[protocol.PerQuery]) -> str:
-  """Returns every value of every query as tab-separated lines."""
-  out = io.StringIO()
-  writer = csv.writer(out, delimiter="\t", lineterminator="\n")
-  names = list(tables[0].values)
-  writer.writerow(["system", "split", "mode", "family", "query_id", *names])
-  for table in tables:
-    for query_id, family in table.families.items():
-      values = [f"{table.values[name][query_id]:.6g}" for name in names]
-      head = [table.system, table.split, table.mode, family, query_id]
-      writer.writerow(head + values)
-  return out.getvalue()
-
-
-def write_report(
-  experiment: Experiment, also: Sequence[pathlib.Path] = ()
-) -> str:
-  """Returns the text of the result tables; writes it, rows and plots.
-
-  Args:
-    experiment: its system is compared with every other of its track.
-    also: other workdirs whose run files join the tables.
-  """
-  config, benchmark = experiment.config, experiment.benchmark
-  folder = experiment.workdir / EVALUATION
-  folders = [folder, *(other / EVALUATION for other in also)]
-  tables = score_runs(folders, benchmark)
-  origin = {}
-  for other in reversed(folders):
-    origin |= json.loads((other / ORIGIN).read_text())
-  # The system of this run stands last, below what it has to beat.
-  order = {name: i for i, name in enumerate(config.eval.baselines)}
-  tables.sort(
-    key=lambda t: (
-      order.get(t.system, len(order)),
-      t.system == config.name,
-      t.system,
-    )
-  )
-  groups = {s: years_of_queries(benchmark, s) for s in config.eval.splits}
-  rows = []
-  for table in tables:
-    rows += results.result_rows(
-      table, benchmark.name, groups[table.split], **origin[table.system]
-    )
-  results.write_rows(folder / "results.json", rows)
-  runs.write_text(folder / "per_query.tsv", _per_query_text(tables))
-  parts = []
-  for split in config.eval.splits:
-    for mode in (protocol.OFFICIAL, protocol.EVENT_ONLY):
-      chosen = results.select(rows, split=split, mode=mode, family="all")
-      parts.append(report.format_table(chosen))
-      parts.append(_comparisons(tables, config.name, split, mode))
-      _plot(folder, tables, benchmark, split, mode)
-  text = "\n".join(part for part in parts if part)
-  runs.write_text(folder / "results.txt", text)
-  return text
-
-
-def _chosen(
-  tables: Sequence[protocol.PerQuery], split: str, mode: str
-) -> list[protocol.PerQuery]:
-  return [t for t in tables if (t.split, t.mode) == (split, mode)]
-
-
-def _comparisons(
-  tables: Sequence[protocol.PerQuery], system: str, split: str, mode: str
-) -> str:
-  """Returns paired tests of hit@1 against every system of the same track."""
-  chosen = _chosen(tables, split, mode)
-  ours = next((t for t in chosen if t.system == system), None)
-  if ours is None:
-    return ""
-  lines = []
-  for other in chosen:
-    if other is not ours and other.track == ours.track:
-      test = significance.paired_randomisation(
-        ours.values["hit@1"], other.values["hit@1"]
-      )
-      lines.append(f"  {system} - {other.system}: {test}")
-  if not lines:
-    return ""
-  return "hit@1, paired randomisation over queries:\n" + "\n".join(lines) + "\n"
-
-
-def _plot(
-  folder: pathlib.Path,
-  tables: Sequence[protocol.PerQuery],
-  benchmark: Benchmark,
-  split: str,
-  mode: str,
-) -> None:
-  # Tracks are not drawn side by side: a bar that reads gold keys would look
-  # like a better system.
-  values = {
-    t.system: t.values["hit@1"]
-    for t in _chosen(tables, split, mode)
-    if t.track == "T0"
-  }
-  if not any(values.values()):
-    return
-  report.plot_hit_by_reign(
-    values,
-    {q.query_id: q.interval.start.reign for q in benchmark.queries[split]},
-    report.reign_labels(benchmark.timeline),
-    folder / f"hit_by_reign.{split}.{mode}.png",
-    f"{benchmark.name}, {split}, {mode}, track T0",
-  )
-
-
 def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
   """Evaluates the best checkpoint and the baselines; prints the tables.
 
@@ -293,7 +150,8 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
   write_model_runs(experiment)
   training = json.loads((experiment.workdir / TRAINING).read_text())
   training["seconds"] = round(training["seconds"] + time.time() - started, 1)
-  origin = {config.name: training}
+  # Of a baseline that is not run again, what is known stays.
+  origin = summary.read_origin(folder) | {config.name: training}
   for split in config.eval.splits:
     runs.write_qrels(
       folder / f"qrels.{split}.txt",
@@ -308,8 +166,15 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
       "seconds": round(time.time() - started, 1),
       "seeds": [],
     }
-  runs.write_text(folder / ORIGIN, json.dumps(origin, indent=2) + "\n")
-  print(write_report(experiment, also))
+  files.write_text(folder / summary.ORIGIN, json.dumps(origin, indent=2) + "\n")
+  print(
+    summary.summarise(
+      [folder, *(other / EVALUATION for other in also)],
+      benchmark,
+      config.name,
+      config.eval.baselines,
+    )
+  )
   if "mini" in benchmark.name:
     print("The data set is synthetic: an invented chronicle, for testing.\n")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
@@ -322,7 +187,7 @@ def main() -> None:
   """Evaluates the run in --workdir."""
   also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
   for other in also:
-    if not (other / EVALUATION / ORIGIN).exists():
+    if not (other / EVALUATION / summary.ORIGIN).exists():
       raise FileNotFoundError(f"--also={other}: no evaluated run there")
   workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
   if not (workdir / TRAINING).exists():

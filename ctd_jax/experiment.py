@@ -17,7 +17,13 @@ import jax
 import ml_collections
 import optax
 
-from ctd_jax import input_pipeline, optimizer, partitioning, train_step
+from ctd_jax import (
+  files,
+  input_pipeline,
+  optimizer,
+  partitioning,
+  train_step,
+)
 from ctd_jax.checkpointing import (
   CheckpointError,
   Checkpoints,
@@ -99,7 +105,7 @@ class Experiment:
           f"{'; '.join(changed)}. Resume it with its own config, or give "
           "another --workdir."
         )
-    runs.write_text(path, json.dumps(mine, indent=2) + "\n")
+    files.write_text(path, json.dumps(mine, indent=2) + "\n")
     self.tokenizer.save(self.workdir / TOKENIZER_FOLDER)
 
   def abstract_state(self) -> TrainState:
@@ -123,6 +129,11 @@ def assemble(
       set at fault.
   """
   check_config(config)
+  if jax.process_count() > 1:
+    raise ValueError(
+      f"{jax.process_count()} processes: training reads sharded input, but "
+      "evaluation and checkpoints are written by one process only"
+    )
   workdir = workdir.expanduser().absolute()
   build.build(config.dataset, config.data_dir, config.sources)
   benchmark = input_pipeline.load_benchmark(config.dataset, config.data_dir)

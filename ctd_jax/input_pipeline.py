@@ -90,6 +90,8 @@ def load_benchmark(
   Raises:
     FileNotFoundError: if it has not been built there; the message says how.
   """
+  if data_dir is not None:
+    data_dir = pathlib.Path(data_dir).expanduser()
   builder = tfds.builder(name, data_dir=data_dir)
   if not builder.is_prepared():
     raise FileNotFoundError(

@@ -18,7 +18,7 @@ import tqdm
 from ctd_jax import input_pipeline, partitioning, train_step
 from ctd_jax.evaluation import protocol
 from ctd_jax.experiment import Experiment
-from ctd_jax.input_pipeline import Benchmark, Tokens
+from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import Encoding
 from ctd_jax.retrieval import runs, search
 
@@ -110,14 +110,10 @@ class Ranker:
       {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
       depth=10,
     )
+    kinds = {record.record_id: record.kind for record in benchmark.records}
     table = protocol.evaluate_run(
-      run, benchmark.queries["validation"], kinds_by_id(benchmark), mode
+      run, benchmark.queries["validation"], kinds, mode
     )
     return {
       f"validation/{measure}": table.mean(measure) for measure in table.values
     }
-
-
-def kinds_by_id(benchmark: Benchmark) -> dict[str, str]:
-  """Returns record id -> kind."""
-  return {record.record_id: record.kind for record in benchmark.records}

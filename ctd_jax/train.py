@@ -24,6 +24,7 @@ from absl import flags, logging
 from ctd_jax import (
   entry_point,
   evaluate,
+  files,
   input_pipeline,
   partitioning,
   train_step,
@@ -31,7 +32,6 @@ from ctd_jax import (
 from ctd_jax import experiment as experiments
 from ctd_jax.experiment import Experiment
 from ctd_jax.ranking import Ranker
-from ctd_jax.retrieval import runs
 
 
 class DivergedError(ValueError):
@@ -49,8 +49,18 @@ class MetricsLog:
     """Opens the log; lines beyond `resume_step` are taken back."""
     self._path = workdir / "metrics.jsonl"
     lines = self._path.read_text().splitlines() if self._path.exists() else []
-    kept = [x for x in lines if json.loads(x)["step"] <= resume_step]
-    runs.write_text(self._path, "".join(line + "\n" for line in kept))
+    kept = []
+    for number, line in enumerate(lines, start=1):
+      try:
+        if json.loads(line)["step"] <= resume_step:
+          kept.append(line)
+      except (json.JSONDecodeError, KeyError, TypeError):
+        # The last line may have been cut off with the run.
+        if number < len(lines):
+          raise ValueError(
+            f"{self._path}:{number}: not a line of metrics; remove it to resume"
+          ) from None
+    files.write_text(self._path, "".join(line + "\n" for line in kept))
     self._events = tensorboardX.SummaryWriter(
       str(workdir / "tensorboard"), purge_step=resume_step + 1
     )
@@ -107,7 +117,7 @@ class TrainingRecord:
     """Writes the record as of now."""
     self._record["seconds"] = round(self.seconds, 1)
     text = json.dumps(self._record, indent=2)
-    runs.write_text(self._path, text + "\n")
+    files.write_text(self._path, text + "\n")
 
 
 def train_and_evaluate(

@@ -1,4 +1,5 @@
 import collections
+import dataclasses
 
 import numpy as np
 import pytest
@@ -113,19 +114,28 @@ def test_near_negatives_are_near():
 
 
 def test_the_tokenizer_has_not_seen_held_out_text():
-  tokenizer = input_pipeline.build_tokenizer(BENCHMARK)
-  train_text = "".join(
-    r.text
-    for r, split in zip(BENCHMARK.records, BENCHMARK.record_splits, strict=True)
-    if split == "train"
+  records = tuple(
+    dataclasses.replace(record, text=record.text + "鄢")
+    if split != "train"
+    else dataclasses.replace(record, text=record.text + "蔑")
+    for record, split in zip(
+      BENCHMARK.records, BENCHMARK.record_splits, strict=True
+    )
   )
-  known = set(train_text) | {
-    c for q in BENCHMARK.queries["train"] for c in q.text
+  queries = {
+    split: tuple(
+      dataclasses.replace(query, text=query.text + mark) for query in items
+    )
+    for (split, items), mark in zip(
+      BENCHMARK.queries.items(), "咺賵眛", strict=True
+    )
   }
-  for character in "魯鄢賵":
-    assert character not in known
+  tokenizer = input_pipeline.build_tokenizer(
+    dataclasses.replace(BENCHMARK, records=records, queries=queries)
+  )
+  for character, known in zip("蔑咺鄢賵眛", (1, 1, 0, 0, 0), strict=True):
     ids, _ = tokenizer.encode([character], 4)
-    assert tokenizer.unk_id in ids[0]
+    assert (tokenizer.unk_id in ids[0]) != known
 
 
 @pytest.mark.parametrize("size", [1, 7, 16])

@@ -105,3 +105,19 @@ def test_interval_refuses():
     significance.bootstrap_interval({})
   with pytest.raises(ValueError, match="query q00001 has no group"):
     significance.bootstrap_interval(as_values([1, 0]), {"q00000": 1})
+
+
+def test_queries_of_a_group_are_swapped_together():
+  first = {f"q{i}": 1.0 for i in range(12)}
+  second = dict.fromkeys(first, 0.0)
+  alone = significance.paired_randomisation(first, second)
+  groups = {q: i // 6 for i, q in enumerate(first)}
+  whole = significance.paired_randomisation(first, second, groups=groups)
+  assert alone.p_value == pytest.approx(2 / 2**12)
+  # Two groups, four ways to swap them, two of them as extreme.
+  assert whole.p_value == pytest.approx(0.5)
+  assert whole.difference == alone.difference
+  one = significance.paired_randomisation(
+    first, second, groups=dict.fromkeys(first, 0)
+  )
+  assert one.p_value == 1.0

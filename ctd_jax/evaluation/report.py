@@ -31,10 +31,10 @@ import matplotlib.figure
 import numpy as np
 from absl import app, flags
 
+from ctd_jax import files
 from ctd_jax.chronology import timekey
 from ctd_jax.evaluation import protocol
 from ctd_jax.evaluation.results import ResultRow, read_folder, select
-from ctd_jax.retrieval import runs
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
@@ -369,7 +369,7 @@ def main(argv: Sequence[str]) -> None:
       f"ctd_jax.evaluation.report --readme={path}"
     )
   else:
-    runs.write_text(path, after)
+    files.write_text(path, after)
     print(f"{path}: tables made anew from {folder}")
 
 

@@ -14,6 +14,7 @@ import os
 import pathlib
 from collections.abc import Hashable, Iterable, Mapping
 
+from ctd_jax import files
 from ctd_jax.evaluation import measures, protocol, significance
 from ctd_jax.retrieval import runs
 
@@ -118,7 +119,7 @@ def write_rows(path: str | os.PathLike, rows: Iterable[ResultRow]) -> None:
   lines = (
     json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rows
   )
-  runs.write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
+  files.write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def read_rows(path: str | os.PathLike) -> list[ResultRow]:

@@ -45,6 +45,7 @@ class PairedTest:
 def paired_randomisation(
   first: Mapping[str, float],
   second: Mapping[str, float],
+  groups: Mapping[str, Hashable] | None = None,
   rounds: int = ROUNDS,
   seed: int = 0,
 ) -> PairedTest:
@@ -57,6 +58,9 @@ def paired_randomisation(
   Args:
     first: query id -> value; `second` must have the same queries.
     second: query id -> value.
+    groups: query id -> cluster (e.g. year of the query), swapped whole:
+      queries about one year share their records. By default every query is
+      its own cluster.
     rounds: random swaps.
     seed: of the swaps.
 
@@ -67,7 +71,12 @@ def paired_randomisation(
     (CIKM 2007); for 0/1 measures it is McNemar's test.
   """
   differences = _differences(first, second)
-  changed = differences[differences != 0]
+  units = differences
+  if groups is not None:
+    row: dict[Hashable, int] = {}
+    members = [row.setdefault(groups[q], len(row)) for q in first]
+    units = np.bincount(members, differences)
+  changed = units[units != 0]
   # One differing query proves nothing: either sign is as likely.
   p_value = 1.0
   if len(changed) > 1:

@@ -19,10 +19,11 @@ import dataclasses
 import os
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+
+from ctd_jax import files
 
 TRACKS = ("T0", "T0+external", "T0+order", "T1")
 _FILE_NAME = re.compile(
@@ -145,25 +146,6 @@ def from_topk(
   return runs
 
 
-def write_text(path: str | os.PathLike, text: str) -> None:
-  """Writes a whole file or nothing: to a temporary name, then renamed."""
-  path = pathlib.Path(path)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  handle, temporary = tempfile.mkstemp(
-    dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
-  )
-  try:
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-      file.write(text)
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(temporary, 0o666 & ~umask)
-    os.replace(temporary, path)
-  except BaseException:
-    os.unlink(temporary)
-    raise
-
-
 def write_run(run: Run, folder: str | os.PathLike) -> pathlib.Path:
   """Returns the path of the TREC file written for `run`.
 
@@ -194,7 +176,7 @@ def write_run(run: Run, folder: str | os.PathLike) -> pathlib.Path:
     ):
       # Nine significant digits read back as the same float32.
       lines.append(f"{query_id} Q0 {record_id} {rank} {score:.9g} {run.tag}\n")
-  write_text(path, "".join(lines))
+  files.write_text(path, "".join(lines))
   return path
 
 
@@ -273,7 +255,7 @@ def write_qrels(
   path: str | os.PathLike, qrels: Mapping[str, Iterable[str]]
 ) -> None:
   """Writes query -> relevant records as TREC qrels, relevance always 1."""
-  write_text(
+  files.write_text(
     path,
     "".join(
       f"{query_id} 0 {record_id} 1\n"
