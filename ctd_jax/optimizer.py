@@ -49,27 +49,19 @@ def learning_rate_schedule(
   )
 
 
-def _path(key_path: tuple[Any, ...]) -> list[str]:
-  return [getattr(part, "key", str(part)) for part in key_path]
-
-
 def decay_mask(params: Mapping[str, Any]) -> Any:
   """Returns True for every parameter that weight decay applies to.
 
   Matrices and embeddings are decayed; biases, norm scales and scalars (the
   gate of the context, the scale of the offset bias) are not.
   """
-  return jax.tree_util.tree_map_with_path(
-    # Biases of attention heads have two axes.
-    lambda path, value: value.ndim > 1 and _path(path)[-1] != "bias",
-    params,
-  )
+  return jax.tree.map(lambda value: value.ndim > 1, params)
 
 
 def group_labels(params: Mapping[str, Any]) -> Any:
   """Returns `encoder` or `temporal` for every parameter."""
   return jax.tree_util.tree_map_with_path(
-    lambda path, _: ENCODER if _path(path)[0] == ENCODER else TEMPORAL, params
+    lambda path, _: ENCODER if path[0].key == ENCODER else TEMPORAL, params
   )
 
 

@@ -30,7 +30,6 @@ def test_schedule_refuses(steps, warmup):
 PARAMS = {
   "encoder": {
     "dense": {"kernel": jnp.ones((2, 2)), "bias": jnp.ones((2,))},
-    "heads": {"bias": jnp.ones((2, 2))},
     "norm": {"scale": jnp.ones((2,))},
   },
   "context": {"gate": jnp.ones(()), "project": {"kernel": jnp.ones((2, 2))}},
@@ -40,7 +39,6 @@ PARAMS = {
 def test_only_matrices_are_decayed():
   mask = optimizer.decay_mask(PARAMS)
   assert mask["encoder"]["dense"] == {"kernel": True, "bias": False}
-  assert not mask["encoder"]["heads"]["bias"]
   assert not mask["encoder"]["norm"]["scale"]
   assert mask["context"] == {"gate": False, "project": {"kernel": True}}
 
