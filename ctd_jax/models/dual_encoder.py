@@ -31,7 +31,8 @@ class CTDConfig:
 
   The defaults are a CTD whose codes and offsets can see months. The release is
   use_context, use_bias, codebook="release", offset_features="release",
-  scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned baseline has both switches off.
+  scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned
+  baseline has both switches off.
 
   Attributes:
     encoder: geometry of the text encoder.
