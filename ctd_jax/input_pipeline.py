@@ -26,13 +26,17 @@ import tensorflow_datasets as tfds
 
 import ctd_jax_datasets  # noqa: F401  (registers the builders)
 from ctd_jax.chronology import reigns
-from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.queries import Query
+from ctd_jax.chronology.annals import (
+  ANSWERING_KINDS,
+  EVENT,
+  NEG_COMMENT,
+  NO_EVENT,
+  Record,
+)
+from ctd_jax.chronology.queries import SPLITS, Query
 from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
 from ctd_jax.tokenization import TextTokenizer
 
-SPLITS = ("train", "validation", "test")
-POSITIVE_KINDS = ("event", "no_event")
 NEGATIVE_TYPES = (
   "same_month_comment",
   "near_placeholder",
@@ -252,8 +256,8 @@ class NegativeSampler:
   def _draw_one(
     self, name: str, start: int, end: int, rng: np.random.Generator
   ) -> int:
-    kind = {"near_placeholder": "no_event", "near_event": "event"}.get(
-      name, "neg_comment"
+    kind = {"near_placeholder": NO_EVENT, "near_event": EVENT}.get(
+      name, NEG_COMMENT
     )
     for _ in range(_MAX_DRAWS if name != "any_comment" else 0):
       if name == "same_month_comment":
@@ -288,7 +292,7 @@ class _TrainingItems(grain.transforms.RandomMap):
     self._positives = []
     for query in benchmark.queries["train"]:
       rows = np.array([row_of[i] for i in query.positives], np.int32)
-      groups = [rows[kinds[rows] == kind] for kind in POSITIVE_KINDS]
+      groups = [rows[kinds[rows] == kind] for kind in ANSWERING_KINDS]
       self._positives.append((rows, [group for group in groups if len(group)]))
 
   def random_map(
@@ -399,7 +403,7 @@ def training_batches(
     ),
     record_classes=np.array([r.key.triple for r in benchmark.records], np.int32)
     - 1,
-    record_is_positive=np.isin(benchmark.kinds, POSITIVE_KINDS),
+    record_is_positive=np.isin(benchmark.kinds, ANSWERING_KINDS),
   )
   draw = _TrainingItems(
     benchmark,

@@ -22,6 +22,8 @@ import numpy as np
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
+from ctd_jax.chronology import glyphs
+
 FILE_NAME = "tokenizer.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
 PADDING_SIDES = ("right", "left")
@@ -30,26 +32,11 @@ _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
 # which stand for Han characters without a code point, are kept.
 _MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
 _BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
-# Spellings of one character that differ by edition, not by meaning: each
-# group is written as its first member. Pairs that classical usage keeps
-# apart (於/于, 弒/殺, 榖/穀, 脩/修) are left alone.
-_VARIANTS = (
-  "隱隠𨼆 莊荘 傳𫝊 會㑹 為爲 衛衞 說説 內内 真眞 教敎 既旣 即卽 鄉鄕 青靑"
-  " 清淸 群羣 尚尙 產産 黃黄 參叅 略畧 歲歳 戶戸 悅悦 脫脱 閱閲 稅税 溫温"
-  " 吳呉 高髙 德徳 巡廵 奇竒 絕絶 顏顔 卷巻 錄録 綠緑 宮宫 晉晋 葬塟 從従"
-  " 弒弑 總緫 屬属 國囯 諡謚 蓋葢盖 冊册 歷歴 鄰隣 鬭鬬鬪 禮礼 萬万 峯峰 災灾"
-  " 恆恒 慎愼 鎮鎭 顛顚 決决 況况 減减 涼凉 兔兎 冀兾 劍剱 呂吕 回囘 寧寕"
-  " 寇冦 寬寛 將将 往徃 彝彛 徵徴 恥耻 惡悪 拔㧞 敘叙敍 於扵 昏昬 曾曽 暨曁"
-  " 款欵 步歩 歿殁 毀毁 汙污汚 潛潜 淫滛 狀状 獎奬 畝畆 留畱 疏疎䟽 祿禄 穎頴"
-  " 罰罸 美羙 羈覊 聽聴 荊荆 虛虚 處䖏 褒襃 讓譲 豐豊 賴頼 贊賛 輒輙 陰隂"
-  " 靜静 面靣 飲飮 黑黒 邊邉 曹曺 閏閠 器噐 壽夀 微㣲 本夲 橫横 盜盗 蘇蘓"
-  " 衆眾 解觧 讎讐 雞鷄 霸覇 館舘 鷁鶂 牀床 最冣 餘余"
-)
 
 
 def _normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
   steps = [normalizers.NFC()]  # also folds CJK compatibility ideographs
-  for written, *others in _VARIANTS.split():
+  for written, *others in glyphs.SPELLINGS:
     steps += [normalizers.Replace(other, written) for other in others]
   marks = _MARKS if strip_punctuation else _BLANKS
   steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
@@ -70,7 +57,6 @@ class TextTokenizer:
   def build(
     cls,
     texts: Iterable[str],
-    vocab_size_limit: int | None = None,
     strip_punctuation: bool = True,
   ) -> TextTokenizer:
     """Returns a tokenizer of the characters that occur in `texts`.
@@ -80,25 +66,19 @@ class TextTokenizer:
 
     Args:
       texts: usually the training part of a gallery.
-      vocab_size_limit: most entries, special tokens included; the rarest
-        characters are left out. None = all.
       strip_punctuation: whether marks are dropped; white space always is.
 
     Raises:
-      ValueError: if no character is left, or the limit leaves none.
+      ValueError: if no character is left.
     """
     normalizer = _normalizer(strip_punctuation)
     counts = collections.Counter()
     for text in texts:
       counts.update(normalizer.normalize_str(text))
     characters = sorted(counts, key=lambda c: (-counts[c], c))
-    if vocab_size_limit is not None:
-      characters = characters[: max(vocab_size_limit - len(SPECIAL_TOKENS), 0)]
     if not characters:
       raise ValueError(
-        "no character to build a vocabulary from: the texts are empty or "
-        f"vocab_size_limit ({vocab_size_limit}) is below "
-        f"{len(SPECIAL_TOKENS) + 1}"
+        "no character to build a vocabulary from: the texts are empty"
       )
     tokens = (*SPECIAL_TOKENS, *characters)
     vocabulary = {token: index for index, token in enumerate(tokens)}

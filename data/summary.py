@@ -15,10 +15,9 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.chronology import reigns
-from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder, splits
-
-_KINDS = ("event", "no_event", "neg_comment")
+from ctd_jax.chronology import annals, reigns
+from ctd_jax.chronology.queries import POINT, SPLITS, WINDOW
+from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
 
 
 def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   ]
   queries = [
     _example(example)
-    for split in splits.SPLITS
+    for split in SPLITS
     for example in builder.as_data_source(split)
   ]
   metadata = dict(builder.info.metadata or {})
@@ -92,7 +91,7 @@ def _by_source(records: Sequence[dict]) -> list[dict[str, Any]]:
   for record in records:
     groups[record["kind"], record["source"]].append(record)
   rows = []
-  for kind in _KINDS:
+  for kind in annals.KINDS:
     for source in sorted(name for k, name in groups if k == kind):
       found = groups[kind, source]
       lengths = [len(record["text"]) for record in found]
@@ -105,7 +104,7 @@ def _by_source(records: Sequence[dict]) -> list[dict[str, Any]]:
           "characters": sum(lengths),
           "average": round(sum(lengths) / len(found), 1),
           "longest": max(lengths),
-          **{split: count[split] for split in splits.SPLITS},
+          **{split: count[split] for split in SPLITS},
         }
       )
   return rows
@@ -116,18 +115,18 @@ def _by_split(
 ) -> list[dict[str, Any]]:
   kinds = {record["id"]: record["kind"] for record in records}
   rows = []
-  for split in splits.SPLITS:
+  for split in SPLITS:
     here = [record for record in records if record["split"] == split]
     asked = [query for query in queries if query["split"] == split]
     count = collections.Counter(record["kind"] for record in here)
     months = {
       kind: len({tuple(r["start"]) for r in here if r["kind"] == kind})
-      for kind in _KINDS
+      for kind in annals.KINDS
     }
     families = collections.Counter(
       (
         query["family"],
-        any(kinds[answer] == "event" for answer in query["positives"]),
+        any(kinds[answer] == annals.EVENT for answer in query["positives"]),
       )
       for query in asked
     )
@@ -135,16 +134,16 @@ def _by_split(
     rows.append(
       {
         "split": split,
-        "months": months["event"] + months["no_event"],
-        "with_event": months["event"],
-        "empty": months["no_event"],
+        "months": months[annals.EVENT] + months[annals.NO_EVENT],
+        "with_event": months[annals.EVENT],
+        "empty": months[annals.NO_EVENT],
         "records": len(here),
-        **{kind: count[kind] for kind in _KINDS},
+        **{kind: count[kind] for kind in annals.KINDS},
         "queries": len(asked),
-        "event_points": families["point", True],
-        "empty_points": families["point", False],
-        "event_windows": families["window", True],
-        "empty_windows": families["window", False],
+        "event_points": families[POINT, True],
+        "empty_points": families[POINT, False],
+        "event_windows": families[WINDOW, True],
+        "empty_windows": families[WINDOW, False],
         "gold_per_query": round(gold / max(len(asked), 1), 1),
       }
     )

@@ -72,9 +72,39 @@ def test_impossible_dates_are_refused(date):
     cyclic_days.julian_day_number(*date)
 
 
-def test_years():
-  assert cyclic_days.format_index(cyclic_days.year_of(1984)) == "甲子"
-  assert cyclic_days.format_index(cyclic_days.year_of(-721)) == "己未"
+@pytest.mark.parametrize(
+  ("year", "name"),
+  [(-721, "己未年"), (-480, "庚申年"), (4, "甲子年"), (265, "乙酉年")],
+)
+def test_years_and_their_names(year, name):
+  assert cyclic_days.format_year(year) == name
+  assert cyclic_days.parse_year(name) == cyclic_days.year_of(year)
+
+
+def test_parsing_the_name_of_a_year_is_inverse_to_formatting():
+  for year in range(-721, -460):
+    name = cyclic_days.format_year(year)
+    place = cyclic_days.parse_year(name)
+    assert place == cyclic_days.year_of(year)
+    assert cyclic_days.years_named(place, year - 59, year + 59) == (year,)
+  place = cyclic_days.parse_year("歲在己未")
+  assert cyclic_days.years_named(place, -721, -541) == (-721, -661, -601, -541)
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["己未歲", "歲在己未", "歲次己未", "太歲在己未", "岁次己未年", "已未年"],
+)
+def test_other_forms_of_a_year(text):
+  assert cyclic_days.parse_year(text) == cyclic_days.year_of(-721)
+
+
+@pytest.mark.parametrize("text", ["己未", "甲丑年", "歲在鶉火", "元年", ""])
+def test_what_names_no_year_is_quoted(text):
+  with pytest.raises(ValueError, match="name of a year.*歲在己未"):
+    cyclic_days.parse_year(text)
+  with pytest.raises(ValueError, match="0-59"):
+    cyclic_days.years_named(60, 0, 1)
 
 
 def test_new_moons_are_a_lunation_apart():

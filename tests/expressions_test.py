@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from ctd_jax.chronology import expressions, numerals, reigns
+from ctd_jax.chronology import cyclic_days, expressions, numerals, reigns
 from ctd_jax.chronology.expressions import Cue, find_cues
 from ctd_jax.chronology.numerals import DateError
 from ctd_jax.chronology.timekey import Reign, TimeKey, Timeline
@@ -195,6 +195,22 @@ def cue(text, **parts):
       {"reign": "襄公", "year": 3, "season": "夏", "month": 4},
     ),
     ("鲁闵公二年", {"reign": "閔公", "year": 2}),
+    ("己未年", {"year_cycle": "己未"}),
+    ("己未年三月", {"year_cycle": "己未", "month": 3}),
+    ("歲在甲子", {"year_cycle": "甲子"}),
+    ("岁次庚申，夏四月", {"year_cycle": "庚申", "season": "夏", "month": 4}),
+    ("甲子歲冬", {"year_cycle": "甲子", "season": "冬"}),
+    (
+      "隱公元年，歲在己未，春王正月辛巳",
+      {
+        "reign": "隱公",
+        "year": 1,
+        "year_cycle": "己未",
+        "season": "春",
+        "month": 1,
+        "day": "辛巳",
+      },
+    ),
   ],
 )
 def test_cues(text, parts):
@@ -233,7 +249,10 @@ def test_unpunctuated_text_and_positions():
   text = "經三年春王二月已巳日有食之"
   (found,) = find_cues(text)
   assert text[found.start : found.end] == "三年春王二月已巳"
-  assert dataclasses.astuple(found)[2:] == (None, 3, 2, "春", "己巳", False)
+  assert dataclasses.astuple(found)[2:] == (
+    *(None, 3, 2, "春", "己巳", False),
+    None,
+  )
 
 
 def test_clauses_make_separate_cues():
@@ -250,6 +269,31 @@ def test_cues_know_the_names_of_their_timeline():
   (found,) = find_cues("滄懷公三年夏四月", mini)
   assert (found.reign, found.year, found.month) == ("懷公", 3, 4)
   assert find_cues("懷公三年") == []
+
+
+def test_a_sexagenary_year_is_no_day():
+  for text in ("己未年三月", "歲在甲子", "公以己未年卒", "元年歲在己未"):
+    assert [cue.day for cue in find_cues(text)] == [None]
+  (found,) = find_cues("冬十月己未，年老")
+  assert (found.day, found.year_cycle) == ("己未", None)
+  assert find_cues("歲在鶉火") == []
+
+
+def test_a_sexagenary_year_has_to_agree_with_the_regnal_year():
+  for key in (TimeKey(1, 1, 3), TimeKey(12, 27, 3)):
+    year, month = expressions.format_key(key, LU).split("年")
+    name = cyclic_days.format_year(reigns.year_of(LU, key))
+    text = f"{year}年歲在{name[:2]}，{month}"
+    assert expressions.parse_key(text, LU) == key
+  with pytest.raises(DateError, match="庚申 contradicts.*己未年"):
+    expressions.parse_key("魯隱公元年歲在庚申三月", LU)
+
+
+def test_a_sexagenary_year_alone_is_no_date_of_a_query():
+  text = "自魯隱公元年三月至庚申年三月有何事？"
+  with pytest.raises(DateError, match="庚申 alone") as caught:
+    expressions.parse_interval(text, LU)
+  assert caught.value.position == text.index("庚申")
 
 
 def test_full_dates_in_a_text():
@@ -270,18 +314,26 @@ def test_kinds_of_cues_in_the_annals():
     ("公會諸侯。", "none"),
   ]
   assert [kind_of_cue(text) for text, _ in kinds] == [kind for _, kind in kinds]
-  folder = os.environ.get("CTD_JAX_SOURCES")
-  if folder:
-    counts = collections.Counter(map(kind_of_cue, annals_items(folder)))
-    # Independent count: 696 months, 471 seasons, 67 days, 2 leap, 624 none.
-    assert dict(counts) == {
-      "month": 402,
-      "month+day": 295,
-      "season": 471,
-      "day": 67,
-      "leap": 2,
-      "none": 623,
-    }
+
+
+@pytest.mark.skipif(
+  "CTD_JAX_SOURCES" not in os.environ,
+  reason="CTD_JAX_SOURCES names no folder of source texts",
+)
+def test_cues_of_the_real_annals():
+  items = annals_items(os.environ["CTD_JAX_SOURCES"])
+  counts = collections.Counter(map(kind_of_cue, items))
+  # An independent count of the 1,860 items has 696 months (295 with a day),
+  # 471 seasons, 67 days, 2 leap months and 624 without. The one item that
+  # differs is 「夏五」, which lost its 月: a month here, nothing there.
+  assert dict(counts) == {
+    "month": 697 - 295,
+    "month+day": 295,
+    "season": 471,
+    "day": 67,
+    "leap": 2,
+    "none": 623,
+  }
 
 
 def annals_items(folder):

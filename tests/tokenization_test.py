@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from ctd_jax import tokenization
 from ctd_jax.tokenization import SPECIAL_TOKENS, TextTokenizer
 
 TEXTS = ("元年，春，王正月。", "夏五月", "秋七月", "冬十有二月𨛢")
@@ -65,23 +64,10 @@ def test_variants_are_one_token():
     assert tokenizer.unk_id not in ids
 
 
-def test_no_character_stands_in_two_variant_groups():
-  groups = tokenization._VARIANTS.split()
-  characters = "".join(groups)
-  assert len(characters) == len(set(characters))
-  assert all(len(group) > 1 for group in groups)
-
-
 def test_the_vocabulary_does_not_depend_on_the_order_of_texts(tmp_path):
   first = TextTokenizer.build(TEXTS).save(tmp_path / "a")
   second = TextTokenizer.build(TEXTS[::-1]).save(tmp_path / "b")
   assert first.read_bytes() == second.read_bytes()
-
-
-def test_the_limit_keeps_the_frequent(tokenizer):
-  small = TextTokenizer.build(TEXTS, vocab_size_limit=5)
-  assert len(small) == 5
-  assert tokens(small, "正月") == [2, 1, 4]
 
 
 def test_encode_has_a_fixed_shape_and_keeps_the_front(tokenizer):
@@ -118,8 +104,6 @@ def test_bad_arguments_are_named(tokenizer):
     tokenizer.encode(TEXTS, 4, "top")
   with pytest.raises(ValueError, match="no character"):
     TextTokenizer.build(["，。", ""])
-  with pytest.raises(ValueError, match=r"vocab_size_limit \(4\)"):
-    TextTokenizer.build(TEXTS, vocab_size_limit=4)
 
 
 def saved_with(tokenizer, folder, vocabulary):

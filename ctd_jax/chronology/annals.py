@@ -21,8 +21,10 @@ from ctd_jax.chronology.timekey import MONTHS_PER_YEAR, TimeKey
 
 EVENT = "event"
 NO_EVENT = "no_event"
-COMMENT = "neg_comment"
-KINDS = (EVENT, NO_EVENT, COMMENT)
+NEG_COMMENT = "neg_comment"
+KINDS = (EVENT, NO_EVENT, NEG_COMMENT)
+# What a query can be answered with; a comment never is the answer.
+ANSWERING_KINDS = (EVENT, NO_EVENT)
 
 _FIRST_MONTH = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
 _SEASON_MONTHS = 3
@@ -103,10 +105,10 @@ class Scanner:
 
     Args:
       cue: as `expressions.find_cues` gives it. Reign, then year, then season
-        or month; a day alone changes nothing. A season without a month goes
-        to its first month unless the scan is already inside that season. 閏月
-        goes to month 12 when the scan stands at 10 or later, else it stays
-        where it is. The annals have no month 13.
+        or month; a day or a sexagenary year changes nothing. A season without
+        a month goes to its first month unless the scan is already inside that
+        season. 閏月 goes to month 12 when the scan stands at 10 or later, else
+        it stays where it is. The annals have no month 13.
 
     Returns:
       The new scan position, None while no year is known.

@@ -1,8 +1,9 @@
 """Sexagenary days and years, and the lunar calendar behind them.
 
 Why: the Annals date events by the sexagenary day (「癸未」), which together
-with a month narrows or checks a date. Called by `expressions` for the pairs
-and by the invented chronicle for its days.
+with a month narrows or checks a date; later works also name years so
+(「歲在己未」). Called by `expressions` for the pairs and by the invented
+chronicle for its days.
 
 Indices count from 0 = 甲子. Days are Julian day numbers (the integer of the
 day's noon); years are astronomical (0 = 1 BCE). Days before 1582-10-15 are in
@@ -11,14 +12,15 @@ the Julian calendar, as historians of the period write them.
 The new moons come from `sxtwl`, which computes them back to the period. Its
 month *numbers* follow a later convention and its leap months a later rule, so
 only days and new moons are taken from it: which lunation Lu called 正月 is not
-settled here.
+settled here. The library is imported by the functions that need it, because
+every reader of dates imports this module.
 """
 
 from __future__ import annotations
 
 import re
 
-import sxtwl
+from ctd_jax.chronology import numerals
 
 STEMS = "甲乙丙丁戊己庚辛壬癸"
 BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
@@ -30,7 +32,10 @@ _BRANCH_GLYPHS = {"已": "巳", "己": "巳", "戍": "戌", "戊": "戌"}
 PAIR = (
   "(?:[甲丙戊戌戍庚壬][子寅辰午申戌戍戊]|[乙丁己已巳辛癸][丑卯巳已己未酉亥])"
 )
+# The name of a year in folded text: 己未年, 歲在己未. 「己未年老」 is a day.
+YEAR = rf"(?:太?歲[在次]於?{PAIR}年?|{PAIR}[年歲](?![老幼少長高]))"
 _PAIR = re.compile(PAIR)
+_YEAR = re.compile(YEAR)
 _JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊午
 _FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
 
@@ -71,6 +76,41 @@ def day_of(julian_day_number: int) -> int:
 def year_of(year: int) -> int:
   """Returns the sexagenary place of an astronomical year; 4 CE is 甲子."""
   return (year - 4) % CYCLE
+
+
+def format_year(year: int) -> str:
+  """Returns the name of an astronomical year, e.g. -721 -> 己未年."""
+  return f"{format_index(year_of(year))}年"
+
+
+def parse_year(text: str) -> int:
+  """Returns the sexagenary place that a year's name gives, 0 = 甲子.
+
+  `parse_year(format_year(year)) == year_of(year)`.
+
+  Args:
+    text: 「己未年」, 「己未歲」, 「歲在己未」, 「歲次己未」; either script.
+
+  Raises:
+    ValueError: if `text` is no such name.
+  """
+  folded = numerals.fold(text)
+  if _YEAR.fullmatch(folded) is None:
+    raise ValueError(
+      f"not the name of a year: {text!r}; expected such as 己未年 or 歲在己未"
+    )
+  return index(_PAIR.search(folded)[0])
+
+
+def years_named(place: int, first: int, last: int) -> tuple[int, ...]:
+  """Returns the astronomical years of `first`..`last` at `place`.
+
+  Raises:
+    ValueError: if `place` lies outside 0-59.
+  """
+  format_index(place)
+  start = first + (place - year_of(first)) % CYCLE
+  return tuple(range(start, last + 1, CYCLE))
 
 
 def julian_day_number(year: int, month: int, day: int) -> int:
@@ -118,6 +158,8 @@ def civil_date(julian_day: int) -> tuple[int, int, int]:
 
 def is_new_moon(julian_day: int) -> bool:
   """Whether a lunar month begins on this day (朔)."""
+  import sxtwl
+
   return sxtwl.fromSolar(*civil_date(julian_day)).getLunarDay() == 1
 
 

@@ -41,7 +41,7 @@ STYLES = (*FULL_STYLES, "elided", "month")
 SCRIPTS = ("traditional", "simplified")
 
 # A reign name after one of these belongs to another state: 晉文公, 宋襄公.
-_STATES = "晉齊宋鄭衛衞陳蔡曹楚秦許莒邾杞燕滕薛吳呉越周虢虞紀魏蜀梁趙涼"
+_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
 # A bare year number after one of these is another ruler's: 平王三年, 簡之元年.
 _NOT_BEFORE_YEAR = frozenset("公王侯伯子帝宗祖之其")
 _PUNCTUATION = (
@@ -62,12 +62,12 @@ _MONTH_FOLLOWS = rf"(?=王?閏?(?:正|{NUMERAL})?月)"
 # month: not in 「靖東夏，四月」.
 _OPEN_SEASON = rf"(?<![^{re.escape(_PUNCTUATION)}\s經傳]){_SEASON}"
 _TAIL = (
-  rf"(?:{_GAP}(?P<season>(?(year){_SEASON}"
-  rf"|(?:{_SEASON}{_MONTH_FOLLOWS}|{_OPEN_SEASON}))))?"
+  rf"(?:{_GAP}(?P<season>(?(year){_SEASON}|(?(cycle){_SEASON}"
+  rf"|(?:{_SEASON}{_MONTH_FOLLOWS}|{_OPEN_SEASON})))))?"
   rf"(?:{_GAP}(?:{_MONTH}))?(?:{_GAP}(?P<day>{cyclic_days.PAIR}))?"
 )
 _STARTS = (
-  f"元正王閏{SEASONS}{cyclic_days.STEMS}已巳戌戍{UNITS}兩十廿卄卅卌0-9０-９"
+  f"元正王閏太歲{SEASONS}{cyclic_days.STEMS}已巳戌戍{UNITS}兩十廿卄卅卌0-9０-９"
 )
 # Around a bare month number: a length of time, not a month of the year.
 _BEFORE_LENGTH = re.compile(f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNITS}]$")
@@ -96,6 +96,8 @@ class Cue:
     season: one of 春夏秋冬.
     day: sexagenary pair such as 「癸未」, its glyphs put right.
     leap: whether the month is intercalary.
+    year_cycle: sexagenary pair that names the year, as in 「歲在己未」; never
+      a day.
   """
 
   start: int
@@ -106,6 +108,7 @@ class Cue:
   season: str | None = None
   day: str | None = None
   leap: bool = False
+  year_cycle: str | None = None
 
 
 def season_of(month: int) -> str:
@@ -162,7 +165,8 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
 
   Raises:
     DateError: if `text` is no full date, goes on after it, names a reign that
-      several of `timeline` share, or a month that `timeline` lacks.
+      several of `timeline` share, a month that `timeline` lacks, or a
+      sexagenary year that is another.
   """
   for match, cue in _matches(fold(text), timeline):
     if cue.start or cue.reign is None:
@@ -213,6 +217,13 @@ def _key(
       text,
       cue.start,
     )
+  named = cyclic_days.format_year(reigns.year_of(timeline, key))
+  if cue.year_cycle not in (None, named[:2]):
+    raise DateError(
+      f"{cue.year_cycle} contradicts the date, whose year is {named}",
+      text,
+      match.start("cycle"),
+    )
   return key
 
 
@@ -251,7 +262,8 @@ def _grammar(timeline: Timeline) -> _Grammar:
   return _Grammar(
     re.compile(
       rf"(?=[{_STARTS}{''.join(sorted(starts))}])"
-      rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?{_TAIL}"
+      rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?"
+      rf"(?:(?(year){_GAP})(?P<cycle>{cyclic_days.YEAR}))?{_TAIL}"
     ),
     spellings,
   )
@@ -271,7 +283,7 @@ def _matches(
     name = match["reign"] or groups.get("initial")
     if name:
       name = timeline.reigns[grammar.reigns[name][0] - 1].name
-    day = match["day"]
+    day, cycle = match["day"], match["cycle"]
     yield (
       match,
       Cue(
@@ -283,6 +295,7 @@ def _matches(
         match["season"],
         cyclic_days.format_index(cyclic_days.index(day)) if day else None,
         match["leap"] is not None,
+        cycle and cyclic_days.format_index(cyclic_days.parse_year(cycle)),
       ),
     )
 
@@ -310,14 +323,14 @@ def _trusted(match: re.Match[str], cue: Cue, folded: str) -> bool:
   before, after = folded[: cue.start][-2:], folded[cue.end :]
   opens = not before or before[-1].isspace() or before[-1] in _PUNCTUATION
   opens = opens or _LABEL.search(before) is not None
-  if cue.reign:
+  if cue.reign or (cue.year_cycle and not cue.year):
     return True
   if cue.year:
     if before[-1:] in _NOT_BEFORE_YEAR and not opens:
       return False
     return (
       match["year"] == "元"
-      or bool(cue.season or cue.month or cue.leap)
+      or bool(cue.season or cue.month or cue.leap or cue.year_cycle)
       or (not before.strip() and not _AFTER_LENGTH.match(after))
       or _LABEL.search(before) is not None
     )
@@ -387,10 +400,18 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
     timeline: calendar; the window is clipped to it.
 
   Raises:
-    DateError: if there is no full date, or the window cannot be read, runs
-      backwards or lies outside the timeline.
+    DateError: if there is no full date, a month of a sexagenary year alone, or
+      the window cannot be read, runs backwards or lies outside the timeline.
   """
   folded = fold(text)
+  matches = list(_matches(folded, timeline))
+  for _, cue in matches:
+    if cue.year_cycle and not cue.year and (cue.month or cue.season):
+      raise DateError(
+        f"{cue.year_cycle} alone tells no year; write reign and regnal year",
+        text,
+        cue.start,
+      )
   mentions = [
     windows.Mention(
       cue.start,
@@ -401,7 +422,7 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
       cue.season,
       cue.leap,
     )
-    for match, cue in _matches(folded, timeline)
+    for match, cue in matches
   ]
   if not any(mention.reigns for mention in mentions):
     mentions = _with_lone_reign(mentions, folded, timeline)

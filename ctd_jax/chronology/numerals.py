@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from ctd_jax.chronology import glyphs
+
 UNITS = "一二三四五六七八九"
 _VALUES = {digit: value for value, digit in enumerate(UNITS, start=1)} | {
   "兩": 2,
@@ -45,21 +47,10 @@ _SIMPLIFIED = (
   "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
   "连紧约顺满转邻为点随着计数几于载处属长"
 )
-_VARIANTS = {
-  "隠": "隱",
-  "𨼆": "隱",
-  "荘": "莊",
-  "㐮": "襄",
-  "釐": "僖",
-  "嵗": "歲",
-  "歳": "歲",
-  "閠": "閏",
-  "内": "內",
-  "裏": "裡",
-  "里": "裡",
-}
+# Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡.
+_SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡"}
 _FOLD = str.maketrans(
-  dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True)) | _VARIANTS
+  glyphs.UNIFIED | dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True)) | _SYNONYMS
 )
 _SIMPLIFY = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
 EXCERPT = 12  # characters shown on each side of the place of an error
@@ -94,9 +85,10 @@ class Length:
 
 
 def fold(text: str) -> str:
-  """Returns `text` with its date characters in one script, length unchanged.
+  """Returns `text` in one spelling and its date characters in one script.
 
-  For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand.
+  For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand. The
+  length stays the same.
   """
   return text.translate(_FOLD)
 

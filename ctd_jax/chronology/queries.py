@@ -29,17 +29,12 @@ import collections
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from ctd_jax.chronology import expressions
+from ctd_jax.chronology import annals, expressions
 from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
-
-if TYPE_CHECKING:
-  from ctd_jax.chronology.annals import Record
 
 POINT = "point"
 WINDOW = "window"
-ANSWERING_KINDS = ("event", "no_event")
 SPLITS = ("train", "validation", "test")
 
 CHUNQIU = "《春秋》"
@@ -295,11 +290,13 @@ def quotas_per_month(
   }
 
 
-def index_positives(records: Iterable[Record]) -> dict[TimeKey, list[str]]:
+def index_positives(
+  records: Iterable[annals.Record],
+) -> dict[TimeKey, list[str]]:
   """Returns month -> sorted ids of the records that answer a query about it."""
   by_month = collections.defaultdict(list)
   for record in records:
-    if record.kind in ANSWERING_KINDS:
+    if record.kind in annals.ANSWERING_KINDS:
       by_month[record.key].append(record.record_id)
   return {key: sorted(ids) for key, ids in by_month.items()}
 
@@ -344,7 +341,7 @@ def candidates(timeline: Timeline, title: str = CHUNQIU) -> Iterator[Query]:
 def generate_queries(
   timeline: Timeline,
   split_of: Mapping[TimeKey, str],
-  records: Iterable[Record],
+  records: Iterable[annals.Record],
   seed: int = 0,
   quotas: Mapping[str, Quota] | None = None,
   title: str = CHUNQIU,
@@ -375,7 +372,7 @@ def generate_queries(
   """
   records = list(records)
   by_month = index_positives(records)
-  events = {record.key for record in records if record.kind == "event"}
+  events = annals.months_of(records)
   if quotas is None:
     quotas = quotas_per_month(split_of, events)
   unknown = sorted(set(quotas) - set(split_of.values()))

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ctd_jax.chronology import queries as queries_lib
+from ctd_jax.chronology.annals import EVENT, KINDS, NEG_COMMENT, NO_EVENT
 from ctd_jax.evaluation import measures
 from ctd_jax.retrieval import runs
 
-EVENT, NO_EVENT, NEG_COMMENT = "event", "no_event", "neg_comment"
-KINDS = (EVENT, NO_EVENT, NEG_COMMENT)
 FAMILIES = ("all", "point", "window")
 
 # Gallery id -> kinds of record it holds.

@@ -15,6 +15,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from ctd_jax.chronology import glyphs
 from ctd_jax.chronology.timekey import TimeKey
 
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
@@ -22,17 +23,16 @@ from ctd_jax.chronology.timekey import TimeKey
 NGRAMS = (7, 3)
 # Marks of notes; 注 opens one in large type. What follows is not annals.
 _NOTE_MARK = re.compile("注|音義|疏")
-_VARIANTS = str.maketrans(
-  "隠𨼆𫝊荘㑹恵徳鄊圗旣爲歳嵗黒巳已敎乗髙逺呉吴冝冦晉衞盇榖淸靑毀倂鬬于郷鄕",
-  "隱隱傳莊會惠德鄉圖既為歲歲黑己己教乘高遠吳吳宜寇晋衛盍穀清青毁併鬭於鄉鄉",
-)
+# Printed for one another so often that they tell nothing.
+_CONFUSED = {"于": "於", "已": "己", "巳": "己"}
+_FOLD = str.maketrans(glyphs.UNIFIED | _CONFUSED)
 
 
 def fold(text: str) -> str:
-  """Returns the Chinese characters of `text`, glyph variants made one."""
+  """Returns the Chinese characters of `text`, spellings made one."""
   return "".join(
     character
-    for character in text.translate(_VARIANTS)
+    for character in text.translate(_FOLD)
     if character >= "㐀" and not "\uff00" <= character <= "\uffef"
   )
 

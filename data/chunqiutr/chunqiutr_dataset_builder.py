@@ -119,7 +119,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
       records = built.records
       self.info.metadata["left_out"] = built.left_out
       split_of = splits.official_splits(timeline)
-      quotas, title = queries.OFFICIAL_QUOTAS, placeholders.CHUNQIU
+      quotas, title = queries.OFFICIAL_QUOTAS, queries.CHUNQIU
     progress.update()
     asked = queries.generate_queries(
       timeline,
@@ -132,7 +132,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     progress.update()
     progress.close()
     generators = {RECORDS: self._generate_examples(records, split_of)}
-    for split in splits.SPLITS:
+    for split in queries.SPLITS:
       generators[split] = _query_examples(asked[split], split)
     return generators
 

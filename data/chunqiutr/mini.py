@@ -31,7 +31,7 @@ import random
 from collections.abc import Iterator
 
 from ctd_jax.chronology import cyclic_days, expressions, numerals, reigns
-from ctd_jax.chronology.annals import COMMENT, EVENT, Record
+from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
@@ -177,7 +177,7 @@ def generate(seed: int = 0) -> list[Record]:
   orders = dict.fromkeys((ANNALS, NARRATIVE, DIALOGUE, NOTES, GLOSSES), 0)
   records = []
   for number, (source, key, text) in zip(numbers, rows, strict=True):
-    kind = COMMENT if source in (NOTES, GLOSSES) else EVENT
+    kind = NEG_COMMENT if source in (NOTES, GLOSSES) else EVENT
     records.append(
       Record(f"r{number:05d}", text, source, kind, key, orders[source])
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from ctd_jax.chronology import expressions
 from ctd_jax.chronology.annals import NO_EVENT, Record, months_of
+from ctd_jax.chronology.queries import CHUNQIU
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 
 WORDINGS = (
@@ -21,9 +22,7 @@ WORDINGS = (
   "{date}。{title}及三傳皆不載此月之事。",
 )
 
-
 SOURCE = "placeholder"
-CHUNQIU = "《春秋》"
 
 
 def placeholder(

@@ -107,7 +107,7 @@ def build_gallery(
   for part in dated:
     add(part.source, part.text, annals.EVENT, part.key)
   for comment in comments:
-    add(comment.source, comment.text, annals.COMMENT, comment.key)
+    add(comment.source, comment.text, annals.NEG_COMMENT, comment.key)
   records += placeholders.fill_months(records, timeline, seed)
   return Gallery(number_records(records, seed), dict(left_out))
 

@@ -2,7 +2,7 @@
 
 Why: records and queries inherit the split of their month, so results can be
 set beside published ones only if the months are divided in the same way.
-Called by the builder; `mini_blocks` is the same idea for the small data set.
+Called by the builder; `block_splits` is the same idea for any calendar.
 
 Source: `time_splits_by_month_v1.json` of the public ChunQiuTR release
 (specification 1.3). Validation and test are one block of years in each reign,
@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+from ctd_jax.chronology.queries import SPLITS
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 
-TRAIN, VALIDATION, TEST = "train", "validation", "test"
-SPLITS = (TRAIN, VALIDATION, TEST)
+TRAIN, VALIDATION, TEST = SPLITS
 
 # Reign -> (first year, last year) of each held-out block.
 _VALIDATION_YEARS = {
