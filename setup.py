@@ -83,6 +83,8 @@ setuptools.setup(
   package_dir={"ctd_jax_datasets": "data"},
   # ** also takes folders that hold only facts, such as data/reigns.
   package_data={"ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES]},
+  # Invented source files: only the tests, which are not installed, read them.
+  exclude_package_data={"ctd_jax_datasets": ["chunqiutr/dummy_data/**/*"]},
   include_package_data=False,
   install_requires=INSTALL_REQUIRES,
   extras_require=EXTRAS_REQUIRE,

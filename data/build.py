@@ -16,28 +16,19 @@ import os
 import pathlib
 import shutil
 import sys
+from collections.abc import Sequence
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
 from ctd_jax_datasets import summary
-from ctd_jax_datasets.chunqiutr import sources as source_texts
 
 NAMES = ("chunqiutr/mini", "chunqiutr/rebuilt")
 STATISTICS = "statistics.json"
 
-_SOURCES = flags.DEFINE_string(
-  "sources",
-  None,
-  "Folder of source texts for chunqiutr/rebuilt; by default the environment "
-  "variable CTD_JAX_SOURCES, and without it they are downloaded.",
-)
-_DATA_DIR = flags.DEFINE_string(
-  "data_dir", None, "Where data sets lie; by default ~/tensorflow_datasets."
-)
-_OVERWRITE = flags.DEFINE_bool(
-  "overwrite", False, "Build again even if the data set is there."
-)
+
+class LostRowsError(ValueError):
+  """A built data set can be read only in part."""
 
 
 def build(
@@ -61,6 +52,7 @@ def build(
     ValueError: if there is no such data set.
     SourceError: if a source text is missing, cut short or changed. Nothing is
       left of the data set that was being built; an older build stays.
+    LostRowsError: if fewer examples can be read than were written.
   """
   builder = _builder(name, data_dir)
   path = pathlib.Path(builder.data_path)
@@ -102,11 +94,11 @@ def _prepare(builder: tfds.core.DatasetBuilder) -> None:
 
 
 def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
-  """Raises RuntimeError if fewer examples can be read than were written."""
+  """Raises LostRowsError if fewer examples can be read than were written."""
   for split, info in builder.info.splits.items():
     read = len(builder.as_data_source(split))
     if read != info.num_examples:
-      raise RuntimeError(
+      raise LostRowsError(
         f"{builder.data_path}: split {split} has {read} examples, "
         f"{info.num_examples} were written; remove the folder, build again"
       )
@@ -120,13 +112,25 @@ def _write_json(path: pathlib.Path, value: object) -> None:
   temporary.replace(path)
 
 
-def main(argv: list[str]) -> None:
-  """Builds the data sets named on the command line and prints tables."""
+def main(
+  argv: Sequence[str],
+  data_dir: str | None = None,
+  sources: str | None = None,
+  overwrite: bool = False,
+) -> None:
+  """Builds the data set named on the command line and prints tables.
+
+  Args:
+    argv: program and name of the data set; the rest is as in `build`.
+    data_dir: --data_dir.
+    sources: --sources.
+    overwrite: --overwrite.
+  """
   if len(argv) != 2:
     raise app.UsageError(f"name one data set: {' or '.join(NAMES)}")
   try:
-    builder = build(argv[1], _DATA_DIR.value, _SOURCES.value, _OVERWRITE.value)
-  except (source_texts.SourceError, ValueError) as error:
+    builder = build(argv[1], data_dir, sources, overwrite)
+  except ValueError as error:
     sys.exit(f"error: {error}")
   path = pathlib.Path(builder.data_path) / STATISTICS
   print(summary.tables(json.loads(path.read_text(encoding="utf-8"))))
@@ -135,6 +139,27 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
+  # Here and not above: who imports `build` must not accept these flags.
+  _SOURCES = flags.DEFINE_string(
+    "sources",
+    None,
+    "Folder of source texts for chunqiutr/rebuilt; by default the environment "
+    "variable CTD_JAX_SOURCES, and without it they are downloaded. "
+    "Example: --sources=corpus/raw",
+  )
+  _DATA_DIR = flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Where data sets lie; by default ~/tensorflow_datasets. "
+    "Example: --data_dir=/data/tfds",
+  )
+  _OVERWRITE = flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Build again even if the data set is there. Example: --overwrite",
+  )
   # TFDS reports every shard; --verbosity=0 brings that back.
   flags.FLAGS.set_default("verbosity", logging.WARNING)
-  app.run(main)
+  app.run(
+    lambda argv: main(argv, _DATA_DIR.value, _SOURCES.value, _OVERWRITE.value)
+  )

@@ -111,8 +111,22 @@ def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
   monkeypatch.setattr(
     builder, "as_data_source", lambda split: ["only one"], raising=True
   )
-  with pytest.raises(RuntimeError, match="split .* has 1 examples"):
+  with pytest.raises(build.LostRowsError, match="split .* has 1 examples"):
     build._check_lengths(builder)
+
+
+def test_lost_rows_are_told_in_one_line(data_dir, monkeypatch):
+  def fail(builder):
+    raise build.LostRowsError("split train has 1 examples")
+
+  (path,) = data_dir.rglob(build.STATISTICS)
+  path.unlink()
+  monkeypatch.setattr(build, "_check_lengths", fail)
+  with pytest.raises(SystemExit, match="^error: split train has 1 examples$"):
+    build.main(["build", "chunqiutr/mini"], str(data_dir))
+  monkeypatch.undo()
+  build.build("chunqiutr/mini", data_dir)
+  assert path.exists()
 
 
 def test_unknown_name():
@@ -147,3 +161,18 @@ def test_help_has_an_example(tmp_path):
   done = run("--help", cwd=tmp_path)
   assert "python -m ctd_jax_datasets.build chunqiutr/rebuilt" in done.stdout
   assert "--[no]overwrite" in done.stdout
+  shown = " ".join(done.stdout.split())  # lines are wrapped
+  for flag in ("--sources=", "--data_dir=", "--overwrite"):
+    assert f"Example: {flag}" in shown
+
+
+def test_importing_the_command_defines_no_flags():
+  flags = ("sources", "data_dir", "overwrite")
+  code = (
+    "from absl import flags; import ctd_jax_datasets.build;"
+    f" print([name for name in {flags} if name in flags.FLAGS])"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, check=True
+  )
+  assert done.stdout.strip() == "[]"
