@@ -28,10 +28,12 @@ def base() -> ml_collections.ConfigDict:
   c.balance_positive_kinds = True  # draw event or placeholder first
 
   # Hard negatives a query, by type (see input_pipeline.NEGATIVE_TYPES).
+  # Without near_event, memorised events of the neighbouring months take the
+  # first ranks of every held-out month.
   c.negatives = ml_collections.ConfigDict()
   c.negatives.same_month_comment = 1
   c.negatives.near_placeholder = 1
-  c.negatives.near_event = 0
+  c.negatives.near_event = 1
   c.negatives.any_comment = 0
 
   # Model.
@@ -55,7 +57,7 @@ def base() -> ml_collections.ConfigDict:
   m.scalar_axis = "timeline"  # or "release": padded reign x year x month grid
   m.context_dim = 64  # width of each codebook
   m.bias_dim = 32  # Fourier features of an offset
-  m.gate_init = 1.0  # gamma
+  m.gate_init = 4.0  # gamma; release 1.0
   m.bias_scale_init = 0.1  # epsilon; release 0.0
 
   # Loss.
