@@ -347,7 +347,7 @@ def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
   chosen = [row for row in select(rows, **wanted) if row.metric in metrics]
   if not chosen:
     raise ValueError(f"{place}: no result has {wanted} and {metrics}")
-  return format_table(chosen, metrics, markdown=True)
+  return format_table(chosen, metrics, markdown=True, intervals=True)
 
 
 def main(argv: Sequence[str]) -> None:
