@@ -57,7 +57,7 @@ def base() -> ml_collections.ConfigDict:
   m.scalar_axis = "timeline"  # or "release": padded reign x year x month grid
   m.context_dim = 64  # width of each codebook
   m.bias_dim = 32  # Fourier features of an offset
-  m.gate_init = 1.0  # gamma
+  m.gate_init = 4.0  # gamma; release 1.0
   m.bias_scale_init = 0.1  # epsilon; release 0.0
 
   # Loss.
