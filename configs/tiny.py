@@ -17,10 +17,10 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
   c = common.base()
   c.name = f"{method}-tiny"
   c.dataset = "chunqiutr/mini"
-  c.num_epochs = 8.0
+  c.num_epochs = 12.0
   c.model.encoder.hidden_size = 64
   c.model.encoder.mlp_size = 256
-  c.eval_every = 200
+  c.eval_every = 260
   c.log_every = 20
   common.apply_method(c, method)
   return c
