@@ -28,8 +28,8 @@ def base() -> ml_collections.ConfigDict:
   c.balance_positive_kinds = True  # draw event or placeholder first
 
   # Hard negatives a query, by type (see input_pipeline.NEGATIVE_TYPES).
-  # Without near_event, memorised events of the neighbouring months take the
-  # first ranks of every held-out month.
+  # Without near_event, events of train months took the first rank of most
+  # validation queries that were missed.
   c.negatives = ml_collections.ConfigDict()
   c.negatives.same_month_comment = 1
   c.negatives.near_placeholder = 1
@@ -51,8 +51,8 @@ def base() -> ml_collections.ConfigDict:
   m.use_context = True  # absolute calendar context, gated
   m.use_bias = True  # relative offset bias
   m.codebook = "index"  # or "release": positions in [0, 1]
-  # Or "index", periods from 2 months: with gradient into the heads it was
-  # unstable from scratch (validation hit@1 fell while the loss fell).
+  # Or "index", periods from 2 months. In its one run validation hit@1 fell
+  # while the loss fell; other fields differed too, so the cause is not known.
   m.offset_features = "release"  # frequencies <= 1: a smooth function
   m.scalar_axis = "timeline"  # or "release": padded reign x year x month grid
   m.context_dim = 64  # width of each codebook

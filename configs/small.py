@@ -24,8 +24,8 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
   c.model.gate_init = 1.0
   c.loss.query_calendar_weight = 2.0
   if method == "ft":
-    # Chosen on validation, as the above for ctd: longer or faster, it
-    # memorises the events of the train months.
+    # Validation hit@1: .322 after 1.25 epochs, .311 after 2, .271 after 4.
+    # Two were run to the end; a shorter run should do slightly better.
     c.optimizer.learning_rate = 3e-4
     c.num_epochs = 2.0
     c.eval_every = 408
