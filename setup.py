@@ -30,6 +30,7 @@ INSTALL_REQUIRES = [
   "optax>=0.2.8,<0.3",  # AdamW and schedules
   "orbax-checkpoint>=0.12,<0.13",  # latest-N plus best-1 checkpoints
   "pytrec-eval-terrier>=0.5.6,<0.6",  # what ir-measures computes with
+  "rapidfuzz>=3.10,<4",  # commentary against the text it explains
   "scipy>=1.13,<2",  # sparse matrices of BM25, smoothing, significance
   "sxtwl>=2.0.7,<3",  # sexagenary days and new moons back to 722 BCE
   "tensorboardX>=2.6.2,<3",  # TensorBoard events without TensorFlow
@@ -41,6 +42,7 @@ INSTALL_REQUIRES = [
 
 EXTRAS_REQUIRE = {
   "test": [
+    "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with

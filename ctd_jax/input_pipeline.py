@@ -113,6 +113,8 @@ def load_benchmark(
       kind=text(row["kind"]),
       key=_key(row["start"]),
       order=int(row["order"]),
+      version=text(row["version"]),
+      match_score=float(row["match_score"]),
     )
     for row in rows
   )
@@ -125,6 +127,7 @@ def load_benchmark(
         group=text(row["group"]),
         interval=Interval(_key(row["start"]), _key(row["end"])),
         positives=tuple(text(positive) for positive in row["positives"]),
+        paper_family=text(row["paper_family"]),
       )
       for row in sources[split]
     )

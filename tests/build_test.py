@@ -88,7 +88,7 @@ def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
   build.build("chunqiutr/mini", data_dir, overwrite=True)
   assert json.loads(path.read_text("utf-8")) == statistics
   versions = [folder.name for folder in path.parent.parent.iterdir()]
-  assert versions == ["1.0.0"]
+  assert versions == ["2.0.0"]
 
 
 def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
     build.build("chunqiutr/mini", data_dir, overwrite=True)
   assert path.read_text("utf-8") == before
   versions = [folder.name for folder in path.parent.parent.iterdir()]
-  assert versions == ["1.0.0"]
+  assert versions == ["2.0.0"]
 
 
 def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):

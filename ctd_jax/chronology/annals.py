@@ -49,6 +49,12 @@ class Record:
     key: month it is filed under.
     order: position inside its work, from 0. Metadata: only systems of track
       T0+order may read it.
+    version: event it belongs to: records of one month, from several works,
+      that tell of the same event or explain it share a version (paper,
+      Figure 5); "" for a placeholder and for commentary on a whole month.
+      Metadata like `key`: no retriever may read it.
+    match_score: of commentary, how well the place it was filed under fits,
+      0-1; 1 for all else.
   """
 
   record_id: str
@@ -57,6 +63,8 @@ class Record:
   kind: str
   key: TimeKey
   order: int
+  version: str = ""
+  match_score: float = 1.0
 
   def __post_init__(self):
     if self.kind not in KINDS:

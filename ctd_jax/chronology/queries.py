@@ -35,6 +35,9 @@ from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
 
 POINT = "point"
 WINDOW = "window"
+# The paper's text has a third family, questions about a month that the
+# chronicle passes over; the release counts them as points.
+GAP = "gap"
 SPLITS = ("train", "validation", "test")
 
 CHUNQIU = "《春秋》"
@@ -219,6 +222,7 @@ class Query:
     group: one of the nine groups of `TEMPLATES`.
     interval: the months asked for.
     positives: ids of every event or no_event record in the interval, sorted.
+    paper_family: `point`, `gap` or `window`, see `GAP`.
   """
 
   query_id: str
@@ -227,6 +231,7 @@ class Query:
   group: str
   interval: Interval
   positives: tuple[str, ...] = ()
+  paper_family: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -386,6 +391,8 @@ def generate_queries(
     split = split_of_interval(query.interval, timeline, split_of)
     if split in quotas:
       has_event = query.family == WINDOW or query.interval.start in events
+      paper_family = query.family if has_event else GAP
+      query = dataclasses.replace(query, paper_family=paper_family)
       strata[split, query.family, has_event].append(query)
   chosen = []
   for split, quota in sorted(quotas.items()):

@@ -49,9 +49,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
       variable CTD_JAX_SOURCES and, without that, downloading.
   """
 
-  VERSION = tfds.core.Version("1.0.0")
+  VERSION = tfds.core.Version("2.0.0")
   RELEASE_NOTES: ClassVar = {
-    "1.0.0": "Annals, three traditions, two commentaries; official splits."
+    "2.0.0": "Records by event, five commentaries, gaps, versions.",
+    "1.0.0": "Annals, three traditions, two commentaries; official splits.",
   }
   BUILDER_CONFIGS: ClassVar = [
     Config(
@@ -92,6 +93,11 @@ class Builder(tfds.core.GeneratorBasedBuilder):
           ),
           "positives": tfds.features.Sequence(
             text(), doc="ids of the records that answer"
+          ),
+          "paper_family": text(doc="point, gap or window, empty for a record"),
+          "version": text(doc="event of a record, v00000, or empty"),
+          "match_score": tfds.features.Scalar(
+            np.float32, doc="fit of a comment to its place, 0-1; else 1"
           ),
         }
       ),
@@ -164,6 +170,9 @@ class Builder(tfds.core.GeneratorBasedBuilder):
           "end": month,
           "order": record.order,
           "positives": [],
+          "paper_family": "",
+          "version": record.version,
+          "match_score": record.match_score,
         },
       )
 
@@ -187,5 +196,8 @@ def _query_examples(
         "end": np.asarray(query.interval.end.triple, np.int32),
         "order": -1,
         "positives": list(query.positives),
+        "paper_family": query.paper_family,
+        "version": "",
+        "match_score": 1.0,
       },
     )
