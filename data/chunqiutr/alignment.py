@@ -12,8 +12,11 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
+
+from rapidfuzz import fuzz
 
 from ctd_jax.chronology import glyphs
 from ctd_jax.chronology.timekey import TimeKey
@@ -21,6 +24,8 @@ from ctd_jax.chronology.timekey import TimeKey
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
 # find 「秋七月」 standing alone between two notes.
 NGRAMS = (7, 3)
+# Characters before a note that are compared: a clause or two.
+CLAUSE = 12
 # Marks of notes; 注 opens one in large type. What follows is not annals.
 _NOTE_MARK = re.compile("注|音義|疏")
 # Printed for one another so often that they tell nothing.
@@ -39,24 +44,79 @@ def fold(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Anchor:
-  """The annotated text with the month of each character.
+  """The annotated text, in parts that each have a month.
 
   Attributes:
-    text: folded.
-    keys: month of each character of `text`.
+    text: of all parts, folded.
+    starts: position in `text` at which each part begins.
+    keys: month of each part.
   """
 
   text: str
+  starts: tuple[int, ...]
   keys: tuple[TimeKey, ...]
 
   @classmethod
   def of(cls, parts: Sequence[tuple[str, TimeKey]]) -> Anchor:
     """Returns the anchor of dated parts in the order they are printed."""
-    folded = [(fold(text), key) for text, key in parts]
+    folded = [fold(text) for text, _ in parts]
+    ends = itertools.accumulate(map(len, folded), initial=0)
     return cls(
-      "".join(text for text, _ in folded),
-      tuple(key for text, key in folded for _ in text),
+      "".join(folded), tuple(ends)[:-1], tuple(key for _, key in parts)
     )
+
+  def part_at(self, position: int) -> int:
+    """Returns the index of the part that holds the character `position`."""
+    return bisect.bisect_right(self.starts, position) - 1
+
+  def part(self, index: int) -> str:
+    """Returns the folded text of the part `index`."""
+    after = index + 1
+    end = self.starts[after] if after < len(self.starts) else len(self.text)
+    return self.text[self.starts[index] : end]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """A part of the anchor that a piece of commentary belongs to.
+
+  Attributes:
+    part: its index; None if no single part is meant, but the month.
+    key: its month.
+    score: how well it fits, 0 to 1.
+  """
+
+  part: int | None
+  key: TimeKey
+  score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+  """A piece of commentary and where it was found to belong.
+
+  Attributes:
+    text: unpunctuated, as printed.
+    place: None if none was found.
+    reason: why none was found, for the audit.
+  """
+
+  text: str
+  place: Place | None
+  reason: str = "before the first tie"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+  """What the reader of a work found.
+
+  Attributes:
+    units: number of what the edition prints as one.
+    candidates: what these units hold, in order; one unit may hold several.
+  """
+
+  units: int
+  candidates: Sequence[Candidate]
 
 
 class Alignment:
@@ -74,33 +134,42 @@ class Alignment:
   def __init__(self, anchor: Anchor, text: str):
     self._anchor = anchor
     self._text = text
-    self.ties = _tie(text, anchor.text, NGRAMS)
+    self.ties = tie(text, anchor.text)
     self._positions = [position for position, _ in self.ties]
 
-  def key_at(self, position: int) -> TimeKey | None:
-    """Returns the month of the text that ends before `position`.
+  def place_at(self, position: int) -> Place | None:
+    """Returns where the text stands that ends before `position`.
 
     Args:
       position: in the edition's folded text, where a note stands.
 
     Returns:
-      The month of the last annotated character, None before the first tie.
+      The part of the last annotated character, with the share of the
+      `CLAUSE` characters before the note that both texts have in the same
+      order; None before the first tie.
     """
-    place = bisect.bisect_left(self._positions, position) - 1
-    if place < 0:
+    found = bisect.bisect_left(self._positions, position) - 1
+    if found < 0:
       return None
-    here, there = self.ties[place]
+    here, there = self.ties[found]
     # Characters between the last tie and the note: garbled annals (counted),
     # or an earlier note in large type (not counted).
     gap = _NOTE_MARK.split(self._text[here + 1 : position], maxsplit=1)[0]
     last = there + len(gap)
-    if place + 1 < len(self.ties):
-      last = min(last, self.ties[place + 1][1] - 1)
-    return self._anchor.keys[min(last, len(self._anchor.keys) - 1)]
+    if found + 1 < len(self.ties):
+      last = min(last, self.ties[found + 1][1] - 1)
+    last = min(last, len(self._anchor.text) - 1)
+    end = here + len(gap) + 1
+    score = fuzz.ratio(
+      self._text[max(end - CLAUSE, 0) : end],
+      self._anchor.text[max(last + 1 - CLAUSE, 0) : last + 1],
+    )
+    part = self._anchor.part_at(last)
+    return Place(part, self._anchor.keys[part], score / 100)
 
 
-def _tie(
-  text: str, other: str, lengths: Sequence[int]
+def tie(
+  text: str, other: str, lengths: Sequence[int] = NGRAMS
 ) -> list[tuple[int, int]]:
   """Returns the positions of the characters that two texts share, in order.
 
@@ -122,7 +191,7 @@ def _tie(
   here = beyond = 0
   for position, match in [*pairs, (len(text), len(other))]:
     if position > here and match > beyond:
-      inner = _tie(text[here:position], other[beyond:match], shorter)
+      inner = tie(text[here:position], other[beyond:match], shorter)
       ties += [(here + one, beyond + two) for one, two in inner]
     known = max(here - position, beyond - match, 0)
     if position < len(text):

@@ -1,43 +1,52 @@
-"""Notes of 杜預 and 孔穎達, cut into pieces and dated by what they annotate.
+"""Later commentary, cut into pieces and dated by what it explains.
 
 Why: commentary repeats the wording of the entry it explains, often with the
-date, and is never the answer: the benchmark's hard negatives. Two editions are
-read. 四部叢刊 (KR1e0002) prints 杜預 in brackets, 陸德明's glosses run on;
-文淵閣四庫全書 (KR1e0004) prints 孔穎達 in brackets after 疏. Months come from
-`alignment`. Called by `records`.
+date, and is never the answer: the benchmark's hard negatives. Every work has a
+reader that finds what its edition prints as a unit and to which part of the
+annals each belongs; here the finds are accepted or counted, and what is
+accepted is cut into pieces. Called by `records`.
 """
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import dataclasses
+import multiprocessing
 import pathlib
-import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ctd_jax.chronology.timekey import TimeKey
-from ctd_jax_datasets.chunqiutr import alignment, sources
+from ctd_jax_datasets.chunqiutr import alignment, notes, segmentation, sources
 
 DU_YU = "du_yu"
 KONG_YINGDA = "kong_yingda"
-COMMENT_SOURCES = (DU_YU, KONG_YINGDA)
 
-# Shorter notes of 杜預 name a person or a place and say nothing else.
-MIN_DU = 11
-# A piece of 孔穎達 is closed at the first sentence end after so many
-# characters; a rest shorter than MIN_REST stays with the piece before it.
-MIN_KONG = 55
-MIN_REST = 20
 
-_BRACKETED = re.compile(r"\(([^)]*)\)")
-_CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
-_KONG_OPENS = re.compile(r"注?正義曰")
-# Where 陸德明's glosses begin: head character and its sound (two characters
-# and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and
-# the like are music.
-_GLOSS = re.compile(
-  r"[○〇]|釋文|.{3}切|[^八五六七德其之聲]音[^樂聲也者之]|.如字"
-  r"|.[本字]?[亦又或]作|(.)\1{1,2}.之\1"
-)
-_SENTENCE_END = re.compile(r"[也矣耳焉乎哉](?![也矣耳焉乎哉者])")
+@dataclasses.dataclass(frozen=True)
+class Work:
+  """How one work is read.
+
+  Attributes:
+    folder: of its juan, in a folder of sources.
+    read: (paths in order, anchor) -> what it found.
+    min_chars: a shorter piece names a person or a place and says no more.
+    min_score: a fit below it is rejected.
+  """
+
+  folder: str
+  read: Callable[[Sequence[pathlib.Path], alignment.Anchor], alignment.Reading]
+  min_chars: int
+  min_score: float
+
+
+WORKS = {
+  DU_YU: Work("duyu_jijie_KR1e0002", notes.read_du, 11, 0.5),
+  KONG_YINGDA: Work("zuozhuan_zhushu_KR1e0004", notes.read_kong, 20, 0.5),
+}
+COMMENT_SOURCES = tuple(WORKS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,100 +56,97 @@ class Comment:
   Attributes:
     source: one of `COMMENT_SOURCES`.
     text: unpunctuated, as printed.
-    key: month of the entry it annotates.
+    key: month of the entry it explains.
+    part: index of the part of the anchor it explains; None if it explains a
+      month as a whole.
+    match_score: how well that part fits, 0 to 1.
   """
 
   source: str
   text: str
   key: TimeKey
+  part: int | None
+  match_score: float
 
 
-def running_text(path: pathlib.Path) -> str:
-  """Returns a juan as one string, small type joined inside `(...)`.
-
-  The Siku editors' 考證 at the end of the juan is cut.
-  """
-  text = sources.read_text(path)
-  corrigenda = _CORRIGENDA.search(text)
-  if corrigenda:
-    text = text[: corrigenda.start()]
-  lines = [line for _, line in sources.kanripo_lines(text)]
-  return "".join(lines).replace(")(", "").replace("/", "")
-
-
-def parse_du(
-  paths: list[pathlib.Path], anchor: alignment.Anchor
-) -> list[Comment]:
-  """Returns the notes of 杜預, sound glosses cut off, very short ones left out.
+def parse_all(
+  files: Mapping[str, pathlib.Path],
+  anchor: alignment.Anchor,
+  processes: int = 1,
+) -> tuple[list[Comment], dict[str, dict[str, Any]]]:
+  """Returns the pieces of all works in the order of `WORKS`, and the audit.
 
   Args:
-    paths: juan 1-30 of KR1e0002 in order.
-    anchor: the annotated text.
+    files: name -> path, as in `checksums.tsv`.
+    anchor: the annotated text in dated parts.
+    processes: works read at a time; the result does not depend on it.
+
+  Returns:
+    (comments, source -> counts). The counts are in the shape of the
+    paper's Tables 18 and 19.
+
+  Raises:
+    sources.SourceError: if a work has no file or a file has another form.
   """
-  notes, text = _notes_and_text("".join(map(running_text, paths)))
-  aligned = alignment.Alignment(anchor, text)
-  comments = []
-  for position, note in notes:
-    note = cut_glosses(note)
-    key = aligned.key_at(position)
-    if len(note) >= MIN_DU and key is not None:
-      comments.append(Comment(DU_YU, note, key))
-  return comments
-
-
-def parse_kong(
-  paths: list[pathlib.Path], anchor: alignment.Anchor
-) -> list[Comment]:
-  """Returns 孔穎達's sub-commentary in pieces of a few sentences.
-
-  Args:
-    paths: juan 1-60 of KR1e0004 in order.
-    anchor: the annotated text.
-  """
-  notes, text = _notes_and_text("".join(map(running_text, paths)))
-  aligned = alignment.Alignment(anchor, text)
-  return [
-    Comment(KONG_YINGDA, piece, key)
-    for position, note in notes
-    if _KONG_OPENS.match(note) and (key := aligned.key_at(position)) is not None
-    for unit in _KONG_OPENS.split(note)
-    for piece in cut_sentences(unit)
+  tasks = [
+    (source, files_of(files, work.folder), anchor)
+    for source, work in WORKS.items()
   ]
+  if processes > 1:
+    with concurrent.futures.ProcessPoolExecutor(
+      min(processes, len(tasks)), multiprocessing.get_context("spawn")
+    ) as pool:
+      results = list(pool.map(_parse_work, *zip(*tasks, strict=True)))
+  else:
+    results = [_parse_work(*task) for task in tasks]
+  comments = [comment for found, _ in results for comment in found]
+  return comments, {
+    source: audit for source, (_, audit) in zip(WORKS, results, strict=True)
+  }
 
 
-def cut_glosses(note: str) -> str:
-  """Returns a note of 杜預 without the sound glosses that follow it."""
-  gloss = _GLOSS.search(note)
-  return note[: gloss.start()] if gloss else note
+def files_of(
+  files: Mapping[str, pathlib.Path], folder: str
+) -> list[pathlib.Path]:
+  """Returns the paths whose name begins with `folder`, in order of name."""
+  found = [files[name] for name in sorted(files) if name.startswith(folder)]
+  if not found:
+    raise sources.SourceError(f"no source file of {folder}/ was given")
+  return found
 
 
-def cut_sentences(text: str) -> list[str]:
-  """Returns unpunctuated prose cut after final particles; pieces join to it.
-
-  Pieces have at least `MIN_KONG` characters, the last at least `MIN_REST`;
-  text shorter than that gives nothing.
-  """
-  pieces, start = [], 0
-  for end in (match.end() for match in _SENTENCE_END.finditer(text)):
-    if end - start >= MIN_KONG:
-      pieces.append(text[start:end])
-      start = end
-  rest = text[start:]
-  if len(rest) >= MIN_REST:
-    pieces.append(rest)
-  elif pieces:
-    pieces[-1] += rest
-  return pieces
-
-
-def _notes_and_text(running: str) -> tuple[list[tuple[int, str]], str]:
-  """Returns ((position, note), ...) and the folded text without the notes."""
-  notes, text, length, start = [], [], 0, 0
-  for match in _BRACKETED.finditer(running):
-    between = alignment.fold(running[start : match.start()])
-    text.append(between)
-    length += len(between)
-    notes.append((length, match[1]))
-    start = match.end()
-  text.append(alignment.fold(running[start:]))
-  return notes, "".join(text)
+def _parse_work(
+  source: str, paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+) -> tuple[list[Comment], dict[str, Any]]:
+  """Returns the pieces of one work and its audit."""
+  work = WORKS[source]
+  reading = work.read(paths, anchor)
+  rejected: collections.Counter[str] = collections.Counter()
+  accepted: list[tuple[str, alignment.Place]] = []
+  for candidate in reading.candidates:
+    place = candidate.place
+    if place is None:
+      rejected[candidate.reason] += 1
+    elif place.score < work.min_score:
+      rejected["score too low"] += 1
+    else:
+      accepted.append((candidate.text, place))
+  pieces = [
+    Comment(source, piece, place.key, place.part, round(place.score, 4))
+    for text, place in accepted
+    for piece in segmentation.cut(text)
+  ]
+  kept = [piece for piece in pieces if len(piece.text) >= work.min_chars]
+  lengths = [len(piece.text) for piece in kept] or [0]
+  scores = [place.score for _, place in accepted] or [0.0]
+  return kept, {
+    "units": reading.units,
+    "candidates": len(reading.candidates),
+    "accepted": len(accepted),
+    "rejected": dict(sorted(rejected.items())),
+    "mean_score": round(statistics.fmean(scores), 4),
+    "pieces": len(kept),
+    "dropped_short": len(pieces) - len(kept),
+    "mean_chars": round(statistics.fmean(lengths), 1),
+    "max_chars": max(lengths),
+  }

@@ -1,0 +1,105 @@
+"""Notes printed between the words that they explain: 杜預 and 孔穎達.
+
+Why: two editions print the annals with notes in brackets. 四部叢刊 (KR1e0002)
+has 杜預's, 陸德明's glosses run on; 文淵閣四庫全書 (KR1e0004) has 孔穎達's after
+疏. What a note explains ends where the note begins, so the text without notes
+is tied to the anchor and gives each note its place. Called by `commentary`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Sequence
+
+from ctd_jax_datasets.chunqiutr import alignment, segmentation, sources
+from ctd_jax_datasets.chunqiutr.alignment import Candidate, Reading
+
+_BRACKETED = re.compile(r"\(([^)]*)\)")
+_CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
+_SUB_COMMENTARY = "疏"
+# Where 陸德明's glosses begin: head character and its sound (two characters
+# and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and
+# the like are music.
+_GLOSS = re.compile(
+  r"[○〇]|釋文|.{3}切|[^八五六七德其之聲]音[^樂聲也者之]|.如字"
+  r"|.[本字]?[亦又或]作|(.)\1{1,2}.之\1"
+)
+
+
+def running_text(path: pathlib.Path) -> str:
+  """Returns a juan as one string, small type joined inside `(...)`.
+
+  The Siku editors' 考證 at the end of the juan is cut.
+  """
+  text = sources.read_text(path)
+  corrigenda = _CORRIGENDA.search(text)
+  if corrigenda:
+    text = text[: corrigenda.start()]
+  lines = [line for _, line in sources.kanripo_lines(text)]
+  return "".join(lines).replace(")(", "").replace("/", "")
+
+
+def read_du(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
+  """Returns the notes of 杜預, sound glosses cut off.
+
+  Args:
+    paths: juan 1-30 of KR1e0002 in order.
+    anchor: the annotated text.
+  """
+  notes, text = _notes_and_text("".join(map(running_text, paths)))
+  aligned = alignment.Alignment(anchor, text)
+  return Reading(
+    len(notes),
+    [
+      Candidate(said, aligned.place_at(position))
+      for position, note in notes
+      if (said := cut_glosses(note))
+    ],
+  )
+
+
+def read_kong(
+  paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+) -> Reading:
+  """Returns 孔穎達's sub-commentary, parted where 正義曰 opens anew.
+
+  Args:
+    paths: juan 1-60 of KR1e0004 in order.
+    anchor: the annotated text.
+  """
+  notes, text = _notes_and_text("".join(map(running_text, paths)))
+  notes = [
+    (position, note)
+    for position, note in notes
+    if text[position - 1 : position] == _SUB_COMMENTARY
+  ]
+  aligned = alignment.Alignment(anchor, text)
+  return Reading(
+    len(notes),
+    [
+      Candidate(said, aligned.place_at(position))
+      for position, note in notes
+      for said in segmentation.FRAMING.split(note)
+      if said
+    ],
+  )
+
+
+def cut_glosses(note: str) -> str:
+  """Returns a note of 杜預 without the sound glosses that follow it."""
+  gloss = _GLOSS.search(note)
+  return note[: gloss.start()] if gloss else note
+
+
+def _notes_and_text(running: str) -> tuple[list[tuple[int, str]], str]:
+  """Returns ((position, note), ...) and the folded text without the notes."""
+  notes, text, length, start = [], [], 0, 0
+  for match in _BRACKETED.finditer(running):
+    between = alignment.fold(running[start : match.start()])
+    text.append(between)
+    length += len(between)
+    notes.append((length, match[1]))
+    start = match.end()
+  text.append(alignment.fold(running[start:]))
+  return notes, "".join(text)
