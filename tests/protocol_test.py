@@ -18,15 +18,17 @@ KINDS = {
 MONTH = Interval.month(TimeKey(1, 1, 1))
 
 
-def query(query_id, family, positives):
-  return Query(query_id, "text", family, "BASE_CONTENT", MONTH, positives)
+def query(query_id, family, positives, paper_family=""):
+  return Query(
+    query_id, "text", family, "BASE_CONTENT", MONTH, positives, paper_family
+  )
 
 
 QUERIES = [
-  query("point-event", "point", ("e1", "e2")),
-  query("point-empty", "point", ("n1",)),
-  query("window-mixed", "window", ("e1", "n1", "e1")),
-  query("window-empty", "window", ("n1", "n2")),
+  query("point-event", "point", ("e1", "e2"), "point"),
+  query("point-empty", "point", ("n1",), "gap"),
+  query("window-mixed", "window", ("e1", "n1", "e1"), "window"),
+  query("window-empty", "window", ("n1", "n2"), "window"),
 ]
 
 
@@ -118,8 +120,41 @@ def test_families_recombine_to_all():
     "window-mixed": 1.0,
     "window-empty": 0.0,
   }
-  with pytest.raises(ValueError, match="all, point, window; got 'gap'"):
-    table.of_family("mrr@10", "gap")
+  # The paper's text divides the points.
+  event_point = table.of_family("mrr@10", "event_point")
+  gap = table.of_family("mrr@10", "gap")
+  assert (list(event_point), list(gap)) == (["point-event"], ["point-empty"])
+  assert {**event_point, **gap} == point
+  with pytest.raises(ValueError, match="window, event_point, gap; got 'other'"):
+    table.of_family("mrr@10", "other")
+
+
+@pytest.mark.parametrize("name", protocol.MODES)
+def test_a_gap_is_asked_only_where_placeholders_answer(name):
+  mode = protocol.mode(name)
+  table = protocol.evaluate_run(run_over(mode.gallery), QUERIES, KINDS, mode)
+  gap = table.of_family("hit@1", "gap")
+  assert list(gap) == ([] if mode.drop_no_event else ["point-empty"])
+  assert list(table.of_family("hit@1", "event_point")) == ["point-event"]
+
+
+def test_queries_without_the_papers_view_count_in_the_releases():
+  assert protocol.families_of(query("q", "point", ())) == ("all", "point")
+  assert protocol.families_of(query("q", "window", ())) == ("all", "window")
+
+
+@pytest.mark.parametrize(
+  ("family", "paper_family", "message"),
+  [
+    ("point", "window", "query q: .* a point is point or gap; got 'window'"),
+    ("window", "gap", "query q: .* a window is window; got 'gap'"),
+  ],
+)
+def test_views_that_contradict_each_other_are_refused(
+  family, paper_family, message
+):
+  with pytest.raises(ValueError, match=message):
+    protocol.families_of(query("q", family, (), paper_family))
 
 
 def test_ideal_gain_shrinks_with_the_gallery():

@@ -121,6 +121,20 @@ def test_views_of_a_data_set():
   assert "| c |" not in text
 
 
+def test_view_of_the_papers_families():
+  families = ("all", "point", "event_point", "gap", "window")
+  text = report.fill_tables(
+    "<!-- table:families -->\n<!-- end -->\n",
+    [row("a", family=family) for family in families],
+    "README.md",
+  )
+  assert re.findall(r"dq0, (\w+) queries", text) == [
+    "event_point",
+    "gap",
+    "window",
+  ]
+
+
 @pytest.mark.parametrize(
   ("marker", "message"),
   [

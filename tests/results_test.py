@@ -67,7 +67,7 @@ def test_round_trip(tmp_path):
     ({"mode": "official"}, "row 2: mode is one of"),
     ({"metric": "R@1"}, "row 2: unknown measure 'R@1'"),
     ({"track": "T2"}, "row 2: track of a result"),
-    ({"family": "gap"}, "row 2: family of a result"),
+    ({"family": "other"}, "row 2: family of a result"),
     ({"extra": 1}, "row 2: .*extra"),
   ],
 )
@@ -114,11 +114,11 @@ def test_rows_of_a_per_query_table():
     "test",
     "neg1_ne1_dq0",
     {"hit@1": {query: float(i < 10) for i, query in enumerate(queries)}},
-    dict.fromkeys(queries, "point"),
+    dict.fromkeys(queries, ("all", "point", "event_point")),
   )
   rows = results.result_rows(table, "chunqiutr/mini", seeds=(7,), commit="abc")
-  # No window was asked, so there is no row for windows.
-  assert [r.family for r in rows] == ["all", "point"]
+  # Neither a window nor a gap was asked: they have no row, rather than a 0.
+  assert [r.family for r in rows] == ["all", "point", "event_point"]
   assert {(r.value, r.seeds, r.commit) for r in rows} == {(0.25, (7,), "abc")}
   assert all(r.low < 0.25 < r.high for r in rows)
   groups = {query: i // 10 for i, query in enumerate(queries)}

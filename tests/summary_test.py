@@ -49,6 +49,25 @@ def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
   assert "neg1_ne1_dq1" not in shown
 
 
+def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
+  write(tmp_path, "ours")
+  shown = summary.summarise([tmp_path], BENCHMARK, "ours")
+  rows = results.read_rows(tmp_path / "results.json")
+  families = {
+    mode: {row.family for row in rows if row.mode == mode}
+    for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1")
+  }
+  # No gap is left to ask where placeholders alone answer nothing.
+  assert families == {
+    "neg1_ne1_dq0": {"all", "point", "event_point", "gap"},
+    "neg1_ne1_dq1": {"all", "point", "event_point"},
+  }
+  written = (tmp_path / "results.txt").read_text()
+  assert written.count("neg1_ne1_dq0, gap queries") == 1
+  assert "gap" not in shown
+  assert "point" not in shown
+
+
 def test_tracks_are_neither_compared_nor_drawn_together(tmp_path):
   write(tmp_path, "ours")
   write(tmp_path, "oracle", track="T1")
@@ -75,14 +94,20 @@ def test_per_query_values_are_kept(tmp_path):
   write(tmp_path, "ours")
   summary.summarise([tmp_path], BENCHMARK, "ours")
   lines = (tmp_path / "per_query.tsv").read_text().splitlines()
-  assert lines[0].split("\t")[:5] == [
+  assert lines[0].split("\t")[:7] == [
     "system",
     "split",
     "mode",
     "family",
     "query_id",
+    "paper_family",
+    "months",
   ]
   official = [line for line in lines if "\tneg1_ne1_dq0\t" in line]
   assert {line.split("\t")[4] for line in official} == {
     query.query_id for query in QUERIES
+  }
+  assert {tuple(line.split("\t")[5:7]) for line in official} == {
+    ("point", "1"),
+    ("gap", "1"),
   }

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from ctd_jax.benchmark import Benchmark
 from ctd_jax.chronology import expressions
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.queries import Query
 from ctd_jax.chronology.timekey import Interval, Reign, TimeKey, Timeline
 from ctd_jax.configs import common
-from ctd_jax.input_pipeline import Benchmark
 
 TIMELINE = Timeline(
   "synthetic", (Reign("甲公", "滄", -700, 2), Reign("乙公", "滄", -698, 2))
@@ -50,6 +50,7 @@ def benchmark() -> Benchmark:
         "BASE_CONTENT",
         Interval.month(key),
         positives,
+        "point" if key.month % 2 else "gap",
       )
     )
   return Benchmark(

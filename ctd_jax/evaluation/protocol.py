@@ -5,6 +5,13 @@ both: neg{0,1} keeps commentary (`neg_comment`) in the gallery or not, ne{0,1}
 keeps placeholders (`no_event`), dq{0,1} drops queries that only placeholders
 answer. Called by `evaluate` and `train`.
 
+A figure is also of a family of queries, in one of two views. The release has
+points (|Q| = 1, one month asked for) and windows (|Q| > 1). The paper's text
+divides the points: those on a month with an event (here `event_point`, since
+`point` is the release's word) and those on a month that the chronicle passes
+over (`gap`); its windows are the release's. So a point counts twice, and
+`point` is `event_point` and `gap` together.
+
 Source: ChunQiuTR release, evaluation switches; Tables 13-15. Official is
 neg1_ne1_dq0; event-only here is neg1_ne0_dq1.
 """
@@ -21,7 +28,21 @@ from ctd_jax.chronology.annals import EVENT, KINDS, NEG_COMMENT, NO_EVENT
 from ctd_jax.evaluation import measures
 from ctd_jax.retrieval import runs
 
-FAMILIES = ("all", "point", "window")
+EVENT_POINT = "event_point"
+FAMILIES = (
+  "all",
+  queries_lib.POINT,
+  queries_lib.WINDOW,
+  EVENT_POINT,
+  queries_lib.GAP,
+)
+# paper_family of a query -> families it counts in besides the release's.
+_OF_POINTS = {
+  "": (),
+  queries_lib.POINT: (EVENT_POINT,),
+  queries_lib.GAP: (queries_lib.GAP,),
+}
+_OF_WINDOWS = {"": (), queries_lib.WINDOW: ()}
 
 # Gallery id -> kinds of record it holds.
 GALLERIES = {
@@ -66,7 +87,8 @@ class PerQuery:
     system: of the run; likewise `track`, `score_mode` and `split`.
     mode: name of the mode.
     values: measure -> query id -> value, for every query kept.
-    families: query id -> point or window, for every query kept.
+    families: query id -> those of `FAMILIES` it counts in, see `families_of`,
+      for every query kept.
   """
 
   system: str
@@ -75,10 +97,16 @@ class PerQuery:
   split: str
   mode: str
   values: Mapping[str, Mapping[str, float]]
-  families: Mapping[str, str]
+  families: Mapping[str, tuple[str, ...]]
 
   def of_family(self, measure: str, family: str = "all") -> dict[str, float]:
-    """Returns query id -> value for the queries of one of `FAMILIES`."""
+    """Returns query id -> value for the queries of one of `FAMILIES`.
+
+    Empty where the mode keeps no query of the family, as dq1 keeps no gap.
+
+    Raises:
+      ValueError: if there is no such family; the message lists all.
+    """
     if family not in FAMILIES:
       raise ValueError(
         f"family is one of {', '.join(FAMILIES)}; got {family!r}"
@@ -86,7 +114,7 @@ class PerQuery:
     return {
       query_id: value
       for query_id, value in self.values[measure].items()
-      if family in ("all", self.families[query_id])
+      if family in self.families[query_id]
     }
 
   def mean(self, measure: str, family: str = "all") -> float:
@@ -107,6 +135,24 @@ def mode(name: str) -> Mode:
   if name not in MODES:
     raise ValueError(f"mode is one of {', '.join(MODES)}; got {name!r}")
   return MODES[name]
+
+
+def families_of(query: queries_lib.Query) -> tuple[str, ...]:
+  """Returns those of `FAMILIES` in which a query counts.
+
+  A point that does not say which it is in the paper's view (`paper_family` is
+  empty) counts in the release's view only.
+
+  Raises:
+    ValueError: naming the query, if the two views contradict each other.
+  """
+  known = _OF_WINDOWS if query.family == queries_lib.WINDOW else _OF_POINTS
+  if query.paper_family not in known:
+    raise ValueError(
+      f"query {query.query_id}: paper_family of a {query.family} is "
+      f"{' or '.join(filter(None, known))}; got {query.paper_family!r}"
+    )
+  return ("all", query.family, *known[query.paper_family])
 
 
 def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
@@ -214,7 +260,7 @@ def evaluate_run(
     mode.name,
     measures.per_query(judged, run.rankings, names),
     {
-      query.query_id: query.family
+      query.query_id: families_of(query)
       for query in queries
       if query.query_id in judged
     },

@@ -10,7 +10,9 @@ so no number there is typed. They stand between
 where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
 dataset, system, track, split, mode, family, source and metrics. Several values
 of one key are separated by commas, values with a space are quoted
-(source="Table 1"). Rows measured here have the source "".
+(source="Table 1"). Rows measured here have the source "". The view `families`
+has a table for each family of the paper's text; family=point,window asks for
+those of the release.
 
   python -m ctd_jax.evaluation.report --readme=README.md
   python -m ctd_jax.evaluation.report --readme=README.md --check
@@ -49,6 +51,7 @@ _BOTH = {**_OFFICIAL, "mode": f"{protocol.OFFICIAL},{protocol.EVENT_ONLY}"}
 VIEWS = {
   "official": _OFFICIAL,
   "event_only": {**_OFFICIAL, "mode": protocol.EVENT_ONLY},
+  "families": {**_OFFICIAL, "family": "event_point,gap,window"},
   "mini": {**_BOTH, "dataset": "chunqiutr/mini"},
   "rebuilt": {**_BOTH, "dataset": "chunqiutr/rebuilt"},
   "published": {

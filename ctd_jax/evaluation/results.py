@@ -81,6 +81,8 @@ def result_rows(
 ) -> list[ResultRow]:
   """Returns a row for each family and measure of a per-query table.
 
+  A family of which the mode keeps no query has no row.
+
   Args:
     table: from `protocol.evaluate_run`.
     dataset: see `ResultRow`.

@@ -20,10 +20,20 @@ from ctd_jax.evaluation import protocol, report, results, significance
 from ctd_jax.retrieval import runs
 
 if TYPE_CHECKING:
-  from ctd_jax.input_pipeline import Benchmark
+  from ctd_jax.benchmark import Benchmark
 
 # How run files came about: system -> command, commit, seconds, seeds.
 ORIGIN = "origin.json"
+# Columns of per_query.tsv before the measures.
+_ABOUT_QUERY = (
+  "system",
+  "split",
+  "mode",
+  "family",
+  "query_id",
+  "paper_family",
+  "months",
+)
 _SHOWN_MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
 
 
@@ -122,7 +132,7 @@ def summarise(
     f"{text}\nEvery mode and family\n\n" + "\n".join(grid),
   )
   results.write_rows(folder / "results.json", rows)
-  files.write_text(folder / "per_query.tsv", _per_query(tables))
+  files.write_text(folder / "per_query.tsv", _per_query(tables, benchmark))
   return text
 
 
@@ -137,17 +147,28 @@ def _years(benchmark: Benchmark, split: str) -> dict[str, tuple[int, int]]:
   }
 
 
-def _per_query(tables: Sequence[protocol.PerQuery]) -> str:
-  """Returns every value of every query as tab-separated lines."""
+def _per_query(
+  tables: Sequence[protocol.PerQuery], benchmark: Benchmark
+) -> str:
+  """Returns every value of every query as tab-separated lines.
+
+  `family` is the release's, `paper_family` that of the paper's text, `months`
+  is |Q|, how many months the query asks for.
+  """
   out = io.StringIO()
   writer = csv.writer(out, delimiter="\t", lineterminator="\n")
   names = list(tables[0].values) if tables else []
-  writer.writerow(["system", "split", "mode", "family", "query_id", *names])
+  writer.writerow([*_ABOUT_QUERY, *names])
   for table in tables:
-    for query_id, family in table.families.items():
-      values = [f"{table.values[name][query_id]:.6g}" for name in names]
-      head = [table.system, table.split, table.mode, family, query_id]
-      writer.writerow(head + values)
+    for query in benchmark.queries[table.split]:
+      if query.query_id not in table.families:
+        continue
+      first, last = benchmark.timeline.ordinals(query.interval)
+      writer.writerow(
+        [table.system, table.split, table.mode, query.family, query.query_id]
+        + [query.paper_family, last - first + 1]
+        + [f"{table.values[name][query.query_id]:.6g}" for name in names]
+      )
   return out.getvalue()
 
 
