@@ -16,15 +16,13 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from rapidfuzz import fuzz
-
 from ctd_jax.chronology import glyphs
 from ctd_jax.chronology.timekey import TimeKey
 
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
 # find 「秋七月」 standing alone between two notes.
 NGRAMS = (7, 3)
-# Characters before a note that are compared: a clause or two.
+# Characters up to a note that should be tied: a clause or two.
 CLAUSE = 12
 # Marks of notes; 注 opens one in large type. What follows is not annals.
 _NOTE_MARK = re.compile("注|音義|疏")
@@ -136,6 +134,7 @@ class Alignment:
     self._text = text
     self.ties = tie(text, anchor.text)
     self._positions = [position for position, _ in self.ties]
+    self._places = [place for _, place in self.ties]
 
   def place_at(self, position: int) -> Place | None:
     """Returns where the text stands that ends before `position`.
@@ -144,9 +143,9 @@ class Alignment:
       position: in the edition's folded text, where a note stands.
 
     Returns:
-      The part of the last annotated character, with the share of the
-      `CLAUSE` characters before the note that both texts have in the same
-      order; None before the first tie.
+      The part of the last annotated character; its score is the share of
+      the `CLAUSE` characters up to that one that are tied. None before the
+      first tie.
     """
     found = bisect.bisect_left(self._positions, position) - 1
     if found < 0:
@@ -159,13 +158,11 @@ class Alignment:
     if found + 1 < len(self.ties):
       last = min(last, self.ties[found + 1][1] - 1)
     last = min(last, len(self._anchor.text) - 1)
-    end = here + len(gap) + 1
-    score = fuzz.ratio(
-      self._text[max(end - CLAUSE, 0) : end],
-      self._anchor.text[max(last + 1 - CLAUSE, 0) : last + 1],
+    tied = bisect.bisect_right(self._places, last) - bisect.bisect_right(
+      self._places, last - CLAUSE
     )
     part = self._anchor.part_at(last)
-    return Place(part, self._anchor.keys[part], score / 100)
+    return Place(part, self._anchor.keys[part], tied / min(CLAUSE, last + 1))
 
 
 def tie(
