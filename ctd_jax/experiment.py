@@ -24,19 +24,21 @@ from ctd_jax import (
   partitioning,
   train_step,
 )
+from ctd_jax.benchmark import Benchmark
 from ctd_jax.checkpointing import (
   CheckpointError,
   Checkpoints,
   abstract_state,
   differences,
 )
+from ctd_jax.chronology.queries import SPLITS
 from ctd_jax.evaluation import protocol
-from ctd_jax.input_pipeline import Benchmark, Tokens
+from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.retrieval import runs
 from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
-from ctd_jax_datasets import build
+from ctd_jax_datasets import build, load
 
 BASELINES = ("bm25", "bm25_timekde", "rules")
 SELECTION_METRIC = "validation/hit@1"
@@ -136,7 +138,7 @@ def assemble(
     )
   workdir = workdir.expanduser().absolute()
   build.build(config.dataset, config.data_dir, config.sources)
-  benchmark = input_pipeline.load_benchmark(config.dataset, config.data_dir)
+  benchmark = load.load_benchmark(config.dataset, config.data_dir)
   steps = total_steps(config, len(benchmark.queries["train"]))
   # What a checkpoint was trained with; a run not yet begun makes its own.
   if any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*")):
@@ -193,7 +195,7 @@ def check_config(config: ml_collections.ConfigDict) -> None:
     )
   for field, known in (
     ("baselines", BASELINES),
-    ("splits", input_pipeline.SPLITS),
+    ("splits", SPLITS),
   ):
     for name in config.eval[field]:
       if name not in known:

@@ -1,10 +1,9 @@
-"""From a built data set to batches of integers.
+"""From a benchmark to batches of integers.
 
-`load_benchmark` reads the records and queries of one data set; `Texts` holds
-them tokenised once; `training_batches` is a grain pipeline that draws, for
-every query, a positive record and hard negatives of train months, and can be
-stopped and resumed at any batch. Time becomes integers here and nowhere else.
-Called by `train` and `evaluate`.
+`Tokens` holds the texts tokenised once; `training_batches` is a grain pipeline
+that draws, for every query, a positive record and hard negatives of train
+months, and can be stopped and resumed at any batch. Time becomes integers here
+and nowhere else. Called by `train` and `evaluate`.
 
 Axes: B queries in a batch, H hard negatives a query, L tokens, G/Y/M reign,
 year and month classes.
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,19 +20,15 @@ import grain
 import jax
 import ml_collections
 import numpy as np
-import tensorflow_datasets as tfds
 
-import ctd_jax_datasets  # noqa: F401  (registers the builders)
-from ctd_jax.chronology import reigns
+from ctd_jax.benchmark import Benchmark
 from ctd_jax.chronology.annals import (
   ANSWERING_KINDS,
   EVENT,
   NEG_COMMENT,
   NO_EVENT,
-  Record,
 )
-from ctd_jax.chronology.queries import SPLITS, Query
-from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
+from ctd_jax.chronology.timekey import Interval, Timeline
 from ctd_jax.tokenization import TextTokenizer
 
 NEGATIVE_TYPES = (
@@ -47,99 +41,6 @@ NEGATIVE_TYPES = (
 # neighbouring months, and the same month of the neighbouring years.
 _NEAR_MONTHS = (1, 2, 3, 12, 24)
 _MAX_DRAWS = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Benchmark:
-  """One data set: a gallery, queries with their positives, a calendar.
-
-  Attributes:
-    name: `dataset/config:version` as built.
-    timeline: the calendar that keys and intervals belong to.
-    records: the gallery, sorted by record id.
-    record_splits: train, validation or test for the month of each record.
-    queries: by split.
-  """
-
-  name: str
-  timeline: Timeline
-  records: tuple[Record, ...]
-  record_splits: tuple[str, ...]
-  queries: Mapping[str, tuple[Query, ...]]
-
-  @property
-  def record_ids(self) -> list[str]:
-    """Ids in gallery order."""
-    return [record.record_id for record in self.records]
-
-  @property
-  def kinds(self) -> np.ndarray:
-    """Kind of every record (event, no_event, neg_comment), `[N]`."""
-    return np.array([record.kind for record in self.records])
-
-
-def _key(triple: np.ndarray) -> TimeKey:
-  return TimeKey(*(int(part) for part in triple))
-
-
-def load_benchmark(
-  name: str, data_dir: str | pathlib.Path | None = None
-) -> Benchmark:
-  """Returns a built data set.
-
-  Args:
-    name: `chunqiutr/mini` or `chunqiutr/rebuilt`.
-    data_dir: where it was built; None = the folder TFDS uses by default.
-
-  Raises:
-    FileNotFoundError: if it has not been built there; the message says how.
-  """
-  if data_dir is not None:
-    data_dir = pathlib.Path(data_dir).expanduser()
-  builder = tfds.builder(name, data_dir=data_dir)
-  if not builder.is_prepared():
-    raise FileNotFoundError(
-      f"data set {name} is not built in {builder.data_path}; run "
-      f"python -m ctd_jax_datasets.build {name}"
-    )
-  sources = builder.as_data_source()
-  rows = sorted(sources["records"], key=lambda row: row["id"])
-  text = bytes.decode
-  records = tuple(
-    Record(
-      record_id=text(row["id"]),
-      text=text(row["text"]),
-      source=text(row["source"]),
-      kind=text(row["kind"]),
-      key=_key(row["start"]),
-      order=int(row["order"]),
-      version=text(row["version"]),
-      match_score=float(row["match_score"]),
-    )
-    for row in rows
-  )
-  queries = {
-    split: tuple(
-      Query(
-        query_id=text(row["id"]),
-        text=text(row["text"]),
-        family=text(row["family"]),
-        group=text(row["group"]),
-        interval=Interval(_key(row["start"]), _key(row["end"])),
-        positives=tuple(text(positive) for positive in row["positives"]),
-        paper_family=text(row["paper_family"]),
-      )
-      for row in sources[split]
-    )
-    for split in SPLITS
-  }
-  return Benchmark(
-    name=f"{name}:{builder.version}",
-    timeline=reigns.timeline(builder.info.metadata["timeline"]),
-    records=records,
-    record_splits=tuple(text(row["split"]) for row in rows),
-    queries=queries,
-  )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -148,10 +148,3 @@ def test_padded_batches_keep_every_row_once(size):
     assert batch.ids.shape == (size, 1)
     rows += batch.ids[:count, 0].tolist()
   assert rows == list(range(20))
-
-
-def test_a_data_set_that_was_not_built_is_named(tmp_path):
-  with pytest.raises(
-    FileNotFoundError, match="ctd_jax_datasets.build chunqiutr/mini"
-  ):
-    input_pipeline.load_benchmark("chunqiutr/mini", tmp_path)

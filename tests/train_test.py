@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ctd_jax import experiment, input_pipeline, train, train_step
+from ctd_jax import experiment, train, train_step
 from ctd_jax.checkpointing import CheckpointError
 from tests import synthetic
 
@@ -17,7 +17,7 @@ def small_world(monkeypatch):
   """One device and the synthetic benchmark instead of a built one."""
   monkeypatch.setattr(experiment.build, "build", lambda *_: None)
   monkeypatch.setattr(
-    input_pipeline, "load_benchmark", lambda *_: synthetic.benchmark()
+    experiment.load, "load_benchmark", lambda *_: synthetic.benchmark()
   )
 
 

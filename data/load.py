@@ -1,0 +1,83 @@
+"""Reads a data set by name.
+
+Called by `ctd_jax.train`, `ctd_jax.evaluate` and `ctd_jax_datasets.export`.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from ctd_jax.benchmark import Benchmark
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.annals import Record
+from ctd_jax.chronology.queries import SPLITS, Query
+from ctd_jax.chronology.timekey import Interval, TimeKey
+
+
+def _key(triple: np.ndarray) -> TimeKey:
+  return TimeKey(*(int(part) for part in triple))
+
+
+def load_benchmark(
+  name: str, data_dir: str | os.PathLike | None = None
+) -> Benchmark:
+  """Returns a built data set.
+
+  Args:
+    name: e.g. `chunqiutr/mini`. A split that it was not built with has no
+      queries.
+    data_dir: where it was built; None = the folder TFDS uses by default.
+
+  Raises:
+    FileNotFoundError: if it has not been built there; the message says how.
+  """
+  if data_dir is not None:
+    data_dir = pathlib.Path(data_dir).expanduser()
+  builder = tfds.builder(name, data_dir=data_dir)
+  if not builder.is_prepared():
+    raise FileNotFoundError(
+      f"data set {name} is not built in {builder.data_path}; run "
+      f"python -m ctd_jax_datasets.build {name}"
+    )
+  sources = builder.as_data_source()
+  rows = sorted(sources["records"], key=lambda row: row["id"])
+  text = bytes.decode
+  records = tuple(
+    Record(
+      record_id=text(row["id"]),
+      text=text(row["text"]),
+      source=text(row["source"]),
+      kind=text(row["kind"]),
+      key=_key(row["start"]),
+      order=int(row["order"]),
+      version=text(row["version"]),
+      match_score=float(row["match_score"]),
+    )
+    for row in rows
+  )
+  queries = {
+    split: tuple(
+      Query(
+        query_id=text(row["id"]),
+        text=text(row["text"]),
+        family=text(row["family"]),
+        group=text(row["group"]),
+        interval=Interval(_key(row["start"]), _key(row["end"])),
+        positives=tuple(text(positive) for positive in row["positives"]),
+        paper_family=text(row["paper_family"]),
+      )
+      for row in sources.get(split, ())
+    )
+    for split in SPLITS
+  }
+  return Benchmark(
+    name=f"{name}:{builder.version}",
+    timeline=reigns.timeline(builder.info.metadata["timeline"]),
+    records=records,
+    record_splits=tuple(text(row["split"]) for row in rows),
+    queries=queries,
+  )
