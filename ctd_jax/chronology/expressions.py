@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ctd_jax.chronology import cyclic_days, reigns, windows
 from ctd_jax.chronology.numerals import (
@@ -251,22 +251,28 @@ def _grammar(timeline: Timeline) -> _Grammar:
   by_length = sorted(
     spellings.keys() - initials, key=lambda name: (-len(name), name)
   )
-  prefix = "|".join(sorted(prefixes, key=lambda name: (-len(name), name)))
-  initial = f"|(?P<initial>[{''.join(sorted(initials))}])" if initials else ""
+  prefix = sorted(prefixes, key=lambda name: (-len(name), name))
+  initial = f"|(?P<initial>[{_escaped(sorted(initials))}])" if initials else ""
   head = (
-    rf"(?<![{_STATES}])(?P<state>{prefix})(?:(?P<reign>{'|'.join(by_length)})"
+    rf"(?<![{_STATES}])(?P<state>{_escaped(prefix, '|')})"
+    rf"(?:(?P<reign>{_escaped(by_length, '|')})"
     rf"{_GAP}(?:[在即]位)?[之的第]{{0,2}}{initial})"
   )
   starts = {name[0] for name in prefixes | spellings.keys() if name}
   # The look-ahead only saves time: no date begins with another character.
   return _Grammar(
     re.compile(
-      rf"(?=[{_STARTS}{''.join(sorted(starts))}])"
+      rf"(?=[{_STARTS}{_escaped(sorted(starts))}])"
       rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?"
       rf"(?:(?(year){_GAP})(?P<cycle>{cyclic_days.YEAR}))?{_TAIL}"
     ),
     spellings,
   )
+
+
+def _escaped(names: Iterable[str], mark: str = "") -> str:
+  """Returns names joined by `mark`, none of whose characters is a pattern."""
+  return mark.join(map(re.escape, names))
 
 
 def _matches(
@@ -318,9 +324,11 @@ def _reign_of(match: re.Match[str], cue: Cue, timeline: Timeline) -> list[int]:
   return fitting or candidates
 
 
-def _trusted(match: re.Match[str], cue: Cue, folded: str) -> bool:
+def _trusted(
+  match: re.Match[str], cue: Cue, folded: str, punctuated: bool
+) -> bool:
   """Whether a match in running text is a date rather than something else."""
-  before, after = folded[: cue.start][-2:], folded[cue.end :]
+  before = folded[max(0, cue.start - 2) : cue.start]
   opens = not before or before[-1].isspace() or before[-1] in _PUNCTUATION
   opens = opens or _LABEL.search(before) is not None
   if cue.reign or (cue.year_cycle and not cue.year):
@@ -331,19 +339,18 @@ def _trusted(match: re.Match[str], cue: Cue, folded: str) -> bool:
     return (
       match["year"] == "元"
       or bool(cue.season or cue.month or cue.leap or cue.year_cycle)
-      or (not before.strip() and not _AFTER_LENGTH.match(after))
+      or (not before.strip() and not _AFTER_LENGTH.match(folded, cue.end))
       or _LABEL.search(before) is not None
     )
   if cue.month or cue.leap:
     if cue.season or cue.leap or match["king"] or cue.day:
       return True
-    mid_clause = not opens and _CLAUSES.search(folded)
-    if mid_clause and not _BEFORE_MONTH.search(before):
+    if punctuated and not opens and not _BEFORE_MONTH.search(before):
       return False
     return (
       match["month"] != "一"
       and not _BEFORE_LENGTH.search(before)
-      and not _AFTER_LENGTH.match(after)
+      and not _AFTER_LENGTH.match(folded, cue.end)
     )
   if cue.season:
     return opens
@@ -382,10 +389,11 @@ def find_cues(text: str, timeline: Timeline | None = None) -> list[Cue]:
     timeline: whose reign names to look for; the dukes of Lu if None.
   """
   folded = fold(text)
+  punctuated = _CLAUSES.search(folded) is not None
   return [
     cue
     for match, cue in _matches(folded, timeline or reigns.timeline("lu"))
-    if _trusted(match, cue, folded)
+    if _trusted(match, cue, folded, punctuated)
   ]
 
 

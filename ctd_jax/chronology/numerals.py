@@ -24,7 +24,7 @@ _HAN = re.compile(
   rf"(?:(?P<tens>{_UNIT}?)(?P<ten>十)|(?P<twenties>[{''.join(_TWENTIES)}]))?"
   rf"[有又]?(?P<units>{_UNIT})?"
 )
-_DIGITS = re.compile(r"[0-9０-９]+")
+_DIGITS = re.compile(r"[0-9０-９]{1,4}")
 # Numbers up to 99 inside a larger pattern: no groups, longest form first.
 NUMERAL = (
   rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?|[{UNITS}]?十[有又]?[{UNITS}]|[{UNITS}]?十"
@@ -102,8 +102,8 @@ def parse_numeral(text: str, unit: str | None = None) -> int:
   """Returns the number that `text` writes, at least 1.
 
   Args:
-    text: Chinese numeral up to 999 (with or without 有, 廿, 卅), digits, 「元」
-      or 「正」.
+    text: Chinese numeral up to 999 (with or without 有, 廿, 卅), one to four
+      digits, 「元」 or 「正」.
     unit: "year" refuses 「正」, "month" refuses 「元」; None accepts both.
 
   Raises:

@@ -105,7 +105,7 @@ _YEAR_SHIFTS = (
   (re.compile("次一?年|[翌明來隔轉]年|下一?整?年|第二年|[次翌明來]歲"), 1),
   (re.compile("上一?整?年|[去往]年|前一?整年|[去前往]歲"), -1),
 )
-_THAT_YEAR = "(?:[同這那整]一?|[是當該此本其全通終]|一整)[整個]*[年歲]"
+_THAT_YEAR = "(?:[同這那整]一?|[是當該此本其全通終]|一整)[整個]{0,3}[年歲]"
 _SAME_YEAR = re.compile(
   rf"{_THAT_YEAR}|所[在屬處][的之那這]?(?:整|一|個|全)*[年歲]|一年到頭"
   rf"|一年(?:之中|之內|之間|內|間|裡|中)|年度|{_ANCHOR}{_NEAR}年內"
@@ -121,7 +121,7 @@ _YEAR_OF_END = re.compile(
   rf"(?:(?P<same>{_THAT_YEAR})|(?P<next>{_NEXT_YEAR}))[的之，]?"
 )
 _YEAR_END = re.compile("(?:年|歲)(?:底|末|終|尾)|(?:歲暮|終歲)")
-_TITLE = re.compile("《[^》]*》")
+_TITLE = re.compile("《[^《》]*》")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +163,7 @@ def resolve(
   """
   # Titles are no dates: 《春秋》, 《左傳》.
   text = _TITLE.sub(lambda match: "〇" * len(match[0]), text)
+  text = text.replace(_ANCHOR, " ")
   full = [mention for mention in mentions if mention.reigns]
   if not full:
     raise DateError(
