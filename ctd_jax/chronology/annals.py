@@ -14,6 +14,7 @@ than the paper reports: seasons and leap months, see `Scanner.advance`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 
 from ctd_jax.chronology import expressions
@@ -31,6 +32,7 @@ _SEASON_MONTHS = 3
 # A leap month stood at the end of the year in the annals' own practice.
 _YEAR_END = 10
 _CLAUSE_ENDS = "。；！？"
+_CLAUSE_END = re.compile(f"[{_CLAUSE_ENDS}]")
 _OPENING, _CLOSING = "「『“‘", "」』”’"
 # 「三月者何」 asks about the words of the entry, it dates nothing.
 _ABOUT_WORDS = "者之而"
@@ -214,14 +216,14 @@ def sentence_openings(text: str) -> Callable[[int], bool]:
     elif character in _CLOSING:
       depth = max(0, depth - 1)
       # 「…。」冬 : the speech's own full stop ends the sentence.
-      if depth == 0 and text[position - 1] in _CLAUSE_ENDS:
+      if depth == 0 and position and text[position - 1] in _CLAUSE_ENDS:
         places.add(position + 1)
   return places.__contains__
 
 
 def _sentence_from(text: str, start: int) -> str:
-  ends = [text.find(mark, start) for mark in _CLAUSE_ENDS]
-  return text[start : min((end for end in ends if end >= 0), default=None)]
+  end = _CLAUSE_END.search(text, start)
+  return text[start : end.start() if end else None]
 
 
 def months_of(records: Iterable[Record], kind: str = EVENT) -> set[TimeKey]:
