@@ -107,6 +107,43 @@ def test_year_in_which_the_era_changes_has_both_names():
   assert reigns.keys_of_year(wei, 300) == ()
 
 
+@pytest.mark.parametrize(
+  ("name", "year", "names"),
+  [
+    ("jin", 304, ["永安"] * 6 + ["建武"] * 5 + ["永興"]),
+    ("jin", 291, ["永平"] * 2 + ["元康"] * 10),
+    ("jin", 402, ["元興"] * 12),
+    ("wei", 249, ["正始"] * 3 + ["嘉平"] * 9),
+    ("southern_qi", 494, ["隆昌"] * 6 + ["延興"] * 3 + ["建武"] * 3),
+    ("southern_qi", 479, ["建元"] * 9),
+    ("southern_qi", 700, []),
+  ],
+)
+def test_months_bear_the_name_of_their_time(name, year, names):
+  rows = reigns.timeline(name).reigns
+  keys = reigns.keys_in_use(name, year)
+  assert [rows[key.reign - 1].name for key in keys] == names
+  assert [key.month for key in keys] == list(range(13 - len(names), 13))
+
+
+def test_tongjian_heads_every_year_once():
+  calendar = reigns.timeline("tongjian")
+  assert len(calendar) == 12 * (501 - 220 + 1)
+  for row, following in itertools.pairwise(calendar.reigns):
+    assert row.accession + row.years == following.accession
+  # Every head is a name that the year had, the last one it was given.
+  for year in range(220, 502):
+    key = reigns.keys_of_year(calendar, year)[0]
+    headed = calendar.reigns[key.reign - 1]
+    names = []
+    for table in ("wei", "jin", "liu_song", "southern_qi"):
+      rows = reigns.timeline(table).reigns
+      for other in reigns.keys_in_use(table, year):
+        row = rows[other.reign - 1]
+        names.append((row.state, row.name, other.year))
+    assert (headed.state, headed.name, key.year) in names, year
+
+
 def test_keys_of_year_inverts_year_of():
   lu = reigns.timeline("lu")
   for key in lu.months:
@@ -149,11 +186,13 @@ def test_unknown_timeline_lists_the_known():
     ("name\tyears\n", "line 1"),
     (HEADER, "no reigns"),
     (HEADER + "甲公\t某\t-10\n", "line 2: 3 columns"),
-    (HEADER + "甲公\t某\t-10\tx\t\ts\n", "line 2: column 'years'"),
-    (HEADER + "甲公\t某\t-10\t0\t\ts\n", "line 2: column 'years'"),
-    (HEADER + "甲公\t某\t-10\t3\t\t\n", "line 2: column 'source'"),
+    (HEADER + "甲公\t某\t-10\t1\tx\t\ts\n", "line 2: column 'years'"),
+    (HEADER + "甲公\t某\t-10\t1\t0\t\ts\n", "line 2: column 'years'"),
+    (HEADER + "甲公\t某\t-10\t13\t3\t\ts\n", "line 2: column 'month'"),
+    (HEADER + "甲公\t某\t-10\t\t3\t\ts\n", "line 2: column 'month'"),
+    (HEADER + "甲公\t某\t-10\t1\t3\t\t\n", "line 2: column 'source'"),
     (
-      HEADER + "甲公\t某\t-10\t3\t\ts\n乙公\t某\t-20\t3\t\ts\n",
+      HEADER + "甲公\t某\t-10\t1\t3\t\ts\n" + "乙公\t某\t-20\t1\t3\t\ts\n",
       "line 3: 乙公 begins in -20",
     ),
   ],

@@ -13,6 +13,12 @@ astronomical year (249 CE is both 正始十年 and 嘉平元年). `years` counts
 years as numbered, a `Timeline` gives each of them twelve months, and
 `keys_of_year` returns all keys that carry a year. Ordinals of era timelines
 therefore give the order of dates, not exact distances across a change of era.
+Column `month` says in which month of its first year the count began;
+`keys_in_use` takes from it which of two names a month bore at the time.
+
+「tongjian」 is the calendar of one book: 資治通鑑 heads every year from 220 to
+501 with a single era, the last one of that year, so its years have one name
+each and its ordinals are distances.
 """
 
 from __future__ import annotations
@@ -24,9 +30,22 @@ import importlib.util
 import pathlib
 import re
 
-from ctd_jax.chronology.timekey import Reign, TimeKey, Timeline
+from ctd_jax.chronology.timekey import (
+  MONTHS_PER_YEAR,
+  Reign,
+  TimeKey,
+  Timeline,
+)
 
-COLUMNS = ("name", "state", "accession", "years", "aliases", "source")
+COLUMNS = (
+  "name",
+  "state",
+  "accession",
+  "month",
+  "years",
+  "aliases",
+  "source",
+)
 RELEASE_MONTHS = 3036
 # The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
 # the release, not of history.
@@ -59,26 +78,13 @@ def read_table(path: pathlib.Path) -> tuple[Reign, ...]:
   """Returns the reigns of a TSV file in order of its rows.
 
   Args:
-    path: file with the columns of `COLUMNS`; `aliases` are separated by
-      commas.
+    path: file with the columns of `COLUMNS`; `month` is the month of the
+      first year in which the count began, `aliases` are separated by commas.
 
   Raises:
     ValueError: naming file, line and column of what cannot be read.
   """
-  with path.open(encoding="utf-8", newline="") as file:
-    rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    header = tuple(next(rows, ()))
-    if header != COLUMNS:
-      raise ValueError(
-        f"{path}, line 1: columns {header} should be {COLUMNS}, separated by"
-        " tabs"
-      )
-    reigns = tuple(
-      _read_row(f"{path}, line {line}", cells)
-      for line, cells in enumerate(rows, start=2)
-    )
-  if not reigns:
-    raise ValueError(f"{path}: no reigns below the header")
+  reigns = tuple(reign for reign, _ in _read_rows(path))
   for earlier, later, line in zip(
     reigns, reigns[1:], range(3, len(reigns) + 2), strict=False
   ):
@@ -90,7 +96,26 @@ def read_table(path: pathlib.Path) -> tuple[Reign, ...]:
   return reigns
 
 
-def _read_row(place: str, cells: list[str]) -> Reign:
+def _read_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
+  """Returns (reign, month in which its count began) of every row."""
+  with path.open(encoding="utf-8", newline="") as file:
+    rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    header = tuple(next(rows, ()))
+    if header != COLUMNS:
+      raise ValueError(
+        f"{path}, line 1: columns {header} should be {COLUMNS}, separated by"
+        " tabs"
+      )
+    found = [
+      _read_row(f"{path}, line {line}", cells)
+      for line, cells in enumerate(rows, start=2)
+    ]
+  if not found:
+    raise ValueError(f"{path}: no reigns below the header")
+  return found
+
+
+def _read_row(place: str, cells: list[str]) -> tuple[Reign, int]:
   if len(cells) != len(COLUMNS):
     raise ValueError(f"{place}: {len(cells)} columns, should be {len(COLUMNS)}")
   row = dict(zip(COLUMNS, cells, strict=True))
@@ -98,7 +123,7 @@ def _read_row(place: str, cells: list[str]) -> Reign:
     if not row[column]:
       raise ValueError(f"{place}: column {column!r} is empty")
   numbers = {}
-  for column in ("accession", "years"):
+  for column in ("accession", "month", "years"):
     try:
       numbers[column] = int(row[column])
     except ValueError:
@@ -107,8 +132,11 @@ def _read_row(place: str, cells: list[str]) -> Reign:
       ) from None
   if numbers["years"] < 1:
     raise ValueError(f"{place}: column 'years' should be at least 1")
+  month = numbers.pop("month")
+  if not 1 <= month <= MONTHS_PER_YEAR:
+    raise ValueError(f"{place}: column 'month' should be 1-{MONTHS_PER_YEAR}")
   aliases = tuple(alias for alias in row["aliases"].split(",") if alias)
-  return Reign(row["name"], row["state"], **numbers, aliases=aliases)
+  return Reign(row["name"], row["state"], **numbers, aliases=aliases), month
 
 
 @functools.cache
@@ -118,7 +146,8 @@ def timeline(name: str) -> Timeline:
   Args:
     name: "lu" (the twelve dukes of Lu as history has them), "lu_release" (the
       3,036 months of the released split map), "mini" (an invented state), or
-      an era table: "wei", "jin", "liu_song", "southern_qi".
+      an era table: "wei", "jin", "liu_song", "southern_qi", or "tongjian"
+      (the years 220-501 as 資治通鑑 heads them).
 
   Raises:
     ValueError: if there is no such table, or its file cannot be read.
@@ -165,6 +194,30 @@ def keys_of_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
   Empty outside the timeline; of two regnal years where an era changes.
   """
   return tuple(key for key in calendar.months if year_of(calendar, key) == year)
+
+
+def keys_in_use(name: str, year: int) -> tuple[TimeKey, ...]:
+  """Returns the twelve months of a year under the names they bore then.
+
+  Where an era changes within `year`, the months before the change have the
+  old name and those from it on the new one.
+
+  Args:
+    name: of a table, as for `timeline`.
+    year: astronomical; nothing is returned for a year outside the table.
+
+  Raises:
+    ValueError: if there is no such table.
+  """
+  calendar = timeline(name)
+  table = "lu" if name == "lu_release" else name
+  begins = [month for _, month in _read_rows(table_dir() / f"{table}.tsv")]
+  names: dict[int, TimeKey] = {}
+  for key in keys_of_year(calendar, year):
+    # Reigns go by time, so a later name takes the month over.
+    if key.year > 1 or key.month >= begins[key.reign - 1]:
+      names[key.month] = key
+  return tuple(names[month] for month in sorted(names))
 
 
 def bce(year: int) -> str:
