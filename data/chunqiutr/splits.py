@@ -11,13 +11,18 @@ the rest is train; 閔公, with two years, is divided by month.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
 from ctd_jax.chronology.queries import SPLITS
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 
 TRAIN, VALIDATION, TEST = SPLITS
+# As the released file calls them.
+RELEASED_NAMES = {"train": TRAIN, "val": VALIDATION, "test": TEST}
 
 # Reign -> (first year, last year) of each held-out block.
 _VALIDATION_YEARS = {
@@ -123,3 +128,53 @@ def boundaries(split_of: dict[TimeKey, str]) -> int:
   """Returns how often two neighbouring months are of different splits."""
   splits = list(split_of.values())
   return sum(one != other for one, other in itertools.pairwise(splits))
+
+
+def write_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
+  """Returns a division in the schema of the released file, ready for JSON.
+
+  Args:
+    split_of: split of every month, in order of time.
+
+  Returns:
+    `split_by_sort_key`: key such as `1-2-12` -> train, val or test;
+    `debug_info`: by reign, whether whole years were divided, which years
+    there are, their splits and the number of months of each split.
+
+  Raises:
+    ValueError: if a month is a leap month, which the schema cannot write.
+  """
+  names = {split: name for name, split in RELEASED_NAMES.items()}
+  leap = next((key for key in split_of if key.leap), None)
+  if leap is not None:
+    raise ValueError(f"{leap}: the release's schema has no leap months")
+  by_reign = collections.defaultdict(dict)
+  for key, split in split_of.items():
+    by_reign[key.reign][key] = names[split]
+  return {
+    "split_by_sort_key": {
+      str(key): names[split] for key, split in split_of.items()
+    },
+    "debug_info": {
+      str(reign): _debug_info(named) for reign, named in by_reign.items()
+    },
+  }
+
+
+def _debug_info(named: Mapping[TimeKey, str]) -> dict[str, Any]:
+  """Returns how one reign is divided: key -> released name of the split."""
+  by_year = collections.defaultdict(set)
+  for key, name in named.items():
+    by_year[key.year].add(name)
+  whole_years = all(len(found) == 1 for found in by_year.values())
+  info: dict[str, Any] = {
+    "mode": "year" if whole_years else "month",
+    "years": list(by_year),
+  }
+  if whole_years:
+    info["split_years"] = {
+      str(year): min(found) for year, found in by_year.items()
+    }
+  counts = collections.Counter(named.values())
+  info["month_counts"] = {name: counts[name] for name in RELEASED_NAMES}
+  return info

@@ -1,0 +1,131 @@
+"""What a reader noticed in somebody else's files, counted and with places.
+
+Why: a benchmark that was put together by people has months that occur twice,
+ids that repeat and answers that do not exist. Whoever reads it has to decide
+what that means; here every such decision is counted, so that none is silent.
+Called by the readers of the release and by whoever shows their reports.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+NOTE, RESOLVED, DROPPED = "note", "resolved", "dropped"
+MOST_EXAMPLES = 5
+_LONGEST_EXAMPLE = 160
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+  """What a code says.
+
+  Attributes:
+    level: NOTE nothing was changed; RESOLVED the files say two things, or
+      nothing, and a rule decided; DROPPED a part of the files is not in what
+      was read.
+    text: one sentence.
+  """
+
+  level: str
+  text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+  """One kind of oddity.
+
+  Attributes:
+    code: of its meaning.
+    level: of its meaning.
+    count: how often.
+    examples: the first places, each with what stands there.
+    meaning: in words.
+  """
+
+  code: str
+  level: str
+  count: int
+  examples: tuple[str, ...]
+  meaning: str
+
+
+class Report:
+  """Findings in the making, and a few counts to read beside them.
+
+  Attributes:
+    facts: name -> count or yes and no.
+  """
+
+  def __init__(self, meanings: Mapping[str, Meaning]):
+    """Starts without findings.
+
+    Args:
+      meanings: code -> what it says, in the order of the report.
+    """
+    self._meanings = meanings
+    self._counts: collections.Counter[str] = collections.Counter()
+    self._examples = collections.defaultdict(list)
+    self.facts: dict[str, int | bool] = {}
+
+  def add(self, code: str, place: str, detail: object = "") -> None:
+    """Counts one case.
+
+    Args:
+      code: one of the meanings.
+      place: JSON path, line or file.
+      detail: what stands there.
+
+    Raises:
+      KeyError: if nobody said what `code` means.
+    """
+    self._meanings[code]
+    self._counts[code] += 1
+    if self._counts[code] <= MOST_EXAMPLES:
+      example = f"{place}: {detail}" if detail != "" else place
+      if len(example) > _LONGEST_EXAMPLE:
+        example = example[: _LONGEST_EXAMPLE - 1] + "…"
+      self._examples[code].append(example)
+
+  @property
+  def findings(self) -> tuple[Finding, ...]:
+    """Every code that occurred, in the order of the meanings."""
+    return tuple(
+      Finding(
+        code,
+        meaning.level,
+        self._counts[code],
+        tuple(self._examples[code]),
+        meaning.text,
+      )
+      for code, meaning in self._meanings.items()
+      if self._counts[code]
+    )
+
+  def count(self, code: str) -> int:
+    """Returns how often `code` occurred."""
+    return self._counts[code]
+
+  def to_json(self) -> dict[str, Any]:
+    """Returns facts and findings, ready for JSON."""
+    return {
+      "facts": dict(self.facts),
+      "findings": [
+        dataclasses.asdict(finding) | {"examples": list(finding.examples)}
+        for finding in self.findings
+      ],
+    }
+
+  def table(self) -> str:
+    """Returns the facts and findings as lines of text."""
+    lines = [f"{name}: {value}" for name, value in self.facts.items()]
+    if not self.findings:
+      return "\n".join([*lines, "no findings"])
+    width = max(len(finding.code) for finding in self.findings)
+    for finding in self.findings:
+      head = f"{finding.count:>7}  {finding.level:<8}  {finding.code:<{width}}"
+      lines.append(f"{head}  {finding.meaning}")
+      lines += [f"{'':>19}e.g. {example}" for example in finding.examples[:2]]
+    return "\n".join(lines)

@@ -1,0 +1,172 @@
+"""JSON of the release: parsed with places, its values checked one by one.
+
+Why: `KeyError: 'sid'` tells nobody where in a file of many megabytes to look.
+Everything that makes a file unusable is one `SourceError` with the place and
+what would be right; what can be read all the same is a finding. Called by
+`release_months`, `release_queries` and `release`.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from ctd_jax_datasets.chunqiutr.findings import Report
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+
+_NAMES = {dict: "an object {...}", list: "a list [...]", str: "a string"}
+_SHOWN = 40
+
+
+@contextlib.contextmanager
+def in_file(path: pathlib.Path) -> Iterator[None]:
+  """Puts the path in front of every SourceError raised inside."""
+  try:
+    yield
+  except SourceError as error:
+    raise SourceError(f"{path}: {error}") from None
+
+
+def decode(content: bytes) -> str:
+  """Returns the text of a UTF-8 file.
+
+  Raises:
+    SourceError: naming the first byte that is not UTF-8.
+  """
+  try:
+    return content.decode("utf-8")
+  except UnicodeDecodeError as error:
+    raise SourceError(
+      f"byte {error.start} is not UTF-8; save the file as UTF-8"
+    ) from None
+
+
+def parse(text: str, report: Report, place: str = "") -> Any:
+  """Returns the value that `text` writes.
+
+  An object that names a member twice is a finding; the last one counts.
+
+  Args:
+    text: JSON; `NaN` is accepted, as Python's `json` writes it.
+    report: takes the finding.
+    place: of `text` in its file, e.g. `line 3`; "" if it is the whole file.
+
+  Raises:
+    SourceError: naming line and column of what is not JSON.
+  """
+
+  def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+      counts = collections.Counter(name for name, _ in pairs)
+      for name in (name for name, count in counts.items() if count > 1):
+        report.add("member_repeated", place or "member", shown(name))
+    return found
+
+  head = f"{place}: " if place else ""
+  try:
+    value = json.loads(text, object_pairs_hook=members)
+    # A lone surrogate is legal JSON that no file can be written with.
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+  except json.JSONDecodeError as error:
+    where = f"column {error.colno}"
+    if not place:
+      where = f"line {error.lineno}, {where}"
+    cut = " (the file ends here; was it cut short?)"
+    ends = cut if error.pos >= len(text.rstrip()) else ""
+    raise SourceError(f"{head}{where}: not JSON: {error.msg}{ends}") from None
+  except UnicodeEncodeError as error:
+    bad = error.object[error.start]
+    raise SourceError(
+      f"{head}holds half a character, {bad!a}; write the whole one"
+    ) from None
+  except RecursionError:
+    raise SourceError(f"{head}not the schema: nested too deeply") from None
+  except ValueError as error:
+    # Python refuses numbers of thousands of digits.
+    raise SourceError(f"{head}not JSON: {error}") from None
+  return value
+
+
+def shown(value: object) -> str:
+  """Returns `value` as JSON, shortened for a message."""
+  text = json.dumps(value, ensure_ascii=False, default=str)
+  return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def expect(value: Any, kind: type, place: str) -> Any:
+  """Returns `value` if it is of `kind` (dict, list or str).
+
+  Raises:
+    SourceError: naming the place, what stands there and what should.
+  """
+  if not isinstance(value, kind):
+    raise SourceError(f"{place}: {shown(value)} should be {_NAMES[kind]}")
+  return value
+
+
+def member(value: dict[str, Any], name: str, kind: type, place: str) -> Any:
+  """Returns the member `name` of an object, of the given kind.
+
+  Raises:
+    SourceError: if it is missing or of another kind.
+  """
+  if name not in value:
+    raise SourceError(f"{place}: has no {name!r}, {_NAMES[kind]}")
+  path = f"{place}.{name}" if place else name
+  return expect(value[name], kind, path)
+
+
+def members_of(
+  value: dict[str, Any], name: str, place: str, report: Report
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (place, object) of the list that is a member of an object.
+
+  A missing member is an empty list. A value that is not a list is skipped, as
+  the authors' loaders do, and is a finding.
+
+  Raises:
+    SourceError: if the list holds anything but objects.
+  """
+  path = f"{place}.{name}"
+  found = value.get(name, [])
+  if not isinstance(found, list):
+    report.add("value_not_list", path, shown(found))
+    return
+  for number, item in enumerate(found):
+    yield f"{path}[{number}]", expect(item, dict, f"{path}[{number}]")
+
+
+def integer(value: Any, place: str) -> int:
+  """Returns a whole number, which may be written as a string or as 3.0.
+
+  Raises:
+    SourceError: naming the place and what stands there.
+  """
+  whole = isinstance(value, int) or (
+    isinstance(value, float) and value.is_integer()
+  )
+  if (whole or isinstance(value, str)) and not isinstance(value, bool):
+    with contextlib.suppress(ValueError):
+      return int(value)
+  raise SourceError(f"{place}: {shown(value)} should be a whole number")
+
+
+def triple(value: Any, place: str) -> tuple[int, int, int]:
+  """Returns the three numbers of a sort key: reign, year, month.
+
+  Raises:
+    SourceError: naming the place and what stands there.
+  """
+  if not isinstance(value, list) or len(value) != 3:
+    raise SourceError(
+      f"{place}: {shown(value)} should be [reign, year, month], e.g. [1, 2, 12]"
+    )
+  reign, year, month = (
+    integer(part, f"{place}[{number}]") for number, part in enumerate(value)
+  )
+  return reign, year, month
