@@ -1,6 +1,8 @@
 """Reads a data set by name.
 
-Called by `ctd_jax.train`, `ctd_jax.evaluate` and `ctd_jax_datasets.export`.
+Why: what was built here and what somebody brings along are named in one field
+of a config. `chunqiutr/mini` is a build, `beir:FOLDER` a folder as `beir`
+describes it. Called by `ctd_jax.train`, `ctd_jax.evaluate` and `export`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,29 @@ from ctd_jax.chronology import reigns
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.queries import SPLITS, Query
 from ctd_jax.chronology.timekey import Interval, TimeKey
+from ctd_jax_datasets import beir, build
+
+
+def build_benchmark(
+  name: str,
+  data_dir: str | os.PathLike | None = None,
+  sources: str | os.PathLike | None = None,
+) -> Benchmark:
+  """Returns a data set, built first if it is one of ours and not there yet.
+
+  Args:
+    name: as in `load_benchmark`.
+    data_dir: see there.
+    sources: folder of source texts, see `build.build`.
+
+  Raises:
+    ValueError: naming the data set, the source file, or file and line of the
+      folder at fault.
+    FileNotFoundError: if there is no such folder.
+  """
+  if not name.startswith(beir.PREFIX):
+    build.build(name, data_dir, sources)
+  return load_benchmark(name, data_dir)
 
 
 def _key(triple: np.ndarray) -> TimeKey:
@@ -25,16 +50,19 @@ def _key(triple: np.ndarray) -> TimeKey:
 def load_benchmark(
   name: str, data_dir: str | os.PathLike | None = None
 ) -> Benchmark:
-  """Returns a built data set.
+  """Returns a data set that is there.
 
   Args:
-    name: e.g. `chunqiutr/mini`. A split that it was not built with has no
-      queries.
+    name: e.g. `chunqiutr/mini` or `beir:FOLDER`. A split that it does not
+      have has no queries.
     data_dir: where it was built; None = the folder TFDS uses by default.
 
   Raises:
     FileNotFoundError: if it has not been built there; the message says how.
+    FolderError: naming file and line of a folder at fault.
   """
+  if name.startswith(beir.PREFIX):
+    return beir.read(pathlib.Path(name.removeprefix(beir.PREFIX)))
   if data_dir is not None:
     data_dir = pathlib.Path(data_dir).expanduser()
   builder = tfds.builder(name, data_dir=data_dir)

@@ -1,0 +1,176 @@
+"""Writes a data set in a form that other people's code reads.
+
+Why: a benchmark is compared on only where its files go into the tools that
+others have: BEIR, TREC, or the authors' own scripts. The folder holds all
+that is needed to read it: the calendar, the name with a hash, and a README.
+
+Example:
+  python -m ctd_jax_datasets.export chunqiutr/rebuilt --format=beir \
+    --out=exports/rebuilt
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import app, flags, logging
+
+from ctd_jax import files
+from ctd_jax.benchmark import Benchmark
+from ctd_jax_datasets import beir, load, provenance, trec
+
+FORMATS = {"beir": (beir.write, beir.ABOUT), "trec": (trec.write, trec.ABOUT)}
+
+_README = """\
+# {name}:{version}
+
+{records} records, {queries} queries ({splits}), timeline `{timeline}`,
+{months} months. Contents: sha256 `{sha256}`.
+
+{about}
+A time key is `reign-year-month`: 1-2-12 is the twelfth month of the second
+year of the first reign in `reigns.tsv`; 1-2-12L is the leap month after it.
+Both ends of a query belong to it. A record is relevant (1) if its month lies
+in what the query asks for and its kind is `event` or `no_event`.
+
+The qrels are those of the mode `neg1_ne1_dq0`. The other modes take away:
+`neg0` records of the kind `neg_comment` (commentary), `ne0` those of the kind
+`no_event` (placeholders of months without an entry), `dq1` the queries that
+only placeholders answer. A query left without a relevant record is not asked.
+"""
+
+
+def export(
+  benchmark: Benchmark,
+  format_name: str,
+  out: str | os.PathLike,
+  overwrite: bool = False,
+) -> dict[str, Any]:
+  """Writes a data set into a folder, whole or not at all.
+
+  Args:
+    benchmark: from `load.load_benchmark`.
+    format_name: one of `FORMATS`.
+    out: the folder; the way to it is made.
+    overwrite: replace an export that lies there.
+
+  Returns:
+    What `metadata.json` says; the same data set gives the same bytes.
+
+  Raises:
+    FileExistsError: if something lies at `out` and may not be replaced.
+  """
+  write, about = FORMATS[format_name]
+  with _fresh_folder(pathlib.Path(out).expanduser(), overwrite) as folder:
+    write(benchmark, folder)
+    metadata = provenance.write(folder, benchmark, format_name)
+    sizes = [f"{split} {n}" for split, n in metadata["queries"].items()]
+    readme = _README.format_map(
+      metadata
+      | {
+        "records": len(benchmark.records),
+        "queries": sum(metadata["queries"].values()),
+        "splits": ", ".join(sizes),
+        "months": len(benchmark.timeline),
+        "about": about,
+      }
+    )
+    files.write_text(folder / provenance.README, readme)
+  return metadata
+
+
+@contextlib.contextmanager
+def _fresh_folder(out: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
+  """Yields an empty folder that takes the name `out` if all goes well."""
+  out = out.absolute()
+  if out.exists():
+    if not overwrite:
+      raise FileExistsError(f"--out={out} exists; --overwrite replaces it")
+    # A mistyped --out must not cost anybody a folder of something else.
+    if not (out / provenance.METADATA).is_file():
+      raise FileExistsError(
+        f"--out={out} is no export (it has no {provenance.METADATA}); remove "
+        "it yourself or give another folder"
+      )
+  out.parent.mkdir(parents=True, exist_ok=True)
+  place = pathlib.Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+  try:
+    fresh = place / "new"
+    fresh.mkdir()
+    yield fresh
+    if out.exists():
+      out.rename(place / "old")
+    fresh.rename(out)
+  except BaseException:
+    if (place / "old").exists() and not out.exists():
+      (place / "old").rename(out)
+    raise
+  finally:
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def main(
+  argv: Sequence[str],
+  format_name: str,
+  out: str,
+  data_dir: str | None = None,
+  overwrite: bool = False,
+) -> None:
+  """Exports the data set named on the command line and says what it wrote.
+
+  Args:
+    argv: program and name of the data set; the rest is as in `export`.
+    format_name: --format.
+    out: --out.
+    data_dir: --data_dir.
+    overwrite: --overwrite.
+  """
+  if len(argv) != 2:
+    raise app.UsageError("name one data set, e.g. chunqiutr/mini")
+  try:
+    benchmark = load.load_benchmark(argv[1], data_dir)
+    metadata = export(benchmark, format_name, out, overwrite)
+  except (ValueError, OSError) as error:
+    sys.exit(f"error: {error}")
+  folder = pathlib.Path(out).expanduser()
+  for path in sorted(folder.rglob("*")):
+    if path.is_file():
+      size = path.stat().st_size
+      print(f"{size:>12,} bytes  {path.relative_to(folder)}")
+  print(f"{benchmark.name} as {format_name}: {folder}")
+  print(f"sha256: {metadata['sha256']}")
+
+
+if __name__ == "__main__":
+  # Here and not above: who imports `export` must not accept these flags.
+  _FORMAT = flags.DEFINE_enum(
+    "format", "beir", list(FORMATS), "What to write. Example: --format=trec"
+  )
+  _OUT = flags.DEFINE_string(
+    "out",
+    None,
+    "Folder to write, made anew. Example: --out=exports/rebuilt",
+    required=True,
+  )
+  _DATA_DIR = flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Where data sets lie; by default ~/tensorflow_datasets. "
+    "Example: --data_dir=/data/tfds",
+  )
+  _OVERWRITE = flags.DEFINE_bool(
+    "overwrite", False, "Replace an older export. Example: --overwrite"
+  )
+  flags.FLAGS.set_default("verbosity", logging.WARNING)
+  app.run(
+    lambda argv: main(
+      argv, _FORMAT.value, _OUT.value, _DATA_DIR.value, _OVERWRITE.value
+    )
+  )

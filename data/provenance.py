@@ -1,0 +1,201 @@
+"""What an exported folder says of itself: name, hash, calendar.
+
+Why: a time key is three numbers; without the table of reigns they mean
+nothing, and a figure measured on a folder needs a name that changes when the
+folder does. Two files carry that: `reigns.tsv`, in the form of the tables in
+`data/reigns`, and `metadata.json`. Both are written by `export` into every
+folder and read by `beir`; a folder made by somebody else needs one of them.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+from ctd_jax import files
+from ctd_jax.benchmark import Benchmark
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.timekey import TimeKey, Timeline
+
+METADATA = "metadata.json"
+REIGNS = "reigns.tsv"
+README = "README.md"
+_ABOUT = (METADATA, README)  # tell of the contents, belong not to them
+_DIGITS = 12  # of the hash, as version of a folder without one
+
+
+class FolderError(ValueError):
+  """A folder is not what it should be; the message says where."""
+
+
+def digest(folder: pathlib.Path, names: Iterable[str]) -> str:
+  """Returns the sha256 of files of a folder, their names and order included.
+
+  Args:
+    folder: where they lie.
+    names: relative to `folder`; hashed in sorted order.
+  """
+  total = hashlib.sha256()
+  for name in sorted(names):
+    contents = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    total.update(f"{name} {contents}\n".encode())
+  return total.hexdigest()
+
+
+def write(
+  folder: pathlib.Path, benchmark: Benchmark, format_name: str
+) -> dict[str, Any]:
+  """Writes both files into a folder whose contents lie there already.
+
+  Args:
+    folder: a fresh export.
+    benchmark: what was exported.
+    format_name: how, e.g. "beir".
+
+  Returns:
+    The metadata as written.
+  """
+  timeline = benchmark.timeline
+  _write_reigns(folder / REIGNS, benchmark)
+  name, _, version = benchmark.name.rpartition(":")
+  kinds = collections.Counter(record.kind for record in benchmark.records)
+  metadata = {
+    "name": name,
+    "version": version,
+    "format": format_name,
+    "timeline": timeline.name,
+    "leap_months": [
+      str(TimeKey(*month, True)) for month in sorted(timeline.leap_months)
+    ],
+    "records": dict(sorted(kinds.items())),
+    "queries": {split: len(rows) for split, rows in benchmark.queries.items()},
+    "sha256": digest(folder, _contents(folder)),
+  }
+  text = json.dumps(metadata, ensure_ascii=False, indent=2)
+  files.write_text(folder / METADATA, text + "\n")
+  return metadata
+
+
+def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
+  """Writes the calendar; authorities are kept where a table of ours has it."""
+  timeline = benchmark.timeline
+  table = "lu" if timeline.name == "lu_release" else timeline.name
+  known = {}
+  if table in reigns.table_names():
+    with (reigns.table_dir() / f"{table}.tsv").open(encoding="utf-8") as file:
+      for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+        known[row["name"], row["state"], row["accession"]] = row
+  lines = [reigns.COLUMNS]
+  for reign in timeline.reigns:
+    identity = {
+      "name": reign.name,
+      "state": reign.state,
+      "accession": str(reign.accession),
+    }
+    row = {
+      "month": "1",
+      "source": f"timeline {timeline.name} of {benchmark.name}",
+      **known.get(tuple(identity.values()), {}),
+      **identity,
+      "years": str(reign.years),
+      "aliases": ",".join(reign.aliases),
+    }
+    lines.append([row[column] for column in reigns.COLUMNS])
+  files.write_text(path, "".join("\t".join(cells) + "\n" for cells in lines))
+
+
+def _contents(folder: pathlib.Path) -> list[str]:
+  return [
+    path.relative_to(folder).as_posix()
+    for path in folder.rglob("*")
+    if path.is_file() and path.name not in _ABOUT
+  ]
+
+
+def read(folder: pathlib.Path, names: Iterable[str]) -> tuple[str, Timeline]:
+  """Returns the name and the calendar of a folder.
+
+  The name is that of `metadata.json` with its version; without one it is the
+  folder's own and the version a piece of the hash, so that another content
+  has another name.
+
+  Args:
+    folder: has `reigns.tsv`, or a `metadata.json` that names a timeline.
+    names: the files that make up its contents.
+
+  Raises:
+    FolderError: if there is no calendar, or the contents are not those that
+      `metadata.json` has the hash of.
+    ValueError: if the table cannot be read; the message names the line.
+  """
+  metadata = _read_metadata(folder / METADATA)
+  names = {*names} | {REIGNS} & {path.name for path in folder.iterdir()}
+  found = digest(folder, names)
+  if found != metadata.get("sha256", found):
+    raise FolderError(
+      f"{folder / METADATA}: sha256 is not that of the files beside it "
+      f"({found}): they were changed since. If that was meant, take out "
+      "`sha256` and give another `name` or `version`"
+    )
+  name = metadata.get("name", f"beir/{folder.name}")
+  version = metadata.get("version", found[:_DIGITS])
+  return f"{name}:{version}", _timeline(folder, metadata)
+
+
+def _read_metadata(path: pathlib.Path) -> dict[str, Any]:
+  if not path.exists():
+    return {}
+  try:
+    metadata = json.loads(path.read_text(encoding="utf-8"))
+  except (ValueError, RecursionError) as error:
+    raise FolderError(f"{path}: not JSON: {error}") from None
+  if not isinstance(metadata, dict):
+    raise FolderError(f"{path}: should be an object such as {{'name': ...}}")
+  for field in ("name", "version", "timeline", "sha256"):
+    if not isinstance(metadata.get(field, ""), str):
+      raise FolderError(f"{path}: {field} should be a string")
+  return metadata
+
+
+def _timeline(folder: pathlib.Path, metadata: dict[str, Any]) -> Timeline:
+  path = folder / REIGNS
+  if path.exists():
+    try:
+      rows = reigns.read_table(path)
+    except UnicodeDecodeError as error:
+      raise FolderError(f"{path}: not UTF-8: {error.reason}") from None
+    name = metadata.get("timeline", folder.name)
+    timeline = Timeline(name, rows, _leap_months(folder, metadata))
+  elif "timeline" in metadata:
+    timeline = reigns.timeline(metadata["timeline"])
+  else:
+    raise FolderError(
+      f"{folder}: no calendar; add {REIGNS} with the columns "
+      f"{', '.join(reigns.COLUMNS)}, or name one of "
+      f"{', '.join(reigns.table_names())} as `timeline` in {METADATA}"
+    )
+  return timeline
+
+
+def _leap_months(
+  folder: pathlib.Path, metadata: dict[str, Any]
+) -> frozenset[tuple[int, int, int]]:
+  place = f"{folder / METADATA}: leap_months"
+  texts = metadata.get("leap_months", [])
+  if not isinstance(texts, list):
+    raise FolderError(f'{place} should be a list such as ["1-2-3L"]')
+  months = set()
+  for text in texts:
+    try:
+      key = TimeKey.parse(str(text))
+    except ValueError as error:
+      raise FolderError(f"{place}: {error}") from None
+    if not key.leap:
+      raise FolderError(f"{place}: {text} should end in L, e.g. {text}L")
+    months.add(key.triple)
+  return frozenset(months)
