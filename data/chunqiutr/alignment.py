@@ -91,15 +91,15 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-  """A piece of commentary and where it was found to belong.
+  """Commentary on one place.
 
   Attributes:
-    text: unpunctuated, as printed.
+    passages: unpunctuated, as printed; cut on their own.
     place: None if none was found.
     reason: why none was found, for the audit.
   """
 
-  text: str
+  passages: tuple[str, ...]
   place: Place | None
   reason: str = "before the first tie"
 
@@ -111,10 +111,15 @@ class Reading:
   Attributes:
     units: number of what the edition prints as one.
     candidates: what these units hold, in order; one unit may hold several.
+    years_checked: how many years the edition prints were compared with the
+      year found without them.
+    years_agreed: how many of these are the same.
   """
 
   units: int
   candidates: Sequence[Candidate]
+  years_checked: int = 0
+  years_agreed: int = 0
 
 
 class Alignment:

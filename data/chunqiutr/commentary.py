@@ -19,10 +19,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.chronology.timekey import TimeKey
-from ctd_jax_datasets.chunqiutr import alignment, notes, segmentation, sources
+from ctd_jax_datasets.chunqiutr import (
+  alignment,
+  gu_donggao,
+  matching,
+  notes,
+  segmentation,
+  sources,
+  titled,
+)
 
 DU_YU = "du_yu"
 KONG_YINGDA = "kong_yingda"
+GU_DONGGAO = "gu_donggao"
+WEI_LIAOWENG = "wei_liaoweng"
+LV_ZUQIAN = "lv_zuqian"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,21 +41,30 @@ class Work:
   """How one work is read.
 
   Attributes:
-    folder: of its juan, in a folder of sources.
-    read: (paths in order, anchor) -> what it found.
+    folders: of its juan, in a folder of sources, and of what it copies.
+    read: (paths of each folder in order, anchor) -> what it found.
     min_chars: a shorter piece names a person or a place and says no more.
     min_score: a fit below it is rejected.
   """
 
-  folder: str
-  read: Callable[[Sequence[pathlib.Path], alignment.Anchor], alignment.Reading]
+  folders: tuple[str, ...]
+  read: Callable[..., alignment.Reading]
   min_chars: int
   min_score: float
 
 
+_DU_FOLDER = "duyu_jijie_KR1e0002"
+_KONG_FOLDER = "zuozhuan_zhushu_KR1e0004"
+_GU_FOLDER = "gudonggao_dashibiao_KR1e0114"
+_WEI_FOLDER = "weiliaoweng_yaoyi_KR1e0044"
+_LV_FOLDER = "lvzuqian_zuoshizhuanshuo_KR1e0039"
+
 WORKS = {
-  DU_YU: Work("duyu_jijie_KR1e0002", notes.read_du, 11, 0.5),
-  KONG_YINGDA: Work("zuozhuan_zhushu_KR1e0004", notes.read_kong, 20, 0.5),
+  DU_YU: Work((_DU_FOLDER,), notes.read_du, 11, 0.5),
+  KONG_YINGDA: Work((_KONG_FOLDER,), notes.read_kong, 20, 0.5),
+  GU_DONGGAO: Work((_GU_FOLDER,), gu_donggao.read, 20, matching.NAMED),
+  WEI_LIAOWENG: Work((_WEI_FOLDER, _KONG_FOLDER), titled.read_wei, 20, 0.3),
+  LV_ZUQIAN: Work((_LV_FOLDER,), titled.read_lv, 20, matching.NAMED),
 }
 COMMENT_SOURCES = tuple(WORKS)
 
@@ -89,7 +109,7 @@ def parse_all(
     sources.SourceError: if a work has no file or a file has another form.
   """
   tasks = [
-    (source, files_of(files, work.folder), anchor)
+    (source, [files_of(files, folder) for folder in work.folders], anchor)
     for source, work in WORKS.items()
   ]
   if processes > 1:
@@ -116,13 +136,15 @@ def files_of(
 
 
 def _parse_work(
-  source: str, paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+  source: str,
+  paths: Sequence[Sequence[pathlib.Path]],
+  anchor: alignment.Anchor,
 ) -> tuple[list[Comment], dict[str, Any]]:
   """Returns the pieces of one work and its audit."""
   work = WORKS[source]
-  reading = work.read(paths, anchor)
+  reading = work.read(*paths, anchor)
   rejected: collections.Counter[str] = collections.Counter()
-  accepted: list[tuple[str, alignment.Place]] = []
+  accepted: list[tuple[tuple[str, ...], alignment.Place]] = []
   for candidate in reading.candidates:
     place = candidate.place
     if place is None:
@@ -130,11 +152,12 @@ def _parse_work(
     elif place.score < work.min_score:
       rejected["score too low"] += 1
     else:
-      accepted.append((candidate.text, place))
+      accepted.append((candidate.passages, place))
   pieces = [
     Comment(source, piece, place.key, place.part, round(place.score, 4))
-    for text, place in accepted
-    for piece in segmentation.cut(text)
+    for passages, place in accepted
+    for passage in passages
+    for piece in segmentation.cut(passage)
   ]
   kept = [piece for piece in pieces if len(piece.text) >= work.min_chars]
   lengths = [len(piece.text) for piece in kept] or [0]
@@ -144,6 +167,8 @@ def _parse_work(
     "candidates": len(reading.candidates),
     "accepted": len(accepted),
     "rejected": dict(sorted(rejected.items())),
+    "years_checked": reading.years_checked,
+    "years_agreed": reading.years_agreed,
     "mean_score": round(statistics.fmean(scores), 4),
     "pieces": len(kept),
     "dropped_short": len(pieces) - len(kept),

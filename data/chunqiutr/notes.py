@@ -13,11 +13,10 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from ctd_jax_datasets.chunqiutr import alignment, segmentation, sources
+from ctd_jax_datasets.chunqiutr import alignment, editions, segmentation
 from ctd_jax_datasets.chunqiutr.alignment import Candidate, Reading
 
 _BRACKETED = re.compile(r"\(([^)]*)\)")
-_CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
 _SUB_COMMENTARY = "疏"
 # Where 陸德明's glosses begin: head character and its sound (two characters
 # and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and
@@ -28,19 +27,6 @@ _GLOSS = re.compile(
 )
 
 
-def running_text(path: pathlib.Path) -> str:
-  """Returns a juan as one string, small type joined inside `(...)`.
-
-  The Siku editors' 考證 at the end of the juan is cut.
-  """
-  text = sources.read_text(path)
-  corrigenda = _CORRIGENDA.search(text)
-  if corrigenda:
-    text = text[: corrigenda.start()]
-  lines = [line for _, line in sources.kanripo_lines(text)]
-  return "".join(lines).replace(")(", "").replace("/", "")
-
-
 def read_du(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
   """Returns the notes of 杜預, sound glosses cut off.
 
@@ -48,12 +34,12 @@ def read_du(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
     paths: juan 1-30 of KR1e0002 in order.
     anchor: the annotated text.
   """
-  notes, text = _notes_and_text("".join(map(running_text, paths)))
+  notes, text = _notes_and_text("".join(map(editions.running_text, paths)))
   aligned = alignment.Alignment(anchor, text)
   return Reading(
     len(notes),
     [
-      Candidate(said, aligned.place_at(position))
+      Candidate((said,), aligned.place_at(position))
       for position, note in notes
       if (said := cut_glosses(note))
     ],
@@ -69,7 +55,7 @@ def read_kong(
     paths: juan 1-60 of KR1e0004 in order.
     anchor: the annotated text.
   """
-  notes, text = _notes_and_text("".join(map(running_text, paths)))
+  notes, text = _notes_and_text("".join(map(editions.running_text, paths)))
   notes = [
     (position, note)
     for position, note in notes
@@ -79,12 +65,34 @@ def read_kong(
   return Reading(
     len(notes),
     [
-      Candidate(said, aligned.place_at(position))
+      Candidate((said,), aligned.place_at(position))
       for position, note in notes
       for said in segmentation.FRAMING.split(note)
       if said
     ],
   )
+
+
+def annotated(
+  paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+) -> list[tuple[str, alignment.Place | None]]:
+  """Returns an edition, text and notes, in stretches that end with a note.
+
+  Args:
+    paths: juan of KR1e0004 in order.
+    anchor: the annotated text.
+
+  Returns:
+    (folded stretch, place of its note) in the order they are printed.
+  """
+  notes, text = _notes_and_text("".join(map(editions.running_text, paths)))
+  aligned = alignment.Alignment(anchor, text)
+  stretches, start = [], 0
+  for position, note in notes:
+    stretch = text[start:position] + alignment.fold(note)
+    stretches.append((stretch, aligned.place_at(position)))
+    start = position
+  return stretches
 
 
 def cut_glosses(note: str) -> str:
