@@ -20,10 +20,10 @@ BASE_SOURCES = (ANNALS, ZUOZHUAN, GONGYANG, GULIANG)
 
 # A glyph that Kanripo could not encode; the mark is the one it prints itself.
 _UNENCODED = re.compile(r"&KR\d+;")
-_PAGE_BREAK = re.compile(r"<pb:[^>]*>")
+_PAGE_BREAK = re.compile(r"<pb:[^<>]*>")
 _SPACE = re.compile(r"[\s　¶]+")
 # A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.
-_NUMBERED = re.compile(r"「?([AB]?)(\d+)\.(\d+)\.(\d+)\.?")
+_NUMBERED = re.compile(r"「?([AB]?)(\d{1,3})\.(\d{1,3})\.(\d+)\.?")
 _YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
 _UNDATED = re.compile(r"[AB]\d+[^.\d]")
 _NAVIGATION = "回目錄"
@@ -104,7 +104,8 @@ def parse_numbered(
     only undated item of these editions.
 
   Raises:
-    SourceError: if the file holds no numbered item.
+    SourceError: if the file holds no numbered item, or one of a reign or a
+      year 0.
   """
   entries: list[Entry] = []
   undated = 0
@@ -119,6 +120,11 @@ def parse_numbered(
     numbered = _NUMBERED.match(line)
     if numbered and numbered[1] in sources:
       close()
+      if not int(numbered[2]) or not int(numbered[3]):
+        raise SourceError(
+          f"{path}, line {number}: item {numbered[0]} has a number 0; reigns "
+          "and years count from 1"
+        )
       current = Entry(
         source=sources[numbered[1]],
         reign=int(numbered[2]),
@@ -163,7 +169,7 @@ def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
     raise SourceError(f"{path}: the name must start with the reign, as 01_")
   entries = []
   for line_number, line in enumerate(read_text(path).split("\n"), start=1):
-    line = _SPACE.sub("", line)
+    line = _clean([_SPACE.sub("", line)])
     if not line or _NAVIGATION in line:
       continue
     entries.append(
@@ -171,7 +177,7 @@ def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
         source=source,
         reign=int(number[1]),
         year=None,
-        text=_clean([line]),
+        text=line,
         place=f"{path.name}:{line_number}",
       )
     )
