@@ -434,7 +434,10 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
   ]
   if not any(mention.reigns for mention in mentions):
     mentions = _with_lone_reign(mentions, folded, timeline)
-  return windows.resolve(folded, mentions, timeline)
+  try:
+    return windows.resolve(folded, mentions, timeline)
+  except DateError as error:
+    raise DateError(error.problem, text, error.position) from None
 
 
 def _with_lone_reign(

@@ -60,6 +60,7 @@ class DateError(ValueError):
   """A date or window that cannot be read; the message quotes the place."""
 
   def __init__(self, problem: str, text: str, position: int = 0):
+    self.problem = problem
     self.text = text
     self.position = position
     before = text[max(0, position - EXCERPT) : position]
