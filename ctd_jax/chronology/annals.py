@@ -27,12 +27,21 @@ KINDS = (EVENT, NO_EVENT, NEG_COMMENT)
 # What a query can be answered with; a comment never is the answer.
 ANSWERING_KINDS = (EVENT, NO_EVENT)
 
-_FIRST_MONTH = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
+# What an entry prints of its month; 干支 days tell no month.
+MONTH, LEAP_MONTH, SEASON, YEAR, NO_DATE = PRINTED_DATES = (
+  "month",
+  "leap month",
+  "season",
+  "year",
+  "nothing",
+)
+
+FIRST_MONTH = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
 _SEASON_MONTHS = 3
 # A leap month stood at the end of the year in the annals' own practice.
 _YEAR_END = 10
-_CLAUSE_ENDS = "。；！？"
-_CLAUSE_END = re.compile(f"[{_CLAUSE_ENDS}]")
+SENTENCE_ENDS = "。；！？"
+_CLAUSE_END = re.compile(f"[{SENTENCE_ENDS}]")
 _OPENING, _CLOSING = "「『“‘", "」』”’"
 # 「三月者何」 asks about the words of the entry, it dates nothing.
 _ABOUT_WORDS = "者之而"
@@ -133,7 +142,7 @@ class Scanner:
     elif cue.month is not None:
       self.month = cue.month
     elif cue.season is not None:
-      first = _FIRST_MONTH[cue.season]
+      first = FIRST_MONTH[cue.season]
       if not first <= self.month < first + _SEASON_MONTHS:
         self.month = first
     return self.key
@@ -161,6 +170,20 @@ def opening_cues(text: str) -> list[expressions.Cue]:
     cues.append(cue)
     end = cue.end
   return cues
+
+
+def printed_date(text: str) -> str:
+  """Returns what dates an entry by itself, one of `PRINTED_DATES`."""
+  cues = opening_cues(text)
+  if any(cue.month is not None for cue in cues):
+    return MONTH
+  if any(cue.leap for cue in cues):
+    return LEAP_MONTH
+  if any(cue.season is not None for cue in cues):
+    return SEASON
+  if any(cue.year is not None for cue in cues):
+    return YEAR
+  return NO_DATE
 
 
 def split_entry(
@@ -205,18 +228,25 @@ def split_entry(
   return parts
 
 
-def sentence_openings(text: str) -> Callable[[int], bool]:
-  """Returns a test: does this position open a sentence outside quotation?"""
+def sentence_openings(
+  text: str, ends: str = SENTENCE_ENDS
+) -> Callable[[int], bool]:
+  """Returns a test: does this position open a sentence outside quotation?
+
+  Args:
+    text: punctuated.
+    ends: what ends a sentence; with more marks, a clause.
+  """
   depth, places = 0, set()
   for position, character in enumerate(text):
-    if depth == 0 and position and text[position - 1] in _CLAUSE_ENDS:
+    if depth == 0 and position and text[position - 1] in ends:
       places.add(position)
     if character in _OPENING:
       depth += 1
     elif character in _CLOSING:
       depth = max(0, depth - 1)
       # 「…。」冬 : the speech's own full stop ends the sentence.
-      if depth == 0 and position and text[position - 1] in _CLAUSE_ENDS:
+      if depth == 0 and position and text[position - 1] in ends:
         places.add(position + 1)
   return places.__contains__
 

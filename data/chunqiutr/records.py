@@ -1,25 +1,42 @@
 """The gallery of the `rebuilt` data set: source files in, records out.
 
-Why: here the rules meet. Entries of the four base texts get months from the
-scan and are cut where the month changes; commentary gets months from the text
-it annotates; every month without an entry gets a placeholder; what falls
-outside the released map is left out and counted. Called by the builder.
+Why: here the rules meet. Entries of the four base texts are cut into events,
+get months from the scan and are cut again where the month changes; what tells
+of one event in one month shares a version; commentary gets month and version
+from the text it explains; every month without an entry gets a placeholder;
+what falls outside the released map is left out and counted. Called by the
+builder.
 """
 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
+import contextlib
 import dataclasses
+import functools
+import itertools
+import multiprocessing
 import pathlib
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Hashable,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
+from typing import Any
 
 from ctd_jax.chronology import annals
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timekey import Timeline
 from ctd_jax_datasets.chunqiutr import (
   alignment,
   commentary,
+  cross_check,
+  events,
   placeholders,
   sources,
 )
@@ -28,31 +45,12 @@ SEED = 20
 # Commentary of these traditions asks and explains, an annals entry never
 # does: a sentence with one of these particles is no new entry.
 _EXPLAINING = "也矣者乎何"
-_EXEGETIC = (sources.GONGYANG, sources.GULIANG)
-_FOLDERS = {
+# Folder -> layer letter -> source.
+_NUMBERED = {
   "zuozhuan_KR1e0001": {"A": sources.ANNALS, "B": sources.ZUOZHUAN},
   "guliangzhuan_KR1e0008": {"": sources.GULIANG},
 }
-_LINES_FOLDER = "gongyangzhuan_wikisource"
-_DU_FOLDER = "duyu_jijie_KR1e0002"
-_KONG_FOLDER = "zuozhuan_zhushu_KR1e0004"
-
-
-@dataclasses.dataclass(frozen=True)
-class Dated:
-  """A part of an entry with its month.
-
-  Attributes:
-    source: of the entry.
-    text: the part.
-    key: month.
-    place: `file:line` of the entry.
-  """
-
-  source: str
-  text: str
-  key: TimeKey
-  place: str
+_LINES = {"gongyangzhuan_wikisource": sources.GONGYANG}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,14 +60,21 @@ class Gallery:
   Attributes:
     records: sorted by id.
     left_out: reason -> number of texts that are in the sources but not here.
+    audit: how the records were made, fit for JSON: `units`, `agreement`,
+      `disagreements`, `decisions`, `versions` of `cross_check` and `alignment`
+      of `commentary`.
   """
 
   records: tuple[Record, ...]
   left_out: Mapping[str, int]
+  audit: Mapping[str, Any]
 
 
 def build_gallery(
-  files: Mapping[str, pathlib.Path], timeline: Timeline, seed: int = SEED
+  files: Mapping[str, pathlib.Path],
+  timeline: Timeline,
+  seed: int = SEED,
+  processes: int = 1,
 ) -> Gallery:
   """Returns the records of the source files.
 
@@ -77,39 +82,94 @@ def build_gallery(
     files: name -> path, as in `checksums.tsv`.
     timeline: months that exist, `lu_release`.
     seed: shuffles the numbers of the ids and draws placeholder wordings.
+    processes: works read and compared at a time; the result does not depend
+      on it.
 
   Raises:
     sources.SourceError: if a file is not what its parser expects.
   """
-  entries, undated = read_entries(files)
-  dated = date_entries(entries)
+  with _workers(processes) as run:
+    entries, undated = read_entries(files, run)
+    matches = match_works(entries, run)
+  pieces = events.cut(entries, matches)
+  parts = date_pieces(pieces)
+  told = events.group(parts, matches)
+  explained = [
+    n
+    for n, part in enumerate(parts)
+    if part.source in (sources.ANNALS, sources.ZUOZHUAN)
+  ]
   anchor = alignment.Anchor.of(
-    [
-      (part.text, part.key)
-      for part in dated
-      if part.source in (sources.ANNALS, sources.ZUOZHUAN)
-    ]
+    [(parts[n].text, parts[n].key) for n in explained]
   )
-  comments = commentary.parse_du(_files_of(files, _DU_FOLDER), anchor)
-  comments += commentary.parse_kong(_files_of(files, _KONG_FOLDER), anchor)
+  comments, aligned = commentary.parse_all(files, anchor, processes)
+
   left_out = collections.Counter(undated=undated)
-  records: list[Record] = []
+  records: list[tuple[Record, Hashable]] = []
   orders: collections.Counter[str] = collections.Counter()
 
-  def add(source: str, text: str, kind: str, key: TimeKey):
-    order = orders[source]
-    orders[source] += 1
-    if key in timeline:
-      records.append(Record("", text, source, kind, key, order))
+  def add(record: Record, event: Hashable):
+    order = orders[record.source]
+    orders[record.source] += 1
+    if record.key in timeline:
+      records.append((dataclasses.replace(record, order=order), event))
     else:
-      left_out[f"{source} outside the released months"] += 1
+      left_out[f"{record.source} outside the released months"] += 1
 
-  for part in dated:
-    add(part.source, part.text, annals.EVENT, part.key)
+  for part, event in zip(parts, told, strict=True):
+    add(Record("", part.text, part.source, annals.EVENT, part.key, 0), event)
   for comment in comments:
-    add(comment.source, comment.text, annals.NEG_COMMENT, comment.key)
-  records += placeholders.fill_months(records, timeline, seed)
-  return Gallery(number_records(records, seed), dict(left_out))
+    event = None if comment.part is None else told[explained[comment.part]]
+    add(
+      Record(
+        "",
+        comment.text,
+        comment.source,
+        annals.NEG_COMMENT,
+        comment.key,
+        0,
+        match_score=comment.match_score,
+      ),
+      event,
+    )
+  grouped = name_versions(records, seed)
+  grouped += placeholders.fill_months(grouped, timeline, seed)
+  agreement, disagreements = cross_check.agreement(parts, matches)
+  numbered = number_records(grouped, seed)
+  return Gallery(
+    numbered,
+    dict(left_out),
+    {
+      "units": cross_check.units(entries, parts),
+      "alignment": aligned,
+      "agreement": agreement,
+      "disagreements": disagreements,
+      "decisions": cross_check.decisions(
+        parts, len(entries), sum(len(starts) for _, starts in pieces)
+      ),
+      "versions": cross_check.versions(numbered),
+    },
+  )
+
+
+def name_versions(
+  records: Sequence[tuple[Record, Hashable]], seed: int
+) -> list[Record]:
+  """Returns the records with versions `v00000`..., in the given order.
+
+  Args:
+    records: (record, its event); equal events share a version, None has none.
+    seed: shuffles the numbers, so that they tell nothing about time.
+  """
+  found = list(
+    dict.fromkeys(event for _, event in records if event is not None)
+  )
+  random.Random(seed).shuffle(found)
+  names = {event: f"v{number:05d}" for number, event in enumerate(found)}
+  return [
+    dataclasses.replace(record, version=names.get(event, ""))
+    for record, event in records
+  ]
 
 
 def number_records(records: Iterable[Record], seed: int) -> tuple[Record, ...]:
@@ -126,45 +186,85 @@ def number_records(records: Iterable[Record], seed: int) -> tuple[Record, ...]:
 
 
 def read_entries(
-  files: Mapping[str, pathlib.Path],
+  files: Mapping[str, pathlib.Path], run: Callable[..., Iterable] = map
 ) -> tuple[list[sources.Entry], int]:
-  """Returns the entries of all base texts and how many have no year."""
+  """Returns the entries of all base texts and how many have no year.
+
+  Args:
+    files: name -> path, as in `checksums.tsv`.
+    run: `map` or what does the same with several processes.
+  """
+  numbered = [
+    (path, layers)
+    for folder, layers in _NUMBERED.items()
+    for path in commentary.files_of(files, folder)
+  ]
+  lines = [
+    (path, source)
+    for folder, source in _LINES.items()
+    for path in commentary.files_of(files, folder)
+  ]
   entries: list[sources.Entry] = []
   undated = 0
-  for folder, layers in _FOLDERS.items():
-    for path in _files_of(files, folder):
-      found, without_year = sources.parse_numbered(path, layers)
-      entries += found
-      undated += without_year
-  for path in _files_of(files, _LINES_FOLDER):
-    entries += sources.parse_lines(path, sources.GONGYANG)
+  for found, without_year in run(
+    sources.parse_numbered, *zip(*numbered, strict=True)
+  ):
+    entries += found
+    undated += without_year
+  for found in run(sources.parse_lines, *zip(*lines, strict=True)):
+    entries += found
   return entries, undated
 
 
-def date_entries(entries: Sequence[sources.Entry]) -> list[Dated]:
-  """Returns the entries cut where the month changes, in the given order.
+def match_works(
+  entries: Sequence[sources.Entry], run: Callable[..., Iterable] = map
+) -> dict[str, list[events.Match]]:
+  """Returns tradition -> its matches with the annals."""
+  by_source = {
+    source: [entry for entry in entries if entry.source == source]
+    for source in sources.BASE_SOURCES
+  }
+  annals_entries = by_source.pop(sources.ANNALS)
+  found = run(
+    functools.partial(events.match, annals_entries), by_source.values()
+  )
+  return dict(zip(by_source, found, strict=True))
+
+
+def date_pieces(
+  pieces: Iterable[tuple[sources.Entry, Sequence[int]]],
+) -> list[events.Part]:
+  """Returns the events of entries cut where the month changes, in order.
 
   Each source is one scan: 經 and 傳 of a year stand one after the other in
   KR1e0001, and the second begins at 正月 again.
+
+  Args:
+    pieces: entries with the characters at which their events begin.
   """
   scanners: dict[str, annals.Scanner] = collections.defaultdict(annals.Scanner)
-  dated = []
-  for entry in entries:
+  parts = []
+  for entry, starts in pieces:
     scanner = scanners[entry.source]
     scanner.enter_reign(entry.reign)
     if entry.year is not None:
       scanner.enter_year(entry.year)
-    stop = _EXPLAINING if entry.source in _EXEGETIC else ""
-    for text, key in annals.split_entry(entry.text, scanner, stop):
-      dated.append(Dated(entry.source, text, key, entry.place))
-  return dated
+    stop = _EXPLAINING if entry.source in events.EXEGETIC else ""
+    for start, end in itertools.pairwise([*starts, len(entry.text)]):
+      for text, key in annals.split_entry(entry.text[start:end], scanner, stop):
+        spot = events.Spot(entry.place, start)
+        parts.append(events.Part(entry.source, text, key, spot))
+        start += len(text)
+  return parts
 
 
-def _files_of(
-  files: Mapping[str, pathlib.Path], folder: str
-) -> list[pathlib.Path]:
-  """Returns the paths whose name begins with `folder`, in order of name."""
-  found = [files[name] for name in sorted(files) if name.startswith(folder)]
-  if not found:
-    raise sources.SourceError(f"no source file of {folder}/ was given")
-  return found
+@contextlib.contextmanager
+def _workers(processes: int) -> Iterator[Callable[..., Iterable]]:
+  """Yields `map`, by so many processes."""
+  if processes == 1:
+    yield map
+    return
+  with concurrent.futures.ProcessPoolExecutor(
+    processes, multiprocessing.get_context("spawn")
+  ) as pool:
+    yield pool.map
