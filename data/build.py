@@ -14,17 +14,25 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import resource
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
+from ctd_jax import files
 from ctd_jax_datasets import summary
+from ctd_jax_datasets.chunqiutr import audit, audit_plot
+from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import FINDINGS
 
-NAMES = ("chunqiutr/mini", "chunqiutr/rebuilt")
+NAMES = ("chunqiutr/mini", "chunqiutr/rebuilt", "chunqiutr/release")
+# Written beside the data.
 STATISTICS = "statistics.json"
+TABLES = "audit.txt"
+COVERAGE = "coverage.png"
 
 
 class LostRowsError(ValueError):
@@ -36,14 +44,16 @@ def build(
   data_dir: str | os.PathLike | None = None,
   sources: str | os.PathLike | None = None,
   overwrite: bool = False,
+  processes: int = 1,
 ) -> tfds.core.DatasetBuilder:
   """Returns the builder of a data set that is ready to be read.
 
   Args:
     name: e.g. `chunqiutr/mini`.
     data_dir: where data sets lie; None means the default of TFDS.
-    sources: folder of source texts for `chunqiutr/rebuilt`.
+    sources: folder of the texts that the data set is made of.
     overwrite: build again even if it is there.
+    processes: that read source texts; the data set does not depend on it.
 
   Returns:
     The builder; `as_data_source(split)` reads it.
@@ -63,10 +73,11 @@ def build(
   try:
     if not path.exists():
       builder.sources = sources
+      builder.processes = processes
       _prepare(builder)
     if not (path / STATISTICS).exists():
       _check_lengths(builder)
-      _write_json(path / STATISTICS, summary.summarise(builder))
+      _describe(builder)
   except BaseException:
     if replaced.exists():
       shutil.rmtree(path, ignore_errors=True)
@@ -104,12 +115,28 @@ def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
       )
 
 
-def _write_json(path: pathlib.Path, value: object) -> None:
-  temporary = path.with_name(f".{path.name}.tmp")
-  temporary.write_text(
-    json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8"
+def _describe(builder: tfds.core.DatasetBuilder) -> None:
+  """Writes what the data set holds beside it; the statistics come last."""
+  path = pathlib.Path(builder.data_path)
+  counted = summary.summarise(builder)
+  paper = audit.paper_of(counted)
+  files.write_text(path / TABLES, _tables(counted, path / FINDINGS))
+  audit_plot.plot_coverage(
+    counted["reigns"],
+    f"{counted['name']}: months with an event, by ruler",
+    path / COVERAGE,
+    audit.gap_share(paper),
   )
-  temporary.replace(path)
+  text = json.dumps(counted, ensure_ascii=False, indent=1)
+  files.write_text(path / STATISTICS, text + "\n")
+
+
+def _tables(counted: dict, findings: pathlib.Path) -> str:
+  ours, paper = audit.figures(counted), audit.paper_of(counted)
+  blocks = [summary.tables(counted), audit.text(ours, paper)]
+  if findings.exists():
+    blocks.append("findings\n" + findings.read_text(encoding="utf-8"))
+  return "\n\n".join(blocks) + "\n"
 
 
 def main(
@@ -117,6 +144,7 @@ def main(
   data_dir: str | None = None,
   sources: str | None = None,
   overwrite: bool = False,
+  processes: int = 1,
 ) -> None:
   """Builds the data set named on the command line and prints tables.
 
@@ -125,17 +153,34 @@ def main(
     data_dir: --data_dir.
     sources: --sources.
     overwrite: --overwrite.
+    processes: --processes.
   """
+  start = time.perf_counter()
   if len(argv) != 2:
     raise app.UsageError(f"name one data set: {' or '.join(NAMES)}")
   try:
-    builder = build(argv[1], data_dir, sources, overwrite)
+    builder = build(argv[1], data_dir, sources, overwrite, processes)
   except ValueError as error:
     sys.exit(f"error: {error}")
-  path = pathlib.Path(builder.data_path) / STATISTICS
-  print(summary.tables(json.loads(path.read_text(encoding="utf-8"))))
-  print(f"data set: {builder.data_path}")
-  print(f"statistics: {path}")
+  path = pathlib.Path(builder.data_path)
+  counted = json.loads((path / STATISTICS).read_text(encoding="utf-8"))
+  print((path / TABLES).read_text(encoding="utf-8"))
+  print(f"content sha256: {counted['content_sha256']}")
+  print(f"time and memory: {_usage(start)}")
+  print(f"data set: {path}")
+  print(f"statistics: {path / STATISTICS}")
+
+
+def _usage(start: float) -> str:
+  """Returns seconds since `start` and the most memory held, in words."""
+  seconds = time.perf_counter() - start
+  # Linux counts in KiB; of the children the largest, not their sum.
+  here, worker = (
+    resource.getrusage(who).ru_maxrss / 1024
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+  )
+  text = f"{seconds:.1f} s, {here:.0f} MiB at most"
+  return f"{text}, {worker:.0f} MiB in the largest worker" if worker else text
 
 
 if __name__ == "__main__":
@@ -143,8 +188,9 @@ if __name__ == "__main__":
   _SOURCES = flags.DEFINE_string(
     "sources",
     None,
-    "Folder of source texts for chunqiutr/rebuilt; by default the environment "
-    "variable CTD_JAX_SOURCES, and without it they are downloaded. "
+    "Folder of the source texts of chunqiutr/rebuilt or of the authors' files "
+    "for chunqiutr/release; by default the environment variables "
+    "CTD_JAX_SOURCES and CTD_JAX_RELEASE, and without them all is downloaded. "
     "Example: --sources=corpus/raw",
   )
   _DATA_DIR = flags.DEFINE_string(
@@ -158,8 +204,23 @@ if __name__ == "__main__":
     False,
     "Build again even if the data set is there. Example: --overwrite",
   )
-  # TFDS reports every shard; --verbosity=0 brings that back.
-  flags.FLAGS.set_default("verbosity", logging.WARNING)
-  app.run(
-    lambda argv: main(argv, _DATA_DIR.value, _SOURCES.value, _OVERWRITE.value)
+  _PROCESSES = flags.DEFINE_integer(
+    "processes",
+    1,
+    "Processes that read source texts. Example: --processes=2",
+    lower_bound=1,
   )
+
+  def _run(argv: Sequence[str]) -> None:
+    # TFDS reports every shard; --verbosity=0 brings that back.
+    if not flags.FLAGS["verbosity"].present:
+      logging.set_verbosity(logging.WARNING)
+    main(
+      argv,
+      _DATA_DIR.value,
+      _SOURCES.value,
+      _OVERWRITE.value,
+      _PROCESSES.value,
+    )
+
+  app.run(_run)

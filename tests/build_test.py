@@ -62,8 +62,8 @@ def test_statistics_add_up(statistics):
 def test_tables_are_aligned_and_labelled(statistics):
   text = summary.tables(statistics)
   assert "synthetic" in text.splitlines()[0]
-  lines = text.split("by split\n")[1].split("\n\n")[0].splitlines()
-  assert len(lines) == 5
+  lines = text.split("by source\n")[1].split("\n\n")[0].splitlines()
+  assert len(lines) == 7
   assert len({len(line) for line in lines}) == 1
 
 

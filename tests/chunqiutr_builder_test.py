@@ -4,6 +4,7 @@ import collections
 import functools
 import http.server
 import itertools
+import json
 import threading
 
 import numpy as np
@@ -13,7 +14,7 @@ from tensorflow_datasets.core.download import checksums
 
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.timekey import TimeKey
-from ctd_jax_datasets import build
+from ctd_jax_datasets import build, summary
 from ctd_jax_datasets.chunqiutr import fetch, mini, sources
 from tests import edition_files
 
@@ -148,7 +149,8 @@ def test_rebuilt_from_a_folder(synthetic_sources, tmp_path):
   assert by_split["event", "test"] == 8
   assert by_split["event", "validation"] == 0
   assert len(builder.as_data_source("test")) > 1000
-  assert dict(builder.info.metadata["left_out"]) == {"undated": 1}
+  audit = json.loads((builder.data_path / summary.AUDIT).read_text("utf-8"))
+  assert audit["left_out"] == {"undated": 1}
 
 
 def test_rebuilt_from_the_environment(synthetic_sources, tmp_path, monkeypatch):

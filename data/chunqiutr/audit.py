@@ -1,0 +1,312 @@
+"""The figures of the data set beside those of the paper.
+
+Why: a rebuilt benchmark is worth as much as its comparison with the published
+one. What `summary` counted in a build and what the gallery says of its own
+making become figures with a table, a row and a column; `paper.tsv` holds the
+published ones under the same names, and `differences.tsv` says why they differ
+where they do by more than `TOLERANCE`. Called by `build` and `audit_readme`.
+
+The gallery says of its making (`Gallery.audit`, fit for JSON):
+
+  units: source -> {units, characters, longest}: entries of the four base
+    texts as the editions print them, before they are cut.
+  alignment: source -> {units, candidates, accepted, ...} of each later work;
+    units as the edition prints them, candidates as they are aligned.
+  agreement: "source source" -> {compared, same_year, same_month}: what two
+    works say of the same events.
+  decisions: rule -> how often it applied.
+  disagreements: [{column: value}]: events that two works put into different
+    months. Works, places and months, no text.
+
+Source: ChunQiuTR Tables 8, 9, 18 and 19, Figure 8.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import fnmatch
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ctd_jax_datasets import summary
+from ctd_jax_datasets.summary import TOTAL
+
+PAPER = pathlib.Path(__file__).with_name("paper.tsv")
+REASONS = pathlib.Path(__file__).with_name("differences.tsv")
+# Differences from the paper beyond this share are explained.
+TOLERANCE = 0.05
+BASE_TEXTS = "base texts"
+COMMENTARY = "commentary"
+
+# Table -> row -> column -> figure.
+Figures = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A table of the audit.
+
+  Attributes:
+    title: what it shows, and where the paper does.
+    turned: whether the columns of the figures are printed as lines.
+  """
+
+  title: str
+  turned: bool = False
+
+
+TABLES = {
+  "units": Table("units before they are cut (Table 8)"),
+  "splits": Table("by split (Table 9; families from 14 and 15)", turned=True),
+  "events": Table("events"),
+  "acceptance": Table("commentary aligned with its text (Tables 18, 19)"),
+  "scores": Table("fit of the accepted pieces (Tables 18, 19)"),
+  "agreement": Table("what two works say of the same event"),
+  "decisions": Table("decisions"),
+  "coverage": Table("months with an event by ruler (Figure 8)"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A figure that is not the paper's.
+
+  Attributes:
+    table: name in `TABLES`.
+    row: of the table.
+    column: of the table.
+    ours: figure.
+    paper: figure.
+    reason: a sentence, empty if there is none.
+  """
+
+  table: str
+  row: str
+  column: str
+  ours: float
+  paper: float
+  reason: str
+
+
+def figures(statistics: Mapping[str, Any]) -> Figures:
+  """Returns the figures of a build.
+
+  Args:
+    statistics: what `summary.summarise` counted; `audit` in it is what the
+      gallery said of its making, without it the tables are fewer.
+  """
+  found = {
+    "units": _units(statistics),
+    "splits": _rows(statistics["splits"], "split"),
+    "events": {"all": statistics["events"]},
+    "acceptance": {
+      source: {
+        "candidates": row["candidates"],
+        "accepted": row["accepted"],
+        "share": _share(row["accepted"], row["candidates"]),
+      }
+      for source, row in statistics["audit"].get("alignment", {}).items()
+    },
+    "scores": _rows(statistics["scores"], "source"),
+    "agreement": {
+      works: row
+      | {
+        "year_share": _share(row["same_year"], row["compared"]),
+        "month_share": _share(row["same_month"], row["compared"]),
+      }
+      for works, row in statistics["audit"].get("agreement", {}).items()
+    },
+    "decisions": {
+      name: {"n": count}
+      for part in ("decisions", "left_out")
+      for name, count in statistics["audit"].get(part, {}).items()
+    },
+    "coverage": _rows(statistics["reigns"], "ruler"),
+  }
+  return {table: rows for table, rows in found.items() if rows}
+
+
+def _rows(
+  rows: Iterable[Mapping[str, Any]], name: str
+) -> dict[str, dict[str, float]]:
+  return {
+    row[name]: {key: value for key, value in row.items() if key != name}
+    for row in rows
+  }
+
+
+def _share(part: float, whole: float) -> float:
+  return round(part / max(whole, 1), 4)
+
+
+def _units(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+  """Returns rows of Table 8: every source, and both layers together."""
+  audit = statistics["audit"]
+  pieces = {row["source"]: row["records"] for row in statistics["sources"]}
+  table: dict[str, dict[str, float]] = {}
+  for total, sources in (
+    (BASE_TEXTS, audit.get("units", {})),
+    (COMMENTARY, audit.get("alignment", {})),
+  ):
+    rows = {
+      source: {
+        name: row[name]
+        for name in ("units", "characters", "longest")
+        if name in row
+      }
+      | {"records": pieces.get(source, 0)}
+      for source, row in sources.items()
+    }
+    if rows:
+      table |= rows
+      table[total] = {
+        name: sum(row[name] for row in rows.values())
+        for name in ("units", "characters", "records")
+        if all(name in row for row in rows.values())
+      }
+  for row in table.values():
+    if "characters" in row:
+      row["average"] = round(row["characters"] / max(row["units"], 1), 1)
+  return table
+
+
+def read_figures(path: pathlib.Path) -> Figures:
+  """Returns the figures of a TSV file: table, row, column, value, ...
+
+  Raises:
+    ValueError: naming file and line of what is no number or stands twice.
+  """
+  found: dict[str, dict[str, dict[str, float]]] = {}
+  for line, row in _read(path):
+    columns = found.setdefault(row["table"], {}).setdefault(row["row"], {})
+    try:
+      value = float(row["value"])
+    except ValueError:
+      raise ValueError(
+        f"{path}, line {line}: {row['value']!r} is not a number"
+      ) from None
+    if row["column"] in columns:
+      raise ValueError(f"{path}, line {line}: the figure stands above as well")
+    columns[row["column"]] = int(value) if value.is_integer() else value
+  return found
+
+
+def write_figures(figures: Figures) -> str:
+  """Returns figures as the text of a TSV file, see `read_figures`."""
+  lines = ["table\trow\tcolumn\tvalue"]
+  for names, value in _flat(figures):
+    lines.append("\t".join([*names, str(value)]))
+  return "\n".join(lines) + "\n"
+
+
+def differences(
+  ours: Figures, paper: Figures, reasons: pathlib.Path = REASONS
+) -> list[Difference]:
+  """Returns the figures that differ by more than `TOLERANCE`, with reasons.
+
+  Args:
+    ours: of a build.
+    paper: published.
+    reasons: TSV file: table, row and column as patterns (`*`), and the
+      sentence; the first line that fits counts.
+  """
+  patterns = [row for _, row in _read(reasons)]
+  found = []
+  for (table, row, column), published in _flat(paper):
+    value = ours.get(table, {}).get(row, {}).get(column)
+    if value is None or abs(value - published) <= TOLERANCE * published:
+      continue
+    place = {"table": table, "row": row, "column": column}
+    reason = next(
+      (
+        pattern["reason"]
+        for pattern in patterns
+        if all(fnmatch.fnmatchcase(place[key], pattern[key]) for key in place)
+      ),
+      "",
+    )
+    found.append(Difference(table, row, column, value, published, reason))
+  return found
+
+
+def paper_of(statistics: Mapping[str, Any]) -> Figures:
+  """Returns the paper's figures, none for a data set it does not describe."""
+  ours = statistics["name"].startswith("chunqiutr/")
+  described = ours and not statistics["synthetic"]
+  return read_figures(PAPER) if described else {}
+
+
+def gap_share(figures: Figures) -> float | None:
+  """Returns the share of empty months, None if it is not known."""
+  row = figures.get("coverage", {}).get(TOTAL)
+  return row and 1 - row["with_event"] / row["months"]
+
+
+def text(ours: Figures, paper: Figures) -> str:
+  """Returns the tables, aligned for a terminal."""
+  return "\n\n".join(
+    summary.table(title, lines) for _, title, lines in tables(ours, paper)
+  )
+
+
+def tables(
+  ours: Figures, paper: Figures
+) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
+  """Yields (name, title, lines) of every table that `ours` has figures for.
+
+  A cell is our figure, then the paper's behind a stroke and the difference.
+  """
+  for name, shape in TABLES.items():
+    rows = ours.get(name, {})
+    if not rows:
+      continue
+    columns = list(dict.fromkeys(c for row in rows.values() for c in row))
+    published = paper.get(name, {})
+    cells = {
+      (row, column): _cell(
+        rows[row].get(column), published.get(row, {}).get(column)
+      )
+      for row in rows
+      for column in columns
+    }
+    if shape.turned:
+      lines = [
+        {"": column, **{row: cells[row, column] for row in rows}}
+        for column in columns
+      ]
+    else:
+      lines = [
+        {"": row, **{column: cells[row, column] for column in columns}}
+        for row in rows
+      ]
+    yield name, shape.title, lines
+
+
+def _cell(ours: float | None, paper: float | None) -> str:
+  text = "–" if ours is None else f"{ours:,}"
+  if paper is not None:
+    text += f" / {paper:,}"
+    if ours is not None:
+      text += f" {(ours - paper) / paper:+.1%}"
+  return text
+
+
+def _flat(figures: Figures) -> Iterator[tuple[tuple[str, str, str], float]]:
+  for table, rows in figures.items():
+    for row, columns in rows.items():
+      for column, value in columns.items():
+        yield (table, row, column), value
+
+
+def _read(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
+  """Yields (line, row) of a TSV file with a header."""
+  with path.open(encoding="utf-8", newline="") as file:
+    rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    for line, row in enumerate(rows, 2):
+      if None in row or None in row.values():
+        raise ValueError(
+          f"{path}, line {line}: should have the columns {rows.fieldnames}"
+        )
+      yield line, row

@@ -1,0 +1,110 @@
+"""How records and queries are stored: one set of features for both.
+
+Why: whoever reads one of our data sets reads them all. Called by the builders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from ctd_jax.chronology.annals import Record
+from ctd_jax.chronology.queries import Query
+from ctd_jax.chronology.timekey import TimeKey
+
+# The gallery, all splits together, is one TFDS split; queries have one each.
+RECORDS = "records"
+QUERY = "query"
+
+
+def features() -> tfds.features.FeaturesDict:
+  """Returns the features of records and queries."""
+  text = tfds.features.Text
+  month = tfds.features.Tensor(
+    shape=(3,), dtype=np.int32, doc="reign, year, month, counting from 1"
+  )
+  return tfds.features.FeaturesDict(
+    {
+      "id": text(doc="r00000 (record), point-00000 or window-00000"),
+      "text": text(),
+      "kind": text(doc="event, no_event, neg_comment or query"),
+      "source": text(doc="work of a record, empty for a query"),
+      "family": text(doc="point or window, empty for a record"),
+      "group": text(doc="template group, empty for a record"),
+      "split": text(doc="train, validation or test"),
+      "start": month,
+      "end": month,
+      "order": tfds.features.Scalar(
+        np.int32, doc="place in its work, -1 for a query"
+      ),
+      "positives": tfds.features.Sequence(
+        text(), doc="ids of the records that answer"
+      ),
+      "paper_family": text(doc="point, gap or window, empty for a record"),
+      "version": text(doc="event of a record, v00000, or empty"),
+      "match_score": tfds.features.Scalar(
+        np.float32, doc="fit of a comment to its place, 0-1; else 1"
+      ),
+    }
+  )
+
+
+def record_examples(
+  records: Iterable[Record], split_of: Mapping[TimeKey, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (id, example) of every record.
+
+  Args:
+    records: in the order to be stored.
+    split_of: split of their months.
+  """
+  for record in records:
+    month = np.asarray(record.key.triple, np.int32)
+    yield (
+      record.record_id,
+      {
+        "id": record.record_id,
+        "text": record.text,
+        "kind": record.kind,
+        "source": record.source,
+        "family": "",
+        "group": "",
+        "split": split_of[record.key],
+        "start": month,
+        "end": month,
+        "order": record.order,
+        "positives": [],
+        "paper_family": "",
+        "version": record.version,
+        "match_score": record.match_score,
+      },
+    )
+
+
+def query_examples(
+  queries: Iterable[Query], split: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (id, example) of every query of a split, in the given order."""
+  for query in queries:
+    yield (
+      query.query_id,
+      {
+        "id": query.query_id,
+        "text": query.text,
+        "kind": QUERY,
+        "source": "",
+        "family": query.family,
+        "group": query.group,
+        "split": split,
+        "start": np.asarray(query.interval.start.triple, np.int32),
+        "end": np.asarray(query.interval.end.triple, np.int32),
+        "order": -1,
+        "positives": list(query.positives),
+        "paper_family": query.paper_family,
+        "version": "",
+        "match_score": 1.0,
+      },
+    )

@@ -1,0 +1,35 @@
+"""Writes examples so that the same examples give the same bytes.
+
+Why: an example is a protocol buffer with a map, and a map is written in an
+order that differs from process to process; two builds of one data set could
+then be compared only after reading them. Called by the builders.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import tensorflow_datasets as tfds
+from tensorflow_datasets.proto import tf_example_pb2
+
+
+class StableWriter(tfds.core.ExampleWriter):
+  """Writer of TFDS that puts the features of an example in order."""
+
+  def write(
+    self, path: str | os.PathLike, examples: Iterable[tuple[object, bytes]]
+  ):
+    """Writes a shard, see `tfds.core.ExampleWriter`.
+
+    Args:
+      path: of the shard.
+      examples: (key, serialized example), in the order to be stored.
+    """
+    ordered = ((key, _ordered(example)) for key, example in examples)
+    return super().write(path, ordered)
+
+
+def _ordered(example: bytes) -> bytes:
+  parsed = tf_example_pb2.Example.FromString(example)
+  return parsed.SerializeToString(deterministic=True)
