@@ -14,7 +14,7 @@ import dataclasses
 import math
 from typing import Any
 
-from ctd_jax.chronology import expressions, glyphs, reigns
+from ctd_jax.chronology import expressions, reigns
 from ctd_jax.chronology.annals import (
   EVENT,
   NEG_COMMENT,
@@ -38,10 +38,10 @@ WORKS = {
 # The work -> its author, as a block of commentary names him, then how else.
 COMPILERS = {
   "du_yu": ("杜預", "杜预"),
-  "kong_yingda": ("孔穎達", "孔颖达"),
+  "kong_yingda": ("孔穎達", "孔頴達", "孔颖达"),
   "gu_donggao": ("顧棟高", "顾栋高"),
   "wei_liaoweng": ("魏了翁",),
-  "lv_zuqian": ("呂祖謙", "呂祖谦"),
+  "lv_zuqian": ("呂祖謙", "吕祖謙", "呂祖谦", "吕祖谦"),
 }
 COMPILER_MEMBERS = ("compiler", "author", "compiler_name")
 COMMENT = "comment"  # what a block of commentary is called without a source
@@ -214,9 +214,8 @@ class _Reader:
     named = next(
       (block[name] for name in COMPILER_MEMBERS if block.get(name)), ""
     )
-    folded = str(named).translate(glyphs.UNIFIED)
     for work, spellings in COMPILERS.items():
-      if any(spelling in folded for spelling in spellings):
+      if any(spelling in str(named) for spelling in spellings):
         return work
     label = block.get("source", COMMENT)
     if not isinstance(label, str) or not label or label == COMMENT:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.chronology import queries
@@ -34,6 +34,25 @@ GROUP = "ctd_jax_group"
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 Triple = tuple[int, int, int]
+
+
+def infer_split(
+  targets: Sequence[Hashable], family: str, split_of: Mapping[Hashable, str]
+) -> str | None:
+  """Returns the split of a query about some months, None if it has none.
+
+  A point is of the split of its month, train if that has none. A window is of
+  the split that all its months share, those without a split apart.
+
+  Args:
+    targets: the months, in any form.
+    family: point or window.
+    split_of: split of months, in the same form.
+  """
+  if family == POINT:
+    return split_of.get(targets[0], TRAIN)
+  found = {split_of[key] for key in targets if key in split_of}
+  return found.pop() if len(found) == 1 else None
 
 
 @dataclasses.dataclass
@@ -146,18 +165,15 @@ class Reader:
   def _split(
     self, targets: list[Triple], family: str, place: str
   ) -> str | None:
-    """Returns the split that the months share, None if they do not."""
-    if family == POINT and targets[0] not in self.split_of:
+    """Returns the split of a query, None if it has none."""
+    known = {self.split_of[key] for key in targets if key in self.split_of}
+    if family == POINT and not known:
       self.report.add("query_month_unsplit", place, list(targets[0]))
-      return TRAIN
-    found = {self.split_of[key] for key in targets if key in self.split_of}
-    if len(found) == 1:
-      return found.pop()
-    if found:
-      self.report.add("query_mixed", place, ", ".join(sorted(found)))
-    else:
+    elif not known:
       self.report.add("query_without_split", place, f"{len(targets)} months")
-    return None
+    elif len(known) > 1:
+      self.report.add("query_mixed", place, ", ".join(sorted(known)))
+    return infer_split(targets, family, self.split_of)
 
   def _gold(self, listed: list[Any], place: str) -> list[int]:
     """Returns the sids that answer and exist, each once, as listed."""

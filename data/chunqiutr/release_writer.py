@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax import files
-from ctd_jax.chronology import expressions, queries
+from ctd_jax.chronology import expressions
 from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.queries import POINT, Query
 from ctd_jax.chronology.timekey import TimeKey, Timeline
@@ -33,7 +33,7 @@ from ctd_jax_datasets.chunqiutr.release_months import (
   OWN_SOURCE,
   WORKS,
 )
-from ctd_jax_datasets.chunqiutr.release_queries import GROUP
+from ctd_jax_datasets.chunqiutr.release_queries import GROUP, infer_split
 
 # From here on the authors' audit calls a match strong.
 STRONG = 0.9
@@ -55,15 +55,19 @@ def write(
     folder: made if need be; files of the same names are replaced.
     records: the gallery.
     asked: split -> queries.
-    split_of: split of every month of `timeline`.
+    split_of: split of the months; one without a split is in no split map.
     timeline: the calendar of the keys.
 
   Raises:
     ValueError: if the schema cannot hold a part of the benchmark, or would
       give a query another split; nothing is written then.
   """
+  if timeline.leap_months:
+    raise ValueError(
+      f"timeline {timeline.name!r} has leap months, the release's schema none"
+    )
   records = sorted(records, key=lambda record: record.record_id)
-  split_of = {key: split_of[key] for key in timeline.months}
+  split_of = {key: split_of[key] for key in timeline.months if key in split_of}
   sids = sid_numbers(records)
   texts = {
     SPLITS: _json(splits.write_map(split_of)),
@@ -194,11 +198,12 @@ def _query_line(
   timeline: Timeline,
 ) -> str:
   """Returns a query as a line of JSON."""
-  inferred = queries.split_of_interval(query.interval, timeline, split_of)
+  keys = list(timeline.iterate(query.interval))
+  inferred = infer_split(keys, query.family, split_of)
   if inferred != split:
     raise ValueError(
-      f"query {query.query_id} of {split} asks for {query.interval}, months of "
-      f"{inferred or 'several splits'}; a reader would give it that split"
+      f"query {query.query_id} of {split} asks for {query.interval}, which is "
+      f"of {inferred or 'no one split'}; a reader would not find it in {split}"
     )
   unknown = [positive for positive in query.positives if positive not in sids]
   if unknown or not query.positives:
@@ -206,7 +211,7 @@ def _query_line(
       f"query {query.query_id}: answers {unknown or 'none'} are no records; "
       "a reader would drop it"
     )
-  months = [list(key.triple) for key in timeline.iterate(query.interval)]
+  months = [list(key.triple) for key in keys]
   row: dict[str, Any] = {
     "qid": query.query_id,
     "query": query.text,

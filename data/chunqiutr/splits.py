@@ -134,20 +134,14 @@ def write_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
   """Returns a division in the schema of the released file, ready for JSON.
 
   Args:
-    split_of: split of every month, in order of time.
+    split_of: split of every month, in order of time; no leap months.
 
   Returns:
     `split_by_sort_key`: key such as `1-2-12` -> train, val or test;
     `debug_info`: by reign, whether whole years were divided, which years
     there are, their splits and the number of months of each split.
-
-  Raises:
-    ValueError: if a month is a leap month, which the schema cannot write.
   """
   names = {split: name for name, split in RELEASED_NAMES.items()}
-  leap = next((key for key in split_of if key.leap), None)
-  if leap is not None:
-    raise ValueError(f"{leap}: the release's schema has no leap months")
   by_reign = collections.defaultdict(dict)
   for key, split in split_of.items():
     by_reign[key.reign][key] = names[split]
