@@ -24,6 +24,10 @@ from ctd_jax.chronology.timekey import TimeKey
 NGRAMS = (7, 3)
 # Characters up to a note that should be tied: a clause or two.
 CLAUSE = 12
+# A place that fits worse than this is not accepted, of whatever work: of a
+# note, five of the twelve characters before it are tied; of a title, the
+# names fit and the wording does not.
+MIN_SCORE = 0.4
 # Marks of notes; 注 opens one in large type. What follows is not annals.
 _NOTE_MARK = re.compile("注|音義|疏")
 # Printed for one another so often that they tell nothing.

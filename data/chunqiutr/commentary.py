@@ -22,7 +22,6 @@ from ctd_jax.chronology.timekey import TimeKey
 from ctd_jax_datasets.chunqiutr import (
   alignment,
   gu_donggao,
-  matching,
   notes,
   segmentation,
   sources,
@@ -44,13 +43,11 @@ class Work:
     folders: of its juan, in a folder of sources, and of what it copies.
     read: (paths of each folder in order, anchor) -> what it found.
     min_chars: a shorter piece names a person or a place and says no more.
-    min_score: a fit below it is rejected.
   """
 
   folders: tuple[str, ...]
   read: Callable[..., alignment.Reading]
   min_chars: int
-  min_score: float
 
 
 _DU_FOLDER = "duyu_jijie_KR1e0002"
@@ -60,11 +57,11 @@ _WEI_FOLDER = "weiliaoweng_yaoyi_KR1e0044"
 _LV_FOLDER = "lvzuqian_zuoshizhuanshuo_KR1e0039"
 
 WORKS = {
-  DU_YU: Work((_DU_FOLDER,), notes.read_du, 11, 0.5),
-  KONG_YINGDA: Work((_KONG_FOLDER,), notes.read_kong, 20, 0.5),
-  GU_DONGGAO: Work((_GU_FOLDER,), gu_donggao.read, 20, matching.NAMED),
-  WEI_LIAOWENG: Work((_WEI_FOLDER, _KONG_FOLDER), titled.read_wei, 20, 0.3),
-  LV_ZUQIAN: Work((_LV_FOLDER,), titled.read_lv, 20, matching.NAMED),
+  DU_YU: Work((_DU_FOLDER,), notes.read_du, 13),
+  KONG_YINGDA: Work((_KONG_FOLDER,), notes.read_kong, 20),
+  GU_DONGGAO: Work((_GU_FOLDER,), gu_donggao.read, 20),
+  WEI_LIAOWENG: Work((_WEI_FOLDER, _KONG_FOLDER), titled.read_wei, 20),
+  LV_ZUQIAN: Work((_LV_FOLDER,), titled.read_lv, 20),
 }
 COMMENT_SOURCES = tuple(WORKS)
 
@@ -149,7 +146,7 @@ def _parse_work(
     place = candidate.place
     if place is None:
       rejected[candidate.reason] += 1
-    elif place.score < work.min_score:
+    elif place.score < alignment.MIN_SCORE:
       rejected["score too low"] += 1
     else:
       accepted.append((candidate.passages, place))

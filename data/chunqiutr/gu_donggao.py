@@ -26,7 +26,7 @@ _TRADITIONS = re.compile(r"\([左公]/")
 _HEADING = re.compile("^(欽定四庫全書|春秋大事表卷|三[傳𫝊]異同表$)|顧棟.撰$")
 # Essays after the table are on no entry.
 _ESSAY = re.compile("[論後]$")
-_YEAR = re.compile("^[元一二三四五六七八九十]+年")
+_YEAR = re.compile("[元一二三四五六七八九十]+年")
 
 
 @dataclasses.dataclass
@@ -66,21 +66,21 @@ def read(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
       continue
     if heading.reign is not None and heading.reign > state[0]:
       state = (heading.reign, 1)
-    year = _YEAR.match(heading.words)
-    named = [state]
-    if year:
-      named = matching.years_of(year[0], state[0])
-      if named[0] < state:
-        named += matching.years_of(year[0], state[0] + 1)
-    near = matcher.years_in(state[0]) + matcher.years_in(state[0] + 1)
+    marked = matching.years_of(heading.words, state[0])
+    named = marked or [state]
+    if named[0] < state:
+      named += matching.years_of(heading.words, state[0] + 1)
     words = _YEAR.sub("", heading.words)
-    place = matcher.find(words, named, near)
-    free = matcher.best(words, matcher.years_in(state[0]))
-    if place is not None and place.score >= matching.NAMED:
-      state = (place.key.reign, place.key.year)
-    if year and free is not None:
+    reign = matcher.years_in(state[0])
+    free = matcher.best(words, reign)
+    if marked and free is not None:
       checked += 1
-      agreed += (free.key.reign, free.key.year) == named[0]
+      agreed += (free.key.reign, free.key.year) in marked
+    near = reign + matcher.years_in(state[0] + 1)
+    place = matcher.find(words, named, near)
+    if place is not None and place.score >= alignment.MIN_SCORE:
+      found = (place.key.reign, place.key.year)
+      state = marked[-1] if found in marked else found
     candidates += [
       Candidate((text,), place, "no entry of the year")
       for text in heading.paragraphs

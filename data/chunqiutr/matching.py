@@ -22,9 +22,9 @@ from ctd_jax_datasets.chunqiutr import alignment
 # (reign, year), both from 1.
 Year = tuple[int, int]
 
-# An edition misprints a year now and then. Where nothing in the named years
-# fits, a part of another year is meant if it fits this well.
-NAMED = 0.4
+# An edition misprints a year now and then. Where no part of the named years
+# fits this well, a part of another year is meant if that one fits very well.
+SURE = 0.5
 ELSEWHERE = 0.75
 
 _REIGNS = reigns.timeline("lu").reigns
@@ -121,7 +121,7 @@ class Matcher:
       What fits in the named years, though badly, if nothing else fits.
     """
     place = self.best(words, named)
-    if place is None or place.score < NAMED:
+    if place is None or place.score < SURE:
       other = self.best(words, others)
       if other is not None and other.score >= ELSEWHERE:
         return other

@@ -12,8 +12,8 @@ import re
 
 # A piece is closed at the first sentence end after so many characters, or
 # where after so many the next sentence quotes somebody.
-MIN_PIECE = 75
-MIN_BEFORE_QUOTE = 50
+MIN_PIECE = 110
+MIN_BEFORE_QUOTE = 70
 # A rest shorter than this stays with the piece before it.
 MIN_REST = 20
 
@@ -23,6 +23,10 @@ _END = "也矣耳焉乎哉"
 _SENTENCE_END = re.compile(f"[{_END}](?![{_END}者])")
 # Who or what is quoted takes up to eight characters: 「鄭𤣥覲禮注云」.
 _QUOTES = re.compile(f"[^{_END}者曰云]{{1,8}}[曰云]")
+# Words that open a sentence; later prose has few final particles.
+_OPENERS = re.compile(
+  "大抵|然則|然而|且如|又如|至如|何故|蓋|葢|盖|當時|到得|以此|須看|若使|殊不知|學者"
+)
 # A year of another duke opens a quotation wherever it stands.
 _QUOTED_YEAR = re.compile(
   "[隱隠𨼆桓莊荘閔僖文宣成襄昭定哀]公?[元一二三四五六七八九十]{1,3}年"
@@ -37,6 +41,7 @@ def cut(text: str) -> list[str]:
   least `MIN_REST`, unless the whole text is shorter.
   """
   ends = {match.end() for match in _SENTENCE_END.finditer(text)}
+  ends |= {match.start() for match in _OPENERS.finditer(text)}
   quotes = {match.start() for match in _QUOTED_YEAR.finditer(text)}
   quotes |= {end for end in ends if _QUOTES.match(text, end)}
   pieces, start = [], 0

@@ -62,7 +62,7 @@ def read_wei(
 ) -> Reading:
   """Returns the sections of 魏了翁, each where most of it is copied from.
 
-  A section that shares nothing with KR1e0004 is matched by its title to the
+  A section that shares little with KR1e0004 is matched by its title to the
   years in the heading of the juan.
 
   Args:
@@ -80,11 +80,11 @@ def read_wei(
   checked = agreed = 0
   for section, place in zip(sections, places, strict=True):
     (title,), (years,) = section.titles, section.years
-    if place is not None and years:
+    if place is None or place.score < alignment.MIN_SCORE:
+      place = matcher.best(alignment.fold(title), years)
+    elif years:
       checked += 1
       agreed += (place.key.reign, place.key.year) in years
-    if place is None:
-      place = matcher.best(alignment.fold(title), years)
     said = segmentation.FRAMING.split(title + section.body)
     candidates.append(Candidate(tuple(said), place, "no year is named"))
   return Reading(len(sections), candidates, checked, agreed)
