@@ -140,7 +140,15 @@ def _node(
   sids: Mapping[str, int],
 ) -> dict[str, Any]:
   """Returns the node of a month with versions and commentary."""
-  records = sorted(records, key=lambda record: (record.order, record.record_id))
+  # Versions of a release are numbered as they stand there: so they stay.
+  records = sorted(
+    records,
+    key=lambda record: (
+      record.version or record.record_id,
+      record.order,
+      record.record_id,
+    ),
+  )
   groups = collections.defaultdict(list)
   comments = []
   for record in records:
