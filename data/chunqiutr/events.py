@@ -19,7 +19,7 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from rapidfuzz import fuzz, process
@@ -40,6 +40,9 @@ _LEAST = {
   sources.GULIANG: _PRINTED_AGAIN,
   sources.ZUOZHUAN: _TOLD_ANEW,
 }
+# Least likeness of a passage of 左傳 that stands in the month of an event, and
+# least characters of that event: two are soon alike.
+_LEAST_IN_MONTH, _LEAST_CHARACTERS = 40, 3
 TRADITIONS = tuple(_LEAST)
 EXEGETIC = (sources.GONGYANG, sources.GULIANG)
 # Likeness at which a match counts nothing, and what a sentence (once) or the
@@ -145,13 +148,13 @@ def match(
       unit
       for entry in chronicle
       if entry.reign == reign
-      for unit in _units(entry, clauses=False)
+      for unit in _units(entry.text, entry.place, entry.year)
     ]
     clauses = [
       unit
       for entry in tradition
       if entry.reign == reign
-      for unit in _units(entry, clauses=True)
+      for unit in _units(entry.text, entry.place, entry.year, True)
     ]
     if clauses:
       matches += _match_reign(sentences, clauses, least)
@@ -211,7 +214,9 @@ def group(
   for pairs in matches.values():
     for pair, event, part in pairs_of_parts(parts, pairs):
       told[part].append((pair.score, event))
-  events = []
+  for part, event in list(_likest_of_month(parts, told)):
+    told[part].append((0.0, event))
+  found = []
   for index, part in enumerate(parts):
     # The likest, of the same month if there is one; then the first.
     event = max(
@@ -219,13 +224,40 @@ def group(
       key=lambda one: (parts[one[1]].key == part.key, one[0], -one[1]),
       default=(1, index),
     )[1]
-    events.append((event, part.key))
-  return events
+    found.append((event, part.key))
+  return found
 
 
-def _units(entry: sources.Entry, clauses: bool) -> Iterator[_Unit]:
+def _likest_of_month(
+  parts: Sequence[Part], told: Collection[int]
+) -> Iterator[tuple[int, int]]:
+  """Yields (part of 左傳 that is not in `told`, likest event of its month).
+
+  Where the month is the same, less likeness is enough.
+  """
+  months = collections.defaultdict(list)
+  for index, part in enumerate(parts):
+    if part.source == sources.ANNALS:
+      months[part.key] += [
+        (unit, index)
+        for unit in _units(part.text, part.spot.place)
+        if len(unit.body) >= _LEAST_CHARACTERS
+      ]
+  for index, part in enumerate(parts):
+    here = months[part.key]
+    if part.source != sources.ZUOZHUAN or index in told or not here:
+      continue
+    passages = list(_units(part.text, part.spot.place, clauses=True))
+    likeness = _likeness([unit for unit, _ in here], passages).max(axis=1)
+    likest = int(likeness.argmax())
+    if likeness[likest] >= _LEAST_IN_MONTH:
+      yield index, here[likest][1]
+
+
+def _units(
+  text: str, place: str, year: int | None = None, clauses: bool = False
+) -> Iterator[_Unit]:
   """Yields the sentences of an entry, or all its clauses."""
-  text = entry.text
   opens = annals.sentence_openings(text)
   begins = annals.sentence_openings(text, _CLAUSE_ENDS) if clauses else opens
   starts = [0, *filter(begins, range(1, len(text)))]
@@ -236,8 +268,8 @@ def _units(entry: sources.Entry, clauses: bool) -> Iterator[_Unit]:
     body = _QUOTES.sub("", body)
     ends = [body.find(mark) for mark in _CLAUSE_ENDS if mark in body]
     yield _Unit(
-      Spot(entry.place, start),
-      entry.year,
+      Spot(place, start),
+      year,
       2 if start == 0 else int(opens(start)),
       _fold(running),
       _fold(body),
