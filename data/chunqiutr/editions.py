@@ -36,14 +36,15 @@ def printed_lines(path: pathlib.Path) -> list[tuple[int, str]]:
     path: a Kanripo file.
 
   Returns:
-    Depth is the number of full-width spaces before the text. A line without
-    text is kept as (depth, "").
+    Depth is the number of full-width spaces before the text. A line of
+    nothing but spaces, an empty cell of a table, is kept as (depth, "").
   """
   lines = []
   for line in sources.read_text(path).split("\n"):
     if line.startswith("#"):
       continue
     line = _UNENCODED.sub("□", _PAGE_BREAK.sub("", line)).replace("¶", "")
-    text = line.strip("　 ")
-    lines.append((len(line) - len(line.lstrip("　")), text.replace("　", "")))
+    depth = len(line) - len(line.lstrip("　"))
+    if line:
+      lines.append((depth, line.replace("　", "").strip()))
   return lines

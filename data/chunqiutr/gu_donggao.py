@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ctd_jax_datasets.chunqiutr import alignment, editions, matching, sources
 from ctd_jax_datasets.chunqiutr.alignment import Candidate, Reading
@@ -26,6 +26,7 @@ _TRADITIONS = re.compile(r"\([左公]/")
 _HEADING = re.compile("^(欽定四庫全書|春秋大事表卷|三[傳𫝊]異同表$)|顧棟.撰$")
 # Essays after the table are on no entry.
 _ESSAY = re.compile("[論後]$")
+_ENTRY, _PARAGRAPH = "entry", "paragraph"
 _YEAR = re.compile("[元一二三四五六七八九十]+年")
 
 
@@ -34,14 +35,17 @@ class Heading:
   """An entry of the Annals at the margin and the opinions below it.
 
   Attributes:
-    reign: of the duke under whom it stands; None before the first.
+    reign: of the duke under whom it stands; None in the preface.
     words: the entry, folded; empty if the paragraphs are on none.
+    prose: whether lines in large type are the text, as in the preface and the
+      essays, and not what the table quotes.
     paragraphs: opinions as printed.
   """
 
   reign: int | None
-  words: str
-  paragraphs: list[str]
+  words: str = ""
+  prose: bool = False
+  paragraphs: list[str] = dataclasses.field(default_factory=list)
 
 
 def read(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
@@ -88,56 +92,48 @@ def read(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
   return Reading(len(candidates), candidates, checked, agreed)
 
 
-def headings(path: pathlib.Path) -> Iterator[Heading]:
-  """Yields the entries of a juan with the paragraphs below them.
+def headings(path: pathlib.Path) -> list[Heading]:
+  """Returns the entries of a juan with the paragraphs below them.
 
   Raises:
     sources.SourceError: if the juan has no entry.
   """
-  current = Heading(None, "", [])
-  open_heading = open_paragraph = essay = False
-  found = 0
+  found = [Heading(None, prose=True)]
+  unfinished = ""  # entry or paragraph that the next line goes on with
   for depth, line in editions.printed_lines(path):
+    current = found[-1]
     small = _SMALL_TYPE.fullmatch(line) if depth > 1 else None
+    duke = matching.duke_of(alignment.fold(line))
     if _HEADING.search(line):
       continue
     if not line:
-      open_heading = False
-    elif (reign := matching.duke_of(alignment.fold(line))) is not None:
-      yield current
-      current, essay = Heading(reign, "", []), False
-      open_heading = open_paragraph = False
-    elif small:
-      said = small[1] + small[2]
-      if open_paragraph:
+      unfinished = ""
+    elif duke is not None:
+      found.append(Heading(duke))
+      unfinished = ""
+    elif small or current.prose:
+      said = small[1] + small[2] if small else line
+      if unfinished == _PARAGRAPH:
         current.paragraphs[-1] += said
       else:
         current.paragraphs.append(said)
-      open_paragraph = len(said) >= FULL_LINE
-      open_heading = False
-    elif essay or current.reign is None:
-      if open_paragraph:
-        current.paragraphs[-1] += line
-      else:
-        current.paragraphs.append(line)
-      open_paragraph = True
+      full = not small or len(said) >= FULL_LINE
+      unfinished = _PARAGRAPH if full else ""
     elif depth or _TRADITIONS.match(line):
-      open_heading = False
+      unfinished = ""
+    elif _ESSAY.search(line):
+      found.append(Heading(current.reign, "", True, [line]))
+      unfinished = _PARAGRAPH
     else:
       words = alignment.fold(_BRACKETED.sub("", line))
-      if open_heading:
+      if unfinished == _ENTRY:
         current.words += words
-        continue
-      yield current
-      essay = bool(_ESSAY.search(words))
-      current = Heading(
-        current.reign, "" if essay else words, [line] if essay else []
-      )
-      open_heading, open_paragraph = not essay, essay
-      found += not essay
-  yield current
-  if not found:
+      else:
+        found.append(Heading(current.reign, words))
+      unfinished = _ENTRY
+  if not any(heading.words for heading in found):
     raise sources.SourceError(
       f"{path}: no entry at the margin under a duke; expected 三傳異同表, juan "
       "42 of KR1e0114"
     )
+  return found
