@@ -292,7 +292,7 @@ def _match_reign(
   ranks = np.array([clause.rank for clause in clauses])
   worth = likeness - _WORTHLESS + _OPENING_BONUS * ranks
   worth[(likeness < least[ranks]) | _years_apart(sentences, clauses)] = 0
-  pairs = _best_chain(worth)
+  pairs = best_chain(worth)
   matches = [
     Match(sentences[n].spot, clauses[m].spot, int(likeness[n, m]) / 100)
     for n, m in pairs
@@ -341,7 +341,7 @@ def _years_apart(
   return np.abs(here[:, None] - there[None, :]) > _YEARS_APART
 
 
-def _best_chain(worth: np.ndarray) -> list[tuple[int, int]]:
+def best_chain(worth: np.ndarray) -> list[tuple[int, int]]:
   """Returns the pairs, both members increasing, with the greatest sum.
 
   Args:

@@ -27,8 +27,8 @@ _NUMBERED = re.compile(r"「?([AB]?)(\d{1,3})\.(\d{1,3})\.(\d+)\.?")
 _YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
 _UNDATED = re.compile(r"[AB]\d+[^.\d]")
 _NAVIGATION = "回目錄"
-# Editors' corrections and wiki marks left in the text.
-_STRAY = re.compile(r"\(corr\.=.|[A-Za-z0-9=]+")
+# Editors' corrections, labels and wiki marks left in the text.
+_STRAY = re.compile(r"\(corr\.=.|（[經傳][^）]*）|[A-Za-z0-9=]+")
 
 
 class SourceError(ValueError):
