@@ -4,7 +4,7 @@ Why: editions with commentary mark years badly (marks are missing, entries run
 on), but they print the annotated text, and that text is known, with months,
 from the anchor edition. N-grams that occur once in both, kept where they
 run in the same order, tie the two together over the whole work, so a missing
-year mark costs nothing. Called by `commentary`.
+year mark costs nothing. Called by the readers of commentary.
 """
 
 from __future__ import annotations

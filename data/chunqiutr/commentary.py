@@ -56,6 +56,7 @@ _GU_FOLDER = "gudonggao_dashibiao_KR1e0114"
 _WEI_FOLDER = "weiliaoweng_yaoyi_KR1e0044"
 _LV_FOLDER = "lvzuqian_zuoshizhuanshuo_KR1e0039"
 
+# Of 杜預's notes 13 characters leave about as many as the paper's 3,652.
 WORKS = {
   DU_YU: Work((_DU_FOLDER,), notes.read_du, 13),
   KONG_YINGDA: Work((_KONG_FOLDER,), notes.read_kong, 20),
