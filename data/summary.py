@@ -37,7 +37,7 @@ def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     average and longest text in characters, records by split); `splits`: rows by
     split (months with and without an event, records by kind, queries by family
     and by kind of their positives, positives per query); `reigns`: rows by
-    ruler (months, those with and without an event); `events`: events by month;
+    ruler (months, those with and without an event); `events`: how they group;
     `scores`: rows by commentary (fit of its pieces); `groups`: queries by
     template group; `audit`: what the builder wrote of its work, or nothing.
   """
@@ -241,14 +241,22 @@ def _coverage(months: int, with_event: int) -> dict[str, Any]:
 
 
 def _events(records: Sequence[dict]) -> dict[str, int]:
-  """Returns how many events there are and how many months have several."""
-  versions = collections.defaultdict(set)
+  """Returns how many events there are, and what the records say of them."""
+  months = collections.defaultdict(set)
+  works = collections.defaultdict(set)
+  explained = set()
   for record in records:
+    version = record["version"]
     if record["kind"] == annals.EVENT:
-      versions[tuple(record["start"])].add(record["version"])
+      months[tuple(record["start"])].add(version)
+      works[version].add(record["source"])
+    elif version:
+      explained.add(version)
   return {
-    "events": sum(map(len, versions.values())),
-    "months_with_several": sum(len(found) > 1 for found in versions.values()),
+    "events": sum(map(len, months.values())),
+    "of_several_works": sum(len(found) > 1 for found in works.values()),
+    "with_commentary": len(explained),
+    "months_with_several": sum(len(found) > 1 for found in months.values()),
   }
 
 

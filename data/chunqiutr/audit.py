@@ -58,13 +58,15 @@ class Table:
 
 
 TABLES = {
-  "units": Table("units before they are cut (Table 8)"),
+  "units": Table("units; lengths of units or pieces (Table 8)"),
   "splits": Table("by split (Table 9; families from 14 and 15)", turned=True),
   "events": Table("events"),
   "acceptance": Table("commentary aligned with its text (Tables 18, 19)"),
+  "rejected": Table("candidates that were not accepted"),
   "scores": Table("fit of the accepted pieces (Tables 18, 19)"),
-  "agreement": Table("what two works say of the same event"),
-  "decisions": Table("decisions"),
+  "agreement": Table("events that two works tell of, shares that agree"),
+  "decisions": Table("what gave the parts of the base texts their months"),
+  "left_out": Table("left out"),
   "coverage": Table("months with an event by ruler (Figure 8)"),
 }
 
@@ -97,6 +99,8 @@ def figures(statistics: Mapping[str, Any]) -> Figures:
     statistics: what `summary.summarise` counted; `audit` in it is what the
       gallery said of its making, without it the tables are fewer.
   """
+  audit = statistics["audit"]
+  alignment = audit.get("alignment", {})
   found = {
     "units": _units(statistics),
     "splits": _rows(statistics["splits"], "split"),
@@ -106,22 +110,30 @@ def figures(statistics: Mapping[str, Any]) -> Figures:
         "candidates": row["candidates"],
         "accepted": row["accepted"],
         "share": _share(row["accepted"], row["candidates"]),
+        "pieces": row["pieces"],
+        "too_short": row["dropped_short"],
       }
-      for source, row in statistics["audit"].get("alignment", {}).items()
+      for source, row in alignment.items()
+    },
+    "rejected": {
+      source: row["rejected"]
+      for source, row in alignment.items()
+      if row["rejected"]
     },
     "scores": _rows(statistics["scores"], "source"),
     "agreement": {
-      works: row
-      | {
-        "year_share": _share(row["same_year"], row["compared"]),
-        "month_share": _share(row["same_month"], row["compared"]),
+      works: {
+        "compared": row["compared"],
+        "same_year": _share(row["same_year"], row["compared"]),
+        "same_month": _share(row["same_month"], row["compared"]),
       }
-      for works, row in statistics["audit"].get("agreement", {}).items()
+      for works, row in audit.get("agreement", {}).items()
     },
     "decisions": {
-      name: {"n": count}
-      for part in ("decisions", "left_out")
-      for name, count in statistics["audit"].get(part, {}).items()
+      name: {"n": count} for name, count in audit.get("decisions", {}).items()
+    },
+    "left_out": {
+      name: {"n": count} for name, count in audit.get("left_out", {}).items()
     },
     "coverage": _rows(statistics["reigns"], "ruler"),
   }
@@ -142,34 +154,46 @@ def _share(part: float, whole: float) -> float:
 
 
 def _units(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-  """Returns rows of Table 8: every source, and both layers together."""
+  """Returns rows of Table 8: every source, and both layers together.
+
+  Lengths are Chinese characters: of the units of the base texts, and of the
+  pieces into which commentary was cut.
+  """
   audit = statistics["audit"]
-  pieces = {row["source"]: row["records"] for row in statistics["sources"]}
+  made = {row["source"]: row for row in statistics["sources"]}
   table: dict[str, dict[str, float]] = {}
-  for total, sources in (
-    (BASE_TEXTS, audit.get("units", {})),
-    (COMMENTARY, audit.get("alignment", {})),
-  ):
-    rows = {
-      source: {
-        name: row[name]
-        for name in ("units", "characters", "longest")
-        if name in row
-      }
-      | {"records": pieces.get(source, 0)}
-      for source, row in sources.items()
+  base = {
+    source: {
+      "units": row["units"],
+      "characters": row["characters"],
+      "average": _per(row["characters"], row["units"]),
+      "longest": row["longest"],
+      "records": made[source]["records"],
     }
+    for source, row in audit.get("units", {}).items()
+  }
+  commentary = {
+    source: {
+      "units": row["units"],
+      "characters": made[source]["characters"],
+      "average": row["mean_chars"],
+      "longest": row["max_chars"],
+      "records": made[source]["records"],
+    }
+    for source, row in audit.get("alignment", {}).items()
+  }
+  for total, rows in ((BASE_TEXTS, base), (COMMENTARY, commentary)):
     if rows:
       table |= rows
       table[total] = {
         name: sum(row[name] for row in rows.values())
         for name in ("units", "characters", "records")
-        if all(name in row for row in rows.values())
       }
-  for row in table.values():
-    if "characters" in row:
-      row["average"] = round(row["characters"] / max(row["units"], 1), 1)
   return table
+
+
+def _per(whole: float, number: float) -> float:
+  return round(whole / max(number, 1), 1)
 
 
 def read_figures(path: pathlib.Path) -> Figures:
@@ -191,14 +215,6 @@ def read_figures(path: pathlib.Path) -> Figures:
       raise ValueError(f"{path}, line {line}: the figure stands above as well")
     columns[row["column"]] = int(value) if value.is_integer() else value
   return found
-
-
-def write_figures(figures: Figures) -> str:
-  """Returns figures as the text of a TSV file, see `read_figures`."""
-  lines = ["table\trow\tcolumn\tvalue"]
-  for names, value in _flat(figures):
-    lines.append("\t".join([*names, str(value)]))
-  return "\n".join(lines) + "\n"
 
 
 def differences(

@@ -39,20 +39,20 @@ def plot_coverage(
   labels = [row["ruler"].rpartition(" ")[2] for row in rulers]
   figure = matplotlib.figure.Figure(figsize=(8.5, 5.2), layout="constrained")
   months, share = figure.subplots(2, sharex=True, height_ratios=(3, 2))
-  full, empty, line = report.COLOURS[0], report.COLOURS[1], report.COLOURS[-1]
+  full, empty, *_, other, line = report.COLOURS
   with_event = [row["with_event"] for row in rulers]
   without = [row["empty"] for row in rulers]
-  lower = months.bar(labels, with_event, color=full, label="with an event")
-  upper = months.bar(
+  months.bar(labels, with_event, color=full, label="with an event")
+  tops = months.bar(
     labels, without, bottom=with_event, color=empty, label="empty"
   )
-  for bars, colour in ((lower, "white"), (upper, "black")):
-    months.bar_label(bars, label_type="center", color=colour, fontsize=8)
-  months.set_ylabel("months")
-  months.legend(frameon=False, loc="upper left")
+  counts = [f"{row['with_event']} / {row['months']}" for row in rulers]
+  months.bar_label(tops, counts, padding=1, fontsize=8)
+  months.margins(y=0.1)
+  months.set_ylabel("months (with an event / all)")
   months.set_title(title)
   bars = share.bar(labels, [row["gap_share"] for row in rulers], color=empty)
-  share.bar_label(bars, fmt="{:.2f}", fontsize=8)
+  share.bar_label(bars, fmt="{:.2f}", label_type="center", fontsize=8)
   share.axhline(
     total["gap_share"],
     color=line,
@@ -62,15 +62,15 @@ def plot_coverage(
   if paper_gap is not None:
     share.axhline(
       paper_gap,
-      color=line,
-      linewidth=1,
-      linestyle=":",
+      color=other,
+      linewidth=1.5,
+      linestyle="--",
       label=f"paper, {paper_gap:.3f}",
     )
   share.set_ylim(0, 1)
   share.set_ylabel("share of empty months")
   share.set_xlabel("ruler, in order of time")
-  share.legend(frameon=False, ncols=2, loc="upper left")
+  figure.legend(loc="outside lower center", ncols=4, frameon=False)
   for axes in (months, share):
     axes.spines[["top", "right"]].set_visible(False)
     axes.yaxis.grid(True, color="0.85")
