@@ -6,5 +6,6 @@ no builder (`reigns/*.tsv`) are found without importing it.
 """
 
 from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
+from ctd_jax_datasets.zztj import zztj_dataset_builder
 
-__all__ = ["chunqiutr_dataset_builder"]
+__all__ = ["chunqiutr_dataset_builder", "zztj_dataset_builder"]

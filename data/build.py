@@ -27,8 +27,17 @@ from ctd_jax import files
 from ctd_jax_datasets import summary
 from ctd_jax_datasets.chunqiutr import audit, audit_plot
 from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import FINDINGS
+from ctd_jax_datasets.zztj import zztj_dataset_builder
 
-NAMES = ("chunqiutr/mini", "chunqiutr/rebuilt", "chunqiutr/release")
+NAMES = (
+  "chunqiutr/mini",
+  "chunqiutr/rebuilt",
+  "chunqiutr/release",
+  *(
+    f"zztj/{config.name}"
+    for config in zztj_dataset_builder.Builder.BUILDER_CONFIGS
+  ),
+)
 # Written beside the data.
 STATISTICS = "statistics.json"
 TABLES = "audit.txt"

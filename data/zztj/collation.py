@@ -1,0 +1,67 @@
+"""Positions of one edition in another, character by character.
+
+Why: the edition that prints the years is not the one that is read; what stands
+at a place of the one has to be found in the other. Two prints of a book differ
+in a few characters of a hundred and never in order, so the shortest edit
+between them is the collation. Called by `records` and `audit`.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+import numpy as np
+from rapidfuzz.distance import Indel
+
+
+def positions(source: str, target: str) -> np.ndarray:
+  """Returns the place in `target` of every place in `source`.
+
+  Args:
+    source: N characters.
+    target: the same text in another edition.
+
+  Returns:
+    int array `[N + 1]`, never falling; a character that `target` lacks gets
+    the place of the next one that both have. The last is the length of
+    `target`.
+  """
+  places = np.empty(len(source) + 1, int)
+  for step in Indel.opcodes(source, target):
+    length = step.src_end - step.src_start
+    if step.tag == "equal":
+      places[step.src_start : step.src_end] = np.arange(
+        step.dest_start, step.dest_start + length
+      )
+    else:
+      places[step.src_start : step.src_end] = step.dest_end
+  places[-1] = len(target)
+  return places
+
+
+def shared(source: str, target: str) -> float:
+  """Returns which part of the characters both editions have, 0-1."""
+  return Indel.normalized_similarity(source, target)
+
+
+def stretch_of(starts: Sequence[int], begin: int, end: int) -> int | None:
+  """Returns the stretch that holds most of the characters `begin`..`end`.
+
+  An edition that moves a word across a boundary moves no whole entry.
+
+  Args:
+    starts: first character of every stretch, rising; a stretch goes on to the
+      next one.
+    begin: first character.
+    end: after the last character.
+
+  Returns:
+    Index into `starts`; None if most lies before the first.
+  """
+  middle = (begin + end) // 2
+  return (
+    bisect.bisect_right(starts, middle) - 1
+    if (starts and middle >= starts[0])
+    else None
+  )

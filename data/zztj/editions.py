@@ -1,0 +1,303 @@
+"""資治通鑑 as two editions print it: what is said, and under which year.
+
+Why: the punctuated edition (Wikisource) reads well and has lost most of its
+year headings; the one with the headings (Kanripo KR2b0007) has no punctuation
+and 胡三省's notes in between. Each is read here for what it is good for, and
+`collation` ties them together. Called by `records` and `audit`.
+
+Source: marks and traps of both editions as their files show them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from ctd_jax.chronology import cyclic_days, numerals
+from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax_datasets.chunqiutr import sources
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+
+TEXT_FOLDER = "zizhitongjian_wikisource"
+PRINT_FOLDER = "zizhitongjian_KR2b0007"
+
+# 「臣光曰」 and the older historians whom 司馬光 quotes: judgements, no events.
+_REMARK = re.compile(
+  r"(?:臣光曰|(?:習鑿齒|孫盛|干寶|袁宏|袁子|虞喜|崔鴻|蕭方等|裴子野|沈約|蕭子顯"
+  r"|陳壽|魏收|李延壽|徐眾|荀崧)(?:論|評)?曰)"
+)
+_ITEM_NUMBER = re.compile(r"^\d+[\s　]+")
+_FOOTNOTE = re.compile(r"\[\d+\]")
+# 〔族〕(之): the editors read 族, the print has 之.
+_EMENDED = re.compile(r"〔([^〕]*)〕(?:\([^)]*\))?")
+_SPACE = re.compile(r"[\s　]+")
+_YEAR_HEADING = re.compile(r"年（..，公元.*）$")
+_ENDS = "。！？」』"
+_HAN = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]")
+_NOTE = re.compile(r"\([^()]*\)?")
+_PAGE = re.compile(r"<pb:[^>]*>")
+_UNENCODED = re.compile(r"&KR\d+;")
+# Print variants that only headings and the collation meet.
+_GLYPHS = str.maketrans("熈寜㤗夘", "熙寧泰卯")
+
+# Years by the names of the 爾雅, with the slips that headers have.
+_STEMS = (
+  "閼逢|瘀逢",
+  "旃蒙",
+  "柔兆",
+  "強圉|強圖",
+  "著雍",
+  "屠維",
+  "上章",
+  "重光",
+  "玄黓",
+  "昭陽",
+)
+_BRANCHES = (
+  "困敦",
+  "赤奮若",
+  "攝提格",
+  "單閼",
+  "執徐",
+  "大荒落",
+  "敦牂|郭牂",
+  "協洽",
+  "涒灘",
+  "作噩",
+  "閹茂|淹茂|鬮茂",
+  "大淵獻",
+)
+_SPAN = re.compile(
+  rf"({'|'.join(_STEMS)})({'|'.join(_BRANCHES)})(?:盡.*凡)?"
+  rf"({numerals.NUMERAL})年"
+)
+_HEADER_LINES = 6
+_NUMBER = "元一二三四五六七八九十廿"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """A paragraph of the punctuated edition.
+
+  Attributes:
+    text: without item number, footnote marks and line ends.
+    remark: whether a historian speaks (「臣光曰」) rather than the annals.
+    place: `file:line`, for messages.
+  """
+
+  text: str
+  remark: bool
+  place: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Juan:
+  """One juan of the punctuated edition.
+
+  Attributes:
+    entries: in order; headings are not among them.
+    first: sexagenary place of the first year by the juan's own title (「起旃蒙
+      作噩」), 0 = 甲子; None if it cannot be read.
+    years: how many years it says it has, None as before.
+    headings: year headings that this edition prints, left out of the text.
+  """
+
+  entries: tuple[Entry, ...]
+  first: int | None
+  years: int | None
+  headings: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Printed:
+  """One juan of the edition that prints the years.
+
+  Attributes:
+    text: Chinese characters only, folded, without notes.
+    years: (position in `text`, first month of the year) of every heading.
+    openings: (position in `text`, month) of every entry that opens with a
+      month, or a season and a month.
+  """
+
+  text: str
+  years: tuple[tuple[int, TimeKey], ...]
+  openings: tuple[tuple[int, int], ...]
+
+
+def han(text: str) -> str:
+  """Returns the Chinese characters of a text, folded for comparison."""
+  found = "".join(_HAN.findall(text))
+  return numerals.fold(found.translate(_GLYPHS))
+
+
+def parse_text(path: pathlib.Path) -> Juan:
+  """Returns a juan of the punctuated edition.
+
+  A line is an entry; a line that does not end a sentence goes on in the next.
+
+  Raises:
+    SourceError: if there is no entry.
+  """
+  lines = sources.read_text(path).split("\n")
+  entries: list[Entry] = []
+  headings, open_line = 0, False
+  for number, raw in enumerate(lines, start=1):
+    line = _clean(raw)
+    if not line:
+      continue
+    if _YEAR_HEADING.search(line):
+      headings += 1
+      continue
+    if _is_title(line):
+      continue
+    if open_line or (entries and line[0] in "「『"):
+      # A speech of several paragraphs belongs to what introduces it.
+      last = entries[-1]
+      entries[-1] = dataclasses.replace(last, text=last.text + line)
+    else:
+      remark = _REMARK.match(line) is not None
+      entries.append(Entry(line, remark, f"{path.name}:{number}"))
+    open_line = line[-1] not in _ENDS
+  if not entries:
+    raise SourceError(f"{path}: no entry; expected a paragraph a line")
+  span = _SPAN.search("".join(_HAN.findall("".join(lines[:_HEADER_LINES]))))
+  return Juan(
+    tuple(entries),
+    _sexagenary(span) if span else None,
+    numerals.parse_numeral(span[3]) if span else None,
+    headings,
+  )
+
+
+def _clean(line: str) -> str:
+  """Returns a line without what editors added."""
+  line = _FOOTNOTE.sub("", _ITEM_NUMBER.sub("", line.strip()))
+  return _SPACE.sub("", _EMENDED.sub(r"\1", line))
+
+
+def _is_title(line: str) -> bool:
+  """Whether a line names a ruler or a juan, or is like 「【晉紀一】起…」."""
+  if line[-1] not in _ENDS and "，" not in line:
+    return True
+  return line.startswith("【") or (
+    len(line) < 40 and _SPAN.search("".join(_HAN.findall(line))) is not None
+  )
+
+
+def _sexagenary(span: re.Match[str]) -> int:
+  """Returns the place of the year that two names of the 爾雅 give."""
+  stem, branch = (
+    next(place for place, name in enumerate(names) if found in name.split("|"))
+    for names, found in ((_STEMS, span[1]), (_BRANCHES, span[2]))
+  )
+  return cyclic_days.index(
+    cyclic_days.STEMS[stem] + cyclic_days.BRANCHES[branch]
+  )
+
+
+def parse_print(
+  path: pathlib.Path, timeline: Timeline, first: TimeKey
+) -> Printed:
+  """Returns a juan of the edition that prints the years.
+
+  Args:
+    path: file of KR2b0007.
+    timeline: years that a heading can name, in order.
+    first: earliest month a heading of this juan can name. A heading counts
+      only if it names the year after the one before, as 「三年」 is also a
+      length of time.
+
+  Raises:
+    SourceError: if no year heading is found.
+  """
+  page = _joined(sources.read_text(path))
+  years = _year_headings(page, timeline, first)
+  if not years:
+    raise SourceError(
+      f"{path}: no year heading from {timeline.full_name(first.reign)}"
+      f"{first.year}年 on; expected such as 泰始元年春"
+    )
+  # Positions in the page become positions among its Chinese characters.
+  before = [0]
+  for character in page:
+    before.append(before[-1] + (_HAN.match(character) is not None))
+  return Printed(
+    han(page),
+    tuple((before[position], key) for position, key in years),
+    tuple(
+      (before[position], month)
+      for position, month in _openings(page, [p for p, _ in years])
+    ),
+  )
+
+
+def _joined(text: str) -> str:
+  """Returns a Kanripo page: lines kept, notes and mark-up gone, folded."""
+  lines = [
+    _NOTE.sub("", _UNENCODED.sub("□", _PAGE.sub("", line))).rstrip("¶")
+    for line in text.split("\n")
+    if not line.startswith("#")
+  ]
+  page = "\n".join(line for line in lines if line)
+  return numerals.fold(page.translate(_GLYPHS))
+
+
+def _year_headings(
+  page: str, timeline: Timeline, first: TimeKey
+) -> list[tuple[int, TimeKey]]:
+  """Returns (position, first month of the year) of the headings in order."""
+  found: list[tuple[int, TimeKey]] = []
+  start = 0
+  ordinal = timeline.ordinal(TimeKey(first.reign, first.year, 1))
+  while ordinal < len(timeline):
+    key = timeline.key(ordinal)
+    place = _find_heading(page, start, key, timeline, bool(found))
+    if place is None:
+      # The juan may begin later than it could; once begun it has no gaps.
+      if found:
+        break
+    else:
+      found.append((place[0], key))
+      start = place[1]
+    ordinal = timeline.ordinals(timeline.year(key.reign, key.year))[1] + 1
+  return found
+
+
+def _find_heading(
+  page: str, start: int, key: TimeKey, timeline: Timeline, begun: bool
+) -> tuple[int, int] | None:
+  """Returns (start, end) of the heading of a year at or after `start`."""
+  row = timeline.reigns[key.reign - 1]
+  names = "|".join(numerals.fold(name) for name in (row.name, *row.aliases))
+  number = "元" if key.year == 1 else numerals.format_numeral(key.year)
+  number = r"\n?".join(f"{number}年")  # a printed line may end within it
+  # The first heading of a juan and of an era names the era.
+  era = f"(?:{names})" if key.year == 1 or not begun else ""
+  year = rf"(?<![{_NUMBER}]){era}{number}"
+  for pattern in (
+    rf"{year}(?=\s*[春夏秋冬])",
+    # Without a season only at the start of a printed line.
+    rf"(?<=\n){year}",
+  ):
+    match = re.compile(pattern).search(page, start)
+    if match:
+      return match.span()
+  return None
+
+
+def _openings(page: str, headings: list[int]) -> list[tuple[int, int]]:
+  """Returns (position, month) of the entries that open with a month.
+
+  An entry begins after a full-width space or with a year heading. What is
+  placed is the date as the other edition has it, season included.
+  """
+  date = re.compile(rf"[春夏秋冬]?\s*(正|{numerals.NUMERAL})月(?![而之])")
+  year = re.compile(r"[^年]*年\s*")
+  places = [match.end() for match in re.finditer(r"　+", page)]
+  places += [year.match(page, position).end() for position in headings]
+  return [
+    (position, numerals.parse_numeral(match[1], "month"))
+    for position in sorted(places)
+    if (match := date.match(page, position))
+  ]

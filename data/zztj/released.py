@@ -1,0 +1,493 @@
+"""The two demonstration files of the authors, as their own script reads them.
+
+Why: the published cross-corpus numbers are over these rows, keyed in one of
+three ways; the sizes must come out the same, and a reader should be told what
+is behind a "month". Every oddity is counted. Called by the builder.
+
+The text of a document is its body. The released script writes the gold date
+in front of it, 「【齐纪 建元元年四月（甲午）】」, which turns retrieval into
+finding a string; `released_text` gives that variant for comparison.
+
+A key is what the script groups rows by, and need not be a month: 「无月」 and
+「是岁」 mean a year, 「冬」 a season. Queries and records get the interval that
+the words mean, on the timeline `tongjian`; which rows answer a query is decided
+by the key alone.
+
+Source: specification 1.4 and 5.1 (schema, released script).
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+from ctd_jax.chronology import annals, expressions, numerals, queries, reigns
+from ctd_jax.chronology.annals import Record
+from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
+from ctd_jax_datasets.chunqiutr import git_blobs, release, release_json
+from ctd_jax_datasets.chunqiutr.findings import (
+  DROPPED,
+  NOTE,
+  RESOLVED,
+  Meaning,
+  Report,
+)
+from ctd_jax_datasets.chunqiutr.records import number_records
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.zztj.records import SEED, number_queries
+
+TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
+QI, JIN = SUBSETS = ("qi", "jin")
+# As the released documents name them.
+SUBSET_NAMES: Mapping[str, str] = {QI: "齐纪", JIN: "晋纪"}
+_URL = release.FILES[release.MONTHS].url.rpartition("/")[0]
+FILES: Mapping[str, git_blobs.Blob] = {
+  "zztj-qiji-part-demo.jsonl": git_blobs.Blob(
+    f"{_URL}/zztj-qiji-part-demo.jsonl",
+    "4d95e75efef9a92be16db2be473f9ede2765eda6",
+  ),
+  "zztj-jinji-demo.jsonl": git_blobs.Blob(
+    f"{_URL}/zztj-jinji-demo.jsonl",
+    "c412cb4b141dcf8c0cb673774f1f581042d58d14",
+  ),
+}
+FILE_OF: Mapping[str, str] = dict(zip(SUBSETS, FILES, strict=True))
+TEMPLATE = "请问{time_text}发生了什么事？"
+
+MEANINGS: Mapping[str, Meaning] = {
+  code: Meaning(level, text)
+  for code, level, text in (
+    ("file_differs", NOTE, "the file is not the released one (git blob id)"),
+    ("member_repeated", RESOLVED, "a JSON member occurs twice; last counts"),
+    ("header", DROPPED, "a row that describes the file"),
+    ("id_repeated", NOTE, "an id occurs again; rows are told apart by line"),
+    ("number_unusable", RESOLVED, "a number is none; read as not given"),
+    ("text_empty", NOTE, "title and description are empty"),
+    ("no_key", DROPPED, "neither reign, year and label nor a numeric time"),
+    ("no_strict_time", DROPPED, "time is not YYYY-MM-x with a numeric month"),
+    (
+      "key_from_time",
+      RESOLVED,
+      "key from `time`: reign, year or label is null",
+    ),
+    ("reign_phrase", RESOLVED, "the reign is a whole date; read for interval"),
+    ("year_zero", NOTE, "`time` is in the year 0000"),
+    ("era_not_ad", NOTE, "reign and year are another year than `time`"),
+    ("label_leap", RESOLVED, "闰月: the month of the dated row before it"),
+    ("label_season", RESOLVED, "a season for a month; three months"),
+    ("label_no_month", RESOLVED, "无月, 是岁 or the like; the whole year"),
+    ("label_dash", NOTE, "— for a month: a volume heading, no event"),
+    ("label_not_time", NOTE, "the label is another month than `time`"),
+    ("key_mixed", NOTE, "rows of one key are dated with different words"),
+  )
+}
+_MEMBERS = ("id", "time", "title", "description", "source")
+_STRICT_TIME = re.compile(r"\d{4}-\d{2}-[^-]+")
+_SEASON_LABEL = re.compile(r"[春夏秋冬]")
+_DASHES = ("—", "——", "-", "－")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """A usable row of a file.
+
+  Attributes:
+    line: number in the file, from 1.
+    texts: the members `id`, `time`, `title`, `description` and `source`.
+    emperor: "" where there is none, as in all the rest.
+    reign: of the era.
+    era_year: None if it is not given.
+    ad_year: None if it is not given.
+    label: of the month: `lunar_month_label`, else the name of `lunar_month`,
+      else the season.
+    day: sexagenary day.
+  """
+
+  line: int
+  texts: Mapping[str, str]
+  emperor: str
+  reign: str
+  era_year: int | None
+  ad_year: int | None
+  label: str
+  day: str
+
+  @property
+  def time(self) -> tuple[int, int] | None:
+    """(year, month) of the member `time`, None if it does not give both."""
+    parts = self.texts["time"].split("-")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
+      return None
+    year, month = (int(part) for part in parts[:2])
+    return (year, month) if 1 <= month <= 12 else None
+
+  @property
+  def time_text(self) -> str:
+    """The date in words, as queries quote it."""
+    year = ""
+    if self.era_year is not None:
+      number = numerals.format_numeral(self.era_year)
+      year = ("元" if self.era_year == 1 else number) + "年"
+    return f"{self.emperor}{self.reign}{year}{self.label}"
+
+  @property
+  def body(self) -> str:
+    """Title and description, the title once."""
+    title, description = self.texts["title"], self.texts["description"]
+    return description if title in description else f"{title}\n{description}"
+
+  def key(self, mode: str) -> tuple | None:
+    """Returns what the released script groups the row by, None to drop it."""
+    if mode == TRADITIONAL:
+      if self.reign and self.era_year is not None and self.label:
+        return self.emperor, self.reign, self.era_year, self.label
+    elif mode == STRICT and not _STRICT_TIME.fullmatch(self.texts["time"]):
+      return None
+    return self.time
+
+  def document(self, subset: str, released_text: bool) -> str:
+    """Returns the text to be retrieved, see the module's docstring."""
+    if not released_text:
+      return self.body
+    day = f"（{self.day}）" if self.day else ""
+    return f"【{SUBSET_NAMES[subset]} {self.time_text}{day}】\n{self.body}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+  """A demonstration file as a benchmark.
+
+  Attributes:
+    records: sorted by id; `order` is the line in the file, from 0.
+    intervals: record id -> the months that the row's date means.
+    queries: one for every key, sorted by id.
+    report: what was odd.
+  """
+
+  records: tuple[Record, ...]
+  intervals: Mapping[str, Interval]
+  queries: tuple[queries.Query, ...]
+  report: Report
+
+
+def file_of(
+  manager: tfds.download.DownloadManager,
+  subset: str,
+  folder: str | os.PathLike | None = None,
+) -> pathlib.Path:
+  """Returns the path of the file of a subset.
+
+  Args:
+    manager: downloads it, if no folder is named.
+    subset: one of `SUBSETS`.
+    folder: that holds it, or a clone of the authors' repository.
+
+  Raises:
+    SourceError: if it is missing, cannot be downloaded, or was downloaded and
+      is not the released one.
+  """
+  name = FILE_OF[subset]
+  known = {name: FILES[name]}
+  if folder is not None:
+    return git_blobs.files_of_folder(folder, known)[name]
+  return git_blobs.download_files(manager, known)[name]
+
+
+def read(
+  path: pathlib.Path,
+  subset: str,
+  mode: str = TRADITIONAL,
+  released_text: bool = False,
+  seed: int = SEED,
+) -> Demo:
+  """Returns the benchmark of one file.
+
+  Args:
+    path: JSON lines in the authors' schema.
+    subset: one of `SUBSETS`; only names documents of `released_text`.
+    mode: how rows are grouped, one of `MODES`.
+    released_text: whether the gold date stands in front of every document.
+    seed: shuffles the numbers of the ids.
+
+  Raises:
+    SourceError: naming file and line of what cannot be read.
+    ValueError: if there is no such subset or mode.
+  """
+  if subset not in SUBSETS or mode not in MODES:
+    raise ValueError(
+      f"no subset {subset!r} in mode {mode!r}; subsets: {', '.join(SUBSETS)}; "
+      f"modes: {', '.join(MODES)}"
+    )
+  report = Report(MEANINGS)
+  with release_json.in_file(path):
+    rows = read_rows(path, FILE_OF[subset], report)
+    return _demo(rows, subset, mode, released_text, seed, report)
+
+
+def read_rows(path: pathlib.Path, name: str, report: Report) -> list[Row]:
+  """Returns the rows of a file without its headers.
+
+  Args:
+    path: JSON lines.
+    name: in `FILES`, whose blob id it should have.
+    report: takes what is odd.
+
+  Raises:
+    SourceError: naming the line of what cannot be read.
+  """
+  content = path.read_bytes()
+  found = git_blobs.blob_id(content)
+  if found != FILES[name].blob_id:
+    report.add("file_differs", name, f"blob {found}")
+  rows, seen, count = [], set(), 0
+  # Not splitlines: a text may hold other line separators of Unicode.
+  for line, text in enumerate(release_json.decode(content).split("\n"), 1):
+    if not text.strip():
+      continue
+    count += 1
+    place = f"line {line}"
+    value = release_json.expect(
+      release_json.parse(text, report, place), dict, place
+    )
+    row_id = release_json.member(value, "id", str, place)
+    if row_id in seen:
+      report.add("id_repeated", place, row_id)
+    seen.add(row_id)
+    row = _row(value, line, report)
+    if row is None:
+      report.add("header", place, row_id)
+    else:
+      rows.append(row)
+  report.facts["rows"] = count
+  if not rows:
+    raise SourceError("no row with a date; expected JSON lines")
+  return rows
+
+
+def _row(value: Mapping[str, Any], line: int, report: Report) -> Row | None:
+  """Returns a row, None for one that describes the file."""
+  place = f"line {line}"
+  texts = {
+    name: release_json.member(value, name, str, place) for name in _MEMBERS
+  }
+  meta = release_json.member(value, "time_meta", dict, place)
+
+  def words(name: str) -> str:
+    found = meta.get(name)
+    if found is None:
+      return ""
+    return release_json.expect(found, str, f"{place}.time_meta.{name}").strip()
+
+  def whole(name: str) -> int | None:
+    found = meta.get(name)
+    if found in (None, ""):
+      return None
+    try:
+      return release_json.integer(found, f"{place}.time_meta.{name}")
+    except SourceError as error:
+      report.add("number_unusable", str(error))
+      return None
+
+  spans_years = meta.get("start_ad_year") or meta.get("end_ad_year")
+  if "meta" in texts["id"] or (spans_years and not words("reign")):
+    return None
+  month = whole("lunar_month")
+  name = ""
+  if month is not None and 1 <= month <= 12:
+    name = ("正" if month == 1 else numerals.format_numeral(month)) + "月"
+  era_year = whole("era_year")
+  if era_year is not None and not 1 <= era_year <= 99:
+    report.add("number_unusable", place, f"era_year {era_year}")
+    era_year = None
+  return Row(
+    line,
+    texts,
+    words("emperor"),
+    words("reign"),
+    era_year,
+    whole("ad_year"),
+    words("lunar_month_label") or name or words("season"),
+    words("day_ganzhi"),
+  )
+
+
+def _demo(
+  rows: Sequence[Row],
+  subset: str,
+  mode: str,
+  released_text: bool,
+  seed: int,
+  report: Report,
+) -> Demo:
+  """Returns the benchmark of rows, grouped by key."""
+  timeline = reigns.timeline("tongjian")
+  dates = _Dates(timeline, report)
+  groups: dict[tuple, list[Row]] = collections.defaultdict(list)
+  intervals: dict[int, Interval] = {}
+  for row in rows:
+    key = row.key(mode)
+    # Read even if the row is dropped: a leap month follows the row before it.
+    interval = dates.read(row)
+    place = f"line {row.line}"
+    if key is None:
+      code = "no_strict_time" if mode == STRICT else "no_key"
+      report.add(code, place, row.texts["time"])
+      continue
+    if mode == TRADITIONAL and len(key) == 2:
+      report.add("key_from_time", place, row.texts["time"])
+    elif mode != TRADITIONAL and row.time and row.time[0]:
+      interval = dates.month(*row.time, place)
+    if not row.body.strip():
+      report.add("text_empty", place)
+    groups[key].append(row)
+    intervals[row.line] = interval
+  for key, members in groups.items():
+    words = {row.time_text: row.line for row in members}
+    if len(words) > 1:
+      report.add("key_mixed", f"lines {list(words.values())}", key)
+  records = _records(rows, groups, intervals, subset, released_text, seed)
+  ids = {record.order + 1: record.record_id for record in records}
+  asked = [
+    (
+      TEMPLATE.format(time_text=members[0].time_text),
+      Interval(
+        min(intervals[row.line].start for row in members),
+        max(intervals[row.line].end for row in members),
+      ),
+      tuple(sorted(ids[row.line] for row in members)),
+    )
+    # Sorted like the released script's: file order must not show in ids.
+    for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
+  ]
+  report.facts |= {"documents": len(records), "queries": len(asked)}
+  return Demo(
+    records,
+    {ids[line]: interval for line, interval in intervals.items()},
+    tuple(number_queries(asked, seed)),
+    report,
+  )
+
+
+def _records(
+  rows: Sequence[Row],
+  groups: Mapping[tuple, Sequence[Row]],
+  intervals: Mapping[int, Interval],
+  subset: str,
+  released_text: bool,
+  seed: int,
+) -> tuple[Record, ...]:
+  """Returns the rows that have a key as records, sorted by id."""
+  kept = {row.line for members in groups.values() for row in members}
+  return tuple(
+    dataclasses.replace(record, version=f"v{record.record_id[1:]}")
+    for record in number_records(
+      [
+        Record(
+          "",
+          row.document(subset, released_text),
+          row.texts["source"],
+          annals.EVENT,
+          intervals[row.line].start,
+          row.line - 1,
+        )
+        for row in rows
+        if row.line in kept
+      ],
+      seed,
+    )
+  )
+
+
+class _Dates:
+  """Reads what the dates of consecutive rows mean."""
+
+  def __init__(self, timeline: Timeline, report: Report):
+    self._timeline = timeline
+    self._report = report
+    self._last: TimeKey | None = None
+
+  def month(self, year: int, month: int, place: str) -> Interval:
+    """Returns the interval of a month of the common era's year.
+
+    Raises:
+      SourceError: if the timeline has no such year.
+    """
+    keys = reigns.keys_of_year(self._timeline, year)
+    if not keys:
+      first, last = self._timeline.key(0), self._timeline.months[-1]
+      raise SourceError(
+        f"{place}: the year {year} lies outside "
+        f"{reigns.year_of(self._timeline, first)}-"
+        f"{reigns.year_of(self._timeline, last)}"
+      )
+    return Interval.month(keys[month - 1])
+
+  def read(self, row: Row) -> Interval:
+    """Returns the months that the date of a row means.
+
+    Raises:
+      SourceError: if it names no year.
+    """
+    place = f"line {row.line}"
+    year = row.texts["time"].partition("-")[0]
+    number = int(year) if year.isdecimal() else row.ad_year
+    if not number:
+      self._report.add("year_zero", place, row.texts["time"])
+      return self._phrase(row, place)
+    first = self.month(number, 1, place).start
+    headed = self._timeline.reigns[first.reign - 1]
+    if row.reign and row.era_year is not None:
+      named = numerals.fold(row.reign), row.era_year
+      spellings = {numerals.fold(n) for n in (headed.name, *headed.aliases)}
+      if named[0] not in spellings or named[1] != first.year:
+        self._report.add("era_not_ad", place, f"{row.time_text}, {number}")
+    return self._label(row, first, place)
+
+  def _phrase(self, row: Row, place: str) -> Interval:
+    """Returns the months of a reign that is a whole date."""
+    self._report.add("reign_phrase", place, row.reign)
+    try:
+      interval = expressions.parse_interval(row.reign, self._timeline)
+    except numerals.DateError as error:
+      raise SourceError(
+        f"{place}: no year in `time` ({row.texts['time']}) and none in the "
+        f"reign: {error}"
+      ) from None
+    self._last = interval.end
+    return interval
+
+  def _label(self, row: Row, first: TimeKey, place: str) -> Interval:
+    """Returns what the month's label means in the year that begins `first`."""
+    year = self._timeline.year(first.reign, first.year)
+    label = numerals.fold(row.label)
+    number = re.fullmatch(rf"(正|{numerals.NUMERAL})月", label)
+    if number:
+      month = dataclasses.replace(
+        first, month=numerals.parse_numeral(number[1], "month")
+      )
+      if row.time and row.time[1] != month.month:
+        self._report.add("label_not_time", place, row.texts["time"])
+      self._last = month
+      return Interval.month(month)
+    if _SEASON_LABEL.fullmatch(label):
+      self._report.add("label_season", place, row.label)
+      start = 3 * expressions.SEASONS.index(label) + 1
+      return Interval(
+        dataclasses.replace(first, month=start),
+        dataclasses.replace(first, month=start + 2),
+      )
+    if label.startswith("閏"):
+      self._report.add("label_leap", place, row.texts["time"])
+      if self._last is not None and self._last in year:
+        return Interval.month(self._last)
+      return year
+    code = "label_dash" if row.label in _DASHES else "label_no_month"
+    self._report.add(code, place, row.label)
+    return year

@@ -1,0 +1,105 @@
+"""Months for the entries of 資治通鑑, with and without its year headings.
+
+Why: the scanner of `chronology.annals` was written for the Annals. This book
+dates in the same way, by omission, and differs in three things that are
+settled here: its leap months fall anywhere in the year, it goes back in time
+with 「初」 and the like, and, where an edition has lost the year headings, a
+new year shows only in that the seasons begin again. Called by `records` and
+`audit`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from ctd_jax.chronology import annals, expressions, numerals
+from ctd_jax.chronology.timekey import TimeKey
+
+# In a punctuated text a season is set off, or a month follows it. Any other is
+# a word: the state 夏, the general 麻秋, 冬至.
+_NO_SEASON = re.compile(
+  rf"[{expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL})?月)"
+)
+# An entry that opens so tells what came before; its dates move nothing.
+_LOOKS_BACK = ("初，", "先是，", "初、", "始，", "昔，")
+
+
+@dataclasses.dataclass
+class ChronicleScanner(annals.Scanner):
+  """The date that a reader carries through the chronicle.
+
+  Attributes:
+    counts_years: whether a season that begins again opens the next year. For
+      texts without year headings; the year is then any running number.
+    season: last season named since the year began, 0 = none, 1 = 春.
+  """
+
+  counts_years: bool = False
+  season: int = 0
+
+  def enter_year(self, year: int) -> None:
+    """Goes to 正月 of `year`, unless the scan is already in it."""
+    if year != self.year:
+      self.season = 0
+    super().enter_year(year)
+
+  def advance(self, cue: expressions.Cue) -> TimeKey | None:
+    """Returns the month after reading one date cue.
+
+    As in the annals, but 閏月 belongs to the month it follows, whichever that
+    is: the calendar of the period puts it anywhere.
+    """
+    if cue.leap and cue.month is None:
+      return self.key
+    if cue.season is not None:
+      self.season = expressions.SEASONS.index(cue.season) + 1
+    return super().advance(cue)
+
+  def read(self, text: str) -> TimeKey | None:
+    """Returns the month of an entry: the scan after its opening date."""
+    for cue in annals.opening_cues(text):
+      if self.counts_years and self._opens_year(cue):
+        self.enter_year(self.year + 1)
+      self.advance(cue)
+    return self.key
+
+  def _opens_year(self, cue: expressions.Cue) -> bool:
+    """Whether a cue can only belong to another year.
+
+    A season is named once a year, with its first entry; so one that is not
+    later than the last is the next year's. 正月 after another month is, too.
+    """
+    if not self.year or cue.year is not None:
+      return False
+    if cue.season is not None:
+      return expressions.SEASONS.index(cue.season) + 1 <= self.season
+    return cue.month == 1 and not cue.leap and self.month > 1
+
+
+def date_entry(
+  text: str, scanner: ChronicleScanner
+) -> list[tuple[str, TimeKey]]:
+  """Returns the parts of an entry with their months, and moves the scan.
+
+  Args:
+    text: one punctuated entry.
+    scanner: standing at the end of the entry before; moved, unless the entry
+      looks back.
+
+  Returns:
+    (part, month) in order; the parts join to `text`. Nothing if the scan has
+    no year yet.
+  """
+  if looks_back(text):
+    return [(text, scanner.key)] if scanner.key else []
+  parts, start = [], 0
+  for part, key in annals.split_entry(_NO_SEASON.sub("□", text), scanner):
+    parts.append((text[start : start + len(part)], key))
+    start += len(part)
+  return parts
+
+
+def looks_back(text: str) -> bool:
+  """Whether an entry tells what came before: 「初，…」."""
+  return text.startswith(_LOOKS_BACK)
