@@ -7,6 +7,7 @@ from ctd_jax.chronology.annals import (
   Scanner,
   months_of,
   opening_cues,
+  printed_date,
   sentence_openings,
   split_entry,
 )
@@ -119,6 +120,29 @@ def test_a_speech_that_ends_a_sentence_ends_it_outside_the_marks():
   text = "曰：「盟。」冬，盟。"
   opens = sentence_openings(text)
   assert [place for place in range(len(text)) if opens(place)] == [6]
+
+
+def test_clauses_end_at_what_the_caller_names():
+  text = "盟，師出。曰：「來，盟。」冬，城。"
+  opens = sentence_openings(text, "。，")
+  assert [place for place in range(len(text)) if opens(place)] == [2, 5, 13, 15]
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("三年春，王正月，公如泠。", "month"),
+    ("夏五，公如泠。", "month"),
+    ("閏月，公如泠。", "leap month"),
+    ("三年春，公如泠。", "season"),
+    ("三年，公如泠。", "year"),
+    ("辛未，公如泠。", "nothing"),
+    ("公如泠，六月，公至自泠。", "nothing"),
+    ("夏者何？時也。", "nothing"),
+  ],
+)
+def test_what_dates_an_entry_by_itself(text, expected):
+  assert printed_date(text) == expected
 
 
 def test_kinds_are_checked():
