@@ -140,14 +140,9 @@ def _node(
   sids: Mapping[str, int],
 ) -> dict[str, Any]:
   """Returns the node of a month with versions and commentary."""
-  # Versions of a release are numbered as they stand there: so they stay.
   records = sorted(
     records,
-    key=lambda record: (
-      record.version or record.record_id,
-      record.order,
-      record.record_id,
-    ),
+    key=lambda record: (record.source, record.order, record.record_id),
   )
   groups = collections.defaultdict(list)
   comments = []
@@ -160,7 +155,8 @@ def _node(
   node: dict[str, Any] = {
     "sort_key": list(key.triple),
     "no_event": empty,
-    "versions": [_version(group, sids) for group in groups.values()],
+    # A reader numbers versions as they stand: so those of a release stay.
+    "versions": [_version(groups[name], sids) for name in sorted(groups)],
   }
   if comments:
     node["neg_samples"] = [_block(record, sids) for record in comments]
