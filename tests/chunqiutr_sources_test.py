@@ -301,6 +301,8 @@ def test_headline_counts(real):
     "gongyang": 13,
     "guliang": 14,
   }
+  years = [name for name in real.audit["decisions"] if name.startswith("year ")]
+  assert sorted(name.split()[1] for name in years) == ["12-27", "5-33"]
 
 
 @needs_sources

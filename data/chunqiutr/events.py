@@ -139,9 +139,6 @@ def match(
     at most; for each reign then those of entries of 公羊 and 穀梁 that print a
     part of a sentence.
   """
-  if not tradition:
-    return []
-  least = np.array(_LEAST[tradition[0].source])
   matches = []
   for reign in sorted({entry.reign for entry in chronicle}):
     sentences = [
@@ -156,8 +153,17 @@ def match(
       if entry.reign == reign
       for unit in _units(entry.text, entry.place, entry.year, True)
     ]
-    if clauses:
-      matches += _match_reign(sentences, clauses, least)
+    if not clauses:
+      continue
+    source = tradition[0].source
+    likeness = _likeness(sentences, clauses)
+    pairs = best_chain(_worth(likeness, sentences, clauses, _LEAST[source]))
+    matches += [
+      Match(sentences[n].spot, clauses[m].spot, int(likeness[n, m]) / 100)
+      for n, m in pairs
+    ]
+    if source in EXEGETIC:
+      matches += _match_parts(sentences, clauses, pairs)
   return matches
 
 
@@ -214,7 +220,7 @@ def group(
   for pairs in matches.values():
     for pair, event, part in pairs_of_parts(parts, pairs):
       told[part].append((pair.score, event))
-  for part, event in list(_likest_of_month(parts, told)):
+  for part, event in _likest_of_month(parts, told):
     told[part].append((0.0, event))
   found = []
   for index, part in enumerate(parts):
@@ -230,8 +236,8 @@ def group(
 
 def _likest_of_month(
   parts: Sequence[Part], told: Collection[int]
-) -> Iterator[tuple[int, int]]:
-  """Yields (part of 左傳 that is not in `told`, likest event of its month).
+) -> list[tuple[int, int]]:
+  """Returns [(part of 左傳 not in `told`, likest event of its month)].
 
   Where the month is the same, less likeness is enough.
   """
@@ -243,6 +249,7 @@ def _likest_of_month(
         for unit in _units(part.text, part.spot.place)
         if len(unit.body) >= _LEAST_CHARACTERS
       ]
+  likest_events = []
   for index, part in enumerate(parts):
     here = months[part.key]
     if part.source != sources.ZUOZHUAN or index in told or not here:
@@ -251,7 +258,8 @@ def _likest_of_month(
     likeness = _likeness([unit for unit, _ in here], passages).max(axis=1)
     likest = int(likeness.argmax())
     if likeness[likest] >= _LEAST_IN_MONTH:
-      yield index, here[likest][1]
+      likest_events.append((index, here[likest][1]))
+  return likest_events
 
 
 def _units(
@@ -284,24 +292,6 @@ def _fold(text: str) -> str:
   return text
 
 
-def _match_reign(
-  sentences: Sequence[_Unit], clauses: Sequence[_Unit], least: np.ndarray
-) -> list[Match]:
-  """Returns the matches of one reign; `least` is likeness by rank."""
-  likeness = _likeness(sentences, clauses)
-  ranks = np.array([clause.rank for clause in clauses])
-  worth = likeness - _WORTHLESS + _OPENING_BONUS * ranks
-  worth[(likeness < least[ranks]) | _years_apart(sentences, clauses)] = 0
-  pairs = best_chain(worth)
-  matches = [
-    Match(sentences[n].spot, clauses[m].spot, int(likeness[n, m]) / 100)
-    for n, m in pairs
-  ]
-  if least[0] > least[-1]:
-    matches += _match_parts(sentences, clauses, pairs)
-  return matches
-
-
 def _likeness(
   sentences: Sequence[_Unit], clauses: Sequence[_Unit]
 ) -> np.ndarray:
@@ -329,16 +319,30 @@ def _likeness(
   return likeness
 
 
-def _years_apart(
-  sentences: Sequence[_Unit], clauses: Sequence[_Unit]
+def _worth(
+  likeness: np.ndarray,
+  sentences: Sequence[_Unit],
+  clauses: Sequence[_Unit],
+  least: Sequence[int],
 ) -> np.ndarray:
-  """Returns [N, M]: do the editions number years too far from each other?"""
-  unknown = np.nan
+  """Returns what each pair counts, [N, M]; 0 if it is none.
+
+  Args:
+    likeness: [N, M].
+    sentences: of the annals.
+    clauses: of a tradition.
+    least: likeness by rank, below which a pair is none.
+  """
+  ranks = np.array([clause.rank for clause in clauses])
+  # Where an edition does not number years, NaN is never too far apart.
   here, there = (
-    np.array([unknown if unit.year is None else unit.year for unit in units])
+    np.array([unit.year for unit in units], float)
     for units in (sentences, clauses)
   )
-  return np.abs(here[:, None] - there[None, :]) > _YEARS_APART
+  unlike = likeness < np.array(least)[ranks]
+  apart = np.abs(here[:, None] - there[None, :]) > _YEARS_APART
+  worth = likeness - _WORTHLESS + _OPENING_BONUS * ranks
+  return np.where(unlike | apart, 0, worth)
 
 
 def best_chain(worth: np.ndarray) -> list[tuple[int, int]]:
@@ -383,24 +387,16 @@ def _match_parts(
     first = pairs[after - 1][0] if after else 0
     last = pairs[after][0] if after < len(pairs) else len(sentences) - 1
     near = sentences[first : last + 1]
-    if clause.clause:
-      found = process.extractOne(
-        clause.clause, [unit.body for unit in near], scorer=_share_of_part
-      )
-    else:
-      found = process.extractOne(
-        clause.text, [unit.text for unit in near], scorer=_share_of_part
-      )
-    if found and found[1] >= _LEAST_OF_PART:
-      spot = near[found[2]].spot
-      yield Match(spot, clause.spot, round(found[1]) / 100)
-
-
-def _share_of_part(part: str, whole: str, **options) -> float:
-  """Returns the likeness, 0-100, of `part` and what is likest in `whole`."""
-  if len(part) > len(whole):
-    return 0
-  return fuzz.partial_ratio(part, whole, **options)
+    part = clause.clause or clause.text
+    wholes = [unit.body if clause.clause else unit.text for unit in near]
+    scores = [
+      fuzz.partial_ratio(part, whole) if len(part) <= len(whole) else 0
+      for whole in wholes
+    ]
+    score = max(scores)
+    if score >= _LEAST_OF_PART:
+      spot = near[scores.index(score)].spot
+      yield Match(spot, clause.spot, round(score) / 100)
 
 
 def pairs_of_parts(

@@ -105,6 +105,7 @@ def build_gallery(
   comments, aligned = commentary.parse_all(files, anchor, processes)
 
   left_out = collections.Counter(undated=undated)
+  years_left_out: collections.Counter[str] = collections.Counter()
   records: list[tuple[Record, Hashable]] = []
   orders: collections.Counter[str] = collections.Counter()
 
@@ -115,6 +116,8 @@ def build_gallery(
       records.append((dataclasses.replace(record, order=order), event))
     else:
       left_out[f"{record.source} outside the released months"] += 1
+      year = f"{record.key.reign}-{record.key.year}"
+      years_left_out[f"year {year} left out: not in the released map"] += 1
 
   for part, event in zip(parts, told, strict=True):
     add(Record("", part.text, part.source, annals.EVENT, part.key, 0), event)
@@ -146,7 +149,8 @@ def build_gallery(
       "disagreements": disagreements,
       "decisions": cross_check.decisions(
         parts, len(entries), sum(len(starts) for _, starts in pieces)
-      ),
+      )
+      | years_left_out,
       "versions": cross_check.versions(numbered),
     },
   )
