@@ -6,6 +6,7 @@ user told in one line (with the traceback under --verbosity=1).
 
 from __future__ import annotations
 
+import functools
 import logging as std_logging
 import os
 import pathlib
@@ -74,9 +75,9 @@ def find_config(argv: Sequence[str]) -> list[str]:
   return argv
 
 
-def _parse(argv: Sequence[str]) -> list[str]:
+def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
-  flags.mark_flags_as_required(["config", "workdir"])
+  flags.mark_flags_as_required(required)
   try:
     return flags.FLAGS(find_config(argv))
   except (AttributeError, KeyError) as error:
@@ -108,11 +109,14 @@ def _shown(record: std_logging.LogRecord) -> bool:
   )
 
 
-def run(main: Callable[[], None]) -> None:
+def run(
+  main: Callable[[], None], required: Sequence[str] = ("config", "workdir")
+) -> None:
   """Parses flags, runs `main` and exits.
 
   Args:
     main: reads `CONFIG.value` and `WORKDIR.value`.
+    required: flags without which nothing is begun.
   """
 
   def guarded(argv: Sequence[str]) -> None:
@@ -126,4 +130,5 @@ def run(main: Callable[[], None]) -> None:
       sys.exit(f"error: {error}")
 
   flags.FLAGS.set_default("verbosity", logging.INFO)
-  app.run(guarded, flags_parser=_parse)
+  parser = functools.partial(_parse, required=required)
+  app.run(guarded, flags_parser=parser)

@@ -2,6 +2,13 @@
 
   python -m ctd_jax.evaluate --config=configs/tiny.py --workdir=runs/tiny
 
+A run is also asked about a data set it was not trained on, and the systems
+that need no training about any:
+
+  python -m ctd_jax.evaluate --workdir=runs/tiny --dataset=beir:FOLDER
+  python -m ctd_jax.evaluate --workdir=runs/new --dataset=beir:FOLDER \
+    --baselines_only
+
 Run files and qrels are the border: the model and the baselines write theirs,
 and every table is computed from the files that lie there.
 """
@@ -15,19 +22,23 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import ml_collections
 import numpy as np
 from absl import flags, logging
 
 from ctd_jax import entry_point, files
 from ctd_jax import experiment as experiments
+from ctd_jax.benchmark import Benchmark
+from ctd_jax.configs import common
 from ctd_jax.evaluation import protocol, summary
 from ctd_jax.experiment import Experiment
 from ctd_jax.ranking import Ranker
 from ctd_jax.retrieval import bm25, rules, runs, time_prior
+from ctd_jax_datasets import load
 
-EVALUATION = "evaluation"  # folder of the workdir
+EVALUATION = experiments.EVALUATION_FOLDER
 # Command, commit, seconds and seeds of the training; `train` writes it.
 TRAINING = "training.json"
 
@@ -88,14 +99,25 @@ def write_model_runs(experiment: Experiment) -> None:
   ranker = Ranker(experiment)
   records = ranker.encode(params, experiment.records, "encode records")
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
-  for split in config.eval.splits:
+  for split in experiments.asked_splits(experiment.benchmark, config):
     found = ranker.rank(params, split, masks, config.eval.depth, records)
-    _write(workdir / EVALUATION, found)
+    _write(experiment.evaluation, found)
 
 
-def write_baseline_runs(experiment: Experiment, name: str) -> None:
-  """Writes the run files of one of `experiment.BASELINES`."""
-  benchmark, config = experiment.benchmark, experiment.config
+def write_baseline_runs(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  name: str,
+  folder: pathlib.Path,
+) -> None:
+  """Writes the run files of one of `experiment.BASELINES`.
+
+  Args:
+    benchmark: what is asked.
+    config: eval.splits and eval.depth are read.
+    name: of the baseline.
+    folder: for the run files.
+  """
   timeline = benchmark.timeline
   texts = [record.text for record in benchmark.records]
   months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
@@ -111,7 +133,7 @@ def write_baseline_runs(experiment: Experiment, name: str) -> None:
   }
   masks = protocol.gallery_masks(benchmark.kinds)
   module, topk = systems[name]
-  for split in config.eval.splits:
+  for split in experiments.asked_splits(benchmark, config):
     queries = benchmark.queries[split]
     found = topk(
       [query.text for query in queries],
@@ -120,7 +142,7 @@ def write_baseline_runs(experiment: Experiment, name: str) -> None:
       galleries=masks,
     )
     _write(
-      experiment.workdir / EVALUATION,
+      folder,
       runs.from_topk(
         name,
         module.TRACK,
@@ -137,31 +159,99 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
   """Evaluates the best checkpoint and the baselines; prints the tables.
 
   Args:
-    experiment: a trained run; files go to `evaluation/` in its workdir.
+    experiment: a trained run; files go to its `evaluation` folder.
     also: other workdirs whose run files join the tables.
 
   Raises:
-    FileNotFoundError: if the workdir has no checkpoint.
+    FileNotFoundError: if the workdir has no checkpoint, or one of `also` was
+      not evaluated on this data set.
     checkpointing.CheckpointError: if it is of another architecture.
   """
-  config, benchmark = experiment.config, experiment.benchmark
-  folder = experiment.workdir / EVALUATION
+  workdir, config = experiment.workdir, experiment.config
+  others = _folders(also, experiment.evaluation.relative_to(workdir))
   started = time.time()
   write_model_runs(experiment)
-  training = json.loads((experiment.workdir / TRAINING).read_text())
+  training = json.loads((workdir / TRAINING).read_text())
   training["seconds"] = round(training["seconds"] + time.time() - started, 1)
-  # Of a baseline that is not run again, what is known stays.
-  origin = summary.read_origin(folder) | {config.name: training}
-  for split in config.eval.splits:
+  how = training["command"]
+  if experiment.evaluation != workdir / EVALUATION:
+    how = command()
+    training["command"] += f" && {how}"
+  _finish(
+    experiment.benchmark,
+    config,
+    experiment.evaluation,
+    how,
+    {config.name: training},
+    others,
+  )
+  print(f"checkpoint   {workdir / experiments.CHECKPOINT_FOLDER}")
+
+
+def evaluate_baselines(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  also: Sequence[pathlib.Path] = (),
+) -> None:
+  """Evaluates the systems that need no training; prints the tables.
+
+  Args:
+    benchmark: what is asked.
+    config: its fields of `eval` are read.
+    workdir: files go where `experiment.transfer` puts those of a model.
+    also: other workdirs whose run files join the tables.
+
+  Raises:
+    FileNotFoundError: if one of `also` was not evaluated on this data set.
+  """
+  folder = experiments.transfer_folder(workdir, benchmark)
+  others = _folders(also, folder.relative_to(workdir))
+  _finish(benchmark, config, folder, command(), {}, others)
+
+
+def _folders(
+  workdirs: Sequence[pathlib.Path], inside: pathlib.Path
+) -> list[pathlib.Path]:
+  """Returns where other workdirs keep their run files."""
+  for other in workdirs:
+    if not (other / inside / summary.ORIGIN).exists():
+      raise FileNotFoundError(
+        f"--also={other}: no evaluated run in {other / inside}"
+      )
+  return [other / inside for other in workdirs]
+
+
+def _finish(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  folder: pathlib.Path,
+  how: str,
+  origin: Mapping[str, Mapping],
+  others: Sequence[pathlib.Path],
+) -> None:
+  """Writes what every evaluation has: qrels, baselines, tables, plots.
+
+  Args:
+    benchmark: what is asked.
+    config: its fields of `eval` are read.
+    folder: of the run files.
+    how: the command that baselines are had by.
+    origin: of the systems whose run files lie there already.
+    others: further folders of run files.
+  """
+  # Of a system that is not run again, what is known stays.
+  origin = summary.read_origin(folder) | origin
+  for split in experiments.asked_splits(benchmark, config):
     runs.write_qrels(
       folder / f"qrels.{split}.txt",
       {q.query_id: q.positives for q in benchmark.queries[split]},
     )
   for name in config.eval.baselines:
     started = time.time()
-    write_baseline_runs(experiment, name)
+    write_baseline_runs(benchmark, config, name, folder)
     origin[name] = {
-      "command": training["command"],
+      "command": how,
       "commit": commit(),
       "seconds": round(time.time() - started, 1),
       "seeds": [],
@@ -169,7 +259,7 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
   files.write_text(folder / summary.ORIGIN, json.dumps(origin, indent=2) + "\n")
   print(
     summary.summarise(
-      [folder, *(other / EVALUATION for other in also)],
+      [folder, *others],
       benchmark,
       config.name,
       config.eval.baselines,
@@ -180,22 +270,36 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
   print(f"run files    {folder / 'run.*.trec'}, qrels.*.txt")
-  print(f"checkpoint   {experiment.workdir / 'checkpoints'}")
 
 
 def main() -> None:
-  """Evaluates the run in --workdir."""
-  also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
-  for other in also:
-    if not (other / EVALUATION / summary.ORIGIN).exists():
-      raise FileNotFoundError(f"--also={other}: no evaluated run there")
+  """Evaluates the run in --workdir, or the baselines alone."""
   workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
-  if not (workdir / TRAINING).exists():
+  also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
+  dataset = flags.FLAGS.dataset
+  trained = (workdir / TRAINING).exists()
+  if flags.FLAGS.baselines_only:
+    config = entry_point.CONFIG.value or (
+      experiments.read_config(workdir) if trained else common.base()
+    )
+    if config.name:  # the base config has no system of its own
+      experiments.check_config(config)
+    benchmark = load.build_benchmark(
+      dataset or config.dataset, config.data_dir, config.sources
+    )
+    evaluate_baselines(benchmark, config, workdir, also)
+    return
+  if not trained:
     raise FileNotFoundError(
       f"--workdir={workdir}: no trained run there; train first: "
-      f"python -m ctd_jax.train --config=... --workdir={workdir}"
+      f"python -m ctd_jax.train --config=... --workdir={workdir}, or evaluate "
+      "what needs no training with --baselines_only"
     )
-  evaluate(experiments.assemble(entry_point.CONFIG.value, workdir), also)
+  config = entry_point.CONFIG.value or experiments.read_config(workdir)
+  experiment = experiments.assemble(config, workdir)
+  if dataset:
+    experiment = experiments.transfer(experiment, dataset)
+  evaluate(experiment, also)
 
 
 if __name__ == "__main__":
@@ -206,4 +310,17 @@ if __name__ == "__main__":
     "Workdirs of other evaluated runs whose run files join the tables and are "
     "compared with this one. Example: --also=runs/ft,runs/multi",
   )
-  entry_point.run(main)
+  flags.DEFINE_string(
+    "dataset",
+    None,
+    "Data set to ask about instead of the one the run was trained on: a name "
+    "as in config.dataset, or beir:FOLDER. Results go to a folder of its own "
+    "in WORKDIR/evaluation. Example: --dataset=beir:exports/mine",
+  )
+  flags.DEFINE_bool(
+    "baselines_only",
+    False,
+    "Evaluate BM25, BM25 with a time prior and rules; needs no trained run. "
+    "Example: --baselines_only --dataset=beir:exports/mine",
+  )
+  entry_point.run(main, required=("workdir",))

@@ -10,12 +10,14 @@ import dataclasses
 import functools
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import ml_collections
 import optax
+from absl import logging
 
 from ctd_jax import (
   files,
@@ -38,13 +40,14 @@ from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.retrieval import runs
 from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
-from ctd_jax_datasets import build, load
+from ctd_jax_datasets import load
 
 BASELINES = ("bm25", "bm25_timekde", "rules")
 SELECTION_METRIC = "validation/hit@1"
 CONFIG_FILE = "config.json"
 TOKENIZER_FOLDER = "tokenizer"
 CHECKPOINT_FOLDER = "checkpoints"
+EVALUATION_FOLDER = "evaluation"
 # Fields that may change between the parts of a run that is resumed.
 _FREE_FIELDS = ("data_dir", "sources", "keep_latest")
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
@@ -57,6 +60,7 @@ class Experiment:
   Attributes:
     config: the whole config.
     workdir: absolute folder of the run.
+    evaluation: folder of its run files and tables.
     mesh: devices of the run.
     benchmark: records, queries, calendar.
     records: tokens of the gallery.
@@ -70,6 +74,7 @@ class Experiment:
 
   config: ml_collections.ConfigDict
   workdir: pathlib.Path
+  evaluation: pathlib.Path
   mesh: jax.sharding.Mesh
   benchmark: Benchmark
   records: Tokens
@@ -137,8 +142,10 @@ def assemble(
       "evaluation and checkpoints are written by one process only"
     )
   workdir = workdir.expanduser().absolute()
-  build.build(config.dataset, config.data_dir, config.sources)
-  benchmark = load.load_benchmark(config.dataset, config.data_dir)
+  benchmark = load.build_benchmark(
+    config.dataset, config.data_dir, config.sources
+  )
+  check_trainable(benchmark)
   steps = total_steps(config, len(benchmark.queries["train"]))
   # What a checkpoint was trained with; a run not yet begun makes its own.
   if any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*")):
@@ -148,17 +155,13 @@ def assemble(
   model = train_step.make_model(
     config, tokenizer.vocab_size, benchmark.timeline
   )
-  tokenize = functools.partial(input_pipeline.tokenize, tokenizer)
   return Experiment(
     config=config,
     workdir=workdir,
+    evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(),
     benchmark=benchmark,
-    records=tokenize([r.text for r in benchmark.records], config.record_length),
-    queries={
-      split: tokenize([q.text for q in queries], config.query_length)
-      for split, queries in benchmark.queries.items()
-    },
+    **_tokens(benchmark, tokenizer, config),
     tokenizer=tokenizer,
     model=model,
     optimizer=optimizer.make_optimizer(config.optimizer, steps),
@@ -170,6 +173,128 @@ def assemble(
       config.keep_latest,
     ),
   )
+
+
+def read_config(workdir: pathlib.Path) -> ml_collections.ConfigDict:
+  """Returns the config that the run of a workdir was trained with.
+
+  Raises:
+    FileNotFoundError: if no run was begun there.
+  """
+  path = workdir / CONFIG_FILE
+  if not path.exists():
+    raise FileNotFoundError(f"{path}: no config of a run; give --config")
+  return ml_collections.ConfigDict(json.loads(path.read_text()))
+
+
+def transfer(experiment: Experiment, dataset: str) -> Experiment:
+  """Returns a trained run that is asked about another data set.
+
+  Model, tokenizer and calendar heads stay what they are; what the tokenizer
+  does not know or cuts off there is logged.
+
+  Args:
+    experiment: the run.
+    dataset: name as in `config.dataset`; built if need be.
+
+  Raises:
+    ValueError: naming the data set, or the source file or folder at fault.
+  """
+  config, tokenizer = experiment.config, experiment.tokenizer
+  benchmark = load.build_benchmark(dataset, config.data_dir, config.sources)
+  tokens = _tokens(benchmark, tokenizer, config)
+  for name, found in (
+    ("records", tokens["records"]),
+    *tokens["queries"].items(),
+  ):
+    if len(found):
+      logging.info(
+        "%s, %s: %.1f %% of the tokens are unknown to %s, %.1f %% of the texts "
+        "fill all %d places and may be cut",
+        benchmark.name,
+        name,
+        100 * (found.ids == tokenizer.unk_id).sum() / found.mask.sum(),
+        config.name,
+        100 * found.mask.all(axis=1).mean(),
+        found.mask.shape[1],
+      )
+  return dataclasses.replace(
+    experiment,
+    evaluation=transfer_folder(experiment.workdir, benchmark),
+    benchmark=benchmark,
+    **tokens,
+  )
+
+
+def transfer_folder(
+  workdir: pathlib.Path, benchmark: Benchmark
+) -> pathlib.Path:
+  """Returns where a workdir keeps what was measured on another data set."""
+  name = re.sub(r"[^\w.-]+", "_", benchmark.name)
+  return workdir / EVALUATION_FOLDER / name
+
+
+def _tokens(
+  benchmark: Benchmark,
+  tokenizer: TextTokenizer,
+  config: ml_collections.ConfigDict,
+) -> dict[str, Any]:
+  """Returns the fields `records` and `queries` of an experiment."""
+  tokenize = functools.partial(input_pipeline.tokenize, tokenizer)
+  return {
+    "records": tokenize(
+      [record.text for record in benchmark.records], config.record_length
+    ),
+    "queries": {
+      split: tokenize([query.text for query in asked], config.query_length)
+      for split, asked in benchmark.queries.items()
+    },
+  }
+
+
+def check_trainable(benchmark: Benchmark) -> None:
+  """Refuses a data set that has nothing to learn from or to select by.
+
+  Raises:
+    ValueError: naming what it lacks, and what can be done with it instead.
+  """
+  lacking = [
+    f"{split} queries"
+    for split in ("train", "validation")
+    if not benchmark.queries[split]
+  ]
+  if "train" not in benchmark.record_splits:
+    lacking.append("train records")
+  if lacking:
+    raise ValueError(
+      f"{benchmark.name} has no {' and no '.join(lacking)}: a run cannot be "
+      "trained on it. It can be evaluated: python -m ctd_jax.evaluate "
+      "--dataset=... --workdir=... with a run trained elsewhere, or with "
+      "--baselines_only"
+    )
+  for query in benchmark.queries["train"]:
+    if not query.positives:
+      raise ValueError(
+        f"{benchmark.name}: no record answers the train query {query.query_id}"
+      )
+
+
+def asked_splits(
+  benchmark: Benchmark, config: ml_collections.ConfigDict
+) -> list[str]:
+  """Returns the splits of `config.eval.splits` that have queries.
+
+  Raises:
+    ValueError: if none has.
+  """
+  asked = [split for split in config.eval.splits if benchmark.queries[split]]
+  if not asked:
+    have = [split for split, queries in benchmark.queries.items() if queries]
+    raise ValueError(
+      f"config.eval.splits: {benchmark.name} has no queries of "
+      f"{', '.join(config.eval.splits)}; it has {', '.join(have) or 'none'}"
+    )
+  return asked
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:

@@ -31,12 +31,13 @@ from ctd_jax.chronology.annals import (
 from ctd_jax.chronology.timekey import Interval, Timeline
 from ctd_jax.tokenization import TextTokenizer
 
-NEGATIVE_TYPES = (
-  "same_month_comment",
-  "near_placeholder",
-  "near_event",
-  "any_comment",
-)
+# Hard negatives by type, with the kind of record each is.
+NEGATIVE_TYPES = {
+  "same_month_comment": NEG_COMMENT,
+  "near_placeholder": NO_EVENT,
+  "near_event": EVENT,
+  "any_comment": NEG_COMMENT,
+}
 # How far from the query's interval a mined negative may lie, in months: the
 # neighbouring months, and the same month of the neighbouring years.
 _NEAR_MONTHS = (1, 2, 3, 12, 24)
@@ -123,7 +124,8 @@ class NegativeSampler:
       counts: negatives of each type for one query; their sum is H.
 
     Raises:
-      ValueError: if a type is unknown; the message names it.
+      ValueError: if a type is unknown, or the data set has no train record
+        of its kind; the message names it.
     """
     for name in counts:
       if name not in NEGATIVE_TYPES:
@@ -142,6 +144,12 @@ class NegativeSampler:
         month = self._timeline.ordinal(record.key)
         self._by_month[record.kind, month].append(row)
         self._by_kind[record.kind].append(row)
+    for name in self._types:
+      if NEGATIVE_TYPES[name] not in self._by_kind:
+        raise ValueError(
+          f"config.negatives.{name}={counts[name]}: {benchmark.name} has no "
+          f"train record of the kind {NEGATIVE_TYPES[name]}; set it to 0"
+        )
 
   def __len__(self) -> int:
     """Number of negatives a query, H."""
@@ -160,9 +168,7 @@ class NegativeSampler:
   def _draw_one(
     self, name: str, start: int, end: int, rng: np.random.Generator
   ) -> int:
-    kind = {"near_placeholder": NO_EVENT, "near_event": EVENT}.get(
-      name, NEG_COMMENT
-    )
+    kind = NEGATIVE_TYPES[name]
     for _ in range(_MAX_DRAWS if name != "any_comment" else 0):
       if name == "same_month_comment":
         month = int(rng.integers(start, end + 1))

@@ -25,8 +25,12 @@ from absl import app, flags, logging
 from ctd_jax import files
 from ctd_jax.benchmark import Benchmark
 from ctd_jax_datasets import beir, load, provenance, trec
+from ctd_jax_datasets.chunqiutr import release, release_writer
 
-FORMATS = {"beir": (beir.write, beir.ABOUT), "trec": (trec.write, trec.ABOUT)}
+RELEASE_ABOUT = f"""\
+The authors' release: `{release.MONTHS}`, `{release.QUERIES}`,
+`{release.SPLITS}`, in the schema that their code reads.
+"""
 
 _README = """\
 # {name}:{version}
@@ -45,6 +49,41 @@ The qrels are those of the mode `neg1_ne1_dq0`. The other modes take away:
 `no_event` (placeholders of months without an entry), `dq1` the queries that
 only placeholders answer. A query left without a relevant record is not asked.
 """
+
+
+def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
+  """Writes the authors' three files into `folder`.
+
+  Raises:
+    ValueError: if a month has no record and so no split, or the schema cannot
+      hold a part of the data set.
+  """
+  split_of = {
+    record.key: split
+    for record, split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+  }
+  for key in benchmark.timeline.months:
+    if key not in split_of:
+      raise ValueError(
+        f"{benchmark.name}: month {key} has no record; the release's schema "
+        "has a node and a split for every month. Take --format=beir"
+      )
+  release_writer.write(
+    folder,
+    benchmark.records,
+    benchmark.queries,
+    split_of,
+    benchmark.timeline,
+  )
+
+
+FORMATS = {
+  "beir": (beir.write, beir.ABOUT),
+  "trec": (trec.write, trec.ABOUT),
+  "release": (write_release, RELEASE_ABOUT),
+}
 
 
 def export(

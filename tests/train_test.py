@@ -15,9 +15,8 @@ from tests import synthetic
 @pytest.fixture(autouse=True)
 def small_world(monkeypatch):
   """One device and the synthetic benchmark instead of a built one."""
-  monkeypatch.setattr(experiment.build, "build", lambda *_: None)
   monkeypatch.setattr(
-    experiment.load, "load_benchmark", lambda *_: synthetic.benchmark()
+    experiment.load, "build_benchmark", lambda *_: synthetic.benchmark()
   )
 
 
