@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -134,6 +135,22 @@ def test_unknown_name():
     build.build("chunqiutr/mimi")
 
 
+def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
+  # Maps of protocol buffers have another order in every process.
+  done = run("chunqiutr/mini", f"--data_dir={tmp_path}", cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  first, second = (
+    {path.name: path.read_bytes() for path in folder.rglob("mini/*/*")}
+    for folder in (data_dir, tmp_path)
+  )
+  assert first == second
+  shown = dict(line.split(": ", 1) for line in done.stdout.splitlines()[-4:])
+  statistics = json.loads(second[build.STATISTICS])
+  assert shown["content sha256"] == statistics["content_sha256"]
+  assert re.fullmatch(r"[\d.]+ s, \d+ MiB at most.*", shown["time and memory"])
+  assert "writer.py" not in done.stderr
+
+
 def test_command_line_in_another_folder(data_dir, tmp_path):
   done = run("chunqiutr/mini", f"--data_dir={data_dir}", cwd=tmp_path)
   assert done.returncode == 0, done.stderr
@@ -162,12 +179,12 @@ def test_help_has_an_example(tmp_path):
   assert "python -m ctd_jax_datasets.build chunqiutr/rebuilt" in done.stdout
   assert "--[no]overwrite" in done.stdout
   shown = " ".join(done.stdout.split())  # lines are wrapped
-  for flag in ("--sources=", "--data_dir=", "--overwrite"):
+  for flag in ("--sources=", "--data_dir=", "--overwrite", "--processes="):
     assert f"Example: {flag}" in shown
 
 
 def test_importing_the_command_defines_no_flags():
-  flags = ("sources", "data_dir", "overwrite")
+  flags = ("sources", "data_dir", "overwrite", "processes")
   code = (
     "from absl import flags; import ctd_jax_datasets.build;"
     f" print([name for name in {flags} if name in flags.FLAGS])"

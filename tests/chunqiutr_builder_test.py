@@ -15,8 +15,11 @@ from tensorflow_datasets.core.download import checksums
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.timekey import TimeKey
 from ctd_jax_datasets import build, summary
-from ctd_jax_datasets.chunqiutr import fetch, mini, sources
-from tests import edition_files
+from ctd_jax_datasets.chunqiutr import (
+  chunqiutr_dataset_builder as builder_module,
+)
+from ctd_jax_datasets.chunqiutr import fetch, mini, release, sources
+from tests import edition_files, release_files
 
 QUERY_SPLITS = ("train", "validation", "test")
 
@@ -126,20 +129,35 @@ def test_windows_are_longer_than_points(queries):
     assert same == (query["family"] == "point"), query["text"]
 
 
-@pytest.fixture
-def synthetic_sources(tmp_path, monkeypatch):
-  folder = tmp_path / "sources"
-  edition_files.write_sources(folder)
-  table = tmp_path / "checksums.tsv"
+def _write_sources(folder, monkeypatch):
+  edition_files.write_sources(folder / "sources")
+  table = folder / "checksums.tsv"
   edition_files.write_checksums(table, "http://invented.invalid")
   monkeypatch.setattr(fetch, "CHECKSUMS", table)
   monkeypatch.delenv(fetch.ENVIRONMENT_VARIABLE, raising=False)
-  return folder
+  return folder / "sources"
 
 
-def test_rebuilt_from_a_folder(synthetic_sources, tmp_path):
-  builder = build.build("chunqiutr/rebuilt", tmp_path, synthetic_sources)
-  records = examples(builder, "records")
+@pytest.fixture
+def synthetic_sources(tmp_path, monkeypatch):
+  return _write_sources(tmp_path, monkeypatch)
+
+
+def _build_rebuilt(folder, processes):
+  with pytest.MonkeyPatch.context() as monkeypatch:
+    sources = _write_sources(folder, monkeypatch)
+    return build.build(
+      "chunqiutr/rebuilt", folder, sources, processes=processes
+    )
+
+
+@pytest.fixture(scope="module")
+def rebuilt(tmp_path_factory):
+  return _build_rebuilt(tmp_path_factory.mktemp("rebuilt"), processes=1)
+
+
+def test_rebuilt_from_a_folder(rebuilt):
+  records = examples(rebuilt, "records")
   kinds = collections.Counter(record["kind"] for record in records)
   assert kinds["event"] == 21
   assert kinds["no_event"] == 3036 - 11
@@ -148,9 +166,69 @@ def test_rebuilt_from_a_folder(synthetic_sources, tmp_path):
   )
   assert by_split["event", "test"] == 8
   assert by_split["event", "validation"] == 0
-  assert len(builder.as_data_source("test")) > 1000
-  audit = json.loads((builder.data_path / summary.AUDIT).read_text("utf-8"))
-  assert audit["left_out"] == {"undated": 1}
+  assert len(rebuilt.as_data_source("test")) > 1000
+
+
+def test_processes_change_no_byte(rebuilt, tmp_path):
+  one, two = (
+    {path.name: path.read_bytes() for path in builder.data_path.iterdir()}
+    for builder in (rebuilt, _build_rebuilt(tmp_path, processes=2))
+  )
+  assert one == two
+  assert {"disagreements.tsv", "coverage.png", "audit.txt"} <= set(one)
+
+
+def test_the_account_of_the_gallery_adds_up(rebuilt):
+  path = rebuilt.data_path / build.STATISTICS
+  statistics = json.loads(path.read_text("utf-8"))
+  account = statistics["audit"]
+  assert account["left_out"] == {"undated": 1}
+  made = {row["source"]: row["records"] for row in statistics["sources"]}
+  for source, row in account["units"].items():
+    assert row["parts"] == made[source]
+  for source, row in account["alignment"].items():
+    rejected = sum(row["rejected"].values())
+    assert row["candidates"] == row["accepted"] + rejected
+    assert row["pieces"] == made[source]
+  table = (rebuilt.data_path / builder_module.DISAGREEMENTS).read_text("utf-8")
+  compared = account["agreement"].values()
+  assert len(table.splitlines()) - 1 == sum(
+    row["all_compared"] - row["all_same_month"] for row in compared
+  )
+
+
+@pytest.fixture
+def released(tmp_path):
+  folder = tmp_path / "released"
+  folder.mkdir()
+  release_files.write(folder, release_files.clean())
+  return folder
+
+
+def test_release_from_a_folder(released, tmp_path):
+  builder = build.build("chunqiutr/release", tmp_path, released)
+  records = examples(builder, "records")
+  report = json.loads((builder.data_path / summary.AUDIT).read_text("utf-8"))
+  counts = {
+    finding["code"]: finding["count"]
+    for finding in report["release"]["findings"]
+  }
+  assert counts["file_differs"] == 3
+  assert len(records) == report["release"]["facts"]["records"]
+  assert {record["split"] for record in records} == set(QUERY_SPLITS)
+  shown = (builder.data_path / build.TABLES).read_text("utf-8")
+  assert "the file is not the released one" in shown
+  assert "/ 20,172" in shown
+
+
+def test_release_from_the_environment(released, tmp_path, monkeypatch):
+  monkeypatch.setenv(fetch.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere"))
+  monkeypatch.setenv(builder_module.RELEASE_VARIABLE, str(released))
+  (released / release.QUERIES).unlink()
+  with pytest.raises(sources.SourceError, match=release.QUERIES):
+    build.build("chunqiutr/release", tmp_path)
+  left = (tmp_path / "chunqiutr" / "release").glob("*")
+  assert list(left) == []
 
 
 def test_rebuilt_from_the_environment(synthetic_sources, tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ Source: ChunQiuTR Tables 8, 9, 18 and 19, Figure 8.
 
 from __future__ import annotations
 
+import collections
 import csv
 import dataclasses
 import fnmatch
@@ -160,7 +161,11 @@ def _units(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
   pieces into which commentary was cut.
   """
   audit = statistics["audit"]
-  made = {row["source"]: row for row in statistics["sources"]}
+  # A work of which nothing was accepted has no records.
+  made: Mapping[str, Mapping[str, Any]] = collections.defaultdict(
+    lambda: {"records": 0, "characters": 0},
+    {row["source"]: row for row in statistics["sources"]},
+  )
   table: dict[str, dict[str, float]] = {}
   base = {
     source: {
