@@ -276,13 +276,13 @@ def _find_heading(
   era = f"(?:{names})" if key.year == 1 or not begun else ""
   year = rf"(?<![{_NUMBER}]){era}{number}"
   for pattern in (
-    rf"{year}(?=\s*[春夏秋冬])",
-    # Without a season only at the start of a printed line.
-    rf"(?<=\n){year}",
+    rf"(?P<heading>{year})(?=\s*[春夏秋冬])",
+    # Without a season only on a new line, after 「是歲」 has closed a year.
+    rf"　是歲[^　]*\n(?P<heading>{year})",
   ):
     match = re.compile(pattern).search(page, start)
     if match:
-      return match.span()
+      return match.span("heading")
   return None
 
 
@@ -294,7 +294,7 @@ def _openings(page: str, headings: list[int]) -> list[tuple[int, int]]:
   """
   date = re.compile(rf"[春夏秋冬]?\s*(正|{numerals.NUMERAL})月(?![而之])")
   year = re.compile(r"[^年]*年\s*")
-  places = [match.end() for match in re.finditer(r"　+", page)]
+  places = [match.end() for match in re.finditer(r"　+\n?", page)]
   places += [year.match(page, position).end() for position in headings]
   return [
     (position, numerals.parse_numeral(match[1], "month"))

@@ -19,6 +19,7 @@ Source: specification 1.4 and 5.1 (schema, released script).
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -80,7 +81,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ("reign_phrase", RESOLVED, "the reign is a whole date; read for interval"),
     ("year_zero", NOTE, "`time` is in the year 0000"),
     ("era_not_ad", NOTE, "reign and year are another year than `time`"),
-    ("label_leap", RESOLVED, "闰月: the month of the dated row before it"),
+    ("label_leap", RESOLVED, "闰月: the month it names, or of the row before"),
     ("label_season", RESOLVED, "a season for a month; three months"),
     ("label_no_month", RESOLVED, "无月, 是岁 or the like; the whole year"),
     ("label_dash", NOTE, "— for a month: a volume heading, no event"),
@@ -440,7 +441,15 @@ class _Dates:
     number = int(year) if year.isdecimal() else row.ad_year
     if not number:
       self._report.add("year_zero", place, row.texts["time"])
-      return self._phrase(row, place)
+      interval = self._phrase(row, place)
+      if interval is not None:
+        return interval
+      number = row.ad_year
+    if not number:
+      raise SourceError(
+        f"{place}: no year in `time` ({row.texts['time']}), none in ad_year "
+        f"and none in the reign ({row.reign})"
+      )
     first = self.month(number, 1, place).start
     headed = self._timeline.reigns[first.reign - 1]
     if row.reign and row.era_year is not None:
@@ -450,25 +459,25 @@ class _Dates:
         self._report.add("era_not_ad", place, f"{row.time_text}, {number}")
     return self._label(row, first, place)
 
-  def _phrase(self, row: Row, place: str) -> Interval:
-    """Returns the months of a reign that is a whole date."""
-    self._report.add("reign_phrase", place, row.reign)
-    try:
-      interval = expressions.parse_interval(row.reign, self._timeline)
-    except numerals.DateError as error:
-      raise SourceError(
-        f"{place}: no year in `time` ({row.texts['time']}) and none in the "
-        f"reign: {error}"
-      ) from None
-    self._last = interval.end
-    return interval
+  def _phrase(self, row: Row, place: str) -> Interval | None:
+    """Returns the months of a reign that is a date: 「咸宁四年, 十二月」.
+
+    If what follows the comma cannot be read, the year counts.
+    """
+    for words in (row.reign, re.split("[,，]", row.reign)[0]):
+      with contextlib.suppress(numerals.DateError):
+        interval = expressions.parse_interval(words, self._timeline)
+        self._report.add("reign_phrase", place, row.reign)
+        self._last = interval.end
+        return interval
+    return None
 
   def _label(self, row: Row, first: TimeKey, place: str) -> Interval:
     """Returns what the month's label means in the year that begins `first`."""
     year = self._timeline.year(first.reign, first.year)
     label = numerals.fold(row.label)
     number = re.fullmatch(rf"(正|{numerals.NUMERAL})月", label)
-    if number:
+    if number and numerals.parse_numeral(number[1], "month") <= 12:
       month = dataclasses.replace(
         first, month=numerals.parse_numeral(number[1], "month")
       )
@@ -485,6 +494,9 @@ class _Dates:
       )
     if label.startswith("閏"):
       self._report.add("label_leap", place, row.texts["time"])
+      if after := re.fullmatch(rf"閏(正|{numerals.NUMERAL})月", label):
+        month = numerals.parse_numeral(after[1], "month")
+        return Interval.month(dataclasses.replace(first, month=month))
       if self._last is not None and self._last in year:
         return Interval.month(self._last)
       return year
