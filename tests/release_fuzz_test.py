@@ -12,7 +12,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from ctd_jax.chronology.timekey import Timeline
@@ -89,10 +89,26 @@ class Mangled:
   changes: tuple[str, ...]
 
 
+CHANGES = ("replace", "remove", "repeat", "rename", "alter", "alter", "alter")
+
+
+def like(value):
+  """Values that may well stand in the same place."""
+  if isinstance(value, bool):
+    return st.booleans()
+  if isinstance(value, int):
+    return st.integers(0, 60)
+  if isinstance(value, list):
+    return st.permutations(value).map(list) | st.just(value[1:])
+  if isinstance(value, dict):
+    return st.permutations(list(value.items())).map(dict)
+  return joined(pieces, 3) | st.sampled_from(("window", "point", "顧棟高", "1"))
+
+
 @st.composite
-def mangled(draw, document):
-  """Returns a copy of a JSON value, one to four places of it changed."""
-  top, changes = [copy.deepcopy(document)], []
+def mangled(draw, name):
+  """Returns the content of that file, one to four places of it changed."""
+  top, changes = [copy.deepcopy(SMALL[name])], []
   for _ in range(draw(st.integers(1, 4))):
     parent, key, path = top, 0, []
     for _ in range(draw(st.integers(0, 9))):
@@ -102,10 +118,12 @@ def mangled(draw, document):
       keys = list(inner) if isinstance(inner, dict) else range(len(inner))
       parent, key = inner, draw(st.sampled_from(keys))
       path.append(key)
-    change = draw(st.sampled_from(("replace", "remove", "repeat", "rename")))
+    change = draw(st.sampled_from(CHANGES))
     new = None
     if parent is top or change == "replace":
       new = parent[key] = draw(values)
+    elif change == "alter":
+      new = parent[key] = draw(like(parent[key]))
     elif change == "remove":
       del parent[key]
     elif isinstance(parent, dict):
@@ -143,6 +161,7 @@ def read(folder, name, content):
     found = release.read(paths, TIMELINE)
   except SourceError as error:
     refused = str(error)
+  event("refused" if refused else "read")
   if refused is None:
     check(found)
     return found
@@ -179,7 +198,7 @@ def check(found):
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_mangled_values(folder, data, name):
-  document = data.draw(mangled(SMALL[name]))
+  document = data.draw(mangled(name))
   read(folder, name, as_text(document.value, name))
 
 
@@ -216,7 +235,7 @@ def test_damaged_text(folder, data, name):
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
-  document = data.draw(mangled(SMALL[name]))
+  document = data.draw(mangled(name))
   found = read(folder, name, as_text(document.value, name))
   if found is None:
     return
