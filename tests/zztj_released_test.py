@@ -9,7 +9,7 @@ from ctd_jax.chronology import reigns
 from ctd_jax.chronology.timekey import Interval, TimeKey
 from ctd_jax_datasets.chunqiutr import git_blobs
 from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.zztj import released
+from ctd_jax_datasets.zztj import released, released_rows
 
 DUMMY = pathlib.Path(released.__file__).with_name("dummy_data")
 # 泰始 and 咸寧 of 晉, 建元 of 齊 on the timeline `tongjian`.
@@ -17,10 +17,10 @@ TAISHI, XIANNING, JIANYUAN = 11, 12, 51
 
 
 def dummy(subset):
-  return DUMMY / released.FILE_OF[subset]
+  return DUMMY / released_rows.FILE_OF[subset]
 
 
-def read(subset, mode=released.TRADITIONAL, **options):
+def read(subset, mode=released_rows.TRADITIONAL, **options):
   return released.read(dummy(subset), subset, mode, **options)
 
 
@@ -152,7 +152,7 @@ def test_ids_tell_nothing_and_lines_stay_known():
 def test_the_files_of_a_folder_or_of_a_clone(tmp_path):
   assert released.file_of(None, "qi", DUMMY) == dummy("qi")
   (tmp_path / "dataset").mkdir()
-  inside = tmp_path / "dataset" / released.FILE_OF["jin"]
+  inside = tmp_path / "dataset" / released_rows.FILE_OF["jin"]
   inside.write_bytes(dummy("jin").read_bytes())
   assert released.file_of(None, "jin", tmp_path) == inside
   with pytest.raises(SourceError, match="zztj-qiji-part-demo"):
@@ -160,12 +160,12 @@ def test_the_files_of_a_folder_or_of_a_clone(tmp_path):
 
 
 def test_known_files_are_named_by_blob_and_commit():
-  blobs = {blob.blob_id for blob in released.FILES.values()}
+  blobs = {blob.blob_id for blob in released_rows.FILES.values()}
   assert blobs == {
     "4d95e75efef9a92be16db2be473f9ede2765eda6",
     "c412cb4b141dcf8c0cb673774f1f581042d58d14",
   }
-  for name, blob in released.FILES.items():
+  for name, blob in released_rows.FILES.items():
     assert "/c0d3e5a" in blob.url
     assert blob.url.endswith("/dataset/" + name)
   assert git_blobs.blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"

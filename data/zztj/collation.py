@@ -40,11 +40,6 @@ def positions(source: str, target: str) -> np.ndarray:
   return places
 
 
-def shared(source: str, target: str) -> float:
-  """Returns which part of the characters both editions have, 0-1."""
-  return Indel.normalized_similarity(source, target)
-
-
 def stretch_of(starts: Sequence[int], begin: int, end: int) -> int | None:
   """Returns the stretch that holds most of the characters `begin`..`end`.
 
@@ -59,9 +54,5 @@ def stretch_of(starts: Sequence[int], begin: int, end: int) -> int | None:
   Returns:
     Index into `starts`; None if most lies before the first.
   """
-  middle = (begin + end) // 2
-  return (
-    bisect.bisect_right(starts, middle) - 1
-    if (starts and middle >= starts[0])
-    else None
-  )
+  before = bisect.bisect_right(starts, (begin + end) // 2)
+  return before - 1 if before else None

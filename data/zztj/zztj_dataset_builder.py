@@ -32,7 +32,7 @@ from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import (
   RELEASE_VARIABLE,
 )
 from ctd_jax_datasets.zztj import records as rebuilt
-from ctd_jax_datasets.zztj import released
+from ctd_jax_datasets.zztj import released, released_rows
 
 TEST = "test"
 
@@ -44,7 +44,7 @@ class Config(tfds.core.BuilderConfig):
   Attributes:
     timeline: name of its calendar for `reigns.timeline`.
     subset: which of the authors' files, "" for `rebuilt`.
-    mode: how its rows are grouped, one of `released.MODES`.
+    mode: how its rows are grouped, one of `released_rows.MODES`.
     released_text: whether the gold date stands in front of every document, as
       the authors' script writes it. For comparison only.
   """
@@ -58,7 +58,7 @@ class Config(tfds.core.BuilderConfig):
 def _demo_config(subset: str, mode: str, released_text: bool) -> Config:
   """Returns e.g. `demo_qi`, `demo_qi_ad`, `demo_qi_ad_released_text`."""
   name = f"demo_{subset}"
-  name += f"_{mode}" * (mode != released.TRADITIONAL)
+  name += f"_{mode}" * (mode != released_rows.TRADITIONAL)
   name += "_released_text" * released_text
   dated = ", the gold date in front of every text" * released_text
   return Config(
@@ -66,8 +66,8 @@ def _demo_config(subset: str, mode: str, released_text: bool) -> Config:
     subset=subset,
     mode=mode,
     released_text=released_text,
-    description=f"The authors' file on {released.SUBSET_NAMES[subset]}, rows "
-    f"by {mode} time{dated}.",
+    description="The authors' file on "
+    f"{released_rows.SUBSET_NAMES[subset]}, rows by {mode} time{dated}.",
   )
 
 
@@ -91,8 +91,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     *(
       _demo_config(subset, mode, released_text)
       for released_text in (False, True)
-      for mode in released.MODES
-      for subset in released.SUBSETS
+      for mode in released_rows.MODES
+      for subset in released_rows.SUBSETS
     ),
   ]
   sources: str | os.PathLike | None = None

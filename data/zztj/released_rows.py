@@ -1,0 +1,226 @@
+"""Rows of the authors' demonstration files, with what is odd in them.
+
+Why: the schema, the keys that the released script groups by and its formatting
+are facts about the files; what the dates mean on a calendar is decided in
+`released`, which calls this.
+
+Source: specification 1.4 and 5.1 (schema, released script).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ctd_jax.chronology import numerals
+from ctd_jax_datasets.chunqiutr import git_blobs, release, release_json
+from ctd_jax_datasets.chunqiutr.findings import (
+  DROPPED,
+  NOTE,
+  RESOLVED,
+  Meaning,
+  Report,
+)
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+
+TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
+QI, JIN = SUBSETS = ("qi", "jin")
+# As the released documents name them.
+SUBSET_NAMES: Mapping[str, str] = {QI: "齐纪", JIN: "晋纪"}
+_URL = release.FILES[release.MONTHS].url.rpartition("/")[0]
+FILES: Mapping[str, git_blobs.Blob] = {
+  "zztj-qiji-part-demo.jsonl": git_blobs.Blob(
+    f"{_URL}/zztj-qiji-part-demo.jsonl",
+    "4d95e75efef9a92be16db2be473f9ede2765eda6",
+  ),
+  "zztj-jinji-demo.jsonl": git_blobs.Blob(
+    f"{_URL}/zztj-jinji-demo.jsonl",
+    "c412cb4b141dcf8c0cb673774f1f581042d58d14",
+  ),
+}
+FILE_OF: Mapping[str, str] = dict(zip(SUBSETS, FILES, strict=True))
+MEANINGS: Mapping[str, Meaning] = {
+  code: Meaning(level, text)
+  for code, level, text in (
+    ("file_differs", NOTE, "the file is not the released one (git blob id)"),
+    ("member_repeated", RESOLVED, "a JSON member occurs twice; last counts"),
+    ("header", DROPPED, "a row that describes the file"),
+    ("id_repeated", NOTE, "an id occurs again; rows are told apart by line"),
+    ("number_unusable", RESOLVED, "a number is none; read as not given"),
+    ("text_empty", NOTE, "title and description are empty"),
+    ("no_key", DROPPED, "neither reign, year and label nor a numeric time"),
+    ("no_strict_time", DROPPED, "time is not YYYY-MM-x with a numeric month"),
+    (
+      "key_from_time",
+      RESOLVED,
+      "key from `time`: reign, year or label is null",
+    ),
+    ("reign_phrase", RESOLVED, "the reign is a whole date; read for interval"),
+    ("year_zero", NOTE, "`time` is in the year 0000"),
+    ("era_not_ad", NOTE, "reign and year are another year than `time`"),
+    ("label_leap", RESOLVED, "闰月: the month it names, or of the row before"),
+    ("label_season", RESOLVED, "a season for a month; three months"),
+    ("label_no_month", RESOLVED, "无月, 是岁 or the like; the whole year"),
+    ("label_dash", NOTE, "— for a month: a volume heading, no event"),
+    ("label_not_time", NOTE, "the label is another month than `time`"),
+    ("key_mixed", NOTE, "rows of one key are dated with different words"),
+  )
+}
+_MEMBERS = ("id", "time", "title", "description", "source")
+_STRICT_TIME = re.compile(r"\d{4}-\d{2}-[^-]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """A usable row of a file.
+
+  Attributes:
+    line: number in the file, from 1.
+    texts: the members `id`, `time`, `title`, `description` and `source`.
+    emperor: "" where there is none, as in all the rest.
+    reign: of the era.
+    era_year: None if it is not given.
+    ad_year: None if it is not given.
+    label: of the month: `lunar_month_label`, else the name of `lunar_month`,
+      else the season.
+    day: sexagenary day.
+  """
+
+  line: int
+  texts: Mapping[str, str]
+  emperor: str
+  reign: str
+  era_year: int | None
+  ad_year: int | None
+  label: str
+  day: str
+
+  @property
+  def time(self) -> tuple[int, int] | None:
+    """(year, month) of the member `time`, None if it does not give both."""
+    parts = self.texts["time"].split("-")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
+      return None
+    year, month = (int(part) for part in parts[:2])
+    return (year, month) if 1 <= month <= 12 else None
+
+  @property
+  def time_text(self) -> str:
+    """The date in words, as queries quote it."""
+    year = ""
+    if self.era_year is not None:
+      number = numerals.format_numeral(self.era_year)
+      year = ("元" if self.era_year == 1 else number) + "年"
+    return f"{self.emperor}{self.reign}{year}{self.label}"
+
+  @property
+  def body(self) -> str:
+    """Title and description, the title once."""
+    title, description = self.texts["title"], self.texts["description"]
+    return description if title in description else f"{title}\n{description}"
+
+  def key(self, mode: str) -> tuple | None:
+    """Returns what the released script groups the row by, None to drop it."""
+    if mode == TRADITIONAL:
+      if self.reign and self.era_year is not None and self.label:
+        return self.emperor, self.reign, self.era_year, self.label
+    elif mode == STRICT and not _STRICT_TIME.fullmatch(self.texts["time"]):
+      return None
+    return self.time
+
+  def document(self, subset: str, released_text: bool) -> str:
+    """Returns the text to be retrieved, or with the gold date in front."""
+    if not released_text:
+      return self.body
+    day = f"（{self.day}）" if self.day else ""
+    return f"【{SUBSET_NAMES[subset]} {self.time_text}{day}】\n{self.body}"
+
+
+def read_rows(path: pathlib.Path, name: str, report: Report) -> list[Row]:
+  """Returns the rows of a file without its headers.
+
+  Args:
+    path: JSON lines.
+    name: in `FILES`, whose blob id it should have.
+    report: takes what is odd.
+
+  Raises:
+    SourceError: naming the line of what cannot be read.
+  """
+  content = path.read_bytes()
+  found = git_blobs.blob_id(content)
+  if found != FILES[name].blob_id:
+    report.add("file_differs", name, f"blob {found}")
+  rows, seen, count = [], set(), 0
+  # Not splitlines: a text may hold other line separators of Unicode.
+  for line, text in enumerate(release_json.decode(content).split("\n"), 1):
+    if not text.strip():
+      continue
+    count += 1
+    place = f"line {line}"
+    value = release_json.expect(
+      release_json.parse(text, report, place), dict, place
+    )
+    row_id = release_json.member(value, "id", str, place)
+    if row_id in seen:
+      report.add("id_repeated", place, row_id)
+    seen.add(row_id)
+    row = _row(value, line, report)
+    if row is None:
+      report.add("header", place, row_id)
+    else:
+      rows.append(row)
+  report.facts["rows"] = count
+  if not rows:
+    raise SourceError("no row with a date; expected JSON lines")
+  return rows
+
+
+def _row(value: Mapping[str, Any], line: int, report: Report) -> Row | None:
+  """Returns a row, None for one that describes the file."""
+  place = f"line {line}"
+  texts = {
+    name: release_json.member(value, name, str, place) for name in _MEMBERS
+  }
+  meta = release_json.member(value, "time_meta", dict, place)
+
+  def words(name: str) -> str:
+    found = meta.get(name)
+    if found is None:
+      return ""
+    return release_json.expect(found, str, f"{place}.time_meta.{name}").strip()
+
+  def whole(name: str) -> int | None:
+    found = meta.get(name)
+    if found in (None, ""):
+      return None
+    try:
+      return release_json.integer(found, f"{place}.time_meta.{name}")
+    except SourceError as error:
+      report.add("number_unusable", str(error))
+      return None
+
+  spans_years = meta.get("start_ad_year") or meta.get("end_ad_year")
+  if "meta" in texts["id"] or (spans_years and not words("reign")):
+    return None
+  month = whole("lunar_month")
+  name = ""
+  if month is not None and 1 <= month <= 12:
+    name = ("正" if month == 1 else numerals.format_numeral(month)) + "月"
+  era_year = whole("era_year")
+  if era_year is not None and not 1 <= era_year <= 99:
+    report.add("number_unusable", place, f"era_year {era_year}")
+    era_year = None
+  return Row(
+    line,
+    texts,
+    words("emperor"),
+    words("reign"),
+    era_year,
+    whole("ad_year"),
+    words("lunar_month_label") or name or words("season"),
+    words("day_ganzhi"),
+  )
