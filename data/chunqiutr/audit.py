@@ -11,7 +11,8 @@ The gallery says of its making (`Gallery.audit`, fit for JSON):
   units: source -> {units, characters, longest}: entries of the four base
     texts as the editions print them, before they are cut.
   alignment: source -> {units, candidates, accepted, ...} of each later work;
-    units as the edition prints them, candidates as they are aligned.
+    units as the edition prints them, candidates as they are aligned; years are
+    checked where the edition names one and it was not used.
   agreement: "source source" -> {compared, same_year, same_month}: what two
     works say of the same events.
   decisions: rule -> how often it applied.
@@ -113,6 +114,8 @@ def figures(statistics: Mapping[str, Any]) -> Figures:
         "share": _share(row["accepted"], row["candidates"]),
         "pieces": row["pieces"],
         "too_short": row["dropped_short"],
+        "years_checked": row["years_checked"],
+        "years_agreed": row["years_agreed"],
       }
       for source, row in alignment.items()
     },

@@ -20,7 +20,7 @@ Example:
 
 from __future__ import annotations
 
-import itertools
+import collections
 import json
 import pathlib
 import re
@@ -82,15 +82,14 @@ def _markdown(lines: Sequence[Mapping[str, str]]) -> str:
 
 def _sentences(found: Sequence[audit.Difference]) -> str:
   """Returns a list item for each reason, with the figures it is for."""
-  items = []
-  for reason, group in itertools.groupby(
-    sorted(found, key=lambda one: one.reason), lambda one: one.reason
-  ):
-    figures = "; ".join(
-      f"{one.row} {one.column} {one.ours:,} / {one.paper:,}" for one in group
+  figures = collections.defaultdict(list)
+  for one in found:
+    figures[one.reason].append(
+      f"{one.row} {one.column} {one.ours:,} / {one.paper:,}"
     )
-    items.append(f"- {figures}. {reason}")
-  return "\n".join(items)
+  return "\n".join(
+    f"- {'; '.join(names)}. {reason}" for reason, names in figures.items()
+  )
 
 
 def main(argv: Sequence[str]) -> None:
