@@ -210,9 +210,16 @@ class _Row:
   def choice(self, field: str, known: Any, default: str) -> str:
     """Returns a field that is one of `known`; empty means the default."""
     value = self.get(field, str, default) or default
-    if value not in known:
+    if value != default and value not in known:
       raise self.error(field, f"{value!r} is none of {', '.join(known)}")
     return value
+
+  def share(self, field: str, default: float) -> float:
+    """Returns a field that is a number from 0 to 1."""
+    value = self.get(field, float, default)
+    if not 0 <= value <= 1:
+      raise self.error(field, "should be a number from 0 to 1")
+    return float(value)
 
   def key(
     self, field: str, timeline: Timeline, default: TimeKey | None = None
@@ -292,7 +299,7 @@ def _read_records(
       key=key,
       order=row.get("metadata.order", int, position),
       version=row.get("metadata.version", str, ""),
-      match_score=float(row.get("metadata.match_score", float, 1.0)),
+      match_score=row.share("metadata.match_score", 1.0),
     )
     split = row.choice("metadata.split", _SPLIT_NAMES, "test")
     yield record, _SPLIT_NAMES[split]
@@ -311,7 +318,7 @@ def _read_queries(
     family = row.choice(
       "metadata.family", (POINT, WINDOW), POINT if start == end else WINDOW
     )
-    split = row.choice("metadata.split", ("", *_SPLIT_NAMES), "")
+    split = row.choice("metadata.split", _SPLIT_NAMES, "")
     query = Query(
       query_id=row.text("_id"),
       text=row.text("text"),
@@ -319,7 +326,9 @@ def _read_queries(
       group=row.get("metadata.group", str, ""),
       interval=Interval(start, end),
       paper_family=row.choice(
-        "metadata.paper_family", ("", POINT, GAP, WINDOW), ""
+        "metadata.paper_family",
+        (POINT, GAP) if family == POINT else (WINDOW,),
+        "",
       ),
     )
     found[query.query_id] = query, _SPLIT_NAMES.get(split)
