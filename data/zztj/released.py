@@ -30,10 +30,16 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.chronology import annals, expressions, numerals, queries, reigns
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
+from ctd_jax.chronology.timekey import (
+  MONTHS_PER_YEAR,
+  Interval,
+  TimeKey,
+  Timeline,
+)
 from ctd_jax_datasets.chunqiutr import git_blobs, release_json
 from ctd_jax_datasets.chunqiutr.findings import Report
 from ctd_jax_datasets.chunqiutr.records import number_records
+from ctd_jax_datasets.chunqiutr.release_json import shown
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj.records import SEED, number_queries
 from ctd_jax_datasets.zztj.released_rows import (
@@ -50,6 +56,8 @@ from ctd_jax_datasets.zztj.released_rows import (
 
 TEMPLATE = "请问{time_text}发生了什么事？"
 
+_YEAR = re.compile(r"\d{1,4}")
+_NUMBERED = re.compile(rf"(正|{numerals.NUMERAL})月")
 _SEASON_LABEL = re.compile(r"[春夏秋冬]")
 _DASHES = ("—", "——", "-", "－")
 
@@ -244,7 +252,7 @@ class _Dates:
     """
     place = f"line {row.line}"
     year = row.texts["time"].partition("-")[0]
-    number = int(year) if year.isdecimal() else row.ad_year
+    number = int(year) if _YEAR.fullmatch(year) else row.ad_year
     if not number:
       self._report.add("year_zero", place, row.texts["time"])
       interval = self._phrase(row, place)
@@ -253,8 +261,8 @@ class _Dates:
       number = row.ad_year
     if not number:
       raise SourceError(
-        f"{place}: no year in `time` ({row.texts['time']}), none in ad_year "
-        f"and none in the reign ({row.reign})"
+        f"{place}: no year in `time` ({shown(row.texts['time'])}), none in "
+        f"ad_year and none in the reign ({shown(row.reign)})"
       )
     first = self.month(number, 1, place).start
     headed = self._timeline.reigns[first.reign - 1]
@@ -282,15 +290,12 @@ class _Dates:
     """Returns what the month's label means in the year that begins `first`."""
     year = self._timeline.year(first.reign, first.year)
     label = numerals.fold(row.label)
-    number = re.fullmatch(rf"(正|{numerals.NUMERAL})月", label)
-    if number and numerals.parse_numeral(number[1], "month") <= 12:
-      month = dataclasses.replace(
-        first, month=numerals.parse_numeral(number[1], "month")
-      )
-      if row.time and row.time[1] != month.month:
+    if month := _numbered(label):
+      key = dataclasses.replace(first, month=month)
+      if row.time and row.time[1] != month:
         self._report.add("label_not_time", place, row.texts["time"])
-      self._last = month
-      return Interval.month(month)
+      self._last = key
+      return Interval.month(key)
     if _SEASON_LABEL.fullmatch(label):
       self._report.add("label_season", place, row.label)
       start = 3 * expressions.SEASONS.index(label) + 1
@@ -300,8 +305,7 @@ class _Dates:
       )
     if label.startswith("閏"):
       self._report.add("label_leap", place, row.texts["time"])
-      if after := re.fullmatch(rf"閏(正|{numerals.NUMERAL})月", label):
-        month = numerals.parse_numeral(after[1], "month")
+      if month := _numbered(label.removeprefix("閏")):
         return Interval.month(dataclasses.replace(first, month=month))
       if self._last is not None and self._last in year:
         return Interval.month(self._last)
@@ -309,3 +313,10 @@ class _Dates:
     code = "label_dash" if row.label in _DASHES else "label_no_month"
     self._report.add(code, place, row.label)
     return year
+
+
+def _numbered(label: str) -> int | None:
+  """Returns the number of 「三月」 in folded text, None of anything else."""
+  match = _NUMBERED.fullmatch(label)
+  month = numerals.parse_numeral(match[1], "month") if match else 0
+  return month if 1 <= month <= MONTHS_PER_YEAR else None

@@ -70,6 +70,7 @@ MEANINGS: Mapping[str, Meaning] = {
   )
 }
 _MEMBERS = ("id", "time", "title", "description", "source")
+_TIME = re.compile(r"(\d{1,4})-(\d{1,4})(?:-|$)")
 _STRICT_TIME = re.compile(r"\d{4}-\d{2}-[^-]+")
 
 
@@ -101,10 +102,10 @@ class Row:
   @property
   def time(self) -> tuple[int, int] | None:
     """(year, month) of the member `time`, None if it does not give both."""
-    parts = self.texts["time"].split("-")
-    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
+    found = _TIME.match(self.texts["time"])
+    if found is None:
       return None
-    year, month = (int(part) for part in parts[:2])
+    year, month = int(found[1]), int(found[2])
     return (year, month) if 1 <= month <= 12 else None
 
   @property
