@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from ctd_jax.chronology.timekey import Timeline
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets.chunqiutr import release, release_writer
-from ctd_jax_datasets.chunqiutr.release_months import COMPILERS, WORKS
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from tests import release_files
-from tests.hostile_text import anything, damaged, fuzz, joined, pieces
+from tests.hostile_json import mangled, values
+from tests.hostile_text import damaged, fuzz, pieces
 
 YEARS = 3
 TIMELINE = Timeline(
@@ -53,89 +53,6 @@ def small():
 
 
 SMALL = small()
-names = st.sampled_from(
-  (
-    *("time_mapping", "sort_key", "no_event", "versions", "neg_samples"),
-    *("neg_sample", "parsed_comment", "sid", "text", "compiler", "author"),
-    *("match_score", "match_strong", "source", "split_by_sort_key"),
-    *("debug_info", "month_counts", "qid", "query", "type", "pos_sids"),
-    *("target_sort_keys", "ctd_jax_source", "ctd_jax_group", *WORKS),
-    *("1-1-1", "01-1-1", "1-4-1", "1-1-13", "1-1", "滄懷公元年正月"),
-  )
-)
-odd = st.sampled_from(
-  (
-    *(0, 1, 2, 12, 13, -1, 1.0, 0.5, 10**400, 2**63, float("nan"), 1e300),
-    *(float("inf"), "1", " 2", "１", "1_0", "", " ", "\ud800", "\x00", "\n"),
-    *([1, 1, 1], [1, 4, 1], [1, 1, 1, 1], [[1, 1, 1]], [0], {}, [], None),
-    *("train", "val", "validation", "point", "window", "other"),
-    *(name for found in COMPILERS.values() for name in found),
-  )
-)
-values = st.recursive(
-  odd | st.booleans() | st.integers(-5, 300) | st.floats() | joined(pieces, 3),
-  lambda inner: (
-    st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)
-  ),
-  max_leaves=5,
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Mangled:
-  """A JSON value and, for messages, what was done to it."""
-
-  value: object = dataclasses.field(repr=False)
-  changes: tuple[str, ...]
-
-
-CHANGES = ("replace", "remove", "repeat", "rename", "alter", "alter", "alter")
-
-
-def like(value):
-  """Values that may well stand in the same place."""
-  if isinstance(value, bool):
-    return st.booleans()
-  if isinstance(value, int):
-    return st.integers(0, 60)
-  if isinstance(value, list):
-    return st.permutations(value).map(list) | st.just(value[1:])
-  if isinstance(value, dict):
-    return st.permutations(list(value.items())).map(dict)
-  return joined(pieces, 3) | st.sampled_from(("window", "point", "顧棟高", "1"))
-
-
-@st.composite
-def mangled(draw, name):
-  """Returns the content of that file, one to four places of it changed."""
-  top, changes = [copy.deepcopy(SMALL[name])], []
-  for _ in range(draw(st.integers(1, 4))):
-    parent, key, path = top, 0, []
-    for _ in range(draw(st.integers(0, 9))):
-      inner = parent[key]
-      if not isinstance(inner, dict | list) or not inner:
-        break
-      keys = list(inner) if isinstance(inner, dict) else range(len(inner))
-      parent, key = inner, draw(st.sampled_from(keys))
-      path.append(key)
-    change = draw(st.sampled_from(CHANGES))
-    new = None
-    if parent is top or change == "replace":
-      new = parent[key] = draw(values)
-    elif change == "alter":
-      new = parent[key] = draw(like(parent[key]))
-    elif change == "remove":
-      del parent[key]
-    elif isinstance(parent, dict):
-      new, again = draw(names | anything), copy.deepcopy(parent[key])
-      if change == "rename":
-        del parent[key]
-      parent[new] = again
-    else:
-      new = draw(st.integers(0, len(parent)))
-      parent.insert(new, copy.deepcopy(parent[key]))
-    changes.append(f"{change} {path}: {new!r}")
-  return Mangled(top[0], tuple(changes))
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +115,7 @@ def check(found):
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_mangled_values(folder, data, name):
-  document = data.draw(mangled(name))
+  document = data.draw(mangled(lambda: copy.deepcopy(SMALL[name])))
   read(folder, name, as_text(document.value, name))
 
 
@@ -235,7 +152,7 @@ def test_damaged_text(folder, data, name):
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
-  document = data.draw(mangled(name))
+  document = data.draw(mangled(lambda: copy.deepcopy(SMALL[name])))
   found = read(folder, name, as_text(document.value, name))
   if found is None:
     return
