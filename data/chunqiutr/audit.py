@@ -51,25 +51,31 @@ class Table:
   """A table of the audit.
 
   Attributes:
-    title: what it shows, and where the paper does.
+    title: what it shows.
+    place: where the paper does, empty if nowhere.
     turned: whether the columns of the figures are printed as lines.
   """
 
   title: str
+  place: str = ""
   turned: bool = False
 
 
 TABLES = {
-  "units": Table("units; lengths of units or pieces (Table 8)"),
-  "splits": Table("by split (Table 9; families from 14 and 15)", turned=True),
+  "units": Table("units; lengths of units or pieces", "Table 8"),
+  "splits": Table(
+    "by split", "Table 9; families from Tables 14 and 15", turned=True
+  ),
   "events": Table("events"),
-  "acceptance": Table("commentary aligned with its text (Tables 18, 19)"),
+  "acceptance": Table(
+    "commentary aligned with what it explains", "Tables 18 and 19"
+  ),
   "rejected": Table("candidates that were not accepted"),
-  "scores": Table("fit of the accepted pieces (Tables 18, 19)"),
+  "scores": Table("fit of the accepted pieces", "Tables 18 and 19"),
   "agreement": Table("events that two works tell of, shares that agree"),
   "decisions": Table("what gave the parts of the base texts their months"),
   "left_out": Table("left out"),
-  "coverage": Table("months with an event by ruler (Figure 8)"),
+  "coverage": Table("months with an event by ruler", "Figure 8"),
 }
 
 
@@ -305,7 +311,8 @@ def tables(
         {"": row, **{column: cells[row, column] for column in columns}}
         for row in rows
       ]
-    yield name, shape.title, lines
+    place = f" ({shape.place})" if paper and shape.place else ""
+    yield name, shape.title + place, lines
 
 
 def _cell(ours: float | None, paper: float | None) -> str:

@@ -14,9 +14,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.axes
 import matplotlib.figure
 
 from ctd_jax.evaluation import report
+
+_BLUE, _ORANGE, *_, _RED, _BLACK = report.COLOURS
+# More rulers than these have figures that stand upright.
+_LEVEL = 16
 
 
 def plot_coverage(
@@ -35,41 +40,19 @@ def plot_coverage(
       data set that the paper does not describe.
   """
   *rulers, total = rows
-  # Latin letters: matplotlib's own font has no others.
-  labels = [row["ruler"].rpartition(" ")[2] for row in rulers]
-  figure = matplotlib.figure.Figure(figsize=(8.5, 5.2), layout="constrained")
+  figure = matplotlib.figure.Figure(
+    figsize=(max(8.5, 0.25 * len(rulers)), 5.2), layout="constrained"
+  )
   months, share = figure.subplots(2, sharex=True, height_ratios=(3, 2))
-  full, empty, *_, other, line = report.COLOURS
-  with_event = [row["with_event"] for row in rulers]
-  without = [row["empty"] for row in rulers]
-  months.bar(labels, with_event, color=full, label="with an event")
-  tops = months.bar(
-    labels, without, bottom=with_event, color=empty, label="empty"
-  )
-  counts = [f"{row['with_event']} / {row['months']}" for row in rulers]
-  months.bar_label(tops, counts, padding=1, fontsize=8)
-  months.margins(y=0.1)
-  months.set_ylabel("months (with an event / all)")
   months.set_title(title)
-  bars = share.bar(labels, [row["gap_share"] for row in rulers], color=empty)
-  share.bar_label(bars, fmt="{:.2f}", label_type="center", fontsize=8)
-  share.axhline(
-    total["gap_share"],
-    color=line,
-    linewidth=1,
-    label=f"all rulers, {total['gap_share']:.3f}",
-  )
-  if paper_gap is not None:
-    share.axhline(
-      paper_gap,
-      color=other,
-      linewidth=1.5,
-      linestyle="--",
-      label=f"paper, {paper_gap:.3f}",
-    )
-  share.set_ylim(0, 1)
-  share.set_ylabel("share of empty months")
-  share.set_xlabel("ruler, in order of time")
+  _draw_months(months, rulers)
+  _draw_share(share, rulers)
+  for gap, name, colour, style in (
+    (total["gap_share"], "all rulers", _BLACK, "-"),
+    (paper_gap, "paper", _RED, "--"),
+  ):
+    if gap is not None:
+      share.axhline(gap, color=colour, ls=style, label=f"{name}, {gap:.3f}")
   figure.legend(loc="outside lower center", ncols=4, frameon=False)
   for axes in (months, share):
     axes.spines[["top", "right"]].set_visible(False)
@@ -80,3 +63,38 @@ def plot_coverage(
     temporary = pathlib.Path(folder) / path.name
     figure.savefig(temporary, dpi=150, metadata={"Software": None})
     os.replace(temporary, path)
+
+
+def _draw_months(
+  axes: matplotlib.axes.Axes, rulers: Sequence[Mapping[str, Any]]
+) -> None:
+  """Draws how many months of each ruler have an event."""
+  with_event = [row["with_event"] for row in rulers]
+  empty = [row["empty"] for row in rulers]
+  places = range(len(rulers))
+  axes.bar(places, with_event, color=_BLUE, label="with an event")
+  tops = axes.bar(
+    places, empty, bottom=with_event, color=_ORANGE, label="empty"
+  )
+  counts = [f"{row['with_event']} / {row['months']}" for row in rulers]
+  crowded = len(rulers) > _LEVEL
+  axes.bar_label(
+    tops, counts, padding=2, fontsize=8, rotation=90 if crowded else 0
+  )
+  axes.margins(x=0.02, y=0.25 if crowded else 0.1)
+  axes.set_ylabel("months (with an event / all)")
+
+
+def _draw_share(
+  axes: matplotlib.axes.Axes, rulers: Sequence[Mapping[str, Any]]
+) -> None:
+  """Draws the share of each ruler's months that are empty."""
+  places = range(len(rulers))
+  bars = axes.bar(places, [row["gap_share"] for row in rulers], color=_ORANGE)
+  if len(rulers) <= _LEVEL:
+    axes.bar_label(bars, fmt="{:.2f}", label_type="center", fontsize=8)
+  # Latin letters: matplotlib's own font has no others.
+  axes.set_xticks(places, [row["ruler"].rpartition(" ")[2] for row in rulers])
+  axes.set_ylim(0, 1)
+  axes.set_ylabel("share of empty months")
+  axes.set_xlabel("ruler, in order of time")
