@@ -143,12 +143,13 @@ def parse_numbered(
     else:
       parts.append(line)
   close()
+  entries = [entry for entry in entries if entry.text]
   if not entries:
     raise SourceError(
-      f"{path}: no numbered item such as A1.1.1 or 1.1.1; expected a Kanripo "
-      "TLS text"
+      f"{path}: no numbered item such as A1.1.1 or 1.1.1 with a text; expected "
+      "a Kanripo TLS text"
     )
-  return [entry for entry in entries if entry.text], undated
+  return entries, undated
 
 
 def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
