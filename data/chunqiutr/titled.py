@@ -165,7 +165,7 @@ def lv_sections(path: pathlib.Path) -> list[Section]:
         )
       if not in_title:
         sections.append(Section([], []))
-      if depth <= _TITLE_DEPTH:
+      if depth <= _TITLE_DEPTH or not sections[-1].titles:
         sections[-1].titles.append(line)
         sections[-1].years.append([(reign, 0)])
       else:
@@ -190,7 +190,7 @@ def _read_years(sections: Sequence[Section]) -> None:
       if named and named != _SAME_YEAR:
         before = matching.years_of(named, reign)
       section.titles[number] = title[: bracket.start()] if bracket else title
-      section.years[number] = before
+      section.years[number] = before or [(reign, 0)]
 
 
 def _copied_from(
