@@ -276,7 +276,7 @@ def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
   workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
   also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
-  dataset = flags.FLAGS.dataset
+  dataset, data_dir = flags.FLAGS.dataset, flags.FLAGS.data_dir
   trained = (workdir / TRAINING).exists()
   if flags.FLAGS.baselines_only:
     config = entry_point.CONFIG.value or (
@@ -285,7 +285,7 @@ def main() -> None:
     if config.name:  # the base config has no system of its own
       experiments.check_config(config)
     benchmark = load.build_benchmark(
-      dataset or config.dataset, config.data_dir, config.sources
+      dataset or config.dataset, data_dir or config.data_dir, config.sources
     )
     evaluate_baselines(benchmark, config, workdir, also)
     return
@@ -298,7 +298,7 @@ def main() -> None:
   config = entry_point.CONFIG.value or experiments.read_config(workdir)
   experiment = experiments.assemble(config, workdir)
   if dataset:
-    experiment = experiments.transfer(experiment, dataset)
+    experiment = experiments.transfer(experiment, dataset, data_dir)
   evaluate(experiment, also)
 
 
@@ -316,6 +316,12 @@ if __name__ == "__main__":
     "Data set to ask about instead of the one the run was trained on: a name "
     "as in config.dataset, or beir:FOLDER. Results go to a folder of its own "
     "in WORKDIR/evaluation. Example: --dataset=beir:exports/mine",
+  )
+  flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Where the data set of --dataset lies; by default where config.data_dir "
+    "says. Example: --data_dir=/data/tfds",
   )
   flags.DEFINE_bool(
     "baselines_only",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import re
 from collections.abc import Mapping
@@ -187,7 +188,11 @@ def read_config(workdir: pathlib.Path) -> ml_collections.ConfigDict:
   return ml_collections.ConfigDict(json.loads(path.read_text()))
 
 
-def transfer(experiment: Experiment, dataset: str) -> Experiment:
+def transfer(
+  experiment: Experiment,
+  dataset: str,
+  data_dir: str | os.PathLike | None = None,
+) -> Experiment:
   """Returns a trained run that is asked about another data set.
 
   Model, tokenizer and calendar heads stay what they are; what the tokenizer
@@ -196,12 +201,15 @@ def transfer(experiment: Experiment, dataset: str) -> Experiment:
   Args:
     experiment: the run.
     dataset: name as in `config.dataset`; built if need be.
+    data_dir: where it lies; None means where `config.data_dir` says.
 
   Raises:
     ValueError: naming the data set, or the source file or folder at fault.
   """
   config, tokenizer = experiment.config, experiment.tokenizer
-  benchmark = load.build_benchmark(dataset, config.data_dir, config.sources)
+  benchmark = load.build_benchmark(
+    dataset, data_dir or config.data_dir, config.sources
+  )
   tokens = _tokens(benchmark, tokenizer, config)
   for name, found in (
     ("records", tokens["records"]),

@@ -52,13 +52,15 @@ _ID = re.compile(r"\S+")
 _TYPES = {str: "string", int: "whole number", float: "number"}
 
 ABOUT = f"""\
-BEIR: `{CORPUS}`, `{QUERIES}`, `qrels/*.tsv` (validation is `dev`). The time
-keys and all else that is known of a text stand in its `metadata`. To a
-retriever of track T0 that is the answer, not the question: index `text` alone.
+BEIR: `{CORPUS}`, `{QUERIES}`, `qrels/*.tsv` (validation is
+`dev`). The time keys and all else that is known of a text stand in its
+`metadata`. To a retriever of track T0 that is the answer, not the question:
+index `text` alone.
 
-`python -m ctd_jax.evaluate --dataset={PREFIX}FOLDER --baselines_only
---workdir=RUN` evaluates the folder; `--config.dataset={PREFIX}FOLDER` trains
-on it.
+    python -m ctd_jax.evaluate --dataset={PREFIX}FOLDER --baselines_only \\
+      --workdir=RUN
+    python -m ctd_jax.train --config=... --config.dataset={PREFIX}FOLDER \\
+      --workdir=RUN
 """
 
 

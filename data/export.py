@@ -35,14 +35,15 @@ The authors' release: `{release.MONTHS}`, `{release.QUERIES}`,
 _README = """\
 # {name}:{version}
 
-{records} records, {queries} queries ({splits}), timeline `{timeline}`,
-{months} months. Contents: sha256 `{sha256}`.
+{records} records, {queries} queries ({splits}).
+Timeline `{timeline}`, {months} months. Contents, as sha256:
+`{sha256}`
 
 {about}
 A time key is `reign-year-month`: 1-2-12 is the twelfth month of the second
 year of the first reign in `reigns.tsv`; 1-2-12L is the leap month after it.
-Both ends of a query belong to it. A record is relevant (1) if its month lies
-in what the query asks for and its kind is `event` or `no_event`.
+Both ends of a query belong to it. In data sets made by ctd_jax a record answers
+(1) if its month is asked for and its kind is `event` or `no_event`.
 
 The qrels are those of the mode `neg1_ne1_dq0`. The other modes take away:
 `neg0` records of the kind `neg_comment` (commentary), `ne0` those of the kind

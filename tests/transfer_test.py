@@ -89,6 +89,22 @@ def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
   assert {p: after[p] for p in before} == before
 
 
+def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
+  run = experiment.assemble(experiment.read_config(trained), trained)
+  other = experiment.transfer(run, "chunqiutr/mini", tmp_path)
+  run.checkpoints.close()
+  assert (tmp_path / "chunqiutr" / "mini").is_dir()
+  assert other.benchmark.name.startswith("chunqiutr/mini:")
+  assert other.evaluation.name == other.benchmark.name.replace(
+    "/", "_"
+  ).replace(":", "_")
+  assert len(other.records) == len(other.benchmark.records)
+  # The model and its words stay those of the run.
+  assert other.model is run.model
+  assert other.tokenizer is run.tokenizer
+  assert other.records.ids.max() < run.tokenizer.vocab_size
+
+
 def test_a_folder_without_train_queries_is_not_trained_on(folder, tmp_path):
   config = synthetic.config("ctd")
   config.dataset = f"beir:{folder}"
