@@ -5,9 +5,8 @@
 A run is also asked about a data set it was not trained on, and the systems
 that need no training about any:
 
-  python -m ctd_jax.evaluate --workdir=runs/tiny --dataset=beir:FOLDER
-  python -m ctd_jax.evaluate --workdir=runs/new --dataset=beir:FOLDER \
-    --baselines_only
+  python -m ctd_jax.evaluate --dataset=beir:FOLDER --workdir=runs/tiny
+  python -m ctd_jax.evaluate --baselines_only --dataset=beir:FOLDER --workdir=w
 
 Run files and qrels are the border: the model and the baselines write theirs,
 and every table is computed from the files that lie there.

@@ -5,8 +5,7 @@ others have: BEIR, TREC, or the authors' own scripts. The folder holds all
 that is needed to read it: the calendar, the name with a hash, and a README.
 
 Example:
-  python -m ctd_jax_datasets.export chunqiutr/rebuilt --format=beir \
-    --out=exports/rebuilt
+  python -m ctd_jax_datasets.export chunqiutr/mini --format=beir --out=mini
 """
 
 from __future__ import annotations
