@@ -18,7 +18,7 @@ def base() -> ml_collections.ConfigDict:
   c.score_mode = "ctd"  # trained, validated and tested with this score
 
   # Data.
-  c.dataset = "chunqiutr/mini"  # TFDS name; built on first use
+  c.dataset = "chunqiutr/mini"  # TFDS name, built on first use, or beir:FOLDER
   c.data_dir = config_dict.placeholder(str)  # None = TFDS's own default
   c.sources = config_dict.placeholder(str)  # folder of source texts, or None
   c.query_length = 40  # tokens; the longest query has 37
