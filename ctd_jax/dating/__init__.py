@@ -1,0 +1,1 @@
+"""When a record happened: posteriors over the months of a timeline."""
