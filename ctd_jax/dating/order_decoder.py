@@ -1,0 +1,280 @@
+"""Months of a chronicle's records from their order: an HMM along a timeline.
+
+Why: most records of a chronicle say little of their month and all of them
+together say nearly everything. The hidden state is the month under which a
+record stands; it never goes back, and `motion` says how it goes on. Called by
+`ctd_jax.date`; any evidence that gives log p(record | month) will do.
+
+Only the forward message at the head of every block is kept, the rest is
+computed again on the way back, so that memory is O(N / B x K + B x K) and time
+O(N x K).
+
+Axis letters: N records, B records of a block, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tqdm
+
+from ctd_jax.dating import motion
+
+BLOCK = 256
+
+Emissions = np.ndarray | Callable[[int, int], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoded:
+  """When every record happened.
+
+  Attributes:
+    months: int32 [N, 2], most probable month and the next, ordinals.
+    probabilities: float32 [N, 2] of these.
+    expected: float32 [N], mean of `values` under the posterior.
+    path: int32 [N], most probable sequence of months; never falls.
+    log_likelihood: of all evidence.
+  """
+
+  months: np.ndarray
+  probabilities: np.ndarray
+  expected: np.ndarray
+  path: np.ndarray
+  log_likelihood: float
+
+
+@functools.partial(jax.jit, static_argnames="best")
+def _forward(moves, message_K, evidence_BxK, kinds_B, best=False):
+  """Returns the messages of a block [B, K] and their log norms [B]."""
+
+  def step(message_K, record):
+    evidence_K, kind = record
+    message_K = motion.push(moves, message_K, kind, best)
+    message_K += motion.with_flashback(moves, evidence_K)
+    norm = (jnp.max if best else jax.nn.logsumexp)(message_K)
+    message_K -= norm
+    return message_K, (message_K, norm)
+
+  return jax.lax.scan(step, message_K, (evidence_BxK, kinds_B))[1]
+
+
+@jax.jit
+def _backward(moves, message_K, forward_BxK, evidence_BxK, kinds_B):
+  """Returns the message before a block and its log posterior [B, K]."""
+
+  def step(message_K, record):
+    forward_K, evidence_K, kind = record
+    posterior_K = forward_K + message_K
+    posterior_K -= jax.nn.logsumexp(posterior_K)
+    message_K += motion.with_flashback(moves, evidence_K)
+    message_K = motion.pull(moves, message_K, kind)
+    return message_K - jnp.max(message_K), posterior_K
+
+  return jax.lax.scan(
+    step, message_K, (forward_BxK, evidence_BxK, kinds_B), reverse=True
+  )
+
+
+@jax.jit
+def _trace(moves, month, forward_BxK, kinds_B):
+  """Returns the best months of a block [B] and that before the block.
+
+  `month` is that of the last record of the block; `forward_BxK` are the
+  messages of the records before each of the block.
+  """
+
+  def step(month, record):
+    before_K, kind = record
+    ways_K = before_K + motion.ways_to(moves, month, kind)
+    return jnp.argmax(ways_K).astype(month.dtype), month
+
+  return jax.lax.scan(step, month, (forward_BxK, kinds_B), reverse=True)
+
+
+class _Blocks:
+  """Evidence and classes of a chronicle, block by block."""
+
+  def __init__(
+    self,
+    evidence: Emissions,
+    kinds_N: Sequence[int],
+    moves: motion.Moves,
+    prior_K: np.ndarray | None,
+    block: int,
+  ):
+    self.kinds_N = np.asarray(kinds_N, np.int32)
+    self.size = moves.stay.shape[1]
+    self.moves, self.block, self.evidence = moves, block, evidence
+    if self.kinds_N.ndim != 1 or not len(self.kinds_N):
+      raise ValueError("a chronicle needs at least one record")
+    if not ((self.kinds_N >= 0) & (self.kinds_N < motion.CLASSES)).all():
+      raise ValueError(
+        f"the class of a record should be 0-{motion.CLASSES - 1}"
+      )
+    if block < 1:
+      raise ValueError(f"block should be at least 1, got {block}")
+    prior = np.zeros(self.size) if prior_K is None else np.asarray(prior_K)
+    if prior.shape != (self.size,) or not np.isfinite(prior.max()):
+      raise ValueError(
+        f"prior should be [{self.size}] with a finite log probability"
+      )
+    self.prior_K = jax.nn.log_softmax(jnp.asarray(prior, jnp.float32))
+
+  def __len__(self) -> int:
+    return -(-len(self.kinds_N) // self.block)
+
+  def read(self, number: int) -> tuple[jax.Array, jax.Array, int]:
+    """Returns evidence [B, K], classes [B] and how many are records."""
+    start = number * self.block
+    stop = min(start + self.block, len(self.kinds_N))
+    rows = (
+      self.evidence(start, stop)
+      if callable(self.evidence)
+      else self.evidence[start:stop]
+    )
+    rows = np.asarray(rows, np.float32)
+    if rows.shape != (stop - start, self.size):
+      raise ValueError(
+        f"evidence of records {start}-{stop - 1} should be "
+        f"[{stop - start}, {self.size}], got {list(rows.shape)}"
+      )
+    if np.isnan(rows).any() or not np.isfinite(rows.max(1)).all():
+      bad = np.flatnonzero(~np.isfinite(rows.max(1)) | np.isnan(rows).any(1))
+      raise ValueError(
+        f"record {start + bad[0]}: no month is possible, or its evidence is "
+        "not a number"
+      )
+    missing = self.block - len(rows)
+    kinds = self.kinds_N[start:stop].copy()
+    if number == 0:
+      kinds[0] = motion.CLASSES  # what lies before the first is the prior
+    return (
+      jnp.asarray(np.pad(rows, ((0, missing), (0, 0)))),
+      jnp.asarray(np.pad(kinds, (0, missing), constant_values=motion.CLASSES)),
+      stop - start,
+    )
+
+  def heads(self, best: bool) -> tuple[list[jax.Array], float]:
+    """Returns the message before every block and after all, and the norm."""
+    heads, total = [self.prior_K], 0.0
+    for number in _bar(range(len(self)), "best path" if best else "forward"):
+      evidence, kinds, count = self.read(number)
+      messages, norms = _forward(self.moves, heads[-1], evidence, kinds, best)
+      norms = np.asarray(norms[:count], np.float64)
+      if not np.isfinite(norms).all():
+        place = number * self.block + int(np.argmin(np.isfinite(norms)))
+        raise ValueError(f"record {place}: no month is possible in this order")
+      total += norms.sum()
+      heads.append(messages[count - 1])
+    return heads, float(total)
+
+
+def _bar(steps: range, label: str):
+  # disable=None: quiet where standard error is not a terminal.
+  return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
+
+
+def posteriors(
+  evidence: Emissions,
+  kinds: Sequence[int],
+  moves: motion.Moves,
+  prior: np.ndarray | None = None,
+  block: int = BLOCK,
+) -> Iterator[tuple[int, np.ndarray, float]]:
+  """Yields (first record, log p(month | all evidence) [B, K], likelihood).
+
+  Blocks come from the last to the first.
+
+  Args:
+    evidence: float32 [N, K] log p(record | month), or a function that gives
+      the rows start..stop; it is called twice for every block. A constant
+      added to a row changes nothing but the likelihood.
+    kinds: class of every record, what it prints of its date.
+    moves: of the timeline.
+    prior: float [K] log weight of the first record's month; any if None.
+    block: records at a time.
+
+  Raises:
+    ValueError: naming the record for which no month is possible.
+  """
+  blocks = _Blocks(evidence, kinds, moves, prior, block)
+  heads, total = blocks.heads(best=False)
+  message = jnp.zeros(blocks.size, jnp.float32)
+  for number in _bar(range(len(blocks) - 1, -1, -1), "backward"):
+    rows, row_kinds, count = blocks.read(number)
+    forward, _ = _forward(moves, heads[number], rows, row_kinds)
+    message, posterior = _backward(moves, message, forward, rows, row_kinds)
+    yield number * block, np.asarray(posterior[:count]), total
+
+
+def best_path(
+  evidence: Emissions,
+  kinds: Sequence[int],
+  moves: motion.Moves,
+  prior: np.ndarray | None = None,
+  block: int = BLOCK,
+) -> np.ndarray:
+  """Returns the most probable months of all records together, int32 [N].
+
+  The way of each move (stay, step, crossing, jump) is part of what is
+  maximised. Arguments and errors as of `posteriors`.
+  """
+  blocks = _Blocks(evidence, kinds, moves, prior, block)
+  heads, _ = blocks.heads(best=True)
+  path = np.empty(len(blocks.kinds_N), np.int32)
+  month = jnp.argmax(heads[-1]).astype(jnp.int32)
+  for number in range(len(blocks) - 1, -1, -1):
+    rows, row_kinds, count = blocks.read(number)
+    forward, _ = _forward(moves, heads[number], rows, row_kinds, True)
+    before = jnp.concatenate([heads[number][None], forward[:-1]])
+    month, months = _trace(moves, month, before, row_kinds)
+    path[number * block : number * block + count] = months[:count]
+  return path
+
+
+def decode(
+  evidence: Emissions,
+  kinds: Sequence[int],
+  moves: motion.Moves,
+  values: np.ndarray,
+  prior: np.ndarray | None = None,
+  block: int = BLOCK,
+) -> Decoded:
+  """Returns when every record happened.
+
+  Args:
+    evidence: as of `posteriors`.
+    kinds: as of `posteriors`.
+    moves: of the timeline.
+    values: float [K], what is averaged, e.g. the year of every month.
+    prior: as of `posteriors`.
+    block: records at a time.
+
+  Raises:
+    ValueError: as of `posteriors`.
+  """
+  count = len(kinds)
+  months = np.empty((count, 2), np.int32)
+  probabilities = np.empty((count, 2), np.float32)
+  expected = np.empty(count, np.float32)
+  likelihood = 0.0
+  for start, posterior, total in posteriors(
+    evidence, kinds, moves, prior, block
+  ):
+    likelihood = total
+    stop = start + len(posterior)
+    order = np.argpartition(-posterior, min(1, posterior.shape[1] - 1), axis=1)
+    order = order[:, :2]
+    top = np.take_along_axis(posterior, order, 1)
+    swap = np.argsort(-top, axis=1, kind="stable")
+    months[start:stop] = np.take_along_axis(order, swap, 1)
+    probabilities[start:stop] = np.exp(np.take_along_axis(top, swap, 1))
+    expected[start:stop] = np.exp(posterior, dtype=np.float64) @ values
+  path = best_path(evidence, kinds, moves, prior, block)
+  return Decoded(months, probabilities, expected, path, likelihood)
