@@ -73,12 +73,12 @@ def build(
       left of the data set that was being built; an older build stays.
     LostRowsError: if fewer examples can be read than were written.
   """
-  builder = _builder(name, data_dir)
+  builder = builder_of(name, data_dir)
   path = pathlib.Path(builder.data_path)
   replaced = path.with_name(f"replaced.{path.name}")
   if path.exists() and overwrite:
     path.rename(replaced)
-    builder = _builder(name, data_dir)
+    builder = builder_of(name, data_dir)
   try:
     if not path.exists():
       builder.sources = sources
@@ -96,11 +96,20 @@ def build(
   return builder
 
 
-def _builder(
-  name: str, data_dir: str | os.PathLike | None
+def builder_of(
+  name: str, data_dir: str | os.PathLike | None = None
 ) -> tfds.core.DatasetBuilder:
+  """Returns the builder of a data set, which need not be built.
+
+  Args:
+    name: e.g. `chunqiutr/mini`.
+    data_dir: where data sets lie; None means the default of TFDS.
+
+  Raises:
+    ValueError: if there is no such data set; the message lists all.
+  """
   if name not in NAMES:
-    raise ValueError(f"no data set {name!r}; there are {' and '.join(NAMES)}")
+    raise ValueError(f"no data set {name!r}; there are {', '.join(NAMES)}")
   if data_dir is not None:
     data_dir = os.path.expanduser(data_dir)
   return tfds.builder(name, data_dir=data_dir)
@@ -166,10 +175,10 @@ def main(
   """
   start = time.perf_counter()
   if len(argv) != 2:
-    raise app.UsageError(f"name one data set: {' or '.join(NAMES)}")
+    raise app.UsageError(f"name one data set: {', '.join(NAMES)}")
   try:
     builder = build(argv[1], data_dir, sources, overwrite, processes)
-  except ValueError as error:
+  except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
   path = pathlib.Path(builder.data_path)
   counted = json.loads((path / STATISTICS).read_text(encoding="utf-8"))

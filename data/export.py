@@ -207,9 +207,11 @@ if __name__ == "__main__":
   _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Replace an older export. Example: --overwrite"
   )
-  flags.FLAGS.set_default("verbosity", logging.WARNING)
-  app.run(
-    lambda argv: main(
-      argv, _FORMAT.value, _OUT.value, _DATA_DIR.value, _OVERWRITE.value
-    )
-  )
+
+  def _run(argv: Sequence[str]) -> None:
+    # TFDS reports what it loads; --verbosity=0 brings that back.
+    if not flags.FLAGS["verbosity"].present:
+      logging.set_verbosity(logging.WARNING)
+    main(argv, _FORMAT.value, _OUT.value, _DATA_DIR.value, _OVERWRITE.value)
+
+  app.run(_run)

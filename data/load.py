@@ -11,7 +11,6 @@ import os
 import pathlib
 
 import numpy as np
-import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.chronology import reigns
@@ -58,18 +57,18 @@ def load_benchmark(
     data_dir: where it was built; None = the folder TFDS uses by default.
 
   Raises:
+    ValueError: if there is no such data set; the message lists all.
     FileNotFoundError: if it has not been built there; the message says how.
     FolderError: naming file and line of a folder at fault.
   """
   if name.startswith(beir.PREFIX):
     return beir.read(pathlib.Path(name.removeprefix(beir.PREFIX)))
-  if data_dir is not None:
-    data_dir = pathlib.Path(data_dir).expanduser()
-  builder = tfds.builder(name, data_dir=data_dir)
+  builder = build.builder_of(name, data_dir)
   if not builder.is_prepared():
+    where = "" if data_dir is None else f" --data_dir={data_dir}"
     raise FileNotFoundError(
       f"data set {name} is not built in {builder.data_path}; run "
-      f"python -m ctd_jax_datasets.build {name}"
+      f"python -m ctd_jax_datasets.build {name}{where}"
     )
   sources = builder.as_data_source()
   rows = sorted(sources["records"], key=lambda row: row["id"])

@@ -130,6 +130,12 @@ def test_lost_rows_are_told_in_one_line(data_dir, monkeypatch):
   assert path.exists()
 
 
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(SystemExit, match=r"^error: .*/file"):
+    build.main(["build", "chunqiutr/mini"], str(tmp_path / "file" / "data"))
+
+
 def test_unknown_name():
   with pytest.raises(ValueError, match="'chunqiutr/mimi'.*chunqiutr/mini"):
     build.build("chunqiutr/mimi")

@@ -18,7 +18,7 @@ from ctd_jax_datasets import build, summary
 from ctd_jax_datasets.chunqiutr import (
   chunqiutr_dataset_builder as builder_module,
 )
-from ctd_jax_datasets.chunqiutr import fetch, mini, release, sources
+from ctd_jax_datasets.chunqiutr import fetch, git_blobs, mini, release, sources
 from tests import edition_files, release_files
 
 QUERY_SPLITS = ("train", "validation", "test")
@@ -223,7 +223,7 @@ def test_release_from_a_folder(released, tmp_path):
 
 def test_release_from_the_environment(released, tmp_path, monkeypatch):
   monkeypatch.setenv(fetch.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere"))
-  monkeypatch.setenv(builder_module.RELEASE_VARIABLE, str(released))
+  monkeypatch.setenv(git_blobs.RELEASE_VARIABLE, str(released))
   (released / release.QUERIES).unlink()
   with pytest.raises(sources.SourceError, match=release.QUERIES):
     build.build("chunqiutr/release", tmp_path)

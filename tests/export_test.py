@@ -227,7 +227,7 @@ def test_the_command_says_what_it_wrote(data_dir, tmp_path):
   ("arguments", "message"),
   [
     (["chunqiutr/mini"], "error: data set chunqiutr/mini is not built in .*"),
-    (["chunqiutr/mimi"], "error: .*mimi.*"),
+    (["chunqiutr/mimi"], "error: no data set 'chunqiutr/mimi'; .*mini,.*"),
     (["beir:nowhere"], "error: beir:nowhere: no corpus.jsonl there.*"),
   ],
 )

@@ -27,6 +27,7 @@ from ctd_jax.chronology.timekey import TimeKey, Timeline
 from ctd_jax_datasets import examples, stable_writer, summary
 from ctd_jax_datasets.chunqiutr import (
   fetch,
+  git_blobs,
   mini,
   placeholders,
   release,
@@ -36,8 +37,6 @@ from ctd_jax_datasets.chunqiutr import records as gallery
 
 QUERY_SEED = 0
 MINI_SEED = 0
-# Names the folder of the authors' files.
-RELEASE_VARIABLE = "CTD_JAX_RELEASE"
 # Written beside the data: the months on which two works disagree, and what was
 # odd in the authors' files.
 DISAGREEMENTS = "disagreements.tsv"
@@ -183,7 +182,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
   ) -> _Contents:
     """Returns the authors' benchmark; writes what is odd in their files."""
-    folder = self.sources or os.environ.get(RELEASE_VARIABLE)
+    folder = self.sources or os.environ.get(git_blobs.RELEASE_VARIABLE)
     found = release.read(release.files(dl_manager, folder), timeline)
     self._write(summary.AUDIT, _json({"release": found.report.to_json()}))
     self._write(FINDINGS, found.report.table() + "\n")

@@ -52,7 +52,7 @@ def sources_folder(named: str | os.PathLike | None) -> pathlib.Path | None:
   if not folder.is_dir():
     raise SourceError(
       f"{folder}: no such folder; --sources (or {ENVIRONMENT_VARIABLE}) names "
-      "the folder that holds zuozhuan_KR1e0001/ and the others"
+      "the folder of the source texts that checksums.tsv lists"
     )
   return folder
 
@@ -80,8 +80,14 @@ def files_of_folder(
 def download_files(
   manager: tfds.download.DownloadManager,
   known: Mapping[str, tuple[str, checksums.UrlInfo]],
+  variable: str = ENVIRONMENT_VARIABLE,
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file, downloaded and checked by TFDS.
+
+  Args:
+    manager: downloads.
+    known: name -> (URL, size and sha256, None where they are not known).
+    variable: that may name a folder of these files instead, for messages.
 
   Raises:
     SourceError: if the network or a checksum fails. A file that differs is
@@ -106,8 +112,8 @@ def download_files(
   except OSError as error:
     reason = " ".join(str(error).split())
     raise SourceError(
-      f"the source texts cannot be downloaded ({reason}); name a folder that "
-      f"holds them with --sources or {ENVIRONMENT_VARIABLE}"
+      f"{next(iter(urls.values()))} cannot be downloaded ({reason}); name a "
+      f"folder that holds {next(iter(urls))} with --sources or {variable}"
     ) from None
   return {name: pathlib.Path(path) for name, path in paths.items()}
 

@@ -19,6 +19,9 @@ from tensorflow_datasets.core.download import checksums
 from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
+# Names the folder of the authors' files.
+RELEASE_VARIABLE = "CTD_JAX_RELEASE"
+
 
 @dataclasses.dataclass(frozen=True)
 class Blob:
@@ -85,7 +88,9 @@ def download_files(
   # fetch checks size and sha256 where they are recorded; here they are not.
   unchecked = checksums.UrlInfo(size=None, checksum=None, filename=None)
   paths = fetch.download_files(
-    manager, {name: (blob.url, unchecked) for name, blob in known.items()}
+    manager,
+    {name: (blob.url, unchecked) for name, blob in known.items()},
+    RELEASE_VARIABLE,
   )
   for name, path in paths.items():
     content = path.read_bytes()

@@ -26,11 +26,8 @@ from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.queries import Query
 from ctd_jax.chronology.timekey import Interval
 from ctd_jax_datasets import examples, stable_writer, summary
-from ctd_jax_datasets.chunqiutr import fetch
-from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import (
-  FINDINGS,
-  RELEASE_VARIABLE,
-)
+from ctd_jax_datasets.chunqiutr import fetch, git_blobs
+from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import FINDINGS
 from ctd_jax_datasets.zztj import records as rebuilt
 from ctd_jax_datasets.zztj import released, released_rows
 
@@ -168,7 +165,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
   ) -> tuple[Iterable[Record], Iterable[Query], Mapping[str, Interval]]:
     """Returns records and queries of an authors' file; writes what is odd."""
     config = self.builder_config
-    folder = self.sources or os.environ.get(RELEASE_VARIABLE)
+    folder = self.sources or os.environ.get(git_blobs.RELEASE_VARIABLE)
     path = released.file_of(dl_manager, config.subset, folder)
     demo = released.read(path, config.subset, config.mode, config.released_text)
     self._write(summary.AUDIT, {"release": demo.report.to_json()})
