@@ -43,7 +43,6 @@ _LEAST = {
 # Least likeness of a passage of 左傳 that stands in the month of an event, and
 # least characters of that event: two are soon alike.
 _LEAST_IN_MONTH, _LEAST_CHARACTERS = 40, 3
-TRADITIONS = tuple(_LEAST)
 EXEGETIC = (sources.GONGYANG, sources.GULIANG)
 # Likeness at which a match counts nothing, and what a sentence (once) or the
 # opening of an entry (twice) counts more than a clause.
