@@ -264,7 +264,7 @@ def _finish(
       config.eval.baselines,
     )
   )
-  if "mini" in benchmark.name:
+  if benchmark.name.startswith("chunqiutr/mini:"):
     print("The data set is synthetic: an invented chronicle, for testing.\n")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
