@@ -11,7 +11,7 @@ Called by `order_decoder`.
 
 A move costs O(K): sums along the timeline, never a K x K matrix.
 
-Axis letters: K months, C classes of record.
+Axis letters: B records, K months, C classes of record.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ import numpy as np
 # What a record prints of its date: nothing, or the largest unit that opens it.
 NOTHING, MONTH, SEASON, YEAR = range(4)
 CLASSES = 4
-# Steps longer than this many months are jumps.
-REACH = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +142,7 @@ def make_moves(motion: Motion, boundary_CxK: np.ndarray) -> Moves:
 
   def share(first: np.ndarray) -> np.ndarray:
     """Returns what the geometric weights from `first` on add up to."""
-    ends = np.clip(size - first, 1, REACH)
+    ends = np.maximum(size - first, 1)
     return (1 - ratio**ends) / (1 - ratio)
 
   with np.errstate(divide="ignore"):
@@ -181,13 +179,25 @@ def _shift(x_K: jax.Array, places: int) -> jax.Array:
   return jnp.concatenate([empty, x_K[: len(x_K) - places]])
 
 
-def _geometric(x_K: jax.Array, decay: jax.Array, sign: int, add: Callable):
-  """Returns sums over up to `REACH` months with a cost for each month."""
-  width = 1
-  while width < min(REACH, len(x_K)):
-    x_K = add(x_K, _shift(x_K, sign * width) - width * decay)
-    width *= 2
-  return x_K
+def _sums(
+  x_K: jax.Array, y_K: jax.Array, decay: jax.Array, add: Callable, back: bool
+) -> tuple[jax.Array, jax.Array]:
+  """Returns running sums of `x_K` with a cost a month and of `y_K` without.
+
+  One scan of log weights for both: sums that are taken out of log space, or
+  costs that are added up before, lose what fp32 cannot hold.
+  """
+  costs = jnp.stack([decay, jnp.zeros_like(decay)])
+  lengths = jnp.ones((len(x_K), 1), jnp.float32)
+
+  def join(earlier, later):
+    value, length = earlier
+    other, width = later
+    return add(value - width * costs, other), length + width
+
+  values = jnp.stack([x_K, y_K], axis=1)
+  sums, _ = jax.lax.associative_scan(join, (values, lengths), reverse=back)
+  return sums[:, 0], sums[:, 1]
 
 
 def push(
@@ -219,9 +229,13 @@ def push(
     )
     most = jnp.log(sums) + finite
   step_K = _shift(message_K + moves.step[kind], 1)
-  arriving_K = _geometric(add(most[:size], step_K), moves.decay[kind], 1, add)
-  jump_K = message_K + moves.jump[kind]
-  jump_K = jax.lax.cummax(jump_K) if best else jax.lax.cumlogsumexp(jump_K)
+  arriving_K, jump_K = _sums(
+    add(most[:size], step_K),
+    message_K + moves.jump[kind],
+    moves.decay[kind],
+    add,
+    back=False,
+  )
   stay_K = message_K + moves.stay[kind]
   return add(add(stay_K, arriving_K), _shift(jump_K, 1))
 
@@ -234,11 +248,12 @@ def pull(moves: Moves, message_K: jax.Array, kind: jax.Array) -> jax.Array:
     message_K: log p(the next record and all after it | its month).
     kind: class of the next record.
   """
-  arriving_K = _geometric(message_K, moves.decay[kind], -1, jnp.logaddexp)
+  arriving_K, later_K = _sums(
+    message_K, message_K, moves.decay[kind], jnp.logaddexp, back=True
+  )
   arriving = jnp.append(arriving_K, -jnp.inf)
   cross_K = moves.cross[kind] + arriving[moves.boundary[kind]]
   step_K = moves.step[kind] + arriving[1:]
-  later_K = jax.lax.cumlogsumexp(message_K, reverse=True)
   jump_K = moves.jump[kind] + _shift(later_K, -1)
   stay_K = message_K + moves.stay[kind]
   return jnp.logaddexp(
@@ -256,16 +271,14 @@ def ways_to(moves: Moves, month: jax.Array, kind: jax.Array) -> jax.Array:
     (moves.cross[kind], moves.boundary[kind]),
   ):
     beyond = month - first
-    within = (beyond >= 0) & (beyond < REACH)
     best = jnp.where(
-      within, jnp.maximum(best, weight - beyond * moves.decay[kind]), best
+      beyond >= 0, jnp.maximum(best, weight - beyond * moves.decay[kind]), best
     )
   return best
 
 
-def with_flashback(moves: Moves, evidence_K: jax.Array) -> jax.Array:
+def with_flashback(moves: Moves, evidence_BxK: jax.Array) -> jax.Array:
   """Returns log p(record | month it stands in) from log p(record | month)."""
   own, any_before = moves.outlier
-  return jnp.logaddexp(
-    own + evidence_K, any_before + jax.lax.cumlogsumexp(evidence_K)
-  )
+  before_BxK = jax.lax.associative_scan(jnp.logaddexp, evidence_BxK, axis=1)
+  return jnp.logaddexp(own + evidence_BxK, any_before + before_BxK)

@@ -56,11 +56,12 @@ def _forward(moves, message_K, evidence_BxK, kinds_B, best=False):
   def step(message_K, record):
     evidence_K, kind = record
     message_K = motion.push(moves, message_K, kind, best)
-    message_K += motion.with_flashback(moves, evidence_K)
+    message_K += evidence_K
     norm = (jnp.max if best else jax.nn.logsumexp)(message_K)
     message_K -= norm
     return message_K, (message_K, norm)
 
+  evidence_BxK = motion.with_flashback(moves, evidence_BxK)
   return jax.lax.scan(step, message_K, (evidence_BxK, kinds_B))[1]
 
 
@@ -72,10 +73,10 @@ def _backward(moves, message_K, forward_BxK, evidence_BxK, kinds_B):
     forward_K, evidence_K, kind = record
     posterior_K = forward_K + message_K
     posterior_K -= jax.nn.logsumexp(posterior_K)
-    message_K += motion.with_flashback(moves, evidence_K)
-    message_K = motion.pull(moves, message_K, kind)
+    message_K = motion.pull(moves, message_K + evidence_K, kind)
     return message_K - jnp.max(message_K), posterior_K
 
+  evidence_BxK = motion.with_flashback(moves, evidence_BxK)
   return jax.lax.scan(
     step, message_K, (forward_BxK, evidence_BxK, kinds_B), reverse=True
   )
