@@ -92,7 +92,7 @@ def test_an_undated_prelude_is_counted_not_filed(gallery):
 
 def test_notes_of_du_yu_come_without_glosses_and_short_ones(gallery):
   assert of(gallery, "du_yu") == [
-    ("1-1-1", "隱公之始年周王之正月也凡人君即位必書之"),
+    ("1-1-1", "此嗣位後第一年其月則王室所頒也凡新君皆然"),
     ("1-1-3", "桃丘泠地在其國都東南近大澤之濱"),
     ("1-1-4", "不稱師者將卑師少故也柘榆皆魯東鄙邑"),
     ("1-1-1", "言其生而有異於衆人故記之也"),

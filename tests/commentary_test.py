@@ -66,7 +66,7 @@ def of(parsed, source):
 
 def test_du_yu_comes_without_glosses_and_short_notes(parsed):
   assert of(parsed, "du_yu") == [
-    (0, "隱公之始年周王之正月也凡人君即位必書之"),
+    (0, "此嗣位後第一年其月則王室所頒也凡新君皆然"),
     (1, "桃丘泠地在其國都東南近大澤之濱"),
     (2, "不稱師者將卑師少故也柘榆皆魯東鄙邑"),
     (4, "言其生而有異於衆人故記之也"),
