@@ -1,0 +1,370 @@
+"""Years that commentary names, and the events it tells in the same breath.
+
+Why: 「僖二十八年傳曰…」 in a comment dates what the next words tell, and the
+event itself, undated in the gallery, is told in the same rare words: the
+strongest evidence of the year of an event. A year without a ruler is of
+the ruler named before it in the same text, or of the time the comment explains;
+both readings are tried and learned apart. Texts from outside the gallery can be
+read too (track T0+external). Called by `dater`.
+
+Axes: M citations, P pairs of a citation's reading and an event, E events,
+Y years.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ctd_jax.chronology import cyclic_days, expressions
+from ctd_jax.chronology.numerals import NUMERAL, fold, parse_numeral
+from ctd_jax.dating import regression, wording
+from ctd_jax.dating.gallery import UNKNOWN, Axis, Gallery, Labels
+
+NAMED, CARRIED, OWN = range(3)  # how the ruler of a year is known
+SCORES = 5  # experts that `scores` returns
+_CANDIDATES = 25  # events compared with a citation
+_AFTER, _BEFORE = 40, 30  # characters read around a citation
+_DATE_AFTER = 14
+_SAME_CONTEXT = 12  # characters; texts that copy one another cite once
+_LEAST = 0.005  # chance below which a pair is left out
+_STEPS = (4.0, 7.0)  # log ratios above which a score may count differently
+# Another state's ruler: 晉文公三年.
+_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
+_NOT_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
+_NOT_AFTER = frozenset("而之矣乃老長者")
+_SEES, _FOR = "在見", "為"
+
+
+@dataclasses.dataclass(frozen=True)
+class Citation:
+  """A year named inside a text.
+
+  Attributes:
+    host: record whose text it is in, UNKNOWN for a text from outside.
+    reign: ruler, from 0, or UNKNOWN where the text names none.
+    carried: ruler named before it in the same text, or UNKNOWN.
+    number: of the regnal year.
+    after: text after it, up to the next citation.
+    before: text before it, down to the citation before.
+    whole: all of the text without the date.
+    lead: character before it, "" at the beginning of the text.
+    part: 經 or 傳 if that follows, else "".
+  """
+
+  host: int
+  reign: int
+  carried: int
+  number: int
+  after: str
+  before: str
+  whole: str
+  lead: str
+  part: str
+
+
+def read(
+  axis: Axis, texts: Mapping[int, str] | Sequence[str]
+) -> list[Citation]:
+  """Returns the citations in plain texts.
+
+  Args:
+    axis: names the rulers.
+    texts: record -> plain text; or texts from outside the gallery.
+  """
+  outside = not isinstance(texts, Mapping)
+  pairs = enumerate(texts) if outside else texts.items()
+  pattern, rulers = _pattern(axis)
+  found = []
+  for host, text in pairs:
+    places = [
+      match for match in pattern.finditer(text) if _is_year(match, text)
+    ]
+    carried = UNKNOWN
+    for place, match in enumerate(places):
+      ends = [each.end() for each in places[:place]]
+      starts = [each.start() for each in places[place + 1 :]]
+      start, end = match.span()
+      reign = rulers.get(match["ruler"], UNKNOWN)
+      found.append(
+        Citation(
+          UNKNOWN if outside else host,
+          reign,
+          carried,
+          parse_numeral(match["year"], "year"),
+          text[end : min([*starts, end + _AFTER])],
+          text[max([*ends, start - _BEFORE]) : start],
+          # A character that no string crosses stands where the date was.
+          f"{text[:start]}\n{text[end:]}",
+          text[max(start - 1, 0) : start],
+          match["part"] or "",
+        )
+      )
+      carried = reign if reign != UNKNOWN else carried
+  return found
+
+
+def _pattern(axis: Axis) -> tuple[re.Pattern[str], dict[str, int]]:
+  rulers: dict[str, int] = {}
+  for reign, row in enumerate(axis.timeline.reigns):
+    name = fold(row.name)
+    rulers[name] = reign
+    if len(name) == 2 and name.endswith("公"):
+      rulers[name[0]] = reign
+  names = "|".join(sorted(map(re.escape, rulers), key=lambda name: -len(name)))
+  return (
+    re.compile(
+      rf"(?:(?<![{_STATES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL})年"
+      r"(?P<part>[經傳])?"
+    ),
+    rulers,
+  )
+
+
+def _is_year(match: re.Match[str], text: str) -> bool:
+  if match["ruler"]:
+    return True
+  before, after = text[: match.start()][-1:], text[match.end() :][:1]
+  return before not in _NOT_BEFORE and after not in _NOT_AFTER
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+  """Readings of citations beside the events they may be about.
+
+  Attributes:
+    citations: [M].
+    citation: index into `citations`, [P].
+    event: index into the events, [P].
+    reading: NAMED, CARRIED or OWN, [P].
+    features: of the pair, float32 [P, f].
+  """
+
+  citations: tuple[Citation, ...]
+  citation: np.ndarray
+  event: np.ndarray
+  reading: np.ndarray
+  features: np.ndarray
+
+
+def pairs(
+  gallery: Gallery,
+  events: np.ndarray,
+  words: wording.Wording,
+  citations: Sequence[Citation],
+) -> Pairs:
+  """Returns each citation beside the events nearest in wording.
+
+  Args:
+    gallery: the texts.
+    events: records that are events, [E].
+    words: wording of those events.
+    citations: [M].
+  """
+  contexts = {
+    "near": [cited.after[:9] for cited in citations],
+    "next": [cited.after[:20] for cited in citations],
+    "after": [cited.after for cited in citations],
+    "just": [cited.before[-9:] for cited in citations],
+    "before": [cited.before for cited in citations],
+    "whole": [cited.whole for cited in citations],
+  }
+  overlaps = {
+    name: words.overlap(words.encode(texts)) for name, texts in contexts.items()
+  }
+  rank = (
+    overlaps["after"]
+    + 0.5 * overlaps["before"]
+    + 0.5 * overlaps["near"]
+    + 0.2 * overlaps["whole"]
+  )
+  rows, columns = wording.best(rank.tocsr(), _CANDIDATES)
+  own = words.own_weight
+  features = []
+  for name, overlap in overlaps.items():
+    value, top = (
+      wording.entries(overlap, rows, columns),
+      wording.row_max(overlap),
+    )
+    features += [np.log1p(value), value / (top[rows] + 5)]
+    if name in ("after", "whole"):
+      close = (value >= 0.8 * top[rows]) & (value > 0)
+      rivals = np.bincount(rows, weights=close, minlength=len(citations))
+      features += [value / (own[columns] + 5), np.log1p(rivals[rows])]
+  lead = np.array([cited.lead for cited in citations])[rows]
+  part = np.array([cited.part for cited in citations])[rows]
+  features += [
+    np.isin(lead, list(_SEES)),
+    lead == _FOR,
+    lead == "",
+    part == "傳",
+    part == "經",
+    np.log1p(own[columns]),
+    np.array([len(cited.after) for cited in citations])[rows],
+  ]
+  month, day = _context_dates(citations)
+  told = events[columns]
+  first_day = np.array(
+    [own_days[0] if own_days else -1 for own_days in gallery.days]
+  )
+  features += _agreement(month[rows], gallery.first_month[told], 0)
+  features += _agreement(day[rows], first_day[told], -1)
+  numbers = np.array([cited.number for cited in citations])[rows]
+  features += _agreement(numbers, gallery.number[told], 0)
+  return _with_readings(citations, rows, columns, np.stack(features, axis=1))
+
+
+def _with_readings(citations, rows, columns, features) -> Pairs:
+  """Returns the pairs once for every reading of the citation."""
+  carried = np.array([cited.carried for cited in citations])[rows] != UNKNOWN
+  named = np.array([cited.reign for cited in citations])[rows] != UNKNOWN
+  inside = np.array([cited.host for cited in citations])[rows] != UNKNOWN
+  chosen = {
+    NAMED: np.flatnonzero(named),
+    CARRIED: np.flatnonzero(~named & carried),
+    OWN: np.flatnonzero(~named & inside),
+  }
+  order = np.concatenate(list(chosen.values()))
+  reading = np.repeat(list(chosen), [len(each) for each in chosen.values()])
+  kinds = np.stack([reading == CARRIED, reading == OWN], axis=1)
+  return Pairs(
+    tuple(citations),
+    rows[order],
+    columns[order],
+    reading,
+    np.concatenate([features[order], kinds], axis=1).astype(np.float32),
+  )
+
+
+def _agreement(one: np.ndarray, other: np.ndarray, none: int) -> list:
+  both = (one != none) & (other != none)
+  return [both & (one == other), both & (one != other)]
+
+
+def _context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
+  """Returns month (0 if none) and day (-1) right after each citation."""
+  months, days = [], []
+  for cited in citations:
+    # The year is put back: a season counts after a year.
+    cues = expressions.find_cues(f"元年{cited.after[:_DATE_AFTER]}")
+    cue = cues[0] if cues and cues[0].start <= 1 else None
+    season = (
+      cue and cue.season and 1 + 3 * expressions.SEASONS.index(cue.season)
+    )
+    months.append((cue and (cue.month or season)) or 0)
+    days.append(cyclic_days.index(cue.day) if cue and cue.day else -1)
+  return np.array(months, int), np.array(days, int)
+
+
+def years_of(axis: Axis, found: Pairs, labels: Labels) -> np.ndarray:
+  """Returns the index of the year each pair's reading means, [P].
+
+  UNKNOWN where the timeline lacks it or the month of the host is hidden.
+  """
+  host = np.array([cited.host for cited in found.citations], int)
+  number = np.array([cited.number for cited in found.citations], int)
+  named = np.array([cited.reign for cited in found.citations], int)
+  carried = np.array([cited.carried for cited in found.citations], int)
+  # Row UNKNOWN of the months is that of texts from outside.
+  month = np.append(labels.month, UNKNOWN)[host]
+  own = np.where(
+    month == UNKNOWN, UNKNOWN, axis.reign[axis.year_of[np.maximum(month, 0)]]
+  )
+  reigns = np.stack([named, carried, own])
+  return _indices(
+    axis, reigns[found.reading, found.citation], number[found.citation]
+  )
+
+
+def _indices(axis: Axis, reigns: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+  table = np.full((axis.reign.max() + 2, 101), UNKNOWN)
+  table[axis.reign, np.minimum(axis.number, 100)] = np.arange(axis.years)
+  return table[reigns, np.minimum(numbers, 100)]
+
+
+def fit(
+  axis: Axis, found: Pairs, labels: Labels, events: np.ndarray
+) -> np.ndarray:
+  """Returns the chance that an event is of the year cited beside it, [P].
+
+  Learned from the pairs whose event has a known month.
+
+  Args:
+    axis: the years.
+    found: the pairs.
+    labels: the known months.
+    events: records that are events, [E].
+  """
+  years = years_of(axis, found, labels)
+  month = labels.month[events][found.event]
+  known = (years != UNKNOWN) & (month != UNKNOWN)
+  same = axis.year_of[np.maximum(month, 0)] == years
+  model = regression.Binned.fit(
+    found.features[known], same[known].astype(int), 2
+  )
+  return model.probability(found.features)[:, 1]
+
+
+def scores(
+  axis: Axis,
+  found: Pairs,
+  chance: np.ndarray,
+  labels: Labels,
+  prior: np.ndarray,
+  reigns: Mapping[int, np.ndarray],
+  asked: np.ndarray,
+) -> np.ndarray:
+  """Returns the experts' scores of years, float32 [SCORES, n, Y].
+
+  The best citation of a year, the second, the rest, and the best again above
+  two steps; each a log ratio log(1 + chance / (prior * (1 - chance))).
+
+  Args:
+    axis: the years.
+    found: the pairs.
+    chance: from `fit`, [P].
+    labels: known months, of hosts.
+    prior: chance of each year, [Y].
+    reigns: chance of each ruler for hosts whose month is hidden.
+    asked: place of each event in the result, UNKNOWN if not asked, [E].
+  """
+  years = years_of(axis, found, labels)
+  best: dict[tuple[int, int, str], float] = {}
+  wanted = (asked[found.event] != UNKNOWN) & (chance > _LEAST)
+  for pair in np.flatnonzero(wanted):
+    cited = found.citations[found.citation[pair]]
+    place = int(asked[found.event[pair]])
+    if years[pair] != UNKNOWN:
+      readings = [(int(years[pair]), 1.0)]
+    elif found.reading[pair] == OWN and cited.host in reigns:
+      indices = [
+        axis.index(reign, cited.number)
+        for reign in range(len(reigns[cited.host]))
+      ]
+      readings = list(zip(indices, reigns[cited.host], strict=True))
+    else:
+      continue
+    for year, share in readings:
+      value = float(chance[pair] * share)
+      if year == UNKNOWN or value < _LEAST:
+        continue
+      key = place, year, cited.after[:_SAME_CONTEXT]
+      best[key] = max(best.get(key, 0.0), value)
+  return _ordered(best, prior, int((asked != UNKNOWN).sum()))
+
+
+def _ordered(best, prior: np.ndarray, count: int) -> np.ndarray:
+  grouped = collections.defaultdict(list)
+  for (place, year, _), value in best.items():
+    grouped[place, year].append(value)
+  result = np.zeros((SCORES, count, len(prior)), np.float32)
+  for (place, year), values in grouped.items():
+    chance = np.sort(values)[::-1]
+    ratios = np.log1p(chance / (prior[year] * np.maximum(1 - chance, 0.01)))
+    result[:3, place, year] = [ratios[0], ratios[1:2].sum(), ratios[2:].sum()]
+    result[3:, place, year] = np.maximum(ratios[0] - np.array(_STEPS), 0)
+  return result

@@ -1,0 +1,479 @@
+"""Dates the records of a gallery from their texts: experts, weights, variants.
+
+Why: no single clue tells when an undated record happened; cues, calendar,
+names, citations and parallels together often do. Here their scores are added
+with weights of greatest likelihood, learned on known records that were hidden
+in blocks of years. What comes in is texts and the labels that may be known;
+keys, kinds and order of other records have no way in. Called by `ranking` and
+the benchmark of this package.
+
+How a posterior is made: log p(month) = cues (opening, year number, days, no
+placeholder) + weights . (words, citations, parallels) of the year + messages
+along the links + room in the month, normalised and sharpened or flattened by
+one temperature.
+
+Axes: N records, n some of them, K months, Y regnal years, f experts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.optimize
+from scipy.special import logsumexp
+
+from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.dating import (
+  citations,
+  cues,
+  folds,
+  links,
+  occupancy,
+  regression,
+  style,
+  vocabulary,
+  wording,
+)
+from ctd_jax.dating import gallery as gallery_lib
+from ctd_jax.dating.gallery import NO_OPENING, UNKNOWN, Gallery, Labels
+from ctd_jax.dating.posterior import Part, Posterior
+
+_WORDS_PENALTY = 0.005
+_POOL_PENALTY = 0.002
+_LEARNED_FOLDS = (0, 3, 6)  # on which weights are learned
+_MESSAGES = 0.3  # weight of the beliefs of linked records
+_HALF = np.log(0.5)
+_BLOCK = 512  # records whose months are held at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Experts:
+  """Which evidence is used; each can be switched off for an ablation.
+
+  Attributes:
+    openings: month, season and year number that open a record.
+    days: sexagenary days against the computed calendar.
+    empty: months with a placeholder have no other record.
+    words: names and words by year.
+    cited: years cited in commentary beside the event.
+    carried: cited years without a ruler.
+    parallels: records that tell the same event, and messages along links.
+    room: each work opens a month once.
+    punctuation: the style classifier sees punctuation.
+  """
+
+  openings: bool = True
+  days: bool = True
+  empty: bool = True
+  words: bool = True
+  cited: bool = True
+  carried: bool = True
+  parallels: bool = True
+  room: bool = True
+  punctuation: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+  """Everything read from the texts, before dates are learned.
+
+  Attributes:
+    gallery: the texts.
+    log_answers: log p(answering kind | text), [N].
+    told: records that are events, by their style, bool [N].
+    events: their indices, [E].
+    words: strings of all records.
+    cited: citations beside events.
+    parallels: events beside events.
+    comments: commentary beside events.
+    experts: which of it to use.
+  """
+
+  gallery: Gallery
+  log_answers: np.ndarray
+  told: np.ndarray
+  events: np.ndarray
+  words: vocabulary.Words
+  cited: citations.Pairs
+  parallels: links.Pairs
+  comments: links.Pairs
+  experts: Experts
+
+  @property
+  def placeholders(self) -> np.ndarray:
+    """Which records state their month and tell no event, bool [N]."""
+    return self.gallery.states != UNKNOWN
+
+
+def read(
+  texts: Sequence[str],
+  timeline: Timeline,
+  labels: Labels,
+  experts: Experts | None = None,
+  outside: Sequence[str] = (),
+) -> Evidence:
+  """Returns the evidence in the texts of a gallery.
+
+  Args:
+    texts: of the records [N].
+    timeline: the calendar.
+    labels: kinds of known records, from which style is learned.
+    experts: which evidence to use; all by default.
+    outside: texts from outside the gallery whose citations count as well
+      (track T0+external).
+  """
+  experts = experts or Experts()
+  gallery = gallery_lib.read(texts, timeline)
+  log_answers = style.log_answering(gallery, labels, experts.punctuation)
+  stated = gallery.states != UNKNOWN
+  told = (log_answers > _HALF) & ~stated
+  # The date of an event's opening is left to `cues`; in commentary it is a
+  # citation, so it stays.
+  bodies = [
+    "" if placeholder else body if event else plain
+    for placeholder, event, body, plain in zip(
+      stated, told, gallery.bodies, gallery.plain, strict=True
+    )
+  ]
+  events = np.flatnonzero(told)
+  shared = wording.read([bodies[row] for row in events])
+  comments = np.flatnonzero(~told & ~stated)
+  found = citations.read(
+    gallery.axis, {int(row): gallery.plain[row] for row in comments}
+  )
+  found += citations.read(
+    gallery.axis, list(map(gallery_lib.plain_text, outside))
+  )
+
+  def beside(rows):
+    return links.pairs(
+      gallery, events, shared, rows, [bodies[row] for row in rows]
+    )
+
+  return Evidence(
+    gallery,
+    log_answers,
+    told,
+    events,
+    vocabulary.read(bodies),
+    citations.pairs(gallery, events, shared, found),
+    beside(events),
+    beside(comments),
+    experts,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+  """What is learned once for all records.
+
+  Attributes:
+    words: of the groups of strings, [vocabulary.Words.experts].
+    pool: of words, citations and parallels, [f].
+    sharpness: inverse temperature of the posterior.
+  """
+
+  words: np.ndarray
+  pool: np.ndarray
+  sharpness: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scores:
+  """Scores of hidden events: `rows` [n], `experts` [f, n, Y] and the like."""
+
+  rows: np.ndarray
+  cues: cues.Cues
+  cue_years: np.ndarray
+  prior: np.ndarray
+  experts: np.ndarray
+  links: links.Graph
+  comments: np.ndarray
+  comment_words: np.ndarray
+
+
+def learn(evidence: Evidence, labels: Labels) -> Weights:
+  """Returns weights of greatest likelihood on records hidden in blocks.
+
+  Args:
+    evidence: from `read`.
+    labels: the known records, of train months only.
+  """
+  axis = evidence.gallery.axis
+  fold = folds.of_records(axis, labels)
+  hidden = {}
+  for each in _LEARNED_FOLDS:
+    rows = np.flatnonzero((fold == each) & evidence.told)
+    if len(rows):
+      hidden[each] = rows, labels.hide(fold == each)
+  years = {each: axis.year_of[labels.month[hidden[each][0]]] for each in hidden}
+  blank = Weights(np.zeros(evidence.words.experts), np.zeros(0))
+  words = blank.words
+  if evidence.experts.words:
+    parts = []
+    for rows, known in hidden.values():
+      table = _cues(evidence, known)
+      base = axis.to_years(table.log_ratio(rows)) + np.log(
+        _prior(evidence, known)
+      )
+      parts.append((_words(evidence, known, rows, None), base))
+    words = regression.pool_weights(
+      np.concatenate([part for part, _ in parts], axis=1),
+      np.concatenate([base for _, base in parts]),
+      np.concatenate(list(years.values())),
+      _WORDS_PENALTY,
+    )
+  weights = dataclasses.replace(blank, words=words)
+  scored = {
+    each: _score(evidence, known, rows, weights.words)
+    for each, (rows, known) in hidden.items()
+  }
+  pool = regression.pool_weights(
+    np.concatenate([scores.experts for scores in scored.values()], axis=1),
+    np.concatenate(
+      [scores.cue_years + np.log(scores.prior) for scores in scored.values()]
+    ),
+    np.concatenate(list(years.values())),
+    _POOL_PENALTY,
+  )
+  return dataclasses.replace(weights, pool=pool)
+
+
+def calibrate(
+  weights: Weights, posterior: Posterior, rows: np.ndarray, months: np.ndarray
+) -> Weights:
+  """Returns the weights with the temperature of greatest likelihood.
+
+  Args:
+    weights: those that made `posterior`.
+    posterior: at the temperature of `weights`.
+    rows: records that were dated as hidden ones, [n].
+    months: their true ordinal months, [n].
+  """
+  log_p = posterior.log_p(rows)
+
+  def loss(log_sharpness):
+    scores = np.exp(log_sharpness) * log_p
+    total = logsumexp(scores, axis=1)
+    return float((total - scores[np.arange(len(rows)), months]).mean())
+
+  best = scipy.optimize.minimize_scalar(loss, bounds=(-2, 1), method="bounded")
+  return dataclasses.replace(
+    weights, sharpness=weights.sharpness * float(np.exp(best.x))
+  )
+
+
+def fitted(evidence: Evidence, labels: Labels, weights: Weights) -> Posterior:
+  """Returns the posterior of all records, the known ones known.
+
+  Args:
+    evidence: from `read`.
+    labels: the known records.
+    weights: from `learn`.
+  """
+  month = np.where(labels.known, labels.month, evidence.gallery.states)
+  part = _part(evidence, labels, weights, ~labels.known)
+  return Posterior(evidence.gallery.axis, month, (part,))
+
+
+def strict(evidence: Evidence, labels: Labels, weights: Weights) -> Posterior:
+  """Returns the posterior of all records, none dated by its own label.
+
+  Known records are hidden in blocks of years, with the unknown ones, and dated
+  by the rest; the unknown ones are dated by all known ones.
+
+  Args:
+    evidence: from `read`.
+    labels: the known records.
+    weights: from `learn`.
+  """
+  fold = folds.of_records(evidence.gallery.axis, labels)
+  parts = [_part(evidence, labels, weights, ~labels.known)]
+  for each in range(folds.FOLDS):
+    rows = fold == each
+    if rows.any():
+      parts.append(_part(evidence, labels.hide(rows), weights, rows))
+  return Posterior(evidence.gallery.axis, evidence.gallery.states, tuple(parts))
+
+
+def eliminated(posterior: Posterior, labels: Labels) -> Posterior:
+  """Returns a `fitted` posterior that also knows who is not known.
+
+  Months that have a known record have known records only.
+
+  Args:
+    posterior: from `fitted`.
+    labels: the known records.
+  """
+  allowed = np.ones(len(posterior.axis), bool)
+  allowed[labels.month[labels.known]] = False
+  parts = tuple(
+    dataclasses.replace(part, allowed=allowed) for part in posterior.parts
+  )
+  return dataclasses.replace(posterior, parts=parts)
+
+
+def _part(
+  evidence: Evidence, known: Labels, weights: Weights, wanted: np.ndarray
+) -> Part:
+  """Returns the posteriors of hidden records, those `wanted` (bool [N])."""
+  axis = evidence.gallery.axis
+  rows = np.flatnonzero(~known.known & evidence.told)
+  scores = _score(evidence, known, rows, weights.words)
+  years = np.tensordot(weights.pool.astype(np.float32), scores.experts, 1)
+  years = np.concatenate([years, scores.comment_words])
+  years += np.log(scores.prior)
+  both = np.concatenate([scores.rows, scores.comments])
+  if evidence.experts.parallels:
+    beliefs = years.copy()
+    beliefs[: len(rows)] += scores.cue_years
+    sent = links.propagate(scores.links, beliefs, scores.prior, _MESSAGES)
+    years += sent - beliefs
+  order = np.argsort(both)
+  both, years = both[order], years[order].astype(np.float32)
+  opens = evidence.told[both] & (evidence.gallery.opening[both] != NO_OPENING)
+  part = Part(
+    both,
+    scores.cues,
+    years,
+    np.zeros(len(axis), np.float32),
+    opens,
+    weights.sharpness,
+    np.ones(len(axis), bool),
+  )
+  if evidence.experts.room:
+    part = dataclasses.replace(part, months=_room(evidence, known, part))
+  kept = wanted[both]
+  return dataclasses.replace(
+    part, rows=both[kept], years=years[kept], opens=opens[kept]
+  )
+
+
+def _room(evidence: Evidence, known: Labels, part: Part) -> np.ndarray:
+  """Returns the log factors of months for records that open one, [K]."""
+  gallery = evidence.gallery
+  told = known.known & evidence.told
+  opened = told & (gallery.opening != NO_OPENING)
+  months = len(gallery.axis)
+  empty = np.zeros(months, bool)
+  empty[gallery.states[gallery.states != UNKNOWN]] = True
+  space, must_fill = occupancy.room(
+    np.bincount(known.month[opened], minlength=months),
+    np.bincount(known.month[told], minlength=months),
+    empty,
+  )
+  openers = np.flatnonzero(part.opens)
+
+  def blocks():
+    for start in range(0, len(openers), _BLOCK):
+      yield part.scores(openers[start : start + _BLOCK])
+
+  return occupancy.log_factors(blocks, space, must_fill)
+
+
+def _score(
+  evidence: Evidence, known: Labels, rows: np.ndarray, words: np.ndarray
+) -> _Scores:
+  """Returns the scores of the events `rows`, whose months are hidden."""
+  axis, experts = evidence.gallery.axis, evidence.experts
+  table, prior = _cues(evidence, known), _prior(evidence, known)
+  spoken = _words(evidence, known, rows, words)
+  hidden_comments = ~known.known & ~evidence.told & ~evidence.placeholders
+  comments = np.flatnonzero(hidden_comments)
+  comment_words = _words(evidence, known, comments, words)
+  cue_years = np.concatenate(
+    [
+      axis.to_years(table.log_ratio(rows[start : start + _BLOCK]))
+      for start in range(0, len(rows), _BLOCK)
+    ]
+    or [np.zeros((0, axis.years), np.float32)]
+  )
+  asked = np.full(len(evidence.gallery), UNKNOWN)
+  asked[rows] = np.arange(len(rows))
+  cited = np.zeros((citations.SCORES, len(rows), axis.years), np.float32)
+  if experts.cited:
+    cited = _cited(evidence, known, prior, asked, comments, comment_words)
+  places = asked.copy()
+  places[comments] = len(rows) + np.arange(len(comments))
+  size = len(rows) + len(comments)
+  events_only, graph = _links(evidence, known, asked, len(rows), places, size)
+  parallels = np.zeros((links.POOLED, len(rows), axis.years), np.float32)
+  if experts.parallels:
+    parallels = links.pooled(events_only, cited, spoken, cue_years)
+  return _Scores(
+    rows,
+    table,
+    cue_years,
+    prior,
+    np.concatenate([spoken[None], cited, parallels]),
+    graph,
+    comments,
+    comment_words,
+  )
+
+
+def _links(evidence, known, asked, count, places, size):
+  """Returns the links among the events, and among events and comments."""
+  axis = evidence.gallery.axis
+  parallels = links.fit(axis, evidence.parallels, known)
+  comments = links.fit(axis, evidence.comments, known)
+  events_only = links.graph(evidence.parallels, parallels, asked, count)
+  explained = links.graph(evidence.comments, comments, places, size)
+  graph = links.join(
+    dataclasses.replace(events_only, size=size),
+    links.join(explained, links.reverse(explained)),
+  )
+  return events_only, graph
+
+
+def _cited(evidence, known, prior, asked, comments, comment_words):
+  axis = evidence.gallery.axis
+  chance = citations.fit(axis, evidence.cited, known, evidence.events)
+  if not evidence.experts.carried:
+    chance = np.where(evidence.cited.reading == citations.NAMED, chance, 0)
+  logs = comment_words + np.log(prior)
+  belief = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+  rulers = np.eye(axis.reign.max() + 1)[axis.reign]
+  return citations.scores(
+    axis,
+    evidence.cited,
+    chance,
+    known,
+    prior,
+    dict(zip(comments.tolist(), belief @ rulers, strict=True)),
+    asked[evidence.events],
+  )
+
+
+def _cues(evidence: Evidence, known: Labels) -> cues.Cues:
+  experts = evidence.experts
+  return cues.fit(
+    evidence.gallery,
+    known,
+    evidence.told,
+    experts.openings,
+    experts.days,
+    experts.empty,
+  )
+
+
+def _prior(evidence: Evidence, known: Labels) -> np.ndarray:
+  """Returns the chance of each year, smoothed over held-out ones, [Y]."""
+  axis = evidence.gallery.axis
+  rows = known.known & ~evidence.placeholders
+  counts = np.bincount(
+    axis.year_of[known.month[rows]], minlength=axis.years
+  ).astype(np.float32)
+  density = (counts + 0.1) @ vocabulary.kernels(axis.years)[1]
+  return density / density.sum()
+
+
+def _words(evidence, known, rows, weights) -> np.ndarray:
+  axis = evidence.gallery.axis
+  if weights is not None and not evidence.experts.words:
+    return np.zeros((len(rows), axis.years), np.float32)
+  return evidence.words.evidence(
+    axis, known, ~evidence.placeholders, rows, weights
+  )

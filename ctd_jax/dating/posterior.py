@@ -1,0 +1,197 @@
+"""p(month | record): what is kept of it, and its mass in an interval.
+
+Why: a gallery of two million records times three thousand months does not fit,
+so a posterior is kept as scores of years and a few tables, and log p is made
+block by block. A query is answered by the mass that a record has in the query's
+interval. Made by `dater`; used by `ranking`.
+
+Axes: N records, n a block of them, Q queries, K months, Y regnal years.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ctd_jax.dating.cues import Cues
+from ctd_jax.dating.gallery import UNKNOWN, Axis
+
+# Log chance of a month other than the one a record is known to be of.
+NEVER = -25.0
+_LEAST_MASS = 1e-11
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """The posteriors of some records.
+
+  Attributes:
+    rows: which records, ascending, int [n].
+    cues: tables of the evidence within a year.
+    years: log scores of years, up to a constant for each record, [n, Y].
+    months: log factors of months for records that open one, [K].
+    opens: whether a record opens a month, bool [n].
+    sharpness: inverse temperature of the whole.
+    allowed: months that are possible at all, bool [K].
+  """
+
+  rows: np.ndarray
+  cues: Cues
+  years: np.ndarray
+  months: np.ndarray
+  opens: np.ndarray
+  sharpness: float
+  allowed: np.ndarray
+
+  def scores(self, places: np.ndarray) -> np.ndarray:
+    """Returns log scores of months without `months`, float32 [n, K].
+
+    Args:
+      places: indices into `rows`.
+    """
+    axis = self.cues.gallery.axis
+    scores = self.cues.log_ratio(self.rows[places])
+    scores += self.years[places][:, axis.year_of]
+    return scores
+
+  def log_p(self, places: np.ndarray) -> np.ndarray:
+    """Returns normalised log p, float32 [n, K]."""
+    scores = self.scores(places)
+    scores += np.where(self.opens[places, None], self.months, 0)
+    scores = self.sharpness * scores + np.where(self.allowed, 0, NEVER)
+    total = logsumexp(scores, axis=1, keepdims=True)
+    return (scores - total).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Posterior:
+  """The posteriors of all records of a gallery.
+
+  Attributes:
+    axis: the months.
+    month: month of each record that is certain (known, or stated by a
+      placeholder), UNKNOWN for the others, int [N].
+    parts: posteriors of the others; a record is in one part at most. A record
+      that is nowhere may be of any month.
+  """
+
+  axis: Axis
+  month: np.ndarray
+  parts: tuple[Part, ...]
+
+  def __len__(self) -> int:
+    return len(self.month)
+
+  def log_p(self, rows: np.ndarray) -> np.ndarray:
+    """Returns log p(month | record), float32 [n, K], of the records `rows`."""
+    result = np.full((len(rows), len(self.axis)), -np.log(len(self.axis)))
+    result = result.astype(np.float32)
+    certain = np.flatnonzero(self.month[rows] != UNKNOWN)
+    result[certain] = NEVER
+    result[certain, self.month[rows[certain]]] = 0
+    for part in self.parts:
+      places = np.searchsorted(part.rows, rows)
+      places = np.minimum(places, max(len(part.rows) - 1, 0))
+      if not len(part.rows):
+        continue
+      inside = np.flatnonzero(
+        (part.rows[places] == rows) & (self.month[rows] == UNKNOWN)
+      )
+      if len(inside):
+        result[inside] = part.log_p(places[inside])
+    return result
+
+  def log_mass(
+    self, rows: np.ndarray, intervals: Sequence[tuple[int, int]]
+  ) -> np.ndarray:
+    """Returns log of the mass of each interval, float32 [Q, n].
+
+    Args:
+      rows: records, [n].
+      intervals: first and last ordinal month, both included, [Q].
+    """
+    return interval_log_mass(self.log_p(rows), intervals)
+
+
+def interval_log_mass(
+  log_p: np.ndarray, intervals: Sequence[tuple[int, int]]
+) -> np.ndarray:
+  """Returns log of the sum of p over each interval, float32 [Q, n].
+
+  By cumulative sums in float64; a mass below 1e-11 counts as that.
+
+  Args:
+    log_p: [n, K].
+    intervals: first and last ordinal month, both included, [Q].
+
+  Raises:
+    ValueError: if an interval does not lie within the K months.
+  """
+  ends = np.array(intervals, np.int64).reshape(-1, 2)
+  last = log_p.shape[1] - 1
+  for first, end in ends:
+    if not 0 <= first <= end <= last:
+      raise ValueError(
+        f"an interval is first..last within 0..{last}, got {first}..{end}"
+      )
+  total = np.zeros((len(log_p), log_p.shape[1] + 1))
+  np.cumsum(np.exp(log_p.astype(np.float64)), axis=1, out=total[:, 1:])
+  mass = total[:, ends[:, 1] + 1] - total[:, ends[:, 0]]
+  return np.log(np.maximum(mass, _LEAST_MASS)).T.astype(np.float32)
+
+
+def quality(
+  posterior: Posterior, rows: np.ndarray, months: np.ndarray
+) -> Mapping[str, float]:
+  """Returns how right and how calibrated a posterior is.
+
+  Args:
+    posterior: to judge.
+    rows: records, [n].
+    months: their true ordinal months, [n].
+
+  Returns:
+    `month`, `within_1`, `year`: share of records whose likeliest month is
+    right, right to one month, whose likeliest year is right; `nll`: mean of
+    -log p of the true month; `ece`: expected calibration error of the
+    likeliest month, ten bins.
+  """
+  log_p = posterior.log_p(rows)
+  guess = log_p.argmax(axis=1)
+  years = posterior.axis.to_years(log_p).argmax(axis=1)
+  sure = np.exp(log_p.max(axis=1))
+  right = guess == months
+  return {
+    "month": float(right.mean()),
+    "within_1": float((np.abs(guess - months) <= 1).mean()),
+    "year": float((years == posterior.axis.year_of[months]).mean()),
+    "nll": float(-log_p[np.arange(len(rows)), months].mean()),
+    "ece": sum(
+      abs(share_right - confidence) * count / len(rows)
+      for confidence, share_right, count in reliability(sure, right)
+    ),
+  }
+
+
+def reliability(
+  sure: np.ndarray, right: np.ndarray, bins: int = 10
+) -> list[tuple[float, float, int]]:
+  """Returns (mean confidence, share right, records) of each bin in use.
+
+  Args:
+    sure: chance given to the likeliest month, [n].
+    right: whether it is the true one, bool [n].
+    bins: of equal width.
+  """
+  place = np.minimum((sure * bins).astype(int), bins - 1)
+  return [
+    (
+      float(sure[place == each].mean()),
+      float(right[place == each].mean()),
+      int((place == each).sum()),
+    )
+    for each in np.unique(place)
+  ]

@@ -1,0 +1,169 @@
+"""The three small convex models that weigh evidence.
+
+Why: how much a piece of evidence is worth is learned, not set by hand: whether
+a text can answer (`Logistic`), what two texts with shared wording have in
+common (`Binned`), and how the experts' scores add up over the years
+(`pool_weights`). All are fitted by L-BFGS in float64 and have a few hundred
+parameters at most, style apart. Called by the experts of this package.
+
+Axes: n examples, f features, c classes, Y years.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+from scipy.special import expit, logsumexp
+
+_QUANTILES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+_ITERATIONS = 150
+
+
+@dataclasses.dataclass(frozen=True)
+class Logistic:
+  """A linear classifier of two classes over sparse features."""
+
+  weights: np.ndarray
+  bias: float
+
+  @classmethod
+  def fit(
+    cls, features: scipy.sparse.csr_array, labels: np.ndarray, penalty: float
+  ) -> Logistic:
+    """Returns the classifier of greatest likelihood.
+
+    Args:
+      features: [n, f].
+      labels: bool [n].
+      penalty: of the squared weights, for the whole sample.
+    """
+    signs = np.where(labels, 1.0, -1.0)
+
+    def loss(values):
+      margins = signs * (features @ values[:-1] + values[-1])
+      slopes = -signs * expit(-margins)
+      gradient = np.append(features.T @ slopes, slopes.sum())
+      gradient[:-1] += penalty * values[:-1]
+      total = np.logaddexp(0, -margins).sum()
+      return total + penalty / 2 * values[:-1] @ values[:-1], gradient
+
+    values = _minimize(loss, np.zeros(features.shape[1] + 1))
+    return cls(values[:-1], float(values[-1]))
+
+  def log_probability(self, features: scipy.sparse.csr_array) -> np.ndarray:
+    """Returns the log of the chance of class 1, [n]."""
+    return -np.logaddexp(0, -(features @ self.weights + self.bias))
+
+
+@dataclasses.dataclass(frozen=True)
+class Binned:
+  """Softmax regression on features cut into bins.
+
+  A bin has its own weight, so a chance may rise and fall with a feature.
+
+  Attributes:
+    edges: of the bins of each feature.
+    center: mean of each feature; `scale` its standard deviation.
+    weights: [bins + f + 1, c].
+  """
+
+  edges: tuple[np.ndarray, ...]
+  center: np.ndarray
+  scale: np.ndarray
+  weights: np.ndarray
+
+  @classmethod
+  def fit(
+    cls,
+    features: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    penalty: float = 1.0,
+  ) -> Binned:
+    """Returns the model of greatest likelihood.
+
+    Args:
+      features: [n, f].
+      labels: int [n], from 0.
+      classes: number of classes c.
+      penalty: of the squared weights, for the whole sample.
+    """
+    if not len(features):
+      features, labels = np.zeros((1, features.shape[1])), np.array([0])
+    center, scale = features.mean(0), features.std(0) + 1e-6
+    edges = tuple(
+      np.unique(np.quantile(column, _QUANTILES))
+      for column in ((features - center) / scale).T
+    )
+    blank = cls(edges, center, scale, np.zeros((0, classes)))
+    design = blank._design(features)
+    wanted = np.eye(classes, dtype=np.float32)[labels]
+
+    def loss(values):
+      matrix = values.reshape(-1, classes)
+      scores = design @ matrix.astype(np.float32)
+      logs = scores - logsumexp(scores, axis=1, keepdims=True)
+      gradient = design.T @ (np.exp(logs) - wanted) + penalty * matrix
+      total = -np.sum(logs * wanted, dtype=np.float64)
+      return total + penalty / 2 * np.sum(matrix**2), gradient.ravel()
+
+    values = _minimize(loss, np.zeros(design.shape[1] * classes))
+    return dataclasses.replace(blank, weights=values.reshape(-1, classes))
+
+  def probability(self, features: np.ndarray) -> np.ndarray:
+    """Returns the chance of every class, float32 [n, c]."""
+    scores = self._design(features) @ self.weights.astype(np.float32)
+    logs = scores - logsumexp(scores, axis=1, keepdims=True)
+    return np.exp(logs).astype(np.float32)
+
+  def _design(self, features: np.ndarray) -> np.ndarray:
+    scaled = ((features - self.center) / self.scale).astype(np.float32)
+    blocks = [scaled, np.ones((len(scaled), 1), np.float32)]
+    for column, edges in zip(scaled.T, self.edges, strict=True):
+      places = np.searchsorted(edges, column, side="right")
+      blocks.append(np.eye(len(edges) + 1, dtype=np.float32)[places])
+    return np.concatenate(blocks, axis=1)
+
+
+def pool_weights(
+  features: np.ndarray,
+  base: np.ndarray,
+  years: np.ndarray,
+  penalty: float,
+) -> np.ndarray:
+  """Returns the weights of a log-linear pool of experts, float64 [f].
+
+  The pool is log p(year) = base + weights . features + constant.
+
+  Args:
+    features: scores of the experts, float32 [f, n, Y].
+    base: what is not weighed, [n, Y].
+    years: true year of each example, int [n].
+    penalty: of the squared weights, per example.
+  """
+  flat = features.reshape(len(features), -1)
+  examples = np.arange(len(years))
+
+  def loss(values):
+    scores = base + (values.astype(np.float32) @ flat).reshape(base.shape)
+    logs = scores - logsumexp(scores, axis=1, keepdims=True)
+    slopes = np.exp(logs)
+    slopes[examples, years] -= 1
+    gradient = flat @ slopes.ravel().astype(np.float32) / len(years)
+    total = -logs[examples, years].mean(dtype=np.float64)
+    return total + penalty * values @ values, gradient + 2 * penalty * values
+
+  return _minimize(loss, np.full(len(features), 0.02))
+
+
+def _minimize(loss, start: np.ndarray) -> np.ndarray:
+  def exact(values):
+    total, gradient = loss(values)
+    return float(total), np.asarray(gradient, np.float64)
+
+  return scipy.optimize.minimize(
+    exact, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
+  ).x
