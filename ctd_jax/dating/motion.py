@@ -27,6 +27,8 @@ import numpy as np
 # What a record prints of its date: nothing, or the largest unit that opens it.
 NOTHING, MONTH, SEASON, YEAR = range(4)
 CLASSES = 4
+_BELIEF = 20.0  # records that an unlearned motion is worth
+_LONG = 60  # months; what goes further was a jump
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +171,37 @@ def make_moves(motion: Motion, boundary_CxK: np.ndarray) -> Moves:
     jnp.asarray(np.append(decay, 1.0), jnp.float32),
     jnp.asarray(outlier, jnp.float32),
   )
+
+
+def learn(
+  motion: Motion, path: np.ndarray, kinds: np.ndarray, boundary_CxK: np.ndarray
+) -> Motion:
+  """Returns the motion that a path shows, `motion` being worth 20 records.
+
+  Of each class, how often it rests and how far beyond the boundary it goes;
+  what is rarer (slips, jumps, flashbacks) stays as it was.
+
+  Args:
+    motion: as believed before.
+    path: int [N], months of the records.
+    kinds: int [N], their classes.
+    boundary_CxK: as `boundaries` gives it.
+  """
+  before, after, kinds = path[:-1], path[1:], np.asarray(kinds)[1:]
+  beyond = after - boundary_CxK[kinds, before]
+  crossed = (beyond >= 0) & (beyond < _LONG)
+  rest, ratio = [], []
+  for kind in range(CLASSES):
+    chosen = kinds == kind
+    rests = (chosen & (before == after)).sum() + _BELIEF * motion.rest[kind]
+    rest.append(float(rests / (chosen.sum() + _BELIEF)))
+    steps = beyond[chosen & crossed]
+    believed = _BELIEF * motion.ratio[kind] / (1 - motion.ratio[kind])
+    mean = (steps.sum() + believed) / (len(steps) + _BELIEF)
+    ratio.append(float(mean / (1 + mean)))
+  most = 1 - motion.jump - max(motion.slip) - 1e-3
+  rest = [min(share, most) for share in rest]
+  return dataclasses.replace(motion, rest=tuple(rest), ratio=tuple(ratio))
 
 
 def _shift(x_K: jax.Array, places: int) -> jax.Array:

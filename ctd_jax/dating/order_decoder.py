@@ -243,7 +243,7 @@ def decode(
   evidence: Emissions,
   kinds: Sequence[int],
   moves: motion.Moves,
-  values: np.ndarray,
+  values: np.ndarray | None = None,
   prior: np.ndarray | None = None,
   block: int = BLOCK,
 ) -> Decoded:
@@ -253,7 +253,8 @@ def decode(
     evidence: as of `posteriors`.
     kinds: as of `posteriors`.
     moves: of the timeline.
-    values: float [K], what is averaged, e.g. the year of every month.
+    values: float [K], what is averaged, e.g. the year of every month; the
+      ordinal if None.
     prior: as of `posteriors`.
     block: records at a time.
 
@@ -265,6 +266,8 @@ def decode(
   probabilities = np.empty((count, 2), np.float32)
   expected = np.empty(count, np.float32)
   likelihood = 0.0
+  if values is None:
+    values = np.arange(moves.stay.shape[1])
   for start, posterior, total in posteriors(
     evidence, kinds, moves, prior, block
   ):

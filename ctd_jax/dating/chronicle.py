@@ -1,0 +1,347 @@
+"""What the records of a chronicle print of their dates, on a table's months.
+
+Why: `order_decoder` wants the evidence of every record for every month and
+what the record prints of its date. Both are read from the text alone: opening
+dates, days of the sexagenary cycle, names of eras. A record goes on over
+months (「夏，四月，…五月，…」), so it is read as sections, each under the date
+that opens a sentence. Called by `ctd_jax.date`.
+
+A calendar here is a line of months as they passed: where eras overlap, a month
+is one month with several names. From 104 BCE on new moons, leap months and so
+the days of every month are computed (`sxtwl`); before, leap months and which
+lunation came first are not known well enough, and days are not read.
+
+Axis letters: N sections, K months, V different things said of dates, R reigns.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import pathlib
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+import numpy as np
+import scipy.sparse
+
+from ctd_jax.chronology import annals, cyclic_days, expressions, reigns
+from ctd_jax.chronology.timekey import MONTHS_PER_YEAR, Timeline
+from ctd_jax.dating import motion
+
+# The calendar reform of 104 BCE, 太初元年.
+FIRST_COMPUTED_YEAR = -103
+# Log of the chance that what is printed is wrong, against that it is right.
+WRONG = {
+  "month": -6.0,
+  "leap": -4.0,
+  "season": -5.0,
+  "day": -3.0,
+  "year": -5.0,
+  "cycle": -4.0,
+  "era": -2.0,
+}
+_NEAR_LEAP = -2.0  # 閏五月 where 閏四月 is computed, or an ordinary 五月
+_DAY_SLACK = 1  # days by which a computed new moon may differ
+_DAY_NEAR = -1.0
+# A record that opens so tells what came before; its dates are not its own.
+_LOOKS_BACK = ("初，", "初、", "先是，", "始，", "昔，")
+_NEW_ERA = ("改元", "改年", "建元", "年號")
+_MARKS = "，、：。；． \u3000"
+_SET_OFF = "，、。；："
+
+Said = tuple[Hashable, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Calendar:
+  """The months of a reign table in order, each once.
+
+  Attributes:
+    timeline: the table, for readers of dates.
+    years: astronomical year of each month, int [K].
+    months: 1-12, int [K].
+    leap: whether the month is intercalary, bool [K].
+    reigns: place in the table of the reign in use, int [K].
+    first_days: Julian day number of each month's first, int [K + 1]; None
+      where the calendar is not computed.
+  """
+
+  timeline: Timeline
+  years: np.ndarray
+  months: np.ndarray
+  leap: np.ndarray
+  reigns: np.ndarray
+  first_days: np.ndarray | None
+
+  def __len__(self) -> int:
+    """Number of months."""
+    return len(self.years)
+
+  def name(self, ordinal: int) -> tuple[str, int, str]:
+    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 閏三."""
+    row = self.timeline.reigns[self.reigns[ordinal]]
+    year = int(self.years[ordinal]) - row.accession + 1
+    month = f"{'閏' * bool(self.leap[ordinal])}{self.months[ordinal]}"
+    return row.state + row.name, year, month
+
+  def regnal_years(self) -> np.ndarray:
+    """Returns the regnal year of each month in each reign, 0 = none, [R, K]."""
+    rows = []
+    for row in self.timeline.reigns:
+      year = self.years - row.accession + 1
+      rows.append(np.where((year >= 1) & (year <= row.years), year, 0))
+    return np.stack(rows)
+
+
+def read_calendar(path: pathlib.Path) -> Calendar:
+  """Returns the months of a reign table.
+
+  Args:
+    path: TSV as `reigns.read_table` reads it.
+
+  Raises:
+    ValueError: naming file, line and column of what cannot be read.
+    FileNotFoundError: if there is no such file.
+  """
+  rows = reigns.read_table(path)
+  with path.open(encoding="utf-8", newline="") as file:
+    table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    begins = [int(row["month"]) for row in table]
+  return make_calendar(Timeline(path.stem, rows), begins)
+
+
+def make_calendar(timeline: Timeline, begins: Sequence[int]) -> Calendar:
+  """Returns the months of a timeline's reigns, leap months computed.
+
+  Args:
+    timeline: rows in order of time; gaps and overlaps are allowed.
+    begins: month of the first year in which the count of each reign began.
+  """
+  named: dict[tuple[int, int], int] = {}
+  for place, (row, begin) in enumerate(
+    zip(timeline.reigns, begins, strict=True)
+  ):
+    for year in range(row.accession, row.accession + row.years):
+      for month in range(1, MONTHS_PER_YEAR + 1):
+        used = year > row.accession or month >= begin
+        # Reigns go by time, so a later name takes the month over.
+        if used or (year, month) not in named:
+          named[year, month] = place
+  computed = timeline.reigns[0].accession >= FIRST_COMPUTED_YEAR
+  rows, first_days = [], []
+  for year, month in sorted(named):
+    lunations = [(False, None, None)]
+    if computed:
+      lunations = list(_lunations(year, month))
+    for leap, first, length in lunations:
+      rows.append((year, month, leap, named[year, month]))
+      first_days.append((first, length))
+  years, months, leaps, places = map(np.array, zip(*rows, strict=True))
+  return Calendar(
+    timeline,
+    years,
+    months,
+    leaps,
+    places,
+    np.array(first_days) if computed else None,
+  )
+
+
+def _lunations(year: int, month: int) -> Iterator[tuple[bool, int, int]]:
+  """Yields (leap, Julian day number of the first, length) of a month."""
+  import sxtwl
+
+  for leap in (False, True):
+    if leap and sxtwl.getRunMonth(year) != month:
+      continue
+    day = sxtwl.fromLunar(year, month, 1, leap)
+    date = day.getSolarYear(), day.getSolarMonth(), day.getSolarDay()
+    yield (
+      leap,
+      cyclic_days.julian_day_number(*date),
+      sxtwl.getLunarMonthNum(year, month, leap),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+  """A stretch of a record under one date.
+
+  Attributes:
+    record: number of the record, from 0.
+    kind: what opens it, a class of `motion`.
+    said: of its date, each a name of `WRONG` and its value.
+  """
+
+  record: int
+  kind: int
+  said: tuple[Said, ...] = ()
+
+
+def read_sections(record: int, text: str, calendar: Calendar) -> list[Section]:
+  """Returns the sections of a record, at least one.
+
+  Args:
+    record: its number.
+    text: one record, punctuated or not.
+    calendar: whose reign names to look for.
+  """
+  heading = _heading(text, calendar.timeline)
+  if heading is not None:
+    return [Section(record, motion.YEAR, (("year", heading, 0),))]
+  if text.startswith(_LOOKS_BACK):
+    return [Section(record, motion.NOTHING)]
+  opens = annals.sentence_openings(text)
+  sections: list[tuple[int, list[Said]]] = [(motion.NOTHING, [])]
+  end = 0  # of the date that is being read
+  for cue in expressions.find_cues(text, calendar.timeline):
+    goes_on = not text[end : cue.start].strip(_MARKS)
+    season = cue.season
+    if season and not (cue.month or cue.leap or cue.day):
+      # A season is set off or goes before a month; else it is a name.
+      set_off = text[cue.end : cue.end + 1] in ("", *_SET_OFF)
+      season = season if set_off or not _punctuated(text) else None
+    kind = _kind(cue, season)
+    if kind != motion.NOTHING and (goes_on or opens(cue.start)):
+      said = _said(cue, season)
+      if goes_on:
+        last, before = sections[-1]
+        sections[-1] = (max(last, kind), before + said)
+      else:
+        sections.append((kind, said))
+      end = cue.end
+    elif cue.day and kind == motion.NOTHING:
+      sections[-1][1].append(("day", cyclic_days.index(cue.day)))
+      end = cue.end if goes_on else end
+  sections[0][1].extend(_new_eras(text, calendar.timeline))
+  return [Section(record, kind, tuple(said)) for kind, said in sections]
+
+
+def _punctuated(text: str) -> bool:
+  return any(mark in text for mark in "，。")
+
+
+def _kind(cue: expressions.Cue, season: str | None) -> int:
+  """Returns the class of a section that the cue opens."""
+  if cue.year is not None or cue.year_cycle:
+    return motion.YEAR
+  if season:
+    return motion.SEASON
+  return motion.MONTH if cue.month or cue.leap else motion.NOTHING
+
+
+def _said(cue: expressions.Cue, season: str | None) -> list[Said]:
+  """Returns what a cue says of the date."""
+  said: list[Said] = []
+  if cue.year is not None:
+    said.append(("year", cue.reign, cue.year))
+  if cue.year_cycle:
+    said.append(("cycle", cyclic_days.index(cue.year_cycle)))
+  if cue.leap:
+    said.append(("leap", cue.month))
+  elif cue.month:
+    said.append(("month", cue.month))
+  elif season:
+    said.append(("season", expressions.SEASONS.index(season)))
+  if cue.day:
+    said.append(("day", cyclic_days.index(cue.day)))
+  return said
+
+
+def _heading(text: str, timeline: Timeline) -> str | None:
+  """Returns the reign that is all a line names: 「莊公」, 【僖公】."""
+  bare = text.strip(_MARKS + "【】《》〈〉〔〕[]#＃")
+  for row in timeline.reigns:
+    for name in (row.name, *row.aliases):
+      if bare in (name, row.state + name):
+        return row.name
+  return None
+
+
+def _new_eras(text: str, timeline: Timeline) -> list[Said]:
+  """Returns the eras that a record says begin, as in 「改元太康」."""
+  if not any(verb in text for verb in _NEW_ERA):
+    return []
+  found: dict[Said, None] = {}
+  for row in timeline.reigns:
+    for name in (row.name, *row.aliases):
+      if any(verb + name in text for verb in _NEW_ERA):
+        found["era", row.name] = None
+  return list(found)
+
+
+class Evidence:
+  """log p(section | month) of all sections, made block by block when called.
+
+  Attributes:
+    kinds: class of every section, int32 [N].
+    first: first section of every record, int [records].
+    counts: how often each name of `WRONG` is said.
+  """
+
+  def __init__(self, sections: Iterable[Section], calendar: Calendar):
+    sections = list(sections)
+    places: dict[Said, int] = {}
+    rows, columns = [], []
+    for number, section in enumerate(sections):
+      for said in section.said:
+        rows.append(number)
+        columns.append(places.setdefault(said, len(places)))
+    self.kinds = np.array([s.kind for s in sections], np.int32)
+    records = np.array([s.record for s in sections])
+    self.first = np.flatnonzero(np.diff(records, prepend=-1))
+    self.counts = collections.Counter(s[0] for x in sections for s in x.said)
+    self._said = scipy.sparse.csr_array(
+      (np.ones(len(rows), np.float32), (rows, columns)),
+      (len(sections), max(len(places), 1)),
+    )
+    table = np.zeros((max(len(places), 1), len(calendar)), np.float32)
+    regnal = calendar.regnal_years()
+    for said, place in places.items():
+      table[place] = _log_chances(said, calendar, regnal)
+    self._table = table
+
+  def __call__(self, start: int, stop: int) -> np.ndarray:
+    """Returns the evidence of sections start..stop, float32 [B, K]."""
+    return self._said[start:stop] @ self._table
+
+
+def _log_chances(
+  said: Said, calendar: Calendar, regnal: np.ndarray
+) -> np.ndarray:
+  """Returns log p(said | month) [K], up to a constant."""
+  what, *values = said
+  size = len(calendar)
+  right = np.zeros(size, bool)
+  near = np.full(size, WRONG[what])
+  if what == "month":
+    right = calendar.months == values[0]
+  elif what == "season":
+    right = (calendar.months - 1) // 3 == values[0]
+  elif what == "leap":
+    if not calendar.leap.any():
+      return np.zeros(size)
+    right = calendar.leap & np.isin(calendar.months, values[0] or range(13))
+    if values[0]:
+      near[abs(calendar.months - values[0]) <= calendar.leap] = _NEAR_LEAP
+  elif what == "day":
+    if calendar.first_days is None:
+      return np.zeros(size)
+    first, length = calendar.first_days.T
+    place = (values[0] - first - cyclic_days.day_of(0)) % cyclic_days.CYCLE
+    right = place < length
+    near[(place < length + _DAY_SLACK)] = _DAY_NEAR
+    near[place >= cyclic_days.CYCLE - _DAY_SLACK] = _DAY_NEAR
+  elif what == "cycle":
+    right = cyclic_days.year_of(calendar.years) == values[0]
+  else:
+    name = values[0]
+    number = values[1] if what == "year" else 1
+    fits = (regnal == number) if number else (regnal > 0)
+    for place, row in enumerate(calendar.timeline.reigns):
+      if name in (None, row.name):
+        right |= fits[place]
+    if not right.any():
+      return np.zeros(size)
+  return np.where(right, 0.0, near)
