@@ -1,0 +1,88 @@
+"""Ranks a gallery by the chance that a record answers, its date from its text.
+
+Why: this is what the posterior is for. A query's date is read by the parser, a
+record's is a distribution, and the score is the log of the mass inside the
+query's interval plus the log of the chance that the text is of a kind that
+answers. Called by the benchmark of this package and by whoever searches with
+score mode `posterior`.
+
+Axes: Q queries, N records, n a block of them, k results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.dating.posterior import Posterior
+from ctd_jax.retrieval import rules, search
+
+SCORE_MODE = "posterior"
+_LEAST_ANSWERING = -20.0
+
+
+def intervals_of(
+  queries: Sequence[str], timeline: Timeline
+) -> list[tuple[int, int]]:
+  """Returns first and last ordinal month that each query asks for, [Q].
+
+  A query whose date cannot be read asks for the whole timeline.
+  """
+  found = [rules.target_interval(text, timeline) for text in queries]
+  whole = 0, len(timeline) - 1
+  return [timeline.ordinals(each) if each else whole for each in found]
+
+
+def topk(
+  queries: Sequence[str],
+  posterior: Posterior,
+  log_answers: np.ndarray,
+  k: int,
+  galleries: Mapping[str, np.ndarray],
+  record_block: int = 1024,
+) -> search.Found:
+  """Returns the k best records of every query, for every gallery.
+
+  Args:
+    queries: [Q] texts.
+    posterior: of the records.
+    log_answers: log p(answering kind | text) of the records, [N].
+    k: results per query.
+    galleries: name -> [N] bool.
+    record_block: records whose months are held at once.
+
+  Returns:
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+  """
+  intervals = intervals_of(queries, posterior.axis.timeline)
+  style = np.maximum(log_answers, _LEAST_ANSWERING)
+  best = {
+    name: (
+      np.full((len(queries), k), -1, np.int32),
+      np.full((len(queries), k), -np.inf, np.float32),
+    )
+    for name in galleries
+  }
+  for start in range(0, len(posterior), record_block):
+    rows = np.arange(start, min(start + record_block, len(posterior)))
+    scores = posterior.log_mass(rows, intervals) + style[rows]
+    for name, mask in galleries.items():
+      members = np.flatnonzero(mask[rows])
+      places, values = search.topk_rows(scores[:, members], k)
+      # Place -1, nothing found, becomes record -1.
+      fresh = np.append(rows[members], -1)[places]
+      best[name] = _merge(best[name], (fresh, values), k)
+  return best
+
+
+def _merge(old, fresh, k: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the k best of both; of equal scores the earlier record."""
+  indices = np.concatenate([old[0], fresh[0]], axis=1)
+  scores = np.concatenate([old[1], fresh[1]], axis=1)
+  order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+  return (
+    np.take_along_axis(indices, order, 1).astype(np.int32),
+    np.take_along_axis(scores, order, 1),
+  )
