@@ -4,7 +4,8 @@ Why: a time key is three numbers; without the table of reigns they mean
 nothing, and a figure measured on a folder needs a name that changes when the
 folder does. Two files carry that: `reigns.tsv`, in the form of the tables in
 `data/reigns`, and `metadata.json`. Both are written by `export` into every
-folder and read by `beir`; a folder made by somebody else needs one of them.
+folder and read by `beir`, which needs one of them in a folder made by somebody
+else; `release` reads the second.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def read(folder: pathlib.Path, names: Iterable[str]) -> tuple[str, Timeline]:
       `metadata.json` has the hash of.
     ValueError: if the table cannot be read; the message names the line.
   """
-  metadata = _read_metadata(folder / METADATA)
+  metadata = read_metadata(folder)
   names = {*names} | {REIGNS} & {path.name for path in folder.iterdir()}
   found = digest(folder, names)
   if found != metadata.get("sha256", found):
@@ -147,7 +148,13 @@ def read(folder: pathlib.Path, names: Iterable[str]) -> tuple[str, Timeline]:
   return f"{name}:{version}", _timeline(folder, metadata)
 
 
-def _read_metadata(path: pathlib.Path) -> dict[str, Any]:
+def read_metadata(folder: pathlib.Path) -> dict[str, Any]:
+  """Returns what `metadata.json` of a folder says, nothing without one.
+
+  Raises:
+    FolderError: if it is no JSON object, or says something in another form.
+  """
+  path = folder / METADATA
   if not path.exists():
     return {}
   try:

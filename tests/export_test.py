@@ -124,6 +124,12 @@ def test_release_reads_it_back(mini, tmp_path):
   }
 
 
+def test_an_export_of_another_calendar_is_not_built(mini, tmp_path):
+  export.export(mini, "release", tmp_path / "out")
+  with pytest.raises(ValueError, match='timeline is "mini", .* "lu_release"'):
+    build.build("chunqiutr/release", tmp_path / "data", tmp_path / "out")
+
+
 def test_a_month_without_record_cannot_be_released(tmp_path):
   benchmark = synthetic.benchmark()
   gone = benchmark.records[0].key

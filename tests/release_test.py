@@ -212,3 +212,30 @@ def test_a_broken_file_is_one_line(tmp_path, documents, message):
     read(tmp_path, documents)
   assert "\n" not in str(caught.value)
   assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("metadata", "message"),
+  [
+    (
+      '{"timeline": "mini"}',
+      'timeline is "mini", expected "release_files"; the files beside it are',
+    ),
+    ("{", "not JSON"),
+    ('{"timeline": 3}', "timeline should be a string"),
+  ],
+)
+def test_an_export_on_another_calendar_is_refused(tmp_path, metadata, message):
+  paths = release_files.write(tmp_path, release_files.clean())
+  (tmp_path / "metadata.json").write_text(metadata)
+  with pytest.raises(SourceError, match=message) as caught:
+    release.read(paths, TIMELINE)
+  assert str(caught.value).startswith(f"{tmp_path / 'metadata.json'}: ")
+  assert "\n" not in str(caught.value)
+
+
+def test_metadata_on_the_same_calendar_or_on_none_are_no_matter(tmp_path):
+  paths = release_files.write(tmp_path, release_files.clean())
+  for metadata in ('{"timeline": "release_files"}', '{"about": "files"}'):
+    (tmp_path / "metadata.json").write_text(metadata)
+    assert counts(release.read(paths, TIMELINE)) == ALWAYS

@@ -31,6 +31,7 @@ from ctd_jax.chronology import reigns
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.queries import Query
 from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax_datasets import provenance
 from ctd_jax_datasets.chunqiutr import (
   git_blobs,
   release_json,
@@ -166,9 +167,11 @@ def read(
 
   Raises:
     SourceError: naming the file and the line or JSON path of what cannot be
-      read, and what would be right.
+      read, and what would be right; or if the files are an export on another
+      calendar, whose keys would be read as other months.
   """
   timeline = timeline or reigns.timeline(_TIMELINE)
+  _check_calendar(paths[MONTHS].parent, timeline)
   report = Report(MEANINGS)
   texts = {name: _read_file(name, paths[name], report) for name in FILES}
   with release_json.in_file(paths[SPLITS]):
@@ -189,6 +192,20 @@ def read(
     split_of=_split_of(split_map, timeline, report),
     report=report,
   )
+
+
+def _check_calendar(folder: pathlib.Path, timeline: Timeline) -> None:
+  """Raises SourceError if files of ours are keyed on another timeline."""
+  try:
+    named = provenance.read_metadata(folder).get("timeline", timeline.name)
+  except provenance.FolderError as error:
+    raise SourceError(str(error)) from None
+  if named != timeline.name:
+    raise SourceError(
+      f"{folder / provenance.METADATA}: timeline is {shown(named)}, expected "
+      f"{shown(timeline.name)}; the files beside it are an export on another "
+      "calendar"
+    )
 
 
 def _read_file(name: str, path: pathlib.Path, report: Report) -> str:
