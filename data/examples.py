@@ -38,7 +38,7 @@ def features() -> tfds.features.FeaturesDict:
       "start": month,
       "end": month,
       "order": tfds.features.Scalar(
-        np.int32, doc="place in its work, -1 for a query"
+        np.int32, doc="place in its work; -1 if unknown, and for a query"
       ),
       "positives": tfds.features.Sequence(
         text(), doc="ids of the records that answer"

@@ -63,8 +63,11 @@ def test_kinds_and_sources_follow_from_the_place(clean):
   ]
   assert list(first) == [f"s{number:06d}" for number in range(8)]
   assert first["s000005"].key == TimeKey(1, 1, 2)
-  # Order counts inside a work: the second text of the annals, the first of 左.
-  assert (first["s000001"].order, first["s000002"].order) == (1, 0)
+
+
+def test_the_order_of_the_file_is_nobodys(clean):
+  # It goes month by month; T0+order may read the field.
+  assert {record.order for record in clean.records} == {-1}
 
 
 def test_queries_get_split_interval_and_families(clean):
@@ -167,6 +170,19 @@ BROKEN = [
   (
     broken_month(versions=[{"春秋": [{"sid": 1.5, "text": "x"}]}]),
     r"\.sid: 1.5 should be a whole number",
+  ),
+  *(
+    (
+      broken_month(
+        versions=[{"春秋": [{"sid": 1, "text": "x", "ctd_jax_order": order}]}]
+      ),
+      rf"春秋\[0\]\.ctd_jax_order: {order} should be a {what}",
+    )
+    for order, what in (
+      (-1, "place from 0 to 2147483647"),
+      (2**31, "place from"),
+      (1.5, "whole number"),
+    )
   ),
   (
     broken_month(versions=[{"春秋": [{"sid": 1}]}]),

@@ -26,10 +26,12 @@ SPLIT_OF = {
 }
 FIRST = TimeKey(1, 1, 1)
 RECORDS = [
-  Record("r00000", "城桃丘。", "chunqiu", "event", FIRST, 0, "v00007"),
+  Record("r00000", "城桃丘。", "chunqiu", "event", FIRST, 3, "v00007"),
   Record("r00004", "城桃丘，書時也。", "zuozhuan", "event", FIRST, 0, "v00007"),
   Record("r00002", "泠侯來聘。", "guliang", "event", FIRST, 0, "v00003"),
-  Record("r00003", "桃丘滄地", "du_yu", "neg_comment", FIRST, 0, "v00007", 0.5),
+  Record(
+    "r00003", "桃丘滄地", "du_yu", "neg_comment", FIRST, 12, "v00007", 0.5
+  ),
   Record("r00001", "桃丘者何", "kong_yingda", "neg_comment", FIRST, 0, "", 0.9),
   Record("r00005", "聘者何", "某氏注", "neg_comment", FIRST, 0, "v00003", 0.25),
   Record("r00006", "滄懷公元年正月無事。", "placeholder", "no_event", FIRST, 0),
@@ -83,7 +85,7 @@ def content(paths, name):
 
 
 def same_records(ours, read):
-  """Whether records are equal but for id letters, order, version numbers."""
+  """Whether records are equal but for id letters and version numbers."""
 
   def groups(records):
     members = {}
@@ -91,7 +93,7 @@ def same_records(ours, read):
       members.setdefault(record.version, set()).add(_number(record.record_id))
     return {
       _number(record.record_id): (
-        dataclasses.replace(record, record_id="", order=0, version=""),
+        dataclasses.replace(record, record_id="", version=""),
         members[record.version] if record.version else None,
       )
       for record in records
@@ -137,8 +139,9 @@ def test_reading_back_gives_the_same_benchmark(tmp_path):
 def test_the_comparison_above_can_fail():
   changed = [dataclasses.replace(RECORDS[0], version="v00003"), *RECORDS[1:]]
   assert not same_records(RECORDS, changed)
-  changed = [dataclasses.replace(RECORDS[0], text="城"), *RECORDS[1:]]
-  assert not same_records(RECORDS, changed)
+  for change in ({"text": "城"}, {"order": 7}):
+    changed = [dataclasses.replace(RECORDS[0], **change), *RECORDS[1:]]
+    assert not same_records(RECORDS, changed)
 
 
 def test_a_release_written_again_is_the_same_release(tmp_path):
@@ -154,6 +157,13 @@ def test_a_release_written_again_is_the_same_release(tmp_path):
   assert again.queries == read.queries
   assert again.split_of == read.split_of
   assert again.report.facts == read.report.facts
+
+
+def test_an_order_that_nobody_knows_is_not_written(tmp_path):
+  records = [dataclasses.replace(record, order=-1) for record in RECORDS]
+  paths = write(tmp_path, records)
+  assert "ctd_jax_order" not in paths[release.MONTHS].read_text("utf-8")
+  assert same_records(records, release.read(paths, TIMELINE).records)
 
 
 def test_an_invented_chronicle_survives(tmp_path):
@@ -189,13 +199,15 @@ def test_the_schema_is_the_authors(tmp_path):
     ["春秋穀梁傳", "neg_sample"],
     ["春秋", "春秋左氏傳", "neg_sample"],
   ]
-  assert first["versions"][1]["春秋"] == [{"sid": 0, "text": "城桃丘。"}]
+  assert first["versions"][1]["春秋"] == [
+    {"sid": 0, "text": "城桃丘。", "ctd_jax_order": 3}
+  ]
   assert first["versions"][1]["neg_sample"] == [
     {
       "compiler": "杜預",
       "match_score": 0.5,
       "match_strong": False,
-      "parsed_comment": [{"sid": 3, "text": "桃丘滄地"}],
+      "parsed_comment": [{"sid": 3, "text": "桃丘滄地", "ctd_jax_order": 12}],
     }
   ]
   (block,) = first["neg_samples"]
@@ -204,7 +216,7 @@ def test_the_schema_is_the_authors(tmp_path):
   empty = nodes["滄懷公五年三月"]
   assert empty["no_event"] is True
   assert empty["versions"] == [
-    {"春秋": [{"sid": 8, "text": "滄懷公五年三月無事。"}]}
+    {"春秋": [{"sid": 8, "text": "滄懷公五年三月無事。", "ctd_jax_order": 1}]}
   ]
   assert len(empty["neg_samples"]) == 1
 

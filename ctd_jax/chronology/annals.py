@@ -58,8 +58,8 @@ class Record:
     kind: "event", "no_event" (placeholder of an empty month) or
       "neg_comment" (later commentary, never a positive).
     key: month it is filed under.
-    order: position inside its work, from 0. Metadata: only systems of track
-      T0+order may read it.
+    order: position inside its work, from 0; -1 if it is not known. Metadata:
+      only systems of track T0+order may read it.
     version: event it belongs to: records of one month, from several works,
       that tell of the same event or explain it share a version (paper,
       Figure 5); "" for a placeholder and for commentary on a whole month.

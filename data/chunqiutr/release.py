@@ -6,7 +6,9 @@ decides at all; every such decision is counted in the report. Called by the
 builder (config `release`), which gets the files from `files`.
 
 Record ids keep the sid (`s000123`) and version ids number the groups of the
-file; both are metadata, for nobody knows whether sids follow time.
+file; both are metadata, for nobody knows whether sids follow time. `order` is
+-1, unknown, for every record of the authors: their file goes month by month, so
+a place in it would be the date. In files of `release_writer` it is as written.
 A placeholder stands under one of the four works in the files; here its source
 is "placeholder", as in `rebuilt`. Of the months, those that the timeline lacks
 are left out and reported; the axis is the timeline, whose ordinals are the

@@ -9,10 +9,11 @@ Source: schema of the public release (specification 1.1).
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import math
 from typing import Any
+
+import numpy as np
 
 from ctd_jax.chronology import expressions, reigns
 from ctd_jax.chronology.annals import (
@@ -48,6 +49,11 @@ COMMENT = "comment"  # what a block of commentary is called without a source
 # What we export from other works says so under this name, in the sentence or in
 # the block of commentary.
 OWN_SOURCE = "ctd_jax_source"
+# And its place in its work under this one, in the sentence.
+OWN_ORDER = "ctd_jax_order"
+# A file without it lists texts month by month: their order would be the answer.
+UNKNOWN_ORDER = -1
+_MOST = np.iinfo(np.int32).max
 _MONTH_MEMBERS = ("sort_key", "no_event", "versions", "neg_samples")
 _VERSION_MEMBERS = (*WORKS, "neg_sample")
 
@@ -97,13 +103,13 @@ def read(document: Any, timeline: Timeline, report: Report) -> Months:
 def record_id(sid: int) -> str:
   """Returns the record id that keeps a sid, e.g. `s000123`.
 
-  Whether sids follow time is not known: they are metadata, as `order` is.
+  Whether sids follow time is not known: they are metadata.
   """
   return f"s{sid:06d}"
 
 
 class _Reader:
-  """Walks over months; `records` is in the order of the document."""
+  """Walks over months."""
 
   def __init__(self, timeline: Timeline, report: Report):
     self.timeline = timeline
@@ -177,7 +183,7 @@ class _Reader:
             source=placeholders.SOURCE if empty else source,
             kind=NO_EVENT if empty else EVENT,
             key=key,
-            order=0,
+            order=UNKNOWN_ORDER,
             version=name,
           ),
         )
@@ -202,7 +208,14 @@ class _Reader:
         block, "parsed_comment", path, self.report
       ):
         record = Record(
-          "", "", source, NEG_COMMENT, key, 0, version, match_score=score
+          "",
+          "",
+          source,
+          NEG_COMMENT,
+          key,
+          UNKNOWN_ORDER,
+          version,
+          match_score=score,
         )
         self._add(entry_path, entry, record)
 
@@ -240,7 +253,7 @@ class _Reader:
     return min(max(score, 0.0), 1.0)
 
   def _add(self, place: str, entry: dict[str, Any], blank: Record) -> None:
-    """Keeps the record `blank` with sid and text of an entry."""
+    """Keeps the record `blank` with sid, text and order of an entry."""
     self.entries += 1
     if "sid" not in entry:
       raise SourceError(f"{place}: has no 'sid', a whole number")
@@ -248,10 +261,14 @@ class _Reader:
     text = release_json.member(entry, "text", str, place)
     if not text.strip():
       self.report.add("text_empty", place)
-    record = dataclasses.replace(blank, record_id=record_id(sid), text=text)
+    record = dataclasses.replace(
+      blank,
+      record_id=record_id(sid),
+      text=text,
+      order=_order(entry, place),
+    )
     if sid in self.records:
-      # As told later, it also stands later.
-      earlier = self.records.pop(sid)
+      earlier = self.records[sid]
       same = (earlier.text, earlier.key, earlier.kind) == (
         record.text,
         record.key,
@@ -294,7 +311,7 @@ class _Reader:
       "records": len(self.records),
     }
     return Months(
-      records=self._ordered(),
+      records=dict(sorted(self.records.items())),
       axis=axis,
       gaps=frozenset(
         key
@@ -323,14 +340,16 @@ class _Reader:
           f"reads {said[0][2]}, sort_key is {record.key}",
         )
 
-  def _ordered(self) -> dict[int, Record]:
-    """Returns the records by sid, numbered inside their works."""
-    orders: collections.Counter[str] = collections.Counter()
-    ordered = {}
-    for sid, record in self.records.items():
-      ordered[sid] = dataclasses.replace(record, order=orders[record.source])
-      orders[record.source] += 1
-    return dict(sorted(ordered.items()))
+
+def _order(entry: dict[str, Any], place: str) -> int:
+  """Returns the place of a sentence in its work, -1 where no one says it."""
+  if OWN_ORDER not in entry:
+    return UNKNOWN_ORDER
+  path = f"{place}.{OWN_ORDER}"
+  order = release_json.integer(entry[OWN_ORDER], path)
+  if not 0 <= order <= _MOST:
+    raise SourceError(f"{path}: {order} should be a place from 0 to {_MOST}")
+  return order
 
 
 def month_of(

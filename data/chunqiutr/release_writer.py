@@ -6,7 +6,7 @@ this, `rebuilt` can be put in place of theirs. Called by the export command.
 Reading them back with `release` gives the same benchmark: sids are the numbers
 of the record ids, events of one version share a version object. What the
 schema has no member for stands under names of our own, which their loaders
-pass over. Not kept: the letters of ids, numbers of versions, `order`.
+pass over. Not kept: the letters of ids and numbers of versions.
 
 Source: schema of the public release (specification 1.1-1.3).
 """
@@ -30,7 +30,9 @@ from ctd_jax_datasets.chunqiutr import splits
 from ctd_jax_datasets.chunqiutr.release import MONTHS, QUERIES, SPLITS
 from ctd_jax_datasets.chunqiutr.release_months import (
   COMPILERS,
+  OWN_ORDER,
   OWN_SOURCE,
+  UNKNOWN_ORDER,
   WORKS,
 )
 from ctd_jax_datasets.chunqiutr.release_queries import GROUP, infer_split
@@ -172,7 +174,7 @@ def _version(
     if record.kind == NEG_COMMENT:
       version["neg_sample"].append(_block(record, sids))
       continue
-    entry = {"sid": sids[record.record_id], "text": record.text}
+    entry = _sentence(record, sids)
     known = record.source in _MEMBERS or record.kind == NO_EVENT
     if not known:
       entry[OWN_SOURCE] = record.source
@@ -189,9 +191,17 @@ def _block(record: Record, sids: Mapping[str, int]) -> dict[str, Any]:
     "match_score": record.match_score,
     # Scores may come from a file of single precision.
     "match_strong": round(record.match_score, 6) >= STRONG,
-    "parsed_comment": [{"sid": sids[record.record_id], "text": record.text}],
+    "parsed_comment": [_sentence(record, sids)],
   }
   return block if names else block | {OWN_SOURCE: record.source}
+
+
+def _sentence(record: Record, sids: Mapping[str, int]) -> dict[str, Any]:
+  """Returns a text with its sid and, if that is known, place in its work."""
+  entry = {"sid": sids[record.record_id], "text": record.text}
+  if record.order != UNKNOWN_ORDER:
+    entry[OWN_ORDER] = record.order
+  return entry
 
 
 def _query_line(
