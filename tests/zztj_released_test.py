@@ -81,6 +81,30 @@ def test_every_oddity_of_the_jin_file_is_counted():
   assert report.facts["rows"] == 16
 
 
+def test_the_released_file_has_the_published_sizes(monkeypatch):
+  blob = released_rows.FILES[released_rows.FILE_OF["qi"]].blob_id
+  monkeypatch.setattr(git_blobs, "blob_id", lambda content: blob)
+  report = read("qi", "strict").report
+  (finding,) = (f for f in report.findings if f.code == "size_differs")
+  assert finding.examples == (
+    "qi, strict: 3 documents, 2 queries; published 204, 82",
+  )
+  sizes = {**released_rows.PUBLISHED_SIZES, ("qi", "strict"): (3, 2)}
+  monkeypatch.setattr(released, "PUBLISHED_SIZES", sizes)
+  assert read("qi", "strict").report.count("size_differs") == 0
+
+
+def test_the_published_sizes():
+  # Traditional, by the common era, and strict, of 齊 and 晉.
+  sizes = [[266, 92], [258, 88], [204, 82], [818, 119], [818, 95], [818, 95]]
+  assert list(map(list, released_rows.PUBLISHED_SIZES.values())) == sizes
+  assert list(released_rows.PUBLISHED_SIZES) == [
+    (subset, mode)
+    for subset in released_rows.SUBSETS
+    for mode in released_rows.MODES
+  ]
+
+
 def test_dropped_rows_of_the_qi_file_are_counted():
   assert read("qi", "ad").report.count("no_key") == 2
   assert read("qi", "strict").report.count("no_strict_time") == 4

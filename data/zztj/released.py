@@ -47,6 +47,7 @@ from ctd_jax_datasets.zztj.released_rows import (
   FILES,
   MEANINGS,
   MODES,
+  PUBLISHED_SIZES,
   STRICT,
   SUBSETS,
   TRADITIONAL,
@@ -181,13 +182,27 @@ def _demo(
     # Sorted like the released script's: file order must not show in ids.
     for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
   ]
-  report.facts |= {"documents": len(records), "queries": len(asked)}
+  _note_sizes((len(records), len(asked)), subset, mode, report)
   return Demo(
     records,
     {ids[line]: interval for line, interval in intervals.items()},
     tuple(number_queries(asked, seed)),
     report,
   )
+
+
+def _note_sizes(
+  found: tuple[int, int], subset: str, mode: str, report: Report
+) -> None:
+  """Notes documents and queries; of the released file both are published."""
+  report.facts |= dict(zip(("documents", "queries"), found, strict=True))
+  published = PUBLISHED_SIZES[subset, mode]
+  if not report.count("file_differs") and found != published:
+    report.add(
+      "size_differs",
+      f"{subset}, {mode}",
+      "{} documents, {} queries; published {}, {}".format(*found, *published),
+    )
 
 
 def _records(

@@ -4,7 +4,7 @@ Why: the schema, the keys that the released script groups by and its formatting
 are facts about the files; what the dates mean on a calendar is decided in
 `released`, which calls this.
 
-Source: specification 1.4 and 5.1 (schema, released script).
+Source: specification 1.4 and 5.1 (schema, released script, sizes).
 """
 
 from __future__ import annotations
@@ -42,10 +42,20 @@ FILES: Mapping[str, git_blobs.Blob] = {
   ),
 }
 FILE_OF: Mapping[str, str] = dict(zip(SUBSETS, FILES, strict=True))
+# (subset, mode) -> published numbers of documents and queries.
+PUBLISHED_SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
+  (QI, TRADITIONAL): (266, 92),
+  (QI, AD): (258, 88),
+  (QI, STRICT): (204, 82),
+  (JIN, TRADITIONAL): (818, 119),
+  (JIN, AD): (818, 95),
+  (JIN, STRICT): (818, 95),
+}
 MEANINGS: Mapping[str, Meaning] = {
   code: Meaning(level, text)
   for code, level, text in (
     ("file_differs", NOTE, "the file is not the released one (git blob id)"),
+    ("size_differs", NOTE, "the released file has other sizes than published"),
     ("member_repeated", RESOLVED, "a JSON member occurs twice; last counts"),
     ("header", DROPPED, "a row that describes the file"),
     ("id_repeated", NOTE, "an id occurs again; rows are told apart by line"),
