@@ -102,6 +102,10 @@ def extra_split(months, queries, split_map):
   }
 
 
+def repeated_split(months, queries, split_map):
+  split_map["split_by_sort_key"]["02-5-12"] = "train"
+
+
 def unsorted_split(months, queries, split_map):
   listed = split_map["split_by_sort_key"]
   listed["1-1-1"] = listed.pop("1-1-1")
@@ -156,6 +160,7 @@ DEFECTS = [
   (debug_count, {"split_count_differs"}),
   (no_split, {"split_missing", "query_month_unsplit"}),
   (extra_split, {"split_month_outside"}),
+  (repeated_split, {"split_repeated", "split_count_differs"}),
   (unsorted_split, {"split_unsorted"}),
   (without("type", 0), {"type_missing", "query_without_split"}),
   (first_query(type=None, source="point"), {"type_missing"}),
@@ -210,6 +215,17 @@ def test_a_lone_oddity_is_the_only_finding(tmp_path):
   ):
     found = read(tmp_path, release_files.changed(defect))
     assert counts(found) == ALWAYS | {code: 1}
+
+
+def test_of_two_splits_of_a_month_the_last_counts(tmp_path):
+  found = read(tmp_path, release_files.changed(repeated_split))
+  assert found.split_of[TimeKey(2, 5, 12)] == "train"
+  (example,) = next(
+    finding.examples
+    for finding in found.report.findings
+    if finding.code == "split_repeated"
+  )
+  assert example == 'split_by_sort_key["02-5-12"]: was test, is train'
 
 
 def test_every_meaning_is_exercised(tmp_path):

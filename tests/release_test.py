@@ -158,6 +158,9 @@ BROKEN = [
   (broken_month(sort_key=None), r"sort_key: null should be \[reign"),
   (broken_month(sort_key=[1, 2]), r"should be \[reign, year, month\]"),
   (broken_month(sort_key=[1, "二", 3]), r"sort_key\[1\]: \"二\" should be"),
+  (broken_month(sort_key=[1, "1_0", 3]), r"sort_key\[1\]: \"1_0\" should be"),
+  (broken_month(sort_key=[1, "２", 3]), r"sort_key\[1\]: \"２\" should be"),
+  (broken_month(sort_key=[1, True, 3]), r"sort_key\[1\]: true should be"),
   (broken_month(versions=[3]), r"\.versions\[0\]: 3 should be an object"),
   (
     broken_month(versions=[{"春秋": [{"text": "x"}]}]),
@@ -214,6 +217,10 @@ BROKEN = [
   (
     broken_file(release.SPLITS, '{"split_by_sort_key": {"1-1": "train"}}'),
     r'split_by_sort_key\["1-1"\].* should be \[reign',
+  ),
+  (
+    broken_file(release.SPLITS, '{"split_by_sort_key": {"1-1_0-1": "train"}}'),
+    r'split_by_sort_key\["1-1_0-1"\]\[1\]: "1_0" should be a whole number',
   ),
   (
     broken_file(release.SPLITS, '{"split_by_sort_key": {"1-1-1": "dev"}}'),

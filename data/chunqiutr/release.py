@@ -93,6 +93,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ("match_score_unusable", RESOLVED, "match_score is not a number from 0-1"),
     # Split map.
     ("split_month_outside", NOTE, "the split map has a month too many"),
+    ("split_repeated", RESOLVED, "a month has two splits listed; last counts"),
     ("split_missing", RESOLVED, "a month has no split; it counts as train"),
     ("split_unsorted", NOTE, "keys of the split map are not in order of time"),
     ("split_not_official", NOTE, "a month has another split than released"),
@@ -239,6 +240,8 @@ def _read_splits(
     if not isinstance(name, str) or name not in splits.RELEASED_NAMES:
       known = ", ".join(splits.RELEASED_NAMES)
       raise SourceError(f"{place}: {shown(name)} should be one of {known}")
+    if triple in split_map:
+      report.add("split_repeated", place, f"was {split_map[triple]}, is {name}")
     split_map[triple] = splits.RELEASED_NAMES[name]
     if release_months.month_of(triple, timeline) is None:
       report.add("split_month_outside", place, name)

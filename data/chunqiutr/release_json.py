@@ -12,6 +12,7 @@ import collections
 import contextlib
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 _NAMES = {dict: "an object {...}", list: "a list [...]", str: "a string"}
 _SHOWN = 40
+# `int` would also take 1_0 and digits of other scripts.
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 @contextlib.contextmanager
@@ -147,10 +150,14 @@ def integer(value: Any, place: str) -> int:
   Raises:
     SourceError: naming the place and what stands there.
   """
-  whole = isinstance(value, int) or (
-    isinstance(value, float) and value.is_integer()
-  )
-  if (whole or isinstance(value, str)) and not isinstance(value, bool):
+  if isinstance(value, str):
+    whole = _WHOLE.fullmatch(value) is not None
+  elif isinstance(value, float):
+    whole = value.is_integer()
+  else:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+  if whole:
+    # Python refuses numbers of thousands of digits.
     with contextlib.suppress(ValueError):
       return int(value)
   raise SourceError(f"{place}: {shown(value)} should be a whole number")
