@@ -321,6 +321,11 @@ def _read_queries(
       "metadata.family", (POINT, WINDOW), POINT if start == end else WINDOW
     )
     split = row.choice("metadata.split", _SPLIT_NAMES, "")
+    if family == POINT and start != end:
+      raise row.error(
+        "metadata.family",
+        f"a {POINT} asks for one month, not {start} to {end}; {WINDOW} does",
+      )
     query = Query(
       query_id=row.text("_id"),
       text=row.text("text"),

@@ -12,6 +12,7 @@ from hypothesis import strategies
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.timekey import TimeKey
 from ctd_jax_datasets import build, export, load
+from ctd_jax_datasets.zztj import released
 from tests import beir_files, synthetic
 
 
@@ -25,6 +26,14 @@ def test_an_export_is_read_back_as_it_was(tmp_path):
   mini = load.load_benchmark("chunqiutr/mini", tmp_path)
   export.export(mini, "beir", tmp_path / "out")
   assert beir_files.read(tmp_path / "out") == mini
+
+
+def test_so_are_questions_about_a_month_that_nobody_knows(tmp_path):
+  sources = pathlib.Path(released.__file__).with_name("dummy_data")
+  build.build("zztj/demo_jin", tmp_path, sources)
+  demo = load.load_benchmark("zztj/demo_jin", tmp_path)
+  export.export(demo, "beir", tmp_path / "out")
+  assert beir_files.read(tmp_path / "out") == demo
 
 
 def test_so_are_leap_months_scores_and_odd_texts(tmp_path):
@@ -246,6 +255,13 @@ def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
       '"1-3-12"',
       '"1-3-12", "family": "year"',
       "metadata.family: 'year' is none of point, window",
+    ),
+    (
+      "queries.jsonl",
+      '"1-3-12"',
+      '"1-3-12", "family": "point"',
+      "queries.jsonl:3: metadata.family: a point asks for one month, "
+      "not 1-3-1 to 1-3-12; window does",
     ),
     (
       "queries.jsonl",

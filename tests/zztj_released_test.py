@@ -132,6 +132,21 @@ def test_what_a_label_means_on_the_timeline():
   assert (TimeKey(XIANNING, 4, 10), TimeKey(XIANNING, 4, 12)) in spans
 
 
+def test_a_query_about_several_months_is_a_window():
+  asked = read("jin").queries
+  assert [query.query_id for query in asked] == sorted(
+    query.query_id for query in asked
+  )
+  families = set()
+  for query in asked:
+    single = query.interval.start == query.interval.end
+    family = "point" if single else "window"
+    assert query.family == query.paper_family == family
+    assert query.query_id.startswith(family)
+    families.add(family)
+  assert families == {"point", "window"}
+
+
 def test_by_the_common_era_a_month_is_what_the_time_says():
   demo = read("jin", "ad")
   by_line = {

@@ -201,7 +201,9 @@ def ask(
 def number_queries(
   asked: Sequence[tuple[str, Interval, tuple[str, ...]]], seed: int
 ) -> list[queries.Query]:
-  """Returns point queries with shuffled numbers, sorted by id.
+  """Returns queries with shuffled numbers, sorted by id.
+
+  Asked about one month a query is a point, about several a window.
 
   Args:
     asked: (text, months asked for, ids of the answers).
@@ -209,15 +211,19 @@ def number_queries(
   """
   shuffled = list(asked)
   random.Random(seed).shuffle(shuffled)
-  return [
-    queries.Query(
-      f"point-{number:05d}",
-      text,
-      queries.POINT,
-      "BASE_CONTENT",
-      interval,
-      positives,
-      queries.POINT,
+  numbered = []
+  for number, (text, interval, positives) in enumerate(shuffled):
+    single = interval.start == interval.end
+    family = queries.POINT if single else queries.WINDOW
+    numbered.append(
+      queries.Query(
+        f"{family}-{number:05d}",
+        text,
+        family,
+        "BASE_CONTENT",
+        interval,
+        positives,
+        family,
+      )
     )
-    for number, (text, interval, positives) in enumerate(shuffled)
-  ]
+  return sorted(numbered, key=lambda query: query.query_id)
