@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -25,8 +26,8 @@ from absl import app, flags, logging
 
 from ctd_jax import files
 from ctd_jax_datasets import summary
+from ctd_jax_datasets.base_builder import FINDINGS
 from ctd_jax_datasets.chunqiutr import audit, audit_plot
-from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import FINDINGS
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
 NAMES = (
@@ -91,6 +92,9 @@ def build(
     if replaced.exists():
       shutil.rmtree(path, ignore_errors=True)
       replaced.rename(path)
+    # TFDS has made the folder of the variant; one with a build in it stays.
+    with contextlib.suppress(OSError):
+      path.parent.rmdir()
     raise
   shutil.rmtree(replaced, ignore_errors=True)
   return builder

@@ -107,6 +107,21 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
   assert versions == ["2.0.0"]
 
 
+def test_sources_are_not_ignored(tmp_path):
+  with pytest.raises(
+    ValueError, match="chunqiutr/mini is made without sources"
+  ):
+    build.build("chunqiutr/mini", tmp_path, sources=tmp_path)
+  assert not (tmp_path / "chunqiutr" / "mini").exists()
+
+
+def test_a_failed_build_leaves_other_data_sets(data_dir, tmp_path):
+  with pytest.raises(ValueError, match="nowhere: no such folder"):
+    build.build("chunqiutr/rebuilt", data_dir, tmp_path / "nowhere")
+  names = {path.name for path in (data_dir / "chunqiutr").iterdir()}
+  assert names == {"mini", ".config"}
+
+
 def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
   builder = build.build("chunqiutr/mini", data_dir)
   monkeypatch.setattr(

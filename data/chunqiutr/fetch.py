@@ -27,11 +27,17 @@ _MISMATCH = re.compile(r"Artifact (\S+), downloaded to (.+?), has wrong")
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 
 
-def known_files() -> dict[str, tuple[str, checksums.UrlInfo]]:
-  """Returns name in a sources folder -> (URL, size and sha256)."""
+def known_files(
+  table: pathlib.Path | None = None,
+) -> dict[str, tuple[str, checksums.UrlInfo]]:
+  """Returns name in a sources folder -> (URL, size and sha256).
+
+  Args:
+    table: in the form of `checksums.tsv`, which it is by default.
+  """
   return {
     info.filename: (url, info)
-    for url, info in checksums.load_url_infos(CHECKSUMS).items()
+    for url, info in checksums.load_url_infos(table or CHECKSUMS).items()
   }
 
 

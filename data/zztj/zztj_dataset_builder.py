@@ -10,24 +10,16 @@ no training data: the splits are `records` and `test`. Called by
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import tensorflow_datasets as tfds
-from tensorflow_datasets.core.download import checksums
 
-from ctd_jax import files
-from ctd_jax.chronology import reigns
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.queries import Query
 from ctd_jax.chronology.timekey import Interval
-from ctd_jax_datasets import examples, stable_writer, summary
-from ctd_jax_datasets.chunqiutr import fetch, git_blobs
-from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import FINDINGS
+from ctd_jax_datasets import base_builder, examples
 from ctd_jax_datasets.zztj import records as rebuilt
 from ctd_jax_datasets.zztj import released, released_rows
 
@@ -35,11 +27,11 @@ TEST = "test"
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(tfds.core.BuilderConfig):
+class Config(base_builder.Config):
   """A variant of the data set.
 
   Attributes:
-    timeline: name of its calendar for `reigns.timeline`.
+    timeline: as in other data sets.
     subset: which of the authors' files, "" for `rebuilt`.
     mode: how its rows are grouped, one of `released_rows.MODES`.
     released_text: whether the gold date stands in front of every document, as
@@ -68,14 +60,10 @@ def _demo_config(subset: str, mode: str, released_text: bool) -> Config:
   )
 
 
-class Builder(tfds.core.GeneratorBasedBuilder):
+class Builder(base_builder.BaseBuilder):
   """Builder of `zztj/rebuilt` and the `zztj/demo_*` variants.
 
-  Attributes:
-    sources: folder of source texts (`rebuilt`; without it the environment
-      variable CTD_JAX_SOURCES) or of the authors' files (`demo_*`; without it
-      CTD_JAX_RELEASE). None means downloading.
-    processes: as in other builders; this one needs no more than one.
+  Needs no more than one of its `processes`.
   """
 
   VERSION = tfds.core.Version("2.0.0")
@@ -92,24 +80,6 @@ class Builder(tfds.core.GeneratorBasedBuilder):
       for subset in released_rows.SUBSETS
     ),
   ]
-  sources: str | os.PathLike | None = None
-  processes = 1
-  # The texts lie with a public host; a hundred connections would be rude.
-  MAX_SIMULTANEOUS_DOWNLOADS = 4
-
-  def _info(self) -> tfds.core.DatasetInfo:
-    """Returns features and metadata."""
-    return self.dataset_info_from_configs(
-      features=examples.features(),
-      homepage="https://arxiv.org/abs/2604.06997",
-      metadata=tfds.core.MetadataDict(timeline=self.builder_config.timeline),
-      # Records stay in the order of their ids, which tells nothing.
-      disable_shuffling=True,
-    )
-
-  def _example_writer(self) -> tfds.core.ExampleWriter:
-    """Returns the writer; this one gives the same bytes every time."""
-    return stable_writer.StableWriter(file_format=self.info.file_format)
 
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager
@@ -131,8 +101,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
       records: in the order to be stored.
       intervals: of those whose date is wider than the month of their key.
     """
-    timeline = reigns.timeline(self.builder_config.timeline)
-    split_of = dict.fromkeys(timeline.months, TEST)
+    split_of = dict.fromkeys(self.timeline.months, TEST)
     for name, example in examples.record_examples(records, split_of):
       if name in intervals:
         example["end"] = np.asarray(intervals[name].end.triple, np.int32)
@@ -142,39 +111,17 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     self, dl_manager: tfds.download.DownloadManager
   ) -> tuple[Iterable[Record], Iterable[Query], dict[str, Interval]]:
     """Returns records and queries of the source texts."""
-    timeline = reigns.timeline(self.builder_config.timeline)
-    records, counts = rebuilt.build_gallery(self._files(dl_manager), timeline)
-    self._write(summary.AUDIT, {"counts": counts})
-    return records, rebuilt.ask(records, timeline), {}
-
-  def _files(
-    self, dl_manager: tfds.download.DownloadManager
-  ) -> dict[str, pathlib.Path]:
-    """Returns name -> checked path of every source file."""
-    known = {
-      info.filename: (url, info)
-      for url, info in checksums.load_url_infos(rebuilt.CHECKSUMS).items()
-    }
-    folder = fetch.sources_folder(self.sources)
-    if folder is not None:
-      return fetch.files_of_folder(folder, known)
-    return fetch.download_files(dl_manager, known)
+    files = self._source_files(dl_manager, rebuilt.CHECKSUMS)
+    records, counts = rebuilt.build_gallery(files, self.timeline)
+    self._write_audit({"counts": counts})
+    return records, rebuilt.ask(records, self.timeline), {}
 
   def _demo(
     self, dl_manager: tfds.download.DownloadManager
   ) -> tuple[Iterable[Record], Iterable[Query], Mapping[str, Interval]]:
     """Returns records and queries of an authors' file; writes what is odd."""
     config = self.builder_config
-    folder = self.sources or os.environ.get(git_blobs.RELEASE_VARIABLE)
-    path = released.file_of(dl_manager, config.subset, folder)
+    path = released.file_of(dl_manager, config.subset, self._release_folder())
     demo = released.read(path, config.subset, config.mode, config.released_text)
-    self._write(summary.AUDIT, {"release": demo.report.to_json()})
-    files.write_text(
-      pathlib.Path(self.data_path) / FINDINGS, demo.report.table() + "\n"
-    )
+    self._write_report(demo.report)
     return demo.records, demo.queries, demo.intervals
-
-  def _write(self, name: str, value: Mapping[str, Any]) -> None:
-    """Writes JSON into the folder in the making, which TFDS renames."""
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    files.write_text(pathlib.Path(self.data_path) / name, text + "\n")

@@ -1,0 +1,103 @@
+"""What the builders of all data sets share: features, files, how they write.
+
+Why: data sets of one form are read by one reader; a rule about files, say how
+many are downloaded at a time, should not be made twice. Each data set's
+`Builder` is a subclass. All are written as array_record (the only TFDS format
+that loses no rows without TensorFlow).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+from ctd_jax import files
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.timekey import Timeline
+from ctd_jax_datasets import examples, stable_writer, summary
+from ctd_jax_datasets.chunqiutr import fetch, git_blobs
+from ctd_jax_datasets.chunqiutr.findings import Report
+
+# Written beside the data: what was odd in the authors' files.
+FINDINGS = "findings.txt"
+
+
+@dataclasses.dataclass(kw_only=True)
+class Config(tfds.core.BuilderConfig):
+  """A variant of a data set.
+
+  Attributes:
+    timeline: name of its calendar for `reigns.timeline`.
+  """
+
+  timeline: str
+
+
+class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+  """Builder of records and queries about their months.
+
+  Attributes:
+    sources: folder of the files to build from: source texts, or the authors'
+      files for a variant that is made of them. None means the environment
+      variables CTD_JAX_SOURCES (source texts) and CTD_JAX_RELEASE (authors'
+      files) and, without those, downloading.
+    processes: that read source texts; the data set does not depend on it.
+  """
+
+  sources: str | os.PathLike | None = None
+  processes = 1
+  # The texts lie with a public host; a hundred connections would be rude.
+  MAX_SIMULTANEOUS_DOWNLOADS = 4
+
+  @property
+  def timeline(self) -> Timeline:
+    """The calendar of the variant."""
+    return reigns.timeline(self.builder_config.timeline)
+
+  def _info(self) -> tfds.core.DatasetInfo:
+    """Returns features and metadata."""
+    return self.dataset_info_from_configs(
+      features=examples.features(),
+      homepage="https://arxiv.org/abs/2604.06997",
+      metadata=tfds.core.MetadataDict(timeline=self.builder_config.timeline),
+      # Records stay in the order of their ids, which tells nothing.
+      disable_shuffling=True,
+    )
+
+  def _example_writer(self) -> tfds.core.ExampleWriter:
+    """Returns the writer; this one gives the same bytes every time."""
+    return stable_writer.StableWriter(file_format=self.info.file_format)
+
+  def _source_files(
+    self, dl_manager: tfds.download.DownloadManager, table: pathlib.Path
+  ) -> dict[str, pathlib.Path]:
+    """Returns name -> checked path of every source text of a table."""
+    known = fetch.known_files(table)
+    folder = fetch.sources_folder(self.sources)
+    if folder is not None:
+      return fetch.files_of_folder(folder, known)
+    return fetch.download_files(dl_manager, known)
+
+  def _release_folder(self) -> str | os.PathLike | None:
+    """Returns the folder of the authors' files, None to download them."""
+    return self.sources or os.environ.get(git_blobs.RELEASE_VARIABLE)
+
+  def _write(self, name: str, text: str) -> None:
+    """Writes a file into the folder in the making, which TFDS renames."""
+    files.write_text(pathlib.Path(self.data_path) / name, text)
+
+  def _write_audit(self, audit: Mapping[str, Any]) -> None:
+    """Writes how the data set was made."""
+    text = json.dumps(audit, ensure_ascii=False, indent=1)
+    self._write(summary.AUDIT, text + "\n")
+
+  def _write_report(self, report: Report) -> None:
+    """Writes what is odd in the authors' files."""
+    self._write_audit({"release": report.to_json()})
+    self._write(FINDINGS, report.table() + "\n")
