@@ -141,16 +141,20 @@ def find_table(name: str) -> pathlib.Path:
 
 
 def date_records(
-  records: Sequence[tuple[int, str]], calendar: chronicle.Calendar
+  records: Sequence[tuple[int, str]],
+  calendar: chronicle.Calendar,
+  first_year: int | None = None,
 ) -> Dates:
   """Returns the months of the records.
 
   Args:
     records: (line, text) in order.
     calendar: months that they can stand in.
+    first_year: astronomical year of the first record, None if not known.
 
   Raises:
-    ValueError: if no record prints anything of its date.
+    ValueError: if no record prints anything of its date, or the calendar lacks
+      the year.
   """
   sections = [
     section
@@ -163,15 +167,7 @@ def date_records(
       "no record prints a month, season, day or regnal year; without any "
       "there is nothing to date by"
     )
-  boundary = motion.boundaries(calendar.years, calendar.months)
-  moving = motion.Motion()
-  for _ in range(ROUNDS):
-    moves = motion.make_moves(moving, boundary)
-    path = order_decoder.best_path(evidence, evidence.kinds, moves)
-    moving = motion.learn(moving, path, evidence.kinds, boundary)
-  decoded = order_decoder.decode(
-    evidence, evidence.kinds, motion.make_moves(moving, boundary)
-  )
+  decoded = decode(evidence, calendar, first_year)
   return Dates(
     [line for line, _ in records],
     [text for _, text in records],
@@ -179,6 +175,41 @@ def date_records(
     decoded.probabilities[evidence.first],
     calendar,
     dict(evidence.counts),
+  )
+
+
+def decode(
+  evidence: chronicle.Evidence,
+  calendar: chronicle.Calendar,
+  first_year: int | None = None,
+) -> order_decoder.Decoded:
+  """Returns the months of the sections, the motion learned on the way.
+
+  Args:
+    evidence: of the sections in order.
+    calendar: as the evidence was made for.
+    first_year: as of `date_records`.
+
+  Raises:
+    ValueError: if the calendar lacks the year.
+  """
+  prior = None
+  if first_year is not None:
+    if first_year not in calendar.years:
+      raise ValueError(
+        f"the first year {reigns.bce(first_year)} is not in the reign table: "
+        f"{_span(calendar.years)}"
+      )
+    prior = np.where(calendar.years == first_year, 0.0, -np.inf)
+  boundary = motion.boundaries(calendar.years, calendar.months)
+  believed = motion.Motion()
+  moves = motion.make_moves(believed, boundary)
+  for _ in range(ROUNDS):
+    path = order_decoder.best_path(evidence, evidence.kinds, moves, prior)
+    learned = motion.learn(believed, path, evidence.kinds, boundary)
+    moves = motion.make_moves(learned, boundary)
+  return order_decoder.decode(
+    evidence, evidence.kinds, moves, calendar.years, prior
   )
 
 
@@ -281,8 +312,10 @@ def _name_reigns(axes, dates: Dates) -> None:
     ):
       ticks.append(row.accession)
       name = row.state + row.name
-      labels.append(name if font else f"reign {place + 1}")
+      labels.append(name if font else f"{place + 1}")
   side = axes.secondary_yaxis("right")
+  if not font:
+    side.set_ylabel("reign, by its row in the table")
   side.set_yticks(ticks, labels, fontsize=8, family=font)
   side.spines["right"].set_color("0.7")
 
@@ -291,16 +324,20 @@ def main() -> None:
   """Dates the chronicle of --input."""
   values = flags.FLAGS
   path = pathlib.Path(values.input).expanduser()
+  out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()
+  if out.exists() and not out.is_dir():
+    raise ValueError(f"--out={out}: is a file; name a folder")
   records = read_records(path, values.unit)
   chosen = find_table(values.reigns)
   calendar = chronicle.read_calendar(chosen)
   try:
-    dates = date_records(records, calendar)
+    first = values.first_year and reigns.astronomical(values.first_year)
+  except ValueError as error:
+    raise ValueError(f"--first_year: {error}") from error
+  try:
+    dates = date_records(records, calendar, first)
   except ValueError as error:
     raise ValueError(f"--input={path}: {error}") from error
-  out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()
-  if out.exists() and not out.is_dir():
-    raise ValueError(f"--out={out}: is a file; name a folder")
   files.write_text(out / "dates.tsv", table(dates))
   plot(dates, out / "dates.png")
   print(summary(dates, chosen.name))
@@ -333,5 +370,10 @@ if __name__ == "__main__":
     UNITS,
     "What a record is: a line, or a paragraph between blank lines. Example: "
     "--unit=paragraph",
+  )
+  flags.DEFINE_string(
+    "first_year",
+    None,
+    "Year of the first record, if known. Example: --first_year='722 BCE'",
   )
   entry_point.run(main, required=("input", "reigns"))

@@ -196,6 +196,22 @@ def test_a_repeated_season_is_that_of_the_next_year():
   assert years[path].tolist() == [0, 1, 1]
 
 
+def test_motion_is_learned_from_a_path():
+  years, months = np.repeat(np.arange(40), 12), np.tile(np.arange(1, 13), 40)
+  boundary = motions.boundaries(years, months)
+  # Every entry opens a season, one month after it began, and has a second.
+  path = np.repeat(np.arange(1, 480, 3), 2)
+  kinds = np.tile([SEASON, NOTHING], len(path) // 2)
+  believed = motions.Motion(rest=(0.5, 0.1, 0.1, 0.1))
+  learned = motions.learn(believed, path, kinds, boundary)
+  assert learned.rest[NOTHING] > 0.9
+  assert learned.rest[SEASON] < 0.03
+  # The geometric number of months beyond the boundary has mean 1.
+  assert learned.ratio[SEASON] == pytest.approx(0.5, abs=0.1)
+  assert learned.ratio[YEAR] == believed.ratio[YEAR]
+  motions.make_moves(learned, boundary)
+
+
 @pytest.mark.parametrize(
   ("change", "message"),
   [

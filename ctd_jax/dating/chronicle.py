@@ -31,6 +31,8 @@ from ctd_jax.dating import motion
 
 # The calendar reform of 104 BCE, 太初元年.
 FIRST_COMPUTED_YEAR = -103
+# Beyond it no calendar of a chronicle is meant.
+MOST_YEAR = 5000
 # Log of the chance that what is printed is wrong, against that it is right.
 WRONG = {
   "month": -6.0,
@@ -104,7 +106,16 @@ def read_calendar(path: pathlib.Path) -> Calendar:
     ValueError: naming file, line and column of what cannot be read.
     FileNotFoundError: if there is no such file.
   """
-  rows = reigns.read_table(path)
+  try:
+    rows = reigns.read_table(path)
+  except UnicodeDecodeError as error:
+    raise ValueError(f"{path}: not UTF-8 ({error.reason})") from error
+  for line, row in enumerate(rows, start=2):
+    if not -MOST_YEAR <= row.accession <= row.accession + row.years < MOST_YEAR:
+      raise ValueError(
+        f"{path}, line {line}: columns 'accession' and 'years' should stay "
+        f"between -{MOST_YEAR} and {MOST_YEAR}"
+      )
   with path.open(encoding="utf-8", newline="") as file:
     table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     begins = [int(row["month"]) for row in table]

@@ -25,7 +25,7 @@ import tqdm
 
 from ctd_jax.dating import motion
 
-BLOCK = 256
+BLOCK = 128
 
 Emissions = np.ndarray | Callable[[int, int], np.ndarray]
 

@@ -1,0 +1,158 @@
+"""資治通鑑 dated without its year headings: the order decoder and the scan.
+
+Every paragraph of the punctuated edition, which has lost the headings, gets a
+month from its text and its place; what is right is what the other edition
+prints (see `ctd_jax_datasets.zztj.audit`, whose counts and scan these are).
+The decoder is not fitted to this book: its motion is learned from the path it
+finds, the chances of misprints are those of `chronicle`.
+
+What a reading may see, beside the text of the entries:
+
+  order   nothing: any of the 282 years of the table may be the first
+  cues    the first year of the part, once, and neither days nor eras; as much
+          as the scan sees in its reading `start`
+  days    nothing, and no era either
+  start, title: the scan
+
+  python -m tests.benchmarks.dating_transfer --sources=DIR
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from absl import app, flags
+from tensorflow_datasets.core.download import checksums
+
+from ctd_jax import date
+from ctd_jax.chronology import reigns
+from ctd_jax.dating import chronicle
+from ctd_jax_datasets.chunqiutr import fetch
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.zztj import audit, records
+
+# Reading -> (what is not read of the text, whether the first year is given).
+READINGS = {
+  "order": ((), False),
+  "cues": (("day", "era", "leap"), True),
+  "days": (("era",), False),
+}
+
+
+def decoded_months(
+  paragraphs: Sequence[audit.Dated],
+  calendar: chronicle.Calendar,
+  without: Sequence[str],
+  first_year: int | None,
+) -> tuple[list[tuple[int, int]], np.ndarray, int]:
+  """Returns (astronomical year, month) of each paragraph, how sure it is, and
+  the number of sections.
+
+  Args:
+    paragraphs: in order; only the text is read.
+    calendar: months that they can stand in.
+    without: names of `chronicle.WRONG` that are not read.
+    first_year: of the first paragraph, None if any.
+  """
+  sections = [
+    dataclasses.replace(
+      section, said=tuple(s for s in section.said if s[0] not in without)
+    )
+    for number, paragraph in enumerate(paragraphs)
+    for section in chronicle.read_sections(number, paragraph.text, calendar)
+  ]
+  evidence = chronicle.Evidence(sections, calendar)
+  if evidence.counts["year"] or evidence.counts["cycle"]:
+    raise SourceError("a paragraph prints a year; the headings should be gone")
+  decoded = date.decode(evidence, calendar, first_year)
+  months = decoded.months[evidence.first, 0]
+  keys = zip(calendar.years[months], calendar.months[months], strict=True)
+  return (
+    [(int(year), int(month)) for year, month in keys],
+    decoded.probabilities[evidence.first, 0],
+    len(sections),
+  )
+
+
+def reliability(
+  paragraphs: Sequence[audit.Dated],
+  keys: Sequence[tuple[int, int]],
+  chances: np.ndarray,
+) -> str:
+  """Returns how often months are right, by how sure the decoder is of them."""
+  dated = [i for i, p in enumerate(paragraphs) if p.month is not None]
+  right = np.array(
+    [(paragraphs[i].year, paragraphs[i].month) == keys[i] for i in dated]
+  )
+  sure = chances[dated]
+  parts = []
+  for low, high in ((0, 0.5), (0.5, 0.9), (0.9, 0.99), (0.99, 1.01)):
+    chosen = (sure >= low) & (sure < high)
+    if chosen.any():
+      parts.append(
+        f"{low:g}-{min(high, 1):g}: {right[chosen].mean():.1%} of "
+        f"{chosen.sum()}"
+      )
+  return ", ".join(parts)
+
+
+def main(argv: Sequence[str], sources: str | None) -> None:
+  """Prints how often decoder, scan and print agree."""
+  if len(argv) != 1:
+    raise app.UsageError("no arguments, only --sources")
+  folder = fetch.sources_folder(sources)
+  if folder is None:
+    sys.exit("error: name the folder of source texts with --sources")
+  known = checksums.load_url_infos(records.CHECKSUMS)
+  try:
+    files = fetch.files_of_folder(
+      folder, {info.filename: (url, info) for url, info in known.items()}
+    )
+    timeline = reigns.timeline(records.TIMELINE)
+    juans = list(records.collate(files, timeline))
+  except SourceError as error:
+    sys.exit(f"error: {error}")
+  titles = audit.title_years(juans, timeline)
+  everything = audit.printed_dates(juans, timeline)
+  table = reigns.table_dir() / f"{records.TIMELINE}.tsv"
+  calendar = chronicle.read_calendar(table)
+  for part, (first, last) in audit.PARTS.items():
+    paragraphs = [p for p in everything if first <= p.juan <= last]
+    rows = []
+    for reading in (audit.START, audit.TITLE):
+      keys = audit.scan_months(paragraphs, titles, reading)
+      rows.append((reading, audit.agreement(paragraphs, keys)))
+    notes = []
+    for reading, (without, started) in READINGS.items():
+      begun = time.time()
+      keys, chances, sections = decoded_months(
+        paragraphs,
+        calendar,
+        without,
+        paragraphs[0].year if started else None,
+      )
+      rows.append((reading, audit.agreement(paragraphs, keys)))
+      notes.append(
+        f"  {reading}: {sections} sections in {time.time() - begun:.0f} s; "
+        f"month right at {reliability(paragraphs, keys, chances)}"
+      )
+    counted = [{"part": part, "reading": r, "agreement": a} for r, a in rows]
+    shown = audit.text({"titles": {"juan": 0, "agree": 0}, "rows": counted})
+    print("\n".join([*shown.split("\n")[1:], *notes]), flush=True)
+  used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+  print(f"peak memory {used:.0f} MB")
+
+
+if __name__ == "__main__":
+  _SOURCES = flags.DEFINE_string(
+    "sources",
+    None,
+    "Folder of source texts; by default the environment variable "
+    "CTD_JAX_SOURCES. Example: --sources=corpus/raw",
+  )
+  app.run(lambda argv: main(argv, _SOURCES.value))

@@ -1,0 +1,168 @@
+"""What records print of their dates, on the months of a reign table."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import cyclic_days, reigns
+from ctd_jax.dating import chronicle
+from ctd_jax.dating.motion import MONTH, NOTHING, SEASON, YEAR
+
+HEADER = "\t".join(reigns.COLUMNS)
+# Invented eras: the second begins in the third year of the first.
+ERAS = (
+  f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
+  "永熹\t滄\t302\t6\t4\t永喜\tinvented\n"
+)
+RULERS = f"{HEADER}\n懷公\t滄\t-500\t1\t8\t\tinvented\n"
+
+
+def calendar(folder, table=ERAS):
+  path = folder / "table.tsv"
+  path.write_text(table, encoding="utf-8")
+  return chronicle.read_calendar(path)
+
+
+@pytest.fixture
+def eras(tmp_path):
+  return calendar(tmp_path)
+
+
+def sections(text, eras):
+  return [(s.kind, s.said) for s in chronicle.read_sections(0, text, eras)]
+
+
+def test_a_month_of_two_eras_is_one_month(eras):
+  ordinary = ~eras.leap
+  assert ordinary.sum() == 6 * 12
+  assert eras.years[0] == 300
+  assert eras.years[-1] == 305
+  names = {
+    (int(eras.years[k]), int(eras.months[k])): eras.name(k)
+    for k in np.flatnonzero(ordinary)
+  }
+  assert names[302, 5] == ("滄安初", 3, "5")
+  assert names[302, 6] == ("滄永熹", 1, "6")
+  regnal = eras.regnal_years()
+  assert regnal[:, eras.years == 302].min(axis=1).tolist() == [3, 1]
+
+
+def test_leap_months_and_days_are_computed(eras):
+  first, length = eras.first_days.T
+  assert set(length.tolist()) == {29, 30}
+  assert (first[1:] == first[:-1] + length[:-1]).all()
+  leaps = np.flatnonzero(eras.leap)
+  assert len(leaps) == 2
+  assert (eras.months[leaps] == eras.months[leaps - 1]).all()
+  assert eras.name(leaps[0])[2].startswith("閏")
+
+
+def test_early_calendars_are_not_computed(tmp_path):
+  early = calendar(tmp_path, RULERS)
+  assert early.first_days is None
+  assert len(early) == 96
+  found = chronicle.Evidence(
+    chronicle.read_sections(0, "夏，四月，癸未，地震。", early), early
+  )
+  (row,) = found(0, 1)
+  assert set(early.months[row == 0].tolist()) == {4}
+  assert row.min() == chronicle.WRONG["month"]
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("地震。", [(NOTHING, ())]),
+    ("春，正月，城成。", [(SEASON, (("month", 1),))]),
+    ("秋，大水。", [(SEASON, (("season", 2),))]),
+    # 夏 is a name here.
+    ("夏人來朝。", [(NOTHING, ())]),
+    ("閏月，乙酉，雨雪。", [(MONTH, (("leap", None), ("day", 21)))]),
+    ("丁酉，大赦。", [(NOTHING, (("day", 33),))]),
+    (
+      "二年，春，大水。",
+      [(YEAR, (("year", None, 2), ("season", 0)))],
+    ),
+    ("永喜二年三月，大水。", [(YEAR, (("year", "永熹", 2), ("month", 3)))]),
+    (
+      "夏，五月，出師。秋，八月，師還。",
+      [(SEASON, (("month", 5),)), (SEASON, (("month", 8),))],
+    ),
+    # Speech opens no section.
+    ("王曰：「來。夏，五月，必勝。」", [(NOTHING, ())]),
+    ("初，五月，王出。", [(NOTHING, ())]),
+    ("大赦，改元永熹。", [(NOTHING, (("era", "永熹"),))]),
+    ("【滄安初】", [(YEAR, (("year", "安初", 0),))]),
+  ],
+)
+def test_sections_hold_what_their_dates_say(text, expected, eras):
+  assert sections(text, eras) == expected
+
+
+def evidence(text, eras):
+  return chronicle.Evidence(chronicle.read_sections(0, text, eras), eras)
+
+
+@pytest.mark.parametrize(
+  ("text", "right"),
+  [
+    ("二年，大水。", lambda c: np.isin(c.years, [301, 303])),
+    ("永熹二年，大水。", lambda c: c.years == 303),
+    ("大赦，改元永熹。", lambda c: c.years == 302),
+    ("歲在癸亥，大水。", lambda c: c.years == 303),
+    ("冬，十月，大水。", lambda c: (c.months == 10) & ~c.leap),
+    ("閏月，大水。", lambda c: c.leap),
+    ("永熹", lambda c: c.years >= 302),
+  ],
+)
+def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
+  found = evidence(text, eras)
+  row = found(0, 1)[0]
+  best = row == row.max()
+  if text.startswith("冬"):
+    best &= ~eras.leap
+  assert (best == right(eras)).all()
+  assert row.max() - row.min() >= 2
+
+
+def test_a_day_fits_the_months_that_hold_it(eras):
+  row = evidence("乙酉，大赦。", eras)(0, 1)[0]
+  for place, (first, length) in enumerate(eras.first_days):
+    held = cyclic_days.days_named(21, int(first), int(first + length - 1))
+    assert (row[place] == 0) == bool(held)
+
+
+def test_blocks_are_parts_of_the_whole(eras):
+  texts = ["春，正月，大水。", "乙酉，雨。", "夏，四月，城成。秋，大水。"]
+  found = chronicle.Evidence(
+    [
+      section
+      for number, text in enumerate(texts)
+      for section in chronicle.read_sections(number, text, eras)
+    ],
+    eras,
+  )
+  assert found.first.tolist() == [0, 1, 2]
+  assert found.kinds.tolist() == [SEASON, NOTHING, SEASON, SEASON]
+  assert found.counts == {"month": 2, "day": 1, "season": 1}
+  np.testing.assert_array_equal(
+    np.concatenate([found(0, 3), found(3, 4)]), found(0, 4)
+  )
+
+
+def test_a_year_the_table_lacks_says_nothing(eras):
+  assert not evidence("九年，大水。", eras)(0, 1).any()
+
+
+@pytest.mark.parametrize(
+  ("old", "new", "message"),
+  [
+    ("\t3\t\t", "\tmany\t\t", "table.tsv, line 2: column 'years'"),
+    ("\t3\t\t", "\t99999999\t\t", "table.tsv, line 2: .*between -5000"),
+    ("invented", "\udcff", "table.tsv: not UTF-8"),
+  ],
+)
+def test_a_bad_table_is_named(tmp_path, old, new, message):
+  path = tmp_path / "table.tsv"
+  path.write_bytes(ERAS.replace(old, new, 1).encode(errors="surrogateescape"))
+  with pytest.raises(ValueError, match=message):
+    chronicle.read_calendar(path)
