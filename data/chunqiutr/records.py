@@ -94,66 +94,106 @@ def build_gallery(
   pieces = events.cut(entries, matches)
   parts = date_pieces(pieces)
   told = events.group(parts, matches)
-  explained = [
-    n
-    for n, part in enumerate(parts)
-    if part.source in (sources.ANNALS, sources.ZUOZHUAN)
-  ]
-  anchor = alignment.Anchor.of(
-    [(parts[n].text, parts[n].key) for n in explained]
-  )
-  comments, aligned = commentary.parse_all(files, anchor, processes)
-
-  left_out = collections.Counter(undated=undated)
-  years_left_out: collections.Counter[str] = collections.Counter()
-  records: list[tuple[Record, Hashable]] = []
-  orders: collections.Counter[str] = collections.Counter()
-
-  def add(record: Record, event: Hashable):
-    order = orders[record.source]
-    orders[record.source] += 1
-    if record.key in timeline:
-      records.append((dataclasses.replace(record, order=order), event))
-    else:
-      left_out[f"{record.source} outside the released months"] += 1
-      year = f"{record.key.reign}-{record.key.year}"
-      years_left_out[f"year {year} left out: not in the released map"] += 1
-
-  for part, event in zip(parts, told, strict=True):
-    add(Record("", part.text, part.source, annals.EVENT, part.key, 0), event)
-  for comment in comments:
-    event = None if comment.part is None else told[explained[comment.part]]
-    add(
-      Record(
-        "",
-        comment.text,
-        comment.source,
-        annals.NEG_COMMENT,
-        comment.key,
-        0,
-        match_score=comment.match_score,
-      ),
-      event,
-    )
-  grouped = name_versions(records, seed)
+  comments, aligned = _comments(files, parts, told, processes)
+  inside, outside = _on_timeline(_events(parts, told) + comments, timeline)
+  grouped = name_versions(inside, seed)
   grouped += placeholders.fill_months(grouped, timeline, seed)
-  agreement, disagreements = cross_check.agreement(parts, matches)
   numbered = number_records(grouped, seed)
+  agreement, disagreements = cross_check.agreement(parts, matches)
+  cuts = sum(len(starts) for _, starts in pieces)
+  decisions = cross_check.decisions(parts, len(entries), cuts)
   return Gallery(
     numbered,
-    dict(left_out),
+    {"undated": undated}
+    | _count(f"{row.source} outside the released months" for row in outside),
     {
       "units": cross_check.units(entries, parts),
       "alignment": aligned,
       "agreement": agreement,
       "disagreements": disagreements,
-      "decisions": cross_check.decisions(
-        parts, len(entries), sum(len(starts) for _, starts in pieces)
-      )
-      | years_left_out,
+      "decisions": decisions
+      | _count(
+        f"year {row.key.reign}-{row.key.year} left out: not in the released map"
+        for row in outside
+      ),
       "versions": cross_check.versions(numbered),
     },
   )
+
+
+def _events(
+  parts: Sequence[events.Part], told: Sequence[Hashable]
+) -> list[tuple[Record, Hashable]]:
+  """Returns the dated parts of the base texts, each with its event."""
+  return [
+    (Record("", part.text, part.source, annals.EVENT, part.key, 0), event)
+    for part, event in zip(parts, told, strict=True)
+  ]
+
+
+def _comments(
+  files: Mapping[str, pathlib.Path],
+  parts: Sequence[events.Part],
+  told: Sequence[Hashable],
+  processes: int,
+) -> tuple[list[tuple[Record, Hashable]], dict[str, Any]]:
+  """Returns the commentary, each with the event it explains, and its audit.
+
+  Args:
+    files: as in `build_gallery`.
+    parts: the dated base texts; 經 and 左傳 are what is explained.
+    told: their events.
+    processes: as in `build_gallery`.
+  """
+  explained = [
+    (part, event)
+    for part, event in zip(parts, told, strict=True)
+    if part.source in (sources.ANNALS, sources.ZUOZHUAN)
+  ]
+  anchor = alignment.Anchor.of([(part.text, part.key) for part, _ in explained])
+  comments, audit = commentary.parse_all(files, anchor, processes)
+  filed = []
+  for comment in comments:
+    record = Record(
+      "",
+      comment.text,
+      comment.source,
+      annals.NEG_COMMENT,
+      comment.key,
+      0,
+      match_score=comment.match_score,
+    )
+    event = None if comment.part is None else explained[comment.part][1]
+    filed.append((record, event))
+  return filed, audit
+
+
+def _on_timeline(
+  filed: Iterable[tuple[Record, Hashable]], timeline: Timeline
+) -> tuple[list[tuple[Record, Hashable]], list[Record]]:
+  """Returns the records of months that exist, and those of other months.
+
+  Each gets its place in its work, which counts both.
+
+  Args:
+    filed: (record, its event), in the order of the works.
+    timeline: months that exist.
+  """
+  orders: collections.Counter[str] = collections.Counter()
+  inside, outside = [], []
+  for record, event in filed:
+    record = dataclasses.replace(record, order=orders[record.source])
+    orders[record.source] += 1
+    if record.key in timeline:
+      inside.append((record, event))
+    else:
+      outside.append(record)
+  return inside, outside
+
+
+def _count(names: Iterable[str]) -> dict[str, int]:
+  """Returns name -> how often it occurs, in order of the first time."""
+  return dict(collections.Counter(names))
 
 
 def name_versions(
