@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,6 +32,7 @@ _CANDIDATES = 25  # events compared with a citation
 _AFTER, _BEFORE = 40, 30  # characters read around a citation
 _DATE_AFTER = 14
 _SAME_CONTEXT = 12  # characters; texts that copy one another cite once
+_MOST_OTHER = 25_000  # pairs of another year to learn from
 _LEAST = 0.005  # chance below which a pair is left out
 _STEPS = (4.0, 7.0)  # log ratios above which a score may count differently
 # Another state's ruler: 晉文公三年.
@@ -140,6 +142,7 @@ class Pairs:
     citations: [M].
     citation: index into `citations`, [P].
     event: index into the events, [P].
+    event_keys: made of the event's text, uint32 [P].
     reading: NAMED, CARRIED or OWN, [P].
     features: of the pair, float32 [P, f].
   """
@@ -147,6 +150,7 @@ class Pairs:
   citations: tuple[Citation, ...]
   citation: np.ndarray
   event: np.ndarray
+  event_keys: np.ndarray
   reading: np.ndarray
   features: np.ndarray
 
@@ -215,10 +219,12 @@ def pairs(
   features += _agreement(day[rows], first_day[told], -1)
   numbers = np.array([cited.number for cited in citations])[rows]
   features += _agreement(numbers, gallery.number[told], 0)
-  return _with_readings(citations, rows, columns, np.stack(features, axis=1))
+  return _with_readings(
+    citations, rows, columns, gallery.keys[told], np.stack(features, axis=1)
+  )
 
 
-def _with_readings(citations, rows, columns, features) -> Pairs:
+def _with_readings(citations, rows, columns, keys, features) -> Pairs:
   """Returns the pairs once for every reading of the citation."""
   carried = np.array([cited.carried for cited in citations])[rows] != UNKNOWN
   named = np.array([cited.reign for cited in citations])[rows] != UNKNOWN
@@ -235,6 +241,7 @@ def _with_readings(citations, rows, columns, features) -> Pairs:
     tuple(citations),
     rows[order],
     columns[order],
+    keys[order],
     reading,
     np.concatenate([features[order], kinds], axis=1).astype(np.float32),
   )
@@ -303,10 +310,22 @@ def fit(
   month = labels.month[events][found.event]
   known = (years != UNKNOWN) & (month != UNKNOWN)
   same = axis.year_of[np.maximum(month, 0)] == years
+  keys = _keys(found)
+  known = np.flatnonzero(known)
+  kept, weights = regression.thin(~same[known], keys[known], _MOST_OTHER)
+  kept = known[kept]
   model = regression.Binned.fit(
-    found.features[known], same[known].astype(int), 2
+    found.features[kept], same[kept].astype(int), 2, weights
   )
   return model.probability(found.features)[:, 1]
+
+
+def _keys(found: Pairs) -> np.ndarray:
+  """Returns numbers made of the texts of both, uint32 [P]."""
+  context = np.array(
+    [zlib.crc32(cited.whole.encode()) for cited in found.citations], np.uint32
+  )
+  return context[found.citation] + found.event_keys * np.uint32(31)
 
 
 def scores(

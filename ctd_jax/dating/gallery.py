@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -159,6 +160,13 @@ class Gallery:
 
   def __len__(self) -> int:
     return len(self.texts)
+
+  @functools.cached_property
+  def keys(self) -> np.ndarray:
+    """A number made of each text, uint32 [N]."""
+    return np.array(
+      [zlib.crc32(text.encode()) for text in self.texts], np.uint32
+    )
 
   @functools.cached_property
   def first_month(self) -> np.ndarray:

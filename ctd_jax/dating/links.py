@@ -24,6 +24,8 @@ from ctd_jax.dating.gallery import UNKNOWN, Axis, Gallery, Labels
 SAME_MONTH, SAME_YEAR, NEAR, FAR = range(4)
 POOLED = 5  # experts that `pooled` returns
 _CANDIDATES = 20
+_MOST_FAR = 25_000  # unrelated pairs to learn from
+_SURE = 0.9999  # no link is surer
 _NEAR_YEARS = 3
 _LEAST_POOLED = 0.1  # chance of one month below which a pair pools nothing
 _LEAST_SENT = 0.03  # chance of one year below which a pair sends nothing
@@ -38,11 +40,13 @@ class Pairs:
     record: [P].
     event: index of the other record, an event, [P].
     features: of the pair, float32 [P, f].
+    keys: made of the two texts, uint32 [P].
   """
 
   record: np.ndarray
   event: np.ndarray
   features: np.ndarray
+  keys: np.ndarray
 
 
 def pairs(
@@ -94,7 +98,10 @@ def pairs(
     both = (cue[record] != none) & (cue[event] != none)
     same = cue[record] == cue[event]
     features += [both & same, both & ~same]
-  return Pairs(record, event, np.stack(features, axis=1).astype(np.float32))
+  keys = gallery.keys[record] * np.uint32(31) + gallery.keys[event]
+  return Pairs(
+    record, event, np.stack(features, axis=1).astype(np.float32), keys
+  )
 
 
 def _without(matrix, rows, columns):
@@ -118,14 +125,18 @@ def fit(axis: Axis, found: Pairs, labels: Labels) -> np.ndarray:
     labels: the known months; pairs of two known records teach.
   """
   one, other = labels.month[found.record], labels.month[found.event]
-  known = (one != UNKNOWN) & (other != UNKNOWN)
+  known = np.flatnonzero((one != UNKNOWN) & (other != UNKNOWN))
+  one, other = one[known], other[known]
   years = np.abs(axis.year_of[one] - axis.year_of[other])
   kind = np.select(
     [one == other, years == 0, years <= _NEAR_YEARS],
     [SAME_MONTH, SAME_YEAR, NEAR],
     FAR,
   )
-  model = regression.Binned.fit(found.features[known], kind[known], 4)
+  kept, weights = regression.thin(kind == FAR, found.keys[known], _MOST_FAR)
+  model = regression.Binned.fit(
+    found.features[known[kept]], kind[kept], 4, weights
+  )
   return model.probability(found.features)
 
 
@@ -243,7 +254,7 @@ def propagate(
   received = np.zeros_like(scores)
   for start in range(0, len(links.target), 4096):
     block = slice(start, start + 4096)
-    chance = links.year[block, None]
+    chance = np.minimum(links.year[block, None], _SURE)
     message = np.log1p(chance * (belief[links.source[block]] - 1))
     np.add.at(received, links.target[block], message)
   senders = np.bincount(links.target, weights=links.year, minlength=links.size)

@@ -82,7 +82,7 @@ def _occurrences(
   codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
   codes = codes.astype(np.uint64)
   owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
-  rows, hashes, sizes = [], [], []
+  rows, hashes, sizes = [owner[:0]], [codes[:0]], [np.zeros(0, np.int8)]
   for length in lengths:
     places = max(len(codes) - length + 1, 0)
     value = np.full(places, length, np.uint64)

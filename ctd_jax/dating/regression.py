@@ -16,10 +16,11 @@ import dataclasses
 import numpy as np
 import scipy.optimize
 import scipy.sparse
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _ITERATIONS = 150
+_BINNED_ITERATIONS = 60  # of a model of bins, near enough to the optimum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Binned:
     features: np.ndarray,
     labels: np.ndarray,
     classes: int,
+    weights: np.ndarray | None = None,
     penalty: float = 1.0,
   ) -> Binned:
     """Returns the model of greatest likelihood.
@@ -89,10 +91,15 @@ class Binned:
       features: [n, f].
       labels: int [n], from 0.
       classes: number of classes c.
+      weights: how many examples each stands for, [n]; 1 by default.
       penalty: of the squared weights, for the whole sample.
     """
     if not len(features):
       features, labels = np.zeros((1, features.shape[1])), np.array([0])
+      weights = None
+    if weights is None:
+      weights = np.ones(len(features))
+    weights = weights.astype(np.float32)[:, None]
     center, scale = features.mean(0), features.std(0) + 1e-6
     edges = tuple(
       np.unique(np.quantile(column, _QUANTILES))
@@ -100,24 +107,25 @@ class Binned:
     )
     blank = cls(edges, center, scale, np.zeros((0, classes)))
     design = blank._design(features)
-    wanted = np.eye(classes, dtype=np.float32)[labels]
+    wanted = weights * np.eye(classes, dtype=np.float32)[labels]
 
     def loss(values):
       matrix = values.reshape(-1, classes)
-      scores = design @ matrix.astype(np.float32)
-      logs = scores - logsumexp(scores, axis=1, keepdims=True)
-      gradient = design.T @ (np.exp(logs) - wanted) + penalty * matrix
+      logs = _log_softmax(design @ matrix.astype(np.float32))
+      slopes = weights * np.exp(logs) - wanted
+      gradient = design.T @ slopes + penalty * matrix
       total = -np.sum(logs * wanted, dtype=np.float64)
       return total + penalty / 2 * np.sum(matrix**2), gradient.ravel()
 
-    values = _minimize(loss, np.zeros(design.shape[1] * classes))
+    values = _minimize(
+      loss, np.zeros(design.shape[1] * classes), _BINNED_ITERATIONS
+    )
     return dataclasses.replace(blank, weights=values.reshape(-1, classes))
 
   def probability(self, features: np.ndarray) -> np.ndarray:
     """Returns the chance of every class, float32 [n, c]."""
     scores = self._design(features) @ self.weights.astype(np.float32)
-    logs = scores - logsumexp(scores, axis=1, keepdims=True)
-    return np.exp(logs).astype(np.float32)
+    return np.exp(_log_softmax(scores)).astype(np.float32)
 
   def _design(self, features: np.ndarray) -> np.ndarray:
     scaled = ((features - self.center) / self.scale).astype(np.float32)
@@ -149,7 +157,7 @@ def pool_weights(
 
   def loss(values):
     scores = base + (values.astype(np.float32) @ flat).reshape(base.shape)
-    logs = scores - logsumexp(scores, axis=1, keepdims=True)
+    logs = _log_softmax(scores)
     slopes = np.exp(logs)
     slopes[examples, years] -= 1
     gradient = flat @ slopes.ravel().astype(np.float32) / len(years)
@@ -159,11 +167,36 @@ def pool_weights(
   return _minimize(loss, np.full(len(features), 0.02))
 
 
-def _minimize(loss, start: np.ndarray) -> np.ndarray:
+def thin(
+  plain: np.ndarray, keys: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns which examples to keep, and how many each stands for.
+
+  Of a class that swamps the others a share is enough. Which ones is decided by
+  keys made of the texts, so the order of the records plays no part.
+
+  Args:
+    plain: whether an example is of that class, bool [n].
+    keys: of the examples, uint32 [n].
+    most: examples of that class to keep, roughly.
+  """
+  step = max(1, int(plain.sum()) // most)
+  kept = np.flatnonzero(~plain | (keys % step == 0))
+  return kept, np.where(plain[kept], step, 1)
+
+
+def _log_softmax(scores: np.ndarray) -> np.ndarray:
+  scores = scores - scores.max(axis=1, keepdims=True)
+  return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+def _minimize(
+  loss, start: np.ndarray, iterations: int = _ITERATIONS
+) -> np.ndarray:
   def exact(values):
     total, gradient = loss(values)
     return float(total), np.asarray(gradient, np.float64)
 
   return scipy.optimize.minimize(
-    exact, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
+    exact, start, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
   ).x
