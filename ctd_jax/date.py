@@ -131,13 +131,18 @@ def find_table(name: str) -> pathlib.Path:
   path = pathlib.Path(name).expanduser()
   if path.is_file():
     return path
-  installed = {table.stem: table for table in reigns.table_dir().glob("*.tsv")}
+  installed = _installed()
   if name not in installed:
     raise FileNotFoundError(
       f"--reigns={name}: no such file, and no installed table of that name; "
-      f"installed: {', '.join(sorted(installed))}"
+      f"installed: {', '.join(installed)}"
     )
   return installed[name]
+
+
+def _installed() -> dict[str, pathlib.Path]:
+  """Returns name -> path of the installed reign tables."""
+  return {path.stem: path for path in sorted(reigns.table_dir().glob("*.tsv"))}
 
 
 def date_records(
@@ -355,7 +360,7 @@ if __name__ == "__main__":
     "reigns",
     None,
     "Reign table: a TSV file like those of data/reigns, or the name of an "
-    f"installed one ({', '.join(p for p in reigns.table_names())}). Example: "
+    f"installed one ({', '.join(_installed())}). Example: "
     "--reigns=table.tsv",
   )
   flags.DEFINE_string(
