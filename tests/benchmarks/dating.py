@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import pathlib
 import re
 import sys
@@ -24,11 +23,12 @@ import time
 
 import numpy as np
 
+from ctd_jax import evaluate
 from ctd_jax.chronology.annals import ANSWERING_KINDS, EVENT
 from ctd_jax.dating import dater, ranking
 from ctd_jax.dating.gallery import UNKNOWN, Labels
 from ctd_jax.dating.posterior import quality
-from ctd_jax.evaluation import protocol
+from ctd_jax.evaluation import protocol, results
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
 
@@ -57,8 +57,8 @@ def outside_notes(folder: pathlib.Path) -> list[str]:
   return notes
 
 
-def figures(benchmark, posterior, log_answers, split: str, system: str):
-  """Returns mode -> measures of one posterior on the queries of a split."""
+def per_query(benchmark, posterior, log_answers, split, system, track):
+  """Returns the per-query tables of one posterior, one for each of `MODES`."""
   queries = benchmark.queries[split]
   galleries = {
     protocol.mode(mode).gallery: protocol.gallery_mask(
@@ -71,7 +71,7 @@ def figures(benchmark, posterior, log_answers, split: str, system: str):
   )
   made = runs.from_topk(
     system,
-    "T0",
+    track,
     ranking.SCORE_MODE,
     split,
     [query.query_id for query in queries],
@@ -79,24 +79,21 @@ def figures(benchmark, posterior, log_answers, split: str, system: str):
     found,
   )
   kinds = {record.record_id: record.kind for record in benchmark.records}
-  result = {}
+  tables = []
   for mode in map(protocol.mode, MODES):
     run = next(run for run in made if run.gallery == mode.gallery)
-    table = protocol.evaluate_run(run, queries, kinds, mode)
-    result[mode.name] = {
-      family: table.means(family) for family in ("all", "point", "window")
-    }
-  return result
+    tables.append(protocol.evaluate_run(run, queries, kinds, mode))
+  return tables
 
 
-def report(name: str, split: str, measured, judged) -> None:
+def report(name: str, split: str, tables, judged) -> None:
   """Prints one row."""
   cells = []
-  for mode, families in measured.items():
-    every = families["all"]
+  for table in tables:
+    every = table.means()
     values = [every["hit@1"], every["mrr@10"], every["ndcg@10"]]
-    values += [families[name]["hit@1"] for name in ("point", "window")]
-    cells.append(f"{mode} " + " ".join(f"{value:.4f}" for value in values))
+    values += [table.mean("hit@1", family) for family in ("point", "window")]
+    cells.append(f"{table.mode} " + " ".join(f"{v:.4f}" for v in values))
   cells.append(" ".join(f"{key} {value:.3f}" for key, value in judged.items()))
   print(f"{name:<34} {split:<10} " + " | ".join(cells), flush=True)
 
@@ -111,7 +108,9 @@ def main() -> None:
   parser.add_argument("--ablate", action="store_true")
   parser.add_argument("--off", default="", help="experts to switch off")
   parser.add_argument("--outside", type=pathlib.Path)
-  parser.add_argument("--json", type=pathlib.Path)
+  parser.add_argument(
+    "--rows", type=pathlib.Path, help="file for result rows with intervals"
+  )
   flags = parser.parse_args()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   labels = labels_of(benchmark)
@@ -127,6 +126,11 @@ def main() -> None:
   scored = (np.array(benchmark.record_splits) == flags.split) & (
     benchmark.kinds == EVENT
   )
+  # Intervals resample whole years, as those of the other systems do.
+  years = {
+    query.query_id: query.interval.start.triple[:2]
+    for query in benchmark.queries[flags.split]
+  }
   rows = []
   read: dict[bool, dater.Evidence] = {}
   for name, missing in settings.items():
@@ -148,20 +152,28 @@ def main() -> None:
         posterior = dater.fitted(evidence, labels, weights)
         if variant == "elimination":
           posterior = dater.eliminated(posterior, labels)
-      measured = figures(
-        benchmark, posterior, evidence.log_answers, flags.split, "dating"
+      tables = per_query(
+        benchmark,
+        posterior,
+        evidence.log_answers,
+        flags.split,
+        "-".join(["dating", variant, *missing]),
+        "T0+external" if notes else "T0",
       )
       judged = quality(posterior, np.flatnonzero(scored), months[scored])
       title = f"{variant}, {name}" + (f" -{','.join(off)}" if off else "")
-      report(title, flags.split, measured, judged)
-      rows.append(
-        {"variant": variant, "evidence": name, "off": off, "split": flags.split}
-        | {"outside": len(notes)}
-        | measured
-        | judged
-      )
-  if flags.json:
-    flags.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+      report(title, flags.split, tables, judged)
+      for table in tables:
+        rows += results.result_rows(
+          table,
+          benchmark.name,
+          years,
+          command=" ".join(["python", *sys.argv]),
+          commit=evaluate.commit(),
+          seconds=round(time.monotonic() - start, 1),
+        )
+  if flags.rows:
+    results.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":
