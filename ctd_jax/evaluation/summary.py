@@ -103,7 +103,7 @@ def summarise(
     )
   )
   splits = list(dict.fromkeys(table.split for table in tables))
-  years = {split: _years(benchmark, split) for split in splits}
+  years = {split: years_of(benchmark, split) for split in splits}
   origin = {}
   for folder in reversed(folders):
     origin |= read_origin(folder)
@@ -136,7 +136,7 @@ def summarise(
   return text
 
 
-def _years(benchmark: Benchmark, split: str) -> dict[str, tuple[int, int]]:
+def years_of(benchmark: Benchmark, split: str) -> dict[str, tuple[int, int]]:
   """Returns query id -> (reign, year) in which its interval begins.
 
   Queries about one year share records, so years are what is independent.

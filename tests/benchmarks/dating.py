@@ -28,7 +28,7 @@ from ctd_jax.chronology.annals import ANSWERING_KINDS, EVENT
 from ctd_jax.dating import dater, ranking
 from ctd_jax.dating.gallery import UNKNOWN, Labels
 from ctd_jax.dating.posterior import quality
-from ctd_jax.evaluation import protocol, results
+from ctd_jax.evaluation import protocol, results, summary
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
 
@@ -126,11 +126,7 @@ def main() -> None:
   scored = (np.array(benchmark.record_splits) == flags.split) & (
     benchmark.kinds == EVENT
   )
-  # Intervals resample whole years, as those of the other systems do.
-  years = {
-    query.query_id: query.interval.start.triple[:2]
-    for query in benchmark.queries[flags.split]
-  }
+  years = summary.years_of(benchmark, flags.split)
   rows = []
   read: dict[bool, dater.Evidence] = {}
   for name, missing in settings.items():
