@@ -5,8 +5,8 @@
 
 Hardware: 2 CPU cores, 10 (ft) and 25 minutes (ctd) with evaluation, each on one
 of them. The source texts are downloaded, or read from --config.sources=FOLDER.
-Methods: `common.METHODS`. On test, official mode, hit@1 should be near .38
-(ctd) and .28 (ft); the rows are in tests/results/rebuilt.json.
+Methods: `common.METHODS`. On test, official mode, hit@1 should be near .36
+(ctd) and .30 (ft); the rows are in tests/results/rebuilt.json.
 """
 
 import ml_collections
