@@ -248,7 +248,7 @@ def summary(dates: Dates, table_name: str) -> str:
   least = int(np.argmin(chances))
   reign, year, month = calendar.name(dates.months[least, 0])
   said = ", ".join(f"{name} {n}" for name, n in sorted(dates.counts.items()))
-  computed = "computed" if calendar.first_days is not None else "not computed"
+  computed = "computed" if calendar.days is not None else "not computed"
   rows = {
     "records": f"{len(chances)}",
     "they print": said,

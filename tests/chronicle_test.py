@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import cyclic_days, reigns
+from ctd_jax.chronology import cyclic_days, reigns, timekey
 from ctd_jax.dating import chronicle
 from ctd_jax.dating.motion import MONTH, NOTHING, SEASON, YEAR
 
@@ -47,7 +47,7 @@ def test_a_month_of_two_eras_is_one_month(eras):
 
 
 def test_leap_months_and_days_are_computed(eras):
-  first, length = eras.first_days.T
+  first, length = eras.days.T
   assert set(length.tolist()) == {29, 30}
   assert (first[1:] == first[:-1] + length[:-1]).all()
   leaps = np.flatnonzero(eras.leap)
@@ -56,9 +56,24 @@ def test_leap_months_and_days_are_computed(eras):
   assert eras.name(leaps[0])[2].startswith("閏")
 
 
+def test_reforms_of_the_calendar_leave_every_day_in_one_month():
+  long = chronicle.make_calendar(
+    timekey.Timeline("long", (timekey.Reign("初", "", 200, 1500),)), [1]
+  )
+  first, length = long.days.T
+  assert (first[1:] == first[:-1] + length[:-1]).all()
+  assert length.min() >= 28
+  assert length.max() == 30
+  assert (np.diff(long.years) >= 0).all()
+  # 237 lacks the third month, 239 has a second twelfth.
+  reformed = long.months[long.years == 237]
+  assert reformed.tolist() == [1, 2, *range(4, 13)]
+  assert long.name(np.flatnonzero(long.years == 239)[-1]) == ("初", 40, "閏12")
+
+
 def test_early_calendars_are_not_computed(tmp_path):
   early = calendar(tmp_path, RULERS)
-  assert early.first_days is None
+  assert early.days is None
   assert len(early) == 96
   found = chronicle.Evidence(
     chronicle.read_sections(0, "夏，四月，癸未，地震。", early), early
@@ -126,7 +141,7 @@ def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
 
 def test_a_day_fits_the_months_that_hold_it(eras):
   row = evidence("乙酉，大赦。", eras)(0, 1)[0]
-  for place, (first, length) in enumerate(eras.first_days):
+  for place, (first, length) in enumerate(eras.days):
     held = cyclic_days.days_named(21, int(first), int(first + length - 1))
     assert (row[place] == 0) == bool(held)
 

@@ -63,7 +63,7 @@ def written(calendar, seed=0, skipped=(), days=True, headings=False):
     date_printed += "閏月，" if calendar.leap[place] else f"{name}月，"
     for event in draw.sample(EVENTS, draw.randint(1, 3)):
       if days and draw.random() < 0.5:
-        first, length = calendar.first_days[place]
+        first, length = calendar.days[place]
         day = cyclic_days.day_of(int(first) + draw.randrange(int(length)))
         event = f"{cyclic_days.format_index(day)}，{event}"
       lines.append(date_printed + event)

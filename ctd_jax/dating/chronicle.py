@@ -19,6 +19,7 @@ from __future__ import annotations
 import collections
 import csv
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
@@ -65,8 +66,8 @@ class Calendar:
     months: 1-12, int [K].
     leap: whether the month is intercalary, bool [K].
     reigns: place in the table of the reign in use, int [K].
-    first_days: Julian day number of each month's first, int [K + 1]; None
-      where the calendar is not computed.
+    days: Julian day number of each month's first and its length, int [K, 2];
+      None where the calendar is not computed.
   """
 
   timeline: Timeline
@@ -74,7 +75,7 @@ class Calendar:
   months: np.ndarray
   leap: np.ndarray
   reigns: np.ndarray
-  first_days: np.ndarray | None
+  days: np.ndarray | None
 
   def __len__(self) -> int:
     """Number of months."""
@@ -140,39 +141,48 @@ def make_calendar(timeline: Timeline, begins: Sequence[int]) -> Calendar:
         if used or (year, month) not in named:
           named[year, month] = place
   computed = timeline.reigns[0].accession >= FIRST_COMPUTED_YEAR
-  rows, first_days = [], []
-  for year, month in sorted(named):
-    lunations = [(False, None, None)]
-    if computed:
-      lunations = list(_lunations(year, month))
-    for leap, first, length in lunations:
-      rows.append((year, month, leap, named[year, month]))
-      first_days.append((first, length))
+  rows, spans = [], []
+  if computed:
+    passed = {year for year, _ in named}
+    for year, month, leap, first, length in _lunations(
+      min(passed), max(passed)
+    ):
+      if year in passed:
+        rows.append((year, month, leap, named[year, month]))
+        spans.append((first, length))
+  else:
+    rows = [(*date, False, named[date]) for date in sorted(named)]
   years, months, leaps, places = map(np.array, zip(*rows, strict=True))
   return Calendar(
-    timeline,
-    years,
-    months,
-    leaps,
-    places,
-    np.array(first_days) if computed else None,
+    timeline, years, months, leaps, places, np.array(spans) if spans else None
   )
 
 
-def _lunations(year: int, month: int) -> Iterator[tuple[bool, int, int]]:
-  """Yields (leap, Julian day number of the first, length) of a month."""
+def _lunations(
+  first: int, last: int
+) -> Iterator[tuple[int, int, bool, int, int]]:
+  """Yields the months of the years first..last as they passed.
+
+  Year, month, leap, Julian day number of the first day, and length. A year can
+  lack a month: 237 CE has no third, its calendar was reformed.
+  """
   import sxtwl
 
-  for leap in (False, True):
-    if leap and sxtwl.getRunMonth(year) != month:
-      continue
-    day = sxtwl.fromLunar(year, month, 1, leap)
-    date = day.getSolarYear(), day.getSolarMonth(), day.getSolarDay()
-    yield (
-      leap,
-      cyclic_days.julian_day_number(*date),
-      sxtwl.getLunarMonthNum(year, month, leap),
-    )
+  moons = cyclic_days.new_moons(
+    cyclic_days.julian_day_number(first - 1, 11, 1),
+    cyclic_days.julian_day_number(last + 1, 4, 30),
+  )
+  year, month = first - 1, 1
+  for moon, following in itertools.pairwise(moons):
+    day = sxtwl.fromSolar(*cyclic_days.civil_date(moon))
+    # The library has no number for a second twelfth month (239 CE), and the
+    # years 690-700, which began two months early, run back in it.
+    number = day.getLunarMonth() or MONTHS_PER_YEAR
+    named = max(day.getLunarYear(), year)
+    leap = day.isLunarLeap() or (named, number) == (year, month)
+    year, month = named, number
+    if first <= year <= last:
+      yield year, month, leap, moon, following - moon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,9 +347,9 @@ def _log_chances(
     if values[0]:
       near[abs(calendar.months - values[0]) <= calendar.leap] = _NEAR_LEAP
   elif what == "day":
-    if calendar.first_days is None:
+    if calendar.days is None:
       return np.zeros(size)
-    first, length = calendar.first_days.T
+    first, length = calendar.days.T
     place = (values[0] - first - cyclic_days.day_of(0)) % cyclic_days.CYCLE
     right = place < length
     near[(place < length + _DAY_SLACK)] = _DAY_NEAR

@@ -108,7 +108,7 @@ def boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
   season = years * 4 + (np.asarray(months) - 1) // 3
   after = np.arange(1, size + 1)
   rows = [after, after]
-  for unit in (season, years):
+  for unit in (np.maximum.accumulate(season), years):
     rows.append(np.searchsorted(unit, unit, side="right"))
   return np.stack(rows).astype(np.int32)
 

@@ -11,7 +11,6 @@ What a reading may see, beside the text of the entries:
   order   nothing: any of the 282 years of the table may be the first
   cues    the first year of the part, once, and neither days nor eras; as much
           as the scan sees in its reading `start`
-  days    nothing, and of the text sexagenary days alone
   start, title: the scan
 
   python -m tests.benchmarks.dating_transfer --sources=DIR
@@ -31,7 +30,7 @@ from tensorflow_datasets.core.download import checksums
 
 from ctd_jax import date
 from ctd_jax.chronology import reigns
-from ctd_jax.dating import chronicle, motion
+from ctd_jax.dating import chronicle
 from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj import audit, records
@@ -40,7 +39,6 @@ from ctd_jax_datasets.zztj import audit, records
 READINGS = {
   "order": ((), False),
   "cues": (("day", "era", "leap"), True),
-  "days": (("era", "leap", "month", "season"), False),
 }
 
 
@@ -62,8 +60,6 @@ def decoded_months(
   sections = [
     dataclasses.replace(
       section,
-      # Not even that a month is printed, if it is not read.
-      kind=motion.NOTHING if "month" in without else section.kind,
       said=tuple(s for s in section.said if s[0] not in without),
     )
     for number, paragraph in enumerate(paragraphs)
