@@ -43,6 +43,15 @@ class Cues:
   held: np.ndarray
   empty: np.ndarray
 
+  def seasons(self, rows: np.ndarray) -> np.ndarray:
+    """Returns the chance of each month of the year by the opening, [n, 12]."""
+    month = self.gallery.axis.month - 1
+    first = np.array([np.flatnonzero(month == each)[0] for each in range(12)])
+    chances = np.exp(self.months[:, first]) / 12
+    even = np.full((1, 12), 1 / 12, np.float32)
+    opening = np.where(self.events[rows], self.gallery.opening[rows], -1)
+    return np.concatenate([chances, even])[opening]
+
   def log_ratio(self, rows: np.ndarray) -> np.ndarray:
     """Returns the log likelihood ratio of every month, float32 [n, K].
 

@@ -238,7 +238,14 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
     np.concatenate(list(years.values())),
     _POOL_PENALTY,
   )
-  return dataclasses.replace(weights, pool=pool)
+  weights = dataclasses.replace(weights, pool=pool)
+  parts = tuple(
+    _part(evidence, known, weights, np.isin(np.arange(len(fold)), rows))
+    for rows, known in list(hidden.values())[:1]
+  )
+  posterior = Posterior(axis, evidence.gallery.states, parts)
+  rows = np.concatenate([part.rows for part in parts])
+  return calibrate(weights, posterior, rows, labels.month[rows])
 
 
 def calibrate(
@@ -326,18 +333,22 @@ def _part(
   years = np.concatenate([years, scores.comment_words])
   years += np.log(scores.prior)
   both = np.concatenate([scores.rows, scores.comments])
+  seasons = np.zeros((len(both), 12), np.float32)
   if evidence.experts.parallels:
     beliefs = years.copy()
     beliefs[: len(rows)] += scores.cue_years
     sent = links.propagate(scores.links, beliefs, scores.prior, _MESSAGES)
     years += sent - beliefs
+    seasons = links.seasons(scores.links, scores.cues.seasons(both))
   order = np.argsort(both)
   both, years = both[order], years[order].astype(np.float32)
+  seasons = seasons[order].astype(np.float32)
   opens = evidence.told[both] & (evidence.gallery.opening[both] != NO_OPENING)
   part = Part(
     both,
     scores.cues,
     years,
+    seasons,
     np.zeros(len(axis), np.float32),
     opens,
     weights.sharpness,
@@ -347,7 +358,11 @@ def _part(
     part = dataclasses.replace(part, months=_room(evidence, known, part))
   kept = wanted[both]
   return dataclasses.replace(
-    part, rows=both[kept], years=years[kept], opens=opens[kept]
+    part,
+    rows=both[kept],
+    years=years[kept],
+    seasons=seasons[kept],
+    opens=opens[kept],
   )
 
 

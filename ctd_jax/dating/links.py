@@ -25,6 +25,7 @@ SAME_MONTH, SAME_YEAR, NEAR, FAR = range(4)
 POOLED = 5  # experts that `pooled` returns
 _CANDIDATES = 20
 _MOST_FAR = 25_000  # unrelated pairs to learn from
+_SEASONS = 0.5  # weight of what linked records say of the month
 _SURE = 0.9999  # no link is surer
 _NEAR_YEARS = 3
 _LEAST_POOLED = 0.1  # chance of one month below which a pair pools nothing
@@ -79,7 +80,7 @@ def pairs(
   weight, own = held @ words.idf, words.own_weight
   close = value >= _CLOSE * top[left]
   rivals = np.bincount(left, weights=close, minlength=len(rows))
-  ranks = np.arange(len(left)) - np.searchsorted(left, left)
+  ranks = _ranks(left, value)
   features = [
     np.log1p(value),
     value / (top[left] + 5),
@@ -102,6 +103,20 @@ def pairs(
   return Pairs(
     record, event, np.stack(features, axis=1).astype(np.float32), keys
   )
+
+
+def _ranks(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+  """Returns how many pairs of the same row have a greater value, [P].
+
+  Args:
+    rows: ascending.
+    values: falling within each row.
+  """
+  places = np.arange(len(rows))
+  fresh = np.diff(rows, prepend=-1) != 0
+  steps = fresh | (np.diff(values, prepend=np.inf) != 0)
+  level = np.maximum.accumulate(np.where(steps, places, 0))
+  return level - np.maximum.accumulate(np.where(fresh, places, 0))
 
 
 def _without(matrix, rows, columns):
@@ -233,6 +248,26 @@ def pooled(
   result[3] = np.maximum(result[0] - cited[0], 0)
   result[4] = (words + share @ words) / parallels
   return result
+
+
+def seasons(links: Graph, months: np.ndarray) -> np.ndarray:
+  """Returns what linked records say of the month of the year, [n, 12].
+
+  Log ratios: the Annals may name the month of an event that a tradition tells
+  without one.
+
+  Args:
+    links: among the records.
+    months: chance of each month of the year by a record's own cues, [n, 12].
+  """
+  chance = np.minimum(links.month[:, None], _SURE)
+  message = np.log1p(chance * (12 * months[links.source] - 1))
+  received = np.zeros_like(months)
+  np.add.at(received, links.target, message)
+  senders = np.bincount(links.target, weights=links.month, minlength=links.size)
+  received *= _SEASONS / np.sqrt(1 + senders[:, None])
+  # What a record says of its own month needs no help.
+  return np.where(months.max(axis=1, keepdims=True) > 0.5, 0, received)
 
 
 def propagate(

@@ -32,6 +32,7 @@ class Part:
     rows: which records, ascending, int [n].
     cues: tables of the evidence within a year.
     years: log scores of years, up to a constant for each record, [n, Y].
+    seasons: log ratios of the months of a year, [n, 12].
     months: log factors of months for records that open one, [K].
     opens: whether a record opens a month, bool [n].
     sharpness: inverse temperature of the whole.
@@ -41,6 +42,7 @@ class Part:
   rows: np.ndarray
   cues: Cues
   years: np.ndarray
+  seasons: np.ndarray
   months: np.ndarray
   opens: np.ndarray
   sharpness: float
@@ -55,6 +57,7 @@ class Part:
     axis = self.cues.gallery.axis
     scores = self.cues.log_ratio(self.rows[places])
     scores += self.years[places][:, axis.year_of]
+    scores += self.seasons[places][:, axis.month - 1]
     return scores
 
   def log_p(self, places: np.ndarray) -> np.ndarray:

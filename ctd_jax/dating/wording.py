@@ -71,19 +71,23 @@ def read(events: Sequence[str]) -> Wording:
 def best(
   overlap: scipy.sparse.csr_array, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns rows and columns of the `most` greatest entries of each row.
+  """Returns rows and columns of about `most` greatest entries of each row.
 
-  Equal entries go by column. Entries that are not stored do not count.
+  Equal entries are taken or left together, so that the order of the events
+  plays no part: taken if fewer than `most` are greater, left if that makes more
+  than twice `most`. Entries that are not stored do not count.
   """
-  rows, columns = [], []
+  rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
   for row in range(overlap.shape[0]):
     part = slice(overlap.indptr[row], overlap.indptr[row + 1])
     values, places = overlap.data[part], overlap.indices[part]
-    kept = np.lexsort((places, -values))[:most]
+    order = np.lexsort((places, -values))[: 2 * most + 1]
+    falling = -values[order]
+    greater = np.searchsorted(falling, falling, side="left")
+    until = np.searchsorted(falling, falling, side="right")
+    kept = order[(greater < most) & (until <= 2 * most)]
     rows.append(np.full(len(kept), row))
     columns.append(places[kept])
-  if not rows:
-    return np.zeros(0, np.int64), np.zeros(0, np.int64)
   return np.concatenate(rows), np.concatenate(columns)
 
 
