@@ -43,7 +43,7 @@ from ctd_jax.dating.posterior import Part, Posterior
 _WORDS_PENALTY = 0.005
 _POOL_PENALTY = 0.002
 _LEARNED_FOLDS = (0, 3, 6)  # on which weights are learned
-_MESSAGES = 0.3  # weight of the beliefs of linked records
+_MESSAGES = 0.6  # weight of the beliefs of linked records; by validation
 _HALF = np.log(0.5)
 _BLOCK = 512  # records whose months are held at once
 
