@@ -61,6 +61,21 @@ def test_round_trip(tmp_path):
   assert results.read_rows(path) == []
 
 
+def test_benchmarks_without_retrieval_have_words_of_their_own():
+  fields = {
+    "dataset": "ctm/qa",
+    "track": "closed_book",
+    "mode": "direct",
+    "family": "TIC",
+    "metric": "accuracy",
+  }
+  assert row(**fields).family == "TIC"
+  with pytest.raises(ValueError, match="family of a result .*'point'"):
+    row(**{**fields, "family": "point"})
+  with pytest.raises(ValueError, match="metric of a result .*'hit@1'"):
+    row(**{**fields, "metric": "hit@1"})
+
+
 @pytest.mark.parametrize(
   ("change", "message"),
   [

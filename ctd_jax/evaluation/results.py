@@ -19,6 +19,24 @@ from ctd_jax.evaluation import measures, protocol, significance
 from ctd_jax.retrieval import runs
 
 
+# Data sets that are not retrieval: field -> values that their rows may have.
+VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+  "ctm": {
+    "track": ("closed_book", "open_book", "facts", "distractor_facts"),
+    "mode": ("direct", "cot", "feedback", "no_feedback"),
+    "family": (
+      *("all", "EDD", "PJ", "TOU", "RR", "SEC", "EEU", "TIC", "TES", "LSEC"),
+      *("=1", "=2", "=3", ">=4", "easy", "medium", "hard"),
+    ),
+    "metric": (
+      *("accuracy", "kendall_tau", "pair_accuracy", "set_f1"),
+      *("polarity_accuracy", "absolute_error", "relative_error"),
+      *("pass@1", "pass@3", "pass@8"),
+    ),
+  },
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class ResultRow:
   """One figure: what was measured, how, and by whom.
@@ -26,7 +44,8 @@ class ResultRow:
   Attributes:
     dataset: name and config, e.g. chunqiutr/rebuilt.
     system: name of the system.
-    track: one of `runs.TRACKS`.
+    track: one of `runs.TRACKS`; this, `mode`, `family` and `metric` are those
+      of `VOCABULARIES` where the data set is not one of retrieval.
     score_mode: what the score is, e.g. semantic, ctd, lexical.
     split: of the queries.
     mode: name in `protocol.MODES`.
@@ -60,12 +79,12 @@ class ResultRow:
   source: str = ""
 
   def __post_init__(self):
-    protocol.mode(self.mode)
-    measures.parse(self.metric)
-    for field, known in (
-      ("track", runs.TRACKS),
-      ("family", protocol.FAMILIES),
-    ):
+    known_of = VOCABULARIES.get(self.dataset.split("/")[0])
+    if known_of is None:
+      protocol.mode(self.mode)
+      measures.parse(self.metric)
+      known_of = {"track": runs.TRACKS, "family": protocol.FAMILIES}
+    for field, known in known_of.items():
       if getattr(self, field) not in known:
         raise ValueError(
           f"{field} of a result is one of {', '.join(known)}; got "
