@@ -1,0 +1,114 @@
+"""Samples of Chronocept as typed values, and the published facts about them.
+
+Why: the published records leave it to the reader to know their time unit and
+the base of their logarithm. Read by `records` (JSON), `synthetic`, the builder
+and whoever models the samples.
+
+Source: Chronocept, arXiv 2505.07637v1, Figure 1 (fields of a record) and
+Table 3 (axes); the order of the axes is that of the authors' baselines.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import pathlib
+
+# In the order in which the authors' baselines read them, after the parent.
+AXES = (
+  "main_outcome",
+  "static",
+  "generic",
+  "hypothetical",
+  "negation",
+  "intention",
+  "opinion",
+  "recurrent",
+)
+TARGETS = ("location", "scale", "skewness")
+SPLITS = ("train", "validation", "test")
+LOG_BASE = 1.1
+TIME_UNIT = "minute"
+BENCHMARKS = ("benchmark_1", "benchmark_2")
+_FOLDER = pathlib.Path(__file__).parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+  """A text and the curve of its validity.
+
+  Attributes:
+    sample_id: e.g. H0028.
+    parent_text: the statement.
+    axes: name in `AXES` -> the pieces of the text on that axis, "" if none.
+    location: xi of the skew-normal, in logarithms to `log_base` of the time
+      since publication in `time_unit`. Not the peak.
+    scale: omega > 0, in the same unit.
+    skewness: alpha, the shape; not the third standardised moment.
+    log_base: above 1.
+    time_unit: of the time before the logarithm is taken.
+  """
+
+  sample_id: str
+  parent_text: str
+  axes: dict[str, str]
+  location: float
+  scale: float
+  skewness: float
+  log_base: float = LOG_BASE
+  time_unit: str = TIME_UNIT
+
+  @property
+  def targets(self) -> tuple[float, float, float]:
+    """Location, scale and skewness."""
+    return self.location, self.scale, self.skewness
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+  """Number, mean and population standard deviation of targets.
+
+  Attributes:
+    n: samples.
+    mean: of each of `TARGETS`.
+    sd: of each of `TARGETS`, divided by n.
+  """
+
+  n: int
+  mean: tuple[float, ...]
+  sd: tuple[float, ...]
+
+
+def target_statistics() -> dict[str, dict[str, Statistics]]:
+  """Returns benchmark -> split -> statistics of the published targets.
+
+  Source: `target_statistics.tsv`, each row with its source.
+  """
+  rows = collections.defaultdict(list)
+  for row in _table("target_statistics.tsv"):
+    rows[row["benchmark"], row["split"]].append(row)
+  found: dict[str, dict[str, Statistics]] = {name: {} for name in BENCHMARKS}
+  for (benchmark, split), targets in rows.items():
+    found[benchmark][split] = Statistics(
+      int(targets[0]["n"]),
+      tuple(float(row["mean"]) for row in targets),
+      tuple(float(row["sd"]) for row in targets),
+    )
+  return found
+
+
+def axis_counts(benchmark: str) -> dict[str, int]:
+  """Returns axis -> how many published samples have a text on it.
+
+  Args:
+    benchmark: one of `BENCHMARKS`.
+
+  Source: `axis_counts.tsv`, each row with its source.
+  """
+  return {row["axis"]: int(row[benchmark]) for row in _table("axis_counts.tsv")}
+
+
+def _table(name: str) -> list[dict[str, str]]:
+  with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
+    return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
