@@ -18,7 +18,6 @@ from ctd_jax import files
 from ctd_jax.evaluation import measures, protocol, significance
 from ctd_jax.retrieval import runs
 
-
 # Data sets that are not retrieval: field -> values that their rows may have.
 VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   "ctm": {

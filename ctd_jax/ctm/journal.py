@@ -1,0 +1,115 @@
+"""An append-only file of records by key: work that survives being killed.
+
+Why: a run asks thousands of questions, some of which cost money. Whatever is
+done stands on disk before the next thing begins; a run that is started again
+does only what is missing. Replies of a model, answers, verdicts and games are
+each kept in a `Journal`, one JSON object a line: {"key": ..., "value": ...}.
+
+A kill can cut off the last line only. It is dropped at the next opening, so
+that what it stood for is done again; any other line that cannot be read, and a
+key that stands twice, is somebody's edit and an error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+
+class Journal:
+  """Records by key, held in memory and on disk; safe between threads."""
+
+  def __init__(self, path: str | os.PathLike):
+    """Opens or begins a journal, and keeps other processes out of it.
+
+    Args:
+      path: of the JSON lines; folders on the way are made.
+
+    Raises:
+      ValueError: naming the file, and the line at fault; or if another process
+        is writing to it.
+    """
+    self.path = pathlib.Path(path)
+    self.path.parent.mkdir(parents=True, exist_ok=True)
+    self._lock = threading.Lock()
+    self._file = open(self.path, "a+b")  # noqa: SIM115 closed by close()
+    try:
+      fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      self._records = self._read()
+    except BlockingIOError:
+      self._file.close()
+      raise ValueError(
+        f"{self.path}: another run is writing to it; wait for its end or "
+        "choose another folder"
+      ) from None
+    except BaseException:
+      self._file.close()
+      raise
+
+  def __enter__(self) -> Journal:
+    return self
+
+  def __exit__(self, *unused) -> None:
+    self.close()
+
+  def __contains__(self, key: str) -> bool:
+    return key in self._records
+
+  def __getitem__(self, key: str) -> Any:
+    return self._records[key]
+
+  def __len__(self) -> int:
+    return len(self._records)
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._records)
+
+  def append(self, key: str, value: Any) -> None:
+    """Adds a record; when this returns, it is on disk.
+
+    Args:
+      key: must be new.
+      value: of JSON.
+
+    Raises:
+      ValueError: if the key is there already.
+    """
+    line = json.dumps({"key": key, "value": value}, ensure_ascii=False)
+    with self._lock:
+      if key in self._records:
+        raise ValueError(f"{self.path}: {key!r} is there already")
+      self._file.write(line.encode() + b"\n")
+      self._file.flush()
+      os.fsync(self._file.fileno())
+      self._records[key] = value
+
+  def close(self) -> None:
+    """Closes the file and lets others write to it."""
+    self._file.close()
+
+  def _read(self) -> dict[str, Any]:
+    """Returns the records on disk; cuts off a last line without its end."""
+    self._file.seek(0)
+    content = self._file.read()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+      self._file.truncate(whole)
+    records: dict[str, Any] = {}
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+      try:
+        record = json.loads(line)
+        key, value = record["key"], record["value"]
+      except (KeyError, TypeError, ValueError):
+        raise ValueError(
+          f"{self.path}, line {number}: expected an object with the fields "
+          "key and value"
+        ) from None
+      if key in records:
+        raise ValueError(f"{self.path}, line {number}: {key!r} stands twice")
+      records[key] = value
+    return records
