@@ -162,7 +162,7 @@ def years_between(first: int, second: int) -> tuple[int, int]:
 
 def years_along(years: Sequence[int]) -> tuple[int, int]:
   """Returns `years_between`, summed from each year of a chain to the next."""
-  steps = [years_between(a, b) for a, b in zip(years, years[1:], strict=False)]
+  steps = [years_between(a, b) for a, b in itertools.pairwise(years)]
   return sum(true for true, _ in steps), sum(naive for _, naive in steps)
 
 
