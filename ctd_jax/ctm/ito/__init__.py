@@ -1,0 +1,1 @@
+"""The Timeline Ito game: seats find their order in time without naming it."""
