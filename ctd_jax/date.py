@@ -13,9 +13,7 @@ against date with the probability as colour.
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
-import tempfile
 from collections.abc import Sequence
 
 import matplotlib.figure
@@ -295,11 +293,7 @@ def plot(dates: Dates, path: pathlib.Path) -> None:
   _name_reigns(axes, dates)
   bar = figure.colorbar(dots, ax=axes, pad=0.02)
   bar.set_label("probability of the month")
-  path.parent.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    temporary = pathlib.Path(folder) / path.name
-    figure.savefig(temporary, dpi=150, format="png")
-    os.replace(temporary, path)
+  files.write_figure(path, figure)
 
 
 def _name_reigns(axes, dates: Dates) -> None:

@@ -1,6 +1,7 @@
 """Writing files so that a cut-off leaves the old one or the new one.
 
-Called by everything that writes text: runs, results, configs, tokenizers.
+Called by everything that writes text (runs, results, configs, tokenizers) or
+pictures.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
+
+import matplotlib.figure
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -33,3 +36,23 @@ def write_text(path: str | os.PathLike, text: str) -> None:
   except BaseException:
     os.unlink(temporary)
     raise
+
+
+def write_figure(
+  path: str | os.PathLike, figure: matplotlib.figure.Figure
+) -> None:
+  """Writes a picture as PNG, whole or not at all.
+
+  Args:
+    path: folders on the way are made.
+    figure: complete.
+  """
+  path = pathlib.Path(path)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    temporary = pathlib.Path(folder) / path.name
+    # Without the version of matplotlib: the same figure, the same bytes.
+    figure.savefig(
+      temporary, dpi=150, format="png", metadata={"Software": None}
+    )
+    os.replace(temporary, path)

@@ -25,7 +25,6 @@ import pathlib
 import re
 import shlex
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Mapping, Sequence
 
@@ -287,7 +286,7 @@ def plot_hit_by_reign(
   figure.legend(
     loc="outside lower center", ncols=columns_of_legend, frameon=False
   )
-  _save(figure, path)
+  files.write_figure(path, figure)
 
 
 def _by_reign(
@@ -297,15 +296,6 @@ def _by_reign(
   for query_id, value in values.items():
     groups.setdefault(reigns[query_id], []).append(value)
   return groups
-
-
-def _save(figure: matplotlib.figure.Figure, path: str | os.PathLike) -> None:
-  path = pathlib.Path(path)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    temporary = pathlib.Path(folder) / path.name
-    figure.savefig(temporary, dpi=150, format="png")
-    os.replace(temporary, path)
 
 
 def fill_tables(text: str, rows: Sequence[ResultRow], name: str) -> str:

@@ -9,14 +9,13 @@ Source: ChunQiuTR Figure 8.
 from __future__ import annotations
 
 import os
-import pathlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.axes
 import matplotlib.figure
 
+from ctd_jax import files
 from ctd_jax.evaluation import report
 
 _BLUE, _ORANGE, *_, _RED, _BLACK = report.COLOURS
@@ -58,11 +57,7 @@ def plot_coverage(
     axes.spines[["top", "right"]].set_visible(False)
     axes.yaxis.grid(True, color="0.85")
     axes.set_axisbelow(True)
-  path = pathlib.Path(path)
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    temporary = pathlib.Path(folder) / path.name
-    figure.savefig(temporary, dpi=150, metadata={"Software": None})
-    os.replace(temporary, path)
+  files.write_figure(path, figure)
 
 
 def _draw_months(
