@@ -51,6 +51,7 @@ EXTRAS_REQUIRE = {
   ],
   "test": [
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
+    "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
     "pytest>=8.3,<10",
     "pytest-xdist>=3.6,<4",  # the tests on two processes

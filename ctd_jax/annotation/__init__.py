@@ -1,0 +1,1 @@
+"""Tools for those who annotate validity curves, and for reading their work."""
