@@ -75,7 +75,8 @@ def read(path: str | os.PathLike) -> dict[str, list[Annotation]]:
   """
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
     reader = csv.DictReader(file)
-    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    header = reader.fieldnames or ()
+    missing = [name for name in COLUMNS if name not in header]
     if missing:
       raise ValueError(
         f"{path}:1: no column {', '.join(missing)}; expected the header "
