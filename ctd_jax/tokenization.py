@@ -1,10 +1,11 @@
-"""Texts to token ids: a character vocabulary built from a gallery.
+"""Texts to token ids: a vocabulary built from a gallery, or a published one.
 
 Why: the small encoder starts from scratch on classical Chinese, where a
 character is a good token. The normaliser drops punctuation, because event
 records are punctuated and commentary is not: a model that sees the marks
-learns the type of a record from them. `input_pipeline` and `evaluate` are
-the callers.
+learns the type of a record from them. A pretrained encoder knows only its own
+vocabulary, so that one is read from its folder as it is. `input_pipeline`,
+`experiment` and `text_encoder` are the callers.
 
 Axes: N texts, L tokens.
 """
@@ -13,21 +14,26 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import json
 import os
 import pathlib
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
+from ctd_jax import files
 from ctd_jax.chronology import glyphs
 
 FILE_NAME = "tokenizer.json"
+# Its presence tells a published vocabulary from one that `build` made.
+SETTINGS = "tokenizer_config.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
 PADDING_SIDES = ("right", "left")
 _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
+_OURS = {"pad_token": _PAD, "unk_token": _UNK}
 # Other marks than these are text: U+3007 (zero) and private-use characters,
 # which stand for Han characters without a code point, are kept.
 _MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
@@ -44,14 +50,26 @@ def _normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
 
 
 class TextTokenizer:
-  """A character tokenizer that gives fixed-length arrays.
+  """A tokenizer that gives fixed-length arrays.
 
-  `build` one from texts or `load` a saved one. Ids 0 to 3 are [PAD], [UNK],
-  [CLS] and [SEP]; every text starts with [CLS].
+  `build` a character tokenizer from texts (ids 0 to 3 are [PAD], [UNK], [CLS]
+  and [SEP], and every text starts with [CLS]), or `load` a saved or published
+  one, which adds what its own file says.
   """
 
-  def __init__(self, tokenizer: tokenizers.Tokenizer):
+  def __init__(
+    self,
+    tokenizer: tokenizers.Tokenizer,
+    settings: Mapping[str, Any] | None = None,
+  ):
+    """Wraps a tokenizer that neither pads nor truncates by itself.
+
+    Args:
+      tokenizer: with its special tokens.
+      settings: of a published one: pad_token and, if it has one, unk_token.
+    """
     self._tokenizer = tokenizer
+    self._settings = settings
 
   @classmethod
   def build(
@@ -95,25 +113,37 @@ class TextTokenizer:
     return cls(tokenizer)
 
   @classmethod
-  def load(cls, directory: str | os.PathLike[str]) -> TextTokenizer:
-    """Returns the tokenizer that `save` wrote into `directory`.
+  def load(
+    cls, directory: str | os.PathLike[str], end_token: str = ""
+  ) -> TextTokenizer:
+    """Returns the tokenizer of a folder.
+
+    Args:
+      directory: where `save` wrote, or the folder of a published encoder:
+        tokenizer.json with tokenizer_config.json.
+      end_token: token that ends every text, added where the file does not;
+        "" = what the folder says (its add_eos_token).
 
     Raises:
       FileNotFoundError: if the folder has no tokenizer.json.
-      ValueError: if the file is no tokenizer, its vocabulary is empty, or
-        the special tokens stand elsewhere than at ids 0 to 3.
+      ValueError: if the file is no tokenizer, its vocabulary is empty, or it
+        lacks a token that is needed.
     """
-    path = pathlib.Path(directory) / FILE_NAME
+    folder = pathlib.Path(directory)
+    path = folder / FILE_NAME
     if not path.is_file():
-      raise FileNotFoundError(f"no {FILE_NAME} in {path.parent}")
+      raise FileNotFoundError(f"no {FILE_NAME} in {folder}")
     try:
       tokenizer = tokenizers.Tokenizer.from_str(path.read_text("utf-8"))
     except Exception as error:  # the library raises bare Exception
       raise ValueError(f"{path} is not a tokenizer file: {error}") from error
+    if (folder / SETTINGS).is_file():
+      return cls(tokenizer, _adopt(tokenizer, folder, end_token))
     ids = tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS)
     if ids != tuple(range(len(SPECIAL_TOKENS))):
       raise ValueError(
-        f"{path}: {', '.join(SPECIAL_TOKENS)} must have ids 0 to 3, got {ids}"
+        f"{path}: {', '.join(SPECIAL_TOKENS)} must have ids 0 to 3, got {ids}; "
+        f"a published tokenizer has a {SETTINGS} beside it"
       )
     if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
       raise ValueError(f"{path}: the vocabulary has no characters")
@@ -122,15 +152,13 @@ class TextTokenizer:
   def save(self, directory: str | os.PathLike[str]) -> pathlib.Path:
     """Returns the path of the tokenizer.json written into `directory`.
 
-    The folder is made if needed; the file appears whole or not at all.
+    The folder is made if needed; each file appears whole or not at all.
     """
-    folder = pathlib.Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE_NAME
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-      temporary = pathlib.Path(scratch) / FILE_NAME
-      temporary.write_text(self._tokenizer.to_str(pretty=True), "utf-8")
-      os.replace(temporary, path)
+    path = pathlib.Path(directory) / FILE_NAME
+    if self._settings is not None:
+      text = json.dumps(self._settings, ensure_ascii=False, indent=2)
+      files.write_text(path.parent / SETTINGS, text + "\n")
+    files.write_text(path, self._tokenizer.to_str(pretty=True))
     return path
 
   def __len__(self) -> int:
@@ -150,26 +178,30 @@ class TextTokenizer:
 
   @property
   def pad_id(self) -> int:
-    """Id of [PAD]."""
-    return self._tokenizer.token_to_id(_PAD)
+    """Id of the token that fills a row up; the mask hides it."""
+    return self._tokenizer.token_to_id((self._settings or _OURS)["pad_token"])
 
   @property
   def unk_id(self) -> int:
-    """Id of [UNK], which a character outside the vocabulary gets."""
-    return self._tokenizer.token_to_id(_UNK)
+    """Id of what is not in the vocabulary; -1 where nothing is unknown."""
+    token = (self._settings or _OURS).get("unk_token")
+    return -1 if token is None else self._tokenizer.token_to_id(token)
 
   def encode(
     self,
     texts: Sequence[str],
     max_length: int,
     padding_side: str = "right",
+    prefix: str = "",
   ) -> tuple[np.ndarray, np.ndarray]:
     """Returns ids and mask of texts, cut or padded to one length.
 
     Args:
-      texts: N texts; an empty one is [CLS] alone.
-      max_length: tokens L, [CLS] included; a longer text loses its end.
+      texts: N texts; an empty one is its special tokens alone.
+      max_length: tokens L, special ones included; a longer text loses its
+        end, never a special token.
       padding_side: "right" or "left".
+      prefix: stands before every text, e.g. `instruction(...)`.
 
     Returns:
       (ids, mask), both int32 [N, L]; mask is 1 where a token stands.
@@ -177,18 +209,110 @@ class TextTokenizer:
     Raises:
       ValueError: if `max_length` or `padding_side` makes no sense.
     """
-    if max_length < 1:
-      raise ValueError(f"max_length must be at least 1, got {max_length}")
+    special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+    if max_length < max(special, 1):
+      raise ValueError(
+        f"max_length must be at least {max(special, 1)}, got {max_length}"
+      )
     if padding_side not in PADDING_SIDES:
       raise ValueError(
         f"padding_side must be one of {PADDING_SIDES}, got {padding_side!r}"
       )
     ids = np.full((len(texts), max_length), self.pad_id, np.int32)
     mask = np.zeros_like(ids)
-    # Padding by hand: the library keeps it as state of the shared tokenizer.
-    for row, encoding in enumerate(self._tokenizer.encode_batch(list(texts))):
-      tokens = encoding.ids[:max_length]
+    # Cutting and padding by hand: the library keeps both as state of the
+    # tokenizer, which is shared.
+    plain = self._tokenizer.encode_batch(
+      [prefix + text for text in texts], add_special_tokens=False
+    )
+    for row, encoding in enumerate(plain):
+      encoding.truncate(max_length - special)
+      tokens = self._tokenizer.post_process(encoding).ids
       first = max_length - len(tokens) if padding_side == "left" else 0
       ids[row, first : first + len(tokens)] = tokens
       mask[row, first : first + len(tokens)] = 1
     return ids, mask
+
+  def check_pooling(self, pooling: str) -> None:
+    """Refuses a pooling whose token the tokenizer does not add.
+
+    Raises:
+      ValueError: if "cls" finds no token in front of a text, or "last" none
+        behind it.
+    """
+    plain = self._tokenizer.encode("a", add_special_tokens=False).ids
+    ids = self._tokenizer.encode("a").ids
+    if pooling == "cls" and ids[: len(plain)] == plain:
+      raise ValueError(
+        "pooling 'cls' reads a token in front of every text, and the tokenizer "
+        "adds none; expected pooling 'mean' or 'last'"
+      )
+    if pooling == "last" and ids[-len(plain) :] == plain:
+      raise ValueError(
+        "pooling 'last' reads a token behind every text, and the tokenizer "
+        "adds none; name the end token of the model, e.g. <|endoftext|>"
+      )
+
+
+def instruction(task: str) -> str:
+  """Returns the prefix that tells an instructed encoder what a query wants.
+
+  Args:
+    task: one sentence.
+
+  Source: model card of Qwen3-Embedding: no blank after the second colon.
+  """
+  return f"Instruct: {task}\nQuery:"
+
+
+def _adopt(
+  tokenizer: tokenizers.Tokenizer, folder: pathlib.Path, end_token: str
+) -> dict[str, Any]:
+  """Makes a published tokenizer fit `TextTokenizer`; returns its settings."""
+  # Files carry the lengths of whoever saved them.
+  tokenizer.no_padding()
+  tokenizer.no_truncation()
+  path = folder / SETTINGS
+  try:
+    said = json.loads(path.read_text("utf-8"))
+  except ValueError as error:
+    raise ValueError(f"{path} is not JSON: {error}") from error
+
+  def named(role: str) -> str | None:
+    token = said.get(role)
+    token = token["content"] if isinstance(token, dict) else token
+    if token is not None and tokenizer.token_to_id(token) is None:
+      raise ValueError(f"{path}: {role} {token!r} is not in the vocabulary")
+    return token
+
+  end = end_token or (named("eos_token") if said.get("add_eos_token") else "")
+  if end:
+    _end_with(tokenizer, end, folder)
+  usual = (t for t in (_PAD, "<pad>") if tokenizer.token_to_id(t) is not None)
+  pad = named("pad_token") or next(usual, None) or named("eos_token")
+  if pad is None:
+    raise ValueError(f"{path}: no pad_token and no eos_token to pad with")
+  unknown = named("unk_token")
+  if unknown is None and tokenizer.token_to_id(_UNK) is not None:
+    unknown = _UNK
+  return {"pad_token": pad, "unk_token": unknown}
+
+
+def _end_with(
+  tokenizer: tokenizers.Tokenizer, token: str, folder: pathlib.Path
+) -> None:
+  """Makes every text end with `token`, unless it does so already."""
+  index = tokenizer.token_to_id(token)
+  if index is None:
+    raise ValueError(
+      f"{folder / FILE_NAME}: the end token {token!r} is not in the vocabulary"
+    )
+  if tokenizer.encode("").ids[-1:] == [index]:
+    return
+  template = processors.TemplateProcessing(
+    single=f"$A {token}", special_tokens=[(token, index)]
+  )
+  present = tokenizer.post_processor
+  tokenizer.post_processor = (
+    template if present is None else processors.Sequence([present, template])
+  )

@@ -3,7 +3,8 @@
 Why: the paper's first backbone is a BERT, and the small encoder that trains
 from scratch has the same geometry (post-layer-norm, exact GELU, learned
 positions), so that one module serves both and pretrained weights can be
-loaded into it. `dual_encoder` is the caller.
+loaded into it (`hf_weights`). `dual_encoder` and `text_encoder` are the
+callers.
 
 Axes: B texts, L tokens, D width, H heads.
 """
@@ -62,6 +63,10 @@ class BertConfig:
       )
     if self.dtype not in DTYPES:
       raise ValueError(f"dtype must be one of {DTYPES}, got {self.dtype!r}")
+
+  def make(self) -> BertEncoder:
+    """Returns the module of this geometry."""
+    return BertEncoder(self)
 
 
 def _dense(config: BertConfig, features: int, name: str) -> nn.Dense:
@@ -168,8 +173,9 @@ class BertEncoder(nn.Module):
   """Contextual states of every token, fp32 [B, L, D].
 
   Source: Devlin et al. 2019; sub-module names follow the reference weights
-  (embeddings, layer_<i>/{attention, intermediate, output}), one row each in a
-  later weight table.
+  (embeddings, layer_<i>/{attention, intermediate, output}), one row each in the
+  weight table. States that enter a block and those that leave the last are
+  sown as "states" among the intermediates.
   """
 
   config: BertConfig
@@ -199,7 +205,9 @@ class BertEncoder(nn.Module):
         f"{config.max_length} of the encoder"
       )
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
+    self.sow("intermediates", "states", states)
     for layer in range(config.num_layers):
       block = BertLayer(config, name=f"layer_{layer}")
       states = block(states, mask, deterministic)
+      self.sow("intermediates", "states", states)
     return states.astype(jnp.float32)

@@ -1,0 +1,204 @@
+"""A published encoder, frozen: texts in, numpy vectors out.
+
+  encoder = TextEncoder.load("FOLDER or owner/name", pooling="cls")
+  vectors = encoder.encode(texts)              # fp32 [N, D]
+  states, mask = encoder.encode_tokens(texts)  # fp32 [N, L, D], int32 [N, L]
+
+`load(source, *, pooling="cls", normalize=False, max_length=None,
+dtype="float32", prefix="", end_token="")`. Both methods take
+`batch_size=64`; results come in the order of the texts and do not depend on
+what else is in the batch.
+
+Why: baselines on frozen features and zero-shot rows need vectors of texts and
+no training. Texts are sorted by length and each length bucket compiles once.
+
+Axes: N texts, L tokens, D width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import tqdm
+
+from ctd_jax.models import hf_folder, hf_weights
+from ctd_jax.models.hf_config import EncoderConfig
+from ctd_jax.models.pooling import POOLINGS, pool
+from ctd_jax.tokenization import TextTokenizer
+
+_SHORTEST_BUCKET = 16  # tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class TextEncoder:
+  """Weights, tokenizer and pooling of a published encoder; `load` makes one.
+
+  Attributes:
+    config: geometry of the encoder.
+    params: its parameters.
+    tokenizer: its own.
+    pooling: "cls", "mean" or "last".
+    normalize: whether vectors have length 1.
+    max_length: tokens that are read of a text.
+    prefix: stands before every text.
+  """
+
+  config: EncoderConfig
+  params: Any
+  tokenizer: TextTokenizer
+  pooling: str
+  normalize: bool
+  max_length: int
+  prefix: str = ""
+
+  @classmethod
+  def load(
+    cls,
+    source: str | os.PathLike[str],
+    *,
+    pooling: str = "cls",
+    normalize: bool = False,
+    max_length: int | None = None,
+    dtype: str = "float32",
+    prefix: str = "",
+    end_token: str = "",
+  ) -> TextEncoder:
+    """Returns the encoder in a folder, or of a hub id.
+
+    Args:
+      source: folder with config.json, model.safetensors and tokenizer.json,
+        or a hub id "owner/name".
+      pooling: "cls" = first token, "mean" = all tokens, "last" = last token.
+      normalize: whether vectors get length 1.
+      max_length: tokens read of a text; None = as many as the model takes.
+      dtype: what the blocks compute in, "float32" or "bfloat16".
+      prefix: before every text, e.g. "query: ".
+      end_token: see `TextTokenizer.load`.
+
+    Raises:
+      FileNotFoundError: if the folder or one of its files is missing.
+      ValueError: if a file does not fit, or the tokenizer lacks the token
+        that `pooling` reads.
+    """
+    if pooling not in POOLINGS:
+      raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
+    folder = hf_folder.find(source)
+    tokenizer = TextTokenizer.load(folder, end_token)
+    tokenizer.check_pooling(pooling)
+    config, params = hf_weights.load(folder, dtype=dtype)
+    longest = config.max_length
+    if not 1 <= (max_length or longest) <= longest:
+      raise ValueError(
+        f"max_length {max_length}: {folder} takes 1 to {longest} tokens"
+      )
+    if tokenizer.vocab_size > config.vocab_size:
+      raise ValueError(
+        f"{folder}: the tokenizer has {tokenizer.vocab_size} entries, the "
+        f"token table only {config.vocab_size} rows"
+      )
+    return cls(
+      config,
+      params,
+      tokenizer,
+      pooling,
+      normalize,
+      max_length or longest,
+      prefix,
+    )
+
+  @property
+  def width(self) -> int:
+    """Components D of a vector."""
+    return self.config.hidden_size
+
+  def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+    """Returns one vector for each text, fp32 [N, D].
+
+    Args:
+      texts: N texts.
+      batch_size: texts a step.
+    """
+    vectors = np.zeros((len(texts), self.width), np.float32)
+    for rows, _, states, mask in self._batches(texts, batch_size):
+      vectors[rows] = _pooled(states, mask, self.pooling)[: len(rows)]
+    if self.normalize:
+      norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+      vectors /= np.maximum(norms, 1e-12)
+    return vectors
+
+  def encode_tokens(
+    self, texts: Sequence[str], batch_size: int = 64
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the last states of every token, and where a token stands.
+
+    Args:
+      texts: N texts.
+      batch_size: texts a step.
+
+    Returns:
+      (states, mask): fp32 [N, L, D], zero where no token stands, and int32
+      [N, L]; padded on the right to the longest text.
+    """
+    longest = 0
+    parts = []
+    for rows, length, states, mask in self._batches(texts, batch_size):
+      parts.append((rows, np.asarray(states), np.asarray(mask)))
+      longest = max(longest, length)
+    states = np.zeros((len(texts), longest, self.width), np.float32)
+    mask = np.zeros((len(texts), longest), np.int32)
+    for rows, part, real in parts:
+      length = min(longest, real.shape[1])
+      mask[rows, :length] = real[: len(rows), :length]
+      states[rows, :length] = part[: len(rows), :length]
+    states *= mask[:, :, None]
+    return states, mask
+
+  def _batches(
+    self, texts: Sequence[str], batch_size: int
+  ) -> Iterator[tuple[np.ndarray, int, jax.Array, np.ndarray]]:
+    """Yields rows, longest of them, states and mask of batches of one shape.
+
+    A batch that is not full repeats its last row.
+    """
+    ids, mask = self.tokenizer.encode(
+      texts, self.max_length, prefix=self.prefix
+    )
+    lengths = mask.sum(axis=1)
+    order = np.argsort(lengths, kind="stable")
+    forward = _forward(self.config)
+    with tqdm.tqdm(
+      total=len(texts), unit="text", disable=None, desc="encode"
+    ) as bar:
+      for start in range(0, len(texts), batch_size):
+        rows = order[start : start + batch_size]
+        length = int(lengths[rows[-1]])
+        columns = _bucket(length, self.max_length)
+        filled = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
+        real = mask[filled, :columns]
+        states = forward(self.params, ids[filled, :columns], real)
+        yield rows, length, states, real
+        bar.update(len(rows))
+
+
+def _bucket(length: int, max_length: int) -> int:
+  """Returns the padded length: the next power of two, or the maximum."""
+  columns = _SHORTEST_BUCKET
+  while columns < length:
+    columns *= 2
+  return min(columns, max_length)
+
+
+@functools.lru_cache
+def _forward(config: EncoderConfig) -> Callable[..., jax.Array]:
+  """Returns the jitted `(params, ids, mask) -> states [B, L, D]`."""
+  encoder = config.make()
+  return jax.jit(lambda params, *args: encoder.apply({"params": params}, *args))
+
+
+_pooled = jax.jit(pool, static_argnames="kind")
