@@ -31,6 +31,7 @@ from absl import flags
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ctd_jax import entry_point, files
+from ctd_jax.models.text_encoder import TextEncoder
 
 THRESHOLD = 0.7
 COLUMNS = ("sample_id", "text")
@@ -55,11 +56,7 @@ class Verdict:
 
 
 def tfidf_cosines(texts: Sequence[str]) -> np.ndarray:
-  """Returns cosines of TF-IDF vectors, [N, N].
-
-  Raises:
-    ValueError: if no text has a word.
-  """
+  """Returns cosines of TF-IDF vectors, [N, N]; without a word, 0."""
   vectors = TfidfVectorizer().fit_transform(texts)
   return (vectors @ vectors.T).toarray()
 
@@ -145,3 +142,44 @@ def kept_csv(texts: Mapping[str, str], verdicts: Sequence[Verdict]) -> str:
     if verdict.kept:
       writer.writerow(row)
   return buffer.getvalue()
+
+
+def main() -> None:
+  """Filters the texts of --texts."""
+  values = flags.FLAGS
+  texts = read_texts(values.texts)
+  similarity = {TFIDF: tfidf_cosines(list(texts.values()))}
+  if values.encoder:
+    encoder = TextEncoder.load(values.encoder, pooling="mean", normalize=True)
+    similarity[EMBEDDING] = cosines(encoder.encode(list(texts.values())))
+  verdicts = greedy(similarity, values.threshold)
+  out = pathlib.Path(values.out).expanduser()
+  files.write_text(out / "report.tsv", report(list(texts), verdicts))
+  files.write_text(out / "kept.csv", kept_csv(texts, verdicts))
+  dropped = sum(not verdict.kept for verdict in verdicts)
+  print(f"{len(texts)} texts, {dropped} dropped; {out}/kept.csv, report.tsv")
+
+
+if __name__ == "__main__":
+  flags.DEFINE_string(
+    "texts",
+    None,
+    "CSV with the columns sample_id and text. Example: --texts=texts.csv",
+  )
+  flags.DEFINE_string(
+    "out", None, "Folder for kept.csv and report.tsv. Example: --out=kept"
+  )
+  flags.DEFINE_string(
+    "encoder",
+    None,
+    "Folder or hub id of a sentence encoder; without it, TF-IDF alone. "
+    "Example: --encoder=sentence-transformers/all-MiniLM-L6-v2",
+  )
+  flags.DEFINE_float(
+    "threshold",
+    THRESHOLD,
+    "Cosine above which a text is dropped. Example: --threshold=0.8",
+    lower_bound=0.0,
+    upper_bound=1.0,
+  )
+  entry_point.run(main, required=("texts", "out"))
