@@ -23,69 +23,9 @@ import random
 from collections.abc import Sequence
 
 from ctd_jax.ctm import periods
+from ctd_jax.ctm.questions import ItoInstance, Theme
 
 DESCRIBE, RANK, WON, LOST = PHASES = ("describe", "rank", "won", "lost")
-DIFFICULTIES = {3: "easy", 4: "medium", 5: "hard"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Theme:
-  """A scale of things that stand for the periods.
-
-  Attributes:
-    name: e.g. 水果大小.
-    items: ten, from the smallest (earliest period) to the largest.
-  """
-
-  name: str
-  items: tuple[str, ...]
-
-  def __post_init__(self):
-    wanted = len(periods.LABELS)
-    if len(self.items) != wanted or len(set(self.items)) != wanted:
-      raise ValueError(
-        f"theme {self.name}: {len(set(self.items))} different items, should "
-        f"be {wanted}"
-      )
-
-
-@dataclasses.dataclass(frozen=True)
-class Instance:
-  """Who plays with what.
-
-  Attributes:
-    instance_id: unique.
-    entities: one for each seat.
-    labels: period of each entity, all different.
-  """
-
-  instance_id: str
-  entities: tuple[str, ...]
-  labels: tuple[str, ...]
-
-  def __post_init__(self):
-    place = f"game {self.instance_id}"
-    if len(self.entities) != len(self.labels) or len(self.entities) < 2:
-      raise ValueError(
-        f"{place}: {len(self.entities)} entities with {len(self.labels)} "
-        "periods, should be as many, and two or more"
-      )
-    for label in self.labels:
-      periods.period(label)
-    if len(set(self.labels)) < len(self.labels):
-      raise ValueError(f"{place}: two entities are of one period")
-
-  @property
-  def truth(self) -> tuple[int, ...]:
-    """Rank of each seat, 1 = earliest."""
-    ordered = sorted(self.labels, key=periods.LABELS.index)
-    return tuple(ordered.index(label) + 1 for label in self.labels)
-
-  @property
-  def difficulty(self) -> str:
-    """Name of the level; by the number of seats where it has none."""
-    seats = len(self.entities)
-    return DIFFICULTIES.get(seats, f"{seats} seats")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +87,7 @@ class State:
     rounds: begun so far; the last is the current one.
   """
 
-  instance: Instance
+  instance: ItoInstance
   themes: tuple[Theme, ...]
   feedback: bool = True
   rounds: tuple[Round, ...] = ()
@@ -158,7 +98,7 @@ class State:
     current = self.rounds[-1]
     if current.wrong is not None:
       return LOST if current.wrong else WON
-    seats = len(self.instance.entities)
+    seats = len(self.instance.seats)
     return DESCRIBE if len(current.descriptions) < seats else RANK
 
   @property
@@ -191,12 +131,37 @@ def draw_themes(
 
 
 def start(
-  instance: Instance, themes: Sequence[Theme], feedback: bool = True
+  instance: ItoInstance, themes: Sequence[Theme], feedback: bool = True
 ) -> State:
-  """Returns the state before the first description."""
+  """Returns the state before the first description.
+
+  Args:
+    instance: who plays.
+    themes: of the rounds, see `draw_themes`.
+    feedback: see `State`.
+
+  Raises:
+    ValueError: naming the game, if it or a theme cannot be played.
+  """
+  place = f"game {instance.instance_id}"
+  order = sorted(seat.period for seat in instance.seats)
+  labels = sorted({seat.period for seat in instance.seats})
+  if order != labels or len(order) < 2:
+    raise ValueError(
+      f"{place}: needs two seats or more, each of another period"
+    )
+  wanted = sorted(labels, key=periods.LABELS.index)
+  ranks = tuple(wanted.index(seat.period) + 1 for seat in instance.seats)
+  if instance.ranks != ranks:
+    raise ValueError(f"{place}: ranks {instance.ranks}, should be {ranks}")
   if not themes:
-    raise ValueError("a game has at least one round, so at least one theme")
-  everyone = tuple(range(len(instance.entities)))
+    raise ValueError(f"{place}: needs a theme for each round, one at least")
+  for theme in themes:
+    if len(set(theme.items)) != len(periods.LABELS):
+      raise ValueError(
+        f"theme {theme.name}: needs {len(periods.LABELS)} different items"
+      )
+  everyone = tuple(range(len(instance.seats)))
   first = Round(themes[0], everyone)
   return State(instance, tuple(themes), feedback, (first,))
 
@@ -233,7 +198,7 @@ def _with_last(state: State, current: Round) -> State:
 
 def _judge(state: State, current: Round) -> State:
   """Returns the state with a verdict and a new round, once all have ranked."""
-  truth = state.instance.truth
+  truth = state.instance.ranks
   if len(current.ranks) < len(truth):
     return _with_last(state, current)
   ranks = dict(current.ranks)
@@ -290,8 +255,8 @@ def view(state: State) -> View:
     state.instance.instance_id,
     state.phase,
     seat,
-    len(state.instance.entities),
-    state.instance.entities[seat],
+    len(state.instance.seats),
+    state.instance.seats[seat].entity,
     state.feedback,
     tuple(_seen(past, seat, state.feedback) for past in state.rounds),
   )
@@ -302,7 +267,9 @@ def _seen(past: Round, seat: int, feedback: bool) -> Round:
   return dataclasses.replace(
     past,
     descriptions=tuple(
-      d if d.seat == seat else dataclasses.replace(d, label=None)
+      d
+      if d.seat == seat or d.label is None
+      else dataclasses.replace(d, label=None)
       for d in past.descriptions
     ),
     ranks=tuple(pair for pair in past.ranks if pair[0] == seat),
