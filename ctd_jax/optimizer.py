@@ -16,6 +16,8 @@ import jax
 import ml_collections
 import optax
 
+from ctd_jax.models.layer_stack import SCANNED
+
 ENCODER = "encoder"
 TEMPORAL = "temporal"
 
@@ -53,9 +55,15 @@ def decay_mask(params: Mapping[str, Any]) -> Any:
   """Returns True for every parameter that weight decay applies to.
 
   Matrices and embeddings are decayed; biases, norm scales and scalars (the
-  gate of the context, the scale of the offset bias) are not.
+  gate of the context, the scale of the offset bias) are not. The axis that
+  counts the layers of a scan does not make a matrix of a bias.
   """
-  return jax.tree.map(lambda value: value.ndim > 1, params)
+
+  def decayed(path: tuple[Any, ...], value: jax.Array) -> bool:
+    stacked = any(part.key == SCANNED for part in path)
+    return value.ndim - stacked > 1
+
+  return jax.tree_util.tree_map_with_path(decayed, params)
 
 
 def group_labels(params: Mapping[str, Any]) -> Any:

@@ -161,6 +161,22 @@ class TextTokenizer:
     files.write_text(path, self._tokenizer.to_str(pretty=True))
     return path
 
+  def export(self, directory: str | os.PathLike[str], max_length: int) -> None:
+    """Writes the tokenizer with what other libraries want to know of it.
+
+    Args:
+      directory: made if needed.
+      max_length: tokens a text is cut to there.
+    """
+    path = self.save(directory).parent / SETTINGS
+    settings = {
+      **(self._settings or _OURS),
+      "model_max_length": max_length,
+      "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    text = json.dumps(settings, ensure_ascii=False, indent=2)
+    files.write_text(path, text + "\n")
+
   def __len__(self) -> int:
     """Number of entries, special tokens included."""
     return self._tokenizer.get_vocab_size()

@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from ctd_jax.models.layer_stack import apply_layers
+
 DTYPES = ("float32", "bfloat16")
 
 
@@ -38,6 +40,8 @@ class BertConfig:
     type_vocab_size: rows of the segment table; only row 0 is ever used.
     layer_norm_eps: added to the variance.
     initializer_range: standard deviation of initial weights.
+    scan_layers: whether one compiled layer runs over stacked parameters.
+    remat: whether the backward pass computes a layer's activations again.
   """
 
   vocab_size: int
@@ -52,6 +56,8 @@ class BertConfig:
   type_vocab_size: int = 2
   layer_norm_eps: float = 1e-12
   initializer_range: float = 0.02
+  scan_layers: bool = False
+  remat: bool = False
 
   def __post_init__(self):
     if self.vocab_size < 1:
@@ -174,8 +180,8 @@ class BertEncoder(nn.Module):
 
   Source: Devlin et al. 2019; sub-module names follow the reference weights
   (embeddings, layer_<i>/{attention, intermediate, output}), one row each in the
-  weight table. States that enter a block and those that leave the last are
-  sown as "states" among the intermediates.
+  weight table. States that enter the first block and those that leave each
+  are sown as "states" among the intermediates.
   """
 
   config: BertConfig
@@ -206,8 +212,7 @@ class BertEncoder(nn.Module):
       )
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
-    for layer in range(config.num_layers):
-      block = BertLayer(config, name=f"layer_{layer}")
-      states = block(states, mask, deterministic)
-      self.sow("intermediates", "states", states)
+    states = apply_layers(
+      BertLayer, config, states, mask, deterministic=deterministic
+    )
     return states.astype(jnp.float32)

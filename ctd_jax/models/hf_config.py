@@ -8,17 +8,22 @@ switch stands for which is written here and nowhere else. `hf_weights` and
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from ctd_jax import files
 from ctd_jax.models import hf_folder
 from ctd_jax.models.bert import BertConfig
+from ctd_jax.models.qwen3 import DecoderConfig
 
-EncoderConfig = BertConfig
+EncoderConfig = BertConfig | DecoderConfig
 
 _XLMR = ("xlm-roberta", "roberta", "camembert")
-MODEL_TYPES = ("bert", *_XLMR)
+_DECODERS = ("qwen3", "qwen2", "mistral")
+MODEL_TYPES = ("bert", *_XLMR, *_DECODERS)
+_THETA = 10000.0  # of the rotary periods where nothing is said
 
 
 def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
@@ -31,8 +36,8 @@ def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
 
   Raises:
     FileNotFoundError: if there is no config.json.
-    ValueError: if it is of an architecture that none of our modules has, or
-      lacks a field.
+    ValueError: if it is of an architecture that none of our modules has,
+      lacks a field, or has none that an override names.
   """
   path = folder / hf_folder.CONFIG
   published = hf_folder.read_json(path)
@@ -43,11 +48,17 @@ def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
       f"of {', '.join(MODEL_TYPES)}"
     )
   try:
-    config = _bert(published)
+    make = _decoder if kind in _DECODERS else _bert
+    config = make(published)
   except KeyError as error:
     raise ValueError(f"{path}: no field {error}") from error
   except ValueError as error:
     raise ValueError(f"{path}: {error}") from error
+  known = {field.name for field in dataclasses.fields(config)}
+  if overrides.keys() - known:
+    raise ValueError(
+      f"{path}: a {kind} has no {', '.join(sorted(overrides.keys() - known))}"
+    )
   return dataclasses.replace(config, **overrides)
 
 
@@ -79,3 +90,104 @@ def _bert(published: Mapping[str, Any]) -> BertConfig:
     layer_norm_eps=published.get("layer_norm_eps", 1e-12),
     initializer_range=published.get("initializer_range", 0.02),
   )
+
+
+def _decoder(published: Mapping[str, Any]) -> DecoderConfig:
+  _expect(published, "hidden_act", "silu")
+  _expect(published, "attention_bias", False)
+  _expect(published, "use_sliding_window", False)
+  rope = published.get("rope_parameters") or {}
+  rope = {**rope, **(published.get("rope_scaling") or {})}
+  _expect(rope, "rope_type", "default")
+  _expect(rope, "type", "default")
+  kind = published["model_type"]
+  heads = published["num_attention_heads"]
+  longest = published["max_position_embeddings"]
+  if kind == "mistral" and published.get("sliding_window"):
+    # Shorter texts never reach beyond the window.
+    longest = min(longest, published["sliding_window"])
+  return DecoderConfig(
+    vocab_size=published["vocab_size"],
+    hidden_size=published["hidden_size"],
+    num_layers=published["num_hidden_layers"],
+    num_heads=heads,
+    num_kv_heads=published.get("num_key_value_heads") or heads,
+    head_dim=published.get("head_dim") or published["hidden_size"] // heads,
+    mlp_size=published["intermediate_size"],
+    max_length=longest,
+    qk_norm=kind == "qwen3",
+    qkv_bias=kind == "qwen2",
+    causal=published.get("is_causal", True),
+    rope_theta=rope.get("rope_theta") or published.get("rope_theta", _THETA),
+    rms_norm_eps=published.get("rms_norm_eps", 1e-6),
+    initializer_range=published.get("initializer_range", 0.02),
+  )
+
+
+def write(folder: pathlib.Path, config: EncoderConfig) -> None:
+  """Writes the config.json that `read` and other libraries read.
+
+  Args:
+    folder: of the model.
+    config: geometry; how it computes (dtype, scan, remat) is not part of it.
+  """
+  make = _published_decoder if isinstance(config, DecoderConfig) else _published
+  text = json.dumps(make(config), indent=2, sort_keys=True)
+  files.write_text(folder / hf_folder.CONFIG, text + "\n")
+
+
+def _published(config: BertConfig) -> dict[str, Any]:
+  offset = config.position_offset
+  kind, name = ("xlm-roberta", "XLMRoberta") if offset else ("bert", "Bert")
+  return {
+    "architectures": [f"{name}Model"],
+    "attention_probs_dropout_prob": 0.0,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": config.dropout,
+    "hidden_size": config.hidden_size,
+    "initializer_range": config.initializer_range,
+    "intermediate_size": config.mlp_size,
+    "layer_norm_eps": config.layer_norm_eps,
+    "max_position_embeddings": config.max_length + offset,
+    "model_type": kind,
+    "num_attention_heads": config.num_heads,
+    "num_hidden_layers": config.num_layers,
+    "pad_token_id": max(offset - 1, 0),
+    "type_vocab_size": config.type_vocab_size,
+    "vocab_size": config.vocab_size,
+  }
+
+
+def _published_decoder(config: DecoderConfig) -> dict[str, Any]:
+  if config.qk_norm and config.qkv_bias:
+    raise ValueError(
+      "qk_norm and qkv_bias together are no published architecture"
+    )
+  kind, name = "mistral", "Mistral"
+  if config.qk_norm:
+    kind, name = "qwen3", "Qwen3"
+  elif config.qkv_bias:
+    kind, name = "qwen2", "Qwen2"
+  return {
+    "architectures": [f"{name}Model"],
+    "head_dim": config.head_dim,
+    "hidden_act": "silu",
+    "hidden_size": config.hidden_size,
+    "initializer_range": config.initializer_range,
+    "intermediate_size": config.mlp_size,
+    "is_causal": config.causal,
+    "max_position_embeddings": config.max_length,
+    "model_type": kind,
+    "num_attention_heads": config.num_heads,
+    "num_hidden_layers": config.num_layers,
+    "num_key_value_heads": config.num_kv_heads,
+    "rms_norm_eps": config.rms_norm_eps,
+    "rope_parameters": {
+      "rope_theta": config.rope_theta,
+      "rope_type": "default",
+    },
+    "rope_theta": config.rope_theta,  # where libraries older than v5 look
+    "sliding_window": None,
+    "tie_word_embeddings": True,
+    "vocab_size": config.vocab_size,
+  }

@@ -2,9 +2,9 @@
 
 Why: weights, geometry and vocabulary of a published encoder lie together in
 one folder (config.json, tokenizer.json, one or several safetensors files).
-This module finds the folder and reads tensors from it slice by slice, so that
-no more of a large model is in memory than the devices at hand need.
-`hf_config`, `hf_weights` and `text_encoder` are the callers.
+This module finds the folder, reads tensors from it slice by slice, so that no
+more of a large model is in memory than the devices at hand need, and writes
+such files. `hf_config`, `hf_weights` and `text_encoder` are the callers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import huggingface_hub
 import numpy as np
 import safetensors
+from safetensors import numpy as safetensors_numpy
+
+from ctd_jax import files
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -168,3 +172,47 @@ def _open(path: pathlib.Path) -> Any:
     raise ValueError(
       f"{path} is cut off or no safetensors file: {error}"
     ) from error
+
+
+def write_tensors(
+  folder: pathlib.Path,
+  tensors: Mapping[str, tuple[tuple[int, ...], Callable[[], np.ndarray]]],
+  max_shard_bytes: int,
+) -> None:
+  """Writes model.safetensors, or shards and their index.
+
+  Every file appears whole or not at all, the index last.
+
+  Args:
+    folder: made if needed.
+    tensors: shape of each tensor, and what returns it, fp32.
+    max_shard_bytes: of one file; a larger tensor gets a file of its own.
+  """
+  shards: list[list[str]] = [[]]
+  size = total = 0
+  for name, (shape, _) in tensors.items():
+    needed = 4 * int(np.prod(shape))
+    if shards[-1] and size + needed > max_shard_bytes:
+      shards.append([])
+      size = 0
+    shards[-1].append(name)
+    size += needed
+    total += needed
+  folder.mkdir(parents=True, exist_ok=True)
+  weight_map = {}
+  for number, names in enumerate(shards, start=1):
+    file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+    file = WEIGHTS if len(shards) == 1 else file
+    _write_shard(folder / file, {name: tensors[name][1]() for name in names})
+    weight_map.update(dict.fromkeys(names, file))
+  if len(shards) > 1:
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    files.write_text(folder / INDEX, json.dumps(index, indent=2) + "\n")
+
+
+def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+  with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+    temporary = pathlib.Path(scratch) / path.name
+    # Other libraries refuse a file that does not say so.
+    safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})
+    os.replace(temporary, path)

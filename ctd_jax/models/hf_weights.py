@@ -1,18 +1,20 @@
-"""Published weights into the parameters of our encoders.
+"""Published weights into the parameters of our encoders, and back.
 
 Why: nothing is retrieved well from scratch that a pretrained encoder has not
 seen; its weights come as safetensors with the names of another library. One
 table for each of our modules says which tensor is which parameter; everything
 else (nesting, transposition, layers stacked for a scan, prefixes) follows
-from the parameter's path. `experiment` and `text_encoder` are the callers.
+from the parameter's path. `experiment`, `text_encoder` and `hf_export` are
+the callers.
 
-A parameter is read slice by slice to where its sharding puts it, so the host
-never holds the whole model.
+A parameter is read slice by slice to where its sharding puts it, and written
+tensor by tensor, so the host never holds the whole model.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -27,6 +29,7 @@ from ctd_jax.models import hf_config, hf_folder
 from ctd_jax.models.bert import BertConfig
 from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.models.hf_folder import TensorFiles
+from ctd_jax.models.qwen3 import DecoderConfig
 
 # Ours: theirs. `layer` is the i-th layer, {i} in theirs.
 _BERT = {
@@ -43,7 +46,22 @@ _BERT = {
   "layer/output": "encoder.layer.{i}.output.dense",
   "layer/output_norm": "encoder.layer.{i}.output.LayerNorm",
 }
-TABLES = {BertConfig: _BERT}
+_DECODER = {
+  "embed_tokens": "embed_tokens",
+  "layer/input_norm": "layers.{i}.input_layernorm",
+  "layer/attention/query": "layers.{i}.self_attn.q_proj",
+  "layer/attention/key": "layers.{i}.self_attn.k_proj",
+  "layer/attention/value": "layers.{i}.self_attn.v_proj",
+  "layer/attention/query_norm": "layers.{i}.self_attn.q_norm",
+  "layer/attention/key_norm": "layers.{i}.self_attn.k_norm",
+  "layer/attention/out": "layers.{i}.self_attn.o_proj",
+  "layer/mlp_norm": "layers.{i}.post_attention_layernorm",
+  "layer/gate": "layers.{i}.mlp.gate_proj",
+  "layer/up": "layers.{i}.mlp.up_proj",
+  "layer/down": "layers.{i}.mlp.down_proj",
+  "norm": "norm",
+}
+TABLES = {BertConfig: _BERT, DecoderConfig: _DECODER}
 _LEAVES = {
   "embedding": "weight",
   "kernel": "weight",
@@ -139,6 +157,42 @@ def load_params(
     )
 
   return jax.tree.map(read, parameters, sharding)
+
+
+def save(
+  folder: pathlib.Path,
+  config: EncoderConfig,
+  params: Any,
+  max_shard_bytes: int = 5_000_000_000,
+) -> None:
+  """Writes config.json and the weights of an encoder, fp32.
+
+  Names are those of the bare model, without a prefix. Weights that exceed
+  `max_shard_bytes` become several files and an index.
+
+  Args:
+    folder: made if needed.
+    config: geometry.
+    params: of `config.make()`, wherever they live.
+    max_shard_bytes: of one file; no more than this is held on the host.
+  """
+  hf_folder.write_tensors(
+    folder,
+    {
+      name: (
+        parameter.tensor_shape,
+        functools.partial(_stored, parameter, leaf, row),
+      )
+      for parameter, leaf in zip(
+        jax.tree.leaves(_parameters(config, params)),
+        jax.tree.leaves(params),
+        strict=True,
+      )
+      for row, name in enumerate(parameter.tensors)
+    },
+    max_shard_bytes,
+  )
+  hf_config.write(folder, config)
 
 
 def abstract_params(config: EncoderConfig) -> Any:
@@ -271,3 +325,9 @@ def _read(
   if parameter.transposed:
     parts = [part.T for part in parts]
   return np.stack(parts) if parameter.stacked else parts[0]
+
+
+def _stored(parameter: Parameter, leaf: jax.Array, row: int) -> np.ndarray:
+  """Returns a tensor as it is stored, fp32."""
+  tensor = np.asarray(leaf[row] if parameter.stacked else leaf, np.float32)
+  return np.ascontiguousarray(tensor.T) if parameter.transposed else tensor
