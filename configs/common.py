@@ -7,7 +7,17 @@ ablation. Experiments (`tiny.py`, `small.py`) start from these and set sizes.
 import ml_collections
 from ml_collections import config_dict
 
-METHODS = ("ft", "tempdate", "tempdate_smooth", "multi", "bias", "ctx", "ctd")
+METHODS = (
+  "ft",
+  "tempdate",
+  "tempdate_smooth",
+  "multi",
+  "bias",
+  "ctx",
+  "ctd",
+  "posterior",
+  "ctd_posterior",
+)
 
 
 def base() -> ml_collections.ConfigDict:
@@ -16,6 +26,10 @@ def base() -> ml_collections.ConfigDict:
   c.name = ""  # system name in run files and tables
   c.seed = 42  # parameters, dropout, order and draws
   c.score_mode = "ctd"  # trained, validated and tested with this score
+
+  # Who reads the date of a query in mode "posterior": "parser" (the rules of
+  # ctd_jax.chronology) or "head" (the model's own posterior).
+  c.query_dates = "parser"
 
   # Data.
   c.dataset = "chunqiutr/mini"  # TFDS name, built on first use, or beir:FOLDER
@@ -59,6 +73,9 @@ def base() -> ml_collections.ConfigDict:
   m.bias_dim = 32  # Fourier features of an offset
   m.gate_init = 4.0  # gamma; release 1.0
   m.bias_scale_init = 0.1  # epsilon; release 0.0
+  m.use_posterior = False  # of the month; score_mode "posterior" needs it
+  m.posterior_dim = 64  # features of a year in it
+  m.mass_weight_init = 1.0  # of the log mass of the months asked for
 
   # Loss.
   c.loss = ml_collections.ConfigDict()
@@ -68,6 +85,7 @@ def base() -> ml_collections.ConfigDict:
   c.loss.calendar_smoothing = 0.2  # mass given to the neighbouring classes
   c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
   c.loss.query_calendar_weight = 1.0  # heads on the query; release 0.0
+  c.loss.posterior_weight = 0.0  # month of records and queries, on timeline
 
   # Optimizer: AdamW, linear warm-up and decay.
   c.optimizer = ml_collections.ConfigDict()
@@ -97,7 +115,8 @@ def apply_method(c: ml_collections.ConfigDict, method: str) -> None:
 
   ft: contrastive fine-tuning with one positive. tempdate, tempdate_smooth: ft
   plus the heads' cross-entropy on records. multi: ft plus multi-positives.
-  bias, ctx: multi plus one temporal module. ctd: everything. All keep the
+  bias, ctx: multi plus one temporal module. ctd: both. posterior: multi plus
+  the posterior of the month; ctd_posterior: ctd plus the same. All keep the
   same encoder and the same hard negatives.
 
   Raises:
@@ -108,13 +127,18 @@ def apply_method(c: ml_collections.ConfigDict, method: str) -> None:
       f"unknown method {method!r} after the config's name; "
       f"expected one of {', '.join(METHODS)}"
     )
-  if method == "ctd":
+  if method.endswith("posterior"):
+    c.score_mode = "posterior"
+    c.model.use_posterior = True
+    c.loss.posterior_weight = 1.0
+  if method in ("ctd", "ctd_posterior"):
     return
   c.model.use_bias = method == "bias"
   c.model.use_context = method == "ctx"
-  c.score_mode = {"bias": "ctd", "ctx": "absolute"}.get(method, "semantic")
-  c.loss.multi_positive = method in ("multi", "bias", "ctx")
-  heads_needed = method in ("bias", "ctx")
+  modes = {"bias": "ctd", "ctx": "absolute", "posterior": "posterior"}
+  c.score_mode = modes.get(method, "semantic")
+  c.loss.multi_positive = method == "multi" or method in modes
+  heads_needed = method in modes
   if not heads_needed:
     c.loss.query_calendar_weight = 0.0
   if not heads_needed and not method.startswith("tempdate"):

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import ml_collections
+import numpy as np
 import optax
 from absl import logging
 
@@ -38,12 +39,13 @@ from ctd_jax.chronology.queries import SPLITS
 from ctd_jax.evaluation import protocol
 from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import DualEncoder
-from ctd_jax.retrieval import runs
+from ctd_jax.retrieval import rules, runs
 from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
 from ctd_jax_datasets import load
 
 BASELINES = ("bm25", "bm25_timekde", "rules")
+QUERY_DATES = ("parser", "head")
 SELECTION_METRIC = "validation/hit@1"
 CONFIG_FILE = "config.json"
 TOKENIZER_FOLDER = "tokenizer"
@@ -66,6 +68,8 @@ class Experiment:
     benchmark: records, queries, calendar.
     records: tokens of the gallery.
     queries: tokens of the queries, by split.
+    asked_months: ordinal months that the parser reads in the queries, by
+      split, [Q, 2]; empty where the model itself has to.
     tokenizer: that made them.
     model: the dual encoder.
     optimizer: its transformation.
@@ -80,6 +84,7 @@ class Experiment:
   benchmark: Benchmark
   records: Tokens
   queries: Mapping[str, Tokens]
+  asked_months: Mapping[str, np.ndarray]
   tokenizer: TextTokenizer
   model: DualEncoder
   optimizer: optax.GradientTransformation
@@ -162,7 +167,7 @@ def assemble(
     evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(),
     benchmark=benchmark,
-    **_tokens(benchmark, tokenizer, config),
+    **_texts(benchmark, tokenizer, config),
     tokenizer=tokenizer,
     model=model,
     optimizer=optimizer.make_optimizer(config.optimizer, steps),
@@ -210,10 +215,10 @@ def transfer(
   benchmark = load.build_benchmark(
     dataset, data_dir or config.data_dir, config.sources
   )
-  tokens = _tokens(benchmark, tokenizer, config)
+  texts = _texts(benchmark, tokenizer, config)
   for name, found in (
-    ("records", tokens["records"]),
-    *tokens["queries"].items(),
+    ("records", texts["records"]),
+    *texts["queries"].items(),
   ):
     if len(found):
       logging.info(
@@ -230,7 +235,7 @@ def transfer(
     experiment,
     evaluation=transfer_folder(experiment.workdir, benchmark),
     benchmark=benchmark,
-    **tokens,
+    **texts,
   )
 
 
@@ -242,21 +247,28 @@ def transfer_folder(
   return workdir / EVALUATION_FOLDER / name
 
 
-def _tokens(
+def _texts(
   benchmark: Benchmark,
   tokenizer: TextTokenizer,
   config: ml_collections.ConfigDict,
 ) -> dict[str, Any]:
-  """Returns the fields `records` and `queries` of an experiment."""
+  """Returns what an experiment keeps of the texts of a benchmark."""
+  asked = {}
+  if config.score_mode == "posterior" and config.query_dates == "parser":
+    asked = {
+      split: rules.asked_months([q.text for q in queries], benchmark.timeline)
+      for split, queries in benchmark.queries.items()
+    }
   tokenize = functools.partial(input_pipeline.tokenize, tokenizer)
   return {
     "records": tokenize(
       [record.text for record in benchmark.records], config.record_length
     ),
     "queries": {
-      split: tokenize([query.text for query in asked], config.query_length)
-      for split, asked in benchmark.queries.items()
+      split: tokenize([query.text for query in queries], config.query_length)
+      for split, queries in benchmark.queries.items()
     },
+    "asked_months": asked,
   }
 
 
@@ -325,6 +337,11 @@ def check_config(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f"config.name={config.name!r}: expected a name without white space, "
       f"colons and slashes that is not one of {', '.join(BASELINES)}"
+    )
+  if config.query_dates not in QUERY_DATES:
+    raise ValueError(
+      f"config.query_dates={config.query_dates!r}: expected one of "
+      f"{', '.join(QUERY_DATES)}"
     )
   for field, known in (
     ("baselines", BASELINES),

@@ -5,7 +5,7 @@ is a weighted sum of the functions here, put together by `train_step`. They
 take arrays and give fp32 scalars; none knows a model.
 
 Axes: B queries in batch (row i of the records is query i's own positive),
-N = B + hard negatives, C classes of a calendar head.
+N = B + hard negatives, C classes of a calendar head, K months of a timeline.
 """
 
 from __future__ import annotations
@@ -196,3 +196,18 @@ def interval_calendar_cross_entropy(
     losses.append(-(target * log_p).sum(axis=-1).mean())
   total = sum(losses)
   return total / len(losses) if reduction == "mean" else total
+
+
+def interval_cross_entropy(log_p: jax.Array, ends: jax.Array) -> jax.Array:
+  """Returns the loss of posteriors of the month, fp32 scalar.
+
+  The mean of -log p over the months of each interval: for a dated text, whose
+  interval is one month, its negative log-likelihood.
+
+  Args:
+    log_p: log p(month | text), [B, K].
+    ends: first and last ordinal month, int [B, 2].
+  """
+  ordinals = jnp.arange(log_p.shape[1])
+  inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])
+  return -(jnp.where(inside, log_p, 0).sum(1) / inside.sum(1)).mean()

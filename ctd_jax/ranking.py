@@ -80,6 +80,9 @@ class Ranker:
     queries = self.encode(
       params, self._experiment.queries[split], "encode queries"
     )
+    asked = self._experiment.asked_months
+    if asked:
+      queries = queries.replace(interval=asked[split])
     found = search.topk(
       queries,
       records,
@@ -87,7 +90,7 @@ class Ranker:
       depth,
       galleries,
       # The offset bias makes a hidden layer for every pair of a block.
-      query_block=16,
+      query_block=16 if self._experiment.config.model.use_bias else 256,
     )
     return runs.from_topk(
       self._experiment.config.name,

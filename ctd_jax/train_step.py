@@ -73,8 +73,15 @@ def make_model(
       "config.model.use_context or use_bias turn on; what is trained is what "
       "is scored"
     )
-  if config.score_mode != "ctd" and model.use_bias:
-    raise ValueError("config.model.use_bias needs config.score_mode='ctd'")
+  if config.score_mode not in ("ctd", "posterior") and model.use_bias:
+    raise ValueError(
+      "config.model.use_bias needs config.score_mode='ctd' or 'posterior'"
+    )
+  if (config.score_mode == "posterior") != model.use_posterior:
+    raise ValueError(
+      "config.model.use_posterior and config.score_mode='posterior' need each "
+      "other"
+    )
   starts = tuple(
     timeline.ordinal(TimeKey(reign, 1, 1))
     for reign in range(1, len(timeline.reigns) + 1)
@@ -85,9 +92,16 @@ def make_model(
       encoder=BertConfig(vocab_size=vocab_size, **model.encoder.to_dict()),
       class_counts=timeline.class_counts,
       reign_starts=starts,
-      num_months=len(timeline),
+      month_classes=month_classes(timeline),
       **temporal,
     )
+  )
+
+
+def month_classes(timeline: Timeline) -> tuple[tuple[int, int, int], ...]:
+  """Returns (reign, year, month) of every month of a timeline, from 0."""
+  return tuple(
+    tuple(part - 1 for part in key.triple) for key in timeline.months
   )
 
 
@@ -158,6 +172,8 @@ def loss_and_metrics(
     rngs={"dropout": key_d},
   )
   size = batch["query_ids"].shape[0]
+  if config.query_dates == "parser":
+    query = query.replace(interval=batch["query_ends"])
   logits = model.apply(
     {"params": params}, query, record, config.score_mode, method="score"
   )
@@ -194,6 +210,20 @@ def loss_and_metrics(
       weights.calendar_reduction,
     )
     total += weights.query_calendar_weight * parts["query_calendar"]
+  if weights.posterior_weight:
+    log_months = functools.partial(
+      model.apply, {"params": params}, method="log_months"
+    )
+    months = jnp.concatenate([month, negative])[:, None]
+    parts["posterior"] = losses.interval_cross_entropy(
+      log_months(record), jnp.concatenate([months, months], axis=1)
+    )
+    parts["query_posterior"] = losses.interval_cross_entropy(
+      log_months(query), batch["query_ends"]
+    )
+    total += weights.posterior_weight * (
+      parts["posterior"] + parts["query_posterior"]
+    )
   best = jnp.argmax(logits_qd, axis=1)
   in_batch = jnp.take_along_axis(
     jnp.pad(overlap, ((0, 0), (0, logits_qd.shape[1] - size))),

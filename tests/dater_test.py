@@ -10,6 +10,7 @@ from ctd_jax.chronology.annals import EVENT, NEG_COMMENT
 from ctd_jax.chronology.timekey import TimeKey
 from ctd_jax.dating import dater, posterior, ranking
 from ctd_jax.dating.gallery import UNKNOWN, Labels
+from ctd_jax.retrieval import rules
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
@@ -231,7 +232,7 @@ def test_queries_find_the_records_of_their_month(chronicle, dated):
 
 
 def test_a_query_without_a_date_asks_for_all_months():
-  assert ranking.intervals_of(["有何記事？"], TIMELINE) == [(0, 359)]
+  assert rules.asked_months(["有何記事？"], TIMELINE).tolist() == [[0, 359]]
 
 
 def test_kinds_of_this_audit_are_those_of_the_data():

@@ -19,11 +19,17 @@ ENCODER = bert.BertConfig(
   max_length=9,
   initializer_range=0.3,
 )
+REIGN_YEARS = (8, 6, 10, 6)
 CTD = dual_encoder.CTDConfig(
   encoder=ENCODER,
   class_counts=(4, 10, 12),
   reign_starts=(0, 96, 168, 288),
-  num_months=360,
+  month_classes=tuple(
+    (reign, year, month)
+    for reign, years in enumerate(REIGN_YEARS)
+    for year in range(years)
+    for month in range(12)
+  ),
   context_dim=6,
   bias_dim=8,
 )
@@ -85,7 +91,9 @@ def test_encoding_shapes_lengths_and_types(config):
     )
   assert encoding.scalar.shape == (4,)
   assert [x.shape[1] for x in encoding.logits] == [4, 10, 12]
-  assert {x.dtype for x in jax.tree.leaves(encoding)} == {jnp.dtype("float32")}
+  assert np.all(np.asarray(encoding.interval) == -1)
+  floats = jax.tree.leaves(encoding.replace(interval=encoding.scalar))
+  assert {x.dtype for x in floats} == {jnp.dtype("float32")}
 
 
 def test_modes_by_hand():

@@ -15,24 +15,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ctd_jax.chronology.timekey import Timeline
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval import rules, search
 
 SCORE_MODE = "posterior"
 _LEAST_ANSWERING = -20.0
-
-
-def intervals_of(
-  queries: Sequence[str], timeline: Timeline
-) -> list[tuple[int, int]]:
-  """Returns first and last ordinal month that each query asks for, [Q].
-
-  A query whose date cannot be read asks for the whole timeline.
-  """
-  found = [rules.target_interval(text, timeline) for text in queries]
-  whole = 0, len(timeline) - 1
-  return [timeline.ordinals(each) if each else whole for each in found]
 
 
 def topk(
@@ -56,7 +43,7 @@ def topk(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
   """
-  intervals = intervals_of(queries, posterior.axis.timeline)
+  intervals = rules.asked_months(queries, posterior.axis.timeline)
   style = np.maximum(log_answers, _LEAST_ANSWERING)
   best = {
     name: (

@@ -7,7 +7,7 @@ the loss and inside the search: what is trained is what is scored.
 `train_step` and `evaluate` are the callers.
 
 Axes: B queries (or texts), N records, L tokens, D width, G reigns, Y years,
-M months.
+M months of a year, K months of the timeline, F features of a year.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from ctd_jax.models import bert, calendar_heads
+from ctd_jax.models import bert, calendar_heads, month_posterior
 from ctd_jax.models.pooling import POOLINGS, pool
 
-SCORE_MODES = ("semantic", "absolute", "ctd")
+SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,8 @@ class CTDConfig:
     class_counts: (G, Y, M), sizes of the calendar heads.
     reign_starts: ordinal of each reign's first month, 0 = the timeline's
       first month; G of them.
-    num_months: months of the timeline.
+    month_classes: (reign, year, month) of each month of the timeline, from 0;
+      K of them.
     pooling: "mean", "cls" or "last".
     use_context: whether `absolute` vectors carry the code of their date.
     use_bias: whether mode "ctd" adds the bias of the offset in time.
@@ -50,13 +51,16 @@ class CTDConfig:
     bias_dim: offset features, and hidden width of the bias; even.
     gate_init: initial gate of the context.
     bias_scale_init: initial scale of the bias.
+    use_posterior: whether mode "posterior" has the posterior of the month.
+    posterior_dim: features of a year in it; even.
+    mass_weight_init: initial weight of its log mass.
     temperature: divides cosines; a constant.
   """
 
   encoder: bert.BertConfig
   class_counts: tuple[int, int, int]
   reign_starts: tuple[int, ...]
-  num_months: int
+  month_classes: tuple[tuple[int, int, int], ...]
   pooling: str = "mean"
   use_context: bool = True
   use_bias: bool = True
@@ -67,12 +71,17 @@ class CTDConfig:
   bias_dim: int = 32
   gate_init: float = 0.1
   bias_scale_init: float = 0.1
+  use_posterior: bool = False
+  posterior_dim: int = 64
+  mass_weight_init: float = 1.0
   temperature: float = 0.05
 
   def __post_init__(self):
     # Lists become tuples: a config is a static, hashable argument of jit.
     for name in ("class_counts", "reign_starts"):
       object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
+    classes = tuple(tuple(map(int, each)) for each in self.month_classes)
+    object.__setattr__(self, "month_classes", classes)
     choices = {
       "pooling": POOLINGS,
       "codebook": calendar_heads.CODEBOOKS,
@@ -89,8 +98,9 @@ class CTDConfig:
         f"reign_starts has {len(self.reign_starts)} entries for "
         f"{self.class_counts[0]} reigns in class_counts"
       )
-    if self.bias_dim % 2:
-      raise ValueError(f"bias_dim must be even, got {self.bias_dim}")
+    for name in ("bias_dim", "posterior_dim"):
+      if getattr(self, name) % 2:
+        raise ValueError(f"{name} must be even, got {getattr(self, name)}")
     if self.temperature <= 0:
       raise ValueError(f"temperature must be > 0, got {self.temperature}")
 
@@ -105,12 +115,18 @@ class Encoding:
       `semantic` when the context is off.
     scalar: expected position in time, [B]; 0 = first, 1 = last month.
     logits: of reign [B, G], year [B, Y] and month [B, M].
+    year_code: what the posterior reads of the regnal year, [B, F]; F = 0 when
+      it is off.
+    interval: first and last month that a query asks for where that is known
+      from elsewhere, int [B, 2]; -1 where the heads have to say it.
   """
 
   semantic: jax.Array
   absolute: jax.Array
   scalar: jax.Array
   logits: calendar_heads.CalendarLogits
+  year_code: jax.Array
+  interval: jax.Array
 
 
 def unit(vectors: jax.Array) -> jax.Array:
@@ -143,8 +159,12 @@ class DualEncoder(nn.Module):
       self.offset = calendar_heads.OffsetBias(
         config.offset_features,
         config.bias_dim,
-        config.num_months,
+        len(config.month_classes),
         config.bias_scale_init,
+      )
+    if config.use_posterior:
+      self.posterior = month_posterior.MonthPosterior(
+        config.month_classes, config.posterior_dim, config.mass_weight_init
       )
 
   def __call__(
@@ -155,7 +175,7 @@ class DualEncoder(nn.Module):
     For `init`: it touches every parameter.
     """
     encoding = self.encode(ids, mask, deterministic)
-    return encoding, self.score(encoding, encoding, "ctd")
+    return encoding, self.score(encoding, encoding, SCORE_MODES[-1])
 
   def encode(
     self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
@@ -172,13 +192,21 @@ class DualEncoder(nn.Module):
     pooled = pool(hidden, mask, config.pooling)
     logits = self.heads(pooled)
     scalar = calendar_heads.latent_scalar(
-      logits, config.scalar_axis, config.reign_starts, config.num_months
+      logits,
+      config.scalar_axis,
+      config.reign_starts,
+      len(config.month_classes),
     )
     semantic = unit(pooled)
     absolute = semantic
     if config.use_context:
       absolute = unit(self.context(pooled, logits))
-    return Encoding(semantic, absolute, scalar, logits)
+    size = ids.shape[0]
+    year_code = jnp.zeros((size, 0), jnp.float32)
+    if config.use_posterior:
+      year_code = self.posterior.code(pooled)
+    interval = jnp.full((size, 2), -1, jnp.int32)
+    return Encoding(semantic, absolute, scalar, logits, year_code, interval)
 
   def bias(self, query: Encoding, record: Encoding) -> jax.Array:
     """Returns the bias of every pair, fp32 [B, N]; zeros when it is off."""
@@ -186,6 +214,26 @@ class DualEncoder(nn.Module):
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
     return self.offset(query.scalar, record.scalar)
+
+  def log_months(self, encoding: Encoding) -> jax.Array:
+    """Returns log p(month | text) by the heads, fp32 [B, K].
+
+    Needs `use_posterior`.
+    """
+    return self.posterior.log_p(encoding.logits, encoding.year_code)
+
+  def log_mass(self, query: Encoding, record: Encoding) -> jax.Array:
+    """Returns the weighed log mass of every pair, fp32 [B, N]; 0 if off."""
+    if not self.config.use_posterior:
+      shape = query.scalar.shape[0], record.scalar.shape[0]
+      return jnp.zeros(shape, jnp.float32)
+    months = len(self.config.month_classes)
+    asked = jnp.where(
+      query.interval[:, :1] >= 0,
+      month_posterior.uniform(query.interval, months),
+      jnp.exp(self.log_months(query)),
+    )
+    return self.posterior.log_mass(asked, jnp.exp(self.log_months(record)))
 
   def score(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
     """Returns the logits of every query against every record, fp32 [B, N].
@@ -195,8 +243,9 @@ class DualEncoder(nn.Module):
       record: encodings of N records.
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same of the vectors with context; "ctd" = that plus
-        the bias of every pair. A part that is switched off adds nothing, so
-        with both off the three modes are equal to the bit.
+        the bias of every pair; "posterior" = that plus the weighed log chance
+        that both are of one month. A part that is switched off adds nothing,
+        so with all off the four modes are equal to the bit.
 
     Raises:
       ValueError: if `mode` is unknown.
@@ -213,6 +262,8 @@ class DualEncoder(nn.Module):
       precision=jax.lax.Precision.HIGHEST,
     )
     logits = cosine / self.config.temperature
-    if mode == "ctd" and self.config.use_bias:
+    if mode in ("ctd", "posterior"):
       logits = logits + self.bias(query, record)
+    if mode == "posterior":
+      logits = logits + self.log_mass(query, record)
     return logits

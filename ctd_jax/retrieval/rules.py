@@ -46,6 +46,23 @@ def target_interval(
     return None
 
 
+def asked_months(
+  queries: Sequence[str], timeline: timekey.Timeline
+) -> np.ndarray:
+  """Returns first and last ordinal month that each query asks for, [Q, 2].
+
+  A query whose date cannot be read asks for the whole timeline.
+
+  Args:
+    queries: texts [Q].
+    timeline: their calendar.
+  """
+  whole = 0, len(timeline) - 1
+  found = [target_interval(text, timeline) for text in queries]
+  ends = [timeline.ordinals(each) if each else whole for each in found]
+  return np.array(ends, np.int32).reshape(-1, 2)
+
+
 def own_month(text: str, timeline: timekey.Timeline) -> timekey.TimeKey | None:
   """Returns the month that a record states of itself, or None."""
   for start, _, key in expressions.find_full_dates(text, timeline):
