@@ -21,11 +21,13 @@ from ctd_jax import files
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.timekey import Timeline
 from ctd_jax_datasets import examples, stable_writer, summary
-from ctd_jax_datasets.chunqiutr import fetch, git_blobs
+from ctd_jax_datasets.chunqiutr import audit, audit_plot, fetch, git_blobs
 from ctd_jax_datasets.chunqiutr.findings import Report
 
 # Written beside the data: what was odd in the authors' files.
 FINDINGS = "findings.txt"
+TABLES = "audit.txt"
+COVERAGE = "coverage.png"
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -48,10 +50,13 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       variables CTD_JAX_SOURCES (source texts) and CTD_JAX_RELEASE (authors'
       files) and, without those, downloading.
     processes: that read source texts; the data set does not depend on it.
+    register_checksums: whether size and sha256 of downloads are written into
+      the `checksums.tsv` of the data set instead of being checked.
   """
 
   sources: str | os.PathLike | None = None
   processes = 1
+  register_checksums = False
   # The texts lie with a public host; a hundred connections would be rude.
   MAX_SIMULTANEOUS_DOWNLOADS = 4
 
@@ -101,3 +106,23 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """Writes what is odd in the authors' files."""
     self._write_audit({"release": report.to_json()})
     self._write(FINDINGS, report.table() + "\n")
+
+  def describe(self) -> dict[str, Any]:
+    """Writes tables and a plot beside the data; returns the statistics."""
+    path = pathlib.Path(self.data_path)
+    counted = summary.summarise(self)
+    paper = audit.paper_of(counted)
+    blocks = [
+      summary.tables(counted),
+      audit.text(audit.figures(counted), paper),
+    ]
+    if (path / FINDINGS).exists():
+      blocks.append("findings\n" + (path / FINDINGS).read_text("utf-8"))
+    files.write_text(path / TABLES, "\n\n".join(blocks) + "\n")
+    audit_plot.plot_coverage(
+      counted["reigns"],
+      f"{counted['name']}: months with an event, by ruler",
+      path / COVERAGE,
+      audit.gap_share(paper),
+    )
+    return counted

@@ -25,9 +25,8 @@ import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
 from ctd_jax import files
-from ctd_jax_datasets import summary
-from ctd_jax_datasets.base_builder import FINDINGS
-from ctd_jax_datasets.chunqiutr import audit, audit_plot
+from ctd_jax_datasets.base_builder import TABLES
+from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
 NAMES = (
@@ -38,11 +37,13 @@ NAMES = (
     f"zztj/{config.name}"
     for config in zztj_dataset_builder.Builder.BUILDER_CONFIGS
   ),
+  *(
+    f"chronocept/{config.name}"
+    for config in chronocept_dataset_builder.Builder.BUILDER_CONFIGS
+  ),
 )
 # Written beside the data.
 STATISTICS = "statistics.json"
-TABLES = "audit.txt"
-COVERAGE = "coverage.png"
 
 
 class LostRowsError(ValueError):
@@ -55,6 +56,7 @@ def build(
   sources: str | os.PathLike | None = None,
   overwrite: bool = False,
   processes: int = 1,
+  register_checksums: bool = False,
 ) -> tfds.core.DatasetBuilder:
   """Returns the builder of a data set that is ready to be read.
 
@@ -64,6 +66,8 @@ def build(
     sources: folder of the texts that the data set is made of.
     overwrite: build again even if it is there.
     processes: that read source texts; the data set does not depend on it.
+    register_checksums: write size and sha256 of what is downloaded into the
+      data set's `checksums.tsv` instead of checking them.
 
   Returns:
     The builder; `as_data_source(split)` reads it.
@@ -84,6 +88,7 @@ def build(
     if not path.exists():
       builder.sources = sources
       builder.processes = processes
+      builder.register_checksums = register_checksums
       _prepare(builder)
     if not (path / STATISTICS).exists():
       _check_lengths(builder)
@@ -123,7 +128,12 @@ def _prepare(builder: tfds.core.DatasetBuilder) -> None:
   """Builds; TFDS writes to a temporary folder and renames it at the end."""
   if not sys.stderr.isatty():
     tfds.disable_progress_bar()
-  builder.download_and_prepare(file_format="array_record")
+  builder.download_and_prepare(
+    file_format="array_record",
+    download_config=tfds.download.DownloadConfig(
+      register_checksums=builder.register_checksums
+    ),
+  )
 
 
 def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
@@ -139,26 +149,8 @@ def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
 
 def _describe(builder: tfds.core.DatasetBuilder) -> None:
   """Writes what the data set holds beside it; the statistics come last."""
-  path = pathlib.Path(builder.data_path)
-  counted = summary.summarise(builder)
-  paper = audit.paper_of(counted)
-  files.write_text(path / TABLES, _tables(counted, path / FINDINGS))
-  audit_plot.plot_coverage(
-    counted["reigns"],
-    f"{counted['name']}: months with an event, by ruler",
-    path / COVERAGE,
-    audit.gap_share(paper),
-  )
-  text = json.dumps(counted, ensure_ascii=False, indent=1)
-  files.write_text(path / STATISTICS, text + "\n")
-
-
-def _tables(counted: dict, findings: pathlib.Path) -> str:
-  ours, paper = audit.figures(counted), audit.paper_of(counted)
-  blocks = [summary.tables(counted), audit.text(ours, paper)]
-  if findings.exists():
-    blocks.append("findings\n" + findings.read_text(encoding="utf-8"))
-  return "\n\n".join(blocks) + "\n"
+  text = json.dumps(builder.describe(), ensure_ascii=False, indent=1)
+  files.write_text(pathlib.Path(builder.data_path) / STATISTICS, text + "\n")
 
 
 def main(
@@ -167,6 +159,7 @@ def main(
   sources: str | None = None,
   overwrite: bool = False,
   processes: int = 1,
+  register_checksums: bool = False,
 ) -> None:
   """Builds the data set named on the command line and prints tables.
 
@@ -176,12 +169,15 @@ def main(
     sources: --sources.
     overwrite: --overwrite.
     processes: --processes.
+    register_checksums: --register_checksums.
   """
   start = time.perf_counter()
   if len(argv) != 2:
     raise app.UsageError(f"name one data set: {', '.join(NAMES)}")
   try:
-    builder = build(argv[1], data_dir, sources, overwrite, processes)
+    builder = build(
+      argv[1], data_dir, sources, overwrite, processes, register_checksums
+    )
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
   path = pathlib.Path(builder.data_path)
@@ -211,8 +207,9 @@ if __name__ == "__main__":
     "sources",
     None,
     "Folder of the source texts of chunqiutr/rebuilt or of the authors' files "
-    "for chunqiutr/release; by default the environment variables "
-    "CTD_JAX_SOURCES and CTD_JAX_RELEASE, and without them all is downloaded. "
+    "for chunqiutr/release and chronocept/benchmark_*; by default the "
+    "environment variables CTD_JAX_SOURCES and CTD_JAX_RELEASE, and without "
+    "them all is downloaded. "
     "Example: --sources=corpus/raw",
   )
   _DATA_DIR = flags.DEFINE_string(
@@ -233,6 +230,13 @@ if __name__ == "__main__":
     lower_bound=1,
   )
 
+  _REGISTER_CHECKSUMS = flags.DEFINE_bool(
+    "register_checksums",
+    False,
+    "Write size and sha256 of what is downloaded into the checksums.tsv of "
+    "the data set, where none are known yet. Example: --register_checksums",
+  )
+
   def _run(argv: Sequence[str]) -> None:
     # TFDS reports every shard; --verbosity=0 brings that back.
     if not flags.FLAGS["verbosity"].present:
@@ -243,6 +247,7 @@ if __name__ == "__main__":
       _SOURCES.value,
       _OVERWRITE.value,
       _PROCESSES.value,
+      _REGISTER_CHECKSUMS.value,
     )
 
   app.run(_run)

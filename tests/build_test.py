@@ -99,7 +99,7 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
   def fail(builder):
     raise RuntimeError("no space")
 
-  monkeypatch.setattr(build.summary, "summarise", fail)
+  monkeypatch.setattr(summary, "summarise", fail)
   with pytest.raises(RuntimeError, match="no space"):
     build.build("chunqiutr/mini", data_dir, overwrite=True)
   assert path.read_text("utf-8") == before

@@ -43,7 +43,7 @@ def blob_id(content: bytes) -> str:
 
 
 def files_of_folder(
-  folder: str | os.PathLike, known: Mapping[str, Blob]
+  folder: str | os.PathLike, urls: Mapping[str, str]
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file in a folder of the user's.
 
@@ -52,7 +52,7 @@ def files_of_folder(
 
   Args:
     folder: of the files, or of a clone.
-    known: by file name.
+    urls: file name -> where the public has it.
 
   Raises:
     SourceError: naming the folder and every file that is missing.
@@ -60,20 +60,25 @@ def files_of_folder(
   folder = pathlib.Path(folder).expanduser()
   if not folder.is_dir():
     raise SourceError(
-      f"{folder}: no such folder; it should hold {', '.join(known)}"
+      f"{folder}: no such folder; it should hold {', '.join(urls)}"
     )
   paths, missing = {}, []
-  for name, blob in known.items():
-    inside_clone = pathlib.PurePosixPath(blob.url).parent.name
+  for name, url in urls.items():
+    inside_clone = pathlib.PurePosixPath(url).parent.name
     places = (folder / name, folder / inside_clone / name)
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-      missing.append(f"{name} (it is {blob.url})")
+      missing.append(f"{name} (it is {url})")
     else:
       paths[name] = found
   if missing:
     raise SourceError(f"{folder}: missing {', '.join(missing)}")
   return paths
+
+
+def urls_of(known: Mapping[str, Blob]) -> dict[str, str]:
+  """Returns file name -> where its bytes are served."""
+  return {name: blob.url for name, blob in known.items()}
 
 
 def download_files(

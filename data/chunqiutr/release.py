@@ -155,7 +155,7 @@ def files(
       is not the released one.
   """
   if folder is not None:
-    return git_blobs.files_of_folder(folder, FILES)
+    return git_blobs.files_of_folder(folder, git_blobs.urls_of(FILES))
   return git_blobs.download_files(manager, FILES)
 
 

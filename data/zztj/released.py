@@ -99,7 +99,8 @@ def file_of(
   name = FILE_OF[subset]
   known = {name: FILES[name]}
   if folder is not None:
-    return git_blobs.files_of_folder(folder, known)[name]
+    urls = git_blobs.urls_of(known)
+    return git_blobs.files_of_folder(folder, urls)[name]
   return git_blobs.download_files(manager, known)[name]
 
 

@@ -1,0 +1,119 @@
+"""Chronocept: statements with the curve of their validity over log time.
+
+Why: the one place where the data set's versions and variants are declared.
+`benchmark_1` and `benchmark_2` are the published samples, from the hub or a
+folder; `synthetic_1` and `synthetic_2` are invented samples of the same sizes
+(see `synthetic`). Called by `ctd_jax_datasets.build` and by `tfds.builder`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import tensorflow_datasets as tfds
+
+from ctd_jax_datasets.base_builder import BaseBuilder
+from ctd_jax_datasets.chronocept import (
+  examples,
+  hub,
+  records,
+  summary,
+  synthetic,
+)
+from ctd_jax_datasets.chronocept.samples import BENCHMARKS, Sample
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+
+SEED = 0
+_TEXTS = {
+  "benchmark_1": "one sentence each",
+  "benchmark_2": "several sentences each",
+}
+
+
+@dataclasses.dataclass(kw_only=True)
+class Config(tfds.core.BuilderConfig):
+  """A variant of the data set.
+
+  Attributes:
+    benchmark: which of the published ones it is, or imitates.
+    synthetic: whether its samples are invented.
+  """
+
+  benchmark: str
+  synthetic: bool = False
+
+
+class Builder(BaseBuilder):
+  """Builder of `chronocept/benchmark_*` and `chronocept/synthetic_*`.
+
+  Needs no more than one of its `processes`.
+  """
+
+  VERSION = tfds.core.Version("1.0.0")
+  RELEASE_NOTES: ClassVar = {"1.0.0": "First."}
+  BUILDER_CONFIGS: ClassVar = [
+    *(
+      Config(
+        name=benchmark,
+        benchmark=benchmark,
+        description=f"The published samples, {_TEXTS[benchmark]}.",
+      )
+      for benchmark in BENCHMARKS
+    ),
+    *(
+      Config(
+        name=benchmark.replace("benchmark", "synthetic"),
+        benchmark=benchmark,
+        synthetic=True,
+        description="Synthetic: invented by this project, "
+        f"{_TEXTS[benchmark]}, with the sizes and marginals of {benchmark}.",
+      )
+      for benchmark in BENCHMARKS
+    ),
+  ]
+
+  def _info(self) -> tfds.core.DatasetInfo:
+    """Returns features and metadata."""
+    return self.dataset_info_from_configs(
+      features=examples.features(),
+      homepage="https://arxiv.org/abs/2505.07637",
+      metadata=tfds.core.MetadataDict(synthetic=self.builder_config.synthetic),
+      disable_shuffling=True,
+    )
+
+  def _split_generators(
+    self, dl_manager: tfds.download.DownloadManager
+  ) -> dict[str, Iterator[tuple[str, dict[str, Any]]]]:
+    """Returns the examples of `train`, `validation` and `test`.
+
+    Raises:
+      SourceError: if a file or one of its records cannot be used, an id occurs
+        in two splits, or sources are named for what is made without any.
+    """
+    config = self.builder_config
+    if config.synthetic and self.sources:
+      raise SourceError(
+        f"--sources={self.sources}: {self.name}/{config.name} is made without "
+        "sources; leave it out, or build another variant"
+      )
+    if config.synthetic:
+      samples = synthetic.generate(config.benchmark, SEED)
+    else:
+      paths = hub.files(dl_manager, config.benchmark, self._release_folder())
+      samples = records.read_splits(paths)
+    return {
+      split: self._generate_examples(found) for split, found in samples.items()
+    }
+
+  def _generate_examples(
+    self, samples: Iterable[Sample]
+  ) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (id, example) of every sample."""
+    for sample in samples:
+      yield sample.sample_id, examples.example_of(sample)
+
+  def describe(self) -> dict[str, Any]:
+    """Writes tables and a plot beside the data; returns the statistics."""
+    return summary.describe(self)

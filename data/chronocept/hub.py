@@ -1,0 +1,63 @@
+"""Where the published files lie, on the hub or in a folder.
+
+Why: a file that was cut short or changed since would train on other samples
+without a word. The hub names files by branch, so what they are is known only
+after a first download: `build --register_checksums` writes their size and
+sha256 into `checksums.tsv` beside this module, and every later download is
+checked against it. Called by the builder.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download import checksums
+
+from ctd_jax_datasets.chunqiutr import fetch, git_blobs
+
+HUB = "https://huggingface.co/datasets/krishgoel/chronocept/resolve/main"
+CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
+# Split -> name of its file.
+FILES = {
+  "train": "train.json",
+  "validation": "valid.json",
+  "test": "test.json",
+}
+_UNREGISTERED = checksums.UrlInfo(size=None, checksum=None, filename=None)
+
+
+def files(
+  manager: tfds.download.DownloadManager,
+  benchmark: str,
+  folder: str | os.PathLike | None = None,
+) -> dict[str, pathlib.Path]:
+  """Returns split -> path of the files of a benchmark.
+
+  Args:
+    manager: downloads them, if no folder is named.
+    benchmark: benchmark_1 or benchmark_2, a folder on the hub.
+    folder: that holds the three files, or the benchmark's folder with them.
+      Their content is not compared; `summary` reports other sizes.
+
+  Raises:
+    SourceError: if one is missing, cannot be downloaded, or was downloaded and
+      is not the registered one.
+  """
+  urls = {name: f"{HUB}/{benchmark}/{name}" for name in FILES.values()}
+  if folder is not None:
+    paths = git_blobs.files_of_folder(folder, urls)
+  else:
+    registered = (
+      checksums.load_url_infos(CHECKSUMS) if CHECKSUMS.exists() else {}
+    )
+    paths = fetch.download_files(
+      manager,
+      {
+        name: (url, registered.get(url, _UNREGISTERED))
+        for name, url in urls.items()
+      },
+      git_blobs.RELEASE_VARIABLE,
+    )
+  return {split: paths[name] for split, name in FILES.items()}

@@ -1,0 +1,47 @@
+"""Typed samples of Chronocept by the name of a data set or a folder.
+
+Why: a model reads the same `Sample`s whether they were built here or lie in
+somebody's folder as published. Called by whatever models validity.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from ctd_jax_datasets import build
+from ctd_jax_datasets.chronocept import examples, hub, records
+from ctd_jax_datasets.chronocept.samples import Sample
+
+PREFIX = "json:"
+
+
+def load_samples(
+  name: str,
+  data_dir: str | os.PathLike | None = None,
+  sources: str | os.PathLike | None = None,
+) -> dict[str, list[Sample]]:
+  """Returns split -> samples.
+
+  Args:
+    name: e.g. `chronocept/synthetic_1`, built first if it is not there yet; or
+      `json:FOLDER`, a folder with train.json, valid.json and test.json.
+    data_dir: where data sets lie; None means the default of TFDS.
+    sources: folder of the published files, see `build.build`.
+
+  Raises:
+    ValueError: if there is no such data set, or naming file, record, id and
+      field of what is wrong.
+    FileNotFoundError: if a file of the folder is missing.
+  """
+  if name.startswith(PREFIX):
+    folder = pathlib.Path(name.removeprefix(PREFIX)).expanduser()
+    return records.read_splits(
+      {split: folder / file for split, file in hub.FILES.items()}
+    )
+  known = [n for n in build.NAMES if n.startswith("chronocept/")]
+  if name not in known:
+    raise ValueError(
+      f"no data set {name!r}; there are {', '.join(known)} and {PREFIX}FOLDER"
+    )
+  return examples.read_samples(build.build(name, data_dir, sources))

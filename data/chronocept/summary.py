@@ -1,0 +1,158 @@
+"""What a built data set of Chronocept holds, beside what is published of it.
+
+Why: whoever names a folder of files should see whether they are the published
+ones, and how far the synthetic ones go. Called by the builder.
+
+Source: Chronocept, arXiv 2505.07637v1, Table 3 (axes) and Table 5 (targets).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.figure
+import tensorflow_datasets as tfds
+
+from ctd_jax import files
+from ctd_jax.evaluation import report
+from ctd_jax_datasets import base_builder, summary
+from ctd_jax_datasets.chronocept import examples
+from ctd_jax_datasets.chronocept.samples import (
+  AXES,
+  SPLITS,
+  TARGETS,
+  Sample,
+  axis_counts,
+  target_statistics,
+)
+
+TARGETS_PLOT = "targets.png"
+_LABELS = {
+  "location": "location xi (log of minutes)",
+  "scale": "scale omega (same unit)",
+  "skewness": "skewness alpha",
+}
+
+
+def describe(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
+  """Writes tables and a plot beside the data; returns the statistics.
+
+  Returns:
+    name; `synthetic`; `content_sha256`; `splits`, `targets` and `axes`: rows
+    as in the tables, ready for JSON.
+  """
+  path = pathlib.Path(builder.data_path)
+  benchmark = builder.builder_config.benchmark
+  samples = examples.read_samples(builder)
+  plain = {
+    split: [examples.example_of(sample) for sample in found]
+    for split, found in samples.items()
+  }
+  counted = {
+    "name": builder.info.full_name,
+    "synthetic": builder.builder_config.synthetic,
+    "content_sha256": summary.content_hash(builder.info.features, plain),
+    "splits": _by_split(samples, benchmark),
+    "targets": _by_target(samples, benchmark),
+    "axes": _by_axis(samples, benchmark),
+  }
+  files.write_text(path / base_builder.TABLES, _tables(counted) + "\n")
+  files.write_figure(path / TARGETS_PLOT, _plot(counted["name"], samples))
+  return counted
+
+
+def _by_split(
+  samples: Mapping[str, Sequence[Sample]], benchmark: str
+) -> list[dict[str, Any]]:
+  published = target_statistics()[benchmark]
+  return [
+    {
+      "split": split,
+      "samples": len(samples[split]),
+      "published": published[split].n,
+      "words": round(
+        statistics.fmean(len(s.parent_text.split()) for s in samples[split]), 2
+      ),
+    }
+    for split in SPLITS
+  ]
+
+
+def _by_target(
+  samples: Mapping[str, Sequence[Sample]], benchmark: str
+) -> list[dict[str, Any]]:
+  published = target_statistics()[benchmark]
+  rows = []
+  for split in SPLITS:
+    columns = zip(*(sample.targets for sample in samples[split]), strict=True)
+    for place, values in enumerate(columns):
+      rows.append(
+        {
+          "split": split,
+          "target": TARGETS[place],
+          "mean": round(statistics.fmean(values), 4),
+          "published_mean": round(published[split].mean[place], 4),
+          "sd": round(statistics.pstdev(values), 4),
+          "published_sd": round(published[split].sd[place], 4),
+          "least": min(values),
+          "most": max(values),
+        }
+      )
+  return rows
+
+
+def _by_axis(
+  samples: Mapping[str, Sequence[Sample]], benchmark: str
+) -> list[dict[str, Any]]:
+  published = axis_counts(benchmark)
+  everything = [sample for found in samples.values() for sample in found]
+  return [
+    {
+      "axis": axis,
+      "samples": sum(bool(sample.axes[axis]) for sample in everything),
+      "published": published[axis],
+    }
+    for axis in AXES
+  ]
+
+
+def _tables(counted: Mapping[str, Any]) -> str:
+  title = counted["name"]
+  if counted["synthetic"]:
+    title += " (synthetic: invented sentences, drawn targets)"
+  return "\n\n".join(
+    [
+      title,
+      summary.table("samples by split", counted["splits"]),
+      summary.table("targets, population sd", counted["targets"]),
+      summary.table("samples with a text on the axis", counted["axes"]),
+    ]
+  )
+
+
+def _plot(
+  name: str, samples: Mapping[str, Sequence[Sample]]
+) -> matplotlib.figure.Figure:
+  """Returns the histograms of the targets, splits side by side."""
+  figure = matplotlib.figure.Figure(figsize=(10, 3.6), layout="constrained")
+  figure.suptitle(f"{name}: targets by split")
+  panels = figure.subplots(1, len(TARGETS))
+  for place, (axes, target) in enumerate(zip(panels, TARGETS, strict=True)):
+    axes.hist(
+      [[s.targets[place] for s in samples[split]] for split in SPLITS],
+      bins=12,
+      density=True,
+      color=report.COLOURS[: len(SPLITS)],
+      label=[f"{split} ({len(samples[split])})" for split in SPLITS],
+    )
+    axes.set_xlabel(_LABELS[target])
+    axes.spines[["top", "right"]].set_visible(False)
+  panels[0].set_ylabel("density")
+  handles, labels = panels[0].get_legend_handles_labels()
+  figure.legend(
+    handles, labels, loc="outside lower center", ncols=3, frameon=False
+  )
+  return figure

@@ -1,0 +1,310 @@
+"""Samples of Chronocept: records, files, hub, synthetic stand-in, builder."""
+
+import functools
+import http.server
+import json
+import pathlib
+import shutil
+import statistics
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.stats
+from tensorflow_datasets.core.download import checksums
+
+from ctd_jax_datasets import build
+from ctd_jax_datasets.chronocept import (
+  chronocept_dataset_builder,
+  examples,
+  hub,
+  reader,
+  records,
+  samples,
+  synthetic,
+  synthetic_wording,
+)
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+
+DUMMY = pathlib.Path(hub.__file__).with_name("dummy_data")
+
+
+def record(**changes):
+  """Returns a good record, with members replaced; None takes one away."""
+  axes = {f"{axis}_axis": "" for axis in samples.AXES}
+  axes["main_outcome_axis"] = "A kettle boils"
+  base = {
+    "_id": "X1",
+    "parent_text": "A kettle boils.",
+    "axes": axes,
+    "target_values": {"location": 20.5, "scale": 4, "skewness": -1.25},
+  }
+  changed = base | changes
+  return {name: v for name, v in changed.items() if v is not None}
+
+
+def axes(**changes):
+  changed = record()["axes"] | changes
+  return {name: v for name, v in changed.items() if v is not None}
+
+
+def targets(**changes):
+  changed = record()["target_values"] | changes
+  return {name: v for name, v in changed.items() if v is not None}
+
+
+def write(path, *rows):
+  path.write_text(json.dumps(rows), encoding="utf-8")
+  return path
+
+
+def test_a_good_record(tmp_path):
+  (sample,) = records.read_file(write(tmp_path / "a.json", record()))
+  assert sample.sample_id == "X1"
+  assert sample.targets == (20.5, 4.0, -1.25)
+  assert (sample.log_base, sample.time_unit) == (1.1, "minute")
+  assert tuple(sample.axes) == samples.AXES
+  assert sample.axes["main_outcome"] == "A kettle boils"
+
+
+@pytest.mark.parametrize("spelling", ["hypothesis_axis", "hypothetical_axis"])
+def test_both_spellings_of_the_hypothetical_axis(tmp_path, spelling):
+  found = axes(hypothetical_axis=None) | {spelling: "if it leaks"}
+  path = write(tmp_path / "a.json", record(axes=found))
+  with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    (sample,) = records.read_file(path)
+  assert sample.axes["hypothetical"] == "if it leaks"
+
+
+def test_neither_spelling_is_warned_of_once(tmp_path):
+  bare = axes(hypothetical_axis=None)
+  rows = [record(), *(record(_id=f"Y{i}", axes=bare) for i in range(2))]
+  with pytest.warns(UserWarning, match="2 of 3 records.*Y0") as caught:
+    found = records.read_file(write(tmp_path / "a.json", *rows))
+  assert len(caught) == 1
+  assert found[1].axes["hypothetical"] == ""
+
+
+@pytest.mark.parametrize(
+  ("bad", "message"),
+  [
+    ([1], r"record 1: \[1\] should be an object"),
+    (record(_id=None), "record 1: has no '_id'"),
+    (record(_id=7), "record 1._id: 7 should be a string"),
+    (record(_id=" "), "record 1._id: is empty"),
+    (record(parent_text=None), r"record 1 \(X1\): has no 'parent_text'"),
+    (record(parent_text=""), r"\(X1\).parent_text: is empty"),
+    (record(colour="red"), r'\(X1\): unknown key "colour"; known are _id'),
+    (record(axes=None), r"\(X1\): has no 'axes', an object"),
+    (record(axes=[]), r"\(X1\).axes: \[\] should be an object"),
+    (record(axes=axes(hypo_axis="")), r'\(X1\).axes: unknown key "hypo_axis"'),
+    (record(axes=axes(static_axis=None)), r"axes: has no 'static_axis'"),
+    (record(axes=axes(static_axis=3)), r"axes.static_axis: 3 should be a str"),
+    (record(axes=axes(hypothesis_axis="")), "axes: has both hypothetical_axis"),
+    (record(target_values=None), r"\(X1\): has no 'target_values'"),
+    (record(target_values=targets(scale=None)), "has no 'scale', a number"),
+    (
+      record(target_values=targets(peak=1)),
+      'target_values: unknown key "peak"',
+    ),
+    (record(target_values=targets(location="4")), '.location: "4" should be a'),
+    (record(target_values=targets(location=True)), ".location: true should be"),
+    (record(target_values=targets(skewness=np.nan)), "skewness: NaN should be"),
+    (record(target_values=targets(location=10**400)), "should be a finite"),
+    (record(target_values=targets(scale=0)), "scale: 0.0 should be above 0"),
+    (record(log_base=1), "log_base: 1.0 should be above 1"),
+    (record(time_unit="hour"), "time_unit: \"hour\" should be 'minute'"),
+  ],
+)
+def test_a_malformed_record_is_named(tmp_path, bad, message):
+  path = write(tmp_path / "valid.json", bad)
+  with pytest.raises(SourceError, match=message) as caught:
+    records.read_file(path)
+  assert str(caught.value).startswith(f"{path}: record 1")
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("", "no record"),
+    ("[]", "no record"),
+    ("[{", "not JSON"),
+    ('{"_id": "A"}\n{', "line 1 \\(A\\): has no 'target_values'"),
+    ('[{"_id": "A", "_id": "B"}]', '"_id" occurs twice'),
+  ],
+)
+def test_a_malformed_file_is_named(tmp_path, text, message):
+  path = tmp_path / "a.json"
+  path.write_text(text, encoding="utf-8")
+  with pytest.raises(SourceError, match=message) as caught:
+    records.read_file(path)
+  assert str(path) in str(caught.value)
+
+
+def test_an_id_belongs_to_one_record_and_one_split(tmp_path):
+  twice = write(tmp_path / "a.json", record(), record())
+  with pytest.raises(SourceError, match=r"record 2 \(X1\)._id: already the id"):
+    records.read_file(twice)
+  one, two = (write(tmp_path / f"{n}.json", record()) for n in "bc")
+  with pytest.raises(SourceError, match=r"c\.json: X1\._id: also in .*b\.json"):
+    records.read_splits({"train": one, "test": two})
+
+
+def test_json_lines_and_what_is_written_are_read(tmp_path):
+  path = tmp_path / "a.json"
+  path.write_text(
+    "".join(json.dumps(record(_id=name)) + "\n" for name in "AB"), "utf-8"
+  )
+  found = records.read_file(path)
+  assert [sample.sample_id for sample in found] == ["A", "B"]
+  records.write_file(tmp_path / "b.json", found)
+  assert records.read_file(tmp_path / "b.json") == found
+
+
+def test_split_statistics_pool_to_table_5():
+  # Sample standard deviation over all splits, four decimals.
+  table = {
+    "benchmark_1": ((54.2803, 11.5474, -0.0158), (20.4169, 3.7725, 1.3858)),
+    "benchmark_2": ((46.1511, 9.5553, 0.0275), (13.3839, 2.5725, 1.1773)),
+  }
+  for benchmark, (means, deviations) in table.items():
+    splits = samples.target_statistics()[benchmark].values()
+    n = np.array([s.n for s in splits])[:, None]
+    mean = np.array([s.mean for s in splits])
+    variance = np.array([s.sd for s in splits]) ** 2
+    pooled = (n * mean).sum(0) / n.sum()
+    squares = (n * (variance + (mean - pooled) ** 2)).sum(0)
+    sd = np.sqrt(squares / (n.sum() - 1))
+    np.testing.assert_allclose(pooled, means, atol=5.01e-5)
+    np.testing.assert_allclose(sd, deviations, atol=5.01e-5)
+
+
+@pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
+def test_synthetic_marginals_are_the_published(benchmark):
+  made = synthetic.generate(benchmark)
+  assert made == synthetic.generate(benchmark)
+  assert made != synthetic.generate(benchmark, seed=1)
+  for split, published in samples.target_statistics()[benchmark].items():
+    columns = list(zip(*(s.targets for s in made[split]), strict=True))
+    assert len(made[split]) == published.n
+    np.testing.assert_allclose(
+      [statistics.fmean(c) for c in columns], published.mean, atol=1e-4
+    )
+    np.testing.assert_allclose(
+      [statistics.pstdev(c) for c in columns], published.sd, atol=1e-4
+    )
+    assert min(columns[0]) >= 0
+    assert min(columns[1]) > 0
+  everything = [s for found in made.values() for s in found]
+  counts = {a: sum(bool(s.axes[a]) for s in everything) for a in samples.AXES}
+  assert counts == samples.axis_counts(benchmark)
+  assert len({s.sample_id for s in everything}) == len(everything)
+
+
+@pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
+def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
+  found = synthetic.generate(benchmark)["train"]
+  spans = synthetic_wording.SPANS
+  said = []
+  for sample in found:
+    assert all(piece in sample.parent_text for piece in sample.axes.values())
+    main = sample.axes["main_outcome"].lower().rstrip(".")
+    said.append(
+      next(s.minutes for s in spans if any(main.endswith(c) for c in s.cues))
+    )
+  xi, omega, alpha = zip(*(s.targets for s in found), strict=True)
+  assert scipy.stats.spearmanr(said, xi).statistic > 0.8
+  assert abs(scipy.stats.spearmanr(said, omega).statistic) < 0.15
+  assert abs(scipy.stats.spearmanr(said, alpha).statistic) < 0.15
+
+
+def test_a_folder_is_built_and_read(tmp_path):
+  builder = build.build("chronocept/benchmark_1", tmp_path, DUMMY)
+  assert not builder.info.metadata["synthetic"]
+  assert "chronocept2025" in builder.info.citation
+  found = reader.load_samples("chronocept/benchmark_1", tmp_path)
+  assert found == reader.load_samples(f"json:{DUMMY / 'benchmark_1'}")
+  assert {split: len(rows) for split, rows in found.items()} == {
+    "train": 2,
+    "validation": 1,
+    "test": 1,
+  }
+  assert found["train"][1].axes["hypothetical"] == "unless the clerk calls her"
+  tables = (builder.data_path / build.TABLES).read_text("utf-8")
+  assert "synthetic" not in tables
+  assert "878" in tables
+
+
+def test_synthetic_is_built_and_labelled(tmp_path):
+  builder = build.build("chronocept/synthetic_2", tmp_path)
+  assert examples.read_samples(builder) == synthetic.generate("benchmark_2")
+  tables = (builder.data_path / build.TABLES).read_text("utf-8")
+  assert "synthetic" in tables.splitlines()[0]
+  counted = json.loads((builder.data_path / build.STATISTICS).read_text())
+  assert counted["synthetic"]
+  with pytest.raises(SourceError, match="made without sources"):
+    build.build("chronocept/synthetic_1", tmp_path, sources=DUMMY)
+
+
+def test_a_malformed_file_leaves_no_data_set(tmp_path):
+  folder = shutil.copytree(DUMMY, tmp_path / "files")
+  write(
+    folder / "benchmark_1/test.json", record(target_values=targets(scale=-1))
+  )
+  with pytest.raises(SourceError, match=r"test\.json: record 1 \(X1\)\.target"):
+    build.build("chronocept/benchmark_1", tmp_path / "data", folder)
+  assert not list((tmp_path / "data").rglob("benchmark_1*"))
+  (folder / "benchmark_2/valid.json").unlink()
+  with pytest.raises(SourceError, match=r"missing valid\.json \(it is https"):
+    build.build("chronocept/benchmark_2", tmp_path / "data", folder)
+
+
+def test_unknown_names_are_told():
+  with pytest.raises(ValueError, match="synthetic_2 and json:FOLDER"):
+    reader.load_samples("chunqiutr/mini")
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+  def log_message(self, *arguments):
+    pass
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+  """A hub on this machine, and no checksum known yet."""
+  folder = shutil.copytree(DUMMY, tmp_path / "hub")
+  table = tmp_path / "checksums.tsv"
+  table.touch()
+  monkeypatch.delenv("CTD_JAX_RELEASE", raising=False)
+  monkeypatch.setattr(hub, "CHECKSUMS", table)
+  monkeypatch.setattr(
+    chronocept_dataset_builder.Builder, "_checksums_path", table
+  )
+  handler = functools.partial(_Quiet, directory=str(folder))
+  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(hub, "HUB", url)
+    yield folder
+    server.shutdown()
+    thread.join()
+
+
+def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
+  name = "chronocept/benchmark_1"
+  build.build(name, tmp_path / "first", register_checksums=True)
+  registered = hub.CHECKSUMS.read_text("utf-8").splitlines()
+  assert len(registered) == 3
+  assert reader.load_samples(name, tmp_path / "first")["test"][0].scale == 4.125
+  # A process reads the registered ones once, and this one began before.
+  known = checksums.load_url_infos(hub.CHECKSUMS)
+  monkeypatch.setattr(chronocept_dataset_builder.Builder, "url_infos", known)
+  reader.load_samples(name, tmp_path / "second")
+  path = host / "benchmark_1/test.json"
+  path.write_text(path.read_text().replace("25.5", "26.5"))
+  with pytest.raises(SourceError, match=r"test\.json: expected .* bytes, sha"):
+    build.build(name, tmp_path / "third")
