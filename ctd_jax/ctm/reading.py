@@ -1,4 +1,4 @@
-"""Reads what models write: either script, JSON among other words.
+"""Reads what models write: script, JSON, conclusion, clauses, numbers.
 
 Why: the judge and the game must read replies alike, and whatever cannot be
 read has to be told apart from a wrong answer. Called by both.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import opencc
@@ -17,6 +18,28 @@ _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FULL_WIDTH = str.maketrans(
   "０１２３４５６７８９ＡＢＣＤＥＦＧａｂｃｄｅｆｇ", "0123456789ABCDEFGabcdefg"
 )
+_MARKED = re.compile(
+  r"(?:最终|正确)?答案(?:应该|应当|应)?[是为:：]+|因此|所以|综上(?:所述)?|总之|"
+  r"结论(?:是|为|:|：)|由此可[见知]|故(?:应)?选|应(?:该)?选"
+)
+_SENTENCE = re.compile(r"[^。！？!?；;\n]+[。！？!?；;]?")
+_CLAUSE = re.compile(r"[^，,。！？!?；;\n]+")
+_CONCESSION = re.compile(
+  r"(?:虽然|虽说|尽管|固然)[^。；;\n]*?(?:但是|但|却|不过|然而|可是)"
+)
+_NEGATION = re.compile(
+  r"(?:不是|并非|绝非|而非|不属于?|不在|不可能[是在]?|不应[是在]?|不会[是在]?|"
+  r"排除|[^无莫除是若]非|不选|不为|没有)"
+  r"[「『“\"《]?(?:选项)?$"
+)
+NUMBER = (
+  r"(?:[0-9]+(?:[,，][0-9]{3})*(?:\.[0-9]+)?|[〇零一二两三四五六七八九十百千]+)"
+)
+_DIGITS = {c: i for i, c in enumerate("〇一二三四五六七八九")} | {
+  "零": 0,
+  "两": 2,
+}
+_UNITS = {"十": 10, "百": 100, "千": 1000}
 
 
 @functools.cache
@@ -47,3 +70,71 @@ def json_object(text: str) -> dict[str, Any]:
   if not isinstance(found, dict):
     raise ValueError("expected one JSON object")
   return found
+
+
+def passages(text: str) -> Iterator[str]:
+  """Yields where an answer may stand, the surest place first.
+
+  What follows the last 「答案是」, 「因此」 and the like, its first sentence
+  before the rest; the first sentence of all; everything. Concessions (虽然 ...
+  但) are left out.
+  """
+  text = _CONCESSION.sub("", text).strip()
+  marks = list(_MARKED.finditer(text))
+  if marks and text[marks[-1].end() :].strip():
+    conclusion = text[marks[-1].end() :].strip()
+    yield sentences(conclusion)[0]
+    yield conclusion
+  opening = _SENTENCE.search(text)
+  if opening and opening[0] != text:
+    yield opening[0]
+  yield text
+
+
+def sentences(text: str) -> list[str]:
+  """Returns the sentences of a text; each line is one at least."""
+  return [match[0] for match in _SENTENCE.finditer(text)] or [text]
+
+
+def clauses(text: str) -> list[str]:
+  """Returns the clauses of a text."""
+  return [match[0] for match in _CLAUSE.finditer(text)]
+
+
+def negated(text: str, position: int) -> bool:
+  """Whether what stands at a position is denied by the words before it."""
+  return bool(_NEGATION.search(text[max(0, position - 8) : position]))
+
+
+def mentions(text: str, names: Collection[str]) -> list[tuple[int, str]]:
+  """Returns (position, name) of all names in a text, longest names first.
+
+  Args:
+    text: in Simplified script.
+    names: likewise.
+  """
+  ordered = sorted((n for n in names if n), key=len, reverse=True)
+  if not ordered:
+    return []
+  pattern = re.compile("|".join(map(re.escape, ordered)))
+  return [(match.start(), match[0]) for match in pattern.finditer(text)]
+
+
+def number(text: str) -> float:
+  """Returns the number that a match of `NUMBER` writes.
+
+  「一千三百一十四」 is 1314, 「九七八」 is 978.
+  """
+  plain = re.sub("[,，]", "", text)
+  if plain[0].isascii():
+    return float(plain)
+  if not any(character in _UNITS for character in plain):
+    return float("".join(str(_DIGITS[character]) for character in plain))
+  total, digit = 0, None
+  for character in plain:
+    if character in _UNITS:
+      total += (1 if digit is None else digit) * _UNITS[character]
+      digit = None
+    else:
+      digit = _DIGITS[character] or None
+  return float(total + (digit or 0))

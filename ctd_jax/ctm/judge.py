@@ -1,0 +1,444 @@
+"""Judges answers by rules that read them against the structured gold.
+
+Why: a language model as the only judge is noisy, costs money and knows no
+more than the reference. Rules decide what can be read: labels, options, orders,
+years, sets, names, in either script. What they cannot read is left `undecided`
+for `model_judge`; every verdict says which rule, or that the model, gave it.
+Called by `python -m ctd_jax.ctm` and by the tests against hand-made answers.
+
+An answer that cannot be parsed counts as wrong under the source `unparsed`, so
+that its share can be seen.
+
+Source: CTM paper, section on evaluation (polarity and reason, all key points,
+finer dynasties inside the range); the rules are this project's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+
+import scipy.stats
+
+from ctd_jax.ctm import anachronisms, periods, questions, reading
+from ctd_jax.ctm.questions import Question
+
+UNDECIDED, UNPARSED, REFUSED, MODEL = (
+  "undecided",
+  "unparsed",
+  "refused",
+  "model",
+)
+DIRECT, COT = STYLES = ("direct", "cot")
+THOUGHT, ANSWER = "思考", "回答"
+_HEDGE = re.compile(
+  r"或者?|还是|要么|也可能|抑或|[/／]|不一定|难以|无法确定|不确定"
+)
+_REFUSAL = re.compile(
+  r"不知道|无法(?:回答|判断|确定)|不清楚|抱歉|没有足够|信息不足|我不能"
+)
+# What follows a period that is only a bound.
+_BOUND = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡")
+# A label of one character is a word of its own elsewhere (明, 清).
+_BARE = re.compile(
+  rf"(?:是|为|属于?|归入|选|于|在|即|[:：])\s*[「“【]?({'|'.join(periods.LABELS)})"
+  r"(?=[」”】。，；,.;\s]|$)"
+)
+_YEAR = re.compile(r"(公元前|前)?([0-9]{1,4})年")
+_SHORT = 24  # characters of an answer that is nothing but an answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+  """What an answer is worth.
+
+  Attributes:
+    correct: whether it counts.
+    source: name of the rule, or one of the constants above.
+    measures: finer figures, e.g. kendall_tau; by name of the metric.
+    why: what was read, in a few words.
+  """
+
+  correct: bool
+  source: str
+  measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  why: str = ""
+
+
+def final_answer(reply: str, style: str) -> str | None:
+  """Returns the answer in a reply, None if it cannot be parsed.
+
+  Args:
+    reply: all that was said.
+    style: direct takes all of it, cot wants JSON with 思考 and 回答.
+  """
+  if style == DIRECT:
+    return reply
+  try:
+    answer = reading.json_object(reply).get(ANSWER)
+  except ValueError:
+    return None
+  if isinstance(answer, list):
+    return "、".join(map(str, answer))
+  return None if answer is None else str(answer)
+
+
+def judge(question: Question, reply: str, style: str = DIRECT) -> Verdict:
+  """Returns the verdict of the rules.
+
+  Args:
+    question: with its gold.
+    reply: to it, in either script.
+    style: one of `STYLES`.
+  """
+  answer = final_answer(reply, style)
+  if answer is None:
+    return Verdict(False, UNPARSED, why="no JSON with 回答")
+  text = reading.simplified(answer).strip()
+  if not text:
+    return Verdict(False, UNPARSED, why="empty")
+  verdict = _RULES[type(question.gold)](question, text)
+  if verdict.source == UNDECIDED and _REFUSAL.search(text):
+    return dataclasses.replace(verdict, source=REFUSED)
+  return verdict
+
+
+def _undecided(why: str, **measures: float) -> Verdict:
+  return Verdict(False, UNDECIDED, measures, why)
+
+
+# What a mention may mean: any of these sets of labels.
+_Meaning = tuple[frozenset[str], ...]
+
+
+def _periods_said(text: str) -> list[_Meaning]:
+  """Returns what every dynasty word means that a text asserts.
+
+  A homonym (后汉) means one of several, 「明清」 means both at once.
+  """
+  found = [
+    tuple(frozenset(alias.labels) for alias in mention.aliases if alias.labels)
+    for mention in periods.find(text)
+    if not reading.negated(text, mention.start)
+    and not _BOUND.match(text, mention.end)
+  ]
+  bare = _BARE.search(text)
+  if bare and not any(found):
+    found.append((frozenset((bare[1],)),))
+  return [meaning for meaning in found if meaning]
+
+
+def _years_said(text: str) -> list[_Meaning]:
+  """Returns the labels that every year in a text may have."""
+  years = [
+    -int(digits) if before else int(digits)
+    for before, digits in _YEAR.findall(text)
+  ]
+  found = [
+    tuple(frozenset((label,)) for label in periods.acceptable(year))
+    for year in years
+    if year
+  ]
+  return [meaning for meaning in found if meaning]
+
+
+def _judge_label(question: Question, text: str) -> Verdict:
+  """EDD: all that is asserted lies inside what is acceptable."""
+  acceptable = {*question.gold.acceptable, question.gold.label}
+  for read in (_periods_said, _years_said):
+    for passage in reading.passages(text):
+      fits = [
+        any(labels <= acceptable for labels in meaning)
+        for meaning in read(passage)
+      ]
+      if fits and all(fits):
+        return Verdict(True, "label")
+      if fits and not any(fits):
+        return Verdict(False, "label", why="other period")
+      if fits and (_HEDGE.search(passage) or len(text) <= _SHORT):
+        return Verdict(False, "label", why="several periods")
+  return _undecided("no single period")
+
+
+def _judge_option(question: Question, text: str) -> Verdict:
+  """TES: exactly one option is asserted, by letter, by text or by both."""
+  gold = question.gold
+  names = {reading.simplified(name): i for i, name in enumerate(gold.options)}
+  letters = "ABCDEFGH"[: len(names)]
+  for passage in reading.passages(text):
+    found = {
+      names[name]
+      for place, name in reading.mentions(passage, names)
+      if not reading.negated(passage, place)
+    }
+    found |= {
+      letters.index(match[0].upper())
+      for match in re.finditer(
+        rf"(?<![A-Za-z])[{letters}{letters.lower()}](?![A-Za-z])", passage
+      )
+      if not reading.negated(passage, match.start())
+    }
+    if len(found) == 1:
+      return Verdict(found == {gold.correct}, "option")
+    if len(found) > 1 and (_HEDGE.search(passage) or len(text) <= _SHORT):
+      return Verdict(False, "option", why="several options")
+  return _undecided("no single option")
+
+
+_NO = (
+  r"不合理|不太合理|不可能|不成立|不(?:能|会)(?:成立|发生|同时|共存|出现|见面|相遇|相见)|"
+  r"不符合|不正确|不对|不是|错误|荒谬|有误|时代错乱|没有可能|并不|不可以|不行|不(?:能|会)"
+)
+_YES = r"合理|可能|成立|符合|正确|没有问题|没问题|能够|可以|说得通|确实"
+_POLAR = re.compile(f"(?P<no>{_NO})|(?P<yes>{_YES})")
+_OPENING = re.compile(
+  r"^(?:答案?[:：是为]*)?\s*(?:(?P<no>否|不是|不对|不能|不会|不|错)"
+  r"|(?P<yes>是的?|对的?|能|会|可))(?=[,，。.！!；;:：\s、]|$)"
+)
+_DOUBT = re.compile(r"也许|或许|不一定|难以|无法|不确定|不好说|看情况|是否")
+
+
+def _polarity(text: str) -> bool | None:
+  """Returns whether an answer says yes; None if it does not say."""
+  opening = _OPENING.search(text)
+  if opening:
+    return opening["yes"] is not None
+  for passage in reading.passages(text):
+    if _DOUBT.search(passage):
+      continue
+    found = {match["yes"] is not None for match in _POLAR.finditer(passage)}
+    if len(found) == 1:
+      return found.pop()
+  return None
+
+
+def _judge_polarity(question: Question, text: str) -> Verdict:
+  """PJ: yes or no is right, and a no names a conflict with its period."""
+  said = _polarity(text)
+  if said is None:
+    if _DOUBT.search(text):
+      measures = {"polarity_accuracy": 0.0}
+      return Verdict(False, "polarity", measures, "no yes or no")
+    return _undecided("no yes or no", polarity_accuracy=0.0)
+  right = said == question.gold.possible
+  measures = {"polarity_accuracy": float(right)}
+  if not right:
+    return Verdict(False, "polarity", measures, "other polarity")
+  if anachronisms.contradicted(question.relations, text):
+    return Verdict(False, "polarity_reason", measures, "reason is wrong")
+  if question.gold.possible:
+    return Verdict(True, "polarity", measures)
+  if any(
+    _names_conflict(pair, question, text) for pair in question.gold.conflicts
+  ):
+    return Verdict(True, "polarity_reason", measures)
+  if len(text) <= 2:
+    return Verdict(False, "polarity_reason", measures, "no reason")
+  return _undecided("the conflict is not named", **measures)
+
+
+def _names_conflict(
+  pair: tuple[str, str], question: Question, text: str
+) -> bool:
+  """Whether a text names both members of a conflict.
+
+  One of two entities may be told by a time inside the period of either.
+  """
+  entities = {each.entity: each.period for each in question.relations}
+  said = [*_periods_said(text), *_years_said(text)]
+  labels = {label for meaning in said for part in meaning for label in part}
+  known = {entities.get(member, member) for member in pair}
+  named = [
+    member in labels
+    if member in periods.LABELS
+    else reading.simplified(member) in text
+    for member in pair
+  ]
+  return all(named) or (any(named) and bool(labels & known))
+
+
+_BACKWARD = re.compile(
+  r"(?:从|由)(?:最?[晚后近])到(?:最?[早先远前])|倒序|晚到早|近到远"
+)
+
+
+def _order(text: str, names: Mapping[str, str]) -> list[str] | None:
+  """Returns the last full order of the names in a text, else what is there."""
+  found = [names[name] for _, name in reading.mentions(text, names)]
+  total = len(set(names.values()))
+  for end in range(len(found), total - 1, -1):
+    window = found[end - total : end]
+    if len(set(window)) == total:
+      return window
+  return list(dict.fromkeys(found)) or None
+
+
+def _judge_order(question: Question, text: str) -> Verdict:
+  """TOU: the order is that of the gold; ties go either way."""
+  groups = question.gold.groups
+  rank = {name: i for i, group in enumerate(groups) for name in group}
+  names = {reading.simplified(name): name for name in rank}
+  order = None
+  for passage in reading.passages(text):
+    order = _order(passage, names)
+    if order and len(order) == len(rank):
+      break
+  if not order:
+    return _undecided("no name of the list")
+  if _BACKWARD.search(text) or re.search("晚于", text):
+    order = order[::-1]
+  pairs = [
+    (order.index(a) < order.index(b)) if {a, b} <= set(order) else False
+    for a in rank
+    for b in rank
+    if rank[a] < rank[b]
+  ]
+  measures = {"pair_accuracy": sum(pairs) / len(pairs) if pairs else 1.0}
+  if len(order) == len(rank):
+    ranks = [rank[name] for name in order]
+    tau = scipy.stats.kendalltau(range(len(ranks)), ranks).statistic
+    measures["kendall_tau"] = float(tau)
+  complete = len(order) == len(rank)
+  why = "" if complete else f"{len(rank) - len(order)} missing"
+  return Verdict(complete and all(pairs), "order", measures, why)
+
+
+_UNIT_YEARS = {"年": 1.0, "载": 1.0, "岁": 1.0, "世纪": 100.0, "月": 1 / 12}
+_SPAN = re.compile(
+  rf"(?P<number>{reading.NUMBER})(?P<more>余|多|来)?\s*个?(?P<half>半)?\s*"
+  r"(?P<unit>年|载|岁|世纪|月)(?!前后?出|号|初|末)"
+)
+_DATE_BEFORE = re.compile(r"(?:公元前?|西元前?|前|[于在至到自从])\s*$")
+_DIFFERENCE = re.compile(
+  r"(?:相差|相隔|相距|间隔|时间差|差距|差|隔|共计?|合计|总计|历时|持续|等于|=|＝|"
+  r"约为|大约|约|为|是|[:：])\s*(?:了|有|为|是|约|大约|大概|近)*\s*$"
+)
+_RANGE = re.compile(
+  rf"({reading.NUMBER})年?\s*(?:-|—|–|~|～|到|至)\s*({reading.NUMBER})\s*年"
+)
+
+
+def _span(match: re.Match[str]) -> float:
+  value = reading.number(match["number"]) + (0.5 if match["half"] else 0)
+  return value * _UNIT_YEARS[match["unit"]]
+
+
+def _years(text: str) -> list[float] | None:
+  """Returns the number of years an answer gives, or both ends of a range.
+
+  None if none can be told from the others; a total comes last.
+  """
+  if re.fullmatch(rf"约?({reading.NUMBER})", text.strip("。. ")):
+    return [reading.number(text.strip("约。. "))]
+  for passage in reading.passages(text):
+    ends = _RANGE.search(passage)
+    if ends and not _DATE_BEFORE.search(passage[: ends.start()]):
+      return [reading.number(ends[1]), reading.number(ends[2])]
+    spans = [
+      match
+      for match in _SPAN.finditer(passage)
+      if not _DATE_BEFORE.search(passage[: match.start()])
+    ]
+    marked = [s for s in spans if _DIFFERENCE.search(passage[: s.start()])]
+    chosen = marked[-1:] or (spans if len(spans) == 1 else [])
+    if chosen:
+      return [_span(chosen[0])]
+  return None
+
+
+def _judge_years(question: Question, text: str) -> Verdict:
+  """TIC: within the tolerance of the dates, with or without a year 0."""
+  gold = question.gold
+  years = _years(text)
+  if years is None:
+    return _undecided("no number of years")
+  off = max(
+    min(abs(value - right) for right in gold.accepted) for value in years
+  )
+  measures = {
+    "absolute_error": off,
+    "relative_error": off / max(1, gold.years),
+  }
+  why = "、".join(f"{value:g}" for value in years)
+  right = off <= gold.tolerance
+  if right and len(years) == 1 and _HEDGE.search(text):
+    others = {_span(m) for m in _SPAN.finditer(text)} - set(years)
+    right = not others
+  return Verdict(right, "years", measures, why)
+
+
+def _judge_anachronisms(question: Question, text: str) -> Verdict:
+  """SEC, LSEC: the flagged entities are those of the gold, and no others."""
+  gold = question.gold
+  flagged = anachronisms.flagged(question, text)
+  if flagged is None:
+    return _undecided("no entity of the scene is named", set_f1=0.0)
+  wanted = set(gold.names)
+  hits = len(flagged & wanted)
+  measures = {
+    "precision": hits / len(flagged) if flagged else float(not wanted),
+    "recall": hits / len(wanted) if wanted else 1.0,
+    "set_f1": 2 * hits / total
+    if (total := len(flagged) + len(wanted))
+    else 1.0,
+  }
+  if flagged == wanted and anachronisms.reversed_reason(question, text):
+    return Verdict(False, "anachronisms_reason", measures, "reason is wrong")
+  why = "、".join(sorted(flagged ^ wanted))
+  return Verdict(flagged == wanted, "anachronisms", measures, why)
+
+
+_PLACE_UNIT = re.compile(r"(?<=[^\W\d_])(?:特别行政区|自治区|省|市|县|府|州)")
+
+
+def _judge_names(question: Question, text: str) -> Verdict:
+  """RR, EEU: every part is named, by one of its names, in order."""
+  gold = question.gold
+  for passage in reading.passages(text):
+    places = [
+      _place_of((name, *aliases), passage)
+      for name, aliases in zip(gold.names, gold.aliases, strict=True)
+    ]
+    if None in places:
+      continue
+    if places != sorted(places):
+      return _undecided("other order")
+    if _HEDGE.search(passage):
+      return Verdict(False, "names", why="hedged")
+    return Verdict(True, "names")
+  if (
+    len(text) <= _SHORT
+    and periods.labels_in(text)
+    and set(gold.names) <= set(periods.LABELS)
+  ):
+    return Verdict(False, "names", why="other period")
+  return _undecided("not all names found")
+
+
+def _place_of(names: tuple[str, ...], text: str) -> int | None:
+  """Returns where one of the names is asserted; units of places are ignored."""
+  if names[0] in periods.LABELS:
+    for mention in periods.find(text):
+      if names[0] in mention.labels and not reading.negated(
+        text, mention.start
+      ):
+        return mention.start
+  bare = _PLACE_UNIT.sub("", text)
+  for name in map(reading.simplified, names):
+    for form, body in ((name, text), (_PLACE_UNIT.sub("", name), bare)):
+      place = body.find(form) if form else -1
+      if place >= 0 and not reading.negated(body, place):
+        return place
+  return None
+
+
+_RULES: dict[type, Callable[[Question, str], Verdict]] = {
+  questions.LabelGold: _judge_label,
+  questions.OptionGold: _judge_option,
+  questions.PolarityGold: _judge_polarity,
+  questions.OrderGold: _judge_order,
+  questions.YearsGold: _judge_years,
+  questions.AnachronismGold: _judge_anachronisms,
+  questions.NamesGold: _judge_names,
+}
