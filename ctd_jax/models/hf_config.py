@@ -23,6 +23,13 @@ EncoderConfig = BertConfig | DecoderConfig
 _XLMR = ("xlm-roberta", "roberta", "camembert")
 _DECODERS = ("qwen3", "qwen2", "mistral")
 MODEL_TYPES = ("bert", *_XLMR, *_DECODERS)
+_FULL = frozenset({"full_attention"})
+# No text is longer than Mistral's window, see `_decoder`.
+_LAYER_TYPES = {
+  "qwen3": _FULL,
+  "qwen2": _FULL,
+  "mistral": _FULL | {"sliding_attention"},
+}
 _THETA = 10000.0  # of the rotary periods where nothing is said
 
 
@@ -101,6 +108,8 @@ def _decoder(published: Mapping[str, Any]) -> DecoderConfig:
   _expect(rope, "rope_type", "default")
   _expect(rope, "type", "default")
   kind = published["model_type"]
+  if set(published.get("layer_types") or ()) - _LAYER_TYPES[kind]:
+    raise ValueError(f"layer_types={published['layer_types']} is not supported")
   heads = published["num_attention_heads"]
   longest = published["max_position_embeddings"]
   if kind == "mistral" and published.get("sliding_window"):

@@ -1,0 +1,1 @@
+"""Comparisons with the published implementations; they need torch."""
