@@ -1,0 +1,1 @@
+"""How long statements stay valid: curves over log time and their models."""
