@@ -20,17 +20,17 @@ from ctd_jax.ctm.questions import EARLIER, LATER, Question, Relation
 _CLEARED = re.compile(
   r"没有(?:任何|明显|什么)?(?:穿帮|问题|错误|矛盾|时代)|无(?:误|穿帮|问题|错误)|"
   r"不存在(?:穿帮|问题|错误|矛盾)|(?:不是|不算|并非|不属于?|不构成)(?:穿帮|错误|问题)|"
-  r"不矛盾|不冲突|并不(?:矛盾|冲突)|没问题"
+  r"不矛盾|不冲突|并不(?:矛盾|冲突)|没问题|未(?:发现|见)(?:任何|明显)?(?:穿帮|问题)"
 )
 _CHARGED = re.compile(
   r"穿帮|错误|不符|不合|不可能|矛盾|冲突|尚未|还没|还未|未(?:传|出|形|建|诞|问|兴|有)|"
   r"才(?:[有出传形诞建兴开被引产生流逐])|晚于|已经?(?:去世|死|故|亡|逝|不在)|早已?(?:去世|死|亡|灭|不)|"
   r"不存在|时代错|不应|应该?[改删换]|有误|不对|不在世|没有|年代不|时间不|不属于|之后的|后世|"
-  r"早于|失传|灭亡|多年[前后]"
+  r"早于|失传|灭亡|多年[前后]|不[在是同属于]+一?个?时代"
 )
 _IN_ORDER = re.compile(
   r"符合|合理|正确|吻合|一致|相符|同(?:时代|期|代)|可以出现|可能出现|"
-  r"[都就已早也](?:经)?(?:[有出传存]|在世|形成)|当时在世|都?可以|属实"
+  r"[都就已早也]经?(?:[有出传存]|在世|形成|普及|引入|引种|栽培|流行)|当时在世|都?可以|属实"
 )
 _EXCEPT = re.compile(r"除了?(?P<names>[^。；;\n]*?)(?:以外|之外|外)")
 _DENIAL = re.compile(r"没有|尚未|还没|不可能|不是|并非|不在|未")
@@ -71,9 +71,10 @@ def flagged(question: Question, text: str) -> set[str] | None:
     for name, relation in _names(question.relations).items()
     if relation.entity != question.gold.scene
   }
+  scene = reading.simplified(question.gold.scene)
   charges: dict[str, bool | None] = {}
   for sentence in reading.sentences(text):
-    for name, charge in _charges(sentence, candidates):
+    for name, charge in _charges(sentence, candidates, scene):
       # What is said later counts, silence never overrules.
       if charge is not None or name not in charges:
         charges[name] = charge
@@ -88,9 +89,12 @@ def flagged(question: Question, text: str) -> set[str] | None:
 
 
 def _charges(
-  sentence: str, names: dict[str, str]
+  sentence: str, names: dict[str, str], scene: str
 ) -> list[tuple[str, bool | None]]:
-  """Returns (name, charge) for every mention of a sentence."""
+  """Returns (name, charge) for every mention of a sentence.
+
+  Who is only named beside the scene (「李白、杜甫在盛唐」) belongs to it.
+  """
   clauses = reading.clauses(sentence)
   named = [[name for _, name in reading.mentions(c, names)] for c in clauses]
   found = []
@@ -102,6 +106,9 @@ def _charges(
     )
     # Clauses before the first mention introduce it.
     before = range(i - 1, -1, -1) if not any(named[:i]) else ()
+    if scene in clauses[i] and _charge(clauses[i]) is None:
+      found += [(name, False) for name in here]
+      continue
     for j in (i, *range(i + 1, following), *before):
       if (charge := _charge(clauses[j])) is not None:
         break

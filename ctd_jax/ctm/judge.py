@@ -38,8 +38,8 @@ _HEDGE = re.compile(
 _REFUSAL = re.compile(
   r"不知道|无法(?:回答|判断|确定)|不清楚|抱歉|没有足够|信息不足|我不能"
 )
-# What follows a period that is only a bound.
-_BOUND = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡")
+# What follows a period that is only a bound, or part of another word.
+_BOUND = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡|八大家")
 # A label of one character is a word of its own elsewhere (明, 清).
 _BARE = re.compile(
   rf"(?:是|为|属于?|归入|选|于|在|即|[:：])\s*[「“【]?({'|'.join(periods.LABELS)})"
@@ -108,8 +108,10 @@ def _undecided(why: str, **measures: float) -> Verdict:
   return Verdict(False, UNDECIDED, measures, why)
 
 
-# What a mention may mean: any of these sets of labels.
+# What a mention may mean: any of these sets of labels. A regime beside the
+# period of its time (辽) means none that can be told without knowing more.
 _Meaning = tuple[frozenset[str], ...]
+_BESIDE = frozenset(("?",))
 
 
 def _periods_said(text: str) -> list[_Meaning]:
@@ -118,7 +120,11 @@ def _periods_said(text: str) -> list[_Meaning]:
   A homonym (后汉) means one of several, 「明清」 means both at once.
   """
   found = [
-    tuple(frozenset(alias.labels) for alias in mention.aliases if alias.labels)
+    tuple(
+      _BESIDE if alias.flagged else frozenset(alias.labels)
+      for alias in mention.aliases
+      if alias.labels
+    )
     for mention in periods.find(text)
     if not reading.negated(text, mention.start)
     and not _BOUND.match(text, mention.end)
@@ -148,9 +154,11 @@ def _judge_label(question: Question, text: str) -> Verdict:
   acceptable = {*question.gold.acceptable, question.gold.label}
   for read in (_periods_said, _years_said):
     for passage in reading.passages(text):
+      said = read(passage)
+      if any(_BESIDE in meaning for meaning in said):
+        return _undecided("a regime that ruled beside the period")
       fits = [
-        any(labels <= acceptable for labels in meaning)
-        for meaning in read(passage)
+        any(labels <= acceptable for labels in meaning) for meaning in said
       ]
       if fits and all(fits):
         return Verdict(True, "label")
@@ -284,8 +292,8 @@ def _judge_order(question: Question, text: str) -> Verdict:
     order = _order(passage, names)
     if order and len(order) == len(rank):
       break
-  if not order:
-    return _undecided("no name of the list")
+  if not order or re.search("居中|中间|介于", text):
+    return _undecided("no list in order")
   if _BACKWARD.search(text) or re.search("晚于", text):
     order = order[::-1]
   pairs = [
@@ -309,9 +317,9 @@ _SPAN = re.compile(
   rf"(?P<number>{reading.NUMBER})(?P<more>余|多|来)?\s*个?(?P<half>半)?\s*"
   r"(?P<unit>年|载|岁|世纪|月)(?!前后?出|号|初|末)"
 )
-_DATE_BEFORE = re.compile(r"(?:公元前?|西元前?|前|[于在至到自从])\s*$")
+_DATE_BEFORE = re.compile(r"(?:公元前?|西元前?|前|[于在至到自从（(])\s*$")
 _DIFFERENCE = re.compile(
-  r"(?:相差|相隔|相距|间隔|时间差|差距|差|隔|共计?|合计|总计|历时|持续|等于|=|＝|"
+  r"(?:相差|前后|相隔|相距|间隔|时间差|差距|差|隔|共计?|合计|总计|历时|持续|等于|=|＝|"
   r"约为|大约|约|为|是|[:：])\s*(?:了|有|为|是|约|大约|大概|近)*\s*$"
 )
 _RANGE = re.compile(
