@@ -121,3 +121,10 @@ def test_queries_of_a_group_are_swapped_together():
     first, second, groups=dict.fromkeys(first, 0)
   )
   assert one.p_value == 1.0
+
+
+def test_wilson_interval():
+  # Newcombe (1998), table 1, method 3: 81 of 263.
+  found = significance.wilson_interval(81, 263)
+  assert found == pytest.approx((0.2553, 0.3662), abs=5e-5)
+  assert significance.wilson_interval(0, 20)[0] == 0

@@ -21,9 +21,7 @@ _COT = (
   f"只输出一个JSON对象，键“{judge.THOUGHT}”写前两步，键“{judge.ANSWER}”写结论。"
 )
 _PERIODS = "所称时期限于：" + "、".join(
-  f"{p.label}（{periods_text}）"
-  for p in periods.PERIODS
-  for periods_text in (f"{p.start}至{p.end}年",)
+  f"{p.label}（{p.start}至{p.end}年）" for p in periods.PERIODS
 )
 _FORMS = {
   "EDD": "答案是上述时期之一。",

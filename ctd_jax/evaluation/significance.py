@@ -149,6 +149,21 @@ def bootstrap_interval(
   return float(low), float(high)
 
 
+def wilson_interval(
+  hits: int, total: int, level: float = 0.95
+) -> tuple[float, float]:
+  """Returns (low, high) of the Wilson interval of a share.
+
+  Args:
+    hits: successes.
+    total: trials, at least one.
+    level: coverage.
+  """
+  test = scipy.stats.binomtest(hits, total)
+  low, high = test.proportion_ci(level, "wilson")
+  return float(low), float(high)
+
+
 def _differences(
   first: Mapping[str, float], second: Mapping[str, float]
 ) -> np.ndarray:

@@ -20,6 +20,7 @@ import scipy.stats
 
 from ctd_jax.ctm import periods
 from ctd_jax.ctm.ito import agents, game
+from ctd_jax.evaluation import significance
 
 CUTOFFS = (1, 3, 8)
 
@@ -39,9 +40,7 @@ class Share:
   @property
   def interval(self) -> tuple[float, float]:
     """Low and high end."""
-    test = scipy.stats.binomtest(self.hits, self.total)
-    low, high = test.proportion_ci(0.95, "wilson")
-    return float(low), float(high)
+    return significance.wilson_interval(self.hits, self.total)
 
 
 def pass_at(states: Sequence[game.State], rounds: int) -> Share:
