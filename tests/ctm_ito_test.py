@@ -6,6 +6,7 @@ import pytest
 
 from ctd_jax.ctm import periods
 from ctd_jax.ctm.ito import agents, game, play, schema, scores
+from ctd_jax.evaluation.significance import Share
 from tests.ctm_ito_files import BOOK, FRUIT, instance, seat
 
 # The worked example of the paper: three seats, of which the second is the
@@ -264,7 +265,7 @@ def test_chance_lines():
 
 
 def test_pass_at_has_wilson_intervals():
-  share = scores.Share(24, 60)
+  share = Share(24, 60)
   assert share.value == 0.4
   assert share.interval == pytest.approx((0.286, 0.526), abs=5e-4)
   said = Said(*["?"] * 18)

@@ -84,6 +84,29 @@ def test_markdown_names_the_source_of_published_rows():
   assert "| b | ctd | 0.5000 | measured here |" in text
 
 
+def test_families_as_columns():
+  about = {
+    "dataset": "ctm/qa",
+    "track": "closed_book",
+    "score_mode": "rules",
+    "mode": "direct",
+    "metric": "accuracy",
+  }
+  rows = [
+    row("a", family="EDD", value=0.25, **about),
+    row("a", family="PJ", value=0.5, **about),
+    row("b", family="PJ", value=1.0, **about),
+  ]
+  marked = "<!-- table:ctm family=PJ,EDD -->\n<!-- end -->\n"
+  text = report.fill_tables(marked, rows, "README.md")
+  assert "**ctm/qa, test, direct, accuracy; track closed_book (" in text
+  assert "| system | score | PJ | EDD |" in text
+  assert "| a | rules | 0.5000 | 0.2500 |" in text
+  assert "| b | rules | 1.0000 |  |" in text
+  with pytest.raises(ValueError, match="two results for .* EDD"):
+    report.format_table([*rows, rows[0]], ["EDD"], columns="family")
+
+
 MARKED = """# Title
 
 <!-- table:official dataset=chunqiutr/mini metrics=hit@1 -->

@@ -123,8 +123,9 @@ def test_queries_of_a_group_are_swapped_together():
   assert one.p_value == 1.0
 
 
-def test_wilson_interval():
+def test_wilson_interval_of_a_share():
   # Newcombe (1998), table 1, method 3: 81 of 263.
-  found = significance.wilson_interval(81, 263)
-  assert found == pytest.approx((0.2553, 0.3662), abs=5e-5)
-  assert significance.wilson_interval(0, 20)[0] == 0
+  share = significance.Share(81, 263)
+  assert share.interval == pytest.approx((0.2553, 0.3662), abs=5e-5)
+  assert str(share) == "30.80 [25.5, 36.6]"
+  assert significance.Share(0, 20).interval[0] == 0

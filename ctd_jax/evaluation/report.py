@@ -8,7 +8,8 @@ so no number there is typed. They stand between
   <!-- end -->
 
 where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
-dataset, system, track, split, mode, family, source and metrics. Several values
+dataset, system, track, score_mode, split, mode, family, source and metrics.
+Several values
 of one key are separated by commas, values with a space are quoted
 (source="Table 1"). Rows measured here have the source "". The view `families`
 has a table for each family of the paper's text; family=point,window asks for
@@ -58,16 +59,24 @@ VIEWS = {
     "dataset": "chunqiutr/release",
     "source": "Table 1",
   },
+  "validity": {
+    **_OFFICIAL,
+    "mode": "honest",
+    "score_mode": "z",
+    "metrics": "mse,mae,r2,spearman,pearson",
+  },
 }
 _KEYS = (
   "dataset",
   "system",
   "track",
+  "score_mode",
   "split",
   "mode",
   "family",
   "source",
   "metrics",
+  "columns",
 )
 _MARKED = re.compile(
   r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
@@ -79,6 +88,10 @@ _TRACK_NOTES = {
   "T0+external": "text, also from outside the gallery",
   "T0+order": "text and the order of records in their source",
   "T1": "time keys of the records given",
+  "closed_book": "the question only",
+  "open_book": "passages found for the question",
+  "facts": "the dates of what is asked about",
+  "distractor_facts": "these dates among others",
 }
 
 # Rulers' names as the literature in Latin script gives them.
@@ -117,6 +130,7 @@ def format_table(
   metrics: Sequence[str] = DEFAULT_METRICS,
   markdown: bool = False,
   intervals: bool = False,
+  columns: str = "metric",
 ) -> str:
   """Returns tables of systems by metrics, aligned or in Markdown.
 
@@ -126,32 +140,35 @@ def format_table(
 
   Args:
     rows: to show.
-    metrics: columns.
+    metrics: columns; families if `columns` is family.
     markdown: whether to write Markdown instead of aligned columns.
     intervals: whether to show low and high where they are known.
+    columns: metric, or family for tables of one metric each.
 
   Raises:
     ValueError: if two rows claim the same cell.
   """
   blocks: dict[tuple[str, ...], dict[tuple[str, ...], dict]] = {}
   for row in rows:
-    if row.metric not in metrics:
+    column = getattr(row, columns)
+    if column not in metrics:
       continue
-    place = (row.dataset, row.split, row.mode, row.family, row.track)
+    other = f"{row.family} queries" if columns == "metric" else row.metric
+    place = (row.dataset, row.split, row.mode, other, row.track)
     line = (row.system, row.score_mode, row.source)
     cells = blocks.setdefault(place, {}).setdefault(line, {})
-    if row.metric in cells:
+    if column in cells:
       raise ValueError(
-        f"two results for {' '.join(place + line)} {row.metric}; give the "
+        f"two results for {' '.join(place + line)} {column}; give the "
         "systems different names"
       )
-    cells[row.metric] = _cell(row, intervals)
-  layout = _markdown if markdown else _aligned
+    cells[column] = _cell(row, intervals)
+  layout = markdown_table if markdown else _aligned
   parts = []
   # Blocks of one heading stand together, whatever the order of the rows.
   first = {place[:4]: index for index, place in reversed([*enumerate(blocks)])}
   for place in sorted(blocks, key=lambda place: (first[place[:4]], place[4])):
-    dataset, split, mode, family, track = place
+    dataset, split, mode, other, track = place
     lines = blocks[place]
     published = any(source for _, _, source in lines)
     header = ["system", "score", *metrics, *["source"] * published]
@@ -163,10 +180,12 @@ def format_table(
       ]
       for line, cells in lines.items()
     ]
-    title = (
-      f"{dataset}, {split}, {mode}, {family} queries; "
-      f"track {track} ({_TRACK_NOTES[track]})"
-    )
+    title = f"{dataset}, {split}, {mode}, {family}"
+    # Other data sets than those of retrieval have tracks of their own.
+    if track in _TRACK_NOTES:
+      title += f" queries; track {track} ({_TRACK_NOTES[track]})"
+    else:
+      title += f"; track {track}"
     parts.append(layout(title, header, body))
   return "\n".join(parts)
 
@@ -207,7 +226,7 @@ def _pad(text: str, width: int) -> str:
   return text + " " * (width - display_width(text))
 
 
-def _markdown(
+def markdown_table(
   title: str, header: Sequence[str], body: Sequence[Sequence[str]]
 ) -> str:
   """Returns a Markdown table under its title."""
@@ -217,7 +236,7 @@ def _markdown(
   return "\n".join([f"**{title}**", "", *lines, ""])
 
 
-_LEFT = ("system", "score", "source")
+_LEFT = ("system", "score", "source", "questions", "task", "measure", "games")
 
 
 def reign_labels(timeline: timekey.Timeline) -> list[str]:
@@ -336,11 +355,18 @@ def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
         f"{', '.join(_KEYS)}"
       )
     wanted[key] = value
-  metrics = wanted.pop("metrics").split(",")
+  metrics = wanted.pop("metrics", ",".join(DEFAULT_METRICS)).split(",")
+  columns = wanted.pop("columns", "metric")
   chosen = [row for row in select(rows, **wanted) if row.metric in metrics]
   if not chosen:
     raise ValueError(f"{place}: no result has {wanted} and {metrics}")
-  return format_table(chosen, metrics, markdown=True, intervals=True)
+  shown = metrics
+  if columns == "family":
+    named = wanted["family"].split(",") if "family" in wanted else ()
+    shown = named or list(dict.fromkeys(row.family for row in chosen))
+  return format_table(
+    chosen, shown, markdown=True, intervals=True, columns=columns
+  )
 
 
 def main(argv: Sequence[str]) -> None:

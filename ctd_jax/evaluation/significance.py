@@ -42,6 +42,35 @@ class PairedTest:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Share:
+  """A share of successes.
+
+  Attributes:
+    hits: successes.
+    total: trials, at least one.
+  """
+
+  hits: int
+  total: int
+
+  @property
+  def value(self) -> float:
+    """The share itself."""
+    return self.hits / self.total
+
+  @property
+  def interval(self) -> tuple[float, float]:
+    """Low and high end of its 95 % Wilson interval."""
+    test = scipy.stats.binomtest(self.hits, self.total)
+    low, high = test.proportion_ci(0.95, "wilson")
+    return float(low), float(high)
+
+  def __str__(self) -> str:
+    low, high = self.interval
+    return f"{100 * self.value:.2f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
 def paired_randomisation(
   first: Mapping[str, float],
   second: Mapping[str, float],
@@ -146,21 +175,6 @@ def bootstrap_interval(
     means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
   tail = (1 - level) / 2
   low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
-  return float(low), float(high)
-
-
-def wilson_interval(
-  hits: int, total: int, level: float = 0.95
-) -> tuple[float, float]:
-  """Returns (low, high) of the Wilson interval of a share.
-
-  Args:
-    hits: successes.
-    total: trials, at least one.
-    level: coverage.
-  """
-  test = scipy.stats.binomtest(hits, total)
-  low, high = test.proportion_ci(level, "wilson")
   return float(low), float(high)
 
 

@@ -20,27 +20,9 @@ import scipy.stats
 
 from ctd_jax.ctm import periods
 from ctd_jax.ctm.ito import agents, game
-from ctd_jax.evaluation import significance
+from ctd_jax.evaluation.significance import Share
 
 CUTOFFS = (1, 3, 8)
-
-
-@dataclasses.dataclass(frozen=True)
-class Share:
-  """A share with its 95 % Wilson interval."""
-
-  hits: int
-  total: int
-
-  @property
-  def value(self) -> float:
-    """The share itself."""
-    return self.hits / self.total
-
-  @property
-  def interval(self) -> tuple[float, float]:
-    """Low and high end."""
-    return significance.wilson_interval(self.hits, self.total)
 
 
 def pass_at(states: Sequence[game.State], rounds: int) -> Share:
