@@ -228,7 +228,7 @@ def plot_curve(
   files.write_figure(path, figure)
 
 
-def _errors(shares: Sequence[Accuracy]) -> np.ndarray:
+def _errors(shares: Sequence[Share]) -> np.ndarray:
   """Returns how far the intervals reach below and above, in percent."""
   ends = np.array([share.interval for share in shares]).reshape(-1, 2).T
   values = np.array([share.value for share in shares])

@@ -8,10 +8,10 @@ so no number there is typed. They stand between
   <!-- end -->
 
 where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
-dataset, system, track, score_mode, split, mode, family, source and metrics.
-Several values
-of one key are separated by commas, values with a space are quoted
-(source="Table 1"). Rows measured here have the source "". The view `families`
+dataset, system, track, score_mode, split, mode, family, source, metrics and
+columns (family for columns of families, of one metric). Several values of one
+key are separated by commas, values with a space are quoted (source="Table 1").
+Rows measured here have the source "". The view `families`
 has a table for each family of the paper's text; family=point,window asks for
 those of the release.
 
@@ -36,7 +36,12 @@ from absl import app, flags
 from ctd_jax import files
 from ctd_jax.chronology import timekey
 from ctd_jax.evaluation import protocol
-from ctd_jax.evaluation.results import ResultRow, read_folder, select
+from ctd_jax.evaluation.results import (
+  VOCABULARIES,
+  ResultRow,
+  read_folder,
+  select,
+)
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
@@ -64,6 +69,17 @@ VIEWS = {
     "mode": "honest",
     "score_mode": "z",
     "metrics": "mse,mae,r2,spearman,pearson",
+  },
+  "ctm": {
+    "dataset": "ctm/qa",
+    "split": "test",
+    "metrics": "accuracy",
+    "columns": "family",
+  },
+  "ito": {
+    "dataset": "ctm/ito",
+    "split": "test",
+    "metrics": "pass@1,pass@3,pass@8",
   },
 }
 _KEYS = (
@@ -153,7 +169,7 @@ def format_table(
     column = getattr(row, columns)
     if column not in metrics:
       continue
-    other = f"{row.family} queries" if columns == "metric" else row.metric
+    other = row.family if columns == "metric" else row.metric
     place = (row.dataset, row.split, row.mode, other, row.track)
     line = (row.system, row.score_mode, row.source)
     cells = blocks.setdefault(place, {}).setdefault(line, {})
@@ -180,12 +196,12 @@ def format_table(
       ]
       for line, cells in lines.items()
     ]
-    title = f"{dataset}, {split}, {mode}, {family}"
-    # Other data sets than those of retrieval have tracks of their own.
+    title = f"{dataset}, {split}, {mode}, {other}"
+    if dataset.split("/")[0] not in VOCABULARIES:
+      title += " queries"
+    title += f"; track {track}"
     if track in _TRACK_NOTES:
-      title += f" queries; track {track} ({_TRACK_NOTES[track]})"
-    else:
-      title += f"; track {track}"
+      title += f" ({_TRACK_NOTES[track]})"
     parts.append(layout(title, header, body))
   return "\n".join(parts)
 
