@@ -1,26 +1,34 @@
 #!/usr/bin/env bash
 # Lints and tests the clone this script is in; installs what it needs first.
 #
-#   ./launch/test.sh [--dry-run] [PYTEST ARGUMENT...]
+#   ./launch/test.sh [--dry-run] [--parity] [PYTEST ARGUMENT...]
 #
 # e.g. ./launch/test.sh tests/timekey_test.py -n 0
+#
+# --parity also compares the encoders with the published implementations, side
+# by side; it installs torch (1.2 GB more).
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON as in local.sh;
 #   CTD_JAX_SOURCES   folder of source texts: tests then read the real editions
 set -euo pipefail
 
 dry_run=0
+extras=(test)
 arguments=()
 for argument in "$@"; do
   case $argument in
     --dry-run | --dry_run) dry_run=1 ;;
+    --parity)
+      extras+=(parity)
+      arguments+=(--parity)
+      ;;
     *) arguments+=("$argument") ;;
   esac
 done
 
 # shellcheck source=launch/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
-use_environment test
+use_environment "${extras[@]}"
 cd "$root"
 
 run() {

