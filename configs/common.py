@@ -100,6 +100,13 @@ def base() -> ml_collections.ConfigDict:
   c.eval_every = 400  # steps; validation and checkpoint
   c.keep_latest = 2  # checkpoints, beside the best one
 
+  # The dated systems among the baselines.
+  c.dating = ml_collections.ConfigDict()
+  # Folder of source texts whose bracket notes are read for their citations
+  # (track T0+external); None = the gallery alone (T0).
+  c.dating.outside = config_dict.placeholder(str)
+  c.dating.off = ()  # experts to do without, see ctd_jax.dating.dater.Experts
+
   # Evaluation.
   c.eval = ml_collections.ConfigDict()
   c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint

@@ -14,7 +14,6 @@ and every table is computed from the files that lie there.
 
 from __future__ import annotations
 
-import functools
 import json
 import pathlib
 import shlex
@@ -24,17 +23,16 @@ import time
 from collections.abc import Mapping, Sequence
 
 import ml_collections
-import numpy as np
 from absl import flags, logging
 
-from ctd_jax import entry_point, files
+from ctd_jax import baselines, entry_point, files
 from ctd_jax import experiment as experiments
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.configs import common
 from ctd_jax.evaluation import protocol, summary
 from ctd_jax.experiment import Experiment
 from ctd_jax.ranking import Ranker
-from ctd_jax.retrieval import bm25, rules, runs, time_prior
+from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
 
 EVALUATION = experiments.EVALUATION_FOLDER
@@ -107,49 +105,32 @@ def write_baseline_runs(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   name: str,
+  baseline: baselines.Baseline,
   folder: pathlib.Path,
 ) -> None:
-  """Writes the run files of one of `experiment.BASELINES`.
+  """Writes the run files of a system that needs no training run.
 
   Args:
     benchmark: what is asked.
     config: eval.splits and eval.depth are read.
-    name: of the baseline.
+    name: of the system.
+    baseline: the system.
     folder: for the run files.
   """
-  timeline = benchmark.timeline
-  texts = [record.text for record in benchmark.records]
-  months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
-  systems = {
-    "bm25": (bm25, bm25.topk),
-    "bm25_timekde": (
-      time_prior,
-      functools.partial(
-        time_prior.topk, ordinals=months, num_months=len(timeline)
-      ),
-    ),
-    "rules": (rules, functools.partial(rules.topk, timeline=timeline)),
-  }
   masks = protocol.gallery_masks(benchmark.kinds)
-  module, topk = systems[name]
   for split in experiments.asked_splits(benchmark, config):
     queries = benchmark.queries[split]
-    found = topk(
-      [query.text for query in queries],
-      texts,
-      k=config.eval.depth,
-      galleries=masks,
-    )
+    texts = [query.text for query in queries]
     _write(
       folder,
       runs.from_topk(
         name,
-        module.TRACK,
-        module.SCORE_MODE,
+        baseline.track,
+        baseline.score_mode,
         split,
         [query.query_id for query in queries],
         benchmark.record_ids,
-        found,
+        baseline.topk(texts, config.eval.depth, masks),
       ),
     )
 
@@ -246,14 +227,15 @@ def _finish(
       folder / f"qrels.{split}.txt",
       {q.query_id: q.positives for q in benchmark.queries[split]},
     )
+  systems = baselines.make(benchmark, config)
   for name in config.eval.baselines:
     started = time.time()
-    write_baseline_runs(benchmark, config, name, folder)
+    write_baseline_runs(benchmark, config, name, systems[name], folder)
     origin[name] = {
       "command": how,
       "commit": commit(),
       "seconds": round(time.time() - started, 1),
-      "seeds": [],
+      "seeds": list(systems[name].seeds),
     }
   files.write_text(folder / summary.ORIGIN, json.dumps(origin, indent=2) + "\n")
   print(

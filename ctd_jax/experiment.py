@@ -22,6 +22,7 @@ import optax
 from absl import logging
 
 from ctd_jax import (
+  baselines,
   files,
   input_pipeline,
   optimizer,
@@ -36,6 +37,7 @@ from ctd_jax.checkpointing import (
   differences,
 )
 from ctd_jax.chronology.queries import SPLITS
+from ctd_jax.dating import dater
 from ctd_jax.evaluation import protocol
 from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import DualEncoder
@@ -44,7 +46,6 @@ from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
 from ctd_jax_datasets import load
 
-BASELINES = ("bm25", "bm25_timekde", "rules")
 QUERY_DATES = ("parser", "head")
 SELECTION_METRIC = "validation/hit@1"
 CONFIG_FILE = "config.json"
@@ -333,10 +334,10 @@ def check_config(config: ml_collections.ConfigDict) -> None:
   ):
     if value < least:
       raise ValueError(f"config.{name}={value}: expected at least {least}")
-  if config.name in BASELINES or not runs.is_name(config.name):
+  if config.name in baselines.NAMES or not runs.is_name(config.name):
     raise ValueError(
       f"config.name={config.name!r}: expected a name without white space, "
-      f"colons and slashes that is not one of {', '.join(BASELINES)}"
+      f"colons and slashes that is not one of {', '.join(baselines.NAMES)}"
     )
   if config.query_dates not in QUERY_DATES:
     raise ValueError(
@@ -344,13 +345,15 @@ def check_config(config: ml_collections.ConfigDict) -> None:
       f"{', '.join(QUERY_DATES)}"
     )
   for field, known in (
-    ("baselines", BASELINES),
-    ("splits", SPLITS),
+    ("eval.baselines", baselines.NAMES),
+    ("eval.splits", SPLITS),
+    ("dating.off", dater.EXPERTS),
   ):
-    for name in config.eval[field]:
+    group, leaf = field.split(".")
+    for name in config[group][leaf]:
       if name not in known:
         raise ValueError(
-          f"config.eval.{field}: unknown {name!r}; there are {', '.join(known)}"
+          f"config.{field}: unknown {name!r}; there are {', '.join(known)}"
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 from ctd_jax.chronology import expressions, reigns
 from ctd_jax.chronology.annals import EVENT, NEG_COMMENT
 from ctd_jax.chronology.timekey import TimeKey
-from ctd_jax.dating import dater, posterior, ranking
+from ctd_jax.dating import calibration, dater, posterior, ranking
 from ctd_jax.dating.gallery import UNKNOWN, Labels
 from ctd_jax.retrieval import rules
 from ctd_jax_datasets.chunqiutr import mini
@@ -66,7 +66,9 @@ def chronicle():
 
 def date(chronicle):
   labels = chronicle.labels()
-  evidence = dater.read(chronicle.texts, TIMELINE, labels)
+  evidence = dater.read(
+    chronicle.texts, TIMELINE, labels, dater.Experts(neural=False)
+  )
   weights = dater.learn(evidence, labels)
   return evidence, weights, dater.fitted(evidence, labels, weights)
 
@@ -88,7 +90,7 @@ def test_every_posterior_sums_to_one(chronicle, dated):
 
 def test_hidden_events_are_dated_far_above_chance(chronicle, dated):
   rows = hidden_events(chronicle, dated[0])
-  found = posterior.quality(dated[2], rows, chronicle.months[rows])
+  found = calibration.quality(dated[2], rows, chronicle.months[rows])
   assert found["year"] > 0.25  # chance is 1 in 30
   assert found["month"] > 0.2  # chance is 1 in 360
   assert found["nll"] < np.log(360) - 1.5
@@ -205,7 +207,7 @@ def test_calibration_finds_the_temperature():
 
 
 def test_reliability_counts_every_record_once():
-  bins = posterior.reliability(
+  bins = calibration.reliability(
     np.array([0.05, 0.95, 0.97, 1.0]), np.array([False, True, True, False])
   )
   assert [count for _, _, count in bins] == [1, 3]

@@ -13,6 +13,7 @@ from ctd_jax.dating import (
   folds,
   gallery,
   links,
+  neural,
   ngrams,
   occupancy,
   regression,
@@ -71,6 +72,59 @@ def test_years_of_the_axis_add_up():
   assert axis.index(1, 7) == UNKNOWN
   log_p = np.log(np.full((2, 144), 1 / 144))
   np.testing.assert_allclose(axis.to_years(log_p), np.log(1 / 12))
+
+
+# --- the encoder -------------------------------------------------------------
+
+
+def years_by_names(count=240):
+  """Texts whose one name tells the half of the timeline."""
+  rng = np.random.default_rng(0)
+  month = rng.integers(0, 144, count)
+  names = np.where(month < 72, "甲", "乙")
+  noise = rng.choice(list("丙丁戊己"), (count, 3))
+  texts = [
+    name + "".join(rest) for name, rest in zip(names, noise, strict=True)
+  ]
+  # The third and fourth year of either half are never shown.
+  hidden = np.isin(month // 12, (2, 3, 8, 9))
+  labels = Labels(np.where(hidden, UNKNOWN, month), np.ones(count, int))
+  return texts, labels, month, np.flatnonzero(hidden)
+
+
+def encoder(texts):
+  return neural.read(texts, texts, seed=3, updates=40, width=16, layers=1)
+
+
+def test_encoder_reaches_years_it_was_never_shown():
+  texts, labels, month, rows = years_by_names()
+  axis = gallery.Axis(TIMELINE)
+  used = np.ones(len(texts), bool)
+  logs = encoder(texts).log_years(axis, labels, used, rows)
+  assert logs.shape == (len(rows), 12)
+  late = np.logaddexp.reduce(logs[:, 6:], axis=1)
+  early = np.logaddexp.reduce(logs[:, :6], axis=1)
+  assert np.mean((late > early) == (month[rows] >= 72)) > 0.95
+
+
+def test_encoder_depends_on_no_hidden_label_and_no_order():
+  texts, labels, _, rows = years_by_names()
+  axis, used = gallery.Axis(TIMELINE), np.ones(len(texts), bool)
+  one = encoder(texts).log_years(axis, labels, used, rows)
+  order = np.random.default_rng(1).permutation(len(texts))
+  moved = Labels(labels.month[order], labels.answers[order])
+  places = np.argsort(order)[rows]
+  other = encoder([texts[i] for i in order])
+  np.testing.assert_allclose(
+    other.log_years(axis, moved, used, places), one, atol=1e-4
+  )
+
+
+def test_encoder_without_a_known_record_says_nothing():
+  texts, labels, _, rows = years_by_names()
+  none = labels.hide(np.ones(len(texts), bool))
+  axis, used = gallery.Axis(TIMELINE), np.ones(len(texts), bool)
+  assert not encoder(texts).log_years(axis, none, used, rows).any()
 
 
 # --- strings and regressions -----------------------------------------------

@@ -30,7 +30,8 @@ def test_regnal_years_of_the_timeline():
   years = month_posterior.regnal_years(np.array(POSTERIOR.month_classes))
   assert np.array_equal(years, np.repeat(np.arange(30), 12))
   classes = train_step.month_classes(synthetic.TIMELINE)
-  assert classes[0] == (0, 0, 0) and classes[-1] == (1, 1, 11)
+  assert classes[0] == (0, 0, 0)
+  assert classes[-1] == (1, 1, 11)
   assert len(classes) == len(synthetic.TIMELINE)
 
 
@@ -76,7 +77,8 @@ def test_without_an_interval_the_own_heads_date_the_query():
 def test_uniform_counts_both_ends():
   found = month_posterior.uniform(jnp.array([[2, 4], [7, 7]]), 9)
   np.testing.assert_allclose(found[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0])
-  assert found[1, 7] == 1 and found[1].sum() == 1
+  assert found[1, 7] == 1
+  assert found[1].sum() == 1
 
 
 def test_interval_cross_entropy_by_hand():

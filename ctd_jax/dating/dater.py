@@ -30,6 +30,7 @@ from ctd_jax.dating import (
   cues,
   folds,
   links,
+  neural,
   occupancy,
   regression,
   style,
@@ -45,6 +46,8 @@ _POOL_PENALTY = 0.002
 _LEARNED_FOLDS = (0, 3, 6)  # on which weights are learned
 _MESSAGES = 0.6  # weight of the beliefs of linked records; by validation
 _HALF = np.log(0.5)
+# Words, the encoder, citations and parallels, in the order of the pool.
+_POOLED = 2 + citations.SCORES + links.POOLED
 _BLOCK = 512  # records whose months are held at once
 
 
@@ -57,6 +60,7 @@ class Experts:
     days: sexagenary days against the computed calendar.
     empty: months with a placeholder have no other record.
     words: names and words by year.
+    neural: an encoder that reads the text whole, by year.
     cited: years cited in commentary beside the event.
     carried: cited years without a ruler.
     parallels: records that tell the same event, and messages along links.
@@ -68,11 +72,15 @@ class Experts:
   days: bool = True
   empty: bool = True
   words: bool = True
+  neural: bool = True
   cited: bool = True
   carried: bool = True
   parallels: bool = True
   room: bool = True
   punctuation: bool = True
+
+
+EXPERTS = tuple(field.name for field in dataclasses.fields(Experts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +93,7 @@ class Evidence:
     told: records that are events, by their style, bool [N].
     events: their indices, [E].
     words: strings of all records.
+    neural: encoders of the years.
     cited: citations beside events.
     parallels: events beside events.
     comments: commentary beside events.
@@ -96,6 +105,7 @@ class Evidence:
   told: np.ndarray
   events: np.ndarray
   words: vocabulary.Words
+  neural: neural.Reader
   cited: citations.Pairs
   parallels: links.Pairs
   comments: links.Pairs
@@ -113,6 +123,7 @@ def read(
   labels: Labels,
   experts: Experts | None = None,
   outside: Sequence[str] = (),
+  seed: int = 42,
 ) -> Evidence:
   """Returns the evidence in the texts of a gallery.
 
@@ -123,6 +134,7 @@ def read(
     experts: which evidence to use; all by default.
     outside: texts from outside the gallery whose citations count as well
       (track T0+external).
+    seed: of the neural expert.
   """
   experts = experts or Experts()
   gallery = gallery_lib.read(texts, timeline)
@@ -158,6 +170,7 @@ def read(
     told,
     events,
     vocabulary.read(bodies),
+    neural.read(bodies, gallery.plain, seed),
     citations.pairs(gallery, events, shared, found),
     beside(events),
     beside(comments),
@@ -209,7 +222,9 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
     if len(rows):
       hidden[each] = rows, labels.hide(fold == each)
   years = {each: axis.year_of[labels.month[hidden[each][0]]] for each in hidden}
-  blank = Weights(np.zeros(evidence.words.experts), np.zeros(0))
+  blank = Weights(np.zeros(evidence.words.experts), np.zeros(_POOLED))
+  if not hidden:  # no known event to learn from
+    return blank
   words = blank.words
   if evidence.experts.words:
     parts = []
@@ -422,7 +437,9 @@ def _score(
     table,
     cue_years,
     prior,
-    np.concatenate([spoken[None], cited, parallels]),
+    np.concatenate(
+      [spoken[None], _neural(evidence, known, rows), cited, parallels]
+    ),
     graph,
     comments,
     comment_words,
@@ -483,6 +500,15 @@ def _prior(evidence: Evidence, known: Labels) -> np.ndarray:
   ).astype(np.float32)
   density = (counts + 0.1) @ vocabulary.kernels(axis.years)[1]
   return density / density.sum()
+
+
+def _neural(evidence, known, rows) -> np.ndarray:
+  """Returns what the encoder says of the years, [1, n, Y]; zeros if off."""
+  axis = evidence.gallery.axis
+  if not evidence.experts.neural:
+    return np.zeros((1, len(rows), axis.years), np.float32)
+  used = ~evidence.placeholders
+  return evidence.neural.log_years(axis, known, used, rows)[None]
 
 
 def _words(evidence, known, rows, weights) -> np.ndarray:

@@ -11,7 +11,7 @@ Axes: N records, n a block of them, Q queries, K months, Y regnal years.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import logsumexp
@@ -144,57 +144,3 @@ def interval_log_mass(
   np.cumsum(np.exp(log_p.astype(np.float64)), axis=1, out=total[:, 1:])
   mass = total[:, ends[:, 1] + 1] - total[:, ends[:, 0]]
   return np.log(np.maximum(mass, _LEAST_MASS)).T.astype(np.float32)
-
-
-def quality(
-  posterior: Posterior, rows: np.ndarray, months: np.ndarray
-) -> Mapping[str, float]:
-  """Returns how right and how calibrated a posterior is.
-
-  Args:
-    posterior: to judge.
-    rows: records, [n].
-    months: their true ordinal months, [n].
-
-  Returns:
-    `month`, `within_1`, `year`: share of records whose likeliest month is
-    right, right to one month, whose likeliest year is right; `nll`: mean of
-    -log p of the true month; `ece`: expected calibration error of the
-    likeliest month, ten bins.
-  """
-  log_p = posterior.log_p(rows)
-  guess = log_p.argmax(axis=1)
-  years = posterior.axis.to_years(log_p).argmax(axis=1)
-  sure = np.exp(log_p.max(axis=1))
-  right = guess == months
-  return {
-    "month": float(right.mean()),
-    "within_1": float((np.abs(guess - months) <= 1).mean()),
-    "year": float((years == posterior.axis.year_of[months]).mean()),
-    "nll": float(-log_p[np.arange(len(rows)), months].mean()),
-    "ece": sum(
-      abs(share_right - confidence) * count / len(rows)
-      for confidence, share_right, count in reliability(sure, right)
-    ),
-  }
-
-
-def reliability(
-  sure: np.ndarray, right: np.ndarray, bins: int = 10
-) -> list[tuple[float, float, int]]:
-  """Returns (mean confidence, share right, records) of each bin in use.
-
-  Args:
-    sure: chance given to the likeliest month, [n].
-    right: whether it is the true one, bool [n].
-    bins: of equal width.
-  """
-  place = np.minimum((sure * bins).astype(int), bins - 1)
-  return [
-    (
-      float(sure[place == each].mean()),
-      float(right[place == each].mean()),
-      int((place == each).sum()),
-    )
-    for each in np.unique(place)
-  ]

@@ -3,8 +3,7 @@
 Why: this is what the posterior is for. A query's date is read by the parser, a
 record's is a distribution, and the score is the log of the mass inside the
 query's interval plus the log of the chance that the text is of a kind that
-answers. Called by the benchmark of this package and by whoever searches with
-score mode `posterior`.
+answers. Called by `system`.
 
 Axes: Q queries, N records, n a block of them, k results.
 """
@@ -18,7 +17,6 @@ import numpy as np
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval import rules, search
 
-SCORE_MODE = "posterior"
 _LEAST_ANSWERING = -20.0
 
 

@@ -126,6 +126,23 @@ class PerQuery:
     return {measure: self.mean(measure, family) for measure in self.values}
 
 
+def average(tables: Sequence[PerQuery]) -> PerQuery:
+  """Returns the mean of every value over runs of one system, e.g. its seeds.
+
+  Args:
+    tables: of the same system, mode and queries; at least one.
+  """
+  first = tables[0]
+  values = {
+    measure: {
+      query_id: float(np.mean([t.values[measure][query_id] for t in tables]))
+      for query_id in first.values[measure]
+    }
+    for measure in first.values
+  }
+  return dataclasses.replace(first, values=values)
+
+
 def mode(name: str) -> Mode:
   """Returns the mode of that name.
 

@@ -1,89 +1,96 @@
 """Measures the dating experts on a built data set and writes result rows.
 
-Prints, for every variant and ablation, the official and the event-only figures
+Prints, for every variant and setting, the official and the event-only figures
 (hit@1, MRR@10, nDCG@10; points, windows) and how right and calibrated the
 posterior of the hidden events is. Labels of the train split alone are read;
 those of the scored split only score.
 
   python tests/benchmarks/dating.py --data_dir=DIR [--split=validation]
-    [--variants=strict,fitted,elimination] [--ablate] [--outside=DIR]
+    [--variants=strict,fitted,elimination] [--seeds=42,1,2] [--outside=FOLDER]
+    [--ablate] [--strip=events] [--rows=FILE] [--plot=FILE]
 
-`--outside` names a folder of source texts: bracket notes of all commentaries in
-it are read for their citations (track T0+external).
+`--outside` names the folder of source texts: bracket notes of all editions in
+it are read for their citations (track T0+external). `--strip=events` takes
+every date out of the records but placeholders, `--strip=all` out of all.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import pathlib
-import re
+import shlex
 import sys
 import time
 
 import numpy as np
 
 from ctd_jax import evaluate
-from ctd_jax.chronology.annals import ANSWERING_KINDS, EVENT
-from ctd_jax.dating import dater, ranking
-from ctd_jax.dating.gallery import UNKNOWN, Labels
-from ctd_jax.dating.posterior import quality
+from ctd_jax.chronology import expressions
+from ctd_jax.chronology.annals import EVENT
+from ctd_jax.dating import calibration, dater, system
 from ctd_jax.evaluation import protocol, results, summary
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
 
 MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
-ABLATIONS = [field.name for field in dataclasses.fields(dater.Experts)]
-_BRACKETED = re.compile(r"\(([^)]*)\)")
-_MARKUP = re.compile(r"(?m)^#.*$|<[^>]*>|&[^;\s]*;|[¶\s/\u3000]")
+STRIPPED = ("none", "events", "all")
 
 
-def labels_of(benchmark) -> Labels:
-  """Returns what is known of the records: month and kind, of train alone."""
-  train = np.array(benchmark.record_splits) == "train"
-  months = [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
-  answers = np.isin(benchmark.kinds, ANSWERING_KINDS).astype(int)
-  return Labels(
-    np.where(train, months, UNKNOWN), np.where(train, answers, UNKNOWN)
-  )
+def without_dates(text: str, timeline) -> str:
+  """Returns a text without anything that `expressions` reads as a date."""
+  spans = [
+    (start, end)
+    for start, end, _ in expressions.find_full_dates(text, timeline)
+  ]
+  spans += [(c.start, c.end) for c in expressions.find_cues(text, timeline)]
+  kept = np.ones(len(text), bool)
+  for start, end in spans:
+    kept[start:end] = False
+  return "".join(c for c, keep in zip(text, kept, strict=True) if keep)
 
 
-def outside_notes(folder: pathlib.Path) -> list[str]:
-  """Returns the bracket notes of the Kanripo editions below `folder`."""
-  notes = []
-  for path in sorted(folder.glob("*KR1e*/**/*.txt")):
-    text = _MARKUP.sub("", path.read_text(encoding="utf-8"))
-    notes += [note for note in _BRACKETED.findall(text.replace(")(", ""))]
-  return notes
-
-
-def per_query(benchmark, posterior, log_answers, split, system, track):
-  """Returns the per-query tables of one posterior, one for each of `MODES`."""
-  queries = benchmark.queries[split]
-  galleries = {
-    protocol.mode(mode).gallery: protocol.gallery_mask(
-      benchmark.kinds, protocol.mode(mode).gallery
+def strip(benchmark, level: str):
+  """Returns the benchmark with the dates taken out of its records."""
+  texts = [record.text for record in benchmark.records]
+  states = dater.gallery_lib.read(texts, benchmark.timeline).states
+  records = [
+    record
+    if level == "events" and state != dater.UNKNOWN
+    else dataclasses.replace(
+      record, text=without_dates(record.text, benchmark.timeline)
     )
-    for mode in MODES
+    for record, state in zip(benchmark.records, states, strict=True)
+  ]
+  return dataclasses.replace(benchmark, records=tuple(records))
+
+
+def per_query(dated: system.DatedGallery, posterior, split: str, name: str):
+  """Returns the per-query tables of one posterior, one for each of `MODES`."""
+  benchmark = dated.benchmark
+  queries = benchmark.queries[split]
+  modes = [protocol.mode(name) for name in MODES]
+  galleries = {
+    mode.gallery: protocol.gallery_mask(benchmark.kinds, mode.gallery)
+    for mode in modes
   }
-  found = ranking.topk(
-    [query.text for query in queries], posterior, log_answers, 10, galleries
-  )
+  found = dated.topk([q.text for q in queries], posterior, 10, galleries)
   made = runs.from_topk(
-    system,
-    track,
-    ranking.SCORE_MODE,
+    name,
+    dated.track,
+    system.SCORE_MODE,
     split,
     [query.query_id for query in queries],
     benchmark.record_ids,
     found,
   )
   kinds = {record.record_id: record.kind for record in benchmark.records}
-  tables = []
-  for mode in map(protocol.mode, MODES):
-    run = next(run for run in made if run.gallery == mode.gallery)
-    tables.append(protocol.evaluate_run(run, queries, kinds, mode))
-  return tables
+  by_gallery = {run.gallery: run for run in made}
+  return [
+    protocol.evaluate_run(by_gallery[mode.gallery], queries, kinds, mode)
+    for mode in modes
+  ]
 
 
 def report(name: str, split: str, tables, judged) -> None:
@@ -98,78 +105,103 @@ def report(name: str, split: str, tables, judged) -> None:
   print(f"{name:<34} {split:<10} " + " | ".join(cells), flush=True)
 
 
-def main() -> None:
-  """Reads the flags, measures and prints."""
+def read_flags() -> argparse.Namespace:
+  """Returns the flags."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--split", default="validation")
   parser.add_argument("--variants", default="fitted,elimination")
+  parser.add_argument("--seeds", default="42")
   parser.add_argument("--ablate", action="store_true")
   parser.add_argument("--off", default="", help="experts to switch off")
+  parser.add_argument("--strip", choices=STRIPPED, default="none")
   parser.add_argument("--outside", type=pathlib.Path)
   parser.add_argument(
     "--rows", type=pathlib.Path, help="file for result rows with intervals"
   )
-  flags = parser.parse_args()
-  benchmark = load.load_benchmark(flags.name, flags.data_dir)
-  labels = labels_of(benchmark)
-  texts = [record.text for record in benchmark.records]
-  notes = outside_notes(flags.outside) if flags.outside else []
+  parser.add_argument(
+    "--plot", type=pathlib.Path, help="file for the reliability of the first"
+  )
+  return parser.parse_args()
+
+
+def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
+  """Returns the experts that are off in every setting, by its name."""
   off = [name for name in flags.off.split(",") if name]
-  settings = {"all": off}
+  first = "-".join(["no", *off]) if off else "all"
+  settings = {first: off}
   if flags.ablate:
-    settings |= {f"without {name}": [*off, name] for name in ABLATIONS}
+    settings |= {f"no-{name}": [*off, name] for name in dater.EXPERTS}
+  return settings
+
+
+def main() -> None:
+  """Reads the flags, measures and prints."""
+  flags = read_flags()
+  benchmark = load.load_benchmark(flags.name, flags.data_dir)
   months = np.array(
     [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
   )
-  scored = (np.array(benchmark.record_splits) == flags.split) & (
-    benchmark.kinds == EVENT
+  scored = np.flatnonzero(
+    (np.array(benchmark.record_splits) == flags.split)
+    & (benchmark.kinds == EVENT)
   )
-  years = summary.years_of(benchmark, flags.split)
-  rows = []
-  read: dict[bool, dater.Evidence] = {}
-  for name, missing in settings.items():
-    start = time.monotonic()
+  if flags.strip != "none":
+    benchmark = strip(benchmark, flags.strip)
+  notes = system.bracket_notes(flags.outside) if flags.outside else []
+  seeds = [int(seed) for seed in flags.seeds.split(",")]
+  start = time.monotonic()
+  tables = collections.defaultdict(list)
+  judged, pictured = collections.defaultdict(list), {}
+  read: dict[tuple, system.DatedGallery] = {}
+  for setting, missing in settings_of(flags).items():
     experts = dater.Experts(**dict.fromkeys(missing, False))
-    # Style alone is learned while reading; the rest is switched afterwards.
-    seen = experts.punctuation
-    if seen not in read:
-      read[seen] = dater.read(texts, benchmark.timeline, labels, experts, notes)
-    evidence = dataclasses.replace(read[seen], experts=experts)
-    weights = dater.learn(evidence, labels)
-    print(
-      f"{name}: weights after {time.monotonic() - start:.0f} s", file=sys.stderr
-    )
-    for variant in flags.variants.split(","):
-      if variant == "strict":
-        posterior = dater.strict(evidence, labels, weights)
-      else:
-        posterior = dater.fitted(evidence, labels, weights)
-        if variant == "elimination":
-          posterior = dater.eliminated(posterior, labels)
-      tables = per_query(
-        benchmark,
-        posterior,
-        evidence.log_answers,
-        flags.split,
-        "-".join(["dating", variant, *missing]),
-        "T0+external" if notes else "T0",
+    for seed in seeds:
+      # Style alone is learned while reading; the rest is switched afterwards.
+      key = experts.punctuation, seed
+      if key not in read:
+        read[key] = system.read(benchmark, notes, experts, seed)
+      evidence = dataclasses.replace(read[key].evidence, experts=experts)
+      dated = dataclasses.replace(read[key], evidence=evidence)
+      for variant in flags.variants.split(","):
+        posterior = dated.posterior(variant)
+        parts = [f"dating-{variant}"]
+        parts += [setting] * (setting != "all")
+        parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
+        name = "-".join(parts)
+        found = per_query(dated, posterior, flags.split, name)
+        quality = calibration.quality(posterior, scored, months[scored])
+        tables[name].append(found)
+        judged[name].append(quality)
+        report(f"{name}, seed {seed}", flags.split, found, quality)
+        if setting == "all" and seed == seeds[0]:
+          log_p = posterior.log_p(scored)
+          right = log_p.argmax(axis=1) == months[scored]
+          pictured[name] = np.exp(log_p.max(axis=1)), right
+  rows = []
+  for name, found in tables.items():
+    mean = [protocol.average(each) for each in zip(*found, strict=True)]
+    values = {
+      key: float(np.mean([each[key] for each in judged[name]]))
+      for key in judged[name][0]
+    }
+    if len(seeds) > 1:
+      report(f"{name}, mean", flags.split, mean, values)
+    for table in mean:
+      rows += results.result_rows(
+        table,
+        benchmark.name,
+        summary.years_of(benchmark, flags.split),
+        seeds=seeds,
+        command=shlex.join(["python", *sys.argv]),
+        commit=evaluate.commit(),
+        seconds=round(time.monotonic() - start, 1),
       )
-      judged = quality(posterior, np.flatnonzero(scored), months[scored])
-      title = f"{variant}, {name}" + (f" -{','.join(off)}" if off else "")
-      report(title, flags.split, tables, judged)
-      for table in tables:
-        rows += results.result_rows(
-          table,
-          benchmark.name,
-          years,
-          command=" ".join(["python", *sys.argv]),
-          commit=evaluate.commit(),
-          seconds=round(time.monotonic() - start, 1),
-        )
   if flags.rows:
     results.write_rows(flags.rows, rows)
+  if flags.plot:
+    calibration.plot_reliability(flags.plot, pictured)
 
 
 if __name__ == "__main__":

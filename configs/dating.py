@@ -1,0 +1,24 @@
+"""The gallery of the rebuilt Annals dated from its texts; nothing is trained.
+
+  python -m ctd_jax.evaluate --baselines_only --config=configs/dating.py \\
+    --workdir=runs/dating
+  python -m ctd_jax.evaluate --baselines_only --config=configs/dating.py \\
+    --workdir=runs/dating-external --config.dating.outside=FOLDER
+
+Hardware: 2 CPU cores. FOLDER is that of the source texts: the second command
+reads the bracket notes of all editions in it (track T0+external). The rows are
+in tests/results/dating.json.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+from ctd_jax.dating import system
+
+
+def get_config() -> ml_collections.ConfigDict:
+  """Returns the config."""
+  c = common.base()
+  c.dataset = "chunqiutr/rebuilt"
+  c.eval.baselines = system.NAMES
+  return c

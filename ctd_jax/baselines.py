@@ -1,0 +1,101 @@
+"""The systems that are evaluated without a training run, by name.
+
+Why: lexical search, its time prior, the date rules and the dated galleries take
+a benchmark and give rankings; `evaluate` writes them as run files like those of
+a model. Called by `evaluate`; `experiment` refuses unknown names.
+
+Axes: Q queries, k results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+
+import ml_collections
+import numpy as np
+
+from ctd_jax.benchmark import Benchmark
+from ctd_jax.dating import dater
+from ctd_jax.dating import system as dating
+from ctd_jax.retrieval import bm25, rules, time_prior
+from ctd_jax.retrieval.search import Found
+
+NAMES = ("bm25", "bm25_timekde", "rules", *dating.NAMES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+  """One system, ready to rank.
+
+  Attributes:
+    track: what it reads.
+    score_mode: what ranks.
+    topk: (texts of queries [Q], k, gallery name -> [N] bool) -> rankings.
+    seeds: that it depends on.
+  """
+
+  track: str
+  score_mode: str
+  topk: Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]
+  seeds: tuple[int, ...] = ()
+
+
+def make(
+  benchmark: Benchmark, config: ml_collections.ConfigDict
+) -> dict[str, Baseline]:
+  """Returns every system of `NAMES`; nothing is computed before `topk`.
+
+  Args:
+    benchmark: whose gallery is ranked.
+    config: seed and dating are read.
+  """
+  timeline = benchmark.timeline
+  texts = [record.text for record in benchmark.records]
+  months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
+
+  def lexical(module, **options) -> Baseline:
+    def topk(queries, k, galleries):
+      return module.topk(queries, texts, k=k, galleries=galleries, **options)
+
+    return Baseline(module.TRACK, module.SCORE_MODE, topk)
+
+  return {
+    "bm25": lexical(bm25),
+    "bm25_timekde": lexical(
+      time_prior, ordinals=months, num_months=len(timeline)
+    ),
+    "rules": lexical(rules, timeline=timeline),
+    **_dated(benchmark, config),
+  }
+
+
+def _dated(
+  benchmark: Benchmark, config: ml_collections.ConfigDict
+) -> dict[str, Baseline]:
+  """Returns the variants of the dated gallery, which share what they read."""
+  folder = config.dating.outside
+  track = dating.EXTERNAL_TRACK if folder else dating.TRACK
+
+  @functools.cache
+  def gallery() -> dating.DatedGallery:
+    notes = dating.bracket_notes(pathlib.Path(folder)) if folder else ()
+    experts = dater.Experts(**dict.fromkeys(config.dating.off, False))
+    return dating.read(benchmark, notes, experts, config.seed)
+
+  @functools.cache
+  def posterior(variant: str):
+    return gallery().posterior(variant)
+
+  def variant_of(variant: str) -> Baseline:
+    def topk(queries, k, galleries):
+      return gallery().topk(queries, posterior(variant), k, galleries)
+
+    return Baseline(track, dating.SCORE_MODE, topk, (config.seed,))
+
+  return {
+    name: variant_of(variant)
+    for name, variant in zip(dating.NAMES, dating.VARIANTS, strict=True)
+  }

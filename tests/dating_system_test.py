@@ -1,0 +1,105 @@
+"""Dated systems: what they may know, run files like those of all others."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from ctd_jax import baselines, evaluate, experiment
+from ctd_jax.configs import common
+from ctd_jax.dating import dater, system
+from ctd_jax.dating.gallery import UNKNOWN
+from tests import synthetic
+
+OFF = dater.Experts(neural=False)
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+  return synthetic.benchmark()
+
+
+@pytest.fixture(scope="module")
+def dated(benchmark):
+  return system.read(benchmark, experts=OFF)
+
+
+def test_labels_are_of_train_alone(benchmark):
+  labels = system.labels_of(benchmark)
+  train = np.array(benchmark.record_splits) == "train"
+  assert np.array_equal(labels.known, train)
+  assert np.array_equal(labels.answers == UNKNOWN, ~train)
+  comments = train & (benchmark.kinds == "neg_comment")
+  assert np.array_equal(labels.answers == 0, comments)
+
+
+def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
+  first = benchmark.records[0]
+  hidden = [
+    record
+    if split == "train"
+    else dataclasses.replace(record, key=first.key, kind="no_event")
+    for record, split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+  ]
+  blind = dataclasses.replace(benchmark, records=tuple(hidden))
+  other = system.read(blind, experts=OFF)
+  rows = np.arange(len(benchmark.records))
+  for variant in system.VARIANTS:
+    np.testing.assert_array_equal(
+      other.posterior(variant).log_p(rows),
+      dated.posterior(variant).log_p(rows),
+    )
+
+
+def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
+  queries = benchmark.queries["test"]
+  everything = {"all": np.ones(len(benchmark.records), bool)}
+  found = dated.topk(
+    [query.text for query in queries], dated.posterior("fitted"), 1, everything
+  )
+  ids = benchmark.record_ids
+  for query, row in zip(queries, found["all"][0][:, 0], strict=True):
+    assert ids[row] in query.positives
+
+
+def test_unknown_variant(dated):
+  with pytest.raises(ValueError, match="variant must be one of"):
+    dated.posterior("oracle")
+
+
+def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
+  config = common.base()
+  config.eval.baselines = ("rules", "dating-fitted")
+  config.eval.splits = ("test",)
+  config.dating.off = ("neural",)
+  config.seed = 7
+  evaluate.evaluate_baselines(benchmark, config, tmp_path)
+  assert "dating-fitted" in capsys.readouterr().out
+  folder = experiment.transfer_folder(tmp_path, benchmark)
+  run = (folder / "run.dating-fitted.test.neg1_ne1.trec").read_text()
+  assert "dating-fitted:T0:posterior" in run
+  rows = json.loads((folder / "results.json").read_text())
+  seeds = {row["system"]: row["seeds"] for row in rows}
+  assert seeds == {"rules": [], "dating-fitted": [7]}
+
+
+def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
+  monkeypatch.setattr(system, "read", None)
+  made = baselines.make(benchmark, common.base())
+  assert tuple(made) == baselines.NAMES
+  assert {made[name].track for name in system.NAMES} == {"T0"}
+
+
+def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
+  edition = tmp_path / "texts_KR1e0099"
+  edition.mkdir()
+  (edition / "KR1e0099_001.txt").write_text(
+    "#+TITLE: x\n<pb:1>盟于蔑(在隱\n二年)(又見桓元年)¶\n", encoding="utf-8"
+  )
+  assert system.bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
+  assert system.read(benchmark, ["在二年"], OFF).track == "T0+external"
+  with pytest.raises(FileNotFoundError, match="expected the folder of source"):
+    system.bracket_notes(edition)
