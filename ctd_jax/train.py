@@ -32,6 +32,10 @@ from ctd_jax import (
 from ctd_jax import experiment as experiments
 from ctd_jax.experiment import Experiment
 from ctd_jax.ranking import Ranker
+from ctd_jax.validity import experiment as validity_experiment
+
+# Values of `config.task`; a config without one is of retrieval.
+RETRIEVAL, VALIDITY = "retrieval", "validity"
 
 
 class DivergedError(ValueError):
@@ -240,10 +244,13 @@ def _flush(
 
 
 def main() -> None:
-  """Trains in --workdir and evaluates."""
-  train_and_evaluate(
-    entry_point.CONFIG.value, pathlib.Path(entry_point.WORKDIR.value)
-  )
+  """Trains in --workdir and evaluates; what, `config.task` says."""
+  config = entry_point.CONFIG.value
+  run = {RETRIEVAL: train_and_evaluate, VALIDITY: validity_experiment.run}
+  task = config.get("task", RETRIEVAL)
+  if task not in run:
+    raise ValueError(f"config.task={task!r}: expected one of {', '.join(run)}")
+  run[task](config, pathlib.Path(entry_point.WORKDIR.value))
 
 
 if __name__ == "__main__":

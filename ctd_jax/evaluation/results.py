@@ -20,6 +20,16 @@ from ctd_jax.retrieval import runs
 
 # Data sets that are not retrieval: field -> values that their rows may have.
 VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+  "chronocept": {
+    "track": ("text",),
+    "score_mode": ("z", "raw", "curve"),  # units of the errors
+    "mode": ("honest", "paper"),
+    "family": ("all", "location", "scale", "skewness"),
+    "metric": (
+      *("mse", "mae", "r2", "spearman", "pearson", "paper_nll", "skill"),
+      *("coverage@50", "coverage@80", "coverage@90", "coverage@95"),
+    ),
+  },
   "ctm": {
     "track": ("closed_book", "open_book", "facts", "distractor_facts"),
     "mode": ("direct", "cot", "feedback", "no_feedback"),
@@ -43,8 +53,8 @@ class ResultRow:
   Attributes:
     dataset: name and config, e.g. chunqiutr/rebuilt.
     system: name of the system.
-    track: one of `runs.TRACKS`; this, `mode`, `family` and `metric` are those
-      of `VOCABULARIES` where the data set is not one of retrieval.
+    track: one of `runs.TRACKS`; this and the fields below are those of
+      `VOCABULARIES` where the data set is not one of retrieval.
     score_mode: what the score is, e.g. semantic, ctd, lexical.
     split: of the queries.
     mode: name in `protocol.MODES`.

@@ -1,0 +1,129 @@
+"""Baselines of validity curves on Chronocept or its synthetic stand-in.
+
+  python -m ctd_jax.train --config=configs/chronocept.py:ffnn \\
+    --workdir=runs/ffnn
+  python -m ctd_jax.train --config=configs/chronocept.py:ffnn,synthetic_2 \\
+    --config.protocol=paper --workdir=runs/ffnn-2-paper
+
+The argument is a model (`MODELS`) and, after a comma, a variant of
+`chronocept/`; without one, synthetic_1. Hyperparameters are the published
+final ones of the benchmark that the variant is, or imitates. `--config.encoder`
+names the frozen encoder, a folder or a hub id: the published baselines use
+google-bert/bert-base-uncased.
+
+Hardware: 2 CPU cores; seconds for all but `bilstm` (minutes a seed) and `bert`
+(hours). Rows measured with MiniLM are in tests/results/chronocept.json.
+"""
+
+import ml_collections
+from ml_collections import config_dict
+
+# The last five are what the others have to beat.
+MODELS = (
+  *("linear", "svr", "xgboost", "ffnn", "bilstm", "bert"),
+  *("mean", "median", "nearest", "tfidf", "lexicon"),
+)
+DRAWN = ("ffnn", "bilstm", "bert")  # start from random parameters
+
+
+def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
+  """Returns the config; `argument` is what follows the colon."""
+  model, _, variant = argument.partition(",")
+  if model not in MODELS:
+    raise ValueError(
+      f"unknown model {model!r} after the config's name; expected one of "
+      f"{', '.join(MODELS)}"
+    )
+  c = ml_collections.ConfigDict()
+  c.task = "validity"  # which experiment the entry point runs
+  c.name = model  # system name in tables
+  c.seeds = (0, 1, 2, 3, 4) if model in DRAWN else (0,)  # a model for each
+
+  # Data.
+  c.dataset = f"chronocept/{variant or 'synthetic_1'}"  # or json:FOLDER
+  c.data_dir = config_dict.placeholder(str)  # None = TFDS's own default
+  c.sources = config_dict.placeholder(str)  # folder of the published files
+  c.axes = "given"  # or "removed" (parent alone), "shuffled" (in train)
+
+  # Frozen encoder: first token's state, or all tokens' for bilstm.
+  c.encoder = "sentence-transformers/all-MiniLM-L6-v2"
+  c.cache_dir = "~/.cache/ctd_jax/embeddings"
+  c.max_length = 128  # tokens of a field under the honest protocol
+
+  # honest: z-scores of train alone, one max_length for all models, the best
+  # epoch by validation. paper: z-scores of each split by itself, published
+  # max_length, the last epoch.
+  c.protocol = "honest"
+  c.paper_max_length = {"ffnn": 128, "bert": 64}.get(model, 16)
+  c.paper_raw_targets = model == "bert"  # no z-scores under the paper's
+
+  c.model = _model(model, c.dataset.endswith("_2"))
+  c.grid = _grid(model)  # field of c.model -> values
+  c.search = False  # choose among the grid first; else the published choice
+  return c
+
+
+def _model(name: str, second: bool) -> ml_collections.ConfigDict:
+  """Returns the published final hyperparameters of a model."""
+  m = ml_collections.ConfigDict()
+  m.kind = name
+  if name == "linear":
+    m.fit_intercept = False
+  if name == "svr":
+    m.C = 1.0
+    m.epsilon = 1.0  # z-score units: an error below one spread costs nothing
+    m.kernel = "rbf"
+  if name == "xgboost":
+    m.n_estimators = 50
+    m.max_depth = 3
+    m.learning_rate = 0.1
+  if name not in DRAWN:
+    return m
+  m.epochs = 100
+  m.batch_size = 0  # samples; 0 = the whole train split
+  m.learning_rate = 1e-4
+  m.weight_decay = 0.0
+  m.decoupled = False  # decay passes through Adam, or is apart as in AdamW
+  m.l1 = 0.0  # weight of the sum of absolute parameters
+  if name == "ffnn":
+    m.hidden_size = 256 if second else 64
+    m.dropout = 0.0
+    m.learning_rate = 1e-2 if second else 1e-3
+    m.l1 = 1e-3
+  if name == "bilstm":
+    m.hidden_size = 64  # of each direction
+  if name == "bert":
+    m.epochs = 10  # in the authors' notebook; the paper says 50
+    m.batch_size = 4
+    m.weight_decay = 0.01
+    m.decoupled = True
+    m.dropout = 0.0
+  return m
+
+
+def _grid(name: str) -> ml_collections.ConfigDict:
+  """Returns the published grid of a model."""
+  rates = (1e-2, 1e-3, 1e-4)
+  grids = {
+    "linear": {"fit_intercept": (True, False)},
+    "svr": {
+      "C": (0.1, 1.0, 10.0),
+      "epsilon": (0.01, 0.1, 1.0),
+      "kernel": ("linear", "rbf"),
+    },
+    "xgboost": {
+      "n_estimators": (50, 100),
+      "max_depth": (3, 5),
+      "learning_rate": (0.1, 0.01),
+    },
+    "ffnn": {
+      "hidden_size": (64, 128, 256),
+      "dropout": (0.0, 0.2, 0.5),
+      "learning_rate": rates,
+      "l1": (0.0, 1e-4, 1e-3),
+      "weight_decay": (0.0, 1e-3, 1e-2),
+    },
+    "bilstm": {"hidden_size": (64, 128, 256), "learning_rate": rates},
+    "bert": {"dropout": (0.0, 0.2, 0.4)},
+  }
+  return ml_collections.ConfigDict(grids.get(name, {}))

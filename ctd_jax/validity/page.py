@@ -1,0 +1,158 @@
+"""A page of plots of a baseline: curves, targets, errors, calibration.
+
+Called by `experiment`, which says what was predicted; the first seed is drawn.
+
+Axes: M seeds, N samples, T = 3 targets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import matplotlib.figure
+import numpy as np
+
+from ctd_jax import files
+from ctd_jax.evaluation.report import COLOURS
+from ctd_jax.validity import calibration, skew_normal, time_axis
+from ctd_jax.validity.skew_normal import SkewNormal
+from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
+
+TRUTH, PREDICTED, NEUTRAL = COLOURS[0], COLOURS[5], "0.6"
+# Minutes -> label of the axis of time.
+_TICKS = {
+  1: "1 min",
+  15: "15 min",
+  60: "1 h",
+  720: "12 h",
+  1440: "1 d",
+  10080: "1 wk",
+  43200: "30 d",
+  525600: "1 y",
+}
+_SHOWN = (0.1, 0.5, 0.9)  # quantiles of the error whose curves are drawn
+_SMALLEST_SCALE = 0.5  # drawn where a model predicts none above 0
+
+
+def write(
+  path: str | os.PathLike,
+  title: str,
+  samples: Sequence[Sample],
+  truth: Mapping[str, np.ndarray],
+  predictions: Mapping[str, np.ndarray],
+  raw: np.ndarray,
+) -> None:
+  """Writes the page as PNG.
+
+  Args:
+    path: of the picture.
+    title: says system, data set and protocol.
+    samples: of the test split, N.
+    truth: "validation" and "test" -> z-scores, [N, T].
+    predictions: likewise, of each seed, [M, N, T].
+    raw: predictions of the first seed for the test split, [N, T].
+  """
+  figure = matplotlib.figure.Figure(figsize=(12, 10), layout="constrained")
+  grid = figure.subplots(3, 3)
+  errors = np.mean((truth["test"] - predictions["test"][0]) ** 2, axis=1)
+  order = np.argsort(errors, kind="stable")
+  for axes, quantile in zip(grid[0], _SHOWN, strict=True):
+    row = order[round(quantile * (len(order) - 1))]
+    _curves(axes, samples[row], raw[row], f"{quantile:.0%} of errors are less")
+  grid[0, 0].legend(frameon=False, fontsize=8)
+  _targets(grid[1], np.array([sample.targets for sample in samples]), raw)
+  _errors(grid[2, 0], truth["test"], predictions["test"])
+  residuals = [truth[s] - predictions[s][0] for s in ("validation", "test")]
+  pits = calibration.pit(*residuals)
+  _pit(grid[2, 1], pits)
+  _coverage(grid[2, 2], pits)
+  for axes in grid.flat:
+    axes.spines[["top", "right"]].set_visible(False)
+  figure.suptitle(title)
+  files.write_figure(path, figure)
+
+
+def _curves(axes, sample: Sample, predicted: np.ndarray, title: str) -> None:
+  """Draws the annotated and the predicted validity over time."""
+  base = sample.log_base
+  longest = float(time_axis.to_log(max(_TICKS), base))
+  x = np.linspace(0, longest, 400)
+  location, scale, skewness = predicted
+  for targets, colour, label in (
+    (sample.targets, TRUTH, "annotated"),
+    ((location, max(scale, _SMALLEST_SCALE), skewness), PREDICTED, "predicted"),
+  ):
+    y = skew_normal.validity(SkewNormal(*targets), x)
+    axes.plot(x, y, color=colour, label=label)
+  axes.set_xticks(
+    [float(time_axis.to_log(minutes, base)) for minutes in _TICKS],
+    _TICKS.values(),
+    rotation=45,
+    ha="right",
+    fontsize=8,
+  )
+  axes.set_ylim(0, 1.05)
+  axes.set_xlabel("time since publication")
+  axes.set_ylabel("validity")
+  axes.set_title(f"{sample.sample_id}: {title}", fontsize=9)
+
+
+def _targets(row, truth: np.ndarray, predicted: np.ndarray) -> None:
+  """Draws predicted against annotated values of each target."""
+  for place, (axes, target) in enumerate(zip(row, TARGETS, strict=True)):
+    low = truth[:, place].min()
+    high = truth[:, place].max()
+    axes.plot([low, high], [low, high], color=NEUTRAL, lw=1, label="equal")
+    axes.scatter(
+      truth[:, place], predicted[:, place], s=9, color=TRUTH, linewidths=0
+    )
+    axes.set_xlabel(f"annotated {target}")
+    axes.set_ylabel(f"predicted {target}")
+  row[0].legend(frameon=False, fontsize=8)
+
+
+def _errors(axes, truth: np.ndarray, predictions: np.ndarray) -> None:
+  """Draws the MSE of each target beside that of the mean, seeds as dots."""
+  places = np.arange(len(TARGETS))
+  found = np.mean((truth - predictions) ** 2, axis=1)
+  axes.bar(
+    places - 0.2,
+    np.mean(truth**2, axis=0),
+    0.4,
+    color=NEUTRAL,
+    label="mean of train",
+  )
+  axes.bar(places + 0.2, found.mean(0), 0.4, color=PREDICTED, label="predicted")
+  for values in found if len(found) > 1 else ():
+    axes.plot(places + 0.2, values, ".", color="black", ms=4)
+  axes.set_xticks(places, TARGETS)
+  axes.set_ylabel("MSE of z-scores (dots: seeds)")
+  axes.legend(frameon=False, fontsize=8)
+
+
+def _pit(axes, pits: np.ndarray) -> None:
+  """Draws histograms of the PIT, which are flat if intervals are right."""
+  edges = np.linspace(0, 1, 11)
+  for target, values, colour in zip(TARGETS, pits.T, COLOURS, strict=False):
+    shares = np.histogram(values, edges)[0] / len(values)
+    axes.stairs(shares, edges, color=colour, label=target)
+  axes.axhline(0.1, color=NEUTRAL, lw=1)
+  axes.set_xlabel("PIT among validation residuals")
+  axes.set_ylabel("share of test samples")
+  axes.set_ylim(0, None)
+  axes.legend(frameon=False, fontsize=8)
+
+
+def _coverage(axes, pits: np.ndarray) -> None:
+  """Draws how many targets lie in intervals of each level."""
+  levels = np.linspace(0.02, 0.98, 49)
+  axes.plot([0, 1], [0, 1], color=NEUTRAL, lw=1)
+  for place, (target, colour) in enumerate(zip(TARGETS, COLOURS, strict=False)):
+    shares = [
+      calibration.covered(pits[:, place], level).mean() for level in levels
+    ]
+    axes.plot(levels, shares, color=colour, label=target)
+  axes.set_xlabel("level of the interval")
+  axes.set_ylabel("share of test targets inside")
+  axes.legend(frameon=False, fontsize=8)
