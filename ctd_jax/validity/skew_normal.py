@@ -34,7 +34,7 @@ from ctd_jax.validity import time_axis
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 # Nodes on [0, 1]; the integrand of Owen's T is smooth there.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _NEWTON_STEPS = 12
 _BISECTIONS = 50
