@@ -25,7 +25,6 @@ _TICKS = {
   1: "1 min",
   15: "15 min",
   60: "1 h",
-  720: "12 h",
   1440: "1 d",
   10080: "1 wk",
   43200: "30 d",
@@ -59,7 +58,7 @@ def write(
   order = np.argsort(errors, kind="stable")
   for axes, quantile in zip(grid[0], _SHOWN, strict=True):
     row = order[round(quantile * (len(order) - 1))]
-    _curves(axes, samples[row], raw[row], f"{quantile:.0%} of errors are less")
+    _curves(axes, samples[row], raw[row], f"error above {quantile:.0%} of all")
   grid[0, 0].legend(frameon=False, fontsize=8)
   _targets(grid[1], np.array([sample.targets for sample in samples]), raw)
   _errors(grid[2, 0], truth["test"], predictions["test"])
@@ -121,7 +120,7 @@ def _errors(axes, truth: np.ndarray, predictions: np.ndarray) -> None:
     np.mean(truth**2, axis=0),
     0.4,
     color=NEUTRAL,
-    label="mean of train",
+    label="mean of targets",
   )
   axes.bar(places + 0.2, found.mean(0), 0.4, color=PREDICTED, label="predicted")
   for values in found if len(found) > 1 else ():
