@@ -397,47 +397,52 @@ def _judge_anachronisms(question: Question, text: str) -> Verdict:
   return Verdict(flagged == wanted, "anachronisms", measures, why)
 
 
-_PLACE_UNIT = re.compile(r"(?<=[^\W\d_])(?:特别行政区|自治区|省|市|县|府|州)")
+_PLACE_UNIT = re.compile(r"特别行政区|(?:壮族|回族|维吾尔)?自治区|省|市|县")
 
 
 def _judge_names(question: Question, text: str) -> Verdict:
   """RR, EEU: every part is named, by one of its names, in order."""
   gold = question.gold
+  parts = [
+    (name, *aliases)
+    for name, aliases in zip(gold.names, gold.aliases, strict=True)
+  ]
   for passage in reading.passages(text):
-    places = [
-      _place_of((name, *aliases), passage)
-      for name, aliases in zip(gold.names, gold.aliases, strict=True)
-    ]
-    if None in places:
+    if None in [_end_of(names, passage) for names in parts]:
       continue
-    if places != sorted(places):
+    end: int | None = 0
+    for names in parts:
+      end = None if end is None else _end_of(names, passage, end)
+    if end is None:
       return _undecided("other order")
     if _HEDGE.search(passage):
       return Verdict(False, "names", why="hedged")
     return Verdict(True, "names")
-  if (
-    len(text) <= _SHORT
-    and periods.labels_in(text)
-    and set(gold.names) <= set(periods.LABELS)
-  ):
+  said = {
+    label for mean in _periods_said(text) for part in mean for label in part
+  }
+  if len(text) <= _SHORT and said and set(gold.names) <= set(periods.LABELS):
     return Verdict(False, "names", why="other period")
   return _undecided("not all names found")
 
 
-def _place_of(names: tuple[str, ...], text: str) -> int | None:
-  """Returns where one of the names is asserted; units of places are ignored."""
+def _end_of(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
+  """Returns where one of the names ends that is asserted from `start` on.
+
+  Units of places (省, 市) may be missing; names of periods may be finer.
+  """
   if names[0] in periods.LABELS:
     for mention in periods.find(text):
-      if names[0] in mention.labels and not reading.negated(
-        text, mention.start
-      ):
-        return mention.start
-  bare = _PLACE_UNIT.sub("", text)
+      fits = mention.start >= start and names[0] in mention.labels
+      if fits and not reading.negated(text, mention.start):
+        return mention.end
   for name in map(reading.simplified, names):
-    for form, body in ((name, text), (_PLACE_UNIT.sub("", name), bare)):
-      place = body.find(form) if form else -1
-      if place >= 0 and not reading.negated(body, place):
-        return place
+    units = _PLACE_UNIT.pattern
+    bare = _PLACE_UNIT.sub("", name) or name
+    pattern = f"(?:{units})?".join(map(re.escape, bare))
+    for match in re.compile(pattern).finditer(text, start):
+      if not reading.negated(text, match.start()):
+        return match.end()
   return None
 
 

@@ -29,7 +29,7 @@ _CONCESSION = re.compile(
 )
 _NEGATION = re.compile(
   r"(?:不是|并非|绝非|而非|不属于?|不在|不可能[是在]?|不应[是在]?|不会[是在]?|"
-  r"排除|[^无莫除是若]非|不选|不为|没有|[以之]后才[叫称为])"
+  r"排除|(?<!无)不|[^无莫除是若]非|不选|不为|没有|[以之]后才[叫称为])"
   r"[「『“\"《]?(?:选项)?$"
 )
 NUMBER = (
@@ -113,11 +113,14 @@ def mentions(text: str, names: Collection[str]) -> list[tuple[int, str]]:
     text: in Simplified script.
     names: likewise.
   """
+  return [(m.start(), m[0]) for m in finder(names).finditer(text)]
+
+
+def finder(names: Collection[str]) -> re.Pattern[str]:
+  """Returns what finds names in a text, longest names first."""
   ordered = sorted((n for n in names if n), key=len, reverse=True)
-  if not ordered:
-    return []
-  pattern = re.compile("|".join(map(re.escape, ordered)))
-  return [(match.start(), match[0]) for match in pattern.finditer(text)]
+  # Without names it finds nothing.
+  return re.compile("|".join(map(re.escape, ordered)) or "(?!)")
 
 
 def number(text: str) -> float:
