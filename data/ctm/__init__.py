@@ -1,0 +1,1 @@
+"""CTM: questions across ten dynasties with gold that can be recomputed."""

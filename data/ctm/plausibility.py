@@ -1,0 +1,98 @@
+"""PJ: whether what is told can have happened, as far as time goes.
+
+Why: half of the scenarios have one thing in them that was not of that time;
+the gold holds every pair that cannot have met. Called by `generate`.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ctd_jax.ctm import intervals
+from ctd_jax.ctm.questions import (
+  ERA,
+  EVENT,
+  FIGURE,
+  HERITAGE,
+  INGREDIENT,
+  PJ,
+  PLACE,
+  RULER,
+  TYPE_NAMES,
+  PolarityGold,
+  Relation,
+)
+from ctd_jax_datasets.ctm import scenes, wording
+from ctd_jax_datasets.ctm.pool import Draft, Pool
+
+RULE = "coexist"
+OPENINGS = {
+  ERA: ("“{name}”年间", "时值“{name}”年间"),
+  RULER: ("{name}在位期间", "{name}为君之时"),
+  FIGURE: ("{name}在世之时", "{name}有生之年"),
+}
+CLAUSES = {
+  FIGURE: ("席间坐着{name}", "{name}前来赴会", "{name}与众人同席而谈"),
+  EVENT: ("有人追述往事，说起{name}", "座中议论{name}的始末"),
+  PLACE: (
+    "有客从官府称作“{name}”的地方赶来",
+    "当日的文书上写着官府所用的地名“{name}”",
+  ),
+  INGREDIENT: ("案上摆着{name}", "厨下正烹制{name}"),
+  HERITAGE: ("众人称赏当地的{name}", "堂中有人讲习{name}"),
+}
+_ASK = (
+  "仅就时间而论，这一情景是否可能出现？请回答“是”或“否”，并说明理由。",
+  "单从年代上看，这样的情景可能吗？请回答“是”或“否”，并说明理由。",
+)
+
+
+def clauses(
+  rng: random.Random, others: tuple[Relation, ...]
+) -> tuple[str, ...]:
+  """Returns a clause for each relation, in their order."""
+  return tuple(
+    rng.choice(CLAUSES[other.kind]).format(name=other.entity)
+    for other in others
+  )
+
+
+def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
+  """Returns a question whether `count` people and things can have met.
+
+  Raises:
+    NoDrawError: if the pool has no such entities.
+  """
+  cast = scenes.cast(rng, pool, count, rng.randint(0, 1), (ERA, RULER, FIGURE))
+  opening = rng.choice(OPENINGS[cast.scene.kind]).format(name=cast.scene.entity)
+  told = "，".join((opening, *clauses(rng, cast.others)))
+  conflicts = intervals.disjoint_pairs(cast.relations)
+  answer, conclusion = _answer(cast, conflicts)
+  return Draft(
+    type=TYPE_NAMES[PJ],
+    rule=RULE,
+    question=f"{told}。{rng.choice(_ASK)}",
+    answer=answer,
+    relations=cast.relations,
+    gold=PolarityGold(not conflicts, conflicts),
+    conclusion=conclusion,
+    distance=intervals.distance(cast.relations),
+  )
+
+
+def _answer(
+  cast: scenes.Cast, conflicts: tuple[tuple[str, str], ...]
+) -> tuple[str, str]:
+  """Returns the answer and the conclusion of its explanation."""
+  if not conflicts:
+    names = wording.in_turn([found.entity for found in cast.relations])
+    return f"是。{names}在时间上可以同时出现。", "各项的年代有交集，因此可能。"
+  (stranger,) = (found for found in cast.others if found.entity in cast.wrong)
+  apart = abs(intervals.gap(cast.scene, stranger))
+  before = intervals.gap(cast.scene, stranger) < 0
+  side = "之前" if before else "之后"
+  return (
+    f"否。{stranger.entity}（{stranger.period}）与{cast.scene.entity}"
+    f"（{cast.scene.period}）不同时。",
+    f"{stranger.entity}在{cast.scene.entity}{side}约{apart}年，因此不可能。",
+  )

@@ -1,0 +1,160 @@
+"""How many questions of which kind there are, and in which split.
+
+Why: the paper counts twice, and the counts do not agree. Its types add up to
+8,700 (2,500 with one relation, 5,950 with two to ten, 250 long scripts); its
+buckets by number of relations (2,500 / 2,500 / 2,500 / 1,000 / 250) to 8,750.
+So 50 questions with two or more relations have no listed type. Here both
+margins hold: 8,700 questions are `listed`, and 50 more, spread over the seven
+types in proportion, count only by number of relations. Called by `generate`.
+
+The paper has no splits. Questions go to splits in a fixed turn within each
+type, entities go to splits on their own (`split_entities`), so that neither a
+question nor an entity is in two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+
+from ctd_jax.ctm.questions import (
+  EDD,
+  EEU,
+  LSEC,
+  PJ,
+  RR,
+  SEC,
+  SPLITS,
+  TES,
+  TIC,
+  TOU,
+  Entity,
+)
+
+# Source: the paper's table of question types.
+TYPE_COUNTS = {
+  EDD: 2500,
+  PJ: 1117,
+  TOU: 1653,
+  RR: 847,
+  SEC: 841,
+  EEU: 345,
+  TIC: 599,
+  TES: 548,
+  LSEC: 250,
+}
+# Source: the paper's columns "Cross Temp Count", from its percentages.
+BUCKETS = {"=1": 2500, "=2": 2500, "=3": 2500, ">=4": 1000, LSEC: 250}
+UNLISTED = sum(BUCKETS.values()) - sum(TYPE_COUNTS.values())
+# How the thousand with four or more are spread; the paper says 4 to 10.
+_MANY = {4: 400, 5: 220, 6: 140, 7: 100, 8: 60, 9: 45, 10: 35}
+_LONG = range(4, 16)
+# Of ten questions or entities: five to train on, one to validate, four to test.
+_TURN = tuple(SPLITS[number] for number in (0, 2, 0, 2, 0, 1, 0, 2, 0, 2))
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+  """A question to be made.
+
+  Attributes:
+    task: its code.
+    relations: how many entities it needs.
+    split: where it goes.
+    listed: see `questions.Question`.
+    number: among those of its task, from 0.
+  """
+
+  task: str
+  relations: int
+  split: str
+  listed: bool
+  number: int
+
+
+def bucket(task: str, relations: int) -> str:
+  """Returns which of `BUCKETS` a question counts to."""
+  if task == LSEC:
+    return LSEC
+  return f"={relations}" if relations < 4 else ">=4"
+
+
+def slots(seed: int) -> tuple[Slot, ...]:
+  """Returns all questions to be made, ordered by task."""
+  rng = random.Random(f"slots/{seed}")
+  several = [task for task in TYPE_COUNTS if task not in (EDD, LSEC)]
+  extra = _apportioned(UNLISTED, {t: TYPE_COUNTS[t] for t in several})
+  kinds = [(EDD, True)] * TYPE_COUNTS[EDD]
+  sizes = [1] * TYPE_COUNTS[EDD]
+  mixed = [
+    (task, number < TYPE_COUNTS[task])
+    for task in several
+    for number in range(TYPE_COUNTS[task] + extra[task])
+  ]
+  rng.shuffle(mixed)
+  kinds += mixed
+  sizes += [2] * BUCKETS["=2"] + [3] * BUCKETS["=3"]
+  sizes += [size for size, count in _MANY.items() for _ in range(count)]
+  kinds += [(LSEC, True)] * TYPE_COUNTS[LSEC]
+  sizes += [_LONG[number % len(_LONG)] for number in range(TYPE_COUNTS[LSEC])]
+  made: list[Slot] = []
+  numbers = dict.fromkeys(TYPE_COUNTS, 0)
+  rows = sorted(
+    zip(kinds, sizes, strict=True),
+    key=lambda row: (list(TYPE_COUNTS).index(row[0][0]), row[1]),
+  )
+  for (task, listed), size in rows:
+    number = numbers[task]
+    numbers[task] += 1
+    split = _TURN[number % len(_TURN)]
+    made.append(Slot(task, size, split, listed, number))
+  return tuple(made)
+
+
+def _apportioned(total: int, weights: Mapping[str, int]) -> dict[str, int]:
+  """Returns `total` divided by weight, the largest remainders rounded up."""
+  whole = sum(weights.values())
+  shares = {key: total * weight / whole for key, weight in weights.items()}
+  found = {key: int(share) for key, share in shares.items()}
+  by_remainder = sorted(shares, key=lambda key: found[key] - shares[key])
+  for key in by_remainder[: total - sum(found.values())]:
+    found[key] += 1
+  return found
+
+
+def split_entities(
+  entities: Sequence[Entity], seed: int
+) -> dict[str, tuple[Entity, ...]]:
+  """Returns the entities of each split; a group is never divided.
+
+  Within each kind and period the groups are shuffled and dealt out, so every
+  split has all kinds and periods, as far as there are ten of them.
+
+  Args:
+    entities: with their groups (`repository.grouped`).
+    seed: of the shuffling.
+  """
+  strata: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+  seen: set[str] = set()
+  for entity in entities:
+    if entity.group not in seen:
+      seen.add(entity.group)
+      strata.setdefault((entity.kind, entity.periods[:1]), []).append(
+        entity.group
+      )
+  split_of: dict[str, str] = {}
+  turn = 0
+  for groups in strata.values():
+    for group in sorted(groups, key=lambda g: _shuffled(seed, g)):
+      split_of[group] = _TURN[turn % len(_TURN)]
+      turn += 1
+  return {
+    split: tuple(e for e in entities if split_of[e.group] == split)
+    for split in SPLITS
+  }
+
+
+def _shuffled(seed: int, name: str) -> str:
+  return hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()

@@ -1,0 +1,156 @@
+"""SEC and LSEC: what does not belong in a scene, or in a long script.
+
+Why: the answer is a set, computed from the years of the scene and of all that
+is in it. Nothing else in the text can be dated: the wording between the
+entities is of any time. Called by `generate`.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ctd_jax.ctm import intervals
+from ctd_jax.ctm.questions import (
+  ERA,
+  EVENT,
+  FIGURE,
+  HERITAGE,
+  INGREDIENT,
+  LATER,
+  LSEC,
+  PLACE,
+  RULER,
+  SEC,
+  TYPE_NAMES,
+  AnachronismGold,
+  Relation,
+)
+from ctd_jax_datasets.ctm import plausibility, scenes, wording
+from ctd_jax_datasets.ctm.pool import Draft, Pool
+
+RULE = "anachronisms"
+_ASK = (
+  "以上情景中有与所设时代不符的内容，请指出是哪一项或哪几项，并说明理由。",
+  "这段情景里出现了穿帮之处，请找出与时代不符的内容并说明理由。",
+)
+_ASK_LONG = "以上剧本中有若干与所设时代不符之处，请逐条列出并说明理由。"
+_PER_ACT = 4
+_WEATHER = (
+  "天色将晚，檐下的灯一盏盏亮起。",
+  "细雨初歇，石阶上还留着水痕。",
+  "清晨，街上行人渐多，远处传来叫卖声。",
+  "夜深人静，只听得见风过竹林。",
+  "雪后初晴，院中一片洁白。",
+  "午后，池边的柳影微微晃动。",
+)
+_FILLERS = (
+  "众人沉默片刻，谁也没有先开口。",
+  "有人举起杯来，环顾四座。",
+  "主人起身相迎，请客人入座。",
+  "童子添了灯油，又退到门外。",
+  "一阵脚步声由远及近，众人都回头去看。",
+  "说到此处，座中响起一片笑声。",
+  "他叹了口气，把话头按下不提。",
+  "窗外有人经过，屋里的声音低了下去。",
+)
+# Two lines for each kind: how it appears, and what is said of it.
+_LINES = {
+  FIGURE: (
+    ("{name}推门而入，向众人拱手。", "甲：先生远道而来，请上座。"),
+    ("{name}坐在窗前，手里握着一卷书。", "乙：先生近来可好？"),
+    ("{name}站在院中，与主人低声说话。", "甲：今日能见到先生，实在难得。"),
+  ),
+  EVENT: (
+    ("老者放下手杖，讲起{name}的旧事。", "乙：那件事，长辈们也常常提起。"),
+    ("有人提到{name}，座中议论纷纷。", "甲：前车之鉴，不可不记。"),
+  ),
+  PLACE: (
+    (
+      "信使送来一封公文，上面写着官府所用的地名“{name}”。",
+      "甲：那里近来可还太平？",
+    ),
+    ("一位客人说自己刚从“{name}”来，官府正是这样称呼那里。", "乙：路上辛苦。"),
+  ),
+  INGREDIENT: (
+    ("仆人端上新做的{name}。", "甲：趁热请用。"),
+    ("厨房里堆着刚买来的{name}。", "乙：今日的菜倒是新鲜。"),
+  ),
+  HERITAGE: (
+    ("隔壁传来声响，原来有人正在讲习{name}。", "甲：这一门，学起来可不容易。"),
+    ("席间说起本地的{name}，人人称赞。", "乙：过几日一同去看看。"),
+  ),
+}
+
+
+def short(rng: random.Random, pool: Pool, count: int) -> Draft:
+  """Returns a scene of `count` relations with something out of its time.
+
+  Raises:
+    NoDrawError: if the pool has no such entities.
+  """
+  wrong = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
+  cast = scenes.cast(rng, pool, count, wrong)
+  opening = rng.choice(plausibility.OPENINGS[cast.scene.kind]).format(
+    name=cast.scene.entity
+  )
+  told = "，".join((opening, *plausibility.clauses(rng, cast.others)))
+  return _draft(SEC, cast, f"{told}。{rng.choice(_ASK)}")
+
+
+def long(rng: random.Random, pool: Pool, count: int) -> Draft:
+  """Returns a script of several acts with things out of its time.
+
+  Raises:
+    NoDrawError: if the pool has no such entities.
+  """
+  wrong = rng.randint(1, (count - 1) // 2)
+  cast = scenes.cast(rng, pool, count, wrong)
+  when = {
+    ERA: f"“{cast.scene.entity}”年间",
+    RULER: f"{cast.scene.entity}在位期间",
+  }[cast.scene.kind]
+  acts = []
+  for first in range(0, len(cast.others), _PER_ACT):
+    act = f"第{wording.ordinal(first // _PER_ACT + 1)}场"
+    lines = [f"【{act}】{rng.choice(_WEATHER)}"]
+    for other in cast.others[first : first + _PER_ACT]:
+      lines += _lines(rng, other)
+    acts.append("\n".join(lines))
+  script = "\n".join(acts)
+  return _draft(
+    LSEC, cast, f"剧本（故事发生于{when}）：\n{script}\n{_ASK_LONG}"
+  )
+
+
+def _lines(rng: random.Random, relation: Relation) -> list[str]:
+  """Returns the lines of a script in which an entity appears."""
+  appears, said = rng.choice(_LINES[relation.kind])
+  return [appears.format(name=relation.entity), said, rng.choice(_FILLERS)]
+
+
+def _draft(task: str, cast: scenes.Cast, question: str) -> Draft:
+  found = intervals.anachronisms(cast.scene, cast.others)
+  members = {relation.entity: relation for relation in cast.others}
+  reasons = [
+    f"{wrong.entity}（{members[wrong.entity].period}）"
+    f"{'晚于' if wrong.reason == LATER else '早于'}所设时代"
+    f"（{cast.scene.period}）"
+    for wrong in found
+  ]
+  answer = "；".join(reasons) + "。"
+  if task == LSEC:
+    answer = "\n".join(
+      f"{number}. {reason}。" for number, reason in enumerate(reasons, start=1)
+    )
+  return Draft(
+    type=TYPE_NAMES[task],
+    rule=RULE,
+    question=question,
+    answer=answer,
+    relations=cast.relations,
+    gold=AnachronismGold(
+      cast.scene.entity, cast.scene.start, cast.scene.end, found
+    ),
+    conclusion=f"与时代不符的是{wording.in_turn([w.entity for w in found])}。",
+    distance=intervals.distance(cast.relations),
+  )

@@ -1,0 +1,86 @@
+"""How years, facts and lists are written in questions.
+
+Why: one wording for one thing, so that the judge and the reader find it again.
+Called by the modules that make questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ctd_jax.ctm import periods
+from ctd_jax.ctm.questions import (
+  ABOUT,
+  ERA,
+  EVENT,
+  FIGURE,
+  HERITAGE,
+  INGREDIENT,
+  PLACE,
+  RULER,
+  Relation,
+)
+
+LABELS = "、".join(periods.LABELS)
+_NUMERALS = "零一二三四五六七八九十"
+# How the fact of an entity is told: of its first year, and of its last.
+_FACTS = {
+  FIGURE: "{name}生于{start}，卒于{end}",
+  RULER: "{name}于{start}即位，在位至{end}",
+  ERA: "年号“{name}”用于{start}至{end}",
+  PLACE: "地名“{name}”用于{start}至{end}",
+  EVENT: "{name}发生于{start}至{end}",
+  INGREDIENT: "{name}自{start}起见于中国",
+  HERITAGE: "{name}自{start}起见于记载",
+}
+
+
+def year_text(year: int, precision: str = "") -> str:
+  """Returns a year as a Chinese reader expects it: 「公元前278年」."""
+  about = "约" if precision == ABOUT else ""
+  return f"{about}公元前{-year}年" if year < 0 else f"{about}公元{year}年"
+
+
+def fact(relation: Relation) -> str:
+  """Returns when an entity was, in words."""
+  template = _FACTS[relation.kind]
+  if relation.kind == EVENT and relation.start == relation.end:
+    template = "{name}发生于{start}"
+  elif relation.kind == EVENT and relation.end is None:
+    template = "{name}始于{start}"
+  end = "" if relation.end is None else relation.end
+  return template.format(
+    name=relation.entity,
+    start=year_text(relation.start, relation.precision),
+    end=year_text(end, relation.precision) if end else "今",
+  )
+
+
+def explanation(relations: Sequence[Relation], conclusion: str) -> str:
+  """Returns facts, relations as 'entity-dynasty', and the conclusion."""
+  facts = "；".join(dict.fromkeys(fact(relation) for relation in relations))
+  pairs = "、".join(
+    dict.fromkeys(f"'{relation.label}'" for relation in relations)
+  )
+  return f"{facts}。涉及的时空关系：{pairs}。{conclusion}"
+
+
+def in_turn(names: Sequence[str]) -> str:
+  """Returns names joined as the paper's answers are."""
+  return "、".join(names)
+
+
+def ordinal(number: int) -> str:
+  """Returns 「三」 for 3, up to 10, else digits."""
+  return _NUMERALS[number] if number < len(_NUMERALS) else str(number)
+
+
+def title(relation: Relation) -> str:
+  """Returns an entity with what it is, where the name alone is no help."""
+  if relation.kind == ERA:
+    return f"年号“{relation.entity}”"
+  if relation.kind == PLACE:
+    city = re.sub("府城$", "", relation.place)
+    return f"地名“{relation.entity}”（今{city}）"
+  return relation.entity
