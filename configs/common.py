@@ -105,7 +105,7 @@ def base() -> ml_collections.ConfigDict:
   # Folder of source texts whose bracket notes are read for their citations
   # (track T0+external); None = the gallery alone (T0).
   c.dating.outside = config_dict.placeholder(str)
-  c.dating.off = ()  # experts to do without, see ctd_jax.dating.dater.Experts
+  c.dating.off = ()  # experts to do without, see ctd_jax.dating.evidence
 
   # Evaluation.
   c.eval = ml_collections.ConfigDict()

@@ -18,8 +18,8 @@ import ml_collections
 import numpy as np
 
 from ctd_jax.benchmark import Benchmark
-from ctd_jax.dating import dater
 from ctd_jax.dating import system as dating
+from ctd_jax.dating.evidence import Experts
 from ctd_jax.retrieval import bm25, rules, time_prior
 from ctd_jax.retrieval.search import Found
 
@@ -82,7 +82,7 @@ def _dated(
   @functools.cache
   def gallery() -> dating.DatedGallery:
     notes = dating.bracket_notes(pathlib.Path(folder)) if folder else ()
-    experts = dater.Experts(**dict.fromkeys(config.dating.off, False))
+    experts = Experts.without(config.dating.off)
     return dating.read(benchmark, notes, experts, config.seed)
 
   @functools.cache

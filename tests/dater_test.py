@@ -8,12 +8,15 @@ import pytest
 from ctd_jax.chronology import expressions, reigns
 from ctd_jax.chronology.annals import EVENT, NEG_COMMENT
 from ctd_jax.chronology.timekey import TimeKey
-from ctd_jax.dating import calibration, dater, posterior, ranking
+from ctd_jax.dating import calibration, dater, folds, posterior, ranking
+from ctd_jax.dating import evidence as evidence_lib
+from ctd_jax.dating.evidence import Experts
 from ctd_jax.dating.gallery import UNKNOWN, Labels
 from ctd_jax.retrieval import rules
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
+OFF = Experts.without(["neural"])
 TIMELINE = reigns.timeline("mini")
 REIGNS = 2  # of the chronicle are enough here
 SPLIT_OF = block_splits(TIMELINE)
@@ -66,9 +69,7 @@ def chronicle():
 
 def date(chronicle):
   labels = chronicle.labels()
-  evidence = dater.read(
-    chronicle.texts, TIMELINE, labels, dater.Experts(neural=False)
-  )
+  evidence = evidence_lib.read(chronicle.texts, TIMELINE, labels, OFF)
   weights = dater.learn(evidence, labels)
   return evidence, weights, dater.fitted(evidence, labels, weights)
 
@@ -122,7 +123,7 @@ def test_strict_does_not_know_its_own_label(chronicle, dated):
   own = strict.log_p(rows)[np.arange(len(rows)), chronicle.months[rows]]
   assert own.mean() < -1
   # Another month for every record of one fold changes nothing of that fold.
-  fold = dater.folds.of_records(evidence.gallery.axis, labels) == 1
+  fold = folds.of_records(evidence.gallery.axis, labels) == 1
   rows = np.flatnonzero(fold)
   month = labels.month.copy()
   month[rows] = month[rows[::-1]]
@@ -164,8 +165,8 @@ def test_texts_from_outside_add_citations(chronicle):
   labels = chronicle.labels()
   event = chronicle.texts[int(np.flatnonzero(chronicle.answers)[0])]
   note = f"{expressions.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
-  alone = dater.read(chronicle.texts, TIMELINE, labels)
-  more = dater.read(chronicle.texts, TIMELINE, labels, None, [note])
+  alone = evidence_lib.read(chronicle.texts, TIMELINE, labels, OFF)
+  more = evidence_lib.read(chronicle.texts, TIMELINE, labels, OFF, [note])
   assert len(more.cited.citations) == len(alone.cited.citations) + 1
   assert more.cited.citations[-1].host == UNKNOWN
 

@@ -8,11 +8,12 @@ import pytest
 
 from ctd_jax import baselines, evaluate, experiment
 from ctd_jax.configs import common
-from ctd_jax.dating import dater, system
+from ctd_jax.dating import system
+from ctd_jax.dating.evidence import Experts
 from ctd_jax.dating.gallery import UNKNOWN
 from tests import synthetic
 
-OFF = dater.Experts(neural=False)
+OFF = Experts.without(["neural"])
 
 
 @pytest.fixture(scope="module")

@@ -18,164 +18,31 @@ Axes: N records, n some of them, K months, Y regnal years, f experts.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import scipy.optimize
 from scipy.special import logsumexp
 
-from ctd_jax.chronology.timekey import Timeline
 from ctd_jax.dating import (
   citations,
   cues,
   folds,
   links,
-  neural,
   occupancy,
   regression,
-  style,
   vocabulary,
-  wording,
 )
-from ctd_jax.dating import gallery as gallery_lib
-from ctd_jax.dating.gallery import NO_OPENING, UNKNOWN, Gallery, Labels
+from ctd_jax.dating.evidence import Evidence
+from ctd_jax.dating.gallery import NO_OPENING, UNKNOWN, Labels
 from ctd_jax.dating.posterior import Part, Posterior
 
 _WORDS_PENALTY = 0.005
 _POOL_PENALTY = 0.002
 _LEARNED_FOLDS = (0, 3, 6)  # on which weights are learned
 _MESSAGES = 0.6  # weight of the beliefs of linked records; by validation
-_HALF = np.log(0.5)
 # Words, the encoder, citations and parallels, in the order of the pool.
 _POOLED = 2 + citations.SCORES + links.POOLED
 _BLOCK = 512  # records whose months are held at once
-
-
-@dataclasses.dataclass(frozen=True)
-class Experts:
-  """Which evidence is used; each can be switched off for an ablation.
-
-  Attributes:
-    openings: month, season and year number that open a record.
-    days: sexagenary days against the computed calendar.
-    empty: months with a placeholder have no other record.
-    words: names and words by year.
-    neural: an encoder that reads the text whole, by year.
-    cited: years cited in commentary beside the event.
-    carried: cited years without a ruler.
-    parallels: records that tell the same event, and messages along links.
-    room: each work opens a month once.
-    punctuation: the style classifier sees punctuation.
-  """
-
-  openings: bool = True
-  days: bool = True
-  empty: bool = True
-  words: bool = True
-  neural: bool = True
-  cited: bool = True
-  carried: bool = True
-  parallels: bool = True
-  room: bool = True
-  punctuation: bool = True
-
-
-EXPERTS = tuple(field.name for field in dataclasses.fields(Experts))
-
-
-@dataclasses.dataclass(frozen=True)
-class Evidence:
-  """Everything read from the texts, before dates are learned.
-
-  Attributes:
-    gallery: the texts.
-    log_answers: log p(answering kind | text), [N].
-    told: records that are events, by their style, bool [N].
-    events: their indices, [E].
-    words: strings of all records.
-    neural: encoders of the years.
-    cited: citations beside events.
-    parallels: events beside events.
-    comments: commentary beside events.
-    experts: which of it to use.
-  """
-
-  gallery: Gallery
-  log_answers: np.ndarray
-  told: np.ndarray
-  events: np.ndarray
-  words: vocabulary.Words
-  neural: neural.Reader
-  cited: citations.Pairs
-  parallels: links.Pairs
-  comments: links.Pairs
-  experts: Experts
-
-  @property
-  def placeholders(self) -> np.ndarray:
-    """Which records state their month and tell no event, bool [N]."""
-    return self.gallery.states != UNKNOWN
-
-
-def read(
-  texts: Sequence[str],
-  timeline: Timeline,
-  labels: Labels,
-  experts: Experts | None = None,
-  outside: Sequence[str] = (),
-  seed: int = 42,
-) -> Evidence:
-  """Returns the evidence in the texts of a gallery.
-
-  Args:
-    texts: of the records [N].
-    timeline: the calendar.
-    labels: kinds of known records, from which style is learned.
-    experts: which evidence to use; all by default.
-    outside: texts from outside the gallery whose citations count as well
-      (track T0+external).
-    seed: of the neural expert.
-  """
-  experts = experts or Experts()
-  gallery = gallery_lib.read(texts, timeline)
-  log_answers = style.log_answering(gallery, labels, experts.punctuation)
-  stated = gallery.states != UNKNOWN
-  told = (log_answers > _HALF) & ~stated
-  # The date of an event's opening is left to `cues`; in commentary it is a
-  # citation, so it stays.
-  bodies = [
-    "" if placeholder else body if event else plain
-    for placeholder, event, body, plain in zip(
-      stated, told, gallery.bodies, gallery.plain, strict=True
-    )
-  ]
-  events = np.flatnonzero(told)
-  shared = wording.read([bodies[row] for row in events])
-  comments = np.flatnonzero(~told & ~stated)
-  found = citations.read(
-    gallery.axis, {int(row): gallery.plain[row] for row in comments}
-  )
-  found += citations.read(
-    gallery.axis, list(map(gallery_lib.plain_text, outside))
-  )
-
-  def beside(rows):
-    return links.pairs(
-      gallery, events, shared, rows, [bodies[row] for row in rows]
-    )
-
-  return Evidence(
-    gallery,
-    log_answers,
-    told,
-    events,
-    vocabulary.read(bodies),
-    neural.read(bodies, gallery.plain, seed),
-    citations.pairs(gallery, events, shared, found),
-    beside(events),
-    beside(comments),
-    experts,
-  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +78,7 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
   """Returns weights of greatest likelihood on records hidden in blocks.
 
   Args:
-    evidence: from `read`.
+    evidence: from `evidence.read`.
     labels: the known records, of train months only.
   """
   axis = evidence.gallery.axis
@@ -291,7 +158,7 @@ def fitted(evidence: Evidence, labels: Labels, weights: Weights) -> Posterior:
   """Returns the posterior of all records, the known ones known.
 
   Args:
-    evidence: from `read`.
+    evidence: from `evidence.read`.
     labels: the known records.
     weights: from `learn`.
   """
@@ -307,7 +174,7 @@ def strict(evidence: Evidence, labels: Labels, weights: Weights) -> Posterior:
   by the rest; the unknown ones are dated by all known ones.
 
   Args:
-    evidence: from `read`.
+    evidence: from `evidence.read`.
     labels: the known records.
     weights: from `learn`.
   """
@@ -507,8 +374,7 @@ def _neural(evidence, known, rows) -> np.ndarray:
   axis = evidence.gallery.axis
   if not evidence.experts.neural:
     return np.zeros((1, len(rows), axis.years), np.float32)
-  used = ~evidence.placeholders
-  return evidence.neural.log_years(axis, known, used, rows)[None]
+  return evidence.neural.log_years(axis, known, evidence.told, rows)[None]
 
 
 def _words(evidence, known, rows, weights) -> np.ndarray:

@@ -21,6 +21,8 @@ import numpy as np
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.chronology.annals import ANSWERING_KINDS
 from ctd_jax.dating import dater, ranking
+from ctd_jax.dating import evidence as evidence_lib
+from ctd_jax.dating.evidence import Evidence, Experts
 from ctd_jax.dating.gallery import UNKNOWN, Labels
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval.search import Found
@@ -73,7 +75,7 @@ class DatedGallery:
   """
 
   benchmark: Benchmark
-  evidence: dater.Evidence
+  evidence: Evidence
   track: str
 
   @functools.cached_property
@@ -129,7 +131,7 @@ class DatedGallery:
 def read(
   benchmark: Benchmark,
   outside: Sequence[str] = (),
-  experts: dater.Experts | None = None,
+  experts: Experts | None = None,
   seed: int = 42,
 ) -> DatedGallery:
   """Returns the gallery of a benchmark, read.
@@ -140,7 +142,7 @@ def read(
     experts: which evidence is used; all by default.
     seed: of the neural expert.
   """
-  evidence = dater.read(
+  evidence = evidence_lib.read(
     [record.text for record in benchmark.records],
     benchmark.timeline,
     labels_of(benchmark),

@@ -29,7 +29,8 @@ import numpy as np
 from ctd_jax import evaluate
 from ctd_jax.chronology import expressions
 from ctd_jax.chronology.annals import EVENT
-from ctd_jax.dating import calibration, dater, system
+from ctd_jax.dating import calibration, gallery, system
+from ctd_jax.dating.evidence import EXPERTS, Experts
 from ctd_jax.evaluation import protocol, results, summary
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
@@ -54,10 +55,10 @@ def without_dates(text: str, timeline) -> str:
 def strip(benchmark, level: str):
   """Returns the benchmark with the dates taken out of its records."""
   texts = [record.text for record in benchmark.records]
-  states = dater.gallery_lib.read(texts, benchmark.timeline).states
+  states = gallery.read(texts, benchmark.timeline).states
   records = [
     record
-    if level == "events" and state != dater.UNKNOWN
+    if level == "events" and state != gallery.UNKNOWN
     else dataclasses.replace(
       record, text=without_dates(record.text, benchmark.timeline)
     )
@@ -132,7 +133,7 @@ def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
   first = "-".join(["no", *off]) if off else "all"
   settings = {first: off}
   if flags.ablate:
-    settings |= {f"no-{name}": [*off, name] for name in dater.EXPERTS}
+    settings |= {f"no-{name}": [*off, name] for name in EXPERTS}
   return settings
 
 
@@ -156,7 +157,7 @@ def main() -> None:
   judged, pictured = collections.defaultdict(list), {}
   read: dict[tuple, system.DatedGallery] = {}
   for setting, missing in settings_of(flags).items():
-    experts = dater.Experts(**dict.fromkeys(missing, False))
+    experts = Experts.without(missing)
     for seed in seeds:
       # Style alone is learned while reading; the rest is switched afterwards.
       key = experts.punctuation, seed
