@@ -31,6 +31,7 @@ _UNITS = {
 _PLURALS = {"centuries": "century"}
 # "several" and "a few" as people use them; articles and what else says one.
 _NUMBERS = {
+  "quarter": 0.25,
   "half": 0.5,
   "a": 1,
   "an": 1,
@@ -88,12 +89,14 @@ _SPAN = re.compile(
   rf"\b(?P<number>{_NUMBER})(?:[ -](?!(?:{_NUMBER})\b)[a-z]+){{0,2}}?"
   rf"[ -](?P<unit>{_UNIT})\b"
 )
+# "half an hour" has one number, not two.
+_FRACTION = re.compile(r"\b(half|quarter)(?: of)? an? ")
 _ADVERB = re.compile(rf"\b({'|'.join(_ADVERBS)})\b")
 
 
 def minutes(text: str) -> list[float]:
   """Returns the spans that a text names, in minutes; [] if it names none."""
-  text = text.lower()
+  text = _FRACTION.sub(r"\1 ", text.lower())
   found = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
   for match in _SPAN.finditer(text):
     unit = _PLURALS.get(match["unit"]) or match["unit"].removesuffix("s")

@@ -21,6 +21,7 @@ from typing import Any
 
 import ml_collections
 import numpy as np
+import scipy.stats
 
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.validity import calibration, measures
@@ -31,8 +32,7 @@ ROUNDS = 1000
 TRACK = "text"
 Z, RAW, CURVE = "z", "raw", "curve"
 SKILL = "skill"
-_RAW_MEASURES = ("mse", "mae")  # the others have no units
-Table = dict[tuple[str, str, str], float]  # units, measure, family -> value
+Table = dict[tuple[str, str, str], np.ndarray]  # units, measure, family
 
 
 def result_rows(
@@ -51,22 +51,15 @@ def result_rows(
     scaler: of the test split.
     **about: command, commit, seconds of the rows.
   """
-  per_sample = _per_sample(truth, predictions, scaler)
-
-  def table(picked: np.ndarray) -> Table:
-    tables = [
-      _points(truth["test"][picked], z[picked], scaler)
-      for z in predictions["test"]
-    ]
-    means = {key: values[picked].mean() for key, values in per_sample.items()}
-    return {k: np.mean([t[k] for t in tables]) for k in tables[0]} | means
-
   size = len(truth["test"])
+  everything = np.arange(size)[None]
   draws = np.random.default_rng(0).integers(size, size=(ROUNDS, size))
-  resampled = [table(picked) for picked in draws]
+  values, resampled = (
+    tables(truth, predictions, scaler, picked) for picked in (everything, draws)
+  )
   rows = []
-  for key, value in table(np.arange(size)).items():
-    low, high = np.quantile([t[key] for t in resampled], [0.025, 0.975])
+  for key, (value,) in values.items():
+    low, high = np.quantile(resampled[key], [0.025, 0.975])
     units, metric, family = key
     rows.append(
       ResultRow(
@@ -88,28 +81,84 @@ def result_rows(
   return rows
 
 
-def _points(truth: np.ndarray, z: np.ndarray, scaler: TargetScaler) -> Table:
-  """Returns the measures of parameters, in both units, and the skill."""
+def tables(
+  truth: Mapping[str, np.ndarray],
+  predictions: Mapping[str, np.ndarray],
+  scaler: TargetScaler,
+  picked: np.ndarray,
+) -> Table:
+  """Returns every measure of resamples, [R] each, the mean over seeds.
+
+  Args:
+    truth: see `result_rows`.
+    predictions: see `result_rows`.
+    scaler: of the test split.
+    picked: test samples of each resample, int [R, N].
+  """
+  of_seeds = [
+    _points(truth["test"][picked], z[picked], scaler.sd)
+    for z in predictions["test"]
+  ]
+  found = {k: np.mean([t[k] for t in of_seeds], axis=0) for k in of_seeds[0]}
+  per_sample = _per_sample(truth, predictions)
+  return found | {k: v[picked].mean(axis=1) for k, v in per_sample.items()}
+
+
+def _points(truth: np.ndarray, z: np.ndarray, sd: np.ndarray) -> Table:
+  """Returns the measures of `measures.point_measures` for many resamples.
+
+  Args:
+    truth: z-scores, [R, N, T].
+    z: predicted, [R, N, T].
+    sd: of the targets, [T], for raw units.
+  """
+  errors = truth - z
+  mse, mae = np.mean(errors**2, axis=1), np.mean(np.abs(errors), axis=1)
+  ranks = [scipy.stats.rankdata(x, axis=1) for x in (truth, z)]
+  by_target = {
+    (Z, "mse"): mse,
+    (Z, "mae"): mae,
+    (Z, "r2"): 1 - mse / truth.var(axis=1),
+    (Z, "spearman"): _correlation(*ranks),
+    (Z, "pearson"): _correlation(truth, z),
+    (RAW, "mse"): mse * sd**2,
+    (RAW, "mae"): mae * sd,
+  }
   found = {}
-  for units, pair in (
-    (Z, (truth, z)),
-    (RAW, (scaler.inverse(truth), scaler.inverse(z))),
-  ):
-    for name, families in measures.point_measures(*pair).items():
-      if units == Z or name in _RAW_MEASURES:
-        found |= {(units, name, f): value for f, value in families.items()}
+  for key, values in by_target.items():
+    found |= _families(key, values)
   # The z-score of the mean is 0.
-  of_mean = measures.point_measures(truth, np.zeros_like(truth))["mse"]
-  for family, mse in of_mean.items():
-    found[Z, SKILL, family] = 1 - found[Z, "mse", family] / mse
+  for family, of_mean in _families((Z, "mse"), np.mean(truth**2, 1)).items():
+    found[Z, SKILL, family[-1]] = 1 - found[family] / of_mean
+  pooled = errors.reshape(len(errors), -1)
+  spread = pooled.std(axis=1)
+  found[Z, measures.PAPER_NLL, measures.ALL] = (
+    0.5 * np.log(2 * np.pi * spread**2)
+    + 0.5 * np.mean(pooled**2, axis=1) / spread**2
+  )
   return found
+
+
+def _families(key: tuple[str, str], values: np.ndarray) -> Table:
+  """Returns columns [R, T] by target, and their mean."""
+  columns = zip(TARGETS, values.T, strict=True)
+  found = {(*key, target): column for target, column in columns}
+  return {(*key, measures.ALL): values.mean(axis=1), **found}
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  """Returns the linear correlation along axis 1; 0 with what is constant."""
+  x, y = (v - v.mean(axis=1, keepdims=True) for v in (x, y))
+  scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+  # A constant is off its own mean by rounding alone.
+  constant = scale < 1e-9 * x.shape[1]
+  return np.where(constant, 0, (x * y).sum(1) / np.where(constant, 1, scale))
 
 
 def _per_sample(
   truth: Mapping[str, np.ndarray],
   predictions: Mapping[str, np.ndarray],
-  scaler: TargetScaler,
-) -> dict[tuple[str, str, str], np.ndarray]:
+) -> Table:
   """Returns what is a mean over samples: key -> [N], the mean over seeds."""
   residuals = {split: truth[split] - z for split, z in predictions.items()}
   pits = [
