@@ -21,7 +21,6 @@ import numpy as np
 import optax
 from absl import logging
 
-from ctd_jax import backbone as backbones
 from ctd_jax import (
   baselines,
   files,
@@ -30,7 +29,6 @@ from ctd_jax import (
   partitioning,
   train_step,
 )
-from ctd_jax.backbone import Backbone
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.checkpointing import (
   CheckpointError,
@@ -73,7 +71,7 @@ class Experiment:
     queries: tokens of the queries, by split.
     asked_months: ordinal months that the parser reads in the queries, by
       split, [Q, 2]; empty where the model itself has to.
-    backbone: the text encoder, and the tokenizer that made them.
+    tokenizer: that made them.
     model: the dual encoder.
     optimizer: its transformation.
     total_steps: number of updates of the whole run.
@@ -88,31 +86,19 @@ class Experiment:
   records: Tokens
   queries: Mapping[str, Tokens]
   asked_months: Mapping[str, np.ndarray]
-  backbone: Backbone
+  tokenizer: TextTokenizer
   model: DualEncoder
   optimizer: optax.GradientTransformation
   total_steps: int
   checkpoints: Checkpoints
 
-  @property
-  def tokenizer(self) -> TextTokenizer:
-    """Vocabulary of the text encoder."""
-    return self.backbone.tokenizer
-
   def init_state(self) -> TrainState:
-    """Returns a fresh train state on the devices of the mesh.
-
-    Raises:
-      FileNotFoundError: if the weights that the config names are missing.
-      ValueError: if they do not fit.
-    """
-    sharding = partitioning.replicated(self.mesh)
+    """Returns a fresh train state on the devices of the mesh."""
     return train_step.init_state(
       self.model,
       self.optimizer,
       self.config.seed,
-      sharding,
-      self.backbone.load_params(sharding),
+      partitioning.replicated(self.mesh),
     )
 
   def claim_workdir(self) -> None:
@@ -134,18 +120,13 @@ class Experiment:
           "another --workdir."
         )
     files.write_text(path, json.dumps(mine, indent=2) + "\n")
-    self.backbone.save(self.workdir / TOKENIZER_FOLDER)
+    self.tokenizer.save(self.workdir / TOKENIZER_FOLDER)
 
   def abstract_state(self) -> TrainState:
     """Returns shapes, types and places of the train state."""
-    sharding = partitioning.replicated(self.mesh)
-    # Without weights: they have the shapes of random ones.
-    shapes = jax.eval_shape(
-      lambda: train_step.init_state(
-        self.model, self.optimizer, self.config.seed, sharding
-      )
+    return abstract_state(
+      jax.eval_shape(self.init_state), partitioning.replicated(self.mesh)
     )
-    return abstract_state(shapes, sharding)
 
 
 def assemble(
@@ -174,25 +155,28 @@ def assemble(
   check_trainable(benchmark)
   steps = total_steps(config, len(benchmark.queries["train"]))
   # What a checkpoint was trained with; a run not yet begun makes its own.
-  begun = any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*"))
-  saved = workdir / TOKENIZER_FOLDER if begun else None
-  backbone = backbones.make(config, benchmark, saved)
-  model = train_step.make_model(config, backbone.encoder, benchmark.timeline)
+  if any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*")):
+    tokenizer = TextTokenizer.load(workdir / TOKENIZER_FOLDER)
+  else:
+    tokenizer = input_pipeline.build_tokenizer(benchmark)
+  model = train_step.make_model(
+    config, tokenizer.vocab_size, benchmark.timeline
+  )
   return Experiment(
     config=config,
     workdir=workdir,
     evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(),
     benchmark=benchmark,
-    **_texts(benchmark, backbone, config),
-    backbone=backbone,
+    **_texts(benchmark, tokenizer, config),
+    tokenizer=tokenizer,
     model=model,
     optimizer=optimizer.make_optimizer(config.optimizer, steps),
     total_steps=steps,
     checkpoints=Checkpoints(
       workdir / CHECKPOINT_FOLDER,
       SELECTION_METRIC,
-      _architecture(config, benchmark, backbone.tokenizer),
+      _architecture(config, benchmark, tokenizer),
       config.keep_latest,
     ),
   )
@@ -232,7 +216,7 @@ def transfer(
   benchmark = load.build_benchmark(
     dataset, data_dir or config.data_dir, config.sources
   )
-  texts = _texts(benchmark, experiment.backbone, config)
+  texts = _texts(benchmark, tokenizer, config)
   for name, found in (
     ("records", texts["records"]),
     *texts["queries"].items(),
@@ -266,7 +250,7 @@ def transfer_folder(
 
 def _texts(
   benchmark: Benchmark,
-  backbone: Backbone,
+  tokenizer: TextTokenizer,
   config: ml_collections.ConfigDict,
 ) -> dict[str, Any]:
   """Returns what an experiment keeps of the texts of a benchmark."""
@@ -276,19 +260,13 @@ def _texts(
       split: rules.asked_months([q.text for q in queries], benchmark.timeline)
       for split, queries in benchmark.queries.items()
     }
-  tokenize = functools.partial(input_pipeline.tokenize, backbone.tokenizer)
+  tokenize = functools.partial(input_pipeline.tokenize, tokenizer)
   return {
     "records": tokenize(
-      [record.text for record in benchmark.records],
-      config.record_length,
-      backbone.record_prefix,
+      [record.text for record in benchmark.records], config.record_length
     ),
     "queries": {
-      split: tokenize(
-        [query.text for query in queries],
-        config.query_length,
-        backbone.query_prefix,
-      )
+      split: tokenize([query.text for query in queries], config.query_length)
       for split, queries in benchmark.queries.items()
     },
     "asked_months": asked,
