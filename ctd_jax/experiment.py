@@ -21,6 +21,7 @@ import numpy as np
 import optax
 from absl import logging
 
+from ctd_jax import backbone as backbones
 from ctd_jax import (
   baselines,
   files,
@@ -29,6 +30,7 @@ from ctd_jax import (
   partitioning,
   train_step,
 )
+from ctd_jax.backbone import Backbone
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.checkpointing import (
   CheckpointError,
@@ -71,7 +73,7 @@ class Experiment:
     queries: tokens of the queries, by split.
     asked_months: ordinal months that the parser reads in the queries, by
       split, [Q, 2]; empty where the model itself has to.
-    tokenizer: that made them.
+    backbone: the text encoder, and the tokenizer that made them.
     model: the dual encoder.
     optimizer: its transformation.
     total_steps: number of updates of the whole run.
@@ -86,19 +88,31 @@ class Experiment:
   records: Tokens
   queries: Mapping[str, Tokens]
   asked_months: Mapping[str, np.ndarray]
-  tokenizer: TextTokenizer
+  backbone: Backbone
   model: DualEncoder
   optimizer: optax.GradientTransformation
   total_steps: int
   checkpoints: Checkpoints
 
+  @property
+  def tokenizer(self) -> TextTokenizer:
+    """Vocabulary of the text encoder."""
+    return self.backbone.tokenizer
+
   def init_state(self) -> TrainState:
-    """Returns a fresh train state on the devices of the mesh."""
+    """Returns a fresh train state on the devices of the mesh.
+
+    Raises:
+      FileNotFoundError: if the weights that the config names are missing.
+      ValueError: if they do not fit.
+    """
+    sharding = partitioning.replicated(self.mesh)
     return train_step.init_state(
       self.model,
       self.optimizer,
       self.config.seed,
-      partitioning.replicated(self.mesh),
+      sharding,
+      self.backbone.load_params(sharding),
     )
 
   def claim_workdir(self) -> None:
@@ -120,13 +134,18 @@ class Experiment:
           "another --workdir."
         )
     files.write_text(path, json.dumps(mine, indent=2) + "\n")
-    self.tokenizer.save(self.workdir / TOKENIZER_FOLDER)
+    self.backbone.save(self.workdir / TOKENIZER_FOLDER)
 
   def abstract_state(self) -> TrainState:
     """Returns shapes, types and places of the train state."""
-    return abstract_state(
-      jax.eval_shape(self.init_state), partitioning.replicated(self.mesh)
+    sharding = partitioning.replicated(self.mesh)
+    # Without weights: they have the shapes of random ones.
+    shapes = jax.eval_shape(
+      lambda: train_step.init_state(
+        self.model, self.optimizer, self.config.seed, sharding
+      )
     )
+    return abstract_state(shapes, sharding)
 
 
 def assemble(
@@ -155,28 +174,25 @@ def assemble(
   check_trainable(benchmark)
   steps = total_steps(config, len(benchmark.queries["train"]))
   # What a checkpoint was trained with; a run not yet begun makes its own.
-  if any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*")):
-    tokenizer = TextTokenizer.load(workdir / TOKENIZER_FOLDER)
-  else:
-    tokenizer = input_pipeline.build_tokenizer(benchmark)
-  model = train_step.make_model(
-    config, tokenizer.vocab_size, benchmark.timeline
-  )
+  begun = any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*"))
+  saved = workdir / TOKENIZER_FOLDER if begun else None
+  backbone = backbones.make(config, benchmark, saved)
+  model = train_step.make_model(config, backbone.encoder, benchmark.timeline)
   return Experiment(
     config=config,
     workdir=workdir,
     evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(),
     benchmark=benchmark,
-    **_texts(benchmark, tokenizer, config),
-    tokenizer=tokenizer,
+    **_texts(benchmark, backbone, config),
+    backbone=backbone,
     model=model,
     optimizer=optimizer.make_optimizer(config.optimizer, steps),
     total_steps=steps,
     checkpoints=Checkpoints(
       workdir / CHECKPOINT_FOLDER,
       SELECTION_METRIC,
-      _architecture(config, benchmark, tokenizer),
+      _architecture(config, benchmark, backbone.tokenizer),
       config.keep_latest,
     ),
   )
@@ -216,7 +232,7 @@ def transfer(
   benchmark = load.build_benchmark(
     dataset, data_dir or config.data_dir, config.sources
   )
-  texts = _texts(benchmark, tokenizer, config)
+  texts = _texts(benchmark, experiment.backbone, config)
   for name, found in (
     ("records", texts["records"]),
     *texts["queries"].items(),
@@ -250,7 +266,7 @@ def transfer_folder(
 
 def _texts(
   benchmark: Benchmark,
-  tokenizer: TextTokenizer,
+  backbone: Backbone,
   config: ml_collections.ConfigDict,
 ) -> dict[str, Any]:
   """Returns what an experiment keeps of the texts of a benchmark."""
@@ -260,13 +276,19 @@ def _texts(
       split: rules.asked_months([q.text for q in queries], benchmark.timeline)
       for split, queries in benchmark.queries.items()
     }
-  tokenize = functools.partial(input_pipeline.tokenize, tokenizer)
+  tokenize = functools.partial(input_pipeline.tokenize, backbone.tokenizer)
   return {
     "records": tokenize(
-      [record.text for record in benchmark.records], config.record_length
+      [record.text for record in benchmark.records],
+      config.record_length,
+      backbone.record_prefix,
     ),
     "queries": {
-      split: tokenize([query.text for query in queries], config.query_length)
+      split: tokenize(
+        [query.text for query in queries],
+        config.query_length,
+        backbone.query_prefix,
+      )
       for split, queries in benchmark.queries.items()
     },
     "asked_months": asked,

@@ -59,10 +59,13 @@ class Tokens:
 
 
 def tokenize(
-  tokenizer: TextTokenizer, texts: Sequence[str], max_length: int
+  tokenizer: TextTokenizer,
+  texts: Sequence[str],
+  max_length: int,
+  prefix: str = "",
 ) -> Tokens:
-  """Returns `texts` as tokens `[N, max_length]`."""
-  ids, mask = tokenizer.encode(texts, max_length)
+  """Returns `texts`, each after `prefix`, as tokens `[N, max_length]`."""
+  ids, mask = tokenizer.encode(texts, max_length, prefix=prefix)
   return Tokens(np.asarray(ids, np.int32), np.asarray(mask, np.int32))
 
 

@@ -23,13 +23,13 @@ import optax
 
 from ctd_jax import losses
 from ctd_jax.chronology.timekey import TimeKey, Timeline
-from ctd_jax.models.bert import BertConfig
 from ctd_jax.models.dual_encoder import (
   SCORE_MODES,
   CTDConfig,
   DualEncoder,
   Encoding,
 )
+from ctd_jax.models.hf_config import EncoderConfig
 
 Batch = Mapping[str, jax.Array]
 
@@ -49,13 +49,13 @@ class TrainState(flax.struct.PyTreeNode):
 
 
 def make_model(
-  config: ml_collections.ConfigDict, vocab_size: int, timeline: Timeline
+  config: ml_collections.ConfigDict, encoder: EncoderConfig, timeline: Timeline
 ) -> DualEncoder:
   """Returns the dual encoder that `config.model` describes.
 
   Args:
     config: the whole config; `model` and `score_mode` are read.
-    vocab_size: of the tokenizer.
+    encoder: geometry of the text encoder.
     timeline: gives the class counts and where each reign starts.
 
   Raises:
@@ -89,7 +89,7 @@ def make_model(
   temporal = {k: v for k, v in model.to_dict().items() if k not in ("encoder",)}
   return DualEncoder(
     CTDConfig(
-      encoder=BertConfig(vocab_size=vocab_size, **model.encoder.to_dict()),
+      encoder=encoder,
       class_counts=timeline.class_counts,
       reign_starts=starts,
       month_classes=month_classes(timeline),
@@ -110,6 +110,7 @@ def init_state(
   optimizer: optax.GradientTransformation,
   seed: int,
   sharding: jax.sharding.Sharding,
+  pretrained: Any = None,
 ) -> TrainState:
   """Returns a fresh state, placed by `sharding`.
 
@@ -118,18 +119,23 @@ def init_state(
     optimizer: its transformation.
     seed: of the parameters.
     sharding: where every leaf lives.
+    pretrained: parameters of the text encoder, which are used up; None =
+      random ones.
   """
 
-  def init(key: jax.Array) -> TrainState:
+  def init(key: jax.Array, pretrained: Any) -> TrainState:
     text = jnp.ones((1, 1), jnp.int32)
     params = model.init(key, text, text)["params"]
+    if pretrained is not None:
+      params = {**params, "encoder": pretrained}
     return TrainState(
       step=jnp.zeros((), jnp.int32),
       params=params,
       opt_state=optimizer.init(params),
     )
 
-  return jax.jit(init, out_shardings=sharding)(jax.random.key(seed))
+  initialise = jax.jit(init, out_shardings=sharding, donate_argnums=1)
+  return initialise(jax.random.key(seed), pretrained)
 
 
 def loss_and_metrics(

@@ -6,6 +6,7 @@ import optax
 import pytest
 
 from ctd_jax import input_pipeline, partitioning, train_step
+from ctd_jax.models.bert import BertConfig
 from tests import synthetic
 
 STEPS = 3
@@ -25,9 +26,8 @@ def run_steps(devices: int, method: str):
   )
   mesh = partitioning.make_mesh(devices)
   replicated = partitioning.replicated(mesh)
-  model = train_step.make_model(
-    config, tokenizer.vocab_size, benchmark.timeline
-  )
+  encoder = BertConfig(tokenizer.vocab_size, **config.model.encoder.to_dict())
+  model = train_step.make_model(config, encoder, benchmark.timeline)
   # Not Adam: where a gradient is zero but for rounding (a bias added to every
   # score), it divides noise by noise.
   sgd = optax.sgd(0.1)

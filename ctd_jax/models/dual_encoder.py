@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from ctd_jax.models import bert, calendar_heads, month_posterior
+from ctd_jax.models import calendar_heads, month_posterior
+from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.models.pooling import POOLINGS, pool
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
@@ -57,7 +58,7 @@ class CTDConfig:
     temperature: divides cosines; a constant.
   """
 
-  encoder: bert.BertConfig
+  encoder: EncoderConfig
   class_counts: tuple[int, int, int]
   reign_starts: tuple[int, ...]
   month_classes: tuple[tuple[int, int, int], ...]
@@ -149,7 +150,7 @@ class DualEncoder(nn.Module):
   def setup(self):
     """Makes the parts that the configuration switches on."""
     config = self.config
-    self.encoder = bert.BertEncoder(config.encoder)
+    self.encoder = config.encoder.make()
     self.heads = calendar_heads.CalendarHeads(config.class_counts)
     if config.use_context:
       self.context = calendar_heads.AbsoluteContext(

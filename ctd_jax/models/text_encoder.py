@@ -11,6 +11,7 @@ what else is in the batch.
 
 Why: baselines on frozen features and zero-shot rows need vectors of texts and
 no training. Texts are sorted by length and each length bucket compiles once.
+`backbone`, which trains such an encoder, opens its folder alike.
 
 Axes: N texts, L tokens, D width.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -27,7 +29,7 @@ import jax
 import numpy as np
 import tqdm
 
-from ctd_jax.models import hf_folder, hf_weights
+from ctd_jax.models import hf_config, hf_folder, hf_weights
 from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.models.pooling import POOLINGS, pool
 from ctd_jax.tokenization import TextTokenizer
@@ -89,22 +91,15 @@ class TextEncoder:
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
     folder = hf_folder.find(source)
-    tokenizer = TextTokenizer.load(folder, end_token)
-    tokenizer.check_pooling(pooling)
-    config, params = hf_weights.load(folder, dtype=dtype)
+    tokenizer, config = read_folder(folder, pooling, end_token, dtype=dtype)
     longest = config.max_length
     if not 1 <= (max_length or longest) <= longest:
       raise ValueError(
         f"max_length {max_length}: {folder} takes 1 to {longest} tokens"
       )
-    if tokenizer.vocab_size > config.vocab_size:
-      raise ValueError(
-        f"{folder}: the tokenizer has {tokenizer.vocab_size} entries, the "
-        f"token table only {config.vocab_size} rows"
-      )
     return cls(
       config,
-      params,
+      hf_weights.load_params(folder, config),
       tokenizer,
       pooling,
       normalize,
@@ -184,6 +179,33 @@ class TextEncoder:
         states = forward(self.params, ids[filled, :columns], real)
         yield rows, length, states, real
         bar.update(len(rows))
+
+
+def read_folder(
+  folder: pathlib.Path, pooling: str, end_token: str = "", **overrides: Any
+) -> tuple[TextTokenizer, EncoderConfig]:
+  """Returns vocabulary and geometry of a published encoder.
+
+  Args:
+    folder: with config.json, tokenizer.json and tokenizer_config.json.
+    pooling: how its vectors will be made.
+    end_token: see `TextTokenizer.load`.
+    **overrides: see `hf_config.read`.
+
+  Raises:
+    FileNotFoundError: if a file is missing.
+    ValueError: if a file is not what it should be, the tokenizer lacks a
+      token that is needed, or has more entries than the model.
+  """
+  config = hf_config.read(folder, **overrides)
+  tokenizer = TextTokenizer.load(folder, end_token)
+  tokenizer.check_pooling(pooling)
+  if tokenizer.vocab_size > config.vocab_size:
+    raise ValueError(
+      f"{folder}: the tokenizer has {tokenizer.vocab_size} entries, the token "
+      f"table only {config.vocab_size} rows"
+    )
+  return tokenizer, config
 
 
 def _bucket(length: int, max_length: int) -> int:
