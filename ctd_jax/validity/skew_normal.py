@@ -136,9 +136,12 @@ def mode_offset(skewness: jax.Array) -> jax.Array:
   """
   alpha = jnp.asarray(skewness)
   fixed = jax.lax.stop_gradient(jnp.abs(alpha))
-  z = _approximate_mode(fixed)
-  for _ in range(_NEWTON_STEPS):
-    z = _mode_step(z, fixed)
+  z = jax.lax.fori_loop(
+    0,
+    _NEWTON_STEPS,
+    lambda _, z: _mode_step(z, fixed),
+    _approximate_mode(fixed),
+  )
   # At the root one more step moves nothing and carries the derivative.
   return _mode_step(jnp.sign(alpha) * z, alpha)
 
