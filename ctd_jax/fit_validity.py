@@ -238,11 +238,8 @@ def plot(
     _draw(panel, curve, fits, base)
   for panel in panels[:, 0]:
     panel.set_ylabel("validity")
-  lowest = [
-    panels[-1 - (i >= len(found) - columns * (rows - 1)), i]
-    for i in range(columns)
-  ]
-  for panel in lowest:
+  # The last row may be short: the panel above then is the lowest.
+  for panel in list(panels.flat)[max(len(found) - columns, 0) : len(found)]:
     panel.set_xlabel("time since publication (log scale)")
   handles, labels = panels[0, 0].get_legend_handles_labels()
   figure.legend(
@@ -260,18 +257,23 @@ def _draw(
   x, y = fits[0].x, fits[0].y
   reach = 0.25 * max(np.ptp(x), 1.0)
   grid = np.linspace(max(x.min() - reach, 0.01), x.max() + reach, 400)
+  highest = 1.0
   for colour, fit in zip(report.COLOURS, fits, strict=False):
-    axes.plot(grid, fit.curve(grid), color=colour, label=fit.family.name)
+    values = fit.curve(grid)
+    highest = max(highest, 1.05 * values.max())
+    axes.plot(grid, values, color=colour, label=fit.family.name)
   axes.plot(x, y, "o", color="black", label="points", zorder=3)
   axes.set_title(curve)
   axes.set_xlim(grid[0], grid[-1])
-  axes.set_ylim(0, max(1.0, 1.05 * max(fit.peak for fit in fits)))
-  ticks = {
-    math.log(minutes) / math.log(base): name
-    for name, minutes in time_axis.ANCHORS.items()
-  }
-  shown = {at: name for at, name in ticks.items() if grid[0] <= at <= grid[-1]}
-  axes.set_xticks(list(shown), list(shown.values()), rotation=30, fontsize=8)
+  axes.set_ylim(0, highest)
+  ticks: dict[float, str] = {}
+  for name, minutes in time_axis.ANCHORS.items():
+    at = math.log(minutes) / math.log(base)
+    # Names nearer than this would be written over one another.
+    apart = not ticks or at - max(ticks) > np.ptp(grid) / 9
+    if grid[0] <= at <= grid[-1] and apart:
+      ticks[at] = name
+  axes.set_xticks(list(ticks), list(ticks.values()), rotation=30, fontsize=8)
   axes.spines[["top", "right"]].set_visible(False)
 
 
