@@ -11,11 +11,14 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ctd_jax.ctm import prompts
-from ctd_jax.ctm.client import ChatClient
 from ctd_jax.ctm.questions import Question, Relation
 from ctd_jax.retrieval import bm25, search
+
+if TYPE_CHECKING:
+  from ctd_jax.ctm.client import ChatClient  # needs the extra llm
 
 Context = Callable[[Question], Sequence[str]]
 PASSAGES = 10  # as many as the paper takes from a web search

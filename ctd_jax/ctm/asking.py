@@ -15,11 +15,14 @@ from typing import Any, Protocol
 
 import tqdm
 
-from ctd_jax.ctm.client import NoReplyError
 from ctd_jax.ctm.journal import Journal
 from ctd_jax.ctm.questions import Question
 
-_SETTINGS = "settings"
+SETTINGS = "settings"
+
+
+class NoReplyError(Exception):
+  """All attempts at one request failed; others may succeed."""
 
 
 class Answerer(Protocol):
@@ -35,10 +38,10 @@ def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
   Raises:
     ValueError: naming the file and what differs.
   """
-  if _SETTINGS not in journal:
-    journal.append(_SETTINGS, dict(settings))
+  if SETTINGS not in journal:
+    journal.append(SETTINGS, dict(settings))
     return
-  before = journal[_SETTINGS]
+  before = journal[SETTINGS]
   for name in {**before, **settings}:
     if before.get(name) != settings.get(name):
       raise ValueError(

@@ -25,6 +25,7 @@ from typing import Any
 import openai
 import tenacity
 
+from ctd_jax.ctm.asking import NoReplyError
 from ctd_jax.ctm.journal import Journal
 
 Message = Mapping[str, str]
@@ -34,10 +35,6 @@ _LONGEST_WAIT = 60.0  # seconds between two attempts
 
 class BrokenReplyError(Exception):
   """A reply that is not a completion; asking again may help."""
-
-
-class NoReplyError(Exception):
-  """All attempts at one request failed; others may succeed."""
 
 
 @dataclasses.dataclass(frozen=True)

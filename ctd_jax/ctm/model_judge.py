@@ -10,10 +10,13 @@ Source: CTM paper, section on evaluation, which uses one draw at temperature 1.
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from ctd_jax.ctm import judge, prompts, reading
-from ctd_jax.ctm.client import ChatClient
 from ctd_jax.ctm.questions import Question
+
+if TYPE_CHECKING:
+  from ctd_jax.ctm.client import ChatClient  # needs the extra llm
 
 VOTES = 3
 

@@ -20,7 +20,7 @@ _COT = (
   "二、逐个写出它们所处的年代，并加以比较；三、得出结论，理由分条简述。"
   f"只输出一个JSON对象，键“{judge.THOUGHT}”写前两步，键“{judge.ANSWER}”写结论。"
 )
-_PERIODS = "所称时期限于：" + "、".join(
+TIMELINE = "、".join(
   f"{p.label}（{p.start}至{p.end}年）" for p in periods.PERIODS
 )
 _FORMS = {
@@ -52,7 +52,8 @@ def ask(
     context: passages or facts to be read first.
   """
   told = _COT if style == judge.COT else _DIRECT
-  system = "\n".join(filter(None, (told, _PERIODS, _FORMS.get(question.task))))
+  named = f"所称时期限于：{TIMELINE}。"
+  system = "\n".join(filter(None, (told, named, _FORMS.get(question.task))))
   read = "".join(f"{i}. {text}\n" for i, text in enumerate(context, start=1))
   before = f"可供参考的资料（未必都有用）：\n{read}\n" if context else ""
   return _conversation(system, f"{before}问题：{question.question}")

@@ -19,7 +19,7 @@ import matplotlib.figure
 import numpy as np
 
 from ctd_jax import files
-from ctd_jax.ctm.judge import Verdict
+from ctd_jax.ctm.judge import UNDECIDED, UNPARSED, Verdict
 from ctd_jax.ctm.questions import LSEC, TASKS, Question
 from ctd_jax.evaluation.report import COLOURS, markdown_table
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
@@ -132,6 +132,17 @@ def text(graded: Graded, name: str, notes: Mapping[str, object]) -> str:
   ]
   parts.append(markdown_table("Verdicts by source", ["task", *names], rows))
   return "\n".join(parts)
+
+
+def summary(graded: Graded, name: str) -> str:
+  """Returns accuracies by type and number of relations in aligned lines."""
+  lines = [f"{name}, accuracy in % [95 % Wilson interval]"]
+  lines += [
+    f"  {family:<5} n={share.total:<5} {share}"
+    for family, share in accuracies(graded).items()
+  ]
+  unsure = sum(v.source in (UNDECIDED, UNPARSED) for _, v in graded)
+  return "\n".join([*lines, f"  undecided or unparsed: {unsure}"])
 
 
 def rows(graded: Graded, **about) -> list[ResultRow]:

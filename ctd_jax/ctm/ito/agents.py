@@ -22,7 +22,9 @@ from ctd_jax.ctm.ito.game import DESCRIBE, View
 _REASON = "按时间先后选的。"
 
 
-def _chance(seed: int, view: View, *, joint: bool = False) -> random.Random:
+def _chance(
+  seed: int | str, view: View, *, joint: bool = False
+) -> random.Random:
   """Returns the chances of a turn; joint ones are the same for all seats."""
   seat = "all" if joint else view.seat
   place = (view.instance_id, seat, len(view.rounds), view.phase)
@@ -48,7 +50,7 @@ class Guesser:
     seed: of its chances.
   """
 
-  seed: int = 0
+  seed: int | str = 0
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the JSON that the phase asks for."""
@@ -127,7 +129,7 @@ class Knowing:
 
   labels: Mapping[str, str]
   accuracy: float = 1.0
-  seed: int = 0
+  seed: int | str = 0
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the JSON that the phase asks for."""

@@ -1,0 +1,110 @@
+"""Where questions, games and texts come from: data sets or files.
+
+Why: all commands name their data alike. Called by the commands of
+`python -m ctd_jax.ctm`.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import flags
+
+from ctd_jax.ctm import chronicles as chronicles_lib
+from ctd_jax.ctm import questions as questions_lib
+from ctd_jax.ctm import repository
+from ctd_jax.ctm.questions import ItoInstance, Question
+from ctd_jax_datasets import load
+
+
+def define_flags() -> None:
+  """Defines the flags that name data."""
+  flags.DEFINE_string(
+    "data",
+    None,
+    "JSON lines of questions or games; by default the built data set. Example: "
+    "--data=questions.jsonl",
+  )
+  flags.DEFINE_string(
+    "data_dir", None, "Where data sets lie. Example: --data_dir=~/data"
+  )
+
+
+def questions(split: str) -> list[Question]:
+  """Returns the questions of a split.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what cannot be read, or the split.
+  """
+  found = read_lines(flags.FLAGS.data, questions_lib.question_from_json)
+  kept = [question for question in found if question.split == split]
+  if not kept:
+    raise ValueError(f"{flags.FLAGS.data}: no question of the split {split}")
+  return kept
+
+
+def games() -> list[ItoInstance]:
+  """Returns the games.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what cannot be read.
+  """
+  return read_lines(flags.FLAGS.data, questions_lib.instance_from_json)
+
+
+def name() -> str:
+  """Returns the name of the data set of questions, as rows have it."""
+  return "ctm/qa"
+
+
+def read_lines(path: str, make: Callable[[dict], Any]) -> list[Any]:
+  """Returns what `make` makes of the JSON objects of a file's lines.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what cannot be read.
+  """
+  file = pathlib.Path(path).expanduser()
+  if not file.is_file():
+    raise FileNotFoundError(f"{path}: no such file")
+  found = []
+  lines = file.read_text(encoding="utf-8").split("\n")
+  for number, line in enumerate(lines, start=1):
+    if not line.strip():
+      continue
+    try:
+      found.append(make(json.loads(line)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+      raise ValueError(f"{path}, line {number}: {error}") from None
+  return found
+
+
+def gallery(path: str | None) -> list[str]:
+  """Returns the texts of an open book; None is the entity table's evidence.
+
+  Raises:
+    ValueError: naming file and line of a text that cannot be read.
+  """
+  if path is not None:
+    return read_lines(path, lambda fields: str(fields["text"]))
+  told = {
+    entity.name: "，".join(filter(None, (entity.place, *entity.evidence)))
+    for entity in repository.entities()
+  }
+  return [f"{name}：{facts}" for name, facts in told.items() if facts]
+
+
+def chronicles(names: Sequence[str]) -> list[chronicles_lib.Dated]:
+  """Returns the dated events of data sets with reigns."""
+  return [
+    dated
+    for name in names
+    for dated in chronicles_lib.read(
+      load.load_benchmark(name, flags.FLAGS.data_dir)
+    )
+  ]
