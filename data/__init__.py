@@ -7,10 +7,12 @@ no builder (`reigns/*.tsv`) are found without importing it.
 
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
+from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
 __all__ = [
   "chronocept_dataset_builder",
   "chunqiutr_dataset_builder",
+  "ctm_dataset_builder",
   "zztj_dataset_builder",
 ]

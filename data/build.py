@@ -27,6 +27,7 @@ from absl import app, flags, logging
 from ctd_jax import files
 from ctd_jax_datasets.base_builder import TABLES
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
+from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
 NAMES = (
@@ -40,6 +41,10 @@ NAMES = (
   *(
     f"chronocept/{config.name}"
     for config in chronocept_dataset_builder.Builder.BUILDER_CONFIGS
+  ),
+  *(
+    f"ctm/{config.name}"
+    for config in ctm_dataset_builder.Builder.BUILDER_CONFIGS
   ),
 )
 # Written beside the data.
@@ -207,8 +212,8 @@ if __name__ == "__main__":
     "sources",
     None,
     "Folder of the source texts of chunqiutr/rebuilt or of the authors' files "
-    "for chunqiutr/release and chronocept/benchmark_*; by default the "
-    "environment variables CTD_JAX_SOURCES and CTD_JAX_RELEASE, and without "
+    "for chunqiutr/release, chronocept/benchmark_* and ctm/release; by "
+    "default the environment variables CTD_JAX_SOURCES and CTD_JAX_RELEASE, and without "
     "them all is downloaded. "
     "Example: --sources=corpus/raw",
   )

@@ -42,7 +42,7 @@ def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     template group; `audit`: what the builder wrote of its work, or nothing.
   """
   splits = {
-    name: [_plain(example) for example in source]
+    name: [plain(example) for example in source]
     for name, source in sorted(builder.as_data_source().items())
   }
   records = splits[examples.RECORDS]
@@ -125,17 +125,17 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
   return "\n".join(lines)
 
 
-def _plain(example: Mapping[str, Any]) -> dict[str, Any]:
+def plain(example: Mapping[str, Any]) -> dict[str, Any]:
   """Returns an example as str, int, float and lists of them."""
 
-  def plain(value: Any) -> Any:
+  def simple(value: Any) -> Any:
     if isinstance(value, bytes):
       return value.decode()
     if isinstance(value, list | tuple):
-      return [plain(item) for item in value]
-    return plain(value.tolist()) if hasattr(value, "tolist") else value
+      return [simple(item) for item in value]
+    return simple(value.tolist()) if hasattr(value, "tolist") else value
 
-  return {name: plain(value) for name, value in example.items()}
+  return {name: simple(value) for name, value in example.items()}
 
 
 def _by_source(records: Sequence[dict]) -> list[dict[str, Any]]:

@@ -1,0 +1,125 @@
+"""CTM: temporal reasoning across Chinese dynasties.
+
+Why: the one place where the data set's versions and variants are declared.
+`qa` and `long_script` are questions made from the fact tables with gold that
+is recomputed, `ito` the games, `release` the authors' questions from their
+files. Called by `ctd_jax_datasets.build` and by `tfds.builder`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import tensorflow_datasets as tfds
+
+from ctd_jax.ctm import repository
+from ctd_jax.ctm.questions import LSEC, SPLITS, TASKS, ItoInstance, Question
+from ctd_jax_datasets.base_builder import BaseBuilder
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.ctm import examples, games, generate, released, summary
+
+SHORT_TASKS = tuple(task for task in TASKS if task != LSEC)
+GAMES, RELEASE = "ito", "release"
+
+
+@dataclasses.dataclass(kw_only=True)
+class Config(tfds.core.BuilderConfig):
+  """A variant of the data set.
+
+  Attributes:
+    tasks: of the questions that are made; none for games and the release.
+  """
+
+  tasks: tuple[str, ...] = ()
+
+
+class Builder(BaseBuilder):
+  """Builder of `ctm/qa`, `ctm/long_script`, `ctm/ito` and `ctm/release`.
+
+  Needs no more than one of its `processes`.
+  """
+
+  VERSION = tfds.core.Version("1.0.0")
+  RELEASE_NOTES: ClassVar = {"1.0.0": "First."}
+  BUILDER_CONFIGS: ClassVar = [
+    Config(
+      name="qa",
+      tasks=SHORT_TASKS,
+      description="8,500 questions of eight types on one to ten relations.",
+    ),
+    Config(
+      name="long_script",
+      tasks=(LSEC,),
+      description="250 scripts with things out of their time.",
+    ),
+    Config(name=GAMES, description="60 games of Timeline Ito, three levels."),
+    Config(name=RELEASE, description="The authors' questions, from a folder."),
+  ]
+
+  def _info(self) -> tfds.core.DatasetInfo:
+    """Returns features and metadata."""
+    holds_games = self.builder_config.name == GAMES
+    return self.dataset_info_from_configs(
+      features=examples.game_features()
+      if holds_games
+      else examples.question_features(),
+      homepage="https://arxiv.org/abs/2502.16922",
+      metadata=tfds.core.MetadataDict(
+        seed=generate.SEED, facts_sha256=repository.fingerprint()
+      ),
+      disable_shuffling=True,
+    )
+
+  def _split_generators(
+    self, dl_manager: tfds.download.DownloadManager
+  ) -> dict[str, Iterator[tuple[str, dict[str, Any]]]]:
+    """Returns the examples of `train`, `validation` and `test`.
+
+    Games and the release have `test` only.
+
+    Raises:
+      SourceError: if a file of the release cannot be used, or sources are
+        named for what is made without any.
+    """
+    config = self.builder_config
+    if config.name == RELEASE:
+      return {released.SPLIT: self._generate_examples(self._released())}
+    if self.sources:
+      raise SourceError(
+        f"--sources={self.sources}: {self.name}/{config.name} is made from the "
+        f"fact tables; leave it out, or build {self.name}/{RELEASE}"
+      )
+    if config.name == GAMES:
+      found = games.games(generate.SEED)
+      return {games.SPLIT: self._generate_examples(found)}
+    questions = generate.generate(tasks=config.tasks)
+    return {
+      split: self._generate_examples([q for q in questions if q.split == split])
+      for split in SPLITS
+    }
+
+  def _generate_examples(
+    self, found: Iterable[Question | ItoInstance]
+  ) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (id, example) of every question or game."""
+    if self.builder_config.name == GAMES:
+      return examples.game_examples(found)
+    return examples.question_examples(found)
+
+  def _released(self) -> list[Question]:
+    """Returns the authors' questions; writes what is odd in their files."""
+    folder = self._release_folder()
+    if folder is None:
+      raise SourceError(
+        f"{self.name}/{RELEASE} needs --sources=FOLDER of the authors' JSON "
+        "files"
+      )
+    found, report = released.read(folder)
+    self._write_report(report)
+    return found
+
+  def describe(self) -> dict[str, Any]:
+    """Writes tables beside the data; returns the statistics."""
+    return summary.describe(self, games=self.builder_config.name == GAMES)

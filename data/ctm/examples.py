@@ -1,0 +1,128 @@
+"""How questions and games are stored, and how they are read back.
+
+Why: the fields of a stored question are those of the paper's records plus
+what makes them checkable; the whole typed record is kept beside them, so that
+nothing is lost. Called by the builder, `summary`, and by whoever asks the
+questions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from ctd_jax.ctm import questions
+from ctd_jax.ctm.questions import ItoInstance, Question
+
+# The whole record, as JSON.
+RECORD = "record"
+
+
+def question_features() -> tfds.features.FeaturesDict:
+  """Returns the features of a question."""
+  text, number = tfds.features.Text, tfds.features.Scalar
+  return tfds.features.FeaturesDict(
+    {
+      "id": text(doc="e.g. edd-00001"),
+      "task": text(doc="EDD, PJ, TOU, RR, SEC, EEU, TIC, TES or LSEC"),
+      "type": text(doc="its Chinese name"),
+      "question": text(),
+      "temporal_entities": tfds.features.Sequence(
+        text(), doc="entities with their period: name-label"
+      ),
+      "construct_explanation": text(doc="facts, relations, conclusion"),
+      "answer": text(doc="reference answer"),
+      "nearest": number(np.int32, doc="periods between the closest two"),
+      "widest": number(np.int32, doc="periods between the furthest two"),
+      "listed": number(np.int32, doc="1 if it counts to the types, else 0"),
+      RECORD: text(doc="ctd_jax.ctm.questions.Question as JSON"),
+    }
+  )
+
+
+def game_features() -> tfds.features.FeaturesDict:
+  """Returns the features of a game."""
+  text = tfds.features.Text
+  return tfds.features.FeaturesDict(
+    {
+      "id": text(doc="e.g. ito-easy-01"),
+      "level": text(doc="easy, medium or hard"),
+      "temporal_entities": tfds.features.Sequence(
+        text(), doc="name-label of each seat, player 1 first"
+      ),
+      "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
+      RECORD: text(doc="ctd_jax.ctm.questions.ItoInstance as JSON"),
+    }
+  )
+
+
+def question_examples(
+  found: Iterable[Question],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (id, example) of questions, in the given order."""
+  for question in found:
+    yield (
+      question.question_id,
+      {
+        "id": question.question_id,
+        "task": question.task,
+        "type": question.type,
+        "question": question.question,
+        "temporal_entities": [r.label for r in question.relations],
+        "construct_explanation": question.explanation,
+        "answer": question.answer,
+        "nearest": question.distance.nearest,
+        "widest": question.distance.widest,
+        "listed": int(question.listed),
+        RECORD: questions.dumps(question),
+      },
+    )
+
+
+def game_examples(
+  found: Iterable[ItoInstance],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (id, example) of games, in the given order."""
+  for game in found:
+    yield (
+      game.instance_id,
+      {
+        "id": game.instance_id,
+        "level": game.level,
+        "temporal_entities": [seat.label for seat in game.seats],
+        "ranks": list(game.ranks),
+        RECORD: questions.dumps(game),
+      },
+    )
+
+
+def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
+  """Returns the questions of a built data set, in the order stored."""
+  return [questions.question_from_json(record) for record in _records(builder)]
+
+
+def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
+  """Returns the games of a built data set, in the order stored."""
+  return [questions.instance_from_json(record) for record in _records(builder)]
+
+
+def _records(builder: tfds.core.DatasetBuilder) -> Iterator[dict[str, Any]]:
+  """Yields the records of all splits.
+
+  Raises:
+    FileNotFoundError: if the data set is not built; the message says how.
+  """
+  name = f"{builder.name}/{builder.builder_config.name}"
+  if not builder.is_prepared():
+    raise FileNotFoundError(
+      f"data set {name} is not built in {os.fspath(builder.data_path)}; run "
+      f"python -m ctd_jax_datasets.build {name}"
+    )
+  for rows in builder.as_data_source().values():
+    for row in rows:
+      yield json.loads(row[RECORD])
