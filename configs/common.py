@@ -117,6 +117,26 @@ def base() -> ml_collections.ConfigDict:
   return c
 
 
+def published(c: ml_collections.ConfigDict, source: str) -> None:
+  """Makes the encoder of `c` a published one, in place.
+
+  Geometry, vocabulary and initial parameters are those of the folder.
+
+  Args:
+    c: a config.
+    source: folder with config.json, model.safetensors and tokenizer.json, or
+      a hub id.
+  """
+  c.model.encoder = e = ml_collections.ConfigDict()
+  e.source = source
+  e.end_token = ""  # ends every text; "" = what the tokenizer's files say
+  e.query_prefix = ""  # before every query, e.g. an instruction
+  e.record_prefix = ""  # before every record
+  e.dtype = "bfloat16"  # activations; parameters are always fp32
+  e.scan_layers = True  # compile one layer, not all
+  e.remat = False  # compute activations again in the backward pass
+
+
 def apply_method(c: ml_collections.ConfigDict, method: str) -> None:
   """Turns the full CTD in `c` into `method`, in place.
 

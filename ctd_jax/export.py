@@ -1,0 +1,70 @@
+"""Writes the encoder of a trained run as a folder that other libraries load.
+
+  python -m ctd_jax.export --workdir=runs/ctd --output=encoder
+
+The folder loads in transformers and in sentence-transformers, whose vectors
+are the `semantic` ones of the run's best checkpoint: calendar context and
+offset bias stay behind.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags, logging
+
+from ctd_jax import entry_point
+from ctd_jax import experiment as experiments
+from ctd_jax.experiment import Experiment
+from ctd_jax.models import hf_export
+
+
+def export(experiment: Experiment, folder: pathlib.Path) -> None:
+  """Writes the best checkpoint's encoder, tokenizer and pooling.
+
+  Args:
+    experiment: a trained run.
+    folder: must be new or empty.
+
+  Raises:
+    FileNotFoundError: if the run has no checkpoint.
+    ValueError: if the folder holds something.
+  """
+  best = experiment.checkpoints.best_step
+  if best is None:
+    raise FileNotFoundError(
+      f"--workdir={experiment.workdir}: no checkpoint there; train first"
+    )
+  if folder.exists() and any(folder.iterdir()):
+    raise ValueError(f"--output={folder}: not empty; name a new folder")
+  state = experiment.checkpoints.restore(best, experiment.abstract_state())
+  config, backbone = experiment.config, experiment.backbone
+  hf_export.export(
+    folder,
+    backbone.encoder,
+    state.params["encoder"],
+    backbone.tokenizer,
+    config.model.pooling,
+    max(config.query_length, config.record_length),
+    backbone.query_prefix,
+    backbone.record_prefix,
+  )
+  logging.info("step %d of %s is in %s", best, config.name, folder)
+
+
+def main() -> None:
+  """Exports the run in --workdir to --output."""
+  workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
+  config = entry_point.CONFIG.value or experiments.read_config(workdir)
+  experiment = experiments.assemble(config, workdir)
+  export(experiment, pathlib.Path(flags.FLAGS.output).expanduser())
+
+
+if __name__ == "__main__":
+  flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.DEFINE_string(
+    "output",
+    None,
+    "Folder to write; new or empty. Example: --output=encoder",
+  )
+  entry_point.run(main, required=("workdir", "output"))
