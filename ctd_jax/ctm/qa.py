@@ -169,7 +169,7 @@ def _write(
   files.write_text(folder / VERDICTS, "\n".join(lines) + "\n")
   rows = report.rows(
     graded,
-    dataset=stored.name(),
+    dataset=stored.name(stored.QA[0]),
     system=name,
     track=_TRACKS.get(values.system, values.arm),
     score_mode=values.judge_model or "rules",

@@ -282,24 +282,25 @@ def write(
     ("by_distance.png", "accuracy by periods between the widest apart"),
   )
   parts += [f"![{title}]({name})\n" for name, title in pictures]
+  who = f"{next(iter(systems))}: " if len(systems) == 1 else ""
   plot_bars(
     found,
     (*TASKS, ALL),
     "type (n = questions)",
-    "Accuracy by type",
+    f"{who}accuracy by type",
     folder / pictures[0][0],
   )
   plot_bars(
     found,
     BUCKETS,
     "relations needed (n = questions)",
-    "Accuracy by number of relations",
+    f"{who}accuracy by number of relations",
     folder / pictures[1][0],
   )
   plot_curve(
     {name: by_distance(graded, "widest") for name, graded in systems.items()},
     "periods between the relations widest apart (n = questions)",
-    "Accuracy by distance on the timeline",
+    f"{who}accuracy by distance on the timeline",
     folder / pictures[2][0],
   )
   files.write_text(folder / "report.md", "\n".join(parts))

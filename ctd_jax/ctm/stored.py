@@ -11,13 +11,19 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow_datasets as tfds
 from absl import flags
 
 from ctd_jax.ctm import chronicles as chronicles_lib
 from ctd_jax.ctm import questions as questions_lib
 from ctd_jax.ctm import repository
 from ctd_jax.ctm.questions import ItoInstance, Question
-from ctd_jax_datasets import load
+from ctd_jax_datasets import build, load
+from ctd_jax_datasets.ctm import examples
+
+# Long scripts are questions as well, in a variant of their own.
+QA = ("ctm/qa", "ctm/long_script")
+ITO = "ctm/ito"
 
 
 def define_flags() -> None:
@@ -34,32 +40,45 @@ def define_flags() -> None:
 
 
 def questions(split: str) -> list[Question]:
-  """Returns the questions of a split.
+  """Returns the questions of a split; data sets not there yet are built.
 
   Raises:
     FileNotFoundError: if there is no such file.
     ValueError: naming file and line of what cannot be read, or the split.
   """
-  found = read_lines(flags.FLAGS.data, questions_lib.question_from_json)
+  path = flags.FLAGS.data
+  if path is None:
+    found = [q for n in QA for q in examples.read_questions(_built(n))]
+  else:
+    found = read_lines(path, questions_lib.question_from_json)
   kept = [question for question in found if question.split == split]
   if not kept:
-    raise ValueError(f"{flags.FLAGS.data}: no question of the split {split}")
+    raise ValueError(f"--data={path}: no question of the split {split}")
   return kept
 
 
 def games() -> list[ItoInstance]:
-  """Returns the games.
+  """Returns the games; the data set is built if it is not there yet.
 
   Raises:
     FileNotFoundError: if there is no such file.
     ValueError: naming file and line of what cannot be read.
   """
-  return read_lines(flags.FLAGS.data, questions_lib.instance_from_json)
+  path = flags.FLAGS.data
+  if path is None:
+    return examples.read_games(_built(ITO))
+  return read_lines(path, questions_lib.instance_from_json)
 
 
-def name() -> str:
-  """Returns the name of the data set of questions, as rows have it."""
-  return "ctm/qa"
+def name(data_set: str) -> str:
+  """Returns what result rows call the data, with its version if it is ours."""
+  if flags.FLAGS.data is not None:
+    return f"ctm/{pathlib.Path(flags.FLAGS.data).stem}"
+  return f"{data_set}:{_built(data_set).version}"
+
+
+def _built(data_set: str) -> tfds.core.DatasetBuilder:
+  return build.build(data_set, flags.FLAGS.data_dir)
 
 
 def read_lines(path: str, make: Callable[[dict], Any]) -> list[Any]:

@@ -166,7 +166,7 @@ def _write(
   states = [one.state for one in played]
   rows = report.rows(
     states,
-    dataset="ctm/ito",
+    dataset=stored.name(stored.ITO),
     system=name,
     track="facts" if values.agent == "oracle" else "closed_book",
     score_mode="rules",
