@@ -61,6 +61,21 @@ def test_training_learns_the_dates_it_is_shown(tmp_path):
   assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:10])
 
 
+@pytest.mark.parametrize("reader", experiment.QUERY_DATES)
+def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
+  config = synthetic.config("ctd_posterior")
+  config.query_dates = reader
+  config.num_epochs = 20.0
+  config.eval_every = 1000
+  train.train_and_evaluate(config, tmp_path)
+  rows = [json.loads(line) for line in metrics(tmp_path).splitlines()]
+  for part in ("posterior", "query_posterior"):
+    values = [row[part] for row in rows if part in row]
+    assert np.mean(values[-10:]) < np.mean(values[:10])
+  run = tmp_path / "evaluation/run.ctd_posterior-synthetic.test.neg1_ne1.trec"
+  assert ":T0:posterior" in run.read_text()
+
+
 def test_a_last_line_that_was_cut_off_is_dropped(tmp_path):
   config = synthetic.config("ft")
   train.train_and_evaluate(config, tmp_path, stop_after=6)
@@ -115,6 +130,9 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
   [
     ("score_mode", "cosine", "config.score_mode='cosine': expected one of"),
     ("score_mode", "semantic", "what is trained is what is scored"),
+    ("score_mode", "posterior", "config.model.use_posterior and"),
+    ("query_dates", "eye", "config.query_dates='eye': expected one of parser"),
+    ("dating.off", ("word",), "config.dating.off: unknown 'word'; there are"),
     ("batch_size", 1000, "config.batch_size=1000"),
     ("num_epochs", 0.0, "config.num_epochs=0.0"),
     ("negatives.far", 1, "config.negatives.far: unknown type"),

@@ -132,7 +132,7 @@ def read(
   seed: int,
   updates: int = UPDATES,
   width: int = 128,
-  layers: int = 2,
+  layers: int = 1,
 ) -> Reader:
   """Returns the texts [N], ready for encoders to be fitted.
 

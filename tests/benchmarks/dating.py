@@ -9,8 +9,9 @@ those of the scored split only score.
     [--variants=strict,fitted,elimination] [--seeds=42,1,2] [--outside=FOLDER]
     [--ablate] [--strip=events] [--rows=FILE] [--plot=FILE]
 
-`--outside` names the folder of source texts: bracket notes of all editions in
-it are read for their citations (track T0+external). `--strip=events` takes
+`--outside` names the folder of source texts: everything is measured once more
+with the bracket notes of all editions in it, read for their citations (track
+T0+external). `--strip=events` takes
 every date out of the records but placeholders, `--strip=all` out of all.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import itertools
 import pathlib
 import shlex
 import sys
@@ -29,7 +31,7 @@ import numpy as np
 from ctd_jax import evaluate
 from ctd_jax.chronology import expressions
 from ctd_jax.chronology.annals import EVENT
-from ctd_jax.dating import calibration, gallery, system
+from ctd_jax.dating import calibration, gallery, neural, system
 from ctd_jax.dating.evidence import EXPERTS, Experts
 from ctd_jax.evaluation import protocol, results, summary
 from ctd_jax.retrieval import runs
@@ -103,7 +105,7 @@ def report(name: str, split: str, tables, judged) -> None:
     values += [table.mean("hit@1", family) for family in ("point", "window")]
     cells.append(f"{table.mode} " + " ".join(f"{v:.4f}" for v in values))
   cells.append(" ".join(f"{key} {value:.3f}" for key, value in judged.items()))
-  print(f"{name:<34} {split:<10} " + " | ".join(cells), flush=True)
+  print(f"{name:<44} {split:<10} " + " | ".join(cells), flush=True)
 
 
 def read_flags() -> argparse.Namespace:
@@ -122,7 +124,7 @@ def read_flags() -> argparse.Namespace:
     "--rows", type=pathlib.Path, help="file for result rows with intervals"
   )
   parser.add_argument(
-    "--plot", type=pathlib.Path, help="file for the reliability of the first"
+    "--plot", type=pathlib.Path, help="file for the reliability, first seed"
   )
   return parser.parse_args()
 
@@ -150,36 +152,45 @@ def main() -> None:
   )
   if flags.strip != "none":
     benchmark = strip(benchmark, flags.strip)
-  notes = system.bracket_notes(flags.outside) if flags.outside else []
+  tracks = [()]
+  if flags.outside:
+    tracks.append(system.bracket_notes(flags.outside))
   seeds = [int(seed) for seed in flags.seeds.split(",")]
   start = time.monotonic()
   tables = collections.defaultdict(list)
   judged, pictured = collections.defaultdict(list), {}
   read: dict[tuple, system.DatedGallery] = {}
-  for setting, missing in settings_of(flags).items():
-    experts = Experts.without(missing)
-    for seed in seeds:
-      # Style alone is learned while reading; the rest is switched afterwards.
-      key = experts.punctuation, seed
-      if key not in read:
-        read[key] = system.read(benchmark, notes, experts, seed)
-      evidence = dataclasses.replace(read[key].evidence, experts=experts)
-      dated = dataclasses.replace(read[key], evidence=evidence)
-      for variant in flags.variants.split(","):
-        posterior = dated.posterior(variant)
-        parts = [f"dating-{variant}"]
-        parts += [setting] * (setting != "all")
-        parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
-        name = "-".join(parts)
-        found = per_query(dated, posterior, flags.split, name)
-        quality = calibration.quality(posterior, scored, months[scored])
-        tables[name].append(found)
-        judged[name].append(quality)
-        report(f"{name}, seed {seed}", flags.split, found, quality)
-        if setting == "all" and seed == seeds[0]:
-          log_p = posterior.log_p(scored)
-          right = log_p.argmax(axis=1) == months[scored]
-          pictured[name] = np.exp(log_p.max(axis=1)), right
+  readers: dict[tuple, neural.Reader] = {}
+  settings = settings_of(flags)
+  for setting, seed, notes in itertools.product(settings, seeds, tracks):
+    experts = Experts.without(settings[setting])
+    # Style alone is learned while reading; the rest is switched afterwards.
+    key = experts.punctuation, seed
+    if (*key, bool(notes)) not in read:
+      read[*key, bool(notes)] = system.read(benchmark, notes, experts, seed)
+    dated = read[*key, bool(notes)]
+    # What the encoder reads, and so its fits, are the same on both tracks.
+    reader = readers.setdefault(key, dated.evidence.neural)
+    evidence = dataclasses.replace(
+      dated.evidence, experts=experts, neural=reader
+    )
+    dated = dataclasses.replace(dated, evidence=evidence)
+    for variant in flags.variants.split(","):
+      posterior = dated.posterior(variant)
+      parts = [f"dating-{variant}"]
+      parts += [setting] * (setting != "all")
+      parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
+      name = "-".join(parts)
+      found = per_query(dated, posterior, flags.split, name)
+      quality = calibration.quality(posterior, scored, months[scored])
+      title = f"{name}, {dated.track}"
+      tables[title].append(found)
+      judged[title].append(quality)
+      report(f"{title}, seed {seed}", flags.split, found, quality)
+      if seed == seeds[0]:
+        log_p = posterior.log_p(scored)
+        right = log_p.argmax(axis=1) == months[scored]
+        pictured[title] = np.exp(log_p.max(axis=1)), right
   rows = []
   for name, found in tables.items():
     mean = [protocol.average(each) for each in zip(*found, strict=True)]
