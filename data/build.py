@@ -213,8 +213,8 @@ if __name__ == "__main__":
     None,
     "Folder of the source texts of chunqiutr/rebuilt or of the authors' files "
     "for chunqiutr/release, chronocept/benchmark_* and ctm/release; by "
-    "default the environment variables CTD_JAX_SOURCES and CTD_JAX_RELEASE, and without "
-    "them all is downloaded. "
+    "default the environment variables CTD_JAX_SOURCES and CTD_JAX_RELEASE, "
+    "and without them all is downloaded. "
     "Example: --sources=corpus/raw",
   )
   _DATA_DIR = flags.DEFINE_string(

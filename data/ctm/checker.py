@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ctd_jax.ctm import periods, repository
 from ctd_jax.ctm.questions import (
@@ -34,6 +34,13 @@ from ctd_jax.ctm.questions import (
   Question,
   Relation,
 )
+from ctd_jax_datasets.ctm.recomputed import (
+  RELATED,
+  axis,
+  leak,
+  missing,
+  years,
+)
 
 VERSION = "1"
 _ONE, _FEWEST_LONG, _MOST, _MOST_LONG = 1, 4, 10, 15
@@ -41,20 +48,6 @@ _ONE, _FEWEST_LONG, _MOST, _MOST_LONG = 1, 4, 10, 15
 
 class CheckError(ValueError):
   """A question whose gold does not follow from its relations."""
-
-
-@functools.cache
-def _axis() -> dict[int, int]:
-  """Returns written year -> year on an axis that has no gap at 0."""
-  years = [y for y in range(-10_000, 2101) if y]
-  return {year: place for place, year in enumerate(years)}
-
-
-def years(relation: Relation) -> frozenset[int]:
-  """Returns the years of a relation on the axis without a gap."""
-  axis = _axis()
-  end = periods.LAST_YEAR if relation.end is None else relation.end
-  return frozenset(range(axis[relation.start], axis[end] + 1))
 
 
 def sources_of(relation: Relation) -> tuple[str, ...]:
@@ -130,8 +123,11 @@ class Checker:
         known |= {(start, None) for start, _ in known}
       if (relation.start, relation.end) not in known:
         return f"{relation.entity}: other years than in the repository"
-      if relation.period != record.periods[0]:
-        return f"{relation.entity}: of another period"
+      if (relation.period, relation.place) != (
+        record.periods[0],
+        record.place,
+      ):
+        return f"{relation.entity}: of another period or place"
     return ""
 
   def _label(self, question: Question) -> str:
@@ -147,7 +143,7 @@ class Checker:
     } or {periods.LABELS[0]}
     if gold.label not in touched:
       return f"{gold.label} has none of its years"
-    return _leak(question, (a for a in record.aliases if a not in record.name))
+    return leak(question, (a for a in record.aliases if a not in record.name))
 
   def _polarity(self, question: Question) -> str:
     found = {
@@ -162,7 +158,7 @@ class Checker:
       return "polarity does not follow"
     if not question.answer.startswith("否" if found else "是"):
       return "the answer says the opposite"
-    return _missing(question, question.relations)
+    return missing(question, question.relations)
 
   def _order(self, question: Question) -> str:
     by_year: dict[int, set[str]] = {}
@@ -171,7 +167,7 @@ class Checker:
     wanted = [by_year[year] for year in sorted(by_year)]
     if [set(group) for group in question.gold.groups] != wanted:
       return "other order"
-    return _missing(question, question.relations)
+    return missing(question, question.relations)
 
   def _anachronisms(self, question: Question) -> str:
     scene, *others = question.relations
@@ -192,21 +188,21 @@ class Checker:
       return "others are out of their time"
     if not wanted:
       return "nothing is out of its time"
-    return _missing(question, question.relations)
+    return missing(question, question.relations)
 
   def _years(self, question: Question) -> str:
-    gold, axis = question.gold, _axis()
+    gold, place = question.gold, axis()
     dates = [
       relation.start if point == START else relation.end
       for relation, point in zip(question.relations, gold.points, strict=True)
     ]
-    true = [abs(axis[b] - axis[a]) for a, b in itertools.pairwise(dates)]
+    true = [abs(place[b] - place[a]) for a, b in itertools.pairwise(dates)]
     naive = [abs(b - a) for a, b in itertools.pairwise(dates)]
     if (gold.years, gold.with_year_zero) != (sum(true), sum(naive)):
       return f"{sum(true)} years, {sum(naive)} with a year 0"
     if list(gold.steps) != true or question.answer != f"约{gold.years}年":
       return "steps or answer do not add up"
-    return _missing(question, question.relations)
+    return missing(question, question.relations)
 
   def _option(self, question: Question) -> str:
     gold = question.gold
@@ -219,7 +215,7 @@ class Checker:
       return "the company is not of one period"
     if question.answer != gold.options[gold.correct]:
       return "the answer is another option"
-    return _missing(question, question.relations)
+    return missing(question, question.relations)
 
   def _renamed(self, question: Question) -> str:
     answers = set(question.gold.names)
@@ -234,57 +230,10 @@ class Checker:
     for relation in asked:
       if f"{relation.period}" not in question.question:
         return f"{relation.period} is not asked for"
-    return _leak(question, answers) or _missing(question, given)
+    return leak(question, answers) or missing(question, given)
 
   def _related(self, question: Question) -> str:
-    return _RELATED[question.rule](question)
-
-
-def _together(question: Question) -> str:
-  first, second = question.relations
-  (said,) = question.gold.names
-  if years(first) & years(second):
-    wanted = "同时在世"
-  elif max(years(first)) < min(years(second)):
-    wanted = f"{first.entity}早于{second.entity}"
-  else:
-    wanted = f"{second.entity}早于{first.entity}"
-  return "" if said == wanted else f"{wanted} is what follows"
-
-
-def _contemporary(question: Question) -> str:
-  stem, *candidates = question.relations
-  met = [c.entity for c in candidates if years(c) & years(stem)]
-  if tuple(met) != question.gold.names:
-    return f"{met} lived at that time"
-  return _missing(question, question.relations)
-
-
-def _province(question: Question) -> str:
-  places = tuple(relation.place for relation in question.relations)
-  if places != question.gold.names or not all(places):
-    return "other provinces"
-  return _missing(question, question.relations)
-
-
-def _ruled(question: Question) -> str:
-  """Checks pairs of what is known and the ruler it belongs to."""
-  known, rulers = question.relations[::2], question.relations[1::2]
-  for thing, ruler in zip(known, rulers, strict=True):
-    if not {min(years(thing))} & years(ruler):
-      return f"{ruler.entity} did not reign when {thing.entity} began"
-  if tuple(ruler.entity for ruler in rulers) != question.gold.names:
-    return "other rulers"
-  return _leak(question, question.gold.names) or _missing(question, known)
-
-
-_RELATED = {
-  "together": _together,
-  "contemporary": _contemporary,
-  "province": _province,
-  "reign": _ruled,
-  "era": _ruled,
-}
+    return RELATED[question.rule](question)
 
 
 def _written(relation: Relation) -> Iterable[int]:
@@ -293,20 +242,6 @@ def _written(relation: Relation) -> Iterable[int]:
   for year in range(max(relation.start, periods.FIRST_YEAR), last + 1):
     if year and year <= periods.LAST_YEAR:
       yield year
-
-
-def _missing(question: Question, relations: Sequence[Relation]) -> str:
-  """Returns which of the relations the text does not name."""
-  for relation in relations:
-    if relation.entity not in question.question:
-      return f"{relation.entity} is not in the text"
-  return ""
-
-
-def _leak(question: Question, names: Iterable[str]) -> str:
-  """Returns which of the names the text gives away."""
-  said = next((name for name in names if name in question.question), "")
-  return f"{said} is in the text" if said else ""
 
 
 def check_splits(questions: Iterable[Question]) -> None:

@@ -28,11 +28,12 @@ from ctd_jax.ctm.questions import (
 )
 from ctd_jax_datasets.ctm import (
   checker,
-  naming,
   options,
   ordering,
   plausibility,
   quotas,
+  relating,
+  renaming,
   scripts,
   single,
   wording,
@@ -43,9 +44,9 @@ SEED = 0
 _MAKERS: dict[str, Callable[[random.Random, Pool, int], Draft]] = {
   PJ: plausibility.draft,
   TOU: ordering.order,
-  RR: naming.relate,
+  RR: relating.draft,
   SEC: scripts.short,
-  EEU: naming.rename,
+  EEU: renaming.draft,
   TIC: ordering.years,
   TES: options.draft,
   LSEC: scripts.long,

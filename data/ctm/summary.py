@@ -29,7 +29,6 @@ from ctd_jax.ctm.questions import (
 from ctd_jax_datasets import base_builder, summary
 from ctd_jax_datasets.ctm import examples, quotas
 
-_NOTHING = "none"
 # How many entities the paper's repository has.
 # Source: the paper's section on data, figures by kind.
 _PAPER_ENTITIES = {
@@ -57,11 +56,9 @@ def describe(
     tables = {"games": _by_level(examples.read_games(builder))}
   else:
     found = examples.read_questions(builder)
-    tables = {
-      "types": _by_type(found),
-      "relations": _by_relations(found),
-      "guesses": _guesses(found),
-    }
+    tables = {"types": _by_type(found), "relations": _by_relations(found)}
+    if guesses := _guesses(found):
+      tables["guesses"] = guesses
   tables["entities"] = entity_rows(repository.entities())
   rows = {
     split: [summary.plain(row) for row in source]
@@ -141,7 +138,7 @@ def _guesses(found: Iterable[Question]) -> list[dict[str, Any]]:
     ((answer, count),) = counter.most_common(1)
     share = round(count / counter.total(), 3)
     rows.append({"task": task, "commonest": answer, "share": share})
-  return rows or [{"task": _NOTHING, "commonest": "", "share": 0.0}]
+  return rows
 
 
 def entity_rows(entities: Iterable[Entity]) -> list[dict[str, Any]]:

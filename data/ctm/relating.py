@@ -1,9 +1,9 @@
-"""RR and EEU: how entities are related, and what a place was called when.
+"""RR: how entities are related in time, place and rule.
 
 Why: the answers are names or short phrases, each computed from the relations:
 who lived at the same time as whom, from which present province people came,
-who reigned when something happened, the name of a city in another period.
-Called by `generate`.
+who reigned when something happened, whose era a name was. Called by
+`generate`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import functools
 import random
 from collections.abc import Callable, Sequence
 
-from ctd_jax.ctm import intervals, periods, repository
+from ctd_jax.ctm import intervals, repository
 from ctd_jax.ctm.questions import (
-  EEU,
   ERA,
   EVENT,
   EXACT,
   FIGURE,
-  PLACE,
   RR,
   RULER,
   TYPE_NAMES,
@@ -31,7 +29,7 @@ from ctd_jax_datasets.ctm import wording
 from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, window
 
 TOGETHER, CONTEMPORARY, PROVINCE = "together", "contemporary", "province"
-REIGN, ERA_OF, RENAMED = "reign", "era", "renamed"
+REIGN, ERA_OF = "reign", "era"
 # What else a reader may call it; 「{0}」 is the one who came first.
 SAME_TIME = (
   "同时在世",
@@ -46,7 +44,7 @@ _ONE_RULER = tuple(
 )
 
 
-def relate(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
   """Returns a question on the relation of `count` entities.
 
   Raises:
@@ -70,9 +68,8 @@ def _draft(
   gold: NamesGold,
   conclusion: str,
 ) -> Draft:
-  task = EEU if rule == RENAMED else RR
   return Draft(
-    type=TYPE_NAMES[task],
+    type=TYPE_NAMES[RR],
     rule=rule,
     question=question,
     answer=wording.in_turn(gold.names),
@@ -288,81 +285,3 @@ def _named(
   )
   told = "；".join(f"{known.entity}对应{ruler.name}" for known, ruler in pairs)
   return _draft(rule, question, relations, gold, f"{told}。")
-
-
-def rename(rng: random.Random, pool: Pool, count: int) -> Draft:
-  """Returns a question on the names of a city, or of several, in time.
-
-  Of each city one name is given; `count` counts names given and asked.
-
-  Raises:
-    NoDrawError: if the pool has no such names.
-  """
-  cities: dict[str, list[Entity]] = {}
-  for entity in pool.of((PLACE,)):
-    cities.setdefault(entity.place, []).append(entity)
-  for _ in range(_TRIES):
-    names = list(cities)
-    rng.shuffle(names)
-    parts: list[tuple[Entity, list[Entity]]] = []
-    left = count
-    while left >= 2 and names:
-      part = _city(rng, cities[names.pop()], left)
-      if part and left - len(part[1]) - 1 != 1:
-        parts.append(part)
-        left -= len(part[1]) + 1
-    if left == 0:
-      return _rename_draft(parts, cities)
-  raise NoDrawError(f"EEU: no {count} names of cities")
-
-
-def _city(
-  rng: random.Random, names: Sequence[Entity], most: int
-) -> tuple[Entity, list[Entity]] | None:
-  """Returns a name and up to `most` - 1 names of other periods, or None."""
-  known = rng.choice(names)
-  others: dict[str, list[Entity]] = {}
-  for entity in names:
-    others.setdefault(entity.periods[0], []).append(entity)
-  # A period in which two names were equally good cannot be asked for.
-  asked = [
-    found[0]
-    for label, found in others.items()
-    if len(found) == 1 and label != known.periods[0]
-  ]
-  rng.shuffle(asked)
-  return (known, asked[: rng.randint(1, most - 1)]) if asked else None
-
-
-def _rename_draft(
-  parts: Sequence[tuple[Entity, list[Entity]]], cities: dict[str, list[Entity]]
-) -> Draft:
-  texts, relations, answers = [], [], []
-  for known, asked in parts:
-    asked.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
-    labels = wording.in_turn([entity.periods[0] for entity in asked])
-    texts.append(
-      f"{known.periods[0]}时期的“{known.name}”（今{known.place}），"
-      f"在{labels}时期{'分别' if len(asked) > 1 else ''}称作什么"
-    )
-    relations += map(repository.relation, (known, *asked))
-    answers += asked
-  gold = NamesGold(
-    tuple(entity.name for entity in answers),
-    tuple(_also_called(entity, cities[entity.place]) for entity in answers),
-  )
-  tail = "？请按顺序作答。" if len(answers) > 1 else "？"
-  told = "；".join(f"{e.periods[0]}称{e.name}（今{e.place}）" for e in answers)
-  return _draft(RENAMED, "；".join(texts) + tail, relations, gold, f"{told}。")
-
-
-def _also_called(entity: Entity, names: Sequence[Entity]) -> tuple[str, ...]:
-  """Returns what else the city was called in the main period of a name."""
-  label = entity.periods[0]
-  others = [
-    spelling
-    for other in names
-    if other is not entity and label in other.periods
-    for spelling in (other.name, *other.aliases)
-  ]
-  return tuple(dict.fromkeys((*entity.aliases, *others)))
