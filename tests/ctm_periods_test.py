@@ -254,9 +254,7 @@ def test_who_shares_a_name_is_one_group():
   assert max(sizes.values()) < 20
 
 
-FIGURE_COLUMNS = (
-  "name traditional aliases birth death precision province source"
-)
+FIGURES = "name traditional aliases birth death precision province source"
 
 
 @pytest.mark.parametrize(
@@ -273,10 +271,9 @@ FIGURE_COLUMNS = (
 )
 def test_impossible_rows_are_refused(row, message, tmp_path, monkeypatch):
   header = "\t".join(FIGURES.split())
-  (tmp_path / "figures.tsv").write_text(f"{header}\n{row}\n", "utf-8")
-  monkeypatch.setattr(
-    facts, "table_path", lambda name: tmp_path / f"{name}.tsv"
-  )
+  path = tmp_path / "figures.tsv"
+  path.write_text(f"{header}\n{row}\n", "utf-8")
+  monkeypatch.setattr(facts, "table_path", lambda name: path)
   with pytest.raises(ValueError, match=message):
     repository.entities.__wrapped__()
 
