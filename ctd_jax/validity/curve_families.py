@@ -100,13 +100,10 @@ def _skew_normal(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
   return 2 / scale * scipy.stats.norm.pdf(z) * scipy.stats.norm.cdf(alpha * z)
 
 
-_mode_offset = jax.jit(skew_normal.mode_offset)
-
-
 def _skew_normal_mode(parameters: np.ndarray) -> float:
   location, scale, alpha = parameters
   with jax.enable_x64(True):
-    return float(location + scale * _mode_offset(np.float64(alpha)))
+    return float(location + scale * skew_normal.mode_offset(np.float64(alpha)))
 
 
 def _lognormal_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:

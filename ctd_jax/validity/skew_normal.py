@@ -2,8 +2,9 @@
 
 Why: three numbers say little; this module answers what one asks of a curve:
 when it peaks, how valid a statement is at a time, when it falls to half.
-Everything is vectorised, differentiable and may be jitted; parameters and
-times broadcast. Called by `curve_scores`, `curve_measures`, losses and search.
+Everything is vectorised and differentiable; parameters and times broadcast.
+What iterates is jitted, or it would be compiled anew at each call. Called by
+`scores`, `curve_measures`, `curve_families` and search.
 
 The validity of a statement is the density over its greatest value: 1 at the
 mode. It is no probability of surviving and does not integrate to 1; in
@@ -21,6 +22,7 @@ chapters 2 and 3; Owen, "Tables for computing bivariate normal probabilities"
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -84,6 +86,7 @@ def density(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
   return jnp.exp(log_density(curve, log_time))
 
 
+@jax.jit
 def distribution(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
   """Returns the distribution function, Phi(z) - 2 T(z, alpha)."""
   z = (log_time - curve.location) / curve.scale
@@ -128,6 +131,7 @@ def mode(curve: SkewNormal) -> jax.Array:
   return curve.location + curve.scale * mode_offset(curve.skewness)
 
 
+@jax.jit
 def mode_offset(skewness: jax.Array) -> jax.Array:
   """Returns (mode - location) / scale of a shape alpha.
 
@@ -202,6 +206,7 @@ def from_centred(centred: jax.Array) -> SkewNormal:
   return SkewNormal(centre - scale * standard_mean, scale, alpha)
 
 
+@jax.jit
 def validity(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
   """Returns how valid a statement is at a time: 1 at the mode, else less."""
   z = (log_time - curve.location) / curve.scale
@@ -209,6 +214,7 @@ def validity(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
   return jnp.exp(_log_density_z(z, curve.skewness) - peak)
 
 
+@functools.partial(jax.jit, static_argnames="level")
 def crossings(
   curve: SkewNormal, level: float = 0.5
 ) -> tuple[jax.Array, jax.Array]:
