@@ -256,14 +256,13 @@ class TextTokenizer:
       ValueError: if "cls" finds no token in front of a text, or "last" none
         behind it.
     """
-    plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-    ids = self._tokenizer.encode("a").ids
-    if pooling == "cls" and ids[: len(plain)] == plain:
+    front, back = _additions(self._tokenizer)
+    if pooling == "cls" and not front:
       raise ValueError(
         "pooling 'cls' reads a token in front of every text, and the tokenizer "
         "adds none; expected pooling 'mean' or 'last'"
       )
-    if pooling == "last" and ids[-len(plain) :] == plain:
+    if pooling == "last" and not back:
       raise ValueError(
         "pooling 'last' reads a token behind every text, and the tokenizer "
         "adds none; name the end token of the model, e.g. <|endoftext|>"
@@ -304,13 +303,15 @@ def _adopt(
   end = end_token or (named("eos_token") if said.get("add_eos_token") else "")
   if end:
     _end_with(tokenizer, end, folder)
-  usual = (t for t in (_PAD, "<pad>") if tokenizer.token_to_id(t) is not None)
-  pad = named("pad_token") or next(usual, None) or named("eos_token")
+
+  def usual(*tokens: str) -> str | None:
+    known = (t for t in tokens if tokenizer.token_to_id(t) is not None)
+    return next(known, None)
+
+  pad = named("pad_token") or usual(_PAD, "<pad>") or named("eos_token")
   if pad is None:
     raise ValueError(f"{path}: no pad_token and no eos_token to pad with")
-  unknown = named("unk_token")
-  if unknown is None and tokenizer.token_to_id(_UNK) is not None:
-    unknown = _UNK
+  unknown = named("unk_token") or usual(_UNK, "<unk>")
   return {"pad_token": pad, "unk_token": unknown}
 
 
@@ -323,12 +324,25 @@ def _end_with(
     raise ValueError(
       f"{folder / FILE_NAME}: the end token {token!r} is not in the vocabulary"
     )
-  if tokenizer.encode("").ids[-1:] == [index]:
+  front, back = _additions(tokenizer)
+  if back[-1:] == [token]:
     return
-  template = processors.TemplateProcessing(
-    single=f"$A {token}", special_tokens=[(token, index)]
+  # One template: a second one after another takes its parts for two texts.
+  added = dict.fromkeys((*front, *back, token))
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single=[*front, "$A", *back, token],
+    special_tokens=[(each, tokenizer.token_to_id(each)) for each in added],
   )
-  present = tokenizer.post_processor
-  tokenizer.post_processor = (
-    template if present is None else processors.Sequence([present, template])
+
+
+def _additions(tokenizer: tokenizers.Tokenizer) -> tuple[list[str], list[str]]:
+  """Returns the tokens put in front of every text and behind it."""
+  plain = tokenizer.encode("a", add_special_tokens=False).tokens
+  tokens = tokenizer.encode("a").tokens
+  size = len(plain)
+  for first in range(len(tokens) - size + 1):
+    if tokens[first : first + size] == plain:
+      return tokens[:first], tokens[first + size :]
+  raise ValueError(
+    f"the tokenizer does more than add tokens: {plain} becomes {tokens}"
   )

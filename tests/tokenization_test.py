@@ -4,8 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers
+from tokenizers import processors
 
-from ctd_jax.tokenization import SPECIAL_TOKENS, TextTokenizer
+from ctd_jax.tokenization import SPECIAL_TOKENS, TextTokenizer, instruction
+from tests import published_folder
 
 TEXTS = ("元年，春，王正月。", "夏五月", "秋七月", "冬十有二月𨛢")
 
@@ -128,4 +131,104 @@ def test_bad_files_are_named(tokenizer, tmp_path):
   shifted = {t: i for i, t in enumerate(("月", *SPECIAL_TOKENS))}
   saved_with(tokenizer, tmp_path, shifted)
   with pytest.raises(ValueError, match="ids 0 to 3"):
+    TextTokenizer.load(tmp_path)
+
+
+PAD, START, END = 0, 2, 3  # of `published_folder`
+
+
+def published(folder, *, ends=True, end_token="", texts=TEXTS, **settings):
+  published_folder.write_tokenizer(folder, list(texts), ends, **settings)
+  return TextTokenizer.load(folder, end_token)
+
+
+def test_a_published_tokenizer_neither_pads_nor_cuts_by_itself(tmp_path):
+  tokenizer = published(tmp_path)
+  assert (tokenizer.pad_id, tokenizer.unk_id) == (PAD, 1)
+  assert len(tokens(tokenizer, "元年春王正月")) == 8
+  assert tokens(tokenizer, "") == [START, END]
+
+
+def test_cutting_keeps_the_special_tokens(tmp_path):
+  tokenizer = published(tmp_path)
+  for side in ("right", "left"):
+    ids, mask = tokenizer.encode(["元年春王正月", "夏"], 5, side)
+    assert ids[0].tolist() == [START, *tokens(tokenizer, "元年春")[1:-1], END]
+    assert mask[1].sum() == 3
+    assert (ids[1][mask[1] == 0] == PAD).all()
+  with pytest.raises(ValueError, match="at least 2, got 1"):
+    tokenizer.encode(["夏"], 1)
+
+
+def test_a_prefix_stands_inside_the_special_tokens(tmp_path):
+  prefix = instruction("求事")
+  assert prefix == "Instruct: 求事\nQuery:"
+  tokenizer = published(tmp_path, texts=[*TEXTS, prefix])
+  ids, mask = tokenizer.encode(["夏五月"], 40, prefix=prefix)
+  whole = tokens(tokenizer, prefix + "夏五月", 40)
+  assert ids[0][mask[0] == 1].tolist() == whole
+  assert whole[0] == START
+  assert len(whole) == len(prefix) + 5
+
+
+@pytest.mark.parametrize(
+  ("front", "settings", "end_token", "expected"),
+  [
+    ([], {}, "</s>", [END]),
+    (["<s>"], {}, "</s>", [START, END]),
+    (["<s>"], {"add_eos_token": True, "eos_token": "</s>"}, "", [START, END]),
+    (["<s>"], {"eos_token": "</s>"}, "", [START]),
+    (["<s>"], {"eos_token": "</s>"}, "<unk>", [START, 1]),
+  ],
+)
+def test_the_end_token_is_added_once(
+  front, settings, end_token, expected, tmp_path
+):
+  published(tmp_path, ends=False, **settings)
+  path = tmp_path / "tokenizer.json"
+  tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  steps = [processors.ByteLevel(trim_offsets=False)]
+  if front:
+    steps.append(
+      processors.TemplateProcessing(
+        single=[*front, "$A"], special_tokens=[("<s>", START)]
+      )
+    )
+  tokenizer.post_processor = processors.Sequence(steps)
+  tokenizer.save(str(path))
+  for number in range(2):
+    tokenizer = TextTokenizer.load(tmp_path, end_token)
+    assert tokens(tokenizer, "") == expected
+    ids = tokens(tokenizer, "夏五月")
+    assert len(ids) == len(expected) + 3
+    assert ids[-1] == expected[-1] or expected == [START]
+    # The second time from our own copy, which says it all by itself.
+    tmp_path = tmp_path / str(number)
+    tokenizer.save(tmp_path)
+
+
+def test_a_pooling_without_its_token_is_refused(tmp_path):
+  plain = published(tmp_path / "a", ends=False)
+  for pooling in ("cls", "last"):
+    with pytest.raises(ValueError, match=f"pooling '{pooling}' reads a token"):
+      plain.check_pooling(pooling)
+  plain.check_pooling("mean")
+  for pooling in ("cls", "last", "mean"):
+    published(tmp_path / "b").check_pooling(pooling)
+
+
+def test_a_published_tokenizer_without_a_needed_token_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="pad_token '<none>' is not in the voca"):
+    published(tmp_path, pad_token="<none>")
+  with pytest.raises(ValueError, match="end token '<eos>' is not in the vocab"):
+    published(tmp_path, end_token="<eos>")
+  (tmp_path / "tokenizer_config.json").write_text("{")
+  with pytest.raises(ValueError, match=r"tokenizer_config\.json is not JSON"):
+    TextTokenizer.load(tmp_path)
+  # Nothing said: the usual names are looked for.
+  (tmp_path / "tokenizer_config.json").write_text("{}")
+  assert TextTokenizer.load(tmp_path).pad_id == PAD
+  path = tmp_path / "tokenizer.json"
+  path.write_text(path.read_text().replace("<pad>", "<other>"))
+  with pytest.raises(ValueError, match="no pad_token and no eos_token"):
     TextTokenizer.load(tmp_path)

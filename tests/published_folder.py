@@ -1,0 +1,63 @@
+"""A tiny encoder in the layout of published ones, for tests that load one."""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import tokenizers
+from tokenizers import models, pre_tokenizers, processors
+
+from ctd_jax.models import bert, hf_weights, qwen3
+
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+def write(
+  folder: pathlib.Path, texts: list[str], kind: str = "bert"
+) -> pathlib.Path:
+  """Returns `folder` with random weights and a tokenizer of characters.
+
+  Args:
+    folder: made if needed.
+    texts: whose characters make the vocabulary.
+    kind: "bert", whose texts are <s> ... </s>, or "qwen3", whose tokenizer
+      adds nothing by itself, as some published ones.
+  """
+  vocabulary = write_tokenizer(folder, texts, ends=kind == "bert")
+  if kind == "bert":
+    config = bert.BertConfig(vocabulary, 16, 1, 2, 24, 64)
+  else:
+    config = qwen3.DecoderConfig(vocabulary, 16, 2, 2, 1, 8, 24)
+  text = jnp.ones((1, 1), jnp.int32)
+  init = jax.jit(config.make().init)
+  params = init(jax.random.key(0), text, text)["params"]
+  hf_weights.save(folder, config, params)
+  return folder
+
+
+def write_tokenizer(
+  folder: pathlib.Path, texts: list[str], ends: bool = True, **settings
+) -> int:
+  """Writes the files of a tokenizer; returns the number of its entries."""
+  folder.mkdir(parents=True, exist_ok=True)
+  tokens = (*SPECIAL, *sorted(set("".join(texts))))
+  vocabulary = {token: index for index, token in enumerate(tokens)}
+  tokenizer = tokenizers.Tokenizer(
+    models.WordLevel(vocabulary, unk_token="<unk>")
+  )
+  tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+  if ends:
+    tokenizer.post_processor = processors.TemplateProcessing(
+      single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
+    )
+  # As published files do, which is not what a caller asks for.
+  tokenizer.enable_padding(length=8)
+  tokenizer.enable_truncation(5)
+  tokenizer.save(str(folder / "tokenizer.json"))
+  settings = {
+    "pad_token": {"content": "<pad>"},
+    "unk_token": "<unk>",
+  } | settings
+  (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+  return len(tokens)
