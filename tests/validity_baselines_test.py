@@ -210,20 +210,16 @@ def test_the_grid_is_the_published_one():
     assert config.model.to_dict() in [h.to_dict() for h in found]
 
 
-def test_pit_of_residuals_of_one_distribution_is_uniform():
-  validation, test = DRAW.normal(size=(2, 1000, 3))
-  pits = calibration.pit(validation, test)
-  assert pits.min() > 0
-  assert pits.max() < 1
-  for level in calibration.LEVELS:
-    share = calibration.covered(pits, level).mean()
-    assert share == pytest.approx(level, abs=0.03)
-  # Twice as wide as validation said: half-width intervals hold too few.
-  wide = calibration.pit(validation, 2 * test)
-  assert calibration.covered(wide, 0.9).mean() == pytest.approx(0.59, abs=0.05)
-  assert calibration.width(validation, 0.9) == pytest.approx(3.29, abs=0.3)
-  by_hand = calibration.pit(np.array([[1.0], [2], [2]]), np.array([[2.0]]))
-  assert by_hand == pytest.approx((1 + 1 + 0.5) / 4)
+def test_draws_of_residuals_cover_as_they_say():
+  validation, test = DRAW.normal(size=(2, 800, 3))
+  predicted = DRAW.normal(size=(800, 3)) * 5
+  drawn = rows.draws(validation, np.zeros_like(validation), predicted)
+  truth = predicted + test
+  for quality in calibration.interval_quality(truth, drawn):
+    assert quality.coverage == pytest.approx(quality.level, abs=0.05)
+  # Twice the spread that validation had: intervals hold too few.
+  wide = calibration.interval_quality(predicted + 2 * test, drawn, [0.9])
+  assert wide[0].coverage == pytest.approx(0.59, abs=0.06)
 
 
 def test_measures_of_resamples_are_those_of_single_ones():

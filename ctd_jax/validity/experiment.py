@@ -5,7 +5,8 @@
 
 `ctd_jax.train` hands over to `run` where `config.task` is "validity". In the
 workdir lie afterwards: config.json, a model for each seed (`predictor` loads
-them), history.json, predictions.tsv, results.json and page.png. What lies
+them), history.json, predictions.tsv, results.json and the plots page.png,
+calibration.png and reliability.png. What lies
 there already is not trained again.
 
 Two protocols. `paper`: z-scores of each split by itself, the published length
@@ -35,6 +36,7 @@ from ctd_jax import evaluate, files
 from ctd_jax.checkpointing import CheckpointError, differences
 from ctd_jax.evaluation import report, results
 from ctd_jax.validity import (
+  calibration_plot,
   features,
   neural,
   page,
@@ -308,10 +310,33 @@ def _report(
     seconds=round(seconds, 1),
   )
   results.write_rows(workdir / "results.json", found)
-  title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
-  page.write(
-    workdir / "page.png", title, samples, data.scaled, predictions, raw[0]
-  )
+  _plot(config, workdir, data, predictions)
   shown = [row for row in found if row.family == "all"]
   print(report.format_table(shown, SHOWN_METRICS, intervals=True))
-  print(f"{workdir}: models, predictions.tsv, results.json, page.png")
+  print(f"{workdir}: models, predictions.tsv, results.json, *.png")
+
+
+def _plot(
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  data: Data,
+  predictions: Mapping[str, np.ndarray],
+) -> None:
+  """Writes the plots, of the first seed."""
+  scaler, samples = data.scalers["test"], data.samples["test"]
+  truth = data.scaled
+  first = {split: values[0] for split, values in predictions.items()}
+  raw = scaler.inverse(first["test"])
+  title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
+  page.write(workdir / "page.png", title, samples, truth, predictions, raw)
+  drawn = rows.draws(truth["validation"], first["validation"], first["test"])
+  files.write_figure(
+    workdir / "calibration.png",
+    calibration_plot.plot_draws(truth["test"], drawn, title),
+  )
+  files.write_figure(
+    workdir / "reliability.png",
+    calibration_plot.plot_reliability(
+      rows.reliability(data.targets["test"], raw), title
+    ),
+  )

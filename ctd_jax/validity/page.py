@@ -1,6 +1,7 @@
-"""A page of plots of a baseline: curves, targets, errors, calibration.
+"""A page of plots of a baseline: curves, targets, errors.
 
-Called by `experiment`, which says what was predicted; the first seed is drawn.
+Called by `experiment`, which says what was predicted; the first seed is drawn,
+and `calibration_plot` has pictures of its own.
 
 Axes: M seeds, N samples, T = 3 targets.
 """
@@ -15,7 +16,7 @@ import numpy as np
 
 from ctd_jax import files
 from ctd_jax.evaluation.report import COLOURS
-from ctd_jax.validity import calibration, skew_normal, time_axis
+from ctd_jax.validity import curve_measures, skew_normal, time_axis
 from ctd_jax.validity.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
@@ -31,7 +32,6 @@ _TICKS = {
   525600: "1 y",
 }
 _SHOWN = (0.1, 0.5, 0.9)  # quantiles of the error whose curves are drawn
-_SMALLEST_SCALE = 0.5  # drawn where a model predicts none above 0
 
 
 def write(
@@ -52,20 +52,19 @@ def write(
     predictions: likewise, of each seed, [M, N, T].
     raw: predictions of the first seed for the test split, [N, T].
   """
-  figure = matplotlib.figure.Figure(figsize=(12, 10), layout="constrained")
-  grid = figure.subplots(3, 3)
+  figure = matplotlib.figure.Figure(figsize=(15, 7), layout="constrained")
+  grid = figure.subplots(2, 4)
+  curves, _ = curve_measures.clip_scale(raw)
+  annotated = np.array([sample.targets for sample in samples])
   errors = np.mean((truth["test"] - predictions["test"][0]) ** 2, axis=1)
   order = np.argsort(errors, kind="stable")
-  for axes, quantile in zip(grid[0], _SHOWN, strict=True):
+  for axes, quantile in zip(grid[0], _SHOWN, strict=False):
     row = order[round(quantile * (len(order) - 1))]
-    _curves(axes, samples[row], raw[row], f"error above {quantile:.0%} of all")
+    _curves(axes, samples[row], curves[row], f"error above {quantile:.0%}")
   grid[0, 0].legend(frameon=False, fontsize=8)
-  _targets(grid[1], np.array([sample.targets for sample in samples]), raw)
-  _errors(grid[2, 0], truth["test"], predictions["test"])
-  residuals = [truth[s] - predictions[s][0] for s in ("validation", "test")]
-  pits = calibration.pit(*residuals)
-  _pit(grid[2, 1], pits)
-  _coverage(grid[2, 2], pits)
+  _errors(grid[0, 3], truth["test"], predictions["test"])
+  _targets(grid[1, :3], annotated, raw)
+  _overlaps(grid[1, 3], annotated, curves)
   for axes in grid.flat:
     axes.spines[["top", "right"]].set_visible(False)
   figure.suptitle(title)
@@ -73,14 +72,13 @@ def write(
 
 
 def _curves(axes, sample: Sample, predicted: np.ndarray, title: str) -> None:
-  """Draws the annotated and the predicted validity over time."""
+  """Draws the annotated and the predicted validity [T] over time."""
   base = sample.log_base
   longest = float(time_axis.to_log(max(_TICKS), base))
   x = np.linspace(0, longest, 400)
-  location, scale, skewness = predicted
   for targets, colour, label in (
     (sample.targets, TRUTH, "annotated"),
-    ((location, max(scale, _SMALLEST_SCALE), skewness), PREDICTED, "predicted"),
+    (predicted, PREDICTED, "predicted"),
   ):
     y = skew_normal.validity(SkewNormal(*targets), x)
     axes.plot(x, y, color=colour, label=label)
@@ -130,28 +128,10 @@ def _errors(axes, truth: np.ndarray, predictions: np.ndarray) -> None:
   axes.legend(frameon=False, fontsize=8)
 
 
-def _pit(axes, pits: np.ndarray) -> None:
-  """Draws histograms of the PIT, which are flat if intervals are right."""
-  edges = np.linspace(0, 1, 11)
-  for target, values, colour in zip(TARGETS, pits.T, COLOURS, strict=False):
-    shares = np.histogram(values, edges)[0] / len(values)
-    axes.stairs(shares, edges, color=colour, label=target)
-  axes.axhline(0.1, color=NEUTRAL, lw=1)
-  axes.set_xlabel("PIT among validation residuals")
-  axes.set_ylabel("share of test samples")
-  axes.set_ylim(0, None)
-  axes.legend(frameon=False, fontsize=8)
-
-
-def _coverage(axes, pits: np.ndarray) -> None:
-  """Draws how many targets lie in intervals of each level."""
-  levels = np.linspace(0.02, 0.98, 49)
-  axes.plot([0, 1], [0, 1], color=NEUTRAL, lw=1)
-  for place, (target, colour) in enumerate(zip(TARGETS, COLOURS, strict=False)):
-    shares = [
-      calibration.covered(pits[:, place], level).mean() for level in levels
-    ]
-    axes.plot(levels, shares, color=colour, label=target)
-  axes.set_xlabel("level of the interval")
-  axes.set_ylabel("share of test targets inside")
-  axes.legend(frameon=False, fontsize=8)
+def _overlaps(axes, truth: np.ndarray, curves: np.ndarray) -> None:
+  """Draws how much of the annotated curves the predicted ones share."""
+  overlap = curve_measures.curve_measures(truth, curves)["overlap"]
+  axes.hist(overlap, np.linspace(0, 1, 11), color=TRUTH, edgecolor="white")
+  axes.axvline(overlap.mean(), color="black", ls="--", lw=1)
+  axes.set_xlabel(f"overlap of curves (mean {overlap.mean():.2f})")
+  axes.set_ylabel("test samples")

@@ -7,7 +7,8 @@ interval resamples the test samples, the same for all seeds. Called by
 
 Fields of a row (`evaluation.results`): `mode` is the protocol, `family` the
 target or "all", `score_mode` the units: "z" (of the protocol's scaler), "raw",
-or "curve" for what compares curves over log time. `skill` is the share of the
+or "curve" for what compares curves over log time; for these a predicted scale
+below a least one counts as that. `skill` is the share of the
 MSE of train's mean (under `paper`: of the split's own) that is gone; as a
 ratio over the same resamples it is the paired comparison with that predictor.
 
@@ -24,8 +25,15 @@ import numpy as np
 import scipy.stats
 
 from ctd_jax.evaluation.results import ResultRow
-from ctd_jax.validity import calibration, measures
+from ctd_jax.validity import (
+  calibration,
+  curve_measures,
+  measures,
+  skew_normal,
+  time_axis,
+)
 from ctd_jax.validity.scaling import TargetScaler
+from ctd_jax.validity.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
 ROUNDS = 1000
@@ -100,7 +108,7 @@ def tables(
     for z in predictions["test"]
   ]
   found = {k: np.mean([t[k] for t in of_seeds], axis=0) for k in of_seeds[0]}
-  per_sample = _per_sample(truth, predictions)
+  per_sample = _per_sample(truth, predictions, scaler)
   return found | {k: v[picked].mean(axis=1) for k, v in per_sample.items()}
 
 
@@ -158,19 +166,71 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _per_sample(
   truth: Mapping[str, np.ndarray],
   predictions: Mapping[str, np.ndarray],
+  scaler: TargetScaler,
 ) -> Table:
   """Returns what is a mean over samples: key -> [N], the mean over seeds."""
-  residuals = {split: truth[split] - z for split, z in predictions.items()}
-  pits = [
-    calibration.pit(*pair)
-    for pair in zip(residuals["validation"], residuals["test"], strict=True)
+  of_seeds = [
+    _coverage(truth["test"], draws(truth["validation"], *pair))
+    | _curves(scaler.inverse(truth["test"]), scaler.inverse(pair[1]))
+    for pair in zip(predictions["validation"], predictions["test"], strict=True)
   ]
+  return {k: np.mean([t[k] for t in of_seeds], axis=0) for k in of_seeds[0]}
+
+
+def draws(
+  truth: np.ndarray, predicted: np.ndarray, test: np.ndarray
+) -> np.ndarray:
+  """Returns predictive draws: predictions and all validation residuals.
+
+  A distribution that any model can be given after training, without assuming
+  a shape; it is as wide for each sample.
+
+  Args:
+    truth: of the validation split, [V, T].
+    predicted: likewise, [V, T].
+    test: predictions of the test split, [N, T].
+
+  Returns:
+    [V, N, T].
+
+  Source: split conformal prediction, Vovk, Gammerman and Shafer 2005.
+  """
+  return test + (truth - predicted)[:, None]
+
+
+def _coverage(truth: np.ndarray, drawn: np.ndarray) -> Table:
+  """Returns which targets lie in the central intervals, [N] each."""
   found = {}
   for level in calibration.LEVELS:
-    hits = np.mean([calibration.covered(p, level) for p in pits], axis=0)
-    name = f"coverage@{round(100 * level)}"
-    found[Z, name, measures.ALL] = hits.mean(axis=1)
-    found |= {(Z, name, t): c for t, c in zip(TARGETS, hits.T, strict=True)}
+    low, high = calibration.central_interval(drawn, level)
+    inside = ((low <= truth) & (truth <= high)).astype(float)
+    found |= _families((Z, f"coverage@{round(100 * level)}"), inside)
+  return found
+
+
+def _curves(truth: np.ndarray, predicted: np.ndarray) -> Table:
+  """Returns the measures of the predicted curves, [N] each."""
+  curves, _ = curve_measures.clip_scale(predicted)
+  found = curve_measures.curve_measures(truth, curves)
+  return {(CURVE, name, measures.ALL): v for name, v in found.items()}
+
+
+def reliability(
+  truth: np.ndarray, predicted: np.ndarray
+) -> dict[str, calibration.Reliability]:
+  """Returns horizon -> annotated against predicted validity.
+
+  Args:
+    truth: location, scale, skewness in raw units, [N, T].
+    predicted: likewise.
+  """
+  pairs = [SkewNormal.of(truth)]
+  pairs.append(SkewNormal.of(curve_measures.clip_scale(predicted)[0]))
+  found = {}
+  for name, minutes in curve_measures.HORIZONS.items():
+    log_time = time_axis.to_log(minutes)
+    validities = [skew_normal.validity(curve, log_time) for curve in pairs]
+    found[name] = calibration.reliability(*validities)
   return found
 
 
