@@ -150,7 +150,9 @@ def reversed_reason(question: Question, text: str) -> bool:
   if contradicted(question.relations, text):
     return True
   names = _names(question.relations)
-  places = reading.mentions(text, names)
+  # The scene is named beside whatever does not belong in it.
+  others = [n for n in names if names[n].entity != question.gold.scene]
+  places = reading.mentions(text, others)
   for wanted in question.gold.anachronisms:
     said = set()
     for i, (place, name) in enumerate(places):

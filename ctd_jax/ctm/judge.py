@@ -397,6 +397,7 @@ def _judge_anachronisms(question: Question, text: str) -> Verdict:
   return Verdict(flagged == wanted, "anachronisms", measures, why)
 
 
+_ASIDE = re.compile(r"[（(][^（()）]*[）)]")
 _PLACE_UNIT = re.compile(r"特别行政区|(?:壮族|回族|维吾尔)?自治区|省|市|县")
 
 
@@ -407,7 +408,7 @@ def _judge_names(question: Question, text: str) -> Verdict:
     (name, *aliases)
     for name, aliases in zip(gold.names, gold.aliases, strict=True)
   ]
-  for passage in reading.passages(text):
+  for passage in (*reading.passages(text), _ASIDE.sub("", text)):
     if None in [_end_of(names, passage) for names in parts]:
       continue
     end: int | None = 0
