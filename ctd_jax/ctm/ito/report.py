@@ -151,15 +151,18 @@ def plot_passes(
     colour = COLOURS[place]
     shares = [scores.pass_at(games, k) for k in rounds]
     low, high = np.array([share.interval for share in shares]).T
-    axes.plot(
-      rounds,
-      [100 * share.value for share in shares],
+    values = 100 * np.array([share.value for share in shares])
+    axes.errorbar(
+      np.array(rounds) + 0.05 * (place - 1.5),
+      values,
+      yerr=np.clip([values - 100 * low, 100 * high - values], 0, None),
       color=colour,
       marker="o",
       ms=4,
+      lw=1.2,
+      capsize=2,
       label=f"{level}, n={len(games)}",
     )
-    axes.fill_between(rounds, 100 * low, 100 * high, color=colour, alpha=0.12)
     axes.plot(
       rounds,
       [100 * chance(agents.Random, level, k) for k in rounds],
