@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 
 import scipy.stats
 
-from ctd_jax.ctm import anachronisms, periods, questions, reading
+from ctd_jax.ctm import anachronisms, periods, questions, reading, times
 from ctd_jax.ctm.questions import Question
 
 UNDECIDED, UNPARSED, REFUSED, MODEL = (
@@ -38,14 +38,6 @@ _HEDGE = re.compile(
 _REFUSAL = re.compile(
   r"不知道|无法(?:回答|判断|确定)|不清楚|抱歉|没有足够|信息不足|我不能"
 )
-# What follows a period that is only a bound, or part of another word.
-_BOUND = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡|八大家")
-# A label of one character is a word of its own elsewhere (明, 清).
-_BARE = re.compile(
-  rf"(?:是|为|属于?|归入|选|于|在|即|[:：])\s*[「“【]?({'|'.join(periods.LABELS)})"
-  r"(?=[」”】。，；,.;\s]|$)"
-)
-_YEAR = re.compile(r"(公元前|前)?([0-9]{1,4})年")
 _SHORT = 24  # characters of an answer that is nothing but an answer
 
 
@@ -108,54 +100,13 @@ def _undecided(why: str, **measures: float) -> Verdict:
   return Verdict(False, UNDECIDED, measures, why)
 
 
-# What a mention may mean: any of these sets of labels. A regime beside the
-# period of its time (辽) means none that can be told without knowing more.
-_Meaning = tuple[frozenset[str], ...]
-_BESIDE = frozenset(("?",))
-
-
-def _periods_said(text: str) -> list[_Meaning]:
-  """Returns what every dynasty word means that a text asserts.
-
-  A homonym (后汉) means one of several, 「明清」 means both at once.
-  """
-  found = [
-    tuple(
-      _BESIDE if alias.flagged else frozenset(alias.labels)
-      for alias in mention.aliases
-      if alias.labels
-    )
-    for mention in periods.find(text)
-    if not reading.negated(text, mention.start)
-    and not _BOUND.match(text, mention.end)
-  ]
-  bare = _BARE.search(text)
-  if bare and not any(found):
-    found.append((frozenset((bare[1],)),))
-  return [meaning for meaning in found if meaning]
-
-
-def _years_said(text: str) -> list[_Meaning]:
-  """Returns the labels that every year in a text may have."""
-  years = [
-    -int(digits) if before else int(digits)
-    for before, digits in _YEAR.findall(text)
-  ]
-  found = [
-    tuple(frozenset((label,)) for label in periods.acceptable(year))
-    for year in years
-    if year
-  ]
-  return [meaning for meaning in found if meaning]
-
-
 def _judge_label(question: Question, text: str) -> Verdict:
   """EDD: all that is asserted lies inside what is acceptable."""
   acceptable = {*question.gold.acceptable, question.gold.label}
-  for read in (_periods_said, _years_said):
+  for read in (times.periods_said, times.years_said):
     for passage in reading.passages(text):
       said = read(passage)
-      if any(_BESIDE in meaning for meaning in said):
+      if any(times.BESIDE in meaning for meaning in said):
         return _undecided("a regime that ruled beside the period")
       fits = [
         any(labels <= acceptable for labels in meaning) for meaning in said
@@ -254,7 +205,7 @@ def _names_conflict(
   One of two entities may be told by a time inside the period of either.
   """
   entities = {each.entity: each.period for each in question.relations}
-  said = [*_periods_said(text), *_years_said(text)]
+  said = [*times.periods_said(text), *times.years_said(text)]
   labels = {label for meaning in said for part in meaning for label in part}
   known = {entities.get(member, member) for member in pair}
   named = [
@@ -312,53 +263,10 @@ def _judge_order(question: Question, text: str) -> Verdict:
   return Verdict(complete and all(pairs), "order", measures, why)
 
 
-_UNIT_YEARS = {"年": 1.0, "载": 1.0, "岁": 1.0, "世纪": 100.0, "月": 1 / 12}
-_SPAN = re.compile(
-  rf"(?P<number>{reading.NUMBER})(?P<more>余|多|来)?\s*个?(?P<half>半)?\s*"
-  r"(?P<unit>年|载|岁|世纪|月)(?!前后?出|号|初|末)"
-)
-_DATE_BEFORE = re.compile(r"(?:公元前?|西元前?|前|[于在至到自从（(])\s*$")
-_DIFFERENCE = re.compile(
-  r"(?:相差|前后|相隔|相距|间隔|时间差|差距|差|隔|共计?|合计|总计|历时|持续|等于|=|＝|"
-  r"约为|大约|约|为|是|[:：])\s*(?:了|有|为|是|约|大约|大概|近)*\s*$"
-)
-_RANGE = re.compile(
-  rf"({reading.NUMBER})年?\s*(?:-|—|–|~|～|到|至)\s*({reading.NUMBER})\s*年"
-)
-
-
-def _span(match: re.Match[str]) -> float:
-  value = reading.number(match["number"]) + (0.5 if match["half"] else 0)
-  return value * _UNIT_YEARS[match["unit"]]
-
-
-def _years(text: str) -> list[float] | None:
-  """Returns the number of years an answer gives, or both ends of a range.
-
-  None if none can be told from the others; a total comes last.
-  """
-  if re.fullmatch(rf"约?({reading.NUMBER})", text.strip("。. ")):
-    return [reading.number(text.strip("约。. "))]
-  for passage in reading.passages(text):
-    ends = _RANGE.search(passage)
-    if ends and not _DATE_BEFORE.search(passage[: ends.start()]):
-      return [reading.number(ends[1]), reading.number(ends[2])]
-    spans = [
-      match
-      for match in _SPAN.finditer(passage)
-      if not _DATE_BEFORE.search(passage[: match.start()])
-    ]
-    marked = [s for s in spans if _DIFFERENCE.search(passage[: s.start()])]
-    chosen = marked[-1:] or (spans if len(spans) == 1 else [])
-    if chosen:
-      return [_span(chosen[0])]
-  return None
-
-
 def _judge_years(question: Question, text: str) -> Verdict:
   """TIC: within the tolerance of the dates, with or without a year 0."""
   gold = question.gold
-  years = _years(text)
+  years = times.number_of_years(text)
   if years is None:
     return _undecided("no number of years")
   off = max(
@@ -371,7 +279,7 @@ def _judge_years(question: Question, text: str) -> Verdict:
   why = "、".join(f"{value:g}" for value in years)
   right = off <= gold.tolerance
   if right and len(years) == 1 and _HEDGE.search(text):
-    others = {_span(m) for m in _SPAN.finditer(text)} - set(years)
+    others = {times.years_of(m) for m in times.SPAN.finditer(text)} - set(years)
     right = not others
   return Verdict(right, "years", measures, why)
 
@@ -420,7 +328,10 @@ def _judge_names(question: Question, text: str) -> Verdict:
       return Verdict(False, "names", why="hedged")
     return Verdict(True, "names")
   said = {
-    label for mean in _periods_said(text) for part in mean for label in part
+    label
+    for mean in times.periods_said(text)
+    for part in mean
+    for label in part
   }
   if len(text) <= _SHORT and said and set(gold.names) <= set(periods.LABELS):
     return Verdict(False, "names", why="other period")
