@@ -8,6 +8,7 @@ import pytest
 
 from ctd_jax.ctm import judge, questions
 from ctd_jax.ctm.judge import COT
+from ctd_jax_datasets.ctm import generate
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 
@@ -106,3 +107,11 @@ def test_what_cannot_be_parsed_is_counted_as_such():
 
 def test_a_regime_beside_the_period_is_left_open():
   assert verdict("edd-c", "辽代").source == judge.UNDECIDED
+
+
+@pytest.mark.parametrize("task", ["EEU", "TIC", "TES"])
+def test_reference_answers_of_made_questions_are_right(task):
+  made = generate.generate(tasks=(task,))
+  assert len(made) > 300
+  wrong = [q for q in made if not judge.judge(q, q.answer).correct]
+  assert wrong == []

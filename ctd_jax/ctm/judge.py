@@ -205,8 +205,7 @@ def _names_conflict(
   One of two entities may be told by a time inside the period of either.
   """
   entities = {each.entity: each.period for each in question.relations}
-  said = [*times.periods_said(text), *times.years_said(text)]
-  labels = {label for meaning in said for part in meaning for label in part}
+  labels = times.labels_said(text)
   known = {entities.get(member, member) for member in pair}
   named = [
     member in labels
@@ -327,13 +326,8 @@ def _judge_names(question: Question, text: str) -> Verdict:
     if _HEDGE.search(passage):
       return Verdict(False, "names", why="hedged")
     return Verdict(True, "names")
-  said = {
-    label
-    for mean in times.periods_said(text)
-    for part in mean
-    for label in part
-  }
-  if len(text) <= _SHORT and said and set(gold.names) <= set(periods.LABELS):
+  asks_period = set(gold.names) <= set(periods.LABELS)
+  if asks_period and len(text) <= _SHORT and times.labels_said(text):
     return Verdict(False, "names", why="other period")
   return _undecided("not all names found")
 
