@@ -37,7 +37,7 @@ def interval_mask(
     record_start: likewise, int [N].
     record_end: likewise, int [N].
 
-  Source: paper, multi-positive objective; spec 2.5 (a).
+  Source: paper, multi-positive objective, and the released code.
   """
   q_first = jnp.minimum(query_start, query_end)[:, None]
   q_last = jnp.maximum(query_start, query_end)[:, None]
@@ -110,7 +110,7 @@ def symmetric_nce(
   Returns:
     Scalar, fp32.
 
-  Source: spec 2.5 (a); paper, retrieval objective.
+  Source: paper, retrieval objective, and the released code.
   """
   if mask is None:
     mask = jnp.eye(logits_qd.shape[0], dtype=bool)
@@ -130,7 +130,7 @@ def neighbour_targets(labels: jax.Array, classes: int, eps: float) -> jax.Array:
     classes: number of classes C.
     eps: mass that leaves the class, in [0, 1).
 
-  Source: spec 2.5 (c).
+  Source: released code, calendar loss.
   """
   target = jax.nn.one_hot(labels, classes, dtype=jnp.float32)
   if classes == 1 or eps <= 0:
@@ -158,7 +158,7 @@ def calendar_cross_entropy(
     eps: neighbour smoothing, see `neighbour_targets`; 0 = plain.
     reduction: over the heads, "mean" (the release) or "sum" (the paper).
 
-  Source: spec 2.5 (c), paper, calendar objective.
+  Source: paper, calendar objective, and the released code.
   """
   targets = [
     neighbour_targets(labels[:, head], values.shape[-1], eps)

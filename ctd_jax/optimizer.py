@@ -1,7 +1,7 @@
 """Schedule and AdamW of a run. Called by `train`; a leaf: config in,
 transformation out.
 
-Source: spec of the published recipe (linear warm-up over a tenth of the
+Source: the published recipe (linear warm-up over a tenth of the
 updates, linear decay to 0, decay 0.01); the parameter groups are ours: norms,
 biases and the scalar gates are not decayed, and the temporal modules, which
 start from nothing, may learn faster than the encoder.

@@ -159,7 +159,7 @@ def loss_and_metrics(
     model: the dual encoder.
     config: the whole config; `loss` and `score_mode` are read.
 
-  Source: paper section 4; spec 2.5 (a), (c).
+  Source: paper, section 4, and the released code.
   """
   weights = config.loss
   encode = functools.partial(

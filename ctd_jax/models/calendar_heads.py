@@ -84,7 +84,7 @@ class CalendarHeads(nn.Module):
     Args:
       pooled: text vectors, not normalised, [B, D].
 
-    Source: spec 2.4, heads; paper, section 4.
+    Source: paper, section 4, and the released code, heads.
     """
     init = fan_in_uniform(pooled.shape[-1])
     return CalendarLogits(
@@ -124,7 +124,7 @@ def latent_scalar(
   Raises:
     ValueError: if `axis` is unknown or `reign_starts` does not fit.
 
-  Source: spec 2.4, latent scalar; "timeline" repairs spec 7, D8.
+  Source: released code, latent scalar; "timeline" repairs its padded axis.
   """
   probabilities = logits.probabilities()
 
@@ -175,7 +175,7 @@ def codebook(classes: int, width: int, kind: str) -> np.ndarray:
   Raises:
     ValueError: if `kind` is unknown.
 
-  Source: spec 2.4, codebooks; the other two repair spec 7, D7.
+  Source: released code, codebooks; the other two repair its frequencies.
   """
   index = np.arange(classes, dtype=np.float64)
   half = width // 2
@@ -220,7 +220,7 @@ class AbsoluteContext(nn.Module):
       pooled: text vectors, not normalised, [B, D].
       logits: their dates.
 
-    Source: spec 2.4, absolute context; paper, section 4.
+    Source: paper, section 4, and the released code, absolute context.
     """
     month_kind = "circular" if self.kind == "index" else self.kind
     kinds = (self.kind, self.kind, month_kind)
@@ -258,7 +258,7 @@ def offset_frequencies(
   Raises:
     ValueError: if `kind` is unknown or "index" lacks `num_months`.
 
-  Source: spec 2.4, relative bias; "index" repairs spec 7, D7.
+  Source: released code, relative bias; "index" repairs its frequencies.
   """
   if kind == "release":
     return _geometric(1.0, _LOWEST, count)
@@ -318,7 +318,7 @@ class OffsetBias(nn.Module):
       query: latent scalars of the queries, [B].
       record: latent scalars of the records, [N].
 
-    Source: spec 2.4, relative bias; on every column, spec 7, D4.
+    Source: released code, relative bias, there on the positives alone.
     """
     width = self.width
     init = fan_in_uniform(width)

@@ -251,7 +251,7 @@ class DualEncoder(nn.Module):
     Raises:
       ValueError: if `mode` is unknown.
 
-    Source: paper, section 4, the scorer; spec 2.4.
+    Source: paper, section 4, the scorer, and the released code.
     """
     if mode not in SCORE_MODES:
       raise ValueError(f"score mode must be one of {SCORE_MODES}, got {mode!r}")
