@@ -231,11 +231,16 @@ def test_gradients_are_those_of_differences(name):
 
 def test_single_precision_is_enough():
   double = curves()
+  # Traced in both precisions, in either order.
+  scores.kl_divergence(double, double)
+  scores.validity_sup(double, double)
   with jax.enable_x64(False):
     single = SkewNormal.of(np.asarray(double.targets, np.float32))
     rough = skew_normal.crossings(single)
     crps = scores.crps(single, 50.0)
-    assert crps.dtype == jnp.float32
+    kl = scores.kl_divergence(single, single)
+    gap = scores.validity_sup(single, single)
+    assert crps.dtype == kl.dtype == gap.dtype == jnp.float32
   np.testing.assert_allclose(rough, skew_normal.crossings(curves()), rtol=1e-4)
   np.testing.assert_allclose(crps, scores.crps(curves(), 50.0), rtol=1e-3)
 

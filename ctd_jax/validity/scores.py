@@ -186,7 +186,7 @@ def validity_sup(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     for step in (-1, 1)
   )
   # Nodes of two pieces may coincide, but those beside the best are near it.
-  finer = low + (high - low) * _REFINED
+  finer = low + (high - low) * _REFINED.astype(x.dtype)
   return _validity_gap(finer, *curves).max(axis=-1)
 
 
@@ -236,5 +236,6 @@ def _nodes(*curves: SkewNormal) -> tuple[jax.Array, jax.Array]:
   cuts = jax.lax.stop_gradient(jnp.sort(landmarks, axis=-1))
   starts, lengths = cuts[..., :-1, None], jnp.diff(cuts)[..., None]
   shape = (*cuts.shape[:-1], -1)
-  x = (starts + lengths * _NODES).reshape(shape)
-  return x, (lengths * _WEIGHTS).reshape(shape)
+  # Constants in the precision at hand, or a second trace in another breaks.
+  x = (starts + lengths * _NODES.astype(cuts.dtype)).reshape(shape)
+  return x, (lengths * _WEIGHTS.astype(cuts.dtype)).reshape(shape)

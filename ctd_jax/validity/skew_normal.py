@@ -112,9 +112,11 @@ def owens_t(h: jax.Array, a: jax.Array) -> jax.Array:
 
 def _wedge(h: jax.Array, a: jax.Array) -> jax.Array:
   """Returns T(h, a) for h >= 0 and 0 <= a <= 1 by quadrature."""
-  x = a[..., None] * _NODES
+  # In the precision at hand: a constant of another breaks a second trace.
+  dtype = jnp.result_type(h, a)
+  x = a[..., None] * _NODES.astype(dtype)
   values = jnp.exp(-0.5 * h[..., None] ** 2 * (1 + x**2)) / (1 + x**2)
-  return a / (2 * math.pi) * (values * _WEIGHTS).sum(-1)
+  return a / (2 * math.pi) * (values * _WEIGHTS.astype(dtype)).sum(-1)
 
 
 @owens_t.defjvp
