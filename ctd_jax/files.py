@@ -1,41 +1,52 @@
 """Writing files so that a cut-off leaves the old one or the new one.
 
-Called by everything that writes text (runs, results, configs, tokenizers) or
-pictures.
+Called by everything that writes text (runs, results, configs, tokenizers),
+pictures or weights.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterator
 
 import matplotlib.figure
 
 
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+  """Gives a temporary path whose file takes the place of `path` at the end.
+
+  If anything is raised before, `path` is what it was.
+
+  Args:
+    path: folders on the way are made.
+  """
+  path = pathlib.Path(path)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(
+    dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
+  ) as folder:
+    temporary = pathlib.Path(folder) / path.name
+    yield temporary
+    # Some writers give 0600; a new file has what the umask leaves.
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(temporary, 0o666 & ~umask)
+    os.replace(temporary, path)
+
+
 def write_text(path: str | os.PathLike, text: str) -> None:
-  """Writes a whole file or nothing: to a temporary name, then renamed.
+  """Writes a whole file or nothing.
 
   Args:
     path: folders on the way are made.
     text: written as UTF-8.
   """
-  path = pathlib.Path(path)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  handle, temporary = tempfile.mkstemp(
-    dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
-  )
-  try:
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-      file.write(text)
-    # mkstemp gives 0600; a new file has what the umask leaves.
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(temporary, 0o666 & ~umask)
-    os.replace(temporary, path)
-  except BaseException:
-    os.unlink(temporary)
-    raise
+  with replacing(path) as temporary:
+    temporary.write_text(text, encoding="utf-8")
 
 
 def write_figure(
@@ -47,12 +58,8 @@ def write_figure(
     path: folders on the way are made.
     figure: complete.
   """
-  path = pathlib.Path(path)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    temporary = pathlib.Path(folder) / path.name
+  with replacing(path) as temporary:
     # Without the version of matplotlib: the same figure, the same bytes.
     figure.savefig(
       temporary, dpi=150, format="png", metadata={"Software": None}
     )
-    os.replace(temporary, path)

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -211,8 +210,6 @@ def write_tensors(
 
 
 def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
-  with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-    temporary = pathlib.Path(scratch) / path.name
+  with files.replacing(path) as temporary:
     # Other libraries refuse a file that does not say so.
     safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})
-    os.replace(temporary, path)

