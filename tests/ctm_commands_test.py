@@ -202,7 +202,10 @@ def test_the_model_decides_what_rules_cannot(tmp_path):
 def test_contexts():
   question = QUESTIONS["tic-a"]
   needed = answerers.facts(question)
-  assert needed == ("屈原：约公元前340年—公元前278年", "李白：701年—762年")
+  assert needed == (
+    "屈原生于约公元前340年，卒于约公元前278年",
+    "李白生于公元701年，卒于公元762年",
+  )
   others = [r for q in ASKED for r in q.relations]
   mixed = answerers.DistractorFacts(others)(question)
   assert len(mixed) == 4

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ctd_jax.ctm import prompts
 from ctd_jax.ctm.questions import Question, Relation
 from ctd_jax.retrieval import bm25, search
+from ctd_jax_datasets.ctm import wording
 
 if TYPE_CHECKING:
   from ctd_jax.ctm.client import ChatClient  # needs the extra llm
@@ -51,14 +52,14 @@ def closed_book(question: Question) -> Sequence[str]:
 
 def facts(question: Question) -> Sequence[str]:
   """Returns the dates of all entities that a question is about."""
-  return tuple(map(prompts.fact, question.relations))
+  return tuple(map(wording.fact, question.relations))
 
 
 class DistractorFacts:
   """The facts of a question, shuffled among as many about other entities."""
 
   def __init__(self, relations: Sequence[Relation], seed: int = 0):
-    self._facts = sorted(set(map(prompts.fact, relations)))
+    self._facts = sorted(set(map(wording.fact, relations)))
     self._seed = seed
 
   def __call__(self, question: Question) -> Sequence[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ctd_jax.ctm import judge, periods
-from ctd_jax.ctm.questions import Question, Relation
+from ctd_jax.ctm.questions import Question
 
 _DIRECT = (
   "你熟悉中国历史。请回答下面的问题，先写答案，需要理由时用一两句话说明。"
@@ -57,17 +57,6 @@ def ask(
   read = "".join(f"{i}. {text}\n" for i, text in enumerate(context, start=1))
   before = f"可供参考的资料（未必都有用）：\n{read}\n" if context else ""
   return _conversation(system, f"{before}问题：{question.question}")
-
-
-def fact(relation: Relation) -> str:
-  """Returns when an entity was, as a line."""
-  end = "至今" if relation.end is None else _year(relation.end)
-  about = "约" if relation.precision != "year" else ""
-  return f"{relation.entity}：{about}{_year(relation.start)}—{end}"
-
-
-def _year(year: int) -> str:
-  return f"公元前{-year}年" if year < 0 else f"{year}年"
 
 
 def grade(question: Question, answer: str) -> list[dict[str, str]]:

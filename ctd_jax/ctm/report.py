@@ -24,18 +24,10 @@ from ctd_jax.ctm.questions import LSEC, TASKS, Question
 from ctd_jax.evaluation.report import COLOURS, markdown_table
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Share
+from ctd_jax_datasets.ctm.quotas import BUCKETS, bucket
 
 Graded = Sequence[tuple[Question, Verdict]]
-BUCKETS = ("=1", "=2", "=3", ">=4", LSEC)
 ALL = "all"
-
-
-def bucket(question: Question) -> str:
-  """Returns the group by number of relations; long scripts are their own."""
-  if question.task == LSEC:
-    return LSEC
-  count = len(question.relations)
-  return f"={count}" if count < 4 else ">=4"
 
 
 def accuracies(graded: Graded) -> dict[str, Share]:
@@ -50,8 +42,10 @@ def accuracies(graded: Graded) -> dict[str, Share]:
       groups[question.task].append(verdict.correct)
       groups[ALL].append(verdict.correct)
     if question.task != LSEC:
-      groups[bucket(question)].append(verdict.correct)
-  order = (*TASKS, *BUCKETS[:-1], ALL)
+      groups[bucket(question.task, len(question.relations))].append(
+        verdict.correct
+      )
+  order = dict.fromkeys((*TASKS, *BUCKETS, ALL))
   return {
     name: Share(sum(groups[name]), len(groups[name]))
     for name in order
