@@ -90,6 +90,13 @@ def test_svr_from_arrays_is_scikit_learns(kernel):
     assert found[:, place] == pytest.approx(model.predict(X), abs=1e-5)
 
 
+def test_svr_without_support_is_a_constant():
+  options = {"C": 1.0, "epsilon": 100.0, "kernel": "rbf"}
+  found = regressors.predict_svr(regressors.fit_svr(X, Y, options, 0), X)
+  assert found == pytest.approx(np.tile(found[0], (30, 1)))
+  assert found.shape == (30, 3)
+
+
 def test_xgboost_from_arrays_is_xgboosts():
   options = {"n_estimators": 5, "max_depth": 2, "learning_rate": 0.3}
   arrays = regressors.fit_xgboost(X, Y, options, 0)

@@ -48,14 +48,14 @@ def with_plots():
 
 @pytest.fixture
 def config(encoder, cache):
-  def make(model, **changes):
-    c = chronocept.get_config(model)
+  def make(name, **changes):
+    c = chronocept.get_config(name)
     c.encoder, c.cache_dir = str(encoder), str(cache)
     c.max_length = c.paper_max_length = 24
-    if model in chronocept.DRAWN:
+    if name in chronocept.DRAWN:
       c.seeds = (0, 1)
       c.model.epochs = 3
-    if model in ("ffnn", "bilstm"):
+    if name in ("ffnn", "bilstm"):
       c.model.hidden_size = 4
     c.update(changes)
     return c
@@ -253,7 +253,7 @@ def test_wrong_arguments_files_and_folders_are_named(
     Predictor.load(tmp_path)
   experiment.run(config("mean"), tmp_path / "mean")
   (tmp_path / "mean" / "model_0.npz").write_bytes(b"broken")
-  with pytest.raises(ValueError, match=r"model_0.npz: no saved model"):
+  with pytest.raises(ValueError, match=r"model_0.npz: not a saved model"):
     Predictor.load(tmp_path / "mean")
   missing = str(tmp_path / "nowhere")
   with pytest.raises(FileNotFoundError, match="nowhere"):

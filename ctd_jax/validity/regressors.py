@@ -104,6 +104,10 @@ def predict_svr(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
     options["gamma"] = float(arrays["gamma"])
   columns = []
   for number in range(sum(name.startswith("support_") for name in arrays)):
+    if not len(arrays[f"support_{number}"]):
+      # Every error was within epsilon: a constant.
+      columns.append(np.full(len(vectors), arrays[f"intercept_{number}"]))
+      continue
     similarity = pairwise.pairwise_kernels(
       vectors,
       arrays[f"support_{number}"],
