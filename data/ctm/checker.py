@@ -9,11 +9,10 @@ Called by `generate` for every question, and by tests.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable
 
-from ctd_jax.ctm import periods, repository
+from ctd_jax.ctm import periods
 from ctd_jax.ctm.questions import (
   EARLIER,
   EDD,
@@ -48,19 +47,6 @@ _ONE, _FEWEST_LONG, _MOST, _MOST_LONG = 1, 4, 10, 15
 
 class CheckError(ValueError):
   """A question whose gold does not follow from its relations."""
-
-
-def sources_of(relation: Relation) -> tuple[str, ...]:
-  """Returns the authorities of an entity's years."""
-  record = _records().get(relation.entity_id)
-  if record is None:
-    return ()
-  return tuple(interval.source for interval in record.intervals)
-
-
-@functools.cache
-def _records() -> dict[str, Entity]:
-  return {record.entity_id: record for record in repository.entities()}
 
 
 class Checker:

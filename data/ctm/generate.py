@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tqdm
 
@@ -81,10 +81,17 @@ def generate(
   by_task: dict[str, list[quotas.Slot]] = collections.defaultdict(list)
   for slot in quotas.slots(seed):
     by_task[slot.task].append(slot)
+  sources = {
+    record.entity_id: [interval.source for interval in record.intervals]
+    for record in records
+  }
   made: list[Question] = []
   for task in tasks:
     make = _labelled if task == EDD else _drawn
-    made += make(seed, by_task[task], pools)
+    made += [
+      _question(slot, draft, sources)
+      for slot, draft in make(seed, by_task[task], pools)
+    ]
   check = checker.Checker(records)
   for question in made:
     check(question)
@@ -94,7 +101,7 @@ def generate(
 
 def _labelled(
   seed: int, slots: Sequence[quotas.Slot], pools: dict[str, Pool]
-) -> list[Question]:
+) -> list[tuple[quotas.Slot, Draft]]:
   """Returns the questions of EDD, whose entities are dealt out, not drawn."""
   drafts = {
     split: single.drafts(
@@ -104,14 +111,14 @@ def _labelled(
     )
     for split, pool in pools.items()
   }
-  return [_question(slot, drafts[slot.split].pop()) for slot in slots]
+  return [(slot, drafts[slot.split].pop()) for slot in slots]
 
 
 def _drawn(
   seed: int, slots: Sequence[quotas.Slot], pools: dict[str, Pool]
-) -> list[Question]:
+) -> list[tuple[quotas.Slot, Draft]]:
   """Returns the questions of a task, no two with the same text."""
-  made: list[Question] = []
+  made: list[tuple[quotas.Slot, Draft]] = []
   texts: set[str] = set()
   for slot in tqdm.tqdm(slots, desc=slots[0].task, unit="q", disable=None):
     for attempt in range(_TRIES):
@@ -122,7 +129,7 @@ def _drawn(
     else:
       raise NoDrawError(f"{slot}: no question that was not asked before")
     texts.add(draft.question)
-    made.append(_question(slot, draft))
+    made.append((slot, draft))
   return made
 
 
@@ -137,11 +144,14 @@ def _distinct(draft: Draft) -> bool:
   )
 
 
-def _question(slot: quotas.Slot, draft: Draft) -> Question:
-  sources = {
+def _question(
+  slot: quotas.Slot, draft: Draft, sources: Mapping[str, Sequence[str]]
+) -> Question:
+  """Returns the question of a draft, with the sources of its entities."""
+  used = {
     source
     for relation in draft.relations
-    for source in checker.sources_of(relation)
+    for source in sources[relation.entity_id]
   }
   return Question(
     question_id=f"{slot.task.lower()}-{slot.number:05d}",
@@ -156,6 +166,6 @@ def _question(slot: quotas.Slot, draft: Draft) -> Question:
     explanation=wording.explanation(draft.relations, draft.conclusion),
     split=slot.split,
     listed=slot.listed,
-    provenance=tuple(sorted(sources)),
+    provenance=tuple(sorted(used)),
     checker_version=checker.VERSION,
   )
