@@ -1,6 +1,6 @@
 """Every baseline of validity curves under both protocols, and the ablations.
 
-  python tests/benchmarks/validity.py --encoder=FOLDER --workdir=runs/validity \\
+  python tests/benchmarks/validity.py --encoder=FOLDER --workdir=runs/v \\
     --variant=synthetic_1 --systems=mean,ffnn --rows=rows.json
 
 Runs what is not yet in the workdir, writes the result rows of all (`--rows`)
