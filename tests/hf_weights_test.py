@@ -10,7 +10,6 @@ import shutil
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
@@ -227,7 +226,7 @@ def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
 
 
 def test_half_precision_files_become_fp32(tmp_path):
-  for number, kind in enumerate((np.float16, ml_dtypes.bfloat16)):
+  for number, kind in enumerate((np.float16, jnp.bfloat16)):
     folder = rewritten(
       tmp_path / str(number),
       "qwen2",

