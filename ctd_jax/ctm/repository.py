@@ -122,6 +122,8 @@ def _entity(
   row = rows[0]
   names = (row["traditional"], *facts.values(row.get("aliases", "")))
   intervals = tuple(found for one in rows for found in _intervals(kind, one))
+  if kind == PLACE:  # what is first tells since when a name was in use
+    intervals = tuple(sorted(intervals, key=lambda found: found.start))
   record = Entity(
     entity_id=entity_id,
     name=row["name"],
@@ -247,6 +249,18 @@ def relation(record: Entity, interval: Interval | None = None) -> Relation:
     precision=interval.precision,
     place=record.place,
   )
+
+
+def main_interval(record: Entity) -> Interval:
+  """Returns the first interval with years of the main period of a record.
+
+  A name of a city may have been in use before, under another dynasty.
+  """
+  for interval in record.intervals:
+    last = interval.start if interval.end is None else interval.end
+    if record.periods[0] in _years_by_label(interval.start, last):
+      return interval
+  return record.intervals[0]
 
 
 def by_name(records: Iterable[Entity]) -> dict[str, tuple[Entity, ...]]:

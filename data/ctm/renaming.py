@@ -74,7 +74,10 @@ def _rename_draft(
       f"{known.periods[0]}时期的“{known.name}”（今{known.place}），"
       f"在{labels}时期{'分别' if len(asked) > 1 else ''}称作什么"
     )
-    relations += map(repository.relation, (known, *asked))
+    relations += [
+      repository.relation(entity, repository.main_interval(entity))
+      for entity in (known, *asked)
+    ]
     answers += asked
   gold = NamesGold(
     tuple(entity.name for entity in answers),

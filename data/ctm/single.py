@@ -167,7 +167,7 @@ def _draft(entity: Entity, turn: int) -> Draft:
     rule=RULE,
     question=text + _ASK,
     answer=label,
-    relations=(repository.relation(entity),),
+    relations=(repository.relation(entity, repository.main_interval(entity)),),
     gold=LabelGold(label, acceptable),
     conclusion=conclusion,
     distance=Distance(0, 0),
