@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from nltk.metrics import segmentation as nltk_segmentation
 
-from ctd_jax.annotation import agreement, confusion, records, segmentation
+from ctd_jax.annotation import (
+  agreement,
+  averaging,
+  confusion,
+  records,
+  segmentation,
+)
 
 HEADER = "sample_id,annotator,location,scale,skewness,segments\n"
 ROWS = """\
@@ -78,6 +84,25 @@ def test_axes_taken_for_one_another(tmp_path):
   assert ("negation", "recurrent") not in best
 
 
+def test_averages_of_equal_curves_are_that_curve():
+  curve = (40.0, 8.0, 1.5)
+  assert averaging.average_parameters([curve, curve]) == curve
+  found = averaging.average_curves([curve, curve])
+  assert found == pytest.approx(curve, rel=1e-3)
+  assert averaging.overlaps([curve, curve]) == pytest.approx((1, 1), abs=1e-3)
+
+
+def test_opposite_skewness_averages_to_what_nobody_drew():
+  opposite = [(40.0, 10.0, 3.0), (60.0, 10.0, -3.0)]
+  assert averaging.average_parameters(opposite) == (50.0, 10.0, 0.0)
+  wide = [(30.0, 6.0, 3.0), (60.0, 6.0, -3.0)]
+  for curves in (opposite, wide):
+    of_parameters, of_curves = averaging.overlaps(curves)
+    assert of_curves > of_parameters
+  # Two humps apart: no single curve keeps them both.
+  assert averaging.overlaps(wide)[1] < 0.9
+
+
 def test_ratings_tell_whether_annotators_change(tmp_path):
   values, crossed = agreement.ratings(records.read(annotations(tmp_path)))
   assert values.shape == (3, 2, 3)
@@ -124,6 +149,7 @@ def test_the_command(tmp_path):
     check=True,
   )
   assert "location  ICC(1,2)" in done.stdout
+  assert "fit to the mean curve" in done.stdout
   assert "static + generic as one" in done.stdout
   alone = annotations(tmp_path, ROWS.splitlines()[0])
   failed = subprocess.run(

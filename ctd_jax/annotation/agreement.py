@@ -3,10 +3,10 @@
   python -m ctd_jax.annotation.agreement --annotations=FILE.csv
 
 The table is described in `records`. What is printed: intraclass correlations
-of the parameters by form; Jaccard of axes and of segments; Pk; the axes that
-are taken for one another, and the mergings of two that would help most. The
-gates of the published warm-up (ICC above .90, Jaccard above .75, Pk below .15)
-stand beside, as something to compare with.
+of the parameters by form; what their mean loses of the curves; Jaccard of axes
+and of segments; Pk; the axes that are taken for one another, and the mergings
+of two that would help most. The gates of the published warm-up (ICC above .90,
+Jaccard above .75, Pk below .15) stand beside, as something to compare with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ import numpy as np
 from absl import flags
 
 from ctd_jax import entry_point
-from ctd_jax.annotation import confusion, icc, records, segmentation
+from ctd_jax.annotation import (
+  averaging,
+  confusion,
+  icc,
+  records,
+  segmentation,
+)
 from ctd_jax.annotation.records import Annotation
 from ctd_jax.evaluation import significance
 from ctd_jax_datasets.chronocept.samples import AXES, TARGETS
@@ -82,6 +88,22 @@ def parameter_lines(annotations: Annotations) -> list[str]:
   return lines
 
 
+def averaging_lines(annotations: Annotations) -> list[str]:
+  """Returns how much of the annotators' mixtures either average keeps."""
+  found = {}
+  for sample_id, known in annotations.items():
+    curves = [annotation.curve for annotation in known if annotation.curve]
+    if len(curves) > 1:
+      found[sample_id] = averaging.overlaps(curves)
+  lines = ["one curve of several: overlap with the mean of their densities"]
+  for place, way in enumerate(("mean of parameters", "fit to the mean curve")):
+    values = {sample_id: pair[place] for sample_id, pair in found.items()}
+    least = min(values, key=values.get)
+    mean = statistics.fmean(values.values())
+    lines.append(f"  {way:<21} {mean:.4f}, least {values[least]:.4f} ({least})")
+  return lines
+
+
 def segment_lines(annotations: Annotations) -> list[str]:
   """Returns the lines about segments; means over samples, then intervals.
 
@@ -132,13 +154,18 @@ def axis_lines(annotations: Annotations) -> list[str]:
 
 
 def main() -> None:
-  """Reads --annotations and prints the three blocks."""
+  """Reads --annotations and prints the blocks."""
   path = flags.FLAGS.annotations
   annotations = records.read(path)
   try:
     blocks = [
       block(annotations)
-      for block in (parameter_lines, segment_lines, axis_lines)
+      for block in (
+        parameter_lines,
+        averaging_lines,
+        segment_lines,
+        axis_lines,
+      )
     ]
   except ValueError as error:
     raise ValueError(f"--annotations={path}: {error}") from error
