@@ -92,6 +92,17 @@ def test_who_knows_nothing_says_what_is_most_frequent():
   assert answer((), "tou-a", f"由早到晚排列：{listed}。") == listed
 
 
+def test_which_questions_are_about_what_is_known():
+  question = QUESTIONS["tic-a"]
+  relations = [
+    dataclasses.replace(each, entity_id=each.entity)
+    for each in question.relations
+  ]
+  question = dataclasses.replace(question, relations=tuple(relations))
+  assert timeline.TimelineAnswerer(KNOWN, PRIOR).knows(question)
+  assert not timeline.TimelineAnswerer(KNOWN[1:], PRIOR).knows(question)
+
+
 def test_prior_of_questions():
   prior = timeline.Prior.of(QUESTIONS.values())
   assert prior == timeline.Prior("唐", False, 644)

@@ -35,6 +35,7 @@ from ctd_jax.ctm import (
 from ctd_jax.ctm.journal import Journal
 from ctd_jax.ctm.questions import ERA, SPLITS, TASKS, Question
 from ctd_jax.evaluation import results
+from ctd_jax.evaluation.significance import Share
 
 SYSTEMS = ("eras", "chronicles", "oracle", "model")
 ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
@@ -87,6 +88,10 @@ def main() -> None:
   verdicts = grading.grade(answered, folder / "judge_replies.jsonl")
   graded = list(zip(asked, verdicts, strict=True))
   notes = {"settings": json.dumps(_settings(), ensure_ascii=False)}
+  if values.system == "chronicles":
+    dated = [v.correct for q, v in graded if answerer.knows(q)]
+    share = Share(sum(dated), len(dated)) if dated else "none"
+    notes["questions whose names are all dated"] = f"{len(dated)}, {share} %"
   if chat is not None:
     notes |= chat.totals() | {"from the journal": chat.cached}
   _write(folder, graded, notes, time.perf_counter() - start)

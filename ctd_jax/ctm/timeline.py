@@ -112,6 +112,7 @@ class TimelineAnswerer:
     """
     self._prior = prior
     self._records = [e for e in entities if e.intervals and e.periods]
+    self._ids = {record.entity_id for record in self._records}
     # Names of one character are words of their own more often than not.
     self._by_name = {
       reading.simplified(name): records
@@ -135,6 +136,10 @@ class TimelineAnswerer:
     """Returns the answer to a question, read from its text alone."""
     text = reading.simplified(_INSTRUCTION.sub("", question.question))
     return self._rules[question.task](text)
+
+  def knows(self, question: Question) -> bool:
+    """Whether every entity that a question is about has a record here."""
+    return all(each.entity_id in self._ids for each in question.relations)
 
   def _find(self, text: str) -> list[Found]:
     """Returns the entities named in a text, in order, each once."""
