@@ -213,6 +213,9 @@ def _finished(folder: pathlib.Path, graded: report.Graded) -> report.Graded:
 
 def command(name: str) -> str:
   """Returns the command line without what depends on the machine."""
-  private = ("--workdir", "--data_dir", "--api_key", "--base_url")
+  private = (
+    *("--workdir", "--data_dir", "--also"),
+    *("--api_key", "--base_url"),
+  )
   shown = [a for a in sys.argv[1:] if not a.startswith(private)]
   return " ".join(["python -m ctd_jax.ctm", name, *shown])
