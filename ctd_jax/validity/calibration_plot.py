@@ -49,7 +49,7 @@ def plot_draws(
     )
     axes.axhline(1, color="black", ls="--", lw=1)
     axes.set_title(f"{target}, KS p = {p_values[place]:.2g}", fontsize=10)
-    axes.set_xlabel("rank of the truth among the draws (PIT)")
+    axes.set_xlabel("rank of the truth\namong the draws (PIT)")
     axes.spines[["top", "right"]].set_visible(False)
   histograms[0].set_ylabel("density")
   return figure
