@@ -28,7 +28,8 @@ def base() -> ml_collections.ConfigDict:
   c.score_mode = "ctd"  # trained, validated and tested with this score
 
   # Who reads the date of a query in mode "posterior": "parser" (the rules of
-  # ctd_jax.chronology) or "head" (the model's own posterior).
+  # ctd_jax.chronology; in training, the query's known months) or "head" (the
+  # model's own posterior).
   c.query_dates = "parser"
 
   # Data.

@@ -107,7 +107,7 @@ def test_encoder_reaches_years_it_was_never_shown():
   assert np.mean((late > early) == (month[rows] >= 72)) > 0.95
 
 
-def test_encoder_depends_on_no_hidden_label_and_no_order():
+def test_encoder_does_not_depend_on_the_order_of_the_records():
   texts, labels, _, rows = years_by_names()
   axis, used = gallery.Axis(TIMELINE), np.ones(len(texts), bool)
   one = encoder(texts).log_years(axis, labels, used, rows)

@@ -2,7 +2,7 @@
 
 Why: the experts share one reading of a gallery, made before any date is
 learned, and which of them speak is one choice for all. Labels decide here only
-what looks like an event, not when it was. Called by `dater` and `system`.
+what looks like an event, not when it was. Made by `system`, used by `dater`.
 
 Axes: N records, E events among them.
 """

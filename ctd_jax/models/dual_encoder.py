@@ -108,7 +108,7 @@ class CTDConfig:
 
 @flax.struct.dataclass
 class Encoding:
-  """What the encoder says of each text; a pytree, all fp32.
+  """What the encoder says of each text; a pytree, fp32 unless said.
 
   Attributes:
     semantic: unit vectors of the text alone, [B, D].
@@ -224,7 +224,7 @@ class DualEncoder(nn.Module):
     return self.posterior.log_p(encoding.logits, encoding.year_code)
 
   def log_mass(self, query: Encoding, record: Encoding) -> jax.Array:
-    """Returns the weighed log mass of every pair, fp32 [B, N]; 0 if off."""
+    """Returns the weighted log mass of every pair, fp32 [B, N]; 0 if off."""
     if not self.config.use_posterior:
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
@@ -244,7 +244,7 @@ class DualEncoder(nn.Module):
       record: encodings of N records.
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same of the vectors with context; "ctd" = that plus
-        the bias of every pair; "posterior" = that plus the weighed log chance
+        the bias of every pair; "posterior" = that plus the weighted log chance
         that both are of one month. A part that is switched off adds nothing,
         so with all off the four modes are equal to the bit.
 
