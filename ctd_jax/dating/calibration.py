@@ -112,8 +112,9 @@ def plot_reliability(
     ylim=(-0.03, 1.05),
     xlim=(0, 1),
   )
-  above.legend(frameon=False, loc="upper left")
+  above.legend(frameon=False, loc="lower right")
   below.set(xlabel="chance given to the likeliest month", ylabel="records")
+  below.set_ylim(bottom=0)
   files.write_figure(path, figure)
 
 
