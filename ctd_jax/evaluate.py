@@ -178,13 +178,15 @@ def evaluate_baselines(
 
   Args:
     benchmark: what is asked.
-    config: its fields of `eval` are read.
+    config: eval, dating and seed are read.
     workdir: files go where `experiment.transfer` puts those of a model.
     also: other workdirs whose run files join the tables.
 
   Raises:
     FileNotFoundError: if one of `also` was not evaluated on this data set.
+    ValueError: naming a field of the config.
   """
+  experiments.check_evaluation(config)
   folder = experiments.transfer_folder(workdir, benchmark)
   others = _folders(also, folder.relative_to(workdir))
   _finish(benchmark, config, folder, command(), {}, others)
@@ -214,7 +216,7 @@ def _finish(
 
   Args:
     benchmark: what is asked.
-    config: its fields of `eval` are read.
+    config: name, eval, dating and seed are read.
     folder: of the run files.
     how: the command that baselines are had by.
     origin: of the systems whose run files lie there already.
@@ -263,8 +265,6 @@ def main() -> None:
     config = entry_point.CONFIG.value or (
       experiments.read_config(workdir) if trained else common.base()
     )
-    if config.name:  # the base config has no system of its own
-      experiments.check_config(config)
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
     )
@@ -307,7 +307,8 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "baselines_only",
     False,
-    "Evaluate BM25, BM25 with a time prior and rules; needs no trained run. "
+    "Evaluate the systems of config.eval.baselines, which need no trained run "
+    "(by default BM25, BM25 with a time prior and rules). "
     "Example: --baselines_only --dataset=beir:exports/mine",
   )
   entry_point.run(main, required=("workdir",))

@@ -218,7 +218,8 @@ def transfer(
   """Returns a trained run that is asked about another data set.
 
   Model, tokenizer and calendar heads stay what they are; what the tokenizer
-  does not know or cuts off there is logged.
+  does not know or cuts off there is logged. Where the calendar is another one,
+  the model dates the queries itself.
 
   Args:
     experiment: the run.
@@ -233,6 +234,16 @@ def transfer(
     dataset, data_dir or config.data_dir, config.sources
   )
   texts = _texts(benchmark, experiment.backbone, config)
+  months = experiment.benchmark.timeline.months
+  if texts["asked_months"] and benchmark.timeline.months != months:
+    # The posterior is over the months of the calendar it was trained on.
+    texts["asked_months"] = {}
+    logging.warning(
+      "%s has another calendar than %s was trained on: the model, not the "
+      "parser, dates its queries",
+      benchmark.name,
+      config.name,
+    )
   for name, found in (
     ("records", texts["records"]),
     *texts["queries"].items(),
@@ -341,21 +352,15 @@ def asked_splits(
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:
-  """Refuses at the start what evaluation would refuse at the end.
+  """Refuses at the start what a run would refuse at the end.
 
   Raises:
     ValueError: naming the field.
   """
-  protocol.mode(config.eval.mode)
-  for name, value, least in (
-    ("eval_every", config.eval_every, 1),
-    ("log_every", config.log_every, 1),
-    ("keep_latest", config.keep_latest, 1),
-    # The measures look at the first ten.
-    ("eval.depth", config.eval.depth, 10),
-  ):
-    if value < least:
-      raise ValueError(f"config.{name}={value}: expected at least {least}")
+  check_evaluation(config)
+  for name in ("eval_every", "log_every", "keep_latest"):
+    if config[name] < 1:
+      raise ValueError(f"config.{name}={config[name]}: expected at least 1")
   if config.name in baselines.NAMES or not runs.is_name(config.name):
     raise ValueError(
       f"config.name={config.name!r}: expected a name without white space, "
@@ -366,6 +371,22 @@ def check_config(config: ml_collections.ConfigDict) -> None:
       f"config.query_dates={config.query_dates!r}: expected one of "
       f"{', '.join(QUERY_DATES)}"
     )
+
+
+def check_evaluation(config: ml_collections.ConfigDict) -> None:
+  """Refuses what `config.eval` or `config.dating` cannot mean.
+
+  Raises:
+    ValueError: naming the field.
+  """
+  protocol.mode(config.eval.mode)
+  if config.eval.depth < 10:  # the measures look at the first ten
+    raise ValueError(
+      f"config.eval.depth={config.eval.depth}: expected at least 10"
+    )
+  outside = config.dating.outside
+  if outside is not None and not pathlib.Path(outside).is_dir():
+    raise ValueError(f"config.dating.outside={outside}: no such folder")
   for field, known in (
     ("eval.baselines", baselines.NAMES),
     ("eval.splits", SPLITS),

@@ -54,13 +54,14 @@ def make_model(
   """Returns the dual encoder that `config.model` describes.
 
   Args:
-    config: the whole config; `model` and `score_mode` are read.
+    config: the whole config; `model`, `score_mode` and
+      `loss.posterior_weight` are read.
     encoder: geometry of the text encoder.
     timeline: gives the class counts and where each reign starts.
 
   Raises:
-    ValueError: if `score_mode` is unknown or asks for a module that
-      `config.model` leaves out; the message names the field.
+    ValueError: if `score_mode` is unknown, or it or the loss asks for a
+      module that `config.model` leaves out; the message names the field.
   """
   if config.score_mode not in SCORE_MODES:
     raise ValueError(
@@ -82,11 +83,15 @@ def make_model(
       "config.model.use_posterior and config.score_mode='posterior' need each "
       "other"
     )
+  if config.loss.posterior_weight and not model.use_posterior:
+    raise ValueError(
+      "config.loss.posterior_weight needs config.model.use_posterior"
+    )
   starts = tuple(
     timeline.ordinal(TimeKey(reign, 1, 1))
     for reign in range(1, len(timeline.reigns) + 1)
   )
-  temporal = {k: v for k, v in model.to_dict().items() if k not in ("encoder",)}
+  temporal = {k: v for k, v in model.to_dict().items() if k != "encoder"}
   return DualEncoder(
     CTDConfig(
       encoder=encoder,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -87,6 +88,26 @@ def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   assert seeds == {"rules": [], "dating-fitted": [7]}
 
 
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [
+    ("dating.off", ("word",), "config.dating.off: unknown 'word'; there are"),
+    ("dating.outside", "nowhere", "config.dating.outside=nowhere: no such"),
+    ("eval.baselines", ("bm26",), "config.eval.baselines: unknown 'bm26'"),
+    ("eval.depth", 3, "config.eval.depth=3: expected at least 10"),
+  ],
+)
+def test_a_wrong_value_is_named_without_a_run(
+  benchmark, tmp_path, field, value, message
+):
+  config = common.base()
+  group, leaf = field.split(".")
+  config[group][leaf] = value
+  with pytest.raises(ValueError, match=re.escape(message)):
+    evaluate.evaluate_baselines(benchmark, config, tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
 def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
   monkeypatch.setattr(system, "read", None)
   made = baselines.make(benchmark, common.base())
@@ -104,3 +125,6 @@ def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
   assert system.read(benchmark, ["在二年"], OFF).track == "T0+external"
   with pytest.raises(FileNotFoundError, match="expected the folder of source"):
     system.bracket_notes(edition)
+  (edition / "KR1e0099_002.txt").write_bytes(b"ab\xff")
+  with pytest.raises(ValueError, match=r"_002.txt: not UTF-8 at byte 2"):
+    system.bracket_notes(tmp_path)

@@ -58,12 +58,13 @@ def test_window_brings_every_placeholder_inside_first():
   assert set(order[:3]) == {6, 7, 8}
 
 
-def test_unreadable_query_falls_back_to_bm25():
+def test_unreadable_query_falls_back_to_bm25(caplog):
   query = "王人來盟"
   scores = bm25.BM25(RECORDS).scores([query])[0]
   assert rules.target_interval(query, TIMELINE) is None
   expected = np.argsort(-scores, kind="stable").tolist()
   assert ranked(query) == expected
+  assert "no date read in 1 of 1 queries; first: 王人來盟" in caplog.text
 
 
 def test_date_inside_a_text_is_a_reference_not_its_month():

@@ -1,5 +1,6 @@
 """The life of a run: resume, divergence, wrong configs."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -7,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from ctd_jax import experiment, train, train_step
+from ctd_jax import experiment, ranking, train, train_step
 from ctd_jax.checkpointing import CheckpointError
 from tests import synthetic
 
@@ -76,6 +77,22 @@ def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
   assert ":T0:posterior" in run.read_text()
 
 
+def test_the_parser_dates_the_queries_that_are_ranked(tmp_path):
+  run = experiment.assemble(synthetic.config("posterior"), tmp_path)
+  queries = run.benchmark.queries["test"]
+  months = [run.benchmark.timeline.ordinals(q.interval) for q in queries]
+  assert run.asked_months["test"].tolist() == [list(ends) for ends in months]
+  params = run.init_state().params
+  own = dataclasses.replace(run, asked_months={})
+  everything = {"neg1_ne1": np.ones(len(run.records), bool)}
+  parsed, unread = (
+    ranking.Ranker(each).rank(params, "test", everything, 5)[0].rankings
+    for each in (run, own)
+  )
+  assert parsed.keys() == unread.keys()
+  assert parsed != unread
+
+
 def test_a_last_line_that_was_cut_off_is_dropped(tmp_path):
   config = synthetic.config("ft")
   train.train_and_evaluate(config, tmp_path, stop_after=6)
@@ -131,6 +148,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     ("score_mode", "cosine", "config.score_mode='cosine': expected one of"),
     ("score_mode", "semantic", "what is trained is what is scored"),
     ("score_mode", "posterior", "config.model.use_posterior and"),
+    ("loss.posterior_weight", 1.0, "posterior_weight needs config.model.use_"),
     ("query_dates", "eye", "config.query_dates='eye': expected one of parser"),
     ("dating.off", ("word",), "config.dating.off: unknown 'word'; there are"),
     ("batch_size", 1000, "config.batch_size=1000"),

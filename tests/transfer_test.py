@@ -105,6 +105,16 @@ def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
   assert other.records.ids.max() < run.tokenizer.vocab_size
 
 
+def test_months_are_read_in_the_calendar_of_the_model_only(trained, folder):
+  run = experiment.assemble(experiment.read_config(trained), trained)
+  run.config.score_mode = "posterior"
+  same = experiment.transfer(run, run.config.dataset)
+  other = experiment.transfer(run, f"beir:{folder}")
+  run.checkpoints.close()
+  assert same.asked_months["test"].shape == (len(same.queries["test"]), 2)
+  assert not other.asked_months
+
+
 def test_a_folder_without_train_queries_is_not_trained_on(folder, tmp_path):
   config = synthetic.config("ctd")
   config.dataset = f"beir:{folder}"

@@ -4,13 +4,12 @@ Why: no single clue tells when an undated record happened; cues, calendar,
 names, citations and parallels together often do. Here their scores are added
 with weights of greatest likelihood, learned on known records that were hidden
 in blocks of years. What comes in is texts and the labels that may be known;
-keys, kinds and order of other records have no way in. Called by `ranking` and
-the benchmark of this package.
+keys, kinds and order of other records have no way in. Called by `system`.
 
 How a posterior is made: log p(month) = cues (opening, year number, days, no
-placeholder) + weights . (words, citations, parallels) of the year + messages
-along the links + room in the month, normalised and sharpened or flattened by
-one temperature.
+placeholder) + weights . (words, encoder, citations, parallels) of the year +
+messages along the links + room in the month, normalised and sharpened or
+flattened by one temperature.
 
 Axes: N records, n some of them, K months, Y regnal years, f experts.
 """
@@ -51,7 +50,7 @@ class Weights:
 
   Attributes:
     words: of the groups of strings, [vocabulary.Words.experts].
-    pool: of words, citations and parallels, [f].
+    pool: of words, encoder, citations and parallels, [f].
     sharpness: inverse temperature of the posterior.
   """
 

@@ -50,6 +50,7 @@ def bracket_notes(folder: pathlib.Path) -> list[str]:
 
   Raises:
     FileNotFoundError: if there is no such edition below it.
+    ValueError: naming a file that is not UTF-8.
   """
   paths = sorted(folder.glob("*KR1e*/**/*.txt"))
   if not paths:
@@ -59,8 +60,11 @@ def bracket_notes(folder: pathlib.Path) -> list[str]:
     )
   notes = []
   for path in paths:
-    text = _MARKUP.sub("", path.read_text(encoding="utf-8"))
-    notes += [note for note in _BRACKETED.findall(text.replace(")(", ""))]
+    try:
+      text = _MARKUP.sub("", path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+      raise ValueError(f"{path}: not UTF-8 at byte {error.start}") from error
+    notes += _BRACKETED.findall(text.replace(")(", ""))
   return notes
 
 

@@ -4,7 +4,7 @@ Why: most of a published score on this benchmark can be had without learning,
 from the date in the query and the date that a placeholder states in its own
 text. Every neural figure stands next to this one. Track T0: it reads the texts
 of queries and gallery and a calendar, never a record's key or kind. Called by
-`evaluate`.
+`baselines`; `experiment` and `dating.ranking` have queries dated here.
 
 How a score is made up. A record gets a tier: 2 if it opens with a full date
 (reign, year and month) inside the query's interval, 0 if it opens with one
@@ -46,6 +46,31 @@ def target_interval(
     return None
 
 
+def read_intervals(
+  queries: Sequence[str], timeline: timekey.Timeline
+) -> list[timekey.Interval | None]:
+  """Returns the months each query asks for; warns of those not read, None.
+
+  Args:
+    queries: texts [Q].
+    timeline: their calendar.
+  """
+  intervals = [target_interval(text, timeline) for text in queries]
+  unread = [
+    text
+    for text, interval in zip(queries, intervals, strict=True)
+    if interval is None
+  ]
+  if unread:
+    logging.warning(
+      "no date read in %d of %d queries; first: %s",
+      len(unread),
+      len(queries),
+      unread[0],
+    )
+  return intervals
+
+
 def asked_months(
   queries: Sequence[str], timeline: timekey.Timeline
 ) -> np.ndarray:
@@ -58,8 +83,10 @@ def asked_months(
     timeline: their calendar.
   """
   whole = 0, len(timeline) - 1
-  found = [target_interval(text, timeline) for text in queries]
-  ends = [timeline.ordinals(each) if each else whole for each in found]
+  ends = [
+    timeline.ordinals(interval) if interval else whole
+    for interval in read_intervals(queries, timeline)
+  ]
   return np.array(ends, np.int32).reshape(-1, 2)
 
 
@@ -128,19 +155,7 @@ def topk(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
   """
-  intervals = [target_interval(text, timeline) for text in queries]
-  unread = [
-    text
-    for text, interval in zip(queries, intervals, strict=True)
-    if interval is None
-  ]
-  if unread:
-    logging.warning(
-      "rules: no date read in %d of %d queries, BM25 alone; first: %s",
-      len(unread),
-      len(queries),
-      unread[0],
-    )
+  intervals = read_intervals(queries, timeline)
   months = [own_month(text, timeline) for text in records]
 
   def rescore(block, members, scores):
