@@ -64,6 +64,11 @@ VIEWS = {
     "dataset": "chunqiutr/release",
     "source": "Table 1",
   },
+  "dating": {
+    "dataset": "dating/chunqiutr/rebuilt",
+    "split": "test",
+    "metrics": "month,within_1,year,nll,ece",
+  },
   "validity": {
     **_OFFICIAL,
     "mode": "honest",

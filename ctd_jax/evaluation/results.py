@@ -36,6 +36,13 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       "validity_brier@1_week",
     ),
   },
+  # Dates of the records of a data set, dating/NAME.
+  "dating": {
+    "track": runs.TRACKS,
+    "mode": ("hidden_events",),
+    "family": ("all",),
+    "metric": ("month", "within_1", "year", "nll", "ece"),
+  },
   "ctm": {
     "track": ("closed_book", "open_book", "facts", "distractor_facts"),
     "mode": ("direct", "cot", "feedback", "no_feedback"),

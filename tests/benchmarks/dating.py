@@ -115,7 +115,12 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--split", default="validation")
   parser.add_argument("--variants", default="fitted,elimination")
-  parser.add_argument("--seeds", default="42")
+  parser.add_argument(
+    "--seeds",
+    type=lambda text: tuple(map(int, text.split(","))),
+    default=(42,),
+    help="e.g. 42,1,2",
+  )
   parser.add_argument("--ablate", action="store_true")
   parser.add_argument("--off", default="", help="experts to switch off")
   parser.add_argument("--strip", choices=STRIPPED, default="none")
@@ -139,31 +144,25 @@ def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
   return settings
 
 
-def main() -> None:
-  """Reads the flags, measures and prints."""
-  flags = read_flags()
-  benchmark = load.load_benchmark(flags.name, flags.data_dir)
-  months = np.array(
-    [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
-  )
-  scored = np.flatnonzero(
-    (np.array(benchmark.record_splits) == flags.split)
-    & (benchmark.kinds == EVENT)
-  )
-  if flags.strip != "none":
-    benchmark = strip(benchmark, flags.strip)
+@dataclasses.dataclass
+class Measured:
+  """One posterior over the seeds: tables by mode, its quality, its seconds."""
+
+  tables: list = dataclasses.field(default_factory=list)
+  quality: list = dataclasses.field(default_factory=list)
+  seconds: list = dataclasses.field(default_factory=list)
+
+
+def galleries(flags: argparse.Namespace, benchmark):
+  """Yields setting, seed, dated gallery and the seconds it took to learn."""
   tracks = [()]
   if flags.outside:
     tracks.append(system.bracket_notes(flags.outside))
-  seeds = [int(seed) for seed in flags.seeds.split(",")]
-  start = time.monotonic()
-  tables = collections.defaultdict(list)
-  judged, pictured = collections.defaultdict(list), {}
+  settings = settings_of(flags)
   read: dict[tuple, system.DatedGallery] = {}
   readers: dict[tuple, neural.Reader] = {}
-  settings = settings_of(flags)
-  first = next(iter(settings)), seeds[0], flags.variants.split(",")[0]
-  for setting, seed, notes in itertools.product(settings, seeds, tracks):
+  for setting, seed, notes in itertools.product(settings, flags.seeds, tracks):
+    started = time.monotonic()
     experts = Experts.without(settings[setting])
     # Style alone is learned while reading; the rest is switched afterwards.
     key = experts.punctuation, seed
@@ -176,7 +175,26 @@ def main() -> None:
       dated.evidence, experts=experts, neural=reader
     )
     dated = dataclasses.replace(dated, evidence=evidence)
+    _ = dated.weights
+    yield setting, seed, dated, time.monotonic() - started
+
+
+def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
+  """Returns what was measured of each system and track, printing it."""
+  months = np.array(
+    [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
+  )
+  scored = np.flatnonzero(
+    (np.array(benchmark.record_splits) == flags.split)
+    & (benchmark.kinds == EVENT)
+  )
+  if flags.strip != "none":
+    benchmark = strip(benchmark, flags.strip)
+  measured = collections.defaultdict(Measured)
+  pictured = {}
+  for setting, seed, dated, learning in galleries(flags, benchmark):
     for variant in flags.variants.split(","):
+      started = time.monotonic()
       posterior = dated.posterior(variant)
       parts = [f"dating-{variant}"]
       parts += [setting] * (setting != "all")
@@ -185,37 +203,64 @@ def main() -> None:
       found = per_query(dated, posterior, flags.split, name)
       quality = calibration.quality(posterior, scored, months[scored])
       title = f"{name}, {dated.track}"
-      tables[title].append(found)
-      judged[title].append(quality)
       report(f"{title}, seed {seed}", flags.split, found, quality)
-      # The variants date a hidden record alike, but for elimination.
-      if (setting, seed, variant) == first:
+      each = measured[title]
+      each.tables.append(found)
+      each.quality.append(quality)
+      each.seconds.append(learning + time.monotonic() - started)
+      # Of a hidden record the variants say the same, but for elimination.
+      if len(each.tables) == 1 and variant == flags.variants.split(",")[0]:
         log_p = posterior.log_p(scored)
         right = log_p.argmax(axis=1) == months[scored]
         pictured[title] = np.exp(log_p.max(axis=1)), right
-  rows = []
-  for name, found in tables.items():
-    mean = [protocol.average(each) for each in zip(*found, strict=True)]
-    values = {
-      key: float(np.mean([each[key] for each in judged[name]]))
-      for key in judged[name][0]
-    }
-    if len(seeds) > 1:
-      report(f"{name}, mean", flags.split, mean, values)
-    for table in mean:
-      rows += results.result_rows(
-        table,
-        benchmark.name,
-        summary.years_of(benchmark, flags.split),
-        seeds=seeds,
-        command=shlex.join(["python", *sys.argv]),
-        commit=evaluate.commit(),
-        seconds=round(time.monotonic() - start, 1),
-      )
-  if flags.rows:
-    results.write_rows(flags.rows, rows)
   if flags.plot:
     calibration.plot_reliability(flags.plot, pictured)
+  return measured
+
+
+def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
+  """Returns the result rows of one system: its rankings, then its dates."""
+  tables = [
+    protocol.average(each) for each in zip(*measured.tables, strict=True)
+  ]
+  about = {
+    "seeds": flags.seeds,
+    "command": shlex.join(["python", *sys.argv]),
+    "commit": evaluate.commit(),
+    "seconds": round(sum(measured.seconds), 1),
+  }
+  years = summary.years_of(benchmark, flags.split)
+  rows = []
+  for table in tables:
+    rows += results.result_rows(table, benchmark.name, years, **about)
+  first = tables[0]
+  for metric in measured.quality[0]:
+    rows.append(
+      results.ResultRow(
+        f"dating/{benchmark.name}",
+        first.system,
+        first.track,
+        first.score_mode,
+        first.split,
+        "hidden_events",
+        "all",
+        metric,
+        float(np.mean([each[metric] for each in measured.quality])),
+        **about,
+      )
+    )
+  return rows
+
+
+def main() -> None:
+  """Reads the flags, measures and prints."""
+  flags = read_flags()
+  benchmark = load.load_benchmark(flags.name, flags.data_dir)
+  rows = []
+  for measured in measure(flags, benchmark).values():
+    rows += rows_of(flags, benchmark, measured)
+  if flags.rows:
+    results.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":
