@@ -31,6 +31,10 @@ USED_BY_OTHERS = {
 }
 
 
+# Extras that the product imports when it needs them.
+OPTIONAL = ["baselines", "llm"]
+
+
 def source_files(folder: str) -> list[pathlib.Path]:
   """Returns the files of a folder that git would keep, sorted."""
   paths = sorted((ROOT / folder).rglob("*"))
@@ -175,7 +179,7 @@ def distributions(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
   ("folders", "extras"),
-  [(list(FOLDERS), ["baselines"]), (["tests"], ["test", "parity"])],
+  [(list(FOLDERS), OPTIONAL), (["tests"], ["test", "parity"])],
   ids=["product", "tests"],
 )
 def test_every_import_is_declared(folders, extras):
@@ -197,7 +201,8 @@ def test_no_dependency_is_superfluous():
   product = {d for m in imported(list(FOLDERS)) for d in distributions(m)}
   tests = {d for m in imported(["tests"]) for d in distributions(m)}
   assert set(core) - product <= USED_BY_OTHERS
-  assert set(extras["baselines"]) <= product
-  # The tests reach the baselines through the product.
-  needed = tests | set(extras["baselines"])
+  optional = set().union(*(extras[extra] for extra in OPTIONAL))
+  assert optional <= product
+  # The tests reach these through the product.
+  needed = tests | optional
   assert set(extras["test"]) - needed <= USED_BY_OTHERS

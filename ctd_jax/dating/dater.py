@@ -120,13 +120,12 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
     _POOL_PENALTY,
   )
   weights = dataclasses.replace(weights, pool=pool)
-  parts = tuple(
-    _part(evidence, known, weights, np.isin(np.arange(len(fold)), rows))
-    for rows, known in list(hidden.values())[:1]
-  )
-  posterior = Posterior(axis, evidence.gallery.states, parts)
-  rows = np.concatenate([part.rows for part in parts])
-  return calibrate(weights, posterior, rows, labels.month[rows])
+  rows, known = next(iter(hidden.values()))
+  wanted = np.zeros(len(fold), bool)
+  wanted[rows] = True
+  part = _part(evidence, known, weights, wanted)
+  posterior = Posterior(axis, evidence.gallery.states, (part,))
+  return calibrate(weights, posterior, part.rows, labels.month[part.rows])
 
 
 def calibrate(
