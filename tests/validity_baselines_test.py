@@ -232,7 +232,9 @@ def test_draws_of_residuals_cover_as_they_say():
 def test_measures_of_resamples_are_those_of_single_ones():
   truth = {"validation": DRAW.normal(size=(12, 3)), "test": Y}
   seeds = {s: t + DRAW.normal(size=(2, *t.shape)) for s, t in truth.items()}
-  scaler = scaling.TargetScaler(np.zeros(3), np.array([20.0, 4.0, 1.5]))
+  scaler = scaling.TargetScaler(
+    np.array([50.0, 40.0, 0.0]), np.array([20.0, 4.0, 1.5])
+  )
   picked = DRAW.integers(len(Y), size=(5, len(Y)))
   found = rows.tables(truth, seeds, scaler, picked)
   for resample, samples in enumerate(picked):
