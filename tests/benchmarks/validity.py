@@ -7,8 +7,8 @@ Runs what is not yet in the workdir, writes the result rows of all (`--rows`)
 and prints paired permutation tests over test samples: each system against
 ffnn, and ffnn with its axes removed and shuffled against ffnn with them; same
 model, encoder, epochs, length and seeds. The errors compared are the means
-over seeds. `bilstm` takes minutes a seed on two cores, `bert` hours; they run
-only where --systems names them.
+over seeds. `bilstm` and `bert`, the slow ones, run only where --systems names
+them.
 """
 
 from __future__ import annotations
