@@ -89,8 +89,10 @@ class Ranker:
       jax.tree_util.Partial(self._score, params),
       depth,
       galleries,
+      # What is made of each record, its posterior, is made once a query block.
+      query_block=256,
       # The offset bias makes a hidden layer for every pair of a block.
-      query_block=16 if self._experiment.config.model.use_bias else 256,
+      record_block=128 if self._experiment.config.model.use_bias else 4096,
     )
     return runs.from_topk(
       self._experiment.config.name,

@@ -12,14 +12,15 @@ Axes: B texts, L tokens, D width, H heads.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from ctd_jax.models import encoder_parts
+from ctd_jax.models.encoder_parts import dense
 from ctd_jax.models.layer_stack import apply_layers
-
-DTYPES = ("float32", "bfloat16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,21 +68,11 @@ class BertConfig:
         f"num_heads ({self.num_heads}) must divide hidden_size "
         f"({self.hidden_size})"
       )
-    if self.dtype not in DTYPES:
-      raise ValueError(f"dtype must be one of {DTYPES}, got {self.dtype!r}")
+    encoder_parts.check_dtype(self.dtype)
 
   def make(self) -> BertEncoder:
     """Returns the module of this geometry."""
     return BertEncoder(self)
-
-
-def _dense(config: BertConfig, features: int, name: str) -> nn.Dense:
-  return nn.Dense(
-    features,
-    dtype=jnp.dtype(config.dtype),
-    kernel_init=nn.initializers.normal(config.initializer_range),
-    name=name,
-  )
 
 
 def _norm(config: BertConfig, name: str) -> nn.LayerNorm:
@@ -103,19 +94,8 @@ class BertEmbeddings(nn.Module):
     """Returns the states that enter the first block, [B, L, D]."""
     config = self.config
 
-    def table(rows: int, name: str) -> nn.Embed:
-      return nn.Embed(
-        rows,
-        config.hidden_size,
-        dtype=jnp.dtype(config.dtype),
-        embedding_init=nn.initializers.normal(config.initializer_range),
-        name=name,
-      )
-
-    # Counting real tokens, not columns: the first token of a text has the
-    # first position under left padding too.
-    positions = jnp.maximum(jnp.cumsum(mask.astype(jnp.int32), axis=1) - 1, 0)
-    positions = positions + config.position_offset
+    table = functools.partial(encoder_parts.embedding, config)
+    positions = encoder_parts.token_positions(mask) + config.position_offset
     rows = config.max_length + config.position_offset
     states = table(config.vocab_size, "word_embeddings")(ids)
     states += table(rows, "position_embeddings")(positions)
@@ -141,7 +121,7 @@ class SelfAttention(nn.Module):
     width, heads = config.hidden_size, config.num_heads
 
     def split(name: str) -> jax.Array:
-      flat = _dense(config, width, name)(states)
+      flat = dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], heads, width // heads)
 
     mixed = jax.nn.dot_product_attention(
@@ -150,7 +130,7 @@ class SelfAttention(nn.Module):
       split("value"),
       mask=mask.astype(bool)[:, None, None, :],
     )
-    return _dense(config, width, "out")(mixed.reshape(states.shape))
+    return dense(config, width, "out")(mixed.reshape(states.shape))
 
 
 class BertLayer(nn.Module):
@@ -168,9 +148,9 @@ class BertLayer(nn.Module):
     attended = SelfAttention(config, name="attention")(states, mask)
     states = states + drop(attended, deterministic)
     states = _norm(config, "attention_norm")(states)
-    inner = _dense(config, config.mlp_size, "intermediate")(states)
+    inner = dense(config, config.mlp_size, "intermediate")(states)
     inner = nn.gelu(inner, approximate=False)
-    inner = _dense(config, config.hidden_size, "output")(inner)
+    inner = dense(config, config.hidden_size, "output")(inner)
     states = states + drop(inner, deterministic)
     return _norm(config, "output_norm")(states)
 
@@ -205,11 +185,7 @@ class BertEncoder(nn.Module):
       ValueError: if the texts are longer than the position table.
     """
     config = self.config
-    if ids.shape[1] > config.max_length:
-      raise ValueError(
-        f"texts of {ids.shape[1]} tokens exceed max_length "
-        f"{config.max_length} of the encoder"
-      )
+    encoder_parts.check_length(ids, config)
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
     states = apply_layers(

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from ctd_jax.models.bert import DTYPES
+from ctd_jax.models import encoder_parts
+from ctd_jax.models.encoder_parts import dense
 from ctd_jax.models.layer_stack import apply_layers
 
 
@@ -72,24 +73,11 @@ class DecoderConfig:
       )
     if self.head_dim % 2:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
-    if self.dtype not in DTYPES:
-      raise ValueError(f"dtype must be one of {DTYPES}, got {self.dtype!r}")
+    encoder_parts.check_dtype(self.dtype)
 
   def make(self) -> Decoder:
     """Returns the module of this geometry."""
     return Decoder(self)
-
-
-def _dense(
-  config: DecoderConfig, features: int, name: str, bias: bool = False
-) -> nn.Dense:
-  return nn.Dense(
-    features,
-    use_bias=bias,
-    dtype=jnp.dtype(config.dtype),
-    kernel_init=nn.initializers.normal(config.initializer_range),
-    name=name,
-  )
 
 
 def _norm(config: DecoderConfig, name: str) -> nn.RMSNorm:
@@ -144,7 +132,7 @@ class GroupedAttention(nn.Module):
 
     def split(name: str, heads: int) -> jax.Array:
       width = heads * config.head_dim
-      flat = _dense(config, width, name, config.qkv_bias)(states)
+      flat = dense(config, width, name, config.qkv_bias)(states)
       return flat.reshape(*flat.shape[:2], heads, config.head_dim)
 
     query = split("query", config.num_heads)
@@ -157,7 +145,7 @@ class GroupedAttention(nn.Module):
       rotate(query, angles), rotate(key, angles), value, mask=mask
     )
     flat = mixed.reshape(*mixed.shape[:2], -1)
-    return _dense(config, config.hidden_size, "out")(flat)
+    return dense(config, config.hidden_size, "out", bias=False)(flat)
 
 
 class DecoderLayer(nn.Module):
@@ -175,9 +163,9 @@ class DecoderLayer(nn.Module):
     attention = GroupedAttention(config, name="attention")
     states = states + attention(inner, mask, angles)
     inner = _norm(config, "mlp_norm")(states)
-    gate = nn.silu(_dense(config, config.mlp_size, "gate")(inner))
-    inner = gate * _dense(config, config.mlp_size, "up")(inner)
-    return states + _dense(config, config.hidden_size, "down")(inner)
+    gate = nn.silu(dense(config, config.mlp_size, "gate", bias=False)(inner))
+    inner = gate * dense(config, config.mlp_size, "up", bias=False)(inner)
+    return states + dense(config, config.hidden_size, "down", bias=False)(inner)
 
 
 class Decoder(nn.Module):
@@ -208,25 +196,15 @@ class Decoder(nn.Module):
       ValueError: if the texts are longer than the model takes.
     """
     config = self.config
-    length = ids.shape[1]
-    if length > config.max_length:
-      raise ValueError(
-        f"texts of {length} tokens exceed max_length {config.max_length} of "
-        "the encoder"
-      )
-    # Counting real tokens: the same angles under either padding side.
-    positions = jnp.maximum(jnp.cumsum(mask.astype(jnp.int32), axis=1) - 1, 0)
-    angles = rotary_angles(positions, config.head_dim, config.rope_theta)
+    encoder_parts.check_length(ids, config)
+    angles = rotary_angles(
+      encoder_parts.token_positions(mask), config.head_dim, config.rope_theta
+    )
     seen = mask.astype(bool)[:, None, None, :]
     if config.causal:
-      seen = seen & jnp.tril(jnp.ones((length, length), bool))
-    states = nn.Embed(
-      config.vocab_size,
-      config.hidden_size,
-      dtype=jnp.dtype(config.dtype),
-      embedding_init=nn.initializers.normal(config.initializer_range),
-      name="embed_tokens",
-    )(ids)
+      seen = seen & jnp.tril(jnp.ones((ids.shape[1], ids.shape[1]), bool))
+    table = encoder_parts.embedding(config, config.vocab_size, "embed_tokens")
+    states = table(ids)
     self.sow("intermediates", "states", states)
     states = apply_layers(DecoderLayer, config, states, seen, angles)
     return _norm(config, "norm")(states).astype(jnp.float32)

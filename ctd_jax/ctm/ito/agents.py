@@ -8,6 +8,7 @@ same whenever it is played. Called by `python -m ctd_jax.ctm ito`.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import itertools
 import json
@@ -43,7 +44,7 @@ def _rank(rank: int) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Guesser:
+class Guesser(abc.ABC):
   """Describes by any item; subclasses say how the rank is guessed.
 
   Attributes:
@@ -58,9 +59,9 @@ class Guesser:
       return _describe(_chance(self.seed, view).choice(view.theme.items))
     return _rank(self.guess(view))
 
+  @abc.abstractmethod
   def guess(self, view: View) -> int:
     """Returns the rank."""
-    raise NotImplementedError
 
 
 class Random(Guesser):

@@ -1,0 +1,91 @@
+"""What encoders of every family are put together from.
+
+Why: BERT and the decoders differ in their blocks, not in how a projection is
+initialised, where a token stands under either padding side, or what a text
+that is too long is told. `bert` and `qwen3` call it alike.
+
+Axes: B texts, L tokens, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+DTYPES = ("float32", "bfloat16")
+
+
+class EncoderConfig(Protocol):
+  """What the parts read of a configuration.
+
+  Attributes:
+    hidden_size: width D of a token's state.
+    max_length: longest text in tokens.
+    dtype: what the blocks compute in, one of `DTYPES`.
+    initializer_range: standard deviation of initial weights.
+  """
+
+  hidden_size: int
+  max_length: int
+  dtype: str
+  initializer_range: float
+
+
+def check_dtype(dtype: str) -> None:
+  """Refuses a type that no encoder computes in.
+
+  Raises:
+    ValueError: if it is not one of `DTYPES`.
+  """
+  if dtype not in DTYPES:
+    raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}")
+
+
+def check_length(ids: jax.Array, config: EncoderConfig) -> None:
+  """Refuses texts [B, L] that the encoder has no positions for.
+
+  Raises:
+    ValueError: if they are longer than `max_length`.
+  """
+  length = ids.shape[1]
+  if length > config.max_length:
+    raise ValueError(
+      f"texts of {length} tokens exceed max_length {config.max_length} of "
+      "the encoder"
+    )
+
+
+def token_positions(mask: jax.Array) -> jax.Array:
+  """Returns the position of every token, 0 = first of its text, int [B, L].
+
+  Tokens are counted, not columns: the first has the first position under left
+  padding too.
+  """
+  return jnp.maximum(jnp.cumsum(mask.astype(jnp.int32), axis=1) - 1, 0)
+
+
+def dense(
+  config: EncoderConfig, features: int, name: str, bias: bool = True
+) -> nn.Dense:
+  """Returns a projection to `features`."""
+  return nn.Dense(
+    features,
+    use_bias=bias,
+    dtype=jnp.dtype(config.dtype),
+    kernel_init=nn.initializers.normal(config.initializer_range),
+    name=name,
+  )
+
+
+def embedding(config: EncoderConfig, rows: int, name: str) -> nn.Embed:
+  """Returns a table of `rows` states of width D."""
+  return nn.Embed(
+    rows,
+    config.hidden_size,
+    dtype=jnp.dtype(config.dtype),
+    embedding_init=nn.initializers.normal(config.initializer_range),
+    name=name,
+  )
