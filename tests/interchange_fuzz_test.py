@@ -83,6 +83,7 @@ def test_folders_of_somebody_else(folder, data, name):
     return
   event("read")
   ids = set(found.record_ids)
+  kinds = {record.record_id: record.kind for record in found.records}
   assert len(ids) == len(found.records)
   assert all(record.key in found.timeline for record in found.records)
   assert all(0 <= record.match_score <= 1 for record in found.records)
@@ -90,7 +91,7 @@ def test_folders_of_somebody_else(folder, data, name):
     for query in asked:
       assert set(query.positives) <= ids
       found.timeline.ordinals(query.interval)
-      assert protocol.families_of(query)
+      assert protocol.families_of(query, kinds)
 
 
 @fuzz

@@ -125,7 +125,7 @@ def test_families_recombine_to_all():
   gap = table.of_family("mrr@10", "gap")
   assert (list(event_point), list(gap)) == (["point-event"], ["point-empty"])
   assert {**event_point, **gap} == point
-  with pytest.raises(ValueError, match="window, event_point, gap; got 'other'"):
+  with pytest.raises(ValueError, match="gap_window, macro; got 'other'"):
     table.of_family("mrr@10", "other")
 
 
@@ -139,8 +139,7 @@ def test_a_gap_is_asked_only_where_placeholders_answer(name):
 
 
 def test_queries_without_the_papers_view_count_in_the_releases():
-  assert protocol.families_of(query("q", "point", ())) == ("all", "point")
-  assert protocol.families_of(query("q", "window", ())) == ("all", "window")
+  assert protocol.families_of(query("q", "point", ()), {}) == ("all", "point")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,58 @@ def test_views_that_contradict_each_other_are_refused(
   family, paper_family, message
 ):
   with pytest.raises(ValueError, match=message):
-    protocol.families_of(query("q", family, (), paper_family))
+    protocol.families_of(query("q", family, (), paper_family), {})
+
+
+@pytest.mark.parametrize(
+  ("mode", "expected"),
+  [
+    # Of the cells 1, 0, 1 and 0; without questions about nothing, of two.
+    ("neg1_ne1_dq0", 1 / 2),
+    ("neg1_ne1_dq1", 1.0),
+  ],
+)
+def test_macro_is_the_mean_of_the_cells(mode, expected):
+  mode = protocol.mode(mode)
+  many = [query(f"w{i}", "window", ("e2",), "window") for i in range(6)]
+  rankings = {
+    **run_over(mode.gallery).rankings,
+    **{each.query_id: [("e2", 1.0)] for each in many},
+  }
+  run = run_over(mode.gallery, rankings)
+  table = protocol.evaluate_run(run, [*QUERIES, *many], KINDS, mode)
+  cells = [
+    table.mean("hit@1", cell)
+    for cell in protocol.CELLS
+    if table.of_family("hit@1", cell)
+  ]
+  assert table.mean("hit@1", "macro") == pytest.approx(np.mean(cells))
+  assert table.mean("hit@1", "macro") == pytest.approx(expected)
+  assert table.mean("hit@1", "event_window") == 1.0
+  assert len(table.of_family("hit@1", "event_window")) == 7
+
+
+def test_first_records_by_kind_sum_to_hit_at_one():
+  mode = protocol.mode(protocol.OFFICIAL)
+  rankings = {
+    "point-event": [("c1", 3.0), ("e1", 2.0)],
+    "point-empty": [("n1", 1.0)],
+    "window-mixed": [("e1", 1.0)],
+    "window-empty": [("e1", 1.0), ("n2", 0.5)],
+  }
+  table = protocol.evaluate_run(
+    run_over("neg1_ne1", rankings), QUERIES, KINDS, mode
+  )
+  assert table.values["event_hit@1"] == {
+    "point-event": 0.0,
+    "point-empty": 0.0,
+    "window-mixed": 1.0,
+    "window-empty": 0.0,
+  }
+  assert table.mean("placeholder_hit@1") == 1 / 4
+  for query_id, hit in table.values["hit@1"].items():
+    parts = [table.values[m][query_id] for m in protocol.FIRST_OF_KIND]
+    assert sum(parts) == hit
 
 
 def test_ideal_gain_shrinks_with_the_gallery():

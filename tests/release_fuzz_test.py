@@ -95,13 +95,14 @@ def check(found):
   assert all(0 <= record.match_score <= 1 for record in found.records)
   assert list(found.split_of) == list(TIMELINE.months)
   asked = list(itertools.chain.from_iterable(found.queries.values()))
+  kinds = {record_id: record.kind for record_id, record in by_id.items()}
   assert len({query.query_id for query in asked}) == len(asked)
   for query in asked:
     assert query.positives
     assert query.positives == tuple(sorted(set(query.positives)))
     assert set(query.positives) <= by_id.keys()
     TIMELINE.ordinals(query.interval)
-    assert protocol.families_of(query)
+    assert protocol.families_of(query, kinds)
     assert len(query.query_id.split()) == 1
   json.dumps(found.report.to_json(), allow_nan=False)
   assert found.report.table()

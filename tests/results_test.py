@@ -133,7 +133,8 @@ def test_rows_of_a_per_query_table():
   )
   rows = results.result_rows(table, "chunqiutr/mini", seeds=(7,), commit="abc")
   # Neither a window nor a gap was asked: they have no row, rather than a 0.
-  assert [r.family for r in rows] == ["all", "point", "event_point"]
+  families = ["all", "point", "event_point", "macro"]
+  assert [r.family for r in rows] == families
   assert {(r.value, r.seeds, r.commit) for r in rows} == {(0.25, (7,), "abc")}
   assert all(r.low < 0.25 < r.high for r in rows)
   groups = {query: i // 10 for i, query in enumerate(queries)}

@@ -92,6 +92,26 @@ def test_clusters_of_unequal_size_weigh_by_queries():
   assert significance.bootstrap_interval(values, one) == (0.9, 0.9)
 
 
+def test_strata_count_the_same_however_large():
+  # 900 of the one half right, 100 of the other never.
+  values = as_values([1, 0] * 450 + [0] * 100)
+  strata = {query: i < 900 for i, query in enumerate(values)}
+  low, high = significance.bootstrap_interval(values, strata=strata)
+  half = 1.96 * np.sqrt(0.25 / 900) / 2
+  assert low == pytest.approx(0.25 - half, abs=0.003)
+  assert high == pytest.approx(0.25 + half, abs=0.003)
+  right = dict.fromkeys(values, 1.0)
+  assert significance.bootstrap_interval(right, strata=strata) == (1, 1)
+
+
+def test_holm_by_hand():
+  assert significance.holm([0.01, 0.04, 0.03]) == pytest.approx(
+    [0.03, 0.06, 0.06]
+  )
+  assert significance.holm([0.5, 0.9]) == pytest.approx([1, 1])
+  assert significance.holm([]) == []
+
+
 def test_narrower_at_a_lower_level_and_repeatable():
   values = as_values(np.random.default_rng(0).random(100))
   wide = significance.bootstrap_interval(values, level=0.95)

@@ -59,8 +59,8 @@ def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   }
   # No gap is left to ask where placeholders alone answer nothing.
   assert families == {
-    "neg1_ne1_dq0": {"all", "point", "event_point", "gap"},
-    "neg1_ne1_dq1": {"all", "point", "event_point"},
+    "neg1_ne1_dq0": {"all", "point", "event_point", "gap", "macro"},
+    "neg1_ne1_dq1": {"all", "point", "event_point", "macro"},
   }
   written = (tmp_path / "results.txt").read_text()
   assert written.count("neg1_ne1_dq0, gap queries") == 1

@@ -10,15 +10,18 @@ share of a query's positives found in the top K.
 
 from __future__ import annotations
 
+import collections
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import ir_measures
 
 from ctd_jax.retrieval import runs
 
 DEFAULT = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "recall@10")
+# For rankings that are that deep: a window has more than ten answers.
+DEEP = (*DEFAULT, "recall@50")
 _KINDS = {
   "hit": ir_measures.Success,
   "recall": ir_measures.R,
@@ -82,9 +85,23 @@ def per_query(
   return values
 
 
-def mean(values: Mapping[str, float]) -> float:
-  """Returns the mean over queries; 0 if there is none."""
-  return statistics.fmean(values.values()) if values else 0.0
+def mean(
+  values: Mapping[str, float], strata: Mapping[str, Hashable] | None = None
+) -> float:
+  """Returns the mean over queries; 0 if there is none.
+
+  Args:
+    values: query id -> value.
+    strata: query id -> stratum; the mean is then that of the strata's means.
+  """
+  if not values:
+    return 0.0
+  if strata is None:
+    return statistics.fmean(values.values())
+  parts = collections.defaultdict(list)
+  for query_id, value in values.items():
+    parts[strata[query_id]].append(value)
+  return statistics.fmean(map(statistics.fmean, parts.values()))
 
 
 def _scores(ranking: runs.Ranking) -> dict[str, float]:

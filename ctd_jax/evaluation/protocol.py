@@ -10,7 +10,11 @@ points (|Q| = 1, one month asked for) and windows (|Q| > 1). The paper's text
 divides the points: those on a month with an event (here `event_point`, since
 `point` is the release's word) and those on a month that the chronicle passes
 over (`gap`); its windows are the release's. So a point counts twice, and
-`point` is `event_point` and `gap` together.
+`point` is `event_point` and `gap` together. Windows are divided likewise by
+what answers them: `event_window`, and `gap_window` where placeholders alone do.
+These four are the cells of `macro`, in which each counts the same however few
+its queries are: most official hits are placeholders, and an average over
+queries hides that the events are missed.
 
 Source: ChunQiuTR release, evaluation switches; Tables 13-15. Official is
 neg1_ne1_dq0; event-only here is neg1_ne0_dq1.
@@ -29,13 +33,19 @@ from ctd_jax.evaluation import measures
 from ctd_jax.retrieval import runs
 
 EVENT_POINT = "event_point"
+EVENT_WINDOW, GAP_WINDOW = "event_window", "gap_window"
+CELLS = (EVENT_POINT, queries_lib.GAP, EVENT_WINDOW, GAP_WINDOW)
+MACRO = "macro"
 FAMILIES = (
   "all",
   queries_lib.POINT,
   queries_lib.WINDOW,
-  EVENT_POINT,
-  queries_lib.GAP,
+  *CELLS,
+  MACRO,
 )
+# Measure -> kind of the positive that a query's first record has to be; the
+# two sum to hit@1.
+FIRST_OF_KIND = {"event_hit@1": EVENT, "placeholder_hit@1": NO_EVENT}
 # paper_family of a query -> families it counts in besides the release's.
 _OF_POINTS = {
   "": (),
@@ -111,15 +121,27 @@ class PerQuery:
       raise ValueError(
         f"family is one of {', '.join(FAMILIES)}; got {family!r}"
       )
+    wanted = {family} if family != MACRO else set(CELLS)
     return {
       query_id: value
       for query_id, value in self.values[measure].items()
-      if family in self.families[query_id]
+      if wanted.intersection(self.families[query_id])
+    }
+
+  def strata(self, family: str) -> dict[str, str] | None:
+    """Returns query id -> cell for `macro`, whose cells count the same."""
+    if family != MACRO:
+      return None
+    return {
+      query_id: cell
+      for query_id, families in self.families.items()
+      for cell in set(families).intersection(CELLS)
     }
 
   def mean(self, measure: str, family: str = "all") -> float:
     """Returns the mean over the queries of a family, 0 if there is none."""
-    return measures.mean(self.of_family(measure, family))
+    values = self.of_family(measure, family)
+    return measures.mean(values, self.strata(family))
 
   def means(self, family: str = "all") -> dict[str, float]:
     """Returns measure -> mean over the queries of a family."""
@@ -154,11 +176,17 @@ def mode(name: str) -> Mode:
   return MODES[name]
 
 
-def families_of(query: queries_lib.Query) -> tuple[str, ...]:
-  """Returns those of `FAMILIES` in which a query counts.
+def families_of(
+  query: queries_lib.Query, kinds_by_record_id: Mapping[str, str]
+) -> tuple[str, ...]:
+  """Returns those of `FAMILIES` in which a query counts, but for `macro`.
 
   A point that does not say which it is in the paper's view (`paper_family` is
   empty) counts in the release's view only.
+
+  Args:
+    query: of any split.
+    kinds_by_record_id: of its positives at least.
 
   Raises:
     ValueError: naming the query, if the two views contradict each other.
@@ -169,7 +197,11 @@ def families_of(query: queries_lib.Query) -> tuple[str, ...]:
       f"query {query.query_id}: paper_family of a {query.family} is "
       f"{' or '.join(filter(None, known))}; got {query.paper_family!r}"
     )
-  return ("all", query.family, *known[query.paper_family])
+  found = ("all", query.family, *known[query.paper_family])
+  if query.family == queries_lib.WINDOW:
+    empty = is_pure_no_event(query.positives, kinds_by_record_id)
+    found += (GAP_WINDOW if empty else EVENT_WINDOW,)
+  return found
 
 
 def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
@@ -275,13 +307,33 @@ def evaluate_run(
     run.score_mode,
     run.split,
     mode.name,
-    measures.per_query(judged, run.rankings, names),
     {
-      query.query_id: families_of(query)
+      **measures.per_query(judged, run.rankings, names),
+      **_first_of_kind(run, judged, kinds_by_record_id),
+    },
+    {
+      query.query_id: families_of(query, kinds_by_record_id)
       for query in queries
       if query.query_id in judged
     },
   )
+
+
+def _first_of_kind(
+  run: runs.Run,
+  judged: Mapping[str, Sequence[str]],
+  kinds_by_record_id: Mapping[str, str],
+) -> dict[str, dict[str, float]]:
+  """Returns the values of `FIRST_OF_KIND` for every query judged."""
+  hit = {}
+  for query_id, positives in judged.items():
+    for record_id, _ in run.rankings.get(query_id, [])[:1]:
+      if record_id in positives:
+        hit[query_id] = kinds_by_record_id[record_id]
+  return {
+    measure: {query_id: float(hit.get(query_id) == kind) for query_id in judged}
+    for measure, kind in FIRST_OF_KIND.items()
+  }
 
 
 def _check(

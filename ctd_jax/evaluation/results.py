@@ -72,7 +72,7 @@ class ResultRow:
     split: of the queries.
     mode: name in `protocol.MODES`.
     family: one of `protocol.FAMILIES`.
-    metric: see `measures`.
+    metric: see `measures` and `protocol.FIRST_OF_KIND`.
     value: mean over the queries.
     low: lower end of its interval, if there is one.
     high: upper end.
@@ -104,7 +104,8 @@ class ResultRow:
     known_of = VOCABULARIES.get(self.dataset.split("/")[0])
     if known_of is None:
       protocol.mode(self.mode)
-      measures.parse(self.metric)
+      if self.metric not in protocol.FIRST_OF_KIND:
+        measures.parse(self.metric)
       known_of = {"track": runs.TRACKS, "family": protocol.FAMILIES}
     for field, known in known_of.items():
       if getattr(self, field) not in known:
@@ -137,7 +138,8 @@ def result_rows(
       values = table.of_family(metric, family)
       if not values:
         continue
-      low, high = significance.bootstrap_interval(values, groups)
+      strata = table.strata(family)
+      low, high = significance.bootstrap_interval(values, groups, strata)
       rows.append(
         ResultRow(
           dataset,
@@ -148,7 +150,7 @@ def result_rows(
           table.mode,
           family,
           metric,
-          measures.mean(values),
+          measures.mean(values, strata),
           low,
           high,
           **about,

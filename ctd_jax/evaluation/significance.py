@@ -8,7 +8,7 @@ Called by `evaluate` and `evaluation.report`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import scipy.stats
@@ -131,6 +131,7 @@ def paired_randomisation(
 def bootstrap_interval(
   values: Mapping[str, float],
   groups: Mapping[str, Hashable] | None = None,
+  strata: Mapping[str, Hashable] | None = None,
   rounds: int = ROUNDS,
   level: float = 0.95,
   seed: int = 0,
@@ -142,6 +143,8 @@ def bootstrap_interval(
     groups: query id -> cluster (e.g. year of the query), resampled whole:
       queries about one year share their records. By default every query is
       its own cluster.
+    strata: query id -> stratum; the mean is then that of the strata's means,
+      each over its queries in the resample.
     rounds: resamples.
     level: coverage.
     seed: of the resamples.
@@ -154,28 +157,55 @@ def bootstrap_interval(
   """
   if not values:
     raise ValueError("no value to resample")
-  if groups is None:
-    sums = np.array(list(values.values()), np.float64)
-    counts = np.ones(len(sums))
-  else:
-    missing = values.keys() - groups.keys()
-    if missing:
-      raise ValueError(f"query {min(missing)} has no group")
-    # In the order of the values, so that the seed alone decides.
-    clusters = dict.fromkeys(groups[query_id] for query_id in values)
-    row = {group: index for index, group in enumerate(clusters)}
-    members = [row[groups[query_id]] for query_id in values]
-    sums = np.bincount(members, list(values.values()), len(row))
-    counts = np.bincount(members, minlength=len(row))
+  # Without groups every query is a group, without strata there is one.
+  each = {query_id: query_id for query_id in values}
+  group = _numbered(values, each if groups is None else groups)
+  stratum = _numbered(values, strata or dict.fromkeys(values))
+  shape = max(group) + 1, max(stratum) + 1
+  sums, counts = np.zeros(shape), np.zeros(shape)
+  np.add.at(sums, (group, stratum), list(values.values()))
+  np.add.at(counts, (group, stratum), 1)
   random = np.random.default_rng(seed)
   means = []
   for start in range(0, rounds, _BATCH):
     size = min(_BATCH, rounds - start)
     drawn = random.integers(len(sums), size=(size, len(sums)))
-    means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+    total = counts[drawn].sum(axis=1)
+    parts = sums[drawn].sum(axis=1) / np.maximum(total, 1)
+    # A stratum that a resample lacks has no mean and does not count in it.
+    means.append(parts.sum(axis=1) / np.count_nonzero(total, axis=1))
   tail = (1 - level) / 2
   low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
   return float(low), float(high)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+  """Returns p-values corrected for their number, in the order given.
+
+  Source: Holm, A simple sequentially rejective multiple test procedure
+    (Scandinavian Journal of Statistics, 1979).
+  """
+  order = np.argsort(p_values, kind="stable")
+  factors = np.arange(len(p_values), 0, -1)
+  corrected = np.empty(len(p_values))
+  corrected[order] = np.maximum.accumulate(
+    np.minimum(np.asarray(p_values)[order] * factors, 1)
+  )
+  return corrected.tolist()
+
+
+def _numbered(
+  values: Mapping[str, float], labels: Mapping[str, Hashable]
+) -> list[int]:
+  """Returns a number from 0 for the label of each query.
+
+  In the order of the values, so that the seed alone decides.
+  """
+  missing = values.keys() - labels.keys()
+  if missing:
+    raise ValueError(f"query {min(missing)} has no group")
+  seen: dict[Hashable, int] = {}
+  return [seen.setdefault(labels[query_id], len(seen)) for query_id in values]
 
 
 def _differences(

@@ -16,7 +16,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ctd_jax import files
-from ctd_jax.evaluation import protocol, report, results, significance
+from ctd_jax.evaluation import (
+  measures,
+  protocol,
+  report,
+  results,
+  significance,
+)
 from ctd_jax.retrieval import runs
 
 if TYPE_CHECKING:
@@ -60,11 +66,12 @@ def score_runs(
     run = runs.read_run(path)
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
+    depth = max(map(len, run.rankings.values()))
+    names = measures.DEEP if depth >= 50 else measures.DEFAULT
     for mode in protocol.MODES.values():
       if mode.gallery == run.gallery:
-        tables.append(
-          protocol.evaluate_run(run, benchmark.queries[run.split], kinds, mode)
-        )
+        queries = benchmark.queries[run.split]
+        tables.append(protocol.evaluate_run(run, queries, kinds, mode, names))
   return tables
 
 
@@ -157,7 +164,7 @@ def _per_query(
   """
   out = io.StringIO()
   writer = csv.writer(out, delimiter="\t", lineterminator="\n")
-  names = list(tables[0].values) if tables else []
+  names = dict.fromkeys(name for table in tables for name in table.values)
   writer.writerow([*_ABOUT_QUERY, *names])
   for table in tables:
     for query in benchmark.queries[table.split]:
@@ -167,7 +174,12 @@ def _per_query(
       writer.writerow(
         [table.system, table.split, table.mode, query.family, query.query_id]
         + [query.paper_family, last - first + 1]
-        + [f"{table.values[name][query.query_id]:.6g}" for name in names]
+        + [
+          f"{table.values[name][query.query_id]:.6g}"
+          if name in table.values
+          else ""
+          for name in names
+        ]
       )
   return out.getvalue()
 
