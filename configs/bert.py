@@ -15,10 +15,10 @@ import ml_collections
 from ctd_jax.configs import common
 
 
-def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
-  """Returns the config; `method` is what follows the colon."""
+def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `argument` is what follows the colon."""
   c = common.base()
-  c.name = f"{method}-bert"
+  c.name = f"{argument}-bert"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 64
   c.record_length = 196
@@ -31,5 +31,5 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
   c.optimizer.learning_rate = 2e-5
   # The heads start from nothing; chosen, not tuned. The release has 1.
   c.optimizer.temporal_rate_factor = 10.0
-  common.apply_method(c, method)
+  common.apply_method(c, argument)
   return c

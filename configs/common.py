@@ -1,13 +1,18 @@
 """Fields that every experiment has, and the methods that switch them.
 
-`base()` is the full CTD; `apply_method` turns it into the baseline or an
-ablation. Experiments (`tiny.py`, `small.py`) start from these and set sizes.
+`base()` is the full CTD, repaired; `apply_method` turns it into the baseline,
+an ablation or the released code. Experiments (`tiny.py`, `small.py`) start from
+these and set sizes.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import ml_collections
 from ml_collections import config_dict
 
 METHODS = (
+  "zs",
   "ft",
   "tempdate",
   "tempdate_smooth",
@@ -18,6 +23,36 @@ METHODS = (
   "posterior",
   "ctd_posterior",
 )
+RELEASE = "release"
+# What differs from the released code, by repair: field -> released value.
+# Source: the released code's training script and its published recipes.
+REPAIRS: Mapping[str, Mapping[str, Any]] = {
+  "codebooks": {
+    "model.codebook": "release",
+    "model.offset_features": "release",
+  },
+  "timeline": {"model.scalar_axis": "release"},
+  "starts": {"model.gate_init": 1.0, "model.bias_scale_init": 0.0},
+  "bias_columns": {"loss.bias_columns": "positives"},
+  "supervision": {
+    "loss.calendar_weight": 0.1,
+    "loss.query_calendar_weight": 0.0,
+  },
+  "balance": {"balance_positive_kinds": False},
+  "negatives": {
+    "negatives.same_month_comment": 0,
+    "negatives.near_placeholder": 0,
+    "negatives.near_event": 0,
+    "negatives.any_comment": 0,
+    "negatives.release_comment": 1,
+  },
+  "groups": {
+    "optimizer.temporal_rate_factor": 1.0,
+    "optimizer.decay": "release",
+    "optimizer.clip_norm": 0.0,
+  },
+  "scorer": {"eval.score_mode": "semantic"},
+}
 
 
 def base() -> ml_collections.ConfigDict:
@@ -50,6 +85,7 @@ def base() -> ml_collections.ConfigDict:
   c.negatives.near_placeholder = 1
   c.negatives.near_event = 1
   c.negatives.any_comment = 0
+  c.negatives.release_comment = 0  # as the release draws its one negative
 
   # Model.
   c.model = m = ml_collections.ConfigDict()
@@ -82,6 +118,10 @@ def base() -> ml_collections.ConfigDict:
   c.loss = ml_collections.ConfigDict()
   c.loss.multi_positive = True  # all rows whose interval overlaps
   c.loss.reduction = "sum_inside"  # -log of the summed probability
+  c.loss.bias_columns = "all"  # or "positives": no bias on hard negatives
+  # Whether the other side of a score has no gradient, as in the release's
+  # recipe for several processes.
+  c.loss.detach_gathered = False
   c.loss.calendar_weight = 1.0  # lambda, heads on the record; paper 0.1
   c.loss.calendar_smoothing = 0.2  # mass given to the neighbouring classes
   c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
@@ -94,6 +134,8 @@ def base() -> ml_collections.ConfigDict:
   c.optimizer.temporal_rate_factor = 1.0  # rate of the temporal modules
   c.optimizer.warmup_fraction = 0.1
   c.optimizer.weight_decay = 0.01
+  # What is decayed: "matrices", or "release": also gates and RMS norms.
+  c.optimizer.decay = "matrices"
   c.optimizer.clip_norm = 1.0  # 0 = no clipping
 
   # Loop.
@@ -111,6 +153,9 @@ def base() -> ml_collections.ConfigDict:
   # Evaluation.
   c.eval = ml_collections.ConfigDict()
   c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint
+  # What ranks at validation and test; "" = what was trained. The release
+  # trains "ctd" and ranks with "semantic".
+  c.eval.score_mode = ""
   c.eval.batch_size = 256  # texts a step when encoding
   c.eval.depth = 50  # records kept for a query in a run file
   c.eval.splits = ("validation", "test")
@@ -138,29 +183,39 @@ def published(c: ml_collections.ConfigDict, source: str) -> None:
   e.remat = False  # compute activations again in the backward pass
 
 
-def apply_method(c: ml_collections.ConfigDict, method: str) -> None:
-  """Turns the full CTD in `c` into `method`, in place.
+def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
+  """Turns the full CTD in `c` into another system, in place.
 
-  ft: contrastive fine-tuning with one positive. tempdate, tempdate_smooth: ft
-  plus the heads' cross-entropy on records. multi: ft plus multi-positives.
-  bias, ctx: multi plus one temporal module. ctd: both. posterior: multi plus
-  the posterior of the month; ctd_posterior: ctd plus the same. All keep the
-  same encoder and the same hard negatives.
+  zs: the encoder as it is, not trained. ft: contrastive fine-tuning with one
+  positive. tempdate, tempdate_smooth: ft plus the heads' cross-entropy on
+  records. multi: ft plus multi-positives. bias, ctx: multi plus one temporal
+  module. ctd: both. posterior: multi plus the posterior of the month;
+  ctd_posterior: ctd plus the same. All keep the same encoder and the same
+  hard negatives.
+
+  Args:
+    c: a config.
+    argument: METHOD, repaired; METHOD-release, with every value that the
+      released code has; or METHOD-no_REPAIR, with one of `REPAIRS` undone.
 
   Raises:
-    ValueError: if the method is unknown.
+    ValueError: if the method or the variant is unknown.
   """
+  method, _, variant = argument.partition("-")
   if method not in METHODS:
     raise ValueError(
       f"unknown method {method!r} after the config's name; "
       f"expected one of {', '.join(METHODS)}"
     )
+  _undo_repairs(c, variant)
   if method.endswith("posterior"):
     c.score_mode = "posterior"
     c.model.use_posterior = True
     c.loss.posterior_weight = 1.0
   if method in ("ctd", "ctd_posterior"):
     return
+  if method == "zs":
+    c.num_epochs = 0.0
   c.model.use_bias = method == "bias"
   c.model.use_context = method == "ctx"
   modes = {"bias": "ctd", "ctx": "absolute", "posterior": "posterior"}
@@ -173,3 +228,16 @@ def apply_method(c: ml_collections.ConfigDict, method: str) -> None:
     c.loss.calendar_weight = 0.0
   if method == "tempdate":
     c.loss.calendar_smoothing = 0.0
+
+
+def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
+  """Gives fields their released values: of all repairs, of one or of none."""
+  variants = {"": (), RELEASE: tuple(REPAIRS)}
+  variants |= {f"no_{name}": (name,) for name in REPAIRS}
+  if variant not in variants:
+    raise ValueError(
+      f"unknown variant {variant!r} after the method; expected one of "
+      f"{', '.join(filter(None, variants))}"
+    )
+  for name in variants[variant]:
+    c.update_from_flattened_dict(REPAIRS[name])

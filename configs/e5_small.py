@@ -15,10 +15,10 @@ import ml_collections
 from ctd_jax.configs import common
 
 
-def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
-  """Returns the config; `method` is what follows the colon."""
+def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `argument` is what follows the colon."""
   c = common.base()
-  c.name = f"{method}-e5-small"
+  c.name = f"{argument}-e5-small"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 40
   c.record_length = 40
@@ -35,5 +35,5 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
   c.optimizer.learning_rate = 5e-5
   # The heads start from nothing.
   c.optimizer.temporal_rate_factor = 20.0
-  common.apply_method(c, method)
+  common.apply_method(c, argument)
   return c

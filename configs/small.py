@@ -7,8 +7,9 @@
 
 Hardware: 2 CPU cores, 10 (ft), 15 (posterior) and 25 minutes (ctd) with
 evaluation, each on one of them. The source texts are downloaded, or read from
---config.sources=FOLDER. Methods: `common.METHODS`. The rows they should give
-are in tests/results/rebuilt.json.
+--config.sources=FOLDER. After the colon stands one of `common.METHODS`, and
+where it is to be the released code's, `-release` (`common.apply_method`). The
+rows they should give are in tests/results/rebuilt.json.
 """
 
 import ml_collections
@@ -16,10 +17,11 @@ import ml_collections
 from ctd_jax.configs import common
 
 
-def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
-  """Returns the config; `method` is what follows the colon."""
+def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `argument` is what follows the colon."""
+  method = argument.partition("-")[0]
   c = common.base()
-  c.name = f"{method}-small"
+  c.name = f"{argument}-small"
   c.dataset = "chunqiutr/rebuilt"
   c.num_epochs = 5.0
   c.eval_every = 1020  # half of 5 x 13,053 queries
@@ -37,5 +39,5 @@ def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
     c.model.temperature = 0.15
     c.num_epochs = 3.0
     c.eval_every = 408
-  common.apply_method(c, method)
+  common.apply_method(c, argument)
   return c

@@ -12,15 +12,15 @@ import ml_collections
 from ctd_jax.configs import common
 
 
-def get_config(method: str = "ctd") -> ml_collections.ConfigDict:
-  """Returns the config; `method` is what follows the colon."""
+def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
+  """Returns the config; `argument` is what follows the colon."""
   c = common.base()
-  c.name = f"{method}-tiny"
+  c.name = f"{argument}-tiny"
   c.dataset = "chunqiutr/mini"
   c.num_epochs = 12.0
   c.model.encoder.hidden_size = 64
   c.model.encoder.mlp_size = 256
   c.eval_every = 260
   c.log_every = 20
-  common.apply_method(c, method)
+  common.apply_method(c, argument)
   return c

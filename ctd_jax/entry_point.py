@@ -75,6 +75,25 @@ def find_config(argv: Sequence[str]) -> list[str]:
   return argv
 
 
+def config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
+  """Returns the config's path without a method, and the overrides, as given.
+
+  For programs that start others with the same config.
+  """
+  argv = list(argv)
+  path, overrides = "", []
+  for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+    if argument in ("--config", "-config"):
+      argument = f"--config={following}"
+    if match := _CONFIG_FLAG.fullmatch(argument):
+      path = match[2]
+    elif argument.lstrip("-").startswith("config."):
+      overrides.append(argument)
+      if "=" not in argument and not following.startswith("-"):
+        overrides.append(following)
+  return path, overrides
+
+
 def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
   flags.mark_flags_as_required(required)

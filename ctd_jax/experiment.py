@@ -39,10 +39,11 @@ from ctd_jax.checkpointing import (
   differences,
 )
 from ctd_jax.chronology.queries import SPLITS
+from ctd_jax.configs import common
 from ctd_jax.dating.evidence import EXPERTS
 from ctd_jax.evaluation import protocol
 from ctd_jax.input_pipeline import Tokens
-from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.dual_encoder import SCORE_MODES, DualEncoder
 from ctd_jax.retrieval import rules, runs
 from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
@@ -203,11 +204,21 @@ def read_config(workdir: pathlib.Path) -> ml_collections.ConfigDict:
 
   Raises:
     FileNotFoundError: if no run was begun there.
+    ValueError: if it lacks fields that configs have had since.
   """
   path = workdir / CONFIG_FILE
   if not path.exists():
     raise FileNotFoundError(f"{path}: no config of a run; give --config")
-  return ml_collections.ConfigDict(json.loads(path.read_text()))
+  config = ml_collections.ConfigDict(json.loads(path.read_text()))
+  lacking = _field_names(common.base()) - _field_names(config)
+  # The encoder is one that is made here, or a published one.
+  lacking = {name for name in lacking if not name.startswith("model.encoder.")}
+  if lacking:
+    raise ValueError(
+      f"{path} lacks {', '.join(sorted(lacking))}: the run was begun with "
+      "another version; give its --config"
+    )
+  return config
 
 
 def transfer(
@@ -384,6 +395,11 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f"config.eval.depth={config.eval.depth}: expected at least 10"
     )
+  if config.eval.score_mode not in ("", *SCORE_MODES):
+    raise ValueError(
+      f"config.eval.score_mode={config.eval.score_mode!r}: expected one of "
+      f"{', '.join(SCORE_MODES)}, or nothing for the one that is trained"
+    )
   outside = config.dating.outside
   if outside is not None and not pathlib.Path(outside).is_dir():
     raise ValueError(f"config.dating.outside={outside}: no such folder")
@@ -404,20 +420,34 @@ def total_steps(config: ml_collections.ConfigDict, queries: int) -> int:
   """Returns the number of updates of a run.
 
   Args:
-    config: num_epochs and batch_size are read.
+    config: num_epochs and batch_size are read; no epochs are no updates, and
+      the initial parameters are evaluated as they are.
     queries: number of train queries.
 
   Raises:
-    ValueError: if the config asks for less than one update.
+    ValueError: if epochs are asked for that make less than one update.
   """
   steps = int(config.num_epochs * queries) // config.batch_size
-  if steps < 1:
+  if steps < 1 and config.num_epochs != 0:
     raise ValueError(
       f"config.num_epochs={config.num_epochs} and "
       f"config.batch_size={config.batch_size} make no step of {queries} "
       "train queries"
     )
   return steps
+
+
+def _field_names(config: ml_collections.ConfigDict) -> set[str]:
+  """Returns the dotted names of all fields."""
+  return {
+    f"{name}.{inner}" if inner else name
+    for name, value in config.items()
+    for inner in (
+      _field_names(value)
+      if isinstance(value, ml_collections.ConfigDict)
+      else ("",)
+    )
+  }
 
 
 def _binding(fields: dict[str, Any]) -> dict[str, Any]:

@@ -37,11 +37,15 @@ NEGATIVE_TYPES = {
   "near_placeholder": NO_EVENT,
   "near_event": EVENT,
   "any_comment": NEG_COMMENT,
+  "release_comment": NEG_COMMENT,
 }
 # How far from the query's interval a mined negative may lie, in months: the
 # neighbouring months, and the same month of the neighbouring years.
 _NEAR_MONTHS = (1, 2, 3, 12, 24)
 _MAX_DRAWS = 8
+# Candidates of which the release takes one: comments on the months asked for,
+# filled up with others.
+_RELEASE_POOL = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +120,9 @@ class NegativeSampler:
   `same_month_comment` (later exegesis on a queried month), `near_placeholder`
   and `near_event` (records 1-3 months, one or two years off the interval),
   `any_comment` (later exegesis on any month). A type with nothing to offer
-  falls back to any train record of its kind.
+  falls back to any train record of its kind. `release_comment` is what the
+  released code draws: one of 16 comments, on the months asked for as far as
+  they have so many.
   """
 
   def __init__(self, benchmark: Benchmark, counts: Mapping[str, int]):
@@ -172,6 +178,8 @@ class NegativeSampler:
     self, name: str, start: int, end: int, rng: np.random.Generator
   ) -> int:
     kind = NEGATIVE_TYPES[name]
+    if name == "release_comment":
+      return self._draw_released(start, end, rng)
     for _ in range(_MAX_DRAWS if name != "any_comment" else 0):
       if name == "same_month_comment":
         month = int(rng.integers(start, end + 1))
@@ -183,6 +191,28 @@ class NegativeSampler:
         return rows[int(rng.integers(len(rows)))]
     rows = self._by_kind[kind]
     return rows[int(rng.integers(len(rows)))]
+
+  def _draw_released(
+    self, start: int, end: int, rng: np.random.Generator
+  ) -> int:
+    """Returns one of the release's candidates without listing them.
+
+    Source: released code, training data set: up to 16 comments of the target
+    months, topped up from the other ones, of which the collator takes one.
+    """
+    near = [
+      row
+      for month in range(start, end + 1)
+      for row in self._by_month.get((NEG_COMMENT, month), ())
+    ]
+    rows = self._by_kind[NEG_COMMENT]
+    if rng.integers(_RELEASE_POOL) < len(near) or len(near) == len(rows):
+      return near[int(rng.integers(len(near)))]
+    taken = set(near)
+    while True:
+      row = rows[int(rng.integers(len(rows)))]
+      if row not in taken:
+        return row
 
 
 class _TrainingItems(grain.transforms.RandomMap):

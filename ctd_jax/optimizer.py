@@ -9,6 +9,7 @@ start from nothing, may learn faster than the encoder.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from ctd_jax.models.layer_stack import SCANNED
 
 ENCODER = "encoder"
 TEMPORAL = "temporal"
+DECAYS = ("matrices", "release")
 
 
 def learning_rate_schedule(
@@ -29,18 +31,21 @@ def learning_rate_schedule(
 
   Args:
     peak: learning rate at the end of the warm-up.
-    total_steps: number of updates; the rate is 0 at this one.
+    total_steps: number of updates; the rate is 0 at this one. Without any
+      update the rate is always 0.
     warmup_fraction: share of `total_steps` spent rising, 0 ... 1.
 
   Raises:
     ValueError: if a value lies outside its range.
   """
-  if total_steps < 1:
-    raise ValueError(f"total_steps must be positive, got {total_steps}")
+  if total_steps < 0:
+    raise ValueError(f"total_steps must not be negative, got {total_steps}")
   if not 0 <= warmup_fraction < 1:
     raise ValueError(
       f"optimizer.warmup_fraction must be in [0, 1), got {warmup_fraction}"
     )
+  if not total_steps:
+    return optax.schedules.constant_schedule(0.0)
   warmup = int(warmup_fraction * total_steps)
   return optax.schedules.join_schedules(
     [
@@ -51,17 +56,35 @@ def learning_rate_schedule(
   )
 
 
-def decay_mask(params: Mapping[str, Any]) -> Any:
+def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
   """Returns True for every parameter that weight decay applies to.
 
-  Matrices and embeddings are decayed; biases, norm scales and scalars (the
-  gate of the context, the scale of the offset bias) are not. The axis that
-  counts the layers of a scan does not make a matrix of a bias.
+  Args:
+    params: nested mappings.
+    kind: "matrices" = matrices and embeddings, but no bias, norm or scalar
+      (the gate of the context, the scale of the offset bias); the axis that
+      counts the layers of a scan does not make a matrix of a bias. "release"
+      = all but biases and the scales of LayerNorm, which are known by the
+      bias beside them: the scales of RMSNorm and the scalars are decayed.
+
+  Raises:
+    ValueError: if `kind` is unknown.
+
+  Source: released code, optimizer; "matrices" repairs it.
   """
+  if kind not in DECAYS:
+    raise ValueError(f"optimizer.decay must be one of {DECAYS}, got {kind!r}")
+  names = {
+    tuple(part.key for part in path)
+    for path, _ in jax.tree_util.tree_leaves_with_path(params)
+  }
 
   def decayed(path: tuple[Any, ...], value: jax.Array) -> bool:
-    stacked = any(part.key == SCANNED for part in path)
-    return value.ndim - stacked > 1
+    *module, name = (part.key for part in path)
+    if kind == "release":
+      layer_norm = name == "scale" and (*module, "bias") in names
+      return "bias" not in name and not layer_norm
+    return value.ndim - (SCANNED in module) > 1
 
   return jax.tree_util.tree_map_with_path(decayed, params)
 
@@ -80,17 +103,17 @@ def make_optimizer(
 
   Args:
     config: `config.optimizer`: learning_rate, temporal_rate_factor,
-      warmup_fraction, weight_decay, clip_norm (0 = no clipping).
+      warmup_fraction, weight_decay, decay, clip_norm (0 = no clipping).
     total_steps: number of updates of the whole run.
   """
+
+  mask = functools.partial(decay_mask, kind=config.decay)
 
   def adamw(factor: float) -> optax.GradientTransformation:
     schedule = learning_rate_schedule(
       config.learning_rate * factor, total_steps, config.warmup_fraction
     )
-    return optax.adamw(
-      schedule, weight_decay=config.weight_decay, mask=decay_mask
-    )
+    return optax.adamw(schedule, weight_decay=config.weight_decay, mask=mask)
 
   groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(config.temporal_rate_factor)}
   update = optax.partition(groups, group_labels)

@@ -1,4 +1,4 @@
-"""Ranks the gallery with a model's own score.
+"""Ranks the gallery with a model's own score, or the one `config.eval` names.
 
 The gallery is encoded once, in padded batches that drop nothing, and every
 query is scored against all of it with the score that was trained; each gallery
@@ -33,10 +33,10 @@ class Ranker:
       experiment: what to rank and how.
     """
     self._experiment = experiment
+    config = experiment.config
+    self._score_mode = config.eval.score_mode or config.score_mode
     self._encode = train_step.make_encode_step(experiment.model)
-    self._score = train_step.make_score(
-      experiment.model, experiment.config.score_mode
-    )
+    self._score = train_step.make_score(experiment.model, self._score_mode)
 
   def encode(self, params: Any, tokens: Tokens, what: str) -> Encoding:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
@@ -97,7 +97,7 @@ class Ranker:
     return runs.from_topk(
       self._experiment.config.name,
       "T0",
-      self._experiment.config.score_mode,
+      self._score_mode,
       split,
       [query.query_id for query in self._experiment.benchmark.queries[split]],
       self._experiment.benchmark.record_ids,

@@ -180,6 +180,22 @@ def _train(
   ranker = Ranker(experiment)
   log = MetricsLog(experiment.workdir, first)
   _log_start(experiment, state)
+
+  def validate(step: int) -> None:
+    scores = ranker.validate(state.params)
+    log.write(step, scores)
+    logging.info(
+      "step %d/%d, %.0f s: %s",
+      step,
+      total_steps,
+      record.seconds,
+      "  ".join(f"{k} {v:.4f}" for k, v in scores.items()),
+    )
+    experiment.checkpoints.save(step, state, batches, scores)
+    record.write()
+
+  if experiment.checkpoints.latest_step is None and not total_steps:
+    validate(0)  # a run without updates
   pending = None
   bar = tqdm.tqdm(
     total=total_steps, initial=first, unit="step", disable=None, desc="train"
@@ -194,17 +210,7 @@ def _train(
     if step % config.eval_every == 0 or step == total_steps:
       _flush(log, config, bar, *pending)
       pending = None
-      scores = ranker.validate(state.params)
-      log.write(step, scores)
-      logging.info(
-        "step %d/%d, %.0f s: %s",
-        step,
-        total_steps,
-        record.seconds,
-        "  ".join(f"{k} {v:.4f}" for k, v in scores.items()),
-      )
-      experiment.checkpoints.save(step, state, batches, scores)
-      record.write()
+      validate(step)
     bar.update()
     if stop_after is not None and step >= stop_after:
       break

@@ -32,6 +32,7 @@ from ctd_jax.models.dual_encoder import (
 from ctd_jax.models.hf_config import EncoderConfig
 
 Batch = Mapping[str, jax.Array]
+BIAS_COLUMNS = ("all", "positives")
 
 
 class TrainState(flax.struct.PyTreeNode):
@@ -82,6 +83,16 @@ def make_model(
     raise ValueError(
       "config.model.use_posterior and config.score_mode='posterior' need each "
       "other"
+    )
+  if config.loss.bias_columns not in BIAS_COLUMNS:
+    raise ValueError(
+      f"config.loss.bias_columns={config.loss.bias_columns!r}: expected one of "
+      f"{BIAS_COLUMNS}"
+    )
+  if config.loss.bias_columns == "positives" and model.use_posterior:
+    raise ValueError(
+      "config.loss.bias_columns='positives': the posterior of the month has "
+      "to rank hard negatives too; set it to 'all'"
     )
   if config.loss.posterior_weight and not model.use_posterior:
     raise ValueError(
@@ -143,6 +154,48 @@ def init_state(
   return initialise(jax.random.key(seed), pretrained)
 
 
+def training_logits(
+  apply: Callable[..., jax.Array],
+  query: Encoding,
+  record: Encoding,
+  config: ml_collections.FrozenConfigDict,
+) -> tuple[jax.Array, jax.Array]:
+  """Returns the scores of the two directions of the contrastive loss.
+
+  They are those of `config.score_mode`, unless a field of the loss asks for
+  the released code's: `bias_columns="positives"` leaves the hard negatives
+  without the temporal term, and `detach_gathered` keeps the gradient of a
+  cosine from the side that is gathered, the columns of either direction.
+  There the values do not change, and the temporal term keeps its gradient.
+
+  Args:
+    apply: `(query, record, mode, method=...)` of the dual encoder.
+    query: of the global batch, B.
+    record: its positives in order, then the hard negatives, B + B*H.
+    config: the whole config.
+
+  Returns:
+    Queries against records, fp32 [B, B + B*H], and positives against queries,
+    [B, B].
+
+  Source: released code, in-batch loss and its form over processes.
+  """
+  mode, weights = config.score_mode, config.loss
+  size = query.scalar.shape[0]
+  positive = jax.tree.map(lambda x: x[:size], record)
+  gathered = jax.lax.stop_gradient if weights.detach_gathered else lambda x: x
+  biased = record if weights.bias_columns == "all" else positive
+  temporal = apply(query, biased, mode, method="temporal")
+  cosine = functools.partial(apply, method="cosine")
+  columns = record.scalar.shape[0] - temporal.shape[1]
+  forward = cosine(query, gathered(record), mode)
+  backward = cosine(gathered(query), positive, mode)
+  return (
+    forward + jnp.pad(temporal, ((0, 0), (0, columns))),
+    (backward + temporal[:, :size]).T,
+  )
+
+
 def loss_and_metrics(
   params: Any,
   batch: Batch,
@@ -152,10 +205,9 @@ def loss_and_metrics(
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
   """Returns the weighted loss of a global batch and its parts.
 
-  The logits are the scores of `config.score_mode`: what is trained is what is
-  scored. Hard negatives are columns of the query-to-record direction; one
-  that answers another query of the batch is left out of that query's
-  denominator.
+  The logits are those of `training_logits`. Hard negatives are columns of the
+  query-to-record direction; one that answers another query of the batch is
+  left out of that query's denominator.
 
   Args:
     params: of `model`.
@@ -185,8 +237,8 @@ def loss_and_metrics(
   size = batch["query_ids"].shape[0]
   if config.query_dates == "parser":
     query = query.replace(interval=batch["query_ends"])
-  logits = model.apply(
-    {"params": params}, query, record, config.score_mode, method="score"
+  logits_qd, logits_dq = training_logits(
+    functools.partial(model.apply, {"params": params}), query, record, config
   )
   starts, ends = batch["query_ends"][:, 0], batch["query_ends"][:, 1]
   month = batch["positive_month"]
@@ -195,12 +247,12 @@ def loss_and_metrics(
   answers = batch["negative_answers"] & losses.interval_mask(
     starts, ends, negative, negative
   )
-  logits_qd = logits.at[:, size:].add(
+  logits_qd = logits_qd.at[:, size:].add(
     jnp.where(answers, losses.MASKED_LOGIT, 0.0)
   )
   retrieval = losses.symmetric_nce(
     logits_qd,
-    logits[:, :size].T,
+    logits_dq,
     overlap if weights.multi_positive else None,
     weights.reduction,
   )

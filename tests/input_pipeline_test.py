@@ -113,6 +113,28 @@ def test_near_negatives_are_near():
   assert offsets[12]
 
 
+def test_released_negatives_have_the_shares_of_sixteen_candidates():
+  sampler = input_pipeline.NegativeSampler(BENCHMARK, {"release_comment": 1})
+  month = BENCHMARK.timeline.ordinal
+  comments = {
+    row: month(record.key)
+    for row, record in enumerate(BENCHMARK.records)
+    if record.kind == "neg_comment" and BENCHMARK.record_splits[row] == "train"
+  }
+  start = min(comments.values())
+  near = [row for row, at in comments.items() if start <= at <= start + 5]
+  assert 1 < len(near) < 16 < len(comments)
+  rng = np.random.default_rng(0)
+  drawn = [int(sampler.draw((start, start + 5), rng)[0]) for _ in range(4000)]
+  assert set(drawn) == set(comments)
+  share = np.mean(np.isin(drawn, near))
+  np.testing.assert_allclose(share, len(near) / 16, atol=0.03)
+  # A window with more than sixteen has no other candidates.
+  whole = (start, max(comments.values()))
+  drawn = [int(sampler.draw(whole, rng)[0]) for _ in range(400)]
+  assert set(drawn) == set(comments)
+
+
 def test_the_tokenizer_has_not_seen_held_out_text():
   records = tuple(
     dataclasses.replace(record, text=record.text + "鄢")

@@ -21,7 +21,13 @@ def test_schedule_without_warmup_starts_at_the_peak():
   np.testing.assert_allclose(rate(0), 2e-5, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("steps", "warmup"), [(0, 0.1), (10, 1.0), (10, -0.1)])
+def test_a_run_without_updates_has_no_rate():
+  assert float(optimizer.learning_rate_schedule(1e-3, 0, 0.1)(0)) == 0.0
+
+
+@pytest.mark.parametrize(
+  ("steps", "warmup"), [(-1, 0.1), (10, 1.0), (10, -0.1)]
+)
 def test_schedule_refuses(steps, warmup):
   with pytest.raises(ValueError, match="total_steps|warmup_fraction"):
     optimizer.learning_rate_schedule(1e-3, steps, warmup)
@@ -31,8 +37,10 @@ PARAMS = {
   "encoder": {
     "dense": {"kernel": jnp.ones((2, 2)), "bias": jnp.ones((2,))},
     "norm": {"scale": jnp.ones((2,))},
+    "layer_norm": {"scale": jnp.ones((2,)), "bias": jnp.ones((2,))},
   },
   "context": {"gate": jnp.ones(()), "project": {"kernel": jnp.ones((2, 2))}},
+  "offset": {"scale": jnp.ones(()), "hidden_bias": jnp.ones((2,))},
 }
 
 
@@ -41,6 +49,27 @@ def test_only_matrices_are_decayed():
   assert mask["encoder"]["dense"] == {"kernel": True, "bias": False}
   assert not mask["encoder"]["norm"]["scale"]
   assert mask["context"] == {"gate": False, "project": {"kernel": True}}
+  assert mask["offset"] == {"scale": False, "hidden_bias": False}
+
+
+def test_the_release_decays_all_but_biases_and_layer_norms():
+  mask = optimizer.decay_mask(PARAMS, "release")
+  assert mask["encoder"]["dense"] == {"kernel": True, "bias": False}
+  assert mask["encoder"]["layer_norm"] == {"scale": False, "bias": False}
+  assert mask["encoder"]["norm"]["scale"]  # an RMSNorm
+  assert mask["context"] == {"gate": True, "project": {"kernel": True}}
+  assert mask["offset"] == {"scale": True, "hidden_bias": False}
+
+
+def test_decay_reaches_what_the_mask_says():
+  config = synthetic.config("ctd-release").optimizer
+  config.warmup_fraction = 0.0
+  adam = optimizer.make_optimizer(config, 10)
+  still = jax.tree.map(jnp.zeros_like, PARAMS)
+  updates, _ = adam.update(still, adam.init(PARAMS), PARAMS)
+  shrunk = -config.learning_rate * config.weight_decay
+  np.testing.assert_allclose(updates["context"]["gate"], shrunk, rtol=1e-5)
+  assert not updates["offset"]["hidden_bias"].any()
 
 
 def test_temporal_modules_have_their_own_rate():

@@ -77,6 +77,35 @@ def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
   assert ":T0:posterior" in run.read_text()
 
 
+def test_the_release_is_ranked_by_the_bare_encoder(tmp_path):
+  train.train_and_evaluate(synthetic.config("ctd-release"), tmp_path)
+  run = tmp_path / "evaluation/run.ctd-release-synthetic.test.neg1_ne1.trec"
+  assert ":T0:semantic" in run.read_text()
+  (line,) = [x for x in metrics(tmp_path).splitlines() if '"step": 1}' in x]
+  assert json.loads(line)["calendar"] > 0
+
+
+def test_a_run_without_updates_ranks_with_the_initial_encoder(tmp_path):
+  config = synthetic.config("zs")
+  train.train_and_evaluate(config, tmp_path)
+  (line,) = metrics(tmp_path).splitlines()
+  assert json.loads(line)["step"] == 0
+  written = contents(tmp_path / "evaluation")
+  train.train_and_evaluate(config, tmp_path)
+  assert metrics(tmp_path).splitlines() == [line]
+  for path in written:
+    if path.suffix == ".trec":
+      assert path.read_bytes() == written[path]
+
+
+def test_the_config_of_another_version_is_named(tmp_path):
+  config = synthetic.config("ft").to_dict()
+  del config["eval"]["score_mode"], config["query_dates"]
+  (tmp_path / "config.json").write_text(json.dumps(config))
+  with pytest.raises(ValueError, match="lacks eval.score_mode, query_dates: "):
+    experiment.read_config(tmp_path)
+
+
 def test_the_parser_dates_the_queries_that_are_ranked(tmp_path):
   run = experiment.assemble(synthetic.config("posterior"), tmp_path)
   queries = run.benchmark.queries["test"]
@@ -152,7 +181,11 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     ("query_dates", "eye", "config.query_dates='eye': expected one of parser"),
     ("dating.off", ("word",), "config.dating.off: unknown 'word'; there are"),
     ("batch_size", 1000, "config.batch_size=1000"),
-    ("num_epochs", 0.0, "config.num_epochs=0.0"),
+    ("num_epochs", 0.01, "config.num_epochs=0.01"),
+    ("num_epochs", -1.0, "config.num_epochs=-1.0"),
+    ("eval.score_mode", "dot", "config.eval.score_mode='dot': expected one"),
+    ("loss.bias_columns", "none", "config.loss.bias_columns='none'"),
+    ("optimizer.decay", "none", "optimizer.decay must be one of"),
     ("negatives.far", 1, "config.negatives.far: unknown type"),
     ("optimizer.warmup_fraction", 1.5, "optimizer.warmup_fraction"),
     ("eval.mode", "neg2", "neg1_ne1_dq0"),

@@ -236,6 +236,32 @@ class DualEncoder(nn.Module):
     )
     return self.posterior.log_mass(asked, jnp.exp(self.log_months(record)))
 
+  def cosine(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
+    """Returns the cosine of every pair over the temperature, fp32 [B, N].
+
+    Args:
+      query: encodings of B queries.
+      record: encodings of N records.
+      mode: of the score; all but "semantic" have the vectors with context.
+    """
+    field = "semantic" if mode == "semantic" else "absolute"
+    # Accelerators would round the operands, and with them the ranking.
+    cosine = jnp.matmul(
+      getattr(query, field),
+      getattr(record, field).T,
+      precision=jax.lax.Precision.HIGHEST,
+    )
+    return cosine / self.config.temperature
+
+  def temporal(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
+    """Returns what a mode adds to the cosine of every pair, fp32 [B, N]."""
+    added = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
+    if mode in ("ctd", "posterior"):
+      added = self.bias(query, record)
+    if mode == "posterior":
+      added = added + self.log_mass(query, record)
+    return added
+
   def score(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
     """Returns the logits of every query against every record, fp32 [B, N].
 
@@ -255,16 +281,4 @@ class DualEncoder(nn.Module):
     """
     if mode not in SCORE_MODES:
       raise ValueError(f"score mode must be one of {SCORE_MODES}, got {mode!r}")
-    field = "semantic" if mode == "semantic" else "absolute"
-    # Accelerators would round the operands, and with them the ranking.
-    cosine = jnp.matmul(
-      getattr(query, field),
-      getattr(record, field).T,
-      precision=jax.lax.Precision.HIGHEST,
-    )
-    logits = cosine / self.config.temperature
-    if mode in ("ctd", "posterior"):
-      logits = logits + self.bias(query, record)
-    if mode == "posterior":
-      logits = logits + self.log_mass(query, record)
-    return logits
+    return self.cosine(query, record, mode) + self.temporal(query, record, mode)
