@@ -1,0 +1,298 @@
+"""Trains a grid of methods and seeds, and says which step earns what.
+
+  python -m ctd_jax.ablation --config=configs/small.py --workdir=runs/ablation \
+    --methods=ft,multi,ctd,ctd-release,ctd-no_codebooks --seeds=42,1,2
+
+Every cell of the grid is a run of `ctd_jax.train` with its own process and
+folder, WORKDIR/METHOD/seed-SEED, and resumes like any other; a finished one is
+not repeated. Options of the config, e.g. --config.num_epochs=2, hold for every
+run. Methods and their variants: `configs.common.apply_method`.
+
+The run files of a method are averaged over its seeds, query by query. The
+tables show intervals from resampled years; below them, each method is compared
+with the one it builds on, and each variant with the method itself, paired over
+queries and over whole years.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+import tqdm
+from absl import flags, logging
+
+from ctd_jax import entry_point, evaluate, files
+from ctd_jax.benchmark import Benchmark
+from ctd_jax.configs import common
+from ctd_jax.evaluation import (
+  protocol,
+  report,
+  results,
+  significance,
+  summary,
+)
+from ctd_jax.experiment import EVALUATION_FOLDER
+from ctd_jax.retrieval import runs
+from ctd_jax_datasets import load
+
+MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
+# Method -> the one that it adds a single thing to.
+BUILDS_ON: Mapping[str, tuple[str, ...]] = {
+  "ft": ("zs",),
+  "tempdate": ("ft",),
+  "tempdate_smooth": ("ft", "tempdate"),
+  "multi": ("ft",),
+  "bias": ("multi",),
+  "ctx": ("multi",),
+  "ctd": ("ft", "bias", "ctx"),
+  "posterior": ("multi",),
+  "ctd_posterior": ("ctd", "posterior"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """One run of the grid.
+
+  Attributes:
+    method: and variant, what follows the colon of --config.
+    seed: of the run.
+    folder: its workdir.
+  """
+
+  method: str
+  seed: int
+  folder: pathlib.Path
+
+  @property
+  def finished(self) -> bool:
+    """Whether its run files were written and evaluated."""
+    return (self.folder / EVALUATION_FOLDER / "per_query.tsv").exists()
+
+  def command(self, config: str, overrides: Sequence[str]) -> list[str]:
+    """Returns the arguments that train it.
+
+    Args:
+      config: path of the config, without a method.
+      overrides: --config.FIELD=VALUE arguments of every run.
+    """
+    return [
+      *(sys.executable, "-m", "ctd_jax.train"),
+      *(f"--config={config}:{self.method}", "--config.eval.baselines=()"),
+      *(*overrides, f"--config.seed={self.seed}"),
+      f"--workdir={self.folder}",
+    ]
+
+
+def grid(
+  methods: Sequence[str], seeds: Sequence[int], workdir: pathlib.Path
+) -> list[Cell]:
+  """Returns the cells, all methods of the first seed first."""
+  return [
+    Cell(method, seed, workdir / method / f"seed-{seed}")
+    for seed in seeds
+    for method in methods
+  ]
+
+
+def train(
+  cells: Sequence[Cell], config: str, overrides: Sequence[str], jobs: int
+) -> None:
+  """Runs what is not finished, `jobs` at a time on shares of the CPU cores.
+
+  What a run prints goes to `log.txt` in its folder.
+
+  Raises:
+    ValueError: naming the runs that failed, after all others have ended.
+  """
+  cores = sorted(os.sched_getaffinity(0))
+  shares = [cores[job::jobs] or cores for job in range(jobs)]
+  left = [cell for cell in cells if not cell.finished]
+  bar = tqdm.tqdm(total=len(left), unit="run", desc="grid", disable=None)
+
+  def run(cell: Cell) -> int:
+    share = shares.pop()
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    with (cell.folder / "log.txt").open("a") as log:
+      process = subprocess.Popen(
+        cell.command(config, overrides), stdout=log, stderr=log
+      )
+      os.sched_setaffinity(process.pid, share)
+      code = process.wait()
+    shares.append(share)
+    bar.update()
+    logging.info("%s, seed %d: exit %d", cell.method, cell.seed, code)
+    return code
+
+  with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    codes = list(pool.map(run, left))
+  bar.close()
+  failed = [cell for cell, code in zip(left, codes, strict=True) if code]
+  if failed:
+    lines = [
+      f"  {cell.folder / 'log.txt'}: {_last_line(cell.folder / 'log.txt')}"
+      for cell in failed
+    ]
+    raise ValueError(
+      f"{len(failed)} of {len(left)} runs failed; the others are kept:\n"
+      + "\n".join(lines)
+    )
+
+
+def _last_line(path: pathlib.Path) -> str:
+  lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+  return lines[-1] if lines else "nothing printed"
+
+
+def averages(
+  cells: Sequence[Cell], benchmark: Benchmark, split: str
+) -> dict[str, dict[str, protocol.PerQuery]]:
+  """Returns method -> mode -> values of every query, mean over the seeds.
+
+  Args:
+    cells: finished runs.
+    benchmark: what they were run on.
+    split: whose queries.
+  """
+  kinds = {record.record_id: record.kind for record in benchmark.records}
+  found: dict[str, dict[str, list[protocol.PerQuery]]] = {}
+  for cell in cells:
+    for name in MODES:
+      mode = protocol.mode(name)
+      folder = cell.folder / EVALUATION_FOLDER
+      (path,) = folder.glob(f"run.*.{split}.{mode.gallery}.trec")
+      table = protocol.evaluate_run(
+        runs.read_run(path), benchmark.queries[split], kinds, mode
+      )
+      by_mode = found.setdefault(cell.method, {})
+      by_mode.setdefault(name, []).append(table)
+  return {
+    method: {name: protocol.average(tables) for name, tables in by_mode.items()}
+    for method, by_mode in found.items()
+  }
+
+
+def rivals(method: str, methods: Sequence[str]) -> list[str]:
+  """Returns with which others of the grid a method is compared.
+
+  A variant is compared with the method itself, and like the method with what
+  it builds on, in the same variant.
+  """
+  name, _, variant = method.partition("-")
+  others = [name] if variant else []
+  for base in BUILDS_ON.get(name, ()):
+    others.append(f"{base}-{variant}" if variant else base)
+  return [other for other in others if other in methods]
+
+
+def comparisons(
+  found: Mapping[str, Mapping[str, protocol.PerQuery]],
+  years: Mapping[str, tuple[int, int]],
+) -> str:
+  """Returns paired tests of hit@1 for each method against its rivals."""
+  pairs = [
+    (method, other) for method in found for other in rivals(method, list(found))
+  ]
+  width = max((len(f"{a} - {b}") for a, b in pairs), default=0)
+  parts = []
+  for mode in MODES:
+    lines = [f"hit@1, {mode}, paired randomisation over queries"]
+    for method, other in pairs:
+      values = (
+        found[method][mode].values["hit@1"],
+        found[other][mode].values["hit@1"],
+      )
+      test = significance.paired_randomisation(*values)
+      by_year = significance.paired_randomisation(*values, groups=years)
+      lines.append(
+        f"  {f'{method} - {other}':<{width}} {test}; "
+        f"whole years swapped: p = {by_year.p_value:.4f}"
+      )
+    parts.append("\n".join(lines) + "\n")
+  return "\n".join(parts) if pairs else ""
+
+
+def summarise(
+  cells: Sequence[Cell], benchmark: Benchmark, split: str, folder: pathlib.Path
+) -> str:
+  """Returns the tables as text; writes results.txt and results.json.
+
+  Args:
+    cells: finished runs.
+    benchmark: what they were run on.
+    split: whose queries.
+    folder: for the two files.
+  """
+  found = averages(cells, benchmark, split)
+  years = summary.years_of(benchmark, split)
+  rows = []
+  for method, by_mode in found.items():
+    own = [cell for cell in cells if cell.method == method]
+    system = by_mode[MODES[0]].system
+    origin = [
+      summary.read_origin(cell.folder / EVALUATION_FOLDER)[system]
+      for cell in own
+    ]
+    about = {
+      "seeds": tuple(cell.seed for cell in own),
+      "command": evaluate.command(),
+      "commit": origin[0]["commit"],
+      "seconds": round(sum(each["seconds"] for each in origin), 1),
+    }
+    for table in by_mode.values():
+      rows += results.result_rows(table, benchmark.name, years, **about)
+  results.write_rows(folder / "results.json", rows)
+  tables = report.format_table(
+    results.select(rows, family="all"), intervals=True
+  )
+  text = f"{tables}\n{comparisons(found, years)}"
+  files.write_text(folder / "results.txt", text)
+  return text
+
+
+def main() -> None:
+  """Trains the grid in --workdir and prints its tables."""
+  config = entry_point.CONFIG.value
+  workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser().absolute()
+  try:
+    seeds = [int(seed) for seed in flags.FLAGS.seeds]
+  except ValueError:
+    raise ValueError(
+      f"--seeds={','.join(flags.FLAGS.seeds)}: expected whole numbers"
+    ) from None
+  if flags.FLAGS.jobs < 1:
+    raise ValueError(f"--jobs={flags.FLAGS.jobs}: expected at least 1")
+  path, overrides = entry_point.config_arguments(sys.argv)
+  for method in flags.FLAGS.methods:
+    common.apply_method(common.base(), method)  # refuses what there is not
+  cells = grid(flags.FLAGS.methods, seeds, workdir)
+  train(cells, path, overrides, flags.FLAGS.jobs)
+  benchmark = load.build_benchmark(
+    config.dataset, config.data_dir, config.sources
+  )
+  print(summarise(cells, benchmark, flags.FLAGS.split, workdir))
+  print(f"tables       {workdir / 'results.txt'}, results.json")
+
+
+if __name__ == "__main__":
+  flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.DEFINE_list(
+    "methods",
+    ["ft", "multi", "bias", "ctx", "ctd"],
+    "What is trained: methods, each with a variant or without. "
+    "Example: --methods=ft,ctd,ctd-release,ctd-no_codebooks",
+  )
+  flags.DEFINE_list(
+    "seeds", ["42", "1", "2"], "Seeds of every method. Example: --seeds=42,1,2"
+  )
+  flags.DEFINE_string("split", "test", "Whose queries the tables are about.")
+  flags.DEFINE_integer(
+    "jobs", 1, "Runs at a time, each on its share of the CPU cores."
+  )
+  entry_point.run(main)
