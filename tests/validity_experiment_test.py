@@ -1,5 +1,6 @@
 """A run on validity curves from the config to rows, plots and a prediction."""
 
+import dataclasses
 import json
 import re
 
@@ -78,6 +79,20 @@ def test_fields_and_what_becomes_of_axes():
   assert shuffled != features.fields(samples, "shuffled", seed=2)
 
 
+def test_targets_are_to_one_base():
+  (sample,) = validity_files.samples()["test"][:1]
+  ratio = np.log(1.1) / np.log(2)
+  other = dataclasses.replace(
+    sample,
+    location=sample.location * ratio,
+    scale=sample.scale * ratio,
+    log_base=2.0,
+  )
+  found = features.targets([sample, other])
+  np.testing.assert_allclose(found[0], sample.targets, rtol=1e-12)
+  np.testing.assert_allclose(found[1], sample.targets, rtol=1e-12)
+
+
 def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
   found = FrozenFeatures(str(encoder), 24, cache / "kept")
   rows = [("a tram", "", "stops"), ("rain", "stops", "")]
@@ -95,9 +110,12 @@ def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
   assert padded.shape == (2, 3 * 24, 16)
   assert all_lengths.tolist() == [72, 72]
   np.testing.assert_array_equal(padded[0, 24], states[0, 6])
-  ids, mask = found.tokens(rows)
-  assert ids.shape == (2, 3, 6)
-  assert mask.sum(axis=2).tolist() == [[6, 0, 6], [5, 6, 0]]
+  tokens = found.tokens(rows)
+  assert tokens["ids"].shape == (2, 1, 6)
+  assert tokens["axis_ids"].shape == (2, 2, 6)
+  assert tokens["mask"].sum(axis=2).tolist() == [[6], [5]]
+  assert tokens["axis_mask"].sum(axis=2).tolist() == [[0, 6], [6, 0]]
+  assert set(found.tokens([row[:1] for row in rows])) == {"ids", "mask"}
 
   def refuse(*_, **__):
     raise AssertionError("encoded again")
@@ -179,9 +197,10 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
   for key in name.split("/")[1:]:
     start = start[key]
   assert abs(arrays[name] - start).max() > 1e-6
-  ids, mask = predictor.features.tokens([("a tram", *("", "stops") * 4)])
+  tokens = predictor.features.tokens([("a tram", *("", "stops") * 4)])
+  ids, mask = tokens["axis_ids"], tokens["axis_mask"]
   found = [
-    predictor.system.predict(arrays, {"ids": read, "mask": mask})
+    predictor.system.predict(arrays, {**tokens, "axis_ids": read})
     for read in (ids, np.where(mask, ids, 5))
   ]
   np.testing.assert_allclose(*found, atol=1e-6)

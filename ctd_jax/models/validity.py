@@ -96,21 +96,38 @@ class EncoderRegression(nn.Module):
     self.head = nn.Dense(TARGETS)
 
   def __call__(
-    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
+    self,
+    ids: jax.Array,
+    mask: jax.Array,
+    axis_ids: jax.Array | None = None,
+    axis_mask: jax.Array | None = None,
+    deterministic: bool = True,
   ) -> jax.Array:
     """Returns the parameters, [B, 3].
 
     Args:
-      ids: tokens of the fields, int [B, S, L].
-      mask: 1 where a token stands, [B, S, L]; all 0 where a field is absent.
+      ids: tokens of the parents, int [B, 1, L].
+      mask: 1 where a token stands, [B, 1, L].
+      axis_ids: tokens of the other fields, int [B, S - 1, L] with an L of
+        their own; None without axes.
+      axis_mask: likewise; all 0 where a field is absent.
       deterministic: whether dropout is off.
     """
-    batch, fields, length = ids.shape
+    vectors = self._vectors(ids, mask, deterministic)
+    if axis_ids is not None:
+      axes = self._vectors(axis_ids, axis_mask, deterministic)
+      vectors = jnp.concatenate([vectors, axes], axis=1)
+    return self.head(self.drop(vectors, deterministic))
+
+  def _vectors(
+    self, ids: jax.Array, mask: jax.Array, deterministic: bool
+  ) -> jax.Array:
+    """Returns the vectors of fields [B, S, L] in a row, [B, S * D]."""
+    batch, _, length = ids.shape
     flat = mask.reshape(-1, length)
     present = flat.any(axis=1, keepdims=True)
     # A row without a token would attend to nothing: its first pad stands in.
     attended = flat.at[:, 0].set(1)
     states = self.encoder(ids.reshape(-1, length), attended, deterministic)
     vectors = jnp.where(present, pool(states, attended, "cls"), 0.0)
-    vectors = vectors.reshape(batch, fields * vectors.shape[-1])
-    return self.head(self.drop(vectors, deterministic))
+    return vectors.reshape(batch, -1)

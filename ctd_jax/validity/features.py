@@ -25,7 +25,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax_datasets.chronocept.samples import AXES, Sample
+from ctd_jax.validity import time_axis
+from ctd_jax_datasets.chronocept.samples import AXES, LOG_BASE, Sample
 
 FIELDS = ("parent", *AXES)
 # Axes as annotated; none at all; or each sample's among one another's places.
@@ -56,8 +57,14 @@ def fields(
 
 
 def targets(samples: Sequence[Sample]) -> np.ndarray:
-  """Returns location, scale and skewness of samples, float64 [N, 3]."""
-  return np.array([sample.targets for sample in samples], np.float64)
+  """Returns location, scale and skewness of samples, float64 [N, 3].
+
+  Location and scale are to `LOG_BASE`, whatever base a sample is stored with.
+  """
+  found = np.array([sample.targets for sample in samples], np.float64)
+  ratios = [time_axis.base_ratio(s.log_base, LOG_BASE) for s in samples]
+  found[:, :2] *= np.array(ratios)[:, None]
+  return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,13 +138,28 @@ class FrozenFeatures:
       row[: len(piece)] = piece
     return joined, lengths
 
-  def tokens(
+  def tokens(self, rows: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+    """Returns ids and masks of parents and axes, apart: axes are much shorter.
+
+    Args:
+      rows: texts of the S fields of N samples, the parent first.
+
+    Returns:
+      "ids" and "mask", int32 [N, 1, L], of the parents; "axis_ids" and
+      "axis_mask", int32 [N, S - 1, L], of the axes, if there are any. L is the
+      longest text's length. An absent field has no token.
+    """
+    ids, mask = self._tokens([row[:1] for row in rows])
+    found = {"ids": ids, "mask": mask}
+    if len(rows[0]) > 1:
+      ids, mask = self._tokens([row[1:] for row in rows])
+      found |= {"axis_ids": ids, "axis_mask": mask}
+    return found
+
+  def _tokens(
     self, rows: Sequence[Sequence[str]]
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns ids and mask of the fields, int32 [N, S, L] both.
-
-    An absent field has no token. L is the longest field's length.
-    """
+    """Returns ids and mask of fields, int32 [N, S, L] both."""
     texts = [text for row in rows for text in row]
     ids, mask = self.encoder.tokenizer.encode(texts, self.max_length)
     mask[[not text for text in texts]] = 0

@@ -95,6 +95,8 @@ def train(
   update = _update(model, hyper.decoupled)
   random = np.random.default_rng(seed)
   key = jax.random.key(seed)
+  read = inputs["train"]
+  whole = None if hyper.batch_size else jax.device_put(dict(read))
   losses, scores = [], []
   kept, epoch = params, 0
   bar = tqdm.trange(
@@ -105,7 +107,7 @@ def train(
     batches = _batches(len(targets["train"]), hyper.batch_size, random)
     for rows in batches:
       key, drop = jax.random.split(key)
-      batch = {name: array[rows] for name, array in inputs["train"].items()}
+      batch = whole or {name: array[rows] for name, array in read.items()}
       state, loss = update(state, batch, targets["train"][rows], drop, rates)
       total += float(loss) / len(batches)
     if not np.isfinite(total):

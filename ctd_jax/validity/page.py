@@ -16,7 +16,7 @@ import numpy as np
 
 from ctd_jax import files
 from ctd_jax.evaluation.report import COLOURS
-from ctd_jax.validity import curve_measures, skew_normal, time_axis
+from ctd_jax.validity import curve_measures, features, skew_normal, time_axis
 from ctd_jax.validity.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
@@ -55,12 +55,13 @@ def write(
   figure = matplotlib.figure.Figure(figsize=(15, 7), layout="constrained")
   grid = figure.subplots(2, 4)
   curves, _ = curve_measures.clip_scale(raw)
-  annotated = np.array([sample.targets for sample in samples])
+  annotated = features.targets(samples)
   errors = np.mean((truth["test"] - predictions["test"][0]) ** 2, axis=1)
   order = np.argsort(errors, kind="stable")
   for axes, quantile in zip(grid[0], _SHOWN, strict=False):
     row = order[round(quantile * (len(order) - 1))]
-    _curves(axes, samples[row], curves[row], f"error above {quantile:.0%}")
+    name = f"{samples[row].sample_id}: error above {quantile:.0%}"
+    _curves(axes, annotated[row], curves[row], name)
   grid[0, 0].legend(frameon=False, fontsize=8)
   _errors(grid[0, 3], truth["test"], predictions["test"])
   _targets(grid[1, :3], annotated, raw)
@@ -71,19 +72,20 @@ def write(
   files.write_figure(path, figure)
 
 
-def _curves(axes, sample: Sample, predicted: np.ndarray, title: str) -> None:
+def _curves(
+  axes, annotated: np.ndarray, predicted: np.ndarray, title: str
+) -> None:
   """Draws the annotated and the predicted validity [T] over time."""
-  base = sample.log_base
-  longest = float(time_axis.to_log(max(_TICKS), base))
+  longest = float(time_axis.to_log(max(_TICKS)))
   x = np.linspace(0, longest, 400)
   for targets, colour, label in (
-    (sample.targets, TRUTH, "annotated"),
+    (annotated, TRUTH, "annotated"),
     (predicted, PREDICTED, "predicted"),
   ):
     y = skew_normal.validity(SkewNormal(*targets), x)
     axes.plot(x, y, color=colour, label=label)
   axes.set_xticks(
-    [float(time_axis.to_log(minutes, base)) for minutes in _TICKS],
+    [float(time_axis.to_log(minutes)) for minutes in _TICKS],
     _TICKS.values(),
     rotation=45,
     ha="right",
@@ -92,7 +94,7 @@ def _curves(axes, sample: Sample, predicted: np.ndarray, title: str) -> None:
   axes.set_ylim(0, 1.05)
   axes.set_xlabel("time since publication")
   axes.set_ylabel("validity")
-  axes.set_title(f"{sample.sample_id}: {title}", fontsize=9)
+  axes.set_title(title, fontsize=9)
 
 
 def _targets(row, truth: np.ndarray, predicted: np.ndarray) -> None:

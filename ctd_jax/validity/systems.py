@@ -141,7 +141,6 @@ def inputs(
   if reads == VECTORS:
     return {VECTORS: features.vectors(rows)}
   if reads == TOKENS:
-    ids, mask = features.tokens(rows)
-    return {"ids": ids, "mask": mask}
+    return features.tokens(rows)
   states, lengths = features.sequences(rows, padded)
   return {"states": states, "lengths": lengths}

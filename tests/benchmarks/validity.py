@@ -4,30 +4,26 @@
     --variant=synthetic_1 --systems=mean,ffnn --rows=rows.json
 
 Runs what is not yet in the workdir, writes the result rows of all (`--rows`)
-and prints paired permutation tests over test samples: each system against
-ffnn, and ffnn with its axes removed and shuffled against ffnn with them; same
-model, encoder, epochs, length and seeds. The errors compared are the means
-over seeds. `bilstm` and `bert`, the slow ones, run only where --systems names
-them.
+and prints paired permutation tests over test samples (`validity.compare`): each
+system against ffnn, and ffnn with its axes removed and shuffled against ffnn
+with them; same model, encoder, epochs, length and seeds. Slow ones run only
+where --systems names them: `bilstm`, `bert`, and a model of the published grid
+that is searched first, e.g. `svr-searched`.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import pathlib
 from collections.abc import Iterable
 
 import ml_collections
-import numpy as np
 from absl import flags
 
 from ctd_jax import entry_point
 from ctd_jax.configs import chronocept
-from ctd_jax.evaluation import results, significance
-from ctd_jax.validity import experiment, features
-from ctd_jax_datasets.chronocept import reader
-from ctd_jax_datasets.chronocept.samples import TARGETS
+from ctd_jax.evaluation import results
+from ctd_jax.validity import compare, experiment, features
 
 SEEDS = tuple(range(10))
 TRIVIAL = ("mean", "median", "lexicon", "tfidf", "nearest")
@@ -37,6 +33,7 @@ ABLATED = {
   for axes in (features.AXES_REMOVED, features.AXES_SHUFFLED)
 }
 REFERENCE = "ffnn"
+SEARCHED = "-searched"
 
 
 def plan(systems: Iterable[str]) -> list[tuple[str, str]]:
@@ -46,7 +43,11 @@ def plan(systems: Iterable[str]) -> list[tuple[str, str]]:
   """
   pairs = [(system, experiment.HONEST) for system in systems]
   only_honest = {*TRIVIAL[1:], *ABLATED}
-  pairs += [(s, experiment.PAPER) for s in systems if s not in only_honest]
+  pairs += [
+    (system, experiment.PAPER)
+    for system in systems
+    if system not in only_honest and not system.endswith(SEARCHED)
+  ]
   return pairs
 
 
@@ -61,6 +62,8 @@ def make_config(
     changes["seeds"] = SEEDS
   if system in ABLATED:
     changes["axes"] = ABLATED[system]
+  if system.endswith(SEARCHED):
+    changes["search"] = True
   values = flags.FLAGS
   changes |= {
     name: values[name].value
@@ -73,41 +76,6 @@ def make_config(
     text = str(value).replace(" ", "")
     said.append(f"--config.{name}={text}")
   return config, said
-
-
-def predictions_of(folder: pathlib.Path) -> dict[str, np.ndarray]:
-  """Returns sample id -> predictions, [M, T], of predictions.tsv."""
-  found: dict[str, list[list[float]]] = {}
-  with (folder / "predictions.tsv").open(encoding="utf-8") as file:
-    for row in csv.DictReader(file, delimiter="\t"):
-      values = [float(row[target]) for target in TARGETS]
-      found.setdefault(row["sample_id"], []).append(values)
-  return {sample_id: np.array(values) for sample_id, values in found.items()}
-
-
-def print_tests(variant: str, folders: dict[str, pathlib.Path]) -> None:
-  """Prints paired tests of honest runs against the reference, in z-scores."""
-  config, _ = make_config(REFERENCE, experiment.HONEST, variant)
-  samples = reader.load_samples(config.dataset, config.data_dir)
-  data = experiment.make_data(samples, config)
-  scaler = data.scalers["test"]
-  truth = {
-    sample.sample_id: np.array(sample.targets) for sample in samples["test"]
-  }
-  errors = {
-    system: {
-      sample_id: float(np.mean(((values - truth[sample_id]) / scaler.sd) ** 2))
-      for sample_id, values in predictions_of(folder).items()
-    }
-    for system, folder in folders.items()
-  }
-  print(f"{variant}, honest: MSE less that of {REFERENCE}, permutation tests")
-  for system in errors:
-    if system != REFERENCE:
-      test = significance.paired_randomisation(
-        errors[system], errors[REFERENCE]
-      )
-      print(f"  {system:<14} {test}")
 
 
 def main() -> None:
@@ -128,8 +96,10 @@ def main() -> None:
       folders[system] = folder
     if values.rows:
       results.write_rows(values.rows, rows)
-  if REFERENCE in folders:
-    print_tests(values.variant, folders)
+  if REFERENCE in folders and len(folders) > 1:
+    reference = folders.pop(REFERENCE)
+    found = [compare.read_run(f) for f in (reference, *folders.values())]
+    print(compare.format_runs(found))
 
 
 if __name__ == "__main__":
