@@ -12,7 +12,7 @@ from ctd_jax.checkpointing import CheckpointError
 from ctd_jax.configs import chronocept
 from ctd_jax.evaluation import results
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.validity import experiment, features, systems
+from ctd_jax.validity import experiment, features, search, systems
 from ctd_jax.validity.features import FrozenFeatures
 from ctd_jax.validity.predictor import Predictor
 from ctd_jax_datasets.chronocept.samples import AXES
@@ -229,6 +229,30 @@ def test_ablations_change_what_is_read(config, tmp_path, axes):
   # Axes change places in train alone.
   width = predictor.models[0][0]["weights"].shape[0]
   assert width == (16 if axes == "removed" else 9 * 16)
+
+
+def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
+  c = config("svr", search=True)
+  c.grid = {"C": (0.001, 1.0), "epsilon": (0.1, 50.0)}
+  score, calls = search._score, []
+
+  def stopped(*arguments):
+    if len(calls) == 3:
+      raise KeyboardInterrupt
+    calls.append(arguments)
+    return score(*arguments)
+
+  monkeypatch.setattr(search, "_score", stopped)
+  with pytest.raises(KeyboardInterrupt):
+    experiment.run(c, tmp_path)
+  kept = json.loads((tmp_path / "search.json").read_text())
+  assert len(kept) == 3
+  calls.clear()
+  experiment.run(c, tmp_path)
+  assert len(calls) == 1
+  tried = json.loads((tmp_path / "search.json").read_text())
+  assert tried[:3] == kept
+  assert len({json.dumps(t["model"], sort_keys=True) for t in tried}) == 4
 
 
 @pytest.mark.parametrize("protocol", ["paper", "honest"])

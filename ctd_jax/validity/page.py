@@ -127,6 +127,7 @@ def _errors(axes, truth: np.ndarray, predictions: np.ndarray) -> None:
     axes.plot(places + 0.2, values, ".", color="black", ms=4)
   axes.set_xticks(places, TARGETS)
   axes.set_ylabel("MSE of z-scores (dots: seeds)")
+  axes.set_ylim(top=1.2 * axes.get_ylim()[1])  # room for the legend
   axes.legend(frameon=False, fontsize=8)
 
 

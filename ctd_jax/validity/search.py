@@ -55,7 +55,8 @@ def choose(
 ) -> ml_collections.ConfigDict:
   """Returns `config.model` with the best of the grid, the first of equals.
 
-  What was found is written into the workdir and not searched for again.
+  Each candidate's score is written into the workdir and not computed again, so
+  that a search that was stopped goes on where it was.
 
   Args:
     config: model, grid, protocol and the first of the seeds are read.
@@ -73,20 +74,16 @@ def choose(
       f"config.search=True: {config.model.kind} has no grid to search"
     )
   path = workdir / RECORD
-  if path.exists():
-    tried = json.loads(path.read_text("utf-8"))
-  else:
-    given = {split: inputs(split) for split in ("train", "validation")}
-    tried = []
-    bar = tqdm.tqdm(
-      [*candidates(config)], "search", unit="candidate", disable=None
+  tried = json.loads(path.read_text("utf-8")) if path.exists() else []
+  known = [candidate["model"] for candidate in tried]
+  left = [c for c in candidates(config) if c.to_dict() not in known]
+  given = {split: inputs(split) for split in ("train", "validation") if left}
+  for hyper in tqdm.tqdm(left, "search", unit="candidate", disable=None):
+    system = systems.make_system(hyper, features)
+    score = _score(
+      system, given, targets, selection, config.seeds[0], config.protocol
     )
-    for hyper in bar:
-      system = systems.make_system(hyper, features)
-      score = _score(
-        system, given, targets, selection, config.seeds[0], config.protocol
-      )
-      tried.append({"mse": score, "model": hyper.to_dict()})
+    tried.append({"mse": score, "model": hyper.to_dict()})
     files.write_text(path, json.dumps(tried, indent=1) + "\n")
   best = min(tried, key=lambda candidate: candidate["mse"])
   return ml_collections.ConfigDict(best["model"])
