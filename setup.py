@@ -25,6 +25,7 @@ INSTALL_REQUIRES = [
   "importlib_resources>=6,<8",  # imported by TFDS without being declared there
   "ir-measures>=0.4.3,<0.5",  # hit@k, RR, nDCG, recall
   "jax>=0.10,<0.11",  # 0.11 needs Python 3.12
+  "jinja2>=3.1,<4",  # template of the page about an evaluation
   "matplotlib>=3.9,<4",  # hit@1 by reign
   "ml_collections>=1.1,<2",  # experiment configs and their overrides
   "numpy>=2.0,<3",  # arrays outside jit
@@ -107,7 +108,10 @@ setuptools.setup(
   ],
   package_dir={"ctd_jax_datasets": "data"},
   # ** also takes folders that hold only facts, such as data/reigns.
-  package_data={"ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES]},
+  package_data={
+    "ctd_jax": ["evaluation/page.html"],
+    "ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES],
+  },
   # Invented source files: only the tests, which are not installed, read them.
   exclude_package_data={"ctd_jax_datasets": ["chunqiutr/dummy_data/**/*"]},
   include_package_data=False,

@@ -4,7 +4,7 @@ Why: lexical search, its time prior, the date rules and the dated galleries take
 a benchmark and give rankings; `evaluate` writes them as run files like those of
 a model. Called by `evaluate`; `experiment` refuses unknown names.
 
-Axes: Q queries, k results.
+Axes: Q queries, k results, n records, K months.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ class Baseline:
     score_mode: what ranks.
     topk: (texts of queries [Q], k, gallery name -> [N] bool) -> rankings.
     seeds: that it depends on.
+    log_months: rows of records [n] -> log p(month | record) [n, K], of a
+      system that dates the gallery.
   """
 
   track: str
   score_mode: str
   topk: Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]
   seeds: tuple[int, ...] = ()
+  log_months: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def make(
@@ -93,7 +96,10 @@ def _dated(
     def topk(queries, k, galleries):
       return gallery().topk(queries, posterior(variant), k, galleries)
 
-    return Baseline(track, dating.SCORE_MODE, topk, (config.seed,))
+    def log_months(rows):
+      return posterior(variant).log_p(rows)
+
+    return Baseline(track, dating.SCORE_MODE, topk, (config.seed,), log_months)
 
   return {
     name: variant_of(variant)

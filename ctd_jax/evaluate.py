@@ -2,6 +2,11 @@
 
   python -m ctd_jax.evaluate --config=configs/tiny.py --workdir=runs/tiny
 
+Tables, plots and a page to read from the run files that lie there, without
+ranking anew:
+
+  python -m ctd_jax.evaluate --report --workdir=runs/tiny
+
 A run is also asked about a data set it was not trained on, and the systems
 that need no training about any:
 
@@ -21,16 +26,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import jax
 import ml_collections
+import numpy as np
 from absl import flags, logging
 
-from ctd_jax import baselines, entry_point, files
+from ctd_jax import baselines, entry_point, files, train_step
 from ctd_jax import experiment as experiments
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.configs import common
-from ctd_jax.evaluation import protocol, summary
+from ctd_jax.evaluation import dates, page, protocol, summary
 from ctd_jax.experiment import Experiment
+from ctd_jax.models.dual_encoder import Encoding
 from ctd_jax.ranking import Ranker
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
@@ -99,6 +108,35 @@ def write_model_runs(experiment: Experiment) -> None:
   for split in experiments.asked_splits(experiment.benchmark, config):
     found = ranker.rank(params, split, masks, config.eval.depth, records)
     _write(experiment.evaluation, found)
+    if experiment.model.config.use_posterior and _same_calendar(experiment):
+      _write_dates(experiment, params, records, split)
+
+
+def _same_calendar(experiment: Experiment) -> bool:
+  """Whether the posterior's months are those of the data set asked about."""
+  known = experiment.model.config.month_classes
+  return known == train_step.month_classes(experiment.benchmark.timeline)
+
+
+def _write_dates(
+  experiment: Experiment, params: Any, records: Encoding, split: str
+) -> None:
+  """Writes the model's dates of the records of a split."""
+  rows = dates.hidden_rows(experiment.benchmark, split)
+  if len(rows):
+    log_p = experiment.model.apply(
+      {"params": params},
+      jax.tree.map(lambda leaf: leaf[rows], records),
+      method="log_months",
+    )
+    dates.write(
+      experiment.evaluation,
+      experiment.config.name,
+      split,
+      experiment.benchmark,
+      rows,
+      np.asarray(log_p),
+    )
 
 
 def write_baseline_runs(
@@ -133,6 +171,10 @@ def write_baseline_runs(
         baseline.topk(texts, config.eval.depth, masks),
       ),
     )
+    rows = dates.hidden_rows(benchmark, split)
+    if baseline.log_months and len(rows):
+      log_p = baseline.log_months(rows)
+      dates.write(folder, name, split, benchmark, rows, log_p)
 
 
 def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
@@ -192,6 +234,36 @@ def evaluate_baselines(
   _finish(benchmark, config, folder, command(), {}, others)
 
 
+def tell_again(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  also: Sequence[pathlib.Path],
+  own: bool,
+) -> None:
+  """Tells what was evaluated before, with the page; ranks nothing.
+
+  Args:
+    benchmark: what was asked.
+    config: see `tell`.
+    workdir: of the evaluation.
+    also: other workdirs whose run files join the tables.
+    own: whether the run was trained on this data set.
+
+  Raises:
+    FileNotFoundError: naming the folder, if it was not evaluated.
+  """
+  folder = experiments.transfer_folder(workdir, benchmark)
+  if own:
+    folder = workdir / EVALUATION
+  if not any(folder.glob("run.*.trec")):
+    raise FileNotFoundError(
+      f"--report: no run file in {folder}; evaluate first, without --report"
+    )
+  others = _folders(also, folder.relative_to(workdir))
+  tell(benchmark, config, [folder, *others], with_page=True)
+
+
 def _folders(
   workdirs: Sequence[pathlib.Path], inside: pathlib.Path
 ) -> list[pathlib.Path]:
@@ -240,17 +312,36 @@ def _finish(
       "seeds": list(systems[name].seeds),
     }
   files.write_text(folder / summary.ORIGIN, json.dumps(origin, indent=2) + "\n")
-  print(
-    summary.summarise(
-      [folder, *others],
-      benchmark,
-      config.name,
-      config.eval.baselines,
-    )
+  tell(benchmark, config, [folder, *others])
+
+
+def tell(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  folders: Sequence[pathlib.Path],
+  with_page: bool = False,
+) -> None:
+  """Prints and writes tables and plots of the run files that are there.
+
+  Args:
+    benchmark: what was asked.
+    config: name and eval.baselines say who stands where.
+    folders: of the run files; results go into the first.
+    with_page: whether to write the page as well.
+
+  Raises:
+    FileNotFoundError: if there is no run file.
+  """
+  folder = folders[0]
+  found = summary.collect(
+    folders, benchmark, config.name, config.eval.baselines
   )
+  print(summary.write(found))
   if benchmark.name.startswith("chunqiutr/mini:"):
     print("The data set is synthetic: an invented chronicle, for testing.\n")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
+  if with_page:
+    print(f"page         {page.write(found)}")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
   print(f"run files    {folder / 'run.*.trec'}, qrels.*.txt")
 
@@ -268,7 +359,10 @@ def main() -> None:
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
     )
-    evaluate_baselines(benchmark, config, workdir, also)
+    if flags.FLAGS.report:
+      tell_again(benchmark, config, workdir, also, own=False)
+    else:
+      evaluate_baselines(benchmark, config, workdir, also)
     return
   if not trained:
     raise FileNotFoundError(
@@ -277,6 +371,12 @@ def main() -> None:
       "what needs no training with --baselines_only"
     )
   config = entry_point.CONFIG.value or experiments.read_config(workdir)
+  if flags.FLAGS.report:
+    benchmark = load.build_benchmark(
+      dataset or config.dataset, data_dir or config.data_dir, config.sources
+    )
+    tell_again(benchmark, config, workdir, also, own=not dataset)
+    return
   experiment = experiments.assemble(config, workdir)
   if dataset:
     experiment = experiments.transfer(experiment, dataset, data_dir)
@@ -310,5 +410,13 @@ if __name__ == "__main__":
     "Evaluate the systems of config.eval.baselines, which need no trained run "
     "(by default BM25, BM25 with a time prior and rules). "
     "Example: --baselines_only --dataset=beir:exports/mine",
+  )
+  flags.DEFINE_bool(
+    "report",
+    False,
+    "Rank nothing; make tables, plots and a page to read (report.html) from "
+    "the run files in WORKDIR/evaluation, with those of --also. Errors are "
+    "shown of the trained run, or of --config.name. "
+    "Example: --report --also=runs/ft",
   )
   entry_point.run(main, required=("workdir",))

@@ -1,12 +1,10 @@
-"""Tables, README and plot: made from rows, never mixing tracks."""
+"""Tables and README: made from rows, never mixing tracks."""
 
 import pathlib
 import re
 import subprocess
 import sys
 
-import matplotlib.image
-import numpy as np
 import pytest
 
 from ctd_jax.chronology.timekey import Reign, Timeline
@@ -208,28 +206,3 @@ def test_tables_of_the_readme_agree_with_the_results():
 def test_reign_labels_are_latin():
   reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
   assert report.reign_labels(Timeline("t", reigns)) == ["Yin", "reign 2"]
-
-
-def test_plot_hit_by_reign(tmp_path):
-  rng = np.random.default_rng(0)
-  reigns = {f"q{i}": int(rng.integers(1, 4)) for i in range(60)}
-  values = {
-    system: {query: float(rng.random() < 0.5) for query in reigns}
-    for system in ("BM25", "CTD")
-  }
-  path = tmp_path / "plots" / "hit.png"
-  report.plot_hit_by_reign(
-    values, reigns, ["Yin", "Huan", "Zhuang"], path, "mini, test"
-  )
-  image = matplotlib.image.imread(path)
-  assert image.shape[1] >= 900
-  # Both systems' colours are there.
-  for colour in report.COLOURS[:2]:
-    wanted = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    assert np.any(np.all(np.abs(image[..., :3] - wanted) < 0.01, axis=-1))
-  assert [file.name for file in path.parent.iterdir()] == ["hit.png"]
-
-
-def test_plot_of_nothing_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="nothing to plot"):
-    report.plot_hit_by_reign({}, {}, [], tmp_path / "x.png", "none")

@@ -1,5 +1,7 @@
 """Tables are computed from whatever run files lie in the folder."""
 
+import re
+
 import pytest
 
 from ctd_jax.evaluation import results, summary
@@ -25,10 +27,14 @@ def write(folder, system, track="T0", right=True):
   return runs.write_run(run, folder)
 
 
+def summarise(folder):
+  return summary.write(summary.collect([folder], BENCHMARK, "ours"))
+
+
 def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
   write(tmp_path, "ours")
   write(tmp_path, "friend", right=False)
-  text = summary.summarise([tmp_path], BENCHMARK, "ours")
+  text = summarise(tmp_path)
   assert "friend" in text
   assert "ours - friend: +1.0000 over 6 queries (6 better, 0 worse)" in text
   assert "whole years swapped: p = 1.0000" in text
@@ -42,7 +48,7 @@ def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
 
 def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
   write(tmp_path, "ours")
-  shown = summary.summarise([tmp_path], BENCHMARK, "ours")
+  shown = summarise(tmp_path)
   written = (tmp_path / "results.txt").read_text()
   for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1"):
     assert f"test, {mode}, point queries" in written
@@ -51,7 +57,7 @@ def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
 
 def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   write(tmp_path, "ours")
-  shown = summary.summarise([tmp_path], BENCHMARK, "ours")
+  shown = summarise(tmp_path)
   rows = results.read_rows(tmp_path / "results.json")
   families = {
     mode: {row.family for row in rows if row.mode == mode}
@@ -64,14 +70,17 @@ def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   }
   written = (tmp_path / "results.txt").read_text()
   assert written.count("neg1_ne1_dq0, gap queries") == 1
-  assert "gap" not in shown
-  assert "point" not in shown
+  assert "gap queries" not in shown
+  assert "point queries" not in shown
+  # hit@1 by what answers stands among the main tables.
+  assert "test, neg1_ne1_dq0, hit@1; track T0" in shown
+  assert re.search(r"score +event_point +gap +macro", shown)
 
 
 def test_tracks_are_neither_compared_nor_drawn_together(tmp_path):
   write(tmp_path, "ours")
   write(tmp_path, "oracle", track="T1")
-  text = summary.summarise([tmp_path], BENCHMARK, "ours")
+  text = summarise(tmp_path)
   assert "ours - oracle" not in text
   assert (tmp_path / "hit_by_reign.test.neg1_ne1_dq0.png").exists()
 
@@ -92,7 +101,7 @@ def test_a_run_of_an_unknown_split_is_named(tmp_path):
 
 def test_per_query_values_are_kept(tmp_path):
   write(tmp_path, "ours")
-  summary.summarise([tmp_path], BENCHMARK, "ours")
+  summarise(tmp_path)
   lines = (tmp_path / "per_query.tsv").read_text().splitlines()
   assert lines[0].split("\t")[:7] == [
     "system",

@@ -1,4 +1,4 @@
-"""Tables and plots of results, for the terminal, files and the README.
+"""Tables of results, for the terminal, files and the README.
 
 `evaluate` prints and saves its tables through this module. From the command
 line it renews the tables of a README from the files of `evaluation.results`,
@@ -21,16 +21,13 @@ those of the release.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import shlex
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import matplotlib.figure
-import numpy as np
 from absl import app, flags
 
 from ctd_jax import files
@@ -104,7 +101,7 @@ _MARKED = re.compile(
   r"(?P<body>.*?)(?P<close><!-- end -->)",
   re.DOTALL,
 )
-_TRACK_NOTES = {
+TRACK_NOTES = {
   "T0": "text only",
   "T0+external": "text, also from outside the gallery",
   "T0+order": "text and the order of records in their source",
@@ -202,11 +199,11 @@ def format_table(
       for line, cells in lines.items()
     ]
     title = f"{dataset}, {split}, {mode}, {other}"
-    if dataset.split("/")[0] not in VOCABULARIES:
+    if columns == "metric" and dataset.split("/")[0] not in VOCABULARIES:
       title += " queries"
     title += f"; track {track}"
-    if track in _TRACK_NOTES:
-      title += f" ({_TRACK_NOTES[track]})"
+    if track in TRACK_NOTES:
+      title += f" ({TRACK_NOTES[track]})"
     parts.append(layout(title, header, body))
   return "\n".join(parts)
 
@@ -269,73 +266,6 @@ def reign_labels(timeline: timekey.Timeline) -> list[str]:
     _PINYIN.get(reign.name.removesuffix("公"), f"reign {number}")
     for number, reign in enumerate(timeline.reigns, start=1)
   ]
-
-
-def plot_hit_by_reign(
-  values: Mapping[str, Mapping[str, float]],
-  reigns: Mapping[str, int],
-  labels: Sequence[str],
-  path: str | os.PathLike,
-  title: str,
-  metric: str = "hit@1",
-) -> None:
-  """Writes a PNG of a measure by reign, one colour for each system.
-
-  Args:
-    values: system -> query id -> value.
-    reigns: query id -> reign, 1 = first of the timeline.
-    labels: of all reigns, see `reign_labels`.
-    path: of the PNG.
-    title: says data set, split and mode.
-    metric: label of the vertical axis.
-
-  Raises:
-    ValueError: if there is no system or no query.
-  """
-  counts = _by_reign(dict.fromkeys(next(iter(values.values()), ()), 1), reigns)
-  if not counts:
-    raise ValueError("nothing to plot: no system or no query")
-  shown = sorted(counts)
-  columns = np.arange(len(shown))
-  width = 0.8 / len(values)
-  figure = matplotlib.figure.Figure(
-    figsize=(max(6.0, 1.0 + 0.85 * len(shown)), 4.2), layout="constrained"
-  )
-  axes = figure.add_subplot()
-  for place, (system, by_query) in enumerate(values.items()):
-    groups = _by_reign(by_query, reigns)
-    axes.bar(
-      columns + (place - (len(values) - 1) / 2) * width,
-      [np.mean(groups[reign]) if reign in groups else 0 for reign in shown],
-      width,
-      label=system,
-      color=COLOURS[place % len(COLOURS)],
-    )
-  axes.set_xticks(
-    columns, [f"{labels[reign - 1]}\nn={len(counts[reign])}" for reign in shown]
-  )
-  axes.set_xlabel("reign in which the query's interval begins (n = queries)")
-  axes.set_ylabel(f"mean {metric}")
-  axes.set_ylim(0, 1)
-  axes.margins(x=0.02)
-  axes.set_title(title)
-  axes.yaxis.grid(True, color="0.85")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)
-  columns_of_legend = min(max(3, len(shown) // 2), len(values))
-  figure.legend(
-    loc="outside lower center", ncols=columns_of_legend, frameon=False
-  )
-  files.write_figure(path, figure)
-
-
-def _by_reign(
-  values: Mapping[str, float], reigns: Mapping[str, int]
-) -> dict[int, list[float]]:
-  groups: dict[int, list[float]] = {}
-  for query_id, value in values.items():
-    groups.setdefault(reigns[query_id], []).append(value)
-  return groups
 
 
 def fill_tables(text: str, rows: Sequence[ResultRow], name: str) -> str:

@@ -9,6 +9,7 @@ Called by `evaluate`.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import pathlib
@@ -16,8 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ctd_jax import files
+from ctd_jax.chronology import timekey
 from ctd_jax.evaluation import (
   measures,
+  plots,
   protocol,
   report,
   results,
@@ -40,7 +43,13 @@ _ABOUT_QUERY = (
   "paper_family",
   "months",
 )
-_SHOWN_MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
+SHOWN_MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
+GRID_METRICS = (
+  *report.DEFAULT_METRICS,
+  "recall@10",
+  "recall@50",
+  *protocol.FIRST_OF_KIND,
+)
 
 
 def score_runs(
@@ -57,12 +66,8 @@ def score_runs(
     ValueError: naming the file, if it is malformed or of another benchmark.
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
-  paths = {}
-  for folder in folders:
-    for path in sorted(folder.glob("run.*.trec")):
-      paths.setdefault(path.name, path)
   tables = []
-  for path in paths.values():
+  for path in run_paths(folders).values():
     run = runs.read_run(path)
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
@@ -75,42 +80,135 @@ def score_runs(
   return tables
 
 
+def run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
+  """Returns file name -> path of every run file; the first folder wins."""
+  paths = {}
+  for folder in folders:
+    for path in sorted(folder.glob("run.*.trec")):
+      paths.setdefault(path.name, path)
+  return paths
+
+
 def read_origin(folder: pathlib.Path) -> dict[str, dict]:
   """Returns what is known of the systems of a folder, {} if nothing is."""
   path = folder / ORIGIN
   return json.loads(path.read_text()) if path.exists() else {}
 
 
-def summarise(
+@dataclasses.dataclass(frozen=True)
+class Summary:
+  """What the run files of some folders are worth; `collect` makes it.
+
+  Attributes:
+    folders: of the run files; the first is the run's own.
+    benchmark: what was asked.
+    system: the one at hand, which is compared with every other of its track.
+    tables: values by query, in the order in which systems are shown.
+    rows: means with intervals of the same.
+    years: split -> query id -> (reign, year), see `years_of`.
+    origin: what is known of each system, see `ORIGIN`.
+  """
+
+  folders: tuple[pathlib.Path, ...]
+  benchmark: Benchmark
+  system: str
+  tables: tuple[protocol.PerQuery, ...]
+  rows: tuple[results.ResultRow, ...]
+  years: Mapping[str, Mapping[str, tuple[int, int]]]
+  origin: Mapping[str, Mapping]
+
+  def chosen(self, split: str, mode: str) -> list[protocol.PerQuery]:
+    """Returns the tables of all systems in one mode."""
+    return [t for t in self.tables if (t.split, t.mode) == (split, mode)]
+
+  def drawn(self, split: str, mode: str) -> list[protocol.PerQuery]:
+    """Returns those that may be drawn side by side.
+
+    Of one track, that of the system at hand: a bar that reads gold keys would
+    look like a better system.
+    """
+    chosen = self.chosen(split, mode)
+    track = next((t.track for t in chosen if t.system == self.system), "T0")
+    return [t for t in chosen if t.track == track and t.values["hit@1"]]
+
+  def compare(
+    self, split: str, mode: str, measure: str = "hit@1"
+  ) -> list[Comparison]:
+    """Returns the system at hand against every other of its track."""
+    chosen, years = self.chosen(split, mode), self.years[split]
+    ours = next((t for t in chosen if t.system == self.system), None)
+    others = [t for t in chosen if ours and t.track == ours.track]
+    found = []
+    for other in others:
+      if other is ours:
+        continue
+      pair = ours.values[measure], other.values[measure]
+      found.append(
+        Comparison(
+          other.system,
+          significance.paired_randomisation(*pair),
+          significance.paired_randomisation(*pair, groups=years),
+          significance.bootstrap_interval(
+            {q: pair[0][q] - pair[1][q] for q in pair[0]}, years
+          ),
+        )
+      )
+    corrected = significance.holm([each.by_year.p_value for each in found])
+    return [
+      dataclasses.replace(each, corrected=p_value)
+      for each, p_value in zip(found, corrected, strict=True)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+  """The system at hand minus another, in one mode.
+
+  Attributes:
+    other: name of the other.
+    by_query: paired randomisation over queries.
+    by_year: the same, whole years swapped.
+    interval: of the difference, by resampling whole years.
+    corrected: p-value by years after Holm, over the systems compared.
+  """
+
+  other: str
+  by_query: significance.PairedTest
+  by_year: significance.PairedTest
+  interval: tuple[float, float]
+  corrected: float = 1.0
+
+
+def collect(
   folders: Sequence[pathlib.Path],
   benchmark: Benchmark,
   system: str,
   order: Sequence[str] = (),
-) -> str:
-  """Returns the main tables as text; writes all tables, rows and plots.
-
-  Written into the first folder: results.txt (the main tables, then every mode
-  and family), results.json (rows with intervals), per_query.tsv and
-  hit_by_reign.<split>.<mode>.png.
+) -> Summary:
+  """Returns what the run files of some folders are worth.
 
   Args:
     folders: where run files lie; the first is the run's own.
     benchmark: what they were run on.
-    system: the one that is compared with every other of its track.
-    order: systems that stand first in the tables.
+    system: the one at hand; it stands last, below what it has to beat.
+    order: systems that stand first.
+
+  Raises:
+    ValueError: naming the file, if a run is malformed or of another benchmark.
   """
-  tables = score_runs(folders, benchmark)
-  # The system at hand stands last, below what it has to beat.
   place = {name: i for i, name in enumerate(order)}
-  tables.sort(
+  tables = sorted(
+    score_runs(folders, benchmark),
     key=lambda t: (
       place.get(t.system, len(place)),
       t.system == system,
       t.system,
-    )
+    ),
   )
-  splits = list(dict.fromkeys(table.split for table in tables))
-  years = {split: years_of(benchmark, split) for split in splits}
+  years = {
+    split: years_of(benchmark, split)
+    for split in dict.fromkeys(table.split for table in tables)
+  }
   origin = {}
   for folder in reversed(folders):
     origin |= read_origin(folder)
@@ -122,24 +220,44 @@ def summarise(
       years[table.split],
       **origin.get(table.system, {}),
     )
+  return Summary(
+    tuple(folders),
+    benchmark,
+    system,
+    tuple(tables),
+    tuple(rows),
+    years,
+    origin,
+  )
+
+
+def write(summary: Summary) -> str:
+  """Returns the main tables as text; writes all tables, rows and plots.
+
+  Written into the first folder: results.txt (the main tables, then every mode
+  and family), results.json (rows with intervals), per_query.tsv and
+  hit_by_reign.<split>.<mode>.png.
+  """
   main, grid = [], []
-  for split in splits:
+  for split in summary.years:
     for mode in protocol.MODES:
-      chosen = results.select(rows, split=split, mode=mode)
-      if mode in _SHOWN_MODES:
+      chosen = results.select(summary.rows, split=split, mode=mode)
+      if mode in SHOWN_MODES:
         everybody = results.select(chosen, family="all")
         main.append(report.format_table(everybody))
-        main.append(_comparisons(tables, system, split, mode, years[split]))
-        _plot(folders[0], tables, benchmark, split, mode)
-      grid.append(report.format_table(chosen))
+        main.append(_cells(chosen))
+        main.append(_comparisons(summary, split, mode))
+        plot_by_reign(summary, split, mode)
+      grid.append(report.format_table(chosen, GRID_METRICS))
   text = "\n".join(part for part in main if part)
-  folder = folders[0]
+  folder = summary.folders[0]
   files.write_text(
     folder / "results.txt",
     f"{text}\nEvery mode and family\n\n" + "\n".join(grid),
   )
-  results.write_rows(folder / "results.json", rows)
-  files.write_text(folder / "per_query.tsv", _per_query(tables, benchmark))
+  results.write_rows(folder / "results.json", summary.rows)
+  values = _per_query(summary.tables, summary.benchmark)
+  files.write_text(folder / "per_query.tsv", values)
   return text
 
 
@@ -184,57 +302,81 @@ def _per_query(
   return out.getvalue()
 
 
-def _chosen(
-  tables: Sequence[protocol.PerQuery], split: str, mode: str
-) -> list[protocol.PerQuery]:
-  return [t for t in tables if (t.split, t.mode) == (split, mode)]
+def _cells(rows: Sequence[results.ResultRow]) -> str:
+  """Returns hit@1 of one mode by what answers the query."""
+  cells = [*protocol.CELLS, protocol.MACRO]
+  asked = {row.family for row in rows}
+  shown = [family for family in cells if family in asked]
+  chosen = results.select(rows, metric="hit@1")
+  return report.format_table(chosen, shown, columns="family")
 
 
-def _comparisons(
-  tables: Sequence[protocol.PerQuery],
-  system: str,
-  split: str,
-  mode: str,
-  years: Mapping[str, tuple[int, int]],
-) -> str:
+def _comparisons(summary: Summary, split: str, mode: str) -> str:
   """Returns paired tests of hit@1 against every system of the same track."""
-  chosen = _chosen(tables, split, mode)
-  ours = next((t for t in chosen if t.system == system), None)
-  lines = []
-  for other in chosen:
-    if ours and other is not ours and other.track == ours.track:
-      pair = ours.values["hit@1"], other.values["hit@1"]
-      by_query = significance.paired_randomisation(*pair)
-      by_year = significance.paired_randomisation(*pair, groups=years)
-      lines.append(
-        f"  {system} - {other.system}: {by_query}; "
-        f"whole years swapped: p = {by_year.p_value:.4f}\n"
-      )
+  lines = [
+    f"  {summary.system} - {each.other}: {each.by_query}; "
+    f"whole years swapped: p = {each.by_year.p_value:.4f}, after Holm "
+    f"{each.corrected:.4f}\n"
+    for each in summary.compare(split, mode)
+  ]
   if not lines:
     return ""
   return "hit@1, paired randomisation over queries\n" + "".join(lines)
 
 
+def plot_by_reign(summary: Summary, split: str, mode: str) -> str | None:
+  """Returns the name of the plot written; None if there is nothing to plot."""
+  places = {
+    query.query_id: query.interval.start.reign
+    for query in summary.benchmark.queries[split]
+  }
+  return _plot(
+    summary,
+    split,
+    mode,
+    "hit_by_reign",
+    places,
+    report.reign_labels(summary.benchmark.timeline),
+    "reign in which the query's interval begins",
+  )
+
+
+def plot_by_month(summary: Summary, split: str, mode: str) -> str | None:
+  """Returns the name of the plot written; None if there is nothing to plot."""
+  places = {
+    query.query_id: query.interval.start.month
+    for query in summary.benchmark.queries[split]
+  }
+  return _plot(
+    summary,
+    split,
+    mode,
+    "hit_by_month",
+    places,
+    list(map(str, range(1, timekey.MONTHS_PER_YEAR + 1))),
+    "month of the year in which the query's interval begins",
+  )
+
+
 def _plot(
-  folder: pathlib.Path,
-  tables: Sequence[protocol.PerQuery],
-  benchmark: Benchmark,
+  summary: Summary,
   split: str,
   mode: str,
-) -> None:
-  # Tracks are not drawn side by side: a bar that reads gold keys would look
-  # like a better system.
-  values = {
-    t.system: t.values["hit@1"]
-    for t in _chosen(tables, split, mode)
-    if t.track == "T0" and t.values["hit@1"]
-  }
-  if not values:
-    return
-  report.plot_hit_by_reign(
-    values,
-    {q.query_id: q.interval.start.reign for q in benchmark.queries[split]},
-    report.reign_labels(benchmark.timeline),
-    folder / f"hit_by_reign.{split}.{mode}.png",
-    f"{benchmark.name}, {split}, {mode}, track T0",
+  name: str,
+  places: Mapping[str, int],
+  labels: Sequence[str],
+  group: str,
+) -> str | None:
+  drawn = summary.drawn(split, mode)
+  if not drawn:
+    return None
+  file_name = f"{name}.{split}.{mode}.png"
+  plots.plot_hit_by_group(
+    {table.system: table.values["hit@1"] for table in drawn},
+    places,
+    labels,
+    summary.folders[0] / file_name,
+    f"{summary.benchmark.name}, {split}, {mode}, track {drawn[0].track}",
+    group,
   )
+  return file_name

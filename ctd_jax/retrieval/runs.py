@@ -74,8 +74,13 @@ class Run:
 
   @property
   def file_name(self) -> str:
-    """run.<system>.<split>.<gallery>.trec."""
-    return f"run.{self.system}.{self.split}.{self.gallery}.trec"
+    """See `file_name`."""
+    return file_name(self.system, self.split, self.gallery)
+
+
+def file_name(system: str, split: str, gallery: str) -> str:
+  """Returns run.<system>.<split>.<gallery>.trec."""
+  return f"run.{system}.{split}.{gallery}.trec"
 
 
 def is_name(text: str) -> bool:
