@@ -11,6 +11,9 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dry_run=${dry_run:-0}
 python=
+# How a run ends that was told to stop and can go on; ctd_jax/preemption.py.
+# shellcheck disable=SC2034
+stopped=75
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$1" >&2

@@ -11,45 +11,23 @@
 #   VIRTUAL_ENV, CONDA_PREFIX   active environment: used as it is, else .venv
 #   PYTHON                      interpreter that .venv is made with (>= 3.11)
 #   CTD_JAX_EXTRAS              extras to install, e.g. "cuda" or "tpu"
+#   CTD_JAX_RESTARTS            times to start again, see below; by default 0
 #   CTD_JAX_SOURCES             folder of source texts for chunqiutr/rebuilt
 #   TFDS_DATA_DIR               where data sets are built
 #   JAX_PLATFORMS               e.g. cpu, to leave an accelerator alone
+#
+# Restarts: SIGTERM saves the state of the run and ends it with status 75, which
+# is passed on; with CTD_JAX_RESTARTS it is started again. No other status is.
 set -euo pipefail
 
-dry_run=0
-config=
-workdir=
-help=0
-arguments=()
-previous=
-for argument in "$@"; do
-  case $argument in
-    --dry-run | --dry_run) dry_run=1 && continue ;;
-    --config=* | -config=*) config=${argument#*=} ;;
-    --workdir=* | -workdir=*) workdir=${argument#*=} ;;
-    --help* | -help* | -h) help=1 ;;
-  esac
-  case $previous in
-    --config | -config) config=$argument ;;
-    --workdir | -workdir) workdir=$argument ;;
-  esac
-  arguments+=("$argument")
-  previous=$argument
-done
-
+here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=launch/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+source "$here/environment.sh"
+# shellcheck source=launch/arguments.sh
+source "$here/arguments.sh"
 
-if ((!help)); then
-  [[ -n $config ]] || fail "say what to run, e.g. --config=configs/tiny.py"
-  if [[ -z $workdir ]]; then
-    # configs/small.py:ft -> runs/small-ft
-    name=$(basename "${config%%:*}" .py)
-    [[ $config == *:* ]] && name+=-${config#*:}
-    arguments+=("--workdir=$root/runs/${name//[^[:alnum:]._-]/-}")
-  fi
-fi
-
+read_arguments "$@"
+name_workdir
 read -ra extras <<<"${CTD_JAX_EXTRAS:-}"
 use_environment ${extras[@]+"${extras[@]}"}
 
@@ -58,4 +36,13 @@ if ((dry_run)); then
   show "${command[@]}"
   exit
 fi
-exec "${command[@]}"
+restarts=${CTD_JAX_RESTARTS:-0}
+((restarts)) || exec "${command[@]}"
+# The run answers the signal; this shell waits for how it ends.
+trap : TERM
+while :; do
+  status=0
+  "${command[@]}" || status=$?
+  ((status == stopped && restarts-- > 0)) || exit "$status"
+  say "the run was stopped and has saved its state; going on"
+done

@@ -2,14 +2,21 @@
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sysconfig
 
 import pytest
 
+from ctd_jax import preemption
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SCRIPTS = [*sorted((ROOT / "launch").glob("*.sh")), ROOT / ".ci" / "run"]
+SCRIPTS = [
+  *sorted((ROOT / "launch").glob("*.sh")),
+  ROOT / "launch" / "slurm.sbatch",
+  ROOT / ".ci" / "run",
+]
 
 # Answers what the scripts ask a Python, and writes every other call to a file.
 STAND_IN = """#!/bin/bash
@@ -18,7 +25,7 @@ case "$*" in
 esac
 printf '%s\\n' "$*" >>"{log}"
 case "$*" in
-  *"{fails}"*) exit 7 ;;
+  *"{fails}"*) exit {status} ;;
   *venv*) mkdir -p "${{@: -1}}/bin" && cp "$0" "${{@: -1}}/bin/python" &&
     cp "$0" "${{@: -1}}/bin/pip" ;;
 esac
@@ -36,9 +43,13 @@ class Clone:
     shutil.copy(ROOT / "setup.py", self.root)
     self.env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
 
-  def stand_in(self, path: pathlib.Path, *, old=0, fails="\n") -> pathlib.Path:
+  def stand_in(
+    self, path: pathlib.Path, *, old=0, fails="\n", status=7
+  ) -> pathlib.Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(STAND_IN.format(old=old, log=self.log, fails=fails))
+    path.write_text(
+      STAND_IN.format(old=old, log=self.log, fails=fails, status=status)
+    )
     path.chmod(0o755)
     return path
 
@@ -57,6 +68,16 @@ class Clone:
       text=True,
       check=False,
     )
+
+  def tool(self, name: str, status: int = 0) -> None:
+    """Puts a program on PATH whose calls are logged, with its arguments."""
+    path = self.root.parent / "tools" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+      f'#!/bin/bash\nprintf "%s\\n" "{name} $*" >>"{self.log}"\nexit {status}\n'
+    )
+    path.chmod(0o755)
+    self.env["PATH"] = f"{path.parent}:{os.environ['PATH']}"
 
   def calls(self) -> list[str]:
     """Returns the calls since the last time this was asked."""
@@ -206,6 +227,161 @@ def test_exit_status_of_the_run_is_that_of_the_script(clone):
   clone.activate(fails="ctd_jax.train")
   result = clone.run("launch/local.sh", "--config=configs/tiny.py")
   assert result.returncode == 7
+
+
+STOPPED = preemption.SAVED
+CONFIG = "--config=configs/tiny.py"
+
+
+@pytest.mark.parametrize(
+  ("status", "restarts", "runs"), [(STOPPED, 2, 3), (STOPPED, 0, 1), (7, 2, 1)]
+)
+def test_only_a_run_that_saved_its_state_is_started_again(
+  clone, status, restarts, runs
+):
+  clone.activate(fails="ctd_jax.train", status=status)
+  clone.env["CTD_JAX_RESTARTS"] = str(restarts)
+  result = clone.run("launch/local.sh", CONFIG)
+  assert result.returncode == status
+  assert sum("ctd_jax.train" in call for call in clone.calls()) == runs
+  assert result.stderr.count("going on") == runs - 1
+
+
+def slurm(clone, status: int = 0, **env: str):
+  """Runs the script as Slurm does: a copy, from a folder of its own."""
+  python = clone.activate()
+  clone.tool("srun", status)
+  clone.tool("scontrol")
+  spool = clone.root.parent / "spool"
+  spool.mkdir()
+  shutil.copy(clone.root / "launch/slurm.sbatch", spool / "slurm_script")
+  clone.env |= {
+    "SLURM_JOB_ID": "12",
+    "SLURM_SUBMIT_DIR": str(clone.root),
+    **env,
+  }
+  return python, clone.run("../spool/slurm_script", CONFIG)
+
+
+def test_slurm_installs_once_and_starts_a_process_for_each_task(clone):
+  python, result = slurm(clone)
+  assert result.returncode == 0, result.stderr
+  install, step = clone.calls()
+  assert install.endswith(f"--editable {clone.root}[cuda]")
+  assert step == (
+    f"srun --kill-on-bad-exit=0 --wait=120 {python} -m ctd_jax.train "
+    f"{CONFIG} --workdir={clone.root}/runs/tiny"
+  )
+
+
+@pytest.mark.parametrize(
+  ("status", "env", "queued"),
+  [
+    (STOPPED, {}, True),
+    (STOPPED, {"SLURM_RESTART_COUNT": "20"}, False),
+    (STOPPED, {"CTD_JAX_RESTARTS": "0"}, False),
+    (1, {}, False),
+  ],
+)
+def test_slurm_queues_a_job_again_that_was_stopped(clone, status, env, queued):
+  _, result = slurm(clone, status, **env)
+  assert result.returncode == status
+  assert ("scontrol requeue 12" in clone.calls()) == queued
+
+
+def test_slurm_outside_of_the_clone_is_said_clearly(clone, tmp_path):
+  _, result = slurm(clone, SLURM_SUBMIT_DIR=str(tmp_path))
+  assert result.returncode == 1
+  assert result.stderr.strip().endswith("submit from the clone")
+  assert not clone.calls()
+
+
+TPU = {"TPU_NAME": "pod", "TPU_ZONE": "zone-b"}
+XPK = {"XPK_CLUSTER": "tpus", "XPK_TPU_TYPE": "v5litepod-16"}
+
+
+def test_tpu_vm_starts_the_local_script_on_every_host(clone):
+  clone.tool("gcloud", status=4)
+  clone.env |= TPU
+  args = (CONFIG, "--workdir=/mnt/my runs/x")
+  printed = clone.run("launch/tpu_vm.sh", *args, "--dry-run")
+  assert not clone.calls()
+  assert clone.run("launch/tpu_vm.sh", *args).returncode == 4
+  remote = (
+    "cd ctd_jax && env CTD_JAX_EXTRAS=tpu CTD_JAX_RESTARTS=20 ./launch/local.sh "
+    "--distributed --config=configs/tiny.py --workdir=/mnt/my\\ runs/x"
+  )
+  words = shlex.split(printed.stdout)
+  assert words == [
+    *[
+      "gcloud",
+      "compute",
+      "tpus",
+      "tpu-vm",
+      "ssh",
+      "pod",
+      "--zone=zone-b",
+      "--worker=all",
+    ],
+    f"--command={remote}",
+  ]
+  assert clone.calls() == [" ".join(words)]
+
+
+def test_what_a_host_is_told_is_what_the_local_script_does(clone):
+  python = clone.activate()
+  clone.env |= TPU | {"TPU_CLONE": str(clone.root)}
+  args = (CONFIG, "--workdir=/mnt/my runs/x")
+  printed = clone.run("launch/tpu_vm.sh", *args, "--dry-run")
+  told = shlex.split(printed.stdout)[-1].removeprefix("--command=")
+  done = subprocess.run(["bash", "-c", told], env=clone.env, check=False)
+  assert done.returncode == 0
+  install, run = clone.calls()
+  assert install.endswith("[tpu]")
+  assert run == f"-m ctd_jax.train --distributed {' '.join(args)}"
+  assert python.exists()
+
+
+def test_xpk_restarts_on_the_status_of_a_saved_run(clone):
+  clone.tool("xpk")
+  clone.env |= XPK | {"XPK_OPTIONS": "--zone=us-east5-a --spot"}
+  args = (CONFIG, "--workdir=/mnt/runs/Small_FT")
+  printed = clone.run("launch/xpk.sh", *args, "--dry-run")
+  assert not clone.calls()
+  assert clone.run("launch/xpk.sh", *args).returncode == 0
+  words = shlex.split(printed.stdout)
+  assert clone.calls() == [" ".join(words)]
+  assert words[:3] == ["xpk", "workload", "create"]
+  assert {
+    "--cluster=tpus",
+    "--workload=small-ft",
+    "--max-restarts=20",
+    f"--restart-on-exit-codes={STOPPED}",
+    "--spot",
+    f"--script-dir={clone.root}",
+  } <= set(words)
+  assert words[-1].endswith(f"local.sh --distributed {' '.join(args)}")
+
+
+@pytest.mark.parametrize(
+  ("script", "env", "args", "message"),
+  [
+    ("tpu_vm.sh", {}, (CONFIG, "--workdir=x"), "TPU_NAME=... TPU_ZONE=..."),
+    ("tpu_vm.sh", TPU, (CONFIG,), "give --workdir, a folder that all hosts"),
+    ("tpu_vm.sh", TPU, ("--workdir=x",), "--config=configs/tiny.py"),
+    ("xpk.sh", {}, (CONFIG, "--workdir=x"), "XPK_CLUSTER=... XPK_TPU_TYPE="),
+    ("xpk.sh", XPK, (CONFIG,), "give --workdir, a folder that all pods see"),
+  ],
+)
+def test_what_a_placement_lacks_is_named(clone, script, env, args, message):
+  for name in ("gcloud", "xpk"):
+    clone.tool(name)
+  clone.env |= env
+  result = clone.run(f"launch/{script}", *args)
+  assert result.returncode == 1
+  assert message in result.stderr
+  assert len(result.stderr.splitlines()) == 1
+  assert not clone.calls()
 
 
 def test_a_missing_config_is_named_before_anything_is_installed(clone):

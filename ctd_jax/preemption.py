@@ -1,0 +1,90 @@
+"""Stopping a run that is told to: save between two steps, leave with a status.
+
+A machine that is about to be taken away sends SIGTERM, somebody at a terminal
+SIGINT. While the loop of a run goes round, either is only noted, and the loop
+ends after the step at hand with a checkpoint. Where there is nothing to save,
+and when told twice, the run ends at once. The launch scripts start a run again
+that left with `SAVED`. Called by `train`.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+import jax
+from absl import logging
+from jax.experimental import multihost_utils
+
+# EX_TEMPFAIL of sysexits.h; as `stopped` in launch/environment.sh.
+SAVED = 75
+# What a shell reports. No launch script starts again what a person ended.
+INTERRUPTED = 128 + signal.SIGINT
+
+_STATUS = {signal.SIGTERM: SAVED, signal.SIGINT: INTERRUPTED}
+
+
+class Preempted(SystemExit):
+  """The run was told to stop; the code is the status it leaves with."""
+
+
+class Watch:
+  """Takes SIGTERM and SIGINT while it is entered.
+
+  Of several processes all have to stop at the same step, whichever of them was
+  told. There JAX notes SIGTERM and agrees on the step; it is obeyed by the
+  loop alone, and SIGINT is not handled.
+
+  Attributes:
+    noting: whether a signal is only noted; the loop sets it.
+  """
+
+  def __init__(self):
+    """Prepares to watch; call it after the processes have been joined."""
+    self.noting = False
+    self._alone = jax.process_count() == 1
+    self._status: int | None = None
+
+  def __enter__(self) -> Watch:
+    if self._alone:
+      self._before = {s: signal.signal(s, self._take) for s in _STATUS}
+    return self
+
+  def __exit__(
+    self,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+  ) -> None:
+    if self._alone:
+      for number, handler in self._before.items():
+        signal.signal(number, handler)
+
+  def _take(self, number: int, frame: FrameType | None) -> None:
+    if self._status is not None or not self.noting:
+      raise Preempted(_STATUS[number])
+    self._status = _STATUS[number]
+    logging.warning(
+      "%s: stopping after this step; once more to stop at once",
+      signal.Signals(number).name,
+    )
+
+  def told(self, step: int) -> bool:
+    """Returns whether to stop after `step`; to be asked at every step."""
+    if not self._alone and multihost_utils.reached_preemption_sync_point(step):
+      self._status = SAVED
+    return self._status is not None
+
+  def leave(self) -> None:
+    """Ends the run if it was told to stop; its state has been saved.
+
+    Raises:
+      Preempted: with the status to leave with.
+    """
+    if self._status is not None:
+      logging.warning(
+        "stopped with a checkpoint; the same command goes on from it "
+        "(exit status %d)",
+        self._status,
+      )
+      raise Preempted(self._status)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Trains and evaluates one config as a workload on GKE, by way of xpk.
+#
+#   XPK_CLUSTER=tpus XPK_TPU_TYPE=v5litepod-16 ./launch/xpk.sh \
+#     --config=configs/bert.py --workdir=/mnt/shared/runs/bert [--dry-run] ...
+#
+# Call it where xpk is set up, from a clone without an environment in it: xpk
+# puts the clone into the image. --workdir must lie on a storage that xpk has
+# attached to the cluster. Arguments but --dry-run go to launch/local.sh in
+# every pod; the processes find each other by GKE's variables.
+#
+# Environment:
+#   XPK_CLUSTER, XPK_TPU_TYPE   required
+#   XPK_WORKLOAD         name of the workload; by default that of the workdir
+#   XPK_SLICES           slices of that type; by default 1
+#   XPK_IMAGE            base image; by default python:3.11
+#   XPK_OPTIONS          further options of `xpk workload create`, e.g.
+#                        "--zone=us-east5-a --spot"
+#   CTD_JAX_EXTRAS       extras to install; by default "tpu"
+#   CTD_JAX_RESTARTS     times to start again; by default 20
+#
+# Restarts: a pod that has to go gets SIGTERM; the run saves its state and ends
+# with status 75, upon which the workload is started again and goes on. Of other
+# failures xpk restarts those it takes for faults of the machine.
+set -euo pipefail
+
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=launch/environment.sh
+source "$here/environment.sh"
+# shellcheck source=launch/arguments.sh
+source "$here/arguments.sh"
+
+read_arguments "$@"
+[[ -n ${XPK_CLUSTER:-} && -n ${XPK_TPU_TYPE:-} ]] ||
+  fail "name the cluster and its TPUs: XPK_CLUSTER=... XPK_TPU_TYPE=..."
+[[ -n $workdir ]] || fail "give --workdir, a folder that all pods see"
+
+name=$(basename "$workdir" | tr '[:upper:]_.' '[:lower:]--')
+read -ra options <<<"${XPK_OPTIONS:-}"
+pod=$(show env CTD_JAX_EXTRAS="${CTD_JAX_EXTRAS-tpu}" \
+  ./launch/local.sh --distributed "${arguments[@]}")
+command=(xpk workload create
+  --cluster="$XPK_CLUSTER"
+  --workload="${XPK_WORKLOAD:-$name}"
+  --tpu-type="$XPK_TPU_TYPE"
+  --num-slices="${XPK_SLICES:-1}"
+  --base-docker-image="${XPK_IMAGE:-python:3.11}"
+  --script-dir="$root"
+  --max-restarts="${CTD_JAX_RESTARTS:-20}"
+  --restart-on-exit-codes="$stopped"
+  --termination-grace-period-seconds=180
+  ${options[@]+"${options[@]}"}
+  --command="$pod")
+if ((dry_run)); then
+  show "${command[@]}"
+  exit
+fi
+exec "${command[@]}"
