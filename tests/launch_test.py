@@ -308,23 +308,12 @@ def test_tpu_vm_starts_the_local_script_on_every_host(clone):
   assert not clone.calls()
   assert clone.run("launch/tpu_vm.sh", *args).returncode == 4
   remote = (
-    "cd ctd_jax && env CTD_JAX_EXTRAS=tpu CTD_JAX_RESTARTS=20 ./launch/local.sh "
-    "--distributed --config=configs/tiny.py --workdir=/mnt/my\\ runs/x"
+    "cd ctd_jax && env CTD_JAX_EXTRAS=tpu CTD_JAX_RESTARTS=20 "
+    "./launch/local.sh --distributed --config=configs/tiny.py --workdir=/mnt/my\\ runs/x"
   )
   words = shlex.split(printed.stdout)
-  assert words == [
-    *[
-      "gcloud",
-      "compute",
-      "tpus",
-      "tpu-vm",
-      "ssh",
-      "pod",
-      "--zone=zone-b",
-      "--worker=all",
-    ],
-    f"--command={remote}",
-  ]
+  ssh = "gcloud compute tpus tpu-vm ssh pod --zone=zone-b --worker=all"
+  assert words == [*ssh.split(" "), f"--command={remote}"]
   assert clone.calls() == [" ".join(words)]
 
 
