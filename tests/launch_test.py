@@ -309,7 +309,8 @@ def test_tpu_vm_starts_the_local_script_on_every_host(clone):
   assert clone.run("launch/tpu_vm.sh", *args).returncode == 4
   remote = (
     "cd ctd_jax && env CTD_JAX_EXTRAS=tpu CTD_JAX_RESTARTS=20 "
-    "./launch/local.sh --distributed --config=configs/tiny.py --workdir=/mnt/my\\ runs/x"
+    "./launch/local.sh --distributed --config=configs/tiny.py "
+    "--workdir=/mnt/my\\ runs/x"
   )
   words = shlex.split(printed.stdout)
   ssh = "gcloud compute tpus tpu-vm ssh pod --zone=zone-b --worker=all"
