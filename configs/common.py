@@ -74,8 +74,17 @@ def base() -> ml_collections.ConfigDict:
   c.query_length = 40  # tokens; the longest query has 37
   c.record_length = 64  # tokens; the date of a record stands in front
   c.batch_size = 32  # queries a step, over all devices
+  # Parts in which a batch is encoded and its pairs are scored: the memory of
+  # one part, for encoding everything twice. With 64 parts a batch of 4,096
+  # takes the place of one of 64.
+  c.encode_chunks = 1
   c.num_epochs = 10.0  # passes over the train queries
   c.balance_positive_kinds = True  # draw event or placeholder first
+
+  # Devices, see ctd_jax.partitioning; those that are left split the batch.
+  c.mesh = ml_collections.ConfigDict()
+  c.mesh.fsdp = 1  # share parameters and the batch
+  c.mesh.tensor = 1  # share matrices
 
   # Hard negatives a query, by type (see input_pipeline.NEGATIVE_TYPES).
   # Without near_event, events of train months took the first rank of most

@@ -24,6 +24,7 @@ from absl import logging
 from ctd_jax import backbone as backbones
 from ctd_jax import (
   baselines,
+  distributed,
   files,
   input_pipeline,
   optimizer,
@@ -35,7 +36,6 @@ from ctd_jax.benchmark import Benchmark
 from ctd_jax.checkpointing import (
   CheckpointError,
   Checkpoints,
-  abstract_state,
   differences,
 )
 from ctd_jax.chronology.queries import SPLITS
@@ -56,7 +56,7 @@ TOKENIZER_FOLDER = "tokenizer"
 CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 # Fields that may change between the parts of a run that is resumed.
-_FREE_FIELDS = ("data_dir", "sources", "keep_latest")
+_FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh")
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
 
 
@@ -107,13 +107,13 @@ class Experiment:
       FileNotFoundError: if the weights that the config names are missing.
       ValueError: if they do not fit.
     """
-    sharding = partitioning.replicated(self.mesh)
+    places = train_step.shardings(self.abstract_state().params["encoder"])
     return train_step.init_state(
       self.model,
       self.optimizer,
       self.config.seed,
-      sharding,
-      self.backbone.load_params(sharding),
+      self.mesh,
+      self.backbone.load_params(places),
     )
 
   def claim_workdir(self) -> None:
@@ -134,19 +134,15 @@ class Experiment:
           f"{'; '.join(changed)}. Resume it with its own config, or give "
           "another --workdir."
         )
-    files.write_text(path, json.dumps(mine, indent=2) + "\n")
-    self.backbone.save(self.workdir / TOKENIZER_FOLDER)
+    # Nobody writes before all have read.
+    distributed.wait_for_all("config of the workdir")
+    if distributed.leads():
+      files.write_text(path, json.dumps(mine, indent=2) + "\n")
+      self.backbone.save(self.workdir / TOKENIZER_FOLDER)
 
   def abstract_state(self) -> TrainState:
     """Returns shapes, types and places of the train state."""
-    sharding = partitioning.replicated(self.mesh)
-    # Without weights: they have the shapes of random ones.
-    shapes = jax.eval_shape(
-      lambda: train_step.init_state(
-        self.model, self.optimizer, self.config.seed, sharding
-      )
-    )
-    return abstract_state(shapes, sharding)
+    return train_step.abstract_state(self.model, self.optimizer, self.mesh)
 
 
 def assemble(
@@ -163,19 +159,16 @@ def assemble(
       set at fault.
   """
   check_config(config)
-  if jax.process_count() > 1:
-    raise ValueError(
-      f"{jax.process_count()} processes: training reads sharded input, but "
-      "evaluation and checkpoints are written by one process only"
-    )
   workdir = workdir.expanduser().absolute()
-  benchmark = load.build_benchmark(
-    config.dataset, config.data_dir, config.sources
-  )
+  with distributed.leader_first("data set"):
+    benchmark = load.build_benchmark(
+      config.dataset, config.data_dir, config.sources
+    )
   check_trainable(benchmark)
   steps = total_steps(config, len(benchmark.queries["train"]))
   # What a checkpoint was trained with; a run not yet begun makes its own.
-  begun = any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*"))
+  places = (workdir / CHECKPOINT_FOLDER).glob("[0-9]*")
+  begun = any(place.name.isdigit() for place in places)
   saved = workdir / TOKENIZER_FOLDER if begun else None
   backbone = backbones.make(config, benchmark, saved)
   model = train_step.make_model(config, backbone.encoder, benchmark.timeline)
@@ -183,7 +176,7 @@ def assemble(
     config=config,
     workdir=workdir,
     evaluation=workdir / EVALUATION_FOLDER,
-    mesh=partitioning.make_mesh(),
+    mesh=partitioning.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
     **_texts(benchmark, backbone, config),
     backbone=backbone,
@@ -241,9 +234,10 @@ def transfer(
     ValueError: naming the data set, or the source file or folder at fault.
   """
   config, tokenizer = experiment.config, experiment.tokenizer
-  benchmark = load.build_benchmark(
-    dataset, data_dir or config.data_dir, config.sources
-  )
+  with distributed.leader_first("data set"):
+    benchmark = load.build_benchmark(
+      dataset, data_dir or config.data_dir, config.sources
+    )
   texts = _texts(benchmark, experiment.backbone, config)
   months = experiment.benchmark.timeline.months
   if texts["asked_months"] and benchmark.timeline.months != months:
@@ -372,6 +366,11 @@ def check_config(config: ml_collections.ConfigDict) -> None:
   for name in ("eval_every", "log_every", "keep_latest"):
     if config[name] < 1:
       raise ValueError(f"config.{name}={config[name]}: expected at least 1")
+  if config.encode_chunks < 1 or config.batch_size % config.encode_chunks:
+    raise ValueError(
+      f"config.encode_chunks={config.encode_chunks} does not divide "
+      f"config.batch_size={config.batch_size}"
+    )
   if config.name in baselines.NAMES or not runs.is_name(config.name):
     raise ValueError(
       f"config.name={config.name!r}: expected a name without white space, "

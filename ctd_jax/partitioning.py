@@ -1,49 +1,109 @@
-"""Where arrays live: the mesh and the two shardings of data-parallel training.
+"""Where arrays live: the mesh, and which of its axes splits what.
 
-Arrays are global: a batch is one array split over the `data` axis, parameters
-are replicated, and `jax.jit` inserts the collectives. In-batch negatives are
-then a plain `queries @ records.T` over the global batch, with gradient to
-every row. Called by `train`, `evaluate` and the tests.
+Arrays are global: a batch is one array split over devices, and `jax.jit`
+inserts the collectives. In-batch negatives are then a plain
+`queries @ records.T` over the global batch, with gradient to every row.
+
+The mesh has three axes. `data` splits the batch alone; `fsdp` splits the batch
+and, with it, parameters and optimizer state, which are gathered layer by layer
+where they are used; `tensor` splits the matrices of a layer, whose halves work
+on the same texts. Called by `train`, `evaluate` and the tests.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-DATA = "data"
+DATA, FSDP, TENSOR = "data", "fsdp", "tensor"
+# Path of a parameter -> axes of its last two dimensions; the first rule that
+# matches counts. What no rule names is small and lives everywhere. Products
+# with the first group leave a split width, those with the second join it, so
+# that `tensor` costs one sum a layer half.
+RULES = (
+  (r"\w*embed\w*/embedding$", (TENSOR, FSDP)),
+  (r"/(query|key|value|intermediate|gate|up)/kernel$", (FSDP, TENSOR)),
+  (r"/(out|output|down)/kernel$", (TENSOR, FSDP)),
+)
 
 
-def make_mesh(num_devices: int | None = None) -> Mesh:
-  """Returns a one-dimensional mesh over the first `num_devices` devices.
+def make_mesh(
+  num_devices: int | None = None, fsdp: int = 1, tensor: int = 1
+) -> Mesh:
+  """Returns the mesh over the first `num_devices` devices.
 
   Args:
     num_devices: how many devices to use; None = all.
+    fsdp: devices that share parameters and a part of the batch each.
+    tensor: devices that share matrices and work on the same texts; what is
+      left, num_devices / (fsdp * tensor), is the axis `data`.
 
   Raises:
-    ValueError: if there are fewer devices than asked for.
+    ValueError: if there are fewer devices than asked for, or they do not
+      divide into the axes.
   """
   devices = jax.devices()
   count = num_devices or len(devices)
   if count > len(devices):
     raise ValueError(f"asked for {count} devices, {len(devices)} are visible")
+  if fsdp < 1 or tensor < 1 or count % (fsdp * tensor):
+    raise ValueError(
+      f"config.mesh: fsdp={fsdp} times tensor={tensor} must divide the "
+      f"{count} devices"
+    )
   # Auto: an explicit axis refuses nn.Embed on a sharded batch.
   return jax.make_mesh(
-    (count,), (DATA,), axis_types=(AxisType.Auto,), devices=devices[:count]
+    (count // (fsdp * tensor), fsdp, tensor),
+    (DATA, FSDP, TENSOR),
+    axis_types=(AxisType.Auto,) * 3,
+    devices=devices[:count],
   )
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-  """Returns the sharding of parameters and optimizer state."""
+  """Returns the sharding of what lives on every device."""
   return NamedSharding(mesh, PartitionSpec())
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
   """Returns the sharding of an array whose first axis is the batch."""
-  return NamedSharding(mesh, PartitionSpec(DATA))
+  return NamedSharding(mesh, PartitionSpec((DATA, FSDP)))
+
+
+def batch_shards(mesh: Mesh) -> int:
+  """Returns into how many parts a batch is split."""
+  return mesh.shape[DATA] * mesh.shape[FSDP]
+
+
+def state_shardings(state: Any, mesh: Mesh) -> Any:
+  """Returns the sharding of every array of a train state, by `RULES`.
+
+  A moment of the optimizer lives where its parameter does, since its path ends
+  in the parameter's. A dimension that an axis does not divide is not split.
+
+  Args:
+    state: tree of arrays or of their shapes.
+    mesh: where to put them.
+  """
+
+  def place(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    for pattern, axes in RULES:
+      if leaf.ndim > 1 and re.search(pattern, name):
+        # A dimension in front counts the layers of a scan.
+        split = [
+          axis if size % mesh.shape[axis] == 0 else None
+          for axis, size in zip(axes, leaf.shape[-2:], strict=True)
+        ]
+        front = [None] * (leaf.ndim - 2)
+        return NamedSharding(mesh, PartitionSpec(*front, *split))
+    return replicated(mesh)
+
+  return jax.tree_util.tree_map_with_path(place, state)
 
 
 def global_batch(batch: Any, mesh: Mesh) -> Any:
@@ -58,12 +118,12 @@ def global_batch(batch: Any, mesh: Mesh) -> Any:
     ValueError: if the batch does not divide over the devices of the mesh.
   """
   sharding = batch_sharding(mesh)
-  local_devices = mesh.local_mesh.size
+  shards = batch_shards(mesh.local_mesh)
 
   def place(array: np.ndarray) -> jax.Array:
-    if len(array) % local_devices:
+    if len(array) % shards:
       raise ValueError(
-        f"a batch of {len(array)} does not divide over {local_devices} devices"
+        f"a batch of {len(array)} does not divide over {shards} devices"
       )
     return jax.make_array_from_process_local_data(sharding, array)
 

@@ -15,12 +15,21 @@ import jax
 import numpy as np
 import tqdm
 
-from ctd_jax import input_pipeline, partitioning, train_step
+from ctd_jax import distributed, input_pipeline, partitioning, train_step
 from ctd_jax.evaluation import protocol
 from ctd_jax.experiment import Experiment
 from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import Encoding
 from ctd_jax.retrieval import runs, search
+
+
+def beside_encoder(params: Any) -> Any:
+  """Returns the parameters that turn encodings into scores and dates.
+
+  Of several processes each works with these by itself.
+  """
+  kept = {name: part for name, part in params.items() if name != "encoder"}
+  return distributed.own(kept)
 
 
 class Ranker:
@@ -41,7 +50,9 @@ class Ranker:
   def encode(self, params: Any, tokens: Tokens, what: str) -> Encoding:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
     size = self._experiment.config.eval.batch_size
-    size += -size % self._experiment.mesh.size
+    size += -size % partitioning.batch_shards(self._experiment.mesh)
+    # Every process has all texts; each encodes the rows of its devices.
+    sharding = partitioning.batch_sharding(self._experiment.mesh)
     parts = []
     for batch, count in tqdm.tqdm(
       input_pipeline.padded_batches(tokens, size),
@@ -51,11 +62,12 @@ class Ranker:
       delay=2.0,
       disable=None,
     ):
-      arrays = partitioning.global_batch(
-        {"ids": batch.ids, "mask": batch.mask}, self._experiment.mesh
+      ids, mask = (
+        jax.make_array_from_callback(rows.shape, sharding, rows.__getitem__)
+        for rows in (batch.ids, batch.mask)
       )
-      encoding = self._encode(params, arrays["ids"], arrays["mask"])
-      parts.append(jax.tree.map(lambda x, n=count: np.asarray(x)[:n], encoding))
+      encoding = distributed.fetch(self._encode(params, ids, mask))
+      parts.append(jax.tree.map(lambda x, n=count: x[:n], encoding))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
   def rank(
@@ -86,7 +98,7 @@ class Ranker:
     found = search.topk(
       queries,
       records,
-      jax.tree_util.Partial(self._score, params),
+      jax.tree_util.Partial(self._score, beside_encoder(params)),
       depth,
       galleries,
       # What is made of each record, its posterior, is made once a query block.

@@ -20,8 +20,9 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
-from ctd_jax import losses
+from ctd_jax import losses, partitioning
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 from ctd_jax.models.dual_encoder import (
   SCORE_MODES,
@@ -121,46 +122,115 @@ def month_classes(timeline: Timeline) -> tuple[tuple[int, int, int], ...]:
   )
 
 
+def _fresh_state(
+  model: DualEncoder,
+  optimizer: optax.GradientTransformation,
+  key: jax.Array,
+  pretrained: Any = None,
+) -> TrainState:
+  text = jnp.ones((1, 1), jnp.int32)
+  params = model.init(key, text, text)["params"]
+  if pretrained is not None:
+    params = {**params, "encoder": pretrained}
+  return TrainState(
+    step=jnp.zeros((), jnp.int32),
+    params=params,
+    opt_state=optimizer.init(params),
+  )
+
+
+def abstract_state(
+  model: DualEncoder, optimizer: optax.GradientTransformation, mesh: Mesh
+) -> TrainState:
+  """Returns shapes, types and places of a train state.
+
+  Args:
+    model: the dual encoder.
+    optimizer: its transformation.
+    mesh: where the state is to live, see `partitioning.state_shardings`.
+  """
+  fresh = functools.partial(_fresh_state, model, optimizer)
+  shapes = jax.eval_shape(fresh, jax.random.key(0))
+  return jax.tree.map(
+    lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+    shapes,
+    partitioning.state_shardings(shapes, mesh),
+  )
+
+
+def shardings(abstract: Any) -> Any:
+  """Returns where the arrays of an abstract state, or a part of it, live."""
+  return jax.tree.map(lambda x: x.sharding, abstract)
+
+
 def init_state(
   model: DualEncoder,
   optimizer: optax.GradientTransformation,
   seed: int,
-  sharding: jax.sharding.Sharding,
+  mesh: Mesh,
   pretrained: Any = None,
 ) -> TrainState:
-  """Returns a fresh state, placed by `sharding`.
+  """Returns a fresh state, placed as `abstract_state` says.
 
   Args:
     model: the dual encoder.
     optimizer: its transformation.
     seed: of the parameters.
-    sharding: where every leaf lives.
+    mesh: where the state lives.
     pretrained: parameters of the text encoder, which are used up; None =
       random ones.
   """
-
-  def init(key: jax.Array, pretrained: Any) -> TrainState:
-    text = jnp.ones((1, 1), jnp.int32)
-    params = model.init(key, text, text)["params"]
-    if pretrained is not None:
-      params = {**params, "encoder": pretrained}
-    return TrainState(
-      step=jnp.zeros((), jnp.int32),
-      params=params,
-      opt_state=optimizer.init(params),
-    )
-
-  initialise = jax.jit(init, out_shardings=sharding, donate_argnums=1)
+  initialise = jax.jit(
+    functools.partial(_fresh_state, model, optimizer),
+    out_shardings=shardings(abstract_state(model, optimizer, mesh)),
+    donate_argnums=1,
+  )
   return initialise(jax.random.key(seed), pretrained)
+
+
+def in_chunks(function: Callable[..., Any], chunks: int, *trees: Any) -> Any:
+  """Returns `function(*trees)`, computed a part of the rows at a time.
+
+  The backward pass computes a part again instead of keeping what is inside
+  it, so that memory is that of one part, besides rows in and out: with an
+  encoder, the cached gradients of large contrastive batches.
+
+  Args:
+    function: maps rows to rows, and none depends on another.
+    chunks: number of parts, which divides the rows; 1 = none are made.
+    *trees: of arrays whose first axis counts the rows.
+
+  Source: Gao et al., "Scaling Deep Contrastive Learning Batch Size under
+    Memory Limited Setup" (2021), section 3; here by rematerialisation.
+  """
+  if chunks == 1:
+    return function(*trees)
+
+  # A part has rows of every device: no row moves where the batch is sharded.
+  def split(x: jax.Array) -> jax.Array:
+    rows = len(x) // chunks
+    return x.reshape(rows, chunks, *x.shape[1:]).swapaxes(0, 1)
+
+  def join(x: jax.Array) -> jax.Array:
+    rows = x.shape[0] * x.shape[1]
+    return x.swapaxes(0, 1).reshape(rows, *x.shape[2:])
+
+  part = jax.checkpoint(lambda rows: function(*rows))
+  return jax.tree.map(join, jax.lax.map(part, jax.tree.map(split, trees)))
 
 
 def training_logits(
   apply: Callable[..., jax.Array],
   query: Encoding,
-  record: Encoding,
+  positive: Encoding,
+  negative: Encoding,
   config: ml_collections.FrozenConfigDict,
+  mesh: Mesh,
 ) -> tuple[jax.Array, jax.Array]:
   """Returns the scores of the two directions of the contrastive loss.
+
+  Rows stay on the devices that encoded them; the columns, which are the
+  vectors of all devices, are gathered on each, with their gradient.
 
   They are those of `config.score_mode`, unless a field of the loss asks for
   the released code's: `bias_columns="positives"` leaves the hard negatives
@@ -171,29 +241,44 @@ def training_logits(
   Args:
     apply: `(query, record, mode, method=...)` of the dual encoder.
     query: of the global batch, B.
-    record: its positives in order, then the hard negatives, B + B*H.
+    positive: a record of each query, B.
+    negative: its hard negatives, B*H.
     config: the whole config.
+    mesh: over which the batch is split.
 
   Returns:
-    Queries against records, fp32 [B, B + B*H], and positives against queries,
-    [B, B].
+    Queries against positives, then negatives, fp32 [B, B + B*H], and
+    positives against queries, [B, B].
 
   Source: released code, in-batch loss and its form over processes.
   """
   mode, weights = config.score_mode, config.loss
-  size = query.scalar.shape[0]
-  positive = jax.tree.map(lambda x: x[:size], record)
-  gathered = jax.lax.stop_gradient if weights.detach_gathered else lambda x: x
-  biased = record if weights.bias_columns == "all" else positive
-  temporal = apply(query, biased, mode, method="temporal")
-  cosine = functools.partial(apply, method="cosine")
-  columns = record.scalar.shape[0] - temporal.shape[1]
-  forward = cosine(query, gathered(record), mode)
-  backward = cosine(gathered(query), positive, mode)
-  return (
-    forward + jnp.pad(temporal, ((0, 0), (0, columns))),
-    (backward + temporal[:, :size]).T,
-  )
+
+  def gather(encoding: Encoding) -> Encoding:
+    everywhere = partitioning.replicated(mesh)
+    return jax.lax.with_sharding_constraint(encoding, everywhere)
+
+  def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
+    columns = gather(columns)
+    if weights.detach_gathered:
+      columns = jax.lax.stop_gradient(columns)
+    return apply(rows, columns, mode, method="cosine")
+
+  def temporal(record: Encoding) -> jax.Array:
+    columns = gather(record)
+    return in_chunks(
+      lambda rows: apply(rows, columns, mode, method="temporal"),
+      config.encode_chunks,
+      query,
+    )
+
+  bias = temporal(positive)
+  hard = cosine(query, negative)
+  if weights.bias_columns == "all":
+    hard += temporal(negative)
+  forward = cosine(query, positive) + bias
+  backward = cosine(positive, query) + bias.T  # a cosine is symmetric
+  return jnp.concatenate([forward, hard], axis=1), backward
 
 
 def loss_and_metrics(
@@ -202,6 +287,7 @@ def loss_and_metrics(
   dropout_key: jax.Array,
   model: DualEncoder,
   config: ml_collections.FrozenConfigDict,
+  mesh: Mesh,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
   """Returns the weighted loss of a global batch and its parts.
 
@@ -215,41 +301,61 @@ def loss_and_metrics(
     dropout_key: fresh for each step.
     model: the dual encoder.
     config: the whole config; `loss` and `score_mode` are read.
+    mesh: over which the batch is split.
 
   Source: paper, section 4, and the released code.
   """
   weights = config.loss
-  encode = functools.partial(
-    model.apply,
-    {"params": params},
-    deterministic=False,
-    method="encode",
-  )
-  key_q, key_d = jax.random.split(dropout_key)
-  query: Encoding = encode(
-    batch["query_ids"], batch["query_mask"], rngs={"dropout": key_q}
-  )
-  record: Encoding = encode(
-    jnp.concatenate([batch["positive_ids"], batch["negative_ids"]]),
-    jnp.concatenate([batch["positive_mask"], batch["negative_mask"]]),
-    rngs={"dropout": key_d},
-  )
   size = batch["query_ids"].shape[0]
+  key_q, key_d = jax.random.split(dropout_key)
+
+  def encode(ids: jax.Array, mask: jax.Array, key: jax.Array) -> Encoding:
+    def rows(ids: jax.Array, mask: jax.Array, row: jax.Array) -> Encoding:
+      # A part draws its own dropout: by the first of its rows.
+      rngs = {"dropout": jax.random.fold_in(key, row[0])}
+      return model.apply(
+        {"params": params}, ids, mask, False, rngs=rngs, method="encode"
+      )
+
+    counted = jnp.arange(len(ids))
+    return in_chunks(rows, config.encode_chunks, ids, mask, counted)
+
+  def with_negatives(name: str) -> jax.Array:
+    # A query's records stand together, so that none changes its device.
+    values, hard = batch[f"positive_{name}"], batch[f"negative_{name}"]
+    hard = hard.reshape(size, -1, *values.shape[1:])
+    joined = jnp.concatenate([values[:, None], hard], axis=1)
+    return joined.reshape(-1, *values.shape[1:])
+
+  query = encode(batch["query_ids"], batch["query_mask"], key_q)
   if config.query_dates == "parser":
     query = query.replace(interval=batch["query_ends"])
+  record = encode(with_negatives("ids"), with_negatives("mask"), key_d)
+
+  def part(x: jax.Array, columns: slice) -> jax.Array:
+    grouped = x.reshape(size, len(x) // size, *x.shape[1:])[:, columns]
+    return grouped.reshape(size * grouped.shape[1], *x.shape[1:])
+
+  positive, negative = (
+    jax.tree.map(functools.partial(part, columns=columns), record)
+    for columns in (slice(0, 1), slice(1, None))
+  )
   logits_qd, logits_dq = training_logits(
-    functools.partial(model.apply, {"params": params}), query, record, config
+    functools.partial(model.apply, {"params": params}),
+    query,
+    positive,
+    negative,
+    config,
+    mesh,
   )
   starts, ends = batch["query_ends"][:, 0], batch["query_ends"][:, 1]
-  month = batch["positive_month"]
+  month, hard_month = batch["positive_month"], batch["negative_month"]
   overlap = losses.interval_mask(starts, ends, month, month)
-  negative = batch["negative_month"]
   answers = batch["negative_answers"] & losses.interval_mask(
-    starts, ends, negative, negative
+    starts, ends, hard_month, hard_month
   )
-  logits_qd = logits_qd.at[:, size:].add(
-    jnp.where(answers, losses.MASKED_LOGIT, 0.0)
-  )
+  answering = jnp.pad(answers, ((0, 0), (size, 0)))
+  logits_qd = jnp.where(answering, losses.MASKED_LOGIT, logits_qd)
   retrieval = losses.symmetric_nce(
     logits_qd,
     logits_dq,
@@ -260,7 +366,7 @@ def loss_and_metrics(
   total = retrieval
   if weights.calendar_weight:
     parts["calendar"] = losses.calendar_cross_entropy(
-      tuple(head[:size] for head in record.logits),
+      positive.logits,
       batch["positive_classes"],
       weights.calendar_smoothing,
       weights.calendar_reduction,
@@ -277,7 +383,7 @@ def loss_and_metrics(
     log_months = functools.partial(
       model.apply, {"params": params}, method="log_months"
     )
-    months = jnp.concatenate([month, negative])[:, None]
+    months = with_negatives("month")[:, None]
     parts["posterior"] = losses.interval_cross_entropy(
       log_months(record), jnp.concatenate([months, months], axis=1)
     )
@@ -300,7 +406,7 @@ def make_train_step(
   model: DualEncoder,
   optimizer: optax.GradientTransformation,
   config: ml_collections.ConfigDict,
-  sharding: jax.sharding.Sharding,
+  mesh: Mesh,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]:
   """Returns the jitted update `(state, batch) -> (state, metrics)`.
 
@@ -311,14 +417,14 @@ def make_train_step(
     model: the dual encoder.
     optimizer: its transformation.
     config: the whole config.
-    sharding: of the new state.
+    mesh: where the state lives.
   """
   frozen = ml_collections.FrozenConfigDict(config)
 
   def step(state: TrainState, batch: Batch):
     key = jax.random.fold_in(jax.random.key(frozen.seed), state.step)
     gradient = jax.grad(loss_and_metrics, has_aux=True)
-    grads, metrics = gradient(state.params, batch, key, model, frozen)
+    grads, metrics = gradient(state.params, batch, key, model, frozen, mesh)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)
     new = TrainState(
@@ -328,7 +434,8 @@ def make_train_step(
     )
     return new, metrics
 
-  return jax.jit(step, donate_argnums=0, out_shardings=(sharding, None))
+  places = shardings(abstract_state(model, optimizer, mesh))
+  return jax.jit(step, donate_argnums=0, out_shardings=(places, None))
 
 
 def make_encode_step(

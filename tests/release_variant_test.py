@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax import train_step
+from ctd_jax import partitioning, train_step
 from ctd_jax.configs import bert, common, e5_small, qwen, small, tiny
 from ctd_jax.models.bert import BertConfig
 from ctd_jax.models.dual_encoder import DualEncoder
 from tests import synthetic
 
+MESH = partitioning.make_mesh(1)
 SIZE = 3  # queries; as many positives, twice as many hard negatives
 
 
@@ -46,7 +47,15 @@ def logits(world, **loss):
   _, apply, query, record = world
   config = synthetic.config("ctd")
   config.loss.update(loss)
-  return train_step.training_logits(apply, query, record, config)
+  return train_step.training_logits(apply, query, *split(record), config, MESH)
+
+
+def split(record):
+  """Returns positives and hard negatives."""
+  return (
+    jax.tree.map(lambda x, rows=rows: x[rows], record)
+    for rows in (slice(None, SIZE), slice(SIZE, None))
+  )
 
 
 def test_what_is_trained_is_the_score(world):
@@ -79,7 +88,9 @@ def test_gathered_vectors_keep_values_and_lose_gradient(world):
     config.loss.detach_gathered = detach
 
     def total(query, record):
-      out = train_step.training_logits(world[1], query, record, config)
+      out = train_step.training_logits(
+        world[1], query, *split(record), config, MESH
+      )
       return (out[direction] ** 2).sum()
 
     query, record = jax.grad(total, (0, 1), allow_int=True)(*world[2:])
