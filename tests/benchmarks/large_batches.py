@@ -1,0 +1,136 @@
+"""Prints what a training step needs against the batch, with cached gradients.
+
+Memory is what the compiler reserves besides arguments and results; nothing is
+run for it. With --run the steps are timed too, in turns, and the ratio is that
+of the medians per query.
+
+  python tests/benchmarks/large_batches.py [--method=ctd] [--hidden_size=128]
+    [--layers=2] [--batches=64,256,4096] [--part=64] [--negatives=1] [--run=3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ctd_jax import partitioning, train_step
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.configs import common
+from ctd_jax.models.bert import BertConfig
+
+VOCABULARY = 8_000
+
+
+def batch_shapes(config, timeline: Timeline) -> dict[str, jax.ShapeDtypeStruct]:
+  """Returns the arrays of a training batch, see `input_pipeline`."""
+  size = config.batch_size
+  hard = size * sum(config.negatives.values())
+  texts = {
+    "query": (size, config.query_length),
+    "positive": (size, config.record_length),
+    "negative": (hard, config.record_length),
+  }
+  shapes = {f"{name}_ids": shape for name, shape in texts.items()}
+  shapes |= {f"{name}_mask": shape for name, shape in texts.items()}
+  shapes |= {"query_ends": (size, 2), "positive_classes": (size, 3)}
+  shapes |= {"positive_month": (size,), "negative_month": (hard,)}
+  arrays = {k: jax.ShapeDtypeStruct(v, jnp.int32) for k, v in shapes.items()}
+  arrays["negative_answers"] = jax.ShapeDtypeStruct((hard,), jnp.bool_)
+  for name, count in zip(
+    ("reign", "year", "month"), timeline.class_counts, strict=True
+  ):
+    arrays[f"query_{name}"] = jax.ShapeDtypeStruct((size, count), jnp.float32)
+  return arrays
+
+
+def random_batch(shapes, timeline: Timeline) -> dict[str, jax.Array]:
+  """Returns a batch of random texts and months; nothing is padded."""
+  rng = np.random.default_rng(0)
+  months = len(timeline.months)
+  tops = {"ids": VOCABULARY, "month": months, "ends": months}
+  batch = {}
+  for name, leaf in shapes.items():
+    if leaf.dtype == jnp.int32:
+      top = 1 if name.endswith("classes") else tops.get(name.split("_")[-1], 2)
+      batch[name] = rng.integers(0, top, leaf.shape).astype(np.int32)
+    else:
+      batch[name] = np.zeros(leaf.shape, leaf.dtype)
+    if name.endswith("mask"):
+      batch[name] = np.ones(leaf.shape, np.int32)
+  return batch
+
+
+def main() -> None:
+  """Reads the flags, compiles, prints."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--method", default="ctd")
+  parser.add_argument("--hidden_size", type=int, default=128)
+  parser.add_argument("--layers", type=int, default=2)
+  parser.add_argument("--batches", default="64,256,1024,4096")
+  parser.add_argument(
+    "--part", type=int, default=64, help="queries encoded at once"
+  )
+  parser.add_argument("--negatives", type=int, default=1)
+  parser.add_argument("--run", type=int, default=0, help="steps to time")
+  flags = parser.parse_args()
+
+  timeline = reigns.timeline("lu")
+  mesh = partitioning.make_mesh(1)
+  steps, first = {}, None
+  print(f"{'batch':>6} {'parts':>6} {'MiB':>8} {'ratio':>6}")
+  for size in map(int, flags.batches.split(",")):
+    c = common.base()
+    c.batch_size = size
+    c.encode_chunks = max(1, size // flags.part)
+    c.negatives.update(
+      same_month_comment=flags.negatives, near_placeholder=0, near_event=0
+    )
+    common.apply_method(c, flags.method)
+    encoder = BertConfig(
+      VOCABULARY,
+      hidden_size=flags.hidden_size,
+      num_layers=flags.layers,
+      num_heads=flags.hidden_size // 64,
+      mlp_size=4 * flags.hidden_size,
+    )
+    model = train_step.make_model(c, encoder, timeline)
+    adam = optax.adamw(1e-4)
+    update = train_step.make_train_step(model, adam, c, mesh)
+    shapes = batch_shapes(c, timeline)
+    state = train_step.abstract_state(model, adam, mesh)
+    compiled = update.lower(state, shapes).compile()
+    reserved = compiled.memory_analysis().temp_size_in_bytes / 2**20
+    first = first or reserved
+    print(
+      f"{size:>6} {c.encode_chunks:>6} {reserved:>8.0f} "
+      f"{reserved / first:>6.2f}",
+      flush=True,
+    )
+    steps[size] = compiled, model, adam, shapes
+
+  seconds = {size: [] for size in steps}
+  for _ in range(flags.run):
+    for size, (compiled, model, adam, shapes) in steps.items():
+      state = train_step.init_state(model, adam, 0, mesh)
+      batch = partitioning.global_batch(random_batch(shapes, timeline), mesh)
+      started = time.perf_counter()
+      jax.block_until_ready(compiled(state, batch))
+      seconds[size].append((time.perf_counter() - started) / size)
+  if flags.run:
+    base = statistics.median(next(iter(seconds.values())))
+    for size, values in seconds.items():
+      median = statistics.median(values)
+      print(
+        f"{size:>6} {1e3 * median:.1f} ms a query, ratio {median / base:.2f}"
+      )
+
+
+if __name__ == "__main__":
+  main()
