@@ -11,7 +11,7 @@ run. Methods and their variants: `configs.common.apply_method`.
 The run files of a method are averaged over its seeds, query by query. The
 tables show intervals from resampled years; below them, each method is compared
 with the one it builds on, and each variant with the method itself, paired over
-queries and over whole years.
+queries and over whole years, with Holm's correction over all pairs of a mode.
 """
 
 from __future__ import annotations
@@ -34,14 +34,12 @@ from ctd_jax.evaluation import (
   protocol,
   report,
   results,
-  significance,
   summary,
 )
 from ctd_jax.experiment import EVALUATION_FOLDER
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
 
-MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
 # Method -> the one that it adds a single thing to.
 BUILDS_ON: Mapping[str, tuple[str, ...]] = {
   "ft": ("zs",),
@@ -163,7 +161,7 @@ def averages(
   kinds = {record.record_id: record.kind for record in benchmark.records}
   found: dict[str, dict[str, list[protocol.PerQuery]]] = {}
   for cell in cells:
-    for name in MODES:
+    for name in summary.SHOWN_MODES:
       mode = protocol.mode(name)
       folder = cell.folder / EVALUATION_FOLDER
       (path,) = folder.glob(f"run.*.{split}.{mode.gallery}.trec")
@@ -199,23 +197,21 @@ def comparisons(
   pairs = [
     (method, other) for method in found for other in rivals(method, list(found))
   ]
-  width = max((len(f"{a} - {b}") for a, b in pairs), default=0)
   parts = []
-  for mode in MODES:
-    lines = [f"hit@1, {mode}, paired randomisation over queries"]
-    for method, other in pairs:
-      values = (
-        found[method][mode].values["hit@1"],
-        found[other][mode].values["hit@1"],
-      )
-      test = significance.paired_randomisation(*values)
-      by_year = significance.paired_randomisation(*values, groups=years)
-      lines.append(
-        f"  {f'{method} - {other}':<{width}} {test}; "
-        f"whole years swapped: p = {by_year.p_value:.4f}"
-      )
-    parts.append("\n".join(lines) + "\n")
-  return "\n".join(parts) if pairs else ""
+  for mode in summary.SHOWN_MODES if pairs else ():
+    compared = summary.compare_pairs(
+      [(found[a][mode], found[b][mode]) for a, b in pairs], years
+    )
+    labels = [f"{each.system} - {each.other}" for each in compared]
+    width = max(map(len, labels))
+    lines = [
+      f"  {label:<{width}}  {each}\n"
+      for label, each in zip(labels, compared, strict=True)
+    ]
+    parts.append(
+      f"hit@1, {mode}, paired randomisation over queries\n{''.join(lines)}"
+    )
+  return "\n".join(parts)
 
 
 def summarise(
@@ -234,7 +230,7 @@ def summarise(
   rows = []
   for method, by_mode in found.items():
     own = [cell for cell in cells if cell.method == method]
-    system = by_mode[MODES[0]].system
+    system = by_mode[protocol.OFFICIAL].system
     origin = [
       summary.read_origin(cell.folder / EVALUATION_FOLDER)[system]
       for cell in own

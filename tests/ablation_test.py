@@ -19,7 +19,7 @@ def write_cell(cell: ablation.Cell, right: float) -> None:
   folder = cell.folder / ablation.EVALUATION_FOLDER
   rng = np.random.default_rng(cell.seed)
   kinds = BENCHMARK.kinds
-  for gallery in {protocol.mode(name).gallery for name in ablation.MODES}:
+  for gallery in {protocol.mode(name).gallery for name in summary.SHOWN_MODES}:
     inside = np.flatnonzero(protocol.gallery_mask(kinds, gallery))
     rankings = {}
     for query in BENCHMARK.queries["test"]:
@@ -65,8 +65,8 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
   assert found["multi-x"].value == 1
   assert found["multi-x"].seeds == (1, 2)
   assert found["multi-x"].seconds == 3.0
-  assert "multi - ft" in text
-  assert "multi-release - multi" in text
+  assert "multi-x - ft-x" in text
+  assert "multi-release-x - multi-x" in text
   assert (tmp_path / "results.txt").read_text() == text
   pairs = [line for line in text.splitlines() if "better" in line]
   assert len(pairs) == 2 * 2  # modes

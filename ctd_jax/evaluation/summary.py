@@ -138,45 +138,68 @@ class Summary:
     chosen, years = self.chosen(split, mode), self.years[split]
     ours = next((t for t in chosen if t.system == self.system), None)
     others = [t for t in chosen if ours and t.track == ours.track]
-    found = []
-    for other in others:
-      if other is ours:
-        continue
-      pair = ours.values[measure], other.values[measure]
-      found.append(
-        Comparison(
-          other.system,
-          significance.paired_randomisation(*pair),
-          significance.paired_randomisation(*pair, groups=years),
-          significance.bootstrap_interval(
-            {q: pair[0][q] - pair[1][q] for q in pair[0]}, years
-          ),
-        )
-      )
-    corrected = significance.holm([each.by_year.p_value for each in found])
-    return [
-      dataclasses.replace(each, corrected=p_value)
-      for each, p_value in zip(found, corrected, strict=True)
-    ]
+    pairs = [(ours, other) for other in others if other is not ours]
+    return compare_pairs(pairs, years, measure)
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """The system at hand minus another, in one mode.
+  """A system minus another, in one mode.
 
   Attributes:
+    system: name of the first.
     other: name of the other.
     by_query: paired randomisation over queries.
     by_year: the same, whole years swapped.
     interval: of the difference, by resampling whole years.
-    corrected: p-value by years after Holm, over the systems compared.
+    corrected: p-value by years after Holm, over the pairs compared.
   """
 
+  system: str
   other: str
   by_query: significance.PairedTest
   by_year: significance.PairedTest
   interval: tuple[float, float]
   corrected: float = 1.0
+
+  def __str__(self) -> str:
+    return (
+      f"{self.by_query}; whole years swapped: p = {self.by_year.p_value:.4f}, "
+      f"after Holm {self.corrected:.4f}"
+    )
+
+
+def compare_pairs(
+  pairs: Sequence[tuple[protocol.PerQuery, protocol.PerQuery]],
+  years: Mapping[str, tuple[int, int]],
+  measure: str = "hit@1",
+) -> list[Comparison]:
+  """Returns the first of each pair against the second.
+
+  Args:
+    pairs: tables of one mode.
+    years: query id -> (reign, year).
+    measure: what is compared.
+  """
+  found = []
+  for first, second in pairs:
+    values = first.values[measure], second.values[measure]
+    found.append(
+      Comparison(
+        first.system,
+        second.system,
+        significance.paired_randomisation(*values),
+        significance.paired_randomisation(*values, groups=years),
+        significance.bootstrap_interval(
+          {q: values[0][q] - values[1][q] for q in values[0]}, years
+        ),
+      )
+    )
+  corrected = significance.holm([each.by_year.p_value for each in found])
+  return [
+    dataclasses.replace(each, corrected=p_value)
+    for each, p_value in zip(found, corrected, strict=True)
+  ]
 
 
 def collect(
@@ -314,9 +337,7 @@ def _cells(rows: Sequence[results.ResultRow]) -> str:
 def _comparisons(summary: Summary, split: str, mode: str) -> str:
   """Returns paired tests of hit@1 against every system of the same track."""
   lines = [
-    f"  {summary.system} - {each.other}: {each.by_query}; "
-    f"whole years swapped: p = {each.by_year.p_value:.4f}, after Holm "
-    f"{each.corrected:.4f}\n"
+    f"  {summary.system} - {each.other}: {each}\n"
     for each in summary.compare(split, mode)
   ]
   if not lines:
