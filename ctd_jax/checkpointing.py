@@ -3,24 +3,32 @@
 Kept are the latest checkpoints (to resume) and the best one by validation (to
 evaluate). Each holds the train state, the position of the data iterator and
 the model's description, so that a checkpoint of another architecture is
-refused by name rather than by a shape. Called by `train` and `evaluate`.
+refused by name rather than by a shape. A checkpoint is written under another
+name first, and an older one goes when it is complete; one that was damaged
+later is passed over for the one before it. Several processes write one
+checkpoint, which any number of them, on any number of devices, can read.
+Called by `train` and `evaluate`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import grain
-import jax
 import orbax.checkpoint as ocp
+from absl import logging
 from orbax.checkpoint import checkpoint_managers
+
+from ctd_jax import distributed
 
 
 class CheckpointError(ValueError):
-  """A checkpoint that does not belong to the model at hand."""
+  """A checkpoint of another model than the one at hand, or a damaged one."""
 
 
 def differences(
@@ -60,6 +68,10 @@ class Checkpoints:
   keep_latest: int = 1
 
   def __post_init__(self):
+    self.directory = pathlib.Path(self.directory).absolute()
+    with distributed.leader_first("metrics of checkpoints"):
+      self._disown_metrics()
+
     def best(metrics: Mapping[str, float]) -> tuple[float, float]:
       # Of equals the earlier one.
       return metrics[self.metric], -metrics["step"]
@@ -69,16 +81,30 @@ class Checkpoints:
     policy = checkpoint_managers.AnyPreservationPolicy(
       [
         checkpoint_managers.LatestN(self.keep_latest),
-        checkpoint_managers.BestN(get_metric_fn=best, n=1),
+        checkpoint_managers.BestN(
+          get_metric_fn=best, n=1, keep_checkpoints_without_metrics=False
+        ),
       ]
     )
     self._manager = ocp.CheckpointManager(
-      pathlib.Path(self.directory).absolute(),
+      self.directory,
       options=ocp.CheckpointManagerOptions(
         preservation_policy=policy, best_fn=best, best_mode="max"
       ),
       item_names=("state", "model", "data"),
     )
+
+  def _disown_metrics(self) -> None:
+    """Takes metrics that cannot be read from their checkpoints.
+
+    Those stay what can be gone on from, but are never the best.
+    """
+    for path in sorted(self.directory.glob("*/metrics/metrics")):
+      try:
+        json.loads(path.read_text())
+      except (OSError, ValueError) as error:
+        logging.warning("%s cannot be read (%s); left aside", path, error)
+        path.rename(path.with_suffix(".unreadable"))
 
   @property
   def latest_step(self) -> int | None:
@@ -95,7 +121,7 @@ class Checkpoints:
     step: int,
     state: Any,
     iterator: grain.DatasetIterator,
-    metrics: Mapping[str, float],
+    metrics: Mapping[str, float] | None = None,
   ) -> None:
     """Writes a checkpoint; the files are complete or absent.
 
@@ -103,7 +129,8 @@ class Checkpoints:
       step: number of updates made.
       state: tree of global arrays.
       iterator: the training data, as far as it has been read.
-      metrics: validation metrics, `self.metric` among them.
+      metrics: validation metrics, `self.metric` among them. Without them the
+        checkpoint is one to go on from, never the best.
     """
     self._manager.save(
       step,
@@ -112,8 +139,67 @@ class Checkpoints:
         model=ocp.args.JsonSave(dict(self.model)),
         data=grain.checkpoint.CheckpointSave(iterator),
       ),
-      metrics={**metrics, "step": step},
+      metrics=metrics and {**metrics, "step": step},
     )
+
+  def resume(
+    self, abstract_state: Any, iterator: grain.DatasetIterator
+  ) -> tuple[int, Any] | None:
+    """Returns step and state of the newest checkpoint that can be read.
+
+    Newer ones are named in a warning and moved to `DIRECTORY.unreadable`, once
+    an older one was read: what keeps all from being read is not in the files.
+
+    Args:
+      abstract_state: as in `restore`.
+      iterator: moved to where it was.
+
+    Returns:
+      None if nothing was saved.
+
+    Raises:
+      CheckpointError: if there are checkpoints, and none can be read or one is
+        of another architecture.
+    """
+    unreadable = {}
+    for step in sorted(self._manager.all_steps(), reverse=True):
+      try:
+        state, error = self.restore(step, abstract_state, iterator), None
+      except CheckpointError:
+        raise
+      except Exception as caught:  # whatever the readers make of it
+        state, error = None, caught
+      if distributed.everywhere(error is None):
+        self._set_aside(unreadable)
+        return step, state
+      reason = repr(error) if error else "in another process"
+      unreadable[step] = reason.splitlines()[0]
+      logging.warning(
+        "checkpoint %s/%d cannot be read (%s)",
+        self.directory,
+        step,
+        unreadable[step],
+      )
+    if unreadable:
+      raise CheckpointError(
+        f"no checkpoint in {self.directory} can be read; the newest: "
+        f"{next(iter(unreadable.values()))}. Remove the folder to begin anew."
+      )
+    return None
+
+  def _set_aside(self, steps: Mapping[int, str]) -> None:
+    """Moves checkpoints away, so that their steps can be saved again."""
+    if not steps:
+      return
+    aside = self.directory.with_name(f"{self.directory.name}.unreadable")
+    if distributed.leads():
+      for step in steps:
+        folder = aside / f"{step}.{time.time_ns()}"
+        folder.parent.mkdir(exist_ok=True)
+        (self.directory / str(step)).rename(folder)
+        logging.warning("moved to %s; going on from the one before", folder)
+    distributed.wait_for_all("unreadable checkpoints")
+    self._manager.reload()
 
   def restore(
     self,
@@ -143,12 +229,25 @@ class Checkpoints:
         + "; ".join(changed)
         + ". Use the config it was trained with, or another --workdir."
       )
-    items = {"state": ocp.args.StandardRestore(abstract_state)}
+    state = self._manager.restore(
+      step,
+      args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
+    )["state"]
     if iterator is not None:
-      items["data"] = grain.checkpoint.CheckpointRestore(iterator)
-    return self._manager.restore(step, args=ocp.args.Composite(**items))[
-      "state"
-    ]
+      iterator.set_state(self._position(step))
+      iterator.start_prefetch()
+    return state
+
+  def _position(self, step: int) -> dict[str, Any]:
+    """Returns the state of the data iterator at a step.
+
+    Processes read in step, each its share of every batch, so that the position
+    of the first one is that of all, whatever their number is now.
+    """
+    folder = self.directory / str(step) / "data"
+    for path in folder.glob("process_0-of-*.json"):
+      return json.loads(path.read_text())
+    raise FileNotFoundError(f"{folder}: no process_0-of-*.json")
 
   def wait(self) -> None:
     """Waits until everything is on disk."""
@@ -158,10 +257,3 @@ class Checkpoints:
     """Waits until everything is on disk, then lets go of the folder."""
     self.wait()
     self._manager.close()
-
-
-def abstract_state(state: Any, sharding: jax.sharding.Sharding) -> Any:
-  """Returns shapes and types of `state`, placed by `sharding`."""
-  return jax.tree.map(
-    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state
-  )

@@ -33,14 +33,20 @@ import ml_collections
 import numpy as np
 from absl import flags, logging
 
-from ctd_jax import baselines, entry_point, files, train_step
+from ctd_jax import (
+  baselines,
+  distributed,
+  entry_point,
+  files,
+  ranking,
+  train_step,
+)
 from ctd_jax import experiment as experiments
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.configs import common
 from ctd_jax.evaluation import dates, page, protocol, summary
 from ctd_jax.experiment import Experiment
 from ctd_jax.models.dual_encoder import Encoding
-from ctd_jax.ranking import Ranker
 from ctd_jax.retrieval import runs
 from ctd_jax_datasets import load
 
@@ -80,8 +86,9 @@ def commit() -> str:
 
 
 def _write(folder: pathlib.Path, found: Sequence[runs.Run]) -> None:
-  for run in found:
-    runs.write_run(run, folder)
+  if distributed.leads():
+    for run in found:
+      runs.write_run(run, folder)
 
 
 def write_model_runs(experiment: Experiment) -> None:
@@ -102,7 +109,7 @@ def write_model_runs(experiment: Experiment) -> None:
     step, experiment.abstract_state()
   ).params
   logging.info("%s: evaluating the checkpoint of step %d", config.name, step)
-  ranker = Ranker(experiment)
+  ranker = ranking.Ranker(experiment)
   records = ranker.encode(params, experiment.records, "encode records")
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
   for split in experiments.asked_splits(experiment.benchmark, config):
@@ -125,10 +132,12 @@ def _write_dates(
   rows = dates.hidden_rows(experiment.benchmark, split)
   if len(rows):
     log_p = experiment.model.apply(
-      {"params": params},
+      {"params": ranking.beside_encoder(params)},
       jax.tree.map(lambda leaf: leaf[rows], records),
       method="log_months",
     )
+    if not distributed.leads():
+      return
     dates.write(
       experiment.evaluation,
       experiment.config.name,
@@ -193,6 +202,9 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
   others = _folders(also, experiment.evaluation.relative_to(workdir))
   started = time.time()
   write_model_runs(experiment)
+  if not distributed.leads():
+    distributed.wait_for_all("evaluation")
+    return
   training = json.loads((workdir / TRAINING).read_text())
   training["seconds"] = round(training["seconds"] + time.time() - started, 1)
   how = training["command"]
@@ -208,6 +220,7 @@ def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
     others,
   )
   print(f"checkpoint   {workdir / experiments.CHECKPOINT_FOLDER}")
+  distributed.wait_for_all("evaluation")
 
 
 def evaluate_baselines(
@@ -348,6 +361,7 @@ def tell(
 
 def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
+  distributed.start()
   workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
   also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
   dataset, data_dir = flags.FLAGS.dataset, flags.FLAGS.data_dir
@@ -385,6 +399,7 @@ def main() -> None:
 
 if __name__ == "__main__":
   flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.adopt_module_key_flags(distributed)
   flags.DEFINE_list(
     "also",
     [],

@@ -4,7 +4,9 @@
 
 One loop for every system: build or reuse the data set, restore the latest
 checkpoint of the workdir if there is one, update, validate with the score that
-is trained, save, and at the end evaluate the best checkpoint on all splits.
+is trained, save, and at the end evaluate the best checkpoint on all splits. A
+run that is told to stop (SIGTERM) saves and leaves with status 75; see
+`preemption`, and `distributed` for several processes.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ import tqdm
 from absl import flags, logging
 
 from ctd_jax import (
+  distributed,
   entry_point,
   evaluate,
   files,
   input_pipeline,
   partitioning,
+  preemption,
   train_step,
 )
 from ctd_jax import experiment as experiments
@@ -50,7 +54,13 @@ class MetricsLog:
   """
 
   def __init__(self, workdir: pathlib.Path, resume_step: int):
-    """Opens the log; lines beyond `resume_step` are taken back."""
+    """Opens the log; lines beyond `resume_step` are taken back.
+
+    Of several processes the first one keeps it.
+    """
+    self._events = None
+    if not distributed.leads():
+      return
     self._path = workdir / "metrics.jsonl"
     lines = self._path.read_text().splitlines() if self._path.exists() else []
     kept = []
@@ -71,6 +81,8 @@ class MetricsLog:
 
   def write(self, step: int, metrics: Mapping[str, float]) -> None:
     """Appends `metrics` of `step`."""
+    if self._events is None:
+      return
     values = {name: float(value) for name, value in metrics.items()}
     with self._path.open("a") as file:
       file.write(json.dumps({"step": step, **values}, sort_keys=True) + "\n")
@@ -79,7 +91,8 @@ class MetricsLog:
 
   def close(self) -> None:
     """Flushes the events."""
-    self._events.close()
+    if self._events is not None:
+      self._events.close()
 
 
 def _check_finite(step: int, metrics: Mapping[str, float]) -> None:
@@ -121,7 +134,8 @@ class TrainingRecord:
     """Writes the record as of now."""
     self._record["seconds"] = round(self.seconds, 1)
     text = json.dumps(self._record, indent=2)
-    files.write_text(self._path, text + "\n")
+    if distributed.leads():
+      files.write_text(self._path, text + "\n")
 
 
 def train_and_evaluate(
@@ -140,19 +154,25 @@ def train_and_evaluate(
     DivergedError: if the loss stops being finite.
     checkpointing.CheckpointError: if the workdir holds a run of another
       config.
+    preemption.Preempted: if a signal said so; the state has been saved.
   """
-  experiment = experiments.assemble(config, workdir)
-  record = TrainingRecord(experiment)
-  finished = _train(experiment, record, stop_after)
-  experiment.checkpoints.wait()
-  record.write()
-  if finished:
-    evaluate.evaluate(experiment)
-  experiment.checkpoints.close()
+  with preemption.Watch() as watch:
+    experiment = experiments.assemble(config, workdir)
+    record = TrainingRecord(experiment)
+    finished = _train(experiment, record, watch, stop_after)
+    experiment.checkpoints.wait()
+    record.write()
+    watch.leave()
+    if finished:
+      evaluate.evaluate(experiment)
+    experiment.checkpoints.close()
 
 
 def _train(
-  experiment: Experiment, record: TrainingRecord, stop_after: int | None
+  experiment: Experiment,
+  record: TrainingRecord,
+  watch: preemption.Watch,
+  stop_after: int | None,
 ) -> bool:
   """Runs the loop; returns whether it reached the last step."""
   config, total_steps = experiment.config, experiment.total_steps
@@ -163,19 +183,17 @@ def _train(
     config,
   )
   experiment.claim_workdir()
-  first = experiment.checkpoints.latest_step or 0
-  if first:
-    logging.info("resuming %s at step %d", experiment.workdir, first)
-    state = experiment.checkpoints.restore(
-      first, experiment.abstract_state(), batches
-    )
+  resumed = experiment.checkpoints.resume(experiment.abstract_state(), batches)
+  if resumed is None:
+    first, state = 0, experiment.init_state()
   else:
-    state = experiment.init_state()
+    first, state = resumed
+    logging.info("resuming %s at step %d", experiment.workdir, first)
   update = train_step.make_train_step(
     experiment.model,
     experiment.optimizer,
     config,
-    partitioning.replicated(experiment.mesh),
+    experiment.mesh,
   )
   ranker = Ranker(experiment)
   log = MetricsLog(experiment.workdir, first)
@@ -197,6 +215,7 @@ def _train(
   if experiment.checkpoints.latest_step is None and not total_steps:
     validate(0)  # a run without updates
   pending = None
+  watch.noting = True
   bar = tqdm.tqdm(
     total=total_steps, initial=first, unit="step", disable=None, desc="train"
   )
@@ -207,13 +226,19 @@ def _train(
     if pending is not None:
       _flush(log, config, bar, *pending)
     pending = step, metrics
-    if step % config.eval_every == 0 or step == total_steps:
+    told = watch.told(step)
+    validates = step % config.eval_every == 0 or step == total_steps
+    if validates or told:
       _flush(log, config, bar, *pending)
       pending = None
+    if validates:
       validate(step)
+    elif told:
+      experiment.checkpoints.save(step, state, batches)
     bar.update()
-    if stop_after is not None and step >= stop_after:
+    if told or (stop_after is not None and step >= stop_after):
       break
+  watch.noting = False
   bar.close()
   log.close()
   return stop_after is None or stop_after >= total_steps
@@ -251,14 +276,20 @@ def _flush(
 
 def main() -> None:
   """Trains in --workdir and evaluates; what, `config.task` says."""
+  distributed.start()
   config = entry_point.CONFIG.value
   run = {RETRIEVAL: train_and_evaluate, VALIDITY: validity_experiment.run}
   task = config.get("task", RETRIEVAL)
   if task not in run:
     raise ValueError(f"config.task={task!r}: expected one of {', '.join(run)}")
+  if task != RETRIEVAL and jax.process_count() > 1:
+    raise ValueError(
+      f"{jax.process_count()} processes: config.task={task!r} takes one"
+    )
   run[task](config, pathlib.Path(entry_point.WORKDIR.value))
 
 
 if __name__ == "__main__":
   flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.adopt_module_key_flags(distributed)
   entry_point.run(main)

@@ -175,11 +175,11 @@ def test_from_eight_devices_to_one_to_two(tmp_path):
 
   def split(devices, value=0.0):
     mesh = partitioning.make_mesh(devices, fsdp=devices)
-    tree = {"query": {"kernel": jnp.full((width, width), value)}}
+    tree = {"layer": {"query": {"kernel": jnp.full((width, width), value)}}}
     return jax.device_put(tree, partitioning.state_shardings(tree, mesh))
 
   saved = split(8, 3.0)
-  assert len(saved["query"]["kernel"].sharding.device_set) == 8
+  assert saved["layer"]["query"]["kernel"].sharding.num_devices == 8
   iterator = numbers()
   folder, metrics = tmp_path / "run", {"validation/hit@1": 0.5}
   first = Checkpoints(folder, "validation/hit@1", MODEL)
@@ -192,7 +192,7 @@ def test_from_eight_devices_to_one_to_two(tmp_path):
       split(devices),
     )
     found, restored = checkpoints.resume(like, iterator)
-    kernel = restored["query"]["kernel"]
+    kernel = restored["layer"]["query"]["kernel"]
     assert found == step
     assert kernel.sharding.num_devices == devices
     assert kernel.addressable_shards[0].data.size == width * width // devices

@@ -1,0 +1,125 @@
+"""Several processes that make one run, and what one of them does for all.
+
+The same program runs in every process, each with devices of its own, and every
+array is global; see `partitioning`. Here they find each other, hand global
+arrays to the host, and agree who writes files: process 0, on a file system
+that all of them see. With one process nothing is started. Called by `train`,
+`evaluate` and what they call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from absl import flags, logging
+from jax.experimental import multihost_utils
+from orbax.checkpoint import multihost
+
+# A data set may be built, or a run evaluated, while the others wait.
+_PATIENCE_MS = 12 * 3600 * 1000
+_waits = itertools.count()
+
+DISTRIBUTED = flags.DEFINE_bool(
+  "distributed",
+  None,
+  "Join the processes that the cluster has started: tells JAX to read what "
+  "Slurm, GKE (xpk) or the metadata of a TPU say of them. By default where "
+  "srun started more than one task. Example: --distributed",
+)
+COORDINATOR = flags.DEFINE_string(
+  "coordinator",
+  None,
+  "By hand: host and port of process 0, the same in every process, with "
+  "--num_processes and --process_id. Example: --coordinator=10.0.0.1:9911 "
+  "--num_processes=2 --process_id=0",
+)
+NUM_PROCESSES = flags.DEFINE_integer(
+  "num_processes", None, "By hand: how many processes there are."
+)
+PROCESS_ID = flags.DEFINE_integer(
+  "process_id", None, "By hand: which one this is, from 0."
+)
+
+
+def start() -> None:
+  """Joins the processes of the run, if there are several.
+
+  To be called before anything asks JAX for its devices.
+
+  Raises:
+    ValueError: naming the flag that is missing, or what JAX could not read.
+  """
+  by_hand = {
+    flag.name: flag.value for flag in (COORDINATOR, NUM_PROCESSES, PROCESS_ID)
+  }
+  if any(value is not None for value in by_hand.values()):
+    for name, value in by_hand.items():
+      if value is None:
+        raise ValueError(
+          f"--{name} is missing: it belongs to "
+          f"{', '.join(f'--{other}' for other in by_hand if other != name)}"
+        )
+    jax.distributed.initialize(
+      *by_hand.values(), cluster_detection_method="deactivate"
+    )
+  elif DISTRIBUTED.value or (DISTRIBUTED.value is None and _slurm_tasks() > 1):
+    jax.distributed.initialize()
+  if not leads():
+    logging.set_verbosity(logging.WARNING)
+
+
+def _slurm_tasks() -> int:
+  """Returns the tasks that srun started this program in; 1 without srun."""
+  return int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
+
+
+def leads() -> bool:
+  """Returns whether this process writes files and tells what happens."""
+  return jax.process_index() == 0
+
+
+def wait_for_all(where: str) -> None:
+  """Returns when every process has come to `where`."""
+  # Not a collective of the devices: those give up after seconds.
+  wait = multihost.get_barrier_sync_fn()
+  wait(key=f"{where} {next(_waits)}", timeout_ms=_PATIENCE_MS)
+
+
+@contextlib.contextmanager
+def leader_first(what: str) -> Iterator[None]:
+  """Lets the others do something when the leader has done it.
+
+  An error of the leader's sets them free as well: they meet it themselves.
+  """
+  if not leads():
+    wait_for_all(what)
+  try:
+    yield
+  finally:
+    if leads():
+      wait_for_all(what)
+
+
+def fetch(tree: Any) -> Any:
+  """Returns global arrays as host arrays, whole in every process."""
+  if jax.process_count() == 1:
+    return jax.device_get(tree)
+  return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def own(tree: Any) -> Any:
+  """Returns global arrays as arrays that this process can use by itself."""
+  return tree if jax.process_count() == 1 else jax.device_put(fetch(tree))
+
+
+def everywhere(true: bool) -> bool:
+  """Returns whether something is true in every process."""
+  if jax.process_count() == 1:
+    return true
+  return bool(multihost_utils.process_allgather(np.array(true)).all())
