@@ -365,6 +365,10 @@ def main() -> None:
   workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
   also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
   dataset, data_dir = flags.FLAGS.dataset, flags.FLAGS.data_dir
+  if (flags.FLAGS.baselines_only or flags.FLAGS.report) and (
+    not distributed.leads()
+  ):
+    return  # work for one process
   trained = (workdir / TRAINING).exists()
   if flags.FLAGS.baselines_only:
     config = entry_point.CONFIG.value or (

@@ -115,10 +115,16 @@ def global_batch(batch: Any, mesh: Mesh) -> Any:
     mesh: where to put them.
 
   Raises:
-    ValueError: if the batch does not divide over the devices of the mesh.
+    ValueError: if the batch does not divide over the devices of the mesh, or
+      devices of several processes share its texts.
   """
   sharding = batch_sharding(mesh)
   shards = batch_shards(mesh.local_mesh)
+  if mesh.local_mesh.shape[TENSOR] < mesh.shape[TENSOR]:
+    raise ValueError(
+      f"config.mesh.tensor={mesh.shape[TENSOR]}: a process has "
+      f"{mesh.local_mesh.size} devices, and others read other texts"
+    )
 
   def place(array: np.ndarray) -> jax.Array:
     if len(array) % shards:
