@@ -153,6 +153,8 @@ def averages(
 ) -> dict[str, dict[str, protocol.PerQuery]]:
   """Returns method -> mode -> values of every query, mean over the seeds.
 
+  The tables name the method, not the config: sizes may have been changed.
+
   Args:
     cells: finished runs.
     benchmark: what they were run on.
@@ -171,7 +173,10 @@ def averages(
       by_mode = found.setdefault(cell.method, {})
       by_mode.setdefault(name, []).append(table)
   return {
-    method: {name: protocol.average(tables) for name, tables in by_mode.items()}
+    method: {
+      name: dataclasses.replace(protocol.average(tables), system=method)
+      for name, tables in by_mode.items()
+    }
     for method, by_mode in found.items()
   }
 
@@ -230,10 +235,9 @@ def summarise(
   rows = []
   for method, by_mode in found.items():
     own = [cell for cell in cells if cell.method == method]
-    system = by_mode[protocol.OFFICIAL].system
     origin = [
-      summary.read_origin(cell.folder / EVALUATION_FOLDER)[system]
-      for cell in own
+      next(iter(summary.read_origin(c.folder / EVALUATION_FOLDER).values()))
+      for c in own
     ]
     about = {
       "seeds": tuple(cell.seed for cell in own),
