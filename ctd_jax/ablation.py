@@ -148,10 +148,10 @@ def _last_line(path: pathlib.Path) -> str:
   return lines[-1] if lines else "nothing printed"
 
 
-def averages(
+def read(
   cells: Sequence[Cell], benchmark: Benchmark, split: str
-) -> dict[str, dict[str, protocol.PerQuery]]:
-  """Returns method -> mode -> values of every query, mean over the seeds.
+) -> dict[str, dict[str, list[protocol.PerQuery]]]:
+  """Returns method -> mode -> values of every query, a table for each seed.
 
   The tables name the method, not the config: sizes may have been changed.
 
@@ -171,14 +171,10 @@ def averages(
         runs.read_run(path), benchmark.queries[split], kinds, mode
       )
       by_mode = found.setdefault(cell.method, {})
-      by_mode.setdefault(name, []).append(table)
-  return {
-    method: {
-      name: dataclasses.replace(protocol.average(tables), system=method)
-      for name, tables in by_mode.items()
-    }
-    for method, by_mode in found.items()
-  }
+      by_mode.setdefault(name, []).append(
+        dataclasses.replace(table, system=cell.method)
+      )
+  return found
 
 
 def rivals(method: str, methods: Sequence[str]) -> list[str]:
@@ -192,6 +188,20 @@ def rivals(method: str, methods: Sequence[str]) -> list[str]:
   for base in BUILDS_ON.get(name, ()):
     others.append(f"{base}-{variant}" if variant else base)
   return [other for other in others if other in methods]
+
+
+def by_seed(
+  found: Mapping[str, Mapping[str, Sequence[protocol.PerQuery]]],
+) -> str:
+  """Returns hit@1 of every run, a line for each method and mode."""
+  width = max(map(len, found))
+  parts = []
+  for mode in summary.SHOWN_MODES:
+    parts.append(f"hit@1, {mode}, run by run\n")
+    for method, tables in found.items():
+      values = "  ".join(f"{t.mean('hit@1'):.4f}" for t in tables[mode])
+      parts.append(f"  {method:<{width}}  {values}\n")
+  return "".join(parts)
 
 
 def comparisons(
@@ -230,7 +240,11 @@ def summarise(
     split: whose queries.
     folder: for the two files.
   """
-  found = averages(cells, benchmark, split)
+  of_runs = read(cells, benchmark, split)
+  found = {
+    method: {mode: protocol.average(tables) for mode, tables in modes.items()}
+    for method, modes in of_runs.items()
+  }
   years = summary.years_of(benchmark, split)
   rows = []
   for method, by_mode in found.items():
@@ -251,7 +265,7 @@ def summarise(
   tables = report.format_table(
     results.select(rows, family="all"), intervals=True
   )
-  text = f"{tables}\n{comparisons(found, years)}"
+  text = f"{tables}\n{by_seed(of_runs)}\n{comparisons(found, years)}"
   files.write_text(folder / "results.txt", text)
   return text
 

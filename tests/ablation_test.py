@@ -65,6 +65,7 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
   assert found["multi"].value == 1
   assert found["multi"].seeds == (1, 2)
   assert found["multi"].seconds == 3.0
+  assert "  ft             0.0000  0.0000\n" in text
   assert "multi - ft" in text
   assert "multi-release - multi" in text
   assert (tmp_path / "results.txt").read_text() == text
