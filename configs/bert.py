@@ -5,8 +5,9 @@
 Hardware: one accelerator of 24 GB; the published run took 15 (ft) and 19
 minutes (ctd) on one GPU. The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
-Methods: `common.METHODS`. Published on the authors' files (Table 1, test,
-hit@1): ft .5088, tempdate .5027, tempdate_smooth .5051, ctd .5826.
+Methods and variants: `common.apply_method`. Published on the authors' files
+(Table 1, test, hit@1): ft .5088, tempdate .5027, tempdate_smooth .5051, ctd
+.5826; the nearest to how they were made is `ft-release` ... `ctd-release`.
 Not measured with this config yet.
 """
 

@@ -6,8 +6,8 @@
 The pretrained encoder to be had without a model hub; see `ctd_jax.unpack_e5`.
 Hardware: one accelerator, or a CPU core and an hour: records are cut at 40
 tokens (half of them have 34 or less), and a query has one hard negative, of the
-release's kind. Methods: `common.METHODS`. Rates and lengths are chosen, not
-tuned.
+release's kind. Methods and variants: `common.apply_method`; `zs` is the encoder
+as it is. Rates and lengths are chosen, not tuned.
 """
 
 import ml_collections

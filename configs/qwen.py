@@ -5,8 +5,9 @@
 Hardware: one accelerator of 40 GB, or several, over which a batch is split;
 the published run took 45 minutes on two GPUs. The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
-Methods: `common.METHODS`. Published on the authors' files (Table 1, test,
-hit@1): ft .5771, ctd .5923. Not measured with this config yet.
+Methods and variants: `common.apply_method`. Published on the authors' files
+(Table 1, test, hit@1): ft .5771, ctd .5923; the nearest to how they were made
+is `ft-release`, `ctd-release`. Not measured with this config yet.
 """
 
 import ml_collections

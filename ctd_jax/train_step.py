@@ -323,9 +323,9 @@ def loss_and_metrics(
   def with_negatives(name: str) -> jax.Array:
     # A query's records stand together, so that none changes its device.
     values, hard = batch[f"positive_{name}"], batch[f"negative_{name}"]
-    hard = hard.reshape(size, -1, *values.shape[1:])
+    hard = hard.reshape(size, len(hard) // size, *values.shape[1:])
     joined = jnp.concatenate([values[:, None], hard], axis=1)
-    return joined.reshape(-1, *values.shape[1:])
+    return joined.reshape(size * joined.shape[1], *values.shape[1:])
 
   query = encode(batch["query_ids"], batch["query_mask"], key_q)
   if config.query_dates == "parser":

@@ -98,6 +98,15 @@ def test_a_run_without_updates_ranks_with_the_initial_encoder(tmp_path):
       assert path.read_bytes() == written[path]
 
 
+def test_a_run_without_hard_negatives(tmp_path):
+  config = synthetic.config("ctd")
+  for name in config.negatives:
+    config.negatives[name] = 0
+  train.train_and_evaluate(config, tmp_path, stop_after=3)
+  # What a step measured is written after the next one.
+  assert len(metrics(tmp_path).splitlines()) == 2
+
+
 def test_the_config_of_another_version_is_named(tmp_path):
   config = synthetic.config("ft").to_dict()
   del config["eval"]["score_mode"], config["query_dates"]
