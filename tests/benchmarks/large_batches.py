@@ -99,6 +99,7 @@ def main() -> None:
       num_layers=flags.layers,
       num_heads=flags.hidden_size // 64,
       mlp_size=4 * flags.hidden_size,
+      scan_layers=flags.layers > 2,
     )
     model = train_step.make_model(c, encoder, timeline)
     adam = optax.adamw(1e-4)
