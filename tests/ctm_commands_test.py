@@ -11,12 +11,13 @@ import time
 
 import pytest
 
+from ctd_jax.chat import asking, client
+from ctd_jax.chat.asking import NoReplyError
+from ctd_jax.chat.journal import Journal
 from ctd_jax.ctm import (
   __main__,
   agreement,
   answerers,
-  asking,
-  client,
   judge,
   model_judge,
   periods,
@@ -24,9 +25,7 @@ from ctd_jax.ctm import (
   repository,
   stored,
 )
-from ctd_jax.ctm.asking import NoReplyError
 from ctd_jax.ctm.ito import game, model_agent, play
-from ctd_jax.ctm.journal import Journal
 from tests.chat_server import FAULTS, serving
 from tests.ctm_ito_files import BOOK, FRUIT, instance
 from tests.ctm_judge_test import GOLDEN, QUESTIONS

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 
 from absl import flags
 
-from ctd_jax.ctm import endpoint_flags, grading, judge, stored
+from ctd_jax.chat import endpoint_flags
+from ctd_jax.ctm import grading, judge, stored
 from ctd_jax.ctm.questions import TASKS, Question, question_from_json
 from ctd_jax.evaluation.report import markdown_table
 

@@ -19,7 +19,7 @@ from ctd_jax.retrieval import bm25, search
 from ctd_jax_datasets.ctm import wording
 
 if TYPE_CHECKING:
-  from ctd_jax.ctm.client import ChatClient  # needs the extra llm
+  from ctd_jax.chat.client import ChatClient  # needs the extra llm
 
 Context = Callable[[Question], Sequence[str]]
 PASSAGES = 10  # as many as the paper takes from a web search

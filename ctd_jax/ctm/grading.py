@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
-from ctd_jax.ctm import asking, endpoint_flags, judge, model_judge
+from ctd_jax.chat import asking, endpoint_flags
+from ctd_jax.ctm import judge, model_judge
 from ctd_jax.ctm.questions import Question
 
 # Question, reply, style.

@@ -16,7 +16,7 @@ from ctd_jax.ctm import judge, prompts, reading
 from ctd_jax.ctm.questions import Question
 
 if TYPE_CHECKING:
-  from ctd_jax.ctm.client import ChatClient  # needs the extra llm
+  from ctd_jax.chat.client import ChatClient  # needs the extra llm
 
 VOTES = 3
 

@@ -21,10 +21,10 @@ from typing import Any
 from absl import flags, logging
 
 from ctd_jax import entry_point, evaluate, files
+from ctd_jax.chat import asking, endpoint_flags
+from ctd_jax.chat.journal import Journal
 from ctd_jax.ctm import (
-  asking,
   chronicles,
-  endpoint_flags,
   grading,
   judge,
   report,
@@ -32,7 +32,6 @@ from ctd_jax.ctm import (
   stored,
   timeline,
 )
-from ctd_jax.ctm.journal import Journal
 from ctd_jax.ctm.questions import ERA, SPLITS, TASKS, Question
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Share

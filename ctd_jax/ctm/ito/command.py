@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from ctd_jax import entry_point, evaluate, files
-from ctd_jax.ctm import asking, endpoint_flags, repository, stored
+from ctd_jax.chat import asking, endpoint_flags
+from ctd_jax.chat.journal import Journal
+from ctd_jax.ctm import repository, stored
 from ctd_jax.ctm.ito import agents, game, play, report
-from ctd_jax.ctm.journal import Journal
 from ctd_jax.ctm.qa import command
 from ctd_jax.ctm.questions import ItoInstance, Theme
 from ctd_jax.evaluation import results

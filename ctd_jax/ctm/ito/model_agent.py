@@ -19,7 +19,7 @@ from ctd_jax.ctm.ito.game import DESCRIBE, Round, View
 from ctd_jax.ctm.questions import Theme
 
 if TYPE_CHECKING:
-  from ctd_jax.ctm.client import ChatClient  # needs the extra llm
+  from ctd_jax.chat.client import ChatClient  # needs the extra llm
 
 _RULES = (
   "你在玩“时间线”游戏。{seats}名玩家各持一个人、物或事，分属不同时期，目标是让每个人"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctd_jax.ctm.journal import Journal
+from ctd_jax.chat.journal import Journal
 
 
 def test_records_come_back_in_order(tmp_path):

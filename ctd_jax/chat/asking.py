@@ -3,7 +3,7 @@
 Why: a run may be killed at any moment and is then started again with the same
 command. Answers stand in `answers.jsonl` of its folder; the first record says
 with which settings, so that two systems never share a file. Called by
-`python -m ctd_jax.ctm qa`.
+`python -m ctd_jax.ctm qa` and `python -m ctd_jax.evidence_packs`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 import tqdm
 
-from ctd_jax.ctm.journal import Journal
-from ctd_jax.ctm.questions import Question
+from ctd_jax.chat.journal import Journal
 
 SETTINGS = "settings"
 
@@ -25,10 +24,16 @@ class NoReplyError(Exception):
   """All attempts at one request failed; others may succeed."""
 
 
+class Question(Protocol):
+  """Whatever has an id to keep its answer by."""
+
+  question_id: str
+
+
 class Answerer(Protocol):
   """Whoever answers questions from their text."""
 
-  def answer(self, question: Question) -> str:
+  def answer(self, question: Any) -> str:
     """Returns the whole reply to a question; reads neither gold nor answer."""
 
 

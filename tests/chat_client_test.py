@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ctd_jax.ctm import client
-from ctd_jax.ctm.journal import Journal
+from ctd_jax.chat import client
+from ctd_jax.chat.journal import Journal
 from tests.chat_server import FAULTS, serving
 
 

@@ -3,7 +3,7 @@
 Why: thousands of questions go to a server that is slow, busy, or answers in
 part. A reply counts once: it is journaled under the hash of its request before
 it is used, so that a repeated or resumed run pays for nothing twice. Called by
-`answerers`, `judging` and the seats of the Ito game.
+`ctm` (answerers, judge, the seats of the Ito game) and `evidence_packs`.
 
 What is tried again: no connection, time-out, status 408, 409, 429 and 5xx, a
 body that breaks off or is not the JSON of a completion. What is not: any other
@@ -25,8 +25,8 @@ from typing import Any
 import openai
 import tenacity
 
-from ctd_jax.ctm.asking import NoReplyError
-from ctd_jax.ctm.journal import Journal
+from ctd_jax.chat.asking import NoReplyError
+from ctd_jax.chat.journal import Journal
 
 Message = Mapping[str, str]
 _TRANSIENT_STATUS = (408, 409, 429)

@@ -1,7 +1,7 @@
 """The flags that name a model, and the client they make.
 
-Why: questions, judging and the game ask models in one way. Called by the
-commands of `python -m ctd_jax.ctm`.
+Why: all commands ask models in one way. Called by those of
+`python -m ctd_jax.ctm` and by `python -m ctd_jax.evidence_packs`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from ctd_jax.ctm.journal import Journal
+from ctd_jax.chat.journal import Journal
 
 
 def define() -> None:
@@ -63,7 +63,7 @@ def client(path: pathlib.Path, model: str) -> Iterator:
     ValueError: if the extra `llm` is not installed, or a flag is wrong.
   """
   try:
-    from ctd_jax.ctm import client as client_lib
+    from ctd_jax.chat import client as client_lib
   except ImportError as error:
     raise ValueError(
       f"asking a model needs the package {error.name}: pip install "

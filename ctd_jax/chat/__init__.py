@@ -1,0 +1,1 @@
+"""Asking chat models: a client, journals, many questions at a time."""
