@@ -12,11 +12,14 @@ Called by `train` and `evaluate`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import json
 import pathlib
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import grain
@@ -28,7 +31,11 @@ from ctd_jax import distributed
 
 
 class CheckpointError(ValueError):
-  """A checkpoint of another model than the one at hand, or a damaged one."""
+  """A checkpoint that does not belong to the model at hand."""
+
+
+class UnreadableError(CheckpointError):
+  """A checkpoint of which a file is missing or damaged."""
 
 
 def differences(
@@ -49,6 +56,21 @@ def differences(
     elif old != new:
       lines.append(f"{prefix}{key}: run {old!r}, config {new!r}")
   return lines
+
+
+@contextlib.contextmanager
+def _quiet_about_readers() -> Iterator[None]:
+  """Keeps Python from telling the end of every reader that was given up.
+
+  One array that cannot be read leaves a coroutine for each of the others.
+  """
+  before = sys.unraisablehook
+  sys.unraisablehook = lambda unraisable: None
+  try:
+    yield
+  finally:
+    gc.collect()
+    sys.unraisablehook = before
 
 
 @dataclasses.dataclass
@@ -161,33 +183,26 @@ class Checkpoints:
       CheckpointError: if there are checkpoints, and none can be read or one is
         of another architecture.
     """
-    unreadable = {}
+    unreadable = []
     for step in sorted(self._manager.all_steps(), reverse=True):
+      state, reason = None, ""
       try:
-        state, error = self.restore(step, abstract_state, iterator), None
-      except CheckpointError:
-        raise
-      except Exception as caught:  # whatever the readers make of it
-        state, error = None, caught
-      if distributed.everywhere(error is None):
+        state = self.restore(step, abstract_state, iterator)
+      except UnreadableError as error:
+        reason = str(error)
+      if distributed.everywhere(not reason):
         self._set_aside(unreadable)
         return step, state
-      reason = repr(error) if error else "in another process"
-      unreadable[step] = reason.splitlines()[0]
-      logging.warning(
-        "checkpoint %s/%d cannot be read (%s)",
-        self.directory,
-        step,
-        unreadable[step],
-      )
+      unreadable.append(step)
+      logging.warning("%s", reason or f"another process cannot read {step}")
     if unreadable:
       raise CheckpointError(
-        f"no checkpoint in {self.directory} can be read; the newest: "
-        f"{next(iter(unreadable.values()))}. Remove the folder to begin anew."
+        f"none of the checkpoints in {self.directory} can be read, see the "
+        "warnings; remove the folder to begin anew"
       )
     return None
 
-  def _set_aside(self, steps: Mapping[int, str]) -> None:
+  def _set_aside(self, steps: Sequence[int]) -> None:
     """Moves checkpoints away, so that their steps can be saved again."""
     if not steps:
       return
@@ -218,7 +233,27 @@ class Checkpoints:
     Raises:
       CheckpointError: if the checkpoint holds another architecture; the
         message names each field that differs.
+      UnreadableError: if a file is missing or damaged.
     """
+    with _quiet_about_readers():
+      try:
+        return self._read(step, abstract_state, iterator)
+      except CheckpointError:
+        raise
+      except Exception as error:  # whatever the readers make of it
+        logging.debug("traceback", exc_info=True)
+        reason = repr(error).splitlines()[0]
+    raise UnreadableError(
+      f"checkpoint {self.directory}/{step} cannot be read: {reason}; move the "
+      "folder away to do without it"
+    )
+
+  def _read(
+    self,
+    step: int,
+    abstract_state: Any,
+    iterator: grain.DatasetIterator | None,
+  ) -> Any:
     saved = self._manager.restore(
       step, args=ocp.args.Composite(model=ocp.args.JsonRestore())
     )["model"]

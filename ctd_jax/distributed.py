@@ -118,6 +118,29 @@ def own(tree: Any) -> Any:
   return tree if jax.process_count() == 1 else jax.device_put(fetch(tree))
 
 
+def share(rows: int) -> np.ndarray:
+  """Returns the rows that this process works on, as many as any other.
+
+  Together they are all rows in order; after them the last is repeated.
+  """
+  count = -(-rows // jax.process_count())
+  start = jax.process_index() * count
+  return np.minimum(np.arange(start, start + count), rows - 1)
+
+
+def gather(tree: Any, rows: int) -> Any:
+  """Returns what all processes made of their shares of `rows`, in order.
+
+  Args:
+    tree: of host arrays; the first axis is this process's share.
+    rows: of which there were so many.
+  """
+  if jax.process_count() == 1:
+    return tree
+  whole = multihost_utils.process_allgather(tree, tiled=True)
+  return jax.tree.map(lambda x: x[:rows], whole)
+
+
 def everywhere(true: bool) -> bool:
   """Returns whether something is true in every process."""
   if jax.process_count() == 1:

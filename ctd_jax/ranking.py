@@ -2,8 +2,9 @@
 
 The gallery is encoded once, in padded batches that drop nothing, and every
 query is scored against all of it with the score that was trained; each gallery
-filters that one ranking. `train` validates with it and `evaluate` writes its
-runs to files.
+filters that one ranking. Several processes share the texts and the queries, and
+each has all results. `train` validates with it and `evaluate` writes its runs
+to files.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ class Ranker:
     asked = self._experiment.asked_months
     if asked:
       queries = queries.replace(interval=asked[split])
+    mine = distributed.share(len(queries.scalar))
     found = search.topk(
-      queries,
+      jax.tree.map(lambda x: x[mine], queries),
       records,
       jax.tree_util.Partial(self._score, beside_encoder(params)),
       depth,
@@ -106,6 +108,7 @@ class Ranker:
       # The offset bias makes a hidden layer for every pair of a block.
       record_block=128 if self._experiment.config.model.use_bias else 4096,
     )
+    found = distributed.gather(found, len(queries.scalar))
     return runs.from_topk(
       self._experiment.config.name,
       "T0",

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from ctd_jax import partitioning
-from ctd_jax.checkpointing import CheckpointError, Checkpoints
+from ctd_jax.checkpointing import (
+  CheckpointError,
+  Checkpoints,
+  UnreadableError,
+)
 
 MODEL = {"model": {"layers": 2, "width": 4}, "vocab_size": 7}
 
@@ -146,9 +150,16 @@ def test_where_none_can_be_read_nothing_is_moved(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2)
   for step in (2, 3):
     scramble(tmp_path / f"run/{step}/model/metadata")
-  with pytest.raises(CheckpointError, match="no checkpoint in .*run can be re"):
+  with pytest.raises(CheckpointError, match="none of the checkpoints in "):
     checkpoints.resume(abstract(), numbers())
   assert not (tmp_path / "run.unreadable").exists()
+
+
+def test_a_step_that_is_asked_for_and_damaged_is_named(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1])
+  cut_short(tmp_path / "run/1/state/manifest.ocdbt")
+  with pytest.raises(UnreadableError, match="run/1 cannot be read: ValueError"):
+    checkpoints.restore(1, abstract())
 
 
 def test_metrics_that_cannot_be_read_are_not_the_best(tmp_path):

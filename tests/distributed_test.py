@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from absl.testing import flagsaver
 
-from ctd_jax import distributed, experiment, preemption, train
+from ctd_jax import distributed, preemption, train
 from ctd_jax.retrieval import runs
-from tests import synthetic, synthetic_run
+from tests import synthetic_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 METHOD = "ctd"
@@ -38,9 +38,7 @@ def alone(tmp_path_factory):
 
 def run_alone(workdir: pathlib.Path) -> None:
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(
-      experiment.load, "build_benchmark", lambda *_: synthetic.benchmark()
-    )
+    synthetic_run.install(patch.setattr)
     train.train_and_evaluate(synthetic_run.config(METHOD), workdir)
 
 
@@ -125,7 +123,7 @@ def assert_same(workdir: pathlib.Path, other: pathlib.Path) -> None:
   assert [row.keys() for row in ours] == [row.keys() for row in theirs]
   for row, expected in zip(ours, theirs, strict=True):
     np.testing.assert_allclose(
-      list(row.values()), list(expected.values()), rtol=1e-3, err_msg=str(row)
+      list(row.values()), list(expected.values()), rtol=1e-5, err_msg=str(row)
     )
   assert top_ten(workdir) == top_ten(other)
   table = "evaluation/per_query.tsv"
@@ -170,6 +168,19 @@ def test_one_process_goes_on_with_the_run_of_two(tmp_path, stopped, alone):
   shutil.copytree(stopped, workdir)
   run_alone(workdir)
   assert_same(workdir, alone)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9])
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_shares_are_all_rows_once(monkeypatch, rows, processes):
+  monkeypatch.setattr(distributed.jax, "process_count", lambda: processes)
+  shares = []
+  for process in range(processes):
+    monkeypatch.setattr(distributed.jax, "process_index", lambda p=process: p)
+    shares.append(distributed.share(rows))
+  assert len({len(share) for share in shares}) == 1
+  assert np.concatenate(shares)[:rows].tolist() == list(range(rows))
+  assert np.concatenate(shares).max() < rows
 
 
 def test_flags_belong_together():

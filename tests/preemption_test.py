@@ -10,28 +10,24 @@ import time
 
 import pytest
 
-from ctd_jax import experiment, preemption, train, train_step
-from tests import synthetic, synthetic_run
+from ctd_jax import preemption, train, train_step
+from tests import synthetic_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(autouse=True)
-def small_world(monkeypatch):
-  monkeypatch.setattr(
-    experiment.load, "build_benchmark", lambda *_: synthetic.benchmark()
-  )
+@pytest.fixture(scope="module", autouse=True)
+def small_world():
+  with pytest.MonkeyPatch.context() as patch:
+    synthetic_run.install(patch.setattr)
+    yield
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
   """A run that nobody stopped."""
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(
-      experiment.load, "build_benchmark", lambda *_: synthetic.benchmark()
-    )
-    folder = tmp_path_factory.mktemp("whole")
-    train.train_and_evaluate(synthetic_run.config("ft"), folder)
+  folder = tmp_path_factory.mktemp("whole")
+  train.train_and_evaluate(synthetic_run.config("ft"), folder)
   return folder
 
 
@@ -115,6 +111,7 @@ def start(workdir: pathlib.Path) -> subprocess.Popen:
       f"--workdir={workdir}",
     ],
     cwd=ROOT,
+    env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
     stdout=subprocess.DEVNULL,
     stderr=subprocess.DEVNULL,
   )
@@ -127,24 +124,19 @@ def wait_for(path: pathlib.Path, lines: int, run: subprocess.Popen) -> None:
     time.sleep(0.02)
 
 
-def test_a_run_that_is_killed_twice_is_the_uninterrupted_one(tmp_path, whole):
-  metrics = tmp_path / "metrics.jsonl"
-  kept = set()
-  for lines in (7, 12):
-    run = start(tmp_path)
-    wait_for(metrics, lines, run)
-    run.kill()
-    run.wait()
-    assert kept <= {0} | saved_steps(tmp_path)
-    kept = {max(saved_steps(tmp_path), default=0)}
-  train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
-  assert results(tmp_path) == results(whole)
-
-
-def test_a_process_tells_its_status(tmp_path):
+def test_a_run_that_is_killed_and_stopped_is_the_uninterrupted_one(
+  tmp_path, whole
+):
+  path = tmp_path / "metrics.jsonl"
   run = start(tmp_path)
-  wait_for(tmp_path / "metrics.jsonl", 2, run)
+  wait_for(path, 8, run)
+  run.kill()
+  run.wait()
+  run = start(tmp_path)
+  wait_for(path, 10, run)
   run.send_signal(signal.SIGTERM)
   assert run.wait() == preemption.SAVED
-  last = (tmp_path / "metrics.jsonl").read_text().splitlines()[-1]
-  assert max(saved_steps(tmp_path)) == json.loads(last)["step"]
+  last = json.loads(path.read_text().splitlines()[-1])["step"]
+  assert max(saved_steps(tmp_path)) == last
+  train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
+  assert results(tmp_path) == results(whole)

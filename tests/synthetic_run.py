@@ -8,10 +8,20 @@ For tests that stop, kill or join whole processes:
 import functools
 import pathlib
 import time
+from collections.abc import Callable
+from typing import Any
 
+import jax
 from absl import app, flags
 
-from ctd_jax import distributed, entry_point, experiment, train, train_step
+from ctd_jax import (
+  distributed,
+  entry_point,
+  experiment,
+  partitioning,
+  train,
+  train_step,
+)
 from tests import synthetic
 
 METHOD = flags.DEFINE_string("method", "ft", "as in `common.METHODS`")
@@ -25,6 +35,19 @@ def config(method: str):
   c.eval.baselines = ()
   c.eval.splits = ("test",)
   return c
+
+
+def install(set_attribute: Callable[[Any, str, Any], None]) -> None:
+  """Puts the invented benchmark in place, and one device for a process."""
+  make_mesh = partitioning.make_mesh
+  set_attribute(
+    experiment.load, "build_benchmark", lambda *_: synthetic.benchmark()
+  )
+  set_attribute(
+    partitioning,
+    "make_mesh",
+    lambda **axes: make_mesh(jax.process_count(), **axes),
+  )
 
 
 def _slower(make):
@@ -47,7 +70,7 @@ def main(argv) -> None:
   """Trains in --workdir."""
   del argv
   distributed.start()
-  experiment.load.build_benchmark = lambda *_: synthetic.benchmark()
+  install(setattr)
   train_step.make_train_step = _slower(train_step.make_train_step)
   train.train_and_evaluate(
     config(METHOD.value), pathlib.Path(entry_point.WORKDIR.value)

@@ -1,11 +1,11 @@
 """Prints what becomes of a short run that is killed at random moments.
 
 The same command goes on after every SIGKILL. A moment is drawn from the time
-that the uninterrupted run took from its first to its last step and through its
-evaluation; a run that ends before is compared with that one, to the byte, and
-the next one begins, until there were enough kills. The status is 1 if a file
-differs, a checkpoint was lost or damaged, or a run did not go on from the
-newest one.
+that the run still has to go, by what an uninterrupted one takes for its steps
+and its evaluation; a run that ends before is compared with the first one, to
+the byte, and the next one begins, until there were enough kills. The status is
+1 if a file differs, a checkpoint was lost or damaged, or a run did not go on
+from the newest one.
 
   python tests/benchmarks/kills.py --folder=DIR [--kills=20]
 """
@@ -23,7 +23,7 @@ import time
 
 SHORT = (
   "--config=configs/tiny.py",
-  "--config.num_epochs=1",
+  "--config.num_epochs=2",
   "--config.eval_every=8",
   "--config.log_every=1",
   "--config.model.encoder.num_layers=1",
@@ -125,8 +125,10 @@ def main() -> None:
   folder, wrong, kills, newest, runs = flags.folder / "killed", [], 0, 0, 0
   while kills < flags.kills or folder.exists():
     run = Run(folder, data)
+    # About the time that it still has to go.
+    left = seconds * (1 - newest / expected.newest) or seconds
     # After the last kill the run may end.
-    after = moments.uniform(0, seconds) if kills < flags.kills else 1e9
+    after = moments.uniform(0, left) if kills < flags.kills else 1e9
     killed = kill(run, after)
     complaints = run.complaints(newest)
     if killed:
@@ -144,6 +146,8 @@ def main() -> None:
       newest = run.newest
     else:
       runs += 1
+      if not newest:  # as long as it takes on the machine as it is now
+        seconds = time.monotonic() - run.began
       same = run.results() == expected.results()
       print(
         f"run {runs} ended: {'the same' if same else 'DIFFERS'}", flush=True
