@@ -13,6 +13,7 @@ from the newest one.
 from __future__ import annotations
 
 import argparse
+import itertools
 import pathlib
 import random
 import re
@@ -23,7 +24,7 @@ import time
 
 SHORT = (
   "--config=configs/tiny.py",
-  "--config.num_epochs=2",
+  "--config.num_epochs=1",
   "--config.eval_every=8",
   "--config.log_every=1",
   "--config.model.encoder.num_layers=1",
@@ -31,6 +32,7 @@ SHORT = (
   "--config.eval.baselines=()",
   "--config.eval.splits=('test',)",
 )
+_starts = itertools.count(1)
 COMPARED = ("metrics.jsonl", "evaluation/*.trec", "evaluation/per_query.tsv")
 
 
@@ -42,7 +44,7 @@ class Run:
     self.folder = folder
     self.metrics = folder / "metrics.jsonl"
     before = self._opened()
-    self.log = folder.with_name(f"{folder.name}.log")
+    self.log = folder.with_name(f"{folder.name}.{next(_starts)}.log")
     with self.log.open("w") as file:
       self.process = subprocess.Popen(
         [
@@ -157,6 +159,8 @@ def main() -> None:
         shutil.copytree(folder, flags.folder / f"wrong{runs}")
       shutil.rmtree(folder)
       newest = 0
+    for complaint in complaints:
+      print(complaint, flush=True)
     wrong += complaints
   verdict = "; ".join(wrong) or "all well"
   print(f"{kills} kills, {runs} runs compared; {verdict}")
