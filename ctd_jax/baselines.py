@@ -20,10 +20,10 @@ import numpy as np
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.dating import system as dating
 from ctd_jax.dating.evidence import Experts
-from ctd_jax.retrieval import bm25, rules, time_prior
+from ctd_jax.retrieval import bm25, rules, time_keys, time_prior
 from ctd_jax.retrieval.search import Found
 
-NAMES = ("bm25", "bm25_timekde", "rules", *dating.NAMES)
+NAMES = ("bm25", "bm25_timekde", "rules", "time_keys", *dating.NAMES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +71,11 @@ def make(
       time_prior, ordinals=months, num_months=len(timeline)
     ),
     "rules": lexical(rules, timeline=timeline),
+    "time_keys": lexical(
+      time_keys,
+      keys=[record.key for record in benchmark.records],
+      timeline=timeline,
+    ),
     **_dated(benchmark, config),
   }
 
