@@ -19,7 +19,7 @@ from ml_collections import config_flags
 
 from ctd_jax import configs
 
-_USER_ERRORS = (ValueError, FileNotFoundError)
+_USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
 _NOT_CONFIGS = ("__init__", "common")
 _CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
 

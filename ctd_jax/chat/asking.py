@@ -20,7 +20,7 @@ from ctd_jax.chat.journal import Journal
 SETTINGS = "settings"
 
 
-class NoReplyError(Exception):
+class NoReplyError(ConnectionError):
   """All attempts at one request failed; others may succeed."""
 
 
