@@ -75,8 +75,7 @@ def base() -> ml_collections.ConfigDict:
   c.record_length = 64  # tokens; the date of a record stands in front
   c.batch_size = 32  # queries a step, over all devices
   # Parts in which a batch is encoded and its pairs are scored: the memory of
-  # one part, for encoding everything twice. With 64 parts a batch of 4,096
-  # takes the place of one of 64.
+  # one part and of the pairs, for encoding everything twice.
   c.encode_chunks = 1
   c.num_epochs = 10.0  # passes over the train queries
   c.balance_positive_kinds = True  # draw event or placeholder first
