@@ -1,4 +1,4 @@
-"""The train state, the loss a config asks for, and the two jitted functions.
+"""The model and train state of a config, and the jitted functions.
 
 `make_train_step` updates parameters from a global batch; `make_encode_step`
 turns a padded batch of texts into vectors and date beliefs. Every system (FT
@@ -11,7 +11,7 @@ Axes: B queries in the global batch, H hard negatives a query, L tokens.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import flax.struct
@@ -22,7 +22,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from ctd_jax import losses, partitioning
+from ctd_jax import objective, partitioning
 from ctd_jax.chronology.timekey import TimeKey, Timeline
 from ctd_jax.models.dual_encoder import (
   SCORE_MODES,
@@ -31,9 +31,7 @@ from ctd_jax.models.dual_encoder import (
   Encoding,
 )
 from ctd_jax.models.hf_config import EncoderConfig
-
-Batch = Mapping[str, jax.Array]
-BIAS_COLUMNS = ("all", "positives")
+from ctd_jax.objective import BIAS_COLUMNS, Batch
 
 
 class TrainState(flax.struct.PyTreeNode):
@@ -188,220 +186,6 @@ def init_state(
   return initialise(jax.random.key(seed), pretrained)
 
 
-def in_chunks(function: Callable[..., Any], chunks: int, *trees: Any) -> Any:
-  """Returns `function(*trees)`, computed a part of the rows at a time.
-
-  The backward pass computes a part again instead of keeping what is inside
-  it, so that memory is that of one part, besides rows in and out: with an
-  encoder, the cached gradients of large contrastive batches.
-
-  Args:
-    function: maps rows to rows, and none depends on another.
-    chunks: number of parts, which divides the rows; 1 = none are made.
-    *trees: of arrays whose first axis counts the rows.
-
-  Source: Gao et al., "Scaling Deep Contrastive Learning Batch Size under
-    Memory Limited Setup" (2021), section 3; here by rematerialisation.
-  """
-  if chunks == 1:
-    return function(*trees)
-
-  # A part has rows of every device: no row moves where the batch is sharded.
-  def split(x: jax.Array) -> jax.Array:
-    rows = len(x) // chunks
-    return x.reshape(rows, chunks, *x.shape[1:]).swapaxes(0, 1)
-
-  def join(x: jax.Array) -> jax.Array:
-    rows = x.shape[0] * x.shape[1]
-    return x.swapaxes(0, 1).reshape(rows, *x.shape[2:])
-
-  part = jax.checkpoint(lambda rows: function(*rows))
-  return jax.tree.map(join, jax.lax.map(part, jax.tree.map(split, trees)))
-
-
-def training_logits(
-  apply: Callable[..., jax.Array],
-  query: Encoding,
-  positive: Encoding,
-  negative: Encoding,
-  config: ml_collections.FrozenConfigDict,
-  mesh: Mesh,
-) -> tuple[jax.Array, jax.Array]:
-  """Returns the scores of the two directions of the contrastive loss.
-
-  Rows stay on the devices that encoded them; the columns, which are the
-  vectors of all devices, are gathered on each, with their gradient.
-
-  They are those of `config.score_mode`, unless a field of the loss asks for
-  the released code's: `bias_columns="positives"` leaves the hard negatives
-  without the temporal term, and `detach_gathered` keeps the gradient of a
-  cosine from the side that is gathered, the columns of either direction.
-  There the values do not change, and the temporal term keeps its gradient.
-
-  Args:
-    apply: `(query, record, mode, method=...)` of the dual encoder.
-    query: of the global batch, B.
-    positive: a record of each query, B.
-    negative: its hard negatives, B*H.
-    config: the whole config.
-    mesh: over which the batch is split.
-
-  Returns:
-    Queries against positives, then negatives, fp32 [B, B + B*H], and
-    positives against queries, [B, B].
-
-  Source: released code, in-batch loss and its form over processes.
-  """
-  mode, weights = config.score_mode, config.loss
-
-  def gather(encoding: Encoding) -> Encoding:
-    everywhere = partitioning.replicated(mesh)
-    return jax.lax.with_sharding_constraint(encoding, everywhere)
-
-  def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
-    columns = gather(columns)
-    if weights.detach_gathered:
-      columns = jax.lax.stop_gradient(columns)
-    return apply(rows, columns, mode, method="cosine")
-
-  def temporal(record: Encoding) -> jax.Array:
-    columns = gather(record)
-    return in_chunks(
-      lambda rows: apply(rows, columns, mode, method="temporal"),
-      config.encode_chunks,
-      query,
-    )
-
-  bias = temporal(positive)
-  hard = cosine(query, negative)
-  if weights.bias_columns == "all":
-    hard += temporal(negative)
-  forward = cosine(query, positive) + bias
-  backward = cosine(positive, query) + bias.T  # a cosine is symmetric
-  return jnp.concatenate([forward, hard], axis=1), backward
-
-
-def loss_and_metrics(
-  params: Any,
-  batch: Batch,
-  dropout_key: jax.Array,
-  model: DualEncoder,
-  config: ml_collections.FrozenConfigDict,
-  mesh: Mesh,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-  """Returns the weighted loss of a global batch and its parts.
-
-  The logits are those of `training_logits`. Hard negatives are columns of the
-  query-to-record direction; one that answers another query of the batch is
-  left out of that query's denominator.
-
-  Args:
-    params: of `model`.
-    batch: see `input_pipeline.training_batches`.
-    dropout_key: fresh for each step.
-    model: the dual encoder.
-    config: the whole config; `loss` and `score_mode` are read.
-    mesh: over which the batch is split.
-
-  Source: paper, section 4, and the released code.
-  """
-  weights = config.loss
-  size = batch["query_ids"].shape[0]
-  key_q, key_d = jax.random.split(dropout_key)
-
-  def encode(ids: jax.Array, mask: jax.Array, key: jax.Array) -> Encoding:
-    def rows(ids: jax.Array, mask: jax.Array, row: jax.Array) -> Encoding:
-      # A part draws its own dropout: by the first of its rows.
-      rngs = {"dropout": jax.random.fold_in(key, row[0])}
-      return model.apply(
-        {"params": params}, ids, mask, False, rngs=rngs, method="encode"
-      )
-
-    counted = jnp.arange(len(ids))
-    return in_chunks(rows, config.encode_chunks, ids, mask, counted)
-
-  def with_negatives(name: str) -> jax.Array:
-    # A query's records stand together, so that none changes its device.
-    values, hard = batch[f"positive_{name}"], batch[f"negative_{name}"]
-    hard = hard.reshape(size, len(hard) // size, *values.shape[1:])
-    joined = jnp.concatenate([values[:, None], hard], axis=1)
-    return joined.reshape(size * joined.shape[1], *values.shape[1:])
-
-  query = encode(batch["query_ids"], batch["query_mask"], key_q)
-  if config.query_dates == "parser":
-    query = query.replace(interval=batch["query_ends"])
-  record = encode(with_negatives("ids"), with_negatives("mask"), key_d)
-
-  def part(x: jax.Array, columns: slice) -> jax.Array:
-    grouped = x.reshape(size, len(x) // size, *x.shape[1:])[:, columns]
-    return grouped.reshape(size * grouped.shape[1], *x.shape[1:])
-
-  positive, negative = (
-    jax.tree.map(functools.partial(part, columns=columns), record)
-    for columns in (slice(0, 1), slice(1, None))
-  )
-  logits_qd, logits_dq = training_logits(
-    functools.partial(model.apply, {"params": params}),
-    query,
-    positive,
-    negative,
-    config,
-    mesh,
-  )
-  starts, ends = batch["query_ends"][:, 0], batch["query_ends"][:, 1]
-  month, hard_month = batch["positive_month"], batch["negative_month"]
-  overlap = losses.interval_mask(starts, ends, month, month)
-  answers = batch["negative_answers"] & losses.interval_mask(
-    starts, ends, hard_month, hard_month
-  )
-  answering = jnp.pad(answers, ((0, 0), (size, 0)))
-  logits_qd = jnp.where(answering, losses.MASKED_LOGIT, logits_qd)
-  retrieval = losses.symmetric_nce(
-    logits_qd,
-    logits_dq,
-    overlap if weights.multi_positive else None,
-    weights.reduction,
-  )
-  parts = {"retrieval": retrieval}
-  total = retrieval
-  if weights.calendar_weight:
-    parts["calendar"] = losses.calendar_cross_entropy(
-      positive.logits,
-      batch["positive_classes"],
-      weights.calendar_smoothing,
-      weights.calendar_reduction,
-    )
-    total += weights.calendar_weight * parts["calendar"]
-  if weights.query_calendar_weight:
-    parts["query_calendar"] = losses.interval_calendar_cross_entropy(
-      query.logits,
-      (batch["query_reign"], batch["query_year"], batch["query_month"]),
-      weights.calendar_reduction,
-    )
-    total += weights.query_calendar_weight * parts["query_calendar"]
-  if weights.posterior_weight:
-    log_months = functools.partial(
-      model.apply, {"params": params}, method="log_months"
-    )
-    months = with_negatives("month")[:, None]
-    parts["posterior"] = losses.interval_cross_entropy(
-      log_months(record), jnp.concatenate([months, months], axis=1)
-    )
-    parts["query_posterior"] = losses.interval_cross_entropy(
-      log_months(query), batch["query_ends"]
-    )
-    total += weights.posterior_weight * (
-      parts["posterior"] + parts["query_posterior"]
-    )
-  best = jnp.argmax(logits_qd, axis=1)
-  in_batch = jnp.take_along_axis(
-    jnp.pad(overlap, ((0, 0), (0, logits_qd.shape[1] - size))),
-    best[:, None],
-    axis=1,
-  )
-  return total, {"loss": total, **parts, "batch_hit@1": jnp.mean(in_batch)}
-
-
 def make_train_step(
   model: DualEncoder,
   optimizer: optax.GradientTransformation,
@@ -423,7 +207,7 @@ def make_train_step(
 
   def step(state: TrainState, batch: Batch):
     key = jax.random.fold_in(jax.random.key(frozen.seed), state.step)
-    gradient = jax.grad(loss_and_metrics, has_aux=True)
+    gradient = jax.grad(objective.loss_and_metrics, has_aux=True)
     grads, metrics = gradient(state.params, batch, key, model, frozen, mesh)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax import partitioning, train_step
+from ctd_jax import objective, partitioning, train_step
 from ctd_jax.configs import bert, common, e5_small, qwen, small, tiny
 from ctd_jax.models.bert import BertConfig
 from ctd_jax.models.dual_encoder import DualEncoder
@@ -47,7 +47,7 @@ def logits(world, **loss):
   _, apply, query, record = world
   config = synthetic.config("ctd")
   config.loss.update(loss)
-  return train_step.training_logits(apply, query, *split(record), config, MESH)
+  return objective.training_logits(apply, query, *split(record), config, MESH)
 
 
 def split(record):
@@ -88,7 +88,7 @@ def test_gathered_vectors_keep_values_and_lose_gradient(world):
     config.loss.detach_gathered = detach
 
     def total(query, record):
-      out = train_step.training_logits(
+      out = objective.training_logits(
         world[1], query, *split(record), config, MESH
       )
       return (out[direction] ** 2).sum()
