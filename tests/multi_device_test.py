@@ -146,9 +146,9 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients():
   assert max(found["all-gather"]) == negatives
   assert vectors in found["all-gather"]
   # The gradient of every parameter that has one is summed, for the queries and
-  # for the records.
+  # for the records; so are the means that are logged.
   encoder = sum(x.size for x in jax.tree.leaves(state.params["encoder"]))
-  assert encoder <= sum(found["all-reduce"]) <= 2 * encoder
+  assert encoder <= sum(found["all-reduce"]) <= 2 * encoder + 8
 
 
 def test_batch_must_divide_over_devices():
