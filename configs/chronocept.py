@@ -13,7 +13,7 @@ google-bert/bert-base-uncased.
 
 Hardware: 2 CPU cores; `bilstm` and `bert` were trained on tiny encoders only
 and will take much longer than the others. Rows measured with MiniLM are in
-tests/results/chronocept.json.
+tests/results/chronocept_*.json.
 """
 
 import ml_collections

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import flax.traverse_util
 import jax
 import ml_collections
 import numpy as np
@@ -438,15 +439,7 @@ def total_steps(config: ml_collections.ConfigDict, queries: int) -> int:
 
 def _field_names(config: ml_collections.ConfigDict) -> set[str]:
   """Returns the dotted names of all fields."""
-  return {
-    f"{name}.{inner}" if inner else name
-    for name, value in config.items()
-    for inner in (
-      _field_names(value)
-      if isinstance(value, ml_collections.ConfigDict)
-      else ("",)
-    )
-  }
+  return set(flax.traverse_util.flatten_dict(config.to_dict(), sep="."))
 
 
 def _binding(fields: dict[str, Any]) -> dict[str, Any]:

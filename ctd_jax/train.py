@@ -36,7 +36,6 @@ from ctd_jax import (
 from ctd_jax import experiment as experiments
 from ctd_jax.experiment import Experiment
 from ctd_jax.ranking import Ranker
-from ctd_jax.validity import experiment as validity_experiment
 
 # Values of `config.task`; a config without one is of retrieval.
 RETRIEVAL, VALIDITY = "retrieval", "validity"
@@ -274,18 +273,38 @@ def _flush(
     bar.set_postfix(loss=f"{float(values['loss']):.3f}")
 
 
+def train_validity(
+  config: ml_collections.ConfigDict, workdir: pathlib.Path
+) -> None:
+  """Trains and evaluates a baseline of validity curves.
+
+  Raises:
+    ValueError: if the extra `baselines` is not installed, or with several
+      processes.
+  """
+  try:
+    # Here, so that retrieval does without the extra.
+    from ctd_jax.validity import experiment
+  except ModuleNotFoundError as error:
+    raise ValueError(
+      f"config.task={VALIDITY!r} needs {error.name}: "
+      "pip install 'ctd_jax[baselines]'"
+    ) from None
+  if jax.process_count() > 1:
+    raise ValueError(
+      f"{jax.process_count()} processes: config.task={VALIDITY!r} takes one"
+    )
+  experiment.run(config, workdir)
+
+
 def main() -> None:
   """Trains in --workdir and evaluates; what, `config.task` says."""
   distributed.start()
   config = entry_point.CONFIG.value
-  run = {RETRIEVAL: train_and_evaluate, VALIDITY: validity_experiment.run}
+  run = {RETRIEVAL: train_and_evaluate, VALIDITY: train_validity}
   task = config.get("task", RETRIEVAL)
   if task not in run:
     raise ValueError(f"config.task={task!r}: expected one of {', '.join(run)}")
-  if task != RETRIEVAL and jax.process_count() > 1:
-    raise ValueError(
-      f"{jax.process_count()} processes: config.task={task!r} takes one"
-    )
   run[task](config, pathlib.Path(entry_point.WORKDIR.value))
 
 

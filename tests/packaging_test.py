@@ -189,6 +189,47 @@ def test_every_import_is_declared(folders, extras):
     assert distributions(module) & names, f"{path} imports {module}"
 
 
+WITHOUT_EXTRAS = """
+import importlib, sys
+
+class Absent:
+  def find_spec(self, name, path=None, target=None):
+    if name.partition(".")[0] in sys.argv[1].split(","):
+      raise ModuleNotFoundError(f"no {name}", name=name)
+
+sys.meta_path.insert(0, Absent())
+for name in sys.argv[2].split(","):
+  importlib.import_module(name)
+from ctd_jax import train
+try:
+  train.train_validity(None, None)
+except ValueError as error:
+  print(error)
+"""
+
+
+def test_the_product_starts_without_extras():
+  core, optional = declared()
+  extras = {name for extra in OPTIONAL for name in optional[extra]} - set(core)
+  absent = [
+    module
+    for module, names in packages_distributions().items()
+    if extras & {normalised(name) for name in names}
+  ]
+  assert {"xgboost", "sklearn", "openai"} <= set(absent)
+  programs = ["train", "evaluate", "ablation", "date", "export", "fit_validity"]
+  programs += ["ctm.__main__", "evidence_packs.__main__"]
+  modules = [f"ctd_jax.{name}" for name in programs]
+  process = subprocess.run(
+    [sys.executable, "-c", WITHOUT_EXTRAS, ",".join(absent), ",".join(modules)],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert process.returncode == 0, process.stderr
+  assert "pip install 'ctd_jax[baselines]'" in process.stdout
+
+
 def test_every_dependency_is_bounded():
   core, extras = declared()
   for requirements in (core, *extras.values()):

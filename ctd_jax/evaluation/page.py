@@ -117,8 +117,8 @@ def _sizes(found: summary.Summary) -> dict[str, int]:
 def _mode(found: summary.Summary, split: str, mode: str) -> dict[str, Any]:
   """Returns what is told of one mode: tables, pictures, comparisons."""
   pictures = [
-    summary.plot_by_reign(found, split, mode),
-    summary.plot_by_month(found, split, mode),
+    summary.plot_hits(found, split, mode, "reign"),
+    summary.plot_hits(found, split, mode, "month"),
   ]
   drawn = found.drawn(split, mode)
   if drawn:

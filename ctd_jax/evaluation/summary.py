@@ -270,7 +270,7 @@ def write(summary: Summary) -> str:
         main.append(report.format_table(everybody))
         main.append(_cells(chosen))
         main.append(_comparisons(summary, split, mode))
-        plot_by_reign(summary, split, mode)
+        plot_hits(summary, split, mode, "reign")
       grid.append(report.format_table(chosen, GRID_METRICS))
   text = "\n".join(part for part in main if part)
   folder = summary.folders[0]
@@ -345,59 +345,33 @@ def _comparisons(summary: Summary, split: str, mode: str) -> str:
   return "hit@1, paired randomisation over queries\n" + "".join(lines)
 
 
-def plot_by_reign(summary: Summary, split: str, mode: str) -> str | None:
-  """Returns the name of the plot written; None if there is nothing to plot."""
-  places = {
-    query.query_id: query.interval.start.reign
-    for query in summary.benchmark.queries[split]
-  }
-  return _plot(
-    summary,
-    split,
-    mode,
-    "hit_by_reign",
-    places,
-    report.reign_labels(summary.benchmark.timeline),
-    "reign in which the query's interval begins",
-  )
+def plot_hits(summary: Summary, split: str, mode: str, by: str) -> str | None:
+  """Returns the name of the plot written; None if there is nothing to plot.
 
-
-def plot_by_month(summary: Summary, split: str, mode: str) -> str | None:
-  """Returns the name of the plot written; None if there is nothing to plot."""
-  places = {
-    query.query_id: query.interval.start.month
-    for query in summary.benchmark.queries[split]
-  }
-  return _plot(
-    summary,
-    split,
-    mode,
-    "hit_by_month",
-    places,
-    list(map(str, range(1, timekey.MONTHS_PER_YEAR + 1))),
-    "month of the year in which the query's interval begins",
-  )
-
-
-def _plot(
-  summary: Summary,
-  split: str,
-  mode: str,
-  name: str,
-  places: Mapping[str, int],
-  labels: Sequence[str],
-  group: str,
-) -> str | None:
+  Args:
+    summary: whose systems are drawn.
+    split: of the queries.
+    mode: of the protocol.
+    by: "reign" or "month" (of the year) in which a query's interval begins.
+  """
   drawn = summary.drawn(split, mode)
   if not drawn:
     return None
-  file_name = f"{name}.{split}.{mode}.png"
+  benchmark = summary.benchmark
+  labels = {
+    "reign": report.reign_labels(benchmark.timeline),
+    "month": list(map(str, range(1, timekey.MONTHS_PER_YEAR + 1))),
+  }
+  name = f"hit_by_{by}.{split}.{mode}.png"
   plots.plot_hit_by_group(
     {table.system: table.values["hit@1"] for table in drawn},
-    places,
-    labels,
-    summary.folders[0] / file_name,
-    f"{summary.benchmark.name}, {split}, {mode}, track {drawn[0].track}",
-    group,
+    {
+      query.query_id: getattr(query.interval.start, by)
+      for query in benchmark.queries[split]
+    },
+    labels[by],
+    summary.folders[0] / name,
+    f"{benchmark.name}, {split}, {mode}, track {drawn[0].track}",
+    f"{by} in which the query's interval begins",
   )
-  return file_name
+  return name
