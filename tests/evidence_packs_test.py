@@ -89,6 +89,9 @@ PACK = packs_lib.Pack(
     ("宋人來盟[2]。", 0, 0, 0, (2 / 3) / 2),
     ("齊人來盟[1][2]\n公會鄭伯[9]", 1 / 3, 1 / 2, 1 / 2, 1),
     ("齊人來盟，公會鄭伯[1,3]；無他事", 1, 1, 1 / 2, 1),
+    # One mark at the end of a line is for all of it, not for the next line.
+    ("齊人來盟。公會鄭伯。[1,3]", 1, 1, 1, 1),
+    ("齊人來盟。公會鄭伯。\n無他事[1,3]", 1, 1, 1 / 3, 1),
     ("無事。", 0, 0, 0, 0),
     ("", 0, 0, 0, 0),
   ],
@@ -102,6 +105,12 @@ def test_scores_by_hand(reply, precision, recall, supported, coverage):
       "coverage": coverage,
     }
   )
+
+
+def test_a_record_of_one_character():
+  pack = packs_lib.Pack("q", "元年秋？", (item("螟。", "answer"),), 1)
+  assert set(scoring.score(pack, "螟。[1]").values()) == {1.0}
+  assert scoring.score(pack, "無事。[1]")["coverage"] == 0
 
 
 def test_what_is_cited_wrongly_is_told_by_kind():

@@ -16,6 +16,7 @@ from ctd_jax.evidence_packs.packs import CONFUSABLE, Pack
 from ctd_jax.retrieval import bm25
 
 _MARK = re.compile(r"[\[［【]([\d,，、\s]+)[\]］】]")
+_END = re.compile(r"[。！？；]+(?![\[［【])")  # of a statement, with its mark
 MEASURES = (
   "citation_precision",
   "citation_recall",
@@ -53,8 +54,9 @@ def score(
   `citation_precision`: share of the cited records that answer (0 if none is
   cited); a mark that names nothing counts as a wrong one. `citation_recall`:
   share of the answering records that are cited. `supported`: share of the
-  statements that cite a record that answers. `coverage`: mean share of an
-  answering record's pairs of neighbouring characters that the reply has.
+  statements that cite a record that answers, where a mark is for all that
+  stands before it in its line. `coverage`: mean share of an answering record's
+  pairs of neighbouring characters that the reply has.
   `judged_coverage`: share of the answering records that a judge finds told;
   absent without a verdict.
 
@@ -103,27 +105,31 @@ def read_verdict(reply: str, pack: Pack) -> dict[int, bool]:
 
 def _supported(pack: Pack, reply: str) -> float:
   """Returns the share of statements that cite a record that answers."""
-  # A mark belongs to what stands before it.
-  parts = re.split(r"[\n。！？；]+(?![\[［【])", reply)
-  statements = [part for part in parts if _pairs(_MARK.sub("", part))]
   right = set(pack.answers)
-  good = [
-    right.intersection(cited(part, len(pack.items))[0]) for part in statements
-  ]
-  return sum(map(bool, good)) / max(1, len(statements))
+  good = []
+  for line in reply.splitlines():
+    marks: list[int] = []
+    # A mark belongs to what stands before it in its line.
+    for part in reversed(_END.split(line)):
+      marks = cited(part, len(pack.items))[0] if _MARK.search(part) else marks
+      if _wording(_MARK.sub("", part)):
+        good.append(not right.isdisjoint(marks))
+  return sum(good) / max(1, len(good))
 
 
 def _coverage(pack: Pack, reply: str) -> float:
-  told = _pairs(reply)
+  told = set(bm25.tokens(reply))
   shares = []
   for number in pack.answers:
-    wanted = _pairs(pack.items[number - 1].text)
+    wanted = _wording(pack.items[number - 1].text)
     shares.append(len(wanted & told) / max(1, len(wanted)))
   return sum(shares) / max(1, len(shares))
 
 
-def _pairs(text: str) -> set[str]:
-  return {token for token in bm25.tokens(text) if len(token) == 2}
+def _wording(text: str) -> set[str]:
+  """Returns the pairs of neighbouring characters, or the only character."""
+  found = bm25.tokens(text)
+  return {token for token in found if len(token) == min(2, len(found))}
 
 
 def quote_all(pack: Pack) -> str:
