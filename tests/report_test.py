@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ctd_jax.chronology.timekey import Reign, Timeline
-from ctd_jax.evaluation import report
+from ctd_jax.evaluation import protocol, report
 from ctd_jax.evaluation.results import ResultRow, read_folder, write_rows
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -103,6 +103,22 @@ def test_families_as_columns():
   assert "| b | rules | 1.0000 |  |" in text
   with pytest.raises(ValueError, match="two results for .* EDD"):
     report.format_table([*rows, rows[0]], ["EDD"], columns="family")
+
+
+def test_modes_as_columns():
+  rows = [
+    row("a", mode="neg1_ne1_dq0", value=0.5),
+    row("a", mode="neg0_ne0_dq1", value=0.25),
+    row("b", mode="neg1_ne1_dq0", value=1.0),
+  ]
+  marked = "<!-- table:modes -->\n<!-- end -->\n"
+  text = report.fill_tables(marked, rows, "README.md")
+  assert ", test, all queries, hit@1; track T0 (" in text
+  modes = " | ".join(protocol.MODES)
+  assert f"| system | score | {modes} |" in text
+  at = {"neg1_ne1_dq0": "0.5000", "neg0_ne0_dq1": "0.2500"}
+  cells = " | ".join(at.get(mode, "") for mode in protocol.MODES)
+  assert f"| a | ctd | {cells} |" in text
 
 
 MARKED = """# Title

@@ -9,7 +9,7 @@ from ctd_jax.retrieval import bm25, search, time_prior
 
 
 def test_kernel_reaches_nine_months_either_way():
-  kernel = time_prior.kernel()
+  kernel = time_prior.PUBLISHED.kernel()
   assert kernel.shape == (19,)
   assert kernel[9] == 1
   assert kernel[0] == kernel[18] == pytest.approx(math.exp(-81 / 18))

@@ -9,8 +9,9 @@ so no number there is typed. They stand between
 
 where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
 dataset, system, track, score_mode, split, mode, family, source, metrics and
-columns (family for columns of families, of one metric). Several values of one
-key are separated by commas, values with a space are quoted (source="Table 1").
+columns (family or mode, for tables of one metric that have these as columns).
+Several values of one key are separated by commas, values with a space are
+quoted (source="Table 1").
 Rows measured here have the source "". The view `families`
 has a table for each family of the paper's text; family=point,window asks for
 those of the release.
@@ -54,6 +55,12 @@ VIEWS = {
   "official": _OFFICIAL,
   "event_only": {**_OFFICIAL, "mode": protocol.EVENT_ONLY},
   "families": {**_OFFICIAL, "family": "event_point,gap,window"},
+  "modes": {
+    **_OFFICIAL,
+    "mode": ",".join(protocol.MODES),
+    "metrics": "hit@1",
+    "columns": "mode",
+  },
   "mini": {**_BOTH, "dataset": "chunqiutr/mini"},
   "rebuilt": {**_BOTH, "dataset": "chunqiutr/rebuilt"},
   "published": {
@@ -84,6 +91,8 @@ VIEWS = {
     "metrics": "pass@1,pass@3,pass@8",
   },
 }
+# What the tables of a place have in common; one of it makes the columns.
+_PLACE = ("dataset", "split", "mode", "family", "metric", "track")
 _KEYS = (
   "dataset",
   "system",
@@ -161,7 +170,7 @@ def format_table(
     metrics: columns; families if `columns` is family.
     markdown: whether to write Markdown instead of aligned columns.
     intervals: whether to show low and high where they are known.
-    columns: metric, or family for tables of one metric each.
+    columns: metric; or family or mode, for tables of one metric each.
 
   Raises:
     ValueError: if two rows claim the same cell.
@@ -171,8 +180,7 @@ def format_table(
     column = getattr(row, columns)
     if column not in metrics:
       continue
-    other = row.family if columns == "metric" else row.metric
-    place = (row.dataset, row.split, row.mode, other, row.track)
+    place = tuple(getattr(row, key) for key in _PLACE if key != columns)
     line = (row.system, row.score_mode, row.source)
     cells = blocks.setdefault(place, {}).setdefault(line, {})
     if column in cells:
@@ -186,7 +194,6 @@ def format_table(
   # Blocks of one heading stand together, whatever the order of the rows.
   first = {place[:4]: index for index, place in reversed([*enumerate(blocks)])}
   for place in sorted(blocks, key=lambda place: (first[place[:4]], place[4])):
-    dataset, split, mode, other, track = place
     lines = blocks[place]
     published = any(source for _, _, source in lines)
     header = ["system", "score", *metrics, *["source"] * published]
@@ -198,14 +205,21 @@ def format_table(
       ]
       for line, cells in lines.items()
     ]
-    title = f"{dataset}, {split}, {mode}, {other}"
-    if columns == "metric" and dataset.split("/")[0] not in VOCABULARIES:
-      title += " queries"
-    title += f"; track {track}"
-    if track in TRACK_NOTES:
-      title += f" ({TRACK_NOTES[track]})"
-    parts.append(layout(title, header, body))
+    parts.append(layout(_title(place, columns), header, body))
   return "\n".join(parts)
+
+
+def _title(place: Sequence[str], columns: str) -> str:
+  """Returns what stands over the table of a place."""
+  named = dict(
+    zip((key for key in _PLACE if key != columns), place, strict=True)
+  )
+  if "family" in named and named["dataset"].split("/")[0] not in VOCABULARIES:
+    named["family"] += " queries"
+  track = named.pop("track")
+  if track in TRACK_NOTES:
+    track += f" ({TRACK_NOTES[track]})"
+  return f"{', '.join(named.values())}; track {track}"
 
 
 def _cell(row: ResultRow, intervals: bool) -> str:
@@ -312,9 +326,10 @@ def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
   if not chosen:
     raise ValueError(f"{place}: no result has {wanted} and {metrics}")
   shown = metrics
-  if columns == "family":
-    named = wanted["family"].split(",") if "family" in wanted else ()
-    shown = named or list(dict.fromkeys(row.family for row in chosen))
+  if columns != "metric":
+    named = wanted[columns].split(",") if columns in wanted else ()
+    found = dict.fromkeys(getattr(row, columns) for row in chosen)
+    shown = named or list(found)
   return format_table(
     chosen, shown, markdown=True, intervals=True, columns=columns
   )

@@ -2,8 +2,8 @@
 
 Why: the row that every system is compared with. The definition is kept exactly
 (tokens, constants, floor for negative idf, an index per gallery), so that a
-published figure means the same here. Called by `evaluate`, `time_prior` and
-`rules`.
+published figure means the same here. Called by `baselines`, `time_prior`,
+`rules`, and by `tuning` with other constants.
 
 Axes: Q queries, N records, V terms.
 
@@ -26,8 +26,6 @@ from ctd_jax.retrieval import search
 
 TRACK = "T0"
 SCORE_MODE = "lexical"
-K1 = 1.5  # saturation of the term frequency
-B = 0.75  # weight of the record's length
 EPSILON = 0.25  # share of the mean idf that replaces a negative idf
 _NOT_HAN = re.compile("[^\u4e00-\u9fff]")
 Rescore = Callable[[slice, np.ndarray, np.ndarray], np.ndarray]
@@ -44,6 +42,22 @@ def tokens(text: str) -> list[str]:
   if not characters:
     return [_EMPTY]
   return [*characters, *map("".join, itertools.pairwise(characters))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Constants:
+  """The two free constants of BM25; as published by default.
+
+  Attributes:
+    k1: saturation of the term frequency.
+    b: weight of the record's length, 0 to 1.
+  """
+
+  k1: float = 1.5
+  b: float = 0.75
+
+
+PUBLISHED = Constants()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +97,16 @@ class TokenCounts:
 class BM25:
   """An index of texts: scores of any query for each of them."""
 
-  def __init__(self, texts: Sequence[str] | TokenCounts):
+  def __init__(
+    self,
+    texts: Sequence[str] | TokenCounts,
+    constants: Constants = PUBLISHED,
+  ):
     """Weighs every token of every text.
 
     Args:
       texts: [N] texts or their counts, at least one.
+      constants: of the weights.
     """
     if not isinstance(texts, TokenCounts):
       texts = TokenCounts.of(texts)
@@ -98,13 +117,14 @@ class BM25:
     self._tokens = texts
     rows = np.repeat(np.arange(num_texts), np.diff(counts.indptr))
     lengths = counts.sum(axis=1)
-    damping = K1 * (1 - B + B * lengths / lengths.mean())
+    k1, b = constants.k1, constants.b
+    damping = k1 * (1 - b + b * lengths / lengths.mean())
     idf = _idf(np.bincount(counts.indices, minlength=num_terms), num_texts)
     weights = counts.copy()
     weights.data = (
       idf[counts.indices]
       * counts.data
-      * (K1 + 1)
+      * (k1 + 1)
       / (counts.data + damping[rows])
     )
     self._weights = weights.T.tocsr()
@@ -124,30 +144,35 @@ class BM25:
 
 def topk(
   queries: Sequence[str],
-  records: Sequence[str],
+  records: Sequence[str] | TokenCounts,
   k: int,
   galleries: Mapping[str, np.ndarray],
+  constants: Constants = PUBLISHED,
 ) -> search.Found:
   """Returns the k best records by BM25, the index built anew per gallery.
 
   Args:
     queries: [Q] texts.
-    records: [N] texts.
+    records: [N] texts or their counts.
     k: results per query.
     galleries: name -> [N] bool.
+    constants: of BM25.
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
   """
-  return topk_rescored(queries, records, k, galleries, lambda *args: args[-1])
+  return topk_rescored(
+    queries, records, k, galleries, lambda *args: args[-1], constants
+  )
 
 
 def topk_rescored(
   queries: Sequence[str],
-  records: Sequence[str],
+  records: Sequence[str] | TokenCounts,
   k: int,
   galleries: Mapping[str, np.ndarray],
   rescore: Rescore,
+  constants: Constants = PUBLISHED,
 ) -> search.Found:
   """Returns `topk` after `rescore` has changed the scores of whole blocks.
 
@@ -155,12 +180,17 @@ def topk_rescored(
     queries: see `topk`; likewise `records`, `k` and `galleries`.
     rescore: (queries of the block as a slice, indices of the gallery's records
       [n], BM25 scores [b, n]) -> scores [b, n].
+    constants: of BM25.
   """
-  counted = TokenCounts.of(records)
+  counted = records
+  if not isinstance(counted, TokenCounts):
+    counted = TokenCounts.of(records)
   encoded = counted.encode(queries)
 
   def scorer_of(members: np.ndarray):
-    index = BM25(counted.restrict(members)) if len(members) else None
+    index = None
+    if len(members):
+      index = BM25(counted.restrict(members), constants)
 
     def scores(start: int, stop: int) -> np.ndarray:
       if index is None:
@@ -171,7 +201,7 @@ def topk_rescored(
     return scores
 
   return search.topk_by_gallery(
-    scorer_of, len(queries), len(records), k, galleries
+    scorer_of, len(queries), counted.counts.shape[0], k, galleries
   )
 
 

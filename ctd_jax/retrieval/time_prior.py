@@ -2,7 +2,8 @@
 
 Why: the strongest published sparse row. It reads the time key of every record
 of the gallery, test months included, so it belongs to track T1 and must not be
-ranked with systems that read text only. Called by `evaluate`.
+ranked with systems that read text only. Called by `baselines`, and by `tuning`
+with other constants.
 
 Axes: Q queries, b a block of them, n records of a gallery, K months.
 
@@ -12,6 +13,7 @@ months of the 200 best records, in the manner of Li and Croft (2003).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,20 +23,36 @@ from ctd_jax.retrieval import bm25, search
 
 TRACK = "T1"
 SCORE_MODE = "lexical_time_prior"
-FEEDBACK = 200  # records whose months make the density
-BANDWIDTH = 3.0  # months, standard deviation of the kernel
-HALF_WIDTH = max(1, int(3 * BANDWIDTH))  # months, where the kernel is cut off
-WEIGHT = 1.0  # of the log prior
 _FLOOR = 1e-8  # keeps the logarithm finite
 
 
-def kernel() -> np.ndarray:
-  """Returns the kernel [2 * HALF_WIDTH + 1]: Gaussian, 1 at its centre."""
-  offsets = np.arange(-HALF_WIDTH, HALF_WIDTH + 1)
-  return np.exp(-(offsets**2) / (2 * BANDWIDTH**2))
+@dataclasses.dataclass(frozen=True)
+class Constants:
+  """The free constants of the prior; as published by default.
+
+  Attributes:
+    feedback: records whose months make the density.
+    bandwidth: months, standard deviation of the kernel.
+    weight: of the log prior.
+  """
+
+  feedback: int = 200
+  bandwidth: float = 3.0
+  weight: float = 1.0
+
+  def kernel(self) -> np.ndarray:
+    """Returns the Gaussian, 1 at its centre, out to 3 standard deviations."""
+    reach = max(1, int(3 * self.bandwidth))
+    offsets = np.arange(-reach, reach + 1)
+    return np.exp(-(offsets**2) / (2 * self.bandwidth**2))
 
 
-def density(ordinals: np.ndarray, num_months: int) -> np.ndarray:
+PUBLISHED = Constants()
+
+
+def density(
+  ordinals: np.ndarray, num_months: int, constants: Constants = PUBLISHED
+) -> np.ndarray:
   """Returns a prior over the months for each row of feedback records.
 
   A kernel that reaches over an end of the calendar loses what lies outside and
@@ -43,6 +61,7 @@ def density(ordinals: np.ndarray, num_months: int) -> np.ndarray:
   Args:
     ordinals: ordinal months [b, r], 0 = first month of the timeline.
     num_months: K.
+    constants: of the prior.
 
   Returns:
     [b, K], every row summing to 1; constant where r is 0.
@@ -52,12 +71,17 @@ def density(ordinals: np.ndarray, num_months: int) -> np.ndarray:
     return np.full((rows, num_months), 1 / num_months)
   counts = np.zeros((rows, num_months))
   np.add.at(counts, (np.arange(rows)[:, None], ordinals), 1.0)
-  mass = scipy.ndimage.convolve1d(counts, kernel(), axis=1, mode="constant")
+  mass = scipy.ndimage.convolve1d(
+    counts, constants.kernel(), axis=1, mode="constant"
+  )
   return mass / mass.sum(axis=1, keepdims=True)
 
 
 def rescore(
-  scores: np.ndarray, ordinals: np.ndarray, num_months: int
+  scores: np.ndarray,
+  ordinals: np.ndarray,
+  num_months: int,
+  constants: Constants = PUBLISHED,
 ) -> np.ndarray:
   """Returns BM25 scores plus the weighted log prior of each record's month.
 
@@ -65,33 +89,39 @@ def rescore(
     scores: BM25 [b, n].
     ordinals: ordinal month of every record [n].
     num_months: K.
+    constants: of the prior.
 
   Returns:
     [b, n]. A query without any BM25 hit gets a constant prior.
   """
-  best, _ = search.topk_rows(scores, min(FEEDBACK, scores.shape[1]))
-  prior = density(ordinals[best], num_months)
+  feedback = min(constants.feedback, scores.shape[1])
+  best, _ = search.topk_rows(scores, feedback)
+  prior = density(ordinals[best], num_months, constants)
   prior[~scores.any(axis=1)] = 1 / num_months
-  return scores + WEIGHT * np.log(prior[:, ordinals] + _FLOOR)
+  return scores + constants.weight * np.log(prior[:, ordinals] + _FLOOR)
 
 
 def topk(
   queries: Sequence[str],
-  records: Sequence[str],
+  records: Sequence[str] | bm25.TokenCounts,
   ordinals: np.ndarray,
   num_months: int,
   k: int,
   galleries: Mapping[str, np.ndarray],
+  constants: Constants = PUBLISHED,
+  lexical: bm25.Constants = bm25.PUBLISHED,
 ) -> search.Found:
   """Returns the k best records by BM25 and the prior over months.
 
   Args:
     queries: [Q] texts.
-    records: [N] texts.
+    records: [N] texts or their counts.
     ordinals: ordinal month of every record [N], 0 = first of the timeline.
     num_months: length of the timeline.
     k: results per query.
     galleries: name -> [N] bool.
+    constants: of the prior.
+    lexical: constants of BM25.
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
@@ -100,17 +130,13 @@ def topk(
     ValueError: if an ordinal lies outside the timeline.
   """
   ordinals = np.asarray(ordinals)
-  if ordinals.shape != (len(records),):
-    raise ValueError(f"{len(records)} records, ordinals {ordinals.shape}")
   if ordinals.size and not 0 <= ordinals.min() <= ordinals.max() < num_months:
     raise ValueError(
       f"ordinal months {ordinals.min()}..{ordinals.max()} reach outside a "
       f"timeline of {num_months} months"
     )
-  return bm25.topk_rescored(
-    queries,
-    records,
-    k,
-    galleries,
-    lambda _, members, scores: rescore(scores, ordinals[members], num_months),
-  )
+
+  def added(_, members: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return rescore(scores, ordinals[members], num_months, constants)
+
+  return bm25.topk_rescored(queries, records, k, galleries, added, lexical)
