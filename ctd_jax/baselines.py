@@ -20,10 +20,19 @@ import numpy as np
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.dating import system as dating
 from ctd_jax.dating.evidence import Experts
-from ctd_jax.retrieval import bm25, rules, time_keys, time_prior
+from ctd_jax.evaluation import protocol
+from ctd_jax.retrieval import bm25, rules, time_keys, time_prior, tuning
 from ctd_jax.retrieval.search import Found
 
-NAMES = ("bm25", "bm25_timekde", "rules", "time_keys", *dating.NAMES)
+NAMES = (
+  "bm25",
+  "bm25_timekde",
+  "bm25_tuned",
+  "bm25_timekde_tuned",
+  "rules",
+  "time_keys",
+  *dating.NAMES,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +46,8 @@ class Baseline:
     seeds: that it depends on.
     log_months: rows of records [n] -> log p(month | record) [n, K], of a
       system that dates the gallery.
+    tuning: the constants that were tried and what they were worth on
+      validation, best first, of a system that is tuned; see `tuning.Tuned`.
   """
 
   track: str
@@ -44,6 +55,7 @@ class Baseline:
   topk: Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]
   seeds: tuple[int, ...] = ()
   log_months: Callable[[np.ndarray], np.ndarray] | None = None
+  tuning: Callable[[], str] | None = None
 
 
 def make(
@@ -53,7 +65,7 @@ def make(
 
   Args:
     benchmark: whose gallery is ranked.
-    config: seed and dating are read.
+    config: seed, eval.mode and dating are read.
   """
   timeline = benchmark.timeline
   texts = [record.text for record in benchmark.records]
@@ -65,11 +77,20 @@ def make(
 
     return Baseline(module.TRACK, module.SCORE_MODE, topk)
 
+  def tuned(module, system: tuning.Tuned) -> Baseline:
+    return Baseline(
+      module.TRACK, module.SCORE_MODE, system.topk, tuning=system.table
+    )
+
+  mode = protocol.mode(config.eval.mode)
+  tuned_lexical, tuned_prior = tuning.systems(benchmark, mode)
   return {
     "bm25": lexical(bm25),
     "bm25_timekde": lexical(
       time_prior, ordinals=months, num_months=len(timeline)
     ),
+    "bm25_tuned": tuned(bm25, tuned_lexical),
+    "bm25_timekde_tuned": tuned(time_prior, tuned_prior),
     "rules": lexical(rules, timeline=timeline),
     "time_keys": lexical(
       time_keys,

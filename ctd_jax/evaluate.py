@@ -157,6 +157,8 @@ def write_baseline_runs(
 ) -> None:
   """Writes the run files of a system that needs no training run.
 
+  Of one that is tuned also tuning.NAME.tsv: what was tried, the best first.
+
   Args:
     benchmark: what is asked.
     config: eval.splits and eval.depth are read.
@@ -184,6 +186,8 @@ def write_baseline_runs(
     if baseline.log_months and len(rows):
       log_p = baseline.log_months(rows)
       dates.write(folder, name, split, benchmark, rows, log_p)
+  if baseline.tuning:
+    files.write_text(folder / f"tuning.{name}.tsv", baseline.tuning())
 
 
 def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:

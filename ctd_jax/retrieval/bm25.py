@@ -72,6 +72,10 @@ class TokenCounts:
   vocabulary: Mapping[str, int]
   counts: scipy.sparse.csr_array
 
+  def __len__(self) -> int:
+    """Returns the number of texts N."""
+    return self.counts.shape[0]
+
   @classmethod
   def of(cls, texts: Sequence[str]) -> TokenCounts:
     """Returns the counts of `texts` [N] over the tokens they contain."""
@@ -201,7 +205,7 @@ def topk_rescored(
     return scores
 
   return search.topk_by_gallery(
-    scorer_of, len(queries), counted.counts.shape[0], k, galleries
+    scorer_of, len(queries), len(counted), k, galleries
   )
 
 

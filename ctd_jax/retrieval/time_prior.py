@@ -27,8 +27,8 @@ _FLOOR = 1e-8  # keeps the logarithm finite
 
 
 @dataclasses.dataclass(frozen=True)
-class Constants:
-  """The free constants of the prior; as published by default.
+class Constants(bm25.Constants):
+  """The free constants, with those of BM25; as published by default.
 
   Attributes:
     feedback: records whose months make the density.
@@ -109,7 +109,6 @@ def topk(
   k: int,
   galleries: Mapping[str, np.ndarray],
   constants: Constants = PUBLISHED,
-  lexical: bm25.Constants = bm25.PUBLISHED,
 ) -> search.Found:
   """Returns the k best records by BM25 and the prior over months.
 
@@ -120,8 +119,7 @@ def topk(
     num_months: length of the timeline.
     k: results per query.
     galleries: name -> [N] bool.
-    constants: of the prior.
-    lexical: constants of BM25.
+    constants: of BM25 and of the prior.
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
@@ -130,6 +128,8 @@ def topk(
     ValueError: if an ordinal lies outside the timeline.
   """
   ordinals = np.asarray(ordinals)
+  if ordinals.shape != (len(records),):
+    raise ValueError(f"{len(records)} records, ordinals {ordinals.shape}")
   if ordinals.size and not 0 <= ordinals.min() <= ordinals.max() < num_months:
     raise ValueError(
       f"ordinal months {ordinals.min()}..{ordinals.max()} reach outside a "
@@ -139,4 +139,4 @@ def topk(
   def added(_, members: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return rescore(scores, ordinals[members], num_months, constants)
 
-  return bm25.topk_rescored(queries, records, k, galleries, added, lexical)
+  return bm25.topk_rescored(queries, records, k, galleries, added, constants)
