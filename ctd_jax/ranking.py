@@ -97,16 +97,16 @@ class Ranker:
     if asked:
       queries = queries.replace(interval=asked[split])
     mine = distributed.share(len(queries.scalar))
+    kept = beside_encoder(params)
+    variables = {"params": kept, **self._experiment.model.tables(kept)}
     found = search.topk(
       jax.tree.map(lambda x: x[mine], queries),
       records,
-      jax.tree_util.Partial(self._score, beside_encoder(params)),
+      jax.tree_util.Partial(self._score, variables),
       depth,
       galleries,
       # What is made of each record, its posterior, is made once a query block.
       query_block=256,
-      # The offset bias makes a hidden layer for every pair of a block.
-      record_block=128 if self._experiment.config.model.use_bias else 4096,
     )
     found = distributed.gather(found, len(queries.scalar))
     return runs.from_topk(

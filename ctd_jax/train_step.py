@@ -237,11 +237,12 @@ def make_encode_step(
 def make_score(
   model: DualEncoder, score_mode: str
 ) -> Callable[[Any, Encoding, Encoding], jax.Array]:
-  """Returns `(params, queries, records) -> scores [Q, N]` of one mode."""
+  """Returns `(variables, queries, records) -> scores [Q, N]` of one mode.
 
-  def score(params: Any, query: Encoding, record: Encoding) -> jax.Array:
-    return model.apply(
-      {"params": params}, query, record, score_mode, method="score"
-    )
+  The variables are the parameters and the tables of `DualEncoder.tables`.
+  """
+
+  def score(variables: Any, query: Encoding, record: Encoding) -> jax.Array:
+    return model.apply(variables, query, record, score_mode, method="score")
 
   return score

@@ -27,9 +27,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from ctd_jax.models import offset_table
+
 CODEBOOKS = ("release", "index")
 OFFSET_FEATURES = ("release", "index")
 SCALAR_AXES = ("release", "timeline")
+# Collection of variables with the table of the offset bias; see `OffsetBias`.
+TABLES = "tables"
 MONTHS_PER_YEAR = 12
 _LOWEST = 1e-4  # slowest frequency of the release, radians per unit
 _EXACT = jax.lax.Precision.HIGHEST
@@ -150,6 +154,25 @@ def latent_scalar(
   first = expectation(probabilities.reign, jnp.asarray(reign_starts))
   ordinal = first + MONTHS_PER_YEAR * expected[1] + expected[2]
   return ordinal / (num_months - 1)
+
+
+def scalar_reach(
+  axis: str,
+  reign_starts: Sequence[int],
+  class_counts: tuple[int, int, int],
+  num_months: int,
+) -> float:
+  """Returns the largest value of `latent_scalar`, whose smallest is 0.
+
+  Args:
+    axis: see `latent_scalar`; likewise `reign_starts` and `num_months`.
+    class_counts: (G, Y, M).
+  """
+  if axis == "release":
+    return 1.0
+  _, years, months = class_counts
+  last = max(reign_starts) + MONTHS_PER_YEAR * (years - 1) + months - 1
+  return last / (num_months - 1)
 
 
 def _geometric(first: float, last: float, count: int) -> np.ndarray:
@@ -295,7 +318,8 @@ class OffsetBias(nn.Module):
   is ever computed per pair. What remains is [B, N, W]; on a CPU blocks of
   about 32,000 pairs stay in its cache, and larger ones take up to four times
   as long per pair. The release clips the offset to [-1, 1], which
-  changes nothing on its axis.
+  changes nothing on its axis. A search passes the collection `TABLES`
+  with an `OffsetTable` named "bias", which is looked up instead.
 
   Attributes:
     kind: of the features, "release" or "index".
@@ -320,6 +344,9 @@ class OffsetBias(nn.Module):
 
     Source: released code, relative bias, there on the positives alone.
     """
+    if self.has_variable(TABLES, "bias"):
+      offsets = record[None, :] - query[:, None]
+      return offset_table.lookup(self.get_variable(TABLES, "bias"), offsets)
     width = self.width
     init = fan_in_uniform(width)
     hidden_kernel = self.param("hidden_kernel", init, (width, width))

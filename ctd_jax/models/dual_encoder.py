@@ -13,13 +13,15 @@ M months of a year, K months of the timeline, F features of a year.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import flax.struct
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from ctd_jax.models import calendar_heads, month_posterior
+from ctd_jax.models import calendar_heads, month_posterior, offset_table
 from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.models.pooling import POOLINGS, pool
 
@@ -215,6 +217,28 @@ class DualEncoder(nn.Module):
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
     return self.offset(query.scalar, record.scalar)
+
+  @nn.nowrap
+  def tables(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what `apply` takes beside the parameters to score many pairs.
+
+    The bias is then looked up, see `offset_table`; nothing if it is off.
+
+    Args:
+      params: of this module; those of the encoder may be missing.
+    """
+    config = self.config
+    if not config.use_bias:
+      return {}
+    months = len(config.month_classes)
+    reach = calendar_heads.scalar_reach(
+      config.scalar_axis, config.reign_starts, config.class_counts, months
+    )
+    frequencies = calendar_heads.offset_frequencies(
+      config.bias_dim // 2, config.offset_features, months
+    )
+    table, _ = offset_table.tabulate(params["offset"], frequencies, reach)
+    return {calendar_heads.TABLES: {"offset": {"bias": table}}}
 
   def log_months(self, encoding: Encoding) -> jax.Array:
     """Returns log p(month | text) by the heads, fp32 [B, K].
