@@ -31,21 +31,18 @@ def learning_rate_schedule(
 
   Args:
     peak: learning rate at the end of the warm-up.
-    total_steps: number of updates; the rate is 0 at this one. Without any
-      update the rate is always 0.
+    total_steps: number of updates; the rate is 0 at this one.
     warmup_fraction: share of `total_steps` spent rising, 0 ... 1.
 
   Raises:
     ValueError: if a value lies outside its range.
   """
-  if total_steps < 0:
-    raise ValueError(f"total_steps must not be negative, got {total_steps}")
+  if total_steps < 1:
+    raise ValueError(f"total_steps must be positive, got {total_steps}")
   if not 0 <= warmup_fraction < 1:
     raise ValueError(
       f"optimizer.warmup_fraction must be in [0, 1), got {warmup_fraction}"
     )
-  if not total_steps:
-    return optax.schedules.constant_schedule(0.0)
   warmup = int(warmup_fraction * total_steps)
   return optax.schedules.join_schedules(
     [
@@ -104,9 +101,11 @@ def make_optimizer(
   Args:
     config: `config.optimizer`: learning_rate, temporal_rate_factor,
       warmup_fraction, weight_decay, decay, clip_norm (0 = no clipping).
-    total_steps: number of updates of the whole run.
+    total_steps: number of updates of the whole run; without any nothing is
+      kept for them, which would be twice the parameters.
   """
-
+  if not total_steps:
+    return optax.set_to_zero()
   mask = functools.partial(decay_mask, kind=config.decay)
 
   def adamw(factor: float) -> optax.GradientTransformation:

@@ -11,6 +11,11 @@ from tokenizers import models, pre_tokenizers, processors
 from ctd_jax.models import bert, hf_weights, qwen3
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+DECODERS = {
+  "qwen3": {},
+  "qwen2": {"qk_norm": False, "qkv_bias": True, "causal": False},
+  "mistral": {"qk_norm": False},
+}
 
 
 def write(
@@ -21,14 +26,19 @@ def write(
   Args:
     folder: made if needed.
     texts: whose characters make the vocabulary.
-    kind: "bert", whose texts are <s> ... </s>, or "qwen3", whose tokenizer
-      adds nothing by itself, as some published ones.
+    kind: "bert" or "xlm-roberta", whose texts are <s> ... </s>, or one of
+      `DECODERS`, whose tokenizer adds nothing by itself, as some published
+      ones.
   """
-  vocabulary = write_tokenizer(folder, texts, ends=kind == "bert")
-  if kind == "bert":
-    config = bert.BertConfig(vocabulary, 16, 1, 2, 24, 64)
+  vocabulary = write_tokenizer(folder, texts, ends=kind not in DECODERS)
+  if kind in DECODERS:
+    sizes = (vocabulary, 16, 2, 2, 1, 8, 24)
+    config = qwen3.DecoderConfig(*sizes, **DECODERS[kind])
   else:
-    config = qwen3.DecoderConfig(vocabulary, 16, 2, 2, 1, 8, 24)
+    offset = 2 if kind == "xlm-roberta" else 0
+    config = bert.BertConfig(
+      vocabulary, 16, 1, 2, 24, 64, position_offset=offset
+    )
   text = jnp.ones((1, 1), jnp.int32)
   init = jax.jit(config.make().init)
   params = init(jax.random.key(0), text, text)["params"]
@@ -41,7 +51,7 @@ def write_tokenizer(
 ) -> int:
   """Writes the files of a tokenizer; returns the number of its entries."""
   folder.mkdir(parents=True, exist_ok=True)
-  tokens = (*SPECIAL, *sorted(set("".join(texts))))
+  tokens = (*SPECIAL, *sorted(set("".join(texts))), "<|endoftext|>")
   vocabulary = {token: index for index, token in enumerate(tokens)}
   tokenizer = tokenizers.Tokenizer(
     models.WordLevel(vocabulary, unk_token="<unk>")
