@@ -158,6 +158,27 @@ def base() -> ml_collections.ConfigDict:
   c.dating.outside = config_dict.placeholder(str)
   c.dating.off = ()  # experts to do without, see ctd_jax.dating.evidence
 
+  # Late interaction among the baselines. None = what the folder declares, else
+  # what is said here.
+  c.maxsim = ml_collections.ConfigDict()
+  c.maxsim.source = config_dict.placeholder(str)  # folder or hub id
+  c.maxsim.query_prefix = config_dict.placeholder(str)  # none
+  c.maxsim.record_prefix = config_dict.placeholder(str)  # none
+  c.maxsim.query_length = config_dict.placeholder(int)  # 32 tokens
+  c.maxsim.record_length = config_dict.placeholder(int)  # 180 tokens
+
+  # Pseudo-queries among the baselines.
+  c.pqr = ml_collections.ConfigDict()
+  c.pqr.source = config_dict.placeholder(str)  # folder or hub id
+  # File of JSON lines, see ctd_jax.pseudo_queries.
+  c.pqr.pseudo_queries = config_dict.placeholder(str)
+  c.pqr.pooling = "cls"
+  c.pqr.end_token = ""  # ends every text; "" = what the folder says
+  c.pqr.query_prefix = ""  # before queries and pseudo-queries
+  c.pqr.record_prefix = ""  # before the text of a record without any
+  c.pqr.query_length = 128  # tokens
+  c.pqr.record_length = 256  # tokens, also of pseudo-queries
+
   # Evaluation.
   c.eval = ml_collections.ConfigDict()
   c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint

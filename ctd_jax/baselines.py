@@ -21,7 +21,15 @@ from ctd_jax.benchmark import Benchmark
 from ctd_jax.dating import system as dating
 from ctd_jax.dating.evidence import Experts
 from ctd_jax.evaluation import protocol
-from ctd_jax.retrieval import bm25, rules, time_keys, time_prior, tuning
+from ctd_jax.retrieval import (
+  bm25,
+  late_interaction,
+  pqr,
+  rules,
+  time_keys,
+  time_prior,
+  tuning,
+)
 from ctd_jax.retrieval.search import Found
 
 NAMES = (
@@ -31,8 +39,15 @@ NAMES = (
   "bm25_timekde_tuned",
   "rules",
   "time_keys",
+  "maxsim",
+  "pqr",
   *dating.NAMES,
 )
+# Fields of the config without which a system cannot be run.
+NEEDED = {
+  "maxsim": ("maxsim.source",),
+  "pqr": ("pqr.source", "pqr.pseudo_queries"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +80,7 @@ def make(
 
   Args:
     benchmark: whose gallery is ranked.
-    config: seed, eval.mode and dating are read.
+    config: seed, eval.mode and the sections of the systems are read.
   """
   timeline = benchmark.timeline
   texts = [record.text for record in benchmark.records]
@@ -96,6 +111,17 @@ def make(
       time_keys,
       keys=[record.key for record in benchmark.records],
       timeline=timeline,
+    ),
+    "maxsim": Baseline(
+      late_interaction.TRACK,
+      late_interaction.SCORE_MODE,
+      late_interaction.system(texts, config.maxsim),
+    ),
+    "pqr": Baseline(
+      pqr.TRACK,
+      pqr.SCORE_MODE,
+      pqr.system(benchmark.record_ids, texts, config.pqr),
+      (pqr.SEED,),
     ),
     **_dated(benchmark, config),
   }

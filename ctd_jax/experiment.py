@@ -385,7 +385,7 @@ def check_config(config: ml_collections.ConfigDict) -> None:
 
 
 def check_evaluation(config: ml_collections.ConfigDict) -> None:
-  """Refuses what `config.eval` or `config.dating` cannot mean.
+  """Refuses what `config.eval` and its systems' sections cannot mean.
 
   Raises:
     ValueError: naming the field.
@@ -414,6 +414,11 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
         raise ValueError(
           f"config.{field}: unknown {name!r}; there are {', '.join(known)}"
         )
+  for system in config.eval.baselines:
+    for field in baselines.NEEDED.get(system, ()):
+      group, leaf = field.split(".")
+      if not config[group][leaf]:
+        raise ValueError(f"config.{field}: the system {system} needs a value")
 
 
 def total_steps(config: ml_collections.ConfigDict, queries: int) -> int:

@@ -203,6 +203,78 @@ class TextTokenizer:
     token = (self._settings or _OURS).get("unk_token")
     return -1 if token is None else self._tokenizer.token_to_id(token)
 
+  def token_id(self, token: str) -> int | None:
+    """Returns the id of a token, None where the vocabulary lacks it."""
+    return self._tokenizer.token_to_id(token)
+
+  @property
+  def special_ids(self) -> list[int]:
+    """Ids of the tokens that are no text, ascending."""
+    added = self._tokenizer.get_added_tokens_decoder()
+    special = {index for index, token in added.items() if token.special}
+    return sorted(special | {self.pad_id, self.unk_id} - {-1})
+
+  def token_ids(
+    self,
+    texts: Sequence[str],
+    max_length: int,
+    prefix: str = "",
+    suffix: str = "",
+  ) -> list[list[int]]:
+    """Returns the ids of each text, N lists of at most `max_length`.
+
+    Args:
+      texts: N texts; an empty one is its special tokens alone.
+      max_length: most tokens, special ones included; a longer text loses its
+        end, never a special token and nothing of the suffix.
+      prefix: stands before every text, e.g. `instruction(...)`.
+      suffix: stands behind every text and its special tokens.
+
+    Raises:
+      ValueError: if `max_length` leaves no room for what is always there.
+    """
+    tail = self._tokenizer.encode(suffix, add_special_tokens=False).ids
+    special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+    least = max(special + len(tail), 1)
+    if max_length < least:
+      raise ValueError(f"max_length must be at least {least}, got {max_length}")
+    # Cutting by hand: the library keeps it as state of the tokenizer, which
+    # is shared.
+    plain = self._tokenizer.encode_batch(
+      [prefix + text for text in texts], add_special_tokens=False
+    )
+    for encoding in plain:
+      encoding.truncate(max_length - special - len(tail))
+    return [self._tokenizer.post_process(one).ids + tail for one in plain]
+
+  def pad(
+    self,
+    rows: Sequence[Sequence[int]],
+    length: int,
+    padding_side: str = "right",
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids and mask, both int32 [N, L]; mask is 1 where a token stands.
+
+    Args:
+      rows: ids of N texts, at most L each.
+      length: L.
+      padding_side: "right" or "left".
+
+    Raises:
+      ValueError: if `padding_side` makes no sense.
+    """
+    if padding_side not in PADDING_SIDES:
+      raise ValueError(
+        f"padding_side must be one of {PADDING_SIDES}, got {padding_side!r}"
+      )
+    ids = np.full((len(rows), length), self.pad_id, np.int32)
+    mask = np.zeros_like(ids)
+    for row, tokens in enumerate(rows):
+      first = length - len(tokens) if padding_side == "left" else 0
+      ids[row, first : first + len(tokens)] = tokens
+      mask[row, first : first + len(tokens)] = 1
+    return ids, mask
+
   def encode(
     self,
     texts: Sequence[str],
@@ -213,11 +285,10 @@ class TextTokenizer:
     """Returns ids and mask of texts, cut or padded to one length.
 
     Args:
-      texts: N texts; an empty one is its special tokens alone.
-      max_length: tokens L, special ones included; a longer text loses its
-        end, never a special token.
-      padding_side: "right" or "left".
-      prefix: stands before every text, e.g. `instruction(...)`.
+      texts: N texts.
+      max_length: tokens L; see `token_ids`, likewise `prefix`.
+      padding_side: see `pad`.
+      prefix: stands before every text.
 
     Returns:
       (ids, mask), both int32 [N, L]; mask is 1 where a token stands.
@@ -225,29 +296,8 @@ class TextTokenizer:
     Raises:
       ValueError: if `max_length` or `padding_side` makes no sense.
     """
-    special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-    if max_length < max(special, 1):
-      raise ValueError(
-        f"max_length must be at least {max(special, 1)}, got {max_length}"
-      )
-    if padding_side not in PADDING_SIDES:
-      raise ValueError(
-        f"padding_side must be one of {PADDING_SIDES}, got {padding_side!r}"
-      )
-    ids = np.full((len(texts), max_length), self.pad_id, np.int32)
-    mask = np.zeros_like(ids)
-    # Cutting and padding by hand: the library keeps both as state of the
-    # tokenizer, which is shared.
-    plain = self._tokenizer.encode_batch(
-      [prefix + text for text in texts], add_special_tokens=False
-    )
-    for row, encoding in enumerate(plain):
-      encoding.truncate(max_length - special)
-      tokens = self._tokenizer.post_process(encoding).ids
-      first = max_length - len(tokens) if padding_side == "left" else 0
-      ids[row, first : first + len(tokens)] = tokens
-      mask[row, first : first + len(tokens)] = 1
-    return ids, mask
+    rows = self.token_ids(texts, max_length, prefix)
+    return self.pad(rows, max_length, padding_side)
 
   def check_pooling(self, pooling: str) -> None:
     """Refuses a pooling whose token the tokenizer does not add.

@@ -59,12 +59,13 @@ def check_length(ids: jax.Array, config: EncoderConfig) -> None:
 
 
 def token_positions(mask: jax.Array) -> jax.Array:
-  """Returns the position of every token, 0 = first of its text, int [B, L].
+  """Returns the position of every column, 0 = first token, int [B, L].
 
-  Tokens are counted, not columns: the first has the first position under left
-  padding too.
+  The first token has the first position under left padding too. What stands
+  behind a text counts on: a query that is filled up has its own positions.
   """
-  return jnp.maximum(jnp.cumsum(mask.astype(jnp.int32), axis=1) - 1, 0)
+  first = jnp.argmax(mask.astype(bool), axis=1, keepdims=True)
+  return jnp.maximum(jnp.arange(mask.shape[1]) - first, 0)
 
 
 def dense(

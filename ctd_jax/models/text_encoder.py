@@ -49,6 +49,7 @@ class TextEncoder:
     normalize: whether vectors have length 1.
     max_length: tokens that are read of a text.
     prefix: stands before every text.
+    suffix: stands behind every text and is never cut.
   """
 
   config: EncoderConfig
@@ -58,6 +59,7 @@ class TextEncoder:
   normalize: bool
   max_length: int
   prefix: str = ""
+  suffix: str = ""
 
   @classmethod
   def load(
@@ -69,6 +71,7 @@ class TextEncoder:
     max_length: int | None = None,
     dtype: str = "float32",
     prefix: str = "",
+    suffix: str = "",
     end_token: str = "",
   ) -> TextEncoder:
     """Returns the encoder in a folder, or of a hub id.
@@ -81,6 +84,7 @@ class TextEncoder:
       max_length: tokens read of a text; None = as many as the model takes.
       dtype: what the blocks compute in, "float32" or "bfloat16".
       prefix: before every text, e.g. "query: ".
+      suffix: behind every text, e.g. the end of a prompt, which "last" reads.
       end_token: see `TextTokenizer.load`.
 
     Raises:
@@ -91,7 +95,9 @@ class TextEncoder:
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
     folder = hf_folder.find(source)
-    tokenizer, config = read_folder(folder, pooling, end_token, dtype=dtype)
+    # A suffix is a token behind every text.
+    added = "mean" if suffix and pooling == "last" else pooling
+    tokenizer, config = read_folder(folder, added, end_token, dtype=dtype)
     longest = config.max_length
     if not 1 <= (max_length or longest) <= longest:
       raise ValueError(
@@ -105,6 +111,7 @@ class TextEncoder:
       normalize,
       max_length or longest,
       prefix,
+      suffix,
     )
 
   @property
@@ -120,7 +127,7 @@ class TextEncoder:
       batch_size: texts a step.
     """
     vectors = np.zeros((len(texts), self.width), np.float32)
-    for rows, _, states, mask in self._batches(texts, batch_size):
+    for rows, states, mask in self.batches(texts, batch_size):
       vectors[rows] = _pooled(states, mask, self.pooling)[: len(rows)]
     if self.normalize:
       norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -142,9 +149,9 @@ class TextEncoder:
     """
     longest = 0
     parts = []
-    for rows, length, states, mask in self._batches(texts, batch_size):
-      parts.append((rows, np.asarray(states), np.asarray(mask)))
-      longest = max(longest, length)
+    for rows, states, mask in self.batches(texts, batch_size):
+      parts.append((rows, np.asarray(states), mask))
+      longest = max(longest, int(mask.sum(axis=1).max()))
     states = np.zeros((len(texts), longest, self.width), np.float32)
     mask = np.zeros((len(texts), longest), np.int32)
     for rows, part, real in parts:
@@ -154,17 +161,24 @@ class TextEncoder:
     states *= mask[:, :, None]
     return states, mask
 
-  def _batches(
+  def batches(
     self, texts: Sequence[str], batch_size: int
-  ) -> Iterator[tuple[np.ndarray, int, jax.Array, np.ndarray]]:
-    """Yields rows, longest of them, states and mask of batches of one shape.
+  ) -> Iterator[tuple[np.ndarray, jax.Array, np.ndarray]]:
+    """Yields what all else is made of, texts of similar length together.
 
-    A batch that is not full repeats its last row.
+    Args:
+      texts: N texts.
+      batch_size: texts B a step.
+
+    Yields:
+      (rows, states, mask): indices of up to B texts, their states fp32
+      [B, L, D] and int32 [B, L] where a token stands. Beyond the rows the
+      last one is repeated, so that few shapes are compiled.
     """
-    ids, mask = self.tokenizer.encode(
-      texts, self.max_length, prefix=self.prefix
+    tokens = self.tokenizer.token_ids(
+      texts, self.max_length, self.prefix, self.suffix
     )
-    lengths = mask.sum(axis=1)
+    lengths = np.array([len(row) for row in tokens], np.int64)
     order = np.argsort(lengths, kind="stable")
     forward = _forward(self.config)
     with tqdm.tqdm(
@@ -172,12 +186,10 @@ class TextEncoder:
     ) as bar:
       for start in range(0, len(texts), batch_size):
         rows = order[start : start + batch_size]
-        length = int(lengths[rows[-1]])
-        columns = _bucket(length, self.max_length)
+        columns = bucket(int(lengths[rows[-1]]), self.max_length)
         filled = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
-        real = mask[filled, :columns]
-        states = forward(self.params, ids[filled, :columns], real)
-        yield rows, length, states, real
+        ids, mask = self.tokenizer.pad([tokens[i] for i in filled], columns)
+        yield rows, forward(self.params, ids, mask), mask
         bar.update(len(rows))
 
 
@@ -208,7 +220,7 @@ def read_folder(
   return tokenizer, config
 
 
-def _bucket(length: int, max_length: int) -> int:
+def bucket(length: int, max_length: int) -> int:
   """Returns the padded length: the next power of two, or the maximum."""
   columns = _SHORTEST_BUCKET
   while columns < length:

