@@ -1,0 +1,22 @@
+"""Lexical systems on the rebuilt Annals beside those of every evaluation.
+
+  python -m ctd_jax.evaluate --baselines_only --config=configs/lexical.py \\
+    --workdir=runs/lexical
+
+BM25 and BM25 with the time prior, their constants chosen on validation (what
+was tried stands in the evaluation folder, tuning.*.tsv), and the metadata
+oracle. Hardware: a CPU core and ten minutes. The rows are in
+tests/results/rebuilt.json.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common
+
+
+def get_config() -> ml_collections.ConfigDict:
+  """Returns the config."""
+  c = common.base()
+  c.dataset = "chunqiutr/rebuilt"
+  c.eval.baselines = ("bm25_tuned", "bm25_timekde_tuned", "time_keys")
+  return c
