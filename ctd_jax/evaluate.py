@@ -360,6 +360,8 @@ def tell(
   if with_page:
     print(f"page         {page.write(found)}")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
+  if any(folder.glob("tuning.*.tsv")):
+    print(f"constants    {folder / 'tuning.*.tsv'}, the chosen ones first")
   print(f"run files    {folder / 'run.*.trec'}, qrels.*.txt")
 
 

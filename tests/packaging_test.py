@@ -218,7 +218,7 @@ def test_the_product_starts_without_extras():
   ]
   assert {"xgboost", "sklearn", "openai"} <= set(absent)
   programs = ["train", "evaluate", "ablation", "date", "export", "fit_validity"]
-  programs += ["ctm.__main__", "evidence_packs.__main__"]
+  programs += ["ctm.__main__", "evidence_packs.__main__", "pseudo_queries"]
   modules = [f"ctd_jax.{name}" for name in programs]
   process = subprocess.run(
     [sys.executable, "-c", WITHOUT_EXTRAS, ",".join(absent), ",".join(modules)],

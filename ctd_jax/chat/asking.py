@@ -3,7 +3,8 @@
 Why: a run may be killed at any moment and is then started again with the same
 command. Answers stand in `answers.jsonl` of its folder; the first record says
 with which settings, so that two systems never share a file. Called by
-`python -m ctd_jax.ctm qa` and `python -m ctd_jax.evidence_packs`.
+`python -m ctd_jax.ctm qa`, `ctd_jax.evidence_packs` and
+`ctd_jax.pseudo_queries`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Why: thousands of questions go to a server that is slow, busy, or answers in
 part. A reply counts once: it is journaled under the hash of its request before
 it is used, so that a repeated or resumed run pays for nothing twice. Called by
-`ctm` (answerers, judge, the seats of the Ito game) and `evidence_packs`.
+`ctm` (answerers, judge, the seats of the Ito game), `evidence_packs` and
+`pseudo_queries`.
 
 What is tried again: no connection, time-out, status 408, 409, 429 and 5xx, a
 body that breaks off or is not the JSON of a completion. What is not: any other

@@ -1,7 +1,8 @@
 """The flags that name a model, and the client they make.
 
 Why: all commands ask models in one way. Called by those of
-`python -m ctd_jax.ctm` and by `python -m ctd_jax.evidence_packs`.
+`python -m ctd_jax.ctm`, by `ctd_jax.evidence_packs` and by
+`ctd_jax.pseudo_queries`.
 """
 
 from __future__ import annotations
