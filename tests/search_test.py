@@ -70,6 +70,31 @@ def test_k_larger_than_the_corpus():
   assert np.all(np.isneginf(scores[:, 5:]))
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_records_in_order_of_their_scores(step):
+  # Each block beats all before it, or adds nothing.
+  records = np.arange(1000, dtype=np.float32)[::step, None]
+  mask = {"all": np.ones(1000, bool), "odd": np.arange(1000) % 2 == 1}
+  found = search.topk(
+    np.ones((3, 1), np.float32), records, dot, 70, mask, record_block=130
+  )
+  for name, members in mask.items():
+    expected = by_full_sort(records.T, members, 70)
+    np.testing.assert_array_equal(found[name][0], np.repeat(expected, 3, 0))
+
+
+def test_records_mapped_from_a_file(tmp_path):
+  queries, records = tied_vectors()
+  np.save(tmp_path / "records.npy", records)
+  mapped = np.load(tmp_path / "records.npy", mmap_mode="r")
+  found, expected = (
+    search.topk(queries, each, dot, 10, galleries(), record_block=100)
+    for each in (mapped, records)
+  )
+  for name in galleries():
+    np.testing.assert_array_equal(found[name][0], expected[name][0])
+
+
 def test_negative_zero_ties_with_zero():
   records = np.array([[-0.0], [0.0], [-0.0], [0.0]], np.float32)
 

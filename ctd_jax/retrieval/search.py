@@ -2,10 +2,10 @@
 
 Why: the score of a dual encoder may hold terms for every pair (the temporal
 bias), so an inner-product index would not be exact. Here the full score is
-evaluated block by block and merged into a running top-k. Several galleries
-(filters of the same records) share one evaluation of the scores. Called by
-`evaluate` and, during training, by `train` on the validation queries; the
-sparse baselines call `topk_rows`.
+evaluated block by block, each block of records against all queries, and folded
+into a running top-k. Several galleries (filters of the same records) share one
+evaluation of the scores. Called by `evaluate` and, during training, by `train`
+on the validation queries; the sparse baselines call `topk_rows`.
 
 Axes: Q queries, N records, b and n a block of them, G galleries, k results.
 
@@ -15,7 +15,6 @@ Records are stored sorted by id, so this is also the order of record ids.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -26,6 +25,7 @@ import tqdm
 
 Found = dict[str, tuple[np.ndarray, np.ndarray]]
 ScoreFn = Callable[[Any, Any], jax.Array]
+_CHUNK = 64  # neighbouring records of which the best is looked at first
 
 
 def topk(
@@ -34,14 +34,15 @@ def topk(
   score_fn: ScoreFn,
   k: int,
   galleries: Mapping[str, np.ndarray],
-  query_block: int = 64,
+  query_block: int = 256,
   record_block: int = 4096,
 ) -> Found:
   """Returns the k best records of every query, for every gallery.
 
   Args:
     queries: pytree of arrays [Q, ...].
-    records: pytree of arrays [N, ...].
+    records: pytree of arrays [N, ...], in memory or mapped from files: each
+      block is read once.
     score_fn: (queries of a block [b, ...], records of a block [n, ...]) ->
       scores [b, n]. It is jitted here and compiled anew for every new function
       object; bind parameters with `jax.tree_util.Partial`, whose arguments are
@@ -66,27 +67,31 @@ def topk(
     score_fn = jax.tree_util.Partial(score_fn)
   query_block = max(1, min(query_block, num_queries))
   record_block = max(1, min(record_block, num_records))
-  starts = range(0, num_queries, query_block)
+  blocks = [
+    _block(queries, start, query_block)
+    for start in range(0, num_queries, query_block)
+  ]
+  nothing = (
+    jnp.full((len(masks), query_block, k), -jnp.inf, jnp.float32),
+    jnp.full((len(masks), query_block, k), -1, jnp.int32),
+    jnp.zeros((query_block,), bool),
+  )
+  best = [nothing] * len(blocks)
+  for offset in _bar(range(0, num_records, record_block), "search"):
+    real = min(record_block, num_records - offset)
+    allowed = np.zeros((len(masks), record_block), bool)
+    allowed[:, :real] = masks[:, offset : offset + real]
+    fresh = _block(records, offset, record_block)
+    for row, block in enumerate(blocks):
+      best[row] = _merge(score_fn, best[row], block, fresh, allowed, offset)
   indices = np.full((len(masks), num_queries, k), -1, np.int32)
   scores = np.full((len(masks), num_queries, k), -np.inf, np.float32)
-  for start in _bar(starts, "search"):
+  for row, (values, found, broken) in enumerate(jax.device_get(best)):
+    start = row * query_block
     size = min(query_block, num_queries - start)
-    block = _block(queries, start, query_block)
-    best = (
-      jnp.full((len(masks), query_block, k), -jnp.inf, jnp.float32),
-      jnp.full((len(masks), query_block, k), -1, jnp.int32),
-      jnp.zeros((query_block,), bool),
-    )
-    for offset in range(0, num_records, record_block):
-      real = min(record_block, num_records - offset)
-      allowed = np.zeros((len(masks), record_block), bool)
-      allowed[:, :real] = masks[:, offset : offset + real]
-      fresh = _block(records, offset, record_block)
-      best = _merge(score_fn, k, best, block, fresh, allowed, offset)
-    values, found, broken = jax.device_get(best)
     if np.any(broken[:size]):
-      row = start + int(np.argmax(broken[:size]))
-      raise ValueError(f"query {row} has a score that is not finite")
+      query = start + int(np.argmax(broken[:size]))
+      raise ValueError(f"query {query} has a score that is not finite")
     scores[:, start : start + size] = values[:, :size]
     indices[:, start : start + size] = found[:, :size]
   return {
@@ -94,32 +99,97 @@ def topk(
   }
 
 
-@functools.partial(jax.jit, static_argnames=("k",))
-def _merge(score_fn, k, best, queries, records, allowed, offset):
+@jax.jit
+def _merge(score_fn, best, queries, records, allowed, offset):
   """Folds one block of records into the running top-k of a query block."""
   best_scores, best_indices, broken = best
   scores_bxn = score_fn(queries, records).astype(jnp.float32)
-  # top_k orders -0.0 below 0.0; as scores they are a tie.
-  scores_bxn = jnp.where(scores_bxn == 0, 0.0, scores_bxn)
   wanted_n = jnp.any(allowed, axis=0)
   broken |= jnp.any(~jnp.isfinite(scores_bxn) & wanted_n, axis=1)
-  indices_n = offset + jnp.arange(scores_bxn.shape[1], dtype=jnp.int32)
+  found = _fold(scores_bxn, allowed, best_scores, best_indices, offset)
+  return *found, broken
 
-  def fold(old_scores, old_indices, mask_n):
-    fresh = jnp.where(mask_n, scores_bxn, -jnp.inf)
-    fresh_indices = jnp.broadcast_to(
-      jnp.where(mask_n, indices_n, -1), scores_bxn.shape
-    )
-    # top_k keeps the earlier column of equal ones. Columns of the running
-    # result come first and hold smaller indices, so ties go by index.
-    values, columns = jax.lax.top_k(
-      jnp.concatenate([old_scores, fresh], axis=1), k
-    )
-    candidates = jnp.concatenate([old_indices, fresh_indices], axis=1)
-    return values, jnp.take_along_axis(candidates, columns, axis=1)
 
-  scores, indices = jax.vmap(fold)(best_scores, best_indices, allowed)
-  return scores, indices, broken
+def _fold(scores_bxn, allowed_gxn, best_scores, best_indices, offset):
+  """Folds a block of scores into the running top-k of every gallery.
+
+  Sorting a block would cost more than scoring it. Instead the best record that
+  is left is put in its place while it beats the k-th so far; where it is to be
+  found says the best of every chunk of records. After the first blocks that is
+  a handful of records a block.
+
+  Axes: C chunks of the block, c records in each.
+  """
+  padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK)
+  scores_bxCxc, allowed_gxCxc = (
+    jnp.pad(x, padding).reshape(len(x), -1, _CHUNK)
+    for x in (scores_bxn, allowed_gxn)
+  )
+  tops_gxbxC = jnp.where(allowed_gxCxc[:, None], scores_bxCxc, -jnp.inf).max(-1)
+
+  def better(state):
+    scores, _, tops, _, _ = state
+    return jnp.any(tops.max(-1) > scores[..., -1])
+
+  def take_best(state):
+    scores, indices, tops, last, last_column = state
+    top = tops.max(-1, keepdims=True)
+    chunk = _first(tops == top)
+    values = jnp.where(
+      _rows_of(allowed_gxCxc, chunk, 0),
+      _rows_of(scores_bxCxc, chunk, 1),
+      -jnp.inf,
+    )
+    columns = chunk * _CHUNK + jnp.arange(_CHUNK)
+    # What is taken stands above, or is as good and comes first.
+    left = (values < last) | ((values == last) & (columns > last_column))
+    column = chunk * _CHUNK + _first(left & (values == top))
+    rest = jnp.where(left & (columns != column), values, -jnp.inf)
+    tops = jnp.where(
+      jnp.arange(tops.shape[-1]) == chunk, rest.max(-1, keepdims=True), tops
+    )
+    best = _insert(scores, indices, top, offset + column)
+    return *best, tops, top, column
+
+  first = jnp.full((*tops_gxbxC.shape[:2], 1), jnp.inf)
+  state = (
+    best_scores,
+    best_indices,
+    tops_gxbxC,
+    first,
+    jnp.full(first.shape, -1),
+  )
+  return jax.lax.while_loop(better, take_best, state)[:2]
+
+
+def _rows_of(table, chunk_gxbx1, axis):
+  """Returns the rows of the chunks, [g, b, c]; `axis` is that of the table."""
+  shape = [1, 1, 1]
+  shape[axis] = -1
+  return table[jnp.arange(len(table)).reshape(shape), chunk_gxbx1][:, :, 0]
+
+
+def _first(true):
+  """Returns the index of the first True of the last axis, [..., 1]."""
+  count = true.shape[-1]
+  places = jnp.where(true, jnp.arange(count), count - 1)
+  return places.min(-1, keepdims=True)
+
+
+def _insert(scores, indices, score, index):
+  """Returns sorted scores and their indices with one more, after its equals.
+
+  The last gives way; what is no better than the last is not put in.
+  """
+  rank = jnp.sum(scores >= score, axis=-1, keepdims=True)
+  ranks = jnp.arange(scores.shape[-1])
+
+  def put(old, new):
+    moved = jnp.where(ranks == rank, new, jnp.roll(old, 1, axis=-1))
+    return jnp.where(ranks < rank, old, moved)
+
+  # -0.0 is a tie of 0.0, and is given as one.
+  return put(scores, jnp.where(score == 0, 0.0, score)), put(indices, index)
 
 
 def topk_rows(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -228,4 +298,4 @@ def _block(tree: Any, start: int, size: int) -> Any:
   rows = slice(start, stop)
   if stop > _length(tree):
     rows = np.minimum(np.arange(start, stop), _length(tree) - 1)
-  return jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), tree)
+  return jax.tree.map(lambda leaf: np.asarray(leaf[rows]), tree)
