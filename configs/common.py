@@ -179,6 +179,28 @@ def base() -> ml_collections.ConfigDict:
   c.pqr.query_length = 128  # tokens
   c.pqr.record_length = 256  # tokens, also of pseudo-queries
 
+  # Sparse vectors of a masked language model among the baselines.
+  c.sparse = ml_collections.ConfigDict()
+  c.sparse.source = config_dict.placeholder(str)  # folder or hub id
+  c.sparse.activation = "log"  # or "loglog", of models with the l0 penalty
+  c.sparse.query_length = 128  # tokens
+  c.sparse.record_length = 256  # tokens
+  c.sparse.batch_size = 8  # records a step
+  c.sparse.dtype = "float32"  # activations; parameters are always fp32
+
+  # A language model among the baselines that orders what another system found.
+  c.rerank = ml_collections.ConfigDict()
+  c.rerank.source = config_dict.placeholder(str)  # folder or hub id
+  c.rerank.runs = config_dict.placeholder(str)  # folder of run files
+  c.rerank.first = "bm25"  # the system whose run files are read there
+  c.rerank.depth = 50  # records of a query that are put in order
+  c.rerank.instruction = "Retrieve the records that answer the query."
+  c.rerank.mixing = 0.0  # share of the first system's cosine in the score
+  c.rerank.temperature = 0.05  # times a score of the first system: a cosine
+  c.rerank.max_length = 4096  # tokens of a prompt
+  c.rerank.batch_size = 8  # pairs a step
+  c.rerank.dtype = "bfloat16"  # activations; parameters are always fp32
+
   # Evaluation.
   c.eval = ml_collections.ConfigDict()
   c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint

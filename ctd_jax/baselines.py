@@ -25,7 +25,9 @@ from ctd_jax.retrieval import (
   bm25,
   late_interaction,
   pqr,
+  rerank,
   rules,
+  sparse,
   time_keys,
   time_prior,
   tuning,
@@ -41,12 +43,16 @@ NAMES = (
   "time_keys",
   "maxsim",
   "pqr",
+  "sparse",
+  "rerank",
   *dating.NAMES,
 )
 # Fields of the config without which a system cannot be run.
 NEEDED = {
   "maxsim": ("maxsim.source",),
   "pqr": ("pqr.source", "pqr.pseudo_queries"),
+  "sparse": ("sparse.source",),
+  "rerank": ("rerank.source", "rerank.runs"),
 }
 
 
@@ -78,6 +84,8 @@ def make(
 ) -> dict[str, Baseline]:
   """Returns every system of `NAMES`; nothing is computed before `topk`.
 
+  What `rerank` starts from is read: its track is that of the first system.
+
   Args:
     benchmark: whose gallery is ranked.
     config: seed, eval.mode and the sections of the systems are read.
@@ -98,6 +106,7 @@ def make(
     )
 
   mode = protocol.mode(config.eval.mode)
+  first = rerank.read_first(config.rerank, benchmark)
   tuned_lexical, tuned_prior = tuning.systems(benchmark, mode)
   return {
     "bm25": lexical(bm25),
@@ -122,6 +131,14 @@ def make(
       pqr.SCORE_MODE,
       pqr.system(benchmark.record_ids, texts, config.pqr),
       (pqr.SEED,),
+    ),
+    "sparse": Baseline(
+      sparse.TRACK, sparse.SCORE_MODE, sparse.system(texts, config.sparse)
+    ),
+    "rerank": Baseline(
+      first.track,
+      rerank.SCORE_MODE,
+      rerank.system(benchmark, first, config.rerank),
     ),
     **_dated(benchmark, config),
   }

@@ -45,7 +45,7 @@ from ctd_jax.dating.evidence import EXPERTS
 from ctd_jax.evaluation import protocol
 from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import SCORE_MODES, DualEncoder
-from ctd_jax.retrieval import rules, runs
+from ctd_jax.retrieval import rules, runs, sparse
 from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
 from ctd_jax_datasets import load
@@ -57,7 +57,10 @@ TOKENIZER_FOLDER = "tokenizer"
 CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 # Fields that may change between the parts of a run that is resumed.
-_FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh")
+_FREE_FIELDS = (
+  *("data_dir", "sources", "keep_latest", "mesh"),
+  *("dating", "maxsim", "pqr", "sparse", "rerank"),  # systems of their own
+)
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
 
 
@@ -414,6 +417,11 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
         raise ValueError(
           f"config.{field}: unknown {name!r}; there are {', '.join(known)}"
         )
+  if config.sparse.activation not in sparse.ACTIVATIONS:
+    raise ValueError(
+      f"config.sparse.activation={config.sparse.activation!r}: expected one of "
+      f"{', '.join(sparse.ACTIVATIONS)}"
+    )
   for system in config.eval.baselines:
     for field in baselines.NEEDED.get(system, ()):
       group, leaf = field.split(".")

@@ -47,11 +47,25 @@ def write(
 
 
 def write_tokenizer(
-  folder: pathlib.Path, texts: list[str], ends: bool = True, **settings
+  folder: pathlib.Path,
+  texts: list[str],
+  ends: bool = True,
+  words: tuple[str, ...] = (),
+  special: tuple[str, ...] = (),
+  **settings,
 ) -> int:
-  """Writes the files of a tokenizer; returns the number of its entries."""
+  """Writes the files of a tokenizer; returns the number of its entries.
+
+  Args:
+    folder: made if needed.
+    texts: whose characters make the vocabulary.
+    ends: whether a text becomes <s> ... </s>.
+    words: further entries.
+    special: tokens that are found in a text and are no text.
+    **settings: of tokenizer_config.json.
+  """
   folder.mkdir(parents=True, exist_ok=True)
-  tokens = (*SPECIAL, *sorted(set("".join(texts))), "<|endoftext|>")
+  tokens = (*SPECIAL, *sorted(set("".join(texts))), "<|endoftext|>", *words)
   vocabulary = {token: index for index, token in enumerate(tokens)}
   tokenizer = tokenizers.Tokenizer(
     models.WordLevel(vocabulary, unk_token="<unk>")
@@ -61,6 +75,7 @@ def write_tokenizer(
     tokenizer.post_processor = processors.TemplateProcessing(
       single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
     )
+  tokenizer.add_special_tokens(list(special))
   # As published files do, which is not what a caller asks for.
   tokenizer.enable_padding(length=8)
   tokenizer.enable_truncation(5)
@@ -70,4 +85,4 @@ def write_tokenizer(
     "unk_token": "<unk>",
   } | settings
   (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-  return len(tokens)
+  return tokenizer.get_vocab_size()

@@ -5,9 +5,9 @@
   states, mask = encoder.encode_tokens(texts)  # fp32 [N, L, D], int32 [N, L]
 
 `load(source, *, pooling="cls", normalize=False, max_length=None,
-dtype="float32", prefix="", end_token="")`. Both methods take
-`batch_size=64`; results come in the order of the texts and do not depend on
-what else is in the batch.
+dtype="float32", scan_layers=False, prefix="", suffix="", end_token="")`. Both
+methods take `batch_size=64`; results come in the order of the texts and do not
+depend on what else is in the batch.
 
 Why: baselines on frozen features and zero-shot rows need vectors of texts and
 no training. Texts are sorted by length and each length bucket compiles once.
@@ -70,6 +70,7 @@ class TextEncoder:
     normalize: bool = False,
     max_length: int | None = None,
     dtype: str = "float32",
+    scan_layers: bool = False,
     prefix: str = "",
     suffix: str = "",
     end_token: str = "",
@@ -83,6 +84,7 @@ class TextEncoder:
       normalize: whether vectors get length 1.
       max_length: tokens read of a text; None = as many as the model takes.
       dtype: what the blocks compute in, "float32" or "bfloat16".
+      scan_layers: whether one layer is compiled, not all: for deep models.
       prefix: before every text, e.g. "query: ".
       suffix: behind every text, e.g. the end of a prompt, which "last" reads.
       end_token: see `TextTokenizer.load`.
@@ -97,7 +99,9 @@ class TextEncoder:
     folder = hf_folder.find(source)
     # A suffix is a token behind every text.
     added = "mean" if suffix and pooling == "last" else pooling
-    tokenizer, config = read_folder(folder, added, end_token, dtype=dtype)
+    tokenizer, config = read_folder(
+      folder, added, end_token, dtype=dtype, scan_layers=scan_layers
+    )
     longest = config.max_length
     if not 1 <= (max_length or longest) <= longest:
       raise ValueError(

@@ -16,10 +16,19 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from ctd_jax import unpack_e5
-from ctd_jax.models import bert, e5_package, hf_export, hf_weights, qwen3
+from ctd_jax.configs import common
+from ctd_jax.models import (
+  bert,
+  e5_package,
+  hf_export,
+  hf_weights,
+  masked_lm,
+  qwen3,
+)
 from ctd_jax.models.dual_encoder import unit
 from ctd_jax.models.pooling import pool
 from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.retrieval import rerank
 from ctd_jax.tokenization import TextTokenizer, instruction
 from tests import hf_weights_test as golden_test
 from tests.parity import published
@@ -64,6 +73,31 @@ def test_the_golden_files_are_what_is_computed_today(family):
     states = published.states(model, ids, mask)
     difference = states[:, real] - stored[f"{side}_states"][:, real]
     assert np.abs(difference).max() < 1e-5
+
+
+@pytest.mark.parametrize("family", published.MASKED_LMS)
+def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
+  kind = transformers.AutoModelForMaskedLM
+  model = published.make(family, seed=1, kind=kind)
+  published.save(model, tmp_path)
+  ids, mask = published.texts("right", seed=1)
+  config, params = hf_weights.load(tmp_path)
+  head, table = masked_lm.load_head(tmp_path, config, params)
+  states = config.make().apply({"params": params}, ids, mask)
+  got = masked_lm.MaskedLMHead(config).apply({"params": head}, states, table)
+  real = mask.astype(bool)
+  expected = published.logits(model, ids, mask)[real]
+  assert np.abs(np.asarray(got)[real] - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_reranker_answers_as_the_published_one(tied, tmp_path):
+  published.write_reranker(tmp_path, tied, seed=1)
+  config = common.base().rerank
+  config.source, config.instruction = str(tmp_path), "求記事"
+  config.max_length, config.dtype = 512, "float32"
+  got = rerank.Reranker(config)(published.QUESTIONS)
+  np.testing.assert_allclose(got, published.p_yes(tmp_path), atol=1e-5)
 
 
 def tokenizer_with_end(folder):

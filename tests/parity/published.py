@@ -1,21 +1,40 @@
 """Tiny random models of the published implementations, and what they compute.
 
-Why: both the golden files and the live comparison start from the same five
-families. Needs the extra [parity].
+Why: both the golden files and the live comparison start from the same
+families, masked language models and reranker. Needs the extra [parity].
 
 Axes: B texts, L tokens, D width, S states (one more than layers).
 """
 
 from __future__ import annotations
 
+import copy
 import pathlib
 
 import numpy as np
 import torch
 import transformers
 
+from tests import published_folder
+
 torch.set_num_threads(1)  # models too small to share
 LENGTHS = (9, 5, 1, 7)
+# A reranker's prompt as the model card of Qwen3-Reranker has it.
+BEFORE = (
+  "<|im_start|>system\nJudge whether the Document meets the requirements based "
+  "on the Query and the Instruct provided. Note that the answer can only be "
+  '"yes" or "no".<|im_end|>\n<|im_start|>user\n'
+)
+BEHIND = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+QUESTIONS = (
+  ("元年正月有何記事？", "元年春王正月"),
+  ("元年正月有何記事？", "夏五月鄭伯克段于鄢"),
+  ("三月有何記事？", "三月公及邾儀父盟于蔑" * 4),
+)
+PAIRS = [
+  f"<Instruct>: 求記事\n<Query>: {query}\n<Document>: {record}"
+  for query, record in QUESTIONS
+]
 VOCABULARY = 40
 _SIZES = {
   "vocab_size": VOCABULARY,
@@ -42,17 +61,93 @@ FAMILIES = {
   ),
   "mistral": transformers.MistralConfig(**_GROUPED, sliding_window=16),
 }
+MASKED_LMS = ("bert", "xlm-roberta")
 
 
-def make(family: str, seed: int) -> transformers.PreTrainedModel:
-  """Returns a model whose every parameter is random, in evaluation mode."""
+def make(
+  family: str, seed: int, kind: type = transformers.AutoModel, **fields
+) -> transformers.PreTrainedModel:
+  """Returns a model whose every parameter is random, in evaluation mode.
+
+  Args:
+    family: one of `FAMILIES`.
+    seed: of the parameters.
+    kind: the bare model, or one with an output layer.
+    **fields: of the config that are other than the family's.
+  """
   torch.manual_seed(seed)
-  model = transformers.AutoModel.from_config(FAMILIES[family]).eval()
+  config = copy.deepcopy(FAMILIES[family])
+  config.update(fields)
+  model = kind.from_config(config).eval()
   with torch.no_grad():
     for parameter in model.parameters():
       # Zero biases and unit scales would hide a forgotten one.
       parameter.add_(0.1 * torch.randn_like(parameter))
   return model
+
+
+def logits(
+  model: transformers.PreTrainedModel, ids: np.ndarray, mask: np.ndarray
+) -> np.ndarray:
+  """Returns what a masked language model guesses for each token, [B, L, V]."""
+  with torch.no_grad():
+    output = model(
+      input_ids=torch.tensor(ids, dtype=torch.long),
+      attention_mask=torch.tensor(mask, dtype=torch.long),
+    )
+  return output.logits.numpy()
+
+
+def write_reranker(folder: pathlib.Path, tied: bool, seed: int = 0) -> None:
+  """Writes a tiny causal language model whose tokens are characters.
+
+  Args:
+    folder: made if needed.
+    tied: whether its output layer is its token table.
+    seed: of the parameters.
+  """
+  size = published_folder.write_tokenizer(
+    folder,
+    [BEFORE, BEHIND, *PAIRS],
+    ends=False,
+    words=("yes", "no"),
+    special=("<|im_start|>", "<|im_end|>", "<think>", "</think>"),
+  )
+  model = make(
+    "qwen3",
+    seed,
+    transformers.AutoModelForCausalLM,
+    vocab_size=size,
+    max_position_embeddings=512,
+    tie_word_embeddings=tied,
+  )
+  save(model, folder)
+
+
+def p_yes(folder: pathlib.Path) -> np.ndarray:
+  """Returns the probability of yes for each of `PAIRS`, [P].
+
+  Source: the steps of the model card of Qwen3-Reranker: the prompt's ends are
+  tokenised apart, and the batch is padded on the left.
+  """
+  tokenizer = transformers.PreTrainedTokenizerFast(
+    tokenizer_file=str(folder / "tokenizer.json"), pad_token="<pad>"
+  )
+  model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+  parts = [
+    [tokenizer.encode(text, add_special_tokens=False) for text in prompt]
+    for prompt in ((BEFORE, pair, BEHIND) for pair in PAIRS)
+  ]
+  rows = [[*before, *pair, *behind] for before, pair, behind in parts]
+  columns = max(map(len, rows))
+  ids = torch.tensor([[0] * (columns - len(row)) + row for row in rows])
+  mask = torch.tensor(
+    [[0] * (columns - len(row)) + [1] * len(row) for row in rows]
+  )
+  answers = tokenizer.convert_tokens_to_ids(["no", "yes"])
+  with torch.no_grad():
+    last = model(input_ids=ids, attention_mask=mask).logits[:, -1, answers]
+  return torch.softmax(last, dim=-1)[:, 1].numpy()
 
 
 def texts(side: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,30 @@
+"""A reranker over the first 50 records of another system, nothing trained.
+
+  python -m ctd_jax.train --config=configs/zero_shot.py:qwen3_embedding_0_6b \\
+    --workdir=runs/zs
+  python -m ctd_jax.evaluate --baselines_only --config=configs/rerank.py \\
+    --config.rerank.runs=runs/zs/evaluation --workdir=runs/rerank
+
+The first command writes run files; any system's will do, by
+--config.rerank.first=NAME and the folder where run.NAME.*.trec lie. See
+`ctd_jax.retrieval.rerank`. The weights are read from --config.rerank.source: a
+folder, or a hub id, which is downloaded.
+
+Hardware: one accelerator; every query is read with each of its candidates. The
+paper has no figure of it. Not measured with this config yet.
+"""
+
+import ml_collections
+
+from ctd_jax.configs import common, qwen
+
+
+def get_config() -> ml_collections.ConfigDict:
+  """Returns the config."""
+  c = common.base()
+  c.dataset = "chunqiutr/rebuilt"
+  c.eval.baselines = ("rerank",)
+  c.rerank.source = "Qwen/Qwen3-Reranker-0.6B"
+  c.rerank.first = "zs-qwen3-embedding-0-6b"
+  c.rerank.instruction = qwen.TASK
+  return c
