@@ -1,19 +1,16 @@
 """How right a posterior is, and whether it is as sure as it is right.
 
-Called by the benchmark of this package.
+Called by `evaluation.page` and the benchmark of this package.
 
 Axes: n records, K months.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
-import matplotlib.figure
 import numpy as np
 
-from ctd_jax import files
 from ctd_jax.dating.posterior import Posterior
 
 
@@ -43,10 +40,7 @@ def quality(
     "within_1": float((np.abs(guess - months) <= 1).mean()),
     "year": float((years == posterior.axis.year_of[months]).mean()),
     "nll": float(-log_p[np.arange(len(rows)), months].mean()),
-    "ece": sum(
-      abs(share_right - confidence) * count / len(rows)
-      for confidence, share_right, count in reliability(sure, right)
-    ),
+    "ece": expected_error(sure, right),
   }
 
 
@@ -71,54 +65,14 @@ def reliability(
   ]
 
 
-def plot_reliability(
-  path: str | os.PathLike,
-  judged: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> None:
-  """Draws the share right against the confidence, with the records below.
+def expected_error(sure: np.ndarray, right: np.ndarray) -> float:
+  """Returns the expected calibration error over ten bins.
 
   Args:
-    path: of the PNG.
-    judged: name of a posterior -> (chance given to the likeliest month,
-      whether it is the true one), each [n].
+    sure: see `reliability`, as `right`.
+    right: whether the likeliest month is the true one.
   """
-  figure = matplotlib.figure.Figure(figsize=(5, 6), layout="constrained")
-  above, below = figure.subplots(
-    2, 1, sharex=True, gridspec_kw={"height_ratios": (3, 1)}
+  return sum(
+    abs(share - confidence) * count / len(sure)
+    for confidence, share, count in reliability(sure, right)
   )
-  above.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-  for place, (name, (sure, right)) in enumerate(judged.items()):
-    bins = reliability(sure, right)
-    confidence, share, counts = map(np.array, zip(*bins, strict=True))
-    spread = 1.96 * np.sqrt(share * (1 - share) / counts)
-    above.errorbar(
-      confidence,
-      share,
-      spread,
-      marker="o",
-      capsize=2,
-      linewidth=1.2,
-      color=f"C{place}",
-      label=name,
-    )
-    below.step(
-      np.linspace(0, 1, 11),
-      np.append(*_histogram(sure)),
-      where="post",
-      color=f"C{place}",
-    )
-  above.set(
-    ylabel="share of records whose likeliest month is right",
-    ylim=(-0.03, 1.05),
-    xlim=(0, 1),
-  )
-  above.legend(frameon=False, loc="lower right")
-  below.set(xlabel="chance given to the likeliest month", ylabel="records")
-  below.set_ylim(bottom=0)
-  files.write_figure(path, figure)
-
-
-def _histogram(sure: np.ndarray) -> tuple[np.ndarray, int]:
-  """Returns the records of ten bins, and the last again: a step's end."""
-  counts, _ = np.histogram(sure, np.linspace(0, 1, 11))
-  return counts, counts[-1]

@@ -278,21 +278,24 @@ def _compared(found: summary.Summary, split: str, mode: str) -> Table | None:
 
 def _calibration(found: summary.Summary, split: str) -> dict[str, Any] | None:
   """Returns how right and how sure the dates of events are."""
-  judged = dates.judge_folders(found.folders, found.benchmark, split)
-  if not judged:
+  dated = dates.judge_folders(found.folders, found.benchmark, split)
+  if not dated:
     return None
+  # In the order of the other tables and pictures.
+  systems = dict.fromkeys(row.system for row in found.rows)
+  judged = {name: dated[name] for name in systems if name in dated}
   path = found.folders[0] / f"calibration.{split}.png"
-  calibration.plot_reliability(
-    path, {name: (each.sure, each.month) for name, each in judged.items()}
+  plots.plot_reliability(
+    {name: (each.sure, each.month) for name, each in judged.items()},
+    path,
+    f"{found.benchmark.name}, {split}, dates of events",
   )
   body = []
   for name, each in judged.items():
-    bins = calibration.reliability(each.sure, each.month)
-    events = len(each.sure)
-    error = sum(abs(share - sure) * n for sure, share, n in bins) / events
+    error = calibration.expected_error(each.sure, each.month)
     shares = each.month, each.within_1, each.year, each.sure
     means = [f"{np.mean(values):.4f}" for values in shares]
-    body.append([name, str(events), *means, f"{error:.4f}"])
+    body.append([name, str(len(each.sure)), *means, f"{error:.4f}"])
   header = [
     "system",
     "events",

@@ -13,6 +13,7 @@ import matplotlib.figure
 import numpy as np
 
 from ctd_jax import files
+from ctd_jax.dating import calibration
 from ctd_jax.evaluation import protocol
 from ctd_jax.evaluation.report import COLOURS
 
@@ -128,11 +129,63 @@ def plot_first_of_kind(
   files.write_figure(path, figure)
 
 
+def plot_reliability(
+  judged: Mapping[str, tuple[np.ndarray, np.ndarray]],
+  path: str | os.PathLike,
+  title: str,
+) -> None:
+  """Writes a PNG of how right dates are against how sure, and of how many.
+
+  Args:
+    judged: system -> (chance given to the likeliest month, whether it is the
+      true one), each [n]; systems that agree in both share a line.
+    path: of the PNG.
+    title: says data set and split.
+  """
+  figure = matplotlib.figure.Figure(figsize=(11.2, 4.6), layout="constrained")
+  left, right = figure.subplots(1, 2, sharex=True)
+  left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+  lines: dict[tuple[bytes, ...], list[str]] = {}
+  for system, arrays in judged.items():
+    lines.setdefault(tuple(a.tobytes() for a in arrays), []).append(system)
+  places = {system: number for number, system in enumerate(judged)}
+  for systems in lines.values():
+    sure, hit = judged[systems[0]]
+    bins = calibration.reliability(sure, hit)
+    confidence, share, counts = map(np.array, zip(*bins, strict=True))
+    spread = 1.96 * np.sqrt(share * (1 - share) / counts)
+    colour = COLOURS[places[systems[0]] % len(COLOURS)]
+    left.errorbar(
+      *(confidence, share, spread),
+      marker="o",
+      markersize=5,
+      capsize=2,
+      linewidth=1.2,
+      color=colour,
+      label=", ".join(systems),
+    )
+    right.hist(sure, np.linspace(0, 1, 11), histtype="step", color=colour)
+  for axes in (left, right):
+    axes.set_xlabel("chance given to the likeliest month")
+    _frame(axes)
+  left.set(ylabel="share of them that are right", ylim=(-0.03, 1.05))
+  right.set(ylabel="events", ylim=(0, None), xlim=(0, 1))
+  figure.suptitle(title)
+  figure.legend(
+    loc="outside lower center", ncols=min(3, len(lines)), frameon=False
+  )
+  files.write_figure(path, figure)
+
+
 def _dress(axes, title: str) -> None:
   highest = axes.get_ylim()[1]
   axes.set_ylim(0, 1 if highest > 0.5 else highest)
   axes.margins(x=0.02)
   axes.set_title(title)
+  _frame(axes)
+
+
+def _frame(axes) -> None:
   axes.yaxis.grid(True, color="0.85")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
