@@ -175,8 +175,9 @@ def test_what_fills_a_query_up_may_not_be_attended(projected):
   np.testing.assert_allclose(
     filled[short.mask], short.vectors[short.mask], atol=1e-5
   )
-  # Each place of the filling is another one.
+  # Each place of the filling is another one, and sees its text.
   assert np.abs(np.diff(found.vectors[:, -3:], axis=1)).max() > 1e-3
+  assert np.abs(np.diff(found.vectors[:, -1], axis=0)).max() > 1e-5
 
 
 def test_positions_go_on_behind_a_text():
