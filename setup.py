@@ -44,6 +44,7 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
+  "ann": ["faiss-cpu>=1.9,<2"],  # approximate search
   "baselines": [
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
@@ -57,6 +58,7 @@ EXTRAS_REQUIRE = {
     "mteb>=2.26,<3",  # the benchmark as a task of it
   ],
   "test": [
+    "faiss-cpu>=1.9,<2",  # as in ann
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm

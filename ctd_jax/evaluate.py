@@ -110,7 +110,7 @@ def write_model_runs(experiment: Experiment) -> None:
   ).params
   logging.info("%s: evaluating the checkpoint of step %d", config.name, step)
   ranker = ranking.Ranker(experiment)
-  records = ranker.encode(params, experiment.records, "encode records")
+  records = ranker.gallery(params)
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
   for split in experiments.asked_splits(experiment.benchmark, config):
     found = ranker.rank(params, split, masks, config.eval.depth, records)

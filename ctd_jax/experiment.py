@@ -44,8 +44,12 @@ from ctd_jax.configs import common
 from ctd_jax.dating.evidence import EXPERTS
 from ctd_jax.evaluation import protocol
 from ctd_jax.input_pipeline import Tokens
-from ctd_jax.models.dual_encoder import SCORE_MODES, DualEncoder
-from ctd_jax.retrieval import rules, runs, sparse
+from ctd_jax.models.dual_encoder import (
+  INNER_PRODUCTS,
+  SCORE_MODES,
+  DualEncoder,
+)
+from ctd_jax.retrieval import approximate, rules, runs, sparse
 from ctd_jax.tokenization import TextTokenizer
 from ctd_jax.train_step import TrainState
 from ctd_jax_datasets import load
@@ -61,7 +65,10 @@ _FREE_FIELDS = (
   *("data_dir", "sources", "keep_latest", "mesh"),
   *("dating", "maxsim", "pqr", "sparse", "rerank"),  # systems of their own
 )
-_FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
+_FREE_EVAL_FIELDS = (
+  *("splits", "baselines", "depth", "batch_size"),
+  *("backend", "vectors_dir"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -403,6 +410,7 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
       f"config.eval.score_mode={config.eval.score_mode!r}: expected one of "
       f"{', '.join(SCORE_MODES)}, or nothing for the one that is trained"
     )
+  check_backend(config)
   outside = config.dating.outside
   if outside is not None and not pathlib.Path(outside).is_dir():
     raise ValueError(f"config.dating.outside={outside}: no such folder")
@@ -427,6 +435,27 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
       group, leaf = field.split(".")
       if not config[group][leaf]:
         raise ValueError(f"config.{field}: the system {system} needs a value")
+
+
+def check_backend(config: ml_collections.ConfigDict) -> None:
+  """Refuses an index that cannot know the score that ranks.
+
+  Raises:
+    ValueError: naming the field.
+  """
+  backend, mode = config.eval.backend, config.eval.score_mode
+  mode = mode or config.score_mode
+  if backend != "exact" and not backend.startswith(approximate.PREFIX):
+    raise ValueError(
+      f"config.eval.backend={backend!r}: expected 'exact', or an index such as "
+      f"'{approximate.PREFIX}HNSW32'"
+    )
+  if backend != "exact" and mode not in INNER_PRODUCTS:
+    raise ValueError(
+      f"config.eval.backend={backend!r} knows inner products alone, and the "
+      f"score {mode!r} has terms for every pair; rank with --config.eval."
+      "backend=exact or --config.eval.score_mode=absolute"
+    )
 
 
 def total_steps(config: ml_collections.ConfigDict, queries: int) -> int:

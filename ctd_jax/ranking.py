@@ -9,19 +9,27 @@ to files.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 import tqdm
+from absl import logging
 
-from ctd_jax import distributed, input_pipeline, partitioning, train_step
+from ctd_jax import (
+  distributed,
+  encoding_files,
+  input_pipeline,
+  partitioning,
+  train_step,
+)
 from ctd_jax.evaluation import protocol
 from ctd_jax.experiment import Experiment
 from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.dual_encoder import Encoding
-from ctd_jax.retrieval import runs, search
+from ctd_jax.retrieval import approximate, runs, search
 
 
 def beside_encoder(params: Any) -> Any:
@@ -71,6 +79,25 @@ class Ranker:
       parts.append(jax.tree.map(lambda x, n=count: x[:n], encoding))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
+  def gallery(self, params: Any) -> Encoding:
+    """Returns the encodings of all records.
+
+    In memory, or where `config.eval.vectors_dir` names a folder, mapped from
+    files there; those that it has of the same are not made again.
+    """
+    records, model = self._experiment.records, self._experiment.model
+    folder = self._experiment.config.eval.vectors_dir
+    if not folder:
+      return self.encode(params, records, "encode records")
+    name = encoding_files.fingerprint(params, records, model.config)[:16]
+    folder = pathlib.Path(folder).expanduser() / name
+    logging.info("encodings of %d records are in %s", len(records), folder)
+    return encoding_files.encode(
+      folder,
+      len(records),
+      lambda rows: self.encode(params, records[rows], "encode records"),
+    )
+
   def rank(
     self,
     params: Any,
@@ -96,19 +123,16 @@ class Ranker:
     asked = self._experiment.asked_months
     if asked:
       queries = queries.replace(interval=asked[split])
-    mine = distributed.share(len(queries.scalar))
-    kept = beside_encoder(params)
-    variables = {"params": kept, **self._experiment.model.tables(kept)}
-    found = search.topk(
+    count = len(queries.scalar)
+    mine = distributed.share(count)
+    found = self._search(
+      params,
       jax.tree.map(lambda x: x[mine], queries),
       records,
-      jax.tree_util.Partial(self._score, variables),
       depth,
       galleries,
-      # What is made of each record, its posterior, is made once a query block.
-      query_block=256,
     )
-    found = distributed.gather(found, len(queries.scalar))
+    found = distributed.gather(found, count)
     return runs.from_topk(
       self._experiment.config.name,
       "T0",
@@ -117,6 +141,30 @@ class Ranker:
       [query.query_id for query in self._experiment.benchmark.queries[split]],
       self._experiment.benchmark.record_ids,
       found,
+    )
+
+  def _search(
+    self,
+    params: Any,
+    queries: Encoding,
+    records: Encoding,
+    depth: int,
+    galleries: Mapping[str, np.ndarray],
+  ) -> search.Found:
+    """Returns the first records of encoded queries, for every gallery."""
+    model = self._experiment.model
+    backend = self._experiment.config.eval.backend
+    if backend == "exact":
+      kept = beside_encoder(params)
+      variables = {"params": kept, **model.tables(kept)}
+      score = jax.tree_util.Partial(self._score, variables)
+      return search.topk(queries, records, score, depth, galleries)
+    return approximate.topk(
+      queries.vectors(self._score_mode) / model.config.temperature,
+      records.vectors(self._score_mode),
+      depth,
+      galleries,
+      backend.removeprefix(approximate.PREFIX),
     )
 
   def validate(self, params: Any) -> dict[str, float]:

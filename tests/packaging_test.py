@@ -32,7 +32,7 @@ USED_BY_OTHERS = {
 
 
 # Extras that the product imports when it needs them.
-OPTIONAL = ["baselines", "llm", "mteb"]
+OPTIONAL = ["ann", "baselines", "llm", "mteb"]
 
 
 def source_files(folder: str) -> list[pathlib.Path]:

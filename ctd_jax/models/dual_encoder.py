@@ -26,6 +26,7 @@ from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.models.pooling import POOLINGS, pool
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
+INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +131,10 @@ class Encoding:
   logits: calendar_heads.CalendarLogits
   year_code: jax.Array
   interval: jax.Array
+
+  def vectors(self, mode: str) -> jax.Array:
+    """Returns the unit vectors whose cosine a score mode has, [B, D]."""
+    return self.semantic if mode == "semantic" else self.absolute
 
 
 def unit(vectors: jax.Array) -> jax.Array:
@@ -268,11 +273,10 @@ class DualEncoder(nn.Module):
       record: encodings of N records.
       mode: of the score; all but "semantic" have the vectors with context.
     """
-    field = "semantic" if mode == "semantic" else "absolute"
     # Accelerators would round the operands, and with them the ranking.
     cosine = jnp.matmul(
-      getattr(query, field),
-      getattr(record, field).T,
+      query.vectors(mode),
+      record.vectors(mode).T,
       precision=jax.lax.Precision.HIGHEST,
     )
     return cosine / self.config.temperature

@@ -1,0 +1,78 @@
+"""FAISS behind the interface of the exact search: same lists, or most."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from ctd_jax.retrieval import approximate, search
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.normal(size=(40, 16))
+K = 10
+
+
+def vectors(count):
+  """Returns unit vectors in clusters, as those of texts are."""
+  drawn = CENTRES[RNG.integers(0, 40, count)] + 0.5 * RNG.normal(
+    size=(count, 16)
+  )
+  return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(
+    np.float32
+  )
+
+
+QUERIES, RECORDS = vectors(50), vectors(4000)
+GALLERIES = {
+  "all": np.ones(4000, bool),
+  "third": RNG.random(4000) < 0.3,
+  "three": np.arange(4000) >= 3997,
+}
+
+
+@pytest.fixture(scope="module")
+def exact():
+  return search.topk(
+    QUERIES, RECORDS, lambda q, r: q @ r.T, K, GALLERIES, query_block=50
+  )
+
+
+def test_a_flat_index_gives_the_same_lists(exact):
+  found = approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Flat")
+  for name, (indices, scores) in exact.items():
+    np.testing.assert_array_equal(found[name][0], indices)
+    np.testing.assert_allclose(found[name][1], scores, rtol=1e-5)
+  assert (found["three"][0][:, 3:] == -1).all()
+
+
+@pytest.mark.parametrize("factory", ["IVF32,Flat", "HNSW16"])
+def test_most_are_found(exact, factory):
+  found = approximate.topk(QUERIES, RECORDS, K, GALLERIES, factory)
+  for name in ("all", "third"):
+    indices, scores = found[name]
+    assert GALLERIES[name][indices[indices >= 0]].all()
+    assert (np.diff(scores, axis=1)[indices[:, 1:] >= 0] <= 0).all()
+    hits = [
+      len(np.intersect1d(mine, best))
+      for mine, best in zip(indices, exact[name][0], strict=True)
+    ]
+    assert np.mean(hits) / K > 0.9
+
+
+def test_equal_scores_go_by_index():
+  records = np.repeat(RECORDS[:3], 2, axis=0)
+  everything = {"all": np.ones(6, bool)}
+  indices, _ = approximate.topk(QUERIES, records, 6, everything, "Flat")["all"]
+  assert (indices[:, ::2] % 2 == 0).all()
+  np.testing.assert_array_equal(indices[:, 1::2], indices[:, ::2] + 1)
+
+
+def test_an_index_that_faiss_cannot_make_is_named():
+  with pytest.raises(ValueError, match="config.eval.backend=faiss:Magic: "):
+    approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Magic")
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+  monkeypatch.setitem(sys.modules, "faiss", None)
+  with pytest.raises(ValueError, match=r"needs faiss: .*ctd_jax\[ann\]"):
+    approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Flat")
