@@ -304,6 +304,7 @@ def test_another_number_of_layers_is_a_mismatch(tmp_path):
   [
     ("bert", {"model_type": "t5"}, "model_type 't5' is of another architect"),
     ("bert", {"hidden_act": "gelu_new"}, "hidden_act='gelu_new'"),
+    ("distilbert", {"activation": "relu"}, "activation='relu'"),
     ("qwen3", {"rope_parameters": {"rope_type": "yarn"}}, "rope_type='yarn'"),
     ("qwen2", {"use_sliding_window": True}, "use_sliding_window=True"),
     ("qwen3", {"num_key_value_heads": 3}, r"num_kv_heads \(3\) must divide"),

@@ -38,7 +38,8 @@ class BertConfig:
     dtype: what the blocks compute in, "float32" or "bfloat16".
     position_offset: rows of the position table before the first token's; 0
       for BERT, 2 for the XLM-R family.
-    type_vocab_size: rows of the segment table; only row 0 is ever used.
+    type_vocab_size: rows of the segment table; only row 0 is ever used, and
+      DistilBERT has no such table, 0.
     layer_norm_eps: added to the variance.
     initializer_range: standard deviation of initial weights.
     scan_layers: whether one compiled layer runs over stacked parameters.
@@ -99,8 +100,9 @@ class BertEmbeddings(nn.Module):
     rows = config.max_length + config.position_offset
     states = table(config.vocab_size, "word_embeddings")(ids)
     states += table(rows, "position_embeddings")(positions)
-    segments = jnp.zeros_like(ids)
-    states += table(config.type_vocab_size, "token_type_embeddings")(segments)
+    if config.type_vocab_size:
+      segments = table(config.type_vocab_size, "token_type_embeddings")
+      states += segments(jnp.zeros_like(ids))
     states = _norm(config, "layer_norm")(states)
     return nn.Dropout(config.dropout)(states, deterministic)
 

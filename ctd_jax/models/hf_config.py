@@ -22,7 +22,8 @@ EncoderConfig = BertConfig | DecoderConfig
 
 _XLMR = ("xlm-roberta", "roberta", "camembert")
 _DECODERS = ("qwen3", "qwen2", "mistral")
-MODEL_TYPES = ("bert", *_XLMR, *_DECODERS)
+_DISTILLED = "distilbert"
+MODEL_TYPES = ("bert", _DISTILLED, *_XLMR, *_DECODERS)
 _FULL = frozenset({"full_attention"})
 # No text is longer than Mistral's window, see `_decoder`.
 _LAYER_TYPES = {
@@ -55,8 +56,7 @@ def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
       f"of {', '.join(MODEL_TYPES)}"
     )
   try:
-    make = _decoder if kind in _DECODERS else _bert
-    config = make(published)
+    config = _MAKERS.get(kind, _bert)(published)
   except KeyError as error:
     raise ValueError(f"{path}: no field {error}") from error
   except ValueError as error:
@@ -133,6 +133,25 @@ def _decoder(published: Mapping[str, Any]) -> DecoderConfig:
   )
 
 
+def _distilled(published: Mapping[str, Any]) -> BertConfig:
+  """Returns a BERT without segments; its fields have names of their own."""
+  _expect(published, "activation", "gelu")
+  return BertConfig(
+    vocab_size=published["vocab_size"],
+    hidden_size=published["dim"],
+    num_layers=published["n_layers"],
+    num_heads=published["n_heads"],
+    mlp_size=published["hidden_dim"],
+    max_length=published["max_position_embeddings"],
+    dropout=published.get("dropout", 0.1),
+    type_vocab_size=0,
+    initializer_range=published.get("initializer_range", 0.02),
+  )
+
+
+_MAKERS = {_DISTILLED: _distilled, **dict.fromkeys(_DECODERS, _decoder)}
+
+
 def write(folder: pathlib.Path, config: EncoderConfig) -> None:
   """Writes the config.json that `read` and other libraries read.
 
@@ -140,7 +159,11 @@ def write(folder: pathlib.Path, config: EncoderConfig) -> None:
     folder: of the model.
     config: geometry; how it computes (dtype, scan, remat) is not part of it.
   """
-  make = _published_decoder if isinstance(config, DecoderConfig) else _published
+  make = _published
+  if isinstance(config, DecoderConfig):
+    make = _published_decoder
+  elif not config.type_vocab_size:
+    make = _published_distilled
   text = json.dumps(make(config), indent=2, sort_keys=True)
   files.write_text(folder / hf_folder.CONFIG, text + "\n")
 
@@ -163,6 +186,24 @@ def _published(config: BertConfig) -> dict[str, Any]:
     "num_hidden_layers": config.num_layers,
     "pad_token_id": max(offset - 1, 0),
     "type_vocab_size": config.type_vocab_size,
+    "vocab_size": config.vocab_size,
+  }
+
+
+def _published_distilled(config: BertConfig) -> dict[str, Any]:
+  return {
+    "activation": "gelu",
+    "architectures": ["DistilBertModel"],
+    "attention_dropout": 0.0,
+    "dim": config.hidden_size,
+    "dropout": config.dropout,
+    "hidden_dim": config.mlp_size,
+    "initializer_range": config.initializer_range,
+    "max_position_embeddings": config.max_length,
+    "model_type": _DISTILLED,
+    "n_heads": config.num_heads,
+    "n_layers": config.num_layers,
+    "pad_token_id": 0,
     "vocab_size": config.vocab_size,
   }
 

@@ -2,7 +2,7 @@
 
 Why: nothing is retrieved well from scratch that a pretrained encoder has not
 seen; its weights come as safetensors with the names of another library. One
-table for each of our modules says which tensor is which parameter; everything
+table for each architecture says which tensor is which parameter; everything
 else (nesting, transposition, layers stacked for a scan, prefixes) follows
 from the parameter's path. `experiment`, `text_encoder` and `hf_export` are
 the callers.
@@ -26,7 +26,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ctd_jax.models import hf_config, hf_folder
-from ctd_jax.models.bert import BertConfig
 from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.models.hf_folder import TensorFiles
 from ctd_jax.models.qwen3 import DecoderConfig
@@ -46,6 +45,19 @@ _BERT = {
   "layer/output": "encoder.layer.{i}.output.dense",
   "layer/output_norm": "encoder.layer.{i}.output.LayerNorm",
 }
+_DISTILBERT = {
+  "embeddings/word_embeddings": "embeddings.word_embeddings",
+  "embeddings/position_embeddings": "embeddings.position_embeddings",
+  "embeddings/layer_norm": "embeddings.LayerNorm",
+  "layer/attention/query": "transformer.layer.{i}.attention.q_lin",
+  "layer/attention/key": "transformer.layer.{i}.attention.k_lin",
+  "layer/attention/value": "transformer.layer.{i}.attention.v_lin",
+  "layer/attention/out": "transformer.layer.{i}.attention.out_lin",
+  "layer/attention_norm": "transformer.layer.{i}.sa_layer_norm",
+  "layer/intermediate": "transformer.layer.{i}.ffn.lin1",
+  "layer/output": "transformer.layer.{i}.ffn.lin2",
+  "layer/output_norm": "transformer.layer.{i}.output_layer_norm",
+}
 _DECODER = {
   "embed_tokens": "embed_tokens",
   "layer/input_norm": "layers.{i}.input_layernorm",
@@ -61,7 +73,6 @@ _DECODER = {
   "layer/down": "layers.{i}.mlp.down_proj",
   "norm": "norm",
 }
-TABLES = {BertConfig: _BERT, DecoderConfig: _DECODER}
 _LEAVES = {
   "embedding": "weight",
   "kernel": "weight",
@@ -74,10 +85,15 @@ _RENAMED = (
   (re.compile(r"LayerNorm\.beta$"), "LayerNorm.bias"),
 )
 # An output layer tied to the token table: either of the two may be stored.
-_TIED = ("lm_head.weight", "cls.predictions.decoder.weight")
+_TIED = (
+  "lm_head.weight",
+  "cls.predictions.decoder.weight",
+  "vocab_projector.weight",
+)
 # Parts of published models that a text encoder has no use for.
 _UNUSED = re.compile(
-  r"(.*\.)?(pooler\.|cls\.|lm_head\.|classifier\.|qa_outputs\."
+  r"(.*\.)?(pooler\.|cls\.|lm_head\.|vocab_(transform|layer_norm|projector)\."
+  r"|classifier\.|qa_outputs\."
   r"|embeddings\.position_ids$|rotary_emb\.inv_freq$)"
 )
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
@@ -144,7 +160,7 @@ def load_params(
   """
   files = TensorFiles(folder)
   shapes = abstract_params(config)
-  stored = _by_table_name(files.shapes, TABLES[type(config)])
+  stored = _by_table_name(files.shapes, _table(config))
   parameters = _parameters(config, shapes)
   _check(folder, config, parameters, files.shapes, stored)
   if sharding is None or isinstance(sharding, jax.sharding.Sharding):
@@ -202,9 +218,16 @@ def abstract_params(config: EncoderConfig) -> Any:
   return jax.eval_shape(init, jax.random.key(0), text, text)["params"]
 
 
+def _table(config: EncoderConfig) -> Mapping[str, str]:
+  """Returns which tensor is which parameter, for this architecture."""
+  if isinstance(config, DecoderConfig):
+    return _DECODER
+  return _BERT if config.type_vocab_size else _DISTILBERT
+
+
 def _parameters(config: EncoderConfig, shapes: Any) -> Any:
   """Returns a `Parameter` for every leaf of `shapes`, as the same tree."""
-  table = TABLES[type(config)]
+  table = _table(config)
 
   def describe(path: tuple[Any, ...], leaf: Any) -> Parameter:
     first, *middle, last = (part.key for part in path)

@@ -1,9 +1,9 @@
 """The head with which a masked language model guesses tokens.
 
 Why: sparse retrieval weighs the vocabulary entries that a text suggests, and
-the head of the pretrained model says which these are. One module serves BERT
-and the XLM-R family; only the names of their tensors differ. Called by
-`retrieval.sparse`.
+the head of the pretrained model says which these are. One module serves BERT,
+DistilBERT and the XLM-R family; only the names of their tensors differ. Called
+by `retrieval.sparse`.
 
 Axes: B texts, L tokens, D width, V vocabulary entries.
 """
@@ -23,7 +23,7 @@ from ctd_jax.models import hf_folder
 from ctd_jax.models.bert import BertConfig
 from ctd_jax.models.encoder_parts import dense
 
-# Ours: theirs, of BERT and of the XLM-R family.
+# Ours: theirs, of BERT, of the XLM-R family and of DistilBERT.
 _HEADS = (
   {
     "transform": "cls.predictions.transform.dense",
@@ -36,6 +36,12 @@ _HEADS = (
     "norm": "lm_head.layer_norm",
     "bias": "lm_head.bias",
     "decoder": "lm_head.decoder.weight",
+  },
+  {
+    "transform": "vocab_transform",
+    "norm": "vocab_layer_norm",
+    "bias": "vocab_projector.bias",
+    "decoder": "vocab_projector.weight",
   },
 )
 

@@ -43,6 +43,7 @@ def write_masked_lm(folder: pathlib.Path) -> None:
 def write_reranker(folder: pathlib.Path) -> None:
   """Writes a reranker, what it is asked and how probable a yes is."""
   published.write_reranker(folder, tied=True)
+  (folder / "generation_config.json").unlink()
   found = {
     "questions": published.QUESTIONS,
     "p_yes": published.p_yes(folder).tolist(),

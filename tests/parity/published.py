@@ -49,6 +49,15 @@ _SIZES = {
 _GROUPED = {**_SIZES, "num_key_value_heads": 2, "pad_token_id": 0}
 FAMILIES = {
   "bert": transformers.BertConfig(**_SIZES),
+  "distilbert": transformers.DistilBertConfig(
+    vocab_size=VOCABULARY,
+    dim=16,
+    n_layers=3,
+    n_heads=4,
+    hidden_dim=24,
+    max_position_embeddings=32,
+    initializer_range=0.3,
+  ),
   "xlm-roberta": transformers.XLMRobertaConfig(
     **{**_SIZES, "max_position_embeddings": 34}, type_vocab_size=1
   ),
@@ -61,7 +70,7 @@ FAMILIES = {
   ),
   "mistral": transformers.MistralConfig(**_GROUPED, sliding_window=16),
 }
-MASKED_LMS = ("bert", "xlm-roberta")
+MASKED_LMS = ("bert", "distilbert", "xlm-roberta")
 
 
 def make(
