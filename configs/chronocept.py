@@ -56,7 +56,7 @@ def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
   # max_length, the last epoch.
   c.protocol = "honest"
   c.paper_max_length = {"ffnn": 128, "bert": 64}.get(model, 16)
-  c.paper_raw_targets = model == "bert"  # no z-scores under the paper's
+  c.paper_raw_targets = model == "bert"  # learned under the paper's
 
   c.model = _model(model, c.dataset.endswith("_2"))
   c.grid = _grid(model)  # field of c.model -> values

@@ -67,20 +67,34 @@ class Data:
   Attributes:
     samples: split -> samples.
     targets: split -> [N, T], raw.
-    scalers: split -> what its targets are measured with.
+    scalers: split -> what its errors are measured with.
+    learned: split -> the units that models learn and predict.
   """
 
   samples: Mapping[str, Sequence[Sample]]
   targets: Mapping[str, np.ndarray]
   scalers: Mapping[str, TargetScaler]
+  learned: Mapping[str, TargetScaler]
 
   @property
   def scaled(self) -> dict[str, np.ndarray]:
-    """Split -> targets in the units that are trained on and scored."""
-    return {
-      split: self.scalers[split].transform(values)
-      for split, values in self.targets.items()
-    }
+    """Split -> targets in the units of the scores."""
+    return _transformed(self.scalers, self.targets)
+
+  @property
+  def wanted(self) -> dict[str, np.ndarray]:
+    """Split -> targets in the units that are learned."""
+    return _transformed(self.learned, self.targets)
+
+  def rescaled(self, split: str, predicted: np.ndarray) -> np.ndarray:
+    """Returns predictions of a split, [N, T], in the units of the scores."""
+    return self.scalers[split].transform(self.learned[split].inverse(predicted))
+
+
+def _transformed(
+  scalers: Mapping[str, TargetScaler], targets: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+  return {split: scalers[split].transform(x) for split, x in targets.items()}
 
 
 def run(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
@@ -107,7 +121,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
   if config.search:
     config = ml_collections.ConfigDict(config)
     config.model = search.choose(
-      config, workdir, found, read, data.scaled, selection_of(config)
+      config, workdir, found, read, data.wanted, selection_of(config)
     )
     system = systems.make_system(config.model, found)
   claim_workdir(config, workdir)
@@ -116,8 +130,11 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
   for split in ("validation", "test"):
     predictions[split] = np.stack(
       [
-        system.predict(
-          predictor.read(predictor.model_path(workdir, seed))[0], read(split)
+        data.rescaled(
+          split,
+          system.predict(
+            predictor.read(predictor.model_path(workdir, seed))[0], read(split)
+          ),
         )
         for seed in config.seeds
       ]
@@ -219,12 +236,12 @@ def make_data(
       )
   targets = {split: features.targets(samples[split]) for split in SPLITS}
   if config.protocol == HONEST:
-    scalers = scaling.of_train(targets)
-  elif config.paper_raw_targets:
-    scalers = dict.fromkeys(SPLITS, TargetScaler.identity(len(TARGETS)))
+    scalers = learned = scaling.of_train(targets)
   else:
-    scalers = scaling.per_split(targets)
-  return Data(samples, targets, scalers)
+    scalers = learned = scaling.per_split(targets)
+    if config.paper_raw_targets:
+      learned = dict.fromkeys(SPLITS, TargetScaler.identity(len(TARGETS)))
+  return Data(samples, targets, scalers, learned)
 
 
 def claim_workdir(
@@ -270,9 +287,9 @@ def _train_missing(
       continue
     inputs = {split: read(split, seed) for split in ("train", "validation")}
     arrays, history = system.fit(
-      inputs, data.scaled, selection_of(config), seed
+      inputs, data.wanted, selection_of(config), seed
     )
-    predictor.save(model, arrays, data.scalers["train"])
+    predictor.save(model, arrays, data.learned["train"])
     histories[str(seed)] = history
     if history:
       logging.info(
