@@ -32,6 +32,7 @@ INSTALL_REQUIRES = [
   "opencc>=1.1.9,<2",  # answers to CTM in either script
   "optax>=0.2.8,<0.3",  # AdamW and schedules
   "orbax-checkpoint>=0.12,<0.13",  # latest-N plus best-1 checkpoints
+  "pyarrow>=18,<28",  # tables beside exported vectors; TFDS needs it anyway
   "pytrec-eval-terrier>=0.5.6,<0.6",  # what ir-measures computes with
   "rapidfuzz>=3.10,<4",  # commentary against the text it explains
   "safetensors>=0.6,<0.9",  # weights of published encoders

@@ -1,10 +1,15 @@
-"""Writes the encoder of a trained run as a folder that other libraries load.
+"""Writes the encoder of a trained run, or its vectors, for other programs.
 
   python -m ctd_jax.export --workdir=runs/ctd --output=encoder
 
 The folder loads in transformers and in sentence-transformers, whose vectors
 are the `semantic` ones of the run's best checkpoint: calendar context and
 offset bias stay behind.
+
+  python -m ctd_jax.export --workdir=runs/ctd --output=vectors --vectors
+
+writes the vectors of records and queries with tables of what they are, for a
+vector database; see `vector_export`.
 """
 
 from __future__ import annotations
@@ -13,18 +18,21 @@ import pathlib
 
 from absl import flags, logging
 
-from ctd_jax import entry_point
+from ctd_jax import entry_point, vector_export
 from ctd_jax import experiment as experiments
 from ctd_jax.experiment import Experiment
 from ctd_jax.models import hf_export
 
 
-def export(experiment: Experiment, folder: pathlib.Path) -> None:
+def export(
+  experiment: Experiment, folder: pathlib.Path, vectors: bool = False
+) -> None:
   """Writes the best checkpoint's encoder, tokenizer and pooling.
 
   Args:
     experiment: a trained run.
     folder: must be new or empty.
+    vectors: write vectors and their tables instead.
 
   Raises:
     FileNotFoundError: if the run has no checkpoint.
@@ -39,16 +47,19 @@ def export(experiment: Experiment, folder: pathlib.Path) -> None:
     raise ValueError(f"--output={folder}: not empty; name a new folder")
   state = experiment.checkpoints.restore(best, experiment.abstract_state())
   config, backbone = experiment.config, experiment.backbone
-  hf_export.export(
-    folder,
-    backbone.encoder,
-    state.params["encoder"],
-    backbone.tokenizer,
-    config.model.pooling,
-    max(config.query_length, config.record_length),
-    backbone.query_prefix,
-    backbone.record_prefix,
-  )
+  if vectors:
+    vector_export.export(experiment, state.params, folder)
+  else:
+    hf_export.export(
+      folder,
+      backbone.encoder,
+      state.params["encoder"],
+      backbone.tokenizer,
+      config.model.pooling,
+      max(config.query_length, config.record_length),
+      backbone.query_prefix,
+      backbone.record_prefix,
+    )
   logging.info("step %d of %s is in %s", best, config.name, folder)
 
 
@@ -57,7 +68,8 @@ def main() -> None:
   workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
   config = entry_point.CONFIG.value or experiments.read_config(workdir)
   experiment = experiments.assemble(config, workdir)
-  export(experiment, pathlib.Path(flags.FLAGS.output).expanduser())
+  output = pathlib.Path(flags.FLAGS.output).expanduser()
+  export(experiment, output, flags.FLAGS.vectors)
 
 
 if __name__ == "__main__":
@@ -66,5 +78,11 @@ if __name__ == "__main__":
     "output",
     None,
     "Folder to write; new or empty. Example: --output=encoder",
+  )
+  flags.DEFINE_bool(
+    "vectors",
+    False,
+    "Write vectors of records and queries (.npy) and tables of what they are "
+    "(.parquet) instead of the encoder. Example: --output=vectors --vectors",
   )
   entry_point.run(main, required=("workdir", "output"))
