@@ -237,7 +237,7 @@ def evaluate_baselines(
 
   Args:
     benchmark: what is asked.
-    config: eval, dating and seed are read.
+    config: eval, seed and the sections of the systems are read.
     workdir: files go where `experiment.transfer` puts those of a model.
     also: other workdirs whose run files join the tables.
 
@@ -305,7 +305,7 @@ def _finish(
 
   Args:
     benchmark: what is asked.
-    config: name, eval, dating and seed are read.
+    config: name, eval, seed and the sections of the systems are read.
     folder: of the run files.
     how: the command that baselines are had by.
     origin: of the systems whose run files lie there already.

@@ -430,6 +430,10 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
       f"config.sparse.activation={config.sparse.activation!r}: expected one of "
       f"{', '.join(sparse.ACTIVATIONS)}"
     )
+  if not 0 <= config.rerank.mixing <= 1:
+    raise ValueError(
+      f"config.rerank.mixing={config.rerank.mixing}: expected 0 to 1"
+    )
   for system in config.eval.baselines:
     for field in baselines.NEEDED.get(system, ()):
       group, leaf = field.split(".")

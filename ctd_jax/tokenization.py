@@ -33,6 +33,7 @@ SETTINGS = "tokenizer_config.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
 PADDING_SIDES = ("right", "left")
 _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
+_AT_ONCE = 4096  # texts
 _OURS = {"pad_token": _PAD, "unk_token": _UNK}
 # Other marks than these are text: U+3007 (zero) and private-use characters,
 # which stand for Han characters without a code point, are kept.
@@ -209,7 +210,7 @@ class TextTokenizer:
 
   @property
   def special_ids(self) -> list[int]:
-    """Ids of the tokens that are no text, ascending."""
+    """Ids of what the file calls special, of padding and of the unknown."""
     added = self._tokenizer.get_added_tokens_decoder()
     special = {index for index, token in added.items() if token.special}
     return sorted(special | {self.pad_id, self.unk_id} - {-1})
@@ -220,8 +221,8 @@ class TextTokenizer:
     max_length: int,
     prefix: str = "",
     suffix: str = "",
-  ) -> list[list[int]]:
-    """Returns the ids of each text, N lists of at most `max_length`.
+  ) -> list[np.ndarray]:
+    """Returns the ids of each text, N int32 arrays of at most `max_length`.
 
     Args:
       texts: N texts; an empty one is its special tokens alone.
@@ -238,18 +239,24 @@ class TextTokenizer:
     least = max(special + len(tail), 1)
     if max_length < least:
       raise ValueError(f"max_length must be at least {least}, got {max_length}")
-    # Cutting by hand: the library keeps it as state of the tokenizer, which
-    # is shared.
-    plain = self._tokenizer.encode_batch(
-      [prefix + text for text in texts], add_special_tokens=False
-    )
-    for encoding in plain:
-      encoding.truncate(max_length - special - len(tail))
-    return [self._tokenizer.post_process(one).ids + tail for one in plain]
+    rows = []
+    # In parts: what the library says of a text is many times its size.
+    for start in range(0, len(texts), _AT_ONCE):
+      plain = self._tokenizer.encode_batch(
+        [prefix + text for text in texts[start : start + _AT_ONCE]],
+        add_special_tokens=False,
+      )
+      for encoding in plain:
+        # Cutting by hand: the library keeps it as state of the tokenizer,
+        # which is shared.
+        encoding.truncate(max_length - special - len(tail))
+        ids = self._tokenizer.post_process(encoding).ids
+        rows.append(np.array(ids + tail, np.int32))
+    return rows
 
   def pad(
     self,
-    rows: Sequence[Sequence[int]],
+    rows: Sequence[np.ndarray],
     length: int,
     padding_side: str = "right",
   ) -> tuple[np.ndarray, np.ndarray]:

@@ -151,6 +151,9 @@ def test_the_cosine_of_the_first_system_can_be_mixed_in(tmp_path, by_length):
   config.rerank.temperature = 1.0
   with pytest.raises(ValueError, match=r"needs cosines.* is -20"):
     rank(config, QUERIES[:1])
+  config.rerank.mixing = 1.5
+  with pytest.raises(ValueError, match=r"mixing=1\.5: expected 0 to 1"):
+    experiment.check_evaluation(config)
 
 
 def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):

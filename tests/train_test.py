@@ -172,9 +172,10 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
   before = contents(tmp_path)
   config.model.encoder.num_layers = 2
   config.eval.depth = 20  # free to change
+  config.sparse.source = "elsewhere"
   with pytest.raises(
     CheckpointError,
-    match=r"model.encoder.num_layers: run 1, config 2.*--workdir",
+    match=r"config: model.encoder.num_layers: run 1, config 2\. .*--workdir",
   ):
     train.train_and_evaluate(config, tmp_path)
   assert contents(tmp_path) == before
