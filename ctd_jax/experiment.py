@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import flax.traverse_util
+import grain
 import jax
 import ml_collections
 import numpy as np
@@ -29,6 +30,7 @@ from ctd_jax import (
   files,
   input_pipeline,
   optimizer,
+  packing,
   partitioning,
   train_step,
 )
@@ -150,6 +152,24 @@ class Experiment:
     if distributed.leads():
       files.write_text(path, json.dumps(mine, indent=2) + "\n")
       self.backbone.save(self.workdir / TOKENIZER_FOLDER)
+
+  @property
+  def row_width(self) -> int:
+    """Columns of the rows that texts are packed in."""
+    longest = max(self.config.query_length, self.config.record_length)
+    return packing.row_width(longest, self.backbone.encoder.max_length)
+
+  def training_batches(self) -> grain.DatasetIterator:
+    """Returns the iterator of `input_pipeline.training_batches`."""
+    shards = partitioning.batch_shards(self.mesh)
+    return input_pipeline.training_batches(
+      self.benchmark,
+      self.queries["train"],
+      self.records,
+      self.config,
+      shards * self.config.encode_chunks,
+      self.row_width,
+    )
 
   def abstract_state(self) -> TrainState:
     """Returns shapes, types and places of the train state."""

@@ -2,8 +2,8 @@
 
 `Tokens` holds the texts tokenised once; `training_batches` is a grain pipeline
 that draws, for every query, a positive record and hard negatives of train
-months, and can be stopped and resumed at any batch. Time becomes integers here
-and nowhere else. Called by `train` and `evaluate`.
+months, packs their texts, and can be stopped and resumed at any batch. Time
+becomes integers here and nowhere else. Called by `experiment`.
 
 Axes: B queries in a batch, H hard negatives a query, L tokens, G/Y/M reign,
 year and month classes.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ import jax
 import ml_collections
 import numpy as np
 
+from ctd_jax import packing
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.chronology.annals import (
   ANSWERING_KINDS,
@@ -57,6 +59,11 @@ class Tokens:
 
   def __len__(self) -> int:
     return len(self.ids)
+
+  @functools.cached_property
+  def lengths(self) -> np.ndarray:
+    """Tokens of each text, int [N]."""
+    return self.mask.sum(axis=1)
 
   def __getitem__(self, rows: Any) -> Tokens:
     return Tokens(self.ids[rows], self.mask[rows])
@@ -254,8 +261,14 @@ class _TrainingItems(grain.transforms.RandomMap):
 
 @dataclasses.dataclass(frozen=True)
 class _Assemble(grain.transforms.Map):
-  """Turns rows into the arrays of a training batch."""
+  """Turns rows into the arrays of a training batch.
 
+  Every process lays out the texts of all, of which it needs the lengths, and
+  so knows the shape that all have; it reads those of its own queries.
+  """
+
+  packs: int
+  width: int
   queries: Tokens
   records: Tokens
   query_ends: np.ndarray
@@ -266,25 +279,52 @@ class _Assemble(grain.transforms.Map):
 
   def map(self, element: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns one batch; see `training_batches`."""
-    query, positive = element["query"], element["positive"]
-    negatives = element["negatives"].reshape(-1)
+    query = element["query"]
+    records = np.column_stack([element["positive"], element["negatives"]])
+    lengths = np.column_stack(
+      [self.queries.lengths[query], self.records.lengths[records]]
+    )
+    layout = packing.arrange(lengths.reshape(self.packs, -1), self.width)
+    mine = _own_part(len(query))
+    query, records = query[mine], records[mine]
+    positive, negatives = records[:, 0], records[:, 1:].reshape(-1)
     reign, year, month = (targets[query] for targets in self.query_targets)
     return {
-      "query_ids": self.queries.ids[query],
-      "query_mask": self.queries.mask[query],
+      "texts": packing.fill(
+        *self._together(query, records), layout.of(_own_part(self.packs))
+      ),
       "query_ends": self.query_ends[query],
       "query_reign": reign,
       "query_year": year,
       "query_month": month,
-      "positive_ids": self.records.ids[positive],
-      "positive_mask": self.records.mask[positive],
       "positive_month": self.record_months[positive],
       "positive_classes": self.record_classes[positive],
-      "negative_ids": self.records.ids[negatives],
-      "negative_mask": self.records.mask[negatives],
       "negative_month": self.record_months[negatives],
       "negative_answers": self.record_is_positive[negatives],
     }
+
+  def _together(
+    self, query: np.ndarray, records: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids and mask of each query and its records, in this order."""
+    width = max(self.queries.ids.shape[1], self.records.ids.shape[1])
+
+    def gather(asked: np.ndarray, found: np.ndarray) -> np.ndarray:
+      texts = np.zeros((len(query), 1 + records.shape[1], width), np.int32)
+      texts[:, 0, : asked.shape[1]] = asked[query]
+      texts[:, 1:, : found.shape[1]] = found[records]
+      return texts.reshape(-1, width)
+
+    return (
+      gather(self.queries.ids, self.records.ids),
+      gather(self.queries.mask, self.records.mask),
+    )
+
+
+def _own_part(count: int) -> slice:
+  """Returns which of `count` rows of a global batch this process reads."""
+  size = count // jax.process_count()
+  return slice(jax.process_index() * size, (jax.process_index() + 1) * size)
 
 
 def training_batches(
@@ -292,13 +332,16 @@ def training_batches(
   queries: Tokens,
   records: Tokens,
   config: ml_collections.ConfigDict,
+  packs: int,
+  width: int,
 ) -> grain.DatasetIterator:
   """Returns an endless, resumable iterator over training batches.
 
   Every query comes once an epoch in a new order. Its draws depend on the seed
   and on its place in the sequence, not on what was read before, so an
   iterator restored at batch k goes on exactly as the uninterrupted one. Each
-  process reads its own share of the global batch.
+  process reads its own share of the global batch, which is the same however
+  many there are.
 
   Args:
     benchmark: the data set.
@@ -306,26 +349,29 @@ def training_batches(
     records: tokens of its gallery.
     config: the run's config: seed, batch_size (global), negatives,
       balance_positive_kinds.
+    packs: into which the texts of the global batch are divided, for devices
+      and for `encode_chunks`.
+    width: of their rows, see `packing.row_width`.
 
   Returns:
-    An iterator over dictionaries of numpy arrays: query_ids, query_mask
-    `[B, L]`; query_ends `[B, 2]` (ordinal months); query_reign, query_year,
-    query_month (target probabilities); positive_ids, positive_mask `[B, L]`;
-    positive_month `[B]` (ordinal); positive_classes `[B, 3]` (0-based reign,
-    year, month); negative_ids, negative_mask `[B*H, L]`; negative_month
+    An iterator over dictionaries: texts, `packing.PackedTexts` of every query,
+    its positive and its negatives, in this order; and numpy arrays: query_ends
+    `[B, 2]` (ordinal months); query_reign, query_year, query_month (target
+    probabilities); positive_month `[B]` (ordinal); positive_classes `[B, 3]`
+    (0-based reign, year, month); negative_month
     `[B*H]` (ordinal); negative_answers `[B*H]` (whether the record is of a
     kind that can answer a query at all).
 
   Raises:
-    ValueError: if the batch does not divide over the processes, or is larger
-      than an epoch.
+    ValueError: if the batch does not divide into the packs, or is larger than
+      an epoch.
   """
   train_queries = benchmark.queries["train"]
-  processes = jax.process_count()
-  if config.batch_size % processes:
+  if config.batch_size % packs:
     raise ValueError(
-      f"config.batch_size={config.batch_size} does not divide over "
-      f"{processes} processes"
+      f"config.batch_size={config.batch_size} does not divide into {packs} "
+      "packs: config.encode_chunks of them on each of the devices that split "
+      "the batch"
     )
   if config.batch_size > len(train_queries):
     raise ValueError(
@@ -335,6 +381,8 @@ def training_batches(
   timeline = benchmark.timeline
   targets = [calendar_targets(q.interval, timeline) for q in train_queries]
   assemble = _Assemble(
+    packs=packs,
+    width=width,
     queries=queries,
     records=records,
     query_ends=np.array(
@@ -358,9 +406,8 @@ def training_batches(
     .seed(config.seed)
     .shuffle()
     .repeat()
-    # Before the slice: a draw depends on the place in the global sequence.
-    .random_map(draw)[jax.process_index() :: processes]
-    .batch(config.batch_size // processes)
+    .random_map(draw)
+    .batch(config.batch_size)
     .map(assemble)
     .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4))
   )

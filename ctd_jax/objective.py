@@ -19,8 +19,9 @@ from jax.sharding import Mesh
 
 from ctd_jax import losses, partitioning
 from ctd_jax.models.dual_encoder import DualEncoder, Encoding
+from ctd_jax.packing import PackedTexts
 
-Batch = Mapping[str, jax.Array]
+Batch = Mapping[str, Any]  # arrays, and the texts
 BIAS_COLUMNS = ("all", "positives")
 
 
@@ -117,33 +118,20 @@ def training_logits(
   return jnp.concatenate([forward, hard], axis=1), backward
 
 
-def with_negatives(batch: Batch, name: str) -> jax.Array:
-  """Returns a field of the records of a batch, [B*(1+H), ...].
-
-  A query's records stand together, its positive first, so that none changes
-  its device.
-  """
-  positive, hard = batch[f"positive_{name}"], batch[f"negative_{name}"]
-  size, shape = len(positive), positive.shape[1:]
-  hard = hard.reshape(size, len(hard) // size, *shape)
-  joined = jnp.concatenate([positive[:, None], hard], axis=1)
-  return joined.reshape(size * joined.shape[1], *shape)
-
-
-def take_columns(records: Any, size: int, columns: slice) -> Any:
-  """Returns some of each query's records; see `with_negatives`.
+def take_columns(texts: Any, size: int, columns: slice) -> Any:
+  """Returns some of each query's texts; none changes its device.
 
   Args:
-    records: tree of arrays [B*(1+H), ...].
+    texts: tree of arrays [B*N, ...], N texts a query.
     size: B.
-    columns: which of the 1+H.
+    columns: which of the N.
   """
 
   def take(x: jax.Array) -> jax.Array:
     grouped = x.reshape(size, len(x) // size, *x.shape[1:])[:, columns]
     return grouped.reshape(size * grouped.shape[1], *x.shape[1:])
 
-  return jax.tree.map(take, records)
+  return jax.tree.map(take, texts)
 
 
 def encode_batch(
@@ -155,6 +143,8 @@ def encode_batch(
 ) -> tuple[Encoding, Encoding]:
   """Returns the encodings of the queries, [B], and of their records.
 
+  All pass the encoder together.
+
   Args:
     params: of `model`.
     batch: see `input_pipeline.training_batches`.
@@ -163,26 +153,26 @@ def encode_batch(
     config: the whole config; `encode_chunks` and `query_dates` are read.
 
   Returns:
-    Of the queries, and of the records, ordered as in `with_negatives`.
+    Of the queries, and of the records, [B*(1+H)]: a query's records stand
+    together, its positive first.
   """
-  key_q, key_d = jax.random.split(dropout_key)
 
-  def encode(ids: jax.Array, mask: jax.Array, key: jax.Array) -> Encoding:
-    def rows(ids: jax.Array, mask: jax.Array, row: jax.Array) -> Encoding:
-      # A part draws its own dropout: by the first of its rows.
-      rngs = {"dropout": jax.random.fold_in(key, row[0])}
-      return model.apply(
-        {"params": params}, ids, mask, False, rngs=rngs, method="encode"
-      )
+  def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
+    # A part draws its own dropout: by the first of its packs.
+    rngs = {"dropout": jax.random.fold_in(dropout_key, number[0])}
+    return model.apply(
+      {"params": params}, texts, False, rngs=rngs, method="encode_packed"
+    )
 
-    counted = jnp.arange(len(ids))
-    return in_chunks(rows, config.encode_chunks, ids, mask, counted)
-
-  query = encode(batch["query_ids"], batch["query_mask"], key_q)
+  texts = batch["texts"]
+  counted = jnp.arange(len(texts.ids))
+  encoded = in_chunks(encode, config.encode_chunks, texts, counted)
+  encoded = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoded)
+  size = len(batch["query_ends"])
+  query = take_columns(encoded, size, slice(0, 1))
   if config.query_dates == "parser":
     query = query.replace(interval=batch["query_ends"])
-  ids, mask = (with_negatives(batch, name) for name in ("ids", "mask"))
-  return query, encode(ids, mask, key_d)
+  return query, take_columns(encoded, size, slice(1, None))
 
 
 def _retrieval(
@@ -250,7 +240,9 @@ def _dates(
       ),
     )
   if weights.posterior_weight:
-    months = with_negatives(batch, "month")[:, None]
+    size = len(query.scalar)
+    hard = batch["negative_month"].reshape(size, -1)
+    months = jnp.column_stack([batch["positive_month"], hard]).reshape(-1, 1)
     parts["posterior"] = (
       weights.posterior_weight,
       losses.interval_cross_entropy(

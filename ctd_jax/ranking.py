@@ -1,6 +1,6 @@
 """Ranks the gallery with a model's own score, or the one `config.eval` names.
 
-The gallery is encoded once, in padded batches that drop nothing, and every
+The gallery is encoded once, in packed batches that drop nothing, and every
 query is scored against all of it with the score that was trained; each gallery
 filters that one ranking. Several processes share the texts and the queries, and
 each has all results. `train` validates with it and `evaluate` writes its runs
@@ -21,7 +21,7 @@ from absl import logging
 from ctd_jax import (
   distributed,
   encoding_files,
-  input_pipeline,
+  packing,
   partitioning,
   train_step,
 )
@@ -59,25 +59,33 @@ class Ranker:
   def encode(self, params: Any, tokens: Tokens, what: str) -> Encoding:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
     size = self._experiment.config.eval.batch_size
-    size += -size % partitioning.batch_shards(self._experiment.mesh)
+    shards = partitioning.batch_shards(self._experiment.mesh)
+    size += -size % shards
     # Every process has all texts; each encodes the rows of its devices.
     sharding = partitioning.batch_sharding(self._experiment.mesh)
-    parts = []
-    for batch, count in tqdm.tqdm(
-      input_pipeline.padded_batches(tokens, size),
+    parts, order = [], []
+    for rows, texts in tqdm.tqdm(
+      packing.batches(
+        tokens.ids, tokens.mask, size, shards, self._experiment.row_width
+      ),
       desc=what,
       total=-(-len(tokens) // size),
       leave=False,
       delay=2.0,
       disable=None,
     ):
-      ids, mask = (
-        jax.make_array_from_callback(rows.shape, sharding, rows.__getitem__)
-        for rows in (batch.ids, batch.mask)
+      texts = jax.tree.map(
+        lambda x: jax.make_array_from_callback(
+          x.shape, sharding, x.__getitem__
+        ),
+        texts,
       )
-      encoding = distributed.fetch(self._encode(params, ids, mask))
-      parts.append(jax.tree.map(lambda x, n=count: x[:n], encoding))
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+      parts.append(distributed.fetch(self._encode(params, texts)))
+      order.append(rows)
+    order = np.concatenate(order)
+    # Those that are no text come first.
+    place = np.argsort(order)[-len(tokens) :]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[place], *parts)
 
   def gallery(self, params: Any) -> Encoding:
     """Returns the encodings of all records.

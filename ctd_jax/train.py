@@ -28,7 +28,6 @@ from ctd_jax import (
   entry_point,
   evaluate,
   files,
-  input_pipeline,
   partitioning,
   preemption,
   train_step,
@@ -175,12 +174,7 @@ def _train(
 ) -> bool:
   """Runs the loop; returns whether it reached the last step."""
   config, total_steps = experiment.config, experiment.total_steps
-  batches = input_pipeline.training_batches(
-    experiment.benchmark,
-    experiment.queries["train"],
-    experiment.records,
-    config,
-  )
+  batches = experiment.training_batches()
   experiment.claim_workdir()
   resumed = experiment.checkpoints.resume(experiment.abstract_state(), batches)
   if resumed is None:

@@ -1,7 +1,7 @@
 """The model and train state of a config, and the jitted functions.
 
 `make_train_step` updates parameters from a global batch; `make_encode_step`
-turns a padded batch of texts into vectors and date beliefs. Every system (FT
+turns a packed batch of texts into vectors and date beliefs. Every system (FT
 baseline, TempDate, CTD and its ablations) is this one step under another
 config. Called by `train`, `evaluate` and the tests.
 
@@ -18,7 +18,6 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import ml_collections
-import numpy as np
 import optax
 from jax.sharding import Mesh
 
@@ -32,6 +31,7 @@ from ctd_jax.models.dual_encoder import (
 )
 from ctd_jax.models.hf_config import EncoderConfig
 from ctd_jax.objective import BIAS_COLUMNS, Batch
+from ctd_jax.packing import PackedTexts
 
 
 class TrainState(flax.struct.PyTreeNode):
@@ -224,12 +224,13 @@ def make_train_step(
 
 def make_encode_step(
   model: DualEncoder,
-) -> Callable[[Any, np.ndarray, np.ndarray], Encoding]:
-  """Returns the jitted `(params, ids, mask) -> Encoding`, without dropout."""
+) -> Callable[[Any, PackedTexts], Encoding]:
+  """Returns the jitted `(params, texts) -> Encoding`, without dropout."""
 
   @jax.jit
-  def encode(params: Any, ids: jax.Array, mask: jax.Array) -> Encoding:
-    return model.apply({"params": params}, ids, mask, method="encode")
+  def encode(params: Any, texts: PackedTexts) -> Encoding:
+    encoding = model.apply({"params": params}, texts, method="encode_packed")
+    return jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoding)
 
   return encode
 

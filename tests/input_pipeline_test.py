@@ -1,6 +1,7 @@
 import collections
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -22,6 +23,8 @@ def batches(config=None, benchmark=BENCHMARK):
     ),
     input_pipeline.tokenize(tokenizer, [r.text for r in benchmark.records], 24),
     config,
+    packs=1,
+    width=24,
   )
 
 
@@ -68,8 +71,7 @@ def test_an_iterator_restored_goes_on_as_it_would_have():
   other.set_state(state)
   for batch in expected:
     again = next(other)
-    for name, array in batch.items():
-      np.testing.assert_array_equal(again[name], array)
+    jax.tree.map(np.testing.assert_array_equal, again, batch)
 
 
 def test_positives_lie_in_the_interval_and_negatives_in_train():
@@ -88,7 +90,7 @@ def test_positives_lie_in_the_interval_and_negatives_in_train():
     assert (ends[:, 0] <= batch["positive_month"]).all()
     assert (batch["positive_month"] <= ends[:, 1]).all()
     assert set(batch["negative_month"].tolist()) <= train
-    assert batch["negative_ids"].shape == (8 * 4, 24)
+    assert batch["texts"].places.shape == (1, 8 * 6)
     # Types in the order of the config: comments cannot answer, others can.
     answers = batch["negative_answers"].reshape(8, 4)
     np.testing.assert_array_equal(

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from ctd_jax import input_pipeline, partitioning, train_step
+from ctd_jax import input_pipeline, packing, partitioning, train_step
 from ctd_jax.models.bert import BertConfig
 from tests import synthetic
 
@@ -35,7 +35,14 @@ def prepare(mesh, method: str, **fields):
   )
   encoder = BertConfig(tokenizer.vocab_size, **config.model.encoder.to_dict())
   model = train_step.make_model(config, encoder, benchmark.timeline)
-  batches = input_pipeline.training_batches(benchmark, queries, records, config)
+  batches = input_pipeline.training_batches(
+    benchmark,
+    queries,
+    records,
+    config,
+    partitioning.batch_shards(mesh) * config.encode_chunks,
+    packing.row_width(config.record_length, encoder.max_length),
+  )
   return (
     model,
     config,
@@ -51,7 +58,7 @@ def run_steps(mesh, method: str, **fields):
   losses = []
   for _ in range(STEPS):
     batch = next(batches)
-    assert batch["query_ids"].sharding.num_devices == mesh.size
+    assert batch["query_ends"].sharding.num_devices == mesh.size
     state, metrics = update(state, batch)
     losses.append(float(metrics["loss"]))
   return state, losses

@@ -55,3 +55,17 @@ def test_bool_masks_and_rows_without_tokens(kind):
 def test_an_unknown_pooling_is_named():
   with pytest.raises(ValueError, match="'max'"):
     pooling.pool(jnp.asarray(STATES), MASK, "max")
+
+
+@pytest.mark.parametrize("kind", pooling.POOLINGS)
+def test_texts_of_a_row_are_pooled_each_for_itself(kind):
+  states = np.random.default_rng(1).normal(size=(1, 7, 3)).astype(np.float32)
+  segments = np.array([[1, 1, 1, 2, 3, 3, 0]])
+  pooled = pooling.pool_texts(jnp.asarray(states), segments, kind, 4)
+  for place, columns in enumerate((slice(0, 3), slice(3, 4), slice(4, 6))):
+    alone = states[:, columns]
+    ones = np.ones(alone.shape[:2])
+    np.testing.assert_allclose(
+      pooled[:, place], pooling.pool(alone, ones, kind), rtol=1e-6
+    )
+  assert np.isfinite(pooled[:, 3]).all()

@@ -117,7 +117,7 @@ class SelfAttention(nn.Module):
   config: BertConfig
 
   @nn.compact
-  def __call__(self, states: jax.Array, mask: jax.Array) -> jax.Array:
+  def __call__(self, states: jax.Array, seen: jax.Array) -> jax.Array:
     """Returns the projected mixture of values, [B, L, D]."""
     config = self.config
     width, heads = config.hidden_size, config.num_heads
@@ -130,7 +130,7 @@ class SelfAttention(nn.Module):
       split("query"),
       split("key"),
       split("value"),
-      mask=mask.astype(bool)[:, None, None, :],
+      mask=seen,
     )
     return dense(config, width, "out")(mixed.reshape(states.shape))
 
@@ -142,12 +142,12 @@ class BertLayer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, mask: jax.Array, deterministic: bool
+    self, states: jax.Array, seen: jax.Array, deterministic: bool
   ) -> jax.Array:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
     drop = nn.Dropout(config.dropout)
-    attended = SelfAttention(config, name="attention")(states, mask)
+    attended = SelfAttention(config, name="attention")(states, seen)
     states = states + drop(attended, deterministic)
     states = _norm(config, "attention_norm")(states)
     inner = dense(config, config.mlp_size, "intermediate")(states)
@@ -177,7 +177,8 @@ class BertEncoder(nn.Module):
     Args:
       ids: token ids, int [B, L].
       mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
-        either side.
+        either side. Numbers above 1 are further texts of a row, which see
+        nothing of each other.
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
 
     Returns:
@@ -190,7 +191,8 @@ class BertEncoder(nn.Module):
     encoder_parts.check_length(ids, config)
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
+    seen = encoder_parts.visible(mask)
     states = apply_layers(
-      BertLayer, config, states, mask, deterministic=deterministic
+      BertLayer, config, states, seen, deterministic=deterministic
     )
     return states.astype(jnp.float32)

@@ -21,9 +21,11 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from ctd_jax import packing
 from ctd_jax.models import calendar_heads, month_posterior, offset_table
 from ctd_jax.models.hf_config import EncoderConfig
-from ctd_jax.models.pooling import POOLINGS, pool
+from ctd_jax.models.pooling import POOLINGS, pool, pool_texts
+from ctd_jax.packing import PackedTexts
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
 INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
@@ -195,9 +197,40 @@ class DualEncoder(nn.Module):
       mask: 1 or True where a token stands, [B, L].
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
     """
-    config = self.config
     hidden = self.encoder(ids, mask, deterministic)
-    pooled = pool(hidden, mask, config.pooling)
+    return self._describe(pool(hidden, mask, self.config.pooling))
+
+  def encode_packed(
+    self, texts: PackedTexts, deterministic: bool = True
+  ) -> Encoding:
+    """Returns what `encode` does, of texts in rows: its arrays are [P, T, ...].
+
+    Args:
+      texts: P packs of T texts.
+      deterministic: as in `encode`.
+    """
+    packs, rows, width = texts.ids.shape
+    segments = texts.segments.reshape(packs * rows, width)
+    hidden = self.encoder(
+      texts.ids.reshape(segments.shape), segments, deterministic
+    )
+    most = packing.places_of_row(width)
+    pooled = pool_texts(hidden, segments, self.config.pooling, most)
+    # By pack: no vector leaves its device.
+    pooled = jnp.take_along_axis(
+      pooled.reshape(packs, rows * most, -1),
+      texts.places[:, :, None],
+      axis=1,
+      mode="fill",
+      fill_value=0.0,
+    )
+    shape = texts.places.shape
+    encoding = self._describe(pooled.reshape(shape[0] * shape[1], -1))
+    return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), encoding)
+
+  def _describe(self, pooled: jax.Array) -> Encoding:
+    """Returns what is said of texts whose pooled states are [B, D]."""
+    config = self.config
     logits = self.heads(pooled)
     scalar = calendar_heads.latent_scalar(
       logits,
@@ -209,7 +242,7 @@ class DualEncoder(nn.Module):
     absolute = semantic
     if config.use_context:
       absolute = unit(self.context(pooled, logits))
-    size = ids.shape[0]
+    size = len(pooled)
     year_code = jnp.zeros((size, 0), jnp.float32)
     if config.use_posterior:
       year_code = self.posterior.code(pooled)

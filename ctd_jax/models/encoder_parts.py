@@ -61,11 +61,31 @@ def check_length(ids: jax.Array, config: EncoderConfig) -> None:
 def token_positions(mask: jax.Array) -> jax.Array:
   """Returns the position of every column, 0 = first token, int [B, L].
 
-  The first token has the first position under left padding too. What stands
-  behind a text counts on: a query that is filled up has its own positions.
+  The first token of a text has the first position under left padding and
+  behind another text too. What stands behind a text counts on: a query that is
+  filled up has its own positions.
+
+  Args:
+    mask: 0 where no token stands, else which text of its row a token is of,
+      [B, L]; one that is 0 or 1 (or a bool) has one text a row.
   """
-  first = jnp.argmax(mask.astype(bool), axis=1, keepdims=True)
-  return jnp.maximum(jnp.arange(mask.shape[1]) - first, 0)
+  before = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
+  begins = (mask != before) & (mask != 0)
+  columns = jnp.arange(mask.shape[1])
+  first = jax.lax.cummax(jnp.where(begins, columns, -1), axis=1)
+  return jnp.where(first < 0, 0, columns - first)
+
+
+def visible(mask: jax.Array) -> jax.Array:
+  """Returns which tokens each one sees, those of its text: bool [B, 1, L, L].
+
+  Padding sees what it pads.
+
+  Args:
+    mask: as in `token_positions`.
+  """
+  asks, seen = mask[:, None, :, None], mask[:, None, None, :]
+  return (seen != 0) & ((seen == asks) | (asks == 0))
 
 
 def dense(

@@ -18,29 +18,44 @@ POOLINGS = ("cls", "mean", "last")
 
 
 def pool(hidden: jax.Array, mask: jax.Array, kind: str) -> jax.Array:
-  """Returns one vector per text, [B, D], the same under either padding side.
+  """Returns one vector per row of one text, [B, D], under either padding side.
 
   Args:
     hidden: states of the tokens, [B, L, D].
     mask: 1 or True where a token stands, [B, L].
+    kind: as in `pool_texts`.
+  """
+  return pool_texts(hidden, mask.astype(jnp.int32), kind, 1)[:, 0]
+
+
+def pool_texts(
+  hidden: jax.Array, segments: jax.Array, kind: str, most: int
+) -> jax.Array:
+  """Returns one vector for every text of a row, [B, most, D].
+
+  Args:
+    hidden: states of the tokens, [B, L, D].
+    segments: which text of its row a token is of, from 1; 0 = padding; [B, L].
     kind: "cls" = first token, "last" = last token, "mean" = mean of all.
+    most: texts a row may have.
 
   Returns:
-    Pooled states, not normalised, [B, D]. A row without any token gets a
-    finite vector that means nothing.
+    Pooled states, not normalised. A text without any token gets a finite
+    vector that means nothing.
 
   Raises:
     ValueError: if `kind` is not one of `POOLINGS`.
   """
-  real = mask.astype(bool)
+  real = segments[:, None, :] == jnp.arange(1, most + 1)[:, None]
   if kind == "mean":
-    weights = real.astype(hidden.dtype)[..., None]
-    # The clamp only matters for rows that pad a batch out.
-    return (hidden * weights).sum(1) / jnp.maximum(weights.sum(1), 1.0)
+    weights = real.astype(hidden.dtype)
+    # The clamp only matters for texts that pad a batch out.
+    weights /= jnp.maximum(weights.sum(2, keepdims=True), 1.0)
+    return jnp.matmul(weights, hidden, precision=jax.lax.Precision.HIGHEST)
   if kind == "cls":
-    index = jnp.argmax(real, axis=1)
+    index = jnp.argmax(real, axis=2)
   elif kind == "last":
-    index = real.shape[1] - 1 - jnp.argmax(real[:, ::-1], axis=1)
+    index = real.shape[2] - 1 - jnp.argmax(real[:, :, ::-1], axis=2)
   else:
     raise ValueError(f"pooling must be one of {POOLINGS}, got {kind!r}")
-  return jnp.take_along_axis(hidden, index[:, None, None], axis=1)[:, 0]
+  return jnp.take_along_axis(hidden, index[:, :, None], axis=1)

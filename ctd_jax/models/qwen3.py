@@ -125,7 +125,7 @@ class GroupedAttention(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, mask: jax.Array, angles: jax.Array
+    self, states: jax.Array, seen: jax.Array, angles: jax.Array
   ) -> jax.Array:
     """Returns the projected mixture of values, [B, L, D]."""
     config = self.config
@@ -142,7 +142,7 @@ class GroupedAttention(nn.Module):
       query = _norm(config, "query_norm")(query)
       key = _norm(config, "key_norm")(key)
     mixed = jax.nn.dot_product_attention(
-      rotate(query, angles), rotate(key, angles), value, mask=mask
+      rotate(query, angles), rotate(key, angles), value, mask=seen
     )
     flat = mixed.reshape(*mixed.shape[:2], -1)
     return dense(config, config.hidden_size, "out", bias=False)(flat)
@@ -155,13 +155,13 @@ class DecoderLayer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, mask: jax.Array, angles: jax.Array
+    self, states: jax.Array, seen: jax.Array, angles: jax.Array
   ) -> jax.Array:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
     inner = _norm(config, "input_norm")(states)
     attention = GroupedAttention(config, name="attention")
-    states = states + attention(inner, mask, angles)
+    states = states + attention(inner, seen, angles)
     inner = _norm(config, "mlp_norm")(states)
     gate = nn.silu(dense(config, config.mlp_size, "gate", bias=False)(inner))
     inner = gate * dense(config, config.mlp_size, "up", bias=False)(inner)
@@ -186,7 +186,8 @@ class Decoder(nn.Module):
     Args:
       ids: token ids, int [B, L].
       mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
-        either side.
+        either side. Numbers above 1 are further texts of a row, which see
+        nothing of each other.
       deterministic: without effect: there is no dropout.
 
     Returns:
@@ -200,7 +201,7 @@ class Decoder(nn.Module):
     angles = rotary_angles(
       encoder_parts.token_positions(mask), config.head_dim, config.rope_theta
     )
-    seen = mask.astype(bool)[:, None, None, :]
+    seen = encoder_parts.visible(mask)
     if config.causal:
       seen = seen & jnp.tril(jnp.ones((ids.shape[1], ids.shape[1]), bool))
     table = encoder_parts.embedding(config, config.vocab_size, "embed_tokens")

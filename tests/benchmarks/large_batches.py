@@ -13,58 +13,55 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ctd_jax import partitioning, train_step
+from ctd_jax import packing, partitioning, train_step
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.timekey import Timeline
 from ctd_jax.configs import common
 from ctd_jax.models.bert import BertConfig
 
 VOCABULARY = 8_000
+MAX_LENGTH = 128  # tokens the encoder takes
 
 
-def batch_shapes(config, timeline: Timeline) -> dict[str, jax.ShapeDtypeStruct]:
-  """Returns the arrays of a training batch, see `input_pipeline`."""
-  size = config.batch_size
-  hard = size * sum(config.negatives.values())
-  texts = {
-    "query": (size, config.query_length),
-    "positive": (size, config.record_length),
-    "negative": (hard, config.record_length),
-  }
-  shapes = {f"{name}_ids": shape for name, shape in texts.items()}
-  shapes |= {f"{name}_mask": shape for name, shape in texts.items()}
-  shapes |= {"query_ends": (size, 2), "positive_classes": (size, 3)}
-  shapes |= {"positive_month": (size,), "negative_month": (hard,)}
-  arrays = {k: jax.ShapeDtypeStruct(v, jnp.int32) for k, v in shapes.items()}
-  arrays["negative_answers"] = jax.ShapeDtypeStruct((hard,), jnp.bool_)
-  for name, count in zip(
-    ("reign", "year", "month"), timeline.class_counts, strict=True
-  ):
-    arrays[f"query_{name}"] = jax.ShapeDtypeStruct((size, count), jnp.float32)
-  return arrays
+def random_batch(config, timeline: Timeline) -> dict[str, Any]:
+  """Returns a batch of texts of full length and random months.
 
-
-def random_batch(shapes, timeline: Timeline) -> dict[str, jax.Array]:
-  """Returns a batch of random texts and months; nothing is padded."""
+  Its arrays are those of `input_pipeline.training_batches`.
+  """
   rng = np.random.default_rng(0)
+  size, hard = config.batch_size, sum(config.negatives.values())
   months = len(timeline.months)
-  tops = {"ids": VOCABULARY, "month": months, "ends": months}
-  batch = {}
-  for name, leaf in shapes.items():
-    if leaf.dtype == jnp.int32:
-      top = 1 if name.endswith("classes") else tops.get(name.split("_")[-1], 2)
-      batch[name] = rng.integers(0, top, leaf.shape).astype(np.int32)
-    else:
-      batch[name] = np.zeros(leaf.shape, leaf.dtype)
-    if name.endswith("mask"):
-      batch[name] = np.ones(leaf.shape, np.int32)
-  return batch
+  lengths = np.full((size, 2 + hard), config.record_length)
+  lengths[:, 0] = config.query_length
+  columns = np.arange(config.record_length)
+  mask = columns < lengths.reshape(-1, 1)
+  width = packing.row_width(config.record_length, MAX_LENGTH)
+  layout = packing.arrange(lengths.reshape(config.encode_chunks, -1), width)
+  texts = packing.fill(rng.integers(0, VOCABULARY, mask.shape), mask, layout)
+
+  def month(*shape: int) -> np.ndarray:
+    return rng.integers(0, months, shape).astype(np.int32)
+
+  return {
+    "texts": texts,
+    "query_ends": np.sort(month(size, 2)),
+    "positive_month": month(size),
+    "negative_month": month(size * hard),
+    "positive_classes": np.zeros((size, 3), np.int32),
+    "negative_answers": np.zeros(size * hard, bool),
+    **{
+      f"query_{name}": np.zeros((size, count), np.float32)
+      for name, count in zip(
+        ("reign", "year", "month"), timeline.class_counts, strict=True
+      )
+    },
+  }
 
 
 def main() -> None:
@@ -99,14 +96,15 @@ def main() -> None:
       num_layers=flags.layers,
       num_heads=flags.hidden_size // 64,
       mlp_size=4 * flags.hidden_size,
+      max_length=MAX_LENGTH,
       scan_layers=flags.layers > 2,
     )
     model = train_step.make_model(c, encoder, timeline)
     adam = optax.adamw(1e-4)
     update = train_step.make_train_step(model, adam, c, mesh)
-    shapes = batch_shapes(c, timeline)
+    batch = partitioning.global_batch(random_batch(c, timeline), mesh)
     state = train_step.abstract_state(model, adam, mesh)
-    compiled = update.lower(state, shapes).compile()
+    compiled = update.lower(state, batch).compile()
     reserved = compiled.memory_analysis().temp_size_in_bytes / 2**20
     first = first or reserved
     print(
@@ -114,13 +112,12 @@ def main() -> None:
       f"{reserved / first:>6.2f}",
       flush=True,
     )
-    steps[size] = compiled, model, adam, shapes
+    steps[size] = compiled, model, adam, batch
 
   seconds = {size: [] for size in steps}
   for _ in range(flags.run):
-    for size, (compiled, model, adam, shapes) in steps.items():
+    for size, (compiled, model, adam, batch) in steps.items():
       state = train_step.init_state(model, adam, 0, mesh)
-      batch = partitioning.global_batch(random_batch(shapes, timeline), mesh)
       started = time.perf_counter()
       jax.block_until_ready(compiled(state, batch))
       seconds[size].append((time.perf_counter() - started) / size)

@@ -1,0 +1,174 @@
+"""Short texts side by side in rows of one width, and where each one lies.
+
+Why: padded to the longest of a batch, the texts of a rebuilt chronicle are two
+parts padding to one part text. Rows that hold several texts are nearly full,
+and queries, positives and negatives pass the encoder once, together. A text
+sees none of its neighbours: `encoder_parts.visible`. Training, the encoding of
+a gallery and `text_encoder` pack alike.
+
+Axes: P packs, T texts of a pack, R rows of a pack, W columns of a row, L tokens
+of a text before packing, S places for texts in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+_WIDTH = 128  # columns; rows of fewer are not as full
+_SHORTEST = 8  # tokens a text has on average, at least, in a row that is full
+
+
+class PackedTexts(NamedTuple):
+  """Texts in rows; a pack is what one device encodes at once.
+
+  Attributes:
+    ids: token ids, int32 [P, R, W].
+    segments: which text of its row a token is of, from 1; 0 = padding; int32
+      [P, R, W].
+    places: row * S + place of each text, both from 0; R * S for one without
+      tokens; int32 [P, T].
+  """
+
+  ids: np.ndarray
+  segments: np.ndarray
+  places: np.ndarray
+
+
+class Layout(NamedTuple):
+  """Where texts lie; see `arrange`.
+
+  Attributes:
+    spots: row, place and first column of each text, int [P, T, 3].
+    rows: R.
+    width: W.
+  """
+
+  spots: np.ndarray
+  rows: int
+  width: int
+
+  def of(self, packs: slice) -> Layout:
+    """Returns the layout of some of the packs."""
+    return self._replace(spots=self.spots[packs])
+
+
+def row_width(longest: int, max_length: int) -> int:
+  """Returns the width of rows, W.
+
+  Args:
+    longest: tokens of the longest text.
+    max_length: tokens that the encoder takes.
+
+  Raises:
+    ValueError: if it does not take the longest text.
+  """
+  if longest > max_length:
+    raise ValueError(
+      f"texts of {longest} tokens exceed max_length {max_length} of the encoder"
+    )
+  return min(longest + -longest % _WIDTH, max_length)
+
+
+def places_of_row(width: int) -> int:
+  """Returns how many texts a row of a width may hold, S."""
+  return max(1, width // _SHORTEST)
+
+
+def arrange(lengths: np.ndarray, width: int) -> Layout:
+  """Returns where texts of these lengths lie: best fit, longest first.
+
+  All packs have as many rows as the fullest needs, rounded up by an eighth at
+  most, so that few shapes are ever compiled.
+
+  Args:
+    lengths: tokens of the texts, at most `width`, int [P, T].
+    width: W.
+  """
+  found = [_arrange(pack, width) for pack in lengths]
+  rows = max(rows for _, rows in found)
+  step = 2 ** max(0, (rows - 1).bit_length() - 4)
+  spots = np.stack([spots for spots, _ in found])
+  return Layout(spots, rows + -rows % step, width)
+
+
+def _arrange(lengths: np.ndarray, width: int) -> tuple[np.ndarray, int]:
+  """Returns the spots of the texts of a pack, [T, 3], and the rows in use."""
+  spots = np.zeros((len(lengths), 3), np.int64)
+  rows = 0
+  # Rows by their free columns, each with its first free place.
+  begun: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
+  for text in np.argsort(-lengths, kind="stable"):
+    length = int(lengths[text])
+    if not length:
+      break
+    fitting = (free for free in range(length, width + 1) if begun[free])
+    free = next(fitting, width)
+    if begun[free]:
+      row, place = begun[free].pop()
+    else:
+      row, place, rows = rows, 0, rows + 1
+    spots[text] = row, place, width - free
+    if place + 1 < places_of_row(width):
+      begun[free - length].append((row, place + 1))
+  return spots, max(rows, 1)
+
+
+def fill(ids: np.ndarray, mask: np.ndarray, layout: Layout) -> PackedTexts:
+  """Returns the texts laid out.
+
+  Args:
+    ids: their token ids, [P * T, L], in the order of the layout.
+    mask: 1 where a token stands, [P * T, L].
+    layout: of these texts.
+  """
+  packs, count, _ = layout.spots.shape
+  real = mask.astype(bool)
+  text, _ = np.nonzero(real)
+  row, place, first = np.moveaxis(layout.spots.reshape(-1, 3), 1, 0)
+  column = (np.cumsum(real, axis=1) - 1)[real] + first[text]
+  shape = packs, layout.rows, layout.width
+  packed, segments = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+  packed[text // count, row[text], column] = ids[real]
+  segments[text // count, row[text], column] = place[text] + 1
+  size = places_of_row(layout.width)
+  places = np.where(real.any(axis=1), row * size + place, layout.rows * size)
+  return PackedTexts(
+    packed, segments, places.reshape(packs, count).astype(np.int32)
+  )
+
+
+def batches(
+  ids: np.ndarray, mask: np.ndarray, size: int, packs: int, width: int
+) -> Iterator[tuple[np.ndarray, PackedTexts]]:
+  """Yields all texts in batches of one shape: (which they are, packed).
+
+  Texts of all lengths are dealt to every pack.
+
+  Args:
+    ids: token ids, [N, L].
+    mask: 1 where a token stands, [N, L].
+    size: texts of a batch, which `packs` divides.
+    packs: P.
+    width: W.
+
+  Returns:
+    Which text stands where, int [size], and the batch; where the texts do not
+    fill the last batch, -1 stands for one without tokens.
+  """
+  count = -(-len(ids) // size)
+  if not count:
+    return
+  lengths = mask.sum(axis=1)
+  dealt = np.full(count * size, -1)
+  dealt[: len(ids)] = np.argsort(lengths, kind="stable")
+  dealt = np.moveaxis(dealt.reshape(-1, packs, count), 2, 0).swapaxes(1, 2)
+  layout = arrange(
+    np.where(dealt < 0, 0, lengths[dealt]).reshape(count * packs, -1), width
+  )
+  for number, texts in enumerate(dealt.reshape(count, size)):
+    share = slice(number * packs, (number + 1) * packs)
+    real = np.where(texts[:, None] < 0, 0, mask[texts])
+    yield texts, fill(ids[texts], real, layout.of(share))

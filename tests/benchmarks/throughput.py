@@ -1,0 +1,275 @@
+"""Prints how many queries and texts a second pass, against PyTorch.
+
+  python tests/benchmarks/throughput.py train --data_dir=data
+  python tests/benchmarks/throughput.py train --hidden_size=768 --layers=12 \\
+    --batch=16 --steps=2 --data_dir=data
+  python tests/benchmarks/throughput.py step --batch=32
+  python tests/benchmarks/throughput.py encode --encoder=e5_small
+
+`train`: steps on `chunqiutr/rebuilt` as it is, one positive and one hard
+negative a query. Ours packs the texts and encodes them together; theirs is a
+plain loop over BertModel of transformers, which pads to the longest of the
+batch and encodes queries, positives and negatives in three passes. Both start
+from the same weights, and the first losses must agree. `step`: the same on
+random texts that fill their rows, so that both compute the same shapes.
+`encode`: records of the data set into vectors, against sentence-transformers.
+
+The two take turns in one process. Times are medians: of the wall, and of the
+processor, which others on the machine do not stretch. Needs the extra `parity`;
+`taskset -c 0` gives both one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import sentence_transformers
+import torch
+import transformers
+
+from ctd_jax import (
+  input_pipeline,
+  optimizer,
+  packing,
+  partitioning,
+  train_step,
+)
+from ctd_jax.configs import common
+from ctd_jax.input_pipeline import Tokens
+from ctd_jax.models import hf_weights
+from ctd_jax.models.bert import BertConfig
+from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax_datasets import load
+
+QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
+FULL = 128  # tokens of the random texts
+
+
+def compare(
+  name: str, count: int, ours: Callable, theirs: Callable, repeats: int
+) -> None:
+  """Runs both in turns and prints how many of `count` pass in a second."""
+  seconds = {ours: [], theirs: []}
+  for _ in range(repeats):
+    for side, found in seconds.items():
+      wall, processor = time.perf_counter(), time.process_time()
+      side()
+      found.append(
+        (time.perf_counter() - wall, time.process_time() - processor)
+      )
+  print(f"{'':<10} {'ours':>9} {'PyTorch':>9} {'ratio':>6}   {name} a second")
+  for index, clock in enumerate(("wall", "processor")):
+    mine, other = (
+      statistics.median(times[index] for times in seconds[side])
+      for side in (ours, theirs)
+    )
+    print(
+      f"{clock:<10} {count / mine:>9.1f} {count / other:>9.1f} "
+      f"{other / mine:>6.2f}",
+      flush=True,
+    )
+
+
+def full_texts(count: int, vocabulary: int) -> Tokens:
+  """Returns random texts of `FULL` tokens."""
+  ids = np.random.default_rng(0).integers(4, vocabulary, (count, FULL))
+  return Tokens(ids.astype(np.int32), np.ones((count, FULL), np.int32))
+
+
+def texts_of(texts: packing.PackedTexts) -> list[torch.Tensor]:
+  """Returns the tokens of every text of a batch of one pack."""
+  most = packing.places_of_row(texts.ids.shape[2])
+  return [
+    torch.tensor(texts.ids[0, row][texts.segments[0, row] == place + 1]).long()
+    for row, place in zip(*np.divmod(texts.places[0], most), strict=True)
+  ]
+
+
+class PlainLoop:
+  """Contrastive training the usual way."""
+
+  def __init__(self, folder: pathlib.Path, rate: float, temperature: float):
+    """Loads the weights of a folder."""
+    self.model = transformers.BertModel.from_pretrained(
+      folder, add_pooling_layer=False
+    ).train()
+    self.optimizer = torch.optim.AdamW(self.model.parameters(), rate)
+    self.temperature = temperature
+
+  def encode(self, texts: list[torch.Tensor]) -> torch.Tensor:
+    """Returns unit vectors of texts, padded to the longest."""
+    ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence(
+      [torch.ones_like(text) for text in texts], batch_first=True
+    )
+    states = self.model(ids, attention_mask=mask).last_hidden_state
+    real = mask[:, :, None].float()
+    pooled = (states * real).sum(1) / real.sum(1)
+    return torch.nn.functional.normalize(pooled, dim=1)
+
+  def step(self, texts: list[torch.Tensor]) -> float:
+    """Updates on a query, a positive and a negative each; returns the loss."""
+    query, positive, negative = (self.encode(texts[k::3]) for k in range(3))
+    forward = query @ torch.cat([positive, negative]).T / self.temperature
+    backward = positive @ query.T / self.temperature
+    right = torch.arange(len(query))
+    cross_entropy = torch.nn.functional.cross_entropy
+    loss = (cross_entropy(forward, right) + cross_entropy(backward, right)) / 2
+    self.optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+    self.optimizer.step()
+    return float(loss.detach())
+
+
+def configure(flags: argparse.Namespace):
+  """Returns the config of fine-tuning with the released single negative."""
+  c = common.base()
+  common.apply_method(c, "ft")
+  c.batch_size = flags.batch
+  c.negatives.update(
+    same_month_comment=0, near_placeholder=0, near_event=0, release_comment=1
+  )
+  c.optimizer.learning_rate = 1e-5
+  c.optimizer.warmup_fraction = 0.0
+  return c
+
+
+def train(flags: argparse.Namespace) -> None:
+  """Compares steps of training."""
+  config = configure(flags)
+  benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
+  tokenizer = input_pipeline.build_tokenizer(benchmark)
+  asked = benchmark.queries["train"]
+  if flags.what == "step":
+    queries = full_texts(len(asked), tokenizer.vocab_size)
+    records = full_texts(len(benchmark.records), tokenizer.vocab_size)
+  else:
+    queries = input_pipeline.tokenize(
+      tokenizer, [query.text for query in asked], QUERY_LENGTH
+    )
+    records = input_pipeline.tokenize(
+      tokenizer, [record.text for record in benchmark.records], RECORD_LENGTH
+    )
+  encoder = BertConfig(
+    tokenizer.vocab_size,
+    hidden_size=flags.hidden_size,
+    num_layers=flags.layers,
+    num_heads=flags.hidden_size // 64,
+    mlp_size=4 * flags.hidden_size,
+    max_length=512,
+    dropout=0.0,
+  )
+  width = packing.row_width(records.ids.shape[1], encoder.max_length)
+  mesh = partitioning.make_mesh(1)
+  model = train_step.make_model(config, encoder, benchmark.timeline)
+  adam = optimizer.make_optimizer(config.optimizer, 10**6)
+  state = train_step.init_state(model, adam, 0, mesh)
+  update = train_step.make_train_step(model, adam, config, mesh)
+  iterator = input_pipeline.training_batches(
+    benchmark, queries, records, config, packs=1, width=width
+  )
+  start = iterator.get_state()
+  batches = [texts_of(next(iterator)["texts"]) for _ in range(flags.steps)]
+  with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    hf_weights.save(folder, encoder, state.params["encoder"])
+    config_torch = transformers.AutoConfig.from_pretrained(folder)
+    config_torch.hidden_dropout_prob = 0.0
+    config_torch.attention_probs_dropout_prob = 0.0
+    config_torch.save_pretrained(folder)
+    plain = PlainLoop(
+      folder, config.optimizer.learning_rate, config.model.temperature
+    )
+
+  def ours() -> list[float]:
+    nonlocal state
+    iterator.set_state(start)
+    losses = []
+    for _ in range(flags.steps):
+      batch = partitioning.global_batch(next(iterator), mesh)
+      state, metrics = update(state, batch)
+      losses.append(metrics["loss"])
+    return jax.device_get(losses)
+
+  def theirs() -> list[float]:
+    return [plain.step(texts) for texts in batches]
+
+  # Every shape is compiled here, and the first losses are of equal weights.
+  np.testing.assert_allclose(ours()[0], theirs()[0], rtol=1e-3)
+  size = flags.batch * flags.steps
+  padded = sum(
+    len(batch[part::3]) * max(map(len, batch[part::3]))
+    for batch in batches
+    for part in range(3)
+  )
+  real = sum(len(text) for batch in batches for text in batch)
+  iterator.set_state(start)
+  packed = sum(next(iterator)["texts"].ids.size for _ in range(flags.steps))
+  print(
+    f"tokens an example: {real / size:.0f} of text, {packed / size:.0f} packed,"
+    f" {padded / size:.0f} padded to the longest"
+  )
+  compare("queries", size, ours, theirs, flags.repeats)
+
+
+def encode(flags: argparse.Namespace) -> None:
+  """Compares the encoding of records."""
+  benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
+  chosen = np.random.default_rng(0).permutation(len(benchmark.records))
+  texts = [benchmark.records[row].text for row in chosen[: flags.texts]]
+  mine = TextEncoder.load(flags.encoder, pooling="mean", normalize=True)
+  parts = sentence_transformers.models
+  transformer = parts.Transformer(flags.encoder)
+  theirs = sentence_transformers.SentenceTransformer(
+    modules=[
+      transformer,
+      parts.Pooling(transformer.get_word_embedding_dimension(), "mean"),
+      parts.Normalize(),
+    ],
+    device="cpu",
+  )
+  # Shapes are compiled here.
+  np.testing.assert_allclose(
+    mine.encode(texts), theirs.encode(texts), atol=1e-4
+  )
+  compare(
+    "texts",
+    len(texts),
+    lambda: mine.encode(texts),
+    lambda: theirs.encode(texts),
+    flags.repeats,
+  )
+
+
+def main() -> None:
+  """Reads the flags and compares."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("what", choices=("train", "step", "encode"))
+  parser.add_argument("--data_dir", help="of the data set chunqiutr/rebuilt")
+  parser.add_argument("--hidden_size", type=int, default=128)
+  parser.add_argument("--layers", type=int, default=2)
+  parser.add_argument("--batch", type=int, default=32, help="queries a step")
+  parser.add_argument("--steps", type=int, default=8, help="of one turn")
+  parser.add_argument("--repeats", type=int, default=5, help="turns")
+  parser.add_argument("--encoder", help="folder of weights, for encode")
+  parser.add_argument("--texts", type=int, default=500, help="for encode")
+  flags = parser.parse_args()
+  cores = len(os.sched_getaffinity(0))
+  torch.set_num_threads(cores)
+  print(f"{cores} cores, load {os.getloadavg()[0]:.1f}")
+  (encode if flags.what == "encode" else train)(flags)
+
+
+if __name__ == "__main__":
+  main()
