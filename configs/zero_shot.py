@@ -4,20 +4,21 @@
     --workdir=runs/zs-me5-large
 
 Nothing is trained: method `zs` of `common.apply_method`. After the colon stands
-one of `ROWS`, which have the prefixes, the instruction, the pooling and the
-lengths of the paper's table. The weights are read from
---config.model.encoder.source: a folder, or a hub id, which is downloaded; they
-must be safetensors, so pytorch_model.bin alone (bge_m3 has been published so)
-is to be converted first. Sentence-T5, which the paper's appendix lists without
-a figure, is not supported: a T5 is of another architecture.
+one of `ROWS`, which have the prefixes, instructions, pooling and lengths of the
+authors' scripts. The weights are read from --config.model.encoder.source: a
+folder, or a hub id, which is downloaded. They must be safetensors: where there
+is only a pytorch_model.bin, as there was of bge_m3, convert it first.
+Sentence-T5, which the paper's appendix lists without a figure, is not
+supported: a T5 is of another architecture.
 
-Hardware: one accelerator; parameters are fp32, 4 bytes each: 2.4 GB (a *_large
-or qwen3_embedding_0_6b) to 29 GB (e5_mistral_7b). What the authors ran in half
-precision computes in bfloat16 here. Published on the authors' files (Table 1,
-test, hit@1): me5_large .2916, me5_large_instruct .2359, gte_large_zh .2293,
-bge_large_zh .2208, bge_m3 .2698, gte_qwen2_1_5b .2783, e5_mistral_7b .2196,
-qwen3_embedding_0_6b .3376, qwen3_embedding_4b .4410. Not measured with this
-config yet.
+Hardware: one accelerator. Parameters are fp32: 1.3 GB (gte_large_zh) to 28 GB
+(e5_mistral_7b), and as much again on disk for the checkpoint. What the authors
+ran in half precision computes in bfloat16 here.
+
+Published on the authors' files (Table 1, test, hit@1): me5_large .2916,
+me5_large_instruct .2359, gte_large_zh .2293, bge_large_zh .2208, bge_m3 .2698,
+gte_qwen2_1_5b .2783, e5_mistral_7b .2196, qwen3_embedding_0_6b .3376,
+qwen3_embedding_4b .4410. Not measured with this config yet.
 """
 
 from collections.abc import Mapping

@@ -48,7 +48,7 @@ _BEFORE = (
 _BEHIND = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
-def question(instruction: str, query: str, record: str) -> str:
+def _question(instruction: str, query: str, record: str) -> str:
   """Returns what the model is asked, without what stands around it."""
   return f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {record}"
 
@@ -81,7 +81,7 @@ class Reranker:
 
   def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
     """Returns p(yes) of pairs of query and record, fp32 [P]."""
-    texts = [question(self._config.instruction, *pair) for pair in pairs]
+    texts = [_question(self._config.instruction, *pair) for pair in pairs]
     found = np.zeros(len(pairs), np.float32)
     size = self._config.batch_size
     for rows, states, mask in self._encoder.batches(texts, size):
@@ -201,6 +201,7 @@ def system(
     queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
   ) -> Found:
     found = {name: [candidates(name, q) for q in queries] for name in galleries}
+    # Galleries share most pairs; each is read once.
     pairs = sorted(
       {
         (query, name)
@@ -211,25 +212,22 @@ def system(
     )
     texts = [(q, benchmark.records[rows[name]].text) for q, name in pairs]
     p_yes = dict(zip(pairs, reranker()(texts), strict=True))
+
+    def order(query: str, ranking: runs.Ranking):
+      given = [p_yes[query, name] for name, _ in ranking]
+      values = _mixed(given, [score for _, score in ranking], config)
+      return _best([rows[name] for name, _ in ranking], values, k)
+
     ordered = {}
-    for gallery, rankings in found.items():
-      indices = np.full((len(queries), k), -1, np.int32)
-      scores = np.full((len(queries), k), -np.inf, np.float32)
-      for row, ranking in enumerate(rankings):
-        given = [p_yes[queries[row], name] for name, _ in ranking]
-        values = mixed(given, [score for _, score in ranking], config)
-        members = np.array([rows[name] for name, _ in ranking], np.int32)
-        # Ties go by record index, which is by record id.
-        best = np.lexsort((members, -values))[:k]
-        indices[row, : len(best)] = members[best]
-        scores[row, : len(best)] = values[best]
-      ordered[gallery] = indices, scores
+    for name, rankings in found.items():
+      parts = list(map(order, queries, rankings))
+      ordered[name] = tuple(map(np.stack, zip(*parts, strict=True)))
     return ordered
 
   return rank
 
 
-def mixed(
+def _mixed(
   p_yes: Sequence[float],
   first: Sequence[float],
   config: ml_collections.ConfigDict,
@@ -256,3 +254,18 @@ def mixed(
       f"{cosines[np.abs(cosines).argmax()]:.4g}"
     )
   return (1 - share) * values + share * np.clip((cosines + 1) / 2, 0, 1)
+
+
+def _best(
+  rows: Sequence[int], values: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the k best rows and their scores; -1 and -inf fill up.
+
+  Ties go by row, which is by record id.
+  """
+  best = np.lexsort((rows, -values))[:k]
+  indices = np.full(k, -1, np.int32)
+  scores = np.full(k, -np.inf, np.float32)
+  indices[: len(best)] = np.array(rows, np.int32)[best]
+  scores[: len(best)] = values[best]
+  return indices, scores

@@ -84,7 +84,7 @@ class SparseEncoder:
     if not isinstance(self._encoder.config, BertConfig):
       raise ValueError(f"{folder}: a decoder is no masked language model")
     self._head = load_head(folder, self._encoder.config, self._encoder.params)
-    self._idf = read_idf(
+    self._idf = _read_idf(
       folder, self._encoder.tokenizer, self._encoder.config.vocab_size
     )
     self._settings = config
@@ -116,7 +116,7 @@ class SparseEncoder:
     return vectors.tocsr()
 
 
-def read_idf(
+def _read_idf(
   folder: pathlib.Path, tokenizer: TextTokenizer, size: int
 ) -> np.ndarray:
   """Returns the weight of every vocabulary entry in a query, fp32 [V].
