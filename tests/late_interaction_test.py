@@ -7,6 +7,7 @@ import re
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tokenizers
 from safetensors import numpy as safetensors_numpy
 
 from ctd_jax import baselines, evaluate
@@ -15,6 +16,7 @@ from ctd_jax.models import encoder_parts
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.token_encoder import TokenEncoder, TokenVectors
 from ctd_jax.retrieval import late_interaction
+from ctd_jax.tokenization import TextTokenizer
 from tests import published_folder, synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -178,6 +180,18 @@ def test_what_fills_a_query_up_may_not_be_attended(projected):
   # Each place of the filling is another one, and sees its text.
   assert np.abs(np.diff(found.vectors[:, -3:], axis=1)).max() > 1e-3
   assert np.abs(np.diff(found.vectors[:, -1], axis=0)).max() > 1e-5
+
+
+def test_a_marker_is_one_token_behind_the_first(tmp_path):
+  published_folder.write_tokenizer(tmp_path, TEXTS)
+  path = tmp_path / "tokenizer.json"
+  tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  tokenizer.add_tokens(["[Q] "])
+  tokenizer.save(str(path))
+  ours = TextTokenizer.load(tmp_path)
+  ids, _ = ours.encode(["齊人來盟"], 5, prefix="[Q] ")
+  read = ["<s>", "[Q] ", "齊", "人", "</s>"]
+  assert ids[0].tolist() == [ours.token_id(token) for token in read]
 
 
 def test_positions_go_on_behind_a_text():
