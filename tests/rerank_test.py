@@ -120,6 +120,14 @@ def test_a_vocabulary_without_an_answer_is_named(tmp_path):
     rerank.Reranker(config_of(folder).rerank)
 
 
+@pytest.mark.parametrize("kind", ["bert", "qwen2"])
+def test_what_does_not_guess_the_next_token_is_named(kind, tmp_path):
+  published_folder.write(tmp_path, ["求"], kind)
+  config = config_of(tmp_path, max_length=64)
+  with pytest.raises(ValueError, match=f"{tmp_path}: expected a causal langu"):
+    rerank.Reranker(config.rerank)
+
+
 def test_candidates_are_ordered_by_score_then_record_id(tmp_path, by_length):
   ranking = [(name, 20.0 - row) for row, name in enumerate(IDS)]
   write_runs(tmp_path, [ranking, ranking[5:8], []])

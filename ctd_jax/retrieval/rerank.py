@@ -26,12 +26,14 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
 from ctd_jax.benchmark import Benchmark
 from ctd_jax.models import hf_folder
 from ctd_jax.models.pooling import pool
+from ctd_jax.models.qwen3 import DecoderConfig
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import runs
 from ctd_jax.retrieval.search import Found
@@ -64,7 +66,8 @@ class Reranker:
 
     Raises:
       FileNotFoundError: if the folder or one of its files is missing.
-      ValueError: if a file does not fit, or a token is missing.
+      ValueError: if a file does not fit, a token is missing, or it is no
+        causal language model.
     """
     folder = hf_folder.find(config.source)
     self._config = config
@@ -77,6 +80,9 @@ class Reranker:
       prefix=_BEFORE,
       suffix=_BEHIND,
     )
+    geometry = self._encoder.config
+    if not (isinstance(geometry, DecoderConfig) and geometry.causal):
+      raise ValueError(f"{folder}: expected a causal language model")
     self._head = _answer_rows(folder, self._encoder)
 
   def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
@@ -117,7 +123,8 @@ def _answer_rows(folder: pathlib.Path, encoder: TextEncoder) -> np.ndarray:
 @jax.jit
 def _p_yes(states: jax.Array, mask: jax.Array, head: jax.Array) -> jax.Array:
   """Returns the probability of the second answer after each text, [B]."""
-  logits = pool(states, mask, "last") @ head.T
+  last = pool(states, mask, "last")
+  logits = jnp.matmul(last, head.T, precision="highest")
   return jax.nn.softmax(logits, axis=-1)[:, 1]
 
 

@@ -16,7 +16,9 @@ reads texts alone. Called by `baselines`.
 
 Axes: Q queries, N records, B a batch of them, L tokens, D width, V vocabulary.
 
-Source: ChunQiuTR, baselines SPLADE-IDF and SPLADE-l0; Geng et al. 2024.
+Source: ChunQiuTR, baselines SPLADE-IDF and SPLADE-l0, whose release keeps the
+best 2,000 of all kinds before it filters, while each gallery is searched whole
+here; Geng et al. 2024, Shen et al. 2025 (l0).
 """
 
 from __future__ import annotations
