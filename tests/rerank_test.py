@@ -94,6 +94,11 @@ def test_a_long_record_loses_its_end_and_the_prompt_nothing():
   )
 
 
+def test_a_prompt_that_would_be_cut_is_named():
+  with pytest.raises(ValueError, match=r"max_length=200: the prompt alone has"):
+    rerank.Reranker(config_of(max_length=200).rerank)
+
+
 def test_an_output_layer_of_its_own_is_used(tmp_path):
   def double(tensors):
     table = tensors["model.embed_tokens.weight"]

@@ -83,6 +83,13 @@ class Reranker:
     geometry = self._encoder.config
     if not (isinstance(geometry, DecoderConfig) and geometry.causal):
       raise ValueError(f"{folder}: expected a causal language model")
+    empty = _BEFORE + _question(config.instruction, "", "") + _BEHIND
+    tokens = self._encoder.tokenizer.token_ids([empty], geometry.max_length)
+    if config.max_length <= len(tokens[0]):
+      raise ValueError(
+        f"config.rerank.max_length={config.max_length}: the prompt alone has "
+        f"{len(tokens[0])} tokens"
+      )
     self._head = _answer_rows(folder, self._encoder)
 
   def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
