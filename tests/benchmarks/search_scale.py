@@ -1,0 +1,197 @@
+"""Prints time and peak memory of searching galleries of growing size.
+
+Random unit vectors in memory-mapped pieces; the first --depth records of every
+query by the search of ctd_jax, by a FAISS flat index and by numpy (a matrix
+product of all records with some queries, then argpartition), all of them exact.
+Every size and system has a process of its own for the memory; the processes
+take turns, and the time is the median of the repeats. Memory is what a process
+allocates; pages of the files, which the kernel may drop, are told apart.
+
+  python tests/benchmarks/search_scale.py --folder=/tmp/scale \\
+    --sizes=20000,200000,2000000 --queries=1024 --repeats=3
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import pathlib
+import shutil
+import statistics
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+PIECE = 65_536
+SYSTEMS = ("ctd_jax", "faiss", "numpy")
+
+
+def write(folder: pathlib.Path, size: int, width: int) -> None:
+  """Writes random unit vectors in pieces, unless they lie there."""
+  folder.mkdir(parents=True, exist_ok=True)
+  for start in range(0, size, PIECE):
+    path = folder / f"{start:09}.npy"
+    if not path.exists():
+      np.save(path, unit_vectors(min(PIECE, size - start), width, start))
+
+
+def unit_vectors(count: int, width: int, seed: int) -> np.ndarray:
+  """Returns random directions, fp32 [count, width]."""
+  vectors = np.random.default_rng(seed).standard_normal(
+    (count, width), np.float32
+  )
+  return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def read(folder: pathlib.Path, size: int):
+  """Returns the vectors, mapped."""
+  from ctd_jax import encoding_files
+
+  paths = [folder / f"{start:09}.npy" for start in range(0, size, PIECE)]
+  parts = [np.load(path, mmap_mode="r") for path in paths]
+  last = size - PIECE * (len(parts) - 1)
+  return encoding_files.Pieces([*parts[:-1], parts[-1][:last]])
+
+
+def searcher(
+  system: str, records, queries: np.ndarray, depth: int
+) -> Callable[[], np.ndarray]:
+  """Returns what finds the first records [Q, depth], ready to be timed."""
+  if system == "ctd_jax":
+    import jax
+    import jax.numpy as jnp
+
+    from ctd_jax.retrieval import search
+
+    score = jax.tree_util.Partial(
+      lambda q, r: jnp.matmul(q, r.T, precision=jax.lax.Precision.HIGHEST)
+    )
+    everything = {"all": np.ones(len(records), bool)}
+    return lambda: search.topk(queries, records, score, depth, everything)[
+      "all"
+    ][0]
+  if system == "faiss":
+    import faiss
+
+    index = faiss.IndexFlatIP(queries.shape[1])
+    for start in range(0, len(records), PIECE):
+      index.add(np.ascontiguousarray(records[start : start + PIECE]))
+    return lambda: index.search(queries, depth)[1]
+  whole = records[:]
+
+  def by_numpy() -> np.ndarray:
+    found = []
+    for start in range(0, len(queries), 64):
+      scores = queries[start : start + 64] @ whole.T
+      first = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
+      order = np.argsort(-np.take_along_axis(scores, first, 1), kind="stable")
+      found.append(np.take_along_axis(first, order, axis=1))
+    return np.concatenate(found)
+
+  return by_numpy
+
+
+def allocated() -> int:
+  """Returns the bytes of this process that are no pages of files."""
+  status = pathlib.Path("/proc/self/status").read_text()
+  (line,) = (x for x in status.splitlines() if x.startswith("RssAnon"))
+  return 1024 * int(line.split()[1])
+
+
+def work(system: str, flags, size: int, pipe) -> None:
+  """Searches whenever it is told to; tells seconds and memory."""
+  queries = unit_vectors(flags.queries, flags.width, -1 % 2**32)
+  peak, done = [allocated()], threading.Event()
+
+  def watch() -> None:
+    while not done.wait(0.002):
+      peak[0] = max(peak[0], allocated())
+
+  threading.Thread(target=watch, daemon=True).start()
+  records = read(pathlib.Path(flags.folder), size)
+  search = searcher(system, records, queries, flags.depth)
+  search()
+  while pipe.recv():
+    started = time.perf_counter()
+    found = search()
+    pipe.send((time.perf_counter() - started, found))
+  done.set()
+  pipe.send(peak[0])
+
+
+def measure(flags, size: int) -> dict[str, tuple[float, float]]:
+  """Returns system -> (median seconds, peak MiB) for one size."""
+  context = multiprocessing.get_context("spawn")
+  pipes, seconds, lists = {}, {}, {}
+  for system in flags.systems.split(","):
+    pipes[system], theirs = context.Pipe()
+    process = context.Process(
+      target=work, args=(system, flags, size, theirs), daemon=True
+    )
+    process.start()
+    seconds[system] = []
+  for _ in range(flags.repeats):
+    for system, pipe in pipes.items():
+      pipe.send(True)
+      took, lists[system] = pipe.recv()
+      seconds[system].append(took)
+  first, *others = lists.values()
+  for other in others:
+    # Sums of another order may change places in the last digits.
+    same = np.mean(first == other)
+    if same < 0.999:
+      raise SystemExit(f"{size} records: only {same:.4f} of the places agree")
+  result = {}
+  for system, pipe in pipes.items():
+    pipe.send(False)
+    result[system] = statistics.median(seconds[system]), pipe.recv() / 2**20
+  return result
+
+
+def main() -> None:
+  """Reads the flags, writes the vectors, measures every size."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument(
+    "--folder", required=True, help="for the vectors; is made and removed"
+  )
+  parser.add_argument("--sizes", default="20000,200000,2000000")
+  parser.add_argument("--queries", type=int, default=1024)
+  parser.add_argument("--width", type=int, default=128)
+  parser.add_argument("--depth", type=int, default=10)
+  parser.add_argument("--repeats", type=int, default=3)
+  parser.add_argument("--systems", default=",".join(SYSTEMS))
+  flags = parser.parse_args()
+  folder = pathlib.Path(flags.folder)
+  if folder.exists():
+    raise SystemExit(f"error: --folder={folder} exists; name a new one")
+  # On a machine that others use, threads that spin while they wait cost FAISS
+  # half its speed.
+  os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+  sizes = [int(size) for size in flags.sizes.split(",")]
+  try:
+    write(folder, max(sizes), flags.width)
+    print(
+      f"{flags.queries} queries, width {flags.width}, depth {flags.depth}, "
+      f"median of {flags.repeats}"
+    )
+    print("   records  system    seconds  ratio      MiB")
+    for size in sizes:
+      found = measure(flags, size)
+      base = found[min(found, key=lambda name: name != "faiss")][0]
+      for system, (seconds, memory) in found.items():
+        print(
+          f"{size:>10,}  {system:8} {seconds:>8.3f} {seconds / base:>6.2f} "
+          f"{memory:>8.0f}",
+          flush=True,
+        )
+  finally:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+  main()
