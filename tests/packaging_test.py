@@ -23,7 +23,6 @@ FOLDERS = {
 USED_BY_OTHERS = {
   "array-record",
   "importlib-resources",
-  "pytrec-eval-terrier",
   "pytest-xdist",
   "ruff",
   "setuptools",

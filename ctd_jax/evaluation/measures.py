@@ -1,4 +1,4 @@
-"""Measures of a ranking, per query first, computed by ir_measures.
+"""Measures of a ranking, per query first, computed by trec_eval's own code.
 
 Why: figures must be those that trec_eval gives from the written run file.
 Called by `evaluation.protocol`; `train` reads hit@1 on validation queries.
@@ -15,27 +15,29 @@ import re
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-import ir_measures
+import pytrec_eval
 
 from ctd_jax.retrieval import runs
 
 DEFAULT = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "recall@10")
 # For rankings that are that deep: a window has more than ten answers.
 DEEP = (*DEFAULT, "recall@50")
+_RECIPROCAL = "recip_rank"
+# Measure -> what trec_eval calls it.
 _KINDS = {
-  "hit": ir_measures.Success,
-  "recall": ir_measures.R,
-  "precision": ir_measures.P,
-  "mrr": ir_measures.RR,
+  "hit": "success",
+  "recall": "recall",
+  "precision": "P",
+  "mrr": _RECIPROCAL,
   # Relevance is 0 or 1 here, so the gain is binary; the ideal ranking holds
   # min(number of positives, cutoff) ones.
-  "ndcg": ir_measures.nDCG,
+  "ndcg": "ndcg_cut",
 }
 _NAME = re.compile(rf"({'|'.join(_KINDS)})@([1-9]\d*)")
 
 
-def parse(name: str) -> ir_measures.measures.Measure:
-  """Returns the ir_measures object for a name such as `hit@1`.
+def parse(name: str) -> tuple[str, int]:
+  """Returns trec_eval's measure and the cutoff of a name such as `hit@1`.
 
   Raises:
     ValueError: if the name has another form.
@@ -46,7 +48,7 @@ def parse(name: str) -> ir_measures.measures.Measure:
       f"unknown measure {name!r}; expected one of {', '.join(_KINDS)}, then @ "
       "and a cutoff, e.g. hit@1"
     )
-  return _KINDS[match[1]] @ int(match[2])
+  return _KINDS[match[1]], int(match[2])
 
 
 def per_query(
@@ -67,7 +69,7 @@ def per_query(
   Raises:
     ValueError: if a name is unknown or a query has no positive.
   """
-  parsed = {parse(name): name for name in names}
+  parsed = {name: parse(name) for name in names}
   judged = {query_id: dict.fromkeys(ids, 1) for query_id, ids in qrels.items()}
   for query_id, positives in judged.items():
     if not positives:
@@ -75,14 +77,26 @@ def per_query(
   values = {name: dict.fromkeys(judged, 0.0) for name in names}
   if not judged:
     return values
+  # The order is that of the ranking, whatever trec_eval does with ties.
   scored = {
-    query_id: _scores(ranking)
+    query_id: {name: -float(rank) for rank, (name, _) in enumerate(ranking)}
     for query_id, ranking in rankings.items()
     if query_id in judged and ranking
   }
-  for metric in ir_measures.iter_calc(list(parsed), judged, scored):
-    values[parsed[metric.measure]][metric.query_id] = float(metric.value)
+  keys = {name: _key(*measure) for name, measure in parsed.items()}
+  judge = pytrec_eval.RelevanceEvaluator(judged, set(keys.values()))
+  for query_id, found in judge.evaluate(scored).items():
+    for name, (kind, cutoff) in parsed.items():
+      value = found[keys[name]]
+      if kind == _RECIPROCAL and value < 1 / cutoff:
+        value = 0.0  # trec_eval has no cutoff for it
+      values[name][query_id] = value
   return values
+
+
+def _key(kind: str, cutoff: int) -> str:
+  """Returns what trec_eval calls a measure with its cutoff."""
+  return kind if kind == _RECIPROCAL else f"{kind}_{cutoff}"
 
 
 def mean(
@@ -102,10 +116,3 @@ def mean(
   for query_id, value in values.items():
     parts[strata[query_id]].append(value)
   return statistics.fmean(map(statistics.fmean, parts.values()))
-
-
-def _scores(ranking: runs.Ranking) -> dict[str, float]:
-  """Returns record id -> the score that the run file would hold."""
-  scores = runs.strictly_decreasing([score for _, score in ranking])
-  names = (record_id for record_id, _ in ranking)
-  return dict(zip(names, scores.tolist(), strict=True))

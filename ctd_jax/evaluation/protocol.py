@@ -117,16 +117,21 @@ class PerQuery:
     Raises:
       ValueError: if there is no such family; the message lists all.
     """
+    values = self.values[measure]
+    return {query_id: values[query_id] for query_id in self._members(family)}
+
+  def _members(self, family: str) -> list[str]:
+    """Returns the ids of the queries of a family."""
     if family not in FAMILIES:
       raise ValueError(
         f"family is one of {', '.join(FAMILIES)}; got {family!r}"
       )
     wanted = {family} if family != MACRO else set(CELLS)
-    return {
-      query_id: value
-      for query_id, value in self.values[measure].items()
-      if wanted.intersection(self.families[query_id])
-    }
+    return [
+      query_id
+      for query_id, families in self.families.items()
+      if not wanted.isdisjoint(families)
+    ]
 
   def strata(self, family: str) -> dict[str, str] | None:
     """Returns query id -> cell for `macro`, whose cells count the same."""
@@ -145,7 +150,11 @@ class PerQuery:
 
   def means(self, family: str = "all") -> dict[str, float]:
     """Returns measure -> mean over the queries of a family."""
-    return {measure: self.mean(measure, family) for measure in self.values}
+    members, strata = self._members(family), self.strata(family)
+    return {
+      measure: measures.mean({i: values[i] for i in members}, strata)
+      for measure, values in self.values.items()
+    }
 
 
 def average(tables: Sequence[PerQuery]) -> PerQuery:

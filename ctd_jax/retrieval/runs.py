@@ -117,6 +117,23 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
   return result
 
 
+def _parted(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+  """Returns the first scores of each row strictly decreasing, fp32 [Q, k].
+
+  Args:
+    scores: [Q, k].
+    counts: how many of each row count.
+  """
+  parted = np.array(scores, np.float32)
+  after = np.arange(parted.shape[1]) >= counts[:, None]
+  with np.errstate(invalid="ignore"):
+    fine = np.isfinite(parted) & (np.diff(parted, prepend=np.inf) < 0)
+  for row in np.flatnonzero(~np.all(fine | after, axis=1)):
+    kept = slice(counts[row])
+    parted[row, kept] = strictly_decreasing(parted[row, kept])
+  return parted
+
+
 def from_topk(
   system: str,
   track: str,
@@ -142,11 +159,14 @@ def from_topk(
         f"{len(query_ids)} query ids for {len(indices)} rankings of {gallery}"
       )
     rankings = {}
-    for query_id, row, values in zip(query_ids, indices, scores, strict=True):
-      kept = np.asarray(row) >= 0
-      parted = strictly_decreasing(np.asarray(values)[kept])
-      names = [record_ids[index] for index in np.asarray(row)[kept]]
-      rankings[query_id] = list(zip(names, parted.tolist(), strict=True))
+    names = np.array(record_ids, object)[indices].tolist()
+    counts = np.sum(indices >= 0, axis=1)
+    scores = _parted(scores, counts).tolist()
+    for query_id, row, values, count in zip(
+      query_ids, names, scores, counts, strict=True
+    ):
+      ranking = zip(row[:count], values[:count], strict=True)
+      rankings[query_id] = list(ranking)
     runs.append(Run(system, track, score_mode, split, gallery, rankings))
   return runs
 
