@@ -35,6 +35,7 @@ from absl import flags, logging
 
 from ctd_jax import (
   baselines,
+  config_checks,
   distributed,
   entry_point,
   files,
@@ -245,7 +246,7 @@ def evaluate_baselines(
     FileNotFoundError: if one of `also` was not evaluated on this data set.
     ValueError: naming a field of the config.
   """
-  experiments.check_evaluation(config)
+  config_checks.check_evaluation(config)
   folder = experiments.transfer_folder(workdir, benchmark)
   others = _folders(also, folder.relative_to(workdir))
   _finish(benchmark, config, folder, command(), {}, others)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax import backbone, experiment, export, train
+from ctd_jax import backbone, config_checks, experiment, export, train
 from ctd_jax.checkpointing import CheckpointError
 from ctd_jax.configs import bert as bert_config
 from ctd_jax.configs import common
@@ -173,7 +173,7 @@ def test_a_run_of_another_encoder_is_refused(tmp_path):
 def test_every_method_has_a_config(module):
   for method in common.METHODS:
     config = module.get_config(method)
-    experiment.check_config(config)
+    config_checks.check_config(config)
     assert config.name.startswith(method)
     assert "hidden_size" not in config.model.encoder
 

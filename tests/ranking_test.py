@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctd_jax import experiment, ranking
+from ctd_jax import config_checks, experiment, ranking
 from ctd_jax.evaluation import protocol
 from tests import synthetic
 
@@ -53,7 +53,7 @@ def test_a_backend_that_cannot_rank_is_refused(method, backend, message):
   config = synthetic.config(method)
   config.eval.backend = backend
   with pytest.raises(ValueError, match=f"config.eval.backend=.*{message}"):
-    experiment.check_evaluation(config)
+    config_checks.check_evaluation(config)
   if method == "ctd":
     config.eval.score_mode = "absolute"
-    experiment.check_evaluation(config)
+    config_checks.check_evaluation(config)

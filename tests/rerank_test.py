@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax import baselines, evaluate, experiment
+from ctd_jax import baselines, config_checks, evaluate, experiment
 from ctd_jax.configs import rerank as rerank_config
 from ctd_jax.models import hf_folder
 from ctd_jax.retrieval import rerank, runs
@@ -166,7 +166,7 @@ def test_the_cosine_of_the_first_system_can_be_mixed_in(tmp_path, by_length):
     rank(config, QUERIES[:1])
   config.rerank.mixing = 1.5
   with pytest.raises(ValueError, match=r"mixing=1\.5: expected 0 to 1"):
-    experiment.check_evaluation(config)
+    config_checks.check_evaluation(config)
 
 
 def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from ctd_jax import experiment, ranking, train, train_step
+from ctd_jax import config_checks, experiment, ranking, train, train_step
 from ctd_jax.checkpointing import CheckpointError
 from tests import synthetic
 
@@ -62,7 +62,7 @@ def test_training_learns_the_dates_it_is_shown(tmp_path):
   assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:10])
 
 
-@pytest.mark.parametrize("reader", experiment.QUERY_DATES)
+@pytest.mark.parametrize("reader", config_checks.QUERY_DATES)
 def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
   config = synthetic.config("ctd_posterior")
   config.query_dates = reader
