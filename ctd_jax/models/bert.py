@@ -102,7 +102,7 @@ class BertEmbeddings(nn.Module):
     states += table(rows, "position_embeddings")(positions)
     if config.type_vocab_size:
       segments = table(config.type_vocab_size, "token_type_embeddings")
-      states += segments(jnp.zeros_like(ids))
+      states += segments(jnp.zeros((1, 1), jnp.int32))
     states = _norm(config, "layer_norm")(states)
     return nn.Dropout(config.dropout)(states, deterministic)
 
@@ -110,8 +110,8 @@ class BertEmbeddings(nn.Module):
 class SelfAttention(nn.Module):
   """Multi-head attention over the real tokens of each text: [B, L, D].
 
-  Attention probabilities have no dropout of their own: the fused attention
-  of jax offers none, and the sub-layer's output has one.
+  Attention probabilities have no dropout of their own: the sub-layer's output
+  has one.
   """
 
   config: BertConfig
@@ -126,12 +126,8 @@ class SelfAttention(nn.Module):
       flat = dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], heads, width // heads)
 
-    mixed = jax.nn.dot_product_attention(
-      split("query"),
-      split("key"),
-      split("value"),
-      mask=seen,
-    )
+    heads_of = (split(name) for name in ("query", "key", "value"))
+    mixed = encoder_parts.attention(*heads_of, seen)
     return dense(config, width, "out")(mixed.reshape(states.shape))
 
 

@@ -141,8 +141,8 @@ class GroupedAttention(nn.Module):
     if config.qk_norm:
       query = _norm(config, "query_norm")(query)
       key = _norm(config, "key_norm")(key)
-    mixed = jax.nn.dot_product_attention(
-      rotate(query, angles), rotate(key, angles), value, mask=seen
+    mixed = encoder_parts.attention(
+      rotate(query, angles), rotate(key, angles), value, seen
     )
     flat = mixed.reshape(*mixed.shape[:2], -1)
     return dense(config, config.hidden_size, "out", bias=False)(flat)
