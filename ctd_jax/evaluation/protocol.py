@@ -362,10 +362,14 @@ def _check(
       f"{run.split}; are its query ids those of the benchmark?"
     )
   kept_kinds = GALLERIES[gallery]
-  for query_id, ranking in run.rankings.items():
-    for record_id, _ in ranking:
-      if kinds_by_record_id.get(record_id) not in kept_kinds:
-        raise ValueError(
-          f"run {run.tag}, query {query_id}: {record_id} is not a record of "
-          f"the gallery {gallery}"
-        )
+  found = {
+    record_id: query_id
+    for query_id, ranking in run.rankings.items()
+    for record_id, _ in ranking
+  }
+  for record_id, query_id in found.items():
+    if kinds_by_record_id.get(record_id) not in kept_kinds:
+      raise ValueError(
+        f"run {run.tag}, query {query_id}: {record_id} is not a record of "
+        f"the gallery {gallery}"
+      )
