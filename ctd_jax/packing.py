@@ -141,34 +141,39 @@ def fill(ids: np.ndarray, mask: np.ndarray, layout: Layout) -> PackedTexts:
 
 
 def batches(
-  ids: np.ndarray, mask: np.ndarray, size: int, packs: int, width: int
+  ids: np.ndarray, mask: np.ndarray, size: int, packs: int, max_length: int
 ) -> Iterator[tuple[np.ndarray, PackedTexts]]:
-  """Yields all texts in batches of one shape: (which they are, packed).
+  """Yields all texts in batches of few shapes: (which they are, packed).
 
-  Texts of all lengths are dealt to every pack.
+  Long texts have rows of their own, twice or more as wide: a token is compared
+  with all of its row. Else texts of all lengths are dealt to every pack.
 
   Args:
     ids: token ids, [N, L].
     mask: 1 where a token stands, [N, L].
     size: texts of a batch, which `packs` divides.
     packs: P.
-    width: W.
+    max_length: tokens that the encoder takes.
 
-  Returns:
+  Yields:
     Which text stands where, int [size], and the batch; where the texts do not
-    fill the last batch, -1 stands for one without tokens.
+    fill the last batch of a width, -1 stands for one without tokens.
   """
-  count = -(-len(ids) // size)
-  if not count:
-    return
   lengths = mask.sum(axis=1)
-  dealt = np.full(count * size, -1)
-  dealt[: len(ids)] = np.argsort(lengths, kind="stable")
-  dealt = np.moveaxis(dealt.reshape(-1, packs, count), 2, 0).swapaxes(1, 2)
-  layout = arrange(
-    np.where(dealt < 0, 0, lengths[dealt]).reshape(count * packs, -1), width
-  )
-  for number, texts in enumerate(dealt.reshape(count, size)):
-    share = slice(number * packs, (number + 1) * packs)
-    real = np.where(texts[:, None] < 0, 0, mask[texts])
-    yield texts, fill(ids[texts], real, layout.of(share))
+  doublings = np.ceil(np.log2(np.maximum(lengths, 1) / _WIDTH)).clip(0)
+  widths = np.minimum(_WIDTH * 2 ** doublings.astype(int), max_length)
+  for width in np.unique(widths):
+    chosen = np.flatnonzero(widths == width)
+    count = -(-len(chosen) // size)
+    dealt = np.full(count * size, -1)
+    order = np.argsort(lengths[chosen], kind="stable")
+    dealt[: len(chosen)] = chosen[order]
+    dealt = np.moveaxis(dealt.reshape(-1, packs, count), 2, 0).swapaxes(1, 2)
+    layout = arrange(
+      np.where(dealt < 0, 0, lengths[dealt]).reshape(count * packs, -1),
+      int(width),
+    )
+    for number, texts in enumerate(dealt.reshape(count, size)):
+      share = slice(number * packs, (number + 1) * packs)
+      real = np.where(texts[:, None] < 0, 0, mask[texts])
+      yield texts, fill(ids[texts], real, layout.of(share))

@@ -64,24 +64,30 @@ class Ranker:
     # Every process has all texts; each encodes the rows of its devices.
     sharding = partitioning.batch_sharding(self._experiment.mesh)
     parts, order = [], []
-    for rows, texts in tqdm.tqdm(
-      packing.batches(
-        tokens.ids, tokens.mask, size, shards, self._experiment.row_width
-      ),
+    with tqdm.tqdm(
       desc=what,
-      total=-(-len(tokens) // size),
+      total=len(tokens),
+      unit="text",
       leave=False,
       delay=2.0,
       disable=None,
-    ):
-      texts = jax.tree.map(
-        lambda x: jax.make_array_from_callback(
-          x.shape, sharding, x.__getitem__
-        ),
-        texts,
-      )
-      parts.append(distributed.fetch(self._encode(params, texts)))
-      order.append(rows)
+    ) as bar:
+      for rows, texts in packing.batches(
+        tokens.ids,
+        tokens.mask,
+        size,
+        shards,
+        self._experiment.backbone.encoder.max_length,
+      ):
+        texts = jax.tree.map(
+          lambda x: jax.make_array_from_callback(
+            x.shape, sharding, x.__getitem__
+          ),
+          texts,
+        )
+        parts.append(distributed.fetch(self._encode(params, texts)))
+        order.append(rows)
+        bar.update((rows >= 0).sum())
     order = np.concatenate(order)
     # Those that are no text come first.
     place = np.argsort(order)[-len(tokens) :]

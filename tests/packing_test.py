@@ -102,6 +102,15 @@ def test_batches_of_one_shape_have_every_text_once(size, packs):
   assert list(packing.batches(*texts_of([], 4), 4, 1, 8)) == []
 
 
+def test_long_texts_have_rows_of_their_own():
+  lengths = np.array([9, 300, 128, 129, 600, 5])
+  found = {
+    packed.ids.shape[2]: sorted(texts[texts >= 0].tolist())
+    for texts, packed in packing.batches(*texts_of(lengths, 600), 8, 1, 600)
+  }
+  assert found == {128: [0, 2, 5], 256: [3], 512: [1], 600: [4]}
+
+
 def test_a_text_that_no_row_takes_is_refused():
   assert packing.row_width(40, 512) == 128
   assert packing.row_width(200, 512) == 256

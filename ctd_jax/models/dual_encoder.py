@@ -21,10 +21,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from ctd_jax import packing
 from ctd_jax.models import calendar_heads, month_posterior, offset_table
 from ctd_jax.models.hf_config import EncoderConfig
-from ctd_jax.models.pooling import POOLINGS, pool, pool_texts
+from ctd_jax.models.pooling import POOLINGS, pool, pool_packed
 from ctd_jax.packing import PackedTexts
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
@@ -209,21 +208,10 @@ class DualEncoder(nn.Module):
       texts: P packs of T texts.
       deterministic: as in `encode`.
     """
-    packs, rows, width = texts.ids.shape
-    segments = texts.segments.reshape(packs * rows, width)
-    hidden = self.encoder(
-      texts.ids.reshape(segments.shape), segments, deterministic
-    )
-    most = packing.places_of_row(width)
-    pooled = pool_texts(hidden, segments, self.config.pooling, most)
-    # By pack: no vector leaves its device.
-    pooled = jnp.take_along_axis(
-      pooled.reshape(packs, rows * most, -1),
-      texts.places[:, :, None],
-      axis=1,
-      mode="fill",
-      fill_value=0.0,
-    )
+    width = texts.ids.shape[2]
+    ids, segments = (x.reshape(-1, width) for x in (texts.ids, texts.segments))
+    hidden = self.encoder(ids, segments, deterministic)
+    pooled = pool_packed(hidden, texts, self.config.pooling)
     shape = texts.places.shape
     encoding = self._describe(pooled.reshape(shape[0] * shape[1], -1))
     return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), encoding)

@@ -14,6 +14,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from ctd_jax import packing
+from ctd_jax.packing import PackedTexts
+
 POOLINGS = ("cls", "mean", "last")
 
 
@@ -59,3 +62,28 @@ def pool_texts(
   else:
     raise ValueError(f"pooling must be one of {POOLINGS}, got {kind!r}")
   return jnp.take_along_axis(hidden, index[:, :, None], axis=1)
+
+
+def pool_packed(hidden: jax.Array, texts: PackedTexts, kind: str) -> jax.Array:
+  """Returns one vector for every packed text, [P, T, D].
+
+  Args:
+    hidden: states of the tokens of all rows, [P * R, W, D].
+    texts: P packs of T texts in R rows of width W.
+    kind: as in `pool_texts`.
+
+  Returns:
+    Pooled states, not normalised; zero for a text without tokens.
+  """
+  packs, rows, width = texts.ids.shape
+  most = packing.places_of_row(width)
+  segments = texts.segments.reshape(packs * rows, width)
+  pooled = pool_texts(hidden, segments, kind, most)
+  # By pack: no vector leaves its device.
+  return jnp.take_along_axis(
+    pooled.reshape(packs, rows * most, -1),
+    texts.places[:, :, None],
+    axis=1,
+    mode="fill",
+    fill_value=0.0,
+  )

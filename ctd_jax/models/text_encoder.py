@@ -10,8 +10,9 @@ methods take `batch_size=64`; results come in the order of the texts and do not
 depend on what else is in the batch.
 
 Why: baselines on frozen features and zero-shot rows need vectors of texts and
-no training. Texts are sorted by length and each length bucket compiles once.
-`backbone`, which trains such an encoder, opens its folder alike.
+no training. For vectors texts are packed, and for the states of their tokens
+sorted by length; few shapes are compiled. `backbone`, which trains such an
+encoder, opens its folder alike.
 
 Axes: N texts, L tokens, D width.
 """
@@ -29,9 +30,11 @@ import jax
 import numpy as np
 import tqdm
 
+from ctd_jax import packing
 from ctd_jax.models import hf_config, hf_folder, hf_weights
 from ctd_jax.models.hf_config import EncoderConfig
-from ctd_jax.models.pooling import POOLINGS, pool
+from ctd_jax.models.pooling import POOLINGS, pool_packed
+from ctd_jax.packing import PackedTexts
 from ctd_jax.tokenization import TextTokenizer
 
 _SHORTEST_BUCKET = 16  # tokens
@@ -131,8 +134,20 @@ class TextEncoder:
       batch_size: texts a step.
     """
     vectors = np.zeros((len(texts), self.width), np.float32)
-    for rows, states, mask in self.batches(texts, batch_size):
-      vectors[rows] = _pooled(states, mask, self.pooling)[: len(rows)]
+    tokens = self.tokenizer.token_ids(
+      texts, self.max_length, self.prefix, self.suffix
+    )
+    ids, mask = self.tokenizer.pad(tokens, max(map(len, tokens), default=0))
+    packed = packing.batches(ids, mask, batch_size, 1, self.config.max_length)
+    forward = _packed_forward(self.config, self.pooling)
+    with tqdm.tqdm(
+      total=len(texts), unit="text", disable=None, desc="encode"
+    ) as bar:
+      for rows, batch in packed:
+        real = rows >= 0
+        made = forward(self.params, batch)
+        vectors[rows[real]] = np.asarray(made)[real]
+        bar.update(real.sum())
     if self.normalize:
       norms = np.linalg.norm(vectors, axis=1, keepdims=True)
       vectors /= np.maximum(norms, 1e-12)
@@ -239,4 +254,16 @@ def _forward(config: EncoderConfig) -> Callable[..., jax.Array]:
   return jax.jit(lambda params, *args: encoder.apply({"params": params}, *args))
 
 
-_pooled = jax.jit(pool, static_argnames="kind")
+@functools.lru_cache
+def _packed_forward(
+  config: EncoderConfig, pooling: str
+) -> Callable[..., jax.Array]:
+  """Returns the jitted `(params, texts of one pack) -> vectors [T, D]`."""
+  encoder = config.make()
+
+  @jax.jit
+  def forward(params: Any, texts: PackedTexts) -> jax.Array:
+    states = encoder.apply({"params": params}, texts.ids[0], texts.segments[0])
+    return pool_packed(states, texts, pooling)[0]
+
+  return forward
