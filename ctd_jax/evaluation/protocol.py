@@ -269,20 +269,16 @@ def qrels(
   for query in queries:
     if query.query_id in kept:
       raise ValueError(f"two queries have the id {query.query_id}")
-    for record_id in query.positives:
-      if record_id not in kinds_by_record_id:
-        raise ValueError(
-          f"query {query.query_id}: positive {record_id} is not a record"
-        )
-    if mode.drop_no_event and is_pure_no_event(
-      query.positives, kinds_by_record_id
-    ):
+    kind_of = {r: kinds_by_record_id.get(r) for r in query.positives}
+    kinds = set(kind_of.values())
+    if None in kinds:
+      unknown = next(r for r, kind in kind_of.items() if kind is None)
+      raise ValueError(
+        f"query {query.query_id}: positive {unknown} is not a record"
+      )
+    if mode.drop_no_event and kinds == {NO_EVENT}:
       continue
-    positives = tuple(
-      record_id
-      for record_id in dict.fromkeys(query.positives)
-      if kinds_by_record_id[record_id] in kept_kinds
-    )
+    positives = tuple(r for r, kind in kind_of.items() if kind in kept_kinds)
     if positives:
       kept[query.query_id] = positives
   return kept

@@ -104,13 +104,16 @@ def _merge(score_fn, best, queries, records, allowed, offset):
   """Folds one block of records into the running top-k of a query block."""
   best_scores, best_indices, broken = best
   scores_bxn = score_fn(queries, records).astype(jnp.float32)
-  wanted_n = jnp.any(allowed, axis=0)
-  broken |= jnp.any(~jnp.isfinite(scores_bxn) & wanted_n, axis=1)
-  found = _fold(scores_bxn, allowed, best_scores, best_indices, offset)
+  finite_bxn, wanted_n = jnp.isfinite(scores_bxn), jnp.any(allowed, axis=0)
+  broken |= jnp.any(~finite_bxn & wanted_n, axis=1)
+  # Added, not selected: on a CPU that takes a quarter of the time.
+  barred_gxn = jnp.where(allowed, 0.0, -jnp.inf)
+  scores_bxn = jnp.where(finite_bxn, scores_bxn, -jnp.inf)
+  found = _fold(scores_bxn, barred_gxn, best_scores, best_indices, offset)
   return *found, broken
 
 
-def _fold(scores_bxn, allowed_gxn, best_scores, best_indices, offset):
+def _fold(scores_bxn, barred_gxn, best_scores, best_indices, offset):
   """Folds a block of scores into the running top-k of every gallery.
 
   Sorting a block would cost more than scoring it. Instead the best record that
@@ -118,14 +121,21 @@ def _fold(scores_bxn, allowed_gxn, best_scores, best_indices, offset):
   found says the best of every chunk of records. After the first blocks that is
   a handful of records a block.
 
+  Args:
+    scores_bxn: finite, or -inf.
+    barred_gxn: 0 where a gallery holds a record, else -inf.
+    best_scores: best first, [g, b, k].
+    best_indices: of them, [g, b, k].
+    offset: index of the first record.
+
   Axes: C chunks of the block, c records in each.
   """
   padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK)
-  scores_bxCxc, allowed_gxCxc = (
-    jnp.pad(x, padding).reshape(len(x), -1, _CHUNK)
-    for x in (scores_bxn, allowed_gxn)
+  scores_bxCxc, barred_gxCxc = (
+    jnp.pad(x, padding, constant_values=-jnp.inf).reshape(len(x), -1, _CHUNK)
+    for x in (scores_bxn, barred_gxn)
   )
-  tops_gxbxC = jnp.where(allowed_gxCxc[:, None], scores_bxCxc, -jnp.inf).max(-1)
+  tops_gxbxC = (scores_bxCxc + barred_gxCxc[:, None]).max(-1)
 
   def better(state):
     scores, _, tops, _, _ = state
@@ -135,11 +145,7 @@ def _fold(scores_bxn, allowed_gxn, best_scores, best_indices, offset):
     scores, indices, tops, last, last_column = state
     top = tops.max(-1, keepdims=True)
     chunk = _first(tops == top)
-    values = jnp.where(
-      _rows_of(allowed_gxCxc, chunk, 0),
-      _rows_of(scores_bxCxc, chunk, 1),
-      -jnp.inf,
-    )
+    values = _rows_of(scores_bxCxc, chunk, 1) + _rows_of(barred_gxCxc, chunk, 0)
     columns = chunk * _CHUNK + jnp.arange(_CHUNK)
     # What is taken stands above, or is as good and comes first.
     left = (values < last) | ((values == last) & (columns > last_column))
