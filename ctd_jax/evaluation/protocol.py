@@ -264,23 +264,25 @@ def qrels(
   Raises:
     ValueError: if two queries share an id or a positive is not a record.
   """
-  kept_kinds = GALLERIES[mode.gallery]
+  kept_kinds = set(GALLERIES[mode.gallery])
   kept = {}
   for query in queries:
     if query.query_id in kept:
       raise ValueError(f"two queries have the id {query.query_id}")
-    kind_of = {r: kinds_by_record_id.get(r) for r in query.positives}
-    kinds = set(kind_of.values())
-    if None in kinds:
-      unknown = next(r for r, kind in kind_of.items() if kind is None)
+    try:
+      kinds = [kinds_by_record_id[r] for r in query.positives]
+    except KeyError as error:
       raise ValueError(
-        f"query {query.query_id}: positive {unknown} is not a record"
-      )
-    if mode.drop_no_event and kinds == {NO_EVENT}:
+        f"query {query.query_id}: positive {error.args[0]} is not a record"
+      ) from None
+    if mode.drop_no_event and set(kinds) == {NO_EVENT}:
       continue
-    positives = tuple(r for r, kind in kind_of.items() if kind in kept_kinds)
+    positives = dict.fromkeys(query.positives)
+    if not kept_kinds.issuperset(kinds):
+      pairs = zip(query.positives, kinds, strict=True)
+      positives = dict.fromkeys(r for r, kind in pairs if kind in kept_kinds)
     if positives:
-      kept[query.query_id] = positives
+      kept[query.query_id] = tuple(positives)
   return kept
 
 
@@ -363,9 +365,9 @@ def _check(
     for query_id, ranking in run.rankings.items()
     for record_id, _ in ranking
   }
-  for record_id, query_id in found.items():
+  for record_id in found:
     if kinds_by_record_id.get(record_id) not in kept_kinds:
       raise ValueError(
-        f"run {run.tag}, query {query_id}: {record_id} is not a record of "
-        f"the gallery {gallery}"
+        f"run {run.tag}, query {found[record_id]}: {record_id} is not a record "
+        f"of the gallery {gallery}"
       )
