@@ -72,7 +72,7 @@ def compare(
       for side in (ours, theirs)
     )
     print(
-      f"{clock:<10} {count / mine:>9.1f} {count / other:>9.1f} "
+      f"{clock:<10} {count / mine:>9.3g} {count / other:>9.3g} "
       f"{other / mine:>6.2f}",
       flush=True,
     )
