@@ -11,8 +11,8 @@ final ones of the benchmark that the variant is, or imitates. `--config.encoder`
 names the frozen encoder, a folder or a hub id: the published baselines use
 google-bert/bert-base-uncased.
 
-Hardware: 2 CPU cores; `bilstm` and `bert` were trained on tiny encoders only
-and will take much longer than the others. Rows measured with MiniLM are in
+Hardware: 2 CPU cores; with MiniLM `bilstm` takes a minute or two a seed, `bert`
+one to four minutes an epoch. Rows measured with MiniLM are in
 tests/results/chronocept_*.json.
 """
 
