@@ -6,7 +6,7 @@
 BM25 and BM25 with the time prior, their constants chosen on validation (what
 was tried stands in the evaluation folder, tuning.*.tsv), and the metadata
 oracle. Hardware: a CPU core and ten minutes. The rows are in
-tests/results/rebuilt.json.
+tests/results/untrained.json.
 """
 
 import ml_collections
