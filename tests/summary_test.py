@@ -92,6 +92,16 @@ def test_the_first_folder_wins(tmp_path):
   assert {table.mean("hit@1") for table in tables} == {0.0}
 
 
+def test_two_variants_of_one_system_are_refused(tmp_path):
+  folders = [tmp_path / "a", tmp_path / "b"]
+  for folder in folders:
+    write(folder, "sparse")
+  assert len(summary.run_paths(folders)) == 1
+  write(tmp_path / "b", "sparse", right=False)
+  with pytest.raises(ValueError, match=r"a/run\.sparse.*b/run\.sparse.*differ"):
+    summary.run_paths(folders)
+
+
 def test_a_run_of_an_unknown_split_is_named(tmp_path):
   path = write(tmp_path, "ours")
   path.rename(tmp_path / "run.ours.dev.neg1_ne1.trec")

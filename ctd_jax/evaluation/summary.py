@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ctd_jax import files
+from ctd_jax import baselines, files
 from ctd_jax.chronology import timekey
 from ctd_jax.evaluation import (
   measures,
@@ -81,11 +81,22 @@ def score_runs(
 
 
 def run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
-  """Returns file name -> path of every run file; the first folder wins."""
+  """Returns file name -> path of every run file; the first folder wins.
+
+  Raises:
+    ValueError: naming both, if files of a system that is made of a chosen
+      model differ: they may be of two models.
+  """
   paths = {}
   for folder in folders:
     for path in sorted(folder.glob("run.*.trec")):
-      paths.setdefault(path.name, path)
+      first = paths.setdefault(path.name, path)
+      variants = path.name.split(".")[1] in baselines.NEEDED
+      if variants and first.read_bytes() != path.read_bytes():
+        raise ValueError(
+          f"{first} and {path} differ: two variants of one system cannot stand "
+          "in one table; leave one of the folders out of --also"
+        )
   return paths
 
 
