@@ -147,7 +147,9 @@ def test_candidates_are_ordered_by_score_then_record_id(tmp_path, by_length):
   assert np.isneginf(scores[1, 3:]).all()
 
 
-def test_the_cosine_of_the_first_system_can_be_mixed_in(tmp_path, by_length):
+def test_the_cosine_of_the_first_system_can_be_mixed_in(
+  tmp_path, by_length, monkeypatch
+):
   ranking = [(IDS[0], 16.0), (IDS[1], 4.0), (IDS[2], -20.0)]
   write_runs(tmp_path, [ranking] * len(QUERIES))
   config = config_of(runs=str(tmp_path), mixing=0.25)
@@ -162,6 +164,7 @@ def test_the_cosine_of_the_first_system_can_be_mixed_in(tmp_path, by_length):
     scores[0, :3], [expected[name] for name in found[0]], rtol=1e-6
   )
   config.rerank.temperature = 1.0
+  monkeypatch.setattr(rerank, "Reranker", None)  # is not asked
   with pytest.raises(ValueError, match=r"needs cosines.* is -20"):
     rank(config, QUERIES[:1])
   config.rerank.mixing = 1.5

@@ -224,6 +224,8 @@ def system(
         for name, _ in ranking
       }
     )
+    for ranking in (r for rankings in found.values() for r in rankings):
+      _mixed(np.zeros(len(ranking)), [s for _, s in ranking], config)  # checks
     texts = [(q, benchmark.records[rows[name]].text) for q, name in pairs]
     p_yes = dict(zip(pairs, reranker()(texts), strict=True))
 
