@@ -56,10 +56,10 @@ class Pieces:
   def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
     """Returns rows, without copying where a slice lies in one part."""
     if isinstance(rows, slice):
-      start, stop, _ = rows.indices(len(self))
+      start, stop, step = rows.indices(len(self))
       first = max(0, int(np.searchsorted(self._starts, start, "right")) - 1)
       part = self._parts[min(first, len(self._parts) - 1)]
-      if stop <= self._starts[first] + len(part):
+      if step == 1 and stop <= self._starts[first] + len(part):
         return part[start - self._starts[first] : stop - self._starts[first]]
     rows = np.arange(len(self))[rows]
     owners = np.searchsorted(self._starts, rows, "right") - 1

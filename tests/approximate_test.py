@@ -67,6 +67,18 @@ def test_equal_scores_go_by_index():
   np.testing.assert_array_equal(indices[:, 1::2], indices[:, ::2] + 1)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused(bad):
+  broken = QUERIES.copy()
+  broken[3, 2] = bad
+  with pytest.raises(ValueError, match="query 3 has a score .* not finite"):
+    approximate.topk(broken, RECORDS, K, GALLERIES, "Flat")
+  broken = RECORDS.copy()
+  broken[9, 2] = bad
+  with pytest.raises(ValueError, match="query 0 has a score .* not finite"):
+    approximate.topk(QUERIES, broken, K, GALLERIES, "Flat")
+
+
 def test_an_index_that_faiss_cannot_make_is_named():
   with pytest.raises(ValueError, match="config.eval.backend=faiss:Magic: "):
     approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Magic")

@@ -62,6 +62,8 @@ def test_pieces_give_rows_as_an_array_does():
     for stop in range(start, 27):
       rows = slice(start, stop)
       np.testing.assert_array_equal(pieces[rows], whole[rows])
+  for rows in (slice(0, 4, 2), slice(4, 0, -1), slice(None, None, 3)):
+    np.testing.assert_array_equal(pieces[rows], whole[rows])
   rows = np.array([22, 0, 7, 7, 4, 5])
   np.testing.assert_array_equal(pieces[rows], whole[rows])
   assert np.shares_memory(pieces[6:18], whole)

@@ -48,10 +48,14 @@ def topk(
     then index; -1 with -inf where nothing more was found.
 
   Raises:
-    ValueError: if FAISS is missing or cannot make such an index.
+    ValueError: if FAISS is missing or cannot make such an index, or if a score
+      is not finite.
   """
   faiss = _library()
   queries = np.ascontiguousarray(queries, np.float32)
+  broken = ~np.isfinite(queries).all(axis=1)
+  if broken.any():
+    raise ValueError(f"query {broken.argmax()} has a score that is not finite")
   try:
     index = _build(faiss, records, factory)
     found = {}
@@ -88,7 +92,10 @@ def _build(faiss: ModuleType, records: Any, factory: str) -> Any:
     rows = np.arange(0, count, -(-count // _TRAINED_ON))
     index.train(np.ascontiguousarray(records[rows]))
   for start in range(0, count, _BLOCK):
-    index.add(np.ascontiguousarray(records[start : start + _BLOCK]))
+    block = np.ascontiguousarray(records[start : start + _BLOCK])
+    if not np.isfinite(block).all():
+      raise ValueError("query 0 has a score that is not finite")
+    index.add(block)
   return index
 
 
