@@ -1,8 +1,9 @@
 """The systems that are evaluated without a training run, by name.
 
-Why: lexical search, its time prior, the date rules and the dated galleries take
-a benchmark and give rankings; `evaluate` writes them as run files like those of
-a model. Called by `evaluate`; `experiment` refuses unknown names.
+Why: what ranks without a training run, from lexical search to published models
+as they are, takes a benchmark and gives rankings; `evaluate` writes them as run
+files like those of a model. Called by `evaluate`; `config_checks` refuses
+unknown names.
 
 Axes: Q queries, k results, n records, K months.
 """

@@ -20,6 +20,14 @@ from ctd_jax.models.dual_encoder import INNER_PRODUCTS, SCORE_MODES
 from ctd_jax.retrieval import approximate, runs, sparse
 
 QUERY_DATES = ("parser", "head")
+_AT_LEAST_ONE = (
+  *("eval.batch_size", "sparse.batch_size", "rerank.batch_size"),
+  *("rerank.depth", "rerank.max_length"),
+  *("maxsim.query_length", "maxsim.record_length"),
+  *("pqr.query_length", "pqr.record_length"),
+  *("sparse.query_length", "sparse.record_length"),
+)
+_PATHS = ("rerank.runs", "pqr.pseudo_queries")  # of what has to be there
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:
@@ -89,11 +97,20 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f"config.rerank.mixing={config.rerank.mixing}: expected 0 to 1"
     )
+  for field in _AT_LEAST_ONE:
+    group, leaf = field.split(".")
+    if config[group][leaf] is not None and config[group][leaf] < 1:
+      raise ValueError(
+        f"config.{field}={config[group][leaf]}: expected at least 1"
+      )
   for system in config.eval.baselines:
     for field in baselines.NEEDED.get(system, ()):
       group, leaf = field.split(".")
       if not config[group][leaf]:
         raise ValueError(f"config.{field}: the system {system} needs a value")
+      path = pathlib.Path(config[group][leaf]).expanduser()
+      if field in _PATHS and not path.exists():
+        raise ValueError(f"config.{field}={path}: there is no such path")
 
 
 def _check_backend(config: ml_collections.ConfigDict) -> None:

@@ -147,9 +147,20 @@ class Experiment:
 
   @property
   def row_width(self) -> int:
-    """Columns of the rows that texts are packed in."""
+    """Columns of the rows that texts are packed in.
+
+    Raises:
+      ValueError: naming the field, if the encoder does not take such texts.
+    """
+    most = self.backbone.encoder.max_length
+    for field in ("query_length", "record_length"):
+      if self.config[field] > most:
+        raise ValueError(
+          f"config.{field}={self.config[field]}: the encoder takes {most} "
+          "tokens at most"
+        )
     longest = max(self.config.query_length, self.config.record_length)
-    return packing.row_width(longest, self.backbone.encoder.max_length)
+    return packing.row_width(longest, most)
 
   def training_batches(self) -> grain.DatasetIterator:
     """Returns the iterator of `input_pipeline.training_batches`."""

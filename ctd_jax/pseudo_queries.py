@@ -38,7 +38,10 @@ _TASK = (
   "不添加記載以外的內容。每行一個問題，不編號，不解釋。"
 )
 # What models put in front of a line all the same.
-_NUMBERING = re.compile(r"^\s*(?:[-*•·]|[(（]?\d+[)）.．、:：])\s*")
+_NUMBERING = re.compile(
+  r"^\s*\**(?:[-*•·]|[(（]?(?:\d+|[一二三四五六七八九十]+)[)）.．、:：](?!\d))\**\s*"
+)
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Writer:
 
 def parse(reply: str) -> list[str]:
   """Returns the pseudo-queries of a reply, without numbers and blank lines."""
-  lines = (_NUMBERING.sub("", line).strip() for line in reply.splitlines())
+  told = _THOUGHT.sub("", reply).splitlines()
+  lines = (_NUMBERING.sub("", line).strip() for line in told)
   return [line for line in lines if line]
 
 
@@ -91,8 +95,13 @@ def main() -> None:
     endpoint_flags.client(folder / "replies.jsonl", values.model) as chat,
     Journal(folder / "answers.jsonl") as journal,
   ):
-    settings = {"dataset": benchmark.name, "model": values.model}
-    asking.check_settings(journal, settings | {"count": values.count})
+    settings = {
+      "dataset": benchmark.name,
+      "model": values.model,
+      "count": values.count,
+      "prompt": _TASK,
+    }
+    asking.check_settings(journal, settings)
     replies = asking.ask_all(
       records, Writer(chat, values.count), journal, values.workers
     )
@@ -102,8 +111,11 @@ def main() -> None:
   ]
   text = "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines)
   files.write_text(folder / OUTPUT, text)
-  total = sum(len(line[pqr.QUESTIONS]) for line in lines)
-  print(f"{folder / OUTPUT}: {total} pseudo-queries of {len(lines)} records")
+  counts = [len(line[pqr.QUESTIONS]) for line in lines]
+  print(
+    f"{folder / OUTPUT}: {sum(counts)} pseudo-queries of {len(lines)} records, "
+    f"none of {counts.count(0)}"
+  )
 
 
 if __name__ == "__main__":

@@ -195,7 +195,8 @@ def make_train_step(
   """Returns the jitted update `(state, batch) -> (state, metrics)`.
 
   The dropout key depends on the seed and the step alone, so a resumed run
-  draws what the uninterrupted one would have drawn.
+  draws what the uninterrupted one would have drawn. On another number of
+  devices texts are packed anew, and the draws are others.
 
   Args:
     model: the dual encoder.

@@ -159,13 +159,19 @@ def test_the_config_reads_e5_with_its_prefixes_and_others_without():
 
 
 def test_replies_are_read_without_numbers():
-  reply = "1. 甲問？\n\n（2）乙問？\n- 丙問？\n 3、十年丁問？ \n元年何事？"
+  reply = (
+    "<think>\n1. 想？\n</think>1. 甲問？\n\n（2）乙問？\n- 丙問？\n"
+    " 3、十年丁問？ \n元年何事？\n**4.** 戊問？\n五、己問？\n1.5年何事？"
+  )
   assert pseudo_queries.parse(reply) == [
     "甲問？",
     "乙問？",
     "丙問？",
     "十年丁問？",
     "元年何事？",
+    "戊問？",
+    "己問？",
+    "1.5年何事？",
   ]
 
 

@@ -167,6 +167,10 @@ def test_the_cosine_of_the_first_system_can_be_mixed_in(
   monkeypatch.setattr(rerank, "Reranker", None)  # is not asked
   with pytest.raises(ValueError, match=r"needs cosines.* is -20"):
     rank(config, QUERIES[:1])
+  config.eval.baselines = ("rerank",)
+  config.rerank.runs = str(tmp_path / "nowhere")
+  with pytest.raises(ValueError, match="rerank.runs=.*nowhere: there is no"):
+    config_checks.check_evaluation(config)
   config.rerank.mixing = 1.5
   with pytest.raises(ValueError, match=r"mixing=1\.5: expected 0 to 1"):
     config_checks.check_evaluation(config)

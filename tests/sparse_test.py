@@ -137,7 +137,7 @@ def vocabulary(folder):
   return content["model"]["vocab"]
 
 
-def test_a_record_without_what_is_asked_is_not_found():
+def test_what_is_not_suggested_has_no_weight():
   weights = sparse.saturate(
     np.array([[np.e - 1, 0.05, -3.0], [np.e**2 - 1, 0.2, 0.3]]), "log"
   )

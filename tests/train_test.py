@@ -199,6 +199,9 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     ("negatives.far", 1, "config.negatives.far: unknown type"),
     ("optimizer.warmup_fraction", 1.5, "optimizer.warmup_fraction"),
     ("eval.mode", "neg2", "neg1_ne1_dq0"),
+    ("eval.batch_size", 0, "config.eval.batch_size=0: expected at least 1"),
+    ("rerank.depth", -1, "config.rerank.depth=-1: expected at least 1"),
+    ("record_length", 300, "config.record_length=300: the encoder takes"),
     ("eval.baselines", ("bm26",), "config.eval.baselines: unknown 'bm26'"),
   ],
 )

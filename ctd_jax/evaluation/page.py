@@ -279,11 +279,11 @@ def _compared(found: summary.Summary, split: str, mode: str) -> Table | None:
 def _calibration(found: summary.Summary, split: str) -> dict[str, Any] | None:
   """Returns how right and how sure the dates of events are."""
   dated = dates.judge_folders(found.folders, found.benchmark, split)
-  if not dated:
-    return None
   # In the order of the other tables and pictures.
   systems = dict.fromkeys(row.system for row in found.rows)
   judged = {name: dated[name] for name in systems if name in dated}
+  if not judged:
+    return None
   path = found.folders[0] / f"calibration.{split}.png"
   plots.plot_reliability(
     {name: (each.sure, each.month) for name, each in judged.items()},

@@ -167,7 +167,7 @@ def format_table(
 
   Args:
     rows: to show.
-    metrics: columns; families if `columns` is family.
+    metrics: columns; families or modes if `columns` says so.
     markdown: whether to write Markdown instead of aligned columns.
     intervals: whether to show low and high where they are known.
     columns: metric; or family or mode, for tables of one metric each.

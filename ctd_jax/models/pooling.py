@@ -3,8 +3,8 @@
 Why: which token speaks for a text depends on the backbone (first token for a
 BERT, last for a decoder, mean for an encoder that starts from scratch), and
 mistaking a pad for it under the other padding side is an old and silent
-error. Every pooling in the project goes through `pool`; `dual_encoder` calls
-it.
+error. Every pooling in the project is made here, of rows of one text or of
+several; called by the models, `text_encoder` and `retrieval.rerank`.
 
 Axes: B texts, L tokens, D width.
 """

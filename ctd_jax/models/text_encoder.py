@@ -183,7 +183,7 @@ class TextEncoder:
   def batches(
     self, texts: Sequence[str], batch_size: int
   ) -> Iterator[tuple[np.ndarray, jax.Array, np.ndarray]]:
-    """Yields what all else is made of, texts of similar length together.
+    """Yields states of tokens, texts of similar length together.
 
     Args:
       texts: N texts.

@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import ml_collections
 import numpy as np
 import tqdm
+from absl import logging
 
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.token_encoder import TokenVectors
@@ -178,6 +179,12 @@ def system(
       for question in questions.get(record_id, ())
     ]
     silent = [row for row, i in enumerate(record_ids) if not questions.get(i)]
+    if silent:
+      logging.info(
+        "%d of %d records have no pseudo-queries; their own text stands in",
+        len(silent),
+        len(texts),
+      )
     owners = np.array([*(row for row, _ in asked), *silent])
     asking = dataclasses.replace(encoder(), prefix=config.query_prefix)
     vectors = np.concatenate(
