@@ -209,11 +209,13 @@ def base() -> ml_collections.ConfigDict:
   c.eval.score_mode = ""
   c.eval.batch_size = 256  # texts a step when encoding
   c.eval.depth = 50  # records kept for a query in a run file
-  # "exact", or "faiss:INDEX" with an index as FAISS describes it, e.g.
-  # "faiss:HNSW32": approximate, for the scores "semantic" and "absolute".
+  # What searches for run files: "exact", or "faiss:INDEX" with an index of the
+  # kinds Flat, IVF or HNSW as FAISS describes it, e.g. "faiss:HNSW32":
+  # approximate, for the scores "semantic" and "absolute".
   c.eval.backend = "exact"
-  # Folder for the records' encodings, which are then read from there instead of
-  # being held in memory, and not made anew; None = memory.
+  # Folder, seen by all processes, for the encodings of records: evaluation and
+  # the export of vectors read them from there and do not make them anew.
+  # Nothing is removed there. None = memory, as at validation.
   c.eval.vectors_dir = config_dict.placeholder(str)
   c.eval.splits = ("validation", "test")
   c.eval.baselines = ("bm25", "bm25_timekde", "rules")

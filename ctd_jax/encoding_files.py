@@ -23,6 +23,7 @@ from ctd_jax.input_pipeline import Tokens
 from ctd_jax.models.calendar_heads import CalendarLogits
 from ctd_jax.models.dual_encoder import Encoding
 
+_VERSION = 1  # raised when the same parameters give other encodings
 PIECE = 65_536  # texts, a multiple of the blocks that a search reads
 # The names of the files of each part.
 _NAMES = Encoding(
@@ -78,7 +79,7 @@ def fingerprint(params: Any, tokens: Tokens, config: Any) -> str:
     tokens: of the texts.
     config: of the dual encoder; its repr names every field.
   """
-  digest = hashlib.sha256(repr(config).encode())
+  digest = hashlib.sha256(repr((_VERSION, config)).encode())
   # One array after the other: the whole model may not fit on one host.
   for leaf in (*jax.tree.leaves(params), tokens.ids, tokens.mask):
     leaf = np.ascontiguousarray(distributed.fetch(leaf))

@@ -28,7 +28,7 @@ from ctd_jax import (
 from ctd_jax.evaluation import protocol
 from ctd_jax.experiment import Experiment
 from ctd_jax.input_pipeline import Tokens
-from ctd_jax.models.dual_encoder import Encoding
+from ctd_jax.models.dual_encoder import INNER_PRODUCTS, Encoding
 from ctd_jax.retrieval import approximate, runs, search
 
 
@@ -119,6 +119,7 @@ class Ranker:
     galleries: Mapping[str, np.ndarray],
     depth: int,
     records: Encoding | None = None,
+    backend: str | None = None,
   ) -> list[runs.Run]:
     """Returns one run for each gallery.
 
@@ -128,6 +129,7 @@ class Ranker:
       galleries: name -> mask over the records.
       depth: records kept for a query.
       records: encoding of the gallery if there is one already.
+      backend: what searches; None = what `config.eval.backend` names.
     """
     if records is None:
       records = self.encode(params, self._experiment.records, "encode records")
@@ -145,6 +147,7 @@ class Ranker:
       records,
       depth,
       galleries,
+      backend or self._experiment.config.eval.backend,
     )
     found = distributed.gather(found, count)
     return runs.from_topk(
@@ -164,13 +167,15 @@ class Ranker:
     records: Encoding,
     depth: int,
     galleries: Mapping[str, np.ndarray],
+    backend: str,
   ) -> search.Found:
     """Returns the first records of encoded queries, for every gallery."""
     model = self._experiment.model
-    backend = self._experiment.config.eval.backend
     if backend == "exact":
       kept = beside_encoder(params)
-      variables = {"params": kept, **model.tables(kept)}
+      variables = {"params": kept}
+      if self._score_mode not in INNER_PRODUCTS:
+        variables |= model.tables(kept)
       score = jax.tree_util.Partial(self._score, variables)
       return search.topk(queries, records, score, depth, galleries)
     return approximate.topk(
@@ -182,7 +187,10 @@ class Ranker:
     )
 
   def validate(self, params: Any) -> dict[str, float]:
-    """Returns the validation metrics of the mode that selects."""
+    """Returns the validation metrics of the mode that selects.
+
+    The search is exact, whatever that of the evaluation is.
+    """
     benchmark = self._experiment.benchmark
     mode = protocol.mode(self._experiment.config.eval.mode)
     gallery = mode.gallery
@@ -191,6 +199,7 @@ class Ranker:
       "validation",
       {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
       depth=10,
+      backend="exact",
     )
     kinds = {record.record_id: record.kind for record in benchmark.records}
     table = protocol.evaluate_run(

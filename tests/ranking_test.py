@@ -41,6 +41,15 @@ def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
       )
 
 
+def test_validation_is_exact(tmp_path, monkeypatch):
+  run = experiment.assemble(synthetic.config("ft"), tmp_path / "run")
+  params = run.init_state().params
+  expected = ranking.Ranker(run).validate(params)
+  run.config.eval.backend = "faiss:Flat"
+  monkeypatch.setattr(ranking.approximate, "topk", None)
+  assert ranking.Ranker(run).validate(params) == expected
+
+
 @pytest.mark.parametrize(
   ("method", "backend", "message"),
   [
