@@ -105,6 +105,18 @@ def test_families_as_columns():
     report.format_table([*rows, rows[0]], ["EDD"], columns="family")
 
 
+def test_tables_and_lines_stand_as_listed():
+  rows = [
+    row(system, mode=mode)
+    for mode in ("neg1_ne0_dq1", "neg1_ne1_dq0")
+    for system in ("a", "b")
+  ]
+  marked = "<!-- table:mini system=b,a -->\n<!-- end -->\n"
+  text = report.fill_tables(marked, rows, "README.md")
+  found = re.findall(r"neg1_ne\d_dq\d|(?<=\n\| )[ab](?= )", text)
+  assert found == ["neg1_ne1_dq0", "b", "a", "neg1_ne0_dq1", "b", "a"]
+
+
 def test_modes_as_columns():
   rows = [
     row("a", mode="neg1_ne1_dq0", value=0.5),

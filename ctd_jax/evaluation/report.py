@@ -325,6 +325,11 @@ def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
   chosen = [row for row in select(rows, **wanted) if row.metric in metrics]
   if not chosen:
     raise ValueError(f"{place}: no result has {wanted} and {metrics}")
+  # Tables and their lines stand as the marker lists modes and systems.
+  modes, systems = (wanted.get(k, "").split(",") for k in ("mode", "system"))
+  chosen.sort(
+    key=lambda row: (_rank(row.mode, modes), _rank(row.system, systems))
+  )
   shown = metrics
   if columns != "metric":
     named = wanted[columns].split(",") if columns in wanted else ()
@@ -333,6 +338,11 @@ def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
   return format_table(
     chosen, shown, markdown=True, intervals=True, columns=columns
   )
+
+
+def _rank(name: str, listed: Sequence[str]) -> int:
+  """Returns the place of a name in a list, past its end if it is not there."""
+  return listed.index(name) if name in listed else len(listed)
 
 
 def main(argv: Sequence[str]) -> None:
