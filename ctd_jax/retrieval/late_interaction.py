@@ -8,8 +8,8 @@ The score is exact, nothing is pruned or quantised:
 Why: between one vector for a text and reading query and record together; what
 ColBERT does. Records are encoded once, into groups of one padded length, and
 all their tokens are kept; pairs are scored in blocks, so that the memory of the
-scores does not grow with the gallery. Track T0:
-it reads texts alone. Called by `baselines`; `pqr` scores with it as well.
+scores does not grow with the gallery. Track T0: it reads texts alone. Called by
+`baselines`; `pqr` scores with it as well.
 
 Axes: Q queries, N records, b and n a block of them, q and d their tokens, W
 width, k results.

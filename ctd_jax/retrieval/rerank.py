@@ -224,8 +224,8 @@ def system(
         for name, _ in ranking
       }
     )
-    for ranking in (r for rankings in found.values() for r in rankings):
-      _mixed(np.zeros(len(ranking)), [s for _, s in ranking], config)  # checks
+    if config.mixing:
+      _check_cosines(found, config)
     texts = [(q, benchmark.records[rows[name]].text) for q, name in pairs]
     p_yes = dict(zip(pairs, reranker()(texts), strict=True))
 
@@ -243,6 +243,25 @@ def system(
   return rank
 
 
+def _check_cosines(
+  found: Mapping[str, Sequence[runs.Ranking]], config: ml_collections.ConfigDict
+) -> None:
+  """Refuses, before the model is asked, scores that are no cosines."""
+  cosines = (
+    config.temperature * score
+    for rankings in found.values()
+    for ranking in rankings
+    for _, score in ranking
+  )
+  farthest = max(cosines, key=abs, default=0.0)
+  if abs(farthest) > 1.001:
+    raise ValueError(
+      f"config.rerank.mixing={config.mixing} needs cosines, and config.rerank."
+      f"temperature={config.temperature} times a score of the first system is "
+      f"{farthest:.4g}"
+    )
+
+
 def _mixed(
   p_yes: Sequence[float],
   first: Sequence[float],
@@ -254,21 +273,12 @@ def _mixed(
     p_yes: of the candidates [n].
     first: their scores by the first system [n].
     config: mixing is read, and temperature if that is not 0.
-
-  Raises:
-    ValueError: if scores that are to be mixed in are no cosines.
   """
   share = config.mixing
   values = np.asarray(p_yes, np.float32)
   if not share:
     return values
   cosines = config.temperature * np.asarray(first, np.float32)
-  if np.any(np.abs(cosines) > 1.001):
-    raise ValueError(
-      f"config.rerank.mixing={share} needs cosines, and config.rerank."
-      f"temperature={config.temperature} times a score of the first system is "
-      f"{cosines[np.abs(cosines).argmax()]:.4g}"
-    )
   return (1 - share) * values + share * np.clip((cosines + 1) / 2, 0, 1)
 
 

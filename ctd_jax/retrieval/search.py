@@ -4,8 +4,8 @@ Why: the score of a dual encoder may hold terms for every pair (the temporal
 bias), so an inner-product index would not be exact. Here the full score is
 evaluated block by block, each block of records against all queries, and folded
 into a running top-k. Several galleries (filters of the same records) share one
-evaluation of the scores. `ranking` and `late_interaction` call `topk`, `bm25`
-and `sparse` `topk_by_gallery`, and `time_prior` `topk_rows`.
+evaluation of the scores. `ranking` and `late_interaction` call `topk`, lexical
+and sparse systems `topk_by_gallery`, and who has all scores `topk_rows`.
 
 Axes: Q queries, N records, b and n a block of them, G galleries, k results.
 
