@@ -16,8 +16,10 @@ import dataclasses
 import numpy as np
 
 from ctd_jax.dating import days
-from ctd_jax.dating.gallery import OPENINGS, UNKNOWN, Gallery, Labels
+from ctd_jax.dating.gallery import MANNERS, OPENINGS, UNKNOWN, Gallery, Labels
 
+_EXPECTED = 3.0  # pseudo-counts of a manner of opening
+_PLACES = 4  # in a season, see `_neighbours`
 _SMOOTHING = 0.1  # pseudo-counts of each opening, over the months
 _WRONG_YEAR = 0.003  # chance that an opening year number is not the record's
 _WRONG_DAY = 0.06  # chance that a day is misprinted or of another month
@@ -32,25 +34,26 @@ class Cues:
   Attributes:
     gallery: the texts.
     events: which records are narrated events, bool [N].
-    months: log chance ratio of each month given the opening, [OPENINGS, K].
+    openings: chance of each month of the year given the opening,
+      [OPENINGS, 12].
+    months: log chance ratio of each month given the opening and its manner,
+      [OPENINGS, MANNERS, K].
     held: chance that a month holds a day, [K, 60].
     empty: log chance ratio of each month: EXCLUDED where a placeholder is, [K].
   """
 
   gallery: Gallery
   events: np.ndarray
+  openings: np.ndarray
   months: np.ndarray
   held: np.ndarray
   empty: np.ndarray
 
   def seasons(self, rows: np.ndarray) -> np.ndarray:
     """Returns the chance of each month of the year by the opening, [n, 12]."""
-    month = self.gallery.axis.month - 1
-    first = np.array([np.flatnonzero(month == each)[0] for each in range(12)])
-    chances = np.exp(self.months[:, first]) / 12
     even = np.full((1, 12), 1 / 12, np.float32)
     opening = np.where(self.events[rows], self.gallery.opening[rows], -1)
-    return np.concatenate([chances, even])[opening]
+    return np.concatenate([self.openings, even])[opening]
 
   def log_ratio(self, rows: np.ndarray) -> np.ndarray:
     """Returns the log likelihood ratio of every month, float32 [n, K].
@@ -61,7 +64,9 @@ class Cues:
     gallery = self.gallery
     evidence = np.tile(self.empty, (len(rows), 1))
     told = self.events[rows]
-    evidence[told] += self.months[gallery.opening[rows[told]]]
+    evidence[told] += self.months[
+      gallery.opening[rows[told]], gallery.manner[rows[told]]
+    ]
     number = gallery.axis.number[gallery.axis.year_of]
     for place in np.flatnonzero(told):
       row = rows[place]
@@ -84,6 +89,7 @@ def fit(
   use_openings: bool = True,
   use_days: bool = True,
   use_empty: bool = True,
+  use_seasons: bool = True,
 ) -> Cues:
   """Returns the tables, those of experts that are switched off empty.
 
@@ -94,6 +100,7 @@ def fit(
     use_openings: whether the opening month, season and year number count.
     use_days: whether sexagenary days count.
     use_empty: whether months with a placeholder are excluded.
+    use_seasons: whether the manner of an opening counts.
   """
   axis = gallery.axis
   if not use_openings:
@@ -110,13 +117,72 @@ def fit(
   share = (counts.sum(0) + 1) / (counts.sum() + 12)
   chances = counts + _SMOOTHING * share
   chances /= chances.sum(axis=1, keepdims=True)
-  empty = np.zeros(len(axis), np.float32)
-  if use_empty:
-    empty[gallery.states[gallery.states != UNKNOWN]] = EXCLUDED
+  stated = np.zeros(len(axis), bool)
+  stated[gallery.states[gallery.states != UNKNOWN]] = True
+  months = np.log(12 * chances)[:, None, axis.month - 1]
+  if use_openings and use_seasons:
+    months = _manners(gallery, known, labels, chances, stated)
   return Cues(
     gallery,
     events,
-    np.log(12 * chances)[:, axis.month - 1].astype(np.float32),
+    chances,
+    np.broadcast_to(months, (OPENINGS, MANNERS, len(axis))).astype(np.float32),
     days.month_days(axis, gallery, labels),
-    empty,
+    np.where(use_empty & stated, EXCLUDED, 0).astype(np.float32),
   )
+
+
+def _manners(gallery, known, labels, chances, empty) -> np.ndarray:
+  """Returns log chance ratios of months, [OPENINGS, MANNERS, K].
+
+  A season is named once, and where nothing else happened its name and its first
+  month are all that is written: 「秋八月」 is of a year whose seventh month is
+  empty, 「秋七月」 alone of one whose eighth and ninth are.
+
+  Args:
+    gallery: the texts.
+    known: events whose month is known.
+    labels: the known months.
+    chances: of each month of the year given the opening, [OPENINGS, 12].
+    empty: whether a month has a placeholder, bool [K].
+  """
+  axis = gallery.axis
+  month = axis.month - 1
+  place = _neighbours(axis, empty)
+  filled = np.zeros((12, _PLACES))
+  np.add.at(filled, (month[~empty], place[~empty]), 1)
+  counts = np.zeros((OPENINGS, MANNERS, 12, _PLACES))
+  of_known = labels.month[known]
+  np.add.at(
+    counts,
+    (
+      gallery.opening[known],
+      gallery.manner[known],
+      month[of_known],
+      place[of_known],
+    ),
+    1,
+  )
+  share = (filled + 0.01) / (filled + 0.01).sum(axis=1, keepdims=True)
+  expected = chances[:, None, :, None] * share
+  total = counts.sum(axis=(2, 3), keepdims=True)
+  right = (counts + _EXPECTED * expected) / (total + _EXPECTED)
+  ratios = np.log(right * filled.sum() / (filled + 0.01))
+  return ratios[:, :, month, place]
+
+
+def _neighbours(axis, empty: np.ndarray) -> np.ndarray:
+  """Returns whether the months beside each in its season are empty, int [K].
+
+  1 if all before it are, plus 2 if all after it are.
+  """
+  season = np.stack([axis.year_of, (axis.month - 1) // 3], axis=1)
+  _, season = np.unique(season, axis=0, return_inverse=True)
+  filled = np.flatnonzero(~empty)
+  seasons = int(season.max()) + 1
+  first = np.full(seasons, len(axis))
+  last = np.full(seasons, -1)
+  np.minimum.at(first, season[filled], filled)
+  np.maximum.at(last, season[filled], filled)
+  months = np.arange(len(axis))
+  return (first[season] >= months) + 2 * (last[season] <= months)

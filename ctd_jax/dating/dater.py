@@ -353,6 +353,7 @@ def _cues(evidence: Evidence, known: Labels) -> cues.Cues:
     experts.openings,
     experts.days,
     experts.empty,
+    experts.seasons,
   )
 
 

@@ -30,6 +30,7 @@ class Experts:
     openings: month, season and year number that open a record.
     days: sexagenary days against the computed calendar.
     empty: months with a placeholder have no other record.
+    seasons: whether a season is named, against its empty months.
     words: names and words by year.
     neural: an encoder that reads the text whole, by year.
     cited: years cited in commentary beside the event.
@@ -42,6 +43,7 @@ class Experts:
   openings: bool = True
   days: bool = True
   empty: bool = True
+  seasons: bool = True
   words: bool = True
   neural: bool = True
   cited: bool = True

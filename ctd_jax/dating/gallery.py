@@ -26,10 +26,14 @@ UNKNOWN = -1
 # An opening date: a month 1-12, a season alone (13-16) or neither.
 NO_OPENING = 0
 OPENINGS = 17
+# How an opening is put: with the season's name before a month, with nothing
+# after it, and both.
+MANNERS = 4
 _OPENING_WITHIN = 2  # characters that may stand before a record's own date
 _LONGEST_PLACEHOLDER = 30  # characters
 _MOST_DAYS = 4
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
+_NEW_MOON = re.compile("[，、。 ]*(?:朔|日有食)")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAMES = {"邾婁": "邾"}
 _GLYPHS = str.maketrans({"已": "己", "巳": "己", "于": "於", "夘": "卯"})
@@ -143,8 +147,12 @@ class Gallery:
     plain: Han characters alone, in one spelling, [N].
     bodies: `plain` without the date that opens a text, [N].
     opening: month (1-12) or season (13-16) that opens a text, int [N].
+    manner: of the opening, 0-3: 1 if a season stands before the month, plus 2
+      if the opening is all of the text, int [N].
     number: regnal year that opens a text, 0 if none, int [N].
     days: sexagenary days of a text's opening month, from 0 = 甲子, [N] tuples.
+    new_moon: whether the first of the days is said to begin the month (朔), or
+      the sun was eclipsed on it, bool [N].
     states: month that a text states in full at its opening and says little
       else, as a placeholder does; UNKNOWN for the others, int [N].
   """
@@ -154,8 +162,10 @@ class Gallery:
   plain: tuple[str, ...]
   bodies: tuple[str, ...]
   opening: np.ndarray
+  manner: np.ndarray
   number: np.ndarray
   days: tuple[tuple[int, ...], ...]
+  new_moon: np.ndarray
   states: np.ndarray
 
   def __len__(self) -> int:
@@ -192,6 +202,7 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
   """
   axis = Axis(timeline)
   openings, numbers, days, states, bodies = [], [], [], [], []
+  manners, new_moons = [], []
   for text in texts:
     cues = expressions.find_cues(text, timeline)
     first = cues[0] if cues and cues[0].start <= _OPENING_WITHIN else None
@@ -200,14 +211,18 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
     days.append(_own_days(cues) if first else ())
     states.append(_stated_month(text, timeline))
     bodies.append(plain_text(text[first.end :] if first else text))
+    manners.append(_manner(first, bodies[-1]))
+    new_moons.append(bool(first and _NEW_MOON.match(text, first.end)))
   return Gallery(
     axis,
     tuple(texts),
     tuple(map(plain_text, texts)),
     tuple(bodies),
     np.array(openings, np.int32).reshape(-1),
+    np.array(manners, np.int32).reshape(-1),
     np.array(numbers, np.int32).reshape(-1),
     tuple(days),
+    np.array(new_moons, bool).reshape(-1),
     np.array(states, np.int32).reshape(-1),
   )
 
@@ -216,6 +231,12 @@ def _opening_class(cue: expressions.Cue | None) -> int:
   if cue is None or not (cue.month or cue.season):
     return NO_OPENING
   return cue.month or 13 + expressions.SEASONS.index(cue.season)
+
+
+def _manner(cue: expressions.Cue | None, body: str) -> int:
+  if not _opening_class(cue):
+    return 0
+  return bool(cue.season and cue.month) + 2 * (not body)
 
 
 def _own_days(cues: Sequence[expressions.Cue]) -> tuple[int, ...]:
