@@ -206,11 +206,11 @@ def decode(
     prior = np.where(calendar.years == first_year, 0.0, -np.inf)
   boundary = motion.boundaries(calendar.years, calendar.months)
   believed = motion.Motion()
-  moves = motion.make_moves(believed, boundary)
+  moves = motion.make_moves(believed, boundary, evidence.turn)
   for _ in range(ROUNDS):
     path = order_decoder.best_path(evidence, evidence.kinds, moves, prior)
     learned = motion.learn(believed, path, evidence.kinds, boundary)
-    moves = motion.make_moves(learned, boundary)
+    moves = motion.make_moves(learned, boundary, evidence.turn)
   return order_decoder.decode(
     evidence, evidence.kinds, moves, calendar.years, prior
   )

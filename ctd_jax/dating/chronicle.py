@@ -8,10 +8,12 @@ that opens a sentence. Called by `ctd_jax.date`.
 
 A calendar here is a line of months as they passed: where eras overlap, a month
 is one month with several names. From 104 BCE on new moons, leap months and so
-the days of every month are computed (`sxtwl`); before, leap months and which
-lunation came first are not known well enough, and days are not read.
+the days of every month are computed (`sxtwl`). Before, only the new moons are:
+which lunation came first is one of four places (see `days`), between which the
+decoder chooses; a leap month counts as month 12, which it mostly followed.
 
-Axis letters: N sections, K months, V different things said of dates, R reigns.
+Axis letters: N sections, K months, V different things said of dates, R reigns,
+S places of the calendar (one where it is computed).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import scipy.sparse
 
 from ctd_jax.chronology import annals, cyclic_days, expressions, reigns
 from ctd_jax.chronology.timekey import MONTHS_PER_YEAR, Timeline
+from ctd_jax.dating import days as days_lib
 from ctd_jax.dating import motion
 
 # The calendar reform of 104 BCE, 太初元年.
@@ -45,8 +48,7 @@ WRONG = {
   "era": -2.0,
 }
 _NEAR_LEAP = -2.0  # 閏五月 where 閏四月 is computed, or an ordinary 五月
-_DAY_SLACK = 1  # days by which a computed new moon may differ
-_DAY_NEAR = -1.0
+_NEAR_DAY = 1 / 3  # chance that a new moon is a day off the computed one
 # A record that opens so tells what came before; its dates are not its own.
 _LOOKS_BACK = ("初，", "初、", "先是，", "始，", "昔，")
 _NEW_ERA = ("改元", "改年", "建元", "年號")
@@ -87,6 +89,18 @@ class Calendar:
     year = int(self.years[ordinal]) - row.accession + 1
     month = f"{'閏' * bool(self.leap[ordinal])}{self.months[ordinal]}"
     return row.state + row.name, year, month
+
+  def held(self) -> np.ndarray:
+    """Returns the chance that a month holds a day, float [S, K, 60]."""
+    if self.days is None:
+      years, year_of = np.unique(self.years, return_inverse=True)
+      held = days_lib.lunations(years, year_of, self.months).held_at()
+    else:
+      first, length = self.days.T[..., None]
+      day = np.arange(cyclic_days.CYCLE) - cyclic_days.day_of(first)
+      held = (day % cyclic_days.CYCLE < length)[None].astype(float)
+    near = np.maximum(np.roll(held, 1, -1), np.roll(held, -1, -1))
+    return np.maximum(held, _NEAR_DAY * near)
 
   def regnal_years(self) -> np.ndarray:
     """Returns the regnal year of each month in each reign, 0 = none, [R, K]."""
@@ -299,33 +313,60 @@ class Evidence:
     kinds: class of every section, int32 [N].
     first: first section of every record, int [records].
     counts: how often each name of `WRONG` is said.
+    turn: chances of the calendar's place from section to section, [S, S];
+      None where it is computed.
   """
 
   def __init__(self, sections: Iterable[Section], calendar: Calendar):
     sections = list(sections)
     places: dict[Said, int] = {}
-    rows, columns = [], []
+    said_at, days_at = [], []
     for number, section in enumerate(sections):
       for said in section.said:
-        rows.append(number)
-        columns.append(places.setdefault(said, len(places)))
+        if said[0] == "day":
+          days_at.append((number, said[1]))
+        else:
+          said_at.append((number, places.setdefault(said, len(places))))
     self.kinds = np.array([s.kind for s in sections], np.int32)
     records = np.array([s.record for s in sections])
     self.first = np.flatnonzero(np.diff(records, prepend=-1))
     self.counts = collections.Counter(s[0] for x in sections for s in x.said)
-    self._said = scipy.sparse.csr_array(
-      (np.ones(len(rows), np.float32), (rows, columns)),
-      (len(sections), max(len(places), 1)),
-    )
+    size = len(sections)
+    self._said = _counts(said_at, (size, max(len(places), 1)))
+    self._days = _counts(days_at, (size, cyclic_days.CYCLE))
     table = np.zeros((max(len(places), 1), len(calendar)), np.float32)
     regnal = calendar.regnal_years()
     for said, place in places.items():
       table[place] = _log_chances(said, calendar, regnal)
     self._table = table
+    # Where no day is said there is no need of new moons.
+    none = np.ones((1, len(calendar), cyclic_days.CYCLE))
+    held = calendar.held() if days_at else none
+    self._held = _log_held(held)
+    self.turn = days_lib.turns() if len(held) > 1 else None
 
   def __call__(self, start: int, stop: int) -> np.ndarray:
-    """Returns the evidence of sections start..stop, float32 [B, K]."""
-    return self._said[start:stop] @ self._table
+    """Returns the evidence of sections start..stop, float32 [B, S, K]."""
+    said = self._said[start:stop] @ self._table
+    held = np.tensordot(self._days[start:stop].toarray(), self._held, 1)
+    return said[:, None] + held
+
+
+def _counts(
+  pairs: Iterable[tuple[int, int]], shape: tuple[int, int]
+) -> scipy.sparse.csr_array:
+  """Returns how often each (row, column) is among the pairs."""
+  rows, columns = np.array([*pairs], int).reshape(-1, 2).T
+  ones = np.ones(len(rows), np.float32)
+  return scipy.sparse.csr_array((ones, (rows, columns)), shape)
+
+
+def _log_held(held: np.ndarray) -> np.ndarray:
+  """Returns log p(day | place, month), up to a constant, float32 [60, S, K]."""
+  wrong = np.exp(WRONG["day"])
+  # 0 where the day is sure to be held.
+  log_held = np.log(1 - (1 - wrong) * (1 - held))
+  return np.moveaxis(log_held, -1, 0).astype(np.float32)
 
 
 def _log_chances(
@@ -341,19 +382,12 @@ def _log_chances(
   elif what == "season":
     right = (calendar.months - 1) // 3 == values[0]
   elif what == "leap":
-    if not calendar.leap.any():
-      return np.zeros(size)
-    right = calendar.leap & np.isin(calendar.months, values[0] or range(13))
+    if calendar.days is None:
+      right = calendar.months == (values[0] or MONTHS_PER_YEAR)
+    else:
+      right = calendar.leap & np.isin(calendar.months, values[0] or range(13))
     if values[0]:
       near[abs(calendar.months - values[0]) <= calendar.leap] = _NEAR_LEAP
-  elif what == "day":
-    if calendar.days is None:
-      return np.zeros(size)
-    first, length = calendar.days.T
-    place = (values[0] - first - cyclic_days.day_of(0)) % cyclic_days.CYCLE
-    right = place < length
-    near[(place < length + _DAY_SLACK)] = _DAY_NEAR
-    near[place >= cyclic_days.CYCLE - _DAY_SLACK] = _DAY_NEAR
   elif what == "cycle":
     right = cyclic_days.year_of(calendar.years) == values[0]
   else:
