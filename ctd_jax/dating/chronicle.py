@@ -13,7 +13,8 @@ which lunation came first is one of four places (see `days`), between which the
 decoder chooses; a leap month counts as month 12, which it mostly followed.
 
 Axis letters: N sections, K months, V different things said of dates, R reigns,
-S places of the calendar (one where it is computed).
+S places of the calendar (one where it is computed), D = 3 x 60 days: any day of
+a month, its first and its last.
 """
 
 from __future__ import annotations
@@ -43,10 +44,15 @@ WRONG = {
   "leap": -4.0,
   "season": -5.0,
   "day": -3.0,
+  # Most wrong days fit a month by chance, few its first or last day.
+  "first day": -6.0,
+  "last day": -6.0,
   "year": -5.0,
   "cycle": -4.0,
   "era": -2.0,
 }
+DAYS = ("day", "first day", "last day")  # the names of `WRONG` that are days
+_DAY_MARKS = {"朔": "first day", "晦": "last day"}
 _NEAR_LEAP = -2.0  # 閏五月 where 閏四月 is computed, or an ordinary 五月
 _NEAR_DAY = 1 / 3  # chance that a new moon is a day off the computed one
 # A record that opens so tells what came before; its dates are not its own.
@@ -91,7 +97,7 @@ class Calendar:
     return row.state + row.name, year, month
 
   def held(self) -> np.ndarray:
-    """Returns the chance that a month holds a day, float [S, K, 60]."""
+    """Returns the chance that a month has a day, first, last, [S, K, D]."""
     if self.days is None:
       years, year_of = np.unique(self.years, return_inverse=True)
       held = days_lib.lunations(years, year_of, self.months).held_at()
@@ -99,8 +105,10 @@ class Calendar:
       first, length = self.days.T[..., None]
       day = np.arange(cyclic_days.CYCLE) - cyclic_days.day_of(first)
       held = (day % cyclic_days.CYCLE < length)[None].astype(float)
+    first, last = (held * (1 - np.roll(held, by, -1)) for by in (1, -1))
+    held = np.stack([held, first, last], axis=-2)
     near = np.maximum(np.roll(held, 1, -1), np.roll(held, -1, -1))
-    return np.maximum(held, _NEAR_DAY * near)
+    return np.maximum(held, _NEAR_DAY * near).reshape(*held.shape[:2], -1)
 
   def regnal_years(self) -> np.ndarray:
     """Returns the regnal year of each month in each reign, 0 = none, [R, K]."""
@@ -239,7 +247,7 @@ def read_sections(record: int, text: str, calendar: Calendar) -> list[Section]:
       season = season if set_off or not _punctuated(text) else None
     kind = _kind(cue, season)
     if kind != motion.NOTHING and (goes_on or opens(cue.start)):
-      said = _said(cue, season)
+      said = _said(cue, season, text)
       if goes_on:
         last, before = sections[-1]
         sections[-1] = (max(last, kind), before + said)
@@ -247,7 +255,7 @@ def read_sections(record: int, text: str, calendar: Calendar) -> list[Section]:
         sections.append((kind, said))
       end = cue.end
     elif cue.day and kind == motion.NOTHING:
-      sections[-1][1].append(("day", cyclic_days.index(cue.day)))
+      sections[-1][1].append(_said_of_day(cue, text))
       end = cue.end if goes_on else end
   sections[0][1].extend(_new_eras(text, calendar.timeline))
   return [Section(record, kind, tuple(said)) for kind, said in sections]
@@ -266,7 +274,7 @@ def _kind(cue: expressions.Cue, season: str | None) -> int:
   return motion.MONTH if cue.month or cue.leap else motion.NOTHING
 
 
-def _said(cue: expressions.Cue, season: str | None) -> list[Said]:
+def _said(cue: expressions.Cue, season: str | None, text: str) -> list[Said]:
   """Returns what a cue says of the date."""
   said: list[Said] = []
   if cue.year is not None:
@@ -280,8 +288,14 @@ def _said(cue: expressions.Cue, season: str | None) -> list[Said]:
   elif season:
     said.append(("season", expressions.SEASONS.index(season)))
   if cue.day:
-    said.append(("day", cyclic_days.index(cue.day)))
+    said.append(_said_of_day(cue, text))
   return said
+
+
+def _said_of_day(cue: expressions.Cue, text: str) -> Said:
+  """Returns what a cue says of its day, 「壬辰朔」 or 「辛未，朔」."""
+  after = text[cue.end : cue.end + 2].lstrip(_MARKS)[:1]
+  return _DAY_MARKS.get(after, "day"), cyclic_days.index(cue.day)
 
 
 def _heading(text: str, timeline: Timeline) -> str | None:
@@ -319,37 +333,40 @@ class Evidence:
 
   def __init__(self, sections: Iterable[Section], calendar: Calendar):
     sections = list(sections)
-    places: dict[Said, int] = {}
-    said_at, days_at = [], []
-    for number, section in enumerate(sections):
-      for said in section.said:
-        if said[0] == "day":
-          days_at.append((number, said[1]))
-        else:
-          said_at.append((number, places.setdefault(said, len(places))))
     self.kinds = np.array([s.kind for s in sections], np.int32)
     records = np.array([s.record for s in sections])
     self.first = np.flatnonzero(np.diff(records, prepend=-1))
-    self.counts = collections.Counter(s[0] for x in sections for s in x.said)
-    size = len(sections)
-    self._said = _counts(said_at, (size, max(len(places), 1)))
-    self._days = _counts(days_at, (size, cyclic_days.CYCLE))
-    table = np.zeros((max(len(places), 1), len(calendar)), np.float32)
+    said = [(row, each) for row, s in enumerate(sections) for each in s.said]
+    self.counts = collections.Counter(name for _, (name, *_) in said)
+    others = dict.fromkeys(each for _, each in said if each[0] not in DAYS)
+    places = {each: place for place, each in enumerate(others)}
+    self._said = _counts(
+      [(row, places[each]) for row, each in said if each in places],
+      (len(sections), max(len(places), 1)),
+    )
+    self._days = _counts(
+      [(row, _day_column(*each)) for row, each in said if each not in places],
+      (len(sections), len(DAYS) * cyclic_days.CYCLE),
+    )
+    self._table = np.zeros((max(len(places), 1), len(calendar)), np.float32)
     regnal = calendar.regnal_years()
-    for said, place in places.items():
-      table[place] = _log_chances(said, calendar, regnal)
-    self._table = table
+    for each, place in places.items():
+      self._table[place] = _log_chances(each, calendar, regnal)
     # Where no day is said there is no need of new moons.
-    none = np.ones((1, len(calendar), cyclic_days.CYCLE))
-    held = calendar.held() if days_at else none
-    self._held = _log_held(held)
-    self.turn = days_lib.turns() if len(held) > 1 else None
+    none = np.ones((1, len(calendar), self._days.shape[1]))
+    self._held = _log_held(calendar.held() if self._days.nnz else none)
+    self.turn = days_lib.turns() if self._held.shape[1] > 1 else None
 
   def __call__(self, start: int, stop: int) -> np.ndarray:
     """Returns the evidence of sections start..stop, float32 [B, S, K]."""
     said = self._said[start:stop] @ self._table
     held = np.tensordot(self._days[start:stop].toarray(), self._held, 1)
     return said[:, None] + held
+
+
+def _day_column(name: str, day: int) -> int:
+  """Returns the place of a day in D."""
+  return DAYS.index(name) * cyclic_days.CYCLE + day
 
 
 def _counts(
@@ -362,8 +379,8 @@ def _counts(
 
 
 def _log_held(held: np.ndarray) -> np.ndarray:
-  """Returns log p(day | place, month), up to a constant, float32 [60, S, K]."""
-  wrong = np.exp(WRONG["day"])
+  """Returns log p(day | place, month), up to a constant, float32 [D, S, K]."""
+  wrong = np.exp([WRONG[name] for name in DAYS]).repeat(cyclic_days.CYCLE)
   # 0 where the day is sure to be held.
   log_held = np.log(1 - (1 - wrong) * (1 - held))
   return np.moveaxis(log_held, -1, 0).astype(np.float32)

@@ -39,7 +39,7 @@ TIMELINE = "lu"
 EDITION = "zuozhuan_KR1e0001"
 WORKS = {"春秋": "A", "左傳": "B"}
 YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
-DAYS = {"no": ("day",), "yes": ()}
+DAYS = {"no": chronicle.DAYS, "yes": ()}
 
 
 def read_work(folder: str, layer: str, timeline: Timeline) -> list[audit.Dated]:
