@@ -144,6 +144,20 @@ def test_wrong_days_of_an_early_chronicle_mislead_nobody(tmp_path):
   assert np.mean(found.months[:, 0] == truth) > 0.95
 
 
+def test_a_leap_month_of_an_early_chronicle_prolongs_the_twelfth(tmp_path):
+  calendar = read(tmp_path, RULERS)
+  lines, truth = written(calendar, days=False, seed=3)
+  ends = np.flatnonzero(np.diff(calendar.years[truth])) + 1
+  lines = np.insert(lines, ends, "閏月，大水。")
+  decembers = 12 * (calendar.years[truth[ends - 1]] + 500) + 11
+  truth = np.insert(truth, ends, decembers)
+  found = dated(lines.tolist(), calendar, first_year=-500).months[:, 0]
+  leaps = np.char.startswith(lines, "閏月")
+  assert np.mean(found[leaps] == truth[leaps]) > 0.9
+  years = calendar.years
+  assert np.mean(years[found] == years[truth]) > 0.95
+
+
 def test_regnal_years_of_several_rulers_need_no_names(tmp_path):
   calendar = read(tmp_path, RULERS)
   lines, truth = written(calendar, days=False, headings=True, skipped=[-496])

@@ -26,8 +26,8 @@ from ctd_jax.dating.gallery import Axis, Gallery, Labels
 # solstice; the two in the middle are usual.
 _PLACES = (-1, 0, 1, 2)
 _USUAL = (0.05, 0.45, 0.45, 0.05)
-# Month and day of the Julian calendar, -721 to -467; before 104 BCE it moves
-# by no more than a day in 128 years.
+# Month and day of the Julian calendar, -721 to -467; it moves by a day in 128
+# years.
 _SOLSTICE = (12, 27)
 _VOTE = 1.5  # log likelihood of a day that fits against one that does not
 _MOST_VOTES = 8.0

@@ -84,7 +84,7 @@ class Moves(NamedTuple):
     decay: [C + 1] cost of a month beyond the boundary.
     outlier: [2, K] weights of a record's own evidence and of that of any
       month up to its own.
-    turn: [S, S] of the calendar's place, from one record to the next.
+    turn: [C + 1, S, S] of the calendar's next place, by its place.
   """
 
   stay: jax.Array
@@ -156,7 +156,9 @@ def make_moves(
     ends = np.maximum(size - first, 1)
     return (1 - ratio**ends) / (1 - ratio)
 
+  turn = np.ones((1, 1)) if turn_SxS is None else turn_SxS
   with np.errstate(divide="ignore"):
+    turns = np.log([turn] * CLASSES + [np.eye(len(turn))])
     rows = [
       np.log(stay),
       np.log(step / share(places + 1)),
@@ -179,7 +181,7 @@ def make_moves(
     jnp.asarray(np.vstack([boundary, places + 1]), jnp.int32),
     jnp.asarray(np.append(decay, 1.0), jnp.float32),
     jnp.asarray(outlier, jnp.float32),
-    jnp.log(jnp.ones((1, 1)) if turn_SxS is None else jnp.asarray(turn_SxS)),
+    jnp.asarray(turns, jnp.float32),
   )
 
 
@@ -249,7 +251,7 @@ def turn(
   """Returns log p(place and month), the calendar's place being the next.
 
   Args:
-    turn_SxS: of `Moves`; transposed on the way back.
+    turn_SxS: of `Moves`, for one class; transposed on the way back.
     message_SxK: log weights.
     best: the best place before instead of the sum of all.
   """

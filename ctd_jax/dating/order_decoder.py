@@ -60,7 +60,7 @@ def _forward(moves, message_SxK, evidence_BxSxK, kinds_B, best=False):
 
   def step(message_SxK, record):
     evidence_SxK, kind = record
-    message_SxK = motion.turn(moves.turn, message_SxK, best)
+    message_SxK = motion.turn(moves.turn[kind], message_SxK, best)
     message_SxK = push(moves, message_SxK, kind)
     message_SxK += evidence_SxK
     norm = (jnp.max if best else jax.nn.logsumexp)(message_SxK)
@@ -81,7 +81,7 @@ def _backward(moves, message_SxK, forward_BxSxK, evidence_BxSxK, kinds_B):
     posterior_K = jax.nn.logsumexp(forward_SxK + message_SxK, axis=0)
     posterior_K -= jax.nn.logsumexp(posterior_K)
     message_SxK = pull(moves, message_SxK + evidence_SxK, kind)
-    message_SxK = motion.turn(moves.turn.T, message_SxK)
+    message_SxK = motion.turn(moves.turn[kind].T, message_SxK)
     return message_SxK - jnp.max(message_SxK), posterior_K
 
   evidence_BxSxK = motion.with_flashback(moves, evidence_BxSxK)
@@ -105,7 +105,7 @@ def _trace(moves, state, forward_BxSxK, kinds_B):
   def step(state, record):
     before_SxK, kind = record
     place, month = jnp.divmod(state, size)
-    ways_SxK = before_SxK + moves.turn[:, place, None]
+    ways_SxK = before_SxK + moves.turn[kind][:, place, None]
     ways_SxK += motion.ways_to(moves, month, kind)
     return jnp.argmax(ways_SxK).astype(state.dtype), month
 
@@ -139,7 +139,7 @@ class _Blocks:
       raise ValueError(
         f"prior should be [{self.size}] with a finite log probability"
       )
-    prior = np.broadcast_to(prior, (len(moves.turn), self.size))
+    prior = np.broadcast_to(prior, (moves.turn.shape[1], self.size))
     self.prior_SxK = jax.nn.log_softmax(
       jnp.asarray(prior, jnp.float32), axis=(0, 1)
     )

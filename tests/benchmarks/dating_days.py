@@ -21,6 +21,7 @@ is learned from the path.
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import sys
 import time
 from collections.abc import Sequence
@@ -42,7 +43,9 @@ YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
 DAYS = {"no": chronicle.DAYS, "yes": ()}
 
 
-def read_work(folder: str, layer: str, timeline: Timeline) -> list[audit.Dated]:
+def read_work(
+  folder: pathlib.Path, layer: str, timeline: Timeline
+) -> list[audit.Dated]:
   """Returns the entries of one layer of the edition with what is right.
 
   Raises:
