@@ -33,7 +33,7 @@ _VOTE = 1.5  # log likelihood of a day that fits against one that does not
 _MOST_VOTES = 8.0
 _NEIGHBOUR_YEARS = 2.0  # reach of a year's votes
 _LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month of the day
-_TURN = 0.05  # chance that a record has another place than the one before
+_TURN = 0.05  # chance that the place is drawn anew from record to record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Lunations:
 def turns() -> np.ndarray:
   """Returns the chances of a record's place, by that of the one before, [S, S].
 
-  It is that of the one before, or any.
+  Mostly it is the same; else it is drawn from the usual ones.
   """
   return (1 - _TURN) * np.eye(len(_PLACES)) + _TURN * np.array(_USUAL)
 
