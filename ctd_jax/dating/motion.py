@@ -156,9 +156,10 @@ def make_moves(
     ends = np.maximum(size - first, 1)
     return (1 - ratio**ends) / (1 - ratio)
 
-  turn = np.ones((1, 1)) if turn_SxS is None else turn_SxS
+  if turn_SxS is None:
+    turn_SxS = np.ones((1, 1))
   with np.errstate(divide="ignore"):
-    turns = np.log([turn] * CLASSES + [np.eye(len(turn))])
+    turns = np.log([turn_SxS] * CLASSES + [np.eye(len(turn_SxS))])
     rows = [
       np.log(stay),
       np.log(step / share(places + 1)),
