@@ -8,6 +8,10 @@ table has the columns of data/reigns/*.tsv; an installed one goes by its name,
 e.g. --reigns=tongjian. Written are dates.tsv, a line for each record with its
 most probable month and the second best, and dates.png, position in the text
 against date with the probability as colour.
+
+Sexagenary days count in every calendar. From 104 BCE on the months' days are
+computed; before, the new moons are, and with which of them a year began is
+found along with the dates.
 """
 
 from __future__ import annotations
@@ -206,11 +210,11 @@ def decode(
     prior = np.where(calendar.years == first_year, 0.0, -np.inf)
   boundary = motion.boundaries(calendar.years, calendar.months)
   believed = motion.Motion()
-  moves = motion.make_moves(believed, boundary)
+  moves = motion.make_moves(believed, boundary, evidence.turn)
   for _ in range(ROUNDS):
     path = order_decoder.best_path(evidence, evidence.kinds, moves, prior)
     learned = motion.learn(believed, path, evidence.kinds, boundary)
-    moves = motion.make_moves(learned, boundary)
+    moves = motion.make_moves(learned, boundary, evidence.turn)
   return order_decoder.decode(
     evidence, evidence.kinds, moves, calendar.years, prior
   )
@@ -246,12 +250,12 @@ def summary(dates: Dates, table_name: str) -> str:
   least = int(np.argmin(chances))
   reign, year, month = calendar.name(dates.months[least, 0])
   said = ", ".join(f"{name} {n}" for name, n in sorted(dates.counts.items()))
-  computed = "computed" if calendar.days is not None else "not computed"
+  computed = "new moons" if calendar.days is None else "days"
   rows = {
     "records": f"{len(chances)}",
     "they print": said,
-    "calendar": f"{table_name}: {_span(years)}, {len(calendar)} months, days "
-    + computed,
+    "calendar": f"{table_name}: {_span(years)}, {len(calendar)} months, "
+    f"{computed} computed",
     "dated": _span(found),
     "certainty": f"{np.mean(chances >= 0.9):.1%} of records at 0.9 or more, "
     f"{np.mean(chances < 0.5):.1%} below 0.5",

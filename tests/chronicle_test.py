@@ -71,16 +71,67 @@ def test_reforms_of_the_calendar_leave_every_day_in_one_month():
   assert long.name(np.flatnonzero(long.years == 239)[-1]) == ("初", 40, "閏12")
 
 
-def test_early_calendars_are_not_computed(tmp_path):
+def test_early_calendars_have_places(tmp_path):
   early = calendar(tmp_path, RULERS)
   assert early.days is None
   assert len(early) == 96
-  found = chronicle.Evidence(
-    chronicle.read_sections(0, "夏，四月，癸未，地震。", early), early
-  )
-  (row,) = found(0, 1)
-  assert set(early.months[row == 0].tolist()) == {4}
-  assert row.min() == chronicle.WRONG["month"]
+  held = early.held()[..., :60]
+  # A lunation later, and the year begins with what was its second month.
+  starts = np.flatnonzero(early.months == 1)
+  np.testing.assert_array_equal(held[1:, starts], held[:-1, starts + 1])
+  sure = (held == 1).sum(-1)
+  assert set(sure[:, early.months < 12].flat) == {29, 30}
+  assert not (held[0, starts] * held[1, starts] == 1).any()
+  found = evidence("夏，四月，癸未，地震。", early)
+  by_place = found(0, 1)[0]
+  assert by_place.shape == (4, 96)
+  np.testing.assert_allclose(found.turn.sum(1), 1)
+  april = early.months == 4
+  wrong = chronicle.WRONG
+  assert by_place[:, ~april].max() == wrong["month"]
+  day = held[..., cyclic_days.index("癸未")]
+  assert (by_place[:, april] == 0).tolist() == (day[:, april] == 1).tolist()
+  assert by_place[:, april].min() == pytest.approx(wrong["day"])
+
+
+def test_a_leap_month_of_an_early_calendar_is_the_twelfth(tmp_path):
+  early = calendar(tmp_path, RULERS)
+  for text, month in (("閏月，葬懷公。", 12), ("閏三月，大水。", 3)):
+    (row,) = evidence(text, early)(0, 1)[0]
+    assert set(early.months[row == 0].tolist()) == {month}
+  # Days are held longer there: by the leap month as likely as not.
+  held = early.held()[:, early.months == 12, :60]
+  assert ((held > 0).sum(-1) >= 59).all()
+
+
+# Duke, year, month and day of the eclipses on which the Annals print the first
+# day of the month. Not 昭 17.6, which cannot have been in that month.
+ECLIPSES = (
+  *((2, 3, 7, "壬辰"), (3, 25, 6, "辛未"), (3, 26, 12, "癸亥")),
+  *((3, 30, 9, "庚午"), (5, 5, 9, "戊申"), (6, 15, 6, "辛丑")),
+  *((8, 16, 6, "丙寅"), (8, 17, 12, "丁巳"), (9, 14, 2, "乙未")),
+  *((9, 20, 10, "丙辰"), (9, 21, 9, "庚戌"), (9, 21, 10, "庚辰")),
+  *((9, 23, 2, "癸酉"), (9, 24, 7, "甲子"), (9, 24, 8, "癸巳")),
+  *((9, 27, 12, "乙亥"), (10, 7, 4, "甲辰"), (10, 15, 6, "丁巳")),
+  *((10, 21, 7, "壬午"), (10, 22, 12, "癸酉"), (10, 24, 5, "乙未")),
+  *((10, 31, 12, "辛亥"), (11, 5, 3, "辛亥"), (11, 12, 11, "丙寅")),
+  *((11, 15, 8, "庚辰"), (12, 14, 5, "庚申")),
+)
+
+
+def test_eclipses_of_the_annals_are_first_days_of_a_place():
+  lu = chronicle.read_calendar(reigns.table_dir() / "lu.tsv")
+  first = lu.held()[..., 60:120]
+  sure = []
+  for reign, year, month, pair in ECLIPSES:
+    key = timekey.TimeKey(reign, year, month)
+    (place,) = np.flatnonzero(
+      (lu.years == reigns.year_of(lu.timeline, key)) & (lu.months == month)
+    )
+    sure.append(first[:, place, cyclic_days.index(pair)].max())
+  # None is further off than a day.
+  assert min(sure) >= 1 / 3
+  assert np.mean(np.array(sure) == 1) > 0.8
 
 
 @pytest.mark.parametrize(
@@ -93,6 +144,8 @@ def test_early_calendars_are_not_computed(tmp_path):
     ("夏人來朝。", [(NOTHING, ())]),
     ("閏月，乙酉，雨雪。", [(MONTH, (("leap", None), ("day", 21)))]),
     ("丁酉，大赦。", [(NOTHING, (("day", 33),))]),
+    ("八月壬辰朔，日有食之。", [(MONTH, (("month", 8), ("first day", 28)))]),
+    ("大赦。辛未，晦，雨雪。", [(NOTHING, (("last day", 7),))]),
     (
       "二年，春，大水。",
       [(YEAR, (("year", None, 2), ("season", 0)))],
@@ -131,7 +184,7 @@ def evidence(text, eras):
 )
 def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
   found = evidence(text, eras)
-  row = found(0, 1)[0]
+  (row,) = found(0, 1)[0]
   best = row == row.max()
   if text.startswith("冬"):
     best &= ~eras.leap
@@ -140,10 +193,22 @@ def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
 
 
 def test_a_day_fits_the_months_that_hold_it(eras):
-  row = evidence("乙酉，大赦。", eras)(0, 1)[0]
+  (row,) = evidence("乙酉，大赦。", eras)(0, 1)[0]
   for place, (first, length) in enumerate(eras.days):
     held = cyclic_days.days_named(21, int(first), int(first + length - 1))
     assert (row[place] == 0) == bool(held)
+
+
+@pytest.mark.parametrize("mark", ["朔", "晦"])
+def test_first_and_last_days_say_more(mark, eras):
+  first, length = eras.days[20]
+  day = int(first + (length - 1 if mark == "晦" else 0))
+  pair = cyclic_days.format_index(cyclic_days.day_of(day))
+  (row,) = evidence(f"{pair}{mark}，日有食之。", eras)(0, 1)[0]
+  (any_day,) = evidence(f"{pair}，日有食之。", eras)(0, 1)[0]
+  assert row[20] == any_day[20] == 0
+  assert (row > -2).sum() < (any_day > -2).sum() / 4
+  assert row.min() == pytest.approx(chronicle.WRONG["first day"])
 
 
 def test_blocks_are_parts_of_the_whole(eras):

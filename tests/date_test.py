@@ -1,7 +1,9 @@
 """An invented chronicle gets its dates back after its headings are gone."""
 
 import csv
+import dataclasses
 import random
+import re
 import subprocess
 import sys
 
@@ -72,6 +74,22 @@ def written(calendar, seed=0, skipped=(), days=True, headings=False):
   return lines, np.array(truth)
 
 
+def with_days(calendar, first=(12, 20), later=(11, 25)):
+  """An early calendar as it may have been, its days settled.
+
+  A year's first month is the lunation that holds the day `first` of the year
+  before; in the second half of the years, whose calendar is another, `later`.
+  """
+  half = np.median(calendar.years)
+  spans = []
+  for year, month in zip(calendar.years, calendar.months, strict=True):
+    start = first if year < half else later
+    day = cyclic_days.julian_day_number(int(year) - 1, *start)
+    moons = cyclic_days.new_moons(day - 29, day + 380)
+    spans.append((moons[month - 1], moons[month] - moons[month - 1]))
+  return dataclasses.replace(calendar, days=np.array(spans))
+
+
 def dated(lines, calendar, first_year=None):
   return date.date_records(list(enumerate(lines, 1)), calendar, first_year)
 
@@ -93,6 +111,51 @@ def test_one_year_given_dates_an_early_chronicle_by_its_seasons(tmp_path):
   found = dated(lines, calendar, first_year=-500)
   years = calendar.years
   assert np.mean(years[found.months[:, 0]] == years[truth]) > 0.95
+
+
+def test_days_tell_which_years_an_early_chronicle_is_of(tmp_path):
+  calendar = read(tmp_path, RULERS)
+  # Ten years of fourteen, no heading, and nobody says which.
+  lines, truth = written(
+    with_days(calendar), seed=11, skipped=(-500, -499, -488, -487)
+  )
+  found = dated(lines, calendar)
+  assert np.mean(found.months[:, 0] == truth) > 0.95
+  assert found.probabilities[:, 0].mean() > 0.8
+  without = [re.sub(f"{cyclic_days.PAIR}，", "", line) for line in lines]
+  assert without != lines
+  assert dated(without, calendar).probabilities[:, 0].mean() < 0.5
+
+
+def test_wrong_days_of_an_early_chronicle_mislead_nobody(tmp_path):
+  calendar = read(tmp_path, RULERS)
+  lines, truth = written(
+    with_days(calendar), seed=11, skipped=(-500, -499, -488, -487)
+  )
+  draw = random.Random(4)
+
+  def misprint(match):
+    other = cyclic_days.format_index(draw.randrange(60))
+    return other if draw.random() < 0.1 else match[0]
+
+  printed = [re.sub(cyclic_days.PAIR, misprint, line) for line in lines]
+  assert printed != lines
+  found = dated(printed, calendar)
+  assert np.mean(found.months[:, 0] == truth) > 0.95
+
+
+def test_a_leap_month_of_an_early_chronicle_prolongs_the_twelfth(tmp_path):
+  calendar = read(tmp_path, RULERS)
+  lines, truth = written(calendar, days=False, seed=3)
+  ends = np.flatnonzero(np.diff(calendar.years[truth])) + 1
+  lines = np.insert(lines, ends, "閏月，大水。")
+  decembers = 12 * (calendar.years[truth[ends - 1]] + 500) + 11
+  truth = np.insert(truth, ends, decembers)
+  found = dated(lines.tolist(), calendar, first_year=-500).months[:, 0]
+  leaps = np.char.startswith(lines, "閏月")
+  assert np.mean(found[leaps] == truth[leaps]) > 0.9
+  years = calendar.years
+  assert np.mean(years[found] == years[truth]) > 0.95
 
 
 def test_regnal_years_of_several_rulers_need_no_names(tmp_path):

@@ -151,6 +151,43 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
   np.testing.assert_allclose(decoded.expected, expected @ YEARS, atol=1e-4)
 
 
+@pytest.mark.parametrize("block", [3, 64])
+def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
+  count, places = 7, 3
+  draw = np.random.default_rng(8)
+  evidence = draw.normal(0, 3, (count, places, SIZE)).astype(np.float32)
+  kinds = draw.integers(0, motions.CLASSES, count)
+  turn = draw.dirichlet(np.ones(places), places)
+  made = motions.make_moves(MOTION, motions.boundaries(YEARS, MONTHS), turn)
+  told = np.exp([outliers(rows) for rows in evidence]).reshape(count, -1)
+  steps = [np.kron(turn, ways(kind).sum(0)) for kind in kinds]
+  forward, backward = [told[0]], [np.ones(places * SIZE)]
+  for i in range(1, count):
+    forward.append(told[i] * (forward[-1] @ steps[i]))
+    backward.append(steps[-i] @ (told[-i] * backward[-1]))
+  expected = np.array(forward) * np.array(backward[::-1])
+  total = expected[0].sum()
+  found = np.zeros((count, SIZE))
+  for start, rows, likelihood in order_decoder.posteriors(
+    evidence, kinds, made, block=block
+  ):
+    found[start : start + len(rows)] = np.exp(rows)
+    assert likelihood == pytest.approx(np.log(total / told[0].size), abs=1e-3)
+  np.testing.assert_allclose(
+    found, expected.reshape(count, places, SIZE).sum(1) / total, atol=2e-5
+  )
+  best, back = told[0], []
+  for i in range(1, count):
+    scores = best[:, None] * np.kron(turn, ways(kinds[i]).max(0))
+    back.append(scores.argmax(0))
+    best = told[i] * scores.max(0)
+  path = [best.argmax()]
+  for step in reversed(back):
+    path.append(step[path[-1]])
+  decoded = order_decoder.best_path(evidence, kinds, made, block=block)
+  assert decoded.tolist() == (np.array(path[::-1]) % SIZE).tolist()
+
+
 def test_a_function_gives_what_the_array_gives():
   evidence, kinds = chronicle(37, 5)
   asked = []

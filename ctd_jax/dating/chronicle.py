@@ -8,10 +8,13 @@ that opens a sentence. Called by `ctd_jax.date`.
 
 A calendar here is a line of months as they passed: where eras overlap, a month
 is one month with several names. From 104 BCE on new moons, leap months and so
-the days of every month are computed (`sxtwl`); before, leap months and which
-lunation came first are not known well enough, and days are not read.
+the days of every month are computed (`sxtwl`). Before, only the new moons are:
+which lunation came first is one of four places (see `days`), between which the
+decoder chooses; a leap month counts as month 12, which it mostly followed.
 
-Axis letters: N sections, K months, V different things said of dates, R reigns.
+Axis letters: N sections, K months, V different things said of dates, R reigns,
+S places of the calendar (one where it is computed), D = 3 x 60 days: any day of
+a month, its first and its last.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import scipy.sparse
 
 from ctd_jax.chronology import annals, cyclic_days, expressions, reigns
 from ctd_jax.chronology.timekey import MONTHS_PER_YEAR, Timeline
+from ctd_jax.dating import days as days_lib
 from ctd_jax.dating import motion
 
 # The calendar reform of 104 BCE, 太初元年.
@@ -40,13 +44,17 @@ WRONG = {
   "leap": -4.0,
   "season": -5.0,
   "day": -3.0,
+  # Most wrong days fit a month by chance, few its first or last day.
+  "first day": -6.0,
+  "last day": -6.0,
   "year": -5.0,
   "cycle": -4.0,
   "era": -2.0,
 }
+DAYS = ("day", "first day", "last day")  # the names of `WRONG` that are days
+_DAY_MARKS = {"朔": "first day", "晦": "last day"}
 _NEAR_LEAP = -2.0  # 閏五月 where 閏四月 is computed, or an ordinary 五月
-_DAY_SLACK = 1  # days by which a computed new moon may differ
-_DAY_NEAR = -1.0
+_NEAR_DAY = 1 / 3  # chance that a new moon is a day off the computed one
 # A record that opens so tells what came before; its dates are not its own.
 _LOOKS_BACK = ("初，", "初、", "先是，", "始，", "昔，")
 _NEW_ERA = ("改元", "改年", "建元", "年號")
@@ -87,6 +95,20 @@ class Calendar:
     year = int(self.years[ordinal]) - row.accession + 1
     month = f"{'閏' * bool(self.leap[ordinal])}{self.months[ordinal]}"
     return row.state + row.name, year, month
+
+  def held(self) -> np.ndarray:
+    """Returns the chance that a month has a day, first, last, [S, K, D]."""
+    if self.days is None:
+      years, year_of = np.unique(self.years, return_inverse=True)
+      held = days_lib.lunations(years, year_of, self.months).held_at()
+    else:
+      first, length = self.days.T[..., None]
+      day = np.arange(cyclic_days.CYCLE) - cyclic_days.day_of(first)
+      held = (day % cyclic_days.CYCLE < length)[None].astype(float)
+    first, last = (held * (1 - np.roll(held, by, -1)) for by in (1, -1))
+    held = np.stack([held, first, last], axis=-2)
+    near = np.maximum(np.roll(held, 1, -1), np.roll(held, -1, -1))
+    return np.maximum(held, _NEAR_DAY * near).reshape(*held.shape[:2], -1)
 
   def regnal_years(self) -> np.ndarray:
     """Returns the regnal year of each month in each reign, 0 = none, [R, K]."""
@@ -225,7 +247,7 @@ def read_sections(record: int, text: str, calendar: Calendar) -> list[Section]:
       season = season if set_off or not _punctuated(text) else None
     kind = _kind(cue, season)
     if kind != motion.NOTHING and (goes_on or opens(cue.start)):
-      said = _said(cue, season)
+      said = _said(cue, season, text)
       if goes_on:
         last, before = sections[-1]
         sections[-1] = (max(last, kind), before + said)
@@ -233,7 +255,7 @@ def read_sections(record: int, text: str, calendar: Calendar) -> list[Section]:
         sections.append((kind, said))
       end = cue.end
     elif cue.day and kind == motion.NOTHING:
-      sections[-1][1].append(("day", cyclic_days.index(cue.day)))
+      sections[-1][1].append(_said_of_day(cue, text))
       end = cue.end if goes_on else end
   sections[0][1].extend(_new_eras(text, calendar.timeline))
   return [Section(record, kind, tuple(said)) for kind, said in sections]
@@ -252,7 +274,7 @@ def _kind(cue: expressions.Cue, season: str | None) -> int:
   return motion.MONTH if cue.month or cue.leap else motion.NOTHING
 
 
-def _said(cue: expressions.Cue, season: str | None) -> list[Said]:
+def _said(cue: expressions.Cue, season: str | None, text: str) -> list[Said]:
   """Returns what a cue says of the date."""
   said: list[Said] = []
   if cue.year is not None:
@@ -266,8 +288,14 @@ def _said(cue: expressions.Cue, season: str | None) -> list[Said]:
   elif season:
     said.append(("season", expressions.SEASONS.index(season)))
   if cue.day:
-    said.append(("day", cyclic_days.index(cue.day)))
+    said.append(_said_of_day(cue, text))
   return said
+
+
+def _said_of_day(cue: expressions.Cue, text: str) -> Said:
+  """Returns what a cue says of its day, 「壬辰朔」 or 「辛未，朔」."""
+  after = text[cue.end : cue.end + 2].lstrip(_MARKS)[:1]
+  return _DAY_MARKS.get(after, "day"), cyclic_days.index(cue.day)
 
 
 def _heading(text: str, timeline: Timeline) -> str | None:
@@ -299,33 +327,63 @@ class Evidence:
     kinds: class of every section, int32 [N].
     first: first section of every record, int [records].
     counts: how often each name of `WRONG` is said.
+    turn: chances of the calendar's place from section to section, [S, S];
+      None where it is computed.
   """
 
   def __init__(self, sections: Iterable[Section], calendar: Calendar):
     sections = list(sections)
-    places: dict[Said, int] = {}
-    rows, columns = [], []
-    for number, section in enumerate(sections):
-      for said in section.said:
-        rows.append(number)
-        columns.append(places.setdefault(said, len(places)))
     self.kinds = np.array([s.kind for s in sections], np.int32)
     records = np.array([s.record for s in sections])
     self.first = np.flatnonzero(np.diff(records, prepend=-1))
-    self.counts = collections.Counter(s[0] for x in sections for s in x.said)
-    self._said = scipy.sparse.csr_array(
-      (np.ones(len(rows), np.float32), (rows, columns)),
+    said = [(row, each) for row, s in enumerate(sections) for each in s.said]
+    self.counts = collections.Counter(name for _, (name, *_) in said)
+    others = dict.fromkeys(each for _, each in said if each[0] not in DAYS)
+    places = {each: place for place, each in enumerate(others)}
+    self._said = _counts(
+      [(row, places[each]) for row, each in said if each in places],
       (len(sections), max(len(places), 1)),
     )
-    table = np.zeros((max(len(places), 1), len(calendar)), np.float32)
+    self._days = _counts(
+      [(row, _day_column(*each)) for row, each in said if each not in places],
+      (len(sections), len(DAYS) * cyclic_days.CYCLE),
+    )
+    self._table = np.zeros((max(len(places), 1), len(calendar)), np.float32)
     regnal = calendar.regnal_years()
-    for said, place in places.items():
-      table[place] = _log_chances(said, calendar, regnal)
-    self._table = table
+    for each, place in places.items():
+      self._table[place] = _log_chances(each, calendar, regnal)
+    # Where no day is said there is no need of new moons.
+    none = np.ones((1, len(calendar), self._days.shape[1]))
+    self._held = _log_held(calendar.held() if self._days.nnz else none)
+    self.turn = days_lib.turns() if self._held.shape[1] > 1 else None
 
   def __call__(self, start: int, stop: int) -> np.ndarray:
-    """Returns the evidence of sections start..stop, float32 [B, K]."""
-    return self._said[start:stop] @ self._table
+    """Returns the evidence of sections start..stop, float32 [B, S, K]."""
+    said = self._said[start:stop] @ self._table
+    held = np.tensordot(self._days[start:stop].toarray(), self._held, 1)
+    return said[:, None] + held
+
+
+def _day_column(name: str, day: int) -> int:
+  """Returns the place of a day in D."""
+  return DAYS.index(name) * cyclic_days.CYCLE + day
+
+
+def _counts(
+  pairs: Iterable[tuple[int, int]], shape: tuple[int, int]
+) -> scipy.sparse.csr_array:
+  """Returns how often each (row, column) is among the pairs."""
+  rows, columns = np.array([*pairs], int).reshape(-1, 2).T
+  ones = np.ones(len(rows), np.float32)
+  return scipy.sparse.csr_array((ones, (rows, columns)), shape)
+
+
+def _log_held(held: np.ndarray) -> np.ndarray:
+  """Returns log p(day | place, month), up to a constant, float32 [D, S, K]."""
+  wrong = np.exp([WRONG[name] for name in DAYS]).repeat(cyclic_days.CYCLE)
+  # 0 where the day is sure to be held.
+  log_held = np.log(1 - (1 - wrong) * (1 - held))
+  return np.moveaxis(log_held, -1, 0).astype(np.float32)
 
 
 def _log_chances(
@@ -341,19 +399,12 @@ def _log_chances(
   elif what == "season":
     right = (calendar.months - 1) // 3 == values[0]
   elif what == "leap":
-    if not calendar.leap.any():
-      return np.zeros(size)
-    right = calendar.leap & np.isin(calendar.months, values[0] or range(13))
+    if calendar.days is None:
+      right = calendar.months == (values[0] or MONTHS_PER_YEAR)
+    else:
+      right = calendar.leap & np.isin(calendar.months, values[0] or range(13))
     if values[0]:
       near[abs(calendar.months - values[0]) <= calendar.leap] = _NEAR_LEAP
-  elif what == "day":
-    if calendar.days is None:
-      return np.zeros(size)
-    first, length = calendar.days.T
-    place = (values[0] - first - cyclic_days.day_of(0)) % cyclic_days.CYCLE
-    right = place < length
-    near[(place < length + _DAY_SLACK)] = _DAY_NEAR
-    near[place >= cyclic_days.CYCLE - _DAY_SLACK] = _DAY_NEAR
   elif what == "cycle":
     right = cyclic_days.year_of(calendar.years) == values[0]
   else:

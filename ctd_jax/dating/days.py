@@ -2,14 +2,17 @@
 
 Why: 「六月癸亥」 fits a computed calendar in about half of the years. The new
 moons are computed; which lunation a year's first month was is not, so it is
-learned: every known record with a month and a day votes on its year's place,
-and years without votes follow their neighbours. Called by `cues`.
+learned from records of known months: each that opens with month and day votes
+on its year's place, and years without votes follow their neighbours. So for
+`cues`; `chronicle`, which knows no month, leaves the place to the order
+decoder, for which it is hidden like the month.
 
-Axes: K months, Y regnal years, L lunations, S places of a year's first month.
+Axes: K months, Y years, L lunations, S places of a year's first month.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 
@@ -23,16 +26,88 @@ from ctd_jax.dating.gallery import Axis, Gallery, Labels
 # solstice; the two in the middle are usual.
 _PLACES = (-1, 0, 1, 2)
 _USUAL = (0.05, 0.45, 0.45, 0.05)
-_SOLSTICE = (12, 27)  # month and day of the Julian calendar, -721 to -467
+# Month and day of the Julian calendar, -721 to -467; it moves by a day in 128
+# years.
+_SOLSTICE = (12, 27)
 _VOTE = 1.5  # log likelihood of a day that fits against one that does not
 _MOST_VOTES = 8.0
 _NEIGHBOUR_YEARS = 2.0  # reach of a year's votes
 _LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month of the day
+_TURN = 0.05  # chance that the place is drawn anew from record to record
+
+
+@dataclasses.dataclass(frozen=True)
+class Lunations:
+  """The lunations that the months of a calendar may have been.
+
+  Attributes:
+    year_of: index of each month's year, int [K].
+    month: 1-12, int [K].
+    places: lunation of each month, by the place of its year, int [K, S].
+    holds: which days each lunation holds, bool [L, 60].
+  """
+
+  year_of: np.ndarray
+  month: np.ndarray
+  places: np.ndarray
+  holds: np.ndarray
+
+  def held(self, seen: np.ndarray) -> np.ndarray:
+    """Returns the chance that a month holds a day, float32 [K, 60].
+
+    Args:
+      seen: how often each month is seen with each day, [K, 60].
+    """
+    fits = [
+      (seen * (self.holds[lunation] - 0.5)).sum(axis=1)
+      for lunation in self.places.T
+    ]
+    votes = np.stack([np.bincount(self.year_of, fit) for fit in fits], axis=1)
+    chances = _chances(votes)[self.year_of]
+    result = np.zeros(seen.shape, np.float32)
+    for column, held in enumerate(self.held_at()):
+      result += chances[:, column, None] * held
+    return result
+
+  def held_at(self) -> np.ndarray:
+    """Returns the chance that a month holds a day, by place, [S, K, 60]."""
+    held = self.holds[self.places.T].astype(np.float32)
+    leap = _LEAP_CHANCE * self.holds[self.places.T + 1]
+    last = (self.month == 12)[:, None]
+    return np.where(last, np.maximum(held, leap), held)
+
+
+def turns() -> np.ndarray:
+  """Returns the chances of a record's place, by that of the one before, [S, S].
+
+  Mostly it is the same; else it is drawn from the usual ones.
+  """
+  return (1 - _TURN) * np.eye(len(_PLACES)) + _TURN * np.array(_USUAL)
+
+
+def lunations(
+  years: np.ndarray, year_of: np.ndarray, month: np.ndarray
+) -> Lunations:
+  """Returns what the months of a calendar may have been.
+
+  Args:
+    years: astronomical year of every year of the calendar, int [Y]. Several
+      may share one: the last of a ruler and the first of the next.
+    year_of: index of each month's year, int [K].
+    month: 1-12, int [K].
+  """
+  moons = _new_moons(int(years.min()), int(years.max()))
+  solstices = [
+    cyclic_days.julian_day_number(int(year) - 1, *_SOLSTICE) for year in years
+  ]
+  first = np.searchsorted(moons, solstices, side="right") - 1
+  places = np.add.outer(first[year_of] + month - 1, np.array(_PLACES))
+  return Lunations(year_of, month, places, _days_of(moons))
 
 
 @functools.lru_cache(maxsize=4)
-def _lunations(first: int, last: int) -> np.ndarray:
-  """Returns new moons of a stretch of astronomical years, int [L]."""
+def _new_moons(first: int, last: int) -> np.ndarray:
+  """Returns new moons of a stretch of astronomical years, int [L + 1]."""
   return np.array(
     cyclic_days.new_moons(
       cyclic_days.julian_day_number(first - 2, 6, 1),
@@ -49,40 +124,16 @@ def month_days(axis: Axis, gallery: Gallery, labels: Labels) -> np.ndarray:
     gallery: texts; those with opening month, day and known month vote.
     labels: the known months.
   """
-  moons = _lunations(int(axis.civil_year.min()), int(axis.civil_year.max()))
-  holds = _days_of(moons)
-  # Years that share a civil year with the next reign are dated apart.
-  solstices = np.array(
-    [
-      cyclic_days.julian_day_number(int(year) - 1, *_SOLSTICE)
-      for year in axis.civil_year
-    ]
-  )
-  base = np.searchsorted(moons, solstices, side="right") - 1
-  votes = np.zeros((axis.years, len(_PLACES)))
+  seen = np.zeros((len(axis), cyclic_days.CYCLE))
   for row in np.flatnonzero(labels.known & (labels.answers == 1)):
-    month = gallery.opening[row]
-    if not (gallery.days[row] and 1 <= month <= 12):
-      continue
-    year = axis.year_of[labels.month[row]]
-    if axis.month[labels.month[row]] == month:
-      places = base[year] + np.array(_PLACES) + month - 1
-      votes[year] += holds[places, gallery.days[row][0]] - 0.5
-  chances = _places(votes)
-  months = np.arange(len(axis))
-  years = axis.year_of[months]
-  result = np.zeros((len(axis), cyclic_days.CYCLE), np.float32)
-  for column, place in enumerate(_PLACES):
-    lunation = base[years] + place + axis.month - 1
-    held = holds[lunation].astype(np.float32)
-    leap = _LEAP_CHANCE * holds[lunation + 1]
-    held = np.where((axis.month == 12)[:, None], np.maximum(held, leap), held)
-    result += chances[years, column, None] * held
-  return result
+    month = labels.month[row]
+    if gallery.days[row] and axis.month[month] == gallery.opening[row]:
+      seen[month, gallery.days[row][0]] += 1
+  return lunations(axis.civil_year, axis.year_of, axis.month).held(seen)
 
 
 def _days_of(moons: np.ndarray) -> np.ndarray:
-  """Returns which days each lunation holds, bool [L - 1, 60]."""
+  """Returns which days each lunation holds, bool [L, 60]."""
   holds = np.zeros((len(moons) - 1, cyclic_days.CYCLE), bool)
   for row, (first, last) in enumerate(itertools.pairwise(moons)):
     days = [cyclic_days.day_of(int(day)) for day in range(first, last)]
@@ -90,7 +141,7 @@ def _days_of(moons: np.ndarray) -> np.ndarray:
   return holds
 
 
-def _places(votes: np.ndarray) -> np.ndarray:
+def _chances(votes: np.ndarray) -> np.ndarray:
   """Returns the chance of each place of each year, [Y, S]."""
   evidence = np.clip(_VOTE * votes, -_MOST_VOTES, _MOST_VOTES)
   own = np.exp(evidence - logsumexp(evidence, axis=1, keepdims=True))

@@ -11,7 +11,8 @@ Called by `order_decoder`.
 
 A move costs O(K): sums along the timeline, never a K x K matrix.
 
-Axis letters: B records, K months, C classes of record.
+Axis letters: B records, K months, C classes of record, S places of a calendar
+that is not known.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Moves(NamedTuple):
     decay: [C + 1] cost of a month beyond the boundary.
     outlier: [2, K] weights of a record's own evidence and of that of any
       month up to its own.
+    turn: [C + 1, S, S] of the calendar's next place, by its place.
   """
 
   stay: jax.Array
@@ -92,6 +94,7 @@ class Moves(NamedTuple):
   boundary: jax.Array
   decay: jax.Array
   outlier: jax.Array
+  turn: jax.Array
 
 
 def boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
@@ -113,12 +116,18 @@ def boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
   return np.stack(rows).astype(np.int32)
 
 
-def make_moves(motion: Motion, boundary_CxK: np.ndarray) -> Moves:
+def make_moves(
+  motion: Motion,
+  boundary_CxK: np.ndarray,
+  turn_SxS: np.ndarray | None = None,
+) -> Moves:
   """Returns the log weights of every move; from each month they add up to 1.
 
   Args:
     motion: probabilities.
     boundary_CxK: as `boundaries` gives it.
+    turn_SxS: probabilities of the calendar's next place, by its place; one
+      place if None.
 
   Raises:
     ValueError: if a boundary does not lie later than its month.
@@ -147,7 +156,10 @@ def make_moves(motion: Motion, boundary_CxK: np.ndarray) -> Moves:
     ends = np.maximum(size - first, 1)
     return (1 - ratio**ends) / (1 - ratio)
 
+  if turn_SxS is None:
+    turn_SxS = np.ones((1, 1))
   with np.errstate(divide="ignore"):
+    turns = np.log([turn_SxS] * CLASSES + [np.eye(len(turn_SxS))])
     rows = [
       np.log(stay),
       np.log(step / share(places + 1)),
@@ -170,6 +182,7 @@ def make_moves(motion: Motion, boundary_CxK: np.ndarray) -> Moves:
     jnp.asarray(np.vstack([boundary, places + 1]), jnp.int32),
     jnp.asarray(np.append(decay, 1.0), jnp.float32),
     jnp.asarray(outlier, jnp.float32),
+    jnp.asarray(turns, jnp.float32),
   )
 
 
@@ -231,6 +244,20 @@ def _sums(
   values = jnp.stack([x_K, y_K], axis=1)
   sums, _ = jax.lax.associative_scan(join, (values, lengths), reverse=back)
   return sums[:, 0], sums[:, 1]
+
+
+def turn(
+  turn_SxS: jax.Array, message_SxK: jax.Array, best: bool = False
+) -> jax.Array:
+  """Returns log p(place and month), the calendar's place being the next.
+
+  Args:
+    turn_SxS: of `Moves`, for one class; transposed on the way back.
+    message_SxK: log weights.
+    best: the best place before instead of the sum of all.
+  """
+  reduce = jnp.max if best else jax.nn.logsumexp
+  return reduce(turn_SxS[..., None] + message_SxK[:, None], axis=0)
 
 
 def push(
@@ -310,8 +337,8 @@ def ways_to(moves: Moves, month: jax.Array, kind: jax.Array) -> jax.Array:
   return best
 
 
-def with_flashback(moves: Moves, evidence_BxK: jax.Array) -> jax.Array:
+def with_flashback(moves: Moves, evidence_BxSxK: jax.Array) -> jax.Array:
   """Returns log p(record | month it stands in) from log p(record | month)."""
   own, any_before = moves.outlier
-  before_BxK = jax.lax.associative_scan(jnp.logaddexp, evidence_BxK, axis=1)
-  return jnp.logaddexp(own + evidence_BxK, any_before + before_BxK)
+  before_BxSxK = jax.lax.associative_scan(jnp.logaddexp, evidence_BxSxK, axis=2)
+  return jnp.logaddexp(own + evidence_BxSxK, any_before + before_BxSxK)

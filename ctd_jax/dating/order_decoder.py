@@ -2,14 +2,16 @@
 
 Why: most records of a chronicle say little of their month and all of them
 together say nearly everything. The hidden state is the month under which a
-record stands; it never goes back, and `motion` says how it goes on. Called by
+record stands; it never goes back, and `motion` says how it goes on. Where the
+calendar is not known, its place (see `days`) is hidden as well. Called by
 `ctd_jax.date`; any evidence that gives log p(record | month) will do.
 
 Only the forward message at the head of every block is kept, the rest is
 computed again on the way back, so that memory is O(N / B x K + B x K) and time
-O(N x K).
+O(N x K), both times S.
 
-Axis letters: N records, B records of a block, K months.
+Axis letters: N records, B records of a block, K months, S places of the
+calendar; one if the evidence has no such axis.
 """
 
 from __future__ import annotations
@@ -50,52 +52,64 @@ class Decoded:
 
 
 @functools.partial(jax.jit, static_argnames="best")
-def _forward(moves, message_K, evidence_BxK, kinds_B, best=False):
-  """Returns the messages of a block [B, K] and their log norms [B]."""
+def _forward(moves, message_SxK, evidence_BxSxK, kinds_B, best=False):
+  """Returns the messages of a block [B, S, K] and their log norms [B]."""
+  push = jax.vmap(
+    functools.partial(motion.push, best=best), in_axes=(None, 0, None)
+  )
 
-  def step(message_K, record):
-    evidence_K, kind = record
-    message_K = motion.push(moves, message_K, kind, best)
-    message_K += evidence_K
-    norm = (jnp.max if best else jax.nn.logsumexp)(message_K)
-    message_K -= norm
-    return message_K, (message_K, norm)
+  def step(message_SxK, record):
+    evidence_SxK, kind = record
+    message_SxK = motion.turn(moves.turn[kind], message_SxK, best)
+    message_SxK = push(moves, message_SxK, kind)
+    message_SxK += evidence_SxK
+    norm = (jnp.max if best else jax.nn.logsumexp)(message_SxK)
+    message_SxK -= norm
+    return message_SxK, (message_SxK, norm)
 
-  evidence_BxK = motion.with_flashback(moves, evidence_BxK)
-  return jax.lax.scan(step, message_K, (evidence_BxK, kinds_B))[1]
+  evidence_BxSxK = motion.with_flashback(moves, evidence_BxSxK)
+  return jax.lax.scan(step, message_SxK, (evidence_BxSxK, kinds_B))[1]
 
 
 @jax.jit
-def _backward(moves, message_K, forward_BxK, evidence_BxK, kinds_B):
+def _backward(moves, message_SxK, forward_BxSxK, evidence_BxSxK, kinds_B):
   """Returns the message before a block and its log posterior [B, K]."""
+  pull = jax.vmap(motion.pull, in_axes=(None, 0, None))
 
-  def step(message_K, record):
-    forward_K, evidence_K, kind = record
-    posterior_K = forward_K + message_K
+  def step(message_SxK, record):
+    forward_SxK, evidence_SxK, kind = record
+    posterior_K = jax.nn.logsumexp(forward_SxK + message_SxK, axis=0)
     posterior_K -= jax.nn.logsumexp(posterior_K)
-    message_K = motion.pull(moves, message_K + evidence_K, kind)
-    return message_K - jnp.max(message_K), posterior_K
+    message_SxK = pull(moves, message_SxK + evidence_SxK, kind)
+    message_SxK = motion.turn(moves.turn[kind].T, message_SxK)
+    return message_SxK - jnp.max(message_SxK), posterior_K
 
-  evidence_BxK = motion.with_flashback(moves, evidence_BxK)
+  evidence_BxSxK = motion.with_flashback(moves, evidence_BxSxK)
   return jax.lax.scan(
-    step, message_K, (forward_BxK, evidence_BxK, kinds_B), reverse=True
+    step,
+    message_SxK,
+    (forward_BxSxK, evidence_BxSxK, kinds_B),
+    reverse=True,
   )
 
 
 @jax.jit
-def _trace(moves, month, forward_BxK, kinds_B):
-  """Returns the best months of a block [B] and that before the block.
+def _trace(moves, state, forward_BxSxK, kinds_B):
+  """Returns the best months of a block [B] and the state before the block.
 
-  `month` is that of the last record of the block; `forward_BxK` are the
-  messages of the records before each of the block.
+  `state`, place x K + month, is that of the last record of the block;
+  `forward_BxSxK` are the messages of the records before each of the block.
   """
+  size = forward_BxSxK.shape[-1]
 
-  def step(month, record):
-    before_K, kind = record
-    ways_K = before_K + motion.ways_to(moves, month, kind)
-    return jnp.argmax(ways_K).astype(month.dtype), month
+  def step(state, record):
+    before_SxK, kind = record
+    place, month = jnp.divmod(state, size)
+    ways_SxK = before_SxK + moves.turn[kind][:, place, None]
+    ways_SxK += motion.ways_to(moves, month, kind)
+    return jnp.argmax(ways_SxK).astype(state.dtype), month
 
-  return jax.lax.scan(step, month, (forward_BxK, kinds_B), reverse=True)
+  return jax.lax.scan(step, state, (forward_BxSxK, kinds_B), reverse=True)
 
 
 class _Blocks:
@@ -125,13 +139,16 @@ class _Blocks:
       raise ValueError(
         f"prior should be [{self.size}] with a finite log probability"
       )
-    self.prior_K = jax.nn.log_softmax(jnp.asarray(prior, jnp.float32))
+    prior = np.broadcast_to(prior, (moves.turn.shape[1], self.size))
+    self.prior_SxK = jax.nn.log_softmax(
+      jnp.asarray(prior, jnp.float32), axis=(0, 1)
+    )
 
   def __len__(self) -> int:
     return -(-len(self.kinds_N) // self.block)
 
   def read(self, number: int) -> tuple[jax.Array, jax.Array, int]:
-    """Returns evidence [B, K], classes [B] and how many are records."""
+    """Returns evidence [B, S, K], classes [B] and how many are records."""
     start = number * self.block
     stop = min(start + self.block, len(self.kinds_N))
     rows = (
@@ -140,30 +157,34 @@ class _Blocks:
       else self.evidence[start:stop]
     )
     rows = np.asarray(rows, np.float32)
-    if rows.shape != (stop - start, self.size):
+    expected = (stop - start, *self.prior_SxK.shape)
+    if rows.ndim == 2 and expected[1] == 1:
+      expected = expected[::2]
+    if rows.shape != expected:
       raise ValueError(
-        f"evidence of records {start}-{stop - 1} should be "
-        f"[{stop - start}, {self.size}], got {list(rows.shape)}"
+        f"evidence of records {start}-{stop - 1} should be {list(expected)}, "
+        f"got {list(rows.shape)}"
       )
-    if np.isnan(rows).any() or not np.isfinite(rows.max(1)).all():
-      bad = np.flatnonzero(~np.isfinite(rows.max(1)) | np.isnan(rows).any(1))
+    rows = rows.reshape(stop - start, *self.prior_SxK.shape)
+    best = rows.max((1, 2))
+    if not np.isfinite(best).all():
       raise ValueError(
-        f"record {start + bad[0]}: no month is possible, or its evidence is "
-        "not a number"
+        f"record {start + np.argmin(np.isfinite(best))}: no month is possible, "
+        "or its evidence is not a number"
       )
     missing = self.block - len(rows)
     kinds = self.kinds_N[start:stop].copy()
     if number == 0:
       kinds[0] = motion.CLASSES  # what lies before the first is the prior
     return (
-      jnp.asarray(np.pad(rows, ((0, missing), (0, 0)))),
+      jnp.asarray(np.pad(rows, ((0, missing), (0, 0), (0, 0)))),
       jnp.asarray(np.pad(kinds, (0, missing), constant_values=motion.CLASSES)),
       stop - start,
     )
 
   def heads(self, best: bool) -> tuple[list[jax.Array], float]:
     """Returns the message before every block and after all, and the norm."""
-    heads, total = [self.prior_K], 0.0
+    heads, total = [self.prior_SxK], 0.0
     for number in _bar(range(len(self)), "best path" if best else "forward"):
       evidence, kinds, count = self.read(number)
       messages, norms = _forward(self.moves, heads[-1], evidence, kinds, best)
@@ -193,9 +214,9 @@ def posteriors(
   Blocks come from the last to the first.
 
   Args:
-    evidence: float32 [N, K] log p(record | month), or a function that gives
-      the rows start..stop; it is called twice for every block. A constant
-      added to a row changes nothing but the likelihood.
+    evidence: float32 [N, K] or [N, S, K], log p(record | place, month), or a
+      function that gives the rows start..stop; it is called twice for every
+      block. A constant added to a row changes nothing but the likelihood.
     kinds: class of every record, what it prints of its date.
     moves: of the timeline.
     prior: float [K] log weight of the first record's month; any if None.
@@ -206,7 +227,7 @@ def posteriors(
   """
   blocks = _Blocks(evidence, kinds, moves, prior, block)
   heads, total = blocks.heads(best=False)
-  message = jnp.zeros(blocks.size, jnp.float32)
+  message = jnp.zeros_like(blocks.prior_SxK)
   for number in _bar(range(len(blocks) - 1, -1, -1), "backward"):
     rows, row_kinds, count = blocks.read(number)
     forward, _ = _forward(moves, heads[number], rows, row_kinds)
@@ -223,18 +244,19 @@ def best_path(
 ) -> np.ndarray:
   """Returns the most probable months of all records together, int32 [N].
 
-  The way of each move (stay, step, crossing, jump) is part of what is
-  maximised. Arguments and errors as of `posteriors`.
+  The way of each move (stay, step, crossing, jump) and the place of the
+  calendar are part of what is maximised. Arguments and errors as of
+  `posteriors`.
   """
   blocks = _Blocks(evidence, kinds, moves, prior, block)
   heads, _ = blocks.heads(best=True)
   path = np.empty(len(blocks.kinds_N), np.int32)
-  month = jnp.argmax(heads[-1]).astype(jnp.int32)
+  state = jnp.argmax(heads[-1]).astype(jnp.int32)
   for number in range(len(blocks) - 1, -1, -1):
     rows, row_kinds, count = blocks.read(number)
     forward, _ = _forward(moves, heads[number], rows, row_kinds, True)
     before = jnp.concatenate([heads[number][None], forward[:-1]])
-    month, months = _trace(moves, month, before, row_kinds)
+    state, months = _trace(moves, state, before, row_kinds)
     path[number * block : number * block + count] = months[:count]
   return path
 

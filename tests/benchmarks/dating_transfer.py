@@ -38,7 +38,7 @@ from ctd_jax_datasets.zztj import audit, records
 # Reading -> (what is not read of the text, whether the first year is given).
 READINGS = {
   "order": ((), False),
-  "cues": (("day", "era", "leap"), True),
+  "cues": ((*chronicle.DAYS, "era", "leap"), True),
 }
 
 

@@ -1,0 +1,154 @@
+"""The Annals and 左傳 dated without their headings: what days earn.
+
+Every entry of an edition gets a month from what it prints and from its place.
+The first entry of a year prints the year; it is taken out, so that only order
+and days can tell it. What is right is the year of the edition's numbering, and
+the month to which the scan of the data set comes that knows these years.
+
+What is left of the text:
+
+  years     taken out: 「元年春王正月」 is 「春王正月」
+  seasons   and taken out where a month follows: 「王正月」
+  half      years taken out, and every second entry
+
+Each is dated without and with its sexagenary days, and without and with the
+year of its first entry. Nothing is fitted to these texts but the motion, which
+is learned from the path.
+
+  python -m tests.benchmarks.dating_days --sources=DIR
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from absl import app, flags
+
+from ctd_jax.chronology import annals, expressions, reigns
+from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.dating import chronicle
+from ctd_jax_datasets.chunqiutr import commentary, fetch, sources
+from ctd_jax_datasets.zztj import audit
+from tests.benchmarks import dating_transfer
+
+TIMELINE = "lu"
+EDITION = "zuozhuan_KR1e0001"
+WORKS = {"春秋": "A", "左傳": "B"}
+YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
+DAYS = {"no": chronicle.DAYS, "yes": ()}
+
+
+def read_work(
+  folder: pathlib.Path, layer: str, timeline: Timeline
+) -> list[audit.Dated]:
+  """Returns the entries of one layer of the edition with what is right.
+
+  Raises:
+    SourceError: if a file of the edition is missing or not as known.
+  """
+  known = {
+    name: info
+    for name, info in fetch.known_files().items()
+    if name.startswith(EDITION)
+  }
+  files = fetch.files_of_folder(folder, known)
+  scanner = annals.Scanner()
+  found = []
+  for path in commentary.files_of(files, EDITION):
+    for entry in sources.parse_numbered(path, {layer: layer})[0]:
+      scanner.enter_reign(entry.reign)
+      scanner.enter_year(entry.year)
+      # An entry that goes on over months is of the first of them.
+      key = annals.split_entry(entry.text, scanner)[0][1]
+      year = reigns.year_of(timeline, key)
+      found.append(audit.Dated(entry.text, entry.reign, year, key.month))
+  return found
+
+
+def cut(
+  entries: Sequence[audit.Dated], timeline: Timeline, how: str
+) -> list[audit.Dated]:
+  """Returns what one of `CUTS` leaves of the entries."""
+  kept = entries[::2] if how == HALF else entries
+  return [
+    dataclasses.replace(entry, text=_cut(entry.text, timeline, how == SEASONS))
+    for entry in kept
+  ]
+
+
+def _cut(text: str, timeline: Timeline, seasons: bool) -> str:
+  for cue in reversed(expressions.find_cues(text, timeline)):
+    date = text[cue.start : cue.end]
+    if cue.year is not None:
+      date = date.partition("年")[2]
+    if seasons and cue.season and cue.month:
+      date = date.replace(cue.season, "", 1)
+    text = text[: cue.start] + date.lstrip("，、") + text[cue.end :]
+  return text.lstrip("，、")
+
+
+def report(
+  entries: Sequence[audit.Dated], calendar: chronicle.Calendar
+) -> list[str]:
+  """Returns lines of the table: what agrees, with and without days."""
+  lines = []
+  for how in CUTS:
+    left = cut(entries, calendar.timeline, how)
+    for first in (None, left[0].year):
+      for days, without in DAYS.items():
+        begun = time.time()
+        keys, chances, _ = dating_transfer.decoded_months(
+          left, calendar, without, first
+        )
+        shares = [
+          f"{agreeing / count:7.1%}"
+          for name, (agreeing, count) in audit.agreement(left, keys).items()
+          if name in ("year", "exact")
+        ]
+        off = [
+          abs(entry.year - year)
+          for entry, (year, _) in zip(left, keys, strict=True)
+        ]
+        lines.append(
+          f"  {how:<8} {len(left):>7}  {'yes' if first else 'no':<5} "
+          f"{days:<4} {' '.join(shares)} {np.mean(off):9.2f} "
+          f"{chances.mean():6.2f} {time.time() - begun:8.0f}"
+        )
+  return lines
+
+
+def main(argv: Sequence[str], named: str | None) -> None:
+  """Prints the table of each work."""
+  if len(argv) != 1:
+    raise app.UsageError("no arguments, only --sources")
+  table = reigns.table_dir() / f"{TIMELINE}.tsv"
+  calendar = chronicle.read_calendar(table)
+  for name, layer in WORKS.items():
+    try:
+      folder = fetch.sources_folder(named)
+      if folder is None:
+        sys.exit("error: name the folder of source texts with --sources")
+      entries = read_work(folder, layer, calendar.timeline)
+    except sources.SourceError as error:
+      sys.exit(f"error: {error}")
+    print(
+      f"{name}\n  cut      entries  first days    year   exact years off "
+      "chance  seconds",
+      flush=True,
+    )
+    print("\n".join(report(entries, calendar)), flush=True)
+
+
+if __name__ == "__main__":
+  _SOURCES = flags.DEFINE_string(
+    "sources",
+    None,
+    "Folder of source texts; by default the environment variable "
+    "CTD_JAX_SOURCES. Example: --sources=corpus/raw",
+  )
+  app.run(lambda argv: main(argv, _SOURCES.value))
