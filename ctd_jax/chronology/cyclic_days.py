@@ -36,6 +36,10 @@ PAIR = (
 YEAR = rf"(?:太?歲[在次]於?{PAIR}年?|{PAIR}[年歲](?![老幼少長高]))"
 _PAIR = re.compile(PAIR)
 _YEAR = re.compile(YEAR)
+# What a text says of a day's place in its month: nothing, the first, the last.
+MARKS = ANY, FIRST, LAST = range(3)
+# An eclipse of the sun is at new moon.
+_MARK = re.compile(r"[\s，、：。；．]*(?:(朔|日有?[食蝕])|(晦))")
 _JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊午
 _FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
 
@@ -55,6 +59,17 @@ def index(text: str) -> int:
   branch = BRANCHES.index(_BRANCH_GLYPHS.get(text[1], text[1]))
   # Chinese remainder theorem for 10 and 12.
   return (6 * stem - 5 * branch) % CYCLE
+
+
+def mark(text: str, end: int) -> int:
+  """Returns what `text` says of the day that ends at `end`: one of MARKS.
+
+  「壬辰朔」 and 「壬辰，日有食之」 are of a first day, 「壬辰晦」 of a last.
+  """
+  found = _MARK.match(text, end)
+  if not found:
+    return ANY
+  return FIRST if found[1] else LAST
 
 
 def format_index(place: int) -> str:

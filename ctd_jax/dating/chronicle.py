@@ -51,10 +51,9 @@ WRONG = {
   "cycle": -4.0,
   "era": -2.0,
 }
-DAYS = ("day", "first day", "last day")  # the names of `WRONG` that are days
-_DAY_MARKS = {"朔": "first day", "晦": "last day"}
+# The names of `WRONG` that are days, in the order of `cyclic_days.MARKS`.
+DAYS = ("day", "first day", "last day")
 _NEAR_LEAP = -2.0  # 閏五月 where 閏四月 is computed, or an ordinary 五月
-_NEAR_DAY = 1 / 3  # chance that a new moon is a day off the computed one
 # A record that opens so tells what came before; its dates are not its own.
 _LOOKS_BACK = ("初，", "初、", "先是，", "始，", "昔，")
 _NEW_ERA = ("改元", "改年", "建元", "年號")
@@ -105,10 +104,8 @@ class Calendar:
       first, length = self.days.T[..., None]
       day = np.arange(cyclic_days.CYCLE) - cyclic_days.day_of(first)
       held = (day % cyclic_days.CYCLE < length)[None].astype(float)
-    first, last = (held * (1 - np.roll(held, by, -1)) for by in (1, -1))
-    held = np.stack([held, first, last], axis=-2)
-    near = np.maximum(np.roll(held, 1, -1), np.roll(held, -1, -1))
-    return np.maximum(held, _NEAR_DAY * near).reshape(*held.shape[:2], -1)
+      held = days_lib.marked(held)
+    return held.reshape(*held.shape[:2], -1)
 
   def regnal_years(self) -> np.ndarray:
     """Returns the regnal year of each month in each reign, 0 = none, [R, K]."""
@@ -294,8 +291,8 @@ def _said(cue: expressions.Cue, season: str | None, text: str) -> list[Said]:
 
 def _said_of_day(cue: expressions.Cue, text: str) -> Said:
   """Returns what a cue says of its day, 「壬辰朔」 or 「辛未，朔」."""
-  after = text[cue.end : cue.end + 2].lstrip(_MARKS)[:1]
-  return _DAY_MARKS.get(after, "day"), cyclic_days.index(cue.day)
+  mark = cyclic_days.mark(text, cue.end)
+  return DAYS[mark], cyclic_days.index(cue.day)
 
 
 def _heading(text: str, timeline: Timeline) -> str | None:

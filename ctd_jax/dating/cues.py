@@ -15,6 +15,7 @@ import dataclasses
 
 import numpy as np
 
+from ctd_jax.chronology import cyclic_days
 from ctd_jax.dating import days
 from ctd_jax.dating.gallery import MANNERS, OPENINGS, UNKNOWN, Gallery, Labels
 
@@ -22,7 +23,9 @@ _EXPECTED = 3.0  # pseudo-counts of a manner of opening
 _PLACES = 4  # in a season, see `_neighbours`
 _SMOOTHING = 0.1  # pseudo-counts of each opening, over the months
 _WRONG_YEAR = 0.003  # chance that an opening year number is not the record's
-_WRONG_DAY = 0.06  # chance that a day is misprinted or of another month
+# Chance that a day is misprinted or of another month, by `cyclic_days.MARKS`:
+# most wrong days fit a month by chance, few its first or last.
+_WRONG_DAY = (0.06, 0.0025, 0.0025)
 _LATER_DAYS = 0.5  # weight of the days after the first
 EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
 
@@ -38,7 +41,8 @@ class Cues:
       [OPENINGS, 12].
     months: log chance ratio of each month given the opening and its manner,
       [OPENINGS, MANNERS, K].
-    held: chance that a month holds a day, [K, 60].
+    held: chance that a month holds a day, also as its first and as its last,
+      [K, M, 60], M in the order of `cyclic_days.MARKS`.
     empty: log chance ratio of each month: EXCLUDED where a placeholder is, [K].
   """
 
@@ -77,7 +81,9 @@ class Cues:
           np.log(_WRONG_YEAR),
         )
       for order, day in enumerate(gallery.days[row]):
-        fits = np.log(_WRONG_DAY + (1 - _WRONG_DAY) * self.held[:, day])
+        mark = gallery.mark[row] if order == 0 else cyclic_days.ANY
+        wrong = _WRONG_DAY[mark]
+        fits = np.log(wrong + (1 - wrong) * self.held[:, mark, day])
         evidence[place] += fits if order == 0 else _LATER_DAYS * fits
     return evidence
 

@@ -7,7 +7,8 @@ on its year's place, and years without votes follow their neighbours. So for
 `cues`; `chronicle`, which knows no month, leaves the place to the order
 decoder, for which it is hidden like the month.
 
-Axes: K months, Y years, L lunations, S places of a year's first month.
+Axes: K months, Y years, L lunations, S places of a year's first month, M = 3
+marks of a day.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _VOTE = 1.5  # log likelihood of a day that fits against one that does not
 _MOST_VOTES = 8.0
 _NEIGHBOUR_YEARS = 2.0  # reach of a year's votes
 _LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month of the day
+_NEAR_DAY = 1 / 3  # chance that a new moon is a day off the computed one
 _TURN = 0.05  # chance that the place is drawn anew from record to record
 
 
@@ -53,7 +55,7 @@ class Lunations:
   holds: np.ndarray
 
   def held(self, seen: np.ndarray) -> np.ndarray:
-    """Returns the chance that a month holds a day, float32 [K, 60].
+    """Returns the chance that a month holds a day, float32 [K, M, 60].
 
     Args:
       seen: how often each month is seen with each day, [K, 60].
@@ -64,17 +66,30 @@ class Lunations:
     ]
     votes = np.stack([np.bincount(self.year_of, fit) for fit in fits], axis=1)
     chances = _chances(votes)[self.year_of]
-    result = np.zeros(seen.shape, np.float32)
-    for column, held in enumerate(self.held_at()):
-      result += chances[:, column, None] * held
-    return result
+    held = np.einsum("ks,skmd->kmd", chances, self.held_at())
+    return held.astype(np.float32)
 
   def held_at(self) -> np.ndarray:
-    """Returns the chance that a month holds a day, by place, [S, K, 60]."""
+    """Returns the chance that a month holds a day, by place, [S, K, M, 60]."""
     held = self.holds[self.places.T].astype(np.float32)
     leap = _LEAP_CHANCE * self.holds[self.places.T + 1]
     last = (self.month == 12)[:, None]
-    return np.where(last, np.maximum(held, leap), held)
+    return marked(np.where(last, np.maximum(held, leap), held))
+
+
+def marked(held: np.ndarray) -> np.ndarray:
+  """Returns the chance that a month has a day, as its first, its last.
+
+  Args:
+    held: whether, or the chance that, a month holds a day, [..., 60].
+
+  Returns:
+    [..., M, 60]; a computed new moon may be a day off.
+  """
+  first, last = (held * (1 - np.roll(held, by, -1)) for by in (1, -1))
+  held = np.stack([held, first, last], axis=-2)
+  near = np.maximum(np.roll(held, 1, -1), np.roll(held, -1, -1))
+  return np.maximum(held, _NEAR_DAY * near)
 
 
 def turns() -> np.ndarray:
@@ -117,7 +132,7 @@ def _new_moons(first: int, last: int) -> np.ndarray:
 
 
 def month_days(axis: Axis, gallery: Gallery, labels: Labels) -> np.ndarray:
-  """Returns the chance that a month holds a day, float32 [K, 60].
+  """Returns the chance that a month holds a day, float32 [K, M, 60].
 
   Args:
     axis: the months.

@@ -23,9 +23,11 @@ from ctd_jax.chronology import cyclic_days, expressions, numerals, reigns
 from ctd_jax.chronology.timekey import Timeline
 
 UNKNOWN = -1
-# An opening date: a month 1-12, a season alone (13-16) or neither.
+# An opening date: a month 1-12, a season alone (13-16), a leap month without a
+# number (17) or none of them.
 NO_OPENING = 0
-OPENINGS = 17
+_LEAP = 17
+OPENINGS = 18
 # How an opening is put: with the season's name before a month, with nothing
 # after it, and both.
 MANNERS = 4
@@ -33,7 +35,6 @@ _OPENING_WITHIN = 2  # characters that may stand before a record's own date
 _LONGEST_PLACEHOLDER = 30  # characters
 _MOST_DAYS = 4
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
-_NEW_MOON = re.compile("[，、。 ]*(?:朔|日有食)")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAMES = {"邾婁": "邾"}
 _GLYPHS = str.maketrans({"已": "己", "巳": "己", "于": "於", "夘": "卯"})
@@ -146,13 +147,14 @@ class Gallery:
     texts: as given, [N].
     plain: Han characters alone, in one spelling, [N].
     bodies: `plain` without the date that opens a text, [N].
-    opening: month (1-12) or season (13-16) that opens a text, int [N].
+    opening: month (1-12), season (13-16) or leap month (17) that opens a text,
+      int [N].
     manner: of the opening, 0-3: 1 if a season stands before the month, plus 2
       if the opening is all of the text, int [N].
     number: regnal year that opens a text, 0 if none, int [N].
     days: sexagenary days of a text's opening month, from 0 = 甲子, [N] tuples.
-    new_moon: whether the first of the days is said to begin the month (朔), or
-      the sun was eclipsed on it, bool [N].
+    mark: what the text says of the place of its first day, one of
+      `cyclic_days.MARKS`, int [N].
     states: month that a text states in full at its opening and says little
       else, as a placeholder does; UNKNOWN for the others, int [N].
   """
@@ -165,7 +167,7 @@ class Gallery:
   manner: np.ndarray
   number: np.ndarray
   days: tuple[tuple[int, ...], ...]
-  new_moon: np.ndarray
+  mark: np.ndarray
   states: np.ndarray
 
   def __len__(self) -> int:
@@ -181,8 +183,8 @@ class Gallery:
   @functools.cached_property
   def first_month(self) -> np.ndarray:
     """Month that opens a text, that of a season the first; 0 if none, [N]."""
-    season = 3 * (self.opening - 13) + 1
-    return np.where(self.opening > 12, season, self.opening)
+    months = np.array([*range(13), 1, 4, 7, 10, 0])
+    return months[self.opening]
 
 
 def plain_text(text: str) -> str:
@@ -202,7 +204,7 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
   """
   axis = Axis(timeline)
   openings, numbers, days, states, bodies = [], [], [], [], []
-  manners, new_moons = [], []
+  manners, marks = [], []
   for text in texts:
     cues = expressions.find_cues(text, timeline)
     first = cues[0] if cues and cues[0].start <= _OPENING_WITHIN else None
@@ -212,7 +214,7 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
     states.append(_stated_month(text, timeline))
     bodies.append(plain_text(text[first.end :] if first else text))
     manners.append(_manner(first, bodies[-1]))
-    new_moons.append(bool(first and _NEW_MOON.match(text, first.end)))
+    marks.append(cyclic_days.mark(text, first.end) if first else 0)
   return Gallery(
     axis,
     tuple(texts),
@@ -222,14 +224,16 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
     np.array(manners, np.int32).reshape(-1),
     np.array(numbers, np.int32).reshape(-1),
     tuple(days),
-    np.array(new_moons, bool).reshape(-1),
+    np.array(marks, np.int32).reshape(-1),
     np.array(states, np.int32).reshape(-1),
   )
 
 
 def _opening_class(cue: expressions.Cue | None) -> int:
-  if cue is None or not (cue.month or cue.season):
+  if cue is None or not (cue.month or cue.season or cue.leap):
     return NO_OPENING
+  if cue.leap and not cue.month:
+    return _LEAP
   return cue.month or 13 + expressions.SEASONS.index(cue.season)
 
 
