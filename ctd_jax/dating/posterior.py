@@ -93,8 +93,7 @@ class Posterior:
     result = np.full((len(rows), len(self.axis)), -np.log(len(self.axis)))
     result = result.astype(np.float32)
     certain = np.flatnonzero(self.month[rows] != UNKNOWN)
-    result[certain] = NEVER
-    result[certain, self.month[rows[certain]]] = 0
+    result[certain] = _certain(self.month[rows[certain]], len(self.axis))
     for part in self.parts:
       places = np.searchsorted(part.rows, rows)
       places = np.minimum(places, max(len(part.rows) - 1, 0))
@@ -116,7 +115,22 @@ class Posterior:
       rows: records, [n].
       intervals: first and last ordinal month, both included, [Q].
     """
-    return interval_log_mass(self.log_p(rows), intervals)
+    certain = self.month[rows] != UNKNOWN
+    result = np.zeros((len(intervals), len(rows)), np.float32)
+    result[:, ~certain] = interval_log_mass(
+      self.log_p(rows[~certain]), intervals
+    )
+    months, place = np.unique(self.month[rows[certain]], return_inverse=True)
+    log_p = _certain(months, len(self.axis))
+    result[:, certain] = interval_log_mass(log_p, intervals)[:, place]
+    return result
+
+
+def _certain(months: np.ndarray, size: int) -> np.ndarray:
+  """Returns log p of records of known months, float32 [n, K]."""
+  log_p = np.full((len(months), size), NEVER, np.float32)
+  log_p[np.arange(len(months)), months] = 0
+  return log_p
 
 
 def interval_log_mass(
