@@ -247,16 +247,18 @@ def _with_readings(citations, rows, columns, keys, features) -> Pairs:
   }
   order = np.concatenate(list(chosen.values()))
   reading = np.repeat(list(chosen), [len(each) for each in chosen.values()])
-  made = np.zeros((len(order), features.shape[1] + 2), np.float32)
-  made[:, :-2] = features[order]
-  made[:, -2], made[:, -1] = reading == CARRIED, reading == OWN
+
+  def read_as(pairs: slice) -> list[np.ndarray]:
+    kind = reading[pairs]
+    return [*features[order[pairs]].T, kind == CARRIED, kind == OWN]
+
   return Pairs(
     tuple(citations),
     rows[order],
     columns[order],
     keys[order],
     reading.astype(np.int8),
-    made,
+    links.stacked(read_as, len(order)),
   )
 
 

@@ -141,7 +141,7 @@ def _ranks(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     rows: ascending.
     values: falling within each row.
   """
-  places = np.arange(len(rows))
+  places = np.arange(len(rows), dtype=np.int32)
   fresh = np.diff(rows, prepend=-1) != 0
   steps = fresh | (np.diff(values, prepend=np.inf) != 0)
   level = np.maximum.accumulate(np.where(steps, places, 0))

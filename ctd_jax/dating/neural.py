@@ -155,8 +155,8 @@ def read(
     max_length=LENGTH,
     dropout=0.2,
   )
-  # A token is a character at least: what lies behind is cut before it is read.
-  texts = [text[:LENGTH] for text in texts]
+  # A token is about a character: what lies far behind need not be read.
+  texts = [text[: 2 * LENGTH] for text in texts]
   tokens = input_pipeline.tokenize(tokenizer, texts, LENGTH)
   return Reader(tokens, seed, updates, config)
 

@@ -78,15 +78,20 @@ def count(
   Returns:
     The strings [V] and float32 [N, V] of ones.
   """
+  table = read(texts, lengths)
+  kept = table.restrict(np.flatnonzero(table.frequency >= at_least))
+  return kept, kept.encode(texts)
+
+
+def read(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
+  """Returns the strings of `texts`, of some `lengths` in characters."""
   table, fresh = _merged([]), []
   for stretch in _stretches(texts):
     fresh.append(_strings(stretch, lengths))
     # Rarely enough that all merges together cost what the last one does.
     if sum(map(len, fresh)) > max(len(table), 8 * _AT_ONCE):
       table, fresh = _merged([table, *fresh]), []
-  table = _merged([table, *fresh])
-  kept = table.restrict(np.flatnonzero(table.frequency >= at_least))
-  return kept, kept.encode(texts)
+  return _merged([table, *fresh])
 
 
 def _stretches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -91,12 +91,11 @@ class Wording:
 
 def read(events: Sequence[str]) -> Wording:
   """Returns the wording of the texts of events [E]."""
-  strings, matrix = ngrams.count(events, _LENGTHS)
+  strings = ngrams.read(events, _LENGTHS)
   idf = np.log(max(len(events), 1) / strings.frequency) - _LEAST_IDF
   kept = np.flatnonzero((idf > 0) & (strings.frequency <= _MOST_EVENTS))
-  return Wording(
-    strings.restrict(kept), idf[kept].astype(np.float32), matrix[:, kept]
-  )
+  strings = strings.restrict(kept)
+  return Wording(strings, idf[kept].astype(np.float32), strings.encode(events))
 
 
 def best(
