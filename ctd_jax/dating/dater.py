@@ -135,7 +135,7 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
   if not hidden:  # no known event to learn from
     return blank
   words = blank.words
-  if evidence.experts.words:
+  if evidence.experts.words and evidence.words.groups:
     parts = []
     for rows, places, known in hidden.values():
       rows = rows[places]

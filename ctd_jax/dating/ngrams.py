@@ -85,7 +85,7 @@ def count(
 
 def read(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
   """Returns the strings of `texts`, of some `lengths` in characters."""
-  table, fresh = _merged([]), []
+  table, fresh = _strings([], lengths), []
   for stretch in _stretches(texts):
     fresh.append(_strings(stretch, lengths))
     # Rarely enough that all merges together cost what the last one does.
@@ -115,20 +115,16 @@ def _strings(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
 
 def _merged(parts: Sequence[Strings]) -> Strings:
   """Returns the strings of several sets of texts."""
-  if not parts:
-    return Strings(
-      np.zeros(0, np.uint64), np.zeros(0, np.int8), np.zeros(0, int)
-    )
   hashes = np.concatenate([part.hashes for part in parts])
   order = np.argsort(hashes, kind="stable")
   hashes = hashes[order]
-  starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
-  starts = starts[: len(hashes)]
+  fresh = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
+  starts = np.flatnonzero(fresh)
   lengths = np.concatenate([part.lengths for part in parts])
   frequency = np.concatenate([part.frequency for part in parts])[order]
-  if len(hashes):
-    frequency = np.add.reduceat(frequency, starts)
-  return Strings(hashes[starts], lengths[order[starts]], frequency)
+  return Strings(
+    hashes[starts], lengths[order[starts]], np.add.reduceat(frequency, starts)
+  )
 
 
 def _occurrences(
