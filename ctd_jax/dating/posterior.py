@@ -93,7 +93,8 @@ class Posterior:
     result = np.full((len(rows), len(self.axis)), -np.log(len(self.axis)))
     result = result.astype(np.float32)
     certain = np.flatnonzero(self.month[rows] != UNKNOWN)
-    result[certain] = _certain(self.month[rows[certain]], len(self.axis))
+    result[certain] = NEVER
+    result[certain, self.month[rows[certain]]] = 0
     for part in self.parts:
       places = np.searchsorted(part.rows, rows)
       places = np.minimum(places, max(len(part.rows) - 1, 0))
@@ -115,22 +116,22 @@ class Posterior:
       rows: records, [n].
       intervals: first and last ordinal month, both included, [Q].
     """
-    certain = self.month[rows] != UNKNOWN
-    result = np.zeros((len(intervals), len(rows)), np.float32)
-    result[:, ~certain] = interval_log_mass(
-      self.log_p(rows[~certain]), intervals
-    )
-    months, place = np.unique(self.month[rows[certain]], return_inverse=True)
-    log_p = _certain(months, len(self.axis))
-    result[:, certain] = interval_log_mass(log_p, intervals)[:, place]
+    month = self.month[rows]
+    hidden = month == UNKNOWN
+    result = _certain_log_mass(month, intervals)
+    result[:, hidden] = interval_log_mass(self.log_p(rows[hidden]), intervals)
     return result
 
 
-def _certain(months: np.ndarray, size: int) -> np.ndarray:
-  """Returns log p of records of known months, float32 [n, K]."""
-  log_p = np.full((len(months), size), NEVER, np.float32)
-  log_p[np.arange(len(months)), months] = 0
-  return log_p
+def _certain_log_mass(
+  months: np.ndarray, intervals: Sequence[tuple[int, int]]
+) -> np.ndarray:
+  """Returns log of the mass of each interval if the month is known, [Q, n]."""
+  first, last = np.array(intervals, np.int64).reshape(-1, 2).T[:, :, None]
+  others = (last - first) * np.exp(NEVER)
+  inside = (first <= months) & (months <= last)
+  outside = np.maximum(others + np.exp(NEVER), _LEAST_MASS)
+  return np.where(inside, np.log1p(others), np.log(outside)).astype(np.float32)
 
 
 def interval_log_mass(
