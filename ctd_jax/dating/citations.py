@@ -376,25 +376,11 @@ def scores(
   """
   years = years_of(axis, found, labels)[pairs]
   direct = np.flatnonzero((years != UNKNOWN) & (chance > _LEAST))
-  # A year without ruler, of a host that is not dated: every ruler's a little.
-  host = np.array([cited.host for cited in found.citations], int)
-  number = np.array([cited.number for cited in found.citations], int)
-  citation = found.citation[pairs]
-  place = np.searchsorted(hosts, host)
-  place[place == len(hosts)] = 0
-  hidden = hosts[place] == host if len(hosts) else np.zeros(len(host), bool)
-  vague = np.flatnonzero(
-    (years == UNKNOWN)
-    & (found.reading[pairs] == OWN)
-    & hidden[citation]
-    & (chance > _LEAST)
-  )
-  each = np.arange(axis.reign.max() + 1)
-  spread = _indices(axis, each, number[citation[vague], None])
-  belief = chance[vague, None] * reigns[place[citation[vague]]]
-  pair = np.concatenate([direct, np.repeat(vague, len(each))])
-  year = np.concatenate([years[direct], spread.ravel()])
-  value = np.concatenate([chance[direct].astype(float), belief.ravel()])
+  vague = np.flatnonzero((years == UNKNOWN) & (chance > _LEAST))
+  places, spread, shares = _by_ruler(axis, found, pairs[vague], hosts, reigns)
+  pair = np.concatenate([direct, vague[places]])
+  year = np.concatenate([years[direct], spread])
+  value = np.concatenate([chance[direct], chance[vague[places]] * shares])
   kept = (year != UNKNOWN) & (value >= _LEAST)
   pair, year, value = pair[kept], year[kept], value[kept]
   _, context = np.unique(
@@ -404,11 +390,32 @@ def scores(
   return _ordered(
     asked[found.event[pairs[pair]]],
     year,
-    context[citation[pair]],
+    context[found.citation[pairs[pair]]],
     value,
     prior,
     int((asked != UNKNOWN).sum()),
   )
+
+
+def _by_ruler(axis, found: Pairs, pairs, hosts, reigns):
+  """Returns every year that a citation of a host without a date may mean.
+
+  The year has no ruler, so it is every ruler's, by the chance that the host is
+  of the ruler's time.
+
+  Returns:
+    Place in `pairs`, year and chance of each.
+  """
+  host = np.array([cited.host for cited in found.citations], int)
+  number = np.array([cited.number for cited in found.citations], int)
+  own = np.flatnonzero(
+    (found.reading[pairs] == OWN) & np.isin(host, hosts)[found.citation[pairs]]
+  )
+  citation = found.citation[pairs[own]]
+  each = np.arange(axis.reign.max() + 1)
+  years = _indices(axis, each, number[citation, None])
+  shares = reigns[np.searchsorted(hosts, host[citation])]
+  return np.repeat(own, len(each)), years.ravel(), shares.ravel()
 
 
 def _ordered(place, year, context, chance, prior, count: int):

@@ -77,16 +77,8 @@ def pairs(
   itself = np.full(len(rows), UNKNOWN)
   if len(events):
     itself = np.where(events[place] == rows, place, UNKNOWN)
-  top, weight = np.zeros((2, len(rows)), np.float32)
-  best_of_event = np.zeros(len(events), np.float32)
-  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
-  for part, (held,) in words.stretches(texts):
-    overlap = _without(words.overlap(held), itself[part])
-    left, right, value = wording.best(overlap, _CANDIDATES)
-    found.append((left + np.int32(part.start), right, value))
-    top[part], weight[part] = wording.row_max(overlap), held @ words.idf
-    np.maximum.at(best_of_event, overlap.indices, overlap.data)
-  left, right, value = map(np.concatenate, zip(*found, strict=True))
+  found, top, weight, best_of_event = _nearest(words, texts, itself)
+  left, right, value = found
   close = value >= _CLOSE * top[left]
   rivals = np.bincount(left, weights=close, minlength=len(rows))
   ranks, own = _ranks(left, value), words.own_weight
@@ -116,6 +108,31 @@ def pairs(
 
   keys = gallery.keys[record] * np.uint32(31) + gallery.keys[event]
   return Pairs(record, event, stacked(features, len(record)), keys)
+
+
+def _nearest(words: wording.Wording, texts: list[str], itself: np.ndarray):
+  """Returns the pairs of texts and events, and what all their overlaps tell.
+
+  Args:
+    words: wording of the events.
+    texts: what to compare, [n].
+    itself: event that each text is of, or UNKNOWN, [n].
+
+  Returns:
+    Text, event and overlap of each pair, [P]; the greatest overlap and the
+    weight of each text, [n]; the greatest overlap of each event, [E].
+  """
+  top, weight = np.zeros((2, len(texts)), np.float32)
+  best_of_event = np.zeros(words.events.shape[0], np.float32)
+  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
+  for part, (held,) in words.stretches(texts):
+    overlap = _without(words.overlap(held), itself[part])
+    left, right, value = wording.best(overlap, _CANDIDATES)
+    found.append((left + np.int32(part.start), right, value))
+    top[part], weight[part] = wording.row_max(overlap), held @ words.idf
+    np.maximum.at(best_of_event, overlap.indices, overlap.data)
+  pairs = [np.concatenate(each) for each in zip(*found, strict=True)]
+  return pairs, top, weight, best_of_event
 
 
 def stacked(
