@@ -255,7 +255,9 @@ def test_names_point_to_their_years():
   ]
   texts += [f"{early}帥師", f"{late}帥師"]
   strings, matrix = ngrams.count(texts, (1, 2, 3))
-  words = vocabulary.Words(matrix, (np.arange(len(strings)),))
+  words = vocabulary.Words(
+    texts, strings, (np.arange(len(strings)),), np.arange(82), matrix
+  )
   known = labels([*months, UNKNOWN, UNKNOWN])
   scores = words.evidence(
     axis, known, np.ones(82, bool), np.array([80, 81]), np.ones(3)
@@ -283,12 +285,11 @@ def test_rare_shared_strings_find_the_event():
     [gallery.plain_text(text) for text in EVENTS * 3 + OTHERS]
   )
   overlap = words.overlap(words.encode(["昔者盟于榆泉矣"]))
-  rows, columns = wording.best(overlap, 3)
+  rows, columns, values = wording.best(overlap, 3)
   assert set(columns.tolist()) == {0, 3, 6}
   assert set(rows.tolist()) == {0}
-  assert wording.row_max(overlap)[0] == pytest.approx(
-    wording.entries(overlap, rows[:1], columns[:1])[0]
-  )
+  assert wording.row_max(overlap)[0] == values[0]
+  np.testing.assert_array_equal(wording.entries(overlap, rows, columns), values)
   assert wording.row_max(scipy.sparse.csr_array((2, 3))).tolist() == [0, 0]
 
 
@@ -320,13 +321,29 @@ def cited(texts, months):
   return seen.axis, found, labels(months), told
 
 
+def cited_scores(axis, found, chance, known, hosts=None):
+  """Scores of three events, [SCORES, 3, Y]."""
+  hosts = hosts or {}
+  scores = citations.scores(
+    axis,
+    found,
+    np.arange(len(found.event)),
+    chance,
+    known,
+    np.full(axis.years, 1 / axis.years),
+    np.array(list(hosts), int),
+    np.array(list(hosts.values())).reshape(-1, 2),
+    np.arange(3),
+  )
+  return np.stack([each.toarray() for each in scores])
+
+
 def test_a_cited_year_dates_the_event_told_beside_it():
   axis, found, known, _ = cited(
     [*EVENTS, "甲三年會于梓門此又會之"], [UNKNOWN, UNKNOWN, UNKNOWN, 80]
   )
   chance = np.where(found.event == 1, 0.9, 0.01).astype(np.float32)
-  prior = np.full(axis.years, 1 / axis.years)
-  scores = citations.scores(axis, found, chance, known, prior, {}, np.arange(3))
+  scores = cited_scores(axis, found, chance, known)
   assert scores[0, 1].argmax() == axis.index(0, 3)
   assert scores[0, 1].max() > scores[0, 0].max()
 
@@ -337,16 +354,8 @@ def test_a_year_without_ruler_follows_the_host_or_its_belief():
   assert set(citations.years_of(axis, found, known)) == {axis.index(1, 3)}
   hidden = known.hide(np.ones(4, bool))
   assert set(citations.years_of(axis, found, hidden)) == {UNKNOWN}
-  prior = np.full(axis.years, 1 / axis.years)
-  scores = citations.scores(
-    axis,
-    found,
-    np.full(len(found.event), 0.9, np.float32),
-    hidden,
-    prior,
-    {3: np.array([0.2, 0.8])},
-    np.arange(3),
-  )
+  chance = np.full(len(found.event), 0.9, np.float32)
+  scores = cited_scores(axis, found, chance, hidden, {3: [0.2, 0.8]})
   assert scores[0, 1, axis.index(1, 3)] > scores[0, 1, axis.index(0, 3)] > 0
 
 
@@ -404,7 +413,13 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
   scores = np.zeros((citations.SCORES, 2, 5), np.float32)
   scores[0, 1, 3] = 6
   flat = np.zeros((2, 5), np.float32)
-  pooled = links.pooled(graph, scores, flat, flat)
+  pooled = links.pooled(
+    links.shares(graph),
+    list(map(scipy.sparse.csr_array, scores)),
+    flat,
+    flat,
+    np.arange(2),
+  )
   assert pooled.shape == (links.POOLED, 2, 5)
   assert pooled[0, 0].argmax() == 3
   assert 5 < pooled[0, 0, 3] < 6

@@ -153,6 +153,10 @@ class Timeline:
   def _ordinals(self) -> dict[TimeKey, int]:
     return {key: ordinal for ordinal, key in enumerate(self.months)}
 
+  def __hash__(self) -> int:
+    """Hash of the name: tables by timeline are asked at every text."""
+    return hash(self.name)
+
   def __len__(self) -> int:
     """Number of months."""
     return len(self.months)

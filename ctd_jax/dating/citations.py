@@ -7,23 +7,23 @@ the ruler named before it in the same text, or of the time the comment explains;
 both readings are tried and learned apart. Texts from outside the gallery can be
 read too (track T0+external). Called by `dater`.
 
-Axes: M citations, P pairs of a citation's reading and an event, E events,
-Y years.
+Axes: M citations, P pairs of a citation's reading and an event, p some of them,
+E events, Y years.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import scipy.sparse
 
 from ctd_jax.chronology import cyclic_days, expressions
 from ctd_jax.chronology.numerals import NUMERAL, fold, parse_numeral
-from ctd_jax.dating import regression, wording
+from ctd_jax.dating import links, regression, wording
 from ctd_jax.dating.gallery import UNKNOWN, Axis, Gallery, Labels
 
 NAMED, CARRIED, OWN = range(3)  # how the ruler of a year is known
@@ -177,17 +177,50 @@ def pairs(
     "before": [cited.before for cited in citations],
     "whole": [cited.whole for cited in citations],
   }
-  overlaps = {
-    name: words.overlap(words.encode(texts)) for name, texts in contexts.items()
-  }
+  own = words.own_weight
+  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros((0, 16), np.float32),)]
+  for part, held in words.stretches(*contexts.values()):
+    overlaps = dict(zip(contexts, map(words.overlap, held), strict=True))
+    rows, columns, features = _nearest(overlaps, own)
+    found.append((rows + np.int32(part.start), columns, features))
+  rows, columns, shared = map(np.concatenate, zip(*found, strict=True))
+  lead = np.array([cited.lead for cited in citations], str)
+  part = np.array([cited.part for cited in citations], str)
+  length = np.array([len(cited.after) for cited in citations], int)
+  number = np.array([cited.number for cited in citations], int)
+  sees = np.isin(lead, list(_SEES))
+  month, day = _context_dates(citations)
+  told = events[columns].astype(np.int32)
+
+  def features(pairs: slice) -> list[np.ndarray]:
+    row, event = rows[pairs], told[pairs]
+    return [
+      *shared[pairs].T,
+      sees[row],
+      lead[row] == _FOR,
+      lead[row] == "",
+      part[row] == "傳",
+      part[row] == "經",
+      np.log1p(own[columns[pairs]]),
+      length[row],
+      *_agreement(month[row], gallery.first_month[event], 0),
+      *_agreement(day[row], gallery.first_day[event], -1),
+      *_agreement(number[row], gallery.number[event], 0),
+    ]
+
+  made = links.stacked(features, len(rows))
+  return _with_readings(citations, rows, columns, gallery.keys[told], made)
+
+
+def _nearest(overlaps, own: np.ndarray):
+  """Returns citations, the events nearest in wording, and what they share."""
   rank = (
     overlaps["after"]
     + 0.5 * overlaps["before"]
     + 0.5 * overlaps["near"]
     + 0.2 * overlaps["whole"]
   )
-  rows, columns = wording.best(rank.tocsr(), _CANDIDATES)
-  own = words.own_weight
+  rows, columns, _ = wording.best(rank.tocsr(), _CANDIDATES)
   features = []
   for name, overlap in overlaps.items():
     value, top = (
@@ -197,31 +230,9 @@ def pairs(
     features += [np.log1p(value), value / (top[rows] + 5)]
     if name in ("after", "whole"):
       close = (value >= 0.8 * top[rows]) & (value > 0)
-      rivals = np.bincount(rows, weights=close, minlength=len(citations))
+      rivals = np.bincount(rows, weights=close, minlength=overlap.shape[0])
       features += [value / (own[columns] + 5), np.log1p(rivals[rows])]
-  lead = np.array([cited.lead for cited in citations])[rows]
-  part = np.array([cited.part for cited in citations])[rows]
-  features += [
-    np.isin(lead, list(_SEES)),
-    lead == _FOR,
-    lead == "",
-    part == "傳",
-    part == "經",
-    np.log1p(own[columns]),
-    np.array([len(cited.after) for cited in citations])[rows],
-  ]
-  month, day = _context_dates(citations)
-  told = events[columns]
-  first_day = np.array(
-    [own_days[0] if own_days else -1 for own_days in gallery.days]
-  )
-  features += _agreement(month[rows], gallery.first_month[told], 0)
-  features += _agreement(day[rows], first_day[told], -1)
-  numbers = np.array([cited.number for cited in citations])[rows]
-  features += _agreement(numbers, gallery.number[told], 0)
-  return _with_readings(
-    citations, rows, columns, gallery.keys[told], np.stack(features, axis=1)
-  )
+  return rows, columns, np.stack(features, axis=1).astype(np.float32)
 
 
 def _with_readings(citations, rows, columns, keys, features) -> Pairs:
@@ -236,14 +247,18 @@ def _with_readings(citations, rows, columns, keys, features) -> Pairs:
   }
   order = np.concatenate(list(chosen.values()))
   reading = np.repeat(list(chosen), [len(each) for each in chosen.values()])
-  kinds = np.stack([reading == CARRIED, reading == OWN], axis=1)
+
+  def read_as(pairs: slice) -> list[np.ndarray]:
+    kind = reading[pairs]
+    return [*features[order[pairs]].T, kind == CARRIED, kind == OWN]
+
   return Pairs(
     tuple(citations),
     rows[order],
     columns[order],
     keys[order],
-    reading,
-    np.concatenate([features[order], kinds], axis=1).astype(np.float32),
+    reading.astype(np.int8),
+    links.stacked(read_as, len(order)),
   )
 
 
@@ -294,9 +309,13 @@ def _indices(axis: Axis, reigns: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def fit(
-  axis: Axis, found: Pairs, labels: Labels, events: np.ndarray
+  axis: Axis,
+  found: Pairs,
+  labels: Labels,
+  events: np.ndarray,
+  asked: np.ndarray,
 ) -> np.ndarray:
-  """Returns the chance that an event is of the year cited beside it, [P].
+  """Returns the chance that an event is of the year cited beside it, [p].
 
   Learned from the pairs whose event has a known month.
 
@@ -305,39 +324,41 @@ def fit(
     found: the pairs.
     labels: the known months.
     events: records that are events, [E].
+    asked: which pairs are asked about, [p].
   """
   years = years_of(axis, found, labels)
   month = labels.month[events][found.event]
-  known = (years != UNKNOWN) & (month != UNKNOWN)
-  same = axis.year_of[np.maximum(month, 0)] == years
-  keys = _keys(found)
-  known = np.flatnonzero(known)
-  kept, weights = regression.thin(~same[known], keys[known], _MOST_OTHER)
-  kept = known[kept]
+  known = np.flatnonzero((years != UNKNOWN) & (month != UNKNOWN))
+  same = axis.year_of[month[known]] == years[known]
+  keys = _keys(found, known)
+  kept, weights = regression.thin(~same, keys, _MOST_OTHER)
   model = regression.Binned.fit(
-    found.features[kept], same[kept].astype(int), 2, weights
+    found.features[known[kept]], same[kept].astype(int), 2, weights
   )
-  return model.probability(found.features)[:, 1]
+  return model.probability(found.features[asked])[:, 1]
 
 
-def _keys(found: Pairs) -> np.ndarray:
-  """Returns numbers made of the texts of both, uint32 [P]."""
+def _keys(found: Pairs, pairs: np.ndarray) -> np.ndarray:
+  """Returns numbers made of the texts of both, uint32 [p]."""
   context = np.array(
     [zlib.crc32(cited.whole.encode()) for cited in found.citations], np.uint32
   )
-  return context[found.citation] + found.event_keys * np.uint32(31)
+  citation, event = found.citation[pairs], found.event_keys[pairs]
+  return context[citation] + event * np.uint32(31)
 
 
 def scores(
   axis: Axis,
   found: Pairs,
+  pairs: np.ndarray,
   chance: np.ndarray,
   labels: Labels,
   prior: np.ndarray,
-  reigns: Mapping[int, np.ndarray],
+  hosts: np.ndarray,
+  reigns: np.ndarray,
   asked: np.ndarray,
-) -> np.ndarray:
-  """Returns the experts' scores of years, float32 [SCORES, n, Y].
+) -> list[scipy.sparse.csr_array]:
+  """Returns the experts' scores of years, SCORES float32 [n, Y], sparse.
 
   The best citation of a year, the second, the rest, and the best again above
   two steps; each a log ratio log(1 + chance / (prior * (1 - chance))).
@@ -345,45 +366,81 @@ def scores(
   Args:
     axis: the years.
     found: the pairs.
-    chance: from `fit`, [P].
+    pairs: those whose event is asked about, [p].
+    chance: of each, from `fit`, [p].
     labels: known months, of hosts.
     prior: chance of each year, [Y].
-    reigns: chance of each ruler for hosts whose month is hidden.
+    hosts: records whose month is hidden, ascending, [H].
+    reigns: chance of each ruler for them, [H, R].
     asked: place of each event in the result, UNKNOWN if not asked, [E].
   """
-  years = years_of(axis, found, labels)
-  best: dict[tuple[int, int, str], float] = {}
-  wanted = (asked[found.event] != UNKNOWN) & (chance > _LEAST)
-  for pair in np.flatnonzero(wanted):
-    cited = found.citations[found.citation[pair]]
-    place = int(asked[found.event[pair]])
-    if years[pair] != UNKNOWN:
-      readings = [(int(years[pair]), 1.0)]
-    elif found.reading[pair] == OWN and cited.host in reigns:
-      indices = [
-        axis.index(reign, cited.number)
-        for reign in range(len(reigns[cited.host]))
-      ]
-      readings = list(zip(indices, reigns[cited.host], strict=True))
-    else:
-      continue
-    for year, share in readings:
-      value = float(chance[pair] * share)
-      if year == UNKNOWN or value < _LEAST:
-        continue
-      key = place, year, cited.after[:_SAME_CONTEXT]
-      best[key] = max(best.get(key, 0.0), value)
-  return _ordered(best, prior, int((asked != UNKNOWN).sum()))
+  years = years_of(axis, found, labels)[pairs]
+  direct = np.flatnonzero((years != UNKNOWN) & (chance > _LEAST))
+  vague = np.flatnonzero((years == UNKNOWN) & (chance > _LEAST))
+  places, spread, shares = _by_ruler(axis, found, pairs[vague], hosts, reigns)
+  pair = np.concatenate([direct, vague[places]])
+  year = np.concatenate([years[direct], spread])
+  value = np.concatenate([chance[direct], chance[vague[places]] * shares])
+  kept = (year != UNKNOWN) & (value >= _LEAST)
+  pair, year, value = pair[kept], year[kept], value[kept]
+  _, context = np.unique(
+    [cited.after[:_SAME_CONTEXT] for cited in found.citations],
+    return_inverse=True,
+  )
+  return _ordered(
+    asked[found.event[pairs[pair]]],
+    year,
+    context[found.citation[pairs[pair]]],
+    value,
+    prior,
+    int((asked != UNKNOWN).sum()),
+  )
 
 
-def _ordered(best, prior: np.ndarray, count: int) -> np.ndarray:
-  grouped = collections.defaultdict(list)
-  for (place, year, _), value in best.items():
-    grouped[place, year].append(value)
-  result = np.zeros((SCORES, count, len(prior)), np.float32)
-  for (place, year), values in grouped.items():
-    chance = np.sort(values)[::-1]
-    ratios = np.log1p(chance / (prior[year] * np.maximum(1 - chance, 0.01)))
-    result[:3, place, year] = [ratios[0], ratios[1:2].sum(), ratios[2:].sum()]
-    result[3:, place, year] = np.maximum(ratios[0] - np.array(_STEPS), 0)
-  return result
+def _by_ruler(axis, found: Pairs, pairs, hosts, reigns):
+  """Returns every year that a citation of a host without a date may mean.
+
+  The year has no ruler, so it is every ruler's, by the chance that the host is
+  of the ruler's time.
+
+  Returns:
+    Place in `pairs`, year and chance of each.
+  """
+  host = np.array([cited.host for cited in found.citations], int)
+  number = np.array([cited.number for cited in found.citations], int)
+  own = np.flatnonzero(
+    (found.reading[pairs] == OWN) & np.isin(host, hosts)[found.citation[pairs]]
+  )
+  citation = found.citation[pairs[own]]
+  each = np.arange(axis.reign.max() + 1)
+  years = _indices(axis, each, number[citation, None])
+  shares = reigns[np.searchsorted(hosts, host[citation])]
+  return np.repeat(own, len(each)), years.ravel(), shares.ravel()
+
+
+def _ordered(place, year, context, chance, prior, count: int):
+  """Returns the scores of citations of a year, one for each context."""
+  order = np.lexsort((-chance, context, year, place))
+  keys = np.stack([place, year, context])[:, order]
+  order = order[np.any(np.diff(keys, axis=1, prepend=-1), axis=0)]
+  order = order[np.lexsort((-chance[order], year[order], place[order]))]
+  place, year, chance = place[order], year[order], chance[order]
+  ratios = np.log1p(chance / (prior[year] * np.maximum(1 - chance, 0.01)))
+  fresh = np.diff(place * len(prior) + year, prepend=-1) != 0
+  starts = np.flatnonzero(fresh)
+  group = np.cumsum(fresh) - 1
+  rank = np.arange(len(group)) - starts[group]
+  first = ratios[starts]
+  values = [
+    first,
+    np.bincount(group, ratios * (rank == 1), len(starts)),
+    np.bincount(group, ratios * (rank > 1), len(starts)),
+    *(np.maximum(first - step, 0) for step in _STEPS),
+  ]
+  return [
+    scipy.sparse.coo_array(
+      (each.astype(np.float32), (place[starts], year[starts])),
+      shape=(count, len(prior)),
+    ).tocsr()
+    for each in values
+  ]

@@ -11,7 +11,12 @@ placeholder) + weights . (words, encoder, citations, parallels) of the year +
 messages along the links + room in the month, normalised and sharpened or
 flattened by one temperature.
 
-Axes: N records, n some of them, K months, Y regnal years, f experts.
+Time grows with the records and memory with what is kept of each: weights are
+learned on a sample, and the scores of the experts are made for a block of
+records at a time.
+
+Axes: N records, n some of them, m those asked for, b a block of them, K months,
+Y regnal years, f experts.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import dataclasses
 
 import numpy as np
 import scipy.optimize
+import scipy.sparse
 from scipy.special import logsumexp
 
 from ctd_jax.dating import (
@@ -41,6 +47,7 @@ _LEARNED_FOLDS = (0, 3, 6)  # on which weights are learned
 _MESSAGES = 0.6  # weight of the beliefs of linked records; by validation
 # Words, the encoder, citations and parallels, in the order of the pool.
 _POOLED = 2 + citations.SCORES + links.POOLED
+_MOST_TAUGHT = 1000  # hidden events of a fold that weights are learned on
 _BLOCK = 512  # records whose months are held at once
 
 
@@ -61,16 +68,49 @@ class Weights:
 
 @dataclasses.dataclass(frozen=True)
 class _Scores:
-  """Scores of hidden events: `rows` [n], `experts` [f, n, Y] and the like."""
+  """What the experts say of hidden events, block by block.
 
-  rows: np.ndarray
+  Attributes:
+    cues: tables of the evidence within a year.
+    cue_years: log ratios of years by them, [n, Y].
+    prior: chance of each year, [Y].
+    words: weighted scores of the words, [n, Y].
+    asked: places of the events whose scores are asked for, ascending, [m].
+    read: scores of the encoder for those, [m, Y].
+    cited: scores of citations, sparse, `citations.SCORES` of [n, Y].
+    parallels: chances of one month, sparse [n, n]; None if switched off.
+  """
+
   cues: cues.Cues
   cue_years: np.ndarray
   prior: np.ndarray
-  experts: np.ndarray
-  links: links.Graph
-  comments: np.ndarray
-  comment_words: np.ndarray
+  words: np.ndarray
+  asked: np.ndarray
+  read: np.ndarray
+  cited: list
+  parallels: scipy.sparse.csr_array | None
+
+  def experts(self, block: slice) -> np.ndarray:
+    """Returns the scores of a block of those asked for, [f, b, Y]."""
+    places = self.asked[block]
+    result = np.zeros((_POOLED, *self.read[block].shape), np.float32)
+    result[0], result[1] = self.words[places], self.read[block]
+    for expert, scores in enumerate(self.cited, start=2):
+      result[expert] = scores[places].toarray()
+    if self.parallels is not None:
+      result[-links.POOLED :] = links.pooled(
+        self.parallels, self.cited, self.words, self.cue_years, places
+      )
+    return result
+
+  def pool(self, weights: np.ndarray) -> np.ndarray:
+    """Returns the weighted sum of the experts, float32 [m, Y]."""
+    result = np.zeros_like(self.read)
+    for start in range(0, len(result), _BLOCK):
+      block = slice(start, start + _BLOCK)
+      scores = self.experts(block)
+      result[block] = np.tensordot(weights.astype(np.float32), scores, 1)
+    return result
 
 
 def learn(evidence: Evidence, labels: Labels) -> Weights:
@@ -86,15 +126,19 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
   for each in _LEARNED_FOLDS:
     rows = np.flatnonzero((fold == each) & evidence.told)
     if len(rows):
-      hidden[each] = rows, labels.hide(fold == each)
-  years = {each: axis.year_of[labels.month[hidden[each][0]]] for each in hidden}
+      hidden[each] = rows, _taught(evidence, rows), labels.hide(fold == each)
+  years = [
+    axis.year_of[labels.month[rows[places]]]
+    for rows, places, _ in hidden.values()
+  ]
   blank = Weights(np.zeros(evidence.words.experts), np.zeros(_POOLED))
   if not hidden:  # no known event to learn from
     return blank
   words = blank.words
-  if evidence.experts.words:
+  if evidence.experts.words and evidence.words.groups:
     parts = []
-    for rows, known in hidden.values():
+    for rows, places, known in hidden.values():
+      rows = rows[places]
       table = _cues(evidence, known)
       base = axis.to_years(table.log_ratio(rows)) + np.log(
         _prior(evidence, known)
@@ -103,29 +147,34 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
     words = regression.pool_weights(
       np.concatenate([part for part, _ in parts], axis=1),
       np.concatenate([base for _, base in parts]),
-      np.concatenate(list(years.values())),
+      np.concatenate(years),
       _WORDS_PENALTY,
     )
   weights = dataclasses.replace(blank, words=words)
-  scored = {
-    each: _score(evidence, known, rows, weights.words)
-    for each, (rows, known) in hidden.items()
-  }
+  parts = []
+  for rows, places, known in hidden.values():
+    scores = _score(evidence, known, rows, weights.words, places)
+    base = scores.cue_years[places] + np.log(scores.prior)
+    parts.append((scores.experts(slice(None)), base))
   pool = regression.pool_weights(
-    np.concatenate([scores.experts for scores in scored.values()], axis=1),
-    np.concatenate(
-      [scores.cue_years + np.log(scores.prior) for scores in scored.values()]
-    ),
-    np.concatenate(list(years.values())),
+    np.concatenate([part for part, _ in parts], axis=1),
+    np.concatenate([base for _, base in parts]),
+    np.concatenate(years),
     _POOL_PENALTY,
   )
   weights = dataclasses.replace(weights, pool=pool)
-  rows, known = next(iter(hidden.values()))
+  rows, places, known = next(iter(hidden.values()))
   wanted = np.zeros(len(fold), bool)
-  wanted[rows] = True
+  wanted[rows[places]] = True
   part = _part(evidence, known, weights, wanted)
   posterior = Posterior(axis, evidence.gallery.states, (part,))
   return calibrate(weights, posterior, part.rows, labels.month[part.rows])
+
+
+def _taught(evidence: Evidence, rows: np.ndarray) -> np.ndarray:
+  """Returns places of about `_MOST_TAUGHT` of `rows`, chosen by their texts."""
+  every = np.ones(len(rows), bool)
+  return regression.thin(every, evidence.gallery.keys[rows], _MOST_TAUGHT)[0]
 
 
 def calibrate(
@@ -207,19 +256,26 @@ def _part(
 ) -> Part:
   """Returns the posteriors of hidden records, those `wanted` (bool [N])."""
   axis = evidence.gallery.axis
-  rows = np.flatnonzero(~known.known & evidence.told)
-  scores = _score(evidence, known, rows, weights.words)
-  years = np.tensordot(weights.pool.astype(np.float32), scores.experts, 1)
-  years = np.concatenate([years, scores.comment_words])
+  hidden = ~known.known & ~evidence.placeholders
+  rows = np.flatnonzero(hidden & evidence.told)
+  comments = np.flatnonzero(hidden & ~evidence.told)
+  scores = _score(evidence, known, rows, weights.words, np.arange(len(rows)))
+  both = np.concatenate([rows, comments])
+  years = np.concatenate(
+    [
+      scores.pool(weights.pool),
+      _words(evidence, known, comments, weights.words),
+    ]
+  )
   years += np.log(scores.prior)
-  both = np.concatenate([scores.rows, scores.comments])
   seasons = np.zeros((len(both), 12), np.float32)
   if evidence.experts.parallels:
+    graph = _links(evidence, known, both)
     beliefs = years.copy()
     beliefs[: len(rows)] += scores.cue_years
-    sent = links.propagate(scores.links, beliefs, scores.prior, _MESSAGES)
+    sent = links.propagate(graph, beliefs, scores.prior, _MESSAGES)
     years += sent - beliefs
-    seasons = links.seasons(scores.links, scores.cues.seasons(both))
+    seasons = links.seasons(graph, scores.cues.seasons(both))
   order = np.argsort(both)
   both, years = both[order], years[order].astype(np.float32)
   seasons = seasons[order].astype(np.float32)
@@ -269,15 +325,23 @@ def _room(evidence: Evidence, known: Labels, part: Part) -> np.ndarray:
 
 
 def _score(
-  evidence: Evidence, known: Labels, rows: np.ndarray, words: np.ndarray
+  evidence: Evidence,
+  known: Labels,
+  rows: np.ndarray,
+  words: np.ndarray,
+  asked: np.ndarray,
 ) -> _Scores:
-  """Returns the scores of the events `rows`, whose months are hidden."""
+  """Returns the scores of events whose months are hidden.
+
+  Args:
+    evidence: from `evidence.read`.
+    known: the known records.
+    rows: events that may tell of one another, ascending, [n].
+    words: weights of the groups of strings.
+    asked: places in `rows` of those whose scores are asked for, [m].
+  """
   axis, experts = evidence.gallery.axis, evidence.experts
   table, prior = _cues(evidence, known), _prior(evidence, known)
-  spoken = _words(evidence, known, rows, words)
-  hidden_comments = ~known.known & ~evidence.told & ~evidence.placeholders
-  comments = np.flatnonzero(hidden_comments)
-  comment_words = _words(evidence, known, comments, words)
   cue_years = np.concatenate(
     [
       axis.to_years(table.log_ratio(rows[start : start + _BLOCK]))
@@ -285,62 +349,54 @@ def _score(
     ]
     or [np.zeros((0, axis.years), np.float32)]
   )
-  asked = np.full(len(evidence.gallery), UNKNOWN)
-  asked[rows] = np.arange(len(rows))
-  cited = np.zeros((citations.SCORES, len(rows), axis.years), np.float32)
+  places = np.full(len(evidence.gallery), UNKNOWN)
+  places[rows] = np.arange(len(rows))
+  blank = scipy.sparse.csr_array((len(rows), axis.years), dtype=np.float32)
+  cited, parallels = [blank] * citations.SCORES, None
   if experts.cited:
-    cited = _cited(evidence, known, prior, asked, comments, comment_words)
-  places = asked.copy()
-  places[comments] = len(rows) + np.arange(len(comments))
-  size = len(rows) + len(comments)
-  events_only, graph = _links(evidence, known, asked, len(rows), places, size)
-  parallels = np.zeros((links.POOLED, len(rows), axis.years), np.float32)
+    cited = _cited(evidence, known, prior, places[evidence.events], words)
   if experts.parallels:
-    parallels = links.pooled(events_only, cited, spoken, cue_years)
+    parallels = links.shares(
+      links.graph(axis, evidence.parallels, known, places, len(rows))
+    )
   return _Scores(
-    rows,
     table,
     cue_years,
     prior,
-    np.concatenate(
-      [spoken[None], _neural(evidence, known, rows), cited, parallels]
-    ),
-    graph,
-    comments,
-    comment_words,
+    _words(evidence, known, rows, words),
+    asked,
+    _neural(evidence, known, rows[asked]),
+    cited,
+    parallels,
   )
 
 
-def _links(evidence, known, asked, count, places, size):
-  """Returns the links among the events, and among events and comments."""
-  axis = evidence.gallery.axis
-  parallels = links.fit(axis, evidence.parallels, known)
-  comments = links.fit(axis, evidence.comments, known)
-  events_only = links.graph(evidence.parallels, parallels, asked, count)
-  explained = links.graph(evidence.comments, comments, places, size)
-  graph = links.join(
-    dataclasses.replace(events_only, size=size),
-    links.join(explained, links.reverse(explained)),
-  )
-  return events_only, graph
+def _links(evidence: Evidence, known: Labels, rows: np.ndarray) -> links.Graph:
+  """Returns the links among `rows` [n]: events, and events and comments."""
+  axis, size = evidence.gallery.axis, len(rows)
+  places = np.full(len(evidence.gallery), UNKNOWN)
+  places[rows] = np.arange(size)
+  parallels = links.graph(axis, evidence.parallels, known, places, size)
+  explained = links.graph(axis, evidence.comments, known, places, size)
+  return links.join(parallels, links.join(explained, links.reverse(explained)))
 
 
-def _cited(evidence, known, prior, asked, comments, comment_words):
-  axis = evidence.gallery.axis
-  chance = citations.fit(axis, evidence.cited, known, evidence.events)
+def _cited(evidence, known, prior, asked, words):
+  """Returns the scores of the citations beside the events asked about."""
+  axis, found = evidence.gallery.axis, evidence.cited
+  pairs = np.flatnonzero(asked[found.event] != UNKNOWN)
+  chance = citations.fit(axis, found, known, evidence.events, pairs)
   if not evidence.experts.carried:
-    chance = np.where(evidence.cited.reading == citations.NAMED, chance, 0)
-  logs = comment_words + np.log(prior)
+    named = found.reading[pairs] == citations.NAMED
+    chance = np.where(named, chance, 0)
+  hosts = np.unique([cited.host for cited in found.citations]).astype(int)
+  hosts = hosts[hosts != UNKNOWN]
+  hosts = hosts[~known.known[hosts] & ~evidence.told[hosts]]
+  logs = _words(evidence, known, hosts, words) + np.log(prior)
   belief = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
   rulers = np.eye(axis.reign.max() + 1)[axis.reign]
   return citations.scores(
-    axis,
-    evidence.cited,
-    chance,
-    known,
-    prior,
-    dict(zip(comments.tolist(), belief @ rulers, strict=True)),
-    asked[evidence.events],
+    axis, found, pairs, chance, known, prior, hosts, belief @ rulers, asked
   )
 
 
@@ -369,11 +425,11 @@ def _prior(evidence: Evidence, known: Labels) -> np.ndarray:
 
 
 def _neural(evidence, known, rows) -> np.ndarray:
-  """Returns what the encoder says of the years, [1, n, Y]; zeros if off."""
+  """Returns what the encoder says of the years, [n, Y]; zeros if off."""
   axis = evidence.gallery.axis
   if not evidence.experts.neural:
-    return np.zeros((1, len(rows), axis.years), np.float32)
-  return evidence.neural.log_years(axis, known, evidence.told, rows)[None]
+    return np.zeros((len(rows), axis.years), np.float32)
+  return evidence.neural.log_years(axis, known, evidence.told, rows)
 
 
 def _words(evidence, known, rows, weights) -> np.ndarray:

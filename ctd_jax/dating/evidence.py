@@ -20,6 +20,9 @@ from ctd_jax.dating import gallery as gallery_lib
 from ctd_jax.dating.gallery import UNKNOWN, Gallery, Labels
 
 _HALF = np.log(0.5)
+# Records from which the years of words, and the characters there are, are read.
+_MOST_WORDS = 200_000
+_MOST_CHARACTERS = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +150,13 @@ def read(
     log_answers,
     told,
     events,
-    vocabulary.read(bodies),
-    neural.read(bodies, gallery.plain, seed),
+    vocabulary.read(bodies, gallery.sample(_MOST_WORDS)),
+    # The encoder reads events, and no others.
+    neural.read(
+      [body if event else "" for body, event in zip(bodies, told, strict=True)],
+      [gallery.plain[row] for row in gallery.sample(_MOST_CHARACTERS)],
+      seed,
+    ),
     citations.pairs(gallery, events, shared, found),
     beside(events),
     beside(comments),

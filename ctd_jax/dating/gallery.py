@@ -180,6 +180,18 @@ class Gallery:
       [zlib.crc32(text.encode()) for text in self.texts], np.uint32
     )
 
+  def sample(self, most: int) -> np.ndarray:
+    """Returns about `most` records, all if there are no more, ascending.
+
+    Which ones is decided by their texts, so the order plays no part.
+    """
+    return np.flatnonzero(self.keys % np.uint32(max(1, len(self) // most)) == 0)
+
+  @functools.cached_property
+  def first_day(self) -> np.ndarray:
+    """Sexagenary day that a text names first, UNKNOWN if none, int [N]."""
+    return np.array([days[0] if days else UNKNOWN for days in self.days], int)
+
   @functools.cached_property
   def first_month(self) -> np.ndarray:
     """Month that opens a text, that of a season the first; 0 if none, [N]."""
@@ -205,20 +217,21 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
   axis = Axis(timeline)
   openings, numbers, days, states, bodies = [], [], [], [], []
   manners, marks = [], []
-  for text in texts:
+  plain = tuple(map(plain_text, texts))
+  for text, whole in zip(texts, plain, strict=True):
     cues = expressions.find_cues(text, timeline)
     first = cues[0] if cues and cues[0].start <= _OPENING_WITHIN else None
     openings.append(_opening_class(first))
     numbers.append(first.year or 0 if first else 0)
     days.append(_own_days(cues) if first else ())
     states.append(_stated_month(text, timeline))
-    bodies.append(plain_text(text[first.end :] if first else text))
+    bodies.append(plain_text(text[first.end :]) if first else whole)
     manners.append(_manner(first, bodies[-1]))
     marks.append(cyclic_days.mark(text, first.end) if first else 0)
   return Gallery(
     axis,
     tuple(texts),
-    tuple(map(plain_text, texts)),
+    plain,
     tuple(bodies),
     np.array(openings, np.int32).reshape(-1),
     np.array(manners, np.int32).reshape(-1),

@@ -7,12 +7,17 @@ months are known. `pooled` collects the evidence of an event's parallels for the
 weights to use; `propagate` sends whole beliefs along the links. Called by
 `dater`.
 
-Axes: P pairs, E events, n records asked about, Y years.
+Pairs are many times the records, so that what is made of them is made of a
+stretch of records or pairs at a time.
+
+Axes: P pairs, p some of them, E events, n records asked about, b a block of
+them, Y years.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -31,6 +36,8 @@ _NEAR_YEARS = 3
 _LEAST_POOLED = 0.1  # chance of one month below which a pair pools nothing
 _LEAST_SENT = 0.03  # chance of one year below which a pair sends nothing
 _CLOSE = 0.8  # share of the best overlap that makes a rival
+_BLOCK = 65_536  # pairs whose features are made at once
+_LINKS = 4096  # links whose messages are made at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,43 +73,82 @@ def pairs(
     rows: records, [n].
     texts: what of them to compare, [n].
   """
-  held = words.encode(texts)
-  overlap = words.overlap(held)
   place = np.minimum(np.searchsorted(events, rows), max(len(events) - 1, 0))
-  itself = events[place] == rows if len(events) else np.zeros(0, bool)
-  overlap = _without(overlap, np.flatnonzero(itself), place[itself])
-  left, right = wording.best(overlap, _CANDIDATES)
-  value = wording.entries(overlap, left, right)
-  top, best_of_event = (
-    wording.row_max(overlap),
-    wording.row_max(overlap.T.tocsr()),
-  )
-  weight, own = held @ words.idf, words.own_weight
+  itself = np.full(len(rows), UNKNOWN)
+  if len(events):
+    itself = np.where(events[place] == rows, place, UNKNOWN)
+  found, top, weight, best_of_event = _nearest(words, texts, itself)
+  left, right, value = found
   close = value >= _CLOSE * top[left]
   rivals = np.bincount(left, weights=close, minlength=len(rows))
-  ranks = _ranks(left, value)
-  features = [
-    np.log1p(value),
-    value / (top[left] + 5),
-    value / (best_of_event[right] + 5),
-    value / (weight[left] + 5),
-    value / (own[right] + 5),
-    np.log1p(rivals[left]),
-    ranks,
-    np.log1p(weight[left]),
-    np.log1p(own[right]),
-    ~close,
-  ]
-  record, event = rows[left], events[right]
-  day = np.array([days[0] if days else -1 for days in gallery.days], int)
-  for cue, none in ((gallery.first_month, 0), (day, -1), (gallery.number, 0)):
-    both = (cue[record] != none) & (cue[event] != none)
-    same = cue[record] == cue[event]
-    features += [both & same, both & ~same]
+  ranks, own = _ranks(left, value), words.own_weight
+  record, event = rows[left].astype(np.int32), events[right].astype(np.int32)
+  cues = (gallery.first_month, 0), (gallery.first_day, -1), (gallery.number, 0)
+
+  def features(pairs: slice) -> list[np.ndarray]:
+    one, other, shared = left[pairs], right[pairs], value[pairs]
+    made = [
+      np.log1p(shared),
+      shared / (top[one] + 5),
+      shared / (best_of_event[other] + 5),
+      shared / (weight[one] + 5),
+      shared / (own[other] + 5),
+      np.log1p(rivals[one]),
+      ranks[pairs],
+      np.log1p(weight[one]),
+      np.log1p(own[other]),
+      ~close[pairs],
+    ]
+    for cue, none in cues:
+      both = cue[record[pairs]], cue[event[pairs]]
+      told = (both[0] != none) & (both[1] != none)
+      same = both[0] == both[1]
+      made += [told & same, told & ~same]
+    return made
+
   keys = gallery.keys[record] * np.uint32(31) + gallery.keys[event]
-  return Pairs(
-    record, event, np.stack(features, axis=1).astype(np.float32), keys
-  )
+  return Pairs(record, event, stacked(features, len(record)), keys)
+
+
+def _nearest(words: wording.Wording, texts: list[str], itself: np.ndarray):
+  """Returns the pairs of texts and events, and what all their overlaps tell.
+
+  Args:
+    words: wording of the events.
+    texts: what to compare, [n].
+    itself: event that each text is of, or UNKNOWN, [n].
+
+  Returns:
+    Text, event and overlap of each pair, [P]; the greatest overlap and the
+    weight of each text, [n]; the greatest overlap of each event, [E].
+  """
+  top, weight = np.zeros((2, len(texts)), np.float32)
+  best_of_event = np.zeros(words.events.shape[0], np.float32)
+  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
+  for part, (held,) in words.stretches(texts):
+    overlap = _without(words.overlap(held), itself[part])
+    left, right, value = wording.best(overlap, _CANDIDATES)
+    found.append((left + np.int32(part.start), right, value))
+    top[part], weight[part] = wording.row_max(overlap), held @ words.idf
+    np.maximum.at(best_of_event, overlap.indices, overlap.data)
+  pairs = [np.concatenate(each) for each in zip(*found, strict=True)]
+  return pairs, top, weight, best_of_event
+
+
+def stacked(
+  features: Callable[[slice], list[np.ndarray]], size: int
+) -> np.ndarray:
+  """Returns the features of `size` pairs, float32 [P, f], made in stretches.
+
+  Args:
+    features: gives f columns of a stretch of the pairs.
+    size: number of pairs, P.
+  """
+  result = np.zeros((size, len(features(slice(0, 0)))), np.float32)
+  for start in range(0, size, _BLOCK):
+    part = slice(start, start + _BLOCK)
+    result[part] = np.stack(features(part), axis=1)
+  return result
 
 
 def _ranks(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -112,32 +158,31 @@ def _ranks(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     rows: ascending.
     values: falling within each row.
   """
-  places = np.arange(len(rows))
+  places = np.arange(len(rows), dtype=np.int32)
   fresh = np.diff(rows, prepend=-1) != 0
   steps = fresh | (np.diff(values, prepend=np.inf) != 0)
   level = np.maximum.accumulate(np.where(steps, places, 0))
   return level - np.maximum.accumulate(np.where(fresh, places, 0))
 
 
-def _without(matrix, rows, columns):
-  """Returns a sparse matrix without the entries at the given places."""
-  matrix = matrix.tocoo()
-  width = max(matrix.shape[1], 1)
-  keys = matrix.row.astype(np.int64) * width + matrix.col
-  kept = ~np.isin(keys, rows.astype(np.int64) * width + columns)
-  return scipy.sparse.coo_array(
-    (matrix.data[kept], (matrix.row[kept], matrix.col[kept])),
-    shape=matrix.shape,
-  ).tocsr()
+def _without(overlap, itself: np.ndarray):
+  """Returns the overlap without one event of each row, UNKNOWN for none."""
+  owner = np.repeat(itself, np.diff(overlap.indptr))
+  overlap.data[overlap.indices == owner] = 0
+  overlap.eliminate_zeros()
+  return overlap
 
 
-def fit(axis: Axis, found: Pairs, labels: Labels) -> np.ndarray:
-  """Returns the chance of SAME_MONTH, SAME_YEAR, NEAR, FAR, float32 [P, 4].
+def fit(
+  axis: Axis, found: Pairs, labels: Labels, asked: np.ndarray
+) -> np.ndarray:
+  """Returns the chance of SAME_MONTH, SAME_YEAR, NEAR, FAR, float32 [p, 4].
 
   Args:
     axis: the years.
     found: the pairs.
     labels: the known months; pairs of two known records teach.
+    asked: which pairs are asked about, [p].
   """
   one, other = labels.month[found.record], labels.month[found.event]
   known = np.flatnonzero((one != UNKNOWN) & (other != UNKNOWN))
@@ -152,7 +197,7 @@ def fit(axis: Axis, found: Pairs, labels: Labels) -> np.ndarray:
   model = regression.Binned.fit(
     found.features[known[kept]], kind[kept], 4, weights
   )
-  return model.probability(found.features)
+  return model.probability(found.features[asked])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,23 +220,25 @@ class Graph:
 
 
 def graph(
-  found: Pairs, chance: np.ndarray, places: np.ndarray, size: int
+  axis: Axis, found: Pairs, labels: Labels, places: np.ndarray, size: int
 ) -> Graph:
   """Returns the links between records that are asked about.
 
-  Comments receive from events and send to them; events likewise.
-
   Args:
+    axis: the years.
     found: the pairs; each links the record to the event.
-    chance: from `fit`, [P, 4].
+    labels: the known months, from which the chances are learned.
     places: place of every record among those asked about, or UNKNOWN, [N].
     size: number of records asked about.
   """
-  year = chance[:, SAME_MONTH] + chance[:, SAME_YEAR]
   target, source = places[found.record], places[found.event]
-  kept = (target != UNKNOWN) & (source != UNKNOWN) & (year > _LEAST_SENT)
+  asked = np.flatnonzero((target != UNKNOWN) & (source != UNKNOWN))
+  chance = fit(axis, found, labels, asked)
+  year = chance[:, SAME_MONTH] + chance[:, SAME_YEAR]
+  kept = year > _LEAST_SENT
+  asked = asked[kept]
   return Graph(
-    target[kept], source[kept], chance[kept, SAME_MONTH], year[kept], size
+    target[asked], source[asked], chance[kept, SAME_MONTH], year[kept], size
   )
 
 
@@ -211,42 +258,59 @@ def reverse(links: Graph) -> Graph:
   return dataclasses.replace(links, target=links.source, source=links.target)
 
 
+def shares(links: Graph) -> scipy.sparse.csr_array:
+  """Returns the chances of one month worth pooling, sparse [n, n].
+
+  Args:
+    links: among the records asked about.
+  """
+  kept = links.month > _LEAST_POOLED
+  return scipy.sparse.coo_array(
+    (links.month[kept], (links.target[kept], links.source[kept])),
+    shape=(links.size, links.size),
+  ).tocsr()
+
+
 def pooled(
-  links: Graph, cited: np.ndarray, words: np.ndarray, cues: np.ndarray
+  share: scipy.sparse.csr_array,
+  cited: Sequence[scipy.sparse.csr_array],
+  words: np.ndarray,
+  cues: np.ndarray,
+  places: np.ndarray,
 ) -> np.ndarray:
-  """Returns the scores of each record's parallels, float32 [POOLED, n, Y].
+  """Returns the scores of some records' parallels, float32 [POOLED, b, Y].
 
   They are: the best citation of a parallel, the best citation of a parallel
   above the first step, the cues of the parallels, how much the first exceeds
   the record's own, and the mean words of record and parallels.
 
   Args:
-    links: among the records asked about.
-    cited: scores of their citations, [citations.SCORES, n, Y].
+    share: from `shares`, [n, n].
+    cited: scores of all records' citations, `citations.SCORES` of [n, Y].
     words: weighted scores of their words, [n, Y].
     cues: log ratios of years by their cues, [n, Y].
+    places: of the records to score, [b].
   """
-  kept = links.month > _LEAST_POOLED
-  target, source, month = (
-    links.target[kept],
-    links.source[kept],
-    links.month[kept],
-  )
-  share = scipy.sparse.coo_array(
-    (month, (target, source)), shape=(links.size, links.size)
-  ).tocsr()
+  share = share[places]
   parallels = 1 + np.asarray(share.sum(axis=1)).reshape(-1, 1)
-  belief = np.exp(cues - logsumexp(cues, axis=1, keepdims=True))
-  belief *= cues.shape[1]
-  result = np.zeros((POOLED, *words.shape), np.float32)
-  for one, other, chance in zip(target, source, month, strict=True):
-    ratio = np.log1p(chance * np.expm1(np.minimum(cited[0, other], 25)))
-    result[0, one] = np.maximum(result[0, one], ratio)
-    result[1, one] = np.maximum(result[1, one], chance * cited[3, other])
-    result[2, one] += np.log1p(chance * (belief[other] - 1))
+  result = np.zeros((POOLED, len(places), words.shape[1]), np.float32)
+  held = np.flatnonzero(np.diff(share.indptr))
+  if len(held):
+    starts, source = share.indptr[held], share.indices
+    chance = share.data[:, None]
+    logs = cues[source]
+    belief = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    belief *= words.shape[1]
+    best = np.minimum(cited[0][source].toarray(), 25)
+    best = np.log1p(chance * np.expm1(best))
+    result[0, held] = np.maximum.reduceat(best, starts)
+    above = chance * cited[3][source].toarray()
+    result[1, held] = np.maximum.reduceat(above, starts)
+    told = np.log1p(chance * (belief - 1))
+    result[2, held] = np.add.reduceat(told, starts)
   result[2] /= np.sqrt(parallels)
-  result[3] = np.maximum(result[0] - cited[0], 0)
-  result[4] = (words + share @ words) / parallels
+  result[3] = np.maximum(result[0] - cited[0][places].toarray(), 0)
+  result[4] = (words[places] + share @ words) / parallels
   return result
 
 
@@ -260,10 +324,12 @@ def seasons(links: Graph, months: np.ndarray) -> np.ndarray:
     links: among the records.
     months: chance of each month of the year by a record's own cues, [n, 12].
   """
-  chance = np.minimum(links.month[:, None], _SURE)
-  message = np.log1p(chance * (12 * months[links.source] - 1))
   received = np.zeros_like(months)
-  np.add.at(received, links.target, message)
+  for start in range(0, len(links.target), _BLOCK):
+    block = slice(start, start + _BLOCK)
+    chance = np.minimum(links.month[block, None], _SURE)
+    message = np.log1p(chance * (12 * months[links.source[block]] - 1))
+    np.add.at(received, links.target[block], message)
   senders = np.bincount(links.target, weights=links.month, minlength=links.size)
   received *= _SEASONS / np.sqrt(1 + senders[:, None])
   # What a record says of its own month needs no help.
@@ -287,8 +353,8 @@ def propagate(
   """
   belief = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) / prior
   received = np.zeros_like(scores)
-  for start in range(0, len(links.target), 4096):
-    block = slice(start, start + 4096)
+  for start in range(0, len(links.target), _LINKS):
+    block = slice(start, start + _LINKS)
     chance = np.minimum(links.year[block, None], _SURE)
     message = np.log1p(chance * (belief[links.source[block]] - 1))
     np.add.at(received, links.target[block], message)

@@ -115,13 +115,15 @@ class Reader:
     log_prior = np.where(counts > 0, np.log(density), MASKED_LOGIT)
     targets = kernel * (counts > 0)
     targets /= np.maximum(targets.sum(axis=1, keepdims=True), 1e-9)
+    # Of a large gallery the updates reach some records only.
+    taken, order = np.unique(order[:size], return_inverse=True)
     return _fit(
       model,
-      self.tokens.ids[known],
-      self.tokens.mask[known],
-      targets[years].astype(np.float32),
+      self.tokens.ids[known[taken]],
+      self.tokens.mask[known[taken]],
+      targets[years[taken]].astype(np.float32),
       log_prior.astype(np.float32),
-      order[:size].reshape(self.updates, _BATCH),
+      order.reshape(self.updates, _BATCH),
       jax.random.key(self.seed),
     )
 
@@ -153,6 +155,8 @@ def read(
     max_length=LENGTH,
     dropout=0.2,
   )
+  # A token is about a character: what lies far behind need not be read.
+  texts = [text[: 2 * LENGTH] for text in texts]
   tokens = input_pipeline.tokenize(tokenizer, texts, LENGTH)
   return Reader(tokens, seed, updates, config)
 

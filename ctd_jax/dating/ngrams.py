@@ -2,7 +2,8 @@
 
 Why: style, vocabulary and shared wording all ask which short strings a text
 holds. A string is known by a 64-bit hash of its characters, so counting twenty
-thousand texts is a sort of integers and no dictionary of strings is kept.
+thousand texts is a sort of integers and no dictionary of strings is kept. Texts
+are read in stretches, so that memory grows with what is kept of them alone.
 Called by the experts of this package.
 
 Axes: N texts, V strings.
@@ -11,12 +12,14 @@ Axes: N texts, V strings.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_AT_ONCE = 2**20  # characters whose strings are held at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +47,21 @@ class Strings:
 
   def encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns float32 [N, V]: 1 where a text holds a string, else 0."""
+    parts = [self._encode(stretch) for stretch in _stretches(texts)]
+    if not parts:
+      return scipy.sparse.csr_array((0, len(self)), dtype=np.float32)
+    return scipy.sparse.vstack(parts, format="csr")
+
+  def _encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     rows, hashes, _ = _occurrences(texts, np.unique(self.lengths).tolist())
-    columns = np.searchsorted(self.hashes, hashes)
-    columns[columns == len(self)] = 0
-    known = self.hashes[columns] == hashes if len(self) else rows < 0
+    # Looked up in ascending order, each once: the table is large.
+    unique, inverse = np.unique(hashes, return_inverse=True)
+    places = np.searchsorted(self.hashes, unique)
+    places[places == len(self)] = 0
+    if len(self):
+      places[self.hashes[places] != unique] = -1
+    columns = places[inverse]
+    known = columns >= 0 if len(self) else rows < 0
     return _binary(rows[known], columns[known], (len(texts), len(self)))
 
 
@@ -64,15 +78,53 @@ def count(
   Returns:
     The strings [V] and float32 [N, V] of ones.
   """
+  table = read(texts, lengths)
+  kept = table.restrict(np.flatnonzero(table.frequency >= at_least))
+  return kept, kept.encode(texts)
+
+
+def read(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
+  """Returns the strings of `texts`, of some `lengths` in characters."""
+  table, fresh = _strings([], lengths), []
+  for stretch in _stretches(texts):
+    fresh.append(_strings(stretch, lengths))
+    # Rarely enough that all merges together cost what the last one does.
+    if sum(map(len, fresh)) > max(len(table), 8 * _AT_ONCE):
+      table, fresh = _merged([table, *fresh]), []
+  return _merged([table, *fresh])
+
+
+def _stretches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+  """Yields consecutive texts, of about `_AT_ONCE` characters together."""
+  ends = np.cumsum([len(text) for text in texts]) // _AT_ONCE
+  starts = np.flatnonzero(np.diff(ends, prepend=-1))
+  for start, end in itertools.pairwise([*starts, len(texts)]):
+    yield texts[start:end]
+
+
+def _strings(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
+  """Returns the strings of some texts."""
   rows, hashes, sizes = _occurrences(texts, lengths)
   unique, first, columns = np.unique(
     hashes, return_index=True, return_inverse=True
   )
-  matrix = _binary(rows, columns, (len(texts), len(unique)))
-  frequency = np.bincount(matrix.indices, minlength=len(unique))
-  strings = Strings(unique, sizes[first], frequency)
-  kept = np.flatnonzero(frequency >= at_least)
-  return strings.restrict(kept), matrix[:, kept]
+  held = _binary(rows, columns, (len(texts), len(unique)))
+  frequency = np.bincount(held.indices, minlength=len(unique))
+  return Strings(unique, sizes[first], frequency)
+
+
+def _merged(parts: Sequence[Strings]) -> Strings:
+  """Returns the strings of several sets of texts."""
+  hashes = np.concatenate([part.hashes for part in parts])
+  order = np.argsort(hashes, kind="stable")
+  hashes = hashes[order]
+  fresh = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
+  starts = np.flatnonzero(fresh)
+  lengths = np.concatenate([part.lengths for part in parts])
+  frequency = np.concatenate([part.frequency for part in parts])[order]
+  return Strings(
+    hashes[starts], lengths[order[starts]], np.add.reduceat(frequency, starts)
+  )
 
 
 def _occurrences(

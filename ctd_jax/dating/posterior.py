@@ -116,7 +116,22 @@ class Posterior:
       rows: records, [n].
       intervals: first and last ordinal month, both included, [Q].
     """
-    return interval_log_mass(self.log_p(rows), intervals)
+    month = self.month[rows]
+    hidden = month == UNKNOWN
+    result = _certain_log_mass(month, intervals)
+    result[:, hidden] = interval_log_mass(self.log_p(rows[hidden]), intervals)
+    return result
+
+
+def _certain_log_mass(
+  months: np.ndarray, intervals: Sequence[tuple[int, int]]
+) -> np.ndarray:
+  """Returns log of the mass of each interval if the month is known, [Q, n]."""
+  first, last = np.array(intervals, np.int64).reshape(-1, 2).T[:, :, None]
+  others = (last - first) * np.exp(NEVER)
+  inside = (first <= months) & (months <= last)
+  outside = np.maximum(others + np.exp(NEVER), _LEAST_MASS)
+  return np.where(inside, np.log1p(others), np.log(outside)).astype(np.float32)
 
 
 def interval_log_mass(

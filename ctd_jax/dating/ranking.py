@@ -41,12 +41,14 @@ def topk(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
   """
-  intervals = rules.asked_months(queries, posterior.axis.timeline)
+  asked = rules.asked_months(queries, posterior.axis.timeline)
+  # Many questions ask for the same months.
+  intervals, interval = np.unique(asked, axis=0, return_inverse=True)
   style = np.maximum(log_answers, _LEAST_ANSWERING)
   best = {
     name: (
-      np.full((len(queries), k), -1, np.int32),
-      np.full((len(queries), k), -np.inf, np.float32),
+      np.full((len(intervals), k), -1, np.int32),
+      np.full((len(intervals), k), -np.inf, np.float32),
     )
     for name in galleries
   }
@@ -59,7 +61,10 @@ def topk(
       # Place -1, nothing found, becomes record -1.
       fresh = np.append(rows[members], -1)[places]
       best[name] = _merge(best[name], (fresh, values), k)
-  return best
+  return {
+    name: (indices[interval], scores[interval])
+    for name, (indices, scores) in best.items()
+  }
 
 
 def _merge(old, fresh, k: int) -> tuple[np.ndarray, np.ndarray]:

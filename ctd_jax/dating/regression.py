@@ -21,6 +21,8 @@ from scipy.special import expit
 _QUANTILES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _ITERATIONS = 150
 _BINNED_ITERATIONS = 60  # of a model of bins, near enough to the optimum
+_BLOCK = 65_536  # examples whose bins are held at once
+_MOST_OTHERS = 100_000  # examples that `thin` keeps of the other classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +126,13 @@ class Binned:
 
   def probability(self, features: np.ndarray) -> np.ndarray:
     """Returns the chance of every class, float32 [n, c]."""
-    scores = self._design(features) @ self.weights.astype(np.float32)
-    return np.exp(_log_softmax(scores)).astype(np.float32)
+    result = np.zeros((len(features), self.weights.shape[1]), np.float32)
+    weights = self.weights.astype(np.float32)
+    for start in range(0, len(features), _BLOCK):
+      block = slice(start, start + _BLOCK)
+      scores = self._design(features[block]) @ weights
+      result[block] = np.exp(_log_softmax(scores))
+    return result
 
   def _design(self, features: np.ndarray) -> np.ndarray:
     scaled = ((features - self.center) / self.scale).astype(np.float32)
@@ -168,21 +175,26 @@ def pool_weights(
 
 
 def thin(
-  plain: np.ndarray, keys: np.ndarray, most: int
+  plain: np.ndarray, keys: np.ndarray, most: int, others: int = _MOST_OTHERS
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns which examples to keep, and how many each stands for.
 
-  Of a class that swamps the others a share is enough. Which ones is decided by
-  keys made of the texts, so the order of the records plays no part.
+  Of a class that swamps the others a share is enough, and of all others a
+  number that does not grow with the gallery. Which ones is decided by keys made
+  of the texts, so the order of the records plays no part.
 
   Args:
     plain: whether an example is of that class, bool [n].
     keys: of the examples, uint32 [n].
     most: examples of that class to keep, roughly.
+    others: examples of the other classes to keep, roughly.
   """
-  step = max(1, int(plain.sum()) // most)
-  kept = np.flatnonzero(~plain | (keys % step == 0))
-  return kept, np.where(plain[kept], step, 1)
+  count = int(plain.sum())
+  step = max(1, count // most)
+  other = max(1, (len(plain) - count) // others)
+  steps = np.where(plain, np.uint32(step), np.uint32(other))
+  kept = np.flatnonzero(keys % steps == 0)
+  return kept, steps[kept].astype(int)
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ Axes: N records.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse
 
 from ctd_jax.dating import ngrams, regression
 from ctd_jax.dating.gallery import UNKNOWN, Gallery, Labels
@@ -21,6 +22,8 @@ _LENGTHS = (1, 2, 3)
 _AT_LEAST = 3
 _PENALTY = 0.03
 _PARTS = 5
+_MOST = 50_000  # records that the classifier is fitted on
+_BLOCK = 32_768  # records scored at once
 
 
 def log_answering(
@@ -37,23 +40,39 @@ def log_answering(
     punctuation: whether punctuation counts.
   """
   texts = gallery.texts if punctuation else gallery.plain
-  _, features = ngrams.count(texts, _LENGTHS, _AT_LEAST)
-  lengths = np.sqrt(np.maximum(features.sum(axis=1), 1))
-  features = features.multiply((1 / lengths)[:, None]).tocsr()
-  known = labels.answers != UNKNOWN
+  sample = gallery.sample(_MOST)
+  strings, features = ngrams.count(
+    [texts[row] for row in sample], _LENGTHS, _AT_LEAST
+  )
+  features = _scaled(features)
+  answers = labels.answers[sample]
   parts = np.array([sum(map(ord, text)) % _PARTS for text in gallery.plain])
+  models = [
+    _fit(features, answers, parts[sample] != part) for part in range(_PARTS)
+  ]
+  models.append(_fit(features, answers, np.ones(len(sample), bool)))
+  # Records of unknown kind are scored by the last, fitted on all the others.
+  chosen = np.where(labels.answers == UNKNOWN, _PARTS, parts)
   result = np.zeros(len(gallery), np.float32)
-  for part in range(_PARTS):
-    _score(result, features, labels, known & (parts != part), parts == part)
-  _score(result, features, labels, known, ~known)
+  for start in range(0, len(gallery), _BLOCK):
+    block = slice(start, start + _BLOCK)
+    features = _scaled(strings.encode(texts[block]))
+    for number, model in enumerate(models):
+      rows = np.flatnonzero(chosen[block] == number)
+      if model and len(rows):
+        result[start + rows] = model.log_probability(features[rows])
   return result
 
 
-def _score(result, features, labels, fitted: np.ndarray, rows: np.ndarray):
-  if not rows.any():
-    return
-  answers = labels.answers[fitted] == 1
-  if not len(answers) or answers.all() or not answers.any():
-    return
-  model = regression.Logistic.fit(features[fitted], answers, _PENALTY)
-  result[rows] = model.log_probability(features[rows])
+def _scaled(features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+  lengths = np.sqrt(np.maximum(features.sum(axis=1), 1))
+  return features.multiply((1 / lengths)[:, None]).tocsr()
+
+
+def _fit(features, answers, rows) -> regression.Logistic | None:
+  """Returns a classifier of the rows of known kind, None without both kinds."""
+  rows = np.flatnonzero(rows & (answers != UNKNOWN))
+  kinds = answers[rows] == 1
+  if not len(kinds) or kinds.all() or not kinds.any():
+    return None
+  return regression.Logistic.fit(features[rows], kinds, _PENALTY)

@@ -7,7 +7,8 @@ to the density of all strings is evidence. How far to believe strings of a given
 length and rarity is learned out of fold (`pool_weights`), because neighbouring
 strings of one phrase say the same thing again. Called by `dater`.
 
-Axes: N records, n some of them, V strings, G groups of strings, Y years.
+Axes: N records, n some of them, S a sample, V strings, G groups of strings,
+Y years.
 
 Source: naive Bayes with kernel densities and log-linear pooling.
 """
@@ -15,6 +16,7 @@ Source: naive Bayes with kernel densities and log-linear pooling.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse
@@ -28,19 +30,29 @@ _RARITY = (2, 4, 8, 20, 60, 200)  # texts with the string, lower edges
 _FEWEST = 100  # strings that make a group of their own
 _SATURATION = 0.5  # a string told n times in a year counts n ** this
 _PRIOR = 2.0  # pseudo-counts of the density of all strings
+_BLOCK = 32_768  # strings whose densities are held at once
 
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-  """Strings of all records, and the group of each.
+  """Strings of a sample of the records, and the group of each.
+
+  The strings of the other records are looked up when they are asked about, so
+  that memory is bounded by the sample.
 
   Attributes:
-    matrix: which record holds which string, [N, V].
+    texts: of all records, [N].
+    strings: those that count, [V].
     groups: strings of each group, columns of `matrix`.
+    sample: records that densities are learned from, ascending, [S].
+    matrix: which of them holds which string, [S, V].
   """
 
-  matrix: scipy.sparse.csr_array
+  texts: Sequence[str]
+  strings: ngrams.Strings
   groups: tuple[np.ndarray, ...]
+  sample: np.ndarray
+  matrix: scipy.sparse.csr_array
 
   @property
   def experts(self) -> int:
@@ -64,41 +76,54 @@ class Words:
       rows: records asked about, [n].
       weights: of the experts; None for their separate scores.
     """
-    known = np.flatnonzero(labels.known & used)
-    seen = scipy.sparse.coo_array(
-      (
-        np.ones(len(known), np.float32),
-        (np.arange(len(known)), axis.year_of[labels.month[known]]),
-      ),
-      shape=(len(known), axis.years),
-    ).tocsr()
-    counts = (self.matrix[known].T @ seen).tocsr()
-    counts.data **= _SATURATION
+    counts = self._counts(axis, labels, used)
+    seen = np.diff(counts.indptr) > 0
     total = np.asarray(counts.sum(axis=0)).ravel()
-    asked = self.matrix[rows]
-    shape = (len(rows), axis.years)
-    result = np.zeros(shape, np.float32)
-    if weights is None:
-      result = np.zeros((self.experts, *shape), np.float32)
-    for width, kernel in enumerate(kernels(axis.years)):
-      density = total @ kernel
-      density = (density / max(density.sum(), 1e-9) + 1e-9).astype(np.float32)
-      for group, columns in enumerate(self.groups):
-        expert = width * len(self.groups) + group
-        part = asked[:, columns]
-        held = np.bincount(part.indices, minlength=len(columns)) > 0
-        ratios = _ratios(counts[columns[held]] @ kernel, density)
-        scores = part[:, held] @ ratios
+    asked = self.strings.encode([self.texts[row] for row in rows]).tocsc()
+    asked_for = np.diff(asked.indptr) > 0
+    smooth = [_Smooth.of(kernel, total) for kernel in kernels(axis.years)]
+    separate = (self.experts,) if weights is None else ()
+    result = np.zeros((*separate, len(rows), axis.years), np.float32)
+    for group, columns in enumerate(self.groups):
+      experts = np.arange(len(WIDTHS)) * len(self.groups) + group
+      # A string that no known record holds says nothing of any year.
+      columns = columns[seen[columns] & asked_for[columns]]
+      for start in range(0, len(columns), _BLOCK):
+        block = columns[start : start + _BLOCK]
+        held, told = asked[:, block].tocsr(), counts[block]
         if weights is None:
-          result[expert] = scores
+          for expert, each in zip(experts, smooth, strict=True):
+            result[expert] += held @ each.ratios(told)
         else:
-          result += np.float32(weights[expert]) * scores
+          result += held @ sum(
+            np.float32(weights[expert]) * each.ratios(told)
+            for expert, each in zip(experts, smooth, strict=True)
+          )
     return result
 
+  def _counts(self, axis: Axis, labels: Labels, used: np.ndarray):
+    """Returns how often each year tells each string, saturated, [V, Y]."""
+    known = np.flatnonzero((labels.known & used)[self.sample])
+    years = axis.year_of[labels.month[self.sample[known]]]
+    told = scipy.sparse.coo_array(
+      (np.ones(len(known), np.float32), (years, known)),
+      shape=(axis.years, len(self.sample)),
+    ).tocsr()
+    counts = (told @ self.matrix).T.tocsr()
+    counts.data **= _SATURATION
+    return counts
 
-def read(texts: list[str]) -> Words:
-  """Returns the strings of `texts` [N] that several of them share."""
-  strings, matrix = ngrams.count(texts, LENGTHS, at_least=_RARITY[0])
+
+def read(texts: Sequence[str], sample: np.ndarray) -> Words:
+  """Returns the strings that several records of a sample share.
+
+  Args:
+    texts: of all records [N].
+    sample: records that densities are learned from, ascending, [S].
+  """
+  strings, matrix = ngrams.count(
+    [texts[row] for row in sample], LENGTHS, at_least=_RARITY[0]
+  )
   edges = np.searchsorted(_RARITY, strings.frequency, side="right")
   groups = []
   for length in LENGTHS:
@@ -106,7 +131,7 @@ def read(texts: list[str]) -> Words:
       columns = np.flatnonzero((strings.lengths == length) & (edges == edge))
       if len(columns) >= _FEWEST:
         groups.append(columns)
-  return Words(matrix, tuple(groups))
+  return Words(texts, strings, tuple(groups), sample, matrix)
 
 
 def kernels(years: int) -> list[np.ndarray]:
@@ -117,8 +142,23 @@ def kernels(years: int) -> list[np.ndarray]:
   return [shape / shape.sum(axis=1, keepdims=True) for shape in shapes]
 
 
-def _ratios(counts: np.ndarray, density: np.ndarray) -> np.ndarray:
-  """Returns log of the density of strings to that of all, [v, Y]."""
-  total = counts.sum(axis=1, keepdims=True)
-  smooth = counts + _PRIOR * density
-  return np.log(smooth / ((total + _PRIOR) * density)).astype(np.float32)
+@dataclasses.dataclass(frozen=True)
+class _Smooth:
+  """A kernel [Y, Y] and the density of all strings that it makes, [Y]."""
+
+  kernel: np.ndarray
+  density: np.ndarray
+
+  @classmethod
+  def of(cls, kernel: np.ndarray, total: np.ndarray):
+    density = total @ kernel
+    density = density / max(density.sum(), 1e-9) + 1e-9
+    return cls(kernel, density.astype(np.float32))
+
+  def ratios(self, counts: scipy.sparse.csr_array) -> np.ndarray:
+    """Returns log of the density of strings to that of all, [v, Y]."""
+    counts = counts @ self.kernel
+    total = counts.sum(axis=1, keepdims=True)
+    smooth = counts + _PRIOR * self.density
+    smooth /= (total + _PRIOR) * self.density
+    return np.log(smooth).astype(np.float32)
