@@ -204,11 +204,19 @@ def test_first_and_last_days_say_more(mark, eras):
   first, length = eras.days[20]
   day = int(first + (length - 1 if mark == "晦" else 0))
   pair = cyclic_days.format_index(cyclic_days.day_of(day))
-  (row,) = evidence(f"{pair}{mark}，日有食之。", eras)(0, 1)[0]
-  (any_day,) = evidence(f"{pair}，日有食之。", eras)(0, 1)[0]
+  (row,) = evidence(f"{pair}{mark}，隕石。", eras)(0, 1)[0]
+  (any_day,) = evidence(f"{pair}，隕石。", eras)(0, 1)[0]
   assert row[20] == any_day[20] == 0
   assert (row > -2).sum() < (any_day > -2).sum() / 4
   assert row.min() == pytest.approx(chronicle.WRONG["first day"])
+
+
+def test_an_eclipse_is_on_a_first_day(eras):
+  first, _ = eras.days[20]
+  pair = cyclic_days.format_index(cyclic_days.day_of(int(first)))
+  told = [f"{pair}，日有食之。", f"{pair}朔，隕石。"]
+  eclipse, marked = (evidence(text, eras)(0, 1) for text in told)
+  np.testing.assert_array_equal(eclipse, marked)
 
 
 def test_blocks_are_parts_of_the_whole(eras):

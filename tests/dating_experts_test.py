@@ -58,6 +58,22 @@ def test_what_opens_a_record():
   assert seen.bodies[1:] == ("王人來", "齊人來盟")
 
 
+def test_how_an_opening_is_put():
+  seen = read(
+    "秋，八月癸亥朔，齊人來盟。",
+    "八月癸亥，日有食之。",
+    "秋，七月。",
+    "閏月癸亥晦，齊人來盟。",
+    "秋，齊人來盟。",
+    "齊人來盟。",
+  )
+  assert seen.opening.tolist() == [8, 8, 7, 17, 15, 0]
+  assert seen.first_month.tolist() == [8, 8, 7, 0, 7, 0]
+  assert seen.manner.tolist() == [1, 0, 3, 0, 0, 0]
+  first, last = cyclic_days.FIRST, cyclic_days.LAST
+  assert seen.mark.tolist() == [first, first, 0, last, 0, 0]
+
+
 def test_only_a_short_opening_full_date_is_a_placeholder():
   seen = read(
     "滄甲公二年三月，無事可書。", "齊人來盟在滄甲公二年三月。", "三月，盟。"
@@ -224,6 +240,32 @@ def test_openings_year_numbers_and_placeholders():
   assert np.ptp(free.log_ratio(np.array([6]))) < 1e-6
 
 
+def test_a_season_is_named_where_its_first_month_is_empty():
+  even = [
+    f"滄{name}公{year}年七月，無事可書。" for name in "甲丁" for year in "二四"
+  ]
+  told = [(1, 1, "八月，"), (1, 3, "八月，"), (1, 5, "八月，")]
+  told += [(1, 2, "秋，八月，"), (1, 4, "秋，八月，"), (2, 2, "秋，八月，")]
+  seen = read(
+    *even,
+    *[opening + "齊人來盟。" for *_, opening in told],
+    "秋，八月，宋人來盟。",
+    "八月，宋人來盟。",
+  )
+  months = [UNKNOWN] * 4
+  months += [ordinal(reign, year, 8) for reign, year, _ in told]
+  months += [UNKNOWN] * 2
+  table = fitted_cues(seen, months)
+  named, unnamed = table.log_ratio(np.array([10, 11]))
+  after_empty, after_filled = ordinal(2, 4, 8), ordinal(2, 3, 8)
+  assert named[after_empty] > named[after_filled] + 0.5
+  assert unnamed[after_filled] > unnamed[after_empty] + 0.5
+  blind = fitted_cues(seen, months, use_seasons=False)
+  named, unnamed = blind.log_ratio(np.array([10, 11]))
+  np.testing.assert_array_equal(named, unnamed)
+  assert named[after_empty] == named[after_filled]
+
+
 def test_a_day_points_to_the_months_that_hold_it():
   # 桓 3.7 has an eclipse on 壬辰, the first day of the month.
   timeline = reigns.timeline("lu_release")
@@ -235,10 +277,15 @@ def test_a_day_points_to_the_months_that_hold_it():
   assert cyclic_days.day_of(moons[0]) == cyclic_days.index("壬辰")
   seen = gallery.read(["七月壬辰朔，日有食之。"], timeline)
   held = days.month_days(seen.axis, seen, labels([month]))
-  assert held[month, cyclic_days.index("壬辰")] > 0.7
-  # Thirty days later the same months no longer hold it.
-  assert held[month, (cyclic_days.index("壬辰") + 45) % 60] < 0.3
-  assert held.shape == (3036, 60)
+  day = cyclic_days.index("壬辰")
+  assert held[month, cyclic_days.ANY, day] > 0.7
+  assert held[month, cyclic_days.FIRST, day] > 0.5
+  assert held[month, cyclic_days.LAST, day] < 0.4
+  # Within the month it is no first day; 45 days later no day of the month.
+  assert held[month, cyclic_days.ANY, (day + 10) % 60] > 0.7
+  assert held[month, cyclic_days.FIRST, (day + 10) % 60] < 0.3
+  assert held[month, cyclic_days.ANY, (day + 45) % 60] < 0.3
+  assert held.shape == (3036, 3, 60)
   assert held.max() <= 1 + 1e-6
 
 

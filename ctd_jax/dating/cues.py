@@ -21,6 +21,7 @@ from ctd_jax.dating.gallery import MANNERS, OPENINGS, UNKNOWN, Gallery, Labels
 
 _EXPECTED = 3.0  # pseudo-counts of a manner of opening
 _PLACES = 4  # in a season, see `_neighbours`
+_SMALL = 0.01  # months of a place, where there is none
 _SMOOTHING = 0.1  # pseudo-counts of each opening, over the months
 _WRONG_YEAR = 0.003  # chance that an opening year number is not the record's
 # Chance that a day is misprinted or of another month, by `cyclic_days.MARKS`:
@@ -155,7 +156,7 @@ def _manners(gallery, known, labels, chances, empty) -> np.ndarray:
   axis = gallery.axis
   month = axis.month - 1
   place = _neighbours(axis, empty)
-  filled = np.zeros((12, _PLACES))
+  filled = np.full((12, _PLACES), _SMALL)
   np.add.at(filled, (month[~empty], place[~empty]), 1)
   counts = np.zeros((OPENINGS, MANNERS, 12, _PLACES))
   of_known = labels.month[known]
@@ -169,11 +170,11 @@ def _manners(gallery, known, labels, chances, empty) -> np.ndarray:
     ),
     1,
   )
-  share = (filled + 0.01) / (filled + 0.01).sum(axis=1, keepdims=True)
+  share = filled / filled.sum(axis=1, keepdims=True)
   expected = chances[:, None, :, None] * share
   total = counts.sum(axis=(2, 3), keepdims=True)
   right = (counts + _EXPECTED * expected) / (total + _EXPECTED)
-  ratios = np.log(right * filled.sum() / (filled + 0.01))
+  ratios = np.log(right * filled.sum() / filled)
   return ratios[:, :, month, place]
 
 
