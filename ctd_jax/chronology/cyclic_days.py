@@ -38,8 +38,11 @@ _PAIR = re.compile(PAIR)
 _YEAR = re.compile(YEAR)
 # What a text says of a day's place in its month: nothing, the first, the last.
 MARKS = ANY, FIRST, LAST = range(3)
-# An eclipse of the sun is at new moon.
-_MARK = re.compile(r"[\s，、：。；．]*(?:(朔|日有?[食蝕])|(晦))")
+# An eclipse of the sun is at new moon. 「，朔方」 is a place, 「，晦之」 a man.
+_MARK = re.compile(
+  r"[\s，、：。；．]*(?:(朔(?![方州])|日有?[食蝕])"
+  r"|((?<![\s，、：。；．])晦|晦(?=[\s，、：。；．日]|$)))"
+)
 _JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊午
 _FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
 
@@ -65,6 +68,10 @@ def mark(text: str, end: int) -> int:
   """Returns what `text` says of the day that ends at `end`: one of MARKS.
 
   「壬辰朔」 and 「壬辰，日有食之」 are of a first day, 「壬辰晦」 of a last.
+
+  Args:
+    text: as `index` reads its pairs.
+    end: position after the pair.
   """
   found = _MARK.match(text, end)
   if not found:

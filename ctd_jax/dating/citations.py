@@ -297,15 +297,9 @@ def years_of(axis: Axis, found: Pairs, labels: Labels) -> np.ndarray:
     month == UNKNOWN, UNKNOWN, axis.reign[axis.year_of[np.maximum(month, 0)]]
   )
   reigns = np.stack([named, carried, own])
-  return _indices(
-    axis, reigns[found.reading, found.citation], number[found.citation]
+  return axis.index(
+    reigns[found.reading, found.citation], number[found.citation]
   )
-
-
-def _indices(axis: Axis, reigns: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-  table = np.full((axis.reign.max() + 2, 101), UNKNOWN)
-  table[axis.reign, np.minimum(axis.number, 100)] = np.arange(axis.years)
-  return table[reigns, np.minimum(numbers, 100)]
 
 
 def fit(
@@ -413,7 +407,7 @@ def _by_ruler(axis, found: Pairs, pairs, hosts, reigns):
   )
   citation = found.citation[pairs[own]]
   each = np.arange(axis.reign.max() + 1)
-  years = _indices(axis, each, number[citation, None])
+  years = axis.index(each, number[citation, None])
   shares = reigns[np.searchsorted(hosts, host[citation])]
   return np.repeat(own, len(each)), years.ravel(), shares.ravel()
 

@@ -17,7 +17,14 @@ import numpy as np
 
 from ctd_jax.chronology import cyclic_days
 from ctd_jax.dating import days
-from ctd_jax.dating.gallery import MANNERS, OPENINGS, UNKNOWN, Gallery, Labels
+from ctd_jax.dating.gallery import (
+  MANNERS,
+  OPENINGS,
+  UNKNOWN,
+  Axis,
+  Gallery,
+  Labels,
+)
 
 _EXPECTED = 3.0  # pseudo-counts of a manner of opening
 _PLACES = 4  # in a season, see `_neighbours`
@@ -178,17 +185,15 @@ def _manners(gallery, known, labels, chances, empty) -> np.ndarray:
   return ratios[:, :, month, place]
 
 
-def _neighbours(axis, empty: np.ndarray) -> np.ndarray:
+def _neighbours(axis: Axis, empty: np.ndarray) -> np.ndarray:
   """Returns whether the months beside each in its season are empty, int [K].
 
   1 if all before it are, plus 2 if all after it are.
   """
-  season = np.stack([axis.year_of, (axis.month - 1) // 3], axis=1)
-  _, season = np.unique(season, axis=0, return_inverse=True)
+  season = 4 * axis.year_of + (axis.month - 1) // 3
   filled = np.flatnonzero(~empty)
-  seasons = int(season.max()) + 1
-  first = np.full(seasons, len(axis))
-  last = np.full(seasons, -1)
+  first = np.full(4 * axis.years, len(axis))
+  last = np.full(4 * axis.years, -1)
   np.minimum.at(first, season[filled], filled)
   np.maximum.at(last, season[filled], filled)
   months = np.arange(len(axis))

@@ -71,10 +71,10 @@ class Lunations:
 
   def held_at(self) -> np.ndarray:
     """Returns the chance that a month holds a day, by place, [S, K, M, 60]."""
-    held = self.holds[self.places.T].astype(np.float32)
-    leap = _LEAP_CHANCE * self.holds[self.places.T + 1]
-    last = (self.month == 12)[:, None]
-    return marked(np.where(last, np.maximum(held, leap), held))
+    held = marked(self.holds[self.places.T].astype(np.float32))
+    leap = marked(self.holds[self.places.T + 1].astype(np.float32))
+    leap *= np.where(self.month == 12, _LEAP_CHANCE, 0)[:, None, None]
+    return np.maximum(held, leap)
 
 
 def marked(held: np.ndarray) -> np.ndarray:
@@ -95,9 +95,16 @@ def marked(held: np.ndarray) -> np.ndarray:
 def turns() -> np.ndarray:
   """Returns the chances of a record's place, by that of the one before, [S, S].
 
-  Mostly it is the same; else it is drawn from the usual ones.
+  Mostly it is the same; else it is drawn from the usual ones. True calendars
+  change their place at new year; that a record may do so within a year is what
+  the decoder can afford, and takes up a misprinted day at the same price.
   """
   return (1 - _TURN) * np.eye(len(_PLACES)) + _TURN * np.array(_USUAL)
+
+
+def usual() -> np.ndarray:
+  """Returns the chance of each place before anything is read, [S]."""
+  return np.array(_USUAL)
 
 
 def lunations(

@@ -32,8 +32,10 @@ class Experts:
   Attributes:
     openings: month, season and year number that open a record.
     days: sexagenary days against the computed calendar.
-    empty: months with a placeholder have no other record.
-    seasons: whether a season is named, against its empty months.
+    empty: months with a placeholder have no other record. `seasons` and `room`
+      read placeholders too.
+    seasons: whether a season is named, against its empty months; speaks only
+      where `openings` does.
     words: names and words by year.
     neural: an encoder that reads the text whole, by year.
     cited: years cited in commentary beside the event.

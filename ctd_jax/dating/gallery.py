@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 import zlib
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ MANNERS = 4
 _OPENING_WITHIN = 2  # characters that may stand before a record's own date
 _LONGEST_PLACEHOLDER = 30  # characters
 _MOST_DAYS = 4
+_MOST_YEARS = 100  # of a reign
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAMES = {"邾婁": "邾"}
@@ -103,10 +105,20 @@ class Axis:
     """Number of regnal years Y."""
     return len(self.starts)
 
-  def index(self, reign: int, number: int) -> int:
-    """Returns the index of a regnal year, UNKNOWN if there is none."""
-    found = np.flatnonzero((self.reign == reign) & (self.number == number))
-    return int(found[0]) if len(found) else UNKNOWN
+  @functools.cached_property
+  def _indices(self) -> np.ndarray:
+    table = np.full((self.reign.max() + 2, _MOST_YEARS + 2), UNKNOWN)
+    table[self.reign, self.number] = np.arange(self.years)
+    return table
+
+  def index(self, reign: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Returns indices of regnal years, UNKNOWN where there is none, int.
+
+    Args:
+      reign: from 0, or UNKNOWN.
+      number: of the year, 1 = 元年; of the same shape, or one that spreads.
+    """
+    return self._indices[reign, np.minimum(number, _MOST_YEARS + 1)]
 
   def to_years(self, log_months: np.ndarray) -> np.ndarray:
     """Returns log masses of years [n, Y] from log masses of months [n, K]."""
@@ -223,11 +235,12 @@ def read(texts: Sequence[str], timeline: Timeline) -> Gallery:
     first = cues[0] if cues and cues[0].start <= _OPENING_WITHIN else None
     openings.append(_opening_class(first))
     numbers.append(first.year or 0 if first else 0)
-    days.append(_own_days(cues) if first else ())
+    own, mark = _own_days(cues, text) if first else ((), cyclic_days.ANY)
+    days.append(own)
+    marks.append(mark)
     states.append(_stated_month(text, timeline))
     bodies.append(plain_text(text[first.end :]) if first else whole)
     manners.append(_manner(first, bodies[-1]))
-    marks.append(cyclic_days.mark(text, first.end) if first else 0)
   return Gallery(
     axis,
     tuple(texts),
@@ -256,14 +269,19 @@ def _manner(cue: expressions.Cue | None, body: str) -> int:
   return bool(cue.season and cue.month) + 2 * (not body)
 
 
-def _own_days(cues: Sequence[expressions.Cue]) -> tuple[int, ...]:
-  """Returns the days before the text goes on to another month."""
-  days = [cues[0].day] if cues[0].day else []
-  for cue in cues[1:]:
-    if cue.reign or cue.year or cue.month or cue.season or cue.leap:
-      break
-    days.append(cue.day)
-  return tuple(cyclic_days.index(day) for day in days[:_MOST_DAYS] if day)
+def _own_days(
+  cues: Sequence[expressions.Cue], text: str
+) -> tuple[tuple[int, ...], int]:
+  """Returns the days before another month begins, and the mark of the first."""
+  same_month = itertools.takewhile(
+    lambda cue: (
+      not (cue.reign or cue.year or cue.month or cue.season or cue.leap)
+    ),
+    cues[1:],
+  )
+  told = [cue for cue in (cues[0], *same_month) if cue.day][:_MOST_DAYS]
+  mark = cyclic_days.mark(text, told[0].end) if told else cyclic_days.ANY
+  return tuple(cyclic_days.index(cue.day) for cue in told), mark
 
 
 def _stated_month(text: str, timeline: Timeline) -> int:

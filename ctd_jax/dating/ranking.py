@@ -44,6 +44,7 @@ def topk(
   asked = rules.asked_months(queries, posterior.axis.timeline)
   # Many questions ask for the same months.
   intervals, interval = np.unique(asked, axis=0, return_inverse=True)
+  interval = interval.reshape(-1)  # some versions of numpy give [Q, 1]
   style = np.maximum(log_answers, _LEAST_ANSWERING)
   best = {
     name: (
