@@ -273,8 +273,8 @@ def _part(
     graph = _links(evidence, known, both)
     beliefs = years.copy()
     beliefs[: len(rows)] += scores.cue_years
-    sent = links.propagate(graph, beliefs, scores.prior, _MESSAGES)
-    years += sent - beliefs
+    years += links.propagate(graph, beliefs, scores.prior, _MESSAGES)
+    years -= beliefs
     seasons = links.seasons(graph, scores.cues.seasons(both))
   order = np.argsort(both)
   both, years = both[order], years[order].astype(np.float32)

@@ -351,7 +351,9 @@ def propagate(
     prior: chance of each year, [Y].
     weight: of the messages.
   """
-  belief = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) / prior
+  belief = scores - logsumexp(scores, axis=1, keepdims=True)
+  np.exp(belief, out=belief)
+  belief /= prior
   received = np.zeros_like(scores)
   for start in range(0, len(links.target), _LINKS):
     block = slice(start, start + _LINKS)
@@ -359,4 +361,6 @@ def propagate(
     message = np.log1p(chance * (belief[links.source[block]] - 1))
     np.add.at(received, links.target[block], message)
   senders = np.bincount(links.target, weights=links.year, minlength=links.size)
-  return scores + weight * received / (1 + senders[:, None])
+  received *= weight / (1 + senders[:, None])
+  received += scores
+  return received
