@@ -9,9 +9,9 @@ e.g. --reigns=tongjian. Written are dates.tsv, a line for each record with its
 most probable month and the second best, and dates.png, position in the text
 against date with the probability as colour.
 
-Sexagenary days count in every calendar. From 104 BCE on the months' days are
-computed; before, the new moons are, and with which of them a year began is
-found along with the dates.
+Sexagenary days count in every calendar. Where the reign table begins in 104 BCE
+or later the months' days are computed; else the new moons are, and with which
+of them a year began is found along with the dates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from absl import flags
 
 from ctd_jax import entry_point, files
 from ctd_jax.chronology import reigns
-from ctd_jax.dating import chronicle, motion, order_decoder
+from ctd_jax.dating import chronicle, days, motion, order_decoder
 
 COLUMNS = (
   "line",
@@ -200,7 +200,7 @@ def decode(
   Raises:
     ValueError: if the calendar lacks the year.
   """
-  prior = None
+  prior = np.zeros(len(calendar))
   if first_year is not None:
     if first_year not in calendar.years:
       raise ValueError(
@@ -208,6 +208,8 @@ def decode(
         f"{_span(calendar.years)}"
       )
     prior = np.where(calendar.years == first_year, 0.0, -np.inf)
+  if evidence.turn is not None:
+    prior = np.log(days.usual())[:, None] + prior
   boundary = motion.boundaries(calendar.years, calendar.months)
   believed = motion.Motion()
   moves = motion.make_moves(believed, boundary, evidence.turn)

@@ -16,6 +16,28 @@ def test_places_and_pairs_are_inverse():
 
 
 @pytest.mark.parametrize(
+  ("after", "mark"),
+  [
+    ("朔", cyclic_days.FIRST),
+    ("朔，日有食之", cyclic_days.FIRST),
+    ("，朔，隕石", cyclic_days.FIRST),
+    ("，日有食之", cyclic_days.FIRST),
+    ("晦，震", cyclic_days.LAST),
+    ("晦公宮火", cyclic_days.LAST),
+    ("，晦，震", cyclic_days.LAST),
+    ("，晦", cyclic_days.LAST),
+    ("，朔方節度使反", cyclic_days.ANY),
+    ("，朔州刺史", cyclic_days.ANY),
+    ("，晦之弟遯", cyclic_days.ANY),
+    ("，公薨。朔", cyclic_days.ANY),
+    ("", cyclic_days.ANY),
+  ],
+)
+def test_first_and_last_days_are_said_after_the_pair(after, mark):
+  assert cyclic_days.mark(f"秋，壬辰{after}", 4) == mark
+
+
+@pytest.mark.parametrize(
   ("written", "meant"),
   [
     ("已巳", "己巳"),

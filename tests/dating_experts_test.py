@@ -66,12 +66,14 @@ def test_how_an_opening_is_put():
     "閏月癸亥晦，齊人來盟。",
     "秋，齊人來盟。",
     "齊人來盟。",
+    "秋，七月，日有食之。壬辰，公薨。",
+    "秋，七月。壬辰，朔，齊人來盟。",
   )
-  assert seen.opening.tolist() == [8, 8, 7, 17, 15, 0]
-  assert seen.first_month.tolist() == [8, 8, 7, 0, 7, 0]
-  assert seen.manner.tolist() == [1, 0, 3, 0, 0, 0]
+  assert seen.opening.tolist() == [8, 8, 7, 17, 15, 0, 7, 7]
+  assert seen.first_month.tolist() == [8, 8, 7, 0, 7, 0, 7, 7]
+  assert seen.manner.tolist() == [1, 0, 3, 0, 0, 0, 1, 1]
   first, last = cyclic_days.FIRST, cyclic_days.LAST
-  assert seen.mark.tolist() == [first, first, 0, last, 0, 0]
+  assert seen.mark.tolist() == [first, first, 0, last, 0, 0, 0, first]
 
 
 def test_only_a_short_opening_full_date_is_a_placeholder():
@@ -287,6 +289,22 @@ def test_a_day_points_to_the_months_that_hold_it():
   assert held[month, cyclic_days.ANY, (day + 45) % 60] < 0.3
   assert held.shape == (3036, 3, 60)
   assert held.max() <= 1 + 1e-6
+
+
+def test_a_leap_month_has_a_first_day():
+  axis = gallery.Axis(reigns.timeline("lu_release"))
+  calendar = days.lunations(axis.civil_year, axis.year_of, axis.month)
+  month = int(np.flatnonzero(axis.month == 12)[20])
+  place = 1
+  first, leap = (
+    np.flatnonzero(calendar.holds[calendar.places[month, place] + after])
+    for after in (0, 1)
+  )
+  held = calendar.held_at()[place, month]
+  (begins,) = set(leap) - {(day + 1) % 60 for day in leap}
+  assert held[cyclic_days.FIRST, begins] == 0.5
+  assert (held[cyclic_days.ANY, first] == 1).all()
+  assert (held[cyclic_days.ANY, leap] == 0.5).all()
 
 
 # --- vocabulary ------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Dating in stretches and blocks, and on samples, changes no result."""
+"""Stretches and blocks change no result; samples are bounded, by text alone."""
 
 import dataclasses
 import functools

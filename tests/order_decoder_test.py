@@ -159,7 +159,9 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   kinds = draw.integers(0, motions.CLASSES, count)
   turn = draw.dirichlet(np.ones(places), places)
   made = motions.make_moves(MOTION, motions.boundaries(YEARS, MONTHS), turn)
+  prior = draw.normal(0, 2, (places, SIZE))
   told = np.exp([outliers(rows) for rows in evidence]).reshape(count, -1)
+  told[0] *= np.exp(prior).ravel()
   steps = [np.kron(turn, ways(kind).sum(0)) for kind in kinds]
   forward, backward = [told[0]], [np.ones(places * SIZE)]
   for i in range(1, count):
@@ -169,10 +171,12 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   total = expected[0].sum()
   found = np.zeros((count, SIZE))
   for start, rows, likelihood in order_decoder.posteriors(
-    evidence, kinds, made, block=block
+    evidence, kinds, made, prior, block
   ):
     found[start : start + len(rows)] = np.exp(rows)
-    assert likelihood == pytest.approx(np.log(total / told[0].size), abs=1e-3)
+    assert likelihood == pytest.approx(
+      np.log(total / np.exp(prior).sum()), abs=1e-3
+    )
   np.testing.assert_allclose(
     found, expected.reshape(count, places, SIZE).sum(1) / total, atol=2e-5
   )
@@ -184,7 +188,7 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   path = [best.argmax()]
   for step in reversed(back):
     path.append(step[path[-1]])
-  decoded = order_decoder.best_path(evidence, kinds, made, block=block)
+  decoded = order_decoder.best_path(evidence, kinds, made, prior, block)
   assert decoded.tolist() == (np.array(path[::-1]) % SIZE).tolist()
 
 
@@ -269,7 +273,12 @@ def test_probabilities_are_probabilities(change, message):
     (np.zeros((0, SIZE)), [], None, "at least one record"),
     (np.zeros((1, SIZE)), [4], None, "class of a record should be 0-3"),
     (np.zeros((2, 3)), [0, 0], None, r"should be \[2, 9\], got \[2, 3\]"),
-    (np.zeros((1, SIZE)), [0], np.zeros(2), r"prior should be \[9\]"),
+    (
+      np.zeros((1, SIZE)),
+      [0],
+      np.zeros(2),
+      r"prior should be \[9\] or \[1, 9\] .*, got \[2\]",
+    ),
     (
       np.array([[0.0] * SIZE, [-np.inf] * SIZE]),
       [0, 0],

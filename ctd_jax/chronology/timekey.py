@@ -154,7 +154,7 @@ class Timeline:
     return {key: ordinal for ordinal, key in enumerate(self.months)}
 
   def __hash__(self) -> int:
-    """Hash of the name: tables by timeline are asked at every text."""
+    """Hash of the name, which equal timelines share; cheap, for caches."""
     return hash(self.name)
 
   def __len__(self) -> int:

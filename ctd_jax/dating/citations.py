@@ -31,6 +31,7 @@ SCORES = 5  # experts that `scores` returns
 _CANDIDATES = 25  # events compared with a citation
 _AFTER, _BEFORE = 40, 30  # characters read around a citation
 _DATE_AFTER = 14
+_SHARED = 16  # features of a pair that `_nearest` makes
 _SAME_CONTEXT = 12  # characters; texts that copy one another cite once
 _MOST_OTHER = 25_000  # pairs of another year to learn from
 _LEAST = 0.005  # chance below which a pair is left out
@@ -178,7 +179,7 @@ def pairs(
     "whole": [cited.whole for cited in citations],
   }
   own = words.own_weight
-  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros((0, 16), np.float32),)]
+  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros((0, _SHARED), np.float32),)]
   for part, held in words.stretches(*contexts.values()):
     overlaps = dict(zip(contexts, map(words.overlap, held), strict=True))
     rows, columns, features = _nearest(overlaps, own)

@@ -48,6 +48,7 @@ _MESSAGES = 0.6  # weight of the beliefs of linked records; by validation
 # Words, the encoder, citations and parallels, in the order of the pool.
 _POOLED = 2 + citations.SCORES + links.POOLED
 _MOST_TAUGHT = 1000  # hidden events of a fold that weights are learned on
+_MIXER = np.uint32(0x9E3779B1)  # odd, so that no two keys become one
 _BLOCK = 512  # records whose months are held at once
 
 
@@ -87,7 +88,7 @@ class _Scores:
   words: np.ndarray
   asked: np.ndarray
   read: np.ndarray
-  cited: list
+  cited: list[scipy.sparse.csr_array]
   parallels: scipy.sparse.csr_array | None
 
   def experts(self, block: slice) -> np.ndarray:
@@ -125,8 +126,9 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
   hidden = {}
   for each in _LEARNED_FOLDS:
     rows = np.flatnonzero((fold == each) & evidence.told)
-    if len(rows):
-      hidden[each] = rows, _taught(evidence, rows), labels.hide(fold == each)
+    places = _taught(evidence, rows)
+    if len(places):
+      hidden[each] = rows, places, labels.hide(fold == each)
   years = [
     axis.year_of[labels.month[rows[places]]]
     for rows, places, _ in hidden.values()
@@ -172,9 +174,17 @@ def learn(evidence: Evidence, labels: Labels) -> Weights:
 
 
 def _taught(evidence: Evidence, rows: np.ndarray) -> np.ndarray:
-  """Returns places of about `_MOST_TAUGHT` of `rows`, chosen by their texts."""
-  every = np.ones(len(rows), bool)
-  return regression.thin(every, evidence.gallery.keys[rows], _MOST_TAUGHT)[0]
+  """Returns places of about `_MOST_TAUGHT` of `rows`, chosen by their texts.
+
+  Not as `Gallery.sample` chooses: most of the records that are dated later are
+  outside that sample, and so should be those that teach.
+  """
+  if len(rows) <= _MOST_TAUGHT:
+    return np.arange(len(rows))
+  mixed = evidence.gallery.keys[rows] * _MIXER
+  return np.flatnonzero(
+    mixed <= np.partition(mixed, _MOST_TAUGHT)[_MOST_TAUGHT]
+  )
 
 
 def calibrate(

@@ -269,16 +269,15 @@ def _manner(cue: expressions.Cue | None, body: str) -> int:
   return bool(cue.season and cue.month) + 2 * (not body)
 
 
+def _names_no_month(cue: expressions.Cue) -> bool:
+  return not (cue.reign or cue.year or cue.month or cue.season or cue.leap)
+
+
 def _own_days(
   cues: Sequence[expressions.Cue], text: str
 ) -> tuple[tuple[int, ...], int]:
   """Returns the days before another month begins, and the mark of the first."""
-  same_month = itertools.takewhile(
-    lambda cue: (
-      not (cue.reign or cue.year or cue.month or cue.season or cue.leap)
-    ),
-    cues[1:],
-  )
+  same_month = itertools.takewhile(_names_no_month, cues[1:])
   told = [cue for cue in (cues[0], *same_month) if cue.day][:_MOST_DAYS]
   mark = cyclic_days.mark(text, told[0].end) if told else cyclic_days.ANY
   return tuple(cyclic_days.index(cue.day) for cue in told), mark

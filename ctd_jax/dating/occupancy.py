@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 _WORKS = 3.4  # openings of a month with events, over the four works
-_SPARE = 0.05  # room that remains when all works have opened
+_SPARE = 0.05  # room when all works have opened
 _EMPTY = 0.01  # room in a month with a placeholder
 _ROUNDS = 10
 _STEP, _LEAST, _MOST = 3.0, -8.0, 4.0  # of the log factor of a month

@@ -120,7 +120,7 @@ class _Blocks:
     evidence: Emissions,
     kinds_N: Sequence[int],
     moves: motion.Moves,
-    prior_K: np.ndarray | None,
+    prior: np.ndarray | None,
     block: int,
   ):
     self.kinds_N = np.asarray(kinds_N, np.int32)
@@ -134,12 +134,14 @@ class _Blocks:
       )
     if block < 1:
       raise ValueError(f"block should be at least 1, got {block}")
-    prior = np.zeros(self.size) if prior_K is None else np.asarray(prior_K)
-    if prior.shape != (self.size,) or not np.isfinite(prior.max()):
+    shape = moves.turn.shape[1], self.size
+    prior = np.zeros(shape) if prior is None else np.asarray(prior)
+    if prior.shape not in (shape, shape[1:]) or not np.isfinite(prior.max()):
       raise ValueError(
-        f"prior should be [{self.size}] with a finite log probability"
+        f"prior should be [{self.size}] or {list(shape)} with a finite log "
+        f"probability, got {list(prior.shape)}"
       )
-    prior = np.broadcast_to(prior, (moves.turn.shape[1], self.size))
+    prior = np.broadcast_to(prior, shape)
     self.prior_SxK = jax.nn.log_softmax(
       jnp.asarray(prior, jnp.float32), axis=(0, 1)
     )
@@ -219,7 +221,8 @@ def posteriors(
       block. A constant added to a row changes nothing but the likelihood.
     kinds: class of every record, what it prints of its date.
     moves: of the timeline.
-    prior: float [K] log weight of the first record's month; any if None.
+    prior: float [K] or [S, K], log weight of the first record's month, or of
+      place and month; any if None.
     block: records at a time.
 
   Raises:

@@ -1,12 +1,14 @@
 """Prints time and peak memory of dating a gallery of growing size.
 
 The gallery of a built data set is repeated. The first copy is as it stands; in
-every other, one character of a text and one more for every forty are others,
-drawn from the whole gallery, so that no text but a placeholder stands twice and
-nothing is cheap for being equal. Every copy is known, or not, as the original
-is, and every size is measured in a process of its own. Stages: read the texts,
-learn the weights, date (fitted), rank the test questions; the memory is the
-most that the process had taken by the end of the last.
+every other, one character of a text and one more for every forty are drawn anew
+from the whole gallery, so that hardly a text but placeholders stands twice and
+nothing is cheap for being equal. What is measured is cost: months of a repeated
+gallery are fuller than months are, and its posteriors mean little. Every copy
+is known, or not, as the original is, and every size is measured in a process of
+its own. Stages: read the texts, learn the weights, date (fitted), rank the test
+questions; the memory is the most that the process had taken by the end of the
+last.
 
   python tests/benchmarks/dating_scale.py --data_dir=DIR [--copies=1,10,96]
 """
