@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from ctd_jax.dating import system
 from ctd_jax.dating.evidence import Experts
 from ctd_jax.dating.gallery import UNKNOWN
 from tests import synthetic
+from tests.benchmarks import dating
 
 OFF = Experts.without(["neural"])
 
@@ -86,6 +88,25 @@ def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   rows = json.loads((folder / "results.json").read_text())
   seeds = {row["system"]: row["seeds"] for row in rows}
   assert seeds == {"rules": [], "dating-fitted": [7]}
+
+
+def test_benchmark_writes_rows_and_reliability(
+  benchmark, tmp_path, capsys, monkeypatch
+):
+  rows, plot = tmp_path / "rows.json", tmp_path / "plot.png"
+  flags = ["--data_dir=unused", "--split=test", "--variants=fitted,strict"]
+  flags += ["--off=neural", f"--rows={rows}", f"--plot={plot}"]
+  monkeypatch.setattr(sys, "argv", ["dating.py", *flags])
+  monkeypatch.setattr(dating.load, "load_benchmark", lambda *_: benchmark)
+  dating.main()
+  assert "dating-strict-no-neural, T0, seed 42" in capsys.readouterr().out
+  written = json.loads(rows.read_text())
+  assert {row["system"] for row in written} == {
+    "dating-fitted-no-neural",
+    "dating-strict-no-neural",
+  }
+  assert {row["mode"] for row in written} >= {*dating.MODES, "hidden_events"}
+  assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
