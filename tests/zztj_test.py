@@ -3,6 +3,7 @@
 import collections
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -269,21 +270,25 @@ def test_released_text_is_another_variant(tmp_path):
   assert all(text.startswith("【齐纪 建元元年") for text in texts)
 
 
-def test_audit_command_says_what_is_missing(tmp_path):
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["--sources={folder}"], "error: .*KR2b0007_069.txt: missing"),
+    (["--sources={folder}/none"], "error: .*none: no such folder"),
+    ([], "error: name the folder of source texts with --sources"),
+  ],
+)
+def test_audit_command_says_what_is_missing(tmp_path, arguments, message):
+  given = [each.format(folder=tmp_path) for each in arguments]
   done = subprocess.run(
-    [
-      sys.executable,
-      "-m",
-      "ctd_jax_datasets.zztj.audit",
-      f"--sources={tmp_path}",
-    ],
+    [sys.executable, "-m", "ctd_jax_datasets.zztj.audit", *given],
     capture_output=True,
     text=True,
     check=False,
+    env={**os.environ, fetch.ENVIRONMENT_VARIABLE: ""},
   )
   assert done.returncode == 1
-  assert done.stderr.strip().splitlines()[-1].startswith("error: ")
-  assert "KR2b0007_069.txt: missing" in done.stderr
+  assert re.match(message, done.stderr.strip().splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,12 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow_datasets as tfds
+from absl import app, flags
 from tensorflow_datasets.core.download import checksums, download_manager
 
 from ctd_jax_datasets.chunqiutr.sources import SourceError
@@ -61,6 +63,39 @@ def sources_folder(named: str | os.PathLike | None) -> pathlib.Path | None:
       "the folder of the source texts that checksums.tsv lists"
     )
   return folder
+
+
+def run_on_sources(main: Callable[[pathlib.Path], None]) -> None:
+  """Runs a script that reads source texts: its one flag is --sources.
+
+  What cannot be read ends it with a line.
+
+  Args:
+    main: is given the folder.
+  """
+  # Here, so that who imports the script does not accept the flag.
+  named = flags.DEFINE_string(
+    "sources",
+    None,
+    "Folder of source texts; by default the environment variable "
+    f"{ENVIRONMENT_VARIABLE}. Example: --sources=corpus/raw",
+  )
+
+  def start(argv: Sequence[str]) -> None:
+    if len(argv) != 1:
+      raise app.UsageError("no arguments, only --sources")
+    try:
+      folder = sources_folder(named.value)
+      if folder is None:
+        raise SourceError(
+          "name the folder of source texts with --sources or "
+          f"{ENVIRONMENT_VARIABLE}"
+        )
+      main(folder)
+    except SourceError as error:
+      sys.exit(f"error: {error}")
+
+  app.run(start)
 
 
 def files_of_folder(

@@ -24,17 +24,12 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-from absl import app, flags
-from tensorflow_datasets.core.download import checksums
 
 from ctd_jax.chronology import annals, cyclic_days, reigns
 from ctd_jax.chronology.timekey import Timeline
 from ctd_jax_datasets.chunqiutr import fetch
-from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj import records, scan
 
 PARTS = {
@@ -216,36 +211,16 @@ def text(counted: Mapping[str, Any]) -> str:
   return "\n".join(lines)
 
 
-def main(argv: Sequence[str], sources: str | None = None) -> None:
+def main(folder: pathlib.Path) -> None:
   """Prints how often scan and print agree.
 
   Args:
-    argv: program alone.
-    sources: --sources, folder of source texts.
+    folder: of source texts.
   """
-  if len(argv) != 1:
-    raise app.UsageError("no arguments, only --sources")
-  try:
-    folder = fetch.sources_folder(sources)
-    if folder is None:
-      raise SourceError(
-        f"name the folder of source texts with --sources or "
-        f"{fetch.ENVIRONMENT_VARIABLE}"
-      )
-    known = checksums.load_url_infos(records.CHECKSUMS)
-    files = fetch.files_of_folder(
-      folder, {info.filename: (url, info) for url, info in known.items()}
-    )
-    print(text(audit(files)))
-  except SourceError as error:
-    sys.exit(f"error: {error}")
+  known = fetch.known_files(records.CHECKSUMS)
+  files = fetch.files_of_folder(folder, known)
+  print(text(audit(files)))
 
 
 if __name__ == "__main__":
-  _SOURCES = flags.DEFINE_string(
-    "sources",
-    None,
-    "Folder of source texts; by default the environment variable "
-    "CTD_JAX_SOURCES. Example: --sources=corpus/raw",
-  )
-  app.run(lambda argv: main(argv, _SOURCES.value))
+  fetch.run_on_sources(main)

@@ -22,12 +22,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from absl import app, flags
 
 from ctd_jax.chronology import annals, expressions, reigns
 from ctd_jax.chronology.timekey import Timeline
@@ -122,20 +120,12 @@ def report(
   return lines
 
 
-def main(argv: Sequence[str], named: str | None) -> None:
+def main(folder: pathlib.Path) -> None:
   """Prints the table of each work."""
-  if len(argv) != 1:
-    raise app.UsageError("no arguments, only --sources")
   table = reigns.table_dir() / f"{TIMELINE}.tsv"
   calendar = chronicle.read_calendar(table)
   for name, layer in WORKS.items():
-    try:
-      folder = fetch.sources_folder(named)
-      if folder is None:
-        sys.exit("error: name the folder of source texts with --sources")
-      entries = read_work(folder, layer, calendar.timeline)
-    except sources.SourceError as error:
-      sys.exit(f"error: {error}")
+    entries = read_work(folder, layer, calendar.timeline)
     print(
       f"{name}\n  cut      entries  first days    year   exact years off "
       "chance  seconds",
@@ -145,10 +135,4 @@ def main(argv: Sequence[str], named: str | None) -> None:
 
 
 if __name__ == "__main__":
-  _SOURCES = flags.DEFINE_string(
-    "sources",
-    None,
-    "Folder of source texts; by default the environment variable "
-    "CTD_JAX_SOURCES. Example: --sources=corpus/raw",
-  )
-  app.run(lambda argv: main(argv, _SOURCES.value))
+  fetch.run_on_sources(main)

@@ -19,14 +19,12 @@ What a reading may see, beside the text of the entries:
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import resource
-import sys
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from absl import app, flags
-from tensorflow_datasets.core.download import checksums
 
 from ctd_jax import date
 from ctd_jax.chronology import reigns
@@ -100,22 +98,12 @@ def reliability(
   return ", ".join(parts)
 
 
-def main(argv: Sequence[str], sources: str | None) -> None:
+def main(folder: pathlib.Path) -> None:
   """Prints how often decoder, scan and print agree."""
-  if len(argv) != 1:
-    raise app.UsageError("no arguments, only --sources")
-  folder = fetch.sources_folder(sources)
-  if folder is None:
-    sys.exit("error: name the folder of source texts with --sources")
-  known = checksums.load_url_infos(records.CHECKSUMS)
-  try:
-    files = fetch.files_of_folder(
-      folder, {info.filename: (url, info) for url, info in known.items()}
-    )
-    timeline = reigns.timeline(records.TIMELINE)
-    juans = list(records.collate(files, timeline))
-  except SourceError as error:
-    sys.exit(f"error: {error}")
+  known = fetch.known_files(records.CHECKSUMS)
+  files = fetch.files_of_folder(folder, known)
+  timeline = reigns.timeline(records.TIMELINE)
+  juans = list(records.collate(files, timeline))
   titles = audit.title_years(juans, timeline)
   everything = audit.printed_dates(juans, timeline)
   table = reigns.table_dir() / f"{records.TIMELINE}.tsv"
@@ -148,10 +136,4 @@ def main(argv: Sequence[str], sources: str | None) -> None:
 
 
 if __name__ == "__main__":
-  _SOURCES = flags.DEFINE_string(
-    "sources",
-    None,
-    "Folder of source texts; by default the environment variable "
-    "CTD_JAX_SOURCES. Example: --sources=corpus/raw",
-  )
-  app.run(lambda argv: main(argv, _SOURCES.value))
+  fetch.run_on_sources(main)
