@@ -2,10 +2,8 @@
 
 Why a script: three folders become one installation. `ctd_jax/` is the package,
 `data/` is installed as `ctd_jax_datasets` (importing it registers the TFDS
-builders) and `configs/` as `ctd_jax.configs`, so that `--config=configs/x.py`
-is found from any folder. For the last, `ctd_jax/configs` is a link: in the
-clone's own folder Python takes `ctd_jax` from there, installed or not. Each
-dependency says what it is for; the upper bounds are the releases after which
+builders) and `configs/` as `ctd_jax_configs`, so that `--config=configs/x.py`
+is found from any folder. Each dependency says what it is for; the upper bounds are the releases after which
 something we call is known or likely to change.
 """
 
@@ -113,8 +111,9 @@ setuptools.setup(
   packages=[
     *_packages("ctd_jax", "ctd_jax"),
     *_packages("data", "ctd_jax_datasets"),
+    "ctd_jax_configs",
   ],
-  package_dir={"ctd_jax_datasets": "data"},
+  package_dir={"ctd_jax_datasets": "data", "ctd_jax_configs": "configs"},
   # ** also takes folders that hold only facts, such as data/reigns.
   package_data={
     "ctd_jax": ["evaluation/page.html"],

@@ -1,1 +1,1 @@
-"""Experiment configs, installed as `ctd_jax.configs`; see `ctd_jax.train`."""
+"""Experiment configs, installed as `ctd_jax_configs`; see `ctd_jax.train`."""

@@ -12,8 +12,7 @@ Not measured with this config yet.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:

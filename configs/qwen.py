@@ -11,9 +11,9 @@ is `ft-release`, `ctd-release`. Not measured with this config yet.
 """
 
 import ml_collections
+from ctd_jax_configs import common
 
-from ctd_jax import tokenization
-from ctd_jax.configs import common
+from ctd_jax.models import tokenizer
 
 # The sentence that the release puts before every query.
 TASK = (
@@ -35,7 +35,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.eval_every = 815  # an epoch of 13,053 queries
   common.published(c, "Qwen/Qwen3-Embedding-0.6B")
   c.model.encoder.end_token = "<|endoftext|>"  # what the vector is read from
-  c.model.encoder.query_prefix = tokenization.instruction(TASK)
+  c.model.encoder.query_prefix = tokenizer.instruction(TASK)
   c.model.encoder.remat = True
   c.model.pooling = "last"
   c.model.gate_init = 1.0

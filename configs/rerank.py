@@ -7,7 +7,7 @@
 
 The first command writes run files; any system's will do, by
 --config.rerank.first=NAME and the folder where run.NAME.*.trec lie. See
-`ctd_jax.retrieval.rerank`. The weights are read from --config.rerank.source: a
+`ctd_jax.systems.llm_reranker`. The weights are read from --config.rerank.source: a
 folder, or a hub id, which is downloaded.
 
 Hardware: one accelerator; every query is read with each of its candidates. The
@@ -15,8 +15,7 @@ paper has no figure of it. Not measured with this config yet.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common, qwen
+from ctd_jax_configs import common, qwen
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -13,8 +13,7 @@ rows they should give are in tests/results/rebuilt.json.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:

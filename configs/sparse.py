@@ -5,7 +5,7 @@
   python -m ctd_jax.evaluate --baselines_only --config=configs/sparse.py:l0 \\
     --workdir=runs/sparse-l0
 
-See `ctd_jax.retrieval.sparse`. The argument is `idf`, of a multilingual BERT,
+See `ctd_jax.systems.learned_sparse`. The argument is `idf`, of a multilingual BERT,
 or `l0`, of a model that was trained with the l0 penalty. The weights are read
 from --config.sparse.source: a folder with idf.json, or a hub id, which is
 downloaded; BERT, DistilBERT and the XLM-R family are supported. Of the l0 row
@@ -17,8 +17,7 @@ with this config yet.
 """
 
 import ml_collections
-
-from ctd_jax.configs import common
+from ctd_jax_configs import common
 
 _MODELS = "opensearch-project/opensearch-neural-sparse-encoding"
 VARIANTS = {

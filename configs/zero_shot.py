@@ -24,9 +24,9 @@ qwen3_embedding_4b .4410. Not measured with this config yet.
 from collections.abc import Mapping
 
 import ml_collections
+from ctd_jax_configs import common, qwen
 
-from ctd_jax import tokenization
-from ctd_jax.configs import common, qwen
+from ctd_jax.models import tokenizer
 
 # What the authors tell mE5-instruct and GTE-Qwen2; Qwen3 and E5-Mistral are
 # told `qwen.TASK`. All but Qwen3 have a blank after the second colon.
@@ -35,7 +35,7 @@ _TIME_AWARE = (
   "relevant passages from the corpus."
 )
 _QWEN3 = {
-  "query_prefix": tokenization.instruction(qwen.TASK),
+  "query_prefix": tokenizer.instruction(qwen.TASK),
   "end_token": "<|endoftext|>",
   "pooling": "last",
 }
@@ -49,7 +49,7 @@ ROWS: Mapping[str, Mapping[str, str]] = {
   },
   "me5_large_instruct": {
     "source": "intfloat/multilingual-e5-large-instruct",
-    "query_prefix": tokenization.instruction(_TIME_AWARE) + " ",
+    "query_prefix": tokenizer.instruction(_TIME_AWARE) + " ",
     "pooling": "mean",
   },
   "gte_large_zh": {"source": "thenlper/gte-large-zh", "pooling": "cls"},
@@ -62,14 +62,14 @@ ROWS: Mapping[str, Mapping[str, str]] = {
   "bge_m3": {"source": "BAAI/bge-m3", "pooling": "cls", "dtype": "bfloat16"},
   "gte_qwen2_1_5b": {
     "source": "Alibaba-NLP/gte-Qwen2-1.5B-instruct",
-    "query_prefix": tokenization.instruction(_TIME_AWARE) + " ",
+    "query_prefix": tokenizer.instruction(_TIME_AWARE) + " ",
     "end_token": "<|endoftext|>",
     "pooling": "last",
     "dtype": "bfloat16",
   },
   "e5_mistral_7b": {
     "source": "intfloat/e5-mistral-7b-instruct",
-    "query_prefix": tokenization.instruction(qwen.TASK) + " ",
+    "query_prefix": tokenizer.instruction(qwen.TASK) + " ",
     "end_token": "</s>",
     "pooling": "last",
     "dtype": "bfloat16",

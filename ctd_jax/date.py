@@ -26,9 +26,10 @@ import matplotlib.ticker
 import numpy as np
 from absl import flags
 
-from ctd_jax import entry_point, files
-from ctd_jax.chronology import reigns
-from ctd_jax.dating import chronicle, days, motion, order_decoder
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.experts import days
+from ctd_jax.dating.sequence import decoder, emissions, transitions
+from ctd_jax.utils import command_line, files
 
 COLUMNS = (
   "line",
@@ -80,7 +81,7 @@ class Dates:
   texts: list[str]
   months: np.ndarray
   probabilities: np.ndarray
-  calendar: chronicle.Calendar
+  calendar: emissions.Calendar
   counts: dict[str, int]
 
 
@@ -144,12 +145,14 @@ def find_table(name: str) -> pathlib.Path:
 
 def _installed() -> dict[str, pathlib.Path]:
   """Returns name -> path of the installed reign tables."""
-  return {path.stem: path for path in sorted(reigns.table_dir().glob("*.tsv"))}
+  return {
+    path.stem: path for path in sorted(reign_tables.table_dir().glob("*.tsv"))
+  }
 
 
 def date_records(
   records: Sequence[tuple[int, str]],
-  calendar: chronicle.Calendar,
+  calendar: emissions.Calendar,
   first_year: int | None = None,
 ) -> Dates:
   """Returns the months of the records.
@@ -166,9 +169,9 @@ def date_records(
   sections = [
     section
     for number, (_, text) in enumerate(records)
-    for section in chronicle.read_sections(number, text, calendar)
+    for section in emissions.read_sections(number, text, calendar)
   ]
-  evidence = chronicle.Evidence(sections, calendar)
+  evidence = emissions.Evidence(sections, calendar)
   if not evidence.counts:
     raise ValueError(
       "no record prints a month, season, day or regnal year; without any "
@@ -186,10 +189,10 @@ def date_records(
 
 
 def decode(
-  evidence: chronicle.Evidence,
-  calendar: chronicle.Calendar,
+  evidence: emissions.Evidence,
+  calendar: emissions.Calendar,
   first_year: int | None = None,
-) -> order_decoder.Decoded:
+) -> decoder.Decoded:
   """Returns the months of the sections, the motion learned on the way.
 
   Args:
@@ -204,22 +207,20 @@ def decode(
   if first_year is not None:
     if first_year not in calendar.years:
       raise ValueError(
-        f"the first year {reigns.bce(first_year)} is not in the reign table: "
+        f"the first year {reign_tables.bce(first_year)} is not in the reign table: "
         f"{_span(calendar.years)}"
       )
     prior = np.where(calendar.years == first_year, 0.0, -np.inf)
   if evidence.turn is not None:
     prior = np.log(days.usual())[:, None] + prior
-  boundary = motion.boundaries(calendar.years, calendar.months)
-  believed = motion.Motion()
-  moves = motion.make_moves(believed, boundary, evidence.turn)
+  boundary = transitions.boundaries(calendar.years, calendar.months)
+  believed = transitions.Motion()
+  moves = transitions.make_moves(believed, boundary, evidence.turn)
   for _ in range(ROUNDS):
-    path = order_decoder.best_path(evidence, evidence.kinds, moves, prior)
-    learned = motion.learn(believed, path, evidence.kinds, boundary)
-    moves = motion.make_moves(learned, boundary, evidence.turn)
-  return order_decoder.decode(
-    evidence, evidence.kinds, moves, calendar.years, prior
-  )
+    path = decoder.best_path(evidence, evidence.kinds, moves, prior)
+    learned = transitions.learn(believed, path, evidence.kinds, boundary)
+    moves = transitions.make_moves(learned, boundary, evidence.turn)
+  return decoder.decode(evidence, evidence.kinds, moves, calendar.years, prior)
 
 
 def table(dates: Dates) -> str:
@@ -229,7 +230,7 @@ def table(dates: Dates) -> str:
     dates.lines, dates.texts, dates.months, dates.probabilities, strict=True
   ):
     reign, year, month = dates.calendar.name(months[0])
-    era = reigns.bce(int(dates.calendar.years[months[0]]))
+    era = reign_tables.bce(int(dates.calendar.years[months[0]]))
     # A table of one month has no second.
     second = "".join(
       f"{name}{other}年{number}月"
@@ -268,7 +269,7 @@ def summary(dates: Dates, table_name: str) -> str:
 
 
 def _span(years: np.ndarray) -> str:
-  return f"{reigns.bce(int(min(years)))} to {reigns.bce(int(max(years)))}"
+  return f"{reign_tables.bce(int(min(years)))} to {reign_tables.bce(int(max(years)))}"
 
 
 def plot(dates: Dates, path: pathlib.Path) -> None:
@@ -291,7 +292,7 @@ def plot(dates: Dates, path: pathlib.Path) -> None:
   axes.set_ylabel("year")
   axes.set_title(f"Dates of {len(when)} records by cues and order")
   axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
-  axes.yaxis.set_major_formatter(lambda year, _: reigns.bce(round(year)))
+  axes.yaxis.set_major_formatter(lambda year, _: reign_tables.bce(round(year)))
   axes.grid(True, color="0.9")
   axes.set_axisbelow(True)
   axes.margins(x=0.02, y=0.04)
@@ -334,9 +335,9 @@ def main() -> None:
     raise ValueError(f"--out={out}: is a file; name a folder")
   records = read_records(path, values.unit)
   chosen = find_table(values.reigns)
-  calendar = chronicle.read_calendar(chosen)
+  calendar = emissions.read_calendar(chosen)
   try:
-    first = values.first_year and reigns.astronomical(values.first_year)
+    first = values.first_year and reign_tables.astronomical(values.first_year)
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
   try:
@@ -381,4 +382,4 @@ if __name__ == "__main__":
     None,
     "Year of the first record, if known. Example: --first_year='722 BCE'",
   )
-  entry_point.run(main, required=("input", "reigns"))
+  command_line.run(main, required=("input", "reigns"))

@@ -32,23 +32,18 @@ import jax
 import ml_collections
 import numpy as np
 from absl import flags, logging
+from ctd_jax_configs import common
 
-from ctd_jax import (
-  baselines,
-  config_checks,
-  distributed,
-  entry_point,
-  files,
-  ranking,
-  train_step,
-)
-from ctd_jax import experiment as experiments
-from ctd_jax.benchmark import Benchmark
-from ctd_jax.configs import common
-from ctd_jax.evaluation import dates, page, protocol, summary
-from ctd_jax.experiment import Experiment
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.evaluation import dates, protocol, report_page, summary
 from ctd_jax.models.dual_encoder import Encoding
-from ctd_jax.retrieval import runs
+from ctd_jax.retrieval import dense
+from ctd_jax.systems import registry
+from ctd_jax.training import config_checks, distributed, train_step
+from ctd_jax.training import experiment as experiments
+from ctd_jax.training.experiment import Experiment
+from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
 
 EVALUATION = experiments.EVALUATION_FOLDER
@@ -110,7 +105,7 @@ def write_model_runs(experiment: Experiment) -> None:
     step, experiment.abstract_state()
   ).params
   logging.info("%s: evaluating the checkpoint of step %d", config.name, step)
-  ranker = ranking.Ranker(experiment)
+  ranker = dense.Ranker(experiment)
   records = ranker.gallery(params)
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
   for split in experiments.asked_splits(experiment.benchmark, config):
@@ -133,7 +128,7 @@ def _write_dates(
   rows = dates.hidden_rows(experiment.benchmark, split)
   if len(rows):
     log_p = experiment.model.apply(
-      {"params": ranking.beside_encoder(params)},
+      {"params": dense.beside_encoder(params)},
       jax.tree.map(lambda leaf: leaf[rows], records),
       method="log_months",
     )
@@ -153,7 +148,7 @@ def write_baseline_runs(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   name: str,
-  baseline: baselines.Baseline,
+  baseline: registry.Baseline,
   folder: pathlib.Path,
 ) -> None:
   """Writes the run files of a system that needs no training run.
@@ -319,7 +314,7 @@ def _finish(
       folder / f"qrels.{split}.txt",
       {q.query_id: q.positives for q in benchmark.queries[split]},
     )
-  systems = baselines.make(benchmark, config)
+  systems = registry.make(benchmark, config)
   for name in config.eval.baselines:
     started = time.time()
     write_baseline_runs(benchmark, config, name, systems[name], folder)
@@ -359,7 +354,7 @@ def tell(
     print("The data set is synthetic: an invented chronicle, for testing.\n")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
   if with_page:
-    print(f"page         {page.write(found)}")
+    print(f"page         {report_page.write(found)}")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
   if any(folder.glob("tuning.*.tsv")):
     print(f"constants    {folder / 'tuning.*.tsv'}, the chosen ones first")
@@ -369,7 +364,7 @@ def tell(
 def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
   distributed.start()
-  workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
+  workdir = pathlib.Path(command_line.WORKDIR.value).expanduser()
   also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
   dataset, data_dir = flags.FLAGS.dataset, flags.FLAGS.data_dir
   if (flags.FLAGS.baselines_only or flags.FLAGS.report) and (
@@ -378,7 +373,7 @@ def main() -> None:
     return  # work for one process
   trained = (workdir / TRAINING).exists()
   if flags.FLAGS.baselines_only:
-    config = entry_point.CONFIG.value or (
+    config = command_line.CONFIG.value or (
       experiments.read_config(workdir) if trained else common.base()
     )
     benchmark = load.build_benchmark(
@@ -395,7 +390,7 @@ def main() -> None:
       f"python -m ctd_jax.train --config=... --workdir={workdir}, or evaluate "
       "what needs no training with --baselines_only"
     )
-  config = entry_point.CONFIG.value or experiments.read_config(workdir)
+  config = command_line.CONFIG.value or experiments.read_config(workdir)
   if flags.FLAGS.report:
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
@@ -409,7 +404,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.adopt_module_key_flags(command_line)  # shown by --help
   flags.adopt_module_key_flags(distributed)
   flags.DEFINE_list(
     "also",
@@ -445,4 +440,4 @@ if __name__ == "__main__":
     "shown of the trained run, or of --config.name. "
     "Example: --report --also=runs/ft",
   )
-  entry_point.run(main, required=("workdir",))
+  command_line.run(main, required=("workdir",))

@@ -18,10 +18,11 @@ import pathlib
 
 from absl import flags, logging
 
-from ctd_jax import entry_point, vector_export
-from ctd_jax import experiment as experiments
-from ctd_jax.experiment import Experiment
-from ctd_jax.models import hf_export
+from ctd_jax.models.pretrained import folder_export
+from ctd_jax.retrieval import vector_export
+from ctd_jax.training import experiment as experiments
+from ctd_jax.training.experiment import Experiment
+from ctd_jax.utils import command_line
 
 
 def export(
@@ -50,7 +51,7 @@ def export(
   if vectors:
     vector_export.export(experiment, state.params, folder)
   else:
-    hf_export.export(
+    folder_export.export(
       folder,
       backbone.encoder,
       state.params["encoder"],
@@ -65,15 +66,15 @@ def export(
 
 def main() -> None:
   """Exports the run in --workdir to --output."""
-  workdir = pathlib.Path(entry_point.WORKDIR.value).expanduser()
-  config = entry_point.CONFIG.value or experiments.read_config(workdir)
+  workdir = pathlib.Path(command_line.WORKDIR.value).expanduser()
+  config = command_line.CONFIG.value or experiments.read_config(workdir)
   experiment = experiments.assemble(config, workdir)
   output = pathlib.Path(flags.FLAGS.output).expanduser()
   export(experiment, output, flags.FLAGS.vectors)
 
 
 if __name__ == "__main__":
-  flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.adopt_module_key_flags(command_line)  # shown by --help
   flags.DEFINE_string(
     "output",
     None,
@@ -85,4 +86,4 @@ if __name__ == "__main__":
     "Write vectors of records and queries (.npy) and tables of what they are "
     "(.parquet) instead of the encoder. Example: --output=vectors --vectors",
   )
-  entry_point.run(main, required=("workdir", "output"))
+  command_line.run(main, required=("workdir", "output"))

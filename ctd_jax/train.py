@@ -23,18 +23,12 @@ import tensorboardX
 import tqdm
 from absl import flags, logging
 
-from ctd_jax import (
-  distributed,
-  entry_point,
-  evaluate,
-  files,
-  partitioning,
-  preemption,
-  train_step,
-)
-from ctd_jax import experiment as experiments
-from ctd_jax.experiment import Experiment
-from ctd_jax.ranking import Ranker
+from ctd_jax import evaluate
+from ctd_jax.retrieval.dense import Ranker
+from ctd_jax.training import distributed, partitioning, preemption, train_step
+from ctd_jax.training import experiment as experiments
+from ctd_jax.training.experiment import Experiment
+from ctd_jax.utils import command_line, files
 
 # Values of `config.task`; a config without one is of retrieval.
 RETRIEVAL, VALIDITY = "retrieval", "validity"
@@ -278,7 +272,7 @@ def train_validity(
   """
   try:
     # Here, so that retrieval does without the extra.
-    from ctd_jax.validity import experiment
+    from ctd_jax.tasks.chronocept import experiment
   except ModuleNotFoundError as error:
     raise ValueError(
       f"config.task={VALIDITY!r} needs {error.name}: "
@@ -294,15 +288,15 @@ def train_validity(
 def main() -> None:
   """Trains in --workdir and evaluates; what, `config.task` says."""
   distributed.start()
-  config = entry_point.CONFIG.value
+  config = command_line.CONFIG.value
   run = {RETRIEVAL: train_and_evaluate, VALIDITY: train_validity}
   task = config.get("task", RETRIEVAL)
   if task not in run:
     raise ValueError(f"config.task={task!r}: expected one of {', '.join(run)}")
-  run[task](config, pathlib.Path(entry_point.WORKDIR.value))
+  run[task](config, pathlib.Path(command_line.WORKDIR.value))
 
 
 if __name__ == "__main__":
-  flags.adopt_module_key_flags(entry_point)  # shown by --help
+  flags.adopt_module_key_flags(command_line)  # shown by --help
   flags.adopt_module_key_flags(distributed)
-  entry_point.run(main)
+  command_line.run(main)

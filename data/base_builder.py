@@ -17,9 +17,9 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax import files
-from ctd_jax.chronology import reigns
-from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.utils import files
 from ctd_jax_datasets import examples, stable_writer, summary
 from ctd_jax_datasets.chunqiutr import audit, audit_plot, fetch, git_blobs
 from ctd_jax_datasets.chunqiutr.findings import Report
@@ -63,7 +63,7 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   @property
   def timeline(self) -> Timeline:
     """The calendar of the variant."""
-    return reigns.timeline(self.builder_config.timeline)
+    return reign_tables.timeline(self.builder_config.timeline)
 
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""

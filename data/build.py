@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
-from ctd_jax import files
+from ctd_jax.utils import files
 from ctd_jax_datasets.base_builder import TABLES
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 from ctd_jax_datasets.ctm import ctm_dataset_builder

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
+from ctd_jax.benchmark.dataset.queries import Query
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.queries import Query
-from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax.chronology.timelines import TimeKey
 
 # The gallery, all splits together, is one TFDS split; queries have one each.
 RECORDS = "records"

@@ -12,11 +12,11 @@ import pathlib
 
 import numpy as np
 
-from ctd_jax.benchmark import Benchmark
-from ctd_jax.chronology import reigns
+from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset.queries import SPLITS, Query
+from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.queries import SPLITS, Query
-from ctd_jax.chronology.timekey import Interval, TimeKey
+from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax_datasets import beir, build
 
 
@@ -103,7 +103,7 @@ def load_benchmark(
   }
   return Benchmark(
     name=f"{name}:{builder.version}",
-    timeline=reigns.timeline(builder.info.metadata["timeline"]),
+    timeline=reign_tables.timeline(builder.info.metadata["timeline"]),
     records=records,
     record_splits=tuple(text(row["split"]) for row in rows),
     queries=queries,

@@ -18,10 +18,10 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from ctd_jax import files
-from ctd_jax.benchmark import Benchmark
-from ctd_jax.chronology import reigns
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.utils import files
 
 METADATA = "metadata.json"
 REIGNS = "reigns.tsv"
@@ -87,11 +87,13 @@ def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
   timeline = benchmark.timeline
   table = "lu" if timeline.name == "lu_release" else timeline.name
   known = {}
-  if table in reigns.table_names():
-    with (reigns.table_dir() / f"{table}.tsv").open(encoding="utf-8") as file:
+  if table in reign_tables.table_names():
+    with (reign_tables.table_dir() / f"{table}.tsv").open(
+      encoding="utf-8"
+    ) as file:
       for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
         known[row["name"], row["state"], row["accession"]] = row
-  lines = [reigns.COLUMNS]
+  lines = [reign_tables.COLUMNS]
   for reign in timeline.reigns:
     identity = {
       "name": reign.name,
@@ -106,7 +108,7 @@ def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
       "years": str(reign.years),
       "aliases": ",".join(reign.aliases),
     }
-    lines.append([row[column] for column in reigns.COLUMNS])
+    lines.append([row[column] for column in reign_tables.COLUMNS])
   files.write_text(path, "".join("\t".join(cells) + "\n" for cells in lines))
 
 
@@ -173,18 +175,18 @@ def _timeline(folder: pathlib.Path, metadata: dict[str, Any]) -> Timeline:
   path = folder / REIGNS
   if path.exists():
     try:
-      rows = reigns.read_table(path)
+      rows = reign_tables.read_table(path)
     except UnicodeDecodeError as error:
       raise FolderError(f"{path}: not UTF-8: {error.reason}") from None
     name = metadata.get("timeline", folder.name)
     timeline = Timeline(name, rows, _leap_months(folder, metadata))
   elif "timeline" in metadata:
-    timeline = reigns.timeline(metadata["timeline"])
+    timeline = reign_tables.timeline(metadata["timeline"])
   else:
     raise FolderError(
       f"{folder}: no calendar; add {REIGNS} with the columns "
-      f"{', '.join(reigns.COLUMNS)}, or name one of "
-      f"{', '.join(reigns.table_names())} as `timeline` in {METADATA}"
+      f"{', '.join(reign_tables.COLUMNS)}, or name one of "
+      f"{', '.join(reign_tables.table_names())} as `timeline` in {METADATA}"
     )
   return timeline
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.chronology import annals, reigns
-from ctd_jax.chronology.queries import POINT, SPLITS, WINDOW
-from ctd_jax.evaluation import report
+from ctd_jax.benchmark.dataset.queries import POINT, SPLITS, WINDOW
+from ctd_jax.chronology import annals, reign_tables
+from ctd_jax.evaluation import result_tables
 from ctd_jax_datasets import examples
 
 TOTAL = "total"
@@ -49,7 +49,7 @@ def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   queries = [query for split in SPLITS for query in splits.get(split, ())]
   groups = collections.Counter(query["group"] for query in queries)
   audit = builder.data_path / AUDIT
-  timeline = reigns.timeline(builder.info.metadata["timeline"])
+  timeline = reign_tables.timeline(builder.info.metadata["timeline"])
   return {
     "name": builder.info.full_name,
     "synthetic": builder.builder_config.name == "mini",
@@ -111,14 +111,14 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
   names = list(rows[0])
   cells = [names, *([str(row[name]) for name in names] for row in rows)]
   widths = [
-    max(map(report.display_width, column))
+    max(map(result_tables.display_width, column))
     for column in zip(*cells, strict=True)
   ]
   lines = [title]
   for line in cells:
     parts = []
     for cell, width, name in zip(line, widths, names, strict=True):
-      space = " " * (width - report.display_width(cell))
+      space = " " * (width - result_tables.display_width(cell))
       word = isinstance(rows[0][name], str)
       parts.append(cell + space if word else space + cell)
     lines.append("  ".join(parts).rstrip())
@@ -216,7 +216,7 @@ def _months(
 def _by_reign(records: Sequence[dict], timeline: Any) -> list[dict[str, Any]]:
   eventful = _months(records, (annals.EVENT,))
   months = [key.triple for key in timeline.months]
-  labels = report.reign_labels(timeline)
+  labels = result_tables.reign_labels(timeline)
   rows = []
   for number, reign in enumerate(timeline.reigns, 1):
     here = [month for month in months if month[0] == number]

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 
 import tqdm
 
-from ctd_jax import files
-from ctd_jax.benchmark import Benchmark
-from ctd_jax.retrieval import runs
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.utils import files
 
 # Fields of a record and of a query, in the order of the columns.
 _RECORD = ("record_id", "source", "kind", "key", "version", "order")

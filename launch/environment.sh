@@ -11,7 +11,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dry_run=${dry_run:-0}
 python=
-# How a run ends that was told to stop and can go on; ctd_jax/preemption.py.
+# How a run ends that was told to stop and can go on; ctd_jax/training/preemption.py.
 # shellcheck disable=SC2034
 stopped=75
 

@@ -3,7 +3,7 @@
 #
 #   ./launch/test.sh [--dry-run] [--parity] [PYTEST ARGUMENT...]
 #
-# e.g. ./launch/test.sh tests/timekey_test.py -n 0
+# e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
 # --parity also compares the encoders with the published implementations, side
 # by side; it installs torch (1.2 GB more).

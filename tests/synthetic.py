@@ -1,13 +1,13 @@
 """An invented benchmark of 48 months for tests that need arrays, not TFDS."""
 
 import numpy as np
+from ctd_jax_configs import common
 
-from ctd_jax.benchmark import Benchmark
-from ctd_jax.chronology import expressions
+from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.queries import Query
-from ctd_jax.chronology.timekey import Interval, Reign, TimeKey, Timeline
-from ctd_jax.configs import common
+from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 
 TIMELINE = Timeline(
   "synthetic", (Reign("甲公", "滄", -700, 2), Reign("乙公", "滄", -698, 2))
@@ -26,7 +26,7 @@ def benchmark() -> Benchmark:
   rng = np.random.default_rng(0)
   texts, queries = [], {"train": [], "validation": [], "test": []}
   for key in TIMELINE.months:
-    date = expressions.format_key(key, TIMELINE)
+    date = date_expressions.format_key(key, TIMELINE)
     if key.month % 2:
       people = rng.choice(list("齊宋衛陳"))
       texts.append((f"{date}，{people}人來盟。", "event", key))
@@ -45,7 +45,7 @@ def benchmark() -> Benchmark:
     queries[split_of(key)].append(
       Query(
         f"point-{TIMELINE.ordinal(key):05d}",
-        f"{expressions.format_key(key, TIMELINE)}有何記事？",
+        f"{date_expressions.format_key(key, TIMELINE)}有何記事？",
         "point",
         "BASE_CONTENT",
         Interval.month(key),

@@ -17,8 +17,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 
-from ctd_jax.chronology import expressions
-from ctd_jax.chronology.timekey import MONTHS_PER_YEAR, TimeKey
+from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, TimeKey
 
 EVENT = "event"
 NO_EVENT = "no_event"
@@ -119,7 +119,7 @@ class Scanner:
     if year != self.year:
       self.year, self.month = year, 1
 
-  def advance(self, cue: expressions.Cue) -> TimeKey | None:
+  def advance(self, cue: date_expressions.Cue) -> TimeKey | None:
     """Returns the month after reading one date cue.
 
     Args:
@@ -158,13 +158,13 @@ class Scanner:
     return self.key
 
 
-def opening_cues(text: str) -> list[expressions.Cue]:
+def opening_cues(text: str) -> list[date_expressions.Cue]:
   """Returns the cues that open `text`, one after another.
 
   「元年，春，王正月」 may be several cues with punctuation between them.
   """
   cues, end = [], 0
-  for cue in expressions.find_cues(text):
+  for cue in date_expressions.find_cues(text):
     if text[end : cue.start].strip("，、：。 ") or _about_words(text, cue):
       break
     cues.append(cue)
@@ -212,7 +212,7 @@ def split_entry(
   opens = sentence_openings(text)
   skip = opening_cues(text)
   first = skip[-1].end if skip else 0
-  for cue in expressions.find_cues(text):
+  for cue in date_expressions.find_cues(text):
     if cue.start < first or not opens(cue.start) or _about_words(text, cue):
       continue
     if cue.reign is not None or cue.year is not None:
@@ -261,5 +261,5 @@ def months_of(records: Iterable[Record], kind: str = EVENT) -> set[TimeKey]:
   return {record.key for record in records if record.kind == kind}
 
 
-def _about_words(text: str, cue: expressions.Cue) -> bool:
+def _about_words(text: str, cue: date_expressions.Cue) -> bool:
   return text[cue.end : cue.end + 1] in tuple(_ABOUT_WORDS)

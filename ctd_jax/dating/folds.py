@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctd_jax.dating.gallery import UNKNOWN, Axis, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Axis, Labels
 
 FOLDS = 10
 _BLOCK_YEARS = (2, 3)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from ctd_jax.dating.cues import Cues
-from ctd_jax.dating.gallery import UNKNOWN, Axis
+from ctd_jax.dating.corpus import UNKNOWN, Axis
+from ctd_jax.dating.experts.date_features import Cues
 
 # Log chance of a month other than the one a record is known to be of.
 NEVER = -25.0

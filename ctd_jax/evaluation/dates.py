@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ctd_jax import files
-from ctd_jax.benchmark import Benchmark
+from ctd_jax.benchmark.dataset.dataset import Benchmark
 from ctd_jax.chronology.annals import EVENT, Record
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.utils import files
 
 _HEADER = ["record_id", "month", "probability"]
 _NAME = re.compile(r"dates\.(?P<system>.+)\.(?P<split>\w+)\.tsv")

@@ -11,10 +11,10 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark.dataset.queries import Query
 from ctd_jax.chronology.annals import NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.chronology.queries import Query
-from ctd_jax.chronology.timekey import Timeline
-from ctd_jax.retrieval import runs
+from ctd_jax.chronology.timelines import Timeline
 
 NOTHING = "nothing found"
 COMMENTARY = "commentary, right month"

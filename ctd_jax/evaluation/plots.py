@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import matplotlib.figure
 import numpy as np
 
-from ctd_jax import files
 from ctd_jax.dating import calibration
 from ctd_jax.evaluation import protocol
-from ctd_jax.evaluation.report import COLOURS
+from ctd_jax.evaluation.result_tables import COLOURS
+from ctd_jax.utils import files
 
 _WIDTH = 0.8  # of the bars of one group together
 _HATCHES = ("", "////")  # an event, a placeholder

@@ -27,10 +27,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ctd_jax.chronology import queries as queries_lib
+from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.benchmark.dataset import queries as queries_lib
 from ctd_jax.chronology.annals import EVENT, KINDS, NEG_COMMENT, NO_EVENT
-from ctd_jax.evaluation import measures
-from ctd_jax.retrieval import runs
 
 EVENT_POINT = "event_point"
 EVENT_WINDOW, GAP_WINDOW = "event_window", "gap_window"

@@ -14,9 +14,9 @@ import os
 import pathlib
 from collections.abc import Hashable, Iterable, Mapping
 
-from ctd_jax import files
-from ctd_jax.evaluation import measures, protocol, significance
-from ctd_jax.retrieval import runs
+from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.evaluation import protocol, significance
+from ctd_jax.utils import files
 
 # Data sets that are not retrieval: field -> values that their rows may have.
 VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {

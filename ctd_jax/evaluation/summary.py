@@ -16,20 +16,20 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ctd_jax import baselines, files
-from ctd_jax.chronology import timekey
+from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.chronology import timelines
 from ctd_jax.evaluation import (
-  measures,
   plots,
   protocol,
-  report,
+  result_tables,
   results,
   significance,
 )
-from ctd_jax.retrieval import runs
+from ctd_jax.systems import registry
+from ctd_jax.utils import files
 
 if TYPE_CHECKING:
-  from ctd_jax.benchmark import Benchmark
+  from ctd_jax.benchmark.dataset.dataset import Benchmark
 
 # How run files came about: system -> command, commit, seconds, seeds.
 ORIGIN = "origin.json"
@@ -45,7 +45,7 @@ _ABOUT_QUERY = (
 )
 SHOWN_MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
 GRID_METRICS = (
-  *report.DEFAULT_METRICS,
+  *result_tables.DEFAULT_METRICS,
   "recall@10",
   "recall@50",
   *protocol.FIRST_OF_KIND,
@@ -91,7 +91,7 @@ def run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
   for folder in folders:
     for path in sorted(folder.glob("run.*.trec")):
       first = paths.setdefault(path.name, path)
-      variants = path.name.split(".")[1] in baselines.NEEDED
+      variants = path.name.split(".")[1] in registry.NEEDED
       if variants and first.read_bytes() != path.read_bytes():
         raise ValueError(
           f"{first} and {path} differ: two variants of one system cannot stand "
@@ -278,11 +278,11 @@ def write(summary: Summary) -> str:
       chosen = results.select(summary.rows, split=split, mode=mode)
       if mode in SHOWN_MODES:
         everybody = results.select(chosen, family="all")
-        main.append(report.format_table(everybody))
+        main.append(result_tables.format_table(everybody))
         main.append(_cells(chosen))
         main.append(_comparisons(summary, split, mode))
         plot_hits(summary, split, mode, "reign")
-      grid.append(report.format_table(chosen, GRID_METRICS))
+      grid.append(result_tables.format_table(chosen, GRID_METRICS))
   text = "\n".join(part for part in main if part)
   folder = summary.folders[0]
   files.write_text(
@@ -342,7 +342,7 @@ def _cells(rows: Sequence[results.ResultRow]) -> str:
   asked = {row.family for row in rows}
   shown = [family for family in cells if family in asked]
   chosen = results.select(rows, metric="hit@1")
-  return report.format_table(chosen, shown, columns="family")
+  return result_tables.format_table(chosen, shown, columns="family")
 
 
 def _comparisons(summary: Summary, split: str, mode: str) -> str:
@@ -370,8 +370,8 @@ def plot_hits(summary: Summary, split: str, mode: str, by: str) -> str | None:
     return None
   benchmark = summary.benchmark
   labels = {
-    "reign": report.reign_labels(benchmark.timeline),
-    "month": list(map(str, range(1, timekey.MONTHS_PER_YEAR + 1))),
+    "reign": result_tables.reign_labels(benchmark.timeline),
+    "month": list(map(str, range(1, timelines.MONTHS_PER_YEAR + 1))),
   }
   name = f"hit_by_{by}.{split}.{mode}.png"
   plots.plot_hit_by_group(

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from ctd_jax.models import calendar_heads, month_posterior, offset_table
-from ctd_jax.models.hf_config import EncoderConfig
+from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pooling import POOLINGS, pool, pool_packed
-from ctd_jax.packing import PackedTexts
+from ctd_jax.models.pretrained.geometry import EncoderConfig
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
 INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs

@@ -14,8 +14,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ctd_jax import packing
-from ctd_jax.packing import PackedTexts
+from ctd_jax.models import packing
+from ctd_jax.models.packing import PackedTexts
 
 POOLINGS = ("cls", "mean", "last")
 

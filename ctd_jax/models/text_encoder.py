@@ -30,12 +30,12 @@ import jax
 import numpy as np
 import tqdm
 
-from ctd_jax import packing
-from ctd_jax.models import hf_config, hf_folder, hf_weights
-from ctd_jax.models.hf_config import EncoderConfig
+from ctd_jax.models import packing
+from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pooling import POOLINGS, pool_packed
-from ctd_jax.packing import PackedTexts
-from ctd_jax.tokenization import TextTokenizer
+from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
+from ctd_jax.models.pretrained.geometry import EncoderConfig
+from ctd_jax.models.tokenizer import TextTokenizer
 
 _SHORTEST_BUCKET = 16  # tokens
 
@@ -99,7 +99,7 @@ class TextEncoder:
     """
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
-    folder = hf_folder.find(source)
+    folder = hub_folders.find(source)
     # A suffix is a token behind every text.
     added = "mean" if suffix and pooling == "last" else pooling
     tokenizer, config = read_folder(
@@ -112,7 +112,7 @@ class TextEncoder:
       )
     return cls(
       config,
-      hf_weights.load_params(folder, config),
+      state_dict.load_params(folder, config),
       tokenizer,
       pooling,
       normalize,
@@ -228,7 +228,7 @@ def read_folder(
     ValueError: if a file is not what it should be, the tokenizer lacks a
       token that is needed, or has more entries than the model.
   """
-  config = hf_config.read(folder, **overrides)
+  config = geometry.read(folder, **overrides)
   tokenizer = TextTokenizer.load(folder, end_token)
   tokenizer.check_pooling(pooling)
   if tokenizer.vocab_size > config.vocab_size:

@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 import tqdm
 
-from ctd_jax import tokenization
-from ctd_jax.models import hf_folder
-from ctd_jax.models.hf_config import EncoderConfig
+from ctd_jax.models import tokenizer
+from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.text_encoder import TextEncoder, bucket
 
 DECLARED = "config_sentence_transformers.json"
@@ -111,10 +111,10 @@ class TokenEncoder:
       FileNotFoundError: if the folder or one of its files is missing.
       ValueError: if a file does not fit or declares what is not read here.
     """
-    folder = hf_folder.find(source)
+    folder = hub_folders.find(source)
     encoder = TextEncoder.load(folder, pooling="mean")
     path = folder / DECLARED
-    declared = hf_folder.read_json(path) if path.is_file() else {}
+    declared = hub_folders.read_json(path) if path.is_file() else {}
 
     def choose(said: Any, field: str, default: Any) -> Any:
       return declared.get(field, default) if said is None else said
@@ -235,8 +235,8 @@ def _filler(
   """Returns the id of the mask token if queries are to be filled up with it."""
   if not declared.get("do_query_expansion"):
     return None
-  path = folder / tokenization.SETTINGS
-  token = hf_folder.read_json(path).get("mask_token")
+  path = folder / tokenizer.SETTINGS
+  token = hub_folders.read_json(path).get("mask_token")
   token = token["content"] if isinstance(token, dict) else token
   index = encoder.tokenizer.token_id(token or "")
   if index is None:
@@ -269,13 +269,13 @@ def _projection(
 
 def _linear(folder: pathlib.Path, width: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns kernel [width, out] and bias [out] of a module Dense."""
-  path = folder / hf_folder.CONFIG
-  activation = hf_folder.read_json(path).get("activation_function", "Tanh")
+  path = folder / hub_folders.CONFIG
+  activation = hub_folders.read_json(path).get("activation_function", "Tanh")
   if activation.split(".")[-1] != "Identity":
     raise ValueError(
       f"{path}: activation_function {activation}; only Identity is read"
     )
-  tensors = hf_folder.TensorFiles(folder)
+  tensors = hub_folders.TensorFiles(folder)
   shape = tensors.shapes.get(_WEIGHT)
   if (
     shape is None

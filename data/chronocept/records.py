@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ctd_jax import files
+from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept.samples import (
   AXES,
   LOG_BASE,

@@ -16,8 +16,8 @@ from typing import Any
 import matplotlib.figure
 import tensorflow_datasets as tfds
 
-from ctd_jax import files
-from ctd_jax.evaluation import report
+from ctd_jax.evaluation import result_tables
+from ctd_jax.utils import files
 from ctd_jax_datasets import base_builder, summary
 from ctd_jax_datasets.chronocept import examples
 from ctd_jax_datasets.chronocept.samples import (
@@ -145,7 +145,7 @@ def _plot(
       [[s.targets[place] for s in samples[split]] for split in SPLITS],
       bins=12,
       density=True,
-      color=report.COLOURS[: len(SPLITS)],
+      color=result_tables.COLOURS[: len(SPLITS)],
       label=[f"{split} ({len(samples[split])})" for split in SPLITS],
     )
     axes.set_xlabel(_LABELS[target])

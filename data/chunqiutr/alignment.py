@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax.chronology import glyphs
-from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax.chronology.timelines import TimeKey
 
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
 # find 「秋七月」 standing alone between two notes.

@@ -15,10 +15,10 @@ from typing import Any
 import matplotlib.axes
 import matplotlib.figure
 
-from ctd_jax import files
-from ctd_jax.evaluation import report
+from ctd_jax.evaluation import result_tables
+from ctd_jax.utils import files
 
-_BLUE, _ORANGE, *_, _RED, _BLACK = report.COLOURS
+_BLUE, _ORANGE, *_, _RED, _BLACK = result_tables.COLOURS
 # More rulers than these have figures that stand upright.
 _LEVEL = 16
 

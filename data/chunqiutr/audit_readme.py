@@ -30,7 +30,7 @@ from typing import Any
 
 from absl import app, flags
 
-from ctd_jax import files
+from ctd_jax.utils import files
 from ctd_jax_datasets.chunqiutr import audit
 
 _MARKED = re.compile(

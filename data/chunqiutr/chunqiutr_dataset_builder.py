@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.chronology import queries
+from ctd_jax.benchmark.dataset import queries
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets import examples
 from ctd_jax_datasets.base_builder import BaseBuilder, Config
 from ctd_jax_datasets.chunqiutr import (

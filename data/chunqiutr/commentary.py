@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax_datasets.chunqiutr import (
   alignment,
   gu_donggao,

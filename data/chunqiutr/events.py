@@ -25,7 +25,7 @@ import numpy as np
 from rapidfuzz import fuzz, process
 
 from ctd_jax.chronology import annals
-from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax_datasets.chunqiutr import alignment, sources
 
 # A passage is told by the clause it begins with; more is not compared.

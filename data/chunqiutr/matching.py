@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from ctd_jax.chronology import numerals, reigns
+from ctd_jax.chronology import numerals, reign_tables
 from ctd_jax_datasets.chunqiutr import alignment
 
 # (reign, year), both from 1.
@@ -27,7 +27,7 @@ Year = tuple[int, int]
 SURE = 0.5
 ELSEWHERE = 0.75
 
-_REIGNS = reigns.timeline("lu").reigns
+_REIGNS = reign_tables.timeline("lu").reigns
 _DUKES = "".join(reign.name[0] for reign in _REIGNS)
 _DUKE = re.compile(f"([{_DUKES}])公")
 _YEAR = re.compile(f"(?:([{_DUKES}])公?)?([元一二三四五六七八九十]+)年")

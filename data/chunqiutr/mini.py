@@ -30,9 +30,14 @@ import dataclasses
 import random
 from collections.abc import Iterator
 
-from ctd_jax.chronology import cyclic_days, expressions, numerals, reigns
+from ctd_jax.chronology import (
+  date_expressions,
+  numerals,
+  reign_tables,
+  sexagenary,
+)
 from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, Record
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
 TIMELINE = "mini"
@@ -155,7 +160,7 @@ class _Entry:
 
 def splits() -> dict[TimeKey, str]:
   """Returns the split of every month: one year of each reign per held-out."""
-  return block_splits(reigns.timeline(TIMELINE))
+  return block_splits(reign_tables.timeline(TIMELINE))
 
 
 def generate(seed: int = 0) -> list[Record]:
@@ -169,7 +174,7 @@ def generate(seed: int = 0) -> list[Record]:
     inside each of the five works.
   """
   draw = random.Random(f"mini:{seed}")
-  timeline = reigns.timeline(TIMELINE)
+  timeline = reign_tables.timeline(TIMELINE)
   chronicle = _Chronicle(timeline, draw)
   rows = list(chronicle.write())
   numbers = list(range(len(rows)))
@@ -280,7 +285,7 @@ class _Chronicle:
   def _cited(self, month: int) -> str:
     """Returns the full date of a month before, as commentary cites dates."""
     earlier = self.timeline.key(max(month - self.draw.randint(3, 40), 0))
-    return expressions.format_key(earlier, self.timeline)
+    return date_expressions.format_key(earlier, self.timeline)
 
   # How the works tell it.
 
@@ -306,7 +311,7 @@ class _Chronicle:
 
   def _day(self, month: int) -> str:
     day = int(month * _MONTH_DAYS) + self.draw.randrange(29)
-    return cyclic_days.format_index((_DAY_ZERO + day) % 60)
+    return sexagenary.format_index((_DAY_ZERO + day) % 60)
 
   def _day_only(self, month: int) -> str:
     return f"{self._day(month)}，" if self.draw.random() < _DAY / 2 else ""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from ctd_jax.chronology import expressions
+from ctd_jax.benchmark.dataset.queries import CHUNQIU
+from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import NO_EVENT, Record, months_of
-from ctd_jax.chronology.queries import CHUNQIU
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 WORDINGS = (
   "{date}：經傳於是月史事闕如，無專條可錄。",
@@ -35,7 +35,7 @@ def placeholder(
   """
   digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
   wording = WORDINGS[int.from_bytes(digest, "big") % len(WORDINGS)]
-  date = expressions.format_key(key, timeline)
+  date = date_expressions.format_key(key, timeline)
   return wording.format(date=date, title=title)
 
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from ctd_jax.chronology import annals
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import (
   alignment,
   commentary,

@@ -29,10 +29,10 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.chronology import reigns
+from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.queries import Query
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets import provenance
 from ctd_jax_datasets.chunqiutr import (
   git_blobs,
@@ -173,7 +173,7 @@ def read(
       read, and what would be right; or if the files are an export on another
       calendar, whose keys would be read as other months.
   """
-  timeline = timeline or reigns.timeline(_TIMELINE)
+  timeline = timeline or reign_tables.timeline(_TIMELINE)
   _check_calendar(paths[MONTHS].parent, timeline)
   report = Report(MEANINGS)
   texts = {name: _read_file(name, paths[name], report) for name in FILES}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ctd_jax.chronology import expressions, reigns
+from ctd_jax.chronology import date_expressions, reign_tables
 from ctd_jax.chronology.annals import (
   EVENT,
   NEG_COMMENT,
@@ -23,7 +23,7 @@ from ctd_jax.chronology.annals import (
   Record,
   months_of,
 )
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import placeholders, release_json, sources
 from ctd_jax_datasets.chunqiutr.findings import Report
 from ctd_jax_datasets.chunqiutr.release_json import shown
@@ -120,7 +120,7 @@ class _Reader:
     self.versions = self.entries = 0
     # A text may name a month of history that the released map lacks.
     released = timeline.name == "lu_release"
-    self.calendar = reigns.timeline("lu") if released else timeline
+    self.calendar = reign_tables.timeline("lu") if released else timeline
 
   def read_month(self, text: str, node: Any) -> None:
     """Reads a month node, which stands under its date in words."""
@@ -155,7 +155,7 @@ class _Reader:
       if self.flags[key] != {flag}:
         self.report.add("flags_disagree", place, key)
     self.flags.setdefault(key, set()).add(flag)
-    said = expressions.find_full_dates(text, self.calendar)
+    said = date_expressions.find_full_dates(text, self.calendar)
     if said and said[0][2] != key:
       self.report.add(
         "month_text_differs", place, f"reads {said[0][2]}, sort_key is {key}"
@@ -330,7 +330,7 @@ class _Reader:
         )
       if record.kind != NO_EVENT:
         continue
-      said = expressions.find_full_dates(record.text, self.calendar)
+      said = date_expressions.find_full_dates(record.text, self.calendar)
       if not said:
         self.report.add("placeholder_undated", self.places[sid])
       elif said[0][2] != record.key:

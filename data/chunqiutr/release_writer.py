@@ -21,11 +21,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax import files
-from ctd_jax.chronology import expressions
+from ctd_jax.benchmark.dataset.queries import POINT, Query
+from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.chronology.queries import POINT, Query
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.utils import files
 from ctd_jax_datasets.chunqiutr import splits
 from ctd_jax_datasets.chunqiutr.release import MONTHS, QUERIES, SPLITS
 from ctd_jax_datasets.chunqiutr.release_months import (
@@ -120,7 +120,7 @@ def _time_mapping(
     by_month[record.key].append(record)
   nodes = {}
   for key in timeline.months:
-    text = expressions.format_key(key, timeline)
+    text = date_expressions.format_key(key, timeline)
     found = by_month[key]
     empty = [record for record in found if record.kind == NO_EVENT]
     others = [record for record in found if record.kind != NO_EVENT]

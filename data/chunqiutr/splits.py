@@ -17,8 +17,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from ctd_jax.chronology.queries import SPLITS
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.benchmark.dataset.queries import SPLITS
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 TRAIN, VALIDATION, TEST = SPLITS
 # As the released file calls them.

@@ -2,7 +2,7 @@
 
 Why: gold that the generator alone vouches for is worth no more than the
 generator. Here years are sets of integers and nothing is taken from
-`ctd_jax.ctm.intervals`; also checked: the relations against the repository,
+`ctd_jax_datasets.ctm.intervals`; also checked: the relations against the repository,
 what the text must and must not say, the number of relations, the splits.
 Called by `generate` for every question, and by tests.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from ctd_jax.ctm import periods
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.questions import (
   EARLIER,
   EDD,
   EEU,

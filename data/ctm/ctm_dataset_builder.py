@@ -14,11 +14,23 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.ctm import repository
-from ctd_jax.ctm.questions import LSEC, SPLITS, TASKS, ItoInstance, Question
 from ctd_jax_datasets.base_builder import BaseBuilder
 from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.ctm import examples, games, generate, released, summary
+from ctd_jax_datasets.ctm import (
+  examples,
+  games,
+  generate,
+  released,
+  repository,
+  summary,
+)
+from ctd_jax_datasets.ctm.questions import (
+  LSEC,
+  SPLITS,
+  TASKS,
+  ItoInstance,
+  Question,
+)
 
 SHORT_TASKS = tuple(task for task in TASKS if task != LSEC)
 GAMES, RELEASE = "ito", "release"

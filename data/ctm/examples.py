@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.ctm import questions
-from ctd_jax.ctm.questions import ItoInstance, Question
+from ctd_jax_datasets.ctm import questions
+from ctd_jax_datasets.ctm.questions import ItoInstance, Question
 
 # The whole record, as JSON.
 RECORD = "record"
@@ -40,7 +40,7 @@ def question_features() -> tfds.features.FeaturesDict:
       "nearest": number(np.int32, doc="periods between the closest two"),
       "widest": number(np.int32, doc="periods between the furthest two"),
       "listed": number(np.int32, doc="1 if it counts to the types, else 0"),
-      RECORD: text(doc="ctd_jax.ctm.questions.Question as JSON"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.questions.Question as JSON"),
     }
   )
 
@@ -56,7 +56,7 @@ def game_features() -> tfds.features.FeaturesDict:
         text(), doc="name-label of each seat, player 1 first"
       ),
       "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
-      RECORD: text(doc="ctd_jax.ctm.questions.ItoInstance as JSON"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.questions.ItoInstance as JSON"),
     }
   )
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ctd_jax.ctm import periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import periods, quotas, repository
+from ctd_jax_datasets.ctm.pool import Pool, ambiguous_names, tells_period
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
   FIGURE,
@@ -22,8 +23,6 @@ from ctd_jax.ctm.questions import (
   Entity,
   ItoInstance,
 )
-from ctd_jax_datasets.ctm import quotas
-from ctd_jax_datasets.ctm.pool import Pool, ambiguous_names, tells_period
 
 # Level -> players, as many as relations.
 PLAYERS = {"easy": 3, "medium": 4, "hard": 5}

@@ -12,8 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tqdm
 
-from ctd_jax.ctm import repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import (
+  checker,
+  options,
+  ordering,
+  plausibility,
+  quotas,
+  relating,
+  renaming,
+  repository,
+  scripts,
+  single,
+  wording,
+)
+from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, ambiguous_names
+from ctd_jax_datasets.ctm.questions import (
   EDD,
   EEU,
   LSEC,
@@ -26,19 +39,6 @@ from ctd_jax.ctm.questions import (
   Entity,
   Question,
 )
-from ctd_jax_datasets.ctm import (
-  checker,
-  options,
-  ordering,
-  plausibility,
-  quotas,
-  relating,
-  renaming,
-  scripts,
-  single,
-  wording,
-)
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, ambiguous_names
 
 SEED = 0
 _MAKERS: dict[str, Callable[[random.Random, Pool, int], Draft]] = {

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import random
 
-from ctd_jax.ctm import periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import periods, repository, wording
+from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, tells_period
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
   FIGURE,
@@ -24,8 +25,6 @@ from ctd_jax.ctm.questions import (
   Entity,
   OptionGold,
 )
-from ctd_jax_datasets.ctm import wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, tells_period
 
 RULE = "option"
 LETTERS = "ABCD"

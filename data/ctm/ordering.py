@@ -10,8 +10,9 @@ import itertools
 import random
 from collections.abc import Sequence
 
-from ctd_jax.ctm import intervals, periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, periods, repository, wording
+from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, window
+from ctd_jax_datasets.ctm.questions import (
   END,
   ERA,
   EVENT,
@@ -29,8 +30,6 @@ from ctd_jax.ctm.questions import (
   Relation,
   YearsGold,
 )
-from ctd_jax_datasets.ctm import wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, window
 
 ORDER_RULE, YEARS_RULE = "order", "years"
 _TRIES = 200

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 
-from ctd_jax.ctm import intervals
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, scenes, wording
+from ctd_jax_datasets.ctm.pool import Draft, Pool
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
   FIGURE,
@@ -22,8 +23,6 @@ from ctd_jax.ctm.questions import (
   PolarityGold,
   Relation,
 )
-from ctd_jax_datasets.ctm import scenes, wording
-from ctd_jax_datasets.ctm.pool import Draft, Pool
 
 RULE = "coexist"
 OPENINGS = {

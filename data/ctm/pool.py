@@ -12,8 +12,8 @@ import dataclasses
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ctd_jax.ctm import periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import periods, repository
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   FIGURE,
   RULER,

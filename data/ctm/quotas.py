@@ -19,7 +19,7 @@ import hashlib
 import random
 from collections.abc import Mapping, Sequence
 
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm.questions import (
   EDD,
   EEU,
   LSEC,

@@ -1,6 +1,6 @@
 """What the checker recomputes with: years as sets, and what a text says.
 
-Why: nothing here is taken from `ctd_jax.ctm.intervals`, so a slip there is
+Why: nothing here is taken from `ctd_jax_datasets.ctm.intervals`, so a slip there is
 seen. The rules of RR are here, those of the other tasks in `checker`, which
 calls this.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 
-from ctd_jax.ctm import periods
-from ctd_jax.ctm.questions import Question, Relation
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.questions import Question, Relation
 
 
 @functools.cache

@@ -12,8 +12,9 @@ import functools
 import random
 from collections.abc import Callable, Sequence
 
-from ctd_jax.ctm import intervals, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, repository, wording
+from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, window
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
   EXACT,
@@ -25,8 +26,6 @@ from ctd_jax.ctm.questions import (
   NamesGold,
   Relation,
 )
-from ctd_jax_datasets.ctm import wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, window
 
 TOGETHER, CONTEMPORARY, PROVINCE = "together", "contemporary", "province"
 REIGN, ERA_OF = "reign", "era"

@@ -17,8 +17,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ctd_jax.ctm import intervals, periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.chunqiutr import findings
+from ctd_jax_datasets.chunqiutr.findings import DROPPED, NOTE, RESOLVED, Meaning
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.ctm import intervals, periods, released_gold, repository
+from ctd_jax_datasets.ctm.questions import (
   EDD,
   FIGURE,
   RR,
@@ -28,10 +31,6 @@ from ctd_jax.ctm.questions import (
   Question,
   Relation,
 )
-from ctd_jax_datasets.chunqiutr import findings
-from ctd_jax_datasets.chunqiutr.findings import DROPPED, NOTE, RESOLVED, Meaning
-from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.ctm import released_gold
 
 FIELDS = (
   "type",

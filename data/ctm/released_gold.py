@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ctd_jax.ctm import intervals, periods
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, periods
+from ctd_jax_datasets.ctm.questions import (
   EDD,
   EEU,
   LATER,

@@ -10,10 +10,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ctd_jax.ctm import intervals, periods, repository
-from ctd_jax.ctm.questions import EEU, PLACE, TYPE_NAMES, Entity, NamesGold
-from ctd_jax_datasets.ctm import wording
+from ctd_jax_datasets.ctm import intervals, periods, repository, wording
 from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool
+from ctd_jax_datasets.ctm.questions import (
+  EEU,
+  PLACE,
+  TYPE_NAMES,
+  Entity,
+  NamesGold,
+)
 
 RULE = "renamed"
 _TRIES = 200

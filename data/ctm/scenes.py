@@ -15,8 +15,9 @@ import functools
 import random
 from collections.abc import Sequence
 
-from ctd_jax.ctm import intervals, periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, periods, repository
+from ctd_jax_datasets.ctm.pool import NoDrawError, Pool
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
   FIGURE,
@@ -27,7 +28,6 @@ from ctd_jax.ctm.questions import (
   Entity,
   Relation,
 )
-from ctd_jax_datasets.ctm.pool import NoDrawError, Pool
 
 _TRIES = 60
 # Who sits at a table is at least that old.

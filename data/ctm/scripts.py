@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 
-from ctd_jax.ctm import intervals
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, plausibility, scenes, wording
+from ctd_jax_datasets.ctm.pool import Draft, Pool
+from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
   FIGURE,
@@ -25,8 +26,6 @@ from ctd_jax.ctm.questions import (
   AnachronismGold,
   Relation,
 )
-from ctd_jax_datasets.ctm import plausibility, scenes, wording
-from ctd_jax_datasets.ctm.pool import Draft, Pool
 
 RULE = "anachronisms"
 _ASK = (

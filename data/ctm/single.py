@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from ctd_jax.ctm import periods, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import periods, repository, wording
+from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, tells_period
+from ctd_jax_datasets.ctm.questions import (
   EDD_TYPE_NAMES,
   ERA,
   EVENT,
@@ -24,8 +25,6 @@ from ctd_jax.ctm.questions import (
   Entity,
   LabelGold,
 )
-from ctd_jax_datasets.ctm import wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, tells_period
 
 RULE = "label"
 # More labels than this leave nothing to be asked.

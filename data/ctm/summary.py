@@ -14,9 +14,16 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax import files
-from ctd_jax.ctm import periods, questions, repository
-from ctd_jax.ctm.questions import (
+from ctd_jax.utils import files
+from ctd_jax_datasets import base_builder, summary
+from ctd_jax_datasets.ctm import (
+  examples,
+  periods,
+  questions,
+  quotas,
+  repository,
+)
+from ctd_jax_datasets.ctm.questions import (
   EDD,
   PJ,
   SPLITS,
@@ -26,8 +33,6 @@ from ctd_jax.ctm.questions import (
   ItoInstance,
   Question,
 )
-from ctd_jax_datasets import base_builder, summary
-from ctd_jax_datasets.ctm import examples, quotas
 
 # How many entities the paper's repository has.
 # Source: the paper's section on data, figures by kind.

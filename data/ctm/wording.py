@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ctd_jax.ctm import periods
-from ctd_jax.ctm.questions import (
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.questions import (
   ABOUT,
   ERA,
   EVENT,

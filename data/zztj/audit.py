@@ -27,8 +27,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.chronology import annals, cyclic_days, reigns
-from ctd_jax.chronology.timekey import Timeline
+from ctd_jax.chronology import annals, reign_tables, sexagenary
+from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.zztj import records, scan
 
@@ -74,7 +74,7 @@ def printed_dates(
       juan.juan.entries, juan.starts, juan.years, strict=False
     ):
       if not entry.remark:
-        headed = reigns.year_of(timeline, year)
+        headed = reign_tables.year_of(timeline, year)
         month = openings.get(start)
         found.append(Dated(entry.text, juan.name, headed, month))
   return found
@@ -151,7 +151,7 @@ def title_years(
   last = timeline.reigns[-1].accession + timeline.reigns[-1].years
   for juan in juans:
     if juan.juan.first is not None:
-      after = cyclic_days.years_named(juan.juan.first, after, last + 60)[0]
+      after = sexagenary.years_named(juan.juan.first, after, last + 60)[0]
     years[juan.name] = after
     after += juan.juan.years or 1
   return years
@@ -170,12 +170,13 @@ def audit(
   Raises:
     SourceError: if a file is not what its parser expects.
   """
-  timeline = reigns.timeline(records.TIMELINE)
+  timeline = reign_tables.timeline(records.TIMELINE)
   juans = list(records.collate(files, timeline))
   titles = title_years(juans, timeline)
   fitting = sum(
     juan.juan.first is not None
-    and titles[juan.name] == reigns.year_of(timeline, juan.printed.years[0][1])
+    and titles[juan.name]
+    == reign_tables.year_of(timeline, juan.printed.years[0][1])
     and juan.juan.years == len(juan.printed.years)
     for juan in juans
   )

@@ -14,8 +14,8 @@ import dataclasses
 import pathlib
 import re
 
-from ctd_jax.chronology import cyclic_days, numerals
-from ctd_jax.chronology.timekey import TimeKey, Timeline
+from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import sources
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
@@ -191,9 +191,7 @@ def _sexagenary(span: re.Match[str]) -> int:
     next(place for place, name in enumerate(names) if found in name.split("|"))
     for names, found in ((_STEMS, span[1]), (_BRANCHES, span[2]))
   )
-  return cyclic_days.index(
-    cyclic_days.STEMS[stem] + cyclic_days.BRANCHES[branch]
-  )
+  return sexagenary.index(sexagenary.STEMS[stem] + sexagenary.BRANCHES[branch])
 
 
 def parse_print(

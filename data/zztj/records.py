@@ -16,9 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ctd_jax.chronology import annals, expressions, queries
+from ctd_jax.benchmark.dataset import queries
+from ctd_jax.chronology import annals, date_expressions
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import Interval, TimeKey, Timeline
+from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr.records import number_records
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj import collation, editions, scan
@@ -192,7 +193,7 @@ def ask(
   asked = []
   draw = random.Random(f"zztj:{seed}")
   for key in sorted(by_month):
-    date = expressions.format_key(key, timeline)
+    date = date_expressions.format_key(key, timeline)
     text = draw.choice(TEMPLATES).format(date=date, title=TITLE)
     asked.append((text, Interval.month(key), tuple(by_month[key])))
   return number_queries(asked, seed)

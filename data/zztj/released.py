@@ -28,9 +28,10 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.chronology import annals, expressions, numerals, queries, reigns
+from ctd_jax.benchmark.dataset import queries
+from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.timekey import (
+from ctd_jax.chronology.timelines import (
   MONTHS_PER_YEAR,
   Interval,
   TimeKey,
@@ -144,7 +145,7 @@ def _demo(
   report: Report,
 ) -> Demo:
   """Returns the benchmark of rows, grouped by key."""
-  timeline = reigns.timeline("tongjian")
+  timeline = reign_tables.timeline("tongjian")
   dates = _Dates(timeline, report)
   groups: dict[tuple, list[Row]] = collections.defaultdict(list)
   intervals: dict[int, Interval] = {}
@@ -250,13 +251,13 @@ class _Dates:
     Raises:
       SourceError: if the timeline has no such year.
     """
-    keys = reigns.keys_of_year(self._timeline, year)
+    keys = reign_tables.keys_of_year(self._timeline, year)
     if not keys:
       first, last = self._timeline.key(0), self._timeline.months[-1]
       raise SourceError(
         f"{place}: the year {year} lies outside "
-        f"{reigns.year_of(self._timeline, first)}-"
-        f"{reigns.year_of(self._timeline, last)}"
+        f"{reign_tables.year_of(self._timeline, first)}-"
+        f"{reign_tables.year_of(self._timeline, last)}"
       )
     return Interval.month(keys[month - 1])
 
@@ -296,7 +297,7 @@ class _Dates:
     """
     for words in (row.reign, re.split("[,，]", row.reign)[0]):
       with contextlib.suppress(numerals.DateError):
-        interval = expressions.parse_interval(words, self._timeline)
+        interval = date_expressions.parse_interval(words, self._timeline)
         self._report.add("reign_phrase", place, row.reign)
         self._last = interval.end
         return interval
@@ -314,7 +315,7 @@ class _Dates:
       return Interval.month(key)
     if _SEASON_LABEL.fullmatch(label):
       self._report.add("label_season", place, row.label)
-      start = 3 * expressions.SEASONS.index(label) + 1
+      start = 3 * date_expressions.SEASONS.index(label) + 1
       return Interval(
         dataclasses.replace(first, month=start),
         dataclasses.replace(first, month=start + 2),

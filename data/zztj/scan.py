@@ -13,13 +13,13 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ctd_jax.chronology import annals, expressions, numerals
-from ctd_jax.chronology.timekey import TimeKey
+from ctd_jax.chronology import annals, date_expressions, numerals
+from ctd_jax.chronology.timelines import TimeKey
 
 # In a punctuated text a season is set off, or a month follows it. Any other is
 # a word: the state 夏, the general 麻秋, 冬至.
 _NO_SEASON = re.compile(
-  rf"[{expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL})?月)"
+  rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL})?月)"
 )
 # An entry that opens so tells what came before; its dates move nothing.
 _LOOKS_BACK = ("初，", "先是，", "初、", "始，", "昔，")
@@ -44,7 +44,7 @@ class ChronicleScanner(annals.Scanner):
       self.season = 0
     super().enter_year(year)
 
-  def advance(self, cue: expressions.Cue) -> TimeKey | None:
+  def advance(self, cue: date_expressions.Cue) -> TimeKey | None:
     """Returns the month after reading one date cue.
 
     As in the annals, but 閏月 belongs to the month it follows, whichever that
@@ -53,7 +53,7 @@ class ChronicleScanner(annals.Scanner):
     if cue.leap and cue.month is None:
       return self.key
     if cue.season is not None:
-      self.season = expressions.SEASONS.index(cue.season) + 1
+      self.season = date_expressions.SEASONS.index(cue.season) + 1
     return super().advance(cue)
 
   def read(self, text: str) -> TimeKey | None:
@@ -64,7 +64,7 @@ class ChronicleScanner(annals.Scanner):
       self.advance(cue)
     return self.key
 
-  def _opens_year(self, cue: expressions.Cue) -> bool:
+  def _opens_year(self, cue: date_expressions.Cue) -> bool:
     """Whether a cue can only belong to another year.
 
     A season is named once a year, with its first entry; so one that is not
@@ -73,7 +73,7 @@ class ChronicleScanner(annals.Scanner):
     if not self.year or cue.year is not None:
       return False
     if cue.season is not None:
-      return expressions.SEASONS.index(cue.season) + 1 <= self.season
+      return date_expressions.SEASONS.index(cue.season) + 1 <= self.season
     return cue.month == 1 and not cue.leap and self.month > 1
 
 

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 import tensorflow_datasets as tfds
 
+from ctd_jax.benchmark.dataset.queries import Query
 from ctd_jax.chronology.annals import Record
-from ctd_jax.chronology.queries import Query
-from ctd_jax.chronology.timekey import Interval
+from ctd_jax.chronology.timelines import Interval
 from ctd_jax_datasets import base_builder, examples
 from ctd_jax_datasets.zztj import records as rebuilt
 from ctd_jax_datasets.zztj import released, released_rows

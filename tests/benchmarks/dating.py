@@ -29,12 +29,14 @@ import time
 import numpy as np
 
 from ctd_jax import evaluate
-from ctd_jax.chronology import expressions
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import EVENT
-from ctd_jax.dating import calibration, gallery, neural, system
-from ctd_jax.dating.evidence import EXPERTS, Experts
+from ctd_jax.dating import calibration, corpus
+from ctd_jax.dating.experts import year_encoder
+from ctd_jax.dating.features import EXPERTS, Experts
 from ctd_jax.evaluation import plots, protocol, results, summary
-from ctd_jax.retrieval import runs
+from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 
 MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
@@ -45,9 +47,11 @@ def without_dates(text: str, timeline) -> str:
   """Returns a text without anything that `expressions` reads as a date."""
   spans = [
     (start, end)
-    for start, end, _ in expressions.find_full_dates(text, timeline)
+    for start, end, _ in date_expressions.find_full_dates(text, timeline)
   ]
-  spans += [(c.start, c.end) for c in expressions.find_cues(text, timeline)]
+  spans += [
+    (c.start, c.end) for c in date_expressions.find_cues(text, timeline)
+  ]
   kept = np.ones(len(text), bool)
   for start, end in spans:
     kept[start:end] = False
@@ -57,10 +61,10 @@ def without_dates(text: str, timeline) -> str:
 def strip(benchmark, level: str):
   """Returns the benchmark with the dates taken out of its records."""
   texts = [record.text for record in benchmark.records]
-  states = gallery.read(texts, benchmark.timeline).states
+  states = corpus.read(texts, benchmark.timeline).states
   records = [
     record
-    if level == "events" and state != gallery.UNKNOWN
+    if level == "events" and state != corpus.UNKNOWN
     else dataclasses.replace(
       record, text=without_dates(record.text, benchmark.timeline)
     )
@@ -69,7 +73,9 @@ def strip(benchmark, level: str):
   return dataclasses.replace(benchmark, records=tuple(records))
 
 
-def per_query(dated: system.DatedGallery, posterior, split: str, name: str):
+def per_query(
+  dated: dated_gallery.DatedGallery, posterior, split: str, name: str
+):
   """Returns the per-query tables of one posterior, one for each of `MODES`."""
   benchmark = dated.benchmark
   queries = benchmark.queries[split]
@@ -82,7 +88,7 @@ def per_query(dated: system.DatedGallery, posterior, split: str, name: str):
   made = runs.from_topk(
     name,
     dated.track,
-    system.SCORE_MODE,
+    dated_gallery.SCORE_MODE,
     split,
     [query.query_id for query in queries],
     benchmark.record_ids,
@@ -164,17 +170,19 @@ def galleries(flags: argparse.Namespace, benchmark):
   """Yields setting, seed, dated gallery and the seconds it took to learn."""
   tracks = [()]
   if flags.outside:
-    tracks.append(system.bracket_notes(flags.outside))
+    tracks.append(dated_gallery.bracket_notes(flags.outside))
   settings = settings_of(flags)
-  read: dict[tuple, system.DatedGallery] = {}
-  readers: dict[tuple, neural.Reader] = {}
+  read: dict[tuple, dated_gallery.DatedGallery] = {}
+  readers: dict[tuple, year_encoder.Reader] = {}
   for setting, seed, notes in itertools.product(settings, flags.seeds, tracks):
     started = time.monotonic()
     experts = Experts.without(settings[setting])
     # Style alone is learned while reading; the rest is switched afterwards.
     key = experts.punctuation, seed
     if (*key, bool(notes)) not in read:
-      read[*key, bool(notes)] = system.read(benchmark, notes, experts, seed)
+      read[*key, bool(notes)] = dated_gallery.read(
+        benchmark, notes, experts, seed
+      )
     dated = read[*key, bool(notes)]
     # What the encoder reads, and so its fits, are the same on both tracks.
     reader = readers.setdefault(key, dated.evidence.neural)

@@ -27,9 +27,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctd_jax.chronology import annals, expressions, reigns
-from ctd_jax.chronology.timekey import Timeline
-from ctd_jax.dating import chronicle
+from ctd_jax.chronology import annals, date_expressions, reign_tables
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating.sequence import emissions
 from ctd_jax_datasets.chunqiutr import commentary, fetch, sources
 from ctd_jax_datasets.zztj import audit
 from tests.benchmarks import dating_transfer
@@ -38,7 +38,7 @@ TIMELINE = "lu"
 EDITION = "zuozhuan_KR1e0001"
 WORKS = {"春秋": "A", "左傳": "B"}
 YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
-DAYS = {"no": chronicle.DAYS, "yes": ()}
+DAYS = {"no": emissions.DAYS, "yes": ()}
 
 
 def read_work(
@@ -63,7 +63,7 @@ def read_work(
       scanner.enter_year(entry.year)
       # An entry that goes on over months is of the first of them.
       key = annals.split_entry(entry.text, scanner)[0][1]
-      year = reigns.year_of(timeline, key)
+      year = reign_tables.year_of(timeline, key)
       found.append(audit.Dated(entry.text, entry.reign, year, key.month))
   return found
 
@@ -80,7 +80,7 @@ def cut(
 
 
 def _cut(text: str, timeline: Timeline, seasons: bool) -> str:
-  for cue in reversed(expressions.find_cues(text, timeline)):
+  for cue in reversed(date_expressions.find_cues(text, timeline)):
     date = text[cue.start : cue.end]
     if cue.year is not None:
       date = date.partition("年")[2]
@@ -91,7 +91,7 @@ def _cut(text: str, timeline: Timeline, seasons: bool) -> str:
 
 
 def report(
-  entries: Sequence[audit.Dated], calendar: chronicle.Calendar
+  entries: Sequence[audit.Dated], calendar: emissions.Calendar
 ) -> list[str]:
   """Returns lines of the table: what agrees, with and without days."""
   lines = []
@@ -122,8 +122,8 @@ def report(
 
 def main(folder: pathlib.Path) -> None:
   """Prints the table of each work."""
-  table = reigns.table_dir() / f"{TIMELINE}.tsv"
-  calendar = chronicle.read_calendar(table)
+  table = reign_tables.table_dir() / f"{TIMELINE}.tsv"
+  calendar = emissions.read_calendar(table)
   for name, layer in WORKS.items():
     entries = read_work(folder, layer, calendar.timeline)
     print(

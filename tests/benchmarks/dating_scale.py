@@ -24,8 +24,8 @@ import time
 import numpy as np
 
 from ctd_jax.chronology.annals import NO_EVENT
-from ctd_jax.dating import system
-from ctd_jax.dating.evidence import Experts
+from ctd_jax.dating.features import Experts
+from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 
 _EVERY = 40  # characters of a text, for one more that is changed
@@ -79,7 +79,7 @@ def measure(name: str, data_dir: str, copies: int, off: list[str]) -> None:
     print(f"  {stage} {now - clock:7.1f} s", end="", flush=True)
     clock = now
 
-  dated = system.read(benchmark, experts=Experts.without(off))
+  dated = dated_gallery.read(benchmark, experts=Experts.without(off))
   lap("read")
   _ = dated.weights
   lap("learn")

@@ -27,8 +27,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax import date
-from ctd_jax.chronology import reigns
-from ctd_jax.dating import chronicle
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.sequence import emissions
 from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj import audit, records
@@ -36,13 +36,13 @@ from ctd_jax_datasets.zztj import audit, records
 # Reading -> (what is not read of the text, whether the first year is given).
 READINGS = {
   "order": ((), False),
-  "cues": ((*chronicle.DAYS, "era", "leap"), True),
+  "cues": ((*emissions.DAYS, "era", "leap"), True),
 }
 
 
 def decoded_months(
   paragraphs: Sequence[audit.Dated],
-  calendar: chronicle.Calendar,
+  calendar: emissions.Calendar,
   without: Sequence[str],
   first_year: int | None,
 ) -> tuple[list[tuple[int, int]], np.ndarray, int]:
@@ -61,9 +61,9 @@ def decoded_months(
       said=tuple(s for s in section.said if s[0] not in without),
     )
     for number, paragraph in enumerate(paragraphs)
-    for section in chronicle.read_sections(number, paragraph.text, calendar)
+    for section in emissions.read_sections(number, paragraph.text, calendar)
   ]
-  evidence = chronicle.Evidence(sections, calendar)
+  evidence = emissions.Evidence(sections, calendar)
   if evidence.counts["year"] or evidence.counts["cycle"]:
     raise SourceError("a paragraph prints a year; the headings should be gone")
   decoded = date.decode(evidence, calendar, first_year)
@@ -102,12 +102,12 @@ def main(folder: pathlib.Path) -> None:
   """Prints how often decoder, scan and print agree."""
   known = fetch.known_files(records.CHECKSUMS)
   files = fetch.files_of_folder(folder, known)
-  timeline = reigns.timeline(records.TIMELINE)
+  timeline = reign_tables.timeline(records.TIMELINE)
   juans = list(records.collate(files, timeline))
   titles = audit.title_years(juans, timeline)
   everything = audit.printed_dates(juans, timeline)
-  table = reigns.table_dir() / f"{records.TIMELINE}.tsv"
-  calendar = chronicle.read_calendar(table)
+  table = reign_tables.table_dir() / f"{records.TIMELINE}.tsv"
+  calendar = emissions.read_calendar(table)
   for part, (first, last) in audit.PARTS.items():
     paragraphs = [p for p in everything if first <= p.juan <= last]
     rows = []

@@ -18,12 +18,13 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+from ctd_jax_configs import common
 
-from ctd_jax import packing, partitioning, train_step
-from ctd_jax.chronology import reigns
-from ctd_jax.chronology.timekey import Timeline
-from ctd_jax.configs import common
-from ctd_jax.models.bert import BertConfig
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.models import packing
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.training import partitioning, train_step
 
 VOCABULARY = 8_000
 MAX_LENGTH = 128  # tokens the encoder takes
@@ -78,7 +79,7 @@ def main() -> None:
   parser.add_argument("--run", type=int, default=0, help="steps to time")
   flags = parser.parse_args()
 
-  timeline = reigns.timeline("lu")
+  timeline = reign_tables.timeline("lu")
   mesh = partitioning.make_mesh(1)
   steps, first = {}, None
   print(f"{'batch':>6} {'parts':>6} {'MiB':>8} {'ratio':>6}")

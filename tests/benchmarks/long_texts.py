@@ -16,13 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from ctd_jax.chronology import annals, expressions, numerals, reigns
+from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
 from ctd_jax_datasets.chunqiutr import sources
 
 SHORT, LONG = 25_000, 100_000
 MOST_GROWTH = 2.0
 NOISE = 0.2  # seconds
-LU = reigns.timeline("lu")
+LU = reign_tables.timeline("lu")
 # What the readers look for, so that every character may begin or go on a match.
 UNITS = (
   *("三月", "三月，", "夏四月。", "魯隱公元年正月", "魯隱", "閏", "元", "癸未"),
@@ -45,7 +45,7 @@ UNITS = (
 
 
 def _interval(text: str) -> None:
-  expressions.parse_interval(f"魯隱公元年正月{text}", LU)
+  date_expressions.parse_interval(f"魯隱公元年正月{text}", LU)
 
 
 def _entry(text: str) -> None:
@@ -53,9 +53,9 @@ def _entry(text: str) -> None:
 
 
 READERS: dict[str, Callable[[str], object]] = {
-  "find_cues": expressions.find_cues,
-  "find_full_dates": lambda text: expressions.find_full_dates(text, LU),
-  "parse_key": lambda text: expressions.parse_key(text, LU),
+  "find_cues": date_expressions.find_cues,
+  "find_full_dates": lambda text: date_expressions.find_full_dates(text, LU),
+  "parse_key": lambda text: date_expressions.parse_key(text, LU),
   "parse_interval": _interval,
   "parse_numeral": numerals.parse_numeral,
   "opening_cues": annals.opening_cues,

@@ -11,7 +11,7 @@ import time
 import numpy as np
 from absl import app, flags
 
-from ctd_jax.dating import motion, order_decoder
+from ctd_jax.dating.sequence import decoder, transitions
 
 KINDS_OF_EVIDENCE = 64
 
@@ -31,10 +31,10 @@ def main(records: int, months: int) -> None:
   draw = np.random.default_rng(0)
   table = draw.normal(0, 1, (KINDS_OF_EVIDENCE, months)).astype(np.float32)
   said = draw.integers(0, KINDS_OF_EVIDENCE, records)
-  kinds = draw.integers(0, motion.CLASSES, records)
+  kinds = draw.integers(0, transitions.CLASSES, records)
   places = np.arange(months)
-  moves = motion.make_moves(
-    motion.Motion(), motion.boundaries(places // 12, places % 12 + 1)
+  moves = transitions.make_moves(
+    transitions.Motion(), transitions.boundaries(places // 12, places % 12 + 1)
   )
 
   def evidence(start: int, stop: int) -> np.ndarray:
@@ -42,11 +42,11 @@ def main(records: int, months: int) -> None:
 
   before = _memory()
   begun = _seconds()
-  for _ in order_decoder.posteriors(evidence, kinds, moves):
+  for _ in decoder.posteriors(evidence, kinds, moves):
     pass
   posterior = _seconds() - begun
   begun = _seconds()
-  order_decoder.best_path(evidence, kinds, moves)
+  decoder.best_path(evidence, kinds, moves)
   path = _seconds() - begun
   print(
     f"{records} records, {months} months: posterior {posterior[0]:.1f} s "

@@ -34,19 +34,14 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
+from ctd_jax_configs import common
 
-from ctd_jax import (
-  input_pipeline,
-  optimizer,
-  packing,
-  partitioning,
-  train_step,
-)
-from ctd_jax.configs import common
-from ctd_jax.input_pipeline import Tokens
-from ctd_jax.models import hf_weights
-from ctd_jax.models.bert import BertConfig
+from ctd_jax.models import packing
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
+from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
@@ -181,7 +176,7 @@ def train(flags: argparse.Namespace) -> None:
   batches = [texts_of(next(iterator)["texts"]) for _ in range(flags.steps)]
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
-    hf_weights.save(folder, encoder, state.params["encoder"])
+    state_dict.save(folder, encoder, state.params["encoder"])
     config_torch = transformers.AutoConfig.from_pretrained(folder)
     config_torch.hidden_dropout_prob = 0.0
     config_torch.attention_probs_dropout_prob = 0.0

@@ -19,11 +19,11 @@ from collections.abc import Iterable
 
 import ml_collections
 from absl import flags
+from ctd_jax_configs import chronocept
 
-from ctd_jax import entry_point
-from ctd_jax.configs import chronocept
 from ctd_jax.evaluation import results
-from ctd_jax.validity import compare, experiment, features
+from ctd_jax.tasks.chronocept import compare, experiment, features
+from ctd_jax.utils import command_line
 
 SEEDS = tuple(range(10))
 TRIVIAL = ("mean", "median", "lexicon", "tfidf", "nearest")
@@ -125,4 +125,4 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "rows", None, "File of result rows to write. Example: --rows=rows.json"
   )
-  entry_point.run(main, required=("workdir",))
+  command_line.run(main, required=("workdir",))

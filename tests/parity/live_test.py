@@ -13,24 +13,23 @@ import pytest
 import sentence_transformers
 import torch
 import transformers
+from ctd_jax_configs import common
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from ctd_jax import unpack_e5
-from ctd_jax.configs import common
-from ctd_jax.models import (
-  bert,
-  e5_package,
-  hf_export,
-  hf_weights,
-  masked_lm,
-  qwen3,
-)
 from ctd_jax.models.dual_encoder import unit
+from ctd_jax.models.encoders import bert, decoder
 from ctd_jax.models.pooling import pool
+from ctd_jax.models.pretrained import (
+  e5_package,
+  folder_export,
+  masked_lm,
+  state_dict,
+  unpack_e5,
+)
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.retrieval import rerank
-from ctd_jax.tokenization import TextTokenizer, instruction
-from tests import hf_weights_test as golden_test
+from ctd_jax.models.tokenizer import TextTokenizer, instruction
+from ctd_jax.systems import llm_reranker
+from tests.models import state_dict_test as golden_test
 from tests.parity import published
 
 TEXTS = ("元年春王正月", "夏五月鄭伯克段于鄢", "秋", "冬十有二月祭伯來元年" * 3)
@@ -39,7 +38,7 @@ MAX_LENGTH = 16
 
 def our_states(folder, ids, mask):
   """Returns what enters the first layer and leaves each, [S, B, L, D]."""
-  config, params = hf_weights.load(folder)
+  config, params = state_dict.load(folder)
   hidden, seen = jax.jit(config.make().apply, static_argnames="mutable")(
     {"params": params}, ids, mask, mutable="intermediates"
   )
@@ -81,7 +80,7 @@ def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
   model = published.make(family, seed=1, kind=kind)
   published.save(model, tmp_path)
   ids, mask = published.texts("right", seed=1)
-  config, params = hf_weights.load(tmp_path)
+  config, params = state_dict.load(tmp_path)
   head, table = masked_lm.load_head(tmp_path, config, params)
   states = config.make().apply({"params": params}, ids, mask)
   got = masked_lm.MaskedLMHead(config).apply({"params": head}, states, table)
@@ -96,7 +95,7 @@ def test_a_reranker_answers_as_the_published_one(tied, tmp_path):
   config = common.base().rerank
   config.source, config.instruction = str(tmp_path), "求記事"
   config.max_length, config.dtype = 512, "float32"
-  got = rerank.Reranker(config)(published.QUESTIONS)
+  got = llm_reranker.Reranker(config)(published.QUESTIONS)
   np.testing.assert_allclose(got, published.p_yes(tmp_path), atol=1e-5)
 
 
@@ -119,7 +118,7 @@ def exported(folder, kind, pooling, prefix):
   if kind == "qwen3":
     folder.mkdir()
     tokenizer = tokenizer_with_end(folder)
-    config = qwen3.DecoderConfig(tokenizer.vocab_size, scan_layers=True)
+    config = decoder.DecoderConfig(tokenizer.vocab_size, scan_layers=True)
   else:
     tokenizer = TextTokenizer.build(TEXTS)
     offset = 2 if kind == "xlm-roberta" else 0
@@ -129,7 +128,7 @@ def exported(folder, kind, pooling, prefix):
   one = np.ones((1, 1), np.int32)
   encoder = config.make()
   params = jax.jit(encoder.init)(jax.random.key(0), one, one)["params"]
-  hf_export.export(
+  folder_export.export(
     folder, config, params, tokenizer, pooling, MAX_LENGTH, prefix
   )
 

@@ -10,13 +10,14 @@ import pytest
 import sentence_transformers
 from sentence_transformers.evaluation import InformationRetrievalEvaluator
 
-from ctd_jax import mteb_task
-from ctd_jax.evaluation import protocol
-from ctd_jax.models import bert, hf_export
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import mteb_task, protocol
 from ctd_jax.models.dual_encoder import unit
+from ctd_jax.models.encoders import bert
 from ctd_jax.models.pooling import pool
-from ctd_jax.retrieval import runs, search
-from ctd_jax.tokenization import TextTokenizer
+from ctd_jax.models.pretrained import folder_export
+from ctd_jax.models.tokenizer import TextTokenizer
+from ctd_jax.retrieval import search
 from ctd_jax_datasets import export as data_export
 from tests import synthetic
 
@@ -43,7 +44,7 @@ def encoder(tmp_path_factory):
   one = np.ones((1, 1), np.int32)
   model = config.make()
   params = jax.jit(model.init)(jax.random.key(0), one, one)["params"]
-  hf_export.export(folder, config, params, tokenizer, "mean", 32, "")
+  folder_export.export(folder, config, params, tokenizer, "mean", 32, "")
 
   def vectors(texts):
     ids, mask = tokenizer.encode(texts, 32)

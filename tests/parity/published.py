@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 
-from tests import published_folder
+from tests.models import published_folder
 
 torch.set_num_threads(1)  # models too small to share
 LENGTHS = (9, 5, 1, 7)

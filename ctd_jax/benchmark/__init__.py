@@ -1,0 +1,1 @@
+"""Records, queries, benchmarks, run files and measures."""

@@ -1,0 +1,118 @@
+"""Measures of a ranking, per query first, computed by trec_eval's own code.
+
+Why: figures must be those that trec_eval gives from the written run file.
+Called by `evaluation.protocol`; `train` reads hit@1 on validation queries.
+
+Names are `measure@cutoff`. What the benchmark's paper calls R@K is the share
+of queries with any positive in the top K: here `hit@K`. `recall@K` is the
+share of a query's positives found in the top K.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import statistics
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import pytrec_eval
+
+from ctd_jax.benchmark.dataset import runs
+
+DEFAULT = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "recall@10")
+# For rankings that are that deep: a window has more than ten answers.
+DEEP = (*DEFAULT, "recall@50")
+_RECIPROCAL = "recip_rank"
+# Measure -> what trec_eval calls it.
+_KINDS = {
+  "hit": "success",
+  "recall": "recall",
+  "precision": "P",
+  "mrr": _RECIPROCAL,
+  # Relevance is 0 or 1 here, so the gain is binary; the ideal ranking holds
+  # min(number of positives, cutoff) ones.
+  "ndcg": "ndcg_cut",
+}
+_NAME = re.compile(rf"({'|'.join(_KINDS)})@([1-9]\d*)")
+
+
+def parse(name: str) -> tuple[str, int]:
+  """Returns trec_eval's measure and the cutoff of a name such as `hit@1`.
+
+  Raises:
+    ValueError: if the name has another form.
+  """
+  match = _NAME.fullmatch(name)
+  if match is None:
+    raise ValueError(
+      f"unknown measure {name!r}; expected one of {', '.join(_KINDS)}, then @ "
+      "and a cutoff, e.g. hit@1"
+    )
+  return _KINDS[match[1]], int(match[2])
+
+
+def per_query(
+  qrels: Mapping[str, Iterable[str]],
+  rankings: Mapping[str, runs.Ranking],
+  names: Sequence[str] = DEFAULT,
+) -> dict[str, dict[str, float]]:
+  """Returns measure -> query id -> value, for every query of `qrels`.
+
+  A query that the rankings lack counts 0. Rankings of other queries are
+  ignored.
+
+  Args:
+    qrels: query id -> ids of its positives, at least one.
+    rankings: query id -> (record id, score), best first.
+    names: see the module docstring.
+
+  Raises:
+    ValueError: if a name is unknown or a query has no positive.
+  """
+  parsed = {name: parse(name) for name in names}
+  judged = {query_id: dict.fromkeys(ids, 1) for query_id, ids in qrels.items()}
+  for query_id, positives in judged.items():
+    if not positives:
+      raise ValueError(f"query {query_id} has no positive")
+  values = {name: dict.fromkeys(judged, 0.0) for name in names}
+  if not judged:
+    return values
+  # The order is that of the ranking, whatever trec_eval does with ties.
+  scored = {
+    query_id: {name: -float(rank) for rank, (name, _) in enumerate(ranking)}
+    for query_id, ranking in rankings.items()
+    if query_id in judged and ranking
+  }
+  keys = {name: _key(*measure) for name, measure in parsed.items()}
+  judge = pytrec_eval.RelevanceEvaluator(judged, set(keys.values()))
+  for query_id, found in judge.evaluate(scored).items():
+    for name, (kind, cutoff) in parsed.items():
+      value = found[keys[name]]
+      if kind == _RECIPROCAL and value < 1 / cutoff:
+        value = 0.0  # trec_eval has no cutoff for it
+      values[name][query_id] = value
+  return values
+
+
+def _key(kind: str, cutoff: int) -> str:
+  """Returns what trec_eval calls a measure with its cutoff."""
+  return kind if kind == _RECIPROCAL else f"{kind}_{cutoff}"
+
+
+def mean(
+  values: Mapping[str, float], strata: Mapping[str, Hashable] | None = None
+) -> float:
+  """Returns the mean over queries; 0 if there is none.
+
+  Args:
+    values: query id -> value.
+    strata: query id -> stratum; the mean is then that of the strata's means.
+  """
+  if not values:
+    return 0.0
+  if strata is None:
+    return statistics.fmean(values.values())
+  parts = collections.defaultdict(list)
+  for query_id, value in values.items():
+    parts[strata[query_id]].append(value)
+  return statistics.fmean(map(statistics.fmean, parts.values()))

@@ -1,0 +1,452 @@
+"""Queries that ask a chronicle about a month or a stretch of months.
+
+Why: the benchmark's unit is a question in Chinese whose answer is *when*: a
+text, the interval of months it means, and the records that lie in it. Its 52
+templates are published only as nine groups (and three printed texts), so the
+other 49 are written anew here. The data-set builders call `generate_queries`;
+`input_pipeline` rebuilds `Query` from the built data.
+
+A template holds an anchor month and says which months it means:
+
+  BASE_*                the anchor
+  MONTH_PAST, _FUTURE   `span` months next to the anchor, which is excluded, as
+                        in the printed example (half a year before 成公七年正月
+                        starts at 成公六年七月)
+  MONTH_AROUND          the anchor and `span` months on either side
+  MONTH_RANGE           `span` months from the anchor to a second date, both in
+  YEAR_CURRENT          the regnal year of the anchor
+  YEAR_PAST, _FUTURE    `span` whole years next to it, which is excluded
+
+Windows that run over an end of the timeline are clipped; a range, whose text
+would name a month that does not exist, is left out, and so is a window of
+which fewer than two months remain. Windows over months of different splits
+are dropped, as are queries that no record answers.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from ctd_jax.chronology import annals, date_expressions
+from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+
+POINT = "point"
+WINDOW = "window"
+# The paper's text has a third family, questions about a month that the
+# chronicle passes over; the release counts them as points.
+GAP = "gap"
+SPLITS = ("train", "validation", "test")
+
+CHUNQIU = "《春秋》"
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+  """One way of asking.
+
+  Attributes:
+    index: 1-52, the published numbering of the groups.
+    group: published group, e.g. MONTH_PAST; decides how `span` is read.
+    text: the question, with slots: {date} the anchor month, {end} the second
+      date of a range, {year} the anchor's regnal year, {state} the ruler's
+      state, {title} the chronicle's title with its brackets.
+    span: months (MONTH_*) or years (YEAR_*); 1 for BASE_* and YEAR_CURRENT.
+  """
+
+  index: int
+  group: str
+  text: str
+  span: int = 1
+
+  @property
+  def family(self) -> str:
+    """`point` (one month asked for) or `window` (more than one)."""
+    return POINT if self.group.startswith("BASE") else WINDOW
+
+  def interval(self, timeline: Timeline, anchor: TimeKey) -> Interval | None:
+    """Returns the months meant, clipped to the timeline.
+
+    Args:
+      timeline: the calendar.
+      anchor: the month (for YEAR_*: a month of the year) in the text.
+
+    Returns:
+      The interval, or None where the timeline leaves nothing to ask for (see
+      the module's docstring).
+
+    Raises:
+      KeyError: if the timeline has no month `anchor`.
+    """
+    if self.family == POINT:
+      timeline.ordinal(anchor)
+      return Interval.month(anchor)
+    if self.group.startswith("YEAR"):
+      first, last = self._year_bounds(timeline, anchor)
+    else:
+      first, last = self._month_bounds(timeline.ordinal(anchor))
+      if self.group == "MONTH_RANGE" and last >= len(timeline):
+        return None
+    first, last = max(first, 0), min(last, len(timeline) - 1)
+    if last <= first:
+      return None
+    return Interval(timeline.key(first), timeline.key(last))
+
+  def _month_bounds(self, anchor: int) -> tuple[int, int]:
+    """Returns the ordinals of both ends for MONTH_*, not yet clipped."""
+    return {
+      "MONTH_PAST": (anchor - self.span, anchor - 1),
+      "MONTH_FUTURE": (anchor + 1, anchor + self.span),
+      "MONTH_AROUND": (anchor - self.span, anchor + self.span),
+      "MONTH_RANGE": (anchor, anchor + self.span - 1),
+    }[self.group]
+
+  def _year_bounds(
+    self, timeline: Timeline, anchor: TimeKey
+  ) -> tuple[int, int]:
+    """Returns the ordinals of both ends for YEAR_*, in whole years."""
+    first, last = timeline.ordinals(timeline.year(anchor.reign, anchor.year))
+    if self.group == "YEAR_CURRENT":
+      return first, last
+    # Whole years are walked one by one: a year may hold 13 months.
+    past = self.group == "YEAR_PAST"
+    start, end = (first, first - 1) if past else (last + 1, last)
+    for _ in range(self.span):
+      edge = start - 1 if past else end + 1
+      if not 0 <= edge < len(timeline):
+        break
+      key = timeline.key(edge)
+      low, high = timeline.ordinals(timeline.year(key.reign, key.year))
+      start, end = min(start, low), max(end, high)
+    return start, end
+
+  def render(
+    self,
+    timeline: Timeline,
+    anchor: TimeKey,
+    interval: Interval,
+    title: str = CHUNQIU,
+  ) -> str:
+    """Returns the question about `anchor`, whose answer lies in `interval`."""
+    return self.text.format(
+      date=date_expressions.format_key(anchor, timeline),
+      end=date_expressions.format_key(interval.end, timeline),
+      year=_format_year(anchor, timeline),
+      state=timeline.reigns[anchor.reign - 1].state,
+      title=title,
+    )
+
+
+def _format_year(key: TimeKey, timeline: Timeline) -> str:
+  """Returns the regnal year in full, e.g. 「魯隱公元年」."""
+  number = "元" if key.year == 1 else date_expressions.format_numeral(key.year)
+  return f"{timeline.full_name(key.reign)}{number}年"
+
+
+def _number(rows: Iterable[tuple[str, int, str]]) -> tuple[Template, ...]:
+  return tuple(
+    Template(index, group, text, span)
+    for index, (group, span, text) in enumerate(rows, start=1)
+  )
+
+
+# 1, 2 and 21 are printed in the paper (Figs. 9-11) and stand verbatim.
+TEMPLATES: tuple[Template, ...] = _number(
+  (
+    ("BASE_CONTENT", 1, "{date}，{state}國有何記事？"),
+    ("BASE_CONTENT", 1, "查詢{title}，{date}這一月有什麼重要事件？"),
+    ("BASE_CONTENT", 1, "{title}於{date}記載了哪些史事？"),
+    ("BASE_CONTENT", 1, "請列出{date}見於{title}經傳的全部記錄。"),
+    ("BASE_CONTENT", 1, "{date}發生了什麼事？"),
+    ("BASE_CONTENT", 1, "試檢{title}經傳，{date}條下所書何事？"),
+    ("BASE_CONTENT", 1, "{date}當月，經文與傳文各記何事？"),
+    ("BASE_CONTENT", 1, "欲知{date}諸國大事，當讀{title}哪些條目？"),
+    ("BASE_CONTENT", 1, "在{date}，諸侯有何會盟、征伐或朝聘之舉？"),
+    ("BASE_CONTENT", 1, "請摘錄{title}中{date}的經文及相關傳文。"),
+    ("BASE_CONTENT", 1, "{date}，史官書於策者為何？"),
+    ("BASE_CONTENT", 1, "關於{date}，{title}及其傳文有哪些記述？"),
+    ("BASE_EXISTENCE", 1, "{date}，{title}是否有事可書？"),
+    ("BASE_EXISTENCE", 1, "{title}經傳在{date}有無記事？"),
+    ("BASE_EXISTENCE", 1, "請查{date}是否見於{title}記載。"),
+    ("BASE_EXISTENCE", 1, "{date}這個月，經傳是否闕而不書？"),
+    ("BASE_EXISTENCE", 1, "{title}可曾收錄{date}的史事？若無，請註明。"),
+    ("BASE_EXISTENCE", 1, "核對{title}：{date}究竟有事還是無事？"),
+    ("BASE_EXISTENCE", 1, "{date}的記錄，今本{title}中存否？"),
+    ("BASE_EXISTENCE", 1, "{date}，{state}國可有任何條目載入{title}經傳？"),
+    ("MONTH_PAST", 6, "請檢索{date}之前半年內，{title}中所有相關記事。"),
+    ("MONTH_PAST", 3, "{title}在{date}之前三個月內有哪些記載？"),
+    ("MONTH_PAST", 2, "請回溯{date}前兩個月（不計當月），{state}國有何大事？"),
+    ("MONTH_PAST", 4, "{date}之前四個月間，經傳所書諸事為何？"),
+    ("MONTH_PAST", 3, "在{date}之前的三個月裡，諸侯有何動向？"),
+    ("MONTH_PAST", 12, "查考{date}之前一年內{title}所載史事，當月除外。"),
+    ("MONTH_FUTURE", 6, "請檢索{date}之後半年內，{title}中所有相關記事。"),
+    ("MONTH_FUTURE", 3, "{date}之後三個月內，{state}國發生了哪些事件？"),
+    ("MONTH_FUTURE", 2, "{date}以後兩個月間，{title}續記何事？"),
+    ("MONTH_FUTURE", 4, "{date}之後的四個月裡，經傳有何後續記述？"),
+    ("MONTH_FUTURE", 3, "緊接{date}之後的三個月，諸國有何事見於{title}？"),
+    ("MONTH_AROUND", 1, "{date}前後各一個月內，{title}有哪些記事？"),
+    ("MONTH_AROUND", 2, "以{date}為中心，前後各兩個月，經傳所書何事？"),
+    ("MONTH_AROUND", 3, "請彙集{date}前後各三個月的全部記載。"),
+    ("MONTH_AROUND", 1, "{date}及其前後各一個月，{state}國有何動靜？"),
+    ("MONTH_AROUND", 2, "查{title}，{date}前後各兩個月之間有何史事？"),
+    ("MONTH_RANGE", 3, "自{date}至{end}，{title}記有哪些事？"),
+    ("MONTH_RANGE", 4, "從{date}到{end}，{state}國發生了什麼？"),
+    ("MONTH_RANGE", 6, "請列出{date}至{end}的全部經傳記錄，首尾兩月皆計。"),
+    ("MONTH_RANGE", 2, "{title}自{date}起，至{end}止，載有何事？"),
+    ("MONTH_RANGE", 5, "由{date}迄{end}，諸侯會盟征伐之事有哪些？"),
+    ("YEAR_CURRENT", 1, "{year}全年，{title}有何記事？"),
+    ("YEAR_CURRENT", 1, "{year}這一年，{state}國有哪些大事？"),
+    ("YEAR_CURRENT", 1, "請通覽{title}中{year}一整年的經傳條目。"),
+    ("YEAR_CURRENT", 1, "{year}，是年經傳共書何事？"),
+    ("YEAR_CURRENT", 1, "在{year}整年當中，諸國會盟、征伐、災異各有哪些？"),
+    ("YEAR_PAST", 1, "{year}的前一年，{title}記有何事？"),
+    ("YEAR_PAST", 1, "請查{year}之前一年全年的經傳記載。"),
+    ("YEAR_PAST", 2, "{year}之前兩年間，{state}國有哪些史事？"),
+    ("YEAR_FUTURE", 1, "{year}的次年，{title}記有何事？"),
+    ("YEAR_FUTURE", 1, "請查{year}之後一年全年的經傳記載。"),
+    ("YEAR_FUTURE", 2, "{year}之後兩年間，{state}國有哪些史事？"),
+  )
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+  """A question and its answer.
+
+  Attributes:
+    query_id: e.g. `point-00017`; the number says nothing about time or split.
+    text: the question, Traditional Chinese.
+    family: `point` or `window`.
+    group: one of the nine groups of `TEMPLATES`.
+    interval: the months asked for.
+    positives: ids of every event or no_event record in the interval, sorted.
+    paper_family: `point`, `gap` or `window`, see `GAP`.
+  """
+
+  query_id: str
+  text: str
+  family: str
+  group: str
+  interval: Interval
+  positives: tuple[str, ...] = ()
+  paper_family: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Quota:
+  """How many queries of a split to draw.
+
+  Attributes:
+    event_points: point queries on months with an event.
+    empty_points: point queries on months without one.
+    windows: window queries.
+  """
+
+  event_points: int
+  empty_points: int
+  windows: int
+
+
+# Published family sizes (specification 1.2, recovered from Tables 14-15). For
+# train only the sum 13,053 is known: three points a month over its 1,215 months
+# with an event and 1,209 without, as in the other splits; the rest are windows.
+OFFICIAL_QUOTAS: Mapping[str, Quota] = {
+  "train": Quota(event_points=3645, empty_points=3627, windows=5781),
+  "validation": Quota(event_points=427, empty_points=448, windows=645),
+  "test": Quota(event_points=507, empty_points=454, windows=692),
+}
+POINTS_PER_MONTH = 3.0
+WINDOWS_PER_MONTH = 2.2
+# YEAR_* ask once a year where MONTH_* ask twelve times; a uniform draw could
+# leave them out of a small split.
+LEAST_PER_GROUP = 5
+
+
+def quotas_per_month(
+  split_of: Mapping[TimeKey, str],
+  event_months: Iterable[TimeKey],
+  points: float = POINTS_PER_MONTH,
+  windows: float = WINDOWS_PER_MONTH,
+) -> dict[str, Quota]:
+  """Returns quotas in proportion to the months of each split.
+
+  Args:
+    split_of: split of every month.
+    event_months: months that have an event record.
+    points: point queries per month.
+    windows: window queries per month.
+
+  Returns:
+    split -> Quota, for every split in `split_of`.
+  """
+  events = set(event_months)
+  counts = collections.Counter(
+    (split, key in events) for key, split in split_of.items()
+  )
+  return {
+    split: Quota(
+      event_points=round(points * counts[split, True]),
+      empty_points=round(points * counts[split, False]),
+      windows=round(windows * (counts[split, True] + counts[split, False])),
+    )
+    for split in sorted(set(split_of.values()))
+  }
+
+
+def index_positives(
+  records: Iterable[annals.Record],
+) -> dict[TimeKey, list[str]]:
+  """Returns month -> sorted ids of the records that answer a query about it."""
+  by_month = collections.defaultdict(list)
+  for record in records:
+    if record.kind in annals.ANSWERING_KINDS:
+      by_month[record.key].append(record.record_id)
+  return {key: sorted(ids) for key, ids in by_month.items()}
+
+
+def positives_of(
+  interval: Interval,
+  timeline: Timeline,
+  by_month: Mapping[TimeKey, list[str]],
+) -> tuple[str, ...]:
+  """Returns the sorted ids of all records of `by_month` in `interval`."""
+  return tuple(
+    sorted(
+      record_id
+      for key in timeline.iterate(interval)
+      for record_id in by_month.get(key, ())
+    )
+  )
+
+
+def split_of_interval(
+  interval: Interval, timeline: Timeline, split_of: Mapping[TimeKey, str]
+) -> str | None:
+  """Returns the split that all months share, None if they do not ("mixed")."""
+  splits = {split_of.get(key) for key in timeline.iterate(interval)}
+  return splits.pop() if len(splits) == 1 else None
+
+
+def candidates(timeline: Timeline, title: str = CHUNQIU) -> Iterator[Query]:
+  """Yields every query the templates can ask, without id and positives."""
+  for anchor in timeline.months:
+    opens_year = anchor.month == 1 and not anchor.leap
+    for template in TEMPLATES:
+      # The text of YEAR_* names no month: one anchor per year is enough.
+      if template.group.startswith("YEAR") and not opens_year:
+        continue
+      interval = template.interval(timeline, anchor)
+      if interval is not None:
+        text = template.render(timeline, anchor, interval, title)
+        yield Query("", text, template.family, template.group, interval)
+
+
+def generate_queries(
+  timeline: Timeline,
+  split_of: Mapping[TimeKey, str],
+  records: Iterable[annals.Record],
+  seed: int = 0,
+  quotas: Mapping[str, Quota] | None = None,
+  title: str = CHUNQIU,
+) -> dict[str, list[Query]]:
+  """Returns the queries of every split, drawn from all the templates can ask.
+
+  Points are dealt in turn to the months of a stratum (with or without event),
+  each month getting different templates; windows are drawn uniformly from the
+  distinct texts whose months share a split, after `LEAST_PER_GROUP` of each
+  group. The draw orders texts by a hash of
+  (seed, text), so it depends on neither record order nor Python's generator.
+
+  Args:
+    timeline: the calendar.
+    split_of: split of every month.
+    records: the gallery; only id, kind and key are read, never the text.
+    seed: of the draw.
+    quotas: split -> how many to draw, e.g. `OFFICIAL_QUOTAS`; where a stratum
+      has fewer candidates all of them are taken. By default
+      `quotas_per_month`.
+    title: the chronicle's title as the questions quote it.
+
+  Returns:
+    split -> queries sorted by id.
+
+  Raises:
+    ValueError: if `quotas` names a split that no month has.
+  """
+  records = list(records)
+  by_month = index_positives(records)
+  events = annals.months_of(records)
+  if quotas is None:
+    quotas = quotas_per_month(split_of, events)
+  unknown = sorted(set(quotas) - set(split_of.values()))
+  if unknown:
+    raise ValueError(
+      f"quotas for splits that no month has: {unknown}; months have "
+      f"{sorted(set(split_of.values()))}"
+    )
+  strata = collections.defaultdict(list)
+  for query in candidates(timeline, title):
+    split = split_of_interval(query.interval, timeline, split_of)
+    if split in quotas:
+      has_event = query.family == WINDOW or query.interval.start in events
+      paper_family = query.family if has_event else GAP
+      query = dataclasses.replace(query, paper_family=paper_family)
+      strata[split, query.family, has_event].append(query)
+  chosen = []
+  for split, quota in sorted(quotas.items()):
+    for family, has_event, count in (
+      (POINT, True, quota.event_points),
+      (POINT, False, quota.empty_points),
+      (WINDOW, True, quota.windows),
+    ):
+      pool = [
+        dataclasses.replace(query, positives=positives)
+        for query in strata[split, family, has_event]
+        if (positives := positives_of(query.interval, timeline, by_month))
+      ]
+      chosen.extend((split, query) for query in _draw(pool, count, seed))
+  return _number_queries(chosen, seed)
+
+
+def _lot(seed: int, text: str) -> bytes:
+  """Returns the sort key that shuffles texts under `seed`."""
+  return hashlib.blake2b(f"{seed}:{text}".encode(), digest_size=8).digest()
+
+
+def _draw(pool: list[Query], count: int, seed: int) -> list[Query]:
+  """Returns `count` queries of one stratum (all, if there are fewer)."""
+  shuffled = sorted(pool, key=lambda query: _lot(seed, query.text))
+  dealt = collections.Counter()
+  rounds = {}
+  for query in shuffled:
+    hand = query.interval if query.family == POINT else query.group
+    rounds[query] = dealt[hand]
+    dealt[hand] += 1
+    if query.family == WINDOW:
+      # After its share a group waits for no other: the rest is uniform.
+      rounds[query] = min(rounds[query], LEAST_PER_GROUP)
+  return sorted(shuffled, key=rounds.__getitem__)[:count]
+
+
+def _number_queries(
+  chosen: list[tuple[str, Query]], seed: int
+) -> dict[str, list[Query]]:
+  """Returns split -> queries with ids, numbered per family in shuffled order.
+
+  Numbers run over all splits, so that an id betrays neither split nor date.
+  """
+  chosen = sorted(chosen, key=lambda pair: _lot(seed + 1, pair[1].text))
+  counts = collections.Counter()
+  result = {split: [] for split in SPLITS if any(s == split for s, _ in chosen)}
+  for split, query in chosen:
+    query_id = f"{query.family}-{counts[query.family]:05d}"
+    counts[query.family] += 1
+    result.setdefault(split, []).append(
+      dataclasses.replace(query, query_id=query_id)
+    )
+  return {
+    split: sorted(queries, key=lambda query: query.query_id)
+    for split, queries in result.items()
+  }

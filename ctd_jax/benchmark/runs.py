@@ -1,0 +1,330 @@
+"""Runs and qrels as TREC files, the border between systems and evaluation.
+
+Why: BM25, a dual encoder and somebody else's system meet only here. Every
+system writes a `Run`; `evaluation.protocol` reads nothing else. Called by
+`evaluate`, by the baselines and by whoever brings a run of their own.
+
+Order and ties. A ranking is by score descending, then record id ascending.
+trec_eval and pytrec_eval keep scores as float32 and break ties by *descending*
+document id, so they would undo that order. Scores are therefore made strictly
+decreasing in float32: a score that does not lie below its predecessor becomes
+the next float32 below it (`numpy.nextafter`). A tie moves by a few units in
+the last place, the order is ours in every tool, and the same figures come out
+of the file as out of memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ctd_jax.utils import files
+
+TRACKS = ("T0", "T0+external", "T0+order", "T1")
+_FILE_NAME = re.compile(
+  r"run\.(?P<system>.+)\.(?P<split>\w+)\.(?P<gallery>\w+)\.trec"
+)
+_FORBIDDEN = re.compile(r"[\s:/\\]")
+
+Ranking = list[tuple[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """One system's rankings over one gallery for the queries of one split.
+
+  Attributes:
+    system: name of the system, without white space, colons and slashes.
+    track: what the system may read: one of `TRACKS`.
+    score_mode: what the score is, e.g. `semantic`, `ctd`, `lexical`.
+    split: of the queries: train, validation or test.
+    gallery: which records were searched, e.g. `neg1_ne1`.
+    rankings: for each query id, records with their scores, best first.
+  """
+
+  system: str
+  track: str
+  score_mode: str
+  split: str
+  gallery: str
+  rankings: Mapping[str, Ranking]
+
+  def __post_init__(self):
+    for field in ("system", "score_mode", "split", "gallery"):
+      value = getattr(self, field)
+      if not is_name(value):
+        raise ValueError(
+          f"{field} of a run must be non-empty, without white space, ':' and "
+          f"slashes; got {value!r}"
+        )
+    if self.track not in TRACKS:
+      raise ValueError(
+        f"track of a run is one of {', '.join(TRACKS)}; got {self.track!r}"
+      )
+
+  @property
+  def tag(self) -> str:
+    """What stands in the last column of the file: system:track:score_mode."""
+    return f"{self.system}:{self.track}:{self.score_mode}"
+
+  @property
+  def file_name(self) -> str:
+    """See `file_name`."""
+    return file_name(self.system, self.split, self.gallery)
+
+
+def file_name(system: str, split: str, gallery: str) -> str:
+  """Returns run.<system>.<split>.<gallery>.trec."""
+  return f"run.{system}.{split}.{gallery}.trec"
+
+
+def is_name(text: str) -> bool:
+  """Whether `text` can name a system in a run file and its file name."""
+  return bool(text) and not _FORBIDDEN.search(text)
+
+
+def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
+  """Returns the scores as float32, each below the one before it.
+
+  Scores that already decrease strictly in float32 are returned unchanged, so
+  applying this twice changes nothing.
+
+  Args:
+    scores: [k], not increasing.
+
+  Raises:
+    ValueError: if a score is not finite in float32 or exceeds its predecessor.
+  """
+  with np.errstate(over="ignore"):
+    given = np.asarray(scores, np.float32)
+  if not np.all(np.isfinite(given)):
+    raise ValueError("scores of a ranking must be finite in float32")
+  if np.any(np.diff(given) > 0):
+    raise ValueError("scores of a ranking must not increase with the rank")
+  if np.all(np.diff(given) < 0):
+    return given
+  result = given.copy()
+  floor = np.float32(-np.inf)
+  for rank in range(1, len(result)):
+    result[rank] = min(result[rank], np.nextafter(result[rank - 1], floor))
+  if not np.all(np.isfinite(result)):
+    raise ValueError("scores are too close to the lowest float32 to part ties")
+  return result
+
+
+def _parted(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+  """Returns the first scores of each row strictly decreasing, fp32 [Q, k].
+
+  Args:
+    scores: [Q, k].
+    counts: how many of each row count.
+  """
+  parted = np.array(scores, np.float32)
+  after = np.arange(parted.shape[1]) >= counts[:, None]
+  with np.errstate(invalid="ignore"):
+    fine = np.isfinite(parted) & (np.diff(parted, prepend=np.inf) < 0)
+  for row in np.flatnonzero(~np.all(fine | after, axis=1)):
+    kept = slice(counts[row])
+    parted[row, kept] = strictly_decreasing(parted[row, kept])
+  return parted
+
+
+def from_topk(
+  system: str,
+  track: str,
+  score_mode: str,
+  split: str,
+  query_ids: Sequence[str],
+  record_ids: Sequence[str],
+  found: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> list[Run]:
+  """Returns one `Run` per gallery from what `search.topk` returned.
+
+  Args:
+    system: see `Run`; likewise `track`, `score_mode` and `split`.
+    query_ids: [Q], in the order of the rows of `found`.
+    record_ids: [N], in the order of the searched records.
+    found: gallery -> (indices [Q, k], scores [Q, k]); index -1 means that the
+      gallery has fewer than k records.
+  """
+  runs = []
+  for gallery, (indices, scores) in found.items():
+    if len(indices) != len(query_ids):
+      raise ValueError(
+        f"{len(query_ids)} query ids for {len(indices)} rankings of {gallery}"
+      )
+    rankings = {}
+    names = np.array(record_ids, object)[indices].tolist()
+    counts = np.sum(indices >= 0, axis=1)
+    scores = _parted(scores, counts).tolist()
+    for query_id, row, values, count in zip(
+      query_ids, names, scores, counts, strict=True
+    ):
+      ranking = zip(row[:count], values[:count], strict=True)
+      rankings[query_id] = list(ranking)
+    runs.append(Run(system, track, score_mode, split, gallery, rankings))
+  return runs
+
+
+def write_run(run: Run, folder: str | os.PathLike) -> pathlib.Path:
+  """Returns the path of the TREC file written for `run`.
+
+  Columns: query id, Q0, record id, rank from 1, score, tag. A query with an
+  empty ranking has no line, which evaluation reads as nothing found.
+
+  Args:
+    run: what to write.
+    folder: made if absent; the file is named `Run.file_name`.
+
+  Raises:
+    ValueError: if the file exists with another tag, or a score is not finite.
+  """
+  path = pathlib.Path(folder) / run.file_name
+  if path.exists():
+    with path.open(encoding="utf-8") as file:
+      tag = next(iter(file.readline().split()[-1:]), run.tag)
+    if tag != run.tag:
+      raise ValueError(
+        f"{path} holds the run {tag}, not {run.tag}; give the systems different"
+        " names or remove the file"
+      )
+  lines = []
+  for query_id, ranking in run.rankings.items():
+    scores = strictly_decreasing([score for _, score in ranking])
+    for rank, ((record_id, _), score) in enumerate(
+      zip(ranking, scores, strict=True), start=1
+    ):
+      # Nine significant digits read back as the same float32.
+      lines.append(f"{query_id} Q0 {record_id} {rank} {score:.9g} {run.tag}\n")
+  files.write_text(path, "".join(lines))
+  return path
+
+
+def read_run(
+  path: str | os.PathLike,
+  split: str | None = None,
+  gallery: str | None = None,
+) -> Run:
+  """Returns the run of a TREC file, each ranking best first.
+
+  Ranks are not read: the order is score (as float32) descending, then record
+  id ascending, and ties are then parted as in `write_run`.
+
+  Args:
+    path: a file named run.<system>.<split>.<gallery>.trec, or any file if
+      `split` and `gallery` are given.
+    split: of the queries; from the file name by default.
+    gallery: which records were searched; from the file name by default.
+
+  Raises:
+    ValueError: naming file and line, if a line is malformed, a record occurs
+      twice for a query, or the tag changes; or if the file is empty.
+  """
+  path = pathlib.Path(path)
+  name = _FILE_NAME.fullmatch(path.name)
+  if name is None and (split is None or gallery is None):
+    raise ValueError(
+      f"{path}: cannot tell split and gallery from the name; expected "
+      "run.<system>.<split>.<gallery>.trec"
+    )
+  found: dict[str, dict[str, np.float32]] = {}
+  tag = None
+  for place, columns in _lines(path, 6):
+    query_id, _, record_id, rank, score, line_tag = columns
+    value = _number(place, "score", score, float)
+    _number(place, "rank", rank, int)
+    if not np.isfinite(np.float32(value)):
+      raise ValueError(f"{place}: score {score!r} is not finite in float32")
+    if tag is None:
+      tag = line_tag
+      parts = tag.split(":")
+      if len(parts) != 3 or parts[1] not in TRACKS:
+        raise ValueError(
+          f"{place}: tag {tag!r} is not system:track:score_mode with a track "
+          f"among {', '.join(TRACKS)}"
+        )
+    elif line_tag != tag:
+      raise ValueError(f"{place}: tag {line_tag!r} differs from {tag!r} above")
+    ranking = found.setdefault(query_id, {})
+    if record_id in ranking:
+      raise ValueError(
+        f"{place}: record {record_id} occurs twice for query {query_id}"
+      )
+    ranking[record_id] = np.float32(value)
+  if tag is None:
+    raise ValueError(f"{path}: no line in this run file")
+  system, track, score_mode = tag.split(":")
+  return Run(
+    system,
+    track,
+    score_mode,
+    split or name["split"],
+    gallery or name["gallery"],
+    {query_id: _ranked(ranking) for query_id, ranking in found.items()},
+  )
+
+
+def _ranked(scores: Mapping[str, np.float32]) -> Ranking:
+  ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+  parted = strictly_decreasing([score for _, score in ordered])
+  names = [record_id for record_id, _ in ordered]
+  return list(zip(names, parted.tolist(), strict=True))
+
+
+def write_qrels(
+  path: str | os.PathLike, qrels: Mapping[str, Iterable[str]]
+) -> None:
+  """Writes query -> relevant records as TREC qrels, relevance always 1."""
+  files.write_text(
+    path,
+    "".join(
+      f"{query_id} 0 {record_id} 1\n"
+      for query_id, record_ids in qrels.items()
+      for record_id in record_ids
+    ),
+  )
+
+
+def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
+  """Returns query -> relevant records of a TREC qrels file.
+
+  Lines of relevance 0 are judged and not relevant; they are left out.
+
+  Raises:
+    ValueError: naming file and line, if a line is malformed or repeated.
+  """
+  qrels: dict[str, list[str]] = {}
+  seen = set()
+  for place, (query_id, _, record_id, relevance) in _lines(path, 4):
+    if (query_id, record_id) in seen:
+      raise ValueError(f"{place}: {query_id} and {record_id} judged twice")
+    seen.add((query_id, record_id))
+    if _number(place, "relevance", relevance, int) > 0:
+      qrels.setdefault(query_id, []).append(record_id)
+  return {query_id: tuple(records) for query_id, records in qrels.items()}
+
+
+def _lines(path: str | os.PathLike, columns: int):
+  """Yields (file:line, columns) of a white-space separated file."""
+  with open(path, encoding="utf-8") as file:
+    for number, line in enumerate(file, start=1):
+      values = line.split()
+      if len(values) != columns:
+        raise ValueError(
+          f"{path}:{number}: {len(values)} columns where {columns} are expected"
+        )
+      yield f"{path}:{number}", values
+
+
+def _number(place: str, column: str, text: str, kind: type):
+  try:
+    return kind(text)
+  except ValueError:
+    raise ValueError(
+      f"{place}: {column} {text!r} is not a number ({kind.__name__})"
+    ) from None

@@ -1,0 +1,461 @@
+"""Dates in Chinese text: writing them, reading them, finding them.
+
+Why: 「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖八年」 in a
+commentary all say when. `format_key` and `parse_key` are inverses over a
+timeline; `find_cues` reports every date cue of a running text to the scanner
+in `annals`; `find_full_dates` and `parse_interval` serve the rule baseline.
+Traditional and Simplified script are read alike. Called by `annals`,
+`queries`, `retrieval.rules` and the data set builders.
+
+Positions count the characters of the text as given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from ctd_jax.chronology import query_windows, reign_tables, sexagenary
+from ctd_jax.chronology.numerals import (
+  NUMERAL,
+  UNITS,
+  DateError,
+  fold,
+  format_numeral,
+  parse_numeral,
+  simplify,
+)
+from ctd_jax.chronology.timelines import (
+  MONTHS_PER_YEAR,
+  Interval,
+  TimeKey,
+  Timeline,
+)
+
+SEASONS = "春夏秋冬"
+# Styles of `format_key`; those of FULL_STYLES name reign, year and month.
+FULL_STYLES = ("full", "reign", "annals")
+STYLES = (*FULL_STYLES, "elided", "month")
+SCRIPTS = ("traditional", "simplified")
+
+# A reign name after one of these belongs to another state: 晉文公, 宋襄公.
+_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
+# A bare year number after one of these is another ruler's: 平王三年, 簡之元年.
+_NOT_BEFORE_YEAR = frozenset("公王侯伯子帝宗祖之其")
+_PUNCTUATION = (
+  "，。、；：．.,;:！？!?「」『』《》〈〉（）()〔〕【】[]○〇・·…—\"'“”‘’/¶"
+)
+_GAP = r"[，、．.,\u3000 ○〇之的]{0,2}"
+# Not the season where it begins or ends another word: 春秋, 夏徵舒, 秋官.
+_SEASON = (
+  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
+  "|(?<![春千])秋(?![官毫])|冬(?!官))"
+)
+_MONTH = (
+  rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL})?"
+  rf"|(?P<month>正|{NUMERAL}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
+)
+_MONTH_FOLLOWS = rf"(?=王?閏?(?:正|{NUMERAL})?月)"
+# A season counts after a year, at the start of a clause, or right before a
+# month: not in 「靖東夏，四月」.
+_OPEN_SEASON = rf"(?<![^{re.escape(_PUNCTUATION)}\s經傳]){_SEASON}"
+_TAIL = (
+  rf"(?:{_GAP}(?P<season>(?(year){_SEASON}|(?(cycle){_SEASON}"
+  rf"|(?:{_SEASON}{_MONTH_FOLLOWS}|{_OPEN_SEASON})))))?"
+  rf"(?:{_GAP}(?:{_MONTH}))?(?:{_GAP}(?P<day>{sexagenary.PAIR}))?"
+)
+_STARTS = (
+  f"元正王閏太歲{SEASONS}{sexagenary.STEMS}已巳戌戍{UNITS}兩十廿卄卅卌0-9０-９"
+)
+# Around a bare month number: a length of time, not a month of the year.
+_BEFORE_LENGTH = re.compile(f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNITS}]$")
+# What may stand before a month in mid-clause of a punctuated text.
+_BEFORE_MONTH = re.compile(
+  "[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$"
+)
+_CLAUSES = re.compile("[，。、；．]")
+_AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上|矣")
+# 「己未」 is also "not yet oneself", and prints write 已 for 己: such a pair
+# counts only where a clause begins.
+_UNSURE_DAY = re.compile("[已巳戌戍].|.[已己戍戊]|己未")
+_LABEL = re.compile(r"(?:^|[\s/¶])[經傳传]$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cue:
+  """What one stretch of text says about time.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last character.
+    reign: name as in the timeline, e.g. 「隱公」; None if not said.
+    year: regnal year, from 1.
+    month: 1-12; None in 「閏月」 without a number.
+    season: one of 春夏秋冬.
+    day: sexagenary pair such as 「癸未」, its glyphs put right.
+    leap: whether the month is intercalary.
+    year_cycle: sexagenary pair that names the year, as in 「歲在己未」; never
+      a day.
+  """
+
+  start: int
+  end: int
+  reign: str | None = None
+  year: int | None = None
+  month: int | None = None
+  season: str | None = None
+  day: str | None = None
+  leap: bool = False
+  year_cycle: str | None = None
+
+
+def season_of(month: int) -> str:
+  """Returns the season of a month 1-12: 正月 to 三月 are 春."""
+  return SEASONS[(month - 1) // 3]
+
+
+def format_key(
+  key: TimeKey,
+  timeline: Timeline,
+  style: str = "full",
+  you: bool = False,
+  script: str = "traditional",
+) -> str:
+  """Returns the month `key` as a date expression.
+
+  Args:
+    key: a month of `timeline`.
+    timeline: calendar that names the reign.
+    style: "full" 魯隱公元年正月, "reign" 隱公元年正月, "annals"
+      魯隱公元年春王正月, "elided" 元年正月, "month" 正月.
+    you: writes 有 in numbers above ten: 十有二月.
+    script: "traditional" or "simplified".
+
+  Raises:
+    KeyError: if `timeline` has no such month.
+    ValueError: if there is no such style or script.
+  """
+  if style not in STYLES or script not in SCRIPTS:
+    raise ValueError(
+      f"no style {style!r} in script {script!r}; styles: {', '.join(STYLES)};"
+      f" scripts: {', '.join(SCRIPTS)}"
+    )
+  timeline.ordinal(key)
+  year = "元" if key.year == 1 else format_numeral(key.year, you)
+  month = "正" if key.month == 1 else format_numeral(key.month, you)
+  text = f"{'閏' * key.leap}{month}月"
+  if style == "annals":
+    king = "王" * (key.month == 1 and not key.leap)
+    text = season_of(key.month) + king + text
+  if style != "month":
+    text = f"{year}年{text}"
+  if style == "reign":
+    text = timeline.reigns[key.reign - 1].name + text
+  elif style in FULL_STYLES:
+    text = timeline.full_name(key.reign) + text
+  return simplify(text) if script == "simplified" else text
+
+
+def parse_key(text: str, timeline: Timeline) -> TimeKey:
+  """Returns the month that `text`, a full date and nothing else, names.
+
+  Inverse of `format_key` for every style of `FULL_STYLES` and both scripts.
+
+  Raises:
+    DateError: if `text` is no full date, goes on after it, names a reign that
+      several of `timeline` share, a month that `timeline` lacks, or a
+      sexagenary year that is another.
+  """
+  for match, cue in _matches(fold(text), timeline):
+    if cue.start or cue.reign is None:
+      break
+    if cue.end < len(text):
+      raise DateError("unexpected text after the date", text, cue.end)
+    if cue.day or not (cue.month or cue.leap):
+      raise DateError("expected a month at the end of the date", text, cue.end)
+    return _key(match, cue, text, timeline)
+  example = format_key(timeline.key(0), timeline)
+  raise DateError(f"expected a full date such as {example}", text)
+
+
+def _key(
+  match: re.Match[str], cue: Cue, text: str, timeline: Timeline
+) -> TimeKey:
+  """Returns the key of a cue that names reign, year and month."""
+  candidates = _reign_of(match, cue, timeline)
+  if len(candidates) != 1:
+    names = ", ".join(timeline.full_name(number) for number in candidates)
+    raise DateError(
+      f"{cue.reign} names {len(candidates)} reigns of {timeline.name!r}"
+      f" ({names}); write the ruler too" * bool(candidates),
+      text,
+      cue.start,
+    )
+  (reign,) = candidates
+  month = cue.month
+  if month is None:
+    leaps = [
+      number
+      for other, year, number in timeline.leap_months
+      if (other, year) == (reign, cue.year)
+    ]
+    if len(leaps) != 1:
+      raise DateError(
+        f"閏月 without a number, but the year has {len(leaps)} leap months",
+        text,
+        cue.start,
+      )
+    month = leaps[0]
+  key = TimeKey(reign, cue.year, month, cue.leap)
+  if key not in timeline:
+    row = timeline.reigns[reign - 1]
+    raise DateError(
+      f"timeline {timeline.name!r} has no such month:"
+      f" {timeline.full_name(reign)} has {row.years} years",
+      text,
+      cue.start,
+    )
+  named = sexagenary.format_year(reign_tables.year_of(timeline, key))
+  if cue.year_cycle not in (None, named[:2]):
+    raise DateError(
+      f"{cue.year_cycle} contradicts the date, whose year is {named}",
+      text,
+      match.start("cycle"),
+    )
+  return key
+
+
+@dataclasses.dataclass(frozen=True)
+class _Grammar:
+  """How dates of one timeline look, in folded text."""
+
+  pattern: re.Pattern[str]
+  reigns: dict[str, tuple[int, ...]]  # spelling -> reign numbers
+
+
+@functools.cache
+def _grammar(timeline: Timeline) -> _Grammar:
+  spellings: dict[str, tuple[int, ...]] = {}
+  initials, prefixes = set(), {""}
+  for number, row in enumerate(timeline.reigns, start=1):
+    state = fold(row.state)
+    prefixes |= {state, state[:1], state[1:]}
+    names = {fold(name) for name in (row.name, *row.aliases)}
+    if len(row.name) == 2 and row.name.endswith("公"):
+      initials.add(fold(row.name)[0])  # 僖二十八年
+      names.add(fold(row.name)[0])
+    for name in names:
+      spellings[name] = (*spellings.get(name, ()), number)
+  by_length = sorted(
+    spellings.keys() - initials, key=lambda name: (-len(name), name)
+  )
+  prefix = sorted(prefixes, key=lambda name: (-len(name), name))
+  initial = f"|(?P<initial>[{_escaped(sorted(initials))}])" if initials else ""
+  head = (
+    rf"(?<![{_STATES}])(?P<state>{_escaped(prefix, '|')})"
+    rf"(?:(?P<reign>{_escaped(by_length, '|')})"
+    rf"{_GAP}(?:[在即]位)?[之的第]{{0,2}}{initial})"
+  )
+  starts = {name[0] for name in prefixes | spellings.keys() if name}
+  # The look-ahead only saves time: no date begins with another character.
+  return _Grammar(
+    re.compile(
+      rf"(?=[{_STARTS}{_escaped(sorted(starts))}])"
+      rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?"
+      rf"(?:(?(year){_GAP})(?P<cycle>{sexagenary.YEAR}))?{_TAIL}"
+    ),
+    spellings,
+  )
+
+
+def _escaped(names: Iterable[str], mark: str = "") -> str:
+  """Returns names joined by `mark`, none of whose characters is a pattern."""
+  return mark.join(map(re.escape, names))
+
+
+def _matches(
+  folded: str, timeline: Timeline
+) -> Iterator[tuple[re.Match[str], Cue]]:
+  """Yields what looks like a date in folded text, whether or not it is one."""
+  grammar = _grammar(timeline)
+  for match in grammar.pattern.finditer(folded):
+    groups = match.groupdict()
+    month = match["month"] or match["leap_month"] or match["bare_month"]
+    starts = [match.start(name) for name in groups if match[name]]
+    if not starts or (month and parse_numeral(month) > MONTHS_PER_YEAR):
+      continue
+    name = match["reign"] or groups.get("initial")
+    if name:
+      name = timeline.reigns[grammar.reigns[name][0] - 1].name
+    day, cycle = match["day"], match["cycle"]
+    yield (
+      match,
+      Cue(
+        min(starts),
+        match.end(),
+        name,
+        parse_numeral(match["year"], "year") if match["year"] else None,
+        parse_numeral(month, "month") if month else None,
+        match["season"],
+        sexagenary.format_index(sexagenary.index(day)) if day else None,
+        match["leap"] is not None,
+        cycle and sexagenary.format_index(sexagenary.parse_year(cycle)),
+      ),
+    )
+
+
+def _reign_of(match: re.Match[str], cue: Cue, timeline: Timeline) -> list[int]:
+  """Returns the numbers of the reigns that a match can mean."""
+  if cue.reign is None:
+    return []
+  name = match["reign"] or match["initial"]
+  candidates = []
+  for number in _grammar(timeline).reigns[name]:
+    state = fold(timeline.reigns[number - 1].state)
+    if match["state"] in ("", state, state[:1], state[1:]):
+      candidates.append(number)
+  fitting = [
+    number
+    for number in candidates
+    if cue.year <= timeline.reigns[number - 1].years
+  ]
+  return fitting or candidates
+
+
+def _trusted(
+  match: re.Match[str], cue: Cue, folded: str, punctuated: bool
+) -> bool:
+  """Whether a match in running text is a date rather than something else."""
+  before = folded[max(0, cue.start - 2) : cue.start]
+  opens = not before or before[-1].isspace() or before[-1] in _PUNCTUATION
+  opens = opens or _LABEL.search(before) is not None
+  if cue.reign or (cue.year_cycle and not cue.year):
+    return True
+  if cue.year:
+    if before[-1:] in _NOT_BEFORE_YEAR and not opens:
+      return False
+    return (
+      match["year"] == "元"
+      or bool(cue.season or cue.month or cue.leap or cue.year_cycle)
+      or (not before.strip() and not _AFTER_LENGTH.match(folded, cue.end))
+      or _LABEL.search(before) is not None
+    )
+  if cue.month or cue.leap:
+    if cue.season or cue.leap or match["king"] or cue.day:
+      return True
+    if punctuated and not opens and not _BEFORE_MONTH.search(before):
+      return False
+    return (
+      match["month"] != "一"
+      and not _BEFORE_LENGTH.search(before)
+      and not _AFTER_LENGTH.match(folded, cue.end)
+    )
+  if cue.season:
+    return opens
+  return opens or not _UNSURE_DAY.match(match["day"])
+
+
+def find_full_dates(
+  text: str, timeline: Timeline
+) -> list[tuple[int, int, TimeKey]]:
+  """Returns (start, end, key) of every full date of `timeline` in `text`.
+
+  A full date names reign, year and month. Dates of months that the timeline
+  lacks are passed over.
+  """
+  dates = []
+  for match, cue in _matches(fold(text), timeline):
+    if cue.reign and (cue.month or cue.leap):
+      try:
+        key = _key(match, cue, text, timeline)
+      except DateError:
+        continue
+      dates.append((cue.start, cue.end, key))
+  return dates
+
+
+def find_cues(text: str, timeline: Timeline | None = None) -> list[Cue]:
+  """Returns the date cues of running text, in order.
+
+  Parts that follow one another, with or without punctuation, make one cue:
+  「冬，十有二月，癸未」. Left out: lengths of time (「三月而葬」), years of
+  other rulers (「晉文公三年」), bare years in mid-sentence, and seasons in
+  mid-sentence without a month.
+
+  Args:
+    text: punctuated or not, Traditional or Simplified.
+    timeline: whose reign names to look for; the dukes of Lu if None.
+  """
+  folded = fold(text)
+  punctuated = _CLAUSES.search(folded) is not None
+  return [
+    cue
+    for match, cue in _matches(folded, timeline or reign_tables.timeline("lu"))
+    if _trusted(match, cue, folded, punctuated)
+  ]
+
+
+def parse_interval(text: str, timeline: Timeline) -> Interval:
+  """Returns the stretch of months that a query asks for.
+
+  Reads one date (a month, a year, a season of a year) or a range of two, and
+  the window around it, if any; see `windows`.
+
+  Args:
+    text: a whole query, e.g. 「魯成公七年正月之前半年內，有何記事？」.
+    timeline: calendar; the window is clipped to it.
+
+  Raises:
+    DateError: if there is no full date, a month of a sexagenary year alone, or
+      the window cannot be read, runs backwards or lies outside the timeline.
+  """
+  folded = fold(text)
+  matches = list(_matches(folded, timeline))
+  for _, cue in matches:
+    if cue.year_cycle and not cue.year and (cue.month or cue.season):
+      raise DateError(
+        f"{cue.year_cycle} alone tells no year; write reign and regnal year",
+        text,
+        cue.start,
+      )
+  mentions = [
+    query_windows.Mention(
+      cue.start,
+      cue.end,
+      tuple(_reign_of(match, cue, timeline)),
+      cue.year,
+      cue.month,
+      cue.season,
+      cue.leap,
+    )
+    for match, cue in matches
+  ]
+  if not any(mention.reigns for mention in mentions):
+    mentions = _with_lone_reign(mentions, folded, timeline)
+  try:
+    return query_windows.resolve(folded, mentions, timeline)
+  except DateError as error:
+    raise DateError(error.problem, text, error.position) from None
+
+
+def _with_lone_reign(
+  mentions: list[query_windows.Mention], folded: str, timeline: Timeline
+) -> list[query_windows.Mention]:
+  """Returns the mentions, the first year given the reign named before it.
+
+  For 「魯隱公在位時，自元年正月至三月」.
+  """
+  for place, mention in enumerate(mentions):
+    if mention.year is None:
+      continue
+    named = [
+      (folded.rfind(name, 0, mention.start), numbers)
+      for name, numbers in _grammar(timeline).reigns.items()
+      if len(name) > 1 and name in folded[: mention.start]
+    ]
+    if named:
+      mentions[place] = dataclasses.replace(mention, reigns=max(named)[1])
+    break
+  return mentions

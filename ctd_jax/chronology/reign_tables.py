@@ -1,0 +1,243 @@
+"""Reign tables: which rulers and eras exist, when, and for how long.
+
+Why: a regnal year means nothing without its table. The rows are facts in
+`data/reigns/*.tsv`, each with the authority it comes from; this module reads
+them into a `Timeline` and converts regnal years to years of the common era.
+Called by `expressions`, `annals`, `queries` and the data set builders.
+
+Years are astronomical: 0 = 1 BCE, -721 = 722 BCE.
+
+Eras (「泰始」) differ from rulers in one way: an era begins within a year, so
+the last numbered year of one and the first of the next can be the same
+astronomical year (249 CE is both 正始十年 and 嘉平元年). `years` counts the
+years as numbered, a `Timeline` gives each of them twelve months, and
+`keys_of_year` returns all keys that carry a year. Ordinals of era timelines
+therefore give the order of dates, not exact distances across a change of era.
+Column `month` says in which month of its first year the count began;
+`keys_in_use` takes from it which of two names a month bore at the time.
+
+「tongjian」 is the calendar of one book: 資治通鑑 heads every year from 220 to
+501 with a single era, the last one of that year, so its years have one name
+each and its ordinals are distances.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import importlib.util
+import pathlib
+import re
+
+from ctd_jax.chronology.timelines import (
+  MONTHS_PER_YEAR,
+  Reign,
+  TimeKey,
+  Timeline,
+)
+
+COLUMNS = (
+  "name",
+  "state",
+  "accession",
+  "month",
+  "years",
+  "aliases",
+  "source",
+)
+RELEASE_MONTHS = 3036
+# The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
+# the release, not of history.
+_RELEASE_YEARS = {"僖公": 32, "哀公": 26}
+_WRITTEN_YEAR = re.compile(
+  r"(?P<before>公元前|西元前|前)?(?:公元|西元)?\s*(?P<number>\d+)\s*年?"
+  r"\s*(?P<era>BCE|BC|CE|AD)?",
+  re.IGNORECASE,
+)
+
+
+def table_dir() -> pathlib.Path:
+  """Returns the folder of the reign tables, installed or in the checkout."""
+  # The specification is looked up without importing the package: importing it
+  # registers data set builders and needs their libraries.
+  spec = importlib.util.find_spec("ctd_jax_datasets")
+  if spec is not None and spec.submodule_search_locations:
+    return pathlib.Path(spec.submodule_search_locations[0]) / "reigns"
+  return pathlib.Path(__file__).parents[2] / "data" / "reigns"
+
+
+def table_names() -> tuple[str, ...]:
+  """Returns the names `timeline` accepts, sorted."""
+  return tuple(
+    sorted([path.stem for path in table_dir().glob("*.tsv")] + ["lu_release"])
+  )
+
+
+def read_table(path: pathlib.Path) -> tuple[Reign, ...]:
+  """Returns the reigns of a TSV file in order of its rows.
+
+  Args:
+    path: file with the columns of `COLUMNS`; `month` is the month of the
+      first year in which the count began, `aliases` are separated by commas.
+
+  Raises:
+    ValueError: naming file, line and column of what cannot be read.
+  """
+  reigns = tuple(reign for reign, _ in _read_rows(path))
+  for earlier, later, line in zip(
+    reigns, reigns[1:], range(3, len(reigns) + 2), strict=False
+  ):
+    if later.accession < earlier.accession:
+      raise ValueError(
+        f"{path}, line {line}: {later.name} begins in {later.accession},"
+        f" before {earlier.name} ({earlier.accession}); rows go by time"
+      )
+  return reigns
+
+
+def _read_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
+  """Returns (reign, month in which its count began) of every row."""
+  with path.open(encoding="utf-8", newline="") as file:
+    rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    header = tuple(next(rows, ()))
+    if header != COLUMNS:
+      raise ValueError(
+        f"{path}, line 1: columns {header} should be {COLUMNS}, separated by"
+        " tabs"
+      )
+    found = [
+      _read_row(f"{path}, line {line}", cells)
+      for line, cells in enumerate(rows, start=2)
+    ]
+  if not found:
+    raise ValueError(f"{path}: no reigns below the header")
+  return found
+
+
+def _read_row(place: str, cells: list[str]) -> tuple[Reign, int]:
+  if len(cells) != len(COLUMNS):
+    raise ValueError(f"{place}: {len(cells)} columns, should be {len(COLUMNS)}")
+  row = dict(zip(COLUMNS, cells, strict=True))
+  for column in ("name", "source"):
+    if not row[column]:
+      raise ValueError(f"{place}: column {column!r} is empty")
+  numbers = {}
+  for column in ("accession", "month", "years"):
+    try:
+      numbers[column] = int(row[column])
+    except ValueError:
+      raise ValueError(
+        f"{place}: column {column!r} is {row[column]!r}, should be an integer"
+      ) from None
+  if numbers["years"] < 1:
+    raise ValueError(f"{place}: column 'years' should be at least 1")
+  month = numbers.pop("month")
+  if not 1 <= month <= MONTHS_PER_YEAR:
+    raise ValueError(f"{place}: column 'month' should be 1-{MONTHS_PER_YEAR}")
+  aliases = tuple(alias for alias in row["aliases"].split(",") if alias)
+  return Reign(row["name"], row["state"], **numbers, aliases=aliases), month
+
+
+@functools.cache
+def timeline(name: str) -> Timeline:
+  """Returns the calendar called `name`.
+
+  Args:
+    name: "lu" (the twelve dukes of Lu as history has them), "lu_release" (the
+      3,036 months of the released split map), "mini" (an invented state), or
+      an era table: "wei", "jin", "liu_song", "southern_qi", or "tongjian"
+      (the years 220-501 as 資治通鑑 heads them).
+
+  Raises:
+    ValueError: if there is no such table, or its file cannot be read.
+
+  Source: `lu_release`: months of the benchmark's released split map.
+  """
+  if name not in table_names():
+    raise ValueError(
+      f"no timeline {name!r}; known: {', '.join(table_names())}"
+      f" (tables in {table_dir()})"
+    )
+  if name != "lu_release":
+    return Timeline(name, read_table(table_dir() / f"{name}.tsv"))
+  released = Timeline(
+    name,
+    tuple(
+      dataclasses.replace(
+        reign, years=_RELEASE_YEARS.get(reign.name, reign.years)
+      )
+      for reign in timeline("lu").reigns
+    ),
+  )
+  if len(released) != RELEASE_MONTHS:
+    raise ValueError(
+      f"lu.tsv gives {len(released)} released months, should be"
+      f" {RELEASE_MONTHS}"
+    )
+  return released
+
+
+def year_of(calendar: Timeline, key: TimeKey) -> int:
+  """Returns the astronomical year in which the regnal year of `key` begins.
+
+  Raises:
+    KeyError: if `calendar` has no such month.
+  """
+  calendar.ordinal(key)
+  return calendar.reigns[key.reign - 1].accession + key.year - 1
+
+
+def keys_of_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
+  """Returns the months dated by astronomical year `year`, in order.
+
+  Empty outside the timeline; of two regnal years where an era changes.
+  """
+  return tuple(key for key in calendar.months if year_of(calendar, key) == year)
+
+
+def keys_in_use(name: str, year: int) -> tuple[TimeKey, ...]:
+  """Returns the twelve months of a year under the names they bore then.
+
+  Where an era changes within `year`, the months before the change have the
+  old name and those from it on the new one.
+
+  Args:
+    name: of a table, as for `timeline`.
+    year: astronomical; nothing is returned for a year outside the table.
+
+  Raises:
+    ValueError: if there is no such table.
+  """
+  calendar = timeline(name)
+  table = "lu" if name == "lu_release" else name
+  begins = [month for _, month in _read_rows(table_dir() / f"{table}.tsv")]
+  names: dict[int, TimeKey] = {}
+  for key in keys_of_year(calendar, year):
+    # Reigns go by time, so a later name takes the month over.
+    if key.year > 1 or key.month >= begins[key.reign - 1]:
+      names[key.month] = key
+  return tuple(names[month] for month in sorted(names))
+
+
+def bce(year: int) -> str:
+  """Returns an astronomical year as people write it: -721 -> `722 BCE`."""
+  return f"{1 - year} BCE" if year < 1 else f"{year} CE"
+
+
+def astronomical(text: str) -> int:
+  """Returns the astronomical year of `722 BCE`, `280 CE` or 「公元前722年」.
+
+  A bare number is a year of the common era.
+
+  Raises:
+    ValueError: if `text` has another form, or names a year 0.
+  """
+  match = _WRITTEN_YEAR.fullmatch(text.strip())
+  era = (match["era"] or "").upper() if match else ""
+  if match is None or int(match["number"]) < 1 or (match["before"] and era):
+    raise ValueError(
+      f"not a year: {text!r}; expected such as 722 BCE, 280 CE or 公元前722年"
+    )
+  number = int(match["number"])
+  return 1 - number if match["before"] or era in ("BC", "BCE") else number

@@ -1,0 +1,1 @@
+"""Experts of the dating model: each reads one kind of evidence."""

@@ -1,0 +1,1 @@
+"""Order of a chronicle: emissions, transitions, decoder."""

@@ -1,0 +1,1 @@
+"""Transformer encoders in flax.linen: BERT and decoder families."""

@@ -1,0 +1,211 @@
+"""Decoders of the Qwen3, Qwen2 and Mistral families as text encoders.
+
+Why: the paper's second backbone is Qwen3-Embedding, and the strongest
+zero-shot rows are a Qwen2 and a Mistral. They are one network with three
+switches: norms of queries and keys (Qwen3), biases of the projections (Qwen2)
+and whether a token sees later ones (GTE-Qwen2 does). `dual_encoder` and
+`text_encoder` are the callers; `hf_weights` fills the parameters.
+
+Axes: B texts, L tokens, D width, H query heads, K key and value heads, W
+width of a head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from ctd_jax.models.encoders import layers
+from ctd_jax.models.encoders.layer_stack import apply_layers
+from ctd_jax.models.encoders.layers import dense
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderConfig:
+  """Geometry of a decoder; parameters are fp32 whatever `dtype` is.
+
+  Attributes:
+    vocab_size: rows of the token table.
+    hidden_size: width D of a token's state.
+    num_layers: transformer blocks.
+    num_heads: query heads H.
+    num_kv_heads: key and value heads K; divides `num_heads`.
+    head_dim: width W of a head, even.
+    mlp_size: width of the gated feed-forward layer.
+    max_length: longest text in tokens.
+    qk_norm: whether queries and keys of each head are normalised (Qwen3).
+    qkv_bias: whether their projections have biases (Qwen2).
+    causal: whether a token sees only itself and earlier ones.
+    rope_theta: base of the rotary periods.
+    rms_norm_eps: added to the mean square.
+    dtype: what the blocks compute in, "float32" or "bfloat16".
+    scan_layers: whether one compiled layer runs over stacked parameters.
+    remat: whether the backward pass computes a layer's activations again.
+    initializer_range: standard deviation of initial weights.
+  """
+
+  vocab_size: int
+  hidden_size: int = 128
+  num_layers: int = 2
+  num_heads: int = 4
+  num_kv_heads: int = 2
+  head_dim: int = 32
+  mlp_size: int = 384
+  max_length: int = 512
+  qk_norm: bool = True
+  qkv_bias: bool = False
+  causal: bool = True
+  rope_theta: float = 10000.0
+  rms_norm_eps: float = 1e-6
+  dtype: str = "float32"
+  scan_layers: bool = False
+  remat: bool = False
+  initializer_range: float = 0.02
+
+  def __post_init__(self):
+    if self.num_heads % self.num_kv_heads:
+      raise ValueError(
+        f"num_kv_heads ({self.num_kv_heads}) must divide num_heads "
+        f"({self.num_heads})"
+      )
+    if self.head_dim % 2:
+      raise ValueError(f"head_dim must be even, got {self.head_dim}")
+    layers.check_dtype(self.dtype)
+
+  def make(self) -> Decoder:
+    """Returns the module of this geometry."""
+    return Decoder(self)
+
+
+def _norm(config: DecoderConfig, name: str) -> nn.RMSNorm:
+  # linen reduces in fp32 even when the input is bf16.
+  return nn.RMSNorm(
+    epsilon=config.rms_norm_eps, dtype=jnp.dtype(config.dtype), name=name
+  )
+
+
+def rotary_angles(
+  positions: jax.Array, head_dim: int, theta: float
+) -> jax.Array:
+  """Returns the angle of every pair of components, fp32 [B, L, W/2].
+
+  Args:
+    positions: of the tokens, 0 = first of its text, int [B, L].
+    head_dim: width W of a head.
+    theta: base of the periods.
+
+  Source: Su et al. 2021, eq. 15.
+  """
+  exponents = jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim
+  return positions[..., None].astype(jnp.float32) * theta**-exponents
+
+
+def rotate(vectors: jax.Array, angles: jax.Array) -> jax.Array:
+  """Returns heads turned by their positions, [B, L, H, W].
+
+  Component i is paired with component i + W/2, as published weights are.
+
+  Args:
+    vectors: queries or keys, [B, L, H, W].
+    angles: from `rotary_angles`, [B, L, W/2].
+  """
+  sine, cosine = jnp.sin(angles)[:, :, None], jnp.cos(angles)[:, :, None]
+  first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
+  turned = (first * cosine - second * sine, second * cosine + first * sine)
+  return jnp.concatenate(turned, axis=-1).astype(vectors.dtype)
+
+
+class GroupedAttention(nn.Module):
+  """Attention whose query heads share key and value heads: [B, L, D]."""
+
+  config: DecoderConfig
+
+  @nn.compact
+  def __call__(
+    self, states: jax.Array, seen: jax.Array, angles: jax.Array
+  ) -> jax.Array:
+    """Returns the projected mixture of values, [B, L, D]."""
+    config = self.config
+
+    def split(name: str, heads: int) -> jax.Array:
+      width = heads * config.head_dim
+      flat = dense(config, width, name, config.qkv_bias)(states)
+      return flat.reshape(*flat.shape[:2], heads, config.head_dim)
+
+    query = split("query", config.num_heads)
+    key = split("key", config.num_kv_heads)
+    value = split("value", config.num_kv_heads)
+    if config.qk_norm:
+      query = _norm(config, "query_norm")(query)
+      key = _norm(config, "key_norm")(key)
+    mixed = layers.attention(
+      rotate(query, angles), rotate(key, angles), value, seen
+    )
+    flat = mixed.reshape(*mixed.shape[:2], -1)
+    return dense(config, config.hidden_size, "out", bias=False)(flat)
+
+
+class DecoderLayer(nn.Module):
+  """One pre-norm block: attention, then gated feed-forward; [B, L, D]."""
+
+  config: DecoderConfig
+
+  @nn.compact
+  def __call__(
+    self, states: jax.Array, seen: jax.Array, angles: jax.Array
+  ) -> jax.Array:
+    """Returns the states after this block, [B, L, D]."""
+    config = self.config
+    inner = _norm(config, "input_norm")(states)
+    attention = GroupedAttention(config, name="attention")
+    states = states + attention(inner, seen, angles)
+    inner = _norm(config, "mlp_norm")(states)
+    gate = nn.silu(dense(config, config.mlp_size, "gate", bias=False)(inner))
+    inner = gate * dense(config, config.mlp_size, "up", bias=False)(inner)
+    return states + dense(config, config.hidden_size, "down", bias=False)(inner)
+
+
+class Decoder(nn.Module):
+  """Contextual states of every token, fp32 [B, L, D].
+
+  Source: Qwen3 technical report (2025), section 2; Qwen2 (2024), section 2.2;
+  Jiang et al. 2023 (Mistral), whose sliding window no text here exceeds.
+  """
+
+  config: DecoderConfig
+
+  @nn.compact
+  def __call__(
+    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
+  ) -> jax.Array:
+    """Returns the states after the last block and the final norm.
+
+    Args:
+      ids: token ids, int [B, L].
+      mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
+        either side. Numbers above 1 are further texts of a row, which see
+        nothing of each other.
+      deterministic: without effect: there is no dropout.
+
+    Returns:
+      States, fp32 [B, L, D]; values under padding mean nothing.
+
+    Raises:
+      ValueError: if the texts are longer than the model takes.
+    """
+    config = self.config
+    layers.check_length(ids, config)
+    angles = rotary_angles(
+      layers.token_positions(mask), config.head_dim, config.rope_theta
+    )
+    seen = layers.visible(mask)
+    if config.causal:
+      seen = seen & jnp.tril(jnp.ones((ids.shape[1], ids.shape[1]), bool))
+    table = layers.embedding(config, config.vocab_size, "embed_tokens")
+    states = table(ids)
+    self.sow("intermediates", "states", states)
+    states = apply_layers(DecoderLayer, config, states, seen, angles)
+    return _norm(config, "norm")(states).astype(jnp.float32)

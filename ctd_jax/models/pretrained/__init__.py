@@ -1,0 +1,1 @@
+"""Published encoders: geometry, weights, hub folders, export."""

@@ -1,0 +1,215 @@
+"""A folder in the layout of published encoders, or the hub id of one.
+
+Why: weights, geometry and vocabulary of a published encoder lie together in
+one folder (config.json, tokenizer.json, one or several safetensors files).
+This module finds the folder, reads tensors from it slice by slice, so that no
+more of a large model is in memory than the devices at hand need, and writes
+such files. `hf_config`, `hf_weights` and `text_encoder` are the callers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import huggingface_hub
+import numpy as np
+import safetensors
+from safetensors import numpy as safetensors_numpy
+
+from ctd_jax.utils import files
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+# What is fetched for a hub id; other formats of the same weights are not.
+_PATTERNS = ("*.json", "*.safetensors", "*.txt", "1_Pooling/*")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_FLOATS = ("F32", "F16", "BF16", "F64")
+
+
+def find(source: str | os.PathLike[str]) -> pathlib.Path:
+  """Returns the local folder of a model.
+
+  Args:
+    source: a folder, or a hub id "owner/name", which is downloaded once and
+      then found in the hub's cache; environment variables of the hub's own
+      library (HF_HOME, HF_HUB_OFFLINE) hold.
+
+  Raises:
+    FileNotFoundError: if there is no such folder and no such model.
+  """
+  folder = pathlib.Path(source).expanduser()
+  if folder.is_dir():
+    return folder
+  if not _HUB_ID.fullmatch(str(source)):
+    raise FileNotFoundError(
+      f"{source}: no such folder; expected a folder with {CONFIG} and "
+      f"{WEIGHTS}, or a hub id like owner/name"
+    )
+  try:
+    found = huggingface_hub.snapshot_download(
+      str(source), allow_patterns=list(_PATTERNS)
+    )
+  except Exception as error:  # network, proxy and hub errors share no base
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else error
+    raise FileNotFoundError(
+      f"{source}: neither a folder here nor a model that the hub gave "
+      f"({type(error).__name__}: {reason})"
+    ) from error
+  return pathlib.Path(found)
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+  """Returns the object in a JSON file.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: if it holds no JSON object.
+  """
+  if not path.is_file():
+    raise FileNotFoundError(f"no {path.name} in {path.parent}")
+  try:
+    content = json.loads(path.read_text("utf-8"))
+  except ValueError as error:
+    raise ValueError(f"{path} is not JSON: {error}") from error
+  if not isinstance(content, dict):
+    raise ValueError(f"{path}: expected a JSON object")
+  return content
+
+
+class TensorFiles:
+  """The tensors of a model folder, by name; nothing is read before `read`.
+
+  Attributes:
+    shapes: of every tensor.
+  """
+
+  shapes: Mapping[str, tuple[int, ...]]
+
+  def __init__(self, folder: pathlib.Path):
+    """Opens model.safetensors, or every shard that the index names.
+
+    Raises:
+      FileNotFoundError: if a file is missing; all that are, are named.
+      ValueError: if a file is cut off or no safetensors file, a tensor is
+        promised by the index and absent, or holds no floats.
+    """
+    self.folder = folder
+    promised = _promised(folder)
+    self._files = {path: _open(path) for path in sorted(promised)}
+    self._where = {
+      name: file
+      for file in self._files.values()
+      for name in file.keys()  # noqa: SIM118
+    }
+    absent = sorted(
+      name
+      for names in promised.values()
+      for name in names
+      if name not in self._where
+    )
+    if absent:
+      raise ValueError(
+        f"{folder / INDEX} names tensors that no file holds: "
+        f"{', '.join(absent)}"
+      )
+    self.shapes = {
+      name: tuple(file.get_slice(name).get_shape())
+      for name, file in self._where.items()
+    }
+
+  def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
+    """Returns part of a tensor, fp32.
+
+    Raises:
+      ValueError: if the tensor holds no floats, e.g. quantised ones.
+    """
+    view = self._where[name].get_slice(name)
+    if view.get_dtype() not in _FLOATS:
+      raise ValueError(
+        f"{self.folder}: {name} holds {view.get_dtype()}; expected one of "
+        f"{', '.join(_FLOATS)}"
+      )
+    return np.asarray(view[index]).astype(np.float32)
+
+
+def _promised(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
+  """Returns the weight files, with the names the index gives for each."""
+  if (folder / WEIGHTS).is_file():
+    return {folder / WEIGHTS: []}
+  if not (folder / INDEX).is_file():
+    other = sorted(
+      path.name for path in folder.iterdir() if path.suffix in (".bin", ".h5")
+    )
+    raise FileNotFoundError(
+      f"no {WEIGHTS} and no {INDEX} in {folder}"
+      + (f"; {', '.join(other)} is of a format not read here" if other else "")
+    )
+  weight_map = read_json(folder / INDEX).get("weight_map")
+  if not isinstance(weight_map, dict) or not weight_map:
+    raise ValueError(f"{folder / INDEX}: expected an object 'weight_map'")
+  promised: dict[pathlib.Path, list[str]] = {}
+  for name, file in weight_map.items():
+    promised.setdefault(folder / file, []).append(name)
+  missing = sorted(path.name for path in promised if not path.is_file())
+  if missing:
+    raise FileNotFoundError(
+      f"{folder / INDEX} names files that are not there: {', '.join(missing)}"
+    )
+  return promised
+
+
+def _open(path: pathlib.Path) -> Any:
+  try:
+    return safetensors.safe_open(str(path), framework="numpy")
+  except safetensors.SafetensorError as error:
+    raise ValueError(
+      f"{path} is cut off or no safetensors file: {error}"
+    ) from error
+
+
+def write_tensors(
+  folder: pathlib.Path,
+  tensors: Mapping[str, tuple[tuple[int, ...], Callable[[], np.ndarray]]],
+  max_shard_bytes: int,
+) -> None:
+  """Writes model.safetensors, or shards and their index.
+
+  Every file appears whole or not at all, the index last.
+
+  Args:
+    folder: made if needed.
+    tensors: shape of each tensor, and what returns it, fp32.
+    max_shard_bytes: of one file; a larger tensor gets a file of its own.
+  """
+  shards: list[list[str]] = [[]]
+  size = total = 0
+  for name, (shape, _) in tensors.items():
+    needed = 4 * int(np.prod(shape))
+    if shards[-1] and size + needed > max_shard_bytes:
+      shards.append([])
+      size = 0
+    shards[-1].append(name)
+    size += needed
+    total += needed
+  folder.mkdir(parents=True, exist_ok=True)
+  weight_map = {}
+  for number, names in enumerate(shards, start=1):
+    file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+    file = WEIGHTS if len(shards) == 1 else file
+    _write_shard(folder / file, {name: tensors[name][1]() for name in names})
+    weight_map.update(dict.fromkeys(names, file))
+  if len(shards) > 1:
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    files.write_text(folder / INDEX, json.dumps(index, indent=2) + "\n")
+
+
+def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+  with files.replacing(path) as temporary:
+    # Other libraries refuse a file that does not say so.
+    safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})

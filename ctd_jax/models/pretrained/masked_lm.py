@@ -1,0 +1,141 @@
+"""The head with which a masked language model guesses tokens.
+
+Why: sparse retrieval weighs the vocabulary entries that a text suggests, and
+the head of the pretrained model says which these are. One module serves BERT,
+DistilBERT and the XLM-R family; only the names of their tensors differ. Called
+by `retrieval.sparse`.
+
+Axes: B texts, L tokens, D width, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.layers import dense
+from ctd_jax.models.pretrained import hub_folders
+
+# Ours: theirs, of BERT, of the XLM-R family and of DistilBERT.
+_HEADS = (
+  {
+    "transform": "cls.predictions.transform.dense",
+    "norm": "cls.predictions.transform.LayerNorm",
+    "bias": "cls.predictions.bias",
+    "decoder": "cls.predictions.decoder.weight",
+  },
+  {
+    "transform": "lm_head.dense",
+    "norm": "lm_head.layer_norm",
+    "bias": "lm_head.bias",
+    "decoder": "lm_head.decoder.weight",
+  },
+  {
+    "transform": "vocab_transform",
+    "norm": "vocab_layer_norm",
+    "bias": "vocab_projector.bias",
+    "decoder": "vocab_projector.weight",
+  },
+)
+
+
+class MaskedLMHead(nn.Module):
+  """Logits of all vocabulary entries for every token, fp32 [B, L, V].
+
+  Source: Devlin et al. 2019, as the reference weights have it: projection,
+  GELU, layer norm, product with the token table, bias.
+  """
+
+  config: BertConfig
+
+  @nn.compact
+  def __call__(self, states: jax.Array, table: jax.Array) -> jax.Array:
+    """Returns the logits.
+
+    Args:
+      states: of the encoder, [B, L, D].
+      table: a row for each entry, [V, D].
+    """
+    config = self.config
+    hidden = dense(config, config.hidden_size, "transform")(states)
+    hidden = nn.gelu(hidden, approximate=False)
+    norm = nn.LayerNorm(epsilon=config.layer_norm_eps, name="norm")
+    bias = self.param("bias", nn.initializers.zeros, (config.vocab_size,))
+    return norm(hidden) @ table.T + bias
+
+
+def load_head(
+  folder: pathlib.Path, config: BertConfig, params: Any
+) -> tuple[Any, jax.Array]:
+  """Returns the parameters of `MaskedLMHead` and the table that it takes.
+
+  Args:
+    folder: of the model.
+    config: its geometry.
+    params: of its encoder, whose token table is taken where the folder has no
+      other.
+
+  Raises:
+    FileNotFoundError: if the weights are missing.
+    ValueError: naming the tensors that are missing or of another shape.
+  """
+  tensors = hub_folders.TensorFiles(folder)
+  table = params["embeddings"]["word_embeddings"]["embedding"]
+  width = config.hidden_size
+  for names in _HEADS:
+    if f"{names['transform']}.weight" in tensors.shapes:
+      break
+  else:
+    told = " or ".join(f"{names['transform']}.weight" for names in _HEADS)
+    raise ValueError(
+      f"{folder}: the weights have no masked-LM head; expected {told}"
+    )
+  shapes = {
+    f"{names['transform']}.weight": (width, width),
+    f"{names['transform']}.bias": (width,),
+    f"{names['norm']}.weight": (width,),
+    f"{names['norm']}.bias": (width,),
+    names["bias"]: (config.vocab_size,),
+  }
+  if names["decoder"] in tensors.shapes:
+    shapes[names["decoder"]] = table.shape
+  read = _read(folder, tensors, shapes)
+  head = {
+    "transform": {
+      "kernel": read[f"{names['transform']}.weight"].T,
+      "bias": read[f"{names['transform']}.bias"],
+    },
+    "norm": {
+      "scale": read[f"{names['norm']}.weight"],
+      "bias": read[f"{names['norm']}.bias"],
+    },
+    "bias": read[names["bias"]],
+  }
+  head = jax.tree.map(jnp.asarray, head)
+  return head, jnp.asarray(read.get(names["decoder"], table))
+
+
+def _read(
+  folder: pathlib.Path,
+  tensors: hub_folders.TensorFiles,
+  shapes: Mapping[str, tuple[int, ...]],
+) -> dict[str, np.ndarray]:
+  """Returns whole tensors of the given shapes, by name."""
+  wrong = [
+    f"{name} {tensors.shapes.get(name, 'missing')} instead of {shape}"
+    for name, shape in shapes.items()
+    if tensors.shapes.get(name) != shape
+  ]
+  if wrong:
+    raise ValueError(f"{folder}: masked-LM head: {', '.join(wrong)}")
+  return {
+    name: tensors.read(name, (slice(None),) * len(shape))
+    for name, shape in shapes.items()
+  }

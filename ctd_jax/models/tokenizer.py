@@ -1,0 +1,405 @@
+"""Texts to token ids: a vocabulary built from a gallery, or a published one.
+
+Why: the small encoder starts from scratch on classical Chinese, where a
+character is a good token. The normaliser drops punctuation, because event
+records are punctuated and commentary is not: a model that sees the marks
+learns the type of a record from them. A pretrained encoder knows only its own
+vocabulary, so that one is read from its folder as it is. `input_pipeline`,
+`experiment` and `text_encoder` are the callers.
+
+Axes: N texts, L tokens.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, processors
+
+from ctd_jax.chronology import glyphs
+from ctd_jax.utils import files
+
+FILE_NAME = "tokenizer.json"
+# Its presence tells a published vocabulary from one that `build` made.
+SETTINGS = "tokenizer_config.json"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
+PADDING_SIDES = ("right", "left")
+_PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
+_AT_ONCE = 4096  # texts
+_OURS = {"pad_token": _PAD, "unk_token": _UNK}
+# Other marks than these are text: U+3007 (zero) and private-use characters,
+# which stand for Han characters without a code point, are kept.
+_MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
+_BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
+
+
+def _normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
+  steps = [normalizers.NFC()]  # also folds CJK compatibility ideographs
+  for written, *others in glyphs.SPELLINGS:
+    steps += [normalizers.Replace(other, written) for other in others]
+  marks = _MARKS if strip_punctuation else _BLANKS
+  steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
+  return normalizers.Sequence(steps)
+
+
+class TextTokenizer:
+  """A tokenizer that gives fixed-length arrays.
+
+  `build` a character tokenizer from texts (ids 0 to 3 are [PAD], [UNK], [CLS]
+  and [SEP], and every text starts with [CLS]), or `load` a saved or published
+  one, which adds what its own file says.
+  """
+
+  def __init__(
+    self,
+    tokenizer: tokenizers.Tokenizer,
+    settings: Mapping[str, Any] | None = None,
+  ):
+    """Wraps a tokenizer that neither pads nor truncates by itself.
+
+    Args:
+      tokenizer: with its special tokens.
+      settings: of a published one: pad_token and, if it has one, unk_token.
+    """
+    self._tokenizer = tokenizer
+    self._settings = settings
+
+  @classmethod
+  def build(
+    cls,
+    texts: Iterable[str],
+    strip_punctuation: bool = True,
+  ) -> TextTokenizer:
+    """Returns a tokenizer of the characters that occur in `texts`.
+
+    Characters are numbered by falling frequency, then by code point, so the
+    same texts in any order give the same vocabulary.
+
+    Args:
+      texts: usually the training part of a gallery.
+      strip_punctuation: whether marks are dropped; white space always is.
+
+    Raises:
+      ValueError: if no character is left.
+    """
+    normalizer = _normalizer(strip_punctuation)
+    counts = collections.Counter()
+    for text in texts:
+      counts.update(normalizer.normalize_str(text))
+    characters = sorted(counts, key=lambda c: (-counts[c], c))
+    if not characters:
+      raise ValueError(
+        "no character to build a vocabulary from: the texts are empty"
+      )
+    tokens = (*SPECIAL_TOKENS, *characters)
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    tokenizer = tokenizers.Tokenizer(
+      models.WordLevel(vocabulary, unk_token=_UNK)
+    )
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+      tokenizers.Regex("."), "isolated"
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+      single=f"{_CLS} $A", special_tokens=[(_CLS, vocabulary[_CLS])]
+    )
+    return cls(tokenizer)
+
+  @classmethod
+  def load(
+    cls, directory: str | os.PathLike[str], end_token: str = ""
+  ) -> TextTokenizer:
+    """Returns the tokenizer of a folder.
+
+    Args:
+      directory: where `save` wrote, or the folder of a published encoder:
+        tokenizer.json with tokenizer_config.json.
+      end_token: token that ends every text, added where the file does not;
+        "" = what the folder says (its add_eos_token).
+
+    Raises:
+      FileNotFoundError: if the folder has no tokenizer.json.
+      ValueError: if the file is no tokenizer, its vocabulary is empty, or it
+        lacks a token that is needed.
+    """
+    folder = pathlib.Path(directory)
+    path = folder / FILE_NAME
+    if not path.is_file():
+      raise FileNotFoundError(f"no {FILE_NAME} in {folder}")
+    try:
+      tokenizer = tokenizers.Tokenizer.from_str(path.read_text("utf-8"))
+    except Exception as error:  # the library raises bare Exception
+      raise ValueError(f"{path} is not a tokenizer file: {error}") from error
+    if (folder / SETTINGS).is_file():
+      return cls(tokenizer, _adopt(tokenizer, folder, end_token))
+    ids = tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS)
+    if ids != tuple(range(len(SPECIAL_TOKENS))):
+      raise ValueError(
+        f"{path}: {', '.join(SPECIAL_TOKENS)} must have ids 0 to 3, got {ids}; "
+        f"a published tokenizer has a {SETTINGS} beside it"
+      )
+    if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
+      raise ValueError(f"{path}: the vocabulary has no characters")
+    return cls(tokenizer)
+
+  def save(self, directory: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the path of the tokenizer.json written into `directory`.
+
+    The folder is made if needed; each file appears whole or not at all.
+    """
+    path = pathlib.Path(directory) / FILE_NAME
+    if self._settings is not None:
+      text = json.dumps(self._settings, ensure_ascii=False, indent=2)
+      files.write_text(path.parent / SETTINGS, text + "\n")
+    files.write_text(path, self._tokenizer.to_str(pretty=True))
+    return path
+
+  def export(self, directory: str | os.PathLike[str], max_length: int) -> None:
+    """Writes the tokenizer with what other libraries want to know of it.
+
+    Args:
+      directory: made if needed.
+      max_length: tokens a text is cut to there.
+    """
+    path = self.save(directory).parent / SETTINGS
+    settings = {
+      **(self._settings or _OURS),
+      "model_max_length": max_length,
+      "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    text = json.dumps(settings, ensure_ascii=False, indent=2)
+    files.write_text(path, text + "\n")
+
+  def __len__(self) -> int:
+    """Number of entries, special tokens included."""
+    return self._tokenizer.get_vocab_size()
+
+  @property
+  def vocab_size(self) -> int:
+    """Number of entries, special tokens included."""
+    return len(self)
+
+  @property
+  def fingerprint(self) -> str:
+    """A hash of vocabulary and rules: equal means the same token ids."""
+    text = self._tokenizer.to_str().encode()
+    return hashlib.sha256(text).hexdigest()[:16]
+
+  @property
+  def pad_id(self) -> int:
+    """Id of the token that fills a row up; the mask hides it."""
+    return self._tokenizer.token_to_id((self._settings or _OURS)["pad_token"])
+
+  @property
+  def unk_id(self) -> int:
+    """Id of what is not in the vocabulary; -1 where nothing is unknown."""
+    token = (self._settings or _OURS).get("unk_token")
+    return -1 if token is None else self._tokenizer.token_to_id(token)
+
+  def token_id(self, token: str) -> int | None:
+    """Returns the id of a token, None where the vocabulary lacks it."""
+    return self._tokenizer.token_to_id(token)
+
+  @property
+  def special_ids(self) -> list[int]:
+    """Ids of what the file calls special, of padding and of the unknown."""
+    added = self._tokenizer.get_added_tokens_decoder()
+    special = {index for index, token in added.items() if token.special}
+    return sorted(special | {self.pad_id, self.unk_id} - {-1})
+
+  def token_ids(
+    self,
+    texts: Sequence[str],
+    max_length: int,
+    prefix: str = "",
+    suffix: str = "",
+  ) -> list[np.ndarray]:
+    """Returns the ids of each text, N int32 arrays of at most `max_length`.
+
+    Args:
+      texts: N texts; an empty one is its special tokens alone.
+      max_length: most tokens, special ones included; a longer text loses its
+        end, never a special token and nothing of the suffix.
+      prefix: stands before every text, e.g. `instruction(...)`.
+      suffix: stands behind every text and its special tokens.
+
+    Raises:
+      ValueError: if `max_length` leaves no room for what is always there.
+    """
+    tail = self._tokenizer.encode(suffix, add_special_tokens=False).ids
+    special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+    least = max(special + len(tail), 1)
+    if max_length < least:
+      raise ValueError(f"max_length must be at least {least}, got {max_length}")
+    rows = []
+    # In parts: what the library says of a text is many times its size.
+    for start in range(0, len(texts), _AT_ONCE):
+      plain = self._tokenizer.encode_batch(
+        [prefix + text for text in texts[start : start + _AT_ONCE]],
+        add_special_tokens=False,
+      )
+      for encoding in plain:
+        # Cutting by hand: the library keeps it as state of the tokenizer,
+        # which is shared.
+        encoding.truncate(max_length - special - len(tail))
+        ids = self._tokenizer.post_process(encoding).ids
+        rows.append(np.array(ids + tail, np.int32))
+    return rows
+
+  def pad(
+    self,
+    rows: Sequence[np.ndarray],
+    length: int,
+    padding_side: str = "right",
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids and mask, both int32 [N, L]; mask is 1 where a token stands.
+
+    Args:
+      rows: ids of N texts, at most L each.
+      length: L.
+      padding_side: "right" or "left".
+
+    Raises:
+      ValueError: if `padding_side` makes no sense.
+    """
+    if padding_side not in PADDING_SIDES:
+      raise ValueError(
+        f"padding_side must be one of {PADDING_SIDES}, got {padding_side!r}"
+      )
+    ids = np.full((len(rows), length), self.pad_id, np.int32)
+    mask = np.zeros_like(ids)
+    for row, tokens in enumerate(rows):
+      first = length - len(tokens) if padding_side == "left" else 0
+      ids[row, first : first + len(tokens)] = tokens
+      mask[row, first : first + len(tokens)] = 1
+    return ids, mask
+
+  def encode(
+    self,
+    texts: Sequence[str],
+    max_length: int,
+    padding_side: str = "right",
+    prefix: str = "",
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids and mask of texts, cut or padded to one length.
+
+    Args:
+      texts: N texts.
+      max_length: tokens L; see `token_ids`, likewise `prefix`.
+      padding_side: see `pad`.
+      prefix: stands before every text.
+
+    Returns:
+      (ids, mask), both int32 [N, L]; mask is 1 where a token stands.
+
+    Raises:
+      ValueError: if `max_length` or `padding_side` makes no sense.
+    """
+    rows = self.token_ids(texts, max_length, prefix)
+    return self.pad(rows, max_length, padding_side)
+
+  def check_pooling(self, pooling: str) -> None:
+    """Refuses a pooling whose token the tokenizer does not add.
+
+    Raises:
+      ValueError: if "cls" finds no token in front of a text, or "last" none
+        behind it.
+    """
+    front, back = _additions(self._tokenizer)
+    if pooling == "cls" and not front:
+      raise ValueError(
+        "pooling 'cls' reads a token in front of every text, and the tokenizer "
+        "adds none; expected pooling 'mean' or 'last'"
+      )
+    if pooling == "last" and not back:
+      raise ValueError(
+        "pooling 'last' reads a token behind every text, and the tokenizer "
+        "adds none; name the end token of the model, e.g. <|endoftext|>"
+      )
+
+
+def instruction(task: str) -> str:
+  """Returns the prefix that tells an instructed encoder what a query wants.
+
+  Args:
+    task: one sentence.
+
+  Source: model card of Qwen3-Embedding: no blank after the second colon.
+  """
+  return f"Instruct: {task}\nQuery:"
+
+
+def _adopt(
+  tokenizer: tokenizers.Tokenizer, folder: pathlib.Path, end_token: str
+) -> dict[str, Any]:
+  """Makes a published tokenizer fit `TextTokenizer`; returns its settings."""
+  # Files carry the lengths of whoever saved them.
+  tokenizer.no_padding()
+  tokenizer.no_truncation()
+  path = folder / SETTINGS
+  try:
+    said = json.loads(path.read_text("utf-8"))
+  except ValueError as error:
+    raise ValueError(f"{path} is not JSON: {error}") from error
+
+  def named(role: str) -> str | None:
+    token = said.get(role)
+    token = token["content"] if isinstance(token, dict) else token
+    if token is not None and tokenizer.token_to_id(token) is None:
+      raise ValueError(f"{path}: {role} {token!r} is not in the vocabulary")
+    return token
+
+  end = end_token or (named("eos_token") if said.get("add_eos_token") else "")
+  if end:
+    _end_with(tokenizer, end, folder)
+
+  def usual(*tokens: str) -> str | None:
+    known = (t for t in tokens if tokenizer.token_to_id(t) is not None)
+    return next(known, None)
+
+  pad = named("pad_token") or usual(_PAD, "<pad>") or named("eos_token")
+  if pad is None:
+    raise ValueError(f"{path}: no pad_token and no eos_token to pad with")
+  unknown = named("unk_token") or usual(_UNK, "<unk>")
+  return {"pad_token": pad, "unk_token": unknown}
+
+
+def _end_with(
+  tokenizer: tokenizers.Tokenizer, token: str, folder: pathlib.Path
+) -> None:
+  """Makes every text end with `token`, unless it does so already."""
+  index = tokenizer.token_to_id(token)
+  if index is None:
+    raise ValueError(
+      f"{folder / FILE_NAME}: the end token {token!r} is not in the vocabulary"
+    )
+  front, back = _additions(tokenizer)
+  if back[-1:] == [token]:
+    return
+  # One template: a second one after another takes its parts for two texts.
+  added = dict.fromkeys((*front, *back, token))
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single=[*front, "$A", *back, token],
+    special_tokens=[(each, tokenizer.token_to_id(each)) for each in added],
+  )
+
+
+def _additions(tokenizer: tokenizers.Tokenizer) -> tuple[list[str], list[str]]:
+  """Returns the tokens put in front of every text and behind it."""
+  plain = tokenizer.encode("a", add_special_tokens=False).tokens
+  tokens = tokenizer.encode("a").tokens
+  size = len(plain)
+  for first in range(len(tokens) - size + 1):
+    if tokens[first : first + size] == plain:
+      return tokens[:first], tokens[first + size :]
+  raise ValueError(
+    f"the tokenizer does more than add tokens: {plain} becomes {tokens}"
+  )

@@ -1,0 +1,167 @@
+"""The rule baseline: read the date of the query, look it up in the records.
+
+Why: most of a published score on this benchmark can be had without learning,
+from the date in the query and the date that a placeholder states in its own
+text. Every neural figure stands next to this one. Track T0: it reads the texts
+of queries and gallery and a calendar, never a record's key or kind. Called by
+`baselines`; `experiment` and `dating.ranking` have queries dated here.
+
+How a score is made up. A record gets a tier: 2 if it opens with a full date
+(reign, year and month) inside the query's interval, 0 if it opens with one
+outside (it says itself that it is of another month), 1 if it does not state
+its date. Within a tier BM25 decides:
+
+  score = tier * (range of the query's BM25 + 1) + BM25 - lowest BM25
+
+so that no BM25 score lifts a record over a tier. A query whose date cannot be
+read puts every record into tier 1, which leaves plain BM25.
+
+Axes: Q queries, N records, b a block of queries, n records of a gallery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from absl import logging
+
+from ctd_jax.chronology import date_expressions, timelines
+from ctd_jax.retrieval import bm25, search
+
+TRACK = "T0"
+SCORE_MODE = "dates_lexical"
+INSIDE, UNDATED, OUTSIDE = 2, 1, 0
+# A date further inside a text is a cross-reference, not the record's own.
+_OPENING = 4  # characters that may stand before the record's own date
+
+
+def target_interval(
+  text: str, timeline: timelines.Timeline
+) -> timelines.Interval | None:
+  """Returns the months a query asks for, or None if they cannot be read."""
+  try:
+    return date_expressions.parse_interval(text, timeline)
+  except date_expressions.DateError:
+    return None
+
+
+def read_intervals(
+  queries: Sequence[str], timeline: timelines.Timeline
+) -> list[timelines.Interval | None]:
+  """Returns the months each query asks for; warns of those not read, None.
+
+  Args:
+    queries: texts [Q].
+    timeline: their calendar.
+  """
+  intervals = [target_interval(text, timeline) for text in queries]
+  unread = [
+    text
+    for text, interval in zip(queries, intervals, strict=True)
+    if interval is None
+  ]
+  if unread:
+    logging.warning(
+      "no date read in %d of %d queries; first: %s",
+      len(unread),
+      len(queries),
+      unread[0],
+    )
+  return intervals
+
+
+def asked_months(
+  queries: Sequence[str], timeline: timelines.Timeline
+) -> np.ndarray:
+  """Returns first and last ordinal month that each query asks for, [Q, 2].
+
+  A query whose date cannot be read asks for the whole timeline.
+
+  Args:
+    queries: texts [Q].
+    timeline: their calendar.
+  """
+  whole = 0, len(timeline) - 1
+  ends = [
+    timeline.ordinals(interval) if interval else whole
+    for interval in read_intervals(queries, timeline)
+  ]
+  return np.array(ends, np.int32).reshape(-1, 2)
+
+
+def own_month(
+  text: str, timeline: timelines.Timeline
+) -> timelines.TimeKey | None:
+  """Returns the month that a record states of itself, or None."""
+  for start, _, key in date_expressions.find_full_dates(text, timeline):
+    return key if start <= _OPENING else None
+  return None
+
+
+def tiers(
+  intervals: Sequence[timelines.Interval | None],
+  months: Sequence[timelines.TimeKey | None],
+  timeline: timelines.Timeline,
+) -> np.ndarray:
+  """Returns int8 [Q, N]: INSIDE, UNDATED or OUTSIDE.
+
+  Args:
+    intervals: of the queries [Q]; None where unread.
+    months: of the records [N]; None where the text states none.
+    timeline: the calendar of both.
+  """
+  dated = np.array([month is not None for month in months], bool)
+  ordinals = np.array(
+    [-1 if month is None else timeline.ordinal(month) for month in months],
+    np.int64,
+  )
+  result = np.full((len(intervals), len(months)), UNDATED, np.int8)
+  for row, interval in enumerate(intervals):
+    if interval is None:
+      continue
+    start, end = timeline.ordinals(interval)
+    inside = (start <= ordinals) & (ordinals <= end)
+    result[row, dated] = np.where(inside, INSIDE, OUTSIDE)[dated]
+  return result
+
+
+def combine(tier: np.ndarray, scores: np.ndarray) -> np.ndarray:
+  """Returns the score described above, in float64.
+
+  Args:
+    tier: [b, n].
+    scores: BM25 [b, n].
+  """
+  lowest = scores.min(axis=1, keepdims=True).astype(np.float64)
+  step = scores.max(axis=1, keepdims=True) - lowest + 1
+  return tier * step + (scores - lowest)
+
+
+def topk(
+  queries: Sequence[str],
+  records: Sequence[str],
+  timeline: timelines.Timeline,
+  k: int,
+  galleries: Mapping[str, np.ndarray],
+) -> search.Found:
+  """Returns the k best records by tier, then BM25.
+
+  Args:
+    queries: [Q] texts.
+    records: [N] texts.
+    timeline: the calendar in which dates are read.
+    k: results per query.
+    galleries: name -> [N] bool.
+
+  Returns:
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+  """
+  intervals = read_intervals(queries, timeline)
+  months = [own_month(text, timeline) for text in records]
+
+  def rescore(block, members, scores):
+    own = [months[index] for index in members]
+    return combine(tiers(intervals[block], own, timeline), scores)
+
+  return bm25.topk_rescored(queries, records, k, galleries, rescore)

@@ -1,0 +1,1 @@
+"""Systems that rank without a training run, one file each."""

@@ -1,0 +1,1 @@
+"""Tasks of other papers: Chronocept, CTM, question answering with evidence."""

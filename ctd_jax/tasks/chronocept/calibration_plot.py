@@ -1,0 +1,112 @@
+"""Pictures of calibration: intervals, ranks, validity at horizons.
+
+Why: a coverage of .9 may be right on average and wrong everywhere. Called by
+`validity.experiment`.
+
+Axes: D draws, N samples, T = 3 targets.
+"""
+
+from __future__ import annotations
+
+import matplotlib.axes
+import matplotlib.figure
+import numpy as np
+
+from ctd_jax.evaluation import result_tables
+from ctd_jax.tasks.chronocept import calibration
+from ctd_jax_datasets.chronocept.samples import TARGETS
+
+_BINS = 10
+_LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+def plot_draws(
+  truth_NxT: np.ndarray, draws_DxNxT: np.ndarray, title: str
+) -> matplotlib.figure.Figure:
+  """Returns coverage of intervals and PIT histograms of each target.
+
+  Args:
+    truth_NxT: annotated targets, [N, T].
+    draws_DxNxT: predictive draws, [D, N, T], in the same units.
+    title: says system, data set and split.
+  """
+  figure = matplotlib.figure.Figure(figsize=(12, 3.6), layout="constrained")
+  figure.suptitle(title)
+  coverage, *histograms = figure.subplots(1, 1 + len(TARGETS))
+  _draw_coverage(coverage, truth_NxT, draws_DxNxT)
+  pit = calibration.pit(truth_NxT, draws_DxNxT)
+  p_values = calibration.pit_p_values(pit)
+  # Ranks of few draws come in steps; as many bins would show those.
+  bins = min(_BINS, len(draws_DxNxT) + 1)
+  for place, (axes, target) in enumerate(zip(histograms, TARGETS, strict=True)):
+    axes.hist(
+      pit[:, place],
+      bins=bins,
+      range=(0, 1),
+      density=True,
+      color=result_tables.COLOURS[place],
+      edgecolor="white",
+    )
+    axes.axhline(1, color="black", ls="--", lw=1)
+    axes.set_title(f"{target}, KS p = {p_values[place]:.2g}", fontsize=10)
+    axes.set_xlabel("rank of the truth\namong the draws (PIT)")
+    axes.spines[["top", "right"]].set_visible(False)
+  histograms[0].set_ylabel("density")
+  return figure
+
+
+def _draw_coverage(
+  axes: matplotlib.axes.Axes, truth_NxT: np.ndarray, draws_DxNxT: np.ndarray
+) -> None:
+  found = calibration.interval_quality(truth_NxT, draws_DxNxT, _LEVELS)
+  for place, target in enumerate(TARGETS):
+    axes.plot(
+      _LEVELS,
+      [quality.coverage[place] for quality in found],
+      color=result_tables.COLOURS[place],
+      marker="o",
+      ms=3,
+      label=target,
+    )
+  _finish_unit_square(axes)
+  axes.set_xlabel("level of the central interval")
+  axes.set_ylabel("share of truths inside")
+  axes.legend(frameon=False, fontsize=8)
+
+
+def plot_reliability(
+  found: dict[str, calibration.Reliability], title: str
+) -> matplotlib.figure.Figure:
+  """Returns annotated against predicted validity at each horizon.
+
+  Args:
+    found: name of a horizon -> its reliability.
+    title: says system, data set and split.
+  """
+  figure = matplotlib.figure.Figure(figsize=(4.8, 4.6), layout="constrained")
+  axes = figure.subplots()
+  axes.set_title(title, fontsize=10)
+  for colour, (name, row) in zip(
+    result_tables.COLOURS, found.items(), strict=False
+  ):
+    axes.plot(
+      row.predicted,
+      row.observed,
+      color=colour,
+      marker="o",
+      ms=4,
+      label=f"{name}, off by {row.error:.3f}",
+    )
+  _finish_unit_square(axes)
+  axes.set_xlabel("predicted validity, mean of a bin")
+  axes.set_ylabel("annotated validity, mean of the same samples")
+  axes.legend(frameon=False, fontsize=8)
+  return figure
+
+
+def _finish_unit_square(axes: matplotlib.axes.Axes) -> None:
+  axes.plot([0, 1], [0, 1], color="black", ls="--", lw=1)
+  axes.set_xlim(0, 1)
+  axes.set_ylim(0, 1)
+  axes.set_aspect("equal")
+  axes.spines[["top", "right"]].set_visible(False)

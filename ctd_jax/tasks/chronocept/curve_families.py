@@ -1,0 +1,192 @@
+"""The five families of curves that are fitted to annotated points.
+
+Why: the paper chooses the skew-normal because it fits best; whether it does,
+and at which cost, can only be seen beside the others. Each family is a density
+of log time with its place and height of the peak and a grid of shapes from
+which a fit may start. `fitting` is the only caller.
+
+Axes: N points, P parameters of a family, G shapes of a grid.
+
+Source: Chronocept, arXiv 2505.07637v1, appendix D and Table 11.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import scipy.stats
+
+from ctd_jax.tasks.chronocept import skew_normal
+
+# Steps of the grids, and how far they go beyond the points.
+_PLACES, _WIDTHS = 41, 21
+_MAX_ALPHA = 20.0
+_ALPHAS = (-20.0, -8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 20.0)
+# Where a start at the highest point begins to look for a width.
+_PEAK_SCALE = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+  """A family of densities over log time.
+
+  Attributes:
+    name: in tables and flags.
+    parameters: names of the P parameters.
+    lower: their least values, [P].
+    upper: their greatest values, [P].
+    density: (log times [N], parameters [..., P]) -> [..., N].
+    mode: parameters [P] -> log time of the peak.
+    grid: log times [N] -> one array of values for each parameter.
+    peak_start: log time of the highest point -> parameters [P].
+  """
+
+  name: str
+  parameters: tuple[str, ...]
+  lower: tuple[float, ...]
+  upper: tuple[float, ...]
+  density: Callable[[np.ndarray, np.ndarray], np.ndarray]
+  mode: Callable[[np.ndarray], float]
+  grid: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+  peak_start: Callable[[float], tuple[float, ...]]
+
+  def peak(self, parameters: np.ndarray) -> float:
+    """Returns the greatest value of the density."""
+    place = np.array([self.mode(parameters)])
+    return float(self.density(place, parameters)[0])
+
+
+def _columns(parameters: np.ndarray) -> tuple[np.ndarray, ...]:
+  """Returns each parameter as [..., 1]."""
+  return tuple(np.moveaxis(np.asarray(parameters, float)[..., None], -2, 0))
+
+
+def _places(x: np.ndarray) -> np.ndarray:
+  reach = np.ptp(x)
+  return np.linspace(x.min() - reach, x.max() + reach, _PLACES)
+
+
+def _widths(x: np.ndarray) -> np.ndarray:
+  return np.ptp(x) * np.geomspace(0.02, 2, _WIDTHS)
+
+
+def _gaussian(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+  mu, sigma = _columns(parameters)
+  return scipy.stats.norm.pdf(x, mu, sigma)
+
+
+def _exponential(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+  (rate,) = _columns(parameters)
+  return np.where(x >= 0, rate * np.exp(-rate * np.maximum(x, 0)), 0.0)
+
+
+def _lognormal(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+  mu, sigma = _columns(parameters)
+  return scipy.stats.lognorm.pdf(x, sigma, scale=np.exp(mu))
+
+
+def _gamma(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+  shape, scale = _columns(parameters)
+  return scipy.stats.gamma.pdf(x, shape, scale=scale)
+
+
+def _skew_normal(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+  location, scale, alpha = _columns(parameters)
+  z = (x - location) / scale
+  return 2 / scale * scipy.stats.norm.pdf(z) * scipy.stats.norm.cdf(alpha * z)
+
+
+def _skew_normal_mode(parameters: np.ndarray) -> float:
+  location, scale, alpha = parameters
+  with jax.enable_x64(True):
+    return float(location + scale * skew_normal.mode_offset(np.float64(alpha)))
+
+
+def _lognormal_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:
+  logs = np.log(x[x > 0])
+  places = np.linspace(logs.min() - 1, logs.max() + 1, _PLACES)
+  return places, np.geomspace(0.02, 3, _WIDTHS)
+
+
+def _gamma_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:
+  # Mode or mean, shape times scale, must come near the points.
+  shapes = np.geomspace(1.01, 3000, _WIDTHS)
+  centres = np.linspace(x[x > 0].min() / 2, x.max() * 1.5, _PLACES)
+  return shapes, np.unique(np.outer(1 / shapes, centres).ravel())
+
+
+GAUSSIAN = Family(
+  name="gaussian",
+  parameters=("mu", "sigma"),
+  lower=(-np.inf, 1e-6),
+  upper=(np.inf, np.inf),
+  density=_gaussian,
+  mode=lambda p: p[0],
+  grid=lambda x: (_places(x), _widths(x)),
+  peak_start=lambda top: (top, _PEAK_SCALE),
+)
+EXPONENTIAL = Family(
+  name="exponential",
+  parameters=("rate",),
+  # At 0 the density vanishes; near it the curve is a constant.
+  lower=(1e-9,),
+  upper=(np.inf,),
+  density=_exponential,
+  mode=lambda p: 0.0,
+  grid=lambda x: (np.geomspace(1e-8, 10, 4 * _PLACES),),
+  peak_start=lambda top: (1 / max(top, 1.0),),
+)
+LOGNORMAL = Family(
+  name="lognormal",
+  parameters=("mu", "sigma"),
+  lower=(-np.inf, 1e-6),
+  upper=(np.inf, np.inf),
+  density=_lognormal,
+  mode=lambda p: np.exp(p[0] - p[1] ** 2),
+  grid=_lognormal_grid,
+  peak_start=lambda top: (np.log(max(top, 1.0)), _PEAK_SCALE / max(top, 1.0)),
+)
+GAMMA = Family(
+  name="gamma",
+  parameters=("shape", "scale"),
+  # Below 1 the density has no greatest value.
+  lower=(1.0, 1e-6),
+  upper=(np.inf, np.inf),
+  density=_gamma,
+  mode=lambda p: (p[0] - 1) * p[1],
+  grid=_gamma_grid,
+  peak_start=lambda top: (
+    max((top / _PEAK_SCALE) ** 2, 1.01),
+    _PEAK_SCALE**2 / max(top, 1.0),
+  ),
+)
+SKEW_NORMAL = Family(
+  name="skew_normal",
+  parameters=("location", "scale", "skewness"),
+  lower=(-np.inf, 1e-6, -_MAX_ALPHA),
+  upper=(np.inf, np.inf, _MAX_ALPHA),
+  density=_skew_normal,
+  mode=_skew_normal_mode,
+  grid=lambda x: (_places(x), _widths(x), np.array(_ALPHAS)),
+  peak_start=lambda top: (top, _PEAK_SCALE, 0.0),
+)
+FAMILIES = {
+  family.name: family
+  for family in (GAUSSIAN, EXPONENTIAL, LOGNORMAL, GAMMA, SKEW_NORMAL)
+}
+
+
+def shapes_of(family: Family, x: np.ndarray) -> np.ndarray:
+  """Returns the grid of shapes to start from, [axis 1, ..., axis P, P].
+
+  Args:
+    family: whose.
+    x: log times of the points, [N].
+  """
+  axes = family.grid(x)
+  shape = tuple(map(len, axes))
+  return np.array(list(itertools.product(*axes))).reshape(*shape, len(axes))

@@ -1,0 +1,131 @@
+"""Chooses hyperparameters among a grid, as published or by validation.
+
+Why: the published choices were made on the published data; on others they may
+be off. Networks are compared by validation MSE of the epoch that the protocol
+keeps. Regressors are compared by five-fold cross-validation inside train under
+the paper's protocol, by validation MSE under the honest one. Called by
+`experiment`.
+
+Source: Chronocept, arXiv 2505.07637v1, appendix on hyperparameters; how, the
+authors' code (github.com/krishgoel/chronocept-baseline-models, fc375d6).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import ml_collections
+import numpy as np
+import tqdm
+from sklearn.model_selection import KFold
+
+from ctd_jax.tasks.chronocept import baselines
+from ctd_jax.tasks.chronocept.features import FrozenFeatures
+from ctd_jax.utils import files
+
+FOLDS = 5
+RECORD = "search.json"
+Targets = Mapping[str, np.ndarray]
+Inputs = Mapping[str, Mapping[str, Any]]
+
+
+def candidates(
+  config: ml_collections.ConfigDict,
+) -> Iterator[ml_collections.ConfigDict]:
+  """Yields `config.model` with every combination of `config.grid`."""
+  names = sorted(config.grid)
+  for values in itertools.product(*(config.grid[name] for name in names)):
+    hyper = ml_collections.ConfigDict(config.model)
+    hyper.update(dict(zip(names, values, strict=True)))
+    yield hyper
+
+
+def choose(
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  features: FrozenFeatures,
+  inputs: Callable[[str], Mapping[str, Any]],
+  targets: Targets,
+  selection: str,
+) -> ml_collections.ConfigDict:
+  """Returns `config.model` with the best of the grid, the first of equals.
+
+  Each candidate's score is written into the workdir and not computed again, so
+  that a search that was stopped goes on where it was.
+
+  Args:
+    config: model, grid, protocol and the first of the seeds are read.
+    workdir: of the run.
+    features: of the frozen encoder.
+    inputs: split -> what the system reads of it.
+    targets: split -> [N, T], in the units that are trained on.
+    selection: of the epoch.
+
+  Raises:
+    ValueError: if the config has no grid.
+  """
+  if not config.grid:
+    raise ValueError(
+      f"config.search=True: {config.model.kind} has no grid to search"
+    )
+  path = workdir / RECORD
+  tried = json.loads(path.read_text("utf-8")) if path.exists() else []
+  known = [candidate["model"] for candidate in tried]
+  left = [c for c in candidates(config) if c.to_dict() not in known]
+  given = {split: inputs(split) for split in ("train", "validation") if left}
+  for hyper in tqdm.tqdm(left, "search", unit="candidate", disable=None):
+    system = baselines.make_system(hyper, features)
+    score = _score(
+      system, given, targets, selection, config.seeds[0], config.protocol
+    )
+    tried.append({"mse": score, "model": hyper.to_dict()})
+    files.write_text(path, json.dumps(tried, indent=1) + "\n")
+  best = min(tried, key=lambda candidate: candidate["mse"])
+  return ml_collections.ConfigDict(best["model"])
+
+
+def _score(
+  system: baselines.System,
+  inputs: Inputs,
+  targets: Targets,
+  selection: str,
+  seed: int,
+  protocol: str,
+) -> float:
+  """Returns the MSE that a candidate is compared by."""
+  if protocol == "paper" and not system.has_epochs:
+    splits = KFold(FOLDS, shuffle=True, random_state=seed)
+    rows = splits.split(targets["train"])
+    return float(
+      np.mean([_fold(system, inputs, targets, *fold, seed) for fold in rows])
+    )
+  arrays, _ = system.fit(inputs, targets, selection, seed)
+  found = system.predict(arrays, inputs["validation"])
+  return float(np.mean((found - targets["validation"]) ** 2))
+
+
+def _fold(
+  system: baselines.System,
+  inputs: Inputs,
+  targets: Targets,
+  train: np.ndarray,
+  held_out: np.ndarray,
+  seed: int,
+) -> float:
+  """Returns the MSE on some train samples of a fit to the others."""
+
+  def rows(indices):
+    return jax.tree.map(
+      lambda array: np.asarray(array)[indices], dict(inputs["train"])
+    )
+
+  arrays, _ = system.fit(
+    {"train": rows(train)}, {"train": targets["train"][train]}, "", seed
+  )
+  found = system.predict(arrays, rows(held_out))
+  return float(np.mean((found - targets["train"][held_out]) ** 2))

@@ -1,0 +1,134 @@
+"""A trained baseline, saved as arrays and loaded to predict curves.
+
+  predictor = Predictor.load("runs/ffnn")
+  predictor.predict(samples)  # [N, 3]: location, scale, skewness
+
+Why: a model is of use with the scaler it was trained with and the encoder that
+it reads through; a workdir holds all three. `experiment` saves with it.
+
+Axes: N samples, M models of different seeds, T = 3 targets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+
+import ml_collections
+import numpy as np
+
+from ctd_jax.tasks.chronocept import baselines, features
+from ctd_jax.tasks.chronocept.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.regressors import Arrays
+from ctd_jax.tasks.chronocept.scaling import TargetScaler
+from ctd_jax_datasets.chronocept.samples import Sample
+
+CONFIG_FILE = "config.json"
+_SCALER = "scaler/"  # before the names of the scaler's arrays
+
+
+def model_path(workdir: pathlib.Path, seed: int) -> pathlib.Path:
+  """Returns where the model of a seed lies."""
+  return workdir / f"model_{seed}.npz"
+
+
+def save(path: pathlib.Path, arrays: Arrays, scaler: TargetScaler) -> None:
+  """Writes a model with its scaler."""
+  scaling = {"mean": scaler.mean, "sd": scaler.sd}
+  features.write_arrays(
+    path, {**arrays, **{_SCALER + k: v for k, v in scaling.items()}}
+  )
+
+
+def read(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
+  """Returns what `save` wrote.
+
+  Raises:
+    ValueError: if the file is something else.
+  """
+  try:
+    with np.load(path) as file:
+      arrays = dict(file)
+    scaler = TargetScaler(
+      *(arrays.pop(_SCALER + name) for name in ("mean", "sd"))
+    )
+  except (KeyError, OSError, ValueError, AttributeError) as error:
+    raise ValueError(
+      f"{path}: not a saved model of validity: {error}"
+    ) from None
+  return arrays, scaler
+
+
+def frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
+  """Returns the encoder of a config, reading as much as its protocol says."""
+  paper = config.protocol == "paper"
+  return FrozenFeatures(
+    config.encoder,
+    config.paper_max_length if paper else config.max_length,
+    pathlib.Path(config.cache_dir).expanduser(),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictor:
+  """The models of a workdir.
+
+  Attributes:
+    config: of the run.
+    system: of the config.
+    features: of its encoder.
+    models: arrays and scaler of each seed.
+  """
+
+  config: ml_collections.ConfigDict
+  system: baselines.System
+  features: FrozenFeatures
+  models: tuple[tuple[Arrays, TargetScaler], ...]
+
+  @classmethod
+  def load(
+    cls, workdir: str | os.PathLike, encoder: str | None = None
+  ) -> Predictor:
+    """Returns the models of a workdir.
+
+    Args:
+      workdir: of a run of `ctd_jax.train` with a config of validity.
+      encoder: where the encoder lies by now; by default where it was.
+
+    Raises:
+      FileNotFoundError: if the run is not there or not finished.
+      ValueError: if a file is something else.
+    """
+    workdir = pathlib.Path(workdir).expanduser()
+    path = workdir / CONFIG_FILE
+    if not path.exists():
+      raise FileNotFoundError(f"{path}: no config of a run; train it first")
+    config = ml_collections.ConfigDict(json.loads(path.read_text("utf-8")))
+    config.encoder = encoder or config.encoder
+    found = frozen_features(config)
+    return cls(
+      config,
+      baselines.make_system(config.model, found),
+      found,
+      tuple(read(model_path(workdir, seed)) for seed in config.seeds),
+    )
+
+  def predict(self, samples: Sequence[Sample]) -> np.ndarray:
+    """Returns location, scale and skewness, the mean over seeds, [N, T]."""
+    rows = features.fields(samples, _axes_to_read(self.config.axes))
+    inputs = baselines.inputs(
+      self.system.reads, rows, self.features, self.config.protocol == "paper"
+    )
+    found = [
+      scaler.inverse(self.system.predict(arrays, inputs))
+      for arrays, scaler in self.models
+    ]
+    return np.mean(found, axis=0)
+
+
+def _axes_to_read(axes: str) -> str:
+  """Returns the axes of a sample that is not trained on: none is shuffled."""
+  return features.AXES_GIVEN if axes == features.AXES_SHUFFLED else axes

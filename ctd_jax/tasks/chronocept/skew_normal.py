@@ -1,0 +1,311 @@
+"""The skew-normal curve over log time: density, mode, validity, crossings.
+
+Why: three numbers say little; this module answers what one asks of a curve:
+when it peaks, how valid a statement is at a time, when it falls to half.
+Everything is vectorised and differentiable; parameters and times broadcast.
+What iterates is jitted, or it would be compiled anew at each call. Called by
+`scores`, `curve_measures`, `curve_families` and search.
+
+The validity of a statement is the density over its greatest value: 1 at the
+mode. It is no probability of surviving and does not integrate to 1; in
+particular the integral of a density over [a, b] is not the probability of
+staying valid through it, as the paper's equation 4 has it. `mean_validity` and
+`crossings` are what can be said of an interval.
+
+Axes: any shape; "curve" is a `SkewNormal` of arrays of one shape.
+
+Source: Azzalini, "A class of distributions which includes the normal ones"
+(1985); Azzalini and Capitanio, "The Skew-Normal and Related Families" (2014),
+chapters 2 and 3; Owen, "Tables for computing bivariate normal probabilities"
+(1956).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import stats
+from jax.scipy.special import log_ndtr, ndtr
+
+from ctd_jax.tasks.chronocept import time_axis
+
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+# Nodes on [0, 1]; the integrand of Owen's T is smooth there.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_NEWTON_STEPS = 12
+_BISECTIONS = 50
+# Of the third standardised moment, reached as alpha goes to infinity.
+MAX_MOMENT_SKEWNESS = (
+  (4 - math.pi) / 2 * (_SQRT_2_OVER_PI / math.sqrt(1 - 2 / math.pi)) ** 3
+)
+
+
+class SkewNormal(NamedTuple):
+  """Parameters of curves, arrays of one shape.
+
+  Attributes:
+    location: xi, a log time; the peak only where `skewness` is 0.
+    scale: omega > 0, in units of log time.
+    skewness: alpha, the shape.
+  """
+
+  location: jax.Array
+  scale: jax.Array
+  skewness: jax.Array
+
+  @classmethod
+  def of(cls, targets: jax.Array) -> SkewNormal:
+    """Returns the curves of targets [..., 3], each [...]."""
+    return cls(*jnp.moveaxis(jnp.asarray(targets), -1, 0))
+
+  @property
+  def targets(self) -> jax.Array:
+    """The parameters in one array, [..., 3]."""
+    return jnp.stack(jnp.broadcast_arrays(*self), axis=-1)
+
+  def to_base(self, old: float, new: float) -> SkewNormal:
+    """Returns the same curves over log time to another base."""
+    ratio = time_axis.base_ratio(old, new)
+    return SkewNormal(self.location * ratio, self.scale * ratio, self.skewness)
+
+
+def log_density(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
+  """Returns the log density over log time."""
+  z = (log_time - curve.location) / curve.scale
+  return _log_density_z(z, curve.skewness) - jnp.log(curve.scale)
+
+
+def density(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
+  """Returns the density over log time, 2/omega phi(z) Phi(alpha z)."""
+  return jnp.exp(log_density(curve, log_time))
+
+
+@jax.jit
+def distribution(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
+  """Returns the distribution function, Phi(z) - 2 T(z, alpha)."""
+  z = (log_time - curve.location) / curve.scale
+  return jnp.clip(ndtr(z) - 2 * owens_t(z, curve.skewness), 0.0, 1.0)
+
+
+@jax.custom_jvp
+def owens_t(h: jax.Array, a: jax.Array) -> jax.Array:
+  """Returns Owen's T(h, a), with exact derivatives.
+
+  The probability that X > h and 0 < Y < aX of independent standard normals.
+  """
+  h, a = jnp.abs(h), jnp.asarray(a)
+  size = jnp.abs(a)
+  steep = size > 1
+  # Beyond slope 1 the same wedge is seen from its other side.
+  slope = jnp.where(steep, 1 / jnp.where(steep, size, 1), size)
+  from_h = jnp.where(steep, size * h, h)
+  wedge = _wedge(from_h, slope)
+  turned = 0.25 - (ndtr(h) - 0.5) * (ndtr(size * h) - 0.5) - wedge
+  return jnp.sign(a) * jnp.where(steep, turned, wedge)
+
+
+def _wedge(h: jax.Array, a: jax.Array) -> jax.Array:
+  """Returns T(h, a) for h >= 0 and 0 <= a <= 1 by quadrature."""
+  # In the precision at hand: a constant of another breaks a second trace.
+  dtype = jnp.result_type(h, a)
+  x = a[..., None] * _NODES.astype(dtype)
+  values = jnp.exp(-0.5 * h[..., None] ** 2 * (1 + x**2)) / (1 + x**2)
+  return a / (2 * math.pi) * (values * _WEIGHTS.astype(dtype)).sum(-1)
+
+
+@owens_t.defjvp
+def _owens_t_jvp(primals, tangents):
+  h, a = primals
+  h_dot, a_dot = tangents
+  by_h = -stats.norm.pdf(h) * (ndtr(a * h) - 0.5)
+  by_a = jnp.exp(-0.5 * h**2 * (1 + a**2)) / (2 * math.pi * (1 + a**2))
+  return owens_t(h, a), by_h * h_dot + by_a * a_dot
+
+
+def mode(curve: SkewNormal) -> jax.Array:
+  """Returns the log time of the peak."""
+  return curve.location + curve.scale * mode_offset(curve.skewness)
+
+
+@jax.jit
+def mode_offset(skewness: jax.Array) -> jax.Array:
+  """Returns (mode - location) / scale of a shape alpha.
+
+  The root of alpha r(alpha z) = z, r the ratio of normal density and
+  distribution, by Newton from Azzalini and Capitanio's approximation.
+  """
+  alpha = jnp.asarray(skewness)
+  fixed = jax.lax.stop_gradient(jnp.abs(alpha))
+  z = jax.lax.fori_loop(
+    0,
+    _NEWTON_STEPS,
+    lambda _, z: _mode_step(z, fixed),
+    _approximate_mode(fixed),
+  )
+  # At the root one more step moves nothing and carries the derivative.
+  return _mode_step(jnp.sign(alpha) * z, alpha)
+
+
+def _approximate_mode(alpha: jax.Array) -> jax.Array:
+  """Returns roughly the mode of a standard curve; alpha >= 0."""
+  mean = _SQRT_2_OVER_PI * _delta(alpha)
+  sd = jnp.sqrt(1 - mean**2)
+  tail = jnp.exp(-2 * math.pi / jnp.maximum(alpha, 1e-2))
+  return mean - _skewness_of(mean) * sd / 2 - tail / 2
+
+
+def _mode_step(z: jax.Array, alpha: jax.Array) -> jax.Array:
+  """Returns z after a Newton step towards the root of the score."""
+  ratio = jnp.exp(stats.norm.logpdf(alpha * z) - log_ndtr(alpha * z))
+  score = alpha * ratio - z
+  slope = -(alpha**2) * ratio * (alpha * z + ratio) - 1
+  return z - score / jax.lax.stop_gradient(slope)
+
+
+def mean(curve: SkewNormal) -> jax.Array:
+  """Returns the mean log time under the density."""
+  return curve.location + curve.scale * _SQRT_2_OVER_PI * _delta(curve.skewness)
+
+
+def variance(curve: SkewNormal) -> jax.Array:
+  """Returns the variance of log time under the density."""
+  return curve.scale**2 * (1 - 2 / math.pi * _delta(curve.skewness) ** 2)
+
+
+def moment_skewness(curve: SkewNormal) -> jax.Array:
+  """Returns the third standardised moment, gamma_1."""
+  return _skewness_of(_SQRT_2_OVER_PI * _delta(curve.skewness))
+
+
+def to_centred(curve: SkewNormal) -> jax.Array:
+  """Returns mean, standard deviation and gamma_1, [..., 3].
+
+  Unlike alpha, gamma_1 is well determined near 0, where the samples lie: there
+  the Fisher information of location, scale and alpha is singular.
+  """
+  parts = mean(curve), jnp.sqrt(variance(curve)), moment_skewness(curve)
+  return jnp.stack(jnp.broadcast_arrays(*parts), axis=-1)
+
+
+def from_centred(centred: jax.Array) -> SkewNormal:
+  """Returns the curves of mean, standard deviation and gamma_1, [..., 3].
+
+  Their derivative is infinite where gamma_1 is 0. A gamma_1 beyond
+  `MAX_MOMENT_SKEWNESS` has no curve and gives NaN.
+  """
+  centre, sd, gamma = jnp.moveaxis(jnp.asarray(centred), -1, 0)
+  root = jnp.cbrt(2 * gamma / (4 - math.pi))
+  standard_mean = root / jnp.sqrt(1 + root**2)
+  delta = standard_mean / _SQRT_2_OVER_PI
+  scale = sd / jnp.sqrt(1 - standard_mean**2)
+  alpha = delta / jnp.sqrt(1 - delta**2)
+  return SkewNormal(centre - scale * standard_mean, scale, alpha)
+
+
+@jax.jit
+def validity(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
+  """Returns how valid a statement is at a time: 1 at the mode, else less."""
+  z = (log_time - curve.location) / curve.scale
+  peak = _log_density_z(mode_offset(curve.skewness), curve.skewness)
+  return jnp.exp(_log_density_z(z, curve.skewness) - peak)
+
+
+@functools.partial(jax.jit, static_argnames="level")
+def crossings(
+  curve: SkewNormal, level: float = 0.5
+) -> tuple[jax.Array, jax.Array]:
+  """Returns the log times at which the validity rises to and falls below.
+
+  Args:
+    curve: any shape.
+    level: of validity, between 0 and 1; 0.5 gives the half-height width.
+  """
+  alpha = jnp.asarray(curve.skewness)
+  peak = mode_offset(alpha)
+  # -log density is at least as curved as z^2 / 2, so no farther than this.
+  reach = math.sqrt(-2 * math.log(level))
+  start, end = (
+    curve.location + curve.scale * _crossing(alpha, peak, side * reach, level)
+    for side in (-1, 1)
+  )
+  return start, end
+
+
+def _crossing(
+  alpha: jax.Array, peak: jax.Array, reach: float, level: float
+) -> jax.Array:
+  """Returns z between `peak` and `peak + reach` where the validity is level."""
+
+  def excess(z, alpha, peak):
+    top = _log_density_z(peak, alpha)
+    return _log_density_z(z, alpha) - top - math.log(level)
+
+  fixed, top = jax.lax.stop_gradient((alpha, peak))
+
+  def halve(_, ends):
+    near, far = ends
+    middle = (near + far) / 2
+    inside = excess(middle, fixed, top) > 0
+    return jnp.where(inside, middle, near), jnp.where(inside, far, middle)
+
+  ends = jax.lax.fori_loop(0, _BISECTIONS, halve, (top, top + reach))
+  z = sum(ends) / 2
+  ratio = jnp.exp(stats.norm.logpdf(fixed * z) - log_ndtr(fixed * z))
+  # As in `mode_offset`: a step that carries the derivative.
+  return z - excess(z, alpha, peak) / (fixed * ratio - z)
+
+
+def time_above(
+  curve: SkewNormal,
+  level: float = 0.5,
+  base: float = time_axis.LOG_BASE,
+) -> jax.Array:
+  """Returns for how many minutes the validity is above a level.
+
+  Time before the first minute is not on the axis and does not count.
+
+  Args:
+    curve: over log time to `base`.
+    level: of validity, between 0 and 1.
+    base: of the log time.
+  """
+  start, end = (
+    time_axis.to_minutes(jnp.maximum(each, 0.0), base)
+    for each in crossings(curve, level)
+  )
+  return end - start
+
+
+def mean_validity(
+  curve: SkewNormal, start: jax.Array, end: jax.Array
+) -> jax.Array:
+  """Returns the mean validity over an interval of log time.
+
+  Args:
+    curve: broadcasts with the ends.
+    start: log time.
+    end: log time, after `start`.
+  """
+  mass = distribution(curve, end) - distribution(curve, start)
+  peak = density(curve, mode(curve))
+  return mass / (peak * (end - start))
+
+
+def _log_density_z(z: jax.Array, alpha: jax.Array) -> jax.Array:
+  return math.log(2) + stats.norm.logpdf(z) + log_ndtr(alpha * z)
+
+
+def _delta(alpha: jax.Array) -> jax.Array:
+  return alpha / jnp.sqrt(1 + jnp.square(alpha))
+
+
+def _skewness_of(standard_mean: jax.Array) -> jax.Array:
+  """Returns gamma_1 of a standard curve with this mean."""
+  ratio = standard_mean / jnp.sqrt(1 - standard_mean**2)
+  return (4 - math.pi) / 2 * ratio**3

@@ -1,0 +1,164 @@
+"""The command `judge`: the judge against answers that people have judged.
+
+  python -m ctd_jax.tasks.ctm judge --answers=tests/golden/ctm_judge_answers.tsv \
+    --data=tests/golden/ctm_judge_questions.jsonl
+
+The answers are a TSV file with the columns question (id), batch, style (direct
+or cot), kind, correct (1 or 0) and answer (\\n for a new line). Printed are a
+confusion table by type, what the rules left undecided, and every verdict that
+differs. Undecided answers count as wrong unless --judge_model decides them.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from absl import flags
+
+from ctd_jax.evaluation.result_tables import markdown_table
+from ctd_jax.llm import endpoint_flags
+from ctd_jax.tasks.ctm import grading, inputs, judge
+from ctd_jax_datasets.ctm.questions import TASKS, Question, question_from_json
+
+COLUMNS = ("question", "batch", "style", "kind", "correct", "answer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+  """An answer with what a person says of it.
+
+  Attributes:
+    question: that it answers.
+    batch: group of answers, e.g. by when they were written.
+    style: one of `judge.STYLES`.
+    kind: of answer, e.g. hedged.
+    correct: whether a person counts it.
+    answer: its text.
+  """
+
+  question: Question
+  batch: str
+  style: str
+  kind: str
+  correct: bool
+  answer: str
+
+
+def define_flags() -> None:
+  """Defines the flags of the command."""
+  endpoint_flags.define()
+  inputs.define_flags()
+  flags.DEFINE_string("answers", None, "TSV file of judged answers, see above.")
+  grading.define_flags()
+
+
+def read_answers(
+  path: pathlib.Path, questions: Iterable[Question]
+) -> list[Judged]:
+  """Returns the answers of a file.
+
+  Args:
+    path: see the module docstring.
+    questions: that they answer.
+
+  Raises:
+    ValueError: naming file, line and column of what cannot be read.
+  """
+  by_id = {question.question_id: question for question in questions}
+  found = []
+  with path.open(encoding="utf-8", newline="") as file:
+    table = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    for line, cells in enumerate(table, start=1):
+      place = f"{path}, line {line}"
+      if line == 1:
+        if tuple(cells) != COLUMNS:
+          raise ValueError(f"{place}: columns should be {', '.join(COLUMNS)}")
+        continue
+      found.append(_row(place, cells, by_id))
+  return found
+
+
+def _row(
+  place: str, cells: Sequence[str], by_id: dict[str, Question]
+) -> Judged:
+  if len(cells) != len(COLUMNS):
+    raise ValueError(f"{place}: {len(cells)} columns, not {len(COLUMNS)}")
+  name, batch, style, kind, correct, answer = cells
+  allowed = {
+    "question": (name, by_id),
+    "style": (style, judge.STYLES),
+    "correct": (correct, ("0", "1")),
+  }
+  for column, (cell, known) in allowed.items():
+    if cell not in known:
+      raise ValueError(f"{place}: column {column}: {cell!r} is not known")
+  text = answer.replace("\\n", "\n")
+  return Judged(by_id[name], batch, style, kind, correct == "1", text)
+
+
+def confusion(
+  pairs: Iterable[tuple[Judged, judge.Verdict]], field: str
+) -> list[list[str]]:
+  """Returns a line of counts for each task, batch or kind, then for all.
+
+  Args:
+    pairs: answers with verdicts.
+    field: task, batch or kind.
+  """
+  counts: dict[str, collections.Counter[str]] = {}
+  total = collections.Counter()
+  for judged, verdict in pairs:
+    name = judged.question.task if field == "task" else getattr(judged, field)
+    cell = f"{int(judged.correct)}{int(verdict.correct)}"
+    seen = [cell, *[judge.UNDECIDED] * (verdict.source == judge.UNDECIDED)]
+    counts.setdefault(name, collections.Counter()).update(seen)
+    total.update(seen)
+  order = (
+    [t for t in TASKS if t in counts] if field == "task" else sorted(counts)
+  )
+  return [
+    _line(name, count)
+    for name, count in (*((n, counts[n]) for n in order), ("all", total))
+  ]
+
+
+def _line(name: str, count: collections.Counter[str]) -> list[str]:
+  cells = [count[key] for key in ("11", "00", "01", "10")]
+  answers = sum(cells)
+  agreed = (cells[0] + cells[1]) / answers
+  said, held = count["11"] + count["01"], count["11"] + count["10"]
+  chance = (said * held + (answers - said) * (answers - held)) / answers**2
+  # Cohen's kappa has no value where both call everything alike.
+  kappa = f"{(agreed - chance) / (1 - chance):.3f}" if chance < 1 else "-"
+  numbers = [*map(str, cells), str(count[judge.UNDECIDED])]
+  return [name, str(answers), *numbers, f"{100 * agreed:.1f}", kappa]
+
+
+def main() -> None:
+  """Runs the command."""
+  values = flags.FLAGS
+  for name in ("answers", "data"):
+    if getattr(values, name) is None:
+      raise ValueError(f"--{name} is needed, e.g. as in --help")
+  questions = inputs.read_lines(values.data, question_from_json)
+  path = pathlib.Path(values.answers)
+  if not path.is_file():
+    raise FileNotFoundError(f"--answers={path}: no such file")
+  answers = read_answers(path, questions)
+  verdicts = grading.grade(
+    [(one.question, one.answer, one.style) for one in answers],
+    path.with_suffix(".replies.jsonl"),
+  )
+  pairs = list(zip(answers, verdicts, strict=True))
+  head = ["right, said right", "wrong, said wrong", "wrong, said right"]
+  head += ["right, said wrong", "undecided", "agreement in %", "kappa"]
+  for field in ("task", "batch", "kind"):
+    lines = confusion(pairs, field)
+    print(markdown_table(f"By {field}", [field, "answers", *head], lines))
+  for one, verdict in pairs:
+    if one.correct != verdict.correct:
+      print(f"{one.question.question_id} {verdict.source}: {one.answer}")

@@ -1,0 +1,119 @@
+"""Finds in reign-dated chronicles when somebody was: dates by retrieval.
+
+Why: what a question needs to know can be read where months are known, in the
+Annals and in 資治通鑑. A name is searched with BM25; the records found that
+contain it give the years in which it occurs. So the timeline answerer gets
+records of its own, without the entity table's years. Called by
+`python -m ctd_jax.tasks.ctm qa --system=chronicles`.
+
+Only names that a chronicle writes are found: of the years 722-468 BCE and
+220-502 CE for the two above. A name told of long after its time, or borne by
+two, is dated wrongly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tqdm
+
+from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.chronology import annals, reign_tables
+from ctd_jax.retrieval import bm25, search
+from ctd_jax.tasks.ctm import replies
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.questions import ABOUT, Entity, Interval
+
+FOUND = 50  # records looked at for a name
+_BATCH = 64  # names scored at once
+SENSE = "mention"
+# Years by which a life may go beyond those in which it is told of.
+_BEYOND = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Dated:
+  """A text and its year, as historians count (no year 0)."""
+
+  text: str
+  year: int
+
+
+def read(benchmark: Benchmark) -> list[Dated]:
+  """Returns the events of a data set with their years."""
+  return [
+    Dated(record.text, year if year > 0 else year - 1)
+    for record in benchmark.records
+    if record.kind == annals.EVENT
+    for year in (reign_tables.year_of(benchmark.timeline, record.key),)
+  ]
+
+
+class Chronicles:
+  """An index of dated texts, in Simplified script."""
+
+  def __init__(self, records: Iterable[Dated]):
+    """Indexes dated texts.
+
+    Raises:
+      ValueError: if there is none.
+    """
+    self._records = [
+      dataclasses.replace(record, text=replies.simplified(record.text))
+      for record in records
+    ]
+    self._index = bm25.BM25([record.text for record in self._records])
+
+  def years(self, names: Sequence[str]) -> list[list[int]]:
+    """Returns for each name the years of the records that contain it.
+
+    Args:
+      names: in Simplified script.
+    """
+    found: list[list[int]] = []
+    starts = range(0, len(names), _BATCH)
+    for start in tqdm.tqdm(starts, desc="names", disable=None):
+      batch = names[start : start + _BATCH]
+      indices, _ = search.topk_rows(self._index.scores(batch), FOUND)
+      found += [
+        sorted(
+          self._records[i].year
+          for i in row
+          if i >= 0 and name in self._records[i].text
+        )
+        for name, row in zip(batch, indices, strict=True)
+      ]
+    return found
+
+  def date(self, entities: Sequence[Entity]) -> list[Entity]:
+    """Returns the entities that are found, with what the texts tell of them.
+
+    Nothing but name and kind is taken from an entity; its main period is that
+    of the median year.
+
+    Args:
+      entities: whose names are searched.
+    """
+    names = [replies.simplified(entity.name) for entity in entities]
+    return [
+      _dated(entity, years)
+      for entity, years in zip(entities, self.years(names), strict=True)
+      if years and len(entity.name) > 1
+    ]
+
+
+def _dated(entity: Entity, years: Sequence[int]) -> Entity:
+  """Returns a record made of the years in which a name occurs."""
+  middle = int(np.sort(years)[len(years) // 2])
+  main = periods.acceptable(middle)[-1]
+  others = periods.labels_of_span(years[0], years[-1])
+  first, last = years[0] - _BEYOND, years[-1] + _BEYOND
+  return dataclasses.replace(
+    entity,
+    intervals=(Interval(first or -1, last or 1, ABOUT, "retrieved", SENSE),),
+    periods=tuple(dict.fromkeys((main, *others))),
+    place="",
+    evidence=(),
+  )

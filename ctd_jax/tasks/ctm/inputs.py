@@ -1,0 +1,128 @@
+"""Where questions, games and texts come from: data sets or files.
+
+Why: all commands name their data alike. Called by the commands of
+`python -m ctd_jax.tasks.ctm`.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow_datasets as tfds
+from absl import flags
+
+from ctd_jax.tasks.ctm import chronicles as chronicles_lib
+from ctd_jax_datasets import build, load
+from ctd_jax_datasets.ctm import examples, repository
+from ctd_jax_datasets.ctm import questions as questions_lib
+from ctd_jax_datasets.ctm.questions import ItoInstance, Question
+
+# Long scripts are questions as well, in a variant of their own.
+QA = ("ctm/qa", "ctm/long_script")
+ITO = "ctm/ito"
+
+
+def define_flags() -> None:
+  """Defines the flags that name data."""
+  flags.DEFINE_string(
+    "data",
+    None,
+    "JSON lines of questions or games; by default the built data set. Example: "
+    "--data=questions.jsonl",
+  )
+  flags.DEFINE_string(
+    "data_dir", None, "Where data sets lie. Example: --data_dir=~/data"
+  )
+
+
+def questions(split: str) -> list[Question]:
+  """Returns the questions of a split; data sets not there yet are built.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what cannot be read, or the split.
+  """
+  path = flags.FLAGS.data
+  if path is None:
+    found = [q for n in QA for q in examples.read_questions(_built(n))]
+  else:
+    found = read_lines(path, questions_lib.question_from_json)
+  kept = [question for question in found if question.split == split]
+  if not kept:
+    raise ValueError(f"--data={path}: no question of the split {split}")
+  return kept
+
+
+def games() -> list[ItoInstance]:
+  """Returns the games; the data set is built if it is not there yet.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what cannot be read.
+  """
+  path = flags.FLAGS.data
+  if path is None:
+    return examples.read_games(_built(ITO))
+  return read_lines(path, questions_lib.instance_from_json)
+
+
+def name(data_set: str) -> str:
+  """Returns what result rows call the data, with its version if it is ours."""
+  if flags.FLAGS.data is not None:
+    return f"ctm/{pathlib.Path(flags.FLAGS.data).stem}"
+  return f"{data_set}:{_built(data_set).version}"
+
+
+def _built(data_set: str) -> tfds.core.DatasetBuilder:
+  return build.build(data_set, flags.FLAGS.data_dir)
+
+
+def read_lines(path: str, make: Callable[[dict], Any]) -> list[Any]:
+  """Returns what `make` makes of the JSON objects of a file's lines.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what cannot be read.
+  """
+  file = pathlib.Path(path).expanduser()
+  if not file.is_file():
+    raise FileNotFoundError(f"{path}: no such file")
+  found = []
+  lines = file.read_text(encoding="utf-8").split("\n")
+  for number, line in enumerate(lines, start=1):
+    if not line.strip():
+      continue
+    try:
+      found.append(make(json.loads(line)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+      raise ValueError(f"{path}, line {number}: {error}") from None
+  return found
+
+
+def gallery(path: str | None) -> list[str]:
+  """Returns the texts of an open book; None is the entity table's evidence.
+
+  Raises:
+    ValueError: naming file and line of a text that cannot be read.
+  """
+  if path is not None:
+    return read_lines(path, lambda fields: str(fields["text"]))
+  told = {
+    entity.name: "，".join(filter(None, (entity.place, *entity.evidence)))
+    for entity in repository.entities()
+  }
+  return [f"{name}：{facts}" for name, facts in told.items() if facts]
+
+
+def chronicles(names: Sequence[str]) -> list[chronicles_lib.Dated]:
+  """Returns the dated events of data sets with reigns."""
+  return [
+    dated
+    for name in names
+    for dated in chronicles_lib.read(
+      load.load_benchmark(name, flags.FLAGS.data_dir)
+    )
+  ]

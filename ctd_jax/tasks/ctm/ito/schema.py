@@ -1,0 +1,114 @@
+"""Reads what a seat replies: JSON of a fixed form that gives nothing away.
+
+Why: a game is about hints, so a hint that names the entity, a dynasty or a
+year ends it. A reply that breaks the form or leaks is told what is wrong and
+may be repaired, as often as the budget of `play` allows. The keys 分析, 理由,
+主题实体 and 我的排序 are the paper's; 时期, the period the seat believes in, is
+ours and never published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Description, Ranking, View
+from ctd_jax.tasks.ctm.replies import json_object, simplified
+from ctd_jax_datasets.ctm import periods
+
+ANALYSIS, REASON, ITEM, RANK, LABEL = (
+  "分析",
+  "理由",
+  "主题实体",
+  "我的排序",
+  "时期",
+)
+_YEAR = re.compile(
+  r"公元前?|西元前?|世[纪紀]|[0-9０-９]{2,}|[〇零一二三四五六七八九十百千]{2,}年"
+)
+
+
+class ReplyError(ValueError):
+  """A reply that does not count; the message says what would."""
+
+
+class LeakError(ReplyError):
+  """A description whose reason gives away what must be guessed."""
+
+
+def _fields(text: str) -> dict:
+  try:
+    return json_object(text)
+  except ValueError as error:
+    raise ReplyError(str(error)) from None
+
+
+def leaks(reason: str, names: Iterable[str]) -> list[str]:
+  """Returns what a reason gives away: names, dynasty words, years.
+
+  Args:
+    reason: as the seat wrote it, in either script.
+    names: of all entities of the game, aliases included.
+  """
+  text = simplified(reason)
+  found = [name for name in names if simplified(name) in text]
+  found += [mention.text for mention in periods.find(text)]
+  return found + _YEAR.findall(text)
+
+
+def read_description(
+  text: str, view: View, names: Iterable[str]
+) -> Description:
+  """Returns the description in a reply.
+
+  Args:
+    text: of the reply.
+    view: of the seat.
+    names: that must not stand in the reason.
+
+  Raises:
+    ReplyError: if the form is broken; LeakError if only the reason leaks.
+  """
+  fields = _fields(text)
+  item, reason = fields.get(ITEM), fields.get(REASON)
+  by_spelling = {simplified(known): known for known in view.theme.items}
+  if not isinstance(item, str) or simplified(item) not in by_spelling:
+    raise ReplyError(
+      f"{ITEM} is {item!r}, should be one of {'、'.join(view.theme.items)}"
+    )
+  if not isinstance(reason, str) or not reason.strip():
+    raise ReplyError(f"{REASON} is {reason!r}, should be a sentence")
+  if given := leaks(reason, names):
+    raise LeakError(
+      f"{REASON} names {'、'.join(dict.fromkeys(given))}; it must name no "
+      "entity, dynasty or year"
+    )
+  labels = periods.labels_in(str(fields.get(LABEL, "")))
+  believed = labels[0] if len(labels) == 1 else None
+  return Description(
+    view.seat, by_spelling[simplified(item)], reason.strip(), believed
+  )
+
+
+def read_ranking(text: str, view: View) -> Ranking:
+  """Returns the rank in a reply.
+
+  Raises:
+    ReplyError: if it is no whole number from 1 to the number of seats.
+  """
+  rank = _fields(text).get(RANK)
+  if isinstance(rank, str) and rank.strip().isdecimal():
+    rank = int(rank)
+  # A bool is an int.
+  if type(rank) is not int or not 1 <= rank <= view.seats:
+    raise ReplyError(
+      f"{RANK} is {rank!r}, should be a whole number from 1 to {view.seats}"
+    )
+  return Ranking(view.seat, rank)
+
+
+def read(text: str, view: View, names: Iterable[str]) -> Description | Ranking:
+  """Returns what the phase asks for, see the two readers."""
+  if view.phase == DESCRIBE:
+    return read_description(text, view, names)
+  return read_ranking(text, view)

@@ -1,0 +1,223 @@
+"""The command `qa`: answers all questions, judges the answers, reports.
+
+  python -m ctd_jax.tasks.ctm qa --system=oracle --workdir=runs/oracle
+
+The folder holds answers.jsonl and replies.jsonl (journals: the same command
+goes on where it was cut off), verdicts.jsonl, results.json, report.md and the
+plots. `--also` draws finished runs into the same plots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags, logging
+
+from ctd_jax import evaluate
+from ctd_jax.evaluation import results
+from ctd_jax.evaluation.significance import Share
+from ctd_jax.llm import endpoint_flags, question_runner
+from ctd_jax.llm.journal import Journal
+from ctd_jax.tasks.ctm import (
+  chronicles,
+  grading,
+  inputs,
+  judge,
+  report,
+  timeline_answerer,
+)
+from ctd_jax.utils import command_line, files
+from ctd_jax_datasets.ctm import repository
+from ctd_jax_datasets.ctm.questions import ERA, SPLITS, TASKS, Question
+
+SYSTEMS = ("eras", "chronicles", "oracle", "model")
+ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
+# Which arm the answerers without a model are of.
+_TRACKS = {"eras": "closed_book", "chronicles": "open_book", "oracle": "facts"}
+ANSWERS, REPLIES, VERDICTS = "answers.jsonl", "replies.jsonl", "verdicts.jsonl"
+
+
+def define_flags() -> None:
+  """Defines the flags of the command."""
+  endpoint_flags.define()
+  inputs.define_flags()
+  flags.DEFINE_enum("system", None, SYSTEMS, "Who answers, see above.")
+  flags.DEFINE_enum("arm", "closed_book", ARMS, "What a model may read first.")
+  flags.DEFINE_enum("style", judge.DIRECT, judge.STYLES, "How it is asked.")
+  flags.DEFINE_enum("split", "test", SPLITS, "Which questions.")
+  flags.DEFINE_multi_enum("task", None, TASKS, "Only some tasks.")
+  flags.DEFINE_integer("limit", None, "Only so many questions.", lower_bound=1)
+  flags.DEFINE_string(
+    "gallery",
+    None,
+    "Texts for the arm open_book: JSON lines with a field text; by default the "
+    "evidence of the entity table. Example: --gallery=corpus.jsonl",
+  )
+  flags.DEFINE_list(
+    "chronicles",
+    ["chunqiutr/rebuilt", "zztj/rebuilt"],
+    "Data sets that the system chronicles searches.",
+  )
+  grading.define_flags()
+  flags.DEFINE_list("also", [], "Folders of finished runs for the plots.")
+
+
+def main() -> None:
+  """Runs the command."""
+  values = flags.FLAGS
+  folder = pathlib.Path(command_line.WORKDIR.value).expanduser()
+  if values.system == "model" and not values.model:
+    raise ValueError("--system=model: name it with --model")
+  asked = _asked(inputs.questions(values.split))
+  start = time.perf_counter()
+  with contextlib.ExitStack() as stack:
+    answerer, chat = _answerer(stack, folder, asked)
+    journal = stack.enter_context(Journal(folder / ANSWERS))
+    question_runner.check_settings(journal, _settings())
+    workers = values.workers if values.system == "model" else 1
+    answers = question_runner.ask_all(asked, answerer, journal, workers)
+  style = values.style if values.system == "model" else judge.DIRECT
+  answered = [(q, answers[q.question_id], style) for q in asked]
+  verdicts = grading.grade(answered, folder / "judge_replies.jsonl")
+  graded = list(zip(asked, verdicts, strict=True))
+  notes = {"settings": json.dumps(_settings(), ensure_ascii=False)}
+  if values.system == "chronicles":
+    dated = [v.correct for q, v in graded if answerer.knows(q)]
+    share = Share(sum(dated), len(dated)) if dated else "none"
+    notes["questions whose names are all dated"] = f"{len(dated)}, {share} %"
+  if chat is not None:
+    notes |= chat.totals() | {"from the journal": chat.cached}
+  _write(folder, graded, notes, time.perf_counter() - start)
+
+
+def _asked(questions: Sequence[Question]) -> list[Question]:
+  """Returns the questions that the flags leave."""
+  values = flags.FLAGS
+  kept = [q for q in questions if not values.task or q.task in values.task]
+  if not kept:
+    raise ValueError(f"--split={values.split}: no question of these tasks")
+  return kept[: values.limit]
+
+
+def _settings() -> dict[str, object]:
+  """Returns what decides the answers."""
+  values = flags.FLAGS
+  found = {"system": values.system, "data": values.data}
+  if values.system == "chronicles":
+    found["chronicles"] = values.chronicles
+  if values.system == "model":
+    names = ("model", "arm", "style", "temperature", "max_tokens", "gallery")
+    found |= {name: getattr(values, name) for name in names}
+  return found
+
+
+def _answerer(
+  stack: contextlib.ExitStack, folder: pathlib.Path, asked: Sequence[Question]
+) -> tuple[question_runner.Answerer, Any]:
+  """Returns the answerer that the flags name, and its client or None."""
+  values = flags.FLAGS
+  if values.system != "model":
+    prior = timeline_answerer.Prior.of(inputs.questions("train"))
+    return timeline_answerer.TimelineAnswerer(
+      _known(values.system), prior
+    ), None
+  from ctd_jax.tasks.ctm import answerers
+
+  chat = stack.enter_context(
+    endpoint_flags.client(folder / REPLIES, values.model)
+  )
+  relations = [r for question in asked for r in question.relations]
+  context = {
+    "closed_book": lambda: answerers.closed_book,
+    "open_book": lambda: answerers.OpenBook(inputs.gallery(values.gallery)),
+    "facts": lambda: answerers.facts,
+    "distractor_facts": lambda: answerers.DistractorFacts(relations),
+  }[values.arm]()
+  return answerers.ModelAnswerer(chat, values.style, context), chat
+
+
+def _known(system: str) -> list:
+  """Returns the records that an answerer without a model knows."""
+  entities = repository.entities()
+  if system == "oracle":
+    return list(entities)
+  known = [entity for entity in entities if entity.kind == ERA]
+  if system == "chronicles":
+    texts = inputs.chronicles(flags.FLAGS.chronicles)
+    others = [entity for entity in entities if entity.kind != ERA]
+    known += chronicles.Chronicles(texts).date(others)
+    logging.info("dated %d of %d names", len(known), len(entities))
+  return known
+
+
+def _write(
+  folder: pathlib.Path,
+  graded: report.Graded,
+  notes: Mapping[str, object],
+  seconds: float,
+) -> None:
+  """Writes verdicts, rows, report and plots."""
+  values = flags.FLAGS
+  name = values.model if values.system == "model" else values.system
+  lines = (
+    json.dumps(
+      {"id": question.question_id, **dataclasses.asdict(verdict)},
+      ensure_ascii=False,
+    )
+    for question, verdict in graded
+  )
+  files.write_text(folder / VERDICTS, "\n".join(lines) + "\n")
+  rows = report.rows(
+    graded,
+    dataset=inputs.name(inputs.QA[0]),
+    system=name,
+    track=_TRACKS.get(values.system, values.arm),
+    score_mode=values.judge_model or "rules",
+    split=values.split,
+    mode=values.style,
+    command=command("qa"),
+    commit=evaluate.commit(),
+    seconds=round(seconds, 1),
+  )
+  results.write_rows(folder / "results.json", rows)
+  systems, told = {name: graded}, {name: notes}
+  for other in values.also:
+    path = pathlib.Path(other)
+    systems[path.name], told[path.name] = _finished(path, graded), {}
+  report.write(folder, systems, told)
+  print(report.summary(graded, name))
+  print(f"written: {folder / 'report.md'}")
+
+
+def _finished(folder: pathlib.Path, graded: report.Graded) -> report.Graded:
+  """Returns the verdicts of another run on the same questions.
+
+  Raises:
+    ValueError: naming the file, if it lacks a question.
+  """
+  path = folder / VERDICTS
+  if not path.is_file():
+    raise FileNotFoundError(f"--also={folder}: no {VERDICTS} there")
+  lines = path.read_text(encoding="utf-8").splitlines()
+  found = {fields.pop("id"): fields for fields in map(json.loads, lines)}
+  missing = [q.question_id for q, _ in graded if q.question_id not in found]
+  if missing:
+    raise ValueError(f"{path}: has no verdict on {missing[0]}")
+  return [(q, judge.Verdict(**found[q.question_id])) for q, _ in graded]
+
+
+def command(name: str) -> str:
+  """Returns the command line without what depends on the machine."""
+  private = (
+    *("--workdir", "--data_dir", "--also"),
+    *("--api_key", "--base_url"),
+  )
+  shown = [a for a in sys.argv[1:] if not a.startswith(private)]
+  return " ".join(["python -m ctd_jax.tasks.ctm", name, *shown])

@@ -1,0 +1,1 @@
+"""Training of a retriever: input, objective, step, loop, checkpoints."""

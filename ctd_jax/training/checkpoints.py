@@ -1,0 +1,294 @@
+"""Saving and restoring a run: state, data iterator and what built them.
+
+Kept are the latest checkpoints (to resume) and the best one by validation (to
+evaluate). Each holds the train state, the position of the data iterator and
+the model's description, so that a checkpoint of another architecture is
+refused by name rather than by a shape. A checkpoint is written under another
+name first, and an older one goes when it is complete; one that was damaged
+later is passed over for the one before it. Several processes write one
+checkpoint, which any number of them, on any number of devices, can read.
+Called by `train` and `evaluate`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import grain
+import orbax.checkpoint as ocp
+from absl import logging
+from orbax.checkpoint import checkpoint_managers
+
+from ctd_jax.training import distributed
+
+
+class CheckpointError(ValueError):
+  """A checkpoint that does not belong to the model at hand."""
+
+
+class UnreadableError(CheckpointError):
+  """A checkpoint of which a file is missing or damaged."""
+
+
+def differences(
+  saved: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
+) -> list[str]:
+  """Returns a phrase for every field in which two descriptions differ.
+
+  Args:
+    saved: what a run was made with.
+    wanted: what is asked for now.
+    prefix: path of both in a larger description.
+  """
+  lines = []
+  for key in sorted(saved.keys() | wanted.keys()):
+    old, new = saved.get(key), wanted.get(key)
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+      lines += differences(old, new, f"{prefix}{key}.")
+    elif old != new:
+      lines.append(f"{prefix}{key}: run {old!r}, config {new!r}")
+  return lines
+
+
+@contextlib.contextmanager
+def _quiet_about_readers() -> Iterator[None]:
+  """Keeps Python from telling the end of every reader that was given up.
+
+  One array that cannot be read leaves a coroutine for each of the others.
+  """
+  before = sys.unraisablehook
+  sys.unraisablehook = lambda unraisable: None
+  try:
+    yield
+  finally:
+    gc.collect()
+    sys.unraisablehook = before
+
+
+@dataclasses.dataclass
+class Checkpoints:
+  """The checkpoints of one run.
+
+  Attributes:
+    directory: absolute folder, one sub-folder a step.
+    metric: name of the validation metric that ranks them, higher is better.
+    model: description of the architecture, saved with and compared to each.
+    keep_latest: how many of the latest are kept, beside the best.
+  """
+
+  directory: pathlib.Path
+  metric: str
+  model: Mapping[str, Any]
+  keep_latest: int = 1
+
+  def __post_init__(self):
+    self.directory = pathlib.Path(self.directory).absolute()
+    with distributed.leader_first("metrics of checkpoints"):
+      self._disown_metrics()
+
+    def best(metrics: Mapping[str, float]) -> tuple[float, float]:
+      # Of equals the earlier one.
+      return metrics[self.metric], -metrics["step"]
+
+    # The policy alone keeps the best step but reports the latest as best; the
+    # function alone drops the latest. Resuming and evaluating need both.
+    policy = checkpoint_managers.AnyPreservationPolicy(
+      [
+        checkpoint_managers.LatestN(self.keep_latest),
+        checkpoint_managers.BestN(
+          get_metric_fn=best, n=1, keep_checkpoints_without_metrics=False
+        ),
+      ]
+    )
+    self._manager = ocp.CheckpointManager(
+      self.directory,
+      options=ocp.CheckpointManagerOptions(
+        preservation_policy=policy, best_fn=best, best_mode="max"
+      ),
+      item_names=("state", "model", "data"),
+    )
+
+  def _disown_metrics(self) -> None:
+    """Takes metrics that cannot be read from their checkpoints.
+
+    Those stay what can be gone on from, but are never the best.
+    """
+    for path in sorted(self.directory.glob("*/metrics/metrics")):
+      try:
+        json.loads(path.read_text())
+      except (OSError, ValueError) as error:
+        logging.warning("%s cannot be read (%s); left aside", path, error)
+        path.rename(path.with_suffix(".unreadable"))
+
+  @property
+  def latest_step(self) -> int | None:
+    """The last saved step, None before the first."""
+    return self._manager.latest_step()
+
+  @property
+  def best_step(self) -> int | None:
+    """The step of the highest metric (the earlier of equals)."""
+    return self._manager.best_step()
+
+  def save(
+    self,
+    step: int,
+    state: Any,
+    iterator: grain.DatasetIterator,
+    metrics: Mapping[str, float] | None = None,
+  ) -> None:
+    """Writes a checkpoint; the files are complete or absent.
+
+    Args:
+      step: number of updates made.
+      state: tree of global arrays.
+      iterator: the training data, as far as it has been read.
+      metrics: validation metrics, `self.metric` among them. Without them the
+        checkpoint is one to go on from, never the best.
+    """
+    self._manager.save(
+      step,
+      args=ocp.args.Composite(
+        state=ocp.args.StandardSave(state),
+        model=ocp.args.JsonSave(dict(self.model)),
+        data=grain.checkpoint.CheckpointSave(iterator),
+      ),
+      metrics=metrics and {**metrics, "step": step},
+    )
+
+  def resume(
+    self, abstract_state: Any, iterator: grain.DatasetIterator
+  ) -> tuple[int, Any] | None:
+    """Returns step and state of the newest checkpoint that can be read.
+
+    Newer ones are named in a warning and moved to `DIRECTORY.unreadable`, once
+    an older one was read: what keeps all from being read is not in the files.
+
+    Args:
+      abstract_state: as in `restore`.
+      iterator: moved to where it was.
+
+    Returns:
+      None if nothing was saved.
+
+    Raises:
+      CheckpointError: if there are checkpoints, and none can be read or one is
+        of another architecture.
+    """
+    unreadable = []
+    for step in sorted(self._manager.all_steps(), reverse=True):
+      state, reason = None, ""
+      try:
+        state = self.restore(step, abstract_state, iterator)
+      except UnreadableError as error:
+        reason = str(error)
+      if distributed.everywhere(not reason):
+        self._set_aside(unreadable)
+        return step, state
+      unreadable.append(step)
+      logging.warning("%s", reason or f"another process cannot read {step}")
+    if unreadable:
+      raise CheckpointError(
+        f"none of the checkpoints in {self.directory} can be read, see the "
+        "warnings; remove the folder to begin anew"
+      )
+    return None
+
+  def _set_aside(self, steps: Sequence[int]) -> None:
+    """Moves checkpoints away, so that their steps can be saved again."""
+    if not steps:
+      return
+    aside = self.directory.with_name(f"{self.directory.name}.unreadable")
+    if distributed.leads():
+      for step in steps:
+        folder = aside / f"{step}.{time.time_ns()}"
+        folder.parent.mkdir(exist_ok=True)
+        (self.directory / str(step)).rename(folder)
+        logging.warning("moved to %s; going on from the one before", folder)
+    distributed.wait_for_all("unreadable checkpoints")
+    self._manager.reload()
+
+  def restore(
+    self,
+    step: int,
+    abstract_state: Any,
+    iterator: grain.DatasetIterator | None = None,
+  ) -> Any:
+    """Returns the state saved at `step`; moves `iterator` to where it was.
+
+    Args:
+      step: a saved step.
+      abstract_state: tree of `jax.ShapeDtypeStruct` with shardings: the
+        checkpoint may come from another number of devices.
+      iterator: rewound or forwarded in place when given.
+
+    Raises:
+      CheckpointError: if the checkpoint holds another architecture; the
+        message names each field that differs.
+      UnreadableError: if a file is missing or damaged.
+    """
+    with _quiet_about_readers():
+      try:
+        return self._read(step, abstract_state, iterator)
+      except CheckpointError:
+        raise
+      except Exception as error:  # whatever the readers make of it
+        logging.debug("traceback", exc_info=True)
+        reason = repr(error).splitlines()[0]
+    raise UnreadableError(
+      f"checkpoint {self.directory}/{step} cannot be read: {reason}; move the "
+      "folder away to do without it"
+    )
+
+  def _read(
+    self,
+    step: int,
+    abstract_state: Any,
+    iterator: grain.DatasetIterator | None,
+  ) -> Any:
+    saved = self._manager.restore(
+      step, args=ocp.args.Composite(model=ocp.args.JsonRestore())
+    )["model"]
+    changed = differences(saved, self.model)
+    if changed:
+      raise CheckpointError(
+        f"checkpoint {self.directory}/{step} holds another architecture: "
+        + "; ".join(changed)
+        + ". Use the config it was trained with, or another --workdir."
+      )
+    state = self._manager.restore(
+      step,
+      args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
+    )["state"]
+    if iterator is not None:
+      iterator.set_state(self._position(step))
+      iterator.start_prefetch()
+    return state
+
+  def _position(self, step: int) -> dict[str, Any]:
+    """Returns the state of the data iterator at a step.
+
+    Processes read in step, each its share of every batch, so that the position
+    of the first one is that of all, whatever their number is now.
+    """
+    folder = self.directory / str(step) / "data"
+    for path in folder.glob("process_0-of-*.json"):
+      return json.loads(path.read_text())
+    raise FileNotFoundError(f"{folder}: no process_0-of-*.json")
+
+  def wait(self) -> None:
+    """Waits until everything is on disk."""
+    self._manager.wait_until_finished()
+
+  def close(self) -> None:
+    """Waits until everything is on disk, then lets go of the folder."""
+    self.wait()
+    self._manager.close()

@@ -1,0 +1,121 @@
+"""Schedule and AdamW of a run. Called by `train`; a leaf: config in,
+transformation out.
+
+Source: the published recipe (linear warm-up over a tenth of the
+updates, linear decay to 0, decay 0.01); the parameter groups are ours: norms,
+biases and the scalar gates are not decayed, and the temporal modules, which
+start from nothing, may learn faster than the encoder.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import ml_collections
+import optax
+
+from ctd_jax.models.encoders.layer_stack import SCANNED
+
+ENCODER = "encoder"
+TEMPORAL = "temporal"
+DECAYS = ("matrices", "release")
+
+
+def learning_rate_schedule(
+  peak: float, total_steps: int, warmup_fraction: float
+) -> optax.Schedule:
+  """Returns the learning rate by update: 0 -> peak -> 0, both linear.
+
+  Args:
+    peak: learning rate at the end of the warm-up.
+    total_steps: number of updates; the rate is 0 at this one.
+    warmup_fraction: share of `total_steps` spent rising, 0 ... 1.
+
+  Raises:
+    ValueError: if a value lies outside its range.
+  """
+  if total_steps < 1:
+    raise ValueError(f"total_steps must be positive, got {total_steps}")
+  if not 0 <= warmup_fraction < 1:
+    raise ValueError(
+      f"optimizer.warmup_fraction must be in [0, 1), got {warmup_fraction}"
+    )
+  warmup = int(warmup_fraction * total_steps)
+  return optax.schedules.join_schedules(
+    [
+      optax.schedules.linear_schedule(0.0, peak, max(warmup, 1)),
+      optax.schedules.linear_schedule(peak, 0.0, total_steps - warmup),
+    ],
+    boundaries=[warmup],
+  )
+
+
+def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
+  """Returns True for every parameter that weight decay applies to.
+
+  Args:
+    params: nested mappings.
+    kind: "matrices" = matrices and embeddings, but no bias, norm or scalar
+      (the gate of the context, the scale of the offset bias); the axis that
+      counts the layers of a scan does not make a matrix of a bias. "release"
+      = all but biases and the scales of LayerNorm, which are known by the
+      bias beside them: the scales of RMSNorm and the scalars are decayed.
+
+  Raises:
+    ValueError: if `kind` is unknown.
+
+  Source: released code, optimizer; "matrices" repairs it.
+  """
+  if kind not in DECAYS:
+    raise ValueError(f"optimizer.decay must be one of {DECAYS}, got {kind!r}")
+  names = {
+    tuple(part.key for part in path)
+    for path, _ in jax.tree_util.tree_leaves_with_path(params)
+  }
+
+  def decayed(path: tuple[Any, ...], value: jax.Array) -> bool:
+    *module, name = (part.key for part in path)
+    if kind == "release":
+      layer_norm = name == "scale" and (*module, "bias") in names
+      return "bias" not in name and not layer_norm
+    return value.ndim - (SCANNED in module) > 1
+
+  return jax.tree_util.tree_map_with_path(decayed, params)
+
+
+def group_labels(params: Mapping[str, Any]) -> Any:
+  """Returns `encoder` or `temporal` for every parameter."""
+  return jax.tree_util.tree_map_with_path(
+    lambda path, _: ENCODER if path[0].key == ENCODER else TEMPORAL, params
+  )
+
+
+def make_optimizer(
+  config: ml_collections.ConfigDict, total_steps: int
+) -> optax.GradientTransformation:
+  """Returns clipped AdamW with one learning rate for each parameter group.
+
+  Args:
+    config: `config.optimizer`: learning_rate, temporal_rate_factor,
+      warmup_fraction, weight_decay, decay, clip_norm (0 = no clipping).
+    total_steps: number of updates of the whole run; without any nothing is
+      kept for them, which would be twice the parameters.
+  """
+  if not total_steps:
+    return optax.set_to_zero()
+  mask = functools.partial(decay_mask, kind=config.decay)
+
+  def adamw(factor: float) -> optax.GradientTransformation:
+    schedule = learning_rate_schedule(
+      config.learning_rate * factor, total_steps, config.warmup_fraction
+    )
+    return optax.adamw(schedule, weight_decay=config.weight_decay, mask=mask)
+
+  groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(config.temporal_rate_factor)}
+  update = optax.partition(groups, group_labels)
+  if config.clip_norm:
+    return optax.chain(optax.clip_by_global_norm(config.clip_norm), update)
+  return update

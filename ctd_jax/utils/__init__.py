@@ -1,0 +1,1 @@
+"""Helpers that know nothing of chronicles: files, tables, plots, flags."""

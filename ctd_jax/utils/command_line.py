@@ -1,0 +1,152 @@
+"""What `python -m ctd_jax.train` and `python -m ctd_jax.evaluate` share.
+
+Flags, the search for a config, which log lines are shown, and errors of the
+user told in one line (with the traceback under --verbosity=1).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging as std_logging
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+import ctd_jax_configs
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+_USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
+_NOT_CONFIGS = ("__init__", "common")
+_CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
+
+CONFIG = config_flags.DEFINE_config_file(
+  "config",
+  help_string="Experiment: configs/NAME.py or configs/NAME.py:METHOD, a path "
+  "or one of the installed configs. A field is overridden by "
+  "--config.FIELD=VALUE. Example: --config=configs/small.py:ft "
+  "--config.seed=1",
+  lock_config=True,
+)
+WORKDIR = flags.DEFINE_string(
+  "workdir",
+  None,
+  "Folder of the run: checkpoints, metrics.jsonl, TensorBoard events and the "
+  "evaluation. A run found there is resumed. Example: --workdir=runs/tiny",
+)
+
+
+def find_config(argv: Sequence[str]) -> list[str]:
+  """Returns `argv` with an installed config where the path leads nowhere.
+
+  So `--config=configs/tiny.py` works from any folder. A file that exists is
+  taken as it stands.
+
+  Raises:
+    FileNotFoundError: naming the path, if there is no such config at all.
+  """
+  argv = list(argv)
+  for i, argument in enumerate(argv):
+    joined = argument
+    if argument in ("--config", "-config") and i + 1 < len(argv):
+      joined = f"--config={argv[i + 1]}"
+    match = _CONFIG_FLAG.fullmatch(joined)
+    if match is None or pathlib.Path(match[2]).exists():
+      continue
+    installed = pathlib.Path(ctd_jax_configs.__path__[0])
+    asked = pathlib.Path(match[2])
+    path = installed / asked.name
+    # Another folder than configs/ is somebody's own, and mistyped.
+    if str(asked.parent) not in (".", "configs") or not path.exists():
+      known = sorted(
+        p.stem for p in installed.glob("*.py") if p.stem not in _NOT_CONFIGS
+      )
+      raise FileNotFoundError(
+        f"--config={match[2]}: no such file, and no installed config of that "
+        f"name; installed: {', '.join(known)}"
+      )
+    if joined is argument:
+      argv[i] = f"{match[1]}{path}{match[3] or ''}"
+    else:
+      argv[i + 1] = f"{path}{match[3] or ''}"
+  return argv
+
+
+def config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
+  """Returns the config's path without a method, and the overrides, as given.
+
+  For programs that start others with the same config.
+  """
+  argv = list(argv)
+  path, overrides = "", []
+  for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+    if argument in ("--config", "-config"):
+      argument = f"--config={following}"
+    if match := _CONFIG_FLAG.fullmatch(argument):
+      path = match[2]
+    elif argument.lstrip("-").startswith("config."):
+      overrides.append(argument)
+      if "=" not in argument and not following.startswith("-"):
+        overrides.append(following)
+  return path, overrides
+
+
+def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
+  """Parses flags; a bad flag, config or override ends in one line."""
+  flags.mark_flags_as_required(required)
+  try:
+    return flags.FLAGS(find_config(argv))
+  except (AttributeError, KeyError) as error:
+    sys.exit(f"error: {_unknown_field(argv, str(error))}")
+  except (TypeError, *_USER_ERRORS) as error:
+    sys.exit(f"error: {error}")
+  except flags.Error as error:
+    # ml_collections quotes the traceback of a config that raises.
+    text = str(error).strip()
+    if "Traceback" in text:
+      text = text.splitlines()[-1].partition(": ")[2]
+    sys.exit(f"error: {text}")
+
+
+def _unknown_field(argv: Sequence[str], message: str) -> str:
+  """Returns the message about the override that names no field."""
+  for argument in argv:
+    field = argument.lstrip("-").partition("=")[0]
+    if field.startswith("config.") and field.split(".")[-1] in message:
+      return f"--{field}: the config has no such field"
+  return message
+
+
+def _shown(record: std_logging.LogRecord) -> bool:
+  """Keeps our own lines and everybody's warnings; orbax is talkative."""
+  ours = str(pathlib.Path(__file__).resolve().parents[1]) + os.sep
+  return record.levelno >= std_logging.WARNING or record.pathname.startswith(
+    ours
+  )
+
+
+def run(
+  main: Callable[[], None], required: Sequence[str] = ("config", "workdir")
+) -> None:
+  """Parses flags, runs `main` and exits.
+
+  Args:
+    main: reads `CONFIG.value` and `WORKDIR.value`.
+    required: flags without which nothing is begun.
+  """
+
+  def guarded(argv: Sequence[str]) -> None:
+    if len(argv) > 1:
+      sys.exit(f"error: unexpected arguments: {' '.join(argv[1:])}")
+    logging.get_absl_handler().addFilter(_shown)
+    try:
+      main()
+    except _USER_ERRORS as error:
+      logging.debug("traceback", exc_info=True)
+      sys.exit(f"error: {error}")
+
+  flags.FLAGS.set_default("verbosity", logging.INFO)
+  parser = functools.partial(_parse, required=required)
+  app.run(guarded, flags_parser=parser)

@@ -1,0 +1,81 @@
+"""Rows of the fact tables in `data/ctm/facts`, checked as they are read.
+
+Why: facts are data with a source in every row, not code. Called by `periods`
+and by the builder of `ctm`; needs neither of the libraries of the builders.
+"""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
+
+from ctd_jax.chronology import reign_tables
+
+SOURCE = "source"
+# Between several values of one cell.
+SEPARATOR = "|"
+
+
+def table_path(name: str) -> pathlib.Path:
+  """Returns the path of a fact table, installed or in the checkout."""
+  return reign_tables.table_dir().parent / "ctm" / "facts" / f"{name}.tsv"
+
+
+def read_table(
+  path: pathlib.Path,
+  columns: Sequence[str],
+  integers: Collection[str] = (),
+  optional: Collection[str] = (),
+) -> list[dict[str, str]]:
+  """Returns the rows of a TSV file, each column -> cell.
+
+  Args:
+    path: UTF-8, tab-separated, one header line.
+    columns: the header; `source` has to be one of them.
+    integers: columns whose cells are integers; they stay text here.
+    optional: columns that may be empty.
+
+  Raises:
+    ValueError: naming file, line and column of what cannot be read.
+  """
+  with path.open(encoding="utf-8", newline="") as file:
+    rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    header = next(rows, [])
+    if header != list(columns) or SOURCE not in header:
+      raise ValueError(
+        f"{path}, line 1: columns {', '.join(header)} should be "
+        f"{', '.join(columns)}, separated by tabs"
+      )
+    found = []
+    for line, cells in enumerate(rows, start=2):
+      place = f"{path}, line {line}"
+      if len(cells) != len(columns):
+        raise ValueError(
+          f"{place}: {len(cells)} columns, should be {len(columns)}"
+        )
+      row = dict(zip(columns, cells, strict=True))
+      _check(place, row, integers, optional)
+      found.append(row)
+  return found
+
+
+def _check(
+  place: str,
+  row: Mapping[str, str],
+  integers: Collection[str],
+  optional: Collection[str],
+) -> None:
+  for column, cell in row.items():
+    if not cell:
+      if column not in optional:
+        raise ValueError(f"{place}: column {column!r} is empty")
+    elif column in integers and not cell.removeprefix("-").isdecimal():
+      raise ValueError(
+        f"{place}: column {column!r} is {cell!r}, should be an integer"
+      )
+
+
+def values(cell: str) -> tuple[str, ...]:
+  """Returns the values of a cell that may hold several."""
+  return tuple(value for value in cell.split(SEPARATOR) if value)

@@ -1,0 +1,111 @@
+"""Interval algebra over relations: who was when, and what follows from it.
+
+Why: every gold answer of CTM is one of these few functions of the years in
+its relations, so it can be recomputed. Called by the question generator and
+by the local answerer.
+
+`None` as an end means that it has lasted since.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.questions import (
+  EARLIER,
+  LATER,
+  START,
+  TOLERANCE,
+  Anachronism,
+  Distance,
+  Relation,
+)
+
+
+def gap(first: Relation, second: Relation) -> int:
+  """Returns the years between two intervals, 0 if they share a year.
+
+  Positive if the second is later, negative if it is earlier.
+  """
+  if first.end is not None and second.start > first.end:
+    return periods.years_between(first.end, second.start)[0]
+  if second.end is not None and first.start > second.end:
+    return -periods.years_between(second.end, first.start)[0]
+  return 0
+
+
+def tolerance(*relations: Relation) -> int:
+  """Returns by how many years a difference of these dates may be off."""
+  return sum(TOLERANCE[relation.precision] for relation in relations)
+
+
+def disjoint_pairs(
+  relations: Sequence[Relation],
+) -> tuple[tuple[str, str], ...]:
+  """Returns the names of all pairs that share no year, in given order.
+
+  On a line intervals have a year in common if every two of them have.
+  """
+  return tuple(
+    (first.entity, second.entity)
+    for first, second in itertools.combinations(relations, 2)
+    if gap(first, second)
+  )
+
+
+def common(relations: Iterable[Relation]) -> tuple[int, int] | None:
+  """Returns first and last year of what all share, None if nothing."""
+  relations = tuple(relations)
+  start = max(relation.start for relation in relations)
+  end = min(
+    periods.LAST_YEAR if relation.end is None else relation.end
+    for relation in relations
+  )
+  return (start, end) if start <= end else None
+
+
+def anachronisms(
+  scene: Relation, others: Iterable[Relation]
+) -> tuple[Anachronism, ...]:
+  """Returns what does not belong in a scene, in the given order.
+
+  Something is `LATER` if it began after the scene, `EARLIER` if it had ended
+  before it.
+  """
+  found = []
+  for other in others:
+    if years := gap(scene, other):
+      found.append(Anachronism(other.entity, LATER if years > 0 else EARLIER))
+  return tuple(found)
+
+
+def order(relations: Sequence[Relation]) -> tuple[tuple[str, ...], ...]:
+  """Returns names by first year, earliest first; of one year, tied."""
+  ranked = sorted(relations, key=lambda relation: relation.start)
+  return tuple(
+    tuple(relation.entity for relation in tied)
+    for _, tied in itertools.groupby(ranked, key=lambda r: r.start)
+  )
+
+
+def year_at(relation: Relation, point: str) -> int:
+  """Returns the first or last year of a relation.
+
+  Raises:
+    ValueError: if its last year is asked and it has none.
+  """
+  year = relation.start if point == START else relation.end
+  if year is None:
+    raise ValueError(f"{relation.entity}: has no last year")
+  return year
+
+
+def distance(relations: Sequence[Relation]) -> Distance:
+  """Returns how many periods apart relations are, over all pairs."""
+  apart = [
+    periods.distance(first.period, second.period)
+    for first, second in itertools.combinations(relations, 2)
+  ]
+  return Distance(min(apart), max(apart)) if apart else Distance(0, 0)

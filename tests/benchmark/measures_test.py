@@ -1,0 +1,82 @@
+"""Measures: values by hand, absent queries, names."""
+
+import math
+
+import pytest
+
+from ctd_jax.benchmark.dataset import measures
+
+RANKING = [(f"r{i:02d}", 20.0 - i) for i in range(12)]
+
+
+def of(positives, ranking=None, names=measures.DEFAULT):
+  rankings = {"q": RANKING if ranking is None else ranking}
+  values = measures.per_query({"q": positives}, rankings, names)
+  return {name: by_query["q"] for name, by_query in values.items()}
+
+
+def test_by_hand():
+  # Positives at ranks 2 and 5; a third is not retrieved.
+  values = of(["r01", "r04", "r99"])
+  gain = 1 / math.log2(3) + 1 / math.log2(6)
+  ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
+  assert values == pytest.approx(
+    {
+      "hit@1": 0,
+      "hit@5": 1,
+      "hit@10": 1,
+      "mrr@10": 1 / 2,
+      "ndcg@10": gain / ideal,
+      "recall@10": 2 / 3,
+    }
+  )
+
+
+def test_nothing_counts_below_the_cutoff():
+  values = of(["r10"])
+  assert set(values.values()) == {0.0}
+
+
+def test_ideal_is_cut_at_ten_but_recall_is_not():
+  values = of([f"r{i:02d}" for i in range(10)] + ["r97", "r98"])
+  assert values["ndcg@10"] == pytest.approx(1)
+  assert values["recall@10"] == pytest.approx(10 / 12)
+
+
+def test_hit_is_not_recall():
+  values = of(["r00", "r11"], names=["hit@1", "recall@1", "precision@5"])
+  assert values == pytest.approx(
+    {"hit@1": 1, "recall@1": 0.5, "precision@5": 0.2}
+  )
+
+
+def test_absent_and_empty_rankings_count_zero():
+  values = measures.per_query(
+    {"a": ["r00"], "b": ["r00"], "c": ["r00"]}, {"a": RANKING, "b": []}
+  )
+  assert values["hit@1"] == {"a": 1.0, "b": 0.0, "c": 0.0}
+  assert measures.mean(values["hit@1"]) == pytest.approx(1 / 3)
+
+
+def test_rankings_of_other_queries_are_ignored():
+  values = measures.per_query({"a": ["r00"]}, {"a": RANKING, "z": RANKING})
+  assert values["hit@1"] == {"a": 1.0}
+
+
+def test_order_of_the_ranking_decides_ties():
+  tied = [("r02", 1.0), ("r01", 1.0), ("r03", 1.0)]
+  assert of(["r02"], tied)["hit@1"] == 1
+  assert of(["r03"], tied)["mrr@10"] == pytest.approx(1 / 3)
+
+
+def test_no_query_and_no_positive():
+  assert measures.per_query({}, {})["hit@1"] == {}
+  assert measures.mean({}) == 0
+  with pytest.raises(ValueError, match="query q has no positive"):
+    of([])
+
+
+@pytest.mark.parametrize("name", ["hit", "hit@0", "R@1", "map@10", "hit@1x"])
+def test_unknown_names_are_refused(name):
+  with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
+    measures.parse(name)

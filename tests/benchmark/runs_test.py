@@ -1,0 +1,224 @@
+"""TREC files: what is written is what every other tool ranks and measures."""
+
+import os
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from ctd_jax.benchmark.dataset import measures, runs
+
+
+def tied_run(queries=40, depth=20, seed=0):
+  """Few distinct scores, so that most of every ranking is tied."""
+  rng = np.random.default_rng(seed)
+  rankings = {}
+  for query in range(queries):
+    names = [f"r{i:05d}" for i in np.sort(rng.choice(100, depth, False))]
+    scores = rng.choice([0.0, 0.5, 1.0, 1e-30, -3.0, 17.25], depth)
+    order = sorted(range(depth), key=lambda i: (-scores[i], names[i]))
+    rankings[f"point-{query:05d}"] = [
+      (names[i], float(scores[i])) for i in order
+    ]
+  return runs.Run("made", "T0", "lexical", "test", "neg1_ne1", rankings)
+
+
+def random_qrels(run, seed=1):
+  rng = np.random.default_rng(seed)
+  return {
+    query_id: tuple(
+      f"r{i:05d}" for i in rng.choice(100, rng.integers(1, 15), False)
+    )
+    for query_id in run.rankings
+  }
+
+
+def test_strictly_decreasing():
+  parted = runs.strictly_decreasing([2.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+  assert parted.dtype == np.float32
+  assert np.all(np.diff(parted) < 0)
+  np.testing.assert_allclose(parted, [2, 1, 1, 1, 0, 0], atol=1e-6)
+  np.testing.assert_array_equal(parted, runs.strictly_decreasing(parted))
+
+
+def test_scores_equal_only_in_float32_are_parted():
+  close = [1.0, 1.0 - 1e-12, 1.0 - 2e-12]
+  assert np.all(np.diff(runs.strictly_decreasing(close)) < 0)
+
+
+@pytest.mark.parametrize(
+  ("scores", "message"),
+  [([1.0, 2.0], "increase"), ([np.nan], "finite"), ([1e300], "finite")],
+)
+def test_strictly_decreasing_refuses(scores, message):
+  with pytest.raises(ValueError, match=message):
+    runs.strictly_decreasing(scores)
+
+
+def test_round_trip(tmp_path):
+  run = tied_run()
+  path = runs.write_run(run, tmp_path)
+  assert path.name == "run.made.test.neg1_ne1.trec"
+  again = runs.read_run(path)
+  assert again.tag == "made:T0:lexical"
+  assert (again.split, again.gallery) == ("test", "neg1_ne1")
+  for query_id, ranking in run.rankings.items():
+    assert [name for name, _ in again.rankings[query_id]] == [
+      name for name, _ in ranking
+    ]
+  before = path.read_bytes()
+  runs.write_run(again, tmp_path)
+  assert path.read_bytes() == before
+
+
+def test_trec_eval_ranks_and_measures_the_file_as_we_do(tmp_path):
+  run = tied_run()
+  qrels = random_qrels(run)
+  path = runs.write_run(run, tmp_path)
+  qrels_path = tmp_path / "qrels.trec"
+  runs.write_qrels(qrels_path, qrels)
+  with open(path) as run_file, open(qrels_path) as qrels_file:
+    theirs = pytrec_eval.RelevanceEvaluator(
+      pytrec_eval.parse_qrel(qrels_file), {"success", "ndcg_cut", "recall"}
+    ).evaluate(pytrec_eval.parse_run(run_file))
+  ours = measures.per_query(qrels, run.rankings)
+  pairs = {
+    "hit@1": "success_1",
+    "hit@5": "success_5",
+    "hit@10": "success_10",
+    "ndcg@10": "ndcg_cut_10",
+    "recall@10": "recall_10",
+  }
+  for name, other in pairs.items():
+    for query_id in qrels:
+      assert ours[name][query_id] == pytest.approx(
+        theirs[query_id][other], abs=1e-9
+      ), (name, query_id)
+  read = measures.per_query(
+    runs.read_qrels(qrels_path), runs.read_run(path).rankings
+  )
+  assert read == ours
+
+
+def test_ties_would_be_reversed_without_parting():
+  # The reason for nextafter: trec_eval puts the larger id first.
+  evaluator = pytrec_eval.RelevanceEvaluator({"q": {"r00001": 1}}, {"success"})
+  tied = {"q": {"r00001": 1.0, "r00002": 1.0}}
+  assert evaluator.evaluate(tied)["q"]["success_1"] == 0
+  ours = measures.per_query(
+    {"q": ["r00001"]}, {"q": [("r00001", 1.0), ("r00002", 1.0)]}
+  )
+  assert ours["hit@1"]["q"] == 1
+
+
+def test_foreign_file_with_ties_goes_by_record_id(tmp_path):
+  path = tmp_path / "theirs.txt"
+  path.write_text(
+    "q Q0 r21 1 0.5 other:T0:semantic\n"
+    "q Q0 r12 2 0.5 other:T0:semantic\n"
+    "q Q0 r30 3 0.9 other:T0:semantic\n"
+  )
+  run = runs.read_run(path, split="test", gallery="neg1_ne1")
+  assert [name for name, _ in run.rankings["q"]] == ["r30", "r12", "r21"]
+
+
+def test_from_topk_drops_the_padding():
+  indices = np.array([[1, 0, -1]])
+  scores = np.array([[2.0, 2.0, -np.inf]], np.float32)
+  (run,) = runs.from_topk(
+    "s", "T0", "ctd", "test", ["q"], ["a", "b"], {"neg0_ne0": (indices, scores)}
+  )
+  (first, second) = run.rankings["q"]
+  assert (first[0], second[0]) == ("b", "a")
+  assert first[1] == 2.0 > second[1]
+
+
+@pytest.mark.parametrize(
+  ("field", "value"),
+  [
+    ("system", "a:b"),
+    ("system", "a b"),
+    ("system", "a/b"),
+    ("system", ""),
+    ("score_mode", "x y"),
+    ("track", "T2"),
+  ],
+)
+def test_names_that_would_break_the_file_are_refused(field, value):
+  fields = {"system": "s", "track": "T0", "score_mode": "ctd", field: value}
+  with pytest.raises(ValueError, match=field):
+    runs.Run(**fields, split="test", gallery="neg1_ne1", rankings={})
+
+
+LINE = "q Q0 r1 1 0.5 s:T0:ctd\n"
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    (LINE + "q Q0 r2 2 0.4\n", ":2: 5 columns where 6"),
+    (LINE + "\n", ":2: 0 columns"),
+    (LINE + "q Q0 r2 2 high s:T0:ctd\n", ":2: score 'high'"),
+    (LINE + "q Q0 r2 2 nan s:T0:ctd\n", ":2: score 'nan' is not finite"),
+    (LINE + "q Q0 r2 x 0.4 s:T0:ctd\n", ":2: rank 'x'"),
+    (LINE + LINE, ":2: record r1 occurs twice for query q"),
+    (LINE + "q Q0 r2 2 0.4 t:T0:ctd\n", ":2: tag 't:T0:ctd' differs"),
+    ("q Q0 r1 1 0.5 mine\n", ":1: tag 'mine' is not system:track:score"),
+    ("q Q0 r1 1 0.5 s:T9:ctd\n", ":1: tag .* T0, T0\\+external"),
+    ("", "no line in this run file"),
+  ],
+)
+def test_malformed_run_names_file_and_line(tmp_path, text, message):
+  path = tmp_path / "run.s.test.neg1_ne1.trec"
+  path.write_text(text)
+  with pytest.raises(ValueError, match=f"{path.name}.*{message}"):
+    runs.read_run(path)
+
+
+def test_name_that_tells_no_split_is_refused(tmp_path):
+  path = tmp_path / "mine.txt"
+  path.write_text(LINE)
+  with pytest.raises(ValueError, match="cannot tell split and gallery"):
+    runs.read_run(path)
+
+
+def test_system_names_may_hold_dots(tmp_path):
+  run = runs.Run(
+    "bge-v1.5", "T0", "semantic", "test", "neg0_ne1", {"q": [("r1", 1.0)]}
+  )
+  again = runs.read_run(runs.write_run(run, tmp_path))
+  assert (again.system, again.gallery) == ("bge-v1.5", "neg0_ne1")
+
+
+def test_another_system_of_the_same_name_is_not_overwritten(tmp_path):
+  run = tied_run(queries=1)
+  runs.write_run(run, tmp_path)
+  other = runs.Run("made", "T1", "lexical", "test", "neg1_ne1", run.rankings)
+  with pytest.raises(ValueError, match="made:T0:lexical, not made:T1"):
+    runs.write_run(other, tmp_path)
+
+
+def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
+  def broken(*args):
+    raise OSError("disk full")
+
+  monkeypatch.setattr(os, "replace", broken)
+  with pytest.raises(OSError, match="disk full"):
+    runs.write_run(tied_run(queries=1), tmp_path)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_malformed_qrels_name_file_and_line(tmp_path):
+  path = tmp_path / "qrels.trec"
+  path.write_text("q 0 r1 1\nq 0 r2 yes\n")
+  with pytest.raises(ValueError, match=r"qrels.trec:2: relevance 'yes'"):
+    runs.read_qrels(path)
+  path.write_text("q 0 r1 1\nq 0 r1 1\n")
+  with pytest.raises(ValueError, match=r"qrels.trec:2: q and r1 judged twice"):
+    runs.read_qrels(path)
+
+
+def test_qrels_of_relevance_zero_are_no_positives(tmp_path):
+  path = tmp_path / "qrels.trec"
+  path.write_text("q 0 r1 1\nq 0 r2 0\n")
+  assert runs.read_qrels(path) == {"q": ("r1",)}

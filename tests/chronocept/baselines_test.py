@@ -1,0 +1,269 @@
+"""Baselines of validity curves: scalers, regressors, networks, intervals."""
+
+import jax
+import ml_collections
+import numpy as np
+import pytest
+import xgboost
+from ctd_jax_configs import chronocept
+from sklearn import svm
+
+from ctd_jax.tasks.chronocept import (
+  calibration,
+  durations,
+  features,
+  hyperparameter_search,
+  measures,
+  network_training,
+  regressors,
+  rows,
+  scaling,
+)
+from ctd_jax.tasks.chronocept.networks import BiLstm, FeedForward
+from ctd_jax_datasets.chronocept import synthetic
+
+DRAW = np.random.default_rng(0)
+X = DRAW.normal(size=(30, 40)).astype(np.float32)
+Y = DRAW.normal(size=(30, 3))
+TEXTS = [f"she waits for {n} hours and hums {'la ' * n}" for n in range(1, 31)]
+
+
+def hyper(model):
+  return chronocept.get_config(model).model
+
+
+@pytest.mark.parametrize(
+  ("benchmark", "expected"),
+  [
+    ("benchmark_1", (0.9053, 1.046, 0.806, 0.864)),
+    ("benchmark_2", (0.8862, 1.069, 0.842, 0.748)),
+  ],
+)
+def test_the_mean_predictor_under_either_protocol(benchmark, expected):
+  # Synthetic targets have the published mean and spread of each split.
+  targets = {
+    split: features.targets(samples)
+    for split, samples in synthetic.generate(benchmark).items()
+  }
+  honest = scaling.of_train(targets)["test"].transform(targets["test"])
+  found = measures.point_measures(honest, np.zeros_like(honest))["mse"]
+  assert found["all"] == pytest.approx(expected[0], abs=5e-4)
+  for value, target in zip(expected[1:], measures.TARGETS, strict=True):
+    assert found[target] == pytest.approx(value, abs=1e-3)
+  paper = scaling.per_split(targets)["test"].transform(targets["test"])
+  found = measures.point_measures(paper, np.zeros_like(paper))["mse"]
+  assert found["all"] == pytest.approx(1)
+
+
+def test_per_split_scores_make_r2_one_minus_mse():
+  scores = scaling.per_split({"test": Y * 7 + 3})["test"].transform(Y * 7 + 3)
+  predicted = DRAW.normal(size=Y.shape)
+  found = measures.point_measures(scores, predicted)
+  for family in measures.FAMILIES:
+    assert found["r2"][family] == pytest.approx(1 - found["mse"][family])
+
+
+def test_scalers_undo_themselves_and_refuse_what_does_not_vary():
+  scaler = scaling.TargetScaler.fit(Y)
+  assert scaler.inverse(scaler.transform(Y)) == pytest.approx(Y)
+  same = scaling.TargetScaler.identity(3)
+  np.testing.assert_array_equal(same.transform(Y), Y)
+  with pytest.raises(ValueError, match="target 1 of 30 samples"):
+    scaling.TargetScaler.fit(Y * [1, 0, 1])
+
+
+def test_linear_is_the_interpolator_of_least_norm():
+  arrays = regressors.fit_linear(X, Y, {"fit_intercept": False}, 0)
+  assert regressors.predict_linear(arrays, X) == pytest.approx(Y, abs=1e-6)
+  expected = np.linalg.pinv(X.astype(np.float64)) @ Y
+  assert arrays["weights"] == pytest.approx(expected, abs=1e-6)
+  assert not arrays["intercept"].any()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_svr_from_arrays_is_scikit_learns(kernel):
+  options = {"C": 1.0, "epsilon": 0.1, "kernel": kernel}
+  arrays = regressors.fit_svr(X[:20], Y[:20], options, 0)
+  found = regressors.predict_svr(arrays, X)
+  for place in range(3):
+    model = svm.SVR(**options).fit(X[:20], Y[:20, place])
+    assert found[:, place] == pytest.approx(model.predict(X), abs=1e-5)
+
+
+def test_svr_without_support_is_a_constant():
+  options = {"C": 1.0, "epsilon": 100.0, "kernel": "rbf"}
+  found = regressors.predict_svr(regressors.fit_svr(X, Y, options, 0), X)
+  assert found == pytest.approx(np.tile(found[0], (30, 1)))
+  assert found.shape == (30, 3)
+
+
+def test_xgboost_from_arrays_is_xgboosts():
+  options = {"n_estimators": 5, "max_depth": 2, "learning_rate": 0.3}
+  arrays = regressors.fit_xgboost(X, Y, options, 0)
+  found = regressors.predict_xgboost(arrays, X)
+  model = xgboost.XGBRegressor(**options, n_jobs=1).fit(X, Y[:, 2])
+  assert found[:, 2] == pytest.approx(model.predict(X), abs=1e-6)
+
+
+def test_trivial_baselines():
+  def predict(name, read):
+    regressor = regressors.REGRESSORS[name]
+    return regressor.predict(regressor.fit(read, Y, {}, 0), read)
+
+  assert predict("mean", TEXTS) == pytest.approx(np.tile(Y.mean(0), (30, 1)))
+  assert predict("median", TEXTS)[4] == pytest.approx(np.median(Y, axis=0))
+  # The nearest of a train sample is itself.
+  assert predict("nearest", X) == pytest.approx(Y)
+  assert predict("tfidf", TEXTS).shape == (30, 3)
+
+
+def test_words_and_spans_that_tell_the_target_are_found():
+  logs = np.log(60 * np.arange(1, 31))[:, None] * [1, 2, -1]
+  lexicon = regressors.fit_lexicon(TEXTS, logs, {}, 0)
+  assert regressors.predict_lexicon(lexicon, TEXTS) == pytest.approx(logs)
+  tfidf = regressors.fit_tfidf(TEXTS, logs, {}, 0)
+  found = regressors.predict_tfidf(tfidf, TEXTS)
+  assert np.mean((found - logs) ** 2) < 0.2 * logs.var(axis=0).mean()
+
+
+@pytest.mark.parametrize(
+  ("text", "minutes"),
+  [
+    ("for a few minutes", [3]),
+    ("Half an hour, a quarter of an hour", [30, 15]),
+    ("for 2.5 days", [3600]),
+    ("overnight, then two long weeks", [600, 20160]),
+    ("it is a green lamp", []),
+    ("0 hours", []),
+    ("one of the centuries", [52560000]),
+  ],
+)
+def test_spans_of_time_in_a_text(text, minutes):
+  assert durations.minutes(text) == pytest.approx(minutes)
+
+
+def overfitting():
+  """Returns a model, inputs and targets whose validation soon gets worse."""
+  # What is learned of the first samples is wrong for validation.
+  inputs = {"train": {"vectors": X[:20]}, "validation": {"vectors": X[:8]}}
+  return FeedForward(16), inputs, {"train": Y[:20], "validation": -Y[:8]}
+
+
+def trained(selection, **changes):
+  model, inputs, targets = overfitting()
+  options = ml_collections.ConfigDict(hyper("ffnn"))
+  options.update({"epochs": 12, "learning_rate": 0.02, "l1": 0.0, **changes})
+  params = network_training.init(model, inputs["train"], 0)
+  return network_training.train(
+    model, params, inputs, targets, options, selection, 0
+  )
+
+
+def test_the_best_state_is_a_copy_that_training_does_not_change():
+  model, inputs, targets = overfitting()
+
+  def validation_mse(found):
+    predicted = network_training.predict(
+      model, found.params, inputs["validation"]
+    )
+    return np.mean((predicted - targets["validation"]) ** 2)
+
+  best, last = trained(network_training.BEST), trained(network_training.LAST)
+  assert best.validation_mse == last.validation_mse
+  assert best.epoch == 1 + int(np.argmin(best.validation_mse)) < 12
+  assert validation_mse(best) == pytest.approx(min(best.validation_mse))
+  assert last.epoch == 12
+  assert validation_mse(last) == pytest.approx(last.validation_mse[-1])
+  assert validation_mse(last) > 1.1 * validation_mse(best)
+
+
+def test_penalty_and_decay_shrink_and_batches_change_the_path():
+  def size(found):
+    return sum(float(abs(x).sum()) for x in jax.tree.leaves(found.params))
+
+  plain = trained(network_training.LAST)
+  assert size(trained(network_training.LAST, l1=1e-2)) < size(plain)
+  assert size(trained(network_training.LAST, weight_decay=1.0)) < size(plain)
+  assert size(
+    trained(network_training.LAST, weight_decay=1.0, decoupled=True)
+  ) < size(plain)
+  batches = trained(network_training.LAST, batch_size=10)
+  assert batches.train_loss != plain.train_loss
+  assert (
+    trained(network_training.LAST, batch_size=10).train_loss
+    == batches.train_loss
+  )
+
+
+def test_a_loss_that_is_no_number_stops_the_run():
+  with pytest.raises(
+    network_training.DivergedError, match=r"epoch \d: .*learning_rate"
+  ):
+    trained(network_training.LAST, learning_rate=1e30)
+
+
+def test_the_lstm_does_not_read_what_lies_behind_the_length():
+  model = BiLstm(4)
+  states = DRAW.normal(size=(2, 6, 5)).astype(np.float32)
+  inputs = {"states": states, "lengths": np.array([4, 6], np.int32)}
+  params = network_training.init(model, inputs, 0)
+  before = network_training.predict(model, params, inputs)
+  states = states.copy()
+  states[0, 4:] = 9
+  after = network_training.predict(model, params, {**inputs, "states": states})
+  assert after == pytest.approx(before)
+  states[0, 3] = 9
+  after = network_training.predict(model, params, {**inputs, "states": states})
+  assert abs(after[0] - before[0]).max() > 1e-3
+
+
+def test_the_grid_is_the_published_one():
+  sizes = {"linear": 2, "svr": 18, "xgboost": 8, "ffnn": 243, "bilstm": 9}
+  for model, size in sizes.items():
+    config = chronocept.get_config(model)
+    found = [*hyperparameter_search.candidates(config)]
+    assert len({str(h.to_dict()) for h in found}) == size
+    assert config.model.to_dict() in [h.to_dict() for h in found]
+
+
+def test_draws_of_residuals_cover_as_they_say():
+  validation, test = DRAW.normal(size=(2, 800, 3))
+  predicted = DRAW.normal(size=(800, 3)) * 5
+  drawn = rows.draws(validation, np.zeros_like(validation), predicted)
+  truth = predicted + test
+  for quality in calibration.interval_quality(truth, drawn):
+    assert quality.coverage == pytest.approx(quality.level, abs=0.05)
+  # Twice the spread that validation had: intervals hold too few.
+  wide = calibration.interval_quality(predicted + 2 * test, drawn, [0.9])
+  assert wide[0].coverage == pytest.approx(0.59, abs=0.06)
+
+
+def test_measures_of_resamples_are_those_of_single_ones():
+  truth = {"validation": DRAW.normal(size=(12, 3)), "test": Y}
+  seeds = {s: t + DRAW.normal(size=(2, *t.shape)) for s, t in truth.items()}
+  scaler = scaling.TargetScaler(
+    np.array([50.0, 40.0, 0.0]), np.array([20.0, 4.0, 1.5])
+  )
+  picked = DRAW.integers(len(Y), size=(5, len(Y)))
+  found = rows.tables(truth, seeds, scaler, picked)
+  for resample, samples in enumerate(picked):
+    single = [
+      measures.point_measures(Y[samples], z[samples]) for z in seeds["test"]
+    ]
+    raw = [
+      measures.point_measures(*map(scaler.inverse, (Y[samples], z[samples])))
+      for z in seeds["test"]
+    ]
+    for name, families in single[0].items():
+      for family in families:
+        expected = np.mean([s[name][family] for s in single])
+        value = found[rows.Z, name, family][resample]
+        assert value == pytest.approx(expected), (name, family)
+        if name in ("mse", "mae"):
+          expected = np.mean([s[name][family] for s in raw])
+          value = found[rows.RAW, name, family][resample]
+          assert value == pytest.approx(expected), (name, family)
+  mean = {s: np.zeros((1, *t.shape)) for s, t in truth.items()}
+  nothing = rows.tables(truth, mean, scaler, picked)
+  assert nothing[rows.Z, rows.SKILL, "all"] == pytest.approx(0)
+  assert nothing[rows.Z, "spearman", "scale"] == pytest.approx(0)

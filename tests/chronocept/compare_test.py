@@ -1,0 +1,102 @@
+"""Finished runs compared on the same samples, and what is told of others."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ctd_jax.tasks.chronocept import compare, features, scaling
+from ctd_jax.tasks.chronocept.compare import Run
+from ctd_jax_datasets.chronocept import hub, records
+from ctd_jax_datasets.chronocept.samples import TARGETS
+from tests.chronocept import validity_files
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("published")
+  for split, samples in validity_files.samples().items():
+    records.write_file(folder / hub.FILES[split], samples)
+  return folder
+
+
+@pytest.fixture
+def workdir(data, tmp_path):
+  def make(name, shift, seeds=1):
+    """A run whose predictions are off by `shift` spreads of train."""
+    folder = tmp_path / name
+    folder.mkdir()
+    about = {"name": name, "protocol": "honest", "dataset": f"json:{data}"}
+    about |= {"data_dir": None, "sources": None}
+    (folder / "config.json").write_text(json.dumps(about))
+    samples = validity_files.samples()
+    sd = features.targets(samples["train"]).std(axis=0)
+    lines = ["\t".join(["sample_id", "seed", *TARGETS])]
+    for seed in range(seeds):
+      for sample in samples["test"]:
+        values = np.array(sample.targets) + shift * sd * (-1) ** seed
+        cells = (f"{value:.12g}" for value in values)
+        lines.append("\t".join([sample.sample_id, str(seed), *cells]))
+    (folder / "predictions.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+  return make
+
+
+def test_errors_are_in_spreads_of_train_and_mean_over_seeds(workdir):
+  run = compare.read_run(workdir("off", 0.5, seeds=2))
+  assert (run.name, run.seeds) == ("off (honest)", 2)
+  assert len(run.errors) == validity_files.SIZES["test"]
+  # Seeds are off to either side: their errors count, not that of their mean.
+  np.testing.assert_allclose([*run.errors.values()], 0.25, rtol=1e-6)
+  assert run.mse == pytest.approx(0.25)
+
+
+def test_the_scale_is_that_of_the_honest_protocol():
+  targets = {
+    split: features.targets(samples)
+    for split, samples in validity_files.samples().items()
+  }
+  scaler = scaling.of_train(targets)["test"]
+  np.testing.assert_allclose(scaler.sd, targets["train"].std(axis=0))
+
+
+def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
+  first = compare.read_run(workdir("near", 0.5))
+  far = compare.read_run(workdir("far", 1.0))
+  found = compare.compare(far, first)
+  assert found.difference == pytest.approx(0.75)
+  assert found.interval == pytest.approx((0.75, 0.75))
+  # All 2 ** 9 swaps are enumerated; two of them are as extreme.
+  assert found.p_value == pytest.approx(2 / 2**9)
+  mixed = {
+    k: e + 0.1 * (-1) ** n for n, (k, e) in enumerate(first.errors.items())
+  }
+  same = compare.compare(Run("mixed", first.dataset, 1, mixed), first)
+  assert same.p_value > 0.5
+  assert same.interval[0] < 0 < same.interval[1]
+
+
+def test_the_table_lines_up_and_corrects(workdir):
+  runs = [
+    compare.read_run(workdir(name, shift))
+    for name, shift in (("a", 0.5), ("other", 1.0), ("third", 1.0))
+  ]
+  header, first, *lines = compare.format_runs(runs).splitlines()
+  assert first.split() == ["a", "(honest)", "1", "0.2500"]
+  assert {len(line) for line in lines} == {len(header)}
+  p, holm = (float(x) for x in lines[0].split()[-2:])
+  assert holm == pytest.approx(2 * p, abs=1e-4)
+
+
+def test_runs_that_cannot_be_compared_are_named(workdir, tmp_path):
+  with pytest.raises(FileNotFoundError, match="nowhere: no config.json; tr"):
+    compare.read_run(tmp_path / "nowhere")
+  folder = workdir("short", 0.5)
+  text = (folder / "predictions.tsv").read_text()
+  (folder / "predictions.tsv").write_text("".join(text.splitlines(True)[:-1]))
+  with pytest.raises(ValueError, match="short/predictions.tsv: not the test s"):
+    compare.read_run(folder)
+  one, other = (Run(name, name, 1, {"x": 1.0}) for name in "ab")
+  with pytest.raises(ValueError, match="b was tested on b, a on a"):
+    compare.compare(other, one)

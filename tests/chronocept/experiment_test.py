@@ -1,0 +1,341 @@
+"""A run on validity curves from the config to rows, plots and a prediction."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+from ctd_jax_configs import chronocept
+
+from ctd_jax import train
+from ctd_jax.evaluation import results
+from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.tasks.chronocept import (
+  baselines,
+  experiment,
+  features,
+  hyperparameter_search,
+)
+from ctd_jax.tasks.chronocept.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.predictor import Predictor
+from ctd_jax.training.checkpoints import CheckpointError
+from ctd_jax_datasets.chronocept.samples import AXES
+from tests.chronocept import validity_files
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+  return validity_files.encoder(tmp_path_factory.mktemp("encoder") / "bert")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+  return tmp_path_factory.mktemp("embeddings")
+
+
+@pytest.fixture(autouse=True)
+def small_data(monkeypatch, request):
+  """Few samples and resamples; pictures where the test asks for them."""
+  monkeypatch.setattr(experiment.rows, "ROUNDS", 50)
+  if "with_plots" not in request.fixturenames:
+    monkeypatch.setattr(experiment, "_plot", lambda *_: None)
+  monkeypatch.setattr(
+    experiment.reader,
+    "load_samples",
+    lambda *_: validity_files.samples(),
+  )
+
+
+@pytest.fixture
+def with_plots():
+  """Asks for the pictures."""
+
+
+@pytest.fixture
+def config(encoder, cache):
+  def make(name, **changes):
+    c = chronocept.get_config(name)
+    c.encoder, c.cache_dir = str(encoder), str(cache)
+    c.max_length = c.paper_max_length = 24
+    if name in chronocept.DRAWN:
+      c.seeds = (0, 1)
+      c.model.epochs = 3
+    if name in ("ffnn", "bilstm"):
+      c.model.hidden_size = 4
+    c.update(changes)
+    return c
+
+  return make
+
+
+def test_fields_and_what_becomes_of_axes():
+  samples = validity_files.samples()["train"]
+  given = features.fields(samples)
+  assert given[1][0] == samples[1].parent_text
+  assert given[1][1:] == tuple(samples[1].axes[axis] for axis in AXES)
+  removed = features.fields(samples, "removed")
+  assert removed == [(s.parent_text,) for s in samples]
+  shuffled = features.fields(samples, "shuffled", seed=1)
+  assert [sorted(row) for row in shuffled] == [sorted(row) for row in given]
+  assert [row[0] for row in shuffled] == [row[0] for row in given]
+  assert shuffled != given
+  assert shuffled == features.fields(samples, "shuffled", seed=1)
+  assert shuffled != features.fields(samples, "shuffled", seed=2)
+
+
+def test_targets_are_to_one_base():
+  (sample,) = validity_files.samples()["test"][:1]
+  ratio = np.log(1.1) / np.log(2)
+  other = dataclasses.replace(
+    sample,
+    location=sample.location * ratio,
+    scale=sample.scale * ratio,
+    log_base=2.0,
+  )
+  found = features.targets([sample, other])
+  np.testing.assert_allclose(found[0], sample.targets, rtol=1e-12)
+  np.testing.assert_allclose(found[1], sample.targets, rtol=1e-12)
+
+
+def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
+  found = FrozenFeatures(str(encoder), 24, cache / "kept")
+  rows = [("a tram", "", "stops"), ("rain", "stops", "")]
+  vectors = found.vectors(rows)
+  assert vectors.shape == (2, 3 * 16)
+  # An absent field is a constant, wherever it stands.
+  np.testing.assert_array_equal(vectors[0, 16:32], vectors[1, 32:])
+  np.testing.assert_array_equal(vectors[0, 32:], vectors[1, 16:32])
+  states, lengths = found.sequences(rows, padded=False)
+  # Letters and [CLS]; "" is [CLS] alone.
+  assert lengths.tolist() == [6 + 1 + 6, 5 + 6 + 1]
+  np.testing.assert_allclose(states[0, 0], vectors[0, :16], atol=1e-5)
+  assert not states[1, 12:].any()
+  padded, all_lengths = found.sequences(rows, padded=True)
+  assert padded.shape == (2, 3 * 24, 16)
+  assert all_lengths.tolist() == [72, 72]
+  np.testing.assert_array_equal(padded[0, 24], states[0, 6])
+  tokens = found.tokens(rows)
+  assert tokens["ids"].shape == (2, 1, 6)
+  assert tokens["axis_ids"].shape == (2, 2, 6)
+  assert tokens["mask"].sum(axis=2).tolist() == [[6], [5]]
+  assert tokens["axis_mask"].sum(axis=2).tolist() == [[0, 6], [6, 0]]
+  assert set(found.tokens([row[:1] for row in rows])) == {"ids", "mask"}
+
+  def refuse(*_, **__):
+    raise AssertionError("encoded again")
+
+  monkeypatch.setattr(TextEncoder, "load", refuse)
+  again = FrozenFeatures(str(encoder), 24, cache / "kept")
+  np.testing.assert_array_equal(again.vectors(rows[::-1]), vectors[::-1])
+  with pytest.raises(AssertionError, match="encoded again"):
+    FrozenFeatures(str(encoder), 20, cache / "kept").vectors(rows)
+  with pytest.raises(AssertionError, match="encoded again"):
+    again.vectors([("another text",)])
+
+
+def test_a_run_is_saved_loaded_and_not_trained_twice(
+  config, tmp_path, monkeypatch, capsys, with_plots
+):
+  c = config("ffnn")
+  experiment.run(c, tmp_path)
+  assert "ffnn" in capsys.readouterr().out
+  rows = results.read_rows(tmp_path / "results.json")
+  assert {row.score_mode for row in rows} == {"z", "raw", "curve"}
+  assert {row.seeds for row in rows} == {(0, 1)}
+  for row in rows:
+    assert row.low <= row.value + 1e-9, row
+    assert row.value <= row.high + 1e-9, row
+  for name in ("page", "calibration", "reliability"):
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+  lines = (tmp_path / "predictions.tsv").read_text().splitlines()
+  size = validity_files.SIZES["test"]
+  assert len(lines) == 1 + 2 * size
+  told = np.array([line.split("\t")[2:] for line in lines[1:]], float)
+  predictor = Predictor.load(tmp_path)
+  found = predictor.predict(validity_files.samples()["test"])
+  expected = told.reshape(2, size, 3).mean(axis=0)
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+  def refuse(*_):
+    raise AssertionError("trained again")
+
+  before = (tmp_path / "predictions.tsv").read_text()
+  monkeypatch.setattr(baselines.neural, "train", refuse)
+  experiment.run(c, tmp_path)
+  assert (tmp_path / "predictions.tsv").read_text() == before
+  c.seeds = (0, 1, 2)
+  with pytest.raises(AssertionError, match="trained again"):
+    experiment.run(c, tmp_path)
+  c.model.l1 = 0.5
+  with pytest.raises(CheckpointError, match=r"model.l1: run 0.001, config 0.5"):
+    experiment.run(c, tmp_path)
+
+
+@pytest.mark.parametrize("model", ["bilstm", "bert"])
+@pytest.mark.parametrize("protocol", ["paper", "honest"])
+def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
+  c = config(model, protocol=protocol, seeds=(0,))
+  experiment.run(c, tmp_path)
+  history = json.loads((tmp_path / "history.json").read_text())["0"]
+  scores = history["validation_mse"]
+  kept = 3 if protocol == "paper" else 1 + int(np.argmin(scores))
+  assert history["epoch"] == kept
+  # BERT alone learns raw targets, under the paper's; scores have the units of
+  # the other models.
+  raw = (model, protocol) == ("bert", "paper")
+  ((_, learned),) = Predictor.load(tmp_path).models
+  assert (learned.sd == 1).all() == raw
+  rows = results.read_rows(tmp_path / "results.json")
+  value = {(r.score_mode, r.metric, r.family): r.value for r in rows}
+  targets = features.targets(validity_files.samples()["test"])
+  told = (tmp_path / "predictions.tsv").read_text().splitlines()[1:]
+  found = np.array([line.split("\t")[2:] for line in told], float)
+  errors = np.mean((found - targets) ** 2, axis=0)
+  by = "test" if protocol == "paper" else "train"
+  spread = features.targets(validity_files.samples()[by]).std(axis=0)
+  assert value["raw", "mse", "all"] == pytest.approx(errors.mean(), rel=1e-3)
+  assert value["z", "mse", "all"] == pytest.approx(
+    np.mean(errors / spread**2), rel=1e-3
+  )
+
+
+def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
+  config, tmp_path
+):
+  c = config("bert", seeds=(0,))
+  experiment.run(c, tmp_path)
+  predictor = Predictor.load(tmp_path)
+  ((arrays, _),) = predictor.models
+  name = "encoder/layer_0/attention/query/kernel"
+  start = predictor.features.encoder.params
+  for key in name.split("/")[1:]:
+    start = start[key]
+  assert abs(arrays[name] - start).max() > 1e-6
+  tokens = predictor.features.tokens([("a tram", *("", "stops") * 4)])
+  ids, mask = tokens["axis_ids"], tokens["axis_mask"]
+  found = [
+    predictor.system.predict(arrays, {**tokens, "axis_ids": read})
+    for read in (ids, np.where(mask, ids, 5))
+  ]
+  np.testing.assert_allclose(*found, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["linear", "mean"])
+def test_paper_protocol_has_r2_of_one_minus_mse(config, tmp_path, model):
+  experiment.run(config(model, protocol="paper"), tmp_path)
+  rows = results.read_rows(tmp_path / "results.json")
+  value = {(r.score_mode, r.metric): r.value for r in rows if r.family == "all"}
+  assert value["z", "r2"] == pytest.approx(1 - value["z", "mse"])
+  assert value["z", "skill"] == pytest.approx(value["z", "r2"])
+
+
+@pytest.mark.parametrize("axes", ["removed", "shuffled"])
+def test_ablations_change_what_is_read(config, tmp_path, axes):
+  c = config("linear", axes=axes)
+  experiment.run(c, tmp_path / axes)
+  experiment.run(config("linear"), tmp_path / "given")
+  tables = [
+    (tmp_path / name / "predictions.tsv").read_text()
+    for name in (axes, "given")
+  ]
+  assert tables[0] != tables[1]
+  predictor = Predictor.load(tmp_path / axes)
+  # Axes change places in train alone.
+  width = predictor.models[0][0]["weights"].shape[0]
+  assert width == (16 if axes == "removed" else 9 * 16)
+
+
+def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
+  c = config("svr", search=True)
+  c.grid = {"C": (0.001, 1.0), "epsilon": (0.1, 50.0)}
+  score, calls = hyperparameter_search._score, []
+
+  def stopped(*arguments):
+    if len(calls) == 3:
+      raise KeyboardInterrupt
+    calls.append(arguments)
+    return score(*arguments)
+
+  monkeypatch.setattr(hyperparameter_search, "_score", stopped)
+  with pytest.raises(KeyboardInterrupt):
+    experiment.run(c, tmp_path)
+  kept = json.loads((tmp_path / "search.json").read_text())
+  assert len(kept) == 3
+  calls.clear()
+  experiment.run(c, tmp_path)
+  assert len(calls) == 1
+  tried = json.loads((tmp_path / "search.json").read_text())
+  assert tried[:3] == kept
+  assert len({json.dumps(t["model"], sort_keys=True) for t in tried}) == 4
+
+
+@pytest.mark.parametrize("protocol", ["paper", "honest"])
+def test_search_takes_the_best_and_is_done_once(config, tmp_path, protocol):
+  c = config("svr", protocol=protocol, search=True)
+  c.grid = {"C": (0.001, 1.0), "epsilon": (0.1, 50.0)}
+  experiment.run(c, tmp_path)
+  tried = json.loads((tmp_path / "search.json").read_text())
+  assert len(tried) == 4
+  best = min(tried, key=lambda candidate: candidate["mse"])
+  chosen = json.loads((tmp_path / "config.json").read_text())["model"]
+  assert chosen == best["model"]
+  before = (tmp_path / "search.json").stat().st_mtime_ns
+  experiment.run(c, tmp_path)
+  assert (tmp_path / "search.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    ({"protocol": "fair"}, "config.protocol='fair': expected one of paper"),
+    ({"axes": "none"}, "config.axes='none': expected one of given, removed"),
+    ({"seeds": (1, 1)}, "config.seeds=(1, 1): expected different seeds"),
+    ({"max_length": 2}, "config.max_length=2: expected at least 3 tokens"),
+    ({"search": True}, "config.search=True: mean has no grid"),
+    ({"model": {"kind": "gru"}}, "config.model.kind='gru': expected one of"),
+  ],
+)
+def test_a_wrong_value_is_named(config, tmp_path, change, message):
+  with pytest.raises(ValueError, match=re.escape(message)):
+    experiment.run(config("mean", **change), tmp_path / "new")
+  assert not (tmp_path / "new").exists()
+
+
+def test_wrong_arguments_files_and_folders_are_named(
+  config, tmp_path, monkeypatch
+):
+  with pytest.raises(ValueError, match="unknown model 'gru' after the config"):
+    chronocept.get_config("gru")
+  with pytest.raises(FileNotFoundError, match="no config of a run"):
+    Predictor.load(tmp_path)
+  experiment.run(config("mean"), tmp_path / "mean")
+  (tmp_path / "mean" / "model_0.npz").write_bytes(b"broken")
+  with pytest.raises(ValueError, match=r"model_0.npz: not a saved model"):
+    Predictor.load(tmp_path / "mean")
+  missing = str(tmp_path / "nowhere")
+  with pytest.raises(FileNotFoundError, match="nowhere"):
+    experiment.run(config("linear", encoder=missing), tmp_path / "linear")
+  monkeypatch.setattr(
+    experiment.reader, "load_samples", lambda *_: {"train": []}
+  )
+  with pytest.raises(
+    ValueError, match="synthetic_1: split train has 0 samples"
+  ):
+    experiment.run(config("mean"), tmp_path / "none")
+
+
+def test_the_entry_point_goes_by_the_task(config, tmp_path, monkeypatch):
+  c = config("mean")
+
+  class Flag:
+    def __init__(self, value):
+      self.value = value
+
+  monkeypatch.setattr(train.entry_point, "CONFIG", Flag(c))
+  monkeypatch.setattr(train.entry_point, "WORKDIR", Flag(str(tmp_path / "w")))
+  train.main()
+  assert (tmp_path / "w" / "results.json").exists()
+  c.task = "walidity"
+  with pytest.raises(ValueError, match="config.task='walidity': expected one"):
+    train.main()

@@ -1,0 +1,42 @@
+"""One table of spellings, read by dates, alignment and tokenizer."""
+
+import pytest
+
+from ctd_jax.chronology import glyphs, numerals
+from ctd_jax.models.tokenizer import TextTokenizer
+from ctd_jax_datasets.chunqiutr import alignment
+
+
+def test_no_character_stands_in_two_groups():
+  assert all(len(group) > 1 for group in glyphs.SPELLINGS)
+  characters = "".join(glyphs.SPELLINGS)
+  assert len(characters) == len(set(characters))
+  # A rare group may extend a common one, by its first member only.
+  rare = "".join(group[1:] for group in glyphs.RARE_SPELLINGS)
+  assert len(rare) == len(set(rare))
+  assert not set(rare) & set(characters)
+  assert not set(glyphs.UNIFIED) & set(glyphs.UNIFIED.values())
+
+
+@pytest.mark.parametrize(
+  "pair", ["晉晋", "隱𨼆", "莊荘", "歲歳", "會㑹", "衛衞", "毀毁"]
+)
+def test_readers_agree_on_what_is_one_character(pair):
+  tokenizer = TextTokenizer.build([pair])
+  ids, _ = tokenizer.encode(list(pair), 2)
+  assert ids[0].tolist() == ids[1].tolist()
+  for fold in (numerals.fold, alignment.fold):
+    assert fold(pair[0]) == fold(pair[1])
+
+
+def test_folding_for_dates_keeps_positions_and_is_final():
+  text = "".join(glyphs.UNIFIED) + "魯鲁后里釐"
+  once = numerals.fold(text)
+  assert len(once) == len(text)
+  assert numerals.fold(once) == once
+
+
+def test_the_tokenizer_keeps_rare_spellings_apart():
+  tokenizer = TextTokenizer.build(["襄㐮"])
+  ids, _ = tokenizer.encode(["襄", "㐮"], 2)
+  assert ids[0].tolist() != ids[1].tolist()

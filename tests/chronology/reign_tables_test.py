@@ -1,0 +1,227 @@
+"""Reign tables and years of the common era."""
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import TimeKey
+
+HEADER = "\t".join(reign_tables.COLUMNS) + "\n"
+
+
+def test_dukes_of_lu():
+  lu = reign_tables.timeline("lu")
+  assert [(row.name, row.accession, row.years) for row in lu.reigns] == [
+    ("隱公", -721, 11),
+    ("桓公", -710, 18),
+    ("莊公", -692, 32),
+    ("閔公", -660, 2),
+    ("僖公", -658, 33),
+    ("文公", -625, 18),
+    ("宣公", -607, 18),
+    ("成公", -589, 18),
+    ("襄公", -571, 31),
+    ("昭公", -540, 32),
+    ("定公", -508, 15),
+    ("哀公", -493, 27),
+  ]
+  # No year of Lu is missing or counted twice.
+  for row, following in zip(lu.reigns, lu.reigns[1:], strict=False):
+    assert row.accession + row.years == following.accession
+
+
+def test_released_map_is_lu_without_two_years():
+  lu, released = (
+    reign_tables.timeline("lu"),
+    reign_tables.timeline("lu_release"),
+  )
+  assert len(released) == 3036
+  assert released.class_counts == (12, 32, 12)
+  assert set(lu.months) - set(released.months) == {
+    TimeKey(reign, year, month)
+    for reign, year in ((5, 33), (12, 27))
+    for month in range(1, 13)
+  }
+
+
+def test_mini_is_invented_and_small():
+  mini = reign_tables.timeline("mini")
+  assert len(mini) == 360
+  assert mini.full_name(1) == "滄懷公"
+  text = (reign_tables.table_dir() / "mini.tsv").read_text(encoding="utf-8")
+  assert all(line.endswith("\tinvented") for line in text.splitlines()[1:])
+
+
+@pytest.mark.parametrize(
+  ("name", "first", "last"),
+  [
+    ("wei", 220, 265),
+    ("jin", 265, 420),
+    ("liu_song", 420, 479),
+    ("southern_qi", 479, 502),
+  ],
+)
+def test_eras_cover_their_dynasty_without_a_gap(name, first, last):
+  rows = reign_tables.timeline(name).reigns
+  covered = {
+    year
+    for row in rows
+    for year in range(row.accession, row.accession + row.years)
+  }
+  assert covered == set(range(first, last + 1))
+  for row, following in itertools.pairwise(rows):
+    # An era ends in the year the next begins, or the year before.
+    assert following.accession - (row.accession + row.years) in (-1, 0)
+
+
+@pytest.mark.parametrize(
+  ("name", "era", "year", "western"),
+  [
+    ("wei", "正始", 10, 249),
+    ("jin", "太康", 1, 280),
+    ("jin", "永嘉", 5, 311),
+    ("jin", "太元", 8, 383),
+    ("jin", "義熙", 13, 417),
+    ("liu_song", "元嘉", 27, 450),
+    ("southern_qi", "永明", 11, 493),
+  ],
+)
+def test_well_known_years(name, era, year, western):
+  calendar = reign_tables.timeline(name)
+  (reign,) = (
+    number
+    for number, row in enumerate(calendar.reigns, start=1)
+    if row.name == era
+  )
+  assert reign_tables.year_of(calendar, TimeKey(reign, year, 1)) == western
+
+
+def test_year_in_which_the_era_changes_has_both_names():
+  wei = reign_tables.timeline("wei")
+  keys = reign_tables.keys_of_year(wei, 249)
+  assert {(wei.reigns[key.reign - 1].name, key.year) for key in keys} == {
+    ("正始", 10),
+    ("嘉平", 1),
+  }
+  assert len(keys) == 24
+  assert reign_tables.keys_of_year(wei, 300) == ()
+
+
+@pytest.mark.parametrize(
+  ("name", "year", "names"),
+  [
+    ("jin", 304, ["永安"] * 6 + ["建武"] * 5 + ["永興"]),
+    ("jin", 291, ["永平"] * 2 + ["元康"] * 10),
+    ("jin", 402, ["元興"] * 12),
+    ("wei", 249, ["正始"] * 3 + ["嘉平"] * 9),
+    ("southern_qi", 494, ["隆昌"] * 6 + ["延興"] * 3 + ["建武"] * 3),
+    ("southern_qi", 479, ["建元"] * 9),
+    ("southern_qi", 700, []),
+  ],
+)
+def test_months_bear_the_name_of_their_time(name, year, names):
+  rows = reign_tables.timeline(name).reigns
+  keys = reign_tables.keys_in_use(name, year)
+  assert [rows[key.reign - 1].name for key in keys] == names
+  assert [key.month for key in keys] == list(range(13 - len(names), 13))
+
+
+def test_tongjian_heads_every_year_once():
+  calendar = reign_tables.timeline("tongjian")
+  assert len(calendar) == 12 * (501 - 220 + 1)
+  for row, following in itertools.pairwise(calendar.reigns):
+    assert row.accession + row.years == following.accession
+  # Every head is a name that the year had, the last one it was given.
+  for year in range(220, 502):
+    key = reign_tables.keys_of_year(calendar, year)[0]
+    headed = calendar.reigns[key.reign - 1]
+    names = []
+    for table in ("wei", "jin", "liu_song", "southern_qi"):
+      rows = reign_tables.timeline(table).reigns
+      for other in reign_tables.keys_in_use(table, year):
+        row = rows[other.reign - 1]
+        names.append((row.state, row.name, other.year))
+    assert (headed.state, headed.name, key.year) in names, year
+
+
+def test_keys_of_year_inverts_year_of():
+  lu = reign_tables.timeline("lu")
+  for key in lu.months:
+    assert key in reign_tables.keys_of_year(lu, reign_tables.year_of(lu, key))
+  assert reign_tables.keys_of_year(lu, -721)[0] == TimeKey(1, 1, 1)
+  with pytest.raises(KeyError):
+    reign_tables.year_of(lu, TimeKey(1, 12, 1))
+
+
+def test_common_era_round_trips():
+  assert reign_tables.bce(-721) == "722 BCE"
+  assert reign_tables.bce(0) == "1 BCE"
+  assert reign_tables.bce(1) == "1 CE"
+  for year in range(-900, 900):
+    assert reign_tables.astronomical(reign_tables.bce(year)) == year
+
+
+@pytest.mark.parametrize(
+  ("text", "year"),
+  [("公元前722年", -721), ("前479年", -478), ("280", 280), ("西元502年", 502)],
+)
+def test_other_ways_to_write_a_year(text, year):
+  assert reign_tables.astronomical(text) == year
+
+
+@pytest.mark.parametrize("text", ["0 CE", "0", "", "722 BC E", "前722 BCE"])
+def test_impossible_years_are_quoted(text):
+  with pytest.raises(ValueError, match="not a year"):
+    reign_tables.astronomical(text)
+
+
+def test_unknown_timeline_lists_the_known():
+  with pytest.raises(ValueError, match="lu_release"):
+    reign_tables.timeline("chu")
+
+
+@pytest.mark.parametrize(
+  ("content", "place"),
+  [
+    ("name\tyears\n", "line 1"),
+    (HEADER, "no reigns"),
+    (HEADER + "甲公\t某\t-10\n", "line 2: 3 columns"),
+    (HEADER + "甲公\t某\t-10\t1\tx\t\ts\n", "line 2: column 'years'"),
+    (HEADER + "甲公\t某\t-10\t1\t0\t\ts\n", "line 2: column 'years'"),
+    (HEADER + "甲公\t某\t-10\t13\t3\t\ts\n", "line 2: column 'month'"),
+    (HEADER + "甲公\t某\t-10\t\t3\t\ts\n", "line 2: column 'month'"),
+    (HEADER + "甲公\t某\t-10\t1\t3\t\t\n", "line 2: column 'source'"),
+    (
+      HEADER + "甲公\t某\t-10\t1\t3\t\ts\n" + "乙公\t某\t-20\t1\t3\t\ts\n",
+      "line 3: 乙公 begins in -20",
+    ),
+  ],
+)
+def test_bad_tables_are_located(tmp_path, content, place):
+  path = tmp_path / "bad.tsv"
+  path.write_text(content, encoding="utf-8")
+  with pytest.raises(ValueError, match=place) as caught:
+    reign_tables.read_table(path)
+  assert "bad.tsv" in str(caught.value)
+
+
+def test_every_row_names_its_authority():
+  for path in reign_tables.table_dir().glob("*.tsv"):
+    assert all(row.years >= 1 for row in reign_tables.read_table(path))
+
+
+def test_chronology_loads_no_heavy_library():
+  modules = "annals cyclic_days expressions queries reigns timekey windows"
+  heavy = "jax jaxlib tensorflow tensorflow_datasets ctd_jax_datasets sxtwl"
+  code = (
+    f"import sys; from ctd_jax.chronology import {', '.join(modules.split())};"
+    " [reigns.timeline(name) for name in reigns.table_names()];"
+    f" print(sorted(set({heavy.split()}) & set(sys.modules)))"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, check=True
+  )
+  assert done.stdout.strip() == "[]"

@@ -1,0 +1,145 @@
+"""Sexagenary days and years."""
+
+import itertools
+
+import pytest
+
+from ctd_jax.chronology import sexagenary
+
+
+def test_places_and_pairs_are_inverse():
+  pairs = [sexagenary.format_index(place) for place in range(60)]
+  assert len(set(pairs)) == 60
+  assert pairs[0] == "甲子"
+  assert pairs[-1] == "癸亥"
+  assert [sexagenary.index(pair) for pair in pairs] == list(range(60))
+
+
+@pytest.mark.parametrize(
+  ("after", "mark"),
+  [
+    ("朔", sexagenary.FIRST),
+    ("朔，日有食之", sexagenary.FIRST),
+    ("，朔，隕石", sexagenary.FIRST),
+    ("，日有食之", sexagenary.FIRST),
+    ("晦，震", sexagenary.LAST),
+    ("晦公宮火", sexagenary.LAST),
+    ("，晦，震", sexagenary.LAST),
+    ("，晦", sexagenary.LAST),
+    ("，朔方節度使反", sexagenary.ANY),
+    ("，朔州刺史", sexagenary.ANY),
+    ("，晦之弟遯", sexagenary.ANY),
+    ("，公薨。朔", sexagenary.ANY),
+    ("", sexagenary.ANY),
+  ],
+)
+def test_first_and_last_days_are_said_after_the_pair(after, mark):
+  assert sexagenary.mark(f"秋，壬辰{after}", 4) == mark
+
+
+@pytest.mark.parametrize(
+  ("written", "meant"),
+  [
+    ("已巳", "己巳"),
+    ("己已", "己巳"),
+    ("丙戍", "丙戌"),
+    ("戌申", "戊申"),
+    ("巳丑", "己丑"),
+    ("丁已", "丁巳"),
+  ],
+)
+def test_mixed_glyphs_are_read_by_position(written, meant):
+  assert sexagenary.index(written) == sexagenary.index(meant)
+
+
+@pytest.mark.parametrize("text", ["甲丑", "子甲", "甲", "甲子日", ""])
+def test_what_is_no_pair_is_quoted(text):
+  with pytest.raises(ValueError, match="sexagenary"):
+    sexagenary.index(text)
+  for place in (-1, 60):
+    with pytest.raises(ValueError, match="0-59"):
+      sexagenary.format_index(place)
+
+
+@pytest.mark.parametrize(
+  ("date", "pair"), [((-719, 2, 22), "己巳"), ((-708, 7, 17), "壬辰")]
+)
+def test_eclipses_of_the_annals(date, pair):
+  # 隱公三年 and 桓公三年: an eclipse falls on a new moon.
+  day = sexagenary.julian_day_number(*date)
+  assert sexagenary.format_index(sexagenary.day_of(day)) == pair
+  assert sexagenary.is_new_moon(day)
+  assert not sexagenary.is_new_moon(day + 1)
+
+
+def test_known_days():
+  day = sexagenary.julian_day_number(2000, 1, 1)
+  assert day == 2451545
+  assert sexagenary.format_index(sexagenary.day_of(day)) == "戊午"
+  assert sexagenary.julian_day_number(-4712, 1, 1) == 0
+
+
+def test_civil_dates_are_inverse_to_day_numbers():
+  for day in range(1_400_000, 2_500_000, 97):
+    assert sexagenary.julian_day_number(*sexagenary.civil_date(day)) == day
+  assert sexagenary.civil_date(2299160) == (1582, 10, 4)
+  assert sexagenary.civil_date(2299161) == (1582, 10, 15)
+
+
+@pytest.mark.parametrize(
+  "date", [(1582, 10, 10), (-721, 2, 30), (2023, 2, 29), (1, 13, 1), (1, 0, 1)]
+)
+def test_impossible_dates_are_refused(date):
+  with pytest.raises(ValueError, match="month of a date|no day"):
+    sexagenary.julian_day_number(*date)
+
+
+@pytest.mark.parametrize(
+  ("year", "name"),
+  [(-721, "己未年"), (-480, "庚申年"), (4, "甲子年"), (265, "乙酉年")],
+)
+def test_years_and_their_names(year, name):
+  assert sexagenary.format_year(year) == name
+  assert sexagenary.parse_year(name) == sexagenary.year_of(year)
+
+
+def test_parsing_the_name_of_a_year_is_inverse_to_formatting():
+  for year in range(-721, -460):
+    name = sexagenary.format_year(year)
+    place = sexagenary.parse_year(name)
+    assert place == sexagenary.year_of(year)
+    assert sexagenary.years_named(place, year - 59, year + 59) == (year,)
+  place = sexagenary.parse_year("歲在己未")
+  assert sexagenary.years_named(place, -721, -541) == (-721, -661, -601, -541)
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["己未歲", "歲在己未", "歲次己未", "太歲在己未", "岁次己未年", "已未年"],
+)
+def test_other_forms_of_a_year(text):
+  assert sexagenary.parse_year(text) == sexagenary.year_of(-721)
+
+
+@pytest.mark.parametrize("text", ["己未", "甲丑年", "歲在鶉火", "元年", ""])
+def test_what_names_no_year_is_quoted(text):
+  with pytest.raises(ValueError, match="name of a year.*歲在己未"):
+    sexagenary.parse_year(text)
+  with pytest.raises(ValueError, match="0-59"):
+    sexagenary.years_named(60, 0, 1)
+
+
+def test_new_moons_are_a_lunation_apart():
+  first = sexagenary.julian_day_number(-719, 2, 22)
+  moons = sexagenary.new_moons(first, first + 400)
+  assert moons[0] == first
+  assert len(moons) == 14
+  gaps = [b - a for a, b in itertools.pairwise(moons)]
+  assert set(gaps) == {29, 30}
+
+
+def test_days_of_a_name_recur_every_sixty_days():
+  first = sexagenary.julian_day_number(-719, 1, 1)
+  days = sexagenary.days_named(sexagenary.index("己巳"), first, first + 200)
+  assert sexagenary.julian_day_number(-719, 2, 22) in days
+  assert [b - a for a, b in itertools.pairwise(days)] == [60, 60]

@@ -1,0 +1,95 @@
+"""Keys, intervals and timelines."""
+
+import pytest
+
+from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+
+LEAP_TIMELINE = Timeline(
+  "leap",
+  (Reign("甲公", "某", -10, 2), Reign("乙公", "某", -8, 3)),
+  frozenset({(1, 2, 12), (2, 1, 5)}),
+)
+
+
+def test_keys_are_ordered_by_time():
+  keys = [
+    TimeKey(1, 1, 12),
+    TimeKey(1, 2, 3),
+    TimeKey(1, 2, 3, True),
+    TimeKey(1, 2, 4),
+    TimeKey(2, 1, 1),
+  ]
+  assert sorted(reversed(keys)) == keys
+
+
+@pytest.mark.parametrize(
+  "triple", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 13)]
+)
+def test_impossible_keys_are_refused(triple):
+  with pytest.raises(ValueError, match="TimeKey"):
+    TimeKey(*triple)
+
+
+def test_text_form_round_trips():
+  for key in LEAP_TIMELINE.months:
+    assert TimeKey.parse(str(key)) == key
+  assert str(TimeKey(1, 2, 12)) == "1-2-12"
+  for text in ("1-2", "1-2-x", "1-2-12-"):
+    with pytest.raises(ValueError, match=text):
+      TimeKey.parse(text)
+
+
+def test_leap_months_follow_their_month_and_shift_ordinals():
+  timeline = LEAP_TIMELINE
+  assert len(timeline) == 5 * 12 + 2
+  assert timeline.shift(TimeKey(1, 2, 12), 1) == TimeKey(1, 2, 12, True)
+  assert timeline.shift(TimeKey(1, 2, 12, True), 1) == TimeKey(2, 1, 1)
+  assert timeline.year(1, 2).end == TimeKey(1, 2, 12, True)
+  assert len(list(timeline.iterate(timeline.year(2, 1)))) == 13
+  assert TimeKey(1, 1, 1, True) not in timeline
+
+
+def test_ordinals_and_keys_are_inverse_and_increasing():
+  keys = [LEAP_TIMELINE.key(i) for i in range(len(LEAP_TIMELINE))]
+  assert keys == sorted(keys)
+  assert [LEAP_TIMELINE.ordinal(key) for key in keys] == list(range(len(keys)))
+
+
+def test_what_lies_outside_a_timeline_is_named():
+  with pytest.raises(KeyError, match="3-1-1"):
+    LEAP_TIMELINE.ordinal(TimeKey(3, 1, 1))
+  for ordinal in (-1, len(LEAP_TIMELINE)):
+    with pytest.raises(KeyError, match=r"0\.\.61"):
+      LEAP_TIMELINE.key(ordinal)
+  with pytest.raises(KeyError):
+    LEAP_TIMELINE.year(1, 3)
+
+
+def test_class_counts_and_names():
+  assert LEAP_TIMELINE.class_counts == (2, 3, 12)
+  assert LEAP_TIMELINE.full_name(2) == "某乙公"
+
+
+def test_intervals_are_closed():
+  interval = Interval(TimeKey(1, 1, 3), TimeKey(1, 1, 5))
+  assert TimeKey(1, 1, 3) in interval
+  assert TimeKey(1, 1, 5) in interval
+  assert TimeKey(1, 1, 6) not in interval
+  assert LEAP_TIMELINE.ordinals(interval) == (2, 4)
+  with pytest.raises(ValueError, match="before it starts"):
+    Interval(TimeKey(1, 1, 5), TimeKey(1, 1, 3))
+
+
+def test_overlap_is_symmetric_and_means_a_shared_month():
+  months = LEAP_TIMELINE.months[10:30]
+  intervals = [
+    Interval(months[a], months[b])
+    for a in range(0, 20, 3)
+    for b in range(a, 20, 4)
+  ]
+  for one in intervals:
+    for other in intervals:
+      shared = set(LEAP_TIMELINE.iterate(one)) & set(
+        LEAP_TIMELINE.iterate(other)
+      )
+      assert one.overlaps(other) == other.overlaps(one) == bool(shared)

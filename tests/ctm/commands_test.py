@@ -1,0 +1,271 @@
+"""The commands end to end: a model behind a bad server, kill and resume."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ctd_jax.llm import client, question_runner
+from ctd_jax.llm.journal import Journal
+from ctd_jax.llm.question_runner import NoReplyError
+from ctd_jax.tasks.ctm import (
+  __main__,
+  agreement,
+  answerers,
+  inputs,
+  judge,
+  model_judge,
+)
+from ctd_jax.tasks.ctm.ito import game, model_agent, play
+from ctd_jax_datasets.ctm import periods, questions, repository
+from tests.ctm.ito_files import BOOK, FRUIT, instance
+from tests.ctm.judge_test import GOLDEN, QUESTIONS
+from tests.llm.chat_server import FAULTS, serving
+
+DATA = GOLDEN / "ctm_judge_questions.jsonl"
+ASKED = list(QUESTIONS.values())
+TEST = [question for question in ASKED if question.split == "test"]
+BY_TEXT = {question.question: question for question in ASKED}
+
+
+def endpoint(server, **fields):
+  about = {"base_url": server.url, "api_key": "k", "backoff": 0.01, **fields}
+  return client.Endpoint("m", **about)
+
+
+def question_of(text):
+  return BY_TEXT[text.split("问题：")[1]]
+
+
+def right(messages):
+  """Answers every question with its reference."""
+  return question_of(messages[-1]["content"]).answer
+
+
+def bad(text, attempt):
+  """Every question meets some fault the first time."""
+  place = ASKED.index(question_of(text))
+  return FAULTS[place % len(FAULTS)] if attempt == 1 else ""
+
+
+def test_all_questions_through_a_bad_server(tmp_path):
+  with (
+    serving(right, bad) as server,
+    Journal(tmp_path / "replies.jsonl") as replies,
+    Journal(tmp_path / "answers.jsonl") as journal,
+  ):
+    chat = client.ChatClient(endpoint(server, timeout=0.8), replies)
+    answerer = answerers.ModelAnswerer(chat, "direct", answerers.facts)
+    found = question_runner.ask_all(ASKED, answerer, journal, workers=8)
+    assert found == {q.question_id: q.answer for q in ASKED}
+    assert chat.totals()["replies"] == len(ASKED) == len(server.answered)
+  assert all(judge.judge(q, found[q.question_id]).correct for q in ASKED)
+
+
+def test_questions_without_a_reply_are_asked_again(tmp_path):
+  down = [True]
+  lost = ASKED[3].question
+
+  def fault(text, attempt):
+    return "error" if down[0] and lost in text else ""
+
+  with (
+    serving(right, fault) as server,
+    Journal(tmp_path / "replies.jsonl") as replies,
+    Journal(tmp_path / "answers.jsonl") as journal,
+  ):
+    chat = client.ChatClient(endpoint(server, attempts=2), replies)
+    answerer = answerers.ModelAnswerer(chat, "cot", answerers.closed_book)
+    with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
+      question_runner.ask_all(ASKED, answerer, journal, workers=4)
+    assert len(journal) == len(ASKED) - 1
+    down[0] = False
+    before = sum(server.asked.values())
+    assert len(question_runner.ask_all(ASKED, answerer, journal)) == len(ASKED)
+    assert sum(server.asked.values()) == before + 1
+
+
+def test_other_settings_do_not_share_a_folder(tmp_path):
+  with Journal(tmp_path / "a.jsonl") as journal:
+    question_runner.check_settings(journal, {"arm": "facts"})
+    question_runner.check_settings(journal, {"arm": "facts"})
+    with pytest.raises(ValueError, match="begun with arm='facts', now it is"):
+      question_runner.check_settings(journal, {"arm": "closed_book"})
+
+
+def command(*flags, **about):
+  environment = {
+    **os.environ,
+    "PYTHONPATH": str(pathlib.Path(__file__).parents[2]),
+    "OPENAI_API_KEY": "k",
+  }
+  return subprocess.Popen(
+    [sys.executable, "-m", "ctd_jax.tasks.ctm", *map(str, flags)],
+    env=environment,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+    **about,
+  )
+
+
+def asking_flags(server, folder):
+  return (
+    *("qa", "--system=model", "--model=m", f"--base_url={server.url}"),
+    *(f"--data={DATA}", f"--workdir={folder}", "--workers=2"),
+    *("--prices=1,1", "--timeout=5"),
+  )
+
+
+def slow(messages):
+  time.sleep(0.1)
+  return right(messages)
+
+
+def test_kill_and_resume(tmp_path):
+  with serving(slow) as server:
+    flags = asking_flags(server, tmp_path / "run")
+    process = command(*flags)
+    deadline = time.monotonic() + 120
+    while sum(server.answered.values()) < 9 and time.monotonic() < deadline:
+      time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = (tmp_path / "run" / "answers.jsonl").read_text(encoding="utf-8")
+    assert 5 <= done.count("\n") < len(TEST)
+    output, _ = command(*flags).communicate(timeout=240)
+    assert "written: " in output, output
+    # At most what was under way at the kill was asked twice, and counts once.
+    assert sum(server.asked.values()) <= len(TEST) + 2
+    assert len(server.answered) == len(TEST)
+  report = (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
+  assert f"- replies: {len(TEST)}" in report
+  cost = len(TEST) * 15e-6
+  assert float(re.search(r"cost in USD: (\S+)", report)[1]) == pytest.approx(
+    cost
+  )
+  rows = json.loads((tmp_path / "run" / "results.json").read_text())
+  assert {row["value"] for row in rows if row["metric"] == "accuracy"} == {1.0}
+  assert {path.name for path in (tmp_path / "run").glob("*.png")} == {
+    *("by_type.png", "by_relations.png", "by_distance.png")
+  }
+
+
+def test_errors_take_one_line(tmp_path, monkeypatch):
+  flags = ("qa", "--system=model", f"--workdir={tmp_path}", f"--data={DATA}")
+  process = command(*flags)
+  output, _ = process.communicate(timeout=240)
+  assert output == "error: --system=model: name it with --model\n"
+  assert process.returncode
+  monkeypatch.setattr(sys, "argv", ["ctm", "game"])
+  with pytest.raises(SystemExit, match="'game' is not one of qa, ito, judge"):
+    __main__.main()
+  path = tmp_path / "answers.tsv"
+  header = "\t".join(agreement.COLUMNS)
+  path.write_text(f"{header}\nedd-a\t1\tdirect\tright\tyes\t唐\n")
+  with pytest.raises(ValueError, match=r"tsv, line 2: column correct: 'yes'"):
+    agreement.read_answers(path, ASKED)
+  path.write_text("{}\n", encoding="utf-8")
+  with pytest.raises(ValueError, match=r"answers.tsv, line 1: question None"):
+    inputs.read_lines(str(path), questions.question_from_json)
+
+
+def test_the_model_decides_what_rules_cannot(tmp_path):
+  question = QUESTIONS["eeu-a"]
+  replies = {
+    "金陵": ['{"评估结果": 0}', "0", '{"思考": "", "评估结果": "0"}'],
+    "建邺": ['{"评估结果": 1}', '{"评估结果": 0}', "?"],
+  }
+
+  def vote(messages):
+    answer = messages[-1]["content"].split("【作答】")[1]
+    return replies[answer].pop()
+
+  with serving(vote) as server, Journal(tmp_path / "j.jsonl") as journal:
+    chat = client.ChatClient(endpoint(server), journal)
+    for answer, source in (("金陵", "model"), ("建邺", "undecided")):
+      rules = judge.judge(question, answer)
+      assert rules.source == judge.UNDECIDED
+      found = model_judge.decide(chat, question, answer, rules)
+      assert (found.correct, found.source) == (False, source)
+      assert found.why.endswith("1 unreadable")
+
+
+def test_contexts():
+  question = QUESTIONS["tic-a"]
+  needed = answerers.facts(question)
+  assert needed == (
+    "屈原生于约公元前340年，卒于约公元前278年",
+    "李白生于公元701年，卒于公元762年",
+  )
+  others = [r for q in ASKED for r in q.relations]
+  mixed = answerers.DistractorFacts(others)(question)
+  assert len(mixed) == 4
+  assert set(needed) < set(mixed)
+  book = answerers.OpenBook(
+    ["玉米产自美洲。", "李白生于碎叶。", "屈原投江。"], 2
+  )
+  assert book(QUESTIONS["edd-a"])[0] == "李白生于碎叶。"
+
+
+def test_a_model_plays(tmp_path):
+  one = instance(["唐", "先秦", "清"])
+  labels = {seat.entity: seat.period for seat in one.seats}
+  said = []
+
+  def answer(messages):
+    system, text = (message["content"] for message in messages)
+    said.append(text)
+    theme = re.findall(r"第\d轮，主题(\S+)：", text)[-1]
+    items = re.search(rf"{theme}（.*）：(\S+)", system)[1].split("＜")
+    if "你持有" not in text:
+      seat = int(re.search(r"你是(\d)号", system)[1])
+      told = re.findall(r"(\d)号玩家：\S+ (\S+)", text)[-3:]
+      order = sorted(told, key=lambda pair: items.index(pair[1]))
+      rank = [int(number) for number, _ in order].index(seat) + 1
+      return json.dumps({"我的排序": rank})
+    if "不合要求" not in text:
+      return "让我想想"
+    label = labels[re.search("你持有“(.+?)”", text)[1]]
+    item = items[periods.period(label).index]
+    fields = {"理由": "靠近一端", "主题实体": item, "时期": label}
+    return json.dumps(fields, ensure_ascii=False)
+
+  with serving(answer) as server, Journal(tmp_path / "j.jsonl") as journal:
+    chat = client.ChatClient(endpoint(server), journal)
+    agent = model_agent.ModelAgent(chat, (FRUIT, BOOK))
+    played = play.play(game.start(one, [FRUIT, BOOK]), [agent] * 3)
+  assert played.state.won_in == 1
+  assert [len(turn["replies"]) for turn in played.turns] == [2, 2, 2, 1, 1, 1]
+  assert not any(label in text for text in said for label in labels.values())
+
+
+def test_games_are_played_resumed_and_checked(tmp_path):
+  entities = {e.entity_id: e for e in repository.entities() if e.intervals}
+  chosen: dict[str, questions.Relation] = {}
+  for entity in entities.values():
+    chosen.setdefault(entity.periods[0], repository.relation(entity))
+  seats = tuple(chosen[label] for label in ("汉", "唐", "清"))
+  games = [
+    questions.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
+  ]
+  data = tmp_path / "games.jsonl"
+  data.write_text("\n".join(map(questions.dumps, games)), encoding="utf-8")
+  flags = ("ito", "--agent=elimination", f"--data={data}", "--repeats=2")
+  folder = f"--workdir={tmp_path / 'run'}"
+  output, _ = command(*flags, folder).communicate(timeout=240)
+  assert "easy   n=8" in output, output
+  path = tmp_path / "run" / "games.jsonl"
+  whole = path.read_bytes()
+  path.write_bytes(whole[: len(whole) // 2])
+  command(*flags, folder).communicate(timeout=240)
+  assert path.read_bytes() == whole
+  records = [json.loads(line)["value"] for line in whole.splitlines()[1:]]
+  again = [play.to_json(play.replay(record)) for record in records]
+  assert json.loads(json.dumps(again)) == records

@@ -1,0 +1,301 @@
+"""Periods, names of times, years between, and the tables they rest on."""
+
+import pytest
+
+from ctd_jax_datasets.ctm import (
+  fact_tables,
+  intervals,
+  periods,
+  questions,
+  repository,
+)
+from ctd_jax_datasets.ctm.questions import EARLIER, LATER, Anachronism, Relation
+
+# Year -> label it is counted to, all labels accepted.
+BOUNDARIES = {
+  -2101: (None, ""),
+  -2100: ("先秦", "先秦"),
+  -221: ("先秦", "先秦"),
+  -207: ("先秦", "先秦"),
+  -206: ("汉", "先秦 汉"),
+  219: ("汉", "汉"),
+  220: ("六朝", "汉 六朝"),
+  580: ("六朝", "六朝"),
+  581: ("隋", "六朝 隋"),
+  588: ("隋", "六朝 隋"),
+  589: ("隋", "六朝 隋"),
+  590: ("隋", "隋"),
+  617: ("隋", "隋"),
+  618: ("唐", "隋 唐"),
+  906: ("唐", "唐"),
+  907: ("五代", "唐 五代"),
+  959: ("五代", "五代"),
+  960: ("宋", "五代 宋"),
+  1271: ("宋", "宋"),
+  1278: ("宋", "宋"),
+  1279: ("元", "宋 元"),
+  1367: ("元", "元"),
+  1368: ("明", "元 明"),
+  1643: ("明", "明"),
+  1644: ("清", "明 清"),
+  1912: ("清", "清"),
+  1913: (None, ""),
+}
+ALIASES = {
+  "春秋": "先秦",
+  "战国": "先秦",
+  "戰國": "先秦",
+  "秦": "先秦",
+  "秦朝": "先秦",
+  "西周": "先秦",
+  "东汉": "汉",
+  "東漢": "汉",
+  "漢": "汉",
+  "新莽": "汉",
+  "三国": "六朝",
+  "三國": "六朝",
+  "西晋": "六朝",
+  "刘宋": "六朝",
+  "南朝宋": "六朝",
+  "北魏": "六朝",
+  "北周": "六朝",
+  "武周": "唐",
+  "盛唐": "唐",
+  "后周": "五代",
+  "十国": "五代",
+  "南唐": "五代",
+  "北宋": "宋",
+  "南宋": "宋",
+  "辽": "宋",
+  "遼": "宋",
+  "金": "宋",
+  "西夏": "宋",
+  "南明": "清",
+  "晚清": "清",
+  "隋唐": "隋 唐",
+  "明清": "明 清",
+  "后汉": "汉 五代",
+  "民国": "",
+  "罗马": "",
+}
+
+
+@pytest.mark.parametrize("year", BOUNDARIES)
+def test_boundary_years(year):
+  label, accepted = BOUNDARIES[year]
+  found = periods.period_of(year)
+  assert (found and found.label) == label
+  assert periods.acceptable(year) == tuple(accepted.split())
+
+
+def test_there_is_no_year_0():
+  for call in (periods.period_of, periods.acceptable):
+    with pytest.raises(ValueError, match="year 0"):
+      call(0)
+  with pytest.raises(ValueError, match="year 0"):
+    periods.years_between(-1, 0)
+
+
+def test_every_year_of_the_timeline_has_an_accepted_period():
+  for year in range(periods.FIRST_YEAR, periods.LAST_YEAR + 1):
+    if year:
+      assert periods.period_of(year).label in periods.acceptable(year)
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_alias_table(name):
+  labels = {label for alias in periods.named(name) for label in alias.labels}
+  assert periods.in_order(labels) == tuple(ALIASES[name].split())
+
+
+def test_flagged_are_the_names_mapped_by_convention():
+  for name in ("辽", "金", "西夏", "十国", "新", "南明"):
+    assert all(alias.flagged for alias in periods.named(name)), name
+  for name in ("东汉", "北宋", "三国", "春秋", "唐"):
+    assert not any(alias.flagged for alias in periods.named(name)), name
+
+
+def test_aliases_lie_in_the_period_they_are_mapped_to():
+  for alias in periods.aliases():
+    if len(alias.labels) == 1 and not alias.flagged:
+      held = periods.period(alias.labels[0])
+      assert held.start <= alias.start, alias.name
+      # Tables of regimes end a year or so beyond: 五代十国 goes on to 979.
+      assert alias.end <= held.end or alias.name == "五代十国", alias.name
+
+
+@pytest.mark.parametrize(
+  ("text", "labels"),
+  [
+    ("此人活动于东汉末年至三国时期。", "汉 六朝"),
+    ("隋末唐初", "隋 唐"),
+    ("答案：唐", "唐"),
+    ("答案是宋代。", "宋"),
+    ("明白了，很清楚。", ""),
+    ("由《春秋》可知", ""),
+    ("第五代孙", ""),
+    ("南唐後主", "五代"),
+  ],
+)
+def test_dynasty_words_in_text(text, labels):
+  assert periods.labels_in(text) == tuple(labels.split())
+
+
+def test_worked_example_of_a_time_difference():
+  # 屈原 died in 278 BCE, 李白 was born in 701, 苏轼 in 1037.
+  assert periods.years_between(-278, 701) == (978, 979)
+  assert periods.years_between(701, -278) == (978, 979)
+  assert periods.years_along([-278, 701, 1037]) == (1314, 1315)
+  assert periods.years_between(701, 1037) == (336, 336)
+
+
+def test_labels_of_a_span():
+  assert periods.labels_of_span(570, 630) == ("六朝", "隋", "唐")
+  assert periods.labels_of_span(618, 618) == ("唐",)
+  with pytest.raises(ValueError, match="before the start"):
+    periods.labels_of_span(630, 570)
+
+
+def test_distance_counts_periods():
+  assert periods.distance("先秦", "清") == 9
+  assert periods.distance("唐", "唐") == 0
+  with pytest.raises(ValueError, match="no period '汉朝'"):
+    periods.distance("汉朝", "唐")
+
+
+def named(name, kind=None) -> Relation:
+  """Returns the relation of the one entity of a name."""
+  (found,) = [
+    entity
+    for entity in repository.entities()
+    if entity.name == name and kind in (None, entity.kind)
+  ]
+  return repository.relation(found)
+
+
+def test_example_of_a_scene_flags_only_kunqu():
+  scene = named("李世民")
+  others = [named(n) for n in ("房玄龄", "葡萄", "昆曲", "古琴艺术")]
+  assert intervals.anachronisms(scene, others) == (Anachronism("昆曲", LATER),)
+
+
+def test_example_of_a_script_flags_those_who_did_not_live_then():
+  scene = named("曹操")
+  cast = "王之涣 荀彧 杜牧 张衡 华佗 班固 郭嘉 夏侯惇"
+  found = intervals.anachronisms(scene, [named(n) for n in cast.split()])
+  assert {(one.entity, one.reason) for one in found} == {
+    ("王之涣", LATER),
+    ("杜牧", LATER),
+    ("张衡", EARLIER),
+    ("班固", EARLIER),
+  }
+
+
+def test_example_of_an_order():
+  names = ["番薯", "石榴", "胡萝卜", "西瓜", "菠菜"]
+  groups = intervals.order([named(name) for name in names])
+  assert groups == (("石榴",), ("菠菜",), ("西瓜",), ("胡萝卜",), ("番薯",))
+  # 1842 saw two events begin; they are tied.
+  tied = [named(n, "event") for n in ("六镇起义", "南京条约签订", "甲午战争")]
+  same = Relation("甲", "event", "清", 1842, 1842)
+  assert intervals.order([*tied, same])[1] == ("南京条约签订", "甲")
+
+
+def test_gap_has_no_year_0():
+  first = Relation("甲", "figure", "汉", -50, -1)
+  second = Relation("乙", "figure", "汉", 1, 40)
+  assert (intervals.gap(first, second), intervals.gap(second, first)) == (1, -1)
+  lasting = Relation("丙", "ingredient", "汉", -126, None)
+  assert intervals.gap(lasting, second) == 0
+
+
+def test_tables_have_what_is_asked_of_them():
+  count = dict.fromkeys(questions.KINDS, 0)
+  for entity in repository.entities():
+    count[entity.kind] += 1
+    assert all(interval.source for interval in entity.intervals), entity
+  assert count["figure"] >= 1500
+  assert count["ruler"] + count["era"] + count["place"] >= 900
+  assert count["event"] >= 90
+  assert count["ingredient"] >= 49
+  assert count["heritage"] == 44
+
+
+def test_periods_of_records():
+  expected = {
+    "苏轼": ("宋",),
+    "诸葛亮": ("汉", "六朝"),
+    "冯道": ("五代",),
+    "粟": ("先秦",),
+    "应天府": ("明",),
+    "豆腐": ("汉", "五代", "宋"),
+  }
+  for entity in repository.entities():
+    if entity.name in expected:
+      assert entity.periods == expected.pop(entity.name), entity.name
+  assert not expected
+
+
+def test_both_scripts_of_names():
+  known = repository.by_name(repository.entities())
+  for simplified, traditional in [
+    ("苏轼", "蘇軾"),
+    ("范仲淹", "范仲淹"),
+    ("魏征", "魏徵"),
+    ("贞观", "貞觀"),
+    ("李世民", "唐太宗"),
+    ("玄烨", "康熙帝"),
+  ]:
+    assert known[simplified] == known[traditional], simplified
+
+
+def test_who_shares_a_name_is_one_group():
+  records = repository.grouped(repository.entities())
+  groups = {record.entity_id: record.group for record in records}
+  for shared in repository.by_name(records).values():
+    assert len({groups[record.entity_id] for record in shared}) == 1
+  sizes = {}
+  for group in groups.values():
+    sizes[group] = sizes.get(group, 0) + 1
+  assert max(sizes.values()) < 20
+
+
+FIGURES = "name traditional aliases birth death precision province source"
+
+
+@pytest.mark.parametrize(
+  ("row", "message"),
+  [
+    ("甲\t甲\t\t700\t650\tyear\t\t史記", "甲: ends in 650, before"),
+    ("甲\t甲\t\t700\t0\tyear\t\t史記", "甲: year 0"),
+    ("甲\t甲\t\t700\t900\tyear\t\t史記", "甲: lived 200 years"),
+    ("甲\t甲\t\t700\t750\tsome\t\t史記", "甲: precision 'some'"),
+    ("甲\t甲\t\t七百\t750\tyear\t\t史記", "line 2: column 'birth' is '七百'"),
+    ("甲\t甲\t\t700\t750\tyear\t\t", "line 2: column 'source' is empty"),
+    ("甲\t甲\t\t700\t750\tyear", "line 2: 6 columns, should be 8"),
+  ],
+)
+def test_impossible_rows_are_refused(row, message, tmp_path, monkeypatch):
+  header = "\t".join(FIGURES.split())
+  path = tmp_path / "figures.tsv"
+  path.write_text(f"{header}\n{row}\n", "utf-8")
+  monkeypatch.setattr(fact_tables, "table_path", lambda name: path)
+  with pytest.raises(ValueError, match=message):
+    repository.entities.__wrapped__()
+
+
+def test_themes_rise_and_have_an_item_for_each_period():
+  themes = repository.themes()
+  assert [theme.name for theme in themes] == [
+    "水果大小",
+    "书本厚度",
+    "船只大小",
+    "电子产品大小",
+    "行星大小",
+    "动物大小",
+    "建筑高度",
+    "水的温度",
+  ]
+  for theme in themes:
+    assert len(set(theme.items)) == len(periods.PERIODS)
+    assert list(theme.measures) == sorted(set(theme.measures))

@@ -1,0 +1,311 @@
+"""Questions of CTM: counts, gold, splits, the checker, games, files."""
+
+import collections
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax_datasets import build
+from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.ctm import (
+  checker,
+  examples,
+  games,
+  generate,
+  periods,
+  questions,
+  quotas,
+  released,
+  repository,
+)
+from ctd_jax_datasets.ctm.questions import LSEC, SPLITS, Anachronism
+
+
+@pytest.fixture(scope="module")
+def made():
+  return generate.generate()
+
+
+@pytest.fixture(scope="module")
+def check():
+  return checker.Checker(repository.entities())
+
+
+def test_counts_by_type_and_by_relations(made):
+  assert sum(quotas.TYPE_COUNTS.values()) == 8700
+  assert sum(quotas.BUCKETS.values()) == len(made) == 8750
+  listed = collections.Counter(q.task for q in made if q.listed)
+  assert listed == quotas.TYPE_COUNTS
+  buckets = collections.Counter(
+    quotas.bucket(q.task, len(q.relations)) for q in made
+  )
+  assert buckets == quotas.BUCKETS
+  sizes = {len(q.relations) for q in made if q.task == LSEC}
+  assert sizes == set(range(4, 16))
+  several = {len(q.relations) for q in made if q.task not in ("EDD", LSEC)}
+  assert several == set(range(2, 11))
+
+
+def test_no_entity_and_no_name_is_in_two_splits(made):
+  groups = {
+    record.entity_id: record.group
+    for record in repository.grouped(repository.entities())
+  }
+  splits = collections.defaultdict(set)
+  for question in made:
+    for relation in question.relations:
+      splits[groups[relation.entity_id]].add(question.split)
+    if question.task == "TES":
+      for option in question.gold.options:
+        splits[option].add(question.split)
+  assert {len(found) for found in splits.values()} == {1}
+  shares = collections.Counter(q.split for q in made)
+  assert [round(shares[s] / len(made), 2) for s in SPLITS] == [0.5, 0.1, 0.4]
+
+
+def test_texts_and_ids_are_unique(made):
+  assert len({q.question for q in made}) == len(made)
+  assert len({q.question_id for q in made}) == len(made)
+  assert all(q.provenance for q in made)
+
+
+def test_answers_that_a_guess_would_give_are_not_common(made):
+  polarity = collections.Counter(
+    q.gold.possible for q in made if q.task == "PJ"
+  )
+  assert 0.4 < polarity[True] / polarity.total() < 0.6
+  labels = collections.Counter(q.gold.label for q in made if q.task == "EDD")
+  assert set(labels) == set(periods.LABELS)
+  assert labels.most_common(1)[0][1] / labels.total() < 0.35
+  letters = collections.Counter(q.gold.correct for q in made if q.task == "TES")
+  assert max(letters.values()) / letters.total() < 0.32
+  widest = {q.distance.widest for q in made if len(q.relations) > 1}
+  assert widest == set(range(10))
+
+
+def test_same_seed_same_questions_whatever_else_is_made(made):
+  again = generate.generate(tasks=("EEU", "TES"))
+  assert again == tuple(q for q in made if q.task in ("EEU", "TES"))
+  other = generate.generate(seed=1, tasks=("EEU",))
+  texts = {q.question for q in again if q.task == "EEU"}
+  assert len(texts & {q.question for q in other}) < len(texts) / 2
+
+
+def test_json_round_trip(made):
+  for question in made[::97]:
+    line = questions.dumps(question)
+    assert questions.question_from_json(json.loads(line)) == question
+  for entity in repository.entities()[::97]:
+    line = questions.dumps(entity)
+    assert questions.entity_from_json(json.loads(line)) == entity
+  with pytest.raises(ValueError, match="no field extra"):
+    questions.question_from_json({**questions.to_json(made[0]), "extra": 1})
+  with pytest.raises(ValueError, match="gold has form 'guess'"):
+    questions.question_from_json({"gold": {"form": "guess"}})
+
+
+def tampered(question):
+  """Yields questions whose gold is wrong in one way each."""
+
+  def gold(**changes):
+    changed = dataclasses.replace(question.gold, **changes)
+    return dataclasses.replace(question, gold=changed)
+
+  match question.task:
+    case "EDD":
+      other = next(p for p in periods.LABELS if p != question.gold.label)
+      yield dataclasses.replace(gold(label=other), answer=other)
+      yield gold(acceptable=(other,))
+    case "PJ":
+      yield gold(possible=not question.gold.possible)
+      yield gold(conflicts=(("甲", "乙"),))
+    case "TOU":
+      yield gold(groups=question.gold.groups[::-1])
+    case "RR" | "EEU":
+      yield gold(names=("无名氏",) * len(question.gold.names))
+    case "SEC" | "LSEC":
+      yield gold(anachronisms=())
+      yield gold(
+        anachronisms=(
+          *question.gold.anachronisms,
+          Anachronism(question.gold.scene, "later"),
+        )
+      )
+    case "TIC":
+      yield gold(years=question.gold.years + 1)
+      yield gold(with_year_zero=question.gold.with_year_zero + 2)
+    case "TES":
+      yield gold(correct=(question.gold.correct + 1) % 4)
+  yield dataclasses.replace(question, question="？")
+  yield dataclasses.replace(
+    question, relations=(*question.relations, question.relations[0])
+  )
+  yield dataclasses.replace(
+    question,
+    relations=(
+      dataclasses.replace(
+        question.relations[0], start=question.relations[0].start - 1
+      ),
+      *question.relations[1:],
+    ),
+  )
+
+
+def test_checker_finds_every_wrong_gold(made, check):
+  by_rule = {}
+  for question in made:
+    by_rule.setdefault((question.task, question.rule), question)
+  assert len(by_rule) == 13
+  for question in by_rule.values():
+    check(question)
+    for wrong in tampered(question):
+      if wrong.question == "？" and question.task == "EDD":
+        continue  # its text need not hold the name in full
+      if wrong.question == "？" and question.rule == "together":
+        continue
+      with pytest.raises(checker.CheckError, match=question.question_id):
+        check(wrong)
+
+
+def test_checker_finds_an_entity_in_two_splits(made):
+  first = next(q for q in made if q.split == "train")
+  with pytest.raises(checker.CheckError, match="is in train and in test"):
+    checker.check_splits([first, dataclasses.replace(first, split="test")])
+
+
+def test_years_of_both_conventions(made):
+  differences = [q for q in made if q.task == "TIC"]
+  crossing = [q for q in differences if len(q.gold.accepted) == 2]
+  assert len(crossing) > 50
+  for question in crossing:
+    assert question.gold.with_year_zero > question.gold.years
+  assert {q.gold.tolerance for q in differences} > {0, 10}
+
+
+def test_games_have_the_published_sizes(made):
+  found = games.games(generate.SEED)
+  assert [game.level for game in found] == (
+    ["easy"] * 20 + ["medium"] * 20 + ["hard"] * 20
+  )
+  seats = [seat.entity_id for game in found for seat in game.seats]
+  assert len(set(seats)) == len(seats) == 240
+  trained = {
+    relation.entity_id
+    for question in made
+    if question.split != "test"
+    for relation in question.relations
+  }
+  assert trained.isdisjoint(seats)
+  for game in found:
+    labels = [seat.period for seat in game.seats]
+    assert len(set(labels)) == games.PLAYERS[game.level] == len(labels)
+    ranked = sorted(labels, key=periods.LABELS.index)
+    assert [ranked[rank - 1] for rank in game.ranks] == labels
+  assert games.games(generate.SEED) == found
+
+
+def test_built_games_are_read_back(tmp_path):
+  builder = build.build("ctm/ito", tmp_path)
+  assert examples.read_games(builder) == list(games.games(generate.SEED))
+  assert (builder.data_path / "audit.txt").read_text("utf-8").count("hard") == 1
+
+
+def test_reading_what_is_not_built_says_how(tmp_path):
+  builder = build.builder_of("ctm/qa", tmp_path)
+  with pytest.raises(FileNotFoundError, match="build ctm/qa"):
+    examples.read_questions(builder)
+
+
+DUMMY = "data/ctm/dummy_data"
+
+
+def test_release_is_read_with_its_findings(tmp_path):
+  builder = build.build("ctm/release", tmp_path, sources=DUMMY)
+  found = {q.question_id: q for q in examples.read_questions(builder)}
+  golds = [found[f"released-{n:05d}"].gold for n in range(len(found))]
+  assert [gold.form for gold in golds] == [
+    "label",
+    "polarity",
+    "order",
+    "years",
+    "option",
+    "anachronisms",
+    "names",
+    "names",
+    "names",
+  ]
+  label, polarity, order, years, option, scene, *_ = golds
+  assert label.label == "明"
+  assert not polarity.possible
+  assert order.groups == (("孔子",), ("张骞",), ("玄奘",))
+  assert years.accepted == (978, 979)
+  assert option.options[option.correct] == "苏轼"
+  assert scene.names == ("昆曲",)
+  report = (builder.data_path / "findings.txt").read_text("utf-8")
+  for code in ("type_unknown", "gold_unread", "repeated", "not_in_tables"):
+    assert code in report
+
+
+@pytest.mark.parametrize(
+  ("record", "message"),
+  [
+    ({"difficulty": "easy"}, "record 1: field 'difficulty' is unknown"),
+    ({"answer": 3}, "record 1: field 'answer' should be a text"),
+    ({"temporal_entities": "唐"}, "'temporal_entities' should be a list"),
+  ],
+)
+def test_odd_release_is_refused_and_nothing_is_left(tmp_path, record, message):
+  valid = {
+    "type": "合理性判断",
+    "question": "问",
+    "temporal_entities": ["李白-唐"],
+    "construct_explanation": "释",
+    "answer": "是。",
+  }
+  folder = tmp_path / "files"
+  folder.mkdir()
+  path = folder / "part.json"
+  path.write_text(json.dumps([{**valid, **record}]), "utf-8")
+  with pytest.raises(SourceError, match=message):
+    build.build("ctm/release", tmp_path / "built", sources=folder)
+  assert not list((tmp_path / "built").rglob("*.array_record*"))
+
+
+def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
+  monkeypatch.delenv("CTD_JAX_RELEASE", raising=False)
+  with pytest.raises(SourceError, match="needs --sources=FOLDER"):
+    build.build("ctm/release", tmp_path)
+  with pytest.raises(SourceError, match="no \\*.json"):
+    released.read(tmp_path)
+  with pytest.raises(SourceError, match="made from the fact tables"):
+    build.build("ctm/ito", tmp_path, sources=DUMMY)
+
+
+def test_periods_need_neither_jax_nor_tensorflow():
+  code = (
+    "import sys; from ctd_jax.tasks.ctm import periods, questions, repository; "
+    "periods.aliases(); repository.entities(); "
+    "print([m for m in ('jax', 'tensorflow', 'tensorflow_datasets') "
+    "if m in sys.modules])"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, check=True
+  )
+  assert result.stdout.strip() == "[]"
+
+
+def test_a_scene_in_which_all_belongs_is_no_question(made, check):
+  script = next(q for q in made if q.task == LSEC and len(q.relations) == 15)
+  fitting = tuple(
+    r for r in script.relations if r.entity not in script.gold.names
+  )
+  emptied = dataclasses.replace(
+    script,
+    relations=fitting,
+    gold=dataclasses.replace(script.gold, anachronisms=()),
+  )
+  with pytest.raises(checker.CheckError, match="nothing is out of its time"):
+    check(emptied)

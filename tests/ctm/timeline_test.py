@@ -1,0 +1,175 @@
+"""Answers from a timeline: look-up, arithmetic, dates found in texts."""
+
+import dataclasses
+
+import pytest
+
+from ctd_jax.tasks.ctm import chronicles, judge, report, timeline_answerer
+from ctd_jax.tasks.ctm.judge import Verdict
+from ctd_jax_datasets.ctm.questions import (
+  ABOUT,
+  ERA,
+  EXACT,
+  FIGURE,
+  INGREDIENT,
+  PLACE,
+  RULER,
+  Distance,
+  Entity,
+  Interval,
+)
+from tests.ctm.judge_test import QUESTIONS
+
+
+def entity(name, kind, label, start, end, place="", evidence=()):
+  years = Interval(start, end, EXACT, "test", "life")
+  return Entity(name, name, (), kind, (years,), (label,), place, "", evidence)
+
+
+KNOWN = (
+  entity("屈原", FIGURE, "先秦", -340, -278),
+  entity("司马迁", FIGURE, "汉", -145, -86),
+  entity("李白", FIGURE, "唐", 701, 762, "四川"),
+  entity("杜甫", FIGURE, "唐", 712, 770, "河南"),
+  entity("苏轼", FIGURE, "宋", 1037, 1101, "四川"),
+  entity("王羲之", FIGURE, "六朝", 303, 361),
+  entity("玉米", INGREDIENT, "明", 1531, None),
+  entity("昆曲", INGREDIENT, "明", 1540, None),
+  entity("葡萄", INGREDIENT, "汉", -126, None),
+  entity("开元", ERA, "唐", 713, 741, "", ("唐", "李隆基")),
+  entity("李隆基", RULER, "唐", 712, 756),
+  entity("建康", PLACE, "六朝", 313, 589, "南京"),
+  entity("江宁", PLACE, "唐", 620, 757, "南京"),
+)
+PRIOR = timeline_answerer.Prior("宋", True, 100)
+
+
+def answer(known, name, text=None):
+  question = QUESTIONS[name]
+  if text is not None:
+    question = dataclasses.replace(question, question=text)
+  return timeline_answerer.TimelineAnswerer(known, PRIOR).answer(question)
+
+
+@pytest.mark.parametrize(
+  "name",
+  ["edd-a", "edd-b", "pj-a", "pj-c", "tou-b", "tic-a", "tic-d", "sec-a"],
+)
+def test_who_knows_the_entities_is_right(name):
+  said = answer(KNOWN, name)
+  assert judge.judge(QUESTIONS[name], said).correct, said
+
+
+@pytest.mark.parametrize(
+  ("name", "text", "said"),
+  [
+    (
+      "tes-a",
+      "与苏轼同属一个历史时期的，是下列哪一项？A. 李白 B. 苏轼",
+      "苏轼",
+    ),
+    ("rr-a", "开元、开元时在位的皇帝是谁？", "李隆基"),
+    ("rr-a", "年号“开元”是哪位君主使用的？", "李隆基"),
+    ("rr-a", "李白与屈原的生活年代是什么关系？", "屈原早于李白"),
+    ("rr-a", "李白与杜甫的生活年代是什么关系？", "同时在世"),
+    ("rr-a", "苏轼、杜甫之中，谁曾与李白同时在世？", "杜甫"),
+    ("rr-c", "李白、杜甫的籍贯分别在今天的哪个省级行政区？", "四川、河南"),
+    ("eeu-a", "唐时期的“江宁”（今南京），在六朝时期称作什么？", "建康"),
+    ("sec-d", "“开元”年间，席间坐着李白。请指出穿帮之处。", "没有穿帮"),
+    ("edd-a", "“乾隆年间”是清代的事。这属于哪个时期？", "清"),
+  ],
+)
+def test_rules(name, text, said):
+  assert answer(KNOWN, name, text) == said
+
+
+def test_who_knows_nothing_says_what_is_most_frequent():
+  assert answer((), "edd-a") == "宋"
+  assert answer((), "pj-a").startswith("是")
+  assert answer((), "tic-a") == "约100年"
+  assert answer((), "sec-a") == "没有穿帮"
+  listed = "鸦片战争、贞观之治、澶渊之盟"
+  assert answer((), "tou-a", f"由早到晚排列：{listed}。") == listed
+
+
+def test_which_questions_are_about_what_is_known():
+  question = QUESTIONS["tic-a"]
+  relations = [
+    dataclasses.replace(each, entity_id=each.entity)
+    for each in question.relations
+  ]
+  question = dataclasses.replace(question, relations=tuple(relations))
+  assert timeline_answerer.TimelineAnswerer(KNOWN, PRIOR).knows(question)
+  assert not timeline_answerer.TimelineAnswerer(KNOWN[1:], PRIOR).knows(
+    question
+  )
+
+
+def test_prior_of_questions():
+  prior = timeline_answerer.Prior.of(QUESTIONS.values())
+  # 明 is the answer of three of nine, 是 of four of seven, and 433 is the
+  # fourth of seven numbers of years.
+  assert prior == timeline_answerer.Prior("明", True, 433)
+  with pytest.raises(ValueError, match="no train question of PJ、TIC"):
+    timeline_answerer.Prior.of([QUESTIONS["edd-a"]])
+
+
+def test_dates_found_in_texts():
+  texts = [
+    ("夏，陳霸先與王僧辯戰。", 555),
+    ("陳霸先即皇帝位。", 557),
+    ("是歲大旱。", 300),
+    ("王僧辯卒。", 555),
+  ]
+  index = chronicles.Chronicles(chronicles.Dated(*pair) for pair in texts)
+  assert index.years(["陈霸先", "王僧辩", "李白"]) == [
+    [555, 557],
+    [555, 555],
+    [],
+  ]
+  names = [
+    entity("陈霸先", RULER, "唐", 1, 2),
+    entity("李白", FIGURE, "唐", 1, 2),
+  ]
+  (found,) = index.date(names)
+  assert found.periods == ("六朝",)
+  assert (found.intervals[0].start, found.intervals[0].end) == (525, 587)
+  assert found.intervals[0].precision == ABOUT
+  assert found.evidence == ()
+
+
+def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
+  graded = [
+    (QUESTIONS["edd-a"], Verdict(True, "label")),
+    (QUESTIONS["edd-b"], Verdict(False, "label")),
+    (
+      dataclasses.replace(QUESTIONS["pj-a"], listed=False),
+      Verdict(True, "polarity", {"polarity_accuracy": 1.0}),
+    ),
+    (QUESTIONS["lsec-a"], Verdict(False, "undecided")),
+  ]
+  found = {k: (v.hits, v.total) for k, v in report.accuracies(graded).items()}
+  assert found == {
+    "EDD": (1, 2),
+    "LSEC": (0, 1),
+    "=1": (1, 2),
+    "=2": (1, 1),
+    "all": (1, 3),
+  }
+  assert QUESTIONS["pj-a"].distance == Distance(4, 4)
+  assert [*report.by_distance(graded, "widest")] == [3, 4]
+  report.write(tmp_path, {"a": graded, "b": graded}, {"a": {}, "b": {"n": 1}})
+  text = (tmp_path / "report.md").read_text(encoding="utf-8")
+  assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
+  assert "| LSEC | 0 | 0 | 1 |" in text
+  assert "- n: 1" in text
+  rows = report.rows(
+    graded,
+    dataset="ctm/qa",
+    system="a",
+    track="facts",
+    score_mode="rules",
+    split="test",
+    mode="direct",
+  )
+  assert [(r.family, r.metric) for r in rows][-1] == ("PJ", "polarity_accuracy")

@@ -1,0 +1,300 @@
+"""The decoder in O(K) a record agrees with sums over all ways."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from ctd_jax.dating.sequence import decoder
+from ctd_jax.dating.sequence import transitions as motions
+from ctd_jax.dating.sequence.transitions import MONTH, NOTHING, SEASON, YEAR
+
+# Two years and a bit, a leap month after the third of the first.
+YEARS = np.array([1] * 5 + [2] * 3 + [3])
+MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
+SIZE = len(YEARS)
+MOTION = motions.Motion(
+  rest=(0.7, 0.2, 0.1, 0.1),
+  slip=(0.0, 0.05, 0.1, 0.2),
+  ratio=(0.5, 0.3, 0.6, 0.8),
+  jump=0.07,
+  flashback=0.1,
+)
+
+
+def moves(motion=MOTION, years=YEARS, months=MONTHS):
+  return motions.make_moves(motion, motions.boundaries(years, months))
+
+
+def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
+  """[4, K, K] probabilities of each way of moving, from the definition."""
+  size = len(years)
+  dates = list(zip(years, months, strict=True))
+  unit = [
+    range(size),
+    range(size),
+    [(y, (m - 1) // 3) for y, m in dates],
+    [y for y, _ in dates],
+  ][kind]
+  found = np.zeros((4, size, size))
+  for j in range(size):
+    later = list(range(j + 1, size))
+    outside = [k for k in later if unit[k] != unit[j]]
+    for row, weight, ends in (
+      (1, motion.slip[kind], later),
+      (2, 1 - motion.rest[kind] - motion.slip[kind] - motion.jump, outside),
+    ):
+      shares = np.array([motion.ratio[kind] ** (k - ends[0]) for k in ends])
+      if ends:
+        found[row, j, ends] = weight * shares / shares.sum()
+    if later:
+      found[3, j, later] = motion.jump / len(later)
+    found[0, j, j] = 1 - found[:, j].sum()
+  return found
+
+
+def outliers(evidence, motion=MOTION):
+  own = np.exp(evidence)
+  before = np.cumsum(own, 1) / np.arange(1, own.shape[1] + 1)
+  return np.log((1 - motion.flashback) * own + motion.flashback * before)
+
+
+def chronicle(records, seed=0, size=SIZE):
+  draw = np.random.default_rng(seed)
+  evidence = draw.normal(0, 3, (records, size)).astype(np.float32)
+  return evidence, draw.integers(0, motions.CLASSES, records)
+
+
+def brute_force(evidence, kinds, prior=None, motion=MOTION):
+  """Posterior [N, K] and best path, from every sequence of months."""
+  count, size = evidence.shape
+  prior = np.zeros(size) if prior is None else prior
+  told = outliers(evidence, motion)
+  with np.errstate(divide="ignore"):
+    sums = [np.log(ways(kind, motion).sum(0)) for kind in kinds]
+    best = [np.log(ways(kind, motion).max(0)) for kind in kinds]
+  scores = {}
+  winner = (-np.inf, None)
+  for path in itertools.combinations_with_replacement(range(size), count):
+    start = prior[path[0]] + sum(told[i, k] for i, k in enumerate(path))
+    pairs = list(enumerate(itertools.pairwise(path), 1))
+    scores[path] = start + sum(sums[i][pair] for i, pair in pairs)
+    way = start + sum(best[i][pair] for i, pair in pairs)
+    winner = max(winner, (way, path))
+  total = logsumexp(list(scores.values()))
+  posterior = np.zeros((count, size))
+  for path, score in scores.items():
+    for i, k in enumerate(path):
+      posterior[i, k] += np.exp(score - total)
+  return posterior, np.array(winner[1]), total - logsumexp(prior)
+
+
+@pytest.mark.parametrize("kind", [NOTHING, MONTH, SEASON, YEAR])
+def test_a_move_is_the_matrix_of_its_definition(kind):
+  made = moves()
+  for j in range(SIZE):
+    one = np.full(SIZE, -np.inf, np.float32)
+    one[j] = 0
+    expected = ways(kind)
+    assert expected[:, j].sum() == pytest.approx(1)
+    np.testing.assert_allclose(
+      np.exp(motions.push(made, one, kind)),
+      expected.sum(0)[j],
+      atol=1e-6,
+    )
+    np.testing.assert_allclose(
+      np.exp(motions.push(made, one, kind, best=True)),
+      expected.max(0)[j],
+      atol=1e-6,
+    )
+    np.testing.assert_allclose(
+      np.exp(motions.pull(made, one, kind)),
+      expected.sum(0)[:, j],
+      atol=1e-6,
+    )
+
+
+def test_long_steps_keep_their_weights():
+  size = 600
+  years, months = np.arange(size) // 12, np.arange(size) % 12 + 1
+  made = moves(years=years, months=months)
+  one = np.full(size, -np.inf, np.float32)
+  one[3] = 0
+  for kind in (NOTHING, YEAR):
+    row = np.exp(motions.push(made, one, kind))
+    np.testing.assert_allclose(
+      row, ways(kind, MOTION, years, months).sum(0)[3], rtol=2e-4, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("block", [2, 64])
+def test_posterior_and_path_are_those_of_all_sequences(seed, block):
+  evidence, kinds = chronicle(5, seed)
+  prior = np.random.default_rng(seed).normal(0, 2, SIZE)
+  expected, path, likelihood = brute_force(evidence, kinds, prior)
+  found = np.zeros_like(expected)
+  for start, rows, total in decoder.posteriors(
+    evidence, kinds, moves(), prior, block
+  ):
+    found[start : start + len(rows)] = np.exp(rows)
+    assert total == pytest.approx(likelihood, abs=1e-3)
+  np.testing.assert_allclose(found, expected, atol=2e-5)
+  decoded = decoder.decode(evidence, kinds, moves(), YEARS, prior, block)
+  assert decoded.path.tolist() == path.tolist()
+  order = np.argsort(-expected, axis=1)[:, :2]
+  assert decoded.months.tolist() == order.tolist()
+  np.testing.assert_allclose(
+    decoded.probabilities, np.take_along_axis(expected, order, 1), atol=2e-5
+  )
+  np.testing.assert_allclose(decoded.expected, expected @ YEARS, atol=1e-4)
+
+
+@pytest.mark.parametrize("block", [3, 64])
+def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
+  count, places = 7, 3
+  draw = np.random.default_rng(8)
+  evidence = draw.normal(0, 3, (count, places, SIZE)).astype(np.float32)
+  kinds = draw.integers(0, motions.CLASSES, count)
+  turn = draw.dirichlet(np.ones(places), places)
+  made = motions.make_moves(MOTION, motions.boundaries(YEARS, MONTHS), turn)
+  prior = draw.normal(0, 2, (places, SIZE))
+  told = np.exp([outliers(rows) for rows in evidence]).reshape(count, -1)
+  told[0] *= np.exp(prior).ravel()
+  steps = [np.kron(turn, ways(kind).sum(0)) for kind in kinds]
+  forward, backward = [told[0]], [np.ones(places * SIZE)]
+  for i in range(1, count):
+    forward.append(told[i] * (forward[-1] @ steps[i]))
+    backward.append(steps[-i] @ (told[-i] * backward[-1]))
+  expected = np.array(forward) * np.array(backward[::-1])
+  total = expected[0].sum()
+  found = np.zeros((count, SIZE))
+  for start, rows, likelihood in decoder.posteriors(
+    evidence, kinds, made, prior, block
+  ):
+    found[start : start + len(rows)] = np.exp(rows)
+    assert likelihood == pytest.approx(
+      np.log(total / np.exp(prior).sum()), abs=1e-3
+    )
+  np.testing.assert_allclose(
+    found, expected.reshape(count, places, SIZE).sum(1) / total, atol=2e-5
+  )
+  best, back = told[0], []
+  for i in range(1, count):
+    scores = best[:, None] * np.kron(turn, ways(kinds[i]).max(0))
+    back.append(scores.argmax(0))
+    best = told[i] * scores.max(0)
+  path = [best.argmax()]
+  for step in reversed(back):
+    path.append(step[path[-1]])
+  decoded = decoder.best_path(evidence, kinds, made, prior, block)
+  assert decoded.tolist() == (np.array(path[::-1]) % SIZE).tolist()
+
+
+def test_a_function_gives_what_the_array_gives():
+  evidence, kinds = chronicle(37, 5)
+  asked = []
+
+  def rows(start, stop):
+    asked.append((start, stop))
+    return evidence[start:stop]
+
+  whole = decoder.decode(evidence, kinds, moves(), YEARS, block=8)
+  parts = decoder.decode(rows, kinds, moves(), YEARS, block=8)
+  assert max(stop - start for start, stop in asked) == 8
+  assert whole.path.tolist() == parts.path.tolist()
+  assert whole.probabilities.tolist() == parts.probabilities.tolist()
+
+
+def test_the_best_path_never_goes_back():
+  evidence, kinds = chronicle(400, 6)
+  path = decoder.best_path(evidence, kinds, moves(), block=64)
+  assert (np.diff(path) >= 0).all()
+
+
+def test_extreme_evidence_leaves_probabilities():
+  """Thousands of records that contradict one another by e^200."""
+  size = 240
+  years, months = np.repeat(np.arange(20), 12), np.tile(np.arange(1, 13), 20)
+  draw = np.random.default_rng(0)
+  evidence = np.full((2000, size), -200, np.float32)
+  evidence[np.arange(2000), draw.integers(0, size, 2000)] = 0
+  kinds = draw.integers(0, motions.CLASSES, 2000)
+  made = moves(years=years, months=months)
+  for _, rows, total in decoder.posteriors(evidence, kinds, made):
+    assert np.isfinite(total)
+    np.testing.assert_allclose(np.exp(rows).sum(1), 1, atol=1e-4)
+
+
+def test_a_repeated_season_is_that_of_the_next_year():
+  years, months = np.repeat(np.arange(4), 12), np.tile(np.arange(1, 13), 4)
+  made = motions.make_moves(motions.Motion(), motions.boundaries(years, months))
+  spring = np.where(months <= 3, 0.0, -5.0).astype(np.float32)
+  evidence = np.stack([spring] * 3)
+  prior = np.where(np.arange(48) == 0, 0.0, -np.inf)
+  path = decoder.best_path(evidence, [YEAR, SEASON, NOTHING], made, prior)
+  assert years[path].tolist() == [0, 1, 1]
+
+
+def test_motion_is_learned_from_a_path():
+  years, months = np.repeat(np.arange(40), 12), np.tile(np.arange(1, 13), 40)
+  boundary = motions.boundaries(years, months)
+  # Every entry opens a season, one month after it began, and has a second.
+  path = np.repeat(np.arange(1, 480, 3), 2)
+  kinds = np.tile([SEASON, NOTHING], len(path) // 2)
+  believed = motions.Motion(rest=(0.5, 0.1, 0.1, 0.1))
+  learned = motions.learn(believed, path, kinds, boundary)
+  assert learned.rest[NOTHING] > 0.9
+  assert learned.rest[SEASON] < 0.03
+  # The geometric number of months beyond the boundary has mean 1.
+  assert learned.ratio[SEASON] == pytest.approx(0.5, abs=0.1)
+  assert learned.ratio[YEAR] == believed.ratio[YEAR]
+  motions.make_moves(learned, boundary)
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    ({"rest": (0.5,)}, "rest of a Motion should be 4 numbers"),
+    ({"ratio": (0.5, 0.5, 0.5, 1.0)}, "ratio of a Motion"),
+    ({"jump": -0.1}, "jump of a Motion should be from 0"),
+    ({"rest": (0.99,) * 4, "jump": 0.5}, "add up to at most 1"),
+  ],
+)
+def test_probabilities_are_probabilities(change, message):
+  with pytest.raises(ValueError, match=message):
+    motions.Motion(**change)
+
+
+@pytest.mark.parametrize(
+  ("evidence", "kinds", "prior", "message"),
+  [
+    (np.zeros((0, SIZE)), [], None, "at least one record"),
+    (np.zeros((1, SIZE)), [4], None, "class of a record should be 0-3"),
+    (np.zeros((2, 3)), [0, 0], None, r"should be \[2, 9\], got \[2, 3\]"),
+    (
+      np.zeros((1, SIZE)),
+      [0],
+      np.zeros(2),
+      r"prior should be \[9\] or \[1, 9\] .*, got \[2\]",
+    ),
+    (
+      np.array([[0.0] * SIZE, [-np.inf] * SIZE]),
+      [0, 0],
+      None,
+      "record 1: no month is possible",
+    ),
+  ],
+)
+def test_bad_input_is_named(evidence, kinds, prior, message):
+  with pytest.raises(ValueError, match=message):
+    decoder.decode(evidence, kinds, moves(), YEARS, prior)
+
+
+def test_what_the_order_forbids_is_named():
+  evidence = np.full((2, SIZE), -np.inf, np.float32)
+  evidence[0, 5] = evidence[1, 2] = 0
+  motion = motions.Motion(flashback=0.0)
+  with pytest.raises(ValueError, match="record 1: no month is possible in"):
+    decoder.best_path(evidence, [0, 0], moves(motion))

@@ -1,0 +1,257 @@
+"""What records print of their dates, on the months of a reign table."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import reign_tables, sexagenary, timelines
+from ctd_jax.dating.sequence import emissions
+from ctd_jax.dating.sequence.transitions import MONTH, NOTHING, SEASON, YEAR
+
+HEADER = "\t".join(reign_tables.COLUMNS)
+# Invented eras: the second begins in the third year of the first.
+ERAS = (
+  f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
+  "永熹\t滄\t302\t6\t4\t永喜\tinvented\n"
+)
+RULERS = f"{HEADER}\n懷公\t滄\t-500\t1\t8\t\tinvented\n"
+
+
+def calendar(folder, table=ERAS):
+  path = folder / "table.tsv"
+  path.write_text(table, encoding="utf-8")
+  return emissions.read_calendar(path)
+
+
+@pytest.fixture
+def eras(tmp_path):
+  return calendar(tmp_path)
+
+
+def sections(text, eras):
+  return [(s.kind, s.said) for s in emissions.read_sections(0, text, eras)]
+
+
+def test_a_month_of_two_eras_is_one_month(eras):
+  ordinary = ~eras.leap
+  assert ordinary.sum() == 6 * 12
+  assert eras.years[0] == 300
+  assert eras.years[-1] == 305
+  names = {
+    (int(eras.years[k]), int(eras.months[k])): eras.name(k)
+    for k in np.flatnonzero(ordinary)
+  }
+  assert names[302, 5] == ("滄安初", 3, "5")
+  assert names[302, 6] == ("滄永熹", 1, "6")
+  regnal = eras.regnal_years()
+  assert regnal[:, eras.years == 302].min(axis=1).tolist() == [3, 1]
+
+
+def test_leap_months_and_days_are_computed(eras):
+  first, length = eras.days.T
+  assert set(length.tolist()) == {29, 30}
+  assert (first[1:] == first[:-1] + length[:-1]).all()
+  leaps = np.flatnonzero(eras.leap)
+  assert len(leaps) == 2
+  assert (eras.months[leaps] == eras.months[leaps - 1]).all()
+  assert eras.name(leaps[0])[2].startswith("閏")
+
+
+def test_reforms_of_the_calendar_leave_every_day_in_one_month():
+  long = emissions.make_calendar(
+    timelines.Timeline("long", (timelines.Reign("初", "", 200, 1500),)), [1]
+  )
+  first, length = long.days.T
+  assert (first[1:] == first[:-1] + length[:-1]).all()
+  assert length.min() >= 28
+  assert length.max() == 30
+  assert (np.diff(long.years) >= 0).all()
+  # 237 lacks the third month, 239 has a second twelfth.
+  reformed = long.months[long.years == 237]
+  assert reformed.tolist() == [1, 2, *range(4, 13)]
+  assert long.name(np.flatnonzero(long.years == 239)[-1]) == ("初", 40, "閏12")
+
+
+def test_early_calendars_have_places(tmp_path):
+  early = calendar(tmp_path, RULERS)
+  assert early.days is None
+  assert len(early) == 96
+  held = early.held()[..., :60]
+  # A lunation later, and the year begins with what was its second month.
+  starts = np.flatnonzero(early.months == 1)
+  np.testing.assert_array_equal(held[1:, starts], held[:-1, starts + 1])
+  sure = (held == 1).sum(-1)
+  assert set(sure[:, early.months < 12].flat) == {29, 30}
+  assert not (held[0, starts] * held[1, starts] == 1).any()
+  found = evidence("夏，四月，癸未，地震。", early)
+  by_place = found(0, 1)[0]
+  assert by_place.shape == (4, 96)
+  np.testing.assert_allclose(found.turn.sum(1), 1)
+  april = early.months == 4
+  wrong = emissions.WRONG
+  assert by_place[:, ~april].max() == wrong["month"]
+  day = held[..., sexagenary.index("癸未")]
+  assert (by_place[:, april] == 0).tolist() == (day[:, april] == 1).tolist()
+  assert by_place[:, april].min() == pytest.approx(wrong["day"])
+
+
+def test_a_leap_month_of_an_early_calendar_is_the_twelfth(tmp_path):
+  early = calendar(tmp_path, RULERS)
+  for text, month in (("閏月，葬懷公。", 12), ("閏三月，大水。", 3)):
+    (row,) = evidence(text, early)(0, 1)[0]
+    assert set(early.months[row == 0].tolist()) == {month}
+  # Days are held longer there: by the leap month as likely as not.
+  held = early.held()[:, early.months == 12, :60]
+  assert ((held > 0).sum(-1) >= 59).all()
+
+
+# Duke, year, month and day of the eclipses on which the Annals print the first
+# day of the month. Not 昭 17.6, which cannot have been in that month.
+ECLIPSES = (
+  *((2, 3, 7, "壬辰"), (3, 25, 6, "辛未"), (3, 26, 12, "癸亥")),
+  *((3, 30, 9, "庚午"), (5, 5, 9, "戊申"), (6, 15, 6, "辛丑")),
+  *((8, 16, 6, "丙寅"), (8, 17, 12, "丁巳"), (9, 14, 2, "乙未")),
+  *((9, 20, 10, "丙辰"), (9, 21, 9, "庚戌"), (9, 21, 10, "庚辰")),
+  *((9, 23, 2, "癸酉"), (9, 24, 7, "甲子"), (9, 24, 8, "癸巳")),
+  *((9, 27, 12, "乙亥"), (10, 7, 4, "甲辰"), (10, 15, 6, "丁巳")),
+  *((10, 21, 7, "壬午"), (10, 22, 12, "癸酉"), (10, 24, 5, "乙未")),
+  *((10, 31, 12, "辛亥"), (11, 5, 3, "辛亥"), (11, 12, 11, "丙寅")),
+  *((11, 15, 8, "庚辰"), (12, 14, 5, "庚申")),
+)
+
+
+def test_eclipses_of_the_annals_are_first_days_of_a_place():
+  lu = emissions.read_calendar(reign_tables.table_dir() / "lu.tsv")
+  first = lu.held()[..., 60:120]
+  sure = []
+  for reign, year, month, pair in ECLIPSES:
+    key = timelines.TimeKey(reign, year, month)
+    (place,) = np.flatnonzero(
+      (lu.years == reign_tables.year_of(lu.timeline, key))
+      & (lu.months == month)
+    )
+    sure.append(first[:, place, sexagenary.index(pair)].max())
+  # None is further off than a day.
+  assert min(sure) >= 1 / 3
+  assert np.mean(np.array(sure) == 1) > 0.8
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("地震。", [(NOTHING, ())]),
+    ("春，正月，城成。", [(SEASON, (("month", 1),))]),
+    ("秋，大水。", [(SEASON, (("season", 2),))]),
+    # 夏 is a name here.
+    ("夏人來朝。", [(NOTHING, ())]),
+    ("閏月，乙酉，雨雪。", [(MONTH, (("leap", None), ("day", 21)))]),
+    ("丁酉，大赦。", [(NOTHING, (("day", 33),))]),
+    ("八月壬辰朔，日有食之。", [(MONTH, (("month", 8), ("first day", 28)))]),
+    ("大赦。辛未，晦，雨雪。", [(NOTHING, (("last day", 7),))]),
+    (
+      "二年，春，大水。",
+      [(YEAR, (("year", None, 2), ("season", 0)))],
+    ),
+    ("永喜二年三月，大水。", [(YEAR, (("year", "永熹", 2), ("month", 3)))]),
+    (
+      "夏，五月，出師。秋，八月，師還。",
+      [(SEASON, (("month", 5),)), (SEASON, (("month", 8),))],
+    ),
+    # Speech opens no section.
+    ("王曰：「來。夏，五月，必勝。」", [(NOTHING, ())]),
+    ("初，五月，王出。", [(NOTHING, ())]),
+    ("大赦，改元永熹。", [(NOTHING, (("era", "永熹"),))]),
+    ("【滄安初】", [(YEAR, (("year", "安初", 0),))]),
+  ],
+)
+def test_sections_hold_what_their_dates_say(text, expected, eras):
+  assert sections(text, eras) == expected
+
+
+def evidence(text, eras):
+  return emissions.Evidence(emissions.read_sections(0, text, eras), eras)
+
+
+@pytest.mark.parametrize(
+  ("text", "right"),
+  [
+    ("二年，大水。", lambda c: np.isin(c.years, [301, 303])),
+    ("永熹二年，大水。", lambda c: c.years == 303),
+    ("大赦，改元永熹。", lambda c: c.years == 302),
+    ("歲在癸亥，大水。", lambda c: c.years == 303),
+    ("冬，十月，大水。", lambda c: (c.months == 10) & ~c.leap),
+    ("閏月，大水。", lambda c: c.leap),
+    ("永熹", lambda c: c.years >= 302),
+  ],
+)
+def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
+  found = evidence(text, eras)
+  (row,) = found(0, 1)[0]
+  best = row == row.max()
+  if text.startswith("冬"):
+    best &= ~eras.leap
+  assert (best == right(eras)).all()
+  assert row.max() - row.min() >= 2
+
+
+def test_a_day_fits_the_months_that_hold_it(eras):
+  (row,) = evidence("乙酉，大赦。", eras)(0, 1)[0]
+  for place, (first, length) in enumerate(eras.days):
+    held = sexagenary.days_named(21, int(first), int(first + length - 1))
+    assert (row[place] == 0) == bool(held)
+
+
+@pytest.mark.parametrize("mark", ["朔", "晦"])
+def test_first_and_last_days_say_more(mark, eras):
+  first, length = eras.days[20]
+  day = int(first + (length - 1 if mark == "晦" else 0))
+  pair = sexagenary.format_index(sexagenary.day_of(day))
+  (row,) = evidence(f"{pair}{mark}，隕石。", eras)(0, 1)[0]
+  (any_day,) = evidence(f"{pair}，隕石。", eras)(0, 1)[0]
+  assert row[20] == any_day[20] == 0
+  assert (row > -2).sum() < (any_day > -2).sum() / 4
+  assert row.min() == pytest.approx(emissions.WRONG["first day"])
+
+
+def test_an_eclipse_is_on_a_first_day(eras):
+  first, _ = eras.days[20]
+  pair = sexagenary.format_index(sexagenary.day_of(int(first)))
+  told = [f"{pair}，日有食之。", f"{pair}朔，隕石。"]
+  eclipse, marked = (evidence(text, eras)(0, 1) for text in told)
+  np.testing.assert_array_equal(eclipse, marked)
+
+
+def test_blocks_are_parts_of_the_whole(eras):
+  texts = ["春，正月，大水。", "乙酉，雨。", "夏，四月，城成。秋，大水。"]
+  found = emissions.Evidence(
+    [
+      section
+      for number, text in enumerate(texts)
+      for section in emissions.read_sections(number, text, eras)
+    ],
+    eras,
+  )
+  assert found.first.tolist() == [0, 1, 2]
+  assert found.kinds.tolist() == [SEASON, NOTHING, SEASON, SEASON]
+  assert found.counts == {"month": 2, "day": 1, "season": 1}
+  np.testing.assert_array_equal(
+    np.concatenate([found(0, 3), found(3, 4)]), found(0, 4)
+  )
+
+
+def test_a_year_the_table_lacks_says_nothing(eras):
+  assert not evidence("九年，大水。", eras)(0, 1).any()
+
+
+@pytest.mark.parametrize(
+  ("old", "new", "message"),
+  [
+    ("\t3\t\t", "\tmany\t\t", "table.tsv, line 2: column 'years'"),
+    ("\t3\t\t", "\t99999999\t\t", "table.tsv, line 2: .*between -5000"),
+    ("invented", "\udcff", "table.tsv: not UTF-8"),
+  ],
+)
+def test_a_bad_table_is_named(tmp_path, old, new, message):
+  path = tmp_path / "table.tsv"
+  path.write_bytes(ERAS.replace(old, new, 1).encode(errors="surrogateescape"))
+  with pytest.raises(ValueError, match=message):
+    emissions.read_calendar(path)

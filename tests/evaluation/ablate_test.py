@@ -1,0 +1,119 @@
+"""The grid: which runs, which comparisons, which tables."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from ctd_jax import ablate
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import protocol, results, summary
+from ctd_jax.utils import command_line
+from tests import synthetic
+
+BENCHMARK = synthetic.benchmark()
+
+
+def write_cell(cell: ablate.Cell, right: float) -> None:
+  """Writes what a finished run leaves; `right` of the queries are answered."""
+  folder = cell.folder / ablate.EVALUATION_FOLDER
+  rng = np.random.default_rng(cell.seed)
+  kinds = BENCHMARK.kinds
+  for gallery in {protocol.mode(name).gallery for name in summary.SHOWN_MODES}:
+    inside = np.flatnonzero(protocol.gallery_mask(kinds, gallery))
+    rankings = {}
+    for query in BENCHMARK.queries["test"]:
+      order = [BENCHMARK.records[i].record_id for i in rng.permutation(inside)]
+      answers = set(query.positives)
+      order.sort(key=lambda name, good=answers: name not in good)
+      if rng.random() > right:
+        order = order[::-1]
+      rankings[query.query_id] = tuple(
+        (name, float(len(order) - place)) for place, name in enumerate(order)
+      )
+    runs.write_run(
+      runs.Run(f"{cell.method}-x", "T0", "ctd", "test", gallery, rankings),
+      folder,
+    )
+  origin = {
+    f"{cell.method}-x": {
+      "command": "c", "commit": "abc", "seconds": 1.5, "seeds": [cell.seed],
+    }
+  }  # fmt: skip
+  (folder / summary.ORIGIN).write_text(json.dumps(origin))
+  (folder / "per_query.tsv").write_text("")
+
+
+def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
+  cells = ablate.grid(["ft", "multi", "multi-release"], [1, 2], tmp_path)
+  assert [(c.method, c.seed) for c in cells[:4]] == [
+    ("ft", 1), ("multi", 1), ("multi-release", 1), ("ft", 2),
+  ]  # fmt: skip
+  for cell in cells:
+    assert not cell.finished
+    write_cell(cell, right=0.0 if cell.method == "ft" else 1.0)
+    assert cell.finished
+  text = ablate.summarise(cells, BENCHMARK, "test", tmp_path)
+  rows = results.read_rows(tmp_path / "results.json")
+  found = {
+    row.system: row
+    for row in results.select(
+      rows, mode=protocol.OFFICIAL, family="all", metric="hit@1"
+    )
+  }
+  assert found["ft"].value == 0
+  assert found["multi"].value == 1
+  assert found["multi"].seeds == (1, 2)
+  assert found["multi"].seconds == 3.0
+  assert "  ft             0.0000  0.0000\n" in text
+  assert "multi - ft" in text
+  assert "multi-release - multi" in text
+  assert (tmp_path / "results.txt").read_text() == text
+  pairs = [line for line in text.splitlines() if "better" in line]
+  assert len(pairs) == 2 * 2  # modes
+
+
+def test_rivals_are_what_a_method_builds_on():
+  methods = ["ft", "bias", "ctx", "ctd", "ft-release", "ctd-release"]
+  methods += ["ctd-no_starts"]
+  assert ablate.rivals("ctd", methods) == ["ft", "bias", "ctx"]
+  assert ablate.rivals("ctd-release", methods) == ["ctd", "ft-release"]
+  assert ablate.rivals("ctd-no_starts", methods) == ["ctd"]
+  assert ablate.rivals("ft", methods) == []
+
+
+def test_runs_are_those_of_the_config_with_its_options(tmp_path):
+  argv = ["ablation.py", "--config", "configs/small.py", "--jobs=2"]
+  argv += ["--config.num_epochs=2", "--config.seed", "7", "--workdir=w"]
+  path, overrides = command_line.config_arguments(argv)
+  assert path == "configs/small.py"
+  assert overrides == ["--config.num_epochs=2", "--config.seed", "7"]
+  (cell,) = ablate.grid(["ctd-release"], [3], tmp_path)
+  command = cell.command(path, overrides)
+  assert "--config=configs/small.py:ctd-release" in command
+  # The seed of the grid comes last, so it counts.
+  assert command.index("--config.seed=3") > command.index("--config.seed")
+  assert command[-1] == f"--workdir={tmp_path}/ctd-release/seed-3"
+
+
+def test_a_failed_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+  def command(cell, config, overrides):
+    del config, overrides
+    done = cell.folder / ablate.EVALUATION_FOLDER
+    program = (
+      "import pathlib, sys\n"
+      f"if {cell.method == 'ft'}: sys.exit('error: no luck')\n"
+      f"p = pathlib.Path({str(done)!r}); p.mkdir()\n"
+      "(p / 'per_query.tsv').touch()"
+    )
+    return [sys.executable, "-c", program]
+
+  monkeypatch.setattr(ablate.Cell, "command", command)
+  cells = ablate.grid(["ft", "multi"], [1], tmp_path)
+  with pytest.raises(ValueError, match=r"1 of 2 runs failed.*\n.*no luck"):
+    ablate.train(cells, "c", [], jobs=1)
+  assert [cell.finished for cell in cells] == [False, True]
+  # Only what is missing is run again.
+  with pytest.raises(ValueError, match="1 of 1 runs failed"):
+    ablate.train(cells, "c", [], jobs=2)

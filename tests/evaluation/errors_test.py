@@ -1,0 +1,63 @@
+"""Misses: each reason by hand, ranks and answers, examples of all reasons."""
+
+import dataclasses
+
+import pytest
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.chronology.annals import Record
+from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.evaluation import errors
+from tests.synthetic import TIMELINE
+
+ASKED = Interval(TimeKey(1, 1, 11), TimeKey(1, 1, 12))
+QUERY = Query("q1", "甲公元年末？", "window", "", ASKED, ("right",))
+# Name -> kind, key, verdict.
+FOUND = {
+  "right": ("event", TimeKey(1, 1, 11), "right"),
+  "note": ("neg_comment", TimeKey(1, 1, 12), "commentary, right month"),
+  "other-note": ("neg_comment", TimeKey(1, 1, 1), "commentary, other month"),
+  "empty": ("no_event", TimeKey(1, 1, 10), "placeholder"),
+  "month": ("event", TimeKey(1, 1, 10), "wrong month"),
+  "year": ("event", TimeKey(1, 2, 11), "wrong year"),
+  "reign": ("event", TimeKey(2, 1, 11), "wrong reign"),
+  "unjudged": ("event", TimeKey(1, 1, 12), "right month, no answer"),
+}
+RECORDS = {
+  name: Record(name, "文", "made", kind, key, 0)
+  for name, (kind, key, _) in FOUND.items()
+}
+
+
+def misses(rankings, queries=(QUERY,)):
+  run = runs.Run("s", "T0", "x", "test", "neg1_ne1", rankings)
+  judged = {query.query_id: query.positives for query in queries}
+  return errors.misses(run, queries, judged, RECORDS, TIMELINE)
+
+
+@pytest.mark.parametrize("name", [n for n in FOUND if n != "right"])
+def test_reasons(name):
+  (miss,) = misses({"q1": [(name, 2.0), ("right", 1.0)]})
+  assert miss.reason == FOUND[name][2]
+  assert [found.verdict for found in miss.found] == [FOUND[name][2], "right"]
+  assert miss.rank == 2
+  assert (miss.answers, miss.number_of_answers) == ((RECORDS["right"],), 1)
+
+
+def test_what_is_right_is_no_miss_and_nothing_is_one():
+  assert misses({"q1": [("right", 2.0), ("month", 1.0)]}) == []
+  (miss,) = misses({})
+  assert (miss.reason, miss.rank, miss.found) == ("nothing found", None, ())
+
+
+def test_examples_of_every_reason():
+  names = ["year"] * 9 + ["month"]
+  queries = [
+    dataclasses.replace(QUERY, query_id=f"q{i}") for i in range(len(names))
+  ]
+  rankings = {f"q{i}": [(name, 1.0)] for i, name in enumerate(names)}
+  missed = misses(rankings, queries)
+  assert errors.counts(missed) == {"wrong month": 1, "wrong year": 9}
+  shown = errors.examples(missed, each=3)
+  assert [miss.query.query_id for miss in shown] == ["q9", "q1", "q4", "q7"]

@@ -1,0 +1,60 @@
+"""Plots: systems in their colours, events and placeholders told apart."""
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from ctd_jax.evaluation import plots, protocol
+from ctd_jax.evaluation.result_tables import COLOURS
+
+
+def has_colour(image, colour):
+  wanted = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+  return np.any(np.all(np.abs(image[..., :3] - wanted) < 0.01, axis=-1))
+
+
+def test_hit_by_group(tmp_path):
+  rng = np.random.default_rng(0)
+  reigns = {f"q{i}": int(rng.integers(1, 4)) for i in range(60)}
+  values = {
+    system: {query: float(rng.random() < 0.5) for query in reigns}
+    for system in ("BM25", "CTD")
+  }
+  path = tmp_path / "plots" / "hit.png"
+  plots.plot_hit_by_group(
+    values, reigns, ["Yin", "Huan", "Zhuang"], path, "mini, test", "reign"
+  )
+  image = matplotlib.image.imread(path)
+  assert image.shape[1] >= 900
+  assert all(has_colour(image, colour) for colour in COLOURS[:2])
+  assert [file.name for file in path.parent.iterdir()] == ["hit.png"]
+
+
+def test_a_group_of_nothing_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="nothing to plot"):
+    plots.plot_hit_by_group({}, {}, [], tmp_path / "x.png", "none", "reign")
+
+
+def table(event, placeholder):
+  values = {"hit@1": max(event, placeholder)}
+  values |= dict(zip(protocol.FIRST_OF_KIND, (event, placeholder), strict=True))
+  return protocol.PerQuery(
+    "s",
+    "T0",
+    "x",
+    "test",
+    protocol.OFFICIAL,
+    {name: {"q": value} for name, value in values.items()},
+    {"q": ("all", "window", "event_window")},
+  )
+
+
+@pytest.mark.parametrize(("event", "full"), [(1.0, 0.5), (0.0, 0.1)])
+def test_an_event_is_full_and_a_placeholder_hatched(tmp_path, event, full):
+  path = tmp_path / "cells.png"
+  plots.plot_first_of_kind([table(event, 1 - event)], path, "title")
+  image = matplotlib.image.imread(path)
+  wanted = [int(COLOURS[0][i : i + 2], 16) / 255 for i in (1, 3, 5)]
+  same = np.all(np.abs(image[..., :3] - wanted) < 0.02, axis=-1)
+  bar = same[200:300, 800:900].mean()
+  assert bar > 0.99 if event else 0.02 < bar < full * 8

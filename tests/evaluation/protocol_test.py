@@ -1,0 +1,273 @@
+"""The six modes: galleries, queries kept, families, refusals."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.evaluation import protocol
+
+KINDS = {
+  "e1": "event",
+  "e2": "event",
+  "n1": "no_event",
+  "n2": "no_event",
+  "c1": "neg_comment",
+}
+MONTH = Interval.month(TimeKey(1, 1, 1))
+
+
+def query(query_id, family, positives, paper_family=""):
+  return Query(
+    query_id, "text", family, "BASE_CONTENT", MONTH, positives, paper_family
+  )
+
+
+QUERIES = [
+  query("point-event", "point", ("e1", "e2"), "point"),
+  query("point-empty", "point", ("n1",), "gap"),
+  query("window-mixed", "window", ("e1", "n1", "e1"), "window"),
+  query("window-empty", "window", ("n1", "n2"), "window"),
+]
+
+
+def run_over(gallery, rankings=None):
+  kept = protocol.GALLERIES[gallery]
+  ranking = [
+    (record_id, 1.0 / rank)
+    for rank, record_id in enumerate(KINDS, start=1)
+    if KINDS[record_id] in kept
+  ]
+  if rankings is None:
+    rankings = {q.query_id: ranking for q in QUERIES}
+  return runs.Run("made", "T0", "lexical", "test", gallery, rankings)
+
+
+def test_the_six_published_modes():
+  assert list(protocol.MODES) == [
+    "neg0_ne0_dq1",
+    "neg0_ne1_dq0",
+    "neg0_ne1_dq1",
+    "neg1_ne0_dq1",
+    "neg1_ne1_dq0",
+    "neg1_ne1_dq1",
+  ]
+  assert protocol.mode(protocol.OFFICIAL) == protocol.Mode(
+    "neg1_ne1_dq0", "neg1_ne1", False
+  )
+  assert protocol.mode(protocol.EVENT_ONLY).gallery == "neg1_ne0"
+
+
+def test_gallery_masks():
+  masks = protocol.gallery_masks(list(KINDS.values()))
+  assert {
+    gallery: np.flatnonzero(mask).tolist() for gallery, mask in masks.items()
+  } == {
+    "neg0_ne0": [0, 1],
+    "neg0_ne1": [0, 1, 2, 3],
+    "neg1_ne0": [0, 1, 4],
+    "neg1_ne1": [0, 1, 2, 3, 4],
+  }
+
+
+EVENTS = {"point-event": ("e1", "e2"), "window-mixed": ("e1",)}
+EVENTS_AND_EMPTY = {"point-event": ("e1", "e2"), "window-mixed": ("e1", "n1")}
+EVERYTHING = {
+  **EVENTS_AND_EMPTY,
+  "point-empty": ("n1",),
+  "window-empty": ("n1", "n2"),
+}
+
+
+@pytest.mark.parametrize(
+  ("mode", "expected"),
+  [
+    ("neg0_ne0_dq1", EVENTS),
+    ("neg1_ne0_dq1", EVENTS),
+    ("neg0_ne1_dq1", EVENTS_AND_EMPTY),
+    ("neg1_ne1_dq1", EVENTS_AND_EMPTY),
+    ("neg0_ne1_dq0", EVERYTHING),
+    ("neg1_ne1_dq0", EVERYTHING),
+  ],
+)
+def test_qrels_of_every_mode(mode, expected):
+  assert protocol.qrels(QUERIES, KINDS, protocol.mode(mode)) == expected
+
+
+def test_is_pure_no_event():
+  assert protocol.is_pure_no_event(("n1", "n2"), KINDS)
+  assert not protocol.is_pure_no_event(("n1", "e1"), KINDS)
+  assert not protocol.is_pure_no_event((), KINDS)
+
+
+def test_families_recombine_to_all():
+  official = protocol.mode(protocol.OFFICIAL)
+  table = protocol.evaluate_run(run_over("neg1_ne1"), QUERIES, KINDS, official)
+  point = table.of_family("mrr@10", "point")
+  window = table.of_family("mrr@10", "window")
+  assert list(point) == ["point-event", "point-empty"]
+  assert {**point, **window} == table.of_family("mrr@10")
+  assert table.mean("mrr@10") == pytest.approx(
+    (len(point) * table.mean("mrr@10", "point") + sum(window.values()))
+    / len(QUERIES)
+  )
+  assert table.means("point")["hit@1"] == 0.5
+  # e1 comes first: right for the event point and the mixed window.
+  assert table.values["hit@1"] == {
+    "point-event": 1.0,
+    "point-empty": 0.0,
+    "window-mixed": 1.0,
+    "window-empty": 0.0,
+  }
+  # The paper's text divides the points.
+  event_point = table.of_family("mrr@10", "event_point")
+  gap = table.of_family("mrr@10", "gap")
+  assert (list(event_point), list(gap)) == (["point-event"], ["point-empty"])
+  assert {**event_point, **gap} == point
+  with pytest.raises(ValueError, match="gap_window, macro; got 'other'"):
+    table.of_family("mrr@10", "other")
+
+
+@pytest.mark.parametrize("name", protocol.MODES)
+def test_a_gap_is_asked_only_where_placeholders_answer(name):
+  mode = protocol.mode(name)
+  table = protocol.evaluate_run(run_over(mode.gallery), QUERIES, KINDS, mode)
+  gap = table.of_family("hit@1", "gap")
+  assert list(gap) == ([] if mode.drop_no_event else ["point-empty"])
+  assert list(table.of_family("hit@1", "event_point")) == ["point-event"]
+
+
+def test_queries_without_the_papers_view_count_in_the_releases():
+  assert protocol.families_of(query("q", "point", ()), {}) == ("all", "point")
+
+
+@pytest.mark.parametrize(
+  ("family", "paper_family", "message"),
+  [
+    ("point", "window", "query q: .* a point is point or gap; got 'window'"),
+    ("window", "gap", "query q: .* a window is window; got 'gap'"),
+  ],
+)
+def test_views_that_contradict_each_other_are_refused(
+  family, paper_family, message
+):
+  with pytest.raises(ValueError, match=message):
+    protocol.families_of(query("q", family, (), paper_family), {})
+
+
+@pytest.mark.parametrize(
+  ("mode", "expected"),
+  [
+    # Of the cells 1, 0, 1 and 0; without questions about nothing, of two.
+    ("neg1_ne1_dq0", 1 / 2),
+    ("neg1_ne1_dq1", 1.0),
+  ],
+)
+def test_macro_is_the_mean_of_the_cells(mode, expected):
+  mode = protocol.mode(mode)
+  many = [query(f"w{i}", "window", ("e2",), "window") for i in range(6)]
+  rankings = {
+    **run_over(mode.gallery).rankings,
+    **{each.query_id: [("e2", 1.0)] for each in many},
+  }
+  run = run_over(mode.gallery, rankings)
+  table = protocol.evaluate_run(run, [*QUERIES, *many], KINDS, mode)
+  cells = [
+    table.mean("hit@1", cell)
+    for cell in protocol.CELLS
+    if table.of_family("hit@1", cell)
+  ]
+  assert table.mean("hit@1", "macro") == pytest.approx(np.mean(cells))
+  assert table.mean("hit@1", "macro") == pytest.approx(expected)
+  assert table.mean("hit@1", "event_window") == 1.0
+  assert len(table.of_family("hit@1", "event_window")) == 7
+
+
+def test_first_records_by_kind_sum_to_hit_at_one():
+  mode = protocol.mode(protocol.OFFICIAL)
+  rankings = {
+    "point-event": [("c1", 3.0), ("e1", 2.0)],
+    "point-empty": [("n1", 1.0)],
+    "window-mixed": [("e1", 1.0)],
+    "window-empty": [("e1", 1.0), ("n2", 0.5)],
+  }
+  table = protocol.evaluate_run(
+    run_over("neg1_ne1", rankings), QUERIES, KINDS, mode
+  )
+  assert table.values["event_hit@1"] == {
+    "point-event": 0.0,
+    "point-empty": 0.0,
+    "window-mixed": 1.0,
+    "window-empty": 0.0,
+  }
+  assert table.mean("placeholder_hit@1") == 1 / 4
+  for query_id, hit in table.values["hit@1"].items():
+    parts = [table.values[m][query_id] for m in protocol.FIRST_OF_KIND]
+    assert sum(parts) == hit
+
+
+def test_ideal_gain_shrinks_with_the_gallery():
+  mode = protocol.mode("neg0_ne0_dq1")
+  table = protocol.evaluate_run(run_over("neg0_ne0"), QUERIES, KINDS, mode)
+  # Only e1 is left of the window's positives, and it is found first.
+  assert table.values["ndcg@10"]["window-mixed"] == pytest.approx(1)
+
+
+def test_query_missing_from_the_run_counts_zero():
+  ranking = {"point-event": [("e1", 1.0)]}
+  table = protocol.evaluate_run(
+    run_over("neg1_ne1", ranking),
+    QUERIES,
+    KINDS,
+    protocol.mode(protocol.OFFICIAL),
+  )
+  assert table.mean("hit@1") == 0.25
+
+
+def test_run_of_another_gallery_is_refused():
+  with pytest.raises(ValueError, match="searched neg1_ne1; .* needs neg1_ne0"):
+    protocol.evaluate_run(
+      run_over("neg1_ne1"),
+      QUERIES,
+      KINDS,
+      protocol.mode(protocol.EVENT_ONLY),
+    )
+
+
+@pytest.mark.parametrize("record_id", ["n1", "r99"])
+def test_record_from_outside_the_gallery_is_refused(record_id):
+  rankings = {"point-event": [(record_id, 1.0)]}
+  with pytest.raises(ValueError, match=f"point-event: {record_id} is not"):
+    protocol.evaluate_run(
+      run_over("neg1_ne0", rankings),
+      QUERIES,
+      KINDS,
+      protocol.mode(protocol.EVENT_ONLY),
+    )
+
+
+def test_run_of_other_queries_is_refused():
+  rankings = {"q1": [("e1", 1.0)]}
+  with pytest.raises(ValueError, match="answers none of the 4 queries"):
+    protocol.evaluate_run(
+      run_over("neg1_ne1", rankings),
+      QUERIES,
+      KINDS,
+      protocol.mode(protocol.OFFICIAL),
+    )
+
+
+def test_unknown_names_are_refused():
+  with pytest.raises(ValueError, match="mode is one of neg0_ne0_dq1"):
+    protocol.mode("neg0_ne0_dq0")
+  with pytest.raises(ValueError, match="gallery is one of"):
+    protocol.gallery_mask(["event"], "full")
+  with pytest.raises(ValueError, match="kind of a record .*'note'"):
+    protocol.gallery_mask(["event", "note"], "neg1_ne1")
+  unknown = [query("point-x", "point", ("r77",))]
+  with pytest.raises(ValueError, match="point-x: positive r77"):
+    protocol.qrels(unknown, KINDS, protocol.mode(protocol.OFFICIAL))
+  twice = [QUERIES[0], QUERIES[0]]
+  with pytest.raises(ValueError, match="two queries have the id point-event"):
+    protocol.qrels(twice, KINDS, protocol.mode(protocol.OFFICIAL))

@@ -1,0 +1,143 @@
+"""The page of an evaluation: complete in itself, true to the run files."""
+
+import html.parser
+import re
+
+import numpy as np
+import pytest
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import dates, report_page, summary
+from tests import synthetic
+
+BENCHMARK = synthetic.benchmark()
+QUERIES = BENCHMARK.queries["test"]
+
+
+def write(folder, system, track="T0", right=True):
+  """A run of all records that puts the answer first, or last."""
+  rankings = {}
+  for query in QUERIES:
+    ids = sorted(
+      BENCHMARK.record_ids, key=lambda name: (name in query.positives) != right
+    )
+    rankings[query.query_id] = [(name, -i) for i, name in enumerate(ids)]
+  runs.write_run(
+    runs.Run(system, track, "made", "test", "neg1_ne1", rankings), folder
+  )
+
+
+class Reader(html.parser.HTMLParser):
+  """Collects addresses, tables and text; knows unclosed elements."""
+
+  def __init__(self):
+    super().__init__()
+    self.open, self.addresses, self.tables, self.text = [], [], [], ""
+
+  def handle_starttag(self, tag, attrs):
+    if tag not in ("meta", "img"):
+      self.open.append(tag)
+    self.addresses += [v for k, v in attrs if k in ("src", "href", "srcset")]
+    if tag == "table":
+      self.tables.append([])
+    if tag == "tr":
+      self.tables[-1].append([])
+    if tag in ("td", "th"):
+      self.tables[-1][-1].append("")
+
+  def handle_endtag(self, tag):
+    assert self.open.pop() == tag
+
+  def handle_data(self, data):
+    if "style" in self.open:
+      return
+    self.text += data
+    if "td" in self.open or "th" in self.open:
+      self.tables[-1][-1][-1] += f"{data} "
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("page")
+  write(folder, "ours", right=False)
+  write(folder, "friend")
+  write(folder, "oracle", track="T1")
+  rows = dates.hidden_rows(BENCHMARK, "test")
+  log_p = np.full((len(rows), 48), np.log(0.2 / 47))
+  true = [BENCHMARK.timeline.ordinal(BENCHMARK.records[r].key) for r in rows]
+  # Every second record a month late.
+  late = np.arange(len(rows)) % 2
+  guess = np.minimum(np.array(true) + late, 47)
+  log_p[np.arange(len(rows)), guess] = np.log(0.8)
+  dates.write(folder, "ours", "test", BENCHMARK, rows, log_p)
+  report_page.write(summary.collect([folder], BENCHMARK, "ours"))
+  return folder
+
+
+@pytest.fixture(scope="module")
+def reader(folder):
+  reader = Reader()
+  reader.feed((folder / report_page.NAME).read_text(encoding="utf-8"))
+  assert reader.open == []
+  return reader
+
+
+def table(reader, *header):
+  (found,) = (
+    lines
+    for lines in reader.tables
+    if tuple(map(str.strip, lines[0][: len(header)])) == header
+  )
+  return [[cell.split()[0] for cell in line] for line in found[1:]]
+
+
+def test_it_needs_nothing_besides_itself(folder, reader):
+  assert reader.addresses
+  for address in reader.addresses:
+    assert address.startswith(("data:image/png;base64,", "#"))
+  text = (folder / report_page.NAME).read_text(encoding="utf-8")
+  assert "<script" not in text
+  assert not re.search(r"url\(|@import|https?://", text)
+  names = {path.name for path in folder.glob("*.png")}
+  assert "hit_by_month.test.neg1_ne1_dq0.png" in names
+  assert "calibration.test.png" in names
+
+
+def test_figures_are_those_of_the_runs(reader):
+  (compared,) = table(reader, "without, or instead", "its hit@1")
+  assert compared[:5] == ["friend", "1.0000", "-1.0000", "0", "6"]
+  judged = table(reader, "system", "events", "month right")
+  rows = [BENCHMARK.records[r] for r in dates.hidden_rows(BENCHMARK, "test")]
+  events = [i for i, record in enumerate(rows) if record.kind == "event"]
+  right = np.mean([i % 2 == 0 for i in events])
+  assert judged[0][:3] == ["ours", str(len(events)), f"{right:.4f}"]
+  assert judged[0][3] == "1.0000"
+  assert judged[0][-1] == f"{abs(right - 0.8):.4f}"
+
+
+def test_tracks_share_no_table(reader):
+  for lines in reader.tables:
+    cells = {cell.strip() for line in lines for cell in line}
+    assert not {"oracle", "friend"} <= cells
+    assert not {"oracle", "ours"} <= cells
+
+
+def test_errors_show_question_records_and_answers(reader):
+  (first,) = re.findall(r"first answer at rank (\d+)", reader.text)[:1]
+  assert int(first) > 5
+  assert "甲公" in reader.text
+  assert "answer 1 of 1" in reader.text
+  shown = [query for query in QUERIES if query.text in reader.text]
+  assert shown
+  for query in shown:
+    answer = query.positives[0]
+    record = BENCHMARK.records[BENCHMARK.record_ids.index(answer)]
+    assert record.text in reader.text
+
+
+def test_dates_that_cannot_be_read_are_named(tmp_path):
+  write(tmp_path, "ours")
+  path = tmp_path / "dates.ours.test.tsv"
+  path.write_text("record_id\tmonth\tprobability\nr99999\t1-1-1\t0.5\n")
+  with pytest.raises(ValueError, match=r"dates.ours.test.tsv:2: 'r99999'"):
+    report_page.write(summary.collect([tmp_path], BENCHMARK, "ours"))

@@ -1,0 +1,244 @@
+"""Tables and README: made from rows, never mixing tracks."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.evaluation import protocol, result_tables
+from ctd_jax.evaluation.results import ResultRow, read_folder, write_rows
+
+ROOT = pathlib.Path(__file__).parents[2]
+RESULTS = pathlib.Path(__file__).parents[1] / "results"
+
+
+def row(system="s", metric="hit@1", value=0.5, **fields):
+  about = {
+    "dataset": "chunqiutr/mini",
+    "track": "T0",
+    "score_mode": "ctd",
+    "split": "test",
+    "mode": "neg1_ne1_dq0",
+    "family": "all",
+    **fields,
+  }
+  return ResultRow(system=system, metric=metric, value=value, **about)
+
+
+def test_aligned_table():
+  rows = [
+    row("bm25", value=0.25, score_mode="lexical"),
+    row("規則", value=1 / 3, low=0.3, high=0.4),
+    row("規則", "mrr@10", 0.5),
+  ]
+  text = result_tables.format_table(rows, ["hit@1", "mrr@10"], intervals=True)
+  rule = "-" * 46
+  assert text.splitlines() == [
+    "chunqiutr/mini, test, neg1_ne1_dq0, all queries; track T0 (text only)",
+    rule,
+    "system  score    hit@1                  mrr@10",
+    rule,
+    "bm25    lexical  0.2500",
+    "規則    ctd      0.3333 [0.300, 0.400]  0.5000",
+    rule,
+  ]
+
+
+def test_display_width_counts_han_characters_twice():
+  assert result_tables.display_width("隱公 Yin") == 8
+  assert (
+    result_tables.display_width("é")
+    == result_tables.display_width("e\u0301")
+    == 1
+  )
+
+
+def test_tracks_stand_in_blocks_of_their_own():
+  rows = [
+    row("a", track="T1"),
+    row("b"),
+    row("c", track="T1"),
+    row("d", track="T0+order"),
+  ]
+  text = result_tables.format_table(rows)
+  titles = re.findall(r"track (\S+) \(", text)
+  assert titles == ["T0", "T0+order", "T1"]
+  last = text[text.index("track T1") :]
+  assert re.findall(r"^(\w)  ", last, re.MULTILINE) == ["a", "c"]
+
+
+def test_two_values_for_one_cell_are_refused():
+  with pytest.raises(ValueError, match="two results for .* hit@1"):
+    result_tables.format_table([row(value=0.1), row(value=0.2)])
+
+
+def test_markdown_names_the_source_of_published_rows():
+  text = result_tables.format_table(
+    [row("a", source="Table 1"), row("b")], ["hit@1"], markdown=True
+  )
+  assert (
+    "| system | score | hit@1 | source |\n| :-- | :-- | --: | :-- |" in text
+  )
+  assert "| a | ctd | 0.5000 | Table 1 |" in text
+  assert "| b | ctd | 0.5000 | measured here |" in text
+
+
+def test_families_as_columns():
+  about = {
+    "dataset": "ctm/qa",
+    "track": "closed_book",
+    "score_mode": "rules",
+    "mode": "direct",
+    "metric": "accuracy",
+  }
+  rows = [
+    row("a", family="EDD", value=0.25, **about),
+    row("a", family="PJ", value=0.5, **about),
+    row("b", family="PJ", value=1.0, **about),
+  ]
+  marked = "<!-- table:ctm family=PJ,EDD -->\n<!-- end -->\n"
+  text = result_tables.fill_tables(marked, rows, "README.md")
+  assert "**ctm/qa, test, direct, accuracy; track closed_book (" in text
+  assert "| system | score | PJ | EDD |" in text
+  assert "| a | rules | 0.5000 | 0.2500 |" in text
+  assert "| b | rules | 1.0000 |  |" in text
+  with pytest.raises(ValueError, match="two results for .* EDD"):
+    result_tables.format_table([*rows, rows[0]], ["EDD"], columns="family")
+
+
+def test_tables_and_lines_stand_as_listed():
+  rows = [
+    row(system, mode=mode)
+    for mode in ("neg1_ne0_dq1", "neg1_ne1_dq0")
+    for system in ("a", "b")
+  ]
+  marked = "<!-- table:mini system=b,a -->\n<!-- end -->\n"
+  text = result_tables.fill_tables(marked, rows, "README.md")
+  found = re.findall(r"neg1_ne\d_dq\d|(?<=\n\| )[ab](?= )", text)
+  assert found == ["neg1_ne1_dq0", "b", "a", "neg1_ne0_dq1", "b", "a"]
+
+
+def test_modes_as_columns():
+  rows = [
+    row("a", mode="neg1_ne1_dq0", value=0.5),
+    row("a", mode="neg0_ne0_dq1", value=0.25),
+    row("b", mode="neg1_ne1_dq0", value=1.0),
+  ]
+  marked = "<!-- table:modes -->\n<!-- end -->\n"
+  text = result_tables.fill_tables(marked, rows, "README.md")
+  assert ", test, all queries, hit@1; track T0 (" in text
+  modes = " | ".join(protocol.MODES)
+  assert f"| system | score | {modes} |" in text
+  at = {"neg1_ne1_dq0": "0.5000", "neg0_ne0_dq1": "0.2500"}
+  cells = " | ".join(at.get(mode, "") for mode in protocol.MODES)
+  assert f"| a | ctd | {cells} |" in text
+
+
+MARKED = """# Title
+
+<!-- table:official dataset=chunqiutr/mini metrics=hit@1 -->
+stale
+<!-- end -->
+
+<!-- table:event_only -->
+<!-- end -->
+"""
+
+
+def test_fill_tables_replaces_what_stands_between_markers():
+  rows = [
+    row("a", value=0.1234),
+    row("b", dataset="chunqiutr/rebuilt"),
+    row("c", mode="neg1_ne0_dq1"),
+  ]
+  text = result_tables.fill_tables(MARKED, rows, "README.md")
+  assert "stale" not in text
+  official, event_only = text.split("<!-- end -->")[:2]
+  assert "| a | ctd | 0.1234 |" in official
+  assert "| b |" not in text
+  assert "| c |" in event_only
+  assert result_tables.fill_tables(text, rows, "README.md") == text
+
+
+def test_views_of_a_data_set():
+  rows = [row("a"), row("b", mode="neg1_ne0_dq1"), row("c", dataset="x")]
+  text = result_tables.fill_tables(
+    "<!-- table:mini -->\n<!-- end -->\n", rows, "README.md"
+  )
+  assert text.count("track T0") == 2
+  assert "| a |" in text
+  assert "| b |" in text
+  assert "| c |" not in text
+
+
+def test_view_of_the_papers_families():
+  families = ("all", "point", "event_point", "gap", "window")
+  text = result_tables.fill_tables(
+    "<!-- table:families -->\n<!-- end -->\n",
+    [row("a", family=family) for family in families],
+    "README.md",
+  )
+  assert re.findall(r"dq0, (\w+) queries", text) == [
+    "event_point",
+    "gap",
+    "window",
+  ]
+
+
+@pytest.mark.parametrize(
+  ("marker", "message"),
+  [
+    ("<!-- table:best -->\n<!-- end -->", "R.md:1: table 'best' is not one of"),
+    ("\n<!-- table:official x=1 -->\n<!-- end -->", "R.md:2: 'x=1' is not key"),
+    ("<!-- table:official -->\n", "R.md: a <!-- table:.* no <!-- end -->"),
+    (
+      "<!-- table:official split=train -->\n<!-- end -->",
+      "R.md:1: no result has",
+    ),
+  ],
+)
+def test_bad_markers_name_file_and_line(marker, message):
+  with pytest.raises(ValueError, match=message):
+    result_tables.fill_tables(marker, [row()], "R.md")
+
+
+def run_module(*arguments):
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax.evaluation.result_tables", *arguments],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def test_command_line_renews_and_checks(tmp_path):
+  readme = tmp_path / "README.md"
+  readme.write_text(MARKED, encoding="utf-8")
+  results = tmp_path / "tests" / "results"
+  write_rows(results / "a.json", [row(), row(mode="neg1_ne0_dq1")])
+  stale = run_module(f"--readme={readme}", "--check")
+  assert stale.returncode == 1
+  assert "tables of" in stale.stderr
+  assert readme.read_text(encoding="utf-8") == MARKED
+  assert run_module(f"--readme={readme}").returncode == 0
+  text = readme.read_text(encoding="utf-8")
+  assert "| s | ctd | 0.5000 |" in text
+  assert (
+    result_tables.fill_tables(text, read_folder(results), "README.md") == text
+  )
+
+
+def test_tables_of_the_readme_agree_with_the_results():
+  readme = ROOT / "README.md"
+  text = readme.read_text(encoding="utf-8")
+  assert (
+    result_tables.fill_tables(text, read_folder(RESULTS), readme.name) == text
+  )
+
+
+def test_reign_labels_are_latin():
+  reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
+  assert result_tables.reign_labels(Timeline("t", reigns)) == ["Yin", "reign 2"]

@@ -1,0 +1,132 @@
+"""Tables are computed from whatever run files lie in the folder."""
+
+import re
+
+import pytest
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import results, summary
+from tests import synthetic
+
+BENCHMARK = synthetic.benchmark()
+QUERIES = BENCHMARK.queries["test"]
+
+
+def write(folder, system, track="T0", right=True):
+  """A run that puts the answer first, or last."""
+  rankings = {}
+  for query in QUERIES:
+    others = [
+      r.record_id
+      for r in BENCHMARK.records
+      if r.record_id not in query.positives
+    ]
+    ids = [*query.positives, *others] if right else [*others, *query.positives]
+    rankings[query.query_id] = [(name, -i) for i, name in enumerate(ids)]
+  run = runs.Run(system, track, "made", "test", "neg1_ne1", rankings)
+  return runs.write_run(run, folder)
+
+
+def summarise(folder):
+  return summary.write(summary.collect([folder], BENCHMARK, "ours"))
+
+
+def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
+  write(tmp_path, "ours")
+  write(tmp_path, "friend", right=False)
+  text = summarise(tmp_path)
+  assert "friend" in text
+  assert "ours - friend: +1.0000 over 6 queries (6 better, 0 worse)" in text
+  assert "whole years swapped: p = 1.0000" in text
+  rows = results.read_rows(tmp_path / "results.json")
+  (row,) = results.select(
+    rows, system="friend", mode="neg1_ne1_dq0", family="all", metric="hit@1"
+  )
+  assert row.value == 0.0
+  assert row.command == ""
+
+
+def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
+  write(tmp_path, "ours")
+  shown = summarise(tmp_path)
+  written = (tmp_path / "results.txt").read_text()
+  for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1"):
+    assert f"test, {mode}, point queries" in written
+  assert "neg1_ne1_dq1" not in shown
+
+
+def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
+  write(tmp_path, "ours")
+  shown = summarise(tmp_path)
+  rows = results.read_rows(tmp_path / "results.json")
+  families = {
+    mode: {row.family for row in rows if row.mode == mode}
+    for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1")
+  }
+  # No gap is left to ask where placeholders alone answer nothing.
+  assert families == {
+    "neg1_ne1_dq0": {"all", "point", "event_point", "gap", "macro"},
+    "neg1_ne1_dq1": {"all", "point", "event_point", "macro"},
+  }
+  written = (tmp_path / "results.txt").read_text()
+  assert written.count("neg1_ne1_dq0, gap queries") == 1
+  assert "gap queries" not in shown
+  assert "point queries" not in shown
+  # hit@1 by what answers stands among the main tables.
+  assert "test, neg1_ne1_dq0, hit@1; track T0" in shown
+  assert re.search(r"score +event_point +gap +macro", shown)
+
+
+def test_tracks_are_neither_compared_nor_drawn_together(tmp_path):
+  write(tmp_path, "ours")
+  write(tmp_path, "oracle", track="T1")
+  text = summarise(tmp_path)
+  assert "ours - oracle" not in text
+  assert (tmp_path / "hit_by_reign.test.neg1_ne1_dq0.png").exists()
+
+
+def test_the_first_folder_wins(tmp_path):
+  write(tmp_path / "a", "ours", right=False)
+  write(tmp_path / "b", "ours")
+  tables = summary.score_runs([tmp_path / "a", tmp_path / "b"], BENCHMARK)
+  assert {table.mean("hit@1") for table in tables} == {0.0}
+
+
+def test_two_variants_of_one_system_are_refused(tmp_path):
+  folders = [tmp_path / "a", tmp_path / "b"]
+  for folder in folders:
+    write(folder, "sparse")
+  assert len(summary.run_paths(folders)) == 1
+  write(tmp_path / "b", "sparse", right=False)
+  with pytest.raises(ValueError, match=r"a/run\.sparse.*b/run\.sparse.*differ"):
+    summary.run_paths(folders)
+
+
+def test_a_run_of_an_unknown_split_is_named(tmp_path):
+  path = write(tmp_path, "ours")
+  path.rename(tmp_path / "run.ours.dev.neg1_ne1.trec")
+  with pytest.raises(ValueError, match="run.ours.dev.neg1_ne1.trec"):
+    summary.score_runs([tmp_path], BENCHMARK)
+
+
+def test_per_query_values_are_kept(tmp_path):
+  write(tmp_path, "ours")
+  summarise(tmp_path)
+  lines = (tmp_path / "per_query.tsv").read_text().splitlines()
+  assert lines[0].split("\t")[:7] == [
+    "system",
+    "split",
+    "mode",
+    "family",
+    "query_id",
+    "paper_family",
+    "months",
+  ]
+  official = [line for line in lines if "\tneg1_ne1_dq0\t" in line]
+  assert {line.split("\t")[4] for line in official} == {
+    query.query_id for query in QUERIES
+  }
+  assert {tuple(line.split("\t")[5:7]) for line in official} == {
+    ("point", "1"),
+    ("gap", "1"),
+  }

@@ -1,0 +1,262 @@
+"""Dual encoder: switches, modes, padding, blocks, parameter counts."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ctd_jax.models import calendar_heads, dual_encoder
+from ctd_jax.models.encoders import bert
+
+ENCODER = bert.BertConfig(
+  vocab_size=30,
+  hidden_size=8,
+  num_layers=1,
+  num_heads=2,
+  mlp_size=8,
+  max_length=9,
+  initializer_range=0.3,
+)
+REIGN_YEARS = (8, 6, 10, 6)
+CTD = dual_encoder.CTDConfig(
+  encoder=ENCODER,
+  class_counts=(4, 10, 12),
+  reign_starts=(0, 96, 168, 288),
+  month_classes=tuple(
+    (reign, year, month)
+    for reign, years in enumerate(REIGN_YEARS)
+    for year in range(years)
+    for month in range(12)
+  ),
+  context_dim=6,
+  bias_dim=8,
+)
+RELEASE = dataclasses.replace(
+  CTD,
+  codebook="release",
+  offset_features="release",
+  scalar_axis="release",
+  gate_init=1.0,
+  bias_scale_init=0.0,
+)
+BASELINE = dataclasses.replace(CTD, use_context=False, use_bias=False)
+
+
+def batch(columns=9, side="right", rows=4):
+  tokens = np.random.default_rng(0).integers(4, 30, (rows, 6))
+  ids = np.zeros((rows, columns), np.int32)
+  mask = np.zeros_like(ids)
+  for row in range(rows):
+    length = 6 - row
+    first = columns - length if side == "left" else 0
+    ids[row, first : first + length] = tokens[row, :length]
+    mask[row, first : first + length] = 1
+  return jnp.asarray(ids), jnp.asarray(mask)
+
+
+@functools.cache
+def initial(config):
+  model = dual_encoder.DualEncoder(config)
+  return jax.jit(model.init)(jax.random.key(0), *batch())
+
+
+@functools.cache
+def functions(config):
+  """Returns jitted encode and score of a configuration."""
+  model = dual_encoder.DualEncoder(config)
+  encode = jax.jit(functools.partial(model.apply, method="encode"))
+  score = jax.jit(
+    functools.partial(model.apply, method="score"), static_argnums=3
+  )
+  return encode, score
+
+
+def encoded(config, variables=None):
+  encode, _ = functions(config)
+  return encode(variables or initial(config), *batch())
+
+
+def take(encoding, rows):
+  return jax.tree.map(lambda x: x[rows], encoding)
+
+
+@pytest.mark.parametrize("config", [CTD, RELEASE, BASELINE])
+def test_encoding_shapes_lengths_and_types(config):
+  encoding = encoded(config)
+  for vectors in (encoding.semantic, encoding.absolute):
+    np.testing.assert_allclose(
+      jnp.linalg.norm(vectors, axis=1), np.ones(4), rtol=1e-5
+    )
+  assert encoding.scalar.shape == (4,)
+  assert [x.shape[1] for x in encoding.logits] == [4, 10, 12]
+  assert np.all(np.asarray(encoding.interval) == -1)
+  floats = jax.tree.leaves(encoding.replace(interval=encoding.scalar))
+  assert {x.dtype for x in floats} == {jnp.dtype("float32")}
+
+
+def test_modes_by_hand():
+  encoding = encoded(CTD)
+  _, score = functions(CTD)
+  query, record = take(encoding, slice(0, 3)), encoding
+  cosine = {
+    name: np.asarray(getattr(query, name)) @ np.asarray(getattr(record, name)).T
+    for name in ("semantic", "absolute")
+  }
+  semantic = score(initial(CTD), query, record, "semantic")
+  np.testing.assert_allclose(semantic, cosine["semantic"] / 0.05, atol=1e-4)
+  absolute = score(initial(CTD), query, record, "absolute")
+  np.testing.assert_allclose(absolute, cosine["absolute"] / 0.05, atol=1e-4)
+  assert np.abs(absolute - semantic).max() > 1e-2
+  model = dual_encoder.DualEncoder(CTD)
+  bias = model.apply(initial(CTD), query, record, method="bias")
+  expected = calendar_heads.OffsetBias("index", 8, 360).apply(
+    {"params": initial(CTD)["params"]["offset"]}, query.scalar, record.scalar
+  )
+  np.testing.assert_allclose(bias, expected, atol=1e-6)
+  ctd = score(initial(CTD), query, record, "ctd")
+  np.testing.assert_allclose(ctd, absolute + bias, rtol=1e-6)
+  assert np.abs(bias).max() > 0
+
+
+def test_every_column_has_its_bias_and_blocks_agree():
+  encoding = encoded(CTD)
+  _, score = functions(CTD)
+  whole = score(initial(CTD), encoding, encoding, "ctd")
+  for rows in (slice(0, 2), slice(2, 4)):
+    for columns in (slice(0, 2), slice(2, 4)):
+      block = score(
+        initial(CTD), take(encoding, rows), take(encoding, columns), "ctd"
+      )
+      np.testing.assert_allclose(block, whole[rows, columns], rtol=1e-5)
+
+
+@pytest.mark.parametrize("config", [CTD, RELEASE])
+def test_gate_and_scale_at_zero_are_the_baseline(config):
+  variables = jax.tree.map(lambda x: x, initial(config))
+  params = variables["params"]
+  params["context"]["gate"] = jnp.zeros(())
+  params["offset"]["scale"] = jnp.zeros(())
+  # The same weights without the temporal parts.
+  plain = {"params": {name: params[name] for name in ("encoder", "heads")}}
+  baseline = encoded(BASELINE, plain)
+  expected = functions(BASELINE)[1](plain, baseline, baseline, "semantic")
+  encoding = encoded(config, variables)
+  _, score = functions(config)
+  for mode in dual_encoder.SCORE_MODES:
+    # Another program, so XLA may round otherwise; the parts themselves add
+    # nothing to the bit (calendar_heads_test).
+    np.testing.assert_allclose(
+      score(variables, encoding, encoding, mode), expected, rtol=1e-6
+    )
+    np.testing.assert_array_equal(
+      functions(BASELINE)[1](plain, baseline, baseline, mode), expected
+    )
+
+
+def test_the_baseline_has_no_temporal_parameters():
+  assert set(initial(BASELINE)["params"]) == {"encoder", "heads"}
+  assert set(initial(CTD)["params"]) == {
+    "encoder", "heads", "context", "offset",
+  }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["mean", "last"])
+def test_padding_never_changes_an_encoding(kind):
+  config = dataclasses.replace(CTD, pooling=kind)
+  encode, _ = functions(config)
+  narrow = encode(initial(CTD), *batch(6))
+  for columns, side in [(9, "right"), (9, "left")]:
+    wide = encode(initial(CTD), *batch(columns, side))
+    jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), wide, narrow
+    )
+
+
+def test_every_part_learns_from_the_score():
+  model = dual_encoder.DualEncoder(CTD)
+
+  @jax.jit
+  @jax.grad
+  def gradient(variables):
+    encoding, logits = model.apply(variables, *batch())
+    query, hard = take(encoding, slice(0, 2)), take(encoding, slice(2, 4))
+    negatives = model.apply(variables, query, hard, "ctd", method="score")
+    loss = jax.nn.logsumexp(logits, 1).mean() - jnp.trace(logits)
+    return loss + jax.nn.logsumexp(negatives)
+
+  leaves = jax.tree_util.tree_leaves_with_path(gradient(initial(CTD))["params"])
+  for path, leaf in leaves:
+    assert jnp.isfinite(leaf).all(), path
+    # A key's bias shifts all attention scores of a token alike, and the
+    # softmax ignores that.
+    name = jax.tree_util.keystr(path)
+    assert "key" in name or jnp.abs(leaf).max() > 0, path
+
+
+def test_unit_vectors_have_a_finite_gradient_at_zero():
+  vectors = jnp.array([[0.0, 0.0], [3.0, 4.0]])
+  np.testing.assert_allclose(
+    dual_encoder.unit(vectors), [[0, 0], [0.6, 0.8]], rtol=1e-6
+  )
+  gradient = jax.grad(lambda v: dual_encoder.unit(v).sum())(vectors)
+  assert jnp.isfinite(gradient).all()
+
+
+def test_published_parameter_counts():
+  config = dataclasses.replace(
+    RELEASE,
+    encoder=bert.BertConfig(vocab_size=9, hidden_size=768, num_heads=12),
+    class_counts=(12, 32, 12),
+    reign_starts=tuple(range(12)),
+    context_dim=64,
+    bias_dim=32,
+  )
+  shapes = jax.eval_shape(
+    dual_encoder.DualEncoder(config).init, jax.random.key(0), *batch()
+  )["params"]
+
+  def count(tree):
+    return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+  assert count(shapes["heads"]) == 43_064
+  assert count(shapes["context"]) == 148_224 + 1
+  assert count(shapes["offset"]) == 1_089 + 1
+
+
+def test_released_initial_gates():
+  params = initial(RELEASE)["params"]
+  assert params["context"]["gate"] == 1.0
+  assert params["offset"]["scale"] == 0.0
+
+
+def test_lists_make_the_same_hashable_config():
+  same = dataclasses.replace(
+    CTD, class_counts=[4, 10, 12], reign_starts=[0, 96, 168, 288]
+  )
+  assert same == CTD
+  assert hash(same) == hash(CTD)
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [
+    ("pooling", "max", "pooling.*'max'"),
+    ("codebook", "sine", "codebook.*'sine'"),
+    ("offset_features", "sine", "offset_features.*'sine'"),
+    ("scalar_axis", "year", "scalar_axis.*'year'"),
+    ("reign_starts", (0, 96), "reign_starts has 2 entries for 4"),
+    ("bias_dim", 7, "bias_dim.*7"),
+    ("temperature", 0.0, "temperature"),
+  ],
+)
+def test_bad_configs_are_named(field, value, message):
+  with pytest.raises(ValueError, match=message):
+    dataclasses.replace(CTD, **{field: value})
+
+
+def test_an_unknown_mode_is_named():
+  with pytest.raises(ValueError, match=r"score mode.*'cosine'"):
+    functions(CTD)[1](initial(CTD), encoded(CTD), encoded(CTD), "cosine")

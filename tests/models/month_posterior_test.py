@@ -1,0 +1,92 @@
+"""The posterior of the month: real months only, masses, smooth years."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ctd_jax.models import calendar_heads, dual_encoder, month_posterior
+from ctd_jax.training import losses, train_step
+from tests import synthetic
+from tests.models.dual_encoder_test import CTD, batch
+
+POSTERIOR = dataclasses.replace(
+  CTD, use_posterior=True, use_bias=False, posterior_dim=8
+)
+MODEL = dual_encoder.DualEncoder(POSTERIOR)
+MONTHS = len(POSTERIOR.month_classes)
+
+
+@functools.cache
+def encoded():
+  variables = jax.jit(MODEL.init)(jax.random.key(0), *batch())
+  encode = jax.jit(functools.partial(MODEL.apply, method="encode"))
+  return variables, encode(variables, *batch())
+
+
+def test_regnal_years_of_the_timeline():
+  years = month_posterior.regnal_years(np.array(POSTERIOR.month_classes))
+  assert np.array_equal(years, np.repeat(np.arange(30), 12))
+  classes = train_step.month_classes(synthetic.TIMELINE)
+  assert classes[0] == (0, 0, 0)
+  assert classes[-1] == (1, 1, 11)
+  assert len(classes) == len(synthetic.TIMELINE)
+
+
+def test_year_features_cannot_tell_neighbours_but_tell_decades():
+  features = month_posterior.year_features(250, 64)
+  likeness = features @ features.T / 32
+  np.testing.assert_allclose(np.diag(likeness), 1, rtol=1e-5)
+  assert likeness[100, 101] > 0.9
+  assert np.abs(likeness[100, 120:]).max() < 0.8
+
+
+def test_log_p_by_hand():
+  variables, encoding = encoded()
+  log_p = MODEL.apply(variables, encoding, method="log_months")
+  classes = np.array(POSTERIOR.month_classes)
+  features = month_posterior.year_features(30, 8)
+  scores = np.asarray(encoding.year_code @ features.T)[:, np.arange(360) // 12]
+  for head, values in enumerate(encoding.logits):
+    scores = scores + np.asarray(values)[:, classes[:, head]]
+  expected = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+  np.testing.assert_allclose(log_p, expected, atol=1e-5)
+
+
+def test_score_is_the_mass_of_the_interval():
+  variables, encoding = encoded()
+  ends = jnp.array([[0, 0], [5, 20], [359, 359], [0, 359]])
+  asked = encoding.replace(interval=ends)
+  score = functools.partial(MODEL.apply, variables, method="score")
+  gained = score(asked, encoding, "posterior") - score(asked, encoding, "ctd")
+  p = np.exp(MODEL.apply(variables, encoding, method="log_months"))
+  for row, (first, last) in enumerate(np.asarray(ends)):
+    mass = p[:, first : last + 1].sum(1) / (last - first + 1)
+    np.testing.assert_allclose(gained[row], np.log(mass), atol=1e-3)
+
+
+def test_without_an_interval_the_own_heads_date_the_query():
+  variables, encoding = encoded()
+  mass = MODEL.apply(variables, encoding, encoding, method="log_mass")
+  p = np.exp(MODEL.apply(variables, encoding, method="log_months"))
+  np.testing.assert_allclose(mass, np.log(p @ p.T), atol=1e-3)
+
+
+def test_uniform_counts_both_ends():
+  found = month_posterior.uniform(jnp.array([[2, 4], [7, 7]]), 9)
+  np.testing.assert_allclose(found[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0])
+  assert found[1, 7] == 1
+  assert found[1].sum() == 1
+
+
+def test_interval_cross_entropy_by_hand():
+  log_p = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]))
+  loss = losses.interval_cross_entropy(log_p, jnp.array([[0, 1], [2, 2]]))
+  expected = -np.mean([np.mean(np.log([0.5, 0.25])), np.log(0.7)])
+  np.testing.assert_allclose(loss, expected, rtol=1e-6)
+
+
+def test_heads_keep_their_order():
+  assert calendar_heads.CalendarLogits._fields == ("reign", "year", "month")

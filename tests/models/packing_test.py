@@ -1,0 +1,186 @@
+"""Packed texts: none lost, and to loss and gradient as if each stood alone."""
+
+import functools
+
+import jax
+import ml_collections
+import numpy as np
+import pytest
+
+from ctd_jax.models import packing
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.decoder import DecoderConfig
+from ctd_jax.training import input_pipeline, objective, partitioning, train_step
+from tests import synthetic
+
+BENCHMARK = synthetic.benchmark()
+
+
+def texts_of(lengths, columns):
+  """Returns ids and mask; token k of text t is 100 t + k + 1."""
+  tokens = 100 * np.arange(len(lengths))[:, None] + np.arange(columns) + 1
+  mask = np.arange(columns) < np.asarray(lengths)[:, None]
+  return (tokens * mask).astype(np.int32), mask.astype(np.int32)
+
+
+def read_back(texts, text):
+  """Returns the tokens of a text of the one pack, found by its place."""
+  most = packing.places_of_row(texts.ids.shape[2])
+  row, place = divmod(int(texts.places[0, text]), most)
+  if row == texts.ids.shape[1]:
+    return []
+  return texts.ids[0, row][texts.segments[0, row] == place + 1].tolist()
+
+
+@pytest.mark.parametrize("width", [16, 40, 128])
+def test_every_token_once_and_in_order(width):
+  rng = np.random.default_rng(width)
+  lengths = np.minimum(rng.integers(0, 50, 60), min(width, 45))
+  ids, mask = texts_of(lengths, 45)
+  layout = packing.arrange(lengths[None], width)
+  texts = packing.fill(ids, mask, layout)
+  for text, length in enumerate(lengths):
+    assert read_back(texts, text) == ids[text, :length].tolist()
+  assert (texts.segments > 0).sum() == lengths.sum() == (texts.ids > 0).sum()
+  assert texts.segments.max() <= packing.places_of_row(width)
+  # Two rows that are both half empty would have been one.
+  if width == 128:
+    assert layout.rows <= 1.2 * lengths.sum() / width + 1
+
+
+def test_a_text_fills_columns_that_stand_together():
+  texts = packing.fill(
+    *texts_of([3, 5, 2, 6], 8), packing.arrange(np.array([[3, 5, 2, 6]]), 8)
+  )
+  assert texts.segments[0].tolist() == [
+    [1, 1, 1, 1, 1, 1, 0, 0],
+    [1, 1, 1, 1, 1, 0, 0, 0],
+    [1, 1, 1, 0, 0, 0, 0, 0],
+    [1, 1, 0, 0, 0, 0, 0, 0],
+  ]
+
+
+def test_padding_on_the_left_is_left_out():
+  ids, mask = texts_of([3, 5], 6)
+  left = np.roll(ids, 1, axis=1), np.roll(mask, 1, axis=1)
+  layout = packing.arrange(np.array([[3, 5]]), 16)
+  jax.tree.map(
+    np.testing.assert_array_equal,
+    packing.fill(*left, layout),
+    packing.fill(ids, mask, layout),
+  )
+
+
+def test_few_numbers_of_rows():
+  found = {
+    packing.arrange(np.full((1, rows), 16), 16).rows for rows in range(1, 257)
+  }
+  assert len(found) == 16 + 8 * 4
+  assert max(found) == 256
+
+
+@pytest.mark.parametrize(("size", "packs"), [(4, 1), (8, 2), (32, 4)])
+def test_batches_of_one_shape_have_every_text_once(size, packs):
+  lengths = np.random.default_rng(0).integers(1, 30, 21)
+  seen, shapes = [], set()
+  for texts, packed in packing.batches(*texts_of(lengths, 30), size, packs, 32):
+    seen += texts[texts >= 0].tolist()
+    shapes.add(tuple(x.shape for x in packed))
+    assert packed.places.shape == (packs, size // packs)
+    # Place and text belong together.
+    firsts = packed.places.reshape(-1)[texts >= 0]
+    most = packing.places_of_row(32)
+    pack = np.flatnonzero(texts >= 0) // (size // packs)
+    rows, places = np.divmod(firsts, most)
+    for p, row, place, text in zip(
+      pack, rows, places, texts[texts >= 0], strict=True
+    ):
+      tokens = packed.ids[p, row][packed.segments[p, row] == place + 1]
+      assert tokens.tolist() == [100 * text + k + 1 for k in range(len(tokens))]
+      assert len(tokens) == lengths[text]
+  assert sorted(seen) == list(range(21))
+  assert len(shapes) == 1
+  assert list(packing.batches(*texts_of([], 4), 4, 1, 8)) == []
+
+
+def test_long_texts_have_rows_of_their_own():
+  lengths = np.array([9, 300, 128, 129, 600, 5])
+  found = {
+    packed.ids.shape[2]: sorted(texts[texts >= 0].tolist())
+    for texts, packed in packing.batches(*texts_of(lengths, 600), 8, 1, 600)
+  }
+  assert found == {128: [0, 2, 5], 256: [3], 512: [1], 600: [4]}
+
+
+def test_a_text_that_no_row_takes_is_refused():
+  assert packing.row_width(40, 512) == 128
+  assert packing.row_width(200, 512) == 256
+  assert packing.row_width(40, 64) == 64
+  with pytest.raises(ValueError, match="70 tokens exceed max_length 64"):
+    packing.row_width(70, 64)
+
+
+def one_a_row(lengths, width):
+  """Returns the layout that pads every text by itself."""
+  packs, count = lengths.shape
+  spots = np.zeros((packs, count, 3), np.int64)
+  spots[:, :, 0] = np.arange(count)
+  return packing.Layout(spots, count, width)
+
+
+ENCODERS = {
+  "bert": BertConfig(60, 16, 1, 2, 32, 64, dropout=0.0),
+  "qwen3": DecoderConfig(60, 16, 1, 2, 1, 8, 32, 64),
+}
+
+
+@pytest.mark.parametrize(
+  ("encoder", "pooling"),
+  [("bert", "mean"), ("qwen3", "last")],
+)
+def test_loss_and_gradient_are_those_of_texts_alone(
+  monkeypatch, encoder, pooling
+):
+  config = synthetic.config("ctd")
+  config.batch_size = 4
+  config.model.pooling = pooling
+  tokenizer = input_pipeline.build_tokenizer(BENCHMARK)
+  tokens = [
+    input_pipeline.tokenize(tokenizer, [x.text for x in texts], 24)
+    for texts in (BENCHMARK.queries["train"], BENCHMARK.records)
+  ]
+  model = train_step.make_model(config, ENCODERS[encoder], BENCHMARK.timeline)
+  assert tokenizer.vocab_size <= 60
+  mesh = partitioning.make_mesh(1)
+  loss = jax.jit(
+    jax.value_and_grad(
+      functools.partial(
+        objective.loss_and_metrics,
+        dropout_key=jax.random.key(0),
+        model=model,
+        config=ml_collections.FrozenConfigDict(config),
+        mesh=mesh,
+      ),
+      has_aux=True,
+    )
+  )
+  params = jax.jit(model.init)(
+    jax.random.key(0), *tokens[0][:1].__dict__.values()
+  )
+  found = []
+  for arrange in (packing.arrange, one_a_row):
+    monkeypatch.setattr(packing, "arrange", arrange)
+    iterator = input_pipeline.training_batches(
+      BENCHMARK, *tokens, config, packs=1, width=64
+    )
+    batch = next(iterator)
+    (value, _), gradient = loss(params["params"], batch)
+    found.append((batch["texts"].ids.shape[1], value, gradient))
+  (packed_rows, value, gradient), (rows, alone, expected) = found
+  assert packed_rows < rows == 4 * 5
+  np.testing.assert_allclose(value, alone, rtol=1e-5)
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5, rtol=1e-4),
+    gradient,
+    expected,
+  )

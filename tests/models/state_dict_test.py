@@ -1,0 +1,357 @@
+"""Published weights: parity with golden states, round trip, bad folders.
+
+The golden files come from `tests.parity.make_golden`.
+"""
+
+import functools
+import json
+import pathlib
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+from safetensors import numpy as safetensors_numpy
+
+from ctd_jax.models.pooling import POOLINGS, pool
+from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
+from ctd_jax.training import partitioning
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
+FAMILIES = sorted(path.name for path in GOLDEN.iterdir())
+SIDES = ("right", "left")
+
+
+@functools.cache
+def golden(family):
+  with np.load(GOLDEN / family / "states.npz") as arrays:
+    return dict(arrays)
+
+
+@functools.cache
+def loaded(family, **overrides):
+  config, params = state_dict.load(GOLDEN / family, **overrides)
+
+  @jax.jit
+  def forward(params, ids, mask):
+    hidden, seen = config.make().apply(
+      {"params": params}, ids, mask, mutable="intermediates"
+    )
+    return hidden, seen["intermediates"]
+
+  return config, params, forward
+
+
+def computed(family, side, **overrides):
+  """Returns all states as the golden file has them, [S, B, L, D]."""
+  config, params, forward = loaded(family, **overrides)
+  arrays = golden(family)
+  hidden, seen = forward(params, arrays[f"{side}_ids"], arrays[f"{side}_mask"])
+  entering = seen.get("embeddings", seen)["states"][0]
+  if config.scan_layers:
+    between = list(seen["layers"]["states"][0])
+  else:
+    between = [
+      seen[f"layer_{i}"]["states"][0] for i in range(config.num_layers)
+    ]
+  return np.stack([entering, *between[:-1], hidden])
+
+
+def tensors(folder):
+  return safetensors_numpy.load_file(folder / hub_folders.WEIGHTS)
+
+
+def rewritten(tmp_path, family, change, **fields):
+  """Returns a copy of a golden folder with other tensors or config fields."""
+  folder = tmp_path / family
+  shutil.copytree(GOLDEN / family, folder)
+  content = change(tensors(folder))
+  safetensors_numpy.save_file(content, folder / hub_folders.WEIGHTS)
+  config = json.loads((folder / "config.json").read_text())
+  (folder / "config.json").write_text(json.dumps(config | fields))
+  return folder
+
+
+def same(left, right):
+  jax.tree.map(np.testing.assert_array_equal, left, right)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("side", SIDES)
+def test_every_state_is_the_published_one(family, side):
+  expected = golden(family)
+  real = expected[f"{side}_mask"].astype(bool)
+  got = computed(family, side)
+  assert got.shape == expected[f"{side}_states"].shape
+  difference = got[:, real] - expected[f"{side}_states"][:, real]
+  assert np.abs(difference).max() < 1e-5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pooled_vectors_are_the_same_under_either_padding_side(family):
+  arrays = golden(family)
+  for kind in POOLINGS:
+    vectors = {
+      side: pool(computed(family, side)[-1], arrays[f"{side}_mask"], kind)
+      for side in SIDES
+    }
+    np.testing.assert_allclose(vectors["left"], vectors["right"], atol=1e-5)
+    texts = [
+      state[real > 0]
+      for state, real in zip(
+        arrays["right_states"][-1], arrays["right_mask"], strict=True
+      )
+    ]
+    make = {
+      "cls": lambda t: t[0],
+      "last": lambda t: t[-1],
+      "mean": lambda t: t.mean(0),
+    }
+    np.testing.assert_allclose(
+      vectors["right"], [make[kind](t) for t in texts], atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("family", ["xlm-roberta", "qwen3"])
+def test_scanned_layers_compute_the_same(family):
+  real = golden(family)["left_mask"].astype(bool)
+  got = computed(family, "left", scan_layers=True, remat=True)
+  expected = golden(family)["left_states"]
+  assert np.abs(got[:, real] - expected[:, real]).max() < 1e-5
+
+
+def test_gradients_survive_scan_and_recomputation():
+  arrays = golden("qwen3")
+  ids, mask = arrays["right_ids"], arrays["right_mask"]
+
+  def gradient(**overrides):
+    config, params, _ = loaded("qwen3", **overrides)
+    encoder = config.make()
+
+    def loss(params):
+      hidden = encoder.apply({"params": params}, ids, mask)
+      return jnp.square(pool(hidden, mask, "mean")[:, 0]).sum()
+
+    return jax.jit(jax.grad(loss))(params)
+
+  plain, stacked = gradient(), gradient(scan_layers=True, remat=True)
+  layers = stacked.pop("layers")
+  for i in range(3):
+    stacked[f"layer_{i}"] = jax.tree.map(lambda x, i=i: x[i], layers)
+  close = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5)
+  jax.tree.map(close, stacked, plain)
+
+
+def test_bf16_computes_near_fp32_with_fp32_parameters():
+  config, params, _ = loaded("qwen3", dtype="bfloat16")
+  assert config.dtype == "bfloat16"
+  assert {x.dtype for x in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+  real = golden("qwen3")["right_mask"].astype(bool)
+  low = computed("qwen3", "right", dtype="bfloat16")[-1]
+  gap = low[real] - golden("qwen3")["right_states"][-1][real]
+  assert 0 < np.abs(gap).mean() < 0.1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("scan_layers", [False, True])
+def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
+  config, params = state_dict.load(GOLDEN / family, scan_layers=scan_layers)
+  state_dict.save(tmp_path, config, params)
+  before, after = tensors(GOLDEN / family), tensors(tmp_path)
+  assert {n for n in before if not n.startswith("pooler.")} == set(after)
+  for name, tensor in after.items():
+    assert tensor.tobytes() == before[name].tobytes(), name
+  again, _ = state_dict.load(tmp_path, scan_layers=scan_layers)
+  assert again == config
+
+
+def test_shards_and_their_index(tmp_path):
+  config, params = state_dict.load(GOLDEN / "qwen3")
+  state_dict.save(tmp_path, config, params, max_shard_bytes=4096)
+  files = sorted(path.name for path in tmp_path.glob("*.safetensors"))
+  assert len(files) > 2
+  assert files[0] == f"model-00001-of-{len(files):05d}.safetensors"
+  assert {p.name for p in tmp_path.iterdir()} == {
+    *files,
+    "config.json",
+    hub_folders.INDEX,
+  }
+  same(state_dict.load(tmp_path)[1], params)
+  (tmp_path / files[1]).unlink()
+  with pytest.raises(FileNotFoundError, match=f"not there: {files[1]}"):
+    state_dict.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("family", "prefix"),
+  [
+    ("bert", "bert."),
+    ("xlm-roberta", "roberta."),
+    ("qwen2", "model."),
+    ("bert", "0.auto_model."),
+  ],
+)
+def test_a_prefix_and_an_output_layer_do_not_matter(family, prefix, tmp_path):
+  def change(content):
+    head = {"lm_head.weight": np.ones((40, 16), np.float32)}
+    return head | {prefix + name: tensor for name, tensor in content.items()}
+
+  folder = rewritten(tmp_path, family, change)
+  same(state_dict.load(folder)[1], loaded(family)[1])
+
+
+def test_older_names_of_norms(tmp_path):
+  def old(name):
+    for new, former in (("weight", "gamma"), ("bias", "beta")):
+      name = name.replace(f"LayerNorm.{new}", f"LayerNorm.{former}")
+    return name
+
+  folder = rewritten(
+    tmp_path, "bert", lambda c: {f"bert.{old(n)}": t for n, t in c.items()}
+  )
+  assert "bert.embeddings.LayerNorm.gamma" in tensors(folder)
+  same(state_dict.load(folder)[1], loaded("bert")[1])
+
+
+def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
+  def change(content):
+    table = content.pop("embed_tokens.weight")
+    content = {f"model.{name}": tensor for name, tensor in content.items()}
+    return content | {"lm_head.weight": table}
+
+  folder = rewritten(tmp_path, "qwen3", change)
+  same(state_dict.load(folder)[1], loaded("qwen3")[1])
+
+
+def test_half_precision_files_become_fp32(tmp_path):
+  for number, kind in enumerate((np.float16, jnp.bfloat16)):
+    folder = rewritten(
+      tmp_path / str(number),
+      "qwen2",
+      lambda c, kind=kind: {n: t.astype(kind) for n, t in c.items()},
+    )
+    _, params = state_dict.load(folder)
+    expected = jax.tree.map(
+      lambda x, kind=kind: np.asarray(x).astype(kind).astype(np.float32),
+      loaded("qwen2")[1],
+    )
+    same(params, expected)
+
+
+@pytest.mark.parametrize("scan_layers", [False, True])
+def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
+  mesh = partitioning.make_mesh(8)
+  config = geometry.read(GOLDEN / "qwen3", scan_layers=scan_layers)
+  shapes = state_dict.abstract_params(config)
+
+  def place(leaf):
+    axes = [None] * leaf.ndim
+    if leaf.shape[-1] % 8 == 0:
+      axes[-1] = partitioning.DATA
+    return NamedSharding(mesh, PartitionSpec(*axes))
+
+  largest = []
+  read = hub_folders.TensorFiles.read
+
+  def watched(self, name, index):
+    part = read(self, name, index)
+    largest.append(part.nbytes)
+    return part
+
+  monkeypatch.setattr(hub_folders.TensorFiles, "read", watched)
+  _, params = state_dict.load(
+    GOLDEN / "qwen3", jax.tree.map(place, shapes), scan_layers=scan_layers
+  )
+  table = params["embed_tokens"]["embedding"]
+  assert table.addressable_shards[0].data.shape == (40, 2)
+  assert max(largest) == 40 * 2 * 4
+  expected = loaded("qwen3", scan_layers=scan_layers)[1]
+  same(jax.device_get(params), jax.device_get(expected))
+
+
+def test_every_mismatch_is_reported_at_once(tmp_path):
+  def change(content):
+    for i in range(3):
+      del content[f"layers.{i}.mlp.up_proj.weight"]
+      content[f"layers.{i}.mlp.experts"] = np.ones(2, np.float32)
+    content["norm.weight"] = np.ones(7, np.float32)
+    return content
+
+  folder = rewritten(tmp_path, "qwen3", change)
+  with pytest.raises(ValueError, match="not those of a DecoderConfig") as error:
+    state_dict.load(folder)
+  message = str(error.value)
+  assert "\n" not in message
+  assert str(folder) in message
+  assert "missing: layers.N.mlp.up_proj.weight (3 times)" in message
+  assert "unexpected: layers.N.mlp.experts (3 times)" in message
+  assert "norm.weight (7,) instead of (16,)" in message
+
+
+def test_another_number_of_layers_is_a_mismatch(tmp_path):
+  for layers, word in ((2, "unexpected"), (4, "missing")):
+    folder = rewritten(
+      tmp_path / word, "bert", lambda c: c, num_hidden_layers=layers
+    )
+    with pytest.raises(ValueError, match=f"tensors {word}: encoder.layer"):
+      state_dict.load(folder)
+
+
+@pytest.mark.parametrize(
+  ("family", "fields", "message"),
+  [
+    ("bert", {"model_type": "t5"}, "model_type 't5' is of another architect"),
+    ("bert", {"hidden_act": "gelu_new"}, "hidden_act='gelu_new'"),
+    ("distilbert", {"activation": "relu"}, "activation='relu'"),
+    ("qwen3", {"rope_parameters": {"rope_type": "yarn"}}, "rope_type='yarn'"),
+    ("qwen2", {"use_sliding_window": True}, "use_sliding_window=True"),
+    ("qwen3", {"num_key_value_heads": 3}, r"num_kv_heads \(3\) must divide"),
+    ("qwen3", {"model_type": "qwen2"}, "missing: .*bias.*unexpected: .*norm"),
+  ],
+)
+def test_a_config_that_does_not_fit_is_named(family, fields, message, tmp_path):
+  folder = rewritten(tmp_path, family, lambda c: c, **fields)
+  with pytest.raises(ValueError, match=message):
+    state_dict.load(folder)
+
+
+def test_bad_folders_are_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match="no such folder"):
+    state_dict.load(tmp_path / "absent")
+  with pytest.raises(FileNotFoundError, match=r"no config\.json in"):
+    state_dict.load(tmp_path)
+  shutil.copy(GOLDEN / "bert" / "config.json", tmp_path)
+  (tmp_path / "pytorch_model.bin").touch()
+  with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin is of a"):
+    state_dict.load(tmp_path)
+  with pytest.raises(ValueError, match="a bert has no rope_theta"):
+    state_dict.load(GOLDEN / "bert", rope_theta=1.0)
+  # Offline, as every test is.
+  with pytest.raises(FileNotFoundError, match="nobody/nothing: neither"):
+    state_dict.load("nobody/nothing")
+
+
+def test_bad_weight_files_are_named(tmp_path):
+  folder = rewritten(tmp_path, "bert", lambda c: c)
+  path = folder / hub_folders.WEIGHTS
+  whole = path.read_bytes()
+  for content in (whole[:-1], whole[:100], b"", b"not a tensor in sight"):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cut off or no safetensors file"):
+      state_dict.load(folder)
+  name = "encoder.layer.0.output.dense.weight"
+  quantised = tensors(GOLDEN / "bert")
+  quantised[name] = quantised[name].astype(np.int8)
+  safetensors_numpy.save_file(quantised, path)
+  with pytest.raises(ValueError, match=f"{name} holds I8"):
+    state_dict.load(folder)
+  two = {
+    f"{side}.{n}": t
+    for side in ("query", "record")
+    for n, t in tensors(GOLDEN / "bert").items()
+  }
+  safetensors_numpy.save_file(two, path)
+  with pytest.raises(ValueError, match=r"query\., record\."):
+    state_dict.load(folder)

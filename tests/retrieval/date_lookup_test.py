@@ -1,0 +1,106 @@
+"""The rule baseline: dates read from texts decide, BM25 orders the rest."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax.retrieval import bm25, date_lookup
+
+TIMELINE = Timeline(
+  "test", (Reign("甲公", "滄", -700, 3), Reign("乙公", "滄", -697, 3))
+)
+
+
+def date(reign, year, month):
+  return date_expressions.format_key(TimeKey(reign, year, month), TIMELINE)
+
+
+RECORDS = [
+  f"{date(1, 2, 3)}：無事可書。",
+  f"{date(1, 2, 4)}：無事可書。",
+  f"{date(2, 2, 3)}：無事可書。",
+  "三月，王人來盟。",
+  f"來盟之事，在{date(1, 2, 3)}，傳有明文。",
+  "秋，有星孛于東方。",
+]
+
+
+def ranked(query, records=RECORDS):
+  everything = {"all": np.ones(len(records), bool)}
+  found = date_lookup.topk([query], records, TIMELINE, len(records), everything)
+  return found["all"][0][0].tolist()
+
+
+def test_placeholder_of_the_month_first_other_months_last():
+  order = ranked(f"{date(1, 2, 3)}有何記事？")
+  assert order[0] == 0
+  assert set(order[-2:]) == {1, 2}
+
+
+def test_month_without_placeholder_leaves_bm25_among_undated():
+  query = f"{date(1, 3, 3)}，王人來盟否？"
+  order = ranked(query)
+  undated = [3, 4, 5]
+  scores = bm25.BM25(RECORDS).scores([query])[0]
+  assert order[:3] == sorted(undated, key=lambda index: -scores[index])
+
+
+def test_window_brings_every_placeholder_inside_first():
+  texts = [
+    f"{key_text}：無事可書。"
+    for key_text in (date(1, 2, m) for m in range(1, 13))
+  ]
+  query = f"請檢索{date(1, 2, 10)}之前三個月內，所有相關記事。"
+  order = ranked(query, texts)
+  assert set(order[:3]) == {6, 7, 8}
+
+
+def test_unreadable_query_falls_back_to_bm25(caplog):
+  query = "王人來盟"
+  scores = bm25.BM25(RECORDS).scores([query])[0]
+  assert date_lookup.target_interval(query, TIMELINE) is None
+  expected = np.argsort(-scores, kind="stable").tolist()
+  assert ranked(query) == expected
+  assert "no date read in 1 of 1 queries; first: 王人來盟" in caplog.text
+
+
+def test_date_inside_a_text_is_a_reference_not_its_month():
+  assert date_lookup.own_month(RECORDS[0], TIMELINE) == TimeKey(1, 2, 3)
+  assert date_lookup.own_month(RECORDS[4], TIMELINE) is None
+  assert date_lookup.own_month(RECORDS[5], TIMELINE) is None
+
+
+def test_tiers():
+  march, april = TimeKey(1, 2, 3), TimeKey(1, 2, 4)
+  result = date_lookup.tiers(
+    [Interval.month(march), None], [march, april, None], TIMELINE
+  )
+  np.testing.assert_array_equal(
+    result,
+    [
+      [date_lookup.INSIDE, date_lookup.OUTSIDE, date_lookup.UNDATED],
+      [date_lookup.UNDATED] * 3,
+    ],
+  )
+
+
+@pytest.mark.parametrize("offset", [0.0, -20.0])
+def test_no_bm25_score_lifts_a_record_over_a_tier(offset):
+  rng = np.random.default_rng(0)
+  scores = rng.random((4, 50)) * 100 + offset
+  tier = rng.integers(0, 3, (4, 50))
+  combined = date_lookup.combine(tier, scores)
+  for row in range(4):
+    for low, high in ((0, 1), (1, 2)):
+      below = combined[row][tier[row] == low]
+      assert below.max() < combined[row][tier[row] == high].min()
+
+
+def test_reads_texts_and_a_calendar_only():
+  # Track T0: nothing that knows keys or kinds of records can come in.
+  parameters = list(inspect.signature(date_lookup.topk).parameters)
+  assert parameters == ["queries", "records", "timeline", "k", "galleries"]
+  assert date_lookup.TRACK == "T0"

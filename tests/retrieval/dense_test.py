@@ -1,0 +1,69 @@
+"""Ranking a gallery: from memory, from files, by an index."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.evaluation import protocol
+from ctd_jax.retrieval import dense
+from ctd_jax.training import config_checks, experiment
+from tests import synthetic
+
+
+def rankings(ranker, params, run, records=None):
+  masks = protocol.gallery_masks(run.benchmark.kinds)
+  found = ranker.rank(params, "test", masks, 10, records)
+  return {each.gallery: each.rankings for each in found}
+
+
+def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
+  run = experiment.assemble(synthetic.config("ft"), tmp_path / "run")
+  params = run.init_state().params
+  ranker = dense.Ranker(run)
+  expected = rankings(ranker, params, run, ranker.gallery(params))
+
+  run.config.eval.vectors_dir = str(tmp_path / "vectors")
+  mapped = ranker.gallery(params)
+  assert rankings(ranker, params, run, mapped) == expected
+  monkeypatch.setattr(ranker, "encode", None)
+  np.testing.assert_array_equal(
+    ranker.gallery(params).semantic[:], mapped.semantic[:]
+  )
+  monkeypatch.undo()
+
+  run.config.eval.backend = "faiss:Flat"
+  found = rankings(ranker, params, run, mapped)
+  for gallery, of_query in expected.items():
+    for query, ranked in of_query.items():
+      # Texts that are all but alike may change places.
+      np.testing.assert_allclose(
+        [score for _, score in found[gallery][query]],
+        [score for _, score in ranked],
+        rtol=1e-5,
+      )
+
+
+def test_validation_is_exact(tmp_path, monkeypatch):
+  run = experiment.assemble(synthetic.config("ft"), tmp_path / "run")
+  params = run.init_state().params
+  expected = dense.Ranker(run).validate(params)
+  run.config.eval.backend = "faiss:Flat"
+  monkeypatch.setattr(dense.approximate, "topk", None)
+  assert dense.Ranker(run).validate(params) == expected
+
+
+@pytest.mark.parametrize(
+  ("method", "backend", "message"),
+  [
+    ("ctd", "faiss:HNSW32", "the score 'ctd' has terms for every pair"),
+    ("posterior", "faiss:Flat", "the score 'posterior' has terms"),
+    ("ft", "annoy", "expected 'exact', or an index such as 'faiss:HNSW32'"),
+  ],
+)
+def test_a_backend_that_cannot_rank_is_refused(method, backend, message):
+  config = synthetic.config(method)
+  config.eval.backend = backend
+  with pytest.raises(ValueError, match=f"config.eval.backend=.*{message}"):
+    config_checks.check_evaluation(config)
+  if method == "ctd":
+    config.eval.score_mode = "absolute"
+    config_checks.check_evaluation(config)

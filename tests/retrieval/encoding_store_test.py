@@ -1,0 +1,98 @@
+"""Encodings in files: cut-off and stale pieces, and the arrays they make."""
+
+import jax
+import numpy as np
+import pytest
+
+from ctd_jax.retrieval import encoding_store, search
+from ctd_jax.training.input_pipeline import Tokens
+from tests.models import offset_table_test
+
+COUNT = 23
+WHOLE = offset_table_test.encodings(COUNT, seed=0)
+
+
+class Encoder:
+  """Gives rows of `WHOLE` and remembers which; stops before row `until`."""
+
+  def __init__(self, until=COUNT):
+    self.asked, self._until = [], until
+
+  def __call__(self, rows):
+    if rows.stop > self._until:
+      raise KeyboardInterrupt
+    self.asked.append((rows.start, rows.stop))
+    return jax.tree.map(lambda leaf: leaf[rows], WHOLE)
+
+
+def check(found):
+  for ours, expected in zip(
+    jax.tree.leaves(found), jax.tree.leaves(WHOLE), strict=True
+  ):
+    assert ours.shape == expected.shape
+    assert ours.dtype == expected.dtype
+    np.testing.assert_array_equal(ours[:], expected)
+
+
+def test_a_cut_off_run_goes_on(tmp_path):
+  with pytest.raises(KeyboardInterrupt):
+    encoding_store.encode(tmp_path, COUNT, Encoder(until=16), piece=5)
+  # A piece of which one file is missing is not there.
+  next(tmp_path.glob("scalar.*5-*10.npy")).unlink()
+  rest = Encoder()
+  check(encoding_store.encode(tmp_path, COUNT, rest, piece=5))
+  assert rest.asked == [(5, 10), (15, 20), (20, 23)]
+  again = Encoder()
+  check(encoding_store.encode(tmp_path, COUNT, again, piece=5))
+  assert again.asked == []
+
+
+def test_pieces_of_other_rows_are_not_taken(tmp_path):
+  encoding_store.encode(tmp_path, COUNT, Encoder(), piece=5)
+  other = Encoder()
+  check(encoding_store.encode(tmp_path, COUNT, other, piece=10))
+  assert other.asked == [(0, 10), (10, 20)]
+
+
+def test_pieces_give_rows_as_an_array_does():
+  whole = np.arange(46).reshape(23, 2)
+  pieces = encoding_store.Pieces([whole[:5], whole[5:20], whole[20:]])
+  for start in range(24):
+    for stop in range(start, 27):
+      rows = slice(start, stop)
+      np.testing.assert_array_equal(pieces[rows], whole[rows])
+  for rows in (slice(0, 4, 2), slice(4, 0, -1), slice(None, None, 3)):
+    np.testing.assert_array_equal(pieces[rows], whole[rows])
+  rows = np.array([22, 0, 7, 7, 4, 5])
+  np.testing.assert_array_equal(pieces[rows], whole[rows])
+  assert np.shares_memory(pieces[6:18], whole)
+
+
+def test_a_search_reads_them(tmp_path):
+  records = encoding_store.encode(tmp_path, COUNT, Encoder(), piece=7)
+
+  def score(query, record):
+    return query.semantic @ record.semantic.T + record.scalar
+
+  everything = {"all": np.ones(COUNT, bool)}
+  found, expected = (
+    search.topk(WHOLE, each, score, 6, everything, record_block=5)["all"]
+    for each in (records, WHOLE)
+  )
+  np.testing.assert_array_equal(found[0], expected[0])
+
+
+def test_the_fingerprint_is_of_parameters_texts_and_geometry():
+  ids = np.arange(6, dtype=np.int32).reshape(2, 3)
+  params = {"encoder": np.ones(3), "gate": np.zeros(())}
+  ours = encoding_store.fingerprint(params, Tokens(ids, ids), "geometry")
+  assert ours == encoding_store.fingerprint(
+    dict(params), Tokens(ids.copy(), ids), "geometry"
+  )
+  others = [
+    ({**params, "gate": np.ones(())}, Tokens(ids, ids), "geometry"),
+    (params, Tokens(ids + 1, ids), "geometry"),
+    (params, Tokens(ids, ids), "another"),
+  ]
+  prints = {encoding_store.fingerprint(*each) for each in others}
+  assert len(prints | {ours}) == 4

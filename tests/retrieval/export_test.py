@@ -1,0 +1,256 @@
+"""Exports: the same benchmark in the files that other tools read."""
+
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.chronology import reign_tables
+from ctd_jax.evaluation import protocol
+from ctd_jax_datasets import build, export, load, provenance
+from ctd_jax_datasets.chunqiutr import release
+from tests import synthetic
+
+NAME = "chunqiutr/mini"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> pathlib.Path:
+  folder = tmp_path_factory.mktemp("data")
+  build.build(NAME, folder)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def mini(data_dir):
+  return load.load_benchmark(NAME, data_dir)
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+  return {
+    path.relative_to(folder).as_posix(): path.read_bytes()
+    for path in folder.rglob("*")
+    if path.is_file()
+  }
+
+
+def load_as_beir_does(folder: pathlib.Path, split: str):
+  """Reads a folder by the steps of BEIR's GenericDataLoader."""
+  corpus, asked, qrels = {}, {}, {}
+  with (folder / "corpus.jsonl").open(encoding="utf8") as file:
+    for line in map(json.loads, file):
+      corpus[line["_id"]] = {"text": line["text"], "title": line["title"]}
+  with (folder / "queries.jsonl").open(encoding="utf8") as file:
+    for line in map(json.loads, file):
+      asked[line["_id"]] = line["text"]
+  with (folder / "qrels" / f"{split}.tsv").open(encoding="utf-8") as file:
+    reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+    next(reader)
+    for query_id, corpus_id, score in reader:
+      qrels.setdefault(query_id, {})[corpus_id] = int(score)
+  return corpus, {query_id: asked[query_id] for query_id in qrels}, qrels
+
+
+@pytest.mark.parametrize(
+  ("split", "name"),
+  [("train", "train"), ("validation", "dev"), ("test", "test")],
+)
+def test_beir_loads_it(mini, tmp_path, split, name):
+  export.export(mini, "beir", tmp_path / "out")
+  corpus, asked, qrels = load_as_beir_does(tmp_path / "out", name)
+  assert corpus == {
+    record.record_id: {"text": record.text, "title": ""}
+    for record in mini.records
+  }
+  assert asked == {q.query_id: q.text for q in mini.queries[split]}
+  assert qrels == {
+    q.query_id: dict.fromkeys(q.positives, 1) for q in mini.queries[split]
+  }
+
+
+def test_trec_files_hold_the_benchmark(mini, tmp_path):
+  out = tmp_path / "out"
+  export.export(mini, "trec", out)
+  docs = [json.loads(line) for line in (out / "docs.jsonl").open()]
+  assert docs == [{"id": r.record_id, "contents": r.text} for r in mini.records]
+  for split, asked in mini.queries.items():
+    topics = (out / f"topics.{split}.tsv").read_text().splitlines()
+    assert topics == [f"{q.query_id}\t{q.text}" for q in asked]
+    qrels = runs.read_qrels(out / f"qrels.{split}.txt")
+    assert qrels == {q.query_id: q.positives for q in asked}
+  with (out / "queries.tsv").open() as file:
+    rows = {
+      row["query_id"]: row for row in csv.DictReader(file, delimiter="\t")
+    }
+  window = next(q for q in mini.queries["test"] if q.family == "window")
+  assert rows[window.query_id]["start"] == str(window.interval.start)
+  assert rows[window.query_id]["end"] == str(window.interval.end)
+  assert rows[window.query_id]["split"] == "test"
+
+
+def test_modes_follow_from_the_tables_of_trec(mini, tmp_path):
+  # As the README of the export tells it, without our protocol.
+  out = tmp_path / "out"
+  export.export(mini, "trec", out)
+  with (out / "records.tsv").open() as file:
+    rows = list(csv.DictReader(file, delimiter="\t"))
+  kinds = {row["record_id"]: row["kind"] for row in rows}
+  qrels = runs.read_qrels(out / "qrels.test.txt")
+  derived = {}
+  for query_id, answers in qrels.items():
+    kept = [r for r in answers if kinds[r] != "no_event"]
+    if kept:
+      derived[query_id] = tuple(kept)
+  mode = protocol.mode("neg1_ne0_dq1")
+  assert derived == protocol.qrels(mini.queries["test"], kinds, mode)
+
+
+def test_release_reads_it_back(mini, tmp_path):
+  out = tmp_path / "out"
+  export.export(mini, "release", out)
+  paths = {name: out / name for name in release.FILES}
+  found = release.read(paths, mini.timeline)
+  texts = {record.text for record in found.records}
+  assert texts == {record.text for record in mini.records}
+  assert {split: len(asked) for split, asked in found.queries.items()} == {
+    split: len(asked) for split, asked in mini.queries.items()
+  }
+
+
+def test_an_export_of_another_calendar_is_not_built(mini, tmp_path):
+  export.export(mini, "release", tmp_path / "out")
+  with pytest.raises(ValueError, match='timeline is "mini", .* "lu_release"'):
+    build.build("chunqiutr/release", tmp_path / "data", tmp_path / "out")
+
+
+def test_a_month_without_record_cannot_be_released(tmp_path):
+  benchmark = synthetic.benchmark()
+  gone = benchmark.records[0].key
+  kept = [i for i, r in enumerate(benchmark.records) if r.key != gone]
+  lacking = dataclasses.replace(
+    benchmark,
+    records=tuple(benchmark.records[i] for i in kept),
+    record_splits=tuple(benchmark.record_splits[i] for i in kept),
+  )
+  with pytest.raises(ValueError, match=f"month {gone} has no record"):
+    export.export(lacking, "release", tmp_path / "out")
+  assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format_name", export.FORMATS)
+def test_every_export_names_itself_and_its_calendar(
+  mini, tmp_path, format_name
+):
+  metadata = export.export(mini, format_name, tmp_path / "out")
+  again = export.export(mini, format_name, tmp_path / "again")
+  assert contents(tmp_path / "out") == contents(tmp_path / "again")
+  assert metadata == again
+  written = contents(tmp_path / "out")
+  assert json.loads(written["metadata.json"]) == metadata
+  assert f"{metadata['name']}:{metadata['version']}" == mini.name
+  assert metadata["sha256"] in written["README.md"].decode()
+  assert sum(metadata["records"].values()) == len(mini.records)
+  table = reign_tables.read_table(tmp_path / "out" / "reigns.tsv")
+  assert table == mini.timeline.reigns
+
+
+def test_the_table_keeps_authorities_and_shortened_reigns(tmp_path):
+  benchmark = synthetic.benchmark()
+  timeline = reign_tables.timeline("lu_release")
+  lu = dataclasses.replace(benchmark, timeline=timeline, records=())
+  provenance.write(tmp_path, lu, "beir")
+  assert reign_tables.read_table(tmp_path / "reigns.tsv") == timeline.reigns
+  ours = (reign_tables.table_dir() / "lu.tsv").read_text().splitlines()
+  written = (tmp_path / "reigns.tsv").read_text().splitlines()
+  assert [line.split("\t")[-1] for line in written] == [
+    line.split("\t")[-1] for line in ours
+  ]
+
+
+def test_nothing_is_replaced_unasked(mini, tmp_path):
+  out = tmp_path / "out"
+  export.export(mini, "beir", out)
+  before = contents(out)
+  with pytest.raises(FileExistsError, match="--overwrite replaces it"):
+    export.export(mini, "trec", out)
+  assert contents(out) == before
+  export.export(mini, "trec", out, overwrite=True)
+  assert not (out / "corpus.jsonl").exists()
+  assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_of_something_else_is_never_replaced(mini, tmp_path):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "thesis.txt").write_text("mine")
+  with pytest.raises(FileExistsError, match="is no export"):
+    export.export(mini, "beir", tmp_path / "out", overwrite=True)
+  assert contents(tmp_path / "out") == {"thesis.txt": b"mine"}
+
+
+def test_a_failed_export_leaves_what_was_there(mini, tmp_path, monkeypatch):
+  out = tmp_path / "out"
+  export.export(mini, "beir", out)
+  before = contents(out)
+
+  def fail(*_):
+    raise OSError("no space")
+
+  monkeypatch.setattr(export.provenance, "write", fail)
+  with pytest.raises(OSError, match="no space"):
+    export.export(mini, "trec", out, overwrite=True)
+  assert contents(out) == before
+  assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def run(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax_datasets.export", *arguments],
+    capture_output=True,
+    text=True,
+    cwd=cwd,
+    env=os.environ,
+    check=False,
+  )
+
+
+def test_the_command_says_what_it_wrote(data_dir, tmp_path):
+  done = run(NAME, "--out=here", f"--data_dir={data_dir}", cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  size = (tmp_path / "here" / "corpus.jsonl").stat().st_size
+  assert f"{size:,} bytes  corpus.jsonl" in done.stdout
+  digest = json.loads((tmp_path / "here/metadata.json").read_text())["sha256"]
+  assert f"sha256: {digest}" in done.stdout
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["chunqiutr/mini"], "error: data set chunqiutr/mini is not built in .*"),
+    (["chunqiutr/mimi"], "error: no data set 'chunqiutr/mimi'; .*mini,.*"),
+    (["beir:nowhere"], "error: beir:nowhere: no corpus.jsonl there.*"),
+  ],
+)
+def test_errors_are_one_line(tmp_path, arguments, message):
+  done = run(*arguments, "--out=here", f"--data_dir={tmp_path}", cwd=tmp_path)
+  assert done.returncode != 0
+  assert "Traceback" not in done.stderr
+  assert re.fullmatch(message, done.stderr.strip().splitlines()[-1])
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_neither_export_nor_import_needs_jax():
+  code = (
+    "import sys, ctd_jax_datasets.export;"
+    " print([m for m in ('jax', 'flax', 'tensorflow') if m in sys.modules])"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, check=True
+  )
+  assert done.stdout.strip() == "[]"

@@ -1,0 +1,84 @@
+"""Vectors for a vector database: read back, they rank as the run does."""
+
+import json
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from ctd_jax import export, train
+from ctd_jax.retrieval import dense, vector_export
+from ctd_jax.training import experiment
+from tests import synthetic
+
+
+def check_rankings(run, params, folder, mode):
+  """The inner products of the files against the run's own ranking."""
+  queries, records = (
+    np.load(folder / f"{name}.npy") for name in ("queries.test", "records")
+  )
+  assert queries.dtype == records.dtype == np.float32
+  scores = queries @ records.T
+  query_ids, record_ids = (
+    parquet.read_table(folder / f"{name}.parquet")[column].to_pylist()
+    for name, column in (
+      ("queries.test", "query_id"),
+      ("records", "record_id"),
+    )
+  )
+  run.config.eval.score_mode = mode
+  everything = {"all": np.ones(len(records), bool)}
+  (found,) = dense.Ranker(run).rank(params, "test", everything, 10)
+  assert list(found.rankings) == query_ids
+  for line, ranked in zip(scores, found.rankings.values(), strict=True):
+    ours = [line[record_ids.index(record_id)] for record_id, _ in ranked]
+    np.testing.assert_allclose(ours, [s for _, s in ranked], rtol=1e-5)
+    np.testing.assert_allclose(np.sort(line)[:-11:-1], ours, rtol=1e-5)
+
+
+def test_vectors_of_a_trained_run(tmp_path):
+  config = synthetic.config("ft")
+  config.eval_every = 1
+  train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
+  run = experiment.assemble(config, tmp_path / "run")
+  export.export(run, tmp_path / "vectors", vectors=True)
+  state = run.checkpoints.restore(1, run.abstract_state())
+  check_rankings(run, state.params, tmp_path / "vectors", "semantic")
+  about = json.loads((tmp_path / "vectors" / "vectors.json").read_text())
+  assert about["inner_product"] == "score semantic: cosine over the temperature"
+  assert about["step"] == 1
+  with pytest.raises(ValueError, match="vectors: not empty"):
+    export.export(run, tmp_path / "vectors", vectors=True)
+
+
+def test_vectors_with_context_and_what_they_are_of(tmp_path):
+  run = experiment.assemble(synthetic.config("ctd"), tmp_path / "run")
+  params, folder = run.init_state().params, tmp_path / "vectors"
+  vector_export.export(run, params, folder)
+  benchmark, timeline = run.benchmark, run.benchmark.timeline
+  rows = parquet.read_table(folder / "records.parquet").to_pylist()
+  assert rows[7] == {
+    "record_id": benchmark.records[7].record_id,
+    "kind": benchmark.records[7].kind,
+    "source": benchmark.records[7].source,
+    "split": benchmark.record_splits[7],
+    "text": benchmark.records[7].text,
+    "reign": benchmark.records[7].key.reign,
+    "reign_name": timeline.reigns[benchmark.records[7].key.reign - 1].name,
+    "year": benchmark.records[7].key.year,
+    "month": benchmark.records[7].key.month,
+    "leap": False,
+    "ordinal": timeline.ordinal(benchmark.records[7].key),
+  }
+  asked = parquet.read_table(folder / "queries.test.parquet").to_pylist()
+  for row, query in zip(asked, benchmark.queries["test"], strict=True):
+    assert row["positives"] == list(query.positives)
+    ends = row["start_ordinal"], row["end_ordinal"]
+    assert ends == timeline.ordinals(query.interval)
+  # As a database would: the records of the months asked for.
+  table = parquet.read_table(
+    folder / "records.parquet",
+    filters=[("ordinal", ">=", ends[0]), ("ordinal", "<=", ends[1])],
+  )
+  assert set(query.positives) <= set(table["record_id"].to_pylist())
+  check_rankings(run, params, folder, "absolute")

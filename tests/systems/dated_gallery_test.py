@@ -1,0 +1,152 @@
+"""Dated systems: what they may know, run files like those of all others."""
+
+import dataclasses
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from ctd_jax_configs import common
+
+from ctd_jax import evaluate
+from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.dating.features import Experts
+from ctd_jax.systems import dated_gallery, registry
+from ctd_jax.training import experiment
+from tests import synthetic
+from tests.benchmarks import dating
+
+OFF = Experts.without(["neural"])
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+  return synthetic.benchmark()
+
+
+@pytest.fixture(scope="module")
+def dated(benchmark):
+  return dated_gallery.read(benchmark, experts=OFF)
+
+
+def test_labels_are_of_train_alone(benchmark):
+  labels = dated_gallery.labels_of(benchmark)
+  train = np.array(benchmark.record_splits) == "train"
+  assert np.array_equal(labels.known, train)
+  assert np.array_equal(labels.answers == UNKNOWN, ~train)
+  comments = train & (benchmark.kinds == "neg_comment")
+  assert np.array_equal(labels.answers == 0, comments)
+
+
+def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
+  first = benchmark.records[0]
+  hidden = [
+    record
+    if split == "train"
+    else dataclasses.replace(record, key=first.key, kind="no_event")
+    for record, split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+  ]
+  blind = dataclasses.replace(benchmark, records=tuple(hidden))
+  other = dated_gallery.read(blind, experts=OFF)
+  rows = np.arange(len(benchmark.records))
+  for variant in dated_gallery.VARIANTS:
+    np.testing.assert_array_equal(
+      other.posterior(variant).log_p(rows),
+      dated.posterior(variant).log_p(rows),
+    )
+
+
+def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
+  queries = benchmark.queries["test"]
+  everything = {"all": np.ones(len(benchmark.records), bool)}
+  found = dated.topk(
+    [query.text for query in queries], dated.posterior("fitted"), 1, everything
+  )
+  ids = benchmark.record_ids
+  for query, row in zip(queries, found["all"][0][:, 0], strict=True):
+    assert ids[row] in query.positives
+
+
+def test_unknown_variant(dated):
+  with pytest.raises(ValueError, match="variant must be one of"):
+    dated.posterior("oracle")
+
+
+def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
+  config = common.base()
+  config.eval.baselines = ("rules", "dating-fitted")
+  config.eval.splits = ("test",)
+  config.dating.off = ("neural",)
+  config.seed = 7
+  evaluate.evaluate_baselines(benchmark, config, tmp_path)
+  assert "dating-fitted" in capsys.readouterr().out
+  folder = experiment.transfer_folder(tmp_path, benchmark)
+  run = (folder / "run.dating-fitted.test.neg1_ne1.trec").read_text()
+  assert "dating-fitted:T0:posterior" in run
+  rows = json.loads((folder / "results.json").read_text())
+  seeds = {row["system"]: row["seeds"] for row in rows}
+  assert seeds == {"rules": [], "dating-fitted": [7]}
+
+
+def test_benchmark_writes_rows_and_reliability(
+  benchmark, tmp_path, capsys, monkeypatch
+):
+  rows, plot = tmp_path / "rows.json", tmp_path / "plot.png"
+  flags = ["--data_dir=unused", "--split=test", "--variants=fitted,strict"]
+  flags += ["--off=neural", f"--rows={rows}", f"--plot={plot}"]
+  monkeypatch.setattr(sys, "argv", ["dating.py", *flags])
+  monkeypatch.setattr(dating.load, "load_benchmark", lambda *_: benchmark)
+  dating.main()
+  assert "dating-strict-no-neural, T0, seed 42" in capsys.readouterr().out
+  written = json.loads(rows.read_text())
+  assert {row["system"] for row in written} == {
+    "dating-fitted-no-neural",
+    "dating-strict-no-neural",
+  }
+  assert {row["mode"] for row in written} >= {*dating.MODES, "hidden_events"}
+  assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [
+    ("dating.off", ("word",), "config.dating.off: unknown 'word'; there are"),
+    ("dating.outside", "nowhere", "config.dating.outside=nowhere: no such"),
+    ("eval.baselines", ("bm26",), "config.eval.baselines: unknown 'bm26'"),
+    ("eval.depth", 3, "config.eval.depth=3: expected at least 10"),
+  ],
+)
+def test_a_wrong_value_is_named_without_a_run(
+  benchmark, tmp_path, field, value, message
+):
+  config = common.base()
+  group, leaf = field.split(".")
+  config[group][leaf] = value
+  with pytest.raises(ValueError, match=re.escape(message)):
+    evaluate.evaluate_baselines(benchmark, config, tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
+  monkeypatch.setattr(dated_gallery, "read", None)
+  made = registry.make(benchmark, common.base())
+  assert tuple(made) == registry.NAMES
+  assert {made[name].track for name in dated_gallery.NAMES} == {"T0"}
+
+
+def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
+  edition = tmp_path / "texts_KR1e0099"
+  edition.mkdir()
+  (edition / "KR1e0099_001.txt").write_text(
+    "#+TITLE: x\n<pb:1>盟于蔑(在隱\n二年)(又見桓元年)¶\n", encoding="utf-8"
+  )
+  assert dated_gallery.bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
+  assert dated_gallery.read(benchmark, ["在二年"], OFF).track == "T0+external"
+  with pytest.raises(FileNotFoundError, match="expected the folder of source"):
+    dated_gallery.bracket_notes(edition)
+  (edition / "KR1e0099_002.txt").write_bytes(b"ab\xff")
+  with pytest.raises(ValueError, match=r"_002.txt: not UTF-8 at byte 2"):
+    dated_gallery.bracket_notes(tmp_path)

@@ -1,0 +1,49 @@
+"""The metadata oracle: every record of the month first, whatever it says."""
+
+import numpy as np
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import protocol
+from ctd_jax.systems import registry, time_keys
+from tests import synthetic
+
+BENCHMARK = synthetic.benchmark()
+QUERIES = BENCHMARK.queries["test"]
+KEYS = [record.key for record in BENCHMARK.records]
+
+
+def test_records_of_the_month_come_first_whatever_they_say():
+  silent = ["無" for _ in KEYS]
+  found = time_keys.topk(
+    [query.text for query in QUERIES],
+    silent,
+    KEYS,
+    BENCHMARK.timeline,
+    3,
+    {"all": np.ones(len(KEYS), bool)},
+  )
+  for query, row in zip(QUERIES, found["all"][0], strict=True):
+    inside = sum(key in query.interval for key in KEYS)
+    assert [KEYS[i] in query.interval for i in row] == [
+      place < inside for place in range(3)
+    ]
+
+
+def test_without_commentary_it_is_always_right():
+  system = registry.make(BENCHMARK, synthetic.config())["time_keys"]
+  found = system.topk(
+    [query.text for query in QUERIES],
+    10,
+    protocol.gallery_masks(BENCHMARK.kinds),
+  )
+  kinds = {record.record_id: record.kind for record in BENCHMARK.records}
+  names = [query.query_id for query in QUERIES]
+  for run in runs.from_topk(
+    "time_keys", system.track, "x", "test", names, BENCHMARK.record_ids, found
+  ):
+    assert run.track == "T1"
+    mode = next(m for m in protocol.MODES.values() if m.gallery == run.gallery)
+    table = protocol.evaluate_run(run, QUERIES, kinds, mode)
+    if "neg0" in run.gallery:
+      assert table.mean("hit@1") == 1
+    assert table.mean("hit@5") == 1

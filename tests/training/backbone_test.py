@@ -1,0 +1,190 @@
+"""A run that starts from a published encoder, and its export."""
+
+import dataclasses
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from ctd_jax_configs import bert as bert_config
+from ctd_jax_configs import common
+from ctd_jax_configs import qwen as qwen_config
+
+from ctd_jax import export, train
+from ctd_jax.models.dual_encoder import unit
+from ctd_jax.models.pooling import pool
+from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.models.tokenizer import instruction
+from ctd_jax.training import backbone, config_checks, experiment
+from ctd_jax.training.checkpoints import CheckpointError
+from tests import synthetic
+from tests.models import published_folder
+
+BENCHMARK = synthetic.benchmark()
+TEXTS = [record.text for record in BENCHMARK.records]
+
+
+@pytest.fixture(autouse=True)
+def small_world(monkeypatch):
+  """The synthetic benchmark instead of a built one."""
+  monkeypatch.setattr(experiment.load, "build_benchmark", lambda *_: BENCHMARK)
+
+
+def config_of(module, folder, method="ft"):
+  """Returns an installed config, shrunk, with the weights of a folder."""
+  c = module.get_config(method)
+  c.model.encoder.source = str(folder)
+  c.model.encoder.dtype = "float32"
+  if module is qwen_config:
+    c.model.encoder.end_token = "</s>"
+    c.model.encoder.query_prefix = instruction("問")
+  c.query_length, c.record_length = 40, 24
+  c.batch_size = 16
+  c.num_epochs = 1.0
+  c.eval_every = c.log_every = 1
+  c.eval.batch_size = 32
+  c.eval.baselines = ()
+  c.optimizer.learning_rate = 1e-3
+  return c
+
+
+def frozen(folder, **kwargs):
+  return TextEncoder.load(folder, normalize=True, **kwargs)
+
+
+@pytest.mark.parametrize(
+  ("module", "kind", "pooling", "method"),
+  [
+    (bert_config, "bert", "cls", "ctd"),
+    (qwen_config, "qwen3", "last", "ft"),
+  ],
+)
+def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
+  folder = published_folder.write(tmp_path / "published", TEXTS, kind)
+  config = config_of(module, folder, method)
+  config.optimizer.warmup_fraction = 0.5
+  run = experiment.assemble(config, tmp_path / "run")
+  start = jax.device_get(run.init_state().params["encoder"])
+  assert "layers" in start
+  run.checkpoints.close()
+
+  train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
+  # The published folder is not needed again.
+  shutil.move(folder, tmp_path / "moved")
+  run = experiment.assemble(config, tmp_path / "run")
+  state = run.checkpoints.restore(1, run.abstract_state())
+  # The first update has rate 0: still the published weights.
+  jax.tree.map(
+    np.testing.assert_array_equal, dict(state.params["encoder"]), dict(start)
+  )
+  run.checkpoints.close()
+  if kind == "bert":
+    train.train_and_evaluate(config, tmp_path / "run")
+
+  run = experiment.assemble(config, tmp_path / "run")
+  export.export(run, tmp_path / "exported")
+  best = run.checkpoints.best_step
+  state = run.checkpoints.restore(best, run.abstract_state())
+  tokens = run.records
+  hidden = run.backbone.encoder.make().apply(
+    {"params": state.params["encoder"]}, tokens.ids, tokens.mask
+  )
+  again = frozen(
+    tmp_path / "exported",
+    pooling=pooling,
+    max_length=24,
+    prefix=run.backbone.record_prefix,
+  )
+  np.testing.assert_allclose(
+    again.encode(TEXTS), unit(pool(hidden, tokens.mask, pooling)), atol=1e-5
+  )
+  with pytest.raises(ValueError, match="exported: not empty"):
+    export.export(run, tmp_path / "exported")
+  run.checkpoints.close()
+
+
+def test_queries_are_told_what_is_wanted_and_records_are_not(tmp_path):
+  folder = published_folder.write(tmp_path / "published", TEXTS, "qwen3")
+  run = experiment.assemble(config_of(qwen_config, folder), tmp_path / "run")
+  tokenizer = run.backbone.tokenizer
+  query = BENCHMARK.queries["train"][0].text
+  expected, _ = tokenizer.encode([f"Instruct: 問\nQuery:{query}"], 40)
+  np.testing.assert_array_equal(run.queries["train"].ids[0], expected[0])
+  expected, _ = tokenizer.encode([TEXTS[0]], 24)
+  np.testing.assert_array_equal(run.records.ids[0], expected[0])
+  run.checkpoints.close()
+
+
+def test_a_vector_does_not_depend_on_its_batch(tmp_path):
+  folder = published_folder.write(tmp_path, TEXTS)
+  encoder = frozen(folder)
+  texts = [*TEXTS[:5], "", "春" * 100]
+  together = encoder.encode(texts, batch_size=4)
+  alone = np.concatenate([encoder.encode([t], batch_size=4) for t in texts])
+  np.testing.assert_allclose(together, alone, atol=1e-6)
+  np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+  states, mask = encoder.encode_tokens(texts, batch_size=4)
+  assert states.shape == (len(texts), 64, 16)  # the last text was cut
+  assert mask.sum(1).tolist() == [
+    *(len(t) + 2 for t in TEXTS[:5]),
+    2,
+    64,
+  ]
+  assert not states[mask == 0].any()
+  first = states[:, 0] / np.linalg.norm(states[:, :1], axis=2)
+  np.testing.assert_allclose(first, together, atol=1e-6)
+  assert encoder.encode([]).shape == (0, 16)
+
+
+def test_bf16_vectors_point_the_same_way(tmp_path):
+  folder = published_folder.write(tmp_path, TEXTS)
+  exact = frozen(folder).encode(TEXTS[:8])
+  low = frozen(folder, dtype="bfloat16").encode(TEXTS[:8])
+  assert 1 - 1e-3 < (exact * low).sum(1).min() < 1
+
+
+def test_what_does_not_fit_is_named(tmp_path):
+  folder = published_folder.write(tmp_path / "published", TEXTS)
+  with pytest.raises(ValueError, match="pooling must be one of"):
+    frozen(folder, pooling="first")
+  with pytest.raises(ValueError, match="takes 1 to 64 tokens"):
+    frozen(folder, max_length=65)
+  with pytest.raises(ValueError, match="end token '<eos>' is not in"):
+    frozen(folder, end_token="<eos>")
+  published_folder.write_tokenizer(folder, [*TEXTS, "鼎"])
+  with pytest.raises(ValueError, match=r"token table only \d+ rows"):
+    frozen(folder)
+  (folder / "tokenizer.json").unlink()
+  with pytest.raises(FileNotFoundError, match=r"no tokenizer\.json"):
+    frozen(folder)
+  config = config_of(bert_config, tmp_path / "absent")
+  with pytest.raises(FileNotFoundError, match="absent: no such folder"):
+    backbone.make(config, BENCHMARK, None)
+
+
+def test_a_run_of_another_encoder_is_refused(tmp_path):
+  folder = published_folder.write(tmp_path / "published", TEXTS)
+  config = config_of(bert_config, folder)
+  train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
+  config.model.encoder.end_token = "<unk>"
+  with pytest.raises(CheckpointError, match=r"model\.encoder\.end_token"):
+    train.train_and_evaluate(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("module", [bert_config, qwen_config])
+def test_every_method_has_a_config(module):
+  for method in common.METHODS:
+    config = module.get_config(method)
+    config_checks.check_config(config)
+    assert config.name.startswith(method)
+    assert "hidden_size" not in config.model.encoder
+
+
+def test_a_backbone_says_where_it_comes_from(tmp_path):
+  scratch = backbone.make(synthetic.config("ft"), BENCHMARK, None)
+  assert scratch.load_params(None) is None
+  scratch.save(tmp_path)
+  again = backbone.make(synthetic.config("ft"), BENCHMARK, tmp_path)
+  assert again.tokenizer.fingerprint == scratch.tokenizer.fingerprint
+  assert again.encoder == scratch.encoder
+  assert dataclasses.replace(again, tokenizer=scratch.tokenizer) == scratch

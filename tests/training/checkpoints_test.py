@@ -1,0 +1,212 @@
+import pathlib
+import shutil
+
+import grain
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ctd_jax.training import partitioning
+from ctd_jax.training.checkpoints import (
+  CheckpointError,
+  Checkpoints,
+  UnreadableError,
+)
+
+MODEL = {"model": {"layers": 2, "width": 4}, "vocab_size": 7}
+
+
+def numbers():
+  return iter(
+    grain.MapDataset.source(range(100)).to_iter_dataset(
+      grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
+    )
+  )
+
+
+def state(value: float, devices: int = 1):
+  sharding = partitioning.replicated(partitioning.make_mesh(devices))
+  return jax.device_put(
+    {"kernel": jnp.full((4, 2), value), "step": jnp.int32(value)}, sharding
+  )
+
+
+def abstract(devices: int = 1):
+  """Returns shapes, types and places of `state`."""
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+    state(0.0, devices),
+  )
+
+
+def fill(folder, hits, keep_latest=1):
+  checkpoints = Checkpoints(folder, "validation/hit@1", MODEL, keep_latest)
+  iterator = numbers()
+  for step, hit in enumerate(hits, start=1):
+    next(iterator)
+    checkpoints.save(
+      step, state(float(step)), iterator, {"validation/hit@1": hit}
+    )
+  checkpoints.close()
+  return Checkpoints(folder, "validation/hit@1", MODEL, keep_latest)
+
+
+def test_best_and_latest_are_kept(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1, 0.5, 0.2, 0.3])
+  assert checkpoints.best_step == 2
+  assert checkpoints.latest_step == 4
+  steps = {int(p.name) for p in (tmp_path / "run").iterdir() if p.is_dir()}
+  assert steps == {2, 4}
+
+
+def test_the_earlier_of_equals_is_best(tmp_path):
+  assert fill(tmp_path / "run", [0.1, 0.5, 0.5]).best_step == 2
+
+
+def test_state_and_iterator_come_back_together(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1, 0.5, 0.2])
+  iterator = numbers()
+  restored = checkpoints.restore(3, abstract(), iterator)
+  np.testing.assert_array_equal(restored["kernel"], np.full((4, 2), 3.0))
+  assert int(restored["step"]) == 3
+  assert next(iterator) == 3
+
+
+def test_restores_on_eight_devices_what_one_saved(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1])
+  restored = checkpoints.restore(1, abstract(8))
+  assert restored["kernel"].sharding.num_devices == 8
+  np.testing.assert_array_equal(restored["kernel"], np.ones((4, 2)))
+
+
+def test_another_architecture_is_refused_by_field(tmp_path):
+  fill(tmp_path / "run", [0.1]).close()
+  other = {"model": {"layers": 3, "width": 4}, "vocab_size": 9}
+  checkpoints = Checkpoints(tmp_path / "run", "validation/hit@1", other)
+  with pytest.raises(CheckpointError) as error:
+    checkpoints.restore(1, abstract())
+  message = str(error.value)
+  assert "model.layers: run 2, config 3" in message
+  assert "vocab_size: run 7, config 9" in message
+  assert "width" not in message
+
+
+def cut_short(path):
+  path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def scramble(path):
+  path.write_bytes(bytes(255 - byte for byte in path.read_bytes()))
+
+
+def resume(folder):
+  """Returns step, kernel value and next number of the data."""
+  checkpoints = Checkpoints(folder, "validation/hit@1", MODEL, keep_latest=2)
+  iterator = numbers()
+  step, restored = checkpoints.resume(abstract(), iterator)
+  checkpoints.close()
+  kernel = np.unique(restored["kernel"])
+  assert kernel.shape == (1,)
+  return step, float(kernel[0]), next(iterator)
+
+
+@pytest.mark.parametrize("damage", [pathlib.Path.unlink, cut_short, scramble])
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, caplog, damage):
+  fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2).close()
+  newest = tmp_path / "run" / "3"
+  passed_over = set()
+  files = [path for path in newest.rglob("*") if path.is_file()]
+  for path in files:
+    name = path.relative_to(newest)
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    damage(tmp_path / "copy" / "3" / name)
+    caplog.clear()
+    step, kernel, number = resume(tmp_path / "copy")
+    # What was read is whole, whichever it is.
+    assert (kernel, number) == (step, step), name
+    if step == 2:
+      passed_over.add(name.parts[0])
+      assert "copy/3 cannot be read" in caplog.text, name
+      assert len(list((tmp_path / "copy.unreadable").iterdir())) == 1
+      shutil.rmtree(tmp_path / "copy.unreadable")
+    else:
+      assert step == 3
+    shutil.rmtree(tmp_path / "copy")
+  assert {"state", "data", "model"} <= passed_over
+
+
+def test_a_step_that_was_moved_aside_is_saved_again(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2)
+  (tmp_path / "run/3/model/metadata").unlink()
+  iterator = numbers()
+  assert checkpoints.resume(abstract(), iterator)[0] == 2
+  checkpoints.save(3, state(3.0), iterator, {"validation/hit@1": 0.9})
+  checkpoints.close()
+  assert resume(tmp_path / "run") == (3, 3.0, 2)
+
+
+def test_where_none_can_be_read_nothing_is_moved(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2)
+  for step in (2, 3):
+    scramble(tmp_path / f"run/{step}/model/metadata")
+  with pytest.raises(CheckpointError, match="none of the checkpoints in "):
+    checkpoints.resume(abstract(), numbers())
+  assert not (tmp_path / "run.unreadable").exists()
+
+
+def test_a_step_that_is_asked_for_and_damaged_is_named(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1])
+  cut_short(tmp_path / "run/1/state/manifest.ocdbt")
+  with pytest.raises(UnreadableError, match="run/1 cannot be read: ValueError"):
+    checkpoints.restore(1, abstract())
+
+
+def test_metrics_that_cannot_be_read_are_not_the_best(tmp_path):
+  fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2).close()
+  cut_short(tmp_path / "run/3/metrics/metrics")
+  checkpoints = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL, 2)
+  assert (checkpoints.best_step, checkpoints.latest_step) == (2, 3)
+
+
+def test_a_checkpoint_without_metrics_is_never_the_best(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1, 0.5])
+  iterator = numbers()
+  for step in (3, 4):
+    checkpoints.save(step, state(float(step)), iterator)
+  checkpoints.wait()
+  assert (checkpoints.best_step, checkpoints.latest_step) == (2, 4)
+  steps = {int(p.name) for p in (tmp_path / "run").iterdir() if p.is_dir()}
+  assert steps == {2, 4}
+
+
+def test_from_eight_devices_to_one_to_two(tmp_path):
+  """Parameters split over the devices there are, as in training."""
+  width = 16
+
+  def split(devices, value=0.0):
+    mesh = partitioning.make_mesh(devices, fsdp=devices)
+    tree = {"layer": {"query": {"kernel": jnp.full((width, width), value)}}}
+    return jax.device_put(tree, partitioning.state_shardings(tree, mesh))
+
+  saved = split(8, 3.0)
+  assert saved["layer"]["query"]["kernel"].sharding.num_devices == 8
+  iterator = numbers()
+  folder, metrics = tmp_path / "run", {"validation/hit@1": 0.5}
+  first = Checkpoints(folder, "validation/hit@1", MODEL)
+  first.save(1, saved, iterator, metrics)
+  first.close()
+  for step, devices in enumerate((1, 2), start=1):
+    checkpoints = Checkpoints(folder, "validation/hit@1", MODEL)
+    like = jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+      split(devices),
+    )
+    found, restored = checkpoints.resume(like, iterator)
+    kernel = restored["layer"]["query"]["kernel"]
+    assert found == step
+    assert kernel.sharding.num_devices == devices
+    assert kernel.addressable_shards[0].data.size == width * width // devices
+    np.testing.assert_array_equal(kernel, np.full((width, width), 3.0))
+    checkpoints.save(step + 1, restored, iterator, metrics)
+    checkpoints.close()

@@ -1,0 +1,165 @@
+"""The main command, as a user calls it, from another folder."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import protocol, results
+
+ENVIRONMENT = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+SHORT = (
+  "--config.num_epochs=0.5",
+  "--config.eval_every=10",
+  "--config.log_every=5",
+  "--config.model.encoder.num_layers=1",
+  "--config.model.encoder.hidden_size=32",
+)
+
+
+def call(folder: pathlib.Path, module: str, *arguments: str):
+  return subprocess.run(
+    [sys.executable, "-m", module, *arguments],
+    cwd=folder,
+    env=ENVIRONMENT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def error_line(done: subprocess.CompletedProcess) -> str:
+  """The only line of an error, which is all that a user has to read."""
+  assert done.returncode != 0
+  assert "Traceback" not in done.stderr
+  lines = [x for x in done.stderr.splitlines() if x.startswith("error:")]
+  assert len(lines) == 1, done.stderr
+  return lines[0]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> pathlib.Path:
+  folder = tmp_path_factory.mktemp("user")
+  done = call(
+    folder,
+    "ctd_jax.train",
+    "--config=configs/tiny.py",
+    "--workdir=run",
+    f"--config.data_dir={folder}/data",
+    *SHORT,
+  )
+  assert done.returncode == 0, done.stderr
+  (folder / "stdout.txt").write_text(done.stdout)
+  return folder
+
+
+def test_prints_tables_by_track_and_says_where_things_are(trained):
+  text = (trained / "stdout.txt").read_text()
+  assert "test, neg1_ne1_dq0, all queries; track T0" in text
+  assert "track T1" in text
+  for system in ("ctd-tiny", "bm25", "bm25_timekde", "rules"):
+    assert system in text
+  assert "synthetic" in text
+  for name in ("results.txt", "hit_by_reign", "run.*.trec", "checkpoint"):
+    assert name in text
+  folder = trained / "run" / "evaluation"
+  assert (folder / "hit_by_reign.test.neg1_ne1_dq0.png").stat().st_size > 5000
+
+
+def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
+  rows = results.read_rows(trained / "run" / "evaluation" / "results.json")
+  ours = results.select(rows, system="ctd-tiny", split="test", metric="hit@1")
+  expected = {
+    (mode.name, family)
+    for mode in protocol.MODES.values()
+    for family in protocol.FAMILIES
+    # Without placeholder questions there is no gap to ask for.
+    if not (mode.drop_no_event and family in ("gap", "gap_window"))
+  }
+  assert {(row.mode, row.family) for row in ours} == expected
+  for row in ours:
+    assert 0 <= row.low <= row.value <= row.high <= 1
+    assert row.seeds == (42,)
+    assert "ctd_jax.train" in row.command
+    assert row.track == "T0"
+    assert row.score_mode == "ctd"
+  rules = results.select(
+    rows,
+    system="rules",
+    split="test",
+    mode="neg1_ne1_dq0",
+    family="point",
+    metric="hit@1",
+  )
+  assert rules[0].value > 0.4
+
+
+def test_the_written_runs_cover_every_query(trained):
+  folder = trained / "run" / "evaluation"
+  qrels = runs.read_qrels(folder / "qrels.test.txt")
+  for gallery in ("neg0_ne0", "neg0_ne1", "neg1_ne0", "neg1_ne1"):
+    run = runs.read_run(folder / f"run.ctd-tiny.test.{gallery}.trec")
+    assert run.rankings.keys() == qrels.keys()
+    assert {len(ranking) for ranking in run.rankings.values()} == {50}
+
+
+def test_evaluate_gives_the_same_tables_again(trained):
+  folder = trained / "run" / "evaluation"
+  before = (folder / "per_query.tsv").read_text()
+  done = call(
+    trained,
+    "ctd_jax.evaluate",
+    "--config=configs/tiny.py",
+    "--workdir=run",
+    f"--config.data_dir={trained}/data",
+    *SHORT,
+  )
+  assert done.returncode == 0, done.stderr
+  assert (folder / "per_query.tsv").read_text() == before
+
+
+def test_metrics_are_lines_of_json(trained):
+  lines = (trained / "run" / "metrics.jsonl").read_text().splitlines()
+  rows = [json.loads(line) for line in lines]
+  assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
+  assert sum("validation/hit@1" in row for row in rows) == 3
+
+
+def test_an_unknown_field_is_named(tmp_path):
+  done = call(
+    tmp_path,
+    "ctd_jax.train",
+    "--config=configs/tiny.py",
+    "--workdir=run",
+    "--config.optimizer.learning_rat=1",
+  )
+  assert "learning_rat" in error_line(done)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_config_or_method_is_named(tmp_path):
+  done = call(tmp_path, "ctd_jax.train", "--config=tinny.py", "--workdir=run")
+  assert "--config=tinny.py" in error_line(done)
+  installed = error_line(done).partition("installed: ")[2].split(", ")
+  assert {"small", "tiny"} <= set(installed)
+  done = call(
+    tmp_path, "ctd_jax.train", "--config=configs/tiny.py:bert", "--workdir=run"
+  )
+  assert "unknown method 'bert'" in error_line(done)
+
+
+def test_evaluating_an_empty_folder_says_what_to_do(trained):
+  done = call(
+    trained,
+    "ctd_jax.evaluate",
+    "--config=configs/tiny.py",
+    "--workdir=nothing",
+    f"--config.data_dir={trained}/data",
+  )
+  assert "--workdir=nothing: no trained run there" in error_line(done)
+  assert "python -m ctd_jax.train" in error_line(done)
+  assert not (trained / "nothing").exists()

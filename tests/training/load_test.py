@@ -1,0 +1,26 @@
+"""Reading a data set by its name."""
+
+import pytest
+
+from ctd_jax.benchmark.dataset.queries import SPLITS
+from ctd_jax_datasets import build, load
+
+
+def test_a_built_data_set_is_whole(tmp_path):
+  builder = build.build("chunqiutr/mini", tmp_path)
+  benchmark = load.load_benchmark("chunqiutr/mini", tmp_path)
+  assert benchmark.name == f"chunqiutr/mini:{builder.version}"
+  counts = {name: len(rows) for name, rows in benchmark.queries.items()}
+  counts["records"] = len(benchmark.records)
+  assert counts == {
+    name: info.num_examples for name, info in builder.info.splits.items()
+  }
+  assert tuple(benchmark.queries) == SPLITS
+  assert benchmark.record_ids == sorted(benchmark.record_ids)
+
+
+def test_a_data_set_that_was_not_built_is_named(tmp_path):
+  with pytest.raises(
+    FileNotFoundError, match="ctd_jax_datasets.build chunqiutr/mini"
+  ):
+    load.load_benchmark("chunqiutr/mini", tmp_path)

@@ -1,0 +1,178 @@
+"""The step over eight devices is the step over one, however they are used."""
+
+import functools
+import re
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from ctd_jax.models import packing
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.training import input_pipeline, partitioning, train_step
+from tests import synthetic
+
+STEPS = 3
+BATCH = 16
+# Not Adam: where a gradient is zero but for rounding (a bias added to every
+# score), it divides noise by noise.
+SGD = optax.sgd(0.1, momentum=0.9)
+
+
+def prepare(mesh, method: str, **fields):
+  """Returns model, config and batches of the synthetic benchmark."""
+  config = synthetic.config(method)
+  config.model.encoder.dropout = 0.0
+  config.batch_size = BATCH
+  config.update(fields)
+  benchmark = synthetic.benchmark()
+  tokenizer = input_pipeline.build_tokenizer(benchmark)
+  queries = input_pipeline.tokenize(
+    tokenizer, [q.text for q in benchmark.queries["train"]], config.query_length
+  )
+  records = input_pipeline.tokenize(
+    tokenizer, [r.text for r in benchmark.records], config.record_length
+  )
+  encoder = BertConfig(tokenizer.vocab_size, **config.model.encoder.to_dict())
+  model = train_step.make_model(config, encoder, benchmark.timeline)
+  batches = input_pipeline.training_batches(
+    benchmark,
+    queries,
+    records,
+    config,
+    partitioning.batch_shards(mesh) * config.encode_chunks,
+    packing.row_width(config.record_length, encoder.max_length),
+  )
+  return (
+    model,
+    config,
+    (partitioning.global_batch(batch, mesh) for batch in batches),
+  )
+
+
+def run_steps(mesh, method: str, **fields):
+  """Returns the state after a few updates, and the losses before each."""
+  model, config, batches = prepare(mesh, method, **fields)
+  state = train_step.init_state(model, SGD, config.seed, mesh)
+  update = train_step.make_train_step(model, SGD, config, mesh)
+  losses = []
+  for _ in range(STEPS):
+    batch = next(batches)
+    assert batch["query_ends"].sharding.num_devices == mesh.size
+    state, metrics = update(state, batch)
+    losses.append(float(metrics["loss"]))
+  return state, losses
+
+
+@functools.cache
+def on_one_device(method: str):
+  return run_steps(partitioning.make_mesh(1), method)
+
+
+def assert_same(run, expected):
+  (state, losses), (state_one, losses_one) = run, expected
+  np.testing.assert_allclose(losses, losses_one, rtol=2e-5)
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5),
+    jax.device_get(state.params),
+    jax.device_get(state_one.params),
+  )
+  assert int(state.step) == STEPS
+
+
+@pytest.mark.parametrize(
+  ("method", "fsdp", "tensor"),
+  [("ft", 1, 1), ("ctd", 1, 1), ("ctd", 4, 1), ("ctd", 2, 2)],
+)
+def test_eight_devices_equal_one(method, fsdp, tensor):
+  mesh = partitioning.make_mesh(8, fsdp, tensor)
+  run = run_steps(mesh, method)
+  assert_same(run, on_one_device(method))
+  kernel = run[0].params["encoder"]["layer_0"]["intermediate"]["kernel"]
+  assert kernel.addressable_shards[0].data.size == kernel.size // (
+    fsdp * tensor
+  )
+
+
+def test_cached_gradients_are_the_direct_ones():
+  mesh = partitioning.make_mesh(2)
+  assert_same(run_steps(mesh, "ctd", encode_chunks=4), on_one_device("ctd"))
+
+
+def test_moments_live_with_their_parameters():
+  mesh = partitioning.make_mesh(8, fsdp=2, tensor=2)
+  model, *_ = prepare(mesh, "ctd")
+  state = train_step.abstract_state(model, optax.adam(1e-3), mesh)
+  places = train_step.shardings(state)
+  specs = {
+    jax.tree_util.keystr(path, simple=True, separator="/"): place.spec
+    for path, place in jax.tree_util.tree_leaves_with_path(places)
+  }
+  split = [name for name, spec in specs.items() if any(spec)]
+  kernel = "encoder/layer_0/attention/out/kernel"
+  found = [name for name in split if name.endswith(kernel)]
+  assert len(found) == 3  # parameter and two moments
+  assert {specs[name] for name in found} == {
+    jax.sharding.PartitionSpec("tensor", "fsdp")
+  }
+  assert not any("heads" in name or "bias" in name for name in split)
+
+
+def test_an_axis_that_does_not_divide_splits_nothing():
+  mesh = partitioning.make_mesh(8, fsdp=2, tensor=4)
+  leaf = jax.ShapeDtypeStruct((2, 6, 10), np.float32)  # two layers
+  tree = {"layers": {"query": {"kernel": leaf}}}
+  place = partitioning.state_shardings(tree, mesh)["layers"]["query"]["kernel"]
+  assert place.spec == jax.sharding.PartitionSpec(None, "fsdp", None)
+
+
+def collectives(text: str) -> dict[str, list[int]]:
+  """Returns the elements of each collective's results in compiled HLO."""
+  found: dict[str, list[int]] = {}
+  pattern = r" = (.*?) (all-gather|all-reduce|all-to-all|collective-permute)\("
+  for shapes, name in re.findall(pattern, text):
+    sizes = [
+      int(np.prod([int(n) for n in dims.split(",") if n]))
+      for dims in re.findall(r"\w+\[([\d,]*)\]", shapes)
+    ]
+    found.setdefault(name, []).append(sum(sizes))
+  return found
+
+
+def test_the_collectives_are_gathered_vectors_and_summed_gradients():
+  mesh = partitioning.make_mesh(8)
+  model, config, batches = prepare(mesh, "ft")
+  state = train_step.init_state(model, SGD, config.seed, mesh)
+  update = train_step.make_train_step(model, SGD, config, mesh)
+  found = collectives(update.lower(state, next(batches)).compile().as_text())
+  assert set(found) <= {"all-gather", "all-reduce"}
+  vectors = BATCH * config.model.encoder.hidden_size
+  negatives = vectors * sum(config.negatives.values())
+  # Vectors of records for the queries, and of queries for the positives; no
+  # device ever holds all token states, or all pairs.
+  assert max(found["all-gather"]) == negatives
+  assert vectors in found["all-gather"]
+  # The gradient of every parameter that has one is summed once, for all texts
+  # pass the encoder together; so are the means that are logged. The row of a
+  # second segment is in no text.
+  encoder = sum(x.size for x in jax.tree.leaves(state.params["encoder"]))
+  summed = encoder - config.model.encoder.hidden_size
+  assert summed <= sum(found["all-reduce"]) <= summed + 8
+
+
+def test_batch_must_divide_over_devices():
+  mesh = partitioning.make_mesh(8)
+  with pytest.raises(ValueError, match="12 does not divide over 8"):
+    partitioning.global_batch(np.zeros((12, 2)), mesh)
+
+
+@pytest.mark.parametrize("axes", [(3, 1), (1, 16), (0, 1)])
+def test_axes_must_divide_the_devices(axes):
+  with pytest.raises(ValueError, match="config.mesh: fsdp=.* the 8 devices"):
+    partitioning.make_mesh(8, *axes)
+
+
+def test_more_devices_than_there_are():
+  with pytest.raises(ValueError, match="asked for 99 devices, 8 are visible"):
+    partitioning.make_mesh(99)

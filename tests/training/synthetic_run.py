@@ -1,0 +1,76 @@
+"""Trains on the invented benchmark in a process of its own.
+
+For tests that stop, kill or join whole processes:
+
+  python -m tests.training.synthetic_run --workdir=DIR [--step_seconds=0.2]
+"""
+
+import functools
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from absl import app, flags
+
+from ctd_jax import train
+from ctd_jax.training import distributed, experiment, partitioning, train_step
+from ctd_jax.utils import command_line
+from tests import synthetic
+
+METHOD = flags.DEFINE_string("method", "ft", "as in `common.METHODS`")
+STEP_SECONDS = flags.DEFINE_float("step_seconds", 0.0, "wait before a step")
+
+
+def config(method: str):
+  """Returns the config of such a run: 13 steps, its own system, one split."""
+  c = synthetic.config(method)
+  c.num_epochs = 3.0
+  c.eval.baselines = ()
+  c.eval.splits = ("test",)
+  return c
+
+
+def install(set_attribute: Callable[[Any, str, Any], None]) -> None:
+  """Puts the invented benchmark in place, and one device for a process."""
+  make_mesh = partitioning.make_mesh
+  set_attribute(
+    experiment.load, "build_benchmark", lambda *_: synthetic.benchmark()
+  )
+  set_attribute(
+    partitioning,
+    "make_mesh",
+    lambda **axes: make_mesh(jax.process_count(), **axes),
+  )
+
+
+def _slower(make):
+  """Returns `make_train_step` whose steps take their time."""
+
+  @functools.wraps(make)
+  def slow_make(*args):
+    update = make(*args)
+
+    def step(state, batch):
+      time.sleep(STEP_SECONDS.value)
+      return update(state, batch)
+
+    return step
+
+  return slow_make
+
+
+def main(argv) -> None:
+  """Trains in --workdir."""
+  del argv
+  distributed.start()
+  install(setattr)
+  train_step.make_train_step = _slower(train_step.make_train_step)
+  train.train_and_evaluate(
+    config(METHOD.value), pathlib.Path(command_line.WORKDIR.value)
+  )
+
+
+if __name__ == "__main__":
+  app.run(main)

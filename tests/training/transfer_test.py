@@ -1,0 +1,210 @@
+"""Evaluation on a data set that a run was not trained on, or without a run."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from ctd_jax_configs import common
+
+from ctd_jax import evaluate, train
+from ctd_jax.benchmark.dataset import runs
+from ctd_jax.evaluation import results
+from ctd_jax.retrieval import date_lookup
+from ctd_jax.training import experiment
+from ctd_jax_datasets import export
+from tests import synthetic
+from tests.data import beir_files
+
+
+@pytest.fixture
+def folder(tmp_path) -> pathlib.Path:
+  return beir_files.write(tmp_path / "liang")
+
+
+def test_rules_read_dates_in_eras(folder):
+  timeline = beir_files.read(folder).timeline
+  found = {
+    name: str(date_lookup.target_interval(text, timeline))
+    for name, (_, _, text) in beir_files.ASKED.items()
+  }
+  assert found == {
+    name: f"{start}..{end}"
+    for name, (start, end, _) in beir_files.ASKED.items()
+  }
+
+
+def test_baselines_need_no_run(folder, tmp_path, capsys):
+  benchmark = beir_files.read(folder)
+  evaluate.evaluate_baselines(benchmark, common.base(), tmp_path / "run")
+  out = (
+    tmp_path
+    / "run/evaluation"
+    / benchmark.name.translate(str.maketrans("/:", "__"))
+  )
+  rows = results.read_rows(out / "results.json")
+  assert {row.system for row in rows} == {"bm25", "bm25_timekde", "rules"}
+  assert {row.split for row in rows} == {"test"}
+  assert {row.dataset for row in rows} == {benchmark.name}
+  hits = results.select(
+    rows, mode="neg1_ne1_dq0", family="all", metric="hit@1", system="rules"
+  )
+  assert hits[0].value > 0.6  # d5 states its date, d4 too
+  assert runs.read_qrels(out / "qrels.test.txt")["q1"] == ("d2", "d3")
+  assert "rules" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> pathlib.Path:
+  """A run trained on a BEIR folder."""
+  place = tmp_path_factory.mktemp("trained")
+  export.export(synthetic.benchmark(), "beir", place / "synthetic")
+  config = synthetic.config("ctd")
+  config.dataset = f"beir:{place}/synthetic"
+  config.num_epochs = 1.0
+  config.eval.baselines = ("bm25",)
+  train.train_and_evaluate(config, place / "run")
+  return place / "run"
+
+
+def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
+  assert (trained / "evaluation" / "results.json").exists()
+  before = {p: p.read_bytes() for p in (trained / "evaluation").glob("*.*")}
+  config = experiment.read_config(trained)
+  run = experiment.assemble(config, trained)
+  evaluate.evaluate(experiment.transfer(run, f"beir:{folder}"))
+  run.checkpoints.close()
+  (out,) = (p for p in (trained / "evaluation").iterdir() if p.is_dir())
+  rows = results.read_rows(out / "results.json")
+  ours = results.select(rows, system="ctd-synthetic", metric="hit@10")
+  # Six records, ten places: whatever is found is found.
+  assert {(row.track, row.value) for row in ours} == {("T0", 1.0)}
+  assert "&&" in ours[0].command
+  ranked = runs.read_run(out / "run.ctd-synthetic.test.neg1_ne1.trec").rankings
+  assert ranked.keys() == beir_files.ASKED.keys()
+  assert all(
+    {r for r, _ in ranking} == {*beir_files.TEXTS}
+    for ranking in ranked.values()
+  )
+  after = {p: p.read_bytes() for p in (trained / "evaluation").glob("*.*")}
+  assert {p: after[p] for p in before} == before
+
+
+def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
+  run = experiment.assemble(experiment.read_config(trained), trained)
+  other = experiment.transfer(run, "chunqiutr/mini", tmp_path)
+  run.checkpoints.close()
+  assert (tmp_path / "chunqiutr" / "mini").is_dir()
+  assert other.benchmark.name.startswith("chunqiutr/mini:")
+  assert other.evaluation.name == other.benchmark.name.replace(
+    "/", "_"
+  ).replace(":", "_")
+  assert len(other.records) == len(other.benchmark.records)
+  # The model and its words stay those of the run.
+  assert other.model is run.model
+  assert other.tokenizer is run.tokenizer
+  assert other.records.ids.max() < run.tokenizer.vocab_size
+
+
+def test_months_are_read_in_the_calendar_of_the_model_only(trained, folder):
+  run = experiment.assemble(experiment.read_config(trained), trained)
+  run.config.score_mode = "posterior"
+  same = experiment.transfer(run, run.config.dataset)
+  other = experiment.transfer(run, f"beir:{folder}")
+  run.checkpoints.close()
+  assert same.asked_months["test"].shape == (len(same.queries["test"]), 2)
+  assert not other.asked_months
+
+
+def test_a_folder_without_train_queries_is_not_trained_on(folder, tmp_path):
+  config = synthetic.config("ctd")
+  config.dataset = f"beir:{folder}"
+  with pytest.raises(
+    ValueError,
+    match="no train queries and no validation queries and no train records: "
+    ".*--baselines_only",
+  ):
+    train.train_and_evaluate(config, tmp_path / "run")
+  assert not (tmp_path / "run").exists()
+
+
+def test_a_kind_of_negatives_that_is_not_there_is_named(tmp_path):
+  benchmark = synthetic.benchmark()
+  kept = [i for i, k in enumerate(benchmark.kinds) if k != "neg_comment"]
+  export.export(
+    dataclasses.replace(
+      benchmark,
+      records=tuple(benchmark.records[i] for i in kept),
+      record_splits=tuple(benchmark.record_splits[i] for i in kept),
+    ),
+    "beir",
+    tmp_path / "out",
+  )
+  config = synthetic.config("ctd")
+  config.dataset = f"beir:{tmp_path}/out"
+  with pytest.raises(
+    ValueError,
+    match="config.negatives.same_month_comment=1: .* no train record of the "
+    "kind neg_comment; set it to 0",
+  ):
+    train.train_and_evaluate(config, tmp_path / "run")
+
+
+def test_a_split_that_is_not_there_is_named(folder, tmp_path):
+  config = common.base()
+  config.eval.splits = ("validation",)
+  with pytest.raises(
+    ValueError, match="no queries of validation; it has test$"
+  ):
+    evaluate.evaluate_baselines(
+      beir_files.read(folder), config, tmp_path / "run"
+    )
+  assert not (tmp_path / "run").exists()
+
+
+def call(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax.evaluate", *arguments],
+    cwd=cwd,
+    env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def test_the_command_evaluates_a_folder(folder):
+  done = call(
+    f"--dataset=beir:{folder.name}",
+    "--workdir=run",
+    "--baselines_only",
+    cwd=folder.parent,
+  )
+  assert done.returncode == 0, done.stderr
+  assert "rules" in done.stdout
+  assert "track T1" in done.stdout
+  (folder / "corpus.jsonl").write_text("{}\n")
+  done = call(
+    f"--dataset=beir:{folder.name}",
+    "--workdir=run",
+    "--baselines_only",
+    cwd=folder.parent,
+  )
+  assert done.returncode != 0
+  assert "Traceback" not in done.stderr
+  assert done.stderr.strip().splitlines()[-1] == (
+    "error: liang/corpus.jsonl:1: _id: missing; expected a string"
+  )
+
+
+def test_the_command_joins_runs_of_the_same_data_set_only(trained, folder):
+  done = call(
+    f"--dataset=beir:{folder}",
+    f"--workdir={folder}/run",
+    "--baselines_only",
+    f"--also={folder}/nothing",
+    cwd=folder,
+  )
+  assert "nothing: no evaluated run in" in done.stderr.splitlines()[-1]

@@ -1,0 +1,53 @@
+import logging
+import pathlib
+
+import ctd_jax_configs
+import pytest
+
+from ctd_jax.utils import command_line
+
+INSTALLED = pathlib.Path(ctd_jax_configs.__path__[0])
+
+
+@pytest.mark.parametrize("asked", ["configs/tiny.py", "tiny.py"])
+@pytest.mark.parametrize("method", ["", ":ft"])
+def test_an_installed_config_is_found_from_any_folder(
+  tmp_path, monkeypatch, asked, method
+):
+  monkeypatch.chdir(tmp_path)
+  argv = ["train", f"--config={asked}{method}", "--workdir=x"]
+  assert command_line.find_config(argv) == [
+    "train",
+    f"--config={INSTALLED / 'tiny.py'}{method}",
+    "--workdir=x",
+  ]
+  argv = ["train", "--config", asked + method]
+  assert command_line.find_config(argv)[2] == (
+    f"{INSTALLED / 'tiny.py'}{method}"
+  )
+
+
+def test_a_file_that_exists_is_taken_as_it_stands(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "tiny.py").write_text("")
+  argv = ["train", "--config=tiny.py:ft"]
+  assert command_line.find_config(argv) == argv
+
+
+def test_a_mistyped_folder_is_an_error(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(FileNotFoundError, match=r"--config=mine/tiny.py"):
+    command_line.find_config(["train", "--config=mine/tiny.py"])
+
+
+def test_only_our_lines_and_warnings_are_shown():
+  def shown(path, level):
+    record = logging.LogRecord("absl", level, str(path), 1, "", (), None)
+    return command_line._shown(record)
+
+  ours = pathlib.Path(command_line.__file__).parents[1] / "train.py"
+  # A clone may itself lie in a folder of that name.
+  theirs = ours.parent.parent / "ctd_jax_env" / "orbax" / "manager.py"
+  assert shown(ours, logging.INFO)
+  assert not shown(theirs, logging.INFO)
+  assert shown(theirs, logging.WARNING)

@@ -1,0 +1,24 @@
+import os
+import stat
+
+import pytest
+
+from ctd_jax.utils import files
+
+
+def test_writes_whole_files_with_folders(tmp_path):
+  path = tmp_path / "a" / "b.txt"
+  files.write_text(path, "五月\n")
+  assert path.read_text(encoding="utf-8") == "五月\n"
+  umask = os.umask(0)
+  os.umask(umask)
+  assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+  path = tmp_path / "b.txt"
+  files.write_text(path, "old")
+  with pytest.raises(UnicodeEncodeError):
+    files.write_text(path, "new \ud800")
+  assert path.read_text() == "old"
+  assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,421 @@
+"""Launch scripts, run on a copy of the clone with a stand-in for Python."""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sysconfig
+
+import pytest
+
+from ctd_jax.training import preemption
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = [
+  *sorted((ROOT / "launch").glob("*.sh")),
+  ROOT / "launch" / "slurm.sbatch",
+  ROOT / ".ci" / "run",
+]
+
+# Answers what the scripts ask a Python, and writes every other call to a file.
+STAND_IN = """#!/bin/bash
+case "$*" in
+  *version_info*) exit {old} ;;
+esac
+printf '%s\\n' "$*" >>"{log}"
+case "$*" in
+  *"{fails}"*) exit {status} ;;
+  *venv*) mkdir -p "${{@: -1}}/bin" && cp "$0" "${{@: -1}}/bin/python" &&
+    cp "$0" "${{@: -1}}/bin/pip" ;;
+esac
+"""
+
+
+class Clone:
+  """A copy of the scripts, and the calls they make to a stand-in Python."""
+
+  def __init__(self, folder: pathlib.Path):
+    self.root = folder / "a clone"
+    self.log = folder / "calls"
+    for name in ("launch", ".ci"):
+      shutil.copytree(ROOT / name, self.root / name)
+    shutil.copy(ROOT / "setup.py", self.root)
+    self.env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+
+  def stand_in(
+    self, path: pathlib.Path, *, old=0, fails="\n", status=7
+  ) -> pathlib.Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+      STAND_IN.format(old=old, log=self.log, fails=fails, status=status)
+    )
+    path.chmod(0o755)
+    return path
+
+  def activate(self, **kwargs) -> pathlib.Path:
+    python = self.stand_in(self.root.parent / "env/bin/python", **kwargs)
+    self.env["VIRTUAL_ENV"] = str(python.parents[1])
+    return python
+
+  def run(self, script: str, *args: str, cwd=None):
+    return subprocess.run(
+      [self.root / script, *args],
+      env=self.env,
+      cwd=cwd or self.root,
+      stdin=subprocess.DEVNULL,
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+
+  def tool(self, name: str, status: int = 0) -> None:
+    """Puts a program on PATH whose calls are logged, with its arguments."""
+    path = self.root.parent / "tools" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+      f'#!/bin/bash\nprintf "%s\\n" "{name} $*" >>"{self.log}"\nexit {status}\n'
+    )
+    path.chmod(0o755)
+    self.env["PATH"] = f"{path.parent}:{os.environ['PATH']}"
+
+  def calls(self) -> list[str]:
+    """Returns the calls since the last time this was asked."""
+    calls = self.log.read_text().splitlines() if self.log.exists() else []
+    self.log.unlink(missing_ok=True)
+    return calls
+
+
+@pytest.fixture
+def clone(tmp_path):
+  return Clone(tmp_path)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_script_is_clean(script):
+  shellcheck = shutil.which("shellcheck", path=sysconfig.get_path("scripts"))
+  assert shellcheck, "shellcheck is missing: pip install -e .[test]"
+  result = subprocess.run(
+    [shellcheck, "--external-sources", script],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert result.returncode == 0, result.stdout
+
+
+def test_dry_run_prints_the_commands_and_makes_nothing(clone, tmp_path):
+  python = clone.stand_in(tmp_path / "bin/python3.11")
+  clone.env["PYTHON"] = str(python)
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py", "--dry-run")
+  assert result.returncode == 0, result.stderr
+  venv, install, train = result.stdout.splitlines()
+  assert venv.startswith(f"{python} -m venv")
+  assert "pip install" in install
+  assert train.endswith("runs/tiny")
+  assert "-m ctd_jax.train --config=configs/tiny.py" in train
+  assert not clone.calls()
+  assert not (clone.root / ".venv").exists()
+
+
+def test_first_call_installs_and_the_second_does_not(clone, tmp_path):
+  clone.env["PYTHON"] = str(clone.stand_in(tmp_path / "bin/python3.11"))
+  first = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert first.returncode == 0, first.stderr
+  assert "installing ctd_jax" in first.stderr
+  train = (
+    f"-m ctd_jax.train --config=configs/tiny.py "
+    f"--workdir={clone.root}/runs/tiny"
+  )
+  venv, install, last = clone.calls()
+  assert venv == f"-m venv --clear {clone.root}/.venv"
+  assert install.endswith(f"--editable {clone.root}")
+  assert last == train
+
+  second = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert second.stderr == ""
+  assert clone.calls() == [train]
+
+
+def test_a_broken_environment_is_made_anew(clone, tmp_path):
+  clone.stand_in(clone.root / ".venv/bin/python", old=1)
+  clone.env["PYTHON"] = str(clone.stand_in(tmp_path / "bin/python3.11"))
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert result.returncode == 0, result.stderr
+  assert clone.calls()[0] == f"-m venv --clear {clone.root}/.venv"
+
+
+def test_a_changed_setup_installs_again(clone):
+  clone.activate()
+  args = ("launch/local.sh", "--config=configs/tiny.py")
+  clone.run(*args)
+  with (clone.root / "setup.py").open("a") as file:
+    file.write("# one more requirement\n")
+  clone.calls()
+  clone.run(*args)
+  install, _ = clone.calls()
+  assert "pip install" in install
+
+
+def test_an_environment_of_another_clone_is_installed_again(clone, tmp_path):
+  clone.activate()
+  args = ("launch/local.sh", "--config=configs/tiny.py")
+  clone.run(*args)
+  other = Clone(tmp_path / "other")
+  other.log, other.env = clone.log, clone.env
+  clone.calls()
+  other.run(*args)
+  install, _ = clone.calls()
+  assert install.endswith(f"--editable {other.root}")
+
+
+def test_the_test_extra_covers_the_plain_installation(clone):
+  clone.activate()
+  assert clone.run("launch/test.sh").returncode == 0
+  assert clone.calls()[0].endswith(f"{clone.root}[test]")
+  clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert len(clone.calls()) == 1
+  clone.env["CTD_JAX_EXTRAS"] = "cuda"
+  clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert clone.calls()[0].endswith(f"{clone.root}[cuda]")
+
+
+def test_a_failed_installation_is_not_remembered(clone):
+  clone.activate(fails="pip install")
+  args = ("launch/local.sh", "--config=configs/tiny.py")
+  failed = clone.run(*args)
+  assert failed.returncode == 1
+  assert "installation failed" in failed.stderr
+  clone.activate()
+  clone.calls()
+  clone.run(*args)
+  assert len(clone.calls()) == 2
+
+
+@pytest.mark.parametrize(
+  ("args", "workdir"),
+  [
+    (["--config=configs/small.py:ft"], "runs/small-ft"),
+    (["--config", "other/tiny.py"], "runs/tiny"),
+    (
+      ["--config=configs/small.py:method=ctd,seed=1"],
+      "small-method-ctd-seed-1",
+    ),
+  ],
+)
+def test_workdir_is_named_after_the_config(clone, args, workdir):
+  clone.activate()
+  result = clone.run("launch/local.sh", *args)
+  assert result.returncode == 0, result.stderr
+  assert clone.calls()[-1].endswith(workdir)
+
+
+def test_arguments_reach_the_entry_point_unchanged(clone, tmp_path):
+  clone.activate()
+  args = [
+    "--config=configs/tiny.py",
+    "--workdir",
+    f"{tmp_path}/my run",
+    "--config.lr=3e-4",
+  ]
+  clone.run("launch/local.sh", *args, cwd=tmp_path)
+  assert clone.calls()[-1] == " ".join(["-m ctd_jax.train", *args])
+
+
+def test_exit_status_of_the_run_is_that_of_the_script(clone):
+  clone.activate(fails="ctd_jax.train")
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert result.returncode == 7
+
+
+STOPPED = preemption.SAVED
+CONFIG = "--config=configs/tiny.py"
+
+
+@pytest.mark.parametrize(
+  ("status", "restarts", "runs"), [(STOPPED, 2, 3), (STOPPED, 0, 1), (7, 2, 1)]
+)
+def test_only_a_run_that_saved_its_state_is_started_again(
+  clone, status, restarts, runs
+):
+  clone.activate(fails="ctd_jax.train", status=status)
+  clone.env["CTD_JAX_RESTARTS"] = str(restarts)
+  result = clone.run("launch/local.sh", CONFIG)
+  assert result.returncode == status
+  assert sum("ctd_jax.train" in call for call in clone.calls()) == runs
+  assert result.stderr.count("going on") == runs - 1
+
+
+def slurm(clone, status: int = 0, **env: str):
+  """Runs the script as Slurm does: a copy, from a folder of its own."""
+  python = clone.activate()
+  clone.tool("srun", status)
+  clone.tool("scontrol")
+  spool = clone.root.parent / "spool"
+  spool.mkdir()
+  shutil.copy(clone.root / "launch/slurm.sbatch", spool / "slurm_script")
+  clone.env |= {
+    "SLURM_JOB_ID": "12",
+    "SLURM_SUBMIT_DIR": str(clone.root),
+    **env,
+  }
+  return python, clone.run("../spool/slurm_script", CONFIG)
+
+
+def test_slurm_installs_once_and_starts_a_process_for_each_task(clone):
+  python, result = slurm(clone)
+  assert result.returncode == 0, result.stderr
+  install, step = clone.calls()
+  assert install.endswith(f"--editable {clone.root}[cuda]")
+  assert step == (
+    f"srun --kill-on-bad-exit=0 --wait=120 {python} -m ctd_jax.train "
+    f"{CONFIG} --workdir={clone.root}/runs/tiny"
+  )
+
+
+@pytest.mark.parametrize(
+  ("status", "env", "queued"),
+  [
+    (STOPPED, {}, True),
+    (STOPPED, {"SLURM_RESTART_COUNT": "20"}, False),
+    (STOPPED, {"CTD_JAX_RESTARTS": "0"}, False),
+    (1, {}, False),
+  ],
+)
+def test_slurm_queues_a_job_again_that_was_stopped(clone, status, env, queued):
+  _, result = slurm(clone, status, **env)
+  assert result.returncode == status
+  assert ("scontrol requeue 12" in clone.calls()) == queued
+
+
+def test_slurm_outside_of_the_clone_is_said_clearly(clone, tmp_path):
+  _, result = slurm(clone, SLURM_SUBMIT_DIR=str(tmp_path))
+  assert result.returncode == 1
+  assert result.stderr.strip().endswith("submit from the clone")
+  assert not clone.calls()
+
+
+TPU = {"TPU_NAME": "pod", "TPU_ZONE": "zone-b"}
+XPK = {"XPK_CLUSTER": "tpus", "XPK_TPU_TYPE": "v5litepod-16"}
+
+
+def test_tpu_vm_starts_the_local_script_on_every_host(clone):
+  clone.tool("gcloud", status=4)
+  clone.env |= TPU
+  args = (CONFIG, "--workdir=/mnt/my runs/x")
+  printed = clone.run("launch/tpu_vm.sh", *args, "--dry-run")
+  assert not clone.calls()
+  assert clone.run("launch/tpu_vm.sh", *args).returncode == 4
+  remote = (
+    "cd ctd_jax && env CTD_JAX_EXTRAS=tpu CTD_JAX_RESTARTS=20 "
+    "./launch/local.sh --distributed --config=configs/tiny.py "
+    "--workdir=/mnt/my\\ runs/x"
+  )
+  words = shlex.split(printed.stdout)
+  ssh = "gcloud compute tpus tpu-vm ssh pod --zone=zone-b --worker=all"
+  assert words == [*ssh.split(" "), f"--command={remote}"]
+  assert clone.calls() == [" ".join(words)]
+
+
+def test_what_a_host_is_told_is_what_the_local_script_does(clone):
+  python = clone.activate()
+  clone.env |= TPU | {"TPU_CLONE": str(clone.root)}
+  args = (CONFIG, "--workdir=/mnt/my runs/x")
+  printed = clone.run("launch/tpu_vm.sh", *args, "--dry-run")
+  told = shlex.split(printed.stdout)[-1].removeprefix("--command=")
+  done = subprocess.run(["bash", "-c", told], env=clone.env, check=False)
+  assert done.returncode == 0
+  install, run = clone.calls()
+  assert install.endswith("[tpu]")
+  assert run == f"-m ctd_jax.train --distributed {' '.join(args)}"
+  assert python.exists()
+
+
+def test_xpk_restarts_on_the_status_of_a_saved_run(clone):
+  clone.tool("xpk")
+  clone.env |= XPK | {"XPK_OPTIONS": "--zone=us-east5-a --spot"}
+  args = (CONFIG, "--workdir=/mnt/runs/Small_FT")
+  printed = clone.run("launch/xpk.sh", *args, "--dry-run")
+  assert not clone.calls()
+  assert clone.run("launch/xpk.sh", *args).returncode == 0
+  words = shlex.split(printed.stdout)
+  assert clone.calls() == [" ".join(words)]
+  assert words[:3] == ["xpk", "workload", "create"]
+  assert {
+    "--cluster=tpus",
+    "--workload=small-ft",
+    "--max-restarts=20",
+    f"--restart-on-exit-codes={STOPPED}",
+    "--spot",
+    f"--script-dir={clone.root}",
+  } <= set(words)
+  assert words[-1].endswith(f"local.sh --distributed {' '.join(args)}")
+
+
+@pytest.mark.parametrize(
+  ("script", "env", "args", "message"),
+  [
+    ("tpu_vm.sh", {}, (CONFIG, "--workdir=x"), "TPU_NAME=... TPU_ZONE=..."),
+    ("tpu_vm.sh", TPU, (CONFIG,), "give --workdir, a folder that all hosts"),
+    ("tpu_vm.sh", TPU, ("--workdir=x",), "--config=configs/tiny.py"),
+    ("xpk.sh", {}, (CONFIG, "--workdir=x"), "XPK_CLUSTER=... XPK_TPU_TYPE="),
+    ("xpk.sh", XPK, (CONFIG,), "give --workdir, a folder that all pods see"),
+  ],
+)
+def test_what_a_placement_lacks_is_named(clone, script, env, args, message):
+  for name in ("gcloud", "xpk"):
+    clone.tool(name)
+  clone.env |= env
+  result = clone.run(f"launch/{script}", *args)
+  assert result.returncode == 1
+  assert message in result.stderr
+  assert len(result.stderr.splitlines()) == 1
+  assert not clone.calls()
+
+
+def test_a_missing_config_is_named_before_anything_is_installed(clone):
+  clone.activate()
+  result = clone.run("launch/local.sh", "--workdir=x")
+  assert result.returncode == 1
+  assert "--config=configs/tiny.py" in result.stderr
+  assert not clone.calls()
+
+
+def test_an_old_python_is_refused(clone):
+  python = clone.activate(old=1)
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert result.returncode == 1
+  assert str(python.parents[1]) in result.stderr
+  assert "3.11" in result.stderr
+  del clone.env["VIRTUAL_ENV"]
+  clone.env["PYTHON"] = str(python)
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert result.returncode == 1
+  assert f"PYTHON={python}" in result.stderr
+
+
+def test_no_python_at_all_is_said_clearly(clone, tmp_path):
+  tools = tmp_path / "tools"
+  tools.mkdir()
+  for name in ("bash", "basename", "dirname", "cat", "cksum", "mkdir"):
+    (tools / name).symlink_to(shutil.which(name))
+  clone.env["PATH"] = str(tools)
+  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  assert result.returncode == 1
+  assert "no Python 3.11 or newer on PATH" in result.stderr
+  assert len(result.stderr.splitlines()) == 1
+
+
+def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
+  clone.activate()
+  assert clone.run(".ci/run").returncode == 0
+  install, check, form, pytest_call = clone.calls()
+  assert install.endswith(f"{clone.root}[test,parity]")
+  assert check == "-m ruff check ."
+  assert form == "-m ruff format --check ."
+  assert pytest_call.startswith("-m pytest")
+  assert pytest_call.endswith("--parity")
+  clone.activate(fails="format --check")
+  assert clone.run(".ci/run").returncode == 7
+  assert "pytest" not in "".join(clone.calls())
