@@ -12,6 +12,7 @@ Not measured with this config yet.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 

@@ -11,9 +11,9 @@ in tests/results/dating.json.
 """
 
 import ml_collections
-from ctd_jax_configs import common
 
 from ctd_jax.systems import dated_gallery
+from ctd_jax_configs import common
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -11,6 +11,7 @@ as it is. Rates and lengths are chosen, not tuned.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 

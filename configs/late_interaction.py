@@ -12,6 +12,7 @@ hour, or one accelerator.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 _E5 = "e5_small"

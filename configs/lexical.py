@@ -10,6 +10,7 @@ tests/results/untrained.json.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 

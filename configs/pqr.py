@@ -15,6 +15,7 @@ neither. Hardware: one accelerator; up to 20 texts are encoded a record.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 _E5 = "e5_small"

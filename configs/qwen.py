@@ -11,9 +11,9 @@ is `ft-release`, `ctd-release`. Not measured with this config yet.
 """
 
 import ml_collections
-from ctd_jax_configs import common
 
 from ctd_jax.models import tokenizer
+from ctd_jax_configs import common
 
 # The sentence that the release puts before every query.
 TASK = (

@@ -15,6 +15,7 @@ paper has no figure of it. Not measured with this config yet.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common, qwen
 
 

@@ -13,6 +13,7 @@ rows they should give are in tests/results/rebuilt.json.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 

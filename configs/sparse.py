@@ -17,6 +17,7 @@ with this config yet.
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 _MODELS = "opensearch-project/opensearch-neural-sparse-encoding"

@@ -8,6 +8,7 @@ trying a change; its figures say nothing about the Annals. Takes the methods of
 """
 
 import ml_collections
+
 from ctd_jax_configs import common
 
 

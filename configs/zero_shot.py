@@ -24,9 +24,9 @@ qwen3_embedding_4b .4410. Not measured with this config yet.
 from collections.abc import Mapping
 
 import ml_collections
-from ctd_jax_configs import common, qwen
 
 from ctd_jax.models import tokenizer
+from ctd_jax_configs import common, qwen
 
 # What the authors tell mE5-instruct and GTE-Qwen2; Qwen3 and E5-Mistral are
 # told `qwen.TASK`. All but Qwen3 have a blank after the second colon.

@@ -26,14 +26,14 @@ from collections.abc import Mapping, Sequence
 
 import tqdm
 from absl import flags, logging
-from ctd_jax_configs import common
 
 from ctd_jax import evaluate
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol, result_tables, results, summary
 from ctd_jax.training.experiment import EVALUATION_FOLDER
 from ctd_jax.utils import command_line, files
+from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
 # Method -> the one that it adds a single thing to.

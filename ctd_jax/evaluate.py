@@ -32,10 +32,9 @@ import jax
 import ml_collections
 import numpy as np
 from absl import flags, logging
-from ctd_jax_configs import common
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import dates, protocol, report_page, summary
 from ctd_jax.models.dual_encoder import Encoding
 from ctd_jax.retrieval import dense
@@ -44,6 +43,7 @@ from ctd_jax.training import config_checks, distributed, train_step
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import command_line, files
+from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
 EVALUATION = experiments.EVALUATION_FOLDER

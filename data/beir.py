@@ -30,8 +30,8 @@ from typing import Any
 import tqdm
 from absl import logging
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
-from ctd_jax.benchmark.dataset.queries import GAP, POINT, SPLITS, WINDOW, Query
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import GAP, POINT, SPLITS, WINDOW, Query
 from ctd_jax.chronology.annals import ANSWERING_KINDS, EVENT, KINDS, Record
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax.utils import files

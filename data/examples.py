@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import TimeKey
 

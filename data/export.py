@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import files
 from ctd_jax_datasets import beir, load, provenance, trec
 from ctd_jax_datasets.chunqiutr import release, release_writer

@@ -12,8 +12,8 @@ import pathlib
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
-from ctd_jax.benchmark.dataset.queries import SPLITS, Query
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import SPLITS, Query
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey

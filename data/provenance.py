@@ -18,7 +18,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files

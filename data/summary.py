@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.dataset.queries import POINT, SPLITS, WINDOW
+from ctd_jax.benchmark.queries import POINT, SPLITS, WINDOW
 from ctd_jax.chronology import annals, reign_tables
 from ctd_jax.evaluation import result_tables
 from ctd_jax_datasets import examples

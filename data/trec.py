@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 
 import tqdm
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import files
 
 # Fields of a record and of a query, in the order of the columns.

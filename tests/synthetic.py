@@ -1,13 +1,13 @@
 """An invented benchmark of 48 months for tests that need arrays, not TFDS."""
 
 import numpy as np
-from ctd_jax_configs import common
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax_configs import common
 
 TIMELINE = Timeline(
   "synthetic", (Reign("甲公", "滄", -700, 2), Reign("乙公", "滄", -698, 2))

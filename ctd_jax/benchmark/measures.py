@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pytrec_eval
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 
 DEFAULT = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "recall@10")
 # For rankings that are that deep: a window has more than ten answers.

@@ -11,8 +11,8 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.annals import NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import Timeline
 

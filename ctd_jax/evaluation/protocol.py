@@ -27,8 +27,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import measures, runs
-from ctd_jax.benchmark.dataset import queries as queries_lib
+from ctd_jax.benchmark import measures, runs
+from ctd_jax.benchmark import queries as queries_lib
 from ctd_jax.chronology.annals import EVENT, KINDS, NEG_COMMENT, NO_EVENT
 
 EVENT_POINT = "event_point"

@@ -18,8 +18,8 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.queries import WINDOW, Query
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.queries import WINDOW, Query
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import calibration

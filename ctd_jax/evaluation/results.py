@@ -14,7 +14,7 @@ import os
 import pathlib
 from collections.abc import Hashable, Iterable, Mapping
 
-from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.benchmark import measures, runs
 from ctd_jax.evaluation import protocol, significance
 from ctd_jax.utils import files
 

@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.benchmark import measures, runs
 from ctd_jax.chronology import timelines
 from ctd_jax.evaluation import (
   plots,
@@ -29,7 +29,7 @@ from ctd_jax.systems import registry
 from ctd_jax.utils import files
 
 if TYPE_CHECKING:
-  from ctd_jax.benchmark.dataset.dataset import Benchmark
+  from ctd_jax.benchmark.dataset import Benchmark
 
 # How run files came about: system -> command, commit, seconds, seeds.
 ORIGIN = "origin.json"

@@ -18,7 +18,7 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol
 from ctd_jax.models import packing
 from ctd_jax.models.dual_encoder import INNER_PRODUCTS, Encoding

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.models.dual_encoder import INNER_PRODUCTS
 from ctd_jax.retrieval import dense

@@ -30,8 +30,8 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.models.pooling import pool
 from ctd_jax.models.pretrained import hub_folders

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import ml_collections
 import numpy as np
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.features import Experts
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25, date_lookup

@@ -21,8 +21,8 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
 from ctd_jax.retrieval.search import Found

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import ml_collections
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.models.pretrained.geometry import EncoderConfig

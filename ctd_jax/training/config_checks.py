@@ -11,9 +11,9 @@ import pathlib
 
 import ml_collections
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
-from ctd_jax.benchmark.dataset.queries import SPLITS
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import SPLITS
 from ctd_jax.dating.features import EXPERTS
 from ctd_jax.evaluation import protocol
 from ctd_jax.models.dual_encoder import INNER_PRODUCTS, SCORE_MODES

@@ -22,9 +22,8 @@ import ml_collections
 import numpy as np
 import optax
 from absl import logging
-from ctd_jax_configs import common
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.models import packing
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.tokenizer import TextTokenizer
@@ -47,6 +46,7 @@ from ctd_jax.training.checkpoints import (
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import files
+from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
 SELECTION_METRIC = "validation/hit@1"

@@ -22,7 +22,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology.annals import (
   ANSWERING_KINDS,
   EVENT,

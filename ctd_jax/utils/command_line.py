@@ -14,9 +14,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-import ctd_jax_configs
 from absl import app, flags, logging
 from ml_collections import config_flags
+
+import ctd_jax_configs
 
 _USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
 _NOT_CONFIGS = ("__init__", "common")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets import examples

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from ctd_jax.benchmark.dataset.queries import CHUNQIU
+from ctd_jax.benchmark.queries import CHUNQIU
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import NO_EVENT, Record, months_of
 from ctd_jax.chronology.timelines import TimeKey, Timeline

@@ -18,8 +18,8 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.benchmark.dataset import queries
-from ctd_jax.benchmark.dataset.queries import GAP, POINT, WINDOW, Query
+from ctd_jax.benchmark import queries
+from ctd_jax.benchmark.queries import GAP, POINT, WINDOW, Query
 from ctd_jax.chronology.annals import NEG_COMMENT
 from ctd_jax.chronology.timelines import Interval, Timeline
 from ctd_jax_datasets.chunqiutr import release_json

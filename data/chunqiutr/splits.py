@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from ctd_jax.benchmark.dataset.queries import SPLITS
+from ctd_jax.benchmark.queries import SPLITS
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 TRAIN, VALIDATION, TEST = SPLITS

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology import annals, date_expressions
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline

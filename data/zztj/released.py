@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import (

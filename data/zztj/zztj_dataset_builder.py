@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval
 from ctd_jax_datasets import base_builder, examples

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ctd_jax.benchmark.dataset import measures
+from ctd_jax.benchmark import measures
 
 RANKING = [(f"r{i:02d}", 20.0 - i) for i in range(12)]
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.date_expressions import parse_interval

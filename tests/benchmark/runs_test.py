@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.benchmark import measures, runs
 
 
 def tied_run(queries=40, depth=20, seed=0):

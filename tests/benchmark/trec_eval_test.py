@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ctd_jax.benchmark.dataset import measures, runs
+from ctd_jax.benchmark import measures, runs
 
 RUNS, QUERIES, RECORDS, DEPTH = 1000, 4, 40, 30
 # Ours -> trec_eval's; its reciprocal rank has no cutoff.

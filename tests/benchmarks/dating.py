@@ -29,7 +29,7 @@ import time
 import numpy as np
 
 from ctd_jax import evaluate
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import EVENT
 from ctd_jax.dating import calibration, corpus

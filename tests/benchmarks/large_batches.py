@@ -18,13 +18,13 @@ from typing import Any
 import jax
 import numpy as np
 import optax
-from ctd_jax_configs import common
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.training import partitioning, train_step
+from ctd_jax_configs import common
 
 VOCABULARY = 8_000
 MAX_LENGTH = 128  # tokens the encoder takes

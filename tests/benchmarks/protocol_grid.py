@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import search
 from ctd_jax_datasets import load

@@ -34,7 +34,6 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
-from ctd_jax_configs import common
 
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
@@ -42,6 +41,7 @@ from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
 from ctd_jax.training.input_pipeline import Tokens
+from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe

@@ -19,11 +19,11 @@ from collections.abc import Iterable
 
 import ml_collections
 from absl import flags
-from ctd_jax_configs import chronocept
 
 from ctd_jax.evaluation import results
 from ctd_jax.tasks.chronocept import compare, experiment, features
 from ctd_jax.utils import command_line
+from ctd_jax_configs import chronocept
 
 SEEDS = tuple(range(10))
 TRIVIAL = ("mean", "median", "lexicon", "tfidf", "nearest")

@@ -5,7 +5,6 @@ import ml_collections
 import numpy as np
 import pytest
 import xgboost
-from ctd_jax_configs import chronocept
 from sklearn import svm
 
 from ctd_jax.tasks.chronocept import (
@@ -20,6 +19,7 @@ from ctd_jax.tasks.chronocept import (
   scaling,
 )
 from ctd_jax.tasks.chronocept.networks import BiLstm, FeedForward
+from ctd_jax_configs import chronocept
 from ctd_jax_datasets.chronocept import synthetic
 
 DRAW = np.random.default_rng(0)

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from ctd_jax_configs import chronocept
 
 from ctd_jax import train
 from ctd_jax.evaluation import results
@@ -20,6 +19,7 @@ from ctd_jax.tasks.chronocept import (
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
 from ctd_jax.tasks.chronocept.predictor import Predictor
 from ctd_jax.training.checkpoints import CheckpointError
+from ctd_jax_configs import chronocept
 from ctd_jax_datasets.chronocept.samples import AXES
 from tests.chronocept import validity_files
 

@@ -14,7 +14,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Reign, Timeline
 

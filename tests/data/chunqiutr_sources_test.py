@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax_datasets.chunqiutr import (

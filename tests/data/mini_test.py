@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ctd_jax.benchmark.dataset import queries
+from ctd_jax.benchmark import queries
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import Scanner
 from ctd_jax_datasets.chunqiutr import mini

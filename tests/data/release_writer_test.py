@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from ctd_jax.benchmark.dataset import queries
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark import queries
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline

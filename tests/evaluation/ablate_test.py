@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ctd_jax import ablate
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol, results, summary
 from ctd_jax.utils import command_line
 from tests import synthetic

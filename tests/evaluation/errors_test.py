@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax.evaluation import errors

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.dataset import runs
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax.evaluation import protocol
 

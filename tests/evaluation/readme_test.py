@@ -5,8 +5,8 @@ import pathlib
 import re
 
 import pytest
-from ctd_jax_configs import common
 
+from ctd_jax_configs import common
 from ctd_jax_datasets import build
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

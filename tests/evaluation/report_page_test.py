@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import dates, report_page, summary
 from tests import synthetic
 

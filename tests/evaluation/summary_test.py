@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import results, summary
 from tests import synthetic
 

@@ -13,7 +13,6 @@ import pytest
 import sentence_transformers
 import torch
 import transformers
-from ctd_jax_configs import common
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from ctd_jax.models.dual_encoder import unit
@@ -29,6 +28,7 @@ from ctd_jax.models.pretrained import (
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, instruction
 from ctd_jax.systems import llm_reranker
+from ctd_jax_configs import common
 from tests.models import state_dict_test as golden_test
 from tests.parity import published
 

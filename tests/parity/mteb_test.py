@@ -10,7 +10,7 @@ import pytest
 import sentence_transformers
 from sentence_transformers.evaluation import InformationRetrievalEvaluator
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import mteb_task, protocol
 from ctd_jax.models.dual_encoder import unit
 from ctd_jax.models.encoders import bert

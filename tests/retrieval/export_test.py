@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets import build, export, load, provenance

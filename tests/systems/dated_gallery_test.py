@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pytest
-from ctd_jax_configs import common
 
 from ctd_jax import evaluate
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.features import Experts
 from ctd_jax.systems import dated_gallery, registry
 from ctd_jax.training import experiment
+from ctd_jax_configs import common
 from tests import synthetic
 from tests.benchmarks import dating
 

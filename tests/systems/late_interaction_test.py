@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tokenizers
-from ctd_jax_configs import late_interaction as config_file
 from safetensors import numpy as safetensors_numpy
 
 from ctd_jax import evaluate
@@ -17,6 +16,7 @@ from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.token_encoder import TokenEncoder, TokenVectors
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.systems import late_interaction, registry
+from ctd_jax_configs import late_interaction as config_file
 from tests import synthetic
 from tests.models import published_folder
 

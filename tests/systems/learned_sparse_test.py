@@ -6,16 +6,16 @@ import shutil
 
 import numpy as np
 import pytest
-from ctd_jax_configs import sparse as sparse_config
 from safetensors import numpy as safetensors_numpy
 from scipy import special
 
 from ctd_jax import evaluate
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.models.pretrained import hub_folders, masked_lm, state_dict
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.systems import learned_sparse
 from ctd_jax.training import experiment
+from ctd_jax_configs import sparse as sparse_config
 from tests import synthetic
 from tests.models import published_folder
 

@@ -6,14 +6,14 @@ import shutil
 
 import numpy as np
 import pytest
-from ctd_jax_configs import rerank as rerank_config
 from safetensors import numpy as safetensors_numpy
 
 from ctd_jax import evaluate
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.systems import llm_reranker, registry
 from ctd_jax.training import config_checks, experiment
+from ctd_jax_configs import rerank as rerank_config
 from tests import synthetic
 from tests.models import published_folder
 

@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from ctd_jax_configs import pqr as config_file
 
 from ctd_jax import evaluate
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.systems import pqr, pseudo_queries, registry
+from ctd_jax_configs import pqr as config_file
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.llm.chat_server import serving

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol
 from ctd_jax.systems import registry, time_keys
 from tests import synthetic

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ctd_jax import evaluate
-from ctd_jax.benchmark.dataset.dataset import Benchmark
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval
 from ctd_jax.evaluation import protocol

@@ -6,9 +6,6 @@ import shutil
 import jax
 import numpy as np
 import pytest
-from ctd_jax_configs import bert as bert_config
-from ctd_jax_configs import common
-from ctd_jax_configs import qwen as qwen_config
 
 from ctd_jax import export, train
 from ctd_jax.models.dual_encoder import unit
@@ -17,6 +14,9 @@ from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import instruction
 from ctd_jax.training import backbone, config_checks, experiment
 from ctd_jax.training.checkpoints import CheckpointError
+from ctd_jax_configs import bert as bert_config
+from ctd_jax_configs import common
+from ctd_jax_configs import qwen as qwen_config
 from tests import synthetic
 from tests.models import published_folder
 

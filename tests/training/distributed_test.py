@@ -19,7 +19,7 @@ import pytest
 from absl.testing import flagsaver
 
 from ctd_jax import train
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.training import distributed, preemption
 from tests.training import synthetic_run
 

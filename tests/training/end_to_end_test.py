@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol, results
 
 ENVIRONMENT = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctd_jax.benchmark.dataset.queries import SPLITS
+from ctd_jax.benchmark.queries import SPLITS
 from ctd_jax_datasets import build, load
 
 

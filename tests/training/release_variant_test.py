@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ctd_jax_configs import bert, common, e5_small, qwen, small, tiny
 
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.training import objective, partitioning, train_step
+from ctd_jax_configs import bert, common, e5_small, qwen, small, tiny
 from tests import synthetic
 
 MESH = partitioning.make_mesh(1)

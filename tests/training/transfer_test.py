@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from ctd_jax_configs import common
 
 from ctd_jax import evaluate, train
-from ctd_jax.benchmark.dataset import runs
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import results
 from ctd_jax.retrieval import date_lookup
 from ctd_jax.training import experiment
+from ctd_jax_configs import common
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.data import beir_files

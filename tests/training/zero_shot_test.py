@@ -4,9 +4,9 @@ import json
 
 import pytest
 import tokenizers
-from ctd_jax_configs import zero_shot
 
 from ctd_jax.training import experiment
+from ctd_jax_configs import zero_shot
 from tests import synthetic
 from tests.models import published_folder
 

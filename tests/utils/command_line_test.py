@@ -1,9 +1,9 @@
 import logging
 import pathlib
 
-import ctd_jax_configs
 import pytest
 
+import ctd_jax_configs
 from ctd_jax.utils import command_line
 
 INSTALLED = pathlib.Path(ctd_jax_configs.__path__[0])

@@ -22,7 +22,7 @@ import numpy as np
 import tokenizers
 from absl import flags, logging
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.models.pretrained import e5_package, geometry, hub_folders
 from ctd_jax.models.pretrained.e5_package import SPECIAL, UNKNOWN, PackedModel
 from ctd_jax.models.tokenizer import TextTokenizer

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tqdm
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import annals, reign_tables
 from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks.ctm import replies

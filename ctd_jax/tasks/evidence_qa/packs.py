@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset.dataset import Benchmark
-from ctd_jax.benchmark.dataset.queries import Query
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import Timeline
