@@ -3,8 +3,8 @@
 Why a script: three folders become one installation. `ctd_jax/` is the package,
 `data/` is installed as `ctd_jax_datasets` (importing it registers the TFDS
 builders) and `configs/` as `ctd_jax_configs`, so that `--config=configs/x.py`
-is found from any folder. Each dependency says what it is for; the upper bounds are the releases after which
-something we call is known or likely to change.
+is found from any folder. Each dependency says what it is for; the upper bounds
+are the releases after which something we call is known or likely to change.
 """
 
 import pathlib
@@ -17,14 +17,17 @@ ROOT = pathlib.Path(__file__).resolve().parent
 INSTALL_REQUIRES = [
   "absl-py>=2.1,<3",  # flags, logging, app.run of the entry points
   "array_record>=0.8,<0.9",  # the TFDS file format that loses no rows
+  "etils[epath]>=1.11,<2",  # paths of workdirs and data sets, gs:// too
   "flax>=0.12,<0.13",  # linen modules, struct dataclasses
   "grain>=0.2.18,<0.3",  # input pipeline with a state that can be saved
   "huggingface_hub>=1,<3",  # finds a published encoder by its hub id
   "importlib_resources>=6,<8",  # imported by TFDS without being declared there
   "jax>=0.10,<0.11",  # 0.11 needs Python 3.12
+  "jaxtyping>=0.3,<0.4",  # shapes of arrays in annotations
   "jinja2>=3.1,<4",  # template of the page about an evaluation
   "matplotlib>=3.9,<4",  # hit@1 by reign
   "ml_collections>=1.1,<2",  # experiment configs and their overrides
+  "msgspec>=0.19,<0.23",  # JSON read into checked types
   "numpy>=2.0,<3",  # arrays outside jit
   "opencc>=1.1.9,<2",  # answers to CTM in either script
   "optax>=0.2.8,<0.3",  # AdamW and schedules
@@ -38,6 +41,7 @@ INSTALL_REQUIRES = [
   "tensorboardX>=2.6.2,<3",  # TensorBoard events without TensorFlow
   "tensorflow-datasets>=4.9.10,<4.10",  # the builders; needs no TensorFlow
   "tokenizers>=0.22,<0.24",  # vocabularies, of characters and published
+  "tabulate>=0.9,<0.11",  # aligned and Markdown tables
   "tqdm>=4.66,<5",  # progress bars
 ]
 
@@ -55,8 +59,18 @@ EXTRAS_REQUIRE = {
     "datasets>=4,<6",  # the form in which MTEB takes texts
     "mteb>=2.26,<3",  # the benchmark as a task of it
   ],
+  "docs": [
+    "mkdocs-material>=9.5,<10",  # the site's theme
+    "mkdocstrings[python]>=0.29,<2",  # the API reference, from docstrings
+  ],
   "test": [
+    "beartype>=0.21,<0.24",  # checks the shapes that annotations promise
     "faiss-cpu>=1.9,<2",  # as in ann
+    "import-linter>=2.1,<3",  # the layers of the packages
+    "ipykernel>=6.29,<8",  # runs the notebooks
+    "mkdocs-material>=9.5,<10",  # as in docs
+    "mkdocstrings[python]>=0.29,<2",  # as in docs
+    "nbclient>=0.10,<0.12",  # runs the notebooks
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
