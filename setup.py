@@ -130,7 +130,7 @@ setuptools.setup(
   package_dir={"ctd_jax_datasets": "data", "ctd_jax_configs": "configs"},
   # ** also takes folders that hold only facts, such as data/reigns.
   package_data={
-    "ctd_jax": ["evaluation/page.html"],
+    "ctd_jax": ["evaluation/report_page.html"],
     "ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES],
   },
   # Invented source files: only the tests, which are not installed, read them.

@@ -18,7 +18,7 @@ from ctd_jax_configs import common
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base()
+  c = common.base_config()
   c.name = f"{argument}-bert"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 64
@@ -26,7 +26,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.batch_size = 64
   c.num_epochs = 5.0
   c.eval_every = 203  # an epoch of 13,053 queries
-  common.published(c, "google-bert/bert-base-chinese")
+  common.use_published_encoder(c, "google-bert/bert-base-chinese")
   c.model.pooling = "cls"
   c.model.gate_init = 1.0
   c.optimizer.learning_rate = 2e-5

@@ -24,7 +24,7 @@ MODELS = (
   *("linear", "svr", "xgboost", "ffnn", "bilstm", "bert"),
   *("mean", "median", "nearest", "tfidf", "lexicon"),
 )
-DRAWN = ("ffnn", "bilstm", "bert")  # start from random parameters
+RANDOM_INIT_MODELS = ("ffnn", "bilstm", "bert")  # start from random parameters
 
 
 def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
@@ -38,7 +38,9 @@ def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
   c.task = "validity"  # which experiment the entry point runs
   c.name = model  # system name in tables
-  c.seeds = (0, 1, 2, 3, 4) if model in DRAWN else (0,)  # a model for each
+  c.seeds = (
+    (0, 1, 2, 3, 4) if model in RANDOM_INIT_MODELS else (0,)
+  )  # a model for each
 
   # Data.
   c.dataset = f"chronocept/{variant or 'synthetic_1'}"  # or json:FOLDER
@@ -58,13 +60,15 @@ def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
   c.paper_max_length = {"ffnn": 128, "bert": 64}.get(model, 16)
   c.paper_raw_targets = model == "bert"  # learned under the paper's
 
-  c.model = _model(model, c.dataset.endswith("_2"))
-  c.grid = _grid(model)  # field of c.model -> values
+  c.model = _model_config(model, c.dataset.endswith("_2"))
+  c.grid = _search_grid(model)  # field of c.model -> values
   c.search = False  # choose among the grid first; else the published choice
   return c
 
 
-def _model(name: str, second: bool) -> ml_collections.ConfigDict:
+def _model_config(
+  name: str, is_second_benchmark: bool
+) -> ml_collections.ConfigDict:
   """Returns the published final hyperparameters of a model."""
   m = ml_collections.ConfigDict()
   m.kind = name
@@ -78,7 +82,7 @@ def _model(name: str, second: bool) -> ml_collections.ConfigDict:
     m.n_estimators = 50
     m.max_depth = 3
     m.learning_rate = 0.1
-  if name not in DRAWN:
+  if name not in RANDOM_INIT_MODELS:
     return m
   m.epochs = 100
   m.batch_size = 0  # samples; 0 = the whole train split
@@ -87,9 +91,9 @@ def _model(name: str, second: bool) -> ml_collections.ConfigDict:
   m.decoupled = False  # decay passes through Adam, or is apart as in AdamW
   m.l1 = 0.0  # weight of the sum of absolute parameters
   if name == "ffnn":
-    m.hidden_size = 256 if second else 64
+    m.hidden_size = 256 if is_second_benchmark else 64
     m.dropout = 0.0
-    m.learning_rate = 1e-2 if second else 1e-3
+    m.learning_rate = 1e-2 if is_second_benchmark else 1e-3
     m.l1 = 1e-3
   if name == "bilstm":
     m.hidden_size = 64  # of each direction
@@ -102,7 +106,7 @@ def _model(name: str, second: bool) -> ml_collections.ConfigDict:
   return m
 
 
-def _grid(name: str) -> ml_collections.ConfigDict:
+def _search_grid(name: str) -> ml_collections.ConfigDict:
   """Returns the published grid of a model."""
   rates = (1e-2, 1e-3, 1e-4)
   grids = {

@@ -55,7 +55,7 @@ REPAIRS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def base() -> ml_collections.ConfigDict:
+def base_config() -> ml_collections.ConfigDict:
   """Returns the config of CTD, without an experiment's sizes."""
   c = ml_collections.ConfigDict()
   c.name = ""  # system name in run files and tables
@@ -222,7 +222,7 @@ def base() -> ml_collections.ConfigDict:
   return c
 
 
-def published(c: ml_collections.ConfigDict, source: str) -> None:
+def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   """Makes the encoder of `c` a published one, in place.
 
   Geometry, vocabulary and initial parameters are those of the folder.
@@ -277,13 +277,13 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
     c.num_epochs = 0.0
   c.model.use_bias = method == "bias"
   c.model.use_context = method == "ctx"
-  modes = {"bias": "ctd", "ctx": "absolute", "posterior": "posterior"}
-  c.score_mode = modes.get(method, "semantic")
-  c.loss.multi_positive = method == "multi" or method in modes
-  heads_needed = method in modes
-  if not heads_needed:
+  temporal_modes = {"bias": "ctd", "ctx": "absolute", "posterior": "posterior"}
+  c.score_mode = temporal_modes.get(method, "semantic")
+  c.loss.multi_positive = method == "multi" or method in temporal_modes
+  needs_heads = method in temporal_modes
+  if not needs_heads:
     c.loss.query_calendar_weight = 0.0
-  if not heads_needed and not method.startswith("tempdate"):
+  if not needs_heads and not method.startswith("tempdate"):
     c.loss.calendar_weight = 0.0
   if method == "tempdate":
     c.loss.calendar_smoothing = 0.0

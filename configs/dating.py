@@ -18,7 +18,7 @@ from ctd_jax_configs import common
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
-  c = common.base()
+  c = common.base_config()
   c.dataset = "chunqiutr/rebuilt"
-  c.eval.baselines = dated_gallery.NAMES
+  c.eval.baselines = dated_gallery.SYSTEM_NAMES
   return c

@@ -17,7 +17,7 @@ from ctd_jax_configs import common
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base()
+  c = common.base_config()
   c.name = f"{argument}-e5-small"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 40
@@ -26,7 +26,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.negatives.near_event = 0
   c.num_epochs = 1.0
   c.eval_every = 408  # 13,053 queries
-  common.published(c, "e5_small")
+  common.use_published_encoder(c, "e5_small")
   c.model.encoder.query_prefix = "query: "
   c.model.encoder.record_prefix = "passage: "
   c.model.encoder.dtype = "float32"

@@ -16,7 +16,7 @@ from ctd_jax_configs import common
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
-  c = common.base()
+  c = common.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("bm25_tuned", "bm25_timekde_tuned", "time_keys")
   return c

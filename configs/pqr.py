@@ -23,7 +23,7 @@ _E5 = "e5_small"
 
 def get_config(source: str = _E5) -> ml_collections.ConfigDict:
   """Returns the config; `source` is what follows the colon."""
-  c = common.base()
+  c = common.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("pqr",)
   c.pqr.source = source

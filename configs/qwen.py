@@ -25,7 +25,7 @@ TASK = (
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base()
+  c = common.base_config()
   c.name = f"{argument}-qwen"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 128
@@ -33,9 +33,9 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.batch_size = 16
   c.num_epochs = 3.0
   c.eval_every = 815  # an epoch of 13,053 queries
-  common.published(c, "Qwen/Qwen3-Embedding-0.6B")
+  common.use_published_encoder(c, "Qwen/Qwen3-Embedding-0.6B")
   c.model.encoder.end_token = "<|endoftext|>"  # what the vector is read from
-  c.model.encoder.query_prefix = tokenizer.instruction(TASK)
+  c.model.encoder.query_prefix = tokenizer.format_instruction(TASK)
   c.model.encoder.remat = True
   c.model.pooling = "last"
   c.model.gate_init = 1.0

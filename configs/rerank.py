@@ -21,7 +21,7 @@ from ctd_jax_configs import common, qwen
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
-  c = common.base()
+  c = common.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("rerank",)
   c.rerank.source = "Qwen/Qwen3-Reranker-0.6B"

@@ -20,7 +20,7 @@ from ctd_jax_configs import common
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
   method = argument.partition("-")[0]
-  c = common.base()
+  c = common.base_config()
   c.name = f"{argument}-small"
   c.dataset = "chunqiutr/rebuilt"
   c.num_epochs = 5.0

@@ -20,10 +20,10 @@ import ml_collections
 
 from ctd_jax_configs import common
 
-_MODELS = "opensearch-project/opensearch-neural-sparse-encoding"
+_MODEL_PREFIX = "opensearch-project/opensearch-neural-sparse-encoding"
 VARIANTS = {
-  "idf": (f"{_MODELS}-multilingual-v1", "log"),
-  "l0": (f"{_MODELS}-doc-v3-distill", "loglog"),
+  "idf": (f"{_MODEL_PREFIX}-multilingual-v1", "log"),
+  "l0": (f"{_MODEL_PREFIX}-doc-v3-distill", "loglog"),
 }
 
 
@@ -34,7 +34,7 @@ def get_config(argument: str = "idf") -> ml_collections.ConfigDict:
       f"unknown variant {argument!r} after the config's name; expected one of "
       f"{', '.join(VARIANTS)}"
     )
-  c = common.base()
+  c = common.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("sparse",)
   c.sparse.source, c.sparse.activation = VARIANTS[argument]

@@ -14,7 +14,7 @@ from ctd_jax_configs import common
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base()
+  c = common.base_config()
   c.name = f"{argument}-tiny"
   c.dataset = "chunqiutr/mini"
   c.num_epochs = 12.0

@@ -35,12 +35,12 @@ _TIME_AWARE = (
   "relevant passages from the corpus."
 )
 _QWEN3 = {
-  "query_prefix": tokenizer.instruction(qwen.TASK),
+  "query_prefix": tokenizer.format_instruction(qwen.TASK),
   "end_token": "<|endoftext|>",
   "pooling": "last",
 }
 # Fields of `model.encoder`, and the pooling.
-ROWS: Mapping[str, Mapping[str, str]] = {
+ENCODERS: Mapping[str, Mapping[str, str]] = {
   "me5_large": {
     "source": "intfloat/multilingual-e5-large",
     "query_prefix": "query: ",
@@ -49,7 +49,7 @@ ROWS: Mapping[str, Mapping[str, str]] = {
   },
   "me5_large_instruct": {
     "source": "intfloat/multilingual-e5-large-instruct",
-    "query_prefix": tokenizer.instruction(_TIME_AWARE) + " ",
+    "query_prefix": tokenizer.format_instruction(_TIME_AWARE) + " ",
     "pooling": "mean",
   },
   "gte_large_zh": {"source": "thenlper/gte-large-zh", "pooling": "cls"},
@@ -62,14 +62,14 @@ ROWS: Mapping[str, Mapping[str, str]] = {
   "bge_m3": {"source": "BAAI/bge-m3", "pooling": "cls", "dtype": "bfloat16"},
   "gte_qwen2_1_5b": {
     "source": "Alibaba-NLP/gte-Qwen2-1.5B-instruct",
-    "query_prefix": tokenizer.instruction(_TIME_AWARE) + " ",
+    "query_prefix": tokenizer.format_instruction(_TIME_AWARE) + " ",
     "end_token": "<|endoftext|>",
     "pooling": "last",
     "dtype": "bfloat16",
   },
   "e5_mistral_7b": {
     "source": "intfloat/e5-mistral-7b-instruct",
-    "query_prefix": tokenizer.instruction(qwen.TASK) + " ",
+    "query_prefix": tokenizer.format_instruction(qwen.TASK) + " ",
     "end_token": "</s>",
     "pooling": "last",
     "dtype": "bfloat16",
@@ -81,18 +81,18 @@ ROWS: Mapping[str, Mapping[str, str]] = {
 
 def get_config(argument: str = "me5_large") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  if argument not in ROWS:
+  if argument not in ENCODERS:
     raise ValueError(
       f"unknown encoder {argument!r} after the config's name; expected one of "
-      f"{', '.join(ROWS)}"
+      f"{', '.join(ENCODERS)}"
     )
-  row = {"dtype": "float32", **ROWS[argument]}
-  c = common.base()
+  row = {"dtype": "float32", **ENCODERS[argument]}
+  c = common.base_config()
   c.name = f"zs-{argument.replace('_', '-')}"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 128
   c.record_length = 256
-  common.published(c, row.pop("source"))
+  common.use_published_encoder(c, row.pop("source"))
   c.model.pooling = row.pop("pooling")
   c.model.encoder.update(row)
   c.eval.batch_size = 32

@@ -51,7 +51,7 @@ BUILDS_ON: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class GridCell:
   """One run of the grid.
 
   Attributes:
@@ -65,11 +65,11 @@ class Cell:
   folder: pathlib.Path
 
   @property
-  def finished(self) -> bool:
+  def is_finished(self) -> bool:
     """Whether its run files were written and evaluated."""
     return (self.folder / EVALUATION_FOLDER / "per_query.tsv").exists()
 
-  def command(self, config: str, overrides: Sequence[str]) -> list[str]:
+  def train_command(self, config: str, overrides: Sequence[str]) -> list[str]:
     """Returns the arguments that train it.
 
     Args:
@@ -84,19 +84,19 @@ class Cell:
     ]
 
 
-def grid(
+def make_grid(
   methods: Sequence[str], seeds: Sequence[int], workdir: pathlib.Path
-) -> list[Cell]:
+) -> list[GridCell]:
   """Returns the cells, all methods of the first seed first."""
   return [
-    Cell(method, seed, workdir / method / f"seed-{seed}")
+    GridCell(method, seed, workdir / method / f"seed-{seed}")
     for seed in seeds
     for method in methods
   ]
 
 
-def train(
-  cells: Sequence[Cell], config: str, overrides: Sequence[str], jobs: int
+def train_cells(
+  cells: Sequence[GridCell], config: str, overrides: Sequence[str], jobs: int
 ) -> None:
   """Runs what is not finished, `jobs` at a time on shares of the CPU cores.
 
@@ -106,35 +106,35 @@ def train(
     ValueError: naming the runs that failed, after all others have ended.
   """
   cores = sorted(os.sched_getaffinity(0))
-  shares = [cores[job::jobs] or cores for job in range(jobs)]
-  left = [cell for cell in cells if not cell.finished]
-  bar = tqdm.tqdm(total=len(left), unit="run", desc="grid", disable=None)
+  core_shares = [cores[job::jobs] or cores for job in range(jobs)]
+  pending = [cell for cell in cells if not cell.is_finished]
+  bar = tqdm.tqdm(total=len(pending), unit="run", desc="grid", disable=None)
 
-  def run(cell: Cell) -> int:
-    share = shares.pop()
+  def run_cell(cell: GridCell) -> int:
+    core_share = core_shares.pop()
     cell.folder.mkdir(parents=True, exist_ok=True)
     with (cell.folder / "log.txt").open("a") as log:
       process = subprocess.Popen(
-        cell.command(config, overrides), stdout=log, stderr=log
+        cell.train_command(config, overrides), stdout=log, stderr=log
       )
-      os.sched_setaffinity(process.pid, share)
+      os.sched_setaffinity(process.pid, core_share)
       code = process.wait()
-    shares.append(share)
+    core_shares.append(core_share)
     bar.update()
     logging.info("%s, seed %d: exit %d", cell.method, cell.seed, code)
     return code
 
   with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-    codes = list(pool.map(run, left))
+    codes = list(pool.map(run_cell, pending))
   bar.close()
-  failed = [cell for cell, code in zip(left, codes, strict=True) if code]
+  failed = [cell for cell, code in zip(pending, codes, strict=True) if code]
   if failed:
     lines = [
       f"  {cell.folder / 'log.txt'}: {_last_line(cell.folder / 'log.txt')}"
       for cell in failed
     ]
     raise ValueError(
-      f"{len(failed)} of {len(left)} runs failed; the others are kept:\n"
+      f"{len(failed)} of {len(pending)} runs failed; the others are kept:\n"
       + "\n".join(lines)
     )
 
@@ -144,9 +144,9 @@ def _last_line(path: pathlib.Path) -> str:
   return lines[-1] if lines else "nothing printed"
 
 
-def read(
-  cells: Sequence[Cell], benchmark: Benchmark, split: str
-) -> dict[str, dict[str, list[protocol.PerQuery]]]:
+def read_runs(
+  cells: Sequence[GridCell], benchmark: Benchmark, split: str
+) -> dict[str, dict[str, list[protocol.PerQueryScores]]]:
   """Returns method -> mode -> values of every query, a table for each seed.
 
   The tables name the method, not the config: sizes may have been changed.
@@ -157,76 +157,91 @@ def read(
     split: whose queries.
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
-  found: dict[str, dict[str, list[protocol.PerQuery]]] = {}
+  tables_by_method: dict[str, dict[str, list[protocol.PerQueryScores]]] = {}
   for cell in cells:
-    for name in summary.SHOWN_MODES:
-      mode = protocol.mode(name)
+    for name in summary.REPORT_MODES:
+      mode = protocol.get_mode(name)
       folder = cell.folder / EVALUATION_FOLDER
       (path,) = folder.glob(f"run.*.{split}.{mode.gallery}.trec")
       table = protocol.evaluate_run(
         runs.read_run(path), benchmark.queries[split], kinds, mode
       )
-      by_mode = found.setdefault(cell.method, {})
+      by_mode = tables_by_method.setdefault(cell.method, {})
       by_mode.setdefault(name, []).append(
         dataclasses.replace(table, system=cell.method)
       )
-  return found
+  return tables_by_method
 
 
-def rivals(method: str, methods: Sequence[str]) -> list[str]:
+def find_rivals(method: str, methods: Sequence[str]) -> list[str]:
   """Returns with which others of the grid a method is compared.
 
   A variant is compared with the method itself, and like the method with what
   it builds on, in the same variant.
   """
   name, _, variant = method.partition("-")
-  others = [name] if variant else []
+  rivals = [name] if variant else []
   for base in BUILDS_ON.get(name, ()):
-    others.append(f"{base}-{variant}" if variant else base)
-  return [other for other in others if other in methods]
+    rivals.append(f"{base}-{variant}" if variant else base)
+  return [rival for rival in rivals if rival in methods]
 
 
-def by_seed(
-  found: Mapping[str, Mapping[str, Sequence[protocol.PerQuery]]],
+def format_seed_tables(
+  tables_by_method: Mapping[
+    str, Mapping[str, Sequence[protocol.PerQueryScores]]
+  ],
 ) -> str:
   """Returns hit@1 of every run, a line for each method and mode."""
-  width = max(map(len, found))
-  parts = []
-  for mode in summary.SHOWN_MODES:
-    parts.append(f"hit@1, {mode}, run by run\n")
-    for method, tables in found.items():
-      values = "  ".join(f"{t.mean('hit@1'):.4f}" for t in tables[mode])
-      parts.append(f"  {method:<{width}}  {values}\n")
-  return "".join(parts)
+  width = max(map(len, tables_by_method))
+  blocks = []
+  for mode in summary.REPORT_MODES:
+    blocks.append(f"hit@1, {mode}, run by run\n")
+    for method, tables in tables_by_method.items():
+      values = "  ".join(
+        f"{t.mean_of_family('hit@1'):.4f}" for t in tables[mode]
+      )
+      blocks.append(f"  {method:<{width}}  {values}\n")
+  return "".join(blocks)
 
 
-def comparisons(
-  found: Mapping[str, Mapping[str, protocol.PerQuery]],
+def format_comparisons(
+  tables_by_method: Mapping[str, Mapping[str, protocol.PerQueryScores]],
   years: Mapping[str, tuple[int, int]],
 ) -> str:
   """Returns paired tests of hit@1 for each method against its rivals."""
   pairs = [
-    (method, other) for method in found for other in rivals(method, list(found))
+    (method, rival)
+    for method in tables_by_method
+    for rival in find_rivals(method, list(tables_by_method))
   ]
-  parts = []
-  for mode in summary.SHOWN_MODES if pairs else ():
-    compared = summary.compare_pairs(
-      [(found[a][mode], found[b][mode]) for a, b in pairs], years
+  blocks = []
+  for mode in summary.REPORT_MODES if pairs else ():
+    paired_tests = summary.compare_system_pairs(
+      [
+        (tables_by_method[a][mode], tables_by_method[b][mode]) for a, b in pairs
+      ],
+      years,
     )
-    labels = [f"{each.system} - {each.other}" for each in compared]
+    labels = [
+      f"{paired_test.system} - {paired_test.other_system}"
+      for paired_test in paired_tests
+    ]
     width = max(map(len, labels))
     lines = [
-      f"  {label:<{width}}  {each}\n"
-      for label, each in zip(labels, compared, strict=True)
+      f"  {label:<{width}}  {paired_test}\n"
+      for label, paired_test in zip(labels, paired_tests, strict=True)
     ]
-    parts.append(
+    blocks.append(
       f"hit@1, {mode}, paired randomisation over queries\n{''.join(lines)}"
     )
-  return "\n".join(parts)
+  return "\n".join(blocks)
 
 
-def summarise(
-  cells: Sequence[Cell], benchmark: Benchmark, split: str, folder: pathlib.Path
+def summarise_grid(
+  cells: Sequence[GridCell],
+  benchmark: Benchmark,
+  split: str,
+  folder: pathlib.Path,
 ) -> str:
   """Returns the tables as text; writes results.txt and results.json.
 
@@ -236,32 +251,36 @@ def summarise(
     split: whose queries.
     folder: for the two files.
   """
-  of_runs = read(cells, benchmark, split)
-  found = {
-    method: {mode: protocol.average(tables) for mode, tables in modes.items()}
-    for method, modes in of_runs.items()
+  run_tables = read_runs(cells, benchmark, split)
+  mean_tables = {
+    method: {
+      mode: protocol.average_seeds(tables) for mode, tables in modes.items()
+    }
+    for method, modes in run_tables.items()
   }
-  years = summary.years_of(benchmark, split)
+  years = summary.find_query_years(benchmark, split)
   rows = []
-  for method, by_mode in found.items():
-    own = [cell for cell in cells if cell.method == method]
-    origin = [
-      next(iter(summary.read_origin(c.folder / EVALUATION_FOLDER).values()))
-      for c in own
+  for method, by_mode in mean_tables.items():
+    method_cells = [cell for cell in cells if cell.method == method]
+    origins = [
+      next(iter(summary.read_run_origin(c.folder / EVALUATION_FOLDER).values()))
+      for c in method_cells
     ]
-    about = {
-      "seeds": tuple(cell.seed for cell in own),
-      "command": evaluate.command(),
-      "commit": origin[0]["commit"],
-      "seconds": round(sum(each["seconds"] for each in origin), 1),
+    provenance = {
+      "seeds": tuple(cell.seed for cell in method_cells),
+      "command": evaluate.format_command(),
+      "commit": origins[0]["commit"],
+      "seconds": round(sum(origin["seconds"] for origin in origins), 1),
     }
     for table in by_mode.values():
-      rows += results.result_rows(table, benchmark.name, years, **about)
-  results.write_rows(folder / "results.json", rows)
+      rows += results.make_result_rows(
+        table, benchmark.name, years, **provenance
+      )
+  results.write_result_rows(folder / "results.json", rows)
   tables = result_tables.format_table(
-    results.select(rows, family="all"), intervals=True
+    results.select_rows(rows, family="all"), intervals=True
   )
-  text = f"{tables}\n{by_seed(of_runs)}\n{comparisons(found, years)}"
+  text = f"{tables}\n{format_seed_tables(run_tables)}\n{format_comparisons(mean_tables, years)}"
   files.write_text(folder / "results.txt", text)
   return text
 
@@ -278,15 +297,17 @@ def main() -> None:
     ) from None
   if flags.FLAGS.jobs < 1:
     raise ValueError(f"--jobs={flags.FLAGS.jobs}: expected at least 1")
-  path, overrides = command_line.config_arguments(sys.argv)
+  path, overrides = command_line.split_config_arguments(sys.argv)
   for method in flags.FLAGS.methods:
-    common.apply_method(common.base(), method)  # refuses what there is not
-  cells = grid(flags.FLAGS.methods, seeds, workdir)
-  train(cells, path, overrides, flags.FLAGS.jobs)
+    common.apply_method(
+      common.base_config(), method
+    )  # refuses what there is not
+  cells = make_grid(flags.FLAGS.methods, seeds, workdir)
+  train_cells(cells, path, overrides, flags.FLAGS.jobs)
   benchmark = load.build_benchmark(
     config.dataset, config.data_dir, config.sources
   )
-  print(summarise(cells, benchmark, flags.FLAGS.split, workdir))
+  print(summarise_grid(cells, benchmark, flags.FLAGS.split, workdir))
   print(f"tables       {workdir / 'results.txt'}, results.json")
 
 
@@ -305,4 +326,4 @@ if __name__ == "__main__":
   flags.DEFINE_integer(
     "jobs", 1, "Runs at a time, each on its share of the CPU cores."
   )
-  command_line.run(main)
+  command_line.run_main(main)

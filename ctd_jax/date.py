@@ -44,9 +44,9 @@ COLUMNS = (
 )
 LINE, PARAGRAPH = UNITS = ("line", "paragraph")
 # Characters of a record in dates.tsv.
-SHOWN = 20
+MAX_TEXT_CHARS = 20
 # Rounds of dating, each with the motion that the one before it showed.
-ROUNDS = 2
+NUM_ROUNDS = 2
 _CJK_FONTS = (
   "Noto Sans CJK TC",
   "Noto Sans CJK SC",
@@ -65,7 +65,7 @@ _CJK_FONTS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Dates:
+class ChronicleDates:
   """The records of a chronicle with their months.
 
   Attributes:
@@ -74,7 +74,7 @@ class Dates:
     months: int [records, 2], the most probable month and the next, ordinals.
     probabilities: float [records, 2].
     calendar: names the ordinals.
-    counts: how often a month, a season, ... is printed.
+    statement_counts: how often a month, a season, ... is printed.
   """
 
   lines: list[int]
@@ -82,7 +82,7 @@ class Dates:
   months: np.ndarray
   probabilities: np.ndarray
   calendar: emissions.Calendar
-  counts: dict[str, int]
+  statement_counts: dict[str, int]
 
 
 def read_records(path: pathlib.Path, unit: str) -> list[tuple[int, str]]:
@@ -113,8 +113,8 @@ def read_records(path: pathlib.Path, unit: str) -> list[tuple[int, str]]:
   for number, raw in enumerate(text.split("\n"), 1):
     line = raw.strip()
     if line and open_paragraph:
-      first, before = records[-1]
-      records[-1] = first, before + line
+      first, previous_text = records[-1]
+      records[-1] = first, previous_text + line
     elif line:
       records.append((number, line))
     open_paragraph = unit == PARAGRAPH and bool(line)
@@ -125,7 +125,7 @@ def read_records(path: pathlib.Path, unit: str) -> list[tuple[int, str]]:
   return records
 
 
-def find_table(name: str) -> pathlib.Path:
+def find_reign_table(name: str) -> pathlib.Path:
   """Returns the path of a reign table, a file or one of the installed.
 
   Raises:
@@ -134,19 +134,20 @@ def find_table(name: str) -> pathlib.Path:
   path = pathlib.Path(name).expanduser()
   if path.is_file():
     return path
-  installed = _installed()
-  if name not in installed:
+  installed_tables = _list_installed_tables()
+  if name not in installed_tables:
     raise FileNotFoundError(
       f"--reigns={name}: no such file, and no installed table of that name; "
-      f"installed: {', '.join(installed)}"
+      f"installed: {', '.join(installed_tables)}"
     )
-  return installed[name]
+  return installed_tables[name]
 
 
-def _installed() -> dict[str, pathlib.Path]:
+def _list_installed_tables() -> dict[str, pathlib.Path]:
   """Returns name -> path of the installed reign tables."""
   return {
-    path.stem: path for path in sorted(reign_tables.table_dir().glob("*.tsv"))
+    path.stem: path
+    for path in sorted(reign_tables.reign_table_dir().glob("*.tsv"))
   }
 
 
@@ -154,7 +155,7 @@ def date_records(
   records: Sequence[tuple[int, str]],
   calendar: emissions.Calendar,
   first_year: int | None = None,
-) -> Dates:
+) -> ChronicleDates:
   """Returns the months of the records.
 
   Args:
@@ -171,32 +172,32 @@ def date_records(
     for number, (_, text) in enumerate(records)
     for section in emissions.read_sections(number, text, calendar)
   ]
-  evidence = emissions.Evidence(sections, calendar)
-  if not evidence.counts:
+  record_emissions = emissions.RecordEmissions(sections, calendar)
+  if not record_emissions.statement_counts:
     raise ValueError(
       "no record prints a month, season, day or regnal year; without any "
       "there is nothing to date by"
     )
-  decoded = decode(evidence, calendar, first_year)
-  return Dates(
+  decoded_months = decode_sections(record_emissions, calendar, first_year)
+  return ChronicleDates(
     [line for line, _ in records],
     [text for _, text in records],
-    decoded.months[evidence.first],
-    decoded.probabilities[evidence.first],
+    decoded_months.months[record_emissions.first_sections],
+    decoded_months.probabilities[record_emissions.first_sections],
     calendar,
-    dict(evidence.counts),
+    dict(record_emissions.statement_counts),
   )
 
 
-def decode(
-  evidence: emissions.Evidence,
+def decode_sections(
+  emissions: emissions.RecordEmissions,
   calendar: emissions.Calendar,
   first_year: int | None = None,
-) -> decoder.Decoded:
+) -> decoder.DecodedMonths:
   """Returns the months of the sections, the motion learned on the way.
 
   Args:
-    evidence: of the sections in order.
+    emissions: of the sections in order.
     calendar: as the evidence was made for.
     first_year: as of `date_records`.
 
@@ -207,80 +208,98 @@ def decode(
   if first_year is not None:
     if first_year not in calendar.years:
       raise ValueError(
-        f"the first year {reign_tables.bce(first_year)} is not in the reign table: "
-        f"{_span(calendar.years)}"
+        f"the first year {reign_tables.format_common_era_year(first_year)} is not in the reign table: "
+        f"{_format_span(calendar.years)}"
       )
     prior = np.where(calendar.years == first_year, 0.0, -np.inf)
-  if evidence.turn is not None:
-    prior = np.log(days.usual())[:, None] + prior
-  boundary = transitions.boundaries(calendar.years, calendar.months)
-  believed = transitions.Motion()
-  moves = transitions.make_moves(believed, boundary, evidence.turn)
-  for _ in range(ROUNDS):
-    path = decoder.best_path(evidence, evidence.kinds, moves, prior)
-    learned = transitions.learn(believed, path, evidence.kinds, boundary)
-    moves = transitions.make_moves(learned, boundary, evidence.turn)
-  return decoder.decode(evidence, evidence.kinds, moves, calendar.years, prior)
+  if emissions.offset_transition is not None:
+    prior = np.log(days.make_offset_prior())[:, None] + prior
+  boundary = transitions.find_boundaries(calendar.years, calendar.months)
+  prior_model = transitions.TransitionModel()
+  log_transitions = transitions.make_transitions(
+    prior_model, boundary, emissions.offset_transition
+  )
+  for _ in range(NUM_ROUNDS):
+    path = decoder.find_best_path(
+      emissions, emissions.kinds, log_transitions, prior
+    )
+    fitted_model = transitions.fit_transition_model(
+      prior_model, path, emissions.kinds, boundary
+    )
+    log_transitions = transitions.make_transitions(
+      fitted_model, boundary, emissions.offset_transition
+    )
+  return decoder.decode_months(
+    emissions, emissions.kinds, log_transitions, calendar.years, prior
+  )
 
 
-def table(dates: Dates) -> str:
+def format_dates_tsv(dates: ChronicleDates) -> str:
   """Returns dates.tsv."""
   rows = ["\t".join(COLUMNS)]
   for line, text, months, chances in zip(
     dates.lines, dates.texts, dates.months, dates.probabilities, strict=True
   ):
-    reign, year, month = dates.calendar.name(months[0])
-    era = reign_tables.bce(int(dates.calendar.years[months[0]]))
+    reign, year, month = dates.calendar.name_month(months[0])
+    era = reign_tables.format_common_era_year(
+      int(dates.calendar.years[months[0]])
+    )
     # A table of one month has no second.
     second = "".join(
-      f"{name}{other}年{number}月"
-      for name, other, number in map(dates.calendar.name, months[1:])
+      f"{second_reign}{second_year}年{second_month}月"
+      for second_reign, second_year, second_month in map(
+        dates.calendar.name_month, months[1:]
+      )
     )
     cells = (
       *(line, reign, year, month, era, f"{chances[0]:.4f}", second),
       "".join(f"{chance:.4f}" for chance in chances[1:]),
-      " ".join(text[:SHOWN].split()),
+      " ".join(text[:MAX_TEXT_CHARS].split()),
     )
     rows.append("\t".join(map(str, cells)))
   return "\n".join(rows) + "\n"
 
 
-def summary(dates: Dates, table_name: str) -> str:
+def format_summary(dates: ChronicleDates, table_name: str) -> str:
   """Returns what was read and how sure the dates are, in aligned lines."""
   calendar, chances = dates.calendar, dates.probabilities[:, 0]
   years = calendar.years
-  found = years[dates.months[:, 0]]
-  least = int(np.argmin(chances))
-  reign, year, month = calendar.name(dates.months[least, 0])
-  said = ", ".join(f"{name} {n}" for name, n in sorted(dates.counts.items()))
-  computed = "new moons" if calendar.days is None else "days"
+  dated_years = years[dates.months[:, 0]]
+  least_certain = int(np.argmin(chances))
+  reign, year, month = calendar.name_month(dates.months[least_certain, 0])
+  printed_counts = ", ".join(
+    f"{name} {count}" for name, count in sorted(dates.statement_counts.items())
+  )
+  computed_unit = "new moons" if calendar.day_spans is None else "days"
   rows = {
     "records": f"{len(chances)}",
-    "they print": said,
-    "calendar": f"{table_name}: {_span(years)}, {len(calendar)} months, "
-    f"{computed} computed",
-    "dated": _span(found),
+    "they print": printed_counts,
+    "calendar": f"{table_name}: {_format_span(years)}, {len(calendar)} months, "
+    f"{computed_unit} computed",
+    "dated": _format_span(dated_years),
     "certainty": f"{np.mean(chances >= 0.9):.1%} of records at 0.9 or more, "
     f"{np.mean(chances < 0.5):.1%} below 0.5",
-    "least sure": f"line {dates.lines[least]}, {reign}{year}年{month}月 at "
-    f"{chances[least]:.2f}",
+    "least sure": f"line {dates.lines[least_certain]}, {reign}{year}年{month}月 at "
+    f"{chances[least_certain]:.2f}",
   }
   return "\n".join(f"{name:<11} {value}" for name, value in rows.items())
 
 
-def _span(years: np.ndarray) -> str:
-  return f"{reign_tables.bce(int(min(years)))} to {reign_tables.bce(int(max(years)))}"
+def _format_span(years: np.ndarray) -> str:
+  return f"{reign_tables.format_common_era_year(int(min(years)))} to {reign_tables.format_common_era_year(int(max(years)))}"
 
 
-def plot(dates: Dates, path: pathlib.Path) -> None:
+def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   """Writes a PNG of position in the text against date."""
   calendar = dates.calendar
-  months = calendar.years + (calendar.months - 0.5 + 0.5 * calendar.leap) / 12
-  when = months[dates.months[:, 0]]
+  calendar_years = (
+    calendar.years + (calendar.months - 0.5 + 0.5 * calendar.is_leap) / 12
+  )
+  record_years = calendar_years[dates.months[:, 0]]
   figure = matplotlib.figure.Figure(figsize=(8.5, 5), layout="constrained")
   axes = figure.add_subplot()
   dots = axes.scatter(
-    *(dates.lines, when),
+    *(dates.lines, record_years),
     s=9,
     c=dates.probabilities[:, 0],
     cmap="viridis",
@@ -290,35 +309,41 @@ def plot(dates: Dates, path: pathlib.Path) -> None:
   )
   axes.set_xlabel("line of the text")
   axes.set_ylabel("year")
-  axes.set_title(f"Dates of {len(when)} records by cues and order")
+  axes.set_title(f"Dates of {len(record_years)} records by cues and order")
   axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
-  axes.yaxis.set_major_formatter(lambda year, _: reign_tables.bce(round(year)))
+  axes.yaxis.set_major_formatter(
+    lambda year, _: reign_tables.format_common_era_year(round(year))
+  )
   axes.grid(True, color="0.9")
   axes.set_axisbelow(True)
   axes.margins(x=0.02, y=0.04)
   axes.spines[["top", "right"]].set_visible(False)
-  _name_reigns(axes, dates)
+  _label_reigns(axes, dates)
   bar = figure.colorbar(dots, ax=axes, pad=0.02)
   bar.set_label("probability of the month")
   files.write_figure(path, figure)
 
 
-def _name_reigns(axes, dates: Dates) -> None:
+def _label_reigns(axes, dates: ChronicleDates) -> None:
   """Writes the reigns beside the axis, as numbers where no font has them."""
-  known = {font.name for font in matplotlib.font_manager.fontManager.ttflist}
-  font = next((name for name in _CJK_FONTS if name in known), None)
+  installed_fonts = {
+    font.name for font in matplotlib.font_manager.fontManager.ttflist
+  }
+  font = next((name for name in _CJK_FONTS if name in installed_fonts), None)
   calendar = dates.calendar
   bottom, top = axes.get_ylim()
   ticks, labels = [], []
-  for place in dict.fromkeys(calendar.reigns[np.sort(dates.months[:, 0])]):
-    row = calendar.timeline.reigns[place]
+  for reign_index in dict.fromkeys(
+    calendar.reign_indices[np.sort(dates.months[:, 0])]
+  ):
+    reign = calendar.timeline.reigns[reign_index]
     # Eras of a year or two would be written over one another.
-    if bottom <= row.accession <= top and (
-      not ticks or row.accession - ticks[-1] >= (top - bottom) / 28
+    if bottom <= reign.accession <= top and (
+      not ticks or reign.accession - ticks[-1] >= (top - bottom) / 28
     ):
-      ticks.append(row.accession)
-      name = row.state + row.name
-      labels.append(name if font else f"{place + 1}")
+      ticks.append(reign.accession)
+      name = reign.state + reign.name
+      labels.append(name if font else f"{reign_index + 1}")
   side = axes.secondary_yaxis("right")
   if not font:
     side.set_ylabel("reign, by its row in the table")
@@ -334,19 +359,21 @@ def main() -> None:
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
   records = read_records(path, values.unit)
-  chosen = find_table(values.reigns)
-  calendar = emissions.read_calendar(chosen)
+  reign_table = find_reign_table(values.reigns)
+  calendar = emissions.read_calendar(reign_table)
   try:
-    first = values.first_year and reign_tables.astronomical(values.first_year)
+    first = values.first_year and reign_tables.parse_common_era_year(
+      values.first_year
+    )
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
   try:
     dates = date_records(records, calendar, first)
   except ValueError as error:
     raise ValueError(f"--input={path}: {error}") from error
-  files.write_text(out / "dates.tsv", table(dates))
-  plot(dates, out / "dates.png")
-  print(summary(dates, chosen.name))
+  files.write_text(out / "dates.tsv", format_dates_tsv(dates))
+  plot_dates(dates, out / "dates.png")
+  print(format_summary(dates, reign_table.name))
   print(f"{'written':<11} {out / 'dates.tsv'}, {out / 'dates.png'}")
 
 
@@ -361,7 +388,7 @@ if __name__ == "__main__":
     "reigns",
     None,
     "Reign table: a TSV file like those of data/reigns, or the name of an "
-    f"installed one ({', '.join(_installed())}). Example: "
+    f"installed one ({', '.join(_list_installed_tables())}). Example: "
     "--reigns=table.tsv",
   )
   flags.DEFINE_string(
@@ -382,4 +409,4 @@ if __name__ == "__main__":
     None,
     "Year of the first record, if known. Example: --first_year='722 BCE'",
   )
-  command_line.run(main, required=("input", "reigns"))
+  command_line.run_main(main, required=("input", "reigns"))

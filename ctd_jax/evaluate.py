@@ -46,25 +46,25 @@ from ctd_jax.utils import command_line, files
 from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
-EVALUATION = experiments.EVALUATION_FOLDER
+EVALUATION_FOLDER = experiments.EVALUATION_FOLDER
 # Command, commit, seconds and seeds of the training; `train` writes it.
-TRAINING = "training.json"
+TRAINING_FILE = "training.json"
 
 
-def command() -> str:
+def format_command() -> str:
   """Returns the command line of this process as a user would type it."""
   module = pathlib.Path(sys.argv[0]).stem
   return shlex.join(["python", "-m", f"ctd_jax.{module}", *sys.argv[1:]])
 
 
-def commit() -> str:
+def read_commit() -> str:
   """Returns the commit of the code that runs, with -dirty if it was changed.
 
   "" where the package does not lie at the top of a git checkout.
   """
   package = pathlib.Path(__file__).resolve().parent
 
-  def git(*arguments: str) -> str:
+  def run_git(*arguments: str) -> str:
     return subprocess.run(
       ["git", "-C", str(package), *arguments],
       capture_output=True,
@@ -73,17 +73,17 @@ def commit() -> str:
     ).stdout.strip()
 
   try:
-    if pathlib.Path(git("rev-parse", "--show-toplevel")) != package.parent:
+    if pathlib.Path(run_git("rev-parse", "--show-toplevel")) != package.parent:
       return ""
-    changed = git("status", "--porcelain", "--untracked-files=no")
-    return git("rev-parse", "HEAD") + "-dirty" * bool(changed)
+    changed_files = run_git("status", "--porcelain", "--untracked-files=no")
+    return run_git("rev-parse", "HEAD") + "-dirty" * bool(changed_files)
   except (OSError, subprocess.CalledProcessError):
     return ""
 
 
-def _write(folder: pathlib.Path, found: Sequence[runs.Run]) -> None:
-  if distributed.leads():
-    for run in found:
+def _write_runs(folder: pathlib.Path, model_runs: Sequence[runs.Run]) -> None:
+  if distributed.is_coordinator():
+    for run in model_runs:
       runs.write_run(run, folder)
 
 
@@ -106,35 +106,37 @@ def write_model_runs(experiment: Experiment) -> None:
   ).params
   logging.info("%s: evaluating the checkpoint of step %d", config.name, step)
   ranker = dense.Ranker(experiment)
-  records = ranker.gallery(params)
+  records = ranker.encode_gallery(params)
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
-  for split in experiments.asked_splits(experiment.benchmark, config):
-    found = ranker.rank(params, split, masks, config.eval.depth, records)
-    _write(experiment.evaluation, found)
-    if experiment.model.config.use_posterior and _same_calendar(experiment):
+  for split in experiments.evaluation_splits(experiment.benchmark, config):
+    split_runs = ranker.rank_split(
+      params, split, masks, config.eval.depth, records
+    )
+    _write_runs(experiment.evaluation, split_runs)
+    if experiment.model.config.use_posterior and _has_same_calendar(experiment):
       _write_dates(experiment, params, records, split)
 
 
-def _same_calendar(experiment: Experiment) -> bool:
+def _has_same_calendar(experiment: Experiment) -> bool:
   """Whether the posterior's months are those of the data set asked about."""
-  known = experiment.model.config.month_classes
-  return known == train_step.month_classes(experiment.benchmark.timeline)
+  model_months = experiment.model.config.month_classes
+  return model_months == train_step.month_classes(experiment.benchmark.timeline)
 
 
 def _write_dates(
   experiment: Experiment, params: Any, records: Encoding, split: str
 ) -> None:
   """Writes the model's dates of the records of a split."""
-  rows = dates.hidden_rows(experiment.benchmark, split)
+  rows = dates.find_split_rows(experiment.benchmark, split)
   if len(rows):
     log_p = experiment.model.apply(
-      {"params": dense.beside_encoder(params)},
+      {"params": dense.select_scoring_params(params)},
       jax.tree.map(lambda leaf: leaf[rows], records),
       method="log_months",
     )
-    if not distributed.leads():
+    if not distributed.is_coordinator():
       return
-    dates.write(
+    dates.write_dates(
       experiment.evaluation,
       experiment.config.name,
       split,
@@ -163,61 +165,65 @@ def write_baseline_runs(
     folder: for the run files.
   """
   masks = protocol.gallery_masks(benchmark.kinds)
-  for split in experiments.asked_splits(benchmark, config):
+  for split in experiments.evaluation_splits(benchmark, config):
     queries = benchmark.queries[split]
     texts = [query.text for query in queries]
-    _write(
+    _write_runs(
       folder,
-      runs.from_topk(
+      runs.make_runs(
         name,
         baseline.track,
         baseline.score_mode,
         split,
         [query.query_id for query in queries],
         benchmark.record_ids,
-        baseline.topk(texts, config.eval.depth, masks),
+        baseline.rank_top_k(texts, config.eval.depth, masks),
       ),
     )
-    rows = dates.hidden_rows(benchmark, split)
+    rows = dates.find_split_rows(benchmark, split)
     if baseline.log_months and len(rows):
       log_p = baseline.log_months(rows)
-      dates.write(folder, name, split, benchmark, rows, log_p)
-  if baseline.tuning:
-    files.write_text(folder / f"tuning.{name}.tsv", baseline.tuning())
+      dates.write_dates(folder, name, split, benchmark, rows, log_p)
+  if baseline.format_tuning:
+    files.write_text(folder / f"tuning.{name}.tsv", baseline.format_tuning())
 
 
-def evaluate(experiment: Experiment, also: Sequence[pathlib.Path] = ()) -> None:
+def evaluate_experiment(
+  experiment: Experiment, other_workdirs: Sequence[pathlib.Path] = ()
+) -> None:
   """Evaluates the best checkpoint and the baselines; prints the tables.
 
   Args:
     experiment: a trained run; files go to its `evaluation` folder.
-    also: other workdirs whose run files join the tables.
+    other_workdirs: other workdirs whose run files join the tables.
 
   Raises:
-    FileNotFoundError: if the workdir has no checkpoint, or one of `also` was
+    FileNotFoundError: if the workdir has no checkpoint, or one of `other_workdirs` was
       not evaluated on this data set.
     checkpointing.CheckpointError: if it is of another architecture.
   """
   workdir, config = experiment.workdir, experiment.config
-  others = _folders(also, experiment.evaluation.relative_to(workdir))
-  started = time.time()
+  other_folders = _find_run_folders(
+    other_workdirs, experiment.evaluation.relative_to(workdir)
+  )
+  start_time = time.time()
   write_model_runs(experiment)
-  if not distributed.leads():
+  if not distributed.is_coordinator():
     distributed.wait_for_all("evaluation")
     return
-  training = json.loads((workdir / TRAINING).read_text())
-  training["seconds"] = round(training["seconds"] + time.time() - started, 1)
-  how = training["command"]
-  if experiment.evaluation != workdir / EVALUATION:
-    how = command()
-    training["command"] += f" && {how}"
-  _finish(
+  training = json.loads((workdir / TRAINING_FILE).read_text())
+  training["seconds"] = round(training["seconds"] + time.time() - start_time, 1)
+  baseline_command = training["command"]
+  if experiment.evaluation != workdir / EVALUATION_FOLDER:
+    baseline_command = format_command()
+    training["command"] += f" && {baseline_command}"
+  _write_evaluation(
     experiment.benchmark,
     config,
     experiment.evaluation,
-    how,
+    baseline_command,
     {config.name: training},
-    others,
+    other_folders,
   )
   print(f"checkpoint   {workdir / experiments.CHECKPOINT_FOLDER}")
   distributed.wait_for_all("evaluation")
@@ -227,32 +233,34 @@ def evaluate_baselines(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
-  also: Sequence[pathlib.Path] = (),
+  other_workdirs: Sequence[pathlib.Path] = (),
 ) -> None:
   """Evaluates the systems that need no training; prints the tables.
 
   Args:
     benchmark: what is asked.
     config: eval, seed and the sections of the systems are read.
-    workdir: files go where `experiment.transfer` puts those of a model.
-    also: other workdirs whose run files join the tables.
+    workdir: files go where `experiment.transfer_experiment` puts those of a model.
+    other_workdirs: other workdirs whose run files join the tables.
 
   Raises:
-    FileNotFoundError: if one of `also` was not evaluated on this data set.
+    FileNotFoundError: if one of `other_workdirs` was not evaluated on this data set.
     ValueError: naming a field of the config.
   """
   config_checks.check_evaluation(config)
   folder = experiments.transfer_folder(workdir, benchmark)
-  others = _folders(also, folder.relative_to(workdir))
-  _finish(benchmark, config, folder, command(), {}, others)
+  other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
+  _write_evaluation(
+    benchmark, config, folder, format_command(), {}, other_folders
+  )
 
 
-def tell_again(
+def render_report(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
-  also: Sequence[pathlib.Path],
-  own: bool,
+  other_workdirs: Sequence[pathlib.Path],
+  is_training_dataset: bool,
 ) -> None:
   """Tells what was evaluated before, with the page; ranks nothing.
 
@@ -260,42 +268,42 @@ def tell_again(
     benchmark: what was asked.
     config: see `tell`.
     workdir: of the evaluation.
-    also: other workdirs whose run files join the tables.
-    own: whether the run was trained on this data set.
+    other_workdirs: other workdirs whose run files join the tables.
+    is_training_dataset: whether the run was trained on this data set.
 
   Raises:
     FileNotFoundError: naming the folder, if it was not evaluated.
   """
   folder = experiments.transfer_folder(workdir, benchmark)
-  if own:
-    folder = workdir / EVALUATION
+  if is_training_dataset:
+    folder = workdir / EVALUATION_FOLDER
   if not any(folder.glob("run.*.trec")):
     raise FileNotFoundError(
       f"--report: no run file in {folder}; evaluate first, without --report"
     )
-  others = _folders(also, folder.relative_to(workdir))
-  tell(benchmark, config, [folder, *others], with_page=True)
+  other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
+  print_summary(benchmark, config, [folder, *other_folders], with_page=True)
 
 
-def _folders(
-  workdirs: Sequence[pathlib.Path], inside: pathlib.Path
+def _find_run_folders(
+  workdirs: Sequence[pathlib.Path], subfolder: pathlib.Path
 ) -> list[pathlib.Path]:
   """Returns where other workdirs keep their run files."""
-  for other in workdirs:
-    if not (other / inside / summary.ORIGIN).exists():
+  for workdir in workdirs:
+    if not (workdir / subfolder / summary.ORIGIN_FILE).exists():
       raise FileNotFoundError(
-        f"--also={other}: no evaluated run in {other / inside}"
+        f"--also={workdir}: no evaluated run in {workdir / subfolder}"
       )
-  return [other / inside for other in workdirs]
+  return [workdir / subfolder for workdir in workdirs]
 
 
-def _finish(
+def _write_evaluation(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   folder: pathlib.Path,
-  how: str,
+  baseline_command: str,
   origin: Mapping[str, Mapping],
-  others: Sequence[pathlib.Path],
+  other_folders: Sequence[pathlib.Path],
 ) -> None:
   """Writes what every evaluation has: qrels, baselines, tables, plots.
 
@@ -303,32 +311,34 @@ def _finish(
     benchmark: what is asked.
     config: name, eval, seed and the sections of the systems are read.
     folder: of the run files.
-    how: the command that baselines are had by.
+    baseline_command: the command that baselines are had by.
     origin: of the systems whose run files lie there already.
-    others: further folders of run files.
+    other_folders: further folders of run files.
   """
   # Of a system that is not run again, what is known stays.
-  origin = summary.read_origin(folder) | origin
-  for split in experiments.asked_splits(benchmark, config):
+  origin = summary.read_run_origin(folder) | origin
+  for split in experiments.evaluation_splits(benchmark, config):
     runs.write_qrels(
       folder / f"qrels.{split}.txt",
       {q.query_id: q.positives for q in benchmark.queries[split]},
     )
-  systems = registry.make(benchmark, config)
+  systems = registry.make_baselines(benchmark, config)
   for name in config.eval.baselines:
-    started = time.time()
+    start_time = time.time()
     write_baseline_runs(benchmark, config, name, systems[name], folder)
     origin[name] = {
-      "command": how,
-      "commit": commit(),
-      "seconds": round(time.time() - started, 1),
+      "command": baseline_command,
+      "commit": read_commit(),
+      "seconds": round(time.time() - start_time, 1),
       "seeds": list(systems[name].seeds),
     }
-  files.write_text(folder / summary.ORIGIN, json.dumps(origin, indent=2) + "\n")
-  tell(benchmark, config, [folder, *others])
+  files.write_text(
+    folder / summary.ORIGIN_FILE, json.dumps(origin, indent=2) + "\n"
+  )
+  print_summary(benchmark, config, [folder, *other_folders])
 
 
-def tell(
+def print_summary(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   folders: Sequence[pathlib.Path],
@@ -346,15 +356,15 @@ def tell(
     FileNotFoundError: if there is no run file.
   """
   folder = folders[0]
-  found = summary.collect(
+  evaluation_summary = summary.summarize_runs(
     folders, benchmark, config.name, config.eval.baselines
   )
-  print(summary.write(found))
+  print(summary.write_summary(evaluation_summary))
   if benchmark.name.startswith("chunqiutr/mini:"):
     print("The data set is synthetic: an invented chronicle, for testing.\n")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
   if with_page:
-    print(f"page         {report_page.write(found)}")
+    print(f"page         {report_page.write_page(evaluation_summary)}")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
   if any(folder.glob("tuning.*.tsv")):
     print(f"constants    {folder / 'tuning.*.tsv'}, the chosen ones first")
@@ -363,28 +373,34 @@ def tell(
 
 def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
-  distributed.start()
+  distributed.initialize_processes()
   workdir = pathlib.Path(command_line.WORKDIR.value).expanduser()
-  also = [pathlib.Path(path).expanduser() for path in flags.FLAGS.also]
+  other_workdirs = [
+    pathlib.Path(path).expanduser() for path in flags.FLAGS.also
+  ]
   dataset, data_dir = flags.FLAGS.dataset, flags.FLAGS.data_dir
   if (flags.FLAGS.baselines_only or flags.FLAGS.report) and (
-    not distributed.leads()
+    not distributed.is_coordinator()
   ):
     return  # work for one process
-  trained = (workdir / TRAINING).exists()
+  has_trained_run = (workdir / TRAINING_FILE).exists()
   if flags.FLAGS.baselines_only:
     config = command_line.CONFIG.value or (
-      experiments.read_config(workdir) if trained else common.base()
+      experiments.read_config(workdir)
+      if has_trained_run
+      else common.base_config()
     )
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
     )
     if flags.FLAGS.report:
-      tell_again(benchmark, config, workdir, also, own=False)
+      render_report(
+        benchmark, config, workdir, other_workdirs, is_training_dataset=False
+      )
     else:
-      evaluate_baselines(benchmark, config, workdir, also)
+      evaluate_baselines(benchmark, config, workdir, other_workdirs)
     return
-  if not trained:
+  if not has_trained_run:
     raise FileNotFoundError(
       f"--workdir={workdir}: no trained run there; train first: "
       f"python -m ctd_jax.train --config=... --workdir={workdir}, or evaluate "
@@ -395,12 +411,18 @@ def main() -> None:
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
     )
-    tell_again(benchmark, config, workdir, also, own=not dataset)
+    render_report(
+      benchmark,
+      config,
+      workdir,
+      other_workdirs,
+      is_training_dataset=not dataset,
+    )
     return
-  experiment = experiments.assemble(config, workdir)
+  experiment = experiments.assemble_experiment(config, workdir)
   if dataset:
-    experiment = experiments.transfer(experiment, dataset, data_dir)
-  evaluate(experiment, also)
+    experiment = experiments.transfer_experiment(experiment, dataset, data_dir)
+  evaluate_experiment(experiment, other_workdirs)
 
 
 if __name__ == "__main__":
@@ -440,4 +462,4 @@ if __name__ == "__main__":
     "shown of the trained run, or of --config.name. "
     "Example: --report --also=runs/ft",
   )
-  command_line.run(main, required=("workdir",))
+  command_line.run_main(main, required=("workdir",))

@@ -25,7 +25,7 @@ from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import command_line
 
 
-def export(
+def export_run(
   experiment: Experiment, folder: pathlib.Path, vectors: bool = False
 ) -> None:
   """Writes the best checkpoint's encoder, tokenizer and pooling.
@@ -39,19 +39,19 @@ def export(
     FileNotFoundError: if the run has no checkpoint.
     ValueError: if the folder holds something.
   """
-  best = experiment.checkpoints.best_step
-  if best is None:
+  best_step = experiment.checkpoints.best_step
+  if best_step is None:
     raise FileNotFoundError(
       f"--workdir={experiment.workdir}: no checkpoint there; train first"
     )
   if folder.exists() and any(folder.iterdir()):
     raise ValueError(f"--output={folder}: not empty; name a new folder")
-  state = experiment.checkpoints.restore(best, experiment.abstract_state())
+  state = experiment.checkpoints.restore(best_step, experiment.abstract_state())
   config, backbone = experiment.config, experiment.backbone
   if vectors:
-    vector_export.export(experiment, state.params, folder)
+    vector_export.export_vectors(experiment, state.params, folder)
   else:
-    folder_export.export(
+    folder_export.export_encoder(
       folder,
       backbone.encoder,
       state.params["encoder"],
@@ -61,16 +61,16 @@ def export(
       backbone.query_prefix,
       backbone.record_prefix,
     )
-  logging.info("step %d of %s is in %s", best, config.name, folder)
+  logging.info("step %d of %s is in %s", best_step, config.name, folder)
 
 
 def main() -> None:
   """Exports the run in --workdir to --output."""
   workdir = pathlib.Path(command_line.WORKDIR.value).expanduser()
   config = command_line.CONFIG.value or experiments.read_config(workdir)
-  experiment = experiments.assemble(config, workdir)
+  experiment = experiments.assemble_experiment(config, workdir)
   output = pathlib.Path(flags.FLAGS.output).expanduser()
-  export(experiment, output, flags.FLAGS.vectors)
+  export_run(experiment, output, flags.FLAGS.vectors)
 
 
 if __name__ == "__main__":
@@ -86,4 +86,4 @@ if __name__ == "__main__":
     "Write vectors of records and queries (.npy) and tables of what they are "
     "(.parquet) instead of the encoder. Example: --output=vectors --vectors",
   )
-  command_line.run(main, required=("workdir", "output"))
+  command_line.run_main(main, required=("workdir", "output"))

@@ -50,54 +50,54 @@ class MetricsLog:
 
     Of several processes the first one keeps it.
     """
-    self._events = None
-    if not distributed.leads():
+    self._event_writer = None
+    if not distributed.is_coordinator():
       return
     self._path = workdir / "metrics.jsonl"
     lines = self._path.read_text().splitlines() if self._path.exists() else []
-    kept = []
+    valid_lines = []
     for number, line in enumerate(lines, start=1):
       try:
         if json.loads(line)["step"] <= resume_step:
-          kept.append(line)
+          valid_lines.append(line)
       except (json.JSONDecodeError, KeyError, TypeError):
         # The last line may have been cut off with the run.
         if number < len(lines):
           raise ValueError(
             f"{self._path}:{number}: not a line of metrics; remove it to resume"
           ) from None
-    files.write_text(self._path, "".join(line + "\n" for line in kept))
-    self._events = tensorboardX.SummaryWriter(
+    files.write_text(self._path, "".join(line + "\n" for line in valid_lines))
+    self._event_writer = tensorboardX.SummaryWriter(
       str(workdir / "tensorboard"), purge_step=resume_step + 1
     )
 
   def write(self, step: int, metrics: Mapping[str, float]) -> None:
     """Appends `metrics` of `step`."""
-    if self._events is None:
+    if self._event_writer is None:
       return
     values = {name: float(value) for name, value in metrics.items()}
     with self._path.open("a") as file:
       file.write(json.dumps({"step": step, **values}, sort_keys=True) + "\n")
     for name, value in values.items():
-      self._events.add_scalar(name, value, step)
+      self._event_writer.add_scalar(name, value, step)
 
   def close(self) -> None:
     """Flushes the events."""
-    if self._events is not None:
-      self._events.close()
+    if self._event_writer is not None:
+      self._event_writer.close()
 
 
 def _check_finite(step: int, metrics: Mapping[str, float]) -> None:
-  bad = [k for k, value in metrics.items() if not np.isfinite(value)]
-  if bad:
+  non_finite = [k for k, value in metrics.items() if not np.isfinite(value)]
+  if non_finite:
     raise DivergedError(
-      f"step {step}: {', '.join(bad)} is not finite. The last checkpoint is "
+      f"step {step}: {', '.join(non_finite)} is not finite. The last checkpoint is "
       "untouched; lower config.optimizer.learning_rate or set "
       "config.optimizer.clip_norm"
     )
 
 
-class TrainingRecord:
+class RunProvenance:
   """What this run has cost so far and where it came from, in a file.
 
   The seconds of an earlier part are kept when a run is resumed.
@@ -105,28 +105,28 @@ class TrainingRecord:
 
   def __init__(self, experiment: Experiment):
     """Reads the record of an earlier part, if there is one."""
-    self._path = experiment.workdir / evaluate.TRAINING
-    self._started = time.time()
-    self._record = {
-      "command": evaluate.command(),
-      "commit": evaluate.commit(),
+    self._path = experiment.workdir / evaluate.TRAINING_FILE
+    self._start_time = time.time()
+    self._fields = {
+      "command": evaluate.format_command(),
+      "commit": evaluate.read_commit(),
       "seconds": 0.0,
       "seeds": [experiment.config.seed],
     }
     if self._path.exists():
-      self._record |= json.loads(self._path.read_text())
-    self._before = self._record["seconds"]
+      self._fields |= json.loads(self._path.read_text())
+    self._previous_seconds = self._fields["seconds"]
 
   @property
   def seconds(self) -> float:
     """Wall time of all parts of the run."""
-    return self._before + time.time() - self._started
+    return self._previous_seconds + time.time() - self._start_time
 
   def write(self) -> None:
     """Writes the record as of now."""
-    self._record["seconds"] = round(self.seconds, 1)
-    text = json.dumps(self._record, indent=2)
-    if distributed.leads():
+    self._fields["seconds"] = round(self.seconds, 1)
+    text = json.dumps(self._fields, indent=2)
+    if distributed.is_coordinator():
       files.write_text(self._path, text + "\n")
 
 
@@ -148,34 +148,36 @@ def train_and_evaluate(
       config.
     preemption.Preempted: if a signal said so; the state has been saved.
   """
-  with preemption.Watch() as watch:
-    experiment = experiments.assemble(config, workdir)
-    record = TrainingRecord(experiment)
-    finished = _train(experiment, record, watch, stop_after)
+  with preemption.PreemptionWatch() as watch:
+    experiment = experiments.assemble_experiment(config, workdir)
+    provenance = RunProvenance(experiment)
+    is_finished = _run_training(experiment, provenance, watch, stop_after)
     experiment.checkpoints.wait()
-    record.write()
-    watch.leave()
-    if finished:
-      evaluate.evaluate(experiment)
+    provenance.write()
+    watch.exit_if_requested()
+    if is_finished:
+      evaluate.evaluate_experiment(experiment)
     experiment.checkpoints.close()
 
 
-def _train(
+def _run_training(
   experiment: Experiment,
-  record: TrainingRecord,
-  watch: preemption.Watch,
+  provenance: RunProvenance,
+  watch: preemption.PreemptionWatch,
   stop_after: int | None,
 ) -> bool:
   """Runs the loop; returns whether it reached the last step."""
   config, total_steps = experiment.config, experiment.total_steps
   batches = experiment.training_batches()
   experiment.claim_workdir()
-  resumed = experiment.checkpoints.resume(experiment.abstract_state(), batches)
-  if resumed is None:
-    first, state = 0, experiment.init_state()
+  checkpoint = experiment.checkpoints.resume(
+    experiment.abstract_state(), batches
+  )
+  if checkpoint is None:
+    first_step, state = 0, experiment.init_state()
   else:
-    first, state = resumed
-    logging.info("resuming %s at step %d", experiment.workdir, first)
+    first_step, state = checkpoint
+    logging.info("resuming %s at step %d", experiment.workdir, first_step)
   update = train_step.make_train_step(
     experiment.model,
     experiment.optimizer,
@@ -183,49 +185,53 @@ def _train(
     experiment.mesh,
   )
   ranker = Ranker(experiment)
-  log = MetricsLog(experiment.workdir, first)
+  log = MetricsLog(experiment.workdir, first_step)
   _log_start(experiment, state)
 
   def validate(step: int) -> None:
-    scores = ranker.validate(state.params)
+    scores = ranker.compute_validation_metrics(state.params)
     log.write(step, scores)
     logging.info(
       "step %d/%d, %.0f s: %s",
       step,
       total_steps,
-      record.seconds,
+      provenance.seconds,
       "  ".join(f"{k} {v:.4f}" for k, v in scores.items()),
     )
     experiment.checkpoints.save(step, state, batches, scores)
-    record.write()
+    provenance.write()
 
   if experiment.checkpoints.latest_step is None and not total_steps:
     validate(0)  # a run without updates
-  pending = None
-  watch.noting = True
+  unlogged = None
+  watch.defers_signals = True
   bar = tqdm.tqdm(
-    total=total_steps, initial=first, unit="step", disable=None, desc="train"
+    total=total_steps,
+    initial=first_step,
+    unit="step",
+    disable=None,
+    desc="train",
   )
-  for step in range(first + 1, total_steps + 1):
-    batch = partitioning.global_batch(next(batches), experiment.mesh)
+  for step in range(first_step + 1, total_steps + 1):
+    batch = partitioning.make_global_batch(next(batches), experiment.mesh)
     state, metrics = update(state, batch)
     # Read one step late: the device does not wait for the host.
-    if pending is not None:
-      _flush(log, config, bar, *pending)
-    pending = step, metrics
-    told = watch.told(step)
-    validates = step % config.eval_every == 0 or step == total_steps
-    if validates or told:
-      _flush(log, config, bar, *pending)
-      pending = None
-    if validates:
+    if unlogged is not None:
+      _log_metrics(log, config, bar, *unlogged)
+    unlogged = step, metrics
+    stop_requested = watch.stop_requested(step)
+    is_validation_step = step % config.eval_every == 0 or step == total_steps
+    if is_validation_step or stop_requested:
+      _log_metrics(log, config, bar, *unlogged)
+      unlogged = None
+    if is_validation_step:
       validate(step)
-    elif told:
+    elif stop_requested:
       experiment.checkpoints.save(step, state, batches)
     bar.update()
-    if told or (stop_after is not None and step >= stop_after):
+    if stop_requested or (stop_after is not None and step >= stop_after):
       break
-  watch.noting = False
+  watch.defers_signals = False
   bar.close()
   log.close()
   return stop_after is None or stop_after >= total_steps
@@ -246,7 +252,7 @@ def _log_start(experiment: Experiment, state: train_step.TrainState) -> None:
   )
 
 
-def _flush(
+def _log_metrics(
   log: MetricsLog,
   config: ml_collections.ConfigDict,
   bar: tqdm.tqdm,
@@ -282,21 +288,23 @@ def train_validity(
     raise ValueError(
       f"{jax.process_count()} processes: config.task={VALIDITY!r} takes one"
     )
-  experiment.run(config, workdir)
+  experiment.run_experiment(config, workdir)
 
 
 def main() -> None:
   """Trains in --workdir and evaluates; what, `config.task` says."""
-  distributed.start()
+  distributed.initialize_processes()
   config = command_line.CONFIG.value
-  run = {RETRIEVAL: train_and_evaluate, VALIDITY: train_validity}
+  task_runners = {RETRIEVAL: train_and_evaluate, VALIDITY: train_validity}
   task = config.get("task", RETRIEVAL)
-  if task not in run:
-    raise ValueError(f"config.task={task!r}: expected one of {', '.join(run)}")
-  run[task](config, pathlib.Path(command_line.WORKDIR.value))
+  if task not in task_runners:
+    raise ValueError(
+      f"config.task={task!r}: expected one of {', '.join(task_runners)}"
+    )
+  task_runners[task](config, pathlib.Path(command_line.WORKDIR.value))
 
 
 if __name__ == "__main__":
   flags.adopt_module_key_flags(command_line)  # shown by --help
   flags.adopt_module_key_flags(distributed)
-  command_line.run(main)
+  command_line.run_main(main)

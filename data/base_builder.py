@@ -22,20 +22,20 @@ from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.utils import files
 from ctd_jax_datasets import examples, stable_writer, summary
 from ctd_jax_datasets.chunqiutr import audit, audit_plot, fetch, git_blobs
-from ctd_jax_datasets.chunqiutr.findings import Report
+from ctd_jax_datasets.chunqiutr.findings import FindingsReport
 
 # Written beside the data: what was odd in the authors' files.
-FINDINGS = "findings.txt"
-TABLES = "audit.txt"
-COVERAGE = "coverage.png"
+FINDINGS_FILE = "findings.txt"
+TABLES_FILE = "audit.txt"
+COVERAGE_PLOT = "coverage.png"
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(tfds.core.BuilderConfig):
+class TimelineConfig(tfds.core.BuilderConfig):
   """A variant of a data set.
 
   Attributes:
-    timeline: name of its calendar for `reigns.timeline`.
+    timeline: name of its calendar for `reign_tables.load_timeline`.
   """
 
   timeline: str
@@ -63,12 +63,12 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   @property
   def timeline(self) -> Timeline:
     """The calendar of the variant."""
-    return reign_tables.timeline(self.builder_config.timeline)
+    return reign_tables.load_timeline(self.builder_config.timeline)
 
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""
     return self.dataset_info_from_configs(
-      features=examples.features(),
+      features=examples.make_record_features(),
       homepage="https://arxiv.org/abs/2604.06997",
       metadata=tfds.core.MetadataDict(timeline=self.builder_config.timeline),
       # Records stay in the order of their ids, which tells nothing.
@@ -83,46 +83,46 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     self, dl_manager: tfds.download.DownloadManager, table: pathlib.Path
   ) -> dict[str, pathlib.Path]:
     """Returns name -> checked path of every source text of a table."""
-    known = fetch.known_files(table)
-    folder = fetch.sources_folder(self.sources)
+    file_infos = fetch.read_file_infos(table)
+    folder = fetch.resolve_sources_folder(self.sources)
     if folder is not None:
-      return fetch.files_of_folder(folder, known)
-    return fetch.download_files(dl_manager, known)
+      return fetch.check_folder_files(folder, file_infos)
+    return fetch.download_files(dl_manager, file_infos)
 
   def _release_folder(self) -> str | os.PathLike | None:
     """Returns the folder of the authors' files, None to download them."""
-    return self.sources or os.environ.get(git_blobs.RELEASE_VARIABLE)
+    return self.sources or os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
 
-  def _write(self, name: str, text: str) -> None:
+  def _write_text_file(self, name: str, text: str) -> None:
     """Writes a file into the folder in the making, which TFDS renames."""
     files.write_text(pathlib.Path(self.data_path) / name, text)
 
-  def _write_audit(self, audit: Mapping[str, Any]) -> None:
+  def _write_audit(self, audit_data: Mapping[str, Any]) -> None:
     """Writes how the data set was made."""
-    text = json.dumps(audit, ensure_ascii=False, indent=1)
-    self._write(summary.AUDIT, text + "\n")
+    text = json.dumps(audit_data, ensure_ascii=False, indent=1)
+    self._write_text_file(summary.AUDIT_FILE, text + "\n")
 
-  def _write_report(self, report: Report) -> None:
+  def _write_report(self, report: FindingsReport) -> None:
     """Writes what is odd in the authors' files."""
     self._write_audit({"release": report.to_json()})
-    self._write(FINDINGS, report.table() + "\n")
+    self._write_text_file(FINDINGS_FILE, report.format_table() + "\n")
 
   def describe(self) -> dict[str, Any]:
     """Writes tables and a plot beside the data; returns the statistics."""
     path = pathlib.Path(self.data_path)
-    counted = summary.summarise(self)
-    paper = audit.paper_of(counted)
+    statistics = summary.summarise_dataset(self)
+    paper_figures = audit.read_paper_figures(statistics)
     blocks = [
-      summary.tables(counted),
-      audit.text(audit.figures(counted), paper),
+      summary.format_tables(statistics),
+      audit.format_report(audit.compute_figures(statistics), paper_figures),
     ]
-    if (path / FINDINGS).exists():
-      blocks.append("findings\n" + (path / FINDINGS).read_text("utf-8"))
-    files.write_text(path / TABLES, "\n\n".join(blocks) + "\n")
+    if (path / FINDINGS_FILE).exists():
+      blocks.append("findings\n" + (path / FINDINGS_FILE).read_text("utf-8"))
+    files.write_text(path / TABLES_FILE, "\n\n".join(blocks) + "\n")
     audit_plot.plot_coverage(
-      counted["reigns"],
-      f"{counted['name']}: months with an event, by ruler",
-      path / COVERAGE,
-      audit.gap_share(paper),
+      statistics["reigns"],
+      f"{statistics['name']}: months with an event, by ruler",
+      path / COVERAGE_PLOT,
+      audit.gap_share(paper_figures),
     )
-    return counted
+    return statistics

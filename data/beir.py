@@ -38,36 +38,36 @@ from ctd_jax.utils import files
 from ctd_jax_datasets import provenance
 from ctd_jax_datasets.provenance import FolderError
 
-PREFIX = "beir:"
-CORPUS = "corpus.jsonl"
-QUERIES = "queries.jsonl"
-HEADER = "query-id\tcorpus-id\tscore"
+BEIR_PREFIX = "beir:"
+CORPUS_FILE = "corpus.jsonl"
+QUERIES_FILE = "queries.jsonl"
+QRELS_HEADER = "query-id\tcorpus-id\tscore"
 # BEIR calls validation dev.
-QRELS = {
+QRELS_FILES = {
   split: f"qrels/{'dev' if split == 'validation' else split}.tsv"
   for split in SPLITS
 }
 _SPLIT_NAMES = {"dev": "validation"} | {split: split for split in SPLITS}
-_ID = re.compile(r"\S+")
-_TYPES = {str: "string", int: "whole number", float: "number"}
+_ID_PATTERN = re.compile(r"\S+")
+_TYPE_NAMES = {str: "string", int: "whole number", float: "number"}
 
-ABOUT = f"""\
-BEIR: `{CORPUS}`, `{QUERIES}`, `qrels/*.tsv` (validation is
+BEIR_DESCRIPTION = f"""\
+BEIR: `{CORPUS_FILE}`, `{QUERIES_FILE}`, `qrels/*.tsv` (validation is
 `dev`). The time keys and all else that is known of a text stand in its
 `metadata`. To a retriever of track T0 that is the answer, not the question:
 index `text` alone.
 
-    python -m ctd_jax.evaluate --dataset={PREFIX}FOLDER --baselines_only \\
+    python -m ctd_jax.evaluate --dataset={BEIR_PREFIX}FOLDER --baselines_only \\
       --workdir=RUN
-    python -m ctd_jax.train --config=... --config.dataset={PREFIX}FOLDER \\
+    python -m ctd_jax.train --config=... --config.dataset={BEIR_PREFIX}FOLDER \\
       --workdir=RUN
 """
 
 
-def write(benchmark: Benchmark, folder: pathlib.Path) -> None:
+def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
   """Writes corpus, queries and qrels into `folder`."""
   corpus = [
-    _dump(
+    _format_json_line(
       record.record_id,
       record.text,
       {
@@ -88,9 +88,9 @@ def write(benchmark: Benchmark, folder: pathlib.Path) -> None:
       strict=True,
     )
   ]
-  files.write_text(folder / CORPUS, "".join(corpus))
+  files.write_text(folder / CORPUS_FILE, "".join(corpus))
   queries = [
-    _dump(
+    _format_json_line(
       query.query_id,
       query.text,
       {
@@ -102,21 +102,23 @@ def write(benchmark: Benchmark, folder: pathlib.Path) -> None:
         "end": str(query.interval.end),
       },
     )
-    for split, asked in benchmark.queries.items()
-    for query in asked
+    for split, split_queries in benchmark.queries.items()
+    for query in split_queries
   ]
-  files.write_text(folder / QUERIES, "".join(queries))
-  for split, asked in benchmark.queries.items():
+  files.write_text(folder / QUERIES_FILE, "".join(queries))
+  for split, split_queries in benchmark.queries.items():
     lines = [
       f"{query.query_id}\t{positive}\t1\n"
-      for query in asked
+      for query in split_queries
       for positive in query.positives
     ]
     if lines:
-      files.write_text(folder / QRELS[split], HEADER + "\n" + "".join(lines))
+      files.write_text(
+        folder / QRELS_FILES[split], QRELS_HEADER + "\n" + "".join(lines)
+      )
 
 
-def _dump(
+def _format_json_line(
   text_id: str,
   text: str,
   metadata: Mapping[str, Any],
@@ -126,7 +128,7 @@ def _dump(
   return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def read(folder: pathlib.Path) -> Benchmark:
+def read_beir(folder: pathlib.Path) -> Benchmark:
   """Returns the data set of a BEIR folder.
 
   Records are sorted by id; a query that no file of qrels names and that has no
@@ -138,16 +140,20 @@ def read(folder: pathlib.Path) -> Benchmark:
       be right.
   """
   folder = folder.expanduser()
-  judged = [name for name in QRELS.values() if (folder / name).exists()]
-  _check_files(folder, judged)
-  name, timeline = provenance.read(folder, [CORPUS, QUERIES, *judged])
+  qrels_files = [
+    name for name in QRELS_FILES.values() if (folder / name).exists()
+  ]
+  _check_files(folder, qrels_files)
+  name, timeline = provenance.read_provenance(
+    folder, [CORPUS_FILE, QUERIES_FILE, *qrels_files]
+  )
   rows = sorted(
-    _read_records(folder / CORPUS, timeline),
+    _read_records(folder / CORPUS_FILE, timeline),
     key=lambda row: row[0].record_id,
   )
   kinds = {record.record_id: record.kind for record, _ in rows}
-  asked = _read_queries(folder / QUERIES, timeline)
-  queries = _judge(folder, asked, kinds)
+  queries_by_id = _read_queries(folder / QUERIES_FILE, timeline)
+  queries = _attach_positives(folder, queries_by_id, kinds)
   return Benchmark(
     name=name,
     timeline=timeline,
@@ -157,127 +163,127 @@ def read(folder: pathlib.Path) -> Benchmark:
   )
 
 
-def _check_files(folder: pathlib.Path, judged: list[str]) -> None:
-  for name in (CORPUS, QUERIES):
+def _check_files(folder: pathlib.Path, qrels_files: list[str]) -> None:
+  for name in (CORPUS_FILE, QUERIES_FILE):
     if not (folder / name).is_file():
       raise FileNotFoundError(
-        f"{PREFIX}{folder}: no {name} there; a BEIR folder has {CORPUS}, "
-        f"{QUERIES} and {QRELS['test']}"
+        f"{BEIR_PREFIX}{folder}: no {name} there; a BEIR folder has {CORPUS_FILE}, "
+        f"{QUERIES_FILE} and {QRELS_FILES['test']}"
       )
-  found = {f"qrels/{path.name}" for path in folder.glob("qrels/*.tsv")}
-  unknown = sorted(found - {*QRELS.values()})
-  if unknown or not judged:
+  existing_files = {f"qrels/{path.name}" for path in folder.glob("qrels/*.tsv")}
+  unknown_files = sorted(existing_files - {*QRELS_FILES.values()})
+  if unknown_files or not qrels_files:
     raise FolderError(
-      f"{folder}: {f'unknown {unknown[0]}' if unknown else 'no qrels'}; "
-      f"expected {', '.join(QRELS.values())}"
+      f"{folder}: {f'unknown {unknown_files[0]}' if unknown_files else 'no qrels'}; "
+      f"expected {', '.join(QRELS_FILES.values())}"
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Row:
+class _JsonLine:
   """One line of a JSON file; whatever is wrong names the line and field."""
 
-  place: str
+  location: str
   fields: Mapping[str, Any]
 
-  def error(self, field: str, problem: str) -> FolderError:
-    return FolderError(f"{self.place}: {field}: {problem}")
+  def make_error(self, field: str, problem: str) -> FolderError:
+    return FolderError(f"{self.location}: {field}: {problem}")
 
-  def get(self, field: str, kind: type, default: Any = None) -> Any:
+  def get_field(self, field: str, kind: type, default: Any = None) -> Any:
     """Returns a field (`a.b` is b of a), checked for its type."""
     value: Any = self.fields
     for name in field.split("."):
       value = value.get(name) if isinstance(value, dict) else None
     if value is None:
       if default is None:
-        raise self.error(field, f"missing; expected a {_TYPES[kind]}")
+        raise self.make_error(field, f"missing; expected a {_TYPE_NAMES[kind]}")
       return default
     # Whole numbers count as fractions; true and false are neither.
     kinds = (int, float) if kind is float else kind
     if not isinstance(value, kinds) or isinstance(value, bool):
-      raise self.error(field, f"{value!r} should be a {_TYPES[kind]}")
+      raise self.make_error(field, f"{value!r} should be a {_TYPE_NAMES[kind]}")
     return value
 
-  def text(self, field: str) -> str:
+  def get_text(self, field: str) -> str:
     """Returns a field that may not be empty, nor half a character."""
-    value = self.get(field, str)
+    value = self.get_field(field, str)
     if not value.strip():
-      raise self.error(field, "is empty")
+      raise self.make_error(field, "is empty")
     try:
       value.encode()
     except UnicodeEncodeError:
-      raise self.error(field, "holds half of a surrogate pair") from None
+      raise self.make_error(field, "holds half of a surrogate pair") from None
     return value
 
-  def choice(self, field: str, known: Any, default: str) -> str:
-    """Returns a field that is one of `known`; empty means the default."""
-    value = self.get(field, str, default) or default
-    if value != default and value not in known:
-      raise self.error(field, f"{value!r} is none of {', '.join(known)}")
+  def get_choice(self, field: str, allowed: Any, default: str) -> str:
+    """Returns a field that is one of `allowed`; empty means the default."""
+    value = self.get_field(field, str, default) or default
+    if value != default and value not in allowed:
+      raise self.make_error(field, f"{value!r} is none of {', '.join(allowed)}")
     return value
 
-  def share(self, field: str, default: float) -> float:
+  def get_fraction(self, field: str, default: float) -> float:
     """Returns a field that is a number from 0 to 1."""
-    value = self.get(field, float, default)
+    value = self.get_field(field, float, default)
     if not 0 <= value <= 1:
-      raise self.error(field, "should be a number from 0 to 1")
+      raise self.make_error(field, "should be a number from 0 to 1")
     return float(value)
 
-  def key(
+  def get_key(
     self, field: str, timeline: Timeline, default: TimeKey | None = None
   ) -> TimeKey:
     """Returns a field that is a month of the timeline."""
-    text = self.get(field, str, default and str(default))
+    text = self.get_field(field, str, default and str(default))
     try:
       key = TimeKey.parse(text)
     except ValueError as error:
-      raise self.error(field, str(error)) from None
+      raise self.make_error(field, str(error)) from None
     if key not in timeline:
-      raise self.error(field, f"{text!r}: {_what_exists(key, timeline)}")
+      raise self.make_error(
+        field, f"{text!r}: {_explain_missing_month(key, timeline)}"
+      )
     return key
 
 
-def _what_exists(key: TimeKey, timeline: Timeline) -> str:
+def _explain_missing_month(key: TimeKey, timeline: Timeline) -> str:
   """Returns what the timeline has instead of the month `key`."""
   if key.reign > len(timeline.reigns):
     return f"timeline {timeline.name} has reigns 1-{len(timeline.reigns)}"
   years = timeline.reigns[key.reign - 1].years
   if key.year > years:
-    name = timeline.full_name(key.reign)
+    name = timeline.full_reign_name(key.reign)
     return f"reign {key.reign} ({name}) has years 1-{years}"
-  return (
-    f"no such leap month; name it in `leap_months` of {provenance.METADATA}"
-  )
+  return f"no such leap month; name it in `leap_months` of {provenance.METADATA_FILE}"
 
 
-def _rows(path: pathlib.Path) -> Iterator[_Row]:
+def _read_json_lines(path: pathlib.Path) -> Iterator[_JsonLine]:
   """Yields the objects of a JSON-lines file, ids checked and all different."""
-  lines: dict[str, int] = {}
+  line_by_id: dict[str, int] = {}
   with path.open("rb") as file:
-    for number, line in enumerate(file, start=1):
+    for line_number, line in enumerate(file, start=1):
       if not line.strip():
         continue
-      place = f"{path}:{number}"
+      location = f"{path}:{line_number}"
       try:
         # Editors of some systems open a file with a byte order mark.
         fields = json.loads(line.decode("utf-8-sig"))
       except (ValueError, RecursionError) as error:
-        raise FolderError(f"{place}: not JSON in UTF-8: {error}") from None
+        raise FolderError(f"{location}: not JSON in UTF-8: {error}") from None
       if not isinstance(fields, dict):
         raise FolderError(
-          f'{place}: should be an object such as {{"_id": "r1", "text": ...}}'
+          f'{location}: should be an object such as {{"_id": "r1", "text": ...}}'
         )
-      row = _Row(place, fields)
-      text_id = row.text("_id")
-      if not _ID.fullmatch(text_id):
-        raise row.error(
+      row = _JsonLine(location, fields)
+      text_id = row.get_text("_id")
+      if not _ID_PATTERN.fullmatch(text_id):
+        raise row.make_error(
           "_id", f"{text_id!r}: run files are split at white space"
         )
-      if text_id in lines:
-        raise row.error(
-          "_id", f"{text_id!r} occurs in line {lines[text_id]} as well"
+      if text_id in line_by_id:
+        raise row.make_error(
+          "_id", f"{text_id!r} occurs in line {line_by_id[text_id]} as well"
         )
-      lines[text_id] = number
+      line_by_id[text_id] = line_number
       yield row
 
 
@@ -285,25 +291,25 @@ def _read_records(
   path: pathlib.Path, timeline: Timeline
 ) -> Iterator[tuple[Record, str]]:
   """Yields every record with its split."""
-  for position, row in enumerate(_rows(path)):
-    key = row.key("metadata.start", timeline)
-    if row.key("metadata.end", timeline, key) != key:
-      raise row.error(
+  for position, row in enumerate(_read_json_lines(path)):
+    key = row.get_key("metadata.start", timeline)
+    if row.get_key("metadata.end", timeline, key) != key:
+      raise row.make_error(
         "metadata.end",
         f"differs from start {key}; a record is filed under one month",
       )
-    title = row.get("title", str, "")
+    title = row.get_field("title", str, "")
     record = Record(
-      record_id=row.text("_id"),
-      text=f"{title} {row.text('text')}" if title else row.text("text"),
-      source=row.get("metadata.source", str, ""),
-      kind=row.choice("metadata.kind", KINDS, EVENT),
+      record_id=row.get_text("_id"),
+      text=f"{title} {row.get_text('text')}" if title else row.get_text("text"),
+      source=row.get_field("metadata.source", str, ""),
+      kind=row.get_choice("metadata.kind", KINDS, EVENT),
       key=key,
-      order=row.get("metadata.order", int, position),
-      version=row.get("metadata.version", str, ""),
-      match_score=row.share("metadata.match_score", 1.0),
+      order=row.get_field("metadata.order", int, position),
+      version=row.get_field("metadata.version", str, ""),
+      match_score=row.get_fraction("metadata.match_score", 1.0),
     )
-    split = row.choice("metadata.split", _SPLIT_NAMES, "test")
+    split = row.get_choice("metadata.split", _SPLIT_NAMES, "test")
     yield record, _SPLIT_NAMES[split]
 
 
@@ -311,124 +317,136 @@ def _read_queries(
   path: pathlib.Path, timeline: Timeline
 ) -> dict[str, tuple[Query, str | None]]:
   """Returns id -> query without positives, and its split if it names one."""
-  found = {}
-  for row in _rows(path):
-    start = row.key("metadata.start", timeline)
-    end = row.key("metadata.end", timeline, start)
+  queries_by_id = {}
+  for row in _read_json_lines(path):
+    start = row.get_key("metadata.start", timeline)
+    end = row.get_key("metadata.end", timeline, start)
     if end < start:
-      raise row.error("metadata.end", f"{end} lies before start {start}")
-    family = row.choice(
+      raise row.make_error("metadata.end", f"{end} lies before start {start}")
+    family = row.get_choice(
       "metadata.family", (POINT, WINDOW), POINT if start == end else WINDOW
     )
-    split = row.choice("metadata.split", _SPLIT_NAMES, "")
+    split = row.get_choice("metadata.split", _SPLIT_NAMES, "")
     if family == POINT and start != end:
-      raise row.error(
+      raise row.make_error(
         "metadata.family",
         f"a {POINT} asks for one month, not {start} to {end}; {WINDOW} does",
       )
     query = Query(
-      query_id=row.text("_id"),
-      text=row.text("text"),
+      query_id=row.get_text("_id"),
+      text=row.get_text("text"),
       family=family,
-      group=row.get("metadata.group", str, ""),
+      group=row.get_field("metadata.group", str, ""),
       interval=Interval(start, end),
-      paper_family=row.choice(
+      paper_family=row.get_choice(
         "metadata.paper_family",
         (POINT, GAP) if family == POINT else (WINDOW,),
         "",
       ),
     )
-    found[query.query_id] = query, _SPLIT_NAMES.get(split)
-  return found
+    queries_by_id[query.query_id] = query, _SPLIT_NAMES.get(split)
+  return queries_by_id
 
 
-def _judge(
+def _attach_positives(
   folder: pathlib.Path,
-  asked: Mapping[str, tuple[Query, str | None]],
+  queries_by_id: Mapping[str, tuple[Query, str | None]],
   kinds: Mapping[str, str],
 ) -> dict[str, tuple[Query, ...]]:
   """Returns split -> queries with their positives, in the order asked."""
   positives: dict[str, list[str]] = {}
-  split_of = {query_id: split for query_id, (_, split) in asked.items()}
-  for split, name in QRELS.items():
+  split_by_id = {
+    query_id: split for query_id, (_, split) in queries_by_id.items()
+  }
+  for split, name in QRELS_FILES.items():
     path = folder / name
-    for place, query_id, record_id, score in _judgements(path):
-      if query_id not in asked:
+    for location, query_id, record_id, score in _read_qrels(path):
+      if query_id not in queries_by_id:
         raise FolderError(
-          f"{place}: query-id: {query_id!r} is not in {QUERIES}"
+          f"{location}: query-id: {query_id!r} is not in {QUERIES_FILE}"
         )
       if record_id not in kinds:
         raise FolderError(
-          f"{place}: corpus-id: {record_id!r} is not in {CORPUS}"
+          f"{location}: corpus-id: {record_id!r} is not in {CORPUS_FILE}"
         )
-      if split_of[query_id] not in (None, split):
+      if split_by_id[query_id] not in (None, split):
         raise FolderError(
-          f"{place}: query-id: {query_id!r} belongs to {split_of[query_id]}"
+          f"{location}: query-id: {query_id!r} belongs to {split_by_id[query_id]}"
         )
-      split_of[query_id] = split
+      split_by_id[query_id] = split
       if score <= 0:
         continue
       if kinds[record_id] not in ANSWERING_KINDS:
         raise FolderError(
-          f"{place}: corpus-id: {record_id!r} is a {kinds[record_id]}, which "
+          f"{location}: corpus-id: {record_id!r} is a {kinds[record_id]}, which "
           f"answers nothing; kind should be {' or '.join(ANSWERING_KINDS)}"
         )
       positives.setdefault(query_id, []).append(record_id)
   queries: dict[str, list[Query]] = {split: [] for split in SPLITS}
-  for query_id, (query, _) in asked.items():
-    if split_of[query_id] is not None:
+  for query_id, (query, _) in queries_by_id.items():
+    if split_by_id[query_id] is not None:
       answers = tuple(sorted(positives.get(query_id, ())))
-      queries[split_of[query_id]].append(_answered(query, answers, kinds))
-  unasked = [name for name, split in split_of.items() if split is None]
-  if unasked:
+      queries[split_by_id[query_id]].append(
+        _with_positives(query, answers, kinds)
+      )
+  unjudged_ids = [name for name, split in split_by_id.items() if split is None]
+  if unjudged_ids:
     logging.warning(
       "%s: %d of %d queries are in no file of qrels and left out; first: %s",
-      folder / QUERIES,
-      len(unasked),
-      len(asked),
-      unasked[0],
+      folder / QUERIES_FILE,
+      len(unjudged_ids),
+      len(queries_by_id),
+      unjudged_ids[0],
     )
   return {split: tuple(rows) for split, rows in queries.items()}
 
 
-def _answered(
+def _with_positives(
   query: Query, positives: tuple[str, ...], kinds: Mapping[str, str]
 ) -> Query:
   """Returns the query with its positives; a point without event is a gap."""
-  empty = all(kinds[record_id] != EVENT for record_id in positives)
-  gap = GAP if query.family == POINT and empty else query.family
+  has_no_event = all(kinds[record_id] != EVENT for record_id in positives)
+  default_family = (
+    GAP if query.family == POINT and has_no_event else query.family
+  )
   return dataclasses.replace(
-    query, positives=positives, paper_family=query.paper_family or gap
+    query,
+    positives=positives,
+    paper_family=query.paper_family or default_family,
   )
 
 
-def _judgements(path: pathlib.Path) -> Iterator[tuple[str, str, str, int]]:
+def _read_qrels(path: pathlib.Path) -> Iterator[tuple[str, str, str, int]]:
   """Yields (file:line, query id, record id, score); none if no file is."""
   if not path.exists():
     return
-  seen = set()
+  judged_pairs = set()
   with path.open("rb") as file:
-    for number, line in enumerate(file, start=1):
-      place = f"{path}:{number}"
+    for line_number, line in enumerate(file, start=1):
+      location = f"{path}:{line_number}"
       try:
         cells = line.decode("utf-8-sig").rstrip("\r\n").split("\t")
       except UnicodeDecodeError as error:
-        raise FolderError(f"{place}: not UTF-8: {error.reason}") from None
-      if number == 1:
+        raise FolderError(f"{location}: not UTF-8: {error.reason}") from None
+      if line_number == 1:
         # Readers of BEIR pass over the first line, whatever it holds.
-        if "\t".join(cells) != HEADER:
-          raise FolderError(f"{place}: should be the header {HEADER!r}")
+        if "\t".join(cells) != QRELS_HEADER:
+          raise FolderError(
+            f"{location}: should be the header {QRELS_HEADER!r}"
+          )
         continue
       if cells == [""]:
         continue
       if len(cells) != 3:
-        raise FolderError(f"{place}: {len(cells)} columns; expected {HEADER!r}")
+        raise FolderError(
+          f"{location}: {len(cells)} columns; expected {QRELS_HEADER!r}"
+        )
       query_id, record_id, score = cells
       if not re.fullmatch(r"-?\d{1,9}", score):
-        raise FolderError(f"{place}: score: {score!r} is no whole number")
-      if (query_id, record_id) in seen:
+        raise FolderError(f"{location}: score: {score!r} is no whole number")
+      if (query_id, record_id) in judged_pairs:
         raise FolderError(
-          f"{place}: {query_id!r} and {record_id!r} are judged twice"
+          f"{location}: {query_id!r} and {record_id!r} are judged twice"
         )
-      seen.add((query_id, record_id))
-      yield place, query_id, record_id, int(score)
+      judged_pairs.add((query_id, record_id))
+      yield location, query_id, record_id, int(score)

@@ -25,12 +25,12 @@ import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
 from ctd_jax.utils import files
-from ctd_jax_datasets.base_builder import TABLES
+from ctd_jax_datasets.base_builder import TABLES_FILE
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
-NAMES = (
+DATASET_NAMES = (
   "chunqiutr/mini",
   "chunqiutr/rebuilt",
   "chunqiutr/release",
@@ -48,14 +48,14 @@ NAMES = (
   ),
 )
 # Written beside the data.
-STATISTICS = "statistics.json"
+STATISTICS_FILE = "statistics.json"
 
 
 class LostRowsError(ValueError):
   """A built data set can be read only in part."""
 
 
-def build(
+def build_dataset(
   name: str,
   data_dir: str | os.PathLike | None = None,
   sources: str | os.PathLike | None = None,
@@ -83,34 +83,34 @@ def build(
       left of the data set that was being built; an older build stays.
     LostRowsError: if fewer examples can be read than were written.
   """
-  builder = builder_of(name, data_dir)
+  builder = make_builder(name, data_dir)
   path = pathlib.Path(builder.data_path)
-  replaced = path.with_name(f"replaced.{path.name}")
+  backup_path = path.with_name(f"replaced.{path.name}")
   if path.exists() and overwrite:
-    path.rename(replaced)
-    builder = builder_of(name, data_dir)
+    path.rename(backup_path)
+    builder = make_builder(name, data_dir)
   try:
     if not path.exists():
       builder.sources = sources
       builder.processes = processes
       builder.register_checksums = register_checksums
       _prepare(builder)
-    if not (path / STATISTICS).exists():
+    if not (path / STATISTICS_FILE).exists():
       _check_lengths(builder)
-      _describe(builder)
+      _write_statistics(builder)
   except BaseException:
-    if replaced.exists():
+    if backup_path.exists():
       shutil.rmtree(path, ignore_errors=True)
-      replaced.rename(path)
+      backup_path.rename(path)
     # TFDS has made the folder of the variant; one with a build in it stays.
     with contextlib.suppress(OSError):
       path.parent.rmdir()
     raise
-  shutil.rmtree(replaced, ignore_errors=True)
+  shutil.rmtree(backup_path, ignore_errors=True)
   return builder
 
 
-def builder_of(
+def make_builder(
   name: str, data_dir: str | os.PathLike | None = None
 ) -> tfds.core.DatasetBuilder:
   """Returns the builder of a data set, which need not be built.
@@ -122,8 +122,10 @@ def builder_of(
   Raises:
     ValueError: if there is no such data set; the message lists all.
   """
-  if name not in NAMES:
-    raise ValueError(f"no data set {name!r}; there are {', '.join(NAMES)}")
+  if name not in DATASET_NAMES:
+    raise ValueError(
+      f"no data set {name!r}; there are {', '.join(DATASET_NAMES)}"
+    )
   if data_dir is not None:
     data_dir = os.path.expanduser(data_dir)
   return tfds.builder(name, data_dir=data_dir)
@@ -144,18 +146,20 @@ def _prepare(builder: tfds.core.DatasetBuilder) -> None:
 def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
   """Raises LostRowsError if fewer examples can be read than were written."""
   for split, info in builder.info.splits.items():
-    read = len(builder.as_data_source(split))
-    if read != info.num_examples:
+    num_readable = len(builder.as_data_source(split))
+    if num_readable != info.num_examples:
       raise LostRowsError(
-        f"{builder.data_path}: split {split} has {read} examples, "
+        f"{builder.data_path}: split {split} has {num_readable} examples, "
         f"{info.num_examples} were written; remove the folder, build again"
       )
 
 
-def _describe(builder: tfds.core.DatasetBuilder) -> None:
+def _write_statistics(builder: tfds.core.DatasetBuilder) -> None:
   """Writes what the data set holds beside it; the statistics come last."""
   text = json.dumps(builder.describe(), ensure_ascii=False, indent=1)
-  files.write_text(pathlib.Path(builder.data_path) / STATISTICS, text + "\n")
+  files.write_text(
+    pathlib.Path(builder.data_path) / STATISTICS_FILE, text + "\n"
+  )
 
 
 def main(
@@ -178,32 +182,36 @@ def main(
   """
   start = time.perf_counter()
   if len(argv) != 2:
-    raise app.UsageError(f"name one data set: {', '.join(NAMES)}")
+    raise app.UsageError(f"name one data set: {', '.join(DATASET_NAMES)}")
   try:
-    builder = build(
+    builder = build_dataset(
       argv[1], data_dir, sources, overwrite, processes, register_checksums
     )
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
   path = pathlib.Path(builder.data_path)
-  counted = json.loads((path / STATISTICS).read_text(encoding="utf-8"))
-  print((path / TABLES).read_text(encoding="utf-8"))
-  print(f"content sha256: {counted['content_sha256']}")
-  print(f"time and memory: {_usage(start)}")
+  statistics = json.loads((path / STATISTICS_FILE).read_text(encoding="utf-8"))
+  print((path / TABLES_FILE).read_text(encoding="utf-8"))
+  print(f"content sha256: {statistics['content_sha256']}")
+  print(f"time and memory: {_format_usage(start)}")
   print(f"data set: {path}")
-  print(f"statistics: {path / STATISTICS}")
+  print(f"statistics: {path / STATISTICS_FILE}")
 
 
-def _usage(start: float) -> str:
+def _format_usage(start: float) -> str:
   """Returns seconds since `start` and the most memory held, in words."""
   seconds = time.perf_counter() - start
   # Linux counts in KiB; of the children the largest, not their sum.
-  here, worker = (
+  main_mib, worker_mib = (
     resource.getrusage(who).ru_maxrss / 1024
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
   )
-  text = f"{seconds:.1f} s, {here:.0f} MiB at most"
-  return f"{text}, {worker:.0f} MiB in the largest worker" if worker else text
+  text = f"{seconds:.1f} s, {main_mib:.0f} MiB at most"
+  return (
+    f"{text}, {worker_mib:.0f} MiB in the largest worker"
+    if worker_mib
+    else text
+  )
 
 
 if __name__ == "__main__":

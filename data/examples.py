@@ -16,35 +16,37 @@ from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import TimeKey
 
 # The gallery, all splits together, is one TFDS split; queries have one each.
-RECORDS = "records"
-QUERY = "query"
+RECORDS_SPLIT = "records"
+QUERY_KIND = "query"
 
 
-def features() -> tfds.features.FeaturesDict:
+def make_record_features() -> tfds.features.FeaturesDict:
   """Returns the features of records and queries."""
-  text = tfds.features.Text
-  month = tfds.features.Tensor(
+  text_feature = tfds.features.Text
+  month_feature = tfds.features.Tensor(
     shape=(3,), dtype=np.int32, doc="reign, year, month, counting from 1"
   )
   return tfds.features.FeaturesDict(
     {
-      "id": text(doc="r00000 (record), point-00000 or window-00000"),
-      "text": text(),
-      "kind": text(doc="event, no_event, neg_comment or query"),
-      "source": text(doc="work of a record, empty for a query"),
-      "family": text(doc="point or window, empty for a record"),
-      "group": text(doc="template group, empty for a record"),
-      "split": text(doc="train, validation or test"),
-      "start": month,
-      "end": month,
+      "id": text_feature(doc="r00000 (record), point-00000 or window-00000"),
+      "text": text_feature(),
+      "kind": text_feature(doc="event, no_event, neg_comment or query"),
+      "source": text_feature(doc="work of a record, empty for a query"),
+      "family": text_feature(doc="point or window, empty for a record"),
+      "group": text_feature(doc="template group, empty for a record"),
+      "split": text_feature(doc="train, validation or test"),
+      "start": month_feature,
+      "end": month_feature,
       "order": tfds.features.Scalar(
         np.int32, doc="place in its work; -1 if unknown, and for a query"
       ),
       "positives": tfds.features.Sequence(
-        text(), doc="ids of the records that answer"
+        text_feature(), doc="ids of the records that answer"
       ),
-      "paper_family": text(doc="point, gap or window, empty for a record"),
-      "version": text(doc="event of a record, v00000, or empty"),
+      "paper_family": text_feature(
+        doc="point, gap or window, empty for a record"
+      ),
+      "version": text_feature(doc="event of a record, v00000, or empty"),
       "match_score": tfds.features.Scalar(
         np.float32, doc="fit of a comment to its place, 0-1; else 1"
       ),
@@ -52,7 +54,7 @@ def features() -> tfds.features.FeaturesDict:
   )
 
 
-def record_examples(
+def iterate_record_examples(
   records: Iterable[Record], split_of: Mapping[TimeKey, str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
   """Yields (id, example) of every record.
@@ -84,7 +86,7 @@ def record_examples(
     )
 
 
-def query_examples(
+def iterate_query_examples(
   queries: Iterable[Query], split: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
   """Yields (id, example) of every query of a split, in the given order."""
@@ -94,7 +96,7 @@ def query_examples(
       {
         "id": query.query_id,
         "text": query.text,
-        "kind": QUERY,
+        "kind": QUERY_KIND,
         "source": "",
         "family": query.family,
         "group": query.group,

@@ -26,12 +26,12 @@ from ctd_jax.utils import files
 from ctd_jax_datasets import beir, load, provenance, trec
 from ctd_jax_datasets.chunqiutr import release, release_writer
 
-RELEASE_ABOUT = f"""\
-The authors' release: `{release.MONTHS}`, `{release.QUERIES}`,
-`{release.SPLITS}`, in the schema that their code reads.
+RELEASE_DESCRIPTION = f"""\
+The authors' release: `{release.MONTHS_FILE}`, `{release.QUERIES_FILE}`,
+`{release.SPLITS_FILE}`, in the schema that their code reads.
 """
 
-_README = """\
+_README_TEMPLATE = """\
 # {name}:{version}
 
 {records} records, {queries} queries ({splits}).
@@ -70,7 +70,7 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
         f"{benchmark.name}: month {key} has no record; the release's schema "
         "has a node and a split for every month. Take --format=beir"
       )
-  release_writer.write(
+  release_writer.write_release(
     folder,
     benchmark.records,
     benchmark.queries,
@@ -80,13 +80,13 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
 
 
 FORMATS = {
-  "beir": (beir.write, beir.ABOUT),
-  "trec": (trec.write, trec.ABOUT),
-  "release": (write_release, RELEASE_ABOUT),
+  "beir": (beir.write_beir, beir.BEIR_DESCRIPTION),
+  "trec": (trec.write_trec, trec.TREC_DESCRIPTION),
+  "release": (write_release, RELEASE_DESCRIPTION),
 }
 
 
-def export(
+def export_benchmark(
   benchmark: Benchmark,
   format_name: str,
   out: str | os.PathLike,
@@ -106,22 +106,22 @@ def export(
   Raises:
     FileExistsError: if something lies at `out` and may not be replaced.
   """
-  write, about = FORMATS[format_name]
+  write_format, description = FORMATS[format_name]
   with _fresh_folder(pathlib.Path(out).expanduser(), overwrite) as folder:
-    write(benchmark, folder)
-    metadata = provenance.write(folder, benchmark, format_name)
+    write_format(benchmark, folder)
+    metadata = provenance.write_provenance(folder, benchmark, format_name)
     sizes = [f"{split} {n}" for split, n in metadata["queries"].items()]
-    readme = _README.format_map(
+    readme = _README_TEMPLATE.format_map(
       metadata
       | {
         "records": len(benchmark.records),
         "queries": sum(metadata["queries"].values()),
         "splits": ", ".join(sizes),
         "months": len(benchmark.timeline),
-        "about": about,
+        "about": description,
       }
     )
-    files.write_text(folder / provenance.README, readme)
+    files.write_text(folder / provenance.README_FILE, readme)
   return metadata
 
 
@@ -133,26 +133,28 @@ def _fresh_folder(out: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
     if not overwrite:
       raise FileExistsError(f"--out={out} exists; --overwrite replaces it")
     # A mistyped --out must not cost anybody a folder of something else.
-    if not (out / provenance.METADATA).is_file():
+    if not (out / provenance.METADATA_FILE).is_file():
       raise FileExistsError(
-        f"--out={out} is no export (it has no {provenance.METADATA}); remove "
+        f"--out={out} is no export (it has no {provenance.METADATA_FILE}); remove "
         "it yourself or give another folder"
       )
   out.parent.mkdir(parents=True, exist_ok=True)
-  place = pathlib.Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+  scratch_dir = pathlib.Path(
+    tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.")
+  )
   try:
-    fresh = place / "new"
-    fresh.mkdir()
-    yield fresh
+    new_folder = scratch_dir / "new"
+    new_folder.mkdir()
+    yield new_folder
     if out.exists():
-      out.rename(place / "old")
-    fresh.rename(out)
+      out.rename(scratch_dir / "old")
+    new_folder.rename(out)
   except BaseException:
-    if (place / "old").exists() and not out.exists():
-      (place / "old").rename(out)
+    if (scratch_dir / "old").exists() and not out.exists():
+      (scratch_dir / "old").rename(out)
     raise
   finally:
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(scratch_dir, ignore_errors=True)
 
 
 def main(
@@ -175,7 +177,7 @@ def main(
     raise app.UsageError("name one data set, e.g. chunqiutr/mini")
   try:
     benchmark = load.load_benchmark(argv[1], data_dir)
-    metadata = export(benchmark, format_name, out, overwrite)
+    metadata = export_benchmark(benchmark, format_name, out, overwrite)
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
   folder = pathlib.Path(out).expanduser()

@@ -30,20 +30,20 @@ def build_benchmark(
   Args:
     name: as in `load_benchmark`.
     data_dir: see there.
-    sources: folder of source texts, see `build.build`.
+    sources: folder of source texts, see `build.build_dataset`.
 
   Raises:
     ValueError: naming the data set, the source file, or file and line of the
       folder at fault.
     FileNotFoundError: if there is no such folder.
   """
-  if not name.startswith(beir.PREFIX):
-    build.build(name, data_dir, sources)
+  if not name.startswith(beir.BEIR_PREFIX):
+    build.build_dataset(name, data_dir, sources)
   return load_benchmark(name, data_dir)
 
 
-def _key(triple: np.ndarray) -> TimeKey:
-  return TimeKey(*(int(part) for part in triple))
+def _decode_key(triple: np.ndarray) -> TimeKey:
+  return TimeKey(*(int(value) for value in triple))
 
 
 def load_benchmark(
@@ -61,27 +61,27 @@ def load_benchmark(
     FileNotFoundError: if it has not been built there; the message says how.
     FolderError: naming file and line of a folder at fault.
   """
-  if name.startswith(beir.PREFIX):
-    return beir.read(pathlib.Path(name.removeprefix(beir.PREFIX)))
-  builder = build.builder_of(name, data_dir)
+  if name.startswith(beir.BEIR_PREFIX):
+    return beir.read_beir(pathlib.Path(name.removeprefix(beir.BEIR_PREFIX)))
+  builder = build.make_builder(name, data_dir)
   if not builder.is_prepared():
-    where = "" if data_dir is None else f" --data_dir={data_dir}"
+    data_dir_flag = "" if data_dir is None else f" --data_dir={data_dir}"
     raise FileNotFoundError(
       f"data set {name} is not built in {builder.data_path}; run "
-      f"python -m ctd_jax_datasets.build {name}{where}"
+      f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
     )
-  sources = builder.as_data_source()
-  rows = sorted(sources["records"], key=lambda row: row["id"])
-  text = bytes.decode
+  data_sources = builder.as_data_source()
+  rows = sorted(data_sources["records"], key=lambda row: row["id"])
+  decode = bytes.decode
   records = tuple(
     Record(
-      record_id=text(row["id"]),
-      text=text(row["text"]),
-      source=text(row["source"]),
-      kind=text(row["kind"]),
-      key=_key(row["start"]),
+      record_id=decode(row["id"]),
+      text=decode(row["text"]),
+      source=decode(row["source"]),
+      kind=decode(row["kind"]),
+      key=_decode_key(row["start"]),
       order=int(row["order"]),
-      version=text(row["version"]),
+      version=decode(row["version"]),
       match_score=float(row["match_score"]),
     )
     for row in rows
@@ -89,22 +89,22 @@ def load_benchmark(
   queries = {
     split: tuple(
       Query(
-        query_id=text(row["id"]),
-        text=text(row["text"]),
-        family=text(row["family"]),
-        group=text(row["group"]),
-        interval=Interval(_key(row["start"]), _key(row["end"])),
-        positives=tuple(text(positive) for positive in row["positives"]),
-        paper_family=text(row["paper_family"]),
+        query_id=decode(row["id"]),
+        text=decode(row["text"]),
+        family=decode(row["family"]),
+        group=decode(row["group"]),
+        interval=Interval(_decode_key(row["start"]), _decode_key(row["end"])),
+        positives=tuple(decode(positive) for positive in row["positives"]),
+        paper_family=decode(row["paper_family"]),
       )
-      for row in sources.get(split, ())
+      for row in data_sources.get(split, ())
     )
     for split in SPLITS
   }
   return Benchmark(
     name=f"{name}:{builder.version}",
-    timeline=reign_tables.timeline(builder.info.metadata["timeline"]),
+    timeline=reign_tables.load_timeline(builder.info.metadata["timeline"]),
     records=records,
-    record_splits=tuple(text(row["split"]) for row in rows),
+    record_splits=tuple(decode(row["split"]) for row in rows),
     queries=queries,
   )

@@ -23,32 +23,35 @@ from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files
 
-METADATA = "metadata.json"
-REIGNS = "reigns.tsv"
-README = "README.md"
-_ABOUT = (METADATA, README)  # tell of the contents, belong not to them
-_DIGITS = 12  # of the hash, as version of a folder without one
+METADATA_FILE = "metadata.json"
+REIGNS_FILE = "reigns.tsv"
+README_FILE = "README.md"
+_UNHASHED_FILES = (
+  METADATA_FILE,
+  README_FILE,
+)  # tell of the contents, belong not to them
+_VERSION_DIGITS = 12  # of the hash, as version of a folder without one
 
 
 class FolderError(ValueError):
   """A folder is not what it should be; the message says where."""
 
 
-def digest(folder: pathlib.Path, names: Iterable[str]) -> str:
+def hash_files(folder: pathlib.Path, names: Iterable[str]) -> str:
   """Returns the sha256 of files of a folder, their names and order included.
 
   Args:
     folder: where they lie.
     names: relative to `folder`; hashed in sorted order.
   """
-  total = hashlib.sha256()
+  hasher = hashlib.sha256()
   for name in sorted(names):
     contents = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    total.update(f"{name} {contents}\n".encode())
-  return total.hexdigest()
+    hasher.update(f"{name} {contents}\n".encode())
+  return hasher.hexdigest()
 
 
-def write(
+def write_provenance(
   folder: pathlib.Path, benchmark: Benchmark, format_name: str
 ) -> dict[str, Any]:
   """Writes both files into a folder whose contents lie there already.
@@ -62,7 +65,7 @@ def write(
     The metadata as written.
   """
   timeline = benchmark.timeline
-  _write_reigns(folder / REIGNS, benchmark)
+  _write_reigns(folder / REIGNS_FILE, benchmark)
   name, _, version = benchmark.name.rpartition(":")
   kinds = collections.Counter(record.kind for record in benchmark.records)
   metadata = {
@@ -75,25 +78,25 @@ def write(
     ],
     "records": dict(sorted(kinds.items())),
     "queries": {split: len(rows) for split, rows in benchmark.queries.items()},
-    "sha256": digest(folder, _contents(folder)),
+    "sha256": hash_files(folder, _list_contents(folder)),
   }
   text = json.dumps(metadata, ensure_ascii=False, indent=2)
-  files.write_text(folder / METADATA, text + "\n")
+  files.write_text(folder / METADATA_FILE, text + "\n")
   return metadata
 
 
 def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
   """Writes the calendar; authorities are kept where a table of ours has it."""
   timeline = benchmark.timeline
-  table = "lu" if timeline.name == "lu_release" else timeline.name
-  known = {}
-  if table in reign_tables.table_names():
-    with (reign_tables.table_dir() / f"{table}.tsv").open(
+  table_name = "lu" if timeline.name == "lu_release" else timeline.name
+  table_rows = {}
+  if table_name in reign_tables.timeline_names():
+    with (reign_tables.reign_table_dir() / f"{table_name}.tsv").open(
       encoding="utf-8"
     ) as file:
       for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-        known[row["name"], row["state"], row["accession"]] = row
-  lines = [reign_tables.COLUMNS]
+        table_rows[row["name"], row["state"], row["accession"]] = row
+  lines = [reign_tables.TABLE_COLUMNS]
   for reign in timeline.reigns:
     identity = {
       "name": reign.name,
@@ -103,24 +106,26 @@ def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
     row = {
       "month": "1",
       "source": f"timeline {timeline.name} of {benchmark.name}",
-      **known.get(tuple(identity.values()), {}),
+      **table_rows.get(tuple(identity.values()), {}),
       **identity,
       "years": str(reign.years),
       "aliases": ",".join(reign.aliases),
     }
-    lines.append([row[column] for column in reign_tables.COLUMNS])
+    lines.append([row[column] for column in reign_tables.TABLE_COLUMNS])
   files.write_text(path, "".join("\t".join(cells) + "\n" for cells in lines))
 
 
-def _contents(folder: pathlib.Path) -> list[str]:
+def _list_contents(folder: pathlib.Path) -> list[str]:
   return [
     path.relative_to(folder).as_posix()
     for path in folder.rglob("*")
-    if path.is_file() and path.name not in _ABOUT
+    if path.is_file() and path.name not in _UNHASHED_FILES
   ]
 
 
-def read(folder: pathlib.Path, names: Iterable[str]) -> tuple[str, Timeline]:
+def read_provenance(
+  folder: pathlib.Path, names: Iterable[str]
+) -> tuple[str, Timeline]:
   """Returns the name and the calendar of a folder.
 
   The name is that of `metadata.json` with its version; without one it is the
@@ -137,17 +142,17 @@ def read(folder: pathlib.Path, names: Iterable[str]) -> tuple[str, Timeline]:
     ValueError: if the table cannot be read; the message names the line.
   """
   metadata = read_metadata(folder)
-  names = {*names} | {REIGNS} & {path.name for path in folder.iterdir()}
-  found = digest(folder, names)
-  if found != metadata.get("sha256", found):
+  names = {*names} | {REIGNS_FILE} & {path.name for path in folder.iterdir()}
+  sha256 = hash_files(folder, names)
+  if sha256 != metadata.get("sha256", sha256):
     raise FolderError(
-      f"{folder / METADATA}: sha256 is not that of the files beside it "
-      f"({found}): they were changed since. If that was meant, take out "
+      f"{folder / METADATA_FILE}: sha256 is not that of the files beside it "
+      f"({sha256}): they were changed since. If that was meant, take out "
       "`sha256` and give another `name` or `version`"
     )
   name = metadata.get("name", f"beir/{folder.name}")
-  version = metadata.get("version", found[:_DIGITS])
-  return f"{name}:{version}", _timeline(folder, metadata)
+  version = metadata.get("version", sha256[:_VERSION_DIGITS])
+  return f"{name}:{version}", _read_timeline(folder, metadata)
 
 
 def read_metadata(folder: pathlib.Path) -> dict[str, Any]:
@@ -156,7 +161,7 @@ def read_metadata(folder: pathlib.Path) -> dict[str, Any]:
   Raises:
     FolderError: if it is no JSON object, or says something in another form.
   """
-  path = folder / METADATA
+  path = folder / METADATA_FILE
   if not path.exists():
     return {}
   try:
@@ -171,40 +176,40 @@ def read_metadata(folder: pathlib.Path) -> dict[str, Any]:
   return metadata
 
 
-def _timeline(folder: pathlib.Path, metadata: dict[str, Any]) -> Timeline:
-  path = folder / REIGNS
+def _read_timeline(folder: pathlib.Path, metadata: dict[str, Any]) -> Timeline:
+  path = folder / REIGNS_FILE
   if path.exists():
     try:
-      rows = reign_tables.read_table(path)
+      rows = reign_tables.read_reign_table(path)
     except UnicodeDecodeError as error:
       raise FolderError(f"{path}: not UTF-8: {error.reason}") from None
     name = metadata.get("timeline", folder.name)
-    timeline = Timeline(name, rows, _leap_months(folder, metadata))
+    timeline = Timeline(name, rows, _read_leap_months(folder, metadata))
   elif "timeline" in metadata:
-    timeline = reign_tables.timeline(metadata["timeline"])
+    timeline = reign_tables.load_timeline(metadata["timeline"])
   else:
     raise FolderError(
-      f"{folder}: no calendar; add {REIGNS} with the columns "
-      f"{', '.join(reign_tables.COLUMNS)}, or name one of "
-      f"{', '.join(reign_tables.table_names())} as `timeline` in {METADATA}"
+      f"{folder}: no calendar; add {REIGNS_FILE} with the columns "
+      f"{', '.join(reign_tables.TABLE_COLUMNS)}, or name one of "
+      f"{', '.join(reign_tables.timeline_names())} as `timeline` in {METADATA_FILE}"
     )
   return timeline
 
 
-def _leap_months(
+def _read_leap_months(
   folder: pathlib.Path, metadata: dict[str, Any]
 ) -> frozenset[tuple[int, int, int]]:
-  place = f"{folder / METADATA}: leap_months"
+  location = f"{folder / METADATA_FILE}: leap_months"
   texts = metadata.get("leap_months", [])
   if not isinstance(texts, list):
-    raise FolderError(f'{place} should be a list such as ["1-2-3L"]')
+    raise FolderError(f'{location} should be a list such as ["1-2-3L"]')
   months = set()
   for text in texts:
     try:
       key = TimeKey.parse(str(text))
     except ValueError as error:
-      raise FolderError(f"{place}: {error}") from None
+      raise FolderError(f"{location}: {error}") from None
     if not key.leap:
-      raise FolderError(f"{place}: {text} should end in L, e.g. {text}L")
+      raise FolderError(f"{location}: {text} should end in L, e.g. {text}L")
     months.add(key.triple)
   return frozenset(months)

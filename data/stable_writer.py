@@ -26,10 +26,12 @@ class StableWriter(tfds.core.ExampleWriter):
       path: of the shard.
       examples: (key, serialized example), in the order to be stored.
     """
-    ordered = ((key, _ordered(example)) for key, example in examples)
-    return super().write(path, ordered)
+    stable_examples = (
+      (key, _serialize_deterministic(example)) for key, example in examples
+    )
+    return super().write(path, stable_examples)
 
 
-def _ordered(example: bytes) -> bytes:
-  parsed = tf_example_pb2.Example.FromString(example)
-  return parsed.SerializeToString(deterministic=True)
+def _serialize_deterministic(example: bytes) -> bytes:
+  example_proto = tf_example_pb2.Example.FromString(example)
+  return example_proto.SerializeToString(deterministic=True)

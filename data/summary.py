@@ -24,12 +24,12 @@ from ctd_jax_datasets import examples
 
 TOTAL = "total"
 # A builder may leave an account of its work beside the data.
-AUDIT = "audit.json"
+AUDIT_FILE = "audit.json"
 # From here on the paper calls a comment safely aligned.
-SAFE_SCORE = 0.9
+MIN_SAFE_SCORE = 0.9
 
 
-def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
+def summarise_dataset(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   """Returns counts of a built data set, ready for JSON.
 
   Returns:
@@ -39,30 +39,32 @@ def summarise(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     and by kind of their positives, positives per query); `reigns`: rows by
     ruler (months, those with and without an event); `events`: how they group;
     `scores`: rows by commentary (fit of its pieces); `groups`: queries by
-    template group; `audit`: what the builder wrote of its work, or nothing.
+    template group; `audit_path`: what the builder wrote of its work, or nothing.
   """
   splits = {
-    name: [plain(example) for example in source]
+    name: [to_plain_example(example) for example in source]
     for name, source in sorted(builder.as_data_source().items())
   }
-  records = splits[examples.RECORDS]
+  records = splits[examples.RECORDS_SPLIT]
   queries = [query for split in SPLITS for query in splits.get(split, ())]
   groups = collections.Counter(query["group"] for query in queries)
-  audit = builder.data_path / AUDIT
-  timeline = reign_tables.timeline(builder.info.metadata["timeline"])
+  audit_path = builder.data_path / AUDIT_FILE
+  timeline = reign_tables.load_timeline(builder.info.metadata["timeline"])
   return {
     "name": builder.info.full_name,
     "synthetic": builder.builder_config.name == "mini",
     "content_sha256": content_hash(builder.info.features, splits),
     "timeline": timeline.name,
     "months": len(timeline),
-    "sources": _by_source(records),
-    "splits": _by_split(records, queries),
-    "reigns": _by_reign(records, timeline),
-    "events": _events(records),
-    "scores": _scores(records),
+    "sources": _count_by_source(records),
+    "splits": _count_by_split(records, queries),
+    "reigns": _count_by_reign(records, timeline),
+    "events": _count_events(records),
+    "scores": _summarise_scores(records),
     "groups": dict(sorted(groups.items())),
-    "audit": json.loads(audit.read_text("utf-8")) if audit.exists() else {},
+    "audit": json.loads(audit_path.read_text("utf-8"))
+    if audit_path.exists()
+    else {},
   }
 
 
@@ -90,110 +92,119 @@ def content_hash(
   return digest.hexdigest()
 
 
-def tables(counted: Mapping[str, Any]) -> str:
+def format_tables(dataset_statistics: Mapping[str, Any]) -> str:
   """Returns the aligned tables of `summarise`."""
-  title = counted["name"]
-  if counted["synthetic"]:
+  title = dataset_statistics["name"]
+  if dataset_statistics["synthetic"]:
     title += " (synthetic: an invented chronicle)"
   blocks = [
     title,
-    table("records by source", counted["sources"]),
-    table(
+    format_table("records by source", dataset_statistics["sources"]),
+    format_table(
       "queries by group",
-      [{"group": key, "n": n} for key, n in counted["groups"].items()],
+      [
+        {"group": key, "n": n}
+        for key, n in dataset_statistics["groups"].items()
+      ],
     ),
   ]
   return "\n\n".join(blocks)
 
 
-def table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def format_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
   """Returns rows as aligned columns under a title; numbers to the right."""
   names = list(rows[0])
   cells = [names, *([str(row[name]) for name in names] for row in rows)]
   widths = [
-    max(map(result_tables.display_width, column))
+    max(map(result_tables.measure_display_width, column))
     for column in zip(*cells, strict=True)
   ]
   lines = [title]
   for line in cells:
-    parts = []
+    padded_cells = []
     for cell, width, name in zip(line, widths, names, strict=True):
-      space = " " * (width - result_tables.display_width(cell))
-      word = isinstance(rows[0][name], str)
-      parts.append(cell + space if word else space + cell)
-    lines.append("  ".join(parts).rstrip())
+      padding = " " * (width - result_tables.measure_display_width(cell))
+      is_text = isinstance(rows[0][name], str)
+      padded_cells.append(cell + padding if is_text else padding + cell)
+    lines.append("  ".join(padded_cells).rstrip())
   return "\n".join(lines)
 
 
-def plain(example: Mapping[str, Any]) -> dict[str, Any]:
+def to_plain_example(example: Mapping[str, Any]) -> dict[str, Any]:
   """Returns an example as str, int, float and lists of them."""
 
-  def simple(value: Any) -> Any:
+  def to_python(value: Any) -> Any:
     if isinstance(value, bytes):
       return value.decode()
     if isinstance(value, list | tuple):
-      return [simple(item) for item in value]
-    return simple(value.tolist()) if hasattr(value, "tolist") else value
+      return [to_python(item) for item in value]
+    return to_python(value.tolist()) if hasattr(value, "tolist") else value
 
-  return {name: simple(value) for name, value in example.items()}
+  return {name: to_python(value) for name, value in example.items()}
 
 
-def _by_source(records: Sequence[dict]) -> list[dict[str, Any]]:
+def _count_by_source(records: Sequence[dict]) -> list[dict[str, Any]]:
   groups = collections.defaultdict(list)
   for record in records:
     groups[record["kind"], record["source"]].append(record)
   rows = []
   for kind in annals.KINDS:
     for source in sorted(name for k, name in groups if k == kind):
-      found = groups[kind, source]
-      lengths = [len(record["text"]) for record in found]
-      count = collections.Counter(record["split"] for record in found)
+      source_records = groups[kind, source]
+      lengths = [len(record["text"]) for record in source_records]
+      split_counts = collections.Counter(
+        record["split"] for record in source_records
+      )
       rows.append(
         {
           "kind": kind,
           "source": source,
-          "records": len(found),
+          "records": len(source_records),
           "characters": sum(lengths),
-          "average": round(sum(lengths) / len(found), 1),
+          "average": round(sum(lengths) / len(source_records), 1),
           "longest": max(lengths),
-          **{split: count[split] for split in SPLITS},
+          **{split: split_counts[split] for split in SPLITS},
         }
       )
   return rows
 
 
-def _by_split(
+def _count_by_split(
   records: Sequence[dict], queries: Sequence[dict]
 ) -> list[dict[str, Any]]:
   kinds = {record["id"]: record["kind"] for record in records}
   rows = []
   for split in SPLITS:
-    here = [record for record in records if record["split"] == split]
-    asked = [query for query in queries if query["split"] == split]
-    count = collections.Counter(record["kind"] for record in here)
-    eventful = _months(here, (annals.EVENT,))
-    families = collections.Counter(
+    split_records = [record for record in records if record["split"] == split]
+    split_queries = [query for query in queries if query["split"] == split]
+    kind_counts = collections.Counter(
+      record["kind"] for record in split_records
+    )
+    event_months = _collect_months(split_records, (annals.EVENT,))
+    query_counts = collections.Counter(
       (
         query["family"],
-        any(kinds[answer] == annals.EVENT for answer in query["positives"]),
+        any(
+          kinds[record_id] == annals.EVENT for record_id in query["positives"]
+        ),
       )
-      for query in asked
+      for query in split_queries
     )
-    months = _months(here, annals.ANSWERING_KINDS)
+    months = _collect_months(split_records, annals.ANSWERING_KINDS)
     rows.append(
       {
         "split": split,
         "months": len(months),
-        "with_event": len(eventful),
-        "empty": len(months - eventful),
-        "records": len(here),
-        **{kind: count[kind] for kind in annals.KINDS},
-        "queries": len(asked),
-        "event_points": families[POINT, True],
-        "empty_points": families[POINT, False],
-        "event_windows": families[WINDOW, True],
-        "empty_windows": families[WINDOW, False],
-        "gold_per_query": _gold_per_query(asked),
+        "with_event": len(event_months),
+        "empty": len(months - event_months),
+        "records": len(split_records),
+        **{kind: kind_counts[kind] for kind in annals.KINDS},
+        "queries": len(split_queries),
+        "event_points": query_counts[POINT, True],
+        "empty_points": query_counts[POINT, False],
+        "event_windows": query_counts[WINDOW, True],
+        "empty_windows": query_counts[WINDOW, False],
+        "gold_per_query": _gold_per_query(split_queries),
       }
     )
   total: dict[str, Any] = {"split": TOTAL}
@@ -207,27 +218,31 @@ def _gold_per_query(queries: Sequence[dict]) -> float:
   return round(gold / max(len(queries), 1), 2)
 
 
-def _months(
+def _collect_months(
   records: Iterable[dict], kinds: Sequence[str]
 ) -> set[tuple[int, ...]]:
   return {tuple(r["start"]) for r in records if r["kind"] in kinds}
 
 
-def _by_reign(records: Sequence[dict], timeline: Any) -> list[dict[str, Any]]:
-  eventful = _months(records, (annals.EVENT,))
+def _count_by_reign(
+  records: Sequence[dict], timeline: Any
+) -> list[dict[str, Any]]:
+  event_months = _collect_months(records, (annals.EVENT,))
   months = [key.triple for key in timeline.months]
-  labels = result_tables.reign_labels(timeline)
+  labels = result_tables.make_reign_labels(timeline)
   rows = []
-  for number, reign in enumerate(timeline.reigns, 1):
-    here = [month for month in months if month[0] == number]
+  for reign_number, reign in enumerate(timeline.reigns, 1):
+    reign_months = [month for month in months if month[0] == reign_number]
     rows.append(
       {
-        "ruler": f"{reign.name} {labels[number - 1]}",
-        **_coverage(len(here), len(eventful.intersection(here))),
+        "ruler": f"{reign.name} {labels[reign_number - 1]}",
+        **_coverage(
+          len(reign_months), len(event_months.intersection(reign_months))
+        ),
       }
     )
-  known = len(eventful.intersection(months))
-  return [*rows, {"ruler": TOTAL, **_coverage(len(months), known)}]
+  num_event_months = len(event_months.intersection(months))
+  return [*rows, {"ruler": TOTAL, **_coverage(len(months), num_event_months)}]
 
 
 def _coverage(months: int, with_event: int) -> dict[str, Any]:
@@ -240,31 +255,31 @@ def _coverage(months: int, with_event: int) -> dict[str, Any]:
   }
 
 
-def _events(records: Sequence[dict]) -> dict[str, int]:
+def _count_events(records: Sequence[dict]) -> dict[str, int]:
   """Returns how many events there are, and what the records say of them."""
   months = collections.defaultdict(set)
   works = collections.defaultdict(set)
-  explained = set()
+  commented_versions = set()
   for record in records:
     version = record["version"]
     if record["kind"] == annals.EVENT:
       months[tuple(record["start"])].add(version)
       works[version].add(record["source"])
     elif version:
-      explained.add(version)
+      commented_versions.add(version)
   return {
     "events": sum(map(len, months.values())),
-    "of_several_works": sum(len(found) > 1 for found in works.values()),
-    "with_commentary": len(explained),
-    "months_with_several": sum(len(found) > 1 for found in months.values()),
+    "of_several_works": sum(len(members) > 1 for members in works.values()),
+    "with_commentary": len(commented_versions),
+    "months_with_several": sum(len(members) > 1 for members in months.values()),
   }
 
 
-def _scores(records: Sequence[dict]) -> list[dict[str, Any]]:
-  found = collections.defaultdict(list)
+def _summarise_scores(records: Sequence[dict]) -> list[dict[str, Any]]:
+  scores_by_source = collections.defaultdict(list)
   for record in records:
     if record["kind"] == annals.NEG_COMMENT:
-      found[record["source"]].append(record["match_score"])
+      scores_by_source[record["source"]].append(record["match_score"])
   return [
     {
       "source": source,
@@ -273,8 +288,8 @@ def _scores(records: Sequence[dict]) -> list[dict[str, Any]]:
       "lowest": round(min(scores), 3),
       "median": round(statistics.median(scores), 3),
       "safe_share": round(
-        sum(score >= SAFE_SCORE for score in scores) / len(scores), 3
+        sum(score >= MIN_SAFE_SCORE for score in scores) / len(scores), 3
       ),
     }
-    for source, scores in sorted(found.items())
+    for source, scores in sorted(scores_by_source.items())
   ]

@@ -24,10 +24,10 @@ from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import files
 
 # Fields of a record and of a query, in the order of the columns.
-_RECORD = ("record_id", "source", "kind", "key", "version", "order")
-_QUERY = ("query_id", "family", "paper_family", "group")
+_RECORD_FIELDS = ("record_id", "source", "kind", "key", "version", "order")
+_QUERY_FIELDS = ("query_id", "family", "paper_family", "group")
 
-ABOUT = """\
+TREC_DESCRIPTION = """\
 TREC: `docs.jsonl` (id, contents), `topics.SPLIT.tsv`, `qrels.SPLIT.txt`; what
 else is known of records and queries, time keys included, is in `records.tsv`
 and `queries.tsv`, apart from the texts: to a retriever of track T0 it is the
@@ -38,7 +38,7 @@ its last column joins the tables of an evaluation.
 """
 
 
-def write(benchmark: Benchmark, folder: pathlib.Path) -> None:
+def write_trec(benchmark: Benchmark, folder: pathlib.Path) -> None:
   """Writes documents, topics, qrels and both tables into `folder`.
 
   White space inside a topic becomes one space: a topic is one line.
@@ -49,27 +49,36 @@ def write(benchmark: Benchmark, folder: pathlib.Path) -> None:
   ]
   files.write_text(folder / "docs.jsonl", "".join(f"{row}\n" for row in docs))
   records = [
-    [*(getattr(record, field) for field in _RECORD), record.match_score, split]
+    [
+      *(getattr(record, field) for field in _RECORD_FIELDS),
+      record.match_score,
+      split,
+    ]
     for record, split in zip(
       benchmark.records, benchmark.record_splits, strict=True
     )
   ]
   _write_table(
-    folder / "records.tsv", (*_RECORD, "match_score", "split"), records
+    folder / "records.tsv", (*_RECORD_FIELDS, "match_score", "split"), records
   )
   queries = []
-  for split, asked in benchmark.queries.items():
-    for query in asked:
-      ends = query.interval.start, query.interval.end
-      queries.append([*(getattr(query, f) for f in _QUERY), *ends, split])
-    if asked:
-      topics = [f"{q.query_id}\t{' '.join(q.text.split())}\n" for q in asked]
+  for split, split_queries in benchmark.queries.items():
+    for query in split_queries:
+      interval_bounds = query.interval.start, query.interval.end
+      queries.append(
+        [*(getattr(query, f) for f in _QUERY_FIELDS), *interval_bounds, split]
+      )
+    if split_queries:
+      topics = [
+        f"{q.query_id}\t{' '.join(q.text.split())}\n" for q in split_queries
+      ]
       files.write_text(folder / f"topics.{split}.tsv", "".join(topics))
       runs.write_qrels(
-        folder / f"qrels.{split}.txt", {q.query_id: q.positives for q in asked}
+        folder / f"qrels.{split}.txt",
+        {q.query_id: q.positives for q in split_queries},
       )
   _write_table(
-    folder / "queries.tsv", (*_QUERY, "start", "end", "split"), queries
+    folder / "queries.tsv", (*_QUERY_FIELDS, "start", "end", "split"), queries
   )
 
 
@@ -78,8 +87,8 @@ def _write_table(
   columns: Sequence[str],
   rows: Iterable[Sequence[object]],
 ) -> None:
-  out = io.StringIO()
-  writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+  buffer = io.StringIO()
+  writer = csv.writer(buffer, delimiter="\t", lineterminator="\n")
   writer.writerow(columns)
   writer.writerows(rows)
-  files.write_text(path, out.getvalue())
+  files.write_text(path, buffer.getvalue())

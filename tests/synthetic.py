@@ -48,7 +48,7 @@ def benchmark() -> Benchmark:
         f"{date_expressions.format_key(key, TIMELINE)}有何記事？",
         "point",
         "BASE_CONTENT",
-        Interval.month(key),
+        Interval.single_month(key),
         positives,
         "point" if key.month % 2 else "gap",
       )
@@ -64,7 +64,7 @@ def benchmark() -> Benchmark:
 
 def config(method: str = "ctd"):
   """The base config shrunk to the synthetic benchmark."""
-  c = common.base()
+  c = common.base_config()
   c.name = f"{method}-synthetic"
   c.query_length, c.record_length = 16, 24
   c.batch_size = 8

@@ -19,42 +19,49 @@ import pytrec_eval
 
 from ctd_jax.benchmark import runs
 
-DEFAULT = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "recall@10")
+DEFAULT_MEASURES = (
+  "hit@1",
+  "hit@5",
+  "hit@10",
+  "mrr@10",
+  "ndcg@10",
+  "recall@10",
+)
 # For rankings that are that deep: a window has more than ten answers.
-DEEP = (*DEFAULT, "recall@50")
-_RECIPROCAL = "recip_rank"
+DEEP_MEASURES = (*DEFAULT_MEASURES, "recall@50")
+_RECIPROCAL_RANK = "recip_rank"
 # Measure -> what trec_eval calls it.
-_KINDS = {
+_TREC_EVAL_NAMES = {
   "hit": "success",
   "recall": "recall",
   "precision": "P",
-  "mrr": _RECIPROCAL,
+  "mrr": _RECIPROCAL_RANK,
   # Relevance is 0 or 1 here, so the gain is binary; the ideal ranking holds
   # min(number of positives, cutoff) ones.
   "ndcg": "ndcg_cut",
 }
-_NAME = re.compile(rf"({'|'.join(_KINDS)})@([1-9]\d*)")
+_MEASURE_NAME = re.compile(rf"({'|'.join(_TREC_EVAL_NAMES)})@([1-9]\d*)")
 
 
-def parse(name: str) -> tuple[str, int]:
+def parse_measure(name: str) -> tuple[str, int]:
   """Returns trec_eval's measure and the cutoff of a name such as `hit@1`.
 
   Raises:
     ValueError: if the name has another form.
   """
-  match = _NAME.fullmatch(name)
+  match = _MEASURE_NAME.fullmatch(name)
   if match is None:
     raise ValueError(
-      f"unknown measure {name!r}; expected one of {', '.join(_KINDS)}, then @ "
+      f"unknown measure {name!r}; expected one of {', '.join(_TREC_EVAL_NAMES)}, then @ "
       "and a cutoff, e.g. hit@1"
     )
-  return _KINDS[match[1]], int(match[2])
+  return _TREC_EVAL_NAMES[match[1]], int(match[2])
 
 
-def per_query(
+def compute_per_query(
   qrels: Mapping[str, Iterable[str]],
   rankings: Mapping[str, runs.Ranking],
-  names: Sequence[str] = DEFAULT,
+  names: Sequence[str] = DEFAULT_MEASURES,
 ) -> dict[str, dict[str, float]]:
   """Returns measure -> query id -> value, for every query of `qrels`.
 
@@ -69,37 +76,43 @@ def per_query(
   Raises:
     ValueError: if a name is unknown or a query has no positive.
   """
-  parsed = {name: parse(name) for name in names}
-  judged = {query_id: dict.fromkeys(ids, 1) for query_id, ids in qrels.items()}
-  for query_id, positives in judged.items():
+  parsed_measures = {name: parse_measure(name) for name in names}
+  relevance = {
+    query_id: dict.fromkeys(ids, 1) for query_id, ids in qrels.items()
+  }
+  for query_id, positives in relevance.items():
     if not positives:
       raise ValueError(f"query {query_id} has no positive")
-  values = {name: dict.fromkeys(judged, 0.0) for name in names}
-  if not judged:
+  values = {name: dict.fromkeys(relevance, 0.0) for name in names}
+  if not relevance:
     return values
   # The order is that of the ranking, whatever trec_eval does with ties.
-  scored = {
+  trec_eval_scores = {
     query_id: {name: -float(rank) for rank, (name, _) in enumerate(ranking)}
     for query_id, ranking in rankings.items()
-    if query_id in judged and ranking
+    if query_id in relevance and ranking
   }
-  keys = {name: _key(*measure) for name, measure in parsed.items()}
-  judge = pytrec_eval.RelevanceEvaluator(judged, set(keys.values()))
-  for query_id, found in judge.evaluate(scored).items():
-    for name, (kind, cutoff) in parsed.items():
-      value = found[keys[name]]
-      if kind == _RECIPROCAL and value < 1 / cutoff:
+  trec_eval_keys = {
+    name: _trec_eval_key(*measure) for name, measure in parsed_measures.items()
+  }
+  evaluator = pytrec_eval.RelevanceEvaluator(
+    relevance, set(trec_eval_keys.values())
+  )
+  for query_id, query_values in evaluator.evaluate(trec_eval_scores).items():
+    for name, (kind, cutoff) in parsed_measures.items():
+      value = query_values[trec_eval_keys[name]]
+      if kind == _RECIPROCAL_RANK and value < 1 / cutoff:
         value = 0.0  # trec_eval has no cutoff for it
       values[name][query_id] = value
   return values
 
 
-def _key(kind: str, cutoff: int) -> str:
+def _trec_eval_key(kind: str, cutoff: int) -> str:
   """Returns what trec_eval calls a measure with its cutoff."""
-  return kind if kind == _RECIPROCAL else f"{kind}_{cutoff}"
+  return kind if kind == _RECIPROCAL_RANK else f"{kind}_{cutoff}"
 
 
-def mean(
+def compute_mean(
   values: Mapping[str, float], strata: Mapping[str, Hashable] | None = None
 ) -> float:
   """Returns the mean over queries; 0 if there is none.
@@ -112,7 +125,7 @@ def mean(
     return 0.0
   if strata is None:
     return statistics.fmean(values.values())
-  parts = collections.defaultdict(list)
+  values_by_stratum = collections.defaultdict(list)
   for query_id, value in values.items():
-    parts[strata[query_id]].append(value)
-  return statistics.fmean(map(statistics.fmean, parts.values()))
+    values_by_stratum[strata[query_id]].append(value)
+  return statistics.fmean(map(statistics.fmean, values_by_stratum.values()))

@@ -40,11 +40,11 @@ WINDOW = "window"
 GAP = "gap"
 SPLITS = ("train", "validation", "test")
 
-CHUNQIU = "《春秋》"
+CHUNQIU_TITLE = "《春秋》"
 
 
 @dataclasses.dataclass(frozen=True)
-class Template:
+class QueryTemplate:
   """One way of asking.
 
   Attributes:
@@ -66,7 +66,9 @@ class Template:
     """`point` (one month asked for) or `window` (more than one)."""
     return POINT if self.group.startswith("BASE") else WINDOW
 
-  def interval(self, timeline: Timeline, anchor: TimeKey) -> Interval | None:
+  def resolve_interval(
+    self, timeline: Timeline, anchor: TimeKey
+  ) -> Interval | None:
     """Returns the months meant, clipped to the timeline.
 
     Args:
@@ -82,7 +84,7 @@ class Template:
     """
     if self.family == POINT:
       timeline.ordinal(anchor)
-      return Interval.month(anchor)
+      return Interval.single_month(anchor)
     if self.group.startswith("YEAR"):
       first, last = self._year_bounds(timeline, anchor)
     else:
@@ -92,7 +94,7 @@ class Template:
     first, last = max(first, 0), min(last, len(timeline) - 1)
     if last <= first:
       return None
-    return Interval(timeline.key(first), timeline.key(last))
+    return Interval(timeline.key_at(first), timeline.key_at(last))
 
   def _month_bounds(self, anchor: int) -> tuple[int, int]:
     """Returns the ordinals of both ends for MONTH_*, not yet clipped."""
@@ -107,53 +109,59 @@ class Template:
     self, timeline: Timeline, anchor: TimeKey
   ) -> tuple[int, int]:
     """Returns the ordinals of both ends for YEAR_*, in whole years."""
-    first, last = timeline.ordinals(timeline.year(anchor.reign, anchor.year))
+    first, last = timeline.interval_ordinals(
+      timeline.year_interval(anchor.reign, anchor.year)
+    )
     if self.group == "YEAR_CURRENT":
       return first, last
     # Whole years are walked one by one: a year may hold 13 months.
-    past = self.group == "YEAR_PAST"
-    start, end = (first, first - 1) if past else (last + 1, last)
+    is_past = self.group == "YEAR_PAST"
+    start, end = (first, first - 1) if is_past else (last + 1, last)
     for _ in range(self.span):
-      edge = start - 1 if past else end + 1
+      edge = start - 1 if is_past else end + 1
       if not 0 <= edge < len(timeline):
         break
-      key = timeline.key(edge)
-      low, high = timeline.ordinals(timeline.year(key.reign, key.year))
-      start, end = min(start, low), max(end, high)
+      key = timeline.key_at(edge)
+      year_start, year_end = timeline.interval_ordinals(
+        timeline.year_interval(key.reign, key.year)
+      )
+      start, end = min(start, year_start), max(end, year_end)
     return start, end
 
-  def render(
+  def format_question(
     self,
     timeline: Timeline,
     anchor: TimeKey,
     interval: Interval,
-    title: str = CHUNQIU,
+    title: str = CHUNQIU_TITLE,
   ) -> str:
-    """Returns the question about `anchor`, whose answer lies in `interval`."""
+    """Returns the question about `anchor`, whose answer lies in `resolve_interval`."""
     return self.text.format(
       date=date_expressions.format_key(anchor, timeline),
       end=date_expressions.format_key(interval.end, timeline),
-      year=_format_year(anchor, timeline),
+      year=_format_regnal_year(anchor, timeline),
       state=timeline.reigns[anchor.reign - 1].state,
       title=title,
     )
 
 
-def _format_year(key: TimeKey, timeline: Timeline) -> str:
+def _format_regnal_year(key: TimeKey, timeline: Timeline) -> str:
   """Returns the regnal year in full, e.g. 「魯隱公元年」."""
   number = "元" if key.year == 1 else date_expressions.format_numeral(key.year)
-  return f"{timeline.full_name(key.reign)}{number}年"
+  return f"{timeline.full_reign_name(key.reign)}{number}年"
 
 
-def _number(rows: Iterable[tuple[str, int, str]]) -> tuple[Template, ...]:
+def _number_templates(
+  rows: Iterable[tuple[str, int, str]],
+) -> tuple[QueryTemplate, ...]:
   return tuple(
-    Template(index, group, text, span)
+    QueryTemplate(index, group, text, span)
     for index, (group, span, text) in enumerate(rows, start=1)
   )
 
 
 # 1, 2 and 21 are printed in the paper (Figs. 9-11) and stand verbatim.
-TEMPLATES: tuple[Template, ...] = _number(
+TEMPLATES: tuple[QueryTemplate, ...] = _number_templates(
   (
     ("BASE_CONTENT", 1, "{date}，{state}國有何記事？"),
     ("BASE_CONTENT", 1, "查詢{title}，{date}這一月有什麼重要事件？"),
@@ -261,95 +269,99 @@ POINTS_PER_MONTH = 3.0
 WINDOWS_PER_MONTH = 2.2
 # YEAR_* ask once a year where MONTH_* ask twelve times; a uniform draw could
 # leave them out of a small split.
-LEAST_PER_GROUP = 5
+MIN_PER_GROUP = 5
 
 
-def quotas_per_month(
-  split_of: Mapping[TimeKey, str],
+def make_quotas_per_month(
+  split_by_month: Mapping[TimeKey, str],
   event_months: Iterable[TimeKey],
-  points: float = POINTS_PER_MONTH,
-  windows: float = WINDOWS_PER_MONTH,
+  points_per_month: float = POINTS_PER_MONTH,
+  windows_per_month: float = WINDOWS_PER_MONTH,
 ) -> dict[str, Quota]:
   """Returns quotas in proportion to the months of each split.
 
   Args:
-    split_of: split of every month.
+    split_by_month: split of every month.
     event_months: months that have an event record.
-    points: point queries per month.
-    windows: window queries per month.
+    points_per_month: point queries per month.
+    windows_per_month: window queries per month.
 
   Returns:
-    split -> Quota, for every split in `split_of`.
+    split -> Quota, for every split in `split_by_month`.
   """
-  events = set(event_months)
+  months_with_event = set(event_months)
   counts = collections.Counter(
-    (split, key in events) for key, split in split_of.items()
+    (split, key in months_with_event) for key, split in split_by_month.items()
   )
   return {
     split: Quota(
-      event_points=round(points * counts[split, True]),
-      empty_points=round(points * counts[split, False]),
-      windows=round(windows * (counts[split, True] + counts[split, False])),
+      event_points=round(points_per_month * counts[split, True]),
+      empty_points=round(points_per_month * counts[split, False]),
+      windows=round(
+        windows_per_month * (counts[split, True] + counts[split, False])
+      ),
     )
-    for split in sorted(set(split_of.values()))
+    for split in sorted(set(split_by_month.values()))
   }
 
 
-def index_positives(
+def index_positives_by_month(
   records: Iterable[annals.Record],
 ) -> dict[TimeKey, list[str]]:
   """Returns month -> sorted ids of the records that answer a query about it."""
-  by_month = collections.defaultdict(list)
+  positives_by_month = collections.defaultdict(list)
   for record in records:
     if record.kind in annals.ANSWERING_KINDS:
-      by_month[record.key].append(record.record_id)
-  return {key: sorted(ids) for key, ids in by_month.items()}
+      positives_by_month[record.key].append(record.record_id)
+  return {key: sorted(ids) for key, ids in positives_by_month.items()}
 
 
-def positives_of(
+def find_positives(
   interval: Interval,
   timeline: Timeline,
-  by_month: Mapping[TimeKey, list[str]],
+  positives_by_month: Mapping[TimeKey, list[str]],
 ) -> tuple[str, ...]:
-  """Returns the sorted ids of all records of `by_month` in `interval`."""
+  """Returns the sorted ids of all records of `positives_by_month` in `interval`."""
   return tuple(
     sorted(
       record_id
-      for key in timeline.iterate(interval)
-      for record_id in by_month.get(key, ())
+      for key in timeline.iterate_keys(interval)
+      for record_id in positives_by_month.get(key, ())
     )
   )
 
 
-def split_of_interval(
-  interval: Interval, timeline: Timeline, split_of: Mapping[TimeKey, str]
+def find_interval_split(
+  interval: Interval, timeline: Timeline, split_by_month: Mapping[TimeKey, str]
 ) -> str | None:
   """Returns the split that all months share, None if they do not ("mixed")."""
-  splits = {split_of.get(key) for key in timeline.iterate(interval)}
+  splits = {split_by_month.get(key) for key in timeline.iterate_keys(interval)}
   return splits.pop() if len(splits) == 1 else None
 
 
-def candidates(timeline: Timeline, title: str = CHUNQIU) -> Iterator[Query]:
+def generate_candidates(
+  timeline: Timeline, title: str = CHUNQIU_TITLE
+) -> Iterator[Query]:
   """Yields every query the templates can ask, without id and positives."""
   for anchor in timeline.months:
-    opens_year = anchor.month == 1 and not anchor.leap
+    is_first_month = anchor.month == 1 and not anchor.leap
     for template in TEMPLATES:
       # The text of YEAR_* names no month: one anchor per year is enough.
-      if template.group.startswith("YEAR") and not opens_year:
+      if template.group.startswith("YEAR") and not is_first_month:
         continue
-      interval = template.interval(timeline, anchor)
+      interval = template.resolve_interval(timeline, anchor)
       if interval is not None:
-        text = template.render(timeline, anchor, interval, title)
+        text = template.format_question(timeline, anchor, interval, title)
         yield Query("", text, template.family, template.group, interval)
 
 
 def generate_queries(
   timeline: Timeline,
-  split_of: Mapping[TimeKey, str],
+  split_by_month: Mapping[TimeKey, str],
   records: Iterable[annals.Record],
   seed: int = 0,
   quotas: Mapping[str, Quota] | None = None,
-  title: str = CHUNQIU,
+  title: str = CHUNQIU_TITLE,
 ) -> dict[str, list[Query]]:
   """Returns the queries of every split, drawn from all the templates can ask.
 
@@ -361,7 +373,7 @@ def generate_queries(
 
   Args:
     timeline: the calendar.
-    split_of: split of every month.
+    split_by_month: split of every month.
     records: the gallery; only id, kind and key are read, never the text.
     seed: of the draw.
     quotas: split -> how many to draw, e.g. `OFFICIAL_QUOTAS`; where a stratum
@@ -376,77 +388,96 @@ def generate_queries(
     ValueError: if `quotas` names a split that no month has.
   """
   records = list(records)
-  by_month = index_positives(records)
-  events = annals.months_of(records)
+  positives_by_month = index_positives_by_month(records)
+  months_with_event = annals.collect_months(records)
   if quotas is None:
-    quotas = quotas_per_month(split_of, events)
-  unknown = sorted(set(quotas) - set(split_of.values()))
-  if unknown:
+    quotas = make_quotas_per_month(split_by_month, months_with_event)
+  unknown_splits = sorted(set(quotas) - set(split_by_month.values()))
+  if unknown_splits:
     raise ValueError(
-      f"quotas for splits that no month has: {unknown}; months have "
-      f"{sorted(set(split_of.values()))}"
+      f"quotas for splits that no month has: {unknown_splits}; months have "
+      f"{sorted(set(split_by_month.values()))}"
     )
   strata = collections.defaultdict(list)
-  for query in candidates(timeline, title):
-    split = split_of_interval(query.interval, timeline, split_of)
+  for query in generate_candidates(timeline, title):
+    split = find_interval_split(query.interval, timeline, split_by_month)
     if split in quotas:
-      has_event = query.family == WINDOW or query.interval.start in events
+      has_event = (
+        query.family == WINDOW or query.interval.start in months_with_event
+      )
       paper_family = query.family if has_event else GAP
       query = dataclasses.replace(query, paper_family=paper_family)
       strata[split, query.family, has_event].append(query)
-  chosen = []
+  sampled = []
   for split, quota in sorted(quotas.items()):
     for family, has_event, count in (
       (POINT, True, quota.event_points),
       (POINT, False, quota.empty_points),
       (WINDOW, True, quota.windows),
     ):
-      pool = [
+      stratum_queries = [
         dataclasses.replace(query, positives=positives)
         for query in strata[split, family, has_event]
-        if (positives := positives_of(query.interval, timeline, by_month))
+        if (
+          positives := find_positives(
+            query.interval, timeline, positives_by_month
+          )
+        )
       ]
-      chosen.extend((split, query) for query in _draw(pool, count, seed))
-  return _number_queries(chosen, seed)
+      sampled.extend(
+        (split, query)
+        for query in _sample_queries(stratum_queries, count, seed)
+      )
+  return _assign_query_ids(sampled, seed)
 
 
-def _lot(seed: int, text: str) -> bytes:
+def _shuffle_key(seed: int, text: str) -> bytes:
   """Returns the sort key that shuffles texts under `seed`."""
   return hashlib.blake2b(f"{seed}:{text}".encode(), digest_size=8).digest()
 
 
-def _draw(pool: list[Query], count: int, seed: int) -> list[Query]:
+def _sample_queries(
+  stratum_queries: list[Query], count: int, seed: int
+) -> list[Query]:
   """Returns `count` queries of one stratum (all, if there are fewer)."""
-  shuffled = sorted(pool, key=lambda query: _lot(seed, query.text))
-  dealt = collections.Counter()
-  rounds = {}
+  shuffled = sorted(
+    stratum_queries, key=lambda query: _shuffle_key(seed, query.text)
+  )
+  num_dealt = collections.Counter()
+  round_of_query = {}
   for query in shuffled:
-    hand = query.interval if query.family == POINT else query.group
-    rounds[query] = dealt[hand]
-    dealt[hand] += 1
+    dealt_to = query.interval if query.family == POINT else query.group
+    round_of_query[query] = num_dealt[dealt_to]
+    num_dealt[dealt_to] += 1
     if query.family == WINDOW:
       # After its share a group waits for no other: the rest is uniform.
-      rounds[query] = min(rounds[query], LEAST_PER_GROUP)
-  return sorted(shuffled, key=rounds.__getitem__)[:count]
+      round_of_query[query] = min(round_of_query[query], MIN_PER_GROUP)
+  return sorted(shuffled, key=round_of_query.__getitem__)[:count]
 
 
-def _number_queries(
-  chosen: list[tuple[str, Query]], seed: int
+def _assign_query_ids(
+  sampled: list[tuple[str, Query]], seed: int
 ) -> dict[str, list[Query]]:
   """Returns split -> queries with ids, numbered per family in shuffled order.
 
   Numbers run over all splits, so that an id betrays neither split nor date.
   """
-  chosen = sorted(chosen, key=lambda pair: _lot(seed + 1, pair[1].text))
+  sampled = sorted(
+    sampled, key=lambda split_query: _shuffle_key(seed + 1, split_query[1].text)
+  )
   counts = collections.Counter()
-  result = {split: [] for split in SPLITS if any(s == split for s, _ in chosen)}
-  for split, query in chosen:
+  queries_by_split = {
+    split: []
+    for split in SPLITS
+    if any(sampled_split == split for sampled_split, _ in sampled)
+  }
+  for split, query in sampled:
     query_id = f"{query.family}-{counts[query.family]:05d}"
     counts[query.family] += 1
-    result.setdefault(split, []).append(
+    queries_by_split.setdefault(split, []).append(
       dataclasses.replace(query, query_id=query_id)
     )
   return {
     split: sorted(queries, key=lambda query: query.query_id)
-    for split, queries in result.items()
+    for split, queries in queries_by_split.items()
   }

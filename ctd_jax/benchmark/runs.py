@@ -29,7 +29,7 @@ TRACKS = ("T0", "T0+external", "T0+order", "T1")
 _FILE_NAME = re.compile(
   r"run\.(?P<system>.+)\.(?P<split>\w+)\.(?P<gallery>\w+)\.trec"
 )
-_FORBIDDEN = re.compile(r"[\s:/\\]")
+_FORBIDDEN_CHARACTERS = re.compile(r"[\s:/\\]")
 
 Ranking = list[tuple[str, float]]
 
@@ -57,7 +57,7 @@ class Run:
   def __post_init__(self):
     for field in ("system", "score_mode", "split", "gallery"):
       value = getattr(self, field)
-      if not is_name(value):
+      if not is_valid_name(value):
         raise ValueError(
           f"{field} of a run must be non-empty, without white space, ':' and "
           f"slashes; got {value!r}"
@@ -75,20 +75,22 @@ class Run:
   @property
   def file_name(self) -> str:
     """See `file_name`."""
-    return file_name(self.system, self.split, self.gallery)
+    return run_file_name(self.system, self.split, self.gallery)
 
 
-def file_name(system: str, split: str, gallery: str) -> str:
+def run_file_name(system: str, split: str, gallery: str) -> str:
   """Returns run.<system>.<split>.<gallery>.trec."""
   return f"run.{system}.{split}.{gallery}.trec"
 
 
-def is_name(text: str) -> bool:
+def is_valid_name(text: str) -> bool:
   """Whether `text` can name a system in a run file and its file name."""
-  return bool(text) and not _FORBIDDEN.search(text)
+  return bool(text) and not _FORBIDDEN_CHARACTERS.search(text)
 
 
-def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
+def make_strictly_decreasing(
+  scores: Sequence[float] | np.ndarray,
+) -> np.ndarray:
   """Returns the scores as float32, each below the one before it.
 
   Scores that already decrease strictly in float32 are returned unchanged, so
@@ -101,59 +103,63 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
     ValueError: if a score is not finite in float32 or exceeds its predecessor.
   """
   with np.errstate(over="ignore"):
-    given = np.asarray(scores, np.float32)
-  if not np.all(np.isfinite(given)):
+    float32_scores = np.asarray(scores, np.float32)
+  if not np.all(np.isfinite(float32_scores)):
     raise ValueError("scores of a ranking must be finite in float32")
-  if np.any(np.diff(given) > 0):
+  if np.any(np.diff(float32_scores) > 0):
     raise ValueError("scores of a ranking must not increase with the rank")
-  if np.all(np.diff(given) < 0):
-    return given
-  result = given.copy()
+  if np.all(np.diff(float32_scores) < 0):
+    return float32_scores
+  decreasing = float32_scores.copy()
   floor = np.float32(-np.inf)
-  for rank in range(1, len(result)):
-    result[rank] = min(result[rank], np.nextafter(result[rank - 1], floor))
-  if not np.all(np.isfinite(result)):
+  for rank in range(1, len(decreasing)):
+    decreasing[rank] = min(
+      decreasing[rank], np.nextafter(decreasing[rank - 1], floor)
+    )
+  if not np.all(np.isfinite(decreasing)):
     raise ValueError("scores are too close to the lowest float32 to part ties")
-  return result
+  return decreasing
 
 
-def _parted(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _part_ties(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
   """Returns the first scores of each row strictly decreasing, fp32 [Q, k].
 
   Args:
     scores: [Q, k].
     counts: how many of each row count.
   """
-  parted = np.array(scores, np.float32)
-  after = np.arange(parted.shape[1]) >= counts[:, None]
+  decreasing = np.array(scores, np.float32)
+  is_padding = np.arange(decreasing.shape[1]) >= counts[:, None]
   with np.errstate(invalid="ignore"):
-    fine = np.isfinite(parted) & (np.diff(parted, prepend=np.inf) < 0)
-  for row in np.flatnonzero(~np.all(fine | after, axis=1)):
-    kept = slice(counts[row])
-    parted[row, kept] = strictly_decreasing(parted[row, kept])
-  return parted
+    is_decreasing = np.isfinite(decreasing) & (
+      np.diff(decreasing, prepend=np.inf) < 0
+    )
+  for row in np.flatnonzero(~np.all(is_decreasing | is_padding, axis=1)):
+    ranked = slice(counts[row])
+    decreasing[row, ranked] = make_strictly_decreasing(decreasing[row, ranked])
+  return decreasing
 
 
-def from_topk(
+def make_runs(
   system: str,
   track: str,
   score_mode: str,
   split: str,
   query_ids: Sequence[str],
   record_ids: Sequence[str],
-  found: Mapping[str, tuple[np.ndarray, np.ndarray]],
+  top_k: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> list[Run]:
-  """Returns one `Run` per gallery from what `search.topk` returned.
+  """Returns one `Run` per gallery from what `search.search_top_k` returned.
 
   Args:
     system: see `Run`; likewise `track`, `score_mode` and `split`.
-    query_ids: [Q], in the order of the rows of `found`.
+    query_ids: [Q], in the order of the rows of `top_k`.
     record_ids: [N], in the order of the searched records.
-    found: gallery -> (indices [Q, k], scores [Q, k]); index -1 means that the
+    top_k: gallery -> (indices [Q, k], scores [Q, k]); index -1 means that the
       gallery has fewer than k records.
   """
   runs = []
-  for gallery, (indices, scores) in found.items():
+  for gallery, (indices, scores) in top_k.items():
     if len(indices) != len(query_ids):
       raise ValueError(
         f"{len(query_ids)} query ids for {len(indices)} rankings of {gallery}"
@@ -161,11 +167,11 @@ def from_topk(
     rankings = {}
     names = np.array(record_ids, object)[indices].tolist()
     counts = np.sum(indices >= 0, axis=1)
-    scores = _parted(scores, counts).tolist()
-    for query_id, row, values, count in zip(
+    scores = _part_ties(scores, counts).tolist()
+    for query_id, record_names, values, count in zip(
       query_ids, names, scores, counts, strict=True
     ):
-      ranking = zip(row[:count], values[:count], strict=True)
+      ranking = zip(record_names[:count], values[:count], strict=True)
       rankings[query_id] = list(ranking)
     runs.append(Run(system, track, score_mode, split, gallery, rankings))
   return runs
@@ -195,7 +201,7 @@ def write_run(run: Run, folder: str | os.PathLike) -> pathlib.Path:
       )
   lines = []
   for query_id, ranking in run.rankings.items():
-    scores = strictly_decreasing([score for _, score in ranking])
+    scores = make_strictly_decreasing([score for _, score in ranking])
     for rank, ((record_id, _), score) in enumerate(
       zip(ranking, scores, strict=True), start=1
     ):
@@ -226,34 +232,36 @@ def read_run(
       twice for a query, or the tag changes; or if the file is empty.
   """
   path = pathlib.Path(path)
-  name = _FILE_NAME.fullmatch(path.name)
-  if name is None and (split is None or gallery is None):
+  name_match = _FILE_NAME.fullmatch(path.name)
+  if name_match is None and (split is None or gallery is None):
     raise ValueError(
       f"{path}: cannot tell split and gallery from the name; expected "
       "run.<system>.<split>.<gallery>.trec"
     )
-  found: dict[str, dict[str, np.float32]] = {}
+  scores_by_query: dict[str, dict[str, np.float32]] = {}
   tag = None
-  for place, columns in _lines(path, 6):
+  for location, columns in _read_columns(path, 6):
     query_id, _, record_id, rank, score, line_tag = columns
-    value = _number(place, "score", score, float)
-    _number(place, "rank", rank, int)
+    value = _parse_number(location, "score", score, float)
+    _parse_number(location, "rank", rank, int)
     if not np.isfinite(np.float32(value)):
-      raise ValueError(f"{place}: score {score!r} is not finite in float32")
+      raise ValueError(f"{location}: score {score!r} is not finite in float32")
     if tag is None:
       tag = line_tag
-      parts = tag.split(":")
-      if len(parts) != 3 or parts[1] not in TRACKS:
+      tag_fields = tag.split(":")
+      if len(tag_fields) != 3 or tag_fields[1] not in TRACKS:
         raise ValueError(
-          f"{place}: tag {tag!r} is not system:track:score_mode with a track "
+          f"{location}: tag {tag!r} is not system:track:score_mode with a track "
           f"among {', '.join(TRACKS)}"
         )
     elif line_tag != tag:
-      raise ValueError(f"{place}: tag {line_tag!r} differs from {tag!r} above")
-    ranking = found.setdefault(query_id, {})
+      raise ValueError(
+        f"{location}: tag {line_tag!r} differs from {tag!r} above"
+      )
+    ranking = scores_by_query.setdefault(query_id, {})
     if record_id in ranking:
       raise ValueError(
-        f"{place}: record {record_id} occurs twice for query {query_id}"
+        f"{location}: record {record_id} occurs twice for query {query_id}"
       )
     ranking[record_id] = np.float32(value)
   if tag is None:
@@ -263,17 +271,20 @@ def read_run(
     system,
     track,
     score_mode,
-    split or name["split"],
-    gallery or name["gallery"],
-    {query_id: _ranked(ranking) for query_id, ranking in found.items()},
+    split or name_match["split"],
+    gallery or name_match["gallery"],
+    {
+      query_id: _sort_ranking(ranking)
+      for query_id, ranking in scores_by_query.items()
+    },
   )
 
 
-def _ranked(scores: Mapping[str, np.float32]) -> Ranking:
-  ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-  parted = strictly_decreasing([score for _, score in ordered])
-  names = [record_id for record_id, _ in ordered]
-  return list(zip(names, parted.tolist(), strict=True))
+def _sort_ranking(scores: Mapping[str, np.float32]) -> Ranking:
+  sorted_items = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+  decreasing = make_strictly_decreasing([score for _, score in sorted_items])
+  names = [record_id for record_id, _ in sorted_items]
+  return list(zip(names, decreasing.tolist(), strict=True))
 
 
 def write_qrels(
@@ -299,32 +310,32 @@ def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     ValueError: naming file and line, if a line is malformed or repeated.
   """
   qrels: dict[str, list[str]] = {}
-  seen = set()
-  for place, (query_id, _, record_id, relevance) in _lines(path, 4):
-    if (query_id, record_id) in seen:
-      raise ValueError(f"{place}: {query_id} and {record_id} judged twice")
-    seen.add((query_id, record_id))
-    if _number(place, "relevance", relevance, int) > 0:
+  judged_pairs = set()
+  for location, (query_id, _, record_id, relevance) in _read_columns(path, 4):
+    if (query_id, record_id) in judged_pairs:
+      raise ValueError(f"{location}: {query_id} and {record_id} judged twice")
+    judged_pairs.add((query_id, record_id))
+    if _parse_number(location, "relevance", relevance, int) > 0:
       qrels.setdefault(query_id, []).append(record_id)
   return {query_id: tuple(records) for query_id, records in qrels.items()}
 
 
-def _lines(path: str | os.PathLike, columns: int):
+def _read_columns(path: str | os.PathLike, num_columns: int):
   """Yields (file:line, columns) of a white-space separated file."""
   with open(path, encoding="utf-8") as file:
     for number, line in enumerate(file, start=1):
       values = line.split()
-      if len(values) != columns:
+      if len(values) != num_columns:
         raise ValueError(
-          f"{path}:{number}: {len(values)} columns where {columns} are expected"
+          f"{path}:{number}: {len(values)} columns where {num_columns} are expected"
         )
       yield f"{path}:{number}", values
 
 
-def _number(place: str, column: str, text: str, kind: type):
+def _parse_number(location: str, column: str, text: str, number_type: type):
   try:
-    return kind(text)
+    return number_type(text)
   except ValueError:
     raise ValueError(
-      f"{place}: {column} {text!r} is not a number ({kind.__name__})"
+      f"{location}: {column} {text!r} is not a number ({number_type.__name__})"
     ) from None

@@ -28,7 +28,13 @@ KINDS = (EVENT, NO_EVENT, NEG_COMMENT)
 ANSWERING_KINDS = (EVENT, NO_EVENT)
 
 # What an entry prints of its month; 干支 days tell no month.
-MONTH, LEAP_MONTH, SEASON, YEAR, NO_DATE = PRINTED_DATES = (
+(
+  PRINTED_MONTH,
+  PRINTED_LEAP_MONTH,
+  PRINTED_SEASON,
+  PRINTED_YEAR,
+  PRINTED_NO_DATE,
+) = PRINTED_DATES = (
   "month",
   "leap month",
   "season",
@@ -36,15 +42,15 @@ MONTH, LEAP_MONTH, SEASON, YEAR, NO_DATE = PRINTED_DATES = (
   "nothing",
 )
 
-FIRST_MONTH = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
-_SEASON_MONTHS = 3
+FIRST_MONTH_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
+_MONTHS_PER_SEASON = 3
 # A leap month stood at the end of the year in the annals' own practice.
-_YEAR_END = 10
+_MIN_YEAR_END_MONTH = 10
 SENTENCE_ENDS = "。；！？"
 _CLAUSE_END = re.compile(f"[{SENTENCE_ENDS}]")
-_OPENING, _CLOSING = "「『“‘", "」』”’"
+_OPENING_QUOTES, _CLOSING_QUOTES = "「『“‘", "」』”’"
 # 「三月者何」 asks about the words of the entry, it dates nothing.
-_ABOUT_WORDS = "者之而"
+_GLOSS_PARTICLES = "者之而"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +92,7 @@ class Record:
 
 
 @dataclasses.dataclass
-class Scanner:
+class MonthScanner:
   """The date that a reader carries through an annals.
 
   Attributes:
@@ -119,11 +125,11 @@ class Scanner:
     if year != self.year:
       self.year, self.month = year, 1
 
-  def advance(self, cue: date_expressions.Cue) -> TimeKey | None:
+  def advance_by_cue(self, cue: date_expressions.DateCue) -> TimeKey | None:
     """Returns the month after reading one date cue.
 
     Args:
-      cue: as `expressions.find_cues` gives it. Reign, then year, then season
+      cue: as `date_expressions.find_date_cues` gives it. Reign, then year, then season
         or month; a day or a sexagenary year changes nothing. A season without
         a month goes to its first month unless the scan is already inside that
         season. 閏月 goes to month 12 when the scan stands at 10 or later, else
@@ -137,57 +143,57 @@ class Scanner:
     if cue.year is not None:
       self.enter_year(cue.year)
     if cue.leap and cue.month is None:
-      if self.month >= _YEAR_END:
+      if self.month >= _MIN_YEAR_END_MONTH:
         self.month = MONTHS_PER_YEAR
     elif cue.month is not None:
       self.month = cue.month
     elif cue.season is not None:
-      first = FIRST_MONTH[cue.season]
-      if not first <= self.month < first + _SEASON_MONTHS:
-        self.month = first
+      first_month = FIRST_MONTH_OF_SEASON[cue.season]
+      if not first_month <= self.month < first_month + _MONTHS_PER_SEASON:
+        self.month = first_month
     return self.key
 
-  def read(self, text: str) -> TimeKey | None:
+  def read_entry_month(self, text: str) -> TimeKey | None:
     """Returns the month of an entry: the scan after its opening date.
 
     Only cues that stand at the very start count; a date further on belongs to
     the narrative.
     """
-    for cue in opening_cues(text):
-      self.advance(cue)
+    for cue in find_opening_cues(text):
+      self.advance_by_cue(cue)
     return self.key
 
 
-def opening_cues(text: str) -> list[date_expressions.Cue]:
+def find_opening_cues(text: str) -> list[date_expressions.DateCue]:
   """Returns the cues that open `text`, one after another.
 
   「元年，春，王正月」 may be several cues with punctuation between them.
   """
   cues, end = [], 0
-  for cue in date_expressions.find_cues(text):
-    if text[end : cue.start].strip("，、：。 ") or _about_words(text, cue):
+  for cue in date_expressions.find_date_cues(text):
+    if text[end : cue.start].strip("，、：。 ") or _is_gloss(text, cue):
       break
     cues.append(cue)
     end = cue.end
   return cues
 
 
-def printed_date(text: str) -> str:
+def classify_printed_date(text: str) -> str:
   """Returns what dates an entry by itself, one of `PRINTED_DATES`."""
-  cues = opening_cues(text)
+  cues = find_opening_cues(text)
   if any(cue.month is not None for cue in cues):
-    return MONTH
+    return PRINTED_MONTH
   if any(cue.leap for cue in cues):
-    return LEAP_MONTH
+    return PRINTED_LEAP_MONTH
   if any(cue.season is not None for cue in cues):
-    return SEASON
+    return PRINTED_SEASON
   if any(cue.year is not None for cue in cues):
-    return YEAR
-  return NO_DATE
+    return PRINTED_YEAR
+  return PRINTED_NO_DATE
 
 
-def split_entry(
-  text: str, scanner: Scanner, explaining: str = ""
+def split_entry_by_month(
+  text: str, scanner: MonthScanner, comment_marks: str = ""
 ) -> list[tuple[str, TimeKey]]:
   """Returns the parts of an entry with their months, and moves the scan.
 
@@ -198,68 +204,74 @@ def split_entry(
   Args:
     text: one punctuated entry.
     scanner: standing at the end of the entry before; moved.
-    explaining: characters that show a sentence to be commentary, which never
+    comment_marks: characters that show a sentence to be commentary, which never
       begins a part. For texts in which entry and commentary alternate.
 
   Returns:
     (part, month) in order; the parts join to `text`. Nothing if the scan has
     no year yet.
   """
-  key = scanner.read(text)
+  key = scanner.read_entry_month(text)
   if key is None:
     return []
-  parts, start = [], 0
-  opens = sentence_openings(text)
-  skip = opening_cues(text)
-  first = skip[-1].end if skip else 0
-  for cue in date_expressions.find_cues(text):
-    if cue.start < first or not opens(cue.start) or _about_words(text, cue):
+  dated_segments, start = [], 0
+  is_sentence_start = make_sentence_start_test(text)
+  leading_cues = find_opening_cues(text)
+  opening_end = leading_cues[-1].end if leading_cues else 0
+  for cue in date_expressions.find_date_cues(text):
+    if (
+      cue.start < opening_end
+      or not is_sentence_start(cue.start)
+      or _is_gloss(text, cue)
+    ):
       continue
     if cue.reign is not None or cue.year is not None:
       continue
-    if set(explaining) & set(_sentence_from(text, cue.end)):
+    if set(comment_marks) & set(_rest_of_sentence(text, cue.end)):
       continue
-    ahead = dataclasses.replace(scanner)
-    if ahead.advance(cue) <= key:
+    next_scanner = dataclasses.replace(scanner)
+    if next_scanner.advance_by_cue(cue) <= key:
       continue
-    parts.append((text[start : cue.start], key))
-    key, start = scanner.advance(cue), cue.start
-  parts.append((text[start:], key))
-  return parts
+    dated_segments.append((text[start : cue.start], key))
+    key, start = scanner.advance_by_cue(cue), cue.start
+  dated_segments.append((text[start:], key))
+  return dated_segments
 
 
-def sentence_openings(
-  text: str, ends: str = SENTENCE_ENDS
+def make_sentence_start_test(
+  text: str, end_marks: str = SENTENCE_ENDS
 ) -> Callable[[int], bool]:
   """Returns a test: does this position open a sentence outside quotation?
 
   Args:
     text: punctuated.
-    ends: what ends a sentence; with more marks, a clause.
+    end_marks: what ends a sentence; with more marks, a clause.
   """
-  depth, places = 0, set()
+  depth, start_positions = 0, set()
   for position, character in enumerate(text):
-    if depth == 0 and position and text[position - 1] in ends:
-      places.add(position)
-    if character in _OPENING:
+    if depth == 0 and position and text[position - 1] in end_marks:
+      start_positions.add(position)
+    if character in _OPENING_QUOTES:
       depth += 1
-    elif character in _CLOSING:
+    elif character in _CLOSING_QUOTES:
       depth = max(0, depth - 1)
       # 「…。」冬 : the speech's own full stop ends the sentence.
-      if depth == 0 and position and text[position - 1] in ends:
-        places.add(position + 1)
-  return places.__contains__
+      if depth == 0 and position and text[position - 1] in end_marks:
+        start_positions.add(position + 1)
+  return start_positions.__contains__
 
 
-def _sentence_from(text: str, start: int) -> str:
+def _rest_of_sentence(text: str, start: int) -> str:
   end = _CLAUSE_END.search(text, start)
   return text[start : end.start() if end else None]
 
 
-def months_of(records: Iterable[Record], kind: str = EVENT) -> set[TimeKey]:
+def collect_months(
+  records: Iterable[Record], kind: str = EVENT
+) -> set[TimeKey]:
   """Returns the months that hold at least one record of `kind`."""
   return {record.key for record in records if record.kind == kind}
 
 
-def _about_words(text: str, cue: date_expressions.Cue) -> bool:
-  return text[cue.end : cue.end + 1] in tuple(_ABOUT_WORDS)
+def _is_gloss(text: str, cue: date_expressions.DateCue) -> bool:
+  return text[cue.end : cue.end + 1] in tuple(_GLOSS_PARTICLES)

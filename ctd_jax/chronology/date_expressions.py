@@ -19,13 +19,13 @@ from collections.abc import Iterable, Iterator
 
 from ctd_jax.chronology import query_windows, reign_tables, sexagenary
 from ctd_jax.chronology.numerals import (
-  NUMERAL,
-  UNITS,
+  NUMERAL_PATTERN,
+  UNIT_DIGITS,
   DateError,
-  fold,
+  fold_script,
   format_numeral,
   parse_numeral,
-  simplify,
+  to_simplified,
 )
 from ctd_jax.chronology.timelines import (
   MONTHS_PER_YEAR,
@@ -36,55 +36,57 @@ from ctd_jax.chronology.timelines import (
 
 SEASONS = "春夏秋冬"
 # Styles of `format_key`; those of FULL_STYLES name reign, year and month.
-FULL_STYLES = ("full", "reign", "annals")
-STYLES = (*FULL_STYLES, "elided", "month")
+FULL_DATE_STYLES = ("full", "reign", "annals")
+DATE_STYLES = (*FULL_DATE_STYLES, "elided", "month")
 SCRIPTS = ("traditional", "simplified")
 
 # A reign name after one of these belongs to another state: 晉文公, 宋襄公.
-_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
+_FOREIGN_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
 # A bare year number after one of these is another ruler's: 平王三年, 簡之元年.
-_NOT_BEFORE_YEAR = frozenset("公王侯伯子帝宗祖之其")
+_FOREIGN_RULER_ENDINGS = frozenset("公王侯伯子帝宗祖之其")
 _PUNCTUATION = (
   "，。、；：．.,;:！？!?「」『』《》〈〉（）()〔〕【】[]○〇・·…—\"'“”‘’/¶"
 )
-_GAP = r"[，、．.,\u3000 ○〇之的]{0,2}"
+_GAP_PATTERN = r"[，、．.,\u3000 ○〇之的]{0,2}"
 # Not the season where it begins or ends another word: 春秋, 夏徵舒, 秋官.
-_SEASON = (
+_SEASON_PATTERN = (
   "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
   "|(?<![春千])秋(?![官毫])|冬(?!官))"
 )
-_MONTH = (
-  rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL})?"
-  rf"|(?P<month>正|{NUMERAL}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
+_MONTH_PATTERN = (
+  rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL_PATTERN})?"
+  rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
 )
-_MONTH_FOLLOWS = rf"(?=王?閏?(?:正|{NUMERAL})?月)"
+_MONTH_LOOKAHEAD = rf"(?=王?閏?(?:正|{NUMERAL_PATTERN})?月)"
 # A season counts after a year, at the start of a clause, or right before a
 # month: not in 「靖東夏，四月」.
-_OPEN_SEASON = rf"(?<![^{re.escape(_PUNCTUATION)}\s經傳]){_SEASON}"
-_TAIL = (
-  rf"(?:{_GAP}(?P<season>(?(year){_SEASON}|(?(cycle){_SEASON}"
-  rf"|(?:{_SEASON}{_MONTH_FOLLOWS}|{_OPEN_SEASON})))))?"
-  rf"(?:{_GAP}(?:{_MONTH}))?(?:{_GAP}(?P<day>{sexagenary.PAIR}))?"
+_CLAUSE_SEASON_PATTERN = (
+  rf"(?<![^{re.escape(_PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
 )
-_STARTS = (
-  f"元正王閏太歲{SEASONS}{sexagenary.STEMS}已巳戌戍{UNITS}兩十廿卄卅卌0-9０-９"
+_TAIL_PATTERN = (
+  rf"(?:{_GAP_PATTERN}(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
+  rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN})))))?"
+  rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
 )
+_START_CHARACTERS = f"元正王閏太歲{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}兩十廿卄卅卌0-9０-９"
 # Around a bare month number: a length of time, not a month of the year.
-_BEFORE_LENGTH = re.compile(f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNITS}]$")
+_BEFORE_LENGTH = re.compile(
+  f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNIT_DIGITS}]$"
+)
 # What may stand before a month in mid-clause of a punctuated text.
 _BEFORE_MONTH = re.compile(
   "[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$"
 )
-_CLAUSES = re.compile("[，。、；．]")
+_CLAUSE_MARK = re.compile("[，。、；．]")
 _AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上|矣")
 # 「己未」 is also "not yet oneself", and prints write 已 for 己: such a pair
 # counts only where a clause begins.
-_UNSURE_DAY = re.compile("[已巳戌戍].|.[已己戍戊]|己未")
+_AMBIGUOUS_DAY = re.compile("[已巳戌戍].|.[已己戍戊]|己未")
 _LABEL = re.compile(r"(?:^|[\s/¶])[經傳传]$")
 
 
 @dataclasses.dataclass(frozen=True)
-class Cue:
+class DateCue:
   """What one stretch of text says about time.
 
   Attributes:
@@ -111,7 +113,7 @@ class Cue:
   year_cycle: str | None = None
 
 
-def season_of(month: int) -> str:
+def season_of_month(month: int) -> str:
   """Returns the season of a month 1-12: 正月 to 三月 are 春."""
   return SEASONS[(month - 1) // 3]
 
@@ -120,7 +122,7 @@ def format_key(
   key: TimeKey,
   timeline: Timeline,
   style: str = "full",
-  you: bool = False,
+  with_you: bool = False,
   script: str = "traditional",
 ) -> str:
   """Returns the month `key` as a date expression.
@@ -130,32 +132,32 @@ def format_key(
     timeline: calendar that names the reign.
     style: "full" 魯隱公元年正月, "reign" 隱公元年正月, "annals"
       魯隱公元年春王正月, "elided" 元年正月, "month" 正月.
-    you: writes 有 in numbers above ten: 十有二月.
+    with_you: writes 有 in numbers above ten: 十有二月.
     script: "traditional" or "simplified".
 
   Raises:
     KeyError: if `timeline` has no such month.
     ValueError: if there is no such style or script.
   """
-  if style not in STYLES or script not in SCRIPTS:
+  if style not in DATE_STYLES or script not in SCRIPTS:
     raise ValueError(
-      f"no style {style!r} in script {script!r}; styles: {', '.join(STYLES)};"
+      f"no style {style!r} in script {script!r}; styles: {', '.join(DATE_STYLES)};"
       f" scripts: {', '.join(SCRIPTS)}"
     )
   timeline.ordinal(key)
-  year = "元" if key.year == 1 else format_numeral(key.year, you)
-  month = "正" if key.month == 1 else format_numeral(key.month, you)
+  year = "元" if key.year == 1 else format_numeral(key.year, with_you)
+  month = "正" if key.month == 1 else format_numeral(key.month, with_you)
   text = f"{'閏' * key.leap}{month}月"
   if style == "annals":
-    king = "王" * (key.month == 1 and not key.leap)
-    text = season_of(key.month) + king + text
+    king_mark = "王" * (key.month == 1 and not key.leap)
+    text = season_of_month(key.month) + king_mark + text
   if style != "month":
     text = f"{year}年{text}"
   if style == "reign":
     text = timeline.reigns[key.reign - 1].name + text
-  elif style in FULL_STYLES:
-    text = timeline.full_name(key.reign) + text
-  return simplify(text) if script == "simplified" else text
+  elif style in FULL_DATE_STYLES:
+    text = timeline.full_reign_name(key.reign) + text
+  return to_simplified(text) if script == "simplified" else text
 
 
 def parse_key(text: str, timeline: Timeline) -> TimeKey:
@@ -168,25 +170,27 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
       several of `timeline` share, a month that `timeline` lacks, or a
       sexagenary year that is another.
   """
-  for match, cue in _matches(fold(text), timeline):
+  for match, cue in _iterate_matches(fold_script(text), timeline):
     if cue.start or cue.reign is None:
       break
     if cue.end < len(text):
       raise DateError("unexpected text after the date", text, cue.end)
     if cue.day or not (cue.month or cue.leap):
       raise DateError("expected a month at the end of the date", text, cue.end)
-    return _key(match, cue, text, timeline)
-  example = format_key(timeline.key(0), timeline)
+    return _resolve_key(match, cue, text, timeline)
+  example = format_key(timeline.key_at(0), timeline)
   raise DateError(f"expected a full date such as {example}", text)
 
 
-def _key(
-  match: re.Match[str], cue: Cue, text: str, timeline: Timeline
+def _resolve_key(
+  match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
 ) -> TimeKey:
   """Returns the key of a cue that names reign, year and month."""
-  candidates = _reign_of(match, cue, timeline)
+  candidates = _candidate_reigns(match, cue, timeline)
   if len(candidates) != 1:
-    names = ", ".join(timeline.full_name(number) for number in candidates)
+    names = ", ".join(
+      timeline.full_reign_name(leap_month) for leap_month in candidates
+    )
     raise DateError(
       f"{cue.reign} names {len(candidates)} reigns of {timeline.name!r}"
       f" ({names}); write the ruler too" * bool(candidates),
@@ -197,9 +201,9 @@ def _key(
   month = cue.month
   if month is None:
     leaps = [
-      number
-      for other, year, number in timeline.leap_months
-      if (other, year) == (reign, cue.year)
+      leap_month
+      for leap_reign, year, leap_month in timeline.leap_months
+      if (leap_reign, year) == (reign, cue.year)
     ]
     if len(leaps) != 1:
       raise DateError(
@@ -213,14 +217,16 @@ def _key(
     row = timeline.reigns[reign - 1]
     raise DateError(
       f"timeline {timeline.name!r} has no such month:"
-      f" {timeline.full_name(reign)} has {row.years} years",
+      f" {timeline.full_reign_name(reign)} has {row.years} years",
       text,
       cue.start,
     )
-  named = sexagenary.format_year(reign_tables.year_of(timeline, key))
-  if cue.year_cycle not in (None, named[:2]):
+  cyclic_year = sexagenary.format_cyclic_year(
+    reign_tables.astronomical_year_of(timeline, key)
+  )
+  if cue.year_cycle not in (None, cyclic_year[:2]):
     raise DateError(
-      f"{cue.year_cycle} contradicts the date, whose year is {named}",
+      f"{cue.year_cycle} contradicts the date, whose year is {cyclic_year}",
       text,
       match.start("cycle"),
     )
@@ -228,7 +234,7 @@ def _key(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Grammar:
+class _DateGrammar:
   """How dates of one timeline look, in folded text."""
 
   pattern: re.Pattern[str]
@@ -236,50 +242,52 @@ class _Grammar:
 
 
 @functools.cache
-def _grammar(timeline: Timeline) -> _Grammar:
+def _build_grammar(timeline: Timeline) -> _DateGrammar:
   spellings: dict[str, tuple[int, ...]] = {}
   initials, prefixes = set(), {""}
   for number, row in enumerate(timeline.reigns, start=1):
-    state = fold(row.state)
+    state = fold_script(row.state)
     prefixes |= {state, state[:1], state[1:]}
-    names = {fold(name) for name in (row.name, *row.aliases)}
+    names = {fold_script(name) for name in (row.name, *row.aliases)}
     if len(row.name) == 2 and row.name.endswith("公"):
-      initials.add(fold(row.name)[0])  # 僖二十八年
-      names.add(fold(row.name)[0])
+      initials.add(fold_script(row.name)[0])  # 僖二十八年
+      names.add(fold_script(row.name)[0])
     for name in names:
       spellings[name] = (*spellings.get(name, ()), number)
-  by_length = sorted(
+  names_by_length = sorted(
     spellings.keys() - initials, key=lambda name: (-len(name), name)
   )
-  prefix = sorted(prefixes, key=lambda name: (-len(name), name))
-  initial = f"|(?P<initial>[{_escaped(sorted(initials))}])" if initials else ""
-  head = (
-    rf"(?<![{_STATES}])(?P<state>{_escaped(prefix, '|')})"
-    rf"(?:(?P<reign>{_escaped(by_length, '|')})"
-    rf"{_GAP}(?:[在即]位)?[之的第]{{0,2}}{initial})"
+  sorted_prefixes = sorted(prefixes, key=lambda name: (-len(name), name))
+  initial_pattern = (
+    f"|(?P<initial>[{_join_escaped(sorted(initials))}])" if initials else ""
+  )
+  head_pattern = (
+    rf"(?<![{_FOREIGN_STATES}])(?P<state>{_join_escaped(sorted_prefixes, '|')})"
+    rf"(?:(?P<reign>{_join_escaped(names_by_length, '|')})"
+    rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
   )
   starts = {name[0] for name in prefixes | spellings.keys() if name}
   # The look-ahead only saves time: no date begins with another character.
-  return _Grammar(
+  return _DateGrammar(
     re.compile(
-      rf"(?=[{_STARTS}{_escaped(sorted(starts))}])"
-      rf"(?:(?:{head})?(?P<year>元|{NUMERAL})年)?"
-      rf"(?:(?(year){_GAP})(?P<cycle>{sexagenary.YEAR}))?{_TAIL}"
+      rf"(?=[{_START_CHARACTERS}{_join_escaped(sorted(starts))}])"
+      rf"(?:(?:{head_pattern})?(?P<year>元|{NUMERAL_PATTERN})年)?"
+      rf"(?:(?(year){_GAP_PATTERN})(?P<cycle>{sexagenary.YEAR_PATTERN}))?{_TAIL_PATTERN}"
     ),
     spellings,
   )
 
 
-def _escaped(names: Iterable[str], mark: str = "") -> str:
-  """Returns names joined by `mark`, none of whose characters is a pattern."""
-  return mark.join(map(re.escape, names))
+def _join_escaped(names: Iterable[str], separator: str = "") -> str:
+  """Returns names joined by `separator`, none of whose characters is a pattern."""
+  return separator.join(map(re.escape, names))
 
 
-def _matches(
+def _iterate_matches(
   folded: str, timeline: Timeline
-) -> Iterator[tuple[re.Match[str], Cue]]:
+) -> Iterator[tuple[re.Match[str], DateCue]]:
   """Yields what looks like a date in folded text, whether or not it is one."""
-  grammar = _grammar(timeline)
+  grammar = _build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
     groups = match.groupdict()
     month = match["month"] or match["leap_month"] or match["bare_month"]
@@ -292,69 +300,78 @@ def _matches(
     day, cycle = match["day"], match["cycle"]
     yield (
       match,
-      Cue(
+      DateCue(
         min(starts),
         match.end(),
         name,
         parse_numeral(match["year"], "year") if match["year"] else None,
         parse_numeral(month, "month") if month else None,
         match["season"],
-        sexagenary.format_index(sexagenary.index(day)) if day else None,
+        sexagenary.format_cyclic_index(sexagenary.parse_cyclic_index(day))
+        if day
+        else None,
         match["leap"] is not None,
-        cycle and sexagenary.format_index(sexagenary.parse_year(cycle)),
+        cycle
+        and sexagenary.format_cyclic_index(sexagenary.parse_cyclic_year(cycle)),
       ),
     )
 
 
-def _reign_of(match: re.Match[str], cue: Cue, timeline: Timeline) -> list[int]:
+def _candidate_reigns(
+  match: re.Match[str], cue: DateCue, timeline: Timeline
+) -> list[int]:
   """Returns the numbers of the reigns that a match can mean."""
   if cue.reign is None:
     return []
   name = match["reign"] or match["initial"]
   candidates = []
-  for number in _grammar(timeline).reigns[name]:
-    state = fold(timeline.reigns[number - 1].state)
+  for number in _build_grammar(timeline).reigns[name]:
+    state = fold_script(timeline.reigns[number - 1].state)
     if match["state"] in ("", state, state[:1], state[1:]):
       candidates.append(number)
-  fitting = [
+  long_enough = [
     number
     for number in candidates
     if cue.year <= timeline.reigns[number - 1].years
   ]
-  return fitting or candidates
+  return long_enough or candidates
 
 
-def _trusted(
-  match: re.Match[str], cue: Cue, folded: str, punctuated: bool
+def _is_date(
+  match: re.Match[str], cue: DateCue, folded: str, is_punctuated: bool
 ) -> bool:
   """Whether a match in running text is a date rather than something else."""
-  before = folded[max(0, cue.start - 2) : cue.start]
-  opens = not before or before[-1].isspace() or before[-1] in _PUNCTUATION
-  opens = opens or _LABEL.search(before) is not None
+  preceding = folded[max(0, cue.start - 2) : cue.start]
+  opens_clause = (
+    not preceding or preceding[-1].isspace() or preceding[-1] in _PUNCTUATION
+  )
+  opens_clause = opens_clause or _LABEL.search(preceding) is not None
   if cue.reign or (cue.year_cycle and not cue.year):
     return True
   if cue.year:
-    if before[-1:] in _NOT_BEFORE_YEAR and not opens:
+    if preceding[-1:] in _FOREIGN_RULER_ENDINGS and not opens_clause:
       return False
     return (
       match["year"] == "元"
       or bool(cue.season or cue.month or cue.leap or cue.year_cycle)
-      or (not before.strip() and not _AFTER_LENGTH.match(folded, cue.end))
-      or _LABEL.search(before) is not None
+      or (not preceding.strip() and not _AFTER_LENGTH.match(folded, cue.end))
+      or _LABEL.search(preceding) is not None
     )
   if cue.month or cue.leap:
     if cue.season or cue.leap or match["king"] or cue.day:
       return True
-    if punctuated and not opens and not _BEFORE_MONTH.search(before):
+    if (
+      is_punctuated and not opens_clause and not _BEFORE_MONTH.search(preceding)
+    ):
       return False
     return (
       match["month"] != "一"
-      and not _BEFORE_LENGTH.search(before)
+      and not _BEFORE_LENGTH.search(preceding)
       and not _AFTER_LENGTH.match(folded, cue.end)
     )
   if cue.season:
-    return opens
-  return opens or not _UNSURE_DAY.match(match["day"])
+    return opens_clause
+  return opens_clause or not _AMBIGUOUS_DAY.match(match["day"])
 
 
 def find_full_dates(
@@ -366,17 +383,19 @@ def find_full_dates(
   lacks are passed over.
   """
   dates = []
-  for match, cue in _matches(fold(text), timeline):
+  for match, cue in _iterate_matches(fold_script(text), timeline):
     if cue.reign and (cue.month or cue.leap):
       try:
-        key = _key(match, cue, text, timeline)
+        key = _resolve_key(match, cue, text, timeline)
       except DateError:
         continue
       dates.append((cue.start, cue.end, key))
   return dates
 
 
-def find_cues(text: str, timeline: Timeline | None = None) -> list[Cue]:
+def find_date_cues(
+  text: str, timeline: Timeline | None = None
+) -> list[DateCue]:
   """Returns the date cues of running text, in order.
 
   Parts that follow one another, with or without punctuation, make one cue:
@@ -388,12 +407,14 @@ def find_cues(text: str, timeline: Timeline | None = None) -> list[Cue]:
     text: punctuated or not, Traditional or Simplified.
     timeline: whose reign names to look for; the dukes of Lu if None.
   """
-  folded = fold(text)
-  punctuated = _CLAUSES.search(folded) is not None
+  folded_text = fold_script(text)
+  is_punctuated = _CLAUSE_MARK.search(folded_text) is not None
   return [
     cue
-    for match, cue in _matches(folded, timeline or reign_tables.timeline("lu"))
-    if _trusted(match, cue, folded, punctuated)
+    for match, cue in _iterate_matches(
+      folded_text, timeline or reign_tables.load_timeline("lu")
+    )
+    if _is_date(match, cue, folded_text, is_punctuated)
   ]
 
 
@@ -411,8 +432,8 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
     DateError: if there is no full date, a month of a sexagenary year alone, or
       the window cannot be read, runs backwards or lies outside the timeline.
   """
-  folded = fold(text)
-  matches = list(_matches(folded, timeline))
+  folded = fold_script(text)
+  matches = list(_iterate_matches(folded, timeline))
   for _, cue in matches:
     if cue.year_cycle and not cue.year and (cue.month or cue.season):
       raise DateError(
@@ -421,10 +442,10 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
         cue.start,
       )
   mentions = [
-    query_windows.Mention(
+    query_windows.DateMention(
       cue.start,
       cue.end,
-      tuple(_reign_of(match, cue, timeline)),
+      tuple(_candidate_reigns(match, cue, timeline)),
       cue.year,
       cue.month,
       cue.season,
@@ -435,27 +456,29 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
   if not any(mention.reigns for mention in mentions):
     mentions = _with_lone_reign(mentions, folded, timeline)
   try:
-    return query_windows.resolve(folded, mentions, timeline)
+    return query_windows.resolve_window(folded, mentions, timeline)
   except DateError as error:
     raise DateError(error.problem, text, error.position) from None
 
 
 def _with_lone_reign(
-  mentions: list[query_windows.Mention], folded: str, timeline: Timeline
-) -> list[query_windows.Mention]:
+  mentions: list[query_windows.DateMention], folded: str, timeline: Timeline
+) -> list[query_windows.DateMention]:
   """Returns the mentions, the first year given the reign named before it.
 
   For 「魯隱公在位時，自元年正月至三月」.
   """
-  for place, mention in enumerate(mentions):
+  for index, mention in enumerate(mentions):
     if mention.year is None:
       continue
-    named = [
+    preceding_reigns = [
       (folded.rfind(name, 0, mention.start), numbers)
-      for name, numbers in _grammar(timeline).reigns.items()
+      for name, numbers in _build_grammar(timeline).reigns.items()
       if len(name) > 1 and name in folded[: mention.start]
     ]
-    if named:
-      mentions[place] = dataclasses.replace(mention, reigns=max(named)[1])
+    if preceding_reigns:
+      mentions[index] = dataclasses.replace(
+        mention, reigns=max(preceding_reigns)[1]
+      )
     break
   return mentions

@@ -11,7 +11,7 @@ from __future__ import annotations
 # Each group is written as its first member. Pairs that classical usage keeps
 # apart (於/于, 弒/殺, 榖/穀, 脩/修) are left alone. Groups and their order are
 # part of every saved tokenizer: a change here is another vocabulary.
-_GROUPS = (
+_SPELLING_GROUPS_TEXT = (
   "隱隠𨼆 莊荘 傳𫝊 會㑹 為爲 衛衞 說説 內内 真眞 教敎 既旣 即卽 鄉鄕 青靑"
   " 清淸 群羣 尚尙 產産 黃黄 參叅 略畧 歲歳 戶戸 悅悦 脫脱 閱閲 稅税 溫温"
   " 吳呉 高髙 德徳 巡廵 奇竒 絕絶 顏顔 卷巻 錄録 綠緑 宮宫 晉晋 葬塟 從従"
@@ -23,10 +23,10 @@ _GROUPS = (
   " 靜静 面靣 飲飮 黑黒 邊邉 曹曺 閏閠 器噐 壽夀 微㣲 本夲 橫横 盜盗 蘇蘓"
   " 衆眾 解觧 讎讐 雞鷄 霸覇 館舘 鷁鶂 牀床 最冣 餘余"
 )
-SPELLINGS: tuple[str, ...] = tuple(_GROUPS.split())
+SPELLING_GROUPS: tuple[str, ...] = tuple(_SPELLING_GROUPS_TEXT.split())
 # Spellings that only some editions print. The tokenizer tells them apart (see
 # above), whoever matches dates or editions does not.
-RARE_SPELLINGS: tuple[str, ...] = (
+RARE_SPELLING_GROUPS: tuple[str, ...] = (
   "襄㐮",
   "歲嵗",
   "惠恵",
@@ -41,8 +41,8 @@ RARE_SPELLINGS: tuple[str, ...] = (
   "併倂",
 )
 # Spelling -> the one that stands for it, one character for one.
-UNIFIED: dict[str, str] = {
-  other: group[0]
-  for group in (*SPELLINGS, *RARE_SPELLINGS)
-  for other in group[1:]
+CANONICAL_SPELLING: dict[str, str] = {
+  variant: group[0]
+  for group in (*SPELLING_GROUPS, *RARE_SPELLING_GROUPS)
+  for variant in group[1:]
 }

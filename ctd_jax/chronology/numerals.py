@@ -12,30 +12,32 @@ import re
 
 from ctd_jax.chronology import glyphs
 
-UNITS = "一二三四五六七八九"
-_VALUES = {digit: value for value, digit in enumerate(UNITS, start=1)} | {
+UNIT_DIGITS = "一二三四五六七八九"
+_DIGIT_VALUES = {
+  digit: value for value, digit in enumerate(UNIT_DIGITS, start=1)
+} | {
   "兩": 2,
   "两": 2,
 }
-_UNIT = f"[{UNITS}兩两]"
+_UNIT = f"[{UNIT_DIGITS}兩两]"
 _TWENTIES = {"廿": 20, "卄": 20, "卅": 30, "卌": 40}
-_HAN = re.compile(
+_HAN_NUMERAL = re.compile(
   rf"(?:(?P<hundreds>{_UNIT})百)?[零〇有又]?"
   rf"(?:(?P<tens>{_UNIT}?)(?P<ten>十)|(?P<twenties>[{''.join(_TWENTIES)}]))?"
   rf"[有又]?(?P<units>{_UNIT})?"
 )
-_DIGITS = re.compile(r"[0-9０-９]{1,4}")
+_ARABIC_NUMERAL = re.compile(r"[0-9０-９]{1,4}")
 # Numbers up to 99 inside a larger pattern: no groups, longest form first.
-NUMERAL = (
-  rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?|[{UNITS}]?十[有又]?[{UNITS}]|[{UNITS}]?十"
-  rf"|[{''.join(_TWENTIES)}][有又]?[{UNITS}]?|[{UNITS}兩两])"
+NUMERAL_PATTERN = (
+  rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?|[{UNIT_DIGITS}]?十[有又]?[{UNIT_DIGITS}]|[{UNIT_DIGITS}]?十"
+  rf"|[{''.join(_TWENTIES)}][有又]?[{UNIT_DIGITS}]?|[{UNIT_DIGITS}兩两])"
 )
-_UNIT_MONTHS = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
+_MONTHS_PER_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
 # A length of time in folded text; its groups are read by `parse_length`.
-LENGTH = (
-  rf"(?:(?P<half>半)個?[年載歲]|(?P<count>{NUMERAL})(?:個|整)*[週周]?"
+DURATION_PATTERN = (
+  rf"(?:(?P<half>半)個?[年載歲]|(?P<count>{NUMERAL_PATTERN})(?:個|整)*[週周]?"
   rf"(?P<unit>[月年季歲載])度?(?P<and_half>半)?"
-  rf"(?:[零又]?(?P<more>{NUMERAL})個月)?)"
+  rf"(?:[零又]?(?P<more>{NUMERAL_PATTERN})個月)?)"
 )
 # Characters of dates, reign names and windows, one for one, so that positions
 # survive the folding of a text to one script.
@@ -49,11 +51,13 @@ _SIMPLIFIED = (
 )
 # Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡.
 _SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡"}
-_FOLD = str.maketrans(
-  glyphs.UNIFIED | dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True)) | _SYNONYMS
+_FOLD_TABLE = str.maketrans(
+  glyphs.CANONICAL_SPELLING
+  | dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True))
+  | _SYNONYMS
 )
-_SIMPLIFY = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
-EXCERPT = 12  # characters shown on each side of the place of an error
+_SIMPLIFY_TABLE = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
+EXCERPT_LENGTH = 12  # characters shown on each side of the place of an error
 
 
 class DateError(ValueError):
@@ -63,8 +67,8 @@ class DateError(ValueError):
     self.problem = problem
     self.text = text
     self.position = position
-    before = text[max(0, position - EXCERPT) : position]
-    after = text[position : position + EXCERPT]
+    before = text[max(0, position - EXCERPT_LENGTH) : position]
+    after = text[position : position + EXCERPT_LENGTH]
     super().__init__(
       f"{problem}, at character {position} of {len(text)}: {before!r}"
       f" >>> {after!r}"
@@ -72,7 +76,7 @@ class DateError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Length:
+class Duration:
   """A length of time.
 
   Attributes:
@@ -85,18 +89,18 @@ class Length:
   years: int | None = None
 
 
-def fold(text: str) -> str:
+def fold_script(text: str) -> str:
   """Returns `text` in one spelling and its date characters in one script.
 
   For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand. The
   length stays the same.
   """
-  return text.translate(_FOLD)
+  return text.translate(_FOLD_TABLE)
 
 
-def simplify(text: str) -> str:
+def to_simplified(text: str) -> str:
   """Returns `text` with its date characters in Simplified script."""
-  return text.translate(_SIMPLIFY)
+  return text.translate(_SIMPLIFY_TABLE)
 
 
 def parse_numeral(text: str, unit: str | None = None) -> int:
@@ -112,33 +116,33 @@ def parse_numeral(text: str, unit: str | None = None) -> int:
   """
   if (text == "元" and unit != "month") or (text == "正" and unit != "year"):
     return 1
-  if _DIGITS.fullmatch(text):
+  if _ARABIC_NUMERAL.fullmatch(text):
     number = int(text)
   else:
-    match = _HAN.fullmatch(text)
-    number = 0 if match is None else _value(match)
+    match = _HAN_NUMERAL.fullmatch(text)
+    number = 0 if match is None else _numeral_value(match)
   if number < 1:
     raise DateError("expected a numeral such as 元, 十有二 or 23", text)
   return number
 
 
-def _value(match: re.Match[str]) -> int:
-  number = 100 * _VALUES.get(match["hundreds"] or "", 0)
+def _numeral_value(match: re.Match[str]) -> int:
+  number = 100 * _DIGIT_VALUES.get(match["hundreds"] or "", 0)
   if match["twenties"]:
     number += _TWENTIES[match["twenties"]]
   elif match["ten"]:
-    number += 10 * _VALUES.get(match["tens"], 1)
+    number += 10 * _DIGIT_VALUES.get(match["tens"], 1)
   elif "有" in match[0] or "又" in match[0]:
     return 0  # 「有二」 adds to nothing
-  return number + _VALUES.get(match["units"] or "", 0)
+  return number + _DIGIT_VALUES.get(match["units"] or "", 0)
 
 
-def format_numeral(number: int, you: bool = False) -> str:
+def format_numeral(number: int, with_you: bool = False) -> str:
   """Returns the Chinese numeral of 1-99, e.g. 23 -> 二十三.
 
   Args:
     number: 1-99.
-    you: writes 有 between tens and units, as the Annals do: 二十有三.
+    with_you: writes 有 between tens and units, as the Annals do: 二十有三.
 
   Raises:
     ValueError: if `number` lies outside 1-99.
@@ -146,21 +150,21 @@ def format_numeral(number: int, you: bool = False) -> str:
   if not 1 <= number <= 99:
     raise ValueError(f"only 1-99 can be written, got {number}")
   tens, units = divmod(number, 10)
-  text = ("" if tens < 2 else UNITS[tens - 1]) + "十" * (tens > 0)
+  text = ("" if tens < 2 else UNIT_DIGITS[tens - 1]) + "十" * (tens > 0)
   if units:
-    text += "有" * (you and tens > 0) + UNITS[units - 1]
+    text += "有" * (with_you and tens > 0) + UNIT_DIGITS[units - 1]
   return text
 
 
-def parse_length(match: re.Match[str]) -> Length:
+def parse_duration(match: re.Match[str]) -> Duration:
   """Returns the length of time that a match of `LENGTH` writes."""
   if match["half"]:
-    return Length(6)
-  number, unit = parse_numeral(match["count"]), _UNIT_MONTHS[match["unit"]]
+    return Duration(6)
+  number, unit = parse_numeral(match["count"]), _MONTHS_PER_UNIT[match["unit"]]
   months = number * unit
   if match["and_half"]:
     months += unit // 2
   if match["more"]:
     months += parse_numeral(match["more"])
-  exact = unit == 12 and months == number * unit
-  return Length(months, number if exact else None)
+  is_whole_years = unit == 12 and months == number * unit
+  return Duration(months, number if is_whole_years else None)

@@ -37,7 +37,7 @@ from ctd_jax.chronology.timelines import (
   Timeline,
 )
 
-COLUMNS = (
+TABLE_COLUMNS = (
   "name",
   "state",
   "accession",
@@ -46,18 +46,18 @@ COLUMNS = (
   "aliases",
   "source",
 )
-RELEASE_MONTHS = 3036
+NUM_RELEASE_MONTHS = 3036
 # The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
 # the release, not of history.
 _RELEASE_YEARS = {"僖公": 32, "哀公": 26}
-_WRITTEN_YEAR = re.compile(
+_COMMON_ERA_YEAR = re.compile(
   r"(?P<before>公元前|西元前|前)?(?:公元|西元)?\s*(?P<number>\d+)\s*年?"
   r"\s*(?P<era>BCE|BC|CE|AD)?",
   re.IGNORECASE,
 )
 
 
-def table_dir() -> pathlib.Path:
+def reign_table_dir() -> pathlib.Path:
   """Returns the folder of the reign tables, installed or in the checkout."""
   # The specification is looked up without importing the package: importing it
   # registers data set builders and needs their libraries.
@@ -67,14 +67,16 @@ def table_dir() -> pathlib.Path:
   return pathlib.Path(__file__).parents[2] / "data" / "reigns"
 
 
-def table_names() -> tuple[str, ...]:
+def timeline_names() -> tuple[str, ...]:
   """Returns the names `timeline` accepts, sorted."""
   return tuple(
-    sorted([path.stem for path in table_dir().glob("*.tsv")] + ["lu_release"])
+    sorted(
+      [path.stem for path in reign_table_dir().glob("*.tsv")] + ["lu_release"]
+    )
   )
 
 
-def read_table(path: pathlib.Path) -> tuple[Reign, ...]:
+def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   """Returns the reigns of a TSV file in order of its rows.
 
   Args:
@@ -84,63 +86,67 @@ def read_table(path: pathlib.Path) -> tuple[Reign, ...]:
   Raises:
     ValueError: naming file, line and column of what cannot be read.
   """
-  reigns = tuple(reign for reign, _ in _read_rows(path))
-  for earlier, later, line in zip(
+  reigns = tuple(reign for reign, _ in _read_table_rows(path))
+  for previous_reign, next_reign, line in zip(
     reigns, reigns[1:], range(3, len(reigns) + 2), strict=False
   ):
-    if later.accession < earlier.accession:
+    if next_reign.accession < previous_reign.accession:
       raise ValueError(
-        f"{path}, line {line}: {later.name} begins in {later.accession},"
-        f" before {earlier.name} ({earlier.accession}); rows go by time"
+        f"{path}, line {line}: {next_reign.name} begins in {next_reign.accession},"
+        f" before {previous_reign.name} ({previous_reign.accession}); rows go by time"
       )
   return reigns
 
 
-def _read_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
+def _read_table_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
   """Returns (reign, month in which its count began) of every row."""
   with path.open(encoding="utf-8", newline="") as file:
     rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     header = tuple(next(rows, ()))
-    if header != COLUMNS:
+    if header != TABLE_COLUMNS:
       raise ValueError(
-        f"{path}, line 1: columns {header} should be {COLUMNS}, separated by"
+        f"{path}, line 1: columns {header} should be {TABLE_COLUMNS}, separated by"
         " tabs"
       )
-    found = [
-      _read_row(f"{path}, line {line}", cells)
+    reigns_with_month = [
+      _parse_table_row(f"{path}, line {line}", cells)
       for line, cells in enumerate(rows, start=2)
     ]
-  if not found:
+  if not reigns_with_month:
     raise ValueError(f"{path}: no reigns below the header")
-  return found
+  return reigns_with_month
 
 
-def _read_row(place: str, cells: list[str]) -> tuple[Reign, int]:
-  if len(cells) != len(COLUMNS):
-    raise ValueError(f"{place}: {len(cells)} columns, should be {len(COLUMNS)}")
-  row = dict(zip(COLUMNS, cells, strict=True))
+def _parse_table_row(location: str, cells: list[str]) -> tuple[Reign, int]:
+  if len(cells) != len(TABLE_COLUMNS):
+    raise ValueError(
+      f"{location}: {len(cells)} columns, should be {len(TABLE_COLUMNS)}"
+    )
+  row = dict(zip(TABLE_COLUMNS, cells, strict=True))
   for column in ("name", "source"):
     if not row[column]:
-      raise ValueError(f"{place}: column {column!r} is empty")
+      raise ValueError(f"{location}: column {column!r} is empty")
   numbers = {}
   for column in ("accession", "month", "years"):
     try:
       numbers[column] = int(row[column])
     except ValueError:
       raise ValueError(
-        f"{place}: column {column!r} is {row[column]!r}, should be an integer"
+        f"{location}: column {column!r} is {row[column]!r}, should be an integer"
       ) from None
   if numbers["years"] < 1:
-    raise ValueError(f"{place}: column 'years' should be at least 1")
+    raise ValueError(f"{location}: column 'years' should be at least 1")
   month = numbers.pop("month")
   if not 1 <= month <= MONTHS_PER_YEAR:
-    raise ValueError(f"{place}: column 'month' should be 1-{MONTHS_PER_YEAR}")
+    raise ValueError(
+      f"{location}: column 'month' should be 1-{MONTHS_PER_YEAR}"
+    )
   aliases = tuple(alias for alias in row["aliases"].split(",") if alias)
   return Reign(row["name"], row["state"], **numbers, aliases=aliases), month
 
 
 @functools.cache
-def timeline(name: str) -> Timeline:
+def load_timeline(name: str) -> Timeline:
   """Returns the calendar called `name`.
 
   Args:
@@ -154,31 +160,31 @@ def timeline(name: str) -> Timeline:
 
   Source: `lu_release`: months of the benchmark's released split map.
   """
-  if name not in table_names():
+  if name not in timeline_names():
     raise ValueError(
-      f"no timeline {name!r}; known: {', '.join(table_names())}"
-      f" (tables in {table_dir()})"
+      f"no timeline {name!r}; known: {', '.join(timeline_names())}"
+      f" (tables in {reign_table_dir()})"
     )
   if name != "lu_release":
-    return Timeline(name, read_table(table_dir() / f"{name}.tsv"))
-  released = Timeline(
+    return Timeline(name, read_reign_table(reign_table_dir() / f"{name}.tsv"))
+  release_timeline = Timeline(
     name,
     tuple(
       dataclasses.replace(
         reign, years=_RELEASE_YEARS.get(reign.name, reign.years)
       )
-      for reign in timeline("lu").reigns
+      for reign in load_timeline("lu").reigns
     ),
   )
-  if len(released) != RELEASE_MONTHS:
+  if len(release_timeline) != NUM_RELEASE_MONTHS:
     raise ValueError(
-      f"lu.tsv gives {len(released)} released months, should be"
-      f" {RELEASE_MONTHS}"
+      f"lu.tsv gives {len(release_timeline)} released months, should be"
+      f" {NUM_RELEASE_MONTHS}"
     )
-  return released
+  return release_timeline
 
 
-def year_of(calendar: Timeline, key: TimeKey) -> int:
+def astronomical_year_of(calendar: Timeline, key: TimeKey) -> int:
   """Returns the astronomical year in which the regnal year of `key` begins.
 
   Raises:
@@ -193,10 +199,14 @@ def keys_of_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
 
   Empty outside the timeline; of two regnal years where an era changes.
   """
-  return tuple(key for key in calendar.months if year_of(calendar, key) == year)
+  return tuple(
+    key
+    for key in calendar.months
+    if astronomical_year_of(calendar, key) == year
+  )
 
 
-def keys_in_use(name: str, year: int) -> tuple[TimeKey, ...]:
+def keys_in_use_in_year(name: str, year: int) -> tuple[TimeKey, ...]:
   """Returns the twelve months of a year under the names they bore then.
 
   Where an era changes within `year`, the months before the change have the
@@ -209,23 +219,25 @@ def keys_in_use(name: str, year: int) -> tuple[TimeKey, ...]:
   Raises:
     ValueError: if there is no such table.
   """
-  calendar = timeline(name)
+  calendar = load_timeline(name)
   table = "lu" if name == "lu_release" else name
-  begins = [month for _, month in _read_rows(table_dir() / f"{table}.tsv")]
-  names: dict[int, TimeKey] = {}
+  first_months = [
+    month for _, month in _read_table_rows(reign_table_dir() / f"{table}.tsv")
+  ]
+  key_by_month: dict[int, TimeKey] = {}
   for key in keys_of_year(calendar, year):
     # Reigns go by time, so a later name takes the month over.
-    if key.year > 1 or key.month >= begins[key.reign - 1]:
-      names[key.month] = key
-  return tuple(names[month] for month in sorted(names))
+    if key.year > 1 or key.month >= first_months[key.reign - 1]:
+      key_by_month[key.month] = key
+  return tuple(key_by_month[month] for month in sorted(key_by_month))
 
 
-def bce(year: int) -> str:
+def format_common_era_year(year: int) -> str:
   """Returns an astronomical year as people write it: -721 -> `722 BCE`."""
   return f"{1 - year} BCE" if year < 1 else f"{year} CE"
 
 
-def astronomical(text: str) -> int:
+def parse_common_era_year(text: str) -> int:
   """Returns the astronomical year of `722 BCE`, `280 CE` or 「公元前722年」.
 
   A bare number is a year of the common era.
@@ -233,7 +245,7 @@ def astronomical(text: str) -> int:
   Raises:
     ValueError: if `text` has another form, or names a year 0.
   """
-  match = _WRITTEN_YEAR.fullmatch(text.strip())
+  match = _COMMON_ERA_YEAR.fullmatch(text.strip())
   era = (match["era"] or "").upper() if match else ""
   if match is None or int(match["number"]) < 1 or (match["before"] and era):
     raise ValueError(

@@ -24,22 +24,24 @@ from ctd_jax.chronology import numerals
 
 STEMS = "甲乙丙丁戊己庚辛壬癸"
 BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
-CYCLE = 60
+CYCLE_LENGTH = 60
 # Prints of the texts mix 己/已/巳 and 戊/戌/戍; the place in the pair decides.
 _STEM_GLYPHS = {"已": "己", "巳": "己", "戌": "戊", "戍": "戊"}
 _BRANCH_GLYPHS = {"已": "巳", "己": "巳", "戍": "戌", "戊": "戌"}
 # Stem and branch of a pair have the same parity: 60 pairs of 120.
-PAIR = (
+PAIR_PATTERN = (
   "(?:[甲丙戊戌戍庚壬][子寅辰午申戌戍戊]|[乙丁己已巳辛癸][丑卯巳已己未酉亥])"
 )
 # The name of a year in folded text: 己未年, 歲在己未. 「己未年老」 is a day.
-YEAR = rf"(?:太?歲[在次]於?{PAIR}年?|{PAIR}[年歲](?![老幼少長高]))"
-_PAIR = re.compile(PAIR)
-_YEAR = re.compile(YEAR)
+YEAR_PATTERN = (
+  rf"(?:太?歲[在次]於?{PAIR_PATTERN}年?|{PAIR_PATTERN}[年歲](?![老幼少長高]))"
+)
+_PAIR_REGEX = re.compile(PAIR_PATTERN)
+_YEAR_REGEX = re.compile(YEAR_PATTERN)
 # What a text says of a day's place in its month: nothing, the first, the last.
-MARKS = ANY, FIRST, LAST = range(3)
+DAY_MARKS = ANY_DAY, FIRST_DAY, LAST_DAY = range(3)
 # An eclipse of the sun is at new moon. 「，朔方」 is a place, 「，晦之」 a man.
-_MARK = re.compile(
+_DAY_MARK_REGEX = re.compile(
   r"[\s，、：。；．]*(?:(朔(?![方州])|日有?[食蝕])"
   r"|((?<![\s，、：。；．])晦|晦(?=[\s，、：。；．日]|$)))"
 )
@@ -47,7 +49,7 @@ _JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊�
 _FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
 
 
-def index(text: str) -> int:
+def parse_cyclic_index(text: str) -> int:
   """Returns the place of a sexagenary pair, 0 = 甲子 ... 59 = 癸亥.
 
   Args:
@@ -56,15 +58,15 @@ def index(text: str) -> int:
   Raises:
     ValueError: if `text` is not one of the sixty pairs.
   """
-  if _PAIR.fullmatch(text) is None:
+  if _PAIR_REGEX.fullmatch(text) is None:
     raise ValueError(f"not a sexagenary pair: {text!r}; expected such as 癸未")
   stem = STEMS.index(_STEM_GLYPHS.get(text[0], text[0]))
   branch = BRANCHES.index(_BRANCH_GLYPHS.get(text[1], text[1]))
   # Chinese remainder theorem for 10 and 12.
-  return (6 * stem - 5 * branch) % CYCLE
+  return (6 * stem - 5 * branch) % CYCLE_LENGTH
 
 
-def mark(text: str, end: int) -> int:
+def find_day_mark(text: str, end: int) -> int:
   """Returns what `text` says of the day that ends at `end`: one of MARKS.
 
   「壬辰朔」 and 「壬辰，日有食之」 are of a first day, 「壬辰晦」 of a last.
@@ -73,39 +75,39 @@ def mark(text: str, end: int) -> int:
     text: as `index` reads its pairs.
     end: position after the pair.
   """
-  found = _MARK.match(text, end)
-  if not found:
-    return ANY
-  return FIRST if found[1] else LAST
+  match = _DAY_MARK_REGEX.match(text, end)
+  if not match:
+    return ANY_DAY
+  return FIRST_DAY if match[1] else LAST_DAY
 
 
-def format_index(place: int) -> str:
-  """Returns the sexagenary pair at `place`, 0 = 甲子.
+def format_cyclic_index(cyclic_index: int) -> str:
+  """Returns the sexagenary pair at `cyclic_index`, 0 = 甲子.
 
   Raises:
-    ValueError: if `place` lies outside 0-59.
+    ValueError: if `cyclic_index` lies outside 0-59.
   """
-  if not 0 <= place < CYCLE:
-    raise ValueError(f"a sexagenary place is 0-59, got {place}")
-  return STEMS[place % 10] + BRANCHES[place % 12]
+  if not 0 <= cyclic_index < CYCLE_LENGTH:
+    raise ValueError(f"a sexagenary place is 0-59, got {cyclic_index}")
+  return STEMS[cyclic_index % 10] + BRANCHES[cyclic_index % 12]
 
 
-def day_of(julian_day_number: int) -> int:
+def cyclic_index_of_day(julian_day_number: int) -> int:
   """Returns the sexagenary place of a day given by its Julian day number."""
-  return (julian_day_number - _JULIAN_DAY_OF_JIAZI) % CYCLE
+  return (julian_day_number - _JULIAN_DAY_OF_JIAZI) % CYCLE_LENGTH
 
 
-def year_of(year: int) -> int:
+def cyclic_index_of_year(year: int) -> int:
   """Returns the sexagenary place of an astronomical year; 4 CE is 甲子."""
-  return (year - 4) % CYCLE
+  return (year - 4) % CYCLE_LENGTH
 
 
-def format_year(year: int) -> str:
+def format_cyclic_year(year: int) -> str:
   """Returns the name of an astronomical year, e.g. -721 -> 己未年."""
-  return f"{format_index(year_of(year))}年"
+  return f"{format_cyclic_index(cyclic_index_of_year(year))}年"
 
 
-def parse_year(text: str) -> int:
+def parse_cyclic_year(text: str) -> int:
   """Returns the sexagenary place that a year's name gives, 0 = 甲子.
 
   `parse_year(format_year(year)) == year_of(year)`.
@@ -116,26 +118,28 @@ def parse_year(text: str) -> int:
   Raises:
     ValueError: if `text` is no such name.
   """
-  folded = numerals.fold(text)
-  if _YEAR.fullmatch(folded) is None:
+  folded = numerals.fold_script(text)
+  if _YEAR_REGEX.fullmatch(folded) is None:
     raise ValueError(
       f"not the name of a year: {text!r}; expected such as 己未年 or 歲在己未"
     )
-  return index(_PAIR.search(folded)[0])
+  return parse_cyclic_index(_PAIR_REGEX.search(folded)[0])
 
 
-def years_named(place: int, first: int, last: int) -> tuple[int, ...]:
-  """Returns the astronomical years of `first`..`last` at `place`.
+def years_with_cyclic_index(
+  cyclic_index: int, first: int, last: int
+) -> tuple[int, ...]:
+  """Returns the astronomical years of `first`..`last` at `cyclic_index`.
 
   Raises:
-    ValueError: if `place` lies outside 0-59.
+    ValueError: if `cyclic_index` lies outside 0-59.
   """
-  format_index(place)
-  start = first + (place - year_of(first)) % CYCLE
-  return tuple(range(start, last + 1, CYCLE))
+  format_cyclic_index(cyclic_index)
+  start = first + (cyclic_index - cyclic_index_of_year(first)) % CYCLE_LENGTH
+  return tuple(range(start, last + 1, CYCLE_LENGTH))
 
 
-def julian_day_number(year: int, month: int, day: int) -> int:
+def to_julian_day(year: int, month: int, day: int) -> int:
   """Returns the Julian day number of a date.
 
   Args:
@@ -153,17 +157,19 @@ def julian_day_number(year: int, month: int, day: int) -> int:
   shifted_year, shifted_month = (
     (year, month) if month > 2 else (year - 1, month + 12)
   )
-  days = 1461 * (shifted_year + 4716) // 4
-  days += int(30.6001 * (shifted_month + 1)) + day - 1524
+  julian_days = 1461 * (shifted_year + 4716) // 4
+  julian_days += int(30.6001 * (shifted_month + 1)) + day - 1524
   century = shifted_year // 100
-  gregorian = days + 2 - century + century // 4
-  number = gregorian if gregorian >= _FIRST_GREGORIAN_DAY else days
-  if civil_date(number) != (year, month, day):
+  gregorian_days = julian_days + 2 - century + century // 4
+  julian_day = (
+    gregorian_days if gregorian_days >= _FIRST_GREGORIAN_DAY else julian_days
+  )
+  if to_civil_date(julian_day) != (year, month, day):
     raise ValueError(f"there is no day {day} in {year}-{month:02d}")
-  return number
+  return julian_day
 
 
-def civil_date(julian_day: int) -> tuple[int, int, int]:
+def to_civil_date(julian_day: int) -> tuple[int, int, int]:
   """Returns (astronomical year, month, day); inverse of `julian_day_number`."""
   shifted = julian_day
   if julian_day >= _FIRST_GREGORIAN_DAY:
@@ -171,9 +177,9 @@ def civil_date(julian_day: int) -> tuple[int, int, int]:
     shifted += 1 + century - century // 4
   shifted += 1524
   cycle_year = (20 * shifted - 2442) // 7305
-  rest = shifted - 1461 * cycle_year // 4
-  cycle_month = int(rest / 30.6001)
-  day = rest - int(30.6001 * cycle_month)
+  day_of_cycle_year = shifted - 1461 * cycle_year // 4
+  cycle_month = int(day_of_cycle_year / 30.6001)
+  day = day_of_cycle_year - int(30.6001 * cycle_month)
   month = cycle_month - 1 if cycle_month < 14 else cycle_month - 13
   return cycle_year - (4716 if month > 2 else 4715), month, day
 
@@ -182,20 +188,22 @@ def is_new_moon(julian_day: int) -> bool:
   """Whether a lunar month begins on this day (朔)."""
   import sxtwl
 
-  return sxtwl.fromSolar(*civil_date(julian_day)).getLunarDay() == 1
+  return sxtwl.fromSolar(*to_civil_date(julian_day)).getLunarDay() == 1
 
 
-def new_moons(first: int, last: int) -> tuple[int, ...]:
+def find_new_moons(first: int, last: int) -> tuple[int, ...]:
   """Returns the Julian day numbers of the new moons in `first`..`last`."""
   return tuple(day for day in range(first, last + 1) if is_new_moon(day))
 
 
-def days_named(place: int, first: int, last: int) -> tuple[int, ...]:
-  """Returns the Julian days of `first`..`last` whose sexagenary is `place`.
+def days_with_cyclic_index(
+  cyclic_index: int, first: int, last: int
+) -> tuple[int, ...]:
+  """Returns the Julian days of `first`..`last` whose sexagenary is `cyclic_index`.
 
   Raises:
-    ValueError: if `place` lies outside 0-59.
+    ValueError: if `cyclic_index` lies outside 0-59.
   """
-  format_index(place)
-  start = first + (place - day_of(first)) % CYCLE
-  return tuple(range(start, last + 1, CYCLE))
+  format_cyclic_index(cyclic_index)
+  start = first + (cyclic_index - cyclic_index_of_day(first)) % CYCLE_LENGTH
+  return tuple(range(start, last + 1, CYCLE_LENGTH))

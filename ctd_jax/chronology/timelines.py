@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 
 MONTHS_PER_YEAR = 12
-_KEY = re.compile(r"(\d+)-(\d+)-(\d+)(L?)")
+_KEY_REGEX = re.compile(r"(\d+)-(\d+)-(\d+)(L?)")
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -63,7 +63,7 @@ class TimeKey:
     Raises:
       ValueError: if `text` has another form; the message quotes it.
     """
-    match = _KEY.fullmatch(text)
+    match = _KEY_REGEX.fullmatch(text)
     if match is None:
       raise ValueError(
         f"not a time key: {text!r}; expected reign-year-month such as 1-2-12"
@@ -95,13 +95,13 @@ class Interval:
     return self.start <= key <= self.end
 
   @classmethod
-  def month(cls, key: TimeKey) -> Interval:
+  def single_month(cls, key: TimeKey) -> Interval:
     """Returns the interval of one month."""
     return cls(key, key)
 
-  def overlaps(self, other: Interval) -> bool:
+  def overlaps(self, second: Interval) -> bool:
     """Whether the two share at least one month. Symmetric."""
-    return self.start <= other.end and other.start <= self.end
+    return self.start <= second.end and second.start <= self.end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Timeline:
     return tuple(keys)
 
   @functools.cached_property
-  def _ordinals(self) -> dict[TimeKey, int]:
+  def _ordinal_by_key(self) -> dict[TimeKey, int]:
     return {key: ordinal for ordinal, key in enumerate(self.months)}
 
   def __hash__(self) -> int:
@@ -162,26 +162,26 @@ class Timeline:
     return len(self.months)
 
   def __contains__(self, key: TimeKey) -> bool:
-    return key in self._ordinals
+    return key in self._ordinal_by_key
 
   @property
   def class_counts(self) -> tuple[int, int, int]:
     """(reigns, longest reign in years, months per year): sizes of the heads."""
-    longest = max(reign.years for reign in self.reigns)
-    return len(self.reigns), longest, MONTHS_PER_YEAR
+    max_years = max(reign.years for reign in self.reigns)
+    return len(self.reigns), max_years, MONTHS_PER_YEAR
 
   def ordinal(self, key: TimeKey) -> int:
-    """Returns the ordinal month of `key`, 0 = first month of the timeline.
+    """Returns the ordinal month of `key_at`, 0 = first month of the timeline.
 
     Raises:
       KeyError: if the timeline has no such month.
     """
     try:
-      return self._ordinals[key]
+      return self._ordinal_by_key[key]
     except KeyError:
       raise KeyError(f"timeline {self.name!r} has no month {key}") from None
 
-  def key(self, ordinal: int) -> TimeKey:
+  def key_at(self, ordinal: int) -> TimeKey:
     """Returns the month at `ordinal`; the inverse of `ordinal`.
 
     Raises:
@@ -193,15 +193,15 @@ class Timeline:
       )
     return self.months[ordinal]
 
-  def shift(self, key: TimeKey, months: int) -> TimeKey:
+  def shift_key(self, key: TimeKey, months: int) -> TimeKey:
     """Returns the month `months` later (earlier if negative).
 
     Raises:
       KeyError: if that leaves the timeline.
     """
-    return self.key(self.ordinal(key) + months)
+    return self.key_at(self.ordinal(key) + months)
 
-  def year(self, reign: int, year: int) -> Interval:
+  def year_interval(self, reign: int, year: int) -> Interval:
     """Returns the months of a regnal year, leap months included.
 
     Raises:
@@ -213,16 +213,16 @@ class Timeline:
     position = bisect.bisect_right(self.months, last) - 1
     return Interval(first, self.months[position])
 
-  def iterate(self, interval: Interval) -> Iterator[TimeKey]:
+  def iterate_keys(self, interval: Interval) -> Iterator[TimeKey]:
     """Yields every month of `interval` in order."""
     first, last = self.ordinal(interval.start), self.ordinal(interval.end)
     return iter(self.months[first : last + 1])
 
-  def ordinals(self, interval: Interval) -> tuple[int, int]:
+  def interval_ordinals(self, interval: Interval) -> tuple[int, int]:
     """Returns the ordinals of both ends of `interval`."""
     return self.ordinal(interval.start), self.ordinal(interval.end)
 
-  def full_name(self, reign: int) -> str:
+  def full_reign_name(self, reign: int) -> str:
     """Returns state and name of a reign, e.g. 「魯隱公」."""
     row = self.reigns[reign - 1]
     return row.state + row.name

@@ -14,7 +14,7 @@ import numpy as np
 from ctd_jax.dating.posterior import Posterior
 
 
-def quality(
+def compute_posterior_metrics(
   posterior: Posterior, rows: np.ndarray, months: np.ndarray
 ) -> Mapping[str, float]:
   """Returns how right and how calibrated a posterior is.
@@ -31,48 +31,52 @@ def quality(
     likeliest month, ten bins.
   """
   log_p = posterior.log_p(rows)
-  guess = log_p.argmax(axis=1)
-  years = posterior.axis.to_years(log_p).argmax(axis=1)
-  sure = np.exp(log_p.max(axis=1))
-  right = guess == months
+  predicted_months = log_p.argmax(axis=1)
+  predicted_years = posterior.axis.to_years(log_p).argmax(axis=1)
+  confidences = np.exp(log_p.max(axis=1))
+  is_correct = predicted_months == months
   return {
-    "month": float(right.mean()),
-    "within_1": float((np.abs(guess - months) <= 1).mean()),
-    "year": float((years == posterior.axis.year_of[months]).mean()),
+    "month": float(is_correct.mean()),
+    "within_1": float((np.abs(predicted_months - months) <= 1).mean()),
+    "year": float((predicted_years == posterior.axis.year_of[months]).mean()),
     "nll": float(-log_p[np.arange(len(rows)), months].mean()),
-    "ece": expected_error(sure, right),
+    "ece": expected_calibration_error(confidences, is_correct),
   }
 
 
-def reliability(
-  sure: np.ndarray, right: np.ndarray, bins: int = 10
+def compute_reliability_bins(
+  confidences: np.ndarray, is_correct: np.ndarray, num_bins: int = 10
 ) -> list[tuple[float, float, int]]:
   """Returns (mean confidence, share right, records) of each bin in use.
 
   Args:
-    sure: chance given to the likeliest month, [n].
-    right: whether it is the true one, bool [n].
-    bins: of equal width.
+    confidences: chance given to the likeliest month, [n].
+    is_correct: whether it is the true one, bool [n].
+    num_bins: of equal width.
   """
-  place = np.minimum((sure * bins).astype(int), bins - 1)
+  bin_indices = np.minimum((confidences * num_bins).astype(int), num_bins - 1)
   return [
     (
-      float(sure[place == each].mean()),
-      float(right[place == each].mean()),
-      int((place == each).sum()),
+      float(confidences[bin_indices == bin_index].mean()),
+      float(is_correct[bin_indices == bin_index].mean()),
+      int((bin_indices == bin_index).sum()),
     )
-    for each in np.unique(place)
+    for bin_index in np.unique(bin_indices)
   ]
 
 
-def expected_error(sure: np.ndarray, right: np.ndarray) -> float:
+def expected_calibration_error(
+  confidences: np.ndarray, is_correct: np.ndarray
+) -> float:
   """Returns the expected calibration error over ten bins.
 
   Args:
-    sure: see `reliability`, as `right`.
-    right: whether the likeliest month is the true one.
+    confidences: see `reliability`, as `is_correct`.
+    is_correct: whether the likeliest month is the true one.
   """
   return sum(
-    abs(share - confidence) * count / len(sure)
-    for confidence, share, count in reliability(sure, right)
+    abs(accuracy - confidence) * count / len(confidences)
+    for confidence, accuracy, count in compute_reliability_bins(
+      confidences, is_correct
+    )
   )

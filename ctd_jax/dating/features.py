@@ -26,10 +26,10 @@ from ctd_jax.dating.experts import (
   year_encoder,
 )
 
-_HALF = np.log(0.5)
+_LOG_HALF = np.log(0.5)
 # Records from which the years of words, and the characters there are, are read.
-_MOST_WORDS = 200_000
-_MOST_CHARACTERS = 50_000
+_MAX_VOCABULARY_RECORDS = 200_000
+_MAX_ALPHABET_RECORDS = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,56 +65,56 @@ class Experts:
   punctuation: bool = True
 
   @classmethod
-  def without(cls, names: Iterable[str]) -> Experts:
+  def without_experts(cls, names: Iterable[str]) -> Experts:
     """Returns all experts but those of these names."""
     return cls(**dict.fromkeys(names, False))
 
 
-EXPERTS = tuple(field.name for field in dataclasses.fields(Experts))
+EXPERT_NAMES = tuple(field.name for field in dataclasses.fields(Experts))
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class GalleryFeatures:
   """Everything read from the texts, before dates are learned.
 
   Attributes:
     gallery: the texts.
-    log_answers: log p(answering kind | text), [N].
-    told: records that are events, by their style, bool [N].
-    events: their indices, [E].
-    words: strings of all records.
-    neural: encoders of the years.
-    cited: citations beside events.
-    parallels: events beside events.
-    comments: commentary beside events.
+    event_log_p: log p(answering kind | text), [N].
+    is_event: records that are events, by their style, bool [N].
+    event_records: their indices, [E].
+    year_vocabulary: strings of all records.
+    year_predictor: encoders of the years.
+    citation_pairs: citations beside events.
+    parallel_pairs: events beside events.
+    comment_pairs: commentary beside events.
     experts: which of it to use.
   """
 
   gallery: Gallery
-  log_answers: np.ndarray
-  told: np.ndarray
-  events: np.ndarray
-  words: vocabulary.Words
-  neural: year_encoder.Reader
-  cited: citations.Pairs
-  parallels: parallel_texts.Pairs
-  comments: parallel_texts.Pairs
+  event_log_p: np.ndarray
+  is_event: np.ndarray
+  event_records: np.ndarray
+  year_vocabulary: vocabulary.YearVocabulary
+  year_predictor: year_encoder.YearPredictor
+  citation_pairs: citations.CitationPairs
+  parallel_pairs: parallel_texts.ParallelPairs
+  comment_pairs: parallel_texts.ParallelPairs
   experts: Experts
 
   @property
-  def placeholders(self) -> np.ndarray:
+  def is_placeholder(self) -> np.ndarray:
     """Which records state their month and tell no event, bool [N]."""
-    return self.gallery.states != UNKNOWN
+    return self.gallery.placeholder_month != UNKNOWN
 
 
-def read(
+def read_gallery_features(
   texts: Sequence[str],
   timeline: Timeline,
   labels: Labels,
   experts: Experts | None = None,
-  outside: Sequence[str] = (),
+  external_texts: Sequence[str] = (),
   seed: int = 42,
-) -> Evidence:
+) -> GalleryFeatures:
   """Returns the evidence in the texts of a gallery.
 
   Args:
@@ -122,54 +122,67 @@ def read(
     timeline: the calendar.
     labels: kinds of known records, from which style is learned.
     experts: which evidence to use; all by default.
-    outside: texts from outside the gallery whose citations count as well
+    external_texts: texts from outside the gallery whose citations count as well
       (track T0+external).
     seed: of the neural expert.
   """
   experts = experts or Experts()
-  gallery = gallery_lib.read(texts, timeline)
-  log_answers = event_classifier.log_answering(
+  gallery = gallery_lib.read_gallery(texts, timeline)
+  event_log_p = event_classifier.predict_event_log_p(
     gallery, labels, experts.punctuation
   )
-  stated = gallery.states != UNKNOWN
-  told = (log_answers > _HALF) & ~stated
+  is_placeholder = gallery.placeholder_month != UNKNOWN
+  is_event = (event_log_p > _LOG_HALF) & ~is_placeholder
   # The date of an event's opening is left to `cues`; in commentary it is a
   # citation, so it stays.
   bodies = [
     "" if placeholder else body if event else plain
     for placeholder, event, body, plain in zip(
-      stated, told, gallery.bodies, gallery.plain, strict=True
+      is_placeholder, is_event, gallery.bodies, gallery.plain_texts, strict=True
     )
   ]
-  events = np.flatnonzero(told)
-  shared = shared_wording.read([bodies[row] for row in events])
-  comments = np.flatnonzero(~told & ~stated)
-  found = citations.read(
-    gallery.axis, {int(row): gallery.plain[row] for row in comments}
+  event_records = np.flatnonzero(is_event)
+  string_index = shared_wording.build_string_index(
+    [bodies[row] for row in event_records]
   )
-  found += citations.read(
-    gallery.axis, list(map(gallery_lib.plain_text, outside))
+  comment_records = np.flatnonzero(~is_event & ~is_placeholder)
+  all_citations = citations.read_citations(
+    gallery.axis,
+    {int(row): gallery.plain_texts[row] for row in comment_records},
+  )
+  all_citations += citations.read_citations(
+    gallery.axis, list(map(gallery_lib.plain_text, external_texts))
   )
 
-  def beside(rows):
-    return parallel_texts.pairs(
-      gallery, events, shared, rows, [bodies[row] for row in rows]
+  def make_pairs(rows):
+    return parallel_texts.make_parallel_pairs(
+      gallery, event_records, string_index, rows, [bodies[row] for row in rows]
     )
 
-  return Evidence(
+  return GalleryFeatures(
     gallery,
-    log_answers,
-    told,
-    events,
-    vocabulary.read(bodies, gallery.sample(_MOST_WORDS)),
+    event_log_p,
+    is_event,
+    event_records,
+    vocabulary.build_year_vocabulary(
+      bodies, gallery.sample_rows(_MAX_VOCABULARY_RECORDS)
+    ),
     # The encoder reads events, and no others.
-    year_encoder.read(
-      [body if event else "" for body, event in zip(bodies, told, strict=True)],
-      [gallery.plain[row] for row in gallery.sample(_MOST_CHARACTERS)],
+    year_encoder.make_year_predictor(
+      [
+        body if event else ""
+        for body, event in zip(bodies, is_event, strict=True)
+      ],
+      [
+        gallery.plain_texts[row]
+        for row in gallery.sample_rows(_MAX_ALPHABET_RECORDS)
+      ],
       seed,
     ),
-    citations.pairs(gallery, events, shared, found),
-    beside(events),
-    beside(comments),
+    citations.make_citation_pairs(
+      gallery, event_records, string_index, all_citations
+    ),
+    make_pairs(event_records),
+    make_pairs(comment_records),
     experts,
   )

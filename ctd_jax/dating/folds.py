@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctd_jax.dating.corpus import UNKNOWN, Axis, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
 
-FOLDS = 10
+NUM_FOLDS = 10
 _BLOCK_YEARS = (2, 3)
 _SEED = 7
 
 
-def of_records(axis: Axis, labels: Labels) -> np.ndarray:
+def assign_folds(axis: MonthAxis, labels: Labels) -> np.ndarray:
   """Returns the fold of each known record, UNKNOWN for the others, int [N].
 
   Consecutive years of a reign with known months are cut into blocks of two or
@@ -28,19 +28,23 @@ def of_records(axis: Axis, labels: Labels) -> np.ndarray:
     axis: the years.
     labels: the known months.
   """
-  known = np.flatnonzero(labels.known)
-  seen = np.zeros(axis.years, bool)
-  seen[axis.year_of[labels.month[known]]] = True
+  known_records = np.flatnonzero(labels.is_known)
+  has_known_record = np.zeros(axis.num_years, bool)
+  has_known_record[axis.year_of[labels.month[known_records]]] = True
   rng = np.random.default_rng(_SEED)
-  fold_of_year = np.full(axis.years, UNKNOWN)
-  block, left = -1, 0
-  for year in np.flatnonzero(seen):
-    follows = year > 0 and seen[year - 1]
-    if not left or not follows or axis.reign[year - 1] != axis.reign[year]:
+  fold_of_year = np.full(axis.num_years, UNKNOWN)
+  block, num_years_left = -1, 0
+  for year in np.flatnonzero(has_known_record):
+    is_consecutive = year > 0 and has_known_record[year - 1]
+    if (
+      not num_years_left
+      or not is_consecutive
+      or axis.reign[year - 1] != axis.reign[year]
+    ):
       block += 1
-      left = int(rng.integers(_BLOCK_YEARS[0], _BLOCK_YEARS[1] + 1))
-    fold_of_year[year] = block % FOLDS
-    left -= 1
+      num_years_left = int(rng.integers(_BLOCK_YEARS[0], _BLOCK_YEARS[1] + 1))
+    fold_of_year[year] = block % NUM_FOLDS
+    num_years_left -= 1
   folds = np.full(len(labels.month), UNKNOWN)
-  folds[known] = fold_of_year[axis.year_of[labels.month[known]]]
+  folds[known_records] = fold_of_year[axis.year_of[labels.month[known_records]]]
   return folds

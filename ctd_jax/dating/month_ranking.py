@@ -17,36 +17,42 @@ import numpy as np
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval import date_lookup, search
 
-_LEAST_ANSWERING = -20.0
+_MIN_EVENT_LOG_P = -20.0
 
 
-def topk(
+def rank_by_posterior(
   queries: Sequence[str],
   posterior: Posterior,
-  log_answers: np.ndarray,
+  event_log_p: np.ndarray,
   k: int,
   galleries: Mapping[str, np.ndarray],
   record_block: int = 1024,
-) -> search.Found:
+) -> search.TopK:
   """Returns the k best records of every query, for every gallery.
 
   Args:
     queries: [Q] texts.
     posterior: of the records.
-    log_answers: log p(answering kind | text) of the records, [N].
+    event_log_p: log p(answering kind | text) of the records, [N].
     k: results per query.
     galleries: name -> [N] bool.
     record_block: records whose months are held at once.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  asked = date_lookup.asked_months(queries, posterior.axis.timeline)
+  query_intervals = date_lookup.read_query_intervals(
+    queries, posterior.axis.timeline
+  )
   # Many questions ask for the same months.
-  intervals, interval = np.unique(asked, axis=0, return_inverse=True)
-  interval = interval.reshape(-1)  # some versions of numpy give [Q, 1]
-  style = np.maximum(log_answers, _LEAST_ANSWERING)
-  best = {
+  intervals, interval_index = np.unique(
+    query_intervals, axis=0, return_inverse=True
+  )
+  interval_index = interval_index.reshape(
+    -1
+  )  # some versions of numpy give [Q, 1]
+  style_scores = np.maximum(event_log_p, _MIN_EVENT_LOG_P)
+  top_k = {
     name: (
       np.full((len(intervals), k), -1, np.int32),
       np.full((len(intervals), k), -np.inf, np.float32),
@@ -55,23 +61,23 @@ def topk(
   }
   for start in range(0, len(posterior), record_block):
     rows = np.arange(start, min(start + record_block, len(posterior)))
-    scores = posterior.log_mass(rows, intervals) + style[rows]
+    scores = posterior.log_mass(rows, intervals) + style_scores[rows]
     for name, mask in galleries.items():
       members = np.flatnonzero(mask[rows])
-      places, values = search.topk_rows(scores[:, members], k)
+      columns, values = search.select_top_k(scores[:, members], k)
       # Place -1, nothing found, becomes record -1.
-      fresh = np.append(rows[members], -1)[places]
-      best[name] = _merge(best[name], (fresh, values), k)
+      records = np.append(rows[members], -1)[columns]
+      top_k[name] = _merge_top_k(top_k[name], (records, values), k)
   return {
-    name: (indices[interval], scores[interval])
-    for name, (indices, scores) in best.items()
+    name: (indices[interval_index], scores[interval_index])
+    for name, (indices, scores) in top_k.items()
   }
 
 
-def _merge(old, fresh, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _merge_top_k(top_k, candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns the k best of both; of equal scores the earlier record."""
-  indices = np.concatenate([old[0], fresh[0]], axis=1)
-  scores = np.concatenate([old[1], fresh[1]], axis=1)
+  indices = np.concatenate([top_k[0], candidates[0]], axis=1)
+  scores = np.concatenate([top_k[1], candidates[1]], axis=1)
   order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
   return (
     np.take_along_axis(indices, order, 1).astype(np.int32),

@@ -16,55 +16,59 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from ctd_jax.dating.corpus import UNKNOWN, Axis
-from ctd_jax.dating.experts.date_features import Cues
+from ctd_jax.dating.corpus import UNKNOWN, MonthAxis
+from ctd_jax.dating.experts.date_features import DateFeatures
 
 # Log chance of a month other than the one a record is known to be of.
-NEVER = -25.0
-_LEAST_MASS = 1e-11
+LOG_IMPOSSIBLE = -25.0
+_MIN_MASS = 1e-11
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class PosteriorBlock:
   """The posteriors of some records.
 
   Attributes:
     rows: which records, ascending, int [n].
-    cues: tables of the evidence within a year.
-    years: log scores of years, up to a constant for each record, [n, Y].
-    seasons: log ratios of the months of a year, [n, 12].
-    months: log factors of months for records that open one, [K].
-    opens: whether a record opens a month, bool [n].
-    sharpness: inverse temperature of the whole.
-    allowed: months that are possible at all, bool [K].
+    date_features: tables of the evidence within a year.
+    year_scores: log scores of years, up to a constant for each record, [n, Y].
+    month_of_year_log_ratios: log ratios of the months of a year, [n, 12].
+    month_log_factors: log factors of months for records that open one, [K].
+    opens_month: whether a record opens a month, bool [n].
+    inverse_temperature: inverse temperature of the whole.
+    allowed_months: months that are possible at all, bool [K].
   """
 
   rows: np.ndarray
-  cues: Cues
-  years: np.ndarray
-  seasons: np.ndarray
-  months: np.ndarray
-  opens: np.ndarray
-  sharpness: float
-  allowed: np.ndarray
+  date_features: DateFeatures
+  year_scores: np.ndarray
+  month_of_year_log_ratios: np.ndarray
+  month_log_factors: np.ndarray
+  opens_month: np.ndarray
+  inverse_temperature: float
+  allowed_months: np.ndarray
 
-  def scores(self, places: np.ndarray) -> np.ndarray:
-    """Returns log scores of months without `months`, float32 [n, K].
+  def score_months(self, indices: np.ndarray) -> np.ndarray:
+    """Returns log scores of months without `month_log_factors`, float32 [n, K].
 
     Args:
-      places: indices into `rows`.
+      indices: indices into `rows`.
     """
-    axis = self.cues.gallery.axis
-    scores = self.cues.log_ratio(self.rows[places])
-    scores += self.years[places][:, axis.year_of]
-    scores += self.seasons[places][:, axis.month - 1]
+    axis = self.date_features.gallery.axis
+    scores = self.date_features.log_ratio(self.rows[indices])
+    scores += self.year_scores[indices][:, axis.year_of]
+    scores += self.month_of_year_log_ratios[indices][:, axis.month_of_year - 1]
     return scores
 
-  def log_p(self, places: np.ndarray) -> np.ndarray:
+  def log_p(self, indices: np.ndarray) -> np.ndarray:
     """Returns normalised log p, float32 [n, K]."""
-    scores = self.scores(places)
-    scores += np.where(self.opens[places, None], self.months, 0)
-    scores = self.sharpness * scores + np.where(self.allowed, 0, NEVER)
+    scores = self.score_months(indices)
+    scores += np.where(
+      self.opens_month[indices, None], self.month_log_factors, 0
+    )
+    scores = self.inverse_temperature * scores + np.where(
+      self.allowed_months, 0, LOG_IMPOSSIBLE
+    )
     total = logsumexp(scores, axis=1, keepdims=True)
     return (scores - total).astype(np.float32)
 
@@ -75,36 +79,36 @@ class Posterior:
 
   Attributes:
     axis: the months.
-    month: month of each record that is certain (known, or stated by a
+    certain_months: month of each record that is certain (known, or stated by a
       placeholder), UNKNOWN for the others, int [N].
-    parts: posteriors of the others; a record is in one part at most. A record
+    blocks: posteriors of the others; a record is in one part at most. A record
       that is nowhere may be of any month.
   """
 
-  axis: Axis
-  month: np.ndarray
-  parts: tuple[Part, ...]
+  axis: MonthAxis
+  certain_months: np.ndarray
+  blocks: tuple[PosteriorBlock, ...]
 
   def __len__(self) -> int:
-    return len(self.month)
+    return len(self.certain_months)
 
   def log_p(self, rows: np.ndarray) -> np.ndarray:
     """Returns log p(month | record), float32 [n, K], of the records `rows`."""
     result = np.full((len(rows), len(self.axis)), -np.log(len(self.axis)))
     result = result.astype(np.float32)
-    certain = np.flatnonzero(self.month[rows] != UNKNOWN)
-    result[certain] = NEVER
-    result[certain, self.month[rows[certain]]] = 0
-    for part in self.parts:
-      places = np.searchsorted(part.rows, rows)
-      places = np.minimum(places, max(len(part.rows) - 1, 0))
-      if not len(part.rows):
+    certain_rows = np.flatnonzero(self.certain_months[rows] != UNKNOWN)
+    result[certain_rows] = LOG_IMPOSSIBLE
+    result[certain_rows, self.certain_months[rows[certain_rows]]] = 0
+    for block in self.blocks:
+      indices = np.searchsorted(block.rows, rows)
+      indices = np.minimum(indices, max(len(block.rows) - 1, 0))
+      if not len(block.rows):
         continue
-      inside = np.flatnonzero(
-        (part.rows[places] == rows) & (self.month[rows] == UNKNOWN)
+      block_rows = np.flatnonzero(
+        (block.rows[indices] == rows) & (self.certain_months[rows] == UNKNOWN)
       )
-      if len(inside):
-        result[inside] = part.log_p(places[inside])
+      if len(block_rows):
+        result[block_rows] = block.log_p(indices[block_rows])
     return result
 
   def log_mass(
@@ -116,10 +120,12 @@ class Posterior:
       rows: records, [n].
       intervals: first and last ordinal month, both included, [Q].
     """
-    month = self.month[rows]
-    hidden = month == UNKNOWN
-    result = _certain_log_mass(month, intervals)
-    result[:, hidden] = interval_log_mass(self.log_p(rows[hidden]), intervals)
+    certain_months = self.certain_months[rows]
+    is_uncertain = certain_months == UNKNOWN
+    result = _certain_log_mass(certain_months, intervals)
+    result[:, is_uncertain] = interval_log_mass(
+      self.log_p(rows[is_uncertain]), intervals
+    )
     return result
 
 
@@ -128,10 +134,12 @@ def _certain_log_mass(
 ) -> np.ndarray:
   """Returns log of the mass of each interval if the month is known, [Q, n]."""
   first, last = np.array(intervals, np.int64).reshape(-1, 2).T[:, :, None]
-  others = (last - first) * np.exp(NEVER)
-  inside = (first <= months) & (months <= last)
-  outside = np.maximum(others + np.exp(NEVER), _LEAST_MASS)
-  return np.where(inside, np.log1p(others), np.log(outside)).astype(np.float32)
+  other_mass = (last - first) * np.exp(LOG_IMPOSSIBLE)
+  is_inside = (first <= months) & (months <= last)
+  outside_mass = np.maximum(other_mass + np.exp(LOG_IMPOSSIBLE), _MIN_MASS)
+  return np.where(is_inside, np.log1p(other_mass), np.log(outside_mass)).astype(
+    np.float32
+  )
 
 
 def interval_log_mass(
@@ -148,14 +156,16 @@ def interval_log_mass(
   Raises:
     ValueError: if an interval does not lie within the K months.
   """
-  ends = np.array(intervals, np.int64).reshape(-1, 2)
+  bounds = np.array(intervals, np.int64).reshape(-1, 2)
   last = log_p.shape[1] - 1
-  for first, end in ends:
+  for first, end in bounds:
     if not 0 <= first <= end <= last:
       raise ValueError(
         f"an interval is first..last within 0..{last}, got {first}..{end}"
       )
-  total = np.zeros((len(log_p), log_p.shape[1] + 1))
-  np.cumsum(np.exp(log_p.astype(np.float64)), axis=1, out=total[:, 1:])
-  mass = total[:, ends[:, 1] + 1] - total[:, ends[:, 0]]
-  return np.log(np.maximum(mass, _LEAST_MASS)).T.astype(np.float32)
+  cumulative_mass = np.zeros((len(log_p), log_p.shape[1] + 1))
+  np.cumsum(
+    np.exp(log_p.astype(np.float64)), axis=1, out=cumulative_mass[:, 1:]
+  )
+  mass = cumulative_mass[:, bounds[:, 1] + 1] - cumulative_mass[:, bounds[:, 0]]
+  return np.log(np.maximum(mass, _MIN_MASS)).T.astype(np.float32)

@@ -22,11 +22,11 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _ITERATIONS = 150
 _BINNED_ITERATIONS = 60  # of a model of bins, near enough to the optimum
 _BLOCK = 65_536  # examples whose bins are held at once
-_MOST_OTHERS = 100_000  # examples that `thin` keeps of the other classes
+_MAX_OTHERS = 100_000  # examples that `thin` keeps of the other classes
 
 
 @dataclasses.dataclass(frozen=True)
-class Logistic:
+class LogisticRegression:
   """A linear classifier of two classes over sparse features."""
 
   weights: np.ndarray
@@ -35,7 +35,7 @@ class Logistic:
   @classmethod
   def fit(
     cls, features: scipy.sparse.csr_array, labels: np.ndarray, penalty: float
-  ) -> Logistic:
+  ) -> LogisticRegression:
     """Returns the classifier of greatest likelihood.
 
     Args:
@@ -56,13 +56,15 @@ class Logistic:
     values = _minimize(loss, np.zeros(features.shape[1] + 1))
     return cls(values[:-1], float(values[-1]))
 
-  def log_probability(self, features: scipy.sparse.csr_array) -> np.ndarray:
+  def predict_log_probability(
+    self, features: scipy.sparse.csr_array
+  ) -> np.ndarray:
     """Returns the log of the chance of class 1, [n]."""
     return -np.logaddexp(0, -(features @ self.weights + self.bias))
 
 
 @dataclasses.dataclass(frozen=True)
-class Binned:
+class BinnedSoftmax:
   """Softmax regression on features cut into bins.
 
   A bin has its own weight, so a chance may rise and fall with a feature.
@@ -83,16 +85,16 @@ class Binned:
     cls,
     features: np.ndarray,
     labels: np.ndarray,
-    classes: int,
+    num_classes: int,
     weights: np.ndarray | None = None,
     penalty: float = 1.0,
-  ) -> Binned:
+  ) -> BinnedSoftmax:
     """Returns the model of greatest likelihood.
 
     Args:
       features: [n, f].
       labels: int [n], from 0.
-      classes: number of classes c.
+      num_classes: number of classes c.
       weights: how many examples each stands for, [n]; 1 by default.
       penalty: of the squared weights, for the whole sample.
     """
@@ -107,43 +109,45 @@ class Binned:
       np.unique(np.quantile(column, _QUANTILES))
       for column in ((features - center) / scale).T
     )
-    blank = cls(edges, center, scale, np.zeros((0, classes)))
-    design = blank._design(features)
-    wanted = weights * np.eye(classes, dtype=np.float32)[labels]
+    unfitted_model = cls(edges, center, scale, np.zeros((0, num_classes)))
+    design = unfitted_model._make_design(features)
+    targets = weights * np.eye(num_classes, dtype=np.float32)[labels]
 
     def loss(values):
-      matrix = values.reshape(-1, classes)
+      matrix = values.reshape(-1, num_classes)
       logs = _log_softmax(design @ matrix.astype(np.float32))
-      slopes = weights * np.exp(logs) - wanted
+      slopes = weights * np.exp(logs) - targets
       gradient = design.T @ slopes + penalty * matrix
-      total = -np.sum(logs * wanted, dtype=np.float64)
+      total = -np.sum(logs * targets, dtype=np.float64)
       return total + penalty / 2 * np.sum(matrix**2), gradient.ravel()
 
     values = _minimize(
-      loss, np.zeros(design.shape[1] * classes), _BINNED_ITERATIONS
+      loss, np.zeros(design.shape[1] * num_classes), _BINNED_ITERATIONS
     )
-    return dataclasses.replace(blank, weights=values.reshape(-1, classes))
+    return dataclasses.replace(
+      unfitted_model, weights=values.reshape(-1, num_classes)
+    )
 
-  def probability(self, features: np.ndarray) -> np.ndarray:
+  def predict_probability(self, features: np.ndarray) -> np.ndarray:
     """Returns the chance of every class, float32 [n, c]."""
     result = np.zeros((len(features), self.weights.shape[1]), np.float32)
     weights = self.weights.astype(np.float32)
     for start in range(0, len(features), _BLOCK):
       block = slice(start, start + _BLOCK)
-      scores = self._design(features[block]) @ weights
+      scores = self._make_design(features[block]) @ weights
       result[block] = np.exp(_log_softmax(scores))
     return result
 
-  def _design(self, features: np.ndarray) -> np.ndarray:
+  def _make_design(self, features: np.ndarray) -> np.ndarray:
     scaled = ((features - self.center) / self.scale).astype(np.float32)
     blocks = [scaled, np.ones((len(scaled), 1), np.float32)]
     for column, edges in zip(scaled.T, self.edges, strict=True):
-      places = np.searchsorted(edges, column, side="right")
-      blocks.append(np.eye(len(edges) + 1, dtype=np.float32)[places])
+      bin_indices = np.searchsorted(edges, column, side="right")
+      blocks.append(np.eye(len(edges) + 1, dtype=np.float32)[bin_indices])
     return np.concatenate(blocks, axis=1)
 
 
-def pool_weights(
+def fit_pool_weights(
   features: np.ndarray,
   base: np.ndarray,
   years: np.ndarray,
@@ -174,8 +178,11 @@ def pool_weights(
   return _minimize(loss, np.full(len(features), 0.02))
 
 
-def thin(
-  plain: np.ndarray, keys: np.ndarray, most: int, others: int = _MOST_OTHERS
+def subsample_examples(
+  is_majority: np.ndarray,
+  hashes: np.ndarray,
+  max_majority: int,
+  max_others: int = _MAX_OTHERS,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns which examples to keep, and how many each stands for.
 
@@ -184,17 +191,17 @@ def thin(
   of the texts, so the order of the records plays no part.
 
   Args:
-    plain: whether an example is of that class, bool [n].
-    keys: of the examples, uint32 [n].
-    most: examples of that class to keep, roughly.
-    others: examples of the other classes to keep, roughly.
+    is_majority: whether an example is of that class, bool [n].
+    hashes: of the examples, uint32 [n].
+    max_majority: examples of that class to keep, roughly.
+    max_others: examples of the other classes to keep, roughly.
   """
-  count = int(plain.sum())
-  step = max(1, count // most)
-  other = max(1, (len(plain) - count) // others)
-  steps = np.where(plain, np.uint32(step), np.uint32(other))
-  kept = np.flatnonzero(keys % steps == 0)
-  return kept, steps[kept].astype(int)
+  num_majority = int(is_majority.sum())
+  majority_step = max(1, num_majority // max_majority)
+  other_step = max(1, (len(is_majority) - num_majority) // max_others)
+  steps = np.where(is_majority, np.uint32(majority_step), np.uint32(other_step))
+  sample = np.flatnonzero(hashes % steps == 0)
+  return sample, steps[sample].astype(int)
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:
@@ -205,10 +212,14 @@ def _log_softmax(scores: np.ndarray) -> np.ndarray:
 def _minimize(
   loss, start: np.ndarray, iterations: int = _ITERATIONS
 ) -> np.ndarray:
-  def exact(values):
+  def loss_in_float64(values):
     total, gradient = loss(values)
     return float(total), np.asarray(gradient, np.float64)
 
   return scipy.optimize.minimize(
-    exact, start, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
+    loss_in_float64,
+    start,
+    jac=True,
+    method="L-BFGS-B",
+    options={"maxiter": iterations},
   ).x

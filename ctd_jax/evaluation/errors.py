@@ -16,28 +16,32 @@ from ctd_jax.benchmark.queries import Query
 from ctd_jax.chronology.annals import NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import Timeline
 
-NOTHING = "nothing found"
-COMMENTARY = "commentary, right month"
-OTHER_COMMENTARY = "commentary, other month"
+NOTHING_FOUND = "nothing found"
+COMMENTARY_RIGHT_MONTH = "commentary, right month"
+COMMENTARY_OTHER_MONTH = "commentary, other month"
 PLACEHOLDER = "placeholder"
-MONTH, YEAR, REIGN = "wrong month", "wrong year", "wrong reign"
-NO_ANSWER = "right month, no answer"
-REASONS = (
-  PLACEHOLDER,
-  MONTH,
-  YEAR,
-  REIGN,
-  COMMENTARY,
-  OTHER_COMMENTARY,
-  NO_ANSWER,
-  NOTHING,
+WRONG_MONTH, WRONG_YEAR, WRONG_REIGN = (
+  "wrong month",
+  "wrong year",
+  "wrong reign",
 )
-SHOWN = 5  # records of an example
-ANSWERS = 3  # of its positives at most
+NO_ANSWER = "right month, no answer"
+ERROR_REASONS = (
+  PLACEHOLDER,
+  WRONG_MONTH,
+  WRONG_YEAR,
+  WRONG_REIGN,
+  COMMENTARY_RIGHT_MONTH,
+  COMMENTARY_OTHER_MONTH,
+  NO_ANSWER,
+  NOTHING_FOUND,
+)
+MAX_SHOWN_RECORDS = 5  # records of an example
+MAX_SHOWN_ANSWERS = 3  # of its positives at most
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class JudgedRecord:
   """One record of a ranking.
 
   Attributes:
@@ -56,104 +60,119 @@ class Miss:
   Attributes:
     query: what was asked.
     reason: of the first record.
-    found: the first `SHOWN` records.
+    top_records: the first `SHOWN` records.
     rank: of the first positive, from 1; None if the run has none.
     answers: the first `ANSWERS` positives of the gallery.
-    number_of_answers: in the gallery.
+    num_answers: in the gallery.
   """
 
   query: Query
   reason: str
-  found: tuple[Found, ...]
+  top_records: tuple[JudgedRecord, ...]
   rank: int | None
   answers: tuple[Record, ...]
-  number_of_answers: int
+  num_answers: int
 
 
-def reason(record: Record, query: Query, timeline: Timeline) -> str:
+def classify_error(record: Record, query: Query, timeline: Timeline) -> str:
   """Returns why a record that is no positive of a query is wrong.
 
   An event is of the wrong month if its year is asked for, of the wrong year if
   its reign is.
   """
-  start, end = timeline.ordinals(query.interval)
-  inside = start <= timeline.ordinal(record.key) <= end
+  start, end = timeline.interval_ordinals(query.interval)
+  is_inside = start <= timeline.ordinal(record.key) <= end
   if record.kind == NEG_COMMENT:
-    return COMMENTARY if inside else OTHER_COMMENTARY
+    return COMMENTARY_RIGHT_MONTH if is_inside else COMMENTARY_OTHER_MONTH
   if record.kind == NO_EVENT:
     return PLACEHOLDER
-  if inside:
+  if is_inside:
     return NO_ANSWER
-  asked = timeline.months[start : end + 1]
-  if record.key.triple[:2] in {key.triple[:2] for key in asked}:
-    return MONTH
-  return YEAR if record.key.reign in {key.reign for key in asked} else REIGN
+  query_months = timeline.months[start : end + 1]
+  if record.key.triple[:2] in {key.triple[:2] for key in query_months}:
+    return WRONG_MONTH
+  return (
+    WRONG_YEAR
+    if record.key.reign in {key.reign for key in query_months}
+    else WRONG_REIGN
+  )
 
 
-def misses(
+def find_misses(
   run: runs.Run,
   queries: Sequence[Query],
-  judged: Mapping[str, Sequence[str]],
+  qrels: Mapping[str, Sequence[str]],
   records: Mapping[str, Record],
   timeline: Timeline,
 ) -> list[Miss]:
   """Returns what a run gets wrong at the first rank, in order of the queries.
 
   Args:
-    run: over the gallery that `judged` is of.
+    run: over the gallery that `qrels` is of.
     queries: of the run's split.
-    judged: query id -> positives, see `protocol.qrels`.
+    qrels: query id -> positives, see `protocol.build_qrels`.
     records: by id.
     timeline: the calendar.
   """
-  found = []
+  misses = []
   for query in queries:
-    if query.query_id not in judged:
+    if query.query_id not in qrels:
       continue
-    positives = set(judged[query.query_id])
+    positives = set(qrels[query.query_id])
     ranking = [name for name, _ in run.rankings.get(query.query_id, [])]
     if ranking and ranking[0] in positives:
       continue
-    shown = tuple(
-      Found(
+    top_records = tuple(
+      JudgedRecord(
         records[name],
         "right"
         if name in positives
-        else reason(records[name], query, timeline),
+        else classify_error(records[name], query, timeline),
       )
-      for name in ranking[:SHOWN]
+      for name in ranking[:MAX_SHOWN_RECORDS]
     )
-    ranks = (r for r, name in enumerate(ranking, 1) if name in positives)
-    answers = tuple(records[n] for n in judged[query.query_id][:ANSWERS])
-    found.append(
+    positive_ranks = (
+      rank for rank, name in enumerate(ranking, 1) if name in positives
+    )
+    answers = tuple(
+      records[record_id]
+      for record_id in qrels[query.query_id][:MAX_SHOWN_ANSWERS]
+    )
+    misses.append(
       Miss(
         query,
-        shown[0].verdict if shown else NOTHING,
-        shown,
-        next(ranks, None),
+        top_records[0].verdict if top_records else NOTHING_FOUND,
+        top_records,
+        next(positive_ranks, None),
         answers,
         len(positives),
       )
     )
-  return found
+  return misses
 
 
-def counts(missed: Sequence[Miss]) -> dict[str, int]:
+def count_reasons(misses: Sequence[Miss]) -> dict[str, int]:
   """Returns reason -> misses, in the order of `REASONS`, without zeros."""
-  number = collections.Counter(miss.reason for miss in missed)
-  return {each: number[each] for each in REASONS if number[each]}
+  count_by_reason = collections.Counter(miss.reason for miss in misses)
+  return {
+    reason: count_by_reason[reason]
+    for reason in ERROR_REASONS
+    if count_by_reason[reason]
+  }
 
 
-def examples(missed: Sequence[Miss], each: int = 2) -> list[Miss]:
+def select_examples(
+  misses: Sequence[Miss], max_per_reason: int = 2
+) -> list[Miss]:
   """Returns some misses of every reason, spread over the queries.
 
   Args:
-    missed: from `misses`.
-    each: of one reason at most.
+    misses: from `misses`.
+    max_per_reason: of one reason at most.
   """
-  chosen = []
-  for name in counts(missed):
-    same = [miss for miss in missed if miss.reason == name]
-    step = max(1, len(same) // each)
-    chosen += same[step // 2 :: step][:each]
-  return chosen
+  selected = []
+  for reason in count_reasons(misses):
+    misses_of_reason = [miss for miss in misses if miss.reason == reason]
+    step = max(1, len(misses_of_reason) // max_per_reason)
+    selected += misses_of_reason[step // 2 :: step][:max_per_reason]
+  return selected

@@ -41,8 +41,8 @@ _CITATION = r"""
 """
 
 
-def parts(
-  benchmark: Benchmark, split: str, mode: str = protocol.OFFICIAL
+def build_retrieval_data(
+  benchmark: Benchmark, split: str, mode: str = protocol.OFFICIAL_MODE
 ) -> tuple[dict[str, str], dict[str, str], dict[str, set[str]]]:
   """Returns queries, gallery and positives of one mode of the protocol.
 
@@ -54,26 +54,32 @@ def parts(
   Returns:
     Query id -> text, record id -> text, query id -> ids of its positives.
   """
-  chosen = protocol.mode(mode)
+  protocol_mode = protocol.get_mode(mode)
   kinds = {record.record_id: record.kind for record in benchmark.records}
-  judged = protocol.qrels(benchmark.queries[split], kinds, chosen)
-  kept = protocol.GALLERIES[chosen.gallery]
+  positives_by_query = protocol.build_qrels(
+    benchmark.queries[split], kinds, protocol_mode
+  )
+  gallery_kinds = protocol.GALLERY_KINDS[protocol_mode.gallery]
   queries = {
     query.query_id: query.text
     for query in benchmark.queries[split]
-    if query.query_id in judged
+    if query.query_id in positives_by_query
   }
   corpus = {
     record.record_id: record.text
     for record in benchmark.records
-    if record.kind in kept
+    if record.kind in gallery_kinds
   }
-  return queries, corpus, {name: set(ids) for name, ids in judged.items()}
+  return (
+    queries,
+    corpus,
+    {name: set(ids) for name, ids in positives_by_query.items()},
+  )
 
 
-def task_class(
+def make_task_class(
   dataset: str = "chunqiutr/rebuilt",
-  mode: str = protocol.OFFICIAL,
+  mode: str = protocol.OFFICIAL_MODE,
   data_dir: str | os.PathLike | None = None,
 ) -> type[AbsTaskRetrieval]:
   """Returns the class of the task, which MTEB makes and loads.
@@ -119,17 +125,21 @@ def task_class(
         return
       self.dataset = {"default": {}}
       for split in self.eval_splits:
-        self.dataset["default"][split] = _split(load_once(), split, mode)
+        self.dataset["default"][split] = _build_split_data(
+          load_once(), split, mode
+        )
       self.data_loaded = True
 
   return ReignDatedRetrieval
 
 
-def _split(benchmark: Benchmark, split: str, mode: str) -> RetrievalSplitData:
-  queries, corpus, positives = parts(benchmark, split, mode)
+def _build_split_data(
+  benchmark: Benchmark, split: str, mode: str
+) -> RetrievalSplitData:
+  queries, corpus, positives = build_retrieval_data(benchmark, split, mode)
   return RetrievalSplitData(
-    corpus=_dataset(corpus),
-    queries=_dataset(queries),
+    corpus=_make_dataset(corpus),
+    queries=_make_dataset(queries),
     relevant_docs={
       name: dict.fromkeys(sorted(ids), 1) for name, ids in positives.items()
     },
@@ -137,7 +147,7 @@ def _split(benchmark: Benchmark, split: str, mode: str) -> RetrievalSplitData:
   )
 
 
-def _dataset(texts: dict[str, str]) -> datasets.Dataset:
+def _make_dataset(texts: dict[str, str]) -> datasets.Dataset:
   return datasets.Dataset.from_dict(
     {"id": list(texts), "text": list(texts.values())}
   )

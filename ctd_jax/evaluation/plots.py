@@ -17,8 +17,8 @@ from ctd_jax.evaluation import protocol
 from ctd_jax.evaluation.result_tables import COLOURS
 from ctd_jax.utils import files
 
-_WIDTH = 0.8  # of the bars of one group together
-_HATCHES = ("", "////")  # an event, a placeholder
+_GROUP_WIDTH = 0.8  # of the bars of one group together
+_KIND_HATCHES = ("", "////")  # an event, a placeholder
 CELL_LABELS = {
   "event_point": "point, event",
   "gap": "point, placeholder",
@@ -29,61 +29,73 @@ CELL_LABELS = {
 
 def plot_hit_by_group(
   values: Mapping[str, Mapping[str, float]],
-  places: Mapping[str, int],
+  group_by_query: Mapping[str, int],
   labels: Sequence[str],
   path: str | os.PathLike,
   title: str,
-  group: str,
+  group_name: str,
   metric: str = "hit@1",
 ) -> None:
   """Writes a PNG of a measure by group of queries, a colour for each system.
 
   Args:
     values: system -> query id -> value.
-    places: query id -> its group, 1 = the first.
-    labels: of all groups, e.g. `report.reign_labels`.
+    group_by_query: query id -> its group, 1 = the first.
+    labels: of all groups, e.g. `result_tables.make_reign_labels`.
     path: of the PNG.
     title: says data set, split and mode.
-    group: what a group is, for the axis.
+    group_name: what a group is, for the axis.
     metric: label of the vertical axis.
 
   Raises:
     ValueError: if there is no system or no query.
   """
-  counts = _grouped(dict.fromkeys(next(iter(values.values()), ()), 1), places)
+  counts = _group_values(
+    dict.fromkeys(next(iter(values.values()), ()), 1), group_by_query
+  )
   if not counts:
     raise ValueError("nothing to plot: no system or no query")
-  shown = sorted(counts)
-  columns = np.arange(len(shown))
-  width = _WIDTH / len(values)
+  group_indices = sorted(counts)
+  columns = np.arange(len(group_indices))
+  width = _GROUP_WIDTH / len(values)
   figure = matplotlib.figure.Figure(
-    figsize=(max(6.0, 1.0 + 0.85 * len(shown)), 4.2), layout="constrained"
+    figsize=(max(6.0, 1.0 + 0.85 * len(group_indices)), 4.2),
+    layout="constrained",
   )
   axes = figure.add_subplot()
   for number, (system, by_query) in enumerate(values.items()):
-    groups = _grouped(by_query, places)
+    values_by_group = _group_values(by_query, group_by_query)
     axes.bar(
       columns + (number - (len(values) - 1) / 2) * width,
-      [np.mean(groups[place]) if place in groups else 0 for place in shown],
+      [
+        np.mean(values_by_group[group_index])
+        if group_index in values_by_group
+        else 0
+        for group_index in group_indices
+      ],
       width,
       label=system,
       color=COLOURS[number % len(COLOURS)],
     )
   axes.set_xticks(
-    columns, [f"{labels[place - 1]}\nn={len(counts[place])}" for place in shown]
+    columns,
+    [
+      f"{labels[group_index - 1]}\nn={len(counts[group_index])}"
+      for group_index in group_indices
+    ],
   )
-  axes.set_xlabel(f"{group} (n = queries)")
+  axes.set_xlabel(f"{group_name} (n = queries)")
   axes.set_ylabel(f"mean {metric}")
-  _dress(axes, title)
-  columns_of_legend = min(max(3, len(shown) // 2), len(values))
+  _style_bar_axes(axes, title)
+  columns_of_legend = min(max(3, len(group_indices) // 2), len(values))
   figure.legend(
     loc="outside lower center", ncols=columns_of_legend, frameon=False
   )
   files.write_figure(path, figure)
 
 
-def plot_first_of_kind(
-  tables: Sequence[protocol.PerQuery], path: str | os.PathLike, title: str
+def plot_first_record_kinds(
+  tables: Sequence[protocol.PerQueryScores], path: str | os.PathLike, title: str
 ) -> None:
   """Writes a PNG of hit@1 in each cell, divided by what was hit.
 
@@ -92,19 +104,21 @@ def plot_first_of_kind(
     path: of the PNG.
     title: says data set, split and mode.
   """
-  cells = [c for c in protocol.CELLS if tables[0].of_family("hit@1", c)]
+  cells = [c for c in protocol.CELLS if tables[0].values_of_family("hit@1", c)]
   columns = np.arange(len(cells))
-  width = _WIDTH / len(tables)
+  width = _GROUP_WIDTH / len(tables)
   figure = matplotlib.figure.Figure(figsize=(11.2, 4.2), layout="constrained")
   axes = figure.add_subplot()
   for number, table in enumerate(tables):
-    at = columns + (number - (len(tables) - 1) / 2) * width
+    bar_positions = columns + (number - (len(tables) - 1) / 2) * width
     bottom = np.zeros(len(cells))
     colour = COLOURS[number % len(COLOURS)]
-    for measure, hatch in zip(protocol.FIRST_OF_KIND, _HATCHES, strict=True):
-      height = np.array([table.mean(measure, cell) for cell in cells])
+    for measure, hatch in zip(
+      protocol.FIRST_KIND_BY_MEASURE, _KIND_HATCHES, strict=True
+    ):
+      height = np.array([table.mean_of_family(measure, cell) for cell in cells])
       axes.bar(
-        at,
+        bar_positions,
         height,
         width,
         bottom,
@@ -116,13 +130,13 @@ def plot_first_of_kind(
       )
       bottom += height
   ticks = [
-    f"{CELL_LABELS[cell]}\nn={len(tables[0].of_family('hit@1', cell))}"
+    f"{CELL_LABELS[cell]}\nn={len(tables[0].values_of_family('hit@1', cell))}"
     for cell in cells
   ]
   axes.set_xticks(columns, ticks)
   axes.set_xlabel("what answers the query (n = queries)")
   axes.set_ylabel("hit@1: event (full), placeholder (hatched)")
-  _dress(axes, title)
+  _style_bar_axes(axes, title)
   figure.legend(
     loc="outside lower center", ncols=min(4, len(tables)), frameon=False
   )
@@ -130,33 +144,37 @@ def plot_first_of_kind(
 
 
 def plot_reliability(
-  judged: Mapping[str, tuple[np.ndarray, np.ndarray]],
+  confidence_by_system: Mapping[str, tuple[np.ndarray, np.ndarray]],
   path: str | os.PathLike,
   title: str,
 ) -> None:
   """Writes a PNG of how right dates are against how sure, and of how many.
 
   Args:
-    judged: system -> (chance given to the likeliest month, whether it is the
+    confidence_by_system: system -> (chance given to the likeliest month, whether it is the
       true one), each [n]; systems that agree in both share a line.
     path: of the PNG.
     title: says data set and split.
   """
   figure = matplotlib.figure.Figure(figsize=(11.2, 4.6), layout="constrained")
-  left, right = figure.subplots(1, 2, sharex=True)
-  left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-  lines: dict[tuple[bytes, ...], list[str]] = {}
-  for system, arrays in judged.items():
-    lines.setdefault(tuple(a.tobytes() for a in arrays), []).append(system)
-  places = {system: number for number, system in enumerate(judged)}
-  for systems in lines.values():
-    sure, hit = judged[systems[0]]
-    bins = calibration.reliability(sure, hit)
-    confidence, share, counts = map(np.array, zip(*bins, strict=True))
-    spread = 1.96 * np.sqrt(share * (1 - share) / counts)
-    colour = COLOURS[places[systems[0]] % len(COLOURS)]
-    left.errorbar(
-      *(confidence, share, spread),
+  reliability_axes, histogram_axes = figure.subplots(1, 2, sharex=True)
+  reliability_axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+  systems_by_values: dict[tuple[bytes, ...], list[str]] = {}
+  for system, arrays in confidence_by_system.items():
+    systems_by_values.setdefault(
+      tuple(array.tobytes() for array in arrays), []
+    ).append(system)
+  index_by_system = {
+    system: number for number, system in enumerate(confidence_by_system)
+  }
+  for systems in systems_by_values.values():
+    confidences, is_right = confidence_by_system[systems[0]]
+    bins = calibration.compute_reliability_bins(confidences, is_right)
+    confidence, accuracy, counts = map(np.array, zip(*bins, strict=True))
+    error_bar = 1.96 * np.sqrt(accuracy * (1 - accuracy) / counts)
+    colour = COLOURS[index_by_system[systems[0]] % len(COLOURS)]
+    reliability_axes.errorbar(
+      *(confidence, accuracy, error_bar),
       marker="o",
       markersize=5,
       capsize=2,
@@ -164,37 +182,43 @@ def plot_reliability(
       color=colour,
       label=", ".join(systems),
     )
-    right.hist(sure, np.linspace(0, 1, 11), histtype="step", color=colour)
-  for axes in (left, right):
+    histogram_axes.hist(
+      confidences, np.linspace(0, 1, 11), histtype="step", color=colour
+    )
+  for axes in (reliability_axes, histogram_axes):
     axes.set_xlabel("chance given to the likeliest month")
-    _frame(axes)
-  left.set(ylabel="share of them that are right", ylim=(-0.03, 1.05))
-  right.set(ylabel="events", ylim=(0, None), xlim=(0, 1))
+    _style_frame(axes)
+  reliability_axes.set(
+    ylabel="share of them that are right", ylim=(-0.03, 1.05)
+  )
+  histogram_axes.set(ylabel="events", ylim=(0, None), xlim=(0, 1))
   figure.suptitle(title)
   figure.legend(
-    loc="outside lower center", ncols=min(3, len(lines)), frameon=False
+    loc="outside lower center",
+    ncols=min(3, len(systems_by_values)),
+    frameon=False,
   )
   files.write_figure(path, figure)
 
 
-def _dress(axes, title: str) -> None:
+def _style_bar_axes(axes, title: str) -> None:
   highest = axes.get_ylim()[1]
   axes.set_ylim(0, 1 if highest > 0.5 else highest)
   axes.margins(x=0.02)
   axes.set_title(title)
-  _frame(axes)
+  _style_frame(axes)
 
 
-def _frame(axes) -> None:
+def _style_frame(axes) -> None:
   axes.yaxis.grid(True, color="0.85")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
 
 
-def _grouped(
-  values: Mapping[str, float], places: Mapping[str, int]
+def _group_values(
+  values: Mapping[str, float], group_by_query: Mapping[str, int]
 ) -> dict[int, list[float]]:
   groups: dict[int, list[float]] = {}
   for query_id, value in values.items():
-    groups.setdefault(places[query_id], []).append(value)
+    groups.setdefault(group_by_query[query_id], []).append(value)
   return groups

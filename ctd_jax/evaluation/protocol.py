@@ -34,27 +34,27 @@ from ctd_jax.chronology.annals import EVENT, KINDS, NEG_COMMENT, NO_EVENT
 EVENT_POINT = "event_point"
 EVENT_WINDOW, GAP_WINDOW = "event_window", "gap_window"
 CELLS = (EVENT_POINT, queries_lib.GAP, EVENT_WINDOW, GAP_WINDOW)
-MACRO = "macro"
+MACRO_FAMILY = "macro"
 FAMILIES = (
   "all",
   queries_lib.POINT,
   queries_lib.WINDOW,
   *CELLS,
-  MACRO,
+  MACRO_FAMILY,
 )
 # Measure -> kind of the positive that a query's first record has to be; the
 # two sum to hit@1.
-FIRST_OF_KIND = {"event_hit@1": EVENT, "placeholder_hit@1": NO_EVENT}
+FIRST_KIND_BY_MEASURE = {"event_hit@1": EVENT, "placeholder_hit@1": NO_EVENT}
 # paper_family of a query -> families it counts in besides the release's.
-_OF_POINTS = {
+_POINT_FAMILIES = {
   "": (),
   queries_lib.POINT: (EVENT_POINT,),
   queries_lib.GAP: (queries_lib.GAP,),
 }
-_OF_WINDOWS = {"": (), queries_lib.WINDOW: ()}
+_WINDOW_FAMILIES = {"": (), queries_lib.WINDOW: ()}
 
 # Gallery id -> kinds of record it holds.
-GALLERIES = {
+GALLERY_KINDS = {
   "neg0_ne0": (EVENT,),
   "neg0_ne1": (EVENT, NO_EVENT),
   "neg1_ne0": (EVENT, NEG_COMMENT),
@@ -63,7 +63,7 @@ GALLERIES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Mode:
+class EvaluationMode:
   """One setting of the protocol.
 
   Attributes:
@@ -79,17 +79,19 @@ class Mode:
 
 # A gallery without placeholders has nothing for dq0 to keep.
 MODES = {
-  f"{gallery}_dq{int(drop)}": Mode(f"{gallery}_dq{int(drop)}", gallery, drop)
-  for gallery, kinds in GALLERIES.items()
+  f"{gallery}_dq{int(drop)}": EvaluationMode(
+    f"{gallery}_dq{int(drop)}", gallery, drop
+  )
+  for gallery, kinds in GALLERY_KINDS.items()
   for drop in (False, True)
   if drop or NO_EVENT in kinds
 }
-OFFICIAL = "neg1_ne1_dq0"
-EVENT_ONLY = "neg1_ne0_dq1"
+OFFICIAL_MODE = "neg1_ne1_dq0"
+EVENT_ONLY_MODE = "neg1_ne0_dq1"
 
 
 @dataclasses.dataclass(frozen=True)
-class PerQuery:
+class PerQueryScores:
   """What a run is worth in one mode, query by query.
 
   Attributes:
@@ -108,7 +110,9 @@ class PerQuery:
   values: Mapping[str, Mapping[str, float]]
   families: Mapping[str, tuple[str, ...]]
 
-  def of_family(self, measure: str, family: str = "all") -> dict[str, float]:
+  def values_of_family(
+    self, measure: str, family: str = "all"
+  ) -> dict[str, float]:
     """Returns query id -> value for the queries of one of `FAMILIES`.
 
     Empty where the mode keeps no query of the family, as dq1 keeps no gap.
@@ -117,24 +121,27 @@ class PerQuery:
       ValueError: if there is no such family; the message lists all.
     """
     values = self.values[measure]
-    return {query_id: values[query_id] for query_id in self._members(family)}
+    return {
+      query_id: values[query_id]
+      for query_id in self._query_ids_of_family(family)
+    }
 
-  def _members(self, family: str) -> list[str]:
+  def _query_ids_of_family(self, family: str) -> list[str]:
     """Returns the ids of the queries of a family."""
     if family not in FAMILIES:
       raise ValueError(
         f"family is one of {', '.join(FAMILIES)}; got {family!r}"
       )
-    wanted = {family} if family != MACRO else set(CELLS)
+    families_to_match = {family} if family != MACRO_FAMILY else set(CELLS)
     return [
       query_id
       for query_id, families in self.families.items()
-      if not wanted.isdisjoint(families)
+      if not families_to_match.isdisjoint(families)
     ]
 
-  def strata(self, family: str) -> dict[str, str] | None:
+  def cell_by_query(self, family: str) -> dict[str, str] | None:
     """Returns query id -> cell for `macro`, whose cells count the same."""
-    if family != MACRO:
+    if family != MACRO_FAMILY:
       return None
     return {
       query_id: cell
@@ -142,21 +149,26 @@ class PerQuery:
       for cell in set(families).intersection(CELLS)
     }
 
-  def mean(self, measure: str, family: str = "all") -> float:
+  def mean_of_family(self, measure: str, family: str = "all") -> float:
     """Returns the mean over the queries of a family, 0 if there is none."""
-    values = self.of_family(measure, family)
-    return measures.mean(values, self.strata(family))
+    values = self.values_of_family(measure, family)
+    return measures.compute_mean(values, self.cell_by_query(family))
 
-  def means(self, family: str = "all") -> dict[str, float]:
+  def means_by_measure(self, family: str = "all") -> dict[str, float]:
     """Returns measure -> mean over the queries of a family."""
-    members, strata = self._members(family), self.strata(family)
+    query_ids, strata = (
+      self._query_ids_of_family(family),
+      self.cell_by_query(family),
+    )
     return {
-      measure: measures.mean({i: values[i] for i in members}, strata)
+      measure: measures.compute_mean(
+        {query_id: values[query_id] for query_id in query_ids}, strata
+      )
       for measure, values in self.values.items()
     }
 
 
-def average(tables: Sequence[PerQuery]) -> PerQuery:
+def average_seeds(tables: Sequence[PerQueryScores]) -> PerQueryScores:
   """Returns the mean of every value over runs of one system, e.g. its seeds.
 
   Args:
@@ -165,7 +177,9 @@ def average(tables: Sequence[PerQuery]) -> PerQuery:
   first = tables[0]
   values = {
     measure: {
-      query_id: float(np.mean([t.values[measure][query_id] for t in tables]))
+      query_id: float(
+        np.mean([table.values[measure][query_id] for table in tables])
+      )
       for query_id in first.values[measure]
     }
     for measure in first.values
@@ -173,7 +187,7 @@ def average(tables: Sequence[PerQuery]) -> PerQuery:
   return dataclasses.replace(first, values=values)
 
 
-def mode(name: str) -> Mode:
+def get_mode(name: str) -> EvaluationMode:
   """Returns the mode of that name.
 
   Raises:
@@ -199,17 +213,19 @@ def families_of(
   Raises:
     ValueError: naming the query, if the two views contradict each other.
   """
-  known = _OF_WINDOWS if query.family == queries_lib.WINDOW else _OF_POINTS
-  if query.paper_family not in known:
+  allowed_families = (
+    _WINDOW_FAMILIES if query.family == queries_lib.WINDOW else _POINT_FAMILIES
+  )
+  if query.paper_family not in allowed_families:
     raise ValueError(
       f"query {query.query_id}: paper_family of a {query.family} is "
-      f"{' or '.join(filter(None, known))}; got {query.paper_family!r}"
+      f"{' or '.join(filter(None, allowed_families))}; got {query.paper_family!r}"
     )
-  found = ("all", query.family, *known[query.paper_family])
+  families = ("all", query.family, *allowed_families[query.paper_family])
   if query.family == queries_lib.WINDOW:
-    empty = is_pure_no_event(query.positives, kinds_by_record_id)
-    found += (GAP_WINDOW if empty else EVENT_WINDOW,)
-  return found
+    is_gap = is_pure_no_event(query.positives, kinds_by_record_id)
+    families += (GAP_WINDOW if is_gap else EVENT_WINDOW,)
+  return families
 
 
 def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
@@ -222,21 +238,21 @@ def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
   Raises:
     ValueError: if a kind or the gallery is unknown.
   """
-  if gallery not in GALLERIES:
+  if gallery not in GALLERY_KINDS:
     raise ValueError(
-      f"gallery is one of {', '.join(GALLERIES)}; got {gallery!r}"
+      f"gallery is one of {', '.join(GALLERY_KINDS)}; got {gallery!r}"
     )
   unknown = set(kinds) - set(KINDS)
   if unknown:
     raise ValueError(
       f"kind of a record is one of {', '.join(KINDS)}; got {sorted(unknown)}"
     )
-  return np.isin(np.array(kinds, dtype=str), GALLERIES[gallery])
+  return np.isin(np.array(kinds, dtype=str), GALLERY_KINDS[gallery])
 
 
 def gallery_masks(kinds: Sequence[str]) -> dict[str, np.ndarray]:
-  """Returns gallery -> [N] bool, all four, for `search.topk`."""
-  return {gallery: gallery_mask(kinds, gallery) for gallery in GALLERIES}
+  """Returns gallery -> [N] bool, all four, for `search.search_top_k`."""
+  return {gallery: gallery_mask(kinds, gallery) for gallery in GALLERY_KINDS}
 
 
 def is_pure_no_event(
@@ -248,10 +264,10 @@ def is_pure_no_event(
   }
 
 
-def qrels(
+def build_qrels(
   queries: Sequence[queries_lib.Query],
   kinds_by_record_id: Mapping[str, str],
-  mode: Mode,
+  mode: EvaluationMode,
 ) -> dict[str, tuple[str, ...]]:
   """Returns query id -> positives in the gallery, for the queries kept.
 
@@ -263,13 +279,13 @@ def qrels(
   Raises:
     ValueError: if two queries share an id or a positive is not a record.
   """
-  kept_kinds = set(GALLERIES[mode.gallery])
-  kept = {}
+  gallery_kinds = set(GALLERY_KINDS[mode.gallery])
+  positives_by_query = {}
   for query in queries:
-    if query.query_id in kept:
+    if query.query_id in positives_by_query:
       raise ValueError(f"two queries have the id {query.query_id}")
     try:
-      kinds = [kinds_by_record_id[r] for r in query.positives]
+      kinds = [kinds_by_record_id[record_id] for record_id in query.positives]
     except KeyError as error:
       raise ValueError(
         f"query {query.query_id}: positive {error.args[0]} is not a record"
@@ -277,21 +293,23 @@ def qrels(
     if mode.drop_no_event and set(kinds) == {NO_EVENT}:
       continue
     positives = dict.fromkeys(query.positives)
-    if not kept_kinds.issuperset(kinds):
+    if not gallery_kinds.issuperset(kinds):
       pairs = zip(query.positives, kinds, strict=True)
-      positives = dict.fromkeys(r for r, kind in pairs if kind in kept_kinds)
+      positives = dict.fromkeys(
+        record_id for record_id, kind in pairs if kind in gallery_kinds
+      )
     if positives:
-      kept[query.query_id] = tuple(positives)
-  return kept
+      positives_by_query[query.query_id] = tuple(positives)
+  return positives_by_query
 
 
 def evaluate_run(
   run: runs.Run,
   queries: Sequence[queries_lib.Query],
   kinds_by_record_id: Mapping[str, str],
-  mode: Mode,
-  names: Sequence[str] = measures.DEFAULT,
-) -> PerQuery:
+  mode: EvaluationMode,
+  names: Sequence[str] = measures.DEFAULT_MEASURES,
+) -> PerQueryScores:
   """Returns the measures of a run in one mode, query by query.
 
   Args:
@@ -305,46 +323,49 @@ def evaluate_run(
     ValueError: if the run is over another gallery, holds records from outside
       it, or answers none of the queries.
   """
-  judged = qrels(queries, kinds_by_record_id, mode)
-  _check(run, judged, kinds_by_record_id, mode.gallery)
-  return PerQuery(
+  positives_by_query = build_qrels(queries, kinds_by_record_id, mode)
+  _check_run(run, positives_by_query, kinds_by_record_id, mode.gallery)
+  return PerQueryScores(
     run.system,
     run.track,
     run.score_mode,
     run.split,
     mode.name,
     {
-      **measures.per_query(judged, run.rankings, names),
-      **_first_of_kind(run, judged, kinds_by_record_id),
+      **measures.compute_per_query(positives_by_query, run.rankings, names),
+      **_first_kind_values(run, positives_by_query, kinds_by_record_id),
     },
     {
       query.query_id: families_of(query, kinds_by_record_id)
       for query in queries
-      if query.query_id in judged
+      if query.query_id in positives_by_query
     },
   )
 
 
-def _first_of_kind(
+def _first_kind_values(
   run: runs.Run,
-  judged: Mapping[str, Sequence[str]],
+  positives_by_query: Mapping[str, Sequence[str]],
   kinds_by_record_id: Mapping[str, str],
 ) -> dict[str, dict[str, float]]:
   """Returns the values of `FIRST_OF_KIND` for every query judged."""
-  hit = {}
-  for query_id, positives in judged.items():
+  kind_of_hit = {}
+  for query_id, positives in positives_by_query.items():
     for record_id, _ in run.rankings.get(query_id, [])[:1]:
       if record_id in positives:
-        hit[query_id] = kinds_by_record_id[record_id]
+        kind_of_hit[query_id] = kinds_by_record_id[record_id]
   return {
-    measure: {query_id: float(hit.get(query_id) == kind) for query_id in judged}
-    for measure, kind in FIRST_OF_KIND.items()
+    measure: {
+      query_id: float(kind_of_hit.get(query_id) == kind)
+      for query_id in positives_by_query
+    }
+    for measure, kind in FIRST_KIND_BY_MEASURE.items()
   }
 
 
-def _check(
+def _check_run(
   run: runs.Run,
-  judged: Mapping[str, Sequence[str]],
+  positives_by_query: Mapping[str, Sequence[str]],
   kinds_by_record_id: Mapping[str, str],
   gallery: str,
 ) -> None:
@@ -353,20 +374,20 @@ def _check(
     raise ValueError(
       f"run {run.tag} searched {run.gallery}; this mode needs {gallery}"
     )
-  if judged and not judged.keys() & run.rankings.keys():
+  if positives_by_query and not positives_by_query.keys() & run.rankings.keys():
     raise ValueError(
-      f"run {run.tag} answers none of the {len(judged)} queries of "
+      f"run {run.tag} answers none of the {len(positives_by_query)} queries of "
       f"{run.split}; are its query ids those of the benchmark?"
     )
-  kept_kinds = GALLERIES[gallery]
-  found = {
+  gallery_kinds = GALLERY_KINDS[gallery]
+  query_by_record = {
     record_id: query_id
     for query_id, ranking in run.rankings.items()
     for record_id, _ in ranking
   }
-  for record_id in found:
-    if kinds_by_record_id.get(record_id) not in kept_kinds:
+  for record_id in query_by_record:
+    if kinds_by_record_id.get(record_id) not in gallery_kinds:
       raise ValueError(
-        f"run {run.tag}, query {found[record_id]}: {record_id} is not a record "
+        f"run {run.tag}, query {query_by_record[record_id]}: {record_id} is not a record "
         f"of the gallery {gallery}"
       )

@@ -34,30 +34,30 @@ from ctd_jax.evaluation import (
 )
 from ctd_jax.utils import files
 
-NAME = "report.html"
-METRICS = (*result_tables.DEFAULT_METRICS, "recall@10", "recall@50")
+PAGE_FILE_NAME = "report.html"
+PAGE_METRICS = (*result_tables.DEFAULT_METRICS, "recall@10", "recall@50")
 _GRID_FAMILIES = ("all", "point", WINDOW)
 _GRID_METRICS = ("hit@1", "mrr@10", "ndcg@10")
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class PageTable:
   """A table of the page.
 
   Attributes:
     title: above it.
     header: of the columns.
     body: cells of each line; a cell is text or (text, smaller text below).
-    words: how many columns from the left hold words and not figures.
+    num_text_columns: how many columns from the left hold words and not figures.
   """
 
   title: str
   header: Sequence[str]
   body: Sequence[Sequence[str | tuple[str, str]]]
-  words: int = 1
+  num_text_columns: int = 1
 
 
-def write(found: summary.Summary) -> pathlib.Path:
+def write_page(run_summary: summary.RunSummary) -> pathlib.Path:
   """Returns the path of the page, written into the first folder.
 
   The pictures are written beside it as well.
@@ -65,130 +65,148 @@ def write(found: summary.Summary) -> pathlib.Path:
   Raises:
     ValueError: naming the file of dates that cannot be read.
   """
-  split = "test" if "test" in found.years else next(iter(found.years))
+  split = (
+    "test" if "test" in run_summary.years else next(iter(run_summary.years))
+  )
   template = jinja2.Environment(
     loader=jinja2.PackageLoader("ctd_jax", "evaluation"),
     autoescape=True,
     trim_blocks=True,
     lstrip_blocks=True,
     undefined=jinja2.StrictUndefined,
-  ).get_template("page.html")
-  path = found.folders[0] / NAME
+  ).get_template("report_page.html")
+  path = run_summary.folders[0] / PAGE_FILE_NAME
   text = template.render(
-    name=found.benchmark.name,
-    system=found.system,
+    name=run_summary.benchmark.name,
+    system=run_summary.system,
     split=split,
-    sizes=_sizes(found),
-    shown=[_mode(found, split, mode) for mode in summary.SHOWN_MODES],
+    sizes=_count_sizes(run_summary),
+    shown=[
+      _mode_section(run_summary, split, mode) for mode in summary.REPORT_MODES
+    ],
     others=[
       table
-      for other in found.years
-      if other != split
-      for mode in summary.SHOWN_MODES
-      for table in _results(found, other, mode)
+      for other_split in run_summary.years
+      if other_split != split
+      for mode in summary.REPORT_MODES
+      for table in _results_tables(run_summary, other_split, mode)
     ],
-    grid=_grid(found, split),
-    calibration=_calibration(found, split),
-    gallery=_gallery(found, split),
-    timeline=found.benchmark.timeline,
-    origin=found.origin,
+    grid=_grid_tables(run_summary, split),
+    calibration=_calibration_section(run_summary, split),
+    gallery=_errors_section(run_summary, split),
+    timeline=run_summary.benchmark.timeline,
+    origin=run_summary.origin,
     month=date_expressions.format_key,
-    asked=asked,
+    asked=format_query_months,
   )
   files.write_text(path, text)
   return path
 
 
-def asked(query: Query, timeline: Timeline) -> str:
+def format_query_months(query: Query, timeline: Timeline) -> str:
   """Returns the months that a query asks for, as a chronicle writes them."""
-  ends = query.interval.start, query.interval.end
-  names = dict.fromkeys(
-    date_expressions.format_key(key, timeline) for key in ends
+  end_keys = query.interval.start, query.interval.end
+  formatted_months = dict.fromkeys(
+    date_expressions.format_key(key, timeline) for key in end_keys
   )
-  return " – ".join(names)
+  return " – ".join(formatted_months)
 
 
-def _sizes(found: summary.Summary) -> dict[str, int]:
-  sizes = {"records": len(found.benchmark.records)}
+def _count_sizes(run_summary: summary.RunSummary) -> dict[str, int]:
+  sizes = {"records": len(run_summary.benchmark.records)}
   return sizes | {
-    f"{split} queries": len(found.benchmark.queries[split])
-    for split in found.years
+    f"{split} queries": len(run_summary.benchmark.queries[split])
+    for split in run_summary.years
   }
 
 
-def _mode(found: summary.Summary, split: str, mode: str) -> dict[str, Any]:
+def _mode_section(
+  run_summary: summary.RunSummary, split: str, mode: str
+) -> dict[str, Any]:
   """Returns what is told of one mode: tables, pictures, comparisons."""
   pictures = [
-    summary.plot_hits(found, split, mode, "reign"),
-    summary.plot_hits(found, split, mode, "month"),
+    summary.plot_hits_by_group(run_summary, split, mode, "reign"),
+    summary.plot_hits_by_group(run_summary, split, mode, "month"),
   ]
-  drawn = found.drawn(split, mode)
-  if drawn:
+  comparable_tables = run_summary.comparable_tables(split, mode)
+  if comparable_tables:
     name = f"hit_by_cell.{split}.{mode}.png"
-    title = f"{found.benchmark.name}, {split}, {mode}, track {drawn[0].track}"
-    plots.plot_first_of_kind(drawn, found.folders[0] / name, title)
+    title = f"{run_summary.benchmark.name}, {split}, {mode}, track {comparable_tables[0].track}"
+    plots.plot_first_record_kinds(
+      comparable_tables, run_summary.folders[0] / name, title
+    )
     pictures.insert(0, name)
   return {
     "name": mode,
-    "results": _results(found, split, mode),
-    "cells": _cells(found, split, mode),
-    "compared": _compared(found, split, mode),
-    "pictures": [_picture(found.folders[0] / p) for p in pictures if p],
+    "results": _results_tables(run_summary, split, mode),
+    "cells": _cells_tables(run_summary, split, mode),
+    "compared": _comparison_table(run_summary, split, mode),
+    "pictures": [
+      _encode_picture(run_summary.folders[0] / picture_name)
+      for picture_name in pictures
+      if picture_name
+    ],
   }
 
 
-def _picture(path: pathlib.Path) -> dict[str, str]:
+def _encode_picture(path: pathlib.Path) -> dict[str, str]:
   data = base64.b64encode(path.read_bytes()).decode()
   return {"name": path.name, "source": f"data:image/png;base64,{data}"}
 
 
-def _tracks(rows: Sequence[results.ResultRow]) -> list[str]:
+def _tracks_of_rows(rows: Sequence[results.ResultRow]) -> list[str]:
   present = {row.track for row in rows}
   return [track for track in runs.TRACKS if track in present]
 
 
-def _results(found: summary.Summary, split: str, mode: str) -> list[Table]:
+def _results_tables(
+  run_summary: summary.RunSummary, split: str, mode: str
+) -> list[PageTable]:
   """Returns measures with intervals, a table for each track."""
-  rows = results.select(found.rows, split=split, mode=mode, family="all")
+  rows = results.select_rows(
+    run_summary.rows, split=split, mode=mode, family="all"
+  )
   return [
-    _table(
+    _systems_table(
       f"{split}, {mode}, track {track} ({result_tables.TRACK_NOTES[track]})",
-      results.select(rows, track=track),
-      [(metric, "all", metric) for metric in METRICS],
+      results.select_rows(rows, track=track),
+      [(metric, "all", metric) for metric in PAGE_METRICS],
     )
-    for track in _tracks(rows)
+    for track in _tracks_of_rows(rows)
   ]
 
 
-def _cells(found: summary.Summary, split: str, mode: str) -> list[Table]:
+def _cells_tables(
+  run_summary: summary.RunSummary, split: str, mode: str
+) -> list[PageTable]:
   """Returns hit@1 by what answers a query and by what was hit."""
-  rows = results.select(found.rows, split=split, mode=mode)
-  asked_of = {row.family for row in rows}
+  rows = results.select_rows(run_summary.rows, split=split, mode=mode)
+  families = {row.family for row in rows}
   columns = [
     ("hit@1", cell, plots.CELL_LABELS[cell])
     for cell in protocol.CELLS
-    if cell in asked_of
+    if cell in families
   ]
-  columns.append(("hit@1", protocol.MACRO, "macro average"))
+  columns.append(("hit@1", protocol.MACRO_FAMILY, "macro average"))
   columns += [
     ("event_hit@1", "all", "all: an event"),
     ("placeholder_hit@1", "all", "all: a placeholder"),
   ]
   return [
-    _table(
+    _systems_table(
       f"hit@1 by what answers, {split}, {mode}, track {track}",
-      results.select(rows, track=track),
+      results.select_rows(rows, track=track),
       columns,
     )
-    for track in _tracks(rows)
+    for track in _tracks_of_rows(rows)
   ]
 
 
-def _table(
+def _systems_table(
   title: str,
   rows: Sequence[results.ResultRow],
   columns: Sequence[tuple[str, str, str]],
-) -> Table:
+) -> PageTable:
   """Returns a line for each system.
 
   Args:
@@ -198,13 +216,16 @@ def _table(
   """
   cells = {(r.system, r.metric, r.family): r for r in rows}
   body = [
-    [system, *(_figure(cells.get((system, *c[:2]))) for c in columns)]
+    [
+      system,
+      *(_format_figure(cells.get((system, *column[:2]))) for column in columns),
+    ]
     for system in dict.fromkeys(row.system for row in rows)
   ]
-  return Table(title, ["system", *(c[2] for c in columns)], body)
+  return PageTable(title, ["system", *(column[2] for column in columns)], body)
 
 
-def _figure(row: results.ResultRow | None) -> str | tuple[str, str]:
+def _format_figure(row: results.ResultRow | None) -> str | tuple[str, str]:
   if row is None:
     return "–"
   text = f"{row.value:.4f}"
@@ -213,56 +234,69 @@ def _figure(row: results.ResultRow | None) -> str | tuple[str, str]:
   return text, f"{row.low:.3f}–{row.high:.3f}"
 
 
-def _grid(found: summary.Summary, split: str) -> list[Table]:
+def _grid_tables(
+  run_summary: summary.RunSummary, split: str
+) -> list[PageTable]:
   """Returns every mode and system for the families of the release."""
   tables = []
-  rows = results.select(found.rows, split=split)
-  for track in _tracks(rows):
-    of_track = results.select(rows, track=track)
-    cells = {(r.mode, r.system, r.family, r.metric): r.value for r in of_track}
-    lines = dict.fromkeys((row.mode, row.system) for row in of_track)
+  rows = results.select_rows(run_summary.rows, split=split)
+  for track in _tracks_of_rows(rows):
+    track_rows = results.select_rows(rows, track=track)
+    cells = {
+      (r.mode, r.system, r.family, r.metric): r.value for r in track_rows
+    }
+    mode_systems = dict.fromkeys((row.mode, row.system) for row in track_rows)
     order = list(protocol.MODES)
     body = [
       [
-        *line,
+        *mode_system,
         *(
-          f"{cells[*line, family, metric]:.4f}"
-          if (*line, family, metric) in cells
+          f"{cells[*mode_system, family, metric]:.4f}"
+          if (*mode_system, family, metric) in cells
           else "–"
           for family in _GRID_FAMILIES
           for metric in _GRID_METRICS
         ),
       ]
-      for line in sorted(lines, key=lambda line: order.index(line[0]))
+      for mode_system in sorted(
+        mode_systems, key=lambda mode_system: order.index(mode_system[0])
+      )
     ]
     header = ["mode", "system"] + [
       f"{family} {metric}"
       for family in _GRID_FAMILIES
       for metric in _GRID_METRICS
     ]
-    tables.append(Table(f"{split}, track {track}", header, body, words=2))
+    tables.append(
+      PageTable(f"{split}, track {track}", header, body, num_text_columns=2)
+    )
   return tables
 
 
-def _compared(found: summary.Summary, split: str, mode: str) -> Table | None:
+def _comparison_table(
+  run_summary: summary.RunSummary, split: str, mode: str
+) -> PageTable | None:
   """Returns the system at hand minus every other of its track."""
-  compared = found.compare(split, mode)
-  means = {t.system: t.mean("hit@1") for t in found.chosen(split, mode)}
+  comparisons = run_summary.compare_systems(split, mode)
+  means = {
+    table.system: table.mean_of_family("hit@1")
+    for table in run_summary.tables_of_mode(split, mode)
+  }
   body = [
     [
-      each.other,
-      f"{means[each.other]:.4f}",
+      comparison.other_system,
+      f"{means[comparison.other_system]:.4f}",
       (
-        f"{each.by_query.difference:+.4f}",
-        f"{each.interval[0]:+.3f} to {each.interval[1]:+.3f}",
+        f"{comparison.by_query.difference:+.4f}",
+        f"{comparison.interval[0]:+.3f} to {comparison.interval[1]:+.3f}",
       ),
-      str(each.by_query.wins),
-      str(each.by_query.losses),
-      f"{each.by_query.p_value:.4f}",
-      f"{each.by_year.p_value:.4f}",
-      f"{each.corrected:.4f}",
+      str(comparison.by_query.num_wins),
+      str(comparison.by_query.num_losses),
+      f"{comparison.by_query.p_value:.4f}",
+      f"{comparison.by_year.p_value:.4f}",
+      f"{comparison.corrected_p_value:.4f}",
     ]
-    for each in compared
+    for comparison in comparisons
   ]
   header = [
     "without, or instead",
@@ -274,30 +308,48 @@ def _compared(found: summary.Summary, split: str, mode: str) -> Table | None:
     "p by years",
     "after Holm",
   ]
-  title = f"{found.system} minus every other, hit@1, {split}, {mode}"
-  return Table(title, header, body) if body else None
+  title = f"{run_summary.system} minus every other, hit@1, {split}, {mode}"
+  return PageTable(title, header, body) if body else None
 
 
-def _calibration(found: summary.Summary, split: str) -> dict[str, Any] | None:
+def _calibration_section(
+  run_summary: summary.RunSummary, split: str
+) -> dict[str, Any] | None:
   """Returns how right and how sure the dates of events are."""
-  dated = dates.judge_folders(found.folders, found.benchmark, split)
+  accuracy_by_name = dates.evaluate_date_files(
+    run_summary.folders, run_summary.benchmark, split
+  )
   # In the order of the other tables and pictures.
-  systems = dict.fromkeys(row.system for row in found.rows)
-  judged = {name: dated[name] for name in systems if name in dated}
-  if not judged:
+  systems = dict.fromkeys(row.system for row in run_summary.rows)
+  accuracy_by_system = {
+    name: accuracy_by_name[name] for name in systems if name in accuracy_by_name
+  }
+  if not accuracy_by_system:
     return None
-  path = found.folders[0] / f"calibration.{split}.png"
+  path = run_summary.folders[0] / f"calibration.{split}.png"
   plots.plot_reliability(
-    {name: (each.sure, each.month) for name, each in judged.items()},
+    {
+      name: (accuracy.confidence, accuracy.is_month_right)
+      for name, accuracy in accuracy_by_system.items()
+    },
     path,
-    f"{found.benchmark.name}, {split}, dates of events",
+    f"{run_summary.benchmark.name}, {split}, dates of events",
   )
   body = []
-  for name, each in judged.items():
-    error = calibration.expected_error(each.sure, each.month)
-    shares = each.month, each.within_1, each.year, each.sure
-    means = [f"{np.mean(values):.4f}" for values in shares]
-    body.append([name, str(len(each.sure)), *means, f"{error:.4f}"])
+  for name, accuracy in accuracy_by_system.items():
+    calibration_error = calibration.expected_calibration_error(
+      accuracy.confidence, accuracy.is_month_right
+    )
+    per_record = (
+      accuracy.is_month_right,
+      accuracy.is_within_1,
+      accuracy.is_year_right,
+      accuracy.confidence,
+    )
+    means = [f"{np.mean(values):.4f}" for values in per_record]
+    body.append(
+      [name, str(len(accuracy.confidence)), *means, f"{calibration_error:.4f}"]
+    )
   header = [
     "system",
     "events",
@@ -308,64 +360,81 @@ def _calibration(found: summary.Summary, split: str) -> dict[str, Any] | None:
     "calibration error",
   ]
   return {
-    "table": Table(f"dates of the events of {split} months", header, body),
-    "picture": _picture(path),
+    "table": PageTable(f"dates of the events of {split} months", header, body),
+    "picture": _encode_picture(path),
   }
 
 
-def _gallery(found: summary.Summary, split: str) -> list[dict[str, Any]]:
+def _errors_section(
+  run_summary: summary.RunSummary, split: str
+) -> list[dict[str, Any]]:
   """Returns counts of errors of all systems and examples of the one at hand."""
-  benchmark = found.benchmark
+  benchmark = run_summary.benchmark
   kinds = {record.record_id: record.kind for record in benchmark.records}
   records = {record.record_id: record for record in benchmark.records}
-  found_at = summary.run_paths(found.folders)
-  parts = []
-  for name in summary.SHOWN_MODES:
-    mode = protocol.mode(name)
-    judged = protocol.qrels(benchmark.queries[split], kinds, mode)
-    missed = {
-      table.system: errors.misses(
+  path_by_file_name = summary.find_run_paths(run_summary.folders)
+  sections = []
+  for name in summary.REPORT_MODES:
+    mode = protocol.get_mode(name)
+    qrels = protocol.build_qrels(benchmark.queries[split], kinds, mode)
+    misses_by_system = {
+      table.system: errors.find_misses(
         runs.read_run(
-          found_at[runs.file_name(table.system, split, mode.gallery)]
+          path_by_file_name[
+            runs.run_file_name(table.system, split, mode.gallery)
+          ]
         ),
         benchmark.queries[split],
-        judged,
+        qrels,
         records,
         benchmark.timeline,
       )
-      for table in found.chosen(split, name)
+      for table in run_summary.tables_of_mode(split, name)
     }
-    counted = {system: errors.counts(each) for system, each in missed.items()}
-    tracks = {t.system: t.track for t in found.chosen(split, name)}
-    parts.append(
+    counts_by_system = {
+      system: errors.count_reasons(misses)
+      for system, misses in misses_by_system.items()
+    }
+    tracks = {
+      t.system: t.track for t in run_summary.tables_of_mode(split, name)
+    }
+    sections.append(
       {
         "mode": name,
         "tables": [
-          _reasons(
+          _reasons_table(
             f"what the first record is, {split}, {name}, track {track}",
-            {s: count for s, count in counted.items() if tracks[s] == track},
-            len(judged),
+            {
+              s: count
+              for s, count in counts_by_system.items()
+              if tracks[s] == track
+            },
+            len(qrels),
           )
           for track in runs.TRACKS
           if track in tracks.values()
         ],
-        "examples": errors.examples(missed.get(found.system, [])),
+        "examples": errors.select_examples(
+          misses_by_system.get(run_summary.system, [])
+        ),
       }
     )
-  return parts
+  return sections
 
 
-def _reasons(
-  title: str, counted: Mapping[str, Mapping[str, int]], queries: int
-) -> Table:
+def _reasons_table(
+  title: str,
+  counts_by_system: Mapping[str, Mapping[str, int]],
+  num_queries: int,
+) -> PageTable:
   reasons = [
     reason
-    for reason in errors.REASONS
-    if any(reason in count for count in counted.values())
+    for reason in errors.ERROR_REASONS
+    if any(reason in count for count in counts_by_system.values())
   ]
   body = [
-    [system, str(queries - sum(count.values()))]
+    [system, str(num_queries - sum(count.values()))]
     + [str(count.get(reason, 0)) for reason in reasons]
-    for system, count in counted.items()
+    for system, count in counts_by_system.items()
   ]
-  return Table(title, ["system", "right", *reasons], body)
+  return PageTable(title, ["system", "right", *reasons], body)

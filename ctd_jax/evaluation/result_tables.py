@@ -36,35 +36,38 @@ from ctd_jax.evaluation import protocol
 from ctd_jax.evaluation.results import (
   VOCABULARIES,
   ResultRow,
-  read_folder,
-  select,
+  read_result_folder,
+  select_rows,
 )
 from ctd_jax.utils import files
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
 # What a marker selects where it does not say otherwise.
-_OFFICIAL = {
+_OFFICIAL_VIEW = {
   "split": "test",
-  "mode": protocol.OFFICIAL,
+  "mode": protocol.OFFICIAL_MODE,
   "family": "all",
   "metrics": ",".join(DEFAULT_METRICS),
 }
-_BOTH = {**_OFFICIAL, "mode": f"{protocol.OFFICIAL},{protocol.EVENT_ONLY}"}
+_BOTH_MODES_VIEW = {
+  **_OFFICIAL_VIEW,
+  "mode": f"{protocol.OFFICIAL_MODE},{protocol.EVENT_ONLY_MODE}",
+}
 VIEWS = {
-  "official": _OFFICIAL,
-  "event_only": {**_OFFICIAL, "mode": protocol.EVENT_ONLY},
-  "families": {**_OFFICIAL, "family": "event_point,gap,window"},
+  "official": _OFFICIAL_VIEW,
+  "event_only": {**_OFFICIAL_VIEW, "mode": protocol.EVENT_ONLY_MODE},
+  "families": {**_OFFICIAL_VIEW, "family": "event_point,gap,window"},
   "modes": {
-    **_OFFICIAL,
+    **_OFFICIAL_VIEW,
     "mode": ",".join(protocol.MODES),
     "metrics": "hit@1",
     "columns": "mode",
   },
-  "mini": {**_BOTH, "dataset": "chunqiutr/mini"},
-  "rebuilt": {**_BOTH, "dataset": "chunqiutr/rebuilt"},
+  "mini": {**_BOTH_MODES_VIEW, "dataset": "chunqiutr/mini"},
+  "rebuilt": {**_BOTH_MODES_VIEW, "dataset": "chunqiutr/rebuilt"},
   "published": {
-    **_OFFICIAL,
+    **_OFFICIAL_VIEW,
     "dataset": "chunqiutr/release",
     "source": "Table 1",
   },
@@ -74,7 +77,7 @@ VIEWS = {
     "metrics": "month,within_1,year,nll,ece",
   },
   "validity": {
-    **_OFFICIAL,
+    **_OFFICIAL_VIEW,
     "mode": "honest",
     "score_mode": "z",
     "metrics": "mse,mae,r2,spearman,pearson",
@@ -92,8 +95,8 @@ VIEWS = {
   },
 }
 # What the tables of a place have in common; one of it makes the columns.
-_PLACE = ("dataset", "split", "mode", "family", "metric", "track")
-_KEYS = (
+_TABLE_FIELDS = ("dataset", "split", "mode", "family", "metric", "track")
+_MARKER_KEYS = (
   "dataset",
   "system",
   "track",
@@ -105,7 +108,7 @@ _KEYS = (
   "metrics",
   "columns",
 )
-_MARKED = re.compile(
+_TABLE_MARKER = re.compile(
   r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
   r"(?P<body>.*?)(?P<close><!-- end -->)",
   re.DOTALL,
@@ -122,7 +125,7 @@ TRACK_NOTES = {
 }
 
 # Rulers' names as the literature in Latin script gives them.
-_PINYIN = {
+_RULER_PINYIN = {
   "隱": "Yin",
   "桓": "Huan",
   "莊": "Zhuang",
@@ -180,71 +183,86 @@ def format_table(
     column = getattr(row, columns)
     if column not in metrics:
       continue
-    place = tuple(getattr(row, key) for key in _PLACE if key != columns)
-    line = (row.system, row.score_mode, row.source)
-    cells = blocks.setdefault(place, {}).setdefault(line, {})
+    table_key = tuple(
+      getattr(row, key) for key in _TABLE_FIELDS if key != columns
+    )
+    line_key = (row.system, row.score_mode, row.source)
+    cells = blocks.setdefault(table_key, {}).setdefault(line_key, {})
     if column in cells:
       raise ValueError(
-        f"two results for {' '.join(place + line)} {column}; give the "
+        f"two results for {' '.join(table_key + line_key)} {column}; give the "
         "systems different names"
       )
-    cells[column] = _cell(row, intervals)
-  layout = markdown_table if markdown else aligned_table
-  parts = []
+    cells[column] = _format_cell(row, intervals)
+  format_layout = format_markdown_table if markdown else format_aligned_table
+  tables = []
   # Blocks of one heading stand together, whatever the order of the rows.
-  first = {place[:4]: index for index, place in reversed([*enumerate(blocks)])}
-  for place in sorted(blocks, key=lambda place: (first[place[:4]], place[4])):
-    lines = blocks[place]
-    published = any(source for _, _, source in lines)
-    header = ["system", "score", *metrics, *["source"] * published]
+  first_index = {
+    table_key[:4]: index for index, table_key in reversed([*enumerate(blocks)])
+  }
+  for table_key in sorted(
+    blocks, key=lambda table_key: (first_index[table_key[:4]], table_key[4])
+  ):
+    lines = blocks[table_key]
+    has_source = any(source for _, _, source in lines)
+    header = ["system", "score", *metrics, *["source"] * has_source]
     body = [
       [
-        *line[:2],
+        *line_key[:2],
         *(cells.get(metric, "") for metric in metrics),
-        *[line[2] or "measured here"] * published,
+        *[line_key[2] or "measured here"] * has_source,
       ]
-      for line, cells in lines.items()
+      for line_key, cells in lines.items()
     ]
-    parts.append(layout(_title(place, columns), header, body))
-  return "\n".join(parts)
+    tables.append(
+      format_layout(_format_title(table_key, columns), header, body)
+    )
+  return "\n".join(tables)
 
 
-def _title(place: Sequence[str], columns: str) -> str:
+def _format_title(table_key: Sequence[str], columns: str) -> str:
   """Returns what stands over the table of a place."""
-  named = dict(
-    zip((key for key in _PLACE if key != columns), place, strict=True)
+  value_by_field = dict(
+    zip(
+      (key for key in _TABLE_FIELDS if key != columns), table_key, strict=True
+    )
   )
-  if "family" in named and named["dataset"].split("/")[0] not in VOCABULARIES:
-    named["family"] += " queries"
-  track = named.pop("track")
+  if (
+    "family" in value_by_field
+    and value_by_field["dataset"].split("/")[0] not in VOCABULARIES
+  ):
+    value_by_field["family"] += " queries"
+  track = value_by_field.pop("track")
   if track in TRACK_NOTES:
     track += f" ({TRACK_NOTES[track]})"
-  return f"{', '.join(named.values())}; track {track}"
+  return f"{', '.join(value_by_field.values())}; track {track}"
 
 
-def _cell(row: ResultRow, intervals: bool) -> str:
+def _format_cell(row: ResultRow, intervals: bool) -> str:
   text = f"{row.value:.4f}"
   if intervals and row.low is not None and row.high is not None:
     text += f" [{row.low:.3f}, {row.high:.3f}]"
   return text
 
 
-def aligned_table(
+def format_aligned_table(
   title: str, header: Sequence[str], body: Sequence[Sequence[str]]
 ) -> str:
   """Returns a table whose columns align in a terminal."""
   table = [header, *body]
   widths = [
-    max(map(display_width, column)) for column in zip(*table, strict=True)
+    max(map(measure_display_width, column))
+    for column in zip(*table, strict=True)
   ]
   lines = [
-    "  ".join(map(_pad, line, widths)).rstrip() for line in (header, *body)
+    "  ".join(map(_pad_to_width, line, widths)).rstrip()
+    for line in (header, *body)
   ]
   rule = "-" * (sum(widths) + 2 * len(widths) - 2)
   return "\n".join([title, rule, lines[0], rule, *lines[1:], rule, ""])
 
 
-def display_width(text: str) -> int:
+def measure_display_width(text: str) -> int:
   """Returns the columns of a terminal that `text` takes; a Han character 2."""
   return sum(
     0
@@ -254,95 +272,114 @@ def display_width(text: str) -> int:
   )
 
 
-def _pad(text: str, width: int) -> str:
-  return text + " " * (width - display_width(text))
+def _pad_to_width(text: str, width: int) -> str:
+  return text + " " * (width - measure_display_width(text))
 
 
-def markdown_table(
+def format_markdown_table(
   title: str, header: Sequence[str], body: Sequence[Sequence[str]]
 ) -> str:
   """Returns a Markdown table under its title."""
   # Figures to the right, words to the left.
-  rule = [":--" if name in _LEFT else "--:" for name in header]
+  rule = [":--" if name in _LEFT_ALIGNED_COLUMNS else "--:" for name in header]
   lines = ["| " + " | ".join(line) + " |" for line in (header, rule, *body)]
   return "\n".join([f"**{title}**", "", *lines, ""])
 
 
-_LEFT = ("system", "score", "source", "questions", "task", "measure", "games")
+_LEFT_ALIGNED_COLUMNS = (
+  "system",
+  "score",
+  "source",
+  "questions",
+  "task",
+  "measure",
+  "games",
+)
 
 
-def reign_labels(timeline: timelines.Timeline) -> list[str]:
+def make_reign_labels(timeline: timelines.Timeline) -> list[str]:
   """Returns a label in Latin letters for every reign, in order.
 
   A name that has no known spelling becomes its number, e.g. `reign 3`.
   """
   return [
-    _PINYIN.get(reign.name.removesuffix("公"), f"reign {number}")
+    _RULER_PINYIN.get(reign.name.removesuffix("公"), f"reign {number}")
     for number, reign in enumerate(timeline.reigns, start=1)
   ]
 
 
-def fill_tables(text: str, rows: Sequence[ResultRow], name: str) -> str:
+def fill_tables(text: str, rows: Sequence[ResultRow], file_name: str) -> str:
   """Returns a Markdown text with every marked table made anew from `rows`.
 
   Args:
     text: the whole file.
     rows: all results.
-    name: of the file, for messages.
+    file_name: of the file, for messages.
 
   Raises:
     ValueError: naming file and line, if a marker is never closed, its name or
       a key is unknown, or it selects nothing.
   """
 
-  def fill(match: re.Match) -> str:
+  def format_marked_table(match: re.Match) -> str:
     line = text.count("\n", 0, match.start()) + 1
-    table = _view(rows, match["name"], match["keys"], f"{name}:{line}")
+    table = _format_view(
+      rows, match["name"], match["keys"], f"{file_name}:{line}"
+    )
     return f"{match['open']}\n{table}\n{match['close']}"
 
-  opened = text.count("<!-- table:")
-  if opened != len(_MARKED.findall(text)):
-    raise ValueError(f"{name}: a <!-- table:... --> has no <!-- end -->")
-  return _MARKED.sub(fill, text)
+  num_markers = text.count("<!-- table:")
+  if num_markers != len(_TABLE_MARKER.findall(text)):
+    raise ValueError(f"{file_name}: a <!-- table:... --> has no <!-- end -->")
+  return _TABLE_MARKER.sub(format_marked_table, text)
 
 
-def _view(rows: Sequence[ResultRow], name: str, keys: str, place: str) -> str:
+def _format_view(
+  rows: Sequence[ResultRow], name: str, keys: str, location: str
+) -> str:
   if name not in VIEWS:
     raise ValueError(
-      f"{place}: table {name!r} is not one of {', '.join(VIEWS)}"
+      f"{location}: table {name!r} is not one of {', '.join(VIEWS)}"
     )
-  wanted = dict(VIEWS[name])
+  criteria = dict(VIEWS[name])
   for item in shlex.split(keys):
     key, equals, value = item.partition("=")
-    if key not in _KEYS or not equals:
+    if key not in _MARKER_KEYS or not equals:
       raise ValueError(
-        f"{place}: {item!r} is not key=value with a key among "
-        f"{', '.join(_KEYS)}"
+        f"{location}: {item!r} is not key=value with a key among "
+        f"{', '.join(_MARKER_KEYS)}"
       )
-    wanted[key] = value
-  metrics = wanted.pop("metrics", ",".join(DEFAULT_METRICS)).split(",")
-  columns = wanted.pop("columns", "metric")
-  chosen = [row for row in select(rows, **wanted) if row.metric in metrics]
-  if not chosen:
-    raise ValueError(f"{place}: no result has {wanted} and {metrics}")
+    criteria[key] = value
+  metrics = criteria.pop("metrics", ",".join(DEFAULT_METRICS)).split(",")
+  columns = criteria.pop("columns", "metric")
+  selected = [
+    row for row in select_rows(rows, **criteria) if row.metric in metrics
+  ]
+  if not selected:
+    raise ValueError(f"{location}: no result has {criteria} and {metrics}")
   # Tables and their lines stand as the marker lists modes and systems.
-  modes, systems = (wanted.get(k, "").split(",") for k in ("mode", "system"))
-  chosen.sort(
-    key=lambda row: (_rank(row.mode, modes), _rank(row.system, systems))
+  modes, systems = (
+    criteria.get(key_name, "").split(",") for key_name in ("mode", "system")
   )
-  shown = metrics
+  selected.sort(
+    key=lambda row: (
+      _position_in(row.mode, modes),
+      _position_in(row.system, systems),
+    )
+  )
+  column_names = metrics
   if columns != "metric":
-    named = wanted[columns].split(",") if columns in wanted else ()
-    found = dict.fromkeys(getattr(row, columns) for row in chosen)
-    shown = named or list(found)
+    listed_columns = criteria[columns].split(",") if columns in criteria else ()
+    column_values = dict.fromkeys(getattr(row, columns) for row in selected)
+    column_names = listed_columns or list(column_values)
   return format_table(
-    chosen, shown, markdown=True, intervals=True, columns=columns
+    selected, column_names, markdown=True, intervals=True, columns=columns
   )
 
 
-def _rank(name: str, listed: Sequence[str]) -> int:
+def _position_in(name: str, names: Sequence[str]) -> int:
   """Returns the place of a name in a list, past its end if it is not there."""
-  return listed.index(name) if name in listed else len(listed)
+  return names.index(name) if name in names else len(names)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -351,12 +388,14 @@ def main(argv: Sequence[str]) -> None:
     raise app.UsageError(f"unexpected argument {argv[1]!r}")
   path = pathlib.Path(flags.FLAGS.readme)
   folder = flags.FLAGS.results or path.parent / "tests" / "results"
-  before = path.read_text(encoding="utf-8")
+  current_text = path.read_text(encoding="utf-8")
   try:
-    after = fill_tables(before, read_folder(folder), str(path))
+    renewed_text = fill_tables(
+      current_text, read_result_folder(folder), str(path)
+    )
   except (FileNotFoundError, ValueError) as error:
     sys.exit(f"error: {error}")
-  if before == after:
+  if current_text == renewed_text:
     print(f"{path}: tables agree with {folder}")
   elif flags.FLAGS.check:
     sys.exit(
@@ -364,7 +403,7 @@ def main(argv: Sequence[str]) -> None:
       f"ctd_jax.evaluation.result_tables --readme={path}"
     )
   else:
-    files.write_text(path, after)
+    files.write_text(path, renewed_text)
     print(f"{path}: tables made anew from {folder}")
 
 

@@ -72,7 +72,7 @@ class ResultRow:
     split: of the queries.
     mode: name in `protocol.MODES`.
     family: one of `protocol.FAMILIES`.
-    metric: see `measures` and `protocol.FIRST_OF_KIND`.
+    metric: see `measures` and `protocol.FIRST_KIND_BY_MEASURE`.
     value: mean over the queries.
     low: lower end of its interval, if there is one.
     high: upper end.
@@ -101,25 +101,25 @@ class ResultRow:
   source: str = ""
 
   def __post_init__(self):
-    known_of = VOCABULARIES.get(self.dataset.split("/")[0])
-    if known_of is None:
-      protocol.mode(self.mode)
-      if self.metric not in protocol.FIRST_OF_KIND:
-        measures.parse(self.metric)
-      known_of = {"track": runs.TRACKS, "family": protocol.FAMILIES}
-    for field, known in known_of.items():
-      if getattr(self, field) not in known:
+    vocabulary = VOCABULARIES.get(self.dataset.split("/")[0])
+    if vocabulary is None:
+      protocol.get_mode(self.mode)
+      if self.metric not in protocol.FIRST_KIND_BY_MEASURE:
+        measures.parse_measure(self.metric)
+      vocabulary = {"track": runs.TRACKS, "family": protocol.FAMILIES}
+    for field, allowed_values in vocabulary.items():
+      if getattr(self, field) not in allowed_values:
         raise ValueError(
-          f"{field} of a result is one of {', '.join(known)}; got "
+          f"{field} of a result is one of {', '.join(allowed_values)}; got "
           f"{getattr(self, field)!r}"
         )
 
 
-def result_rows(
-  table: protocol.PerQuery,
+def make_result_rows(
+  table: protocol.PerQueryScores,
   dataset: str,
   groups: Mapping[str, Hashable] | None = None,
-  **about,
+  **provenance,
 ) -> list[ResultRow]:
   """Returns a row for each family and measure of a per-query table.
 
@@ -135,11 +135,13 @@ def result_rows(
   rows = []
   for family in protocol.FAMILIES:
     for metric in table.values:
-      values = table.of_family(metric, family)
+      values = table.values_of_family(metric, family)
       if not values:
         continue
-      strata = table.strata(family)
-      low, high = significance.bootstrap_interval(values, groups, strata)
+      strata = table.cell_by_query(family)
+      low, high = significance.compute_bootstrap_interval(
+        values, groups, strata
+      )
       rows.append(
         ResultRow(
           dataset,
@@ -150,16 +152,18 @@ def result_rows(
           table.mode,
           family,
           metric,
-          measures.mean(values, strata),
+          measures.compute_mean(values, strata),
           low,
           high,
-          **about,
+          **provenance,
         )
       )
   return rows
 
 
-def write_rows(path: str | os.PathLike, rows: Iterable[ResultRow]) -> None:
+def write_result_rows(
+  path: str | os.PathLike, rows: Iterable[ResultRow]
+) -> None:
   """Writes rows as a JSON list, one row a line."""
   lines = (
     json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rows
@@ -167,7 +171,7 @@ def write_rows(path: str | os.PathLike, rows: Iterable[ResultRow]) -> None:
   files.write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
 
 
-def read_rows(path: str | os.PathLike) -> list[ResultRow]:
+def read_result_rows(path: str | os.PathLike) -> list[ResultRow]:
   """Returns the rows of a JSON file.
 
   Raises:
@@ -189,7 +193,7 @@ def read_rows(path: str | os.PathLike) -> list[ResultRow]:
   return rows
 
 
-def select(rows: Iterable[ResultRow], **wanted: str) -> list[ResultRow]:
+def select_rows(rows: Iterable[ResultRow], **criteria: str) -> list[ResultRow]:
   """Returns the rows that have one of the wanted values in every field.
 
   Args:
@@ -197,19 +201,21 @@ def select(rows: Iterable[ResultRow], **wanted: str) -> list[ResultRow]:
     **wanted: field -> values separated by commas; a dataset may leave out its
       version, which is what follows the colon.
   """
-  chosen = {field: values.split(",") for field, values in wanted.items()}
+  values_by_field = {
+    field: values.split(",") for field, values in criteria.items()
+  }
   return [
     row
     for row in rows
     if all(
       getattr(row, field) in values
       or (field == "dataset" and row.dataset.split(":")[0] in values)
-      for field, values in chosen.items()
+      for field, values in values_by_field.items()
     )
   ]
 
 
-def read_folder(folder: str | os.PathLike) -> list[ResultRow]:
+def read_result_folder(folder: str | os.PathLike) -> list[ResultRow]:
   """Returns the rows of every JSON file of a folder, files in order of name.
 
   Raises:
@@ -218,4 +224,4 @@ def read_folder(folder: str | os.PathLike) -> list[ResultRow]:
   paths = sorted(pathlib.Path(folder).glob("*.json"))
   if not paths:
     raise FileNotFoundError(f"no result file (*.json) in {folder}")
-  return [row for path in paths for row in read_rows(path)]
+  return [row for path in paths for row in read_result_rows(path)]

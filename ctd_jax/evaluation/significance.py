@@ -13,8 +13,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 import scipy.stats
 
-ROUNDS = 10_000  # random relabellings or resamples
-_BATCH = 500  # of them held in memory at once
+DEFAULT_NUM_ROUNDS = 10_000  # random relabellings or resamples
+_ROUNDS_PER_BATCH = 500  # of them held in memory at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,58 +24,58 @@ class PairedTest:
   Attributes:
     difference: mean of the first system minus mean of the second.
     p_value: two-sided.
-    queries: how many were compared.
-    wins: queries on which the first system is better.
-    losses: queries on which it is worse.
+    num_queries: how many were compared.
+    num_wins: queries on which the first system is better.
+    num_losses: queries on which it is worse.
   """
 
   difference: float
   p_value: float
-  queries: int
-  wins: int
-  losses: int
+  num_queries: int
+  num_wins: int
+  num_losses: int
 
   def __str__(self) -> str:
     return (
-      f"{self.difference:+.4f} over {self.queries} queries "
-      f"({self.wins} better, {self.losses} worse), p = {self.p_value:.4f}"
+      f"{self.difference:+.4f} over {self.num_queries} queries "
+      f"({self.num_wins} better, {self.num_losses} worse), p = {self.p_value:.4f}"
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
+class Proportion:
   """A share of successes.
 
   Attributes:
-    hits: successes.
-    total: trials, at least one.
+    num_hits: successes.
+    num_trials: trials, at least one.
   """
 
-  hits: int
-  total: int
+  num_hits: int
+  num_trials: int
 
   @property
-  def value(self) -> float:
+  def ratio(self) -> float:
     """The share itself."""
-    return self.hits / self.total
+    return self.num_hits / self.num_trials
 
   @property
   def interval(self) -> tuple[float, float]:
     """Low and high end of its 95 % Wilson interval."""
-    test = scipy.stats.binomtest(self.hits, self.total)
+    test = scipy.stats.binomtest(self.num_hits, self.num_trials)
     low, high = test.proportion_ci(0.95, "wilson")
     return float(low), float(high)
 
   def __str__(self) -> str:
     low, high = self.interval
-    return f"{100 * self.value:.2f} [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{100 * self.ratio:.2f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def paired_randomisation(
+def run_paired_randomisation(
   first: Mapping[str, float],
   second: Mapping[str, float],
   groups: Mapping[str, Hashable] | None = None,
-  rounds: int = ROUNDS,
+  num_rounds: int = DEFAULT_NUM_ROUNDS,
   seed: int = 0,
 ) -> PairedTest:
   """Returns the paired randomisation test of two systems.
@@ -90,7 +90,7 @@ def paired_randomisation(
     groups: query id -> cluster (e.g. year of the query), swapped whole:
       queries about one year share their records. By default every query is
       its own cluster.
-    rounds: random swaps.
+    num_rounds: random swaps.
     seed: of the swaps.
 
   Raises:
@@ -99,23 +99,25 @@ def paired_randomisation(
   Source: Fisher's randomisation test as in Smucker, Allan and Carterette
     (CIKM 2007); for 0/1 measures it is McNemar's test.
   """
-  differences = _differences(first, second)
-  units = differences
+  differences = _paired_differences(first, second)
+  swap_differences = differences
   if groups is not None:
-    row: dict[Hashable, int] = {}
-    members = [row.setdefault(groups[q], len(row)) for q in first]
-    units = np.bincount(members, differences)
-  changed = units[units != 0]
+    row_by_group: dict[Hashable, int] = {}
+    group_rows = [
+      row_by_group.setdefault(groups[q], len(row_by_group)) for q in first
+    ]
+    swap_differences = np.bincount(group_rows, differences)
+  nonzero_differences = swap_differences[swap_differences != 0]
   # One differing query proves nothing: either sign is as likely.
   p_value = 1.0
-  if len(changed) > 1:
+  if len(nonzero_differences) > 1:
     p_value = scipy.stats.permutation_test(
-      (changed,),
+      (nonzero_differences,),
       lambda values, axis: values.sum(axis=axis),
       permutation_type="samples",
       vectorized=True,
-      n_resamples=rounds,
-      batch=_BATCH,
+      n_resamples=num_rounds,
+      batch=_ROUNDS_PER_BATCH,
       alternative="two-sided",
       rng=np.random.default_rng(seed),
     ).pvalue
@@ -128,11 +130,11 @@ def paired_randomisation(
   )
 
 
-def bootstrap_interval(
+def compute_bootstrap_interval(
   values: Mapping[str, float],
   groups: Mapping[str, Hashable] | None = None,
   strata: Mapping[str, Hashable] | None = None,
-  rounds: int = ROUNDS,
+  num_rounds: int = DEFAULT_NUM_ROUNDS,
   level: float = 0.95,
   seed: int = 0,
 ) -> tuple[float, float]:
@@ -145,7 +147,7 @@ def bootstrap_interval(
       its own cluster.
     strata: query id -> stratum; the mean is then that of the strata's means,
       each over its queries in the resample.
-    rounds: resamples.
+    num_rounds: resamples.
     level: coverage.
     seed: of the resamples.
 
@@ -158,28 +160,34 @@ def bootstrap_interval(
   if not values:
     raise ValueError("no value to resample")
   # Without groups every query is a group, without strata there is one.
-  each = {query_id: query_id for query_id in values}
-  group = _numbered(values, each if groups is None else groups)
-  stratum = _numbered(values, strata or dict.fromkeys(values))
-  shape = max(group) + 1, max(stratum) + 1
+  query_as_group = {query_id: query_id for query_id in values}
+  group_rows = _number_labels(
+    values, query_as_group if groups is None else groups
+  )
+  stratum_rows = _number_labels(values, strata or dict.fromkeys(values))
+  shape = max(group_rows) + 1, max(stratum_rows) + 1
   sums, counts = np.zeros(shape), np.zeros(shape)
-  np.add.at(sums, (group, stratum), list(values.values()))
-  np.add.at(counts, (group, stratum), 1)
-  random = np.random.default_rng(seed)
+  np.add.at(sums, (group_rows, stratum_rows), list(values.values()))
+  np.add.at(counts, (group_rows, stratum_rows), 1)
+  generator = np.random.default_rng(seed)
   means = []
-  for start in range(0, rounds, _BATCH):
-    size = min(_BATCH, rounds - start)
-    drawn = random.integers(len(sums), size=(size, len(sums)))
-    total = counts[drawn].sum(axis=1)
-    parts = sums[drawn].sum(axis=1) / np.maximum(total, 1)
+  for start in range(0, num_rounds, _ROUNDS_PER_BATCH):
+    size = min(_ROUNDS_PER_BATCH, num_rounds - start)
+    resampled_rows = generator.integers(len(sums), size=(size, len(sums)))
+    resample_counts = counts[resampled_rows].sum(axis=1)
+    stratum_means = sums[resampled_rows].sum(axis=1) / np.maximum(
+      resample_counts, 1
+    )
     # A stratum that a resample lacks has no mean and does not count in it.
-    means.append(parts.sum(axis=1) / np.count_nonzero(total, axis=1))
+    means.append(
+      stratum_means.sum(axis=1) / np.count_nonzero(resample_counts, axis=1)
+    )
   tail = (1 - level) / 2
   low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
   return float(low), float(high)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def correct_by_holm(p_values: Sequence[float]) -> list[float]:
   """Returns p-values corrected for their number, in the order given.
 
   Source: Holm, A simple sequentially rejective multiple test procedure
@@ -194,7 +202,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
   return corrected.tolist()
 
 
-def _numbered(
+def _number_labels(
   values: Mapping[str, float], labels: Mapping[str, Hashable]
 ) -> list[int]:
   """Returns a number from 0 for the label of each query.
@@ -204,17 +212,20 @@ def _numbered(
   missing = values.keys() - labels.keys()
   if missing:
     raise ValueError(f"query {min(missing)} has no group")
-  seen: dict[Hashable, int] = {}
-  return [seen.setdefault(labels[query_id], len(seen)) for query_id in values]
+  number_by_label: dict[Hashable, int] = {}
+  return [
+    number_by_label.setdefault(labels[query_id], len(number_by_label))
+    for query_id in values
+  ]
 
 
-def _differences(
+def _paired_differences(
   first: Mapping[str, float], second: Mapping[str, float]
 ) -> np.ndarray:
   if first.keys() != second.keys():
-    odd = min(first.keys() ^ second.keys())
+    unpaired_id = min(first.keys() ^ second.keys())
     raise ValueError(
-      f"the systems answer different queries; only one of them has {odd}"
+      f"the systems answer different queries; only one of them has {unpaired_id}"
     )
   if not first:
     raise ValueError("no query to compare")

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
   from ctd_jax.benchmark.dataset import Benchmark
 
 # How run files came about: system -> command, commit, seconds, seeds.
-ORIGIN = "origin.json"
+ORIGIN_FILE = "origin.json"
 # Columns of per_query.tsv before the measures.
-_ABOUT_QUERY = (
+_QUERY_COLUMNS = (
   "system",
   "split",
   "mode",
@@ -43,18 +43,18 @@ _ABOUT_QUERY = (
   "paper_family",
   "months",
 )
-SHOWN_MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
+REPORT_MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 GRID_METRICS = (
   *result_tables.DEFAULT_METRICS,
   "recall@10",
   "recall@50",
-  *protocol.FIRST_OF_KIND,
+  *protocol.FIRST_KIND_BY_MEASURE,
 )
 
 
 def score_runs(
   folders: Sequence[pathlib.Path], benchmark: Benchmark
-) -> list[protocol.PerQuery]:
+) -> list[protocol.PerQueryScores]:
   """Returns the measures of every run file, in every mode of its gallery.
 
   Args:
@@ -67,12 +67,12 @@ def score_runs(
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
   tables = []
-  for path in run_paths(folders).values():
+  for path in find_run_paths(folders).values():
     run = runs.read_run(path)
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
     depth = max(map(len, run.rankings.values()))
-    names = measures.DEEP if depth >= 50 else measures.DEFAULT
+    names = measures.DEEP_MEASURES if depth >= 50 else measures.DEFAULT_MEASURES
     for mode in protocol.MODES.values():
       if mode.gallery == run.gallery:
         queries = benchmark.queries[run.split]
@@ -80,7 +80,7 @@ def score_runs(
   return tables
 
 
-def run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
+def find_run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
   """Returns file name -> path of every run file; the first folder wins.
 
   Raises:
@@ -90,24 +90,24 @@ def run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
   paths = {}
   for folder in folders:
     for path in sorted(folder.glob("run.*.trec")):
-      first = paths.setdefault(path.name, path)
-      variants = path.name.split(".")[1] in registry.NEEDED
-      if variants and first.read_bytes() != path.read_bytes():
+      first_path = paths.setdefault(path.name, path)
+      has_variants = path.name.split(".")[1] in registry.REQUIRED_FIELDS
+      if has_variants and first_path.read_bytes() != path.read_bytes():
         raise ValueError(
-          f"{first} and {path} differ: two variants of one system cannot stand "
+          f"{first_path} and {path} differ: two variants of one system cannot stand "
           "in one table; leave one of the folders out of --also"
         )
   return paths
 
 
-def read_origin(folder: pathlib.Path) -> dict[str, dict]:
+def read_run_origin(folder: pathlib.Path) -> dict[str, dict]:
   """Returns what is known of the systems of a folder, {} if nothing is."""
-  path = folder / ORIGIN
+  path = folder / ORIGIN_FILE
   return json.loads(path.read_text()) if path.exists() else {}
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
+class RunSummary:
   """What the run files of some folders are worth; `collect` makes it.
 
   Attributes:
@@ -123,68 +123,93 @@ class Summary:
   folders: tuple[pathlib.Path, ...]
   benchmark: Benchmark
   system: str
-  tables: tuple[protocol.PerQuery, ...]
+  tables: tuple[protocol.PerQueryScores, ...]
   rows: tuple[results.ResultRow, ...]
   years: Mapping[str, Mapping[str, tuple[int, int]]]
   origin: Mapping[str, Mapping]
 
-  def chosen(self, split: str, mode: str) -> list[protocol.PerQuery]:
+  def tables_of_mode(
+    self, split: str, mode: str
+  ) -> list[protocol.PerQueryScores]:
     """Returns the tables of all systems in one mode."""
-    return [t for t in self.tables if (t.split, t.mode) == (split, mode)]
+    return [
+      table
+      for table in self.tables
+      if (table.split, table.mode) == (split, mode)
+    ]
 
-  def drawn(self, split: str, mode: str) -> list[protocol.PerQuery]:
+  def comparable_tables(
+    self, split: str, mode: str
+  ) -> list[protocol.PerQueryScores]:
     """Returns those that may be drawn side by side.
 
     Of one track, that of the system at hand: a bar that reads gold keys would
     look like a better system.
     """
-    chosen = self.chosen(split, mode)
-    track = next((t.track for t in chosen if t.system == self.system), "T0")
-    return [t for t in chosen if t.track == track and t.values["hit@1"]]
+    mode_tables = self.tables_of_mode(split, mode)
+    track = next(
+      (table.track for table in mode_tables if table.system == self.system),
+      "T0",
+    )
+    return [
+      table
+      for table in mode_tables
+      if table.track == track and table.values["hit@1"]
+    ]
 
-  def compare(
+  def compare_systems(
     self, split: str, mode: str, measure: str = "hit@1"
-  ) -> list[Comparison]:
+  ) -> list[SystemComparison]:
     """Returns the system at hand against every other of its track."""
-    chosen, years = self.chosen(split, mode), self.years[split]
-    ours = next((t for t in chosen if t.system == self.system), None)
-    others = [t for t in chosen if ours and t.track == ours.track]
-    pairs = [(ours, other) for other in others if other is not ours]
-    return compare_pairs(pairs, years, measure)
+    mode_tables, years = self.tables_of_mode(split, mode), self.years[split]
+    own_table = next(
+      (table for table in mode_tables if table.system == self.system), None
+    )
+    track_tables = [
+      table
+      for table in mode_tables
+      if own_table and table.track == own_table.track
+    ]
+    pairs = [
+      (own_table, other_table)
+      for other_table in track_tables
+      if other_table is not own_table
+    ]
+    return compare_system_pairs(pairs, years, measure)
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class SystemComparison:
   """A system minus another, in one mode.
 
   Attributes:
     system: name of the first.
-    other: name of the other.
+    other_system: name of the other.
     by_query: paired randomisation over queries.
     by_year: the same, whole years swapped.
     interval: of the difference, by resampling whole years.
-    corrected: p-value by years after Holm, over the pairs compared.
+    corrected_p_value: p-value by years after Holm, over the pairs compared.
   """
 
   system: str
-  other: str
+  other_system: str
   by_query: significance.PairedTest
   by_year: significance.PairedTest
   interval: tuple[float, float]
-  corrected: float = 1.0
+  corrected_p_value: float = 1.0
 
   def __str__(self) -> str:
     return (
       f"{self.by_query}; whole years swapped: p = {self.by_year.p_value:.4f}, "
-      f"after Holm {self.corrected:.4f}"
+      f"after Holm {self.corrected_p_value:.4f}"
     )
 
 
-def compare_pairs(
-  pairs: Sequence[tuple[protocol.PerQuery, protocol.PerQuery]],
+def compare_system_pairs(
+  pairs: Sequence[tuple[protocol.PerQueryScores, protocol.PerQueryScores]],
   years: Mapping[str, tuple[int, int]],
   measure: str = "hit@1",
-) -> list[Comparison]:
+) -> list[SystemComparison]:
   """Returns the first of each pair against the second.
 
   Args:
@@ -192,33 +217,39 @@ def compare_pairs(
     years: query id -> (reign, year).
     measure: what is compared.
   """
-  found = []
+  comparisons = []
   for first, second in pairs:
     values = first.values[measure], second.values[measure]
-    found.append(
-      Comparison(
+    comparisons.append(
+      SystemComparison(
         first.system,
         second.system,
-        significance.paired_randomisation(*values),
-        significance.paired_randomisation(*values, groups=years),
-        significance.bootstrap_interval(
-          {q: values[0][q] - values[1][q] for q in values[0]}, years
+        significance.run_paired_randomisation(*values),
+        significance.run_paired_randomisation(*values, groups=years),
+        significance.compute_bootstrap_interval(
+          {
+            query_id: values[0][query_id] - values[1][query_id]
+            for query_id in values[0]
+          },
+          years,
         ),
       )
     )
-  corrected = significance.holm([each.by_year.p_value for each in found])
+  corrected_p_values = significance.correct_by_holm(
+    [comparison.by_year.p_value for comparison in comparisons]
+  )
   return [
-    dataclasses.replace(each, corrected=p_value)
-    for each, p_value in zip(found, corrected, strict=True)
+    dataclasses.replace(comparison, corrected_p_value=p_value)
+    for comparison, p_value in zip(comparisons, corrected_p_values, strict=True)
   ]
 
 
-def collect(
+def summarize_runs(
   folders: Sequence[pathlib.Path],
   benchmark: Benchmark,
   system: str,
   order: Sequence[str] = (),
-) -> Summary:
+) -> RunSummary:
   """Returns what the run files of some folders are worth.
 
   Args:
@@ -230,31 +261,31 @@ def collect(
   Raises:
     ValueError: naming the file, if a run is malformed or of another benchmark.
   """
-  place = {name: i for i, name in enumerate(order)}
+  order_by_system = {name: i for i, name in enumerate(order)}
   tables = sorted(
     score_runs(folders, benchmark),
     key=lambda t: (
-      place.get(t.system, len(place)),
+      order_by_system.get(t.system, len(order_by_system)),
       t.system == system,
       t.system,
     ),
   )
   years = {
-    split: years_of(benchmark, split)
+    split: find_query_years(benchmark, split)
     for split in dict.fromkeys(table.split for table in tables)
   }
   origin = {}
   for folder in reversed(folders):
-    origin |= read_origin(folder)
+    origin |= read_run_origin(folder)
   rows = []
   for table in tables:
-    rows += results.result_rows(
+    rows += results.make_result_rows(
       table,
       benchmark.name,
       years[table.split],
       **origin.get(table.system, {}),
     )
-  return Summary(
+  return RunSummary(
     tuple(folders),
     benchmark,
     system,
@@ -265,37 +296,39 @@ def collect(
   )
 
 
-def write(summary: Summary) -> str:
+def write_summary(summary: RunSummary) -> str:
   """Returns the main tables as text; writes all tables, rows and plots.
 
   Written into the first folder: results.txt (the main tables, then every mode
   and family), results.json (rows with intervals), per_query.tsv and
   hit_by_reign.<split>.<mode>.png.
   """
-  main, grid = [], []
+  main_tables, grid_tables = [], []
   for split in summary.years:
     for mode in protocol.MODES:
-      chosen = results.select(summary.rows, split=split, mode=mode)
-      if mode in SHOWN_MODES:
-        everybody = results.select(chosen, family="all")
-        main.append(result_tables.format_table(everybody))
-        main.append(_cells(chosen))
-        main.append(_comparisons(summary, split, mode))
-        plot_hits(summary, split, mode, "reign")
-      grid.append(result_tables.format_table(chosen, GRID_METRICS))
-  text = "\n".join(part for part in main if part)
+      mode_rows = results.select_rows(summary.rows, split=split, mode=mode)
+      if mode in REPORT_MODES:
+        overall_rows = results.select_rows(mode_rows, family="all")
+        main_tables.append(result_tables.format_table(overall_rows))
+        main_tables.append(_format_cells(mode_rows))
+        main_tables.append(_format_comparisons(summary, split, mode))
+        plot_hits_by_group(summary, split, mode, "reign")
+      grid_tables.append(result_tables.format_table(mode_rows, GRID_METRICS))
+  text = "\n".join(table for table in main_tables if table)
   folder = summary.folders[0]
   files.write_text(
     folder / "results.txt",
-    f"{text}\nEvery mode and family\n\n" + "\n".join(grid),
+    f"{text}\nEvery mode and family\n\n" + "\n".join(grid_tables),
   )
-  results.write_rows(folder / "results.json", summary.rows)
-  values = _per_query(summary.tables, summary.benchmark)
+  results.write_result_rows(folder / "results.json", summary.rows)
+  values = _format_per_query(summary.tables, summary.benchmark)
   files.write_text(folder / "per_query.tsv", values)
   return text
 
 
-def years_of(benchmark: Benchmark, split: str) -> dict[str, tuple[int, int]]:
+def find_query_years(
+  benchmark: Benchmark, split: str
+) -> dict[str, tuple[int, int]]:
   """Returns query id -> (reign, year) in which its interval begins.
 
   Queries about one year share records, so years are what is independent.
@@ -306,23 +339,23 @@ def years_of(benchmark: Benchmark, split: str) -> dict[str, tuple[int, int]]:
   }
 
 
-def _per_query(
-  tables: Sequence[protocol.PerQuery], benchmark: Benchmark
+def _format_per_query(
+  tables: Sequence[protocol.PerQueryScores], benchmark: Benchmark
 ) -> str:
   """Returns every value of every query as tab-separated lines.
 
   `family` is the release's, `paper_family` that of the paper's text, `months`
   is |Q|, how many months the query asks for.
   """
-  out = io.StringIO()
-  writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+  buffer = io.StringIO()
+  writer = csv.writer(buffer, delimiter="\t", lineterminator="\n")
   names = dict.fromkeys(name for table in tables for name in table.values)
-  writer.writerow([*_ABOUT_QUERY, *names])
+  writer.writerow([*_QUERY_COLUMNS, *names])
   for table in tables:
     for query in benchmark.queries[table.split]:
       if query.query_id not in table.families:
         continue
-      first, last = benchmark.timeline.ordinals(query.interval)
+      first, last = benchmark.timeline.interval_ordinals(query.interval)
       writer.writerow(
         [table.system, table.split, table.mode, query.family, query.query_id]
         + [query.paper_family, last - first + 1]
@@ -333,56 +366,58 @@ def _per_query(
           for name in names
         ]
       )
-  return out.getvalue()
+  return buffer.getvalue()
 
 
-def _cells(rows: Sequence[results.ResultRow]) -> str:
+def _format_cells(rows: Sequence[results.ResultRow]) -> str:
   """Returns hit@1 of one mode by what answers the query."""
-  cells = [*protocol.CELLS, protocol.MACRO]
-  asked = {row.family for row in rows}
-  shown = [family for family in cells if family in asked]
-  chosen = results.select(rows, metric="hit@1")
-  return result_tables.format_table(chosen, shown, columns="family")
+  cells = [*protocol.CELLS, protocol.MACRO_FAMILY]
+  families_present = {row.family for row in rows}
+  columns = [family for family in cells if family in families_present]
+  hit_rows = results.select_rows(rows, metric="hit@1")
+  return result_tables.format_table(hit_rows, columns, columns="family")
 
 
-def _comparisons(summary: Summary, split: str, mode: str) -> str:
+def _format_comparisons(summary: RunSummary, split: str, mode: str) -> str:
   """Returns paired tests of hit@1 against every system of the same track."""
   lines = [
-    f"  {summary.system} - {each.other}: {each}\n"
-    for each in summary.compare(split, mode)
+    f"  {summary.system} - {comparison.other_system}: {comparison}\n"
+    for comparison in summary.compare_systems(split, mode)
   ]
   if not lines:
     return ""
   return "hit@1, paired randomisation over queries\n" + "".join(lines)
 
 
-def plot_hits(summary: Summary, split: str, mode: str, by: str) -> str | None:
+def plot_hits_by_group(
+  summary: RunSummary, split: str, mode: str, group_by: str
+) -> str | None:
   """Returns the name of the plot written; None if there is nothing to plot.
 
   Args:
     summary: whose systems are drawn.
     split: of the queries.
     mode: of the protocol.
-    by: "reign" or "month" (of the year) in which a query's interval begins.
+    group_by: "reign" or "month" (of the year) in which a query's interval begins.
   """
-  drawn = summary.drawn(split, mode)
-  if not drawn:
+  comparable_tables = summary.comparable_tables(split, mode)
+  if not comparable_tables:
     return None
   benchmark = summary.benchmark
   labels = {
-    "reign": result_tables.reign_labels(benchmark.timeline),
+    "reign": result_tables.make_reign_labels(benchmark.timeline),
     "month": list(map(str, range(1, timelines.MONTHS_PER_YEAR + 1))),
   }
-  name = f"hit_by_{by}.{split}.{mode}.png"
+  name = f"hit_by_{group_by}.{split}.{mode}.png"
   plots.plot_hit_by_group(
-    {table.system: table.values["hit@1"] for table in drawn},
+    {table.system: table.values["hit@1"] for table in comparable_tables},
     {
-      query.query_id: getattr(query.interval.start, by)
+      query.query_id: getattr(query.interval.start, group_by)
       for query in benchmark.queries[split]
     },
-    labels[by],
+    labels[group_by],
     summary.folders[0] / name,
-    f"{benchmark.name}, {split}, {mode}, track {drawn[0].track}",
-    f"{by} in which the query's interval begins",
+    f"{benchmark.name}, {split}, {mode}, track {comparable_tables[0].track}",
+    f"{group_by} in which the query's interval begins",
   )
   return name

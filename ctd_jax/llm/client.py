@@ -30,8 +30,8 @@ from ctd_jax.llm.journal import Journal
 from ctd_jax.llm.question_runner import NoReplyError
 
 Message = Mapping[str, str]
-_TRANSIENT_STATUS = (408, 409, 429)
-_LONGEST_WAIT = 60.0  # seconds between two attempts
+_TRANSIENT_STATUSES = (408, 409, 429)
+_MAX_WAIT = 60.0  # seconds between two attempts
 
 
 class BrokenReplyError(Exception):
@@ -97,9 +97,9 @@ class ChatClient:
     self.endpoint = endpoint
     self.journal = journal
     self.cached = 0
-    self._asking: dict[str, threading.Lock] = {}
+    self._request_locks: dict[str, threading.Lock] = {}
     self._lock = threading.Lock()
-    self._pace = Pace(endpoint.requests_per_minute)
+    self._rate_limiter = RateLimiter(endpoint.requests_per_minute)
     try:
       self._client = openai.OpenAI(
         api_key=endpoint.api_key,
@@ -121,23 +121,25 @@ class ChatClient:
       NoReplyError: if all attempts failed.
       ValueError: if the server refuses the request, or the budget is spent.
     """
-    key = self.key(messages, sample)
+    key = self.make_request_key(messages, sample)
     with self._lock:
-      lock = self._asking.setdefault(key, threading.Lock())
+      lock = self._request_locks.setdefault(key, threading.Lock())
     # Two threads with one request ask once.
     with lock:
       if key in self.journal:
         with self._lock:
           self.cached += 1
       else:
-        reply = self._fetch(messages)
+        reply = self._fetch_reply(messages)
         self.journal.append(key, dataclasses.asdict(reply))
     return Reply(**self.journal[key])
 
-  def key(self, messages: Sequence[Message], sample: int = 0) -> str:
+  def make_request_key(
+    self, messages: Sequence[Message], sample: int = 0
+  ) -> str:
     """Returns the hash of everything that the reply depends on."""
     request = {
-      **self._request(messages),
+      **self._make_request(messages),
       "base_url": self.endpoint.base_url,
       "sample": sample,
     }
@@ -157,7 +159,7 @@ class ChatClient:
       "cost in USD": round(sum(reply.cost for reply in replies), 6),
     }
 
-  def _request(self, messages: Sequence[Message]) -> dict[str, Any]:
+  def _make_request(self, messages: Sequence[Message]) -> dict[str, Any]:
     return {
       "model": self.endpoint.model,
       "messages": [dict(message) for message in messages],
@@ -165,33 +167,33 @@ class ChatClient:
       "max_tokens": self.endpoint.max_tokens,
     }
 
-  def _fetch(self, messages: Sequence[Message]) -> Reply:
+  def _fetch_reply(self, messages: Sequence[Message]) -> Reply:
     """Returns a reply of the server, after as many attempts as it takes."""
     budget = self.endpoint.budget
     if budget is not None and self.totals()["cost in USD"] >= budget:
       raise ValueError(f"--budget={budget} USD is spent; nothing more is asked")
     retrying = tenacity.Retrying(
       stop=tenacity.stop_after_attempt(self.endpoint.attempts),
-      wait=self._wait,
+      wait=self._wait_seconds,
       retry=tenacity.retry_if_exception(_is_transient),
     )
     try:
-      completion = retrying(self._attempt, self._request(messages))
+      completion = retrying(self._attempt_request, self._make_request(messages))
     except tenacity.RetryError as error:
-      last = error.last_attempt.exception()
+      last_error = error.last_attempt.exception()
       raise NoReplyError(
         f"no reply in {self.endpoint.attempts} attempts; last: "
-        f"{type(last).__name__}: {_first_line(last)}"
-      ) from last
+        f"{type(last_error).__name__}: {_first_line(last_error)}"
+      ) from last_error
     except openai.OpenAIError as error:
       raise ValueError(
         f"{self._client.base_url} refuses: {_first_line(error)}"
       ) from error
-    return self._reply(completion, retrying.statistics["attempt_number"])
+    return self._make_reply(completion, retrying.statistics["attempt_number"])
 
-  def _attempt(self, request: dict[str, Any]) -> Any:
+  def _attempt_request(self, request: dict[str, Any]) -> Any:
     """Returns one completion of the server, which has at least one choice."""
-    self._pace.wait()
+    self._rate_limiter.wait()
     try:
       completion = self._client.chat.completions.create(**request)
       content = completion.choices[0].message.content
@@ -201,47 +203,47 @@ class ChatClient:
       raise BrokenReplyError(f"content is a {type(content).__name__}")
     return completion
 
-  def _reply(self, completion: Any, attempts: int) -> Reply:
+  def _make_reply(self, completion: Any, attempts: int) -> Reply:
     choice, usage = completion.choices[0], completion.usage
     tokens = (
       getattr(usage, "prompt_tokens", 0) or 0,
       getattr(usage, "completion_tokens", 0) or 0,
     )
-    paid = zip(tokens, self.endpoint.prices, strict=True)
+    token_prices = zip(tokens, self.endpoint.prices, strict=True)
     return Reply(
       choice.message.content or "",
       choice.finish_reason or "",
       *tokens,
       attempts,
-      sum(count * price / 1e6 for count, price in paid),
+      sum(count * price / 1e6 for count, price in token_prices),
     )
 
-  def _wait(self, state: tenacity.RetryCallState) -> float:
+  def _wait_seconds(self, state: tenacity.RetryCallState) -> float:
     """Returns seconds until the next attempt: what the server says, or ours."""
     response = getattr(state.outcome.exception(), "response", None)
-    said = response.headers.get("retry-after", "") if response else ""
-    if said.replace(".", "", 1).isdigit():
-      return min(float(said), _LONGEST_WAIT)
-    ours = tenacity.wait_random_exponential(
-      self.endpoint.backoff, _LONGEST_WAIT
+    retry_after = response.headers.get("retry-after", "") if response else ""
+    if retry_after.replace(".", "", 1).isdigit():
+      return min(float(retry_after), _MAX_WAIT)
+    exponential_wait = tenacity.wait_random_exponential(
+      self.endpoint.backoff, _MAX_WAIT
     )
-    return ours(state)
+    return exponential_wait(state)
 
 
-class Pace:
+class RateLimiter:
   """Lets at most so many requests a minute begin, evenly spaced."""
 
   def __init__(self, per_minute: float | None):
     self._interval = 60.0 / per_minute if per_minute else 0.0
-    self._next = time.monotonic()
+    self._next_start = time.monotonic()
     self._lock = threading.Lock()
 
   def wait(self) -> None:
     """Returns when the next request may begin."""
     with self._lock:
-      begin = max(self._next, time.monotonic())
-      self._next = begin + self._interval
-    time.sleep(max(0.0, begin - time.monotonic()))
+      start = max(self._next_start, time.monotonic())
+      self._next_start = start + self._interval
+    time.sleep(max(0.0, start - time.monotonic()))
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -250,7 +252,7 @@ def _is_transient(error: BaseException) -> bool:
     # A spent account is told with the status of a busy server.
     if error.code == "insufficient_quota":
       return False
-    return error.status_code in _TRANSIENT_STATUS or error.status_code >= 500
+    return error.status_code in _TRANSIENT_STATUSES or error.status_code >= 500
   return isinstance(error, BrokenReplyError | openai.APIConnectionError)
 
 

@@ -16,7 +16,7 @@ from absl import flags
 from ctd_jax.llm.journal import Journal
 
 
-def define() -> None:
+def define_endpoint_flags() -> None:
   """Defines the flags."""
   flags.DEFINE_string(
     "model", None, "Chat model to be asked. Example: --model=qwen2.5-7b"
@@ -53,7 +53,7 @@ def define() -> None:
 
 
 @contextlib.contextmanager
-def client(path: pathlib.Path, model: str) -> Iterator:
+def open_client(path: pathlib.Path, model: str) -> Iterator:
   """Yields the client of a model, whose replies stand in a journal.
 
   Args:

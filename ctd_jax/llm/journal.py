@@ -40,7 +40,7 @@ class Journal:
     self._file = open(self.path, "a+b")  # noqa: SIM115 closed by close()
     try:
       fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-      self._records = self._read()
+      self._records = self._read_records()
     except BlockingIOError:
       self._file.close()
       raise ValueError(
@@ -92,24 +92,28 @@ class Journal:
     """Closes the file and lets others write to it."""
     self._file.close()
 
-  def _read(self) -> dict[str, Any]:
+  def _read_records(self) -> dict[str, Any]:
     """Returns the records on disk; cuts off a last line without its end."""
     self._file.seek(0)
     content = self._file.read()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-      self._file.truncate(whole)
+    num_complete_bytes = content.rfind(b"\n") + 1
+    if num_complete_bytes < len(content):
+      self._file.truncate(num_complete_bytes)
     records: dict[str, Any] = {}
-    for number, line in enumerate(content[:whole].splitlines(), start=1):
+    for line_number, line in enumerate(
+      content[:num_complete_bytes].splitlines(), start=1
+    ):
       try:
         record = json.loads(line)
         key, value = record["key"], record["value"]
       except (KeyError, TypeError, ValueError):
         raise ValueError(
-          f"{self.path}, line {number}: expected an object with the fields "
+          f"{self.path}, line {line_number}: expected an object with the fields "
           "key and value"
         ) from None
       if key in records:
-        raise ValueError(f"{self.path}, line {number}: {key!r} stands twice")
+        raise ValueError(
+          f"{self.path}, line {line_number}: {key!r} stands twice"
+        )
       records[key] = value
     return records

@@ -18,14 +18,14 @@ import tqdm
 
 from ctd_jax.llm.journal import Journal
 
-SETTINGS = "settings"
+SETTINGS_KEY = "settings"
 
 
 class NoReplyError(ConnectionError):
   """All attempts at one request failed; others may succeed."""
 
 
-class Question(Protocol):
+class QuestionLike(Protocol):
   """Whatever has an id to keep its answer by."""
 
   question_id: str
@@ -44,73 +44,73 @@ def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
   Raises:
     ValueError: naming the file and what differs.
   """
-  if SETTINGS not in journal:
-    journal.append(SETTINGS, dict(settings))
+  if SETTINGS_KEY not in journal:
+    journal.append(SETTINGS_KEY, dict(settings))
     return
-  before = journal[SETTINGS]
-  for name in {**before, **settings}:
-    if before.get(name) != settings.get(name):
+  previous_settings = journal[SETTINGS_KEY]
+  for name in {**previous_settings, **settings}:
+    if previous_settings.get(name) != settings.get(name):
       raise ValueError(
-        f"{journal.path}: begun with {name}={before.get(name)!r}, now it is "
+        f"{journal.path}: begun with {name}={previous_settings.get(name)!r}, now it is "
         f"{settings.get(name)!r}; choose another --workdir"
       )
 
 
-def ask_all(
-  questions: Sequence[Question],
+def ask_questions(
+  questions: Sequence[QuestionLike],
   answerer: Answerer,
   journal: Journal,
-  workers: int = 1,
+  num_workers: int = 1,
 ) -> dict[str, str]:
   """Returns question id -> reply; what the journal has is not asked again.
 
   Args:
     questions: to be answered.
-    answerer: asked from `workers` threads.
+    answerer: asked from `num_workers` threads.
     journal: of the answers.
-    workers: how many questions are under way at a time.
+    num_workers: how many questions are under way at a time.
 
   Raises:
     NoReplyError: after all others were asked, if some had no reply; the same
       command asks just these again.
   """
-  missing = [q for q in questions if q.question_id not in journal]
-  failed = run_all(
-    missing,
+  unanswered = [q for q in questions if q.question_id not in journal]
+  errors = run_tasks(
+    unanswered,
     lambda q: journal.append(q.question_id, answerer.answer(q)),
-    workers,
+    num_workers,
   )
-  if failed:
+  if errors:
     raise NoReplyError(
-      f"{len(failed)} of {len(questions)} questions have no answer ("
-      f"{failed[0]}); run the same command again to ask only these"
+      f"{len(errors)} of {len(questions)} questions have no answer ("
+      f"{errors[0]}); run the same command again to ask only these"
     )
   return {q.question_id: journal[q.question_id] for q in questions}
 
 
-def run_all(
-  tasks: Sequence[Any], do: Callable[[Any], None], workers: int
+def run_tasks(
+  tasks: Sequence[Any], do_task: Callable[[Any], None], num_workers: int
 ) -> list[NoReplyError]:
   """Does all tasks with a progress bar; returns why some had no reply.
 
   Any other error ends the run, what is done stays done.
   """
-  failed: list[NoReplyError] = []
+  errors: list[NoReplyError] = []
 
-  def guarded(task: Any) -> None:
+  def do_guarded(task: Any) -> None:
     try:
-      do(task)
+      do_task(task)
     except NoReplyError as error:
-      failed.append(error)
+      errors.append(error)
 
-  bar = tqdm.tqdm(total=len(tasks), disable=not sys.stderr.isatty())
-  with bar, concurrent.futures.ThreadPoolExecutor(workers) as pool:
-    futures = [pool.submit(guarded, task) for task in tasks]
+  progress_bar = tqdm.tqdm(total=len(tasks), disable=not sys.stderr.isatty())
+  with progress_bar, concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
+    futures = [pool.submit(do_guarded, task) for task in tasks]
     try:
       for future in concurrent.futures.as_completed(futures):
         future.result()
-        bar.update()
+        progress_bar.update()
     except BaseException:
       pool.shutdown(cancel_futures=True)
       raise
-  return failed
+  return errors

@@ -35,8 +35,8 @@ SCALAR_AXES = ("release", "timeline")
 # Collection of variables with the table of the offset bias; see `OffsetBias`.
 TABLES = "tables"
 MONTHS_PER_YEAR = 12
-_LOWEST = 1e-4  # slowest frequency of the release, radians per unit
-_EXACT = jax.lax.Precision.HIGHEST
+_MIN_FREQUENCY = 1e-4  # slowest frequency of the release, radians per unit
+_PRECISION = jax.lax.Precision.HIGHEST
 
 
 class CalendarLogits(NamedTuple):
@@ -94,7 +94,11 @@ class CalendarHeads(nn.Module):
     return CalendarLogits(
       *(
         nn.Dense(
-          count, kernel_init=init, bias_init=init, precision=_EXACT, name=name
+          count,
+          kernel_init=init,
+          bias_init=init,
+          precision=_PRECISION,
+          name=name,
         )(pooled)
         for name, count in zip(
           CalendarLogits._fields, self.class_counts, strict=True
@@ -135,12 +139,14 @@ def latent_scalar(
   def expectation(probability: jax.Array, values: jax.Array) -> jax.Array:
     # Rounded operands would be off by months.
     values = values.astype(jnp.float32)
-    return jnp.matmul(probability, values, precision=_EXACT)
+    return jnp.matmul(probability, values, precision=_PRECISION)
 
-  expected = [expectation(p, jnp.arange(p.shape[-1])) for p in probabilities]
+  expectations = [
+    expectation(p, jnp.arange(p.shape[-1])) for p in probabilities
+  ]
   reigns, years, months = (values.shape[-1] for values in logits)
   if axis == "release":
-    reign, year, month = expected
+    reign, year, month = expectations
     cells = reigns * years * months
     position = reign * (years * months) + year * months + month
     return position / max(cells - 1, 1)
@@ -152,11 +158,11 @@ def latent_scalar(
       f"{len(reign_starts)} and {num_months}"
     )
   first = expectation(probabilities.reign, jnp.asarray(reign_starts))
-  ordinal = first + MONTHS_PER_YEAR * expected[1] + expected[2]
+  ordinal = first + MONTHS_PER_YEAR * expectations[1] + expectations[2]
   return ordinal / (num_months - 1)
 
 
-def scalar_reach(
+def max_latent_scalar(
   axis: str,
   reign_starts: Sequence[int],
   class_counts: tuple[int, int, int],
@@ -175,7 +181,7 @@ def scalar_reach(
   return last / (num_months - 1)
 
 
-def _geometric(first: float, last: float, count: int) -> np.ndarray:
+def _geometric_series(first: float, last: float, count: int) -> np.ndarray:
   return np.geomspace(first, last, count) if count > 1 else np.array([first])
 
 
@@ -204,12 +210,12 @@ def codebook(classes: int, width: int, kind: str) -> np.ndarray:
   half = width // 2
   position = index / max(classes - 1, 1)
   if kind == "release":
-    angles = position[:, None] * _geometric(1.0, _LOWEST, half)
+    angles = position[:, None] * _geometric_series(1.0, _MIN_FREQUENCY, half)
   elif kind == "index":
-    periods = _geometric(2.0, 2.0 * classes, half)
+    periods = _geometric_series(2.0, 2.0 * classes, half)
     angles = 2 * np.pi * index[:, None] / periods
   elif kind == "circular":
-    harmonics = np.rint(_geometric(1.0, max(classes // 2, 1), half))
+    harmonics = np.rint(_geometric_series(1.0, max(classes // 2, 1), half))
     angles = 2 * np.pi * index[:, None] * harmonics / classes
   else:
     raise ValueError(
@@ -248,7 +254,9 @@ class AbsoluteContext(nn.Module):
     month_kind = "circular" if self.kind == "index" else self.kind
     kinds = (self.kind, self.kind, month_kind)
     codes = [
-      jnp.matmul(p, codebook(p.shape[-1], self.width, kind), precision=_EXACT)
+      jnp.matmul(
+        p, codebook(p.shape[-1], self.width, kind), precision=_PRECISION
+      )
       for p, kind in zip(logits.probabilities(), kinds, strict=True)
     ]
     init = fan_in_uniform(3 * self.width)
@@ -256,7 +264,7 @@ class AbsoluteContext(nn.Module):
       pooled.shape[-1],
       kernel_init=init,
       bias_init=init,
-      precision=_EXACT,
+      precision=_PRECISION,
       name="project",
     )(jnp.concatenate(codes, axis=-1))
     gate = self.param("gate", nn.initializers.constant(self.gate_init), ())
@@ -284,7 +292,7 @@ def offset_frequencies(
   Source: released code, relative bias; "index" repairs its frequencies.
   """
   if kind == "release":
-    return _geometric(1.0, _LOWEST, count)
+    return _geometric_series(1.0, _MIN_FREQUENCY, count)
   if kind != "index":
     raise ValueError(
       f"offset features must be one of {OFFSET_FEATURES}, got {kind!r}"
@@ -293,7 +301,7 @@ def offset_frequencies(
     raise ValueError(
       f"offset features 'index' need num_months > 1, got {num_months}"
     )
-  periods = _geometric(2.0, 2.0 * num_months, count)
+  periods = _geometric_series(2.0, 2.0 * num_months, count)
   return 2 * np.pi * (num_months - 1) / periods
 
 
@@ -346,7 +354,9 @@ class OffsetBias(nn.Module):
     """
     if self.has_variable(TABLES, "bias"):
       offsets = record[None, :] - query[:, None]
-      return offset_table.lookup(self.get_variable(TABLES, "bias"), offsets)
+      return offset_table.lookup_bias(
+        self.get_variable(TABLES, "bias"), offsets
+      )
     width = self.width
     init = fan_in_uniform(width)
     hidden_kernel = self.param("hidden_kernel", init, (width, width))
@@ -359,14 +369,14 @@ class OffsetBias(nn.Module):
     sines, cosines = jnp.split(hidden_kernel, 2)
     sin_q, cos_q = jnp.split(offset_features(query, frequencies), 2, axis=-1)
     # sin(r-q) = sin r cos q - cos r sin q; cos(r-q) = cos r cos q + sin r sin q
-    of_sin = cos_q[..., None] * sines + sin_q[..., None] * cosines
-    of_cos = cos_q[..., None] * cosines - sin_q[..., None] * sines
-    hidden = jnp.einsum(
+    sin_weights = cos_q[..., None] * sines + sin_q[..., None] * cosines
+    cos_weights = cos_q[..., None] * cosines - sin_q[..., None] * sines
+    activations = jnp.einsum(
       "nf,bfw->bnw",
       offset_features(record, frequencies),
-      jnp.concatenate([of_sin, of_cos], axis=1),
-      precision=_EXACT,
+      jnp.concatenate([sin_weights, cos_weights], axis=1),
+      precision=_PRECISION,
     )
-    hidden = nn.relu(hidden + hidden_bias)
-    value = jnp.matmul(hidden, out_kernel, precision=_EXACT) + out_bias
+    activations = nn.relu(activations + hidden_bias)
+    value = jnp.matmul(activations, out_kernel, precision=_PRECISION) + out_bias
     return scale * value[..., 0]

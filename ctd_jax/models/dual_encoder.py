@@ -23,7 +23,7 @@ from flax import linen as nn
 
 from ctd_jax.models import calendar_heads, month_posterior, offset_table
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import POOLINGS, pool, pool_packed
+from ctd_jax.models.pooling import POOLINGS, pool_packed, pool_tokens
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
@@ -85,7 +85,7 @@ class CTDConfig:
     # Lists become tuples: a config is a static, hashable argument of jit.
     for name in ("class_counts", "reign_starts"):
       object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
-    classes = tuple(tuple(map(int, each)) for each in self.month_classes)
+    classes = tuple(tuple(map(int, month)) for month in self.month_classes)
     object.__setattr__(self, "month_classes", classes)
     choices = {
       "pooling": POOLINGS,
@@ -138,7 +138,7 @@ class Encoding:
     return self.semantic if mode == "semantic" else self.absolute
 
 
-def unit(vectors: jax.Array) -> jax.Array:
+def normalize_vectors(vectors: jax.Array) -> jax.Array:
   """Returns vectors of length 1, [B, D]; a zero vector stays zero."""
   square = jnp.square(vectors).sum(axis=-1, keepdims=True)
   # Clamped under the root, where the gradient at zero would be infinite.
@@ -158,7 +158,7 @@ class DualEncoder(nn.Module):
   def setup(self):
     """Makes the parts that the configuration switches on."""
     config = self.config
-    self.encoder = config.encoder.make()
+    self.encoder = config.encoder.make_encoder()
     self.heads = calendar_heads.CalendarHeads(config.class_counts)
     if config.use_context:
       self.context = calendar_heads.AbsoluteContext(
@@ -196,8 +196,8 @@ class DualEncoder(nn.Module):
       mask: 1 or True where a token stands, [B, L].
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
     """
-    hidden = self.encoder(ids, mask, deterministic)
-    return self._describe(pool(hidden, mask, self.config.pooling))
+    token_states = self.encoder(ids, mask, deterministic)
+    return self._describe(pool_tokens(token_states, mask, self.config.pooling))
 
   def encode_packed(
     self, texts: PackedTexts, deterministic: bool = True
@@ -210,9 +210,9 @@ class DualEncoder(nn.Module):
     """
     width = texts.ids.shape[2]
     ids, segments = (x.reshape(-1, width) for x in (texts.ids, texts.segments))
-    hidden = self.encoder(ids, segments, deterministic)
-    pooled = pool_packed(hidden, texts, self.config.pooling)
-    shape = texts.places.shape
+    token_states = self.encoder(ids, segments, deterministic)
+    pooled = pool_packed(token_states, texts, self.config.pooling)
+    shape = texts.slots.shape
     encoding = self._describe(pooled.reshape(shape[0] * shape[1], -1))
     return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), encoding)
 
@@ -226,10 +226,10 @@ class DualEncoder(nn.Module):
       config.reign_starts,
       len(config.month_classes),
     )
-    semantic = unit(pooled)
+    semantic = normalize_vectors(pooled)
     absolute = semantic
     if config.use_context:
-      absolute = unit(self.context(pooled, logits))
+      absolute = normalize_vectors(self.context(pooled, logits))
     size = len(pooled)
     year_code = jnp.zeros((size, 0), jnp.float32)
     if config.use_posterior:
@@ -257,13 +257,13 @@ class DualEncoder(nn.Module):
     if not config.use_bias:
       return {}
     months = len(config.month_classes)
-    reach = calendar_heads.scalar_reach(
+    reach = calendar_heads.max_latent_scalar(
       config.scalar_axis, config.reign_starts, config.class_counts, months
     )
     frequencies = calendar_heads.offset_frequencies(
       config.bias_dim // 2, config.offset_features, months
     )
-    table, _ = offset_table.tabulate(params["offset"], frequencies, reach)
+    table, _ = offset_table.tabulate_bias(params["offset"], frequencies, reach)
     return {calendar_heads.TABLES: {"offset": {"bias": table}}}
 
   def log_months(self, encoding: Encoding) -> jax.Array:
@@ -279,12 +279,12 @@ class DualEncoder(nn.Module):
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
     months = len(self.config.month_classes)
-    asked = jnp.where(
+    query_p = jnp.where(
       query.interval[:, :1] >= 0,
-      month_posterior.uniform(query.interval, months),
+      month_posterior.uniform_over_interval(query.interval, months),
       jnp.exp(self.log_months(query)),
     )
-    return self.posterior.log_mass(asked, jnp.exp(self.log_months(record)))
+    return self.posterior.log_mass(query_p, jnp.exp(self.log_months(record)))
 
   def cosine(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
     """Returns the cosine of every pair over the temperature, fp32 [B, N].
@@ -304,12 +304,12 @@ class DualEncoder(nn.Module):
 
   def temporal(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
     """Returns what a mode adds to the cosine of every pair, fp32 [B, N]."""
-    added = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
+    terms = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
     if mode in ("ctd", "posterior"):
-      added = self.bias(query, record)
+      terms = self.bias(query, record)
     if mode == "posterior":
-      added = added + self.log_mass(query, record)
-    return added
+      terms = terms + self.log_mass(query, record)
+    return terms
 
   def score(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
     """Returns the logits of every query against every record, fp32 [B, N].

@@ -22,9 +22,9 @@ from ctd_jax.models.calendar_heads import CalendarLogits
 
 # The held-out blocks are of two and three years: a function of the year that
 # is smooth over eight cannot learn which years were shown in training.
-_SHORTEST_PERIOD = 8.0  # years
-_LEAST_MASS = 1e-7
-_EXACT = jax.lax.Precision.HIGHEST
+_MIN_PERIOD = 8.0  # years
+_MIN_MASS = 1e-7
+_PRECISION = jax.lax.Precision.HIGHEST
 
 
 def regnal_years(month_classes: np.ndarray) -> np.ndarray:
@@ -33,8 +33,8 @@ def regnal_years(month_classes: np.ndarray) -> np.ndarray:
   Args:
     month_classes: reign, year number and month from 0, int [K, 3].
   """
-  changed = np.any(np.diff(month_classes[:, :2], axis=0) != 0, axis=1)
-  return np.concatenate([[0], np.cumsum(changed)])
+  is_new_year = np.any(np.diff(month_classes[:, :2], axis=0) != 0, axis=1)
+  return np.concatenate([[0], np.cumsum(is_new_year)])
 
 
 def year_features(years: int, width: int) -> np.ndarray:
@@ -44,7 +44,7 @@ def year_features(years: int, width: int) -> np.ndarray:
     years: number of regnal years R.
     width: columns F, even; periods run geometrically from 8 to 2R years.
   """
-  periods = np.geomspace(_SHORTEST_PERIOD, 2.0 * years, width // 2)
+  periods = np.geomspace(_MIN_PERIOD, 2.0 * years, width // 2)
   angles = 2 * np.pi * np.arange(years)[:, None] / periods
   return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
 
@@ -66,7 +66,7 @@ class MonthPosterior(nn.Module):
   def setup(self):
     """Makes the projection of texts and the weight."""
     self.project = nn.Dense(
-      self.width, bias_init=nn.initializers.zeros, precision=_EXACT
+      self.width, bias_init=nn.initializers.zeros, precision=_PRECISION
     )
     self.weight = self.param(
       "weight", nn.initializers.constant(self.weight_init), ()
@@ -90,8 +90,8 @@ class MonthPosterior(nn.Module):
     classes = np.array(self.month_classes)
     years = regnal_years(classes)
     features = year_features(int(years[-1]) + 1, self.width)
-    smooth = jnp.matmul(code, features.T, precision=_EXACT)
-    scores = smooth[:, years]
+    year_scores = jnp.matmul(code, features.T, precision=_PRECISION)
+    scores = year_scores[:, years]
     for head, values in enumerate(logits):
       scores += values.astype(jnp.float32)[:, classes[:, head]]
     return jax.nn.log_softmax(scores, axis=-1)
@@ -104,17 +104,17 @@ class MonthPosterior(nn.Module):
         one, which makes this its mean posterior.
       record_p: distribution of each record, [N, K].
     """
-    mass = jnp.matmul(query_p, record_p.T, precision=_EXACT)
-    return self.weight * jnp.log(mass + _LEAST_MASS)
+    mass = jnp.matmul(query_p, record_p.T, precision=_PRECISION)
+    return self.weight * jnp.log(mass + _MIN_MASS)
 
 
-def uniform(interval: jax.Array, months: int) -> jax.Array:
+def uniform_over_interval(interval: jax.Array, num_months: int) -> jax.Array:
   """Returns the uniform distribution over each interval, fp32 [B, K].
 
   Args:
     interval: first and last ordinal month, int [B, 2].
-    months: number of months K.
+    num_months: number of months K.
   """
-  ordinals = jnp.arange(months)
-  inside = (interval[:, :1] <= ordinals) & (ordinals <= interval[:, 1:])
-  return inside / jnp.maximum(inside.sum(axis=1, keepdims=True), 1)
+  ordinals = jnp.arange(num_months)
+  is_inside = (interval[:, :1] <= ordinals) & (ordinals <= interval[:, 1:])
+  return is_inside / jnp.maximum(is_inside.sum(axis=1, keepdims=True), 1)

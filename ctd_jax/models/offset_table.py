@@ -39,39 +39,39 @@ class OffsetTable(NamedTuple):
   """The bias in cells of equal width around offset 0.
 
   Attributes:
-    per_unit: cells in one unit of the offset, a power of two, so that no
+    cells_per_unit: cells in one unit of the offset, a power of two, so that no
       offset is rounded; fp32 scalar.
     value: at the lower end of each cell, fp32 [C].
     slope: change over the cell without its bend, fp32 [C].
     bend: change of the slope where the cell bends, fp32 [C]; 0 = straight.
-    place: part of the cell before the bend, fp32 [C].
+    bend_position: part of the cell before the bend, fp32 [C].
   """
 
-  per_unit: np.ndarray
+  cells_per_unit: np.ndarray
   value: np.ndarray
   slope: np.ndarray
   bend: np.ndarray
-  place: np.ndarray
+  bend_position: np.ndarray
 
 
-def lookup(table: OffsetTable, delta: jax.Array) -> jax.Array:
+def lookup_bias(table: OffsetTable, delta: jax.Array) -> jax.Array:
   """Returns the bias of offsets, fp32, of the shape of `delta`.
 
   Args:
     table: from `tabulate`.
     delta: record's latent scalar less the query's, within the table's reach.
   """
-  scaled = delta * table.per_unit
+  scaled = delta * table.cells_per_unit
   lower = jnp.floor(scaled)
   cell = lower.astype(jnp.int32) + table.value.shape[0] // 2
-  of_cell = functools.partial(jnp.take, indices=cell, mode="clip")
-  part = scaled - lower
-  past = jax.nn.relu(part - of_cell(table.place))
-  straight = of_cell(table.value) + part * of_cell(table.slope)
-  return straight + past * of_cell(table.bend)
+  take_cell = functools.partial(jnp.take, indices=cell, mode="clip")
+  fraction = scaled - lower
+  beyond_bend = jax.nn.relu(fraction - take_cell(table.bend_position))
+  straight = take_cell(table.value) + fraction * take_cell(table.slope)
+  return straight + beyond_bend * take_cell(table.bend)
 
 
-def tabulate(
+def tabulate_bias(
   params: Mapping[str, jax.Array], frequencies: np.ndarray, reach: float
 ) -> tuple[OffsetTable, float]:
   """Returns the table of a bias, and how far it is off at most.
@@ -84,49 +84,59 @@ def tabulate(
     frequencies: of its features, [F].
     reach: largest offset in either direction.
   """
-  of = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
+  arrays = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
   frequencies = np.asarray(frequencies, np.float32).astype(np.float64)
-  shares = of["scale"] * of["out_kernel"][:, 0]
+  output_weights = arrays["scale"] * arrays["out_kernel"][:, 0]
   # |a'| and |a''| are at most these sums over the waves of a unit, [W].
-  height = np.hypot(*np.split(of["hidden_kernel"], 2))
-  steepest = np.abs(shares) @ (frequencies @ height)
-  curvature = np.abs(shares) @ (frequencies**2 @ height)
-  tolerance = max(TOLERANCE, _ROUNDING * steepest)
-  finest = max(1.0, np.sqrt(curvature / (8 * tolerance)))
-  per_unit = 2.0 ** np.ceil(np.log2(finest))
+  height = np.hypot(*np.split(arrays["hidden_kernel"], 2))
+  max_slope = np.abs(output_weights) @ (frequencies @ height)
+  curvature = np.abs(output_weights) @ (frequencies**2 @ height)
+  tolerance = max(TOLERANCE, _ROUNDING * max_slope)
+  min_cells_per_unit = max(1.0, np.sqrt(curvature / (8 * tolerance)))
+  cells_per_unit = 2.0 ** np.ceil(np.log2(min_cells_per_unit))
   while True:
-    table, bends = _cells(of, shares, frequencies, reach, per_unit)
-    bound = curvature / (8 * per_unit**2) + bends
+    table, bend_cost = _build_cells(
+      arrays, output_weights, frequencies, reach, cells_per_unit
+    )
+    bound = curvature / (8 * cells_per_unit**2) + bend_cost
     if not bound > tolerance:
       return table, float(bound)
-    per_unit *= 2
+    cells_per_unit *= 2
 
 
-def _cells(
+def _build_cells(
   params: Mapping[str, np.ndarray],
-  shares: np.ndarray,
+  output_weights: np.ndarray,
   frequencies: np.ndarray,
   reach: float,
-  per_unit: float,
+  cells_per_unit: float,
 ) -> tuple[OffsetTable, float]:
   """Returns a table of that many cells a unit, and what its bends cost."""
-  half = int(np.ceil(reach * per_unit)) + 1
-  angles = np.arange(-half, half + 1)[:, None] / per_unit * frequencies
+  half = int(np.ceil(reach * cells_per_unit)) + 1
+  angles = np.arange(-half, half + 1)[:, None] / cells_per_unit * frequencies
   features = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-  hidden = features @ params["hidden_kernel"] + params["hidden_bias"]
-  value = np.maximum(hidden, 0) @ shares + params["scale"] * params["out_bias"]
-  lower, upper = np.abs(hidden[:-1]), np.abs(hidden[1:])
-  bends = np.where(hidden[:-1] * hidden[1:] < 0, lower + upper, 0)
-  place = lower / np.where(bends, bends, 1)
-  cost = np.abs(shares) * bends * place * (1 - place)
-  kept = np.arange(2 * half), cost.argmax(axis=1)
-  bend, place = (bends * shares)[kept], place[kept]
-  table = OffsetTable(
-    per_unit,
-    value[:-1],
-    np.diff(value) - bend * (1 - place),
-    bend,
-    place,
+  pre_activations = features @ params["hidden_kernel"] + params["hidden_bias"]
+  value = (
+    np.maximum(pre_activations, 0) @ output_weights
+    + params["scale"] * params["out_bias"]
   )
-  missed = cost.sum(axis=1) - cost[kept]
-  return OffsetTable(*(np.float32(x) for x in table)), missed.max()
+  lower, upper = np.abs(pre_activations[:-1]), np.abs(pre_activations[1:])
+  bends = np.where(
+    pre_activations[:-1] * pre_activations[1:] < 0, lower + upper, 0
+  )
+  bend_position = lower / np.where(bends, bends, 1)
+  cost = np.abs(output_weights) * bends * bend_position * (1 - bend_position)
+  largest_bend = np.arange(2 * half), cost.argmax(axis=1)
+  bend, bend_position = (
+    (bends * output_weights)[largest_bend],
+    bend_position[largest_bend],
+  )
+  table = OffsetTable(
+    cells_per_unit,
+    value[:-1],
+    np.diff(value) - bend * (1 - bend_position),
+    bend,
+    bend_position,
+  )
+  missed_cost = cost.sum(axis=1) - cost[largest_bend]
+  return OffsetTable(*(np.float32(x) for x in table)), missed_cost.max()

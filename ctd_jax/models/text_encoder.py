@@ -37,7 +37,7 @@ from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.tokenizer import TextTokenizer
 
-_SHORTEST_BUCKET = 16  # tokens
+_MIN_BUCKET = 16  # tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,16 +99,16 @@ class TextEncoder:
     """
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
-    folder = hub_folders.find(source)
+    folder = hub_folders.find_model_folder(source)
     # A suffix is a token behind every text.
-    added = "mean" if suffix and pooling == "last" else pooling
+    checked_pooling = "mean" if suffix and pooling == "last" else pooling
     tokenizer, config = read_folder(
-      folder, added, end_token, dtype=dtype, scan_layers=scan_layers
+      folder, checked_pooling, end_token, dtype=dtype, scan_layers=scan_layers
     )
-    longest = config.max_length
-    if not 1 <= (max_length or longest) <= longest:
+    max_tokens = config.max_length
+    if not 1 <= (max_length or max_tokens) <= max_tokens:
       raise ValueError(
-        f"max_length {max_length}: {folder} takes 1 to {longest} tokens"
+        f"max_length {max_length}: {folder} takes 1 to {max_tokens} tokens"
       )
     return cls(
       config,
@@ -116,7 +116,7 @@ class TextEncoder:
       tokenizer,
       pooling,
       normalize,
-      max_length or longest,
+      max_length or max_tokens,
       prefix,
       suffix,
     )
@@ -138,16 +138,18 @@ class TextEncoder:
       texts, self.max_length, self.prefix, self.suffix
     )
     ids, mask = self.tokenizer.pad(tokens, max(map(len, tokens), default=0))
-    packed = packing.batches(ids, mask, batch_size, 1, self.config.max_length)
-    forward = _packed_forward(self.config, self.pooling)
+    packed_batches = packing.iter_packed_batches(
+      ids, mask, batch_size, 1, self.config.max_length
+    )
+    forward = _make_packed_forward(self.config, self.pooling)
     with tqdm.tqdm(
       total=len(texts), unit="text", disable=None, desc="encode"
     ) as bar:
-      for rows, batch in packed:
-        real = rows >= 0
-        made = forward(self.params, batch)
-        vectors[rows[real]] = np.asarray(made)[real]
-        bar.update(real.sum())
+      for rows, batch in packed_batches:
+        is_text = rows >= 0
+        batch_vectors = forward(self.params, batch)
+        vectors[rows[is_text]] = np.asarray(batch_vectors)[is_text]
+        bar.update(is_text.sum())
     if self.normalize:
       norms = np.linalg.norm(vectors, axis=1, keepdims=True)
       vectors /= np.maximum(norms, 1e-12)
@@ -166,21 +168,21 @@ class TextEncoder:
       (states, mask): fp32 [N, L, D], zero where no token stands, and int32
       [N, L]; padded on the right to the longest text.
     """
-    longest = 0
-    parts = []
-    for rows, states, mask in self.batches(texts, batch_size):
-      parts.append((rows, np.asarray(states), mask))
-      longest = max(longest, int(mask.sum(axis=1).max()))
-    states = np.zeros((len(texts), longest, self.width), np.float32)
-    mask = np.zeros((len(texts), longest), np.int32)
-    for rows, part, real in parts:
-      length = min(longest, real.shape[1])
-      mask[rows, :length] = real[: len(rows), :length]
-      states[rows, :length] = part[: len(rows), :length]
+    max_tokens = 0
+    batches = []
+    for rows, states, mask in self.iter_token_states(texts, batch_size):
+      batches.append((rows, np.asarray(states), mask))
+      max_tokens = max(max_tokens, int(mask.sum(axis=1).max()))
+    states = np.zeros((len(texts), max_tokens, self.width), np.float32)
+    mask = np.zeros((len(texts), max_tokens), np.int32)
+    for rows, batch_states, batch_mask in batches:
+      length = min(max_tokens, batch_mask.shape[1])
+      mask[rows, :length] = batch_mask[: len(rows), :length]
+      states[rows, :length] = batch_states[: len(rows), :length]
     states *= mask[:, :, None]
     return states, mask
 
-  def batches(
+  def iter_token_states(
     self, texts: Sequence[str], batch_size: int
   ) -> Iterator[tuple[np.ndarray, jax.Array, np.ndarray]]:
     """Yields states of tokens, texts of similar length together.
@@ -199,15 +201,17 @@ class TextEncoder:
     )
     lengths = np.array([len(row) for row in tokens], np.int64)
     order = np.argsort(lengths, kind="stable")
-    forward = _forward(self.config)
+    forward = _make_forward(self.config)
     with tqdm.tqdm(
       total=len(texts), unit="text", disable=None, desc="encode"
     ) as bar:
       for start in range(0, len(texts), batch_size):
         rows = order[start : start + batch_size]
-        columns = bucket(int(lengths[rows[-1]]), self.max_length)
-        filled = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
-        ids, mask = self.tokenizer.pad([tokens[i] for i in filled], columns)
+        columns = bucket_length(int(lengths[rows[-1]]), self.max_length)
+        padded_rows = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
+        ids, mask = self.tokenizer.pad(
+          [tokens[i] for i in padded_rows], columns
+        )
         yield rows, forward(self.params, ids, mask), mask
         bar.update(len(rows))
 
@@ -221,14 +225,14 @@ def read_folder(
     folder: with config.json, tokenizer.json and tokenizer_config.json.
     pooling: how its vectors will be made.
     end_token: see `TextTokenizer.load`.
-    **overrides: see `hf_config.read`.
+    **overrides: see `geometry.read_encoder_config`.
 
   Raises:
     FileNotFoundError: if a file is missing.
     ValueError: if a file is not what it should be, the tokenizer lacks a
       token that is needed, or has more entries than the model.
   """
-  config = geometry.read(folder, **overrides)
+  config = geometry.read_encoder_config(folder, **overrides)
   tokenizer = TextTokenizer.load(folder, end_token)
   tokenizer.check_pooling(pooling)
   if tokenizer.vocab_size > config.vocab_size:
@@ -239,27 +243,27 @@ def read_folder(
   return tokenizer, config
 
 
-def bucket(length: int, max_length: int) -> int:
+def bucket_length(length: int, max_length: int) -> int:
   """Returns the padded length: the next power of two, or the maximum."""
-  columns = _SHORTEST_BUCKET
+  columns = _MIN_BUCKET
   while columns < length:
     columns *= 2
   return min(columns, max_length)
 
 
 @functools.lru_cache
-def _forward(config: EncoderConfig) -> Callable[..., jax.Array]:
+def _make_forward(config: EncoderConfig) -> Callable[..., jax.Array]:
   """Returns the jitted `(params, ids, mask) -> states [B, L, D]`."""
-  encoder = config.make()
+  encoder = config.make_encoder()
   return jax.jit(lambda params, *args: encoder.apply({"params": params}, *args))
 
 
 @functools.lru_cache
-def _packed_forward(
+def _make_packed_forward(
   config: EncoderConfig, pooling: str
 ) -> Callable[..., jax.Array]:
   """Returns the jitted `(params, texts of one pack) -> vectors [T, D]`."""
-  encoder = config.make()
+  encoder = config.make_encoder()
 
   @jax.jit
   def forward(params: Any, texts: PackedTexts) -> jax.Array:

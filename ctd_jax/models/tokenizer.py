@@ -27,24 +27,24 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 from ctd_jax.chronology import glyphs
 from ctd_jax.utils import files
 
-FILE_NAME = "tokenizer.json"
+TOKENIZER_FILE = "tokenizer.json"
 # Its presence tells a published vocabulary from one that `build` made.
-SETTINGS = "tokenizer_config.json"
+SETTINGS_FILE = "tokenizer_config.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
 PADDING_SIDES = ("right", "left")
 _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
-_AT_ONCE = 4096  # texts
-_OURS = {"pad_token": _PAD, "unk_token": _UNK}
+_ENCODE_BATCH_SIZE = 4096  # texts
+_DEFAULT_SETTINGS = {"pad_token": _PAD, "unk_token": _UNK}
 # Other marks than these are text: U+3007 (zero) and private-use characters,
 # which stand for Han characters without a code point, are kept.
 _MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
 _BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
 
 
-def _normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
+def _make_normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
   steps = [normalizers.NFC()]  # also folds CJK compatibility ideographs
-  for written, *others in glyphs.SPELLINGS:
-    steps += [normalizers.Replace(other, written) for other in others]
+  for spelling, *variants in glyphs.SPELLING_GROUPS:
+    steps += [normalizers.Replace(variant, spelling) for variant in variants]
   marks = _MARKS if strip_punctuation else _BLANKS
   steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
   return normalizers.Sequence(steps)
@@ -90,7 +90,7 @@ class TextTokenizer:
     Raises:
       ValueError: if no character is left.
     """
-    normalizer = _normalizer(strip_punctuation)
+    normalizer = _make_normalizer(strip_punctuation)
     counts = collections.Counter()
     for text in texts:
       counts.update(normalizer.normalize_str(text))
@@ -131,20 +131,20 @@ class TextTokenizer:
         lacks a token that is needed.
     """
     folder = pathlib.Path(directory)
-    path = folder / FILE_NAME
+    path = folder / TOKENIZER_FILE
     if not path.is_file():
-      raise FileNotFoundError(f"no {FILE_NAME} in {folder}")
+      raise FileNotFoundError(f"no {TOKENIZER_FILE} in {folder}")
     try:
       tokenizer = tokenizers.Tokenizer.from_str(path.read_text("utf-8"))
     except Exception as error:  # the library raises bare Exception
       raise ValueError(f"{path} is not a tokenizer file: {error}") from error
-    if (folder / SETTINGS).is_file():
-      return cls(tokenizer, _adopt(tokenizer, folder, end_token))
+    if (folder / SETTINGS_FILE).is_file():
+      return cls(tokenizer, _adapt_published(tokenizer, folder, end_token))
     ids = tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS)
     if ids != tuple(range(len(SPECIAL_TOKENS))):
       raise ValueError(
         f"{path}: {', '.join(SPECIAL_TOKENS)} must have ids 0 to 3, got {ids}; "
-        f"a published tokenizer has a {SETTINGS} beside it"
+        f"a published tokenizer has a {SETTINGS_FILE} beside it"
       )
     if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
       raise ValueError(f"{path}: the vocabulary has no characters")
@@ -155,10 +155,10 @@ class TextTokenizer:
 
     The folder is made if needed; each file appears whole or not at all.
     """
-    path = pathlib.Path(directory) / FILE_NAME
+    path = pathlib.Path(directory) / TOKENIZER_FILE
     if self._settings is not None:
       text = json.dumps(self._settings, ensure_ascii=False, indent=2)
-      files.write_text(path.parent / SETTINGS, text + "\n")
+      files.write_text(path.parent / SETTINGS_FILE, text + "\n")
     files.write_text(path, self._tokenizer.to_str(pretty=True))
     return path
 
@@ -169,9 +169,9 @@ class TextTokenizer:
       directory: made if needed.
       max_length: tokens a text is cut to there.
     """
-    path = self.save(directory).parent / SETTINGS
+    path = self.save(directory).parent / SETTINGS_FILE
     settings = {
-      **(self._settings or _OURS),
+      **(self._settings or _DEFAULT_SETTINGS),
       "model_max_length": max_length,
       "tokenizer_class": "PreTrainedTokenizerFast",
     }
@@ -196,12 +196,14 @@ class TextTokenizer:
   @property
   def pad_id(self) -> int:
     """Id of the token that fills a row up; the mask hides it."""
-    return self._tokenizer.token_to_id((self._settings or _OURS)["pad_token"])
+    return self._tokenizer.token_to_id(
+      (self._settings or _DEFAULT_SETTINGS)["pad_token"]
+    )
 
   @property
   def unk_id(self) -> int:
     """Id of what is not in the vocabulary; -1 where nothing is unknown."""
-    token = (self._settings or _OURS).get("unk_token")
+    token = (self._settings or _DEFAULT_SETTINGS).get("unk_token")
     return -1 if token is None else self._tokenizer.token_to_id(token)
 
   def token_id(self, token: str) -> int | None:
@@ -234,24 +236,26 @@ class TextTokenizer:
     Raises:
       ValueError: if `max_length` leaves no room for what is always there.
     """
-    tail = self._tokenizer.encode(suffix, add_special_tokens=False).ids
-    special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-    least = max(special + len(tail), 1)
-    if max_length < least:
-      raise ValueError(f"max_length must be at least {least}, got {max_length}")
+    suffix_ids = self._tokenizer.encode(suffix, add_special_tokens=False).ids
+    num_special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+    min_length = max(num_special + len(suffix_ids), 1)
+    if max_length < min_length:
+      raise ValueError(
+        f"max_length must be at least {min_length}, got {max_length}"
+      )
     rows = []
     # In parts: what the library says of a text is many times its size.
-    for start in range(0, len(texts), _AT_ONCE):
-      plain = self._tokenizer.encode_batch(
-        [prefix + text for text in texts[start : start + _AT_ONCE]],
+    for start in range(0, len(texts), _ENCODE_BATCH_SIZE):
+      encodings = self._tokenizer.encode_batch(
+        [prefix + text for text in texts[start : start + _ENCODE_BATCH_SIZE]],
         add_special_tokens=False,
       )
-      for encoding in plain:
+      for encoding in encodings:
         # Cutting by hand: the library keeps it as state of the tokenizer,
         # which is shared.
-        encoding.truncate(max_length - special - len(tail))
+        encoding.truncate(max_length - num_special - len(suffix_ids))
         ids = self._tokenizer.post_process(encoding).ids
-        rows.append(np.array(ids + tail, np.int32))
+        rows.append(np.array(ids + suffix_ids, np.int32))
     return rows
 
   def pad(
@@ -313,20 +317,20 @@ class TextTokenizer:
       ValueError: if "cls" finds no token in front of a text, or "last" none
         behind it.
     """
-    front, back = _additions(self._tokenizer)
-    if pooling == "cls" and not front:
+    leading_tokens, trailing_tokens = _find_added_tokens(self._tokenizer)
+    if pooling == "cls" and not leading_tokens:
       raise ValueError(
         "pooling 'cls' reads a token in front of every text, and the tokenizer "
         "adds none; expected pooling 'mean' or 'last'"
       )
-    if pooling == "last" and not back:
+    if pooling == "last" and not trailing_tokens:
       raise ValueError(
         "pooling 'last' reads a token behind every text, and the tokenizer "
         "adds none; name the end token of the model, e.g. <|endoftext|>"
       )
 
 
-def instruction(task: str) -> str:
+def format_instruction(task: str) -> str:
   """Returns the prefix that tells an instructed encoder what a query wants.
 
   Args:
@@ -337,62 +341,73 @@ def instruction(task: str) -> str:
   return f"Instruct: {task}\nQuery:"
 
 
-def _adopt(
+def _adapt_published(
   tokenizer: tokenizers.Tokenizer, folder: pathlib.Path, end_token: str
 ) -> dict[str, Any]:
   """Makes a published tokenizer fit `TextTokenizer`; returns its settings."""
   # Files carry the lengths of whoever saved them.
   tokenizer.no_padding()
   tokenizer.no_truncation()
-  path = folder / SETTINGS
+  path = folder / SETTINGS_FILE
   try:
-    said = json.loads(path.read_text("utf-8"))
+    settings = json.loads(path.read_text("utf-8"))
   except ValueError as error:
     raise ValueError(f"{path} is not JSON: {error}") from error
 
-  def named(role: str) -> str | None:
-    token = said.get(role)
+  def read_token(role: str) -> str | None:
+    token = settings.get(role)
     token = token["content"] if isinstance(token, dict) else token
     if token is not None and tokenizer.token_to_id(token) is None:
       raise ValueError(f"{path}: {role} {token!r} is not in the vocabulary")
     return token
 
-  end = end_token or (named("eos_token") if said.get("add_eos_token") else "")
-  if end:
-    _end_with(tokenizer, end, folder)
+  final_token = end_token or (
+    read_token("eos_token") if settings.get("add_eos_token") else ""
+  )
+  if final_token:
+    _append_end_token(tokenizer, final_token, folder)
 
-  def usual(*tokens: str) -> str | None:
-    known = (t for t in tokens if tokenizer.token_to_id(t) is not None)
-    return next(known, None)
+  def find_in_vocabulary(*tokens: str) -> str | None:
+    candidates = (t for t in tokens if tokenizer.token_to_id(t) is not None)
+    return next(candidates, None)
 
-  pad = named("pad_token") or usual(_PAD, "<pad>") or named("eos_token")
-  if pad is None:
+  pad_token = (
+    read_token("pad_token")
+    or find_in_vocabulary(_PAD, "<pad>")
+    or read_token("eos_token")
+  )
+  if pad_token is None:
     raise ValueError(f"{path}: no pad_token and no eos_token to pad with")
-  unknown = named("unk_token") or usual(_UNK, "<unk>")
-  return {"pad_token": pad, "unk_token": unknown}
+  unk_token = read_token("unk_token") or find_in_vocabulary(_UNK, "<unk>")
+  return {"pad_token": pad_token, "unk_token": unk_token}
 
 
-def _end_with(
+def _append_end_token(
   tokenizer: tokenizers.Tokenizer, token: str, folder: pathlib.Path
 ) -> None:
   """Makes every text end with `token`, unless it does so already."""
   index = tokenizer.token_to_id(token)
   if index is None:
     raise ValueError(
-      f"{folder / FILE_NAME}: the end token {token!r} is not in the vocabulary"
+      f"{folder / TOKENIZER_FILE}: the end token {token!r} is not in the vocabulary"
     )
-  front, back = _additions(tokenizer)
-  if back[-1:] == [token]:
+  leading_tokens, trailing_tokens = _find_added_tokens(tokenizer)
+  if trailing_tokens[-1:] == [token]:
     return
   # One template: a second one after another takes its parts for two texts.
-  added = dict.fromkeys((*front, *back, token))
+  template_tokens = dict.fromkeys((*leading_tokens, *trailing_tokens, token))
   tokenizer.post_processor = processors.TemplateProcessing(
-    single=[*front, "$A", *back, token],
-    special_tokens=[(each, tokenizer.token_to_id(each)) for each in added],
+    single=[*leading_tokens, "$A", *trailing_tokens, token],
+    special_tokens=[
+      (special_token, tokenizer.token_to_id(special_token))
+      for special_token in template_tokens
+    ],
   )
 
 
-def _additions(tokenizer: tokenizers.Tokenizer) -> tuple[list[str], list[str]]:
+def _find_added_tokens(
+  tokenizer: tokenizers.Tokenizer,
+) -> tuple[list[str], list[str]]:
   """Returns the tokens put in front of every text and behind it."""
   plain = tokenizer.encode("a", add_special_tokens=False).tokens
   tokens = tokenizer.encode("a").tokens

@@ -1,4 +1,4 @@
-"""Top-k by inner product from a FAISS index, given as `search.topk` gives it.
+"""Top-k by inner product from a FAISS index, given as `search.search_top_k` gives it.
 
 Why: with millions of records an index answers without looking at all of them.
 It knows inner products alone, so it serves the scores `semantic` and
@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 
-PREFIX = "faiss:"
-_BLOCK = 65_536  # records added at once
-_TRAINED_ON = 262_144  # records at most, evenly spaced
+BACKEND_PREFIX = "faiss:"
+_ADD_BLOCK = 65_536  # records added at once
+_MAX_TRAINING_RECORDS = 262_144  # records at most, evenly spaced
 
 
-def topk(
+def search_approximate_top_k(
   queries: np.ndarray,
   records: Any,
   k: int,
   galleries: Mapping[str, np.ndarray],
   factory: str,
-) -> Found:
+) -> TopK:
   """Returns about the k best records of every query, for every gallery.
 
   How many of them are is a matter of the index: "Flat" finds all, "IVF..."
@@ -51,55 +51,57 @@ def topk(
     ValueError: if FAISS is missing or cannot make such an index, or if a score
       is not finite.
   """
-  faiss = _library()
+  faiss = _import_faiss()
   queries = np.ascontiguousarray(queries, np.float32)
-  broken = ~np.isfinite(queries).all(axis=1)
-  if broken.any():
-    raise ValueError(f"query {broken.argmax()} has a score that is not finite")
+  is_not_finite = ~np.isfinite(queries).all(axis=1)
+  if is_not_finite.any():
+    raise ValueError(
+      f"query {is_not_finite.argmax()} has a score that is not finite"
+    )
   try:
-    index = _build(faiss, records, factory)
-    found = {}
+    index = _build_index(faiss, records, factory)
+    top_k = {}
     for name, mask in galleries.items():
-      bits = np.packbits(mask, bitorder="little")
-      parameters = _parameters(faiss, index, k)
-      parameters.sel = faiss.IDSelectorBitmap(bits)
-      found[name] = _ordered(*index.search(queries, k, params=parameters))
+      mask_bits = np.packbits(mask, bitorder="little")
+      parameters = _search_parameters(faiss, index, k)
+      parameters.sel = faiss.IDSelectorBitmap(mask_bits)
+      top_k[name] = _sort_results(*index.search(queries, k, params=parameters))
   except (RuntimeError, AssertionError) as error:
     reason = str(error).strip().splitlines()[-1]
     raise ValueError(
-      f"config.eval.backend={PREFIX}{factory}: FAISS says: {reason}"
+      f"config.eval.backend={BACKEND_PREFIX}{factory}: FAISS says: {reason}"
     ) from None
-  return found
+  return top_k
 
 
-def _library() -> ModuleType:
+def _import_faiss() -> ModuleType:
   """Returns FAISS, without which the exact search does."""
   try:
     import faiss
   except ModuleNotFoundError as error:
     raise ValueError(
-      f"config.eval.backend={PREFIX}... needs {error.name}: "
+      f"config.eval.backend={BACKEND_PREFIX}... needs {error.name}: "
       "pip install 'ctd_jax[ann]'"
     ) from None
   return faiss
 
 
-def _build(faiss: ModuleType, records: Any, factory: str) -> Any:
+def _build_index(faiss: ModuleType, records: Any, factory: str) -> Any:
   """Returns an index of all records, read a block at a time."""
   count, width = records.shape
   index = faiss.index_factory(width, factory, faiss.METRIC_INNER_PRODUCT)
   if not index.is_trained:
-    rows = np.arange(0, count, -(-count // _TRAINED_ON))
+    rows = np.arange(0, count, -(-count // _MAX_TRAINING_RECORDS))
     index.train(np.ascontiguousarray(records[rows]))
-  for start in range(0, count, _BLOCK):
-    block = np.ascontiguousarray(records[start : start + _BLOCK])
+  for start in range(0, count, _ADD_BLOCK):
+    block = np.ascontiguousarray(records[start : start + _ADD_BLOCK])
     if not np.isfinite(block).all():
       raise ValueError("query 0 has a score that is not finite")
     index.add(block)
   return index
 
 
-def _parameters(faiss: ModuleType, index: Any, k: int) -> Any:
+def _search_parameters(faiss: ModuleType, index: Any, k: int) -> Any:
   """Returns how thoroughly an index of this kind is searched."""
   if isinstance(index, faiss.IndexIVF):
     return faiss.SearchParametersIVF(nprobe=-(-index.nlist // 8))
@@ -108,7 +110,7 @@ def _parameters(faiss: ModuleType, index: Any, k: int) -> Any:
   return faiss.SearchParameters()
 
 
-def _ordered(
+def _sort_results(
   scores: np.ndarray, indices: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns indices and scores, equal scores by index."""

@@ -26,13 +26,13 @@ from ctd_jax.retrieval import search
 
 TRACK = "T0"
 SCORE_MODE = "lexical"
-EPSILON = 0.25  # share of the mean idf that replaces a negative idf
+IDF_FLOOR_SHARE = 0.25  # share of the mean idf that replaces a negative idf
 _NOT_HAN = re.compile("[^\u4e00-\u9fff]")
-Rescore = Callable[[slice, np.ndarray, np.ndarray], np.ndarray]
-_EMPTY = "<empty>"  # the token of a text without a Han character
+RescoreFn = Callable[[slice, np.ndarray, np.ndarray], np.ndarray]
+_EMPTY_TOKEN = "<empty>"  # the token of a text without a Han character
 
 
-def tokens(text: str) -> list[str]:
+def tokenize_bigrams(text: str) -> list[str]:
   """Returns the characters of `text`, then its pairs of neighbours.
 
   Only U+4E00 to U+9FFF count. Pairs are formed after the others are dropped,
@@ -40,12 +40,12 @@ def tokens(text: str) -> list[str]:
   """
   characters = _NOT_HAN.sub("", text)
   if not characters:
-    return [_EMPTY]
+    return [_EMPTY_TOKEN]
   return [*characters, *map("".join, itertools.pairwise(characters))]
 
 
 @dataclasses.dataclass(frozen=True)
-class Constants:
+class BM25Constants:
   """The two free constants of BM25; as published by default.
 
   Attributes:
@@ -57,7 +57,7 @@ class Constants:
   b: float = 0.75
 
 
-PUBLISHED = Constants()
+PUBLISHED_CONSTANTS = BM25Constants()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,25 +77,31 @@ class TokenCounts:
     return self.counts.shape[0]
 
   @classmethod
-  def of(cls, texts: Sequence[str]) -> TokenCounts:
+  def from_texts(cls, texts: Sequence[str]) -> TokenCounts:
     """Returns the counts of `texts` [N] over the tokens they contain."""
     vocabulary: dict[str, int] = collections.defaultdict()
     vocabulary.default_factory = vocabulary.__len__
-    rows = [[vocabulary[token] for token in tokens(text)] for text in texts]
-    return cls(dict(vocabulary), _matrix(rows, len(vocabulary)))
+    rows = [
+      [vocabulary[token] for token in tokenize_bigrams(text)] for text in texts
+    ]
+    return cls(dict(vocabulary), _count_matrix(rows, len(vocabulary)))
 
-  def restrict(self, members: np.ndarray) -> TokenCounts:
+  def select_texts(self, members: np.ndarray) -> TokenCounts:
     """Returns the counts of the texts with the indices `members` [n]."""
     return TokenCounts(self.vocabulary, self.counts[members])
 
-  def encode(self, queries: Sequence[str]) -> scipy.sparse.csr_array:
+  def encode_queries(self, queries: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns the counts [Q, V] of known tokens in `queries`."""
-    known = self.vocabulary
+    vocabulary = self.vocabulary
     rows = [
-      [known[token] for token in tokens(query) if token in known]
+      [
+        vocabulary[token]
+        for token in tokenize_bigrams(query)
+        if token in vocabulary
+      ]
       for query in queries
     ]
-    return _matrix(rows, len(known))
+    return _count_matrix(rows, len(vocabulary))
 
 
 class BM25:
@@ -104,7 +110,7 @@ class BM25:
   def __init__(
     self,
     texts: Sequence[str] | TokenCounts,
-    constants: Constants = PUBLISHED,
+    constants: BM25Constants = PUBLISHED_CONSTANTS,
   ):
     """Weighs every token of every text.
 
@@ -113,13 +119,13 @@ class BM25:
       constants: of the weights.
     """
     if not isinstance(texts, TokenCounts):
-      texts = TokenCounts.of(texts)
+      texts = TokenCounts.from_texts(texts)
     counts = texts.counts
     num_texts, num_terms = counts.shape
     if num_texts == 0:
       raise ValueError("BM25 needs at least one text")
     self._tokens = texts
-    rows = np.repeat(np.arange(num_texts), np.diff(counts.indptr))
+    text_rows = np.repeat(np.arange(num_texts), np.diff(counts.indptr))
     lengths = counts.sum(axis=1)
     k1, b = constants.k1, constants.b
     damping = k1 * (1 - b + b * lengths / lengths.mean())
@@ -129,11 +135,11 @@ class BM25:
       idf[counts.indices]
       * counts.data
       * (k1 + 1)
-      / (counts.data + damping[rows])
+      / (counts.data + damping[text_rows])
     )
     self._weights = weights.T.tocsr()
 
-  def scores(
+  def score_queries(
     self, queries: Sequence[str] | scipy.sparse.csr_array
   ) -> np.ndarray:
     """Returns scores float32 [Q, N]; a token asked twice counts twice.
@@ -142,17 +148,17 @@ class BM25:
       queries: [Q] texts, or their counts from `TokenCounts.encode`.
     """
     if not scipy.sparse.issparse(queries):
-      queries = self._tokens.encode(queries)
+      queries = self._tokens.encode_queries(queries)
     return (queries @ self._weights).toarray().astype(np.float32)
 
 
-def topk(
+def rank_by_bm25(
   queries: Sequence[str],
   records: Sequence[str] | TokenCounts,
   k: int,
   galleries: Mapping[str, np.ndarray],
-  constants: Constants = PUBLISHED,
-) -> search.Found:
+  constants: BM25Constants = PUBLISHED_CONSTANTS,
+) -> search.TopK:
   """Returns the k best records by BM25, the index built anew per gallery.
 
   Args:
@@ -163,21 +169,21 @@ def topk(
     constants: of BM25.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  return topk_rescored(
+  return rank_by_rescored_bm25(
     queries, records, k, galleries, lambda *args: args[-1], constants
   )
 
 
-def topk_rescored(
+def rank_by_rescored_bm25(
   queries: Sequence[str],
   records: Sequence[str] | TokenCounts,
   k: int,
   galleries: Mapping[str, np.ndarray],
-  rescore: Rescore,
-  constants: Constants = PUBLISHED,
-) -> search.Found:
+  rescore: RescoreFn,
+  constants: BM25Constants = PUBLISHED_CONSTANTS,
+) -> search.TopK:
   """Returns `topk` after `rescore` has changed the scores of whole blocks.
 
   Args:
@@ -186,46 +192,46 @@ def topk_rescored(
       [n], BM25 scores [b, n]) -> scores [b, n].
     constants: of BM25.
   """
-  counted = records
-  if not isinstance(counted, TokenCounts):
-    counted = TokenCounts.of(records)
-  encoded = counted.encode(queries)
+  token_counts = records
+  if not isinstance(token_counts, TokenCounts):
+    token_counts = TokenCounts.from_texts(records)
+  query_counts = token_counts.encode_queries(queries)
 
-  def scorer_of(members: np.ndarray):
+  def make_scorer(members: np.ndarray):
     index = None
     if len(members):
-      index = BM25(counted.restrict(members), constants)
+      index = BM25(token_counts.select_texts(members), constants)
 
-    def scores(start: int, stop: int) -> np.ndarray:
+    def score_block(start: int, stop: int) -> np.ndarray:
       if index is None:
         return np.zeros((stop - start, 0), np.float32)
       block = slice(start, stop)
-      return rescore(block, members, index.scores(encoded[block]))
+      return rescore(block, members, index.score_queries(query_counts[block]))
 
-    return scores
+    return score_block
 
-  return search.topk_by_gallery(
-    scorer_of, len(queries), len(counted), k, galleries
+  return search.search_top_k_by_gallery(
+    make_scorer, len(queries), len(token_counts), k, galleries
   )
 
 
 def _idf(frequency: np.ndarray, num_texts: int) -> np.ndarray:
   """Returns the weight of every term [V] from the number of texts with it."""
-  present = frequency > 0
+  is_present = frequency > 0
   idf = np.log(num_texts - frequency + 0.5) - np.log(frequency + 0.5)
   # The mean is over the terms of this gallery, before any replacement.
-  floor = EPSILON * idf[present].mean()
-  return np.where(present, np.where(idf < 0, floor, idf), 0.0)
+  floor = IDF_FLOOR_SHARE * idf[is_present].mean()
+  return np.where(is_present, np.where(idf < 0, floor, idf), 0.0)
 
 
-def _matrix(
-  rows: Sequence[Sequence[int]], terms: int
+def _count_matrix(
+  rows: Sequence[Sequence[int]], num_terms: int
 ) -> scipy.sparse.csr_array:
   """Returns how often each column is listed, [len(rows), terms]."""
   starts = np.cumsum([0, *map(len, rows)])
   columns = np.fromiter(itertools.chain.from_iterable(rows), np.int64)
   counts = scipy.sparse.csr_array(
-    (np.ones(len(columns)), columns, starts), shape=(len(rows), terms)
+    (np.ones(len(columns)), columns, starts), shape=(len(rows), num_terms)
   )
   counts.sum_duplicates()
   return counts

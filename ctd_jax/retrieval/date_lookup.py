@@ -33,10 +33,10 @@ TRACK = "T0"
 SCORE_MODE = "dates_lexical"
 INSIDE, UNDATED, OUTSIDE = 2, 1, 0
 # A date further inside a text is a cross-reference, not the record's own.
-_OPENING = 4  # characters that may stand before the record's own date
+_MAX_OPENING = 4  # characters that may stand before the record's own date
 
 
-def target_interval(
+def parse_query_interval(
   text: str, timeline: timelines.Timeline
 ) -> timelines.Interval | None:
   """Returns the months a query asks for, or None if they cannot be read."""
@@ -46,7 +46,7 @@ def target_interval(
     return None
 
 
-def read_intervals(
+def parse_query_intervals(
   queries: Sequence[str], timeline: timelines.Timeline
 ) -> list[timelines.Interval | None]:
   """Returns the months each query asks for; warns of those not read, None.
@@ -55,23 +55,23 @@ def read_intervals(
     queries: texts [Q].
     timeline: their calendar.
   """
-  intervals = [target_interval(text, timeline) for text in queries]
-  unread = [
+  intervals = [parse_query_interval(text, timeline) for text in queries]
+  undated_queries = [
     text
     for text, interval in zip(queries, intervals, strict=True)
     if interval is None
   ]
-  if unread:
+  if undated_queries:
     logging.warning(
       "no date read in %d of %d queries; first: %s",
-      len(unread),
+      len(undated_queries),
       len(queries),
-      unread[0],
+      undated_queries[0],
     )
   return intervals
 
 
-def asked_months(
+def read_query_intervals(
   queries: Sequence[str], timeline: timelines.Timeline
 ) -> np.ndarray:
   """Returns first and last ordinal month that each query asks for, [Q, 2].
@@ -82,24 +82,24 @@ def asked_months(
     queries: texts [Q].
     timeline: their calendar.
   """
-  whole = 0, len(timeline) - 1
-  ends = [
-    timeline.ordinals(interval) if interval else whole
-    for interval in read_intervals(queries, timeline)
+  full_timeline = 0, len(timeline) - 1
+  bounds = [
+    timeline.interval_ordinals(interval) if interval else full_timeline
+    for interval in parse_query_intervals(queries, timeline)
   ]
-  return np.array(ends, np.int32).reshape(-1, 2)
+  return np.array(bounds, np.int32).reshape(-1, 2)
 
 
-def own_month(
+def find_stated_month(
   text: str, timeline: timelines.Timeline
 ) -> timelines.TimeKey | None:
   """Returns the month that a record states of itself, or None."""
   for start, _, key in date_expressions.find_full_dates(text, timeline):
-    return key if start <= _OPENING else None
+    return key if start <= _MAX_OPENING else None
   return None
 
 
-def tiers(
+def assign_tiers(
   intervals: Sequence[timelines.Interval | None],
   months: Sequence[timelines.TimeKey | None],
   timeline: timelines.Timeline,
@@ -111,22 +111,22 @@ def tiers(
     months: of the records [N]; None where the text states none.
     timeline: the calendar of both.
   """
-  dated = np.array([month is not None for month in months], bool)
+  has_date = np.array([month is not None for month in months], bool)
   ordinals = np.array(
     [-1 if month is None else timeline.ordinal(month) for month in months],
     np.int64,
   )
-  result = np.full((len(intervals), len(months)), UNDATED, np.int8)
+  tiers = np.full((len(intervals), len(months)), UNDATED, np.int8)
   for row, interval in enumerate(intervals):
     if interval is None:
       continue
-    start, end = timeline.ordinals(interval)
-    inside = (start <= ordinals) & (ordinals <= end)
-    result[row, dated] = np.where(inside, INSIDE, OUTSIDE)[dated]
-  return result
+    start, end = timeline.interval_ordinals(interval)
+    is_inside = (start <= ordinals) & (ordinals <= end)
+    tiers[row, has_date] = np.where(is_inside, INSIDE, OUTSIDE)[has_date]
+  return tiers
 
 
-def combine(tier: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def combine_scores(tier: np.ndarray, scores: np.ndarray) -> np.ndarray:
   """Returns the score described above, in float64.
 
   Args:
@@ -134,17 +134,17 @@ def combine(tier: np.ndarray, scores: np.ndarray) -> np.ndarray:
     scores: BM25 [b, n].
   """
   lowest = scores.min(axis=1, keepdims=True).astype(np.float64)
-  step = scores.max(axis=1, keepdims=True) - lowest + 1
-  return tier * step + (scores - lowest)
+  tier_step = scores.max(axis=1, keepdims=True) - lowest + 1
+  return tier * tier_step + (scores - lowest)
 
 
-def topk(
+def rank_by_dates(
   queries: Sequence[str],
   records: Sequence[str],
   timeline: timelines.Timeline,
   k: int,
   galleries: Mapping[str, np.ndarray],
-) -> search.Found:
+) -> search.TopK:
   """Returns the k best records by tier, then BM25.
 
   Args:
@@ -155,13 +155,15 @@ def topk(
     galleries: name -> [N] bool.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  intervals = read_intervals(queries, timeline)
-  months = [own_month(text, timeline) for text in records]
+  intervals = parse_query_intervals(queries, timeline)
+  months = [find_stated_month(text, timeline) for text in records]
 
   def rescore(block, members, scores):
-    own = [months[index] for index in members]
-    return combine(tiers(intervals[block], own, timeline), scores)
+    member_months = [months[index] for index in members]
+    return combine_scores(
+      assign_tiers(intervals[block], member_months, timeline), scores
+    )
 
-  return bm25.topk_rescored(queries, records, k, galleries, rescore)
+  return bm25.rank_by_rescored_bm25(queries, records, k, galleries, rescore)

@@ -28,13 +28,15 @@ from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import Tokens
 
 
-def beside_encoder(params: Any) -> Any:
+def select_scoring_params(params: Any) -> Any:
   """Returns the parameters that turn encodings into scores and dates.
 
   Of several processes each works with these by itself.
   """
-  kept = {name: part for name, part in params.items() if name != "encoder"}
-  return distributed.own(kept)
+  scoring_params = {
+    name: subtree for name, subtree in params.items() if name != "encoder"
+  }
+  return distributed.to_process_local(scoring_params)
 
 
 class Ranker:
@@ -49,26 +51,30 @@ class Ranker:
     self._experiment = experiment
     config = experiment.config
     self._score_mode = config.eval.score_mode or config.score_mode
-    self._encode = train_step.make_encode_step(experiment.model)
-    self._score = train_step.make_score(experiment.model, self._score_mode)
+    self._encode_step = train_step.make_encode_step(experiment.model)
+    self._score_function = train_step.make_score_function(
+      experiment.model, self._score_mode
+    )
 
-  def encode(self, params: Any, tokens: Tokens, what: str) -> Encoding:
+  def encode_texts(
+    self, params: Any, tokens: Tokens, description: str
+  ) -> Encoding:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
     size = self._experiment.config.eval.batch_size
-    shards = partitioning.batch_shards(self._experiment.mesh)
+    shards = partitioning.count_batch_shards(self._experiment.mesh)
     size += -size % shards
     # Every process has all texts; each encodes the rows of its devices.
     sharding = partitioning.batch_sharding(self._experiment.mesh)
-    parts, order = [], []
+    encodings, order = [], []
     with tqdm.tqdm(
-      desc=what,
+      desc=description,
       total=len(tokens),
       unit="text",
       leave=False,
       delay=2.0,
       disable=None,
     ) as bar:
-      for rows, texts in packing.batches(
+      for rows, texts in packing.iter_packed_batches(
         tokens.ids,
         tokens.mask,
         size,
@@ -81,15 +87,19 @@ class Ranker:
           ),
           texts,
         )
-        parts.append(distributed.fetch(self._encode(params, texts)))
+        encodings.append(
+          distributed.fetch_to_host(self._encode_step(params, texts))
+        )
         order.append(rows)
         bar.update((rows >= 0).sum())
     order = np.concatenate(order)
     # Those that are no text come first.
-    place = np.argsort(order)[-len(tokens) :]
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[place], *parts)
+    text_positions = np.argsort(order)[-len(tokens) :]
+    return jax.tree.map(
+      lambda *leaves: np.concatenate(leaves)[text_positions], *encodings
+    )
 
-  def gallery(self, params: Any) -> Encoding:
+  def encode_gallery(self, params: Any) -> Encoding:
     """Returns the encodings of all records.
 
     In memory, or where `config.eval.vectors_dir` names a folder, mapped from
@@ -98,17 +108,19 @@ class Ranker:
     records, model = self._experiment.records, self._experiment.model
     folder = self._experiment.config.eval.vectors_dir
     if not folder:
-      return self.encode(params, records, "encode records")
-    name = encoding_store.fingerprint(params, records, model.config)[:16]
+      return self.encode_texts(params, records, "encode records")
+    name = encoding_store.fingerprint_encodings(params, records, model.config)[
+      :16
+    ]
     folder = pathlib.Path(folder).expanduser() / name
     logging.info("encodings of %d records are in %s", len(records), folder)
-    return encoding_store.encode(
+    return encoding_store.encode_to_files(
       folder,
       len(records),
-      lambda rows: self.encode(params, records[rows], "encode records"),
+      lambda rows: self.encode_texts(params, records[rows], "encode records"),
     )
 
-  def rank(
+  def rank_split(
     self,
     params: Any,
     split: str,
@@ -128,35 +140,37 @@ class Ranker:
       backend: what searches; None = what `config.eval.backend` names.
     """
     if records is None:
-      records = self.encode(params, self._experiment.records, "encode records")
-    queries = self.encode(
+      records = self.encode_texts(
+        params, self._experiment.records, "encode records"
+      )
+    queries = self.encode_texts(
       params, self._experiment.queries[split], "encode queries"
     )
-    asked = self._experiment.asked_months
-    if asked:
-      queries = queries.replace(interval=asked[split])
+    query_intervals = self._experiment.query_intervals
+    if query_intervals:
+      queries = queries.replace(interval=query_intervals[split])
     count = len(queries.scalar)
-    mine = distributed.share(count)
-    found = self._search(
+    local_rows = distributed.process_slice(count)
+    top_k = self._search_top_k(
       params,
-      jax.tree.map(lambda x: x[mine], queries),
+      jax.tree.map(lambda x: x[local_rows], queries),
       records,
       depth,
       galleries,
       backend or self._experiment.config.eval.backend,
     )
-    found = distributed.gather(found, count)
-    return runs.from_topk(
+    top_k = distributed.all_gather(top_k, count)
+    return runs.make_runs(
       self._experiment.config.name,
       "T0",
       self._score_mode,
       split,
       [query.query_id for query in self._experiment.benchmark.queries[split]],
       self._experiment.benchmark.record_ids,
-      found,
+      top_k,
     )
 
-  def _search(
+  def _search_top_k(
     self,
     params: Any,
     queries: Encoding,
@@ -164,33 +178,33 @@ class Ranker:
     depth: int,
     galleries: Mapping[str, np.ndarray],
     backend: str,
-  ) -> search.Found:
+  ) -> search.TopK:
     """Returns the first records of encoded queries, for every gallery."""
     model = self._experiment.model
     if backend == "exact":
-      kept = beside_encoder(params)
-      variables = {"params": kept}
+      scoring_params = select_scoring_params(params)
+      variables = {"params": scoring_params}
       if self._score_mode not in INNER_PRODUCTS:
-        variables |= model.tables(kept)
-      score = jax.tree_util.Partial(self._score, variables)
-      return search.topk(queries, records, score, depth, galleries)
-    return approximate.topk(
+        variables |= model.tables(scoring_params)
+      score = jax.tree_util.Partial(self._score_function, variables)
+      return search.search_top_k(queries, records, score, depth, galleries)
+    return approximate.search_approximate_top_k(
       queries.vectors(self._score_mode) / model.config.temperature,
       records.vectors(self._score_mode),
       depth,
       galleries,
-      backend.removeprefix(approximate.PREFIX),
+      backend.removeprefix(approximate.BACKEND_PREFIX),
     )
 
-  def validate(self, params: Any) -> dict[str, float]:
+  def compute_validation_metrics(self, params: Any) -> dict[str, float]:
     """Returns the validation metrics of the mode that selects.
 
     The search is exact, whatever that of the evaluation is.
     """
     benchmark = self._experiment.benchmark
-    mode = protocol.mode(self._experiment.config.eval.mode)
+    mode = protocol.get_mode(self._experiment.config.eval.mode)
     gallery = mode.gallery
-    (run,) = self.rank(
+    (run,) = self.rank_split(
       params,
       "validation",
       {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
@@ -202,5 +216,6 @@ class Ranker:
       run, benchmark.queries["validation"], kinds, mode
     )
     return {
-      f"validation/{measure}": table.mean(measure) for measure in table.values
+      f"validation/{measure}": table.mean_of_family(measure)
+      for measure in table.values
     }

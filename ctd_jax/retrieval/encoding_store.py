@@ -25,9 +25,9 @@ from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import files
 
 _VERSION = 1  # raised when the same parameters give other encodings
-PIECE = 65_536  # texts, a multiple of the blocks that a search reads
+CHUNK_SIZE = 65_536  # texts, a multiple of the blocks that a search reads
 # The names of the files of each part.
-_NAMES = Encoding(
+_FILE_NAMES = Encoding(
   semantic="semantic",
   absolute="absolute",
   scalar="scalar",
@@ -37,7 +37,7 @@ _NAMES = Encoding(
 )
 
 
-class Pieces:
+class ChunkedArray:
   """An array whose rows lie in several arrays; it gives out rows.
 
   Attributes:
@@ -45,12 +45,12 @@ class Pieces:
     dtype: of all.
   """
 
-  def __init__(self, parts: Sequence[np.ndarray]):
+  def __init__(self, chunks: Sequence[np.ndarray]):
     """Takes the parts, in order; at least one."""
-    self._parts = list(parts)
-    self._starts = np.cumsum([0, *map(len, parts)])
-    self.shape = (int(self._starts[-1]), *parts[0].shape[1:])
-    self.dtype = parts[0].dtype
+    self._chunks = list(chunks)
+    self._chunk_starts = np.cumsum([0, *map(len, chunks)])
+    self.shape = (int(self._chunk_starts[-1]), *chunks[0].shape[1:])
+    self.dtype = chunks[0].dtype
 
   def __len__(self) -> int:
     return self.shape[0]
@@ -59,20 +59,27 @@ class Pieces:
     """Returns rows, without copying where a slice lies in one part."""
     if isinstance(rows, slice):
       start, stop, step = rows.indices(len(self))
-      first = max(0, int(np.searchsorted(self._starts, start, "right")) - 1)
-      part = self._parts[min(first, len(self._parts) - 1)]
-      if step == 1 and stop <= self._starts[first] + len(part):
-        return part[start - self._starts[first] : stop - self._starts[first]]
+      chunk_index = max(
+        0, int(np.searchsorted(self._chunk_starts, start, "right")) - 1
+      )
+      chunk = self._chunks[min(chunk_index, len(self._chunks) - 1)]
+      if step == 1 and stop <= self._chunk_starts[chunk_index] + len(chunk):
+        return chunk[
+          start - self._chunk_starts[chunk_index] : stop
+          - self._chunk_starts[chunk_index]
+        ]
     rows = np.arange(len(self))[rows]
-    owners = np.searchsorted(self._starts, rows, "right") - 1
-    found = np.empty((len(rows), *self.shape[1:]), self.dtype)
-    for owner in np.unique(owners):
-      mine = owners == owner
-      found[mine] = self._parts[owner][rows[mine] - self._starts[owner]]
-    return found
+    chunk_of_row = np.searchsorted(self._chunk_starts, rows, "right") - 1
+    selected_rows = np.empty((len(rows), *self.shape[1:]), self.dtype)
+    for chunk_number in np.unique(chunk_of_row):
+      is_in_chunk = chunk_of_row == chunk_number
+      selected_rows[is_in_chunk] = self._chunks[chunk_number][
+        rows[is_in_chunk] - self._chunk_starts[chunk_number]
+      ]
+    return selected_rows
 
 
-def fingerprint(params: Any, tokens: Tokens, config: Any) -> str:
+def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
   """Returns what tells encodings apart: parameters, texts and geometry.
 
   Args:
@@ -83,17 +90,17 @@ def fingerprint(params: Any, tokens: Tokens, config: Any) -> str:
   digest = hashlib.sha256(repr((_VERSION, config)).encode())
   # One array after the other: the whole model may not fit on one host.
   for leaf in (*jax.tree.leaves(params), tokens.ids, tokens.mask):
-    leaf = np.ascontiguousarray(distributed.fetch(leaf))
+    leaf = np.ascontiguousarray(distributed.fetch_to_host(leaf))
     digest.update(str(leaf.shape).encode())
     digest.update(leaf)
   return digest.hexdigest()
 
 
-def encode(
+def encode_to_files(
   folder: pathlib.Path,
-  count: int,
+  num_texts: int,
   encode_rows: Callable[[slice], Encoding],
-  piece: int = PIECE,
+  chunk_size: int = CHUNK_SIZE,
 ) -> Encoding:
   """Returns the encodings of all texts, as arrays mapped from files.
 
@@ -101,37 +108,38 @@ def encode(
 
   Args:
     folder: of these encodings alone; see `fingerprint`.
-    count: number of texts N, at least 1.
+    num_texts: number of texts N, at least 1.
     encode_rows: gives the encodings of some texts; every process calls it.
-    piece: texts encoded and written at once.
+    chunk_size: texts encoded and written at once.
   """
   spans = [
-    (start, min(start + piece, count)) for start in range(0, count, piece)
+    (start, min(start + chunk_size, num_texts))
+    for start in range(0, num_texts, chunk_size)
   ]
   for span in spans:
-    paths = _paths(folder, span)
-    there = all(path.exists() for path in jax.tree.leaves(paths))
-    if not distributed.everywhere(there):
-      found = encode_rows(slice(*span))
-      if distributed.leads():
-        jax.tree.map(_write, paths, found)
+    paths = _chunk_paths(folder, span)
+    is_complete = all(path.exists() for path in jax.tree.leaves(paths))
+    if not distributed.is_true_in_all_processes(is_complete):
+      encoding = encode_rows(slice(*span))
+      if distributed.is_coordinator():
+        jax.tree.map(_write_array, paths, encoding)
   distributed.wait_for_all("encodings in files")
-  parts = [
+  encodings = [
     jax.tree.map(
-      lambda path: np.load(path, mmap_mode="r"), _paths(folder, span)
+      lambda path: np.load(path, mmap_mode="r"), _chunk_paths(folder, span)
     )
     for span in spans
   ]
-  return jax.tree.map(lambda *leaves: Pieces(leaves), *parts)
+  return jax.tree.map(lambda *leaves: ChunkedArray(leaves), *encodings)
 
 
-def _paths(folder: pathlib.Path, span: tuple[int, int]) -> Encoding:
+def _chunk_paths(folder: pathlib.Path, span: tuple[int, int]) -> Encoding:
   """Returns the files of a piece."""
   return jax.tree.map(
-    lambda name: folder / f"{name}.{span[0]:09}-{span[1]:09}.npy", _NAMES
+    lambda name: folder / f"{name}.{span[0]:09}-{span[1]:09}.npy", _FILE_NAMES
   )
 
 
-def _write(path: pathlib.Path, array: np.ndarray) -> None:
-  with files.replacing(path) as temporary:
+def _write_array(path: pathlib.Path, array: np.ndarray) -> None:
+  with files.atomic_path(path) as temporary:
     np.save(temporary, array)

@@ -23,12 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 import tqdm
 
-Found = dict[str, tuple[np.ndarray, np.ndarray]]
+TopK = dict[str, tuple[np.ndarray, np.ndarray]]
 ScoreFn = Callable[[Any, Any], jax.Array]
-_CHUNK = 64  # neighbouring records of which the best is looked at first
+_CHUNK_SIZE = 64  # neighbouring records of which the best is looked at first
 
 
-def topk(
+def search_top_k(
   queries: Any,
   records: Any,
   score_fn: ScoreFn,
@@ -36,7 +36,7 @@ def topk(
   galleries: Mapping[str, np.ndarray],
   query_block: int = 256,
   record_block: int = 4096,
-) -> Found:
+) -> TopK:
   """Returns the k best records of every query, for every gallery.
 
   Args:
@@ -59,8 +59,8 @@ def topk(
   Raises:
     ValueError: if shapes disagree or a score is not finite.
   """
-  num_queries, num_records = _length(queries), _length(records)
-  masks = _masks(galleries, num_records)
+  num_queries, num_records = _leading_length(queries), _leading_length(records)
+  masks = _stack_masks(galleries, num_records)
   if k < 1:
     raise ValueError(f"k must be at least 1, got {k}")
   if not isinstance(score_fn, jax.tree_util.Partial):
@@ -68,52 +68,61 @@ def topk(
   query_block = max(1, min(query_block, num_queries))
   record_block = max(1, min(record_block, num_records))
   blocks = [
-    _block(queries, start, query_block)
+    _take_block(queries, start, query_block)
     for start in range(0, num_queries, query_block)
   ]
-  nothing = (
+  empty_top_k = (
     jnp.full((len(masks), query_block, k), -jnp.inf, jnp.float32),
     jnp.full((len(masks), query_block, k), -1, jnp.int32),
     jnp.zeros((query_block,), bool),
   )
-  best = [nothing] * len(blocks)
-  for offset in _bar(range(0, num_records, record_block), "search"):
-    real = min(record_block, num_records - offset)
-    allowed = np.zeros((len(masks), record_block), bool)
-    allowed[:, :real] = masks[:, offset : offset + real]
-    fresh = _block(records, offset, record_block)
+  best = [empty_top_k] * len(blocks)
+  for offset in _progress_bar(range(0, num_records, record_block), "search"):
+    num_real = min(record_block, num_records - offset)
+    in_gallery = np.zeros((len(masks), record_block), bool)
+    in_gallery[:, :num_real] = masks[:, offset : offset + num_real]
+    record_block_rows = _take_block(records, offset, record_block)
     for row, block in enumerate(blocks):
-      best[row] = _merge(score_fn, best[row], block, fresh, allowed, offset)
+      best[row] = _merge_block(
+        score_fn, best[row], block, record_block_rows, in_gallery, offset
+      )
   indices = np.full((len(masks), num_queries, k), -1, np.int32)
   scores = np.full((len(masks), num_queries, k), -np.inf, np.float32)
-  for row, (values, found, broken) in enumerate(jax.device_get(best)):
+  for row, (values, block_indices, has_non_finite) in enumerate(
+    jax.device_get(best)
+  ):
     start = row * query_block
     size = min(query_block, num_queries - start)
-    if np.any(broken[:size]):
-      query = start + int(np.argmax(broken[:size]))
+    if np.any(has_non_finite[:size]):
+      query = start + int(np.argmax(has_non_finite[:size]))
       raise ValueError(f"query {query} has a score that is not finite")
     scores[:, start : start + size] = values[:, :size]
-    indices[:, start : start + size] = found[:, :size]
+    indices[:, start : start + size] = block_indices[:, :size]
   return {
     name: (indices[row], scores[row]) for row, name in enumerate(galleries)
   }
 
 
 @jax.jit
-def _merge(score_fn, best, queries, records, allowed, offset):
+def _merge_block(score_fn, best, queries, records, in_gallery, offset):
   """Folds one block of records into the running top-k of a query block."""
-  best_scores, best_indices, broken = best
+  best_scores, best_indices, has_non_finite = best
   scores_bxn = score_fn(queries, records).astype(jnp.float32)
-  finite_bxn, wanted_n = jnp.isfinite(scores_bxn), jnp.any(allowed, axis=0)
-  broken |= jnp.any(~finite_bxn & wanted_n, axis=1)
+  is_finite_bxn, in_any_gallery_n = (
+    jnp.isfinite(scores_bxn),
+    jnp.any(in_gallery, axis=0),
+  )
+  has_non_finite |= jnp.any(~is_finite_bxn & in_any_gallery_n, axis=1)
   # Added, not selected: on a CPU that takes a quarter of the time.
-  barred_gxn = jnp.where(allowed, 0.0, -jnp.inf)
-  scores_bxn = jnp.where(finite_bxn, scores_bxn, -jnp.inf)
-  found = _fold(scores_bxn, barred_gxn, best_scores, best_indices, offset)
-  return *found, broken
+  penalty_gxn = jnp.where(in_gallery, 0.0, -jnp.inf)
+  scores_bxn = jnp.where(is_finite_bxn, scores_bxn, -jnp.inf)
+  top_k = _merge_scores(
+    scores_bxn, penalty_gxn, best_scores, best_indices, offset
+  )
+  return *top_k, has_non_finite
 
 
-def _fold(scores_bxn, barred_gxn, best_scores, best_indices, offset):
+def _merge_scores(scores_bxn, penalty_gxn, best_scores, best_indices, offset):
   """Folds a block of scores into the running top-k of every gallery.
 
   Sorting a block would cost more than scoring it. Instead the best record that
@@ -123,66 +132,78 @@ def _fold(scores_bxn, barred_gxn, best_scores, best_indices, offset):
 
   Args:
     scores_bxn: finite, or -inf.
-    barred_gxn: 0 where a gallery holds a record, else -inf.
+    penalty_gxn: 0 where a gallery holds a record, else -inf.
     best_scores: best first, [g, b, k].
     best_indices: of them, [g, b, k].
     offset: index of the first record.
 
   Axes: C chunks of the block, c records in each.
   """
-  padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK)
-  scores_bxCxc, barred_gxCxc = (
-    jnp.pad(x, padding, constant_values=-jnp.inf).reshape(len(x), -1, _CHUNK)
-    for x in (scores_bxn, barred_gxn)
+  padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK_SIZE)
+  scores_bxCxc, penalty_gxCxc = (
+    jnp.pad(x, padding, constant_values=-jnp.inf).reshape(
+      len(x), -1, _CHUNK_SIZE
+    )
+    for x in (scores_bxn, penalty_gxn)
   )
-  tops_gxbxC = (scores_bxCxc + barred_gxCxc[:, None]).max(-1)
+  chunk_max_gxbxC = (scores_bxCxc + penalty_gxCxc[:, None]).max(-1)
 
-  def better(state):
-    scores, _, tops, _, _ = state
-    return jnp.any(tops.max(-1) > scores[..., -1])
+  def has_better(state):
+    scores, _, chunk_max, _, _ = state
+    return jnp.any(chunk_max.max(-1) > scores[..., -1])
 
   def take_best(state):
-    scores, indices, tops, last, last_column = state
-    top = tops.max(-1, keepdims=True)
-    chunk = _first(tops == top)
-    values = _rows_of(scores_bxCxc, chunk, 1) + _rows_of(barred_gxCxc, chunk, 0)
-    columns = chunk * _CHUNK + jnp.arange(_CHUNK)
-    # What is taken stands above, or is as good and comes first.
-    left = (values < last) | ((values == last) & (columns > last_column))
-    column = chunk * _CHUNK + _first(left & (values == top))
-    rest = jnp.where(left & (columns != column), values, -jnp.inf)
-    tops = jnp.where(
-      jnp.arange(tops.shape[-1]) == chunk, rest.max(-1, keepdims=True), tops
+    scores, indices, chunk_max, last_score, last_column = state
+    best_score = chunk_max.max(-1, keepdims=True)
+    chunk = _first_true_index(chunk_max == best_score)
+    values = _take_chunks(scores_bxCxc, chunk, 1) + _take_chunks(
+      penalty_gxCxc, chunk, 0
     )
-    best = _insert(scores, indices, top, offset + column)
-    return *best, tops, top, column
+    columns = chunk * _CHUNK_SIZE + jnp.arange(_CHUNK_SIZE)
+    # What is taken stands above, or is as good and comes first.
+    is_remaining = (values < last_score) | (
+      (values == last_score) & (columns > last_column)
+    )
+    column = chunk * _CHUNK_SIZE + _first_true_index(
+      is_remaining & (values == best_score)
+    )
+    remaining_scores = jnp.where(
+      is_remaining & (columns != column), values, -jnp.inf
+    )
+    chunk_max = jnp.where(
+      jnp.arange(chunk_max.shape[-1]) == chunk,
+      remaining_scores.max(-1, keepdims=True),
+      chunk_max,
+    )
+    top_k = _insert_sorted(scores, indices, best_score, offset + column)
+    return *top_k, chunk_max, best_score, column
 
-  first = jnp.full((*tops_gxbxC.shape[:2], 1), jnp.inf)
+  initial_score = jnp.full((*chunk_max_gxbxC.shape[:2], 1), jnp.inf)
   state = (
     best_scores,
     best_indices,
-    tops_gxbxC,
-    first,
-    jnp.full(first.shape, -1),
+    chunk_max_gxbxC,
+    initial_score,
+    jnp.full(initial_score.shape, -1),
   )
-  return jax.lax.while_loop(better, take_best, state)[:2]
+  return jax.lax.while_loop(has_better, take_best, state)[:2]
 
 
-def _rows_of(table, chunk_gxbx1, axis):
+def _take_chunks(table, chunk_gxbx1, axis):
   """Returns the rows of the chunks, [g, b, c]; `axis` is that of the table."""
   shape = [1, 1, 1]
   shape[axis] = -1
   return table[jnp.arange(len(table)).reshape(shape), chunk_gxbx1][:, :, 0]
 
 
-def _first(true):
+def _first_true_index(is_true):
   """Returns the index of the first True of the last axis, [..., 1]."""
-  count = true.shape[-1]
-  places = jnp.where(true, jnp.arange(count), count - 1)
-  return places.min(-1, keepdims=True)
+  count = is_true.shape[-1]
+  positions = jnp.where(is_true, jnp.arange(count), count - 1)
+  return positions.min(-1, keepdims=True)
 
 
-def _insert(scores, indices, score, index):
+def _insert_sorted(scores, indices, score, index):
   """Returns sorted scores and their indices with one more, after its equals.
 
   The last gives way; what is no better than the last is not put in.
@@ -190,15 +211,17 @@ def _insert(scores, indices, score, index):
   rank = jnp.sum(scores >= score, axis=-1, keepdims=True)
   ranks = jnp.arange(scores.shape[-1])
 
-  def put(old, new):
-    moved = jnp.where(ranks == rank, new, jnp.roll(old, 1, axis=-1))
-    return jnp.where(ranks < rank, old, moved)
+  def insert_at_rank(values, value):
+    shifted = jnp.where(ranks == rank, value, jnp.roll(values, 1, axis=-1))
+    return jnp.where(ranks < rank, values, shifted)
 
   # -0.0 is a tie of 0.0, and is given as one.
-  return put(scores, jnp.where(score == 0, 0.0, score)), put(indices, index)
+  return insert_at_rank(
+    scores, jnp.where(score == 0, 0.0, score)
+  ), insert_at_rank(indices, index)
 
 
-def topk_rows(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def select_top_k(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns the k best columns of every row, as `topk` does, on the host.
 
   Args:
@@ -217,32 +240,34 @@ def topk_rows(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
   rows, columns = scores.shape
   indices = np.full((rows, k), -1, np.int32)
   values = np.full((rows, k), -np.inf, np.float32)
-  kept = min(k, columns)
-  if kept == 0:
+  num_results = min(k, columns)
+  if num_results == 0:
     return indices, values
-  for row, line in enumerate(scores):
+  for row, row_scores in enumerate(scores):
     # Everything above the k-th value is in; of its equals, the first ones.
     # flatnonzero ascends and the sort is stable, so ties go by index.
-    kth = np.partition(line, columns - kept)[columns - kept]
-    candidates = np.flatnonzero(line >= kth)
-    order = np.argsort(-line[candidates], kind="stable")[:kept]
-    indices[row, :kept] = candidates[order]
-    values[row, :kept] = line[candidates[order]]
+    kth_score = np.partition(row_scores, columns - num_results)[
+      columns - num_results
+    ]
+    candidates = np.flatnonzero(row_scores >= kth_score)
+    order = np.argsort(-row_scores[candidates], kind="stable")[:num_results]
+    indices[row, :num_results] = candidates[order]
+    values[row, :num_results] = row_scores[candidates[order]]
   return indices, values
 
 
-def topk_by_gallery(
-  scorer_of: Callable[[np.ndarray], Callable[[int, int], np.ndarray]],
+def search_top_k_by_gallery(
+  make_scorer: Callable[[np.ndarray], Callable[[int, int], np.ndarray]],
   num_queries: int,
   num_records: int,
   k: int,
   galleries: Mapping[str, np.ndarray],
   query_block: int = 256,
-) -> Found:
+) -> TopK:
   """Returns what `topk` returns for a scorer that depends on the gallery.
 
   Args:
-    scorer_of: indices of a gallery's records [n] -> its scorer, which takes
+    make_scorer: indices of a gallery's records [n] -> its scorer, which takes
       the first query and one past the last and returns scores [b, n].
     num_queries: Q.
     num_records: N.
@@ -250,43 +275,47 @@ def topk_by_gallery(
     galleries: name -> [N] bool.
     query_block: queries scored at once.
   """
-  masks = _masks(galleries, num_records)
-  found = {}
+  masks = _stack_masks(galleries, num_records)
+  top_k = {}
   for name, mask in zip(galleries, masks, strict=True):
     members = np.flatnonzero(mask).astype(np.int32)
-    scorer = scorer_of(members)
+    score_block = make_scorer(members)
     indices = np.full((num_queries, k), -1, np.int32)
     scores = np.full((num_queries, k), -np.inf, np.float32)
-    for start in _bar(range(0, num_queries, query_block), f"search {name}"):
+    for start in _progress_bar(
+      range(0, num_queries, query_block), f"search {name}"
+    ):
       stop = min(start + query_block, num_queries)
-      columns, values = topk_rows(scorer(start, stop), k)
+      columns, values = select_top_k(score_block(start, stop), k)
       # Column -1, nothing found, becomes record -1.
       indices[start:stop] = np.append(members, np.int32(-1))[columns]
       scores[start:stop] = values
-    found[name] = indices, scores
-  return found
+    top_k[name] = indices, scores
+  return top_k
 
 
-def _bar(steps: range, label: str) -> Iterable[int]:
+def _progress_bar(steps: range, label: str) -> Iterable[int]:
   """Returns `steps`, with a progress bar if they last and someone watches."""
   # disable=None: quiet where standard error is not a terminal.
   return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
 
 
-def _masks(galleries: Mapping[str, np.ndarray], records: int) -> np.ndarray:
+def _stack_masks(
+  galleries: Mapping[str, np.ndarray], num_records: int
+) -> np.ndarray:
   """Returns the galleries as one [G, N] bool array."""
   if not galleries:
     raise ValueError("no gallery to search")
   for name, mask in galleries.items():
-    if np.shape(mask) != (records,) or np.asarray(mask).dtype != bool:
+    if np.shape(mask) != (num_records,) or np.asarray(mask).dtype != bool:
       raise ValueError(
-        f"gallery {name!r} must be a bool mask of shape ({records},), got "
+        f"gallery {name!r} must be a bool mask of shape ({num_records},), got "
         f"{np.asarray(mask).dtype} {np.shape(mask)}"
       )
   return np.stack([np.asarray(mask) for mask in galleries.values()])
 
 
-def _length(tree: Any) -> int:
+def _leading_length(tree: Any) -> int:
   """Returns the common length of the leading axis."""
   lengths = {np.shape(leaf)[0] for leaf in jax.tree.leaves(tree)}
   if len(lengths) != 1:
@@ -294,7 +323,7 @@ def _length(tree: Any) -> int:
   return lengths.pop()
 
 
-def _block(tree: Any, start: int, size: int) -> Any:
+def _take_block(tree: Any, start: int, size: int) -> Any:
   """Returns rows start ... start + size, the last row repeated to fill up.
 
   One shape means one compilation; a repeated row cannot produce a NaN that
@@ -302,6 +331,6 @@ def _block(tree: Any, start: int, size: int) -> Any:
   """
   stop = start + size
   rows = slice(start, stop)
-  if stop > _length(tree):
-    rows = np.minimum(np.arange(start, stop), _length(tree) - 1)
+  if stop > _leading_length(tree):
+    rows = np.minimum(np.arange(start, stop), _leading_length(tree) - 1)
   return jax.tree.map(lambda leaf: np.asarray(leaf[rows]), tree)

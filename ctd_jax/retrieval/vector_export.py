@@ -25,10 +25,12 @@ from ctd_jax.retrieval import dense
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import files
 
-_BLOCK = 65_536  # rows written at once
+_BLOCK_ROWS = 65_536  # rows written at once
 
 
-def export(experiment: Experiment, params: Any, folder: pathlib.Path) -> None:
+def export_vectors(
+  experiment: Experiment, params: Any, folder: pathlib.Path
+) -> None:
   """Writes vectors and tables of all records and of the queries.
 
   records.npy, queries.SPLIT.npy (float32, [rows, D]); the same names with
@@ -46,18 +48,22 @@ def export(experiment: Experiment, params: Any, folder: pathlib.Path) -> None:
     mode = "absolute"
   temperature = experiment.model.config.temperature
   ranker = dense.Ranker(experiment)
-  records = ranker.gallery(params).vectors(mode)
+  records = ranker.encode_gallery(params).vectors(mode)
   _write_vectors(folder / "records.npy", records, 1.0)
   _write_table(folder / "records.parquet", _record_columns(benchmark))
   for split, queries in benchmark.queries.items():
     if not queries:
       continue
-    found = ranker.encode(params, experiment.queries[split], "encode queries")
+    query_encoding = ranker.encode_texts(
+      params, experiment.queries[split], "encode queries"
+    )
     name = f"queries.{split}"
-    _write_vectors(folder / f"{name}.npy", found.vectors(mode), temperature)
+    _write_vectors(
+      folder / f"{name}.npy", query_encoding.vectors(mode), temperature
+    )
     columns = _query_columns(queries, benchmark.timeline)
     _write_table(folder / f"{name}.parquet", columns)
-  about = {
+  description = {
     "dataset": benchmark.name,
     "system": config.name,
     "step": experiment.checkpoints.best_step,
@@ -66,23 +72,25 @@ def export(experiment: Experiment, params: Any, folder: pathlib.Path) -> None:
     "records": len(benchmark.records),
     "dimensions": records.shape[1],
   }
-  files.write_text(folder / "vectors.json", json.dumps(about, indent=2) + "\n")
+  files.write_text(
+    folder / "vectors.json", json.dumps(description, indent=2) + "\n"
+  )
 
 
 def _write_vectors(path: pathlib.Path, vectors: Any, divisor: float) -> None:
   """Writes vectors, which may be mapped from files, a block at a time."""
-  with files.replacing(path) as temporary:
-    out = np.lib.format.open_memmap(
+  with files.atomic_path(path) as temporary:
+    output_array = np.lib.format.open_memmap(
       temporary, mode="w+", dtype=np.float32, shape=vectors.shape
     )
-    for start in range(0, len(vectors), _BLOCK):
-      rows = slice(start, start + _BLOCK)
-      out[rows] = vectors[rows] / np.float32(divisor)
-    out.flush()
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+      rows = slice(start, start + _BLOCK_ROWS)
+      output_array[rows] = vectors[rows] / np.float32(divisor)
+    output_array.flush()
 
 
 def _write_table(path: pathlib.Path, columns: Mapping[str, Sequence]) -> None:
-  with files.replacing(path) as temporary:
+  with files.atomic_path(path) as temporary:
     parquet.write_table(pa.table(dict(columns)), temporary)
 
 

@@ -23,29 +23,32 @@ from ctd_jax.chronology.annals import ANSWERING_KINDS
 from ctd_jax.dating import dating_model, month_ranking
 from ctd_jax.dating import features as evidence_lib
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.features import Evidence, Experts
+from ctd_jax.dating.features import Experts, GalleryFeatures
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 
 SCORE_MODE = "posterior"
 TRACK, EXTERNAL_TRACK = "T0", "T0+external"
 VARIANTS = ("fitted", "elimination", "strict")
-NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
-_BRACKETED = re.compile(r"\(([^)]*)\)")
+SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
+_BRACKET_NOTE = re.compile(r"\(([^)]*)\)")
 _MARKUP = re.compile(r"(?m)^#.*$|<[^>]*>|&[^;\s]*;|[¶\s/\u3000]")
 
 
-def labels_of(benchmark: Benchmark) -> Labels:
+def make_train_labels(benchmark: Benchmark) -> Labels:
   """Returns what is known of the records: month and kind, of train alone."""
-  train = np.array(benchmark.record_splits) == "train"
-  months = [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
-  answers = np.isin(benchmark.kinds, ANSWERING_KINDS).astype(int)
+  is_train = np.array(benchmark.record_splits) == "train"
+  months = [
+    benchmark.timeline.ordinal(record.key) for record in benchmark.records
+  ]
+  event_labels = np.isin(benchmark.kinds, ANSWERING_KINDS).astype(int)
   return Labels(
-    np.where(train, months, UNKNOWN), np.where(train, answers, UNKNOWN)
+    np.where(is_train, months, UNKNOWN),
+    np.where(is_train, event_labels, UNKNOWN),
   )
 
 
-def bracket_notes(folder: pathlib.Path) -> list[str]:
+def read_bracket_notes(folder: pathlib.Path) -> list[str]:
   """Returns the bracket notes of the Kanripo editions below `folder`.
 
   Raises:
@@ -64,7 +67,7 @@ def bracket_notes(folder: pathlib.Path) -> list[str]:
       text = _MARKUP.sub("", path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
       raise ValueError(f"{path}: not UTF-8 at byte {error.start}") from error
-    notes += _BRACKETED.findall(text.replace(")(", ""))
+    notes += _BRACKET_NOTE.findall(text.replace(")(", ""))
   return notes
 
 
@@ -74,25 +77,25 @@ class DatedGallery:
 
   Attributes:
     benchmark: whose gallery.
-    evidence: what the texts say, before dates are learned.
+    features: what the texts say, before dates are learned.
     track: what it was read from.
   """
 
   benchmark: Benchmark
-  evidence: Evidence
+  features: GalleryFeatures
   track: str
 
   @functools.cached_property
   def labels(self) -> Labels:
     """What is known of the records."""
-    return labels_of(self.benchmark)
+    return make_train_labels(self.benchmark)
 
   @functools.cached_property
-  def weights(self) -> dating_model.Weights:
+  def expert_weights(self) -> dating_model.ExpertWeights:
     """What is learned once for all records."""
-    return dating_model.learn(self.evidence, self.labels)
+    return dating_model.fit_expert_weights(self.features, self.labels)
 
-  def posterior(self, variant: str) -> Posterior:
+  def make_posterior(self, variant: str) -> Posterior:
     """Returns the posterior of all records.
 
     Args:
@@ -106,35 +109,39 @@ class DatedGallery:
     if variant not in VARIANTS:
       raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
     if variant == "strict":
-      return dating_model.strict(self.evidence, self.labels, self.weights)
-    fitted = dating_model.fitted(self.evidence, self.labels, self.weights)
+      return dating_model.make_strict_posterior(
+        self.features, self.labels, self.expert_weights
+      )
+    fitted_posterior = dating_model.make_fitted_posterior(
+      self.features, self.labels, self.expert_weights
+    )
     if variant == "elimination":
-      return dating_model.eliminated(fitted, self.labels)
-    return fitted
+      return dating_model.exclude_labelled_months(fitted_posterior, self.labels)
+    return fitted_posterior
 
-  def topk(
+  def rank_by_posterior(
     self,
     queries: Sequence[str],
     posterior: Posterior,
     k: int,
     galleries: Mapping[str, np.ndarray],
-  ) -> Found:
+  ) -> TopK:
     """Returns the k best records of every query, for every gallery.
 
     Args:
       queries: [Q] texts.
-      posterior: from `posterior`.
+      make_posterior: from `make_posterior`.
       k: results per query.
       galleries: name -> [N] bool.
     """
-    return month_ranking.topk(
-      queries, posterior, self.evidence.log_answers, k, galleries
+    return month_ranking.rank_by_posterior(
+      queries, posterior, self.features.event_log_p, k, galleries
     )
 
 
-def read(
+def read_dated_gallery(
   benchmark: Benchmark,
-  outside: Sequence[str] = (),
+  external_texts: Sequence[str] = (),
   experts: Experts | None = None,
   seed: int = 42,
 ) -> DatedGallery:
@@ -142,17 +149,17 @@ def read(
 
   Args:
     benchmark: whose gallery.
-    outside: texts from outside the gallery whose citations count as well.
+    external_texts: texts from outside the gallery whose citations count as well.
     experts: which evidence is used; all by default.
     seed: of the neural expert.
   """
-  evidence = evidence_lib.read(
+  features = evidence_lib.read_gallery_features(
     [record.text for record in benchmark.records],
     benchmark.timeline,
-    labels_of(benchmark),
+    make_train_labels(benchmark),
     experts,
-    outside,
+    external_texts,
     seed,
   )
-  track = EXTERNAL_TRACK if outside else TRACK
-  return DatedGallery(benchmark, evidence, track)
+  track = EXTERNAL_TRACK if external_texts else TRACK
+  return DatedGallery(benchmark, features, track)

@@ -29,17 +29,17 @@ import numpy as np
 
 from ctd_jax.models.token_encoder import TokenEncoder, TokenVectors
 from ctd_jax.retrieval import search
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 
 TRACK = "T0"
 SCORE_MODE = "late_interaction"
 # What records are stored as: their rows in the gallery, and their vectors.
-Groups = Sequence[tuple[np.ndarray, TokenVectors]]
+RecordGroups = Sequence[tuple[np.ndarray, TokenVectors]]
 _QUERY_BLOCK = 64
-_COSINES = 2**25  # in memory at a time; 128 MiB
+_MAX_COSINES = 2**25  # in memory at a time; 128 MiB
 
 
-def score(queries: TokenVectors, records: TokenVectors) -> jax.Array:
+def score_maxsim(queries: TokenVectors, records: TokenVectors) -> jax.Array:
   """Returns the score described above, [b, n].
 
   Args:
@@ -55,16 +55,16 @@ def score(queries: TokenVectors, records: TokenVectors) -> jax.Array:
   ).reshape(b, q, n, d)
   # No cosine is lower, so this never wins over a token.
   cosines = jnp.where(records.mask, cosines, -1.0)
-  best = jnp.max(cosines, axis=3)
-  return jnp.sum(jnp.where(queries.mask[:, :, None], best, 0.0), axis=1)
+  best_cosines = jnp.max(cosines, axis=3)
+  return jnp.sum(jnp.where(queries.mask[:, :, None], best_cosines, 0.0), axis=1)
 
 
-def topk(
+def search_top_k_by_maxsim(
   queries: TokenVectors,
-  records: Groups,
+  records: RecordGroups,
   k: int,
   galleries: Mapping[str, np.ndarray],
-) -> Found:
+) -> TopK:
   """Returns the k best records of every query, for every gallery.
 
   Args:
@@ -74,33 +74,38 @@ def topk(
     galleries: name -> [N] bool.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  parts = []
+  group_results = []
   for rows, vectors in records:
-    pairs = _QUERY_BLOCK * queries.mask.shape[1] * vectors.mask.shape[1]
-    found = search.topk(
+    num_token_pairs = (
+      _QUERY_BLOCK * queries.mask.shape[1] * vectors.mask.shape[1]
+    )
+    top_k = search.search_top_k(
       queries,
       vectors,
-      score,
+      score_maxsim,
       k,
       {name: mask[rows] for name, mask in galleries.items()},
       _QUERY_BLOCK,
-      max(1, _COSINES // pairs),
+      max(1, _MAX_COSINES // num_token_pairs),
     )
-    parts.append((rows, found))
-  return {name: _merge(parts, name, k) for name in galleries}
+    group_results.append((rows, top_k))
+  return {name: _merge_groups(group_results, name, k) for name in galleries}
 
 
-def _merge(
-  parts: Sequence[tuple[np.ndarray, Found]], name: str, k: int
+def _merge_groups(
+  group_results: Sequence[tuple[np.ndarray, TopK]], gallery: str, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the k best of all groups; ties go by index."""
   # Row -1, nothing found, is record -1.
   indices = np.concatenate(
-    [np.append(rows, -1)[found[name][0]] for rows, found in parts], axis=1
+    [np.append(rows, -1)[top_k[gallery][0]] for rows, top_k in group_results],
+    axis=1,
   )
-  scores = np.concatenate([found[name][1] for _, found in parts], axis=1)
+  scores = np.concatenate(
+    [top_k[gallery][1] for _, top_k in group_results], axis=1
+  )
   order = np.lexsort((indices, -scores), axis=1)[:, :k]
   return (
     np.take_along_axis(indices, order, axis=1).astype(np.int32),
@@ -108,9 +113,9 @@ def _merge(
   )
 
 
-def system(
+def make_maxsim_ranker(
   texts: Sequence[str], config: ml_collections.ConfigDict
-) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]:
+) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]:
   """Returns what ranks records for queries; it loads and encodes when called.
 
   Args:
@@ -119,15 +124,17 @@ def system(
   """
 
   @functools.cache
-  def encoded() -> tuple[TokenEncoder, Groups]:
+  def load_and_encode() -> tuple[TokenEncoder, RecordGroups]:
     encoder = TokenEncoder.load(**config.to_dict())
     return encoder, encoder.encode(texts, encoder.record)
 
-  def rank(
+  def rank_records(
     queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
-  ) -> Found:
-    encoder, records = encoded()
-    ((_, asked),) = encoder.encode(queries, encoder.query, together=True)
-    return topk(asked, records, k, galleries)
+  ) -> TopK:
+    encoder, records = load_and_encode()
+    ((_, query_vectors),) = encoder.encode(
+      queries, encoder.query, pad_to_longest=True
+    )
+    return search_top_k_by_maxsim(query_vectors, records, k, galleries)
 
-  return rank
+  return rank_records

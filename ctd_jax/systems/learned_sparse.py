@@ -35,31 +35,34 @@ import scipy.sparse
 
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pretrained import hub_folders
-from ctd_jax.models.pretrained.masked_lm import MaskedLMHead, load_head
+from ctd_jax.models.pretrained.masked_lm import (
+  MaskedLMHead,
+  load_masked_lm_head,
+)
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.retrieval import search
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 
 TRACK = "T0"
 SCORE_MODE = "sparse"
-IDF = "idf.json"
+IDF_FILE = "idf.json"
 ACTIVATIONS = ("log", "loglog")
-PRUNING = 0.1
+PRUNING_RATIO = 0.1
 
 
-def saturate(highest: np.ndarray, activation: str) -> np.ndarray:
+def saturate_logits(max_logits: np.ndarray, activation: str) -> np.ndarray:
   """Returns the vectors of records from their highest logits, [B, V].
 
   Args:
-    highest: over the positions of each record, [B, V].
+    max_logits: over the positions of each record, [B, V].
     activation: one of `ACTIVATIONS`, see above.
   """
-  weights = np.log1p(np.maximum(highest, 0))
+  weights = np.log1p(np.maximum(max_logits, 0))
   if activation == "loglog":
     return np.log1p(weights)
   largest = weights.max(axis=1, keepdims=True)
-  return np.where(weights > PRUNING * largest, weights, 0)
+  return np.where(weights > PRUNING_RATIO * largest, weights, 0)
 
 
 class SparseEncoder:
@@ -75,7 +78,7 @@ class SparseEncoder:
       FileNotFoundError: if the folder or one of its files is missing.
       ValueError: if a file does not fit.
     """
-    folder = hub_folders.find(config.source)
+    folder = hub_folders.find_model_folder(config.source)
     self._encoder = TextEncoder.load(
       folder,
       pooling="mean",  # nothing is pooled; any tokenizer will do
@@ -85,31 +88,35 @@ class SparseEncoder:
     )
     if not isinstance(self._encoder.config, BertConfig):
       raise ValueError(f"{folder}: a decoder is no masked language model")
-    self._head = load_head(folder, self._encoder.config, self._encoder.params)
+    self._head_and_table = load_masked_lm_head(
+      folder, self._encoder.config, self._encoder.params
+    )
     self._idf = _read_idf(
       folder, self._encoder.tokenizer, self._encoder.config.vocab_size
     )
-    self._settings = config
+    self._config = config
 
   def encode_records(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns the vectors of texts, fp32 [N, V]."""
-    rows, parts = [], []
-    size = self._settings.batch_size
-    for batch, states, mask in self._encoder.batches(texts, size):
-      highest = _highest(self._encoder.config, *self._head, states, mask)
-      highest = np.array(highest)[: len(batch)]
-      highest[:, self._encoder.tokenizer.special_ids] = 0
-      vectors = saturate(highest, self._settings.activation)
-      parts.append(scipy.sparse.csr_array(vectors))
-      rows.append(batch)
-    order = np.argsort(np.concatenate(rows))
-    return scipy.sparse.vstack(parts, format="csr")[order]
+    batch_rows, batch_vectors = [], []
+    batch_size = self._config.batch_size
+    for batch, states, mask in self._encoder.iter_token_states(
+      texts, batch_size
+    ):
+      max_logits = _max_logits(
+        self._encoder.config, *self._head_and_table, states, mask
+      )
+      max_logits = np.array(max_logits)[: len(batch)]
+      max_logits[:, self._encoder.tokenizer.special_ids] = 0
+      vectors = saturate_logits(max_logits, self._config.activation)
+      batch_vectors.append(scipy.sparse.csr_array(vectors))
+      batch_rows.append(batch)
+    order = np.argsort(np.concatenate(batch_rows))
+    return scipy.sparse.vstack(batch_vectors, format="csr")[order]
 
   def encode_queries(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns the weights of the tokens of texts, fp32 [Q, V]."""
-    tokens = self._encoder.tokenizer.token_ids(
-      texts, self._settings.query_length
-    )
+    tokens = self._encoder.tokenizer.token_ids(texts, self._config.query_length)
     vectors = scipy.sparse.lil_array(
       (len(texts), len(self._idf)), dtype=np.float32
     )
@@ -119,7 +126,7 @@ class SparseEncoder:
 
 
 def _read_idf(
-  folder: pathlib.Path, tokenizer: TextTokenizer, size: int
+  folder: pathlib.Path, tokenizer: TextTokenizer, vocab_size: int
 ) -> np.ndarray:
   """Returns the weight of every vocabulary entry in a query, fp32 [V].
 
@@ -128,14 +135,14 @@ def _read_idf(
   Args:
     folder: of the model, with an idf.json: token -> weight.
     tokenizer: its vocabulary.
-    size: V, at least that of the vocabulary.
+    vocab_size: V, at least that of the vocabulary.
 
   Raises:
     FileNotFoundError: if there is no such file.
     ValueError: naming the token that is unknown or has no number.
   """
-  path = folder / IDF
-  weights = np.zeros(size, np.float32)
+  path = folder / IDF_FILE
+  weights = np.zeros(vocab_size, np.float32)
   for token, weight in hub_folders.read_json(path).items():
     index = tokenizer.token_id(token)
     if index is None:
@@ -148,27 +155,27 @@ def _read_idf(
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _highest(
+def _max_logits(
   config: BertConfig,
   params: Mapping[str, jax.Array],
-  table: jax.Array,
+  token_table: jax.Array,
   states: jax.Array,
   mask: jax.Array,
 ) -> jax.Array:
   """Returns the highest logit of every entry over a text's tokens, [B, V]."""
 
-  def of_text(inputs: tuple[jax.Array, jax.Array]) -> jax.Array:
+  def max_logits_of_text(inputs: tuple[jax.Array, jax.Array]) -> jax.Array:
     states, mask = inputs
-    logits = MaskedLMHead(config).apply({"params": params}, states, table)
+    logits = MaskedLMHead(config).apply({"params": params}, states, token_table)
     return jnp.where(mask[:, None] > 0, logits, 0.0).max(axis=0)
 
   # One after the other: the logits of a batch would fill gigabytes.
-  return jax.lax.map(of_text, (states, mask))
+  return jax.lax.map(max_logits_of_text, (states, mask))
 
 
-def system(
+def make_sparse_ranker(
   texts: Sequence[str], config: ml_collections.ConfigDict
-) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]:
+) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]:
   """Returns what ranks records for queries; it loads and encodes when called.
 
   Args:
@@ -177,26 +184,28 @@ def system(
   """
 
   @functools.cache
-  def encoded() -> tuple[SparseEncoder, scipy.sparse.csr_array]:
+  def load_and_encode() -> tuple[SparseEncoder, scipy.sparse.csr_array]:
     encoder = SparseEncoder(config)
     return encoder, encoder.encode_records(texts)
 
-  def rank(
+  def rank_records(
     queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
-  ) -> Found:
-    encoder, records = encoded()
-    asked = encoder.encode_queries(queries)
+  ) -> TopK:
+    encoder, records = load_and_encode()
+    query_vectors = encoder.encode_queries(queries)
 
-    def scorer_of(members: np.ndarray):
+    def make_scorer(members: np.ndarray):
       transposed = records[members].T.tocsr()
-      return lambda start, stop: (asked[start:stop] @ transposed).toarray()
+      return lambda start, stop: (
+        query_vectors[start:stop] @ transposed
+      ).toarray()
 
-    found = search.topk_by_gallery(
-      scorer_of, len(queries), len(texts), k, galleries
+    top_k = search.search_top_k_by_gallery(
+      make_scorer, len(queries), len(texts), k, galleries
     )
     return {
       name: (np.where(s > 0, i, -1), np.where(s > 0, s, -np.inf))
-      for name, (i, s) in found.items()
+      for name, (i, s) in top_k.items()
     }
 
-  return rank
+  return rank_records

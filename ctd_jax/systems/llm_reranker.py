@@ -33,24 +33,24 @@ import numpy as np
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.models.pooling import pool
+from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 
 SCORE_MODE = "reranked"
-ANSWERS = ("no", "yes")
-_OUTPUT = "lm_head.weight"
+ANSWER_TOKENS = ("no", "yes")
+_OUTPUT_TENSOR = "lm_head.weight"
 # What the published rerankers were trained with.
-_BEFORE = (
+_PROMPT_PREFIX = (
   "<|im_start|>system\nJudge whether the Document meets the requirements based "
   "on the Query and the Instruct provided. Note that the answer can only be "
   '"yes" or "no".<|im_end|>\n<|im_start|>user\n'
 )
-_BEHIND = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+_PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
-def _question(instruction: str, query: str, record: str) -> str:
+def _format_prompt(instruction: str, query: str, record: str) -> str:
   """Returns what the model is asked, without what stands around it."""
   return f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {record}"
 
@@ -69,7 +69,7 @@ class Reranker:
       ValueError: if a file does not fit, a token is missing, or it is no
         causal language model.
     """
-    folder = hub_folders.find(config.source)
+    folder = hub_folders.find_model_folder(config.source)
     self._config = config
     self._encoder = TextEncoder.load(
       folder,
@@ -77,29 +77,41 @@ class Reranker:
       max_length=config.max_length,
       dtype=config.dtype,
       scan_layers=True,
-      prefix=_BEFORE,
-      suffix=_BEHIND,
+      prefix=_PROMPT_PREFIX,
+      suffix=_PROMPT_SUFFIX,
     )
-    geometry = self._encoder.config
-    if not (isinstance(geometry, DecoderConfig) and geometry.causal):
+    encoder_config = self._encoder.config
+    if not (
+      isinstance(encoder_config, DecoderConfig) and encoder_config.causal
+    ):
       raise ValueError(f"{folder}: expected a causal language model")
-    empty = _BEFORE + _question(config.instruction, "", "") + _BEHIND
-    tokens = self._encoder.tokenizer.token_ids([empty], geometry.max_length)
+    empty_prompt = (
+      _PROMPT_PREFIX
+      + _format_prompt(config.instruction, "", "")
+      + _PROMPT_SUFFIX
+    )
+    tokens = self._encoder.tokenizer.token_ids(
+      [empty_prompt], encoder_config.max_length
+    )
     if config.max_length <= len(tokens[0]):
       raise ValueError(
         f"config.rerank.max_length={config.max_length}: the prompt alone has "
         f"{len(tokens[0])} tokens"
       )
-    self._head = _answer_rows(folder, self._encoder)
+    self._answer_head = _answer_rows(folder, self._encoder)
 
   def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
     """Returns p(yes) of pairs of query and record, fp32 [P]."""
-    texts = [_question(self._config.instruction, *pair) for pair in pairs]
-    found = np.zeros(len(pairs), np.float32)
-    size = self._config.batch_size
-    for rows, states, mask in self._encoder.batches(texts, size):
-      found[rows] = _p_yes(states, mask, self._head)[: len(rows)]
-    return found
+    texts = [_format_prompt(self._config.instruction, *pair) for pair in pairs]
+    probabilities = np.zeros(len(pairs), np.float32)
+    batch_size = self._config.batch_size
+    for rows, states, mask in self._encoder.iter_token_states(
+      texts, batch_size
+    ):
+      probabilities[rows] = _probability_of_yes(
+        states, mask, self._answer_head
+      )[: len(rows)]
+    return probabilities
 
 
 def _answer_rows(folder: pathlib.Path, encoder: TextEncoder) -> np.ndarray:
@@ -107,31 +119,36 @@ def _answer_rows(folder: pathlib.Path, encoder: TextEncoder) -> np.ndarray:
 
   The token table is the output layer where the folder has no other.
   """
-  ids = [encoder.tokenizer.token_id(answer) for answer in ANSWERS]
+  ids = [encoder.tokenizer.token_id(answer) for answer in ANSWER_TOKENS]
   if None in ids:
     raise ValueError(
-      f"{folder}: {ANSWERS[ids.index(None)]!r} is not one token of the "
+      f"{folder}: {ANSWER_TOKENS[ids.index(None)]!r} is not one token of the "
       "vocabulary; a reranker answers with no or yes"
     )
   tensors = hub_folders.TensorFiles(folder)
-  if _OUTPUT in tensors.shapes:
-    rows = [tensors.read(_OUTPUT, (slice(i, i + 1), slice(None))) for i in ids]
+  if _OUTPUT_TENSOR in tensors.shapes:
+    rows = [
+      tensors.read_tensor(_OUTPUT_TENSOR, (slice(i, i + 1), slice(None)))
+      for i in ids
+    ]
     return np.concatenate(rows)
-  if not hub_folders.read_json(folder / hub_folders.CONFIG).get(
+  if not hub_folders.read_json(folder / hub_folders.CONFIG_FILE).get(
     "tie_word_embeddings"
   ):
     raise ValueError(
-      f"{folder}: no tensor {_OUTPUT}, and config.json does not say "
+      f"{folder}: no tensor {_OUTPUT_TENSOR}, and config.json does not say "
       "tie_word_embeddings"
     )
   return np.asarray(encoder.params["embed_tokens"]["embedding"])[ids]
 
 
 @jax.jit
-def _p_yes(states: jax.Array, mask: jax.Array, head: jax.Array) -> jax.Array:
+def _probability_of_yes(
+  states: jax.Array, mask: jax.Array, head: jax.Array
+) -> jax.Array:
   """Returns the probability of the second answer after each text, [B]."""
-  last = pool(states, mask, "last")
-  logits = jnp.matmul(last, head.T, precision="highest")
+  last_states = pool_tokens(states, mask, "last")
+  logits = jnp.matmul(last_states, head.T, precision="highest")
   return jax.nn.softmax(logits, axis=-1)[:, 1]
 
 
@@ -148,7 +165,7 @@ class FirstStage:
   rankings: Mapping[str, Mapping[str, runs.Ranking]]
 
 
-def read_first(
+def read_first_stage(
   config: ml_collections.ConfigDict, benchmark: Benchmark
 ) -> FirstStage:
   """Returns the rankings in the run files of the first system.
@@ -166,16 +183,18 @@ def read_first(
   if not config.runs:
     return FirstStage("T0", {})
   folder = pathlib.Path(config.runs).expanduser()
-  known = set(benchmark.record_ids)
+  allowed_names = set(benchmark.record_ids)
   tracks, rankings = set(), {}
   for split, queries in benchmark.queries.items():
-    pattern = runs.file_name(glob.escape(config.first), split, "*")
+    pattern = runs.run_file_name(glob.escape(config.first), split, "*")
     for path in sorted(folder.glob(pattern)):
       run = runs.read_run(path)
-      named = {name for found in run.rankings.values() for name, _ in found}
-      if named - known:
+      ranked_names = {
+        name for ranking in run.rankings.values() for name, _ in ranking
+      }
+      if ranked_names - allowed_names:
         raise ValueError(
-          f"{path}: {min(named - known)} is no record of {benchmark.name}"
+          f"{path}: {min(ranked_names - allowed_names)} is no record of {benchmark.name}"
         )
       tracks.add(run.track)
       rankings.setdefault(run.gallery, {}).update(
@@ -189,109 +208,117 @@ def read_first(
   return FirstStage(tracks.pop(), rankings)
 
 
-def system(
-  benchmark: Benchmark, first: FirstStage, config: ml_collections.ConfigDict
-) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]:
+def make_reranking_ranker(
+  benchmark: Benchmark,
+  first_stage: FirstStage,
+  config: ml_collections.ConfigDict,
+) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]:
   """Returns what ranks records for queries; it loads the model when called.
 
   Args:
     benchmark: whose records are ranked.
-    first: what chooses the candidates.
+    first_stage: what chooses the candidates.
     config: `rerank` of a config.
   """
   rows = {name: row for row, name in enumerate(benchmark.record_ids)}
-  reranker = functools.cache(lambda: Reranker(config))
+  load_reranker = functools.cache(lambda: Reranker(config))
 
-  def candidates(gallery: str, query: str) -> runs.Ranking:
+  def first_stage_candidates(gallery: str, query: str) -> runs.Ranking:
     try:
-      return first.rankings[gallery][query][: config.depth]
+      return first_stage.rankings[gallery][query][: config.depth]
     except KeyError:
       raise ValueError(
         f"config.rerank.runs={config.runs}: {config.first} was not asked over "
         f"{gallery}: {query}"
       ) from None
 
-  def rank(
+  def rank_records(
     queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
-  ) -> Found:
-    found = {name: [candidates(name, q) for q in queries] for name in galleries}
+  ) -> TopK:
+    candidates_by_gallery = {
+      name: [first_stage_candidates(name, q) for q in queries]
+      for name in galleries
+    }
     # Galleries share most pairs; each is read once.
     pairs = sorted(
       {
         (query, name)
-        for rankings in found.values()
+        for rankings in candidates_by_gallery.values()
         for query, ranking in zip(queries, rankings, strict=True)
         for name, _ in ranking
       }
     )
     if config.mixing:
-      _check_cosines(found, config)
+      _check_cosines(candidates_by_gallery, config)
     texts = [(q, benchmark.records[rows[name]].text) for q, name in pairs]
-    p_yes = dict(zip(pairs, reranker()(texts), strict=True))
+    p_yes = dict(zip(pairs, load_reranker()(texts), strict=True))
 
-    def order(query: str, ranking: runs.Ranking):
-      given = [p_yes[query, name] for name, _ in ranking]
-      values = _mixed(given, [score for _, score in ranking], config)
-      return _best([rows[name] for name, _ in ranking], values, k)
+    def rerank_candidates(query: str, ranking: runs.Ranking):
+      candidate_p_yes = [p_yes[query, name] for name, _ in ranking]
+      mixed_scores = _mix_scores(
+        candidate_p_yes, [score for _, score in ranking], config
+      )
+      return _select_top_k([rows[name] for name, _ in ranking], mixed_scores, k)
 
-    ordered = {}
-    for name, rankings in found.items():
-      parts = list(map(order, queries, rankings))
-      ordered[name] = tuple(map(np.stack, zip(*parts, strict=True)))
-    return ordered
+    top_k = {}
+    for name, rankings in candidates_by_gallery.items():
+      reranked = list(map(rerank_candidates, queries, rankings))
+      top_k[name] = tuple(map(np.stack, zip(*reranked, strict=True)))
+    return top_k
 
-  return rank
+  return rank_records
 
 
 def _check_cosines(
-  found: Mapping[str, Sequence[runs.Ranking]], config: ml_collections.ConfigDict
+  rankings_by_gallery: Mapping[str, Sequence[runs.Ranking]],
+  config: ml_collections.ConfigDict,
 ) -> None:
   """Refuses, before the model is asked, scores that are no cosines."""
   cosines = (
     config.temperature * score
-    for rankings in found.values()
+    for rankings in rankings_by_gallery.values()
     for ranking in rankings
     for _, score in ranking
   )
-  farthest = max(cosines, key=abs, default=0.0)
-  if abs(farthest) > 1.001:
+  max_abs_cosine = max(cosines, key=abs, default=0.0)
+  if abs(max_abs_cosine) > 1.001:
     raise ValueError(
       f"config.rerank.mixing={config.mixing} needs cosines, and config.rerank."
       f"temperature={config.temperature} times a score of the first system is "
-      f"{farthest:.4g}"
+      f"{max_abs_cosine:.4g}"
     )
 
 
-def _mixed(
+def _mix_scores(
   p_yes: Sequence[float],
-  first: Sequence[float],
+  first_stage_scores: Sequence[float],
   config: ml_collections.ConfigDict,
 ) -> np.ndarray:
   """Returns the scores described above, fp32 [n].
 
   Args:
     p_yes: of the candidates [n].
-    first: their scores by the first system [n].
+    first_stage_scores: their scores by the first system [n].
     config: mixing is read, and temperature if that is not 0.
   """
-  share = config.mixing
-  values = np.asarray(p_yes, np.float32)
-  if not share:
-    return values
-  cosines = config.temperature * np.asarray(first, np.float32)
-  return (1 - share) * values + share * np.clip((cosines + 1) / 2, 0, 1)
+  mixing = config.mixing
+  p_yes_array = np.asarray(p_yes, np.float32)
+  if not mixing:
+    return p_yes_array
+  cosines = config.temperature * np.asarray(first_stage_scores, np.float32)
+  return (1 - mixing) * p_yes_array + mixing * np.clip((cosines + 1) / 2, 0, 1)
 
 
-def _best(
+def _select_top_k(
   rows: Sequence[int], values: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the k best rows and their scores; -1 and -inf fill up.
 
   Ties go by row, which is by record id.
   """
-  best = np.lexsort((rows, -values))[:k]
+  order = np.lexsort((rows, -values))[:k]
   indices = np.full(k, -1, np.int32)
   scores = np.full(k, -np.inf, np.float32)
-  indices[: len(best)] = np.array(rows, np.int32)[best]
-  scores[: len(best)] = values[best]
+  indices[: len(order)] = np.array(rows, np.int32)[order]
+  scores[: len(order)] = values[order]
   return indices, scores

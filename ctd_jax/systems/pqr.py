@@ -30,18 +30,18 @@ from absl import logging
 
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.token_encoder import TokenVectors
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 from ctd_jax.systems import late_interaction
 
 TRACK = "T0"
 SCORE_MODE = "pseudo_queries"
-RECORD, QUESTIONS = "sid", "generated_queries"  # fields of a line
-MOST = 20  # pseudo-queries of a record
-CLUSTERS = 4
-SEED = 0  # of the clusters
+RECORD_FIELD, QUESTIONS_FIELD = "sid", "generated_queries"  # fields of a line
+MAX_QUESTIONS = 20  # pseudo-queries of a record
+NUM_CLUSTERS = 4
+CLUSTER_SEED = 0  # of the clusters
 
 
-def read(
+def read_pseudo_queries(
   path: str | os.PathLike[str], record_ids: Collection[str]
 ) -> dict[str, list[str]]:
   """Returns record id -> its pseudo-queries, stripped, without repetition.
@@ -58,63 +58,73 @@ def read(
   path = pathlib.Path(path)
   if not path.is_file():
     raise FileNotFoundError(f"config.pqr.pseudo_queries={path}: no such file")
-  known = frozenset(record_ids)
-  found: dict[str, list[str]] = {}
+  allowed_ids = frozenset(record_ids)
+  questions_by_record: dict[str, list[str]] = {}
   with path.open(encoding="utf-8") as file:
     for number, line in enumerate(file, start=1):
       if not line.strip():
         continue
-      place = f"{path}:{number}"
-      record_id, questions = _parse(line, place)
-      if record_id not in known:
+      location = f"{path}:{number}"
+      record_id, questions = _parse_line(line, location)
+      if record_id not in allowed_ids:
         raise ValueError(
-          f"{place}: field {RECORD}: {record_id!r} is no record of the data "
-          f"set, whose ids are like {min(known)!r}"
+          f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of the data "
+          f"set, whose ids are like {min(allowed_ids)!r}"
         )
-      if record_id in found:
-        raise ValueError(f"{place}: field {RECORD}: {record_id!r} stands twice")
-      found[record_id] = questions
-  return found
+      if record_id in questions_by_record:
+        raise ValueError(
+          f"{location}: field {RECORD_FIELD}: {record_id!r} stands twice"
+        )
+      questions_by_record[record_id] = questions
+  return questions_by_record
 
 
-def _parse(line: str, place: str) -> tuple[str, list[str]]:
+def _parse_line(line: str, location: str) -> tuple[str, list[str]]:
   """Returns record id and pseudo-queries of a line."""
   try:
     entry = json.loads(line)
   except ValueError as error:
-    raise ValueError(f"{place}: not JSON: {error}") from None
+    raise ValueError(f"{location}: not JSON: {error}") from None
   if not isinstance(entry, dict):
-    raise ValueError(f"{place}: expected an object")
-  for field in (RECORD, QUESTIONS):
+    raise ValueError(f"{location}: expected an object")
+  for field in (RECORD_FIELD, QUESTIONS_FIELD):
     if field not in entry:
-      raise ValueError(f"{place}: no field {field}")
-  record_id, questions = entry[RECORD], entry[QUESTIONS]
+      raise ValueError(f"{location}: no field {field}")
+  record_id, questions = entry[RECORD_FIELD], entry[QUESTIONS_FIELD]
   if isinstance(record_id, bool) or not isinstance(record_id, str | int):
-    raise ValueError(f"{place}: field {RECORD}: expected a record id")
+    raise ValueError(f"{location}: field {RECORD_FIELD}: expected a record id")
   if not isinstance(questions, list) or not all(
     isinstance(question, str) for question in questions
   ):
-    raise ValueError(f"{place}: field {QUESTIONS}: expected a list of texts")
+    raise ValueError(
+      f"{location}: field {QUESTIONS_FIELD}: expected a list of texts"
+    )
   stripped = (question.strip() for question in questions)
-  return str(record_id), list(dict.fromkeys(filter(None, stripped)))[:MOST]
+  return str(record_id), list(dict.fromkeys(filter(None, stripped)))[
+    :MAX_QUESTIONS
+  ]
 
 
-def centres(vectors: np.ndarray) -> np.ndarray:
+def cluster_centres(vectors: np.ndarray) -> np.ndarray:
   """Returns the components [C, W] of a record, of length 1.
 
   Args:
     vectors: of its pseudo-queries [m, W], of length 1; up to `CLUSTERS` are
       the components themselves.
   """
-  if len(vectors) <= CLUSTERS:
+  if len(vectors) <= NUM_CLUSTERS:
     return vectors
-  clusters = _cluster().KMeans(CLUSTERS, random_state=SEED).fit(vectors)
-  found = clusters.cluster_centers_
-  norms = np.linalg.norm(found, axis=1, keepdims=True)
-  return (found / np.maximum(norms, 1e-12)).astype(np.float32)
+  kmeans = (
+    _import_sklearn_cluster()
+    .KMeans(NUM_CLUSTERS, random_state=CLUSTER_SEED)
+    .fit(vectors)
+  )
+  centres = kmeans.cluster_centers_
+  norms = np.linalg.norm(centres, axis=1, keepdims=True)
+  return (centres / np.maximum(norms, 1e-12)).astype(np.float32)
 
 
-def _cluster() -> types.ModuleType:
+def _import_sklearn_cluster() -> types.ModuleType:
   """Returns scikit-learn's clusters, without which other systems do."""
   try:
     from sklearn import cluster
@@ -125,31 +135,33 @@ def _cluster() -> types.ModuleType:
   return cluster
 
 
-def components(
-  vectors: np.ndarray, owners: np.ndarray, records: int
+def build_components(
+  vectors: np.ndarray, record_rows: np.ndarray, num_records: int
 ) -> TokenVectors:
   """Returns the components of all records, [N, CLUSTERS, W].
 
   Args:
     vectors: of all pseudo-queries, of length 1, those of a record together.
-    owners: record of each, ascending; every record has at least one.
-    records: N.
+    record_rows: record of each, ascending; every record has at least one.
+    num_records: N.
   """
-  found = np.zeros((records, CLUSTERS, vectors.shape[1]), np.float32)
-  mask = np.zeros((records, CLUSTERS), bool)
-  starts = np.searchsorted(owners, np.arange(records + 1))
-  for row in tqdm.trange(records, desc="cluster", delay=2.0, disable=None):
-    parts = centres(vectors[starts[row] : starts[row + 1]])
-    found[row, : len(parts)] = parts
-    mask[row, : len(parts)] = True
-  return TokenVectors(found, mask)
+  components = np.zeros(
+    (num_records, NUM_CLUSTERS, vectors.shape[1]), np.float32
+  )
+  mask = np.zeros((num_records, NUM_CLUSTERS), bool)
+  starts = np.searchsorted(record_rows, np.arange(num_records + 1))
+  for row in tqdm.trange(num_records, desc="cluster", delay=2.0, disable=None):
+    record_centres = cluster_centres(vectors[starts[row] : starts[row + 1]])
+    components[row, : len(record_centres)] = record_centres
+    mask[row, : len(record_centres)] = True
+  return TokenVectors(components, mask)
 
 
-def system(
+def make_pqr_ranker(
   record_ids: Sequence[str],
   texts: Sequence[str],
   config: ml_collections.ConfigDict,
-) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]:
+) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]:
   """Returns what ranks records for queries; it loads and encodes when called.
 
   Args:
@@ -159,7 +171,7 @@ def system(
   """
 
   @functools.cache
-  def encoder() -> TextEncoder:
+  def load_encoder() -> TextEncoder:
     return TextEncoder.load(
       config.source,
       pooling=config.pooling,
@@ -170,41 +182,49 @@ def system(
     )
 
   @functools.cache
-  def gallery() -> TokenVectors:
-    questions = read(config.pseudo_queries, record_ids)
-    _cluster()  # what is missing is missed before the work
-    asked = [
+  def encode_gallery() -> TokenVectors:
+    questions = read_pseudo_queries(config.pseudo_queries, record_ids)
+    _import_sklearn_cluster()  # what is missing is missed before the work
+    row_questions = [
       (row, question)
       for row, record_id in enumerate(record_ids)
       for question in questions.get(record_id, ())
     ]
-    silent = [row for row, i in enumerate(record_ids) if not questions.get(i)]
-    if silent:
+    rows_without_questions = [
+      row for row, i in enumerate(record_ids) if not questions.get(i)
+    ]
+    if rows_without_questions:
       logging.info(
         "%d of %d records have no pseudo-queries; their own text stands in",
-        len(silent),
+        len(rows_without_questions),
         len(texts),
       )
-    owners = np.array([*(row for row, _ in asked), *silent])
-    asking = dataclasses.replace(encoder(), prefix=config.query_prefix)
+    record_rows = np.array(
+      [*(row for row, _ in row_questions), *rows_without_questions]
+    )
+    query_encoder = dataclasses.replace(
+      load_encoder(), prefix=config.query_prefix
+    )
     vectors = np.concatenate(
       [
-        asking.encode([question for _, question in asked]),
-        encoder().encode([texts[row] for row in silent]),
+        query_encoder.encode([question for _, question in row_questions]),
+        load_encoder().encode([texts[row] for row in rows_without_questions]),
       ]
     )
-    order = np.argsort(owners, kind="stable")
-    return components(vectors[order], owners[order], len(texts))
+    order = np.argsort(record_rows, kind="stable")
+    return build_components(vectors[order], record_rows[order], len(texts))
 
-  def rank(
+  def rank_records(
     queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
-  ) -> Found:
-    records = [(np.arange(len(texts)), gallery())]
-    asking = dataclasses.replace(
-      encoder(), prefix=config.query_prefix, max_length=config.query_length
+  ) -> TopK:
+    records = [(np.arange(len(texts)), encode_gallery())]
+    query_encoder = dataclasses.replace(
+      load_encoder(), prefix=config.query_prefix, max_length=config.query_length
     )
-    vectors = asking.encode(queries)[:, None]
-    asked = TokenVectors(vectors, np.ones(vectors.shape[:2], bool))
-    return late_interaction.topk(asked, records, k, galleries)
+    vectors = query_encoder.encode(queries)[:, None]
+    query_vectors = TokenVectors(vectors, np.ones(vectors.shape[:2], bool))
+    return late_interaction.search_top_k_by_maxsim(
+      query_vectors, records, k, galleries
+    )
 
-  return rank
+  return rank_records

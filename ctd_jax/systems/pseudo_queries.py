@@ -31,7 +31,7 @@ from ctd_jax_datasets import load
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm
 
-OUTPUT = "pseudo_queries.jsonl"
+OUTPUT_FILE = "pseudo_queries.jsonl"
 _TASK = (
   "你熟悉編年史書。下面是一條記載。請擬出{count}個讀者可能提出、而這條記載恰能回答的"
   "問題，各問題的問法與著眼點（年月、人物、地點、事由）應有不同；只依據記載本身，"
@@ -45,7 +45,7 @@ _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class RecordQuestion:
   """A record that pseudo-queries are asked of.
 
   Attributes:
@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True)
-class Writer:
+class PseudoQueryWriter:
   """Writes pseudo-queries as a chat model does.
 
   Attributes:
@@ -69,7 +69,7 @@ class Writer:
   chat: ChatClient
   count: int
 
-  def answer(self, question: Asked) -> str:
+  def answer(self, question: RecordQuestion) -> str:
     """Returns the model's reply, a pseudo-query a line."""
     messages = [
       {"role": "system", "content": _TASK.format(count=self.count)},
@@ -78,55 +78,64 @@ class Writer:
     return self.chat.ask(messages).text
 
 
-def parse(reply: str) -> list[str]:
+def parse_reply(reply: str) -> list[str]:
   """Returns the pseudo-queries of a reply, without numbers and blank lines."""
-  told = _THOUGHT.sub("", reply).splitlines()
-  lines = (_NUMBERING.sub("", line).strip() for line in told)
+  reply_lines = _THOUGHT.sub("", reply).splitlines()
+  lines = (_NUMBERING.sub("", line).strip() for line in reply_lines)
   return [line for line in lines if line]
 
 
 def main() -> None:
   """Runs the command."""
-  values = flags.FLAGS
+  flag_values = flags.FLAGS
   folder = pathlib.Path(command_line.WORKDIR.value).expanduser()
-  benchmark = load.build_benchmark(values.dataset, values.data_dir, None)
-  records = [Asked(r.record_id, r.text) for r in benchmark.records]
+  benchmark = load.build_benchmark(
+    flag_values.dataset, flag_values.data_dir, None
+  )
+  records = [RecordQuestion(r.record_id, r.text) for r in benchmark.records]
   with (
-    endpoint_flags.client(folder / "replies.jsonl", values.model) as chat,
+    endpoint_flags.open_client(
+      folder / "replies.jsonl", flag_values.model
+    ) as chat,
     Journal(folder / "answers.jsonl") as journal,
   ):
     settings = {
       "dataset": benchmark.name,
-      "model": values.model,
-      "count": values.count,
+      "model": flag_values.model,
+      "count": flag_values.count,
       "prompt": _TASK,
     }
     question_runner.check_settings(journal, settings)
-    replies = question_runner.ask_all(
-      records, Writer(chat, values.count), journal, values.workers
+    replies = question_runner.ask_questions(
+      records,
+      PseudoQueryWriter(chat, flag_values.count),
+      journal,
+      flag_values.workers,
     )
   lines = [
-    {pqr.RECORD: record_id, pqr.QUESTIONS: parse(reply)}
+    {pqr.RECORD_FIELD: record_id, pqr.QUESTIONS_FIELD: parse_reply(reply)}
     for record_id, reply in replies.items()
   ]
   text = "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines)
-  files.write_text(folder / OUTPUT, text)
-  counts = [len(line[pqr.QUESTIONS]) for line in lines]
+  files.write_text(folder / OUTPUT_FILE, text)
+  counts = [len(line[pqr.QUESTIONS_FIELD]) for line in lines]
   print(
-    f"{folder / OUTPUT}: {sum(counts)} pseudo-queries of {len(lines)} records, "
+    f"{folder / OUTPUT_FILE}: {sum(counts)} pseudo-queries of {len(lines)} records, "
     f"none of {counts.count(0)}"
   )
 
 
 if __name__ == "__main__":
-  endpoint_flags.define()
+  endpoint_flags.define_endpoint_flags()
   flags.DEFINE_string(
     "dataset", "chunqiutr/rebuilt", "Data set, or beir:FOLDER."
   )
   flags.DEFINE_string(
     "data_dir", None, "Where data sets lie. Example: --data_dir=~/data"
   )
-  flags.DEFINE_integer("count", 10, "Pseudo-queries of a record.", 1, pqr.MOST)
+  flags.DEFINE_integer(
+    "count", 10, "Pseudo-queries of a record.", 1, pqr.MAX_QUESTIONS
+  )
   flags.declare_key_flag(command_line.WORKDIR.name)  # shown by --help
   flags.adopt_module_key_flags(endpoint_flags)
-  command_line.run(main, required=("model", "workdir"))
+  command_line.run_main(main, required=("model", "workdir"))

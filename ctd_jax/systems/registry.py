@@ -22,7 +22,7 @@ from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.features import Experts
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25, date_lookup
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 from ctd_jax.systems import dated_gallery as dating
 from ctd_jax.systems import (
   late_interaction,
@@ -34,7 +34,7 @@ from ctd_jax.systems import (
   tuning,
 )
 
-NAMES = (
+BASELINE_NAMES = (
   "bm25",
   "bm25_timekde",
   "bm25_tuned",
@@ -45,10 +45,10 @@ NAMES = (
   "pqr",
   "sparse",
   "rerank",
-  *dating.NAMES,
+  *dating.SYSTEM_NAMES,
 )
 # Fields of the config without which a system cannot be run.
-NEEDED = {
+REQUIRED_FIELDS = {
   "maxsim": ("maxsim.source",),
   "pqr": ("pqr.source", "pqr.pseudo_queries"),
   "sparse": ("sparse.source",),
@@ -63,23 +63,23 @@ class Baseline:
   Attributes:
     track: what it reads.
     score_mode: what ranks.
-    topk: (texts of queries [Q], k, gallery name -> [N] bool) -> rankings.
+    rank_top_k: (texts of queries [Q], k, gallery name -> [N] bool) -> rankings.
     seeds: that it depends on.
     log_months: rows of records [n] -> log p(month | record) [n, K], of a
       system that dates the gallery.
-    tuning: the constants that were tried and what they were worth on
-      validation, best first, of a system that is tuned; see `tuning.Tuned`.
+    format_tuning: the constants that were tried and what they were worth on
+      validation, best first, of a system that is tuned; see `format_tuning.Tuned`.
   """
 
   track: str
   score_mode: str
-  topk: Callable[[Sequence[str], int, Mapping[str, np.ndarray]], Found]
+  rank_top_k: Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]
   seeds: tuple[int, ...] = ()
   log_months: Callable[[np.ndarray], np.ndarray] | None = None
-  tuning: Callable[[], str] | None = None
+  format_tuning: Callable[[], str] | None = None
 
 
-def make(
+def make_baselines(
   benchmark: Benchmark, config: ml_collections.ConfigDict
 ) -> dict[str, Baseline]:
   """Returns every system of `NAMES`; nothing is computed before `topk`.
@@ -94,59 +94,68 @@ def make(
   texts = [record.text for record in benchmark.records]
   months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
 
-  def lexical(module, **options) -> Baseline:
-    def topk(queries, k, galleries):
-      return module.topk(queries, texts, k=k, galleries=galleries, **options)
+  def lexical_baseline(module, rank, **options) -> Baseline:
+    def rank_top_k(queries, k, galleries):
+      return rank(queries, texts, k=k, galleries=galleries, **options)
 
-    return Baseline(module.TRACK, module.SCORE_MODE, topk)
+    return Baseline(module.TRACK, module.SCORE_MODE, rank_top_k)
 
-  def tuned(module, system: tuning.Tuned) -> Baseline:
+  def tuned_baseline(module, system: tuning.TunedSystem) -> Baseline:
     return Baseline(
-      module.TRACK, module.SCORE_MODE, system.topk, tuning=system.table
+      module.TRACK,
+      module.SCORE_MODE,
+      system.rank_with_tuned_constants,
+      format_tuning=system.format_candidates,
     )
 
-  mode = protocol.mode(config.eval.mode)
-  first = llm_reranker.read_first(config.rerank, benchmark)
-  tuned_lexical, tuned_prior = tuning.systems(benchmark, mode)
+  mode = protocol.get_mode(config.eval.mode)
+  first_stage = llm_reranker.read_first_stage(config.rerank, benchmark)
+  tuned_lexical, tuned_prior = tuning.make_tuned_systems(benchmark, mode)
   return {
-    "bm25": lexical(bm25),
-    "bm25_timekde": lexical(
-      time_prior, ordinals=months, num_months=len(timeline)
+    "bm25": lexical_baseline(bm25, bm25.rank_by_bm25),
+    "bm25_timekde": lexical_baseline(
+      time_prior,
+      time_prior.rank_by_time_prior,
+      ordinals=months,
+      num_months=len(timeline),
     ),
-    "bm25_tuned": tuned(bm25, tuned_lexical),
-    "bm25_timekde_tuned": tuned(time_prior, tuned_prior),
-    "rules": lexical(date_lookup, timeline=timeline),
-    "time_keys": lexical(
+    "bm25_tuned": tuned_baseline(bm25, tuned_lexical),
+    "bm25_timekde_tuned": tuned_baseline(time_prior, tuned_prior),
+    "rules": lexical_baseline(
+      date_lookup, date_lookup.rank_by_dates, timeline=timeline
+    ),
+    "time_keys": lexical_baseline(
       time_keys,
+      time_keys.rank_by_time_keys,
       keys=[record.key for record in benchmark.records],
       timeline=timeline,
     ),
     "maxsim": Baseline(
       late_interaction.TRACK,
       late_interaction.SCORE_MODE,
-      late_interaction.system(texts, config.maxsim),
+      late_interaction.make_maxsim_ranker(texts, config.maxsim),
     ),
     "pqr": Baseline(
       pqr.TRACK,
       pqr.SCORE_MODE,
-      pqr.system(benchmark.record_ids, texts, config.pqr),
-      (pqr.SEED,),
+      pqr.make_pqr_ranker(benchmark.record_ids, texts, config.pqr),
+      (pqr.CLUSTER_SEED,),
     ),
     "sparse": Baseline(
       learned_sparse.TRACK,
       learned_sparse.SCORE_MODE,
-      learned_sparse.system(texts, config.sparse),
+      learned_sparse.make_sparse_ranker(texts, config.sparse),
     ),
     "rerank": Baseline(
-      first.track,
+      first_stage.track,
       llm_reranker.SCORE_MODE,
-      llm_reranker.system(benchmark, first, config.rerank),
+      llm_reranker.make_reranking_ranker(benchmark, first_stage, config.rerank),
     ),
-    **_dated(benchmark, config),
+    **_dated_baselines(benchmark, config),
   }
 
 
-def _dated(
+def _dated_baselines(
   benchmark: Benchmark, config: ml_collections.ConfigDict
 ) -> dict[str, Baseline]:
   """Returns the variants of the dated gallery, which share what they read."""
@@ -154,25 +163,29 @@ def _dated(
   track = dating.EXTERNAL_TRACK if folder else dating.TRACK
 
   @functools.cache
-  def gallery() -> dating.DatedGallery:
-    notes = dating.bracket_notes(pathlib.Path(folder)) if folder else ()
-    experts = Experts.without(config.dating.off)
-    return dating.read(benchmark, notes, experts, config.seed)
+  def dated_gallery() -> dating.DatedGallery:
+    notes = dating.read_bracket_notes(pathlib.Path(folder)) if folder else ()
+    experts = Experts.without_experts(config.dating.off)
+    return dating.read_dated_gallery(benchmark, notes, experts, config.seed)
 
   @functools.cache
-  def posterior(variant: str):
-    return gallery().posterior(variant)
+  def month_posterior(variant: str):
+    return dated_gallery().make_posterior(variant)
 
-  def variant_of(variant: str) -> Baseline:
-    def topk(queries, k, galleries):
-      return gallery().topk(queries, posterior(variant), k, galleries)
+  def variant_baseline(variant: str) -> Baseline:
+    def rank_top_k(queries, k, galleries):
+      return dated_gallery().rank_by_posterior(
+        queries, month_posterior(variant), k, galleries
+      )
 
     def log_months(rows):
-      return posterior(variant).log_p(rows)
+      return month_posterior(variant).log_p(rows)
 
-    return Baseline(track, dating.SCORE_MODE, topk, (config.seed,), log_months)
+    return Baseline(
+      track, dating.SCORE_MODE, rank_top_k, (config.seed,), log_months
+    )
 
   return {
-    name: variant_of(variant)
-    for name, variant in zip(dating.NAMES, dating.VARIANTS, strict=True)
+    name: variant_baseline(variant)
+    for name, variant in zip(dating.SYSTEM_NAMES, dating.VARIANTS, strict=True)
   }

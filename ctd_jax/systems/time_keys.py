@@ -25,14 +25,14 @@ TRACK = "T1"
 SCORE_MODE = "keys_lexical"
 
 
-def topk(
+def rank_by_time_keys(
   queries: Sequence[str],
   records: Sequence[str],
   keys: Sequence[TimeKey],
   timeline: Timeline,
   k: int,
   galleries: Mapping[str, np.ndarray],
-) -> search.Found:
+) -> search.TopK:
   """Returns the k best records by key, then BM25.
 
   Args:
@@ -44,14 +44,14 @@ def topk(
     galleries: name -> [N] bool.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  intervals = date_lookup.read_intervals(queries, timeline)
+  intervals = date_lookup.parse_query_intervals(queries, timeline)
 
   def rescore(block, members, scores):
-    own = [keys[index] for index in members]
-    return date_lookup.combine(
-      date_lookup.tiers(intervals[block], own, timeline), scores
+    member_keys = [keys[index] for index in members]
+    return date_lookup.combine_scores(
+      date_lookup.assign_tiers(intervals[block], member_keys, timeline), scores
     )
 
-  return bm25.topk_rescored(queries, records, k, galleries, rescore)
+  return bm25.rank_by_rescored_bm25(queries, records, k, galleries, rescore)

@@ -23,11 +23,11 @@ from ctd_jax.retrieval import bm25, search
 
 TRACK = "T1"
 SCORE_MODE = "lexical_time_prior"
-_FLOOR = 1e-8  # keeps the logarithm finite
+_MIN_PROBABILITY = 1e-8  # keeps the logarithm finite
 
 
 @dataclasses.dataclass(frozen=True)
-class Constants(bm25.Constants):
+class TimePriorConstants(bm25.BM25Constants):
   """The free constants, with those of BM25; as published by default.
 
   Attributes:
@@ -40,18 +40,20 @@ class Constants(bm25.Constants):
   bandwidth: float = 3.0
   weight: float = 1.0
 
-  def kernel(self) -> np.ndarray:
+  def gaussian_kernel(self) -> np.ndarray:
     """Returns the Gaussian, 1 at its centre, out to 3 standard deviations."""
-    reach = max(1, int(3 * self.bandwidth))
-    offsets = np.arange(-reach, reach + 1)
+    radius = max(1, int(3 * self.bandwidth))
+    offsets = np.arange(-radius, radius + 1)
     return np.exp(-(offsets**2) / (2 * self.bandwidth**2))
 
 
-PUBLISHED = Constants()
+PUBLISHED_CONSTANTS = TimePriorConstants()
 
 
-def density(
-  ordinals: np.ndarray, num_months: int, constants: Constants = PUBLISHED
+def estimate_month_density(
+  ordinals: np.ndarray,
+  num_months: int,
+  constants: TimePriorConstants = PUBLISHED_CONSTANTS,
 ) -> np.ndarray:
   """Returns a prior over the months for each row of feedback records.
 
@@ -66,22 +68,22 @@ def density(
   Returns:
     [b, K], every row summing to 1; constant where r is 0.
   """
-  rows, feedback = ordinals.shape
-  if feedback == 0:
+  rows, num_feedback = ordinals.shape
+  if num_feedback == 0:
     return np.full((rows, num_months), 1 / num_months)
   counts = np.zeros((rows, num_months))
   np.add.at(counts, (np.arange(rows)[:, None], ordinals), 1.0)
   mass = scipy.ndimage.convolve1d(
-    counts, constants.kernel(), axis=1, mode="constant"
+    counts, constants.gaussian_kernel(), axis=1, mode="constant"
   )
   return mass / mass.sum(axis=1, keepdims=True)
 
 
-def rescore(
+def add_time_prior(
   scores: np.ndarray,
   ordinals: np.ndarray,
   num_months: int,
-  constants: Constants = PUBLISHED,
+  constants: TimePriorConstants = PUBLISHED_CONSTANTS,
 ) -> np.ndarray:
   """Returns BM25 scores plus the weighted log prior of each record's month.
 
@@ -94,22 +96,24 @@ def rescore(
   Returns:
     [b, n]. A query without any BM25 hit gets a constant prior.
   """
-  feedback = min(constants.feedback, scores.shape[1])
-  best, _ = search.topk_rows(scores, feedback)
-  prior = density(ordinals[best], num_months, constants)
+  num_feedback = min(constants.feedback, scores.shape[1])
+  best, _ = search.select_top_k(scores, num_feedback)
+  prior = estimate_month_density(ordinals[best], num_months, constants)
   prior[~scores.any(axis=1)] = 1 / num_months
-  return scores + constants.weight * np.log(prior[:, ordinals] + _FLOOR)
+  return scores + constants.weight * np.log(
+    prior[:, ordinals] + _MIN_PROBABILITY
+  )
 
 
-def topk(
+def rank_by_time_prior(
   queries: Sequence[str],
   records: Sequence[str] | bm25.TokenCounts,
   ordinals: np.ndarray,
   num_months: int,
   k: int,
   galleries: Mapping[str, np.ndarray],
-  constants: Constants = PUBLISHED,
-) -> search.Found:
+  constants: TimePriorConstants = PUBLISHED_CONSTANTS,
+) -> search.TopK:
   """Returns the k best records by BM25 and the prior over months.
 
   Args:
@@ -122,7 +126,7 @@ def topk(
     constants: of BM25 and of the prior.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.topk`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
 
   Raises:
     ValueError: if an ordinal lies outside the timeline.
@@ -136,7 +140,9 @@ def topk(
       f"timeline of {num_months} months"
     )
 
-  def added(_, members: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    return rescore(scores, ordinals[members], num_months, constants)
+  def rescore_block(_, members: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return add_time_prior(scores, ordinals[members], num_months, constants)
 
-  return bm25.topk_rescored(queries, records, k, galleries, added, constants)
+  return bm25.rank_by_rescored_bm25(
+    queries, records, k, galleries, rescore_block, constants
+  )

@@ -25,11 +25,11 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.search import Found
+from ctd_jax.retrieval.search import TopK
 from ctd_jax.systems import time_prior
 
-MEASURE = "hit@1"
-# Fields of `bm25.Constants` and `time_prior.Constants`.
+TUNING_MEASURE = "hit@1"
+# Fields of `bm25.BM25Constants` and `time_prior.TimePriorConstants`.
 LEXICAL_GRID = {
   "k1": (0.5, 0.9, 1.5, 2.5, 4.0),
   "b": (0.0, 0.25, 0.5, 0.75, 1.0),
@@ -41,29 +41,29 @@ PRIOR_GRID = {
 }
 
 Grid = Mapping[str, Sequence[float]]
-Rank = Callable[
-  [Sequence[str], int, Mapping[str, np.ndarray], bm25.Constants], Found
+RankFn = Callable[
+  [Sequence[str], int, Mapping[str, np.ndarray], bm25.BM25Constants], TopK
 ]
 
 
 @dataclasses.dataclass(frozen=True)
-class Tuned:
+class TunedSystem:
   """A system with free constants, which are chosen when it is first asked.
 
   Attributes:
     benchmark: whose validation queries choose.
     mode: by which they choose.
-    grid: returns the candidates.
-    rank: (texts of queries, k, galleries, candidate) -> rankings.
+    make_grid: returns the candidates.
+    rank_records: (texts of queries, k, galleries, candidate) -> rankings.
   """
 
   benchmark: Benchmark
-  mode: protocol.Mode
-  grid: Callable[[], Sequence[bm25.Constants]]
-  rank: Rank
+  mode: protocol.EvaluationMode
+  make_grid: Callable[[], Sequence[bm25.BM25Constants]]
+  rank_records: RankFn
 
   @functools.cached_property
-  def candidates(self) -> list[tuple[bm25.Constants, float]]:
+  def candidates(self) -> list[tuple[bm25.BM25Constants, float]]:
     """The candidates with their validation hit@1, the best first.
 
     Raises:
@@ -74,23 +74,31 @@ class Tuned:
         f"{self.benchmark.name} has no validation queries to choose constants "
         "by; leave the tuned systems out of config.eval.baselines"
       )
-    grid = self.grid()
-    bar = tqdm.tqdm(grid, "tune", unit="candidate", disable=None)
-    values = [self._value(candidate) for candidate in bar]
+    grid = self.make_grid()
+    progress = tqdm.tqdm(grid, "tune", unit="candidate", disable=None)
+    values = [self._validation_value(candidate) for candidate in progress]
     # The sort is stable: equals stay in order.
-    found = sorted(zip(grid, values, strict=True), key=lambda pair: -pair[1])
-    best, value = found[0]
-    logging.info("chosen of %d: %s, %s %.4f", len(grid), best, MEASURE, value)
-    return found
+    scored_candidates = sorted(
+      zip(grid, values, strict=True), key=lambda pair: -pair[1]
+    )
+    best_constants, best_value = scored_candidates[0]
+    logging.info(
+      "chosen of %d: %s, %s %.4f",
+      len(grid),
+      best_constants,
+      TUNING_MEASURE,
+      best_value,
+    )
+    return scored_candidates
 
   @property
-  def constants(self) -> bm25.Constants:
+  def constants(self) -> bm25.BM25Constants:
     """The best of `candidates`."""
     return self.candidates[0][0]
 
-  def topk(
+  def rank_with_tuned_constants(
     self, queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
-  ) -> Found:
+  ) -> TopK:
     """Returns the k best records with the constants that were chosen.
 
     Args:
@@ -98,40 +106,44 @@ class Tuned:
       k: results per query.
       galleries: name -> [N] bool.
     """
-    return self.rank(queries, k, galleries, self.constants)
+    return self.rank_records(queries, k, galleries, self.constants)
 
-  def table(self) -> str:
+  def format_candidates(self) -> str:
     """Returns `candidates` as lines of tab-separated values, with a header."""
     names = dataclasses.asdict(self.constants)
-    lines = [[*names, f"validation_{MEASURE}"]] + [
+    lines = [[*names, f"validation_{TUNING_MEASURE}"]] + [
       [*map(str, dataclasses.astuple(constants)), f"{value:.6f}"]
       for constants, value in self.candidates
     ]
     return "".join("\t".join(line) + "\n" for line in lines)
 
-  def _value(self, candidate: bm25.Constants) -> float:
+  def _validation_value(self, candidate: bm25.BM25Constants) -> float:
     """Returns the validation hit@1 of a candidate."""
     queries, mode = self.benchmark.queries["validation"], self.mode
     kinds = self.benchmark.kinds
     gallery = {mode.gallery: protocol.gallery_mask(kinds, mode.gallery)}
     ids = self.benchmark.record_ids
-    (run,) = runs.from_topk(
+    (run,) = runs.make_runs(
       *("tuned", time_prior.TRACK, bm25.SCORE_MODE, "validation"),
       [query.query_id for query in queries],
       ids,
-      self.rank([query.text for query in queries], 1, gallery, candidate),
+      self.rank_records(
+        [query.text for query in queries], 1, gallery, candidate
+      ),
     )
     kind_of = dict(zip(ids, kinds, strict=True))
-    table = protocol.evaluate_run(run, queries, kind_of, mode, (MEASURE,))
-    return table.mean(MEASURE)
+    query_scores = protocol.evaluate_run(
+      run, queries, kind_of, mode, (TUNING_MEASURE,)
+    )
+    return query_scores.mean_of_family(TUNING_MEASURE)
 
 
-def systems(
+def make_tuned_systems(
   benchmark: Benchmark,
-  mode: protocol.Mode,
+  mode: protocol.EvaluationMode,
   lexical_grid: Grid = LEXICAL_GRID,
   prior_grid: Grid = PRIOR_GRID,
-) -> tuple[Tuned, Tuned]:
+) -> tuple[TunedSystem, TunedSystem]:
   """Returns BM25, and BM25 with the time prior; nothing is computed yet.
 
   Args:
@@ -141,36 +153,46 @@ def systems(
     prior_grid: values of constants of the prior.
   """
   timeline = benchmark.timeline
-  months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
+  months = np.array(
+    [timeline.ordinal(record.key) for record in benchmark.records]
+  )
 
   @functools.cache
-  def counts() -> bm25.TokenCounts:
-    return bm25.TokenCounts.of([record.text for record in benchmark.records])
-
-  def rank(queries, k, galleries, constants) -> Found:
-    return bm25.topk(queries, counts(), k, galleries, constants)
-
-  def rank_prior(queries, k, galleries, constants) -> Found:
-    return time_prior.topk(
-      queries, counts(), months, len(timeline), k, galleries, constants
+  def count_tokens() -> bm25.TokenCounts:
+    return bm25.TokenCounts.from_texts(
+      [record.text for record in benchmark.records]
     )
 
-  def grid() -> list[bm25.Constants]:
-    return _candidates(bm25.PUBLISHED, lexical_grid)
+  def rank_lexical(queries, k, galleries, constants) -> TopK:
+    return bm25.rank_by_bm25(queries, count_tokens(), k, galleries, constants)
 
-  def grid_prior() -> list[bm25.Constants]:
-    chosen = dataclasses.asdict(lexical.constants)
-    first = dataclasses.replace(time_prior.PUBLISHED, **chosen)
-    return _candidates(first, prior_grid)
+  def rank_prior(queries, k, galleries, constants) -> TopK:
+    return time_prior.rank_by_time_prior(
+      queries, count_tokens(), months, len(timeline), k, galleries, constants
+    )
 
-  lexical = Tuned(benchmark, mode, grid, rank)
-  return lexical, Tuned(benchmark, mode, grid_prior, rank_prior)
+  def make_lexical_grid() -> list[bm25.BM25Constants]:
+    return _expand_grid(bm25.PUBLISHED_CONSTANTS, lexical_grid)
+
+  def make_prior_grid() -> list[bm25.BM25Constants]:
+    lexical_constants = dataclasses.asdict(tuned_lexical.constants)
+    published_prior = dataclasses.replace(
+      time_prior.PUBLISHED_CONSTANTS, **lexical_constants
+    )
+    return _expand_grid(published_prior, prior_grid)
+
+  tuned_lexical = TunedSystem(benchmark, mode, make_lexical_grid, rank_lexical)
+  return tuned_lexical, TunedSystem(
+    benchmark, mode, make_prior_grid, rank_prior
+  )
 
 
-def _candidates(first: bm25.Constants, grid: Grid) -> list[bm25.Constants]:
-  """Returns `first`, then what it becomes with every point of the grid."""
-  rest = (
-    dataclasses.replace(first, **dict(zip(grid, point, strict=True)))
+def _expand_grid(
+  published: bm25.BM25Constants, grid: Grid
+) -> list[bm25.BM25Constants]:
+  """Returns `published`, then what it becomes with every point of the grid."""
+  grid_candidates = (
+    dataclasses.replace(published, **dict(zip(grid, point, strict=True)))
     for point in itertools.product(*grid.values())
   )
-  return list(dict.fromkeys((first, *rest)))
+  return list(dict.fromkeys((published, *grid_candidates)))

@@ -6,7 +6,7 @@ should come first. The score is
 
   semantic score + weight * log(validity at the query's time)
 
-where the validity is 1 at the curve's peak. A `ScoreFn` of `search.topk`, so
+where the validity is 1 at the curve's peak. A `ScoreFn` of `search.search_top_k`, so
 everything that searches can search with it; `jax.tree_util.Partial` binds the
 semantic score and the weight. Track T1: curves and dates of records are given
 or predicted by `validity.predictor`, never read from the question.
@@ -29,7 +29,7 @@ TRACK = "T1"
 SCORE_MODE = "semantic_validity"
 # Before a record is published, and far down the curve's tail: the term is
 # bounded, so that a record is put last rather than lost.
-FLOOR = 1e-6
+MIN_VALIDITY = 1e-6
 
 
 class TimedQueries(NamedTuple):
@@ -77,13 +77,15 @@ def log_validity(
     log_base: of the curves' log time.
   """
   age = query_minutes[:, None] - record_minutes[None, :]
-  log_age = time_axis.to_log(jnp.maximum(age, 1.0), log_base)
+  log_age = time_axis.to_log_time(jnp.maximum(age, 1.0), log_base)
   validity = skew_normal.validity(curves, log_age)
-  return jnp.log(jnp.where(age < 0, FLOOR, jnp.maximum(validity, FLOOR)))
+  return jnp.log(
+    jnp.where(age < 0, MIN_VALIDITY, jnp.maximum(validity, MIN_VALIDITY))
+  )
 
 
-def score(
-  semantic: ScoreFn,
+def score_with_validity(
+  semantic_score_fn: ScoreFn,
   weight: jax.Array,
   queries: TimedQueries,
   records: DatedRecords,
@@ -91,13 +93,15 @@ def score(
   """Returns semantic score plus weighted log validity, [b, n].
 
   Args:
-    semantic: (encodings of queries, encodings of records) -> scores [b, n];
+    semantic_score_fn: (encodings of queries, encodings of records) -> scores [b, n];
       a `jax.tree_util.Partial`.
     weight: of the log validity, in units of the semantic score; 0 leaves the
       semantic score alone.
     queries: of a block.
     records: of a block.
   """
-  told = semantic(queries.encoding, records.encoding)
-  held = log_validity(queries.minutes, records.minutes, records.curves)
-  return told + weight * held
+  semantic_scores = semantic_score_fn(queries.encoding, records.encoding)
+  log_validities = log_validity(
+    queries.minutes, records.minutes, records.curves
+  )
+  return semantic_scores + weight * log_validities

@@ -25,7 +25,7 @@ from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import input_pipeline
 
 # What a published encoder is asked; the rest of its fields are geometry.
-_QUESTIONS = ("source", "end_token", "query_prefix", "record_prefix")
+_SOURCE_FIELDS = ("source", "end_token", "query_prefix", "record_prefix")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,43 +58,47 @@ class Backbone:
     """
     if not self.source:
       return None
-    folder = hub_folders.find(self.source)
+    folder = hub_folders.find_model_folder(self.source)
     return state_dict.load_params(folder, self.encoder, sharding)
 
   def save(self, folder: pathlib.Path) -> None:
     """Writes what a run that goes on needs: vocabulary and geometry."""
     self.tokenizer.save(folder)
     if self.source:
-      geometry.write(folder, self.encoder)
+      geometry.write_encoder_config(folder, self.encoder)
 
 
-def make(
+def make_backbone(
   config: ml_collections.ConfigDict,
   benchmark: Benchmark,
-  saved: pathlib.Path | None,
+  saved_folder: pathlib.Path | None,
 ) -> Backbone:
   """Returns the backbone of a config.
 
   Args:
     config: the whole config; `model.encoder` and `model.pooling` are read.
     benchmark: whose training texts give a vocabulary from scratch.
-    saved: where `Backbone.save` wrote for a run that has begun, or None.
+    saved_folder: where `Backbone.save` wrote for a run that has begun, or None.
 
   Raises:
     FileNotFoundError: if the folder, the hub's model or a file is missing.
     ValueError: if a file does not fit the config.
   """
-  fields = config.model.encoder.to_dict()
-  asked = {name: fields.pop(name, "") for name in _QUESTIONS}
-  end_token = asked.pop("end_token")
-  if asked["source"]:
-    folder = saved or hub_folders.find(asked["source"])
-    tokenizer, encoder = read_folder(
-      folder, config.model.pooling, end_token, **fields
+  encoder_fields = config.model.encoder.to_dict()
+  source_fields = {
+    name: encoder_fields.pop(name, "") for name in _SOURCE_FIELDS
+  }
+  end_token = source_fields.pop("end_token")
+  if source_fields["source"]:
+    folder = saved_folder or hub_folders.find_model_folder(
+      source_fields["source"]
     )
-    return Backbone(tokenizer, encoder, **asked)
-  if saved is None:
+    tokenizer, encoder = read_folder(
+      folder, config.model.pooling, end_token, **encoder_fields
+    )
+    return Backbone(tokenizer, encoder, **source_fields)
+  if saved_folder is None:
     tokenizer = input_pipeline.build_tokenizer(benchmark)
   else:
-    tokenizer = TextTokenizer.load(saved)
-  return Backbone(tokenizer, BertConfig(tokenizer.vocab_size, **fields))
+    tokenizer = TextTokenizer.load(saved_folder)
+  return Backbone(tokenizer, BertConfig(tokenizer.vocab_size, **encoder_fields))

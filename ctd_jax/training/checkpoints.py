@@ -34,43 +34,45 @@ class CheckpointError(ValueError):
   """A checkpoint that does not belong to the model at hand."""
 
 
-class UnreadableError(CheckpointError):
+class UnreadableCheckpointError(CheckpointError):
   """A checkpoint of which a file is missing or damaged."""
 
 
-def differences(
-  saved: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
+def list_differences(
+  saved_fields: Mapping[str, Any],
+  requested_fields: Mapping[str, Any],
+  prefix: str = "",
 ) -> list[str]:
   """Returns a phrase for every field in which two descriptions differ.
 
   Args:
-    saved: what a run was made with.
-    wanted: what is asked for now.
+    saved_fields: what a run was made with.
+    requested_fields: what is asked for now.
     prefix: path of both in a larger description.
   """
-  lines = []
-  for key in sorted(saved.keys() | wanted.keys()):
-    old, new = saved.get(key), wanted.get(key)
+  phrases = []
+  for key in sorted(saved_fields.keys() | requested_fields.keys()):
+    old, new = saved_fields.get(key), requested_fields.get(key)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-      lines += differences(old, new, f"{prefix}{key}.")
+      phrases += list_differences(old, new, f"{prefix}{key}.")
     elif old != new:
-      lines.append(f"{prefix}{key}: run {old!r}, config {new!r}")
-  return lines
+      phrases.append(f"{prefix}{key}: run {old!r}, config {new!r}")
+  return phrases
 
 
 @contextlib.contextmanager
-def _quiet_about_readers() -> Iterator[None]:
+def _silence_abandoned_readers() -> Iterator[None]:
   """Keeps Python from telling the end of every reader that was given up.
 
   One array that cannot be read leaves a coroutine for each of the others.
   """
-  before = sys.unraisablehook
+  previous_hook = sys.unraisablehook
   sys.unraisablehook = lambda unraisable: None
   try:
     yield
   finally:
     gc.collect()
-    sys.unraisablehook = before
+    sys.unraisablehook = previous_hook
 
 
 @dataclasses.dataclass
@@ -91,10 +93,10 @@ class Checkpoints:
 
   def __post_init__(self):
     self.directory = pathlib.Path(self.directory).absolute()
-    with distributed.leader_first("metrics of checkpoints"):
-      self._disown_metrics()
+    with distributed.coordinator_first("metrics of checkpoints"):
+      self._set_aside_unreadable_metrics()
 
-    def best(metrics: Mapping[str, float]) -> tuple[float, float]:
+    def rank_metrics(metrics: Mapping[str, float]) -> tuple[float, float]:
       # Of equals the earlier one.
       return metrics[self.metric], -metrics["step"]
 
@@ -104,19 +106,21 @@ class Checkpoints:
       [
         checkpoint_managers.LatestN(self.keep_latest),
         checkpoint_managers.BestN(
-          get_metric_fn=best, n=1, keep_checkpoints_without_metrics=False
+          get_metric_fn=rank_metrics,
+          n=1,
+          keep_checkpoints_without_metrics=False,
         ),
       ]
     )
     self._manager = ocp.CheckpointManager(
       self.directory,
       options=ocp.CheckpointManagerOptions(
-        preservation_policy=policy, best_fn=best, best_mode="max"
+        preservation_policy=policy, best_fn=rank_metrics, best_mode="max"
       ),
       item_names=("state", "model", "data"),
     )
 
-  def _disown_metrics(self) -> None:
+  def _set_aside_unreadable_metrics(self) -> None:
     """Takes metrics that cannot be read from their checkpoints.
 
     Those stay what can be gone on from, but are never the best.
@@ -183,33 +187,35 @@ class Checkpoints:
       CheckpointError: if there are checkpoints, and none can be read or one is
         of another architecture.
     """
-    unreadable = []
+    unreadable_steps = []
     for step in sorted(self._manager.all_steps(), reverse=True):
       state, reason = None, ""
       try:
         state = self.restore(step, abstract_state, iterator)
-      except UnreadableError as error:
+      except UnreadableCheckpointError as error:
         reason = str(error)
-      if distributed.everywhere(not reason):
-        self._set_aside(unreadable)
+      if distributed.is_true_in_all_processes(not reason):
+        self._move_unreadable(unreadable_steps)
         return step, state
-      unreadable.append(step)
+      unreadable_steps.append(step)
       logging.warning("%s", reason or f"another process cannot read {step}")
-    if unreadable:
+    if unreadable_steps:
       raise CheckpointError(
         f"none of the checkpoints in {self.directory} can be read, see the "
         "warnings; remove the folder to begin anew"
       )
     return None
 
-  def _set_aside(self, steps: Sequence[int]) -> None:
+  def _move_unreadable(self, steps: Sequence[int]) -> None:
     """Moves checkpoints away, so that their steps can be saved again."""
     if not steps:
       return
-    aside = self.directory.with_name(f"{self.directory.name}.unreadable")
-    if distributed.leads():
+    unreadable_folder = self.directory.with_name(
+      f"{self.directory.name}.unreadable"
+    )
+    if distributed.is_coordinator():
       for step in steps:
-        folder = aside / f"{step}.{time.time_ns()}"
+        folder = unreadable_folder / f"{step}.{time.time_ns()}"
         folder.parent.mkdir(exist_ok=True)
         (self.directory / str(step)).rename(folder)
         logging.warning("moved to %s; going on from the one before", folder)
@@ -235,33 +241,33 @@ class Checkpoints:
         message names each field that differs.
       UnreadableError: if a file is missing or damaged.
     """
-    with _quiet_about_readers():
+    with _silence_abandoned_readers():
       try:
-        return self._read(step, abstract_state, iterator)
+        return self._read_checkpoint(step, abstract_state, iterator)
       except CheckpointError:
         raise
       except Exception as error:  # whatever the readers make of it
         logging.debug("traceback", exc_info=True)
         reason = repr(error).splitlines()[0]
-    raise UnreadableError(
+    raise UnreadableCheckpointError(
       f"checkpoint {self.directory}/{step} cannot be read: {reason}; move the "
       "folder away to do without it"
     )
 
-  def _read(
+  def _read_checkpoint(
     self,
     step: int,
     abstract_state: Any,
     iterator: grain.DatasetIterator | None,
   ) -> Any:
-    saved = self._manager.restore(
+    saved_model = self._manager.restore(
       step, args=ocp.args.Composite(model=ocp.args.JsonRestore())
     )["model"]
-    changed = differences(saved, self.model)
-    if changed:
+    mismatches = list_differences(saved_model, self.model)
+    if mismatches:
       raise CheckpointError(
         f"checkpoint {self.directory}/{step} holds another architecture: "
-        + "; ".join(changed)
+        + "; ".join(mismatches)
         + ". Use the config it was trained with, or another --workdir."
       )
     state = self._manager.restore(
@@ -269,11 +275,11 @@ class Checkpoints:
       args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
     )["state"]
     if iterator is not None:
-      iterator.set_state(self._position(step))
+      iterator.set_state(self._read_iterator_state(step))
       iterator.start_prefetch()
     return state
 
-  def _position(self, step: int) -> dict[str, Any]:
+  def _read_iterator_state(self, step: int) -> dict[str, Any]:
     """Returns the state of the data iterator at a step.
 
     Processes read in step, each its share of every batch, so that the position

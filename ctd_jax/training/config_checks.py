@@ -14,21 +14,21 @@ import ml_collections
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import SPLITS
-from ctd_jax.dating.features import EXPERTS
+from ctd_jax.dating.features import EXPERT_NAMES
 from ctd_jax.evaluation import protocol
 from ctd_jax.models.dual_encoder import INNER_PRODUCTS, SCORE_MODES
 from ctd_jax.retrieval import approximate
 from ctd_jax.systems import learned_sparse, registry
 
 QUERY_DATES = ("parser", "head")
-_AT_LEAST_ONE = (
+_POSITIVE_FIELDS = (
   *("eval.batch_size", "sparse.batch_size", "rerank.batch_size"),
   *("rerank.depth", "rerank.max_length"),
   *("maxsim.query_length", "maxsim.record_length"),
   *("pqr.query_length", "pqr.record_length"),
   *("sparse.query_length", "sparse.record_length"),
 )
-_PATHS = ("rerank.runs", "pqr.pseudo_queries")  # of what has to be there
+_PATH_FIELDS = ("rerank.runs", "pqr.pseudo_queries")  # of what has to be there
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:
@@ -46,10 +46,12 @@ def check_config(config: ml_collections.ConfigDict) -> None:
       f"config.encode_chunks={config.encode_chunks} does not divide "
       f"config.batch_size={config.batch_size}"
     )
-  if config.name in registry.NAMES or not runs.is_name(config.name):
+  if config.name in registry.BASELINE_NAMES or not runs.is_valid_name(
+    config.name
+  ):
     raise ValueError(
       f"config.name={config.name!r}: expected a name without white space, "
-      f"colons and slashes that is not one of {', '.join(registry.NAMES)}"
+      f"colons and slashes that is not one of {', '.join(registry.BASELINE_NAMES)}"
     )
   if config.query_dates not in QUERY_DATES:
     raise ValueError(
@@ -64,7 +66,7 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: naming the field.
   """
-  protocol.mode(config.eval.mode)
+  protocol.get_mode(config.eval.mode)
   if config.eval.depth < 10:  # the measures look at the first ten
     raise ValueError(
       f"config.eval.depth={config.eval.depth}: expected at least 10"
@@ -75,19 +77,19 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
       f"{', '.join(SCORE_MODES)}, or nothing for the one that is trained"
     )
   _check_backend(config)
-  outside = config.dating.outside
-  if outside is not None and not pathlib.Path(outside).is_dir():
-    raise ValueError(f"config.dating.outside={outside}: no such folder")
-  for field, known in (
-    ("eval.baselines", registry.NAMES),
+  source_folder = config.dating.outside
+  if source_folder is not None and not pathlib.Path(source_folder).is_dir():
+    raise ValueError(f"config.dating.outside={source_folder}: no such folder")
+  for field, allowed_names in (
+    ("eval.baselines", registry.BASELINE_NAMES),
     ("eval.splits", SPLITS),
-    ("dating.off", EXPERTS),
+    ("dating.off", EXPERT_NAMES),
   ):
     group, leaf = field.split(".")
     for name in config[group][leaf]:
-      if name not in known:
+      if name not in allowed_names:
         raise ValueError(
-          f"config.{field}: unknown {name!r}; there are {', '.join(known)}"
+          f"config.{field}: unknown {name!r}; there are {', '.join(allowed_names)}"
         )
   if config.sparse.activation not in learned_sparse.ACTIVATIONS:
     raise ValueError(
@@ -98,19 +100,19 @@ def check_evaluation(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f"config.rerank.mixing={config.rerank.mixing}: expected 0 to 1"
     )
-  for field in _AT_LEAST_ONE:
+  for field in _POSITIVE_FIELDS:
     group, leaf = field.split(".")
     if config[group][leaf] is not None and config[group][leaf] < 1:
       raise ValueError(
         f"config.{field}={config[group][leaf]}: expected at least 1"
       )
   for system in config.eval.baselines:
-    for field in registry.NEEDED.get(system, ()):
+    for field in registry.REQUIRED_FIELDS.get(system, ()):
       group, leaf = field.split(".")
       if not config[group][leaf]:
         raise ValueError(f"config.{field}: the system {system} needs a value")
       path = pathlib.Path(config[group][leaf]).expanduser()
-      if field in _PATHS and not path.exists():
+      if field in _PATH_FIELDS and not path.exists():
         raise ValueError(f"config.{field}={path}: there is no such path")
 
 
@@ -122,10 +124,10 @@ def _check_backend(config: ml_collections.ConfigDict) -> None:
   """
   backend, mode = config.eval.backend, config.eval.score_mode
   mode = mode or config.score_mode
-  if backend != "exact" and not backend.startswith(approximate.PREFIX):
+  if backend != "exact" and not backend.startswith(approximate.BACKEND_PREFIX):
     raise ValueError(
       f"config.eval.backend={backend!r}: expected 'exact', or an index such as "
-      f"'{approximate.PREFIX}HNSW32'"
+      f"'{approximate.BACKEND_PREFIX}HNSW32'"
     )
   if backend != "exact" and mode not in INNER_PRODUCTS:
     raise ValueError(
@@ -141,16 +143,16 @@ def check_trainable(benchmark: Benchmark) -> None:
   Raises:
     ValueError: naming what it lacks, and what can be done with it instead.
   """
-  lacking = [
+  missing = [
     f"{split} queries"
     for split in ("train", "validation")
     if not benchmark.queries[split]
   ]
   if "train" not in benchmark.record_splits:
-    lacking.append("train records")
-  if lacking:
+    missing.append("train records")
+  if missing:
     raise ValueError(
-      f"{benchmark.name} has no {' and no '.join(lacking)}: a run cannot be "
+      f"{benchmark.name} has no {' and no '.join(missing)}: a run cannot be "
       "trained on it. It can be evaluated: python -m ctd_jax.evaluate "
       "--dataset=... --workdir=... with a run trained elsewhere, or with "
       "--baselines_only"

@@ -22,8 +22,8 @@ from jax.experimental import multihost_utils
 from orbax.checkpoint import multihost
 
 # A data set may be built, or a run evaluated, while the others wait.
-_PATIENCE_MS = 12 * 3600 * 1000
-_waits = itertools.count()
+_BARRIER_TIMEOUT_MS = 12 * 3600 * 1000
+_barrier_numbers = itertools.count()
 
 DISTRIBUTED = flags.DEFINE_bool(
   "distributed",
@@ -47,7 +47,7 @@ PROCESS_ID = flags.DEFINE_integer(
 )
 
 
-def start() -> None:
+def initialize_processes() -> None:
   """Joins the processes of the run, if there are several.
 
   To be called before anything asks JAX for its devices.
@@ -55,94 +55,98 @@ def start() -> None:
   Raises:
     ValueError: naming the flag that is missing, or what JAX could not read.
   """
-  by_hand = {
+  flag_values = {
     flag.name: flag.value for flag in (COORDINATOR, NUM_PROCESSES, PROCESS_ID)
   }
-  if any(value is not None for value in by_hand.values()):
-    for name, value in by_hand.items():
+  if any(value is not None for value in flag_values.values()):
+    for name, value in flag_values.items():
       if value is None:
         raise ValueError(
           f"--{name} is missing: it belongs to "
-          f"{', '.join(f'--{other}' for other in by_hand if other != name)}"
+          f"{', '.join(f'--{other_name}' for other_name in flag_values if other_name != name)}"
         )
     jax.distributed.initialize(
-      *by_hand.values(), cluster_detection_method="deactivate"
+      *flag_values.values(), cluster_detection_method="deactivate"
     )
-  elif DISTRIBUTED.value or (DISTRIBUTED.value is None and _slurm_tasks() > 1):
+  elif DISTRIBUTED.value or (
+    DISTRIBUTED.value is None and _count_slurm_tasks() > 1
+  ):
     jax.distributed.initialize()
-  if not leads():
+  if not is_coordinator():
     logging.set_verbosity(logging.WARNING)
 
 
-def _slurm_tasks() -> int:
+def _count_slurm_tasks() -> int:
   """Returns the tasks that srun started this program in; 1 without srun."""
   return int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
 
 
-def leads() -> bool:
+def is_coordinator() -> bool:
   """Returns whether this process writes files and tells what happens."""
   return jax.process_index() == 0
 
 
-def wait_for_all(where: str) -> None:
-  """Returns when every process has come to `where`."""
+def wait_for_all(label: str) -> None:
+  """Returns when every process has come to `label`."""
   # Not a collective of the devices: those give up after seconds.
   wait = multihost.get_barrier_sync_fn()
-  wait(key=f"{where} {next(_waits)}", timeout_ms=_PATIENCE_MS)
+  wait(key=f"{label} {next(_barrier_numbers)}", timeout_ms=_BARRIER_TIMEOUT_MS)
 
 
 @contextlib.contextmanager
-def leader_first(what: str) -> Iterator[None]:
+def coordinator_first(label: str) -> Iterator[None]:
   """Lets the others do something when the leader has done it.
 
   An error of the leader's sets them free as well: they meet it themselves.
   """
-  if not leads():
-    wait_for_all(what)
+  if not is_coordinator():
+    wait_for_all(label)
   try:
     yield
   finally:
-    if leads():
-      wait_for_all(what)
+    if is_coordinator():
+      wait_for_all(label)
 
 
-def fetch(tree: Any) -> Any:
+def fetch_to_host(tree: Any) -> Any:
   """Returns global arrays as host arrays, whole in every process."""
   if jax.process_count() == 1:
     return jax.device_get(tree)
   return multihost_utils.process_allgather(tree, tiled=True)
 
 
-def own(tree: Any) -> Any:
+def to_process_local(tree: Any) -> Any:
   """Returns global arrays as arrays that this process can use by itself."""
-  return tree if jax.process_count() == 1 else jax.device_put(fetch(tree))
+  return (
+    tree if jax.process_count() == 1 else jax.device_put(fetch_to_host(tree))
+  )
 
 
-def share(rows: int) -> np.ndarray:
+def process_slice(num_rows: int) -> np.ndarray:
   """Returns the rows that this process works on, as many as any other.
 
   Together they are all rows in order; after them the last is repeated.
   """
-  count = -(-rows // jax.process_count())
+  count = -(-num_rows // jax.process_count())
   start = jax.process_index() * count
-  return np.minimum(np.arange(start, start + count), rows - 1)
+  return np.minimum(np.arange(start, start + count), num_rows - 1)
 
 
-def gather(tree: Any, rows: int) -> Any:
-  """Returns what all processes made of their shares of `rows`, in order.
+def all_gather(tree: Any, num_rows: int) -> Any:
+  """Returns what all processes made of their shares of `num_rows`, in order.
 
   Args:
     tree: of host arrays; the first axis is this process's share.
-    rows: of which there were so many.
+    num_rows: of which there were so many.
   """
   if jax.process_count() == 1:
     return tree
-  whole = multihost_utils.process_allgather(tree, tiled=True)
-  return jax.tree.map(lambda x: x[:rows], whole)
+  full_tree = multihost_utils.process_allgather(tree, tiled=True)
+  return jax.tree.map(lambda x: x[:num_rows], full_tree)
 
 
-def everywhere(true: bool) -> bool:
+def is_true_in_all_processes(value: bool) -> bool:
   """Returns whether something is true in every process."""
   if jax.process_count() == 1:
-    return true
-  return bool(multihost_utils.process_allgather(np.array(true)).all())
+    return value
+  return bool(multihost_utils.process_allgather(np.array(value)).all())

@@ -41,7 +41,7 @@ from ctd_jax.training.backbone import Backbone
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
-  differences,
+  list_differences,
 )
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.train_step import TrainState
@@ -77,7 +77,7 @@ class Experiment:
     benchmark: records, queries, calendar.
     records: tokens of the gallery.
     queries: tokens of the queries, by split.
-    asked_months: ordinal months that the parser reads in the queries, by
+    query_intervals: ordinal months that the parser reads in the queries, by
       split, [Q, 2]; empty where the model itself has to.
     backbone: the text encoder, and the tokenizer that made them.
     model: the dual encoder.
@@ -93,7 +93,7 @@ class Experiment:
   benchmark: Benchmark
   records: Tokens
   queries: Mapping[str, Tokens]
-  asked_months: Mapping[str, np.ndarray]
+  query_intervals: Mapping[str, np.ndarray]
   backbone: Backbone
   model: DualEncoder
   optimizer: optax.GradientTransformation
@@ -112,13 +112,15 @@ class Experiment:
       FileNotFoundError: if the weights that the config names are missing.
       ValueError: if they do not fit.
     """
-    places = train_step.shardings(self.abstract_state().params["encoder"])
+    encoder_shardings = train_step.get_shardings(
+      self.abstract_state().params["encoder"]
+    )
     return train_step.init_state(
       self.model,
       self.optimizer,
       self.config.seed,
       self.mesh,
-      self.backbone.load_params(places),
+      self.backbone.load_params(encoder_shardings),
     )
 
   def claim_workdir(self) -> None:
@@ -129,20 +131,22 @@ class Experiment:
         config; the message names each field that differs.
     """
     path = self.workdir / CONFIG_FILE
-    mine = _plain(self.config.to_dict())
+    config_fields = _to_json_types(self.config.to_dict())
     if self.checkpoints.latest_step is not None:
-      found = json.loads(path.read_text())
-      changed = differences(_binding(found), _binding(mine))
-      if changed:
+      saved_fields = json.loads(path.read_text())
+      mismatches = list_differences(
+        _fixed_fields(saved_fields), _fixed_fields(config_fields)
+      )
+      if mismatches:
         raise CheckpointError(
           f"{self.workdir} holds a run of another config: "
-          f"{'; '.join(changed)}. Resume it with its own config, or give "
+          f"{'; '.join(mismatches)}. Resume it with its own config, or give "
           "another --workdir."
         )
     # Nobody writes before all have read.
     distributed.wait_for_all("config of the workdir")
-    if distributed.leads():
-      files.write_text(path, json.dumps(mine, indent=2) + "\n")
+    if distributed.is_coordinator():
+      files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
       self.backbone.save(self.workdir / TOKENIZER_FOLDER)
 
   @property
@@ -152,19 +156,19 @@ class Experiment:
     Raises:
       ValueError: naming the field, if the encoder does not take such texts.
     """
-    most = self.backbone.encoder.max_length
+    max_length = self.backbone.encoder.max_length
     for field in ("query_length", "record_length"):
-      if self.config[field] > most:
+      if self.config[field] > max_length:
         raise ValueError(
-          f"config.{field}={self.config[field]}: the encoder takes {most} "
+          f"config.{field}={self.config[field]}: the encoder takes {max_length} "
           "tokens at most"
         )
     longest = max(self.config.query_length, self.config.record_length)
-    return packing.row_width(longest, most)
+    return packing.row_width(longest, max_length)
 
   def training_batches(self) -> grain.DatasetIterator:
     """Returns the iterator of `input_pipeline.training_batches`."""
-    shards = partitioning.batch_shards(self.mesh)
+    shards = partitioning.count_batch_shards(self.mesh)
     return input_pipeline.training_batches(
       self.benchmark,
       self.queries["train"],
@@ -179,7 +183,7 @@ class Experiment:
     return train_step.abstract_state(self.model, self.optimizer, self.mesh)
 
 
-def assemble(
+def assemble_experiment(
   config: ml_collections.ConfigDict, workdir: pathlib.Path
 ) -> Experiment:
   """Returns the experiment of a config; builds the data set if need be.
@@ -194,17 +198,19 @@ def assemble(
   """
   config_checks.check_config(config)
   workdir = workdir.expanduser().absolute()
-  with distributed.leader_first("data set"):
+  with distributed.coordinator_first("data set"):
     benchmark = load.build_benchmark(
       config.dataset, config.data_dir, config.sources
     )
   config_checks.check_trainable(benchmark)
-  steps = total_steps(config, len(benchmark.queries["train"]))
+  steps = count_total_steps(config, len(benchmark.queries["train"]))
   # What a checkpoint was trained with; a run not yet begun makes its own.
-  places = (workdir / CHECKPOINT_FOLDER).glob("[0-9]*")
-  begun = any(place.name.isdigit() for place in places)
-  saved = workdir / TOKENIZER_FOLDER if begun else None
-  backbone = backbones.make(config, benchmark, saved)
+  checkpoint_folders = (workdir / CHECKPOINT_FOLDER).glob("[0-9]*")
+  has_checkpoints = any(
+    checkpoint_folder.name.isdigit() for checkpoint_folder in checkpoint_folders
+  )
+  saved_folder = workdir / TOKENIZER_FOLDER if has_checkpoints else None
+  backbone = backbones.make_backbone(config, benchmark, saved_folder)
   model = train_step.make_model(config, backbone.encoder, benchmark.timeline)
   return Experiment(
     config=config,
@@ -212,7 +218,7 @@ def assemble(
     evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
-    **_texts(benchmark, backbone, config),
+    **_tokenize_benchmark(benchmark, backbone, config),
     backbone=backbone,
     model=model,
     optimizer=optimizer.make_optimizer(config.optimizer, steps),
@@ -220,7 +226,7 @@ def assemble(
     checkpoints=Checkpoints(
       workdir / CHECKPOINT_FOLDER,
       SELECTION_METRIC,
-      _architecture(config, benchmark, backbone.tokenizer),
+      _describe_architecture(config, benchmark, backbone.tokenizer),
       config.keep_latest,
     ),
   )
@@ -237,18 +243,20 @@ def read_config(workdir: pathlib.Path) -> ml_collections.ConfigDict:
   if not path.exists():
     raise FileNotFoundError(f"{path}: no config of a run; give --config")
   config = ml_collections.ConfigDict(json.loads(path.read_text()))
-  lacking = _field_names(common.base()) - _field_names(config)
+  missing_fields = _field_names(common.base_config()) - _field_names(config)
   # The encoder is one that is made here, or a published one.
-  lacking = {name for name in lacking if not name.startswith("model.encoder.")}
-  if lacking:
+  missing_fields = {
+    name for name in missing_fields if not name.startswith("model.encoder.")
+  }
+  if missing_fields:
     raise ValueError(
-      f"{path} lacks {', '.join(sorted(lacking))}: the run was begun with "
+      f"{path} lacks {', '.join(sorted(missing_fields))}: the run was begun with "
       "another version; give its --config"
     )
   return config
 
 
-def transfer(
+def transfer_experiment(
   experiment: Experiment,
   dataset: str,
   data_dir: str | os.PathLike | None = None,
@@ -268,35 +276,35 @@ def transfer(
     ValueError: naming the data set, or the source file or folder at fault.
   """
   config, tokenizer = experiment.config, experiment.tokenizer
-  with distributed.leader_first("data set"):
+  with distributed.coordinator_first("data set"):
     benchmark = load.build_benchmark(
       dataset, data_dir or config.data_dir, config.sources
     )
-  texts = _texts(benchmark, experiment.backbone, config)
+  texts = _tokenize_benchmark(benchmark, experiment.backbone, config)
   months = experiment.benchmark.timeline.months
-  if texts["asked_months"] and benchmark.timeline.months != months:
+  if texts["query_intervals"] and benchmark.timeline.months != months:
     # The posterior is over the months of the calendar it was trained on.
-    texts["asked_months"] = {}
+    texts["query_intervals"] = {}
     logging.warning(
       "%s has another calendar than %s was trained on: the model, not the "
       "parser, dates its queries",
       benchmark.name,
       config.name,
     )
-  for name, found in (
+  for name, tokens in (
     ("records", texts["records"]),
     *texts["queries"].items(),
   ):
-    if len(found):
+    if len(tokens):
       logging.info(
         "%s, %s: %.1f %% of the tokens are unknown to %s, %.1f %% of the texts "
         "fill all %d places and may be cut",
         benchmark.name,
         name,
-        100 * (found.ids == tokenizer.unk_id).sum() / found.mask.sum(),
+        100 * (tokens.ids == tokenizer.unk_id).sum() / tokens.mask.sum(),
         config.name,
-        100 * found.mask.all(axis=1).mean(),
-        found.mask.shape[1],
+        100 * tokens.mask.all(axis=1).mean(),
+        tokens.mask.shape[1],
       )
   return dataclasses.replace(
     experiment,
@@ -314,21 +322,23 @@ def transfer_folder(
   return workdir / EVALUATION_FOLDER / name
 
 
-def _texts(
+def _tokenize_benchmark(
   benchmark: Benchmark,
   backbone: Backbone,
   config: ml_collections.ConfigDict,
 ) -> dict[str, Any]:
   """Returns what an experiment keeps of the texts of a benchmark."""
-  asked = {}
+  query_intervals = {}
   if config.score_mode == "posterior" and config.query_dates == "parser":
-    asked = {
-      split: date_lookup.asked_months(
+    query_intervals = {
+      split: date_lookup.read_query_intervals(
         [q.text for q in queries], benchmark.timeline
       )
       for split, queries in benchmark.queries.items()
     }
-  tokenize = functools.partial(input_pipeline.tokenize, backbone.tokenizer)
+  tokenize = functools.partial(
+    input_pipeline.tokenize_texts, backbone.tokenizer
+  )
   return {
     "records": tokenize(
       [record.text for record in benchmark.records],
@@ -343,11 +353,11 @@ def _texts(
       )
       for split, queries in benchmark.queries.items()
     },
-    "asked_months": asked,
+    "query_intervals": query_intervals,
   }
 
 
-def asked_splits(
+def evaluation_splits(
   benchmark: Benchmark, config: ml_collections.ConfigDict
 ) -> list[str]:
   """Returns the splits of `config.eval.splits` that have queries.
@@ -355,32 +365,36 @@ def asked_splits(
   Raises:
     ValueError: if none has.
   """
-  asked = [split for split in config.eval.splits if benchmark.queries[split]]
-  if not asked:
-    have = [split for split, queries in benchmark.queries.items() if queries]
+  splits = [split for split in config.eval.splits if benchmark.queries[split]]
+  if not splits:
+    available_splits = [
+      split for split, queries in benchmark.queries.items() if queries
+    ]
     raise ValueError(
       f"config.eval.splits: {benchmark.name} has no queries of "
-      f"{', '.join(config.eval.splits)}; it has {', '.join(have) or 'none'}"
+      f"{', '.join(config.eval.splits)}; it has {', '.join(available_splits) or 'none'}"
     )
-  return asked
+  return splits
 
 
-def total_steps(config: ml_collections.ConfigDict, queries: int) -> int:
+def count_total_steps(
+  config: ml_collections.ConfigDict, num_queries: int
+) -> int:
   """Returns the number of updates of a run.
 
   Args:
     config: num_epochs and batch_size are read; no epochs are no updates, and
       the initial parameters are evaluated as they are.
-    queries: number of train queries.
+    num_queries: number of train queries.
 
   Raises:
     ValueError: if epochs are asked for that make less than one update.
   """
-  steps = int(config.num_epochs * queries) // config.batch_size
+  steps = int(config.num_epochs * num_queries) // config.batch_size
   if steps < 1 and config.num_epochs != 0:
     raise ValueError(
       f"config.num_epochs={config.num_epochs} and "
-      f"config.batch_size={config.batch_size} make no step of {queries} "
+      f"config.batch_size={config.batch_size} make no step of {num_queries} "
       "train queries"
     )
   return steps
@@ -391,27 +405,27 @@ def _field_names(config: ml_collections.ConfigDict) -> set[str]:
   return set(flax.traverse_util.flatten_dict(config.to_dict(), sep="."))
 
 
-def _binding(fields: dict[str, Any]) -> dict[str, Any]:
+def _fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
   """Returns the fields that a resumed run must share with its beginning."""
-  kept = {k: v for k, v in fields.items() if k not in _FREE_FIELDS}
-  kept["eval"] = {
+  fixed_fields = {k: v for k, v in fields.items() if k not in _FREE_FIELDS}
+  fixed_fields["eval"] = {
     k: v for k, v in fields["eval"].items() if k not in _FREE_EVAL_FIELDS
   }
-  return kept
+  return fixed_fields
 
 
-def _plain(value: Any) -> Any:
+def _to_json_types(value: Any) -> Any:
   """Returns `value` as JSON reads it back: tuples become lists."""
   return json.loads(json.dumps(value))
 
 
-def _architecture(
+def _describe_architecture(
   config: ml_collections.ConfigDict,
   benchmark: Benchmark,
   tokenizer: TextTokenizer,
 ) -> dict[str, Any]:
   """Returns what a checkpoint must agree with to be loaded."""
-  return _plain(
+  return _to_json_types(
     {
       "dataset": benchmark.name,
       "vocab_size": tokenizer.vocab_size,

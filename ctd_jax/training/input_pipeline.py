@@ -69,7 +69,7 @@ class Tokens:
     return Tokens(self.ids[rows], self.mask[rows])
 
 
-def tokenize(
+def tokenize_texts(
   tokenizer: TextTokenizer,
   texts: Sequence[str],
   max_length: int,
@@ -113,10 +113,10 @@ def calendar_targets(
   targets = tuple(
     np.zeros(count, np.float32) for count in timeline.class_counts
   )
-  months = list(timeline.iterate(interval))
+  months = list(timeline.iterate_keys(interval))
   for key in months:
-    for target, part in zip(targets, key.triple, strict=True):
-      target[part - 1] += 1 / len(months)
+    for target, class_number in zip(targets, key.triple, strict=True):
+      target[class_number - 1] += 1 / len(months)
   return targets
 
 
@@ -171,7 +171,9 @@ class NegativeSampler:
     """Number of negatives a query, H."""
     return len(self._types)
 
-  def draw(self, ends: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+  def draw_negatives(
+    self, ends: tuple[int, int], rng: np.random.Generator
+  ) -> np.ndarray:
     """Returns rows of the gallery `[H]`.
 
     Args:
@@ -207,22 +209,24 @@ class NegativeSampler:
     Source: released code, training data set: up to 16 comments of the target
     months, topped up from the other ones, of which the collator takes one.
     """
-    near = [
+    near_rows = [
       row
       for month in range(start, end + 1)
       for row in self._by_month.get((NEG_COMMENT, month), ())
     ]
     rows = self._by_kind[NEG_COMMENT]
-    if rng.integers(_RELEASE_POOL) < len(near) or len(near) == len(rows):
-      return near[int(rng.integers(len(near)))]
-    taken = set(near)
+    if rng.integers(_RELEASE_POOL) < len(near_rows) or len(near_rows) == len(
+      rows
+    ):
+      return near_rows[int(rng.integers(len(near_rows)))]
+    near_row_set = set(near_rows)
     while True:
       row = rows[int(rng.integers(len(rows)))]
-      if row not in taken:
+      if row not in near_row_set:
         return row
 
 
-class _TrainingItems(grain.transforms.RandomMap):
+class _DrawTrainingItems(grain.transforms.RandomMap):
   """Draws the positive and the negatives of one query."""
 
   def __init__(
@@ -236,7 +240,7 @@ class _TrainingItems(grain.transforms.RandomMap):
     self._negatives = negatives
     self._balance_kinds = balance_kinds
     self._ends = [
-      benchmark.timeline.ordinals(query.interval)
+      benchmark.timeline.interval_ordinals(query.interval)
       for query in benchmark.queries["train"]
     ]
     self._positives = []
@@ -255,12 +259,12 @@ class _TrainingItems(grain.transforms.RandomMap):
     return {
       "query": np.int32(element),
       "positive": pool[int(rng.integers(len(pool)))],
-      "negatives": self._negatives.draw(self._ends[element], rng),
+      "negatives": self._negatives.draw_negatives(self._ends[element], rng),
     }
 
 
 @dataclasses.dataclass(frozen=True)
-class _Assemble(grain.transforms.Map):
+class _AssembleBatch(grain.transforms.Map):
   """Turns rows into the arrays of a training batch.
 
   Every process lays out the texts of all, of which it needs the lengths, and
@@ -284,14 +288,15 @@ class _Assemble(grain.transforms.Map):
     lengths = np.column_stack(
       [self.queries.lengths[query], self.records.lengths[records]]
     )
-    layout = packing.arrange(lengths.reshape(self.packs, -1), self.width)
-    mine = _own_part(len(query))
-    query, records = query[mine], records[mine]
+    layout = packing.arrange_texts(lengths.reshape(self.packs, -1), self.width)
+    local_rows = _process_slice(len(query))
+    query, records = query[local_rows], records[local_rows]
     positive, negatives = records[:, 0], records[:, 1:].reshape(-1)
     reign, year, month = (targets[query] for targets in self.query_targets)
     return {
-      "texts": packing.fill(
-        *self._together(query, records), layout.of(_own_part(self.packs))
+      "texts": packing.pack_texts(
+        *self._stack_texts(query, records),
+        layout.select_packs(_process_slice(self.packs)),
       ),
       "query_ends": self.query_ends[query],
       "query_reign": reign,
@@ -303,25 +308,27 @@ class _Assemble(grain.transforms.Map):
       "negative_answers": self.record_is_positive[negatives],
     }
 
-  def _together(
+  def _stack_texts(
     self, query: np.ndarray, records: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
     """Returns ids and mask of each query and its records, in this order."""
     width = max(self.queries.ids.shape[1], self.records.ids.shape[1])
 
-    def gather(asked: np.ndarray, found: np.ndarray) -> np.ndarray:
+    def stack_rows(
+      query_rows: np.ndarray, record_rows: np.ndarray
+    ) -> np.ndarray:
       texts = np.zeros((len(query), 1 + records.shape[1], width), np.int32)
-      texts[:, 0, : asked.shape[1]] = asked[query]
-      texts[:, 1:, : found.shape[1]] = found[records]
+      texts[:, 0, : query_rows.shape[1]] = query_rows[query]
+      texts[:, 1:, : record_rows.shape[1]] = record_rows[records]
       return texts.reshape(-1, width)
 
     return (
-      gather(self.queries.ids, self.records.ids),
-      gather(self.queries.mask, self.records.mask),
+      stack_rows(self.queries.ids, self.records.ids),
+      stack_rows(self.queries.mask, self.records.mask),
     )
 
 
-def _own_part(count: int) -> slice:
+def _process_slice(count: int) -> slice:
   """Returns which of `count` rows of a global batch this process reads."""
   size = count // jax.process_count()
   return slice(jax.process_index() * size, (jax.process_index() + 1) * size)
@@ -380,15 +387,17 @@ def training_batches(
     )
   timeline = benchmark.timeline
   targets = [calendar_targets(q.interval, timeline) for q in train_queries]
-  assemble = _Assemble(
+  assemble_batch = _AssembleBatch(
     packs=packs,
     width=width,
     queries=queries,
     records=records,
     query_ends=np.array(
-      [timeline.ordinals(q.interval) for q in train_queries], np.int32
+      [timeline.interval_ordinals(q.interval) for q in train_queries], np.int32
     ),
-    query_targets=tuple(np.stack(part) for part in zip(*targets, strict=True)),
+    query_targets=tuple(
+      np.stack(head_targets) for head_targets in zip(*targets, strict=True)
+    ),
     record_months=np.array(
       [timeline.ordinal(r.key) for r in benchmark.records], np.int32
     ),
@@ -396,7 +405,7 @@ def training_batches(
     - 1,
     record_is_positive=np.isin(benchmark.kinds, ANSWERING_KINDS),
   )
-  draw = _TrainingItems(
+  draw_items = _DrawTrainingItems(
     benchmark,
     NegativeSampler(benchmark, config.negatives.to_dict()),
     config.balance_positive_kinds,
@@ -406,9 +415,9 @@ def training_batches(
     .seed(config.seed)
     .shuffle()
     .repeat()
-    .random_map(draw)
+    .random_map(draw_items)
     .batch(config.batch_size)
-    .map(assemble)
+    .map(assemble_batch)
     .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4))
   )
 

@@ -80,8 +80,10 @@ def multi_positive_nce(
     )
   logits = logits_BxN.astype(jnp.float32)
   mask = mask_BxB.astype(bool)
-  rescued = ~mask.any(axis=1, keepdims=True) & jnp.eye(rows, dtype=bool)
-  mask = jnp.pad(mask | rescued, ((0, 0), (0, columns - rows)))
+  fallback_diagonal = ~mask.any(axis=1, keepdims=True) & jnp.eye(
+    rows, dtype=bool
+  )
+  mask = jnp.pad(mask | fallback_diagonal, ((0, 0), (0, columns - rows)))
   total = jax.nn.logsumexp(logits, axis=1)
   if reduction == "sum_inside":
     positive = jax.nn.logsumexp(jnp.where(mask, logits, MASKED_LOGIT), axis=1)
@@ -138,9 +140,9 @@ def neighbour_targets(labels: jax.Array, classes: int, eps: float) -> jax.Array:
   below = jax.nn.one_hot(labels - 1, classes, dtype=jnp.float32)
   above = jax.nn.one_hot(labels + 1, classes, dtype=jnp.float32)
   # one_hot of an index outside the classes is a zero row.
-  around = below + above
-  around /= jnp.maximum(around.sum(axis=1, keepdims=True), 1.0)
-  return (1.0 - eps) * target + eps * around
+  neighbours = below + above
+  neighbours /= jnp.maximum(neighbours.sum(axis=1, keepdims=True), 1.0)
+  return (1.0 - eps) * target + eps * neighbours
 
 
 def calendar_cross_entropy(
@@ -209,5 +211,5 @@ def interval_cross_entropy(log_p: jax.Array, ends: jax.Array) -> jax.Array:
     ends: first and last ordinal month, int [B, 2].
   """
   ordinals = jnp.arange(log_p.shape[1])
-  inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])
-  return -(jnp.where(inside, log_p, 0).sum(1) / inside.sum(1)).mean()
+  is_inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])
+  return -(jnp.where(is_inside, log_p, 0).sum(1) / is_inside.sum(1)).mean()

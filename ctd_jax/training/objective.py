@@ -25,7 +25,9 @@ Batch = Mapping[str, Any]  # arrays, and the texts
 BIAS_COLUMNS = ("all", "positives")
 
 
-def in_chunks(function: Callable[..., Any], chunks: int, *trees: Any) -> Any:
+def map_in_chunks(
+  function: Callable[..., Any], chunks: int, *trees: Any
+) -> Any:
   """Returns `function(*trees)`, computed a part of the rows at a time.
 
   The backward pass computes a part again instead of keeping what is inside
@@ -44,16 +46,18 @@ def in_chunks(function: Callable[..., Any], chunks: int, *trees: Any) -> Any:
     return function(*trees)
 
   # A part has rows of every device: no row moves where the batch is sharded.
-  def split(x: jax.Array) -> jax.Array:
+  def split_rows(x: jax.Array) -> jax.Array:
     rows = len(x) // chunks
     return x.reshape(rows, chunks, *x.shape[1:]).swapaxes(0, 1)
 
-  def join(x: jax.Array) -> jax.Array:
+  def join_rows(x: jax.Array) -> jax.Array:
     rows = x.shape[0] * x.shape[1]
     return x.swapaxes(0, 1).reshape(rows, *x.shape[2:])
 
-  part = jax.checkpoint(lambda rows: function(*rows))
-  return jax.tree.map(join, jax.lax.map(part, jax.tree.map(split, trees)))
+  chunk_function = jax.checkpoint(lambda rows: function(*rows))
+  return jax.tree.map(
+    join_rows, jax.lax.map(chunk_function, jax.tree.map(split_rows, trees))
+  )
 
 
 def training_logits(
@@ -91,31 +95,31 @@ def training_logits(
   """
   mode, weights = config.score_mode, config.loss
 
-  def gather(encoding: Encoding) -> Encoding:
-    everywhere = partitioning.replicated(mesh)
-    return jax.lax.with_sharding_constraint(encoding, everywhere)
+  def replicate(encoding: Encoding) -> Encoding:
+    sharding = partitioning.replicated_sharding(mesh)
+    return jax.lax.with_sharding_constraint(encoding, sharding)
 
   def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
-    columns = gather(columns)
+    columns = replicate(columns)
     if weights.detach_gathered:
       columns = jax.lax.stop_gradient(columns)
     return apply(rows, columns, mode, method="cosine")
 
   def temporal(record: Encoding) -> jax.Array:
-    columns = gather(record)
-    return in_chunks(
+    columns = replicate(record)
+    return map_in_chunks(
       lambda rows: apply(rows, columns, mode, method="temporal"),
       config.encode_chunks,
       query,
     )
 
   bias = temporal(positive)
-  hard = cosine(query, negative)
+  hard_logits = cosine(query, negative)
   if weights.bias_columns == "all":
-    hard += temporal(negative)
+    hard_logits += temporal(negative)
   forward = cosine(query, positive) + bias
   backward = cosine(positive, query) + bias.T  # a cosine is symmetric
-  return jnp.concatenate([forward, hard], axis=1), backward
+  return jnp.concatenate([forward, hard_logits], axis=1), backward
 
 
 def take_columns(texts: Any, size: int, columns: slice) -> Any:
@@ -127,11 +131,11 @@ def take_columns(texts: Any, size: int, columns: slice) -> Any:
     columns: which of the N.
   """
 
-  def take(x: jax.Array) -> jax.Array:
+  def take_from_array(x: jax.Array) -> jax.Array:
     grouped = x.reshape(size, len(x) // size, *x.shape[1:])[:, columns]
     return grouped.reshape(size * grouped.shape[1], *x.shape[1:])
 
-  return jax.tree.map(take, texts)
+  return jax.tree.map(take_from_array, texts)
 
 
 def encode_batch(
@@ -165,8 +169,8 @@ def encode_batch(
     )
 
   texts = batch["texts"]
-  counted = jnp.arange(len(texts.ids))
-  encoded = in_chunks(encode, config.encode_chunks, texts, counted)
+  pack_numbers = jnp.arange(len(texts.ids))
+  encoded = map_in_chunks(encode, config.encode_chunks, texts, pack_numbers)
   encoded = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoded)
   size = len(batch["query_ends"])
   query = take_columns(encoded, size, slice(0, 1))
@@ -175,7 +179,7 @@ def encode_batch(
   return query, take_columns(encoded, size, slice(1, None))
 
 
-def _retrieval(
+def _retrieval_loss(
   logits_qd: jax.Array,
   logits_dq: jax.Array,
   batch: Batch,
@@ -193,24 +197,24 @@ def _retrieval(
   answers = batch["negative_answers"] & losses.interval_mask(
     starts, ends, hard_month, hard_month
   )
-  answering = jnp.pad(answers, ((0, 0), (size, 0)))
-  logits_qd = jnp.where(answering, losses.MASKED_LOGIT, logits_qd)
+  is_answer = jnp.pad(answers, ((0, 0), (size, 0)))
+  logits_qd = jnp.where(is_answer, losses.MASKED_LOGIT, logits_qd)
   loss = losses.symmetric_nce(
     logits_qd,
     logits_dq,
     overlap if weights.multi_positive else None,
     weights.reduction,
   )
-  best = jnp.argmax(logits_qd, axis=1)
-  right = jnp.take_along_axis(
+  top_columns = jnp.argmax(logits_qd, axis=1)
+  is_correct = jnp.take_along_axis(
     jnp.pad(overlap, ((0, 0), (0, logits_qd.shape[1] - size))),
-    best[:, None],
+    top_columns[:, None],
     axis=1,
   )
-  return loss, jnp.mean(right)
+  return loss, jnp.mean(is_correct)
 
 
-def _dates(
+def _date_losses(
   query: Encoding,
   record: Encoding,
   batch: Batch,
@@ -218,10 +222,10 @@ def _dates(
   weights: ml_collections.FrozenConfigDict,
 ) -> dict[str, tuple[jax.Array, jax.Array]]:
   """Returns the losses of what is said of dates: name -> (weight, loss)."""
-  parts = {}
+  weighted_losses = {}
   if weights.calendar_weight:
     positive = take_columns(record, len(query.scalar), slice(0, 1))
-    parts["calendar"] = (
+    weighted_losses["calendar"] = (
       weights.calendar_weight,
       losses.calendar_cross_entropy(
         positive.logits,
@@ -231,7 +235,7 @@ def _dates(
       ),
     )
   if weights.query_calendar_weight:
-    parts["query_calendar"] = (
+    weighted_losses["query_calendar"] = (
       weights.query_calendar_weight,
       losses.interval_calendar_cross_entropy(
         query.logits,
@@ -241,19 +245,21 @@ def _dates(
     )
   if weights.posterior_weight:
     size = len(query.scalar)
-    hard = batch["negative_month"].reshape(size, -1)
-    months = jnp.column_stack([batch["positive_month"], hard]).reshape(-1, 1)
-    parts["posterior"] = (
+    negative_months = batch["negative_month"].reshape(size, -1)
+    months = jnp.column_stack(
+      [batch["positive_month"], negative_months]
+    ).reshape(-1, 1)
+    weighted_losses["posterior"] = (
       weights.posterior_weight,
       losses.interval_cross_entropy(
         log_months(record), jnp.concatenate([months, months], axis=1)
       ),
     )
-    parts["query_posterior"] = (
+    weighted_losses["query_posterior"] = (
       weights.posterior_weight,
       losses.interval_cross_entropy(log_months(query), batch["query_ends"]),
     )
-  return parts
+  return weighted_losses
 
 
 def loss_and_metrics(
@@ -290,11 +296,11 @@ def loss_and_metrics(
     config,
     mesh,
   )
-  total, right = _retrieval(*logits, batch, config.loss)
+  total, accuracy = _retrieval_loss(*logits, batch, config.loss)
   metrics = {"retrieval": total}
   log_months = functools.partial(apply, method="log_months")
-  dates = _dates(query, record, batch, log_months, config.loss)
-  for name, (weight, loss) in dates.items():
+  date_losses = _date_losses(query, record, batch, log_months, config.loss)
+  for name, (weight, loss) in date_losses.items():
     metrics[name] = loss
     total += weight * loss
-  return total, {"loss": total, **metrics, "batch_hit@1": right}
+  return total, {"loss": total, **metrics, "batch_hit@1": accuracy}

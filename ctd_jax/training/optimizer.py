@@ -21,7 +21,7 @@ from ctd_jax.models.encoders.layer_stack import SCANNED
 
 ENCODER = "encoder"
 TEMPORAL = "temporal"
-DECAYS = ("matrices", "release")
+DECAY_KINDS = ("matrices", "release")
 
 
 def learning_rate_schedule(
@@ -69,24 +69,26 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
 
   Source: released code, optimizer; "matrices" repairs it.
   """
-  if kind not in DECAYS:
-    raise ValueError(f"optimizer.decay must be one of {DECAYS}, got {kind!r}")
+  if kind not in DECAY_KINDS:
+    raise ValueError(
+      f"optimizer.decay must be one of {DECAY_KINDS}, got {kind!r}"
+    )
   names = {
-    tuple(part.key for part in path)
+    tuple(entry.key for entry in path)
     for path, _ in jax.tree_util.tree_leaves_with_path(params)
   }
 
-  def decayed(path: tuple[Any, ...], value: jax.Array) -> bool:
-    *module, name = (part.key for part in path)
+  def is_decayed(path: tuple[Any, ...], value: jax.Array) -> bool:
+    *module, name = (entry.key for entry in path)
     if kind == "release":
       layer_norm = name == "scale" and (*module, "bias") in names
       return "bias" not in name and not layer_norm
     return value.ndim - (SCANNED in module) > 1
 
-  return jax.tree_util.tree_map_with_path(decayed, params)
+  return jax.tree_util.tree_map_with_path(is_decayed, params)
 
 
-def group_labels(params: Mapping[str, Any]) -> Any:
+def label_parameter_groups(params: Mapping[str, Any]) -> Any:
   """Returns `encoder` or `temporal` for every parameter."""
   return jax.tree_util.tree_map_with_path(
     lambda path, _: ENCODER if path[0].key == ENCODER else TEMPORAL, params
@@ -115,7 +117,7 @@ def make_optimizer(
     return optax.adamw(schedule, weight_decay=config.weight_decay, mask=mask)
 
   groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(config.temporal_rate_factor)}
-  update = optax.partition(groups, group_labels)
+  update = optax.partition(groups, label_parameter_groups)
   if config.clip_norm:
     return optax.chain(optax.clip_by_global_norm(config.clip_norm), update)
   return update

@@ -24,7 +24,7 @@ DATA, FSDP, TENSOR = "data", "fsdp", "tensor"
 # matches counts. What no rule names is small and lives everywhere. Products
 # with the first group leave a split width, those with the second join it, so
 # that `tensor` costs one sum a layer half.
-RULES = (
+SHARDING_RULES = (
   (r"\w*embed\w*/embedding$", (TENSOR, FSDP)),
   (r"/(query|key|value|intermediate|gate|up)/kernel$", (FSDP, TENSOR)),
   (r"/(out|output|down)/kernel$", (TENSOR, FSDP)),
@@ -64,7 +64,7 @@ def make_mesh(
   )
 
 
-def replicated(mesh: Mesh) -> NamedSharding:
+def replicated_sharding(mesh: Mesh) -> NamedSharding:
   """Returns the sharding of what lives on every device."""
   return NamedSharding(mesh, PartitionSpec())
 
@@ -74,7 +74,7 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
   return NamedSharding(mesh, PartitionSpec((DATA, FSDP)))
 
 
-def batch_shards(mesh: Mesh) -> int:
+def count_batch_shards(mesh: Mesh) -> int:
   """Returns into how many parts a batch is split."""
   return mesh.shape[DATA] * mesh.shape[FSDP]
 
@@ -90,23 +90,23 @@ def state_shardings(state: Any, mesh: Mesh) -> Any:
     mesh: where to put them.
   """
 
-  def place(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
+  def leaf_sharding(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
     name = jax.tree_util.keystr(path, simple=True, separator="/")
-    for pattern, axes in RULES:
+    for pattern, axes in SHARDING_RULES:
       if leaf.ndim > 1 and re.search(pattern, name):
         # A dimension in front counts the layers of a scan.
-        split = [
+        split_axes = [
           axis if size % mesh.shape[axis] == 0 else None
           for axis, size in zip(axes, leaf.shape[-2:], strict=True)
         ]
-        front = [None] * (leaf.ndim - 2)
-        return NamedSharding(mesh, PartitionSpec(*front, *split))
-    return replicated(mesh)
+        leading_axes = [None] * (leaf.ndim - 2)
+        return NamedSharding(mesh, PartitionSpec(*leading_axes, *split_axes))
+    return replicated_sharding(mesh)
 
-  return jax.tree_util.tree_map_with_path(place, state)
+  return jax.tree_util.tree_map_with_path(leaf_sharding, state)
 
 
-def global_batch(batch: Any, mesh: Mesh) -> Any:
+def make_global_batch(batch: Any, mesh: Mesh) -> Any:
   """Returns the global arrays made of this process's rows.
 
   Args:
@@ -119,18 +119,18 @@ def global_batch(batch: Any, mesh: Mesh) -> Any:
       devices of several processes share its texts.
   """
   sharding = batch_sharding(mesh)
-  shards = batch_shards(mesh.local_mesh)
+  shards = count_batch_shards(mesh.local_mesh)
   if mesh.local_mesh.shape[TENSOR] < mesh.shape[TENSOR]:
     raise ValueError(
       f"config.mesh.tensor={mesh.shape[TENSOR]}: a process has "
       f"{mesh.local_mesh.size} devices, and others read other texts"
     )
 
-  def place(array: np.ndarray) -> jax.Array:
+  def make_global_array(array: np.ndarray) -> jax.Array:
     if len(array) % shards:
       raise ValueError(
         f"a batch of {len(array)} does not divide over {shards} devices"
       )
     return jax.make_array_from_process_local_data(sharding, array)
 
-  return jax.tree.map(place, batch)
+  return jax.tree.map(make_global_array, batch)

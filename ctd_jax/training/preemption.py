@@ -17,18 +17,18 @@ from absl import logging
 from jax.experimental import multihost_utils
 
 # EX_TEMPFAIL of sysexits.h; as `stopped` in launch/environment.sh.
-SAVED = 75
+EXIT_SAVED = 75
 # What a shell reports. No launch script starts again what a person ended.
-INTERRUPTED = 128 + signal.SIGINT
+EXIT_INTERRUPTED = 128 + signal.SIGINT
 
-_STATUS = {signal.SIGTERM: SAVED, signal.SIGINT: INTERRUPTED}
+_EXIT_STATUS = {signal.SIGTERM: EXIT_SAVED, signal.SIGINT: EXIT_INTERRUPTED}
 
 
 class Preempted(SystemExit):
   """The run was told to stop; the code is the status it leaves with."""
 
 
-class Watch:
+class PreemptionWatch:
   """Takes SIGTERM and SIGINT while it is entered.
 
   Of several processes all have to stop at the same step, whichever of them was
@@ -36,18 +36,20 @@ class Watch:
   loop alone, and SIGINT is not handled.
 
   Attributes:
-    noting: whether a signal is only noted; the loop sets it.
+    defers_signals: whether a signal is only noted; the loop sets it.
   """
 
   def __init__(self):
     """Prepares to watch; call it after the processes have been joined."""
-    self.noting = False
-    self._alone = jax.process_count() == 1
+    self.defers_signals = False
+    self._is_single_process = jax.process_count() == 1
     self._status: int | None = None
 
-  def __enter__(self) -> Watch:
-    if self._alone:
-      self._before = {s: signal.signal(s, self._take) for s in _STATUS}
+  def __enter__(self) -> PreemptionWatch:
+    if self._is_single_process:
+      self._previous_handlers = {
+        s: signal.signal(s, self._handle_signal) for s in _EXIT_STATUS
+      }
     return self
 
   def __exit__(
@@ -56,26 +58,29 @@ class Watch:
     error: BaseException | None,
     trace: TracebackType | None,
   ) -> None:
-    if self._alone:
-      for number, handler in self._before.items():
+    if self._is_single_process:
+      for number, handler in self._previous_handlers.items():
         signal.signal(number, handler)
 
-  def _take(self, number: int, frame: FrameType | None) -> None:
-    if self._status is not None or not self.noting:
-      raise Preempted(_STATUS[number])
-    self._status = _STATUS[number]
+  def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+    if self._status is not None or not self.defers_signals:
+      raise Preempted(_EXIT_STATUS[number])
+    self._status = _EXIT_STATUS[number]
     logging.warning(
       "%s: stopping after this step; once more to stop at once",
       signal.Signals(number).name,
     )
 
-  def told(self, step: int) -> bool:
+  def stop_requested(self, step: int) -> bool:
     """Returns whether to stop after `step`; to be asked at every step."""
-    if not self._alone and multihost_utils.reached_preemption_sync_point(step):
-      self._status = SAVED
+    if (
+      not self._is_single_process
+      and multihost_utils.reached_preemption_sync_point(step)
+    ):
+      self._status = EXIT_SAVED
     return self._status is not None
 
-  def leave(self) -> None:
+  def exit_if_requested(self) -> None:
     """Ends the run if it was told to stop; its state has been saved.
 
     Raises:

@@ -116,11 +116,12 @@ def make_model(
 def month_classes(timeline: Timeline) -> tuple[tuple[int, int, int], ...]:
   """Returns (reign, year, month) of every month of a timeline, from 0."""
   return tuple(
-    tuple(part - 1 for part in key.triple) for key in timeline.months
+    tuple(class_number - 1 for class_number in key.triple)
+    for key in timeline.months
   )
 
 
-def _fresh_state(
+def _make_fresh_state(
   model: DualEncoder,
   optimizer: optax.GradientTransformation,
   key: jax.Array,
@@ -147,16 +148,18 @@ def abstract_state(
     optimizer: its transformation.
     mesh: where the state is to live, see `partitioning.state_shardings`.
   """
-  fresh = functools.partial(_fresh_state, model, optimizer)
-  shapes = jax.eval_shape(fresh, jax.random.key(0))
+  make_state = functools.partial(_make_fresh_state, model, optimizer)
+  shapes = jax.eval_shape(make_state, jax.random.key(0))
   return jax.tree.map(
-    lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+    lambda x, sharding: jax.ShapeDtypeStruct(
+      x.shape, x.dtype, sharding=sharding
+    ),
     shapes,
     partitioning.state_shardings(shapes, mesh),
   )
 
 
-def shardings(abstract: Any) -> Any:
+def get_shardings(abstract: Any) -> Any:
   """Returns where the arrays of an abstract state, or a part of it, live."""
   return jax.tree.map(lambda x: x.sharding, abstract)
 
@@ -179,8 +182,8 @@ def init_state(
       random ones.
   """
   initialise = jax.jit(
-    functools.partial(_fresh_state, model, optimizer),
-    out_shardings=shardings(abstract_state(model, optimizer, mesh)),
+    functools.partial(_make_fresh_state, model, optimizer),
+    out_shardings=get_shardings(abstract_state(model, optimizer, mesh)),
     donate_argnums=1,
   )
   return initialise(jax.random.key(seed), pretrained)
@@ -204,23 +207,25 @@ def make_train_step(
     config: the whole config.
     mesh: where the state lives.
   """
-  frozen = ml_collections.FrozenConfigDict(config)
+  frozen_config = ml_collections.FrozenConfigDict(config)
 
   def step(state: TrainState, batch: Batch):
-    key = jax.random.fold_in(jax.random.key(frozen.seed), state.step)
+    key = jax.random.fold_in(jax.random.key(frozen_config.seed), state.step)
     gradient = jax.grad(objective.loss_and_metrics, has_aux=True)
-    grads, metrics = gradient(state.params, batch, key, model, frozen, mesh)
+    grads, metrics = gradient(
+      state.params, batch, key, model, frozen_config, mesh
+    )
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)
-    new = TrainState(
+    new_state = TrainState(
       step=state.step + 1,
       params=optax.apply_updates(state.params, updates),
       opt_state=opt_state,
     )
-    return new, metrics
+    return new_state, metrics
 
-  places = shardings(abstract_state(model, optimizer, mesh))
-  return jax.jit(step, donate_argnums=0, out_shardings=(places, None))
+  state_shardings = get_shardings(abstract_state(model, optimizer, mesh))
+  return jax.jit(step, donate_argnums=0, out_shardings=(state_shardings, None))
 
 
 def make_encode_step(
@@ -236,7 +241,7 @@ def make_encode_step(
   return encode
 
 
-def make_score(
+def make_score_function(
   model: DualEncoder, score_mode: str
 ) -> Callable[[Any, Encoding, Encoding], jax.Array]:
   """Returns `(variables, queries, records) -> scores [Q, N]` of one mode.

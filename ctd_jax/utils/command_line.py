@@ -39,7 +39,7 @@ WORKDIR = flags.DEFINE_string(
 )
 
 
-def find_config(argv: Sequence[str]) -> list[str]:
+def resolve_config_path(argv: Sequence[str]) -> list[str]:
   """Returns `argv` with an installed config where the path leads nowhere.
 
   So `--config=configs/tiny.py` works from any folder. A file that exists is
@@ -50,47 +50,47 @@ def find_config(argv: Sequence[str]) -> list[str]:
   """
   argv = list(argv)
   for i, argument in enumerate(argv):
-    joined = argument
+    flag_text = argument
     if argument in ("--config", "-config") and i + 1 < len(argv):
-      joined = f"--config={argv[i + 1]}"
-    match = _CONFIG_FLAG.fullmatch(joined)
+      flag_text = f"--config={argv[i + 1]}"
+    match = _CONFIG_FLAG.fullmatch(flag_text)
     if match is None or pathlib.Path(match[2]).exists():
       continue
     installed = pathlib.Path(ctd_jax_configs.__path__[0])
-    asked = pathlib.Path(match[2])
-    path = installed / asked.name
+    requested_path = pathlib.Path(match[2])
+    path = installed / requested_path.name
     # Another folder than configs/ is somebody's own, and mistyped.
-    if str(asked.parent) not in (".", "configs") or not path.exists():
-      known = sorted(
+    if str(requested_path.parent) not in (".", "configs") or not path.exists():
+      installed_names = sorted(
         p.stem for p in installed.glob("*.py") if p.stem not in _NOT_CONFIGS
       )
       raise FileNotFoundError(
         f"--config={match[2]}: no such file, and no installed config of that "
-        f"name; installed: {', '.join(known)}"
+        f"name; installed: {', '.join(installed_names)}"
       )
-    if joined is argument:
+    if flag_text is argument:
       argv[i] = f"{match[1]}{path}{match[3] or ''}"
     else:
       argv[i + 1] = f"{path}{match[3] or ''}"
   return argv
 
 
-def config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
+def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
   """Returns the config's path without a method, and the overrides, as given.
 
   For programs that start others with the same config.
   """
   argv = list(argv)
   path, overrides = "", []
-  for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+  for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
     if argument in ("--config", "-config"):
-      argument = f"--config={following}"
+      argument = f"--config={next_argument}"
     if match := _CONFIG_FLAG.fullmatch(argument):
       path = match[2]
     elif argument.lstrip("-").startswith("config."):
       overrides.append(argument)
-      if "=" not in argument and not following.startswith("-"):
-        overrides.append(following)
+      if "=" not in argument and not next_argument.startswith("-"):
+        overrides.append(next_argument)
   return path, overrides
 
 
@@ -98,7 +98,7 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
   flags.mark_flags_as_required(required)
   try:
-    return flags.FLAGS(find_config(argv))
+    return flags.FLAGS(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:
     sys.exit(f"error: {_unknown_field(argv, str(error))}")
   except (TypeError, *_USER_ERRORS) as error:
@@ -120,15 +120,15 @@ def _unknown_field(argv: Sequence[str], message: str) -> str:
   return message
 
 
-def _shown(record: std_logging.LogRecord) -> bool:
+def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
   """Keeps our own lines and everybody's warnings; orbax is talkative."""
-  ours = str(pathlib.Path(__file__).resolve().parents[1]) + os.sep
+  package_prefix = str(pathlib.Path(__file__).resolve().parents[1]) + os.sep
   return record.levelno >= std_logging.WARNING or record.pathname.startswith(
-    ours
+    package_prefix
   )
 
 
-def run(
+def run_main(
   main: Callable[[], None], required: Sequence[str] = ("config", "workdir")
 ) -> None:
   """Parses flags, runs `main` and exits.
@@ -138,10 +138,10 @@ def run(
     required: flags without which nothing is begun.
   """
 
-  def guarded(argv: Sequence[str]) -> None:
+  def main_with_errors(argv: Sequence[str]) -> None:
     if len(argv) > 1:
       sys.exit(f"error: unexpected arguments: {' '.join(argv[1:])}")
-    logging.get_absl_handler().addFilter(_shown)
+    logging.get_absl_handler().addFilter(_is_own_or_warning)
     try:
       main()
     except _USER_ERRORS as error:
@@ -150,4 +150,4 @@ def run(
 
   flags.FLAGS.set_default("verbosity", logging.INFO)
   parser = functools.partial(_parse, required=required)
-  app.run(guarded, flags_parser=parser)
+  app.run(main_with_errors, flags_parser=parser)

@@ -16,7 +16,7 @@ import matplotlib.figure
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Gives a temporary path whose file takes the place of `path` at the end.
 
   If anything is raised before, `path` is what it was.
@@ -45,7 +45,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     path: folders on the way are made.
     text: written as UTF-8.
   """
-  with replacing(path) as temporary:
+  with atomic_path(path) as temporary:
     temporary.write_text(text, encoding="utf-8")
 
 
@@ -58,7 +58,7 @@ def write_figure(
     path: folders on the way are made.
     figure: complete.
   """
-  with replacing(path) as temporary:
+  with atomic_path(path) as temporary:
     # Without the version of matplotlib: the same figure, the same bytes.
     figure.savefig(
       temporary, dpi=150, format="png", metadata={"Software": None}

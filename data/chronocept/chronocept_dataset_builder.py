@@ -26,14 +26,14 @@ from ctd_jax_datasets.chronocept.samples import BENCHMARKS, Sample
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 SEED = 0
-_TEXTS = {
+_TEXT_DESCRIPTIONS = {
   "benchmark_1": "one sentence each",
   "benchmark_2": "several sentences each",
 }
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(tfds.core.BuilderConfig):
+class ChronoceptConfig(tfds.core.BuilderConfig):
   """A variant of the data set.
 
   Attributes:
@@ -55,20 +55,20 @@ class Builder(BaseBuilder):
   RELEASE_NOTES: ClassVar = {"1.0.0": "First."}
   BUILDER_CONFIGS: ClassVar = [
     *(
-      Config(
+      ChronoceptConfig(
         name=benchmark,
         benchmark=benchmark,
-        description=f"The published samples, {_TEXTS[benchmark]}.",
+        description=f"The published samples, {_TEXT_DESCRIPTIONS[benchmark]}.",
       )
       for benchmark in BENCHMARKS
     ),
     *(
-      Config(
+      ChronoceptConfig(
         name=benchmark.replace("benchmark", "synthetic"),
         benchmark=benchmark,
         synthetic=True,
         description="Synthetic: invented by this project, "
-        f"{_TEXTS[benchmark]}, with the sizes and marginals of {benchmark}.",
+        f"{_TEXT_DESCRIPTIONS[benchmark]}, with the sizes and marginals of {benchmark}.",
       )
       for benchmark in BENCHMARKS
     ),
@@ -77,7 +77,7 @@ class Builder(BaseBuilder):
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""
     return self.dataset_info_from_configs(
-      features=examples.features(),
+      features=examples.make_sample_features(),
       homepage="https://arxiv.org/abs/2505.07637",
       metadata=tfds.core.MetadataDict(synthetic=self.builder_config.synthetic),
       disable_shuffling=True,
@@ -99,12 +99,15 @@ class Builder(BaseBuilder):
         "sources; leave it out, or build another variant"
       )
     if config.synthetic:
-      samples = synthetic.generate(config.benchmark, SEED)
+      samples = synthetic.generate_samples(config.benchmark, SEED)
     else:
-      paths = hub.files(dl_manager, config.benchmark, self._release_folder())
+      paths = hub.locate_published_files(
+        dl_manager, config.benchmark, self._release_folder()
+      )
       samples = records.read_splits(paths)
     return {
-      split: self._generate_examples(found) for split, found in samples.items()
+      split: self._generate_examples(split_samples)
+      for split, split_samples in samples.items()
     }
 
   def _generate_examples(
@@ -112,8 +115,8 @@ class Builder(BaseBuilder):
   ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (id, example) of every sample."""
     for sample in samples:
-      yield sample.sample_id, examples.example_of(sample)
+      yield sample.sample_id, examples.make_example(sample)
 
   def describe(self) -> dict[str, Any]:
     """Writes tables and a plot beside the data; returns the statistics."""
-    return summary.describe(self)
+    return summary.write_summary(self)

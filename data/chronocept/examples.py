@@ -13,14 +13,14 @@ import tensorflow_datasets as tfds
 
 from ctd_jax_datasets.chronocept.samples import AXES, TARGETS, Sample
 
-_KEYS = {axis: f"{axis}_axis" for axis in AXES}
+_KEY_BY_AXIS = {axis: f"{axis}_axis" for axis in AXES}
 
 
-def features() -> tfds.features.FeaturesDict:
+def make_sample_features() -> tfds.features.FeaturesDict:
   """Returns the features of a sample."""
-  text = tfds.features.Text
+  text_feature = tfds.features.Text
 
-  def number(doc: str) -> tfds.features.Tensor:
+  def make_float_feature(doc: str) -> tfds.features.Tensor:
     # As bytes: the other encoding keeps no more than 32 bits.
     return tfds.features.Tensor(
       shape=(),
@@ -31,24 +31,29 @@ def features() -> tfds.features.FeaturesDict:
 
   return tfds.features.FeaturesDict(
     {
-      "id": text(doc="e.g. H0028, S0000 if synthetic"),
-      "parent_text": text(doc="the statement"),
-      **{key: text(doc="pieces of the statement") for key in _KEYS.values()},
-      "location": number("xi, log of the time since publication; no peak"),
-      "scale": number("omega > 0, in the same unit"),
-      "skewness": number("alpha, the shape"),
-      "log_base": number("of location and scale"),
-      "time_unit": text(doc="of the time before the logarithm"),
+      "id": text_feature(doc="e.g. H0028, S0000 if synthetic"),
+      "parent_text": text_feature(doc="the statement"),
+      **{
+        key: text_feature(doc="pieces of the statement")
+        for key in _KEY_BY_AXIS.values()
+      },
+      "location": make_float_feature(
+        "xi, log of the time since publication; no peak"
+      ),
+      "scale": make_float_feature("omega > 0, in the same unit"),
+      "skewness": make_float_feature("alpha, the shape"),
+      "log_base": make_float_feature("of location and scale"),
+      "time_unit": text_feature(doc="of the time before the logarithm"),
     }
   )
 
 
-def example_of(sample: Sample) -> dict[str, Any]:
+def make_example(sample: Sample) -> dict[str, Any]:
   """Returns the example of a sample."""
   return {
     "id": sample.sample_id,
     "parent_text": sample.parent_text,
-    **{key: sample.axes[axis] for axis, key in _KEYS.items()},
+    **{key: sample.axes[axis] for axis, key in _KEY_BY_AXIS.items()},
     **dict(zip(TARGETS, sample.targets, strict=True)),
     "log_base": sample.log_base,
     "time_unit": sample.time_unit,
@@ -62,18 +67,18 @@ def read_samples(builder: tfds.core.DatasetBuilder) -> dict[str, list[Sample]]:
     builder: of a data set that has been built.
   """
   return {
-    split: [_sample_of(row) for row in rows]
+    split: [_parse_example(row) for row in rows]
     for split, rows in builder.as_data_source().items()
   }
 
 
-def _sample_of(row: dict[str, Any]) -> Sample:
-  text = bytes.decode
+def _parse_example(row: dict[str, Any]) -> Sample:
+  decode = bytes.decode
   return Sample(
-    sample_id=text(row["id"]),
-    parent_text=text(row["parent_text"]),
-    axes={axis: text(row[key]) for axis, key in _KEYS.items()},
+    sample_id=decode(row["id"]),
+    parent_text=decode(row["parent_text"]),
+    axes={axis: decode(row[key]) for axis, key in _KEY_BY_AXIS.items()},
     **{target: float(row[target]) for target in TARGETS},
     log_base=float(row["log_base"]),
-    time_unit=text(row["time_unit"]),
+    time_unit=decode(row["time_unit"]),
   )

@@ -17,10 +17,10 @@ from tensorflow_datasets.core.download import checksums
 
 from ctd_jax_datasets.chunqiutr import fetch, git_blobs
 
-HUB = "https://huggingface.co/datasets/krishgoel/chronocept/resolve/main"
+HUB_URL = "https://huggingface.co/datasets/krishgoel/chronocept/resolve/main"
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 # Split -> name of its file.
-FILES = {
+SPLIT_FILES = {
   "train": "train.json",
   "validation": "valid.json",
   "test": "test.json",
@@ -28,7 +28,7 @@ FILES = {
 _UNREGISTERED = checksums.UrlInfo(size=None, checksum=None, filename=None)
 
 
-def files(
+def locate_published_files(
   manager: tfds.download.DownloadManager,
   benchmark: str,
   folder: str | os.PathLike | None = None,
@@ -45,9 +45,11 @@ def files(
     SourceError: if one is missing, cannot be downloaded, or was downloaded and
       is not the registered one.
   """
-  urls = {name: f"{HUB}/{benchmark}/{name}" for name in FILES.values()}
+  urls = {
+    name: f"{HUB_URL}/{benchmark}/{name}" for name in SPLIT_FILES.values()
+  }
   if folder is not None:
-    paths = git_blobs.files_of_folder(folder, urls)
+    paths = git_blobs.find_folder_files(folder, urls)
   else:
     registered = (
       checksums.load_url_infos(CHECKSUMS) if CHECKSUMS.exists() else {}
@@ -58,6 +60,6 @@ def files(
         name: (url, registered.get(url, _UNREGISTERED))
         for name, url in urls.items()
       },
-      git_blobs.RELEASE_VARIABLE,
+      git_blobs.RELEASE_FOLDER_VARIABLE,
     )
-  return {split: paths[name] for split, name in FILES.items()}
+  return {split: paths[name] for split, name in SPLIT_FILES.items()}

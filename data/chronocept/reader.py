@@ -13,7 +13,7 @@ from ctd_jax_datasets import build
 from ctd_jax_datasets.chronocept import examples, hub, records
 from ctd_jax_datasets.chronocept.samples import Sample
 
-PREFIX = "json:"
+JSON_PREFIX = "json:"
 
 
 def load_samples(
@@ -27,21 +27,26 @@ def load_samples(
     name: e.g. `chronocept/synthetic_1`, built first if it is not there yet; or
       `json:FOLDER`, a folder with train.json, valid.json and test.json.
     data_dir: where data sets lie; None means the default of TFDS.
-    sources: folder of the published files, see `build.build`.
+    sources: folder of the published files, see `build.build_dataset`.
 
   Raises:
     ValueError: if there is no such data set, or naming file, record, id and
       field of what is wrong.
     FileNotFoundError: if a file of the folder is missing.
   """
-  if name.startswith(PREFIX):
-    folder = pathlib.Path(name.removeprefix(PREFIX)).expanduser()
+  if name.startswith(JSON_PREFIX):
+    folder = pathlib.Path(name.removeprefix(JSON_PREFIX)).expanduser()
     return records.read_splits(
-      {split: folder / file for split, file in hub.FILES.items()}
+      {
+        split: folder / file_name
+        for split, file_name in hub.SPLIT_FILES.items()
+      }
     )
-  known = [n for n in build.NAMES if n.startswith("chronocept/")]
-  if name not in known:
+  chronocept_names = [
+    n for n in build.DATASET_NAMES if n.startswith("chronocept/")
+  ]
+  if name not in chronocept_names:
     raise ValueError(
-      f"no data set {name!r}; there are {', '.join(known)} and {PREFIX}FOLDER"
+      f"no data set {name!r}; there are {', '.join(chronocept_names)} and {JSON_PREFIX}FOLDER"
     )
-  return examples.read_samples(build.build(name, data_dir, sources))
+  return examples.read_samples(build.build_dataset(name, data_dir, sources))

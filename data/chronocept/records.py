@@ -34,20 +34,28 @@ from ctd_jax_datasets.chronocept.samples import (
   Sample,
 )
 from ctd_jax_datasets.chunqiutr import release_json
-from ctd_jax_datasets.chunqiutr.findings import DROPPED, Meaning, Report
-from ctd_jax_datasets.chunqiutr.release_json import expect, member, shown
+from ctd_jax_datasets.chunqiutr.findings import (
+  DROPPED,
+  CodeMeaning,
+  FindingsReport,
+)
+from ctd_jax_datasets.chunqiutr.release_json import (
+  expect_type,
+  format_value,
+  get_member,
+)
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
-_AXIS_KEYS = {f"{axis}_axis": axis for axis in AXES}
-_HYPOTHETICAL = "hypothetical_axis"
+_AXIS_BY_KEY = {f"{axis}_axis": axis for axis in AXES}
+_HYPOTHETICAL_KEY = "hypothetical_axis"
 # As the paper's figure spells it; the authors' code asks for the other.
-_HYPOTHESIS = "hypothesis_axis"
-_REQUIRED = ("_id", "parent_text", "axes", "target_values")
-_OPTIONAL = ("log_base", "time_unit")
-_MEANINGS = {"member_repeated": Meaning(DROPPED, "a member occurs twice")}
+_HYPOTHESIS_KEY = "hypothesis_axis"
+_REQUIRED_KEYS = ("_id", "parent_text", "axes", "target_values")
+_OPTIONAL_KEYS = ("log_base", "time_unit")
+_MEANINGS = {"member_repeated": CodeMeaning(DROPPED, "a member occurs twice")}
 
 
-def read_file(path: str | os.PathLike) -> list[Sample]:
+def read_json_samples(path: str | os.PathLike) -> list[Sample]:
   """Returns the samples of a file, in its order.
 
   Args:
@@ -60,46 +68,48 @@ def read_file(path: str | os.PathLike) -> list[Sample]:
   """
   path = pathlib.Path(path)
   samples: list[Sample] = []
-  places: dict[str, str] = {}
-  unspelt = []
-  with release_json.in_file(path):
-    for place, value in _values(release_json.decode(path.read_bytes())):
-      sample = parse(value, place)
-      first = places.setdefault(sample.sample_id, place)
-      if first != place:
+  json_path_by_id: dict[str, str] = {}
+  ids_without_axis = []
+  with release_json.prefix_file_errors(path):
+    for json_path, value in _iterate_records(
+      release_json.decode_utf8(path.read_bytes())
+    ):
+      sample = parse_sample(value, json_path)
+      first_json_path = json_path_by_id.setdefault(sample.sample_id, json_path)
+      if first_json_path != json_path:
         raise SourceError(
-          f"{place} ({sample.sample_id})._id: already the id of {first}; "
+          f"{json_path} ({sample.sample_id})._id: already the id of {first_json_path}; "
           "expected an id of its own"
         )
-      if not {_HYPOTHETICAL, _HYPOTHESIS} & set(value["axes"]):
-        unspelt.append(sample.sample_id)
+      if not {_HYPOTHETICAL_KEY, _HYPOTHESIS_KEY} & set(value["axes"]):
+        ids_without_axis.append(sample.sample_id)
       samples.append(sample)
     if not samples:
       raise SourceError("no record; expected a list of objects")
-  if unspelt:
+  if ids_without_axis:
     warnings.warn(
-      f"{path}: {len(unspelt)} of {len(samples)} records have neither "
-      f"{_HYPOTHETICAL} nor {_HYPOTHESIS}, the first is {unspelt[0]}; the axis "
+      f"{path}: {len(ids_without_axis)} of {len(samples)} records have neither "
+      f"{_HYPOTHETICAL_KEY} nor {_HYPOTHESIS_KEY}, the first is {ids_without_axis[0]}; the axis "
       "counts as empty",
       stacklevel=2,
     )
   return samples
 
 
-def _values(text: str) -> Iterable[tuple[str, Any]]:
+def _iterate_records(text: str) -> Iterable[tuple[str, Any]]:
   """Yields (place, record) of a JSON list or of JSON lines."""
   if text.lstrip().startswith("["):
-    for number, value in enumerate(_json(text, ""), start=1):
+    for number, value in enumerate(_parse_json(text, ""), start=1):
       yield f"record {number}", value
     return
   for number, line in enumerate(text.split("\n"), start=1):
     if line.strip():
-      yield f"line {number}", _json(line, f"line {number}")
+      yield f"line {number}", _parse_json(line, f"line {number}")
 
 
-def _json(text: str, place: str) -> Any:
-  report = Report(_MEANINGS)
-  value = release_json.parse(text, report, place)
+def _parse_json(text: str, json_path: str) -> Any:
+  report = FindingsReport(_MEANINGS)
+  value = release_json.parse_json(text, report, json_path)
   for finding in report.findings:
     raise SourceError(
       f"{finding.examples[0]} occurs twice in one object; keep one"
@@ -118,58 +128,62 @@ def read_splits(
   Raises:
     SourceError: as `read_file`, or naming an id that two splits have.
   """
-  found = {split: read_file(path) for split, path in paths.items()}
-  splits: dict[str, str] = {}
-  for split, samples in found.items():
+  samples_by_split = {
+    split: read_json_samples(path) for split, path in paths.items()
+  }
+  split_by_id: dict[str, str] = {}
+  for split, samples in samples_by_split.items():
     for sample in samples:
-      first = splits.setdefault(sample.sample_id, split)
-      if first != split:
+      first_split = split_by_id.setdefault(sample.sample_id, split)
+      if first_split != split:
         raise SourceError(
-          f"{paths[split]}: {sample.sample_id}._id: also in {paths[first]}; a "
+          f"{paths[split]}: {sample.sample_id}._id: also in {paths[first_split]}; a "
           "sample belongs to one split"
         )
-  return found
+  return samples_by_split
 
 
-def parse(value: Any, place: str) -> Sample:
+def parse_sample(value: Any, json_path: str) -> Sample:
   """Returns the sample of a record.
 
   Args:
     value: a JSON object.
-    place: of the record in its file, for messages.
+    json_path: of the record in its file, for messages.
 
   Raises:
     SourceError: naming place, id and field of what is wrong.
   """
-  expect(value, dict, place)
-  sample_id = _text(value, "_id", place)
-  place = f"{place} ({sample_id})"
-  _known(value, (*_REQUIRED, *_OPTIONAL), place)
-  targets = member(value, "target_values", dict, place)
-  inside = f"{place}.target_values"
-  _known(targets, TARGETS, inside)
+  expect_type(value, dict, json_path)
+  sample_id = _get_text(value, "_id", json_path)
+  json_path = f"{json_path} ({sample_id})"
+  _check_keys(value, (*_REQUIRED_KEYS, *_OPTIONAL_KEYS), json_path)
+  targets = get_member(value, "target_values", dict, json_path)
+  targets_path = f"{json_path}.target_values"
+  _check_keys(targets, TARGETS, targets_path)
   location, scale, skewness = (
-    _number(targets, name, inside) for name in TARGETS
+    _get_number(targets, name, targets_path) for name in TARGETS
   )
   if scale <= 0:
-    raise SourceError(f"{inside}.scale: {scale} should be above 0")
-  base = _number({"log_base": LOG_BASE, **value}, "log_base", place)
-  if base <= 1:
-    raise SourceError(f"{place}.log_base: {base} should be above 1")
-  unit = value.get("time_unit", TIME_UNIT)
-  if unit != TIME_UNIT:
+    raise SourceError(f"{targets_path}.scale: {scale} should be above 0")
+  log_base = _get_number({"log_base": LOG_BASE, **value}, "log_base", json_path)
+  if log_base <= 1:
+    raise SourceError(f"{json_path}.log_base: {log_base} should be above 1")
+  time_unit = value.get("time_unit", TIME_UNIT)
+  if time_unit != TIME_UNIT:
     raise SourceError(
-      f"{place}.time_unit: {shown(unit)} should be {TIME_UNIT!r}"
+      f"{json_path}.time_unit: {format_value(time_unit)} should be {TIME_UNIT!r}"
     )
   return Sample(
     sample_id=sample_id,
-    parent_text=_text(value, "parent_text", place),
-    axes=_axes(member(value, "axes", dict, place), f"{place}.axes"),
+    parent_text=_get_text(value, "parent_text", json_path),
+    axes=_parse_axes(
+      get_member(value, "axes", dict, json_path), f"{json_path}.axes"
+    ),
     location=location,
     scale=scale,
     skewness=skewness,
-    log_base=base,
-    time_unit=unit,
+    log_base=log_base,
+    time_unit=time_unit,
   )
 
 
@@ -178,65 +192,71 @@ def to_json(sample: Sample) -> dict[str, Any]:
   return {
     "_id": sample.sample_id,
     "parent_text": sample.parent_text,
-    "axes": {key: sample.axes[axis] for key, axis in _AXIS_KEYS.items()},
+    "axes": {key: sample.axes[axis] for key, axis in _AXIS_BY_KEY.items()},
     "target_values": dict(zip(TARGETS, sample.targets, strict=True)),
     "log_base": sample.log_base,
     "time_unit": sample.time_unit,
   }
 
 
-def write_file(path: str | os.PathLike, samples: Iterable[Sample]) -> None:
+def write_json_samples(
+  path: str | os.PathLike, samples: Iterable[Sample]
+) -> None:
   """Writes samples as a JSON list that `read_file` reads."""
   rows = [to_json(sample) for sample in samples]
   text = json.dumps(rows, ensure_ascii=False, indent=1)
   files.write_text(path, text + "\n")
 
 
-def _axes(values: Mapping[str, Any], place: str) -> dict[str, str]:
-  _known(values, (*_AXIS_KEYS, _HYPOTHESIS), place)
-  if _HYPOTHETICAL in values and _HYPOTHESIS in values:
+def _parse_axes(values: Mapping[str, Any], json_path: str) -> dict[str, str]:
+  _check_keys(values, (*_AXIS_BY_KEY, _HYPOTHESIS_KEY), json_path)
+  if _HYPOTHETICAL_KEY in values and _HYPOTHESIS_KEY in values:
     raise SourceError(
-      f"{place}: has both {_HYPOTHETICAL} and {_HYPOTHESIS}; keep one"
+      f"{json_path}: has both {_HYPOTHETICAL_KEY} and {_HYPOTHESIS_KEY}; keep one"
     )
-  spelt = {
-    _HYPOTHETICAL if key == _HYPOTHESIS else key: value
+  canonical_values = {
+    _HYPOTHETICAL_KEY if key == _HYPOTHESIS_KEY else key: value
     for key, value in values.items()
   }
-  spelt.setdefault(_HYPOTHETICAL, "")
+  canonical_values.setdefault(_HYPOTHETICAL_KEY, "")
   return {
-    axis: member(spelt, key, str, place).strip()
-    for key, axis in _AXIS_KEYS.items()
+    axis: get_member(canonical_values, key, str, json_path).strip()
+    for key, axis in _AXIS_BY_KEY.items()
   }
 
 
-def _known(value: Mapping[str, Any], names: Iterable[str], place: str) -> None:
+def _check_keys(
+  value: Mapping[str, Any], names: Iterable[str], json_path: str
+) -> None:
   for name in value:
     if name not in names:
       raise SourceError(
-        f"{place}: unknown key {shown(name)}; known are {', '.join(names)}"
+        f"{json_path}: unknown key {format_value(name)}; known are {', '.join(names)}"
       )
 
 
-def _text(value: dict[str, Any], name: str, place: str) -> str:
-  text = member(value, name, str, place)
+def _get_text(value: dict[str, Any], name: str, json_path: str) -> str:
+  text = get_member(value, name, str, json_path)
   if not text.strip():
-    raise SourceError(f"{place}.{name}: is empty; expected a text")
+    raise SourceError(f"{json_path}.{name}: is empty; expected a text")
   return text
 
 
-def _number(value: Mapping[str, Any], name: str, place: str) -> float:
+def _get_number(value: Mapping[str, Any], name: str, json_path: str) -> float:
   if name not in value:
-    raise SourceError(f"{place}: has no {name!r}, a number")
+    raise SourceError(f"{json_path}: has no {name!r}, a number")
   number = value[name]
   if isinstance(number, bool) or not isinstance(number, int | float):
-    raise SourceError(f"{place}.{name}: {shown(number)} should be a number")
+    raise SourceError(
+      f"{json_path}.{name}: {format_value(number)} should be a number"
+    )
   # JSON knows integers beyond any float, and Python reads NaN and Infinity.
   try:
-    finite = math.isfinite(number)
+    is_finite = math.isfinite(number)
   except OverflowError:
-    finite = False
-  if not finite:
+    is_finite = False
+  if not is_finite:
     raise SourceError(
-      f"{place}.{name}: {shown(number)} should be a finite number"
+      f"{json_path}.{name}: {format_value(number)} should be a finite number"
     )
   return float(number)

@@ -66,7 +66,7 @@ class Sample:
 
 
 @dataclasses.dataclass(frozen=True)
-class Statistics:
+class TargetStatistics:
   """Number, mean and population standard deviation of targets.
 
   Attributes:
@@ -80,25 +80,27 @@ class Statistics:
   sd: tuple[float, ...]
 
 
-def target_statistics() -> dict[str, dict[str, Statistics]]:
+def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
   """Returns benchmark -> split -> statistics of the published targets.
 
   Source: `target_statistics.tsv`, each row with its source.
   """
   rows = collections.defaultdict(list)
-  for row in _table("target_statistics.tsv"):
+  for row in _read_table("target_statistics.tsv"):
     rows[row["benchmark"], row["split"]].append(row)
-  found: dict[str, dict[str, Statistics]] = {name: {} for name in BENCHMARKS}
+  statistics_by_benchmark: dict[str, dict[str, TargetStatistics]] = {
+    name: {} for name in BENCHMARKS
+  }
   for (benchmark, split), targets in rows.items():
-    found[benchmark][split] = Statistics(
+    statistics_by_benchmark[benchmark][split] = TargetStatistics(
       int(targets[0]["n"]),
       tuple(float(row["mean"]) for row in targets),
       tuple(float(row["sd"]) for row in targets),
     )
-  return found
+  return statistics_by_benchmark
 
 
-def axis_counts(benchmark: str) -> dict[str, int]:
+def read_axis_counts(benchmark: str) -> dict[str, int]:
   """Returns axis -> how many published samples have a text on it.
 
   Args:
@@ -106,9 +108,11 @@ def axis_counts(benchmark: str) -> dict[str, int]:
 
   Source: `axis_counts.tsv`, each row with its source.
   """
-  return {row["axis"]: int(row[benchmark]) for row in _table("axis_counts.tsv")}
+  return {
+    row["axis"]: int(row[benchmark]) for row in _read_table("axis_counts.tsv")
+  }
 
 
-def _table(name: str) -> list[dict[str, str]]:
+def _read_table(name: str) -> list[dict[str, str]]:
   with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
     return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

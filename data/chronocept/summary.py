@@ -25,19 +25,19 @@ from ctd_jax_datasets.chronocept.samples import (
   SPLITS,
   TARGETS,
   Sample,
-  axis_counts,
-  target_statistics,
+  read_axis_counts,
+  read_target_statistics,
 )
 
 TARGETS_PLOT = "targets.png"
-_LABELS = {
+_TARGET_LABELS = {
   "location": "location xi (log of minutes)",
   "scale": "scale omega (same unit)",
   "skewness": "skewness alpha",
 }
 
 
-def describe(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
+def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   """Writes tables and a plot beside the data; returns the statistics.
 
   Returns:
@@ -47,32 +47,38 @@ def describe(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   path = pathlib.Path(builder.data_path)
   benchmark = builder.builder_config.benchmark
   samples = examples.read_samples(builder)
-  plain = {
-    split: [examples.example_of(sample) for sample in found]
-    for split, found in samples.items()
+  examples_by_split = {
+    split: [examples.make_example(sample) for sample in split_samples]
+    for split, split_samples in samples.items()
   }
-  counted = {
+  dataset_statistics = {
     "name": builder.info.full_name,
     "synthetic": builder.builder_config.synthetic,
-    "content_sha256": summary.content_hash(builder.info.features, plain),
-    "splits": _by_split(samples, benchmark),
-    "targets": _by_target(samples, benchmark),
-    "axes": _by_axis(samples, benchmark),
+    "content_sha256": summary.content_hash(
+      builder.info.features, examples_by_split
+    ),
+    "splits": _count_by_split(samples, benchmark),
+    "targets": _summarise_by_target(samples, benchmark),
+    "axes": _count_by_axis(samples, benchmark),
   }
-  files.write_text(path / base_builder.TABLES, _tables(counted) + "\n")
-  files.write_figure(path / TARGETS_PLOT, _plot(counted["name"], samples))
-  return counted
+  files.write_text(
+    path / base_builder.TABLES_FILE, _format_tables(dataset_statistics) + "\n"
+  )
+  files.write_figure(
+    path / TARGETS_PLOT, _plot_targets(dataset_statistics["name"], samples)
+  )
+  return dataset_statistics
 
 
-def _by_split(
+def _count_by_split(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
-  published = target_statistics()[benchmark]
+  published_statistics = read_target_statistics()[benchmark]
   return [
     {
       "split": split,
       "samples": len(samples[split]),
-      "published": published[split].n,
+      "published": published_statistics[split].n,
       "words": round(
         statistics.fmean(len(s.parent_text.split()) for s in samples[split]), 2
       ),
@@ -81,22 +87,22 @@ def _by_split(
   ]
 
 
-def _by_target(
+def _summarise_by_target(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
-  published = target_statistics()[benchmark]
+  published_statistics = read_target_statistics()[benchmark]
   rows = []
   for split in SPLITS:
     columns = zip(*(sample.targets for sample in samples[split]), strict=True)
-    for place, values in enumerate(columns):
+    for index, values in enumerate(columns):
       rows.append(
         {
           "split": split,
-          "target": TARGETS[place],
+          "target": TARGETS[index],
           "mean": round(statistics.fmean(values), 4),
-          "published_mean": round(published[split].mean[place], 4),
+          "published_mean": round(published_statistics[split].mean[index], 4),
           "sd": round(statistics.pstdev(values), 4),
-          "published_sd": round(published[split].sd[place], 4),
+          "published_sd": round(published_statistics[split].sd[index], 4),
           "least": min(values),
           "most": max(values),
         }
@@ -104,51 +110,57 @@ def _by_target(
   return rows
 
 
-def _by_axis(
+def _count_by_axis(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
-  published = axis_counts(benchmark)
-  everything = [sample for found in samples.values() for sample in found]
+  published_counts = read_axis_counts(benchmark)
+  all_samples = [
+    sample for split_samples in samples.values() for sample in split_samples
+  ]
   return [
     {
       "axis": axis,
-      "samples": sum(bool(sample.axes[axis]) for sample in everything),
-      "published": published[axis],
+      "samples": sum(bool(sample.axes[axis]) for sample in all_samples),
+      "published": published_counts[axis],
     }
     for axis in AXES
   ]
 
 
-def _tables(counted: Mapping[str, Any]) -> str:
-  title = counted["name"]
-  if counted["synthetic"]:
+def _format_tables(dataset_statistics: Mapping[str, Any]) -> str:
+  title = dataset_statistics["name"]
+  if dataset_statistics["synthetic"]:
     title += " (synthetic: invented sentences, drawn targets)"
   return "\n\n".join(
     [
       title,
-      summary.table("samples by split", counted["splits"]),
-      summary.table("targets, population sd", counted["targets"]),
-      summary.table("samples with a text on the axis", counted["axes"]),
+      summary.format_table("samples by split", dataset_statistics["splits"]),
+      summary.format_table(
+        "targets, population sd", dataset_statistics["targets"]
+      ),
+      summary.format_table(
+        "samples with a text on the axis", dataset_statistics["axes"]
+      ),
     ]
   )
 
 
-def _plot(
+def _plot_targets(
   name: str, samples: Mapping[str, Sequence[Sample]]
 ) -> matplotlib.figure.Figure:
   """Returns the histograms of the targets, splits side by side."""
   figure = matplotlib.figure.Figure(figsize=(10, 3.6), layout="constrained")
   figure.suptitle(f"{name}: targets by split")
   panels = figure.subplots(1, len(TARGETS))
-  for place, (axes, target) in enumerate(zip(panels, TARGETS, strict=True)):
+  for index, (axes, target) in enumerate(zip(panels, TARGETS, strict=True)):
     axes.hist(
-      [[s.targets[place] for s in samples[split]] for split in SPLITS],
+      [[s.targets[index] for s in samples[split]] for split in SPLITS],
       bins=12,
       density=True,
       color=result_tables.COLOURS[: len(SPLITS)],
       label=[f"{split} ({len(samples[split])})" for split in SPLITS],
     )
-    axes.set_xlabel(_LABELS[target])
+    axes.set_xlabel(_TARGET_LABELS[target])
     axes.spines[["top", "right"]].set_visible(False)
   panels[0].set_ylabel("density")
   handles, labels = panels[0].get_legend_handles_labels()

@@ -26,21 +26,21 @@ from ctd_jax_datasets.chronocept.samples import (
   LOG_BASE,
   SPLITS,
   Sample,
-  axis_counts,
-  target_statistics,
+  read_axis_counts,
+  read_target_statistics,
 )
 
-MAIN = AXES[0]
+MAIN_AXIS = AXES[0]
 # Standard deviation of the span in the text around the location, as a share of
 # the location's own; of the location's variance, 1 / (1 + BLUR^2) is in the
 # text, apart from what the few spans round away.
 BLUR = 0.5
 # Draws farther out, in standard deviations, are drawn again: a scale must be
 # positive and a location is the logarithm of at least a minute.
-_FARTHEST = 2.25
+_MAX_DEVIATIONS = 2.25
 
 
-def generate(benchmark: str, seed: int = 0) -> dict[str, list[Sample]]:
+def generate_samples(benchmark: str, seed: int = 0) -> dict[str, list[Sample]]:
   """Returns split -> samples, sorted by id.
 
   Args:
@@ -48,38 +48,46 @@ def generate(benchmark: str, seed: int = 0) -> dict[str, list[Sample]]:
       several as in benchmark 2.
     seed: of every draw. The same seed gives the same samples.
   """
-  draw = random.Random(f"{benchmark}:{seed}")
-  known = target_statistics()[benchmark]
-  sizes = {split: known[split].n for split in SPLITS}
-  present = _axes_of_samples(axis_counts(benchmark), sum(sizes.values()), draw)
-  single = benchmark == "benchmark_1"
+  rng = random.Random(f"{benchmark}:{seed}")
+  published_statistics = read_target_statistics()[benchmark]
+  sizes = {split: published_statistics[split].n for split in SPLITS}
+  axes_of_samples = _draw_axes(
+    read_axis_counts(benchmark), sum(sizes.values()), rng
+  )
+  is_single_sentence = benchmark == "benchmark_1"
   samples: dict[str, list[Sample]] = {split: [] for split in SPLITS}
   for split in SPLITS:
     columns = [
-      _targets(sizes[split], mean, sd, draw)
-      for mean, sd in zip(known[split].mean, known[split].sd, strict=True)
+      _draw_targets(sizes[split], mean, sd, rng)
+      for mean, sd in zip(
+        published_statistics[split].mean,
+        published_statistics[split].sd,
+        strict=True,
+      )
     ]
-    blur = BLUR * known[split].sd[0]
+    blur_sd = BLUR * published_statistics[split].sd[0]
     for targets in zip(*columns, strict=True):
-      said = targets[0] + draw.gauss(0, blur)
-      text, axes = _write(said, next(present), single, draw)
+      log_minutes = targets[0] + rng.gauss(0, blur_sd)
+      text, axes = _compose_text(
+        log_minutes, next(axes_of_samples), is_single_sentence, rng
+      )
       number = sum(map(len, samples.values()))
       sample = Sample(f"S{number:04d}", text, axes, *targets)
       samples[split].append(sample)
   return samples
 
 
-def _axes_of_samples(counts: dict[str, int], size: int, draw: random.Random):
+def _draw_axes(counts: dict[str, int], size: int, rng: random.Random):
   """Yields the axes of each sample; over all, each as often as published."""
-  found = [[] for _ in range(size)]
+  axes_by_sample = [[] for _ in range(size)]
   for axis in AXES:
-    for number in sorted(draw.sample(range(size), counts[axis])):
-      found[number].append(axis)
-  yield from found
+    for number in sorted(rng.sample(range(size), counts[axis])):
+      axes_by_sample[number].append(axis)
+  yield from axes_by_sample
 
 
-def _targets(
-  size: int, mean: float, sd: float, draw: random.Random
+def _draw_targets(
+  size: int, mean: float, sd: float, rng: random.Random
 ) -> list[float]:
   """Returns draws with just this mean and population standard deviation.
 
@@ -88,53 +96,58 @@ def _targets(
   """
   values: list[float] = []
   while len(values) < size:
-    value = draw.gauss(0, 1)
-    if abs(value) < _FARTHEST:
+    value = rng.gauss(0, 1)
+    if abs(value) < _MAX_DEVIATIONS:
       values.append(value)
   centre, spread = statistics.fmean(values), statistics.pstdev(values)
   return [round(mean + sd * (value - centre) / spread, 3) for value in values]
 
 
-def _write(
-  said: float, axes: Sequence[str], single: bool, draw: random.Random
+def _compose_text(
+  log_minutes: float,
+  axes: Sequence[str],
+  is_single_sentence: bool,
+  rng: random.Random,
 ) -> tuple[str, dict[str, str]]:
   """Returns the parent text and its pieces by axis.
 
   Args:
-    said: logarithm to base `LOG_BASE` of the minutes that the text names.
+    log_minutes: logarithm to base `LOG_BASE` of the minutes that the text names.
     axes: those with a text, the main one among them.
-    single: one sentence, or one for each axis.
-    draw: chooses the words.
+    is_single_sentence: one sentence, or one for each axis.
+    rng: chooses the words.
   """
-  subject, pronoun = draw.choice(wording.SUBJECTS)
+  subject, pronoun = rng.choice(wording.SUBJECTS)
   slots = {
     "she": pronoun,
-    "place": draw.choice(wording.PLACES),
-    "thing": draw.choice(wording.THINGS),
-    "group": draw.choice(wording.GROUPS),
+    "place": rng.choice(wording.PLACES),
+    "thing": rng.choice(wording.THINGS),
+    "group": rng.choice(wording.GROUPS),
   }
-  span = _span(said)
-  main = f"{subject} {draw.choice(span.events)} {draw.choice(span.cues)}"
-  frames = wording.CLAUSES if single else wording.SENTENCES
-  found = {MAIN: main.format(**slots)}
+  span = _find_nearest_span(log_minutes)
+  main = f"{subject} {rng.choice(span.event_phrases)} {rng.choice(span.duration_phrases)}"
+  frames = wording.CLAUSES if is_single_sentence else wording.SENTENCES
+  text_by_axis = {MAIN_AXIS: main.format(**slots)}
   for axis in axes[1:]:
-    found[axis] = draw.choice(frames[axis]).format(**slots)
-  if single:
-    found[MAIN] = _capital(found[MAIN])
-    text = ", ".join(found.values()) + "."
+    text_by_axis[axis] = rng.choice(frames[axis]).format(**slots)
+  if is_single_sentence:
+    text_by_axis[MAIN_AXIS] = _capitalise(text_by_axis[MAIN_AXIS])
+    text = ", ".join(text_by_axis.values()) + "."
   else:
-    found = {axis: f"{_capital(piece)}." for axis, piece in found.items()}
-    text = " ".join(found.values())
-  return text, {axis: found.get(axis, "") for axis in AXES}
+    text_by_axis = {
+      axis: f"{_capitalise(piece)}." for axis, piece in text_by_axis.items()
+    }
+    text = " ".join(text_by_axis.values())
+  return text, {axis: text_by_axis.get(axis, "") for axis in AXES}
 
 
-def _span(said: float) -> wording.Span:
+def _find_nearest_span(log_minutes: float) -> wording.Span:
   """Returns the span of time nearest on the logarithmic axis."""
   return min(
     wording.SPANS,
-    key=lambda span: abs(math.log(span.minutes, LOG_BASE) - said),
+    key=lambda span: abs(math.log(span.minutes, LOG_BASE) - log_minutes),
   )
 
 
-def _capital(piece: str) -> str:
+def _capitalise(piece: str) -> str:
   return piece[0].upper() + piece[1:]

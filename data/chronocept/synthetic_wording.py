@@ -72,13 +72,13 @@ class Span:
 
   Attributes:
     minutes: typical duration.
-    events: what the subject does.
-    cues: how long, in words.
+    event_phrases: what the subject does.
+    duration_phrases: how long, in words.
   """
 
   minutes: float
-  events: tuple[str, ...]
-  cues: tuple[str, ...]
+  event_phrases: tuple[str, ...]
+  duration_phrases: tuple[str, ...]
 
 
 SPANS = (

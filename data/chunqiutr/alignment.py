@@ -21,9 +21,9 @@ from ctd_jax.chronology.timelines import TimeKey
 
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
 # find 「秋七月」 standing alone between two notes.
-NGRAMS = (7, 3)
+NGRAM_LENGTHS = (7, 3)
 # Characters up to a note that should be tied: a clause or two.
-CLAUSE = 12
+CLAUSE_LENGTH = 12
 # A place that fits worse than this is not accepted, of whatever work: of a
 # note, five of the twelve characters before it are tied; of a title, the
 # names fit and the wording does not.
@@ -31,11 +31,11 @@ MIN_SCORE = 0.4
 # Marks of notes; 注 opens one in large type. What follows is not annals.
 _NOTE_MARK = re.compile("注|音義|疏")
 # Printed for one another so often that they tell nothing.
-_CONFUSED = {"于": "於", "已": "己", "巳": "己"}
-_FOLD = str.maketrans(glyphs.UNIFIED | _CONFUSED)
+_CONFUSABLE = {"于": "於", "已": "己", "巳": "己"}
+_FOLD = str.maketrans(glyphs.CANONICAL_SPELLING | _CONFUSABLE)
 
 
-def fold(text: str) -> str:
+def fold_text(text: str) -> str:
   """Returns the Chinese characters of `text`, spellings made one."""
   return "".join(
     character
@@ -59,36 +59,40 @@ class Anchor:
   keys: tuple[TimeKey, ...]
 
   @classmethod
-  def of(cls, parts: Sequence[tuple[str, TimeKey]]) -> Anchor:
+  def from_segments(cls, segments: Sequence[tuple[str, TimeKey]]) -> Anchor:
     """Returns the anchor of dated parts in the order they are printed."""
-    folded = [fold(text) for text, _ in parts]
-    ends = itertools.accumulate(map(len, folded), initial=0)
+    folded_texts = [fold_text(text) for text, _ in segments]
+    ends = itertools.accumulate(map(len, folded_texts), initial=0)
     return cls(
-      "".join(folded), tuple(ends)[:-1], tuple(key for _, key in parts)
+      "".join(folded_texts), tuple(ends)[:-1], tuple(key for _, key in segments)
     )
 
-  def part_at(self, position: int) -> int:
+  def segment_at(self, position: int) -> int:
     """Returns the index of the part that holds the character `position`."""
     return bisect.bisect_right(self.starts, position) - 1
 
-  def part(self, index: int) -> str:
+  def segment_text(self, index: int) -> str:
     """Returns the folded text of the part `index`."""
-    after = index + 1
-    end = self.starts[after] if after < len(self.starts) else len(self.text)
+    next_index = index + 1
+    end = (
+      self.starts[next_index]
+      if next_index < len(self.starts)
+      else len(self.text)
+    )
     return self.text[self.starts[index] : end]
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class AnchorMatch:
   """A part of the anchor that a piece of commentary belongs to.
 
   Attributes:
-    part: its index; None if no single part is meant, but the month.
+    segment_index: its index; None if no single part is meant, but the month.
     key: its month.
     score: how well it fits, 0 to 1.
   """
 
-  part: int | None
+  segment_index: int | None
   key: TimeKey
   score: float
 
@@ -99,31 +103,31 @@ class Candidate:
 
   Attributes:
     passages: unpunctuated, as printed; cut on their own.
-    place: None if none was found.
+    anchor_match: None if none was found.
     reason: why none was found, for the audit.
   """
 
   passages: tuple[str, ...]
-  place: Place | None
+  anchor_match: AnchorMatch | None
   reason: str = "before the first tie"
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class AlignedWork:
   """What the reader of a work found.
 
   Attributes:
-    units: number of what the edition prints as one.
+    num_units: number of what the edition prints as one.
     candidates: what these units hold, in order; one unit may hold several.
-    years_checked: how many years the edition prints were compared with the
+    num_years_checked: how many years the edition prints were compared with the
       year found without them.
-    years_agreed: how many of these are the same.
+    num_years_agreed: how many of these are the same.
   """
 
-  units: int
+  num_units: int
   candidates: Sequence[Candidate]
-  years_checked: int = 0
-  years_agreed: int = 0
+  num_years_checked: int = 0
+  num_years_agreed: int = 0
 
 
 class Alignment:
@@ -141,11 +145,13 @@ class Alignment:
   def __init__(self, anchor: Anchor, text: str):
     self._anchor = anchor
     self._text = text
-    self.ties = tie(text, anchor.text)
+    self.ties = tie_texts(text, anchor.text)
     self._positions = [position for position, _ in self.ties]
-    self._places = [place for _, place in self.ties]
+    self._anchor_positions = [
+      anchor_position for _, anchor_position in self.ties
+    ]
 
-  def place_at(self, position: int) -> Place | None:
+  def match_at(self, position: int) -> AnchorMatch | None:
     """Returns where the text stands that ends before `position`.
 
     Args:
@@ -156,53 +162,72 @@ class Alignment:
       the `CLAUSE` characters up to that one that are tied. None before the
       first tie.
     """
-    found = bisect.bisect_left(self._positions, position) - 1
-    if found < 0:
+    tie_index = bisect.bisect_left(self._positions, position) - 1
+    if tie_index < 0:
       return None
-    here, there = self.ties[found]
+    tied_position, anchor_position = self.ties[tie_index]
     # Characters between the last tie and the note: garbled annals (counted),
     # or an earlier note in large type (not counted).
-    gap = _NOTE_MARK.split(self._text[here + 1 : position], maxsplit=1)[0]
-    last = there + len(gap)
-    if found + 1 < len(self.ties):
-      last = min(last, self.ties[found + 1][1] - 1)
-    last = min(last, len(self._anchor.text) - 1)
-    tied = bisect.bisect_right(self._places, last) - bisect.bisect_right(
-      self._places, last - CLAUSE
+    gap = _NOTE_MARK.split(
+      self._text[tied_position + 1 : position], maxsplit=1
+    )[0]
+    last_position = anchor_position + len(gap)
+    if tie_index + 1 < len(self.ties):
+      last_position = min(last_position, self.ties[tie_index + 1][1] - 1)
+    last_position = min(last_position, len(self._anchor.text) - 1)
+    num_tied = bisect.bisect_right(
+      self._anchor_positions, last_position
+    ) - bisect.bisect_right(
+      self._anchor_positions, last_position - CLAUSE_LENGTH
     )
-    part = self._anchor.part_at(last)
-    return Place(part, self._anchor.keys[part], tied / min(CLAUSE, last + 1))
+    segment_index = self._anchor.segment_at(last_position)
+    return AnchorMatch(
+      segment_index,
+      self._anchor.keys[segment_index],
+      num_tied / min(CLAUSE_LENGTH, last_position + 1),
+    )
 
 
-def tie(
-  text: str, other: str, lengths: Sequence[int] = NGRAMS
+def tie_texts(
+  text: str, other_text: str, lengths: Sequence[int] = NGRAM_LENGTHS
 ) -> list[tuple[int, int]]:
   """Returns the positions of the characters that two texts share, in order.
 
   N-grams that occur once in each are tied, longest first; what lies between
   two ties is compared again with the next length.
   """
-  if not lengths or not text or not other:
+  if not lengths or not text or not other_text:
     return []
   length, *shorter = lengths
-  there = _unique_ngrams(other, length)
+  other_positions = _unique_ngrams(other_text, length)
   pairs = _longest_increasing(
     sorted(
-      (position, there[ngram])
+      (position, other_positions[ngram])
       for ngram, position in _unique_ngrams(text, length).items()
-      if ngram in there
+      if ngram in other_positions
     )
   )
   ties: list[tuple[int, int]] = []
-  here = beyond = 0
-  for position, match in [*pairs, (len(text), len(other))]:
-    if position > here and match > beyond:
-      inner = tie(text[here:position], other[beyond:match], shorter)
-      ties += [(here + one, beyond + two) for one, two in inner]
-    known = max(here - position, beyond - match, 0)
+  start = other_start = 0
+  for position, other_position in [*pairs, (len(text), len(other_text))]:
+    if position > start and other_position > other_start:
+      inner = tie_texts(
+        text[start:position], other_text[other_start:other_position], shorter
+      )
+      ties += [
+        (start + offset, other_start + other_offset)
+        for offset, other_offset in inner
+      ]
+    num_tied = max(start - position, other_start - other_position, 0)
     if position < len(text):
-      ties += [(position + step, match + step) for step in range(known, length)]
-    here, beyond = max(here, position + length), max(beyond, match + length)
+      ties += [
+        (position + step, other_position + step)
+        for step in range(num_tied, length)
+      ]
+    start, other_start = (
+      max(start, position + length),
+      max(other_start, other_position + length),
+    )
   return ties
 
 
@@ -231,18 +256,18 @@ def _longest_increasing(
   """
   tails: list[int] = []
   piles: list[int] = []
-  before: list[int] = []
-  for index, (_, there) in enumerate(pairs):
-    pile = bisect.bisect_left(tails, there)
-    before.append(piles[pile - 1] if pile else -1)
+  predecessors: list[int] = []
+  for index, (_, second) in enumerate(pairs):
+    pile = bisect.bisect_left(tails, second)
+    predecessors.append(piles[pile - 1] if pile else -1)
     if pile == len(tails):
-      tails.append(there)
+      tails.append(second)
       piles.append(index)
     else:
-      tails[pile], piles[pile] = there, index
+      tails[pile], piles[pile] = second, index
   chain = collections.deque()
   index = piles[-1] if piles else -1
   while index >= 0:
     chain.appendleft(pairs[index])
-    index = before[index]
+    index = predecessors[index]
   return list(chain)

@@ -35,8 +35,8 @@ from typing import Any
 from ctd_jax_datasets import summary
 from ctd_jax_datasets.summary import TOTAL
 
-PAPER = pathlib.Path(__file__).with_name("paper.tsv")
-REASONS = pathlib.Path(__file__).with_name("differences.tsv")
+PAPER_FIGURES = pathlib.Path(__file__).with_name("paper.tsv")
+DIFFERENCE_REASONS = pathlib.Path(__file__).with_name("differences.tsv")
 # Differences from the paper beyond this share are explained.
 TOLERANCE = 0.05
 BASE_TEXTS = "base texts"
@@ -47,35 +47,35 @@ Figures = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class AuditTable:
   """A table of the audit.
 
   Attributes:
     title: what it shows.
-    place: where the paper does, empty if nowhere.
-    turned: whether the columns of the figures are printed as lines.
+    paper_table: where the paper does, empty if nowhere.
+    is_transposed: whether the columns of the figures are printed as lines.
   """
 
   title: str
-  place: str = ""
-  turned: bool = False
+  paper_table: str = ""
+  is_transposed: bool = False
 
 
 TABLES = {
-  "units": Table("units; lengths of units or pieces", "Table 8"),
-  "splits": Table(
-    "by split", "Table 9; families from Tables 14 and 15", turned=True
+  "units": AuditTable("units; lengths of units or pieces", "Table 8"),
+  "splits": AuditTable(
+    "by split", "Table 9; families from Tables 14 and 15", is_transposed=True
   ),
-  "events": Table("events"),
-  "acceptance": Table(
+  "events": AuditTable("events"),
+  "acceptance": AuditTable(
     "commentary aligned with what it explains", "Tables 18 and 19"
   ),
-  "rejected": Table("candidates that were not accepted"),
-  "scores": Table("fit of the accepted pieces", "Tables 18 and 19"),
-  "agreement": Table("events that two works tell of, shares that agree"),
-  "decisions": Table("what gave the parts of the base texts their months"),
-  "left_out": Table("left out"),
-  "coverage": Table("months with an event by ruler", "Figure 8"),
+  "rejected": AuditTable("candidates that were not accepted"),
+  "scores": AuditTable("fit of the accepted pieces", "Tables 18 and 19"),
+  "agreement": AuditTable("events that two works tell of, shares that agree"),
+  "decisions": AuditTable("what gave the parts of the base texts their months"),
+  "left_out": AuditTable("left out"),
+  "coverage": AuditTable("months with an event by ruler", "Figure 8"),
 }
 
 
@@ -87,37 +87,37 @@ class Difference:
     table: name in `TABLES`.
     row: of the table.
     column: of the table.
-    ours: figure.
-    paper: figure.
+    value: figure.
+    paper_value: figure.
     reason: a sentence, empty if there is none.
   """
 
   table: str
   row: str
   column: str
-  ours: float
-  paper: float
+  value: float
+  paper_value: float
   reason: str
 
 
-def figures(statistics: Mapping[str, Any]) -> Figures:
+def compute_figures(statistics: Mapping[str, Any]) -> Figures:
   """Returns the figures of a build.
 
   Args:
-    statistics: what `summary.summarise` counted; `audit` in it is what the
+    statistics: what `summary.summarise_dataset` counted; `audit` in it is what the
       gallery said of its making, without it the tables are fewer.
   """
   audit = statistics["audit"]
   alignment = audit.get("alignment", {})
-  found = {
-    "units": _units(statistics),
-    "splits": _rows(statistics["splits"], "split"),
+  figures_by_table = {
+    "units": _unit_rows(statistics),
+    "splits": _index_rows(statistics["splits"], "split"),
     "events": {"all": statistics["events"]},
     "acceptance": {
       source: {
         "candidates": row["candidates"],
         "accepted": row["accepted"],
-        "share": _share(row["accepted"], row["candidates"]),
+        "share": _ratio(row["accepted"], row["candidates"]),
         "pieces": row["pieces"],
         "too_short": row["dropped_short"],
         "years_checked": row["years_checked"],
@@ -130,12 +130,12 @@ def figures(statistics: Mapping[str, Any]) -> Figures:
       for source, row in alignment.items()
       if row["rejected"]
     },
-    "scores": _rows(statistics["scores"], "source"),
+    "scores": _index_rows(statistics["scores"], "source"),
     "agreement": {
       works: {
         "compared": row["compared"],
-        "same_year": _share(row["same_year"], row["compared"]),
-        "same_month": _share(row["same_month"], row["compared"]),
+        "same_year": _ratio(row["same_year"], row["compared"]),
+        "same_month": _ratio(row["same_month"], row["compared"]),
       }
       for works, row in audit.get("agreement", {}).items()
     },
@@ -145,12 +145,12 @@ def figures(statistics: Mapping[str, Any]) -> Figures:
     "left_out": {
       name: {"n": count} for name, count in audit.get("left_out", {}).items()
     },
-    "coverage": _rows(statistics["reigns"], "ruler"),
+    "coverage": _index_rows(statistics["reigns"], "ruler"),
   }
-  return {table: rows for table, rows in found.items() if rows}
+  return {table: rows for table, rows in figures_by_table.items() if rows}
 
 
-def _rows(
+def _index_rows(
   rows: Iterable[Mapping[str, Any]], name: str
 ) -> dict[str, dict[str, float]]:
   return {
@@ -159,11 +159,11 @@ def _rows(
   }
 
 
-def _share(part: float, whole: float) -> float:
-  return round(part / max(whole, 1), 4)
+def _ratio(numerator: float, denominator: float) -> float:
+  return round(numerator / max(denominator, 1), 4)
 
 
-def _units(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def _unit_rows(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
   """Returns rows of Table 8: every source, and both layers together.
 
   Lengths are Chinese characters: of the units of the base texts, and of the
@@ -171,32 +171,32 @@ def _units(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
   """
   audit = statistics["audit"]
   # A work of which nothing was accepted has no records.
-  made: Mapping[str, Mapping[str, Any]] = collections.defaultdict(
+  record_counts: Mapping[str, Mapping[str, Any]] = collections.defaultdict(
     lambda: {"records": 0, "characters": 0},
     {row["source"]: row for row in statistics["sources"]},
   )
   table: dict[str, dict[str, float]] = {}
-  base = {
+  base_rows = {
     source: {
       "units": row["units"],
       "characters": row["characters"],
-      "average": _per(row["characters"], row["units"]),
+      "average": _average(row["characters"], row["units"]),
       "longest": row["longest"],
-      "records": made[source]["records"],
+      "records": record_counts[source]["records"],
     }
     for source, row in audit.get("units", {}).items()
   }
-  commentary = {
+  comment_rows = {
     source: {
       "units": row["units"],
-      "characters": made[source]["characters"],
+      "characters": record_counts[source]["characters"],
       "average": row["mean_chars"],
       "longest": row["max_chars"],
-      "records": made[source]["records"],
+      "records": record_counts[source]["records"],
     }
     for source, row in audit.get("alignment", {}).items()
   }
-  for total, rows in ((BASE_TEXTS, base), (COMMENTARY, commentary)):
+  for total, rows in ((BASE_TEXTS, base_rows), (COMMENTARY, comment_rows)):
     if rows:
       table |= rows
       table[total] = {
@@ -206,8 +206,8 @@ def _units(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
   return table
 
 
-def _per(whole: float, number: float) -> float:
-  return round(whole / max(number, 1), 1)
+def _average(total: float, count: float) -> float:
+  return round(total / max(count, 1), 1)
 
 
 def read_figures(path: pathlib.Path) -> Figures:
@@ -216,9 +216,9 @@ def read_figures(path: pathlib.Path) -> Figures:
   Raises:
     ValueError: naming file and line of what is no number or stands twice.
   """
-  found: dict[str, dict[str, dict[str, float]]] = {}
-  for line, row in _read(path):
-    columns = found.setdefault(row["table"], {}).setdefault(row["row"], {})
+  figures: dict[str, dict[str, dict[str, float]]] = {}
+  for line, row in _read_tsv(path):
+    columns = figures.setdefault(row["table"], {}).setdefault(row["row"], {})
     try:
       value = float(row["value"])
     except ValueError:
@@ -228,44 +228,46 @@ def read_figures(path: pathlib.Path) -> Figures:
     if row["column"] in columns:
       raise ValueError(f"{path}, line {line}: the figure stands above as well")
     columns[row["column"]] = int(value) if value.is_integer() else value
-  return found
+  return figures
 
 
-def differences(
-  ours: Figures, paper: Figures, reasons: pathlib.Path = REASONS
+def find_differences(
+  figures: Figures,
+  paper_figures: Figures,
+  reasons: pathlib.Path = DIFFERENCE_REASONS,
 ) -> list[Difference]:
   """Returns the figures that differ by more than `TOLERANCE`, with reasons.
 
   Args:
-    ours: of a build.
-    paper: published.
+    figures: of a build.
+    paper_figures: published.
     reasons: TSV file: table, row and column as patterns (`*`), and the
       sentence; the first line that fits counts.
   """
-  patterns = [row for _, row in _read(reasons)]
-  found = []
-  for (table, row, column), published in _flat(paper):
-    value = ours.get(table, {}).get(row, {}).get(column)
-    if value is None or abs(value - published) <= TOLERANCE * published:
+  patterns = [row for _, row in _read_tsv(reasons)]
+  results = []
+  for (table, row, column), paper_value in _flatten_figures(paper_figures):
+    value = figures.get(table, {}).get(row, {}).get(column)
+    if value is None or abs(value - paper_value) <= TOLERANCE * paper_value:
       continue
-    place = {"table": table, "row": row, "column": column}
+    labels = {"table": table, "row": row, "column": column}
     reason = next(
       (
         pattern["reason"]
         for pattern in patterns
-        if all(fnmatch.fnmatchcase(place[key], pattern[key]) for key in place)
+        if all(fnmatch.fnmatchcase(labels[key], pattern[key]) for key in labels)
       ),
       "",
     )
-    found.append(Difference(table, row, column, value, published, reason))
-  return found
+    results.append(Difference(table, row, column, value, paper_value, reason))
+  return results
 
 
-def paper_of(statistics: Mapping[str, Any]) -> Figures:
+def read_paper_figures(statistics: Mapping[str, Any]) -> Figures:
   """Returns the paper's figures, none for a data set it does not describe."""
-  ours = statistics["name"].startswith("chunqiutr/")
-  described = ours and not statistics["synthetic"]
-  return read_figures(PAPER) if described else {}
+  is_chunqiutr = statistics["name"].startswith("chunqiutr/")
+  is_described = is_chunqiutr and not statistics["synthetic"]
+  return read_figures(PAPER_FIGURES) if is_described else {}
 
 
 def gap_share(figures: Figures) -> float | None:
@@ -274,34 +276,35 @@ def gap_share(figures: Figures) -> float | None:
   return row and 1 - row["with_event"] / row["months"]
 
 
-def text(ours: Figures, paper: Figures) -> str:
+def format_report(figures: Figures, paper_figures: Figures) -> str:
   """Returns the tables, aligned for a terminal."""
   return "\n\n".join(
-    summary.table(title, lines) for _, title, lines in tables(ours, paper)
+    summary.format_table(title, lines)
+    for _, title, lines in iterate_tables(figures, paper_figures)
   )
 
 
-def tables(
-  ours: Figures, paper: Figures
+def iterate_tables(
+  figures: Figures, paper_figures: Figures
 ) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
-  """Yields (name, title, lines) of every table that `ours` has figures for.
+  """Yields (name, title, lines) of every table that `figures` has figures for.
 
   A cell is our figure, then the paper's behind a stroke and the difference.
   """
-  for name, shape in TABLES.items():
-    rows = ours.get(name, {})
+  for name, table in TABLES.items():
+    rows = figures.get(name, {})
     if not rows:
       continue
     columns = list(dict.fromkeys(c for row in rows.values() for c in row))
-    published = paper.get(name, {})
+    paper_rows = paper_figures.get(name, {})
     cells = {
-      (row, column): _cell(
-        rows[row].get(column), published.get(row, {}).get(column)
+      (row, column): _format_cell(
+        rows[row].get(column), paper_rows.get(row, {}).get(column)
       )
       for row in rows
       for column in columns
     }
-    if shape.turned:
+    if table.is_transposed:
       lines = [
         {"": column, **{row: cells[row, column] for row in rows}}
         for column in columns
@@ -311,27 +314,31 @@ def tables(
         {"": row, **{column: cells[row, column] for column in columns}}
         for row in rows
       ]
-    place = f" ({shape.place})" if paper and shape.place else ""
-    yield name, shape.title + place, lines
+    paper_note = (
+      f" ({table.paper_table})" if paper_figures and table.paper_table else ""
+    )
+    yield name, table.title + paper_note, lines
 
 
-def _cell(ours: float | None, paper: float | None) -> str:
-  text = "–" if ours is None else f"{ours:,}"
-  if paper is not None:
-    text += f" / {paper:,}"
-    if ours is not None:
-      text += f" {(ours - paper) / paper:+.1%}"
+def _format_cell(value: float | None, paper_value: float | None) -> str:
+  text = "–" if value is None else f"{value:,}"
+  if paper_value is not None:
+    text += f" / {paper_value:,}"
+    if value is not None:
+      text += f" {(value - paper_value) / paper_value:+.1%}"
   return text
 
 
-def _flat(figures: Figures) -> Iterator[tuple[tuple[str, str, str], float]]:
+def _flatten_figures(
+  figures: Figures,
+) -> Iterator[tuple[tuple[str, str, str], float]]:
   for table, rows in figures.items():
     for row, columns in rows.items():
       for column, value in columns.items():
         yield (table, row, column), value
 
 
-def _read(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_tsv(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
   """Yields (line, row) of a TSV file with a header."""
   with path.open(encoding="utf-8", newline="") as file:
     rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)

@@ -20,7 +20,7 @@ from ctd_jax.utils import files
 
 _BLUE, _ORANGE, *_, _RED, _BLACK = result_tables.COLOURS
 # More rulers than these have figures that stand upright.
-_LEVEL = 16
+_MAX_LEVEL_LABELS = 16
 
 
 def plot_coverage(
@@ -32,7 +32,7 @@ def plot_coverage(
   """Writes a PNG: months with and without an event, and the empty share.
 
   Args:
-    rows: `reigns` of `summary.summarise`; the last is the total.
+    rows: `reigns` of `summary.summarise_dataset`; the last is the total.
     title: says data set and version.
     path: of the PNG.
     paper_gap: share of empty months in the paper, a line across; None for a
@@ -66,17 +66,17 @@ def _draw_months(
   """Draws how many months of each ruler have an event."""
   with_event = [row["with_event"] for row in rulers]
   empty = [row["empty"] for row in rulers]
-  places = range(len(rulers))
-  axes.bar(places, with_event, color=_BLUE, label="with an event")
-  tops = axes.bar(
-    places, empty, bottom=with_event, color=_ORANGE, label="empty"
+  positions = range(len(rulers))
+  axes.bar(positions, with_event, color=_BLUE, label="with an event")
+  empty_bars = axes.bar(
+    positions, empty, bottom=with_event, color=_ORANGE, label="empty"
   )
   counts = [f"{row['with_event']} / {row['months']}" for row in rulers]
-  crowded = len(rulers) > _LEVEL
+  is_crowded = len(rulers) > _MAX_LEVEL_LABELS
   axes.bar_label(
-    tops, counts, padding=2, fontsize=8, rotation=90 if crowded else 0
+    empty_bars, counts, padding=2, fontsize=8, rotation=90 if is_crowded else 0
   )
-  axes.margins(x=0.02, y=0.25 if crowded else 0.1)
+  axes.margins(x=0.02, y=0.25 if is_crowded else 0.1)
   axes.set_ylabel("months (with an event / all)")
 
 
@@ -84,12 +84,16 @@ def _draw_share(
   axes: matplotlib.axes.Axes, rulers: Sequence[Mapping[str, Any]]
 ) -> None:
   """Draws the share of each ruler's months that are empty."""
-  places = range(len(rulers))
-  bars = axes.bar(places, [row["gap_share"] for row in rulers], color=_ORANGE)
-  if len(rulers) <= _LEVEL:
+  positions = range(len(rulers))
+  bars = axes.bar(
+    positions, [row["gap_share"] for row in rulers], color=_ORANGE
+  )
+  if len(rulers) <= _MAX_LEVEL_LABELS:
     axes.bar_label(bars, fmt="{:.2f}", label_type="center", fontsize=8)
   # Latin letters: matplotlib's own font has no others.
-  axes.set_xticks(places, [row["ruler"].rpartition(" ")[2] for row in rulers])
+  axes.set_xticks(
+    positions, [row["ruler"].rpartition(" ")[2] for row in rulers]
+  )
   axes.set_ylim(0, 1)
   axes.set_ylabel("share of empty months")
   axes.set_xlabel("ruler, in order of time")

@@ -33,12 +33,12 @@ from absl import app, flags
 from ctd_jax.utils import files
 from ctd_jax_datasets.chunqiutr import audit
 
-_MARKED = re.compile(
+_SECTION = re.compile(
   r"(<!-- audit:(?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
-def fill(text: str, statistics: Mapping[str, Any], name: str) -> str:
+def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
   """Returns a Markdown text with every marked part made anew.
 
   Args:
@@ -50,42 +50,48 @@ def fill(text: str, statistics: Mapping[str, Any], name: str) -> str:
     ValueError: naming file and line of a marker that has no such table or no
       end.
   """
-  ours, paper = audit.figures(statistics), audit.paper_of(statistics)
-  parts = {
-    table: _markdown(lines) for table, _, lines in audit.tables(ours, paper)
+  figures, paper_figures = (
+    audit.compute_figures(statistics),
+    audit.read_paper_figures(statistics),
+  )
+  sections = {
+    table: _format_markdown(lines)
+    for table, _, lines in audit.iterate_tables(figures, paper_figures)
   }
-  parts["differences"] = _sentences(audit.differences(ours, paper))
-  parts["build"] = (
+  sections["differences"] = _format_differences(
+    audit.find_differences(figures, paper_figures)
+  )
+  sections["build"] = (
     f"`{statistics['name']}`, sha256 of its content\n"
     f"`{statistics['content_sha256']}`."
   )
 
-  def part(match: re.Match) -> str:
-    if match["name"] not in parts:
+  def replace_section(match: re.Match) -> str:
+    if match["name"] not in sections:
       line = text.count("\n", 0, match.start()) + 1
       raise ValueError(
-        f"{name}:{line}: audit:{match['name']} is not one of {', '.join(parts)}"
+        f"{name}:{line}: audit:{match['name']} is not one of {', '.join(sections)}"
       )
-    return f"{match[1]}{parts[match['name']]}\n{match[3]}"
+    return f"{match[1]}{sections[match['name']]}\n{match[3]}"
 
-  if text.count("<!-- audit:") != len(_MARKED.findall(text)):
+  if text.count("<!-- audit:") != len(_SECTION.findall(text)):
     raise ValueError(f"{name}: an <!-- audit:... --> has no <!-- end -->")
-  return _MARKED.sub(part, text)
+  return _SECTION.sub(replace_section, text)
 
 
-def _markdown(lines: Sequence[Mapping[str, str]]) -> str:
+def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
   names = list(lines[0])
   rule = [":--", *["--:"] * (len(names) - 1)]
   rows = [names, rule, *([line[name] for name in names] for line in lines)]
   return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _sentences(found: Sequence[audit.Difference]) -> str:
+def _format_differences(differences: Sequence[audit.Difference]) -> str:
   """Returns a list item for each reason, with the figures it is for."""
   figures = collections.defaultdict(list)
-  for one in found:
-    figures[one.reason].append(
-      f"{one.row} {one.column} {one.ours:,} / {one.paper:,}"
+  for difference in differences:
+    figures[difference.reason].append(
+      f"{difference.row} {difference.column} {difference.value:,} / {difference.paper_value:,}"
     )
   return "\n".join(
     f"- {'; '.join(names)}. {reason}" for reason, names in figures.items()
@@ -99,17 +105,17 @@ def main(argv: Sequence[str]) -> None:
   path = pathlib.Path(flags.FLAGS.readme)
   source = pathlib.Path(flags.FLAGS.statistics)
   try:
-    before = path.read_text(encoding="utf-8")
+    old_text = path.read_text(encoding="utf-8")
     statistics = json.loads(source.read_text(encoding="utf-8"))
-    after = fill(before, statistics, str(path))
+    new_text = fill_readme(old_text, statistics, str(path))
   except (OSError, ValueError) as error:
     sys.exit(f"error: {error}")
-  if before == after:
+  if old_text == new_text:
     print(f"{path}: agrees with {source}")
   elif flags.FLAGS.check:
     sys.exit(f"error: {path} differs from {source}; run without --check")
   else:
-    files.write_text(path, after)
+    files.write_text(path, new_text)
     print(f"{path}: made anew from {source}")
 
 

@@ -21,7 +21,7 @@ from ctd_jax.benchmark import queries
 from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets import examples
-from ctd_jax_datasets.base_builder import BaseBuilder, Config
+from ctd_jax_datasets.base_builder import BaseBuilder, TimelineConfig
 from ctd_jax_datasets.chunqiutr import (
   fetch,
   mini,
@@ -35,11 +35,11 @@ from ctd_jax_datasets.chunqiutr.sources import SourceError
 QUERY_SEED = 0
 MINI_SEED = 0
 # Written beside the data: the months on which two works disagree.
-DISAGREEMENTS = "disagreements.tsv"
+DISAGREEMENTS_FILE = "disagreements.tsv"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Contents:
+class _VariantContents:
   """What a variant is made of: records, queries by split, split by month."""
 
   records: Sequence[Record]
@@ -56,17 +56,17 @@ class Builder(BaseBuilder):
     "1.0.0": "Annals, three traditions, two commentaries; official splits.",
   }
   BUILDER_CONFIGS: ClassVar = [
-    Config(
+    TimelineConfig(
       name="mini",
       timeline="mini",
       description="Synthetic: an invented state, written by this project.",
     ),
-    Config(
+    TimelineConfig(
       name="rebuilt",
       timeline="lu_release",
       description="The Spring and Autumn Annals, rebuilt from public texts.",
     ),
-    Config(
+    TimelineConfig(
       name="release",
       timeline="lu_release",
       description="The benchmark as its authors released it.",
@@ -77,26 +77,30 @@ class Builder(BaseBuilder):
     self, dl_manager: tfds.download.DownloadManager
   ) -> dict[str, Iterator[tuple[str, dict]]]:
     """Returns the examples of `records`, `train`, `validation` and `test`."""
-    make = {
-      "mini": self._mini,
-      "rebuilt": self._rebuilt,
-      "release": self._release,
+    build_contents = {
+      "mini": self._build_mini,
+      "rebuilt": self._build_rebuilt,
+      "release": self._build_release,
     }[self.builder_config.name]
-    made = make(dl_manager, self.timeline)
+    contents = build_contents(dl_manager, self.timeline)
     generators = {
-      examples.RECORDS: self._generate_examples(made.records, made.split_of)
+      examples.RECORDS_SPLIT: self._generate_examples(
+        contents.records, contents.split_of
+      )
     }
     for split in queries.SPLITS:
-      generators[split] = examples.query_examples(made.queries[split], split)
+      generators[split] = examples.iterate_query_examples(
+        contents.queries[split], split
+      )
     return generators
 
   def _generate_examples(
     self, records: Sequence[Record], split_of: Mapping[TimeKey, str]
   ) -> Iterator[tuple[str, dict]]:
     """Yields (id, example) of every record."""
-    return examples.record_examples(records, split_of)
+    return examples.iterate_record_examples(records, split_of)
 
-  def _mini(self, _: object, timeline: Timeline) -> _Contents:
+  def _build_mini(self, _: object, timeline: Timeline) -> _VariantContents:
     """Returns the invented chronicle.
 
     Raises:
@@ -107,13 +111,13 @@ class Builder(BaseBuilder):
         f"--sources={self.sources}: {self.name}/{self.builder_config.name} is "
         "made without sources; leave it out, or build another variant"
       )
-    records = mini.generate(MINI_SEED)
-    records += placeholders.fill_months(
+    records = mini.generate_records(MINI_SEED)
+    records += placeholders.make_placeholders(
       records, timeline, gallery.SEED, mini.TITLE
     )
     records = gallery.number_records(records, gallery.SEED)
-    split_of = mini.splits()
-    asked = queries.generate_queries(
+    split_of = mini.make_splits()
+    queries_by_split = queries.generate_queries(
       timeline,
       split_of,
       records,
@@ -121,43 +125,45 @@ class Builder(BaseBuilder):
       quotas=None,
       title=mini.TITLE,
     )
-    return _Contents(records, asked, split_of)
+    return _VariantContents(records, queries_by_split, split_of)
 
-  def _rebuilt(
+  def _build_rebuilt(
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
-  ) -> _Contents:
+  ) -> _VariantContents:
     """Returns the benchmark made anew; writes how it was made."""
-    built = gallery.build_gallery(
+    built_gallery = gallery.build_gallery(
       self._source_files(dl_manager, fetch.CHECKSUMS),
       timeline,
       processes=self.processes,
     )
-    audit = {"left_out": built.left_out, **built.audit}
+    audit = {"left_out": built_gallery.excluded_counts, **built_gallery.audit}
     rows = audit.pop("disagreements", [])
     self._write_audit(audit)
-    self._write(DISAGREEMENTS, _tsv(rows))
+    self._write_text_file(DISAGREEMENTS_FILE, _format_tsv(rows))
     split_of = splits.official_splits(timeline)
-    asked = queries.generate_queries(
+    queries_by_split = queries.generate_queries(
       timeline,
       split_of,
-      built.records,
+      built_gallery.records,
       seed=QUERY_SEED,
       quotas=queries.OFFICIAL_QUOTAS,
-      title=queries.CHUNQIU,
+      title=queries.CHUNQIU_TITLE,
     )
-    return _Contents(built.records, asked, split_of)
+    return _VariantContents(built_gallery.records, queries_by_split, split_of)
 
-  def _release(
+  def _build_release(
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
-  ) -> _Contents:
+  ) -> _VariantContents:
     """Returns the authors' benchmark; writes what is odd in their files."""
-    paths = release.files(dl_manager, self._release_folder())
-    found = release.read(paths, timeline)
-    self._write_report(found.report)
-    return _Contents(found.records, found.queries, found.split_of)
+    paths = release.resolve_files(dl_manager, self._release_folder())
+    released = release.read_release(paths, timeline)
+    self._write_report(released.report)
+    return _VariantContents(
+      released.records, released.queries, released.split_of
+    )
 
 
-def _tsv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _format_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
   """Returns rows with the same columns as tab-separated lines."""
   out = io.StringIO()
   writer = csv.DictWriter(

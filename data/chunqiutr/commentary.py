@@ -36,17 +36,17 @@ LV_ZUQIAN = "lv_zuqian"
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class WorkSpec:
   """How one work is read.
 
   Attributes:
     folders: of its juan, in a folder of sources, and of what it copies.
-    read: (paths of each folder in order, anchor) -> what it found.
+    read_work: (paths of each folder in order, anchor) -> what it found.
     min_chars: a shorter piece names a person or a place and says no more.
   """
 
   folders: tuple[str, ...]
-  read: Callable[..., alignment.Reading]
+  read_work: Callable[..., alignment.AlignedWork]
   min_chars: int
 
 
@@ -58,11 +58,11 @@ _LV_FOLDER = "lvzuqian_zuoshizhuanshuo_KR1e0039"
 
 # Of 杜預's notes 13 characters leave about as many as the paper's 3,652.
 WORKS = {
-  DU_YU: Work((_DU_FOLDER,), notes.read_du, 13),
-  KONG_YINGDA: Work((_KONG_FOLDER,), notes.read_kong, 20),
-  GU_DONGGAO: Work((_GU_FOLDER,), gu_donggao.read, 20),
-  WEI_LIAOWENG: Work((_WEI_FOLDER, _KONG_FOLDER), titled.read_wei, 20),
-  LV_ZUQIAN: Work((_LV_FOLDER,), titled.read_lv, 20),
+  DU_YU: WorkSpec((_DU_FOLDER,), notes.read_du, 13),
+  KONG_YINGDA: WorkSpec((_KONG_FOLDER,), notes.read_kong, 20),
+  GU_DONGGAO: WorkSpec((_GU_FOLDER,), gu_donggao.read_gu, 20),
+  WEI_LIAOWENG: WorkSpec((_WEI_FOLDER, _KONG_FOLDER), titled.read_wei, 20),
+  LV_ZUQIAN: WorkSpec((_LV_FOLDER,), titled.read_lv, 20),
 }
 COMMENT_SOURCES = tuple(WORKS)
 
@@ -75,7 +75,7 @@ class Comment:
     source: one of `COMMENT_SOURCES`.
     text: unpunctuated, as printed.
     key: month of the entry it explains.
-    part: index of the part of the anchor it explains; None if it explains a
+    segment_index: index of the part of the anchor it explains; None if it explains a
       month as a whole.
     match_score: how well that part fits, 0 to 1.
   """
@@ -83,11 +83,11 @@ class Comment:
   source: str
   text: str
   key: TimeKey
-  part: int | None
+  segment_index: int | None
   match_score: float
 
 
-def parse_all(
+def parse_works(
   files: Mapping[str, pathlib.Path],
   anchor: alignment.Anchor,
   processes: int = 1,
@@ -107,7 +107,11 @@ def parse_all(
     sources.SourceError: if a work has no file or a file has another form.
   """
   tasks = [
-    (source, [files_of(files, folder) for folder in work.folders], anchor)
+    (
+      source,
+      [select_folder_files(files, folder) for folder in work.folders],
+      anchor,
+    )
     for source, work in WORKS.items()
   ]
   if processes > 1:
@@ -117,20 +121,22 @@ def parse_all(
       results = list(pool.map(_parse_work, *zip(*tasks, strict=True)))
   else:
     results = [_parse_work(*task) for task in tasks]
-  comments = [comment for found, _ in results for comment in found]
+  comments = [
+    comment for work_comments, _ in results for comment in work_comments
+  ]
   return comments, {
     source: audit for source, (_, audit) in zip(WORKS, results, strict=True)
   }
 
 
-def files_of(
+def select_folder_files(
   files: Mapping[str, pathlib.Path], folder: str
 ) -> list[pathlib.Path]:
   """Returns the paths whose name begins with `folder`, in order of name."""
-  found = [files[name] for name in sorted(files) if name.startswith(folder)]
-  if not found:
+  paths = [files[name] for name in sorted(files) if name.startswith(folder)]
+  if not paths:
     raise sources.SourceError(f"no source file of {folder}/ was given")
-  return found
+  return paths
 
 
 def _parse_work(
@@ -140,36 +146,42 @@ def _parse_work(
 ) -> tuple[list[Comment], dict[str, Any]]:
   """Returns the pieces of one work and its audit."""
   work = WORKS[source]
-  reading = work.read(*paths, anchor)
+  aligned_work = work.read_work(*paths, anchor)
   rejected: collections.Counter[str] = collections.Counter()
-  accepted: list[tuple[tuple[str, ...], alignment.Place]] = []
-  for candidate in reading.candidates:
-    place = candidate.place
-    if place is None:
+  accepted: list[tuple[tuple[str, ...], alignment.AnchorMatch]] = []
+  for candidate in aligned_work.candidates:
+    anchor_match = candidate.anchor_match
+    if anchor_match is None:
       rejected[candidate.reason] += 1
-    elif place.score < alignment.MIN_SCORE:
+    elif anchor_match.score < alignment.MIN_SCORE:
       rejected["score too low"] += 1
     else:
-      accepted.append((candidate.passages, place))
+      accepted.append((candidate.passages, anchor_match))
   pieces = [
-    Comment(source, piece, place.key, place.part, round(place.score, 4))
-    for passages, place in accepted
+    Comment(
+      source,
+      piece,
+      anchor_match.key,
+      anchor_match.segment_index,
+      round(anchor_match.score, 4),
+    )
+    for passages, anchor_match in accepted
     for passage in passages
-    for piece in segmentation.cut(passage)
+    for piece in segmentation.cut_pieces(passage)
   ]
-  kept = [piece for piece in pieces if len(piece.text) >= work.min_chars]
-  lengths = [len(piece.text) for piece in kept] or [0]
-  scores = [place.score for _, place in accepted] or [0.0]
-  return kept, {
-    "units": reading.units,
-    "candidates": len(reading.candidates),
+  long_pieces = [piece for piece in pieces if len(piece.text) >= work.min_chars]
+  lengths = [len(piece.text) for piece in long_pieces] or [0]
+  scores = [anchor_match.score for _, anchor_match in accepted] or [0.0]
+  return long_pieces, {
+    "units": aligned_work.num_units,
+    "candidates": len(aligned_work.candidates),
     "accepted": len(accepted),
     "rejected": dict(sorted(rejected.items())),
-    "years_checked": reading.years_checked,
-    "years_agreed": reading.years_agreed,
+    "years_checked": aligned_work.num_years_checked,
+    "years_agreed": aligned_work.num_years_agreed,
     "mean_score": round(statistics.fmean(scores), 4),
-    "pieces": len(kept),
-    "dropped_short": len(pieces) - len(kept),
+    "pieces": len(long_pieces),
+    "dropped_short": len(pieces) - len(long_pieces),
     "mean_chars": round(statistics.fmean(lengths), 1),
     "max_chars": max(lengths),
   }

@@ -19,19 +19,19 @@ from ctd_jax.chronology.annals import Record
 from ctd_jax_datasets.chunqiutr import alignment, events, sources
 
 # A match as like as this is taken for the same event without doubt.
-SURE = 0.8
+MIN_SURE_SCORE = 0.8
 # Characters of a record that help to find it; not a sentence.
-_HEAD = 6
+_HEAD_LENGTH = 6
 # Why two works may differ, the first that holds.
 _BOTH_PRINT = "both print a month"
 _SEASON = "a season stands for its first month"
-_INSIDE = "told inside a longer passage"
-_CARRIED = "a month is carried on from the entry before"
+_INSIDE_PASSAGE = "told inside a longer passage"
+_MONTH_CARRIED = "a month is carried on from the entry before"
 _UNSURE = "unsure"
 
 
-def units(
-  entries: Iterable[sources.Entry], parts: Iterable[events.Part]
+def count_units(
+  entries: Iterable[sources.Entry], segments: Iterable[events.DatedSegment]
 ) -> dict[str, dict[str, int]]:
   """Returns source -> entries and Han characters before and after cutting.
 
@@ -40,71 +40,71 @@ def units(
     of the parts they are cut into with `parts_` before the name. In the shape
     of the paper's Table 8.
   """
-  before, after = (
-    _lengths((text.source, text.text) for text in texts)
-    for texts in (entries, parts)
+  entry_lengths, segment_lengths = (
+    _text_lengths((item.source, item.text) for item in items)
+    for items in (entries, segments)
   )
   return {
     source: {
       "units": len(lengths),
       "characters": sum(lengths),
       "longest": max(lengths),
-      "parts": len(after[source]),
-      "parts_longest": max(after[source], default=0),
+      "parts": len(segment_lengths[source]),
+      "parts_longest": max(segment_lengths[source], default=0),
     }
-    for source, lengths in before.items()
+    for source, lengths in entry_lengths.items()
   }
 
 
-def _lengths(texts: Iterable[tuple[str, str]]) -> dict[str, list[int]]:
+def _text_lengths(texts: Iterable[tuple[str, str]]) -> dict[str, list[int]]:
   lengths = collections.defaultdict(list)
   for source, text in texts:
-    lengths[source].append(len(alignment.fold(text)))
+    lengths[source].append(len(alignment.fold_text(text)))
   return lengths
 
 
-def decisions(
-  parts: Iterable[events.Part], entries: int, cut_at_events: int
+def count_decisions(
+  segments: Iterable[events.DatedSegment], entries: int, cut_at_events: int
 ) -> dict[str, int]:
   """Returns rule -> how often it gave a part of the base texts its month.
 
   Args:
-    parts: dated.
+    segments: dated.
     entries: number of entries they come from.
     cut_at_events: number of pieces the entries were cut into for their events.
   """
-  parts = list(parts)
-  counts = collections.Counter(map(_rule, parts))
+  segments = list(segments)
+  counts = collections.Counter(map(_dating_rule, segments))
   counts["entry cut where an event begins"] = cut_at_events - entries
-  counts["entry cut where a month begins"] = len(parts) - cut_at_events
+  counts["entry cut where a month begins"] = len(segments) - cut_at_events
   return dict(sorted(counts.items()))
 
 
-def _rule(part: events.Part) -> str:
-  printed = annals.printed_date(part.text)
-  if printed == annals.LEAP_MONTH:
-    december = part.key.month == 12
-    return f"閏月: {'month 12' if december else 'the month before it'}"
-  if printed == annals.SEASON:
-    first = part.key.month in annals.FIRST_MONTH.values()
-    return f"season alone: {'its first month' if first else 'already in it'}"
+def _dating_rule(segment: events.DatedSegment) -> str:
+  date_kind = annals.classify_printed_date(segment.text)
+  if date_kind == annals.PRINTED_LEAP_MONTH:
+    is_december = segment.key.month == 12
+    return f"閏月: {'month 12' if is_december else 'the month before it'}"
+  if date_kind == annals.PRINTED_SEASON:
+    is_first_month = segment.key.month in annals.FIRST_MONTH_OF_SEASON.values()
+    return f"season alone: {'its first month' if is_first_month else 'already in it'}"
   return {
-    annals.MONTH: "month printed",
-    annals.YEAR: "year alone: 正月",
-    annals.NO_DATE: "no date: the month before it",
-  }[printed]
+    annals.PRINTED_MONTH: "month printed",
+    annals.PRINTED_YEAR: "year alone: 正月",
+    annals.PRINTED_NO_DATE: "no date: the month before it",
+  }[date_kind]
 
 
-def agreement(
-  parts: Sequence[events.Part],
-  matches: Mapping[str, Iterable[events.Match]],
+def measure_agreement(
+  segments: Sequence[events.DatedSegment],
+  matches: Mapping[str, Iterable[events.EventMatch]],
 ) -> tuple[dict[str, dict[str, int]], list[dict[str, Any]]]:
   """Returns how often works agree on a month, and where they do not.
 
   Each sentence of the annals is compared once with each tradition.
 
   Args:
-    parts: of all base texts.
+    segments: of all base texts.
     matches: tradition -> its matches.
 
   Returns:
@@ -113,17 +113,31 @@ def agreement(
     rows of the disagreements in the order of the annals).
   """
   table, rows = {}, []
-  for tradition, pairs in matches.items():
+  for tradition, tradition_matches in matches.items():
     counts = collections.Counter()
-    for pair, event, part in events.pairs_of_parts(parts, pairs):
-      chronicle, other = parts[event], parts[part]
-      same_year = chronicle.key.triple[:2] == other.key.triple[:2]
-      for kind in ["all_"] + [""] * (pair.score >= SURE):
+    for match, annals_index, tradition_index in events.locate_matches(
+      segments, tradition_matches
+    ):
+      annals_segment, tradition_segment = (
+        segments[annals_index],
+        segments[tradition_index],
+      )
+      same_year = (
+        annals_segment.key.triple[:2] == tradition_segment.key.triple[:2]
+      )
+      for kind in ["all_"] + [""] * (match.score >= MIN_SURE_SCORE):
         counts[f"{kind}compared"] += 1
         counts[f"{kind}same_year"] += same_year
-        counts[f"{kind}same_month"] += chronicle.key == other.key
-      if chronicle.key != other.key:
-        rows.append((event, _disagreement(chronicle, other, pair)))
+        counts[f"{kind}same_month"] += (
+          annals_segment.key == tradition_segment.key
+        )
+      if annals_segment.key != tradition_segment.key:
+        rows.append(
+          (
+            annals_index,
+            _disagreement_row(annals_segment, tradition_segment, match),
+          )
+        )
     names = ("compared", "same_year", "same_month")
     table[f"{sources.ANNALS} {tradition}"] = {
       kind + name: counts[kind + name]
@@ -134,44 +148,48 @@ def agreement(
   return table, [row for _, row in rows]
 
 
-def _disagreement(
-  chronicle: events.Part, other: events.Part, pair: events.Match
+def _disagreement_row(
+  annals_segment: events.DatedSegment,
+  tradition_segment: events.DatedSegment,
+  match: events.EventMatch,
 ) -> dict[str, Any]:
   return {
-    "tradition": other.source,
-    "annals_key": str(chronicle.key),
-    "tradition_key": str(other.key),
-    "annals_place": chronicle.spot.place,
-    "tradition_place": other.spot.place,
-    "annals_head": chronicle.text[:_HEAD],
-    "tradition_head": other.text[:_HEAD],
-    "score": pair.score,
-    "sure": pair.score >= SURE,
-    "reason": _reason(chronicle, other, pair),
+    "tradition": tradition_segment.source,
+    "annals_key": str(annals_segment.key),
+    "tradition_key": str(tradition_segment.key),
+    "annals_place": annals_segment.position.location,
+    "tradition_place": tradition_segment.position.location,
+    "annals_head": annals_segment.text[:_HEAD_LENGTH],
+    "tradition_head": tradition_segment.text[:_HEAD_LENGTH],
+    "score": match.score,
+    "sure": match.score >= MIN_SURE_SCORE,
+    "reason": _disagreement_reason(annals_segment, tradition_segment, match),
   }
 
 
-def _reason(
-  chronicle: events.Part, other: events.Part, pair: events.Match
+def _disagreement_reason(
+  annals_segment: events.DatedSegment,
+  tradition_segment: events.DatedSegment,
+  match: events.EventMatch,
 ) -> str:
   """Returns why two works may give one event two months."""
-  inside = pair.tradition.start > other.spot.start
-  printed = {
-    annals.printed_date(chronicle.text),
-    annals.printed_date(other.text),
+  is_inside = match.tradition.start > tradition_segment.position.start
+  date_kinds = {
+    annals.classify_printed_date(annals_segment.text),
+    annals.classify_printed_date(tradition_segment.text),
   }
-  if other.source == sources.ZUOZHUAN and inside:
-    return _INSIDE
-  if printed == {annals.MONTH}:
+  if tradition_segment.source == sources.ZUOZHUAN and is_inside:
+    return _INSIDE_PASSAGE
+  if date_kinds == {annals.PRINTED_MONTH}:
     return _BOTH_PRINT
-  if annals.NO_DATE in printed:
-    return _CARRIED
-  if annals.SEASON in printed:
+  if annals.PRINTED_NO_DATE in date_kinds:
+    return _MONTH_CARRIED
+  if annals.PRINTED_SEASON in date_kinds:
     return _SEASON
   return _UNSURE
 
 
-def versions(records: Iterable[Record]) -> dict[str, Any]:
+def count_versions(records: Iterable[Record]) -> dict[str, Any]:
   """Returns how records group into versions, and versions into months.
 
   Returns:
@@ -179,20 +197,20 @@ def versions(records: Iterable[Record]) -> dict[str, Any]:
     months_with_several; by_works: number of base texts that tell of an
     event -> versions; with_commentary: versions that any comment explains.
   """
-  works = collections.defaultdict(set)
-  months = collections.defaultdict(set)
-  explained = set()
+  sources_by_version = collections.defaultdict(set)
+  versions_by_month = collections.defaultdict(set)
+  commented_versions = set()
   for record in records:
     if record.kind == annals.EVENT:
-      works[record.version].add(record.source)
-      months[record.key].add(record.version)
+      sources_by_version[record.version].add(record.source)
+      versions_by_month[record.key].add(record.version)
     elif record.version:
-      explained.add(record.version)
-  per_month = collections.Counter(map(len, months.values()))
-  by_works = collections.Counter(map(len, works.values()))
+      commented_versions.add(record.version)
+  per_month = collections.Counter(map(len, versions_by_month.values()))
+  by_works = collections.Counter(map(len, sources_by_version.values()))
   return {
-    "versions": len(works),
-    "with_commentary": len(explained),
+    "versions": len(sources_by_version),
+    "with_commentary": len(commented_versions),
     "months_with_several": sum(
       count for number, count in per_month.items() if number > 1
     ),

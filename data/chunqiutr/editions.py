@@ -16,7 +16,7 @@ _PAGE_BREAK = re.compile(r"<pb:[^>]*>")
 _UNENCODED = re.compile(r"&KR\d+;")
 
 
-def running_text(path: pathlib.Path) -> str:
+def read_running_text(path: pathlib.Path) -> str:
   """Returns a juan as one string, small type joined inside `(...)`.
 
   The Siku editors' 考證 at the end of the juan is cut.
@@ -25,11 +25,11 @@ def running_text(path: pathlib.Path) -> str:
   corrigenda = _CORRIGENDA.search(text)
   if corrigenda:
     text = text[: corrigenda.start()]
-  lines = [line for _, line in sources.kanripo_lines(text)]
+  lines = [line for _, line in sources.parse_kanripo_lines(text)]
   return "".join(lines).replace(")(", "").replace("/", "")
 
 
-def printed_lines(path: pathlib.Path) -> list[tuple[int, str]]:
+def read_printed_lines(path: pathlib.Path) -> list[tuple[int, str]]:
   """Returns (depth, line) of a juan, small type as printed: `(right/left)`.
 
   Args:

@@ -29,50 +29,50 @@ from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax_datasets.chunqiutr import alignment, sources
 
 # A passage is told by the clause it begins with; more is not compared.
-_RUNNING = 120
+_MAX_PASSAGE_CHARS = 120
 # Least likeness (0-100) of a clause, of a sentence and of the opening of an
 # entry. The exegetic works print the annals' own words, mostly as the opening;
 # 左傳 has other titles and other verbs.
-_PRINTED_AGAIN = (80, 60, 40)
-_TOLD_ANEW = (50, 50, 50)
-_LEAST = {
-  sources.GONGYANG: _PRINTED_AGAIN,
-  sources.GULIANG: _PRINTED_AGAIN,
-  sources.ZUOZHUAN: _TOLD_ANEW,
+_EXEGETIC_MIN_SIMILARITY = (80, 60, 40)
+_NARRATIVE_MIN_SIMILARITY = (50, 50, 50)
+_MIN_SIMILARITY = {
+  sources.GONGYANG: _EXEGETIC_MIN_SIMILARITY,
+  sources.GULIANG: _EXEGETIC_MIN_SIMILARITY,
+  sources.ZUOZHUAN: _NARRATIVE_MIN_SIMILARITY,
 }
 # Least likeness of a passage of 左傳 that stands in the month of an event, and
 # least characters of that event: two are soon alike.
-_LEAST_IN_MONTH, _LEAST_CHARACTERS = 40, 3
+_MIN_SIMILARITY_IN_MONTH, _MIN_CHARS = 40, 3
 EXEGETIC = (sources.GONGYANG, sources.GULIANG)
 # Likeness at which a match counts nothing, and what a sentence (once) or the
 # opening of an entry (twice) counts more than a clause.
-_WORTHLESS, _OPENING_BONUS = 39, 5
+_ZERO_WEIGHT_SIMILARITY, _OPENING_BONUS = 39, 5
 # 左傳 may begin to tell in the year before, or end in the year after.
-_YEARS_APART = 1
+_MAX_YEARS_APART = 1
 # An entry without a match of its own may print a part of a sentence.
-_LEAST_OF_PART = 80
+_MIN_PARTIAL_SIMILARITY = 80
 _CLAUSE_ENDS = annals.SENTENCE_ENDS + "，、："
 # 左傳 quotes the annals so.
 _QUOTES = re.compile("^[故先]?書曰")
 # 公羊 writes 邾婁 for 邾.
-_OTHER_NAMES = {"邾婁": "邾"}
+_NAME_VARIANTS = {"邾婁": "邾"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Spot:
+class TextPosition:
   """Where a sentence or clause begins.
 
   Attributes:
-    place: `file:line` of its entry, which names the entry.
+    location: `file:line` of its entry, which names the entry.
     start: its first character in the entry's text.
   """
 
-  place: str
+  location: str
   start: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Match:
+class EventMatch:
   """A sentence of the annals and the passage that tells of it.
 
   Attributes:
@@ -81,26 +81,26 @@ class Match:
     score: likeness of the wording, 0 to 1.
   """
 
-  annals: Spot
-  tradition: Spot
+  annals: TextPosition
+  tradition: TextPosition
   score: float
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class DatedSegment:
   """A record of a base text before it has an id.
 
   Attributes:
     source: of its entry.
     text: an entry or a part of it.
     key: month.
-    spot: where it begins.
+    position: where it begins.
   """
 
   source: str
   text: str
   key: TimeKey
-  spot: Spot
+  position: TextPosition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Unit:
   """A sentence or clause, and what is compared of it.
 
   Attributes:
-    spot: where it begins.
+    position: where it begins.
     year: of its entry, None if the edition does not number years.
     rank: 2 if it opens an entry, 1 a sentence, 0 a clause.
     text: folded from here on; of the annals only the sentence.
@@ -116,7 +116,7 @@ class _Unit:
     clause: the first clause of `body`.
   """
 
-  spot: Spot
+  position: TextPosition
   year: int | None
   rank: int
   text: str
@@ -124,9 +124,9 @@ class _Unit:
   clause: str
 
 
-def match(
+def match_events(
   chronicle: Sequence[sources.Entry], tradition: Sequence[sources.Entry]
-) -> list[Match]:
+) -> list[EventMatch]:
   """Returns the matches of one tradition, in order.
 
   Args:
@@ -144,30 +144,34 @@ def match(
       unit
       for entry in chronicle
       if entry.reign == reign
-      for unit in _units(entry.text, entry.place, entry.year)
+      for unit in _split_units(entry.text, entry.location, entry.year)
     ]
     clauses = [
       unit
       for entry in tradition
       if entry.reign == reign
-      for unit in _units(entry.text, entry.place, entry.year, True)
+      for unit in _split_units(entry.text, entry.location, entry.year, True)
     ]
     if not clauses:
       continue
     source = tradition[0].source
-    likeness = _likeness(sentences, clauses)
-    pairs = best_chain(_worth(likeness, sentences, clauses, _LEAST[source]))
+    similarity = _compute_similarity(sentences, clauses)
+    pairs = best_chain(
+      _pair_weights(similarity, sentences, clauses, _MIN_SIMILARITY[source])
+    )
     matches += [
-      Match(sentences[n].spot, clauses[m].spot, int(likeness[n, m]) / 100)
+      EventMatch(
+        sentences[n].position, clauses[m].position, int(similarity[n, m]) / 100
+      )
       for n, m in pairs
     ]
     if source in EXEGETIC:
-      matches += _match_parts(sentences, clauses, pairs)
+      matches += _match_partial_sentences(sentences, clauses, pairs)
   return matches
 
 
-def cut(
-  entries: Sequence[sources.Entry], matches: Mapping[str, Iterable[Match]]
+def cut_entries(
+  entries: Sequence[sources.Entry], matches: Mapping[str, Iterable[EventMatch]]
 ) -> list[tuple[sources.Entry, list[int]]]:
   """Returns every entry and the characters at which its events begin.
 
@@ -182,32 +186,36 @@ def cut(
   """
   starts = collections.defaultdict(set)
   for entry in entries:
-    starts[entry.place].add(0)
-  printed = [pair for work in EXEGETIC for pair in matches.get(work, ())]
-  for pair in printed:
-    if pair.tradition.start == 0:
-      starts[pair.annals.place].add(pair.annals.start)
-  texts = {entry.place: entry.text for entry in entries}
-  inside = collections.defaultdict(list)
-  for pair in printed:
-    inside[pair.tradition.place].append(pair)
-  for place, pairs in inside.items():
-    opens = annals.sentence_openings(texts[place])
+    starts[entry.location].add(0)
+  exegetic_matches = [
+    match for work in EXEGETIC for match in matches.get(work, ())
+  ]
+  for match in exegetic_matches:
+    if match.tradition.start == 0:
+      starts[match.annals.location].add(match.annals.start)
+  texts = {entry.location: entry.text for entry in entries}
+  matches_by_location = collections.defaultdict(list)
+  for match in exegetic_matches:
+    matches_by_location[match.tradition.location].append(match)
+  for location, location_matches in matches_by_location.items():
+    is_sentence_start = annals.make_sentence_start_test(texts[location])
     # Before the first match there is no other event.
-    for pair in sorted(pairs, key=lambda pair: pair.tradition.start)[1:]:
-      begins = pair.annals.start in starts[pair.annals.place]
-      if begins and opens(pair.tradition.start):
-        starts[place].add(pair.tradition.start)
-  return [(entry, sorted(starts[entry.place])) for entry in entries]
+    for match in sorted(
+      location_matches, key=lambda match: match.tradition.start
+    )[1:]:
+      is_entry_start = match.annals.start in starts[match.annals.place]
+      if is_entry_start and is_sentence_start(match.tradition.start):
+        starts[location].add(match.tradition.start)
+  return [(entry, sorted(starts[entry.location])) for entry in entries]
 
 
-def group(
-  parts: Sequence[Part], matches: Mapping[str, Iterable[Match]]
+def group_events(
+  segments: Sequence[DatedSegment], matches: Mapping[str, Iterable[EventMatch]]
 ) -> list[tuple[int, TimeKey]]:
   """Returns the event of each part and its month: equal pairs, one version.
 
   Args:
-    parts: of all base texts.
+    segments: of all base texts.
     matches: tradition -> its matches.
 
   Returns:
@@ -215,83 +223,101 @@ def group(
     for each part; its own index if there is none. A part that tells of
     several events goes to the likest of its own month.
   """
-  told = collections.defaultdict(list)
-  for pairs in matches.values():
-    for pair, event, part in pairs_of_parts(parts, pairs):
-      told[part].append((pair.score, event))
-  for part, event in _likest_of_month(parts, told):
-    told[part].append((0.0, event))
-  found = []
-  for index, part in enumerate(parts):
+  candidates = collections.defaultdict(list)
+  for tradition_matches in matches.values():
+    for match, event, segment in locate_matches(segments, tradition_matches):
+      candidates[segment].append((match.score, event))
+  for segment, event in _match_within_months(segments, candidates):
+    candidates[segment].append((0.0, event))
+  event_keys = []
+  for index, segment in enumerate(segments):
     # The likest, of the same month if there is one; then the first.
     event = max(
-      told[index],
-      key=lambda one: (parts[one[1]].key == part.key, one[0], -one[1]),
+      candidates[index],
+      key=lambda candidate: (
+        segments[candidate[1]].key == segment.key,
+        candidate[0],
+        -candidate[1],
+      ),
       default=(1, index),
     )[1]
-    found.append((event, part.key))
-  return found
+    event_keys.append((event, segment.key))
+  return event_keys
 
 
-def _likest_of_month(
-  parts: Sequence[Part], told: Collection[int]
+def _match_within_months(
+  segments: Sequence[DatedSegment], matched_segments: Collection[int]
 ) -> list[tuple[int, int]]:
-  """Returns [(part of 左傳 not in `told`, likest event of its month)].
+  """Returns [(part of 左傳 not in `matched_segments`, likest event of its month)].
 
   Where the month is the same, less likeness is enough.
   """
-  months = collections.defaultdict(list)
-  for index, part in enumerate(parts):
-    if part.source == sources.ANNALS:
-      months[part.key] += [
+  units_by_month = collections.defaultdict(list)
+  for index, segment in enumerate(segments):
+    if segment.source == sources.ANNALS:
+      units_by_month[segment.key] += [
         (unit, index)
-        for unit in _units(part.text, part.spot.place)
-        if len(unit.body) >= _LEAST_CHARACTERS
+        for unit in _split_units(segment.text, segment.position.location)
+        if len(unit.body) >= _MIN_CHARS
       ]
-  likest_events = []
-  for index, part in enumerate(parts):
-    here = months[part.key]
-    if part.source != sources.ZUOZHUAN or index in told or not here:
+  best_events = []
+  for index, segment in enumerate(segments):
+    month_units = units_by_month[segment.key]
+    if (
+      segment.source != sources.ZUOZHUAN
+      or index in matched_segments
+      or not month_units
+    ):
       continue
-    passages = list(_units(part.text, part.spot.place, clauses=True))
-    likeness = _likeness([unit for unit, _ in here], passages).max(axis=1)
-    likest = int(likeness.argmax())
-    if likeness[likest] >= _LEAST_IN_MONTH:
-      likest_events.append((index, here[likest][1]))
-  return likest_events
+    passages = list(
+      _split_units(segment.text, segment.position.location, clauses=True)
+    )
+    similarity = _compute_similarity(
+      [unit for unit, _ in month_units], passages
+    ).max(axis=1)
+    best_index = int(similarity.argmax())
+    if similarity[best_index] >= _MIN_SIMILARITY_IN_MONTH:
+      best_events.append((index, month_units[best_index][1]))
+  return best_events
 
 
-def _units(
-  text: str, place: str, year: int | None = None, clauses: bool = False
+def _split_units(
+  text: str, location: str, year: int | None = None, clauses: bool = False
 ) -> Iterator[_Unit]:
   """Yields the sentences of an entry, or all its clauses."""
-  opens = annals.sentence_openings(text)
-  begins = annals.sentence_openings(text, _CLAUSE_ENDS) if clauses else opens
-  starts = [0, *filter(begins, range(1, len(text)))]
+  is_sentence_start = annals.make_sentence_start_test(text)
+  is_unit_start = (
+    annals.make_sentence_start_test(text, _CLAUSE_ENDS)
+    if clauses
+    else is_sentence_start
+  )
+  starts = [0, *filter(is_unit_start, range(1, len(text)))]
   for start, end in itertools.pairwise([*starts, len(text)]):
-    running = text[start : start + _RUNNING] if clauses else text[start:end]
-    cues = annals.opening_cues(running)
-    body = running[cues[-1].end if cues else 0 :].lstrip(_CLAUSE_ENDS)
+    passage = (
+      text[start : start + _MAX_PASSAGE_CHARS] if clauses else text[start:end]
+    )
+    cues = annals.find_opening_cues(passage)
+    body = passage[cues[-1].end if cues else 0 :].lstrip(_CLAUSE_ENDS)
     body = _QUOTES.sub("", body)
     ends = [body.find(mark) for mark in _CLAUSE_ENDS if mark in body]
     yield _Unit(
-      Spot(place, start),
+      TextPosition(location, start),
       year,
-      2 if start == 0 else int(opens(start)),
-      _fold(running),
-      _fold(body),
-      _fold(body[: min(ends, default=None)]),
+      2 if start == 0 else int(is_sentence_start(start)),
+      _fold_names(passage),
+      _fold_names(body),
+      _fold_names(body[: min(ends, default=None)]),
     )
 
 
-def _fold(text: str) -> str:
-  text = alignment.fold(text)
-  for name, other in _OTHER_NAMES.items():
-    text = text.replace(name, other)
+def _fold_names(text: str) -> str:
+  text = alignment.fold_text(text)
+  for name, standard_name in _NAME_VARIANTS.items():
+    text = text.replace(name, standard_name)
   return text
 
 
-def _likeness(
+def _compute_similarity(
   sentences: Sequence[_Unit], clauses: Sequence[_Unit]
 ) -> np.ndarray:
   """Returns how like each clause is to each sentence, 0-100, as [N, M].
@@ -299,68 +325,74 @@ def _likeness(
   A sentence is compared with as many characters from where the clause begins,
   and with the clause alone. Dates are compared only if the sentence is one.
   """
-  likeness = np.zeros((len(sentences), len(clauses)), np.int32)
+  similarity = np.zeros((len(sentences), len(clauses)), np.int32)
   by_length = collections.defaultdict(list)
   for row, sentence in enumerate(sentences):
-    wording = sentence.body or sentence.text
-    by_length[len(wording), bool(sentence.body)].append((row, wording))
-  for (length, has_body), found in by_length.items():
-    rows, wordings = zip(*found, strict=True)
+    sentence_text = sentence.body or sentence.text
+    by_length[len(sentence_text), bool(sentence.body)].append(
+      (row, sentence_text)
+    )
+  for (length, has_body), length_group in by_length.items():
+    rows, sentence_texts = zip(*length_group, strict=True)
     choices = [
       [(unit.body if has_body else unit.text)[:length] for unit in clauses]
     ]
     if has_body:
       choices.append([unit.clause for unit in clauses])
-    for others in choices:
-      scores = process.cdist(wordings, others, scorer=fuzz.ratio)
+    for clause_texts in choices:
+      scores = process.cdist(sentence_texts, clause_texts, scorer=fuzz.ratio)
       rounded = np.rint(scores).astype(np.int32)
-      likeness[list(rows)] = np.maximum(likeness[list(rows)], rounded)
-  return likeness
+      similarity[list(rows)] = np.maximum(similarity[list(rows)], rounded)
+  return similarity
 
 
-def _worth(
-  likeness: np.ndarray,
+def _pair_weights(
+  similarity: np.ndarray,
   sentences: Sequence[_Unit],
   clauses: Sequence[_Unit],
-  least: Sequence[int],
+  min_similarity: Sequence[int],
 ) -> np.ndarray:
   """Returns what each pair counts, [N, M]; 0 if it is none.
 
   Args:
-    likeness: [N, M].
+    similarity: [N, M].
     sentences: of the annals.
     clauses: of a tradition.
-    least: likeness by rank, below which a pair is none.
+    min_similarity: likeness by rank, below which a pair is none.
   """
   ranks = np.array([clause.rank for clause in clauses])
   # Where an edition does not number years, NaN is never too far apart.
-  here, there = (
+  sentence_years, clause_years = (
     np.array([unit.year for unit in units], float)
     for units in (sentences, clauses)
   )
-  unlike = likeness < np.array(least)[ranks]
-  apart = np.abs(here[:, None] - there[None, :]) > _YEARS_APART
-  worth = likeness - _WORTHLESS + _OPENING_BONUS * ranks
-  return np.where(unlike | apart, 0, worth)
+  is_dissimilar = similarity < np.array(min_similarity)[ranks]
+  is_too_far = (
+    np.abs(sentence_years[:, None] - clause_years[None, :]) > _MAX_YEARS_APART
+  )
+  weights = similarity - _ZERO_WEIGHT_SIMILARITY + _OPENING_BONUS * ranks
+  return np.where(is_dissimilar | is_too_far, 0, weights)
 
 
-def best_chain(worth: np.ndarray) -> list[tuple[int, int]]:
+def best_chain(weights: np.ndarray) -> list[tuple[int, int]]:
   """Returns the pairs, both members increasing, with the greatest sum.
 
   Args:
-    worth: integers [N, M]; pairs worth 0 or less are not taken.
+    weights: integers [N, M]; pairs worth 0 or less are not taken.
   """
-  rows, columns = worth.shape
-  best = np.zeros((rows + 1, columns + 1), np.int64)
+  rows, columns = weights.shape
+  best_sums = np.zeros((rows + 1, columns + 1), np.int64)
   for row in range(rows):
-    taken = best[row, :-1] + np.maximum(worth[row], 0)
-    best[row + 1, 1:] = np.maximum.accumulate(np.maximum(taken, best[row, 1:]))
+    sums = best_sums[row, :-1] + np.maximum(weights[row], 0)
+    best_sums[row + 1, 1:] = np.maximum.accumulate(
+      np.maximum(sums, best_sums[row, 1:])
+    )
   pairs = []
   row, column = rows, columns
   while row and column:
-    if best[row, column] == best[row, column - 1]:
+    if best_sums[row, column] == best_sums[row, column - 1]:
       column -= 1
-    elif best[row, column] == best[row - 1, column]:
+    elif best_sums[row, column] == best_sums[row - 1, column]:
       row -= 1
     else:
       row, column = row - 1, column - 1
@@ -368,50 +400,61 @@ def best_chain(worth: np.ndarray) -> list[tuple[int, int]]:
   return pairs[::-1]
 
 
-def _match_parts(
+def _match_partial_sentences(
   sentences: Sequence[_Unit],
   clauses: Sequence[_Unit],
   pairs: Sequence[tuple[int, int]],
-) -> Iterator[Match]:
+) -> Iterator[EventMatch]:
   """Yields matches of entries that print only a part of a sentence.
 
   The sentence is one of those from the match before to the match after.
   """
-  taken = {clauses[m].spot.place for _, m in pairs}
-  matched = [m for _, m in pairs]
+  matched_locations = {clauses[m].position.location for _, m in pairs}
+  matched_clauses = [m for _, m in pairs]
   for m, clause in enumerate(clauses):
-    if clause.rank < 2 or clause.spot.place in taken:
+    if clause.rank < 2 or clause.position.location in matched_locations:
       continue
-    after = bisect.bisect(matched, m)
-    first = pairs[after - 1][0] if after else 0
-    last = pairs[after][0] if after < len(pairs) else len(sentences) - 1
-    near = sentences[first : last + 1]
-    part = clause.clause or clause.text
-    wholes = [unit.body if clause.clause else unit.text for unit in near]
+    next_pair = bisect.bisect(matched_clauses, m)
+    first = pairs[next_pair - 1][0] if next_pair else 0
+    last = pairs[next_pair][0] if next_pair < len(pairs) else len(sentences) - 1
+    nearby_sentences = sentences[first : last + 1]
+    clause_text = clause.clause or clause.text
+    sentence_texts = [
+      unit.body if clause.clause else unit.text for unit in nearby_sentences
+    ]
     scores = [
-      fuzz.partial_ratio(part, whole) if len(part) <= len(whole) else 0
-      for whole in wholes
+      fuzz.partial_ratio(clause_text, sentence_text)
+      if len(clause_text) <= len(sentence_text)
+      else 0
+      for sentence_text in sentence_texts
     ]
     score = max(scores)
-    if score >= _LEAST_OF_PART:
-      spot = near[scores.index(score)].spot
-      yield Match(spot, clause.spot, round(score) / 100)
+    if score >= _MIN_PARTIAL_SIMILARITY:
+      position = nearby_sentences[scores.index(score)].position
+      yield EventMatch(position, clause.position, round(score) / 100)
 
 
-def pairs_of_parts(
-  parts: Sequence[Part], matches: Iterable[Match]
-) -> Iterator[tuple[Match, int, int]]:
+def locate_matches(
+  segments: Sequence[DatedSegment], matches: Iterable[EventMatch]
+) -> Iterator[tuple[EventMatch, int, int]]:
   """Yields (match, index of its part of the annals, of the tradition)."""
-  inside = collections.defaultdict(list)
-  for index, part in enumerate(parts):
-    inside[part.spot.place].append((part.spot.start, index))
+  starts_by_location = collections.defaultdict(list)
+  for index, tradition_index in enumerate(segments):
+    starts_by_location[tradition_index.position.location].append(
+      (tradition_index.position.start, index)
+    )
 
-  def part_at(spot: Spot) -> int | None:
-    known = inside[spot.place]
-    found = bisect.bisect(known, spot.start, key=lambda one: one[0])
-    return known[found - 1][1] if found else None
+  def find_segment(position: TextPosition) -> int | None:
+    starts = starts_by_location[position.location]
+    insertion_index = bisect.bisect(
+      starts, position.start, key=lambda start_and_index: start_and_index[0]
+    )
+    return starts[insertion_index - 1][1] if insertion_index else None
 
-  for pair in matches:
-    event, part = part_at(pair.annals), part_at(pair.tradition)
-    if event is not None and part is not None:
-      yield pair, event, part
+  for match in matches:
+    annals_index, tradition_index = (
+      find_segment(match.annals),
+      find_segment(match.tradition),
+    )
+    if annals_index is not None and tradition_index is not None:
+      yield match, annals_index, tradition_index

@@ -29,7 +29,7 @@ _MISMATCH = re.compile(r"Artifact (\S+), downloaded to (.+?), has wrong")
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 
 
-def known_files(
+def read_file_infos(
   table: pathlib.Path | None = None,
 ) -> dict[str, tuple[str, checksums.UrlInfo]]:
   """Returns name in a sources folder -> (URL, size and sha256).
@@ -43,20 +43,22 @@ def known_files(
   }
 
 
-def sources_folder(named: str | os.PathLike | None) -> pathlib.Path | None:
+def resolve_sources_folder(
+  user_folder: str | os.PathLike | None,
+) -> pathlib.Path | None:
   """Returns the folder to read sources from, None to download them.
 
   Args:
-    named: by the user; without it the environment variable
+    user_folder: by the user; without it the environment variable
       `CTD_JAX_SOURCES` counts.
 
   Raises:
     SourceError: if the folder does not exist.
   """
-  named = named or os.environ.get(ENVIRONMENT_VARIABLE)
-  if not named:
+  user_folder = user_folder or os.environ.get(ENVIRONMENT_VARIABLE)
+  if not user_folder:
     return None
-  folder = pathlib.Path(named).expanduser()
+  folder = pathlib.Path(user_folder).expanduser()
   if not folder.is_dir():
     raise SourceError(
       f"{folder}: no such folder; --sources (or {ENVIRONMENT_VARIABLE}) names "
@@ -74,18 +76,18 @@ def run_on_sources(main: Callable[[pathlib.Path], None]) -> None:
     main: is given the folder.
   """
   # Here, so that who imports the script does not accept the flag.
-  named = flags.DEFINE_string(
+  sources_flag = flags.DEFINE_string(
     "sources",
     None,
     "Folder of source texts; by default the environment variable "
     f"{ENVIRONMENT_VARIABLE}. Example: --sources=corpus/raw",
   )
 
-  def start(argv: Sequence[str]) -> None:
+  def run_main(argv: Sequence[str]) -> None:
     if len(argv) != 1:
       raise app.UsageError("no arguments, only --sources")
     try:
-      folder = sources_folder(named.value)
+      folder = resolve_sources_folder(sources_flag.value)
       if folder is None:
         raise SourceError(
           "name the folder of source texts with --sources or "
@@ -95,12 +97,12 @@ def run_on_sources(main: Callable[[pathlib.Path], None]) -> None:
     except SourceError as error:
       sys.exit(f"error: {error}")
 
-  app.run(start)
+  app.run(run_main)
 
 
-def files_of_folder(
+def check_folder_files(
   folder: pathlib.Path,
-  known: Mapping[str, tuple[str, checksums.UrlInfo]],
+  file_infos: Mapping[str, tuple[str, checksums.UrlInfo]],
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file, after checking all of them.
 
@@ -109,32 +111,32 @@ def files_of_folder(
       expected and the found size and sha256.
   """
   paths = {}
-  for name, (url, info) in sorted(known.items()):
+  for name, (url, info) in sorted(file_infos.items()):
     path = folder / name
     if not path.is_file():
       raise SourceError(f"{path}: missing; it is {url}")
-    _check(path, path, url, info)
+    _check_file(path, path, url, info)
     paths[name] = path
   return paths
 
 
 def download_files(
   manager: tfds.download.DownloadManager,
-  known: Mapping[str, tuple[str, checksums.UrlInfo]],
+  file_infos: Mapping[str, tuple[str, checksums.UrlInfo]],
   variable: str = ENVIRONMENT_VARIABLE,
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file, downloaded and checked by TFDS.
 
   Args:
     manager: downloads.
-    known: name -> (URL, size and sha256, None where they are not known).
+    file_infos: name -> (URL, size and sha256, None where they are not known).
     variable: that may name a folder of these files instead, for messages.
 
   Raises:
     SourceError: if the network or a checksum fails. A file that differs is
       removed; those that were whole stay in the download folder.
   """
-  urls = {name: url for name, (url, _) in known.items()}
+  urls = {name: url for name, (url, _) in file_infos.items()}
   try:
     # TFDS tries for minutes before it gives up; one request tells at once.
     probe = urllib.request.Request(next(iter(urls.values())), method="HEAD")
@@ -144,8 +146,10 @@ def download_files(
     # The message begins "Artifact URL, downloaded to PATH, has wrong".
     url, path = _MISMATCH.match(str(error)).groups()
     try:
-      (info,) = (info for known_url, info in known.values() if known_url == url)
-      _check(pathlib.Path(path), url, url, info)
+      (info,) = (
+        info for known_url, info in file_infos.values() if known_url == url
+      )
+      _check_file(pathlib.Path(path), url, url, info)
       raise SourceError(f"{url}: {error}") from None
     finally:
       # TFDS downloads into a folder NAME.tmp.RANDOM/ of each file's own.
@@ -159,14 +163,14 @@ def download_files(
   return {name: pathlib.Path(path) for name, path in paths.items()}
 
 
-def _check(
-  path: pathlib.Path, shown: object, url: str, info: checksums.UrlInfo
+def _check_file(
+  path: pathlib.Path, display_name: object, url: str, info: checksums.UrlInfo
 ) -> None:
-  """Raises SourceError, about `shown`, if the file at `path` is not `info`."""
+  """Raises SourceError, about `display_name`, if the file at `path` is not `info`."""
   content = path.read_bytes()
-  found = hashlib.sha256(content).hexdigest()
-  if found != info.checksum:
+  digest = hashlib.sha256(content).hexdigest()
+  if digest != info.checksum:
     raise SourceError(
-      f"{shown}: expected {int(info.size)} bytes, sha256 {info.checksum}, "
-      f"got {len(content)} bytes, sha256 {found}; fetch it again from {url}"
+      f"{display_name}: expected {int(info.size)} bytes, sha256 {info.checksum}, "
+      f"got {len(content)} bytes, sha256 {digest}; fetch it again from {url}"
     )

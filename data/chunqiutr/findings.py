@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 NOTE, RESOLVED, DROPPED = "note", "resolved", "dropped"
-MOST_EXAMPLES = 5
-_LONGEST_EXAMPLE = 160
+MAX_EXAMPLES = 5
+_MAX_EXAMPLE_CHARS = 160
 
 
 @dataclasses.dataclass(frozen=True)
-class Meaning:
+class CodeMeaning:
   """What a code says.
 
   Attributes:
@@ -52,14 +52,14 @@ class Finding:
   meaning: str
 
 
-class Report:
+class FindingsReport:
   """Findings in the making, and a few counts to read beside them.
 
   Attributes:
     facts: name -> count or yes and no.
   """
 
-  def __init__(self, meanings: Mapping[str, Meaning]):
+  def __init__(self, meanings: Mapping[str, CodeMeaning]):
     """Starts without findings.
 
     Args:
@@ -70,12 +70,12 @@ class Report:
     self._examples = collections.defaultdict(list)
     self.facts: dict[str, int | bool] = {}
 
-  def add(self, code: str, place: str, detail: object = "") -> None:
+  def add(self, code: str, location: str, detail: object = "") -> None:
     """Counts one case.
 
     Args:
       code: one of the meanings.
-      place: JSON path, line or file.
+      location: JSON path, line or file.
       detail: what stands there.
 
     Raises:
@@ -83,10 +83,10 @@ class Report:
     """
     self._meanings[code]
     self._counts[code] += 1
-    if self._counts[code] <= MOST_EXAMPLES:
-      example = f"{place}: {detail}" if detail != "" else place
-      if len(example) > _LONGEST_EXAMPLE:
-        example = example[: _LONGEST_EXAMPLE - 1] + "…"
+    if self._counts[code] <= MAX_EXAMPLES:
+      example = f"{location}: {detail}" if detail != "" else location
+      if len(example) > _MAX_EXAMPLE_CHARS:
+        example = example[: _MAX_EXAMPLE_CHARS - 1] + "…"
       self._examples[code].append(example)
 
   @property
@@ -118,7 +118,7 @@ class Report:
       ],
     }
 
-  def table(self) -> str:
+  def format_table(self) -> str:
     """Returns the facts and findings as lines of text."""
     lines = [f"{name}: {value}" for name, value in self.facts.items()]
     if not self.findings:

@@ -20,7 +20,7 @@ from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 # Names the folder of the authors' files.
-RELEASE_VARIABLE = "CTD_JAX_RELEASE"
+RELEASE_FOLDER_VARIABLE = "CTD_JAX_RELEASE"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Blob:
   blob_id: str
 
 
-def blob_id(content: bytes) -> str:
+def compute_blob_id(content: bytes) -> str:
   """Returns the id that git gives to a file with this content."""
   head = f"blob {len(content)}\0".encode()
   return hashlib.sha1(head + content, usedforsecurity=False).hexdigest()
 
 
-def files_of_folder(
+def find_folder_files(
   folder: str | os.PathLike, urls: Mapping[str, str]
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file in a folder of the user's.
@@ -65,24 +65,31 @@ def files_of_folder(
   paths, missing = {}, []
   for name, url in urls.items():
     inside_clone = pathlib.PurePosixPath(url).parent.name
-    places = (folder / name, folder / inside_clone / name)
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    candidate_paths = (folder / name, folder / inside_clone / name)
+    existing_path = next(
+      (
+        candidate_path
+        for candidate_path in candidate_paths
+        if candidate_path.is_file()
+      ),
+      None,
+    )
+    if existing_path is None:
       missing.append(f"{name} (it is {url})")
     else:
-      paths[name] = found
+      paths[name] = existing_path
   if missing:
     raise SourceError(f"{folder}: missing {', '.join(missing)}")
   return paths
 
 
-def urls_of(known: Mapping[str, Blob]) -> dict[str, str]:
+def get_urls(blobs: Mapping[str, Blob]) -> dict[str, str]:
   """Returns file name -> where its bytes are served."""
-  return {name: blob.url for name, blob in known.items()}
+  return {name: blob.url for name, blob in blobs.items()}
 
 
-def download_files(
-  manager: tfds.download.DownloadManager, known: Mapping[str, Blob]
+def download_blobs(
+  manager: tfds.download.DownloadManager, blobs: Mapping[str, Blob]
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file, downloaded and checked.
 
@@ -94,17 +101,17 @@ def download_files(
   unchecked = checksums.UrlInfo(size=None, checksum=None, filename=None)
   paths = fetch.download_files(
     manager,
-    {name: (blob.url, unchecked) for name, blob in known.items()},
-    RELEASE_VARIABLE,
+    {name: (blob.url, unchecked) for name, blob in blobs.items()},
+    RELEASE_FOLDER_VARIABLE,
   )
   for name, path in paths.items():
     content = path.read_bytes()
-    found = blob_id(content)
-    if found != known[name].blob_id:
+    actual_id = compute_blob_id(content)
+    if actual_id != blobs[name].blob_id:
       path.unlink()
       raise SourceError(
-        f"{known[name].url}: expected git blob {known[name].blob_id}, got "
-        f"{found} ({len(content)} bytes); a file that was changed on purpose "
+        f"{blobs[name].url}: expected git blob {blobs[name].blob_id}, got "
+        f"{actual_id} ({len(content)} bytes); a file that was changed on purpose "
         "is read from a folder"
       )
   return paths

@@ -13,11 +13,11 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax_datasets.chunqiutr import alignment, editions, matching, sources
-from ctd_jax_datasets.chunqiutr.alignment import Candidate, Reading
+from ctd_jax_datasets.chunqiutr.alignment import AlignedWork, Candidate
 
 # Characters of a printed line of small type, both columns; a paragraph ends
 # with a line that is not full.
-FULL_LINE = 38
+FULL_LINE_CHARS = 38
 
 _SMALL_TYPE = re.compile(r"\((.*)/(.*)\)")
 _BRACKETED = re.compile(r"\(.*?\)")
@@ -36,19 +36,21 @@ class Heading:
 
   Attributes:
     reign: of the duke under whom it stands; None in the preface.
-    words: the entry, folded; empty if the paragraphs are on none.
-    prose: whether lines in large type are the text, as in the preface and the
+    entry_text: the entry, folded; empty if the paragraphs are on none.
+    is_prose: whether lines in large type are the text, as in the preface and the
       essays, and not what the table quotes.
     paragraphs: opinions as printed.
   """
 
   reign: int | None
-  words: str = ""
-  prose: bool = False
+  entry_text: str = ""
+  is_prose: bool = False
   paragraphs: list[str] = dataclasses.field(default_factory=list)
 
 
-def read(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
+def read_gu(
+  paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+) -> AlignedWork:
   """Returns the paragraphs with the entries that they stand under.
 
   A year number that falls back without a new duke is either a misprint or the
@@ -58,82 +60,86 @@ def read(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
     paths: juan 42 of KR1e0114.
     anchor: the annals and 左傳.
   """
-  matcher = matching.Matcher(anchor)
+  matcher = matching.AnchorMatcher(anchor)
   candidates: list[Candidate] = []
-  checked = agreed = 0
-  state = (1, 1)
-  for heading in (heading for path in paths for heading in headings(path)):
-    if not heading.words:
+  num_checked = num_agreed = 0
+  current_year = (1, 1)
+  for heading in (heading for path in paths for heading in read_headings(path)):
+    if not heading.entry_text:
       candidates += [
         Candidate((text,), None, "on no entry") for text in heading.paragraphs
       ]
       continue
-    if heading.reign is not None and heading.reign > state[0]:
-      state = (heading.reign, 1)
-    marked = matching.years_of(heading.words, state[0])
-    named = marked or [state]
-    if named[0] < state:
-      named += matching.years_of(heading.words, state[0] + 1)
-    words = _YEAR.sub("", heading.words)
-    reign = matcher.years_in(state[0])
-    free = matcher.best(words, reign)
-    if marked and free is not None:
-      checked += 1
-      agreed += (free.key.reign, free.key.year) in marked
-    near = reign + matcher.years_in(state[0] + 1)
-    place = matcher.find(words, named, near)
-    if place is not None and place.score >= alignment.MIN_SCORE:
-      found = (place.key.reign, place.key.year)
-      state = marked[-1] if found in marked else found
+    if heading.reign is not None and heading.reign > current_year[0]:
+      current_year = (heading.reign, 1)
+    printed_years = matching.parse_years(heading.entry_text, current_year[0])
+    named_years = printed_years or [current_year]
+    if named_years[0] < current_year:
+      named_years += matching.parse_years(
+        heading.entry_text, current_year[0] + 1
+      )
+    words = _YEAR.sub("", heading.entry_text)
+    reign_years = matcher.years_of_reign(current_year[0])
+    free_match = matcher.best_match(words, reign_years)
+    if printed_years and free_match is not None:
+      num_checked += 1
+      num_agreed += (free_match.key.reign, free_match.key.year) in printed_years
+    nearby_years = reign_years + matcher.years_of_reign(current_year[0] + 1)
+    anchor_match = matcher.find_match(words, named_years, nearby_years)
+    if anchor_match is not None and anchor_match.score >= alignment.MIN_SCORE:
+      matched_year = (anchor_match.key.reign, anchor_match.key.year)
+      current_year = (
+        printed_years[-1] if matched_year in printed_years else matched_year
+      )
     candidates += [
-      Candidate((text,), place, "no entry of the year")
+      Candidate((text,), anchor_match, "no entry of the year")
       for text in heading.paragraphs
     ]
-  return Reading(len(candidates), candidates, checked, agreed)
+  return AlignedWork(len(candidates), candidates, num_checked, num_agreed)
 
 
-def headings(path: pathlib.Path) -> list[Heading]:
+def read_headings(path: pathlib.Path) -> list[Heading]:
   """Returns the entries of a juan with the paragraphs below them.
 
   Raises:
     sources.SourceError: if the juan has no entry.
   """
-  found = [Heading(None, prose=True)]
+  margin_headings = [Heading(None, is_prose=True)]
   unfinished = ""  # entry or paragraph that the next line goes on with
-  for depth, line in editions.printed_lines(path):
-    current = found[-1]
-    small = _SMALL_TYPE.fullmatch(line) if depth > 1 else None
-    duke = matching.duke_of(alignment.fold(line))
+  for depth, line in editions.read_printed_lines(path):
+    current = margin_headings[-1]
+    small_type = _SMALL_TYPE.fullmatch(line) if depth > 1 else None
+    duke = matching.parse_duke(alignment.fold_text(line))
     if _HEADING.search(line):
       continue
     if not line:
       unfinished = ""
     elif duke is not None:
-      found.append(Heading(duke))
+      margin_headings.append(Heading(duke))
       unfinished = ""
-    elif small or current.prose:
-      said = small[1] + small[2] if small else line
+    elif small_type or current.is_prose:
+      text = small_type[1] + small_type[2] if small_type else line
       if unfinished == _PARAGRAPH:
-        current.paragraphs[-1] += said
+        current.paragraphs[-1] += text
       else:
-        current.paragraphs.append(said)
-      full = not small or len(said) >= FULL_LINE
-      unfinished = _PARAGRAPH if full else ""
+        current.paragraphs.append(text)
+      is_full = not small_type or len(text) >= FULL_LINE_CHARS
+      unfinished = _PARAGRAPH if is_full else ""
     elif depth or _TRADITIONS.match(line):
       unfinished = ""
     elif _ESSAY.search(line):
-      found.append(Heading(current.reign, "", True, [line]))
+      margin_headings.append(Heading(current.reign, "", True, [line]))
       unfinished = _PARAGRAPH
     else:
-      words = alignment.fold(_BRACKETED.sub("", line))
+      words = alignment.fold_text(_BRACKETED.sub("", line))
       if unfinished == _ENTRY:
-        current.words += words
+        current.entry_text += words
       else:
-        found.append(Heading(current.reign, words))
+        margin_headings.append(Heading(current.reign, words))
       unfinished = _ENTRY
-  if not any(heading.words for heading in found):
+  if not any(heading.entry_text for heading in margin_headings):
     raise sources.SourceError(
       f"{path}: no entry at the margin under a duke; expected 三傳異同表, juan "
       "42 of KR1e0114"
     )
-  return found
+  return margin_headings

@@ -24,23 +24,23 @@ Year = tuple[int, int]
 
 # An edition misprints a year now and then. Where no part of the named years
 # fits this well, a part of another year is meant if that one fits very well.
-SURE = 0.5
-ELSEWHERE = 0.75
+MIN_NAMED_SCORE = 0.5
+MIN_OTHER_SCORE = 0.75
 
-_REIGNS = reign_tables.timeline("lu").reigns
+_REIGNS = reign_tables.load_timeline("lu").reigns
 _DUKES = "".join(reign.name[0] for reign in _REIGNS)
 _DUKE = re.compile(f"([{_DUKES}])公")
 _YEAR = re.compile(f"(?:([{_DUKES}])公?)?([元一二三四五六七八九十]+)年")
 _SPAN = re.compile(f"{_YEAR.pattern}(?:至{_YEAR.pattern})?[上下]?")
 
 
-def duke_of(text: str) -> int | None:
+def parse_duke(text: str) -> int | None:
   """Returns the reign if the folded `text` is nothing but 「隱公」."""
   match = _DUKE.fullmatch(text)
   return _DUKES.index(match[1]) + 1 if match else None
 
 
-def years_of(text: str, reign: int) -> list[Year]:
+def parse_years(text: str, reign: int) -> list[Year]:
   """Returns the years that the folded `text` names, in order.
 
   Args:
@@ -54,11 +54,11 @@ def years_of(text: str, reign: int) -> list[Year]:
   return years
 
 
-def span_of(text: str) -> list[Year]:
+def parse_year_span(text: str) -> list[Year]:
   """Returns all years of a heading such as 「閔元年至僖四年」, else nothing."""
   if not _SPAN.fullmatch(text):
     return []
-  first, *_, last = years_of(text, 0) * 2
+  first, *_, last = parse_years(text, 0) * 2
   return [
     (reign, year)
     for reign in range(first[0], last[0] + 1)
@@ -67,7 +67,7 @@ def span_of(text: str) -> list[Year]:
   ]
 
 
-class Matcher:
+class AnchorMatcher:
   """Finds the part of an anchor that a few words are about.
 
   Args:
@@ -76,19 +76,25 @@ class Matcher:
 
   def __init__(self, anchor: alignment.Anchor):
     self._anchor = anchor
-    self._parts = [anchor.part(index) for index in range(len(anchor.keys))]
-    self._of_year: dict[Year, list[int]] = collections.defaultdict(list)
+    self._segments = [
+      anchor.segment_text(index) for index in range(len(anchor.keys))
+    ]
+    self._segments_by_year: dict[Year, list[int]] = collections.defaultdict(
+      list
+    )
     for index, key in enumerate(anchor.keys):
-      self._of_year[key.reign, key.year].append(index)
+      self._segments_by_year[key.reign, key.year].append(index)
     self._counts = collections.Counter(
-      character for part in self._parts for character in set(part)
+      character for segment in self._segments for character in set(segment)
     )
 
-  def years_in(self, reign: int) -> list[Year]:
+  def years_of_reign(self, reign: int) -> list[Year]:
     """Returns the years of a reign that have parts."""
-    return sorted(year for year in self._of_year if year[0] == reign)
+    return sorted(year for year in self._segments_by_year if year[0] == reign)
 
-  def best(self, words: str, years: Iterable[Year]) -> alignment.Place | None:
+  def best_match(
+    self, words: str, years: Iterable[Year]
+  ) -> alignment.AnchorMatch | None:
     """Returns the best fit in `years`, the first of equals.
 
     Args:
@@ -98,36 +104,40 @@ class Matcher:
     Returns:
       None if there are no words or no part in these years.
     """
-    parts = [index for year in years for index in self._of_year.get(year, ())]
-    if not parts or not words:
+    indices = [
+      index for year in years for index in self._segments_by_year.get(year, ())
+    ]
+    if not indices or not words:
       return None
-    weights = [self._weight(character) for character in words]
-    score, first = max(
-      (self._fit(words, weights, index), -index) for index in parts
+    weights = [self._character_weight(character) for character in words]
+    score, negated_index = max(
+      (self._fit_score(words, weights, index), -index) for index in indices
     )
-    return alignment.Place(-first, self._anchor.keys[-first], score)
+    return alignment.AnchorMatch(
+      -negated_index, self._anchor.keys[-negated_index], score
+    )
 
-  def find(
-    self, words: str, named: Sequence[Year], others: Iterable[Year]
-  ) -> alignment.Place | None:
+  def find_match(
+    self, words: str, named_years: Sequence[Year], other_years: Iterable[Year]
+  ) -> alignment.AnchorMatch | None:
     """Returns the best fit in the years named, or one in others if it is good.
 
     Args:
       words: folded.
-      named: years that the edition gives.
-      others: where else to look if nothing of these years fits.
+      named_years: years that the edition gives.
+      other_years: where else to look if nothing of these years fits.
 
     Returns:
       What fits in the named years, though badly, if nothing else fits.
     """
-    place = self.best(words, named)
-    if place is None or place.score < SURE:
-      other = self.best(words, others)
-      if other is not None and other.score >= ELSEWHERE:
-        return other
-    return place
+    anchor_match = self.best_match(words, named_years)
+    if anchor_match is None or anchor_match.score < MIN_NAMED_SCORE:
+      other_match = self.best_match(words, other_years)
+      if other_match is not None and other_match.score >= MIN_OTHER_SCORE:
+        return other_match
+    return anchor_match
 
-  def fit(self, words: str, part: int) -> float:
+  def fit_score(self, words: str, segment_index: int) -> float:
     """Returns how well a part fits words that may be a summary, 0 to 1.
 
     The mean of two: how much of the words it holds in any order, rare
@@ -135,29 +145,31 @@ class Matcher:
 
     Args:
       words: folded, not empty.
-      part: index of the part.
+      segment_index: index of the part.
     """
-    weights = [self._weight(character) for character in words]
-    return self._fit(words, weights, part)
+    weights = [self._character_weight(character) for character in words]
+    return self._fit_score(words, weights, segment_index)
 
-  def _fit(self, words: str, weights: Sequence[float], part: int) -> float:
-    """Returns `fit` for words whose characters have these weights."""
-    text = self._parts[part]
-    held = sum(
+  def _fit_score(
+    self, words: str, weights: Sequence[float], segment_index: int
+  ) -> float:
+    """Returns `fit_score` for words whose characters have these weights."""
+    text = self._segments[segment_index]
+    matched_weight = sum(
       weight
       for character, weight in zip(words, weights, strict=True)
       if character in text
     )
     if len(text) >= len(words):
-      alike = fuzz.partial_ratio(words, text) / 100
+      similarity = fuzz.partial_ratio(words, text) / 100
     else:  # partial_ratio would look for the part in the words
-      alike = LCSseq.similarity(words, text) / len(words)
-    return (held / sum(weights) + alike) / 2
+      similarity = LCSseq.similarity(words, text) / len(words)
+    return (matched_weight / sum(weights) + similarity) / 2
 
   @functools.cached_property
-  def _log_parts(self) -> float:
-    return math.log(len(self._parts) + 1)
+  def _log_num_segments(self) -> float:
+    return math.log(len(self._segments) + 1)
 
-  def _weight(self, character: str) -> float:
+  def _character_weight(self, character: str) -> float:
     """Returns the inverse document frequency of a character, above 0."""
-    return self._log_parts - math.log(self._counts[character] + 0.5)
+    return self._log_num_segments - math.log(self._counts[character] + 0.5)

@@ -49,23 +49,25 @@ _SEASONS = "春夏秋冬"
 _NEIGHBOURS = "泠嶧浯湟澹岷峘沅"
 _TITLES = "侯伯子侯伯侯子伯"  # of the rulers of _NEIGHBOURS, one each
 _HOUSES = ("公子", "仲", "叔", "季", "東里", "桑", "蓼", "蒯")
-_GIVEN = "衍煦朔彌渠昀騫翟皋閎恂逵璞澄懋鐸晞榘綽愷瑀珩朗嵩峻雋熙勗"
-_PLACE_FIRST = "桃柘榆柳杏梓檀槐葭蘆苔芷"
-_PLACE_LAST = "丘陵泉濱原谷口門"
-_MONTHS_ACTIVE = (40, 80)  # of a person; a place stays in the news as long
+_GIVEN_NAMES = "衍煦朔彌渠昀騫翟皋閎恂逵璞澄懋鐸晞榘綽愷瑀珩朗嵩峻雋熙勗"
+_PLACE_FIRST_CHARS = "桃柘榆柳杏梓檀槐葭蘆苔芷"
+_PLACE_LAST_CHARS = "丘陵泉濱原谷口門"
+_ACTIVE_MONTHS = (40, 80)  # of a person; a place stays in the news as long
 _REIGN_MONTHS = (50, 110)  # of a neighbour's ruler
-_OFFICERS = 30
-_PLACES = 40
-_DAY_ZERO = 17  # sexagenary number of the first day of the invented calendar
-_MONTH_DAYS = 29.53
+_NUM_OFFICERS = 30
+_NUM_PLACES = 40
+_FIRST_DAY_NUMBER = (
+  17  # sexagenary number of the first day of the invented calendar
+)
+_DAYS_PER_MONTH = 29.53
 
 # The chance that a month has an entry; seasons open with one more often.
-_BUSY_FIRST_MONTH, _BUSY_MONTH = 0.62, 0.3
-_SECOND_ENTRY, _RECURS = 0.3, 0.3
-_SEASON_ONLY, _DAY = 0.45, 0.35
-_NARRATED, _ASKED = 0.85, 0.8
+_FIRST_MONTH_ENTRY_PROBABILITY, _MONTH_ENTRY_PROBABILITY = 0.62, 0.3
+_SECOND_ENTRY_PROBABILITY, _RECURRENCE_PROBABILITY = 0.3, 0.3
+_SEASON_ONLY_PROBABILITY, _DAY_PROBABILITY = 0.45, 0.35
+_NARRATIVE_PROBABILITY, _DIALOGUE_PROBABILITY = 0.85, 0.8
 
-_ENTRIES = (
+_ENTRY_TEMPLATES = (
   ("visit", "{envoy}來聘"),
   ("visit", "{ruler}來，會公于{place}"),
   ("mission", "{officer}如{state}"),
@@ -81,15 +83,19 @@ _ENTRIES = (
   ("flight", "{officer}出奔{state}"),
 )
 # By season: what returns every year at its time.
-_SEASONAL = (
+_SEASONAL_TEMPLATES = (
   (("rite", "大狩于{place}"), ("omen", "河冰未泮")),
   (("rite", "公禱雨于{place}"), ("omen", "{place}旱")),
   (("omen", "大水，壞{place}之隄"), ("omen", "蝗傷稼")),
   (("rite", "公蜡祭于{place}"), ("omen", "{place}震")),
 )
-_AGAIN = {"siege": ("復圍", "圍"), "rite": ("復", ""), "omen": ("又", "")}
+_RECURRENCE_WORDS = {
+  "siege": ("復圍", "圍"),
+  "rite": ("復", ""),
+  "omen": ("又", ""),
+}
 
-_NARRATION = {
+_NARRATIVE_TEMPLATES = {
   "visit": ("修{ruler}之好也。{officer}相禮。", "且告{state}之亂。公厚賄之。"),
   "mission": ("拜前年之會也。", "{state}人不禮焉，{officer}怒而歸。"),
   "pact": (
@@ -108,7 +114,7 @@ _NARRATION = {
   "death": ("國人哀之。{officer}為之服。", "{envoy}來弔，禮也。"),
   "accession": ("{officer}立之也。", "國人從{officer}以立公。"),
 }
-_ANSWERS = {
+_DIALOGUE_TEMPLATES = {
   "visit": ("何以書？喜遠人之來也。", "何以名？賢之也。"),
   "mission": ("何以書？重君命也。", "不言所為，諱之也。"),
   "pact": ("{place}者何？{state}之邑也。", "何以不日？信也。"),
@@ -121,14 +127,14 @@ _ANSWERS = {
   "death": ("何以名？赴以名也。", "何以日？謹之也。"),
   "accession": ("何以不言日？常也。", "公者何？{reign}也。"),
 }
-_NOTE_PIECES = (
+_NOTE_TEMPLATES = (
   "{officer}滄大夫也見於{reign}之世",
   "{place}滄地在{state}之南鄙",
   "{state}與滄同盟故詳其事",
   "{envoy}{state}之卿也",
   "從告而書史之常法",
 )
-_GLOSS_PIECES = (
+_GLOSS_TEMPLATES = (
   "注言{place}近{state}者據地志推之今考其說未盡",
   "按{cited}傳已發其例此又書之明其始終也",
   "注以{officer}為大夫者大夫得書名故知非士",
@@ -138,15 +144,15 @@ _GLOSS_PIECES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class _Name:
+class _DatedName:
   """A person or place, and the ordinal months it is in the news."""
 
   text: str
-  first: int
-  last: int
+  first_month: int
+  last_month: int
 
-  def active(self, month: int) -> bool:
-    return self.first <= month <= self.last
+  def is_active(self, month: int) -> bool:
+    return self.first_month <= month <= self.last_month
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,12 +164,12 @@ class _Entry:
   slots: dict[str, str]
 
 
-def splits() -> dict[TimeKey, str]:
+def make_splits() -> dict[TimeKey, str]:
   """Returns the split of every month: one year of each reign per held-out."""
-  return block_splits(reign_tables.timeline(TIMELINE))
+  return block_splits(reign_tables.load_timeline(TIMELINE))
 
 
-def generate(seed: int = 0) -> list[Record]:
+def generate_records(seed: int = 0) -> list[Record]:
   """Returns the records of the invented chronicle, without placeholders.
 
   Args:
@@ -173,12 +179,12 @@ def generate(seed: int = 0) -> list[Record]:
     Events and neg_comments sorted by id. Ids are shuffled; `order` counts
     inside each of the five works.
   """
-  draw = random.Random(f"mini:{seed}")
-  timeline = reign_tables.timeline(TIMELINE)
-  chronicle = _Chronicle(timeline, draw)
-  rows = list(chronicle.write())
+  rng = random.Random(f"mini:{seed}")
+  timeline = reign_tables.load_timeline(TIMELINE)
+  chronicle = _Chronicle(timeline, rng)
+  rows = list(chronicle.generate_rows())
   numbers = list(range(len(rows)))
-  draw.shuffle(numbers)
+  rng.shuffle(numbers)
   orders = dict.fromkeys((ANNALS, NARRATIVE, DIALOGUE, NOTES, GLOSSES), 0)
   records = []
   for number, (source, key, text) in zip(numbers, rows, strict=True):
@@ -193,188 +199,239 @@ def generate(seed: int = 0) -> list[Record]:
 class _Chronicle:
   """The grammar: who is alive, what happens, and how five works tell it."""
 
-  def __init__(self, timeline: Timeline, draw: random.Random):
+  def __init__(self, timeline: Timeline, rng: random.Random):
     self.timeline = timeline
-    self.draw = draw
-    self.officers = self._officers()
-    self.places = self._places()
-    self.rulers, self.envoys = self._abroad()
-    self.pending: dict[int, list[_Entry]] = {}
+    self.rng = rng
+    self.officers = self._make_officers()
+    self.place_names = self._make_place_names()
+    self.rulers, self.envoys = self._make_rulers_and_envoys()
+    self.pending_entries: dict[int, list[_Entry]] = {}
 
-  def write(self) -> Iterator[tuple[str, TimeKey, str]]:
+  def generate_rows(self) -> Iterator[tuple[str, TimeKey, str]]:
     """Yields (work, month, text) month by month."""
-    before = None
+    previous_key = None
     for month, key in enumerate(self.timeline.months):
-      for place, entry in enumerate(self._entries(month)):
-        date = self._date(key, before) if place == 0 else self._day_only(month)
-        before = key
+      for position, entry in enumerate(self._draw_entries(month)):
+        date = (
+          self._format_date(key, previous_key)
+          if position == 0
+          else self._draw_optional_day(month)
+        )
+        previous_key = key
         yield ANNALS, key, f"{date}{entry.text}。"
-        yield from self._comment(key, month, entry, date)
+        yield from self._write_comments(key, month, entry, date)
 
-  def _entries(self, month: int) -> list[_Entry]:
+  def _draw_entries(self, month: int) -> list[_Entry]:
     """Returns what happens in a month; often nothing."""
-    draw, key = self.draw, self.timeline.key(month)
-    entries = self.pending.pop(month, [])
+    rng, key = self.rng, self.timeline.key_at(month)
+    entries = self.pending_entries.pop(month, [])
     if key.year == 1 and key.month == 1:
-      entries.insert(0, self._entry("accession", "公立", month))
-    elif self._closes_reign(month):
-      entries.append(self._entry("death", "公薨于{place}", month))
+      entries.insert(0, self._make_entry("accession", "公立", month))
+    elif self._is_last_of_reign(month):
+      entries.append(self._make_entry("death", "公薨于{place}", month))
     for person in (*self.officers, *(r for row in self.rulers for r in row)):
-      if person.last == month and month < len(self.timeline) - 1:
-        entries.append(self._entry("death", f"{person.text}卒", month))
-    busy = _BUSY_FIRST_MONTH if key.month % 3 == 1 else _BUSY_MONTH
-    if draw.random() < busy:
-      entries.append(self._happening(key, month))
-      while draw.random() < _SECOND_ENTRY:
-        entries.append(self._happening(key, month))
+      if person.last_month == month and month < len(self.timeline) - 1:
+        entries.append(self._make_entry("death", f"{person.text}卒", month))
+    entry_probability = (
+      _FIRST_MONTH_ENTRY_PROBABILITY
+      if key.month % 3 == 1
+      else _MONTH_ENTRY_PROBABILITY
+    )
+    if rng.random() < entry_probability:
+      entries.append(self._draw_entry(key, month))
+      while rng.random() < _SECOND_ENTRY_PROBABILITY:
+        entries.append(self._draw_entry(key, month))
     for entry in entries:
-      if entry.topic in _AGAIN and draw.random() < _RECURS:
-        self._recur(entry, month)
+      if (
+        entry.topic in _RECURRENCE_WORDS
+        and rng.random() < _RECURRENCE_PROBABILITY
+      ):
+        self._schedule_recurrence(entry, month)
     return entries
 
-  def _closes_reign(self, month: int) -> bool:
+  def _is_last_of_reign(self, month: int) -> bool:
     """Whether another reign opens after this month."""
     if month + 1 == len(self.timeline):
       return False
-    return self.timeline.key(month + 1).reign > self.timeline.key(month).reign
+    return (
+      self.timeline.key_at(month + 1).reign > self.timeline.key_at(month).reign
+    )
 
-  def _happening(self, key: TimeKey, month: int) -> _Entry:
+  def _draw_entry(self, key: TimeKey, month: int) -> _Entry:
     """Returns an entry of the month: one in four keeps to its season."""
-    seasonal = _SEASONAL[(key.month - 1) // 3]
-    pool = seasonal if self.draw.random() < 0.25 else _ENTRIES
-    topic, pattern = self.draw.choice(pool)
-    return self._entry(topic, pattern, month)
+    seasonal = _SEASONAL_TEMPLATES[(key.month - 1) // 3]
+    pool = seasonal if self.rng.random() < 0.25 else _ENTRY_TEMPLATES
+    topic, pattern = self.rng.choice(pool)
+    return self._make_entry(topic, pattern, month)
 
-  def _recur(self, entry: _Entry, month: int) -> None:
+  def _schedule_recurrence(self, entry: _Entry, month: int) -> None:
     """Plans the same matter again, one or two months later."""
-    words, plain = _AGAIN[entry.topic]
+    recurrence_words, replaced_words = _RECURRENCE_WORDS[entry.topic]
     text = entry.text
-    if self.draw.random() < 0.5:
-      text = text.replace(plain, words, 1) if plain else words + text
-    later = month + self.draw.choice((1, 1, 2))
-    self.pending.setdefault(later, []).append(
+    if self.rng.random() < 0.5:
+      text = (
+        text.replace(replaced_words, recurrence_words, 1)
+        if replaced_words
+        else recurrence_words + text
+      )
+    later_month = month + self.rng.choice((1, 1, 2))
+    self.pending_entries.setdefault(later_month, []).append(
       dataclasses.replace(entry, text=text, topic=entry.topic + "_again")
     )
 
-  def _entry(self, topic: str, pattern: str, month: int) -> _Entry:
-    slots = self._slots(month)
+  def _make_entry(self, topic: str, pattern: str, month: int) -> _Entry:
+    slots = self._draw_slots(month)
     return _Entry(pattern.format(**slots), topic, slots)
 
-  def _slots(self, month: int) -> dict[str, str]:
+  def _draw_slots(self, month: int) -> dict[str, str]:
     """Returns names for the slots of a text, all in the news in `month`."""
-    draw = self.draw
-    here, other, third = draw.sample(range(len(_NEIGHBOURS)), 3)
-    officer, officer2 = draw.sample(self._now(self.officers, month), 2)
+    rng = self.rng
+    first_state, second_state, third_state = rng.sample(
+      range(len(_NEIGHBOURS)), 3
+    )
+    officer, officer2 = rng.sample(self._active_names(self.officers, month), 2)
     return {
-      "state": _NEIGHBOURS[here],
-      "state2": _NEIGHBOURS[third],
-      "ruler": draw.choice(self._now(self.rulers[here], month)).text,
-      "ruler2": draw.choice(self._now(self.rulers[other], month)).text,
-      "envoy": draw.choice(self._now(self.envoys[here], month)).text,
-      "envoy2": draw.choice(self._now(self.envoys[other], month)).text,
+      "state": _NEIGHBOURS[first_state],
+      "state2": _NEIGHBOURS[third_state],
+      "ruler": rng.choice(
+        self._active_names(self.rulers[first_state], month)
+      ).text,
+      "ruler2": rng.choice(
+        self._active_names(self.rulers[second_state], month)
+      ).text,
+      "envoy": rng.choice(
+        self._active_names(self.envoys[first_state], month)
+      ).text,
+      "envoy2": rng.choice(
+        self._active_names(self.envoys[second_state], month)
+      ).text,
       "officer": officer.text,
       "officer2": officer2.text,
-      "place": draw.choice(self._now(self.places, month)).text,
-      "reign": self.timeline.reigns[self.timeline.key(month).reign - 1].name,
-      "cited": self._cited(month),
+      "place": rng.choice(self._active_names(self.place_names, month)).text,
+      "reign": self.timeline.reigns[self.timeline.key_at(month).reign - 1].name,
+      "cited": self._format_cited_date(month),
     }
 
-  def _now(self, names: list[_Name], month: int) -> list[_Name]:
-    return [name for name in names if name.active(month)]
+  def _active_names(
+    self, names: list[_DatedName], month: int
+  ) -> list[_DatedName]:
+    return [name for name in names if name.is_active(month)]
 
-  def _cited(self, month: int) -> str:
+  def _format_cited_date(self, month: int) -> str:
     """Returns the full date of a month before, as commentary cites dates."""
-    earlier = self.timeline.key(max(month - self.draw.randint(3, 40), 0))
-    return date_expressions.format_key(earlier, self.timeline)
+    cited_key = self.timeline.key_at(max(month - self.rng.randint(3, 40), 0))
+    return date_expressions.format_key(cited_key, self.timeline)
 
   # How the works tell it.
 
-  def _date(self, key: TimeKey, before: TimeKey | None) -> str:
+  def _format_date(self, key: TimeKey, previous_key: TimeKey | None) -> str:
     """Returns what the annals write before the first entry of a month."""
-    new_year = before is None or (before.reign, before.year) != key.triple[:2]
+    is_new_year = (
+      previous_key is None
+      or (previous_key.reign, previous_key.year) != key.triple[:2]
+    )
     season = (key.month - 1) // 3
-    new_season = new_year or (before.month - 1) // 3 != season
+    is_new_season = is_new_year or (previous_key.month - 1) // 3 != season
     text = ""
-    if new_year:
-      year = numerals.format_numeral(key.year, you=True)
+    if is_new_year:
+      year = numerals.format_numeral(key.year, with_you=True)
       text += f"{'元' if key.year == 1 else year}年，"
-    if new_season:
+    if is_new_season:
       text += f"{_SEASONS[season]}，"
-      if key.month % 3 == 1 and self.draw.random() < _SEASON_ONLY:
+      if key.month % 3 == 1 and self.rng.random() < _SEASON_ONLY_PROBABILITY:
         return text
-    royal = "王" if season == 0 and new_year else ""
-    month = numerals.format_numeral(key.month, you=True)
-    text += f"{royal}{'正' if key.month == 1 else month}月"
-    if self.draw.random() < _DAY:
-      text += self._day(self.timeline.ordinal(key))
+    royal_prefix = "王" if season == 0 and is_new_year else ""
+    month = numerals.format_numeral(key.month, with_you=True)
+    text += f"{royal_prefix}{'正' if key.month == 1 else month}月"
+    if self.rng.random() < _DAY_PROBABILITY:
+      text += self._draw_day(self.timeline.ordinal(key))
     return text + "，"
 
-  def _day(self, month: int) -> str:
-    day = int(month * _MONTH_DAYS) + self.draw.randrange(29)
-    return sexagenary.format_index((_DAY_ZERO + day) % 60)
+  def _draw_day(self, month: int) -> str:
+    day = int(month * _DAYS_PER_MONTH) + self.rng.randrange(29)
+    return sexagenary.format_cyclic_index((_FIRST_DAY_NUMBER + day) % 60)
 
-  def _day_only(self, month: int) -> str:
-    return f"{self._day(month)}，" if self.draw.random() < _DAY / 2 else ""
+  def _draw_optional_day(self, month: int) -> str:
+    return (
+      f"{self._draw_day(month)}，"
+      if self.rng.random() < _DAY_PROBABILITY / 2
+      else ""
+    )
 
-  def _comment(
+  def _write_comments(
     self, key: TimeKey, month: int, entry: _Entry, date: str
   ) -> Iterator[tuple[str, TimeKey, str]]:
     """Yields what the four commentaries make of one entry."""
-    draw, topic = self.draw, entry.topic.removesuffix("_again")
-    slots = self._slots(month) | entry.slots
+    rng, topic = self.rng, entry.topic.removesuffix("_again")
+    slots = self._draw_slots(month) | entry.slots
     season = f"{_SEASONS[(key.month - 1) // 3]}，"
-    if draw.random() < _NARRATED:
-      opening = draw.choice((date, season, ""))
-      more = draw.choice(_NARRATION[topic]).format(**slots)
-      yield NARRATIVE, key, f"{opening}{entry.text}，{more}"
-    if draw.random() < _ASKED:
-      opening = draw.choice((date, ""))
-      answer = draw.choice(_ANSWERS[topic]).format(**slots)
+    if rng.random() < _NARRATIVE_PROBABILITY:
+      opening = rng.choice((date, season, ""))
+      narration = rng.choice(_NARRATIVE_TEMPLATES[topic]).format(**slots)
+      yield NARRATIVE, key, f"{opening}{entry.text}，{narration}"
+    if rng.random() < _DIALOGUE_PROBABILITY:
+      opening = rng.choice((date, ""))
+      answer = rng.choice(_DIALOGUE_TEMPLATES[topic]).format(**slots)
       yield DIALOGUE, key, f"{opening}{entry.text}。{answer}"
-    quoted = _unpunctuated(date + entry.text)
-    for source, pieces in ((NOTES, _NOTE_PIECES), (GLOSSES, _GLOSS_PIECES)):
-      count = draw.choice((0, 1, 2, 2, 3))
-      for piece in draw.sample(pieces, count):
-        yield source, key, quoted + piece.format(**slots)
+    quotation = _strip_punctuation(date + entry.text)
+    for source, pieces in (
+      (NOTES, _NOTE_TEMPLATES),
+      (GLOSSES, _GLOSS_TEMPLATES),
+    ):
+      count = rng.choice((0, 1, 2, 2, 3))
+      for piece in rng.sample(pieces, count):
+        yield source, key, quotation + piece.format(**slots)
 
   # Who and what there is.
 
-  def _spell(self, texts: list[str], count: int) -> list[_Name]:
+  def _make_active_names(
+    self, texts: list[str], count: int
+  ) -> list[_DatedName]:
     """Returns `count` names whose spells cover the timeline evenly."""
     names = []
-    for position, text in enumerate(self.draw.sample(texts, count)):
-      length = self.draw.randint(*_MONTHS_ACTIVE)
+    for position, text in enumerate(self.rng.sample(texts, count)):
+      length = self.rng.randint(*_ACTIVE_MONTHS)
       span = len(self.timeline) + length
       first = round(span * position / count) - length
-      names.append(_Name(text, first, first + length))
+      names.append(_DatedName(text, first, first + length))
     return names
 
-  def _officers(self) -> list[_Name]:
-    texts = [house + given for house in _HOUSES for given in _GIVEN]
-    return self._spell(texts, _OFFICERS)
+  def _make_officers(self) -> list[_DatedName]:
+    texts = [
+      house + given_name for house in _HOUSES for given_name in _GIVEN_NAMES
+    ]
+    return self._make_active_names(texts, _NUM_OFFICERS)
 
-  def _places(self) -> list[_Name]:
-    texts = [first + last for first in _PLACE_FIRST for last in _PLACE_LAST]
-    return self._spell(texts, _PLACES)
+  def _make_place_names(self) -> list[_DatedName]:
+    texts = [
+      first + last for first in _PLACE_FIRST_CHARS for last in _PLACE_LAST_CHARS
+    ]
+    return self._make_active_names(texts, _NUM_PLACES)
 
-  def _abroad(self) -> tuple[list[list[_Name]], list[list[_Name]]]:
+  def _make_rulers_and_envoys(
+    self,
+  ) -> tuple[list[list[_DatedName]], list[list[_DatedName]]]:
     """Returns rulers and envoys of each neighbour, who follow one another."""
-    given = list(_GIVEN)
+    given_names = list(_GIVEN_NAMES)
     rulers, envoys = [], []
     for state, title in zip(_NEIGHBOURS, _TITLES, strict=True):
-      names = iter(self.draw.sample(given, len(given)))
-      rulers.append(self._line(f"{state}{title}", names))
-      envoys.append(self._line(f"{state}{self.draw.choice(_HOUSES)}", names))
+      names = iter(self.rng.sample(given_names, len(given_names)))
+      rulers.append(self._make_succession(f"{state}{title}", names))
+      envoys.append(
+        self._make_succession(f"{state}{self.rng.choice(_HOUSES)}", names)
+      )
     return rulers, envoys
 
-  def _line(self, prefix: str, names: Iterator[str]) -> list[_Name]:
-    line, first = [], -self.draw.randint(0, _REIGN_MONTHS[0])
+  def _make_succession(
+    self, prefix: str, names: Iterator[str]
+  ) -> list[_DatedName]:
+    succession, first = [], -self.rng.randint(0, _REIGN_MONTHS[0])
     while first < len(self.timeline):
-      last = first + self.draw.randint(*_REIGN_MONTHS)
-      line.append(_Name(prefix + next(names), first, last))
+      last = first + self.rng.randint(*_REIGN_MONTHS)
+      succession.append(_DatedName(prefix + next(names), first, last))
       first = last + 1
-    return line
+    return succession
 
 
-def _unpunctuated(text: str) -> str:
+def _strip_punctuation(text: str) -> str:
   return "".join(character for character in text if character not in "，。、：")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax_datasets.chunqiutr import alignment, editions, segmentation
-from ctd_jax_datasets.chunqiutr.alignment import Candidate, Reading
+from ctd_jax_datasets.chunqiutr.alignment import AlignedWork, Candidate
 
 _BRACKETED = re.compile(r"\(([^)]*)\)")
 _SUB_COMMENTARY = "疏"
@@ -27,55 +27,57 @@ _GLOSS = re.compile(
 )
 
 
-def read_du(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
+def read_du(
+  paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+) -> AlignedWork:
   """Returns the notes of 杜預, sound glosses cut off.
 
   Args:
     paths: juan 1-30 of KR1e0002 in order.
     anchor: the annotated text.
   """
-  notes, text = _notes_and_text("".join(map(editions.running_text, paths)))
+  notes, text = _split_notes("".join(map(editions.read_running_text, paths)))
   aligned = alignment.Alignment(anchor, text)
-  return Reading(
+  return AlignedWork(
     len(notes),
     [
-      Candidate((said,), aligned.place_at(position))
+      Candidate((comment,), aligned.match_at(position))
       for position, note in notes
-      if (said := cut_glosses(note))
+      if (comment := cut_glosses(note))
     ],
   )
 
 
 def read_kong(
   paths: Sequence[pathlib.Path], anchor: alignment.Anchor
-) -> Reading:
+) -> AlignedWork:
   """Returns 孔穎達's sub-commentary, parted where 正義曰 opens anew.
 
   Args:
     paths: juan 1-60 of KR1e0004 in order.
     anchor: the annotated text.
   """
-  notes, text = _notes_and_text("".join(map(editions.running_text, paths)))
+  notes, text = _split_notes("".join(map(editions.read_running_text, paths)))
   notes = [
     (position, note)
     for position, note in notes
     if text[position - 1 : position] == _SUB_COMMENTARY
   ]
   aligned = alignment.Alignment(anchor, text)
-  return Reading(
+  return AlignedWork(
     len(notes),
     [
-      Candidate((said,), aligned.place_at(position))
+      Candidate((comment,), aligned.match_at(position))
       for position, note in notes
-      for said in segmentation.FRAMING.split(note)
-      if said
+      for comment in segmentation.FRAMING.split(note)
+      if comment
     ],
   )
 
 
-def annotated(
+def read_stretches(
   paths: Sequence[pathlib.Path], anchor: alignment.Anchor
-) -> list[tuple[str, alignment.Place | None]]:
+) -> list[tuple[str, alignment.AnchorMatch | None]]:
   """Returns an edition, text and notes, in stretches that end with a note.
 
   Args:
@@ -85,12 +87,12 @@ def annotated(
   Returns:
     (folded stretch, place of its note) in the order they are printed.
   """
-  notes, text = _notes_and_text("".join(map(editions.running_text, paths)))
+  notes, text = _split_notes("".join(map(editions.read_running_text, paths)))
   aligned = alignment.Alignment(anchor, text)
   stretches, start = [], 0
   for position, note in notes:
-    stretch = text[start:position] + alignment.fold(note)
-    stretches.append((stretch, aligned.place_at(position)))
+    stretch = text[start:position] + alignment.fold_text(note)
+    stretches.append((stretch, aligned.match_at(position)))
     start = position
   return stretches
 
@@ -101,14 +103,14 @@ def cut_glosses(note: str) -> str:
   return note[: gloss.start()] if gloss else note
 
 
-def _notes_and_text(running: str) -> tuple[list[tuple[int, str]], str]:
+def _split_notes(running: str) -> tuple[list[tuple[int, str]], str]:
   """Returns ((position, note), ...) and the folded text without the notes."""
   notes, text, length, start = [], [], 0, 0
   for match in _BRACKETED.finditer(running):
-    between = alignment.fold(running[start : match.start()])
-    text.append(between)
-    length += len(between)
+    body_text = alignment.fold_text(running[start : match.start()])
+    text.append(body_text)
+    length += len(body_text)
     notes.append((length, match[1]))
     start = match.end()
-  text.append(alignment.fold(running[start:]))
+  text.append(alignment.fold_text(running[start:]))
   return notes, "".join(text)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from ctd_jax.benchmark.queries import CHUNQIU
+from ctd_jax.benchmark.queries import CHUNQIU_TITLE
 from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.annals import NO_EVENT, Record, months_of
+from ctd_jax.chronology.annals import NO_EVENT, Record, collect_months
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 
-WORDINGS = (
+TEMPLATES = (
   "{date}：經傳於是月史事闕如，無專條可錄。",
   "{date}。{title}經文及三傳於此月無事可書。",
   "{date}。{title}及三傳皆不載此月之事。",
@@ -25,8 +25,8 @@ WORDINGS = (
 SOURCE = "placeholder"
 
 
-def placeholder(
-  key: TimeKey, timeline: Timeline, seed: int = 0, title: str = CHUNQIU
+def format_placeholder(
+  key: TimeKey, timeline: Timeline, seed: int = 0, title: str = CHUNQIU_TITLE
 ) -> str:
   """Returns the statement that nothing is recorded in the month `key`.
 
@@ -34,16 +34,16 @@ def placeholder(
   other months are empty.
   """
   digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
-  wording = WORDINGS[int.from_bytes(digest, "big") % len(WORDINGS)]
+  template = TEMPLATES[int.from_bytes(digest, "big") % len(TEMPLATES)]
   date = date_expressions.format_key(key, timeline)
-  return wording.format(date=date, title=title)
+  return template.format(date=date, title=title)
 
 
-def fill_months(
+def make_placeholders(
   records: Iterable[Record],
   timeline: Timeline,
   seed: int = 0,
-  title: str = CHUNQIU,
+  title: str = CHUNQIU_TITLE,
 ) -> list[Record]:
   """Returns a placeholder record for every month without an event.
 
@@ -56,11 +56,16 @@ def fill_months(
   Returns:
     Records of kind "no_event" in order of time, without id.
   """
-  filled = months_of(records)
-  empty = (key for key in timeline.months if key not in filled)
+  event_months = collect_months(records)
+  empty_months = (key for key in timeline.months if key not in event_months)
   return [
     Record(
-      "", placeholder(key, timeline, seed, title), SOURCE, NO_EVENT, key, n
+      "",
+      format_placeholder(key, timeline, seed, title),
+      SOURCE,
+      NO_EVENT,
+      key,
+      order,
     )
-    for n, key in enumerate(empty)
+    for order, key in enumerate(empty_months)
   ]

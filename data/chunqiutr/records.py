@@ -44,13 +44,13 @@ from ctd_jax_datasets.chunqiutr import (
 SEED = 20
 # Commentary of these traditions asks and explains, an annals entry never
 # does: a sentence with one of these particles is no new entry.
-_EXPLAINING = "也矣者乎何"
+_EXPLAINING_PARTICLES = "也矣者乎何"
 # Folder -> layer letter -> source.
-_NUMBERED = {
+_NUMBERED_SOURCES = {
   "zuozhuan_KR1e0001": {"A": sources.ANNALS, "B": sources.ZUOZHUAN},
   "guliangzhuan_KR1e0008": {"": sources.GULIANG},
 }
-_LINES = {"gongyangzhuan_wikisource": sources.GONGYANG}
+_LINE_SOURCES = {"gongyangzhuan_wikisource": sources.GONGYANG}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Gallery:
 
   Attributes:
     records: sorted by id.
-    left_out: reason -> number of texts that are in the sources but not here.
+    excluded_counts: reason -> number of texts that are in the sources but not here.
     audit: how the records were made, fit for JSON: `units`, `agreement`,
       `disagreements`, `decisions`, `versions` of `cross_check` and `alignment`
       of `commentary`.
   """
 
   records: tuple[Record, ...]
-  left_out: Mapping[str, int]
+  excluded_counts: Mapping[str, int]
   audit: Mapping[str, Any]
 
 
@@ -88,71 +88,84 @@ def build_gallery(
   Raises:
     sources.SourceError: if a file is not what its parser expects.
   """
-  with _workers(processes) as run:
-    entries, undated = read_entries(files, run)
-    matches = match_works(entries, run)
-  pieces = events.cut(entries, matches)
-  parts = date_pieces(pieces)
-  told = events.group(parts, matches)
-  comments, aligned = _comments(files, parts, told, processes)
-  inside, outside = _on_timeline(_events(parts, told) + comments, timeline)
-  grouped = name_versions(inside, seed)
-  grouped += placeholders.fill_months(grouped, timeline, seed)
-  numbered = number_records(grouped, seed)
-  agreement, disagreements = cross_check.agreement(parts, matches)
-  cuts = sum(len(starts) for _, starts in pieces)
-  decisions = cross_check.decisions(parts, len(entries), cuts)
+  with _worker_map(processes) as map_function:
+    entries, num_undated = read_entries(files, map_function)
+    matches = match_works(entries, map_function)
+  pieces = events.cut_entries(entries, matches)
+  segments = date_pieces(pieces)
+  event_ids = events.group_events(segments, matches)
+  comments, alignment_audit = _make_comment_records(
+    files, segments, event_ids, processes
+  )
+  timeline_records, excluded_records = _split_by_timeline(
+    _make_event_records(segments, event_ids) + comments, timeline
+  )
+  versioned_records = name_versions(timeline_records, seed)
+  versioned_records += placeholders.make_placeholders(
+    versioned_records, timeline, seed
+  )
+  numbered_records = number_records(versioned_records, seed)
+  agreement, disagreements = cross_check.measure_agreement(segments, matches)
+  num_cuts = sum(len(starts) for _, starts in pieces)
+  decisions = cross_check.count_decisions(segments, len(entries), num_cuts)
   return Gallery(
-    numbered,
-    {"undated": undated}
-    | _count(f"{row.source} outside the released months" for row in outside),
+    numbered_records,
+    {"undated": num_undated}
+    | _count_names(
+      f"{row.source} outside the released months" for row in excluded_records
+    ),
     {
-      "units": cross_check.units(entries, parts),
-      "alignment": aligned,
+      "units": cross_check.count_units(entries, segments),
+      "alignment": alignment_audit,
       "agreement": agreement,
       "disagreements": disagreements,
       "decisions": decisions
-      | _count(
+      | _count_names(
         f"year {row.key.reign}-{row.key.year} left out: not in the released map"
-        for row in outside
+        for row in excluded_records
       ),
-      "versions": cross_check.versions(numbered),
+      "versions": cross_check.count_versions(numbered_records),
     },
   )
 
 
-def _events(
-  parts: Sequence[events.Part], told: Sequence[Hashable]
+def _make_event_records(
+  segments: Sequence[events.DatedSegment], event_ids: Sequence[Hashable]
 ) -> list[tuple[Record, Hashable]]:
   """Returns the dated parts of the base texts, each with its event."""
   return [
-    (Record("", part.text, part.source, annals.EVENT, part.key, 0), event)
-    for part, event in zip(parts, told, strict=True)
+    (
+      Record("", segment.text, segment.source, annals.EVENT, segment.key, 0),
+      event,
+    )
+    for segment, event in zip(segments, event_ids, strict=True)
   ]
 
 
-def _comments(
+def _make_comment_records(
   files: Mapping[str, pathlib.Path],
-  parts: Sequence[events.Part],
-  told: Sequence[Hashable],
+  segments: Sequence[events.DatedSegment],
+  event_ids: Sequence[Hashable],
   processes: int,
 ) -> tuple[list[tuple[Record, Hashable]], dict[str, Any]]:
   """Returns the commentary, each with the event it explains, and its audit.
 
   Args:
     files: as in `build_gallery`.
-    parts: the dated base texts; 經 and 左傳 are what is explained.
-    told: their events.
+    segments: the dated base texts; 經 and 左傳 are what is explained.
+    event_ids: their events.
     processes: as in `build_gallery`.
   """
-  explained = [
-    (part, event)
-    for part, event in zip(parts, told, strict=True)
-    if part.source in (sources.ANNALS, sources.ZUOZHUAN)
+  annotated_segments = [
+    (segment, event)
+    for segment, event in zip(segments, event_ids, strict=True)
+    if segment.source in (sources.ANNALS, sources.ZUOZHUAN)
   ]
-  anchor = alignment.Anchor.of([(part.text, part.key) for part, _ in explained])
-  comments, audit = commentary.parse_all(files, anchor, processes)
-  filed = []
+  anchor = alignment.Anchor.from_segments(
+    [(segment.text, segment.key) for segment, _ in annotated_segments]
+  )
+  comments, audit = commentary.parse_works(files, anchor, processes)
+  comment_records = []
   for comment in comments:
     record = Record(
       "",
@@ -163,56 +176,62 @@ def _comments(
       0,
       match_score=comment.match_score,
     )
-    event = None if comment.part is None else explained[comment.part][1]
-    filed.append((record, event))
-  return filed, audit
+    event = (
+      None
+      if comment.segment_index is None
+      else annotated_segments[comment.segment_index][1]
+    )
+    comment_records.append((record, event))
+  return comment_records, audit
 
 
-def _on_timeline(
-  filed: Iterable[tuple[Record, Hashable]], timeline: Timeline
+def _split_by_timeline(
+  records_with_events: Iterable[tuple[Record, Hashable]], timeline: Timeline
 ) -> tuple[list[tuple[Record, Hashable]], list[Record]]:
   """Returns the records of months that exist, and those of other months.
 
   Each gets its place in its work, which counts both.
 
   Args:
-    filed: (record, its event), in the order of the works.
+    records_with_events: (record, its event), in the order of the works.
     timeline: months that exist.
   """
   orders: collections.Counter[str] = collections.Counter()
-  inside, outside = [], []
-  for record, event in filed:
+  timeline_records, excluded_records = [], []
+  for record, event in records_with_events:
     record = dataclasses.replace(record, order=orders[record.source])
     orders[record.source] += 1
     if record.key in timeline:
-      inside.append((record, event))
+      timeline_records.append((record, event))
     else:
-      outside.append(record)
-  return inside, outside
+      excluded_records.append(record)
+  return timeline_records, excluded_records
 
 
-def _count(names: Iterable[str]) -> dict[str, int]:
+def _count_names(names: Iterable[str]) -> dict[str, int]:
   """Returns name -> how often it occurs, in order of the first time."""
   return dict(collections.Counter(names))
 
 
 def name_versions(
-  records: Sequence[tuple[Record, Hashable]], seed: int
+  records_with_events: Sequence[tuple[Record, Hashable]], seed: int
 ) -> list[Record]:
   """Returns the records with versions `v00000`..., in the given order.
 
   Args:
-    records: (record, its event); equal events share a version, None has none.
+    records_with_events: (record, its event); equal events share a version, None has none.
     seed: shuffles the numbers, so that they tell nothing about time.
   """
-  found = list(
-    dict.fromkeys(event for _, event in records if event is not None)
+  event_ids = list(
+    dict.fromkeys(
+      event for _, event in records_with_events if event is not None
+    )
   )
-  random.Random(seed).shuffle(found)
-  names = {event: f"v{number:05d}" for number, event in enumerate(found)}
+  random.Random(seed).shuffle(event_ids)
+  names = {event: f"v{number:05d}" for number, event in enumerate(event_ids)}
   return [
     dataclasses.replace(record, version=names.get(event, ""))
-    for record, event in records
+    for record, event in records_with_events
   ]
 
 
@@ -230,54 +249,56 @@ def number_records(records: Iterable[Record], seed: int) -> tuple[Record, ...]:
 
 
 def read_entries(
-  files: Mapping[str, pathlib.Path], run: Callable[..., Iterable] = map
+  files: Mapping[str, pathlib.Path], map_function: Callable[..., Iterable] = map
 ) -> tuple[list[sources.Entry], int]:
   """Returns the entries of all base texts and how many have no year.
 
   Args:
     files: name -> path, as in `checksums.tsv`.
-    run: `map` or what does the same with several processes.
+    map_function: `map` or what does the same with several processes.
   """
-  numbered = [
+  numbered_files = [
     (path, layers)
-    for folder, layers in _NUMBERED.items()
-    for path in commentary.files_of(files, folder)
+    for folder, layers in _NUMBERED_SOURCES.items()
+    for path in commentary.select_folder_files(files, folder)
   ]
-  lines = [
+  line_files = [
     (path, source)
-    for folder, source in _LINES.items()
-    for path in commentary.files_of(files, folder)
+    for folder, source in _LINE_SOURCES.items()
+    for path in commentary.select_folder_files(files, folder)
   ]
   entries: list[sources.Entry] = []
-  undated = 0
-  for found, without_year in run(
-    sources.parse_numbered, *zip(*numbered, strict=True)
+  num_undated = 0
+  for file_entries, num_without_year in map_function(
+    sources.parse_numbered_entries, *zip(*numbered_files, strict=True)
   ):
-    entries += found
-    undated += without_year
-  for found in run(sources.parse_lines, *zip(*lines, strict=True)):
-    entries += found
-  return entries, undated
+    entries += file_entries
+    num_undated += num_without_year
+  for file_entries in map_function(
+    sources.parse_line_entries, *zip(*line_files, strict=True)
+  ):
+    entries += file_entries
+  return entries, num_undated
 
 
 def match_works(
-  entries: Sequence[sources.Entry], run: Callable[..., Iterable] = map
-) -> dict[str, list[events.Match]]:
+  entries: Sequence[sources.Entry], map_function: Callable[..., Iterable] = map
+) -> dict[str, list[events.EventMatch]]:
   """Returns tradition -> its matches with the annals."""
   by_source = {
     source: [entry for entry in entries if entry.source == source]
     for source in sources.BASE_SOURCES
   }
   annals_entries = by_source.pop(sources.ANNALS)
-  found = run(
-    functools.partial(events.match, annals_entries), by_source.values()
+  work_matches = map_function(
+    functools.partial(events.match_events, annals_entries), by_source.values()
   )
-  return dict(zip(by_source, found, strict=True))
+  return dict(zip(by_source, work_matches, strict=True))
 
 
 def date_pieces(
   pieces: Iterable[tuple[sources.Entry, Sequence[int]]],
-) -> list[events.Part]:
+) -> list[events.DatedSegment]:
   """Returns the events of entries cut where the month changes, in order.
 
   Each source is one scan: 經 and 傳 of a year stand one after the other in
@@ -286,24 +307,30 @@ def date_pieces(
   Args:
     pieces: entries with the characters at which their events begin.
   """
-  scanners: dict[str, annals.Scanner] = collections.defaultdict(annals.Scanner)
-  parts = []
+  scanners: dict[str, annals.MonthScanner] = collections.defaultdict(
+    annals.MonthScanner
+  )
+  segments = []
   for entry, starts in pieces:
     scanner = scanners[entry.source]
     scanner.enter_reign(entry.reign)
     if entry.year is not None:
       scanner.enter_year(entry.year)
-    stop = _EXPLAINING if entry.source in events.EXEGETIC else ""
+    stop_particles = (
+      _EXPLAINING_PARTICLES if entry.source in events.EXEGETIC else ""
+    )
     for start, end in itertools.pairwise([*starts, len(entry.text)]):
-      for text, key in annals.split_entry(entry.text[start:end], scanner, stop):
-        spot = events.Spot(entry.place, start)
-        parts.append(events.Part(entry.source, text, key, spot))
+      for text, key in annals.split_entry_by_month(
+        entry.text[start:end], scanner, stop_particles
+      ):
+        position = events.TextPosition(entry.location, start)
+        segments.append(events.DatedSegment(entry.source, text, key, position))
         start += len(text)
-  return parts
+  return segments
 
 
 @contextlib.contextmanager
-def _workers(processes: int) -> Iterator[Callable[..., Iterable]]:
+def _worker_map(processes: int) -> Iterator[Callable[..., Iterable]]:
   """Yields `map`, by so many processes."""
   if processes == 1:
     yield map

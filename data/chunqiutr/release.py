@@ -45,29 +45,29 @@ from ctd_jax_datasets.chunqiutr.findings import (
   DROPPED,
   NOTE,
   RESOLVED,
-  Meaning,
-  Report,
+  CodeMeaning,
+  FindingsReport,
 )
-from ctd_jax_datasets.chunqiutr.release_json import shown
+from ctd_jax_datasets.chunqiutr.release_json import format_value
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 _COMMIT = "c0d3e5aa039ce24516eaa33ceedea2c54711fcec"
 _URL = f"https://raw.githubusercontent.com/xbdxwyh/ChunQiuTR/{_COMMIT}/dataset"
-MONTHS = "chunqiu_meta_sid_fixed.json"
-QUERIES = "queries_all_labeledv3.jsonl"
-SPLITS = "time_splits_by_month_v1.json"
+MONTHS_FILE = "chunqiu_meta_sid_fixed.json"
+QUERIES_FILE = "queries_all_labeledv3.jsonl"
+SPLITS_FILE = "time_splits_by_month_v1.json"
 FILES: Mapping[str, git_blobs.Blob] = {
   name: git_blobs.Blob(f"{_URL}/{name}", blob_id)
   for name, blob_id in (
-    (MONTHS, "f5791ada9cd1ee2253101ac45fe7bb210d974b9e"),
-    (QUERIES, "164b938c7ab37b6793897448834d52e428897718"),
-    (SPLITS, "6c192cc28b047c14ccbc34fb2fb25fb5d32faac9"),
+    (MONTHS_FILE, "f5791ada9cd1ee2253101ac45fe7bb210d974b9e"),
+    (QUERIES_FILE, "164b938c7ab37b6793897448834d52e428897718"),
+    (SPLITS_FILE, "6c192cc28b047c14ccbc34fb2fb25fb5d32faac9"),
   )
 }
 _TIMELINE = "lu_release"
 
-MEANINGS: Mapping[str, Meaning] = {
-  code: Meaning(level, text)
+MEANINGS: Mapping[str, CodeMeaning] = {
+  code: CodeMeaning(level, text)
   for code, level, text in (
     # The files.
     ("file_differs", NOTE, "the file is not the released one (git blob id)"),
@@ -136,10 +136,10 @@ class Release:
   records: tuple[Record, ...]
   queries: Mapping[str, tuple[Query, ...]]
   split_of: dict[TimeKey, str]
-  report: Report
+  report: FindingsReport
 
 
-def files(
+def resolve_files(
   manager: tfds.download.DownloadManager,
   folder: str | os.PathLike | None = None,
 ) -> dict[str, pathlib.Path]:
@@ -155,11 +155,11 @@ def files(
       is not the released one.
   """
   if folder is not None:
-    return git_blobs.files_of_folder(folder, git_blobs.urls_of(FILES))
-  return git_blobs.download_files(manager, FILES)
+    return git_blobs.find_folder_files(folder, git_blobs.get_urls(FILES))
+  return git_blobs.download_blobs(manager, FILES)
 
 
-def read(
+def read_release(
   paths: Mapping[str, pathlib.Path], timeline: Timeline | None = None
 ) -> Release:
   """Returns the benchmark of three files in the schema of the release.
@@ -173,26 +173,31 @@ def read(
       read, and what would be right; or if the files are an export on another
       calendar, whose keys would be read as other months.
   """
-  timeline = timeline or reign_tables.timeline(_TIMELINE)
-  _check_calendar(paths[MONTHS].parent, timeline)
-  report = Report(MEANINGS)
+  timeline = timeline or reign_tables.load_timeline(_TIMELINE)
+  _check_calendar(paths[MONTHS_FILE].parent, timeline)
+  report = FindingsReport(MEANINGS)
   texts = {name: _read_file(name, paths[name], report) for name in FILES}
-  with release_json.in_file(paths[SPLITS]):
-    split_map = _read_splits(texts[SPLITS], timeline, report)
-  with release_json.in_file(paths[MONTHS]):
-    document = release_json.parse(texts[MONTHS], report)
-    months = release_months.read(document, timeline, report)
-  with release_json.in_file(paths[QUERIES]):
-    asked = release_queries.Reader(months, split_map, timeline, report).read(
-      texts[QUERIES]
-    )
-  report.facts["queries"] = sum(len(found) for found in asked.values())
+  with release_json.prefix_file_errors(paths[SPLITS_FILE]):
+    split_map = _read_splits(texts[SPLITS_FILE], timeline, report)
+  with release_json.prefix_file_errors(paths[MONTHS_FILE]):
+    document = release_json.parse_json(texts[MONTHS_FILE], report)
+    months = release_months.read_months(document, timeline, report)
+  with release_json.prefix_file_errors(paths[QUERIES_FILE]):
+    queries_by_split = release_queries.QueriesReader(
+      months, split_map, timeline, report
+    ).read_queries(texts[QUERIES_FILE])
+  report.facts["queries"] = sum(
+    len(split_queries) for split_queries in queries_by_split.values()
+  )
   return Release(
     records=tuple(
       sorted(months.records.values(), key=lambda record: record.record_id)
     ),
-    queries={split: tuple(found) for split, found in asked.items()},
-    split_of=_split_of(split_map, timeline, report),
+    queries={
+      split: tuple(split_queries)
+      for split, split_queries in queries_by_split.items()
+    },
+    split_of=_complete_splits(split_map, timeline, report),
     report=report,
   )
 
@@ -200,51 +205,59 @@ def read(
 def _check_calendar(folder: pathlib.Path, timeline: Timeline) -> None:
   """Raises SourceError if files of ours are keyed on another timeline."""
   try:
-    named = provenance.read_metadata(folder).get("timeline", timeline.name)
+    timeline_name = provenance.read_metadata(folder).get(
+      "timeline", timeline.name
+    )
   except provenance.FolderError as error:
     raise SourceError(str(error)) from None
-  if named != timeline.name:
+  if timeline_name != timeline.name:
     raise SourceError(
-      f"{folder / provenance.METADATA}: timeline is {shown(named)}, expected "
-      f"{shown(timeline.name)}; the files beside it are an export on another "
+      f"{folder / provenance.METADATA_FILE}: timeline is {format_value(timeline_name)}, expected "
+      f"{format_value(timeline.name)}; the files beside it are an export on another "
       "calendar"
     )
 
 
-def _read_file(name: str, path: pathlib.Path, report: Report) -> str:
-  with release_json.in_file(path):
+def _read_file(name: str, path: pathlib.Path, report: FindingsReport) -> str:
+  with release_json.prefix_file_errors(path):
     try:
       content = path.read_bytes()
     except OSError as error:
       raise SourceError(f"cannot be read: {error.strerror}") from None
-    found = git_blobs.blob_id(content)
-    if found != FILES[name].blob_id:
+    actual_id = git_blobs.compute_blob_id(content)
+    if actual_id != FILES[name].blob_id:
       report.add(
-        "file_differs", name, f"blob {found}, released {FILES[name].blob_id}"
+        "file_differs",
+        name,
+        f"blob {actual_id}, released {FILES[name].blob_id}",
       )
-    return release_json.decode(content)
+    return release_json.decode_utf8(content)
 
 
 def _read_splits(
-  text: str, timeline: Timeline, report: Report
+  text: str, timeline: Timeline, report: FindingsReport
 ) -> dict[tuple[int, int, int], str]:
   """Returns sort key -> split of every month that the split map lists."""
-  document = release_json.expect(
-    release_json.parse(text, report), dict, "the file"
+  document = release_json.expect_type(
+    release_json.parse_json(text, report), dict, "the file"
   )
-  listed = release_json.member(document, "split_by_sort_key", dict, "")
+  split_names = release_json.get_member(document, "split_by_sort_key", dict, "")
   split_map = {}
-  for key, name in listed.items():
-    place = f"split_by_sort_key[{shown(key)}]"
-    triple = release_json.triple(key.split("-"), place)
-    if not isinstance(name, str) or name not in splits.RELEASED_NAMES:
-      known = ", ".join(splits.RELEASED_NAMES)
-      raise SourceError(f"{place}: {shown(name)} should be one of {known}")
-    if triple in split_map:
-      report.add("split_repeated", place, f"was {split_map[triple]}, is {name}")
-    split_map[triple] = splits.RELEASED_NAMES[name]
-    if release_months.month_of(triple, timeline) is None:
-      report.add("split_month_outside", place, name)
+  for key, name in split_names.items():
+    location = f"split_by_sort_key[{format_value(key)}]"
+    sort_key = release_json.parse_sort_key(key.split("-"), location)
+    if not isinstance(name, str) or name not in splits.RELEASED_SPLIT_NAMES:
+      allowed_names = ", ".join(splits.RELEASED_SPLIT_NAMES)
+      raise SourceError(
+        f"{location}: {format_value(name)} should be one of {allowed_names}"
+      )
+    if sort_key in split_map:
+      report.add(
+        "split_repeated", location, f"was {split_map[sort_key]}, is {name}"
+      )
+    split_map[sort_key] = splits.RELEASED_SPLIT_NAMES[name]
+    if release_months.find_month(sort_key, timeline) is None:
+      report.add("split_month_outside", location, name)
   for earlier, later in itertools.pairwise(split_map):
     if later < earlier:
       report.add("split_unsorted", f"{list(later)} after {list(earlier)}")
@@ -255,35 +268,41 @@ def _read_splits(
 def _compare_counts(
   document: dict[str, Any],
   split_map: Mapping[tuple[int, int, int], str],
-  report: Report,
+  report: FindingsReport,
 ) -> None:
   """Reports reigns for which `debug_info` counts other months than listed."""
-  counted = collections.Counter(
+  listed_counts = collections.Counter(
     (key[0], split) for key, split in split_map.items()
   )
   info = document.get("debug_info", {})
-  release_json.expect(info, dict, "debug_info")
+  release_json.expect_type(info, dict, "debug_info")
   total = 0
   for reign in sorted({key[0] for key in split_map}):
-    place = f"debug_info[{shown(str(reign))}].month_counts"
-    said = info.get(str(reign))
-    said = said.get("month_counts") if isinstance(said, dict) else None
-    for name, split in splits.RELEASED_NAMES.items():
-      months = said.get(name) if isinstance(said, dict) else None
-      if months != counted[reign, split]:
+    location = f"debug_info[{format_value(str(reign))}].month_counts"
+    reported_counts = info.get(str(reign))
+    reported_counts = (
+      reported_counts.get("month_counts")
+      if isinstance(reported_counts, dict)
+      else None
+    )
+    for name, split in splits.RELEASED_SPLIT_NAMES.items():
+      months = (
+        reported_counts.get(name) if isinstance(reported_counts, dict) else None
+      )
+      if months != listed_counts[reign, split]:
         report.add(
           "split_count_differs",
-          f"{place}.{name}",
-          f"{shown(months)}, listed are {counted[reign, split]}",
+          f"{location}.{name}",
+          f"{format_value(months)}, listed are {listed_counts[reign, split]}",
         )
       total += months if isinstance(months, int) else 0
   report.facts["debug_info_months"] = total
 
 
-def _split_of(
+def _complete_splits(
   split_map: Mapping[tuple[int, int, int], str],
   timeline: Timeline,
-  report: Report,
+  report: FindingsReport,
 ) -> dict[TimeKey, str]:
   """Returns the split of every month of the timeline."""
   split_of = {}
@@ -296,5 +315,5 @@ def _split_of(
       report.add(
         "split_not_official", str(key), f"{split_of[key]}, not {official}"
       )
-  report.facts["split_boundaries"] = splits.boundaries(split_of)
+  report.facts["split_boundaries"] = splits.count_boundaries(split_of)
   return split_of

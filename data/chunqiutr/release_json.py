@@ -16,17 +16,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ctd_jax_datasets.chunqiutr.findings import Report
+from ctd_jax_datasets.chunqiutr.findings import FindingsReport
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
-_NAMES = {dict: "an object {...}", list: "a list [...]", str: "a string"}
-_SHOWN = 40
+_TYPE_NAMES = {dict: "an object {...}", list: "a list [...]", str: "a string"}
+_MAX_VALUE_CHARS = 40
 # `int` would also take 1_0 and digits of other scripts.
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 @contextlib.contextmanager
-def in_file(path: pathlib.Path) -> Iterator[None]:
+def prefix_file_errors(path: pathlib.Path) -> Iterator[None]:
   """Puts the path in front of every SourceError raised inside."""
   try:
     yield
@@ -34,7 +34,7 @@ def in_file(path: pathlib.Path) -> Iterator[None]:
     raise SourceError(f"{path}: {error}") from None
 
 
-def decode(content: bytes) -> str:
+def decode_utf8(content: bytes) -> str:
   """Returns the text of a UTF-8 file.
 
   Raises:
@@ -48,7 +48,7 @@ def decode(content: bytes) -> str:
     ) from None
 
 
-def parse(text: str, report: Report, place: str = "") -> Any:
+def parse_json(text: str, report: FindingsReport, location: str = "") -> Any:
   """Returns the value that `text` writes.
 
   An object that names a member twice is a finding; the last one counts.
@@ -56,36 +56,38 @@ def parse(text: str, report: Report, place: str = "") -> Any:
   Args:
     text: JSON; `NaN` is accepted, as Python's `json` writes it.
     report: takes the finding.
-    place: of `text` in its file, e.g. `line 3`; "" if it is the whole file.
+    location: of `text` in its file, e.g. `line 3`; "" if it is the whole file.
 
   Raises:
     SourceError: naming line and column of what is not JSON.
   """
 
-  def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+  def collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
       counts = collections.Counter(name for name, _ in pairs)
       for name in (name for name, count in counts.items() if count > 1):
-        report.add("member_repeated", place or "member", shown(name))
-    return found
+        report.add("member_repeated", location or "member", format_value(name))
+    return members
 
-  head = f"{place}: " if place else ""
+  head = f"{location}: " if location else ""
   try:
-    value = json.loads(text, object_pairs_hook=members)
+    value = json.loads(text, object_pairs_hook=collect_members)
     # A lone surrogate is legal JSON that no file can be written with.
     json.dumps(value, ensure_ascii=False).encode("utf-8")
   except json.JSONDecodeError as error:
-    where = f"column {error.colno}"
-    if not place:
-      where = f"line {error.lineno}, {where}"
-    cut = " (the file ends here; was it cut short?)"
-    ends = cut if error.pos >= len(text.rstrip()) else ""
-    raise SourceError(f"{head}{where}: not JSON: {error.msg}{ends}") from None
-  except UnicodeEncodeError as error:
-    bad = error.object[error.start]
+    position = f"column {error.colno}"
+    if not location:
+      position = f"line {error.lineno}, {position}"
+    cut_short_hint = " (the file ends here; was it cut short?)"
+    hint = cut_short_hint if error.pos >= len(text.rstrip()) else ""
     raise SourceError(
-      f"{head}holds half a character, {bad!a}; write the whole one"
+      f"{head}{position}: not JSON: {error.msg}{hint}"
+    ) from None
+  except UnicodeEncodeError as error:
+    bad_character = error.object[error.start]
+    raise SourceError(
+      f"{head}holds half a character, {bad_character!a}; write the whole one"
     ) from None
   except RecursionError:
     raise SourceError(f"{head}not the schema: nested too deeply") from None
@@ -95,37 +97,43 @@ def parse(text: str, report: Report, place: str = "") -> Any:
   return value
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
   """Returns `value` as JSON, shortened for a message."""
   text = json.dumps(value, ensure_ascii=False, default=str)
-  return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+  return (
+    text if len(text) <= _MAX_VALUE_CHARS else text[:_MAX_VALUE_CHARS] + "…"
+  )
 
 
-def expect(value: Any, kind: type, place: str) -> Any:
+def expect_type(value: Any, kind: type, location: str) -> Any:
   """Returns `value` if it is of `kind` (dict, list or str).
 
   Raises:
     SourceError: naming the place, what stands there and what should.
   """
   if not isinstance(value, kind):
-    raise SourceError(f"{place}: {shown(value)} should be {_NAMES[kind]}")
+    raise SourceError(
+      f"{location}: {format_value(value)} should be {_TYPE_NAMES[kind]}"
+    )
   return value
 
 
-def member(value: dict[str, Any], name: str, kind: type, place: str) -> Any:
+def get_member(
+  value: dict[str, Any], name: str, kind: type, location: str
+) -> Any:
   """Returns the member `name` of an object, of the given kind.
 
   Raises:
     SourceError: if it is missing or of another kind.
   """
   if name not in value:
-    raise SourceError(f"{place}: has no {name!r}, {_NAMES[kind]}")
-  path = f"{place}.{name}" if place else name
-  return expect(value[name], kind, path)
+    raise SourceError(f"{location}: has no {name!r}, {_TYPE_NAMES[kind]}")
+  path = f"{location}.{name}" if location else name
+  return expect_type(value[name], kind, path)
 
 
-def members_of(
-  value: dict[str, Any], name: str, place: str, report: Report
+def iterate_members(
+  value: dict[str, Any], name: str, location: str, report: FindingsReport
 ) -> Iterator[tuple[str, dict[str, Any]]]:
   """Yields (place, object) of the list that is a member of an object.
 
@@ -135,35 +143,37 @@ def members_of(
   Raises:
     SourceError: if the list holds anything but objects.
   """
-  path = f"{place}.{name}"
-  found = value.get(name, [])
-  if not isinstance(found, list):
-    report.add("value_not_list", path, shown(found))
+  path = f"{location}.{name}"
+  items = value.get(name, [])
+  if not isinstance(items, list):
+    report.add("value_not_list", path, format_value(items))
     return
-  for number, item in enumerate(found):
-    yield f"{path}[{number}]", expect(item, dict, f"{path}[{number}]")
+  for number, item in enumerate(items):
+    yield f"{path}[{number}]", expect_type(item, dict, f"{path}[{number}]")
 
 
-def integer(value: Any, place: str) -> int:
+def parse_integer(value: Any, location: str) -> int:
   """Returns a whole number, which may be written as a string or as 3.0.
 
   Raises:
     SourceError: naming the place and what stands there.
   """
   if isinstance(value, str):
-    whole = _WHOLE.fullmatch(value) is not None
+    is_integer = _INTEGER.fullmatch(value) is not None
   elif isinstance(value, float):
-    whole = value.is_integer()
+    is_integer = value.is_integer()
   else:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-  if whole:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+  if is_integer:
     # Python refuses numbers of thousands of digits.
     with contextlib.suppress(ValueError):
       return int(value)
-  raise SourceError(f"{place}: {shown(value)} should be a whole number")
+  raise SourceError(
+    f"{location}: {format_value(value)} should be a whole number"
+  )
 
 
-def triple(value: Any, place: str) -> tuple[int, int, int]:
+def parse_sort_key(value: Any, location: str) -> tuple[int, int, int]:
   """Returns the three numbers of a sort key: reign, year, month.
 
   Raises:
@@ -171,9 +181,10 @@ def triple(value: Any, place: str) -> tuple[int, int, int]:
   """
   if not isinstance(value, list) or len(value) != 3:
     raise SourceError(
-      f"{place}: {shown(value)} should be [reign, year, month], e.g. [1, 2, 12]"
+      f"{location}: {format_value(value)} should be [reign, year, month], e.g. [1, 2, 12]"
     )
   reign, year, month = (
-    integer(part, f"{place}[{number}]") for number, part in enumerate(value)
+    parse_integer(number_value, f"{location}[{number}]")
+    for number, number_value in enumerate(value)
   )
   return reign, year, month

@@ -21,12 +21,12 @@ from ctd_jax.chronology.annals import (
   NEG_COMMENT,
   NO_EVENT,
   Record,
-  months_of,
+  collect_months,
 )
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import placeholders, release_json, sources
-from ctd_jax_datasets.chunqiutr.findings import Report
-from ctd_jax_datasets.chunqiutr.release_json import shown
+from ctd_jax_datasets.chunqiutr.findings import FindingsReport
+from ctd_jax_datasets.chunqiutr.release_json import format_value
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 # Member of a version -> the work; their order is the order of reading.
@@ -45,21 +45,23 @@ COMPILERS = {
   "lv_zuqian": ("呂祖謙", "吕祖謙", "呂祖谦", "吕祖谦"),
 }
 COMPILER_MEMBERS = ("compiler", "author", "compiler_name")
-COMMENT = "comment"  # what a block of commentary is called without a source
+COMMENT_LABEL = (
+  "comment"  # what a block of commentary is called without a source
+)
 # What we export from other works says so under this name, in the sentence or in
 # the block of commentary.
-OWN_SOURCE = "ctd_jax_source"
+SOURCE_MEMBER = "ctd_jax_source"
 # And its place in its work under this one, in the sentence.
-OWN_ORDER = "ctd_jax_order"
+ORDER_MEMBER = "ctd_jax_order"
 # A file without it lists texts month by month: their order would be the answer.
 UNKNOWN_ORDER = -1
-_MOST = np.iinfo(np.int32).max
+_MAX_ORDER = np.iinfo(np.int32).max
 _MONTH_MEMBERS = ("sort_key", "no_event", "versions", "neg_samples")
 _VERSION_MEMBERS = (*WORKS, "neg_sample")
 
 
 @dataclasses.dataclass(frozen=True)
-class Months:
+class ReleaseMonths:
   """What the file of months holds.
 
   Attributes:
@@ -73,7 +75,9 @@ class Months:
   gaps: frozenset[TimeKey]
 
 
-def read(document: Any, timeline: Timeline, report: Report) -> Months:
+def read_months(
+  document: Any, timeline: Timeline, report: FindingsReport
+) -> ReleaseMonths:
   """Returns the records of the parsed file.
 
   A sid that occurs twice is one record, the later one, as in the authors'
@@ -87,20 +91,20 @@ def read(document: Any, timeline: Timeline, report: Report) -> Months:
   Raises:
     SourceError: naming the JSON path of what is not in the schema.
   """
-  document = release_json.expect(document, dict, "the file")
-  nodes = release_json.member(document, "time_mapping", dict, "")
-  reader = _Reader(timeline, report)
+  document = release_json.expect_type(document, dict, "the file")
+  nodes = release_json.get_member(document, "time_mapping", dict, "")
+  reader = _MonthsReader(timeline, report)
   for text, node in nodes.items():
     reader.read_month(text, node)
-  if not reader.flags:
+  if not reader.empty_flags:
     raise SourceError(
       f"time_mapping: none of its {len(nodes)} months is one of timeline "
       f"{timeline.name!r} ({timeline.months[0]} to {timeline.months[-1]})"
     )
-  return reader.finish(len(nodes))
+  return reader.build_months(len(nodes))
 
 
-def record_id(sid: int) -> str:
+def format_record_id(sid: int) -> str:
   """Returns the record id that keeps a sid, e.g. `s000123`.
 
   Whether sids follow time is not known: they are metadata.
@@ -108,103 +112,111 @@ def record_id(sid: int) -> str:
   return f"s{sid:06d}"
 
 
-class _Reader:
+class _MonthsReader:
   """Walks over months."""
 
-  def __init__(self, timeline: Timeline, report: Report):
+  def __init__(self, timeline: Timeline, report: FindingsReport):
     self.timeline = timeline
     self.report = report
     self.records: dict[int, Record] = {}
-    self.places: dict[int, str] = {}
-    self.flags: dict[TimeKey, set[bool]] = {}
-    self.versions = self.entries = 0
+    self.locations: dict[int, str] = {}
+    self.empty_flags: dict[TimeKey, set[bool]] = {}
+    self.num_versions = self.num_entries = 0
     # A text may name a month of history that the released map lacks.
     released = timeline.name == "lu_release"
-    self.calendar = reign_tables.timeline("lu") if released else timeline
+    self.calendar = reign_tables.load_timeline("lu") if released else timeline
 
   def read_month(self, text: str, node: Any) -> None:
     """Reads a month node, which stands under its date in words."""
-    place = f"time_mapping[{shown(text)}]"
-    node = release_json.expect(node, dict, place)
+    location = f"time_mapping[{format_value(text)}]"
+    node = release_json.expect_type(node, dict, location)
     if "sort_key" not in node:
-      raise SourceError(f"{place}: has no 'sort_key', [reign, year, month]")
-    triple = release_json.triple(node["sort_key"], f"{place}.sort_key")
-    key = month_of(triple, self.timeline)
+      raise SourceError(f"{location}: has no 'sort_key', [reign, year, month]")
+    sort_key = release_json.parse_sort_key(
+      node["sort_key"], f"{location}.sort_key"
+    )
+    key = find_month(sort_key, self.timeline)
     if key is None:
-      self.report.add("month_outside_timeline", place, list(triple))
+      self.report.add("month_outside_timeline", location, list(sort_key))
       return
-    flag = node.get("no_event", False)
-    if not isinstance(flag, bool):
-      self.report.add("flag_not_boolean", f"{place}.no_event", shown(flag))
-    self._note_month(place, text, key, bool(flag))
-    before = self.entries
-    for path, version in release_json.members_of(
-      node, "versions", place, self.report
-    ):
-      self._read_version(path, version, key, bool(flag))
-    if self.entries == before:
-      self.report.add("month_without_record", place)
-    self._read_comments(node, "neg_samples", place, key, "")
-    self._note_unread(node, _MONTH_MEMBERS, place)
-
-  def _note_month(
-    self, place: str, text: str, key: TimeKey, flag: bool
-  ) -> None:
-    if key in self.flags:
-      self.report.add("month_repeated", place, key)
-      if self.flags[key] != {flag}:
-        self.report.add("flags_disagree", place, key)
-    self.flags.setdefault(key, set()).add(flag)
-    said = date_expressions.find_full_dates(text, self.calendar)
-    if said and said[0][2] != key:
+    is_empty = node.get("no_event", False)
+    if not isinstance(is_empty, bool):
       self.report.add(
-        "month_text_differs", place, f"reads {said[0][2]}, sort_key is {key}"
+        "flag_not_boolean", f"{location}.no_event", format_value(is_empty)
+      )
+    self._register_month(location, text, key, bool(is_empty))
+    num_entries_before = self.num_entries
+    for path, version in release_json.iterate_members(
+      node, "versions", location, self.report
+    ):
+      self._read_version(path, version, key, bool(is_empty))
+    if self.num_entries == num_entries_before:
+      self.report.add("month_without_record", location)
+    self._read_comments(node, "neg_samples", location, key, "")
+    self._report_unread_members(node, _MONTH_MEMBERS, location)
+
+  def _register_month(
+    self, location: str, text: str, key: TimeKey, is_empty: bool
+  ) -> None:
+    if key in self.empty_flags:
+      self.report.add("month_repeated", location, key)
+      if self.empty_flags[key] != {is_empty}:
+        self.report.add("flags_disagree", location, key)
+    self.empty_flags.setdefault(key, set()).add(is_empty)
+    dates = date_expressions.find_full_dates(text, self.calendar)
+    if dates and dates[0][2] != key:
+      self.report.add(
+        "month_text_differs",
+        location,
+        f"reads {dates[0][2]}, sort_key is {key}",
       )
 
   def _read_version(
-    self, place: str, version: dict[str, Any], key: TimeKey, empty: bool
+    self, location: str, version: dict[str, Any], key: TimeKey, is_empty: bool
   ) -> None:
     """Reads the group of texts that tell of one event."""
-    number = f"v{self.versions:05d}"
-    self.versions += 1
-    name = "" if empty else number
+    version_id = f"v{self.num_versions:05d}"
+    self.num_versions += 1
+    event_version = "" if is_empty else version_id
     for member, work in WORKS.items():
-      for path, entry in release_json.members_of(
-        version, member, place, self.report
+      for path, entry in release_json.iterate_members(
+        version, member, location, self.report
       ):
-        source = entry.get(OWN_SOURCE, work)
-        source = release_json.expect(source, str, f"{path}.{OWN_SOURCE}")
-        self._add(
+        source = entry.get(SOURCE_MEMBER, work)
+        source = release_json.expect_type(
+          source, str, f"{path}.{SOURCE_MEMBER}"
+        )
+        self._add_record(
           path,
           entry,
           Record(
             record_id="",
             text="",
-            source=placeholders.SOURCE if empty else source,
-            kind=NO_EVENT if empty else EVENT,
+            source=placeholders.SOURCE if is_empty else source,
+            kind=NO_EVENT if is_empty else EVENT,
             key=key,
             order=UNKNOWN_ORDER,
-            version=name,
+            version=event_version,
           ),
         )
-    self._read_comments(version, "neg_sample", place, key, name)
-    self._note_unread(version, _VERSION_MEMBERS, place)
+    self._read_comments(version, "neg_sample", location, key, event_version)
+    self._report_unread_members(version, _VERSION_MEMBERS, location)
 
   def _read_comments(
     self,
     parent: dict[str, Any],
     member: str,
-    place: str,
+    location: str,
     key: TimeKey,
     version: str,
   ) -> None:
     """Reads the blocks of commentary of a version or of a month."""
-    for path, block in release_json.members_of(
-      parent, member, place, self.report
+    for path, block in release_json.iterate_members(
+      parent, member, location, self.report
     ):
-      source = self._compiler(block, path)
-      score = self._match_score(block, path)
-      for entry_path, entry in release_json.members_of(
+      source = self._find_compiler(block, path)
+      score = self._read_match_score(block, path)
+      for entry_path, entry in release_json.iterate_members(
         block, "parsed_comment", path, self.report
       ):
         record = Record(
@@ -217,147 +229,157 @@ class _Reader:
           version,
           match_score=score,
         )
-        self._add(entry_path, entry, record)
+        self._add_record(entry_path, entry, record)
 
-  def _compiler(self, block: dict[str, Any], place: str) -> str:
+  def _find_compiler(self, block: dict[str, Any], location: str) -> str:
     """Returns the work that a block of commentary is from."""
-    if OWN_SOURCE in block:
-      path = f"{place}.{OWN_SOURCE}"
-      return release_json.expect(block[OWN_SOURCE], str, path)
-    named = next(
+    if SOURCE_MEMBER in block:
+      path = f"{location}.{SOURCE_MEMBER}"
+      return release_json.expect_type(block[SOURCE_MEMBER], str, path)
+    compiler = next(
       (block[name] for name in COMPILER_MEMBERS if block.get(name)), ""
     )
     for work, spellings in COMPILERS.items():
-      if any(spelling in str(named) for spelling in spellings):
+      if any(spelling in str(compiler) for spelling in spellings):
         return work
-    label = block.get("source", COMMENT)
-    if not isinstance(label, str) or not label or label == COMMENT:
-      label = named if isinstance(named, str) and named else COMMENT
-    self.report.add("compiler_unknown", place, f"{shown(named)}, as {label!r}")
+    label = block.get("source", COMMENT_LABEL)
+    if not isinstance(label, str) or not label or label == COMMENT_LABEL:
+      label = (
+        compiler if isinstance(compiler, str) and compiler else COMMENT_LABEL
+      )
+    self.report.add(
+      "compiler_unknown", location, f"{format_value(compiler)}, as {label!r}"
+    )
     return label
 
-  def _match_score(self, block: dict[str, Any], place: str) -> float:
+  def _read_match_score(self, block: dict[str, Any], location: str) -> float:
     """Returns how well a block fits, 0-1; without a number, as accepted."""
-    found = block.get("match_score")
+    value = block.get("match_score")
     try:
-      score = math.nan if isinstance(found, bool) else float(found)
+      score = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
       score = math.nan
     if 0 <= score <= 1:
       return score
     self.report.add(
-      "match_score_unusable", f"{place}.match_score", shown(found)
+      "match_score_unusable", f"{location}.match_score", format_value(value)
     )
     if math.isnan(score):
       return float(block.get("match_strong") is True)
     return min(max(score, 0.0), 1.0)
 
-  def _add(self, place: str, entry: dict[str, Any], blank: Record) -> None:
-    """Keeps the record `blank` with sid, text and order of an entry."""
-    self.entries += 1
+  def _add_record(
+    self, location: str, entry: dict[str, Any], template: Record
+  ) -> None:
+    """Keeps the record `template` with sid, text and order of an entry."""
+    self.num_entries += 1
     if "sid" not in entry:
-      raise SourceError(f"{place}: has no 'sid', a whole number")
-    sid = release_json.integer(entry["sid"], f"{place}.sid")
-    text = release_json.member(entry, "text", str, place)
+      raise SourceError(f"{location}: has no 'sid', a whole number")
+    sid = release_json.parse_integer(entry["sid"], f"{location}.sid")
+    text = release_json.get_member(entry, "text", str, location)
     if not text.strip():
-      self.report.add("text_empty", place)
+      self.report.add("text_empty", location)
     record = dataclasses.replace(
-      blank,
-      record_id=record_id(sid),
+      template,
+      record_id=format_record_id(sid),
       text=text,
-      order=_order(entry, place),
+      order=_read_order(entry, location),
     )
     if sid in self.records:
       earlier = self.records[sid]
-      same = (earlier.text, earlier.key, earlier.kind) == (
+      is_same = (earlier.text, earlier.key, earlier.kind) == (
         record.text,
         record.key,
         record.kind,
       )
       self.report.add(
-        "sid_repeated" if same else "sid_conflict",
-        place,
-        f"sid {sid} stands in {self.places[sid]} too",
+        "sid_repeated" if is_same else "sid_conflict",
+        location,
+        f"sid {sid} stands in {self.locations[sid]} too",
       )
     self.records[sid] = record
-    self.places[sid] = place
+    self.locations[sid] = location
 
-  def _note_unread(
-    self, value: dict[str, Any], known: tuple[str, ...], place: str
+  def _report_unread_members(
+    self, value: dict[str, Any], allowed_members: tuple[str, ...], location: str
   ) -> None:
     """Reports members that hold sentences or comments in the wrong place."""
-    for name, found in value.items():
-      if name in known or not isinstance(found, list):
+    for name, member_value in value.items():
+      if name in allowed_members or not isinstance(member_value, list):
         continue
-      entries = [item for item in found if isinstance(item, dict)]
+      entries = [item for item in member_value if isinstance(item, dict)]
       if any("sid" in item or "parsed_comment" in item for item in entries):
         self.report.add(
-          "member_unread", f"{place}.{name}", f"{len(entries)} entries"
+          "member_unread", f"{location}.{name}", f"{len(entries)} entries"
         )
 
-  def finish(self, nodes: int) -> Months:
+  def build_months(self, num_nodes: int) -> ReleaseMonths:
     """Returns what was read, after looking at it as a whole."""
-    events = months_of(self.records.values())
-    axis = frozenset(self.flags)
+    event_months = collect_months(self.records.values())
+    axis = frozenset(self.empty_flags)
     for key in self.timeline.months:
       if key not in axis:
         self.report.add("month_without_node", str(key))
-    self._note_texts()
+    self._report_texts()
     self.report.facts |= {
-      "month_nodes": nodes,
+      "month_nodes": num_nodes,
       "months": len(axis),
       "time_ids_are_ordinals": len(axis) == len(self.timeline),
-      "versions": self.versions,
+      "versions": self.num_versions,
       "records": len(self.records),
     }
-    return Months(
+    return ReleaseMonths(
       records=dict(sorted(self.records.items())),
       axis=axis,
       gaps=frozenset(
         key
-        for key, flags in self.flags.items()
-        if True in flags and key not in events
+        for key, flags in self.empty_flags.items()
+        if True in flags and key not in event_months
       ),
     )
 
-  def _note_texts(self) -> None:
+  def _report_texts(self) -> None:
     """Reports texts that repeat, and placeholders of another month."""
-    first: dict[str, int] = {}
+    first_sids: dict[str, int] = {}
     for sid, record in self.records.items():
-      if first.setdefault(record.text, sid) != sid:
+      if first_sids.setdefault(record.text, sid) != sid:
         self.report.add(
-          "text_repeated", self.places[sid], f"also sid {first[record.text]}"
+          "text_repeated",
+          self.locations[sid],
+          f"also sid {first_sids[record.text]}",
         )
       if record.kind != NO_EVENT:
         continue
-      said = date_expressions.find_full_dates(record.text, self.calendar)
-      if not said:
-        self.report.add("placeholder_undated", self.places[sid])
-      elif said[0][2] != record.key:
+      dates = date_expressions.find_full_dates(record.text, self.calendar)
+      if not dates:
+        self.report.add("placeholder_undated", self.locations[sid])
+      elif dates[0][2] != record.key:
         self.report.add(
           "placeholder_differs",
-          self.places[sid],
-          f"reads {said[0][2]}, sort_key is {record.key}",
+          self.locations[sid],
+          f"reads {dates[0][2]}, sort_key is {record.key}",
         )
 
 
-def _order(entry: dict[str, Any], place: str) -> int:
+def _read_order(entry: dict[str, Any], location: str) -> int:
   """Returns the place of a sentence in its work, -1 where no one says it."""
-  if OWN_ORDER not in entry:
+  if ORDER_MEMBER not in entry:
     return UNKNOWN_ORDER
-  path = f"{place}.{OWN_ORDER}"
-  order = release_json.integer(entry[OWN_ORDER], path)
-  if not 0 <= order <= _MOST:
-    raise SourceError(f"{path}: {order} should be a place from 0 to {_MOST}")
+  path = f"{location}.{ORDER_MEMBER}"
+  order = release_json.parse_integer(entry[ORDER_MEMBER], path)
+  if not 0 <= order <= _MAX_ORDER:
+    raise SourceError(
+      f"{path}: {order} should be a place from 0 to {_MAX_ORDER}"
+    )
   return order
 
 
-def month_of(
-  triple: tuple[int, int, int], timeline: Timeline
+def find_month(
+  sort_key: tuple[int, int, int], timeline: Timeline
 ) -> TimeKey | None:
   """Returns the month of a sort key, None if the timeline lacks it."""
   try:
-    key = TimeKey(*triple)
+    key = TimeKey(*sort_key)
   except ValueError:
     return None
   return key if key in timeline else None

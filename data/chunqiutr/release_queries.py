@@ -23,17 +23,17 @@ from ctd_jax.benchmark.queries import GAP, POINT, WINDOW, Query
 from ctd_jax.chronology.annals import NEG_COMMENT
 from ctd_jax.chronology.timelines import Interval, Timeline
 from ctd_jax_datasets.chunqiutr import release_json
-from ctd_jax_datasets.chunqiutr.findings import Report
-from ctd_jax_datasets.chunqiutr.release_json import shown
-from ctd_jax_datasets.chunqiutr.release_months import Months, month_of
+from ctd_jax_datasets.chunqiutr.findings import FindingsReport
+from ctd_jax_datasets.chunqiutr.release_json import format_value
+from ctd_jax_datasets.chunqiutr.release_months import ReleaseMonths, find_month
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.chunqiutr.splits import TRAIN
 
 # Template group; the release has no such member, our exports have.
-GROUP = "ctd_jax_group"
+GROUP_MEMBER = "ctd_jax_group"
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
-Triple = tuple[int, int, int]
+SortKey = tuple[int, int, int]
 
 
 def infer_split(
@@ -51,12 +51,12 @@ def infer_split(
   """
   if family == POINT:
     return split_of.get(targets[0], TRAIN)
-  found = {split_of[key] for key in targets if key in split_of}
-  return found.pop() if len(found) == 1 else None
+  target_splits = {split_of[key] for key in targets if key in split_of}
+  return target_splits.pop() if len(target_splits) == 1 else None
 
 
 @dataclasses.dataclass
-class Reader:
+class QueriesReader:
   """Reads the lines of `queries_all_labeledv3.jsonl`.
 
   Attributes:
@@ -67,191 +67,215 @@ class Reader:
     report: takes findings.
   """
 
-  months: Months
-  split_of: Mapping[Triple, str]
+  months: ReleaseMonths
+  split_of: Mapping[SortKey, str]
   timeline: Timeline
-  report: Report
+  report: FindingsReport
 
   def __post_init__(self):
-    self._ids: set[str] = set()
-    self._by_month = queries.index_positives(self.months.records.values())
+    self._query_ids: set[str] = set()
+    self._positives_by_month = queries.index_positives_by_month(
+      self.months.records.values()
+    )
 
-  def read(self, text: str) -> dict[str, list[Query]]:
+  def read_queries(self, text: str) -> dict[str, list[Query]]:
     """Returns split -> queries, in the order of the file.
 
     Raises:
       SourceError: naming the line of what is not in the schema.
     """
-    found = {split: [] for split in queries.SPLITS}
+    queries_by_split = {split: [] for split in queries.SPLITS}
     lines = _LINE_ENDS.split(text)
     for number, line in enumerate(lines, start=1):
       if line.strip():
-        place = f"line {number}"
-        row = release_json.parse(line, self.report, place)
-        row = release_json.expect(row, dict, place)
-        read = self._read_query(row, place, number)
-        if read is not None:
-          split, query = read
-          found[split].append(query)
-    return found
+        location = f"line {number}"
+        row = release_json.parse_json(line, self.report, location)
+        row = release_json.expect_type(row, dict, location)
+        parsed_query = self._read_query(row, location, number)
+        if parsed_query is not None:
+          split, query = parsed_query
+          queries_by_split[split].append(query)
+    return queries_by_split
 
   def _read_query(
-    self, row: dict[str, Any], place: str, number: int
+    self, row: dict[str, Any], location: str, number: int
   ) -> tuple[str, Query] | None:
     """Returns (split, query), None if the query is dropped."""
-    text = release_json.member(row, "query", str, place)
-    family = self._family(row, place)
-    targets = self._targets(row, family, place)
-    listed = self._listed(row, place)
-    if not listed:
-      self.report.add("query_without_gold", place, "pos_sids is empty")
+    text = release_json.get_member(row, "query", str, location)
+    family = self._read_family(row, location)
+    targets = self._read_targets(row, family, location)
+    listed_sids = self._read_listed_sids(row, location)
+    if not listed_sids:
+      self.report.add("query_without_gold", location, "pos_sids is empty")
       return None
-    split = self._split(targets, family, place)
+    split = self._find_split(targets, family, location)
     if split is None:
       return None
-    gold = self._gold(listed, place)
-    if not gold:
-      self.report.add("query_without_gold", place, f"none of {shown(listed)}")
+    gold_sids = self._select_gold_sids(listed_sids, location)
+    if not gold_sids:
+      self.report.add(
+        "query_without_gold", location, f"none of {format_value(listed_sids)}"
+      )
       return None
     if not text.strip():
-      self.report.add("text_empty", place)
-    interval = self._interval(targets, gold, place)
-    point_of_gap = family == POINT and interval.start in self.months.gaps
+      self.report.add("text_empty", location)
+    interval = self._make_interval(targets, gold_sids, location)
+    is_gap_point = family == POINT and interval.start in self.months.gaps
     query = Query(
-      query_id=self._query_id(row, place, number),
+      query_id=self._make_query_id(row, location, number),
       text=text,
       family=family,
-      group=release_json.expect(row.get(GROUP, ""), str, f"{place}: {GROUP}"),
+      group=release_json.expect_type(
+        row.get(GROUP_MEMBER, ""), str, f"{location}: {GROUP_MEMBER}"
+      ),
       interval=interval,
       positives=tuple(
-        sorted(self.months.records[sid].record_id for sid in gold)
+        sorted(self.months.records[sid].record_id for sid in gold_sids)
       ),
-      paper_family=GAP if point_of_gap else family,
+      paper_family=GAP if is_gap_point else family,
     )
-    self._compare(query, gold, split, place)
+    self._report_gold_mismatches(query, gold_sids, split, location)
     return split, query
 
-  def _family(self, row: dict[str, Any], place: str) -> str:
+  def _read_family(self, row: dict[str, Any], location: str) -> str:
     """Returns the family: what is not a point is a window."""
-    named = row.get("type") or row.get("source")
+    type_name = row.get("type") or row.get("source")
     if not row.get("type"):
-      self.report.add("type_missing", place, f"source is {shown(named)}")
-    elif named not in (POINT, WINDOW):
-      self.report.add("type_unknown", place, shown(named))
-    return POINT if named == POINT else WINDOW
+      self.report.add(
+        "type_missing", location, f"source is {format_value(type_name)}"
+      )
+    elif type_name not in (POINT, WINDOW):
+      self.report.add("type_unknown", location, format_value(type_name))
+    return POINT if type_name == POINT else WINDOW
 
-  def _targets(
-    self, row: dict[str, Any], family: str, place: str
-  ) -> list[Triple]:
+  def _read_targets(
+    self, row: dict[str, Any], family: str, location: str
+  ) -> list[SortKey]:
     """Returns the months that a query asks for, as the file has them."""
     if family == POINT:
       if "sort_key" not in row:
         raise SourceError(
-          f"{place}: a point query has no 'sort_key', [reign, year, month]"
+          f"{location}: a point query has no 'sort_key', [reign, year, month]"
         )
-      return [release_json.triple(row["sort_key"], f"{place}: sort_key")]
+      return [
+        release_json.parse_sort_key(row["sort_key"], f"{location}: sort_key")
+      ]
     keys = row.get("target_sort_keys") or []
-    path = f"{place}: target_sort_keys"
-    release_json.expect(keys, list, path)
+    path = f"{location}: target_sort_keys"
+    release_json.expect_type(keys, list, path)
     return [
-      release_json.triple(key, f"{path}[{number}]")
+      release_json.parse_sort_key(key, f"{path}[{number}]")
       for number, key in enumerate(keys)
     ]
 
-  def _listed(self, row: dict[str, Any], place: str) -> list[Any]:
-    found = row.get("pos_sids") or []
-    return release_json.expect(found, list, f"{place}: pos_sids")
+  def _read_listed_sids(self, row: dict[str, Any], location: str) -> list[Any]:
+    sids = row.get("pos_sids") or []
+    return release_json.expect_type(sids, list, f"{location}: pos_sids")
 
-  def _split(
-    self, targets: list[Triple], family: str, place: str
+  def _find_split(
+    self, targets: list[SortKey], family: str, location: str
   ) -> str | None:
     """Returns the split of a query, None if it has none."""
-    known = {self.split_of[key] for key in targets if key in self.split_of}
-    if family == POINT and not known:
-      self.report.add("query_month_unsplit", place, list(targets[0]))
-    elif not known:
-      self.report.add("query_without_split", place, f"{len(targets)} months")
-    elif len(known) > 1:
-      self.report.add("query_mixed", place, ", ".join(sorted(known)))
+    target_splits = {
+      self.split_of[key] for key in targets if key in self.split_of
+    }
+    if family == POINT and not target_splits:
+      self.report.add("query_month_unsplit", location, list(targets[0]))
+    elif not target_splits:
+      self.report.add("query_without_split", location, f"{len(targets)} months")
+    elif len(target_splits) > 1:
+      self.report.add("query_mixed", location, ", ".join(sorted(target_splits)))
     return infer_split(targets, family, self.split_of)
 
-  def _gold(self, listed: list[Any], place: str) -> list[int]:
+  def _select_gold_sids(
+    self, listed_sids: list[Any], location: str
+  ) -> list[int]:
     """Returns the sids that answer and exist, each once, as listed."""
-    gold: dict[int, None] = {}
-    for sid in listed:
+    gold_sids: dict[int, None] = {}
+    for sid in listed_sids:
       # 3.0 and 3 are one key of a dictionary, "3" is another.
       if isinstance(sid, bool) or not isinstance(sid, int | float):
-        self.report.add("gold_not_integer", place, shown(sid))
+        self.report.add("gold_not_integer", location, format_value(sid))
       elif sid not in self.months.records:
-        self.report.add("gold_missing", place, f"sid {shown(sid)}")
-      elif sid in gold:
-        self.report.add("gold_repeated", place, f"sid {sid}")
+        self.report.add("gold_missing", location, f"sid {format_value(sid)}")
+      elif sid in gold_sids:
+        self.report.add("gold_repeated", location, f"sid {sid}")
       else:
-        gold[int(sid)] = None
-    return list(gold)
+        gold_sids[int(sid)] = None
+    return list(gold_sids)
 
-  def _interval(
-    self, targets: list[Triple], gold: list[int], place: str
+  def _make_interval(
+    self, targets: list[SortKey], gold_sids: list[int], location: str
   ) -> Interval:
     """Returns the stretch from the first to the last month asked for."""
     keys = set()
     for target in targets:
-      key = month_of(target, self.timeline)
+      key = find_month(target, self.timeline)
       if key in self.months.axis:
         keys.add(key)
       else:
-        self.report.add("target_without_month", place, list(target))
+        self.report.add("target_without_month", location, list(target))
     if not keys:
-      first = self.months.records[gold[0]].key
-      self.report.add("interval_of_gold", place, f"month of sid {gold[0]}")
-      return Interval.month(first)
+      first = self.months.records[gold_sids[0]].key
+      self.report.add(
+        "interval_of_gold", location, f"month of sid {gold_sids[0]}"
+      )
+      return Interval.single_month(first)
     interval = Interval(min(keys), max(keys))
-    first, last = self.timeline.ordinals(interval)
-    holes = last - first + 1 - len(keys)
-    if holes:
-      self.report.add("interval_with_holes", place, f"{holes} in {interval}")
+    first, last = self.timeline.interval_ordinals(interval)
+    num_holes = last - first + 1 - len(keys)
+    if num_holes:
+      self.report.add(
+        "interval_with_holes", location, f"{num_holes} in {interval}"
+      )
     return interval
 
-  def _query_id(self, row: dict[str, Any], place: str, number: int) -> str:
+  def _make_query_id(
+    self, row: dict[str, Any], location: str, number: int
+  ) -> str:
     """Returns the qid as a word that no other query has."""
-    found = row.get("qid")
-    text = found if isinstance(found, str) else json.dumps(found)
-    if found is None:
-      self.report.add("qid_missing", place)
-    elif len(text.split()) != 1 or isinstance(found, list | dict):
-      self.report.add("qid_unusable", place, shown(found))
-      found = None
-    query_id = f"line-{number}" if found is None else text.strip()
-    if query_id in self._ids:
-      self.report.add("qid_repeated", place, shown(found))
+    qid = row.get("qid")
+    text = qid if isinstance(qid, str) else json.dumps(qid)
+    if qid is None:
+      self.report.add("qid_missing", location)
+    elif len(text.split()) != 1 or isinstance(qid, list | dict):
+      self.report.add("qid_unusable", location, format_value(qid))
+      qid = None
+    query_id = f"line-{number}" if qid is None else text.strip()
+    if query_id in self._query_ids:
+      self.report.add("qid_repeated", location, format_value(qid))
       query_id = f"{query_id}~{number}"
-    while query_id in self._ids:
+    while query_id in self._query_ids:
       query_id += "~"
-    self._ids.add(query_id)
+    self._query_ids.add(query_id)
     return query_id
 
-  def _compare(
-    self, query: Query, gold: list[int], split: str, place: str
+  def _report_gold_mismatches(
+    self, query: Query, gold_sids: list[int], split: str, location: str
   ) -> None:
     """Reports gold that is not what stands in the interval."""
-    for sid in gold:
+    for sid in gold_sids:
       record = self.months.records[sid]
       if record.kind == NEG_COMMENT:
-        self.report.add("gold_is_comment", place, f"sid {sid}")
+        self.report.add("gold_is_comment", location, f"sid {sid}")
       if record.key not in query.interval:
         self.report.add(
-          "gold_outside", place, f"sid {sid} of {record.key}, {query.interval}"
+          "gold_outside",
+          location,
+          f"sid {sid} of {record.key}, {query.interval}",
         )
-    expected = queries.positives_of(
-      query.interval, self.timeline, self._by_month
+    expected = queries.find_positives(
+      query.interval, self.timeline, self._positives_by_month
     )
-    lacking = len(set(expected) - set(query.positives))
-    if lacking:
+    num_missing = len(set(expected) - set(query.positives))
+    if num_missing:
       self.report.add(
-        "gold_incomplete", place, f"{lacking} of {len(expected)} are not listed"
+        "gold_incomplete",
+        location,
+        f"{num_missing} of {len(expected)} are not listed",
       )
     if any(
       self.split_of.get(key.triple, TRAIN) != split
-      for key in self.timeline.iterate(query.interval)
+      for key in self.timeline.iterate_keys(query.interval)
     ):
-      self.report.add("interval_mixed", place, f"{query.interval}, {split}")
+      self.report.add("interval_mixed", location, f"{query.interval}, {split}")

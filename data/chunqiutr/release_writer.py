@@ -27,27 +27,31 @@ from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files
 from ctd_jax_datasets.chunqiutr import splits
-from ctd_jax_datasets.chunqiutr.release import MONTHS, QUERIES, SPLITS
+from ctd_jax_datasets.chunqiutr.release import (
+  MONTHS_FILE,
+  QUERIES_FILE,
+  SPLITS_FILE,
+)
 from ctd_jax_datasets.chunqiutr.release_months import (
   COMPILERS,
-  OWN_ORDER,
-  OWN_SOURCE,
+  ORDER_MEMBER,
+  SOURCE_MEMBER,
   UNKNOWN_ORDER,
   WORKS,
 )
-from ctd_jax_datasets.chunqiutr.release_queries import GROUP, infer_split
+from ctd_jax_datasets.chunqiutr.release_queries import GROUP_MEMBER, infer_split
 
 # From here on the authors' audit calls a match strong.
-STRONG = 0.9
-_MEMBERS = {work: member for member, work in WORKS.items()}
+MIN_STRONG_SCORE = 0.9
+_MEMBER_BY_WORK = {work: member for member, work in WORKS.items()}
 _FIRST_MEMBER = next(iter(WORKS))
 _NUMBER = re.compile(r"[a-z]*(\d+)")
 
 
-def write(
+def write_release(
   folder: str | os.PathLike,
   records: Iterable[Record],
-  asked: Mapping[str, Sequence[Query]],
+  queries_by_split: Mapping[str, Sequence[Query]],
   split_of: Mapping[TimeKey, str],
   timeline: Timeline,
 ) -> dict[str, pathlib.Path]:
@@ -56,7 +60,7 @@ def write(
   Args:
     folder: made if need be; files of the same names are replaced.
     records: the gallery.
-    asked: split -> queries.
+    queries_by_split: split -> queries.
     split_of: split of the months; one without a split is in no split map.
     timeline: the calendar of the keys.
 
@@ -70,14 +74,16 @@ def write(
     )
   records = sorted(records, key=lambda record: record.record_id)
   split_of = {key: split_of[key] for key in timeline.months if key in split_of}
-  sids = sid_numbers(records)
+  sids = number_sids(records)
   texts = {
-    SPLITS: _json(splits.write_map(split_of)),
-    MONTHS: _json({"time_mapping": _time_mapping(records, sids, timeline)}),
-    QUERIES: "".join(
-      _query_line(query, split, sids, split_of, timeline)
-      for split, found in asked.items()
-      for query in found
+    SPLITS_FILE: _dump_json(splits.format_split_map(split_of)),
+    MONTHS_FILE: _dump_json(
+      {"time_mapping": _make_time_mapping(records, sids, timeline)}
+    ),
+    QUERIES_FILE: "".join(
+      _format_query_line(query, split, sids, split_of, timeline)
+      for split, split_queries in queries_by_split.items()
+      for query in split_queries
     ),
   }
   folder = pathlib.Path(folder)
@@ -86,7 +92,7 @@ def write(
   return {name: folder / name for name in texts}
 
 
-def sid_numbers(records: Sequence[Record]) -> dict[str, int]:
+def number_sids(records: Sequence[Record]) -> dict[str, int]:
   """Returns record id -> sid.
 
   That is the number in the id (`r00012`, `s000012` -> 12) if every id has one
@@ -102,11 +108,11 @@ def sid_numbers(records: Sequence[Record]) -> dict[str, int]:
   }
 
 
-def _json(value: object) -> str:
+def _dump_json(value: object) -> str:
   return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
-def _time_mapping(
+def _make_time_mapping(
   records: Iterable[Record], sids: Mapping[str, int], timeline: Timeline
 ) -> dict[str, Any]:
   """Returns date in words -> month node, for every month of the timeline."""
@@ -121,23 +127,29 @@ def _time_mapping(
   nodes = {}
   for key in timeline.months:
     text = date_expressions.format_key(key, timeline)
-    found = by_month[key]
-    empty = [record for record in found if record.kind == NO_EVENT]
-    others = [record for record in found if record.kind != NO_EVENT]
-    has_event = any(record.kind == EVENT for record in others)
+    month_records = by_month[key]
+    placeholder_records = [
+      record for record in month_records if record.kind == NO_EVENT
+    ]
+    content_records = [
+      record for record in month_records if record.kind != NO_EVENT
+    ]
+    has_event = any(record.kind == EVENT for record in content_records)
     if has_event:
-      nodes[text] = _node(key, False, others, sids)
+      nodes[text] = _month_node(key, False, content_records, sids)
       # The kind hangs on the month: a placeholder needs a node of its own.
-      if empty:
-        nodes[f"{text}，無事"] = _node(key, True, empty, sids)
+      if placeholder_records:
+        nodes[f"{text}，無事"] = _month_node(
+          key, True, placeholder_records, sids
+        )
     else:
-      nodes[text] = _node(key, True, found, sids)
+      nodes[text] = _month_node(key, True, month_records, sids)
   return nodes
 
 
-def _node(
+def _month_node(
   key: TimeKey,
-  empty: bool,
+  is_empty: bool,
   records: Sequence[Record],
   sids: Mapping[str, int],
 ) -> dict[str, Any]:
@@ -149,62 +161,62 @@ def _node(
   groups = collections.defaultdict(list)
   comments = []
   for record in records:
-    if record.kind == NEG_COMMENT and (empty or not record.version):
+    if record.kind == NEG_COMMENT and (is_empty or not record.version):
       comments.append(record)
     else:
       # Without a version an event is a group of its own.
       groups[record.version or record.record_id].append(record)
   node: dict[str, Any] = {
     "sort_key": list(key.triple),
-    "no_event": empty,
+    "no_event": is_empty,
     # A reader numbers versions as they stand: so those of a release stay.
-    "versions": [_version(groups[name], sids) for name in sorted(groups)],
+    "versions": [_version_node(groups[name], sids) for name in sorted(groups)],
   }
   if comments:
-    node["neg_samples"] = [_block(record, sids) for record in comments]
+    node["neg_samples"] = [_comment_block(record, sids) for record in comments]
   return node
 
 
-def _version(
+def _version_node(
   records: Sequence[Record], sids: Mapping[str, int]
 ) -> dict[str, Any]:
   """Returns the texts that tell of one event, by work."""
   version = collections.defaultdict(list)
   for record in records:
     if record.kind == NEG_COMMENT:
-      version["neg_sample"].append(_block(record, sids))
+      version["neg_sample"].append(_comment_block(record, sids))
       continue
-    entry = _sentence(record, sids)
-    known = record.source in _MEMBERS or record.kind == NO_EVENT
-    if not known:
-      entry[OWN_SOURCE] = record.source
-    version[_MEMBERS.get(record.source, _FIRST_MEMBER)].append(entry)
+    entry = _sentence_entry(record, sids)
+    is_base_source = record.source in _MEMBER_BY_WORK or record.kind == NO_EVENT
+    if not is_base_source:
+      entry[SOURCE_MEMBER] = record.source
+    version[_MEMBER_BY_WORK.get(record.source, _FIRST_MEMBER)].append(entry)
   order = (*WORKS, "neg_sample")
   return {name: version[name] for name in order if name in version}
 
 
-def _block(record: Record, sids: Mapping[str, int]) -> dict[str, Any]:
+def _comment_block(record: Record, sids: Mapping[str, int]) -> dict[str, Any]:
   """Returns a comment as a block of one sentence."""
   names = COMPILERS.get(record.source)
   block = {
     "compiler": names[0] if names else record.source,
     "match_score": record.match_score,
     # Scores may come from a file of single precision.
-    "match_strong": round(record.match_score, 6) >= STRONG,
-    "parsed_comment": [_sentence(record, sids)],
+    "match_strong": round(record.match_score, 6) >= MIN_STRONG_SCORE,
+    "parsed_comment": [_sentence_entry(record, sids)],
   }
-  return block if names else block | {OWN_SOURCE: record.source}
+  return block if names else block | {SOURCE_MEMBER: record.source}
 
 
-def _sentence(record: Record, sids: Mapping[str, int]) -> dict[str, Any]:
+def _sentence_entry(record: Record, sids: Mapping[str, int]) -> dict[str, Any]:
   """Returns a text with its sid and, if that is known, place in its work."""
   entry = {"sid": sids[record.record_id], "text": record.text}
   if record.order != UNKNOWN_ORDER:
-    entry[OWN_ORDER] = record.order
+    entry[ORDER_MEMBER] = record.order
   return entry
 
 
-def _query_line(
+def _format_query_line(
   query: Query,
   split: str,
   sids: Mapping[str, int],
@@ -212,30 +224,32 @@ def _query_line(
   timeline: Timeline,
 ) -> str:
   """Returns a query as a line of JSON."""
-  keys = list(timeline.iterate(query.interval))
+  keys = list(timeline.iterate_keys(query.interval))
   inferred = infer_split(keys, query.family, split_of)
   if inferred != split:
     raise ValueError(
       f"query {query.query_id} of {split} asks for {query.interval}, which is "
       f"of {inferred or 'no one split'}; a reader would not find it in {split}"
     )
-  unknown = [positive for positive in query.positives if positive not in sids]
-  if unknown or not query.positives:
+  unknown_ids = [
+    positive for positive in query.positives if positive not in sids
+  ]
+  if unknown_ids or not query.positives:
     raise ValueError(
-      f"query {query.query_id}: answers {unknown or 'none'} are no records; "
+      f"query {query.query_id}: answers {unknown_ids or 'none'} are no records; "
       "a reader would drop it"
     )
-  months = [list(key.triple) for key in keys]
+  sort_keys = [list(key.triple) for key in keys]
   row: dict[str, Any] = {
     "qid": query.query_id,
     "query": query.text,
     "type": query.family,
   }
   if query.family == POINT:
-    row["sort_key"] = months[0]
+    row["sort_key"] = sort_keys[0]
   else:
-    row["target_sort_keys"] = months
+    row["target_sort_keys"] = sort_keys
   row["pos_sids"] = sorted(sids[positive] for positive in query.positives)
   if query.group:
-    row[GROUP] = query.group
+    row[GROUP_MEMBER] = query.group
   return json.dumps(row, ensure_ascii=False) + "\n"

@@ -13,10 +13,10 @@ import re
 # A piece is closed at the first sentence end after so many characters, or
 # where after so many the next sentence quotes somebody: a few sentences, and
 # within 2 % of the paper's 11,894 pieces over all works.
-MIN_PIECE = 110
-MIN_BEFORE_QUOTE = 70
+MIN_PIECE_CHARS = 110
+MIN_CHARS_BEFORE_QUOTE = 70
 # A rest shorter than this stays with the piece before it.
-MIN_REST = 20
+MIN_TAIL_CHARS = 20
 
 # 正義曰 and its misprints; 注 in front says that a note is explained.
 FRAMING = re.compile("注?[正止之]義[曰白]|注?正[議羲]曰")
@@ -35,7 +35,7 @@ _QUOTED_YEAR = re.compile(
 )
 
 
-def cut(text: str) -> list[str]:
+def cut_pieces(text: str) -> list[str]:
   """Returns unpunctuated prose in pieces that join to it.
 
   All but the last have at least `MIN_BEFORE_QUOTE` characters, the last at
@@ -46,14 +46,16 @@ def cut(text: str) -> list[str]:
   quotes = {match.start() for match in _QUOTED_YEAR.finditer(text)}
   quotes |= {end for end in ends if _QUOTES.match(text, end)}
   pieces, start = [], 0
-  for place in sorted(ends | quotes):
-    enough = MIN_BEFORE_QUOTE if place in quotes else MIN_PIECE
-    if place - start >= enough:
-      pieces.append(text[start:place])
-      start = place
-  rest = text[start:]
-  if pieces and len(rest) < MIN_REST:
-    pieces[-1] += rest
-  elif rest:
-    pieces.append(rest)
+  for position in sorted(ends | quotes):
+    min_chars = (
+      MIN_CHARS_BEFORE_QUOTE if position in quotes else MIN_PIECE_CHARS
+    )
+    if position - start >= min_chars:
+      pieces.append(text[start:position])
+      start = position
+  tail = text[start:]
+  if pieces and len(tail) < MIN_TAIL_CHARS:
+    pieces[-1] += tail
+  elif tail:
+    pieces.append(tail)
   return pieces

@@ -45,14 +45,14 @@ class Entry:
     year: regnal year from the edition's own numbering; None if the text alone
       tells it.
     text: punctuated, without line ends and mark-up.
-    place: `file:line` of its first line, for messages.
+    location: `file:line` of its first line, for messages.
   """
 
   source: str
   reign: int
   year: int | None
   text: str
-  place: str
+  location: str
 
 
 def read_text(path: pathlib.Path) -> str:
@@ -69,7 +69,7 @@ def read_text(path: pathlib.Path) -> str:
     ) from None
 
 
-def kanripo_lines(text: str) -> list[tuple[int, str]]:
+def parse_kanripo_lines(text: str) -> list[tuple[int, str]]:
   """Returns (line number, line) of a Kanripo file without its mark-up.
 
   Args:
@@ -90,14 +90,14 @@ def kanripo_lines(text: str) -> list[tuple[int, str]]:
   return lines
 
 
-def parse_numbered(
-  path: pathlib.Path, sources: dict[str, str]
+def parse_numbered_entries(
+  path: pathlib.Path, source_by_layer: dict[str, str]
 ) -> tuple[list[Entry], int]:
   """Returns the entries of a Kanripo TLS file and how much has no year.
 
   Args:
     path: one file of KR1e0001 or KR1e0008, one duke.
-    sources: source of each layer letter, {"A": ..., "B": ...} or {"": ...}.
+    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or {"": ...}.
 
   Returns:
     (entries in order, number of undated items left out). 隱公's prelude is the
@@ -108,51 +108,51 @@ def parse_numbered(
       year 0.
   """
   entries: list[Entry] = []
-  undated = 0
+  num_undated = 0
   current: Entry | None = None
-  parts: list[str] = []
+  text_lines: list[str] = []
 
-  def close():
+  def close_entry():
     if current is not None:
-      entries.append(dataclasses.replace(current, text=_clean(parts)))
+      entries.append(dataclasses.replace(current, text=_clean_text(text_lines)))
 
-  for number, line in kanripo_lines(read_text(path)):
-    numbered = _NUMBERED.match(line)
-    if numbered and numbered[1] in sources:
-      close()
-      if not int(numbered[2]) or not int(numbered[3]):
+  for number, line in parse_kanripo_lines(read_text(path)):
+    item = _NUMBERED.match(line)
+    if item and item[1] in source_by_layer:
+      close_entry()
+      if not int(item[2]) or not int(item[3]):
         raise SourceError(
-          f"{path}, line {number}: item {numbered[0]} has a number 0; reigns "
+          f"{path}, line {number}: item {item[0]} has a number 0; reigns "
           "and years count from 1"
         )
       current = Entry(
-        source=sources[numbered[1]],
-        reign=int(numbered[2]),
-        year=int(numbered[3]),
+        source=source_by_layer[item[1]],
+        reign=int(item[2]),
+        year=int(item[3]),
         text="",
-        place=f"{path.name}:{number}",
+        location=f"{path.name}:{number}",
       )
-      parts = [line[numbered.end() :]]
+      text_lines = [line[item.end() :]]
     elif _YEAR_HEADING.match(line) or line.startswith("**"):
-      close()
-      current, parts = None, []
+      close_entry()
+      current, text_lines = None, []
     elif _UNDATED.match(line):
-      close()
-      current, parts = None, []
-      undated += line[0] == "B" and "《" not in line[:3]
+      close_entry()
+      current, text_lines = None, []
+      num_undated += line[0] == "B" and "《" not in line[:3]
     else:
-      parts.append(line)
-  close()
+      text_lines.append(line)
+  close_entry()
   entries = [entry for entry in entries if entry.text]
   if not entries:
     raise SourceError(
       f"{path}: no numbered item such as A1.1.1 or 1.1.1 with a text; expected "
       "a Kanripo TLS text"
     )
-  return entries, undated
+  return entries, num_undated
 
 
-def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
+def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
   """Returns the entries of a Wikisource file: one line, one entry.
 
   A new year shows only in the text (`N年` at the start of a line), so `year`
@@ -165,21 +165,21 @@ def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
   Raises:
     SourceError: if the file's name or content has another form.
   """
-  number = re.match(r"(\d\d)_", path.name)
-  if number is None:
+  reign_number = re.match(r"(\d\d)_", path.name)
+  if reign_number is None:
     raise SourceError(f"{path}: the name must start with the reign, as 01_")
   entries = []
   for line_number, line in enumerate(read_text(path).split("\n"), start=1):
-    line = _clean([_SPACE.sub("", line)])
+    line = _clean_text([_SPACE.sub("", line)])
     if not line or _NAVIGATION in line:
       continue
     entries.append(
       Entry(
         source=source,
-        reign=int(number[1]),
+        reign=int(reign_number[1]),
         year=None,
         text=line,
-        place=f"{path.name}:{line_number}",
+        location=f"{path.name}:{line_number}",
       )
     )
   if not entries:
@@ -187,6 +187,6 @@ def parse_lines(path: pathlib.Path, source: str) -> list[Entry]:
   return entries
 
 
-def _clean(parts: list[str]) -> str:
+def _clean_text(text_lines: list[str]) -> str:
   """Returns an entry's text without what is not text."""
-  return _STRAY.sub("", "".join(parts))
+  return _STRAY.sub("", "".join(text_lines))

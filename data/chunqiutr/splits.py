@@ -22,7 +22,7 @@ from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 TRAIN, VALIDATION, TEST = SPLITS
 # As the released file calls them.
-RELEASED_NAMES = {"train": TRAIN, "val": VALIDATION, "test": TEST}
+RELEASED_SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "test": TEST}
 
 # Reign -> (first year, last year) of each held-out block.
 _VALIDATION_YEARS = {
@@ -52,7 +52,7 @@ _TEST_YEARS = {
   12: (6, 8),
 }
 # 閔公 2: months 1-7 are validation, 8-12 test.
-_MIN, _MIN_YEAR, _MIN_LAST_VALIDATION = 4, 2, 7
+_DUKE_MIN, _DUKE_MIN_YEAR, _DUKE_MIN_LAST_VALIDATION = 4, 2, 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +69,8 @@ OFFICIAL_SIZES = SplitSizes(train=2424, validation=295, test=317)
 
 def official_split(key: TimeKey) -> str:
   """Returns the split of a month of the released map (timeline lu_release)."""
-  if (key.reign, key.year) == (_MIN, _MIN_YEAR):
-    return VALIDATION if key.month <= _MIN_LAST_VALIDATION else TEST
+  if (key.reign, key.year) == (_DUKE_MIN, _DUKE_MIN_YEAR):
+    return VALIDATION if key.month <= _DUKE_MIN_LAST_VALIDATION else TEST
   for split, blocks in ((VALIDATION, _VALIDATION_YEARS), (TEST, _TEST_YEARS)):
     if key.reign in blocks:
       first, last = blocks[key.reign]
@@ -87,7 +87,7 @@ def official_splits(timeline: Timeline) -> dict[TimeKey, str]:
       `timeline` is not the released map.
   """
   split_of = {key: official_split(key) for key in timeline.months}
-  sizes = sizes_of(split_of)
+  sizes = count_months(split_of)
   if sizes != OFFICIAL_SIZES:
     raise ValueError(
       f"timeline {timeline.name!r} divides into {sizes}, the released map "
@@ -107,30 +107,32 @@ def block_splits(timeline: Timeline) -> dict[TimeKey, str]:
   for key in timeline.months:
     years = timeline.reigns[key.reign - 1].years
     length = 2 if years >= 20 else 1
-    validation = years // 4 + 1
-    test = 3 * years // 4 + 1
+    validation_start = years // 4 + 1
+    test_start = 3 * years // 4 + 1
     split_of[key] = TRAIN
     if years >= 4:
-      if validation <= key.year < validation + length:
+      if validation_start <= key.year < validation_start + length:
         split_of[key] = VALIDATION
-      elif test <= key.year < test + length:
+      elif test_start <= key.year < test_start + length:
         split_of[key] = TEST
   return split_of
 
 
-def sizes_of(split_of: dict[TimeKey, str]) -> SplitSizes:
+def count_months(split_of: dict[TimeKey, str]) -> SplitSizes:
   """Returns how many months each split has."""
   splits = list(split_of.values())
   return SplitSizes(*(splits.count(split) for split in SPLITS))
 
 
-def boundaries(split_of: dict[TimeKey, str]) -> int:
+def count_boundaries(split_of: dict[TimeKey, str]) -> int:
   """Returns how often two neighbouring months are of different splits."""
   splits = list(split_of.values())
-  return sum(one != other for one, other in itertools.pairwise(splits))
+  return sum(
+    split != next_split for split, next_split in itertools.pairwise(splits)
+  )
 
 
-def write_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
+def format_split_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
   """Returns a division in the schema of the released file, ready for JSON.
 
   Args:
@@ -141,7 +143,7 @@ def write_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
     `debug_info`: by reign, whether whole years were divided, which years
     there are, their splits and the number of months of each split.
   """
-  names = {split: name for name, split in RELEASED_NAMES.items()}
+  names = {split: name for name, split in RELEASED_SPLIT_NAMES.items()}
   by_reign = collections.defaultdict(dict)
   for key, split in split_of.items():
     by_reign[key.reign][key] = names[split]
@@ -150,25 +152,26 @@ def write_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
       str(key): names[split] for key, split in split_of.items()
     },
     "debug_info": {
-      str(reign): _debug_info(named) for reign, named in by_reign.items()
+      str(reign): _format_debug_info(reign_names)
+      for reign, reign_names in by_reign.items()
     },
   }
 
 
-def _debug_info(named: Mapping[TimeKey, str]) -> dict[str, Any]:
+def _format_debug_info(reign_names: Mapping[TimeKey, str]) -> dict[str, Any]:
   """Returns how one reign is divided: key -> released name of the split."""
   by_year = collections.defaultdict(set)
-  for key, name in named.items():
+  for key, name in reign_names.items():
     by_year[key.year].add(name)
-  whole_years = all(len(found) == 1 for found in by_year.values())
+  is_by_year = all(len(year_names) == 1 for year_names in by_year.values())
   info: dict[str, Any] = {
-    "mode": "year" if whole_years else "month",
+    "mode": "year" if is_by_year else "month",
     "years": list(by_year),
   }
-  if whole_years:
+  if is_by_year:
     info["split_years"] = {
-      str(year): min(found) for year, found in by_year.items()
+      str(year): min(year_names) for year, year_names in by_year.items()
     }
-  counts = collections.Counter(named.values())
-  info["month_counts"] = {name: counts[name] for name in RELEASED_NAMES}
+  counts = collections.Counter(reign_names.values())
+  info["month_counts"] = {name: counts[name] for name in RELEASED_SPLIT_NAMES}
   return info

@@ -24,13 +24,17 @@ from ctd_jax_datasets.chunqiutr import (
   segmentation,
   sources,
 )
-from ctd_jax_datasets.chunqiutr.alignment import Candidate, Place, Reading
+from ctd_jax_datasets.chunqiutr.alignment import (
+  AlignedWork,
+  AnchorMatch,
+  Candidate,
+)
 
 # A title of 魏了翁 has its number in front: 「(十/一)」, 「(二/十)」.
 _NUMBER = re.compile(r"\([^()/]{0,2}/[^()/]?\)")
 _NUMBER_DEPTHS = (1, 2)
 # What 呂祖謙's title ends with: 「(五年)」, 「(同上)」.
-_BRACKET = re.compile(r"\(([^)]*)\)$")
+_TITLE_BRACKET = re.compile(r"\(([^)]*)\)$")
 _SAME_YEAR = "同上"
 _YEAR_BRACKET = re.compile(r"\(.*年/?\)$|\(同上/\)$")
 _DUKE_DEPTH, _TITLE_DEPTH = 2, 3
@@ -41,7 +45,7 @@ _SMALL_TYPE = re.compile(r"\([^)]*\)")
 
 
 @dataclasses.dataclass
-class Section:
+class TitledSection:
   """What stands under one title, or under several in a row.
 
   Attributes:
@@ -59,7 +63,7 @@ def read_wei(
   paths: Sequence[pathlib.Path],
   kong_paths: Sequence[pathlib.Path],
   anchor: alignment.Anchor,
-) -> Reading:
+) -> AlignedWork:
   """Returns the sections of 魏了翁, each where most of it is copied from.
 
   A section that shares little with KR1e0004 is matched by its title to the
@@ -70,27 +74,31 @@ def read_wei(
     kong_paths: juan 1-60 of KR1e0004 in order.
     anchor: the annotated text.
   """
-  sections = [section for path in paths for section in wei_sections(path)]
-  copied = notes.annotated(kong_paths, anchor)
-  places = _copied_from(
-    [alignment.fold(section.body) for section in sections], copied
+  sections = [section for path in paths for section in read_wei_sections(path)]
+  kong_stretches = notes.read_stretches(kong_paths, anchor)
+  anchor_matches = _match_copies(
+    [alignment.fold_text(section.body) for section in sections], kong_stretches
   )
-  matcher = matching.Matcher(anchor)
+  matcher = matching.AnchorMatcher(anchor)
   candidates = []
-  checked = agreed = 0
-  for section, place in zip(sections, places, strict=True):
+  num_checked = num_agreed = 0
+  for section, anchor_match in zip(sections, anchor_matches, strict=True):
     (title,), (years,) = section.titles, section.years
-    if place is None or place.score < alignment.MIN_SCORE:
-      place = matcher.best(alignment.fold(title), years)
+    if anchor_match is None or anchor_match.score < alignment.MIN_SCORE:
+      anchor_match = matcher.best_match(alignment.fold_text(title), years)
     elif years:
-      checked += 1
-      agreed += (place.key.reign, place.key.year) in years
-    said = segmentation.FRAMING.split(title + section.body)
-    candidates.append(Candidate(tuple(said), place, "no year is named"))
-  return Reading(len(sections), candidates, checked, agreed)
+      num_checked += 1
+      num_agreed += (anchor_match.key.reign, anchor_match.key.year) in years
+    passages = segmentation.FRAMING.split(title + section.body)
+    candidates.append(
+      Candidate(tuple(passages), anchor_match, "no year is named")
+    )
+  return AlignedWork(len(sections), candidates, num_checked, num_agreed)
 
 
-def read_lv(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
+def read_lv(
+  paths: Sequence[pathlib.Path], anchor: alignment.Anchor
+) -> AlignedWork:
   """Returns the titles of 呂祖謙 with what is said about each.
 
   Several titles may share one text; a passage of it goes to the title whose
@@ -100,61 +108,71 @@ def read_lv(paths: Sequence[pathlib.Path], anchor: alignment.Anchor) -> Reading:
     paths: juan 1-20 of KR1e0039 in order.
     anchor: the annals and 左傳.
   """
-  matcher = matching.Matcher(anchor)
+  matcher = matching.AnchorMatcher(anchor)
   candidates = []
-  checked = agreed = 0
-  for section in (found for path in paths for found in lv_sections(path)):
-    places = []
+  num_checked = num_agreed = 0
+  for section in (
+    titled_section
+    for path in paths
+    for titled_section in read_lv_sections(path)
+  ):
+    anchor_matches = []
     for title, years in zip(section.titles, section.years, strict=True):
-      words = alignment.fold(title)
-      reign_years = matcher.years_in(years[0][0])
-      places.append(matcher.find(words, years, reign_years))
-      free = matcher.best(words, reign_years)
-      if free is not None:
-        checked += 1
-        agreed += (free.key.reign, free.key.year) in years
-    said: dict[int, list[str]] = collections.defaultdict(list)
-    for passage in segmentation.cut(section.body):
-      said[_likest(passage, places, matcher)].append(passage)
+      words = alignment.fold_text(title)
+      reign_years = matcher.years_of_reign(years[0][0])
+      anchor_matches.append(matcher.find_match(words, years, reign_years))
+      free_match = matcher.best_match(words, reign_years)
+      if free_match is not None:
+        num_checked += 1
+        num_agreed += (free_match.key.reign, free_match.key.year) in years
+    passages_by_title: dict[int, list[str]] = collections.defaultdict(list)
+    for passage in segmentation.cut_pieces(section.body):
+      passages_by_title[
+        _most_similar_title(passage, anchor_matches, matcher)
+      ].append(passage)
     candidates += [
-      Candidate(tuple(said[number]), place, "no entry of the year")
-      for number, place in enumerate(places)
+      Candidate(
+        tuple(passages_by_title[number]), anchor_match, "no entry of the year"
+      )
+      for number, anchor_match in enumerate(anchor_matches)
     ]
-  return Reading(len(candidates), candidates, checked, agreed)
+  return AlignedWork(len(candidates), candidates, num_checked, num_agreed)
 
 
-def wei_sections(path: pathlib.Path) -> list[Section]:
+def read_wei_sections(path: pathlib.Path) -> list[TitledSection]:
   """Returns the sections of a juan of KR1e0044, with the juan's years."""
-  sections: list[Section] = []
+  sections: list[TitledSection] = []
   years: list[matching.Year] = []
-  for depth, line in editions.printed_lines(path):
+  for depth, line in editions.read_printed_lines(path):
     if not line or _BOOK.match(line) or _AUTHOR.match(line):
       continue
     number = _NUMBER.match(line) if depth in _NUMBER_DEPTHS else None
     if number:
       title = _SMALL_TYPE.sub("", line[number.end() :])
-      sections.append(Section([years], [title]))
-    elif depth == 1 and (named := matching.span_of(alignment.fold(line))):
-      years = named
+      sections.append(TitledSection([years], [title]))
+    elif depth == 1 and (
+      span := matching.parse_year_span(alignment.fold_text(line))
+    ):
+      years = span
     elif sections:
       sections[-1].body += _SMALL_TYPE.sub("", line)
   return sections
 
 
-def lv_sections(path: pathlib.Path) -> list[Section]:
+def read_lv_sections(path: pathlib.Path) -> list[TitledSection]:
   """Returns the sections of a juan of KR1e0039.
 
   Raises:
     sources.SourceError: if a title stands before the first duke.
   """
-  sections: list[Section] = []
+  sections: list[TitledSection] = []
   reign = None
   in_title = False
-  for depth, line in editions.printed_lines(path):
+  for depth, line in editions.read_printed_lines(path):
     if not line or _BOOK.match(line):
       continue
     title = depth >= _TITLE_DEPTH or (depth and _YEAR_BRACKET.search(line))
-    duke = matching.duke_of(alignment.fold(line))
+    duke = matching.parse_duke(alignment.fold_text(line))
     if depth == _DUKE_DEPTH and duke is not None:
       reign, in_title = duke, False
     elif title:
@@ -164,7 +182,7 @@ def lv_sections(path: pathlib.Path) -> list[Section]:
           "左氏傳說, KR1e0039"
         )
       if not in_title:
-        sections.append(Section([], []))
+        sections.append(TitledSection([], []))
       if depth <= _TITLE_DEPTH or not sections[-1].titles:
         sections[-1].titles.append(line)
         sections[-1].years.append([(reign, 0)])
@@ -174,60 +192,86 @@ def lv_sections(path: pathlib.Path) -> list[Section]:
     elif sections:
       sections[-1].body += _SMALL_TYPE.sub("", line)
       in_title = False
-  _read_years(sections)
+  _extract_years(sections)
   return sections
 
 
-def _read_years(sections: Sequence[Section]) -> None:
+def _extract_years(sections: Sequence[TitledSection]) -> None:
   """Takes the years out of the titles, where (reign, 0) stands for none."""
-  before: list[matching.Year] = []
+  previous_years: list[matching.Year] = []
   for section in sections:
     for number, title in enumerate(section.titles):
       ((reign, _),) = section.years[number]
       title = title.replace(")(", "").replace("/", "")
-      bracket = _BRACKET.search(title)
-      named = bracket and alignment.fold(bracket[1])
-      if named and named != _SAME_YEAR:
-        before = matching.years_of(named, reign)
+      bracket = _TITLE_BRACKET.search(title)
+      named_years = bracket and alignment.fold_text(bracket[1])
+      if named_years and named_years != _SAME_YEAR:
+        previous_years = matching.parse_years(named_years, reign)
       section.titles[number] = title[: bracket.start()] if bracket else title
-      section.years[number] = before or [(reign, 0)]
+      section.years[number] = previous_years or [(reign, 0)]
 
 
-def _copied_from(
-  texts: Sequence[str], copied: Sequence[tuple[str, Place | None]]
-) -> list[Place | None]:
+def _match_copies(
+  texts: Sequence[str], stretches: Sequence[tuple[str, AnchorMatch | None]]
+) -> list[AnchorMatch | None]:
   """Returns where most of each text is copied from, with the share copied.
 
   Args:
     texts: folded, in order.
-    copied: stretches of the work that is copied, in order, with their places.
+    stretches: stretches of the work that is copied, in order, with their places.
   """
-  known = [(text, place) for text, place in copied if place is not None]
-  source = alignment.Anchor.of([(text, place.key) for text, place in known])
+  matched_stretches = [
+    (text, anchor_match)
+    for text, anchor_match in stretches
+    if anchor_match is not None
+  ]
+  copied_anchor = alignment.Anchor.from_segments(
+    [(text, anchor_match.key) for text, anchor_match in matched_stretches]
+  )
   ends = list(itertools.accumulate(map(len, texts)))
-  shares: list[collections.Counter[int]] = [
+  segment_counts_by_text: list[collections.Counter[int]] = [
     collections.Counter() for _ in texts
   ]
-  for here, there in alignment.tie("".join(texts), source.text):
-    stretch = source.part_at(there)
-    shares[bisect.bisect_right(ends, here)][known[stretch][1].part] += 1
-  keys = {place.part: place.key for _, place in known}
-  places: list[Place | None] = []
-  for text, share in zip(texts, shares, strict=True):
-    if share:
-      ((part, count),) = share.most_common(1)
-      places.append(Place(part, keys[part], count / len(text)))
+  for position, anchor_position in alignment.tie_texts(
+    "".join(texts), copied_anchor.text
+  ):
+    stretch_index = copied_anchor.segment_at(anchor_position)
+    segment_counts_by_text[bisect.bisect_right(ends, position)][
+      matched_stretches[stretch_index][1].segment_index
+    ] += 1
+  keys = {
+    anchor_match.segment_index: anchor_match.key
+    for _, anchor_match in matched_stretches
+  }
+  anchor_matches: list[AnchorMatch | None] = []
+  for text, segment_counts in zip(texts, segment_counts_by_text, strict=True):
+    if segment_counts:
+      ((segment_index, count),) = segment_counts.most_common(1)
+      anchor_matches.append(
+        AnchorMatch(segment_index, keys[segment_index], count / len(text))
+      )
     else:
-      places.append(None)
-  return places
+      anchor_matches.append(None)
+  return anchor_matches
 
 
-def _likest(
-  passage: str, places: Sequence[Place | None], matcher: matching.Matcher
+def _most_similar_title(
+  passage: str,
+  anchor_matches: Sequence[AnchorMatch | None],
+  matcher: matching.AnchorMatcher,
 ) -> int:
   """Returns which of the places a passage is most like, the first of equals."""
-  known = [number for number, place in enumerate(places) if place is not None]
-  if len(known) < 2:
-    return known[0] if known else 0
-  words = alignment.fold(passage)
-  return max(known, key=lambda number: matcher.fit(words, places[number].part))
+  matched_titles = [
+    number
+    for number, anchor_match in enumerate(anchor_matches)
+    if anchor_match is not None
+  ]
+  if len(matched_titles) < 2:
+    return matched_titles[0] if matched_titles else 0
+  words = alignment.fold_text(passage)
+  return max(
+    matched_titles,
+    key=lambda number: matcher.fit_score(
+      words, anchor_matches[number].segment_index
+    ),
+  )

@@ -18,7 +18,7 @@ from ctd_jax_datasets.ctm.questions import (
   EDD,
   EEU,
   EVENT,
-  GOLD_OF,
+  GOLDS_BY_TASK,
   LATER,
   LSEC,
   PJ,
@@ -34,22 +34,27 @@ from ctd_jax_datasets.ctm.questions import (
   Relation,
 )
 from ctd_jax_datasets.ctm.recomputed import (
-  RELATED,
-  axis,
-  leak,
-  missing,
-  years,
+  RELATION_CHECKS,
+  find_leaked_name,
+  find_missing_name,
+  list_relation_years,
+  make_year_axis,
 )
 
 VERSION = "1"
-_ONE, _FEWEST_LONG, _MOST, _MOST_LONG = 1, 4, 10, 15
+_SINGLE_RELATION, _MIN_LONG_RELATIONS, _MAX_RELATIONS, _MAX_LONG_RELATIONS = (
+  1,
+  4,
+  10,
+  15,
+)
 
 
 class CheckError(ValueError):
   """A question whose gold does not follow from its relations."""
 
 
-class Checker:
+class QuestionChecker:
   """Checks questions against a repository.
 
   Args:
@@ -58,16 +63,16 @@ class Checker:
 
   def __init__(self, records: Iterable[Entity]):
     self._records = {record.entity_id: record for record in records}
-    self._rules = {
-      EDD: self._label,
-      PJ: self._polarity,
-      TOU: self._order,
-      RR: self._related,
-      SEC: self._anachronisms,
-      EEU: self._renamed,
-      TIC: self._years,
-      TES: self._option,
-      LSEC: self._anachronisms,
+    self._gold_checks = {
+      EDD: self._check_label,
+      PJ: self._check_polarity,
+      TOU: self._check_order,
+      RR: self._check_related,
+      SEC: self._check_anachronisms,
+      EEU: self._check_renamed,
+      TIC: self._check_years,
+      TES: self._check_option,
+      LSEC: self._check_anachronisms,
     }
 
   def __call__(self, question: Question) -> None:
@@ -77,37 +82,37 @@ class Checker:
       CheckError: naming the question and what is wrong.
     """
     problem = (
-      self._form(question)
-      or self._facts(question)
-      or self._rules[question.task](question)
+      self._check_form(question)
+      or self._check_facts(question)
+      or self._gold_checks[question.task](question)
     )
     if problem:
       raise CheckError(f"question {question.question_id}: {problem}")
 
-  def _form(self, question: Question) -> str:
-    if not isinstance(question.gold, GOLD_OF[question.task]):
+  def _check_form(self, question: Question) -> str:
+    if not isinstance(question.gold, GOLDS_BY_TASK[question.task]):
       return f"gold has the form {question.gold.form}"
-    fewest, most = {
-      EDD: (_ONE, _ONE),
-      LSEC: (_FEWEST_LONG, _MOST_LONG),
-    }.get(question.task, (_ONE + 1, _MOST))
-    if not fewest <= len(question.relations) <= most:
-      return f"{len(question.relations)} relations, not {fewest} to {most}"
+    min_relations, max_relations = {
+      EDD: (_SINGLE_RELATION, _SINGLE_RELATION),
+      LSEC: (_MIN_LONG_RELATIONS, _MAX_LONG_RELATIONS),
+    }.get(question.task, (_SINGLE_RELATION + 1, _MAX_RELATIONS))
+    if not min_relations <= len(question.relations) <= max_relations:
+      return f"{len(question.relations)} relations, not {min_relations} to {max_relations}"
     names = [relation.entity for relation in question.relations]
     if len(set(names)) != len(names):
       return "an entity is in it twice"
     return ""
 
-  def _facts(self, question: Question) -> str:
+  def _check_facts(self, question: Question) -> str:
     """Returns which relation is not what the repository says."""
     for relation in question.relations:
       record = self._records.get(relation.entity_id)
       if record is None or record.name != relation.entity:
         return f"{relation.entity}: not in the repository"
-      known = {(i.start, i.end) for i in record.intervals}
+      allowed_years = {(i.start, i.end) for i in record.intervals}
       if record.kind == EVENT:  # can be talked of ever since
-        known |= {(start, None) for start, _ in known}
-      if (relation.start, relation.end) not in known:
+        allowed_years |= {(start, None) for start, _ in allowed_years}
+      if (relation.start, relation.end) not in allowed_years:
         return f"{relation.entity}: other years than in the repository"
       if (relation.period, relation.place) != (
         record.periods[0],
@@ -116,7 +121,7 @@ class Checker:
         return f"{relation.entity}: of another period or place"
     return ""
 
-  def _label(self, question: Question) -> str:
+  def _check_label(self, question: Question) -> str:
     (relation,) = question.relations
     record = self._records[relation.entity_id]
     gold = question.gold
@@ -124,108 +129,129 @@ class Checker:
       return "label is not that of the relation"
     if set(gold.acceptable) != set(record.periods):
       return "other labels are acceptable"
-    touched = {
-      label for year in _written(relation) for label in periods.acceptable(year)
+    labels_in_years = {
+      label
+      for year in _iterate_written_years(relation)
+      for label in periods.list_acceptable_labels(year)
     } or {periods.LABELS[0]}
-    if gold.label not in touched:
+    if gold.label not in labels_in_years:
       return f"{gold.label} has none of its years"
-    return leak(question, (a for a in record.aliases if a not in record.name))
+    return find_leaked_name(
+      question, (alias for alias in record.aliases if alias not in record.name)
+    )
 
-  def _polarity(self, question: Question) -> str:
-    found = {
+  def _check_polarity(self, question: Question) -> str:
+    conflicts = {
       frozenset((first.entity, second.entity))
       for first in question.relations
       for second in question.relations
-      if not years(first) & years(second)
+      if not list_relation_years(first) & list_relation_years(second)
     }
-    if found != {frozenset(pair) for pair in question.gold.conflicts}:
+    if conflicts != {frozenset(pair) for pair in question.gold.conflicts}:
       return "other pairs conflict"
-    if question.gold.possible == bool(found):
+    if question.gold.possible == bool(conflicts):
       return "polarity does not follow"
-    if not question.answer.startswith("否" if found else "是"):
+    if not question.answer.startswith("否" if conflicts else "是"):
       return "the answer says the opposite"
-    return missing(question, question.relations)
+    return find_missing_name(question, question.relations)
 
-  def _order(self, question: Question) -> str:
+  def _check_order(self, question: Question) -> str:
     by_year: dict[int, set[str]] = {}
     for relation in question.relations:
-      by_year.setdefault(min(years(relation)), set()).add(relation.entity)
-    wanted = [by_year[year] for year in sorted(by_year)]
-    if [set(group) for group in question.gold.groups] != wanted:
+      by_year.setdefault(min(list_relation_years(relation)), set()).add(
+        relation.entity
+      )
+    expected_groups = [by_year[year] for year in sorted(by_year)]
+    if [set(group) for group in question.gold.groups] != expected_groups:
       return "other order"
-    return missing(question, question.relations)
+    return find_missing_name(question, question.relations)
 
-  def _anachronisms(self, question: Question) -> str:
-    scene, *others = question.relations
+  def _check_anachronisms(self, question: Question) -> str:
+    scene, *members = question.relations
     gold = question.gold
-    when = years(scene)
+    scene_years = list_relation_years(scene)
     if (gold.scene, gold.start, gold.end) != (
       scene.entity,
       scene.start,
       scene.end,
     ):
       return "the first relation is not the scene"
-    wanted = [
-      (other.entity, LATER if min(years(other)) > max(when) else EARLIER)
-      for other in others
-      if not years(other) & when
+    expected_anachronisms = [
+      (
+        member.entity,
+        LATER
+        if min(list_relation_years(member)) > max(scene_years)
+        else EARLIER,
+      )
+      for member in members
+      if not list_relation_years(member) & scene_years
     ]
-    if [(a.entity, a.reason) for a in gold.anachronisms] != wanted:
+    if [
+      (anachronism.entity, anachronism.reason)
+      for anachronism in gold.anachronisms
+    ] != expected_anachronisms:
       return "others are out of their time"
-    if not wanted:
+    if not expected_anachronisms:
       return "nothing is out of its time"
-    return missing(question, question.relations)
+    return find_missing_name(question, question.relations)
 
-  def _years(self, question: Question) -> str:
-    gold, place = question.gold, axis()
+  def _check_years(self, question: Question) -> str:
+    gold, axis_position = question.gold, make_year_axis()
     dates = [
       relation.start if point == START else relation.end
       for relation, point in zip(question.relations, gold.points, strict=True)
     ]
-    true = [abs(place[b] - place[a]) for a, b in itertools.pairwise(dates)]
-    naive = [abs(b - a) for a, b in itertools.pairwise(dates)]
-    if (gold.years, gold.with_year_zero) != (sum(true), sum(naive)):
-      return f"{sum(true)} years, {sum(naive)} with a year 0"
-    if list(gold.steps) != true or question.answer != f"约{gold.years}年":
+    true_steps = [
+      abs(axis_position[b] - axis_position[a])
+      for a, b in itertools.pairwise(dates)
+    ]
+    naive_steps = [abs(b - a) for a, b in itertools.pairwise(dates)]
+    if (gold.years, gold.with_year_zero) != (sum(true_steps), sum(naive_steps)):
+      return f"{sum(true_steps)} years, {sum(naive_steps)} with a year 0"
+    if list(gold.steps) != true_steps or question.answer != f"约{gold.years}年":
       return "steps or answer do not add up"
-    return missing(question, question.relations)
+    return find_missing_name(question, question.relations)
 
-  def _option(self, question: Question) -> str:
+  def _check_option(self, question: Question) -> str:
     gold = question.gold
-    fitting = [
+    matching_options = [
       n for n, labels in enumerate(gold.periods) if gold.label in labels
     ]
-    if fitting != [gold.correct] or len(set(gold.options)) != len(gold.options):
+    if matching_options != [gold.correct] or len(set(gold.options)) != len(
+      gold.options
+    ):
       return "not exactly one option fits"
     if {relation.period for relation in question.relations} != {gold.label}:
       return "the company is not of one period"
     if question.answer != gold.options[gold.correct]:
       return "the answer is another option"
-    return missing(question, question.relations)
+    return find_missing_name(question, question.relations)
 
-  def _renamed(self, question: Question) -> str:
+  def _check_renamed(self, question: Question) -> str:
     answers = set(question.gold.names)
-    given = [r for r in question.relations if r.entity not in answers]
-    asked = [r for r in question.relations if r.entity in answers]
-    if tuple(r.entity for r in asked) != question.gold.names:
+    given_names = [r for r in question.relations if r.entity not in answers]
+    queried_names = [r for r in question.relations if r.entity in answers]
+    if tuple(r.entity for r in queried_names) != question.gold.names:
       return "names are not those of the relations"
     if any(relation.kind != PLACE for relation in question.relations):
       return "not all are names of places"
-    if not {r.place for r in asked} <= {r.place for r in given}:
+    if not {r.place for r in queried_names} <= {r.place for r in given_names}:
       return "a city is asked for that is not given"
-    for relation in asked:
+    for relation in queried_names:
       if f"{relation.period}" not in question.question:
         return f"{relation.period} is not asked for"
-    return leak(question, answers) or missing(question, given)
+    return find_leaked_name(question, answers) or find_missing_name(
+      question, given_names
+    )
 
-  def _related(self, question: Question) -> str:
-    return RELATED[question.rule](question)
+  def _check_related(self, question: Question) -> str:
+    return RELATION_CHECKS[question.rule](question)
 
 
-def _written(relation: Relation) -> Iterable[int]:
+def _iterate_written_years(relation: Relation) -> Iterable[int]:
   """Yields the years of a relation within the timeline, as written."""
-  last = relation.start if relation.end is None else relation.end
-  for year in range(max(relation.start, periods.FIRST_YEAR), last + 1):
+  last_year = relation.start if relation.end is None else relation.end
+  for year in range(max(relation.start, periods.FIRST_YEAR), last_year + 1):
     if year and year <= periods.LAST_YEAR:
       yield year
 

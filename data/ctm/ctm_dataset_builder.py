@@ -72,14 +72,14 @@ class Builder(BaseBuilder):
 
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""
-    holds_games = self.builder_config.name == GAMES
+    is_games = self.builder_config.name == GAMES
     return self.dataset_info_from_configs(
-      features=examples.game_features()
-      if holds_games
-      else examples.question_features(),
+      features=examples.make_game_features()
+      if is_games
+      else examples.make_question_features(),
       homepage="https://arxiv.org/abs/2502.16922",
       metadata=tfds.core.MetadataDict(
-        seed=generate.SEED, facts_sha256=repository.fingerprint()
+        seed=generate.SEED, facts_sha256=repository.hash_fact_tables()
       ),
       disable_shuffling=True,
     )
@@ -97,30 +97,30 @@ class Builder(BaseBuilder):
     """
     config = self.builder_config
     if config.name == RELEASE:
-      return {released.SPLIT: self._generate_examples(self._released())}
+      return {released.SPLIT: self._generate_examples(self._read_release())}
     if self.sources:
       raise SourceError(
         f"--sources={self.sources}: {self.name}/{config.name} is made from the "
         f"fact tables; leave it out, or build {self.name}/{RELEASE}"
       )
     if config.name == GAMES:
-      found = games.games(generate.SEED)
-      return {games.SPLIT: self._generate_examples(found)}
-    questions = generate.generate(tasks=config.tasks)
+      instances = games.draw_games(generate.SEED)
+      return {games.SPLIT: self._generate_examples(instances)}
+    questions = generate.generate_questions(tasks=config.tasks)
     return {
       split: self._generate_examples([q for q in questions if q.split == split])
       for split in SPLITS
     }
 
   def _generate_examples(
-    self, found: Iterable[Question | ItoInstance]
+    self, records: Iterable[Question | ItoInstance]
   ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (id, example) of every question or game."""
     if self.builder_config.name == GAMES:
-      return examples.game_examples(found)
-    return examples.question_examples(found)
+      return examples.iterate_game_examples(records)
+    return examples.iterate_question_examples(records)
 
-  def _released(self) -> list[Question]:
+  def _read_release(self) -> list[Question]:
     """Returns the authors' questions; writes what is odd in their files."""
     folder = self._release_folder()
     if folder is None:
@@ -128,10 +128,12 @@ class Builder(BaseBuilder):
         f"{self.name}/{RELEASE} needs --sources=FOLDER of the authors' JSON "
         "files"
       )
-    found, report = released.read(folder)
+    questions, report = released.read_released_questions(folder)
     self._write_report(report)
-    return found
+    return questions
 
   def describe(self) -> dict[str, Any]:
     """Writes tables beside the data; returns the statistics."""
-    return summary.describe(self, games=self.builder_config.name == GAMES)
+    return summary.write_summary(
+      self, is_games=self.builder_config.name == GAMES
+    )

@@ -23,7 +23,7 @@ from ctd_jax_datasets.ctm.questions import ItoInstance, Question
 RECORD = "record"
 
 
-def question_features() -> tfds.features.FeaturesDict:
+def make_question_features() -> tfds.features.FeaturesDict:
   """Returns the features of a question."""
   text, number = tfds.features.Text, tfds.features.Scalar
   return tfds.features.FeaturesDict(
@@ -45,7 +45,7 @@ def question_features() -> tfds.features.FeaturesDict:
   )
 
 
-def game_features() -> tfds.features.FeaturesDict:
+def make_game_features() -> tfds.features.FeaturesDict:
   """Returns the features of a game."""
   text = tfds.features.Text
   return tfds.features.FeaturesDict(
@@ -61,11 +61,11 @@ def game_features() -> tfds.features.FeaturesDict:
   )
 
 
-def question_examples(
-  found: Iterable[Question],
+def iterate_question_examples(
+  question_records: Iterable[Question],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
   """Yields (id, example) of questions, in the given order."""
-  for question in found:
+  for question in question_records:
     yield (
       question.question_id,
       {
@@ -79,16 +79,16 @@ def question_examples(
         "nearest": question.distance.nearest,
         "widest": question.distance.widest,
         "listed": int(question.listed),
-        RECORD: questions.dumps(question),
+        RECORD: questions.format_json_line(question),
       },
     )
 
 
-def game_examples(
-  found: Iterable[ItoInstance],
+def iterate_game_examples(
+  instances: Iterable[ItoInstance],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
   """Yields (id, example) of games, in the given order."""
-  for game in found:
+  for game in instances:
     yield (
       game.instance_id,
       {
@@ -96,22 +96,28 @@ def game_examples(
         "level": game.level,
         "temporal_entities": [seat.label for seat in game.seats],
         "ranks": list(game.ranks),
-        RECORD: questions.dumps(game),
+        RECORD: questions.format_json_line(game),
       },
     )
 
 
 def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
   """Returns the questions of a built data set, in the order stored."""
-  return [questions.question_from_json(record) for record in _records(builder)]
+  return [
+    questions.question_from_json(record) for record in _iterate_records(builder)
+  ]
 
 
 def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
   """Returns the games of a built data set, in the order stored."""
-  return [questions.instance_from_json(record) for record in _records(builder)]
+  return [
+    questions.instance_from_json(record) for record in _iterate_records(builder)
+  ]
 
 
-def _records(builder: tfds.core.DatasetBuilder) -> Iterator[dict[str, Any]]:
+def _iterate_records(
+  builder: tfds.core.DatasetBuilder,
+) -> Iterator[dict[str, Any]]:
   """Yields the records of all splits.
 
   Raises:

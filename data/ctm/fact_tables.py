@@ -12,14 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ctd_jax.chronology import reign_tables
 
-SOURCE = "source"
+SOURCE_COLUMN = "source"
 # Between several values of one cell.
-SEPARATOR = "|"
+VALUE_SEPARATOR = "|"
 
 
 def table_path(name: str) -> pathlib.Path:
   """Returns the path of a fact table, installed or in the checkout."""
-  return reign_tables.table_dir().parent / "ctm" / "facts" / f"{name}.tsv"
+  return reign_tables.reign_table_dir().parent / "ctm" / "facts" / f"{name}.tsv"
 
 
 def read_table(
@@ -42,26 +42,26 @@ def read_table(
   with path.open(encoding="utf-8", newline="") as file:
     rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     header = next(rows, [])
-    if header != list(columns) or SOURCE not in header:
+    if header != list(columns) or SOURCE_COLUMN not in header:
       raise ValueError(
         f"{path}, line 1: columns {', '.join(header)} should be "
         f"{', '.join(columns)}, separated by tabs"
       )
-    found = []
-    for line, cells in enumerate(rows, start=2):
-      place = f"{path}, line {line}"
+    table = []
+    for line_number, cells in enumerate(rows, start=2):
+      location = f"{path}, line {line_number}"
       if len(cells) != len(columns):
         raise ValueError(
-          f"{place}: {len(cells)} columns, should be {len(columns)}"
+          f"{location}: {len(cells)} columns, should be {len(columns)}"
         )
       row = dict(zip(columns, cells, strict=True))
-      _check(place, row, integers, optional)
-      found.append(row)
-  return found
+      _check_row(location, row, integers, optional)
+      table.append(row)
+  return table
 
 
-def _check(
-  place: str,
+def _check_row(
+  location: str,
   row: Mapping[str, str],
   integers: Collection[str],
   optional: Collection[str],
@@ -69,13 +69,13 @@ def _check(
   for column, cell in row.items():
     if not cell:
       if column not in optional:
-        raise ValueError(f"{place}: column {column!r} is empty")
+        raise ValueError(f"{location}: column {column!r} is empty")
     elif column in integers and not cell.removeprefix("-").isdecimal():
       raise ValueError(
-        f"{place}: column {column!r} is {cell!r}, should be an integer"
+        f"{location}: column {column!r} is {cell!r}, should be an integer"
       )
 
 
-def values(cell: str) -> tuple[str, ...]:
+def split_values(cell: str) -> tuple[str, ...]:
   """Returns the values of a cell that may hold several."""
-  return tuple(value for value in cell.split(SEPARATOR) if value)
+  return tuple(value for value in cell.split(VALUE_SEPARATOR) if value)

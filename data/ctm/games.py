@@ -12,7 +12,11 @@ import random
 from collections.abc import Sequence
 
 from ctd_jax_datasets.ctm import periods, quotas, repository
-from ctd_jax_datasets.ctm.pool import Pool, ambiguous_names, tells_period
+from ctd_jax_datasets.ctm.pool import (
+  EntityPool,
+  find_ambiguous_names,
+  tells_period,
+)
 from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
@@ -32,49 +36,53 @@ _KINDS = (FIGURE, RULER, ERA, EVENT, INGREDIENT, HERITAGE)
 _LIST_OF_POETS = "chinese-poetry"
 
 
-def games(seed: int) -> tuple[ItoInstance, ...]:
+def draw_games(seed: int) -> tuple[ItoInstance, ...]:
   """Returns the games, easy ones first.
 
   Args:
     seed: of the split of the entities, and of what is drawn.
   """
   rng = random.Random(f"{seed}/games")
-  by_label = _candidates(seed)
-  found = []
+  by_label = _draw_candidates(seed)
+  instances = []
   for level, players in PLAYERS.items():
-    for number in range(1, GAMES_PER_LEVEL + 1):
-      labels = _labels(rng, players, by_label)
+    for game_number in range(1, GAMES_PER_LEVEL + 1):
+      labels = _draw_labels(rng, players, by_label)
       seats = tuple(
-        repository.relation(
+        repository.make_relation(
           by_label[label].pop(rng.randrange(len(by_label[label])))
         )
         for label in labels
       )
-      order = sorted(labels, key=periods.LABELS.index)
-      found.append(
+      labels_in_time = sorted(labels, key=periods.LABELS.index)
+      instances.append(
         ItoInstance(
-          instance_id=f"ito-{level}-{number:02d}",
+          instance_id=f"ito-{level}-{game_number:02d}",
           level=level,
           seats=seats,
-          ranks=tuple(order.index(label) + 1 for label in labels),
+          ranks=tuple(labels_in_time.index(label) + 1 for label in labels),
           split=SPLIT,
         )
       )
-  return tuple(found)
+  return tuple(instances)
 
 
-def _candidates(seed: int) -> dict[str, list[Entity]]:
+def _draw_candidates(seed: int) -> dict[str, list[Entity]]:
   """Returns label -> entities of the test split that are in no doubt."""
-  records = repository.grouped(repository.entities())
+  records = repository.assign_groups(repository.load_entities())
   members = quotas.split_entities(records, seed)[SPLIT]
-  pool = Pool(members, ambiguous_names(records))
+  pool = EntityPool(members, find_ambiguous_names(records))
   return {
-    label: [entity for entity in pool.of(_KINDS, (label,)) if _known(entity)]
+    label: [
+      entity
+      for entity in pool.select_entities(_KINDS, (label,))
+      if _is_candidate(entity)
+    ]
     for label in periods.LABELS
   }
 
 
-def _known(entity: Entity) -> bool:
+def _is_candidate(entity: Entity) -> bool:
   return (
     len(entity.periods) == 1
     and not tells_period(entity)
@@ -82,17 +90,23 @@ def _known(entity: Entity) -> bool:
   )
 
 
-def _labels(
-  rng: random.Random, count: int, left: dict[str, Sequence[Entity]]
+def _draw_labels(
+  rng: random.Random,
+  count: int,
+  remaining_entities: dict[str, Sequence[Entity]],
 ) -> list[str]:
   """Returns `count` different periods; one with much left is likelier.
 
   隋 has fewer entities than a third of the games would need.
   """
-  labels = [label for label in periods.LABELS if left[label]]
-  found: list[str] = []
-  while len(found) < count:
-    weights = [min(len(left[label]), 20) for label in labels]
-    found.append(rng.choices(labels, weights)[0])
-    labels.remove(found[-1])
-  return found
+  available_labels = [
+    label for label in periods.LABELS if remaining_entities[label]
+  ]
+  drawn_labels: list[str] = []
+  while len(drawn_labels) < count:
+    weights = [
+      min(len(remaining_entities[label]), 20) for label in available_labels
+    ]
+    drawn_labels.append(rng.choices(available_labels, weights)[0])
+    available_labels.remove(drawn_labels[-1])
+  return drawn_labels

@@ -25,7 +25,12 @@ from ctd_jax_datasets.ctm import (
   single,
   wording,
 )
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, ambiguous_names
+from ctd_jax_datasets.ctm.pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  find_ambiguous_names,
+)
 from ctd_jax_datasets.ctm.questions import (
   EDD,
   EEU,
@@ -41,21 +46,21 @@ from ctd_jax_datasets.ctm.questions import (
 )
 
 SEED = 0
-_MAKERS: dict[str, Callable[[random.Random, Pool, int], Draft]] = {
-  PJ: plausibility.draft,
-  TOU: ordering.order,
-  RR: relating.draft,
-  SEC: scripts.short,
-  EEU: renaming.draft,
-  TIC: ordering.years,
-  TES: options.draft,
-  LSEC: scripts.long,
+_DRAFTERS: dict[str, Callable[[random.Random, EntityPool, int], Draft]] = {
+  PJ: plausibility.draft_plausibility_question,
+  TOU: ordering.draft_order_question,
+  RR: relating.draft_relation_question,
+  SEC: scripts.draft_scene_question,
+  EEU: renaming.draft_renaming_question,
+  TIC: ordering.draft_years_question,
+  TES: options.draft_option_question,
+  LSEC: scripts.draft_script_question,
 }
 # Draws of one question before the tables are found too small for it.
 _TRIES = 50
 
 
-def generate(
+def generate_questions(
   seed: int = SEED,
   entities: Sequence[Entity] | None = None,
   tasks: Sequence[str] = tuple(quotas.TYPE_COUNTS),
@@ -71,40 +76,40 @@ def generate(
     NoDrawError: if the entities do not suffice for a question.
     CheckError: if the checker computes another gold than the generator.
   """
-  records = repository.grouped(
-    repository.entities() if entities is None else entities
+  records = repository.assign_groups(
+    repository.load_entities() if entities is None else entities
   )
   pools = {
-    split: Pool(members, ambiguous_names(records))
+    split: EntityPool(members, find_ambiguous_names(records))
     for split, members in quotas.split_entities(records, seed).items()
   }
-  by_task: dict[str, list[quotas.Slot]] = collections.defaultdict(list)
-  for slot in quotas.slots(seed):
+  by_task: dict[str, list[quotas.QuestionSlot]] = collections.defaultdict(list)
+  for slot in quotas.make_slots(seed):
     by_task[slot.task].append(slot)
-  sources = {
+  sources_of = {
     record.entity_id: [interval.source for interval in record.intervals]
     for record in records
   }
-  made: list[Question] = []
+  questions: list[Question] = []
   for task in tasks:
-    make = _labelled if task == EDD else _drawn
-    made += [
-      _question(slot, draft, sources)
-      for slot, draft in make(seed, by_task[task], pools)
+    make_drafts = _deal_label_drafts if task == EDD else _draw_task_drafts
+    questions += [
+      _make_question(slot, draft, sources_of)
+      for slot, draft in make_drafts(seed, by_task[task], pools)
     ]
-  check = checker.Checker(records)
-  for question in made:
+  check = checker.QuestionChecker(records)
+  for question in questions:
     check(question)
-  checker.check_splits(made)
-  return tuple(made)
+  checker.check_splits(questions)
+  return tuple(questions)
 
 
-def _labelled(
-  seed: int, slots: Sequence[quotas.Slot], pools: dict[str, Pool]
-) -> list[tuple[quotas.Slot, Draft]]:
+def _deal_label_drafts(
+  seed: int, slots: Sequence[quotas.QuestionSlot], pools: dict[str, EntityPool]
+) -> list[tuple[quotas.QuestionSlot, Draft]]:
   """Returns the questions of EDD, whose entities are dealt out, not drawn."""
   drafts = {
-    split: single.drafts(
+    split: single.make_label_drafts(
       random.Random(f"{seed}/{EDD}/{split}"),
       pool,
       sum(slot.split == split for slot in slots),
@@ -114,44 +119,46 @@ def _labelled(
   return [(slot, drafts[slot.split].pop()) for slot in slots]
 
 
-def _drawn(
-  seed: int, slots: Sequence[quotas.Slot], pools: dict[str, Pool]
-) -> list[tuple[quotas.Slot, Draft]]:
+def _draw_task_drafts(
+  seed: int, slots: Sequence[quotas.QuestionSlot], pools: dict[str, EntityPool]
+) -> list[tuple[quotas.QuestionSlot, Draft]]:
   """Returns the questions of a task, no two with the same text."""
-  made: list[tuple[quotas.Slot, Draft]] = []
+  slot_drafts: list[tuple[quotas.QuestionSlot, Draft]] = []
   texts: set[str] = set()
   for slot in tqdm.tqdm(slots, desc=slots[0].task, unit="q", disable=None):
     for attempt in range(_TRIES):
       rng = random.Random(f"{seed}/{slot.task}/{slot.number}/{attempt}")
-      draft = _MAKERS[slot.task](rng, pools[slot.split], slot.relations)
-      if draft.question not in texts and _distinct(draft):
+      draft = _DRAFTERS[slot.task](rng, pools[slot.split], slot.num_relations)
+      if draft.question not in texts and _has_distinct_names(draft):
         break
     else:
       raise NoDrawError(f"{slot}: no question that was not asked before")
     texts.add(draft.question)
-    made.append((slot, draft))
-  return made
+    slot_drafts.append((slot, draft))
+  return slot_drafts
 
 
-def _distinct(draft: Draft) -> bool:
+def _has_distinct_names(draft: Draft) -> bool:
   """Returns whether no name is part of another name of the question."""
   names = [relation.entity for relation in draft.relations]
   return not any(
-    first in second
-    for i, first in enumerate(names)
-    for j, second in enumerate(names)
+    name in other_name
+    for i, name in enumerate(names)
+    for j, other_name in enumerate(names)
     if i != j
   )
 
 
-def _question(
-  slot: quotas.Slot, draft: Draft, sources: Mapping[str, Sequence[str]]
+def _make_question(
+  slot: quotas.QuestionSlot,
+  draft: Draft,
+  sources_of: Mapping[str, Sequence[str]],
 ) -> Question:
   """Returns the question of a draft, with the sources of its entities."""
-  used = {
+  draft_sources = {
     source
     for relation in draft.relations
-    for source in sources[relation.entity_id]
+    for source in sources_of[relation.entity_id]
   }
   return Question(
     question_id=f"{slot.task.lower()}-{slot.number:05d}",
@@ -163,9 +170,9 @@ def _question(
     relations=draft.relations,
     gold=draft.gold,
     distance=draft.distance,
-    explanation=wording.explanation(draft.relations, draft.conclusion),
+    explanation=wording.format_explanation(draft.relations, draft.conclusion),
     split=slot.split,
-    listed=slot.listed,
-    provenance=tuple(sorted(used)),
+    listed=slot.is_listed,
+    provenance=tuple(sorted(draft_sources)),
     checker_version=checker.VERSION,
   )

@@ -24,24 +24,24 @@ from ctd_jax_datasets.ctm.questions import (
 )
 
 
-def gap(first: Relation, second: Relation) -> int:
+def compute_gap(first: Relation, second: Relation) -> int:
   """Returns the years between two intervals, 0 if they share a year.
 
   Positive if the second is later, negative if it is earlier.
   """
   if first.end is not None and second.start > first.end:
-    return periods.years_between(first.end, second.start)[0]
+    return periods.count_years_between(first.end, second.start)[0]
   if second.end is not None and first.start > second.end:
-    return -periods.years_between(second.end, first.start)[0]
+    return -periods.count_years_between(second.end, first.start)[0]
   return 0
 
 
-def tolerance(*relations: Relation) -> int:
+def sum_tolerances(*relations: Relation) -> int:
   """Returns by how many years a difference of these dates may be off."""
   return sum(TOLERANCE[relation.precision] for relation in relations)
 
 
-def disjoint_pairs(
+def find_disjoint_pairs(
   relations: Sequence[Relation],
 ) -> tuple[tuple[str, str], ...]:
   """Returns the names of all pairs that share no year, in given order.
@@ -51,11 +51,11 @@ def disjoint_pairs(
   return tuple(
     (first.entity, second.entity)
     for first, second in itertools.combinations(relations, 2)
-    if gap(first, second)
+    if compute_gap(first, second)
   )
 
 
-def common(relations: Iterable[Relation]) -> tuple[int, int] | None:
+def intersect_years(relations: Iterable[Relation]) -> tuple[int, int] | None:
   """Returns first and last year of what all share, None if nothing."""
   relations = tuple(relations)
   start = max(relation.start for relation in relations)
@@ -66,27 +66,33 @@ def common(relations: Iterable[Relation]) -> tuple[int, int] | None:
   return (start, end) if start <= end else None
 
 
-def anachronisms(
-  scene: Relation, others: Iterable[Relation]
+def find_anachronisms(
+  scene: Relation, candidates: Iterable[Relation]
 ) -> tuple[Anachronism, ...]:
   """Returns what does not belong in a scene, in the given order.
 
   Something is `LATER` if it began after the scene, `EARLIER` if it had ended
   before it.
   """
-  found = []
-  for other in others:
-    if years := gap(scene, other):
-      found.append(Anachronism(other.entity, LATER if years > 0 else EARLIER))
-  return tuple(found)
+  anachronisms = []
+  for candidate in candidates:
+    if years := compute_gap(scene, candidate):
+      anachronisms.append(
+        Anachronism(candidate.entity, LATER if years > 0 else EARLIER)
+      )
+  return tuple(anachronisms)
 
 
-def order(relations: Sequence[Relation]) -> tuple[tuple[str, ...], ...]:
+def order_by_start(
+  relations: Sequence[Relation],
+) -> tuple[tuple[str, ...], ...]:
   """Returns names by first year, earliest first; of one year, tied."""
-  ranked = sorted(relations, key=lambda relation: relation.start)
+  sorted_relations = sorted(relations, key=lambda relation: relation.start)
   return tuple(
-    tuple(relation.entity for relation in tied)
-    for _, tied in itertools.groupby(ranked, key=lambda r: r.start)
+    tuple(relation.entity for relation in tied_relations)
+    for _, tied_relations in itertools.groupby(
+      sorted_relations, key=lambda r: r.start
+    )
   )
 
 
@@ -102,10 +108,12 @@ def year_at(relation: Relation, point: str) -> int:
   return year
 
 
-def distance(relations: Sequence[Relation]) -> Distance:
+def measure_distance(relations: Sequence[Relation]) -> Distance:
   """Returns how many periods apart relations are, over all pairs."""
-  apart = [
-    periods.distance(first.period, second.period)
+  distances = [
+    periods.count_periods_between(first.period, second.period)
     for first, second in itertools.combinations(relations, 2)
   ]
-  return Distance(min(apart), max(apart)) if apart else Distance(0, 0)
+  return (
+    Distance(min(distances), max(distances)) if distances else Distance(0, 0)
+  )

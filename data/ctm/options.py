@@ -11,7 +11,12 @@ from __future__ import annotations
 import random
 
 from ctd_jax_datasets.ctm import periods, repository, wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, tells_period
+from ctd_jax_datasets.ctm.pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  tells_period,
+)
 from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
@@ -31,14 +36,16 @@ LETTERS = "ABCD"
 _TRIES = 100
 _KINDS = (FIGURE, RULER, ERA, PLACE, EVENT, INGREDIENT)
 # Distances of the wrong options: near, middling, far, and any.
-_RANGES = ((1, 2), (3, 4), (5, 9), (1, 9))
-_ASK = (
+_DISTANCE_RANGES = ((1, 2), (3, 4), (5, 9), (1, 9))
+_TEMPLATES = (
   "{company}都属于同一历史时期。下列哪一项也属于这一时期？{options}请写出选项内容。",
   "与{company}同属一个历史时期的，是下列哪一项？{options}请写出选项内容。",
 )
 
 
-def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft_option_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
   """Returns a question with `count` entities of one period.
 
   Raises:
@@ -47,62 +54,78 @@ def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
   for _ in range(_TRIES):
     label = rng.choice(periods.LABELS)
     kind = rng.choice(_KINDS)
-    near, far = rng.choice(_RANGES)
-    away = [
-      other
-      for other in periods.LABELS
-      if near <= periods.distance(label, other) <= far
+    min_distance, max_distance = rng.choice(_DISTANCE_RANGES)
+    distant_labels = [
+      candidate_label
+      for candidate_label in periods.LABELS
+      if min_distance
+      <= periods.count_periods_between(label, candidate_label)
+      <= max_distance
     ]
     try:
-      (right,) = pool.draw(rng, 1, (kind,), (label,), _sure)
-      company = pool.draw(
+      (correct_entity,) = pool.draw_entities(
+        rng, 1, (kind,), (label,), _is_unambiguous
+      )
+      company = pool.draw_entities(
         rng,
         count - 1,
         (FIGURE, RULER, ERA, EVENT),
         (label,),
-        lambda e, right=right: _sure(e) and e.entity_id != right.entity_id,
+        lambda candidate, correct_entity=correct_entity: (
+          _is_unambiguous(candidate)
+          and candidate.entity_id != correct_entity.entity_id
+        ),
       )
-      wrong = pool.draw(rng, 3, (kind,), away, _sure)
+      wrong_entities = pool.draw_entities(
+        rng, 3, (kind,), distant_labels, _is_unambiguous
+      )
     except NoDrawError:
       continue
-    return _draft(rng, label, company, right, wrong)
+    return _make_draft(rng, label, company, correct_entity, wrong_entities)
   raise NoDrawError(f"TES: no {count} entities of one period")
 
 
-def _sure(entity: Entity) -> bool:
+def _is_unambiguous(entity: Entity) -> bool:
   return len(entity.periods) == 1 and not tells_period(entity)
 
 
-def _draft(
+def _make_draft(
   rng: random.Random,
   label: str,
   company: list[Entity],
-  right: Entity,
-  wrong: list[Entity],
+  correct_entity: Entity,
+  wrong_entities: list[Entity],
 ) -> Draft:
-  options = [right, *wrong]
+  options = [correct_entity, *wrong_entities]
   rng.shuffle(options)
-  relations = tuple(map(repository.relation, (*company, right)))
-  told = wording.in_turn([wording.title(r) for r in relations[:-1]])
-  listed = "".join(
+  relations = tuple(map(repository.make_relation, (*company, correct_entity)))
+  company_text = wording.join_names(
+    [wording.format_title(r) for r in relations[:-1]]
+  )
+  options_text = "".join(
     f"{letter}. {option.name} "
     for letter, option in zip(LETTERS, options, strict=True)
   )
-  ask = rng.choice(_ASK) if len(company) > 1 else _ASK[1]
-  distances = [periods.distance(label, o.periods[0]) for o in wrong]
-  told_options = "；".join(f"{o.name}属于{o.periods[0]}" for o in options)
+  template = rng.choice(_TEMPLATES) if len(company) > 1 else _TEMPLATES[1]
+  distances = [
+    periods.count_periods_between(label, choice.periods[0])
+    for choice in wrong_entities
+  ]
+  option_facts = "；".join(
+    f"{choice.name}属于{choice.periods[0]}" for choice in options
+  )
   return Draft(
     type=TYPE_NAMES[TES],
     rule=RULE,
-    question=ask.format(company=told, options=listed),
-    answer=right.name,
+    question=template.format(company=company_text, options=options_text),
+    answer=correct_entity.name,
     relations=relations,
     gold=OptionGold(
       options=tuple(option.name for option in options),
       periods=tuple(option.periods for option in options),
-      correct=options.index(right),
+      correct=options.index(correct_entity),
       label=label,
     ),
-    conclusion=f"所求时期为{label}；{told_options}。",
+    conclusion=f"所求时期为{label}；{option_facts}。",
     distance=Distance(min(distances), max(distances)),
   )

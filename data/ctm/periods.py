@@ -77,12 +77,12 @@ PERIODS = tuple(
     )
   )
 )
-LABELS = tuple(period.label for period in PERIODS)
-_BY_LABEL = {period.label: period for period in PERIODS}
+LABELS = tuple(get_period.label for get_period in PERIODS)
+_BY_LABEL = {get_period.label: get_period for get_period in PERIODS}
 FIRST_YEAR, LAST_YEAR = PERIODS[0].start, PERIODS[-1].end
 
 
-def period(label: str) -> Period:
+def get_period(label: str) -> Period:
   """Returns the period of a label.
 
   Raises:
@@ -93,28 +93,28 @@ def period(label: str) -> Period:
   return _BY_LABEL[label]
 
 
-def _astronomical(year: int) -> int:
+def _to_astronomical(year: int) -> int:
   """Returns the year with 1 BCE as 0, so that differences are true."""
   if year == 0:
     raise ValueError("year 0: there is none; 1 BCE is -1 and 1 CE is 1")
   return year if year > 0 else year + 1
 
 
-def period_of(year: int) -> Period | None:
+def find_period(year: int) -> Period | None:
   """Returns the period a year is counted to, None outside -2100..1912.
 
   Raises:
     ValueError: for year 0.
   """
-  _astronomical(year)
+  _to_astronomical(year)
   for candidate in reversed(PERIODS):
-    last = candidate is PERIODS[-1] and year == candidate.end
-    if candidate.start <= year < candidate.end or last:
+    is_final_year = candidate is PERIODS[-1] and year == candidate.end
+    if candidate.start <= year < candidate.end or is_final_year:
       return candidate
   return None
 
 
-def acceptable(year: int) -> tuple[str, ...]:
+def list_acceptable_labels(year: int) -> tuple[str, ...]:
   """Returns all labels a grader should accept for a year, earliest first.
 
   Those of the periods that hold the year with both ends counted.
@@ -122,32 +122,35 @@ def acceptable(year: int) -> tuple[str, ...]:
   Raises:
     ValueError: for year 0.
   """
-  _astronomical(year)
+  _to_astronomical(year)
   return tuple(p.label for p in PERIODS if p.start <= year <= p.end)
 
 
-def labels_of_span(start: int, end: int) -> tuple[str, ...]:
+def list_span_labels(start: int, end: int) -> tuple[str, ...]:
   """Returns the labels of all years from `start` to `end`, earliest first.
 
   Raises:
     ValueError: for year 0 or an end before the start.
   """
-  if _astronomical(end) < _astronomical(start):
+  if _to_astronomical(end) < _to_astronomical(start):
     raise ValueError(f"{start}..{end}: the end lies before the start")
-  found = set()
+  touched = set()
   for candidate in PERIODS:
     for year in (start, end, candidate.start):
-      if start <= year <= end and (held := period_of(year)) is not None:
-        found.add(held)
-  return tuple(p.label for p in sorted(found, key=lambda p: p.index))
+      if (
+        start <= year <= end
+        and (touched_period := find_period(year)) is not None
+      ):
+        touched.add(touched_period)
+  return tuple(p.label for p in sorted(touched, key=lambda p: p.index))
 
 
-def distance(first: str, second: str) -> int:
+def count_periods_between(first: str, second: str) -> int:
   """Returns how many periods apart two labels are: 0 same, 1 adjacent."""
-  return abs(period(first).index - period(second).index)
+  return abs(get_period(first).index - get_period(second).index)
 
 
-def years_between(first: int, second: int) -> tuple[int, int]:
+def count_years_between(first: int, second: int) -> tuple[int, int]:
   """Returns the years from one to the other, true and with a year 0.
 
   The second convention adds the numbers of BCE and CE, as the worked example
@@ -156,18 +159,20 @@ def years_between(first: int, second: int) -> tuple[int, int]:
   Raises:
     ValueError: for year 0.
   """
-  true = abs(_astronomical(second) - _astronomical(first))
-  return true, abs(second - first)
+  true_years = abs(_to_astronomical(second) - _to_astronomical(first))
+  return true_years, abs(second - first)
 
 
-def years_along(years: Sequence[int]) -> tuple[int, int]:
+def sum_years_along(years: Sequence[int]) -> tuple[int, int]:
   """Returns `years_between`, summed from each year of a chain to the next."""
-  steps = [years_between(a, b) for a, b in itertools.pairwise(years)]
-  return sum(true for true, _ in steps), sum(naive for _, naive in steps)
+  steps = [count_years_between(a, b) for a, b in itertools.pairwise(years)]
+  return sum(true_years for true_years, _ in steps), sum(
+    naive_years for _, naive_years in steps
+  )
 
 
 @dataclasses.dataclass(frozen=True)
-class Alias:
+class PeriodAlias:
   """A name for a stretch of time: one of the ten, or something finer.
 
   Attributes:
@@ -177,7 +182,7 @@ class Alias:
     end: last year.
     labels: the one period that contains it, or all that it touches (隋唐);
       empty outside the timeline (民国).
-    flagged: whether the label is a convention: the regime ruled beside the
+    is_convention: whether the label is a convention: the regime ruled beside the
       period, or the name is not to be taken as the period.
     is_label: whether it is one of the ten.
   """
@@ -187,36 +192,36 @@ class Alias:
   start: int
   end: int
   labels: tuple[str, ...]
-  flagged: bool
+  is_convention: bool
   is_label: bool = False
 
 
-def _containing(start: int, end: int) -> tuple[str, ...]:
+def _list_containing_labels(start: int, end: int) -> tuple[str, ...]:
   """Returns the one period that contains a span, else all it touches.
 
   A span ends with its last year begun: 隋唐 (581..907) is not 五代.
   """
   if start >= LAST_YEAR:
     return ()
-  within = [p.label for p in PERIODS if p.start <= start and end <= p.end]
-  return (within[-1],) if within else labels_of_span(start, end - 1)
+  labels = [p.label for p in PERIODS if p.start <= start and end <= p.end]
+  return (labels[-1],) if labels else list_span_labels(start, end - 1)
 
 
 @functools.cache
-def aliases() -> tuple[Alias, ...]:
+def load_aliases() -> tuple[PeriodAlias, ...]:
   """Returns all names of times: the ten labels, then `regimes.tsv`.
 
   Raises:
     ValueError: naming file, line and column of a row that cannot be read.
   """
-  found = [
-    Alias(
+  aliases = [
+    PeriodAlias(
       p.label,
       tuple(dict.fromkeys((p.label, p.traditional))),
       p.start,
       p.end,
       (p.label,),
-      flagged=False,
+      is_convention=False,
       is_label=True,
     )
     for p in PERIODS
@@ -229,41 +234,43 @@ def aliases() -> tuple[Alias, ...]:
   ):
     start, end = int(row["start"]), int(row["end"])
     label = row["label"]
-    found.append(
-      Alias(
+    aliases.append(
+      PeriodAlias(
         row["name"],
-        (row["name"], *fact_tables.values(row["aliases"])),
+        (row["name"], *fact_tables.split_values(row["aliases"])),
         start,
         end,
-        (period(label).label,) if label else _containing(start, end),
-        flagged=row["flagged"] == "1",
+        (get_period(label).label,)
+        if label
+        else _list_containing_labels(start, end),
+        is_convention=row["flagged"] == "1",
       )
     )
-  return tuple(found)
+  return tuple(aliases)
 
 
 @functools.cache
-def _by_spelling() -> dict[str, tuple[Alias, ...]]:
+def _index_by_spelling() -> dict[str, tuple[PeriodAlias, ...]]:
   """Returns the aliases of every spelling; several of a homonym (后汉)."""
-  table: dict[str, tuple[Alias, ...]] = {}
-  for alias in aliases():
+  table: dict[str, tuple[PeriodAlias, ...]] = {}
+  for alias in load_aliases():
     for spelling in alias.spellings:
       table[spelling] = (*table.get(spelling, ()), alias)
   return table
 
 
-def named(name: str) -> tuple[Alias, ...]:
+def find_aliases(name: str) -> tuple[PeriodAlias, ...]:
   """Returns what a dynasty word may mean: none, one, or several homonyms.
 
   Args:
     name: in either script, with or without 朝, 代, 时期 and the like.
   """
-  table = _by_spelling()
-  return table.get(name) or table.get(_SUFFIX.sub("", name), ())
+  table = _index_by_spelling()
+  return table.get(name) or table.get(_SUFFIX_PATTERN.sub("", name), ())
 
 
 @dataclasses.dataclass(frozen=True)
-class Mention:
+class PeriodMention:
   """A dynasty word in a text.
 
   Attributes:
@@ -276,12 +283,14 @@ class Mention:
   start: int
   end: int
   text: str
-  aliases: tuple[Alias, ...]
+  aliases: tuple[PeriodAlias, ...]
 
   @property
   def labels(self) -> tuple[str, ...]:
     """All periods it may mean, earliest first."""
-    return in_order(label for alias in self.aliases for label in alias.labels)
+    return sort_labels(
+      label for alias in self.aliases for label in alias.labels
+    )
 
 
 # What may follow the name of a dynasty and makes it sure to be one.
@@ -289,47 +298,51 @@ _SUFFIX_WORDS = (
   "时期|時期|时代|時代|王朝|年间|年間|初年|末年|初期|中期|晚期|后期|後期|中叶|"
   "中葉|朝|代|时|時|初|末"
 )
-_SUFFIX = re.compile(f"(?:{_SUFFIX_WORDS})$")
+_SUFFIX_PATTERN = re.compile(f"(?:{_SUFFIX_WORDS})$")
 _HAN = "㐀-鿿"
 # 《春秋》 and 「五代史」 name books.
-_TITLE = re.compile(r"《[^》]*》")
+_TITLE_PATTERN = re.compile(r"《[^》]*》")
 
 
 @functools.cache
-def _pattern() -> re.Pattern[str]:
+def _compile_pattern() -> re.Pattern[str]:
   """Returns what finds dynasty words.
 
   A word of one character (明, 金) is found only with a suffix or alone between
   other than Han characters: 明 and 清 are words of their own.
   """
-  spellings = sorted(_by_spelling(), key=len, reverse=True)
+  spellings = sorted(_index_by_spelling(), key=len, reverse=True)
   single = [s for s in spellings if len(s) == 1]
-  several = [s for s in spellings if len(s) > 1]
-  one = "".join(single)
+  multiple = [s for s in spellings if len(s) > 1]
+  single_characters = "".join(single)
   return re.compile(
-    f"(?<!第)(?P<word>{'|'.join(several)})(?:{_SUFFIX_WORDS})?"
-    f"|(?P<one>[{one}])(?:{_SUFFIX_WORDS})"
-    f"|(?<![{_HAN}0-9])(?P<bare>[{one}])(?![{_HAN}])"
+    f"(?<!第)(?P<word>{'|'.join(multiple)})(?:{_SUFFIX_WORDS})?"
+    f"|(?P<one>[{single_characters}])(?:{_SUFFIX_WORDS})"
+    f"|(?<![{_HAN}0-9])(?P<bare>[{single_characters}])(?![{_HAN}])"
   )
 
 
-def find(text: str) -> tuple[Mention, ...]:
+def find_period_mentions(text: str) -> tuple[PeriodMention, ...]:
   """Returns the dynasty words of a text in order, longest names first."""
-  hidden = _TITLE.sub(lambda match: "□" * len(match[0]), text)
-  table = _by_spelling()
+  masked_text = _TITLE_PATTERN.sub(lambda match: "□" * len(match[0]), text)
+  table = _index_by_spelling()
   mentions = []
-  for match in _pattern().finditer(hidden):
+  for match in _compile_pattern().finditer(masked_text):
     word = match["word"] or match["one"] or match["bare"]
-    mentions.append(Mention(match.start(), match.end(), match[0], table[word]))
+    mentions.append(
+      PeriodMention(match.start(), match.end(), match[0], table[word])
+    )
   return tuple(mentions)
 
 
-def labels_in(text: str) -> tuple[str, ...]:
+def find_period_labels(text: str) -> tuple[str, ...]:
   """Returns the labels all dynasty words of a text come to, earliest first."""
-  return in_order(label for mention in find(text) for label in mention.labels)
+  return sort_labels(
+    label for mention in find_period_mentions(text) for label in mention.labels
+  )
 
 
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
   """Returns labels without repetition, earliest first."""
-  found = set(labels)
-  return tuple(label for label in LABELS if label in found)
+  label_set = set(labels)
+  return tuple(label for label in LABELS if label in label_set)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from ctd_jax_datasets.ctm import intervals, scenes, wording
-from ctd_jax_datasets.ctm.pool import Draft, Pool
+from ctd_jax_datasets.ctm.pool import Draft, EntityPool
 from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
@@ -40,58 +40,66 @@ CLAUSES = {
   INGREDIENT: ("案上摆着{name}", "厨下正烹制{name}"),
   HERITAGE: ("众人谈论时下的{name}", "堂中有人讲习{name}"),
 }
-_ASK = (
+_QUESTIONS = (
   "仅就时间而论，这一情景是否可能出现？请回答“是”或“否”，并说明理由。",
   "单从年代上看，这样的情景可能吗？请回答“是”或“否”，并说明理由。",
 )
 
 
-def clauses(
-  rng: random.Random, others: tuple[Relation, ...]
+def draw_clauses(
+  rng: random.Random, relations: tuple[Relation, ...]
 ) -> tuple[str, ...]:
   """Returns a clause for each relation, in their order."""
   return tuple(
-    rng.choice(CLAUSES[other.kind]).format(name=other.entity)
-    for other in others
+    rng.choice(CLAUSES[relation.kind]).format(name=relation.entity)
+    for relation in relations
   )
 
 
-def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft_plausibility_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
   """Returns a question whether `count` people and things can have met.
 
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  cast = scenes.cast(rng, pool, count, rng.randint(0, 1), (ERA, RULER, FIGURE))
+  cast = scenes.draw_cast(
+    rng, pool, count, rng.randint(0, 1), (ERA, RULER, FIGURE)
+  )
   opening = rng.choice(OPENINGS[cast.scene.kind]).format(name=cast.scene.entity)
-  told = "，".join((opening, *clauses(rng, cast.others)))
-  conflicts = intervals.disjoint_pairs(cast.relations)
-  answer, conclusion = _answer(cast, conflicts)
+  scenario = "，".join((opening, *draw_clauses(rng, cast.members)))
+  conflicts = intervals.find_disjoint_pairs(cast.relations)
+  answer, conclusion = _format_answer(cast, conflicts)
   return Draft(
     type=TYPE_NAMES[PJ],
     rule=RULE,
-    question=f"{told}。{rng.choice(_ASK)}",
+    question=f"{scenario}。{rng.choice(_QUESTIONS)}",
     answer=answer,
     relations=cast.relations,
     gold=PolarityGold(not conflicts, conflicts),
     conclusion=conclusion,
-    distance=intervals.distance(cast.relations),
+    distance=intervals.measure_distance(cast.relations),
   )
 
 
-def _answer(
+def _format_answer(
   cast: scenes.Cast, conflicts: tuple[tuple[str, str], ...]
 ) -> tuple[str, str]:
   """Returns the answer and the conclusion of its explanation."""
   if not conflicts:
-    names = wording.in_turn([found.entity for found in cast.relations])
+    names = wording.join_names([relation.entity for relation in cast.relations])
     return f"是。{names}在时间上可以同时出现。", "各项的年代有交集，因此可能。"
-  (stranger,) = (found for found in cast.others if found.entity in cast.wrong)
-  apart = abs(intervals.gap(cast.scene, stranger))
-  before = intervals.gap(cast.scene, stranger) < 0
-  side = "之前" if before else "之后"
+  (stranger,) = (
+    relation
+    for relation in cast.members
+    if relation.entity in cast.stranger_names
+  )
+  gap_years = abs(intervals.compute_gap(cast.scene, stranger))
+  is_before = intervals.compute_gap(cast.scene, stranger) < 0
+  side = "之前" if is_before else "之后"
   return (
     f"否。{stranger.entity}（{stranger.period}）与{cast.scene.entity}"
     f"（{cast.scene.period}）不同时。",
-    f"{stranger.entity}在{cast.scene.entity}{side}约{apart}年，因此不可能。",
+    f"{stranger.entity}在{cast.scene.entity}{side}约{gap_years}年，因此不可能。",
   )

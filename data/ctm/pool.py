@@ -24,7 +24,7 @@ from ctd_jax_datasets.ctm.questions import (
 )
 
 # Dynasties of one character that mean nothing else in the name of an event.
-_TELLING = "秦漢汉隋唐宋遼辽金元明清晉晋魏"
+_DISTINCTIVE_CHARACTERS = "秦漢汉隋唐宋遼辽金元明清晉晋魏"
 
 
 class NoDrawError(LookupError):
@@ -45,7 +45,7 @@ class Draft:
   distance: Distance
 
 
-class Pool:
+class EntityPool:
   """Entities of a split that can be asked about.
 
   Args:
@@ -57,19 +57,21 @@ class Pool:
   """
 
   def __init__(
-    self, entities: Iterable[Entity], ambiguous: Collection[str] = ()
+    self, entities: Iterable[Entity], ambiguous_names: Collection[str] = ()
   ):
     self.entities = tuple(
       entity
       for entity in entities
-      if entity.intervals and entity.periods and entity.name not in ambiguous
+      if entity.intervals
+      and entity.periods
+      and entity.name not in ambiguous_names
     )
     self._cells: dict[tuple[str, str], list[Entity]] = {}
     for entity in self.entities:
       cell = (entity.kind, entity.periods[0])
       self._cells.setdefault(cell, []).append(entity)
 
-  def of(
+  def select_entities(
     self, kinds: Collection[str], labels: Collection[str] = periods.LABELS
   ) -> list[Entity]:
     """Returns the entities of some kinds whose main period is one of some."""
@@ -81,13 +83,13 @@ class Pool:
       for entity in self._cells.get((kind, label), ())
     ]
 
-  def draw(
+  def draw_entities(
     self,
     rng: random.Random,
     count: int,
     kinds: Sequence[str],
     labels: Collection[str] = periods.LABELS,
-    fits: Callable[[Entity], bool] = lambda entity: True,
+    is_eligible: Callable[[Entity], bool] = lambda entity: True,
   ) -> list[Entity]:
     """Returns `count` different entities, periods as likely as each other.
 
@@ -95,36 +97,38 @@ class Pool:
       NoDrawError: if fewer fit.
     """
     by_label: dict[str, list[Entity]] = {}
-    for entity in self.of(kinds, labels):
-      if fits(entity):
+    for entity in self.select_entities(kinds, labels):
+      if is_eligible(entity):
         by_label.setdefault(entity.periods[0], []).append(entity)
-    found: list[Entity] = []
-    while len(found) < count:
+    drawn_entities: list[Entity] = []
+    while len(drawn_entities) < count:
       if not by_label:
         raise NoDrawError(f"fewer than {count} of {'、'.join(kinds)}")
       label = rng.choice(sorted(by_label, key=periods.LABELS.index))
       entity = by_label[label].pop(rng.randrange(len(by_label[label])))
       if not by_label[label]:
         del by_label[label]
-      found.append(entity)
-    return found
+      drawn_entities.append(entity)
+    return drawn_entities
 
 
-def window(rng: random.Random, widest: int = 9) -> tuple[str, ...]:
+def draw_period_window(
+  rng: random.Random, max_width: int = 9
+) -> tuple[str, ...]:
   """Returns the labels of a stretch of periods, its width chosen first.
 
   So questions about neighbours are as common as those across the timeline.
   """
-  width = rng.randint(1, widest)
+  width = rng.randint(1, max_width)
   first = rng.randint(0, len(periods.LABELS) - 1 - width)
   return periods.LABELS[first : first + width + 1]
 
 
-def ambiguous_names(entities: Sequence[Entity]) -> frozenset[str]:
+def find_ambiguous_names(entities: Sequence[Entity]) -> frozenset[str]:
   """Returns the names that more than one record bears."""
   return frozenset(
     name
-    for name, records in repository.by_name(entities).items()
+    for name, records in repository.index_by_name(entities).items()
     if len({record.entity_id for record in records}) > 1
   )
 
@@ -138,8 +142,8 @@ def tells_period(entity: Entity) -> bool:
     return False
   return any(
     spelling in entity.name
-    for alias in periods.aliases()
+    for alias in periods.load_aliases()
     if set(alias.labels) & set(entity.periods)
     for spelling in alias.spellings
-    if len(spelling) > 1 or spelling in _TELLING
+    if len(spelling) > 1 or spelling in _DISTINCTIVE_CHARACTERS
   )

@@ -54,14 +54,14 @@ EDD_TYPE_NAMES = {
 SPLITS = ("train", "validation", "test")
 
 # How exactly a year is known, and how many years it may be off.
-EXACT, ABOUT = "year", "about"
-TOLERANCE = {EXACT: 0, ABOUT: 10}
+EXACT, APPROXIMATE = "year", "about"
+TOLERANCE = {EXACT: 0, APPROXIMATE: 10}
 # Which year of a relation a question is about.
 START, END = "start", "end"
 
 
 @dataclasses.dataclass(frozen=True)
-class Interval:
+class YearInterval:
   """When an entity was: a life, a reign, a name in use, an event.
 
   Attributes:
@@ -99,7 +99,7 @@ class Entity:
   name: str
   aliases: tuple[str, ...]
   kind: str
-  intervals: tuple[Interval, ...]
+  intervals: tuple[YearInterval, ...]
   periods: tuple[str, ...]
   place: str = ""
   group: str = ""
@@ -228,7 +228,7 @@ class AnachronismGold:
   @property
   def names(self) -> tuple[str, ...]:
     """The entities to be flagged."""
-    return tuple(found.entity for found in self.anachronisms)
+    return tuple(anachronism.entity for anachronism in self.anachronisms)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,9 +263,9 @@ Gold = (
   | PolarityGold
   | NamesGold
 )
-_GOLDS = {gold.form: gold for gold in Gold.__args__}
+_GOLDS_BY_FORM = {gold.form: gold for gold in Gold.__args__}
 # Which form of gold a task has.
-GOLD_OF = {
+GOLDS_BY_TASK = {
   EDD: LabelGold,
   PJ: PolarityGold,
   TOU: OrderGold,
@@ -368,37 +368,39 @@ class ItoInstance:
 
 def to_json(record: Any) -> dict[str, Any]:
   """Returns an entity, question, theme or game as a JSON object."""
-  found = dataclasses.asdict(record)
+  data = dataclasses.asdict(record)
   if isinstance(record, Question):
-    found["gold"] = {"form": record.gold.form, **found["gold"]}
-  return found
+    data["gold"] = {"form": record.gold.form, **data["gold"]}
+  return data
 
 
-def dumps(record: Any) -> str:
+def format_json_line(record: Any) -> str:
   """Returns a record as one line of JSON."""
   return json.dumps(to_json(record), ensure_ascii=False)
 
 
 def entity_from_json(data: Mapping[str, Any]) -> Entity:
   """Returns the entity of `to_json`; ValueError names an odd field."""
-  return _make(Entity, data, intervals=Interval)
+  return _build_dataclass(Entity, data, intervals=YearInterval)
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
   """Returns the question of `to_json`; ValueError names an odd field."""
   gold = dict(data.get("gold") or {})
   form = gold.pop("form", None)
-  if form not in _GOLDS:
+  if form not in _GOLDS_BY_FORM:
     raise ValueError(
       f"question {data.get('question_id')!r}: gold has form {form!r}; there "
-      f"are {', '.join(_GOLDS)}"
+      f"are {', '.join(_GOLDS_BY_FORM)}"
     )
-  return _make(
+  return _build_dataclass(
     Question,
     {
       **data,
-      "gold": _make(_GOLDS[form], gold, anachronisms=Anachronism),
-      "distance": _make(Distance, data.get("distance") or {}),
+      "gold": _build_dataclass(
+        _GOLDS_BY_FORM[form], gold, anachronisms=Anachronism
+      ),
+      "distance": _build_dataclass(Distance, data.get("distance") or {}),
     },
     relations=Relation,
   )
@@ -406,15 +408,17 @@ def question_from_json(data: Mapping[str, Any]) -> Question:
 
 def instance_from_json(data: Mapping[str, Any]) -> ItoInstance:
   """Returns the game of `to_json`; ValueError names an odd field."""
-  return _make(ItoInstance, data, seats=Relation)
+  return _build_dataclass(ItoInstance, data, seats=Relation)
 
 
 def theme_from_json(data: Mapping[str, Any]) -> Theme:
   """Returns the theme of `to_json`; ValueError names an odd field."""
-  return _make(Theme, data)
+  return _build_dataclass(Theme, data)
 
 
-def _make(cls: type, data: Mapping[str, Any], **members: type) -> Any:
+def _build_dataclass(
+  cls: type, data: Mapping[str, Any], **member_classes: type
+) -> Any:
   """Returns a dataclass of JSON data, lists as tuples.
 
   Args:
@@ -426,24 +430,27 @@ def _make(cls: type, data: Mapping[str, Any], **members: type) -> Any:
     ValueError: naming fields that are unknown or missing.
   """
   fields = {field.name: field for field in dataclasses.fields(cls)}
-  needed = {
+  required_fields = {
     name
     for name, field in fields.items()
     if field.default is dataclasses.MISSING
   }
   if unknown := sorted(set(data) - set(fields)):
     raise ValueError(f"{cls.__name__}: no field {', '.join(unknown)}")
-  if missing := sorted(needed - set(data)):
+  if missing := sorted(required_fields - set(data)):
     raise ValueError(f"{cls.__name__}: field {', '.join(missing)} is missing")
-  made = {name: _tuples(value) for name, value in data.items()}
-  for name, member in members.items():
-    if name in made:
-      made[name] = tuple(_make(member, one) for one in made[name])
-  return cls(**made)
+  field_values = {name: _to_tuples(value) for name, value in data.items()}
+  for name, member in member_classes.items():
+    if name in field_values:
+      field_values[name] = tuple(
+        _build_dataclass(member, member_data)
+        for member_data in field_values[name]
+      )
+  return cls(**field_values)
 
 
-def _tuples(value: Any) -> Any:
+def _to_tuples(value: Any) -> Any:
   """Returns lists as tuples, at any depth; objects stay as they are."""
   if isinstance(value, list | tuple):
-    return tuple(_tuples(member) for member in value)
+    return tuple(_to_tuples(member) for member in value)
   return value

@@ -49,79 +49,93 @@ TYPE_COUNTS = {
 BUCKETS = {"=1": 2500, "=2": 2500, "=3": 2500, ">=4": 1000, LSEC: 250}
 UNLISTED = sum(BUCKETS.values()) - sum(TYPE_COUNTS.values())
 # How the thousand with four or more are spread; the paper says 4 to 10.
-_MANY = {4: 400, 5: 220, 6: 140, 7: 100, 8: 60, 9: 45, 10: 35}
-_LONG = range(4, 16)
+_COUNTS_BY_SIZE = {4: 400, 5: 220, 6: 140, 7: 100, 8: 60, 9: 45, 10: 35}
+_LONG_SCRIPT_SIZES = range(4, 16)
 # Of ten questions or entities: five to train on, one to validate, four to test.
-_TURN = tuple(SPLITS[number] for number in (0, 2, 0, 2, 0, 1, 0, 2, 0, 2))
+_SPLIT_CYCLE = tuple(
+  SPLITS[number] for number in (0, 2, 0, 2, 0, 1, 0, 2, 0, 2)
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Slot:
+class QuestionSlot:
   """A question to be made.
 
   Attributes:
     task: its code.
-    relations: how many entities it needs.
+    num_relations: how many entities it needs.
     split: where it goes.
-    listed: see `questions.Question`.
+    is_listed: see `questions.Question`.
     number: among those of its task, from 0.
   """
 
   task: str
-  relations: int
+  num_relations: int
   split: str
-  listed: bool
+  is_listed: bool
   number: int
 
 
-def bucket(task: str, relations: int) -> str:
+def size_bucket(task: str, num_relations: int) -> str:
   """Returns which of `BUCKETS` a question counts to."""
   if task == LSEC:
     return LSEC
-  return f"={relations}" if relations < 4 else ">=4"
+  return f"={num_relations}" if num_relations < 4 else ">=4"
 
 
-def slots(seed: int) -> tuple[Slot, ...]:
+def make_slots(seed: int) -> tuple[QuestionSlot, ...]:
   """Returns all questions to be made, ordered by task."""
   rng = random.Random(f"slots/{seed}")
-  several = [task for task in TYPE_COUNTS if task not in (EDD, LSEC)]
-  extra = _apportioned(UNLISTED, {t: TYPE_COUNTS[t] for t in several})
-  kinds = [(EDD, True)] * TYPE_COUNTS[EDD]
-  sizes = [1] * TYPE_COUNTS[EDD]
-  mixed = [
-    (task, number < TYPE_COUNTS[task])
-    for task in several
-    for number in range(TYPE_COUNTS[task] + extra[task])
+  multi_relation_tasks = [
+    task for task in TYPE_COUNTS if task not in (EDD, LSEC)
   ]
-  rng.shuffle(mixed)
-  kinds += mixed
+  unlisted_counts = _apportion(
+    UNLISTED,
+    {task_code: TYPE_COUNTS[task_code] for task_code in multi_relation_tasks},
+  )
+  task_listings = [(EDD, True)] * TYPE_COUNTS[EDD]
+  sizes = [1] * TYPE_COUNTS[EDD]
+  multi_relation_listings = [
+    (task, number < TYPE_COUNTS[task])
+    for task in multi_relation_tasks
+    for number in range(TYPE_COUNTS[task] + unlisted_counts[task])
+  ]
+  rng.shuffle(multi_relation_listings)
+  task_listings += multi_relation_listings
   sizes += [2] * BUCKETS["=2"] + [3] * BUCKETS["=3"]
-  sizes += [size for size, count in _MANY.items() for _ in range(count)]
-  kinds += [(LSEC, True)] * TYPE_COUNTS[LSEC]
-  sizes += [_LONG[number % len(_LONG)] for number in range(TYPE_COUNTS[LSEC])]
-  made: list[Slot] = []
-  numbers = dict.fromkeys(TYPE_COUNTS, 0)
+  sizes += [
+    size for size, count in _COUNTS_BY_SIZE.items() for _ in range(count)
+  ]
+  task_listings += [(LSEC, True)] * TYPE_COUNTS[LSEC]
+  sizes += [
+    _LONG_SCRIPT_SIZES[number % len(_LONG_SCRIPT_SIZES)]
+    for number in range(TYPE_COUNTS[LSEC])
+  ]
+  question_slots: list[QuestionSlot] = []
+  next_numbers = dict.fromkeys(TYPE_COUNTS, 0)
   rows = sorted(
-    zip(kinds, sizes, strict=True),
+    zip(task_listings, sizes, strict=True),
     key=lambda row: (list(TYPE_COUNTS).index(row[0][0]), row[1]),
   )
-  for (task, listed), size in rows:
-    number = numbers[task]
-    numbers[task] += 1
-    split = _TURN[number % len(_TURN)]
-    made.append(Slot(task, size, split, listed, number))
-  return tuple(made)
+  for (task, is_listed), size in rows:
+    number = next_numbers[task]
+    next_numbers[task] += 1
+    split = _SPLIT_CYCLE[number % len(_SPLIT_CYCLE)]
+    question_slots.append(QuestionSlot(task, size, split, is_listed, number))
+  return tuple(question_slots)
 
 
-def _apportioned(total: int, weights: Mapping[str, int]) -> dict[str, int]:
+def _apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
   """Returns `total` divided by weight, the largest remainders rounded up."""
-  whole = sum(weights.values())
-  shares = {key: total * weight / whole for key, weight in weights.items()}
-  found = {key: int(share) for key, share in shares.items()}
-  by_remainder = sorted(shares, key=lambda key: found[key] - shares[key])
-  for key in by_remainder[: total - sum(found.values())]:
-    found[key] += 1
-  return found
+  total_weight = sum(weights.values())
+  shares = {
+    key: total * weight / total_weight for key, weight in weights.items()
+  }
+  counts = {key: int(share) for key, share in shares.items()}
+  by_remainder = sorted(shares, key=lambda key: counts[key] - shares[key])
+  for key in by_remainder[: total - sum(counts.values())]:
+    counts[key] += 1
+  return counts
 
 
 def split_entities(
@@ -133,28 +147,32 @@ def split_entities(
   split has all kinds and periods, as far as there are ten of them.
 
   Args:
-    entities: with their groups (`repository.grouped`).
+    entities: with their groups (`repository.assign_groups`).
     seed: of the shuffling.
   """
   strata: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-  seen: set[str] = set()
+  assigned_groups: set[str] = set()
   for entity in entities:
-    if entity.group not in seen:
-      seen.add(entity.group)
+    if entity.group not in assigned_groups:
+      assigned_groups.add(entity.group)
       strata.setdefault((entity.kind, entity.periods[:1]), []).append(
         entity.group
       )
   split_of: dict[str, str] = {}
-  turn = 0
+  cycle_index = 0
   for groups in strata.values():
-    for group in sorted(groups, key=lambda g: _shuffled(seed, g)):
-      split_of[group] = _TURN[turn % len(_TURN)]
-      turn += 1
+    for group in sorted(
+      groups, key=lambda group_name: _shuffle_key(seed, group_name)
+    ):
+      split_of[group] = _SPLIT_CYCLE[cycle_index % len(_SPLIT_CYCLE)]
+      cycle_index += 1
   return {
-    split: tuple(e for e in entities if split_of[e.group] == split)
+    split: tuple(
+      member for member in entities if split_of[member.group] == split
+    )
     for split in SPLITS
   }
 
 
-def _shuffled(seed: int, name: str) -> str:
+def _shuffle_key(seed: int, name: str) -> str:
   return hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()

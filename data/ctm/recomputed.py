@@ -15,20 +15,20 @@ from ctd_jax_datasets.ctm.questions import Question, Relation
 
 
 @functools.cache
-def axis() -> dict[int, int]:
+def make_year_axis() -> dict[int, int]:
   """Returns written year -> year on an axis that has no gap at 0."""
   years = [y for y in range(-10_000, 2101) if y]
-  return {year: place for place, year in enumerate(years)}
+  return {year: index for index, year in enumerate(years)}
 
 
-def years(relation: Relation) -> frozenset[int]:
+def list_relation_years(relation: Relation) -> frozenset[int]:
   """Returns the years of a relation on the axis without a gap."""
-  place = axis()
+  axis_index = make_year_axis()
   end = periods.LAST_YEAR if relation.end is None else relation.end
-  return frozenset(range(place[relation.start], place[end] + 1))
+  return frozenset(range(axis_index[relation.start], axis_index[end] + 1))
 
 
-def missing(question: Question, relations: Sequence[Relation]) -> str:
+def find_missing_name(question: Question, relations: Sequence[Relation]) -> str:
   """Returns which of the relations the text does not name."""
   for relation in relations:
     if relation.entity not in question.question:
@@ -36,54 +36,62 @@ def missing(question: Question, relations: Sequence[Relation]) -> str:
   return ""
 
 
-def leak(question: Question, names: Iterable[str]) -> str:
+def find_leaked_name(question: Question, names: Iterable[str]) -> str:
   """Returns which of the names the text gives away."""
-  said = next((name for name in names if name in question.question), "")
-  return f"{said} is in the text" if said else ""
+  leaked_name = next((name for name in names if name in question.question), "")
+  return f"{leaked_name} is in the text" if leaked_name else ""
 
 
-def _together(question: Question) -> str:
+def _check_together(question: Question) -> str:
   first, second = question.relations
-  (said,) = question.gold.names
-  if years(first) & years(second):
-    wanted = "同时在世"
-  elif max(years(first)) < min(years(second)):
-    wanted = f"{first.entity}早于{second.entity}"
+  (gold_name,) = question.gold.names
+  if list_relation_years(first) & list_relation_years(second):
+    expected_name = "同时在世"
+  elif max(list_relation_years(first)) < min(list_relation_years(second)):
+    expected_name = f"{first.entity}早于{second.entity}"
   else:
-    wanted = f"{second.entity}早于{first.entity}"
-  return "" if said == wanted else f"{wanted} is what follows"
+    expected_name = f"{second.entity}早于{first.entity}"
+  return (
+    "" if gold_name == expected_name else f"{expected_name} is what follows"
+  )
 
 
-def _contemporary(question: Question) -> str:
+def _check_contemporary(question: Question) -> str:
   stem, *candidates = question.relations
-  met = [c.entity for c in candidates if years(c) & years(stem)]
-  if tuple(met) != question.gold.names:
-    return f"{met} lived at that time"
-  return missing(question, question.relations)
+  contemporaries = [
+    candidate.entity
+    for candidate in candidates
+    if list_relation_years(candidate) & list_relation_years(stem)
+  ]
+  if tuple(contemporaries) != question.gold.names:
+    return f"{contemporaries} lived at that time"
+  return find_missing_name(question, question.relations)
 
 
-def _province(question: Question) -> str:
-  places = tuple(relation.place for relation in question.relations)
-  if places != question.gold.names or not all(places):
+def _check_province(question: Question) -> str:
+  provinces = tuple(relation.place for relation in question.relations)
+  if provinces != question.gold.names or not all(provinces):
     return "other provinces"
-  return missing(question, question.relations)
+  return find_missing_name(question, question.relations)
 
 
-def _ruled(question: Question) -> str:
+def _check_rulers(question: Question) -> str:
   """Checks pairs of what is known and the ruler it belongs to."""
-  known, rulers = question.relations[::2], question.relations[1::2]
-  for thing, ruler in zip(known, rulers, strict=True):
-    if not {min(years(thing))} & years(ruler):
-      return f"{ruler.entity} did not reign when {thing.entity} began"
+  subjects, rulers = question.relations[::2], question.relations[1::2]
+  for subject, ruler in zip(subjects, rulers, strict=True):
+    if not {min(list_relation_years(subject))} & list_relation_years(ruler):
+      return f"{ruler.entity} did not reign when {subject.entity} began"
   if tuple(ruler.entity for ruler in rulers) != question.gold.names:
     return "other rulers"
-  return leak(question, question.gold.names) or missing(question, known)
+  return find_leaked_name(question, question.gold.names) or find_missing_name(
+    question, subjects
+  )
 
 
-RELATED = {
-  "together": _together,
-  "contemporary": _contemporary,
-  "province": _province,
-  "reign": _ruled,
-  "era": _ruled,
+RELATION_CHECKS = {
+  "together": _check_together,
+  "contemporary": _check_contemporary,
+  "province": _check_province,
+  "reign": _check_rulers,
+  "era": _check_rulers,
 }

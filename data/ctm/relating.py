@@ -13,7 +13,12 @@ import random
 from collections.abc import Callable, Sequence
 
 from ctd_jax_datasets.ctm import intervals, repository, wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, window
+from ctd_jax_datasets.ctm.pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  draw_period_window,
+)
 from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
@@ -43,24 +48,29 @@ _ONE_RULER = tuple(
 )
 
 
-def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft_relation_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
   """Returns a question on the relation of `count` entities.
 
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  kinds = [_province, _together if count == 2 else _contemporary]
+  drafters = [
+    _draft_province,
+    _draft_together if count == 2 else _draft_contemporary,
+  ]
   if count % 2 == 0:
-    kinds += [_reign, _era]
+    drafters += [_draft_reign, _draft_era]
   for _ in range(_TRIES):
     try:
-      return rng.choice(kinds)(rng, pool, count)
+      return rng.choice(drafters)(rng, pool, count)
     except NoDrawError:
       continue
   raise NoDrawError(f"RR: no {count} entities that are related")
 
 
-def _draft(
+def _make_draft(
   rule: str,
   question: str,
   relations: Sequence[Relation],
@@ -71,35 +81,37 @@ def _draft(
     type=TYPE_NAMES[RR],
     rule=rule,
     question=question,
-    answer=wording.in_turn(gold.names),
+    answer=wording.join_names(gold.names),
     relations=tuple(relations),
     gold=gold,
     conclusion=conclusion,
-    distance=intervals.distance(relations),
+    distance=intervals.measure_distance(relations),
   )
 
 
-def _together(rng: random.Random, pool: Pool, count: int) -> Draft:
+def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
   """Returns the question whether two people lived at the same time."""
-  labels = window(rng, widest=rng.choice((1, 9)))
+  labels = draw_period_window(rng, max_width=rng.choice((1, 9)))
   relations = [
-    repository.relation(entity)
-    for entity in pool.draw(rng, count, (FIGURE,), labels)
+    repository.make_relation(entity)
+    for entity in pool.draw_entities(rng, count, (FIGURE,), labels)
   ]
-  years = intervals.gap(*relations)
-  if 0 < abs(years) <= _MARGIN + intervals.tolerance(*relations):
+  gap_years = intervals.compute_gap(*relations)
+  if 0 < abs(gap_years) <= _MARGIN + intervals.sum_tolerances(*relations):
     raise NoDrawError("too close to tell")
-  if years == 0:
-    shared = intervals.common(relations)
-    if shared[1] - shared[0] <= _MARGIN + intervals.tolerance(*relations):
+  if gap_years == 0:
+    common_span = intervals.intersect_years(relations)
+    if common_span[1] - common_span[0] <= _MARGIN + intervals.sum_tolerances(
+      *relations
+    ):
       raise NoDrawError("too close to tell")
     gold = NamesGold((SAME_TIME[0],), (SAME_TIME[1],))
   else:
     names = [relation.entity for relation in relations]
-    first, second = names if years > 0 else reversed(names)
+    first, second = names if gap_years > 0 else reversed(names)
     gold = NamesGold(
       (f"{first}早于{second}",),
-      (tuple(form.format(first, second) for form in _FIRST_ALIASES),),
+      (tuple(template.format(first, second) for template in _FIRST_ALIASES),),
     )
   names = [relation.entity for relation in relations]
   question = rng.choice(
@@ -108,52 +120,72 @@ def _together(rng: random.Random, pool: Pool, count: int) -> Draft:
       "比较{0}与{1}的生卒年代：二人同时在世，还是一人早于另一人？",
     )
   ).format(*names)
-  return _draft(TOGETHER, question, relations, gold, f"结论：{gold.names[0]}。")
-
-
-def _contemporary(rng: random.Random, pool: Pool, count: int) -> Draft:
-  """Returns the question which one of several lived when somebody did."""
-  (known,) = pool.draw(rng, 1, (FIGURE,))
-  stem = repository.relation(known)
-
-  def met(entity: Entity) -> bool:
-    other = repository.relation(entity)
-    shared = intervals.common((stem, other))
-    slack = _MARGIN + intervals.tolerance(stem, other)
-    return shared is not None and shared[1] - shared[0] > slack
-
-  def apart(entity: Entity) -> bool:
-    other = repository.relation(entity)
-    slack = _MARGIN + intervals.tolerance(stem, other)
-    return abs(intervals.gap(stem, other)) > slack
-
-  (right,) = pool.draw(
-    rng, 1, (FIGURE,), fits=lambda e: e.entity_id != known.entity_id and met(e)
+  return _make_draft(
+    TOGETHER, question, relations, gold, f"结论：{gold.names[0]}。"
   )
-  wrong = pool.draw(rng, count - 2, (FIGURE,), window(rng), apart)
-  candidates = [right, *wrong]
+
+
+def _draft_contemporary(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
+  """Returns the question which one of several lived when somebody did."""
+  (stem_entity,) = pool.draw_entities(rng, 1, (FIGURE,))
+  stem = repository.make_relation(stem_entity)
+
+  def is_contemporary(entity: Entity) -> bool:
+    candidate = repository.make_relation(entity)
+    common_span = intervals.intersect_years((stem, candidate))
+    slack = _MARGIN + intervals.sum_tolerances(stem, candidate)
+    return common_span is not None and common_span[1] - common_span[0] > slack
+
+  def is_apart(entity: Entity) -> bool:
+    candidate = repository.make_relation(entity)
+    slack = _MARGIN + intervals.sum_tolerances(stem, candidate)
+    return abs(intervals.compute_gap(stem, candidate)) > slack
+
+  (correct_entity,) = pool.draw_entities(
+    rng,
+    1,
+    (FIGURE,),
+    is_eligible=lambda candidate: (
+      candidate.entity_id != stem_entity.entity_id
+      and is_contemporary(candidate)
+    ),
+  )
+  wrong_entities = pool.draw_entities(
+    rng, count - 2, (FIGURE,), draw_period_window(rng), is_apart
+  )
+  candidates = [correct_entity, *wrong_entities]
   rng.shuffle(candidates)
-  names = wording.in_turn([entity.name for entity in candidates])
+  names = wording.join_names([entity.name for entity in candidates])
   question = rng.choice(
     (
       "{names}之中，谁曾与{stem}同时在世？",
       "下列人物里只有一位与{stem}的生活年代有重叠，是哪一位：{names}？",
     )
-  ).format(names=names, stem=known.name)
-  relations = [stem, *map(repository.relation, candidates)]
-  gold = NamesGold((right.name,), (right.aliases,))
-  return _draft(
-    CONTEMPORARY, question, relations, gold, f"只有{right.name}与其同时在世。"
+  ).format(names=names, stem=stem_entity.name)
+  relations = [stem, *map(repository.make_relation, candidates)]
+  gold = NamesGold((correct_entity.name,), (correct_entity.aliases,))
+  return _make_draft(
+    CONTEMPORARY,
+    question,
+    relations,
+    gold,
+    f"只有{correct_entity.name}与其同时在世。",
   )
 
 
-def _province(rng: random.Random, pool: Pool, count: int) -> Draft:
+def _draft_province(rng: random.Random, pool: EntityPool, count: int) -> Draft:
   """Returns the question which present province each person came from."""
-  entities = pool.draw(
-    rng, count, (FIGURE,), window(rng), lambda entity: bool(entity.place)
+  entities = pool.draw_entities(
+    rng,
+    count,
+    (FIGURE,),
+    draw_period_window(rng),
+    lambda entity: bool(entity.place),
   )
-  relations = [repository.relation(entity) for entity in entities]
-  names = wording.in_turn([entity.name for entity in entities])
+  relations = [repository.make_relation(entity) for entity in entities]
+  names = wording.join_names([entity.name for entity in entities])
   question = rng.choice(
     (
       "{names}的籍贯分别在今天的哪个省级行政区？请按顺序作答。",
@@ -163,56 +195,66 @@ def _province(rng: random.Random, pool: Pool, count: int) -> Draft:
   gold = NamesGold(
     tuple(entity.place for entity in entities), ((),) * len(entities)
   )
-  told = "；".join(f"{e.name}籍贯在今{e.place}" for e in entities)
-  return _draft(PROVINCE, question, relations, gold, f"{told}。")
+  facts_text = "；".join(f"{e.name}籍贯在今{e.place}" for e in entities)
+  return _make_draft(PROVINCE, question, relations, gold, f"{facts_text}。")
 
 
-def _reign(rng: random.Random, pool: Pool, count: int) -> Draft:
+def _draft_reign(rng: random.Random, pool: EntityPool, count: int) -> Draft:
   """Returns the question who reigned when things happened or people died."""
-  pairs = _pairs(rng, pool, count // 2, (EVENT, FIGURE), _rulers_of)
-  asked = wording.in_turn(
+  pairs = _draw_ruler_pairs(
+    rng, pool, count // 2, (EVENT, FIGURE), _find_reigning_rulers
+  )
+  subjects_text = wording.join_names(
     [
-      known.entity + ("出生" if known.kind == FIGURE else "")
-      for known, _ in pairs
+      subject.entity + ("出生" if subject.kind == FIGURE else "")
+      for subject, _ in pairs
     ]
   )
-  several = "分别是谁？请按顺序作答，" if len(pairs) > 1 else "是谁？"
-  question = f"{asked}之时，中原王朝在位的皇帝{several}本名或通称均可。"
-  return _named(REIGN, question, pairs)
+  question_word = "分别是谁？请按顺序作答，" if len(pairs) > 1 else "是谁？"
+  question = (
+    f"{subjects_text}之时，中原王朝在位的皇帝{question_word}本名或通称均可。"
+  )
+  return _make_ruler_draft(REIGN, question, pairs)
 
 
-def _era(rng: random.Random, pool: Pool, count: int) -> Draft:
+def _draft_era(rng: random.Random, pool: EntityPool, count: int) -> Draft:
   """Returns the question whose eras these were."""
-  pairs = _pairs(rng, pool, count // 2, (ERA,), _users_of)
-  asked = wording.in_turn([f"“{known.entity}”" for known, _ in pairs])
-  several = "哪些君主" if len(pairs) > 1 else "哪位君主"
-  turn = "请按顺序作答，" if len(pairs) > 1 else ""
-  question = f"年号{asked}是{several}使用的？{turn}本名或通称均可。"
-  return _named(ERA_OF, question, pairs)
+  pairs = _draw_ruler_pairs(rng, pool, count // 2, (ERA,), _find_era_rulers)
+  eras_text = wording.join_names([f"“{era.entity}”" for era, _ in pairs])
+  question_word = "哪些君主" if len(pairs) > 1 else "哪位君主"
+  order_note = "请按顺序作答，" if len(pairs) > 1 else ""
+  question = (
+    f"年号{eras_text}是{question_word}使用的？{order_note}本名或通称均可。"
+  )
+  return _make_ruler_draft(ERA_OF, question, pairs)
 
 
-def _pairs(
+def _draw_ruler_pairs(
   rng: random.Random,
-  pool: Pool,
+  pool: EntityPool,
   count: int,
   kinds: Sequence[str],
-  rulers: Callable[[Pool], dict[str, Entity]],
+  find_rulers: Callable[[EntityPool], dict[str, Entity]],
 ) -> list[tuple[Relation, Entity]]:
   """Returns what is known, each with the one ruler it belongs to."""
-  found: list[tuple[Relation, Entity]] = []
-  belongs = rulers(pool)
-  for entity in pool.draw(
-    rng, count, kinds, window(rng), lambda e: e.entity_id in belongs
+  ruler_pairs: list[tuple[Relation, Entity]] = []
+  ruler_of = find_rulers(pool)
+  for entity in pool.draw_entities(
+    rng,
+    count,
+    kinds,
+    draw_period_window(rng),
+    lambda candidate: candidate.entity_id in ruler_of,
   ):
-    ruler = belongs[entity.entity_id]
-    if any(ruler is taken for _, taken in found):
+    ruler = ruler_of[entity.entity_id]
+    if any(ruler is paired_ruler for _, paired_ruler in ruler_pairs):
       raise NoDrawError("one ruler twice")
-    found.append((repository.relation(entity), ruler))
-  return found
+    ruler_pairs.append((repository.make_relation(entity), ruler))
+  return ruler_pairs
 
 
 @functools.cache
-def _rulers_of(pool: Pool) -> dict[str, Entity]:
+def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
   """Returns entity id -> who reigned in its first year, well inside.
 
   Where two did there is no answer, be the other in another split: 1275 had
@@ -220,38 +262,41 @@ def _rulers_of(pool: Pool) -> dict[str, Entity]:
   """
   reigns = [
     (reign, ruler)
-    for ruler in repository.entities()
+    for ruler in repository.load_entities()
     if ruler.kind == RULER and ruler.evidence[0] in _ONE_RULER
     for reign in ruler.intervals
     if reign.sense == "reign"
   ]
-  ours = {entity.entity_id: entity for entity in pool.of((RULER,))}
-  found = {}
-  for entity in pool.of((EVENT, FIGURE)):
+  pool_rulers = {
+    entity.entity_id: entity for entity in pool.select_entities((RULER,))
+  }
+  ruler_of = {}
+  for entity in pool.select_entities((EVENT, FIGURE)):
     years = entity.intervals[0]
-    held = [
+    matching_reigns = [
       (reign, ruler)
       for reign, ruler in reigns
       if reign.start <= years.start <= reign.end
     ]
-    if len(held) != 1 or years.precision != EXACT:
+    if len(matching_reigns) != 1 or years.precision != EXACT:
       continue
-    ((reign, ruler),) = held
-    inside = reign.start < years.start < reign.end
-    told = ruler.name in entity.name
-    if inside and reign.precision == EXACT and not told:
-      found[entity.entity_id] = ours.get(ruler.entity_id)
-  return {known: ruler for known, ruler in found.items() if ruler}
+    ((reign, ruler),) = matching_reigns
+    is_inside = reign.start < years.start < reign.end
+    is_named = ruler.name in entity.name
+    if is_inside and reign.precision == EXACT and not is_named:
+      ruler_of[entity.entity_id] = pool_rulers.get(ruler.entity_id)
+  return {entity_id: ruler for entity_id, ruler in ruler_of.items() if ruler}
 
 
 @functools.cache
-def _users_of(pool: Pool) -> dict[str, Entity]:
+def _find_era_rulers(pool: EntityPool) -> dict[str, Entity]:
   """Returns entity id of an era -> the ruler who declared it."""
   rulers = {
-    (ruler.name, ruler.evidence[0]): ruler for ruler in pool.of((RULER,))
+    (ruler.name, ruler.evidence[0]): ruler
+    for ruler in pool.select_entities((RULER,))
   }
-  found = {}
-  for era in pool.of((ERA,)):
+  ruler_of = {}
+  for era in pool.select_entities((ERA,)):
     polity, name = era.evidence
     ruler = rulers.get((name, polity))
     if ruler and any(
@@ -259,28 +304,30 @@ def _users_of(pool: Pool) -> dict[str, Entity]:
       for reign in ruler.intervals
       if reign.sense == "reign"
     ):
-      found[era.entity_id] = ruler
-  return found
+      ruler_of[era.entity_id] = ruler
+  return ruler_of
 
 
-def _reigning(ruler: Entity, year: int) -> Relation:
+def _make_reign_relation(ruler: Entity, year: int) -> Relation:
   """Returns the reign of a ruler that holds a year; some reigned twice."""
-  held = (i for i in ruler.intervals if i.start <= year <= i.end)
-  return repository.relation(ruler, next(held, None))
+  matching_reigns = (i for i in ruler.intervals if i.start <= year <= i.end)
+  return repository.make_relation(ruler, next(matching_reigns, None))
 
 
-def _named(
+def _make_ruler_draft(
   rule: str, question: str, pairs: Sequence[tuple[Relation, Entity]]
 ) -> Draft:
   """Returns the question of pairs whose second parts are the answer."""
   relations = [
     relation
-    for known, ruler in pairs
-    for relation in (known, _reigning(ruler, known.start))
+    for subject, ruler in pairs
+    for relation in (subject, _make_reign_relation(ruler, subject.start))
   ]
   gold = NamesGold(
     tuple(ruler.name for _, ruler in pairs),
     tuple(ruler.aliases for _, ruler in pairs),
   )
-  told = "；".join(f"{known.entity}对应{ruler.name}" for known, ruler in pairs)
-  return _draft(rule, question, relations, gold, f"{told}。")
+  facts_text = "；".join(
+    f"{subject.entity}对应{ruler.name}" for subject, ruler in pairs
+  )
+  return _make_draft(rule, question, relations, gold, f"{facts_text}。")

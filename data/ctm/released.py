@@ -18,7 +18,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctd_jax_datasets.chunqiutr import findings
-from ctd_jax_datasets.chunqiutr.findings import DROPPED, NOTE, RESOLVED, Meaning
+from ctd_jax_datasets.chunqiutr.findings import (
+  DROPPED,
+  NOTE,
+  RESOLVED,
+  CodeMeaning,
+)
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.ctm import intervals, periods, released_gold, repository
 from ctd_jax_datasets.ctm.questions import (
@@ -42,21 +47,25 @@ FIELDS = (
 CHECKER = "released"
 SPLIT = "test"
 _TASKS = {name: task for task, name in TYPE_NAMES.items()}
-_EDD = re.compile("根据.+确定.*朝代")
+_EDD_TYPE_PATTERN = re.compile("根据.+确定.*朝代")
 _MEANINGS = {
-  "type_unknown": Meaning(RESOLVED, "no known type; graded as free text"),
-  "no_label": Meaning(NOTE, "an entity without a period one of the ten holds"),
-  "not_in_tables": Meaning(
+  "type_unknown": CodeMeaning(RESOLVED, "no known type; graded as free text"),
+  "no_label": CodeMeaning(
+    NOTE, "an entity without a period one of the ten holds"
+  ),
+  "not_in_tables": CodeMeaning(
     NOTE, "an entity our tables do not have; its years are those of the period"
   ),
-  "gold_unread": Meaning(
+  "gold_unread": CodeMeaning(
     RESOLVED, "the answer has another form than its type; graded as free text"
   ),
-  "repeated": Meaning(DROPPED, "the same question a second time"),
+  "repeated": CodeMeaning(DROPPED, "the same question a second time"),
 }
 
 
-def read(folder: str | os.PathLike) -> tuple[list[Question], findings.Report]:
+def read_released_questions(
+  folder: str | os.PathLike,
+) -> tuple[list[Question], findings.FindingsReport]:
   """Returns the questions of a folder of JSON files, and what is odd in them.
 
   Args:
@@ -65,88 +74,95 @@ def read(folder: str | os.PathLike) -> tuple[list[Question], findings.Report]:
   Raises:
     SourceError: naming file, record and field of what cannot be used.
   """
-  path = pathlib.Path(folder).expanduser()
-  names = sorted([*path.glob("*.json"), *path.glob("*.jsonl")])
-  if not names:
+  directory = pathlib.Path(folder).expanduser()
+  paths = sorted([*directory.glob("*.json"), *directory.glob("*.jsonl")])
+  if not paths:
     raise SourceError(
       f"--sources={folder}: no *.json or *.jsonl there; name the folder of "
       "the authors' questions"
     )
-  report = findings.Report(_MEANINGS)
-  reader = _Reader(report)
-  found: dict[str, Question] = {}
-  for name in names:
-    for number, record in enumerate(_records(name), start=1):
-      place = f"{name.name}, record {number}"
-      _check(place, record)
-      if record["question"] in found:
-        report.add("repeated", place, record["question"])
+  report = findings.FindingsReport(_MEANINGS)
+  reader = _QuestionReader(report)
+  questions: dict[str, Question] = {}
+  for path in paths:
+    for number, record in enumerate(_read_records(path), start=1):
+      location = f"{path.name}, record {number}"
+      _check_record(location, record)
+      if record["question"] in questions:
+        report.add("repeated", location, record["question"])
         continue
-      found[record["question"]] = reader.question(place, len(found), record)
-  report.facts["questions"] = len(found)
-  return list(found.values()), report
+      questions[record["question"]] = reader.make_question(
+        location, len(questions), record
+      )
+  report.facts["questions"] = len(questions)
+  return list(questions.values()), report
 
 
-def _records(path: pathlib.Path) -> list[Any]:
+def _read_records(path: pathlib.Path) -> list[Any]:
   """Returns the records of a file."""
   text = path.read_text(encoding="utf-8-sig")
   try:
     if path.suffix == ".jsonl":
       return [json.loads(line) for line in text.splitlines() if line.strip()]
-    found = json.loads(text)
+    records = json.loads(text)
   except json.JSONDecodeError as error:
     raise SourceError(f"{path}: no JSON: {error}") from None
-  if not isinstance(found, list):
+  if not isinstance(records, list):
     raise SourceError(f"{path}: should be a list of records")
-  return found
+  return records
 
 
-def _check(place: str, record: Any) -> None:
+def _check_record(location: str, record: Any) -> None:
   """Raises SourceError unless a record has the five fields and no others."""
   if not isinstance(record, dict):
-    raise SourceError(f"{place}: should be an object with {', '.join(FIELDS)}")
-  if unknown := sorted(set(record) - set(FIELDS)):
     raise SourceError(
-      f"{place}: field {unknown[0]!r} is unknown; there are {', '.join(FIELDS)}"
+      f"{location}: should be an object with {', '.join(FIELDS)}"
+    )
+  if unknown_fields := sorted(set(record) - set(FIELDS)):
+    raise SourceError(
+      f"{location}: field {unknown_fields[0]!r} is unknown; there are {', '.join(FIELDS)}"
     )
   for field in FIELDS:
     value = record.get(field)
-    listed = field == "temporal_entities"
-    members = value if listed and isinstance(value, list) else [value]
-    if listed != isinstance(value, list) or not all(
+    is_list_field = field == "temporal_entities"
+    members = value if is_list_field and isinstance(value, list) else [value]
+    if is_list_field != isinstance(value, list) or not all(
       isinstance(member, str) and member for member in members
     ):
-      kind = "a list of texts" if listed else "a text"
-      raise SourceError(f"{place}: field {field!r} should be {kind}")
+      kind = "a list of texts" if is_list_field else "a text"
+      raise SourceError(f"{location}: field {field!r} should be {kind}")
 
 
-class _Reader:
+class _QuestionReader:
   """Makes questions of records.
 
   Args:
     report: of what is odd.
   """
 
-  def __init__(self, report: findings.Report):
+  def __init__(self, report: findings.FindingsReport):
     self._report = report
-    self._known = repository.by_name(repository.entities())
+    self._entities_by_name = repository.index_by_name(
+      repository.load_entities()
+    )
 
-  def question(
-    self, place: str, number: int, record: Mapping[str, Any]
+  def make_question(
+    self, location: str, number: int, record: Mapping[str, Any]
   ) -> Question:
     """Returns the question of a record that has been checked."""
-    task = EDD if _EDD.fullmatch(record["type"]) else None
+    task = EDD if _EDD_TYPE_PATTERN.fullmatch(record["type"]) else None
     task = task or _TASKS.get(record["type"])
     relations = tuple(
-      self._relation(place, text) for text in record["temporal_entities"]
+      self._make_relation(location, text)
+      for text in record["temporal_entities"]
     )
     gold: Gold | None = None
     if task is None:
-      self._report.add("type_unknown", place, record["type"])
+      self._report.add("type_unknown", location, record["type"])
     else:
-      gold = released_gold.read(task, record, relations)
+      gold = released_gold.read_gold(task, record, relations)
       if gold is None:
-        self._report.add("gold_unread", place, record["answer"])
+        self._report.add("gold_unread", location, record["answer"])
     return Question(
       question_id=f"released-{number:05d}",
       task=task or RR,
@@ -156,31 +172,34 @@ class _Reader:
       answer=record["answer"],
       relations=relations,
       gold=gold or NamesGold((record["answer"],), ((),)),
-      distance=intervals.distance(relations),
+      distance=intervals.measure_distance(relations),
       explanation=record["construct_explanation"],
       split=SPLIT,
       listed=task is not None,
-      provenance=(place,),
+      provenance=(location,),
       checker_version=CHECKER,
     )
 
-  def _relation(self, place: str, text: str) -> Relation:
+  def _make_relation(self, location: str, text: str) -> Relation:
     """Returns the relation of an entity, written 'name-dynasty' or 'name'."""
     name, _, dynasty = text.rpartition("-")
     name = name or text
     labels = {
-      label for alias in periods.named(dynasty) for label in alias.labels
+      label for alias in periods.find_aliases(dynasty) for label in alias.labels
     }
-    known = self._known.get(name, ())
-    if not labels and len(known) == 1 and known[0].periods:
-      labels = {known[0].periods[0]}
+    candidates = self._entities_by_name.get(name, ())
+    if not labels and len(candidates) == 1 and candidates[0].periods:
+      labels = {candidates[0].periods[0]}
     if len(labels) != 1:
-      self._report.add("no_label", place, text)
-    label = next(iter(periods.in_order(labels)), periods.LABELS[0])
-    record = next((e for e in known if label in e.periods), None)
+      self._report.add("no_label", location, text)
+    label = next(iter(periods.sort_labels(labels)), periods.LABELS[0])
+    record = next(
+      (candidate for candidate in candidates if label in candidate.periods),
+      None,
+    )
     if record is None or not record.intervals:
-      self._report.add("not_in_tables", place, text)
-      span = periods.period(label)
+      self._report.add("not_in_tables", location, text)
+      span = periods.get_period(label)
       return Relation(name, FIGURE, label, span.start, span.end)
     years = record.intervals[0]
     return Relation(

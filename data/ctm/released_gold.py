@@ -37,13 +37,13 @@ from ctd_jax_datasets.ctm.questions import (
 
 Record: TypeAlias = Mapping[str, Any]
 Relations: TypeAlias = Sequence[Relation]
-_OPTION = re.compile(
+_OPTION_PATTERN = re.compile(
   r"([A-D])\s*[.．、:：]\s*([^A-D]+?)(?=\s*[A-D]\s*[.．、:：]|$)"
 )
-_YEARS = re.compile(r"(\d+)\s*年")
+_YEARS_PATTERN = re.compile(r"(\d+)\s*年")
 
 
-def read(task: str, record: Record, relations: Relations) -> Gold | None:
+def read_gold(task: str, record: Record, relations: Relations) -> Gold | None:
   """Returns the gold that can be read from an answer, None if none can.
 
   Args:
@@ -54,76 +54,88 @@ def read(task: str, record: Record, relations: Relations) -> Gold | None:
   return _READERS[task](record["answer"].strip(), record, relations)
 
 
-def _label(answer: str, *_: Any) -> Gold | None:
-  labels = periods.labels_in(answer)
+def _read_label(answer: str, *_: Any) -> Gold | None:
+  labels = periods.find_period_labels(answer)
   return LabelGold(labels[0], labels) if len(labels) == 1 else None
 
 
-def _polarity(answer: str, *_: Any) -> Gold | None:
+def _read_polarity(answer: str, *_: Any) -> Gold | None:
   if answer[0] not in "是否":
     return None
   return PolarityGold(answer[0] == "是", ())
 
 
-def _order(answer: str, _: Any, relations: Relations) -> Gold | None:
+def _read_order(answer: str, _: Any, relations: Relations) -> Gold | None:
   names = answer.rstrip("。").split("、")
-  return OrderGold(tuple((n,) for n in names)) if len(names) > 1 else None
+  return OrderGold(tuple((name,) for name in names)) if len(names) > 1 else None
 
 
-def _years(answer: str, _: Any, relations: Relations) -> Gold | None:
-  found = _YEARS.search(answer)
-  if found is None:
+def _read_years(answer: str, _: Any, relations: Relations) -> Gold | None:
+  match = _YEARS_PATTERN.search(answer)
+  if match is None:
     return None
-  said = int(found[1])
+  stated_years = int(match[1])
   # Whether it counts a year 0 cannot be seen; one less is what it would be.
   starts = [relation.start for relation in relations]
-  crosses = bool(starts) and min(starts) < 0 < max(starts)
+  crosses_year_zero = bool(starts) and min(starts) < 0 < max(starts)
   return YearsGold(
-    years=said - crosses,
-    with_year_zero=said,
+    years=stated_years - crosses_year_zero,
+    with_year_zero=stated_years,
     tolerance=0,
     points=(START,) * len(relations),
     steps=(),
   )
 
 
-def _option(answer: str, record: Record, relations: Relations) -> Gold | None:
-  found = _OPTION.findall(record["question"])
-  options = tuple(text.strip() for _, text in found)
-  fitting = [n for n, text in enumerate(options) if text and text in answer]
-  if len(options) != 4 or len(fitting) != 1:
+def _read_option(
+  answer: str, record: Record, relations: Relations
+) -> Gold | None:
+  option_matches = _OPTION_PATTERN.findall(record["question"])
+  options = tuple(text.strip() for _, text in option_matches)
+  matching_options = [
+    n for n, text in enumerate(options) if text and text in answer
+  ]
+  if len(options) != 4 or len(matching_options) != 1:
     return None
   label = relations[0].period if relations else periods.LABELS[0]
-  return OptionGold(options, ((),) * len(options), fitting[0], label)
+  return OptionGold(options, ((),) * len(options), matching_options[0], label)
 
 
-def _anachronisms(answer: str, _: Any, relations: Relations) -> Gold | None:
-  named = [relation for relation in relations if relation.entity in answer]
-  others = [relation for relation in relations if relation not in named]
-  if not named or not others:
+def _read_anachronisms(
+  answer: str, _: Any, relations: Relations
+) -> Gold | None:
+  named_relations = [
+    relation for relation in relations if relation.entity in answer
+  ]
+  unnamed_relations = [
+    relation for relation in relations if relation not in named_relations
+  ]
+  if not named_relations or not unnamed_relations:
     return None
-  scene = others[0]
+  scene = unnamed_relations[0]
   return AnachronismGold(
     scene=scene.entity,
     start=scene.start,
     end=periods.LAST_YEAR if scene.end is None else scene.end,
-    anachronisms=intervals.anachronisms(scene, named)
-    or tuple(Anachronism(relation.entity, LATER) for relation in named),
+    anachronisms=intervals.find_anachronisms(scene, named_relations)
+    or tuple(
+      Anachronism(relation.entity, LATER) for relation in named_relations
+    ),
   )
 
 
-def _names(answer: str, *_: Any) -> Gold:
+def _read_names(answer: str, *_: Any) -> Gold:
   return NamesGold((answer,), ((),))
 
 
 _READERS = {
-  EDD: _label,
-  PJ: _polarity,
-  TOU: _order,
-  RR: _names,
-  SEC: _anachronisms,
-  EEU: _names,
-  TIC: _years,
-  TES: _option,
-  LSEC: _anachronisms,
+  EDD: _read_label,
+  PJ: _read_polarity,
+  TOU: _read_order,
+  RR: _read_names,
+  SEC: _read_anachronisms,
+  EEU: _read_names,
+  TIC: _read_years,
+  TES: _read_option,
+  LSEC: _read_anachronisms,
 }

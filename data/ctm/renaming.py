@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 
 from ctd_jax_datasets.ctm import intervals, periods, repository, wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool
+from ctd_jax_datasets.ctm.pool import Draft, EntityPool, NoDrawError
 from ctd_jax_datasets.ctm.questions import (
   EEU,
   PLACE,
@@ -24,7 +24,9 @@ RULE = "renamed"
 _TRIES = 200
 
 
-def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft_renaming_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
   """Returns a question on the names of a city, or of several, in time.
 
   Of each city one name is given; `count` counts names given and asked.
@@ -33,82 +35,96 @@ def draft(rng: random.Random, pool: Pool, count: int) -> Draft:
     NoDrawError: if the pool has no such names.
   """
   cities: dict[str, list[Entity]] = {}
-  for entity in pool.of((PLACE,)):
+  for entity in pool.select_entities((PLACE,)):
     cities.setdefault(entity.place, []).append(entity)
   for _ in range(_TRIES):
-    names = list(cities)
-    rng.shuffle(names)
-    parts: list[tuple[Entity, list[Entity]]] = []
-    left = count
-    while left >= 2 and names:
-      part = _city(rng, cities[names.pop()], left)
-      if part and left - len(part[1]) - 1 != 1:
-        parts.append(part)
-        left -= len(part[1]) + 1
-    if left == 0:
-      return _rename_draft(parts, cities)
+    city_names = list(cities)
+    rng.shuffle(city_names)
+    city_queries: list[tuple[Entity, list[Entity]]] = []
+    num_remaining = count
+    while num_remaining >= 2 and city_names:
+      city_query = _draw_city_query(
+        rng, cities[city_names.pop()], num_remaining
+      )
+      if city_query and num_remaining - len(city_query[1]) - 1 != 1:
+        city_queries.append(city_query)
+        num_remaining -= len(city_query[1]) + 1
+    if num_remaining == 0:
+      return _make_draft(city_queries, cities)
   raise NoDrawError(f"EEU: no {count} names of cities")
 
 
-def _city(
-  rng: random.Random, names: Sequence[Entity], most: int
+def _draw_city_query(
+  rng: random.Random, names: Sequence[Entity], max_names: int
 ) -> tuple[Entity, list[Entity]] | None:
-  """Returns a name and up to `most` - 1 names of other periods, or None."""
-  known = rng.choice(names)
-  others: dict[str, list[Entity]] = {}
+  """Returns a name and up to `max_names` - 1 names of other periods, or None."""
+  given_name = rng.choice(names)
+  names_by_period: dict[str, list[Entity]] = {}
   for entity in names:
-    others.setdefault(entity.periods[0], []).append(entity)
+    names_by_period.setdefault(entity.periods[0], []).append(entity)
   # A period in which two names were equally good cannot be asked for.
-  asked = [
-    found[0]
-    for label, found in others.items()
-    if len(found) == 1 and label != known.periods[0]
+  queried_names = [
+    period_names[0]
+    for label, period_names in names_by_period.items()
+    if len(period_names) == 1 and label != given_name.periods[0]
   ]
-  rng.shuffle(asked)
-  return (known, asked[: rng.randint(1, most - 1)]) if asked else None
+  rng.shuffle(queried_names)
+  return (
+    (given_name, queried_names[: rng.randint(1, max_names - 1)])
+    if queried_names
+    else None
+  )
 
 
-def _rename_draft(
-  parts: Sequence[tuple[Entity, list[Entity]]], cities: dict[str, list[Entity]]
+def _make_draft(
+  city_queries: Sequence[tuple[Entity, list[Entity]]],
+  cities: dict[str, list[Entity]],
 ) -> Draft:
   texts, relations, answers = [], [], []
-  for known, asked in parts:
-    asked.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
-    labels = wording.in_turn([entity.periods[0] for entity in asked])
+  for given_name, queried_names in city_queries:
+    queried_names.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
+    labels = wording.join_names([entity.periods[0] for entity in queried_names])
     texts.append(
-      f"{known.periods[0]}时期的“{known.name}”（今{known.place}），"
-      f"在{labels}时期{'分别' if len(asked) > 1 else ''}称作什么"
+      f"{given_name.periods[0]}时期的“{given_name.name}”（今{given_name.place}），"
+      f"在{labels}时期{'分别' if len(queried_names) > 1 else ''}称作什么"
     )
     relations += [
-      repository.relation(entity, repository.main_interval(entity))
-      for entity in (known, *asked)
+      repository.make_relation(entity, repository.find_main_interval(entity))
+      for entity in (given_name, *queried_names)
     ]
-    answers += asked
+    answers += queried_names
   gold = NamesGold(
     tuple(entity.name for entity in answers),
-    tuple(_also_called(entity, cities[entity.place]) for entity in answers),
+    tuple(
+      _list_alternative_names(entity, cities[entity.place])
+      for entity in answers
+    ),
   )
-  tail = "？请按顺序作答。" if len(answers) > 1 else "？"
-  told = "；".join(f"{e.periods[0]}称{e.name}（今{e.place}）" for e in answers)
+  suffix = "？请按顺序作答。" if len(answers) > 1 else "？"
+  facts_text = "；".join(
+    f"{e.periods[0]}称{e.name}（今{e.place}）" for e in answers
+  )
   return Draft(
     type=TYPE_NAMES[EEU],
     rule=RULE,
-    question="；".join(texts) + tail,
-    answer=wording.in_turn(gold.names),
+    question="；".join(texts) + suffix,
+    answer=wording.join_names(gold.names),
     relations=tuple(relations),
     gold=gold,
-    conclusion=f"{told}。",
-    distance=intervals.distance(relations),
+    conclusion=f"{facts_text}。",
+    distance=intervals.measure_distance(relations),
   )
 
 
-def _also_called(entity: Entity, names: Sequence[Entity]) -> tuple[str, ...]:
+def _list_alternative_names(
+  entity: Entity, names: Sequence[Entity]
+) -> tuple[str, ...]:
   """Returns what else the city was called in the main period of a name."""
   label = entity.periods[0]
-  others = [
+  synonyms = [
     spelling
-    for other in names
-    if other is not entity and label in other.periods
-    for spelling in (other.name, *other.aliases)
+    for candidate in names
+    if candidate is not entity and label in candidate.periods
+    for spelling in (candidate.name, *candidate.aliases)
   ]
-  return tuple(dict.fromkeys((*entity.aliases, *others)))
+  return tuple(dict.fromkeys((*entity.aliases, *synonyms)))

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctd_jax_datasets.ctm import fact_tables, periods
 from ctd_jax_datasets.ctm.questions import (
-  ABOUT,
+  APPROXIMATE,
   ERA,
   EVENT,
   EXACT,
@@ -39,16 +39,16 @@ from ctd_jax_datasets.ctm.questions import (
   PLACE,
   RULER,
   Entity,
-  Interval,
   Relation,
   Theme,
+  YearInterval,
 )
 
 ADULT_AGE = 20
 # A period with less of the years than this is not one of a record's labels.
-_SHARE = 0.1
+_MIN_SHARE = 0.1
 # A life outside this is a slip of the table.
-_AGES = range(116)
+_ALLOWED_AGES = range(116)
 _COLUMNS = {
   FIGURE: "name traditional aliases birth death precision province source",
   RULER: "name traditional aliases polity birth death start end precision"
@@ -71,8 +71,8 @@ _TABLES = {
   HERITAGE: "heritage",
 }
 _THEME_COLUMNS = "theme low high position item measure unit source"
-_INTEGERS = ("birth", "death", "start", "end", "listed")
-_OPTIONAL = {
+_INTEGER_COLUMNS = ("birth", "death", "start", "end", "listed")
+_OPTIONAL_COLUMNS = {
   FIGURE: ("aliases", "province"),
   RULER: ("aliases", "birth", "death"),
   ERA: ("ruler",),
@@ -85,82 +85,100 @@ _OPTIONAL = {
 
 
 @functools.cache
-def entities() -> tuple[Entity, ...]:
+def load_entities() -> tuple[Entity, ...]:
   """Returns all records, in order of kinds and rows.
 
   Raises:
     ValueError: naming table, line and column, or the record, at fault.
   """
-  found: list[Entity] = []
+  records: list[Entity] = []
   for kind, table in _TABLES.items():
     rows = fact_tables.read_table(
       fact_tables.table_path(table),
       _COLUMNS[kind].split(),
-      integers=_INTEGERS,
-      optional=_OPTIONAL[kind],
+      integers=_INTEGER_COLUMNS,
+      optional=_OPTIONAL_COLUMNS[kind],
     )
-    found += _records(kind, rows)
-  return tuple(found)
+    records += _build_records(kind, rows)
+  return tuple(records)
 
 
-def _records(kind: str, rows: Sequence[Mapping[str, str]]) -> Iterator[Entity]:
+def _build_records(
+  kind: str, rows: Sequence[Mapping[str, str]]
+) -> Iterator[Entity]:
   """Yields the records of a table; rows of one ruler or place are one."""
-  same: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+  rows_by_key: dict[tuple[str, str], list[Mapping[str, str]]] = {}
   for line, row in enumerate(rows, start=2):
     # Two eras of one name and polity are two; two reigns of a man are one man.
-    home = row.get("polity") or row.get("city") or ""
-    key = (row["name"], f"{home}{line}" if kind in (ERA, FIGURE) else home)
-    same.setdefault(key, []).append(row)
-  for number, group in enumerate(same.values()):
-    yield _entity(f"{kind}-{number:04d}", kind, group)
+    city_or_polity = row.get("polity") or row.get("city") or ""
+    key = (
+      row["name"],
+      f"{city_or_polity}{line}" if kind in (ERA, FIGURE) else city_or_polity,
+    )
+    rows_by_key.setdefault(key, []).append(row)
+  for number, group in enumerate(rows_by_key.values()):
+    yield _build_entity(f"{kind}-{number:04d}", kind, group)
 
 
-def _entity(
+def _build_entity(
   entity_id: str, kind: str, rows: Sequence[Mapping[str, str]]
 ) -> Entity:
   """Returns the record of its rows."""
   row = rows[0]
-  names = (row["traditional"], *fact_tables.values(row.get("aliases", "")))
-  intervals = tuple(found for one in rows for found in _intervals(kind, one))
+  names = (
+    row["traditional"],
+    *fact_tables.split_values(row.get("aliases", "")),
+  )
+  intervals = tuple(
+    interval
+    for table_row in rows
+    for interval in _read_intervals(kind, table_row)
+  )
   if kind == PLACE:  # what is first tells since when a name was in use
-    intervals = tuple(sorted(intervals, key=lambda found: found.start))
+    intervals = tuple(sorted(intervals, key=lambda interval: interval.start))
   record = Entity(
     entity_id=entity_id,
     name=row["name"],
     aliases=tuple(n for n in dict.fromkeys(names) if n != row["name"]),
     kind=kind,
     intervals=intervals,
-    periods=_periods(kind, row, intervals),
+    periods=_assign_periods(kind, row, intervals),
     place=row.get("city") or row.get("province", ""),
     group=entity_id,
-    evidence=_evidence(kind, row),
+    evidence=_collect_evidence(kind, row),
   )
-  if problem := _problem(record):
+  if problem := _find_problem(record):
     raise ValueError(
       f"{fact_tables.table_path(_TABLES[kind])}: {record.name}: {problem}"
     )
   return record
 
 
-def _intervals(kind: str, row: Mapping[str, str]) -> Iterator[Interval]:
+def _read_intervals(
+  kind: str, row: Mapping[str, str]
+) -> Iterator[YearInterval]:
   """Yields when the entity of a row was; a reign comes before the life."""
   source, precision = row["source"], row.get("precision") or EXACT
   if kind == FIGURE:
-    yield Interval(
+    yield YearInterval(
       int(row["birth"]), int(row["death"]), precision, source, "life"
     )
   elif kind in (INGREDIENT, HERITAGE):
     if row["start"]:
-      yield Interval(int(row["start"]), None, precision, source, "origin")
+      yield YearInterval(int(row["start"]), None, precision, source, "origin")
   else:
     sense = {RULER: "reign", ERA: "era", PLACE: "use", EVENT: "event"}[kind]
-    yield Interval(int(row["start"]), int(row["end"]), precision, source, sense)
+    yield YearInterval(
+      int(row["start"]), int(row["end"]), precision, source, sense
+    )
   if kind == RULER and row["birth"] and row["death"]:
-    yield Interval(int(row["birth"]), int(row["death"]), EXACT, source, "life")
+    yield YearInterval(
+      int(row["birth"]), int(row["death"]), EXACT, source, "life"
+    )
 
 
-def _periods(
-  kind: str, row: Mapping[str, str], intervals: Sequence[Interval]
+def _assign_periods(
+  kind: str, row: Mapping[str, str], intervals: Sequence[YearInterval]
 ) -> tuple[str, ...]:
   """Returns the labels of a record, the main one first."""
   years: collections.Counter[str] = collections.Counter()
@@ -170,32 +188,39 @@ def _periods(
     first, last = interval.start, interval.end
     if interval.sense == "life" and last - first > ADULT_AGE:
       first += ADULT_AGE
-    years.update(_years_by_label(first, first if last is None else last))
-  total = years.total()
-  found = [
-    label for label, count in years.most_common() if count >= total * _SHARE
+    years.update(_count_years_by_label(first, first if last is None else last))
+  num_years = years.total()
+  labels = [
+    label
+    for label, count in years.most_common()
+    if count >= num_years * _MIN_SHARE
   ]
-  found += fact_tables.values(row.get("contested", ""))
+  labels += fact_tables.split_values(row.get("contested", ""))
   if kind == RULER:
-    regimes = periods.named(row["polity"])
-    found += [label for r in regimes if r.flagged for label in r.labels]
-  return tuple(dict.fromkeys(found))
+    regimes = periods.find_aliases(row["polity"])
+    labels += [
+      label
+      for regime in regimes
+      if regime.is_convention
+      for label in regime.labels
+    ]
+  return tuple(dict.fromkeys(labels))
 
 
-def _years_by_label(first: int, last: int) -> dict[str, int]:
+def _count_years_by_label(first: int, last: int) -> dict[str, int]:
   """Returns how many of the years `first` to `last` each period has."""
   starts = [period.start for period in periods.PERIODS]
   # A period lasts until the next begins: where two overlap the later one wins.
   ends = [*starts[1:], periods.LAST_YEAR + 1]
   starts[0] = min(starts[0], first)
-  found = {
+  year_counts = {
     label: min(last + 1, end) - max(first, start)
     for label, start, end in zip(periods.LABELS, starts, ends, strict=True)
   }
-  return {label: years for label, years in found.items() if years > 0}
+  return {label: years for label, years in year_counts.items() if years > 0}
 
 
-def _evidence(kind: str, row: Mapping[str, str]) -> tuple[str, ...]:
+def _collect_evidence(kind: str, row: Mapping[str, str]) -> tuple[str, ...]:
   """Returns what a question may tell of an entity without its years."""
   if kind == ERA:
     return (row["polity"], row["ruler"])
@@ -210,28 +235,32 @@ def _evidence(kind: str, row: Mapping[str, str]) -> tuple[str, ...]:
   return (row["province"],) if kind == FIGURE and row["province"] else ()
 
 
-def _problem(record: Entity) -> str:
+def _find_problem(record: Entity) -> str:
   """Returns what cannot be true of a record, or ""."""
-  for found in record.intervals:
-    if 0 in (found.start, found.end):
+  for interval in record.intervals:
+    if 0 in (interval.start, interval.end):
       return "year 0; 1 BCE is -1"
-    if found.precision not in (EXACT, ABOUT):
-      return f"precision {found.precision!r}; there are {EXACT}, {ABOUT}"
-    if found.end is not None and found.end < found.start:
-      return f"ends in {found.end}, before it begins in {found.start}"
-    if found.sense == "life":
-      years = periods.years_between(found.start, found.end)[0]
-      if years not in _AGES:
+    if interval.precision not in (EXACT, APPROXIMATE):
+      return (
+        f"precision {interval.precision!r}; there are {EXACT}, {APPROXIMATE}"
+      )
+    if interval.end is not None and interval.end < interval.start:
+      return f"ends in {interval.end}, before it begins in {interval.start}"
+    if interval.sense == "life":
+      years = periods.count_years_between(interval.start, interval.end)[0]
+      if years not in _ALLOWED_AGES:
         return f"lived {years} years"
   return ""
 
 
-def life(record: Entity) -> Interval | None:
+def find_life(record: Entity) -> YearInterval | None:
   """Returns when somebody lived, None if unknown or not a person."""
   return next((i for i in record.intervals if i.sense == "life"), None)
 
 
-def relation(record: Entity, interval: Interval | None = None) -> Relation:
+def make_relation(
+  record: Entity, interval: YearInterval | None = None
+) -> Relation:
   """Returns what a question needs to know of an entity.
 
   Args:
@@ -251,55 +280,57 @@ def relation(record: Entity, interval: Interval | None = None) -> Relation:
   )
 
 
-def main_interval(record: Entity) -> Interval:
+def find_main_interval(record: Entity) -> YearInterval:
   """Returns the first interval with years of the main period of a record.
 
   A name of a city may have been in use before, under another dynasty.
   """
   for interval in record.intervals:
     last = interval.start if interval.end is None else interval.end
-    if record.periods[0] in _years_by_label(interval.start, last):
+    if record.periods[0] in _count_years_by_label(interval.start, last):
       return interval
   return record.intervals[0]
 
 
-def by_name(records: Iterable[Entity]) -> dict[str, tuple[Entity, ...]]:
+def index_by_name(records: Iterable[Entity]) -> dict[str, tuple[Entity, ...]]:
   """Returns name or alias -> records, several of what bears one name."""
-  found: dict[str, tuple[Entity, ...]] = {}
+  records_by_name: dict[str, tuple[Entity, ...]] = {}
   for record in records:
     for name in (record.name, *record.aliases):
-      found[name] = (*found.get(name, ()), record)
-  return found
+      records_by_name[name] = (*records_by_name.get(name, ()), record)
+  return records_by_name
 
 
-def grouped(records: Sequence[Entity]) -> tuple[Entity, ...]:
+def assign_groups(records: Sequence[Entity]) -> tuple[Entity, ...]:
   """Returns the records with `group` set: who shares a name is one group.
 
   The names of one city, and a name that two records share, tie records
   together; what is tied over several steps is one group as well.
   """
-  leader = {record.entity_id: record.entity_id for record in records}
+  leaders = {record.entity_id: record.entity_id for record in records}
 
-  def find(entity_id: str) -> str:
-    while leader[entity_id] != entity_id:
-      entity_id = leader[entity_id]
+  def find_leader(entity_id: str) -> str:
+    while leaders[entity_id] != entity_id:
+      entity_id = leaders[entity_id]
     return entity_id
 
-  ties = dict(by_name(records))
+  records_by_tie = dict(index_by_name(records))
   for record in records:
     if record.kind == PLACE:
       city = f"city {record.place}"
-      ties[city] = (*ties.get(city, ()), record)
-  for tied in ties.values():
-    for record in tied[1:]:
-      leader[find(record.entity_id)] = find(tied[0].entity_id)
+      records_by_tie[city] = (*records_by_tie.get(city, ()), record)
+  for tied_records in records_by_tie.values():
+    for record in tied_records[1:]:
+      leaders[find_leader(record.entity_id)] = find_leader(
+        tied_records[0].entity_id
+      )
   return tuple(
-    dataclasses.replace(record, group=find(record.entity_id))
+    dataclasses.replace(record, group=find_leader(record.entity_id))
     for record in records
   )
 
 
-def fingerprint() -> str:
+def hash_fact_tables() -> str:
   """Returns the sha256 of the tables, of which questions are a function."""
   digest = hashlib.sha256()
   for name in sorted((*_TABLES.values(), "regimes", "themes")):
@@ -308,7 +339,7 @@ def fingerprint() -> str:
 
 
 @functools.cache
-def themes() -> tuple[Theme, ...]:
+def load_themes() -> tuple[Theme, ...]:
   """Returns the eight themes of the game, each with ten items that rise.
 
   Raises:
@@ -322,25 +353,25 @@ def themes() -> tuple[Theme, ...]:
   by_theme: dict[str, list[dict[str, str]]] = {}
   for row in rows:
     by_theme.setdefault(row["theme"], []).append(row)
-  found = []
+  themes = []
   for name, items in by_theme.items():
     measures = tuple(float(row["measure"]) for row in items)
-    rising = tuple(sorted(set(measures))) == measures
-    if not rising or len(items) != len(periods.PERIODS):
+    is_rising = tuple(sorted(set(measures))) == measures
+    if not is_rising or len(items) != len(periods.PERIODS):
       raise ValueError(
         f"{fact_tables.table_path('themes')}: {name}: needs "
         f"{len(periods.PERIODS)} items whose measures rise"
       )
-    first = items[0]
-    found.append(
+    first_row = items[0]
+    themes.append(
       Theme(
         name=name,
-        low=first["low"],
-        high=first["high"],
+        low=first_row["low"],
+        high=first_row["high"],
         items=tuple(row["item"] for row in items),
         measures=measures,
-        unit=first["unit"],
-        source=first["source"],
+        unit=first_row["unit"],
+        source=first_row["source"],
       )
     )
-  return tuple(found)
+  return tuple(themes)

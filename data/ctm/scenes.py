@@ -16,7 +16,7 @@ import random
 from collections.abc import Sequence
 
 from ctd_jax_datasets.ctm import intervals, periods, repository
-from ctd_jax_datasets.ctm.pool import NoDrawError, Pool
+from ctd_jax_datasets.ctm.pool import EntityPool, NoDrawError
 from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
@@ -31,11 +31,17 @@ from ctd_jax_datasets.ctm.questions import (
 
 _TRIES = 60
 # Who sits at a table is at least that old.
-_GROWN = 16
+_ADULT_AGE = 16
 # Years by which something that does not belong is too late or too early.
 _MARGIN = 15
-_LONGEST_SCENE = 45
-_KINDS = ((FIGURE, 10), (EVENT, 3), (PLACE, 3), (INGREDIENT, 3), (HERITAGE, 2))
+_MAX_SCENE_YEARS = 45
+_KIND_WEIGHTS = (
+  (FIGURE, 10),
+  (EVENT, 3),
+  (PLACE, 3),
+  (INGREDIENT, 3),
+  (HERITAGE, 2),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,156 +50,183 @@ class Cast:
 
   Attributes:
     scene: sets the time.
-    others: in order of appearance.
-    wrong: those of `others` that are not of that time.
+    members: in order of appearance.
+    stranger_names: those of `members` that are not of that time.
   """
 
   scene: Relation
-  others: tuple[Relation, ...]
-  wrong: frozenset[str]
+  members: tuple[Relation, ...]
+  stranger_names: frozenset[str]
 
   @property
   def relations(self) -> tuple[Relation, ...]:
     """All relations, that of the scene first."""
-    return (self.scene, *self.others)
+    return (self.scene, *self.members)
 
 
-def cast(
+def draw_cast(
   rng: random.Random,
-  pool: Pool,
+  pool: EntityPool,
   count: int,
-  wrong: int,
-  anchors: Sequence[str] = (ERA, RULER),
+  num_strangers: int,
+  anchor_kinds: Sequence[str] = (ERA, RULER),
 ) -> Cast:
-  """Returns a cast of `count` relations, `wrong` of which do not belong.
+  """Returns a cast of `count` relations, `num_strangers` of which do not belong.
 
   Args:
     rng: of the question.
     pool: of the split.
     count: relations, that of the scene included.
-    wrong: how many do not belong; how many periods away is drawn first.
-    anchors: kinds that may set the time.
+    num_strangers: how many do not belong; how many periods away is drawn first.
+    anchor_kinds: kinds that may set the time.
 
   Raises:
     NoDrawError: if the pool has no such entities.
   """
   for _ in range(_TRIES):
     try:
-      scene = _scene(rng, pool, anchors)
-      others = _members(rng, pool, scene, count - 1 - wrong, belongs=True)
-      strangers = _members(
-        rng, pool, scene, wrong, belongs=False, distance=rng.randint(1, 9)
+      scene = _draw_scene(rng, pool, anchor_kinds)
+      companions = _draw_members(
+        rng, pool, scene, count - 1 - num_strangers, is_member=True
+      )
+      strangers = _draw_members(
+        rng,
+        pool,
+        scene,
+        num_strangers,
+        is_member=False,
+        distance=rng.randint(1, 9),
       )
     except NoDrawError:
       continue
-    mixed = [*others, *strangers]
-    rng.shuffle(mixed)
+    members = [*companions, *strangers]
+    rng.shuffle(members)
     return Cast(
-      scene, tuple(mixed), frozenset(found.entity for found in strangers)
+      scene,
+      tuple(members),
+      frozenset(stranger.entity for stranger in strangers),
     )
-  raise NoDrawError(f"no scene of {count} with {wrong} that do not belong")
+  raise NoDrawError(
+    f"no scene of {count} with {num_strangers} that do not belong"
+  )
 
 
-def _scene(rng: random.Random, pool: Pool, anchors: Sequence[str]) -> Relation:
+def _draw_scene(
+  rng: random.Random, pool: EntityPool, anchor_kinds: Sequence[str]
+) -> Relation:
   """Returns the relation that sets the time; it lies in one period."""
 
-  def fits(entity: Entity) -> bool:
+  def can_set_time(entity: Entity) -> bool:
     years = entity.intervals[0]
-    short = years.end - years.start <= _LONGEST_SCENE or entity.kind == FIGURE
-    return short and len(entity.periods) == 1 and years.end > years.start
+    is_short = (
+      years.end - years.start <= _MAX_SCENE_YEARS or entity.kind == FIGURE
+    )
+    return is_short and len(entity.periods) == 1 and years.end > years.start
 
-  kind = rng.choice(anchors)
-  (entity,) = pool.draw(rng, 1, (kind,), fits=fits)
-  return repository.relation(entity)
+  kind = rng.choice(anchor_kinds)
+  (entity,) = pool.draw_entities(rng, 1, (kind,), is_eligible=can_set_time)
+  return repository.make_relation(entity)
 
 
-def _members(
+def _draw_members(
   rng: random.Random,
-  pool: Pool,
+  pool: EntityPool,
   scene: Relation,
   count: int,
-  belongs: bool,
+  is_member: bool,
   distance: int = 0,
 ) -> list[Relation]:
   """Returns relations that belong in a scene, or that do not.
 
   Those that do not are `distance` periods away or, if there are none, nearer.
   """
-  found: list[Relation] = []
-  weights = dict(_KINDS)
+  members: list[Relation] = []
+  weights = dict(_KIND_WEIGHTS)
   candidates: dict[str, list[Relation]] = {}
-  fits = _fits if belongs else _clashes
-  while len(found) < count and weights:
+  is_candidate = _is_of_scene if is_member else _clashes_with_scene
+  while len(members) < count and weights:
     kind = rng.choices(list(weights), list(weights.values()))[0]
     if kind not in candidates:
-      candidates[kind] = [r for r in _met(pool, kind) if fits(scene, r)]
-    fitting = candidates[kind]
-    if not belongs:
-      fitting = _at_distance(fitting, scene, distance)
-    if not fitting:
+      candidates[kind] = [
+        relation
+        for relation in _list_scene_relations(pool, kind)
+        if is_candidate(scene, relation)
+      ]
+    options = candidates[kind]
+    if not is_member:
+      options = _select_nearest(options, scene, distance)
+    if not options:
       del weights[kind]
       continue
-    member = rng.choice(fitting)
+    member = rng.choice(options)
     candidates[kind].remove(member)
     if member.entity_id != scene.entity_id:
-      found.append(member)
-  if len(found) < count:
+      members.append(member)
+  if len(members) < count:
     raise NoDrawError(f"{scene.entity}: fewer than {count} others")
-  return found
+  return members
 
 
-def _at_distance(
-  relations: Sequence[Relation], scene: Relation, wanted: int
+def _select_nearest(
+  relations: Sequence[Relation], scene: Relation, target_distance: int
 ) -> list[Relation]:
   """Returns those nearest to the wanted number of periods away."""
   if not relations:
     return []
-  off = [
-    abs(periods.distance(relation.period, scene.period) - wanted)
+  deviations = [
+    abs(
+      periods.count_periods_between(relation.period, scene.period)
+      - target_distance
+    )
     for relation in relations
   ]
-  nearest = min(off)
+  min_deviation = min(deviations)
   return [
     relation
-    for relation, miss in zip(relations, off, strict=True)
-    if miss == nearest
+    for relation, deviation in zip(relations, deviations, strict=True)
+    if deviation == min_deviation
   ]
 
 
 @functools.cache
-def _met(pool: Pool, kind: str) -> tuple[Relation, ...]:
+def _list_scene_relations(pool: EntityPool, kind: str) -> tuple[Relation, ...]:
   """Returns the entities of a kind as what is met in a scene.
 
   An event can be talked of ever since; things of disputed age are left out.
   """
-  found = []
-  for entity in pool.of((kind,)):
+  relations = []
+  for entity in pool.select_entities((kind,)):
     if kind in (INGREDIENT, HERITAGE) and len(entity.periods) > 1:
       continue
-    relation = repository.relation(entity)
+    relation = repository.make_relation(entity)
     if kind == EVENT:
       relation = dataclasses.replace(relation, end=None)
-    found.append(relation)
-  return tuple(found)
+    relations.append(relation)
+  return tuple(relations)
 
 
-def _fits(scene: Relation, other: Relation) -> bool:
+def _is_of_scene(scene: Relation, candidate: Relation) -> bool:
   """Returns whether something is there in the middle year of a scene."""
   year = scene.start + (scene.end - scene.start) // 2
-  slack = intervals.tolerance(scene, other)
-  if other.kind == FIGURE:
-    slack += _GROWN
-  if other.kind == PLACE:
-    return other.start <= scene.start and other.end >= scene.end
-  started = other.start + slack <= (year or 1)
-  if other.end is None:
-    return started and other.start <= scene.start
-  return started and other.end - intervals.tolerance(scene, other) > year
+  slack = intervals.sum_tolerances(scene, candidate)
+  if candidate.kind == FIGURE:
+    slack += _ADULT_AGE
+  if candidate.kind == PLACE:
+    return candidate.start <= scene.start and candidate.end >= scene.end
+  has_started = candidate.start + slack <= (year or 1)
+  if candidate.end is None:
+    return has_started and candidate.start <= scene.start
+  return (
+    has_started
+    and candidate.end - intervals.sum_tolerances(scene, candidate) > year
+  )
 
 
-def _clashes(scene: Relation, other: Relation) -> bool:
+def _clashes_with_scene(scene: Relation, candidate: Relation) -> bool:
   """Returns whether something is surely not of the time of a scene."""
-  margin = _MARGIN + intervals.tolerance(scene, other)
-  years = intervals.gap(scene, other)
+  margin = _MARGIN + intervals.sum_tolerances(scene, candidate)
+  gap_years = intervals.compute_gap(scene, candidate)
   # The old name of a city may well have lived on, as that of a county.
-  return years > margin if other.kind == PLACE else abs(years) > margin
+  return (
+    gap_years > margin if candidate.kind == PLACE else abs(gap_years) > margin
+  )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from ctd_jax_datasets.ctm import intervals, plausibility, scenes, wording
-from ctd_jax_datasets.ctm.pool import Draft, Pool
+from ctd_jax_datasets.ctm.pool import Draft, EntityPool
 from ctd_jax_datasets.ctm.questions import (
   ERA,
   EVENT,
@@ -28,11 +28,11 @@ from ctd_jax_datasets.ctm.questions import (
 )
 
 RULE = "anachronisms"
-_ASK = (
+_QUESTIONS = (
   "以上情景中有与所设时代不符的内容，请指出是哪一项或哪几项，并说明理由。",
   "这段情景里出现了穿帮之处，请找出与时代不符的内容并说明理由。",
 )
-_ASK_LONG = "以上剧本中有若干与所设时代不符之处，请逐条列出并说明理由。"
+_SCRIPT_QUESTION = "以上剧本中有若干与所设时代不符之处，请逐条列出并说明理由。"
 _PER_ACT = 4
 _WEATHER = (
   "天色将晚，檐下的灯一盏盏亮起。",
@@ -81,60 +81,64 @@ _LINES = {
 }
 
 
-def short(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft_scene_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
   """Returns a scene of `count` relations with something out of its time.
 
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  wrong = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
-  cast = scenes.cast(rng, pool, count, wrong)
+  num_strangers = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
+  cast = scenes.draw_cast(rng, pool, count, num_strangers)
   opening = rng.choice(plausibility.OPENINGS[cast.scene.kind]).format(
     name=cast.scene.entity
   )
-  told = "，".join((opening, *plausibility.clauses(rng, cast.others)))
-  return _draft(SEC, cast, f"{told}。{rng.choice(_ASK)}")
+  scenario = "，".join((opening, *plausibility.draw_clauses(rng, cast.members)))
+  return _make_draft(SEC, cast, f"{scenario}。{rng.choice(_QUESTIONS)}")
 
 
-def long(rng: random.Random, pool: Pool, count: int) -> Draft:
+def draft_script_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
   """Returns a script of several acts with things out of its time.
 
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  wrong = rng.randint(1, (count - 1) // 2)
-  cast = scenes.cast(rng, pool, count, wrong)
-  when = {
+  num_strangers = rng.randint(1, (count - 1) // 2)
+  cast = scenes.draw_cast(rng, pool, count, num_strangers)
+  setting = {
     ERA: f"“{cast.scene.entity}”年间",
     RULER: f"{cast.scene.entity}在位期间",
   }[cast.scene.kind]
   acts = []
-  for first in range(0, len(cast.others), _PER_ACT):
-    act = f"第{wording.ordinal(first // _PER_ACT + 1)}场"
+  for first in range(0, len(cast.members), _PER_ACT):
+    act = f"第{wording.format_ordinal(first // _PER_ACT + 1)}场"
     lines = [f"【{act}】{rng.choice(_WEATHER)}"]
-    for other in cast.others[first : first + _PER_ACT]:
-      lines += _lines(rng, other)
+    for relation in cast.members[first : first + _PER_ACT]:
+      lines += _write_lines(rng, relation)
     acts.append("\n".join(lines))
   script = "\n".join(acts)
-  return _draft(
-    LSEC, cast, f"剧本（故事发生于{when}）：\n{script}\n{_ASK_LONG}"
+  return _make_draft(
+    LSEC, cast, f"剧本（故事发生于{setting}）：\n{script}\n{_SCRIPT_QUESTION}"
   )
 
 
-def _lines(rng: random.Random, relation: Relation) -> list[str]:
+def _write_lines(rng: random.Random, relation: Relation) -> list[str]:
   """Returns the lines of a script in which an entity appears."""
-  appears, said = rng.choice(_LINES[relation.kind])
-  return [appears.format(name=relation.entity), said, rng.choice(_FILLERS)]
+  template, dialogue = rng.choice(_LINES[relation.kind])
+  return [template.format(name=relation.entity), dialogue, rng.choice(_FILLERS)]
 
 
-def _draft(task: str, cast: scenes.Cast, question: str) -> Draft:
-  found = intervals.anachronisms(cast.scene, cast.others)
-  members = {relation.entity: relation for relation in cast.others}
+def _make_draft(task: str, cast: scenes.Cast, question: str) -> Draft:
+  anachronisms = intervals.find_anachronisms(cast.scene, cast.members)
+  members = {relation.entity: relation for relation in cast.members}
   reasons = [
-    f"{wrong.entity}（{members[wrong.entity].period}）"
-    f"{'晚于' if wrong.reason == LATER else '早于'}所设时代"
+    f"{anachronism.entity}（{members[anachronism.entity].period}）"
+    f"{'晚于' if anachronism.reason == LATER else '早于'}所设时代"
     f"（{cast.scene.period}）"
-    for wrong in found
+    for anachronism in anachronisms
   ]
   answer = "；".join(reasons) + "。"
   if task == LSEC:
@@ -148,8 +152,8 @@ def _draft(task: str, cast: scenes.Cast, question: str) -> Draft:
     answer=answer,
     relations=cast.relations,
     gold=AnachronismGold(
-      cast.scene.entity, cast.scene.start, cast.scene.end, found
+      cast.scene.entity, cast.scene.start, cast.scene.end, anachronisms
     ),
-    conclusion=f"与时代不符的是{wording.in_turn([w.entity for w in found])}。",
-    distance=intervals.distance(cast.relations),
+    conclusion=f"与时代不符的是{wording.join_names([item.entity for item in anachronisms])}。",
+    distance=intervals.measure_distance(cast.relations),
   )

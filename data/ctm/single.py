@@ -11,7 +11,12 @@ import random
 from collections.abc import Iterable, Iterator
 
 from ctd_jax_datasets.ctm import periods, repository, wording
-from ctd_jax_datasets.ctm.pool import Draft, NoDrawError, Pool, tells_period
+from ctd_jax_datasets.ctm.pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  tells_period,
+)
 from ctd_jax_datasets.ctm.questions import (
   EDD_TYPE_NAMES,
   ERA,
@@ -28,8 +33,8 @@ from ctd_jax_datasets.ctm.questions import (
 
 RULE = "label"
 # More labels than this leave nothing to be asked.
-_MOST_LABELS = 2
-_ASK = f"请从{wording.LABELS}中选出一个作答。"
+_MAX_LABELS = 2
+_ANSWER_PROMPT = f"请从{wording.PERIOD_LIST}中选出一个作答。"
 _TEMPLATES = {
   FIGURE: (
     "{name}{place}主要活动于哪个历史时期？",
@@ -68,17 +73,19 @@ _TEMPLATES = {
   ),
 }
 # Nowadays names of arrival differ from those of what was always there.
-_NATIVE = (
+_NATIVE_TEMPLATES = (
   "中国本土食材{name}，最早见于哪个历史时期？",
   "{name}是中国本土的食材，人们从哪个时期起食用它？",
   "本土食材{name}的食用，可以追溯到哪个时期？",
 )
 # Shares of the kinds; the last four are used up with every wording.
-_SHARES = {FIGURE: 0.47, RULER: 0.1, ERA: 0.19}
-_EXHAUSTED = (PLACE, EVENT, INGREDIENT, HERITAGE)
+_KIND_SHARES = {FIGURE: 0.47, RULER: 0.1, ERA: 0.19}
+_EXHAUSTED_KINDS = (PLACE, EVENT, INGREDIENT, HERITAGE)
 
 
-def drafts(rng: random.Random, pool: Pool, count: int) -> list[Draft]:
+def make_label_drafts(
+  rng: random.Random, pool: EntityPool, count: int
+) -> list[Draft]:
   """Returns questions about `count` entities or wordings, none twice.
 
   Args:
@@ -89,84 +96,106 @@ def drafts(rng: random.Random, pool: Pool, count: int) -> list[Draft]:
   Raises:
     NoDrawError: if the pool has fewer.
   """
-  wanted = {kind: round(share * count) for kind, share in _SHARES.items()}
-  found: list[Draft] = []
-  left = count - sum(wanted.values())
-  for kind in _EXHAUSTED:
+  kind_counts = {
+    kind: round(share * count) for kind, share in _KIND_SHARES.items()
+  }
+  label_drafts: list[Draft] = []
+  num_remaining = count - sum(kind_counts.values())
+  for kind in _EXHAUSTED_KINDS:
     # What few have been found of, in every wording, before what there is more
     # of: 51 ingredients and 22 traditions would drown among 200 events.
-    size = left if kind == _EXHAUSTED[-1] else left // 3
-    made = list(_spread(rng, pool, (kind,), size))
-    found += made
-    left -= len(made)
-  wanted[FIGURE] += left
-  for kind, size in wanted.items():
-    found += _spread(rng, pool, (kind,), size)
-  if len(found) < count:
-    found += _spread(rng, pool, (FIGURE,), count - len(found), turn=1)
-  if len(found) < count:
-    raise NoDrawError(f"EDD: {len(found)} questions, {count} were asked for")
-  rng.shuffle(found)
-  return found
+    size = num_remaining if kind == _EXHAUSTED_KINDS[-1] else num_remaining // 3
+    kind_drafts = list(_iterate_spread_drafts(rng, pool, (kind,), size))
+    label_drafts += kind_drafts
+    num_remaining -= len(kind_drafts)
+  kind_counts[FIGURE] += num_remaining
+  for kind, size in kind_counts.items():
+    label_drafts += _iterate_spread_drafts(rng, pool, (kind,), size)
+  if len(label_drafts) < count:
+    label_drafts += _iterate_spread_drafts(
+      rng, pool, (FIGURE,), count - len(label_drafts), first_wording=1
+    )
+  if len(label_drafts) < count:
+    raise NoDrawError(
+      f"EDD: {len(label_drafts)} questions, {count} were asked for"
+    )
+  rng.shuffle(label_drafts)
+  return label_drafts
 
 
-def _spread(
+def _iterate_spread_drafts(
   rng: random.Random,
-  pool: Pool,
+  pool: EntityPool,
   kinds: Iterable[str],
   count: int,
-  turn: int = 0,
+  first_wording: int = 0,
 ) -> Iterator[Draft]:
   """Yields up to `count` questions, periods as evenly as they go."""
   queues = []
   for label in periods.LABELS:
-    entities = [e for e in pool.of(tuple(kinds), (label,)) if _askable(e)]
+    entities = [
+      candidate
+      for candidate in pool.select_entities(tuple(kinds), (label,))
+      if _is_askable(candidate)
+    ]
     rng.shuffle(entities)
-    wordings = range(3) if entities and entities[0].kind in _EXHAUSTED else (0,)
-    queues.append(
-      [(entity, turn + wording) for wording in wordings for entity in entities]
+    wording_indices = (
+      range(3) if entities and entities[0].kind in _EXHAUSTED_KINDS else (0,)
     )
-  made = 0
-  while made < count and any(queues):
+    queues.append(
+      [
+        (entity, first_wording + wording_index)
+        for wording_index in wording_indices
+        for entity in entities
+      ]
+    )
+  num_drafts = 0
+  while num_drafts < count and any(queues):
     for queue in queues:
-      if queue and made < count:
-        entity, which = queue.pop(0)
-        yield _draft(entity, which)
-        made += 1
+      if queue and num_drafts < count:
+        entity, template_offset = queue.pop(0)
+        yield _make_draft(entity, template_offset)
+        num_drafts += 1
 
 
-def _askable(entity: Entity) -> bool:
-  return len(entity.periods) <= _MOST_LABELS and not tells_period(entity)
+def _is_askable(entity: Entity) -> bool:
+  return len(entity.periods) <= _MAX_LABELS and not tells_period(entity)
 
 
-def _draft(entity: Entity, turn: int) -> Draft:
+def _make_draft(entity: Entity, template_offset: int) -> Draft:
   """Returns the question about an entity, in one of its wordings."""
   templates = _TEMPLATES[entity.kind]
   if entity.kind == INGREDIENT and entity.evidence[1] == "native":
-    templates = _NATIVE
+    templates = _NATIVE_TEMPLATES
   number = int(entity.entity_id.rpartition("-")[2])
-  template = templates[(number + turn) % len(templates)]
-  known = (*entity.evidence, "", "")
-  place = f"（籍贯今{entity.place}）" if entity.place else ""
+  template = templates[(number + template_offset) % len(templates)]
+  evidence = (*entity.evidence, "", "")
+  origin_note = f"（籍贯今{entity.place}）" if entity.place else ""
   text = template.format(
     name=entity.name,
-    place=place,
+    place=origin_note,
     city=entity.place,
-    origin=known[0],
-    listed=known[1],
+    origin=evidence[0],
+    listed=evidence[1],
   )
   label = entity.periods[0]
-  acceptable = tuple(p for p in periods.LABELS if p in entity.periods)
-  also = [p for p in acceptable if p != label]
+  acceptable = tuple(
+    period for period in periods.LABELS if period in entity.periods
+  )
+  secondary_labels = [period for period in acceptable if period != label]
   conclusion = f"因此属于{label}" + (
-    f"；与{wording.in_turn(also)}也有交集。" if also else "。"
+    f"；与{wording.join_names(secondary_labels)}也有交集。"
+    if secondary_labels
+    else "。"
   )
   return Draft(
     type=EDD_TYPE_NAMES[entity.kind],
     rule=RULE,
-    question=text + _ASK,
+    question=text + _ANSWER_PROMPT,
     answer=label,
-    relations=(repository.relation(entity, repository.main_interval(entity)),),
+    relations=(
+      repository.make_relation(entity, repository.find_main_interval(entity)),
+    ),
     gold=LabelGold(label, acceptable),
     conclusion=conclusion,
     distance=Distance(0, 0),

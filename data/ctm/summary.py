@@ -36,7 +36,7 @@ from ctd_jax_datasets.ctm.questions import (
 
 # How many entities the paper's repository has.
 # Source: the paper's section on data, figures by kind.
-_PAPER_ENTITIES = {
+_PAPER_ENTITY_COUNTS = {
   questions.FIGURE: 1652,
   questions.PLACE: 2907,
   questions.EVENT: 93,
@@ -45,99 +45,115 @@ _PAPER_ENTITIES = {
 }
 
 
-def describe(
-  builder: tfds.core.DatasetBuilder, games: bool = False
+def write_summary(
+  builder: tfds.core.DatasetBuilder, is_games: bool = False
 ) -> dict[str, Any]:
   """Writes tables beside the data; returns the statistics.
 
   Args:
     builder: of a data set that has been built.
-    games: whether it holds games rather than questions.
+    is_games: whether it holds games rather than questions.
 
   Returns:
     name, `content_sha256`, and the rows of every table, ready for JSON.
   """
-  if games:
-    tables = {"games": _by_level(examples.read_games(builder))}
+  if is_games:
+    tables = {"games": _count_by_level(examples.read_games(builder))}
   else:
-    found = examples.read_questions(builder)
-    tables = {"types": _by_type(found), "relations": _by_relations(found)}
-    if guesses := _guesses(found):
-      tables["guesses"] = guesses
-  tables["entities"] = entity_rows(repository.entities())
+    dataset_questions = examples.read_questions(builder)
+    tables = {
+      "types": _count_by_type(dataset_questions),
+      "relations": _count_by_relations(dataset_questions),
+    }
+    if guess_rows := _score_constant_guesses(dataset_questions):
+      tables["guesses"] = guess_rows
+  tables["entities"] = count_entities(repository.load_entities())
   rows = {
-    split: [summary.plain(row) for row in source]
+    split: [summary.to_plain_example(row) for row in source]
     for split, source in sorted(builder.as_data_source().items())
   }
-  counted = {
+  statistics = {
     "name": builder.info.full_name,
     "content_sha256": summary.content_hash(builder.info.features, rows),
-    "facts_sha256": repository.fingerprint(),
+    "facts_sha256": repository.hash_fact_tables(),
     **tables,
   }
   path = pathlib.Path(builder.data_path)
-  blocks = [summary.table(name, found) for name, found in tables.items()]
-  if (path / base_builder.FINDINGS).exists():
-    text = (path / base_builder.FINDINGS).read_text("utf-8")
+  blocks = [
+    summary.format_table(name, dataset_questions)
+    for name, dataset_questions in tables.items()
+  ]
+  if (path / base_builder.FINDINGS_FILE).exists():
+    text = (path / base_builder.FINDINGS_FILE).read_text("utf-8")
     blocks.append(f"findings\n{text}")
-  files.write_text(path / base_builder.TABLES, "\n\n".join(blocks) + "\n")
-  return counted
+  files.write_text(path / base_builder.TABLES_FILE, "\n\n".join(blocks) + "\n")
+  return statistics
 
 
-def _by_type(found: Sequence[Question]) -> list[dict[str, Any]]:
+def _count_by_type(
+  dataset_questions: Sequence[Question],
+) -> list[dict[str, Any]]:
   """Returns a row for each task: questions, those listed, by split, by k."""
   rows = []
   for task in TASKS:
-    here = [question for question in found if question.task == task]
-    if here:
-      sizes = collections.Counter(len(q.relations) for q in here)
-      splits = collections.Counter(q.split for q in here)
+    task_questions = [
+      question for question in dataset_questions if question.task == task
+    ]
+    if task_questions:
+      sizes = collections.Counter(len(q.relations) for q in task_questions)
+      splits = collections.Counter(q.split for q in task_questions)
       rows.append(
         {
           "task": task,
           "paper": quotas.TYPE_COUNTS[task],
-          "listed": sum(q.listed for q in here),
-          "all": len(here),
+          "listed": sum(q.listed for q in task_questions),
+          "all": len(task_questions),
           **{split: splits[split] for split in SPLITS},
           **{f"k={k}": sizes[k] for k in (1, 2, 3)},
           "k>=4": sum(n for k, n in sizes.items() if k >= 4),
         }
       )
-  return [*rows, _total(rows, "task")]
+  return [*rows, _sum_columns(rows, "task")]
 
 
-def _total(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+def _sum_columns(
+  rows: Sequence[Mapping[str, Any]], name: str
+) -> dict[str, Any]:
   """Returns the sums of the columns."""
   sums = {key: sum(row[key] for row in rows) for key in rows[0] if key != name}
   return {name: summary.TOTAL, **sums}
 
 
-def _by_relations(found: Iterable[Question]) -> list[dict[str, Any]]:
+def _count_by_relations(
+  dataset_questions: Iterable[Question],
+) -> list[dict[str, Any]]:
   """Returns a row for each of the paper's buckets."""
-  count = collections.Counter(
-    quotas.bucket(q.task, len(q.relations)) for q in found
+  bucket_counts = collections.Counter(
+    quotas.size_bucket(q.task, len(q.relations)) for q in dataset_questions
   )
   rows = [
-    {"relations": name, "paper": paper, "here": count[name]}
+    {"relations": name, "paper": paper, "here": bucket_counts[name]}
     for name, paper in quotas.BUCKETS.items()
-    if count[name]
+    if bucket_counts[name]
   ]
-  return [*rows, _total(rows, "relations")]
+  return [*rows, _sum_columns(rows, "relations")]
 
 
-def _guesses(found: Iterable[Question]) -> list[dict[str, Any]]:
+def _score_constant_guesses(
+  dataset_questions: Iterable[Question],
+) -> list[dict[str, Any]]:
   """Returns what the commonest answer of a kind gets, by task."""
   answers: dict[str, collections.Counter[str]] = collections.defaultdict(
     collections.Counter
   )
-  for question in found:
+  for question in dataset_questions:
     if question.task in (EDD, PJ, TES):
-      said = {
+      gold_answer = {
         EDD: lambda gold: gold.label,
         PJ: lambda gold: "是" if gold.possible else "否",
         TES: lambda gold: "ABCD"[gold.correct],
       }[question.task](question.gold)
-      answers[question.task][said] += 1
+      answers[question.task][gold_answer] += 1
   rows = []
   for task, counter in answers.items():
     ((answer, count),) = counter.most_common(1)
@@ -146,37 +162,39 @@ def _guesses(found: Iterable[Question]) -> list[dict[str, Any]]:
   return rows
 
 
-def entity_rows(entities: Iterable[Entity]) -> list[dict[str, Any]]:
+def count_entities(entities: Iterable[Entity]) -> list[dict[str, Any]]:
   """Returns a row for each kind: records, the paper's, records by period."""
   rows = []
-  found = list(entities)
+  all_entities = list(entities)
   for kind in questions.KINDS:
-    here = [entity for entity in found if entity.kind == kind]
-    count = collections.Counter(e.periods[0] for e in here if e.periods)
+    kind_entities = [entity for entity in all_entities if entity.kind == kind]
+    period_counts = collections.Counter(
+      e.periods[0] for e in kind_entities if e.periods
+    )
     rows.append(
       {
         "kind": kind,
-        "paper": _PAPER_ENTITIES.get(kind, 0),
-        "records": len(here),
-        **{label: count[label] for label in periods.LABELS},
-        "undated": sum(not entity.periods for entity in here),
+        "paper": _PAPER_ENTITY_COUNTS.get(kind, 0),
+        "records": len(kind_entities),
+        **{label: period_counts[label] for label in periods.LABELS},
+        "undated": sum(not entity.periods for entity in kind_entities),
       }
     )
-  return [*rows, _total(rows, "kind")]
+  return [*rows, _sum_columns(rows, "kind")]
 
 
-def _by_level(found: Sequence[ItoInstance]) -> list[dict[str, Any]]:
+def _count_by_level(instances: Sequence[ItoInstance]) -> list[dict[str, Any]]:
   """Returns a row for each level: games, and seats by period."""
   rows = []
-  for level in dict.fromkeys(game.level for game in found):
-    seats = [s for game in found if game.level == level for s in game.seats]
-    count = collections.Counter(seat.period for seat in seats)
+  for level in dict.fromkeys(game.level for game in instances):
+    seats = [s for game in instances if game.level == level for s in game.seats]
+    period_counts = collections.Counter(seat.period for seat in seats)
     rows.append(
       {
         "level": level,
-        "games": sum(game.level == level for game in found),
+        "games": sum(game.level == level for game in instances),
         "seats": len(seats),
-        **{label: count[label] for label in periods.LABELS},
+        **{label: period_counts[label] for label in periods.LABELS},
       }
     )
-  return [*rows, _total(rows, "level")]
+  return [*rows, _sum_columns(rows, "level")]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.questions import (
-  ABOUT,
+  APPROXIMATE,
   ERA,
   EVENT,
   FIGURE,
@@ -22,10 +22,10 @@ from ctd_jax_datasets.ctm.questions import (
   Relation,
 )
 
-LABELS = "、".join(periods.LABELS)
+PERIOD_LIST = "、".join(periods.LABELS)
 _NUMERALS = "零一二三四五六七八九十"
 # How the fact of an entity is told: of its first year, and of its last.
-_FACTS = {
+_FACT_TEMPLATES = {
   FIGURE: "{name}生于{start}，卒于{end}",
   RULER: "{name}于{start}即位，在位至{end}",
   ERA: "年号“{name}”用于{start}至{end}",
@@ -36,15 +36,15 @@ _FACTS = {
 }
 
 
-def year_text(year: int, precision: str = "") -> str:
+def format_year(year: int, precision: str = "") -> str:
   """Returns a year as a Chinese reader expects it: 「公元前278年」."""
-  about = "约" if precision == ABOUT else ""
-  return f"{about}公元前{-year}年" if year < 0 else f"{about}公元{year}年"
+  prefix = "约" if precision == APPROXIMATE else ""
+  return f"{prefix}公元前{-year}年" if year < 0 else f"{prefix}公元{year}年"
 
 
-def fact(relation: Relation) -> str:
+def format_fact(relation: Relation) -> str:
   """Returns when an entity was, in words."""
-  template = _FACTS[relation.kind]
+  template = _FACT_TEMPLATES[relation.kind]
   if relation.kind == EVENT and relation.start == relation.end:
     template = "{name}发生于{start}"
   elif relation.kind == EVENT and relation.end is None:
@@ -52,31 +52,33 @@ def fact(relation: Relation) -> str:
   end = "" if relation.end is None else relation.end
   return template.format(
     name=relation.entity,
-    start=year_text(relation.start, relation.precision),
-    end=year_text(end, relation.precision) if end else "今",
+    start=format_year(relation.start, relation.precision),
+    end=format_year(end, relation.precision) if end else "今",
   )
 
 
-def explanation(relations: Sequence[Relation], conclusion: str) -> str:
+def format_explanation(relations: Sequence[Relation], conclusion: str) -> str:
   """Returns facts, relations as 'entity-dynasty', and the conclusion."""
-  facts = "；".join(dict.fromkeys(fact(relation) for relation in relations))
+  facts = "；".join(
+    dict.fromkeys(format_fact(relation) for relation in relations)
+  )
   pairs = "、".join(
     dict.fromkeys(f"'{relation.label}'" for relation in relations)
   )
   return f"{facts}。涉及的时空关系：{pairs}。{conclusion}"
 
 
-def in_turn(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
   """Returns names joined as the paper's answers are."""
   return "、".join(names)
 
 
-def ordinal(number: int) -> str:
+def format_ordinal(number: int) -> str:
   """Returns 「三」 for 3, up to 10, else digits."""
   return _NUMERALS[number] if number < len(_NUMERALS) else str(number)
 
 
-def title(relation: Relation) -> str:
+def format_title(relation: Relation) -> str:
   """Returns an entity with what it is, where the name alone is no help."""
   if relation.kind == ERA:
     return f"年号“{relation.entity}”"

@@ -32,17 +32,17 @@ from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import fetch
 from ctd_jax_datasets.zztj import records, scan
 
-PARTS = {
+SECTIONS = {
   "魏紀": (69, 78),
   "晉紀": (79, 118),
   "宋紀": (119, 134),
   "齊紀": (135, 144),
 }
-START, TITLE, ANNALS = READINGS = ("start", "title", "annals")
+START, TITLE, ANNALS = READING_MODES = ("start", "title", "annals")
 
 
 @dataclasses.dataclass(frozen=True)
-class Dated:
+class DatedParagraph:
   """A paragraph with what the print says of its date.
 
   Attributes:
@@ -58,106 +58,119 @@ class Dated:
   month: int | None
 
 
-def printed_dates(
-  juans: Iterable[records.Collated], timeline: Timeline
-) -> list[Dated]:
+def extract_dated_paragraphs(
+  juans: Iterable[records.CollatedJuan], timeline: Timeline
+) -> list[DatedParagraph]:
   """Returns the paragraphs of the annals with the dates of the print."""
-  found = []
+  paragraphs = []
   for juan in juans:
     # Editions may differ in a character or two before the date.
     openings = {
-      int(juan.places[position]) + shift: month
+      int(juan.text_positions[position]) + shift: month
       for shift in (-1, 1, 0)
-      for position, month in juan.printed.openings
+      for position, month in juan.printed_juan.month_openings
     }
     for entry, start, year in zip(
-      juan.juan.entries, juan.starts, juan.years, strict=False
+      juan.punctuated_juan.entries,
+      juan.entry_starts,
+      juan.entry_years,
+      strict=False,
     ):
-      if not entry.remark:
-        headed = reign_tables.year_of(timeline, year)
+      if not entry.is_remark:
+        printed_year = reign_tables.astronomical_year_of(timeline, year)
         month = openings.get(start)
-        found.append(Dated(entry.text, juan.name, headed, month))
-  return found
+        paragraphs.append(
+          DatedParagraph(entry.text, juan.number, printed_year, month)
+        )
+  return paragraphs
 
 
 def scan_months(
-  paragraphs: Sequence[Dated], titles: Mapping[int, int], reading: str
+  paragraphs: Sequence[DatedParagraph],
+  titles: Mapping[int, int],
+  reading_mode: str,
 ) -> list[tuple[int, int]]:
   """Returns (astronomical year, month) that the scan gives each paragraph.
 
   Args:
     paragraphs: of consecutive juan; only text and juan are read.
     titles: juan -> its first year.
-    reading: one of `READINGS`.
+    reading_mode: one of `READINGS`.
   """
-  scanner: annals.Scanner
-  if reading == ANNALS:
-    scanner = annals.Scanner()
+  scanner: annals.MonthScanner
+  if reading_mode == ANNALS:
+    scanner = annals.MonthScanner()
   else:
     scanner = scan.ChronicleScanner(counts_years=True)
   scanner.enter_reign(1)
   juan = None
-  found = []
+  scanned_months = []
   for paragraph in paragraphs:
-    if paragraph.juan != juan and (juan is None or reading != START):
+    if paragraph.juan != juan and (juan is None or reading_mode != START):
       scanner.year = 0  # even if a wrong count stands at this year already
       scanner.enter_year(titles[paragraph.juan])
     juan = paragraph.juan
-    dated = (
-      annals.split_entry(paragraph.text, scanner)
-      if reading == ANNALS
+    dated_segments = (
+      annals.split_entry_by_month(paragraph.text, scanner)
+      if reading_mode == ANNALS
       else scan.date_entry(paragraph.text, scanner)
     )
-    key = dated[0][1]
-    found.append((key.year, key.month))
-  return found
+    key = dated_segments[0][1]
+    scanned_months.append((key.year, key.month))
+  return scanned_months
 
 
-def agreement(
-  paragraphs: Sequence[Dated], scanned: Sequence[tuple[int, int]]
+def count_agreement(
+  paragraphs: Sequence[DatedParagraph],
+  scanned_months: Sequence[tuple[int, int]],
 ) -> dict[str, tuple[int, int]]:
   """Returns what is compared -> (agreeing, all).
 
   `year` over all paragraphs; `month` and `exact`, both at once, over those
   that the print opens with a month.
   """
-  pairs = list(zip(paragraphs, scanned, strict=True))
-  dated = [pair for pair in pairs if pair[0].month is not None]
+  pairs = list(zip(paragraphs, scanned_months, strict=True))
+  month_pairs = [pair for pair in pairs if pair[0].month is not None]
   return {
     "year": (
-      sum(printed.year == year for printed, (year, _) in pairs),
+      sum(paragraph.year == year for paragraph, (year, _) in pairs),
       len(pairs),
     ),
     "month": (
-      sum(printed.month == month for printed, (_, month) in dated),
-      len(dated),
+      sum(paragraph.month == month for paragraph, (_, month) in month_pairs),
+      len(month_pairs),
     ),
     "exact": (
-      sum((printed.year, printed.month) == key for printed, key in dated),
-      len(dated),
+      sum(
+        (paragraph.year, paragraph.month) == key
+        for paragraph, key in month_pairs
+      ),
+      len(month_pairs),
     ),
   }
 
 
 def title_years(
-  juans: Sequence[records.Collated], timeline: Timeline
+  juans: Sequence[records.CollatedJuan], timeline: Timeline
 ) -> dict[int, int]:
   """Returns juan -> its first year, from the juan's title alone.
 
   Sexagenary names come round every sixty years; that of the first juan is
   taken as the first of the timeline, each other as the next after it.
   """
-  years, after = {}, timeline.reigns[0].accession
-  last = timeline.reigns[-1].accession + timeline.reigns[-1].years
+  years, first_year = {}, timeline.reigns[0].accession
+  end_year = timeline.reigns[-1].accession + timeline.reigns[-1].years
   for juan in juans:
-    if juan.juan.first is not None:
-      after = sexagenary.years_named(juan.juan.first, after, last + 60)[0]
-    years[juan.name] = after
-    after += juan.juan.years or 1
+    if juan.punctuated_juan.first_sexagenary is not None:
+      first_year = sexagenary.years_with_cyclic_index(
+        juan.punctuated_juan.first_sexagenary, first_year, end_year + 60
+      )[0]
+    years[juan.number] = first_year
+    first_year += juan.punctuated_juan.num_years or 1
   return years
 
 
-def audit(
+def audit_scan(
   files: Mapping[str, pathlib.Path],
 ) -> dict[str, Any]:
   """Returns the counts of every part and reading, ready for JSON.
@@ -170,43 +183,45 @@ def audit(
   Raises:
     SourceError: if a file is not what its parser expects.
   """
-  timeline = reign_tables.timeline(records.TIMELINE)
-  juans = list(records.collate(files, timeline))
+  timeline = reign_tables.load_timeline(records.TIMELINE_NAME)
+  juans = list(records.collate_editions(files, timeline))
   titles = title_years(juans, timeline)
-  fitting = sum(
-    juan.juan.first is not None
-    and titles[juan.name]
-    == reign_tables.year_of(timeline, juan.printed.years[0][1])
-    and juan.juan.years == len(juan.printed.years)
+  num_agreeing = sum(
+    juan.punctuated_juan.first_sexagenary is not None
+    and titles[juan.number]
+    == reign_tables.astronomical_year_of(
+      timeline, juan.printed_juan.year_headings[0][1]
+    )
+    and juan.punctuated_juan.num_years == len(juan.printed_juan.year_headings)
     for juan in juans
   )
-  paragraphs = printed_dates(juans, timeline)
+  paragraphs = extract_dated_paragraphs(juans, timeline)
   rows = []
-  for part, (first, last) in PARTS.items():
-    chosen = [p for p in paragraphs if first <= p.juan <= last]
-    for reading in READINGS if chosen else ():
-      scanned = scan_months(chosen, titles, reading)
+  for section, (first, last) in SECTIONS.items():
+    section_paragraphs = [p for p in paragraphs if first <= p.juan <= last]
+    for reading_mode in READING_MODES if section_paragraphs else ():
+      scanned_months = scan_months(section_paragraphs, titles, reading_mode)
       rows.append(
         {
-          "part": part,
-          "reading": reading,
-          "agreement": agreement(chosen, scanned),
+          "part": section,
+          "reading": reading_mode,
+          "agreement": count_agreement(section_paragraphs, scanned_months),
         }
       )
-  return {"titles": {"juan": len(juans), "agree": fitting}, "rows": rows}
+  return {"titles": {"juan": len(juans), "agree": num_agreeing}, "rows": rows}
 
 
-def text(counted: Mapping[str, Any]) -> str:
+def format_audit(audit_counts: Mapping[str, Any]) -> str:
   """Returns the counts of `audit` as lines."""
-  titles = counted["titles"]
+  titles = audit_counts["titles"]
   lines = [
     f"juan whose title fits the printed year headings: {titles['agree']} of "
     f"{titles['juan']}"
   ]
-  for row in counted["rows"]:
+  for row in audit_counts["rows"]:
     shares = [
-      f"{name} {agreeing / max(total, 1):6.1%} ({agreeing}/{total})"
-      for name, (agreeing, total) in row["agreement"].items()
+      f"{name} {num_agreeing / max(total, 1):6.1%} ({num_agreeing}/{total})"
+      for name, (num_agreeing, total) in row["agreement"].items()
     ]
     lines.append(f"{row['part']} {row['reading']:<6}  {'  '.join(shares)}")
   return "\n".join(lines)
@@ -218,9 +233,9 @@ def main(folder: pathlib.Path) -> None:
   Args:
     folder: of source texts.
   """
-  known = fetch.known_files(records.CHECKSUMS)
-  files = fetch.files_of_folder(folder, known)
-  print(text(audit(files)))
+  file_infos = fetch.read_file_infos(records.CHECKSUMS)
+  files = fetch.check_folder_files(folder, file_infos)
+  print(format_audit(audit_scan(files)))
 
 
 if __name__ == "__main__":

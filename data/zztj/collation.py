@@ -15,7 +15,7 @@ import numpy as np
 from rapidfuzz.distance import Indel
 
 
-def positions(source: str, target: str) -> np.ndarray:
+def align_positions(source: str, target: str) -> np.ndarray:
   """Returns the place in `target` of every place in `source`.
 
   Args:
@@ -27,20 +27,20 @@ def positions(source: str, target: str) -> np.ndarray:
     the place of the next one that both have. The last is the length of
     `target`.
   """
-  places = np.empty(len(source) + 1, int)
+  target_positions = np.empty(len(source) + 1, int)
   for step in Indel.opcodes(source, target):
     length = step.src_end - step.src_start
     if step.tag == "equal":
-      places[step.src_start : step.src_end] = np.arange(
+      target_positions[step.src_start : step.src_end] = np.arange(
         step.dest_start, step.dest_start + length
       )
     else:
-      places[step.src_start : step.src_end] = step.dest_end
-  places[-1] = len(target)
-  return places
+      target_positions[step.src_start : step.src_end] = step.dest_end
+  target_positions[-1] = len(target)
+  return target_positions
 
 
-def stretch_of(starts: Sequence[int], begin: int, end: int) -> int | None:
+def find_stretch(starts: Sequence[int], begin: int, end: int) -> int | None:
   """Returns the stretch that holds most of the characters `begin`..`end`.
 
   An edition that moves a word across a boundary moves no whole entry.
@@ -54,5 +54,5 @@ def stretch_of(starts: Sequence[int], begin: int, end: int) -> int | None:
   Returns:
     Index into `starts`; None if most lies before the first.
   """
-  before = bisect.bisect_right(starts, (begin + end) // 2)
-  return before - 1 if before else None
+  num_starts_before = bisect.bisect_right(starts, (begin + end) // 2)
+  return num_starts_before - 1 if num_starts_before else None

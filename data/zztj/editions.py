@@ -19,8 +19,8 @@ from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import sources
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
-TEXT_FOLDER = "zizhitongjian_wikisource"
-PRINT_FOLDER = "zizhitongjian_KR2b0007"
+PUNCTUATED_FOLDER = "zizhitongjian_wikisource"
+PRINTED_FOLDER = "zizhitongjian_KR2b0007"
 
 # 「臣光曰」 and the older historians whom 司馬光 quotes: judgements, no events.
 _REMARK = re.compile(
@@ -33,7 +33,7 @@ _FOOTNOTE = re.compile(r"\[\d+\]")
 _EMENDED = re.compile(r"〔([^〕]*)〕(?:\([^)]*\))?")
 _SPACE = re.compile(r"[\s　]+")
 _YEAR_HEADING = re.compile(r"年（..，公元.*）$")
-_ENDS = "。！？」』"
+_SENTENCE_ENDS = "。！？」』"
 _HAN = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]")
 _NOTE = re.compile(r"\([^()]*\)?")
 _PAGE = re.compile(r"<pb:[^>]*>")
@@ -70,10 +70,10 @@ _BRANCHES = (
 )
 _SPAN = re.compile(
   rf"({'|'.join(_STEMS)})({'|'.join(_BRANCHES)})(?:盡.*凡)?"
-  rf"({numerals.NUMERAL})年"
+  rf"({numerals.NUMERAL_PATTERN})年"
 )
-_HEADER_LINES = 6
-_NUMBER = "元一二三四五六七八九十廿"
+_NUM_HEADER_LINES = 6
+_NUMERAL_CHARACTERS = "元一二三四五六七八九十廿"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,56 +82,56 @@ class Entry:
 
   Attributes:
     text: without item number, footnote marks and line ends.
-    remark: whether a historian speaks (「臣光曰」) rather than the annals.
-    place: `file:line`, for messages.
+    is_remark: whether a historian speaks (「臣光曰」) rather than the annals.
+    location: `file:line`, for messages.
   """
 
   text: str
-  remark: bool
-  place: str
+  is_remark: bool
+  location: str
 
 
 @dataclasses.dataclass(frozen=True)
-class Juan:
+class PunctuatedJuan:
   """One juan of the punctuated edition.
 
   Attributes:
     entries: in order; headings are not among them.
-    first: sexagenary place of the first year by the juan's own title (「起旃蒙
+    first_sexagenary: sexagenary place of the first year by the juan's own title (「起旃蒙
       作噩」), 0 = 甲子; None if it cannot be read.
-    years: how many years it says it has, None as before.
-    headings: year headings that this edition prints, left out of the text.
+    num_years: how many years it says it has, None as before.
+    num_headings: year headings that this edition prints, left out of the text.
   """
 
   entries: tuple[Entry, ...]
-  first: int | None
-  years: int | None
-  headings: int
+  first_sexagenary: int | None
+  num_years: int | None
+  num_headings: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Printed:
+class PrintedJuan:
   """One juan of the edition that prints the years.
 
   Attributes:
     text: Chinese characters only, folded, without notes.
-    years: (position in `text`, first month of the year) of every heading.
-    openings: (position in `text`, month) of every entry that opens with a
+    year_headings: (position in `text`, first month of the year) of every heading.
+    month_openings: (position in `text`, month) of every entry that opens with a
       month, or a season and a month.
   """
 
   text: str
-  years: tuple[tuple[int, TimeKey], ...]
-  openings: tuple[tuple[int, int], ...]
+  year_headings: tuple[tuple[int, TimeKey], ...]
+  month_openings: tuple[tuple[int, int], ...]
 
 
-def han(text: str) -> str:
+def extract_han(text: str) -> str:
   """Returns the Chinese characters of a text, folded for comparison."""
-  found = "".join(_HAN.findall(text))
-  return numerals.fold(found.translate(_GLYPHS))
+  characters = "".join(_HAN.findall(text))
+  return numerals.fold_script(characters.translate(_GLYPHS))
 
 
-def parse_text(path: pathlib.Path) -> Juan:
+def parse_punctuated_juan(path: pathlib.Path) -> PunctuatedJuan:
   """Returns a juan of the punctuated edition.
 
   A line is an entry; a line that does not end a sentence goes on in the next.
@@ -141,36 +141,38 @@ def parse_text(path: pathlib.Path) -> Juan:
   """
   lines = sources.read_text(path).split("\n")
   entries: list[Entry] = []
-  headings, open_line = 0, False
-  for number, raw in enumerate(lines, start=1):
-    line = _clean(raw)
+  num_headings, is_line_open = 0, False
+  for line_number, raw_line in enumerate(lines, start=1):
+    line = _strip_editorial_marks(raw_line)
     if not line:
       continue
     if _YEAR_HEADING.search(line):
-      headings += 1
+      num_headings += 1
       continue
     if _is_title(line):
       continue
-    if open_line or (entries and line[0] in "「『"):
+    if is_line_open or (entries and line[0] in "「『"):
       # A speech of several paragraphs belongs to what introduces it.
-      last = entries[-1]
-      entries[-1] = dataclasses.replace(last, text=last.text + line)
+      last_entry = entries[-1]
+      entries[-1] = dataclasses.replace(last_entry, text=last_entry.text + line)
     else:
-      remark = _REMARK.match(line) is not None
-      entries.append(Entry(line, remark, f"{path.name}:{number}"))
-    open_line = line[-1] not in _ENDS
+      is_remark = _REMARK.match(line) is not None
+      entries.append(Entry(line, is_remark, f"{path.name}:{line_number}"))
+    is_line_open = line[-1] not in _SENTENCE_ENDS
   if not entries:
     raise SourceError(f"{path}: no entry; expected a paragraph a line")
-  span = _SPAN.search("".join(_HAN.findall("".join(lines[:_HEADER_LINES]))))
-  return Juan(
+  span_match = _SPAN.search(
+    "".join(_HAN.findall("".join(lines[:_NUM_HEADER_LINES])))
+  )
+  return PunctuatedJuan(
     tuple(entries),
-    _sexagenary(span) if span else None,
-    numerals.parse_numeral(span[3]) if span else None,
-    headings,
+    _parse_sexagenary(span_match) if span_match else None,
+    numerals.parse_numeral(span_match[3]) if span_match else None,
+    num_headings,
   )
 
 
-def _clean(line: str) -> str:
+def _strip_editorial_marks(line: str) -> str:
   """Returns a line without what editors added."""
   line = _FOOTNOTE.sub("", _ITEM_NUMBER.sub("", line.strip()))
   return _SPACE.sub("", _EMENDED.sub(r"\1", line))
@@ -178,59 +180,68 @@ def _clean(line: str) -> str:
 
 def _is_title(line: str) -> bool:
   """Whether a line names a ruler or a juan, or is like 「【晉紀一】起…」."""
-  if line[-1] not in _ENDS and "，" not in line:
+  if line[-1] not in _SENTENCE_ENDS and "，" not in line:
     return True
   return line.startswith("【") or (
     len(line) < 40 and _SPAN.search("".join(_HAN.findall(line))) is not None
   )
 
 
-def _sexagenary(span: re.Match[str]) -> int:
+def _parse_sexagenary(span_match: re.Match[str]) -> int:
   """Returns the place of the year that two names of the 爾雅 give."""
   stem, branch = (
-    next(place for place, name in enumerate(names) if found in name.split("|"))
-    for names, found in ((_STEMS, span[1]), (_BRANCHES, span[2]))
+    next(
+      index for index, name in enumerate(names) if year_name in name.split("|")
+    )
+    for names, year_name in (
+      (_STEMS, span_match[1]),
+      (_BRANCHES, span_match[2]),
+    )
   )
-  return sexagenary.index(sexagenary.STEMS[stem] + sexagenary.BRANCHES[branch])
+  return sexagenary.parse_cyclic_index(
+    sexagenary.STEMS[stem] + sexagenary.BRANCHES[branch]
+  )
 
 
-def parse_print(
-  path: pathlib.Path, timeline: Timeline, first: TimeKey
-) -> Printed:
+def parse_printed_juan(
+  path: pathlib.Path, timeline: Timeline, first_key: TimeKey
+) -> PrintedJuan:
   """Returns a juan of the edition that prints the years.
 
   Args:
     path: file of KR2b0007.
     timeline: years that a heading can name, in order.
-    first: earliest month a heading of this juan can name. A heading counts
+    first_key: earliest month a heading of this juan can name. A heading counts
       only if it names the year after the one before, as 「三年」 is also a
       length of time.
 
   Raises:
     SourceError: if no year heading is found.
   """
-  page = _joined(sources.read_text(path))
-  years = _year_headings(page, timeline, first)
-  if not years:
+  page = _join_page(sources.read_text(path))
+  year_headings = _find_year_headings(page, timeline, first_key)
+  if not year_headings:
     raise SourceError(
-      f"{path}: no year heading from {timeline.full_name(first.reign)}"
-      f"{first.year}年 on; expected such as 泰始元年春"
+      f"{path}: no year heading from {timeline.full_reign_name(first_key.reign)}"
+      f"{first_key.year}年 on; expected such as 泰始元年春"
     )
   # Positions in the page become positions among its Chinese characters.
-  before = [0]
+  han_counts = [0]
   for character in page:
-    before.append(before[-1] + (_HAN.match(character) is not None))
-  return Printed(
-    han(page),
-    tuple((before[position], key) for position, key in years),
+    han_counts.append(han_counts[-1] + (_HAN.match(character) is not None))
+  return PrintedJuan(
+    extract_han(page),
+    tuple((han_counts[position], key) for position, key in year_headings),
     tuple(
-      (before[position], month)
-      for position, month in _openings(page, [p for p, _ in years])
+      (han_counts[position], month)
+      for position, month in _find_month_openings(
+        page, [p for p, _ in year_headings]
+      )
     ),
   )
 
 
-def _joined(text: str) -> str:
+def _join_page(text: str) -> str:
   """Returns a Kanripo page: lines kept, notes and mark-up gone, folded."""
   lines = [
     _NOTE.sub("", _UNENCODED.sub("□", _PAGE.sub("", line))).rstrip("¶")
@@ -238,45 +249,50 @@ def _joined(text: str) -> str:
     if not line.startswith("#")
   ]
   page = "\n".join(line for line in lines if line)
-  return numerals.fold(page.translate(_GLYPHS))
+  return numerals.fold_script(page.translate(_GLYPHS))
 
 
-def _year_headings(
-  page: str, timeline: Timeline, first: TimeKey
+def _find_year_headings(
+  page: str, timeline: Timeline, first_key: TimeKey
 ) -> list[tuple[int, TimeKey]]:
   """Returns (position, first month of the year) of the headings in order."""
-  found: list[tuple[int, TimeKey]] = []
+  year_headings: list[tuple[int, TimeKey]] = []
   start = 0
-  ordinal = timeline.ordinal(TimeKey(first.reign, first.year, 1))
+  ordinal = timeline.ordinal(TimeKey(first_key.reign, first_key.year, 1))
   while ordinal < len(timeline):
-    key = timeline.key(ordinal)
-    place = _find_heading(page, start, key, timeline, bool(found))
-    if place is None:
+    key = timeline.key_at(ordinal)
+    span = _find_heading(page, start, key, timeline, bool(year_headings))
+    if span is None:
       # The juan may begin later than it could; once begun it has no gaps.
-      if found:
+      if year_headings:
         break
     else:
-      found.append((place[0], key))
-      start = place[1]
-    ordinal = timeline.ordinals(timeline.year(key.reign, key.year))[1] + 1
-  return found
+      year_headings.append((span[0], key))
+      start = span[1]
+    ordinal = (
+      timeline.interval_ordinals(timeline.year_interval(key.reign, key.year))[1]
+      + 1
+    )
+  return year_headings
 
 
 def _find_heading(
-  page: str, start: int, key: TimeKey, timeline: Timeline, begun: bool
+  page: str, start: int, key: TimeKey, timeline: Timeline, has_begun: bool
 ) -> tuple[int, int] | None:
   """Returns (start, end) of the heading of a year at or after `start`."""
-  row = timeline.reigns[key.reign - 1]
-  names = "|".join(numerals.fold(name) for name in (row.name, *row.aliases))
+  reign = timeline.reigns[key.reign - 1]
+  names = "|".join(
+    numerals.fold_script(name) for name in (reign.name, *reign.aliases)
+  )
   number = "元" if key.year == 1 else numerals.format_numeral(key.year)
   number = r"\n?".join(f"{number}年")  # a printed line may end within it
   # The first heading of a juan and of an era names the era.
-  era = f"(?:{names})" if key.year == 1 or not begun else ""
-  year = rf"(?<![{_NUMBER}]){era}{number}"
+  era = f"(?:{names})" if key.year == 1 or not has_begun else ""
+  year_pattern = rf"(?<![{_NUMERAL_CHARACTERS}]){era}{number}"
   for pattern in (
-    rf"(?P<heading>{year})(?=\s*[春夏秋冬])",
+    rf"(?P<heading>{year_pattern})(?=\s*[春夏秋冬])",
     # Without a season only on a new line, after 「是歲」 has closed a year.
-    rf"　是歲[^　]*\n(?P<heading>{year})",
+    rf"　是歲[^　]*\n(?P<heading>{year_pattern})",
   ):
     match = re.compile(pattern).search(page, start)
     if match:
@@ -284,18 +300,24 @@ def _find_heading(
   return None
 
 
-def _openings(page: str, headings: list[int]) -> list[tuple[int, int]]:
+def _find_month_openings(
+  page: str, heading_positions: list[int]
+) -> list[tuple[int, int]]:
   """Returns (position, month) of the entries that open with a month.
 
   An entry begins after a full-width space or with a year heading. What is
   placed is the date as the other edition has it, season included.
   """
-  date = re.compile(rf"[春夏秋冬]?\s*(正|{numerals.NUMERAL})月(?![而之])")
-  year = re.compile(r"[^年]*年\s*")
-  places = [match.end() for match in re.finditer(r"　+\n?", page)]
-  places += [year.match(page, position).end() for position in headings]
+  date_pattern = re.compile(
+    rf"[春夏秋冬]?\s*(正|{numerals.NUMERAL_PATTERN})月(?![而之])"
+  )
+  year_pattern = re.compile(r"[^年]*年\s*")
+  opening_positions = [match.end() for match in re.finditer(r"　+\n?", page)]
+  opening_positions += [
+    year_pattern.match(page, position).end() for position in heading_positions
+  ]
   return [
     (position, numerals.parse_numeral(match[1], "month"))
-    for position in sorted(places)
-    if (match := date.match(page, position))
+    for position in sorted(opening_positions)
+    if (match := date_pattern.match(page, position))
   ]

@@ -25,12 +25,12 @@ from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj import collation, editions, scan
 
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
-TIMELINE = "tongjian"
-SOURCE, REMARKS = "zizhitongjian", "historians"
+TIMELINE_NAME = "tongjian"
+ANNALS_SOURCE, REMARKS_SOURCE = "zizhitongjian", "historians"
 SEED = 69
-TITLE = "《資治通鑑》"
+BOOK_TITLE = "《資治通鑑》"
 # The two printed ones in Traditional script, the others written anew.
-TEMPLATES = (
+QUERY_TEMPLATES = (
   "請問{date}發生了什麼事？",
   "{title}在{date}記載了什麼？",
   "查詢{title}，{date}這一月有什麼重要事件？",
@@ -41,30 +41,30 @@ TEMPLATES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Collated:
+class CollatedJuan:
   """A juan in both editions.
 
   Attributes:
-    name: number of the juan, 69-144.
-    juan: as punctuated.
-    printed: as printed with its year headings.
-    starts: of every entry, the place of its first character among the
+    number: number of the juan, 69-144.
+    punctuated_juan: as punctuated.
+    printed_juan: as printed with its year headings.
+    entry_starts: of every entry, the place of its first character among the
       Chinese characters of the juan, and the end of the last.
-    places: place of every printed character among them, int `[N + 1]`.
-    years: first month of the printed year of every entry.
+    text_positions: place of every printed character among them, int `[N + 1]`.
+    entry_years: first month of the printed year of every entry.
   """
 
-  name: int
-  juan: editions.Juan
-  printed: editions.Printed
-  starts: tuple[int, ...]
-  places: np.ndarray
-  years: tuple[TimeKey, ...]
+  number: int
+  punctuated_juan: editions.PunctuatedJuan
+  printed_juan: editions.PrintedJuan
+  entry_starts: tuple[int, ...]
+  text_positions: np.ndarray
+  entry_years: tuple[TimeKey, ...]
 
 
-def collate(
+def collate_editions(
   files: Mapping[str, pathlib.Path], timeline: Timeline
-) -> Iterator[Collated]:
+) -> Iterator[CollatedJuan]:
   """Yields every juan of the source files, in order.
 
   Args:
@@ -75,40 +75,61 @@ def collate(
     SourceError: if a juan is there in one edition only, or the editions do
       not agree about where a year begins.
   """
-  texts = _by_number(files, editions.TEXT_FOLDER)
-  prints = _by_number(files, editions.PRINT_FOLDER)
-  if texts.keys() != prints.keys() or not texts:
+  text_paths = _paths_by_juan(files, editions.PUNCTUATED_FOLDER)
+  print_paths = _paths_by_juan(files, editions.PRINTED_FOLDER)
+  if text_paths.keys() != print_paths.keys() or not text_paths:
     raise SourceError(
-      f"{editions.TEXT_FOLDER}/ holds juan {sorted(texts)} and "
-      f"{editions.PRINT_FOLDER}/ juan {sorted(prints)}; both should hold the "
+      f"{editions.PUNCTUATED_FOLDER}/ holds juan {sorted(text_paths)} and "
+      f"{editions.PRINTED_FOLDER}/ juan {sorted(print_paths)}; both should hold the "
       "same, at least one"
     )
-  following = timeline.key(0)
-  for name in sorted(texts):
-    juan = editions.parse_text(texts[name])
-    printed = editions.parse_print(prints[name], timeline, following)
-    pieces = [editions.han(entry.text) for entry in juan.entries]
-    starts = [0, *np.cumsum([len(piece) for piece in pieces]).tolist()]
-    places = collation.positions(printed.text, "".join(pieces))
-    begins = [int(places[place]) for place, _ in printed.years]
-    years = []
+  next_key = timeline.key_at(0)
+  for number in sorted(text_paths):
+    punctuated_juan = editions.parse_punctuated_juan(text_paths[number])
+    printed_juan = editions.parse_printed_juan(
+      print_paths[number], timeline, next_key
+    )
+    entry_texts = [
+      editions.extract_han(entry.text) for entry in punctuated_juan.entries
+    ]
+    entry_starts = [
+      0,
+      *np.cumsum([len(piece) for piece in entry_texts]).tolist(),
+    ]
+    text_positions = collation.align_positions(
+      printed_juan.text, "".join(entry_texts)
+    )
+    year_starts = [
+      int(text_positions[position])
+      for position, _ in printed_juan.year_headings
+    ]
+    entry_years = []
     for entry, begin, end in zip(
-      juan.entries, starts, starts[1:], strict=False
+      punctuated_juan.entries, entry_starts, entry_starts[1:], strict=False
     ):
-      stretch = collation.stretch_of(begins, begin, end)
+      stretch = collation.find_stretch(year_starts, begin, end)
       if stretch is None:
         raise SourceError(
-          f"{texts[name]}: {entry.place} stands before the first year heading "
-          f"of {prints[name]}"
+          f"{text_paths[number]}: {entry.location} stands before the first year heading "
+          f"of {print_paths[number]}"
         )
-      years.append(printed.years[stretch][1])
-    yield Collated(name, juan, printed, tuple(starts), places, tuple(years))
-    last = printed.years[-1][1]
-    _, end = timeline.ordinals(timeline.year(last.reign, last.year))
-    following = timeline.key(min(end + 1, len(timeline) - 1))
+      entry_years.append(printed_juan.year_headings[stretch][1])
+    yield CollatedJuan(
+      number,
+      punctuated_juan,
+      printed_juan,
+      tuple(entry_starts),
+      text_positions,
+      tuple(entry_years),
+    )
+    last_year = printed_juan.year_headings[-1][1]
+    _, end = timeline.interval_ordinals(
+      timeline.year_interval(last_year.reign, last_year.year)
+    )
+    next_key = timeline.key_at(min(end + 1, len(timeline) - 1))
 
 
-def _by_number(
+def _paths_by_juan(
   files: Mapping[str, pathlib.Path], folder: str
 ) -> dict[int, pathlib.Path]:
   """Returns number of the juan -> path; a name ends in three digits."""
@@ -140,29 +161,35 @@ def build_gallery(
   counts: collections.Counter[str] = collections.Counter()
   orders: collections.Counter[str] = collections.Counter()
 
-  def add(source: str, kind: str, text: str, key: TimeKey):
+  def add_record(source: str, kind: str, text: str, key: TimeKey):
     records.append(Record("", text, source, kind, key, orders[source]))
     orders[source] += 1
 
-  for juan in collate(files, timeline):
+  for collated_juan in collate_editions(files, timeline):
     counts["juan"] += 1
-    counts["year headings"] += len(juan.printed.years)
-    counts["year headings left out of the text"] += juan.juan.headings
-    for entry, year in zip(juan.juan.entries, juan.years, strict=True):
+    counts["year headings"] += len(collated_juan.printed_juan.year_headings)
+    counts["year headings left out of the text"] += (
+      collated_juan.punctuated_juan.num_headings
+    )
+    for entry, year in zip(
+      collated_juan.punctuated_juan.entries,
+      collated_juan.entry_years,
+      strict=True,
+    ):
       counts["entries"] += 1
       scanner.enter_reign(year.reign)
       scanner.enter_year(year.year)
-      if entry.remark:
-        add(REMARKS, annals.NEG_COMMENT, entry.text, scanner.key)
+      if entry.is_remark:
+        add_record(REMARKS_SOURCE, annals.NEG_COMMENT, entry.text, scanner.key)
         continue
-      parts = scan.date_entry(entry.text, scanner)
-      counts["entries cut at a month"] += len(parts) > 1
-      counts["entries that look back"] += scan.looks_back(entry.text)
-      for text, key in parts:
-        add(SOURCE, annals.EVENT, text, key)
-  counts["months with an event"] = len(annals.months_of(records))
-  numbered = number_records(_with_versions(records, seed), seed)
-  return numbered, dict(counts)
+      dated_segments = scan.date_entry(entry.text, scanner)
+      counts["entries cut at a month"] += len(dated_segments) > 1
+      counts["entries that look back"] += scan.is_retrospective(entry.text)
+      for text, key in dated_segments:
+        add_record(ANNALS_SOURCE, annals.EVENT, text, key)
+  counts["months with an event"] = len(annals.collect_months(records))
+  numbered_records = number_records(_with_versions(records, seed), seed)
+  return numbered_records, dict(counts)
 
 
 def _with_versions(records: Sequence[Record], seed: int) -> list[Record]:
@@ -170,16 +197,16 @@ def _with_versions(records: Sequence[Record], seed: int) -> list[Record]:
   events = sum(record.kind == annals.EVENT for record in records)
   numbers = list(range(events))
   random.Random(seed).shuffle(numbers)
-  left = iter(numbers)
+  remaining_numbers = iter(numbers)
   return [
-    dataclasses.replace(record, version=f"v{next(left):05d}")
+    dataclasses.replace(record, version=f"v{next(remaining_numbers):05d}")
     if record.kind == annals.EVENT
     else record
     for record in records
   ]
 
 
-def ask(
+def make_point_queries(
   records: Sequence[Record], timeline: Timeline, seed: int = SEED
 ) -> list[queries.Query]:
   """Returns a point query for every month with an event, sorted by id.
@@ -189,34 +216,34 @@ def ask(
     timeline: names the months.
     seed: deals the templates and shuffles the numbers of the ids.
   """
-  by_month = queries.index_positives(records)
-  asked = []
-  draw = random.Random(f"zztj:{seed}")
+  by_month = queries.index_positives_by_month(records)
+  query_rows = []
+  rng = random.Random(f"zztj:{seed}")
   for key in sorted(by_month):
     date = date_expressions.format_key(key, timeline)
-    text = draw.choice(TEMPLATES).format(date=date, title=TITLE)
-    asked.append((text, Interval.month(key), tuple(by_month[key])))
-  return number_queries(asked, seed)
+    text = rng.choice(QUERY_TEMPLATES).format(date=date, title=BOOK_TITLE)
+    query_rows.append((text, Interval.single_month(key), tuple(by_month[key])))
+  return number_queries(query_rows, seed)
 
 
 def number_queries(
-  asked: Sequence[tuple[str, Interval, tuple[str, ...]]], seed: int
+  query_rows: Sequence[tuple[str, Interval, tuple[str, ...]]], seed: int
 ) -> list[queries.Query]:
   """Returns queries with shuffled numbers, sorted by id.
 
   Asked about one month a query is a point, about several a window.
 
   Args:
-    asked: (text, months asked for, ids of the answers).
+    query_rows: (text, months asked for, ids of the answers).
     seed: of the numbers, which tell nothing about time.
   """
-  shuffled = list(asked)
-  random.Random(seed).shuffle(shuffled)
-  numbered = []
-  for number, (text, interval, positives) in enumerate(shuffled):
-    single = interval.start == interval.end
-    family = queries.POINT if single else queries.WINDOW
-    numbered.append(
+  shuffled_rows = list(query_rows)
+  random.Random(seed).shuffle(shuffled_rows)
+  numbered_queries = []
+  for number, (text, interval, positives) in enumerate(shuffled_rows):
+    is_single_month = interval.start == interval.end
+    family = queries.POINT if is_single_month else queries.WINDOW
+    numbered_queries.append(
       queries.Query(
         f"{family}-{number:05d}",
         text,
@@ -227,4 +254,4 @@ def number_queries(
         family,
       )
     )
-  return sorted(numbered, key=lambda query: query.query_id)
+  return sorted(numbered_queries, key=lambda query: query.query_id)

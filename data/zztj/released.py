@@ -38,34 +38,34 @@ from ctd_jax.chronology.timelines import (
   Timeline,
 )
 from ctd_jax_datasets.chunqiutr import git_blobs, release_json
-from ctd_jax_datasets.chunqiutr.findings import Report
+from ctd_jax_datasets.chunqiutr.findings import FindingsReport
 from ctd_jax_datasets.chunqiutr.records import number_records
-from ctd_jax_datasets.chunqiutr.release_json import shown
+from ctd_jax_datasets.chunqiutr.release_json import format_value
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 from ctd_jax_datasets.zztj.records import SEED, number_queries
 from ctd_jax_datasets.zztj.released_rows import (
-  FILE_OF,
-  FILES,
+  FILE_BLOBS,
+  FILE_BY_SUBSET,
   MEANINGS,
   MODES,
   PUBLISHED_SIZES,
   STRICT,
   SUBSETS,
   TRADITIONAL,
-  Row,
+  DemoRow,
   read_rows,
 )
 
-TEMPLATE = "请问{time_text}发生了什么事？"
+QUERY_TEMPLATE = "请问{time_text}发生了什么事？"
 
 _YEAR = re.compile(r"\d{1,4}")
-_NUMBERED = re.compile(rf"(正|{numerals.NUMERAL})月")
+_NUMBERED_MONTH = re.compile(rf"(正|{numerals.NUMERAL_PATTERN})月")
 _SEASON_LABEL = re.compile(r"[春夏秋冬]")
 _DASHES = ("—", "——", "-", "－")
 
 
 @dataclasses.dataclass(frozen=True)
-class Demo:
+class DemoBenchmark:
   """A demonstration file as a benchmark.
 
   Attributes:
@@ -78,10 +78,10 @@ class Demo:
   records: tuple[Record, ...]
   intervals: Mapping[str, Interval]
   queries: tuple[queries.Query, ...]
-  report: Report
+  report: FindingsReport
 
 
-def file_of(
+def locate_demo_file(
   manager: tfds.download.DownloadManager,
   subset: str,
   folder: str | os.PathLike | None = None,
@@ -97,21 +97,21 @@ def file_of(
     SourceError: if it is missing, cannot be downloaded, or was downloaded and
       is not the released one.
   """
-  name = FILE_OF[subset]
-  known = {name: FILES[name]}
+  name = FILE_BY_SUBSET[subset]
+  blobs = {name: FILE_BLOBS[name]}
   if folder is not None:
-    urls = git_blobs.urls_of(known)
-    return git_blobs.files_of_folder(folder, urls)[name]
-  return git_blobs.download_files(manager, known)[name]
+    urls = git_blobs.get_urls(blobs)
+    return git_blobs.find_folder_files(folder, urls)[name]
+  return git_blobs.download_blobs(manager, blobs)[name]
 
 
-def read(
+def read_demo(
   path: pathlib.Path,
   subset: str,
   mode: str = TRADITIONAL,
   released_text: bool = False,
   seed: int = SEED,
-) -> Demo:
+) -> DemoBenchmark:
   """Returns the benchmark of one file.
 
   Args:
@@ -130,122 +130,124 @@ def read(
       f"no subset {subset!r} in mode {mode!r}; subsets: {', '.join(SUBSETS)}; "
       f"modes: {', '.join(MODES)}"
     )
-  report = Report(MEANINGS)
-  with release_json.in_file(path):
-    rows = read_rows(path, FILE_OF[subset], report)
-    return _demo(rows, subset, mode, released_text, seed, report)
+  report = FindingsReport(MEANINGS)
+  with release_json.prefix_file_errors(path):
+    rows = read_rows(path, FILE_BY_SUBSET[subset], report)
+    return _build_demo(rows, subset, mode, released_text, seed, report)
 
 
-def _demo(
-  rows: Sequence[Row],
+def _build_demo(
+  rows: Sequence[DemoRow],
   subset: str,
   mode: str,
   released_text: bool,
   seed: int,
-  report: Report,
-) -> Demo:
+  report: FindingsReport,
+) -> DemoBenchmark:
   """Returns the benchmark of rows, grouped by key."""
-  timeline = reign_tables.timeline("tongjian")
-  dates = _Dates(timeline, report)
-  groups: dict[tuple, list[Row]] = collections.defaultdict(list)
+  timeline = reign_tables.load_timeline("tongjian")
+  date_reader = _DateReader(timeline, report)
+  groups: dict[tuple, list[DemoRow]] = collections.defaultdict(list)
   intervals: dict[int, Interval] = {}
   for row in rows:
-    key = row.key(mode)
+    key = row.group_key(mode)
     # Read even if the row is dropped: a leap month follows the row before it.
-    interval = dates.read(row)
-    place = f"line {row.line}"
+    interval = date_reader.read_interval(row)
+    location = f"line {row.line}"
     if key is None:
       code = "no_strict_time" if mode == STRICT else "no_key"
-      report.add(code, place, row.texts["time"])
+      report.add(code, location, row.texts["time"])
       continue
     if mode == TRADITIONAL and len(key) == 2:
-      report.add("key_from_time", place, row.texts["time"])
-    elif mode != TRADITIONAL and row.time and row.time[0]:
-      interval = dates.month(*row.time, place)
+      report.add("key_from_time", location, row.texts["time"])
+    elif mode != TRADITIONAL and row.year_month and row.year_month[0]:
+      interval = date_reader.month_interval(*row.year_month, location)
     if not row.body.strip():
-      report.add("text_empty", place)
+      report.add("text_empty", location)
     groups[key].append(row)
     intervals[row.line] = interval
   for key, members in groups.items():
-    words = {row.time_text: row.line for row in members}
-    if len(words) > 1:
-      report.add("key_mixed", f"lines {list(words.values())}", key)
-  records = _records(rows, groups, intervals, subset, released_text, seed)
-  ids = {record.order + 1: record.record_id for record in records}
-  asked = [
+    line_by_wording = {row.time_text: row.line for row in members}
+    if len(line_by_wording) > 1:
+      report.add("key_mixed", f"lines {list(line_by_wording.values())}", key)
+  records = _make_records(rows, groups, intervals, subset, released_text, seed)
+  id_by_line = {record.order + 1: record.record_id for record in records}
+  query_rows = [
     (
-      TEMPLATE.format(time_text=members[0].time_text),
+      QUERY_TEMPLATE.format(time_text=members[0].time_text),
       Interval(
         min(intervals[row.line].start for row in members),
         max(intervals[row.line].end for row in members),
       ),
-      tuple(sorted(ids[row.line] for row in members)),
+      tuple(sorted(id_by_line[row.line] for row in members)),
     )
     # Sorted like the released script's: file order must not show in ids.
     for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
   ]
-  _note_sizes((len(records), len(asked)), subset, mode, report)
-  return Demo(
+  _check_sizes((len(records), len(query_rows)), subset, mode, report)
+  return DemoBenchmark(
     records,
-    {ids[line]: interval for line, interval in intervals.items()},
-    tuple(number_queries(asked, seed)),
+    {id_by_line[line]: interval for line, interval in intervals.items()},
+    tuple(number_queries(query_rows, seed)),
     report,
   )
 
 
-def _note_sizes(
-  found: tuple[int, int], subset: str, mode: str, report: Report
+def _check_sizes(
+  sizes: tuple[int, int], subset: str, mode: str, report: FindingsReport
 ) -> None:
   """Notes documents and queries; of the released file both are published."""
-  report.facts |= dict(zip(("documents", "queries"), found, strict=True))
-  published = PUBLISHED_SIZES[subset, mode]
-  if not report.count("file_differs") and found != published:
+  report.facts |= dict(zip(("documents", "queries"), sizes, strict=True))
+  published_sizes = PUBLISHED_SIZES[subset, mode]
+  if not report.count("file_differs") and sizes != published_sizes:
     report.add(
       "size_differs",
       f"{subset}, {mode}",
-      "{} documents, {} queries; published {}, {}".format(*found, *published),
+      "{} documents, {} queries; published {}, {}".format(
+        *sizes, *published_sizes
+      ),
     )
 
 
-def _records(
-  rows: Sequence[Row],
-  groups: Mapping[tuple, Sequence[Row]],
+def _make_records(
+  rows: Sequence[DemoRow],
+  groups: Mapping[tuple, Sequence[DemoRow]],
   intervals: Mapping[int, Interval],
   subset: str,
   released_text: bool,
   seed: int,
 ) -> tuple[Record, ...]:
   """Returns the rows that have a key as records, sorted by id."""
-  kept = {row.line for members in groups.values() for row in members}
+  keyed_lines = {row.line for members in groups.values() for row in members}
   return tuple(
     dataclasses.replace(record, version=f"v{record.record_id[1:]}")
     for record in number_records(
       [
         Record(
           "",
-          row.document(subset, released_text),
+          row.format_document(subset, released_text),
           row.texts["source"],
           annals.EVENT,
           intervals[row.line].start,
           row.line - 1,
         )
         for row in rows
-        if row.line in kept
+        if row.line in keyed_lines
       ],
       seed,
     )
   )
 
 
-class _Dates:
+class _DateReader:
   """Reads what the dates of consecutive rows mean."""
 
-  def __init__(self, timeline: Timeline, report: Report):
+  def __init__(self, timeline: Timeline, report: FindingsReport):
     self._timeline = timeline
     self._report = report
-    self._last: TimeKey | None = None
+    self._last_month: TimeKey | None = None
 
-  def month(self, year: int, month: int, place: str) -> Interval:
+  def month_interval(self, year: int, month: int, location: str) -> Interval:
     """Returns the interval of a month of the common era's year.
 
     Raises:
@@ -253,44 +255,46 @@ class _Dates:
     """
     keys = reign_tables.keys_of_year(self._timeline, year)
     if not keys:
-      first, last = self._timeline.key(0), self._timeline.months[-1]
+      first, last = self._timeline.key_at(0), self._timeline.months[-1]
       raise SourceError(
-        f"{place}: the year {year} lies outside "
-        f"{reign_tables.year_of(self._timeline, first)}-"
-        f"{reign_tables.year_of(self._timeline, last)}"
+        f"{location}: the year {year} lies outside "
+        f"{reign_tables.astronomical_year_of(self._timeline, first)}-"
+        f"{reign_tables.astronomical_year_of(self._timeline, last)}"
       )
-    return Interval.month(keys[month - 1])
+    return Interval.single_month(keys[month - 1])
 
-  def read(self, row: Row) -> Interval:
+  def read_interval(self, row: DemoRow) -> Interval:
     """Returns the months that the date of a row means.
 
     Raises:
       SourceError: if it names no year.
     """
-    place = f"line {row.line}"
+    location = f"line {row.line}"
     year = row.texts["time"].partition("-")[0]
-    number = int(year) if _YEAR.fullmatch(year) else row.ad_year
-    if not number:
-      self._report.add("year_zero", place, row.texts["time"])
-      interval = self._phrase(row, place)
+    ad_year = int(year) if _YEAR.fullmatch(year) else row.ad_year
+    if not ad_year:
+      self._report.add("year_zero", location, row.texts["time"])
+      interval = self._read_reign_phrase(row, location)
       if interval is not None:
         return interval
-      number = row.ad_year
-    if not number:
+      ad_year = row.ad_year
+    if not ad_year:
       raise SourceError(
-        f"{place}: no year in `time` ({shown(row.texts['time'])}), none in "
-        f"ad_year and none in the reign ({shown(row.reign)})"
+        f"{location}: no year in `time` ({format_value(row.texts['time'])}), none in "
+        f"ad_year and none in the reign ({format_value(row.reign)})"
       )
-    first = self.month(number, 1, place).start
-    headed = self._timeline.reigns[first.reign - 1]
+    first = self.month_interval(ad_year, 1, location).start
+    reign = self._timeline.reigns[first.reign - 1]
     if row.reign and row.era_year is not None:
-      named = numerals.fold(row.reign), row.era_year
-      spellings = {numerals.fold(n) for n in (headed.name, *headed.aliases)}
-      if named[0] not in spellings or named[1] != first.year:
-        self._report.add("era_not_ad", place, f"{row.time_text}, {number}")
-    return self._label(row, first, place)
+      row_era = numerals.fold_script(row.reign), row.era_year
+      spellings = {
+        numerals.fold_script(n) for n in (reign.name, *reign.aliases)
+      }
+      if row_era[0] not in spellings or row_era[1] != first.year:
+        self._report.add("era_not_ad", location, f"{row.time_text}, {ad_year}")
+    return self._read_month_label(row, first, location)
 
-  def _phrase(self, row: Row, place: str) -> Interval | None:
+  def _read_reign_phrase(self, row: DemoRow, location: str) -> Interval | None:
     """Returns the months of a reign that is a date: 「咸宁四年, 十二月」.
 
     If what follows the comma cannot be read, the year counts.
@@ -298,42 +302,44 @@ class _Dates:
     for words in (row.reign, re.split("[,，]", row.reign)[0]):
       with contextlib.suppress(numerals.DateError):
         interval = date_expressions.parse_interval(words, self._timeline)
-        self._report.add("reign_phrase", place, row.reign)
-        self._last = interval.end
+        self._report.add("reign_phrase", location, row.reign)
+        self._last_month = interval.end
         return interval
     return None
 
-  def _label(self, row: Row, first: TimeKey, place: str) -> Interval:
+  def _read_month_label(
+    self, row: DemoRow, first: TimeKey, location: str
+  ) -> Interval:
     """Returns what the month's label means in the year that begins `first`."""
-    year = self._timeline.year(first.reign, first.year)
-    label = numerals.fold(row.label)
-    if month := _numbered(label):
+    year = self._timeline.year_interval(first.reign, first.year)
+    label = numerals.fold_script(row.month_label)
+    if month := _parse_numbered_month(label):
       key = dataclasses.replace(first, month=month)
-      if row.time and row.time[1] != month:
-        self._report.add("label_not_time", place, row.texts["time"])
-      self._last = key
-      return Interval.month(key)
+      if row.year_month and row.year_month[1] != month:
+        self._report.add("label_not_time", location, row.texts["time"])
+      self._last_month = key
+      return Interval.single_month(key)
     if _SEASON_LABEL.fullmatch(label):
-      self._report.add("label_season", place, row.label)
+      self._report.add("label_season", location, row.month_label)
       start = 3 * date_expressions.SEASONS.index(label) + 1
       return Interval(
         dataclasses.replace(first, month=start),
         dataclasses.replace(first, month=start + 2),
       )
     if label.startswith("閏"):
-      self._report.add("label_leap", place, row.texts["time"])
-      if month := _numbered(label.removeprefix("閏")):
-        return Interval.month(dataclasses.replace(first, month=month))
-      if self._last is not None and self._last in year:
-        return Interval.month(self._last)
+      self._report.add("label_leap", location, row.texts["time"])
+      if month := _parse_numbered_month(label.removeprefix("閏")):
+        return Interval.single_month(dataclasses.replace(first, month=month))
+      if self._last_month is not None and self._last_month in year:
+        return Interval.single_month(self._last_month)
       return year
-    code = "label_dash" if row.label in _DASHES else "label_no_month"
-    self._report.add(code, place, row.label)
+    code = "label_dash" if row.month_label in _DASHES else "label_no_month"
+    self._report.add(code, location, row.month_label)
     return year
 
 
-def _numbered(label: str) -> int | None:
+def _parse_numbered_month(label: str) -> int | None:
   """Returns the number of 「三月」 in folded text, None of anything else."""
-  match = _NUMBERED.fullmatch(label)
+  match = _NUMBERED_MONTH.fullmatch(label)
   month = numerals.parse_numeral(match[1], "month") if match else 0
   return month if 1 <= month <= MONTHS_PER_YEAR else None

@@ -21,8 +21,8 @@ from ctd_jax_datasets.chunqiutr.findings import (
   DROPPED,
   NOTE,
   RESOLVED,
-  Meaning,
-  Report,
+  CodeMeaning,
+  FindingsReport,
 )
 from ctd_jax_datasets.chunqiutr.sources import SourceError
 
@@ -30,8 +30,8 @@ TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
 QI, JIN = SUBSETS = ("qi", "jin")
 # As the released documents name them.
 SUBSET_NAMES: Mapping[str, str] = {QI: "齐纪", JIN: "晋纪"}
-_URL = release.FILES[release.MONTHS].url.rpartition("/")[0]
-FILES: Mapping[str, git_blobs.Blob] = {
+_URL = release.FILES[release.MONTHS_FILE].url.rpartition("/")[0]
+FILE_BLOBS: Mapping[str, git_blobs.Blob] = {
   "zztj-qiji-part-demo.jsonl": git_blobs.Blob(
     f"{_URL}/zztj-qiji-part-demo.jsonl",
     "4d95e75efef9a92be16db2be473f9ede2765eda6",
@@ -41,7 +41,7 @@ FILES: Mapping[str, git_blobs.Blob] = {
     "c412cb4b141dcf8c0cb673774f1f581042d58d14",
   ),
 }
-FILE_OF: Mapping[str, str] = dict(zip(SUBSETS, FILES, strict=True))
+FILE_BY_SUBSET: Mapping[str, str] = dict(zip(SUBSETS, FILE_BLOBS, strict=True))
 # (subset, mode) -> published numbers of documents and queries.
 PUBLISHED_SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
   (QI, TRADITIONAL): (266, 92),
@@ -51,8 +51,8 @@ PUBLISHED_SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
   (JIN, AD): (818, 95),
   (JIN, STRICT): (818, 95),
 }
-MEANINGS: Mapping[str, Meaning] = {
-  code: Meaning(level, text)
+MEANINGS: Mapping[str, CodeMeaning] = {
+  code: CodeMeaning(level, text)
   for code, level, text in (
     ("file_differs", NOTE, "the file is not the released one (git blob id)"),
     ("size_differs", NOTE, "the released file has other sizes than published"),
@@ -80,22 +80,22 @@ MEANINGS: Mapping[str, Meaning] = {
   )
 }
 _MEMBERS = ("id", "time", "title", "description", "source")
-_TIME = re.compile(r"(\d{1,4})-(\d{1,4})(?:-|$)")
-_STRICT_TIME = re.compile(r"\d{4}-\d{2}-[^-]+")
+_TIME_PATTERN = re.compile(r"(\d{1,4})-(\d{1,4})(?:-|$)")
+_STRICT_TIME_PATTERN = re.compile(r"\d{4}-\d{2}-[^-]+")
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class DemoRow:
   """A usable row of a file.
 
   Attributes:
     line: number in the file, from 1.
-    texts: the members `id`, `time`, `title`, `description` and `source`.
+    texts: the members `id`, `year_month`, `title`, `description` and `source`.
     emperor: "" where there is none, as in all the rest.
     reign: of the era.
     era_year: None if it is not given.
     ad_year: None if it is not given.
-    label: of the month: `lunar_month_label`, else the name of `lunar_month`,
+    month_label: of the month: `lunar_month_label`, else the name of `lunar_month`,
       else the season.
     day: sexagenary day.
   """
@@ -106,16 +106,16 @@ class Row:
   reign: str
   era_year: int | None
   ad_year: int | None
-  label: str
+  month_label: str
   day: str
 
   @property
-  def time(self) -> tuple[int, int] | None:
-    """(year, month) of the member `time`, None if it does not give both."""
-    found = _TIME.match(self.texts["time"])
-    if found is None:
+  def year_month(self) -> tuple[int, int] | None:
+    """(year, month) of the member `year_month`, None if it does not give both."""
+    match = _TIME_PATTERN.match(self.texts["time"])
+    if match is None:
       return None
-    year, month = int(found[1]), int(found[2])
+    year, month = int(match[1]), int(match[2])
     return (year, month) if 1 <= month <= 12 else None
 
   @property
@@ -125,7 +125,7 @@ class Row:
     if self.era_year is not None:
       number = numerals.format_numeral(self.era_year)
       year = ("元" if self.era_year == 1 else number) + "年"
-    return f"{self.emperor}{self.reign}{year}{self.label}"
+    return f"{self.emperor}{self.reign}{year}{self.month_label}"
 
   @property
   def body(self) -> str:
@@ -133,16 +133,18 @@ class Row:
     title, description = self.texts["title"], self.texts["description"]
     return description if title in description else f"{title}\n{description}"
 
-  def key(self, mode: str) -> tuple | None:
+  def group_key(self, mode: str) -> tuple | None:
     """Returns what the released script groups the row by, None to drop it."""
     if mode == TRADITIONAL:
-      if self.reign and self.era_year is not None and self.label:
-        return self.emperor, self.reign, self.era_year, self.label
-    elif mode == STRICT and not _STRICT_TIME.fullmatch(self.texts["time"]):
+      if self.reign and self.era_year is not None and self.month_label:
+        return self.emperor, self.reign, self.era_year, self.month_label
+    elif mode == STRICT and not _STRICT_TIME_PATTERN.fullmatch(
+      self.texts["time"]
+    ):
       return None
-    return self.time
+    return self.year_month
 
-  def document(self, subset: str, released_text: bool) -> str:
+  def format_document(self, subset: str, released_text: bool) -> str:
     """Returns the text to be retrieved, or with the gold date in front."""
     if not released_text:
       return self.body
@@ -150,7 +152,9 @@ class Row:
     return f"【{SUBSET_NAMES[subset]} {self.time_text}{day}】\n{self.body}"
 
 
-def read_rows(path: pathlib.Path, name: str, report: Report) -> list[Row]:
+def read_rows(
+  path: pathlib.Path, name: str, report: FindingsReport
+) -> list[DemoRow]:
   """Returns the rows of a file without its headers.
 
   Args:
@@ -162,76 +166,83 @@ def read_rows(path: pathlib.Path, name: str, report: Report) -> list[Row]:
     SourceError: naming the line of what cannot be read.
   """
   content = path.read_bytes()
-  found = git_blobs.blob_id(content)
-  if found != FILES[name].blob_id:
-    report.add("file_differs", name, f"blob {found}")
-  rows, seen, count = [], set(), 0
+  content_blob_id = git_blobs.compute_blob_id(content)
+  if content_blob_id != FILE_BLOBS[name].blob_id:
+    report.add("file_differs", name, f"blob {content_blob_id}")
+  rows, seen_ids, num_rows = [], set(), 0
   # Not splitlines: a text may hold other line separators of Unicode.
-  for line, text in enumerate(release_json.decode(content).split("\n"), 1):
+  for line, text in enumerate(release_json.decode_utf8(content).split("\n"), 1):
     if not text.strip():
       continue
-    count += 1
-    place = f"line {line}"
-    value = release_json.expect(
-      release_json.parse(text, report, place), dict, place
+    num_rows += 1
+    location = f"line {line}"
+    value = release_json.expect_type(
+      release_json.parse_json(text, report, location), dict, location
     )
-    row_id = release_json.member(value, "id", str, place)
-    if row_id in seen:
-      report.add("id_repeated", place, row_id)
-    seen.add(row_id)
-    row = _row(value, line, report)
+    row_id = release_json.get_member(value, "id", str, location)
+    if row_id in seen_ids:
+      report.add("id_repeated", location, row_id)
+    seen_ids.add(row_id)
+    row = _parse_row(value, line, report)
     if row is None:
-      report.add("header", place, row_id)
+      report.add("header", location, row_id)
     else:
       rows.append(row)
-  report.facts["rows"] = count
+  report.facts["rows"] = num_rows
   if not rows:
     raise SourceError("no row with a date; expected JSON lines")
   return rows
 
 
-def _row(value: Mapping[str, Any], line: int, report: Report) -> Row | None:
+def _parse_row(
+  value: Mapping[str, Any], line: int, report: FindingsReport
+) -> DemoRow | None:
   """Returns a row, None for one that describes the file."""
-  place = f"line {line}"
+  location = f"line {line}"
   texts = {
-    name: release_json.member(value, name, str, place) for name in _MEMBERS
+    name: release_json.get_member(value, name, str, location)
+    for name in _MEMBERS
   }
-  meta = release_json.member(value, "time_meta", dict, place)
+  meta = release_json.get_member(value, "time_meta", dict, location)
 
-  def words(name: str) -> str:
-    found = meta.get(name)
-    if found is None:
+  def get_text(name: str) -> str:
+    field_value = meta.get(name)
+    if field_value is None:
       return ""
-    return release_json.expect(found, str, f"{place}.time_meta.{name}").strip()
+    return release_json.expect_type(
+      field_value, str, f"{location}.time_meta.{name}"
+    ).strip()
 
-  def whole(name: str) -> int | None:
-    found = meta.get(name)
-    if found in (None, ""):
+  def get_integer(name: str) -> int | None:
+    field_value = meta.get(name)
+    if field_value in (None, ""):
       return None
     try:
-      return release_json.integer(found, f"{place}.time_meta.{name}")
+      return release_json.parse_integer(
+        field_value, f"{location}.time_meta.{name}"
+      )
     except SourceError as error:
       report.add("number_unusable", str(error))
       return None
 
-  spans_years = meta.get("start_ad_year") or meta.get("end_ad_year")
-  if "meta" in texts["id"] or (spans_years and not words("reign")):
+  is_year_span = meta.get("start_ad_year") or meta.get("end_ad_year")
+  if "meta" in texts["id"] or (is_year_span and not get_text("reign")):
     return None
-  month = whole("lunar_month")
+  month = get_integer("lunar_month")
   name = ""
   if month is not None and 1 <= month <= 12:
     name = ("正" if month == 1 else numerals.format_numeral(month)) + "月"
-  era_year = whole("era_year")
+  era_year = get_integer("era_year")
   if era_year is not None and not 1 <= era_year <= 99:
-    report.add("number_unusable", place, f"era_year {era_year}")
+    report.add("number_unusable", location, f"era_year {era_year}")
     era_year = None
-  return Row(
+  return DemoRow(
     line,
     texts,
-    words("emperor"),
-    words("reign"),
+    get_text("emperor"),
+    get_text("reign"),
     era_year,
-    whole("ad_year"),
-    words("lunar_month_label") or name or words("season"),
-    words("day_ganzhi"),
+    get_integer("ad_year"),
+    get_text("lunar_month_label") or name or get_text("season"),
+    get_text("day_ganzhi"),
   )

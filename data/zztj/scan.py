@@ -18,15 +18,15 @@ from ctd_jax.chronology.timelines import TimeKey
 
 # In a punctuated text a season is set off, or a month follows it. Any other is
 # a word: the state 夏, the general 麻秋, 冬至.
-_NO_SEASON = re.compile(
-  rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL})?月)"
+_NON_SEASON_PATTERN = re.compile(
+  rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL_PATTERN})?月)"
 )
 # An entry that opens so tells what came before; its dates move nothing.
-_LOOKS_BACK = ("初，", "先是，", "初、", "始，", "昔，")
+_RETROSPECTIVE_OPENINGS = ("初，", "先是，", "初、", "始，", "昔，")
 
 
 @dataclasses.dataclass
-class ChronicleScanner(annals.Scanner):
+class ChronicleScanner(annals.MonthScanner):
   """The date that a reader carries through the chronicle.
 
   Attributes:
@@ -44,7 +44,7 @@ class ChronicleScanner(annals.Scanner):
       self.season = 0
     super().enter_year(year)
 
-  def advance(self, cue: date_expressions.Cue) -> TimeKey | None:
+  def advance_by_cue(self, cue: date_expressions.DateCue) -> TimeKey | None:
     """Returns the month after reading one date cue.
 
     As in the annals, but 閏月 belongs to the month it follows, whichever that
@@ -54,17 +54,17 @@ class ChronicleScanner(annals.Scanner):
       return self.key
     if cue.season is not None:
       self.season = date_expressions.SEASONS.index(cue.season) + 1
-    return super().advance(cue)
+    return super().advance_by_cue(cue)
 
-  def read(self, text: str) -> TimeKey | None:
+  def read_entry_month(self, text: str) -> TimeKey | None:
     """Returns the month of an entry: the scan after its opening date."""
-    for cue in annals.opening_cues(text):
+    for cue in annals.find_opening_cues(text):
       if self.counts_years and self._opens_year(cue):
         self.enter_year(self.year + 1)
-      self.advance(cue)
+      self.advance_by_cue(cue)
     return self.key
 
-  def _opens_year(self, cue: date_expressions.Cue) -> bool:
+  def _opens_year(self, cue: date_expressions.DateCue) -> bool:
     """Whether a cue can only belong to another year.
 
     A season is named once a year, with its first entry; so one that is not
@@ -91,15 +91,17 @@ def date_entry(
     (part, month) in order; the parts join to `text`. Nothing if the scan has
     no year yet.
   """
-  if looks_back(text):
+  if is_retrospective(text):
     return [(text, scanner.key)] if scanner.key else []
-  parts, start = [], 0
-  for part, key in annals.split_entry(_NO_SEASON.sub("□", text), scanner):
-    parts.append((text[start : start + len(part)], key))
-    start += len(part)
-  return parts
+  dated_segments, start = [], 0
+  for segment, key in annals.split_entry_by_month(
+    _NON_SEASON_PATTERN.sub("□", text), scanner
+  ):
+    dated_segments.append((text[start : start + len(segment)], key))
+    start += len(segment)
+  return dated_segments
 
 
-def looks_back(text: str) -> bool:
+def is_retrospective(text: str) -> bool:
   """Whether an entry tells what came before: 「初，…」."""
-  return text.startswith(_LOOKS_BACK)
+  return text.startswith(_RETROSPECTIVE_OPENINGS)

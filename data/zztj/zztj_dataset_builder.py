@@ -23,11 +23,11 @@ from ctd_jax_datasets import base_builder, examples
 from ctd_jax_datasets.zztj import records as rebuilt
 from ctd_jax_datasets.zztj import released, released_rows
 
-TEST = "test"
+TEST_SPLIT = "test"
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(base_builder.Config):
+class ZztjConfig(base_builder.TimelineConfig):
   """A variant of the data set.
 
   Attributes:
@@ -38,25 +38,27 @@ class Config(base_builder.Config):
       the authors' script writes it. For comparison only.
   """
 
-  timeline: str = rebuilt.TIMELINE
+  timeline: str = rebuilt.TIMELINE_NAME
   subset: str = ""
   mode: str = ""
   released_text: bool = False
 
 
-def _demo_config(subset: str, mode: str, released_text: bool) -> Config:
+def _make_demo_config(
+  subset: str, mode: str, released_text: bool
+) -> ZztjConfig:
   """Returns e.g. `demo_qi`, `demo_qi_ad`, `demo_qi_ad_released_text`."""
   name = f"demo_{subset}"
   name += f"_{mode}" * (mode != released_rows.TRADITIONAL)
   name += "_released_text" * released_text
-  dated = ", the gold date in front of every text" * released_text
-  return Config(
+  description_suffix = ", the gold date in front of every text" * released_text
+  return ZztjConfig(
     name=name,
     subset=subset,
     mode=mode,
     released_text=released_text,
     description="The authors' file on "
-    f"{released_rows.SUBSET_NAMES[subset]}, rows by {mode} time{dated}.",
+    f"{released_rows.SUBSET_NAMES[subset]}, rows by {mode} time{description_suffix}.",
   )
 
 
@@ -69,12 +71,12 @@ class Builder(base_builder.BaseBuilder):
   VERSION = tfds.core.Version("2.0.0")
   RELEASE_NOTES: ClassVar = {"2.0.0": "First; features of chunqiutr 2.0.0."}
   BUILDER_CONFIGS: ClassVar = [
-    Config(
+    ZztjConfig(
       name="rebuilt",
       description="資治通鑑 juan 69-144, made from two public editions.",
     ),
     *(
-      _demo_config(subset, mode, released_text)
+      _make_demo_config(subset, mode, released_text)
       for released_text in (False, True)
       for mode in released_rows.MODES
       for subset in released_rows.SUBSETS
@@ -85,11 +87,13 @@ class Builder(base_builder.BaseBuilder):
     self, dl_manager: tfds.download.DownloadManager
   ) -> dict[str, Iterator[tuple[str, dict]]]:
     """Returns the examples of `records` and `test`."""
-    make = self._demo if self.builder_config.subset else self._rebuilt
-    records, asked, intervals = make(dl_manager)
+    build_contents = (
+      self._build_demo if self.builder_config.subset else self._build_rebuilt
+    )
+    records, queries, intervals = build_contents(dl_manager)
     return {
-      examples.RECORDS: self._generate_examples(records, intervals),
-      TEST: examples.query_examples(asked, TEST),
+      examples.RECORDS_SPLIT: self._generate_examples(records, intervals),
+      TEST_SPLIT: examples.iterate_query_examples(queries, TEST_SPLIT),
     }
 
   def _generate_examples(
@@ -101,27 +105,31 @@ class Builder(base_builder.BaseBuilder):
       records: in the order to be stored.
       intervals: of those whose date is wider than the month of their key.
     """
-    split_of = dict.fromkeys(self.timeline.months, TEST)
-    for name, example in examples.record_examples(records, split_of):
+    split_of = dict.fromkeys(self.timeline.months, TEST_SPLIT)
+    for name, example in examples.iterate_record_examples(records, split_of):
       if name in intervals:
         example["end"] = np.asarray(intervals[name].end.triple, np.int32)
       yield name, example
 
-  def _rebuilt(
+  def _build_rebuilt(
     self, dl_manager: tfds.download.DownloadManager
   ) -> tuple[Iterable[Record], Iterable[Query], dict[str, Interval]]:
     """Returns records and queries of the source texts."""
     files = self._source_files(dl_manager, rebuilt.CHECKSUMS)
     records, counts = rebuilt.build_gallery(files, self.timeline)
     self._write_audit({"counts": counts})
-    return records, rebuilt.ask(records, self.timeline), {}
+    return records, rebuilt.make_point_queries(records, self.timeline), {}
 
-  def _demo(
+  def _build_demo(
     self, dl_manager: tfds.download.DownloadManager
   ) -> tuple[Iterable[Record], Iterable[Query], Mapping[str, Interval]]:
     """Returns records and queries of an authors' file; writes what is odd."""
     config = self.builder_config
-    path = released.file_of(dl_manager, config.subset, self._release_folder())
-    demo = released.read(path, config.subset, config.mode, config.released_text)
+    path = released.locate_demo_file(
+      dl_manager, config.subset, self._release_folder()
+    )
+    demo = released.read_demo(
+      path, config.subset, config.mode, config.released_text
+    )
     self._write_report(demo.report)
     return demo.records, demo.queries, demo.intervals

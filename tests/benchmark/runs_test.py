@@ -34,16 +34,16 @@ def random_qrels(run, seed=1):
 
 
 def test_strictly_decreasing():
-  parted = runs.strictly_decreasing([2.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+  parted = runs.make_strictly_decreasing([2.0, 1.0, 1.0, 1.0, 0.0, 0.0])
   assert parted.dtype == np.float32
   assert np.all(np.diff(parted) < 0)
   np.testing.assert_allclose(parted, [2, 1, 1, 1, 0, 0], atol=1e-6)
-  np.testing.assert_array_equal(parted, runs.strictly_decreasing(parted))
+  np.testing.assert_array_equal(parted, runs.make_strictly_decreasing(parted))
 
 
 def test_scores_equal_only_in_float32_are_parted():
   close = [1.0, 1.0 - 1e-12, 1.0 - 2e-12]
-  assert np.all(np.diff(runs.strictly_decreasing(close)) < 0)
+  assert np.all(np.diff(runs.make_strictly_decreasing(close)) < 0)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_scores_equal_only_in_float32_are_parted():
 )
 def test_strictly_decreasing_refuses(scores, message):
   with pytest.raises(ValueError, match=message):
-    runs.strictly_decreasing(scores)
+    runs.make_strictly_decreasing(scores)
 
 
 def test_round_trip(tmp_path):
@@ -81,7 +81,7 @@ def test_trec_eval_ranks_and_measures_the_file_as_we_do(tmp_path):
     theirs = pytrec_eval.RelevanceEvaluator(
       pytrec_eval.parse_qrel(qrels_file), {"success", "ndcg_cut", "recall"}
     ).evaluate(pytrec_eval.parse_run(run_file))
-  ours = measures.per_query(qrels, run.rankings)
+  ours = measures.compute_per_query(qrels, run.rankings)
   pairs = {
     "hit@1": "success_1",
     "hit@5": "success_5",
@@ -94,7 +94,7 @@ def test_trec_eval_ranks_and_measures_the_file_as_we_do(tmp_path):
       assert ours[name][query_id] == pytest.approx(
         theirs[query_id][other], abs=1e-9
       ), (name, query_id)
-  read = measures.per_query(
+  read = measures.compute_per_query(
     runs.read_qrels(qrels_path), runs.read_run(path).rankings
   )
   assert read == ours
@@ -105,7 +105,7 @@ def test_ties_would_be_reversed_without_parting():
   evaluator = pytrec_eval.RelevanceEvaluator({"q": {"r00001": 1}}, {"success"})
   tied = {"q": {"r00001": 1.0, "r00002": 1.0}}
   assert evaluator.evaluate(tied)["q"]["success_1"] == 0
-  ours = measures.per_query(
+  ours = measures.compute_per_query(
     {"q": ["r00001"]}, {"q": [("r00001", 1.0), ("r00002", 1.0)]}
   )
   assert ours["hit@1"]["q"] == 1
@@ -125,7 +125,7 @@ def test_foreign_file_with_ties_goes_by_record_id(tmp_path):
 def test_from_topk_drops_the_padding():
   indices = np.array([[1, 0, -1]])
   scores = np.array([[2.0, 2.0, -np.inf]], np.float32)
-  (run,) = runs.from_topk(
+  (run,) = runs.make_runs(
     "s", "T0", "ctd", "test", ["q"], ["a", "b"], {"neg0_ne0": (indices, scores)}
   )
   (first, second) = run.rankings["q"]

@@ -66,7 +66,7 @@ def test_a_thousand_random_runs_with_ties(tmp_path):
     expected = of_trec_eval(qrels_path, path)
     written = runs.read_run(path).rankings
     for rankings in (run.rankings, written):
-      ours = measures.per_query(qrels, rankings, list(NAMES))
+      ours = measures.compute_per_query(qrels, rankings, list(NAMES))
       for name, values in ours.items():
         assert values == pytest.approx(expected[name], abs=1e-12), name
   assert tied > 0.8 * RUNS * QUERIES

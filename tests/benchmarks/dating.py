@@ -34,12 +34,12 @@ from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.annals import EVENT
 from ctd_jax.dating import calibration, corpus
 from ctd_jax.dating.experts import year_encoder
-from ctd_jax.dating.features import EXPERTS, Experts
+from ctd_jax.dating.features import EXPERT_NAMES, Experts
 from ctd_jax.evaluation import plots, protocol, results, summary
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 
-MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
+MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 STRIPPED = ("none", "events", "all")
 
 
@@ -50,7 +50,7 @@ def without_dates(text: str, timeline) -> str:
     for start, end, _ in date_expressions.find_full_dates(text, timeline)
   ]
   spans += [
-    (c.start, c.end) for c in date_expressions.find_cues(text, timeline)
+    (c.start, c.end) for c in date_expressions.find_date_cues(text, timeline)
   ]
   kept = np.ones(len(text), bool)
   for start, end in spans:
@@ -61,7 +61,7 @@ def without_dates(text: str, timeline) -> str:
 def strip(benchmark, level: str):
   """Returns the benchmark with the dates taken out of its records."""
   texts = [record.text for record in benchmark.records]
-  states = corpus.read(texts, benchmark.timeline).states
+  states = corpus.read_gallery(texts, benchmark.timeline).placeholder_month
   records = [
     record
     if level == "events" and state != corpus.UNKNOWN
@@ -79,13 +79,15 @@ def per_query(
   """Returns the per-query tables of one posterior, one for each of `MODES`."""
   benchmark = dated.benchmark
   queries = benchmark.queries[split]
-  modes = [protocol.mode(name) for name in MODES]
+  modes = [protocol.get_mode(name) for name in MODES]
   galleries = {
     mode.gallery: protocol.gallery_mask(benchmark.kinds, mode.gallery)
     for mode in modes
   }
-  found = dated.topk([q.text for q in queries], posterior, 10, galleries)
-  made = runs.from_topk(
+  found = dated.rank_by_posterior(
+    [q.text for q in queries], posterior, 10, galleries
+  )
+  made = runs.make_runs(
     name,
     dated.track,
     dated_gallery.SCORE_MODE,
@@ -148,7 +150,7 @@ def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
   first = "-".join(["no", *off]) if off else "all"
   settings = {first: off}
   if flags.ablate:
-    settings |= {f"no-{name}": [*off, name] for name in EXPERTS}
+    settings |= {f"no-{name}": [*off, name] for name in EXPERT_NAMES}
   return settings
 
 
@@ -170,27 +172,27 @@ def galleries(flags: argparse.Namespace, benchmark):
   """Yields setting, seed, dated gallery and the seconds it took to learn."""
   tracks = [()]
   if flags.outside:
-    tracks.append(dated_gallery.bracket_notes(flags.outside))
+    tracks.append(dated_gallery.read_bracket_notes(flags.outside))
   settings = settings_of(flags)
   read: dict[tuple, dated_gallery.DatedGallery] = {}
-  readers: dict[tuple, year_encoder.Reader] = {}
+  readers: dict[tuple, year_encoder.YearPredictor] = {}
   for setting, seed, notes in itertools.product(settings, flags.seeds, tracks):
     started = time.monotonic()
-    experts = Experts.without(settings[setting])
+    experts = Experts.without_experts(settings[setting])
     # Style alone is learned while reading; the rest is switched afterwards.
     key = experts.punctuation, seed
     if (*key, bool(notes)) not in read:
-      read[*key, bool(notes)] = dated_gallery.read(
+      read[*key, bool(notes)] = dated_gallery.read_dated_gallery(
         benchmark, notes, experts, seed
       )
     dated = read[*key, bool(notes)]
     # What the encoder reads, and so its fits, are the same on both tracks.
-    reader = readers.setdefault(key, dated.evidence.neural)
+    reader = readers.setdefault(key, dated.features.year_predictor)
     evidence = dataclasses.replace(
-      dated.evidence, experts=experts, neural=reader
+      dated.features, experts=experts, year_predictor=reader
     )
-    dated = dataclasses.replace(dated, evidence=evidence)
-    _ = dated.weights
+    dated = dataclasses.replace(dated, features=evidence)
+    _ = dated.expert_weights
     yield setting, seed, dated, time.monotonic() - started
 
 
@@ -209,13 +211,15 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
   for setting, seed, dated, learning in galleries(flags, benchmark):
     for variant in flags.variants.split(","):
       started = time.monotonic()
-      posterior = dated.posterior(variant)
+      posterior = dated.make_posterior(variant)
       parts = [f"dating-{variant}"]
       parts += [setting] * (setting != "all")
       parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
       name = "-".join(parts)
       found = per_query(dated, posterior, flags.split, name)
-      quality = calibration.quality(posterior, scored, months[scored])
+      quality = calibration.compute_posterior_metrics(
+        posterior, scored, months[scored]
+      )
       title = f"{name}, {dated.track}"
       report(f"{title}, seed {seed}", flags.split, found, quality)
       each = measured[title]
@@ -232,18 +236,18 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
 def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
   """Returns the result rows of one system: its rankings, then its dates."""
   tables = [
-    protocol.average(each) for each in zip(*measured.tables, strict=True)
+    protocol.average_seeds(each) for each in zip(*measured.tables, strict=True)
   ]
   about = {
     "seeds": flags.seeds,
     "command": shlex.join(["python", *sys.argv]),
-    "commit": evaluate.commit(),
+    "commit": evaluate.read_commit(),
     "seconds": round(sum(measured.seconds), 1),
   }
-  years = summary.years_of(benchmark, flags.split)
+  years = summary.find_query_years(benchmark, flags.split)
   rows = []
   for table in tables:
-    rows += results.result_rows(table, benchmark.name, years, **about)
+    rows += results.make_result_rows(table, benchmark.name, years, **about)
   first = tables[0]
   for metric in measured.quality[0]:
     rows.append(
@@ -270,7 +274,7 @@ def main() -> None:
   measured = measure(flags, benchmark)
   if flags.rows:
     rows = [rows_of(flags, benchmark, each) for each in measured.values()]
-    results.write_rows(flags.rows, itertools.chain.from_iterable(rows))
+    results.write_result_rows(flags.rows, itertools.chain.from_iterable(rows))
   if flags.plot:
     plots.plot_reliability(
       {name: each.first for name, each in measured.items()},

@@ -38,12 +38,12 @@ TIMELINE = "lu"
 EDITION = "zuozhuan_KR1e0001"
 WORKS = {"春秋": "A", "左傳": "B"}
 YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
-DAYS = {"no": emissions.DAYS, "yes": ()}
+DAYS = {"no": emissions.DAY_STATEMENTS, "yes": ()}
 
 
 def read_work(
   folder: pathlib.Path, layer: str, timeline: Timeline
-) -> list[audit.Dated]:
+) -> list[audit.DatedParagraph]:
   """Returns the entries of one layer of the edition with what is right.
 
   Raises:
@@ -51,26 +51,28 @@ def read_work(
   """
   known = {
     name: info
-    for name, info in fetch.known_files().items()
+    for name, info in fetch.read_file_infos().items()
     if name.startswith(EDITION)
   }
-  files = fetch.files_of_folder(folder, known)
-  scanner = annals.Scanner()
+  files = fetch.check_folder_files(folder, known)
+  scanner = annals.MonthScanner()
   found = []
-  for path in commentary.files_of(files, EDITION):
-    for entry in sources.parse_numbered(path, {layer: layer})[0]:
+  for path in commentary.select_folder_files(files, EDITION):
+    for entry in sources.parse_numbered_entries(path, {layer: layer})[0]:
       scanner.enter_reign(entry.reign)
       scanner.enter_year(entry.year)
       # An entry that goes on over months is of the first of them.
-      key = annals.split_entry(entry.text, scanner)[0][1]
-      year = reign_tables.year_of(timeline, key)
-      found.append(audit.Dated(entry.text, entry.reign, year, key.month))
+      key = annals.split_entry_by_month(entry.text, scanner)[0][1]
+      year = reign_tables.astronomical_year_of(timeline, key)
+      found.append(
+        audit.DatedParagraph(entry.text, entry.reign, year, key.month)
+      )
   return found
 
 
 def cut(
-  entries: Sequence[audit.Dated], timeline: Timeline, how: str
-) -> list[audit.Dated]:
+  entries: Sequence[audit.DatedParagraph], timeline: Timeline, how: str
+) -> list[audit.DatedParagraph]:
   """Returns what one of `CUTS` leaves of the entries."""
   kept = entries[::2] if how == HALF else entries
   return [
@@ -80,7 +82,7 @@ def cut(
 
 
 def _cut(text: str, timeline: Timeline, seasons: bool) -> str:
-  for cue in reversed(date_expressions.find_cues(text, timeline)):
+  for cue in reversed(date_expressions.find_date_cues(text, timeline)):
     date = text[cue.start : cue.end]
     if cue.year is not None:
       date = date.partition("年")[2]
@@ -91,7 +93,7 @@ def _cut(text: str, timeline: Timeline, seasons: bool) -> str:
 
 
 def report(
-  entries: Sequence[audit.Dated], calendar: emissions.Calendar
+  entries: Sequence[audit.DatedParagraph], calendar: emissions.Calendar
 ) -> list[str]:
   """Returns lines of the table: what agrees, with and without days."""
   lines = []
@@ -105,7 +107,9 @@ def report(
         )
         shares = [
           f"{agreeing / count:7.1%}"
-          for name, (agreeing, count) in audit.agreement(left, keys).items()
+          for name, (agreeing, count) in audit.count_agreement(
+            left, keys
+          ).items()
           if name in ("year", "exact")
         ]
         off = [
@@ -122,7 +126,7 @@ def report(
 
 def main(folder: pathlib.Path) -> None:
   """Prints the table of each work."""
-  table = reign_tables.table_dir() / f"{TIMELINE}.tsv"
+  table = reign_tables.reign_table_dir() / f"{TIMELINE}.tsv"
   calendar = emissions.read_calendar(table)
   for name, layer in WORKS.items():
     entries = read_work(folder, layer, calendar.timeline)

@@ -79,13 +79,15 @@ def measure(name: str, data_dir: str, copies: int, off: list[str]) -> None:
     print(f"  {stage} {now - clock:7.1f} s", end="", flush=True)
     clock = now
 
-  dated = dated_gallery.read(benchmark, experts=Experts.without(off))
+  dated = dated_gallery.read_dated_gallery(
+    benchmark, experts=Experts.without_experts(off)
+  )
   lap("read")
-  _ = dated.weights
+  _ = dated.expert_weights
   lap("learn")
-  posterior = dated.posterior("fitted")
+  posterior = dated.make_posterior("fitted")
   lap("date")
-  dated.topk(queries, posterior, 10, {"all": np.ones(size, bool)})
+  dated.rank_by_posterior(queries, posterior, 10, {"all": np.ones(size, bool)})
   lap("rank")
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
   print(f"  {peak:5.1f} GiB", flush=True)

@@ -36,12 +36,12 @@ from ctd_jax_datasets.zztj import audit, records
 # Reading -> (what is not read of the text, whether the first year is given).
 READINGS = {
   "order": ((), False),
-  "cues": ((*emissions.DAYS, "era", "leap"), True),
+  "cues": ((*emissions.DAY_STATEMENTS, "era", "leap"), True),
 }
 
 
 def decoded_months(
-  paragraphs: Sequence[audit.Dated],
+  paragraphs: Sequence[audit.DatedParagraph],
   calendar: emissions.Calendar,
   without: Sequence[str],
   first_year: int | None,
@@ -52,32 +52,32 @@ def decoded_months(
   Args:
     paragraphs: in order; only the text is read.
     calendar: months that they can stand in.
-    without: names of `chronicle.WRONG` that are not read.
+    without: names of `emissions.LOG_ERROR_ODDS` that are not read.
     first_year: of the first paragraph, None if any.
   """
   sections = [
     dataclasses.replace(
       section,
-      said=tuple(s for s in section.said if s[0] not in without),
+      statements=tuple(s for s in section.statements if s[0] not in without),
     )
     for number, paragraph in enumerate(paragraphs)
     for section in emissions.read_sections(number, paragraph.text, calendar)
   ]
-  evidence = emissions.Evidence(sections, calendar)
-  if evidence.counts["year"] or evidence.counts["cycle"]:
+  evidence = emissions.RecordEmissions(sections, calendar)
+  if evidence.statement_counts["year"] or evidence.statement_counts["cycle"]:
     raise SourceError("a paragraph prints a year; the headings should be gone")
-  decoded = date.decode(evidence, calendar, first_year)
-  months = decoded.months[evidence.first, 0]
+  decoded = date.decode_sections(evidence, calendar, first_year)
+  months = decoded.months[evidence.first_sections, 0]
   keys = zip(calendar.years[months], calendar.months[months], strict=True)
   return (
     [(int(year), int(month)) for year, month in keys],
-    decoded.probabilities[evidence.first, 0],
+    decoded.probabilities[evidence.first_sections, 0],
     len(sections),
   )
 
 
 def reliability(
-  paragraphs: Sequence[audit.Dated],
+  paragraphs: Sequence[audit.DatedParagraph],
   keys: Sequence[tuple[int, int]],
   chances: np.ndarray,
 ) -> str:
@@ -100,20 +100,20 @@ def reliability(
 
 def main(folder: pathlib.Path) -> None:
   """Prints how often decoder, scan and print agree."""
-  known = fetch.known_files(records.CHECKSUMS)
-  files = fetch.files_of_folder(folder, known)
-  timeline = reign_tables.timeline(records.TIMELINE)
-  juans = list(records.collate(files, timeline))
+  known = fetch.read_file_infos(records.CHECKSUMS)
+  files = fetch.check_folder_files(folder, known)
+  timeline = reign_tables.load_timeline(records.TIMELINE_NAME)
+  juans = list(records.collate_editions(files, timeline))
   titles = audit.title_years(juans, timeline)
-  everything = audit.printed_dates(juans, timeline)
-  table = reign_tables.table_dir() / f"{records.TIMELINE}.tsv"
+  everything = audit.extract_dated_paragraphs(juans, timeline)
+  table = reign_tables.reign_table_dir() / f"{records.TIMELINE_NAME}.tsv"
   calendar = emissions.read_calendar(table)
-  for part, (first, last) in audit.PARTS.items():
+  for part, (first, last) in audit.SECTIONS.items():
     paragraphs = [p for p in everything if first <= p.juan <= last]
     rows = []
     for reading in (audit.START, audit.TITLE):
       keys = audit.scan_months(paragraphs, titles, reading)
-      rows.append((reading, audit.agreement(paragraphs, keys)))
+      rows.append((reading, audit.count_agreement(paragraphs, keys)))
     notes = []
     for reading, (without, started) in READINGS.items():
       begun = time.time()
@@ -123,13 +123,15 @@ def main(folder: pathlib.Path) -> None:
         without,
         paragraphs[0].year if started else None,
       )
-      rows.append((reading, audit.agreement(paragraphs, keys)))
+      rows.append((reading, audit.count_agreement(paragraphs, keys)))
       notes.append(
         f"  {reading}: {sections} sections in {time.time() - begun:.0f} s; "
         f"month right at {reliability(paragraphs, keys, chances)}"
       )
     counted = [{"part": part, "reading": r, "agreement": a} for r, a in rows]
-    shown = audit.text({"titles": {"juan": 0, "agree": 0}, "rows": counted})
+    shown = audit.format_audit(
+      {"titles": {"juan": 0, "agree": 0}, "rows": counted}
+    )
     print("\n".join([*shown.split("\n")[1:], *notes]), flush=True)
   used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
   print(f"peak memory {used:.0f} MB")

@@ -43,8 +43,12 @@ def random_batch(config, timeline: Timeline) -> dict[str, Any]:
   columns = np.arange(config.record_length)
   mask = columns < lengths.reshape(-1, 1)
   width = packing.row_width(config.record_length, MAX_LENGTH)
-  layout = packing.arrange(lengths.reshape(config.encode_chunks, -1), width)
-  texts = packing.fill(rng.integers(0, VOCABULARY, mask.shape), mask, layout)
+  layout = packing.arrange_texts(
+    lengths.reshape(config.encode_chunks, -1), width
+  )
+  texts = packing.pack_texts(
+    rng.integers(0, VOCABULARY, mask.shape), mask, layout
+  )
 
   def month(*shape: int) -> np.ndarray:
     return rng.integers(0, months, shape).astype(np.int32)
@@ -79,12 +83,12 @@ def main() -> None:
   parser.add_argument("--run", type=int, default=0, help="steps to time")
   flags = parser.parse_args()
 
-  timeline = reign_tables.timeline("lu")
+  timeline = reign_tables.load_timeline("lu")
   mesh = partitioning.make_mesh(1)
   steps, first = {}, None
   print(f"{'batch':>6} {'parts':>6} {'MiB':>8} {'ratio':>6}")
   for size in map(int, flags.batches.split(",")):
-    c = common.base()
+    c = common.base_config()
     c.batch_size = size
     c.encode_chunks = max(1, size // flags.part)
     c.negatives.update(
@@ -103,7 +107,7 @@ def main() -> None:
     model = train_step.make_model(c, encoder, timeline)
     adam = optax.adamw(1e-4)
     update = train_step.make_train_step(model, adam, c, mesh)
-    batch = partitioning.global_batch(random_batch(c, timeline), mesh)
+    batch = partitioning.make_global_batch(random_batch(c, timeline), mesh)
     state = train_step.abstract_state(model, adam, mesh)
     compiled = update.lower(state, batch).compile()
     reserved = compiled.memory_analysis().temp_size_in_bytes / 2**20

@@ -22,7 +22,7 @@ from ctd_jax_datasets.chunqiutr import sources
 SHORT, LONG = 25_000, 100_000
 MOST_GROWTH = 2.0
 NOISE = 0.2  # seconds
-LU = reign_tables.timeline("lu")
+LU = reign_tables.load_timeline("lu")
 # What the readers look for, so that every character may begin or go on a match.
 UNITS = (
   *("三月", "三月，", "夏四月。", "魯隱公元年正月", "魯隱", "閏", "元", "癸未"),
@@ -49,18 +49,18 @@ def _interval(text: str) -> None:
 
 
 def _entry(text: str) -> None:
-  annals.split_entry(text, annals.Scanner(reign=1, year=1), "也")
+  annals.split_entry_by_month(text, annals.MonthScanner(reign=1, year=1), "也")
 
 
 READERS: dict[str, Callable[[str], object]] = {
-  "find_cues": date_expressions.find_cues,
+  "find_cues": date_expressions.find_date_cues,
   "find_full_dates": lambda text: date_expressions.find_full_dates(text, LU),
   "parse_key": lambda text: date_expressions.parse_key(text, LU),
   "parse_interval": _interval,
   "parse_numeral": numerals.parse_numeral,
-  "opening_cues": annals.opening_cues,
+  "opening_cues": annals.find_opening_cues,
   "split_entry": _entry,
-  "kanripo_lines": sources.kanripo_lines,
+  "kanripo_lines": sources.parse_kanripo_lines,
 }
 
 

@@ -31,10 +31,11 @@ def main(records: int, months: int) -> None:
   draw = np.random.default_rng(0)
   table = draw.normal(0, 1, (KINDS_OF_EVIDENCE, months)).astype(np.float32)
   said = draw.integers(0, KINDS_OF_EVIDENCE, records)
-  kinds = draw.integers(0, transitions.CLASSES, records)
+  kinds = draw.integers(0, transitions.NUM_CLASSES, records)
   places = np.arange(months)
-  moves = transitions.make_moves(
-    transitions.Motion(), transitions.boundaries(places // 12, places % 12 + 1)
+  moves = transitions.make_transitions(
+    transitions.TransitionModel(),
+    transitions.find_boundaries(places // 12, places % 12 + 1),
   )
 
   def evidence(start: int, stop: int) -> np.ndarray:
@@ -42,11 +43,11 @@ def main(records: int, months: int) -> None:
 
   before = _memory()
   begun = _seconds()
-  for _ in decoder.posteriors(evidence, kinds, moves):
+  for _ in decoder.iter_posteriors(evidence, kinds, moves):
     pass
   posterior = _seconds() - begun
   begun = _seconds()
-  decoder.best_path(evidence, kinds, moves)
+  decoder.find_best_path(evidence, kinds, moves)
   path = _seconds() - begun
   print(
     f"{records} records, {months} months: posterior {posterior[0]:.1f} s "

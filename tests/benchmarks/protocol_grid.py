@@ -33,7 +33,7 @@ from ctd_jax_datasets import load
 SPLITS = ("validation", "test")
 DEPTH = 10
 WIDTH = 128
-FAMILIES = [name for name in protocol.FAMILIES if name != protocol.MACRO]
+FAMILIES = [name for name in protocol.FAMILIES if name != protocol.MACRO_FAMILY]
 CUTOFFS = (1, 5, 10)
 # (split, mode, family, measure) -> value.
 Grid = dict[tuple[str, str, str, str], float]
@@ -82,14 +82,16 @@ def ours(benchmark: Benchmark, vectors: dict[str, np.ndarray]) -> Grid:
   grid = {}
   for split in SPLITS:
     queries = benchmark.queries[split]
-    found = runs.from_topk(
+    found = runs.make_runs(
       "system",
       "T0",
       "semantic",
       split,
       [query.query_id for query in queries],
       benchmark.record_ids,
-      search.topk(vectors[split], vectors["records"], SCORE, DEPTH, masks),
+      search.search_top_k(
+        vectors[split], vectors["records"], SCORE, DEPTH, masks
+      ),
     )
     of_gallery = {run.gallery: run for run in found}
     for mode in protocol.MODES.values():
@@ -97,8 +99,8 @@ def ours(benchmark: Benchmark, vectors: dict[str, np.ndarray]) -> Grid:
         of_gallery[mode.gallery], queries, kinds, mode
       )
       for family in FAMILIES:
-        for measure, value in table.means(family).items():
-          if measure not in protocol.FIRST_OF_KIND:
+        for measure, value in table.means_by_measure(family).items():
+          if measure not in protocol.FIRST_KIND_BY_MEASURE:
             grid[split, mode.name, family, measure] = value
   return grid
 
@@ -119,7 +121,7 @@ def dense(
     row = {query.query_id: i for i, query in enumerate(queries)}
     families = {q.query_id: protocol.families_of(q, kinds) for q in queries}
     for mode in protocol.MODES.values():
-      judged = protocol.qrels(queries, kinds, mode)
+      judged = protocol.build_qrels(queries, kinds, mode)
       mask = protocol.gallery_mask(benchmark.kinds, mode.gallery)
       members = np.flatnonzero(mask)
 

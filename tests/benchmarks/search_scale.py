@@ -53,7 +53,7 @@ def read(folder: pathlib.Path, size: int):
   paths = [folder / f"{start:09}.npy" for start in range(0, size, PIECE)]
   parts = [np.load(path, mmap_mode="r") for path in paths]
   last = size - PIECE * (len(parts) - 1)
-  return encoding_store.Pieces([*parts[:-1], parts[-1][:last]])
+  return encoding_store.ChunkedArray([*parts[:-1], parts[-1][:last]])
 
 
 def searcher(
@@ -70,9 +70,9 @@ def searcher(
       lambda q, r: jnp.matmul(q, r.T, precision=jax.lax.Precision.HIGHEST)
     )
     everything = {"all": np.ones(len(records), bool)}
-    return lambda: search.topk(queries, records, score, depth, everything)[
-      "all"
-    ][0]
+    return lambda: search.search_top_k(
+      queries, records, score, depth, everything
+    )["all"][0]
   if system == "faiss":
     import faiss
 

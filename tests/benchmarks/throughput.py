@@ -81,10 +81,10 @@ def full_texts(count: int, vocabulary: int) -> Tokens:
 
 def texts_of(texts: packing.PackedTexts) -> list[torch.Tensor]:
   """Returns the tokens of every text of a batch of one pack."""
-  most = packing.places_of_row(texts.ids.shape[2])
+  most = packing.slots_per_row(texts.ids.shape[2])
   return [
     torch.tensor(texts.ids[0, row][texts.segments[0, row] == place + 1]).long()
-    for row, place in zip(*np.divmod(texts.places[0], most), strict=True)
+    for row, place in zip(*np.divmod(texts.slots[0], most), strict=True)
   ]
 
 
@@ -127,7 +127,7 @@ class PlainLoop:
 
 def configure(flags: argparse.Namespace):
   """Returns the config of fine-tuning with the released single negative."""
-  c = common.base()
+  c = common.base_config()
   common.apply_method(c, "ft")
   c.batch_size = flags.batch
   c.negatives.update(
@@ -148,10 +148,10 @@ def train(flags: argparse.Namespace) -> None:
     queries = full_texts(len(asked), tokenizer.vocab_size)
     records = full_texts(len(benchmark.records), tokenizer.vocab_size)
   else:
-    queries = input_pipeline.tokenize(
+    queries = input_pipeline.tokenize_texts(
       tokenizer, [query.text for query in asked], QUERY_LENGTH
     )
-    records = input_pipeline.tokenize(
+    records = input_pipeline.tokenize_texts(
       tokenizer, [record.text for record in benchmark.records], RECORD_LENGTH
     )
   encoder = BertConfig(
@@ -176,7 +176,7 @@ def train(flags: argparse.Namespace) -> None:
   batches = [texts_of(next(iterator)["texts"]) for _ in range(flags.steps)]
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
-    state_dict.save(folder, encoder, state.params["encoder"])
+    state_dict.save_encoder(folder, encoder, state.params["encoder"])
     config_torch = transformers.AutoConfig.from_pretrained(folder)
     config_torch.hidden_dropout_prob = 0.0
     config_torch.attention_probs_dropout_prob = 0.0
@@ -190,7 +190,7 @@ def train(flags: argparse.Namespace) -> None:
     iterator.set_state(start)
     losses = []
     for _ in range(flags.steps):
-      batch = partitioning.global_batch(next(iterator), mesh)
+      batch = partitioning.make_global_batch(next(iterator), mesh)
       state, metrics = update(state, batch)
       losses.append(metrics["loss"])
     return jax.device_get(losses)

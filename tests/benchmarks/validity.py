@@ -86,20 +86,20 @@ def main() -> None:
   for system, protocol in plan(values.systems):
     config, said = make_config(system, protocol, values.variant)
     folder = workdir / f"{system}-{values.variant}-{protocol}"
-    experiment.run(config, folder)
+    experiment.run_experiment(config, folder)
     command = ["python -m ctd_jax.train", *said, f"--workdir={folder}"]
     rows += [
       dataclasses.replace(row, command=" ".join(command))
-      for row in results.read_rows(folder / "results.json")
+      for row in results.read_result_rows(folder / "results.json")
     ]
     if protocol == experiment.HONEST:
       folders[system] = folder
     if values.rows:
-      results.write_rows(values.rows, rows)
+      results.write_result_rows(values.rows, rows)
   if REFERENCE in folders and len(folders) > 1:
     reference = folders.pop(REFERENCE)
     found = [compare.read_run(f) for f in (reference, *folders.values())]
-    print(compare.format_runs(found))
+    print(compare.format_comparison_table(found))
 
 
 if __name__ == "__main__":
@@ -125,4 +125,4 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "rows", None, "File of result rows to write. Example: --rows=rows.json"
   )
-  command_line.run(main, required=("workdir",))
+  command_line.run_main(main, required=("workdir",))

@@ -35,14 +35,14 @@ def annotations(tmp_path, rows=ROWS, header=HEADER):
 
 
 def test_measures_of_segments_by_hand(tmp_path):
-  found = records.read(annotations(tmp_path))
+  found = records.read_annotations(annotations(tmp_path))
   first, second = found["A1"]
   assert segmentation.label_jaccard(first, second) == pytest.approx(1 / 3)
-  assert segmentation.strict_jaccard(first, second) == 0
+  assert segmentation.segment_jaccard(first, second) == 0
   # Seven words; means of 3.5 words, so the window is 2 from either side, and
   # of five probes those over one of the two cuts, at words 3 and 5.
   assert segmentation.pk(first, second) == pytest.approx(4 / 5)
-  assert segmentation.strict_jaccard(*found["A3"]) == 1
+  assert segmentation.segment_jaccard(*found["A3"]) == 1
   assert segmentation.pk(*found["A3"]) == 0
   assert segmentation.jaccard(set(), set()) == 1
 
@@ -55,29 +55,33 @@ def test_pk_is_that_of_nltk():
     # nltk's strings tell after which words, but the last, a cut is.
     strings = ["".join(map(str, cut)) for cut in cuts]
     numbers = [np.cumsum([0, *cut]) for cut in cuts]
-    distance = min(segmentation.window(numbers[0]), size - 1)
+    distance = min(segmentation.compute_window(numbers[0]), size - 1)
     assert segmentation.pk_one_way(*numbers) == pytest.approx(
       nltk_segmentation.pk(*strings, k=distance)
     )
 
 
 def test_window_is_half_a_segment_and_never_below_two():
-  assert segmentation.window(np.repeat([0, 1], 10)) == 5
-  assert segmentation.window(np.arange(6)) == 2
+  assert segmentation.compute_window(np.repeat([0, 1], 10)) == 5
+  assert segmentation.compute_window(np.arange(6)) == 2
   assert segmentation.pk_one_way(np.array([0]), np.array([0])) == 0
   assert segmentation.pk_one_way(np.array([0, 1]), np.array([0, 0])) == 1
 
 
 def test_axes_taken_for_one_another(tmp_path):
-  found = records.pairs(records.read(annotations(tmp_path)))
-  labels = confusion.word_labels(pair for p in found.values() for pair in p)
-  counts = confusion.matrix(*labels)
+  found = records.make_annotator_pairs(
+    records.read_annotations(annotations(tmp_path))
+  )
+  labels = confusion.make_word_labels(
+    pair for p in found.values() for pair in p
+  )
+  counts = confusion.compute_confusion_matrix(*labels)
   assert (counts == counts.T).all()
   # Of 15 words 8 have one axis for both.
   assert np.trace(counts) == 2 * 8
-  plain = confusion.merging(*labels)
+  plain = confusion.measure_merging(*labels)
   assert plain.precision == pytest.approx(8 / 15)
-  best = {m.axes: m for m in confusion.all_mergings(*labels)}
+  best = {m.axes: m for m in confusion.rank_mergings(*labels)}
   merged = best["static", "generic"]
   assert merged.precision == pytest.approx(11 / 15)
   assert merged.kappa > plain.kappa
@@ -89,7 +93,9 @@ def test_averages_of_equal_curves_are_that_curve():
   assert averaging.average_parameters([curve, curve]) == curve
   found = averaging.average_curves([curve, curve])
   assert found == pytest.approx(curve, rel=1e-3)
-  assert averaging.overlaps([curve, curve]) == pytest.approx((1, 1), abs=1e-3)
+  assert averaging.compute_overlaps([curve, curve]) == pytest.approx(
+    (1, 1), abs=1e-3
+  )
 
 
 def test_opposite_skewness_averages_to_what_nobody_drew():
@@ -97,19 +103,23 @@ def test_opposite_skewness_averages_to_what_nobody_drew():
   assert averaging.average_parameters(opposite) == (50.0, 10.0, 0.0)
   wide = [(30.0, 6.0, 3.0), (60.0, 6.0, -3.0)]
   for curves in (opposite, wide):
-    of_parameters, of_curves = averaging.overlaps(curves)
+    of_parameters, of_curves = averaging.compute_overlaps(curves)
     assert of_curves > of_parameters
   # Two humps apart: no single curve keeps them both.
-  assert averaging.overlaps(wide)[1] < 0.9
+  assert averaging.compute_overlaps(wide)[1] < 0.9
 
 
 def test_ratings_tell_whether_annotators_change(tmp_path):
-  values, crossed = agreement.ratings(records.read(annotations(tmp_path)))
+  values, crossed = agreement.collect_ratings(
+    records.read_annotations(annotations(tmp_path))
+  )
   assert values.shape == (3, 2, 3)
   assert crossed
   np.testing.assert_array_equal(values[0, :, 0], [40, 44])
   other = ROWS.replace("A2,bo", "A2,cy")
-  assert not agreement.ratings(records.read(annotations(tmp_path, other)))[1]
+  assert not agreement.collect_ratings(
+    records.read_annotations(annotations(tmp_path, other))
+  )[1]
 
 
 @pytest.mark.parametrize(
@@ -129,14 +139,16 @@ def test_a_malformed_row_is_named(tmp_path, old, new, message):
   assert old in ROWS
   path = annotations(tmp_path, ROWS.replace(old, new))
   with pytest.raises(ValueError, match=re.escape(message)):
-    records.read(path)
+    records.read_annotations(path)
 
 
 def test_a_missing_column_and_an_empty_file_are_named(tmp_path):
   with pytest.raises(ValueError, match=r"csv:1: no column segments"):
-    records.read(annotations(tmp_path, "", HEADER.replace(",segments", "")))
+    records.read_annotations(
+      annotations(tmp_path, "", HEADER.replace(",segments", ""))
+    )
   with pytest.raises(ValueError, match=r"csv: no annotation"):
-    records.read(annotations(tmp_path, ""))
+    records.read_annotations(annotations(tmp_path, ""))
 
 
 def test_the_command(tmp_path):

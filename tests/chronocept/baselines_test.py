@@ -42,24 +42,26 @@ def hyper(model):
 def test_the_mean_predictor_under_either_protocol(benchmark, expected):
   # Synthetic targets have the published mean and spread of each split.
   targets = {
-    split: features.targets(samples)
-    for split, samples in synthetic.generate(benchmark).items()
+    split: features.extract_targets(samples)
+    for split, samples in synthetic.generate_samples(benchmark).items()
   }
-  honest = scaling.of_train(targets)["test"].transform(targets["test"])
-  found = measures.point_measures(honest, np.zeros_like(honest))["mse"]
+  honest = scaling.fit_train_scalers(targets)["test"].transform(targets["test"])
+  found = measures.compute_point_measures(honest, np.zeros_like(honest))["mse"]
   assert found["all"] == pytest.approx(expected[0], abs=5e-4)
   for value, target in zip(expected[1:], measures.TARGETS, strict=True):
     assert found[target] == pytest.approx(value, abs=1e-3)
-  paper = scaling.per_split(targets)["test"].transform(targets["test"])
-  found = measures.point_measures(paper, np.zeros_like(paper))["mse"]
+  paper = scaling.fit_split_scalers(targets)["test"].transform(targets["test"])
+  found = measures.compute_point_measures(paper, np.zeros_like(paper))["mse"]
   assert found["all"] == pytest.approx(1)
 
 
 def test_per_split_scores_make_r2_one_minus_mse():
-  scores = scaling.per_split({"test": Y * 7 + 3})["test"].transform(Y * 7 + 3)
+  scores = scaling.fit_split_scalers({"test": Y * 7 + 3})["test"].transform(
+    Y * 7 + 3
+  )
   predicted = DRAW.normal(size=Y.shape)
-  found = measures.point_measures(scores, predicted)
-  for family in measures.FAMILIES:
+  found = measures.compute_point_measures(scores, predicted)
+  for family in measures.TARGET_FAMILIES:
     assert found["r2"][family] == pytest.approx(1 - found["mse"][family])
 
 
@@ -139,7 +141,7 @@ def test_words_and_spans_that_tell_the_target_are_found():
   ],
 )
 def test_spans_of_time_in_a_text(text, minutes):
-  assert durations.minutes(text) == pytest.approx(minutes)
+  assert durations.extract_durations(text) == pytest.approx(minutes)
 
 
 def overfitting():
@@ -153,8 +155,8 @@ def trained(selection, **changes):
   model, inputs, targets = overfitting()
   options = ml_collections.ConfigDict(hyper("ffnn"))
   options.update({"epochs": 12, "learning_rate": 0.02, "l1": 0.0, **changes})
-  params = network_training.init(model, inputs["train"], 0)
-  return network_training.train(
+  params = network_training.init_params(model, inputs["train"], 0)
+  return network_training.train_network(
     model, params, inputs, targets, options, selection, 0
   )
 
@@ -163,12 +165,15 @@ def test_the_best_state_is_a_copy_that_training_does_not_change():
   model, inputs, targets = overfitting()
 
   def validation_mse(found):
-    predicted = network_training.predict(
+    predicted = network_training.predict_targets(
       model, found.params, inputs["validation"]
     )
     return np.mean((predicted - targets["validation"]) ** 2)
 
-  best, last = trained(network_training.BEST), trained(network_training.LAST)
+  best, last = (
+    trained(network_training.BEST_EPOCH),
+    trained(network_training.LAST_EPOCH),
+  )
   assert best.validation_mse == last.validation_mse
   assert best.epoch == 1 + int(np.argmin(best.validation_mse)) < 12
   assert validation_mse(best) == pytest.approx(min(best.validation_mse))
@@ -181,16 +186,18 @@ def test_penalty_and_decay_shrink_and_batches_change_the_path():
   def size(found):
     return sum(float(abs(x).sum()) for x in jax.tree.leaves(found.params))
 
-  plain = trained(network_training.LAST)
-  assert size(trained(network_training.LAST, l1=1e-2)) < size(plain)
-  assert size(trained(network_training.LAST, weight_decay=1.0)) < size(plain)
+  plain = trained(network_training.LAST_EPOCH)
+  assert size(trained(network_training.LAST_EPOCH, l1=1e-2)) < size(plain)
+  assert size(trained(network_training.LAST_EPOCH, weight_decay=1.0)) < size(
+    plain
+  )
   assert size(
-    trained(network_training.LAST, weight_decay=1.0, decoupled=True)
+    trained(network_training.LAST_EPOCH, weight_decay=1.0, decoupled=True)
   ) < size(plain)
-  batches = trained(network_training.LAST, batch_size=10)
+  batches = trained(network_training.LAST_EPOCH, batch_size=10)
   assert batches.train_loss != plain.train_loss
   assert (
-    trained(network_training.LAST, batch_size=10).train_loss
+    trained(network_training.LAST_EPOCH, batch_size=10).train_loss
     == batches.train_loss
   )
 
@@ -199,21 +206,25 @@ def test_a_loss_that_is_no_number_stops_the_run():
   with pytest.raises(
     network_training.DivergedError, match=r"epoch \d: .*learning_rate"
   ):
-    trained(network_training.LAST, learning_rate=1e30)
+    trained(network_training.LAST_EPOCH, learning_rate=1e30)
 
 
 def test_the_lstm_does_not_read_what_lies_behind_the_length():
   model = BiLstm(4)
   states = DRAW.normal(size=(2, 6, 5)).astype(np.float32)
   inputs = {"states": states, "lengths": np.array([4, 6], np.int32)}
-  params = network_training.init(model, inputs, 0)
-  before = network_training.predict(model, params, inputs)
+  params = network_training.init_params(model, inputs, 0)
+  before = network_training.predict_targets(model, params, inputs)
   states = states.copy()
   states[0, 4:] = 9
-  after = network_training.predict(model, params, {**inputs, "states": states})
+  after = network_training.predict_targets(
+    model, params, {**inputs, "states": states}
+  )
   assert after == pytest.approx(before)
   states[0, 3] = 9
-  after = network_training.predict(model, params, {**inputs, "states": states})
+  after = network_training.predict_targets(
+    model, params, {**inputs, "states": states}
+  )
   assert abs(after[0] - before[0]).max() > 1e-3
 
 
@@ -221,7 +232,7 @@ def test_the_grid_is_the_published_one():
   sizes = {"linear": 2, "svr": 18, "xgboost": 8, "ffnn": 243, "bilstm": 9}
   for model, size in sizes.items():
     config = chronocept.get_config(model)
-    found = [*hyperparameter_search.candidates(config)]
+    found = [*hyperparameter_search.iterate_candidates(config)]
     assert len({str(h.to_dict()) for h in found}) == size
     assert config.model.to_dict() in [h.to_dict() for h in found]
 
@@ -229,12 +240,16 @@ def test_the_grid_is_the_published_one():
 def test_draws_of_residuals_cover_as_they_say():
   validation, test = DRAW.normal(size=(2, 800, 3))
   predicted = DRAW.normal(size=(800, 3)) * 5
-  drawn = rows.draws(validation, np.zeros_like(validation), predicted)
+  drawn = rows.make_predictive_draws(
+    validation, np.zeros_like(validation), predicted
+  )
   truth = predicted + test
-  for quality in calibration.interval_quality(truth, drawn):
+  for quality in calibration.compute_interval_quality(truth, drawn):
     assert quality.coverage == pytest.approx(quality.level, abs=0.05)
   # Twice the spread that validation had: intervals hold too few.
-  wide = calibration.interval_quality(predicted + 2 * test, drawn, [0.9])
+  wide = calibration.compute_interval_quality(
+    predicted + 2 * test, drawn, [0.9]
+  )
   assert wide[0].coverage == pytest.approx(0.59, abs=0.06)
 
 
@@ -245,25 +260,28 @@ def test_measures_of_resamples_are_those_of_single_ones():
     np.array([50.0, 40.0, 0.0]), np.array([20.0, 4.0, 1.5])
   )
   picked = DRAW.integers(len(Y), size=(5, len(Y)))
-  found = rows.tables(truth, seeds, scaler, picked)
+  found = rows.compute_measures(truth, seeds, scaler, picked)
   for resample, samples in enumerate(picked):
     single = [
-      measures.point_measures(Y[samples], z[samples]) for z in seeds["test"]
+      measures.compute_point_measures(Y[samples], z[samples])
+      for z in seeds["test"]
     ]
     raw = [
-      measures.point_measures(*map(scaler.inverse, (Y[samples], z[samples])))
+      measures.compute_point_measures(
+        *map(scaler.inverse, (Y[samples], z[samples]))
+      )
       for z in seeds["test"]
     ]
     for name, families in single[0].items():
       for family in families:
         expected = np.mean([s[name][family] for s in single])
-        value = found[rows.Z, name, family][resample]
+        value = found[rows.Z_UNITS, name, family][resample]
         assert value == pytest.approx(expected), (name, family)
         if name in ("mse", "mae"):
           expected = np.mean([s[name][family] for s in raw])
-          value = found[rows.RAW, name, family][resample]
+          value = found[rows.RAW_UNITS, name, family][resample]
           assert value == pytest.approx(expected), (name, family)
   mean = {s: np.zeros((1, *t.shape)) for s, t in truth.items()}
-  nothing = rows.tables(truth, mean, scaler, picked)
-  assert nothing[rows.Z, rows.SKILL, "all"] == pytest.approx(0)
-  assert nothing[rows.Z, "spearman", "scale"] == pytest.approx(0)
+  nothing = rows.compute_measures(truth, mean, scaler, picked)
+  assert nothing[rows.Z_UNITS, rows.SKILL, "all"] == pytest.approx(0)
+  assert nothing[rows.Z_UNITS, "spearman", "scale"] == pytest.approx(0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.tasks.chronocept import compare, features, scaling
-from ctd_jax.tasks.chronocept.compare import Run
+from ctd_jax.tasks.chronocept.compare import FinishedRun
 from ctd_jax_datasets.chronocept import hub, records
 from ctd_jax_datasets.chronocept.samples import TARGETS
 from tests.chronocept import validity_files
@@ -16,7 +16,7 @@ from tests.chronocept import validity_files
 def data(tmp_path_factory):
   folder = tmp_path_factory.mktemp("published")
   for split, samples in validity_files.samples().items():
-    records.write_file(folder / hub.FILES[split], samples)
+    records.write_json_samples(folder / hub.SPLIT_FILES[split], samples)
   return folder
 
 
@@ -30,7 +30,7 @@ def workdir(data, tmp_path):
     about |= {"data_dir": None, "sources": None}
     (folder / "config.json").write_text(json.dumps(about))
     samples = validity_files.samples()
-    sd = features.targets(samples["train"]).std(axis=0)
+    sd = features.extract_targets(samples["train"]).std(axis=0)
     lines = ["\t".join(["sample_id", "seed", *TARGETS])]
     for seed in range(seeds):
       for sample in samples["test"]:
@@ -45,7 +45,7 @@ def workdir(data, tmp_path):
 
 def test_errors_are_in_spreads_of_train_and_mean_over_seeds(workdir):
   run = compare.read_run(workdir("off", 0.5, seeds=2))
-  assert (run.name, run.seeds) == ("off (honest)", 2)
+  assert (run.name, run.num_seeds) == ("off (honest)", 2)
   assert len(run.errors) == validity_files.SIZES["test"]
   # Seeds are off to either side: their errors count, not that of their mean.
   np.testing.assert_allclose([*run.errors.values()], 0.25, rtol=1e-6)
@@ -54,17 +54,17 @@ def test_errors_are_in_spreads_of_train_and_mean_over_seeds(workdir):
 
 def test_the_scale_is_that_of_the_honest_protocol():
   targets = {
-    split: features.targets(samples)
+    split: features.extract_targets(samples)
     for split, samples in validity_files.samples().items()
   }
-  scaler = scaling.of_train(targets)["test"]
+  scaler = scaling.fit_train_scalers(targets)["test"]
   np.testing.assert_allclose(scaler.sd, targets["train"].std(axis=0))
 
 
 def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
   first = compare.read_run(workdir("near", 0.5))
   far = compare.read_run(workdir("far", 1.0))
-  found = compare.compare(far, first)
+  found = compare.compare_runs(far, first)
   assert found.difference == pytest.approx(0.75)
   assert found.interval == pytest.approx((0.75, 0.75))
   # All 2 ** 9 swaps are enumerated; two of them are as extreme.
@@ -72,7 +72,9 @@ def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
   mixed = {
     k: e + 0.1 * (-1) ** n for n, (k, e) in enumerate(first.errors.items())
   }
-  same = compare.compare(Run("mixed", first.dataset, 1, mixed), first)
+  same = compare.compare_runs(
+    FinishedRun("mixed", first.dataset, 1, mixed), first
+  )
   assert same.p_value > 0.5
   assert same.interval[0] < 0 < same.interval[1]
 
@@ -82,7 +84,7 @@ def test_the_table_lines_up_and_corrects(workdir):
     compare.read_run(workdir(name, shift))
     for name, shift in (("a", 0.5), ("other", 1.0), ("third", 1.0))
   ]
-  header, first, *lines = compare.format_runs(runs).splitlines()
+  header, first, *lines = compare.format_comparison_table(runs).splitlines()
   assert first.split() == ["a", "(honest)", "1", "0.2500"]
   assert {len(line) for line in lines} == {len(header)}
   p, holm = (float(x) for x in lines[0].split()[-2:])
@@ -97,6 +99,6 @@ def test_runs_that_cannot_be_compared_are_named(workdir, tmp_path):
   (folder / "predictions.tsv").write_text("".join(text.splitlines(True)[:-1]))
   with pytest.raises(ValueError, match="short/predictions.tsv: not the test s"):
     compare.read_run(folder)
-  one, other = (Run(name, name, 1, {"x": 1.0}) for name in "ab")
+  one, other = (FinishedRun(name, name, 1, {"x": 1.0}) for name in "ab")
   with pytest.raises(ValueError, match="b was tested on b, a on a"):
-    compare.compare(other, one)
+    compare.compare_runs(other, one)

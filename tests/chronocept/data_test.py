@@ -60,7 +60,7 @@ def write(path, *rows):
 
 
 def test_a_good_record(tmp_path):
-  (sample,) = records.read_file(write(tmp_path / "a.json", record()))
+  (sample,) = records.read_json_samples(write(tmp_path / "a.json", record()))
   assert sample.sample_id == "X1"
   assert sample.targets == (20.5, 4.0, -1.25)
   assert (sample.log_base, sample.time_unit) == (1.1, "minute")
@@ -74,7 +74,7 @@ def test_both_spellings_of_the_hypothetical_axis(tmp_path, spelling):
   path = write(tmp_path / "a.json", record(axes=found))
   with warnings.catch_warnings():
     warnings.simplefilter("error")
-    (sample,) = records.read_file(path)
+    (sample,) = records.read_json_samples(path)
   assert sample.axes["hypothetical"] == "if it leaks"
 
 
@@ -82,7 +82,7 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
   bare = axes(hypothetical_axis=None)
   rows = [record(), *(record(_id=f"Y{i}", axes=bare) for i in range(2))]
   with pytest.warns(UserWarning, match="2 of 3 records.*Y0") as caught:
-    found = records.read_file(write(tmp_path / "a.json", *rows))
+    found = records.read_json_samples(write(tmp_path / "a.json", *rows))
   assert len(caught) == 1
   assert found[1].axes["hypothetical"] == ""
 
@@ -121,7 +121,7 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
 def test_a_malformed_record_is_named(tmp_path, bad, message):
   path = write(tmp_path / "valid.json", bad)
   with pytest.raises(SourceError, match=message) as caught:
-    records.read_file(path)
+    records.read_json_samples(path)
   assert str(caught.value).startswith(f"{path}: record 1")
   assert "\n" not in str(caught.value)
 
@@ -140,14 +140,14 @@ def test_a_malformed_file_is_named(tmp_path, text, message):
   path = tmp_path / "a.json"
   path.write_text(text, encoding="utf-8")
   with pytest.raises(SourceError, match=message) as caught:
-    records.read_file(path)
+    records.read_json_samples(path)
   assert str(path) in str(caught.value)
 
 
 def test_an_id_belongs_to_one_record_and_one_split(tmp_path):
   twice = write(tmp_path / "a.json", record(), record())
   with pytest.raises(SourceError, match=r"record 2 \(X1\)._id: already the id"):
-    records.read_file(twice)
+    records.read_json_samples(twice)
   one, two = (write(tmp_path / f"{n}.json", record()) for n in "bc")
   with pytest.raises(SourceError, match=r"c\.json: X1\._id: also in .*b\.json"):
     records.read_splits({"train": one, "test": two})
@@ -158,10 +158,10 @@ def test_json_lines_and_what_is_written_are_read(tmp_path):
   path.write_text(
     "".join(json.dumps(record(_id=name)) + "\n" for name in "AB"), "utf-8"
   )
-  found = records.read_file(path)
+  found = records.read_json_samples(path)
   assert [sample.sample_id for sample in found] == ["A", "B"]
-  records.write_file(tmp_path / "b.json", found)
-  assert records.read_file(tmp_path / "b.json") == found
+  records.write_json_samples(tmp_path / "b.json", found)
+  assert records.read_json_samples(tmp_path / "b.json") == found
 
 
 def test_split_statistics_pool_to_table_5():
@@ -171,7 +171,7 @@ def test_split_statistics_pool_to_table_5():
     "benchmark_2": ((46.1511, 9.5553, 0.0275), (13.3839, 2.5725, 1.1773)),
   }
   for benchmark, (means, deviations) in table.items():
-    splits = samples.target_statistics()[benchmark].values()
+    splits = samples.read_target_statistics()[benchmark].values()
     n = np.array([s.n for s in splits])[:, None]
     mean = np.array([s.mean for s in splits])
     variance = np.array([s.sd for s in splits]) ** 2
@@ -184,10 +184,10 @@ def test_split_statistics_pool_to_table_5():
 
 @pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
 def test_synthetic_marginals_are_the_published(benchmark):
-  made = synthetic.generate(benchmark)
-  assert made == synthetic.generate(benchmark)
-  assert made != synthetic.generate(benchmark, seed=1)
-  for split, published in samples.target_statistics()[benchmark].items():
+  made = synthetic.generate_samples(benchmark)
+  assert made == synthetic.generate_samples(benchmark)
+  assert made != synthetic.generate_samples(benchmark, seed=1)
+  for split, published in samples.read_target_statistics()[benchmark].items():
     columns = list(zip(*(s.targets for s in made[split]), strict=True))
     assert len(made[split]) == published.n
     np.testing.assert_allclose(
@@ -200,20 +200,24 @@ def test_synthetic_marginals_are_the_published(benchmark):
     assert min(columns[1]) > 0
   everything = [s for found in made.values() for s in found]
   counts = {a: sum(bool(s.axes[a]) for s in everything) for a in samples.AXES}
-  assert counts == samples.axis_counts(benchmark)
+  assert counts == samples.read_axis_counts(benchmark)
   assert len({s.sample_id for s in everything}) == len(everything)
 
 
 @pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
 def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
-  found = synthetic.generate(benchmark)["train"]
+  found = synthetic.generate_samples(benchmark)["train"]
   spans = synthetic_wording.SPANS
   said = []
   for sample in found:
     assert all(piece in sample.parent_text for piece in sample.axes.values())
     main = sample.axes["main_outcome"].lower().rstrip(".")
     said.append(
-      next(s.minutes for s in spans if any(main.endswith(c) for c in s.cues))
+      next(
+        s.minutes
+        for s in spans
+        if any(main.endswith(c) for c in s.duration_phrases)
+      )
     )
   xi, omega, alpha = zip(*(s.targets for s in found), strict=True)
   assert scipy.stats.spearmanr(said, xi).statistic > 0.8
@@ -222,7 +226,7 @@ def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
 
 
 def test_a_folder_is_built_and_read(tmp_path):
-  builder = build.build("chronocept/benchmark_1", tmp_path, DUMMY)
+  builder = build.build_dataset("chronocept/benchmark_1", tmp_path, DUMMY)
   assert not builder.info.metadata["synthetic"]
   assert "chronocept2025" in builder.info.citation
   found = reader.load_samples("chronocept/benchmark_1", tmp_path)
@@ -233,20 +237,22 @@ def test_a_folder_is_built_and_read(tmp_path):
     "test": 1,
   }
   assert found["train"][1].axes["hypothetical"] == "unless the clerk calls her"
-  tables = (builder.data_path / build.TABLES).read_text("utf-8")
+  tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "synthetic" not in tables
   assert "878" in tables
 
 
 def test_synthetic_is_built_and_labelled(tmp_path):
-  builder = build.build("chronocept/synthetic_2", tmp_path)
-  assert examples.read_samples(builder) == synthetic.generate("benchmark_2")
-  tables = (builder.data_path / build.TABLES).read_text("utf-8")
+  builder = build.build_dataset("chronocept/synthetic_2", tmp_path)
+  assert examples.read_samples(builder) == synthetic.generate_samples(
+    "benchmark_2"
+  )
+  tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "synthetic" in tables.splitlines()[0]
-  counted = json.loads((builder.data_path / build.STATISTICS).read_text())
+  counted = json.loads((builder.data_path / build.STATISTICS_FILE).read_text())
   assert counted["synthetic"]
   with pytest.raises(SourceError, match="made without sources"):
-    build.build("chronocept/synthetic_1", tmp_path, sources=DUMMY)
+    build.build_dataset("chronocept/synthetic_1", tmp_path, sources=DUMMY)
 
 
 def test_a_malformed_file_leaves_no_data_set(tmp_path):
@@ -255,11 +261,11 @@ def test_a_malformed_file_leaves_no_data_set(tmp_path):
     folder / "benchmark_1/test.json", record(target_values=targets(scale=-1))
   )
   with pytest.raises(SourceError, match=r"test\.json: record 1 \(X1\)\.target"):
-    build.build("chronocept/benchmark_1", tmp_path / "data", folder)
+    build.build_dataset("chronocept/benchmark_1", tmp_path / "data", folder)
   assert not list((tmp_path / "data").rglob("benchmark_1*"))
   (folder / "benchmark_2/valid.json").unlink()
   with pytest.raises(SourceError, match=r"missing valid\.json \(it is https"):
-    build.build("chronocept/benchmark_2", tmp_path / "data", folder)
+    build.build_dataset("chronocept/benchmark_2", tmp_path / "data", folder)
 
 
 def test_unknown_names_are_told():
@@ -288,7 +294,7 @@ def host(tmp_path, monkeypatch):
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(hub, "HUB", url)
+    monkeypatch.setattr(hub, "HUB_URL", url)
     yield folder
     server.shutdown()
     thread.join()
@@ -296,7 +302,7 @@ def host(tmp_path, monkeypatch):
 
 def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
   name = "chronocept/benchmark_1"
-  build.build(name, tmp_path / "first", register_checksums=True)
+  build.build_dataset(name, tmp_path / "first", register_checksums=True)
   registered = hub.CHECKSUMS.read_text("utf-8").splitlines()
   assert len(registered) == 3
   assert reader.load_samples(name, tmp_path / "first")["test"][0].scale == 4.125
@@ -307,4 +313,4 @@ def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
   path = host / "benchmark_1/test.json"
   path.write_text(path.read_text().replace("25.5", "26.5"))
   with pytest.raises(SourceError, match=r"test\.json: expected .* bytes, sha"):
-    build.build(name, tmp_path / "third")
+    build.build_dataset(name, tmp_path / "third")

@@ -37,9 +37,9 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch, request):
   """Few samples and resamples; pictures where the test asks for them."""
-  monkeypatch.setattr(experiment.rows, "ROUNDS", 50)
+  monkeypatch.setattr(experiment.rows, "NUM_RESAMPLES", 50)
   if "with_plots" not in request.fixturenames:
-    monkeypatch.setattr(experiment, "_plot", lambda *_: None)
+    monkeypatch.setattr(experiment, "_write_plots", lambda *_: None)
   monkeypatch.setattr(
     experiment.reader,
     "load_samples",
@@ -58,7 +58,7 @@ def config(encoder, cache):
     c = chronocept.get_config(name)
     c.encoder, c.cache_dir = str(encoder), str(cache)
     c.max_length = c.paper_max_length = 24
-    if name in chronocept.DRAWN:
+    if name in chronocept.RANDOM_INIT_MODELS:
       c.seeds = (0, 1)
       c.model.epochs = 3
     if name in ("ffnn", "bilstm"):
@@ -71,17 +71,17 @@ def config(encoder, cache):
 
 def test_fields_and_what_becomes_of_axes():
   samples = validity_files.samples()["train"]
-  given = features.fields(samples)
+  given = features.make_field_texts(samples)
   assert given[1][0] == samples[1].parent_text
   assert given[1][1:] == tuple(samples[1].axes[axis] for axis in AXES)
-  removed = features.fields(samples, "removed")
+  removed = features.make_field_texts(samples, "removed")
   assert removed == [(s.parent_text,) for s in samples]
-  shuffled = features.fields(samples, "shuffled", seed=1)
+  shuffled = features.make_field_texts(samples, "shuffled", seed=1)
   assert [sorted(row) for row in shuffled] == [sorted(row) for row in given]
   assert [row[0] for row in shuffled] == [row[0] for row in given]
   assert shuffled != given
-  assert shuffled == features.fields(samples, "shuffled", seed=1)
-  assert shuffled != features.fields(samples, "shuffled", seed=2)
+  assert shuffled == features.make_field_texts(samples, "shuffled", seed=1)
+  assert shuffled != features.make_field_texts(samples, "shuffled", seed=2)
 
 
 def test_targets_are_to_one_base():
@@ -93,7 +93,7 @@ def test_targets_are_to_one_base():
     scale=sample.scale * ratio,
     log_base=2.0,
   )
-  found = features.targets([sample, other])
+  found = features.extract_targets([sample, other])
   np.testing.assert_allclose(found[0], sample.targets, rtol=1e-12)
   np.testing.assert_allclose(found[1], sample.targets, rtol=1e-12)
 
@@ -101,46 +101,46 @@ def test_targets_are_to_one_base():
 def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
   found = FrozenFeatures(str(encoder), 24, cache / "kept")
   rows = [("a tram", "", "stops"), ("rain", "stops", "")]
-  vectors = found.vectors(rows)
+  vectors = found.encode_vectors(rows)
   assert vectors.shape == (2, 3 * 16)
   # An absent field is a constant, wherever it stands.
   np.testing.assert_array_equal(vectors[0, 16:32], vectors[1, 32:])
   np.testing.assert_array_equal(vectors[0, 32:], vectors[1, 16:32])
-  states, lengths = found.sequences(rows, padded=False)
+  states, lengths = found.encode_sequences(rows, pad_to_max_length=False)
   # Letters and [CLS]; "" is [CLS] alone.
   assert lengths.tolist() == [6 + 1 + 6, 5 + 6 + 1]
   np.testing.assert_allclose(states[0, 0], vectors[0, :16], atol=1e-5)
   assert not states[1, 12:].any()
-  padded, all_lengths = found.sequences(rows, padded=True)
+  padded, all_lengths = found.encode_sequences(rows, pad_to_max_length=True)
   assert padded.shape == (2, 3 * 24, 16)
   assert all_lengths.tolist() == [72, 72]
   np.testing.assert_array_equal(padded[0, 24], states[0, 6])
-  tokens = found.tokens(rows)
+  tokens = found.tokenize_rows(rows)
   assert tokens["ids"].shape == (2, 1, 6)
   assert tokens["axis_ids"].shape == (2, 2, 6)
   assert tokens["mask"].sum(axis=2).tolist() == [[6], [5]]
   assert tokens["axis_mask"].sum(axis=2).tolist() == [[0, 6], [6, 0]]
-  assert set(found.tokens([row[:1] for row in rows])) == {"ids", "mask"}
+  assert set(found.tokenize_rows([row[:1] for row in rows])) == {"ids", "mask"}
 
   def refuse(*_, **__):
     raise AssertionError("encoded again")
 
   monkeypatch.setattr(TextEncoder, "load", refuse)
   again = FrozenFeatures(str(encoder), 24, cache / "kept")
-  np.testing.assert_array_equal(again.vectors(rows[::-1]), vectors[::-1])
+  np.testing.assert_array_equal(again.encode_vectors(rows[::-1]), vectors[::-1])
   with pytest.raises(AssertionError, match="encoded again"):
-    FrozenFeatures(str(encoder), 20, cache / "kept").vectors(rows)
+    FrozenFeatures(str(encoder), 20, cache / "kept").encode_vectors(rows)
   with pytest.raises(AssertionError, match="encoded again"):
-    again.vectors([("another text",)])
+    again.encode_vectors([("another text",)])
 
 
 def test_a_run_is_saved_loaded_and_not_trained_twice(
   config, tmp_path, monkeypatch, capsys, with_plots
 ):
   c = config("ffnn")
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   assert "ffnn" in capsys.readouterr().out
-  rows = results.read_rows(tmp_path / "results.json")
+  rows = results.read_result_rows(tmp_path / "results.json")
   assert {row.score_mode for row in rows} == {"z", "raw", "curve"}
   assert {row.seeds for row in rows} == {(0, 1)}
   for row in rows:
@@ -162,21 +162,21 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
 
   before = (tmp_path / "predictions.tsv").read_text()
   monkeypatch.setattr(baselines.neural, "train", refuse)
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   assert (tmp_path / "predictions.tsv").read_text() == before
   c.seeds = (0, 1, 2)
   with pytest.raises(AssertionError, match="trained again"):
-    experiment.run(c, tmp_path)
+    experiment.run_experiment(c, tmp_path)
   c.model.l1 = 0.5
   with pytest.raises(CheckpointError, match=r"model.l1: run 0.001, config 0.5"):
-    experiment.run(c, tmp_path)
+    experiment.run_experiment(c, tmp_path)
 
 
 @pytest.mark.parametrize("model", ["bilstm", "bert"])
 @pytest.mark.parametrize("protocol", ["paper", "honest"])
 def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   c = config(model, protocol=protocol, seeds=(0,))
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   history = json.loads((tmp_path / "history.json").read_text())["0"]
   scores = history["validation_mse"]
   kept = 3 if protocol == "paper" else 1 + int(np.argmin(scores))
@@ -186,14 +186,14 @@ def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   raw = (model, protocol) == ("bert", "paper")
   ((_, learned),) = Predictor.load(tmp_path).models
   assert (learned.sd == 1).all() == raw
-  rows = results.read_rows(tmp_path / "results.json")
+  rows = results.read_result_rows(tmp_path / "results.json")
   value = {(r.score_mode, r.metric, r.family): r.value for r in rows}
-  targets = features.targets(validity_files.samples()["test"])
+  targets = features.extract_targets(validity_files.samples()["test"])
   told = (tmp_path / "predictions.tsv").read_text().splitlines()[1:]
   found = np.array([line.split("\t")[2:] for line in told], float)
   errors = np.mean((found - targets) ** 2, axis=0)
   by = "test" if protocol == "paper" else "train"
-  spread = features.targets(validity_files.samples()[by]).std(axis=0)
+  spread = features.extract_targets(validity_files.samples()[by]).std(axis=0)
   assert value["raw", "mse", "all"] == pytest.approx(errors.mean(), rel=1e-3)
   assert value["z", "mse", "all"] == pytest.approx(
     np.mean(errors / spread**2), rel=1e-3
@@ -204,7 +204,7 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
   config, tmp_path
 ):
   c = config("bert", seeds=(0,))
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   predictor = Predictor.load(tmp_path)
   ((arrays, _),) = predictor.models
   name = "encoder/layer_0/attention/query/kernel"
@@ -212,7 +212,7 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
   for key in name.split("/")[1:]:
     start = start[key]
   assert abs(arrays[name] - start).max() > 1e-6
-  tokens = predictor.features.tokens([("a tram", *("", "stops") * 4)])
+  tokens = predictor.features.tokenize_rows([("a tram", *("", "stops") * 4)])
   ids, mask = tokens["axis_ids"], tokens["axis_mask"]
   found = [
     predictor.system.predict(arrays, {**tokens, "axis_ids": read})
@@ -223,8 +223,8 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
 
 @pytest.mark.parametrize("model", ["linear", "mean"])
 def test_paper_protocol_has_r2_of_one_minus_mse(config, tmp_path, model):
-  experiment.run(config(model, protocol="paper"), tmp_path)
-  rows = results.read_rows(tmp_path / "results.json")
+  experiment.run_experiment(config(model, protocol="paper"), tmp_path)
+  rows = results.read_result_rows(tmp_path / "results.json")
   value = {(r.score_mode, r.metric): r.value for r in rows if r.family == "all"}
   assert value["z", "r2"] == pytest.approx(1 - value["z", "mse"])
   assert value["z", "skill"] == pytest.approx(value["z", "r2"])
@@ -233,8 +233,8 @@ def test_paper_protocol_has_r2_of_one_minus_mse(config, tmp_path, model):
 @pytest.mark.parametrize("axes", ["removed", "shuffled"])
 def test_ablations_change_what_is_read(config, tmp_path, axes):
   c = config("linear", axes=axes)
-  experiment.run(c, tmp_path / axes)
-  experiment.run(config("linear"), tmp_path / "given")
+  experiment.run_experiment(c, tmp_path / axes)
+  experiment.run_experiment(config("linear"), tmp_path / "given")
   tables = [
     (tmp_path / name / "predictions.tsv").read_text()
     for name in (axes, "given")
@@ -249,7 +249,7 @@ def test_ablations_change_what_is_read(config, tmp_path, axes):
 def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
   c = config("svr", search=True)
   c.grid = {"C": (0.001, 1.0), "epsilon": (0.1, 50.0)}
-  score, calls = hyperparameter_search._score, []
+  score, calls = hyperparameter_search._score_candidate, []
 
   def stopped(*arguments):
     if len(calls) == 3:
@@ -257,13 +257,13 @@ def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
     calls.append(arguments)
     return score(*arguments)
 
-  monkeypatch.setattr(hyperparameter_search, "_score", stopped)
+  monkeypatch.setattr(hyperparameter_search, "_score_candidate", stopped)
   with pytest.raises(KeyboardInterrupt):
-    experiment.run(c, tmp_path)
+    experiment.run_experiment(c, tmp_path)
   kept = json.loads((tmp_path / "search.json").read_text())
   assert len(kept) == 3
   calls.clear()
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   assert len(calls) == 1
   tried = json.loads((tmp_path / "search.json").read_text())
   assert tried[:3] == kept
@@ -274,14 +274,14 @@ def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
 def test_search_takes_the_best_and_is_done_once(config, tmp_path, protocol):
   c = config("svr", protocol=protocol, search=True)
   c.grid = {"C": (0.001, 1.0), "epsilon": (0.1, 50.0)}
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   tried = json.loads((tmp_path / "search.json").read_text())
   assert len(tried) == 4
   best = min(tried, key=lambda candidate: candidate["mse"])
   chosen = json.loads((tmp_path / "config.json").read_text())["model"]
   assert chosen == best["model"]
   before = (tmp_path / "search.json").stat().st_mtime_ns
-  experiment.run(c, tmp_path)
+  experiment.run_experiment(c, tmp_path)
   assert (tmp_path / "search.json").stat().st_mtime_ns == before
 
 
@@ -298,7 +298,7 @@ def test_search_takes_the_best_and_is_done_once(config, tmp_path, protocol):
 )
 def test_a_wrong_value_is_named(config, tmp_path, change, message):
   with pytest.raises(ValueError, match=re.escape(message)):
-    experiment.run(config("mean", **change), tmp_path / "new")
+    experiment.run_experiment(config("mean", **change), tmp_path / "new")
   assert not (tmp_path / "new").exists()
 
 
@@ -309,20 +309,22 @@ def test_wrong_arguments_files_and_folders_are_named(
     chronocept.get_config("gru")
   with pytest.raises(FileNotFoundError, match="no config of a run"):
     Predictor.load(tmp_path)
-  experiment.run(config("mean"), tmp_path / "mean")
+  experiment.run_experiment(config("mean"), tmp_path / "mean")
   (tmp_path / "mean" / "model_0.npz").write_bytes(b"broken")
   with pytest.raises(ValueError, match=r"model_0.npz: not a saved model"):
     Predictor.load(tmp_path / "mean")
   missing = str(tmp_path / "nowhere")
   with pytest.raises(FileNotFoundError, match="nowhere"):
-    experiment.run(config("linear", encoder=missing), tmp_path / "linear")
+    experiment.run_experiment(
+      config("linear", encoder=missing), tmp_path / "linear"
+    )
   monkeypatch.setattr(
     experiment.reader, "load_samples", lambda *_: {"train": []}
   )
   with pytest.raises(
     ValueError, match="synthetic_1: split train has 0 samples"
   ):
-    experiment.run(config("mean"), tmp_path / "none")
+    experiment.run_experiment(config("mean"), tmp_path / "none")
 
 
 def test_the_entry_point_goes_by_the_task(config, tmp_path, monkeypatch):

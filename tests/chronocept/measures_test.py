@@ -24,7 +24,7 @@ PREDICTED = TRUTH + DRAW.normal(0, [12, 2, 1], (60, 3))
 
 
 def test_point_measures_are_those_of_scikit_learn():
-  found = measures.point_measures(TRUTH, PREDICTED)
+  found = measures.compute_point_measures(TRUTH, PREDICTED)
   for place, target in enumerate(("location", "scale", "skewness")):
     truth, predicted = TRUTH[:, place], PREDICTED[:, place]
     expected = {
@@ -38,20 +38,22 @@ def test_point_measures_are_those_of_scikit_learn():
       assert found[name][target] == pytest.approx(value), name
   whole = sklearn.metrics.mean_squared_error(TRUTH, PREDICTED)
   assert found["mse"]["all"] == pytest.approx(whole)
-  assert measures.squared_errors(TRUTH, PREDICTED).mean() == pytest.approx(
-    whole
-  )
+  assert measures.compute_squared_errors(
+    TRUTH, PREDICTED
+  ).mean() == pytest.approx(whole)
 
 
 def test_r2_is_1_less_mse_in_units_of_the_split_itself():
   scaled = (TRUTH - TRUTH.mean(0)) / TRUTH.std(0)
-  found = measures.point_measures(scaled, scaled + 0.3)
-  for family in measures.FAMILIES:
+  found = measures.compute_point_measures(scaled, scaled + 0.3)
+  for family in measures.TARGET_FAMILIES:
     assert found["r2"][family] == pytest.approx(1 - found["mse"][family])
 
 
 def test_a_constant_orders_nothing():
-  found = measures.point_measures(TRUTH, np.full_like(TRUTH, TRUTH.mean(0)))
+  found = measures.compute_point_measures(
+    TRUTH, np.full_like(TRUTH, TRUTH.mean(0))
+  )
   assert found["spearman"]["all"] == found["pearson"]["all"] == 0
   assert found["r2"]["all"] == pytest.approx(0)
 
@@ -60,14 +62,14 @@ def test_bad_predictions_are_named():
   bad = PREDICTED.copy()
   bad[4, 1] = np.nan
   with pytest.raises(ValueError, match="prediction scale of sample 4 is nan"):
-    measures.point_measures(TRUTH, bad)
+    measures.compute_point_measures(TRUTH, bad)
   with pytest.raises(ValueError, match=r"\(60, 3\) and .* \(59, 3\)"):
-    measures.point_measures(TRUTH, PREDICTED[1:])
+    measures.compute_point_measures(TRUTH, PREDICTED[1:])
 
 
 def test_the_published_nll_follows_from_the_published_mse():
   rows = collections.defaultdict(dict)
-  for row in results.read_rows(RESULTS / "published_chronocept.json"):
+  for row in results.read_result_rows(RESULTS / "published_chronocept.json"):
     rows[row.system, row.dataset][row.metric] = row.value
   values = [row for row in rows.values() if "paper_nll" in row]
   assert len(values) == 16
@@ -92,7 +94,7 @@ def test_paper_nll_knows_the_bias_and_nothing_else():
 
 
 def test_published_rows_hold_what_the_paper_says():
-  rows = results.read_rows(RESULTS / "published_chronocept.json")
+  rows = results.read_result_rows(RESULTS / "published_chronocept.json")
   values = {(r.system, r.dataset[-1], r.metric): r.value for r in rows}
   assert values["FFNN", "1", "mse"] == 0.8763
   assert values["Bi-LSTM", "2", "spearman"] == 0.3535
@@ -110,7 +112,7 @@ def test_published_rows_hold_what_the_paper_says():
 def of_curves():
   truth = np.array([[42.96, 8.0, 0.0], [60.0, 10.0, 2.0]])
   predicted = np.array([[52.96, 8.0, 0.0], [60.0, 10.0, 2.0]])
-  return curve_measures.curve_measures(truth, predicted)
+  return curve_measures.compute_curve_measures(truth, predicted)
 
 
 def test_a_normal_curve_moved_by_ten(of_curves):
@@ -141,10 +143,10 @@ def test_a_curve_that_is_met_costs_its_entropy_only(of_curves):
 def test_predictions_that_are_no_curve():
   bad = np.array([[50.0, -2.0, 0.0], [50.0, 3.0, 0.0]])
   with pytest.raises(ValueError, match="predicted scale of sample 0 is -2.0"):
-    curve_measures.curve_measures(np.abs(bad), bad)
+    curve_measures.compute_curve_measures(np.abs(bad), bad)
   clipped, count = curve_measures.clip_scale(bad)
   assert count == 1
-  assert clipped[:, 1].tolist() == [curve_measures.LEAST_SCALE, 3.0]
+  assert clipped[:, 1].tolist() == [curve_measures.MIN_SCALE, 3.0]
   assert bad[0, 1] == -2.0
 
 
@@ -171,7 +173,7 @@ def truth():
 
 
 def test_coverage_of_draws_that_are_right(truth):
-  for quality in calibration.interval_quality(truth, draws(1.0)):
+  for quality in calibration.compute_interval_quality(truth, draws(1.0)):
     # Three standard errors of a share of 2,000.
     room = 3 * np.sqrt(quality.level * (1 - quality.level) / 2000)
     np.testing.assert_allclose(quality.coverage, quality.level, atol=room)
@@ -181,7 +183,7 @@ def test_coverage_of_draws_that_are_right(truth):
 
 def test_draws_that_are_too_narrow_or_wide_score_worse(truth):
   narrow, right, wide = (
-    calibration.interval_quality(truth, draws(stretch), [0.9])[0]
+    calibration.compute_interval_quality(truth, draws(stretch), [0.9])[0]
     for stretch in (0.4, 1.0, 2.5)
   )
   assert (narrow.coverage < 0.7).all()
@@ -191,30 +193,35 @@ def test_draws_that_are_too_narrow_or_wide_score_worse(truth):
 
 
 def test_interval_score_by_hand():
-  scores = calibration.interval_score(
+  scores = calibration.compute_interval_score(
     np.array([1.0, 5.0, -1.0]), np.zeros(3), np.full(3, 2.0), 0.5
   )
   np.testing.assert_allclose(scores, [2, 2 + 4 * 3, 2 + 4 * 1])
 
 
 def test_ranks_are_uniform_where_the_draws_are_right(truth):
-  right, narrow = (calibration.pit(truth, draws(s, 50)) for s in (1.0, 0.3))
-  assert (calibration.pit_p_values(right) > 0.01).all()
-  assert (calibration.pit_p_values(narrow) < 1e-6).all()
+  right, narrow = (
+    calibration.probability_integral_transform(truth, draws(s, 50))
+    for s in (1.0, 0.3)
+  )
+  assert (calibration.compute_pit_p_values(right) > 0.01).all()
+  assert (calibration.compute_pit_p_values(narrow) < 1e-6).all()
   assert ((right > 0) & (right < 1)).all()
   # A truth equal to every draw may have any rank.
-  same = calibration.pit(np.zeros((500, 3)), np.zeros((10, 500, 3)))
-  assert (calibration.pit_p_values(same) > 0.01).all()
+  same = calibration.probability_integral_transform(
+    np.zeros((500, 3)), np.zeros((10, 500, 3))
+  )
+  assert (calibration.compute_pit_p_values(same) > 0.01).all()
 
 
 def test_shapes_that_do_not_fit_are_told(truth):
   with pytest.raises(ValueError, match=r"\(2000, 3\) and draws \(2000, 3\)"):
-    calibration.pit(truth, truth)
+    calibration.probability_integral_transform(truth, truth)
 
 
 def test_reliability_by_hand():
-  found = calibration.reliability(
-    [0.0, 0.2, 1.0, 0.6], [0.05, 0.05, 0.95, 1.0], bins=10
+  found = calibration.compute_reliability(
+    [0.0, 0.2, 1.0, 0.6], [0.05, 0.05, 0.95, 1.0], num_bins=10
   )
   np.testing.assert_allclose(found.predicted, [0.05, 0.975])
   np.testing.assert_allclose(found.observed, [0.1, 0.8])
@@ -225,7 +232,9 @@ def test_reliability_by_hand():
 def test_pictures_have_labels(truth):
   figure = calibration_plot.plot_draws(truth[:50], draws(1.0)[:9, :50], "t")
   assert len(figure.axes) == 4
-  row = calibration.reliability(np.linspace(0, 1, 20), np.linspace(0, 1, 20))
+  row = calibration.compute_reliability(
+    np.linspace(0, 1, 20), np.linspace(0, 1, 20)
+  )
   picture = calibration_plot.plot_reliability({"1 day": row}, "t")
   for axes in (*figure.axes, *picture.axes):
     assert axes.get_xlabel()

@@ -21,33 +21,35 @@ def test_the_first_of_similar_texts_is_kept():
   # 1 is near 0, and 2 near 1 alone: 1 is gone, so 2 stays.
   chain = np.eye(3)
   chain[0, 1] = chain[1, 0] = chain[1, 2] = chain[2, 1] = 0.8
-  verdicts = prefilter.greedy({"tfidf": chain})
-  assert [v.kept for v in verdicts] == [True, False, True]
-  assert [v.nearest for v in verdicts] == [None, 0, 0]
+  verdicts = prefilter.filter_greedily({"tfidf": chain})
+  assert [v.is_kept for v in verdicts] == [True, False, True]
+  assert [v.nearest_index for v in verdicts] == [None, 0, 0]
 
 
 def test_the_limit_itself_is_kept_and_either_cosine_drops():
   limit = np.array([[1, 0.7], [0.7, 1]])
   near = np.array([[1, 0.71], [0.71, 1]])
-  assert prefilter.greedy({"tfidf": limit})[1].kept
-  verdict = prefilter.greedy({"tfidf": limit, "embedding": near})[1]
-  assert not verdict.kept
+  assert prefilter.filter_greedily({"tfidf": limit})[1].is_kept
+  verdict = prefilter.filter_greedily({"tfidf": limit, "embedding": near})[1]
+  assert not verdict.is_kept
   assert verdict.cosines == {"tfidf": 0.7, "embedding": 0.71}
 
 
 def test_tfidf_of_repeated_texts():
-  found = prefilter.tfidf_cosines(list(TEXTS.values()))
+  found = prefilter.compute_tfidf_cosines(list(TEXTS.values()))
   assert np.diag(found) == pytest.approx(1)
-  verdicts = prefilter.greedy({"tfidf": found})
-  assert [v.kept for v in verdicts] == [True, False, True, False]
-  assert prefilter.cosines(np.array([[3.0, 4], [4, 3]]))[0, 1] == (
+  verdicts = prefilter.filter_greedily({"tfidf": found})
+  assert [v.is_kept for v in verdicts] == [True, False, True, False]
+  assert prefilter.compute_cosines(np.array([[3.0, 4], [4, 3]]))[0, 1] == (
     pytest.approx(0.96)
   )
 
 
 def test_report_and_kept_texts(tmp_path):
-  verdicts = prefilter.greedy({"tfidf": np.array([[1, 0.9], [0.9, 1]])})
-  lines = prefilter.report(["T1", "T2"], verdicts).splitlines()
+  verdicts = prefilter.filter_greedily(
+    {"tfidf": np.array([[1, 0.9], [0.9, 1]])}
+  )
+  lines = prefilter.format_report(["T1", "T2"], verdicts).splitlines()
   assert lines == [
     "sample_id\tkept\tnearest\ttfidf",
     "T1\tyes\t\t",
@@ -55,7 +57,7 @@ def test_report_and_kept_texts(tmp_path):
   ]
   path = tmp_path / "kept.csv"
   two = {"T1": "a, with a comma", "T2": "b"}
-  path.write_text(prefilter.kept_csv(two, verdicts))
+  path.write_text(prefilter.format_kept_csv(two, verdicts))
   assert prefilter.read_texts(path) == {"T1": "a, with a comma"}
 
 
@@ -77,12 +79,14 @@ def test_a_malformed_table_of_texts_is_named(tmp_path, rows, message):
 
 
 def test_prompts_name_what_they_ask_for():
-  text = prompts.fill("single", ["before"], ["main_outcome", "negation"], 7)
+  text = prompts.format_prompt(
+    "single", ["before"], ["main_outcome", "negation"], 7
+  )
   assert "$" not in text
   assert "Write 7 texts" in text
   assert "- negation: what does not happen" in text
   assert "one sentence" in text
-  several = prompts.fill("several", ["before", "during"], AXES)
+  several = prompts.format_prompt("several", ["before", "during"], AXES)
   assert several.count("\n- ") == 2 + len(AXES)
   assert "present tense" in several
   assert set(prompts.AXIS_HINTS) == set(AXES)
@@ -101,4 +105,4 @@ def test_prompts_name_what_they_ask_for():
 )
 def test_a_prompt_that_does_not_fit_its_kind(relations, axes, message):
   with pytest.raises(ValueError, match=re.escape(message)):
-    prompts.fill("single", relations, axes)
+    prompts.format_prompt("single", relations, axes)

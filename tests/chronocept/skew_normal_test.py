@@ -42,7 +42,7 @@ def random_pairs(count=4):
     ],
     axis=-1,
   )
-  return [SkewNormal.of(jnp.asarray(each)) for each in targets]
+  return [SkewNormal.from_targets(jnp.asarray(each)) for each in targets]
 
 
 def numeric(function, low, high, steps=40_001):
@@ -68,7 +68,7 @@ def test_anchors_to_base_1_1():
     "1 decade": 162.36,
   }
   found = {
-    name: round(float(time_axis.to_log(minutes)), 2)
+    name: round(float(time_axis.to_log_time(minutes)), 2)
     for name, minutes in time_axis.ANCHORS.items()
   }
   assert found == expected
@@ -95,8 +95,8 @@ def test_density_over_minutes_integrates_to_1():
   curve = SkewNormal(20.0, 5.0, 1.0)
 
   def per_minute(minutes):
-    density = skew_normal.density(curve, time_axis.to_log(minutes))
-    return float(time_axis.per_minute(density, minutes))
+    density = skew_normal.density(curve, time_axis.to_log_time(minutes))
+    return float(time_axis.density_per_minute(density, minutes))
 
   mass, _ = scipy.integrate.quad(per_minute, 1e-3, 200, limit=200)
   assert mass == pytest.approx(1, abs=1e-6)
@@ -127,7 +127,7 @@ def test_density_and_distribution_are_those_of_scipy():
   law = scipy.stats.skewnorm(ALPHAS, XI, OMEGA)
   for ours, theirs in (
     (skew_normal.density, law.pdf),
-    (skew_normal.distribution, law.cdf),
+    (skew_normal.cumulative_distribution, law.cdf),
   ):
     np.testing.assert_allclose(ours(curves(), x), theirs(x), atol=1e-12)
 
@@ -177,7 +177,7 @@ def test_validity_is_1_at_the_mode_and_the_level_at_its_crossings():
   top = skew_normal.validity(curve, skew_normal.mode(curve))
   np.testing.assert_allclose(top, 1)
   for level in (0.01, 0.5, 0.99):
-    start, end = skew_normal.crossings(curve, level)
+    start, end = skew_normal.find_crossings(curve, level)
     assert (start < skew_normal.mode(curve)).all()
     assert (skew_normal.mode(curve) < end).all()
     for place in (start, end):
@@ -189,10 +189,10 @@ def test_minutes_above_a_level():
   normal = SkewNormal(60.0, 10.0, 0.0)
   half = 10 * math.sqrt(2 * math.log(2))
   expected = 1.1 ** (60 + half) - 1.1 ** (60 - half)
-  assert float(skew_normal.time_above(normal)) == pytest.approx(expected)
+  assert float(skew_normal.minutes_above(normal)) == pytest.approx(expected)
   # What lies before the first minute does not count.
   early = SkewNormal(0.0, 10.0, 0.0)
-  found = float(skew_normal.time_above(early))
+  found = float(skew_normal.minutes_above(early))
   assert found == pytest.approx(1.1**half - 1)
 
 
@@ -205,9 +205,11 @@ def test_mean_validity_of_an_interval():
 
 QUANTITIES = {
   "mode": skew_normal.mode,
-  "start": lambda curve: skew_normal.crossings(curve)[0],
-  "end": lambda curve: skew_normal.crossings(curve)[1],
-  "distribution": lambda curve: skew_normal.distribution(curve, 50.0),
+  "start": lambda curve: skew_normal.find_crossings(curve)[0],
+  "end": lambda curve: skew_normal.find_crossings(curve)[1],
+  "distribution": lambda curve: skew_normal.cumulative_distribution(
+    curve, 50.0
+  ),
   "crps": lambda curve: scores.crps(curve, 50.0),
   "kl": lambda curve: scores.kl_divergence(H0028, curve),
   "cramer": lambda curve: scores.cramer_distance(H0028, curve),
@@ -216,7 +218,9 @@ QUANTITIES = {
 
 @pytest.mark.parametrize("name", QUANTITIES)
 def test_gradients_are_those_of_differences(name):
-  function = jax.jit(lambda targets: QUANTITIES[name](SkewNormal.of(targets)))
+  function = jax.jit(
+    lambda targets: QUANTITIES[name](SkewNormal.from_targets(targets))
+  )
   for alpha in (-2.5, 0.0, 1.5):
     point = np.array([44.0, 8.0, alpha])
     slope = jax.grad(function)(jnp.asarray(point))
@@ -235,13 +239,15 @@ def test_single_precision_is_enough():
   scores.kl_divergence(double, double)
   scores.validity_sup(double, double)
   with jax.enable_x64(False):
-    single = SkewNormal.of(np.asarray(double.targets, np.float32))
-    rough = skew_normal.crossings(single)
+    single = SkewNormal.from_targets(np.asarray(double.targets, np.float32))
+    rough = skew_normal.find_crossings(single)
     crps = scores.crps(single, 50.0)
     kl = scores.kl_divergence(single, single)
     gap = scores.validity_sup(single, single)
     assert crps.dtype == kl.dtype == gap.dtype == jnp.float32
-  np.testing.assert_allclose(rough, skew_normal.crossings(curves()), rtol=1e-4)
+  np.testing.assert_allclose(
+    rough, skew_normal.find_crossings(curves()), rtol=1e-4
+  )
   np.testing.assert_allclose(crps, scores.crps(curves(), 50.0), rtol=1e-3)
 
 
@@ -254,7 +260,7 @@ def test_crps_against_quadrature(z):
   found = scores.crps(curves(), y)
   for alpha, value in zip(ALPHAS, found, strict=True):
     distribution = functools.partial(
-      skew_normal.distribution, SkewNormal(XI, OMEGA, alpha)
+      skew_normal.cumulative_distribution, SkewNormal(XI, OMEGA, alpha)
     )
     below = numeric(lambda x, f=distribution: f(x) ** 2, XI - 9 * OMEGA, y)
     above = numeric(
@@ -291,10 +297,15 @@ INTEGRANDS = {
     -skew_normal.density(f, x) * skew_normal.log_density(g, x)
   ),
   "cramer_distance": lambda x, f, g: (
-    (skew_normal.distribution(f, x) - skew_normal.distribution(g, x)) ** 2
+    (
+      skew_normal.cumulative_distribution(f, x)
+      - skew_normal.cumulative_distribution(g, x)
+    )
+    ** 2
   ),
   "wasserstein": lambda x, f, g: abs(
-    skew_normal.distribution(f, x) - skew_normal.distribution(g, x)
+    skew_normal.cumulative_distribution(f, x)
+    - skew_normal.cumulative_distribution(g, x)
   ),
   "overlap": lambda x, f, g: jnp.minimum(
     skew_normal.density(f, x), skew_normal.density(g, x)

@@ -3,13 +3,13 @@
 import pytest
 
 from ctd_jax.chronology.annals import (
+  MonthScanner,
   Record,
-  Scanner,
-  months_of,
-  opening_cues,
-  printed_date,
-  sentence_openings,
-  split_entry,
+  classify_printed_date,
+  collect_months,
+  find_opening_cues,
+  make_sentence_start_test,
+  split_entry_by_month,
 )
 from ctd_jax.chronology.timelines import TimeKey
 
@@ -17,7 +17,7 @@ ASKS_AND_EXPLAINS = "也矣者乎何"
 
 
 def at(month, year=3):
-  return Scanner(reign=1, year=year, month=month)
+  return MonthScanner(reign=1, year=year, month=month)
 
 
 @pytest.mark.parametrize(
@@ -42,38 +42,40 @@ def at(month, year=3):
   ],
 )
 def test_month_of_an_entry(month, text, expected):
-  assert str(at(month).read(text)) == expected
+  assert str(at(month).read_entry_month(text)) == expected
 
 
 def test_a_new_ruler_begins_at_the_first_month_of_the_first_year():
-  scanner = Scanner({"桓公": 2}, reign=1, year=11, month=12)
-  assert str(scanner.read("桓公三年，公如泠。")) == "2-3-1"
+  scanner = MonthScanner({"桓公": 2}, reign=1, year=11, month=12)
+  assert str(scanner.read_entry_month("桓公三年，公如泠。")) == "2-3-1"
   scanner = at(12, year=11)
   scanner.enter_reign(2)
   assert str(scanner.key) == "2-1-1"
   scanner.enter_reign(2)
-  assert str(scanner.read("三月，公如泠。")) == "2-1-3"
+  assert str(scanner.read_entry_month("三月，公如泠。")) == "2-1-3"
 
 
 def test_no_month_before_a_year_is_known():
-  scanner = Scanner(reign=1)
-  assert scanner.read("夏，公如泠。") is None
-  assert split_entry("夏，公如泠。", scanner) == []
+  scanner = MonthScanner(reign=1)
+  assert scanner.read_entry_month("夏，公如泠。") is None
+  assert split_entry_by_month("夏，公如泠。", scanner) == []
 
 
 def test_only_the_opening_counts():
-  assert str(at(1).read("公如泠，六月，公至自泠。")) == "1-3-1"
-  assert opening_cues("公如泠，六月，公至自泠。") == []
+  assert str(at(1).read_entry_month("公如泠，六月，公至自泠。")) == "1-3-1"
+  assert find_opening_cues("公如泠，六月，公至自泠。") == []
 
 
 def test_words_about_a_date_are_no_date():
-  assert str(at(1).read("夏者何？時也。")) == "1-3-1"
+  assert str(at(1).read_entry_month("夏者何？時也。")) == "1-3-1"
 
 
 def test_an_entry_is_cut_where_a_later_month_opens_a_sentence():
   scanner = at(1)
   text = "夏，嶧人來。曰：「十月，師必退。」公從之。六月，師退。秋，盟。"
-  assert [(str(key), part) for part, key in split_entry(text, scanner)] == [
+  assert [
+    (str(key), part) for part, key in split_entry_by_month(text, scanner)
+  ] == [
     ("1-3-4", "夏，嶧人來。曰：「十月，師必退。」公從之。"),
     ("1-3-6", "六月，師退。"),
     ("1-3-7", "秋，盟。"),
@@ -92,20 +94,20 @@ def test_an_entry_is_cut_where_a_later_month_opens_a_sentence():
   ],
 )
 def test_an_entry_is_not_cut(text):
-  assert len(split_entry(text, at(1))) == 1
+  assert len(split_entry_by_month(text, at(1))) == 1
 
 
 def test_parts_join_to_the_entry():
   text = "元年春，盟。三月，師出。「八月乎。」九月，師入。"
-  parts = split_entry(text, at(1))
+  parts = split_entry_by_month(text, at(1))
   assert "".join(part for part, _ in parts) == text
   assert len(parts) == 3
 
 
 def test_explanations_begin_no_part():
   text = "烝者何？冬，祭也。冬十月，公如泠。"
-  whole = split_entry(text, at(1))
-  apart = split_entry(text, at(1), ASKS_AND_EXPLAINS)
+  whole = split_entry_by_month(text, at(1))
+  apart = split_entry_by_month(text, at(1), ASKS_AND_EXPLAINS)
   assert [part for part, _ in whole] == [
     "烝者何？",
     "冬，祭也。冬十月，公如泠。",
@@ -118,13 +120,13 @@ def test_explanations_begin_no_part():
 
 def test_a_speech_that_ends_a_sentence_ends_it_outside_the_marks():
   text = "曰：「盟。」冬，盟。"
-  opens = sentence_openings(text)
+  opens = make_sentence_start_test(text)
   assert [place for place in range(len(text)) if opens(place)] == [6]
 
 
 def test_clauses_end_at_what_the_caller_names():
   text = "盟，師出。曰：「來，盟。」冬，城。"
-  opens = sentence_openings(text, "。，")
+  opens = make_sentence_start_test(text, "。，")
   assert [place for place in range(len(text)) if opens(place)] == [2, 5, 13, 15]
 
 
@@ -142,7 +144,7 @@ def test_clauses_end_at_what_the_caller_names():
   ],
 )
 def test_what_dates_an_entry_by_itself(text, expected):
-  assert printed_date(text) == expected
+  assert classify_printed_date(text) == expected
 
 
 def test_kinds_are_checked():
@@ -155,4 +157,4 @@ def test_months_of_counts_one_kind():
     Record("r00000", "盟。", "chunqiu", "event", TimeKey(1, 1, 1), 0),
     Record("r00001", "盟也", "du_yu", "neg_comment", TimeKey(1, 1, 2), 0),
   ]
-  assert months_of(records) == {TimeKey(1, 1, 1)}
+  assert collect_months(records) == {TimeKey(1, 1, 1)}

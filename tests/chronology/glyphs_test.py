@@ -8,14 +8,16 @@ from ctd_jax_datasets.chunqiutr import alignment
 
 
 def test_no_character_stands_in_two_groups():
-  assert all(len(group) > 1 for group in glyphs.SPELLINGS)
-  characters = "".join(glyphs.SPELLINGS)
+  assert all(len(group) > 1 for group in glyphs.SPELLING_GROUPS)
+  characters = "".join(glyphs.SPELLING_GROUPS)
   assert len(characters) == len(set(characters))
   # A rare group may extend a common one, by its first member only.
-  rare = "".join(group[1:] for group in glyphs.RARE_SPELLINGS)
+  rare = "".join(group[1:] for group in glyphs.RARE_SPELLING_GROUPS)
   assert len(rare) == len(set(rare))
   assert not set(rare) & set(characters)
-  assert not set(glyphs.UNIFIED) & set(glyphs.UNIFIED.values())
+  assert not set(glyphs.CANONICAL_SPELLING) & set(
+    glyphs.CANONICAL_SPELLING.values()
+  )
 
 
 @pytest.mark.parametrize(
@@ -25,15 +27,15 @@ def test_readers_agree_on_what_is_one_character(pair):
   tokenizer = TextTokenizer.build([pair])
   ids, _ = tokenizer.encode(list(pair), 2)
   assert ids[0].tolist() == ids[1].tolist()
-  for fold in (numerals.fold, alignment.fold):
+  for fold in (numerals.fold_script, alignment.fold_text):
     assert fold(pair[0]) == fold(pair[1])
 
 
 def test_folding_for_dates_keeps_positions_and_is_final():
-  text = "".join(glyphs.UNIFIED) + "魯鲁后里釐"
-  once = numerals.fold(text)
+  text = "".join(glyphs.CANONICAL_SPELLING) + "魯鲁后里釐"
+  once = numerals.fold_script(text)
   assert len(once) == len(text)
-  assert numerals.fold(once) == once
+  assert numerals.fold_script(once) == once
 
 
 def test_the_tokenizer_keeps_rare_spellings_apart():

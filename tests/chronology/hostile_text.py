@@ -34,7 +34,7 @@ LEAP = Timeline(
   frozenset({(1, 2, 12), (2, 1, 3), (2, 1, 8)}),
 )
 TIMELINES = (
-  *map(reign_tables.timeline, ("lu", "lu_release", "mini", "wei", "jin")),
+  *map(reign_tables.load_timeline, ("lu", "lu_release", "mini", "wei", "jin")),
   LEAP,
 )
 
@@ -53,7 +53,7 @@ _RULERS = (
   *("晉元帝建武", "建武", "正始", "鲁闵公", "魯隱公元年", "僖廿八年"),
 )
 _PAIRS = (
-  *(sexagenary.format_index(place) for place in range(0, 60, 7)),
+  *(sexagenary.format_cyclic_index(place) for place in range(0, 60, 7)),
   *(*"甲乙己已巳戊戌戍未亥", "已巳", "己未", "戍戌"),
 )
 _MARKS = (
@@ -102,7 +102,7 @@ def dates(timeline: Timeline) -> st.SearchStrategy[str]:
     date_expressions.format_key,
     st.sampled_from(timeline.months),
     st.just(timeline),
-    st.sampled_from(date_expressions.STYLES),
+    st.sampled_from(date_expressions.DATE_STYLES),
     st.booleans(),
     st.sampled_from(date_expressions.SCRIPTS),
   )
@@ -116,7 +116,7 @@ def asked(draw, timeline):
   while meant is None:
     anchor = draw(st.sampled_from(timeline.months))
     meant = template.interval(timeline, anchor)
-  return template.render(timeline, anchor, meant), meant
+  return template.format_question(timeline, anchor, meant), meant
 
 
 def questions(timeline: Timeline) -> st.SearchStrategy[str]:

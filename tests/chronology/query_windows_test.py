@@ -10,7 +10,7 @@ from ctd_jax.chronology import date_expressions, numerals, reign_tables
 from ctd_jax.chronology.numerals import DateError
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 
-LU = reign_tables.timeline("lu_release")
+LU = reign_tables.load_timeline("lu_release")
 
 POINTS = {
   "魯成公六年二月，魯國有何記事？": "8-6-2..8-6-2",
@@ -137,7 +137,7 @@ ALL = {
 @pytest.mark.parametrize(("query", "months"), ALL.items())
 def test_windows(query, months):
   assert str(date_expressions.parse_interval(query, LU)) == months
-  simplified = numerals.simplify(query)
+  simplified = numerals.to_simplified(query)
   assert str(date_expressions.parse_interval(simplified, LU)) == months
 
 
@@ -169,7 +169,7 @@ def test_every_month_shifts_by_ordinals_and_excludes_itself():
   for ordinal, (months, length) in itertools.product(
     range(0, len(LU), 7), words.items()
   ):
-    date = date_expressions.format_key(LU.key(ordinal), LU)
+    date = date_expressions.format_key(LU.key_at(ordinal), LU)
     expected = {
       f"{date}之前{length}內": (ordinal - months, ordinal - 1),
       f"{date}之後{length}內": (ordinal + 1, ordinal + months),
@@ -179,14 +179,14 @@ def test_every_month_shifts_by_ordinals_and_excludes_itself():
       low, high = max(low, 0), min(high, last)
       if low <= high:
         found = date_expressions.parse_interval(query, LU)
-        assert LU.ordinals(found) == (low, high), query
+        assert LU.interval_ordinals(found) == (low, high), query
 
 
 def test_every_range_of_two_dates():
   chance = random.Random(0)
   for _ in range(300):
     low, high = sorted(chance.sample(range(len(LU)), 2))
-    start, end = LU.key(low), LU.key(high)
+    start, end = LU.key_at(low), LU.key_at(high)
     first, second = (
       date_expressions.format_key(key, LU) for key in (start, end)
     )
@@ -210,7 +210,7 @@ def test_every_year_and_its_neighbours():
     date = date_expressions.format_key(key, LU)
     for words, target in (("前一年", earlier), ("全年", year), ("次年", later)):
       found = date_expressions.parse_interval(f"{date}的{words}有何記事", LU)
-      assert found == LU.year(*target), date + words
+      assert found == LU.year_interval(*target), date + words
 
 
 def test_leap_months_belong_to_windows():
@@ -220,11 +220,14 @@ def test_leap_months_belong_to_windows():
   found = date_expressions.parse_interval("魯隱公三年正月之前兩個月", timeline)
   assert found == Interval(TimeKey(1, 2, 12), TimeKey(1, 2, 12, True))
   found = date_expressions.parse_interval("魯隱公二年閏月", timeline)
-  assert found == Interval.month(TimeKey(1, 2, 12, True))
+  assert found == Interval.single_month(TimeKey(1, 2, 12, True))
 
 
 def test_other_timelines():
-  mini, jin = reign_tables.timeline("mini"), reign_tables.timeline("jin")
+  mini, jin = (
+    reign_tables.load_timeline("mini"),
+    reign_tables.load_timeline("jin"),
+  )
   found = date_expressions.parse_interval("滄昌公元年正月之前兩個月", mini)
   assert str(found) == "1-8-11..1-8-12"
   found = date_expressions.parse_interval("请问泰始三年五月发生了什么事？", jin)
@@ -241,7 +244,7 @@ def test_no_text_breaks_the_readers():
   )
   for _ in range(2000):
     text = "".join(chance.choices(words.split("/"), k=chance.randint(1, 9)))
-    for cue in date_expressions.find_cues(text):
+    for cue in date_expressions.find_date_cues(text):
       assert 0 <= cue.start < cue.end <= len(text)
     with contextlib.suppress(DateError):
       assert date_expressions.parse_interval(text, LU).start in LU

@@ -9,11 +9,11 @@ import pytest
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 
-HEADER = "\t".join(reign_tables.COLUMNS) + "\n"
+HEADER = "\t".join(reign_tables.TABLE_COLUMNS) + "\n"
 
 
 def test_dukes_of_lu():
-  lu = reign_tables.timeline("lu")
+  lu = reign_tables.load_timeline("lu")
   assert [(row.name, row.accession, row.years) for row in lu.reigns] == [
     ("隱公", -721, 11),
     ("桓公", -710, 18),
@@ -35,8 +35,8 @@ def test_dukes_of_lu():
 
 def test_released_map_is_lu_without_two_years():
   lu, released = (
-    reign_tables.timeline("lu"),
-    reign_tables.timeline("lu_release"),
+    reign_tables.load_timeline("lu"),
+    reign_tables.load_timeline("lu_release"),
   )
   assert len(released) == 3036
   assert released.class_counts == (12, 32, 12)
@@ -48,10 +48,12 @@ def test_released_map_is_lu_without_two_years():
 
 
 def test_mini_is_invented_and_small():
-  mini = reign_tables.timeline("mini")
+  mini = reign_tables.load_timeline("mini")
   assert len(mini) == 360
-  assert mini.full_name(1) == "滄懷公"
-  text = (reign_tables.table_dir() / "mini.tsv").read_text(encoding="utf-8")
+  assert mini.full_reign_name(1) == "滄懷公"
+  text = (reign_tables.reign_table_dir() / "mini.tsv").read_text(
+    encoding="utf-8"
+  )
   assert all(line.endswith("\tinvented") for line in text.splitlines()[1:])
 
 
@@ -65,7 +67,7 @@ def test_mini_is_invented_and_small():
   ],
 )
 def test_eras_cover_their_dynasty_without_a_gap(name, first, last):
-  rows = reign_tables.timeline(name).reigns
+  rows = reign_tables.load_timeline(name).reigns
   covered = {
     year
     for row in rows
@@ -90,17 +92,20 @@ def test_eras_cover_their_dynasty_without_a_gap(name, first, last):
   ],
 )
 def test_well_known_years(name, era, year, western):
-  calendar = reign_tables.timeline(name)
+  calendar = reign_tables.load_timeline(name)
   (reign,) = (
     number
     for number, row in enumerate(calendar.reigns, start=1)
     if row.name == era
   )
-  assert reign_tables.year_of(calendar, TimeKey(reign, year, 1)) == western
+  assert (
+    reign_tables.astronomical_year_of(calendar, TimeKey(reign, year, 1))
+    == western
+  )
 
 
 def test_year_in_which_the_era_changes_has_both_names():
-  wei = reign_tables.timeline("wei")
+  wei = reign_tables.load_timeline("wei")
   keys = reign_tables.keys_of_year(wei, 249)
   assert {(wei.reigns[key.reign - 1].name, key.year) for key in keys} == {
     ("正始", 10),
@@ -123,14 +128,14 @@ def test_year_in_which_the_era_changes_has_both_names():
   ],
 )
 def test_months_bear_the_name_of_their_time(name, year, names):
-  rows = reign_tables.timeline(name).reigns
-  keys = reign_tables.keys_in_use(name, year)
+  rows = reign_tables.load_timeline(name).reigns
+  keys = reign_tables.keys_in_use_in_year(name, year)
   assert [rows[key.reign - 1].name for key in keys] == names
   assert [key.month for key in keys] == list(range(13 - len(names), 13))
 
 
 def test_tongjian_heads_every_year_once():
-  calendar = reign_tables.timeline("tongjian")
+  calendar = reign_tables.load_timeline("tongjian")
   assert len(calendar) == 12 * (501 - 220 + 1)
   for row, following in itertools.pairwise(calendar.reigns):
     assert row.accession + row.years == following.accession
@@ -140,28 +145,35 @@ def test_tongjian_heads_every_year_once():
     headed = calendar.reigns[key.reign - 1]
     names = []
     for table in ("wei", "jin", "liu_song", "southern_qi"):
-      rows = reign_tables.timeline(table).reigns
-      for other in reign_tables.keys_in_use(table, year):
+      rows = reign_tables.load_timeline(table).reigns
+      for other in reign_tables.keys_in_use_in_year(table, year):
         row = rows[other.reign - 1]
         names.append((row.state, row.name, other.year))
     assert (headed.state, headed.name, key.year) in names, year
 
 
 def test_keys_of_year_inverts_year_of():
-  lu = reign_tables.timeline("lu")
+  lu = reign_tables.load_timeline("lu")
   for key in lu.months:
-    assert key in reign_tables.keys_of_year(lu, reign_tables.year_of(lu, key))
+    assert key in reign_tables.keys_of_year(
+      lu, reign_tables.astronomical_year_of(lu, key)
+    )
   assert reign_tables.keys_of_year(lu, -721)[0] == TimeKey(1, 1, 1)
   with pytest.raises(KeyError):
-    reign_tables.year_of(lu, TimeKey(1, 12, 1))
+    reign_tables.astronomical_year_of(lu, TimeKey(1, 12, 1))
 
 
 def test_common_era_round_trips():
-  assert reign_tables.bce(-721) == "722 BCE"
-  assert reign_tables.bce(0) == "1 BCE"
-  assert reign_tables.bce(1) == "1 CE"
+  assert reign_tables.format_common_era_year(-721) == "722 BCE"
+  assert reign_tables.format_common_era_year(0) == "1 BCE"
+  assert reign_tables.format_common_era_year(1) == "1 CE"
   for year in range(-900, 900):
-    assert reign_tables.astronomical(reign_tables.bce(year)) == year
+    assert (
+      reign_tables.parse_common_era_year(
+        reign_tables.format_common_era_year(year)
+      )
+      == year
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,18 +181,18 @@ def test_common_era_round_trips():
   [("公元前722年", -721), ("前479年", -478), ("280", 280), ("西元502年", 502)],
 )
 def test_other_ways_to_write_a_year(text, year):
-  assert reign_tables.astronomical(text) == year
+  assert reign_tables.parse_common_era_year(text) == year
 
 
 @pytest.mark.parametrize("text", ["0 CE", "0", "", "722 BC E", "前722 BCE"])
 def test_impossible_years_are_quoted(text):
   with pytest.raises(ValueError, match="not a year"):
-    reign_tables.astronomical(text)
+    reign_tables.parse_common_era_year(text)
 
 
 def test_unknown_timeline_lists_the_known():
   with pytest.raises(ValueError, match="lu_release"):
-    reign_tables.timeline("chu")
+    reign_tables.load_timeline("chu")
 
 
 @pytest.mark.parametrize(
@@ -204,13 +216,13 @@ def test_bad_tables_are_located(tmp_path, content, place):
   path = tmp_path / "bad.tsv"
   path.write_text(content, encoding="utf-8")
   with pytest.raises(ValueError, match=place) as caught:
-    reign_tables.read_table(path)
+    reign_tables.read_reign_table(path)
   assert "bad.tsv" in str(caught.value)
 
 
 def test_every_row_names_its_authority():
-  for path in reign_tables.table_dir().glob("*.tsv"):
-    assert all(row.years >= 1 for row in reign_tables.read_table(path))
+  for path in reign_tables.reign_table_dir().glob("*.tsv"):
+    assert all(row.years >= 1 for row in reign_tables.read_reign_table(path))
 
 
 def test_chronology_loads_no_heavy_library():

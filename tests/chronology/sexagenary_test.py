@@ -8,33 +8,35 @@ from ctd_jax.chronology import sexagenary
 
 
 def test_places_and_pairs_are_inverse():
-  pairs = [sexagenary.format_index(place) for place in range(60)]
+  pairs = [sexagenary.format_cyclic_index(place) for place in range(60)]
   assert len(set(pairs)) == 60
   assert pairs[0] == "甲子"
   assert pairs[-1] == "癸亥"
-  assert [sexagenary.index(pair) for pair in pairs] == list(range(60))
+  assert [sexagenary.parse_cyclic_index(pair) for pair in pairs] == list(
+    range(60)
+  )
 
 
 @pytest.mark.parametrize(
   ("after", "mark"),
   [
-    ("朔", sexagenary.FIRST),
-    ("朔，日有食之", sexagenary.FIRST),
-    ("，朔，隕石", sexagenary.FIRST),
-    ("，日有食之", sexagenary.FIRST),
-    ("晦，震", sexagenary.LAST),
-    ("晦公宮火", sexagenary.LAST),
-    ("，晦，震", sexagenary.LAST),
-    ("，晦", sexagenary.LAST),
-    ("，朔方節度使反", sexagenary.ANY),
-    ("，朔州刺史", sexagenary.ANY),
-    ("，晦之弟遯", sexagenary.ANY),
-    ("，公薨。朔", sexagenary.ANY),
-    ("", sexagenary.ANY),
+    ("朔", sexagenary.FIRST_DAY),
+    ("朔，日有食之", sexagenary.FIRST_DAY),
+    ("，朔，隕石", sexagenary.FIRST_DAY),
+    ("，日有食之", sexagenary.FIRST_DAY),
+    ("晦，震", sexagenary.LAST_DAY),
+    ("晦公宮火", sexagenary.LAST_DAY),
+    ("，晦，震", sexagenary.LAST_DAY),
+    ("，晦", sexagenary.LAST_DAY),
+    ("，朔方節度使反", sexagenary.ANY_DAY),
+    ("，朔州刺史", sexagenary.ANY_DAY),
+    ("，晦之弟遯", sexagenary.ANY_DAY),
+    ("，公薨。朔", sexagenary.ANY_DAY),
+    ("", sexagenary.ANY_DAY),
   ],
 )
 def test_first_and_last_days_are_said_after_the_pair(after, mark):
-  assert sexagenary.mark(f"秋，壬辰{after}", 4) == mark
+  assert sexagenary.find_day_mark(f"秋，壬辰{after}", 4) == mark
 
 
 @pytest.mark.parametrize(
@@ -49,16 +51,18 @@ def test_first_and_last_days_are_said_after_the_pair(after, mark):
   ],
 )
 def test_mixed_glyphs_are_read_by_position(written, meant):
-  assert sexagenary.index(written) == sexagenary.index(meant)
+  assert sexagenary.parse_cyclic_index(
+    written
+  ) == sexagenary.parse_cyclic_index(meant)
 
 
 @pytest.mark.parametrize("text", ["甲丑", "子甲", "甲", "甲子日", ""])
 def test_what_is_no_pair_is_quoted(text):
   with pytest.raises(ValueError, match="sexagenary"):
-    sexagenary.index(text)
+    sexagenary.parse_cyclic_index(text)
   for place in (-1, 60):
     with pytest.raises(ValueError, match="0-59"):
-      sexagenary.format_index(place)
+      sexagenary.format_cyclic_index(place)
 
 
 @pytest.mark.parametrize(
@@ -66,24 +70,29 @@ def test_what_is_no_pair_is_quoted(text):
 )
 def test_eclipses_of_the_annals(date, pair):
   # 隱公三年 and 桓公三年: an eclipse falls on a new moon.
-  day = sexagenary.julian_day_number(*date)
-  assert sexagenary.format_index(sexagenary.day_of(day)) == pair
+  day = sexagenary.to_julian_day(*date)
+  assert (
+    sexagenary.format_cyclic_index(sexagenary.cyclic_index_of_day(day)) == pair
+  )
   assert sexagenary.is_new_moon(day)
   assert not sexagenary.is_new_moon(day + 1)
 
 
 def test_known_days():
-  day = sexagenary.julian_day_number(2000, 1, 1)
+  day = sexagenary.to_julian_day(2000, 1, 1)
   assert day == 2451545
-  assert sexagenary.format_index(sexagenary.day_of(day)) == "戊午"
-  assert sexagenary.julian_day_number(-4712, 1, 1) == 0
+  assert (
+    sexagenary.format_cyclic_index(sexagenary.cyclic_index_of_day(day))
+    == "戊午"
+  )
+  assert sexagenary.to_julian_day(-4712, 1, 1) == 0
 
 
 def test_civil_dates_are_inverse_to_day_numbers():
   for day in range(1_400_000, 2_500_000, 97):
-    assert sexagenary.julian_day_number(*sexagenary.civil_date(day)) == day
-  assert sexagenary.civil_date(2299160) == (1582, 10, 4)
-  assert sexagenary.civil_date(2299161) == (1582, 10, 15)
+    assert sexagenary.to_julian_day(*sexagenary.to_civil_date(day)) == day
+  assert sexagenary.to_civil_date(2299160) == (1582, 10, 4)
+  assert sexagenary.to_civil_date(2299161) == (1582, 10, 15)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +100,7 @@ def test_civil_dates_are_inverse_to_day_numbers():
 )
 def test_impossible_dates_are_refused(date):
   with pytest.raises(ValueError, match="month of a date|no day"):
-    sexagenary.julian_day_number(*date)
+    sexagenary.to_julian_day(*date)
 
 
 @pytest.mark.parametrize(
@@ -99,18 +108,27 @@ def test_impossible_dates_are_refused(date):
   [(-721, "己未年"), (-480, "庚申年"), (4, "甲子年"), (265, "乙酉年")],
 )
 def test_years_and_their_names(year, name):
-  assert sexagenary.format_year(year) == name
-  assert sexagenary.parse_year(name) == sexagenary.year_of(year)
+  assert sexagenary.format_cyclic_year(year) == name
+  assert sexagenary.parse_cyclic_year(name) == sexagenary.cyclic_index_of_year(
+    year
+  )
 
 
 def test_parsing_the_name_of_a_year_is_inverse_to_formatting():
   for year in range(-721, -460):
-    name = sexagenary.format_year(year)
-    place = sexagenary.parse_year(name)
-    assert place == sexagenary.year_of(year)
-    assert sexagenary.years_named(place, year - 59, year + 59) == (year,)
-  place = sexagenary.parse_year("歲在己未")
-  assert sexagenary.years_named(place, -721, -541) == (-721, -661, -601, -541)
+    name = sexagenary.format_cyclic_year(year)
+    place = sexagenary.parse_cyclic_year(name)
+    assert place == sexagenary.cyclic_index_of_year(year)
+    assert sexagenary.years_with_cyclic_index(place, year - 59, year + 59) == (
+      year,
+    )
+  place = sexagenary.parse_cyclic_year("歲在己未")
+  assert sexagenary.years_with_cyclic_index(place, -721, -541) == (
+    -721,
+    -661,
+    -601,
+    -541,
+  )
 
 
 @pytest.mark.parametrize(
@@ -118,20 +136,22 @@ def test_parsing_the_name_of_a_year_is_inverse_to_formatting():
   ["己未歲", "歲在己未", "歲次己未", "太歲在己未", "岁次己未年", "已未年"],
 )
 def test_other_forms_of_a_year(text):
-  assert sexagenary.parse_year(text) == sexagenary.year_of(-721)
+  assert sexagenary.parse_cyclic_year(text) == sexagenary.cyclic_index_of_year(
+    -721
+  )
 
 
 @pytest.mark.parametrize("text", ["己未", "甲丑年", "歲在鶉火", "元年", ""])
 def test_what_names_no_year_is_quoted(text):
   with pytest.raises(ValueError, match="name of a year.*歲在己未"):
-    sexagenary.parse_year(text)
+    sexagenary.parse_cyclic_year(text)
   with pytest.raises(ValueError, match="0-59"):
-    sexagenary.years_named(60, 0, 1)
+    sexagenary.years_with_cyclic_index(60, 0, 1)
 
 
 def test_new_moons_are_a_lunation_apart():
-  first = sexagenary.julian_day_number(-719, 2, 22)
-  moons = sexagenary.new_moons(first, first + 400)
+  first = sexagenary.to_julian_day(-719, 2, 22)
+  moons = sexagenary.find_new_moons(first, first + 400)
   assert moons[0] == first
   assert len(moons) == 14
   gaps = [b - a for a, b in itertools.pairwise(moons)]
@@ -139,7 +159,9 @@ def test_new_moons_are_a_lunation_apart():
 
 
 def test_days_of_a_name_recur_every_sixty_days():
-  first = sexagenary.julian_day_number(-719, 1, 1)
-  days = sexagenary.days_named(sexagenary.index("己巳"), first, first + 200)
-  assert sexagenary.julian_day_number(-719, 2, 22) in days
+  first = sexagenary.to_julian_day(-719, 1, 1)
+  days = sexagenary.days_with_cyclic_index(
+    sexagenary.parse_cyclic_index("己巳"), first, first + 200
+  )
+  assert sexagenary.to_julian_day(-719, 2, 22) in days
   assert [b - a for a, b in itertools.pairwise(days)] == [60, 60]

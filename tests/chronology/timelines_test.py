@@ -42,15 +42,15 @@ def test_text_form_round_trips():
 def test_leap_months_follow_their_month_and_shift_ordinals():
   timeline = LEAP_TIMELINE
   assert len(timeline) == 5 * 12 + 2
-  assert timeline.shift(TimeKey(1, 2, 12), 1) == TimeKey(1, 2, 12, True)
-  assert timeline.shift(TimeKey(1, 2, 12, True), 1) == TimeKey(2, 1, 1)
-  assert timeline.year(1, 2).end == TimeKey(1, 2, 12, True)
-  assert len(list(timeline.iterate(timeline.year(2, 1)))) == 13
+  assert timeline.shift_key(TimeKey(1, 2, 12), 1) == TimeKey(1, 2, 12, True)
+  assert timeline.shift_key(TimeKey(1, 2, 12, True), 1) == TimeKey(2, 1, 1)
+  assert timeline.year_interval(1, 2).end == TimeKey(1, 2, 12, True)
+  assert len(list(timeline.iterate_keys(timeline.year_interval(2, 1)))) == 13
   assert TimeKey(1, 1, 1, True) not in timeline
 
 
 def test_ordinals_and_keys_are_inverse_and_increasing():
-  keys = [LEAP_TIMELINE.key(i) for i in range(len(LEAP_TIMELINE))]
+  keys = [LEAP_TIMELINE.key_at(i) for i in range(len(LEAP_TIMELINE))]
   assert keys == sorted(keys)
   assert [LEAP_TIMELINE.ordinal(key) for key in keys] == list(range(len(keys)))
 
@@ -60,14 +60,14 @@ def test_what_lies_outside_a_timeline_is_named():
     LEAP_TIMELINE.ordinal(TimeKey(3, 1, 1))
   for ordinal in (-1, len(LEAP_TIMELINE)):
     with pytest.raises(KeyError, match=r"0\.\.61"):
-      LEAP_TIMELINE.key(ordinal)
+      LEAP_TIMELINE.key_at(ordinal)
   with pytest.raises(KeyError):
-    LEAP_TIMELINE.year(1, 3)
+    LEAP_TIMELINE.year_interval(1, 3)
 
 
 def test_class_counts_and_names():
   assert LEAP_TIMELINE.class_counts == (2, 3, 12)
-  assert LEAP_TIMELINE.full_name(2) == "某乙公"
+  assert LEAP_TIMELINE.full_reign_name(2) == "某乙公"
 
 
 def test_intervals_are_closed():
@@ -75,7 +75,7 @@ def test_intervals_are_closed():
   assert TimeKey(1, 1, 3) in interval
   assert TimeKey(1, 1, 5) in interval
   assert TimeKey(1, 1, 6) not in interval
-  assert LEAP_TIMELINE.ordinals(interval) == (2, 4)
+  assert LEAP_TIMELINE.interval_ordinals(interval) == (2, 4)
   with pytest.raises(ValueError, match="before it starts"):
     Interval(TimeKey(1, 1, 5), TimeKey(1, 1, 3))
 
@@ -89,7 +89,7 @@ def test_overlap_is_symmetric_and_means_a_shared_month():
   ]
   for one in intervals:
     for other in intervals:
-      shared = set(LEAP_TIMELINE.iterate(one)) & set(
-        LEAP_TIMELINE.iterate(other)
+      shared = set(LEAP_TIMELINE.iterate_keys(one)) & set(
+        LEAP_TIMELINE.iterate_keys(other)
       )
       assert one.overlaps(other) == other.overlaps(one) == bool(shared)

@@ -61,11 +61,13 @@ def test_all_questions_through_a_bad_server(tmp_path):
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
     chat = client.ChatClient(endpoint(server, timeout=0.8), replies)
-    answerer = answerers.ModelAnswerer(chat, "direct", answerers.facts)
-    found = question_runner.ask_all(ASKED, answerer, journal, workers=8)
+    answerer = answerers.ModelAnswerer(chat, "direct", answerers.list_facts)
+    found = question_runner.ask_questions(
+      ASKED, answerer, journal, num_workers=8
+    )
     assert found == {q.question_id: q.answer for q in ASKED}
     assert chat.totals()["replies"] == len(ASKED) == len(server.answered)
-  assert all(judge.judge(q, found[q.question_id]).correct for q in ASKED)
+  assert all(judge.judge_answer(q, found[q.question_id]).correct for q in ASKED)
 
 
 def test_questions_without_a_reply_are_asked_again(tmp_path):
@@ -83,11 +85,13 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     chat = client.ChatClient(endpoint(server, attempts=2), replies)
     answerer = answerers.ModelAnswerer(chat, "cot", answerers.closed_book)
     with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
-      question_runner.ask_all(ASKED, answerer, journal, workers=4)
+      question_runner.ask_questions(ASKED, answerer, journal, num_workers=4)
     assert len(journal) == len(ASKED) - 1
     down[0] = False
     before = sum(server.asked.values())
-    assert len(question_runner.ask_all(ASKED, answerer, journal)) == len(ASKED)
+    assert len(question_runner.ask_questions(ASKED, answerer, journal)) == len(
+      ASKED
+    )
     assert sum(server.asked.values()) == before + 1
 
 
@@ -173,7 +177,7 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
     agreement.read_answers(path, ASKED)
   path.write_text("{}\n", encoding="utf-8")
   with pytest.raises(ValueError, match=r"answers.tsv, line 1: question None"):
-    inputs.read_lines(str(path), questions.question_from_json)
+    inputs.read_json_lines(str(path), questions.question_from_json)
 
 
 def test_the_model_decides_what_rules_cannot(tmp_path):
@@ -190,16 +194,16 @@ def test_the_model_decides_what_rules_cannot(tmp_path):
   with serving(vote) as server, Journal(tmp_path / "j.jsonl") as journal:
     chat = client.ChatClient(endpoint(server), journal)
     for answer, source in (("金陵", "model"), ("建邺", "undecided")):
-      rules = judge.judge(question, answer)
+      rules = judge.judge_answer(question, answer)
       assert rules.source == judge.UNDECIDED
-      found = model_judge.decide(chat, question, answer, rules)
+      found = model_judge.decide_by_vote(chat, question, answer, rules)
       assert (found.correct, found.source) == (False, source)
       assert found.why.endswith("1 unreadable")
 
 
 def test_contexts():
   question = QUESTIONS["tic-a"]
-  needed = answerers.facts(question)
+  needed = answerers.list_facts(question)
   assert needed == (
     "屈原生于约公元前340年，卒于约公元前278年",
     "李白生于公元701年，卒于公元762年",
@@ -208,7 +212,7 @@ def test_contexts():
   mixed = answerers.DistractorFacts(others)(question)
   assert len(mixed) == 4
   assert set(needed) < set(mixed)
-  book = answerers.OpenBook(
+  book = answerers.OpenBookRetriever(
     ["玉米产自美洲。", "李白生于碎叶。", "屈原投江。"], 2
   )
   assert book(QUESTIONS["edd-a"])[0] == "李白生于碎叶。"
@@ -233,30 +237,32 @@ def test_a_model_plays(tmp_path):
     if "不合要求" not in text:
       return "让我想想"
     label = labels[re.search("你持有“(.+?)”", text)[1]]
-    item = items[periods.period(label).index]
+    item = items[periods.get_period(label).index]
     fields = {"理由": "靠近一端", "主题实体": item, "时期": label}
     return json.dumps(fields, ensure_ascii=False)
 
   with serving(answer) as server, Journal(tmp_path / "j.jsonl") as journal:
     chat = client.ChatClient(endpoint(server), journal)
     agent = model_agent.ModelAgent(chat, (FRUIT, BOOK))
-    played = play.play(game.start(one, [FRUIT, BOOK]), [agent] * 3)
+    played = play.play_game(game.start_game(one, [FRUIT, BOOK]), [agent] * 3)
   assert played.state.won_in == 1
   assert [len(turn["replies"]) for turn in played.turns] == [2, 2, 2, 1, 1, 1]
   assert not any(label in text for text in said for label in labels.values())
 
 
 def test_games_are_played_resumed_and_checked(tmp_path):
-  entities = {e.entity_id: e for e in repository.entities() if e.intervals}
+  entities = {e.entity_id: e for e in repository.load_entities() if e.intervals}
   chosen: dict[str, questions.Relation] = {}
   for entity in entities.values():
-    chosen.setdefault(entity.periods[0], repository.relation(entity))
+    chosen.setdefault(entity.periods[0], repository.make_relation(entity))
   seats = tuple(chosen[label] for label in ("汉", "唐", "清"))
   games = [
     questions.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
   ]
   data = tmp_path / "games.jsonl"
-  data.write_text("\n".join(map(questions.dumps, games)), encoding="utf-8")
+  data.write_text(
+    "\n".join(map(questions.format_json_line, games)), encoding="utf-8"
+  )
   flags = ("ito", "--agent=elimination", f"--data={data}", "--repeats=2")
   folder = f"--workdir={tmp_path / 'run'}"
   output, _ = command(*flags, folder).communicate(timeout=240)
@@ -267,5 +273,5 @@ def test_games_are_played_resumed_and_checked(tmp_path):
   command(*flags, folder).communicate(timeout=240)
   assert path.read_bytes() == whole
   records = [json.loads(line)["value"] for line in whole.splitlines()[1:]]
-  again = [play.to_json(play.replay(record)) for record in records]
+  again = [play.game_to_json(play.replay_game(record)) for record in records]
   assert json.loads(json.dumps(again)) == records

@@ -24,7 +24,7 @@ BOOK = Theme(
 
 
 def seat(entity, label):
-  span = periods.period(label)
+  span = periods.get_period(label)
   return Relation(entity, "figure", label, span.start, span.end)
 
 

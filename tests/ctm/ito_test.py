@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ctd_jax.evaluation.significance import Share
+from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.ito import agents, game, play, schema, scores
 from ctd_jax_datasets.ctm import periods
 from tests.ctm.ito_files import BOOK, FRUIT, instance, seat
@@ -16,24 +16,24 @@ HINTS = (("橘子", "蓝莓", "桃子"), ("小说", "书签", "百科全书"))
 
 
 def example():
-  state = game.start(EXAMPLE, [FRUIT, BOOK])
+  state = game.start_game(EXAMPLE, [FRUIT, BOOK])
   for number, item in enumerate(HINTS[0]):
-    state = game.step(state, game.Description(number, item, "中间"))
+    state = game.apply_action(state, game.Description(number, item, "中间"))
   for number, rank in enumerate((2, 1, 2)):
-    state = game.step(state, game.Ranking(number, rank))
+    state = game.apply_action(state, game.Ranking(number, rank))
   return state
 
 
 def finished():
   state = example()
   for number, item in enumerate(HINTS[1]):
-    state = game.step(state, game.Description(number, item, "靠后"))
-  return game.step(state, game.Ranking(2, 3))
+    state = game.apply_action(state, game.Description(number, item, "靠后"))
+  return game.apply_action(state, game.Ranking(2, 3))
 
 
 def test_example_is_won_in_round_2_with_the_third_wrong_in_round_1():
   state = example()
-  assert state.rounds[0].wrong == (2,)
+  assert state.rounds[0].wrong_seats == (2,)
   assert state.phase == game.DESCRIBE
   won = finished()
   assert won.phase == game.WON
@@ -46,24 +46,24 @@ def test_example_is_won_in_round_2_with_the_third_wrong_in_round_1():
 
 def test_example_replays_from_its_transcript():
   turns = tuple({"replies": [], "complaints": []} for _ in range(10))
-  text = json.dumps(play.to_json(play.Game(finished(), turns)))
-  assert play.replay(json.loads(text)).state == finished()
+  text = json.dumps(play.game_to_json(play.FinishedGame(finished(), turns)))
+  assert play.replay_game(json.loads(text)).state == finished()
   forged = json.loads(text)
   forged["won_in"] = 1
   with pytest.raises(ValueError, match="won_in is 1 .* 2 when replayed"):
-    play.replay(forged)
+    play.replay_game(forged)
   forged = json.loads(text)
   forged["turns"][-1]["action"]["seat"] = 0
   with pytest.raises(ValueError, match="round 2: seat 0, but 2 is asked"):
-    play.replay(forged)
+    play.replay_game(forged)
 
 
 def test_right_seats_keep_their_rank():
   state = example()
   for number, item in enumerate(HINTS[1]):
-    state = game.step(state, game.Description(number, item))
+    state = game.apply_action(state, game.Description(number, item))
   with pytest.raises(ValueError, match="seat 0, but 2 is asked"):
-    game.step(state, game.Ranking(0, 1))
+    game.apply_action(state, game.Ranking(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -76,39 +76,43 @@ def test_right_seats_keep_their_rank():
 )
 def test_what_the_rules_do_not_ask_for(action, message):
   with pytest.raises(ValueError, match=f"ito-test, round 1: {message}"):
-    game.step(game.start(EXAMPLE, [FRUIT]), action)
+    game.apply_action(game.start_game(EXAMPLE, [FRUIT]), action)
   with pytest.raises(ValueError, match="phase 'won'"):
-    game.step(finished(), game.Ranking(0, 1))
+    game.apply_action(finished(), game.Ranking(0, 1))
 
 
 def test_two_of_one_period_cannot_play():
   with pytest.raises(ValueError, match="each of another period"):
-    game.start(instance(["唐", "唐", "清"]), [FRUIT])
+    game.start_game(instance(["唐", "唐", "清"]), [FRUIT])
 
 
 def test_a_seat_sees_nothing_of_others_but_hints_and_verdicts():
   state = example()
-  view = game.view(state)
+  view = game.make_view(state)
   assert view.rounds[0].ranks == ((0, 2),)
-  assert view.rounds[0].wrong == (2,)
+  assert view.rounds[0].wrong_seats == (2,)
   assert [said.item for said in view.rounds[0].descriptions] == [*HINTS[0]]
-  silent = game.start(EXAMPLE, [FRUIT, BOOK], feedback=False)
+  silent = game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
   for number, item in enumerate(HINTS[0]):
-    silent = game.step(silent, game.Description(number, item, label="唐"))
+    silent = game.apply_action(
+      silent, game.Description(number, item, label="唐")
+    )
   for number in range(3):
-    silent = game.step(silent, game.Ranking(number, 2))
-  seen = game.view(silent).rounds
-  assert seen[0].wrong is None
+    silent = game.apply_action(silent, game.Ranking(number, 2))
+  seen = game.make_view(silent).rounds
+  assert seen[0].wrong_seats is None
   assert seen[1].ranks == ()
   assert [said.label for said in seen[0].descriptions] == ["唐", None, None]
 
 
 def test_without_feedback_all_rank_again():
-  state = game.start(EXAMPLE, [FRUIT, BOOK], feedback=False)
-  assert state.rounds[0].asked == (0, 1, 2)
-  permutation = agents.Permutation(seed=3)
-  state = play.play(state, [permutation] * 3).state
-  assert state.won_in or all(past.asked == (0, 1, 2) for past in state.rounds)
+  state = game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
+  assert state.rounds[0].ranking_seats == (0, 1, 2)
+  permutation = agents.PermutationGuesser(seed=3)
+  state = play.play_game(state, [permutation] * 3).state
+  assert state.won_in or all(
+    past.ranking_seats == (0, 1, 2) for past in state.rounds
+  )
 
 
 def test_themes_are_drawn_by_game_and_seed():
@@ -123,29 +127,31 @@ def test_themes_are_drawn_by_game_and_seed():
 def test_the_oracle_wins_at_once_and_knows_no_errors():
   for labels in (["清", "汉", "隋"], ["元", "明", "宋", "先秦", "五代"]):
     one = instance(labels)
-    oracle = agents.Knowing({s.entity: s.period for s in one.seats})
-    state = play.play(game.start(one, [BOOK]), [oracle] * len(labels)).state
+    oracle = agents.InformedAgent({s.entity: s.period for s in one.seats})
+    state = play.play_game(
+      game.start_game(one, [BOOK]), [oracle] * len(labels)
+    ).state
     assert state.won_in == 1
-    found = scores.errors([state])
+    found = scores.count_errors([state])
     assert (found.described, found.ranked) == (len(labels), len(labels))
     assert found.unknown == found.items == found.inferred == found.silent == 0
-    assert scores.rank_tau([state]) == {1: (pytest.approx(1), 1)}
+    assert scores.mean_rank_tau([state]) == {1: (pytest.approx(1), 1)}
 
 
 def test_errors_are_told_apart():
-  state = game.start(EXAMPLE, [FRUIT])
+  state = game.start_game(EXAMPLE, [FRUIT])
   for said in (
     game.Description(0, "蓝莓", label="先秦"),  # a Tang entity
     game.Description(1, "樱桃", label="先秦"),  # the second item, not the first
     game.Description(2, "西瓜", label="清"),
   ):
-    state = game.step(state, said)
+    state = game.apply_action(state, said)
   for number, rank in enumerate((1, 3, 3)):  # by the items: 1, 2, 3
-    state = game.step(state, game.Ranking(number, rank))
-  found = scores.errors([state])
+    state = game.apply_action(state, game.Ranking(number, rank))
+  found = scores.count_errors([state])
   assert (found.described, found.unknown, found.items) == (3, 1, 1)
   assert (found.ranked, found.inferred, found.silent) == (3, 1, 0)
-  assert state.rounds[0].wrong == (0, 1)
+  assert state.rounds[0].wrong_seats == (0, 1)
 
 
 class Said:
@@ -174,8 +180,10 @@ def test_replies_are_repaired_within_the_budget():
     '{"我的排序": true}',
     '{"我的排序": 2}',
   )
-  oracle = agents.Knowing({"某1": "先秦", "某2": "清"})
-  played = play.play(game.start(EXAMPLE, [FRUIT]), [said, oracle, oracle])
+  oracle = agents.InformedAgent({"某1": "先秦", "某2": "清"})
+  played = play.play_game(
+    game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  )
   assert played.state.rounds[0].descriptions[0] == game.Description(
     0, "柚子", "大致在中间", "唐"
   )
@@ -183,17 +191,19 @@ def test_replies_are_repaired_within_the_budget():
   assert "主题实体 is '桔子', should be one of" in said.complaints[2][1]
   assert played.state.rounds[0].rank_of(0) == 2
   assert "我的排序 is True" in said.complaints[5][1]
-  assert play.replay(play.to_json(played)) == played
+  assert play.replay_game(play.game_to_json(played)) == played
 
 
 def test_what_cannot_be_repaired_counts_as_nothing_said():
   said = Said(*["?"] * 6)
-  oracle = agents.Knowing({"某1": "先秦", "某2": "清"})
-  state = play.play(game.start(EXAMPLE, [FRUIT]), [said, oracle, oracle]).state
+  oracle = agents.InformedAgent({"某1": "先秦", "某2": "清"})
+  state = play.play_game(
+    game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  ).state
   assert state.rounds[0].descriptions[0].item is None
   assert state.rounds[0].rank_of(0) is None
-  assert 0 in state.rounds[0].wrong
-  assert scores.errors([state]).silent == 2
+  assert 0 in state.rounds[0].wrong_seats
+  assert scores.count_errors([state]).silent == 2
 
 
 @pytest.mark.parametrize(
@@ -210,13 +220,15 @@ def test_what_cannot_be_repaired_counts_as_nothing_said():
   ],
 )
 def test_leaks(reason, given):
-  assert schema.leaks(reason, ["李白"]) == given
+  assert schema.find_leaks(reason, ["李白"]) == given
 
 
 def test_a_leaking_reason_is_struck_out():
   said = Said(*[describe("柚子", "唐代的人")] * 3, '{"我的排序": 2}')
-  oracle = agents.Knowing({"某1": "先秦", "某2": "清"})
-  played = play.play(game.start(EXAMPLE, [FRUIT]), [said, oracle, oracle])
+  oracle = agents.InformedAgent({"某1": "先秦", "某2": "清"})
+  played = play.play_game(
+    game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  )
   assert played.turns[0]["leaked"]
   assert "must name no entity" in played.turns[0]["complaints"][0]
   assert played.state.rounds[0].descriptions[0] == game.Description(
@@ -229,49 +241,58 @@ GAMES = 400
 
 
 @pytest.mark.parametrize("seats", [3, 4, 5])
-@pytest.mark.parametrize("agent", scores.CHANCE)
+@pytest.mark.parametrize("agent", scores.WIN_PROBABILITIES)
 def test_guessers_reach_their_chance(agent, seats):
   # Without feedback where none is used: guessing anew each round.
-  feedback = agent is not agents.Permutation
+  feedback = agent is not agents.PermutationGuesser
   themes = (FRUIT, BOOK) * 4
   states = []
   for number in range(GAMES):
     one = instance(LABELS[seats], f"g{number}")
     seated = [agent(seed=1)] * seats
-    states.append(play.play(game.start(one, themes, feedback), seated).state)
+    states.append(
+      play.play_game(game.start_game(one, themes, feedback), seated).state
+    )
   for rounds in scores.CUTOFFS:
-    expected = scores.CHANCE[agent](seats, rounds)
-    found = scores.pass_at(states, rounds)
-    error = (expected * (1 - expected) / found.total) ** 0.5
-    assert abs(found.value - expected) <= 3.5 * error + 1e-9
+    expected = scores.WIN_PROBABILITIES[agent](seats, rounds)
+    found = scores.pass_at_k(states, rounds)
+    error = (expected * (1 - expected) / found.num_trials) ** 0.5
+    assert abs(found.ratio - expected) <= 3.5 * error + 1e-9
 
 
 def test_chance_lines():
   """Figures of the literature's gap, in percent; the last is by simulation."""
   lines = {
-    agents.Random: ([34.9, 11.2, 2.8], [88.7, 65.6, 39.9], 16.3, 64.7),
-    agents.Permutation: ([42.1, 12.0, 2.5], [76.7, 28.9, 6.5], 18.9, 37.4),
-    agents.Elimination: ([100, 31.6, 7.8], [100] * 3, 46.5, 100),
-    agents.JointPermutation: ([100, 93.0, 74.6], [100] * 3, 89, 100),
+    agents.RandomGuesser: ([34.9, 11.2, 2.8], [88.7, 65.6, 39.9], 16.3, 64.7),
+    agents.PermutationGuesser: (
+      [42.1, 12.0, 2.5],
+      [76.7, 28.9, 6.5],
+      18.9,
+      37.4,
+    ),
+    agents.EliminationGuesser: ([100, 31.6, 7.8], [100] * 3, 46.5, 100),
+    agents.JointPermutationGuesser: ([100, 93.0, 74.6], [100] * 3, 89, 100),
   }
   for agent, (three, eight, *overall) in lines.items():
     for rounds, wanted, mean in zip(
       (3, 8), (three, eight), overall, strict=True
     ):
-      found = [100 * scores.CHANCE[agent](n, rounds) for n in (3, 4, 5)]
-      slack = 0.7 if agent is agents.JointPermutation else 0.06
+      found = [
+        100 * scores.WIN_PROBABILITIES[agent](n, rounds) for n in (3, 4, 5)
+      ]
+      slack = 0.7 if agent is agents.JointPermutationGuesser else 0.06
       assert found == pytest.approx(wanted, abs=slack)
       assert sum(found) / 3 == pytest.approx(mean, abs=slack)
 
 
 def test_pass_at_has_wilson_intervals():
-  share = Share(24, 60)
-  assert share.value == 0.4
+  share = Proportion(24, 60)
+  assert share.ratio == 0.4
   assert share.interval == pytest.approx((0.286, 0.526), abs=5e-4)
   said = Said(*["?"] * 18)
-  lost = play.play(game.start(EXAMPLE, [FRUIT]), [said] * 3).state
+  lost = play.play_game(game.start_game(EXAMPLE, [FRUIT]), [said] * 3).state
   with pytest.raises(ValueError, match=r"had 1 rounds; Pass@3 needs 3"):
-    scores.pass_at([lost], 3)
+    scores.pass_at_k([lost], 3)
 
 
 def test_partial_knowledge_lies_between_guessing_and_the_oracle():
@@ -285,9 +306,9 @@ def test_partial_knowledge_lies_between_guessing_and_the_oracle():
         continue
       one = instance(labels, f"k{number}")
       known = {s.entity: s.period for s in one.seats}
-      seated = [agents.Knowing(known, accuracy, seed=2)] * len(labels)
-      states.append(play.play(game.start(one, themes), seated).state)
-    wins.append(scores.pass_at(states, 1).value)
+      seated = [agents.InformedAgent(known, accuracy, seed=2)] * len(labels)
+      states.append(play.play_game(game.start_game(one, themes), seated).state)
+    wins.append(scores.pass_at_k(states, 1).ratio)
   assert wins[0] < wins[1] < wins[2] == 1
 
 
@@ -295,5 +316,5 @@ def test_seats_are_checked_against_the_periods():
   bad = instance(["唐", "清", "明"])
   forged = type(bad)("x", "easy", bad.seats, (1, 2, 3))
   with pytest.raises(ValueError, match=r"ranks \(1, 2, 3\), should be"):
-    game.start(forged, [FRUIT])
+    game.start_game(forged, [FRUIT])
   assert seat("某", "元").period == "元"

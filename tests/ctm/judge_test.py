@@ -31,7 +31,7 @@ def read_answers():
 
 
 def verdict(name, answer, style="direct"):
-  return judge.judge(QUESTIONS[name], answer, style)
+  return judge.judge_answer(QUESTIONS[name], answer, style)
 
 
 def test_hand_made_answers():
@@ -111,7 +111,7 @@ def test_a_regime_beside_the_period_is_left_open():
 
 @pytest.mark.parametrize("task", ["EEU", "TIC", "TES"])
 def test_reference_answers_of_made_questions_are_right(task):
-  made = generate.generate(tasks=(task,))
+  made = generate.generate_questions(tasks=(task,))
   assert len(made) > 300
-  wrong = [q for q in made if not judge.judge(q, q.answer).correct]
+  wrong = [q for q in made if not judge.judge_answer(q, q.answer).correct]
   assert wrong == []

@@ -83,42 +83,50 @@ ALIASES = {
 @pytest.mark.parametrize("year", BOUNDARIES)
 def test_boundary_years(year):
   label, accepted = BOUNDARIES[year]
-  found = periods.period_of(year)
+  found = periods.find_period(year)
   assert (found and found.label) == label
-  assert periods.acceptable(year) == tuple(accepted.split())
+  assert periods.list_acceptable_labels(year) == tuple(accepted.split())
 
 
 def test_there_is_no_year_0():
-  for call in (periods.period_of, periods.acceptable):
+  for call in (periods.find_period, periods.list_acceptable_labels):
     with pytest.raises(ValueError, match="year 0"):
       call(0)
   with pytest.raises(ValueError, match="year 0"):
-    periods.years_between(-1, 0)
+    periods.count_years_between(-1, 0)
 
 
 def test_every_year_of_the_timeline_has_an_accepted_period():
   for year in range(periods.FIRST_YEAR, periods.LAST_YEAR + 1):
     if year:
-      assert periods.period_of(year).label in periods.acceptable(year)
+      assert periods.find_period(year).label in periods.list_acceptable_labels(
+        year
+      )
 
 
 @pytest.mark.parametrize("name", ALIASES)
 def test_alias_table(name):
-  labels = {label for alias in periods.named(name) for label in alias.labels}
-  assert periods.in_order(labels) == tuple(ALIASES[name].split())
+  labels = {
+    label for alias in periods.find_aliases(name) for label in alias.labels
+  }
+  assert periods.sort_labels(labels) == tuple(ALIASES[name].split())
 
 
 def test_flagged_are_the_names_mapped_by_convention():
   for name in ("辽", "金", "西夏", "十国", "新", "南明"):
-    assert all(alias.flagged for alias in periods.named(name)), name
+    assert all(alias.is_convention for alias in periods.find_aliases(name)), (
+      name
+    )
   for name in ("东汉", "北宋", "三国", "春秋", "唐"):
-    assert not any(alias.flagged for alias in periods.named(name)), name
+    assert not any(
+      alias.is_convention for alias in periods.find_aliases(name)
+    ), name
 
 
 def test_aliases_lie_in_the_period_they_are_mapped_to():
-  for alias in periods.aliases():
-    if len(alias.labels) == 1 and not alias.flagged:
-      held = periods.period(alias.labels[0])
+  for alias in periods.load_aliases():
+    if len(alias.labels) == 1 and not alias.is_convention:
+      held = periods.get_period(alias.labels[0])
       assert held.start <= alias.start, alias.name
       # Tables of regimes end a year or so beyond: 五代十国 goes on to 979.
       assert alias.end <= held.end or alias.name == "五代十国", alias.name
@@ -138,51 +146,53 @@ def test_aliases_lie_in_the_period_they_are_mapped_to():
   ],
 )
 def test_dynasty_words_in_text(text, labels):
-  assert periods.labels_in(text) == tuple(labels.split())
+  assert periods.find_period_labels(text) == tuple(labels.split())
 
 
 def test_worked_example_of_a_time_difference():
   # 屈原 died in 278 BCE, 李白 was born in 701, 苏轼 in 1037.
-  assert periods.years_between(-278, 701) == (978, 979)
-  assert periods.years_between(701, -278) == (978, 979)
-  assert periods.years_along([-278, 701, 1037]) == (1314, 1315)
-  assert periods.years_between(701, 1037) == (336, 336)
+  assert periods.count_years_between(-278, 701) == (978, 979)
+  assert periods.count_years_between(701, -278) == (978, 979)
+  assert periods.sum_years_along([-278, 701, 1037]) == (1314, 1315)
+  assert periods.count_years_between(701, 1037) == (336, 336)
 
 
 def test_labels_of_a_span():
-  assert periods.labels_of_span(570, 630) == ("六朝", "隋", "唐")
-  assert periods.labels_of_span(618, 618) == ("唐",)
+  assert periods.list_span_labels(570, 630) == ("六朝", "隋", "唐")
+  assert periods.list_span_labels(618, 618) == ("唐",)
   with pytest.raises(ValueError, match="before the start"):
-    periods.labels_of_span(630, 570)
+    periods.list_span_labels(630, 570)
 
 
 def test_distance_counts_periods():
-  assert periods.distance("先秦", "清") == 9
-  assert periods.distance("唐", "唐") == 0
+  assert periods.count_periods_between("先秦", "清") == 9
+  assert periods.count_periods_between("唐", "唐") == 0
   with pytest.raises(ValueError, match="no period '汉朝'"):
-    periods.distance("汉朝", "唐")
+    periods.count_periods_between("汉朝", "唐")
 
 
 def named(name, kind=None) -> Relation:
   """Returns the relation of the one entity of a name."""
   (found,) = [
     entity
-    for entity in repository.entities()
+    for entity in repository.load_entities()
     if entity.name == name and kind in (None, entity.kind)
   ]
-  return repository.relation(found)
+  return repository.make_relation(found)
 
 
 def test_example_of_a_scene_flags_only_kunqu():
   scene = named("李世民")
   others = [named(n) for n in ("房玄龄", "葡萄", "昆曲", "古琴艺术")]
-  assert intervals.anachronisms(scene, others) == (Anachronism("昆曲", LATER),)
+  assert intervals.find_anachronisms(scene, others) == (
+    Anachronism("昆曲", LATER),
+  )
 
 
 def test_example_of_a_script_flags_those_who_did_not_live_then():
   scene = named("曹操")
   cast = "王之涣 荀彧 杜牧 张衡 华佗 班固 郭嘉 夏侯惇"
-  found = intervals.anachronisms(scene, [named(n) for n in cast.split()])
+  found = intervals.find_anachronisms(scene, [named(n) for n in cast.split()])
   assert {(one.entity, one.reason) for one in found} == {
     ("王之涣", LATER),
     ("杜牧", LATER),
@@ -193,25 +203,28 @@ def test_example_of_a_script_flags_those_who_did_not_live_then():
 
 def test_example_of_an_order():
   names = ["番薯", "石榴", "胡萝卜", "西瓜", "菠菜"]
-  groups = intervals.order([named(name) for name in names])
+  groups = intervals.order_by_start([named(name) for name in names])
   assert groups == (("石榴",), ("菠菜",), ("西瓜",), ("胡萝卜",), ("番薯",))
   # 1842 saw two events begin; they are tied.
   tied = [named(n, "event") for n in ("六镇起义", "南京条约签订", "甲午战争")]
   same = Relation("甲", "event", "清", 1842, 1842)
-  assert intervals.order([*tied, same])[1] == ("南京条约签订", "甲")
+  assert intervals.order_by_start([*tied, same])[1] == ("南京条约签订", "甲")
 
 
 def test_gap_has_no_year_0():
   first = Relation("甲", "figure", "汉", -50, -1)
   second = Relation("乙", "figure", "汉", 1, 40)
-  assert (intervals.gap(first, second), intervals.gap(second, first)) == (1, -1)
+  assert (
+    intervals.compute_gap(first, second),
+    intervals.compute_gap(second, first),
+  ) == (1, -1)
   lasting = Relation("丙", "ingredient", "汉", -126, None)
-  assert intervals.gap(lasting, second) == 0
+  assert intervals.compute_gap(lasting, second) == 0
 
 
 def test_tables_have_what_is_asked_of_them():
   count = dict.fromkeys(questions.KINDS, 0)
-  for entity in repository.entities():
+  for entity in repository.load_entities():
     count[entity.kind] += 1
     assert all(interval.source for interval in entity.intervals), entity
   assert count["figure"] >= 1500
@@ -230,14 +243,14 @@ def test_periods_of_records():
     "应天府": ("明",),
     "豆腐": ("汉", "五代", "宋"),
   }
-  for entity in repository.entities():
+  for entity in repository.load_entities():
     if entity.name in expected:
       assert entity.periods == expected.pop(entity.name), entity.name
   assert not expected
 
 
 def test_both_scripts_of_names():
-  known = repository.by_name(repository.entities())
+  known = repository.index_by_name(repository.load_entities())
   for simplified, traditional in [
     ("苏轼", "蘇軾"),
     ("范仲淹", "范仲淹"),
@@ -250,9 +263,9 @@ def test_both_scripts_of_names():
 
 
 def test_who_shares_a_name_is_one_group():
-  records = repository.grouped(repository.entities())
+  records = repository.assign_groups(repository.load_entities())
   groups = {record.entity_id: record.group for record in records}
-  for shared in repository.by_name(records).values():
+  for shared in repository.index_by_name(records).values():
     assert len({groups[record.entity_id] for record in shared}) == 1
   sizes = {}
   for group in groups.values():
@@ -281,11 +294,11 @@ def test_impossible_rows_are_refused(row, message, tmp_path, monkeypatch):
   path.write_text(f"{header}\n{row}\n", "utf-8")
   monkeypatch.setattr(fact_tables, "table_path", lambda name: path)
   with pytest.raises(ValueError, match=message):
-    repository.entities.__wrapped__()
+    repository.load_entities.__wrapped__()
 
 
 def test_themes_rise_and_have_an_item_for_each_period():
-  themes = repository.themes()
+  themes = repository.load_themes()
   assert [theme.name for theme in themes] == [
     "水果大小",
     "书本厚度",

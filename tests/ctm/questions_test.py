@@ -26,12 +26,12 @@ from ctd_jax_datasets.ctm.questions import LSEC, SPLITS, Anachronism
 
 @pytest.fixture(scope="module")
 def made():
-  return generate.generate()
+  return generate.generate_questions()
 
 
 @pytest.fixture(scope="module")
 def check():
-  return checker.Checker(repository.entities())
+  return checker.QuestionChecker(repository.load_entities())
 
 
 def test_counts_by_type_and_by_relations(made):
@@ -40,7 +40,7 @@ def test_counts_by_type_and_by_relations(made):
   listed = collections.Counter(q.task for q in made if q.listed)
   assert listed == quotas.TYPE_COUNTS
   buckets = collections.Counter(
-    quotas.bucket(q.task, len(q.relations)) for q in made
+    quotas.size_bucket(q.task, len(q.relations)) for q in made
   )
   assert buckets == quotas.BUCKETS
   sizes = {len(q.relations) for q in made if q.task == LSEC}
@@ -52,7 +52,7 @@ def test_counts_by_type_and_by_relations(made):
 def test_no_entity_and_no_name_is_in_two_splits(made):
   groups = {
     record.entity_id: record.group
-    for record in repository.grouped(repository.entities())
+    for record in repository.assign_groups(repository.load_entities())
   }
   splits = collections.defaultdict(set)
   for question in made:
@@ -87,19 +87,19 @@ def test_answers_that_a_guess_would_give_are_not_common(made):
 
 
 def test_same_seed_same_questions_whatever_else_is_made(made):
-  again = generate.generate(tasks=("EEU", "TES"))
+  again = generate.generate_questions(tasks=("EEU", "TES"))
   assert again == tuple(q for q in made if q.task in ("EEU", "TES"))
-  other = generate.generate(seed=1, tasks=("EEU",))
+  other = generate.generate_questions(seed=1, tasks=("EEU",))
   texts = {q.question for q in again if q.task == "EEU"}
   assert len(texts & {q.question for q in other}) < len(texts) / 2
 
 
 def test_json_round_trip(made):
   for question in made[::97]:
-    line = questions.dumps(question)
+    line = questions.format_json_line(question)
     assert questions.question_from_json(json.loads(line)) == question
-  for entity in repository.entities()[::97]:
-    line = questions.dumps(entity)
+  for entity in repository.load_entities()[::97]:
+    line = questions.format_json_line(entity)
     assert questions.entity_from_json(json.loads(line)) == entity
   with pytest.raises(ValueError, match="no field extra"):
     questions.question_from_json({**questions.to_json(made[0]), "extra": 1})
@@ -186,7 +186,7 @@ def test_years_of_both_conventions(made):
 
 
 def test_games_have_the_published_sizes(made):
-  found = games.games(generate.SEED)
+  found = games.draw_games(generate.SEED)
   assert [game.level for game in found] == (
     ["easy"] * 20 + ["medium"] * 20 + ["hard"] * 20
   )
@@ -204,17 +204,17 @@ def test_games_have_the_published_sizes(made):
     assert len(set(labels)) == games.PLAYERS[game.level] == len(labels)
     ranked = sorted(labels, key=periods.LABELS.index)
     assert [ranked[rank - 1] for rank in game.ranks] == labels
-  assert games.games(generate.SEED) == found
+  assert games.draw_games(generate.SEED) == found
 
 
 def test_built_games_are_read_back(tmp_path):
-  builder = build.build("ctm/ito", tmp_path)
-  assert examples.read_games(builder) == list(games.games(generate.SEED))
+  builder = build.build_dataset("ctm/ito", tmp_path)
+  assert examples.read_games(builder) == list(games.draw_games(generate.SEED))
   assert (builder.data_path / "audit.txt").read_text("utf-8").count("hard") == 1
 
 
 def test_reading_what_is_not_built_says_how(tmp_path):
-  builder = build.builder_of("ctm/qa", tmp_path)
+  builder = build.make_builder("ctm/qa", tmp_path)
   with pytest.raises(FileNotFoundError, match="build ctm/qa"):
     examples.read_questions(builder)
 
@@ -223,7 +223,7 @@ DUMMY = "data/ctm/dummy_data"
 
 
 def test_release_is_read_with_its_findings(tmp_path):
-  builder = build.build("ctm/release", tmp_path, sources=DUMMY)
+  builder = build.build_dataset("ctm/release", tmp_path, sources=DUMMY)
   found = {q.question_id: q for q in examples.read_questions(builder)}
   golds = [found[f"released-{n:05d}"].gold for n in range(len(found))]
   assert [gold.form for gold in golds] == [
@@ -270,18 +270,18 @@ def test_odd_release_is_refused_and_nothing_is_left(tmp_path, record, message):
   path = folder / "part.json"
   path.write_text(json.dumps([{**valid, **record}]), "utf-8")
   with pytest.raises(SourceError, match=message):
-    build.build("ctm/release", tmp_path / "built", sources=folder)
+    build.build_dataset("ctm/release", tmp_path / "built", sources=folder)
   assert not list((tmp_path / "built").rglob("*.array_record*"))
 
 
 def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
   monkeypatch.delenv("CTD_JAX_RELEASE", raising=False)
   with pytest.raises(SourceError, match="needs --sources=FOLDER"):
-    build.build("ctm/release", tmp_path)
+    build.build_dataset("ctm/release", tmp_path)
   with pytest.raises(SourceError, match="no \\*.json"):
-    released.read(tmp_path)
+    released.read_released_questions(tmp_path)
   with pytest.raises(SourceError, match="made from the fact tables"):
-    build.build("ctm/ito", tmp_path, sources=DUMMY)
+    build.build_dataset("ctm/ito", tmp_path, sources=DUMMY)
 
 
 def test_periods_need_neither_jax_nor_tensorflow():

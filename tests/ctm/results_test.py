@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from ctd_jax.evaluation import results
-from ctd_jax.evaluation.significance import Share
+from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.ito import scores
 from ctd_jax_datasets.ctm import quotas
 
@@ -17,7 +17,7 @@ ODD = {"LLaMA3.1-8b direct": 0.1983}
 
 def systems(dataset):
   found = collections.defaultdict(dict)
-  for row in results.read_rows(RESULTS):
+  for row in results.read_result_rows(RESULTS):
     if row.dataset == dataset:
       found[row.system, row.mode, row.track][row.family, row.metric] = row.value
   return found
@@ -43,7 +43,13 @@ def test_game_totals_are_means_of_the_levels():
 
 def test_the_best_published_player_is_below_locked_guessing():
   best = max(c["all", "pass@8"] for c in systems("ctm/ito-release").values())
-  guess = sum(scores.CHANCE[scores.agents.Random](n, 8) for n in (3, 4, 5)) / 3
-  low, high = Share(round(60 * best), 60).interval
+  guess = (
+    sum(
+      scores.WIN_PROBABILITIES[scores.agents.RandomGuesser](n, 8)
+      for n in (3, 4, 5)
+    )
+    / 3
+  )
+  low, high = Proportion(round(60 * best), 60).interval
   assert (low, high) == pytest.approx((0.286, 0.526), abs=5e-4)
   assert high < guess == pytest.approx(0.647, abs=5e-4)

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from ctd_jax.tasks.ctm import chronicles, judge, report, timeline_answerer
-from ctd_jax.tasks.ctm.judge import Verdict
+from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax_datasets.ctm.questions import (
-  ABOUT,
+  APPROXIMATE,
   ERA,
   EXACT,
   FIGURE,
@@ -16,13 +16,13 @@ from ctd_jax_datasets.ctm.questions import (
   RULER,
   Distance,
   Entity,
-  Interval,
+  YearInterval,
 )
 from tests.ctm.judge_test import QUESTIONS
 
 
 def entity(name, kind, label, start, end, place="", evidence=()):
-  years = Interval(start, end, EXACT, "test", "life")
+  years = YearInterval(start, end, EXACT, "test", "life")
   return Entity(name, name, (), kind, (years,), (label,), place, "", evidence)
 
 
@@ -41,7 +41,7 @@ KNOWN = (
   entity("建康", PLACE, "六朝", 313, 589, "南京"),
   entity("江宁", PLACE, "唐", 620, 757, "南京"),
 )
-PRIOR = timeline_answerer.Prior("宋", True, 100)
+PRIOR = timeline_answerer.AnswerPrior("宋", True, 100)
 
 
 def answer(known, name, text=None):
@@ -57,7 +57,7 @@ def answer(known, name, text=None):
 )
 def test_who_knows_the_entities_is_right(name):
   said = answer(KNOWN, name)
-  assert judge.judge(QUESTIONS[name], said).correct, said
+  assert judge.judge_answer(QUESTIONS[name], said).correct, said
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_which_questions_are_about_what_is_known():
 
 
 def test_prior_of_questions():
-  prior = timeline_answerer.Prior.of(QUESTIONS.values())
+  prior = timeline_answerer.AnswerPrior.from_questions(QUESTIONS.values())
   # 明 is the answer of three of nine, 是 of four of seven, and 433 is the
   # fourth of seven numbers of years.
-  assert prior == timeline_answerer.Prior("明", True, 433)
+  assert prior == timeline_answerer.AnswerPrior("明", True, 433)
   with pytest.raises(ValueError, match="no train question of PJ、TIC"):
-    timeline_answerer.Prior.of([QUESTIONS["edd-a"]])
+    timeline_answerer.AnswerPrior.from_questions([QUESTIONS["edd-a"]])
 
 
 def test_dates_found_in_texts():
@@ -121,8 +121,10 @@ def test_dates_found_in_texts():
     ("是歲大旱。", 300),
     ("王僧辯卒。", 555),
   ]
-  index = chronicles.Chronicles(chronicles.Dated(*pair) for pair in texts)
-  assert index.years(["陈霸先", "王僧辩", "李白"]) == [
+  index = chronicles.ChronicleIndex(
+    chronicles.DatedText(*pair) for pair in texts
+  )
+  assert index.search_years(["陈霸先", "王僧辩", "李白"]) == [
     [555, 557],
     [555, 555],
     [],
@@ -131,24 +133,27 @@ def test_dates_found_in_texts():
     entity("陈霸先", RULER, "唐", 1, 2),
     entity("李白", FIGURE, "唐", 1, 2),
   ]
-  (found,) = index.date(names)
+  (found,) = index.date_entities(names)
   assert found.periods == ("六朝",)
   assert (found.intervals[0].start, found.intervals[0].end) == (525, 587)
-  assert found.intervals[0].precision == ABOUT
+  assert found.intervals[0].precision == APPROXIMATE
   assert found.evidence == ()
 
 
 def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   graded = [
-    (QUESTIONS["edd-a"], Verdict(True, "label")),
-    (QUESTIONS["edd-b"], Verdict(False, "label")),
+    (QUESTIONS["edd-a"], AnswerVerdict(True, "label")),
+    (QUESTIONS["edd-b"], AnswerVerdict(False, "label")),
     (
       dataclasses.replace(QUESTIONS["pj-a"], listed=False),
-      Verdict(True, "polarity", {"polarity_accuracy": 1.0}),
+      AnswerVerdict(True, "polarity", {"polarity_accuracy": 1.0}),
     ),
-    (QUESTIONS["lsec-a"], Verdict(False, "undecided")),
+    (QUESTIONS["lsec-a"], AnswerVerdict(False, "undecided")),
   ]
-  found = {k: (v.hits, v.total) for k, v in report.accuracies(graded).items()}
+  found = {
+    k: (v.num_hits, v.num_trials)
+    for k, v in report.compute_accuracies(graded).items()
+  }
   assert found == {
     "EDD": (1, 2),
     "LSEC": (0, 1),
@@ -157,13 +162,15 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
     "all": (1, 3),
   }
   assert QUESTIONS["pj-a"].distance == Distance(4, 4)
-  assert [*report.by_distance(graded, "widest")] == [3, 4]
-  report.write(tmp_path, {"a": graded, "b": graded}, {"a": {}, "b": {"n": 1}})
+  assert [*report.compute_distance_accuracies(graded, "widest")] == [3, 4]
+  report.write_report(
+    tmp_path, {"a": graded, "b": graded}, {"a": {}, "b": {"n": 1}}
+  )
   text = (tmp_path / "report.md").read_text(encoding="utf-8")
   assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
   assert "| LSEC | 0 | 0 | 1 |" in text
   assert "- n: 1" in text
-  rows = report.rows(
+  rows = report.make_result_rows(
     graded,
     dataset="ctm/qa",
     system="a",

@@ -20,7 +20,7 @@ def _parts(draw):
 def test_notes_and_garbled_characters_do_no_harm(seed):
   draw = random.Random(seed)
   parts = list(_parts(draw))
-  anchor = alignment.Anchor.of(parts)
+  anchor = alignment.Anchor.from_segments(parts)
   text, expected, length = [], [], 0
   for number, (part, _) in enumerate(parts):
     printed = "".join(
@@ -32,14 +32,14 @@ def test_notes_and_garbled_characters_do_no_harm(seed):
     expected.append((length, number))
     length += len(note)
   aligned = alignment.Alignment(anchor, "".join(text))
-  places = [aligned.place_at(position) for position, _ in expected]
+  places = [aligned.match_at(position) for position, _ in expected]
   right = [
-    place.part == number
+    place.segment_index == number
     for place, (_, number) in zip(places, expected, strict=True)
   ]
   assert sum(right) / len(right) > 0.95
   for place in places:
-    assert place.key == anchor.keys[place.part]
+    assert place.key == anchor.keys[place.segment_index]
     assert 0 < place.score <= 1
   assert sum(place.score for place in places) / len(places) > 0.8
   for (here, there), (next_here, next_there) in zip(
@@ -50,29 +50,36 @@ def test_notes_and_garbled_characters_do_no_harm(seed):
 
 
 def test_score_is_the_share_of_the_clause_that_is_tied():
-  anchor = alignment.Anchor.of(
+  anchor = alignment.Anchor.from_segments(
     [("公會泠侯于桃丘以謀嶧故而還", TimeKey(1, 1, 1))]
   )
-  clean = alignment.Alignment(anchor, alignment.fold(anchor.text))
-  assert clean.place_at(13).score == 1
+  clean = alignment.Alignment(anchor, alignment.fold_text(anchor.text))
+  assert clean.match_at(13).score == 1
   garbled = alignment.Alignment(anchor, "公會泠侯於桃丘以謀嶧訛訛訛")
-  assert garbled.place_at(13).score == pytest.approx(9 / 12)
+  assert garbled.match_at(13).score == pytest.approx(9 / 12)
 
 
 def test_before_any_tie_no_place_is_known():
-  anchor = alignment.Anchor.of([("公會泠侯于桃丘", TimeKey(1, 1, 1))])
-  assert alignment.Alignment(anchor, "嶧人來盟").place_at(4) is None
+  anchor = alignment.Anchor.from_segments(
+    [("公會泠侯于桃丘", TimeKey(1, 1, 1))]
+  )
+  assert alignment.Alignment(anchor, "嶧人來盟").match_at(4) is None
 
 
 def test_parts_are_found_again_and_empty_ones_have_no_place():
   texts = ["公會泠侯", "。", "嶧人來盟", ""]
   keys = [TimeKey(1, 1, month) for month in range(1, 5)]
-  anchor = alignment.Anchor.of(list(zip(texts, keys, strict=True)))
+  anchor = alignment.Anchor.from_segments(list(zip(texts, keys, strict=True)))
   assert anchor.text == "公會泠侯嶧人來盟"
-  assert [anchor.part(number) for number in range(4)] == [
+  assert [anchor.segment_text(number) for number in range(4)] == [
     "公會泠侯",
     "",
     "嶧人來盟",
     "",
   ]
-  assert [anchor.part_at(position) for position in (0, 3, 4, 7)] == [0, 0, 2, 2]
+  assert [anchor.segment_at(position) for position in (0, 3, 4, 7)] == [
+    0,
+    0,
+    2,
+    2,
+  ]

@@ -15,7 +15,7 @@ from ctd_jax_datasets.chunqiutr import audit, audit_plot, audit_readme
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "data" / "chunqiutr" / "README.md"
 GOLDEN = ROOT / "tests" / "golden" / "chunqiutr_rebuilt.json"
-PAPER = audit.read_figures(audit.PAPER)
+PAPER = audit.read_figures(audit.PAPER_FIGURES)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ def test_paper_figures_agree_with_one_another():
 
 
 def test_every_paper_figure_has_a_figure_of_ours(golden):
-  ours = audit.figures(golden)
-  for (table, row, column), _ in audit._flat(PAPER):
+  ours = audit.compute_figures(golden)
+  for (table, row, column), _ in audit._flatten_figures(PAPER):
     assert column in ours[table][row], (table, row, column)
 
 
@@ -64,17 +64,19 @@ def test_every_paper_figure_has_a_figure_of_ours(golden):
   reason="CTD_JAX_SOURCES names no folder of source texts",
 )
 def test_golden_figures_are_those_of_the_editions(golden, tmp_path):
-  builder = build.build("chunqiutr/rebuilt", tmp_path, processes=2)
-  path = builder.data_path / build.STATISTICS
+  builder = build.build_dataset("chunqiutr/rebuilt", tmp_path, processes=2)
+  path = builder.data_path / build.STATISTICS_FILE
   assert json.loads(path.read_text("utf-8")) == golden
 
 
 def test_every_difference_has_a_reason_and_every_reason_a_difference(golden):
-  found = audit.differences(audit.figures(golden), PAPER)
+  found = audit.find_differences(audit.compute_figures(golden), PAPER)
   for difference in found:
     assert difference.reason, difference
   used = {difference.reason for difference in found}
-  assert used == {row["reason"] for _, row in audit._read(audit.REASONS)}
+  assert used == {
+    row["reason"] for _, row in audit._read_tsv(audit.DIFFERENCE_REASONS)
+  }
 
 
 OURS = {
@@ -87,7 +89,7 @@ THEIRS = {"units": {"chunqiu": {"units": 100, "average": 10.0}}}
 
 
 def test_cells_show_ours_theirs_and_the_difference():
-  ((name, _, lines),) = audit.tables(OURS, THEIRS)
+  ((name, _, lines),) = audit.iterate_tables(OURS, THEIRS)
   assert name == "units"
   assert lines == [
     {
@@ -108,8 +110,8 @@ def test_a_difference_of_the_tolerance_needs_no_reason(tmp_path):
     "units\t*\t*\tToo late.\n",
     encoding="utf-8",
   )
-  (found,) = audit.differences(OURS, THEIRS, reasons)
-  assert (found.column, found.ours, found.paper) == ("units", 106, 100)
+  (found,) = audit.find_differences(OURS, THEIRS, reasons)
+  assert (found.column, found.value, found.paper_value) == ("units", 106, 100)
   assert found.reason == "This."
 
 
@@ -134,17 +136,20 @@ def test_a_figure_that_cannot_be_read_is_named(tmp_path, line, message):
 
 def test_only_what_the_paper_describes_is_set_beside_it():
   named = {"name": "chunqiutr/mini/2.0.0", "synthetic": True}
-  assert audit.paper_of(named) == {}
-  assert audit.paper_of({"name": "zztj/demo/1.0.0", "synthetic": False}) == {}
+  assert audit.read_paper_figures(named) == {}
+  assert (
+    audit.read_paper_figures({"name": "zztj/demo/1.0.0", "synthetic": False})
+    == {}
+  )
   named = {"name": "chunqiutr/release/2.0.0", "synthetic": False}
-  assert audit.paper_of(named) == PAPER
+  assert audit.read_paper_figures(named) == PAPER
   assert audit.gap_share(PAPER) == pytest.approx(0.4951, abs=1e-4)
   assert audit.gap_share({}) is None
 
 
 def test_readme_tables_are_those_of_the_build(golden):
   text = README.read_text("utf-8")
-  assert audit_readme.fill(text, golden, str(README)) == text
+  assert audit_readme.fill_readme(text, golden, str(README)) == text
   assert "<!-- audit:differences -->" in text
 
 
@@ -183,7 +188,7 @@ def test_a_stale_readme_is_told_and_renewed(tmp_path):
 )
 def test_a_marker_that_means_nothing_is_named(golden, text, message):
   with pytest.raises(ValueError, match=message):
-    audit_readme.fill(text, golden, "README.md")
+    audit_readme.fill_readme(text, golden, "README.md")
 
 
 def test_picture_of_coverage(golden, tmp_path):

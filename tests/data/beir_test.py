@@ -23,17 +23,17 @@ def folder(tmp_path) -> pathlib.Path:
 
 
 def test_an_export_is_read_back_as_it_was(tmp_path):
-  build.build("chunqiutr/mini", tmp_path)
+  build.build_dataset("chunqiutr/mini", tmp_path)
   mini = load.load_benchmark("chunqiutr/mini", tmp_path)
-  export.export(mini, "beir", tmp_path / "out")
+  export.export_benchmark(mini, "beir", tmp_path / "out")
   assert beir_files.read(tmp_path / "out") == mini
 
 
 def test_so_are_questions_about_a_month_that_nobody_knows(tmp_path):
   sources = pathlib.Path(released.__file__).with_name("dummy_data")
-  build.build("zztj/demo_jin", tmp_path, sources)
+  build.build_dataset("zztj/demo_jin", tmp_path, sources)
   demo = load.load_benchmark("zztj/demo_jin", tmp_path)
-  export.export(demo, "beir", tmp_path / "out")
+  export.export_benchmark(demo, "beir", tmp_path / "out")
   assert beir_files.read(tmp_path / "out") == demo
 
 
@@ -58,7 +58,7 @@ def test_so_are_leap_months_scores_and_odd_texts(tmp_path):
       for split, asked in benchmark.queries.items()
     },
   )
-  export.export(benchmark, "beir", tmp_path / "out")
+  export.export_benchmark(benchmark, "beir", tmp_path / "out")
   assert beir_files.read(tmp_path / "out") == benchmark
 
 
@@ -91,7 +91,7 @@ def test_other_contents_have_another_name(folder):
 
 def test_an_export_that_was_edited_is_not_taken_for_the_original(tmp_path):
   out = tmp_path / "out"
-  export.export(synthetic.benchmark(), "beir", out)
+  export.export_benchmark(synthetic.benchmark(), "beir", out)
   path = out / "queries.jsonl"
   path.write_text(path.read_text().replace("記事", "大事", 1))
   with pytest.raises(ValueError, match="json: sha256 .* were changed"):
@@ -107,7 +107,7 @@ def test_a_known_calendar_can_be_named_instead(folder):
   with pytest.raises(ValueError, match=r"no calendar; add reigns.tsv .*lu"):
     beir_files.read(folder)
   (folder / "metadata.json").write_text('{"timeline": "jin"}')
-  assert beir_files.read(folder).timeline == reign_tables.timeline("jin")
+  assert beir_files.read(folder).timeline == reign_tables.load_timeline("jin")
   (folder / "metadata.json").write_text('{"timeline": "jinn"}')
   with pytest.raises(ValueError, match="no timeline 'jinn'; known: jin"):
     beir_files.read(folder)

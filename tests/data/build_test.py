@@ -31,13 +31,13 @@ def run(*arguments, cwd):
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
   folder = tmp_path_factory.mktemp("data")
-  build.build("chunqiutr/mini", folder)
+  build.build_dataset("chunqiutr/mini", folder)
   return folder
 
 
 @pytest.fixture(scope="module")
 def statistics(data_dir):
-  (path,) = data_dir.rglob(build.STATISTICS)
+  (path,) = data_dir.rglob(build.STATISTICS_FILE)
   return json.loads(path.read_text("utf-8"))
 
 
@@ -61,7 +61,7 @@ def test_statistics_add_up(statistics):
 
 
 def test_tables_are_aligned_and_labelled(statistics):
-  text = summary.tables(statistics)
+  text = summary.format_tables(statistics)
   assert "synthetic" in text.splitlines()[0]
   lines = text.split("by source\n")[1].split("\n\n")[0].splitlines()
   assert len(lines) == 7
@@ -70,38 +70,38 @@ def test_tables_are_aligned_and_labelled(statistics):
 
 def test_a_build_is_reused(data_dir):
   before = {path: path.stat().st_mtime_ns for path in data_dir.rglob("*")}
-  build.build("chunqiutr/mini", data_dir)
+  build.build_dataset("chunqiutr/mini", data_dir)
   assert before == {
     path: path.stat().st_mtime_ns for path in data_dir.rglob("*")
   }
 
 
 def test_lost_statistics_are_counted_again(data_dir, statistics):
-  (path,) = data_dir.rglob(build.STATISTICS)
+  (path,) = data_dir.rglob(build.STATISTICS_FILE)
   path.unlink()
-  build.build("chunqiutr/mini", data_dir)
+  build.build_dataset("chunqiutr/mini", data_dir)
   assert json.loads(path.read_text("utf-8")) == statistics
 
 
 def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
-  (path,) = data_dir.rglob(build.STATISTICS)
+  (path,) = data_dir.rglob(build.STATISTICS_FILE)
   path.write_text("{}", encoding="utf-8")
-  build.build("chunqiutr/mini", data_dir, overwrite=True)
+  build.build_dataset("chunqiutr/mini", data_dir, overwrite=True)
   assert json.loads(path.read_text("utf-8")) == statistics
   versions = [folder.name for folder in path.parent.parent.iterdir()]
   assert versions == ["2.0.0"]
 
 
 def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
-  (path,) = data_dir.rglob(build.STATISTICS)
+  (path,) = data_dir.rglob(build.STATISTICS_FILE)
   before = path.read_text("utf-8")
 
   def fail(builder):
     raise RuntimeError("no space")
 
-  monkeypatch.setattr(summary, "summarise", fail)
+  monkeypatch.setattr(summary, "summarise_dataset", fail)
   with pytest.raises(RuntimeError, match="no space"):
-    build.build("chunqiutr/mini", data_dir, overwrite=True)
+    build.build_dataset("chunqiutr/mini", data_dir, overwrite=True)
   assert path.read_text("utf-8") == before
   versions = [folder.name for folder in path.parent.parent.iterdir()]
   assert versions == ["2.0.0"]
@@ -111,19 +111,19 @@ def test_sources_are_not_ignored(tmp_path):
   with pytest.raises(
     ValueError, match="chunqiutr/mini is made without sources"
   ):
-    build.build("chunqiutr/mini", tmp_path, sources=tmp_path)
+    build.build_dataset("chunqiutr/mini", tmp_path, sources=tmp_path)
   assert not (tmp_path / "chunqiutr" / "mini").exists()
 
 
 def test_a_failed_build_leaves_other_data_sets(data_dir, tmp_path):
   with pytest.raises(ValueError, match="nowhere: no such folder"):
-    build.build("chunqiutr/rebuilt", data_dir, tmp_path / "nowhere")
+    build.build_dataset("chunqiutr/rebuilt", data_dir, tmp_path / "nowhere")
   names = {path.name for path in (data_dir / "chunqiutr").iterdir()}
   assert names == {"mini", ".config"}
 
 
 def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
-  builder = build.build("chunqiutr/mini", data_dir)
+  builder = build.build_dataset("chunqiutr/mini", data_dir)
   monkeypatch.setattr(
     builder, "as_data_source", lambda split: ["only one"], raising=True
   )
@@ -135,13 +135,13 @@ def test_lost_rows_are_told_in_one_line(data_dir, monkeypatch):
   def fail(builder):
     raise build.LostRowsError("split train has 1 examples")
 
-  (path,) = data_dir.rglob(build.STATISTICS)
+  (path,) = data_dir.rglob(build.STATISTICS_FILE)
   path.unlink()
   monkeypatch.setattr(build, "_check_lengths", fail)
   with pytest.raises(SystemExit, match="^error: split train has 1 examples$"):
     build.main(["build", "chunqiutr/mini"], str(data_dir))
   monkeypatch.undo()
-  build.build("chunqiutr/mini", data_dir)
+  build.build_dataset("chunqiutr/mini", data_dir)
   assert path.exists()
 
 
@@ -153,7 +153,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
 
 def test_unknown_name():
   with pytest.raises(ValueError, match="'chunqiutr/mimi'.*chunqiutr/mini"):
-    build.build("chunqiutr/mimi")
+    build.build_dataset("chunqiutr/mimi")
 
 
 def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
@@ -166,7 +166,7 @@ def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
   )
   assert first == second
   shown = dict(line.split(": ", 1) for line in done.stdout.splitlines()[-4:])
-  statistics = json.loads(second[build.STATISTICS])
+  statistics = json.loads(second[build.STATISTICS_FILE])
   assert shown["content sha256"] == statistics["content_sha256"]
   assert re.fullmatch(r"[\d.]+ s, \d+ MiB at most.*", shown["time and memory"])
   assert "writer.py" not in done.stderr
@@ -177,7 +177,7 @@ def test_command_line_in_another_folder(data_dir, tmp_path):
   assert done.returncode == 0, done.stderr
   assert "records by source" in done.stdout
   path = pathlib.Path(done.stdout.splitlines()[-1].partition(": ")[2])
-  assert path.name == build.STATISTICS
+  assert path.name == build.STATISTICS_FILE
   assert path.is_file()
 
 

@@ -36,7 +36,7 @@ def examples(builder, split):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-  return build.build("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+  return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_registered_by_name_and_read_without_the_builder(built):
 
 def test_metadata_of_the_folder_is_used(built):
   assert "Synthetic" in built.info.description
-  assert "chunqiutr2026" in built.info.citation
+  assert "chunqiutr2026" in built.info.citation_index
   assert built.builder_config.name == "mini"
   assert built.info.metadata["timeline"] == "mini"
 
@@ -76,7 +76,7 @@ def test_every_month_has_an_answer(records):
   kinds = collections.defaultdict(set)
   for record in records:
     kinds[tuple(record["start"])].add(record["kind"])
-  months = {key.triple for key in reign_tables.timeline("mini").months}
+  months = {key.triple for key in reign_tables.load_timeline("mini").months}
   assert set(kinds) == months
   for found in kinds.values():
     assert ("event" in found) != ("no_event" in found)
@@ -114,7 +114,7 @@ def test_gold_is_every_event_and_placeholder_of_the_interval(records, queries):
 
 
 def test_queries_stay_inside_their_split(built):
-  split_of = mini.splits()
+  split_of = mini.make_splits()
   for split in QUERY_SPLITS:
     for query in examples(built, split):
       assert query["split"] == split
@@ -146,7 +146,7 @@ def synthetic_sources(tmp_path, monkeypatch):
 def _build_rebuilt(folder, processes):
   with pytest.MonkeyPatch.context() as monkeypatch:
     sources = _write_sources(folder, monkeypatch)
-    return build.build(
+    return build.build_dataset(
       "chunqiutr/rebuilt", folder, sources, processes=processes
     )
 
@@ -179,7 +179,7 @@ def test_processes_change_no_byte(rebuilt, tmp_path):
 
 
 def test_the_account_of_the_gallery_adds_up(rebuilt):
-  path = rebuilt.data_path / build.STATISTICS
+  path = rebuilt.data_path / build.STATISTICS_FILE
   statistics = json.loads(path.read_text("utf-8"))
   account = statistics["audit"]
   assert account["left_out"] == {"undated": 1}
@@ -190,7 +190,9 @@ def test_the_account_of_the_gallery_adds_up(rebuilt):
     rejected = sum(row["rejected"].values())
     assert row["candidates"] == row["accepted"] + rejected
     assert row["pieces"] == made[source]
-  table = (rebuilt.data_path / builder_module.DISAGREEMENTS).read_text("utf-8")
+  table = (rebuilt.data_path / builder_module.DISAGREEMENTS_FILE).read_text(
+    "utf-8"
+  )
   compared = account["agreement"].values()
   assert len(table.splitlines()) - 1 == sum(
     row["all_compared"] - row["all_same_month"] for row in compared
@@ -206,9 +208,11 @@ def released(tmp_path):
 
 
 def test_release_from_a_folder(released, tmp_path):
-  builder = build.build("chunqiutr/release", tmp_path, released)
+  builder = build.build_dataset("chunqiutr/release", tmp_path, released)
   records = examples(builder, "records")
-  report = json.loads((builder.data_path / summary.AUDIT).read_text("utf-8"))
+  report = json.loads(
+    (builder.data_path / summary.AUDIT_FILE).read_text("utf-8")
+  )
   counts = {
     finding["code"]: finding["count"]
     for finding in report["release"]["findings"]
@@ -216,27 +220,27 @@ def test_release_from_a_folder(released, tmp_path):
   assert counts["file_differs"] == 3
   assert len(records) == report["release"]["facts"]["records"]
   assert {record["split"] for record in records} == set(QUERY_SPLITS)
-  shown = (builder.data_path / build.TABLES).read_text("utf-8")
+  shown = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "the file is not the released one" in shown
   assert "/ 20,172" in shown
 
 
 def test_release_from_the_environment(released, tmp_path, monkeypatch):
   monkeypatch.setenv(fetch.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere"))
-  monkeypatch.setenv(git_blobs.RELEASE_VARIABLE, str(released))
-  (released / release.QUERIES).unlink()
-  with pytest.raises(sources.SourceError, match=release.QUERIES):
-    build.build("chunqiutr/release", tmp_path)
+  monkeypatch.setenv(git_blobs.RELEASE_FOLDER_VARIABLE, str(released))
+  (released / release.QUERIES_FILE).unlink()
+  with pytest.raises(sources.SourceError, match=release.QUERIES_FILE):
+    build.build_dataset("chunqiutr/release", tmp_path)
   assert not (tmp_path / "chunqiutr" / "release").exists()
 
 
 def test_rebuilt_from_the_environment(synthetic_sources, tmp_path, monkeypatch):
   monkeypatch.setenv(fetch.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere"))
   with pytest.raises(sources.SourceError, match="nowhere: no such folder"):
-    build.build("chunqiutr/rebuilt", tmp_path)
-  assert fetch.sources_folder(synthetic_sources) == synthetic_sources
+    build.build_dataset("chunqiutr/rebuilt", tmp_path)
+  assert fetch.resolve_sources_folder(synthetic_sources) == synthetic_sources
   monkeypatch.setenv(fetch.ENVIRONMENT_VARIABLE, str(synthetic_sources))
-  assert fetch.sources_folder(None) == synthetic_sources
+  assert fetch.resolve_sources_folder(None) == synthetic_sources
 
 
 def _cut(path):
@@ -255,7 +259,9 @@ def test_a_damaged_source_is_one_line_and_leaves_nothing(
   size = (synthetic_sources / name).stat().st_size
   damage(synthetic_sources / name)
   with pytest.raises(sources.SourceError) as caught:
-    build.build("chunqiutr/rebuilt", tmp_path / "data", synthetic_sources)
+    build.build_dataset(
+      "chunqiutr/rebuilt", tmp_path / "data", synthetic_sources
+    )
   message = str(caught.value)
   assert name in message
   assert "\n" not in message
@@ -301,7 +307,9 @@ def test_files_are_downloaded_and_checked(server, tmp_path, monkeypatch):
   table = tmp_path / "checksums.tsv"
   edition_files.write_checksums(table, url)
   monkeypatch.setattr(fetch, "CHECKSUMS", table)
-  paths = fetch.download_files(_manager(tmp_path, table), fetch.known_files())
+  paths = fetch.download_files(
+    _manager(tmp_path, table), fetch.read_file_infos()
+  )
   assert {
     name: path.read_text("utf-8") for name, path in paths.items()
   } == edition_files.FILES
@@ -314,7 +322,7 @@ def test_a_changed_download_is_refused(server, tmp_path, monkeypatch):
   monkeypatch.setattr(fetch, "CHECKSUMS", table)
   _cut(folder / "duyu_jijie_KR1e0002.txt")
   with pytest.raises(sources.SourceError) as caught:
-    fetch.download_files(_manager(tmp_path, table), fetch.known_files())
+    fetch.download_files(_manager(tmp_path, table), fetch.read_file_infos())
   assert f"{url}/duyu_jijie_KR1e0002.txt: expected" in str(caught.value)
   assert "\n" not in str(caught.value)
   begun = list((tmp_path / "downloads").glob("*.tmp.*/duyu_jijie_KR1e0002.txt"))
@@ -326,4 +334,4 @@ def test_no_network_says_what_to_do(tmp_path, monkeypatch):
   edition_files.write_checksums(table, "http://127.0.0.1:9")
   monkeypatch.setattr(fetch, "CHECKSUMS", table)
   with pytest.raises(sources.SourceError, match="--sources"):
-    fetch.download_files(_manager(tmp_path, table), fetch.known_files())
+    fetch.download_files(_manager(tmp_path, table), fetch.read_file_infos())

@@ -20,7 +20,7 @@ from ctd_jax_datasets.chunqiutr import (
 )
 from tests.data import edition_files
 
-RELEASE = reign_tables.timeline("lu_release")
+RELEASE = reign_tables.load_timeline("lu_release")
 SOURCES = os.environ.get(fetch.ENVIRONMENT_VARIABLE)
 needs_sources = pytest.mark.skipif(
   not SOURCES, reason="CTD_JAX_SOURCES names no folder of source texts"
@@ -87,7 +87,7 @@ def test_marks_of_the_edition_are_not_text(gallery):
 
 
 def test_an_undated_prelude_is_counted_not_filed(gallery):
-  assert gallery.left_out == {"undated": 1}
+  assert gallery.excluded_counts == {"undated": 1}
   assert not any("衍煦。" in record.text for record in gallery.records)
 
 
@@ -115,8 +115,8 @@ def test_sub_commentary_is_cut_at_final_particles(gallery):
 
 def test_official_split_of_the_released_map():
   split_of = splits.official_splits(RELEASE)
-  assert splits.sizes_of(split_of) == splits.SplitSizes(2424, 295, 317)
-  assert splits.boundaries(split_of) == 45
+  assert splits.count_months(split_of) == splits.SplitSizes(2424, 295, 317)
+  assert splits.count_boundaries(split_of) == 45
   by_reign = collections.Counter(
     (key.reign, split) for key, split in split_of.items()
   )
@@ -129,7 +129,7 @@ def test_official_split_of_the_released_map():
 
 def test_official_split_refuses_another_calendar():
   with pytest.raises(ValueError, match="lu_release"):
-    splits.official_splits(reign_tables.timeline("lu"))
+    splits.official_splits(reign_tables.load_timeline("lu"))
 
 
 def test_placeholders_fill_the_empty_months_in_every_wording(gallery):
@@ -139,13 +139,15 @@ def test_placeholders_fill_the_empty_months_in_every_wording(gallery):
     record.key for record in gallery.records if record.kind == "event"
   }
   endings = collections.Counter(record.text[-4:] for record in empty)
-  assert len(endings) == len(placeholders.WORDINGS) >= 3
+  assert len(endings) == len(placeholders.TEMPLATES) >= 3
   assert min(endings.values()) > 900
   key = TimeKey(1, 1, 2)
-  assert placeholders.placeholder(key, RELEASE).startswith("魯隱公元年二月")
-  assert placeholders.placeholder(key, RELEASE) == placeholders.placeholder(
-    key, RELEASE
+  assert placeholders.format_placeholder(key, RELEASE).startswith(
+    "魯隱公元年二月"
   )
+  assert placeholders.format_placeholder(
+    key, RELEASE
+  ) == placeholders.format_placeholder(key, RELEASE)
 
 
 def test_ids_are_shuffled_and_reproducible(files, gallery):
@@ -233,9 +235,12 @@ def test_missing_folder_of_an_edition_is_named(files):
 @pytest.mark.parametrize(
   ("parse", "name"),
   [
-    (lambda path: sources.parse_numbered(path, {"A": "chunqiu"}), "x.txt"),
-    (lambda path: sources.parse_lines(path, "gongyang"), "x.txt"),
-    (lambda path: sources.parse_lines(path, "gongyang"), "01_x.txt"),
+    (
+      lambda path: sources.parse_numbered_entries(path, {"A": "chunqiu"}),
+      "x.txt",
+    ),
+    (lambda path: sources.parse_line_entries(path, "gongyang"), "x.txt"),
+    (lambda path: sources.parse_line_entries(path, "gongyang"), "01_x.txt"),
   ],
 )
 def test_another_format_is_an_error_that_names_the_file(tmp_path, parse, name):
@@ -253,7 +258,7 @@ def test_bytes_that_are_not_text_are_an_error(tmp_path):
 
 
 def test_checksums_name_every_file_by_commit():
-  known = fetch.known_files()
+  known = fetch.read_file_infos()
   folders = collections.Counter(name.split("/")[0] for name in known)
   assert folders == {
     "zuozhuan_KR1e0001": 12,
@@ -273,7 +278,7 @@ def test_checksums_name_every_file_by_commit():
 @pytest.fixture(scope="module")
 def real():
   return records.build_gallery(
-    fetch.files_of_folder(pathlib.Path(SOURCES), fetch.known_files()),
+    fetch.check_folder_files(pathlib.Path(SOURCES), fetch.read_file_infos()),
     RELEASE,
   )
 
@@ -293,7 +298,7 @@ def test_headline_counts(real):
   months = {r.key for r in real.records if r.kind == "event"}
   assert len(months) == 1521
   outside = {
-    source: real.left_out[f"{source} outside the released months"]
+    source: real.excluded_counts[f"{source} outside the released months"]
     for source in sources.BASE_SOURCES
   }
   assert outside == {
@@ -327,7 +332,7 @@ def test_traditions_agree_on_the_month(real):
 @needs_sources
 def test_records_are_cut_from_entries_without_loss(real):
   entries, _ = records.read_entries(
-    fetch.files_of_folder(pathlib.Path(SOURCES), fetch.known_files())
+    fetch.check_folder_files(pathlib.Path(SOURCES), fetch.read_file_infos())
   )
   for source in sources.BASE_SOURCES:
     printed = "".join(entry.text for entry in entries if entry.source == source)
@@ -339,7 +344,8 @@ def test_records_are_cut_from_entries_without_loss(real):
     units = real.audit["units"][source]
     assert (
       units["parts"]
-      == len(texts) + real.left_out[f"{source} outside the released months"]
+      == len(texts)
+      + real.excluded_counts[f"{source} outside the released months"]
     )
 
 

@@ -48,12 +48,12 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def anchor():
-  return alignment.Anchor.of(PARTS)
+  return alignment.Anchor.from_segments(PARTS)
 
 
 @pytest.fixture(scope="module")
 def parsed(files, anchor):
-  return commentary.parse_all(files, anchor)
+  return commentary.parse_works(files, anchor)
 
 
 def of(parsed, source):
@@ -100,7 +100,7 @@ def test_gu_donggao_stands_under_entries_of_the_margin(parsed):
 
 def test_an_entry_goes_on_over_lines_but_not_over_the_table(files):
   path = files["gudonggao_dashibiao_KR1e0114/KR1e0114_042.txt"]
-  words = [heading.words for heading in gu_donggao.headings(path)]
+  words = [heading.entry_text for heading in gu_donggao.read_headings(path)]
   assert "秋八月浯伯來朝" in words
   assert not any("何以稱伯" in word or "其爵" in word for word in words)
 
@@ -116,7 +116,7 @@ def test_wei_liaoweng_stands_where_he_copies_from(parsed):
 
 def test_titles_of_lv_zuqian_have_years_that_carry_on(files):
   path = files["lvzuqian_zuoshizhuanshuo_KR1e0039/KR1e0039_001.txt"]
-  first, second, third = titled.lv_sections(path)
+  first, second, third = titled.read_lv_sections(path)
   assert first.titles == [
     "騫翟言嶧師必退而公從之嶧師果去泠人亦還",
     "杏陵之田久荒",
@@ -151,22 +151,22 @@ def test_audit_accounts_for_every_candidate(parsed):
 
 
 def test_processes_do_not_change_the_result(files, anchor, parsed):
-  assert commentary.parse_all(files, anchor, processes=2) == parsed
+  assert commentary.parse_works(files, anchor, processes=2) == parsed
 
 
 def test_a_missing_work_is_named(files, anchor):
   some = {name: path for name, path in files.items() if "KR1e0044" not in name}
   with pytest.raises(sources.SourceError, match="weiliaoweng_yaoyi_KR1e0044/"):
-    commentary.parse_all(some, anchor)
+    commentary.parse_works(some, anchor)
 
 
 def test_a_table_or_a_book_without_headings_is_named(tmp_path):
   path = tmp_path / "042.txt"
   path.write_text("　　　騫翟言嶧師必退(元年/)¶\n", encoding="utf-8")
   with pytest.raises(sources.SourceError, match="042.txt: no entry"):
-    gu_donggao.headings(path)
+    gu_donggao.read_headings(path)
   with pytest.raises(sources.SourceError, match="before the first duke"):
-    titled.lv_sections(path)
+    titled.read_lv_sections(path)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -176,20 +176,20 @@ def test_cut_loses_nothing(seed):
     text = "".join(
       draw.choices("泠嶧浯湟澹岷也矣者曰云年僖三蓋", k=draw.randrange(900))
     )
-    pieces = segmentation.cut(text)
+    pieces = segmentation.cut_pieces(text)
     assert "".join(pieces) == text
     for piece in pieces[:-1]:
-      assert len(piece) >= segmentation.MIN_BEFORE_QUOTE
+      assert len(piece) >= segmentation.MIN_CHARS_BEFORE_QUOTE
     if len(pieces) > 1:
-      assert len(pieces[-1]) >= segmentation.MIN_REST
+      assert len(pieces[-1]) >= segmentation.MIN_TAIL_CHARS
 
 
 def test_cut_stands_before_who_is_quoted():
-  before = "泠" * segmentation.MIN_BEFORE_QUOTE + "也"
+  before = "泠" * segmentation.MIN_CHARS_BEFORE_QUOTE + "也"
   after = "湟氏泠志云嶧人之俗尚質而少文其祭不用牲也"
-  assert segmentation.cut(before + after) == [before, after]
+  assert segmentation.cut_pieces(before + after) == [before, after]
   cited = "僖二十八年傳曰嶧人侵東鄙取二邑而去之三年乃復"
-  assert segmentation.cut(before[:-1] + cited) == [before[:-1], cited]
+  assert segmentation.cut_pieces(before[:-1] + cited) == [before[:-1], cited]
 
 
 @pytest.mark.parametrize(
@@ -217,21 +217,25 @@ def test_cut_glosses(note, kept):
   ],
 )
 def test_years_of_a_heading(text, years):
-  assert matching.span_of(text) == years
+  assert matching.parse_year_span(text) == years
 
 
 def test_several_years_in_one_bracket():
-  assert matching.years_of("十二年莊元年二年", 2) == [(2, 12), (3, 1), (3, 2)]
+  assert matching.parse_years("十二年莊元年二年", 2) == [
+    (2, 12),
+    (3, 1),
+    (3, 2),
+  ]
 
 
 def test_a_retold_title_finds_its_part(anchor):
-  matcher = matching.Matcher(anchor)
+  matcher = matching.AnchorMatcher(anchor)
   year = [(1, 1)]
-  assert matcher.best("嶧退師騫翟之言", year).part == 5
-  assert matcher.best("騫來聘", year).score < alignment.MIN_SCORE
-  assert matcher.find("泠侯使弟騫來聘", year, [(1, 2)]).part == 7
-  assert matcher.find("嶧人侵我東鄙", year, [(1, 2)]).score == 1
-  assert matcher.best("嶧人", [(3, 1)]) is None
+  assert matcher.best_match("嶧退師騫翟之言", year).segment_index == 5
+  assert matcher.best_match("騫來聘", year).score < alignment.MIN_SCORE
+  assert matcher.find_match("泠侯使弟騫來聘", year, [(1, 2)]).segment_index == 7
+  assert matcher.find_match("嶧人侵我東鄙", year, [(1, 2)]).score == 1
+  assert matcher.best_match("嶧人", [(3, 1)]) is None
 
 
 @pytest.mark.skipif(
@@ -240,16 +244,16 @@ def test_a_retold_title_finds_its_part(anchor):
 )
 def test_the_real_works():
   folder = pathlib.Path(os.environ[fetch.ENVIRONMENT_VARIABLE])
-  files = fetch.files_of_folder(folder, fetch.known_files())
+  files = fetch.check_folder_files(folder, fetch.read_file_infos())
   entries, _ = records.read_entries(files)
-  anchor = alignment.Anchor.of(
+  anchor = alignment.Anchor.from_segments(
     [
       (entry.text, TimeKey(entry.reign, entry.year, 1))
       for entry in entries
       if entry.source in (sources.ANNALS, sources.ZUOZHUAN)
     ]
   )
-  comments, audit = commentary.parse_all(files, anchor)
+  comments, audit = commentary.parse_works(files, anchor)
   assert {source: counts["units"] for source, counts in audit.items()} == {
     "du_yu": 13063,
     "kong_yingda": 3886,

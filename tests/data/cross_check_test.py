@@ -19,7 +19,7 @@ def made(**texts):
     for line, text in enumerate(lines, start=1)
   ]
   matches = records.match_works(entries)
-  pieces = events.cut(entries, matches)
+  pieces = events.cut_entries(entries, matches)
   return entries, pieces, records.date_pieces(pieces), matches
 
 
@@ -27,7 +27,7 @@ def test_units_before_and_after_cutting():
   entries, _, parts, _ = made(
     chunqiu=["三月，泠侯來聘。", "秋，盟。九月，嶧人大伐浯。"]
   )
-  assert cross_check.units(entries, parts) == {
+  assert cross_check.count_units(entries, parts) == {
     ANNALS: {
       "units": 2,
       "characters": 15,
@@ -51,7 +51,7 @@ def test_decisions_are_counted_by_rule():
     guliang=["夏，盟于桃丘。", "公如泠。"],
   )
   cut = sum(len(starts) for _, starts in pieces)
-  assert cross_check.decisions(parts, len(entries), cut) == {
+  assert cross_check.count_decisions(parts, len(entries), cut) == {
     "entry cut where a month begins": 1,
     "entry cut where an event begins": 1,
     "month printed": 4,
@@ -64,7 +64,7 @@ def test_decisions_are_counted_by_rule():
 
 def test_a_season_inside_itself_moves_nothing():
   entries, _, parts, _ = made(chunqiu=["五月，盟。", "夏，公如泠。"])
-  found = cross_check.decisions(parts, len(entries), len(entries))
+  found = cross_check.count_decisions(parts, len(entries), len(entries))
   assert found["season alone: already in it"] == 1
 
 
@@ -88,7 +88,7 @@ def test_a_disagreement_has_places_and_a_reason(
   _, _, parts, matches = made(
     chunqiu=[chronicle + SENTENCE], **{tradition: [other + SENTENCE]}
   )
-  table, rows = cross_check.agreement(parts, matches)
+  table, rows = cross_check.measure_agreement(parts, matches)
   here, there = parts
   assert rows == [
     {
@@ -118,7 +118,7 @@ def test_only_sure_matches_are_compared_by_default():
   _, _, parts, matches = made(
     chunqiu=["三月，公會泠侯于桃丘。"], zuozhuan=["三月，盟于桃丘。"]
   )
-  table, rows = cross_check.agreement(parts, matches)
+  table, rows = cross_check.measure_agreement(parts, matches)
   assert rows == []
   assert table["chunqiu zuozhuan"]["compared"] == 0
   assert table["chunqiu zuozhuan"]["all_same_month"] == 1
@@ -130,7 +130,7 @@ def test_versions_are_counted_by_month_and_by_works():
       f"r{number}", "盟。", source, kind, TimeKey(1, 1, month), 0, version
     )
 
-  found = cross_check.versions(
+  found = cross_check.count_versions(
     [
       record(0, ANNALS, EVENT, 1, "v0"),
       record(1, GULIANG, EVENT, 1, "v0"),

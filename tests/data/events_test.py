@@ -30,7 +30,7 @@ def works(**texts):
     for entry in entries(source, *lines)
   ]
   matches = records.match_works(found)
-  return matches, records.date_pieces(events.cut(found, matches))
+  return matches, records.date_pieces(events.cut_entries(found, matches))
 
 
 def told(matches, source):
@@ -116,14 +116,14 @@ def test_years_that_are_too_far_apart_are_not_compared():
   chronicle = entries(ANNALS, "公會泠侯于桃丘。", year=3)
   for year, number in ((2, 1), (4, 1), (1, 0), (5, 0), (None, 1)):
     other = entries(ZUOZHUAN, "公會泠侯于桃丘。", year=year)
-    assert len(events.match(chronicle, other)) == number, year
+    assert len(events.match_events(chronicle, other)) == number, year
 
 
 def test_a_work_without_the_reign_has_no_match():
   chronicle = entries(ANNALS, "公會泠侯于桃丘。")
-  assert events.match(chronicle, []) == []
+  assert events.match_events(chronicle, []) == []
   other = [sources.Entry(GULIANG, 2, 1, "公會泠侯于桃丘。", "x.txt:1")]
-  assert events.match(chronicle, other) == []
+  assert events.match_events(chronicle, other) == []
 
 
 TWO_EVENTS = "三月，泠侯來聘。嶧人伐浯。"
@@ -178,7 +178,9 @@ def test_what_stands_before_the_first_match_is_not_cut_off():
 def versions(matches, parts):
   """Returns the parts of each version as (source, text)."""
   found = {}
-  for part, event in zip(parts, events.group(parts, matches), strict=True):
+  for part, event in zip(
+    parts, events.group_events(parts, matches), strict=True
+  ):
     found.setdefault(event, []).append((part.source, part.text))
   return [found[event] for event in sorted(found)]
 
@@ -200,7 +202,7 @@ def test_a_version_lies_in_one_month():
     guliang=["四月，公會泠侯于桃丘。"],
     zuozhuan=["夏五月，公會泠侯于桃丘。"],
   )
-  keys = [key for _, key in events.group(parts, matches)]
+  keys = [key for _, key in events.group_events(parts, matches)]
   assert keys == [part.key for part in parts]
   assert sorted(
     [source for source, _ in version] for version in versions(matches, parts)

@@ -21,22 +21,22 @@ def test_blob_ids_are_those_of_git(tmp_path):
   asked = subprocess.run(
     ["git", "hash-object", path], capture_output=True, text=True, check=True
   )
-  assert git_blobs.blob_id(path.read_bytes()) == asked.stdout.strip()
+  assert git_blobs.compute_blob_id(path.read_bytes()) == asked.stdout.strip()
   empty = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-  assert git_blobs.blob_id(b"") == empty
+  assert git_blobs.compute_blob_id(b"") == empty
 
 
 def test_files_of_a_folder_or_a_clone(tmp_path):
   clone = tmp_path / "clone"
   (clone / "dataset").mkdir(parents=True)
   paths = release_files.write(clone / "dataset", release_files.clean())
-  assert release.files(None, clone / "dataset") == paths
-  assert release.files(None, clone) == paths
-  paths[release.SPLITS].unlink()
+  assert release.resolve_files(None, clone / "dataset") == paths
+  assert release.resolve_files(None, clone) == paths
+  paths[release.SPLITS_FILE].unlink()
   with pytest.raises(SourceError, match=r"clone: missing time_splits.*it is"):
-    release.files(None, clone)
+    release.resolve_files(None, clone)
   with pytest.raises(SourceError, match="nowhere: no such folder"):
-    release.files(None, tmp_path / "nowhere")
+    release.resolve_files(None, tmp_path / "nowhere")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -75,17 +75,17 @@ def manager(tmp_path):
 
 
 def test_files_are_downloaded_and_checked(server, tmp_path):
-  paths = release.files(manager(tmp_path))
-  found = release.read(paths, release_files.TIMELINE)
+  paths = release.resolve_files(manager(tmp_path))
+  found = release.read_release(paths, release_files.TIMELINE)
   assert len(found.records) == 170
   assert found.report.findings == ()  # not even file_differs
 
 
 def test_a_changed_download_is_refused_and_not_kept(server, tmp_path):
-  path = server / release.QUERIES
+  path = server / release.QUERIES_FILE
   path.write_bytes(path.read_bytes()[:-40])
   with pytest.raises(SourceError, match="expected git blob") as caught:
-    release.files(manager(tmp_path))
+    release.resolve_files(manager(tmp_path))
   message = str(caught.value)
   assert re.search(r"http://127.*v3.jsonl: .* got [0-9a-f]{40}", message)
   left = [path.name for path in (tmp_path / "downloads").rglob("*jsonl*")]
@@ -96,7 +96,7 @@ def test_no_network_is_one_line(tmp_path, monkeypatch):
   dead = {"a.json": git_blobs.Blob("http://127.0.0.1:9/d/a.json", "0" * 40)}
   monkeypatch.setattr(release, "FILES", dead)
   with pytest.raises(SourceError, match="cannot be downloaded"):
-    release.files(manager(tmp_path))
+    release.resolve_files(manager(tmp_path))
 
 
 def test_the_released_files_are_named_by_commit():

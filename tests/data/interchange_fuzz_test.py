@@ -27,9 +27,9 @@ ROWS = {
     .joinpath(name)
     .read_text(encoding="utf-8")
   )
-  for subset, name in released_rows.FILE_OF.items()
+  for subset, name in released_rows.FILE_BY_SUBSET.items()
 }
-TONGJIAN = reign_tables.timeline("tongjian")
+TONGJIAN = reign_tables.load_timeline("tongjian")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_folders_of_somebody_else(folder, data, name):
   for asked in found.queries.values():
     for query in asked:
       assert set(query.positives) <= ids
-      found.timeline.ordinals(query.interval)
+      found.timeline.interval_ordinals(query.interval)
       assert protocol.families_of(query, kinds)
 
 
@@ -102,7 +102,7 @@ def test_rows_of_the_demonstration_files(tmp_path_factory, data, subset):
   mode = data.draw(st.sampled_from(released_rows.MODES))
   found = None
   try:
-    found = released.read(path, subset, mode, data.draw(st.booleans()))
+    found = released.read_demo(path, subset, mode, data.draw(st.booleans()))
   except SourceError as error:
     refusal(error)
   if found is None:
@@ -111,7 +111,7 @@ def test_rows_of_the_demonstration_files(tmp_path_factory, data, subset):
   ids = {record.record_id for record in found.records}
   assert len(ids) == len(found.records) == len(found.intervals)
   for interval in found.intervals.values():
-    TONGJIAN.ordinals(interval)
+    TONGJIAN.interval_ordinals(interval)
   answered = [name for query in found.queries for name in query.positives]
   assert sorted(answered) == sorted(ids)
   json.dumps(found.report.to_json(), allow_nan=False)

@@ -8,10 +8,10 @@ import pytest
 
 from ctd_jax.benchmark import queries
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.annals import Scanner
+from ctd_jax.chronology.annals import MonthScanner
 from ctd_jax_datasets.chunqiutr import mini
 
-TIMELINE = reign_tables.timeline("mini")
+TIMELINE = reign_tables.load_timeline("mini")
 COMMENTARY = (mini.NOTES, mini.GLOSSES)
 PERSON = re.compile(
   "(?:公子|東里|[仲叔季桑蓼蒯])[衍煦朔彌渠昀騫翟皋閎恂逵璞澄]"
@@ -20,7 +20,7 @@ PERSON = re.compile(
 
 @pytest.fixture(scope="module")
 def records():
-  return mini.generate(0)
+  return mini.generate_records(0)
 
 
 def of(records, source):
@@ -29,13 +29,13 @@ def of(records, source):
 
 
 def test_same_seed_same_records(records):
-  assert mini.generate(0) == records
-  assert mini.generate(1) != records
+  assert mini.generate_records(0) == records
+  assert mini.generate_records(1) != records
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_size_and_empty_months_for_any_seed(seed):
-  found = mini.generate(seed)
+  found = mini.generate_records(seed)
   assert 1200 <= len(found) <= 2000
   months = {record.key for record in found if record.kind == "event"}
   assert 0.4 <= len(months) / len(TIMELINE) <= 0.6
@@ -66,11 +66,11 @@ def test_ids_are_shuffled_and_orders_count_each_work(records):
 
 
 def test_scanning_the_annals_recovers_their_months(records):
-  scanner = Scanner()
+  scanner = MonthScanner()
   for record in of(records, mini.ANNALS):
     if record.key.reign != scanner.reign:
       scanner.enter_reign(record.key.reign)
-    assert scanner.read(record.text) == record.key, record
+    assert scanner.read_entry_month(record.text) == record.key, record
 
 
 def test_annals_often_omit_the_date(records):
@@ -130,7 +130,7 @@ def test_names_are_evidence_of_the_date(records):
 
 
 def test_every_split_can_be_asked(records):
-  split_of = mini.splits()
+  split_of = mini.make_splits()
   assert set(split_of) == set(TIMELINE.months)
   sizes = collections.Counter(split_of.values())
   assert sizes["train"] >= 0.7 * len(TIMELINE)

@@ -22,7 +22,7 @@ TIMELINE = Timeline(
   "release_files",
   tuple(
     dataclasses.replace(reign, years=5)
-    for reign in reign_tables.timeline("mini").reigns[:2]
+    for reign in reign_tables.load_timeline("mini").reigns[:2]
   ),
 )
 NAMES = {"train": "train", "val": "validation", "test": "test"}
@@ -81,7 +81,9 @@ def clean() -> Documents:
       }
     )
     if key.month == 12:
-      year = list(TIMELINE.iterate(TIMELINE.year(key.reign, key.year)))
+      year = list(
+        TIMELINE.iterate_keys(TIMELINE.year_interval(key.reign, key.year))
+      )
       queries.append(
         {
           "qid": f"window-{len(queries)}",
@@ -93,9 +95,9 @@ def clean() -> Documents:
         }
       )
   return {
-    release.MONTHS: {"time_mapping": nodes},
-    release.QUERIES: queries,
-    release.SPLITS: split_map(),
+    release.MONTHS_FILE: {"time_mapping": nodes},
+    release.QUERIES_FILE: queries,
+    release.SPLITS_FILE: split_map(),
   }
 
 
@@ -157,8 +159,8 @@ def changed(change: Callable[..., None]) -> Documents:
   """
   documents = clean()
   change(
-    list(documents[release.MONTHS]["time_mapping"].values()),
-    documents[release.QUERIES],
-    documents[release.SPLITS],
+    list(documents[release.MONTHS_FILE]["time_mapping"].values()),
+    documents[release.QUERIES_FILE],
+    documents[release.SPLITS_FILE],
   )
   return documents

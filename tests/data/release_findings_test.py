@@ -15,7 +15,9 @@ ALWAYS = {"file_differs": 3}
 
 
 def read(tmp_path, documents, timeline=TIMELINE):
-  return release.read(release_files.write(tmp_path, documents), timeline)
+  return release.read_release(
+    release_files.write(tmp_path, documents), timeline
+  )
 
 
 def counts(read_release):
@@ -199,9 +201,9 @@ def test_an_oddity_is_survived_and_reported(tmp_path, defect, codes):
   assert codes <= set(counts(found))
   for finding in found.report.findings:
     assert finding.meaning
-    assert len(finding.examples) == min(finding.count, findings.MOST_EXAMPLES)
+    assert len(finding.examples) == min(finding.count, findings.MAX_EXAMPLES)
   assert json.loads(json.dumps(found.report.to_json()))
-  assert all(code in found.report.table() for code in codes)
+  assert all(code in found.report.format_table() for code in codes)
 
 
 def test_a_lone_oddity_is_the_only_finding(tmp_path):
@@ -270,7 +272,7 @@ def test_a_point_in_a_month_of_event_and_placeholder_is_no_gap(tmp_path):
 
 def test_a_month_without_node_keeps_the_axis_apart(tmp_path):
   documents = release_files.clean()
-  del documents[release.MONTHS]["time_mapping"]["滄懷公元年二月"]
+  del documents[release.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
   found = read(tmp_path, documents)
   assert counts(found)["month_without_node"] == 1
   assert found.report.facts["time_ids_are_ordinals"] is False
@@ -281,28 +283,32 @@ def test_a_month_without_node_keeps_the_axis_apart(tmp_path):
 
 def test_a_point_on_a_month_without_node_takes_the_month_of_its_gold(tmp_path):
   documents = release_files.clean()
-  del documents[release.MONTHS]["time_mapping"]["滄懷公元年二月"]
-  documents[release.QUERIES][1]["pos_sids"] = [7]
+  del documents[release.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
+  documents[release.QUERIES_FILE][1]["pos_sids"] = [7]
   found = read(tmp_path, documents)
   assert counts(found)["interval_of_gold"] == 1
-  assert found.queries["train"][1].interval == Interval.month(TimeKey(1, 1, 3))
+  assert found.queries["train"][1].interval == Interval.single_month(
+    TimeKey(1, 1, 3)
+  )
 
 
 def test_a_member_that_repeats_is_reported(tmp_path):
   documents = release_files.clean()
-  text = json.dumps(documents[release.QUERIES][0], ensure_ascii=False)
-  documents[release.QUERIES][0] = text.replace("{", '{"type": "window", ', 1)
+  text = json.dumps(documents[release.QUERIES_FILE][0], ensure_ascii=False)
+  documents[release.QUERIES_FILE][0] = text.replace(
+    "{", '{"type": "window", ', 1
+  )
   found = read(tmp_path, documents)
   assert counts(found) == ALWAYS | {"member_repeated": 1}
   assert found.queries["train"][0].family == "point"
 
 
 def test_another_split_than_released(tmp_path):
-  timeline = reign_tables.timeline("lu_release")
-  split_map = splits.write_map(splits.official_splits(timeline))
+  timeline = reign_tables.load_timeline("lu_release")
+  split_map = splits.format_split_map(splits.official_splits(timeline))
   documents = release_files.clean()
-  documents[release.SPLITS] = split_map
-  documents[release.QUERIES] = []
+  documents[release.SPLITS_FILE] = split_map
+  documents[release.QUERIES_FILE] = []
   split_map["split_by_sort_key"]["1-2-1"] = "train"
   found = read(tmp_path, documents, timeline)
   found_counts = counts(found)

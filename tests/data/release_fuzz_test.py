@@ -33,17 +33,17 @@ TIMELINE = Timeline(
 def small():
   """The clean files, without what is outside the three years."""
   documents = release_files.clean()
-  nodes = documents[release.MONTHS]["time_mapping"]
+  nodes = documents[release.MONTHS_FILE]["time_mapping"]
   for name, node in list(nodes.items()):
     if node["sort_key"][0] > 1 or node["sort_key"][1] > YEARS:
       del nodes[name]
-  listed = documents[release.SPLITS]["split_by_sort_key"]
+  listed = documents[release.SPLITS_FILE]["split_by_sort_key"]
   months = {str(key) for key in TIMELINE.months}
   for name in listed.keys() - months:
     del listed[name]
-  documents[release.QUERIES] = [
+  documents[release.QUERIES_FILE] = [
     row
-    for row in documents[release.QUERIES]
+    for row in documents[release.QUERIES_FILE]
     if all(
       key[0] == 1 and key[1] <= YEARS
       for key in row.get("target_sort_keys", [row.get("sort_key")])
@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
 
 def as_text(value, name):
   """A value as the content of that file: JSON, or lines of JSON."""
-  if name == release.QUERIES and isinstance(value, list):
+  if name == release.QUERIES_FILE and isinstance(value, list):
     return "\n".join(map(json.dumps, value))
   return json.dumps(value)
 
@@ -75,7 +75,7 @@ def read(folder, name, content):
   paths = release_files.write(folder, {**TEXTS, name: content})
   refused = None
   try:
-    found = release.read(paths, TIMELINE)
+    found = release.read_release(paths, TIMELINE)
   except SourceError as error:
     refused = str(error)
   event("refused" if refused else "read")
@@ -101,7 +101,7 @@ def check(found):
     assert query.positives
     assert query.positives == tuple(sorted(set(query.positives)))
     assert set(query.positives) <= by_id.keys()
-    TIMELINE.ordinals(query.interval)
+    TIMELINE.interval_ordinals(query.interval)
     assert protocol.families_of(query, kinds)
     assert len(query.query_id.split()) == 1
   json.dumps(found.report.to_json(), allow_nan=False)
@@ -158,7 +158,7 @@ def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
   if found is None:
     return
   try:
-    paths = release_writer.write(
+    paths = release_writer.write_release(
       folder / "again",
       found.records,
       found.queries,
@@ -167,7 +167,7 @@ def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
     )
   except ValueError:
     return
-  again = release.read(paths, TIMELINE)
+  again = release.read_release(paths, TIMELINE)
   assert again.split_of == found.split_of
   assert described(again) == described(found)
 

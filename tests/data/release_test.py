@@ -16,7 +16,9 @@ ALWAYS = {"file_differs": 3}
 
 
 def read(tmp_path, documents, timeline=TIMELINE):
-  return release.read(release_files.write(tmp_path, documents), timeline)
+  return release.read_release(
+    release_files.write(tmp_path, documents), timeline
+  )
 
 
 def counts(read_release):
@@ -99,8 +101,8 @@ def test_reading_depends_on_nothing_but_the_files(clean, tmp_path):
 
 
 def test_the_released_split_map_has_its_published_shape():
-  timeline = reign_tables.timeline("lu_release")
-  written = splits.write_map(splits.official_splits(timeline))
+  timeline = reign_tables.load_timeline("lu_release")
+  written = splits.format_split_map(splits.official_splits(timeline))
   listed, debug = written["split_by_sort_key"], written["debug_info"]
   assert len(listed) == 3036
   assert list(listed)[:2] == ["1-1-1", "1-1-2"]
@@ -120,7 +122,7 @@ def test_the_released_split_map_has_its_published_shape():
 
 def broken_line(text):
   documents = release_files.clean()
-  documents[release.QUERIES][2] = text
+  documents[release.QUERIES_FILE][2] = text
   return documents
 
 
@@ -141,20 +143,26 @@ def broken_month(**members):
 
 
 BROKEN = [
-  (cut(release.MONTHS), r"fixed.json: line 1, column \d+: not JSON.*cut short"),
-  (broken_file(release.MONTHS, ""), "fixed.json: line 1.*cut short"),
-  (broken_file(release.MONTHS, b"\xff\xfe"), "byte 0 is not UTF-8"),
-  (broken_file(release.MONTHS, "[]"), r"the file: \[\] should be an object"),
-  (broken_file(release.MONTHS, "{}"), "has no 'time_mapping'"),
   (
-    broken_file(release.MONTHS, '{"time_mapping": {}}'),
+    cut(release.MONTHS_FILE),
+    r"fixed.json: line 1, column \d+: not JSON.*cut short",
+  ),
+  (broken_file(release.MONTHS_FILE, ""), "fixed.json: line 1.*cut short"),
+  (broken_file(release.MONTHS_FILE, b"\xff\xfe"), "byte 0 is not UTF-8"),
+  (
+    broken_file(release.MONTHS_FILE, "[]"),
+    r"the file: \[\] should be an object",
+  ),
+  (broken_file(release.MONTHS_FILE, "{}"), "has no 'time_mapping'"),
+  (
+    broken_file(release.MONTHS_FILE, '{"time_mapping": {}}'),
     "none of its 0 months is one of timeline 'release_files'",
   ),
   (
-    broken_file(release.MONTHS, '{"time_mapping": ' + "[" * 100_000),
+    broken_file(release.MONTHS_FILE, '{"time_mapping": ' + "[" * 100_000),
     "nested too deeply",
   ),
-  (broken_file(release.MONTHS, "9" * 5000), "not JSON: Exceeds the limit"),
+  (broken_file(release.MONTHS_FILE, "9" * 5000), "not JSON: Exceeds the limit"),
   (broken_month(sort_key=None), r"sort_key: null should be \[reign"),
   (broken_month(sort_key=[1, 2]), r"should be \[reign, year, month\]"),
   (broken_month(sort_key=[1, "二", 3]), r"sort_key\[1\]: \"二\" should be"),
@@ -192,7 +200,7 @@ BROKEN = [
     r"春秋\[0\]: has no 'text', a string",
   ),
   (
-    broken_file(release.MONTHS, json.dumps({"time_mapping": "\ud800"})),
+    broken_file(release.MONTHS_FILE, json.dumps({"time_mapping": "\ud800"})),
     r"half a character, '\\ud800'",
   ),
   (broken_line('{"query": '), "v3.jsonl: line 3: column .*cut short"),
@@ -215,15 +223,17 @@ BROKEN = [
     r"line 3: pos_sids: 5 should be a list",
   ),
   (
-    broken_file(release.SPLITS, '{"split_by_sort_key": {"1-1": "train"}}'),
+    broken_file(release.SPLITS_FILE, '{"split_by_sort_key": {"1-1": "train"}}'),
     r'split_by_sort_key\["1-1"\].* should be \[reign',
   ),
   (
-    broken_file(release.SPLITS, '{"split_by_sort_key": {"1-1_0-1": "train"}}'),
+    broken_file(
+      release.SPLITS_FILE, '{"split_by_sort_key": {"1-1_0-1": "train"}}'
+    ),
     r'split_by_sort_key\["1-1_0-1"\]\[1\]: "1_0" should be a whole number',
   ),
   (
-    broken_file(release.SPLITS, '{"split_by_sort_key": {"1-1-1": "dev"}}'),
+    broken_file(release.SPLITS_FILE, '{"split_by_sort_key": {"1-1-1": "dev"}}'),
     r'v1.json: .*"dev" should be one of train, val, test',
   ),
 ]
@@ -252,7 +262,7 @@ def test_an_export_on_another_calendar_is_refused(tmp_path, metadata, message):
   paths = release_files.write(tmp_path, release_files.clean())
   (tmp_path / "metadata.json").write_text(metadata)
   with pytest.raises(SourceError, match=message) as caught:
-    release.read(paths, TIMELINE)
+    release.read_release(paths, TIMELINE)
   assert str(caught.value).startswith(f"{tmp_path / 'metadata.json'}: ")
   assert "\n" not in str(caught.value)
 
@@ -261,4 +271,4 @@ def test_metadata_on_the_same_calendar_or_on_none_are_no_matter(tmp_path):
   paths = release_files.write(tmp_path, release_files.clean())
   for metadata in ('{"timeline": "release_files"}', '{"about": "files"}'):
     (tmp_path / "metadata.json").write_text(metadata)
-    assert counts(release.read(paths, TIMELINE)) == ALWAYS
+    assert counts(release.read_release(paths, TIMELINE)) == ALWAYS

@@ -52,7 +52,7 @@ POINT = Query(
   "滄懷公元年正月，有何記事？",
   "point",
   "BASE_CONTENT",
-  Interval.month(FIRST),
+  Interval.single_month(FIRST),
   ("r00000", "r00002", "r00004", "r00006"),
   "point",
 )
@@ -61,7 +61,7 @@ GAP = Query(
   "滄懷公五年三月，有何記事？",
   "point",
   "",
-  Interval.month(TimeKey(1, 5, 3)),
+  Interval.single_month(TimeKey(1, 5, 3)),
   ("r00008",),
   "gap",
 )
@@ -78,7 +78,9 @@ ASKED = {"train": [POINT], "validation": [], "test": [GAP, WINDOW]}
 
 
 def write(folder, records=RECORDS, asked=ASKED, timeline=TIMELINE):
-  return release_writer.write(folder, records, asked, SPLIT_OF, timeline)
+  return release_writer.write_release(
+    folder, records, asked, SPLIT_OF, timeline
+  )
 
 
 def content(paths, name):
@@ -122,7 +124,7 @@ def _number(record_id):
 
 
 def test_reading_back_gives_the_same_benchmark(tmp_path):
-  read = release.read(write(tmp_path), TIMELINE)
+  read = release.read_release(write(tmp_path), TIMELINE)
   assert same_records(RECORDS, read.records)
   assert same_queries(ASKED, read.queries)
   assert read.split_of == SPLIT_OF
@@ -147,9 +149,9 @@ def test_the_comparison_above_can_fail():
 
 def test_a_release_written_again_is_the_same_release(tmp_path):
   clean = release_files.write(tmp_path, release_files.clean())
-  read = release.read(clean, TIMELINE)
-  again = release.read(
-    release_writer.write(
+  read = release.read_release(clean, TIMELINE)
+  again = release.read_release(
+    release_writer.write_release(
       tmp_path / "again", read.records, read.queries, read.split_of, TIMELINE
     ),
     TIMELINE,
@@ -163,36 +165,36 @@ def test_a_release_written_again_is_the_same_release(tmp_path):
 def test_an_order_that_nobody_knows_is_not_written(tmp_path):
   records = [dataclasses.replace(record, order=-1) for record in RECORDS]
   paths = write(tmp_path, records)
-  assert "ctd_jax_order" not in paths[release.MONTHS].read_text("utf-8")
-  assert same_records(records, release.read(paths, TIMELINE).records)
+  assert "ctd_jax_order" not in paths[release.MONTHS_FILE].read_text("utf-8")
+  assert same_records(records, release.read_release(paths, TIMELINE).records)
 
 
 def test_an_invented_chronicle_survives(tmp_path):
-  timeline = reign_tables.timeline("mini")
-  records = mini.generate(0)
-  records += placeholders.fill_months(records, timeline, 0, mini.TITLE)
+  timeline = reign_tables.load_timeline("mini")
+  records = mini.generate_records(0)
+  records += placeholders.make_placeholders(records, timeline, 0, mini.TITLE)
   records = gallery.number_records(records, 0)
   # The chronicle has no versions; a reader gives every event one of its own.
   asked = queries.generate_queries(
-    timeline, mini.splits(), records, title=mini.TITLE
+    timeline, mini.make_splits(), records, title=mini.TITLE
   )
-  paths = release_writer.write(
-    tmp_path, records, asked, mini.splits(), timeline
+  paths = release_writer.write_release(
+    tmp_path, records, asked, mini.make_splits(), timeline
   )
-  read = release.read(paths, timeline)
+  read = release.read_release(paths, timeline)
   assert same_records(
     records,
     [dataclasses.replace(record, version="") for record in read.records],
   )
   assert same_queries(asked, read.queries)
-  assert read.split_of == mini.splits()
+  assert read.split_of == mini.make_splits()
   codes = {finding.code for finding in read.report.findings}
   assert codes <= {"file_differs", "text_repeated"}
 
 
 def test_the_schema_is_the_authors(tmp_path):
   paths = write(tmp_path)
-  nodes = content(paths, release.MONTHS)["time_mapping"]
+  nodes = content(paths, release.MONTHS_FILE)["time_mapping"]
   first = nodes["滄懷公元年正月"]
   assert first["sort_key"] == [1, 1, 1]
   assert first["no_event"] is False
@@ -223,7 +225,7 @@ def test_the_schema_is_the_authors(tmp_path):
 
 
 def test_queries_are_written_as_the_authors_write_them(tmp_path):
-  text = write(tmp_path)[release.QUERIES].read_text("utf-8")
+  text = write(tmp_path)[release.QUERIES_FILE].read_text("utf-8")
   point, gap, window = map(json.loads, text.splitlines())
   assert point == {
     "qid": "point-00000",
@@ -242,14 +244,14 @@ def test_queries_are_written_as_the_authors_write_them(tmp_path):
 def test_a_score_in_single_precision_is_still_strong(tmp_path):
   record = dataclasses.replace(RECORDS[4], match_score=0.8999999761581421)
   paths = write(tmp_path, [*RECORDS[:4], record, *RECORDS[5:]])
-  nodes = content(paths, release.MONTHS)["time_mapping"]
+  nodes = content(paths, release.MONTHS_FILE)["time_mapping"]
   assert nodes["滄懷公元年正月"]["neg_samples"][0]["match_strong"] is True
 
 
 def test_sids_are_the_numbers_of_ids_or_counted():
   def sids(*ids):
     records = [dataclasses.replace(RECORDS[0], record_id=name) for name in ids]
-    return list(release_writer.sid_numbers(records).values())
+    return list(release_writer.number_sids(records).values())
 
   assert sids("r00012", "r00100") == [12, 100]
   assert sids("s000007") == [7]
@@ -260,19 +262,21 @@ def test_sids_are_the_numbers_of_ids_or_counted():
 def test_months_without_split_are_in_no_map(tmp_path):
   split_of = {FIRST: "train"}
   split_of |= {TimeKey(1, 5, month): "test" for month in (2, 3)}
-  paths = release_writer.write(tmp_path, RECORDS, ASKED, split_of, TIMELINE)
-  assert list(content(paths, release.SPLITS)["split_by_sort_key"]) == [
+  paths = release_writer.write_release(
+    tmp_path, RECORDS, ASKED, split_of, TIMELINE
+  )
+  assert list(content(paths, release.SPLITS_FILE)["split_by_sort_key"]) == [
     "1-1-1",
     "1-5-2",
     "1-5-3",
   ]
-  read = release.read(paths, TIMELINE)
+  read = release.read_release(paths, TIMELINE)
   assert same_queries(ASKED, read.queries)
 
 
 def test_the_split_map_of_the_release_counts_its_months():
-  timeline = reign_tables.timeline("lu_release")
-  written = splits.write_map(splits.official_splits(timeline))
+  timeline = reign_tables.load_timeline("lu_release")
+  written = splits.format_split_map(splits.official_splits(timeline))
   for reign, info in written["debug_info"].items():
     listed = [
       name

@@ -8,7 +8,7 @@ import pytest
 from ctd_jax.chronology import reign_tables
 from ctd_jax_datasets import build, examples, summary
 
-FEATURES = examples.features()
+FEATURES = examples.make_record_features()
 ROW = {"id": "r00000", "text": "泠侯卒", "start": [1, 1, 1], "match_score": 1.0}
 
 
@@ -39,14 +39,16 @@ def test_order_of_members_and_splits_does_not_matter():
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory):
-  builder = build.build("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
-  return builder, summary.summarise(builder)
+  builder = build.build_dataset(
+    "chunqiutr/mini", tmp_path_factory.mktemp("mini")
+  )
+  return builder, summary.summarise_dataset(builder)
 
 
 def test_coverage_adds_up_to_the_timeline(mini):
   _, counted = mini
   *rulers, total = counted["reigns"]
-  timeline = reign_tables.timeline("mini")
+  timeline = reign_tables.load_timeline("mini")
   assert [row["months"] for row in rulers] == [
     12 * reign.years for reign in timeline.reigns
   ]
@@ -80,7 +82,7 @@ def test_events_of_a_month_are_its_versions():
       "start": [1, 1, month],
     }
 
-  assert summary._events(
+  assert summary._count_events(
     [
       row("v00000"),
       row("v00000", "zuozhuan"),
@@ -99,7 +101,7 @@ def test_events_of_a_month_are_its_versions():
 
 def test_columns_of_han_characters_stay_in_line():
   rows = [{"ruler": "隱公", "n": 1}, {"ruler": "total", "n": 20}]
-  assert summary.table("t", rows).splitlines() == [
+  assert summary.format_table("t", rows).splitlines() == [
     "t",
     "ruler   n",
     "隱公    1",

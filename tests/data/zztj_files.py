@@ -64,11 +64,11 @@ _PRINT_80 = """　晉紀二(起強圉大淵獻/盡著雍困敦凡二年)¶
 
 # Name in a folder of sources -> text.
 FILES = {
-  f"{editions.TEXT_FOLDER}/卷079.txt": _TEXT_79,
-  f"{editions.TEXT_FOLDER}/卷080.txt": _TEXT_80,
-  f"{editions.PRINT_FOLDER}/KR2b0007_079.txt": _HEAD.format(juan=79)
+  f"{editions.PUNCTUATED_FOLDER}/卷079.txt": _TEXT_79,
+  f"{editions.PUNCTUATED_FOLDER}/卷080.txt": _TEXT_80,
+  f"{editions.PRINTED_FOLDER}/KR2b0007_079.txt": _HEAD.format(juan=79)
   + _PRINT_79,
-  f"{editions.PRINT_FOLDER}/KR2b0007_080.txt": _HEAD.format(juan=80)
+  f"{editions.PRINTED_FOLDER}/KR2b0007_080.txt": _HEAD.format(juan=80)
   + _PRINT_80,
 }
 

@@ -17,11 +17,11 @@ TAISHI, XIANNING, JIANYUAN = 11, 12, 51
 
 
 def dummy(subset):
-  return DUMMY / released_rows.FILE_OF[subset]
+  return DUMMY / released_rows.FILE_BY_SUBSET[subset]
 
 
 def read(subset, mode=released_rows.TRADITIONAL, **options):
-  return released.read(dummy(subset), subset, mode, **options)
+  return released.read_demo(dummy(subset), subset, mode, **options)
 
 
 def sizes(demo):
@@ -29,7 +29,7 @@ def sizes(demo):
 
 
 def test_eras_are_where_the_other_tests_expect_them():
-  rows = reign_tables.timeline("tongjian").reigns
+  rows = reign_tables.load_timeline("tongjian").reigns
   names = [rows[n - 1].name for n in (TAISHI, XIANNING, JIANYUAN)]
   assert names == ["泰始", "咸寧", "建元"]
 
@@ -82,8 +82,8 @@ def test_every_oddity_of_the_jin_file_is_counted():
 
 
 def test_the_released_file_has_the_published_sizes(monkeypatch):
-  blob = released_rows.FILES[released_rows.FILE_OF["qi"]].blob_id
-  monkeypatch.setattr(git_blobs, "blob_id", lambda content: blob)
+  blob = released_rows.FILE_BLOBS[released_rows.FILE_BY_SUBSET["qi"]].blob_id
+  monkeypatch.setattr(git_blobs, "compute_blob_id", lambda content: blob)
   report = read("qi", "strict").report
   (finding,) = (f for f in report.findings if f.code == "size_differs")
   assert finding.examples == (
@@ -117,16 +117,16 @@ def test_what_a_label_means_on_the_timeline():
     record.order + 1: demo.intervals[record.record_id]
     for record in demo.records
   }
-  year = reign_tables.timeline("tongjian").year(TAISHI, 1)
+  year = reign_tables.load_timeline("tongjian").year_interval(TAISHI, 1)
   assert by_line[2] == by_line[3] == by_line[9] == year
-  assert by_line[6] == Interval.month(TimeKey(TAISHI, 1, 1))
-  assert by_line[7] == Interval.month(TimeKey(TAISHI, 1, 12))
+  assert by_line[6] == Interval.single_month(TimeKey(TAISHI, 1, 1))
+  assert by_line[7] == Interval.single_month(TimeKey(TAISHI, 1, 12))
   # 閏月 after 二月, and 冬.
-  assert by_line[12] == Interval.month(TimeKey(TAISHI, 2, 2))
+  assert by_line[12] == Interval.single_month(TimeKey(TAISHI, 2, 2))
   assert by_line[13] == Interval(TimeKey(TAISHI, 2, 10), TimeKey(TAISHI, 2, 12))
   # The reign is a phrase and tells the month.
-  assert by_line[14] == Interval.month(TimeKey(XIANNING, 4, 10))
-  assert by_line[15] == Interval.month(TimeKey(XIANNING, 4, 12))
+  assert by_line[14] == Interval.single_month(TimeKey(XIANNING, 4, 10))
+  assert by_line[15] == Interval.single_month(TimeKey(XIANNING, 4, 12))
   mixed = [query for query in demo.queries if len(query.positives) == 3]
   spans = {(query.interval.start, query.interval.end) for query in mixed}
   assert (TimeKey(XIANNING, 4, 10), TimeKey(XIANNING, 4, 12)) in spans
@@ -153,8 +153,10 @@ def test_by_the_common_era_a_month_is_what_the_time_says():
     record.order + 1: demo.intervals[record.record_id]
     for record in demo.records
   }
-  assert by_line[2] == by_line[9] == Interval.month(TimeKey(TAISHI, 1, 1))
-  assert by_line[14] == Interval.month(TimeKey(XIANNING, 4, 10))
+  assert (
+    by_line[2] == by_line[9] == Interval.single_month(TimeKey(TAISHI, 1, 1))
+  )
+  assert by_line[14] == Interval.single_month(TimeKey(XIANNING, 4, 10))
 
 
 def test_questions_quote_the_date_in_the_words_of_the_first_row():
@@ -189,25 +191,27 @@ def test_ids_tell_nothing_and_lines_stay_known():
 
 
 def test_the_files_of_a_folder_or_of_a_clone(tmp_path):
-  assert released.file_of(None, "qi", DUMMY) == dummy("qi")
+  assert released.locate_demo_file(None, "qi", DUMMY) == dummy("qi")
   (tmp_path / "dataset").mkdir()
-  inside = tmp_path / "dataset" / released_rows.FILE_OF["jin"]
+  inside = tmp_path / "dataset" / released_rows.FILE_BY_SUBSET["jin"]
   inside.write_bytes(dummy("jin").read_bytes())
-  assert released.file_of(None, "jin", tmp_path) == inside
+  assert released.locate_demo_file(None, "jin", tmp_path) == inside
   with pytest.raises(SourceError, match="zztj-qiji-part-demo"):
-    released.file_of(None, "qi", tmp_path)
+    released.locate_demo_file(None, "qi", tmp_path)
 
 
 def test_known_files_are_named_by_blob_and_commit():
-  blobs = {blob.blob_id for blob in released_rows.FILES.values()}
+  blobs = {blob.blob_id for blob in released_rows.FILE_BLOBS.values()}
   assert blobs == {
     "4d95e75efef9a92be16db2be473f9ede2765eda6",
     "c412cb4b141dcf8c0cb673774f1f581042d58d14",
   }
-  for name, blob in released_rows.FILES.items():
+  for name, blob in released_rows.FILE_BLOBS.items():
     assert "/c0d3e5a" in blob.url
     assert blob.url.endswith("/dataset/" + name)
-  assert git_blobs.blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+  assert (
+    git_blobs.compute_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+  )
 
 
 def write(tmp_path, *rows):
@@ -253,14 +257,14 @@ def row(**changes):
 )
 def test_what_cannot_be_read_is_named(tmp_path, bad, message):
   with pytest.raises(SourceError, match=message) as caught:
-    released.read(write(tmp_path, row(), bad), "qi")
+    released.read_demo(write(tmp_path, row(), bad), "qi")
   assert "rows.jsonl" in str(caught.value)
 
 
 def test_a_file_of_headers_or_nothing_is_refused(tmp_path):
   for rows in ([], [row(id="qi_meta_0000")]):
     with pytest.raises(SourceError, match="no row with a date"):
-      released.read(write(tmp_path, *rows), "qi")
+      released.read_demo(write(tmp_path, *rows), "qi")
 
 
 def test_contradictions_are_found(tmp_path):
@@ -271,7 +275,7 @@ def test_contradictions_are_found(tmp_path):
     row(id="qi_0003", time_meta={"era_year": "x"}),
     row(id="qi_0004", title="", description=""),
   )
-  report = released.read(path, "qi").report
+  report = released.read_demo(path, "qi").report
   for code in ("era_not_ad", "label_not_time", "number_unusable", "text_empty"):
     assert report.count(code) == 1, code
 
@@ -288,7 +292,7 @@ def test_a_row_of_the_year_zero_is_placed_by_what_there_is(
   tmp_path, changes, expected
 ):
   meta = {"era_year": None} | changes
-  demo = released.read(
+  demo = released.read_demo(
     write(tmp_path, row(time="0000-01-—", time_meta=meta)), "jin"
   )
   assert [str(interval) for interval in demo.intervals.values()] == [expected]
@@ -296,9 +300,9 @@ def test_a_row_of_the_year_zero_is_placed_by_what_there_is(
 
 def test_a_numbered_leap_month_follows_its_number(tmp_path):
   meta = {"lunar_month_label": "闰九月", "lunar_month": None}
-  demo = released.read(write(tmp_path, row(time_meta=meta)), "qi")
+  demo = released.read_demo(write(tmp_path, row(time_meta=meta)), "qi")
   (interval,) = demo.intervals.values()
-  assert interval == Interval.month(TimeKey(JIANYUAN, 1, 9))
+  assert interval == Interval.single_month(TimeKey(JIANYUAN, 1, 9))
 
 
 def test_unknown_mode_lists_the_known():

@@ -27,7 +27,7 @@ from ctd_jax_datasets.zztj import (
 from tests.data import zztj_files
 
 REAL = os.environ.get(fetch.ENVIRONMENT_VARIABLE)
-TIMELINE = reign_tables.timeline(records.TIMELINE)
+TIMELINE = reign_tables.load_timeline(records.TIMELINE_NAME)
 TAISHI = 11
 DUMMY = pathlib.Path(released.__file__).with_name("dummy_data")
 
@@ -43,61 +43,69 @@ def gallery(sources):
 
 
 def test_entries_of_the_punctuated_edition(sources):
-  juan = editions.parse_text(sources[f"{editions.TEXT_FOLDER}/卷079.txt"])
+  juan = editions.parse_punctuated_juan(
+    sources[f"{editions.PUNCTUATED_FOLDER}/卷079.txt"]
+  )
   texts = [entry.text for entry in juan.entries]
   assert len(texts) == 12
   assert texts[0].startswith("春，三月")
   # A speech goes on over two paragraphs, a line over its end.
   assert texts[-2].endswith("非禮也。「昔先君不如是。」王不聽。")
   assert texts[-1] == "冬，十月，浯侯卒，泠人哀之，遂葬之。"
-  assert [e.text[:3] for e in juan.entries if e.remark] == ["臣光曰"]
-  assert juan.entries[0].place == "卷079.txt:4"
+  assert [e.text[:3] for e in juan.entries if e.is_remark] == ["臣光曰"]
+  assert juan.entries[0].location == "卷079.txt:4"
   # 旃蒙作噩 is 乙酉.
-  assert (juan.first, juan.years, juan.headings) == (21, 2, 0)
+  assert (juan.first_sexagenary, juan.num_years, juan.num_headings) == (
+    21,
+    2,
+    0,
+  )
 
 
 def test_headings_and_item_numbers_are_no_text(sources):
-  juan = editions.parse_text(sources[f"{editions.TEXT_FOLDER}/卷080.txt"])
-  assert juan.headings == 1
+  juan = editions.parse_punctuated_juan(
+    sources[f"{editions.PUNCTUATED_FOLDER}/卷080.txt"]
+  )
+  assert juan.num_headings == 1
   assert not any("公元" in entry.text for entry in juan.entries)
   assert juan.entries[-1].text.startswith("夏，五月")
 
 
 def test_year_headings_of_the_print(sources):
-  first = TIMELINE.key(0)
-  name = f"{editions.PRINT_FOLDER}/KR2b0007_0%d.txt"
-  one = editions.parse_print(sources[name % 79], TIMELINE, first)
-  years = [key for _, key in one.years]
+  first = TIMELINE.key_at(0)
+  name = f"{editions.PRINTED_FOLDER}/KR2b0007_0%d.txt"
+  one = editions.parse_printed_juan(sources[name % 79], TIMELINE, first)
+  years = [key for _, key in one.year_headings]
   assert years == [TimeKey(TAISHI, 1, 1), TimeKey(TAISHI, 2, 1)]
   # 「三年之喪」 at the start of a line is no heading.
-  assert one.text[one.years[1][0] :].startswith("二年春正月丁亥")
-  two = editions.parse_print(sources[name % 80], TIMELINE, years[-1])
+  assert one.text[one.year_headings[1][0] :].startswith("二年春正月丁亥")
+  two = editions.parse_printed_juan(sources[name % 80], TIMELINE, years[-1])
   # One heading is cut by the end of a printed line.
-  assert [key for _, key in two.years] == [
+  assert [key for _, key in two.year_headings] == [
     TimeKey(TAISHI, 3, 1),
     TimeKey(TAISHI, 4, 1),
   ]
-  assert [month for _, month in one.openings] == [3, 4, 5, 6, 1, 10]
+  assert [month for _, month in one.month_openings] == [3, 4, 5, 6, 1, 10]
   assert "音" not in one.text
 
 
 def test_a_print_without_headings_is_refused(sources):
-  path = sources[f"{editions.PRINT_FOLDER}/KR2b0007_080.txt"]
+  path = sources[f"{editions.PRINTED_FOLDER}/KR2b0007_080.txt"]
   with pytest.raises(SourceError, match="no year heading from 齊高帝建元"):
-    editions.parse_print(path, TIMELINE, TimeKey(51, 1, 1))
+    editions.parse_printed_juan(path, TIMELINE, TimeKey(51, 1, 1))
 
 
 def test_places_in_another_edition():
-  places = collation.positions("甲乙丙丁戊", "甲丙丁己戊")
+  places = collation.align_positions("甲乙丙丁戊", "甲丙丁己戊")
   assert places.tolist() == [0, 1, 1, 2, 4, 5]
   assert np.all(np.diff(places) >= 0)
-  assert collation.positions("", "甲").tolist() == [1]
+  assert collation.align_positions("", "甲").tolist() == [1]
 
 
 def test_an_entry_belongs_where_most_of_it_stands():
-  assert collation.stretch_of([0, 10], 9, 20) == 1
-  assert collation.stretch_of([0, 10], 2, 12) == 0
-  assert collation.stretch_of([5], 0, 4) is None
+  assert collation.find_stretch([0, 10], 9, 20) == 1
+  assert collation.find_stretch([0, 10], 2, 12) == 0
+  assert collation.find_stretch([5], 0, 4) is None
 
 
 def keys(gallery):
@@ -144,22 +152,22 @@ def test_counts_of_what_was_met(gallery):
 def test_remarks_are_no_events_and_events_have_versions(gallery):
   kinds = collections.Counter((r.kind, r.source) for r in gallery[0])
   assert kinds == {
-    ("event", records.SOURCE): 16,
-    ("neg_comment", records.REMARKS): 1,
+    ("event", records.ANNALS_SOURCE): 16,
+    ("neg_comment", records.REMARKS_SOURCE): 1,
   }
   versions = {r.version for r in gallery[0] if r.kind == "event"}
   assert versions == {f"v{number:05d}" for number in range(16)}
 
 
 def test_the_editions_must_hold_the_same_juan(sources):
-  del sources[f"{editions.PRINT_FOLDER}/KR2b0007_080.txt"]
+  del sources[f"{editions.PRINTED_FOLDER}/KR2b0007_080.txt"]
   with pytest.raises(SourceError, match=r"juan \[79, 80\].*juan \[79\]"):
     records.build_gallery(sources, TIMELINE)
 
 
 def test_a_question_for_every_month_with_an_event(gallery):
   found, _ = gallery
-  asked = records.ask(found, TIMELINE)
+  asked = records.make_point_queries(found, TIMELINE)
   assert len(asked) == 11
   kinds = {record.record_id: record for record in found}
   for query in asked:
@@ -167,7 +175,7 @@ def test_a_question_for_every_month_with_an_event(gallery):
     assert months == {query.interval.start} == {query.interval.end}
     assert "晉武帝泰始" in query.text
     assert (query.family, query.paper_family) == ("point", "point")
-  assert asked == records.ask(found, TIMELINE)
+  assert asked == records.make_point_queries(found, TIMELINE)
 
 
 def months(texts, **options):
@@ -203,7 +211,7 @@ def test_a_month_that_goes_back_stays_in_its_year():
 
 
 def test_agreement_of_the_invented_juan(sources):
-  counted = audit.audit(sources)
+  counted = audit.audit_scan(sources)
   assert counted["titles"] == {"juan": 2, "agree": 2}
   rows = {row["reading"]: row["agreement"] for row in counted["rows"]}
   assert {row["part"] for row in counted["rows"]} == {"晉紀"}
@@ -213,11 +221,11 @@ def test_agreement_of_the_invented_juan(sources):
   assert rows["title"]["exact"] == (10, 10)
   # The scanner of the Annals stays in the first year of each juan.
   assert rows["annals"]["year"] == (8 + 2, 15)
-  assert "晉紀 title" in audit.text(counted)
+  assert "晉紀 title" in audit.format_audit(counted)
 
 
 def test_titles_alone_give_the_first_years(sources):
-  juans = list(records.collate(sources, TIMELINE))
+  juans = list(records.collate_editions(sources, TIMELINE))
   assert audit.title_years(juans, TIMELINE) == {79: 265, 80: 267}
 
 
@@ -230,7 +238,9 @@ def checked_sources(tmp_path, monkeypatch, sources):
 
 
 def test_rebuilt_is_built_and_read(checked_sources, tmp_path):
-  builder = build.build("zztj/rebuilt", tmp_path / "data", checked_sources)
+  builder = build.build_dataset(
+    "zztj/rebuilt", tmp_path / "data", checked_sources
+  )
   benchmark = load_benchmark("zztj/rebuilt", tmp_path / "data")
   assert builder.info.metadata["timeline"] == benchmark.timeline.name
   assert len(benchmark.records) == 17
@@ -244,14 +254,14 @@ def test_rebuilt_is_built_and_read(checked_sources, tmp_path):
 
 
 def test_a_damaged_source_is_named(checked_sources, tmp_path):
-  path = checked_sources / editions.TEXT_FOLDER / "卷080.txt"
+  path = checked_sources / editions.PUNCTUATED_FOLDER / "卷080.txt"
   path.write_text("", encoding="utf-8")
   with pytest.raises(SourceError, match="卷080.txt: expected"):
-    build.build("zztj/rebuilt", tmp_path / "data", checked_sources)
+    build.build_dataset("zztj/rebuilt", tmp_path / "data", checked_sources)
 
 
 def test_demo_keeps_wide_dates_and_findings(tmp_path):
-  builder = build.build("zztj/demo_jin", tmp_path, DUMMY)
+  builder = build.build_dataset("zztj/demo_jin", tmp_path, DUMMY)
   rows = list(builder.as_data_source("records"))
   wide = [r for r in rows if not np.array_equal(r["start"], r["end"])]
   # —, 無月 three times, 是歲, 冬.
@@ -264,7 +274,7 @@ def test_demo_keeps_wide_dates_and_findings(tmp_path):
 
 def test_released_text_is_another_variant(tmp_path):
   name = "zztj/demo_qi_strict_released_text"
-  builder = build.build(name, tmp_path, DUMMY)
+  builder = build.build_dataset(name, tmp_path, DUMMY)
   texts = [row["text"].decode() for row in builder.as_data_source("records")]
   assert len(texts) == 3
   assert all(text.startswith("【齐纪 建元元年") for text in texts)
@@ -298,14 +308,14 @@ def real_files():
   folder = pathlib.Path(REAL)
   return {
     f"{path.parent.name}/{path.name}": path
-    for name in (editions.TEXT_FOLDER, editions.PRINT_FOLDER)
+    for name in (editions.PUNCTUATED_FOLDER, editions.PRINTED_FOLDER)
     for path in (folder / name).glob("*.txt")
   }
 
 
 @pytest.mark.skipif(not REAL, reason="needs the source texts")
 def test_real_editions_agree_with_the_headings(real_files):
-  counted = audit.audit(real_files)
+  counted = audit.audit_scan(real_files)
   assert counted["titles"] == {"juan": 76, "agree": 76}
   for row in counted["rows"]:
     agreeing, total = row["agreement"]["year"]
@@ -317,7 +327,7 @@ def test_real_editions_agree_with_the_headings(real_files):
 def test_real_headings_name_every_year(real_files):
   years = [
     key
-    for juan in records.collate(real_files, TIMELINE)
-    for _, key in juan.printed.years
+    for juan in records.collate_editions(real_files, TIMELINE)
+    for _, key in juan.printed_juan.year_headings
   ]
   assert years == [key for key in TIMELINE.months if key.month == 1]

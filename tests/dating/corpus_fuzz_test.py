@@ -23,7 +23,7 @@ from tests.data import edition_files
 # Three years, so that not every case fills 3,036 months.
 TIMELINE = Timeline(
   "three_years",
-  (dataclasses.replace(reign_tables.timeline("lu").reigns[0], years=3),),
+  (dataclasses.replace(reign_tables.load_timeline("lu").reigns[0], years=3),),
 )
 marks = st.sampled_from(
   (
@@ -92,8 +92,8 @@ def test_a_gallery_of_damaged_editions_holds_together(paths, data, name):
   assert all(record.text.strip() for record in gallery.records)
   assert all(0 <= record.match_score <= 1 for record in gallery.records)
   # Every month has an event or a placeholder, never both.
-  events = annals.months_of(gallery.records)
-  empty = annals.months_of(gallery.records, annals.NO_EVENT)
+  events = annals.collect_months(gallery.records)
+  empty = annals.collect_months(gallery.records, annals.NO_EVENT)
   assert not events & empty
   assert events | empty == set(TIMELINE.months)
   # A version is of one month.

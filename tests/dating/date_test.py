@@ -20,7 +20,7 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.dating.sequence import emissions
 
-HEADER = "\t".join(reign_tables.COLUMNS)
+HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
 ERAS = "\n".join(
   [HEADER]
   + [
@@ -64,15 +64,17 @@ def written(calendar, seed=0, skipped=(), days=True, headings=False):
       number = "元" if number == 1 else numerals.format_numeral(number)
       date_printed += f"{number}年，"
     if (calendar.years[place], (month - 1) // 3) != (year, season):
-      date_printed += date_expressions.season_of(month) + "，"
+      date_printed += date_expressions.season_of_month(month) + "，"
     year, season = calendar.years[place], (month - 1) // 3
     name = "正" if month == 1 else numerals.format_numeral(month)
     date_printed += "閏月，" if calendar.leap[place] else f"{name}月，"
     for event in draw.sample(EVENTS, draw.randint(1, 3)):
       if days and draw.random() < 0.5:
         first, length = calendar.days[place]
-        day = sexagenary.day_of(int(first) + draw.randrange(int(length)))
-        event = f"{sexagenary.format_index(day)}，{event}"
+        day = sexagenary.cyclic_index_of_day(
+          int(first) + draw.randrange(int(length))
+        )
+        event = f"{sexagenary.format_cyclic_index(day)}，{event}"
       lines.append(date_printed + event)
       truth.append(place)
       date_printed = ""
@@ -89,10 +91,10 @@ def with_days(calendar, first=(12, 20), later=(11, 25)):
   spans = []
   for year, month in zip(calendar.years, calendar.months, strict=True):
     start = first if year < half else later
-    day = sexagenary.julian_day_number(int(year) - 1, *start)
-    moons = sexagenary.new_moons(day - 29, day + 380)
+    day = sexagenary.to_julian_day(int(year) - 1, *start)
+    moons = sexagenary.find_new_moons(day - 29, day + 380)
     spans.append((moons[month - 1], moons[month] - moons[month - 1]))
-  return dataclasses.replace(calendar, days=np.array(spans))
+  return dataclasses.replace(calendar, day_spans=np.array(spans))
 
 
 def dated(lines, calendar, first_year=None):
@@ -127,7 +129,7 @@ def test_days_tell_which_years_an_early_chronicle_is_of(tmp_path):
   found = dated(lines, calendar)
   assert np.mean(found.months[:, 0] == truth) > 0.95
   assert found.probabilities[:, 0].mean() > 0.8
-  without = [re.sub(f"{sexagenary.PAIR}，", "", line) for line in lines]
+  without = [re.sub(f"{sexagenary.PAIR_PATTERN}，", "", line) for line in lines]
   assert without != lines
   assert dated(without, calendar).probabilities[:, 0].mean() < 0.5
 
@@ -140,10 +142,10 @@ def test_wrong_days_of_an_early_chronicle_mislead_nobody(tmp_path):
   draw = random.Random(4)
 
   def misprint(match):
-    other = sexagenary.format_index(draw.randrange(60))
+    other = sexagenary.format_cyclic_index(draw.randrange(60))
     return other if draw.random() < 0.1 else match[0]
 
-  printed = [re.sub(sexagenary.PAIR, misprint, line) for line in lines]
+  printed = [re.sub(sexagenary.PAIR_PATTERN, misprint, line) for line in lines]
   assert printed != lines
   found = dated(printed, calendar)
   assert np.mean(found.months[:, 0] == truth) > 0.95
@@ -227,12 +229,12 @@ def test_a_missing_text_is_named(tmp_path):
 
 
 def test_tables_go_by_path_or_by_name(tmp_path):
-  assert date.find_table("tongjian").name == "tongjian.tsv"
+  assert date.find_reign_table("tongjian").name == "tongjian.tsv"
   path = tmp_path / "tongjian"
   path.write_text(ERAS)
-  assert date.find_table(str(path)) == path
+  assert date.find_reign_table(str(path)) == path
   with pytest.raises(FileNotFoundError, match=r"--reigns=tang: .*southern_qi"):
-    date.find_table("tang")
+    date.find_reign_table("tang")
 
 
 def run(*arguments, cwd):
@@ -264,7 +266,7 @@ def test_the_command_writes_table_and_plot(tmp_path):
     2 * place + 1 for place in range(len(lines))
   ]
   names = [(row["reign"], int(row["year"]), row["month"]) for row in rows]
-  right = [calendar.name(place) for place in truth]
+  right = [calendar.name_month(place) for place in truth]
   assert np.mean([a == b for a, b in zip(names, right, strict=True)]) > 0.97
   image = matplotlib.image.imread(out / "dates.png")
   assert image.shape[1] > 1000

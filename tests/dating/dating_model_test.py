@@ -22,8 +22,8 @@ from ctd_jax.retrieval import date_lookup
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
-OFF = Experts.without(["neural"])
-TIMELINE = reign_tables.timeline("mini")
+OFF = Experts.without_experts(["neural"])
+TIMELINE = reign_tables.load_timeline("mini")
 REIGNS = 2  # of the chronicle are enough here
 SPLIT_OF = block_splits(TIMELINE)
 
@@ -56,7 +56,7 @@ class Chronicle:
 def chronicle():
   rows = [
     (record.text, record.key, record.kind != NEG_COMMENT)
-    for record in mini.generate(0)
+    for record in mini.generate_records(0)
     if record.key.reign <= REIGNS
   ]
   told = {key for _, key, _ in rows}
@@ -75,9 +75,15 @@ def chronicle():
 
 def date(chronicle):
   labels = chronicle.labels()
-  evidence = evidence_lib.read(chronicle.texts, TIMELINE, labels, OFF)
-  weights = dating_model.learn(evidence, labels)
-  return evidence, weights, dating_model.fitted(evidence, labels, weights)
+  evidence = evidence_lib.read_gallery_features(
+    chronicle.texts, TIMELINE, labels, OFF
+  )
+  weights = dating_model.fit_expert_weights(evidence, labels)
+  return (
+    evidence,
+    weights,
+    dating_model.make_fitted_posterior(evidence, labels, weights),
+  )
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +103,9 @@ def test_every_posterior_sums_to_one(chronicle, dated):
 
 def test_hidden_events_are_dated_far_above_chance(chronicle, dated):
   rows = hidden_events(chronicle, dated[0])
-  found = calibration.quality(dated[2], rows, chronicle.months[rows])
+  found = calibration.compute_posterior_metrics(
+    dated[2], rows, chronicle.months[rows]
+  )
   assert found["year"] > 0.25  # chance is 1 in 30
   assert found["month"] > 0.2  # chance is 1 in 360
   assert found["nll"] < np.log(360) - 1.5
@@ -115,7 +123,9 @@ def test_known_records_and_placeholders_are_certain(chronicle, dated):
 def test_elimination_leaves_the_months_of_hidden_records(chronicle, dated):
   evidence, _, fitted = dated
   rows = hidden_events(chronicle, evidence)
-  left = dating_model.eliminated(fitted, chronicle.labels()).log_p(rows)
+  left = dating_model.exclude_labelled_months(fitted, chronicle.labels()).log_p(
+    rows
+  )
   taken = np.unique(chronicle.months[chronicle.train])
   assert np.exp(left)[:, taken].sum(axis=1).max() < 1e-6
   np.testing.assert_allclose(np.exp(left).sum(axis=1), 1, atol=1e-4)
@@ -124,16 +134,18 @@ def test_elimination_leaves_the_months_of_hidden_records(chronicle, dated):
 def test_strict_does_not_know_its_own_label(chronicle, dated):
   evidence, weights, _ = dated
   labels = chronicle.labels()
-  strict = dating_model.strict(evidence, labels, weights)
+  strict = dating_model.make_strict_posterior(evidence, labels, weights)
   rows = np.flatnonzero(chronicle.train & evidence.told)
   own = strict.log_p(rows)[np.arange(len(rows)), chronicle.months[rows]]
   assert own.mean() < -1
   # Another month for every record of one fold changes nothing of that fold.
-  fold = folds.of_records(evidence.gallery.axis, labels) == 1
+  fold = folds.assign_folds(evidence.gallery.axis, labels) == 1
   rows = np.flatnonzero(fold)
   month = labels.month.copy()
   month[rows] = month[rows[::-1]]
-  other = dating_model.strict(evidence, Labels(month, labels.answers), weights)
+  other = dating_model.make_strict_posterior(
+    evidence, Labels(month, labels.answers), weights
+  )
   np.testing.assert_array_equal(strict.log_p(rows), other.log_p(rows))
 
 
@@ -162,7 +174,9 @@ def test_an_expert_can_be_switched_off(chronicle, dated, expert):
   experts = dataclasses.replace(evidence.experts, **{expert: False})
   without = dataclasses.replace(evidence, experts=experts)
   rows = hidden_events(chronicle, evidence)
-  log_p = dating_model.fitted(without, chronicle.labels(), weights).log_p(rows)
+  log_p = dating_model.make_fitted_posterior(
+    without, chronicle.labels(), weights
+  ).log_p(rows)
   np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
   assert np.abs(log_p - fitted.log_p(rows)).max() > 0.1
 
@@ -171,10 +185,17 @@ def test_texts_from_outside_add_citations(chronicle):
   labels = chronicle.labels()
   event = chronicle.texts[int(np.flatnonzero(chronicle.answers)[0])]
   note = f"{date_expressions.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
-  alone = evidence_lib.read(chronicle.texts, TIMELINE, labels, OFF)
-  more = evidence_lib.read(chronicle.texts, TIMELINE, labels, OFF, [note])
-  assert len(more.cited.citations) == len(alone.cited.citations) + 1
-  assert more.cited.citations[-1].host == UNKNOWN
+  alone = evidence_lib.read_gallery_features(
+    chronicle.texts, TIMELINE, labels, OFF
+  )
+  more = evidence_lib.read_gallery_features(
+    chronicle.texts, TIMELINE, labels, OFF, [note]
+  )
+  assert (
+    len(more.citation_pairs.citations)
+    == len(alone.citation_pairs.citations) + 1
+  )
+  assert more.citation_pairs.citations[-1].host == UNKNOWN
 
 
 # --- mass and ranking ------------------------------------------------------
@@ -208,15 +229,15 @@ def test_calibration_finds_the_temperature():
     def log_p(self, rows):
       return 2 * true[rows]
 
-  weights = dating_model.Weights(np.zeros(0), np.zeros(0))
-  found = dating_model.calibrate(
+  weights = dating_model.ExpertWeights(np.zeros(0), np.zeros(0))
+  found = dating_model.calibrate_temperature(
     weights, Overconfident(), np.arange(4000), months
   )
-  assert found.sharpness == pytest.approx(0.5, abs=0.05)
+  assert found.inverse_temperature == pytest.approx(0.5, abs=0.05)
 
 
 def test_reliability_counts_every_record_once():
-  bins = calibration.reliability(
+  bins = calibration.compute_reliability_bins(
     np.array([0.05, 0.95, 0.97, 1.0]), np.array([False, True, True, False])
   )
   assert [count for _, _, count in bins] == [1, 3]
@@ -227,15 +248,15 @@ def test_queries_find_the_records_of_their_month(chronicle, dated):
   evidence, _, fitted = dated
   rows = np.flatnonzero(chronicle.train & evidence.told)[:20]
   queries = [
-    f"{date_expressions.format_key(TIMELINE.key(int(month)), TIMELINE)}有何記事？"
+    f"{date_expressions.format_key(TIMELINE.key_at(int(month)), TIMELINE)}有何記事？"
     for month in chronicle.months[rows]
   ]
   everything = {"all": np.ones(len(chronicle.texts), bool)}
-  found = month_ranking.topk(
-    queries, fitted, evidence.log_answers, 5, everything, record_block=100
+  found = month_ranking.rank_by_posterior(
+    queries, fitted, evidence.event_log_p, 5, everything, record_block=100
   )
-  whole = month_ranking.topk(
-    queries, fitted, evidence.log_answers, 5, everything
+  whole = month_ranking.rank_by_posterior(
+    queries, fitted, evidence.event_log_p, 5, everything
   )
   for one, other in zip(found["all"], whole["all"], strict=True):
     np.testing.assert_array_equal(one, other)
@@ -245,10 +266,13 @@ def test_queries_find_the_records_of_their_month(chronicle, dated):
 
 
 def test_a_query_without_a_date_asks_for_all_months():
-  assert date_lookup.asked_months(["有何記事？"], TIMELINE).tolist() == [
-    [0, 359]
-  ]
+  assert date_lookup.read_query_intervals(
+    ["有何記事？"], TIMELINE
+  ).tolist() == [[0, 359]]
 
 
 def test_kinds_of_this_audit_are_those_of_the_data():
-  assert {record.kind for record in mini.generate(0)} == {EVENT, NEG_COMMENT}
+  assert {record.kind for record in mini.generate_records(0)} == {
+    EVENT,
+    NEG_COMMENT,
+  }

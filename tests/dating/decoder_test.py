@@ -8,13 +8,13 @@ from scipy.special import logsumexp
 
 from ctd_jax.dating.sequence import decoder
 from ctd_jax.dating.sequence import transitions as motions
-from ctd_jax.dating.sequence.transitions import MONTH, NOTHING, SEASON, YEAR
+from ctd_jax.dating.sequence.transitions import MONTH, NO_DATE, SEASON, YEAR
 
 # Two years and a bit, a leap month after the third of the first.
 YEARS = np.array([1] * 5 + [2] * 3 + [3])
 MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
 SIZE = len(YEARS)
-MOTION = motions.Motion(
+MOTION = motions.TransitionModel(
   rest=(0.7, 0.2, 0.1, 0.1),
   slip=(0.0, 0.05, 0.1, 0.2),
   ratio=(0.5, 0.3, 0.6, 0.8),
@@ -24,7 +24,9 @@ MOTION = motions.Motion(
 
 
 def moves(motion=MOTION, years=YEARS, months=MONTHS):
-  return motions.make_moves(motion, motions.boundaries(years, months))
+  return motions.make_transitions(
+    motion, motions.find_boundaries(years, months)
+  )
 
 
 def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
@@ -63,7 +65,7 @@ def outliers(evidence, motion=MOTION):
 def chronicle(records, seed=0, size=SIZE):
   draw = np.random.default_rng(seed)
   evidence = draw.normal(0, 3, (records, size)).astype(np.float32)
-  return evidence, draw.integers(0, motions.CLASSES, records)
+  return evidence, draw.integers(0, motions.NUM_CLASSES, records)
 
 
 def brute_force(evidence, kinds, prior=None, motion=MOTION):
@@ -90,7 +92,7 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
   return posterior, np.array(winner[1]), total - logsumexp(prior)
 
 
-@pytest.mark.parametrize("kind", [NOTHING, MONTH, SEASON, YEAR])
+@pytest.mark.parametrize("kind", [NO_DATE, MONTH, SEASON, YEAR])
 def test_a_move_is_the_matrix_of_its_definition(kind):
   made = moves()
   for j in range(SIZE):
@@ -99,17 +101,17 @@ def test_a_move_is_the_matrix_of_its_definition(kind):
     expected = ways(kind)
     assert expected[:, j].sum() == pytest.approx(1)
     np.testing.assert_allclose(
-      np.exp(motions.push(made, one, kind)),
+      np.exp(motions.propagate_forward(made, one, kind)),
       expected.sum(0)[j],
       atol=1e-6,
     )
     np.testing.assert_allclose(
-      np.exp(motions.push(made, one, kind, best=True)),
+      np.exp(motions.propagate_forward(made, one, kind, best=True)),
       expected.max(0)[j],
       atol=1e-6,
     )
     np.testing.assert_allclose(
-      np.exp(motions.pull(made, one, kind)),
+      np.exp(motions.propagate_backward(made, one, kind)),
       expected.sum(0)[:, j],
       atol=1e-6,
     )
@@ -121,8 +123,8 @@ def test_long_steps_keep_their_weights():
   made = moves(years=years, months=months)
   one = np.full(size, -np.inf, np.float32)
   one[3] = 0
-  for kind in (NOTHING, YEAR):
-    row = np.exp(motions.push(made, one, kind))
+  for kind in (NO_DATE, YEAR):
+    row = np.exp(motions.propagate_forward(made, one, kind))
     np.testing.assert_allclose(
       row, ways(kind, MOTION, years, months).sum(0)[3], rtol=2e-4, atol=1e-12
     )
@@ -135,14 +137,14 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
   prior = np.random.default_rng(seed).normal(0, 2, SIZE)
   expected, path, likelihood = brute_force(evidence, kinds, prior)
   found = np.zeros_like(expected)
-  for start, rows, total in decoder.posteriors(
+  for start, rows, total in decoder.iter_posteriors(
     evidence, kinds, moves(), prior, block
   ):
     found[start : start + len(rows)] = np.exp(rows)
     assert total == pytest.approx(likelihood, abs=1e-3)
   np.testing.assert_allclose(found, expected, atol=2e-5)
-  decoded = decoder.decode(evidence, kinds, moves(), YEARS, prior, block)
-  assert decoded.path.tolist() == path.tolist()
+  decoded = decoder.decode_months(evidence, kinds, moves(), YEARS, prior, block)
+  assert decoded.best_path.tolist() == path.tolist()
   order = np.argsort(-expected, axis=1)[:, :2]
   assert decoded.months.tolist() == order.tolist()
   np.testing.assert_allclose(
@@ -156,9 +158,11 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   count, places = 7, 3
   draw = np.random.default_rng(8)
   evidence = draw.normal(0, 3, (count, places, SIZE)).astype(np.float32)
-  kinds = draw.integers(0, motions.CLASSES, count)
+  kinds = draw.integers(0, motions.NUM_CLASSES, count)
   turn = draw.dirichlet(np.ones(places), places)
-  made = motions.make_moves(MOTION, motions.boundaries(YEARS, MONTHS), turn)
+  made = motions.make_transitions(
+    MOTION, motions.find_boundaries(YEARS, MONTHS), turn
+  )
   prior = draw.normal(0, 2, (places, SIZE))
   told = np.exp([outliers(rows) for rows in evidence]).reshape(count, -1)
   told[0] *= np.exp(prior).ravel()
@@ -170,7 +174,7 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   expected = np.array(forward) * np.array(backward[::-1])
   total = expected[0].sum()
   found = np.zeros((count, SIZE))
-  for start, rows, likelihood in decoder.posteriors(
+  for start, rows, likelihood in decoder.iter_posteriors(
     evidence, kinds, made, prior, block
   ):
     found[start : start + len(rows)] = np.exp(rows)
@@ -188,7 +192,7 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   path = [best.argmax()]
   for step in reversed(back):
     path.append(step[path[-1]])
-  decoded = decoder.best_path(evidence, kinds, made, prior, block)
+  decoded = decoder.find_best_path(evidence, kinds, made, prior, block)
   assert decoded.tolist() == (np.array(path[::-1]) % SIZE).tolist()
 
 
@@ -200,16 +204,16 @@ def test_a_function_gives_what_the_array_gives():
     asked.append((start, stop))
     return evidence[start:stop]
 
-  whole = decoder.decode(evidence, kinds, moves(), YEARS, block=8)
-  parts = decoder.decode(rows, kinds, moves(), YEARS, block=8)
+  whole = decoder.decode_months(evidence, kinds, moves(), YEARS, block_size=8)
+  parts = decoder.decode_months(rows, kinds, moves(), YEARS, block_size=8)
   assert max(stop - start for start, stop in asked) == 8
-  assert whole.path.tolist() == parts.path.tolist()
+  assert whole.best_path.tolist() == parts.best_path.tolist()
   assert whole.probabilities.tolist() == parts.probabilities.tolist()
 
 
 def test_the_best_path_never_goes_back():
   evidence, kinds = chronicle(400, 6)
-  path = decoder.best_path(evidence, kinds, moves(), block=64)
+  path = decoder.find_best_path(evidence, kinds, moves(), block_size=64)
   assert (np.diff(path) >= 0).all()
 
 
@@ -220,37 +224,39 @@ def test_extreme_evidence_leaves_probabilities():
   draw = np.random.default_rng(0)
   evidence = np.full((2000, size), -200, np.float32)
   evidence[np.arange(2000), draw.integers(0, size, 2000)] = 0
-  kinds = draw.integers(0, motions.CLASSES, 2000)
+  kinds = draw.integers(0, motions.NUM_CLASSES, 2000)
   made = moves(years=years, months=months)
-  for _, rows, total in decoder.posteriors(evidence, kinds, made):
+  for _, rows, total in decoder.iter_posteriors(evidence, kinds, made):
     assert np.isfinite(total)
     np.testing.assert_allclose(np.exp(rows).sum(1), 1, atol=1e-4)
 
 
 def test_a_repeated_season_is_that_of_the_next_year():
   years, months = np.repeat(np.arange(4), 12), np.tile(np.arange(1, 13), 4)
-  made = motions.make_moves(motions.Motion(), motions.boundaries(years, months))
+  made = motions.make_transitions(
+    motions.TransitionModel(), motions.find_boundaries(years, months)
+  )
   spring = np.where(months <= 3, 0.0, -5.0).astype(np.float32)
   evidence = np.stack([spring] * 3)
   prior = np.where(np.arange(48) == 0, 0.0, -np.inf)
-  path = decoder.best_path(evidence, [YEAR, SEASON, NOTHING], made, prior)
+  path = decoder.find_best_path(evidence, [YEAR, SEASON, NO_DATE], made, prior)
   assert years[path].tolist() == [0, 1, 1]
 
 
 def test_motion_is_learned_from_a_path():
   years, months = np.repeat(np.arange(40), 12), np.tile(np.arange(1, 13), 40)
-  boundary = motions.boundaries(years, months)
+  boundary = motions.find_boundaries(years, months)
   # Every entry opens a season, one month after it began, and has a second.
   path = np.repeat(np.arange(1, 480, 3), 2)
-  kinds = np.tile([SEASON, NOTHING], len(path) // 2)
-  believed = motions.Motion(rest=(0.5, 0.1, 0.1, 0.1))
-  learned = motions.learn(believed, path, kinds, boundary)
-  assert learned.rest[NOTHING] > 0.9
+  kinds = np.tile([SEASON, NO_DATE], len(path) // 2)
+  believed = motions.TransitionModel(rest=(0.5, 0.1, 0.1, 0.1))
+  learned = motions.fit_transition_model(believed, path, kinds, boundary)
+  assert learned.rest[NO_DATE] > 0.9
   assert learned.rest[SEASON] < 0.03
   # The geometric number of months beyond the boundary has mean 1.
   assert learned.ratio[SEASON] == pytest.approx(0.5, abs=0.1)
   assert learned.ratio[YEAR] == believed.ratio[YEAR]
-  motions.make_moves(learned, boundary)
+  motions.make_transitions(learned, boundary)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +270,7 @@ def test_motion_is_learned_from_a_path():
 )
 def test_probabilities_are_probabilities(change, message):
   with pytest.raises(ValueError, match=message):
-    motions.Motion(**change)
+    motions.TransitionModel(**change)
 
 
 @pytest.mark.parametrize(
@@ -289,12 +295,12 @@ def test_probabilities_are_probabilities(change, message):
 )
 def test_bad_input_is_named(evidence, kinds, prior, message):
   with pytest.raises(ValueError, match=message):
-    decoder.decode(evidence, kinds, moves(), YEARS, prior)
+    decoder.decode_months(evidence, kinds, moves(), YEARS, prior)
 
 
 def test_what_the_order_forbids_is_named():
   evidence = np.full((2, SIZE), -np.inf, np.float32)
   evidence[0, 5] = evidence[1, 2] = 0
-  motion = motions.Motion(flashback=0.0)
+  motion = motions.TransitionModel(flashback=0.0)
   with pytest.raises(ValueError, match="record 1: no month is possible in"):
-    decoder.best_path(evidence, [0, 0], moves(motion))
+    decoder.find_best_path(evidence, [0, 0], moves(motion))

@@ -5,9 +5,9 @@ import pytest
 
 from ctd_jax.chronology import reign_tables, sexagenary, timelines
 from ctd_jax.dating.sequence import emissions
-from ctd_jax.dating.sequence.transitions import MONTH, NOTHING, SEASON, YEAR
+from ctd_jax.dating.sequence.transitions import MONTH, NO_DATE, SEASON, YEAR
 
-HEADER = "\t".join(reign_tables.COLUMNS)
+HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
 # Invented eras: the second begins in the third year of the first.
 ERAS = (
   f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
@@ -28,7 +28,9 @@ def eras(tmp_path):
 
 
 def sections(text, eras):
-  return [(s.kind, s.said) for s in emissions.read_sections(0, text, eras)]
+  return [
+    (s.kind, s.statements) for s in emissions.read_sections(0, text, eras)
+  ]
 
 
 def test_a_month_of_two_eras_is_one_month(eras):
@@ -60,7 +62,7 @@ def test_reforms_of_the_calendar_leave_every_day_in_one_month():
   long = emissions.make_calendar(
     timelines.Timeline("long", (timelines.Reign("初", "", 200, 1500),)), [1]
   )
-  first, length = long.days.T
+  first, length = long.day_spans.T
   assert (first[1:] == first[:-1] + length[:-1]).all()
   assert length.min() >= 28
   assert length.max() == 30
@@ -68,14 +70,18 @@ def test_reforms_of_the_calendar_leave_every_day_in_one_month():
   # 237 lacks the third month, 239 has a second twelfth.
   reformed = long.months[long.years == 237]
   assert reformed.tolist() == [1, 2, *range(4, 13)]
-  assert long.name(np.flatnonzero(long.years == 239)[-1]) == ("初", 40, "閏12")
+  assert long.name_month(np.flatnonzero(long.years == 239)[-1]) == (
+    "初",
+    40,
+    "閏12",
+  )
 
 
 def test_early_calendars_have_places(tmp_path):
   early = calendar(tmp_path, RULERS)
-  assert early.days is None
+  assert early.day_spans is None
   assert len(early) == 96
-  held = early.held()[..., :60]
+  held = early.day_chances()[..., :60]
   # A lunation later, and the year begins with what was its second month.
   starts = np.flatnonzero(early.months == 1)
   np.testing.assert_array_equal(held[1:, starts], held[:-1, starts + 1])
@@ -85,11 +91,11 @@ def test_early_calendars_have_places(tmp_path):
   found = evidence("夏，四月，癸未，地震。", early)
   by_place = found(0, 1)[0]
   assert by_place.shape == (4, 96)
-  np.testing.assert_allclose(found.turn.sum(1), 1)
+  np.testing.assert_allclose(found.offset_transition.sum(1), 1)
   april = early.months == 4
-  wrong = emissions.WRONG
+  wrong = emissions.LOG_ERROR_ODDS
   assert by_place[:, ~april].max() == wrong["month"]
-  day = held[..., sexagenary.index("癸未")]
+  day = held[..., sexagenary.parse_cyclic_index("癸未")]
   assert (by_place[:, april] == 0).tolist() == (day[:, april] == 1).tolist()
   assert by_place[:, april].min() == pytest.approx(wrong["day"])
 
@@ -100,7 +106,7 @@ def test_a_leap_month_of_an_early_calendar_is_the_twelfth(tmp_path):
     (row,) = evidence(text, early)(0, 1)[0]
     assert set(early.months[row == 0].tolist()) == {month}
   # Days are held longer there: by the leap month as likely as not.
-  held = early.held()[:, early.months == 12, :60]
+  held = early.day_chances()[:, early.months == 12, :60]
   assert ((held > 0).sum(-1) >= 59).all()
 
 
@@ -120,16 +126,16 @@ ECLIPSES = (
 
 
 def test_eclipses_of_the_annals_are_first_days_of_a_place():
-  lu = emissions.read_calendar(reign_tables.table_dir() / "lu.tsv")
-  first = lu.held()[..., 60:120]
+  lu = emissions.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
+  first = lu.day_chances()[..., 60:120]
   sure = []
   for reign, year, month, pair in ECLIPSES:
     key = timelines.TimeKey(reign, year, month)
     (place,) = np.flatnonzero(
-      (lu.years == reign_tables.year_of(lu.timeline, key))
+      (lu.years == reign_tables.astronomical_year_of(lu.timeline, key))
       & (lu.months == month)
     )
-    sure.append(first[:, place, sexagenary.index(pair)].max())
+    sure.append(first[:, place, sexagenary.parse_cyclic_index(pair)].max())
   # None is further off than a day.
   assert min(sure) >= 1 / 3
   assert np.mean(np.array(sure) == 1) > 0.8
@@ -138,15 +144,15 @@ def test_eclipses_of_the_annals_are_first_days_of_a_place():
 @pytest.mark.parametrize(
   ("text", "expected"),
   [
-    ("地震。", [(NOTHING, ())]),
+    ("地震。", [(NO_DATE, ())]),
     ("春，正月，城成。", [(SEASON, (("month", 1),))]),
     ("秋，大水。", [(SEASON, (("season", 2),))]),
     # 夏 is a name here.
-    ("夏人來朝。", [(NOTHING, ())]),
+    ("夏人來朝。", [(NO_DATE, ())]),
     ("閏月，乙酉，雨雪。", [(MONTH, (("leap", None), ("day", 21)))]),
-    ("丁酉，大赦。", [(NOTHING, (("day", 33),))]),
+    ("丁酉，大赦。", [(NO_DATE, (("day", 33),))]),
     ("八月壬辰朔，日有食之。", [(MONTH, (("month", 8), ("first day", 28)))]),
-    ("大赦。辛未，晦，雨雪。", [(NOTHING, (("last day", 7),))]),
+    ("大赦。辛未，晦，雨雪。", [(NO_DATE, (("last day", 7),))]),
     (
       "二年，春，大水。",
       [(YEAR, (("year", None, 2), ("season", 0)))],
@@ -157,9 +163,9 @@ def test_eclipses_of_the_annals_are_first_days_of_a_place():
       [(SEASON, (("month", 5),)), (SEASON, (("month", 8),))],
     ),
     # Speech opens no section.
-    ("王曰：「來。夏，五月，必勝。」", [(NOTHING, ())]),
-    ("初，五月，王出。", [(NOTHING, ())]),
-    ("大赦，改元永熹。", [(NOTHING, (("era", "永熹"),))]),
+    ("王曰：「來。夏，五月，必勝。」", [(NO_DATE, ())]),
+    ("初，五月，王出。", [(NO_DATE, ())]),
+    ("大赦，改元永熹。", [(NO_DATE, (("era", "永熹"),))]),
     ("【滄安初】", [(YEAR, (("year", "安初", 0),))]),
   ],
 )
@@ -168,7 +174,7 @@ def test_sections_hold_what_their_dates_say(text, expected, eras):
 
 
 def evidence(text, eras):
-  return emissions.Evidence(emissions.read_sections(0, text, eras), eras)
+  return emissions.RecordEmissions(emissions.read_sections(0, text, eras), eras)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +202,9 @@ def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
 def test_a_day_fits_the_months_that_hold_it(eras):
   (row,) = evidence("乙酉，大赦。", eras)(0, 1)[0]
   for place, (first, length) in enumerate(eras.days):
-    held = sexagenary.days_named(21, int(first), int(first + length - 1))
+    held = sexagenary.days_with_cyclic_index(
+      21, int(first), int(first + length - 1)
+    )
     assert (row[place] == 0) == bool(held)
 
 
@@ -204,17 +212,19 @@ def test_a_day_fits_the_months_that_hold_it(eras):
 def test_first_and_last_days_say_more(mark, eras):
   first, length = eras.days[20]
   day = int(first + (length - 1 if mark == "晦" else 0))
-  pair = sexagenary.format_index(sexagenary.day_of(day))
+  pair = sexagenary.format_cyclic_index(sexagenary.cyclic_index_of_day(day))
   (row,) = evidence(f"{pair}{mark}，隕石。", eras)(0, 1)[0]
   (any_day,) = evidence(f"{pair}，隕石。", eras)(0, 1)[0]
   assert row[20] == any_day[20] == 0
   assert (row > -2).sum() < (any_day > -2).sum() / 4
-  assert row.min() == pytest.approx(emissions.WRONG["first day"])
+  assert row.min() == pytest.approx(emissions.LOG_ERROR_ODDS["first day"])
 
 
 def test_an_eclipse_is_on_a_first_day(eras):
   first, _ = eras.days[20]
-  pair = sexagenary.format_index(sexagenary.day_of(int(first)))
+  pair = sexagenary.format_cyclic_index(
+    sexagenary.cyclic_index_of_day(int(first))
+  )
   told = [f"{pair}，日有食之。", f"{pair}朔，隕石。"]
   eclipse, marked = (evidence(text, eras)(0, 1) for text in told)
   np.testing.assert_array_equal(eclipse, marked)
@@ -222,7 +232,7 @@ def test_an_eclipse_is_on_a_first_day(eras):
 
 def test_blocks_are_parts_of_the_whole(eras):
   texts = ["春，正月，大水。", "乙酉，雨。", "夏，四月，城成。秋，大水。"]
-  found = emissions.Evidence(
+  found = emissions.RecordEmissions(
     [
       section
       for number, text in enumerate(texts)
@@ -230,9 +240,9 @@ def test_blocks_are_parts_of_the_whole(eras):
     ],
     eras,
   )
-  assert found.first.tolist() == [0, 1, 2]
-  assert found.kinds.tolist() == [SEASON, NOTHING, SEASON, SEASON]
-  assert found.counts == {"month": 2, "day": 1, "season": 1}
+  assert found.first_sections.tolist() == [0, 1, 2]
+  assert found.kinds.tolist() == [SEASON, NO_DATE, SEASON, SEASON]
+  assert found.statement_counts == {"month": 2, "day": 1, "season": 1}
   np.testing.assert_array_equal(
     np.concatenate([found(0, 3), found(3, 4)]), found(0, 4)
   )

@@ -36,7 +36,7 @@ def labels(months, answers=None):
 
 
 def read(*texts):
-  return corpus.read(texts, TIMELINE)
+  return corpus.read_gallery(texts, TIMELINE)
 
 
 # --- gallery ---------------------------------------------------------------
@@ -50,9 +50,12 @@ def test_what_opens_a_record():
   )
   assert seen.opening.tolist() == [7, 13, 0]
   assert seen.first_month.tolist() == [7, 1, 0]
-  assert seen.number.tolist() == [0, 3, 0]
+  assert seen.opening_year.tolist() == [0, 3, 0]
   # The day of the later month is not of the record's own month.
-  assert seen.days[0] == (sexagenary.index("癸亥"), sexagenary.index("甲子"))
+  assert seen.days[0] == (
+    sexagenary.parse_cyclic_index("癸亥"),
+    sexagenary.parse_cyclic_index("甲子"),
+  )
   assert seen.bodies[1:] == ("王人來", "齊人來盟")
 
 
@@ -69,23 +72,23 @@ def test_how_an_opening_is_put():
   )
   assert seen.opening.tolist() == [8, 8, 7, 17, 15, 0, 7, 7]
   assert seen.first_month.tolist() == [8, 8, 7, 0, 7, 0, 7, 7]
-  assert seen.manner.tolist() == [1, 0, 3, 0, 0, 0, 1, 1]
-  first, last = sexagenary.FIRST, sexagenary.LAST
-  assert seen.mark.tolist() == [first, first, 0, last, 0, 0, 0, first]
+  assert seen.opening_manner.tolist() == [1, 0, 3, 0, 0, 0, 1, 1]
+  first, last = sexagenary.FIRST_DAY, sexagenary.LAST_DAY
+  assert seen.first_day_mark.tolist() == [first, first, 0, last, 0, 0, 0, first]
 
 
 def test_only_a_short_opening_full_date_is_a_placeholder():
   seen = read(
     "滄甲公二年三月，無事可書。", "齊人來盟在滄甲公二年三月。", "三月，盟。"
   )
-  assert seen.states.tolist() == [ordinal(1, 2, 3), UNKNOWN, UNKNOWN]
+  assert seen.placeholder_month.tolist() == [ordinal(1, 2, 3), UNKNOWN, UNKNOWN]
 
 
 def test_years_of_the_axis_add_up():
-  axis = corpus.Axis(TIMELINE)
-  assert (axis.years, len(axis)) == (12, 144)
-  assert axis.index(1, 1) == 6
-  assert axis.index(1, 7) == UNKNOWN
+  axis = corpus.MonthAxis(TIMELINE)
+  assert (axis.num_years, len(axis)) == (12, 144)
+  assert axis.year_index(1, 1) == 6
+  assert axis.year_index(1, 7) == UNKNOWN
   log_p = np.log(np.full((2, 144), 1 / 144))
   np.testing.assert_allclose(axis.to_years(log_p), np.log(1 / 12))
 
@@ -109,14 +112,16 @@ def years_by_names(count=240):
 
 
 def encoder(texts):
-  return year_encoder.read(texts, texts, seed=3, updates=40, width=16, layers=1)
+  return year_encoder.make_year_predictor(
+    texts, texts, seed=3, num_updates=40, width=16, layers=1
+  )
 
 
 def test_encoder_reaches_years_it_was_never_shown():
   texts, labels, month, rows = years_by_names()
-  axis = corpus.Axis(TIMELINE)
+  axis = corpus.MonthAxis(TIMELINE)
   used = np.ones(len(texts), bool)
-  logs = encoder(texts).log_years(axis, labels, used, rows)
+  logs = encoder(texts).predict_log_ratios(axis, labels, used, rows)
   assert logs.shape == (len(rows), 12)
   late = np.logaddexp.reduce(logs[:, 6:], axis=1)
   early = np.logaddexp.reduce(logs[:, :6], axis=1)
@@ -125,43 +130,45 @@ def test_encoder_reaches_years_it_was_never_shown():
 
 def test_encoder_does_not_depend_on_the_order_of_the_records():
   texts, labels, _, rows = years_by_names()
-  axis, used = corpus.Axis(TIMELINE), np.ones(len(texts), bool)
-  one = encoder(texts).log_years(axis, labels, used, rows)
+  axis, used = corpus.MonthAxis(TIMELINE), np.ones(len(texts), bool)
+  one = encoder(texts).predict_log_ratios(axis, labels, used, rows)
   order = np.random.default_rng(1).permutation(len(texts))
-  moved = Labels(labels.month[order], labels.answers[order])
+  moved = Labels(labels.month[order], labels.event_labels[order])
   places = np.argsort(order)[rows]
   other = encoder([texts[i] for i in order])
   np.testing.assert_allclose(
-    other.log_years(axis, moved, used, places), one, atol=1e-4
+    other.predict_log_ratios(axis, moved, used, places), one, atol=1e-4
   )
 
 
 def test_encoder_without_a_known_record_says_nothing():
   texts, labels, _, rows = years_by_names()
-  none = labels.hide(np.ones(len(texts), bool))
-  axis, used = corpus.Axis(TIMELINE), np.ones(len(texts), bool)
-  assert not encoder(texts).log_years(axis, none, used, rows).any()
+  none = labels.hide_records(np.ones(len(texts), bool))
+  axis, used = corpus.MonthAxis(TIMELINE), np.ones(len(texts), bool)
+  assert not encoder(texts).predict_log_ratios(axis, none, used, rows).any()
 
 
 # --- strings and regressions -----------------------------------------------
 
 
 def test_strings_are_counted_once_a_text_and_do_not_cross_texts():
-  strings, matrix = ngrams.count(["甲乙甲乙", "乙丙"], (1, 2))
-  assert sorted(strings.frequency.tolist()) == [1, 1, 1, 1, 1, 2]
+  strings, matrix = ngrams.count_ngrams(["甲乙甲乙", "乙丙"], (1, 2))
+  assert sorted(strings.text_counts.tolist()) == [1, 1, 1, 1, 1, 2]
   assert matrix.sum(axis=1).tolist() == [4, 3]
   np.testing.assert_array_equal(
     strings.encode(["乙丙", "丁"]).toarray(), [matrix.toarray()[1], [0] * 6]
   )
-  assert len(ngrams.count(["甲乙甲乙", "乙丙"], (1, 2), at_least=2)[0]) == 1
+  assert (
+    len(ngrams.count_ngrams(["甲乙甲乙", "乙丙"], (1, 2), min_texts=2)[0]) == 1
+  )
 
 
 def test_binned_model_learns_what_no_line_can():
   rng = np.random.default_rng(0)
   values = rng.uniform(-1, 1, (2000, 1))
   middle = (np.abs(values[:, 0]) < 0.4).astype(int)
-  model = regression.Binned.fit(values, middle, 2)
-  chance = model.probability(np.array([[-0.9], [0.0], [0.9]]))
+  model = regression.BinnedSoftmax.fit(values, middle, 2)
+  chance = model.predict_probability(np.array([[-0.9], [0.0], [0.9]]))
   assert chance[1, 1] > 0.9 > 0.1 > chance[[0, 2], 1].max()
   np.testing.assert_allclose(chance.sum(axis=1), 1, rtol=1e-5)
 
@@ -171,13 +178,15 @@ def test_a_thinned_class_keeps_its_share():
   values = rng.normal(size=(4000, 1))
   rare = rng.uniform(size=4000) < 0.1
   keys = rng.integers(0, 2**32, 4000, dtype=np.uint32)
-  kept, weights = regression.thin(~rare, keys, 500)
+  kept, weights = regression.subsample_examples(~rare, keys, 500)
   assert len(kept) < 1300
   assert rare[kept].sum() == rare.sum()
-  model = regression.Binned.fit(
+  model = regression.BinnedSoftmax.fit(
     values[kept], rare[kept].astype(int), 2, weights
   )
-  assert model.probability(values)[:, 1].mean() == pytest.approx(0.1, abs=0.02)
+  assert model.predict_probability(values)[:, 1].mean() == pytest.approx(
+    0.1, abs=0.02
+  )
 
 
 def test_pool_gives_weight_to_the_expert_that_knows():
@@ -186,7 +195,7 @@ def test_pool_gives_weight_to_the_expert_that_knows():
   knows = 2.0 * np.eye(5, dtype=np.float32)[years]
   knows += rng.normal(size=knows.shape).astype(np.float32)
   guesses = rng.normal(size=(300, 5)).astype(np.float32)
-  weights = regression.pool_weights(
+  weights = regression.fit_pool_weights(
     np.stack([knows, guesses]), np.zeros((300, 5)), years, 1e-3
   )
   assert weights[0] > 0.8 > 0.2 > abs(weights[1])
@@ -207,7 +216,7 @@ def test_style_parts_events_from_commentary(punctuation):
   ]
   seen = read(*events, *comments, "杞人伐鄭。", "杞人者何也言其君鄭也")
   known = np.array([1] * 16 + [0] * 16 + [UNKNOWN] * 2)
-  log_p = event_classifier.log_answering(
+  log_p = event_classifier.predict_event_log_p(
     seen, Labels(np.where(known < 0, UNKNOWN, 0), known), punctuation
   )
   assert log_p[32] > np.log(0.5) > log_p[33]
@@ -217,7 +226,7 @@ def test_style_parts_events_from_commentary(punctuation):
 
 
 def fitted_cues(seen, months, **switches):
-  return date_features.fit(
+  return date_features.fit_date_features(
     seen, labels(months), np.array(seen.states) == UNKNOWN, **switches
   )
 
@@ -233,8 +242,8 @@ def test_openings_year_numbers_and_placeholders():
   table = fitted_cues(seen, months)
   season, number = table.log_ratio(np.array([6, 7]))
   axis = seen.axis
-  assert set(axis.month[season > 1]) == {7}
-  assert set(axis.number[axis.year_of[number > -1]]) == {4}
+  assert set(axis.month_of_year[season > 1]) == {7}
+  assert set(axis.year_number[axis.year_of[number > -1]]) == {4}
   assert season[ordinal(1, 2, 7)] < season[ordinal(1, 3, 7)] - 5
   free = fitted_cues(seen, months, use_openings=False, use_empty=False)
   assert np.ptp(free.log_ratio(np.array([6]))) < 1e-6
@@ -268,41 +277,47 @@ def test_a_season_is_named_where_its_first_month_is_empty():
 
 def test_a_day_points_to_the_months_that_hold_it():
   # 桓 3.7 has an eclipse on 壬辰, the first day of the month.
-  timeline = reign_tables.timeline("lu_release")
+  timeline = reign_tables.load_timeline("lu_release")
   month = timeline.ordinal(TimeKey(2, 3, 7))
-  moons = sexagenary.new_moons(
-    sexagenary.julian_day_number(-708, 7, 1),
-    sexagenary.julian_day_number(-708, 7, 31),
+  moons = sexagenary.find_new_moons(
+    sexagenary.to_julian_day(-708, 7, 1),
+    sexagenary.to_julian_day(-708, 7, 31),
   )
-  assert sexagenary.day_of(moons[0]) == sexagenary.index("壬辰")
-  seen = corpus.read(["七月壬辰朔，日有食之。"], timeline)
-  held = days.month_days(seen.axis, seen, labels([month]))
-  day = sexagenary.index("壬辰")
-  assert held[month, sexagenary.ANY, day] > 0.7
-  assert held[month, sexagenary.FIRST, day] > 0.5
-  assert held[month, sexagenary.LAST, day] < 0.4
+  assert sexagenary.cyclic_index_of_day(
+    moons[0]
+  ) == sexagenary.parse_cyclic_index("壬辰")
+  seen = corpus.read_gallery(["七月壬辰朔，日有食之。"], timeline)
+  held = days.estimate_day_chances(seen.axis, seen, labels([month]))
+  day = sexagenary.parse_cyclic_index("壬辰")
+  assert held[month, sexagenary.ANY_DAY, day] > 0.7
+  assert held[month, sexagenary.FIRST_DAY, day] > 0.5
+  assert held[month, sexagenary.LAST_DAY, day] < 0.4
   # Within the month it is no first day; 45 days later no day of the month.
-  assert held[month, sexagenary.ANY, (day + 10) % 60] > 0.7
-  assert held[month, sexagenary.FIRST, (day + 10) % 60] < 0.3
-  assert held[month, sexagenary.ANY, (day + 45) % 60] < 0.3
+  assert held[month, sexagenary.ANY_DAY, (day + 10) % 60] > 0.7
+  assert held[month, sexagenary.FIRST_DAY, (day + 10) % 60] < 0.3
+  assert held[month, sexagenary.ANY_DAY, (day + 45) % 60] < 0.3
   assert held.shape == (3036, 3, 60)
   assert held.max() <= 1 + 1e-6
 
 
 def test_a_leap_month_has_a_first_day():
-  axis = corpus.Axis(reign_tables.timeline("lu_release"))
-  calendar = days.lunations(axis.civil_year, axis.year_of, axis.month)
-  month = int(np.flatnonzero(axis.month == 12)[20])
+  axis = corpus.MonthAxis(reign_tables.load_timeline("lu_release"))
+  calendar = days.make_lunations(
+    axis.civil_year, axis.year_of, axis.month_of_year
+  )
+  month = int(np.flatnonzero(axis.month_of_year == 12)[20])
   place = 1
   first, leap = (
-    np.flatnonzero(calendar.holds[calendar.places[month, place] + after])
+    np.flatnonzero(
+      calendar.has_day[calendar.lunation_index[month, place] + after]
+    )
     for after in (0, 1)
   )
-  held = calendar.held_at()[place, month]
+  held = calendar.day_chances_by_offset()[place, month]
   (begins,) = set(leap) - {(day + 1) % 60 for day in leap}
-  assert held[sexagenary.FIRST, begins] == 0.5
-  assert (held[sexagenary.ANY, first] == 1).all()
-  assert (held[sexagenary.ANY, leap] == 0.5).all()
+  assert held[sexagenary.FIRST_DAY, begins] == 0.5
+  assert (held[sexagenary.ANY_DAY, first] == 1).all()
+  assert (held[sexagenary.ANY_DAY, leap] == 0.5).all()
 
 
 # --- vocabulary ------------------------------------------------------------
@@ -311,22 +326,24 @@ def test_a_leap_month_has_a_first_day():
 def test_names_point_to_their_years():
   early, late = "公子衍", "公子煦"
   texts = [f"{early}盟于桃丘", f"{late}盟于柘泉"] * 40
-  axis = corpus.Axis(TIMELINE)
+  axis = corpus.MonthAxis(TIMELINE)
   months = [
     ordinal(1, 2, 1 + i % 12) if i % 2 == 0 else ordinal(2, 4, 1 + i % 12)
     for i in range(80)
   ]
   texts += [f"{early}帥師", f"{late}帥師"]
-  strings, matrix = ngrams.count(texts, (1, 2, 3))
-  words = vocabulary.Words(
+  strings, matrix = ngrams.count_ngrams(texts, (1, 2, 3))
+  words = vocabulary.YearVocabulary(
     texts, strings, (np.arange(len(strings)),), np.arange(82), matrix
   )
   known = labels([*months, UNKNOWN, UNKNOWN])
-  scores = words.evidence(
+  scores = words.year_log_ratios(
     axis, known, np.ones(82, bool), np.array([80, 81]), np.ones(3)
   )
   assert scores[0].argmax() < 6 <= scores[1].argmax()
-  apart = words.evidence(axis, known, np.ones(82, bool), np.array([80, 81]))
+  apart = words.year_log_ratios(
+    axis, known, np.ones(82, bool), np.array([80, 81])
+  )
   np.testing.assert_allclose(apart.sum(axis=0), scores, rtol=1e-4)
 
 
@@ -344,16 +361,16 @@ OTHERS = tuple(
 
 
 def test_rare_shared_strings_find_the_event():
-  words = shared_wording.read(
+  words = shared_wording.build_string_index(
     [corpus.plain_text(text) for text in EVENTS * 3 + OTHERS]
   )
   overlap = words.overlap(words.encode(["昔者盟于榆泉矣"]))
-  rows, columns, values = shared_wording.best(overlap, 3)
+  rows, columns, values = shared_wording.select_top_entries(overlap, 3)
   assert set(columns.tolist()) == {0, 3, 6}
   assert set(rows.tolist()) == {0}
   assert shared_wording.row_max(overlap)[0] == values[0]
   np.testing.assert_array_equal(
-    shared_wording.entries(overlap, rows, columns), values
+    shared_wording.lookup_entries(overlap, rows, columns), values
   )
   assert shared_wording.row_max(scipy.sparse.csr_array((2, 3))).tolist() == [
     0,
@@ -362,29 +379,33 @@ def test_rare_shared_strings_find_the_event():
 
 
 def test_citations_and_their_readings():
-  axis = corpus.Axis(TIMELINE)
+  axis = corpus.MonthAxis(TIMELINE)
   text = "盟于榆泉在甲三年丁五年傳宋人伐晉六年又伐衛三年之喪"
-  found = citations.read(axis, {7: text})
-  assert [(each.reign, each.number, each.part) for each in found] == [
+  found = citations.read_citations(axis, {7: text})
+  assert [
+    (each.reign, each.year_number, each.work_marker) for each in found
+  ] == [
     (0, 3, ""),
     (1, 5, "傳"),
     (UNKNOWN, 6, ""),
   ]
-  assert found[0].lead == "在"
-  assert found[0].before == "盟于榆泉在"
-  assert found[1].after == "宋人伐晉"
-  assert found[2].carried == 1
+  assert found[0].preceding_character == "在"
+  assert found[0].text_before == "盟于榆泉在"
+  assert found[1].text_after == "宋人伐晉"
+  assert found[2].preceding_reign == 1
   assert found[2].host == 7
-  assert citations.read(axis, [text])[0].host == UNKNOWN
+  assert citations.read_citations(axis, [text])[0].host == UNKNOWN
 
 
 def cited(texts, months):
   seen = read(*texts)
   told = np.array([0, 1, 2])
-  words = shared_wording.read([*(seen.bodies[row] for row in told), *OTHERS])
-  comments = {3: seen.plain[3]}
-  found = citations.pairs(
-    seen, told, words, citations.read(seen.axis, comments)
+  words = shared_wording.build_string_index(
+    [*(seen.bodies[row] for row in told), *OTHERS]
+  )
+  comments = {3: seen.plain_texts[3]}
+  found = citations.make_citation_pairs(
+    seen, told, words, citations.read_citations(seen.axis, comments)
   )
   return seen.axis, found, labels(months), told
 
@@ -392,7 +413,7 @@ def cited(texts, months):
 def cited_scores(axis, found, chance, known, hosts=None):
   """Scores of three events, [SCORES, 3, Y]."""
   hosts = hosts or {}
-  scores = citations.scores(
+  scores = citations.score_years(
     axis,
     found,
     np.arange(len(found.event)),
@@ -410,28 +431,36 @@ def test_a_cited_year_dates_the_event_told_beside_it():
   axis, found, known, _ = cited(
     [*EVENTS, "甲三年會于梓門此又會之"], [UNKNOWN, UNKNOWN, UNKNOWN, 80]
   )
-  chance = np.where(found.event == 1, 0.9, 0.01).astype(np.float32)
+  chance = np.where(found.event_index == 1, 0.9, 0.01).astype(np.float32)
   scores = cited_scores(axis, found, chance, known)
-  assert scores[0, 1].argmax() == axis.index(0, 3)
+  assert scores[0, 1].argmax() == axis.year_index(0, 3)
   assert scores[0, 1].max() > scores[0, 0].max()
 
 
 def test_a_year_without_ruler_follows_the_host_or_its_belief():
   texts = [*EVENTS, "三年會于梓門此又會之"]
   axis, found, known, _ = cited(texts, [UNKNOWN] * 3 + [ordinal(2, 5, 1)])
-  assert set(citations.years_of(axis, found, known)) == {axis.index(1, 3)}
-  hidden = known.hide(np.ones(4, bool))
-  assert set(citations.years_of(axis, found, hidden)) == {UNKNOWN}
-  chance = np.full(len(found.event), 0.9, np.float32)
+  assert set(citations.resolve_years(axis, found, known)) == {
+    axis.year_index(1, 3)
+  }
+  hidden = known.hide_records(np.ones(4, bool))
+  assert set(citations.resolve_years(axis, found, hidden)) == {UNKNOWN}
+  chance = np.full(len(found.event_index), 0.9, np.float32)
   scores = cited_scores(axis, found, chance, hidden, {3: [0.2, 0.8]})
-  assert scores[0, 1, axis.index(1, 3)] > scores[0, 1, axis.index(0, 3)] > 0
+  assert (
+    scores[0, 1, axis.year_index(1, 3)]
+    > scores[0, 1, axis.year_index(0, 3)]
+    > 0
+  )
 
 
 def test_parallels_are_paired_and_never_with_themselves():
   seen = read(*EVENTS, *EVENTS, *OTHERS)
   rows = np.arange(len(seen))
-  words = shared_wording.read(seen.bodies)
-  found = parallel_texts.pairs(seen, rows, words, rows, list(seen.bodies))
+  words = shared_wording.build_string_index(seen.bodies)
+  found = parallel_texts.make_parallel_pairs(
+    seen, rows, words, rows, list(seen.bodies)
+  )
   assert np.all(found.record != found.event)
   best = {}
   for record, event, value in zip(
@@ -456,39 +485,41 @@ def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
   def graph(sources):
     count = len(sources)
     chance = np.full(count, 0.9, np.float32)
-    return parallel_texts.Graph(
+    return parallel_texts.LinkGraph(
       np.zeros(count, int), np.array(sources), chance, chance, 4
     )
 
-  one = parallel_texts.propagate(graph([1]), scores, prior, 1.0)[0]
-  three = parallel_texts.propagate(graph([1, 2, 3]), scores, prior, 1.0)[0]
+  one = parallel_texts.propagate_beliefs(graph([1]), scores, prior, 1.0)[0]
+  three = parallel_texts.propagate_beliefs(
+    graph([1, 2, 3]), scores, prior, 1.0
+  )[0]
   assert one.argmax() == 2
   assert one[2] > 0.3
   assert three[2] < 2 * one[2]
   assert np.isfinite(
-    parallel_texts.propagate(graph([1]), scores * 1e4, prior, 1.0)
+    parallel_texts.propagate_beliefs(graph([1]), scores * 1e4, prior, 1.0)
   ).all()
 
 
 def test_pooled_takes_the_best_citation_of_a_parallel():
-  graph = parallel_texts.Graph(
+  graph = parallel_texts.LinkGraph(
     np.array([0]),
     np.array([1]),
     np.array([0.8], np.float32),
     np.array([0.9], np.float32),
     2,
   )
-  scores = np.zeros((citations.SCORES, 2, 5), np.float32)
+  scores = np.zeros((citations.NUM_SCORES, 2, 5), np.float32)
   scores[0, 1, 3] = 6
   flat = np.zeros((2, 5), np.float32)
-  pooled = parallel_texts.pooled(
-    parallel_texts.shares(graph),
+  pooled = parallel_texts.pool_parallels(
+    parallel_texts.make_pooling_matrix(graph),
     list(map(scipy.sparse.csr_array, scores)),
     flat,
     flat,
     np.arange(2),
   )
-  assert pooled.shape == (parallel_texts.POOLED, 2, 5)
+  assert pooled.shape == (parallel_texts.NUM_POOLED, 2, 5)
   assert pooled[0, 0].argmax() == 3
   assert 5 < pooled[0, 0, 3] < 6
   assert not pooled[:4, 1].any()
@@ -500,7 +531,7 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
 def test_two_openings_take_two_years():
   # Two months; both records prefer the first, one of them less.
   log_p = np.log(np.array([[0.9, 0.1], [0.6, 0.4]], np.float32))
-  factors = month_capacity.log_factors(
+  factors = month_capacity.fit_month_log_factors(
     lambda: [log_p], np.array([1.0, 1.0]), np.array([True, True])
   )
   balanced = np.exp(log_p + factors)
@@ -510,7 +541,7 @@ def test_two_openings_take_two_years():
 
 
 def test_room_is_what_known_records_leave():
-  space, must_fill = month_capacity.room(
+  space, must_fill = month_capacity.compute_month_capacity(
     np.array([0, 4, 2, 0]), np.array([0, 9, 3, 0]), np.array([0, 0, 0, 1], bool)
   )
   assert space[0] > space[2] > space[1] > space[3] > 0
@@ -518,15 +549,15 @@ def test_room_is_what_known_records_leave():
 
 
 def test_folds_are_blocks_of_two_or_three_years():
-  timeline = reign_tables.timeline("lu_release")
-  axis = corpus.Axis(timeline)
+  timeline = reign_tables.load_timeline("lu_release")
+  axis = corpus.MonthAxis(timeline)
   months = np.arange(len(timeline))
   months[12 * 20 : 12 * 23] = UNKNOWN
-  fold = folds.of_records(axis, labels(months))
+  fold = folds.assign_folds(axis, labels(months))
   assert np.all((fold == UNKNOWN) == (months == UNKNOWN))
-  years = fold[axis.starts]
+  years = fold[axis.year_starts]
   assert np.all(fold == years[axis.year_of])
   runs = np.diff(np.flatnonzero(np.diff(years, prepend=-9, append=-9)))
   assert runs.max() <= 3
   assert np.mean(runs >= 2) > 0.8
-  assert set(years) == {UNKNOWN, *range(folds.FOLDS)}
+  assert set(years) == {UNKNOWN, *range(folds.NUM_FOLDS)}

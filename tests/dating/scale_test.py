@@ -38,7 +38,7 @@ TEXTS = [
 
 
 def read():
-  return corpus.read(TEXTS, synthetic.TIMELINE)
+  return corpus.read_gallery(TEXTS, synthetic.TIMELINE)
 
 
 def rare(matrix_shape=(9, 60), seed=0):
@@ -53,21 +53,21 @@ def rare(matrix_shape=(9, 60), seed=0):
 
 def test_strings_of_stretches_are_those_of_the_whole(monkeypatch):
   texts = ["", *TEXTS, ""]
-  strings, matrix = ngrams.count(texts, (1, 2, 3), 2)
-  monkeypatch.setattr(ngrams, "_AT_ONCE", 30)
-  parted, other = ngrams.count(texts, (1, 2, 3), 2)
+  strings, matrix = ngrams.count_ngrams(texts, (1, 2, 3), 2)
+  monkeypatch.setattr(ngrams, "_CHARS_PER_BLOCK", 30)
+  parted, other = ngrams.count_ngrams(texts, (1, 2, 3), 2)
   np.testing.assert_array_equal(parted.hashes, strings.hashes)
   np.testing.assert_array_equal(parted.lengths, strings.lengths)
-  np.testing.assert_array_equal(parted.frequency, strings.frequency)
+  np.testing.assert_array_equal(parted.text_counts, strings.text_counts)
   np.testing.assert_array_equal(other.toarray(), matrix.toarray())
   assert strings.encode([]).shape == (0, len(strings))
-  assert len(ngrams.read([], (1, 2))) == 0
+  assert len(ngrams.collect_ngrams([], (1, 2))) == 0
 
 
 @pytest.mark.parametrize("most", [1, 3, 20, 80])
 def test_best_entries_equal_a_full_sort(most):
   dense, sparse = rare()
-  rows, columns, values = shared_wording.best(sparse, most)
+  rows, columns, values = shared_wording.select_top_entries(sparse, most)
   np.testing.assert_array_equal(dense[rows, columns], values)
   for row, line in enumerate(dense):
     kept = [
@@ -84,7 +84,7 @@ def test_entries_are_read_where_none_is_stored():
   dense, sparse = rare()
   rows, columns = np.divmod(np.arange(dense.size), dense.shape[1])
   np.testing.assert_array_equal(
-    shared_wording.entries(sparse, rows, columns), dense.ravel()
+    shared_wording.lookup_entries(sparse, rows, columns), dense.ravel()
   )
 
 
@@ -93,21 +93,25 @@ def test_entries_are_read_where_none_is_stored():
 
 def pairs_of(seen):
   rows = np.arange(len(seen))
-  words = shared_wording.read(seen.bodies)
-  found = citations.read(seen.axis, dict(enumerate(seen.plain)))
+  words = shared_wording.build_string_index(seen.bodies)
+  found = citations.read_citations(seen.axis, dict(enumerate(seen.plain)))
   return (
-    parallel_texts.pairs(seen, rows, words, rows, list(seen.bodies)),
-    citations.pairs(seen, rows, words, found),
+    parallel_texts.make_parallel_pairs(
+      seen, rows, words, rows, list(seen.bodies)
+    ),
+    citations.make_citation_pairs(seen, rows, words, found),
   )
 
 
 def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
   seen = read()
   whole = pairs_of(seen)
-  monkeypatch.setattr(shared_wording, "_TEXTS", 5)
+  monkeypatch.setattr(shared_wording, "_TEXTS_PER_BLOCK", 5)
   monkeypatch.setattr(parallel_texts, "_BLOCK", 7)
-  stretches = functools.partialmethod(shared_wording.Wording.stretches, most=40)
-  monkeypatch.setattr(shared_wording.Wording, "stretches", stretches)
+  stretches = functools.partialmethod(
+    shared_wording.EventStringIndex.iter_blocks, most=40
+  )
+  monkeypatch.setattr(shared_wording.EventStringIndex, "iter_blocks", stretches)
   for one, other in zip(whole, pairs_of(seen), strict=True):
     assert len(one.event) > 100
     np.testing.assert_array_equal(one.event, other.event)
@@ -116,30 +120,36 @@ def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
 
 def test_a_stretch_holds_texts_of_bounded_matches():
   seen = read()
-  words = shared_wording.read(seen.bodies)
-  parts = list(words.stretches(seen.bodies, most=300))
+  words = shared_wording.build_string_index(seen.bodies)
+  parts = list(words.iter_blocks(seen.bodies, max_matches=300))
   ends = [(part.start, part.stop) for part, _ in parts]
   assert len(ends) > 3
   assert [start for start, _ in ends] == [0, *(end for _, end in ends[:-1])]
   assert ends[-1][1] == len(seen)
-  matches = [(held @ words.strings.frequency).sum() for _, (held,) in parts]
-  assert max(matches) < 300 + words.events.sum()
+  matches = [(held @ words.strings.text_counts).sum() for _, (held,) in parts]
+  assert max(matches) < 300 + words.event_strings.sum()
 
 
 def test_chances_of_blocks_are_those_of_the_whole(monkeypatch):
   rng = np.random.default_rng(0)
   values = rng.normal(size=(50, 3))
-  model = regression.Binned.fit(values, (values[:, 0] > 0).astype(int), 2)
-  whole = model.probability(values)
+  model = regression.BinnedSoftmax.fit(
+    values, (values[:, 0] > 0).astype(int), 2
+  )
+  whole = model.predict_probability(values)
   monkeypatch.setattr(regression, "_BLOCK", 8)
-  np.testing.assert_allclose(model.probability(values), whole, atol=1e-6)
+  np.testing.assert_allclose(
+    model.predict_probability(values), whole, atol=1e-6
+  )
 
 
 def test_both_classes_are_thinned_to_their_bounds():
   rng = np.random.default_rng(0)
   keys = rng.integers(0, 2**32, 6000, dtype=np.uint32)
   plain = np.arange(6000) < 4000
-  kept, weights = regression.thin(plain, keys, 400, others=200)
+  kept, weights = regression.subsample_examples(
+    plain, keys, 400, max_others=200
+  )
   assert 300 < plain[kept].sum() < 500
   assert 150 < (~plain[kept]).sum() < 250
   assert weights[plain[kept]].sum() == pytest.approx(4000, rel=0.2)
@@ -151,12 +161,12 @@ def test_both_classes_are_thinned_to_their_bounds():
 
 def test_a_sample_is_bounded_and_of_the_same_texts_in_any_order():
   seen = read()
-  assert len(seen.sample(len(seen))) == len(seen)
-  chosen = seen.sample(12)
+  assert len(seen.sample_rows(len(seen))) == len(seen)
+  chosen = seen.sample_rows(12)
   assert 0 < len(chosen) < 30
   order = np.random.default_rng(1).permutation(len(seen))
-  moved = corpus.read([TEXTS[row] for row in order], synthetic.TIMELINE)
-  assert {moved.texts[row] for row in moved.sample(12)} == {
+  moved = corpus.read_gallery([TEXTS[row] for row in order], synthetic.TIMELINE)
+  assert {moved.texts[row] for row in moved.sample_rows(12)} == {
     seen.texts[row] for row in chosen
   }
 
@@ -166,12 +176,12 @@ def test_style_of_records_outside_the_sample(monkeypatch):
   texts += [f"{text[:5]}者何言其君也" for text in TEXTS]
   answers = np.repeat([1, 0], len(TEXTS))
   answers[::7] = UNKNOWN
-  seen = corpus.read(texts, synthetic.TIMELINE)
+  seen = corpus.read_gallery(texts, synthetic.TIMELINE)
   labels = Labels(np.full(len(texts), UNKNOWN), answers)
-  monkeypatch.setattr(event_classifier, "_MOST", 48)
+  monkeypatch.setattr(event_classifier, "_MAX_TRAINING_RECORDS", 48)
   monkeypatch.setattr(event_classifier, "_BLOCK", 9)
-  assert len(seen.sample(48)) < 0.7 * len(texts)
-  log_p = event_classifier.log_answering(seen, labels)
+  assert len(seen.sample_rows(48)) < 0.7 * len(texts)
+  log_p = event_classifier.predict_event_log_p(seen, labels)
   assert np.array_equal(log_p > np.log(0.5), np.arange(len(texts)) < len(TEXTS))
 
 
@@ -180,19 +190,19 @@ def test_words_of_records_outside_the_sample():
     f"{name}盟于{place}" for name in "衍煦" for place in "甲乙丙丁戊"
   ] * 9
   months = np.array([0 if "衍" in text else 40 for text in texts])
-  strings, matrix = ngrams.count(texts[:40], (1, 2))
-  words = vocabulary.Words(
+  strings, matrix = ngrams.count_ngrams(texts[:40], (1, 2))
+  words = vocabulary.YearVocabulary(
     texts, strings, (np.arange(len(strings)),), np.arange(40), matrix
   )
-  axis = corpus.Axis(synthetic.TIMELINE)
+  axis = corpus.MonthAxis(synthetic.TIMELINE)
   labels = Labels(np.where(np.arange(90) < 60, months, UNKNOWN), months * 0 + 1)
   used, rows = np.ones(90, bool), np.arange(60, 90)
-  scores = words.evidence(axis, labels, used, rows, np.ones(3))
+  scores = words.year_log_ratios(axis, labels, used, rows, np.ones(3))
   assert np.array_equal(scores.argmax(axis=1) >= 2, months[rows] > 0)
   # Known records outside the sample teach nothing.
-  fewer = labels.hide(np.arange(90) >= 40)
+  fewer = labels.hide_records(np.arange(90) >= 40)
   np.testing.assert_array_equal(
-    words.evidence(axis, fewer, used, rows, np.ones(3)), scores
+    words.year_log_ratios(axis, fewer, used, rows, np.ones(3)), scores
   )
 
 
@@ -201,17 +211,21 @@ def test_encoder_of_more_records_than_its_updates_reach():
   texts *= 6
   months = np.array([0 if "甲" in text else 40 for text in texts])
   labels, used = Labels(months, months * 0 + 1), np.ones(len(texts), bool)
-  axis, rows = corpus.Axis(synthetic.TIMELINE), np.arange(32)
+  axis, rows = corpus.MonthAxis(synthetic.TIMELINE), np.arange(32)
   order = np.random.default_rng(1).permutation(len(texts))
-  moved = Labels(months[order], labels.answers)
+  moved = Labels(months[order], labels.event_labels)
 
   def encoder(texts):
-    return year_encoder.read(texts, texts, seed=3, updates=2, width=16)
+    return year_encoder.make_year_predictor(
+      texts, texts, seed=3, num_updates=2, width=16
+    )
 
-  one = encoder(texts).log_years(axis, labels, used, rows)
+  one = encoder(texts).predict_log_ratios(axis, labels, used, rows)
   other = encoder([texts[row] for row in order])
   np.testing.assert_allclose(
-    other.log_years(axis, moved, used, np.argsort(order)[rows]), one, atol=1e-4
+    other.predict_log_ratios(axis, moved, used, np.argsort(order)[rows]),
+    one,
+    atol=1e-4,
   )
 
 
@@ -221,7 +235,9 @@ def test_encoder_of_more_records_than_its_updates_reach():
 @pytest.fixture(scope="module")
 def dated():
   benchmark = dating_scale.repeated(synthetic.benchmark(), 12)
-  return dated_gallery.read(benchmark, experts=Experts.without(["neural"]))
+  return dated_gallery.read_dated_gallery(
+    benchmark, experts=Experts.without_experts(["neural"])
+  )
 
 
 def test_copies_differ_and_the_first_is_the_original(dated):
@@ -243,7 +259,7 @@ def test_posterior_of_small_blocks_is_that_of_large_ones(dated, monkeypatch):
   whole = dated.posterior("fitted").log_p(rows)
   monkeypatch.setattr(dating_model, "_BLOCK", 3)
   monkeypatch.setattr(vocabulary, "_BLOCK", 50)
-  monkeypatch.setattr(parallel_texts, "_LINKS", 5)
+  monkeypatch.setattr(parallel_texts, "_LINKS_PER_BLOCK", 5)
   monkeypatch.setattr(parallel_texts, "_BLOCK", 11)
   blocks = dated.posterior("fitted").log_p(rows)
   np.testing.assert_allclose(blocks, whole, atol=2e-3)
@@ -256,15 +272,15 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
     sizes.append(features.shape[1])
     return original(features, *rest)
 
-  original = regression.pool_weights
-  monkeypatch.setattr(regression, "pool_weights", pool_weights)
-  all_of_them = dating_model.learn(dated.evidence, dated.labels)
-  monkeypatch.setattr(dating_model, "_MOST_TAUGHT", 2)
-  few = dating_model.learn(dated.evidence, dated.labels)
+  original = regression.fit_pool_weights
+  monkeypatch.setattr(regression, "fit_pool_weights", pool_weights)
+  all_of_them = dating_model.fit_expert_weights(dated.evidence, dated.labels)
+  monkeypatch.setattr(dating_model, "_MAX_TRAINING_EVENTS", 2)
+  few = dating_model.fit_expert_weights(dated.evidence, dated.labels)
   assert sizes[2] == sizes[3] < sizes[0] == sizes[1]
-  assert few.pool.shape == all_of_them.pool.shape
-  assert np.isfinite(few.pool).all()
-  assert not np.array_equal(few.pool, all_of_them.pool)
+  assert few.pool_weights.shape == all_of_them.pool_weights.shape
+  assert np.isfinite(few.pool_weights).all()
+  assert not np.array_equal(few.pool_weights, all_of_them.pool_weights)
 
 
 def test_mass_of_certain_records_is_that_of_their_months(dated):
@@ -282,10 +298,10 @@ def test_mass_of_certain_records_is_that_of_their_months(dated):
 
 def test_a_question_asked_twice_is_answered_twice(dated):
   queries = [query.text for query in dated.benchmark.queries["test"]]
-  found = month_ranking.topk(
+  found = month_ranking.rank_by_posterior(
     queries[::-1] + queries,
     dated.posterior("fitted"),
-    dated.evidence.log_answers,
+    dated.evidence.event_log_p,
     3,
     {"all": np.ones(len(dated.benchmark.records), bool)},
   )
@@ -297,15 +313,15 @@ def test_a_question_asked_twice_is_answered_twice(dated):
 
 def test_scores_of_some_events_are_those_of_all(dated):
   evidence, labels = dated.evidence, dated.labels
-  rows = np.flatnonzero(~labels.known & evidence.told)
+  rows = np.flatnonzero(~labels.is_known & evidence.told)
   score = functools.partial(
-    dating_model._score, evidence, labels, rows, dated.weights.words
+    dating_model._score_events, evidence, labels, rows, dated.weights.words
   )
   some = np.arange(0, len(rows), 3)
-  whole = score(np.arange(len(rows))).experts(slice(None))
+  whole = score(np.arange(len(rows))).expert_scores(slice(None))
   np.testing.assert_allclose(
-    score(some).experts(slice(None)), whole[:, some], atol=1e-5
+    score(some).expert_scores(slice(None)), whole[:, some], atol=1e-5
   )
-  assert dataclasses.replace(score(some), parallels=None).experts(
+  assert dataclasses.replace(score(some), parallel_chances=None).expert_scores(
     slice(None)
   ).shape == (len(whole), len(some), evidence.gallery.axis.years)

@@ -15,12 +15,14 @@ from tests import synthetic
 BENCHMARK = synthetic.benchmark()
 
 
-def write_cell(cell: ablate.Cell, right: float) -> None:
+def write_cell(cell: ablate.GridCell, right: float) -> None:
   """Writes what a finished run leaves; `right` of the queries are answered."""
   folder = cell.folder / ablate.EVALUATION_FOLDER
   rng = np.random.default_rng(cell.seed)
   kinds = BENCHMARK.kinds
-  for gallery in {protocol.mode(name).gallery for name in summary.SHOWN_MODES}:
+  for gallery in {
+    protocol.get_mode(name).gallery for name in summary.REPORT_MODES
+  }:
     inside = np.flatnonzero(protocol.gallery_mask(kinds, gallery))
     rankings = {}
     for query in BENCHMARK.queries["test"]:
@@ -41,25 +43,25 @@ def write_cell(cell: ablate.Cell, right: float) -> None:
       "command": "c", "commit": "abc", "seconds": 1.5, "seeds": [cell.seed],
     }
   }  # fmt: skip
-  (folder / summary.ORIGIN).write_text(json.dumps(origin))
+  (folder / summary.ORIGIN_FILE).write_text(json.dumps(origin))
   (folder / "per_query.tsv").write_text("")
 
 
 def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
-  cells = ablate.grid(["ft", "multi", "multi-release"], [1, 2], tmp_path)
+  cells = ablate.make_grid(["ft", "multi", "multi-release"], [1, 2], tmp_path)
   assert [(c.method, c.seed) for c in cells[:4]] == [
     ("ft", 1), ("multi", 1), ("multi-release", 1), ("ft", 2),
   ]  # fmt: skip
   for cell in cells:
-    assert not cell.finished
+    assert not cell.is_finished
     write_cell(cell, right=0.0 if cell.method == "ft" else 1.0)
-    assert cell.finished
-  text = ablate.summarise(cells, BENCHMARK, "test", tmp_path)
-  rows = results.read_rows(tmp_path / "results.json")
+    assert cell.is_finished
+  text = ablate.summarise_grid(cells, BENCHMARK, "test", tmp_path)
+  rows = results.read_result_rows(tmp_path / "results.json")
   found = {
     row.system: row
-    for row in results.select(
-      rows, mode=protocol.OFFICIAL, family="all", metric="hit@1"
+    for row in results.select_rows(
+      rows, mode=protocol.OFFICIAL_MODE, family="all", metric="hit@1"
     )
   }
   assert found["ft"].value == 0
@@ -77,20 +79,20 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
 def test_rivals_are_what_a_method_builds_on():
   methods = ["ft", "bias", "ctx", "ctd", "ft-release", "ctd-release"]
   methods += ["ctd-no_starts"]
-  assert ablate.rivals("ctd", methods) == ["ft", "bias", "ctx"]
-  assert ablate.rivals("ctd-release", methods) == ["ctd", "ft-release"]
-  assert ablate.rivals("ctd-no_starts", methods) == ["ctd"]
-  assert ablate.rivals("ft", methods) == []
+  assert ablate.find_rivals("ctd", methods) == ["ft", "bias", "ctx"]
+  assert ablate.find_rivals("ctd-release", methods) == ["ctd", "ft-release"]
+  assert ablate.find_rivals("ctd-no_starts", methods) == ["ctd"]
+  assert ablate.find_rivals("ft", methods) == []
 
 
 def test_runs_are_those_of_the_config_with_its_options(tmp_path):
   argv = ["ablation.py", "--config", "configs/small.py", "--jobs=2"]
   argv += ["--config.num_epochs=2", "--config.seed", "7", "--workdir=w"]
-  path, overrides = command_line.config_arguments(argv)
+  path, overrides = command_line.split_config_arguments(argv)
   assert path == "configs/small.py"
   assert overrides == ["--config.num_epochs=2", "--config.seed", "7"]
-  (cell,) = ablate.grid(["ctd-release"], [3], tmp_path)
-  command = cell.command(path, overrides)
+  (cell,) = ablate.make_grid(["ctd-release"], [3], tmp_path)
+  command = cell.train_command(path, overrides)
   assert "--config=configs/small.py:ctd-release" in command
   # The seed of the grid comes last, so it counts.
   assert command.index("--config.seed=3") > command.index("--config.seed")
@@ -109,11 +111,11 @@ def test_a_failed_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     )
     return [sys.executable, "-c", program]
 
-  monkeypatch.setattr(ablate.Cell, "command", command)
-  cells = ablate.grid(["ft", "multi"], [1], tmp_path)
+  monkeypatch.setattr(ablate.GridCell, "train_command", command)
+  cells = ablate.make_grid(["ft", "multi"], [1], tmp_path)
   with pytest.raises(ValueError, match=r"1 of 2 runs failed.*\n.*no luck"):
-    ablate.train(cells, "c", [], jobs=1)
-  assert [cell.finished for cell in cells] == [False, True]
+    ablate.train_cells(cells, "c", [], jobs=1)
+  assert [cell.is_finished for cell in cells] == [False, True]
   # Only what is missing is run again.
   with pytest.raises(ValueError, match="1 of 1 runs failed"):
-    ablate.train(cells, "c", [], jobs=2)
+    ablate.train_cells(cells, "c", [], jobs=2)

@@ -33,22 +33,29 @@ RECORDS = {
 def misses(rankings, queries=(QUERY,)):
   run = runs.Run("s", "T0", "x", "test", "neg1_ne1", rankings)
   judged = {query.query_id: query.positives for query in queries}
-  return errors.misses(run, queries, judged, RECORDS, TIMELINE)
+  return errors.find_misses(run, queries, judged, RECORDS, TIMELINE)
 
 
 @pytest.mark.parametrize("name", [n for n in FOUND if n != "right"])
 def test_reasons(name):
   (miss,) = misses({"q1": [(name, 2.0), ("right", 1.0)]})
   assert miss.reason == FOUND[name][2]
-  assert [found.verdict for found in miss.found] == [FOUND[name][2], "right"]
+  assert [found.verdict for found in miss.top_records] == [
+    FOUND[name][2],
+    "right",
+  ]
   assert miss.rank == 2
-  assert (miss.answers, miss.number_of_answers) == ((RECORDS["right"],), 1)
+  assert (miss.answers, miss.num_answers) == ((RECORDS["right"],), 1)
 
 
 def test_what_is_right_is_no_miss_and_nothing_is_one():
   assert misses({"q1": [("right", 2.0), ("month", 1.0)]}) == []
   (miss,) = misses({})
-  assert (miss.reason, miss.rank, miss.found) == ("nothing found", None, ())
+  assert (miss.reason, miss.rank, miss.top_records) == (
+    "nothing found",
+    None,
+    (),
+  )
 
 
 def test_examples_of_every_reason():
@@ -58,6 +65,6 @@ def test_examples_of_every_reason():
   ]
   rankings = {f"q{i}": [(name, 1.0)] for i, name in enumerate(names)}
   missed = misses(rankings, queries)
-  assert errors.counts(missed) == {"wrong month": 1, "wrong year": 9}
-  shown = errors.examples(missed, each=3)
+  assert errors.count_reasons(missed) == {"wrong month": 1, "wrong year": 9}
+  shown = errors.select_examples(missed, max_per_reason=3)
   assert [miss.query.query_id for miss in shown] == ["q9", "q1", "q4", "q7"]

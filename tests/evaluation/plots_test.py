@@ -37,13 +37,15 @@ def test_a_group_of_nothing_is_refused(tmp_path):
 
 def table(event, placeholder):
   values = {"hit@1": max(event, placeholder)}
-  values |= dict(zip(protocol.FIRST_OF_KIND, (event, placeholder), strict=True))
-  return protocol.PerQuery(
+  values |= dict(
+    zip(protocol.FIRST_KIND_BY_MEASURE, (event, placeholder), strict=True)
+  )
+  return protocol.PerQueryScores(
     "s",
     "T0",
     "x",
     "test",
-    protocol.OFFICIAL,
+    protocol.OFFICIAL_MODE,
     {name: {"q": value} for name, value in values.items()},
     {"q": ("all", "window", "event_window")},
   )
@@ -52,7 +54,7 @@ def table(event, placeholder):
 @pytest.mark.parametrize(("event", "full"), [(1.0, 0.5), (0.0, 0.1)])
 def test_an_event_is_full_and_a_placeholder_hatched(tmp_path, event, full):
   path = tmp_path / "cells.png"
-  plots.plot_first_of_kind([table(event, 1 - event)], path, "title")
+  plots.plot_first_record_kinds([table(event, 1 - event)], path, "title")
   image = matplotlib.image.imread(path)
   wanted = [int(COLOURS[0][i : i + 2], 16) / 255 for i in (1, 3, 5)]
   same = np.all(np.abs(image[..., :3] - wanted) < 0.02, axis=-1)

@@ -15,7 +15,7 @@ KINDS = {
   "n2": "no_event",
   "c1": "neg_comment",
 }
-MONTH = Interval.month(TimeKey(1, 1, 1))
+MONTH = Interval.single_month(TimeKey(1, 1, 1))
 
 
 def query(query_id, family, positives, paper_family=""):
@@ -33,7 +33,7 @@ QUERIES = [
 
 
 def run_over(gallery, rankings=None):
-  kept = protocol.GALLERIES[gallery]
+  kept = protocol.GALLERY_KINDS[gallery]
   ranking = [
     (record_id, 1.0 / rank)
     for rank, record_id in enumerate(KINDS, start=1)
@@ -53,10 +53,10 @@ def test_the_six_published_modes():
     "neg1_ne1_dq0",
     "neg1_ne1_dq1",
   ]
-  assert protocol.mode(protocol.OFFICIAL) == protocol.Mode(
+  assert protocol.get_mode(protocol.OFFICIAL_MODE) == protocol.EvaluationMode(
     "neg1_ne1_dq0", "neg1_ne1", False
   )
-  assert protocol.mode(protocol.EVENT_ONLY).gallery == "neg1_ne0"
+  assert protocol.get_mode(protocol.EVENT_ONLY_MODE).gallery == "neg1_ne0"
 
 
 def test_gallery_masks():
@@ -92,7 +92,9 @@ EVERYTHING = {
   ],
 )
 def test_qrels_of_every_mode(mode, expected):
-  assert protocol.qrels(QUERIES, KINDS, protocol.mode(mode)) == expected
+  assert (
+    protocol.build_qrels(QUERIES, KINDS, protocol.get_mode(mode)) == expected
+  )
 
 
 def test_is_pure_no_event():
@@ -102,17 +104,20 @@ def test_is_pure_no_event():
 
 
 def test_families_recombine_to_all():
-  official = protocol.mode(protocol.OFFICIAL)
+  official = protocol.get_mode(protocol.OFFICIAL_MODE)
   table = protocol.evaluate_run(run_over("neg1_ne1"), QUERIES, KINDS, official)
-  point = table.of_family("mrr@10", "point")
-  window = table.of_family("mrr@10", "window")
+  point = table.values_of_family("mrr@10", "point")
+  window = table.values_of_family("mrr@10", "window")
   assert list(point) == ["point-event", "point-empty"]
-  assert {**point, **window} == table.of_family("mrr@10")
-  assert table.mean("mrr@10") == pytest.approx(
-    (len(point) * table.mean("mrr@10", "point") + sum(window.values()))
+  assert {**point, **window} == table.values_of_family("mrr@10")
+  assert table.mean_of_family("mrr@10") == pytest.approx(
+    (
+      len(point) * table.mean_of_family("mrr@10", "point")
+      + sum(window.values())
+    )
     / len(QUERIES)
   )
-  assert table.means("point")["hit@1"] == 0.5
+  assert table.means_by_measure("point")["hit@1"] == 0.5
   # e1 comes first: right for the event point and the mixed window.
   assert table.values["hit@1"] == {
     "point-event": 1.0,
@@ -121,21 +126,21 @@ def test_families_recombine_to_all():
     "window-empty": 0.0,
   }
   # The paper's text divides the points.
-  event_point = table.of_family("mrr@10", "event_point")
-  gap = table.of_family("mrr@10", "gap")
+  event_point = table.values_of_family("mrr@10", "event_point")
+  gap = table.values_of_family("mrr@10", "gap")
   assert (list(event_point), list(gap)) == (["point-event"], ["point-empty"])
   assert {**event_point, **gap} == point
   with pytest.raises(ValueError, match="gap_window, macro; got 'other'"):
-    table.of_family("mrr@10", "other")
+    table.values_of_family("mrr@10", "other")
 
 
 @pytest.mark.parametrize("name", protocol.MODES)
 def test_a_gap_is_asked_only_where_placeholders_answer(name):
-  mode = protocol.mode(name)
+  mode = protocol.get_mode(name)
   table = protocol.evaluate_run(run_over(mode.gallery), QUERIES, KINDS, mode)
-  gap = table.of_family("hit@1", "gap")
+  gap = table.values_of_family("hit@1", "gap")
   assert list(gap) == ([] if mode.drop_no_event else ["point-empty"])
-  assert list(table.of_family("hit@1", "event_point")) == ["point-event"]
+  assert list(table.values_of_family("hit@1", "event_point")) == ["point-event"]
 
 
 def test_queries_without_the_papers_view_count_in_the_releases():
@@ -165,7 +170,7 @@ def test_views_that_contradict_each_other_are_refused(
   ],
 )
 def test_macro_is_the_mean_of_the_cells(mode, expected):
-  mode = protocol.mode(mode)
+  mode = protocol.get_mode(mode)
   many = [query(f"w{i}", "window", ("e2",), "window") for i in range(6)]
   rankings = {
     **run_over(mode.gallery).rankings,
@@ -174,18 +179,18 @@ def test_macro_is_the_mean_of_the_cells(mode, expected):
   run = run_over(mode.gallery, rankings)
   table = protocol.evaluate_run(run, [*QUERIES, *many], KINDS, mode)
   cells = [
-    table.mean("hit@1", cell)
+    table.mean_of_family("hit@1", cell)
     for cell in protocol.CELLS
-    if table.of_family("hit@1", cell)
+    if table.values_of_family("hit@1", cell)
   ]
-  assert table.mean("hit@1", "macro") == pytest.approx(np.mean(cells))
-  assert table.mean("hit@1", "macro") == pytest.approx(expected)
-  assert table.mean("hit@1", "event_window") == 1.0
-  assert len(table.of_family("hit@1", "event_window")) == 7
+  assert table.mean_of_family("hit@1", "macro") == pytest.approx(np.mean(cells))
+  assert table.mean_of_family("hit@1", "macro") == pytest.approx(expected)
+  assert table.mean_of_family("hit@1", "event_window") == 1.0
+  assert len(table.values_of_family("hit@1", "event_window")) == 7
 
 
 def test_first_records_by_kind_sum_to_hit_at_one():
-  mode = protocol.mode(protocol.OFFICIAL)
+  mode = protocol.get_mode(protocol.OFFICIAL_MODE)
   rankings = {
     "point-event": [("c1", 3.0), ("e1", 2.0)],
     "point-empty": [("n1", 1.0)],
@@ -201,14 +206,14 @@ def test_first_records_by_kind_sum_to_hit_at_one():
     "window-mixed": 1.0,
     "window-empty": 0.0,
   }
-  assert table.mean("placeholder_hit@1") == 1 / 4
+  assert table.mean_of_family("placeholder_hit@1") == 1 / 4
   for query_id, hit in table.values["hit@1"].items():
-    parts = [table.values[m][query_id] for m in protocol.FIRST_OF_KIND]
+    parts = [table.values[m][query_id] for m in protocol.FIRST_KIND_BY_MEASURE]
     assert sum(parts) == hit
 
 
 def test_ideal_gain_shrinks_with_the_gallery():
-  mode = protocol.mode("neg0_ne0_dq1")
+  mode = protocol.get_mode("neg0_ne0_dq1")
   table = protocol.evaluate_run(run_over("neg0_ne0"), QUERIES, KINDS, mode)
   # Only e1 is left of the window's positives, and it is found first.
   assert table.values["ndcg@10"]["window-mixed"] == pytest.approx(1)
@@ -220,9 +225,9 @@ def test_query_missing_from_the_run_counts_zero():
     run_over("neg1_ne1", ranking),
     QUERIES,
     KINDS,
-    protocol.mode(protocol.OFFICIAL),
+    protocol.get_mode(protocol.OFFICIAL_MODE),
   )
-  assert table.mean("hit@1") == 0.25
+  assert table.mean_of_family("hit@1") == 0.25
 
 
 def test_run_of_another_gallery_is_refused():
@@ -231,7 +236,7 @@ def test_run_of_another_gallery_is_refused():
       run_over("neg1_ne1"),
       QUERIES,
       KINDS,
-      protocol.mode(protocol.EVENT_ONLY),
+      protocol.get_mode(protocol.EVENT_ONLY_MODE),
     )
 
 
@@ -243,7 +248,7 @@ def test_record_from_outside_the_gallery_is_refused(record_id):
       run_over("neg1_ne0", rankings),
       QUERIES,
       KINDS,
-      protocol.mode(protocol.EVENT_ONLY),
+      protocol.get_mode(protocol.EVENT_ONLY_MODE),
     )
 
 
@@ -254,20 +259,24 @@ def test_run_of_other_queries_is_refused():
       run_over("neg1_ne1", rankings),
       QUERIES,
       KINDS,
-      protocol.mode(protocol.OFFICIAL),
+      protocol.get_mode(protocol.OFFICIAL_MODE),
     )
 
 
 def test_unknown_names_are_refused():
   with pytest.raises(ValueError, match="mode is one of neg0_ne0_dq1"):
-    protocol.mode("neg0_ne0_dq0")
+    protocol.get_mode("neg0_ne0_dq0")
   with pytest.raises(ValueError, match="gallery is one of"):
     protocol.gallery_mask(["event"], "full")
   with pytest.raises(ValueError, match="kind of a record .*'note'"):
     protocol.gallery_mask(["event", "note"], "neg1_ne1")
   unknown = [query("point-x", "point", ("r77",))]
   with pytest.raises(ValueError, match="point-x: positive r77"):
-    protocol.qrels(unknown, KINDS, protocol.mode(protocol.OFFICIAL))
+    protocol.build_qrels(
+      unknown, KINDS, protocol.get_mode(protocol.OFFICIAL_MODE)
+    )
   twice = [QUERIES[0], QUERIES[0]]
   with pytest.raises(ValueError, match="two queries have the id point-event"):
-    protocol.qrels(twice, KINDS, protocol.mode(protocol.OFFICIAL))
+    protocol.build_qrels(
+      twice, KINDS, protocol.get_mode(protocol.OFFICIAL_MODE)
+    )

@@ -36,7 +36,7 @@ def test_methods_are_those_of_the_configs():
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory):
-  return build.build("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+  return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
 
 
 def test_example_is_in_the_data(mini):

@@ -9,7 +9,11 @@ import pytest
 
 from ctd_jax.chronology.timelines import Reign, Timeline
 from ctd_jax.evaluation import protocol, result_tables
-from ctd_jax.evaluation.results import ResultRow, read_folder, write_rows
+from ctd_jax.evaluation.results import (
+  ResultRow,
+  read_result_folder,
+  write_result_rows,
+)
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).parents[1] / "results"
@@ -48,10 +52,10 @@ def test_aligned_table():
 
 
 def test_display_width_counts_han_characters_twice():
-  assert result_tables.display_width("隱公 Yin") == 8
+  assert result_tables.measure_display_width("隱公 Yin") == 8
   assert (
-    result_tables.display_width("é")
-    == result_tables.display_width("e\u0301")
+    result_tables.measure_display_width("é")
+    == result_tables.measure_display_width("e\u0301")
     == 1
   )
 
@@ -218,7 +222,7 @@ def test_command_line_renews_and_checks(tmp_path):
   readme = tmp_path / "README.md"
   readme.write_text(MARKED, encoding="utf-8")
   results = tmp_path / "tests" / "results"
-  write_rows(results / "a.json", [row(), row(mode="neg1_ne0_dq1")])
+  write_result_rows(results / "a.json", [row(), row(mode="neg1_ne0_dq1")])
   stale = run_module(f"--readme={readme}", "--check")
   assert stale.returncode == 1
   assert "tables of" in stale.stderr
@@ -227,7 +231,8 @@ def test_command_line_renews_and_checks(tmp_path):
   text = readme.read_text(encoding="utf-8")
   assert "| s | ctd | 0.5000 |" in text
   assert (
-    result_tables.fill_tables(text, read_folder(results), "README.md") == text
+    result_tables.fill_tables(text, read_result_folder(results), "README.md")
+    == text
   )
 
 
@@ -235,10 +240,14 @@ def test_tables_of_the_readme_agree_with_the_results():
   readme = ROOT / "README.md"
   text = readme.read_text(encoding="utf-8")
   assert (
-    result_tables.fill_tables(text, read_folder(RESULTS), readme.name) == text
+    result_tables.fill_tables(text, read_result_folder(RESULTS), readme.name)
+    == text
   )
 
 
 def test_reign_labels_are_latin():
   reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
-  assert result_tables.reign_labels(Timeline("t", reigns)) == ["Yin", "reign 2"]
+  assert result_tables.make_reign_labels(Timeline("t", reigns)) == [
+    "Yin",
+    "reign 2",
+  ]

@@ -54,11 +54,11 @@ def test_schema():
 def test_round_trip(tmp_path):
   path = tmp_path / "new" / "rows.json"
   rows = [row(), row(metric="mrr@10", low=0.25, high=0.75, seconds=1.5)]
-  results.write_rows(path, rows)
-  assert results.read_rows(path) == rows
+  results.write_result_rows(path, rows)
+  assert results.read_result_rows(path) == rows
   assert len(path.read_text(encoding="utf-8").splitlines()) == 4
-  results.write_rows(path, [])
-  assert results.read_rows(path) == []
+  results.write_result_rows(path, [])
+  assert results.read_result_rows(path) == []
 
 
 def test_benchmarks_without_retrieval_have_words_of_their_own():
@@ -91,7 +91,7 @@ def test_bad_row_names_file_and_row(tmp_path, change, message):
   fields = dataclasses.asdict(row())
   path.write_text(json.dumps([fields, {**fields, **change}]))
   with pytest.raises(ValueError, match=f"bad.json: {message}"):
-    results.read_rows(path)
+    results.read_result_rows(path)
 
 
 @pytest.mark.parametrize("text", ["[", "{}"])
@@ -99,12 +99,12 @@ def test_bad_file_is_named(tmp_path, text):
   path = tmp_path / "bad.json"
   path.write_text(text)
   with pytest.raises(ValueError, match=r"bad\.json"):
-    results.read_rows(path)
+    results.read_result_rows(path)
 
 
 def test_folder_without_results_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=str(tmp_path)):
-    results.read_folder(tmp_path)
+    results.read_result_folder(tmp_path)
 
 
 def test_select():
@@ -113,16 +113,16 @@ def test_select():
     row(split="validation"),
     row(dataset="chunqiutr/rebuilt:1.0.0"),
   ]
-  assert results.select(rows, dataset="chunqiutr/mini") == rows[:2]
-  assert results.select(rows, split="test,validation") == rows
-  assert results.select(rows, dataset="chunqiutr/mini:1.0.0", split="test") == [
-    rows[0]
-  ]
+  assert results.select_rows(rows, dataset="chunqiutr/mini") == rows[:2]
+  assert results.select_rows(rows, split="test,validation") == rows
+  assert results.select_rows(
+    rows, dataset="chunqiutr/mini:1.0.0", split="test"
+  ) == [rows[0]]
 
 
 def test_rows_of_a_per_query_table():
   queries = [f"q{i}" for i in range(40)]
-  table = protocol.PerQuery(
+  table = protocol.PerQueryScores(
     "s",
     "T0",
     "ctd",
@@ -131,14 +131,16 @@ def test_rows_of_a_per_query_table():
     {"hit@1": {query: float(i < 10) for i, query in enumerate(queries)}},
     dict.fromkeys(queries, ("all", "point", "event_point")),
   )
-  rows = results.result_rows(table, "chunqiutr/mini", seeds=(7,), commit="abc")
+  rows = results.make_result_rows(
+    table, "chunqiutr/mini", seeds=(7,), commit="abc"
+  )
   # Neither a window nor a gap was asked: they have no row, rather than a 0.
   families = ["all", "point", "event_point", "macro"]
   assert [r.family for r in rows] == families
   assert {(r.value, r.seeds, r.commit) for r in rows} == {(0.25, (7,), "abc")}
   assert all(r.low < 0.25 < r.high for r in rows)
   groups = {query: i // 10 for i, query in enumerate(queries)}
-  clustered = results.result_rows(table, "chunqiutr/mini", groups)
+  clustered = results.make_result_rows(table, "chunqiutr/mini", groups)
   assert clustered[0].high - clustered[0].low > rows[0].high - rows[0].low
 
 
@@ -194,11 +196,11 @@ def expected_hits(system, mode):
 
 
 def test_published_hit_counts_reproduce_the_published_decimals():
-  rows = results.read_rows(RESULTS / "published_table14.json")
-  rows += results.read_rows(RESULTS / "published_table15.json")
+  rows = results.read_result_rows(RESULTS / "published_table14.json")
+  rows += results.read_result_rows(RESULTS / "published_table15.json")
   checked = 0
   for published in rows:
-    mode = protocol.mode(published.mode)
+    mode = protocol.get_mode(published.mode)
     name, cutoff = published.metric.split("@")
     if (
       published.split != "test"
@@ -223,24 +225,24 @@ def test_every_published_hit_is_a_whole_number_of_queries():
       "window": (645, 581),
     },
   }
-  for published in results.read_folder(RESULTS):
+  for published in results.read_result_folder(RESULTS):
     if not published.source or not published.metric.startswith("hit"):
       continue
-    dropped = protocol.mode(published.mode).drop_no_event
+    dropped = protocol.get_mode(published.mode).drop_no_event
     size = sizes[published.split][published.family][dropped]
     hits = round(published.value * size)
     assert f"{hits / size:.4f}" == f"{published.value:.4f}", published
 
 
 def test_table_1_repeats_the_official_rows_of_tables_14_and_15():
-  rows = results.read_folder(RESULTS)
+  rows = results.read_result_folder(RESULTS)
   first = {(r.system, r.metric): r.value for r in rows if r.source == "Table 1"}
   assert len(first) == 25 * 5
-  official = results.select(
+  official = results.select_rows(
     rows,
     source="Table 14,Table 15",
     split="test",
-    mode=protocol.OFFICIAL,
+    mode=protocol.OFFICIAL_MODE,
     family="all",
   )
   assert len(official) == 10
@@ -249,5 +251,5 @@ def test_table_1_repeats_the_official_rows_of_tables_14_and_15():
 
 
 def test_only_the_system_that_reads_time_keys_is_on_track_t1():
-  rows = results.read_rows(RESULTS / "published_table1.json")
+  rows = results.read_result_rows(RESULTS / "published_table1.json")
   assert {r.system for r in rows if r.track != "T0"} == {"BM25+TimeKDE"}

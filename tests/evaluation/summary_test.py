@@ -28,7 +28,9 @@ def write(folder, system, track="T0", right=True):
 
 
 def summarise(folder):
-  return summary.write(summary.collect([folder], BENCHMARK, "ours"))
+  return summary.write_summary(
+    summary.summarize_runs([folder], BENCHMARK, "ours")
+  )
 
 
 def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
@@ -38,8 +40,8 @@ def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
   assert "friend" in text
   assert "ours - friend: +1.0000 over 6 queries (6 better, 0 worse)" in text
   assert "whole years swapped: p = 1.0000" in text
-  rows = results.read_rows(tmp_path / "results.json")
-  (row,) = results.select(
+  rows = results.read_result_rows(tmp_path / "results.json")
+  (row,) = results.select_rows(
     rows, system="friend", mode="neg1_ne1_dq0", family="all", metric="hit@1"
   )
   assert row.value == 0.0
@@ -58,7 +60,7 @@ def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
 def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   write(tmp_path, "ours")
   shown = summarise(tmp_path)
-  rows = results.read_rows(tmp_path / "results.json")
+  rows = results.read_result_rows(tmp_path / "results.json")
   families = {
     mode: {row.family for row in rows if row.mode == mode}
     for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1")
@@ -89,17 +91,17 @@ def test_the_first_folder_wins(tmp_path):
   write(tmp_path / "a", "ours", right=False)
   write(tmp_path / "b", "ours")
   tables = summary.score_runs([tmp_path / "a", tmp_path / "b"], BENCHMARK)
-  assert {table.mean("hit@1") for table in tables} == {0.0}
+  assert {table.mean_of_family("hit@1") for table in tables} == {0.0}
 
 
 def test_two_variants_of_one_system_are_refused(tmp_path):
   folders = [tmp_path / "a", tmp_path / "b"]
   for folder in folders:
     write(folder, "sparse")
-  assert len(summary.run_paths(folders)) == 1
+  assert len(summary.find_run_paths(folders)) == 1
   write(tmp_path / "b", "sparse", right=False)
   with pytest.raises(ValueError, match=r"a/run\.sparse.*b/run\.sparse.*differ"):
-    summary.run_paths(folders)
+    summary.find_run_paths(folders)
 
 
 def test_a_run_of_an_unknown_split_is_named(tmp_path):

@@ -18,7 +18,9 @@ from tests import synthetic
 from tests.llm.chat_server import FAULTS, serving
 
 BENCHMARK = synthetic.benchmark()
-PACKS = packs_lib.make(BENCHMARK, BENCHMARK.queries["test"], confusable=6)
+PACKS = packs_lib.make_packs(
+  BENCHMARK, BENCHMARK.queries["test"], max_confusable=6
+)
 BY_ID = {record.record_id: record for record in BENCHMARK.records}
 
 
@@ -31,8 +33,10 @@ def test_a_pack_has_the_answers_and_what_is_like_them():
     # Four kinds in turn; nothing happens in even months of other years.
     eventful = query.interval.start.month % 2
     expected = [2, 2, 1, 1] if eventful else [2, 0, 2, 2]
-    assert [roles.count(role) for role in packs_lib.CONFUSABLE] == expected
-    start, _ = BENCHMARK.timeline.ordinals(query.interval)
+    assert [
+      roles.count(role) for role in packs_lib.CONFUSABLE_ROLES
+    ] == expected
+    start, _ = BENCHMARK.timeline.interval_ordinals(query.interval)
     for item in pack.items:
       record = BY_ID[item.record_id]
       away = abs(BENCHMARK.timeline.ordinal(record.key) - start)
@@ -46,9 +50,11 @@ def test_a_pack_has_the_answers_and_what_is_like_them():
 
 
 def test_order_is_drawn_and_repeatable():
-  again = packs_lib.make(BENCHMARK, BENCHMARK.queries["test"], confusable=6)
+  again = packs_lib.make_packs(
+    BENCHMARK, BENCHMARK.queries["test"], max_confusable=6
+  )
   assert again == PACKS
-  other = packs_lib.make(BENCHMARK, BENCHMARK.queries["test"], seed=1)
+  other = packs_lib.make_packs(BENCHMARK, BENCHMARK.queries["test"], seed=1)
   assert other != PACKS
   assert {pack.answers for pack in PACKS} != {(1,)}
 
@@ -57,13 +63,15 @@ def test_no_more_answers_than_asked_for():
   query = dataclasses.replace(
     BENCHMARK.queries["train"][0], positives=tuple(BENCHMARK.record_ids[:9])
   )
-  (pack,) = packs_lib.make(BENCHMARK, [query], answers=4, confusable=0)
+  (pack,) = packs_lib.make_packs(
+    BENCHMARK, [query], max_answers=4, max_confusable=0
+  )
   assert len(pack.items) == len(pack.answers) == 4
   assert pack.all_answers == 9
 
 
 def item(text, role):
-  return packs_lib.Item("r", "元年", text, role)
+  return packs_lib.PackItem("r", "元年", text, role)
 
 
 PACK = packs_lib.Pack(
@@ -97,7 +105,7 @@ PACK = packs_lib.Pack(
   ],
 )
 def test_scores_by_hand(reply, precision, recall, supported, coverage):
-  assert scoring.score(PACK, reply) == pytest.approx(
+  assert scoring.score_answer(PACK, reply) == pytest.approx(
     {
       "citation_precision": precision,
       "citation_recall": recall,
@@ -109,43 +117,47 @@ def test_scores_by_hand(reply, precision, recall, supported, coverage):
 
 def test_a_record_of_one_character():
   pack = packs_lib.Pack("q", "元年秋？", (item("螟。", "answer"),), 1)
-  assert set(scoring.score(pack, "螟。[1]").values()) == {1.0}
-  assert scoring.score(pack, "無事。[1]")["coverage"] == 0
+  assert set(scoring.score_answer(pack, "螟。[1]").values()) == {1.0}
+  assert scoring.score_answer(pack, "無事。[1]")["coverage"] == 0
 
 
 def test_what_is_cited_wrongly_is_told_by_kind():
-  wrong = scoring.wrong(PACK, "宋[2] 何[4] 何[4] 齊[1]")
+  wrong = scoring.count_wrong_citations(PACK, "宋[2] 何[4] 何[4] 齊[1]")
   assert wrong[packs_lib.NEAR_MONTH] == wrong[packs_lib.COMMENTARY] == 1
   assert sum(wrong.values()) == 2
 
 
 def test_quotations_bound_the_measures():
-  best = scoring.score(PACK, scoring.quote_answers(PACK))
+  best = scoring.score_answer(PACK, scoring.quote_answers(PACK))
   assert set(best.values()) == {1.0}
-  everything = scoring.score(PACK, scoring.quote_all(PACK))
+  everything = scoring.score_answer(PACK, scoring.quote_all(PACK))
   assert everything["coverage"] == everything["citation_recall"] == 1
   assert everything["citation_precision"] == everything["supported"] == 1 / 2
 
 
 def test_verdicts():
-  assert scoring.read_verdict('好：{"1": 1, "3": 0}', PACK) == {
+  assert scoring.parse_verdict('好：{"1": 1, "3": 0}', PACK) == {
     1: True,
     3: False,
   }
-  value = scoring.score(PACK, "無", {1: True, 3: False})["judged_coverage"]
+  value = scoring.score_answer(PACK, "無", {1: True, 3: False})[
+    "judged_coverage"
+  ]
   assert value == 1 / 2
   for reply in ("沒有", '{"1": 1}', '{"1": 1, "3": "是"}'):
     with pytest.raises(scoring.NoVerdictError, match="verdict"):
-      scoring.read_verdict(reply, PACK)
+      scoring.parse_verdict(reply, PACK)
 
 
 def test_a_model_is_not_told_what_answers():
-  told = json.dumps(prompts.answer(PACK), ensure_ascii=False)
+  told = json.dumps(prompts.make_answer_prompt(PACK), ensure_ascii=False)
   assert "（元年）" in told
   assert "answer" not in told
   assert packs_lib.NEAR_MONTH not in told
-  assert "（元年）" not in str(prompts.answer(PACK, dated=False))
-  graded = prompts.grade(PACK, "作答文")[1]["content"]
+  assert "（元年）" not in str(
+    prompts.make_answer_prompt(PACK, with_dates=False)
+  )
+  graded = prompts.make_judging_prompt(PACK, "作答文")[1]["content"]
   assert "作答文" in graded
   assert "[3] 公會鄭伯。" in graded
   assert "宋人來盟" not in graded
@@ -173,12 +185,12 @@ def test_packs_through_a_bad_server(tmp_path):
   ):
     endpoint = client.Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
     chat = client.ChatClient(endpoint, replies)
-    found = question_runner.ask_all(
-      PACKS, command.Model(chat, True), journal, 4
+    found = question_runner.ask_questions(
+      PACKS, command.ChatAnswerer(chat, True), journal, 4
     )
     assert len(server.answered) == len(PACKS)
   for pack in PACKS:
-    scores = scoring.score(pack, found[pack.question_id])
+    scores = scoring.score_answer(pack, found[pack.question_id])
     assert scores["citation_recall"] == scores["coverage"] == 1
 
 
@@ -194,7 +206,7 @@ def run(*arguments):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   folder = tmp_path_factory.mktemp("data") / "beir"
-  export.export(BENCHMARK, "beir", folder)
+  export.export_benchmark(BENCHMARK, "beir", folder)
   return folder
 
 

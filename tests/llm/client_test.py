@@ -106,7 +106,7 @@ def test_budget(tmp_path):
 
 
 def test_pace():
-  pace = client.Pace(per_minute=1200)
+  pace = client.RateLimiter(per_minute=1200)
   begin = time.monotonic()
   for _ in range(5):
     pace.wait()

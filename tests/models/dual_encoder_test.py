@@ -199,9 +199,11 @@ def test_every_part_learns_from_the_score():
 def test_unit_vectors_have_a_finite_gradient_at_zero():
   vectors = jnp.array([[0.0, 0.0], [3.0, 4.0]])
   np.testing.assert_allclose(
-    dual_encoder.unit(vectors), [[0, 0], [0.6, 0.8]], rtol=1e-6
+    dual_encoder.normalize_vectors(vectors), [[0, 0], [0.6, 0.8]], rtol=1e-6
   )
-  gradient = jax.grad(lambda v: dual_encoder.unit(v).sum())(vectors)
+  gradient = jax.grad(lambda v: dual_encoder.normalize_vectors(v).sum())(
+    vectors
+  )
   assert jnp.isfinite(gradient).all()
 
 

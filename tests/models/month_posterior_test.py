@@ -75,7 +75,7 @@ def test_without_an_interval_the_own_heads_date_the_query():
 
 
 def test_uniform_counts_both_ends():
-  found = month_posterior.uniform(jnp.array([[2, 4], [7, 7]]), 9)
+  found = month_posterior.uniform_over_interval(jnp.array([[2, 4], [7, 7]]), 9)
   np.testing.assert_allclose(found[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0])
   assert found[1, 7] == 1
   assert found[1].sum() == 1

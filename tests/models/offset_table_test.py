@@ -12,7 +12,7 @@ from ctd_jax.retrieval import search
 from tests.models import dual_encoder_test
 
 MONTHS = 360
-lookup = jax.jit(offset_table.lookup)
+lookup = jax.jit(offset_table.lookup_bias)
 
 
 def perceptron(kind, seed, width=8, size=2.0):
@@ -45,7 +45,7 @@ def exactly(params, frequencies, delta):
 @pytest.mark.parametrize("kind", calendar_heads.OFFSET_FEATURES)
 def test_no_offset_is_off_by_more_than_the_bound(kind, seed):
   params, frequencies = perceptron(kind, seed)
-  table, bound = offset_table.tabulate(params, frequencies, 1.02)
+  table, bound = offset_table.tabulate_bias(params, frequencies, 1.02)
   delta = np.linspace(-1.02, 1.02, 200_001).astype(np.float32)
   expected = exactly(params, frequencies, delta)
   found = np.float64(lookup(table, delta))
@@ -68,21 +68,21 @@ def test_bends_are_kept_where_they_are():
     "out_bias": np.array([0.5]),
     "scale": np.array(2.0),
   }
-  table, bound = offset_table.tabulate(params, np.ones(1), 1.0)
+  table, bound = offset_table.tabulate_bias(params, np.ones(1), 1.0)
   assert np.count_nonzero(table.bend) == 1
   zero = np.arcsin(0.25)
   delta = np.linspace(zero - 1e-3, zero + 1e-3, 1001).astype(np.float32)
   expected = 1 + 6 * np.maximum(np.sin(delta) - 0.25, 0)
   np.testing.assert_allclose(lookup(table, delta), expected, atol=1e-6)
   # A straight line across the cell would be off by far more.
-  width = 1 / float(table.per_unit)
+  width = 1 / float(table.cells_per_unit)
   assert bound < 2e-6 < 6 * width / 16
 
 
 def test_a_bias_of_nothing_needs_few_cells():
   params, frequencies = perceptron("release", 0)
   params["scale"] = np.zeros((), np.float32)
-  table, bound = offset_table.tabulate(params, frequencies, 1.0)
+  table, bound = offset_table.tabulate_bias(params, frequencies, 1.0)
   assert bound == 0
   assert len(table.value) < 8
   np.testing.assert_array_equal(lookup(table, jnp.array([-1.0, 0.3, 1.0])), 0)
@@ -95,7 +95,7 @@ def test_no_scalar_is_beyond_the_reach(axis):
     *(jnp.eye(count)[-1:] * 1e9 for count in counts)
   )
   scalar = calendar_heads.latent_scalar(last, axis, starts, months)
-  reach = calendar_heads.scalar_reach(axis, starts, counts, months)
+  reach = calendar_heads.max_latent_scalar(axis, starts, counts, months)
   np.testing.assert_allclose(scalar, [reach], rtol=1e-6)
 
 
@@ -130,7 +130,7 @@ def test_rankings_are_those_of_the_perceptron(features):
 
   queries, records = encodings(40, 0), encodings(700, 1)
   exact, looked_up = (
-    search.topk(
+    search.search_top_k(
       queries,
       records,
       jax.tree_util.Partial(score, each),

@@ -25,7 +25,7 @@ def texts_of(lengths, columns):
 
 def read_back(texts, text):
   """Returns the tokens of a text of the one pack, found by its place."""
-  most = packing.places_of_row(texts.ids.shape[2])
+  most = packing.slots_per_row(texts.ids.shape[2])
   row, place = divmod(int(texts.places[0, text]), most)
   if row == texts.ids.shape[1]:
     return []
@@ -37,20 +37,21 @@ def test_every_token_once_and_in_order(width):
   rng = np.random.default_rng(width)
   lengths = np.minimum(rng.integers(0, 50, 60), min(width, 45))
   ids, mask = texts_of(lengths, 45)
-  layout = packing.arrange(lengths[None], width)
-  texts = packing.fill(ids, mask, layout)
+  layout = packing.arrange_texts(lengths[None], width)
+  texts = packing.pack_texts(ids, mask, layout)
   for text, length in enumerate(lengths):
     assert read_back(texts, text) == ids[text, :length].tolist()
   assert (texts.segments > 0).sum() == lengths.sum() == (texts.ids > 0).sum()
-  assert texts.segments.max() <= packing.places_of_row(width)
+  assert texts.segments.max() <= packing.slots_per_row(width)
   # Two rows that are both half empty would have been one.
   if width == 128:
     assert layout.rows <= 1.2 * lengths.sum() / width + 1
 
 
 def test_a_text_fills_columns_that_stand_together():
-  texts = packing.fill(
-    *texts_of([3, 5, 2, 6], 8), packing.arrange(np.array([[3, 5, 2, 6]]), 8)
+  texts = packing.pack_texts(
+    *texts_of([3, 5, 2, 6], 8),
+    packing.arrange_texts(np.array([[3, 5, 2, 6]]), 8),
   )
   assert texts.segments[0].tolist() == [
     [1, 1, 1, 1, 1, 1, 0, 0],
@@ -63,17 +64,18 @@ def test_a_text_fills_columns_that_stand_together():
 def test_padding_on_the_left_is_left_out():
   ids, mask = texts_of([3, 5], 6)
   left = np.roll(ids, 1, axis=1), np.roll(mask, 1, axis=1)
-  layout = packing.arrange(np.array([[3, 5]]), 16)
+  layout = packing.arrange_texts(np.array([[3, 5]]), 16)
   jax.tree.map(
     np.testing.assert_array_equal,
-    packing.fill(*left, layout),
-    packing.fill(ids, mask, layout),
+    packing.pack_texts(*left, layout),
+    packing.pack_texts(ids, mask, layout),
   )
 
 
 def test_few_numbers_of_rows():
   found = {
-    packing.arrange(np.full((1, rows), 16), 16).rows for rows in range(1, 257)
+    packing.arrange_texts(np.full((1, rows), 16), 16).rows
+    for rows in range(1, 257)
   }
   assert len(found) == 16 + 8 * 4
   assert max(found) == 256
@@ -83,13 +85,15 @@ def test_few_numbers_of_rows():
 def test_batches_of_one_shape_have_every_text_once(size, packs):
   lengths = np.random.default_rng(0).integers(1, 30, 21)
   seen, shapes = [], set()
-  for texts, packed in packing.batches(*texts_of(lengths, 30), size, packs, 32):
+  for texts, packed in packing.iter_packed_batches(
+    *texts_of(lengths, 30), size, packs, 32
+  ):
     seen += texts[texts >= 0].tolist()
     shapes.add(tuple(x.shape for x in packed))
-    assert packed.places.shape == (packs, size // packs)
+    assert packed.slots.shape == (packs, size // packs)
     # Place and text belong together.
-    firsts = packed.places.reshape(-1)[texts >= 0]
-    most = packing.places_of_row(32)
+    firsts = packed.slots.reshape(-1)[texts >= 0]
+    most = packing.slots_per_row(32)
     pack = np.flatnonzero(texts >= 0) // (size // packs)
     rows, places = np.divmod(firsts, most)
     for p, row, place, text in zip(
@@ -100,14 +104,16 @@ def test_batches_of_one_shape_have_every_text_once(size, packs):
       assert len(tokens) == lengths[text]
   assert sorted(seen) == list(range(21))
   assert len(shapes) == 1
-  assert list(packing.batches(*texts_of([], 4), 4, 1, 8)) == []
+  assert list(packing.iter_packed_batches(*texts_of([], 4), 4, 1, 8)) == []
 
 
 def test_long_texts_have_rows_of_their_own():
   lengths = np.array([9, 300, 128, 129, 600, 5])
   found = {
     packed.ids.shape[2]: sorted(texts[texts >= 0].tolist())
-    for texts, packed in packing.batches(*texts_of(lengths, 600), 8, 1, 600)
+    for texts, packed in packing.iter_packed_batches(
+      *texts_of(lengths, 600), 8, 1, 600
+    )
   }
   assert found == {128: [0, 2, 5], 256: [3], 512: [1], 600: [4]}
 
@@ -146,7 +152,7 @@ def test_loss_and_gradient_are_those_of_texts_alone(
   config.model.pooling = pooling
   tokenizer = input_pipeline.build_tokenizer(BENCHMARK)
   tokens = [
-    input_pipeline.tokenize(tokenizer, [x.text for x in texts], 24)
+    input_pipeline.tokenize_texts(tokenizer, [x.text for x in texts], 24)
     for texts in (BENCHMARK.queries["train"], BENCHMARK.records)
   ]
   model = train_step.make_model(config, ENCODERS[encoder], BENCHMARK.timeline)
@@ -168,8 +174,8 @@ def test_loss_and_gradient_are_those_of_texts_alone(
     jax.random.key(0), *tokens[0][:1].__dict__.values()
   )
   found = []
-  for arrange in (packing.arrange, one_a_row):
-    monkeypatch.setattr(packing, "arrange", arrange)
+  for arrange in (packing.arrange_texts, one_a_row):
+    monkeypatch.setattr(packing, "arrange_texts", arrange)
     iterator = input_pipeline.training_batches(
       BENCHMARK, *tokens, config, packs=1, width=64
     )

@@ -20,7 +20,7 @@ MASK = np.array([[1, 1, 1, 0]])
   ],
 )
 def test_golden(kind, expected):
-  pooled = pooling.pool(jnp.asarray(STATES), MASK, kind)
+  pooled = pooling.pool_tokens(jnp.asarray(STATES), MASK, kind)
   np.testing.assert_allclose(pooled, expected, rtol=1e-6)
 
 
@@ -37,7 +37,9 @@ def test_padding_never_changes_a_vector(kind):
       first = columns - length if side == "left" else 0
       states[row, first : first + length] = text[row, :length]
       mask[row, first : first + length] = 1
-    vectors.append(pooling.pool(jnp.asarray(states), jnp.asarray(mask), kind))
+    vectors.append(
+      pooling.pool_tokens(jnp.asarray(states), jnp.asarray(mask), kind)
+    )
   for other in vectors[1:]:
     np.testing.assert_allclose(other, vectors[0], rtol=1e-6)
 
@@ -47,14 +49,15 @@ def test_bool_masks_and_rows_without_tokens(kind):
   mask = jnp.asarray(MASK)
   states = jnp.asarray(STATES)
   np.testing.assert_array_equal(
-    pooling.pool(states, mask, kind), pooling.pool(states, mask > 0, kind)
+    pooling.pool_tokens(states, mask, kind),
+    pooling.pool_tokens(states, mask > 0, kind),
   )
-  assert jnp.isfinite(pooling.pool(states, mask * 0, kind)).all()
+  assert jnp.isfinite(pooling.pool_tokens(states, mask * 0, kind)).all()
 
 
 def test_an_unknown_pooling_is_named():
   with pytest.raises(ValueError, match="'max'"):
-    pooling.pool(jnp.asarray(STATES), MASK, "max")
+    pooling.pool_tokens(jnp.asarray(STATES), MASK, "max")
 
 
 @pytest.mark.parametrize("kind", pooling.POOLINGS)
@@ -66,6 +69,6 @@ def test_texts_of_a_row_are_pooled_each_for_itself(kind):
     alone = states[:, columns]
     ones = np.ones(alone.shape[:2])
     np.testing.assert_allclose(
-      pooled[:, place], pooling.pool(alone, ones, kind), rtol=1e-6
+      pooled[:, place], pooling.pool_tokens(alone, ones, kind), rtol=1e-6
     )
   assert np.isfinite(pooled[:, 3]).all()

@@ -41,9 +41,9 @@ def write(
       vocabulary, 16, 1, 2, 24, 64, position_offset=offset
     )
   text = jnp.ones((1, 1), jnp.int32)
-  init = jax.jit(config.make().init)
+  init = jax.jit(config.make_encoder().init)
   params = init(jax.random.key(0), text, text)["params"]
-  state_dict.save(folder, config, params)
+  state_dict.save_encoder(folder, config, params)
   return folder
 
 

@@ -15,7 +15,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax.models.pooling import POOLINGS, pool
+from ctd_jax.models.pooling import POOLINGS, pool_tokens
 from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.training import partitioning
 
@@ -32,11 +32,11 @@ def golden(family):
 
 @functools.cache
 def loaded(family, **overrides):
-  config, params = state_dict.load(GOLDEN / family, **overrides)
+  config, params = state_dict.load_encoder(GOLDEN / family, **overrides)
 
   @jax.jit
   def forward(params, ids, mask):
-    hidden, seen = config.make().apply(
+    hidden, seen = config.make_encoder().apply(
       {"params": params}, ids, mask, mutable="intermediates"
     )
     return hidden, seen["intermediates"]
@@ -60,7 +60,7 @@ def computed(family, side, **overrides):
 
 
 def tensors(folder):
-  return safetensors_numpy.load_file(folder / hub_folders.WEIGHTS)
+  return safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
 
 
 def rewritten(tmp_path, family, change, **fields):
@@ -68,7 +68,7 @@ def rewritten(tmp_path, family, change, **fields):
   folder = tmp_path / family
   shutil.copytree(GOLDEN / family, folder)
   content = change(tensors(folder))
-  safetensors_numpy.save_file(content, folder / hub_folders.WEIGHTS)
+  safetensors_numpy.save_file(content, folder / hub_folders.WEIGHTS_FILE)
   config = json.loads((folder / "config.json").read_text())
   (folder / "config.json").write_text(json.dumps(config | fields))
   return folder
@@ -94,7 +94,9 @@ def test_pooled_vectors_are_the_same_under_either_padding_side(family):
   arrays = golden(family)
   for kind in POOLINGS:
     vectors = {
-      side: pool(computed(family, side)[-1], arrays[f"{side}_mask"], kind)
+      side: pool_tokens(
+        computed(family, side)[-1], arrays[f"{side}_mask"], kind
+      )
       for side in SIDES
     }
     np.testing.assert_allclose(vectors["left"], vectors["right"], atol=1e-5)
@@ -128,11 +130,11 @@ def test_gradients_survive_scan_and_recomputation():
 
   def gradient(**overrides):
     config, params, _ = loaded("qwen3", **overrides)
-    encoder = config.make()
+    encoder = config.make_encoder()
 
     def loss(params):
       hidden = encoder.apply({"params": params}, ids, mask)
-      return jnp.square(pool(hidden, mask, "mean")[:, 0]).sum()
+      return jnp.square(pool_tokens(hidden, mask, "mean")[:, 0]).sum()
 
     return jax.jit(jax.grad(loss))(params)
 
@@ -157,31 +159,33 @@ def test_bf16_computes_near_fp32_with_fp32_parameters():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
-  config, params = state_dict.load(GOLDEN / family, scan_layers=scan_layers)
-  state_dict.save(tmp_path, config, params)
+  config, params = state_dict.load_encoder(
+    GOLDEN / family, scan_layers=scan_layers
+  )
+  state_dict.save_encoder(tmp_path, config, params)
   before, after = tensors(GOLDEN / family), tensors(tmp_path)
   assert {n for n in before if not n.startswith("pooler.")} == set(after)
   for name, tensor in after.items():
     assert tensor.tobytes() == before[name].tobytes(), name
-  again, _ = state_dict.load(tmp_path, scan_layers=scan_layers)
+  again, _ = state_dict.load_encoder(tmp_path, scan_layers=scan_layers)
   assert again == config
 
 
 def test_shards_and_their_index(tmp_path):
-  config, params = state_dict.load(GOLDEN / "qwen3")
-  state_dict.save(tmp_path, config, params, max_shard_bytes=4096)
+  config, params = state_dict.load_encoder(GOLDEN / "qwen3")
+  state_dict.save_encoder(tmp_path, config, params, max_shard_bytes=4096)
   files = sorted(path.name for path in tmp_path.glob("*.safetensors"))
   assert len(files) > 2
   assert files[0] == f"model-00001-of-{len(files):05d}.safetensors"
   assert {p.name for p in tmp_path.iterdir()} == {
     *files,
     "config.json",
-    hub_folders.INDEX,
+    hub_folders.INDEX_FILE,
   }
-  same(state_dict.load(tmp_path)[1], params)
+  same(state_dict.load_encoder(tmp_path)[1], params)
   (tmp_path / files[1]).unlink()
   with pytest.raises(FileNotFoundError, match=f"not there: {files[1]}"):
-    state_dict.load(tmp_path)
+    state_dict.load_encoder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,7 @@ def test_a_prefix_and_an_output_layer_do_not_matter(family, prefix, tmp_path):
     return head | {prefix + name: tensor for name, tensor in content.items()}
 
   folder = rewritten(tmp_path, family, change)
-  same(state_dict.load(folder)[1], loaded(family)[1])
+  same(state_dict.load_encoder(folder)[1], loaded(family)[1])
 
 
 def test_older_names_of_norms(tmp_path):
@@ -212,7 +216,7 @@ def test_older_names_of_norms(tmp_path):
     tmp_path, "bert", lambda c: {f"bert.{old(n)}": t for n, t in c.items()}
   )
   assert "bert.embeddings.LayerNorm.gamma" in tensors(folder)
-  same(state_dict.load(folder)[1], loaded("bert")[1])
+  same(state_dict.load_encoder(folder)[1], loaded("bert")[1])
 
 
 def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
@@ -222,7 +226,7 @@ def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
     return content | {"lm_head.weight": table}
 
   folder = rewritten(tmp_path, "qwen3", change)
-  same(state_dict.load(folder)[1], loaded("qwen3")[1])
+  same(state_dict.load_encoder(folder)[1], loaded("qwen3")[1])
 
 
 def test_half_precision_files_become_fp32(tmp_path):
@@ -232,7 +236,7 @@ def test_half_precision_files_become_fp32(tmp_path):
       "qwen2",
       lambda c, kind=kind: {n: t.astype(kind) for n, t in c.items()},
     )
-    _, params = state_dict.load(folder)
+    _, params = state_dict.load_encoder(folder)
     expected = jax.tree.map(
       lambda x, kind=kind: np.asarray(x).astype(kind).astype(np.float32),
       loaded("qwen2")[1],
@@ -243,7 +247,9 @@ def test_half_precision_files_become_fp32(tmp_path):
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
   mesh = partitioning.make_mesh(8)
-  config = geometry.read(GOLDEN / "qwen3", scan_layers=scan_layers)
+  config = geometry.read_encoder_config(
+    GOLDEN / "qwen3", scan_layers=scan_layers
+  )
   shapes = state_dict.abstract_params(config)
 
   def place(leaf):
@@ -253,15 +259,15 @@ def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
     return NamedSharding(mesh, PartitionSpec(*axes))
 
   largest = []
-  read = hub_folders.TensorFiles.read
+  read = hub_folders.TensorFiles.read_tensor
 
   def watched(self, name, index):
     part = read(self, name, index)
     largest.append(part.nbytes)
     return part
 
-  monkeypatch.setattr(hub_folders.TensorFiles, "read", watched)
-  _, params = state_dict.load(
+  monkeypatch.setattr(hub_folders.TensorFiles, "read_tensor", watched)
+  _, params = state_dict.load_encoder(
     GOLDEN / "qwen3", jax.tree.map(place, shapes), scan_layers=scan_layers
   )
   table = params["embed_tokens"]["embedding"]
@@ -281,7 +287,7 @@ def test_every_mismatch_is_reported_at_once(tmp_path):
 
   folder = rewritten(tmp_path, "qwen3", change)
   with pytest.raises(ValueError, match="not those of a DecoderConfig") as error:
-    state_dict.load(folder)
+    state_dict.load_encoder(folder)
   message = str(error.value)
   assert "\n" not in message
   assert str(folder) in message
@@ -296,7 +302,7 @@ def test_another_number_of_layers_is_a_mismatch(tmp_path):
       tmp_path / word, "bert", lambda c: c, num_hidden_layers=layers
     )
     with pytest.raises(ValueError, match=f"tensors {word}: encoder.layer"):
-      state_dict.load(folder)
+      state_dict.load_encoder(folder)
 
 
 @pytest.mark.parametrize(
@@ -314,39 +320,39 @@ def test_another_number_of_layers_is_a_mismatch(tmp_path):
 def test_a_config_that_does_not_fit_is_named(family, fields, message, tmp_path):
   folder = rewritten(tmp_path, family, lambda c: c, **fields)
   with pytest.raises(ValueError, match=message):
-    state_dict.load(folder)
+    state_dict.load_encoder(folder)
 
 
 def test_bad_folders_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="no such folder"):
-    state_dict.load(tmp_path / "absent")
+    state_dict.load_encoder(tmp_path / "absent")
   with pytest.raises(FileNotFoundError, match=r"no config\.json in"):
-    state_dict.load(tmp_path)
+    state_dict.load_encoder(tmp_path)
   shutil.copy(GOLDEN / "bert" / "config.json", tmp_path)
   (tmp_path / "pytorch_model.bin").touch()
   with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin is of a"):
-    state_dict.load(tmp_path)
+    state_dict.load_encoder(tmp_path)
   with pytest.raises(ValueError, match="a bert has no rope_theta"):
-    state_dict.load(GOLDEN / "bert", rope_theta=1.0)
+    state_dict.load_encoder(GOLDEN / "bert", rope_theta=1.0)
   # Offline, as every test is.
   with pytest.raises(FileNotFoundError, match="nobody/nothing: neither"):
-    state_dict.load("nobody/nothing")
+    state_dict.load_encoder("nobody/nothing")
 
 
 def test_bad_weight_files_are_named(tmp_path):
   folder = rewritten(tmp_path, "bert", lambda c: c)
-  path = folder / hub_folders.WEIGHTS
+  path = folder / hub_folders.WEIGHTS_FILE
   whole = path.read_bytes()
   for content in (whole[:-1], whole[:100], b"", b"not a tensor in sight"):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="cut off or no safetensors file"):
-      state_dict.load(folder)
+      state_dict.load_encoder(folder)
   name = "encoder.layer.0.output.dense.weight"
   quantised = tensors(GOLDEN / "bert")
   quantised[name] = quantised[name].astype(np.int8)
   safetensors_numpy.save_file(quantised, path)
   with pytest.raises(ValueError, match=f"{name} holds I8"):
-    state_dict.load(folder)
+    state_dict.load_encoder(folder)
   two = {
     f"{side}.{n}": t
     for side in ("query", "record")
@@ -354,4 +360,4 @@ def test_bad_weight_files_are_named(tmp_path):
   }
   safetensors_numpy.save_file(two, path)
   with pytest.raises(ValueError, match=r"query\., record\."):
-    state_dict.load(folder)
+    state_dict.load_encoder(folder)

@@ -7,7 +7,11 @@ import pytest
 import tokenizers
 from tokenizers import processors
 
-from ctd_jax.models.tokenizer import SPECIAL_TOKENS, TextTokenizer, instruction
+from ctd_jax.models.tokenizer import (
+  SPECIAL_TOKENS,
+  TextTokenizer,
+  format_instruction,
+)
 from tests.models import published_folder
 
 TEXTS = ("元年，春，王正月。", "夏五月", "秋七月", "冬十有二月𨛢")
@@ -181,7 +185,7 @@ def test_cutting_keeps_the_special_tokens(tmp_path):
 
 
 def test_a_prefix_stands_inside_the_special_tokens(tmp_path):
-  prefix = instruction("求事")
+  prefix = format_instruction("求事")
   assert prefix == "Instruct: 求事\nQuery:"
   tokenizer = published(tmp_path, texts=[*TEXTS, prefix])
   ids, mask = tokenizer.encode(["夏五月"], 40, prefix=prefix)

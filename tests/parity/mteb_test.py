@@ -12,9 +12,9 @@ from sentence_transformers.evaluation import InformationRetrievalEvaluator
 
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import mteb_task, protocol
-from ctd_jax.models.dual_encoder import unit
+from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert
-from ctd_jax.models.pooling import pool
+from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import folder_export
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.retrieval import search
@@ -23,7 +23,7 @@ from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
 TEXTS = [record.text for record in BENCHMARK.records]
-MODES = (protocol.OFFICIAL, protocol.EVENT_ONLY)
+MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 # Ours -> MTEB's, and that of sentence-transformers.
 NAMES = {
   "hit@1": ("hit_rate_at_1", "accuracy@1"),
@@ -42,14 +42,16 @@ def encoder(tmp_path_factory):
   tokenizer = TextTokenizer.build(TEXTS)
   config = bert.BertConfig(tokenizer.vocab_size, initializer_range=0.2)
   one = np.ones((1, 1), np.int32)
-  model = config.make()
+  model = config.make_encoder()
   params = jax.jit(model.init)(jax.random.key(0), one, one)["params"]
-  folder_export.export(folder, config, params, tokenizer, "mean", 32, "")
+  folder_export.export_encoder(
+    folder, config, params, tokenizer, "mean", 32, ""
+  )
 
   def vectors(texts):
     ids, mask = tokenizer.encode(texts, 32)
     hidden = model.apply({"params": params}, ids, mask)
-    return np.asarray(unit(pool(hidden, mask, "mean")))
+    return np.asarray(normalize_vectors(pool_tokens(hidden, mask, "mean")))
 
   theirs = sentence_transformers.SentenceTransformer(
     str(folder), device="cpu", local_files_only=True
@@ -62,7 +64,7 @@ def ours(encoder):
   """Mode -> measure -> mean over the test queries, through a run."""
   vectors, _ = encoder
   queries = BENCHMARK.queries["test"]
-  found = search.topk(
+  found = search.search_top_k(
     vectors([query.text for query in queries]),
     vectors(TEXTS),
     lambda q, r: q @ r.T,
@@ -71,7 +73,7 @@ def ours(encoder):
   )
   kinds = {record.record_id: record.kind for record in BENCHMARK.records}
   tables = {}
-  for run in runs.from_topk(
+  for run in runs.make_runs(
     "ours",
     "T0",
     "semantic",
@@ -80,20 +82,20 @@ def ours(encoder):
     BENCHMARK.record_ids,
     found,
   ):
-    for mode in map(protocol.mode, MODES):
+    for mode in map(protocol.get_mode, MODES):
       if mode.gallery == run.gallery:
         table = protocol.evaluate_run(run, queries, kinds, mode)
-        tables[mode.name] = table.means()
+        tables[mode.name] = table.means_by_measure()
   # Neither all nor nothing, or any order would do.
-  assert 0 < tables[protocol.OFFICIAL]["mrr@10"] < 1
+  assert 0 < tables[protocol.OFFICIAL_MODE]["mrr@10"] < 1
   return tables
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_mteb_gives_our_figures(encoder, ours, mode, tmp_path):
   folder = tmp_path / "data"
-  data_export.export(BENCHMARK, "beir", folder)
-  task = mteb_task.task_class(f"beir:{folder}", mode)()
+  data_export.export_benchmark(BENCHMARK, "beir", folder)
+  task = mteb_task.make_task_class(f"beir:{folder}", mode)()
   task.filter_eval_splits(["test"])
   result = mteb.evaluate(
     encoder[1], tasks=[task], cache=None, show_progress_bar=False
@@ -107,7 +109,7 @@ def test_mteb_gives_our_figures(encoder, ours, mode, tmp_path):
 @pytest.mark.parametrize("mode", MODES)
 def test_sentence_transformers_gives_our_figures(encoder, ours, mode):
   evaluator = InformationRetrievalEvaluator(
-    *mteb_task.parts(BENCHMARK, "test", mode),
+    *mteb_task.build_retrieval_data(BENCHMARK, "test", mode),
     name="x",
     accuracy_at_k=[1, 5, 10],
     precision_recall_at_k=[10],

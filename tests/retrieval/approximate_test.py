@@ -32,13 +32,15 @@ GALLERIES = {
 
 @pytest.fixture(scope="module")
 def exact():
-  return search.topk(
+  return search.search_top_k(
     QUERIES, RECORDS, lambda q, r: q @ r.T, K, GALLERIES, query_block=50
   )
 
 
 def test_a_flat_index_gives_the_same_lists(exact):
-  found = approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Flat")
+  found = approximate.search_approximate_top_k(
+    QUERIES, RECORDS, K, GALLERIES, "Flat"
+  )
   for name, (indices, scores) in exact.items():
     np.testing.assert_array_equal(found[name][0], indices)
     np.testing.assert_allclose(found[name][1], scores, rtol=1e-5)
@@ -47,7 +49,9 @@ def test_a_flat_index_gives_the_same_lists(exact):
 
 @pytest.mark.parametrize("factory", ["IVF32,Flat", "HNSW16"])
 def test_most_are_found(exact, factory):
-  found = approximate.topk(QUERIES, RECORDS, K, GALLERIES, factory)
+  found = approximate.search_approximate_top_k(
+    QUERIES, RECORDS, K, GALLERIES, factory
+  )
   for name in ("all", "third"):
     indices, scores = found[name]
     assert GALLERIES[name][indices[indices >= 0]].all()
@@ -62,7 +66,9 @@ def test_most_are_found(exact, factory):
 def test_equal_scores_go_by_index():
   records = np.repeat(RECORDS[:3], 2, axis=0)
   everything = {"all": np.ones(6, bool)}
-  indices, _ = approximate.topk(QUERIES, records, 6, everything, "Flat")["all"]
+  indices, _ = approximate.search_approximate_top_k(
+    QUERIES, records, 6, everything, "Flat"
+  )["all"]
   assert (indices[:, ::2] % 2 == 0).all()
   np.testing.assert_array_equal(indices[:, 1::2], indices[:, ::2] + 1)
 
@@ -72,19 +78,21 @@ def test_what_is_not_finite_is_refused(bad):
   broken = QUERIES.copy()
   broken[3, 2] = bad
   with pytest.raises(ValueError, match="query 3 has a score .* not finite"):
-    approximate.topk(broken, RECORDS, K, GALLERIES, "Flat")
+    approximate.search_approximate_top_k(broken, RECORDS, K, GALLERIES, "Flat")
   broken = RECORDS.copy()
   broken[9, 2] = bad
   with pytest.raises(ValueError, match="query 0 has a score .* not finite"):
-    approximate.topk(QUERIES, broken, K, GALLERIES, "Flat")
+    approximate.search_approximate_top_k(QUERIES, broken, K, GALLERIES, "Flat")
 
 
 def test_an_index_that_faiss_cannot_make_is_named():
   with pytest.raises(ValueError, match="config.eval.backend=faiss:Magic: "):
-    approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Magic")
+    approximate.search_approximate_top_k(
+      QUERIES, RECORDS, K, GALLERIES, "Magic"
+    )
 
 
 def test_without_the_extra_it_is_named(monkeypatch):
   monkeypatch.setitem(sys.modules, "faiss", None)
   with pytest.raises(ValueError, match=r"needs faiss: .*ctd_jax\[ann\]"):
-    approximate.topk(QUERIES, RECORDS, K, GALLERIES, "Flat")
+    approximate.search_approximate_top_k(QUERIES, RECORDS, K, GALLERIES, "Flat")

@@ -18,13 +18,15 @@ TEXTS = [
 
 
 def test_tokens_are_characters_then_pairs_across_punctuation():
-  assert bm25.tokens("王，人來") == ["王", "人", "來", "王人", "人來"]
+  assert bm25.tokenize_bigrams("王，人來") == ["王", "人", "來", "王人", "人來"]
 
 
 def test_tokens_outside_the_block_are_dropped():
   # U+3007 and extension A, B characters are no tokens in the definition.
-  assert bm25.tokens("a1〇㐀𨼆王") == ["王"]
-  assert bm25.tokens("。a") == bm25.tokens("") == ["<empty>"]
+  assert bm25.tokenize_bigrams("a1〇㐀𨼆王") == ["王"]
+  assert (
+    bm25.tokenize_bigrams("。a") == bm25.tokenize_bigrams("") == ["<empty>"]
+  )
 
 
 def test_hand_computed_score():
@@ -35,12 +37,14 @@ def test_hand_computed_score():
   average = (3 + 5 + 1) / 3
   tf_part = 2.5 / (1 + 1.5 * (0.25 + 0.75 * 3 / average))
   expected = [3 * idf * tf_part, 0, 0]  # 甲, 乙 and 甲乙
-  np.testing.assert_allclose(index.scores(["甲乙"])[0], expected, rtol=1e-6)
+  np.testing.assert_allclose(
+    index.score_queries(["甲乙"])[0], expected, rtol=1e-6
+  )
 
 
 def test_query_token_counts_as_often_as_it_is_asked():
   index = bm25.BM25(["甲乙", "丙丁戊", "己"])
-  once, twice = index.scores(["甲", "甲。甲"])
+  once, twice = index.score_queries(["甲", "甲。甲"])
   # The pair 甲甲 is in no text.
   np.testing.assert_allclose(twice, 2 * once, rtol=1e-6)
 
@@ -53,7 +57,7 @@ def test_negative_idf_becomes_a_quarter_of_the_mean():
   floor = 0.25 * (negative + 5 * rare) / 6
   average = (1 + 3 + 3 + 1) / 4
   expected = floor * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 1 / average))
-  scores = bm25.BM25(texts).scores(["王"])[0]
+  scores = bm25.BM25(texts).score_queries(["王"])[0]
   assert scores[0] == pytest.approx(expected, rel=1e-6)
   assert scores[3] == 0
 
@@ -69,19 +73,21 @@ def random_texts(count, seed, longest=30):
 
 @pytest.mark.parametrize("texts", [TEXTS, random_texts(60, 0)])
 def test_parity_with_rank_bm25(texts):
-  other = BM25Okapi([bm25.tokens(text) for text in texts])
+  other = BM25Okapi([bm25.tokenize_bigrams(text) for text in texts])
   queries = [*random_texts(20, 1), *TEXTS, "王王人", "無此字"]
-  ours = bm25.BM25(texts).scores(queries)
-  theirs = [other.get_scores(bm25.tokens(query)) for query in queries]
+  ours = bm25.BM25(texts).score_queries(queries)
+  theirs = [other.get_scores(bm25.tokenize_bigrams(query)) for query in queries]
   np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_topk_builds_the_index_anew_for_each_gallery():
   texts, queries = random_texts(60, 2), random_texts(7, 3)
   mask = np.random.default_rng(4).random(60) < 0.4
-  found = bm25.topk(queries, texts, 5, {"some": mask, "all": np.ones(60, bool)})
+  found = bm25.rank_by_bm25(
+    queries, texts, 5, {"some": mask, "all": np.ones(60, bool)}
+  )
   members = np.flatnonzero(mask)
-  alone = bm25.topk(
+  alone = bm25.rank_by_bm25(
     queries,
     [texts[index] for index in members],
     5,
@@ -94,12 +100,12 @@ def test_topk_builds_the_index_anew_for_each_gallery():
 
 def test_equal_texts_tie_and_go_by_index():
   texts = ["冬", "王人來", "王人來", "夏", "王人來"]
-  found = bm25.topk(["王人"], texts, 5, {"all": np.ones(5, bool)})
+  found = bm25.rank_by_bm25(["王人"], texts, 5, {"all": np.ones(5, bool)})
   np.testing.assert_array_equal(found["all"][0], [[1, 2, 4, 0, 3]])
 
 
 def test_empty_gallery_finds_nothing():
-  found = bm25.topk(["王"], ["王"], 2, {"none": np.zeros(1, bool)})
+  found = bm25.rank_by_bm25(["王"], ["王"], 2, {"none": np.zeros(1, bool)})
   np.testing.assert_array_equal(found["none"][0], [[-1, -1]])
 
 

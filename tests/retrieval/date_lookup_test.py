@@ -30,7 +30,9 @@ RECORDS = [
 
 def ranked(query, records=RECORDS):
   everything = {"all": np.ones(len(records), bool)}
-  found = date_lookup.topk([query], records, TIMELINE, len(records), everything)
+  found = date_lookup.rank_by_dates(
+    [query], records, TIMELINE, len(records), everything
+  )
   return found["all"][0][0].tolist()
 
 
@@ -44,7 +46,7 @@ def test_month_without_placeholder_leaves_bm25_among_undated():
   query = f"{date(1, 3, 3)}，王人來盟否？"
   order = ranked(query)
   undated = [3, 4, 5]
-  scores = bm25.BM25(RECORDS).scores([query])[0]
+  scores = bm25.BM25(RECORDS).score_queries([query])[0]
   assert order[:3] == sorted(undated, key=lambda index: -scores[index])
 
 
@@ -60,23 +62,23 @@ def test_window_brings_every_placeholder_inside_first():
 
 def test_unreadable_query_falls_back_to_bm25(caplog):
   query = "王人來盟"
-  scores = bm25.BM25(RECORDS).scores([query])[0]
-  assert date_lookup.target_interval(query, TIMELINE) is None
+  scores = bm25.BM25(RECORDS).score_queries([query])[0]
+  assert date_lookup.parse_query_interval(query, TIMELINE) is None
   expected = np.argsort(-scores, kind="stable").tolist()
   assert ranked(query) == expected
   assert "no date read in 1 of 1 queries; first: 王人來盟" in caplog.text
 
 
 def test_date_inside_a_text_is_a_reference_not_its_month():
-  assert date_lookup.own_month(RECORDS[0], TIMELINE) == TimeKey(1, 2, 3)
-  assert date_lookup.own_month(RECORDS[4], TIMELINE) is None
-  assert date_lookup.own_month(RECORDS[5], TIMELINE) is None
+  assert date_lookup.find_stated_month(RECORDS[0], TIMELINE) == TimeKey(1, 2, 3)
+  assert date_lookup.find_stated_month(RECORDS[4], TIMELINE) is None
+  assert date_lookup.find_stated_month(RECORDS[5], TIMELINE) is None
 
 
 def test_tiers():
   march, april = TimeKey(1, 2, 3), TimeKey(1, 2, 4)
-  result = date_lookup.tiers(
-    [Interval.month(march), None], [march, april, None], TIMELINE
+  result = date_lookup.assign_tiers(
+    [Interval.single_month(march), None], [march, april, None], TIMELINE
   )
   np.testing.assert_array_equal(
     result,
@@ -92,7 +94,7 @@ def test_no_bm25_score_lifts_a_record_over_a_tier(offset):
   rng = np.random.default_rng(0)
   scores = rng.random((4, 50)) * 100 + offset
   tier = rng.integers(0, 3, (4, 50))
-  combined = date_lookup.combine(tier, scores)
+  combined = date_lookup.combine_scores(tier, scores)
   for row in range(4):
     for low, high in ((0, 1), (1, 2)):
       below = combined[row][tier[row] == low]
@@ -101,6 +103,6 @@ def test_no_bm25_score_lifts_a_record_over_a_tier(offset):
 
 def test_reads_texts_and_a_calendar_only():
   # Track T0: nothing that knows keys or kinds of records can come in.
-  parameters = list(inspect.signature(date_lookup.topk).parameters)
+  parameters = list(inspect.signature(date_lookup.rank_by_dates).parameters)
   assert parameters == ["queries", "records", "timeline", "k", "galleries"]
   assert date_lookup.TRACK == "T0"

@@ -16,17 +16,17 @@ def rankings(ranker, params, run, records=None):
 
 
 def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
-  run = experiment.assemble(synthetic.config("ft"), tmp_path / "run")
+  run = experiment.assemble_experiment(synthetic.config("ft"), tmp_path / "run")
   params = run.init_state().params
   ranker = dense.Ranker(run)
-  expected = rankings(ranker, params, run, ranker.gallery(params))
+  expected = rankings(ranker, params, run, ranker.encode_gallery(params))
 
   run.config.eval.vectors_dir = str(tmp_path / "vectors")
-  mapped = ranker.gallery(params)
+  mapped = ranker.encode_gallery(params)
   assert rankings(ranker, params, run, mapped) == expected
   monkeypatch.setattr(ranker, "encode", None)
   np.testing.assert_array_equal(
-    ranker.gallery(params).semantic[:], mapped.semantic[:]
+    ranker.encode_gallery(params).semantic[:], mapped.semantic[:]
   )
   monkeypatch.undo()
 
@@ -43,12 +43,12 @@ def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
 
 
 def test_validation_is_exact(tmp_path, monkeypatch):
-  run = experiment.assemble(synthetic.config("ft"), tmp_path / "run")
+  run = experiment.assemble_experiment(synthetic.config("ft"), tmp_path / "run")
   params = run.init_state().params
-  expected = dense.Ranker(run).validate(params)
+  expected = dense.Ranker(run).compute_validation_metrics(params)
   run.config.eval.backend = "faiss:Flat"
-  monkeypatch.setattr(dense.approximate, "topk", None)
-  assert dense.Ranker(run).validate(params) == expected
+  monkeypatch.setattr(dense.approximate, "search_approximate_top_k", None)
+  assert dense.Ranker(run).compute_validation_metrics(params) == expected
 
 
 @pytest.mark.parametrize(

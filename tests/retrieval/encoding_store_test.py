@@ -36,27 +36,29 @@ def check(found):
 
 def test_a_cut_off_run_goes_on(tmp_path):
   with pytest.raises(KeyboardInterrupt):
-    encoding_store.encode(tmp_path, COUNT, Encoder(until=16), piece=5)
+    encoding_store.encode_to_files(
+      tmp_path, COUNT, Encoder(until=16), chunk_size=5
+    )
   # A piece of which one file is missing is not there.
   next(tmp_path.glob("scalar.*5-*10.npy")).unlink()
   rest = Encoder()
-  check(encoding_store.encode(tmp_path, COUNT, rest, piece=5))
+  check(encoding_store.encode_to_files(tmp_path, COUNT, rest, chunk_size=5))
   assert rest.asked == [(5, 10), (15, 20), (20, 23)]
   again = Encoder()
-  check(encoding_store.encode(tmp_path, COUNT, again, piece=5))
+  check(encoding_store.encode_to_files(tmp_path, COUNT, again, chunk_size=5))
   assert again.asked == []
 
 
 def test_pieces_of_other_rows_are_not_taken(tmp_path):
-  encoding_store.encode(tmp_path, COUNT, Encoder(), piece=5)
+  encoding_store.encode_to_files(tmp_path, COUNT, Encoder(), chunk_size=5)
   other = Encoder()
-  check(encoding_store.encode(tmp_path, COUNT, other, piece=10))
+  check(encoding_store.encode_to_files(tmp_path, COUNT, other, chunk_size=10))
   assert other.asked == [(0, 10), (10, 20)]
 
 
 def test_pieces_give_rows_as_an_array_does():
   whole = np.arange(46).reshape(23, 2)
-  pieces = encoding_store.Pieces([whole[:5], whole[5:20], whole[20:]])
+  pieces = encoding_store.ChunkedArray([whole[:5], whole[5:20], whole[20:]])
   for start in range(24):
     for stop in range(start, 27):
       rows = slice(start, stop)
@@ -69,14 +71,18 @@ def test_pieces_give_rows_as_an_array_does():
 
 
 def test_a_search_reads_them(tmp_path):
-  records = encoding_store.encode(tmp_path, COUNT, Encoder(), piece=7)
+  records = encoding_store.encode_to_files(
+    tmp_path, COUNT, Encoder(), chunk_size=7
+  )
 
   def score(query, record):
     return query.semantic @ record.semantic.T + record.scalar
 
   everything = {"all": np.ones(COUNT, bool)}
   found, expected = (
-    search.topk(WHOLE, each, score, 6, everything, record_block=5)["all"]
+    search.search_top_k(WHOLE, each, score, 6, everything, record_block=5)[
+      "all"
+    ]
     for each in (records, WHOLE)
   )
   np.testing.assert_array_equal(found[0], expected[0])
@@ -85,8 +91,10 @@ def test_a_search_reads_them(tmp_path):
 def test_the_fingerprint_is_of_parameters_texts_and_geometry():
   ids = np.arange(6, dtype=np.int32).reshape(2, 3)
   params = {"encoder": np.ones(3), "gate": np.zeros(())}
-  ours = encoding_store.fingerprint(params, Tokens(ids, ids), "geometry")
-  assert ours == encoding_store.fingerprint(
+  ours = encoding_store.fingerprint_encodings(
+    params, Tokens(ids, ids), "geometry"
+  )
+  assert ours == encoding_store.fingerprint_encodings(
     dict(params), Tokens(ids.copy(), ids), "geometry"
   )
   others = [
@@ -94,5 +102,5 @@ def test_the_fingerprint_is_of_parameters_texts_and_geometry():
     (params, Tokens(ids + 1, ids), "geometry"),
     (params, Tokens(ids, ids), "another"),
   ]
-  prints = {encoding_store.fingerprint(*each) for each in others}
+  prints = {encoding_store.fingerprint_encodings(*each) for each in others}
   assert len(prints | {ours}) == 4

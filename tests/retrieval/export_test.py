@@ -24,7 +24,7 @@ NAME = "chunqiutr/mini"
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory) -> pathlib.Path:
   folder = tmp_path_factory.mktemp("data")
-  build.build(NAME, folder)
+  build.build_dataset(NAME, folder)
   return folder
 
 
@@ -63,7 +63,7 @@ def load_as_beir_does(folder: pathlib.Path, split: str):
   [("train", "train"), ("validation", "dev"), ("test", "test")],
 )
 def test_beir_loads_it(mini, tmp_path, split, name):
-  export.export(mini, "beir", tmp_path / "out")
+  export.export_benchmark(mini, "beir", tmp_path / "out")
   corpus, asked, qrels = load_as_beir_does(tmp_path / "out", name)
   assert corpus == {
     record.record_id: {"text": record.text, "title": ""}
@@ -77,7 +77,7 @@ def test_beir_loads_it(mini, tmp_path, split, name):
 
 def test_trec_files_hold_the_benchmark(mini, tmp_path):
   out = tmp_path / "out"
-  export.export(mini, "trec", out)
+  export.export_benchmark(mini, "trec", out)
   docs = [json.loads(line) for line in (out / "docs.jsonl").open()]
   assert docs == [{"id": r.record_id, "contents": r.text} for r in mini.records]
   for split, asked in mini.queries.items():
@@ -98,7 +98,7 @@ def test_trec_files_hold_the_benchmark(mini, tmp_path):
 def test_modes_follow_from_the_tables_of_trec(mini, tmp_path):
   # As the README of the export tells it, without our protocol.
   out = tmp_path / "out"
-  export.export(mini, "trec", out)
+  export.export_benchmark(mini, "trec", out)
   with (out / "records.tsv").open() as file:
     rows = list(csv.DictReader(file, delimiter="\t"))
   kinds = {row["record_id"]: row["kind"] for row in rows}
@@ -108,15 +108,15 @@ def test_modes_follow_from_the_tables_of_trec(mini, tmp_path):
     kept = [r for r in answers if kinds[r] != "no_event"]
     if kept:
       derived[query_id] = tuple(kept)
-  mode = protocol.mode("neg1_ne0_dq1")
-  assert derived == protocol.qrels(mini.queries["test"], kinds, mode)
+  mode = protocol.get_mode("neg1_ne0_dq1")
+  assert derived == protocol.build_qrels(mini.queries["test"], kinds, mode)
 
 
 def test_release_reads_it_back(mini, tmp_path):
   out = tmp_path / "out"
-  export.export(mini, "release", out)
+  export.export_benchmark(mini, "release", out)
   paths = {name: out / name for name in release.FILES}
-  found = release.read(paths, mini.timeline)
+  found = release.read_release(paths, mini.timeline)
   texts = {record.text for record in found.records}
   assert texts == {record.text for record in mini.records}
   assert {split: len(asked) for split, asked in found.queries.items()} == {
@@ -125,9 +125,11 @@ def test_release_reads_it_back(mini, tmp_path):
 
 
 def test_an_export_of_another_calendar_is_not_built(mini, tmp_path):
-  export.export(mini, "release", tmp_path / "out")
+  export.export_benchmark(mini, "release", tmp_path / "out")
   with pytest.raises(ValueError, match='timeline is "mini", .* "lu_release"'):
-    build.build("chunqiutr/release", tmp_path / "data", tmp_path / "out")
+    build.build_dataset(
+      "chunqiutr/release", tmp_path / "data", tmp_path / "out"
+    )
 
 
 def test_a_month_without_record_cannot_be_released(tmp_path):
@@ -140,7 +142,7 @@ def test_a_month_without_record_cannot_be_released(tmp_path):
     record_splits=tuple(benchmark.record_splits[i] for i in kept),
   )
   with pytest.raises(ValueError, match=f"month {gone} has no record"):
-    export.export(lacking, "release", tmp_path / "out")
+    export.export_benchmark(lacking, "release", tmp_path / "out")
   assert list(tmp_path.iterdir()) == []
 
 
@@ -148,8 +150,8 @@ def test_a_month_without_record_cannot_be_released(tmp_path):
 def test_every_export_names_itself_and_its_calendar(
   mini, tmp_path, format_name
 ):
-  metadata = export.export(mini, format_name, tmp_path / "out")
-  again = export.export(mini, format_name, tmp_path / "again")
+  metadata = export.export_benchmark(mini, format_name, tmp_path / "out")
+  again = export.export_benchmark(mini, format_name, tmp_path / "again")
   assert contents(tmp_path / "out") == contents(tmp_path / "again")
   assert metadata == again
   written = contents(tmp_path / "out")
@@ -157,17 +159,19 @@ def test_every_export_names_itself_and_its_calendar(
   assert f"{metadata['name']}:{metadata['version']}" == mini.name
   assert metadata["sha256"] in written["README.md"].decode()
   assert sum(metadata["records"].values()) == len(mini.records)
-  table = reign_tables.read_table(tmp_path / "out" / "reigns.tsv")
+  table = reign_tables.read_reign_table(tmp_path / "out" / "reigns.tsv")
   assert table == mini.timeline.reigns
 
 
 def test_the_table_keeps_authorities_and_shortened_reigns(tmp_path):
   benchmark = synthetic.benchmark()
-  timeline = reign_tables.timeline("lu_release")
+  timeline = reign_tables.load_timeline("lu_release")
   lu = dataclasses.replace(benchmark, timeline=timeline, records=())
-  provenance.write(tmp_path, lu, "beir")
-  assert reign_tables.read_table(tmp_path / "reigns.tsv") == timeline.reigns
-  ours = (reign_tables.table_dir() / "lu.tsv").read_text().splitlines()
+  provenance.write_provenance(tmp_path, lu, "beir")
+  assert (
+    reign_tables.read_reign_table(tmp_path / "reigns.tsv") == timeline.reigns
+  )
+  ours = (reign_tables.reign_table_dir() / "lu.tsv").read_text().splitlines()
   written = (tmp_path / "reigns.tsv").read_text().splitlines()
   assert [line.split("\t")[-1] for line in written] == [
     line.split("\t")[-1] for line in ours
@@ -176,12 +180,12 @@ def test_the_table_keeps_authorities_and_shortened_reigns(tmp_path):
 
 def test_nothing_is_replaced_unasked(mini, tmp_path):
   out = tmp_path / "out"
-  export.export(mini, "beir", out)
+  export.export_benchmark(mini, "beir", out)
   before = contents(out)
   with pytest.raises(FileExistsError, match="--overwrite replaces it"):
-    export.export(mini, "trec", out)
+    export.export_benchmark(mini, "trec", out)
   assert contents(out) == before
-  export.export(mini, "trec", out, overwrite=True)
+  export.export_benchmark(mini, "trec", out, overwrite=True)
   assert not (out / "corpus.jsonl").exists()
   assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -190,21 +194,21 @@ def test_a_folder_of_something_else_is_never_replaced(mini, tmp_path):
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "thesis.txt").write_text("mine")
   with pytest.raises(FileExistsError, match="is no export"):
-    export.export(mini, "beir", tmp_path / "out", overwrite=True)
+    export.export_benchmark(mini, "beir", tmp_path / "out", overwrite=True)
   assert contents(tmp_path / "out") == {"thesis.txt": b"mine"}
 
 
 def test_a_failed_export_leaves_what_was_there(mini, tmp_path, monkeypatch):
   out = tmp_path / "out"
-  export.export(mini, "beir", out)
+  export.export_benchmark(mini, "beir", out)
   before = contents(out)
 
   def fail(*_):
     raise OSError("no space")
 
-  monkeypatch.setattr(export.provenance, "write", fail)
+  monkeypatch.setattr(export.provenance, "write_provenance", fail)
   with pytest.raises(OSError, match="no space"):
-    export.export(mini, "trec", out, overwrite=True)
+    export.export_benchmark(mini, "trec", out, overwrite=True)
   assert contents(out) == before
   assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -47,7 +47,7 @@ def by_full_sort(scores, mask, k):
 )
 def test_equals_full_sort_with_ties(query_block, record_block):
   queries, records = tied_vectors()
-  found = search.topk(
+  found = search.search_top_k(
     queries, records, dot, 10, galleries(), query_block, record_block
   )
   scores = queries @ records.T
@@ -64,7 +64,9 @@ def test_equals_full_sort_with_ties(query_block, record_block):
 def test_k_larger_than_the_corpus():
   queries, records = tied_vectors()
   mask = {"all": np.ones(5, bool)}
-  indices, scores = search.topk(queries, records[:5], dot, 8, mask)["all"]
+  indices, scores = search.search_top_k(queries, records[:5], dot, 8, mask)[
+    "all"
+  ]
   assert np.all(np.sort(indices[:, :5]) == np.arange(5))
   assert np.all(indices[:, 5:] == -1)
   assert np.all(np.isneginf(scores[:, 5:]))
@@ -75,7 +77,7 @@ def test_records_in_order_of_their_scores(step):
   # Each block beats all before it, or adds nothing.
   records = np.arange(1000, dtype=np.float32)[::step, None]
   mask = {"all": np.ones(1000, bool), "odd": np.arange(1000) % 2 == 1}
-  found = search.topk(
+  found = search.search_top_k(
     np.ones((3, 1), np.float32), records, dot, 70, mask, record_block=130
   )
   for name, members in mask.items():
@@ -88,7 +90,7 @@ def test_records_mapped_from_a_file(tmp_path):
   np.save(tmp_path / "records.npy", records)
   mapped = np.load(tmp_path / "records.npy", mmap_mode="r")
   found, expected = (
-    search.topk(queries, each, dot, 10, galleries(), record_block=100)
+    search.search_top_k(queries, each, dot, 10, galleries(), record_block=100)
     for each in (mapped, records)
   )
   for name in galleries():
@@ -101,7 +103,7 @@ def test_negative_zero_ties_with_zero():
   def last_column(queries, records):
     return jnp.broadcast_to(records[:, 0], (len(queries), len(records)))
 
-  found = search.topk(
+  found = search.search_top_k(
     np.zeros((1, 1)), records, last_column, 4, {"all": np.ones(4, bool)}
   )
   np.testing.assert_array_equal(found["all"][0], [[0, 1, 2, 3]])
@@ -117,7 +119,7 @@ def test_pytrees_and_bound_parameters_compile_once():
 
   bias = np.arange(NUM_RECORDS, dtype=np.float32)
   for scale in (1.0, -2.0):
-    found = search.topk(
+    found = search.search_top_k(
       {"x": queries},
       {"x": records, "bias": bias},
       jax.tree_util.Partial(score, jnp.float32(scale)),
@@ -141,7 +143,7 @@ def test_block_bounds_what_is_scored_at_once():
     shapes.append((len(queries), len(records)))
     return queries @ records.T
 
-  search.topk(queries, records, score, 5, galleries(), 8, 100)
+  search.search_top_k(queries, records, score, 5, galleries(), 8, 100)
   assert set(shapes) == {(8, 100)}
 
 
@@ -149,7 +151,9 @@ def test_bad_score_of_a_record_outside_every_gallery_does_not_count():
   queries, records = tied_vectors()
   records[7] = np.nan
   mask = {"some": np.arange(NUM_RECORDS) != 7}
-  indices, scores = search.topk(queries, records, dot, 9, mask, 8, 5)["some"]
+  indices, scores = search.search_top_k(queries, records, dot, 9, mask, 8, 5)[
+    "some"
+  ]
   assert np.all(np.isfinite(scores))
   assert 7 not in indices
 
@@ -158,20 +162,20 @@ def test_score_that_is_not_finite_names_the_query():
   queries, records = tied_vectors()
   queries[20, 0] = np.nan
   with pytest.raises(ValueError, match="query 20"):
-    search.topk(queries, records, dot, 5, galleries(), query_block=8)
+    search.search_top_k(queries, records, dot, 5, galleries(), query_block=8)
 
 
 def test_mask_of_wrong_shape_is_refused():
   queries, records = tied_vectors()
   with pytest.raises(ValueError, match=r"gallery 'x'.*\(533,\).*\(3,\)"):
-    search.topk(queries, records, dot, 5, {"x": np.ones(3, bool)})
+    search.search_top_k(queries, records, dot, 5, {"x": np.ones(3, bool)})
 
 
 def test_topk_rows_equals_full_sort():
   queries, records = tied_vectors()
   scores = queries @ records.T
   for k in (1, 10, NUM_RECORDS + 3):
-    indices, values = search.topk_rows(scores, k)
+    indices, values = search.select_top_k(scores, k)
     expected = by_full_sort(scores, np.ones(NUM_RECORDS, bool), k)
     np.testing.assert_array_equal(indices, expected)
     assert np.all(np.isneginf(values) == (expected < 0))
@@ -180,7 +184,7 @@ def test_topk_rows_equals_full_sort():
 def test_topk_by_gallery_maps_back_to_all_records():
   queries, records = tied_vectors()
   scores = queries @ records.T
-  found = search.topk_by_gallery(
+  found = search.search_top_k_by_gallery(
     lambda members: lambda start, stop: scores[start:stop, members],
     NUM_QUERIES,
     NUM_RECORDS,

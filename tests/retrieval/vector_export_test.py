@@ -28,7 +28,7 @@ def check_rankings(run, params, folder, mode):
   )
   run.config.eval.score_mode = mode
   everything = {"all": np.ones(len(records), bool)}
-  (found,) = dense.Ranker(run).rank(params, "test", everything, 10)
+  (found,) = dense.Ranker(run).rank_split(params, "test", everything, 10)
   assert list(found.rankings) == query_ids
   for line, ranked in zip(scores, found.rankings.values(), strict=True):
     ours = [line[record_ids.index(record_id)] for record_id, _ in ranked]
@@ -40,21 +40,23 @@ def test_vectors_of_a_trained_run(tmp_path):
   config = synthetic.config("ft")
   config.eval_every = 1
   train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
-  run = experiment.assemble(config, tmp_path / "run")
-  export.export(run, tmp_path / "vectors", vectors=True)
+  run = experiment.assemble_experiment(config, tmp_path / "run")
+  export.export_run(run, tmp_path / "vectors", vectors=True)
   state = run.checkpoints.restore(1, run.abstract_state())
   check_rankings(run, state.params, tmp_path / "vectors", "semantic")
   about = json.loads((tmp_path / "vectors" / "vectors.json").read_text())
   assert about["inner_product"] == "score semantic: cosine over the temperature"
   assert about["step"] == 1
   with pytest.raises(ValueError, match="vectors: not empty"):
-    export.export(run, tmp_path / "vectors", vectors=True)
+    export.export_run(run, tmp_path / "vectors", vectors=True)
 
 
 def test_vectors_with_context_and_what_they_are_of(tmp_path):
-  run = experiment.assemble(synthetic.config("ctd"), tmp_path / "run")
+  run = experiment.assemble_experiment(
+    synthetic.config("ctd"), tmp_path / "run"
+  )
   params, folder = run.init_state().params, tmp_path / "vectors"
-  vector_export.export(run, params, folder)
+  vector_export.export_vectors(run, params, folder)
   benchmark, timeline = run.benchmark, run.benchmark.timeline
   rows = parquet.read_table(folder / "records.parquet").to_pylist()
   assert rows[7] == {
@@ -74,7 +76,7 @@ def test_vectors_with_context_and_what_they_are_of(tmp_path):
   for row, query in zip(asked, benchmark.queries["test"], strict=True):
     assert row["positives"] == list(query.positives)
     ends = row["start_ordinal"], row["end_ordinal"]
-    assert ends == timeline.ordinals(query.interval)
+    assert ends == timeline.interval_ordinals(query.interval)
   # As a database would: the records of the months asked for.
   table = parquet.read_table(
     folder / "records.parquet",

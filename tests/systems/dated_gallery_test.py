@@ -17,7 +17,7 @@ from ctd_jax_configs import common
 from tests import synthetic
 from tests.benchmarks import dating
 
-OFF = Experts.without(["neural"])
+OFF = Experts.without_experts(["neural"])
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +27,16 @@ def benchmark():
 
 @pytest.fixture(scope="module")
 def dated(benchmark):
-  return dated_gallery.read(benchmark, experts=OFF)
+  return dated_gallery.read_dated_gallery(benchmark, experts=OFF)
 
 
 def test_labels_are_of_train_alone(benchmark):
-  labels = dated_gallery.labels_of(benchmark)
+  labels = dated_gallery.make_train_labels(benchmark)
   train = np.array(benchmark.record_splits) == "train"
-  assert np.array_equal(labels.known, train)
-  assert np.array_equal(labels.answers == UNKNOWN, ~train)
+  assert np.array_equal(labels.is_known, train)
+  assert np.array_equal(labels.event_labels == UNKNOWN, ~train)
   comments = train & (benchmark.kinds == "neg_comment")
-  assert np.array_equal(labels.answers == 0, comments)
+  assert np.array_equal(labels.event_labels == 0, comments)
 
 
 def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
@@ -50,11 +50,11 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
     )
   ]
   blind = dataclasses.replace(benchmark, records=tuple(hidden))
-  other = dated_gallery.read(blind, experts=OFF)
+  other = dated_gallery.read_dated_gallery(blind, experts=OFF)
   rows = np.arange(len(benchmark.records))
   for variant in dated_gallery.VARIANTS:
     np.testing.assert_array_equal(
-      other.posterior(variant).log_p(rows),
+      other.make_posterior(variant).log_p(rows),
       dated.posterior(variant).log_p(rows),
     )
 
@@ -62,7 +62,7 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
 def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
   everything = {"all": np.ones(len(benchmark.records), bool)}
-  found = dated.topk(
+  found = dated.rank_by_posterior(
     [query.text for query in queries], dated.posterior("fitted"), 1, everything
   )
   ids = benchmark.record_ids
@@ -76,7 +76,7 @@ def test_unknown_variant(dated):
 
 
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
-  config = common.base()
+  config = common.base_config()
   config.eval.baselines = ("rules", "dating-fitted")
   config.eval.splits = ("test",)
   config.dating.off = ("neural",)
@@ -122,7 +122,7 @@ def test_benchmark_writes_rows_and_reliability(
 def test_a_wrong_value_is_named_without_a_run(
   benchmark, tmp_path, field, value, message
 ):
-  config = common.base()
+  config = common.base_config()
   group, leaf = field.split(".")
   config[group][leaf] = value
   with pytest.raises(ValueError, match=re.escape(message)):
@@ -131,10 +131,10 @@ def test_a_wrong_value_is_named_without_a_run(
 
 
 def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
-  monkeypatch.setattr(dated_gallery, "read", None)
-  made = registry.make(benchmark, common.base())
-  assert tuple(made) == registry.NAMES
-  assert {made[name].track for name in dated_gallery.NAMES} == {"T0"}
+  monkeypatch.setattr(dated_gallery, "read_dated_gallery", None)
+  made = registry.make_baselines(benchmark, common.base_config())
+  assert tuple(made) == registry.BASELINE_NAMES
+  assert {made[name].track for name in dated_gallery.SYSTEM_NAMES} == {"T0"}
 
 
 def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
@@ -143,10 +143,13 @@ def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
   (edition / "KR1e0099_001.txt").write_text(
     "#+TITLE: x\n<pb:1>盟于蔑(在隱\n二年)(又見桓元年)¶\n", encoding="utf-8"
   )
-  assert dated_gallery.bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
-  assert dated_gallery.read(benchmark, ["在二年"], OFF).track == "T0+external"
+  assert dated_gallery.read_bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
+  assert (
+    dated_gallery.read_dated_gallery(benchmark, ["在二年"], OFF).track
+    == "T0+external"
+  )
   with pytest.raises(FileNotFoundError, match="expected the folder of source"):
-    dated_gallery.bracket_notes(edition)
+    dated_gallery.read_bracket_notes(edition)
   (edition / "KR1e0099_002.txt").write_bytes(b"ab\xff")
   with pytest.raises(ValueError, match=r"_002.txt: not UTF-8 at byte 2"):
-    dated_gallery.bracket_notes(tmp_path)
+    dated_gallery.read_bracket_notes(tmp_path)

@@ -115,9 +115,9 @@ def test_scores_are_those_of_plain_loops(folder):
   config = synthetic.config()
   config.maxsim.source = str(folder)
   config.maxsim.update(query_prefix="問", record_prefix="〕", **LENGTHS)
-  system = registry.make(BENCHMARK, config)["maxsim"]
+  system = registry.make_baselines(BENCHMARK, config)["maxsim"]
   assert (system.track, system.score_mode) == ("T0", "late_interaction")
-  rank = late_interaction.system(TEXTS, config.maxsim)
+  rank = late_interaction.make_maxsim_ranker(TEXTS, config.maxsim)
   queries = tokens_of(folder, QUERIES, prefix="問", max_length=14)
   records = tokens_of(folder, TEXTS, prefix="〕", max_length=24)
   assert {len(tokens) > 16 for tokens in records} == {True, False}
@@ -141,7 +141,7 @@ def test_a_projection_and_what_the_folder_declares(projected):
   ids, mask = encoder.encoder.tokenizer.encode(QUERIES, room, prefix="〔")
   mark = encoder.encoder.tokenizer.token_id("■")
   ids = np.where(mask, ids, mark)
-  states = encoder.encoder.config.make().apply(
+  states = encoder.encoder.config.make_encoder().apply(
     {"params": encoder.encoder.params}, ids, np.ones_like(ids)
   )
   queries = [project(np.asarray(row)) for row in states]
@@ -155,7 +155,9 @@ def test_a_projection_and_what_the_folder_declares(projected):
     records.append(project(tokens[kept]))
   config = synthetic.config()
   config.maxsim.source = str(path)
-  found = late_interaction.system(TEXTS, config.maxsim)(QUERIES, 7, masks())
+  found = late_interaction.make_maxsim_ranker(TEXTS, config.maxsim)(
+    QUERIES, 7, masks()
+  )
   check(found, by_loops(queries, records), masks())
 
 
@@ -167,13 +169,13 @@ def test_what_the_caller_says_comes_before_what_is_declared(projected):
 
 def test_what_fills_a_query_up_may_not_be_attended(projected):
   encoder = TokenEncoder.load(projected[0])
-  alone = dataclasses.replace(encoder.query, attended=False)
+  alone = dataclasses.replace(encoder.query, attends_to_filler=False)
   ((rows, found),) = encoder.encode(QUERIES, alone)
   assert found.vectors.shape == (len(rows), 20, 6)
   assert found.mask.all()
   # The tokens of the text are what they are without any filling.
-  plain = dataclasses.replace(alone, filler=None)
-  ((_, short),) = encoder.encode(QUERIES, plain, together=True)
+  plain = dataclasses.replace(alone, filler_id=None)
+  ((_, short),) = encoder.encode(QUERIES, plain, pad_to_longest=True)
   filled = found.vectors[:, : short.mask.shape[1]]
   np.testing.assert_allclose(
     filled[short.mask], short.vectors[short.mask], atol=1e-5
@@ -210,7 +212,7 @@ def test_ties_between_groups_go_by_index():
   )
   groups = [(np.array([1, 2, 5]), padded), (np.array([0, 3, 4]), same)]
   gallery = {"all": np.ones(6, bool), "one": np.arange(6) == 3}
-  found = late_interaction.topk(asked, groups, 4, gallery)
+  found = late_interaction.search_top_k_by_maxsim(asked, groups, 4, gallery)
   np.testing.assert_array_equal(found["all"][0], [[0, 1, 2, 3]] * 3)
   np.testing.assert_array_equal(found["one"][0], [[3, -1, -1, -1]] * 3)
 

@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
   special = published_folder.SPECIAL
   size = published_folder.write_tokenizer(folder, TEXTS, special=special)
   assert size <= ENTRIES
-  (folder / learned_sparse.IDF).write_text(json.dumps(IDF))
+  (folder / learned_sparse.IDF_FILE).write_text(json.dumps(IDF))
   return folder
 
 
@@ -58,11 +58,11 @@ def config_of(folder, variant="idf"):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_the_published_ones(family):
-  config, params = state_dict.load(GOLDEN / family)
-  head, table = masked_lm.load_head(GOLDEN / family, config, params)
+  config, params = state_dict.load_encoder(GOLDEN / family)
+  head, table = masked_lm.load_masked_lm_head(GOLDEN / family, config, params)
   with np.load(GOLDEN / family / "logits.npz") as golden:
     ids, mask, expected = (golden[k] for k in ("ids", "mask", "logits"))
-  states = config.make().apply({"params": params}, ids, mask)
+  states = config.make_encoder().apply({"params": params}, ids, mask)
   got = masked_lm.MaskedLMHead(config).apply({"params": head}, states, table)
   real = mask.astype(bool)
   assert np.abs(np.asarray(got)[real] - expected[real]).max() < 1e-4
@@ -73,7 +73,7 @@ def by_numpy(folder, texts, activation):
   tensors = {
     name.removeprefix("cls.predictions."): tensor.astype(np.float64)
     for name, tensor in safetensors_numpy.load_file(
-      folder / hub_folders.WEIGHTS
+      folder / hub_folders.WEIGHTS_FILE
     ).items()
   }
   encoder = TextEncoder.load(folder, max_length=24)
@@ -122,7 +122,9 @@ def test_vectors_and_rankings_are_those_of_numpy(folder, variant):
     "all": np.ones(len(TEXTS), bool),
     "half": np.arange(len(TEXTS)) % 2 == 0,
   }
-  found = learned_sparse.system(TEXTS, config)(QUERIES, 9, galleries)
+  found = learned_sparse.make_sparse_ranker(TEXTS, config)(
+    QUERIES, 9, galleries
+  )
   for name, mask in galleries.items():
     indices, values = found[name]
     for row, line in enumerate(scores):
@@ -141,11 +143,11 @@ def vocabulary(folder):
 
 
 def test_what_is_not_suggested_has_no_weight():
-  weights = learned_sparse.saturate(
+  weights = learned_sparse.saturate_logits(
     np.array([[np.e - 1, 0.05, -3.0], [np.e**2 - 1, 0.2, 0.3]]), "log"
   )
   np.testing.assert_allclose(weights, [[1, 0, 0], [2, 0, np.log(1.3)]])
-  weights = learned_sparse.saturate(
+  weights = learned_sparse.saturate_logits(
     np.array([[np.e - 1, 0.05, -3.0]]), "loglog"
   )
   expected = [[np.log(2), np.log1p(np.log1p(0.05)), 0]]
@@ -153,12 +155,12 @@ def test_what_is_not_suggested_has_no_weight():
 
 
 def test_an_output_layer_of_its_own_is_used(folder, tmp_path):
-  tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS)
+  tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
   table = tensors["bert.embeddings.word_embeddings.weight"]
   tensors["cls.predictions.decoder.weight"] = table[::-1].copy()
-  safetensors_numpy.save_file(tensors, tmp_path / hub_folders.WEIGHTS)
-  config, params = state_dict.load(folder)
-  _, own = masked_lm.load_head(tmp_path, config, params)
+  safetensors_numpy.save_file(tensors, tmp_path / hub_folders.WEIGHTS_FILE)
+  config, params = state_dict.load_encoder(folder)
+  _, own = masked_lm.load_masked_lm_head(tmp_path, config, params)
   np.testing.assert_array_equal(own, table[::-1])
 
 
@@ -190,10 +192,10 @@ def test_records_are_encoded_once_for_all_splits(
 )
 def test_bad_weights_of_tokens_are_named(folder, tmp_path, content, message):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-  (tmp_path / learned_sparse.IDF).write_text(content)
+  (tmp_path / learned_sparse.IDF_FILE).write_text(content)
   with pytest.raises(ValueError, match=rf"idf\.json.*{message}"):
     learned_sparse.SparseEncoder(config_of(tmp_path).sparse)
-  (tmp_path / learned_sparse.IDF).unlink()
+  (tmp_path / learned_sparse.IDF_FILE).unlink()
   with pytest.raises(FileNotFoundError, match=r"no idf\.json in"):
     learned_sparse.SparseEncoder(config_of(tmp_path).sparse)
 
@@ -206,12 +208,12 @@ def test_models_without_a_head_are_named(folder, tmp_path):
     bare = published_folder.write(tmp_path / kind, TEXTS, kind)
     with pytest.raises(ValueError, match=message):
       learned_sparse.SparseEncoder(config_of(bare).sparse)
-  config, params = state_dict.load(folder)
-  tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS)
+  config, params = state_dict.load_encoder(folder)
+  tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
   del tensors["cls.predictions.bias"]
-  safetensors_numpy.save_file(tensors, tmp_path / hub_folders.WEIGHTS)
+  safetensors_numpy.save_file(tensors, tmp_path / hub_folders.WEIGHTS_FILE)
   with pytest.raises(ValueError, match=r"cls\.predictions\.bias missing inst"):
-    masked_lm.load_head(tmp_path, config, params)
+    masked_lm.load_masked_lm_head(tmp_path, config, params)
 
 
 def test_a_wrong_value_is_named(folder, tmp_path):

@@ -50,8 +50,8 @@ def write_runs(folder, rankings, gallery="all", split="test", track="T0"):
 
 
 def rank(config, queries=QUERIES, k=50):
-  first = llm_reranker.read_first(config.rerank, BENCHMARK)
-  system = llm_reranker.system(BENCHMARK, first, config.rerank)
+  first = llm_reranker.read_first_stage(config.rerank, BENCHMARK)
+  system = llm_reranker.make_reranking_ranker(BENCHMARK, first, config.rerank)
   indices, scores = system([q.text for q in queries], k, GALLERIES)["all"]
   return [[IDS[i] for i in row if i >= 0] for row in indices], scores
 
@@ -59,9 +59,9 @@ def rank(config, queries=QUERIES, k=50):
 def copied(folder, change):
   """Writes the golden model with other tensors."""
   shutil.copytree(GOLDEN, folder)
-  tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS)
+  tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
   change(tensors)
-  safetensors_numpy.save_file(tensors, folder / hub_folders.WEIGHTS)
+  safetensors_numpy.save_file(tensors, folder / hub_folders.WEIGHTS_FILE)
   return folder
 
 
@@ -198,10 +198,10 @@ def test_what_the_first_system_lacks_is_named(tmp_path, by_length):
   config = config_of()
   with pytest.raises(ValueError, match=r"config\.rerank\.runs: the system rer"):
     evaluate.evaluate_baselines(BENCHMARK, config, tmp_path)
-  assert registry.make(BENCHMARK, config)["rerank"].track == "T0"
+  assert registry.make_baselines(BENCHMARK, config)["rerank"].track == "T0"
   config = config_of(runs=str(tmp_path))
   with pytest.raises(FileNotFoundError, match=r"expected run\.first\.\*\.trec"):
-    registry.make(BENCHMARK, config)
+    registry.make_baselines(BENCHMARK, config)
   write_runs(tmp_path, [[(IDS[0], 1.0)]] * len(QUERIES))
   with pytest.raises(ValueError, match="first was not asked over all: 滄乙"):
     rank(config, BENCHMARK.queries["validation"])

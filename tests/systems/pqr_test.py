@@ -38,7 +38,7 @@ def test_questions_are_stripped_counted_once_and_at_most_20(tmp_path):
     tmp_path / "q.jsonl",
     [entry("r1", " 甲？", "乙？ ", "甲？", ""), entry(7, *many), entry("r2")],
   )
-  assert pqr.read(path, ["r1", "r2", "r3", "7"]) == {
+  assert pqr.read_pseudo_queries(path, ["r1", "r2", "r3", "7"]) == {
     "r1": ["甲？", "乙？"],
     "7": many[:20],
     "r2": [],
@@ -66,22 +66,22 @@ def test_a_bad_line_is_named(tmp_path, line, message):
   path = tmp_path / "q.jsonl"
   path.write_text(json.dumps(entry("r0", "甲")) + f"\n{line}\n")
   with pytest.raises(ValueError, match=re.escape(message)):
-    pqr.read(path, ["r0", "r1"])
+    pqr.read_pseudo_queries(path, ["r0", "r1"])
 
 
 def test_no_file(tmp_path):
   with pytest.raises(FileNotFoundError, match="pseudo_queries=.*no such file"):
-    pqr.read(tmp_path / "q.jsonl", IDS)
+    pqr.read_pseudo_queries(tmp_path / "q.jsonl", IDS)
 
 
 def test_four_vectors_stay_and_more_become_centres():
   axes = np.eye(5, dtype=np.float32)
-  np.testing.assert_array_equal(pqr.centres(axes[:4]), axes[:4])
+  np.testing.assert_array_equal(pqr.cluster_centres(axes[:4]), axes[:4])
   # Four bundles of two, whose centres are known.
   tilted = axes[:4] + 0.1 * axes[4]
   pairs = np.concatenate([tilted, axes[:4] - 0.1 * axes[4]])
   pairs /= np.linalg.norm(pairs, axis=1, keepdims=True)
-  found = pqr.centres(pairs.astype(np.float32))
+  found = pqr.cluster_centres(pairs.astype(np.float32))
   order = np.argsort(found.argmax(axis=1))
   np.testing.assert_allclose(found[order], axes[:4], atol=1e-6)
 
@@ -104,7 +104,7 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
   config.pqr.pseudo_queries = str(write(tmp_path / "q.jsonl", entries))
   config.pqr.update(pooling="mean", query_prefix="問", record_length=16)
   config.pqr.query_length = 12
-  system = registry.make(BENCHMARK, config)["pqr"]
+  system = registry.make_baselines(BENCHMARK, config)["pqr"]
   assert (system.track, system.score_mode) == ("T0", "pseudo_queries")
 
   def vectors(texts, prefix, length):
@@ -121,10 +121,10 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
   for column, name in enumerate(IDS):
     parts = np.array([next(pseudo) for _ in asked[name]] or [own[column]])
     if len(parts) > 4:
-      parts = pqr.centres(parts)
+      parts = pqr.cluster_centres(parts)
     scores[:, column] = (queries @ parts.T).max(axis=1)
   everything = {"all": np.ones(len(IDS), bool)}
-  indices, values = system.topk(QUERIES, 5, everything)["all"]
+  indices, values = system.rank_top_k(QUERIES, 5, everything)["all"]
   best = -np.sort(-scores, axis=1)[:, :5]
   np.testing.assert_allclose(values, best, rtol=1e-5)
   again = np.take_along_axis(scores, indices, axis=1)
@@ -134,7 +134,7 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
   monkeypatch.setitem(sys.modules, "sklearn", None)
   with pytest.raises(ValueError, match=re.escape("'ctd_jax[baselines]'")):
-    pqr.centres(np.eye(5, dtype=np.float32))
+    pqr.cluster_centres(np.eye(5, dtype=np.float32))
 
 
 @pytest.mark.parametrize("field", ["source", "pseudo_queries"])
@@ -164,7 +164,7 @@ def test_replies_are_read_without_numbers():
     "<think>\n1. 想？\n</think>1. 甲問？\n\n（2）乙問？\n- 丙問？\n"
     " 3、十年丁問？ \n元年何事？\n**4.** 戊問？\n五、己問？\n1.5年何事？"
   )
-  assert pseudo_queries.parse(reply) == [
+  assert pseudo_queries.parse_reply(reply) == [
     "甲問？",
     "乙問？",
     "丙問？",
@@ -177,7 +177,7 @@ def test_replies_are_read_without_numbers():
 
 
 def test_the_command_asks_every_record_once(tmp_path):
-  export.export(BENCHMARK, "beir", tmp_path / "beir")
+  export.export_benchmark(BENCHMARK, "beir", tmp_path / "beir")
 
   def answer(messages):
     assert "3個" in messages[0]["content"]
@@ -201,7 +201,7 @@ def test_the_command_asks_every_record_once(tmp_path):
       assert process.returncode == 0, process.stderr
     assert set(server.answered.values()) == {1}
   assert f"{3 * len(IDS)} pseudo-queries of {len(IDS)}" in process.stdout
-  found = pqr.read(tmp_path / "w/pseudo_queries.jsonl", IDS)
+  found = pqr.read_pseudo_queries(tmp_path / "w/pseudo_queries.jsonl", IDS)
   assert found == {
     name: [f"{text}{i}" for i in (1, 2, 3)]
     for name, text in zip(IDS, TEXTS, strict=True)

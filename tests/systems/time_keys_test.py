@@ -14,7 +14,7 @@ KEYS = [record.key for record in BENCHMARK.records]
 
 def test_records_of_the_month_come_first_whatever_they_say():
   silent = ["無" for _ in KEYS]
-  found = time_keys.topk(
+  found = time_keys.rank_by_time_keys(
     [query.text for query in QUERIES],
     silent,
     KEYS,
@@ -30,20 +30,20 @@ def test_records_of_the_month_come_first_whatever_they_say():
 
 
 def test_without_commentary_it_is_always_right():
-  system = registry.make(BENCHMARK, synthetic.config())["time_keys"]
-  found = system.topk(
+  system = registry.make_baselines(BENCHMARK, synthetic.config())["time_keys"]
+  found = system.rank_top_k(
     [query.text for query in QUERIES],
     10,
     protocol.gallery_masks(BENCHMARK.kinds),
   )
   kinds = {record.record_id: record.kind for record in BENCHMARK.records}
   names = [query.query_id for query in QUERIES]
-  for run in runs.from_topk(
+  for run in runs.make_runs(
     "time_keys", system.track, "x", "test", names, BENCHMARK.record_ids, found
   ):
     assert run.track == "T1"
     mode = next(m for m in protocol.MODES.values() if m.gallery == run.gallery)
     table = protocol.evaluate_run(run, QUERIES, kinds, mode)
     if "neg0" in run.gallery:
-      assert table.mean("hit@1") == 1
-    assert table.mean("hit@5") == 1
+      assert table.mean_of_family("hit@1") == 1
+    assert table.mean_of_family("hit@5") == 1

@@ -10,7 +10,7 @@ from ctd_jax.systems import time_prior
 
 
 def test_kernel_reaches_nine_months_either_way():
-  kernel = time_prior.PUBLISHED.kernel()
+  kernel = time_prior.PUBLISHED_CONSTANTS.gaussian_kernel()
   assert kernel.shape == (19,)
   assert kernel[9] == 1
   assert kernel[0] == kernel[18] == pytest.approx(math.exp(-81 / 18))
@@ -18,7 +18,7 @@ def test_kernel_reaches_nine_months_either_way():
 
 
 def test_density_by_hand():
-  density = time_prior.density(np.array([[20, 20, 35]]), 60)[0]
+  density = time_prior.estimate_month_density(np.array([[20, 20, 35]]), 60)[0]
   bump = np.exp(-(np.arange(-9, 10) ** 2) / 18)
   expected = np.zeros(60)
   expected[11:30] += 2 * bump
@@ -27,36 +27,36 @@ def test_density_by_hand():
 
 
 def test_kernels_are_clipped_at_the_ends_not_renormalised():
-  density = time_prior.density(np.array([[0, 20]]), 60)[0]
+  density = time_prior.estimate_month_density(np.array([[0, 20]]), 60)[0]
   # Both kernels weigh the same where they are whole.
   assert density[0] == pytest.approx(density[20])
   assert density.sum() == pytest.approx(1)
 
 
 def test_no_feedback_gives_a_flat_density():
-  density = time_prior.density(np.zeros((2, 0), int), 8)
+  density = time_prior.estimate_month_density(np.zeros((2, 0), int), 8)
   np.testing.assert_allclose(density, 1 / 8)
 
 
 def test_rescore_by_hand():
   scores = np.array([[3.0, 1.0, 0.0]])
   ordinals = np.array([5, 5, 50])
-  density = time_prior.density(np.array([[5, 5, 50]]), 60)[0]
+  density = time_prior.estimate_month_density(np.array([[5, 5, 50]]), 60)[0]
   expected = scores[0] + np.log(density[[5, 5, 50]] + 1e-8)
-  result = time_prior.rescore(scores, ordinals, 60)[0]
+  result = time_prior.add_time_prior(scores, ordinals, 60)[0]
   np.testing.assert_allclose(result, expected)
 
 
 def test_only_the_200_best_make_the_density():
   scores = np.linspace(10, 1, 300)[None]
   ordinals = np.where(np.arange(300) < 200, 5, 50)
-  prior = time_prior.rescore(scores, ordinals, 60)[0] - scores[0]
+  prior = time_prior.add_time_prior(scores, ordinals, 60)[0] - scores[0]
   assert prior[200] == pytest.approx(math.log(1e-8))
   assert prior[0] > math.log(0.05)
 
 
 def test_query_without_a_hit_gets_a_flat_prior():
-  result = time_prior.rescore(np.zeros((1, 3)), np.array([0, 0, 7]), 10)
+  result = time_prior.add_time_prior(np.zeros((1, 3)), np.array([0, 0, 7]), 10)
   np.testing.assert_allclose(result, math.log(0.1 + 1e-8))
 
 
@@ -66,18 +66,20 @@ def test_topk_uses_each_gallery_alone():
   ordinals = rng.integers(0, 30, 40)
   mask = rng.random(40) < 0.5
   members = np.flatnonzero(mask)
-  found = time_prior.topk(
+  found = time_prior.rank_by_time_prior(
     ["王人來盟", "春"], texts, ordinals, 30, 5, {"half": mask}
   )
-  scores = bm25.BM25([texts[i] for i in members]).scores(["王人來盟", "春"])
-  rescored = time_prior.rescore(scores, ordinals[members], 30)
+  scores = bm25.BM25([texts[i] for i in members]).score_queries(
+    ["王人來盟", "春"]
+  )
+  rescored = time_prior.add_time_prior(scores, ordinals[members], 30)
   np.testing.assert_array_equal(
-    found["half"][0], members[search.topk_rows(rescored, 5)[0]]
+    found["half"][0], members[search.select_top_k(rescored, 5)[0]]
   )
 
 
 def test_ordinal_outside_the_timeline_is_refused():
   with pytest.raises(ValueError, match=r"3\.\.12 .* 12 months"):
-    time_prior.topk(
+    time_prior.rank_by_time_prior(
       ["王"], ["王", "人"], np.array([3, 12]), 12, 1, {"all": np.ones(2, bool)}
     )

@@ -36,9 +36,9 @@ GRIDS = (
   {"k1": (0.1, 8.0), "b": (0.0, 1.0)},
   {"feedback": (4,), "weight": (0.0, 30.0)},
 )
-LEXICAL = bm25.Constants(8.0, 0.0)
-PRIOR = time_prior.Constants(8.0, 0.0, 4, 3.0, 30.0)
-OFFICIAL = protocol.mode(protocol.OFFICIAL)
+LEXICAL = bm25.BM25Constants(8.0, 0.0)
+PRIOR = time_prior.TimePriorConstants(8.0, 0.0, 4, 3.0, 30.0)
+OFFICIAL = protocol.get_mode(protocol.OFFICIAL_MODE)
 
 
 def queries(prefix, positives):
@@ -48,7 +48,7 @@ def queries(prefix, positives):
       text,
       "point",
       "BASE_CONTENT",
-      Interval.month(MONTHS[5]),
+      Interval.single_month(MONTHS[5]),
       (f"r{index:02d}",),
       "point",
     )
@@ -75,15 +75,15 @@ def benchmark(validation=ASKED, test=ASKED):
 
 def found(system):
   everything = {"all": np.ones(len(RECORDS), bool)}
-  return system.topk([*ASKED], 10, everything)["all"][0]
+  return system.rank_with_tuned_constants([*ASKED], 10, everything)["all"][0]
 
 
 def test_the_constants_known_to_be_best_are_found():
-  lexical, prior = tuning.systems(benchmark(), OFFICIAL, *GRIDS)
+  lexical, prior = tuning.make_tuned_systems(benchmark(), OFFICIAL, *GRIDS)
   assert lexical.constants == LEXICAL
   assert lexical.candidates[0][1] == pytest.approx(2 / 3)
   assert lexical.candidates[1][1] < 2 / 3
-  assert lexical.candidates[-1] == (bm25.Constants(0.1, 1.0), 0)
+  assert lexical.candidates[-1] == (bm25.BM25Constants(0.1, 1.0), 0)
   np.testing.assert_array_equal(found(lexical)[:, 0], [0, 2, 7])
   assert prior.constants == PRIOR
   assert [value for _, value in prior.candidates] == pytest.approx(
@@ -94,27 +94,31 @@ def test_the_constants_known_to_be_best_are_found():
 
 def test_of_equals_the_published_constants_win():
   easy = benchmark({"亥": 8})
-  lexical, prior = tuning.systems(easy, OFFICIAL)
-  assert lexical.constants == bm25.PUBLISHED == bm25.Constants(1.5, 0.75)
-  assert prior.constants == time_prior.PUBLISHED
+  lexical, prior = tuning.make_tuned_systems(easy, OFFICIAL)
+  assert (
+    lexical.constants
+    == bm25.PUBLISHED_CONSTANTS
+    == bm25.BM25Constants(1.5, 0.75)
+  )
+  assert prior.constants == time_prior.PUBLISHED_CONSTANTS
   assert len(lexical.candidates) == 25  # the published ones stand in the grid
   assert {value for _, value in lexical.candidates} == {1.0}
 
 
 def test_labels_of_test_queries_change_nothing():
   wrong = {"甲": 1, "乙與丙": 3, "未": 7}
-  before = tuning.systems(benchmark(), OFFICIAL, *GRIDS)
-  after = tuning.systems(benchmark(test=wrong), OFFICIAL, *GRIDS)
+  before = tuning.make_tuned_systems(benchmark(), OFFICIAL, *GRIDS)
+  after = tuning.make_tuned_systems(benchmark(test=wrong), OFFICIAL, *GRIDS)
   for ours, theirs in zip(before, after, strict=True):
-    assert ours.table() == theirs.table()
+    assert ours.format_candidates() == theirs.format_candidates()
     np.testing.assert_array_equal(found(ours), found(theirs))
   # While those of validation decide.
-  other = tuning.systems(benchmark(wrong), OFFICIAL, *GRIDS)
+  other = tuning.make_tuned_systems(benchmark(wrong), OFFICIAL, *GRIDS)
   assert other[0].constants != LEXICAL
 
 
 def test_the_choice_stands_beside_the_run_files(tmp_path):
-  made = registry.make(benchmark(), synthetic.config())
+  made = registry.make_baselines(benchmark(), synthetic.config())
   for name, module in (
     ("bm25_tuned", bm25),
     ("bm25_timekde_tuned", time_prior),
@@ -135,6 +139,6 @@ def test_the_choice_stands_beside_the_run_files(tmp_path):
 
 
 def test_without_validation_queries_nothing_is_chosen():
-  lexical, _ = tuning.systems(benchmark({}), OFFICIAL)
+  lexical, _ = tuning.make_tuned_systems(benchmark({}), OFFICIAL)
   with pytest.raises(ValueError, match="1.0.0 has no validation queries"):
     found(lexical)

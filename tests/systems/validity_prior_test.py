@@ -14,7 +14,9 @@ DAY = 1440.0
 # A notice of an hour, one of a day, one of a year; the last is about
 # something else.
 CURVES = SkewNormal(
-  np.array([float(time_axis.to_log(m)) for m in (60, DAY, 365 * DAY, DAY)]),
+  np.array(
+    [float(time_axis.to_log_time(m)) for m in (60, DAY, 365 * DAY, DAY)]
+  ),
   np.full(4, 8.0),
   np.zeros(4),
 )
@@ -32,9 +34,9 @@ def found(minutes, weight, published=0.0):
   queries = TimedQueries(MEANING[:1], np.array([minutes], np.float32))
   records = DatedRecords(MEANING, np.full(4, published, np.float32), CURVES)
   score = jax.tree_util.Partial(
-    validity_prior.score, cosine, np.float32(weight)
+    validity_prior.score_with_validity, cosine, np.float32(weight)
   )
-  indices, _ = search.topk(queries, records, score, 4, GALLERY)["all"]
+  indices, _ = search.search_top_k(queries, records, score, 4, GALLERY)["all"]
   return indices[0].tolist()
 
 
@@ -63,10 +65,10 @@ def test_log_validity_by_hand_and_at_the_ends():
   distance = (CURVES.location[1] - CURVES.location[0]) / 8
   assert values[0, 1] == pytest.approx(np.exp(-(distance**2) / 2), rel=1e-3)
   # Not yet published, whatever the curve.
-  assert values[1] == pytest.approx(validity_prior.FLOOR)
+  assert values[1] == pytest.approx(validity_prior.MIN_VALIDITY)
   # Within the first minute: its end, log time 0.
   expected = np.exp(-((CURVES.location[0] / 8) ** 2) / 2)
   assert values[2, 0] == pytest.approx(
-    max(expected, validity_prior.FLOOR), rel=1e-3
+    max(expected, validity_prior.MIN_VALIDITY), rel=1e-3
   )
-  assert values[3] == pytest.approx(validity_prior.FLOOR)
+  assert values[3] == pytest.approx(validity_prior.MIN_VALIDITY)

@@ -30,10 +30,51 @@ SOURCES = ("ctd_jax", "data", "configs")
 INSTALLED = {"data": "ctd_jax_datasets", "configs": "ctd_jax_configs"}
 # Words that name a moment of the writing, not a thing.
 VAGUE = frozenset(
-  "told asked said found kept made wanted known hidden given taken shown held "
-  "seen named heard drawn left read chosen meant passed opened begun stated "
-  "each one other others place places part parts whole thing things own here "
-  "there both rest what how".split()
+  [
+    "told",
+    "asked",
+    "said",
+    "found",
+    "kept",
+    "made",
+    "wanted",
+    "known",
+    "hidden",
+    "given",
+    "taken",
+    "shown",
+    "held",
+    "seen",
+    "named",
+    "heard",
+    "drawn",
+    "left",
+    "read",
+    "chosen",
+    "meant",
+    "passed",
+    "opened",
+    "begun",
+    "stated",
+    "each",
+    "one",
+    "other",
+    "others",
+    "place",
+    "places",
+    "part",
+    "parts",
+    "whole",
+    "thing",
+    "things",
+    "own",
+    "here",
+    "there",
+    "both",
+    "rest",
+    "what",
+    "how",
+  ]
 )
 QUESTION = re.compile(r"(What|Which|Where|How|Who|When|Whether)\b")
 # Annotations of a parameter that holds the whole config of a run.

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ctd_jax import export, train
-from ctd_jax.models.dual_encoder import unit
-from ctd_jax.models.pooling import pool
+from ctd_jax.models.dual_encoder import normalize_vectors
+from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.models.tokenizer import instruction
+from ctd_jax.models.tokenizer import format_instruction
 from ctd_jax.training import backbone, config_checks, experiment
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax_configs import bert as bert_config
@@ -37,7 +37,7 @@ def config_of(module, folder, method="ft"):
   c.model.encoder.dtype = "float32"
   if module is qwen_config:
     c.model.encoder.end_token = "</s>"
-    c.model.encoder.query_prefix = instruction("問")
+    c.model.encoder.query_prefix = format_instruction("問")
   c.query_length, c.record_length = 40, 24
   c.batch_size = 16
   c.num_epochs = 1.0
@@ -63,7 +63,7 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   folder = published_folder.write(tmp_path / "published", TEXTS, kind)
   config = config_of(module, folder, method)
   config.optimizer.warmup_fraction = 0.5
-  run = experiment.assemble(config, tmp_path / "run")
+  run = experiment.assemble_experiment(config, tmp_path / "run")
   start = jax.device_get(run.init_state().params["encoder"])
   assert "layers" in start
   run.checkpoints.close()
@@ -71,7 +71,7 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
   # The published folder is not needed again.
   shutil.move(folder, tmp_path / "moved")
-  run = experiment.assemble(config, tmp_path / "run")
+  run = experiment.assemble_experiment(config, tmp_path / "run")
   state = run.checkpoints.restore(1, run.abstract_state())
   # The first update has rate 0: still the published weights.
   jax.tree.map(
@@ -81,12 +81,12 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   if kind == "bert":
     train.train_and_evaluate(config, tmp_path / "run")
 
-  run = experiment.assemble(config, tmp_path / "run")
-  export.export(run, tmp_path / "exported")
+  run = experiment.assemble_experiment(config, tmp_path / "run")
+  export.export_run(run, tmp_path / "exported")
   best = run.checkpoints.best_step
   state = run.checkpoints.restore(best, run.abstract_state())
   tokens = run.records
-  hidden = run.backbone.encoder.make().apply(
+  hidden = run.backbone.encoder.make_encoder().apply(
     {"params": state.params["encoder"]}, tokens.ids, tokens.mask
   )
   again = frozen(
@@ -96,16 +96,20 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
     prefix=run.backbone.record_prefix,
   )
   np.testing.assert_allclose(
-    again.encode(TEXTS), unit(pool(hidden, tokens.mask, pooling)), atol=1e-5
+    again.encode(TEXTS),
+    normalize_vectors(pool_tokens(hidden, tokens.mask, pooling)),
+    atol=1e-5,
   )
   with pytest.raises(ValueError, match="exported: not empty"):
-    export.export(run, tmp_path / "exported")
+    export.export_run(run, tmp_path / "exported")
   run.checkpoints.close()
 
 
 def test_queries_are_told_what_is_wanted_and_records_are_not(tmp_path):
   folder = published_folder.write(tmp_path / "published", TEXTS, "qwen3")
-  run = experiment.assemble(config_of(qwen_config, folder), tmp_path / "run")
+  run = experiment.assemble_experiment(
+    config_of(qwen_config, folder), tmp_path / "run"
+  )
   tokenizer = run.backbone.tokenizer
   query = BENCHMARK.queries["train"][0].text
   expected, _ = tokenizer.encode([f"Instruct: 問\nQuery:{query}"], 40)
@@ -159,7 +163,7 @@ def test_what_does_not_fit_is_named(tmp_path):
     frozen(folder)
   config = config_of(bert_config, tmp_path / "absent")
   with pytest.raises(FileNotFoundError, match="absent: no such folder"):
-    backbone.make(config, BENCHMARK, None)
+    backbone.make_backbone(config, BENCHMARK, None)
 
 
 def test_a_run_of_another_encoder_is_refused(tmp_path):
@@ -181,10 +185,10 @@ def test_every_method_has_a_config(module):
 
 
 def test_a_backbone_says_where_it_comes_from(tmp_path):
-  scratch = backbone.make(synthetic.config("ft"), BENCHMARK, None)
+  scratch = backbone.make_backbone(synthetic.config("ft"), BENCHMARK, None)
   assert scratch.load_params(None) is None
   scratch.save(tmp_path)
-  again = backbone.make(synthetic.config("ft"), BENCHMARK, tmp_path)
+  again = backbone.make_backbone(synthetic.config("ft"), BENCHMARK, tmp_path)
   assert again.tokenizer.fingerprint == scratch.tokenizer.fingerprint
   assert again.encoder == scratch.encoder
   assert dataclasses.replace(again, tokenizer=scratch.tokenizer) == scratch

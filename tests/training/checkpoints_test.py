@@ -11,7 +11,7 @@ from ctd_jax.training import partitioning
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
-  UnreadableError,
+  UnreadableCheckpointError,
 )
 
 MODEL = {"model": {"layers": 2, "width": 4}, "vocab_size": 7}
@@ -26,7 +26,7 @@ def numbers():
 
 
 def state(value: float, devices: int = 1):
-  sharding = partitioning.replicated(partitioning.make_mesh(devices))
+  sharding = partitioning.replicated_sharding(partitioning.make_mesh(devices))
   return jax.device_put(
     {"kernel": jnp.full((4, 2), value), "step": jnp.int32(value)}, sharding
   )
@@ -158,7 +158,9 @@ def test_where_none_can_be_read_nothing_is_moved(tmp_path):
 def test_a_step_that_is_asked_for_and_damaged_is_named(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1])
   cut_short(tmp_path / "run/1/state/manifest.ocdbt")
-  with pytest.raises(UnreadableError, match="run/1 cannot be read: ValueError"):
+  with pytest.raises(
+    UnreadableCheckpointError, match="run/1 cannot be read: ValueError"
+  ):
     checkpoints.restore(1, abstract())
 
 

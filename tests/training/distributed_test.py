@@ -140,7 +140,7 @@ def stopped(tmp_path_factory):
     assert processes[0].poll() is None, processes[0].log.read_text()
     time.sleep(0.05)
   processes[1].send_signal(signal.SIGTERM)
-  wait(processes, preemption.SAVED)
+  wait(processes, preemption.EXIT_SAVED)
   return workdir
 
 
@@ -178,7 +178,7 @@ def test_shares_are_all_rows_once(monkeypatch, rows, processes):
   shares = []
   for process in range(processes):
     monkeypatch.setattr(distributed.jax, "process_index", lambda p=process: p)
-    shares.append(distributed.share(rows))
+    shares.append(distributed.process_slice(rows))
   assert len({len(share) for share in shares}) == 1
   assert np.concatenate(shares)[:rows].tolist() == list(range(rows))
   assert np.concatenate(shares).max() < rows
@@ -189,7 +189,7 @@ def test_flags_belong_together():
     flagsaver.flagsaver(coordinator="localhost:1", process_id=0),
     pytest.raises(ValueError, match="--num_processes is missing"),
   ):
-    distributed.start()
+    distributed.initialize_processes()
 
 
 def test_one_process_is_left_alone(monkeypatch):
@@ -197,8 +197,8 @@ def test_one_process_is_left_alone(monkeypatch):
   monkeypatch.setattr(
     distributed.jax.distributed, "initialize", lambda **_: pytest.fail("one")
   )
-  distributed.start()
+  distributed.initialize_processes()
   tree = {"x": np.arange(3)}
-  assert distributed.leads()
-  assert distributed.own(tree) is tree
-  np.testing.assert_array_equal(distributed.fetch(tree)["x"], tree["x"])
+  assert distributed.is_coordinator()
+  assert distributed.to_process_local(tree) is tree
+  np.testing.assert_array_equal(distributed.fetch_to_host(tree)["x"], tree["x"])

@@ -71,8 +71,12 @@ def test_prints_tables_by_track_and_says_where_things_are(trained):
 
 
 def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
-  rows = results.read_rows(trained / "run" / "evaluation" / "results.json")
-  ours = results.select(rows, system="ctd-tiny", split="test", metric="hit@1")
+  rows = results.read_result_rows(
+    trained / "run" / "evaluation" / "results.json"
+  )
+  ours = results.select_rows(
+    rows, system="ctd-tiny", split="test", metric="hit@1"
+  )
   expected = {
     (mode.name, family)
     for mode in protocol.MODES.values()
@@ -87,7 +91,7 @@ def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
     assert "ctd_jax.train" in row.command
     assert row.track == "T0"
     assert row.score_mode == "ctd"
-  rules = results.select(
+  rules = results.select_rows(
     rows,
     system="rules",
     split="test",

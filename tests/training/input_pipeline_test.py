@@ -18,10 +18,12 @@ def batches(config=None, benchmark=BENCHMARK):
   tokenizer = input_pipeline.build_tokenizer(benchmark)
   return input_pipeline.training_batches(
     benchmark,
-    input_pipeline.tokenize(
+    input_pipeline.tokenize_texts(
       tokenizer, [q.text for q in benchmark.queries["train"]], 16
     ),
-    input_pipeline.tokenize(tokenizer, [r.text for r in benchmark.records], 24),
+    input_pipeline.tokenize_texts(
+      tokenizer, [r.text for r in benchmark.records], 24
+    ),
     config,
     packs=1,
     width=24,
@@ -29,7 +31,7 @@ def batches(config=None, benchmark=BENCHMARK):
 
 
 def test_calendar_targets_of_a_month_are_one_hot():
-  month = Interval.month(TimeKey(2, 1, 5))
+  month = Interval.single_month(TimeKey(2, 1, 5))
   reign, year, month = input_pipeline.calendar_targets(month, TIMELINE)
   np.testing.assert_array_equal(reign, [0, 1])
   np.testing.assert_array_equal(year, [1, 0])
@@ -104,7 +106,7 @@ def test_near_negatives_are_near():
   month = TIMELINE.ordinal(TimeKey(1, 2, 6))
   offsets = collections.Counter()
   for _ in range(200):
-    (row,) = sampler.draw((month, month), rng)
+    (row,) = sampler.draw_negatives((month, month), rng)
     record = BENCHMARK.records[row]
     assert record.kind == "no_event"
     offsets[abs(TIMELINE.ordinal(record.key) - month)] += 1
@@ -127,13 +129,15 @@ def test_released_negatives_have_the_shares_of_sixteen_candidates():
   near = [row for row, at in comments.items() if start <= at <= start + 5]
   assert 1 < len(near) < 16 < len(comments)
   rng = np.random.default_rng(0)
-  drawn = [int(sampler.draw((start, start + 5), rng)[0]) for _ in range(4000)]
+  drawn = [
+    int(sampler.draw_negatives((start, start + 5), rng)[0]) for _ in range(4000)
+  ]
   assert set(drawn) == set(comments)
   share = np.mean(np.isin(drawn, near))
   np.testing.assert_allclose(share, len(near) / 16, atol=0.03)
   # A window with more than sixteen has no other candidates.
   whole = (start, max(comments.values()))
-  drawn = [int(sampler.draw(whole, rng)[0]) for _ in range(400)]
+  drawn = [int(sampler.draw_negatives(whole, rng)[0]) for _ in range(400)]
   assert set(drawn) == set(comments)
 
 

@@ -7,7 +7,7 @@ from ctd_jax_datasets import build, load
 
 
 def test_a_built_data_set_is_whole(tmp_path):
-  builder = build.build("chunqiutr/mini", tmp_path)
+  builder = build.build_dataset("chunqiutr/mini", tmp_path)
   benchmark = load.load_benchmark("chunqiutr/mini", tmp_path)
   assert benchmark.name == f"chunqiutr/mini:{builder.version}"
   counts = {name: len(rows) for name, rows in benchmark.queries.items()}

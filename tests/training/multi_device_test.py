@@ -28,10 +28,10 @@ def prepare(mesh, method: str, **fields):
   config.update(fields)
   benchmark = synthetic.benchmark()
   tokenizer = input_pipeline.build_tokenizer(benchmark)
-  queries = input_pipeline.tokenize(
+  queries = input_pipeline.tokenize_texts(
     tokenizer, [q.text for q in benchmark.queries["train"]], config.query_length
   )
-  records = input_pipeline.tokenize(
+  records = input_pipeline.tokenize_texts(
     tokenizer, [r.text for r in benchmark.records], config.record_length
   )
   encoder = BertConfig(tokenizer.vocab_size, **config.model.encoder.to_dict())
@@ -41,13 +41,13 @@ def prepare(mesh, method: str, **fields):
     queries,
     records,
     config,
-    partitioning.batch_shards(mesh) * config.encode_chunks,
+    partitioning.count_batch_shards(mesh) * config.encode_chunks,
     packing.row_width(config.record_length, encoder.max_length),
   )
   return (
     model,
     config,
-    (partitioning.global_batch(batch, mesh) for batch in batches),
+    (partitioning.make_global_batch(batch, mesh) for batch in batches),
   )
 
 
@@ -104,7 +104,7 @@ def test_moments_live_with_their_parameters():
   mesh = partitioning.make_mesh(8, fsdp=2, tensor=2)
   model, *_ = prepare(mesh, "ctd")
   state = train_step.abstract_state(model, optax.adam(1e-3), mesh)
-  places = train_step.shardings(state)
+  places = train_step.get_shardings(state)
   specs = {
     jax.tree_util.keystr(path, simple=True, separator="/"): place.spec
     for path, place in jax.tree_util.tree_leaves_with_path(places)
@@ -164,7 +164,7 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients():
 def test_batch_must_divide_over_devices():
   mesh = partitioning.make_mesh(8)
   with pytest.raises(ValueError, match="12 does not divide over 8"):
-    partitioning.global_batch(np.zeros((12, 2)), mesh)
+    partitioning.make_global_batch(np.zeros((12, 2)), mesh)
 
 
 @pytest.mark.parametrize("axes", [(3, 1), (1, 16), (0, 1)])

@@ -71,8 +71,8 @@ def saved_steps(workdir: pathlib.Path) -> set[int]:
 @pytest.mark.parametrize(
   ("number", "status", "at"),
   [
-    (signal.SIGTERM, preemption.SAVED, 8),
-    (signal.SIGINT, preemption.INTERRUPTED, 5),  # a step that validates
+    (signal.SIGTERM, preemption.EXIT_SAVED, 8),
+    (signal.SIGINT, preemption.EXIT_INTERRUPTED, 5),  # a step that validates
   ],
 )
 def test_saves_after_the_step_and_goes_on_exactly(
@@ -95,12 +95,12 @@ def test_told_twice_it_leaves_at_once(tmp_path, monkeypatch):
   signalled(monkeypatch, 8, signal.SIGTERM, signal.SIGTERM)
   with pytest.raises(preemption.Preempted) as stop:
     train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
-  assert stop.value.code == preemption.SAVED
+  assert stop.value.code == preemption.EXIT_SAVED
   assert 8 not in saved_steps(tmp_path)
 
 
 def test_without_anything_to_save_it_leaves_at_once():
-  with preemption.Watch(), pytest.raises(preemption.Preempted):
+  with preemption.PreemptionWatch(), pytest.raises(preemption.Preempted):
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -136,7 +136,7 @@ def test_a_run_that_is_killed_and_stopped_is_the_uninterrupted_one(
   run = start(tmp_path)
   wait_for(path, 10, run)
   run.send_signal(signal.SIGTERM)
-  assert run.wait() == preemption.SAVED
+  assert run.wait() == preemption.EXIT_SAVED
   last = json.loads(path.read_text().splitlines()[-1])["step"]
   assert max(saved_steps(tmp_path)) == last
   train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)

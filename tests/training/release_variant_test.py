@@ -114,7 +114,7 @@ def test_gathered_vectors_keep_values_and_lose_gradient(world):
 
 
 def test_the_variant_sets_every_released_value():
-  c = common.base()
+  c = common.base_config()
   common.apply_method(c, "ctd-release")
   for values in common.REPAIRS.values():
     for name, value in values.items():
@@ -126,7 +126,7 @@ def test_the_variant_sets_every_released_value():
 
 @pytest.mark.parametrize("name", common.REPAIRS)
 def test_one_repair_is_undone_and_no_other(name):
-  c, repaired = common.base(), common.base()
+  c, repaired = common.base_config(), common.base_config()
   common.apply_method(c, f"ctd-no_{name}")
   changed = {
     path
@@ -149,7 +149,7 @@ def test_configs_take_variants(module):
 
 
 def test_only_the_release_supervises_no_head_it_lacks():
-  c = common.base()
+  c = common.base_config()
   common.apply_method(c, "ft-release")
   assert c.loss.calendar_weight == 0
 
@@ -157,7 +157,7 @@ def test_only_the_release_supervises_no_head_it_lacks():
 @pytest.mark.parametrize("argument", ["ctd-new", "ctd-no_luck", "cdt-release"])
 def test_an_unknown_variant_is_named(argument):
   with pytest.raises(ValueError, match="expected one of"):
-    common.apply_method(common.base(), argument)
+    common.apply_method(common.base_config(), argument)
 
 
 def test_a_bias_on_positives_does_not_go_with_the_posterior():

@@ -64,7 +64,7 @@ def _slower(make):
 def main(argv) -> None:
   """Trains in --workdir."""
   del argv
-  distributed.start()
+  distributed.initialize_processes()
   install(setattr)
   train_step.make_train_step = _slower(train_step.make_train_step)
   train.train_and_evaluate(

@@ -118,15 +118,17 @@ def test_the_config_of_another_version_is_named(tmp_path):
 
 
 def test_the_parser_dates_the_queries_that_are_ranked(tmp_path):
-  run = experiment.assemble(synthetic.config("posterior"), tmp_path)
+  run = experiment.assemble_experiment(synthetic.config("posterior"), tmp_path)
   queries = run.benchmark.queries["test"]
-  months = [run.benchmark.timeline.ordinals(q.interval) for q in queries]
-  assert run.asked_months["test"].tolist() == [list(ends) for ends in months]
+  months = [
+    run.benchmark.timeline.interval_ordinals(q.interval) for q in queries
+  ]
+  assert run.query_intervals["test"].tolist() == [list(ends) for ends in months]
   params = run.init_state().params
-  own = dataclasses.replace(run, asked_months={})
+  own = dataclasses.replace(run, query_intervals={})
   everything = {"neg1_ne1": np.ones(len(run.records), bool)}
   parsed, unread = (
-    dense.Ranker(each).rank(params, "test", everything, 5)[0].rankings
+    dense.Ranker(each).rank_split(params, "test", everything, 5)[0].rankings
     for each in (run, own)
   )
   assert parsed.keys() == unread.keys()

@@ -27,7 +27,7 @@ def folder(tmp_path) -> pathlib.Path:
 def test_rules_read_dates_in_eras(folder):
   timeline = beir_files.read(folder).timeline
   found = {
-    name: str(date_lookup.target_interval(text, timeline))
+    name: str(date_lookup.parse_query_interval(text, timeline))
     for name, (_, _, text) in beir_files.ASKED.items()
   }
   assert found == {
@@ -38,17 +38,17 @@ def test_rules_read_dates_in_eras(folder):
 
 def test_baselines_need_no_run(folder, tmp_path, capsys):
   benchmark = beir_files.read(folder)
-  evaluate.evaluate_baselines(benchmark, common.base(), tmp_path / "run")
+  evaluate.evaluate_baselines(benchmark, common.base_config(), tmp_path / "run")
   out = (
     tmp_path
     / "run/evaluation"
     / benchmark.name.translate(str.maketrans("/:", "__"))
   )
-  rows = results.read_rows(out / "results.json")
+  rows = results.read_result_rows(out / "results.json")
   assert {row.system for row in rows} == {"bm25", "bm25_timekde", "rules"}
   assert {row.split for row in rows} == {"test"}
   assert {row.dataset for row in rows} == {benchmark.name}
-  hits = results.select(
+  hits = results.select_rows(
     rows, mode="neg1_ne1_dq0", family="all", metric="hit@1", system="rules"
   )
   assert hits[0].value > 0.6  # d5 states its date, d4 too
@@ -60,7 +60,7 @@ def test_baselines_need_no_run(folder, tmp_path, capsys):
 def trained(tmp_path_factory) -> pathlib.Path:
   """A run trained on a BEIR folder."""
   place = tmp_path_factory.mktemp("trained")
-  export.export(synthetic.benchmark(), "beir", place / "synthetic")
+  export.export_benchmark(synthetic.benchmark(), "beir", place / "synthetic")
   config = synthetic.config("ctd")
   config.dataset = f"beir:{place}/synthetic"
   config.num_epochs = 1.0
@@ -73,12 +73,14 @@ def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
   assert (trained / "evaluation" / "results.json").exists()
   before = {p: p.read_bytes() for p in (trained / "evaluation").glob("*.*")}
   config = experiment.read_config(trained)
-  run = experiment.assemble(config, trained)
-  evaluate.evaluate(experiment.transfer(run, f"beir:{folder}"))
+  run = experiment.assemble_experiment(config, trained)
+  evaluate.evaluate_experiment(
+    experiment.transfer_experiment(run, f"beir:{folder}")
+  )
   run.checkpoints.close()
   (out,) = (p for p in (trained / "evaluation").iterdir() if p.is_dir())
-  rows = results.read_rows(out / "results.json")
-  ours = results.select(rows, system="ctd-synthetic", metric="hit@10")
+  rows = results.read_result_rows(out / "results.json")
+  ours = results.select_rows(rows, system="ctd-synthetic", metric="hit@10")
   # Six records, ten places: whatever is found is found.
   assert {(row.track, row.value) for row in ours} == {("T0", 1.0)}
   assert "&&" in ours[0].command
@@ -93,8 +95,8 @@ def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
 
 
 def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
-  run = experiment.assemble(experiment.read_config(trained), trained)
-  other = experiment.transfer(run, "chunqiutr/mini", tmp_path)
+  run = experiment.assemble_experiment(experiment.read_config(trained), trained)
+  other = experiment.transfer_experiment(run, "chunqiutr/mini", tmp_path)
   run.checkpoints.close()
   assert (tmp_path / "chunqiutr" / "mini").is_dir()
   assert other.benchmark.name.startswith("chunqiutr/mini:")
@@ -109,13 +111,13 @@ def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
 
 
 def test_months_are_read_in_the_calendar_of_the_model_only(trained, folder):
-  run = experiment.assemble(experiment.read_config(trained), trained)
+  run = experiment.assemble_experiment(experiment.read_config(trained), trained)
   run.config.score_mode = "posterior"
-  same = experiment.transfer(run, run.config.dataset)
-  other = experiment.transfer(run, f"beir:{folder}")
+  same = experiment.transfer_experiment(run, run.config.dataset)
+  other = experiment.transfer_experiment(run, f"beir:{folder}")
   run.checkpoints.close()
-  assert same.asked_months["test"].shape == (len(same.queries["test"]), 2)
-  assert not other.asked_months
+  assert same.query_intervals["test"].shape == (len(same.queries["test"]), 2)
+  assert not other.query_intervals
 
 
 def test_a_folder_without_train_queries_is_not_trained_on(folder, tmp_path):
@@ -133,7 +135,7 @@ def test_a_folder_without_train_queries_is_not_trained_on(folder, tmp_path):
 def test_a_kind_of_negatives_that_is_not_there_is_named(tmp_path):
   benchmark = synthetic.benchmark()
   kept = [i for i, k in enumerate(benchmark.kinds) if k != "neg_comment"]
-  export.export(
+  export.export_benchmark(
     dataclasses.replace(
       benchmark,
       records=tuple(benchmark.records[i] for i in kept),
@@ -153,7 +155,7 @@ def test_a_kind_of_negatives_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_split_that_is_not_there_is_named(folder, tmp_path):
-  config = common.base()
+  config = common.base_config()
   config.eval.splits = ("validation",)
   with pytest.raises(
     ValueError, match="no queries of validation; it has test$"

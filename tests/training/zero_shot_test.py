@@ -37,7 +37,7 @@ EXPECTED = {
 
 
 def test_every_row_of_the_table_is_here():
-  assert EXPECTED.keys() == zero_shot.ROWS.keys()
+  assert EXPECTED.keys() == zero_shot.ENCODERS.keys()
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -53,7 +53,7 @@ def test_what_is_encoded_is_prefix_and_text(name, tmp_path, monkeypatch):
   assert (config.query_length, config.record_length) == (128, 256)
   config.model.encoder.source = str(folder)
   config.query_length = 256  # here a character is a token
-  run = experiment.assemble(config, tmp_path / "run")
+  run = experiment.assemble_experiment(config, tmp_path / "run")
   run.checkpoints.close()
   assert run.total_steps == 0
   assert json.loads((folder / "config.json").read_text())["model_type"] == kind

@@ -16,13 +16,13 @@ def test_an_installed_config_is_found_from_any_folder(
 ):
   monkeypatch.chdir(tmp_path)
   argv = ["train", f"--config={asked}{method}", "--workdir=x"]
-  assert command_line.find_config(argv) == [
+  assert command_line.resolve_config_path(argv) == [
     "train",
     f"--config={INSTALLED / 'tiny.py'}{method}",
     "--workdir=x",
   ]
   argv = ["train", "--config", asked + method]
-  assert command_line.find_config(argv)[2] == (
+  assert command_line.resolve_config_path(argv)[2] == (
     f"{INSTALLED / 'tiny.py'}{method}"
   )
 
@@ -31,19 +31,19 @@ def test_a_file_that_exists_is_taken_as_it_stands(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "tiny.py").write_text("")
   argv = ["train", "--config=tiny.py:ft"]
-  assert command_line.find_config(argv) == argv
+  assert command_line.resolve_config_path(argv) == argv
 
 
 def test_a_mistyped_folder_is_an_error(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   with pytest.raises(FileNotFoundError, match=r"--config=mine/tiny.py"):
-    command_line.find_config(["train", "--config=mine/tiny.py"])
+    command_line.resolve_config_path(["train", "--config=mine/tiny.py"])
 
 
 def test_only_our_lines_and_warnings_are_shown():
   def shown(path, level):
     record = logging.LogRecord("absl", level, str(path), 1, "", (), None)
-    return command_line._shown(record)
+    return command_line._is_own_or_warning(record)
 
   ours = pathlib.Path(command_line.__file__).parents[1] / "train.py"
   # A clone may itself lie in a folder of that name.

@@ -229,7 +229,7 @@ def test_exit_status_of_the_run_is_that_of_the_script(clone):
   assert result.returncode == 7
 
 
-STOPPED = preemption.SAVED
+STOPPED = preemption.EXIT_SAVED
 CONFIG = "--config=configs/tiny.py"
 
 

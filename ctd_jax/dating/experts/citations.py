@@ -22,26 +22,35 @@ import numpy as np
 import scipy.sparse
 
 from ctd_jax.chronology import date_expressions, sexagenary
-from ctd_jax.chronology.numerals import NUMERAL, fold, parse_numeral
+from ctd_jax.chronology.numerals import (
+  NUMERAL_PATTERN,
+  fold_script,
+  parse_numeral,
+)
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Axis, Gallery, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Gallery, Labels, MonthAxis
 from ctd_jax.dating.experts import parallel_texts, shared_wording
 
-NAMED, CARRIED, OWN = range(3)  # how the ruler of a year is known
-SCORES = 5  # experts that `scores` returns
-_CANDIDATES = 25  # events compared with a citation
-_AFTER, _BEFORE = 40, 30  # characters read around a citation
-_DATE_AFTER = 14
-_SHARED = 16  # features of a pair that `_nearest` makes
-_SAME_CONTEXT = 12  # characters; texts that copy one another cite once
-_MOST_OTHER = 25_000  # pairs of another year to learn from
-_LEAST = 0.005  # chance below which a pair is left out
-_STEPS = (4.0, 7.0)  # log ratios above which a score may count differently
+NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(
+  3
+)  # how the ruler of a year is known
+NUM_SCORES = 5  # experts that `scores` returns
+_NUM_CANDIDATES = 25  # events compared with a citation
+_CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
+_DATE_CHARS = 14
+_NUM_OVERLAP_FEATURES = 16  # features of a pair that `_nearest` makes
+_CONTEXT_CHARS = 12  # characters; texts that copy one another cite once
+_MAX_NEGATIVE_PAIRS = 25_000  # pairs of another year to learn from
+_MIN_CHANCE = 0.005  # chance below which a pair is left out
+_LOG_RATIO_STEPS = (
+  4.0,
+  7.0,
+)  # log ratios above which a score may count differently
 # Another state's ruler: 晉文公三年.
-_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
-_NOT_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
-_NOT_AFTER = frozenset("而之矣乃老長者")
-_SEES, _FOR = "在見", "為"
+_STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
+_EXCLUDED_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
+_EXCLUDED_AFTER = frozenset("而之矣乃老長者")
+_SEE_CHARACTERS, _FOR_CHARACTER = "在見", "為"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,28 +60,28 @@ class Citation:
   Attributes:
     host: record whose text it is in, UNKNOWN for a text from outside.
     reign: ruler, from 0, or UNKNOWN where the text names none.
-    carried: ruler named before it in the same text, or UNKNOWN.
-    number: of the regnal year.
-    after: text after it, up to the next citation.
-    before: text before it, down to the citation before.
-    whole: all of the text without the date.
-    lead: character before it, "" at the beginning of the text.
-    part: 經 or 傳 if that follows, else "".
+    preceding_reign: ruler named before it in the same text, or UNKNOWN.
+    year_number: of the regnal year.
+    text_after: text after it, up to the next citation.
+    text_before: text before it, down to the citation before.
+    host_text: all of the text without the date.
+    preceding_character: character before it, "" at the beginning of the text.
+    work_marker: 經 or 傳 if that follows, else "".
   """
 
   host: int
   reign: int
-  carried: int
-  number: int
-  after: str
-  before: str
-  whole: str
-  lead: str
-  part: str
+  preceding_reign: int
+  year_number: int
+  text_after: str
+  text_before: str
+  host_text: str
+  preceding_character: str
+  work_marker: str
 
 
-def read(
-  axis: Axis, texts: Mapping[int, str] | Sequence[str]
+def read_citations(
+  axis: MonthAxis, texts: Mapping[int, str] | Sequence[str]
 ) -> list[Citation]:
   """Returns the citations in plain texts.
 
@@ -80,49 +89,53 @@ def read(
     axis: names the rulers.
     texts: record -> plain text; or texts from outside the gallery.
   """
-  outside = not isinstance(texts, Mapping)
-  pairs = enumerate(texts) if outside else texts.items()
-  pattern, rulers = _pattern(axis)
-  found = []
-  for host, text in pairs:
-    places = [
+  is_external = not isinstance(texts, Mapping)
+  host_texts = enumerate(texts) if is_external else texts.items()
+  pattern, rulers = _compile_year_pattern(axis)
+  citations = []
+  for host, text in host_texts:
+    matches = [
       match for match in pattern.finditer(text) if _is_year(match, text)
     ]
-    carried = UNKNOWN
-    for place, match in enumerate(places):
-      ends = [each.end() for each in places[:place]]
-      starts = [each.start() for each in places[place + 1 :]]
+    preceding_reign = UNKNOWN
+    for match_index, match in enumerate(matches):
+      previous_ends = [neighbour.end() for neighbour in matches[:match_index]]
+      next_starts = [
+        neighbour.start() for neighbour in matches[match_index + 1 :]
+      ]
       start, end = match.span()
       reign = rulers.get(match["ruler"], UNKNOWN)
-      found.append(
+      citations.append(
         Citation(
-          UNKNOWN if outside else host,
+          UNKNOWN if is_external else host,
           reign,
-          carried,
+          preceding_reign,
           parse_numeral(match["year"], "year"),
-          text[end : min([*starts, end + _AFTER])],
-          text[max([*ends, start - _BEFORE]) : start],
+          text[end : min([*next_starts, end + _CHARS_AFTER])],
+          text[max([*previous_ends, start - _CHARS_BEFORE]) : start],
           # A character that no string crosses stands where the date was.
           f"{text[:start]}\n{text[end:]}",
           text[max(start - 1, 0) : start],
           match["part"] or "",
         )
       )
-      carried = reign if reign != UNKNOWN else carried
-  return found
+      preceding_reign = reign if reign != UNKNOWN else preceding_reign
+  return citations
 
 
-def _pattern(axis: Axis) -> tuple[re.Pattern[str], dict[str, int]]:
+def _compile_year_pattern(
+  axis: MonthAxis,
+) -> tuple[re.Pattern[str], dict[str, int]]:
   rulers: dict[str, int] = {}
-  for reign, row in enumerate(axis.timeline.reigns):
-    name = fold(row.name)
+  for reign, ruler in enumerate(axis.timeline.reigns):
+    name = fold_script(ruler.name)
     rulers[name] = reign
     if len(name) == 2 and name.endswith("公"):
       rulers[name[0]] = reign
   names = "|".join(sorted(map(re.escape, rulers), key=lambda name: -len(name)))
   return (
     re.compile(
-      rf"(?:(?<![{_STATES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL})年"
+      rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL_PATTERN})年"
       r"(?P<part>[經傳])?"
     ),
     rulers,
@@ -132,184 +145,261 @@ def _pattern(axis: Axis) -> tuple[re.Pattern[str], dict[str, int]]:
 def _is_year(match: re.Match[str], text: str) -> bool:
   if match["ruler"]:
     return True
-  before, after = text[: match.start()][-1:], text[match.end() :][:1]
-  return before not in _NOT_BEFORE and after not in _NOT_AFTER
+  character_before, character_after = (
+    text[: match.start()][-1:],
+    text[match.end() :][:1],
+  )
+  return (
+    character_before not in _EXCLUDED_BEFORE
+    and character_after not in _EXCLUDED_AFTER
+  )
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairs:
+class CitationPairs:
   """Readings of citations beside the events they may be about.
 
   Attributes:
     citations: [M].
-    citation: index into `citations`, [P].
-    event: index into the events, [P].
-    event_keys: made of the event's text, uint32 [P].
+    citation_index: index into `citations`, [P].
+    event_index: index into the events, [P].
+    event_hashes: made of the event's text, uint32 [P].
     reading: NAMED, CARRIED or OWN, [P].
     features: of the pair, float32 [P, f].
   """
 
   citations: tuple[Citation, ...]
-  citation: np.ndarray
-  event: np.ndarray
-  event_keys: np.ndarray
+  citation_index: np.ndarray
+  event_index: np.ndarray
+  event_hashes: np.ndarray
   reading: np.ndarray
   features: np.ndarray
 
 
-def pairs(
+def make_citation_pairs(
   gallery: Gallery,
-  events: np.ndarray,
-  words: shared_wording.Wording,
+  event_records: np.ndarray,
+  string_index: shared_wording.EventStringIndex,
   citations: Sequence[Citation],
-) -> Pairs:
+) -> CitationPairs:
   """Returns each citation beside the events nearest in wording.
 
   Args:
     gallery: the texts.
-    events: records that are events, [E].
-    words: wording of those events.
+    event_records: records that are events, [E].
+    string_index: wording of those events.
     citations: [M].
   """
   contexts = {
-    "near": [cited.after[:9] for cited in citations],
-    "next": [cited.after[:20] for cited in citations],
-    "after": [cited.after for cited in citations],
-    "just": [cited.before[-9:] for cited in citations],
-    "before": [cited.before for cited in citations],
-    "whole": [cited.whole for cited in citations],
+    "near": [citation.text_after[:9] for citation in citations],
+    "next": [citation.text_after[:20] for citation in citations],
+    "after": [citation.text_after for citation in citations],
+    "just": [citation.text_before[-9:] for citation in citations],
+    "before": [citation.text_before for citation in citations],
+    "whole": [citation.host_text for citation in citations],
   }
-  own = words.own_weight
-  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros((0, _SHARED), np.float32),)]
-  for part, held in words.stretches(*contexts.values()):
-    overlaps = dict(zip(contexts, map(words.overlap, held), strict=True))
-    rows, columns, features = _nearest(overlaps, own)
-    found.append((rows + np.int32(part.start), columns, features))
-  rows, columns, shared = map(np.concatenate, zip(*found, strict=True))
-  lead = np.array([cited.lead for cited in citations], str)
-  part = np.array([cited.part for cited in citations], str)
-  length = np.array([len(cited.after) for cited in citations], int)
-  number = np.array([cited.number for cited in citations], int)
-  sees = np.isin(lead, list(_SEES))
-  month, day = _context_dates(citations)
-  told = events[columns].astype(np.int32)
+  event_weights = string_index.event_weights
+  blocks = [
+    (np.zeros(0, np.int32),) * 2
+    + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
+  ]
+  for work_markers, string_matrices in string_index.iter_blocks(
+    *contexts.values()
+  ):
+    overlaps = dict(
+      zip(contexts, map(string_index.overlap, string_matrices), strict=True)
+    )
+    rows, columns, features = _find_nearest_events(overlaps, event_weights)
+    blocks.append((rows + np.int32(work_markers.start), columns, features))
+  rows, columns, overlap_features = map(
+    np.concatenate, zip(*blocks, strict=True)
+  )
+  preceding_characters = np.array(
+    [citation.preceding_character for citation in citations], str
+  )
+  work_markers = np.array([citation.work_marker for citation in citations], str)
+  text_lengths = np.array(
+    [len(citation.text_after) for citation in citations], int
+  )
+  year_numbers = np.array([citation.year_number for citation in citations], int)
+  follows_see = np.isin(preceding_characters, list(_SEE_CHARACTERS))
+  months, days = _read_context_dates(citations)
+  pair_event_records = event_records[columns].astype(np.int32)
 
-  def features(pairs: slice) -> list[np.ndarray]:
-    row, event = rows[pairs], told[pairs]
+  def features(block: slice) -> list[np.ndarray]:
+    citation_index, event_record = rows[block], pair_event_records[block]
     return [
-      *shared[pairs].T,
-      sees[row],
-      lead[row] == _FOR,
-      lead[row] == "",
-      part[row] == "傳",
-      part[row] == "經",
-      np.log1p(own[columns[pairs]]),
-      length[row],
-      *_agreement(month[row], gallery.first_month[event], 0),
-      *_agreement(day[row], gallery.first_day[event], -1),
-      *_agreement(number[row], gallery.number[event], 0),
+      *overlap_features[block].T,
+      follows_see[citation_index],
+      preceding_characters[citation_index] == _FOR_CHARACTER,
+      preceding_characters[citation_index] == "",
+      work_markers[citation_index] == "傳",
+      work_markers[citation_index] == "經",
+      np.log1p(event_weights[columns[block]]),
+      text_lengths[citation_index],
+      *_agreement_features(
+        months[citation_index], gallery.first_month[event_record], 0
+      ),
+      *_agreement_features(
+        days[citation_index], gallery.first_day[event_record], -1
+      ),
+      *_agreement_features(
+        year_numbers[citation_index], gallery.opening_year[event_record], 0
+      ),
     ]
 
-  made = parallel_texts.stacked(features, len(rows))
-  return _with_readings(citations, rows, columns, gallery.keys[told], made)
+  pair_features = parallel_texts.stack_features(features, len(rows))
+  return _expand_readings(
+    citations,
+    rows,
+    columns,
+    gallery.text_hashes[pair_event_records],
+    pair_features,
+  )
 
 
-def _nearest(overlaps, own: np.ndarray):
+def _find_nearest_events(overlaps, event_weights: np.ndarray):
   """Returns citations, the events nearest in wording, and what they share."""
-  rank = (
+  rank_scores = (
     overlaps["after"]
     + 0.5 * overlaps["before"]
     + 0.5 * overlaps["near"]
     + 0.2 * overlaps["whole"]
   )
-  rows, columns, _ = shared_wording.best(rank.tocsr(), _CANDIDATES)
+  rows, columns, _ = shared_wording.select_top_entries(
+    rank_scores.tocsr(), _NUM_CANDIDATES
+  )
   features = []
   for name, overlap in overlaps.items():
-    value, top = (
-      shared_wording.entries(overlap, rows, columns),
+    value, max_overlap = (
+      shared_wording.lookup_entries(overlap, rows, columns),
       shared_wording.row_max(overlap),
     )
-    features += [np.log1p(value), value / (top[rows] + 5)]
+    features += [np.log1p(value), value / (max_overlap[rows] + 5)]
     if name in ("after", "whole"):
-      close = (value >= 0.8 * top[rows]) & (value > 0)
-      rivals = np.bincount(rows, weights=close, minlength=overlap.shape[0])
-      features += [value / (own[columns] + 5), np.log1p(rivals[rows])]
+      is_rival = (value >= 0.8 * max_overlap[rows]) & (value > 0)
+      num_rivals = np.bincount(
+        rows, weights=is_rival, minlength=overlap.shape[0]
+      )
+      features += [
+        value / (event_weights[columns] + 5),
+        np.log1p(num_rivals[rows]),
+      ]
   return rows, columns, np.stack(features, axis=1).astype(np.float32)
 
 
-def _with_readings(citations, rows, columns, keys, features) -> Pairs:
+def _expand_readings(
+  citations, rows, columns, event_hashes, features
+) -> CitationPairs:
   """Returns the pairs once for every reading of the citation."""
-  carried = np.array([cited.carried for cited in citations])[rows] != UNKNOWN
-  named = np.array([cited.reign for cited in citations])[rows] != UNKNOWN
-  inside = np.array([cited.host for cited in citations])[rows] != UNKNOWN
-  chosen = {
-    NAMED: np.flatnonzero(named),
-    CARRIED: np.flatnonzero(~named & carried),
-    OWN: np.flatnonzero(~named & inside),
+  has_preceding_reign = (
+    np.array([citation.carried for citation in citations])[rows] != UNKNOWN
+  )
+  has_reign = (
+    np.array([citation.reign for citation in citations])[rows] != UNKNOWN
+  )
+  has_host = (
+    np.array([citation.host for citation in citations])[rows] != UNKNOWN
+  )
+  pairs_by_reading = {
+    NAMED_REIGN: np.flatnonzero(has_reign),
+    PRECEDING_REIGN: np.flatnonzero(~has_reign & has_preceding_reign),
+    HOST_REIGN: np.flatnonzero(~has_reign & has_host),
   }
-  order = np.concatenate(list(chosen.values()))
-  reading = np.repeat(list(chosen), [len(each) for each in chosen.values()])
+  order = np.concatenate(list(pairs_by_reading.values()))
+  reading = np.repeat(
+    list(pairs_by_reading),
+    [len(pair_rows) for pair_rows in pairs_by_reading.values()],
+  )
 
-  def read_as(pairs: slice) -> list[np.ndarray]:
-    kind = reading[pairs]
-    return [*features[order[pairs]].T, kind == CARRIED, kind == OWN]
+  def make_features(block: slice) -> list[np.ndarray]:
+    block_reading = reading[block]
+    return [
+      *features[order[block]].T,
+      block_reading == PRECEDING_REIGN,
+      block_reading == HOST_REIGN,
+    ]
 
-  return Pairs(
+  return CitationPairs(
     tuple(citations),
     rows[order],
     columns[order],
-    keys[order],
+    event_hashes[order],
     reading.astype(np.int8),
-    parallel_texts.stacked(read_as, len(order)),
+    parallel_texts.stack_features(make_features, len(order)),
   )
 
 
-def _agreement(one: np.ndarray, other: np.ndarray, none: int) -> list:
-  both = (one != none) & (other != none)
-  return [both & (one == other), both & (one != other)]
+def _agreement_features(
+  citation_values: np.ndarray, event_values: np.ndarray, missing_value: int
+) -> list:
+  has_values = (citation_values != missing_value) & (
+    event_values != missing_value
+  )
+  return [
+    has_values & (citation_values == event_values),
+    has_values & (citation_values != event_values),
+  ]
 
 
-def _context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
+def _read_context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
   """Returns month (0 if none) and day (-1) right after each citation."""
   months, days = [], []
-  for cited in citations:
+  for citation in citations:
     # The year is put back: a season counts after a year.
-    cues = date_expressions.find_cues(f"元年{cited.after[:_DATE_AFTER]}")
+    cues = date_expressions.find_date_cues(
+      f"元年{citation.after[:_DATE_CHARS]}"
+    )
     cue = cues[0] if cues and cues[0].start <= 1 else None
     season = (
       cue and cue.season and 1 + 3 * date_expressions.SEASONS.index(cue.season)
     )
     months.append((cue and (cue.month or season)) or 0)
-    days.append(sexagenary.index(cue.day) if cue and cue.day else -1)
+    days.append(
+      sexagenary.parse_cyclic_index(cue.day) if cue and cue.day else -1
+    )
   return np.array(months, int), np.array(days, int)
 
 
-def years_of(axis: Axis, found: Pairs, labels: Labels) -> np.ndarray:
+def resolve_years(
+  axis: MonthAxis, citation_pairs: CitationPairs, labels: Labels
+) -> np.ndarray:
   """Returns the index of the year each pair's reading means, [P].
 
   UNKNOWN where the timeline lacks it or the month of the host is hidden.
   """
-  host = np.array([cited.host for cited in found.citations], int)
-  number = np.array([cited.number for cited in found.citations], int)
-  named = np.array([cited.reign for cited in found.citations], int)
-  carried = np.array([cited.carried for cited in found.citations], int)
+  hosts = np.array(
+    [citation.host for citation in citation_pairs.citations], int
+  )
+  year_numbers = np.array(
+    [citation.year_number for citation in citation_pairs.citations], int
+  )
+  named_reigns = np.array(
+    [citation.reign for citation in citation_pairs.citations], int
+  )
+  preceding_reigns = np.array(
+    [citation.preceding_reign for citation in citation_pairs.citations], int
+  )
   # Row UNKNOWN of the months is that of texts from outside.
-  month = np.append(labels.month, UNKNOWN)[host]
-  own = np.where(
-    month == UNKNOWN, UNKNOWN, axis.reign[axis.year_of[np.maximum(month, 0)]]
+  host_months = np.append(labels.month, UNKNOWN)[hosts]
+  host_reigns = np.where(
+    host_months == UNKNOWN,
+    UNKNOWN,
+    axis.reign[axis.year_of[np.maximum(host_months, 0)]],
   )
-  reigns = np.stack([named, carried, own])
-  return axis.index(
-    reigns[found.reading, found.citation], number[found.citation]
+  reigns = np.stack([named_reigns, preceding_reigns, host_reigns])
+  return axis.year_index(
+    reigns[citation_pairs.reading, citation_pairs.citation_index],
+    year_numbers[citation_pairs.citation_index],
   )
 
 
-def fit(
-  axis: Axis,
-  found: Pairs,
+def fit_citation_chances(
+  axis: MonthAxis,
+  citation_pairs: CitationPairs,
   labels: Labels,
-  events: np.ndarray,
-  asked: np.ndarray,
+  event_records: np.ndarray,
+  target_pairs: np.ndarray,
 ) -> np.ndarray:
   """Returns the chance that an event is of the year cited beside it, [p].
 
@@ -317,42 +407,60 @@ def fit(
 
   Args:
     axis: the years.
-    found: the pairs.
+    citation_pairs: the pairs.
     labels: the known months.
-    events: records that are events, [E].
-    asked: which pairs are asked about, [p].
+    event_records: records that are events, [E].
+    target_pairs: which pairs are asked about, [p].
   """
-  years = years_of(axis, found, labels)
-  month = labels.month[events][found.event]
-  known = np.flatnonzero((years != UNKNOWN) & (month != UNKNOWN))
-  same = axis.year_of[month[known]] == years[known]
-  keys = _keys(found, known)
-  kept, weights = regression.thin(~same, keys, _MOST_OTHER)
-  model = regression.Binned.fit(
-    found.features[known[kept]], same[kept].astype(int), 2, weights
+  years = resolve_years(axis, citation_pairs, labels)
+  event_months = labels.month[event_records][citation_pairs.event_index]
+  training_pairs = np.flatnonzero(
+    (years != UNKNOWN) & (event_months != UNKNOWN)
   )
-  return model.probability(found.features[asked])[:, 1]
+  is_same_year = (
+    axis.year_of[event_months[training_pairs]] == years[training_pairs]
+  )
+  pair_hashes = _hash_pairs(citation_pairs, training_pairs)
+  sample, weights = regression.subsample_examples(
+    ~is_same_year, pair_hashes, _MAX_NEGATIVE_PAIRS
+  )
+  model = regression.BinnedSoftmax.fit(
+    citation_pairs.features[training_pairs[sample]],
+    is_same_year[sample].astype(int),
+    2,
+    weights,
+  )
+  return model.predict_probability(citation_pairs.features[target_pairs])[:, 1]
 
 
-def _keys(found: Pairs, pairs: np.ndarray) -> np.ndarray:
+def _hash_pairs(
+  citation_pairs: CitationPairs, pair_rows: np.ndarray
+) -> np.ndarray:
   """Returns numbers made of the texts of both, uint32 [p]."""
-  context = np.array(
-    [zlib.crc32(cited.whole.encode()) for cited in found.citations], np.uint32
+  context_hashes = np.array(
+    [
+      zlib.crc32(citation.host_text.encode())
+      for citation in citation_pairs.citations
+    ],
+    np.uint32,
   )
-  citation, event = found.citation[pairs], found.event_keys[pairs]
-  return context[citation] + event * np.uint32(31)
+  citation_index, event_hashes = (
+    citation_pairs.citation_index[pair_rows],
+    citation_pairs.event_hashes[pair_rows],
+  )
+  return context_hashes[citation_index] + event_hashes * np.uint32(31)
 
 
-def scores(
-  axis: Axis,
-  found: Pairs,
-  pairs: np.ndarray,
-  chance: np.ndarray,
+def score_years(
+  axis: MonthAxis,
+  citation_pairs: CitationPairs,
+  pair_rows: np.ndarray,
+  pair_chances: np.ndarray,
   labels: Labels,
   prior: np.ndarray,
-  hosts: np.ndarray,
-  reigns: np.ndarray,
-  asked: np.ndarray,
+  undated_hosts: np.ndarray,
+  reign_chances: np.ndarray,
+  event_rows: np.ndarray,
 ) -> list[scipy.sparse.csr_array]:
   """Returns the experts' scores of years, SCORES float32 [n, Y], sparse.
 
@@ -361,82 +469,111 @@ def scores(
 
   Args:
     axis: the years.
-    found: the pairs.
-    pairs: those whose event is asked about, [p].
-    chance: of each, from `fit`, [p].
+    citation_pairs: the pairs.
+    pair_rows: those whose event is asked about, [p].
+    pair_chances: of each, from `fit`, [p].
     labels: known months, of hosts.
     prior: chance of each year, [Y].
-    hosts: records whose month is hidden, ascending, [H].
-    reigns: chance of each ruler for them, [H, R].
-    asked: place of each event in the result, UNKNOWN if not asked, [E].
+    undated_hosts: records whose month is hidden, ascending, [H].
+    reign_chances: chance of each ruler for them, [H, R].
+    event_rows: place of each event in the result, UNKNOWN if not asked, [E].
   """
-  years = years_of(axis, found, labels)[pairs]
-  direct = np.flatnonzero((years != UNKNOWN) & (chance > _LEAST))
-  vague = np.flatnonzero((years == UNKNOWN) & (chance > _LEAST))
-  places, spread, shares = _by_ruler(axis, found, pairs[vague], hosts, reigns)
-  pair = np.concatenate([direct, vague[places]])
-  year = np.concatenate([years[direct], spread])
-  value = np.concatenate([chance[direct], chance[vague[places]] * shares])
-  kept = (year != UNKNOWN) & (value >= _LEAST)
-  pair, year, value = pair[kept], year[kept], value[kept]
+  years = resolve_years(axis, citation_pairs, labels)[pair_rows]
+  resolved_rows = np.flatnonzero(
+    (years != UNKNOWN) & (pair_chances > _MIN_CHANCE)
+  )
+  unresolved_rows = np.flatnonzero(
+    (years == UNKNOWN) & (pair_chances > _MIN_CHANCE)
+  )
+  expanded_rows, expanded_years, reign_shares = _expand_host_reigns(
+    axis,
+    citation_pairs,
+    pair_rows[unresolved_rows],
+    undated_hosts,
+    reign_chances,
+  )
+  pair = np.concatenate([resolved_rows, unresolved_rows[expanded_rows]])
+  year = np.concatenate([years[resolved_rows], expanded_years])
+  value = np.concatenate(
+    [
+      pair_chances[resolved_rows],
+      pair_chances[unresolved_rows[expanded_rows]] * reign_shares,
+    ]
+  )
+  is_scored = (year != UNKNOWN) & (value >= _MIN_CHANCE)
+  pair, year, value = pair[is_scored], year[is_scored], value[is_scored]
   _, context = np.unique(
-    [cited.after[:_SAME_CONTEXT] for cited in found.citations],
+    [
+      citation.text_after[:_CONTEXT_CHARS]
+      for citation in citation_pairs.citations
+    ],
     return_inverse=True,
   )
-  return _ordered(
-    asked[found.event[pairs[pair]]],
+  return _rank_citations(
+    event_rows[citation_pairs.event_index[pair_rows[pair]]],
     year,
-    context[found.citation[pairs[pair]]],
+    context[citation_pairs.citation_index[pair_rows[pair]]],
     value,
     prior,
-    int((asked != UNKNOWN).sum()),
+    int((event_rows != UNKNOWN).sum()),
   )
 
 
-def _by_ruler(axis, found: Pairs, pairs, hosts, reigns):
+def _expand_host_reigns(
+  axis, citation_pairs: CitationPairs, pair_rows, undated_hosts, reign_chances
+):
   """Returns every year that a citation of a host without a date may mean.
 
   The year has no ruler, so it is every ruler's, by the chance that the host is
   of the ruler's time.
 
   Returns:
-    Place in `pairs`, year and chance of each.
+    Place in `pair_rows`, year and chance of each.
   """
-  host = np.array([cited.host for cited in found.citations], int)
-  number = np.array([cited.number for cited in found.citations], int)
-  own = np.flatnonzero(
-    (found.reading[pairs] == OWN) & np.isin(host, hosts)[found.citation[pairs]]
+  host_records = np.array(
+    [citation.host for citation in citation_pairs.citations], int
   )
-  citation = found.citation[pairs[own]]
-  each = np.arange(axis.reign.max() + 1)
-  years = axis.index(each, number[citation, None])
-  shares = reigns[np.searchsorted(hosts, host[citation])]
-  return np.repeat(own, len(each)), years.ravel(), shares.ravel()
+  year_numbers = np.array(
+    [citation.year_number for citation in citation_pairs.citations], int
+  )
+  undated_rows = np.flatnonzero(
+    (citation_pairs.reading[pair_rows] == HOST_REIGN)
+    & np.isin(host_records, undated_hosts)[
+      citation_pairs.citation_index[pair_rows]
+    ]
+  )
+  citation_index = citation_pairs.citation_index[pair_rows[undated_rows]]
+  all_reigns = np.arange(axis.reign.max() + 1)
+  years = axis.index(all_reigns, year_numbers[citation_index, None])
+  shares = reign_chances[
+    np.searchsorted(undated_hosts, host_records[citation_index])
+  ]
+  return np.repeat(undated_rows, len(all_reigns)), years.ravel(), shares.ravel()
 
 
-def _ordered(place, year, context, chance, prior, count: int):
+def _rank_citations(row, year, context, chance, prior, num_rows: int):
   """Returns the scores of citations of a year, one for each context."""
-  order = np.lexsort((-chance, context, year, place))
-  keys = np.stack([place, year, context])[:, order]
-  order = order[np.any(np.diff(keys, axis=1, prepend=-1), axis=0)]
-  order = order[np.lexsort((-chance[order], year[order], place[order]))]
-  place, year, chance = place[order], year[order], chance[order]
+  order = np.lexsort((-chance, context, year, row))
+  group_keys = np.stack([row, year, context])[:, order]
+  order = order[np.any(np.diff(group_keys, axis=1, prepend=-1), axis=0)]
+  order = order[np.lexsort((-chance[order], year[order], row[order]))]
+  row, year, chance = row[order], year[order], chance[order]
   ratios = np.log1p(chance / (prior[year] * np.maximum(1 - chance, 0.01)))
-  fresh = np.diff(place * len(prior) + year, prepend=-1) != 0
-  starts = np.flatnonzero(fresh)
-  group = np.cumsum(fresh) - 1
+  is_new_group = np.diff(row * len(prior) + year, prepend=-1) != 0
+  starts = np.flatnonzero(is_new_group)
+  group = np.cumsum(is_new_group) - 1
   rank = np.arange(len(group)) - starts[group]
-  first = ratios[starts]
+  best_ratios = ratios[starts]
   values = [
-    first,
+    best_ratios,
     np.bincount(group, ratios * (rank == 1), len(starts)),
     np.bincount(group, ratios * (rank > 1), len(starts)),
-    *(np.maximum(first - step, 0) for step in _STEPS),
+    *(np.maximum(best_ratios - step, 0) for step in _LOG_RATIO_STEPS),
   ]
   return [
     scipy.sparse.coo_array(
-      (each.astype(np.float32), (place[starts], year[starts])),
-      shape=(count, len(prior)),
+      (column.astype(np.float32), (row[starts], year[starts])),
+      shape=(num_rows, len(prior)),
     ).tocsr()
-    for each in values
+    for column in values
   ]

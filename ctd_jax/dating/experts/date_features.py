@@ -17,55 +17,59 @@ import numpy as np
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.dating.corpus import (
-  MANNERS,
-  OPENINGS,
+  NUM_MANNERS,
+  NUM_OPENINGS,
   UNKNOWN,
-  Axis,
   Gallery,
   Labels,
+  MonthAxis,
 )
 from ctd_jax.dating.experts import days
 
-_EXPECTED = 3.0  # pseudo-counts of a manner of opening
-_PLACES = 4  # in a season, see `_neighbours`
-_SMALL = 0.01  # months of a place, where there is none
-_SMOOTHING = 0.1  # pseudo-counts of each opening, over the months
-_WRONG_YEAR = 0.003  # chance that an opening year number is not the record's
-# Chance that a day is misprinted or of another month, by `cyclic_days.MARKS`:
+_MANNER_PSEUDO_COUNT = 3.0  # pseudo-counts of a manner of opening
+_NUM_SEASON_POSITIONS = 4  # in a season, see `_neighbours`
+_MIN_POSITION_COUNT = 0.01  # months of a place, where there is none
+_OPENING_PSEUDO_COUNT = 0.1  # pseudo-counts of each opening, over the months
+_YEAR_ERROR_CHANCE = (
+  0.003  # chance that an opening year number is not the record's
+)
+# Chance that a day is misprinted or of another month, by `sexagenary.DAY_MARKS`:
 # most wrong days fit a month by chance, few its first or last.
-_WRONG_DAY = (0.06, 0.0025, 0.0025)
-_LATER_DAYS = 0.5  # weight of the days after the first
-EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
+_DAY_ERROR_CHANCES = (0.06, 0.0025, 0.0025)
+_LATER_DAY_WEIGHT = 0.5  # weight of the days after the first
+LOG_EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
 
 
 @dataclasses.dataclass(frozen=True)
-class Cues:
+class DateFeatures:
   """Tables from which the evidence of any record is read.
 
   Attributes:
     gallery: the texts.
-    events: which records are narrated events, bool [N].
-    openings: chance of each month of the year given the opening,
+    is_event: which records are narrated events, bool [N].
+    opening_month_chances: chance of each month of the year given the opening,
       [OPENINGS, 12].
-    months: log chance ratio of each month given the opening and its manner,
+    opening_log_ratios: log chance ratio of each month given the opening and its manner,
       [OPENINGS, MANNERS, K].
-    held: chance that a month holds a day, also as its first and as its last,
-      [K, M, 60], M in the order of `cyclic_days.MARKS`.
-    empty: log chance ratio of each month: EXCLUDED where a placeholder is, [K].
+    day_chances: chance that a month holds a day, also as its first and as its last,
+      [K, M, 60], M in the order of `sexagenary.DAY_MARKS`.
+    placeholder_log_ratios: log chance ratio of each month: EXCLUDED where a placeholder is, [K].
   """
 
   gallery: Gallery
-  events: np.ndarray
-  openings: np.ndarray
-  months: np.ndarray
-  held: np.ndarray
-  empty: np.ndarray
+  is_event: np.ndarray
+  opening_month_chances: np.ndarray
+  opening_log_ratios: np.ndarray
+  day_chances: np.ndarray
+  placeholder_log_ratios: np.ndarray
 
-  def seasons(self, rows: np.ndarray) -> np.ndarray:
+  def month_of_year_chances(self, rows: np.ndarray) -> np.ndarray:
     """Returns the chance of each month of the year by the opening, [n, 12]."""
-    even = np.full((1, 12), 1 / 12, np.float32)
-    opening = np.where(self.events[rows], self.gallery.opening[rows], -1)
-    return np.concatenate([self.openings, even])[opening]
+    uniform = np.full((1, 12), 1 / 12, np.float32)
+    opening_class = np.where(
+      self.is_event[rows], self.gallery.opening[rows], -1
+    )
+    return np.concatenate([self.opening_month_chances, uniform])[opening_class]
 
   def log_ratio(self, rows: np.ndarray) -> np.ndarray:
     """Returns the log likelihood ratio of every month, float32 [n, K].
@@ -74,79 +78,97 @@ class Cues:
       rows: indices of records, none of them a placeholder, [n].
     """
     gallery = self.gallery
-    evidence = np.tile(self.empty, (len(rows), 1))
-    told = self.events[rows]
-    evidence[told] += self.months[
-      gallery.opening[rows[told]], gallery.manner[rows[told]]
+    log_ratios = np.tile(self.placeholder_log_ratios, (len(rows), 1))
+    is_event = self.is_event[rows]
+    log_ratios[is_event] += self.opening_log_ratios[
+      gallery.opening[rows[is_event]], gallery.opening_manner[rows[is_event]]
     ]
-    number = gallery.axis.number[gallery.axis.year_of]
-    for place in np.flatnonzero(told):
-      row = rows[place]
-      if gallery.number[row]:
-        evidence[place] += np.where(
-          number == gallery.number[row],
-          np.log1p(-_WRONG_YEAR),
-          np.log(_WRONG_YEAR),
+    year_numbers = gallery.axis.year_number[gallery.axis.year_of]
+    for index in np.flatnonzero(is_event):
+      row = rows[index]
+      if gallery.opening_year[row]:
+        log_ratios[index] += np.where(
+          year_numbers == gallery.opening_year[row],
+          np.log1p(-_YEAR_ERROR_CHANCE),
+          np.log(_YEAR_ERROR_CHANCE),
         )
-      for order, day in enumerate(gallery.days[row]):
-        mark = gallery.mark[row] if order == 0 else sexagenary.ANY
-        wrong = _WRONG_DAY[mark]
-        fits = np.log(wrong + (1 - wrong) * self.held[:, mark, day])
-        evidence[place] += fits if order == 0 else _LATER_DAYS * fits
-    return evidence
+      for day_index, day in enumerate(gallery.days[row]):
+        mark = (
+          gallery.first_day_mark[row] if day_index == 0 else sexagenary.ANY_DAY
+        )
+        error_chance = _DAY_ERROR_CHANCES[mark]
+        day_log_ratios = np.log(
+          error_chance + (1 - error_chance) * self.day_chances[:, mark, day]
+        )
+        log_ratios[index] += (
+          day_log_ratios
+          if day_index == 0
+          else _LATER_DAY_WEIGHT * day_log_ratios
+        )
+    return log_ratios
 
 
-def fit(
+def fit_date_features(
   gallery: Gallery,
   labels: Labels,
-  events: np.ndarray,
+  is_event: np.ndarray,
   use_openings: bool = True,
   use_days: bool = True,
-  use_empty: bool = True,
+  use_placeholders: bool = True,
   use_seasons: bool = True,
-) -> Cues:
+) -> DateFeatures:
   """Returns the tables, those of experts that are switched off empty.
 
   Args:
     gallery: the texts.
     labels: known months, from which openings and calendar are learned.
-    events: which records are narrated events, bool [N].
+    is_event: which records are narrated events, bool [N].
     use_openings: whether the opening month, season and year number count.
     use_days: whether sexagenary days count.
-    use_empty: whether months with a placeholder are excluded.
+    use_placeholders: whether months with a placeholder are excluded.
     use_seasons: whether the manner of an opening counts.
   """
   axis = gallery.axis
   if not use_openings:
     blank = np.zeros_like(gallery.opening)
-    gallery = dataclasses.replace(gallery, opening=blank, number=blank)
+    gallery = dataclasses.replace(gallery, opening=blank, opening_year=blank)
   if not use_days:
     gallery = dataclasses.replace(gallery, days=((),) * len(gallery))
-  known = np.flatnonzero(labels.known & events)
-  counts = np.zeros((OPENINGS, 12))
-  months = axis.month[labels.month[known]] - 1
-  np.add.at(counts, (gallery.opening[known], months), 1)
+  event_rows = np.flatnonzero(labels.is_known & is_event)
+  counts = np.zeros((NUM_OPENINGS, 12))
+  months = axis.month_of_year[labels.month[event_rows]] - 1
+  np.add.at(counts, (gallery.opening[event_rows], months), 1)
   if not use_openings:
     counts[:] = 0
-  share = (counts.sum(0) + 1) / (counts.sum() + 12)
-  chances = counts + _SMOOTHING * share
-  chances /= chances.sum(axis=1, keepdims=True)
-  stated = np.zeros(len(axis), bool)
-  stated[gallery.states[gallery.states != UNKNOWN]] = True
-  months = np.log(12 * chances)[:, None, axis.month - 1]
+  month_prior = (counts.sum(0) + 1) / (counts.sum() + 12)
+  opening_month_chances = counts + _OPENING_PSEUDO_COUNT * month_prior
+  opening_month_chances /= opening_month_chances.sum(axis=1, keepdims=True)
+  has_placeholder = np.zeros(len(axis), bool)
+  has_placeholder[
+    gallery.placeholder_month[gallery.placeholder_month != UNKNOWN]
+  ] = True
+  months = np.log(12 * opening_month_chances)[:, None, axis.month_of_year - 1]
   if use_openings and use_seasons:
-    months = _manners(gallery, known, labels, chances, stated)
-  return Cues(
+    months = _manner_log_ratios(
+      gallery, event_rows, labels, opening_month_chances, has_placeholder
+    )
+  return DateFeatures(
     gallery,
-    events,
-    chances,
-    np.broadcast_to(months, (OPENINGS, MANNERS, len(axis))).astype(np.float32),
-    days.month_days(axis, gallery, labels),
-    np.where(use_empty & stated, EXCLUDED, 0).astype(np.float32),
+    is_event,
+    opening_month_chances,
+    np.broadcast_to(months, (NUM_OPENINGS, NUM_MANNERS, len(axis))).astype(
+      np.float32
+    ),
+    days.estimate_day_chances(axis, gallery, labels),
+    np.where(use_placeholders & has_placeholder, LOG_EXCLUDED, 0).astype(
+      np.float32
+    ),
   )
 
 
-def _manners(gallery, known, labels, chances, empty) -> np.ndarray:
+def _manner_log_ratios(
+  gallery, event_rows, labels, opening_month_chances, has_placeholder
+) -> np.ndarray:
   """Returns log chance ratios of months, [OPENINGS, MANNERS, K].
 
   A season is named once, and where nothing else happened its name and its first
@@ -155,46 +177,54 @@ def _manners(gallery, known, labels, chances, empty) -> np.ndarray:
 
   Args:
     gallery: the texts.
-    known: events whose month is known.
+    event_rows: events whose month is known.
     labels: the known months.
-    chances: of each month of the year given the opening, [OPENINGS, 12].
-    empty: whether a month has a placeholder, bool [K].
+    opening_month_chances: of each month of the year given the opening, [OPENINGS, 12].
+    has_placeholder: whether a month has a placeholder, bool [K].
   """
   axis = gallery.axis
   month = axis.month - 1
-  place = _neighbours(axis, empty)
-  filled = np.full((12, _PLACES), _SMALL)
-  np.add.at(filled, (month[~empty], place[~empty]), 1)
-  counts = np.zeros((OPENINGS, MANNERS, 12, _PLACES))
-  of_known = labels.month[known]
+  season_position = _season_positions(axis, has_placeholder)
+  position_counts = np.full((12, _NUM_SEASON_POSITIONS), _MIN_POSITION_COUNT)
+  np.add.at(
+    position_counts,
+    (month[~has_placeholder], season_position[~has_placeholder]),
+    1,
+  )
+  counts = np.zeros((NUM_OPENINGS, NUM_MANNERS, 12, _NUM_SEASON_POSITIONS))
+  event_months = labels.month[event_rows]
   np.add.at(
     counts,
     (
-      gallery.opening[known],
-      gallery.manner[known],
-      month[of_known],
-      place[of_known],
+      gallery.opening[event_rows],
+      gallery.opening_manner[event_rows],
+      month[event_months],
+      season_position[event_months],
     ),
     1,
   )
-  share = filled / filled.sum(axis=1, keepdims=True)
-  expected = chances[:, None, :, None] * share
+  position_share = position_counts / position_counts.sum(axis=1, keepdims=True)
+  expected_chances = opening_month_chances[:, None, :, None] * position_share
   total = counts.sum(axis=(2, 3), keepdims=True)
-  right = (counts + _EXPECTED * expected) / (total + _EXPECTED)
-  ratios = np.log(right * filled.sum() / filled)
-  return ratios[:, :, month, place]
+  smoothed_chances = (counts + _MANNER_PSEUDO_COUNT * expected_chances) / (
+    total + _MANNER_PSEUDO_COUNT
+  )
+  ratios = np.log(smoothed_chances * position_counts.sum() / position_counts)
+  return ratios[:, :, month, season_position]
 
 
-def _neighbours(axis: Axis, empty: np.ndarray) -> np.ndarray:
+def _season_positions(
+  axis: MonthAxis, has_placeholder: np.ndarray
+) -> np.ndarray:
   """Returns whether the months beside each in its season are empty, int [K].
 
   1 if all before it are, plus 2 if all after it are.
   """
-  season = 4 * axis.year_of + (axis.month - 1) // 3
-  filled = np.flatnonzero(~empty)
-  first = np.full(4 * axis.years, len(axis))
-  last = np.full(4 * axis.years, -1)
-  np.minimum.at(first, season[filled], filled)
-  np.maximum.at(last, season[filled], filled)
+  season = 4 * axis.year_of + (axis.month_of_year - 1) // 3
+  open_months = np.flatnonzero(~has_placeholder)
+  first = np.full(4 * axis.num_years, len(axis))
+  last = np.full(4 * axis.num_years, -1)
+  np.minimum.at(first, season[open_months], open_months)
+  np.maximum.at(last, season[open_months], open_months)
   months = np.arange(len(axis))
   return (first[season] >= months) + 2 * (last[season] <= months)

@@ -20,14 +20,14 @@ from ctd_jax.dating.corpus import UNKNOWN, Gallery, Labels
 from ctd_jax.dating.experts import ngrams
 
 _LENGTHS = (1, 2, 3)
-_AT_LEAST = 3
+_MIN_TEXTS = 3
 _PENALTY = 0.03
-_PARTS = 5
-_MOST = 50_000  # records that the classifier is fitted on
+_NUM_FOLDS = 5
+_MAX_TRAINING_RECORDS = 50_000  # records that the classifier is fitted on
 _BLOCK = 32_768  # records scored at once
 
 
-def log_answering(
+def predict_event_log_p(
   gallery: Gallery, labels: Labels, punctuation: bool = True
 ) -> np.ndarray:
   """Returns log p(answering kind | text), float32 [N].
@@ -40,40 +40,49 @@ def log_answering(
     labels: kinds of some records.
     punctuation: whether punctuation counts.
   """
-  texts = gallery.texts if punctuation else gallery.plain
-  sample = gallery.sample(_MOST)
-  strings, features = ngrams.count(
-    [texts[row] for row in sample], _LENGTHS, _AT_LEAST
+  texts = gallery.texts if punctuation else gallery.plain_texts
+  sample = gallery.sample_rows(_MAX_TRAINING_RECORDS)
+  strings, features = ngrams.count_ngrams(
+    [texts[row] for row in sample], _LENGTHS, _MIN_TEXTS
   )
-  features = _scaled(features)
-  answers = labels.answers[sample]
-  parts = np.array([sum(map(ord, text)) % _PARTS for text in gallery.plain])
+  features = _scale_rows(features)
+  event_labels = labels.event_labels[sample]
+  fold_of_record = np.array(
+    [sum(map(ord, text)) % _NUM_FOLDS for text in gallery.plain_texts]
+  )
   models = [
-    _fit(features, answers, parts[sample] != part) for part in range(_PARTS)
+    _fit_classifier(features, event_labels, fold_of_record[sample] != fold)
+    for fold in range(_NUM_FOLDS)
   ]
-  models.append(_fit(features, answers, np.ones(len(sample), bool)))
+  models.append(
+    _fit_classifier(features, event_labels, np.ones(len(sample), bool))
+  )
   # Records of unknown kind are scored by the last, fitted on all the others.
-  chosen = np.where(labels.answers == UNKNOWN, _PARTS, parts)
+  model_of_record = np.where(
+    labels.event_labels == UNKNOWN, _NUM_FOLDS, fold_of_record
+  )
   result = np.zeros(len(gallery), np.float32)
   for start in range(0, len(gallery), _BLOCK):
     block = slice(start, start + _BLOCK)
-    features = _scaled(strings.encode(texts[block]))
-    for number, model in enumerate(models):
-      rows = np.flatnonzero(chosen[block] == number)
+    features = _scale_rows(strings.encode(texts[block]))
+    for model_index, model in enumerate(models):
+      rows = np.flatnonzero(model_of_record[block] == model_index)
       if model and len(rows):
-        result[start + rows] = model.log_probability(features[rows])
+        result[start + rows] = model.predict_log_probability(features[rows])
   return result
 
 
-def _scaled(features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+def _scale_rows(features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
   lengths = np.sqrt(np.maximum(features.sum(axis=1), 1))
   return features.multiply((1 / lengths)[:, None]).tocsr()
 
 
-def _fit(features, answers, rows) -> regression.Logistic | None:
+def _fit_classifier(
+  features, event_labels, rows
+) -> regression.LogisticRegression | None:
   """Returns a classifier of the rows of known kind, None without both kinds."""
-  rows = np.flatnonzero(rows & (answers != UNKNOWN))
-  kinds = answers[rows] == 1
-  if not len(kinds) or kinds.all() or not kinds.any():
+  rows = np.flatnonzero(rows & (event_labels != UNKNOWN))
+  is_event = event_labels[rows] == 1
+  if not len(is_event) or is_event.all() or not is_event.any():
     return None
-  return regression.Logistic.fit(features[rows], kinds, _PENALTY)
+  return regression.LogisticRegression.fit(features[rows], is_event, _PENALTY)

@@ -19,136 +19,164 @@ import numpy as np
 import scipy.sparse
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_AT_ONCE = 2**20  # characters whose strings are held at once
+_CHARS_PER_BLOCK = 2**20  # characters whose strings are held at once
 
 
 @dataclasses.dataclass(frozen=True)
-class Strings:
+class NgramVocabulary:
   """The strings that count, in the order of the columns.
 
   Attributes:
     hashes: uint64 [V], ascending.
     lengths: characters of each, int8 [V].
-    frequency: number of texts with it, among those it was made of, [V].
+    text_counts: number of texts with it, among those it was made of, [V].
   """
 
   hashes: np.ndarray
   lengths: np.ndarray
-  frequency: np.ndarray
+  text_counts: np.ndarray
 
   def __len__(self) -> int:
     return len(self.hashes)
 
-  def restrict(self, columns: np.ndarray) -> Strings:
+  def select_columns(self, columns: np.ndarray) -> NgramVocabulary:
     """Returns the strings of the given columns, which must ascend."""
-    return Strings(
-      self.hashes[columns], self.lengths[columns], self.frequency[columns]
+    return NgramVocabulary(
+      self.hashes[columns], self.lengths[columns], self.text_counts[columns]
     )
 
   def encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns float32 [N, V]: 1 where a text holds a string, else 0."""
-    parts = [self._encode(stretch) for stretch in _stretches(texts)]
-    if not parts:
+    blocks = [self._encode_block(block) for block in _iter_blocks(texts)]
+    if not blocks:
       return scipy.sparse.csr_array((0, len(self)), dtype=np.float32)
-    return scipy.sparse.vstack(parts, format="csr")
+    return scipy.sparse.vstack(blocks, format="csr")
 
-  def _encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
-    rows, hashes, _ = _occurrences(texts, np.unique(self.lengths).tolist())
+  def _encode_block(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
+    rows, hashes, _ = _find_occurrences(texts, np.unique(self.lengths).tolist())
     # Looked up in ascending order, each once: the table is large.
     unique, inverse = np.unique(hashes, return_inverse=True)
-    places = np.searchsorted(self.hashes, unique)
-    places[places == len(self)] = 0
+    positions = np.searchsorted(self.hashes, unique)
+    positions[positions == len(self)] = 0
     if len(self):
-      places[self.hashes[places] != unique] = -1
-    columns = places[inverse]
-    known = columns >= 0 if len(self) else rows < 0
-    return _binary(rows[known], columns[known], (len(texts), len(self)))
+      positions[self.hashes[positions] != unique] = -1
+    columns = positions[inverse]
+    is_in_vocabulary = columns >= 0 if len(self) else rows < 0
+    return _make_binary_matrix(
+      rows[is_in_vocabulary], columns[is_in_vocabulary], (len(texts), len(self))
+    )
 
 
-def count(
-  texts: Sequence[str], lengths: Sequence[int], at_least: int = 1
-) -> tuple[Strings, scipy.sparse.csr_array]:
+def count_ngrams(
+  texts: Sequence[str], lengths: Sequence[int], min_texts: int = 1
+) -> tuple[NgramVocabulary, scipy.sparse.csr_array]:
   """Returns the strings of `texts` and which text holds which.
 
   Args:
     texts: [N].
     lengths: of the strings, in characters.
-    at_least: texts that must hold a string for it to count.
+    min_texts: texts that must hold a string for it to count.
 
   Returns:
     The strings [V] and float32 [N, V] of ones.
   """
-  table = read(texts, lengths)
-  kept = table.restrict(np.flatnonzero(table.frequency >= at_least))
-  return kept, kept.encode(texts)
+  all_ngrams = collect_ngrams(texts, lengths)
+  vocabulary = all_ngrams.select_columns(
+    np.flatnonzero(all_ngrams.text_counts >= min_texts)
+  )
+  return vocabulary, vocabulary.encode(texts)
 
 
-def read(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
+def collect_ngrams(
+  texts: Sequence[str], lengths: Sequence[int]
+) -> NgramVocabulary:
   """Returns the strings of `texts`, of some `lengths` in characters."""
-  table, fresh = _strings([], lengths), []
-  for stretch in _stretches(texts):
-    fresh.append(_strings(stretch, lengths))
+  vocabulary, block_vocabularies = _collect_block([], lengths), []
+  for block in _iter_blocks(texts):
+    block_vocabularies.append(_collect_block(block, lengths))
     # Rarely enough that all merges together cost what the last one does.
-    if sum(map(len, fresh)) > max(len(table), 8 * _AT_ONCE):
-      table, fresh = _merged([table, *fresh]), []
-  return _merged([table, *fresh])
+    if sum(map(len, block_vocabularies)) > max(
+      len(vocabulary), 8 * _CHARS_PER_BLOCK
+    ):
+      vocabulary, block_vocabularies = (
+        _merge_vocabularies([vocabulary, *block_vocabularies]),
+        [],
+      )
+  return _merge_vocabularies([vocabulary, *block_vocabularies])
 
 
-def _stretches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+def _iter_blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
   """Yields consecutive texts, of about `_AT_ONCE` characters together."""
-  ends = np.cumsum([len(text) for text in texts]) // _AT_ONCE
-  starts = np.flatnonzero(np.diff(ends, prepend=-1))
+  block_ids = np.cumsum([len(text) for text in texts]) // _CHARS_PER_BLOCK
+  starts = np.flatnonzero(np.diff(block_ids, prepend=-1))
   for start, end in itertools.pairwise([*starts, len(texts)]):
     yield texts[start:end]
 
 
-def _strings(texts: Sequence[str], lengths: Sequence[int]) -> Strings:
+def _collect_block(
+  texts: Sequence[str], lengths: Sequence[int]
+) -> NgramVocabulary:
   """Returns the strings of some texts."""
-  rows, hashes, sizes = _occurrences(texts, lengths)
+  rows, hashes, sizes = _find_occurrences(texts, lengths)
   unique, first, columns = np.unique(
     hashes, return_index=True, return_inverse=True
   )
-  held = _binary(rows, columns, (len(texts), len(unique)))
-  frequency = np.bincount(held.indices, minlength=len(unique))
-  return Strings(unique, sizes[first], frequency)
+  matrix = _make_binary_matrix(rows, columns, (len(texts), len(unique)))
+  text_counts = np.bincount(matrix.indices, minlength=len(unique))
+  return NgramVocabulary(unique, sizes[first], text_counts)
 
 
-def _merged(parts: Sequence[Strings]) -> Strings:
+def _merge_vocabularies(
+  vocabularies: Sequence[NgramVocabulary],
+) -> NgramVocabulary:
   """Returns the strings of several sets of texts."""
-  hashes = np.concatenate([part.hashes for part in parts])
+  hashes = np.concatenate([vocabulary.hashes for vocabulary in vocabularies])
   order = np.argsort(hashes, kind="stable")
   hashes = hashes[order]
-  fresh = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
-  starts = np.flatnonzero(fresh)
-  lengths = np.concatenate([part.lengths for part in parts])
-  frequency = np.concatenate([part.frequency for part in parts])[order]
-  return Strings(
-    hashes[starts], lengths[order[starts]], np.add.reduceat(frequency, starts)
+  is_first = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
+  starts = np.flatnonzero(is_first)
+  lengths = np.concatenate([vocabulary.lengths for vocabulary in vocabularies])
+  text_counts = np.concatenate(
+    [vocabulary.text_counts for vocabulary in vocabularies]
+  )[order]
+  return NgramVocabulary(
+    hashes[starts], lengths[order[starts]], np.add.reduceat(text_counts, starts)
   )
 
 
-def _occurrences(
+def _find_occurrences(
   texts: Sequence[str], lengths: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns text, hash and length of every string of the given lengths."""
   codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
   codes = codes.astype(np.uint64)
-  owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
-  rows, hashes, sizes = [owner[:0]], [codes[:0]], [np.zeros(0, np.int8)]
+  text_of_character = np.repeat(
+    np.arange(len(texts)), [len(text) for text in texts]
+  )
+  rows, hashes, sizes = (
+    [text_of_character[:0]],
+    [codes[:0]],
+    [np.zeros(0, np.int8)],
+  )
   for length in lengths:
-    places = max(len(codes) - length + 1, 0)
-    value = np.full(places, length, np.uint64)
+    num_positions = max(len(codes) - length + 1, 0)
+    hash_values = np.full(num_positions, length, np.uint64)
     for shift in range(length):
-      value = (value + codes[shift : shift + places]) * _MULTIPLIER
-      value ^= value >> np.uint64(29)
-    inside = owner[:places] == owner[length - 1 : length - 1 + places]
-    rows.append(owner[:places][inside])
-    hashes.append(value[inside])
-    sizes.append(np.full(int(inside.sum()), length, np.int8))
+      hash_values = (
+        hash_values + codes[shift : shift + num_positions]
+      ) * _MULTIPLIER
+      hash_values ^= hash_values >> np.uint64(29)
+    is_within_text = (
+      text_of_character[:num_positions]
+      == text_of_character[length - 1 : length - 1 + num_positions]
+    )
+    rows.append(text_of_character[:num_positions][is_within_text])
+    hashes.append(hash_values[is_within_text])
+    sizes.append(np.full(int(is_within_text.sum()), length, np.int8))
   return np.concatenate(rows), np.concatenate(hashes), np.concatenate(sizes)
 
 
-def _binary(
+def _make_binary_matrix(
   rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]
 ) -> scipy.sparse.csr_array:
   ones = np.ones(len(rows), np.float32)

@@ -24,262 +24,337 @@ import scipy.sparse
 from scipy.special import logsumexp
 
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Axis, Gallery, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Gallery, Labels, MonthAxis
 from ctd_jax.dating.experts import shared_wording
 
 SAME_MONTH, SAME_YEAR, NEAR, FAR = range(4)
-POOLED = 5  # experts that `pooled` returns
-_CANDIDATES = 20
-_MOST_FAR = 25_000  # unrelated pairs to learn from
-_SEASONS = 0.5  # weight of what linked records say of the month
-_SURE = 0.9999  # no link is surer
-_NEAR_YEARS = 3
-_LEAST_POOLED = 0.1  # chance of one month below which a pair pools nothing
-_LEAST_SENT = 0.03  # chance of one year below which a pair sends nothing
-_CLOSE = 0.8  # share of the best overlap that makes a rival
+NUM_POOLED = 5  # experts that `pooled` returns
+_NUM_CANDIDATES = 20
+_MAX_FAR_PAIRS = 25_000  # unrelated pairs to learn from
+_MONTH_MESSAGE_WEIGHT = 0.5  # weight of what linked records say of the month
+_MAX_LINK_CHANCE = 0.9999  # no link is surer
+_MAX_NEAR_YEARS = 3
+_MIN_POOLED_CHANCE = 0.1  # chance of one month below which a pair pools nothing
+_MIN_LINK_CHANCE = 0.03  # chance of one year below which a pair sends nothing
+_RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
 _BLOCK = 65_536  # pairs whose features are made at once
-_LINKS = 4096  # links whose messages are made at once
+_LINKS_PER_BLOCK = 4096  # links whose messages are made at once
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairs:
+class ParallelPairs:
   """Records beside the events nearest in wording.
 
   Attributes:
     record: [P].
     event: index of the other record, an event, [P].
     features: of the pair, float32 [P, f].
-    keys: made of the two texts, uint32 [P].
+    pair_hashes: made of the two texts, uint32 [P].
   """
 
   record: np.ndarray
   event: np.ndarray
   features: np.ndarray
-  keys: np.ndarray
+  pair_hashes: np.ndarray
 
 
-def pairs(
+def make_parallel_pairs(
   gallery: Gallery,
-  events: np.ndarray,
-  words: shared_wording.Wording,
+  event_records: np.ndarray,
+  string_index: shared_wording.EventStringIndex,
   rows: np.ndarray,
   texts: list[str],
-) -> Pairs:
+) -> ParallelPairs:
   """Returns `rows` beside the events nearest in wording, never themselves.
 
   Args:
     gallery: the texts.
-    events: records that are events, ascending, [E].
-    words: wording of those events.
+    event_records: records that are events, ascending, [E].
+    string_index: wording of those events.
     rows: records, [n].
     texts: what of them to compare, [n].
   """
-  place = np.minimum(np.searchsorted(events, rows), max(len(events) - 1, 0))
-  itself = np.full(len(rows), UNKNOWN)
-  if len(events):
-    itself = np.where(events[place] == rows, place, UNKNOWN)
-  found, top, weight, best_of_event = _nearest(words, texts, itself)
-  left, right, value = found
-  close = value >= _CLOSE * top[left]
-  rivals = np.bincount(left, weights=close, minlength=len(rows))
-  ranks, own = _ranks(left, value), words.own_weight
-  record, event = rows[left].astype(np.int32), events[right].astype(np.int32)
-  cues = (gallery.first_month, 0), (gallery.first_day, -1), (gallery.number, 0)
+  event_position = np.minimum(
+    np.searchsorted(event_records, rows), max(len(event_records) - 1, 0)
+  )
+  self_event = np.full(len(rows), UNKNOWN)
+  if len(event_records):
+    self_event = np.where(
+      event_records[event_position] == rows, event_position, UNKNOWN
+    )
+  nearest_pairs, max_overlap, text_weight, max_event_overlap = (
+    _find_nearest_events(string_index, texts, self_event)
+  )
+  text_index, event_index, overlap = nearest_pairs
+  is_rival = overlap >= _RIVAL_SHARE * max_overlap[text_index]
+  num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
+  ranks, event_weights = (
+    _rank_within_rows(text_index, overlap),
+    string_index.event_weights,
+  )
+  record, event = (
+    rows[text_index].astype(np.int32),
+    event_records[event_index].astype(np.int32),
+  )
+  date_fields = (
+    (gallery.first_month, 0),
+    (gallery.first_day, -1),
+    (gallery.opening_year, 0),
+  )
 
-  def features(pairs: slice) -> list[np.ndarray]:
-    one, other, shared = left[pairs], right[pairs], value[pairs]
-    made = [
-      np.log1p(shared),
-      shared / (top[one] + 5),
-      shared / (best_of_event[other] + 5),
-      shared / (weight[one] + 5),
-      shared / (own[other] + 5),
-      np.log1p(rivals[one]),
-      ranks[pairs],
-      np.log1p(weight[one]),
-      np.log1p(own[other]),
-      ~close[pairs],
+  def make_features(block: slice) -> list[np.ndarray]:
+    text_rows, event_rows, pair_overlap = (
+      text_index[block],
+      event_index[block],
+      overlap[block],
+    )
+    columns = [
+      np.log1p(pair_overlap),
+      pair_overlap / (max_overlap[text_rows] + 5),
+      pair_overlap / (max_event_overlap[event_rows] + 5),
+      pair_overlap / (text_weight[text_rows] + 5),
+      pair_overlap / (event_weights[event_rows] + 5),
+      np.log1p(num_rivals[text_rows]),
+      ranks[block],
+      np.log1p(text_weight[text_rows]),
+      np.log1p(event_weights[event_rows]),
+      ~is_rival[block],
     ]
-    for cue, none in cues:
-      both = cue[record[pairs]], cue[event[pairs]]
-      told = (both[0] != none) & (both[1] != none)
-      same = both[0] == both[1]
-      made += [told & same, told & ~same]
-    return made
+    for date_field, missing_value in date_fields:
+      field_values = date_field[record[block]], date_field[event[block]]
+      has_values = (field_values[0] != missing_value) & (
+        field_values[1] != missing_value
+      )
+      is_same = field_values[0] == field_values[1]
+      columns += [has_values & is_same, has_values & ~is_same]
+    return columns
 
-  keys = gallery.keys[record] * np.uint32(31) + gallery.keys[event]
-  return Pairs(record, event, stacked(features, len(record)), keys)
+  pair_hashes = (
+    gallery.text_hashes[record] * np.uint32(31) + gallery.text_hashes[event]
+  )
+  return ParallelPairs(
+    record, event, stack_features(make_features, len(record)), pair_hashes
+  )
 
 
-def _nearest(
-  words: shared_wording.Wording, texts: list[str], itself: np.ndarray
+def _find_nearest_events(
+  string_index: shared_wording.EventStringIndex,
+  texts: list[str],
+  self_event: np.ndarray,
 ):
   """Returns the pairs of texts and events, and what all their overlaps tell.
 
   Args:
-    words: wording of the events.
+    string_index: wording of the events.
     texts: what to compare, [n].
-    itself: event that each text is of, or UNKNOWN, [n].
+    self_event: event that each text is of, or UNKNOWN, [n].
 
   Returns:
     Text, event and overlap of each pair, [P]; the greatest overlap and the
     weight of each text, [n]; the greatest overlap of each event, [E].
   """
-  top, weight = np.zeros((2, len(texts)), np.float32)
-  best_of_event = np.zeros(words.events.shape[0], np.float32)
-  found = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
-  for part, (held,) in words.stretches(texts):
-    overlap = _without(words.overlap(held), itself[part])
-    left, right, value = shared_wording.best(overlap, _CANDIDATES)
-    found.append((left + np.int32(part.start), right, value))
-    top[part], weight[part] = shared_wording.row_max(overlap), held @ words.idf
-    np.maximum.at(best_of_event, overlap.indices, overlap.data)
-  pairs = [np.concatenate(each) for each in zip(*found, strict=True)]
-  return pairs, top, weight, best_of_event
+  max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
+  max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
+  blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
+  for block, (string_matrix,) in string_index.iter_blocks(texts):
+    overlap = _drop_self_overlap(
+      string_index.overlap(string_matrix), self_event[block]
+    )
+    text_index, event_index, value = shared_wording.select_top_entries(
+      overlap, _NUM_CANDIDATES
+    )
+    blocks.append((text_index + np.int32(block.start), event_index, value))
+    max_overlap[block], text_weight[block] = (
+      shared_wording.row_max(overlap),
+      string_matrix @ string_index.idf,
+    )
+    np.maximum.at(max_event_overlap, overlap.indices, overlap.data)
+  pairs = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
+  return pairs, max_overlap, text_weight, max_event_overlap
 
 
-def stacked(
-  features: Callable[[slice], list[np.ndarray]], size: int
+def stack_features(
+  make_features: Callable[[slice], list[np.ndarray]], size: int
 ) -> np.ndarray:
   """Returns the features of `size` pairs, float32 [P, f], made in stretches.
 
   Args:
-    features: gives f columns of a stretch of the pairs.
+    make_features: gives f columns of a stretch of the pairs.
     size: number of pairs, P.
   """
-  result = np.zeros((size, len(features(slice(0, 0)))), np.float32)
+  result = np.zeros((size, len(make_features(slice(0, 0)))), np.float32)
   for start in range(0, size, _BLOCK):
-    part = slice(start, start + _BLOCK)
-    result[part] = np.stack(features(part), axis=1)
+    block = slice(start, start + _BLOCK)
+    result[block] = np.stack(make_features(block), axis=1)
   return result
 
 
-def _ranks(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
   """Returns how many pairs of the same row have a greater value, [P].
 
   Args:
     rows: ascending.
     values: falling within each row.
   """
-  places = np.arange(len(rows), dtype=np.int32)
-  fresh = np.diff(rows, prepend=-1) != 0
-  steps = fresh | (np.diff(values, prepend=np.inf) != 0)
-  level = np.maximum.accumulate(np.where(steps, places, 0))
-  return level - np.maximum.accumulate(np.where(fresh, places, 0))
+  positions = np.arange(len(rows), dtype=np.int32)
+  is_new_row = np.diff(rows, prepend=-1) != 0
+  is_new_value = is_new_row | (np.diff(values, prepend=np.inf) != 0)
+  value_starts = np.maximum.accumulate(np.where(is_new_value, positions, 0))
+  return value_starts - np.maximum.accumulate(
+    np.where(is_new_row, positions, 0)
+  )
 
 
-def _without(overlap, itself: np.ndarray):
+def _drop_self_overlap(overlap, self_event: np.ndarray):
   """Returns the overlap without one event of each row, UNKNOWN for none."""
-  owner = np.repeat(itself, np.diff(overlap.indptr))
-  overlap.data[overlap.indices == owner] = 0
+  self_event_of_entry = np.repeat(self_event, np.diff(overlap.indptr))
+  overlap.data[overlap.indices == self_event_of_entry] = 0
   overlap.eliminate_zeros()
   return overlap
 
 
-def fit(
-  axis: Axis, found: Pairs, labels: Labels, asked: np.ndarray
+def fit_pair_chances(
+  axis: MonthAxis,
+  parallel_pairs: ParallelPairs,
+  labels: Labels,
+  target_pairs: np.ndarray,
 ) -> np.ndarray:
   """Returns the chance of SAME_MONTH, SAME_YEAR, NEAR, FAR, float32 [p, 4].
 
   Args:
     axis: the years.
-    found: the pairs.
+    parallel_pairs: the pairs.
     labels: the known months; pairs of two known records teach.
-    asked: which pairs are asked about, [p].
+    target_pairs: which pairs are asked about, [p].
   """
-  one, other = labels.month[found.record], labels.month[found.event]
-  known = np.flatnonzero((one != UNKNOWN) & (other != UNKNOWN))
-  one, other = one[known], other[known]
-  years = np.abs(axis.year_of[one] - axis.year_of[other])
-  kind = np.select(
-    [one == other, years == 0, years <= _NEAR_YEARS],
+  record_months, event_months = (
+    labels.month[parallel_pairs.record],
+    labels.month[parallel_pairs.event],
+  )
+  training_pairs = np.flatnonzero(
+    (record_months != UNKNOWN) & (event_months != UNKNOWN)
+  )
+  record_months, event_months = (
+    record_months[training_pairs],
+    event_months[training_pairs],
+  )
+  year_distance = np.abs(
+    axis.year_of[record_months] - axis.year_of[event_months]
+  )
+  pair_class = np.select(
+    [
+      record_months == event_months,
+      year_distance == 0,
+      year_distance <= _MAX_NEAR_YEARS,
+    ],
     [SAME_MONTH, SAME_YEAR, NEAR],
     FAR,
   )
-  kept, weights = regression.thin(kind == FAR, found.keys[known], _MOST_FAR)
-  model = regression.Binned.fit(
-    found.features[known[kept]], kind[kept], 4, weights
+  sample, weights = regression.subsample_examples(
+    pair_class == FAR,
+    parallel_pairs.pair_hashes[training_pairs],
+    _MAX_FAR_PAIRS,
   )
-  return model.probability(found.features[asked])
+  model = regression.BinnedSoftmax.fit(
+    parallel_pairs.features[training_pairs[sample]],
+    pair_class[sample],
+    4,
+    weights,
+  )
+  return model.predict_probability(parallel_pairs.features[target_pairs])
 
 
 @dataclasses.dataclass(frozen=True)
-class Graph:
+class LinkGraph:
   """Links among the records asked about.
 
   Attributes:
     target: place of the record that receives, [P].
     source: place of the record that sends, [P].
-    month: chance that both are of one month, float32 [P].
-    year: chance that both are of one year, that month included, float32 [P].
+    month_chance: chance that both are of one month, float32 [P].
+    year_chance: chance that both are of one year, that month included, float32 [P].
     size: number of records asked about, n.
   """
 
   target: np.ndarray
   source: np.ndarray
-  month: np.ndarray
-  year: np.ndarray
+  month_chance: np.ndarray
+  year_chance: np.ndarray
   size: int
 
 
-def graph(
-  axis: Axis, found: Pairs, labels: Labels, places: np.ndarray, size: int
-) -> Graph:
+def build_link_graph(
+  axis: MonthAxis,
+  parallel_pairs: ParallelPairs,
+  labels: Labels,
+  row_of_record: np.ndarray,
+  size: int,
+) -> LinkGraph:
   """Returns the links between records that are asked about.
 
   Args:
     axis: the years.
-    found: the pairs; each links the record to the event.
+    parallel_pairs: the pairs; each links the record to the event.
     labels: the known months, from which the chances are learned.
-    places: place of every record among those asked about, or UNKNOWN, [N].
+    row_of_record: place of every record among those asked about, or UNKNOWN, [N].
     size: number of records asked about.
   """
-  target, source = places[found.record], places[found.event]
-  asked = np.flatnonzero((target != UNKNOWN) & (source != UNKNOWN))
-  chance = fit(axis, found, labels, asked)
-  year = chance[:, SAME_MONTH] + chance[:, SAME_YEAR]
-  kept = year > _LEAST_SENT
-  asked = asked[kept]
-  return Graph(
-    target[asked], source[asked], chance[kept, SAME_MONTH], year[kept], size
+  target, source = (
+    row_of_record[parallel_pairs.record],
+    row_of_record[parallel_pairs.event],
+  )
+  linked_pairs = np.flatnonzero((target != UNKNOWN) & (source != UNKNOWN))
+  chance = fit_pair_chances(axis, parallel_pairs, labels, linked_pairs)
+  year_chance = chance[:, SAME_MONTH] + chance[:, SAME_YEAR]
+  is_link = year_chance > _MIN_LINK_CHANCE
+  linked_pairs = linked_pairs[is_link]
+  return LinkGraph(
+    target[linked_pairs],
+    source[linked_pairs],
+    chance[is_link, SAME_MONTH],
+    year_chance[is_link],
+    size,
   )
 
 
-def join(one: Graph, other: Graph) -> Graph:
+def join_graphs(first: LinkGraph, second: LinkGraph) -> LinkGraph:
   """Returns both sets of links among the same records."""
-  return Graph(
-    np.concatenate([one.target, other.target]),
-    np.concatenate([one.source, other.source]),
-    np.concatenate([one.month, other.month]),
-    np.concatenate([one.year, other.year]),
-    one.size,
+  return LinkGraph(
+    np.concatenate([first.target, second.target]),
+    np.concatenate([first.source, second.source]),
+    np.concatenate([first.month_chance, second.month_chance]),
+    np.concatenate([first.year_chance, second.year_chance]),
+    first.size,
   )
 
 
-def reverse(links: Graph) -> Graph:
+def reverse_graph(graph: LinkGraph) -> LinkGraph:
   """Returns the links with sender and receiver exchanged."""
-  return dataclasses.replace(links, target=links.source, source=links.target)
+  return dataclasses.replace(graph, target=graph.source, source=graph.target)
 
 
-def shares(links: Graph) -> scipy.sparse.csr_array:
+def make_pooling_matrix(graph: LinkGraph) -> scipy.sparse.csr_array:
   """Returns the chances of one month worth pooling, sparse [n, n].
 
   Args:
-    links: among the records asked about.
+    graph: among the records asked about.
   """
-  kept = links.month > _LEAST_POOLED
+  is_pooled = graph.month_chance > _MIN_POOLED_CHANCE
   return scipy.sparse.coo_array(
-    (links.month[kept], (links.target[kept], links.source[kept])),
-    shape=(links.size, links.size),
+    (
+      graph.month_chance[is_pooled],
+      (graph.target[is_pooled], graph.source[is_pooled]),
+    ),
+    shape=(graph.size, graph.size),
   ).tocsr()
 
 
-def pooled(
-  share: scipy.sparse.csr_array,
-  cited: Sequence[scipy.sparse.csr_array],
-  words: np.ndarray,
-  cues: np.ndarray,
-  places: np.ndarray,
+def pool_parallels(
+  pooling_matrix: scipy.sparse.csr_array,
+  citation_scores: Sequence[scipy.sparse.csr_array],
+  word_scores: np.ndarray,
+  date_log_ratios: np.ndarray,
+  rows: np.ndarray,
 ) -> np.ndarray:
   """Returns the scores of some records' parallels, float32 [POOLED, b, Y].
 
@@ -288,59 +363,72 @@ def pooled(
   the record's own, and the mean words of record and parallels.
 
   Args:
-    share: from `shares`, [n, n].
-    cited: scores of all records' citations, `citations.SCORES` of [n, Y].
-    words: weighted scores of their words, [n, Y].
-    cues: log ratios of years by their cues, [n, Y].
-    places: of the records to score, [b].
+    pooling_matrix: from `shares`, [n, n].
+    citation_scores: scores of all records' citations, `citations.NUM_SCORES` of [n, Y].
+    word_scores: weighted scores of their words, [n, Y].
+    date_log_ratios: log ratios of years by their cues, [n, Y].
+    rows: of the records to score, [b].
   """
-  share = share[places]
-  parallels = 1 + np.asarray(share.sum(axis=1)).reshape(-1, 1)
-  result = np.zeros((POOLED, len(places), words.shape[1]), np.float32)
-  held = np.flatnonzero(np.diff(share.indptr))
-  if len(held):
-    starts, source = share.indptr[held], share.indices
-    chance = share.data[:, None]
-    logs = cues[source]
-    belief = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-    belief *= words.shape[1]
-    best = np.minimum(cited[0][source].toarray(), 25)
-    best = np.log1p(chance * np.expm1(best))
-    result[0, held] = np.maximum.reduceat(best, starts)
-    above = chance * cited[3][source].toarray()
-    result[1, held] = np.maximum.reduceat(above, starts)
-    told = np.log1p(chance * (belief - 1))
-    result[2, held] = np.add.reduceat(told, starts)
-  result[2] /= np.sqrt(parallels)
-  result[3] = np.maximum(result[0] - cited[0][places].toarray(), 0)
-  result[4] = (words[places] + share @ words) / parallels
+  pooling_matrix = pooling_matrix[rows]
+  parallel_weight = 1 + np.asarray(pooling_matrix.sum(axis=1)).reshape(-1, 1)
+  result = np.zeros((NUM_POOLED, len(rows), word_scores.shape[1]), np.float32)
+  linked_rows = np.flatnonzero(np.diff(pooling_matrix.indptr))
+  if len(linked_rows):
+    starts, source = pooling_matrix.indptr[linked_rows], pooling_matrix.indices
+    chance = pooling_matrix.data[:, None]
+    log_beliefs = date_log_ratios[source]
+    belief = np.exp(log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True))
+    belief *= word_scores.shape[1]
+    best_citation = np.minimum(citation_scores[0][source].toarray(), 25)
+    best_citation = np.log1p(chance * np.expm1(best_citation))
+    result[0, linked_rows] = np.maximum.reduceat(best_citation, starts)
+    citation_excess = chance * citation_scores[3][source].toarray()
+    result[1, linked_rows] = np.maximum.reduceat(citation_excess, starts)
+    date_scores = np.log1p(chance * (belief - 1))
+    result[2, linked_rows] = np.add.reduceat(date_scores, starts)
+  result[2] /= np.sqrt(parallel_weight)
+  result[3] = np.maximum(result[0] - citation_scores[0][rows].toarray(), 0)
+  result[4] = (
+    word_scores[rows] + pooling_matrix @ word_scores
+  ) / parallel_weight
   return result
 
 
-def seasons(links: Graph, months: np.ndarray) -> np.ndarray:
+def propagate_months_of_year(
+  graph: LinkGraph, month_of_year_chances: np.ndarray
+) -> np.ndarray:
   """Returns what linked records say of the month of the year, [n, 12].
 
   Log ratios: the Annals may name the month of an event that a tradition tells
   without one.
 
   Args:
-    links: among the records.
-    months: chance of each month of the year by a record's own cues, [n, 12].
+    graph: among the records.
+    month_of_year_chances: chance of each month of the year by a record's own cues, [n, 12].
   """
-  received = np.zeros_like(months)
-  for start in range(0, len(links.target), _BLOCK):
+  message_sums = np.zeros_like(month_of_year_chances)
+  for start in range(0, len(graph.target), _BLOCK):
     block = slice(start, start + _BLOCK)
-    chance = np.minimum(links.month[block, None], _SURE)
-    message = np.log1p(chance * (12 * months[links.source[block]] - 1))
-    np.add.at(received, links.target[block], message)
-  senders = np.bincount(links.target, weights=links.month, minlength=links.size)
-  received *= _SEASONS / np.sqrt(1 + senders[:, None])
+    chance = np.minimum(graph.month_chance[block, None], _MAX_LINK_CHANCE)
+    message = np.log1p(
+      chance * (12 * month_of_year_chances[graph.source[block]] - 1)
+    )
+    np.add.at(message_sums, graph.target[block], message)
+  sender_weights = np.bincount(
+    graph.target, weights=graph.month_chance, minlength=graph.size
+  )
+  message_sums *= _MONTH_MESSAGE_WEIGHT / np.sqrt(1 + sender_weights[:, None])
   # What a record says of its own month needs no help.
-  return np.where(months.max(axis=1, keepdims=True) > 0.5, 0, received)
+  return np.where(
+    month_of_year_chances.max(axis=1, keepdims=True) > 0.5, 0, message_sums
+  )
 
 
-def propagate(
-  links: Graph, scores: np.ndarray, prior: np.ndarray, weight: float
+def propagate_beliefs(
+  graph: LinkGraph,
+  year_scores: np.ndarray,
+  year_prior: np.ndarray,
+  message_weight: float,
 ) -> np.ndarray:
   """Returns scores of years with what linked records believe, [n, Y].
 
@@ -349,21 +437,23 @@ def propagate(
   ten times.
 
   Args:
-    links: among the records.
-    scores: of years, log and up to a constant, [n, Y].
-    prior: chance of each year, [Y].
-    weight: of the messages.
+    graph: among the records.
+    year_scores: of years, log and up to a constant, [n, Y].
+    year_prior: chance of each year, [Y].
+    message_weight: of the messages.
   """
-  belief = scores - logsumexp(scores, axis=1, keepdims=True)
+  belief = year_scores - logsumexp(year_scores, axis=1, keepdims=True)
   np.exp(belief, out=belief)
-  belief /= prior
-  received = np.zeros_like(scores)
-  for start in range(0, len(links.target), _LINKS):
-    block = slice(start, start + _LINKS)
-    chance = np.minimum(links.year[block, None], _SURE)
-    message = np.log1p(chance * (belief[links.source[block]] - 1))
-    np.add.at(received, links.target[block], message)
-  senders = np.bincount(links.target, weights=links.year, minlength=links.size)
-  received *= weight / (1 + senders[:, None])
-  received += scores
-  return received
+  belief /= year_prior
+  message_sums = np.zeros_like(year_scores)
+  for start in range(0, len(graph.target), _LINKS_PER_BLOCK):
+    block = slice(start, start + _LINKS_PER_BLOCK)
+    chance = np.minimum(graph.year_chance[block, None], _MAX_LINK_CHANCE)
+    message = np.log1p(chance * (belief[graph.source[block]] - 1))
+    np.add.at(message_sums, graph.target[block], message)
+  sender_weights = np.bincount(
+    graph.target, weights=graph.year_chance, minlength=graph.size
+  )
+  message_sums *= message_weight / (1 + sender_weights[:, None])
+  message_sums += year_scores
+  return message_sums

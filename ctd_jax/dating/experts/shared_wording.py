@@ -26,109 +26,124 @@ import scipy.sparse
 from ctd_jax.dating.experts import ngrams
 
 _LENGTHS = (2, 3, 4, 5)
-_MOST_EVENTS = 300  # that may hold a string
-_LEAST_IDF = 1.5  # taken off, so that the commonest strings weigh little
-_TEXTS = 8192  # encoded at once
-_MATCHES = 10_000_000  # of texts with events, held at once
+_MAX_EVENTS_PER_STRING = 300  # that may hold a string
+_IDF_OFFSET = 1.5  # taken off, so that the commonest strings weigh little
+_TEXTS_PER_BLOCK = 8192  # encoded at once
+_MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
 
 
 @dataclasses.dataclass(frozen=True)
-class Wording:
+class EventStringIndex:
   """The strings of the events.
 
   Attributes:
     strings: those that count, [V].
     idf: weight of each string, float32 [V].
-    events: which event holds which string, [E, V].
+    event_strings: which event holds which string, [E, V].
   """
 
-  strings: ngrams.Strings
+  strings: ngrams.NgramVocabulary
   idf: np.ndarray
-  events: scipy.sparse.csr_array
+  event_strings: scipy.sparse.csr_array
 
   @property
-  def own_weight(self) -> np.ndarray:
+  def event_weights(self) -> np.ndarray:
     """Weight of all strings of each event, [E]."""
-    return self.events @ self.idf
+    return self.event_strings @ self.idf
 
   @functools.cached_property
-  def _holders(self) -> scipy.sparse.csr_array:
+  def _string_events(self) -> scipy.sparse.csr_array:
     """Which string is held by which event, [V, E]."""
-    return self.events.T.tocsr()
+    return self.event_strings.T.tocsr()
 
   def encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns which of the strings `texts` hold, [T, V]."""
     return self.strings.encode(texts)
 
-  def overlap(self, held: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+  def overlap(
+    self, string_matrix: scipy.sparse.csr_array
+  ) -> scipy.sparse.csr_array:
     """Returns the weight of the shared strings, sparse [T, E].
 
     Args:
-      held: from `encode`.
+      string_matrix: from `encode`.
     """
-    scaled = held.copy()
-    scaled.data = self.idf[held.indices]
-    return scaled @ self._holders
+    scaled = string_matrix.copy()
+    scaled.data = self.idf[string_matrix.indices]
+    return scaled @ self._string_events
 
-  def stretches(
-    self, *texts: Sequence[str], most: int = _MATCHES
+  def iter_blocks(
+    self, *texts: Sequence[str], max_matches: int = _MATCHES_PER_BLOCK
   ) -> Iterator[tuple[slice, list[scipy.sparse.csr_array]]]:
     """Yields which texts, and which of the strings they hold, [t, V] each.
 
     Args:
       *texts: lists of equal length T, read side by side.
-      most: matches that the overlaps of a stretch may have, roughly.
+      max_matches: matches that the overlaps of a stretch may have, roughly.
     """
-    frequency = self.strings.frequency
-    for start in range(0, len(texts[0]), _TEXTS):
-      held = [self.encode(each[start : start + _TEXTS]) for each in texts]
-      matches = np.cumsum(sum(each @ frequency for each in held))
-      edges = np.flatnonzero(np.diff(matches // most, prepend=-1))
+    frequency = self.strings.text_counts
+    for start in range(0, len(texts[0]), _TEXTS_PER_BLOCK):
+      string_matrices = [
+        self.encode(values[start : start + _TEXTS_PER_BLOCK])
+        for values in texts
+      ]
+      matches = np.cumsum(sum(values @ frequency for values in string_matrices))
+      edges = np.flatnonzero(np.diff(matches // max_matches, prepend=-1))
       for first, end in itertools.pairwise([*edges, len(matches)]):
-        part = slice(start + int(first), start + int(end))
-        yield part, [each[first:end] for each in held]
+        block = slice(start + int(first), start + int(end))
+        yield block, [values[first:end] for values in string_matrices]
 
 
-def read(events: Sequence[str]) -> Wording:
+def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:
   """Returns the wording of the texts of events [E]."""
-  strings = ngrams.read(events, _LENGTHS)
-  idf = np.log(max(len(events), 1) / strings.frequency) - _LEAST_IDF
-  kept = np.flatnonzero((idf > 0) & (strings.frequency <= _MOST_EVENTS))
-  strings = strings.restrict(kept)
-  return Wording(strings, idf[kept].astype(np.float32), strings.encode(events))
+  strings = ngrams.collect_ngrams(event_texts, _LENGTHS)
+  idf = np.log(max(len(event_texts), 1) / strings.text_counts) - _IDF_OFFSET
+  columns = np.flatnonzero(
+    (idf > 0) & (strings.text_counts <= _MAX_EVENTS_PER_STRING)
+  )
+  strings = strings.select_columns(columns)
+  return EventStringIndex(
+    strings, idf[columns].astype(np.float32), strings.encode(event_texts)
+  )
 
 
-def best(
-  overlap: scipy.sparse.csr_array, most: int
+def select_top_entries(
+  overlap: scipy.sparse.csr_array, max_entries: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns rows, columns and values of about `most` greatest of each row.
+  """Returns rows, columns and values of about `max_entries` greatest of each row.
 
   Equal entries are taken or left together, so that the order of the events
-  plays no part: taken if fewer than `most` are greater, left if that makes more
-  than twice `most`. Entries that are not stored do not count.
+  plays no part: taken if fewer than `max_entries` are greater, left if that makes more
+  than twice `max_entries`. Entries that are not stored do not count.
   """
   rows, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
   values = [np.zeros(0, np.float32)]
   for row in range(overlap.shape[0]):
-    part = slice(overlap.indptr[row], overlap.indptr[row + 1])
-    line, places = overlap.data[part], overlap.indices[part]
-    wanted = 2 * most + 1
-    if len(line) > wanted:
-      least = np.partition(line, len(line) - wanted)[len(line) - wanted]
-      great = np.flatnonzero(line >= least)
-      line, places = line[great], places[great]
-    order = np.lexsort((places, -line))[:wanted]
-    falling = -line[order]
-    greater = np.searchsorted(falling, falling, side="left")
-    until = np.searchsorted(falling, falling, side="right")
-    kept = order[(greater < most) & (until <= 2 * most)]
-    rows.append(np.full(len(kept), row, np.int32))
-    columns.append(places[kept])
-    values.append(line[kept])
+    span = slice(overlap.indptr[row], overlap.indptr[row + 1])
+    row_values, row_columns = overlap.data[span], overlap.indices[span]
+    num_candidates = 2 * max_entries + 1
+    if len(row_values) > num_candidates:
+      threshold = np.partition(row_values, len(row_values) - num_candidates)[
+        len(row_values) - num_candidates
+      ]
+      candidates = np.flatnonzero(row_values >= threshold)
+      row_values, row_columns = row_values[candidates], row_columns[candidates]
+    order = np.lexsort((row_columns, -row_values))[:num_candidates]
+    negative_values = -row_values[order]
+    num_greater = np.searchsorted(negative_values, negative_values, side="left")
+    num_at_least = np.searchsorted(
+      negative_values, negative_values, side="right"
+    )
+    selection = order[
+      (num_greater < max_entries) & (num_at_least <= 2 * max_entries)
+    ]
+    rows.append(np.full(len(selection), row, np.int32))
+    columns.append(row_columns[selection])
+    values.append(row_values[selection])
   return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def entries(
+def lookup_entries(
   overlap: scipy.sparse.csr_array, rows: np.ndarray, columns: np.ndarray
 ) -> np.ndarray:
   """Returns the entries at pairs of places, float32; 0 where none is stored.
@@ -139,20 +154,22 @@ def entries(
     columns: [P].
   """
   result = np.zeros(len(rows), np.float32)
-  line = np.zeros(overlap.shape[1], np.float32)
+  row_values = np.zeros(overlap.shape[1], np.float32)
   ends = np.searchsorted(rows, np.arange(overlap.shape[0] + 1))
   for row, (start, end) in enumerate(itertools.pairwise(ends)):
-    part = slice(overlap.indptr[row], overlap.indptr[row + 1])
-    line[overlap.indices[part]] = overlap.data[part]
-    result[start:end] = line[columns[start:end]]
-    line[overlap.indices[part]] = 0
+    span = slice(overlap.indptr[row], overlap.indptr[row + 1])
+    row_values[overlap.indices[span]] = overlap.data[span]
+    result[start:end] = row_values[columns[start:end]]
+    row_values[overlap.indices[span]] = 0
   return result
 
 
 def row_max(overlap: scipy.sparse.csr_array) -> np.ndarray:
   """Returns the greatest entry of each row, 0 for an empty one."""
   result = np.zeros(overlap.shape[0], np.float32)
-  held = np.flatnonzero(np.diff(overlap.indptr))
-  if len(held):
-    result[held] = np.maximum.reduceat(overlap.data, overlap.indptr[held])
+  nonempty_rows = np.flatnonzero(np.diff(overlap.indptr))
+  if len(nonempty_rows):
+    result[nonempty_rows] = np.maximum.reduceat(
+      overlap.data, overlap.indptr[nonempty_rows]
+    )
   return result

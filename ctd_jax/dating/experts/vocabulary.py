@@ -21,20 +21,20 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 
-from ctd_jax.dating.corpus import Axis, Labels
+from ctd_jax.dating.corpus import Labels, MonthAxis
 from ctd_jax.dating.experts import ngrams
 
-LENGTHS = (1, 2, 3, 4)
-WIDTHS = (2.0, 5.0, 14.0)  # years, standard deviation of each kernel
-_RARITY = (2, 4, 8, 20, 60, 200)  # texts with the string, lower edges
-_FEWEST = 100  # strings that make a group of their own
-_SATURATION = 0.5  # a string told n times in a year counts n ** this
-_PRIOR = 2.0  # pseudo-counts of the density of all strings
+NGRAM_LENGTHS = (1, 2, 3, 4)
+KERNEL_WIDTHS = (2.0, 5.0, 14.0)  # years, standard deviation of each kernel
+_RARITY_EDGES = (2, 4, 8, 20, 60, 200)  # texts with the string, lower edges
+_MIN_GROUP_STRINGS = 100  # strings that make a group of their own
+_SATURATION_POWER = 0.5  # a string told n times in a year counts n ** this
+_DENSITY_PSEUDO_COUNT = 2.0  # pseudo-counts of the density of all strings
 _BLOCK = 32_768  # strings whose densities are held at once
 
 
 @dataclasses.dataclass(frozen=True)
-class Words:
+class YearVocabulary:
   """Strings of a sample of the records, and the group of each.
 
   The strings of the other records are looked up when they are asked about, so
@@ -49,21 +49,21 @@ class Words:
   """
 
   texts: Sequence[str]
-  strings: ngrams.Strings
+  strings: ngrams.NgramVocabulary
   groups: tuple[np.ndarray, ...]
   sample: np.ndarray
   matrix: scipy.sparse.csr_array
 
   @property
-  def experts(self) -> int:
-    """Number of scores that `evidence` gives a record and year, G * widths."""
-    return len(self.groups) * len(WIDTHS)
+  def num_experts(self) -> int:
+    """Number of scores that `year_log_ratios` gives a record and year, G * widths."""
+    return len(self.groups) * len(KERNEL_WIDTHS)
 
-  def evidence(
+  def year_log_ratios(
     self,
-    axis: Axis,
+    axis: MonthAxis,
     labels: Labels,
-    used: np.ndarray,
+    is_training: np.ndarray,
     rows: np.ndarray,
     weights: np.ndarray | None = None,
   ) -> np.ndarray:
@@ -72,93 +72,105 @@ class Words:
     Args:
       axis: the years.
       labels: known months.
-      used: which known records are read, bool [N].
+      is_training: which known records are read, bool [N].
       rows: records asked about, [n].
       weights: of the experts; None for their separate scores.
     """
-    counts = self._counts(axis, labels, used)
-    seen = np.diff(counts.indptr) > 0
-    total = np.asarray(counts.sum(axis=0)).ravel()
-    asked = self.strings.encode([self.texts[row] for row in rows]).tocsc()
-    asked_for = np.diff(asked.indptr) > 0
-    smooth = [_Smooth.of(kernel, total) for kernel in kernels(axis.years)]
-    separate = (self.experts,) if weights is None else ()
-    result = np.zeros((*separate, len(rows), axis.years), np.float32)
+    counts = self._count_by_year(axis, labels, is_training)
+    has_count = np.diff(counts.indptr) > 0
+    total_counts = np.asarray(counts.sum(axis=0)).ravel()
+    query_matrix = self.strings.encode(
+      [self.texts[row] for row in rows]
+    ).tocsc()
+    is_in_query = np.diff(query_matrix.indptr) > 0
+    densities = [
+      _SmoothedDensity.from_counts(kernel, total_counts)
+      for kernel in make_year_kernels(axis.num_years)
+    ]
+    expert_shape = (self.num_experts,) if weights is None else ()
+    result = np.zeros((*expert_shape, len(rows), axis.num_years), np.float32)
     for group, columns in enumerate(self.groups):
-      experts = np.arange(len(WIDTHS)) * len(self.groups) + group
+      experts = np.arange(len(KERNEL_WIDTHS)) * len(self.groups) + group
       # A string that no known record holds says nothing of any year.
-      columns = columns[seen[columns] & asked_for[columns]]
+      columns = columns[has_count[columns] & is_in_query[columns]]
       for start in range(0, len(columns), _BLOCK):
         block = columns[start : start + _BLOCK]
-        held, told = asked[:, block].tocsr(), counts[block]
+        block_matrix, block_counts = (
+          query_matrix[:, block].tocsr(),
+          counts[block],
+        )
         if weights is None:
-          for expert, each in zip(experts, smooth, strict=True):
-            result[expert] += held @ each.ratios(told)
+          for expert, density in zip(experts, densities, strict=True):
+            result[expert] += block_matrix @ density.log_ratios(block_counts)
         else:
-          result += held @ sum(
-            np.float32(weights[expert]) * each.ratios(told)
-            for expert, each in zip(experts, smooth, strict=True)
+          result += block_matrix @ sum(
+            np.float32(weights[expert]) * density.log_ratios(block_counts)
+            for expert, density in zip(experts, densities, strict=True)
           )
     return result
 
-  def _counts(self, axis: Axis, labels: Labels, used: np.ndarray):
+  def _count_by_year(
+    self, axis: MonthAxis, labels: Labels, is_training: np.ndarray
+  ):
     """Returns how often each year tells each string, saturated, [V, Y]."""
-    known = np.flatnonzero((labels.known & used)[self.sample])
-    years = axis.year_of[labels.month[self.sample[known]]]
-    told = scipy.sparse.coo_array(
-      (np.ones(len(known), np.float32), (years, known)),
-      shape=(axis.years, len(self.sample)),
+    training_rows = np.flatnonzero((labels.is_known & is_training)[self.sample])
+    years = axis.year_of[labels.month[self.sample[training_rows]]]
+    year_matrix = scipy.sparse.coo_array(
+      (np.ones(len(training_rows), np.float32), (years, training_rows)),
+      shape=(axis.num_years, len(self.sample)),
     ).tocsr()
-    counts = (told @ self.matrix).T.tocsr()
-    counts.data **= _SATURATION
+    counts = (year_matrix @ self.matrix).T.tocsr()
+    counts.data **= _SATURATION_POWER
     return counts
 
 
-def read(texts: Sequence[str], sample: np.ndarray) -> Words:
+def build_year_vocabulary(
+  texts: Sequence[str], sample: np.ndarray
+) -> YearVocabulary:
   """Returns the strings that several records of a sample share.
 
   Args:
     texts: of all records [N].
     sample: records that densities are learned from, ascending, [S].
   """
-  strings, matrix = ngrams.count(
-    [texts[row] for row in sample], LENGTHS, at_least=_RARITY[0]
+  strings, matrix = ngrams.count_ngrams(
+    [texts[row] for row in sample], NGRAM_LENGTHS, min_texts=_RARITY_EDGES[0]
   )
-  edges = np.searchsorted(_RARITY, strings.frequency, side="right")
+  edges = np.searchsorted(_RARITY_EDGES, strings.text_counts, side="right")
   groups = []
-  for length in LENGTHS:
-    for edge in range(1, len(_RARITY) + 1):
+  for length in NGRAM_LENGTHS:
+    for edge in range(1, len(_RARITY_EDGES) + 1):
       columns = np.flatnonzero((strings.lengths == length) & (edges == edge))
-      if len(columns) >= _FEWEST:
+      if len(columns) >= _MIN_GROUP_STRINGS:
         groups.append(columns)
-  return Words(texts, strings, tuple(groups), sample, matrix)
+  return YearVocabulary(texts, strings, tuple(groups), sample, matrix)
 
 
-def kernels(years: int) -> list[np.ndarray]:
+def make_year_kernels(num_years: int) -> list[np.ndarray]:
   """Returns the smoothing matrices, each float32 [Y, Y], rows sum to 1."""
-  places = np.arange(years, dtype=np.float32)
-  distance = np.abs(places[:, None] - places)
-  shapes = [np.exp(-0.5 * (distance / width) ** 2) for width in WIDTHS]
-  return [shape / shape.sum(axis=1, keepdims=True) for shape in shapes]
+  positions = np.arange(num_years, dtype=np.float32)
+  distance = np.abs(positions[:, None] - positions)
+  weights = [np.exp(-0.5 * (distance / width) ** 2) for width in KERNEL_WIDTHS]
+  return [weight / weight.sum(axis=1, keepdims=True) for weight in weights]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Smooth:
+class _SmoothedDensity:
   """A kernel [Y, Y] and the density of all strings that it makes, [Y]."""
 
   kernel: np.ndarray
   density: np.ndarray
 
   @classmethod
-  def of(cls, kernel: np.ndarray, total: np.ndarray):
-    density = total @ kernel
+  def from_counts(cls, kernel: np.ndarray, total_counts: np.ndarray):
+    density = total_counts @ kernel
     density = density / max(density.sum(), 1e-9) + 1e-9
     return cls(kernel, density.astype(np.float32))
 
-  def ratios(self, counts: scipy.sparse.csr_array) -> np.ndarray:
+  def log_ratios(self, counts: scipy.sparse.csr_array) -> np.ndarray:
     """Returns log of the density of strings to that of all, [v, Y]."""
     counts = counts @ self.kernel
     total = counts.sum(axis=1, keepdims=True)
-    smooth = counts + _PRIOR * self.density
-    smooth /= (total + _PRIOR) * self.density
-    return np.log(smooth).astype(np.float32)
+    densities = counts + _DENSITY_PSEUDO_COUNT * self.density
+    densities /= (total + _DENSITY_PSEUDO_COUNT) * self.density
+    return np.log(densities).astype(np.float32)

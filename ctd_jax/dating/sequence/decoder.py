@@ -27,118 +27,133 @@ import tqdm
 
 from ctd_jax.dating.sequence import transitions
 
-BLOCK = 128
+BLOCK_SIZE = 128
 
 Emissions = np.ndarray | Callable[[int, int], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Decoded:
+class DecodedMonths:
   """When every record happened.
 
   Attributes:
     months: int32 [N, 2], most probable month and the next, ordinals.
     probabilities: float32 [N, 2] of these.
     expected: float32 [N], mean of `values` under the posterior.
-    path: int32 [N], most probable sequence of months; never falls.
+    best_path: int32 [N], most probable sequence of months; never falls.
     log_likelihood: of all evidence.
   """
 
   months: np.ndarray
   probabilities: np.ndarray
   expected: np.ndarray
-  path: np.ndarray
+  best_path: np.ndarray
   log_likelihood: float
 
 
 @functools.partial(jax.jit, static_argnames="best")
-def _forward(moves, message_SxK, evidence_BxSxK, kinds_B, best=False):
+def _forward_block(
+  log_transitions, message_SxK, emission_BxSxK, kinds_B, best=False
+):
   """Returns the messages of a block [B, S, K] and their log norms [B]."""
   push = jax.vmap(
-    functools.partial(transitions.push, best=best), in_axes=(None, 0, None)
+    functools.partial(transitions.propagate_forward, best=best),
+    in_axes=(None, 0, None),
   )
 
   def step(message_SxK, record):
-    evidence_SxK, kind = record
-    message_SxK = transitions.turn(moves.turn[kind], message_SxK, best)
-    message_SxK = push(moves, message_SxK, kind)
-    message_SxK += evidence_SxK
+    emission_SxK, kind = record
+    message_SxK = transitions.propagate_offset(
+      log_transitions.turn[kind], message_SxK, best
+    )
+    message_SxK = push(log_transitions, message_SxK, kind)
+    message_SxK += emission_SxK
     norm = (jnp.max if best else jax.nn.logsumexp)(message_SxK)
     message_SxK -= norm
     return message_SxK, (message_SxK, norm)
 
-  evidence_BxSxK = transitions.with_flashback(moves, evidence_BxSxK)
-  return jax.lax.scan(step, message_SxK, (evidence_BxSxK, kinds_B))[1]
+  emission_BxSxK = transitions.add_flashback(log_transitions, emission_BxSxK)
+  return jax.lax.scan(step, message_SxK, (emission_BxSxK, kinds_B))[1]
 
 
 @jax.jit
-def _backward(moves, message_SxK, forward_BxSxK, evidence_BxSxK, kinds_B):
+def _backward_block(
+  log_transitions, message_SxK, forward_BxSxK, emission_BxSxK, kinds_B
+):
   """Returns the message before a block and its log posterior [B, K]."""
-  pull = jax.vmap(transitions.pull, in_axes=(None, 0, None))
+  pull = jax.vmap(transitions.propagate_backward, in_axes=(None, 0, None))
 
   def step(message_SxK, record):
-    forward_SxK, evidence_SxK, kind = record
+    forward_SxK, emission_SxK, kind = record
     posterior_K = jax.nn.logsumexp(forward_SxK + message_SxK, axis=0)
     posterior_K -= jax.nn.logsumexp(posterior_K)
-    message_SxK = pull(moves, message_SxK + evidence_SxK, kind)
-    message_SxK = transitions.turn(moves.turn[kind].T, message_SxK)
+    message_SxK = pull(log_transitions, message_SxK + emission_SxK, kind)
+    message_SxK = transitions.propagate_offset(
+      log_transitions.turn[kind].T, message_SxK
+    )
     return message_SxK - jnp.max(message_SxK), posterior_K
 
-  evidence_BxSxK = transitions.with_flashback(moves, evidence_BxSxK)
+  emission_BxSxK = transitions.add_flashback(log_transitions, emission_BxSxK)
   return jax.lax.scan(
     step,
     message_SxK,
-    (forward_BxSxK, evidence_BxSxK, kinds_B),
+    (forward_BxSxK, emission_BxSxK, kinds_B),
     reverse=True,
   )
 
 
 @jax.jit
-def _trace(moves, state, forward_BxSxK, kinds_B):
+def _trace_block(log_transitions, state, forward_BxSxK, kinds_B):
   """Returns the best months of a block [B] and the state before the block.
 
   `state`, place x K + month, is that of the last record of the block;
   `forward_BxSxK` are the messages of the records before each of the block.
   """
-  size = forward_BxSxK.shape[-1]
+  num_months = forward_BxSxK.shape[-1]
 
   def step(state, record):
-    before_SxK, kind = record
-    place, month = jnp.divmod(state, size)
-    ways_SxK = before_SxK + moves.turn[kind][:, place, None]
-    ways_SxK += transitions.ways_to(moves, month, kind)
+    previous_SxK, kind = record
+    offset, month = jnp.divmod(state, num_months)
+    ways_SxK = previous_SxK + log_transitions.turn[kind][:, offset, None]
+    ways_SxK += transitions.score_best_moves(log_transitions, month, kind)
     return jnp.argmax(ways_SxK).astype(state.dtype), month
 
   return jax.lax.scan(step, state, (forward_BxSxK, kinds_B), reverse=True)
 
 
-class _Blocks:
+class _EmissionBlocks:
   """Evidence and classes of a chronicle, block by block."""
 
   def __init__(
     self,
-    evidence: Emissions,
+    emissions: Emissions,
     kinds_N: Sequence[int],
-    moves: transitions.Moves,
+    log_transitions: transitions.Transitions,
     prior: np.ndarray | None,
-    block: int,
+    block_size: int,
   ):
     self.kinds_N = np.asarray(kinds_N, np.int32)
-    self.size = moves.stay.shape[1]
-    self.moves, self.block, self.evidence = moves, block, evidence
+    self.num_months = log_transitions.stay.shape[1]
+    self.log_transitions, self.block_size, self.emissions = (
+      log_transitions,
+      block_size,
+      emissions,
+    )
     if self.kinds_N.ndim != 1 or not len(self.kinds_N):
       raise ValueError("a chronicle needs at least one record")
-    if not ((self.kinds_N >= 0) & (self.kinds_N < transitions.CLASSES)).all():
+    if not (
+      (self.kinds_N >= 0) & (self.kinds_N < transitions.NUM_CLASSES)
+    ).all():
       raise ValueError(
-        f"the class of a record should be 0-{transitions.CLASSES - 1}"
+        f"the class of a record should be 0-{transitions.NUM_CLASSES - 1}"
       )
-    if block < 1:
-      raise ValueError(f"block should be at least 1, got {block}")
-    shape = moves.turn.shape[1], self.size
+    if block_size < 1:
+      raise ValueError(f"block should be at least 1, got {block_size}")
+    shape = log_transitions.offset_transition.shape[1], self.num_months
     prior = np.zeros(shape) if prior is None else np.asarray(prior)
     if prior.shape not in (shape, shape[1:]) or not np.isfinite(prior.max()):
       raise ValueError(
-        f"prior should be [{self.size}] or {list(shape)} with a finite log "
+        f"prior should be [{self.num_months}] or {list(shape)} with a finite log "
         f"probability, got {list(prior.shape)}"
       )
     prior = np.broadcast_to(prior, shape)
@@ -147,105 +162,123 @@ class _Blocks:
     )
 
   def __len__(self) -> int:
-    return -(-len(self.kinds_N) // self.block)
+    return -(-len(self.kinds_N) // self.block_size)
 
-  def read(self, number: int) -> tuple[jax.Array, jax.Array, int]:
+  def read_block(self, block_index: int) -> tuple[jax.Array, jax.Array, int]:
     """Returns evidence [B, S, K], classes [B] and how many are records."""
-    start = number * self.block
-    stop = min(start + self.block, len(self.kinds_N))
-    rows = (
-      self.evidence(start, stop)
-      if callable(self.evidence)
-      else self.evidence[start:stop]
+    start = block_index * self.block_size
+    stop = min(start + self.block_size, len(self.kinds_N))
+    emission_rows = (
+      self.emissions(start, stop)
+      if callable(self.emissions)
+      else self.emissions[start:stop]
     )
-    rows = np.asarray(rows, np.float32)
-    expected = (stop - start, *self.prior_SxK.shape)
-    if rows.ndim == 2 and expected[1] == 1:
-      expected = expected[::2]
-    if rows.shape != expected:
+    emission_rows = np.asarray(emission_rows, np.float32)
+    expected_shape = (stop - start, *self.prior_SxK.shape)
+    if emission_rows.ndim == 2 and expected_shape[1] == 1:
+      expected_shape = expected_shape[::2]
+    if emission_rows.shape != expected_shape:
       raise ValueError(
-        f"evidence of records {start}-{stop - 1} should be {list(expected)}, "
-        f"got {list(rows.shape)}"
+        f"evidence of records {start}-{stop - 1} should be {list(expected_shape)}, "
+        f"got {list(emission_rows.shape)}"
       )
-    rows = rows.reshape(stop - start, *self.prior_SxK.shape)
-    best = rows.max((1, 2))
-    if not np.isfinite(best).all():
+    emission_rows = emission_rows.reshape(stop - start, *self.prior_SxK.shape)
+    max_emissions = emission_rows.max((1, 2))
+    if not np.isfinite(max_emissions).all():
       raise ValueError(
-        f"record {start + np.argmin(np.isfinite(best))}: no month is possible, "
+        f"record {start + np.argmin(np.isfinite(max_emissions))}: no month is possible, "
         "or its evidence is not a number"
       )
-    missing = self.block - len(rows)
+    num_padding = self.block_size - len(emission_rows)
     kinds = self.kinds_N[start:stop].copy()
-    if number == 0:
-      kinds[0] = transitions.CLASSES  # what lies before the first is the prior
+    if block_index == 0:
+      kinds[0] = (
+        transitions.NUM_CLASSES
+      )  # what lies before the first is the prior
     return (
-      jnp.asarray(np.pad(rows, ((0, missing), (0, 0), (0, 0)))),
+      jnp.asarray(np.pad(emission_rows, ((0, num_padding), (0, 0), (0, 0)))),
       jnp.asarray(
-        np.pad(kinds, (0, missing), constant_values=transitions.CLASSES)
+        np.pad(kinds, (0, num_padding), constant_values=transitions.NUM_CLASSES)
       ),
       stop - start,
     )
 
-  def heads(self, best: bool) -> tuple[list[jax.Array], float]:
+  def compute_heads(self, use_max: bool) -> tuple[list[jax.Array], float]:
     """Returns the message before every block and after all, and the norm."""
-    heads, total = [self.prior_SxK], 0.0
-    for number in _bar(range(len(self)), "best path" if best else "forward"):
-      evidence, kinds, count = self.read(number)
-      messages, norms = _forward(self.moves, heads[-1], evidence, kinds, best)
+    heads, log_norm = [self.prior_SxK], 0.0
+    for block_index in _progress_bar(
+      range(len(self)), "best path" if use_max else "forward"
+    ):
+      emissions, kinds, count = self.read_block(block_index)
+      messages, norms = _forward_block(
+        self.log_transitions, heads[-1], emissions, kinds, use_max
+      )
       norms = np.asarray(norms[:count], np.float64)
       if not np.isfinite(norms).all():
-        place = number * self.block + int(np.argmin(np.isfinite(norms)))
-        raise ValueError(f"record {place}: no month is possible in this order")
-      total += norms.sum()
+        record_index = block_index * self.block_size + int(
+          np.argmin(np.isfinite(norms))
+        )
+        raise ValueError(
+          f"record {record_index}: no month is possible in this order"
+        )
+      log_norm += norms.sum()
       heads.append(messages[count - 1])
-    return heads, float(total)
+    return heads, float(log_norm)
 
 
-def _bar(steps: range, label: str):
+def _progress_bar(steps: range, label: str):
   # disable=None: quiet where standard error is not a terminal.
   return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
 
 
-def posteriors(
-  evidence: Emissions,
+def iter_posteriors(
+  emissions: Emissions,
   kinds: Sequence[int],
-  moves: transitions.Moves,
+  log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
-  block: int = BLOCK,
+  block_size: int = BLOCK_SIZE,
 ) -> Iterator[tuple[int, np.ndarray, float]]:
   """Yields (first record, log p(month | all evidence) [B, K], likelihood).
 
   Blocks come from the last to the first.
 
   Args:
-    evidence: float32 [N, K] or [N, S, K], log p(record | place, month), or a
+    emissions: float32 [N, K] or [N, S, K], log p(record | place, month), or a
       function that gives the rows start..stop; it is called twice for every
       block. A constant added to a row changes nothing but the likelihood.
     kinds: class of every record, what it prints of its date.
-    moves: of the timeline.
+    log_transitions: of the timeline.
     prior: float [K] or [S, K], log weight of the first record's month, or of
       place and month; any if None.
-    block: records at a time.
+    block_size: records at a time.
 
   Raises:
     ValueError: naming the record for which no month is possible.
   """
-  blocks = _Blocks(evidence, kinds, moves, prior, block)
-  heads, total = blocks.heads(best=False)
+  blocks = _EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
+  heads, log_likelihood = blocks.compute_heads(use_max=False)
   message = jnp.zeros_like(blocks.prior_SxK)
-  for number in _bar(range(len(blocks) - 1, -1, -1), "backward"):
-    rows, row_kinds, count = blocks.read(number)
-    forward, _ = _forward(moves, heads[number], rows, row_kinds)
-    message, posterior = _backward(moves, message, forward, rows, row_kinds)
-    yield number * block, np.asarray(posterior[:count]), total
+  for block_index in _progress_bar(range(len(blocks) - 1, -1, -1), "backward"):
+    emission_rows, row_kinds, count = blocks.read_block(block_index)
+    forward, _ = _forward_block(
+      log_transitions, heads[block_index], emission_rows, row_kinds
+    )
+    message, posterior = _backward_block(
+      log_transitions, message, forward, emission_rows, row_kinds
+    )
+    yield (
+      block_index * block_size,
+      np.asarray(posterior[:count]),
+      log_likelihood,
+    )
 
 
-def best_path(
-  evidence: Emissions,
+def find_best_path(
+  emissions: Emissions,
   kinds: Sequence[int],
-  moves: transitions.Moves,
+  log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
-  block: int = BLOCK,
+  block_size: int = BLOCK_SIZE,
 ) -> np.ndarray:
   """Returns the most probable months of all records together, int32 [N].
 
@@ -253,59 +286,73 @@ def best_path(
   calendar are part of what is maximised. Arguments and errors as of
   `posteriors`.
   """
-  blocks = _Blocks(evidence, kinds, moves, prior, block)
-  heads, _ = blocks.heads(best=True)
+  blocks = _EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
+  heads, _ = blocks.compute_heads(use_max=True)
   path = np.empty(len(blocks.kinds_N), np.int32)
   state = jnp.argmax(heads[-1]).astype(jnp.int32)
-  for number in range(len(blocks) - 1, -1, -1):
-    rows, row_kinds, count = blocks.read(number)
-    forward, _ = _forward(moves, heads[number], rows, row_kinds, True)
-    before = jnp.concatenate([heads[number][None], forward[:-1]])
-    state, months = _trace(moves, state, before, row_kinds)
-    path[number * block : number * block + count] = months[:count]
+  for block_index in range(len(blocks) - 1, -1, -1):
+    emission_rows, row_kinds, count = blocks.read_block(block_index)
+    forward, _ = _forward_block(
+      log_transitions, heads[block_index], emission_rows, row_kinds, True
+    )
+    previous_messages = jnp.concatenate(
+      [heads[block_index][None], forward[:-1]]
+    )
+    state, months = _trace_block(
+      log_transitions, state, previous_messages, row_kinds
+    )
+    path[block_index * block_size : block_index * block_size + count] = months[
+      :count
+    ]
   return path
 
 
-def decode(
-  evidence: Emissions,
+def decode_months(
+  emissions: Emissions,
   kinds: Sequence[int],
-  moves: transitions.Moves,
+  log_transitions: transitions.Transitions,
   values: np.ndarray | None = None,
   prior: np.ndarray | None = None,
-  block: int = BLOCK,
-) -> Decoded:
+  block_size: int = BLOCK_SIZE,
+) -> DecodedMonths:
   """Returns when every record happened.
 
   Args:
-    evidence: as of `posteriors`.
+    emissions: as of `posteriors`.
     kinds: as of `posteriors`.
-    moves: of the timeline.
+    log_transitions: of the timeline.
     values: float [K], what is averaged, e.g. the year of every month; the
       ordinal if None.
     prior: as of `posteriors`.
-    block: records at a time.
+    block_size: records at a time.
 
   Raises:
     ValueError: as of `posteriors`.
   """
-  count = len(kinds)
-  months = np.empty((count, 2), np.int32)
-  probabilities = np.empty((count, 2), np.float32)
-  expected = np.empty(count, np.float32)
-  likelihood = 0.0
+  num_records = len(kinds)
+  months = np.empty((num_records, 2), np.int32)
+  probabilities = np.empty((num_records, 2), np.float32)
+  expected_values = np.empty(num_records, np.float32)
+  log_likelihood = 0.0
   if values is None:
-    values = np.arange(moves.stay.shape[1])
-  for start, posterior, total in posteriors(
-    evidence, kinds, moves, prior, block
+    values = np.arange(log_transitions.stay.shape[1])
+  for start, posterior, block_log_likelihood in iter_posteriors(
+    emissions, kinds, log_transitions, prior, block_size
   ):
-    likelihood = total
+    log_likelihood = block_log_likelihood
     stop = start + len(posterior)
-    order = np.argpartition(-posterior, min(1, posterior.shape[1] - 1), axis=1)
-    order = order[:, :2]
-    top = np.take_along_axis(posterior, order, 1)
-    swap = np.argsort(-top, axis=1, kind="stable")
-    months[start:stop] = np.take_along_axis(order, swap, 1)
-    probabilities[start:stop] = np.exp(np.take_along_axis(top, swap, 1))
-    expected[start:stop] = np.exp(posterior, dtype=np.float64) @ values
-  path = best_path(evidence, kinds, moves, prior, block)
-  return Decoded(months, probabilities, expected, path, likelihood)
+    top_months = np.argpartition(
+      -posterior, min(1, posterior.shape[1] - 1), axis=1
+    )
+    top_months = top_months[:, :2]
+    top_log_p = np.take_along_axis(posterior, top_months, 1)
+    by_probability = np.argsort(-top_log_p, axis=1, kind="stable")
+    months[start:stop] = np.take_along_axis(top_months, by_probability, 1)
+    probabilities[start:stop] = np.exp(
+      np.take_along_axis(top_log_p, by_probability, 1)
+    )
+    expected_values[start:stop] = np.exp(posterior, dtype=np.float64) @ values
+  path = find_best_path(emissions, kinds, log_transitions, prior, block_size)
+  return DecodedMonths(
+    months, probabilities, expected_values, path, log_likelihood
+  )

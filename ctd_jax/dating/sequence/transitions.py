@@ -26,14 +26,14 @@ import jax.numpy as jnp
 import numpy as np
 
 # What a record prints of its date: nothing, or the largest unit that opens it.
-NOTHING, MONTH, SEASON, YEAR = range(4)
-CLASSES = 4
-_BELIEF = 20.0  # records that an unlearned motion is worth
-_LONG = 60  # months; what goes further was a jump
+NO_DATE, MONTH, SEASON, YEAR = range(4)
+NUM_CLASSES = 4
+_PRIOR_RECORDS = 20.0  # records that an unlearned motion is worth
+_MAX_STEP_MONTHS = 60  # months; what goes further was a jump
 
 
 @dataclasses.dataclass(frozen=True)
-class Motion:
+class TransitionModel:
   """How a chronicle moves on; one number a class where there are four.
 
   Attributes:
@@ -53,9 +53,11 @@ class Motion:
   def __post_init__(self):
     for name in ("rest", "slip", "ratio"):
       values = getattr(self, name)
-      if len(values) != CLASSES or not all(0 <= value < 1 for value in values):
+      if len(values) != NUM_CLASSES or not all(
+        0 <= value < 1 for value in values
+      ):
         raise ValueError(
-          f"{name} of a Motion should be {CLASSES} numbers from 0 to below 1, "
+          f"{name} of a Motion should be {NUM_CLASSES} numbers from 0 to below 1, "
           f"got {values}"
         )
     for name in ("jump", "flashback"):
@@ -64,15 +66,15 @@ class Motion:
           f"{name} of a Motion should be from 0 to below 1, got "
           f"{getattr(self, name)}"
         )
-    most = max(map(sum, zip(self.rest, self.slip, strict=True)))
-    if most + self.jump > 1:
+    max_sum = max(map(sum, zip(self.rest, self.slip, strict=True)))
+    if max_sum + self.jump > 1:
       raise ValueError(
         f"rest, slip and jump of a Motion should add up to at most 1, got "
-        f"{most + self.jump:g}"
+        f"{max_sum + self.jump:g}"
       )
 
 
-class Moves(NamedTuple):
+class Transitions(NamedTuple):
   """A `Motion` on a timeline, as float32 log weights; row C moves nothing.
 
   Attributes:
@@ -84,7 +86,7 @@ class Moves(NamedTuple):
     decay: [C + 1] cost of a month beyond the boundary.
     outlier: [2, K] weights of a record's own evidence and of that of any
       month up to its own.
-    turn: [C + 1, S, S] of the calendar's next place, by its place.
+    offset_transition: [C + 1, S, S] of the calendar's next place, by its place.
   """
 
   stay: jax.Array
@@ -94,10 +96,10 @@ class Moves(NamedTuple):
   boundary: jax.Array
   decay: jax.Array
   outlier: jax.Array
-  turn: jax.Array
+  offset_transition: jax.Array
 
 
-def boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
+def find_boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
   """Returns the first month after the month, season and year of each.
 
   Args:
@@ -109,124 +111,143 @@ def boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
   """
   size = len(years)
   season = years * 4 + (np.asarray(months) - 1) // 3
-  after = np.arange(1, size + 1)
-  rows = [after, after]
+  next_months = np.arange(1, size + 1)
+  rows = [next_months, next_months]
   for unit in (np.maximum.accumulate(season), years):
     rows.append(np.searchsorted(unit, unit, side="right"))
   return np.stack(rows).astype(np.int32)
 
 
-def make_moves(
-  motion: Motion,
+def make_transitions(
+  model: TransitionModel,
   boundary_CxK: np.ndarray,
-  turn_SxS: np.ndarray | None = None,
-) -> Moves:
+  offset_transition_SxS: np.ndarray | None = None,
+) -> Transitions:
   """Returns the log weights of every move; from each month they add up to 1.
 
   Args:
-    motion: probabilities.
+    model: probabilities.
     boundary_CxK: as `boundaries` gives it.
-    turn_SxS: probabilities of the calendar's next place, by its place; one
+    offset_transition_SxS: probabilities of the calendar's next place, by its place; one
       place if None.
 
   Raises:
     ValueError: if a boundary does not lie later than its month.
   """
   boundary = np.asarray(boundary_CxK)
-  classes, size = boundary.shape
-  places = np.arange(size)
-  if classes != CLASSES or not ((boundary > places) & (boundary <= size)).all():
+  num_classes, num_months = boundary.shape
+  positions = np.arange(num_months)
+  if (
+    num_classes != NUM_CLASSES
+    or not ((boundary > positions) & (boundary <= num_months)).all()
+  ):
     raise ValueError(
-      f"boundaries should be [{CLASSES}, K], each later than its month and at "
+      f"boundaries should be [{NUM_CLASSES}, K], each later than its month and at "
       "most K"
     )
-  rest, slip, ratio = (
+  rest_chance, slip_chance, ratio = (
     np.array(values)[:, None]
-    for values in (motion.rest, motion.slip, motion.ratio)
+    for values in (model.rest, model.slip, model.ratio)
   )
-  later = size - 1 - places
-  jump = np.where(later > 0, motion.jump, 0.0)
-  step = np.where(later > 0, slip, 0.0)
+  num_later = num_months - 1 - positions
+  jump = np.where(num_later > 0, model.jump, 0.0)
+  step = np.where(num_later > 0, slip_chance, 0.0)
   # Past the last boundary nothing is left but to stay.
-  cross = np.where(boundary < size, 1 - rest - slip - motion.jump, 0.0)
+  cross = np.where(
+    boundary < num_months, 1 - rest_chance - slip_chance - model.jump, 0.0
+  )
   stay = 1 - jump - step - cross
 
-  def share(first: np.ndarray) -> np.ndarray:
+  def sum_geometric(first: np.ndarray) -> np.ndarray:
     """Returns what the geometric weights from `first` on add up to."""
-    ends = np.maximum(size - first, 1)
-    return (1 - ratio**ends) / (1 - ratio)
+    num_terms = np.maximum(num_months - first, 1)
+    return (1 - ratio**num_terms) / (1 - ratio)
 
-  if turn_SxS is None:
-    turn_SxS = np.ones((1, 1))
+  if offset_transition_SxS is None:
+    offset_transition_SxS = np.ones((1, 1))
   with np.errstate(divide="ignore"):
-    turns = np.log([turn_SxS] * CLASSES + [np.eye(len(turn_SxS))])
+    log_offset_transition = np.log(
+      [offset_transition_SxS] * NUM_CLASSES
+      + [np.eye(len(offset_transition_SxS))]
+    )
     rows = [
       np.log(stay),
-      np.log(step / share(places + 1)),
-      np.log(cross / share(boundary)),
-      np.log(np.broadcast_to(jump / np.maximum(later, 1), stay.shape)),
+      np.log(step / sum_geometric(positions + 1)),
+      np.log(cross / sum_geometric(boundary)),
+      np.log(np.broadcast_to(jump / np.maximum(num_later, 1), stay.shape)),
     ]
-    decay = -np.log(np.maximum(motion.ratio, 1e-30))
+    decay = -np.log(np.maximum(model.ratio, 1e-30))
     outlier = np.stack(
       [
-        np.full(size, np.log(1 - motion.flashback)),
-        np.log(motion.flashback) - np.log(places + 1),
+        np.full(num_months, np.log(1 - model.flashback)),
+        np.log(model.flashback) - np.log(positions + 1),
       ]
     )
-  held = [np.zeros(size)] + [np.full(size, -np.inf)] * 3
-  return Moves(
+  no_move_rows = [np.zeros(num_months)] + [np.full(num_months, -np.inf)] * 3
+  return Transitions(
     *(
-      jnp.asarray(np.vstack([row, hold]), jnp.float32)
-      for row, hold in zip(rows, held, strict=True)
+      jnp.asarray(np.vstack([row, no_move_row]), jnp.float32)
+      for row, no_move_row in zip(rows, no_move_rows, strict=True)
     ),
-    jnp.asarray(np.vstack([boundary, places + 1]), jnp.int32),
+    jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
     jnp.asarray(np.append(decay, 1.0), jnp.float32),
     jnp.asarray(outlier, jnp.float32),
-    jnp.asarray(turns, jnp.float32),
+    jnp.asarray(log_offset_transition, jnp.float32),
   )
 
 
-def learn(
-  motion: Motion, path: np.ndarray, kinds: np.ndarray, boundary_CxK: np.ndarray
-) -> Motion:
-  """Returns the motion that a path shows, `motion` being worth 20 records.
+def fit_transition_model(
+  model: TransitionModel,
+  path: np.ndarray,
+  kinds: np.ndarray,
+  boundary_CxK: np.ndarray,
+) -> TransitionModel:
+  """Returns the motion that a path shows, `model` being worth 20 records.
 
   Of each class, how often it rests and how far beyond the boundary it goes;
   what is rarer (slips, jumps, flashbacks) stays as it was.
 
   Args:
-    motion: as believed before.
+    model: as believed before.
     path: int [N], months of the records.
     kinds: int [N], their classes.
     boundary_CxK: as `boundaries` gives it.
   """
-  before, after, kinds = path[:-1], path[1:], np.asarray(kinds)[1:]
-  beyond = after - boundary_CxK[kinds, before]
-  crossed = (beyond >= 0) & (beyond < _LONG)
-  rest, ratio = [], []
-  for kind in range(CLASSES):
-    chosen = kinds == kind
-    rests = (chosen & (before == after)).sum() + _BELIEF * motion.rest[kind]
-    rest.append(float(rests / (chosen.sum() + _BELIEF)))
-    steps = beyond[chosen & crossed]
-    believed = _BELIEF * motion.ratio[kind] / (1 - motion.ratio[kind])
-    mean = (steps.sum() + believed) / (len(steps) + _BELIEF)
-    ratio.append(float(mean / (1 + mean)))
-  most = 1 - motion.jump - max(motion.slip) - 1e-3
-  rest = [min(share, most) for share in rest]
-  return dataclasses.replace(motion, rest=tuple(rest), ratio=tuple(ratio))
+  previous_months, next_months, kinds = (
+    path[:-1],
+    path[1:],
+    np.asarray(kinds)[1:],
+  )
+  months_beyond = next_months - boundary_CxK[kinds, previous_months]
+  is_crossing = (months_beyond >= 0) & (months_beyond < _MAX_STEP_MONTHS)
+  rest_chances, ratios = [], []
+  for kind in range(NUM_CLASSES):
+    is_kind = kinds == kind
+    num_rests = (
+      is_kind & (previous_months == next_months)
+    ).sum() + _PRIOR_RECORDS * model.rest[kind]
+    rest_chances.append(float(num_rests / (is_kind.sum() + _PRIOR_RECORDS)))
+    steps = months_beyond[is_kind & is_crossing]
+    prior_months = _PRIOR_RECORDS * model.ratio[kind] / (1 - model.ratio[kind])
+    mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_RECORDS)
+    ratios.append(float(mean / (1 + mean)))
+  max_rest = 1 - model.jump - max(model.slip) - 1e-3
+  rest_chances = [min(rest_chance, max_rest) for rest_chance in rest_chances]
+  return dataclasses.replace(
+    model, rest=tuple(rest_chances), ratio=tuple(ratios)
+  )
 
 
-def _shift(x_K: jax.Array, places: int) -> jax.Array:
+def _shift(x_K: jax.Array, num_months: int) -> jax.Array:
   """Returns `x_K` moved to later months, to earlier ones if negative."""
-  empty = jnp.full(min(abs(places), len(x_K)), -jnp.inf, x_K.dtype)
-  if places < 0:
-    return jnp.concatenate([x_K[-places:], empty])
-  return jnp.concatenate([empty, x_K[: len(x_K) - places]])
+  empty = jnp.full(min(abs(num_months), len(x_K)), -jnp.inf, x_K.dtype)
+  if num_months < 0:
+    return jnp.concatenate([x_K[-num_months:], empty])
+  return jnp.concatenate([empty, x_K[: len(x_K) - num_months]])
 
 
-def _sums(
-  x_K: jax.Array, y_K: jax.Array, decay: jax.Array, add: Callable, back: bool
+def _sum_with_decay(
+  x_K: jax.Array, y_K: jax.Array, decay: jax.Array, add: Callable, reverse: bool
 ) -> tuple[jax.Array, jax.Array]:
   """Returns running sums of `x_K` with a cost a month and of `y_K` without.
 
@@ -236,109 +257,136 @@ def _sums(
   costs = jnp.stack([decay, jnp.zeros_like(decay)])
   lengths = jnp.ones((len(x_K), 1), jnp.float32)
 
-  def join(earlier, later):
-    value, length = earlier
-    other, width = later
-    return add(value - width * costs, other), length + width
+  def combine(earlier, later):
+    earlier_value, earlier_length = earlier
+    later_value, later_length = later
+    return add(
+      earlier_value - later_length * costs, later_value
+    ), earlier_length + later_length
 
   values = jnp.stack([x_K, y_K], axis=1)
-  sums, _ = jax.lax.associative_scan(join, (values, lengths), reverse=back)
+  sums, _ = jax.lax.associative_scan(
+    combine, (values, lengths), reverse=reverse
+  )
   return sums[:, 0], sums[:, 1]
 
 
-def turn(
-  turn_SxS: jax.Array, message_SxK: jax.Array, best: bool = False
+def propagate_offset(
+  offset_transition_SxS: jax.Array, message_SxK: jax.Array, best: bool = False
 ) -> jax.Array:
   """Returns log p(place and month), the calendar's place being the next.
 
   Args:
-    turn_SxS: of `Moves`, for one class; transposed on the way back.
+    offset_transition_SxS: of `Moves`, for one class; transposed on the way back.
     message_SxK: log weights.
     best: the best place before instead of the sum of all.
   """
   reduce = jnp.max if best else jax.nn.logsumexp
-  return reduce(turn_SxS[..., None] + message_SxK[:, None], axis=0)
+  return reduce(offset_transition_SxS[..., None] + message_SxK[:, None], axis=0)
 
 
-def push(
-  moves: Moves, message_K: jax.Array, kind: jax.Array, best: bool = False
+def propagate_forward(
+  log_transitions: Transitions,
+  message_K: jax.Array,
+  kind: jax.Array,
+  best: bool = False,
 ) -> jax.Array:
   """Returns log p(month of the next record, all before).
 
   Args:
-    moves: of the timeline.
+    log_transitions: of the timeline.
     message_K: log weight of the month of this record.
     kind: class of the next record.
     best: the best way to each month instead of the sum of all ways.
   """
   size = len(message_K)
   add = jnp.maximum if best else jnp.logaddexp
-  boundary_K = moves.boundary[kind]
-  cross_K = message_K + moves.cross[kind]
+  boundary_K = log_transitions.boundary[kind]
+  cross_K = message_K + log_transitions.cross[kind]
   # Months of one season or year share a boundary: one bin for each.
-  most = jax.ops.segment_max(
+  boundary_max = jax.ops.segment_max(
     cross_K, boundary_K, size + 1, indices_are_sorted=True
   )
   if not best:
-    finite = jnp.where(jnp.isfinite(most), most, 0.0)
+    finite = jnp.where(jnp.isfinite(boundary_max), boundary_max, 0.0)
     sums = jax.ops.segment_sum(
       jnp.exp(cross_K - finite[boundary_K]),
       boundary_K,
       size + 1,
       indices_are_sorted=True,
     )
-    most = jnp.log(sums) + finite
-  step_K = _shift(message_K + moves.step[kind], 1)
-  arriving_K, jump_K = _sums(
-    add(most[:size], step_K),
-    message_K + moves.jump[kind],
-    moves.decay[kind],
+    boundary_max = jnp.log(sums) + finite
+  step_K = _shift(message_K + log_transitions.step[kind], 1)
+  arriving_K, jump_K = _sum_with_decay(
+    add(boundary_max[:size], step_K),
+    message_K + log_transitions.jump[kind],
+    log_transitions.decay[kind],
     add,
-    back=False,
+    reverse=False,
   )
-  stay_K = message_K + moves.stay[kind]
+  stay_K = message_K + log_transitions.stay[kind]
   return add(add(stay_K, arriving_K), _shift(jump_K, 1))
 
 
-def pull(moves: Moves, message_K: jax.Array, kind: jax.Array) -> jax.Array:
+def propagate_backward(
+  log_transitions: Transitions, message_K: jax.Array, kind: jax.Array
+) -> jax.Array:
   """Returns log p(all after | month of this record); the transpose of `push`.
 
   Args:
-    moves: of the timeline.
+    log_transitions: of the timeline.
     message_K: log p(the next record and all after it | its month).
     kind: class of the next record.
   """
-  arriving_K, later_K = _sums(
-    message_K, message_K, moves.decay[kind], jnp.logaddexp, back=True
+  arriving_K, later_K = _sum_with_decay(
+    message_K,
+    message_K,
+    log_transitions.decay[kind],
+    jnp.logaddexp,
+    reverse=True,
   )
   arriving = jnp.append(arriving_K, -jnp.inf)
-  cross_K = moves.cross[kind] + arriving[moves.boundary[kind]]
-  step_K = moves.step[kind] + arriving[1:]
-  jump_K = moves.jump[kind] + _shift(later_K, -1)
-  stay_K = message_K + moves.stay[kind]
+  cross_K = (
+    log_transitions.cross[kind] + arriving[log_transitions.boundary[kind]]
+  )
+  step_K = log_transitions.step[kind] + arriving[1:]
+  jump_K = log_transitions.jump[kind] + _shift(later_K, -1)
+  stay_K = message_K + log_transitions.stay[kind]
   return jnp.logaddexp(
     jnp.logaddexp(stay_K, jump_K), jnp.logaddexp(cross_K, step_K)
   )
 
 
-def ways_to(moves: Moves, month: jax.Array, kind: jax.Array) -> jax.Array:
+def score_best_moves(
+  log_transitions: Transitions, month: jax.Array, kind: jax.Array
+) -> jax.Array:
   """Returns log weights [K] of the best single move from each to `month`."""
-  places = jnp.arange(moves.stay.shape[1])
-  best = jnp.where(places == month, moves.stay[kind], -jnp.inf)
-  best = jnp.where(places < month, jnp.maximum(best, moves.jump[kind]), best)
+  positions = jnp.arange(log_transitions.stay.shape[1])
+  best = jnp.where(positions == month, log_transitions.stay[kind], -jnp.inf)
+  best = jnp.where(
+    positions < month, jnp.maximum(best, log_transitions.jump[kind]), best
+  )
   for weight, first in (
-    (moves.step[kind], places + 1),
-    (moves.cross[kind], moves.boundary[kind]),
+    (log_transitions.step[kind], positions + 1),
+    (log_transitions.cross[kind], log_transitions.boundary[kind]),
   ):
-    beyond = month - first
+    months_beyond = month - first
     best = jnp.where(
-      beyond >= 0, jnp.maximum(best, weight - beyond * moves.decay[kind]), best
+      months_beyond >= 0,
+      jnp.maximum(best, weight - months_beyond * log_transitions.decay[kind]),
+      best,
     )
   return best
 
 
-def with_flashback(moves: Moves, evidence_BxSxK: jax.Array) -> jax.Array:
+def add_flashback(
+  log_transitions: Transitions, emission_BxSxK: jax.Array
+) -> jax.Array:
   """Returns log p(record | month it stands in) from log p(record | month)."""
-  own, any_before = moves.outlier
-  before_BxSxK = jax.lax.associative_scan(jnp.logaddexp, evidence_BxSxK, axis=2)
-  return jnp.logaddexp(own + evidence_BxSxK, any_before + before_BxSxK)
+  own_weight, earlier_weight = log_transitions.outlier
+  earlier_BxSxK = jax.lax.associative_scan(
+    jnp.logaddexp, emission_BxSxK, axis=2
+  )
+  return jnp.logaddexp(
+    own_weight + emission_BxSxK, earlier_weight + earlier_BxSxK
+  )

@@ -20,7 +20,7 @@ from flax import linen as nn
 
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.layer_stack import apply_layers
-from ctd_jax.models.encoders.layers import dense
+from ctd_jax.models.encoders.layers import make_dense
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,12 +71,12 @@ class BertConfig:
       )
     layers.check_dtype(self.dtype)
 
-  def make(self) -> BertEncoder:
+  def make_encoder(self) -> BertEncoder:
     """Returns the module of this geometry."""
     return BertEncoder(self)
 
 
-def _norm(config: BertConfig, name: str) -> nn.LayerNorm:
+def _make_norm(config: BertConfig, name: str) -> nn.LayerNorm:
   # linen reduces in fp32 even when the input is bf16.
   return nn.LayerNorm(
     epsilon=config.layer_norm_eps, dtype=jnp.dtype(config.dtype), name=name
@@ -95,15 +95,15 @@ class BertEmbeddings(nn.Module):
     """Returns the states that enter the first block, [B, L, D]."""
     config = self.config
 
-    table = functools.partial(layers.embedding, config)
+    make_table = functools.partial(layers.make_embedding, config)
     positions = layers.token_positions(mask) + config.position_offset
     rows = config.max_length + config.position_offset
-    states = table(config.vocab_size, "word_embeddings")(ids)
-    states += table(rows, "position_embeddings")(positions)
+    states = make_table(config.vocab_size, "word_embeddings")(ids)
+    states += make_table(rows, "position_embeddings")(positions)
     if config.type_vocab_size:
-      segments = table(config.type_vocab_size, "token_type_embeddings")
+      segments = make_table(config.type_vocab_size, "token_type_embeddings")
       states += segments(jnp.zeros((1, 1), jnp.int32))
-    states = _norm(config, "layer_norm")(states)
+    states = _make_norm(config, "layer_norm")(states)
     return nn.Dropout(config.dropout)(states, deterministic)
 
 
@@ -117,18 +117,18 @@ class SelfAttention(nn.Module):
   config: BertConfig
 
   @nn.compact
-  def __call__(self, states: jax.Array, seen: jax.Array) -> jax.Array:
+  def __call__(self, states: jax.Array, attention_mask: jax.Array) -> jax.Array:
     """Returns the projected mixture of values, [B, L, D]."""
     config = self.config
     width, heads = config.hidden_size, config.num_heads
 
-    def split(name: str) -> jax.Array:
-      flat = dense(config, width, name)(states)
+    def split_heads(name: str) -> jax.Array:
+      flat = make_dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], heads, width // heads)
 
-    heads_of = (split(name) for name in ("query", "key", "value"))
-    mixed = layers.attention(*heads_of, seen)
-    return dense(config, width, "out")(mixed.reshape(states.shape))
+    projections = (split_heads(name) for name in ("query", "key", "value"))
+    mixture = layers.dot_product_attention(*projections, attention_mask)
+    return make_dense(config, width, "out")(mixture.reshape(states.shape))
 
 
 class BertLayer(nn.Module):
@@ -138,19 +138,21 @@ class BertLayer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, seen: jax.Array, deterministic: bool
+    self, states: jax.Array, attention_mask: jax.Array, deterministic: bool
   ) -> jax.Array:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
     drop = nn.Dropout(config.dropout)
-    attended = SelfAttention(config, name="attention")(states, seen)
-    states = states + drop(attended, deterministic)
-    states = _norm(config, "attention_norm")(states)
-    inner = dense(config, config.mlp_size, "intermediate")(states)
+    attention_output = SelfAttention(config, name="attention")(
+      states, attention_mask
+    )
+    states = states + drop(attention_output, deterministic)
+    states = _make_norm(config, "attention_norm")(states)
+    inner = make_dense(config, config.mlp_size, "intermediate")(states)
     inner = nn.gelu(inner, approximate=False)
-    inner = dense(config, config.hidden_size, "output")(inner)
+    inner = make_dense(config, config.hidden_size, "output")(inner)
     states = states + drop(inner, deterministic)
-    return _norm(config, "output_norm")(states)
+    return _make_norm(config, "output_norm")(states)
 
 
 class BertEncoder(nn.Module):
@@ -187,8 +189,8 @@ class BertEncoder(nn.Module):
     layers.check_length(ids, config)
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
-    seen = layers.visible(mask)
+    attention_mask = layers.make_attention_mask(mask)
     states = apply_layers(
-      BertLayer, config, states, seen, deterministic=deterministic
+      BertLayer, config, states, attention_mask, deterministic=deterministic
     )
     return states.astype(jnp.float32)

@@ -20,7 +20,7 @@ from flax import linen as nn
 
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.layer_stack import apply_layers
-from ctd_jax.models.encoders.layers import dense
+from ctd_jax.models.encoders.layers import make_dense
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,12 +75,12 @@ class DecoderConfig:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
     layers.check_dtype(self.dtype)
 
-  def make(self) -> Decoder:
+  def make_encoder(self) -> Decoder:
     """Returns the module of this geometry."""
     return Decoder(self)
 
 
-def _norm(config: DecoderConfig, name: str) -> nn.RMSNorm:
+def _make_norm(config: DecoderConfig, name: str) -> nn.RMSNorm:
   # linen reduces in fp32 even when the input is bf16.
   return nn.RMSNorm(
     epsilon=config.rms_norm_eps, dtype=jnp.dtype(config.dtype), name=name
@@ -103,7 +103,7 @@ def rotary_angles(
   return positions[..., None].astype(jnp.float32) * theta**-exponents
 
 
-def rotate(vectors: jax.Array, angles: jax.Array) -> jax.Array:
+def rotate_heads(vectors: jax.Array, angles: jax.Array) -> jax.Array:
   """Returns heads turned by their positions, [B, L, H, W].
 
   Component i is paired with component i + W/2, as published weights are.
@@ -114,8 +114,11 @@ def rotate(vectors: jax.Array, angles: jax.Array) -> jax.Array:
   """
   sine, cosine = jnp.sin(angles)[:, :, None], jnp.cos(angles)[:, :, None]
   first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
-  turned = (first * cosine - second * sine, second * cosine + first * sine)
-  return jnp.concatenate(turned, axis=-1).astype(vectors.dtype)
+  rotated_halves = (
+    first * cosine - second * sine,
+    second * cosine + first * sine,
+  )
+  return jnp.concatenate(rotated_halves, axis=-1).astype(vectors.dtype)
 
 
 class GroupedAttention(nn.Module):
@@ -125,27 +128,30 @@ class GroupedAttention(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, seen: jax.Array, angles: jax.Array
+    self, states: jax.Array, attention_mask: jax.Array, angles: jax.Array
   ) -> jax.Array:
     """Returns the projected mixture of values, [B, L, D]."""
     config = self.config
 
-    def split(name: str, heads: int) -> jax.Array:
+    def split_heads(name: str, heads: int) -> jax.Array:
       width = heads * config.head_dim
-      flat = dense(config, width, name, config.qkv_bias)(states)
+      flat = make_dense(config, width, name, config.qkv_bias)(states)
       return flat.reshape(*flat.shape[:2], heads, config.head_dim)
 
-    query = split("query", config.num_heads)
-    key = split("key", config.num_kv_heads)
-    value = split("value", config.num_kv_heads)
+    query = split_heads("query", config.num_heads)
+    key = split_heads("key", config.num_kv_heads)
+    value = split_heads("value", config.num_kv_heads)
     if config.qk_norm:
-      query = _norm(config, "query_norm")(query)
-      key = _norm(config, "key_norm")(key)
-    mixed = layers.attention(
-      rotate(query, angles), rotate(key, angles), value, seen
+      query = _make_norm(config, "query_norm")(query)
+      key = _make_norm(config, "key_norm")(key)
+    mixture = layers.dot_product_attention(
+      rotate_heads(query, angles),
+      rotate_heads(key, angles),
+      value,
+      attention_mask,
     )
-    flat = mixed.reshape(*mixed.shape[:2], -1)
-    return dense(config, config.hidden_size, "out", bias=False)(flat)
+    flat = mixture.reshape(*mixture.shape[:2], -1)
+    return make_dense(config, config.hidden_size, "out", bias=False)(flat)
 
 
 class DecoderLayer(nn.Module):
@@ -155,17 +161,21 @@ class DecoderLayer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, seen: jax.Array, angles: jax.Array
+    self, states: jax.Array, attention_mask: jax.Array, angles: jax.Array
   ) -> jax.Array:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
-    inner = _norm(config, "input_norm")(states)
+    inner = _make_norm(config, "input_norm")(states)
     attention = GroupedAttention(config, name="attention")
-    states = states + attention(inner, seen, angles)
-    inner = _norm(config, "mlp_norm")(states)
-    gate = nn.silu(dense(config, config.mlp_size, "gate", bias=False)(inner))
-    inner = gate * dense(config, config.mlp_size, "up", bias=False)(inner)
-    return states + dense(config, config.hidden_size, "down", bias=False)(inner)
+    states = states + attention(inner, attention_mask, angles)
+    inner = _make_norm(config, "mlp_norm")(states)
+    gate = nn.silu(
+      make_dense(config, config.mlp_size, "gate", bias=False)(inner)
+    )
+    inner = gate * make_dense(config, config.mlp_size, "up", bias=False)(inner)
+    return states + make_dense(config, config.hidden_size, "down", bias=False)(
+      inner
+    )
 
 
 class Decoder(nn.Module):
@@ -201,11 +211,13 @@ class Decoder(nn.Module):
     angles = rotary_angles(
       layers.token_positions(mask), config.head_dim, config.rope_theta
     )
-    seen = layers.visible(mask)
+    attention_mask = layers.make_attention_mask(mask)
     if config.causal:
-      seen = seen & jnp.tril(jnp.ones((ids.shape[1], ids.shape[1]), bool))
-    table = layers.embedding(config, config.vocab_size, "embed_tokens")
+      attention_mask = attention_mask & jnp.tril(
+        jnp.ones((ids.shape[1], ids.shape[1]), bool)
+      )
+    table = layers.make_embedding(config, config.vocab_size, "embed_tokens")
     states = table(ids)
     self.sow("intermediates", "states", states)
-    states = apply_layers(DecoderLayer, config, states, seen, angles)
-    return _norm(config, "norm")(states).astype(jnp.float32)
+    states = apply_layers(DecoderLayer, config, states, attention_mask, angles)
+    return _make_norm(config, "norm")(states).astype(jnp.float32)

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 DTYPES = ("float32", "bfloat16")
-_UNSEEN = -1e30  # score of a token that is not seen
+_MASKED_SCORE = -1e30  # score of a token that is not seen
 
 
-class EncoderConfig(Protocol):
+class BlockConfig(Protocol):
   """What the parts read of a configuration.
 
   Attributes:
@@ -46,7 +46,7 @@ def check_dtype(dtype: str) -> None:
     raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}")
 
 
-def check_length(ids: jax.Array, config: EncoderConfig) -> None:
+def check_length(ids: jax.Array, config: BlockConfig) -> None:
   """Refuses texts [B, L] that the encoder has no positions for.
 
   Raises:
@@ -71,14 +71,14 @@ def token_positions(mask: jax.Array) -> jax.Array:
     mask: 0 where no token stands, else which text of its row a token is of,
       [B, L]; one that is 0 or 1 (or a bool) has one text a row.
   """
-  before = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
-  begins = (mask != before) & (mask != 0)
+  previous = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
+  is_first_token = (mask != previous) & (mask != 0)
   columns = jnp.arange(mask.shape[1])
-  first = jax.lax.cummax(jnp.where(begins, columns, -1), axis=1)
+  first = jax.lax.cummax(jnp.where(is_first_token, columns, -1), axis=1)
   return jnp.where(first < 0, 0, columns - first)
 
 
-def visible(mask: jax.Array) -> jax.Array:
+def make_attention_mask(mask: jax.Array) -> jax.Array:
   """Returns which tokens each one sees, those of its text: bool [B, 1, L, L].
 
   Padding sees what it pads.
@@ -86,12 +86,14 @@ def visible(mask: jax.Array) -> jax.Array:
   Args:
     mask: as in `token_positions`.
   """
-  asks, seen = mask[:, None, :, None], mask[:, None, None, :]
-  return (seen != 0) & ((seen == asks) | (asks == 0))
+  query_segments, key_segments = mask[:, None, :, None], mask[:, None, None, :]
+  return (key_segments != 0) & (
+    (key_segments == query_segments) | (query_segments == 0)
+  )
 
 
-def attention(
-  query: jax.Array, key: jax.Array, value: jax.Array, seen: jax.Array
+def dot_product_attention(
+  query: jax.Array, key: jax.Array, value: jax.Array, attention_mask: jax.Array
 ) -> jax.Array:
   """Returns the mixture of values that each head sees, [B, L, H, W].
 
@@ -103,27 +105,27 @@ def attention(
     query: of H heads of width W, [B, L, H, W].
     key: of K heads, which divides H; consecutive query heads share one.
     value: as `key`.
-    seen: from `visible`, or a part of it.
+    attention_mask: from `visible`, or a part of it.
   """
-  shared = query.shape[2] // key.shape[2]
+  heads_per_key = query.shape[2] // key.shape[2]
   query, key, value = (
     jnp.repeat(x, repeats, axis=2).swapaxes(1, 2)
-    for x, repeats in ((query, 1), (key, shared), (value, shared))
+    for x, repeats in ((query, 1), (key, heads_per_key), (value, heads_per_key))
   )
   # Sums are in fp32 whatever the states are.
-  product = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
+  matmul = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
   scale = query.shape[-1] ** -0.5
-  scores = product(query, key.swapaxes(2, 3)) * scale
-  scores = jnp.where(seen, scores, _UNSEEN)
+  scores = matmul(query, key.swapaxes(2, 3)) * scale
+  scores = jnp.where(attention_mask, scores, _MASKED_SCORE)
   highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
   weights = jnp.exp(scores - highest)
-  mixed = product(weights.astype(value.dtype), value)
-  mixed /= weights.sum(axis=-1, keepdims=True)
-  return mixed.astype(value.dtype).swapaxes(1, 2)
+  mixture = matmul(weights.astype(value.dtype), value)
+  mixture /= weights.sum(axis=-1, keepdims=True)
+  return mixture.astype(value.dtype).swapaxes(1, 2)
 
 
-def dense(
-  config: EncoderConfig, features: int, name: str, bias: bool = True
+def make_dense(
+  config: BlockConfig, features: int, name: str, bias: bool = True
 ) -> nn.Dense:
   """Returns a projection to `features`."""
   return nn.Dense(
@@ -135,7 +137,7 @@ def dense(
   )
 
 
-def embedding(config: EncoderConfig, rows: int, name: str) -> nn.Embed:
+def make_embedding(config: BlockConfig, rows: int, name: str) -> nn.Embed:
   """Returns a table of `rows` states of width D."""
   return nn.Embed(
     rows,

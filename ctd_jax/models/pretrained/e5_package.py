@@ -67,7 +67,7 @@ class PackedModel:
   tensors: Mapping[str, np.ndarray]
 
 
-def read(path: pathlib.Path) -> PackedModel:
+def read_packed_model(path: pathlib.Path) -> PackedModel:
   """Returns the model in a file.
 
   Raises:
@@ -85,33 +85,33 @@ def read(path: pathlib.Path) -> PackedModel:
 
 
 def _parse(content: bytes) -> PackedModel:
-  place = len(_MAGIC)
+  offset = len(_MAGIC)
 
-  def take(layout: str) -> tuple[Any, ...]:
-    nonlocal place
-    values = struct.unpack_from("<" + layout, content, place)
-    place += struct.calcsize("<" + layout)
+  def read_struct(layout: str) -> tuple[Any, ...]:
+    nonlocal offset
+    values = struct.unpack_from("<" + layout, content, offset)
+    offset += struct.calcsize("<" + layout)
     return values
 
-  def array(kind: str, count: int) -> np.ndarray:
-    nonlocal place
-    values = np.frombuffer(content, kind, count, place)
-    place += values.nbytes
+  def read_array(kind: str, count: int) -> np.ndarray:
+    nonlocal offset
+    values = np.frombuffer(content, kind, count, offset)
+    offset += values.nbytes
     return values
 
-  _, width, layers, heads, mlp, vocabulary, length, types = take("8i")
-  epsilon, _ = take("fi")
-  count, *_ = take("5i")
-  (size,) = take("Q")
-  offsets = array("<u4", count + 1)
-  scores = array("<f4", count)
-  blob = array("u1", size).tobytes()
-  _, size = take("iI")
-  place += size  # the character map, which `_normalizer` says in rules
+  _, width, layers, heads, mlp, vocabulary, length, types = read_struct("8i")
+  epsilon, _ = read_struct("fi")
+  count, *_ = read_struct("5i")
+  (size,) = read_struct("Q")
+  offsets = read_array("<u4", count + 1)
+  scores = read_array("<f4", count)
+  blob = read_array("u1", size).tobytes()
+  _, size = read_struct("iI")
+  offset += size  # the character map, which `_normalizer` says in rules
   directory = {}
-  for _ in range(take("i")[0]):
-    name = array("u1", take("H")[0]).tobytes().decode()
-    directory[name] = take("BIQQ")
+  for _ in range(read_struct("i")[0]):
+    name = read_array("u1", read_struct("H")[0]).tobytes().decode()
+    directory[name] = read_struct("BIQQ")
   config = BertConfig(
     vocab_size=vocabulary,
     hidden_size=width,
@@ -126,21 +126,26 @@ def _parse(content: bytes) -> PackedModel:
   def tensor(name: str) -> np.ndarray:
     kind, size, first, _ = directory[name]
     if kind == _QUANTISED:
-      return dequantised(_blocks(content, first, size))
+      return dequantise_blocks(_read_blocks(content, first, size))
     return np.frombuffer(content, "<f4", size, first)
 
-  tensors = {ours: tensor(theirs) for ours, theirs in _EMBEDDINGS.items()}
+  tensors = {
+    published_name: tensor(packed_name)
+    for published_name, packed_name in _EMBEDDINGS.items()
+  }
   for name in tuple(tensors)[:2]:
     tensors[name] = tensors[name].reshape(-1, width)
   for layer in range(layers):
-    for ours, theirs in _MODULES.items():
+    for published_name, packed_name in _MODULES.items():
       for leaf in ("weight", "bias"):
-        found = tensor(f"l{layer}.{theirs}.{leaf[0]}").reshape(-1)
-        if leaf == "weight" and not ours.endswith("LayerNorm"):
-          found = found.reshape(mlp if theirs == "fi" else width, -1)
-        tensors[f"encoder.layer.{layer}.{ours}.{leaf}"] = found
+        weights = tensor(f"l{layer}.{packed_name}.{leaf[0]}").reshape(-1)
+        if leaf == "weight" and not published_name.endswith("LayerNorm"):
+          weights = weights.reshape(mlp if packed_name == "fi" else width, -1)
+        tensors[f"encoder.layer.{layer}.{published_name}.{leaf}"] = weights
   _, size, first, _ = directory["emb.word"]
-  table = _blocks(content, first, size).reshape(vocabulary, width // _BLOCK, -1)
+  table = _read_blocks(content, first, size).reshape(
+    vocabulary, width // _BLOCK, -1
+  )
   pieces = [
     (blob[offsets[i] : offsets[i + 1]].decode(), float(scores[i]))
     for i in range(count)
@@ -150,13 +155,13 @@ def _parse(content: bytes) -> PackedModel:
   return PackedModel(config, pieces, table, tensors)
 
 
-def _blocks(content: bytes, first: int, size: int) -> np.ndarray:
+def _read_blocks(content: bytes, first: int, size: int) -> np.ndarray:
   """Returns blocks of a scale and 32 weights, bytes [N, 18]."""
   count = size // _BLOCK
   return np.frombuffer(content, "u1", count * 18, first).reshape(count, 18)
 
 
-def dequantised(blocks: np.ndarray) -> np.ndarray:
+def dequantise_blocks(blocks: np.ndarray) -> np.ndarray:
   """Returns the weights of Q4_0 blocks, fp32 [N, 32].
 
   Args:

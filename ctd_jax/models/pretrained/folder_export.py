@@ -23,7 +23,7 @@ _POOLING_FIELDS = {
 }
 
 
-def export(
+def export_encoder(
   folder: pathlib.Path,
   config: EncoderConfig,
   params: Any,
@@ -48,7 +48,7 @@ def export(
     query_prefix: before a query.
     record_prefix: before a record.
   """
-  state_dict.save(folder, config, params)
+  state_dict.save_encoder(folder, config, params)
   tokenizer.export(folder, max_length)
   names = ("Transformer", "Pooling", "Normalize")
   paths = ("", "1_Pooling", "2_Normalize")
@@ -56,12 +56,14 @@ def export(
     {"idx": i, "name": str(i), "path": path, "type": f"{_MODULE}.{name}"}
     for i, (name, path) in enumerate(zip(names, paths, strict=True))
   ]
-  pooled = {field: kind == pooling for kind, field in _POOLING_FIELDS.items()}
+  pooling_fields = {
+    field: kind == pooling for kind, field in _POOLING_FIELDS.items()
+  }
   for name, content in (
     ("modules.json", modules),
     (
       "1_Pooling/config.json",
-      {"word_embedding_dimension": config.hidden_size, **pooled},
+      {"word_embedding_dimension": config.hidden_size, **pooling_fields},
     ),
     ("sentence_bert_config.json", {"max_seq_length": max_length}),
     (

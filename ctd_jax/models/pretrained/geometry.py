@@ -22,19 +22,21 @@ EncoderConfig = BertConfig | DecoderConfig
 
 _XLMR = ("xlm-roberta", "roberta", "camembert")
 _DECODERS = ("qwen3", "qwen2", "mistral")
-_DISTILLED = "distilbert"
-MODEL_TYPES = ("bert", _DISTILLED, *_XLMR, *_DECODERS)
-_FULL = frozenset({"full_attention"})
+_DISTILBERT = "distilbert"
+MODEL_TYPES = ("bert", _DISTILBERT, *_XLMR, *_DECODERS)
+_FULL_ATTENTION = frozenset({"full_attention"})
 # No text is longer than Mistral's window, see `_decoder`.
 _LAYER_TYPES = {
-  "qwen3": _FULL,
-  "qwen2": _FULL,
-  "mistral": _FULL | {"sliding_attention"},
+  "qwen3": _FULL_ATTENTION,
+  "qwen2": _FULL_ATTENTION,
+  "mistral": _FULL_ATTENTION | {"sliding_attention"},
 }
-_THETA = 10000.0  # of the rotary periods where nothing is said
+_DEFAULT_ROPE_THETA = 10000.0  # of the rotary periods where nothing is said
 
 
-def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
+def read_encoder_config(
+  folder: pathlib.Path, **overrides: Any
+) -> EncoderConfig:
   """Returns the geometry of the model in a folder.
 
   Args:
@@ -47,7 +49,7 @@ def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
     ValueError: if it is of an architecture that none of our modules has,
       lacks a field, or has none that an override names.
   """
-  path = folder / hub_folders.CONFIG
+  path = folder / hub_folders.CONFIG_FILE
   published = hub_folders.read_json(path)
   kind = published.get("model_type")
   if kind not in MODEL_TYPES:
@@ -56,15 +58,15 @@ def read(folder: pathlib.Path, **overrides: Any) -> EncoderConfig:
       f"of {', '.join(MODEL_TYPES)}"
     )
   try:
-    config = _MAKERS.get(kind, _bert)(published)
+    config = _CONFIG_MAKERS.get(kind, _bert_config)(published)
   except KeyError as error:
     raise ValueError(f"{path}: no field {error}") from error
   except ValueError as error:
     raise ValueError(f"{path}: {error}") from error
-  known = {field.name for field in dataclasses.fields(config)}
-  if overrides.keys() - known:
+  field_names = {field.name for field in dataclasses.fields(config)}
+  if overrides.keys() - field_names:
     raise ValueError(
-      f"{path}: a {kind} has no {', '.join(sorted(overrides.keys() - known))}"
+      f"{path}: a {kind} has no {', '.join(sorted(overrides.keys() - field_names))}"
     )
   return dataclasses.replace(config, **overrides)
 
@@ -76,7 +78,7 @@ def _expect(published: Mapping[str, Any], field: str, *allowed: Any) -> None:
     raise ValueError(f"{field}={value!r} is not supported, only {allowed}")
 
 
-def _bert(published: Mapping[str, Any]) -> BertConfig:
+def _bert_config(published: Mapping[str, Any]) -> BertConfig:
   _expect(published, "hidden_act", "gelu")
   _expect(published, "position_embedding_type", "absolute", None)
   _expect(published, "is_decoder", False)
@@ -99,7 +101,7 @@ def _bert(published: Mapping[str, Any]) -> BertConfig:
   )
 
 
-def _decoder(published: Mapping[str, Any]) -> DecoderConfig:
+def _decoder_config(published: Mapping[str, Any]) -> DecoderConfig:
   _expect(published, "hidden_act", "silu")
   _expect(published, "attention_bias", False)
   _expect(published, "use_sliding_window", False)
@@ -111,10 +113,10 @@ def _decoder(published: Mapping[str, Any]) -> DecoderConfig:
   if set(published.get("layer_types") or ()) - _LAYER_TYPES[kind]:
     raise ValueError(f"layer_types={published['layer_types']} is not supported")
   heads = published["num_attention_heads"]
-  longest = published["max_position_embeddings"]
+  max_length = published["max_position_embeddings"]
   if kind == "mistral" and published.get("sliding_window"):
     # Shorter texts never reach beyond the window.
-    longest = min(longest, published["sliding_window"])
+    max_length = min(max_length, published["sliding_window"])
   return DecoderConfig(
     vocab_size=published["vocab_size"],
     hidden_size=published["hidden_size"],
@@ -123,17 +125,18 @@ def _decoder(published: Mapping[str, Any]) -> DecoderConfig:
     num_kv_heads=published.get("num_key_value_heads") or heads,
     head_dim=published.get("head_dim") or published["hidden_size"] // heads,
     mlp_size=published["intermediate_size"],
-    max_length=longest,
+    max_length=max_length,
     qk_norm=kind == "qwen3",
     qkv_bias=kind == "qwen2",
     causal=published.get("is_causal", True),
-    rope_theta=rope.get("rope_theta") or published.get("rope_theta", _THETA),
+    rope_theta=rope.get("rope_theta")
+    or published.get("rope_theta", _DEFAULT_ROPE_THETA),
     rms_norm_eps=published.get("rms_norm_eps", 1e-6),
     initializer_range=published.get("initializer_range", 0.02),
   )
 
 
-def _distilled(published: Mapping[str, Any]) -> BertConfig:
+def _distilbert_config(published: Mapping[str, Any]) -> BertConfig:
   """Returns a BERT without segments; its fields have names of their own."""
   _expect(published, "activation", "gelu")
   return BertConfig(
@@ -149,26 +152,29 @@ def _distilled(published: Mapping[str, Any]) -> BertConfig:
   )
 
 
-_MAKERS = {_DISTILLED: _distilled, **dict.fromkeys(_DECODERS, _decoder)}
+_CONFIG_MAKERS = {
+  _DISTILBERT: _distilbert_config,
+  **dict.fromkeys(_DECODERS, _decoder_config),
+}
 
 
-def write(folder: pathlib.Path, config: EncoderConfig) -> None:
+def write_encoder_config(folder: pathlib.Path, config: EncoderConfig) -> None:
   """Writes the config.json that `read` and other libraries read.
 
   Args:
     folder: of the model.
     config: geometry; how it computes (dtype, scan, remat) is not part of it.
   """
-  make = _published
+  make_fields = _bert_fields
   if isinstance(config, DecoderConfig):
-    make = _published_decoder
+    make_fields = _decoder_fields
   elif not config.type_vocab_size:
-    make = _published_distilled
-  text = json.dumps(make(config), indent=2, sort_keys=True)
-  files.write_text(folder / hub_folders.CONFIG, text + "\n")
+    make_fields = _distilbert_fields
+  text = json.dumps(make_fields(config), indent=2, sort_keys=True)
+  files.write_text(folder / hub_folders.CONFIG_FILE, text + "\n")
 
 
-def _published(config: BertConfig) -> dict[str, Any]:
+def _bert_fields(config: BertConfig) -> dict[str, Any]:
   offset = config.position_offset
   kind, name = ("xlm-roberta", "XLMRoberta") if offset else ("bert", "Bert")
   return {
@@ -190,7 +196,7 @@ def _published(config: BertConfig) -> dict[str, Any]:
   }
 
 
-def _published_distilled(config: BertConfig) -> dict[str, Any]:
+def _distilbert_fields(config: BertConfig) -> dict[str, Any]:
   return {
     "activation": "gelu",
     "architectures": ["DistilBertModel"],
@@ -200,7 +206,7 @@ def _published_distilled(config: BertConfig) -> dict[str, Any]:
     "hidden_dim": config.mlp_size,
     "initializer_range": config.initializer_range,
     "max_position_embeddings": config.max_length,
-    "model_type": _DISTILLED,
+    "model_type": _DISTILBERT,
     "n_heads": config.num_heads,
     "n_layers": config.num_layers,
     "pad_token_id": 0,
@@ -208,7 +214,7 @@ def _published_distilled(config: BertConfig) -> dict[str, Any]:
   }
 
 
-def _published_decoder(config: DecoderConfig) -> dict[str, Any]:
+def _decoder_fields(config: DecoderConfig) -> dict[str, Any]:
   if config.qk_norm and config.qkv_bias:
     raise ValueError(
       "qk_norm and qkv_bias together are no published architecture"

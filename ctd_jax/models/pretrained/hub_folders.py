@@ -23,16 +23,16 @@ from safetensors import numpy as safetensors_numpy
 
 from ctd_jax.utils import files
 
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
 # What is fetched for a hub id; other formats of the same weights are not.
-_PATTERNS = ("*.json", "*.safetensors", "*.txt", "1_Pooling/*")
+_DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.txt", "1_Pooling/*")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_FLOATS = ("F32", "F16", "BF16", "F64")
+_FLOAT_TYPES = ("F32", "F16", "BF16", "F64")
 
 
-def find(source: str | os.PathLike[str]) -> pathlib.Path:
+def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   """Returns the local folder of a model.
 
   Args:
@@ -48,12 +48,12 @@ def find(source: str | os.PathLike[str]) -> pathlib.Path:
     return folder
   if not _HUB_ID.fullmatch(str(source)):
     raise FileNotFoundError(
-      f"{source}: no such folder; expected a folder with {CONFIG} and "
-      f"{WEIGHTS}, or a hub id like owner/name"
+      f"{source}: no such folder; expected a folder with {CONFIG_FILE} and "
+      f"{WEIGHTS_FILE}, or a hub id like owner/name"
     )
   try:
-    found = huggingface_hub.snapshot_download(
-      str(source), allow_patterns=list(_PATTERNS)
+    snapshot_folder = huggingface_hub.snapshot_download(
+      str(source), allow_patterns=list(_DOWNLOAD_PATTERNS)
     )
   except Exception as error:  # network, proxy and hub errors share no base
     reason = str(error).strip().splitlines()[0] if str(error).strip() else error
@@ -61,7 +61,7 @@ def find(source: str | os.PathLike[str]) -> pathlib.Path:
       f"{source}: neither a folder here nor a model that the hub gave "
       f"({type(error).__name__}: {reason})"
     ) from error
-  return pathlib.Path(found)
+  return pathlib.Path(snapshot_folder)
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 
 
 class TensorFiles:
-  """The tensors of a model folder, by name; nothing is read before `read`.
+  """The tensors of a model folder, by name; nothing is read before `read_tensor`.
 
   Attributes:
     shapes: of every tensor.
@@ -100,71 +100,75 @@ class TensorFiles:
         promised by the index and absent, or holds no floats.
     """
     self.folder = folder
-    promised = _promised(folder)
-    self._files = {path: _open(path) for path in sorted(promised)}
-    self._where = {
+    names_by_file = _list_weight_files(folder)
+    self._files = {path: _open_weights(path) for path in sorted(names_by_file)}
+    self._file_by_tensor = {
       name: file
       for file in self._files.values()
       for name in file.keys()  # noqa: SIM118
     }
-    absent = sorted(
+    absent_names = sorted(
       name
-      for names in promised.values()
+      for names in names_by_file.values()
       for name in names
-      if name not in self._where
+      if name not in self._file_by_tensor
     )
-    if absent:
+    if absent_names:
       raise ValueError(
-        f"{folder / INDEX} names tensors that no file holds: "
-        f"{', '.join(absent)}"
+        f"{folder / INDEX_FILE} names tensors that no file holds: "
+        f"{', '.join(absent_names)}"
       )
     self.shapes = {
       name: tuple(file.get_slice(name).get_shape())
-      for name, file in self._where.items()
+      for name, file in self._file_by_tensor.items()
     }
 
-  def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
+  def read_tensor(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
     """Returns part of a tensor, fp32.
 
     Raises:
       ValueError: if the tensor holds no floats, e.g. quantised ones.
     """
-    view = self._where[name].get_slice(name)
-    if view.get_dtype() not in _FLOATS:
+    view = self._file_by_tensor[name].get_slice(name)
+    if view.get_dtype() not in _FLOAT_TYPES:
       raise ValueError(
         f"{self.folder}: {name} holds {view.get_dtype()}; expected one of "
-        f"{', '.join(_FLOATS)}"
+        f"{', '.join(_FLOAT_TYPES)}"
       )
     return np.asarray(view[index]).astype(np.float32)
 
 
-def _promised(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
+def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
   """Returns the weight files, with the names the index gives for each."""
-  if (folder / WEIGHTS).is_file():
-    return {folder / WEIGHTS: []}
-  if not (folder / INDEX).is_file():
-    other = sorted(
+  if (folder / WEIGHTS_FILE).is_file():
+    return {folder / WEIGHTS_FILE: []}
+  if not (folder / INDEX_FILE).is_file():
+    other_formats = sorted(
       path.name for path in folder.iterdir() if path.suffix in (".bin", ".h5")
     )
     raise FileNotFoundError(
-      f"no {WEIGHTS} and no {INDEX} in {folder}"
-      + (f"; {', '.join(other)} is of a format not read here" if other else "")
+      f"no {WEIGHTS_FILE} and no {INDEX_FILE} in {folder}"
+      + (
+        f"; {', '.join(other_formats)} is of a format not read here"
+        if other_formats
+        else ""
+      )
     )
-  weight_map = read_json(folder / INDEX).get("weight_map")
+  weight_map = read_json(folder / INDEX_FILE).get("weight_map")
   if not isinstance(weight_map, dict) or not weight_map:
-    raise ValueError(f"{folder / INDEX}: expected an object 'weight_map'")
-  promised: dict[pathlib.Path, list[str]] = {}
+    raise ValueError(f"{folder / INDEX_FILE}: expected an object 'weight_map'")
+  names_by_file: dict[pathlib.Path, list[str]] = {}
   for name, file in weight_map.items():
-    promised.setdefault(folder / file, []).append(name)
-  missing = sorted(path.name for path in promised if not path.is_file())
+    names_by_file.setdefault(folder / file, []).append(name)
+  missing = sorted(path.name for path in names_by_file if not path.is_file())
   if missing:
     raise FileNotFoundError(
-      f"{folder / INDEX} names files that are not there: {', '.join(missing)}"
+      f"{folder / INDEX_FILE} names files that are not there: {', '.join(missing)}"
     )
-  return promised
+  return names_by_file
 
 
-def _open(path: pathlib.Path) -> Any:
+def _open_weights(path: pathlib.Path) -> Any:
   try:
     return safetensors.safe_open(str(path), framework="numpy")
   except safetensors.SafetensorError as error:
@@ -190,26 +194,26 @@ def write_tensors(
   shards: list[list[str]] = [[]]
   size = total = 0
   for name, (shape, _) in tensors.items():
-    needed = 4 * int(np.prod(shape))
-    if shards[-1] and size + needed > max_shard_bytes:
+    num_bytes = 4 * int(np.prod(shape))
+    if shards[-1] and size + num_bytes > max_shard_bytes:
       shards.append([])
       size = 0
     shards[-1].append(name)
-    size += needed
-    total += needed
+    size += num_bytes
+    total += num_bytes
   folder.mkdir(parents=True, exist_ok=True)
   weight_map = {}
   for number, names in enumerate(shards, start=1):
     file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-    file = WEIGHTS if len(shards) == 1 else file
+    file = WEIGHTS_FILE if len(shards) == 1 else file
     _write_shard(folder / file, {name: tensors[name][1]() for name in names})
     weight_map.update(dict.fromkeys(names, file))
   if len(shards) > 1:
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    files.write_text(folder / INDEX, json.dumps(index, indent=2) + "\n")
+    files.write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
 
 
 def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
-  with files.replacing(path) as temporary:
+  with files.atomic_path(path) as temporary:
     # Other libraries refuse a file that does not say so.
     safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})

@@ -20,11 +20,11 @@ import numpy as np
 from flax import linen as nn
 
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.models.encoders.layers import dense
+from ctd_jax.models.encoders.layers import make_dense
 from ctd_jax.models.pretrained import hub_folders
 
 # Ours: theirs, of BERT, of the XLM-R family and of DistilBERT.
-_HEADS = (
+_HEAD_NAMES = (
   {
     "transform": "cls.predictions.transform.dense",
     "norm": "cls.predictions.transform.LayerNorm",
@@ -64,14 +64,14 @@ class MaskedLMHead(nn.Module):
       table: a row for each entry, [V, D].
     """
     config = self.config
-    hidden = dense(config, config.hidden_size, "transform")(states)
-    hidden = nn.gelu(hidden, approximate=False)
+    hidden_states = make_dense(config, config.hidden_size, "transform")(states)
+    hidden_states = nn.gelu(hidden_states, approximate=False)
     norm = nn.LayerNorm(epsilon=config.layer_norm_eps, name="norm")
     bias = self.param("bias", nn.initializers.zeros, (config.vocab_size,))
-    return norm(hidden) @ table.T + bias
+    return norm(hidden_states) @ table.T + bias
 
 
-def load_head(
+def load_masked_lm_head(
   folder: pathlib.Path, config: BertConfig, params: Any
 ) -> tuple[Any, jax.Array]:
   """Returns the parameters of `MaskedLMHead` and the table that it takes.
@@ -89,13 +89,15 @@ def load_head(
   tensors = hub_folders.TensorFiles(folder)
   table = params["embeddings"]["word_embeddings"]["embedding"]
   width = config.hidden_size
-  for names in _HEADS:
+  for names in _HEAD_NAMES:
     if f"{names['transform']}.weight" in tensors.shapes:
       break
   else:
-    told = " or ".join(f"{names['transform']}.weight" for names in _HEADS)
+    expected_names = " or ".join(
+      f"{names['transform']}.weight" for names in _HEAD_NAMES
+    )
     raise ValueError(
-      f"{folder}: the weights have no masked-LM head; expected {told}"
+      f"{folder}: the weights have no masked-LM head; expected {expected_names}"
     )
   shapes = {
     f"{names['transform']}.weight": (width, width),
@@ -106,36 +108,36 @@ def load_head(
   }
   if names["decoder"] in tensors.shapes:
     shapes[names["decoder"]] = table.shape
-  read = _read(folder, tensors, shapes)
+  arrays = _read_tensors(folder, tensors, shapes)
   head = {
     "transform": {
-      "kernel": read[f"{names['transform']}.weight"].T,
-      "bias": read[f"{names['transform']}.bias"],
+      "kernel": arrays[f"{names['transform']}.weight"].T,
+      "bias": arrays[f"{names['transform']}.bias"],
     },
     "norm": {
-      "scale": read[f"{names['norm']}.weight"],
-      "bias": read[f"{names['norm']}.bias"],
+      "scale": arrays[f"{names['norm']}.weight"],
+      "bias": arrays[f"{names['norm']}.bias"],
     },
-    "bias": read[names["bias"]],
+    "bias": arrays[names["bias"]],
   }
   head = jax.tree.map(jnp.asarray, head)
-  return head, jnp.asarray(read.get(names["decoder"], table))
+  return head, jnp.asarray(arrays.get(names["decoder"], table))
 
 
-def _read(
+def _read_tensors(
   folder: pathlib.Path,
   tensors: hub_folders.TensorFiles,
   shapes: Mapping[str, tuple[int, ...]],
 ) -> dict[str, np.ndarray]:
   """Returns whole tensors of the given shapes, by name."""
-  wrong = [
+  mismatches = [
     f"{name} {tensors.shapes.get(name, 'missing')} instead of {shape}"
     for name, shape in shapes.items()
     if tensors.shapes.get(name) != shape
   ]
-  if wrong:
-    raise ValueError(f"{folder}: masked-LM head: {', '.join(wrong)}")
+  if mismatches:
+    raise ValueError(f"{folder}: masked-LM head: {', '.join(mismatches)}")
   return {
-    name: tensors.read(name, (slice(None),) * len(shape))
+    name: tensors.read_tensor(name, (slice(None),) * len(shape))
     for name, shape in shapes.items()
   }

@@ -80,18 +80,18 @@ _LEAVES = {
   "bias": "bias",
 }
 # Names that older files give a tensor, and the name a table gives it.
-_RENAMED = (
+_OLD_NAMES = (
   (re.compile(r"LayerNorm\.gamma$"), "LayerNorm.weight"),
   (re.compile(r"LayerNorm\.beta$"), "LayerNorm.bias"),
 )
 # An output layer tied to the token table: either of the two may be stored.
-_TIED = (
+_TIED_NAMES = (
   "lm_head.weight",
   "cls.predictions.decoder.weight",
   "vocab_projector.weight",
 )
 # Parts of published models that a text encoder has no use for.
-_UNUSED = re.compile(
+_UNUSED_NAMES = re.compile(
   r"(.*\.)?(pooler\.|cls\.|lm_head\.|vocab_(transform|layer_norm|projector)\."
   r"|classifier\.|qa_outputs\."
   r"|embeddings\.position_ids$|rotary_emb\.inv_freq$)"
@@ -107,23 +107,23 @@ class Parameter:
     shape: of the parameter.
     tensors: names of one tensor, or of one for each row of a stacked
       parameter.
-    stacked: whether the first axis counts layers.
-    transposed: whether the tensors are stored output first.
+    is_stacked: whether the first axis counts layers.
+    is_transposed: whether the tensors are stored output first.
   """
 
   shape: tuple[int, ...]
   tensors: tuple[str, ...]
-  stacked: bool
-  transposed: bool
+  is_stacked: bool
+  is_transposed: bool
 
   @property
   def tensor_shape(self) -> tuple[int, ...]:
     """Shape of each tensor as stored."""
-    shape = self.shape[1:] if self.stacked else self.shape
-    return shape[::-1] if self.transposed else shape
+    shape = self.shape[1:] if self.is_stacked else self.shape
+    return shape[::-1] if self.is_transposed else shape
 
 
-def load(
+def load_encoder(
   source: str | os.PathLike[str],
   sharding: Any = None,
   **overrides: Any,
@@ -135,7 +135,7 @@ def load(
       their index), or a hub id "owner/name".
     sharding: where the parameters live: one for all, or a tree of them like
       the parameters; None = the first device.
-    **overrides: see `hf_config.read`, e.g. dtype="bfloat16".
+    **overrides: see `geometry.read_encoder_config`, e.g. dtype="bfloat16".
 
   Returns:
     (config, params): params, fp32, are those of `config.make()`.
@@ -146,8 +146,8 @@ def load(
       message names every tensor that is missing, unexpected or of another
       shape.
   """
-  folder = hub_folders.find(source)
-  config = geometry.read(folder, **overrides)
+  folder = hub_folders.find_model_folder(source)
+  config = geometry.read_encoder_config(folder, **overrides)
   return config, load_params(folder, config, sharding)
 
 
@@ -158,24 +158,30 @@ def load_params(
 
   See `load`, which also finds the folder and reads its config.
   """
-  files = TensorFiles(folder)
+  tensor_files = TensorFiles(folder)
   shapes = abstract_params(config)
-  stored = _by_table_name(files.shapes, _table(config))
-  parameters = _parameters(config, shapes)
-  _check(folder, config, parameters, files.shapes, stored)
+  stored_names = _map_stored_names(tensor_files.shapes, _tensor_table(config))
+  parameters = _describe_parameters(config, shapes)
+  _check_tensors(folder, config, parameters, tensor_files.shapes, stored_names)
   if sharding is None or isinstance(sharding, jax.sharding.Sharding):
-    place = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    sharding = jax.tree.map(lambda _: place, shapes)
+    default_sharding = sharding or jax.sharding.SingleDeviceSharding(
+      jax.devices()[0]
+    )
+    sharding = jax.tree.map(lambda _: default_sharding, shapes)
 
-  def read(parameter: Parameter, place: jax.sharding.Sharding) -> jax.Array:
+  def read_parameter(
+    parameter: Parameter, leaf_sharding: jax.sharding.Sharding
+  ) -> jax.Array:
     return jax.make_array_from_callback(
-      parameter.shape, place, lambda i: _read(files, stored, parameter, i)
+      parameter.shape,
+      leaf_sharding,
+      lambda i: _read_shard(tensor_files, stored_names, parameter, i),
     )
 
-  return jax.tree.map(read, parameters, sharding)
+  return jax.tree.map(read_parameter, parameters, sharding)
 
 
-def save(
+def save_encoder(
   folder: pathlib.Path,
   config: EncoderConfig,
   params: Any,
@@ -197,10 +203,10 @@ def save(
     {
       name: (
         parameter.tensor_shape,
-        functools.partial(_stored, parameter, leaf, row),
+        functools.partial(_to_stored_tensor, parameter, leaf, row),
       )
       for parameter, leaf in zip(
-        jax.tree.leaves(_parameters(config, params)),
+        jax.tree.leaves(_describe_parameters(config, params)),
         jax.tree.leaves(params),
         strict=True,
       )
@@ -208,46 +214,46 @@ def save(
     },
     max_shard_bytes,
   )
-  geometry.write(folder, config)
+  geometry.write_encoder_config(folder, config)
 
 
 def abstract_params(config: EncoderConfig) -> Any:
   """Returns shapes and types of the parameters of `config.make()`."""
   text = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-  init = config.make().init
+  init = config.make_encoder().init
   return jax.eval_shape(init, jax.random.key(0), text, text)["params"]
 
 
-def _table(config: EncoderConfig) -> Mapping[str, str]:
+def _tensor_table(config: EncoderConfig) -> Mapping[str, str]:
   """Returns which tensor is which parameter, for this architecture."""
   if isinstance(config, DecoderConfig):
     return _DECODER
   return _BERT if config.type_vocab_size else _DISTILBERT
 
 
-def _parameters(config: EncoderConfig, shapes: Any) -> Any:
+def _describe_parameters(config: EncoderConfig, shapes: Any) -> Any:
   """Returns a `Parameter` for every leaf of `shapes`, as the same tree."""
-  table = _table(config)
+  table = _tensor_table(config)
 
   def describe(path: tuple[Any, ...], leaf: Any) -> Parameter:
-    first, *middle, last = (part.key for part in path)
+    first, *middle, last = (entry.key for entry in path)
     name, _, number = first.partition("_")
-    stacked = name == "layers"
-    layers = range(config.num_layers) if stacked else (number,)
+    is_stacked = name == "layers"
+    layers = range(config.num_layers) if is_stacked else (number,)
     if name in ("layer", "layers"):
       first = "layer"
-    theirs = f"{table['/'.join((first, *middle))]}.{_LEAVES[last]}"
+    tensor_name = f"{table['/'.join((first, *middle))]}.{_LEAVES[last]}"
     return Parameter(
       shape=leaf.shape,
-      tensors=tuple(theirs.format(i=i) for i in layers),
-      stacked=stacked,
-      transposed=last == "kernel",
+      tensors=tuple(tensor_name.format(i=i) for i in layers),
+      is_stacked=is_stacked,
+      is_transposed=last == "kernel",
     )
 
   return jax.tree_util.tree_map_with_path(describe, shapes)
 
 
-def _by_table_name(
+def _map_stored_names(
   names: Iterable[str], table: Mapping[str, str]
 ) -> dict[str, str]:
   """Returns the stored name of every tensor, by the table's name for it.
@@ -268,24 +274,24 @@ def _by_table_name(
   else:
     # The token table is stored as the output layer that it is tied to.
     prefix = "model." if any(n.startswith("model.") for n in names) else ""
-  stored = {}
+  stored_names = {}
   for name in names:
-    renamed = name.removeprefix(prefix)
-    for pattern, new in _RENAMED:
-      renamed = pattern.sub(new, renamed)
-    stored[renamed] = name
-  for tied in _TIED:
-    if not prefixes and tied in names:
-      stored[anchor] = tied
-  return stored
+    table_name = name.removeprefix(prefix)
+    for pattern, new in _OLD_NAMES:
+      table_name = pattern.sub(new, table_name)
+    stored_names[table_name] = name
+  for tied_name in _TIED_NAMES:
+    if not prefixes and tied_name in names:
+      stored_names[anchor] = tied_name
+  return stored_names
 
 
-def _check(
+def _check_tensors(
   folder: pathlib.Path,
   config: EncoderConfig,
   parameters: Any,
   shapes: Mapping[str, tuple[int, ...]],
-  stored: Mapping[str, str],
+  stored_names: Mapping[str, str],
 ) -> None:
   """Refuses files that do not fit, with everything that does not."""
   expected = {
@@ -293,25 +299,25 @@ def _check(
     for parameter in jax.tree.leaves(parameters)
     for name in parameter.tensors
   }
-  missing = expected.keys() - stored.keys()
+  missing = expected.keys() - stored_names.keys()
   unexpected = {
-    stored[name]
-    for name in stored.keys() - expected.keys()
-    if not _UNUSED.match(stored[name])
+    stored_names[name]
+    for name in stored_names.keys() - expected.keys()
+    if not _UNUSED_NAMES.match(stored_names[name])
   }
-  wrong = [
-    f"{stored[name]} {shapes[stored[name]]} instead of {expected[name]}"
-    for name in sorted(expected.keys() & stored.keys())
-    if shapes[stored[name]] != expected[name]
+  misshapen = [
+    f"{stored_names[name]} {shapes[stored_names[name]]} instead of {expected[name]}"
+    for name in sorted(expected.keys() & stored_names.keys())
+    if shapes[stored_names[name]] != expected[name]
   ]
   problems = [
-    f"{what}: {', '.join(found)}"
-    for what, found in (
-      ("missing", _abridged(missing)),
-      ("unexpected", _abridged(unexpected)),
-      ("of another shape", _abridged(wrong)),
+    f"{problem}: {', '.join(tensor_names)}"
+    for problem, tensor_names in (
+      ("missing", _abridge_names(missing)),
+      ("unexpected", _abridge_names(unexpected)),
+      ("of another shape", _abridge_names(misshapen)),
     )
-    if found
+    if tensor_names
   ]
   if problems:
     raise ValueError(
@@ -321,36 +327,40 @@ def _check(
     )
 
 
-def _abridged(names: Iterable[str]) -> list[str]:
+def _abridge_names(names: Iterable[str]) -> list[str]:
   """Returns the names, those that differ in one number told once."""
   groups: dict[str, list[str]] = {}
   for name in sorted(names):
     groups.setdefault(_NUMBER.sub("N", name), []).append(name)
   return [
-    found[0] if len(found) == 1 else f"{name} ({len(found)} times)"
-    for name, found in groups.items()
+    group[0] if len(group) == 1 else f"{name} ({len(group)} times)"
+    for name, group in groups.items()
   ]
 
 
-def _read(
-  files: TensorFiles,
-  stored: Mapping[str, str],
+def _read_shard(
+  tensor_files: TensorFiles,
+  stored_names: Mapping[str, str],
   parameter: Parameter,
   index: tuple[slice, ...],
 ) -> np.ndarray:
   """Returns one shard of a parameter, fp32."""
   tensors = parameter.tensors
-  if parameter.stacked:
+  if parameter.is_stacked:
     tensors, index = tensors[index[0]], index[1:]
-  if parameter.transposed:
+  if parameter.is_transposed:
     index = index[::-1]
-  parts = [files.read(stored[name], index) for name in tensors]
-  if parameter.transposed:
-    parts = [part.T for part in parts]
-  return np.stack(parts) if parameter.stacked else parts[0]
+  arrays = [
+    tensor_files.read_tensor(stored_names[name], index) for name in tensors
+  ]
+  if parameter.is_transposed:
+    arrays = [array.T for array in arrays]
+  return np.stack(arrays) if parameter.is_stacked else arrays[0]
 
 
-def _stored(parameter: Parameter, leaf: jax.Array, row: int) -> np.ndarray:
+def _to_stored_tensor(
+  parameter: Parameter, leaf: jax.Array, row: int
+) -> np.ndarray:
   """Returns a tensor as it is stored, fp32."""
-  tensor = np.asarray(leaf[row] if parameter.stacked else leaf, np.float32)
-  return np.ascontiguousarray(tensor.T) if parameter.transposed else tensor
+  tensor = np.asarray(leaf[row] if parameter.is_stacked else leaf, np.float32)
+  return np.ascontiguousarray(tensor.T) if parameter.is_transposed else tensor

@@ -29,36 +29,36 @@ from ctd_jax.tasks.chronocept.regressors import Arrays
 
 # What an input is made of; see `inputs`.
 TEXTS, VECTORS, SEQUENCE, TOKENS = "texts", "vectors", "sequence", "tokens"
-_NETWORK_READS = {"ffnn": VECTORS, "bilstm": SEQUENCE, "bert": TOKENS}
-KINDS = (*_NETWORK_READS, *regressors.REGRESSORS)
+_NETWORK_INPUT_KINDS = {"ffnn": VECTORS, "bilstm": SEQUENCE, "bert": TOKENS}
+SYSTEM_KINDS = (*_NETWORK_INPUT_KINDS, *regressors.REGRESSORS)
 
-Fit = Callable[
+FitFunction = Callable[
   [Mapping[str, Any], Mapping[str, np.ndarray], str, int],
   tuple[Arrays, dict[str, Any]],
 ]
 
 
 @dataclasses.dataclass(frozen=True)
-class System:
+class BaselineSystem:
   """A baseline.
 
   Attributes:
-    reads: TEXTS, VECTORS, SEQUENCE or TOKENS.
+    input_kind: TEXTS, VECTORS, SEQUENCE or TOKENS.
     fit: (inputs by split, targets by split, selection of the epoch, seed) ->
       (arrays, history of the training, {} if it has none).
     predict: (arrays, inputs) -> [N, T].
     has_epochs: whether there is one to select by validation.
   """
 
-  reads: str
-  fit: Fit
+  input_kind: str
+  fit: FitFunction
   predict: Callable[[Arrays, Any], np.ndarray]
   has_epochs: bool
 
 
 def make_system(
   hyper: ml_collections.ConfigDict, features: FrozenFeatures
-) -> System:
+) -> BaselineSystem:
   """Returns the system of `config.model`.
 
   Args:
@@ -68,51 +68,53 @@ def make_system(
   Raises:
     ValueError: if the kind is unknown.
   """
-  if hyper.kind in _NETWORK_READS:
-    return _network_system(hyper, features)
+  if hyper.kind in _NETWORK_INPUT_KINDS:
+    return _make_network_system(hyper, features)
   if hyper.kind not in regressors.REGRESSORS:
     raise ValueError(
-      f"config.model.kind={hyper.kind!r}: expected one of {', '.join(KINDS)}"
+      f"config.model.kind={hyper.kind!r}: expected one of {', '.join(SYSTEM_KINDS)}"
     )
   regressor = regressors.REGRESSORS[hyper.kind]
   options = {k: v for k, v in hyper.items() if k != "kind"}
 
   def fit(inputs, targets, selection, seed):
     del selection  # there are no epochs
-    read = inputs["train"][regressor.reads]
-    return regressor.fit(read, targets["train"], options, seed), {}
+    train_inputs = inputs["train"][regressor.input_kind]
+    return regressor.fit(train_inputs, targets["train"], options, seed), {}
 
-  def predict(arrays, found):
-    return regressor.predict(arrays, found[regressor.reads])
+  def predict(arrays, inputs):
+    return regressor.predict(arrays, inputs[regressor.input_kind])
 
-  return System(regressor.reads, fit, predict, has_epochs=False)
+  return BaselineSystem(regressor.input_kind, fit, predict, has_epochs=False)
 
 
-def _network_system(
+def _make_network_system(
   hyper: ml_collections.ConfigDict, features: FrozenFeatures
-) -> System:
-  model = _network(hyper, features)
+) -> BaselineSystem:
+  model = _make_network(hyper, features)
 
   def fit(inputs, targets, selection, seed):
-    params = network_training.init(model, inputs["train"], seed)
+    params = network_training.init_params(model, inputs["train"], seed)
     if hyper.kind == "bert":
       params = {**params, "encoder": features.encoder.params}
-    trained = network_training.train(
+    network = network_training.train_network(
       model, params, inputs, targets, hyper, selection, seed
     )
-    flat = traverse_util.flatten_dict(jax.device_get(trained.params), sep="/")
-    history = dataclasses.asdict(trained)
+    arrays = traverse_util.flatten_dict(jax.device_get(network.params), sep="/")
+    history = dataclasses.asdict(network)
     del history["params"]
-    return flat, history
+    return arrays, history
 
   def predict(arrays, inputs):
     params = traverse_util.unflatten_dict(arrays, sep="/")
-    return network_training.predict(model, params, inputs)
+    return network_training.predict_targets(model, params, inputs)
 
-  return System(_NETWORK_READS[hyper.kind], fit, predict, has_epochs=True)
+  return BaselineSystem(
+    _NETWORK_INPUT_KINDS[hyper.kind], fit, predict, has_epochs=True
+  )
 
 
-def _network(
+def _make_network(
   hyper: ml_collections.ConfigDict, features: FrozenFeatures
 ) -> nn.Module:
   if hyper.kind == "ffnn":
@@ -122,29 +124,29 @@ def _network(
   return EncoderRegression(features.encoder.config, hyper.dropout)
 
 
-def inputs(
-  reads: str,
+def make_inputs(
+  input_kind: str,
   rows: list[tuple[str, ...]],
   features: FrozenFeatures,
-  padded: bool,
+  pad_to_max_length: bool,
 ) -> dict[str, Any]:
-  """Returns what a system that reads `reads` gets of the fields.
+  """Returns what a system that reads `input_kind` gets of the fields.
 
   Args:
-    reads: see `System`.
+    input_kind: see `System`.
     rows: texts of the fields of N samples, the parent first.
     features: of the frozen encoder.
-    padded: see `FrozenFeatures.sequences`.
+    pad_to_max_length: see `FrozenFeatures.sequences`.
 
   Returns:
     Name -> one entry for each sample: the parent texts, or arrays as the
     networks of `models.validity` name them.
   """
-  if reads == TEXTS:
+  if input_kind == TEXTS:
     return {TEXTS: [row[0] for row in rows]}
-  if reads == VECTORS:
-    return {VECTORS: features.vectors(rows)}
-  if reads == TOKENS:
-    return features.tokens(rows)
-  states, lengths = features.sequences(rows, padded)
+  if input_kind == VECTORS:
+    return {VECTORS: features.encode_vectors(rows)}
+  if input_kind == TOKENS:
+    return features.tokenize_rows(rows)
+  states, lengths = features.encode_sequences(rows, pad_to_max_length)
   return {"states": states, "lengths": lengths}

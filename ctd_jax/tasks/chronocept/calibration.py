@@ -7,7 +7,7 @@ Called by `validity.experiment` and `calibration_plot`.
 
 A predictive distribution is a set of draws, whatever made them; quantiles are
 those of the draws. A curve is one too: its distribution function at an
-observed time is `skew_normal.distribution`.
+observed time is `skew_normal.cumulative_distribution`.
 
 Axes: D draws, N samples, T = 3 targets, B bins.
 
@@ -60,7 +60,7 @@ def central_interval(
   return low, high
 
 
-def interval_score(
+def compute_interval_score(
   truth: np.ndarray, low: np.ndarray, high: np.ndarray, level: float
 ) -> np.ndarray:
   """Returns the interval score of each truth, in its units; less is better.
@@ -73,11 +73,11 @@ def interval_score(
     high: upper ends, same shape.
     level: of the intervals.
   """
-  outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
-  return (high - low) + 2 / (1 - level) * outside
+  distance_outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+  return (high - low) + 2 / (1 - level) * distance_outside
 
 
-def interval_quality(
+def compute_interval_quality(
   truth_NxT: np.ndarray,
   draws_DxNxT: np.ndarray,
   levels: Sequence[float] = LEVELS,
@@ -92,22 +92,22 @@ def interval_quality(
   Raises:
     ValueError: if the shapes do not fit.
   """
-  truth, draws = _checked(truth_NxT, draws_DxNxT)
-  found = []
+  truth, draws = _validate_draws(truth_NxT, draws_DxNxT)
+  qualities = []
   for level in levels:
     low, high = central_interval(draws, level)
-    found.append(
+    qualities.append(
       IntervalQuality(
         level,
         ((low <= truth) & (truth <= high)).mean(axis=0),
         (high - low).mean(axis=0),
-        interval_score(truth, low, high, level).mean(axis=0),
+        compute_interval_score(truth, low, high, level).mean(axis=0),
       )
     )
-  return found
+  return qualities
 
 
-def pit(
+def probability_integral_transform(
   truth_NxT: np.ndarray, draws_DxNxT: np.ndarray, seed: int = 0
 ) -> np.ndarray:
   """Returns the probability integral transform of each truth, [N, T].
@@ -120,14 +120,14 @@ def pit(
     draws_DxNxT: predictive draws, [D, N, T], in the same units.
     seed: of what is random.
   """
-  truth, draws = _checked(truth_NxT, draws_DxNxT)
-  below = (draws < truth).sum(axis=0)
-  equal = (draws == truth).sum(axis=0)
-  chance = np.random.default_rng(seed).random(truth.shape)
-  return (below + chance * (equal + 1)) / (len(draws) + 1)
+  truth, draws = _validate_draws(truth_NxT, draws_DxNxT)
+  num_below = (draws < truth).sum(axis=0)
+  num_equal = (draws == truth).sum(axis=0)
+  tie_breaks = np.random.default_rng(seed).random(truth.shape)
+  return (num_below + tie_breaks * (num_equal + 1)) / (len(draws) + 1)
 
 
-def pit_p_values(pit_NxT: np.ndarray) -> np.ndarray:
+def compute_pit_p_values(pit_NxT: np.ndarray) -> np.ndarray:
   """Returns the Kolmogorov-Smirnov p-value of uniformity, [T]."""
   return np.array(
     [scipy.stats.kstest(column, "uniform").pvalue for column in pit_NxT.T]
@@ -151,30 +151,31 @@ class Reliability:
   error: float
 
 
-def reliability(
-  observed: np.ndarray, predicted: np.ndarray, bins: int = 10
+def compute_reliability(
+  observed: np.ndarray, predicted: np.ndarray, num_bins: int = 10
 ) -> Reliability:
   """Returns how predicted validities compare with annotated ones.
 
   Args:
     observed: annotated validities, from 0 to 1, any shape.
     predicted: the same shape.
-    bins: of equal length between 0 and 1.
+    num_bins: of equal length between 0 and 1.
   """
   observed, predicted = np.ravel(observed), np.ravel(predicted)
-  place = np.minimum((predicted * bins).astype(int), bins - 1)
-  count = np.bincount(place, minlength=bins)
-  filled = count > 0
+  bin_index = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
+  count = np.bincount(bin_index, minlength=num_bins)
+  is_filled = count > 0
   means = [
-    np.bincount(place, values, minlength=bins)[filled] / count[filled]
+    np.bincount(bin_index, values, minlength=num_bins)[is_filled]
+    / count[is_filled]
     for values in (predicted, observed)
   ]
   gap = np.abs(means[0] - means[1])
-  error = float((gap * count[filled]).sum() / len(place))
-  return Reliability(*means, count[filled], error)
+  error = float((gap * count[is_filled]).sum() / len(bin_index))
+  return Reliability(*means, count[is_filled], error)
 
 
-def _checked(
+def _validate_draws(
   truth_NxT: np.ndarray, draws_DxNxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   truth, draws = np.asarray(truth_NxT, float), np.asarray(draws_DxNxT, float)

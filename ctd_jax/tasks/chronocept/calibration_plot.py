@@ -16,7 +16,7 @@ from ctd_jax.evaluation import result_tables
 from ctd_jax.tasks.chronocept import calibration
 from ctd_jax_datasets.chronocept.samples import TARGETS
 
-_BINS = 10
+_MAX_BINS = 10
 _LEVELS = np.linspace(0.05, 0.95, 19)
 
 
@@ -34,21 +34,23 @@ def plot_draws(
   figure.suptitle(title)
   coverage, *histograms = figure.subplots(1, 1 + len(TARGETS))
   _draw_coverage(coverage, truth_NxT, draws_DxNxT)
-  pit = calibration.pit(truth_NxT, draws_DxNxT)
-  p_values = calibration.pit_p_values(pit)
+  pit = calibration.probability_integral_transform(truth_NxT, draws_DxNxT)
+  p_values = calibration.compute_pit_p_values(pit)
   # Ranks of few draws come in steps; as many bins would show those.
-  bins = min(_BINS, len(draws_DxNxT) + 1)
-  for place, (axes, target) in enumerate(zip(histograms, TARGETS, strict=True)):
+  num_bins = min(_MAX_BINS, len(draws_DxNxT) + 1)
+  for column, (axes, target) in enumerate(
+    zip(histograms, TARGETS, strict=True)
+  ):
     axes.hist(
-      pit[:, place],
-      bins=bins,
+      pit[:, column],
+      bins=num_bins,
       range=(0, 1),
       density=True,
-      color=result_tables.COLOURS[place],
+      color=result_tables.COLOURS[column],
       edgecolor="white",
     )
     axes.axhline(1, color="black", ls="--", lw=1)
-    axes.set_title(f"{target}, KS p = {p_values[place]:.2g}", fontsize=10)
+    axes.set_title(f"{target}, KS p = {p_values[column]:.2g}", fontsize=10)
     axes.set_xlabel("rank of the truth\namong the draws (PIT)")
     axes.spines[["top", "right"]].set_visible(False)
   histograms[0].set_ylabel("density")
@@ -58,12 +60,14 @@ def plot_draws(
 def _draw_coverage(
   axes: matplotlib.axes.Axes, truth_NxT: np.ndarray, draws_DxNxT: np.ndarray
 ) -> None:
-  found = calibration.interval_quality(truth_NxT, draws_DxNxT, _LEVELS)
-  for place, target in enumerate(TARGETS):
+  qualities = calibration.compute_interval_quality(
+    truth_NxT, draws_DxNxT, _LEVELS
+  )
+  for column, target in enumerate(TARGETS):
     axes.plot(
       _LEVELS,
-      [quality.coverage[place] for quality in found],
-      color=result_tables.COLOURS[place],
+      [quality.coverage[column] for quality in qualities],
+      color=result_tables.COLOURS[column],
       marker="o",
       ms=3,
       label=target,
@@ -75,27 +79,27 @@ def _draw_coverage(
 
 
 def plot_reliability(
-  found: dict[str, calibration.Reliability], title: str
+  reliability_by_horizon: dict[str, calibration.Reliability], title: str
 ) -> matplotlib.figure.Figure:
   """Returns annotated against predicted validity at each horizon.
 
   Args:
-    found: name of a horizon -> its reliability.
+    reliability_by_horizon: name of a horizon -> its reliability.
     title: says system, data set and split.
   """
   figure = matplotlib.figure.Figure(figsize=(4.8, 4.6), layout="constrained")
   axes = figure.subplots()
   axes.set_title(title, fontsize=10)
-  for colour, (name, row) in zip(
-    result_tables.COLOURS, found.items(), strict=False
+  for colour, (name, reliability) in zip(
+    result_tables.COLOURS, reliability_by_horizon.items(), strict=False
   ):
     axes.plot(
-      row.predicted,
-      row.observed,
+      reliability.predicted,
+      reliability.observed,
       color=colour,
       marker="o",
       ms=4,
-      label=f"{name}, off by {row.error:.3f}",
+      label=f"{name}, off by {reliability.error:.3f}",
     )
   _finish_unit_square(axes)
   axes.set_xlabel("predicted validity, mean of a bin")

@@ -31,23 +31,23 @@ from ctd_jax.utils import command_line
 from ctd_jax_datasets.chronocept import reader
 from ctd_jax_datasets.chronocept.samples import TARGETS
 
-PREDICTIONS = "predictions.tsv"
+PREDICTIONS_FILE = "predictions.tsv"
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class FinishedRun:
   """A finished run.
 
   Attributes:
     name: of the system, with its protocol.
     dataset: that it was tested on.
-    seeds: how many models.
+    num_seeds: how many models.
     errors: sample id -> squared error, the mean over seeds and targets.
   """
 
   name: str
   dataset: str
-  seeds: int
+  num_seeds: int
   errors: Mapping[str, float]
 
   @property
@@ -57,7 +57,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class RunComparison:
   """A run beside the first one.
 
   Attributes:
@@ -71,7 +71,7 @@ class Comparison:
   p_value: float
 
 
-def read_run(workdir: str | os.PathLike) -> Run:
+def read_run(workdir: str | os.PathLike) -> FinishedRun:
   """Returns the run in a workdir of `ctd_jax.train`.
 
   Raises:
@@ -79,28 +79,31 @@ def read_run(workdir: str | os.PathLike) -> Run:
     ValueError: if the predictions are not of the config's test samples.
   """
   workdir = pathlib.Path(workdir).expanduser()
-  for name in (predictor.CONFIG_FILE, PREDICTIONS):
+  for name in (predictor.CONFIG_FILE, PREDICTIONS_FILE):
     if not (workdir / name).exists():
       raise FileNotFoundError(
         f"{workdir}: no {name}; train the run to its end first"
       )
-  text = (workdir / predictor.CONFIG_FILE).read_text("utf-8")
-  config = json.loads(text)
+  config_json = (workdir / predictor.CONFIG_FILE).read_text("utf-8")
+  config = json.loads(config_json)
   samples = reader.load_samples(
     config["dataset"], config["data_dir"], config["sources"]
   )
-  scaler = scaling.of_train(
-    {split: features.targets(found) for split, found in samples.items()}
+  scaler = scaling.fit_train_scalers(
+    {
+      split: features.extract_targets(split_samples)
+      for split, split_samples in samples.items()
+    }
   )["test"]
   ids = [sample.sample_id for sample in samples["test"]]
-  predicted = predictions_of(workdir / PREDICTIONS)
+  predicted = read_predictions(workdir / PREDICTIONS_FILE)
   if [*predicted] != ids:
     raise ValueError(
-      f"{workdir / PREDICTIONS}: not the test samples of {config['dataset']}"
+      f"{workdir / PREDICTIONS_FILE}: not the test samples of {config['dataset']}"
     )
-  truth = features.targets(samples["test"])
+  truth = features.extract_targets(samples["test"])
   errors = ((np.stack([*predicted.values()]) - truth[:, None]) / scaler.sd) ** 2
-  return Run(
+  return FinishedRun(
     f"{config['name']} ({config['protocol']})",
     config["dataset"],
     errors.shape[1],
@@ -108,51 +111,62 @@ def read_run(workdir: str | os.PathLike) -> Run:
   )
 
 
-def predictions_of(path: pathlib.Path) -> dict[str, np.ndarray]:
+def read_predictions(path: pathlib.Path) -> dict[str, np.ndarray]:
   """Returns sample id -> predictions in raw units, [M, T]."""
-  found: dict[str, list[list[float]]] = {}
+  values_by_sample: dict[str, list[list[float]]] = {}
   with path.open(encoding="utf-8") as file:
     for row in csv.DictReader(file, delimiter="\t"):
       values = [float(row[target]) for target in TARGETS]
-      found.setdefault(row["sample_id"], []).append(values)
-  return {sample_id: np.array(values) for sample_id, values in found.items()}
+      values_by_sample.setdefault(row["sample_id"], []).append(values)
+  return {
+    sample_id: np.array(values)
+    for sample_id, values in values_by_sample.items()
+  }
 
 
-def compare(run: Run, first: Run) -> Comparison:
+def compare_runs(run: FinishedRun, reference: FinishedRun) -> RunComparison:
   """Returns the paired comparison of a run with the first.
 
   Raises:
     ValueError: if they were tested on different samples.
   """
-  if run.dataset != first.dataset:
+  if run.dataset != reference.dataset:
     raise ValueError(
-      f"{run.name} was tested on {run.dataset}, {first.name} on "
-      f"{first.dataset}; expected one data set"
+      f"{run.name} was tested on {run.dataset}, {reference.name} on "
+      f"{reference.dataset}; expected one data set"
     )
-  test = significance.paired_randomisation(run.errors, first.errors)
-  gaps = {k: run.errors[k] - error for k, error in first.errors.items()}
-  return Comparison(
-    test.difference, significance.bootstrap_interval(gaps), test.p_value
+  randomisation_test = significance.run_paired_randomisation(
+    run.errors, reference.errors
+  )
+  error_differences = {
+    k: run.errors[k] - error for k, error in reference.errors.items()
+  }
+  return RunComparison(
+    randomisation_test.difference,
+    significance.compute_bootstrap_interval(error_differences),
+    randomisation_test.p_value,
   )
 
 
-def format_runs(found: Sequence[Run]) -> str:
+def format_comparison_table(runs: Sequence[FinishedRun]) -> str:
   """Returns a line for each run, the first on top."""
-  first, *others = found
-  compared = [compare(run, first) for run in others]
-  corrected = significance.holm([c.p_value for c in compared])
-  width = max(len(run.name) for run in found)
+  reference, *compared_runs = runs
+  comparisons = [compare_runs(run, reference) for run in compared_runs]
+  holm_p_values = significance.correct_by_holm([c.p_value for c in comparisons])
+  width = max(len(run.name) for run in runs)
   lines = [
     f"{'run':<{width}}  seeds     MSE  difference   95 % interval"
     "             p    Holm",
-    f"{first.name:<{width}}  {first.seeds:5}  {first.mse:6.4f}",
+    f"{reference.name:<{width}}  {reference.num_seeds:5}  {reference.mse:6.4f}",
   ]
-  for run, result, holm in zip(others, compared, corrected, strict=True):
-    low, high = result.interval
+  for run, comparison, holm_p_value in zip(
+    compared_runs, comparisons, holm_p_values, strict=True
+  ):
+    low, high = comparison.interval
     lines.append(
-      f"{run.name:<{width}}  {run.seeds:5}  {run.mse:6.4f}  "
-      f"{result.difference:+10.4f}  [{low:+8.4f}, {high:+8.4f}]  "
-      f"{result.p_value:.4f}  {holm:.4f}"
+      f"{run.name:<{width}}  {run.num_seeds:5}  {run.mse:6.4f}  "
+      f"{comparison.difference:+10.4f}  [{low:+8.4f}, {high:+8.4f}]  "
+      f"{comparison.p_value:.4f}  {holm_p_value:.4f}"
     )
   return "\n".join(lines)
 
@@ -162,9 +176,9 @@ def main() -> None:
   workdirs = flags.FLAGS.workdirs
   if len(workdirs) < 2:
     raise ValueError("--workdirs: expected at least two runs")
-  found = [read_run(workdir) for workdir in workdirs]
-  print(f"{found[0].dataset}, test, {len(found[0].errors)} samples")
-  print(format_runs(found))
+  runs = [read_run(workdir) for workdir in workdirs]
+  print(f"{runs[0].dataset}, test, {len(runs[0].errors)} samples")
+  print(format_comparison_table(runs))
 
 
 if __name__ == "__main__":
@@ -174,4 +188,4 @@ if __name__ == "__main__":
     "Finished runs of ctd_jax.train, the first to compare the others with. "
     "Example: --workdirs=runs/ffnn,runs/svr",
   )
-  command_line.run(main, required=("workdirs",))
+  command_line.run_main(main, required=("workdirs",))

@@ -23,7 +23,7 @@ import scipy.stats
 from ctd_jax.tasks.chronocept import skew_normal
 
 # Steps of the grids, and how far they go beyond the points.
-_PLACES, _WIDTHS = 41, 21
+_NUM_LOCATIONS, _NUM_WIDTHS = 41, 21
 _MAX_ALPHA = 20.0
 _ALPHAS = (-20.0, -8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 20.0)
 # Where a start at the highest point begins to look for a width.
@@ -31,7 +31,7 @@ _PEAK_SCALE = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Family:
+class CurveFamily:
   """A family of densities over log time.
 
   Attributes:
@@ -41,7 +41,7 @@ class Family:
     upper: their greatest values, [P].
     density: (log times [N], parameters [..., P]) -> [..., N].
     mode: parameters [P] -> log time of the peak.
-    grid: log times [N] -> one array of values for each parameter.
+    parameter_grid: log times [N] -> one array of values for each parameter.
     peak_start: log time of the highest point -> parameters [P].
   """
 
@@ -51,13 +51,13 @@ class Family:
   upper: tuple[float, ...]
   density: Callable[[np.ndarray, np.ndarray], np.ndarray]
   mode: Callable[[np.ndarray], float]
-  grid: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+  parameter_grid: Callable[[np.ndarray], tuple[np.ndarray, ...]]
   peak_start: Callable[[float], tuple[float, ...]]
 
-  def peak(self, parameters: np.ndarray) -> float:
+  def peak_density(self, parameters: np.ndarray) -> float:
     """Returns the greatest value of the density."""
-    place = np.array([self.mode(parameters)])
-    return float(self.density(place, parameters)[0])
+    mode_log_time = np.array([self.mode(parameters)])
+    return float(self.density(mode_log_time, parameters)[0])
 
 
 def _columns(parameters: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -65,13 +65,13 @@ def _columns(parameters: np.ndarray) -> tuple[np.ndarray, ...]:
   return tuple(np.moveaxis(np.asarray(parameters, float)[..., None], -2, 0))
 
 
-def _places(x: np.ndarray) -> np.ndarray:
+def _location_grid(x: np.ndarray) -> np.ndarray:
   reach = np.ptp(x)
-  return np.linspace(x.min() - reach, x.max() + reach, _PLACES)
+  return np.linspace(x.min() - reach, x.max() + reach, _NUM_LOCATIONS)
 
 
-def _widths(x: np.ndarray) -> np.ndarray:
-  return np.ptp(x) * np.geomspace(0.02, 2, _WIDTHS)
+def _width_grid(x: np.ndarray) -> np.ndarray:
+  return np.ptp(x) * np.geomspace(0.02, 2, _NUM_WIDTHS)
 
 
 def _gaussian(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -108,28 +108,28 @@ def _skew_normal_mode(parameters: np.ndarray) -> float:
 
 def _lognormal_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:
   logs = np.log(x[x > 0])
-  places = np.linspace(logs.min() - 1, logs.max() + 1, _PLACES)
-  return places, np.geomspace(0.02, 3, _WIDTHS)
+  locations = np.linspace(logs.min() - 1, logs.max() + 1, _NUM_LOCATIONS)
+  return locations, np.geomspace(0.02, 3, _NUM_WIDTHS)
 
 
 def _gamma_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:
   # Mode or mean, shape times scale, must come near the points.
-  shapes = np.geomspace(1.01, 3000, _WIDTHS)
-  centres = np.linspace(x[x > 0].min() / 2, x.max() * 1.5, _PLACES)
+  shapes = np.geomspace(1.01, 3000, _NUM_WIDTHS)
+  centres = np.linspace(x[x > 0].min() / 2, x.max() * 1.5, _NUM_LOCATIONS)
   return shapes, np.unique(np.outer(1 / shapes, centres).ravel())
 
 
-GAUSSIAN = Family(
+GAUSSIAN = CurveFamily(
   name="gaussian",
   parameters=("mu", "sigma"),
   lower=(-np.inf, 1e-6),
   upper=(np.inf, np.inf),
   density=_gaussian,
   mode=lambda p: p[0],
-  grid=lambda x: (_places(x), _widths(x)),
+  parameter_grid=lambda x: (_location_grid(x), _width_grid(x)),
   peak_start=lambda top: (top, _PEAK_SCALE),
 )
-EXPONENTIAL = Family(
+EXPONENTIAL = CurveFamily(
   name="exponential",
   parameters=("rate",),
   # At 0 the density vanishes; near it the curve is a constant.
@@ -137,20 +137,20 @@ EXPONENTIAL = Family(
   upper=(np.inf,),
   density=_exponential,
   mode=lambda p: 0.0,
-  grid=lambda x: (np.geomspace(1e-8, 10, 4 * _PLACES),),
+  parameter_grid=lambda x: (np.geomspace(1e-8, 10, 4 * _NUM_LOCATIONS),),
   peak_start=lambda top: (1 / max(top, 1.0),),
 )
-LOGNORMAL = Family(
+LOGNORMAL = CurveFamily(
   name="lognormal",
   parameters=("mu", "sigma"),
   lower=(-np.inf, 1e-6),
   upper=(np.inf, np.inf),
   density=_lognormal,
   mode=lambda p: np.exp(p[0] - p[1] ** 2),
-  grid=_lognormal_grid,
+  parameter_grid=_lognormal_grid,
   peak_start=lambda top: (np.log(max(top, 1.0)), _PEAK_SCALE / max(top, 1.0)),
 )
-GAMMA = Family(
+GAMMA = CurveFamily(
   name="gamma",
   parameters=("shape", "scale"),
   # Below 1 the density has no greatest value.
@@ -158,20 +158,24 @@ GAMMA = Family(
   upper=(np.inf, np.inf),
   density=_gamma,
   mode=lambda p: (p[0] - 1) * p[1],
-  grid=_gamma_grid,
+  parameter_grid=_gamma_grid,
   peak_start=lambda top: (
     max((top / _PEAK_SCALE) ** 2, 1.01),
     _PEAK_SCALE**2 / max(top, 1.0),
   ),
 )
-SKEW_NORMAL = Family(
+SKEW_NORMAL = CurveFamily(
   name="skew_normal",
   parameters=("location", "scale", "skewness"),
   lower=(-np.inf, 1e-6, -_MAX_ALPHA),
   upper=(np.inf, np.inf, _MAX_ALPHA),
   density=_skew_normal,
   mode=_skew_normal_mode,
-  grid=lambda x: (_places(x), _widths(x), np.array(_ALPHAS)),
+  parameter_grid=lambda x: (
+    _location_grid(x),
+    _width_grid(x),
+    np.array(_ALPHAS),
+  ),
   peak_start=lambda top: (top, _PEAK_SCALE, 0.0),
 )
 FAMILIES = {
@@ -180,13 +184,13 @@ FAMILIES = {
 }
 
 
-def shapes_of(family: Family, x: np.ndarray) -> np.ndarray:
+def make_shape_grid(family: CurveFamily, x: np.ndarray) -> np.ndarray:
   """Returns the grid of shapes to start from, [axis 1, ..., axis P, P].
 
   Args:
     family: whose.
     x: log times of the points, [N].
   """
-  axes = family.grid(x)
+  axes = family.parameter_grid(x)
   shape = tuple(map(len, axes))
   return np.array(list(itertools.product(*axes))).reshape(*shape, len(axes))

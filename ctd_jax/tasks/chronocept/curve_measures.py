@@ -49,7 +49,7 @@ MEASURES = (
   ),
 )
 # A predicted scale below this is taken for it: a regression may give 0 or less.
-LEAST_SCALE = 0.1
+MIN_SCALE = 0.1
 
 
 def clip_scale(predicted_NxT: np.ndarray) -> tuple[np.ndarray, int]:
@@ -59,12 +59,12 @@ def clip_scale(predicted_NxT: np.ndarray) -> tuple[np.ndarray, int]:
     predicted_NxT: [N, T] in raw units; scales below `LEAST_SCALE` are raised.
   """
   predicted = np.array(predicted_NxT, float)
-  low = predicted[:, 1] < LEAST_SCALE
-  predicted[low, 1] = LEAST_SCALE
-  return predicted, int(low.sum())
+  is_low = predicted[:, 1] < MIN_SCALE
+  predicted[is_low, 1] = MIN_SCALE
+  return predicted, int(is_low.sum())
 
 
-def curve_measures(
+def compute_curve_measures(
   truth_NxT: np.ndarray,
   predicted_NxT: np.ndarray,
   base: float = LOG_BASE,
@@ -80,41 +80,46 @@ def curve_measures(
     ValueError: if a scale is not above 0.
   """
   for name, targets in (("true", truth_NxT), ("predicted", predicted_NxT)):
-    low = np.flatnonzero(~(np.asarray(targets)[:, 1] > 0))
-    if len(low):
+    bad_rows = np.flatnonzero(~(np.asarray(targets)[:, 1] > 0))
+    if len(bad_rows):
       raise ValueError(
-        f"{name} scale of sample {low[0]} is {targets[low[0]][1]}; a curve "
+        f"{name} scale of sample {bad_rows[0]} is {targets[bad_rows[0]][1]}; a curve "
         "needs one above 0"
       )
   with jax.enable_x64(True):
-    horizons = time_axis.to_log(jnp.array(list(HORIZONS.values())), base)
-    found = _measures(
+    horizons = time_axis.to_log_time(jnp.array(list(HORIZONS.values())), base)
+    values = _compute_measures(
       jnp.asarray(truth_NxT, jnp.float64),
       jnp.asarray(predicted_NxT, jnp.float64),
       horizons,
       math.log(base),
     )
-  return {name: np.asarray(found[name]) for name in MEASURES}
+  return {name: np.asarray(values[name]) for name in MEASURES}
 
 
 @jax.jit
-def _measures(
+def _compute_measures(
   truth_NxT: jax.Array,
   predicted_NxT: jax.Array,
   horizons_H: jax.Array,
   log_base: float,
 ) -> Mapping[str, jax.Array]:
   """Returns measure -> [N]."""
-  truth, predicted = SkewNormal.of(truth_NxT), SkewNormal.of(predicted_NxT)
-  rise, fall = skew_normal.crossings(truth)
-  predicted_rise, predicted_fall = skew_normal.crossings(predicted)
+  truth, predicted = (
+    SkewNormal.from_targets(truth_NxT),
+    SkewNormal.from_targets(predicted_NxT),
+  )
+  rise, fall = skew_normal.find_crossings(truth)
+  predicted_rise, predicted_fall = skew_normal.find_crossings(predicted)
   cramer = scores.cramer_distance(truth, predicted)
   kl = scores.kl_divergence(truth, predicted)
 
-  def apart(one: jax.Array, two: jax.Array) -> jax.Array:
-    return jnp.abs(one - two) * log_base
+  def log_minutes_apart(
+    first_log_time: jax.Array, second_log_time: jax.Array
+  ) -> jax.Array:
+    return jnp.abs(first_log_time - second_log_time) * log_base
 
-  found = {
+  values = {
     "curve_kl": kl,
     "curve_cross_entropy": kl + scores.entropy(truth),
     "expected_crps": cramer + scores.self_crps(truth),
@@ -123,17 +128,17 @@ def _measures(
     "overlap": scores.overlap(truth, predicted),
     "validity_l1": scores.validity_l1(truth, predicted),
     "validity_sup": scores.validity_sup(truth, predicted),
-    "mode_log_minutes": apart(
+    "mode_log_minutes": log_minutes_apart(
       skew_normal.mode(truth), skew_normal.mode(predicted)
     ),
-    "start_log_minutes": apart(rise, predicted_rise),
-    "end_log_minutes": apart(fall, predicted_fall),
+    "start_log_minutes": log_minutes_apart(rise, predicted_rise),
+    "end_log_minutes": log_minutes_apart(fall, predicted_fall),
   }
-  for place, name in enumerate(HORIZONS):
-    gap = skew_normal.validity(truth, horizons_H[place]) - skew_normal.validity(
-      predicted, horizons_H[place]
+  for index, name in enumerate(HORIZONS):
+    gap = skew_normal.validity(truth, horizons_H[index]) - skew_normal.validity(
+      predicted, horizons_H[index]
     )
     key = name.replace(" ", "_")
-    found[f"validity_mae@{key}"] = jnp.abs(gap)
-    found[f"validity_brier@{key}"] = gap**2
-  return found
+    values[f"validity_mae@{key}"] = jnp.abs(gap)
+    values[f"validity_brier@{key}"] = gap**2
+  return values

@@ -94,13 +94,13 @@ _FRACTION = re.compile(r"\b(half|quarter)(?: of)? an? ")
 _ADVERB = re.compile(rf"\b({'|'.join(_ADVERBS)})\b")
 
 
-def minutes(text: str) -> list[float]:
+def extract_durations(text: str) -> list[float]:
   """Returns the spans that a text names, in minutes; [] if it names none."""
   text = _FRACTION.sub(r"\1 ", text.lower())
-  found = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
+  durations = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
   for match in _SPAN.finditer(text):
     unit = _PLURALS.get(match["unit"]) or match["unit"].removesuffix("s")
     number = _NUMBERS.get(match["number"]) or float(match["number"])
     if number > 0:
-      found.append(number * _UNITS[unit])
-  return found
+      durations.append(number * _UNITS[unit])
+  return durations

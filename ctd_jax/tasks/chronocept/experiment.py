@@ -45,60 +45,64 @@ from ctd_jax.tasks.chronocept import (
   rows,
   scaling,
 )
-from ctd_jax.tasks.chronocept.baselines import System
+from ctd_jax.tasks.chronocept.baselines import BaselineSystem
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
 from ctd_jax.tasks.chronocept.scaling import TargetScaler
-from ctd_jax.training.checkpoints import CheckpointError, differences
+from ctd_jax.training.checkpoints import CheckpointError, list_differences
 from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept import reader
 from ctd_jax_datasets.chronocept.samples import SPLITS, TARGETS, Sample
 
 PAPER, HONEST = "paper", "honest"
 PROTOCOLS = (PAPER, HONEST)
-HISTORY = "history.json"
+HISTORY_FILE = "history.json"
 # Fields that another part of the same run may change.
 _FREE_FIELDS = ("data_dir", "sources", "cache_dir", "seeds", "name")
-SHOWN_METRICS = ("mse", "mae", "r2", "spearman", "pearson", "paper_nll")
+TABLE_METRICS = ("mse", "mae", "r2", "spearman", "pearson", "paper_nll")
 
 
 @dataclasses.dataclass(frozen=True)
-class Data:
+class ProtocolData:
   """Samples and their targets under a protocol.
 
   Attributes:
     samples: split -> samples.
     targets: split -> [N, T], raw.
-    scalers: split -> what its errors are measured with.
-    learned: split -> the units that models learn and predict.
+    score_scalers: split -> what its errors are measured with.
+    model_scalers: split -> the units that models learn and predict.
   """
 
   samples: Mapping[str, Sequence[Sample]]
   targets: Mapping[str, np.ndarray]
-  scalers: Mapping[str, TargetScaler]
-  learned: Mapping[str, TargetScaler]
+  score_scalers: Mapping[str, TargetScaler]
+  model_scalers: Mapping[str, TargetScaler]
 
   @property
-  def scaled(self) -> dict[str, np.ndarray]:
+  def score_targets(self) -> dict[str, np.ndarray]:
     """Split -> targets in the units of the scores."""
-    return _transformed(self.scalers, self.targets)
+    return _transform_by_split(self.score_scalers, self.targets)
 
   @property
-  def wanted(self) -> dict[str, np.ndarray]:
+  def model_targets(self) -> dict[str, np.ndarray]:
     """Split -> targets in the units that are learned."""
-    return _transformed(self.learned, self.targets)
+    return _transform_by_split(self.model_scalers, self.targets)
 
-  def rescaled(self, split: str, predicted: np.ndarray) -> np.ndarray:
+  def to_score_units(self, split: str, predicted: np.ndarray) -> np.ndarray:
     """Returns predictions of a split, [N, T], in the units of the scores."""
-    return self.scalers[split].transform(self.learned[split].inverse(predicted))
+    return self.score_scalers[split].transform(
+      self.model_scalers[split].inverse(predicted)
+    )
 
 
-def _transformed(
+def _transform_by_split(
   scalers: Mapping[str, TargetScaler], targets: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
   return {split: scalers[split].transform(x) for split, x in targets.items()}
 
 
-def run(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
+def run_experiment(
+  config: ml_collections.ConfigDict, workdir: pathlib.Path
+) -> None:
   """Trains what is missing in the workdir, evaluates and prints the table.
 
   Args:
@@ -110,60 +114,66 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path) -> None:
     FileNotFoundError: if the encoder or the data are not there.
   """
   check_config(config)
-  started = time.time()
+  start_time = time.time()
   workdir = workdir.expanduser().absolute()
-  data = make_data(
+  data = make_protocol_data(
     reader.load_samples(config.dataset, config.data_dir, config.sources),
     config,
   )
-  found = predictor.frozen_features(config)
-  system = baselines.make_system(config.model, found)
-  read = Inputs(config, system.reads, data, found)
+  encoder_features = predictor.make_frozen_features(config)
+  system = baselines.make_system(config.model, encoder_features)
+  split_inputs = SplitInputs(config, system.input_kind, data, encoder_features)
   if config.search:
     config = ml_collections.ConfigDict(config)
-    config.model = hyperparameter_search.choose(
-      config, workdir, found, read, data.wanted, selection_of(config)
+    config.model = hyperparameter_search.choose_hyperparameters(
+      config,
+      workdir,
+      encoder_features,
+      split_inputs,
+      data.model_targets,
+      get_epoch_selection(config),
     )
-    system = baselines.make_system(config.model, found)
+    system = baselines.make_system(config.model, encoder_features)
   claim_workdir(config, workdir)
-  _train_missing(config, workdir, data, system, read)
+  _train_missing_seeds(config, workdir, data, system, split_inputs)
   predictions = {}
   for split in ("validation", "test"):
     predictions[split] = np.stack(
       [
-        data.rescaled(
+        data.to_score_units(
           split,
           system.predict(
-            predictor.read(predictor.model_path(workdir, seed))[0], read(split)
+            predictor.read_model(predictor.model_path(workdir, seed))[0],
+            split_inputs(split),
           ),
         )
         for seed in config.seeds
       ]
     )
-  _report(config, workdir, data, predictions, time.time() - started)
+  _write_report(config, workdir, data, predictions, time.time() - start_time)
 
 
-class Inputs:
+class SplitInputs:
   """The inputs of a system by split, made when they are asked for."""
 
   def __init__(
     self,
     config: ml_collections.ConfigDict,
-    reads: str,
-    data: Data,
-    found: FrozenFeatures,
+    input_kind: str,
+    data: ProtocolData,
+    encoder_features: FrozenFeatures,
   ):
     """Keeps what is needed.
 
     Args:
       config: axes and protocol are read.
-      reads: what the system reads, see `systems.System`.
+      input_kind: what the system reads, see `baselines.BaselineSystem`.
       data: the samples.
-      found: the frozen encoder.
+      encoder_features: the frozen encoder.
     """
-    self._config, self._reads = config, reads
-    self._data, self._features = data, found
-    self._kept: dict[str, Any] = {}
+    self._config, self._input_kind = config, input_kind
+    self._data, self._features = data, encoder_features
+    self._cache: dict[str, Any] = {}
 
   def __call__(self, split: str, seed: int | None = None) -> dict[str, Any]:
     """Returns the inputs of a split.
@@ -175,18 +185,18 @@ class Inputs:
       seed: of the run that trains on them; None for evaluation.
     """
     axes = self._config.axes
-    drawn = axes == features.AXES_SHUFFLED and split == "train"
-    key = f"{split} {seed}" if drawn else split
-    if key not in self._kept:
-      if axes == features.AXES_SHUFFLED and not drawn:
+    is_shuffled = axes == features.AXES_SHUFFLED and split == "train"
+    key = f"{split} {seed}" if is_shuffled else split
+    if key not in self._cache:
+      if axes == features.AXES_SHUFFLED and not is_shuffled:
         axes = features.AXES_GIVEN
-      self._kept[key] = baselines.inputs(
-        self._reads,
-        features.fields(self._data.samples[split], axes, seed or 0),
+      self._cache[key] = baselines.make_inputs(
+        self._input_kind,
+        features.make_field_texts(self._data.samples[split], axes, seed or 0),
         self._features,
         self._config.protocol == PAPER,
       )
-    return self._kept[key]
+    return self._cache[key]
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:
@@ -195,13 +205,13 @@ def check_config(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: naming the field.
   """
-  for field, known in (
+  for field, allowed_values in (
     ("protocol", PROTOCOLS),
-    ("axes", features.ABLATIONS),
+    ("axes", features.AXES_ABLATIONS),
   ):
-    if config[field] not in known:
+    if config[field] not in allowed_values:
       raise ValueError(
-        f"config.{field}={config[field]!r}: expected one of {', '.join(known)}"
+        f"config.{field}={config[field]!r}: expected one of {', '.join(allowed_values)}"
       )
   if not config.seeds or len(set(config.seeds)) < len(config.seeds):
     raise ValueError(f"config.seeds={config.seeds}: expected different seeds")
@@ -216,16 +226,18 @@ def check_config(config: ml_collections.ConfigDict) -> None:
       raise ValueError(f"config.model.{field}={config.model[field]}: too small")
 
 
-def selection_of(config: ml_collections.ConfigDict) -> str:
+def get_epoch_selection(config: ml_collections.ConfigDict) -> str:
   """Returns which epoch the protocol keeps."""
   return (
-    network_training.LAST if config.protocol == PAPER else network_training.BEST
+    network_training.LAST_EPOCH
+    if config.protocol == PAPER
+    else network_training.BEST_EPOCH
   )
 
 
-def make_data(
+def make_protocol_data(
   samples: Mapping[str, Sequence[Sample]], config: ml_collections.ConfigDict
-) -> Data:
+) -> ProtocolData:
   """Returns samples with the targets and the scalers of the protocol.
 
   Raises:
@@ -237,14 +249,16 @@ def make_data(
         f"{config.dataset}: split {split} has {len(samples.get(split, ()))} "
         "samples; expected at least 2"
       )
-  targets = {split: features.targets(samples[split]) for split in SPLITS}
+  targets = {
+    split: features.extract_targets(samples[split]) for split in SPLITS
+  }
   if config.protocol == HONEST:
-    scalers = learned = scaling.of_train(targets)
+    score_scalers = model_scalers = scaling.fit_train_scalers(targets)
   else:
-    scalers = learned = scaling.per_split(targets)
+    score_scalers = model_scalers = scaling.fit_split_scalers(targets)
     if config.paper_raw_targets:
-      learned = dict.fromkeys(SPLITS, TargetScaler.identity(len(TARGETS)))
-  return Data(samples, targets, scalers, learned)
+      model_scalers = dict.fromkeys(SPLITS, TargetScaler.identity(len(TARGETS)))
+  return ProtocolData(samples, targets, score_scalers, model_scalers)
 
 
 def claim_workdir(
@@ -257,42 +271,46 @@ def claim_workdir(
       each field that differs.
   """
   path = workdir / predictor.CONFIG_FILE
-  mine = json.loads(config.to_json_best_effort())
+  config_fields = json.loads(config.to_json_best_effort())
   if any(workdir.glob("model_*.npz")):
-    saved = json.loads(path.read_text("utf-8"))
-    kept = [
+    saved_fields = json.loads(path.read_text("utf-8"))
+    compared_fields = [
       {k: v for k, v in fields.items() if k not in _FREE_FIELDS}
-      for fields in (saved, mine)
+      for fields in (saved_fields, config_fields)
     ]
-    changed = differences(*kept)
-    if changed:
+    field_changes = list_differences(*compared_fields)
+    if field_changes:
       raise CheckpointError(
-        f"{workdir} holds models of another config: {'; '.join(changed)}. "
+        f"{workdir} holds models of another config: {'; '.join(field_changes)}. "
         "Give another --workdir."
       )
-  files.write_text(path, json.dumps(mine, indent=2) + "\n")
+  files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
 
 
-def _train_missing(
+def _train_missing_seeds(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
-  data: Data,
-  system: System,
-  read: Inputs,
+  data: ProtocolData,
+  system: BaselineSystem,
+  split_inputs: SplitInputs,
 ) -> None:
   """Trains a model for each seed that has none."""
-  path = workdir / HISTORY
-  histories = json.loads(path.read_text("utf-8")) if path.exists() else {}
-  bar = tqdm.tqdm(config.seeds, "seeds", unit="model", disable=None)
-  for seed in bar:
-    model = predictor.model_path(workdir, seed)
-    if model.exists():
+  history_path = workdir / HISTORY_FILE
+  histories = (
+    json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
+  )
+  progress = tqdm.tqdm(config.seeds, "seeds", unit="model", disable=None)
+  for seed in progress:
+    model_file = predictor.model_path(workdir, seed)
+    if model_file.exists():
       continue
-    inputs = {split: read(split, seed) for split in ("train", "validation")}
+    inputs = {
+      split: split_inputs(split, seed) for split in ("train", "validation")
+    }
     arrays, history = system.fit(
-      inputs, data.wanted, selection_of(config), seed
+      inputs, data.model_targets, get_epoch_selection(config), seed
     )
-    predictor.save(model, arrays, data.learned["train"])
+    predictor.save_model(model_file, arrays, data.model_scalers["train"])
     histories[str(seed)] = history
     if history:
       logging.info(
@@ -303,62 +321,64 @@ def _train_missing(
         len(history["validation_mse"]),
         history["validation_mse"][history["epoch"] - 1],
       )
-    files.write_text(path, json.dumps(histories, indent=1) + "\n")
+    files.write_text(history_path, json.dumps(histories, indent=1) + "\n")
 
 
-def _report(
+def _write_report(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
-  data: Data,
+  data: ProtocolData,
   predictions: Mapping[str, np.ndarray],
   seconds: float,
 ) -> None:
   """Writes predictions, rows and plots; prints the table."""
-  scaler, samples = data.scalers["test"], data.samples["test"]
+  scaler, samples = data.score_scalers["test"], data.samples["test"]
   raw = scaler.inverse(predictions["test"])
   files.write_text(
     workdir / "predictions.tsv",
-    rows.predictions_table(samples, config.seeds, raw),
+    rows.format_predictions(samples, config.seeds, raw),
   )
-  found = rows.result_rows(
+  result_rows = rows.make_result_rows(
     config,
-    data.scaled,
+    data.score_targets,
     predictions,
     scaler,
-    command=evaluate.command(),
-    commit=evaluate.commit(),
+    command=evaluate.format_command(),
+    commit=evaluate.read_commit(),
     seconds=round(seconds, 1),
   )
-  results.write_rows(workdir / "results.json", found)
-  _plot(config, workdir, data, predictions)
-  shown = [row for row in found if row.family == "all"]
-  print(result_tables.format_table(shown, SHOWN_METRICS, intervals=True))
+  results.write_result_rows(workdir / "results.json", result_rows)
+  _write_plots(config, workdir, data, predictions)
+  table_rows = [row for row in result_rows if row.family == "all"]
+  print(result_tables.format_table(table_rows, TABLE_METRICS, intervals=True))
   print(f"{workdir}: models, predictions.tsv, results.json, *.png")
 
 
-def _plot(
+def _write_plots(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
-  data: Data,
+  data: ProtocolData,
   predictions: Mapping[str, np.ndarray],
 ) -> None:
   """Writes the plots, of the first seed."""
-  scaler, samples = data.scalers["test"], data.samples["test"]
-  truth = data.scaled
-  first = {split: values[0] for split, values in predictions.items()}
-  raw = scaler.inverse(first["test"])
+  scaler, samples = data.score_scalers["test"], data.samples["test"]
+  truth = data.score_targets
+  first_seed = {split: values[0] for split, values in predictions.items()}
+  raw = scaler.inverse(first_seed["test"])
   title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
-  report_page.write(
+  report_page.write_page(
     workdir / "page.png", title, samples, truth, predictions, raw
   )
-  drawn = rows.draws(truth["validation"], first["validation"], first["test"])
+  draws = rows.make_predictive_draws(
+    truth["validation"], first_seed["validation"], first_seed["test"]
+  )
   files.write_figure(
     workdir / "calibration.png",
-    calibration_plot.plot_draws(truth["test"], drawn, title),
+    calibration_plot.plot_draws(truth["test"], draws, title),
   )
   files.write_figure(
     workdir / "reliability.png",
     calibration_plot.plot_reliability(
-      rows.reliability(data.targets["test"], raw), title
+      rows.compute_horizon_reliability(data.targets["test"], raw), title
     ),
   )

@@ -31,10 +31,10 @@ from ctd_jax_datasets.chronocept.samples import AXES, LOG_BASE, Sample
 FIELDS = ("parent", *AXES)
 # Axes as annotated; none at all; or each sample's among one another's places.
 AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED = "given", "removed", "shuffled"
-ABLATIONS = (AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED)
+AXES_ABLATIONS = (AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED)
 
 
-def fields(
+def make_field_texts(
   samples: Sequence[Sample], axes: str = AXES_GIVEN, seed: int = 0
 ) -> list[tuple[str, ...]]:
   """Returns the texts of the fields of each sample, "" where absent.
@@ -56,15 +56,15 @@ def fields(
   return rows
 
 
-def targets(samples: Sequence[Sample]) -> np.ndarray:
+def extract_targets(samples: Sequence[Sample]) -> np.ndarray:
   """Returns location, scale and skewness of samples, float64 [N, 3].
 
   Location and scale are to `LOG_BASE`, whatever base a sample is stored with.
   """
-  found = np.array([sample.targets for sample in samples], np.float64)
+  values = np.array([sample.targets for sample in samples], np.float64)
   ratios = [time_axis.base_ratio(s.log_base, LOG_BASE) for s in samples]
-  found[:, :2] *= np.array(ratios)[:, None]
-  return found
+  values[:, :2] *= np.array(ratios)[:, None]
+  return values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +74,13 @@ class FrozenFeatures:
   Attributes:
     source: folder or hub id of the encoder.
     max_length: tokens read of a field.
-    folder: of the cache; a file for each text and kind would be many, so a
+    cache_dir: of the cache; a file for each text and kind would be many, so a
       file holds all that was asked for at once.
   """
 
   source: str
   max_length: int
-  folder: pathlib.Path
+  cache_dir: pathlib.Path
 
   @functools.cached_property
   def encoder(self) -> TextEncoder:
@@ -89,56 +89,66 @@ class FrozenFeatures:
       self.source, pooling="cls", max_length=self.max_length
     )
 
-  def vectors(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
+  def encode_vectors(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
     """Returns the first token's states of the fields in a row, [N, S * D].
 
     Args:
       rows: texts of the S fields of N samples. An absent field is encoded
         like any text, as published: a constant that says it is absent.
     """
-    texts, places = _distinct(rows)
-    found = self._cached("vectors", texts)
-    if found is None:
-      found = {"vectors": self.encoder.encode(texts)}
-      self._keep("vectors", texts, found)
-    return found["vectors"][places].reshape(len(rows), -1)
+    texts, text_indices = _deduplicate_texts(rows)
+    arrays = self._read_cache("vectors", texts)
+    if arrays is None:
+      arrays = {"vectors": self.encoder.encode(texts)}
+      self._write_cache("vectors", texts, arrays)
+    return arrays["vectors"][text_indices].reshape(len(rows), -1)
 
-  def sequences(
-    self, rows: Sequence[Sequence[str]], padded: bool
+  def encode_sequences(
+    self, rows: Sequence[Sequence[str]], pad_to_max_length: bool
   ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the states of the tokens of all fields, one after the other.
 
     Args:
       rows: texts of the S fields of N samples.
-      padded: whether each field takes `max_length` places, as published, the
+      pad_to_max_length: whether each field takes `max_length` places, as published, the
         unused ones zero and read; or only as many as it has tokens.
 
     Returns:
       (states, lengths): fp32 [N, L, D] and int32 [N], what is to be read.
     """
-    texts, places = _distinct(rows)
-    found = self._cached("tokens", texts)
-    if found is None:
+    texts, text_indices = _deduplicate_texts(rows)
+    arrays = self._read_cache("tokens", texts)
+    if arrays is None:
       states, mask = self.encoder.encode_tokens(texts)
-      found = {"states": states, "mask": mask}
-      self._keep("tokens", texts, found)
-    states, mask = found["states"], found["mask"]
-    if padded:
-      missing = self.max_length - states.shape[1]
-      states = np.pad(states, ((0, 0), (0, missing), (0, 0)))
-      joined = states[places].reshape(len(rows), -1, states.shape[-1])
-      return joined, np.full(len(rows), joined.shape[1], np.int32)
-    pieces = [
-      np.concatenate([states[place][mask[place] > 0] for place in row])
-      for row in places
+      arrays = {"states": states, "mask": mask}
+      self._write_cache("tokens", texts, arrays)
+    states, mask = arrays["states"], arrays["mask"]
+    if pad_to_max_length:
+      num_padding = self.max_length - states.shape[1]
+      states = np.pad(states, ((0, 0), (0, num_padding), (0, 0)))
+      field_states = states[text_indices].reshape(
+        len(rows), -1, states.shape[-1]
+      )
+      return field_states, np.full(len(rows), field_states.shape[1], np.int32)
+    sample_states = [
+      np.concatenate(
+        [states[text_index][mask[text_index] > 0] for text_index in row]
+      )
+      for row in text_indices
     ]
-    lengths = np.array([len(piece) for piece in pieces], np.int32)
-    joined = np.zeros((len(rows), lengths.max(), states.shape[-1]), np.float32)
-    for row, piece in zip(joined, pieces, strict=True):
-      row[: len(piece)] = piece
-    return joined, lengths
+    lengths = np.array(
+      [len(states_of_sample) for states_of_sample in sample_states], np.int32
+    )
+    field_states = np.zeros(
+      (len(rows), lengths.max(), states.shape[-1]), np.float32
+    )
+    for row, states_of_sample in zip(field_states, sample_states, strict=True):
+      row[: len(states_of_sample)] = states_of_sample
+    return field_states, lengths
 
-  def tokens(self, rows: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+  def tokenize_rows(
+    self, rows: Sequence[Sequence[str]]
+  ) -> dict[str, np.ndarray]:
     """Returns ids and masks of parents and axes, apart: axes are much shorter.
 
     Args:
@@ -149,46 +159,48 @@ class FrozenFeatures:
       "axis_mask", int32 [N, S - 1, L], of the axes, if there are any. L is the
       longest text's length. An absent field has no token.
     """
-    ids, mask = self._tokens([row[:1] for row in rows])
-    found = {"ids": ids, "mask": mask}
+    ids, mask = self._tokenize_fields([row[:1] for row in rows])
+    arrays = {"ids": ids, "mask": mask}
     if len(rows[0]) > 1:
-      ids, mask = self._tokens([row[1:] for row in rows])
-      found |= {"axis_ids": ids, "axis_mask": mask}
-    return found
+      ids, mask = self._tokenize_fields([row[1:] for row in rows])
+      arrays |= {"axis_ids": ids, "axis_mask": mask}
+    return arrays
 
-  def _tokens(
+  def _tokenize_fields(
     self, rows: Sequence[Sequence[str]]
   ) -> tuple[np.ndarray, np.ndarray]:
     """Returns ids and mask of fields, int32 [N, S, L] both."""
     texts = [text for row in rows for text in row]
     ids, mask = self.encoder.tokenizer.encode(texts, self.max_length)
     mask[[not text for text in texts]] = 0
-    longest = max(1, int(mask.sum(axis=1).max()))
-    shape = len(rows), -1, longest
+    max_tokens = max(1, int(mask.sum(axis=1).max()))
+    shape = len(rows), -1, max_tokens
     return (
-      ids[:, :longest].reshape(shape),
-      mask[:, :longest].reshape(shape),
+      ids[:, :max_tokens].reshape(shape),
+      mask[:, :max_tokens].reshape(shape),
     )
 
-  def _path(self, kind: str, texts: Sequence[str]) -> pathlib.Path:
+  def _cache_path(self, kind: str, texts: Sequence[str]) -> pathlib.Path:
     model = pathlib.Path(self.source).expanduser()
     name = str(model.resolve()) if model.is_dir() else self.source
-    about = "\0".join([name, str(self.max_length), kind, *texts])
-    return self.folder / f"{hashlib.sha256(about.encode()).hexdigest()}.npz"
+    cache_key = "\0".join([name, str(self.max_length), kind, *texts])
+    return (
+      self.cache_dir / f"{hashlib.sha256(cache_key.encode()).hexdigest()}.npz"
+    )
 
-  def _cached(
+  def _read_cache(
     self, kind: str, texts: Sequence[str]
   ) -> dict[str, np.ndarray] | None:
-    path = self._path(kind, texts)
+    path = self._cache_path(kind, texts)
     if not path.exists():
       return None
     with np.load(path) as arrays:
       return dict(arrays)
 
-  def _keep(
+  def _write_cache(
     self, kind: str, texts: Sequence[str], arrays: dict[str, np.ndarray]
   ) -> None:
-    write_arrays(self._path(kind, texts), arrays)
+    write_arrays(self._cache_path(kind, texts), arrays)
 
 
 def write_arrays(
@@ -203,11 +215,13 @@ def write_arrays(
     os.replace(temporary, path)
 
 
-def _distinct(
+def _deduplicate_texts(
   rows: Sequence[Sequence[str]],
 ) -> tuple[list[str], np.ndarray]:
   """Returns the different texts, and which of them each field is, [N, S]."""
   # Sorted: fields that change places need no new encoding.
   texts = sorted({text for row in rows for text in row})
-  number = {text: place for place, text in enumerate(texts)}
-  return texts, np.array([[number[text] for text in row] for row in rows])
+  index_by_text = {text: index for index, text in enumerate(texts)}
+  return texts, np.array(
+    [[index_by_text[text] for text in row] for row in rows]
+  )

@@ -32,11 +32,11 @@ from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import summary
 
 MINUTES, LOG_TIME = "minutes", "log_time"
-_COLUMNS = 3  # of panels
-Points = dict[str, tuple[np.ndarray, np.ndarray]]
+_MAX_COLUMNS = 3  # of panels
+CurvePoints = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def read_points(path: pathlib.Path, base: float) -> Points:
+def read_points(path: pathlib.Path, base: float) -> CurvePoints:
   """Returns curve -> (log times [N], validities [N]), sorted by time.
 
   Args:
@@ -49,48 +49,54 @@ def read_points(path: pathlib.Path, base: float) -> Points:
   """
   if not path.is_file():
     raise FileNotFoundError(f"--points={path}: no such file")
-  rows: dict[str, dict[float, float]] = {}
+  points_by_curve: dict[str, dict[float, float]] = {}
   with path.open(encoding="utf-8-sig", newline="") as file:
     reader = csv.DictReader(file, skipinitialspace=True)
-    time = _time_column(path, reader.fieldnames or ())
+    time_column = _find_time_column(path, reader.fieldnames or ())
     for row in reader:
-      place = f"--points={path}, line {reader.line_num}"
+      line_label = f"--points={path}, line {reader.line_num}"
       curve = (row["curve"] or "").strip()
       if not curve:
-        raise ValueError(f"{place}, curve: is empty; expected a name")
-      place = f"{place} ({curve})"
-      x = _number(row, time, place)
-      if time == MINUTES:
+        raise ValueError(f"{line_label}, curve: is empty; expected a name")
+      line_label = f"{line_label} ({curve})"
+      x = _read_number(row, time_column, line_label)
+      if time_column == MINUTES:
         if x <= 0:
-          raise ValueError(f"{place}, {time}: {x:g} should be above 0")
+          raise ValueError(
+            f"{line_label}, {time_column}: {x:g} should be above 0"
+          )
         x = math.log(x) / math.log(base)
-      y = _number(row, "validity", place)
+      y = _read_number(row, "validity", line_label)
       if not 0 <= y <= 1:
-        raise ValueError(f"{place}, validity: {y:g} should be from 0 to 1")
-      points = rows.setdefault(curve, {})
+        raise ValueError(f"{line_label}, validity: {y:g} should be from 0 to 1")
+      points = points_by_curve.setdefault(curve, {})
       if x in points:
-        raise ValueError(f"{place}, {time}: the curve has this time already")
+        raise ValueError(
+          f"{line_label}, {time_column}: the curve has this time already"
+        )
       points[x] = y
-  if not rows:
+  if not points_by_curve:
     raise ValueError(f"--points={path}: no point")
   return {
     curve: tuple(np.array(sorted(points.items())).T)
-    for curve, points in rows.items()
+    for curve, points in points_by_curve.items()
   }
 
 
-def _time_column(path: pathlib.Path, names: Sequence[str]) -> str:
-  times = [name for name in (MINUTES, LOG_TIME) if name in names]
+def _find_time_column(path: pathlib.Path, names: Sequence[str]) -> str:
+  time_columns = [name for name in (MINUTES, LOG_TIME) if name in names]
   missing = {"curve", "validity"} - set(names)
-  if len(times) != 1 or missing:
+  if len(time_columns) != 1 or missing:
     raise ValueError(
       f"--points={path}, line 1: columns are {', '.join(names) or 'none'}; "
       f"expected curve, {MINUTES} or {LOG_TIME}, and validity"
     )
-  return times[0]
+  return time_columns[0]
 
 
-def _number(row: Mapping[str, str | None], name: str, place: str) -> float:
+def _read_number(
+  row: Mapping[str, str | None], name: str, line_label: str
+) -> float:
   text = (row[name] or "").strip()
   try:
     value = float(text)
@@ -100,58 +106,64 @@ def _number(row: Mapping[str, str | None], name: str, place: str) -> float:
     hint = "expected a number"
     if name != "validity":
       hint += "; a statement that holds for ever has no point on this axis"
-    raise ValueError(f"{place}, {name}: {text!r}: {hint}")
+    raise ValueError(f"{line_label}, {name}: {text!r}: {hint}")
   return value
 
 
 def fit_points(
-  points: Points,
+  points: CurvePoints,
   families: Sequence[str],
-  height: float | None = None,
+  peak_height: float | None = None,
   ridge: float | None = None,
-) -> dict[str, list[curve_fitting.Fit]]:
+) -> dict[str, list[curve_fitting.CurveFit]]:
   """Returns curve -> a fit of each family.
 
   Args:
     points: from `read_points`.
     families: names in `curve_families.FAMILIES`.
-    height: of the peak; None leaves the amplitude free.
+    peak_height: of the peak; None leaves the amplitude free.
     ridge: on the skewness; None means none, but `fitting.WEAK_RIDGE` where the
       points alone do not determine a curve.
 
   Raises:
     ValueError: naming the curve whose points cannot be fitted.
   """
-  found = {}
+  fits_by_curve = {}
   for curve, (x, y) in tqdm.tqdm(
     points.items(), desc="fit", unit="curve", disable=None
   ):
     fits = []
     for name in families:
       family = curve_families.FAMILIES[name]
-      skewed = family is curve_families.SKEW_NORMAL
-      free = len(family.parameters) + (height is None)
-      weight = ridge if ridge is not None else curve_fitting.WEAK_RIDGE
-      used = skewed and (ridge is not None or len(x) < free)
+      is_skew_normal = family is curve_families.SKEW_NORMAL
+      num_free_values = len(family.parameters) + (peak_height is None)
+      ridge_weight = ridge if ridge is not None else curve_fitting.WEAK_RIDGE
+      uses_ridge = is_skew_normal and (
+        ridge is not None or len(x) < num_free_values
+      )
       try:
-        fits.append(curve_fitting.fit(family, x, y, height, weight * used))
+        fits.append(
+          curve_fitting.fit_curve(
+            family, x, y, peak_height, ridge_weight * uses_ridge
+          )
+        )
       except ValueError as error:
         raise ValueError(f"curve {curve}: {error}") from None
-    found[curve] = fits
-  return found
+    fits_by_curve[curve] = fits
+  return fits_by_curve
 
 
-def as_json(fit: curve_fitting.Fit, base: float) -> dict:
+def fit_to_json(fit: curve_fitting.CurveFit, base: float) -> dict:
   """Returns a fit as plain values; what is not finite is None."""
-  loo = curve_fitting.leave_one_out(fit)
-  found = {
+  loo_rmse = curve_fitting.leave_one_out_rmse(fit)
+  values = {
     "family": fit.family.name,
     "points": len(fit.x),
-    "free": fit.free,
+    "free": fit.num_free_values,
     "ridge": fit.ridge,
     "rmse": fit.rmse,
     "rmse_normalised": fit.rmse_normalised,
-    "leave_one_out": loo,
+    "leave_one_out": loo_rmse,
     "aicc": fit.aicc,
     "bic": fit.bic,
     "mode": fit.mode,
@@ -159,35 +171,35 @@ def as_json(fit: curve_fitting.Fit, base: float) -> dict:
     "amplitude": fit.amplitude,
     **dict(zip(fit.family.parameters, fit.parameters.tolist(), strict=True)),
     "converged": fit.converged,
-    "at_bound": list(fit.at_bound),
-    "starts": fit.starts,
-    "agreeing": fit.agreeing,
+    "at_bound": list(fit.parameters_at_bound),
+    "starts": fit.num_starts,
+    "agreeing": fit.num_agreeing_starts,
     "covariance": fit.covariance.tolist(),
     "residuals": fit.residuals.tolist(),
   }
-  return _finite(found)
+  return _replace_non_finite(values)
 
 
-def _finite(value):
+def _replace_non_finite(value):
   """Returns the value with None for every number that JSON does not know."""
   if isinstance(value, dict):
-    return {key: _finite(item) for key, item in value.items()}
+    return {key: _replace_non_finite(item) for key, item in value.items()}
   if isinstance(value, list):
-    return [_finite(item) for item in value]
+    return [_replace_non_finite(item) for item in value]
   if isinstance(value, float) and not math.isfinite(value):
     return None
   return value
 
 
-def table_rows(fits: Mapping[str, Sequence[dict]]) -> list[dict[str, str]]:
+def make_table_rows(fits: Mapping[str, Sequence[dict]]) -> list[dict[str, str]]:
   """Returns the rows of the table, one for each curve and family.
 
   Args:
     fits: curve -> fits as `as_json` gives them.
   """
   rows = []
-  for curve, found in fits.items():
-    for fit in found:
+  for curve, curve_fits in fits.items():
+    for fit in curve_fits:
       parameters = curve_families.FAMILIES[fit["family"]].parameters
       rows.append(
         {
@@ -217,29 +229,33 @@ def table_rows(fits: Mapping[str, Sequence[dict]]) -> list[dict[str, str]]:
   return rows
 
 
-def plot(
-  found: Mapping[str, Sequence[curve_fitting.Fit]], base: float
+def plot_fits(
+  fits_by_curve: Mapping[str, Sequence[curve_fitting.CurveFit]], base: float
 ) -> matplotlib.figure.Figure:
   """Returns a panel for each curve: its points and the fitted curves.
 
   Args:
-    found: from `fit_points`.
+    fits_by_curve: from `fit_points`.
     base: of the log times.
   """
-  columns = min(_COLUMNS, len(found))
-  rows = math.ceil(len(found) / columns)
+  columns = min(_MAX_COLUMNS, len(fits_by_curve))
+  rows = math.ceil(len(fits_by_curve) / columns)
   figure = matplotlib.figure.Figure(
     figsize=(4.2 * columns, 2.9 * rows + 0.7), layout="constrained"
   )
   panels = figure.subplots(rows, columns, squeeze=False)
-  for panel in panels.flat[len(found) :]:
+  for panel in panels.flat[len(fits_by_curve) :]:
     panel.set_visible(False)
-  for panel, (curve, fits) in zip(panels.flat, found.items(), strict=False):
-    _draw(panel, curve, fits, base)
+  for panel, (curve, fits) in zip(
+    panels.flat, fits_by_curve.items(), strict=False
+  ):
+    _draw_fits(panel, curve, fits, base)
   for panel in panels[:, 0]:
     panel.set_ylabel("validity")
   # The last row may be short: the panel above then is the lowest.
-  for panel in list(panels.flat)[max(len(found) - columns, 0) : len(found)]:
+  for panel in list(panels.flat)[
+    max(len(fits_by_curve) - columns, 0) : len(fits_by_curve)
+  ]:
     panel.set_xlabel("time since publication (log scale)")
   handles, labels = panels[0, 0].get_legend_handles_labels()
   figure.legend(
@@ -248,56 +264,66 @@ def plot(
   return figure
 
 
-def _draw(
+def _draw_fits(
   axes: matplotlib.axes.Axes,
   curve: str,
-  fits: Sequence[curve_fitting.Fit],
+  fits: Sequence[curve_fitting.CurveFit],
   base: float,
 ) -> None:
   x, y = fits[0].x, fits[0].y
   reach = 0.25 * max(np.ptp(x), 1.0)
   grid = np.linspace(max(x.min() - reach, 0.01), x.max() + reach, 400)
-  highest = 1.0
+  y_max = 1.0
   for colour, fit in zip(result_tables.COLOURS, fits, strict=False):
-    values = fit.curve(grid)
-    highest = max(highest, 1.05 * values.max())
+    values = fit.evaluate(grid)
+    y_max = max(y_max, 1.05 * values.max())
     axes.plot(grid, values, color=colour, label=fit.family.name)
   axes.plot(x, y, "o", color="black", label="points", zorder=3)
   axes.set_title(curve)
   axes.set_xlim(grid[0], grid[-1])
-  axes.set_ylim(0, highest)
+  axes.set_ylim(0, y_max)
   ticks: dict[float, str] = {}
   for name, minutes in time_axis.ANCHORS.items():
-    at = math.log(minutes) / math.log(base)
+    tick = math.log(minutes) / math.log(base)
     # Names nearer than this would be written over one another.
-    apart = not ticks or at - max(ticks) > np.ptp(grid) / 9
-    if grid[0] <= at <= grid[-1] and apart:
-      ticks[at] = name
+    is_apart = not ticks or tick - max(ticks) > np.ptp(grid) / 9
+    if grid[0] <= tick <= grid[-1] and is_apart:
+      ticks[tick] = name
   axes.set_xticks(list(ticks), list(ticks.values()), rotation=30, fontsize=8)
   axes.spines[["top", "right"]].set_visible(False)
 
 
 def main() -> None:
   """Fits the curves of --points."""
-  values = flags.FLAGS
-  out = pathlib.Path(values.out).expanduser()
+  flag_values = flags.FLAGS
+  out = pathlib.Path(flag_values.out).expanduser()
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
-  points = read_points(pathlib.Path(values.points).expanduser(), values.base)
-  found = fit_points(points, values.families, values.height, values.ridge)
-  fits = {
-    curve: [as_json(fit, values.base) for fit in each]
-    for curve, each in found.items()
+  points = read_points(
+    pathlib.Path(flag_values.points).expanduser(), flag_values.base
+  )
+  fits_by_curve = fit_points(
+    points, flag_values.families, flag_values.peak_height, flag_values.ridge
+  )
+  json_fits = {
+    curve: [fit_to_json(fit, flag_values.base) for fit in curve_fits]
+    for curve, curve_fits in fits_by_curve.items()
   }
-  rows = table_rows(fits)
+  rows = make_table_rows(json_fits)
   lines = [list(rows[0]), *(list(row.values()) for row in rows)]
   files.write_text(
     out / "fits.tsv", "".join("\t".join(line) + "\n" for line in lines)
   )
-  settings = {"base": values.base, "height": values.height, "curves": fits}
+  settings = {
+    "base": flag_values.base,
+    "height": flag_values.peak_height,
+    "curves": json_fits,
+  }
   files.write_text(out / "fits.json", json.dumps(settings, indent=1) + "\n")
-  files.write_figure(out / "fits.png", plot(found, values.base))
-  print(summary.table(f"{len(found)} curves", rows))
+  files.write_figure(
+    out / "fits.png", plot_fits(fits_by_curve, flag_values.base)
+  )
+  print(summary.format_table(f"{len(fits_by_curve)} curves", rows))
   names = ", ".join(str(out / f"fits.{end}") for end in ("tsv", "json", "png"))
   print(f"written {names}")
 
@@ -339,4 +365,4 @@ if __name__ == "__main__":
     "0, or a weak one where the points need it. Example: --ridge=1e-4",
     lower_bound=0.0,
   )
-  command_line.run(main, required=("points", "out"))
+  command_line.run_main(main, required=("points", "out"))

@@ -28,13 +28,13 @@ from ctd_jax.tasks.chronocept import baselines
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
 from ctd_jax.utils import files
 
-FOLDS = 5
-RECORD = "search.json"
-Targets = Mapping[str, np.ndarray]
-Inputs = Mapping[str, Mapping[str, Any]]
+NUM_FOLDS = 5
+SEARCH_FILE = "search.json"
+TargetsBySplit = Mapping[str, np.ndarray]
+InputsBySplit = Mapping[str, Mapping[str, Any]]
 
 
-def candidates(
+def iterate_candidates(
   config: ml_collections.ConfigDict,
 ) -> Iterator[ml_collections.ConfigDict]:
   """Yields `config.model` with every combination of `config.grid`."""
@@ -45,12 +45,12 @@ def candidates(
     yield hyper
 
 
-def choose(
+def choose_hyperparameters(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
   features: FrozenFeatures,
   inputs: Callable[[str], Mapping[str, Any]],
-  targets: Targets,
+  targets: TargetsBySplit,
   selection: str,
 ) -> ml_collections.ConfigDict:
   """Returns `config.model` with the best of the grid, the first of equals.
@@ -73,59 +73,74 @@ def choose(
     raise ValueError(
       f"config.search=True: {config.model.kind} has no grid to search"
     )
-  path = workdir / RECORD
-  tried = json.loads(path.read_text("utf-8")) if path.exists() else []
-  known = [candidate["model"] for candidate in tried]
-  left = [c for c in candidates(config) if c.to_dict() not in known]
-  given = {split: inputs(split) for split in ("train", "validation") if left}
-  for hyper in tqdm.tqdm(left, "search", unit="candidate", disable=None):
+  path = workdir / SEARCH_FILE
+  scored_candidates = (
+    json.loads(path.read_text("utf-8")) if path.exists() else []
+  )
+  scored_models = [candidate["model"] for candidate in scored_candidates]
+  pending_candidates = [
+    c for c in iterate_candidates(config) if c.to_dict() not in scored_models
+  ]
+  split_inputs = {
+    split: inputs(split)
+    for split in ("train", "validation")
+    if pending_candidates
+  }
+  for hyper in tqdm.tqdm(
+    pending_candidates, "search", unit="candidate", disable=None
+  ):
     system = baselines.make_system(hyper, features)
-    score = _score(
-      system, given, targets, selection, config.seeds[0], config.protocol
+    score = _score_candidate(
+      system, split_inputs, targets, selection, config.seeds[0], config.protocol
     )
-    tried.append({"mse": score, "model": hyper.to_dict()})
-    files.write_text(path, json.dumps(tried, indent=1) + "\n")
-  best = min(tried, key=lambda candidate: candidate["mse"])
+    scored_candidates.append({"mse": score, "model": hyper.to_dict()})
+    files.write_text(path, json.dumps(scored_candidates, indent=1) + "\n")
+  best = min(scored_candidates, key=lambda candidate: candidate["mse"])
   return ml_collections.ConfigDict(best["model"])
 
 
-def _score(
-  system: baselines.System,
-  inputs: Inputs,
-  targets: Targets,
+def _score_candidate(
+  system: baselines.BaselineSystem,
+  inputs: InputsBySplit,
+  targets: TargetsBySplit,
   selection: str,
   seed: int,
   protocol: str,
 ) -> float:
   """Returns the MSE that a candidate is compared by."""
   if protocol == "paper" and not system.has_epochs:
-    splits = KFold(FOLDS, shuffle=True, random_state=seed)
-    rows = splits.split(targets["train"])
+    k_fold = KFold(NUM_FOLDS, shuffle=True, random_state=seed)
+    folds = k_fold.split(targets["train"])
     return float(
-      np.mean([_fold(system, inputs, targets, *fold, seed) for fold in rows])
+      np.mean(
+        [_score_fold(system, inputs, targets, *fold, seed) for fold in folds]
+      )
     )
   arrays, _ = system.fit(inputs, targets, selection, seed)
-  found = system.predict(arrays, inputs["validation"])
-  return float(np.mean((found - targets["validation"]) ** 2))
+  predictions = system.predict(arrays, inputs["validation"])
+  return float(np.mean((predictions - targets["validation"]) ** 2))
 
 
-def _fold(
-  system: baselines.System,
-  inputs: Inputs,
-  targets: Targets,
-  train: np.ndarray,
-  held_out: np.ndarray,
+def _score_fold(
+  system: baselines.BaselineSystem,
+  inputs: InputsBySplit,
+  targets: TargetsBySplit,
+  train_rows: np.ndarray,
+  held_out_rows: np.ndarray,
   seed: int,
 ) -> float:
   """Returns the MSE on some train samples of a fit to the others."""
 
-  def rows(indices):
+  def take_rows(indices):
     return jax.tree.map(
       lambda array: np.asarray(array)[indices], dict(inputs["train"])
     )
 
   arrays, _ = system.fit(
-    {"train": rows(train)}, {"train": targets["train"][train]}, "", seed
+    {"train": take_rows(train_rows)},
+    {"train": targets["train"][train_rows]},
+    "",
+    seed,
   )
-  found = system.predict(arrays, rows(held_out))
-  return float(np.mean((found - targets["train"][held_out]) ** 2))
+  predictions = system.predict(arrays, take_rows(held_out_rows))
+  return float(np.mean((predictions - targets["train"][held_out_rows]) ** 2))

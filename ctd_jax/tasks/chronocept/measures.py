@@ -24,14 +24,14 @@ import scipy.stats
 
 from ctd_jax_datasets.chronocept.samples import TARGETS
 
-ALL = "all"
-FAMILIES = (ALL, *TARGETS)
+ALL_TARGETS = "all"
+TARGET_FAMILIES = (ALL_TARGETS, *TARGETS)
 # Of each target; "all" is the mean over targets.
 POINT_MEASURES = ("mse", "mae", "r2", "spearman", "pearson")
 PAPER_NLL = "paper_nll"
 
 
-def point_measures(
+def compute_point_measures(
   truth_NxT: np.ndarray, predicted_NxT: np.ndarray
 ) -> dict[str, dict[str, float]]:
   """Returns measure -> family -> value.
@@ -51,18 +51,24 @@ def point_measures(
     ValueError: if shapes differ, there are fewer than two samples, or a value
       is not finite.
   """
-  truth, predicted = _checked(truth_NxT, predicted_NxT)
-  found: dict[str, dict[str, float]] = {name: {} for name in POINT_MEASURES}
-  for place, target in enumerate(TARGETS):
-    for name, value in _of_target(truth[:, place], predicted[:, place]).items():
-      found[name][target] = value
+  truth, predicted = _validate_predictions(truth_NxT, predicted_NxT)
+  values_by_measure: dict[str, dict[str, float]] = {
+    name: {} for name in POINT_MEASURES
+  }
+  for column, target in enumerate(TARGETS):
+    for name, value in _target_measures(
+      truth[:, column], predicted[:, column]
+    ).items():
+      values_by_measure[name][target] = value
   for name in POINT_MEASURES:
-    found[name][ALL] = float(np.mean([found[name][t] for t in TARGETS]))
-  found[PAPER_NLL] = {ALL: paper_nll(truth, predicted)}
-  return found
+    values_by_measure[name][ALL_TARGETS] = float(
+      np.mean([values_by_measure[name][t] for t in TARGETS])
+    )
+  values_by_measure[PAPER_NLL] = {ALL_TARGETS: paper_nll(truth, predicted)}
+  return values_by_measure
 
 
-def squared_errors(
+def compute_squared_errors(
   truth_NxT: np.ndarray, predicted_NxT: np.ndarray
 ) -> np.ndarray:
   """Returns the mean squared error of each sample over its targets, [N].
@@ -74,7 +80,7 @@ def squared_errors(
     truth_NxT: annotated targets, [N, T].
     predicted_NxT: [N, T], in the same units.
   """
-  truth, predicted = _checked(truth_NxT, predicted_NxT)
+  truth, predicted = _validate_predictions(truth_NxT, predicted_NxT)
   return np.mean((truth - predicted) ** 2, axis=1)
 
 
@@ -103,7 +109,7 @@ def paper_nll_of_mse(mse: float) -> float:
   return 0.5 * math.log(2 * math.pi * math.e * mse)
 
 
-def _checked(
+def _validate_predictions(
   truth_NxT: np.ndarray, predicted_NxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   truth = np.asarray(truth_NxT, np.float64)
@@ -116,9 +122,9 @@ def _checked(
   if len(truth) < 2:
     raise ValueError(f"{len(truth)} samples; correlations need at least 2")
   for name, values in (("target", truth), ("prediction", predicted)):
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-      row, column = bad[0]
+    bad_indices = np.argwhere(~np.isfinite(values))
+    if len(bad_indices):
+      row, column = bad_indices[0]
       raise ValueError(
         f"{name} {TARGETS[column]} of sample {row} is {values[row, column]}; "
         "expected a finite number"
@@ -126,11 +132,13 @@ def _checked(
   return truth, predicted
 
 
-def _of_target(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+def _target_measures(
+  truth: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
   mse = np.mean((truth - predicted) ** 2)
-  varies = np.ptp(truth) > 0 and np.ptp(predicted) > 0
+  is_varying = np.ptp(truth) > 0 and np.ptp(predicted) > 0
   spearman = pearson = 0.0
-  if varies:
+  if is_varying:
     spearman = scipy.stats.spearmanr(truth, predicted).statistic
     pearson = scipy.stats.pearsonr(truth, predicted).statistic
   return {

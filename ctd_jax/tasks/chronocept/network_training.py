@@ -23,32 +23,32 @@ import optax
 import tqdm
 from flax import linen as nn
 
-Inputs = Mapping[str, np.ndarray]
-BEST, LAST = "best", "last"
-SELECTIONS = (BEST, LAST)
-_PREDICT_ROWS = 128
+InputArrays = Mapping[str, np.ndarray]
+BEST_EPOCH, LAST_EPOCH = "best", "last"
+EPOCH_SELECTIONS = (BEST_EPOCH, LAST_EPOCH)
+_PREDICT_BATCH_SIZE = 128
 
 
 class DivergedError(ValueError):
   """The loss is no longer a number."""
 
 
-class Rates(NamedTuple):
+class OptimizerRates(NamedTuple):
   """Numbers of an update that do not change what is compiled.
 
   Attributes:
-    learning: rate.
-    decay: of weights.
+    learning_rate: rate.
+    weight_decay: of weights.
     l1: weight of the sum of absolute parameters in the loss.
   """
 
-  learning: float
-  decay: float
+  learning_rate: float
+  weight_decay: float
   l1: float
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
+class TrainedNetwork:
   """A trained network.
 
   Attributes:
@@ -64,15 +64,15 @@ class Trained:
   validation_mse: tuple[float, ...]
 
 
-def train(
+def train_network(
   model: nn.Module,
   params: Any,
-  inputs: Mapping[str, Inputs],
+  inputs: Mapping[str, InputArrays],
   targets: Mapping[str, np.ndarray],
   hyper: ml_collections.ConfigDict,
   selection: str,
   seed: int,
-) -> Trained:
+) -> TrainedNetwork:
   """Returns the network after `hyper.epochs` passes over the train split.
 
   Args:
@@ -90,52 +90,67 @@ def train(
     DivergedError: if the loss stops being finite.
   """
   # Traced, so that a search over them compiles once.
-  rates = Rates(hyper.learning_rate, hyper.weight_decay, hyper.l1)
+  rates = OptimizerRates(hyper.learning_rate, hyper.weight_decay, hyper.l1)
   state = params, make_optimizer(rates, hyper.decoupled).init(params)
-  update = _update(model, hyper.decoupled)
-  random = np.random.default_rng(seed)
+  update = _make_update(model, hyper.decoupled)
+  rng = np.random.default_rng(seed)
   key = jax.random.key(seed)
-  read = inputs["train"]
-  whole = None if hyper.batch_size else jax.device_put(dict(read))
-  losses, scores = [], []
-  kept, epoch = params, 0
-  bar = tqdm.trange(
+  train_inputs = inputs["train"]
+  full_batch = None if hyper.batch_size else jax.device_put(dict(train_inputs))
+  train_losses, validation_mses = [], []
+  selected_params, epoch = params, 0
+  progress = tqdm.trange(
     1, hyper.epochs + 1, desc="train", unit="epoch", disable=None, leave=False
   )
-  for number in bar:
-    total = 0.0
-    batches = _batches(len(targets["train"]), hyper.batch_size, random)
+  for epoch_number in progress:
+    epoch_loss = 0.0
+    batches = _epoch_batches(len(targets["train"]), hyper.batch_size, rng)
     for rows in batches:
-      key, drop = jax.random.split(key)
-      batch = whole or {name: array[rows] for name, array in read.items()}
-      state, loss = update(state, batch, targets["train"][rows], drop, rates)
-      total += float(loss) / len(batches)
-    if not np.isfinite(total):
+      key, dropout_key = jax.random.split(key)
+      batch = full_batch or {
+        name: array[rows] for name, array in train_inputs.items()
+      }
+      state, loss = update(
+        state, batch, targets["train"][rows], dropout_key, rates
+      )
+      epoch_loss += float(loss) / len(batches)
+    if not np.isfinite(epoch_loss):
       raise DivergedError(
-        f"epoch {number}: the loss is not finite; lower "
+        f"epoch {epoch_number}: the loss is not finite; lower "
         "config.model.learning_rate"
       )
-    losses.append(total)
-    found = predict(model, state[0], inputs["validation"])
-    scores.append(float(np.mean((found - targets["validation"]) ** 2)))
-    bar.set_postfix(loss=f"{total:.3f}", validation=f"{scores[-1]:.3f}")
-    if selection == LAST or scores[-1] < min(scores[:-1], default=np.inf):
-      kept, epoch = state[0], number
-  return Trained(kept, epoch, tuple(losses), tuple(scores))
+    train_losses.append(epoch_loss)
+    predictions = predict_targets(model, state[0], inputs["validation"])
+    validation_mses.append(
+      float(np.mean((predictions - targets["validation"]) ** 2))
+    )
+    progress.set_postfix(
+      loss=f"{epoch_loss:.3f}", validation=f"{validation_mses[-1]:.3f}"
+    )
+    if selection == LAST_EPOCH or validation_mses[-1] < min(
+      validation_mses[:-1], default=np.inf
+    ):
+      selected_params, epoch = state[0], epoch_number
+  return TrainedNetwork(
+    selected_params, epoch, tuple(train_losses), tuple(validation_mses)
+  )
 
 
 def make_optimizer(
-  rates: Rates, decoupled: bool
+  rates: OptimizerRates, decoupled: bool
 ) -> optax.GradientTransformation:
   """Returns Adam with either kind of weight decay; see `train`."""
   if decoupled:
-    return optax.adamw(rates.learning, weight_decay=rates.decay)
+    return optax.adamw(rates.learning_rate, weight_decay=rates.weight_decay)
   return optax.chain(
-    optax.add_decayed_weights(rates.decay), optax.adam(rates.learning)
+    optax.add_decayed_weights(rates.weight_decay),
+    optax.adam(rates.learning_rate),
   )
 
 
-def predict(model: nn.Module, params: Any, inputs: Inputs) -> np.ndarray:
+def predict_targets(
+  model: nn.Module, params: Any, inputs: InputArrays
+) -> np.ndarray:
   """Returns predictions of samples, fp32 [N, T].
 
   Args:
@@ -143,59 +158,63 @@ def predict(model: nn.Module, params: Any, inputs: Inputs) -> np.ndarray:
     params: of it.
     inputs: name -> [N, ...].
   """
-  size = len(next(iter(inputs.values())))
-  forward = _forward(model)
-  parts = []
-  for start in range(0, size, _PREDICT_ROWS):
+  num_samples = len(next(iter(inputs.values())))
+  forward = _make_forward(model)
+  outputs = []
+  for start in range(0, num_samples, _PREDICT_BATCH_SIZE):
     # The last rows are repeated: one shape, one compilation.
-    rows = np.minimum(np.arange(start, start + _PREDICT_ROWS), size - 1)
+    rows = np.minimum(
+      np.arange(start, start + _PREDICT_BATCH_SIZE), num_samples - 1
+    )
     batch = {name: array[rows] for name, array in inputs.items()}
-    parts.append(np.asarray(forward(params, batch)))
-  return np.concatenate(parts)[:size]
+    outputs.append(np.asarray(forward(params, batch)))
+  return np.concatenate(outputs)[:num_samples]
 
 
-def init(model: nn.Module, inputs: Inputs, seed: int) -> Any:
+def init_params(model: nn.Module, inputs: InputArrays, seed: int) -> Any:
   """Returns fresh parameters for samples like `inputs`."""
-  one = {name: array[:1] for name, array in inputs.items()}
-  return jax.jit(model.init)(jax.random.key(seed), **one)["params"]
+  first_sample = {name: array[:1] for name, array in inputs.items()}
+  return jax.jit(model.init)(jax.random.key(seed), **first_sample)["params"]
 
 
-def _batches(
-  size: int, batch_size: int, random: np.random.Generator
+def _epoch_batches(
+  size: int, batch_size: int, rng: np.random.Generator
 ) -> list[Any]:
   """Returns the rows of an epoch's batches; 0 makes one batch of all."""
   if not batch_size:
     return [slice(None)]
-  order = random.permutation(size)
+  order = rng.permutation(size)
   return [order[i : i + batch_size] for i in range(0, size, batch_size)]
 
 
 @functools.lru_cache
-def _update(model: nn.Module, decoupled: bool):
+def _make_update(model: nn.Module, decoupled: bool):
   """Returns the jitted ((params, slots), ...) -> ((params, slots), loss)."""
 
-  def loss_of(params, batch, targets, key, l1):
-    found = model.apply(
+  def compute_loss(params, batch, targets, key, l1):
+    predictions = model.apply(
       {"params": params}, **batch, deterministic=False, rngs={"dropout": key}
     )
     # Of weights and biases alike, as published.
     penalty = sum(jnp.abs(x).sum() for x in jax.tree.leaves(params))
-    return jnp.mean((found - targets) ** 2) + l1 * penalty
+    return jnp.mean((predictions - targets) ** 2) + l1 * penalty
 
   @jax.jit
   def update(state, batch, targets, key, rates):
-    params, slots = state
-    loss, gradient = jax.value_and_grad(loss_of)(
+    params, optimizer_state = state
+    loss, gradient = jax.value_and_grad(compute_loss)(
       params, batch, targets, key, rates.l1
     )
     optimizer = make_optimizer(rates, decoupled)
-    changes, slots = optimizer.update(gradient, slots, params)
-    return (optax.apply_updates(params, changes), slots), loss
+    updates, optimizer_state = optimizer.update(
+      gradient, optimizer_state, params
+    )
+    return (optax.apply_updates(params, updates), optimizer_state), loss
 
   return update
 
 
 @functools.lru_cache
-def _forward(model: nn.Module):
+def _make_forward(model: nn.Module):
   """Returns the jitted (params, batch) -> [B, T]."""
   return jax.jit(lambda params, batch: model.apply({"params": params}, **batch))

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from ctd_jax.models.pooling import pool
+from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 
 TARGETS = 3  # location, scale, skewness
@@ -65,13 +65,13 @@ class BiLstm(nn.Module):
       deterministic: nothing here is random.
     """
     del deterministic
-    last = []
+    final_states = []
     for name, reverse in (("forward", False), ("backward", True)):
       cell = nn.OptimizedLSTMCell(self.hidden_size, name=name)
       layer = nn.RNN(cell, return_carry=True, reverse=reverse)
-      (_, hidden), _ = layer(states, seq_lengths=lengths)
-      last.append(hidden)
-    return nn.Dense(TARGETS)(jnp.concatenate(last, axis=-1))
+      (_, final_state), _ = layer(states, seq_lengths=lengths)
+      final_states.append(final_state)
+    return nn.Dense(TARGETS)(jnp.concatenate(final_states, axis=-1))
 
 
 class EncoderRegression(nn.Module):
@@ -91,7 +91,7 @@ class EncoderRegression(nn.Module):
 
   def setup(self):
     """Makes the encoder and the head."""
-    self.encoder = self.geometry.make()
+    self.encoder = self.geometry.make_encoder()
     self.drop = nn.Dropout(self.dropout)
     self.head = nn.Dense(TARGETS)
 
@@ -113,21 +113,25 @@ class EncoderRegression(nn.Module):
       axis_mask: likewise; all 0 where a field is absent.
       deterministic: whether dropout is off.
     """
-    vectors = self._vectors(ids, mask, deterministic)
+    vectors = self._encode_fields(ids, mask, deterministic)
     if axis_ids is not None:
-      axes = self._vectors(axis_ids, axis_mask, deterministic)
+      axes = self._encode_fields(axis_ids, axis_mask, deterministic)
       vectors = jnp.concatenate([vectors, axes], axis=1)
     return self.head(self.drop(vectors, deterministic))
 
-  def _vectors(
+  def _encode_fields(
     self, ids: jax.Array, mask: jax.Array, deterministic: bool
   ) -> jax.Array:
     """Returns the vectors of fields [B, S, L] in a row, [B, S * D]."""
     batch, _, length = ids.shape
     flat = mask.reshape(-1, length)
-    present = flat.any(axis=1, keepdims=True)
+    is_present = flat.any(axis=1, keepdims=True)
     # A row without a token would attend to nothing: its first pad stands in.
-    attended = flat.at[:, 0].set(1)
-    states = self.encoder(ids.reshape(-1, length), attended, deterministic)
-    vectors = jnp.where(present, pool(states, attended, "cls"), 0.0)
+    attention_mask = flat.at[:, 0].set(1)
+    states = self.encoder(
+      ids.reshape(-1, length), attention_mask, deterministic
+    )
+    vectors = jnp.where(
+      is_present, pool_tokens(states, attention_mask, "cls"), 0.0
+    )
     return vectors.reshape(batch, -1)

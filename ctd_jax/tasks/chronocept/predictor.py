@@ -27,7 +27,7 @@ from ctd_jax.tasks.chronocept.scaling import TargetScaler
 from ctd_jax_datasets.chronocept.samples import Sample
 
 CONFIG_FILE = "config.json"
-_SCALER = "scaler/"  # before the names of the scaler's arrays
+_SCALER_PREFIX = "scaler/"  # before the names of the scaler's arrays
 
 
 def model_path(workdir: pathlib.Path, seed: int) -> pathlib.Path:
@@ -35,15 +35,18 @@ def model_path(workdir: pathlib.Path, seed: int) -> pathlib.Path:
   return workdir / f"model_{seed}.npz"
 
 
-def save(path: pathlib.Path, arrays: Arrays, scaler: TargetScaler) -> None:
+def save_model(
+  path: pathlib.Path, arrays: Arrays, scaler: TargetScaler
+) -> None:
   """Writes a model with its scaler."""
-  scaling = {"mean": scaler.mean, "sd": scaler.sd}
+  scaler_arrays = {"mean": scaler.mean, "sd": scaler.sd}
   features.write_arrays(
-    path, {**arrays, **{_SCALER + k: v for k, v in scaling.items()}}
+    path,
+    {**arrays, **{_SCALER_PREFIX + k: v for k, v in scaler_arrays.items()}},
   )
 
 
-def read(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
+def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
   """Returns what `save` wrote.
 
   Raises:
@@ -53,7 +56,7 @@ def read(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
     with np.load(path) as file:
       arrays = dict(file)
     scaler = TargetScaler(
-      *(arrays.pop(_SCALER + name) for name in ("mean", "sd"))
+      *(arrays.pop(_SCALER_PREFIX + name) for name in ("mean", "sd"))
     )
   except (KeyError, OSError, ValueError, AttributeError) as error:
     raise ValueError(
@@ -62,12 +65,12 @@ def read(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
   return arrays, scaler
 
 
-def frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
+def make_frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
   """Returns the encoder of a config, reading as much as its protocol says."""
-  paper = config.protocol == "paper"
+  is_paper_protocol = config.protocol == "paper"
   return FrozenFeatures(
     config.encoder,
-    config.paper_max_length if paper else config.max_length,
+    config.paper_max_length if is_paper_protocol else config.max_length,
     pathlib.Path(config.cache_dir).expanduser(),
   )
 
@@ -84,7 +87,7 @@ class Predictor:
   """
 
   config: ml_collections.ConfigDict
-  system: baselines.System
+  system: baselines.BaselineSystem
   features: FrozenFeatures
   models: tuple[tuple[Arrays, TargetScaler], ...]
 
@@ -108,25 +111,28 @@ class Predictor:
       raise FileNotFoundError(f"{path}: no config of a run; train it first")
     config = ml_collections.ConfigDict(json.loads(path.read_text("utf-8")))
     config.encoder = encoder or config.encoder
-    found = frozen_features(config)
+    encoder_features = make_frozen_features(config)
     return cls(
       config,
-      baselines.make_system(config.model, found),
-      found,
-      tuple(read(model_path(workdir, seed)) for seed in config.seeds),
+      baselines.make_system(config.model, encoder_features),
+      encoder_features,
+      tuple(read_model(model_path(workdir, seed)) for seed in config.seeds),
     )
 
   def predict(self, samples: Sequence[Sample]) -> np.ndarray:
     """Returns location, scale and skewness, the mean over seeds, [N, T]."""
-    rows = features.fields(samples, _axes_to_read(self.config.axes))
-    inputs = baselines.inputs(
-      self.system.reads, rows, self.features, self.config.protocol == "paper"
+    rows = features.make_field_texts(samples, _axes_to_read(self.config.axes))
+    inputs = baselines.make_inputs(
+      self.system.input_kind,
+      rows,
+      self.features,
+      self.config.protocol == "paper",
     )
-    found = [
+    predictions = [
       scaler.inverse(self.system.predict(arrays, inputs))
       for arrays, scaler in self.models
     ]
-    return np.mean(found, axis=0)
+    return np.mean(predictions, axis=0)
 
 
 def _axes_to_read(axes: str) -> str:

@@ -30,7 +30,7 @@ from sklearn.metrics import pairwise
 from ctd_jax.tasks.chronocept import durations
 
 Arrays = dict[str, np.ndarray]
-Hyper = Mapping[str, Any]
+Hyperparameters = Mapping[str, Any]
 _RIDGE_STRENGTHS = np.logspace(-2, 3, 11)
 
 
@@ -39,18 +39,18 @@ class Regressor:
   """A baseline.
 
   Attributes:
-    reads: "vectors" (fp32 [N, F]) or "texts" (N parent texts).
+    input_kind: "vectors" (fp32 [N, F]) or "texts" (N parent texts).
     fit: (inputs, targets [N, T], hyperparameters, seed) -> arrays.
     predict: (arrays, inputs) -> [N, T].
   """
 
-  reads: str
-  fit: Callable[[Any, np.ndarray, Hyper, int], Arrays]
+  input_kind: str
+  fit: Callable[[Any, np.ndarray, Hyperparameters, int], Arrays]
   predict: Callable[[Arrays, Any], np.ndarray]
 
 
 def fit_linear(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyper, seed: int
+  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns least squares; with more features than samples, of least norm.
 
@@ -73,7 +73,7 @@ def predict_linear(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
 
 
 def fit_svr(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyper, seed: int
+  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns a support vector machine for each target.
 
@@ -121,7 +121,7 @@ def predict_svr(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
 
 
 def fit_xgboost(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyper, seed: int
+  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns boosted trees for each target, as xgboost's own bytes.
 
@@ -153,7 +153,7 @@ def predict_xgboost(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
 
 
 def fit_mean(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyper, seed: int
+  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the mean of the targets."""
   del texts, hyper, seed
@@ -161,7 +161,7 @@ def fit_mean(
 
 
 def fit_median(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyper, seed: int
+  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the median of each target."""
   del texts, hyper, seed
@@ -174,7 +174,7 @@ def predict_constant(arrays: Arrays, texts: Sequence[str]) -> np.ndarray:
 
 
 def fit_nearest(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyper, seed: int
+  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the train samples themselves."""
   del hyper, seed
@@ -188,14 +188,14 @@ def predict_nearest(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
 
 
 def fit_tfidf(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyper, seed: int
+  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns ridge regression on TF-IDF of words and pairs of words.
 
   Its strength is chosen on the train samples by leaving each out in turn.
   """
   del hyper, seed
-  vectorizer = _vectorizer()
+  vectorizer = _make_vectorizer()
   counts = vectorizer.fit_transform(texts)
   model = linear_model.RidgeCV(_RIDGE_STRENGTHS).fit(counts.toarray(), targets)
   return {
@@ -208,35 +208,35 @@ def fit_tfidf(
 
 def predict_tfidf(arrays: Arrays, texts: Sequence[str]) -> np.ndarray:
   """Returns the ridge's values, [N, T]."""
-  vectorizer = _vectorizer([*map(str, arrays["words"])])
+  vectorizer = _make_vectorizer([*map(str, arrays["words"])])
   vectorizer.idf_ = arrays["idf"]
   return predict_linear(arrays, vectorizer.transform(texts))
 
 
-def _vectorizer(words: Sequence[str] | None = None) -> TfidfVectorizer:
+def _make_vectorizer(words: Sequence[str] | None = None) -> TfidfVectorizer:
   return TfidfVectorizer(ngram_range=(1, 2), vocabulary=words)
 
 
 def fit_lexicon(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyper, seed: int
+  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns a line through the logarithm of the longest span named."""
   del hyper, seed
-  weights, *_ = np.linalg.lstsq(_spans(texts), targets)
+  weights, *_ = np.linalg.lstsq(_span_features(texts), targets)
   return {"weights": weights, "intercept": np.zeros(targets.shape[1])}
 
 
 def predict_lexicon(arrays: Arrays, texts: Sequence[str]) -> np.ndarray:
   """Returns the line's values; texts without a span share one, [N, T]."""
-  return predict_linear(arrays, _spans(texts))
+  return predict_linear(arrays, _span_features(texts))
 
 
-def _spans(texts: Sequence[str]) -> np.ndarray:
+def _span_features(texts: Sequence[str]) -> np.ndarray:
   """Returns [N, 3]: whether no span is named, whether one is, its log."""
   rows = []
   for text in texts:
-    found = durations.minutes(text)
-    rows.append([0, 1, np.log(max(found))] if found else [1, 0, 0])
+    spans = durations.extract_durations(text)
+    rows.append([0, 1, np.log(max(spans))] if spans else [1, 0, 0])
   return np.array(rows, np.float64)
 
 

@@ -25,7 +25,7 @@ from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
 from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
-TRUTH, PREDICTED, NEUTRAL = COLOURS[0], COLOURS[5], "0.6"
+TRUTH_COLOUR, PREDICTED_COLOUR, NEUTRAL_COLOUR = COLOURS[0], COLOURS[5], "0.6"
 # Minutes -> label of the axis of time.
 _TICKS = {
   1: "1 min",
@@ -36,10 +36,14 @@ _TICKS = {
   43200: "30 d",
   525600: "1 y",
 }
-_SHOWN = (0.1, 0.5, 0.9)  # quantiles of the error whose curves are drawn
+_ERROR_QUANTILES = (
+  0.1,
+  0.5,
+  0.9,
+)  # quantiles of the error whose curves are drawn
 
 
-def write(
+def write_page(
   path: str | os.PathLike,
   title: str,
   samples: Sequence[Sample],
@@ -60,37 +64,37 @@ def write(
   figure = matplotlib.figure.Figure(figsize=(15, 7), layout="constrained")
   grid = figure.subplots(2, 4)
   curves, _ = curve_measures.clip_scale(raw)
-  annotated = features.targets(samples)
+  annotated = features.extract_targets(samples)
   errors = np.mean((truth["test"] - predictions["test"][0]) ** 2, axis=1)
   order = np.argsort(errors, kind="stable")
-  for axes, quantile in zip(grid[0], _SHOWN, strict=False):
+  for axes, quantile in zip(grid[0], _ERROR_QUANTILES, strict=False):
     row = order[round(quantile * (len(order) - 1))]
-    name = f"{samples[row].sample_id}: error above {quantile:.0%}"
-    _curves(axes, annotated[row], curves[row], name)
+    panel_title = f"{samples[row].sample_id}: error above {quantile:.0%}"
+    _draw_curves(axes, annotated[row], curves[row], panel_title)
   grid[0, 0].legend(frameon=False, fontsize=8)
-  _errors(grid[0, 3], truth["test"], predictions["test"])
-  _targets(grid[1, :3], annotated, raw)
-  _overlaps(grid[1, 3], annotated, curves)
+  _draw_errors(grid[0, 3], truth["test"], predictions["test"])
+  _draw_targets(grid[1, :3], annotated, raw)
+  _draw_overlaps(grid[1, 3], annotated, curves)
   for axes in grid.flat:
     axes.spines[["top", "right"]].set_visible(False)
   figure.suptitle(title)
   files.write_figure(path, figure)
 
 
-def _curves(
+def _draw_curves(
   axes, annotated: np.ndarray, predicted: np.ndarray, title: str
 ) -> None:
   """Draws the annotated and the predicted validity [T] over time."""
-  longest = float(time_axis.to_log(max(_TICKS)))
-  x = np.linspace(0, longest, 400)
+  max_log_time = float(time_axis.to_log_time(max(_TICKS)))
+  x = np.linspace(0, max_log_time, 400)
   for targets, colour, label in (
-    (annotated, TRUTH, "annotated"),
-    (predicted, PREDICTED, "predicted"),
+    (annotated, TRUTH_COLOUR, "annotated"),
+    (predicted, PREDICTED_COLOUR, "predicted"),
   ):
     y = skew_normal.validity(SkewNormal(*targets), x)
     axes.plot(x, y, color=colour, label=label)
   axes.set_xticks(
-    [float(time_axis.to_log(minutes)) for minutes in _TICKS],
+    [float(time_axis.to_log_time(minutes)) for minutes in _TICKS],
     _TICKS.values(),
     rotation=45,
     ha="right",
@@ -102,44 +106,58 @@ def _curves(
   axes.set_title(title, fontsize=9)
 
 
-def _targets(row, truth: np.ndarray, predicted: np.ndarray) -> None:
+def _draw_targets(row, truth: np.ndarray, predicted: np.ndarray) -> None:
   """Draws predicted against annotated values of each target."""
-  for place, (axes, target) in enumerate(zip(row, TARGETS, strict=True)):
-    low = truth[:, place].min()
-    high = truth[:, place].max()
-    axes.plot([low, high], [low, high], color=NEUTRAL, lw=1, label="equal")
+  for column, (axes, target) in enumerate(zip(row, TARGETS, strict=True)):
+    low = truth[:, column].min()
+    high = truth[:, column].max()
+    axes.plot(
+      [low, high], [low, high], color=NEUTRAL_COLOUR, lw=1, label="equal"
+    )
     axes.scatter(
-      truth[:, place], predicted[:, place], s=9, color=TRUTH, linewidths=0
+      truth[:, column],
+      predicted[:, column],
+      s=9,
+      color=TRUTH_COLOUR,
+      linewidths=0,
     )
     axes.set_xlabel(f"annotated {target}")
     axes.set_ylabel(f"predicted {target}")
   row[0].legend(frameon=False, fontsize=8)
 
 
-def _errors(axes, truth: np.ndarray, predictions: np.ndarray) -> None:
+def _draw_errors(axes, truth: np.ndarray, predictions: np.ndarray) -> None:
   """Draws the MSE of each target beside that of the mean, seeds as dots."""
-  places = np.arange(len(TARGETS))
-  found = np.mean((truth - predictions) ** 2, axis=1)
+  positions = np.arange(len(TARGETS))
+  seed_mses = np.mean((truth - predictions) ** 2, axis=1)
   axes.bar(
-    places - 0.2,
+    positions - 0.2,
     np.mean(truth**2, axis=0),
     0.4,
-    color=NEUTRAL,
+    color=NEUTRAL_COLOUR,
     label="mean of targets",
   )
-  axes.bar(places + 0.2, found.mean(0), 0.4, color=PREDICTED, label="predicted")
-  for values in found if len(found) > 1 else ():
-    axes.plot(places + 0.2, values, ".", color="black", ms=4)
-  axes.set_xticks(places, TARGETS)
+  axes.bar(
+    positions + 0.2,
+    seed_mses.mean(0),
+    0.4,
+    color=PREDICTED_COLOUR,
+    label="predicted",
+  )
+  for values in seed_mses if len(seed_mses) > 1 else ():
+    axes.plot(positions + 0.2, values, ".", color="black", ms=4)
+  axes.set_xticks(positions, TARGETS)
   axes.set_ylabel("MSE of z-scores (dots: seeds)")
   axes.set_ylim(top=1.2 * axes.get_ylim()[1])  # room for the legend
   axes.legend(frameon=False, fontsize=8)
 
 
-def _overlaps(axes, truth: np.ndarray, curves: np.ndarray) -> None:
+def _draw_overlaps(axes, truth: np.ndarray, curves: np.ndarray) -> None:
   """Draws how much of the annotated curves the predicted ones share."""
-  overlap = curve_measures.curve_measures(truth, curves)["overlap"]
-  axes.hist(overlap, np.linspace(0, 1, 11), color=TRUTH, edgecolor="white")
+  overlap = curve_measures.compute_curve_measures(truth, curves)["overlap"]
+  axes.hist(
+    overlap, np.linspace(0, 1, 11), color=TRUTH_COLOUR, edgecolor="white"
+  )
   axes.axvline(overlap.mean(), color="black", ls="--", lw=1)
   axes.set_xlabel(f"overlap of curves (mean {overlap.mean():.2f})")
   axes.set_ylabel("test samples")

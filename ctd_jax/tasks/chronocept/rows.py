@@ -36,19 +36,19 @@ from ctd_jax.tasks.chronocept.scaling import TargetScaler
 from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
-ROUNDS = 1000
+NUM_RESAMPLES = 1000
 TRACK = "text"
-Z, RAW, CURVE = "z", "raw", "curve"
+Z_UNITS, RAW_UNITS, CURVE_UNITS = "z", "raw", "curve"
 SKILL = "skill"
-Table = dict[tuple[str, str, str], np.ndarray]  # units, measure, family
+MeasureTable = dict[tuple[str, str, str], np.ndarray]  # units, measure, family
 
 
-def result_rows(
+def make_result_rows(
   config: ml_collections.ConfigDict,
   truth: Mapping[str, np.ndarray],
   predictions: Mapping[str, np.ndarray],
   scaler: TargetScaler,
-  **about: Any,
+  **run_metadata: Any,
 ) -> list[ResultRow]:
   """Returns a row for each unit, measure and family, with 95 % intervals.
 
@@ -59,11 +59,14 @@ def result_rows(
     scaler: of the test split.
     **about: command, commit, seconds of the rows.
   """
-  size = len(truth["test"])
-  everything = np.arange(size)[None]
-  draws = np.random.default_rng(0).integers(size, size=(ROUNDS, size))
+  num_samples = len(truth["test"])
+  all_indices = np.arange(num_samples)[None]
+  resample_indices = np.random.default_rng(0).integers(
+    num_samples, size=(NUM_RESAMPLES, num_samples)
+  )
   values, resampled = (
-    tables(truth, predictions, scaler, picked) for picked in (everything, draws)
+    compute_measures(truth, predictions, scaler, indices)
+    for indices in (all_indices, resample_indices)
   )
   rows = []
   for key, (value,) in values.items():
@@ -83,37 +86,43 @@ def result_rows(
         low=float(low),
         high=float(high),
         seeds=tuple(config.seeds),
-        **about,
+        **run_metadata,
       )
     )
   return rows
 
 
-def tables(
+def compute_measures(
   truth: Mapping[str, np.ndarray],
   predictions: Mapping[str, np.ndarray],
   scaler: TargetScaler,
-  picked: np.ndarray,
-) -> Table:
+  indices: np.ndarray,
+) -> MeasureTable:
   """Returns every measure of resamples, [R] each, the mean over seeds.
 
   Args:
     truth: see `result_rows`.
     predictions: see `result_rows`.
     scaler: of the test split.
-    picked: test samples of each resample, int [R, N].
+    indices: test samples of each resample, int [R, N].
   """
-  of_seeds = [
-    _points(truth["test"][picked], z[picked], scaler.sd)
+  seed_tables = [
+    _point_measures(truth["test"][indices], z[indices], scaler.sd)
     for z in predictions["test"]
   ]
-  found = {k: np.mean([t[k] for t in of_seeds], axis=0) for k in of_seeds[0]}
-  per_sample = _per_sample(truth, predictions, scaler)
-  return found | {k: v[picked].mean(axis=1) for k, v in per_sample.items()}
+  measure_table = {
+    k: np.mean([t[k] for t in seed_tables], axis=0) for k in seed_tables[0]
+  }
+  sample_measures = _sample_measures(truth, predictions, scaler)
+  return measure_table | {
+    k: v[indices].mean(axis=1) for k, v in sample_measures.items()
+  }
 
 
-def _points(truth: np.ndarray, z: np.ndarray, sd: np.ndarray) -> Table:
-  """Returns the measures of `measures.point_measures` for many resamples.
+def _point_measures(
+  truth: np.ndarray, z: np.ndarray, sd: np.ndarray
+) -> MeasureTable:
+  """Returns the measures of `measures.compute_point_measures` for many resamples.
 
   Args:
     truth: z-scores, [R, N, T].
@@ -124,34 +133,38 @@ def _points(truth: np.ndarray, z: np.ndarray, sd: np.ndarray) -> Table:
   mse, mae = np.mean(errors**2, axis=1), np.mean(np.abs(errors), axis=1)
   ranks = [scipy.stats.rankdata(x, axis=1) for x in (truth, z)]
   by_target = {
-    (Z, "mse"): mse,
-    (Z, "mae"): mae,
-    (Z, "r2"): 1 - mse / truth.var(axis=1),
-    (Z, "spearman"): _correlation(*ranks),
-    (Z, "pearson"): _correlation(truth, z),
-    (RAW, "mse"): mse * sd**2,
-    (RAW, "mae"): mae * sd,
+    (Z_UNITS, "mse"): mse,
+    (Z_UNITS, "mae"): mae,
+    (Z_UNITS, "r2"): 1 - mse / truth.var(axis=1),
+    (Z_UNITS, "spearman"): _correlation(*ranks),
+    (Z_UNITS, "pearson"): _correlation(truth, z),
+    (RAW_UNITS, "mse"): mse * sd**2,
+    (RAW_UNITS, "mae"): mae * sd,
   }
-  found = {}
+  measure_table = {}
   for key, values in by_target.items():
-    found |= _families(key, values)
+    measure_table |= _split_by_target(key, values)
   # The z-score of the mean is 0.
-  for family, of_mean in _families((Z, "mse"), np.mean(truth**2, 1)).items():
-    found[Z, SKILL, family[-1]] = 1 - found[family] / of_mean
+  for measure_key, mean_baseline_mse in _split_by_target(
+    (Z_UNITS, "mse"), np.mean(truth**2, 1)
+  ).items():
+    measure_table[Z_UNITS, SKILL, measure_key[-1]] = (
+      1 - measure_table[measure_key] / mean_baseline_mse
+    )
   pooled = errors.reshape(len(errors), -1)
   spread = pooled.std(axis=1)
-  found[Z, measures.PAPER_NLL, measures.ALL] = (
+  measure_table[Z_UNITS, measures.PAPER_NLL, measures.ALL_TARGETS] = (
     0.5 * np.log(2 * np.pi * spread**2)
     + 0.5 * np.mean(pooled**2, axis=1) / spread**2
   )
-  return found
+  return measure_table
 
 
-def _families(key: tuple[str, str], values: np.ndarray) -> Table:
+def _split_by_target(key: tuple[str, str], values: np.ndarray) -> MeasureTable:
   """Returns columns [R, T] by target, and their mean."""
   columns = zip(TARGETS, values.T, strict=True)
-  found = {(*key, target): column for target, column in columns}
-  return {(*key, measures.ALL): values.mean(axis=1), **found}
+  target_columns = {(*key, target): column for target, column in columns}
+  return {(*key, measures.ALL_TARGETS): values.mean(axis=1), **target_columns}
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -159,26 +172,39 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
   x, y = (v - v.mean(axis=1, keepdims=True) for v in (x, y))
   scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
   # A constant is off its own mean by rounding alone.
-  constant = scale < 1e-9 * x.shape[1]
-  return np.where(constant, 0, (x * y).sum(1) / np.where(constant, 1, scale))
+  is_constant = scale < 1e-9 * x.shape[1]
+  return np.where(
+    is_constant, 0, (x * y).sum(1) / np.where(is_constant, 1, scale)
+  )
 
 
-def _per_sample(
+def _sample_measures(
   truth: Mapping[str, np.ndarray],
   predictions: Mapping[str, np.ndarray],
   scaler: TargetScaler,
-) -> Table:
+) -> MeasureTable:
   """Returns what is a mean over samples: key -> [N], the mean over seeds."""
-  of_seeds = [
-    _coverage(truth["test"], draws(truth["validation"], *pair))
-    | _curves(scaler.inverse(truth["test"]), scaler.inverse(pair[1]))
-    for pair in zip(predictions["validation"], predictions["test"], strict=True)
+  seed_tables = [
+    _interval_coverage(
+      truth["test"],
+      make_predictive_draws(truth["validation"], *split_predictions),
+    )
+    | _curve_measures(
+      scaler.inverse(truth["test"]), scaler.inverse(split_predictions[1])
+    )
+    for split_predictions in zip(
+      predictions["validation"], predictions["test"], strict=True
+    )
   ]
-  return {k: np.mean([t[k] for t in of_seeds], axis=0) for k in of_seeds[0]}
+  return {
+    k: np.mean([t[k] for t in seed_tables], axis=0) for k in seed_tables[0]
+  }
 
 
-def draws(
-  truth: np.ndarray, predicted: np.ndarray, test: np.ndarray
+def make_predictive_draws(
+  validation_truth: np.ndarray,
+  validation_predictions: np.ndarray,
+  test_predictions: np.ndarray,
 ) -> np.ndarray:
   """Returns predictive draws: predictions and all validation residuals.
 
@@ -186,36 +212,43 @@ def draws(
   a shape; it is as wide for each sample.
 
   Args:
-    truth: of the validation split, [V, T].
-    predicted: likewise, [V, T].
-    test: predictions of the test split, [N, T].
+    validation_truth: of the validation split, [V, T].
+    validation_predictions: likewise, [V, T].
+    test_predictions: predictions of the test split, [N, T].
 
   Returns:
     [V, N, T].
 
   Source: split conformal prediction, Vovk, Gammerman and Shafer 2005.
   """
-  return test + (truth - predicted)[:, None]
+  return test_predictions + (validation_truth - validation_predictions)[:, None]
 
 
-def _coverage(truth: np.ndarray, drawn: np.ndarray) -> Table:
+def _interval_coverage(
+  truth: np.ndarray, predictive_draws: np.ndarray
+) -> MeasureTable:
   """Returns which targets lie in the central intervals, [N] each."""
-  found = {}
+  coverage_table = {}
   for level in calibration.LEVELS:
-    low, high = calibration.central_interval(drawn, level)
-    inside = ((low <= truth) & (truth <= high)).astype(float)
-    found |= _families((Z, f"coverage@{round(100 * level)}"), inside)
-  return found
+    low, high = calibration.central_interval(predictive_draws, level)
+    is_inside = ((low <= truth) & (truth <= high)).astype(float)
+    coverage_table |= _split_by_target(
+      (Z_UNITS, f"coverage@{round(100 * level)}"), is_inside
+    )
+  return coverage_table
 
 
-def _curves(truth: np.ndarray, predicted: np.ndarray) -> Table:
+def _curve_measures(truth: np.ndarray, predicted: np.ndarray) -> MeasureTable:
   """Returns the measures of the predicted curves, [N] each."""
   curves, _ = curve_measures.clip_scale(predicted)
-  found = curve_measures.curve_measures(truth, curves)
-  return {(CURVE, name, measures.ALL): v for name, v in found.items()}
+  sample_values = curve_measures.compute_curve_measures(truth, curves)
+  return {
+    (CURVE_UNITS, name, measures.ALL_TARGETS): v
+    for name, v in sample_values.items()
+  }
 
 
-def reliability(
+def compute_horizon_reliability(
   truth: np.ndarray, predicted: np.ndarray
 ) -> dict[str, calibration.Reliability]:
   """Returns horizon -> annotated against predicted validity.
@@ -224,17 +257,19 @@ def reliability(
     truth: location, scale, skewness in raw units, [N, T].
     predicted: likewise.
   """
-  pairs = [SkewNormal.of(truth)]
-  pairs.append(SkewNormal.of(curve_measures.clip_scale(predicted)[0]))
-  found = {}
+  curves = [SkewNormal.from_targets(truth)]
+  curves.append(
+    SkewNormal.from_targets(curve_measures.clip_scale(predicted)[0])
+  )
+  reliability_by_horizon = {}
   for name, minutes in curve_measures.HORIZONS.items():
-    log_time = time_axis.to_log(minutes)
-    validities = [skew_normal.validity(curve, log_time) for curve in pairs]
-    found[name] = calibration.reliability(*validities)
-  return found
+    log_time = time_axis.to_log_time(minutes)
+    validities = [skew_normal.validity(curve, log_time) for curve in curves]
+    reliability_by_horizon[name] = calibration.compute_reliability(*validities)
+  return reliability_by_horizon
 
 
-def predictions_table(
+def format_predictions(
   samples: Sequence[Sample], seeds: Sequence[int], raw: np.ndarray
 ) -> str:
   """Returns the lines of predictions.tsv.

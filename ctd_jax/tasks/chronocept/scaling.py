@@ -60,7 +60,9 @@ class TargetScaler:
     return scores * self.sd + self.mean
 
 
-def per_split(targets: Mapping[str, np.ndarray]) -> dict[str, TargetScaler]:
+def fit_split_scalers(
+  targets: Mapping[str, np.ndarray],
+) -> dict[str, TargetScaler]:
   """Returns each split's own scaler, as published.
 
   Args:
@@ -69,7 +71,9 @@ def per_split(targets: Mapping[str, np.ndarray]) -> dict[str, TargetScaler]:
   return {split: TargetScaler.fit(values) for split, values in targets.items()}
 
 
-def of_train(targets: Mapping[str, np.ndarray]) -> dict[str, TargetScaler]:
+def fit_train_scalers(
+  targets: Mapping[str, np.ndarray],
+) -> dict[str, TargetScaler]:
   """Returns the train split's scaler for every split.
 
   Args:

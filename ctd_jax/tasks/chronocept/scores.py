@@ -32,10 +32,10 @@ from ctd_jax.tasks.chronocept import skew_normal
 from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
 
 # Beyond so many scales from the location a curve is nothing.
-_REACH = 9.0
+_MAX_SCALES = 9.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-_REFINED = np.linspace(0, 1, 129)
+_REFINED_GRID = np.linspace(0, 1, 129)
 
 
 @jax.jit
@@ -53,9 +53,9 @@ def crps(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
   z = (log_time - curve.location) / curve.scale
   delta = alpha / jnp.sqrt(1 + alpha**2)
   c = math.sqrt(2 / math.pi)
-  below = ndtr(z) - 2 * skew_normal.owens_t(z, alpha)
+  cdf = ndtr(z) - 2 * skew_normal.owens_t(z, alpha)
   distance = (
-    z * (2 * below - 1)
+    z * (2 * cdf - 1)
     + c * delta
     + 4 * stats.norm.pdf(z) * ndtr(alpha * z)
     - 2 * c * delta * ndtr(z * jnp.sqrt(1 + alpha**2))
@@ -94,7 +94,7 @@ def cross_entropy(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     truth: f, the annotated curve.
     predicted: g.
   """
-  return _integral(
+  return _integrate(
     lambda x, f, g: -skew_normal.density(f, x) * skew_normal.log_density(g, x),
     truth,
     predicted,
@@ -114,7 +114,7 @@ def kl_divergence(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     log_f = skew_normal.log_density(f, x)
     return jnp.exp(log_f) * (log_f - skew_normal.log_density(g, x))
 
-  return _integral(integrand, truth, predicted)
+  return _integrate(integrand, truth, predicted)
 
 
 @jax.jit
@@ -128,7 +128,7 @@ def cramer_distance(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     truth: with distribution F.
     predicted: with distribution G.
   """
-  return _integral(lambda x, f, g: _gap(x, f, g) ** 2, truth, predicted)
+  return _integrate(lambda x, f, g: _cdf_gap(x, f, g) ** 2, truth, predicted)
 
 
 @jax.jit
@@ -139,7 +139,9 @@ def wasserstein(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     truth: with distribution F.
     predicted: with distribution G; the integral of |F - G|.
   """
-  return _integral(lambda x, f, g: jnp.abs(_gap(x, f, g)), truth, predicted)
+  return _integrate(
+    lambda x, f, g: jnp.abs(_cdf_gap(x, f, g)), truth, predicted
+  )
 
 
 @jax.jit
@@ -150,7 +152,7 @@ def overlap(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     truth: f.
     predicted: g.
   """
-  return _integral(
+  return _integrate(
     lambda x, f, g: jnp.minimum(
       skew_normal.density(f, x), skew_normal.density(g, x)
     ),
@@ -167,7 +169,7 @@ def validity_l1(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     truth: of v.
     predicted: of w.
   """
-  return _integral(_validity_gap, truth, predicted)
+  return _integrate(_validity_gap, truth, predicted)
 
 
 @jax.jit
@@ -180,25 +182,29 @@ def validity_sup(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
   """
   curves = _with_nodes_axis(truth, predicted)
   x, _ = _nodes(*curves)
-  best = jnp.argmax(_validity_gap(x, *curves), axis=-1, keepdims=True)
+  best_index = jnp.argmax(_validity_gap(x, *curves), axis=-1, keepdims=True)
   low, high = (
-    jnp.take_along_axis(x, jnp.clip(best + step, 0, x.shape[-1] - 1), axis=-1)
+    jnp.take_along_axis(
+      x, jnp.clip(best_index + step, 0, x.shape[-1] - 1), axis=-1
+    )
     for step in (-1, 1)
   )
   # Nodes of two pieces may coincide, but those beside the best are near it.
-  finer = low + (high - low) * _REFINED.astype(x.dtype)
-  return _validity_gap(finer, *curves).max(axis=-1)
+  refined_x = low + (high - low) * _REFINED_GRID.astype(x.dtype)
+  return _validity_gap(refined_x, *curves).max(axis=-1)
 
 
-def _gap(x: jax.Array, f: SkewNormal, g: SkewNormal) -> jax.Array:
-  return skew_normal.distribution(f, x) - skew_normal.distribution(g, x)
+def _cdf_gap(x: jax.Array, f: SkewNormal, g: SkewNormal) -> jax.Array:
+  return skew_normal.cumulative_distribution(
+    f, x
+  ) - skew_normal.cumulative_distribution(g, x)
 
 
 def _validity_gap(x: jax.Array, f: SkewNormal, g: SkewNormal) -> jax.Array:
   return jnp.abs(skew_normal.validity(f, x) - skew_normal.validity(g, x))
 
 
-def _integral(
+def _integrate(
   integrand: Callable[..., jax.Array],
   truth: SkewNormal,
   predicted: SkewNormal,
@@ -217,9 +223,13 @@ def _integral(
 
 def _with_nodes_axis(*curves: SkewNormal) -> list[SkewNormal]:
   """Returns the curves with one shape and a last axis of 1."""
-  parts = jnp.broadcast_arrays(*(part for curve in curves for part in curve))
-  parts = [part[..., None] for part in parts]
-  return [SkewNormal(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+  parameters = jnp.broadcast_arrays(
+    *(parameter for curve in curves for parameter in curve)
+  )
+  parameters = [parameter[..., None] for parameter in parameters]
+  return [
+    SkewNormal(*parameters[i : i + 3]) for i in range(0, len(parameters), 3)
+  ]
 
 
 def _nodes(*curves: SkewNormal) -> tuple[jax.Array, jax.Array]:
@@ -228,7 +238,7 @@ def _nodes(*curves: SkewNormal) -> tuple[jax.Array, jax.Array]:
     [
       curve.location + curve.scale * reach
       for curve in curves
-      for reach in (-_REACH, 0.0, _REACH)
+      for reach in (-_MAX_SCALES, 0.0, _MAX_SCALES)
     ],
     axis=-1,
   )

@@ -38,8 +38,8 @@ _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 # Nodes on [0, 1]; the integrand of Owen's T is smooth there.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-_NEWTON_STEPS = 12
-_BISECTIONS = 50
+_NUM_NEWTON_STEPS = 12
+_NUM_BISECTIONS = 50
 # Of the third standardised moment, reached as alpha goes to infinity.
 MAX_MOMENT_SKEWNESS = (
   (4 - math.pi) / 2 * (_SQRT_2_OVER_PI / math.sqrt(1 - 2 / math.pi)) ** 3
@@ -60,7 +60,7 @@ class SkewNormal(NamedTuple):
   skewness: jax.Array
 
   @classmethod
-  def of(cls, targets: jax.Array) -> SkewNormal:
+  def from_targets(cls, targets: jax.Array) -> SkewNormal:
     """Returns the curves of targets [..., 3], each [...]."""
     return cls(*jnp.moveaxis(jnp.asarray(targets), -1, 0))
 
@@ -69,9 +69,9 @@ class SkewNormal(NamedTuple):
     """The parameters in one array, [..., 3]."""
     return jnp.stack(jnp.broadcast_arrays(*self), axis=-1)
 
-  def to_base(self, old: float, new: float) -> SkewNormal:
+  def to_base(self, old_base: float, new_base: float) -> SkewNormal:
     """Returns the same curves over log time to another base."""
-    ratio = time_axis.base_ratio(old, new)
+    ratio = time_axis.base_ratio(old_base, new_base)
     return SkewNormal(self.location * ratio, self.scale * ratio, self.skewness)
 
 
@@ -87,7 +87,9 @@ def density(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
 
 
 @jax.jit
-def distribution(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
+def cumulative_distribution(
+  curve: SkewNormal, log_time: jax.Array
+) -> jax.Array:
   """Returns the distribution function, Phi(z) - 2 T(z, alpha)."""
   z = (log_time - curve.location) / curve.scale
   return jnp.clip(ndtr(z) - 2 * owens_t(z, curve.skewness), 0.0, 1.0)
@@ -100,14 +102,14 @@ def owens_t(h: jax.Array, a: jax.Array) -> jax.Array:
   The probability that X > h and 0 < Y < aX of independent standard normals.
   """
   h, a = jnp.abs(h), jnp.asarray(a)
-  size = jnp.abs(a)
-  steep = size > 1
+  abs_a = jnp.abs(a)
+  is_steep = abs_a > 1
   # Beyond slope 1 the same wedge is seen from its other side.
-  slope = jnp.where(steep, 1 / jnp.where(steep, size, 1), size)
-  from_h = jnp.where(steep, size * h, h)
-  wedge = _wedge(from_h, slope)
-  turned = 0.25 - (ndtr(h) - 0.5) * (ndtr(size * h) - 0.5) - wedge
-  return jnp.sign(a) * jnp.where(steep, turned, wedge)
+  slope = jnp.where(is_steep, 1 / jnp.where(is_steep, abs_a, 1), abs_a)
+  wedge_h = jnp.where(is_steep, abs_a * h, h)
+  wedge = _wedge(wedge_h, slope)
+  complement = 0.25 - (ndtr(h) - 0.5) * (ndtr(abs_a * h) - 0.5) - wedge
+  return jnp.sign(a) * jnp.where(is_steep, complement, wedge)
 
 
 def _wedge(h: jax.Array, a: jax.Array) -> jax.Array:
@@ -141,12 +143,12 @@ def mode_offset(skewness: jax.Array) -> jax.Array:
   distribution, by Newton from Azzalini and Capitanio's approximation.
   """
   alpha = jnp.asarray(skewness)
-  fixed = jax.lax.stop_gradient(jnp.abs(alpha))
+  abs_alpha = jax.lax.stop_gradient(jnp.abs(alpha))
   z = jax.lax.fori_loop(
     0,
-    _NEWTON_STEPS,
-    lambda _, z: _mode_step(z, fixed),
-    _approximate_mode(fixed),
+    _NUM_NEWTON_STEPS,
+    lambda _, z: _mode_step(z, abs_alpha),
+    _approximate_mode(abs_alpha),
   )
   # At the root one more step moves nothing and carries the derivative.
   return _mode_step(jnp.sign(alpha) * z, alpha)
@@ -157,7 +159,7 @@ def _approximate_mode(alpha: jax.Array) -> jax.Array:
   mean = _SQRT_2_OVER_PI * _delta(alpha)
   sd = jnp.sqrt(1 - mean**2)
   tail = jnp.exp(-2 * math.pi / jnp.maximum(alpha, 1e-2))
-  return mean - _skewness_of(mean) * sd / 2 - tail / 2
+  return mean - _moment_skewness_of_mean(mean) * sd / 2 - tail / 2
 
 
 def _mode_step(z: jax.Array, alpha: jax.Array) -> jax.Array:
@@ -180,7 +182,7 @@ def variance(curve: SkewNormal) -> jax.Array:
 
 def moment_skewness(curve: SkewNormal) -> jax.Array:
   """Returns the third standardised moment, gamma_1."""
-  return _skewness_of(_SQRT_2_OVER_PI * _delta(curve.skewness))
+  return _moment_skewness_of_mean(_SQRT_2_OVER_PI * _delta(curve.skewness))
 
 
 def to_centred(curve: SkewNormal) -> jax.Array:
@@ -189,8 +191,8 @@ def to_centred(curve: SkewNormal) -> jax.Array:
   Unlike alpha, gamma_1 is well determined near 0, where the samples lie: there
   the Fisher information of location, scale and alpha is singular.
   """
-  parts = mean(curve), jnp.sqrt(variance(curve)), moment_skewness(curve)
-  return jnp.stack(jnp.broadcast_arrays(*parts), axis=-1)
+  moments = mean(curve), jnp.sqrt(variance(curve)), moment_skewness(curve)
+  return jnp.stack(jnp.broadcast_arrays(*moments), axis=-1)
 
 
 def from_centred(centred: jax.Array) -> SkewNormal:
@@ -217,7 +219,7 @@ def validity(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
 
 
 @functools.partial(jax.jit, static_argnames="level")
-def crossings(
+def find_crossings(
   curve: SkewNormal, level: float = 0.5
 ) -> tuple[jax.Array, jax.Array]:
   """Returns the log times at which the validity rises to and falls below.
@@ -231,37 +233,42 @@ def crossings(
   # -log density is at least as curved as z^2 / 2, so no farther than this.
   reach = math.sqrt(-2 * math.log(level))
   start, end = (
-    curve.location + curve.scale * _crossing(alpha, peak, side * reach, level)
+    curve.location
+    + curve.scale * _find_crossing(alpha, peak, side * reach, level)
     for side in (-1, 1)
   )
   return start, end
 
 
-def _crossing(
+def _find_crossing(
   alpha: jax.Array, peak: jax.Array, reach: float, level: float
 ) -> jax.Array:
   """Returns z between `peak` and `peak + reach` where the validity is level."""
 
   def excess(z, alpha, peak):
-    top = _log_density_z(peak, alpha)
-    return _log_density_z(z, alpha) - top - math.log(level)
+    log_peak_density = _log_density_z(peak, alpha)
+    return _log_density_z(z, alpha) - log_peak_density - math.log(level)
 
-  fixed, top = jax.lax.stop_gradient((alpha, peak))
+  constant_alpha, constant_peak = jax.lax.stop_gradient((alpha, peak))
 
-  def halve(_, ends):
-    near, far = ends
+  def halve(_, bracket):
+    near, far = bracket
     middle = (near + far) / 2
-    inside = excess(middle, fixed, top) > 0
-    return jnp.where(inside, middle, near), jnp.where(inside, far, middle)
+    is_inside = excess(middle, constant_alpha, constant_peak) > 0
+    return jnp.where(is_inside, middle, near), jnp.where(is_inside, far, middle)
 
-  ends = jax.lax.fori_loop(0, _BISECTIONS, halve, (top, top + reach))
-  z = sum(ends) / 2
-  ratio = jnp.exp(stats.norm.logpdf(fixed * z) - log_ndtr(fixed * z))
+  bracket = jax.lax.fori_loop(
+    0, _NUM_BISECTIONS, halve, (constant_peak, constant_peak + reach)
+  )
+  z = sum(bracket) / 2
+  ratio = jnp.exp(
+    stats.norm.logpdf(constant_alpha * z) - log_ndtr(constant_alpha * z)
+  )
   # As in `mode_offset`: a step that carries the derivative.
-  return z - excess(z, alpha, peak) / (fixed * ratio - z)
+  return z - excess(z, alpha, peak) / (constant_alpha * ratio - z)
 
 
-def time_above(
+def minutes_above(
   curve: SkewNormal,
   level: float = 0.5,
   base: float = time_axis.LOG_BASE,
@@ -276,8 +283,8 @@ def time_above(
     base: of the log time.
   """
   start, end = (
-    time_axis.to_minutes(jnp.maximum(each, 0.0), base)
-    for each in crossings(curve, level)
+    time_axis.to_minutes(jnp.maximum(crossing, 0.0), base)
+    for crossing in find_crossings(curve, level)
   )
   return end - start
 
@@ -292,7 +299,9 @@ def mean_validity(
     start: log time.
     end: log time, after `start`.
   """
-  mass = distribution(curve, end) - distribution(curve, start)
+  mass = cumulative_distribution(curve, end) - cumulative_distribution(
+    curve, start
+  )
   peak = density(curve, mode(curve))
   return mass / (peak * (end - start))
 
@@ -305,7 +314,7 @@ def _delta(alpha: jax.Array) -> jax.Array:
   return alpha / jnp.sqrt(1 + jnp.square(alpha))
 
 
-def _skewness_of(standard_mean: jax.Array) -> jax.Array:
+def _moment_skewness_of_mean(standard_mean: jax.Array) -> jax.Array:
   """Returns gamma_1 of a standard curve with this mean."""
   ratio = standard_mean / jnp.sqrt(1 - standard_mean**2)
   return (4 - math.pi) / 2 * ratio**3

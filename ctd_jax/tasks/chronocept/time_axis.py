@@ -36,7 +36,7 @@ ANCHORS = {
 }
 
 
-def to_log(minutes: jax.Array, base: float = LOG_BASE) -> jax.Array:
+def to_log_time(minutes: jax.Array, base: float = LOG_BASE) -> jax.Array:
   """Returns log time, ln(minutes) / ln(base).
 
   Args:
@@ -56,8 +56,8 @@ def to_minutes(log_time: jax.Array, base: float = LOG_BASE) -> jax.Array:
   return jnp.exp(log_time * math.log(base))
 
 
-def base_ratio(old: float, new: float) -> float:
-  """Returns the factor from log times to base `old` to those to base `new`.
+def base_ratio(old_base: float, new_base: float) -> float:
+  """Returns the factor from log times to base `old_base` to those to base `new_base`.
 
   Location and scale of a curve are multiplied by it, the skewness stays. The
   detour over minutes would overflow where this does not.
@@ -65,13 +65,13 @@ def base_ratio(old: float, new: float) -> float:
   Raises:
     ValueError: if a base is not above 1.
   """
-  for base in (old, new):
+  for base in (old_base, new_base):
     if not base > 1:
       raise ValueError(f"base {base} of log time should be above 1")
-  return math.log(old) / math.log(new)
+  return math.log(old_base) / math.log(new_base)
 
 
-def per_minute(
+def density_per_minute(
   density: jax.Array, minutes: jax.Array, base: float = LOG_BASE
 ) -> jax.Array:
   """Returns the density over minutes of a density over log time.

@@ -39,10 +39,10 @@ def main() -> None:
     sys.exit(__doc__)
   if name not in COMMANDS:
     sys.exit(f"error: {name!r} is not one of {', '.join(COMMANDS)}")
-  module, required = COMMANDS[name]
+  module, required_flags = COMMANDS[name]
   module.define_flags()
   del sys.argv[1]
-  command_line.run(module.main, required)
+  command_line.run_main(module.main, required_flags)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from absl import flags
 
-from ctd_jax.evaluation.result_tables import markdown_table
+from ctd_jax.evaluation.result_tables import format_markdown_table
 from ctd_jax.llm import endpoint_flags
 from ctd_jax.tasks.ctm import grading, inputs, judge
 from ctd_jax_datasets.ctm.questions import TASKS, Question, question_from_json
@@ -28,7 +28,7 @@ COLUMNS = ("question", "batch", "style", "kind", "correct", "answer")
 
 
 @dataclasses.dataclass(frozen=True)
-class Judged:
+class JudgedAnswer:
   """An answer with what a person says of it.
 
   Attributes:
@@ -50,7 +50,7 @@ class Judged:
 
 def define_flags() -> None:
   """Defines the flags of the command."""
-  endpoint_flags.define()
+  endpoint_flags.define_endpoint_flags()
   inputs.define_flags()
   flags.DEFINE_string("answers", None, "TSV file of judged answers, see above.")
   grading.define_flags()
@@ -58,7 +58,7 @@ def define_flags() -> None:
 
 def read_answers(
   path: pathlib.Path, questions: Iterable[Question]
-) -> list[Judged]:
+) -> list[JudgedAnswer]:
   """Returns the answers of a file.
 
   Args:
@@ -69,73 +69,93 @@ def read_answers(
     ValueError: naming file, line and column of what cannot be read.
   """
   by_id = {question.question_id: question for question in questions}
-  found = []
+  answers = []
   with path.open(encoding="utf-8", newline="") as file:
     table = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    for line, cells in enumerate(table, start=1):
-      place = f"{path}, line {line}"
-      if line == 1:
+    for line_number, cells in enumerate(table, start=1):
+      location = f"{path}, line {line_number}"
+      if line_number == 1:
         if tuple(cells) != COLUMNS:
-          raise ValueError(f"{place}: columns should be {', '.join(COLUMNS)}")
+          raise ValueError(
+            f"{location}: columns should be {', '.join(COLUMNS)}"
+          )
         continue
-      found.append(_row(place, cells, by_id))
-  return found
+      answers.append(_parse_row(location, cells, by_id))
+  return answers
 
 
-def _row(
-  place: str, cells: Sequence[str], by_id: dict[str, Question]
-) -> Judged:
+def _parse_row(
+  location: str, cells: Sequence[str], by_id: dict[str, Question]
+) -> JudgedAnswer:
   if len(cells) != len(COLUMNS):
-    raise ValueError(f"{place}: {len(cells)} columns, not {len(COLUMNS)}")
-  name, batch, style, kind, correct, answer = cells
+    raise ValueError(f"{location}: {len(cells)} columns, not {len(COLUMNS)}")
+  question_id, batch, style, kind, correct, answer = cells
   allowed = {
-    "question": (name, by_id),
+    "question": (question_id, by_id),
     "style": (style, judge.STYLES),
     "correct": (correct, ("0", "1")),
   }
-  for column, (cell, known) in allowed.items():
-    if cell not in known:
-      raise ValueError(f"{place}: column {column}: {cell!r} is not known")
+  for column, (cell, allowed_values) in allowed.items():
+    if cell not in allowed_values:
+      raise ValueError(f"{location}: column {column}: {cell!r} is not known")
   text = answer.replace("\\n", "\n")
-  return Judged(by_id[name], batch, style, kind, correct == "1", text)
+  return JudgedAnswer(
+    by_id[question_id], batch, style, kind, correct == "1", text
+  )
 
 
-def confusion(
-  pairs: Iterable[tuple[Judged, judge.Verdict]], field: str
+def count_confusion(
+  judged_verdicts: Iterable[tuple[JudgedAnswer, judge.AnswerVerdict]],
+  field: str,
 ) -> list[list[str]]:
   """Returns a line of counts for each task, batch or kind, then for all.
 
   Args:
-    pairs: answers with verdicts.
+    judged_verdicts: answers with verdicts.
     field: task, batch or kind.
   """
   counts: dict[str, collections.Counter[str]] = {}
   total = collections.Counter()
-  for judged, verdict in pairs:
+  for judged, verdict in judged_verdicts:
     name = judged.question.task if field == "task" else getattr(judged, field)
-    cell = f"{int(judged.correct)}{int(verdict.correct)}"
-    seen = [cell, *[judge.UNDECIDED] * (verdict.source == judge.UNDECIDED)]
-    counts.setdefault(name, collections.Counter()).update(seen)
-    total.update(seen)
+    outcome = f"{int(judged.correct)}{int(verdict.correct)}"
+    outcomes = [
+      outcome,
+      *[judge.UNDECIDED] * (verdict.source == judge.UNDECIDED),
+    ]
+    counts.setdefault(name, collections.Counter()).update(outcomes)
+    total.update(outcomes)
   order = (
     [t for t in TASKS if t in counts] if field == "task" else sorted(counts)
   )
   return [
-    _line(name, count)
+    _format_confusion_row(name, count)
     for name, count in (*((n, counts[n]) for n in order), ("all", total))
   ]
 
 
-def _line(name: str, count: collections.Counter[str]) -> list[str]:
+def _format_confusion_row(
+  name: str, count: collections.Counter[str]
+) -> list[str]:
   cells = [count[key] for key in ("11", "00", "01", "10")]
-  answers = sum(cells)
-  agreed = (cells[0] + cells[1]) / answers
-  said, held = count["11"] + count["01"], count["11"] + count["10"]
-  chance = (said * held + (answers - said) * (answers - held)) / answers**2
+  num_answers = sum(cells)
+  agreement = (cells[0] + cells[1]) / num_answers
+  num_judged_correct, num_correct = (
+    count["11"] + count["01"],
+    count["11"] + count["10"],
+  )
+  chance_agreement = (
+    num_judged_correct * num_correct
+    + (num_answers - num_judged_correct) * (num_answers - num_correct)
+  ) / num_answers**2
   # Cohen's kappa has no value where both call everything alike.
-  kappa = f"{(agreed - chance) / (1 - chance):.3f}" if chance < 1 else "-"
+  kappa = (
+    f"{(agreement - chance_agreement) / (1 - chance_agreement):.3f}"
+    if chance_agreement < 1
+    else "-"
+  )
   numbers = [*map(str, cells), str(count[judge.UNDECIDED])]
-  return [name, str(answers), *numbers, f"{100 * agreed:.1f}", kappa]
+  return [name, str(num_answers), *numbers, f"{100 * agreement:.1f}", kappa]
 
 
 def main() -> None:
@@ -144,21 +164,23 @@ def main() -> None:
   for name in ("answers", "data"):
     if getattr(values, name) is None:
       raise ValueError(f"--{name} is needed, e.g. as in --help")
-  questions = inputs.read_lines(values.data, question_from_json)
+  questions = inputs.read_json_lines(values.data, question_from_json)
   path = pathlib.Path(values.answers)
   if not path.is_file():
     raise FileNotFoundError(f"--answers={path}: no such file")
   answers = read_answers(path, questions)
-  verdicts = grading.grade(
-    [(one.question, one.answer, one.style) for one in answers],
+  verdicts = grading.grade_answers(
+    [(answer.question, answer.answer, answer.style) for answer in answers],
     path.with_suffix(".replies.jsonl"),
   )
-  pairs = list(zip(answers, verdicts, strict=True))
-  head = ["right, said right", "wrong, said wrong", "wrong, said right"]
-  head += ["right, said wrong", "undecided", "agreement in %", "kappa"]
+  judged_verdicts = list(zip(answers, verdicts, strict=True))
+  columns = ["right, said right", "wrong, said wrong", "wrong, said right"]
+  columns += ["right, said wrong", "undecided", "agreement in %", "kappa"]
   for field in ("task", "batch", "kind"):
-    lines = confusion(pairs, field)
-    print(markdown_table(f"By {field}", [field, "answers", *head], lines))
-  for one, verdict in pairs:
-    if one.correct != verdict.correct:
-      print(f"{one.question.question_id} {verdict.source}: {one.answer}")
+    lines = count_confusion(judged_verdicts, field)
+    print(
+      format_markdown_table(f"By {field}", [field, "answers", *columns], lines)
+    )
+  for answer, verdict in judged_verdicts:
+    if answer.correct != verdict.correct:
+      print(f"{answer.question.question_id} {verdict.source}: {answer.answer}")

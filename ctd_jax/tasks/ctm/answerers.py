@@ -21,8 +21,8 @@ from ctd_jax_datasets.ctm.questions import Question, Relation
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm
 
-Context = Callable[[Question], Sequence[str]]
-PASSAGES = 10  # as many as the paper takes from a web search
+ContextProvider = Callable[[Question], Sequence[str]]
+NUM_PASSAGES = 10  # as many as the paper takes from a web search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +37,14 @@ class ModelAnswerer:
 
   chat: ChatClient
   style: str
-  context: Context
+  context: ContextProvider
 
   def answer(self, question: Question) -> str:
     """Returns the model's reply."""
-    read = self.context(question)
-    return self.chat.ask(prompts.ask(question, self.style, read)).text
+    passages = self.context(question)
+    return self.chat.ask(
+      prompts.make_question_prompt(question, self.style, passages)
+    ).text
 
 
 def closed_book(question: Question) -> Sequence[str]:
@@ -50,39 +52,41 @@ def closed_book(question: Question) -> Sequence[str]:
   return ()
 
 
-def facts(question: Question) -> Sequence[str]:
+def list_facts(question: Question) -> Sequence[str]:
   """Returns the dates of all entities that a question is about."""
-  return tuple(map(wording.fact, question.relations))
+  return tuple(map(wording.format_fact, question.relations))
 
 
 class DistractorFacts:
   """The facts of a question, shuffled among as many about other entities."""
 
   def __init__(self, relations: Sequence[Relation], seed: int = 0):
-    self._facts = sorted(set(map(wording.fact, relations)))
+    self._facts = sorted(set(map(wording.format_fact, relations)))
     self._seed = seed
 
   def __call__(self, question: Question) -> Sequence[str]:
     """Returns facts, twice as many as are needed."""
-    needed = facts(question)
-    chance = random.Random(f"{self._seed}:{question.question_id}")
-    others = [fact for fact in self._facts if fact not in needed]
-    drawn = chance.sample(others, min(len(needed), len(others)))
-    mixed = [*needed, *drawn]
-    chance.shuffle(mixed)
-    return tuple(mixed)
+    relevant_facts = list_facts(question)
+    rng = random.Random(f"{self._seed}:{question.question_id}")
+    other_facts = [fact for fact in self._facts if fact not in relevant_facts]
+    distractors = rng.sample(
+      other_facts, min(len(relevant_facts), len(other_facts))
+    )
+    context_facts = [*relevant_facts, *distractors]
+    rng.shuffle(context_facts)
+    return tuple(context_facts)
 
 
-class OpenBook:
+class OpenBookRetriever:
   """The passages of a gallery that BM25 finds for the text of a question."""
 
-  def __init__(self, texts: Sequence[str], count: int = PASSAGES):
+  def __init__(self, texts: Sequence[str], num_passages: int = NUM_PASSAGES):
     self._texts = texts
     self._index = bm25.BM25(texts)
-    self._count = min(count, len(texts))
+    self._num_passages = min(num_passages, len(texts))
 
   def __call__(self, question: Question) -> Sequence[str]:
     """Returns the best passages, best first."""
-    scores = self._index.scores([question.question])
-    indices, _ = search.topk_rows(scores, self._count)
+    scores = self._index.score_queries([question.question])
+    indices, _ = search.select_top_k(scores, self._num_passages)
     return tuple(self._texts[i] for i in indices[0] if i >= 0)

@@ -24,60 +24,62 @@ from ctd_jax.chronology import annals, reign_tables
 from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks.ctm import replies
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import ABOUT, Entity, Interval
+from ctd_jax_datasets.ctm.questions import APPROXIMATE, Entity, YearInterval
 
-FOUND = 50  # records looked at for a name
-_BATCH = 64  # names scored at once
-SENSE = "mention"
+TOP_K = 50  # records looked at for a name
+_BATCH_SIZE = 64  # names scored at once
+MENTION_SENSE = "mention"
 # Years by which a life may go beyond those in which it is told of.
-_BEYOND = 30
+_LIFE_MARGIN = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Dated:
+class DatedText:
   """A text and its year, as historians count (no year 0)."""
 
   text: str
   year: int
 
 
-def read(benchmark: Benchmark) -> list[Dated]:
+def read_dated_events(benchmark: Benchmark) -> list[DatedText]:
   """Returns the events of a data set with their years."""
   return [
-    Dated(record.text, year if year > 0 else year - 1)
+    DatedText(record.text, year if year > 0 else year - 1)
     for record in benchmark.records
     if record.kind == annals.EVENT
-    for year in (reign_tables.year_of(benchmark.timeline, record.key),)
+    for year in (
+      reign_tables.astronomical_year_of(benchmark.timeline, record.key),
+    )
   ]
 
 
-class Chronicles:
+class ChronicleIndex:
   """An index of dated texts, in Simplified script."""
 
-  def __init__(self, records: Iterable[Dated]):
+  def __init__(self, records: Iterable[DatedText]):
     """Indexes dated texts.
 
     Raises:
       ValueError: if there is none.
     """
     self._records = [
-      dataclasses.replace(record, text=replies.simplified(record.text))
+      dataclasses.replace(record, text=replies.to_simplified(record.text))
       for record in records
     ]
     self._index = bm25.BM25([record.text for record in self._records])
 
-  def years(self, names: Sequence[str]) -> list[list[int]]:
+  def search_years(self, names: Sequence[str]) -> list[list[int]]:
     """Returns for each name the years of the records that contain it.
 
     Args:
       names: in Simplified script.
     """
-    found: list[list[int]] = []
-    starts = range(0, len(names), _BATCH)
+    years_by_name: list[list[int]] = []
+    starts = range(0, len(names), _BATCH_SIZE)
     for start in tqdm.tqdm(starts, desc="names", disable=None):
-      batch = names[start : start + _BATCH]
-      indices, _ = search.topk_rows(self._index.scores(batch), FOUND)
-      found += [
+      batch = names[start : start + _BATCH_SIZE]
+      indices, _ = search.select_top_k(self._index.score_queries(batch), TOP_K)
+      years_by_name += [
         sorted(
           self._records[i].year
           for i in row
@@ -85,9 +87,9 @@ class Chronicles:
         )
         for name, row in zip(batch, indices, strict=True)
       ]
-    return found
+    return years_by_name
 
-  def date(self, entities: Sequence[Entity]) -> list[Entity]:
+  def date_entities(self, entities: Sequence[Entity]) -> list[Entity]:
     """Returns the entities that are found, with what the texts tell of them.
 
     Nothing but name and kind is taken from an entity; its main period is that
@@ -96,24 +98,28 @@ class Chronicles:
     Args:
       entities: whose names are searched.
     """
-    names = [replies.simplified(entity.name) for entity in entities]
+    names = [replies.to_simplified(entity.name) for entity in entities]
     return [
-      _dated(entity, years)
-      for entity, years in zip(entities, self.years(names), strict=True)
+      _make_dated_entity(entity, years)
+      for entity, years in zip(entities, self.search_years(names), strict=True)
       if years and len(entity.name) > 1
     ]
 
 
-def _dated(entity: Entity, years: Sequence[int]) -> Entity:
+def _make_dated_entity(entity: Entity, years: Sequence[int]) -> Entity:
   """Returns a record made of the years in which a name occurs."""
-  middle = int(np.sort(years)[len(years) // 2])
-  main = periods.acceptable(middle)[-1]
-  others = periods.labels_of_span(years[0], years[-1])
-  first, last = years[0] - _BEYOND, years[-1] + _BEYOND
+  median_year = int(np.sort(years)[len(years) // 2])
+  main_label = periods.list_acceptable_labels(median_year)[-1]
+  labels = periods.list_span_labels(years[0], years[-1])
+  first, last = years[0] - _LIFE_MARGIN, years[-1] + _LIFE_MARGIN
   return dataclasses.replace(
     entity,
-    intervals=(Interval(first or -1, last or 1, ABOUT, "retrieved", SENSE),),
-    periods=tuple(dict.fromkeys((main, *others))),
+    intervals=(
+      YearInterval(
+        first or -1, last or 1, APPROXIMATE, "retrieved", MENTION_SENSE
+      ),
+    ),
+    periods=tuple(dict.fromkeys((main_label, *labels))),
     place="",
     evidence=(),
   )

@@ -17,7 +17,7 @@ from ctd_jax.tasks.ctm import judge, model_judge
 from ctd_jax_datasets.ctm.questions import Question
 
 # Question, reply, style.
-Answered = tuple[Question, str, str]
+AnsweredQuestion = tuple[Question, str, str]
 
 
 def define_flags() -> None:
@@ -30,35 +30,39 @@ def define_flags() -> None:
   )
 
 
-def grade(
-  answered: Sequence[Answered], replies: pathlib.Path
-) -> list[judge.Verdict]:
+def grade_answers(
+  answered: Sequence[AnsweredQuestion], replies_path: pathlib.Path
+) -> list[judge.AnswerVerdict]:
   """Returns a verdict for each answer.
 
   Args:
     answered: questions with replies and how they were asked.
-    replies: journal of the judging model, made only if there is one.
+    replies_path: journal of the judging model, made only if there is one.
   """
-  verdicts = [judge.judge(*one) for one in answered]
+  verdicts = [
+    judge.judge_answer(*answered_question) for answered_question in answered
+  ]
   model = flags.FLAGS.judge_model
   if model is None:
     return verdicts
   with contextlib.ExitStack() as stack:
-    chat = stack.enter_context(endpoint_flags.client(replies, model))
+    chat = stack.enter_context(endpoint_flags.open_client(replies_path, model))
 
-    def decide(place: int) -> None:
-      question, reply, style = answered[place]
-      answer = judge.final_answer(reply, style) or ""
-      verdicts[place] = model_judge.decide(
-        chat, question, answer, verdicts[place]
+    def decide_with_model(index: int) -> None:
+      question, reply, style = answered[index]
+      answer = judge.extract_final_answer(reply, style) or ""
+      verdicts[index] = model_judge.decide_by_vote(
+        chat, question, answer, verdicts[index]
       )
 
-    unsure = [
-      place
-      for place, verdict in enumerate(verdicts)
+    undecided = [
+      index
+      for index, verdict in enumerate(verdicts)
       if verdict.source == judge.UNDECIDED
     ]
-    failed = question_runner.run_all(unsure, decide, flags.FLAGS.workers)
-  if failed:
-    logging.warning("%d verdicts stay open: %s", len(failed), failed[0])
+    errors = question_runner.run_tasks(
+      undecided, decide_with_model, flags.FLAGS.workers
+    )
+  if errors:
+    logging.warning("%d verdicts stay open: %s", len(errors), errors[0])
   return verdicts

@@ -21,8 +21,8 @@ from ctd_jax_datasets.ctm import questions as questions_lib
 from ctd_jax_datasets.ctm.questions import ItoInstance, Question
 
 # Long scripts are questions as well, in a variant of their own.
-QA = ("ctm/qa", "ctm/long_script")
-ITO = "ctm/ito"
+QA_DATASETS = ("ctm/qa", "ctm/long_script")
+ITO_DATASET = "ctm/ito"
 
 
 def define_flags() -> None:
@@ -38,7 +38,7 @@ def define_flags() -> None:
   )
 
 
-def questions(split: str) -> list[Question]:
+def load_questions(split: str) -> list[Question]:
   """Returns the questions of a split; data sets not there yet are built.
 
   Raises:
@@ -47,16 +47,22 @@ def questions(split: str) -> list[Question]:
   """
   path = flags.FLAGS.data
   if path is None:
-    found = [q for n in QA for q in examples.read_questions(_built(n))]
+    all_questions = [
+      q
+      for data_set in QA_DATASETS
+      for q in examples.read_questions(_build_dataset(data_set))
+    ]
   else:
-    found = read_lines(path, questions_lib.question_from_json)
-  kept = [question for question in found if question.split == split]
-  if not kept:
+    all_questions = read_json_lines(path, questions_lib.question_from_json)
+  split_questions = [
+    question for question in all_questions if question.split == split
+  ]
+  if not split_questions:
     raise ValueError(f"--data={path}: no question of the split {split}")
-  return kept
+  return split_questions
 
 
-def games() -> list[ItoInstance]:
+def load_games() -> list[ItoInstance]:
   """Returns the games; the data set is built if it is not there yet.
 
   Raises:
@@ -65,23 +71,25 @@ def games() -> list[ItoInstance]:
   """
   path = flags.FLAGS.data
   if path is None:
-    return examples.read_games(_built(ITO))
-  return read_lines(path, questions_lib.instance_from_json)
+    return examples.read_games(_build_dataset(ITO_DATASET))
+  return read_json_lines(path, questions_lib.instance_from_json)
 
 
-def name(data_set: str) -> str:
+def format_dataset_name(data_set: str) -> str:
   """Returns what result rows call the data, with its version if it is ours."""
   if flags.FLAGS.data is not None:
     return f"ctm/{pathlib.Path(flags.FLAGS.data).stem}"
-  return f"{data_set}:{_built(data_set).version}"
+  return f"{data_set}:{_build_dataset(data_set).version}"
 
 
-def _built(data_set: str) -> tfds.core.DatasetBuilder:
-  return build.build(data_set, flags.FLAGS.data_dir)
+def _build_dataset(data_set: str) -> tfds.core.DatasetBuilder:
+  return build.build_dataset(data_set, flags.FLAGS.data_dir)
 
 
-def read_lines(path: str, make: Callable[[dict], Any]) -> list[Any]:
-  """Returns what `make` makes of the JSON objects of a file's lines.
+def read_json_lines(
+  path: str, parse_record: Callable[[dict], Any]
+) -> list[Any]:
+  """Returns what `parse_record` makes of the JSON objects of a file's lines.
 
   Raises:
     FileNotFoundError: if there is no such file.
@@ -90,39 +98,39 @@ def read_lines(path: str, make: Callable[[dict], Any]) -> list[Any]:
   file = pathlib.Path(path).expanduser()
   if not file.is_file():
     raise FileNotFoundError(f"{path}: no such file")
-  found = []
+  records = []
   lines = file.read_text(encoding="utf-8").split("\n")
   for number, line in enumerate(lines, start=1):
     if not line.strip():
       continue
     try:
-      found.append(make(json.loads(line)))
+      records.append(parse_record(json.loads(line)))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
       raise ValueError(f"{path}, line {number}: {error}") from None
-  return found
+  return records
 
 
-def gallery(path: str | None) -> list[str]:
+def load_passages(path: str | None) -> list[str]:
   """Returns the texts of an open book; None is the entity table's evidence.
 
   Raises:
     ValueError: naming file and line of a text that cannot be read.
   """
   if path is not None:
-    return read_lines(path, lambda fields: str(fields["text"]))
-  told = {
+    return read_json_lines(path, lambda fields: str(fields["text"]))
+  facts_by_name = {
     entity.name: "，".join(filter(None, (entity.place, *entity.evidence)))
-    for entity in repository.entities()
+    for entity in repository.load_entities()
   }
-  return [f"{name}：{facts}" for name, facts in told.items() if facts]
+  return [f"{name}：{facts}" for name, facts in facts_by_name.items() if facts]
 
 
-def chronicles(names: Sequence[str]) -> list[chronicles_lib.Dated]:
+def load_dated_events(names: Sequence[str]) -> list[chronicles_lib.DatedText]:
   """Returns the dated events of data sets with reigns."""
   return [
     dated
     for name in names
-    for dated in chronicles_lib.read(
+    for dated in chronicles_lib.read_dated_events(
       load.load_benchmark(name, flags.FLAGS.data_dir)
     )
   ]

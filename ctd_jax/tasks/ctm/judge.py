@@ -32,18 +32,18 @@ UNDECIDED, UNPARSED, REFUSED, MODEL = (
   "model",
 )
 DIRECT, COT = STYLES = ("direct", "cot")
-THOUGHT, ANSWER = "思考", "回答"
-_HEDGE = re.compile(
+THOUGHT_KEY, ANSWER_KEY = "思考", "回答"
+_HEDGE_PATTERN = re.compile(
   r"或者?|还是|要么|也可能|抑或|[/／]|不一定|难以|无法确定|不确定"
 )
-_REFUSAL = re.compile(
+_REFUSAL_PATTERN = re.compile(
   r"不知道|无法(?:回答|判断|确定)|不清楚|抱歉|没有足够|信息不足|我不能"
 )
-_SHORT = 24  # characters of an answer that is nothing but an answer
+_MAX_SHORT_LENGTH = 24  # characters of an answer that is nothing but an answer
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class AnswerVerdict:
   """What an answer is worth.
 
   Attributes:
@@ -59,7 +59,7 @@ class Verdict:
   why: str = ""
 
 
-def final_answer(reply: str, style: str) -> str | None:
+def extract_final_answer(reply: str, style: str) -> str | None:
   """Returns the answer in a reply, None if it cannot be parsed.
 
   Args:
@@ -69,7 +69,7 @@ def final_answer(reply: str, style: str) -> str | None:
   if style == DIRECT:
     return reply
   try:
-    answer = replies.json_object(reply).get(ANSWER)
+    answer = replies.parse_json_object(reply).get(ANSWER_KEY)
   except ValueError:
     return None
   if isinstance(answer, list):
@@ -77,7 +77,9 @@ def final_answer(reply: str, style: str) -> str | None:
   return None if answer is None else str(answer)
 
 
-def judge(question: Question, reply: str, style: str = DIRECT) -> Verdict:
+def judge_answer(
+  question: Question, reply: str, style: str = DIRECT
+) -> AnswerVerdict:
   """Returns the verdict of the rules.
 
   Args:
@@ -85,275 +87,307 @@ def judge(question: Question, reply: str, style: str = DIRECT) -> Verdict:
     reply: to it, in either script.
     style: one of `STYLES`.
   """
-  answer = final_answer(reply, style)
+  answer = extract_final_answer(reply, style)
   if answer is None:
-    return Verdict(False, UNPARSED, why="no JSON with 回答")
-  text = replies.simplified(answer).strip()
+    return AnswerVerdict(False, UNPARSED, why="no JSON with 回答")
+  text = replies.to_simplified(answer).strip()
   if not text:
-    return Verdict(False, UNPARSED, why="empty")
+    return AnswerVerdict(False, UNPARSED, why="empty")
   verdict = _RULES[type(question.gold)](question, text)
-  if verdict.source == UNDECIDED and _REFUSAL.search(text):
+  if verdict.source == UNDECIDED and _REFUSAL_PATTERN.search(text):
     return dataclasses.replace(verdict, source=REFUSED)
   return verdict
 
 
-def _undecided(why: str, **measures: float) -> Verdict:
-  return Verdict(False, UNDECIDED, measures, why)
+def _make_undecided(why: str, **measures: float) -> AnswerVerdict:
+  return AnswerVerdict(False, UNDECIDED, measures, why)
 
 
-def _judge_label(question: Question, text: str) -> Verdict:
+def _judge_label(question: Question, text: str) -> AnswerVerdict:
   """EDD: all that is asserted lies inside what is acceptable."""
   acceptable = {*question.gold.acceptable, question.gold.label}
-  for read in (times.periods_said, times.years_said):
-    for passage in replies.passages(text):
-      said = read(passage)
-      if any(times.BESIDE in meaning for meaning in said):
-        return _undecided("a regime that ruled beside the period")
-      fits = [
-        any(labels <= acceptable for labels in meaning) for meaning in said
+  for find_meanings in (times.find_period_meanings, times.find_year_meanings):
+    for passage in replies.iterate_passages(text):
+      meanings = find_meanings(passage)
+      if any(times.CONTEMPORARY_REGIME in meaning for meaning in meanings):
+        return _make_undecided("a regime that ruled beside the period")
+      are_acceptable = [
+        any(labels <= acceptable for labels in meaning) for meaning in meanings
       ]
-      if fits and all(fits):
-        return Verdict(True, "label")
-      if fits and not any(fits):
-        return Verdict(False, "label", why="other period")
-      if fits and (_HEDGE.search(passage) or len(text) <= _SHORT):
-        return Verdict(False, "label", why="several periods")
-  return _undecided("no single period")
+      if are_acceptable and all(are_acceptable):
+        return AnswerVerdict(True, "label")
+      if are_acceptable and not any(are_acceptable):
+        return AnswerVerdict(False, "label", why="other period")
+      if are_acceptable and (
+        _HEDGE_PATTERN.search(passage) or len(text) <= _MAX_SHORT_LENGTH
+      ):
+        return AnswerVerdict(False, "label", why="several periods")
+  return _make_undecided("no single period")
 
 
-def _judge_option(question: Question, text: str) -> Verdict:
+def _judge_option(question: Question, text: str) -> AnswerVerdict:
   """TES: exactly one option is asserted, by letter, by text or by both."""
   gold = question.gold
-  names = {replies.simplified(name): i for i, name in enumerate(gold.options)}
+  names = {
+    replies.to_simplified(name): i for i, name in enumerate(gold.options)
+  }
   letters = "ABCDEFGH"[: len(names)]
-  for passage in replies.passages(text):
-    found = {
+  for passage in replies.iterate_passages(text):
+    asserted_options = {
       names[name]
-      for place, name in replies.mentions(passage, names)
-      if not replies.negated(passage, place)
+      for position, name in replies.find_name_mentions(passage, names)
+      if not replies.is_negated(passage, position)
     }
-    found |= {
+    asserted_options |= {
       letters.index(match[0].upper())
       for match in re.finditer(
         rf"(?<![A-Za-z])[{letters}{letters.lower()}](?![A-Za-z])", passage
       )
-      if not replies.negated(passage, match.start())
+      if not replies.is_negated(passage, match.start())
     }
-    if len(found) == 1:
-      return Verdict(found == {gold.correct}, "option")
-    if len(found) > 1 and (_HEDGE.search(passage) or len(text) <= _SHORT):
-      return Verdict(False, "option", why="several options")
-  return _undecided("no single option")
+    if len(asserted_options) == 1:
+      return AnswerVerdict(asserted_options == {gold.correct}, "option")
+    if len(asserted_options) > 1 and (
+      _HEDGE_PATTERN.search(passage) or len(text) <= _MAX_SHORT_LENGTH
+    ):
+      return AnswerVerdict(False, "option", why="several options")
+  return _make_undecided("no single option")
 
 
-_NO = (
+_NO_WORDS = (
   r"不合理|不太合理|不可能|不成立|不(?:能|会)(?:成立|发生|同时|共存|出现|见面|相遇|相见)|"
   r"不符合|不正确|不对|不是|错误|荒谬|有误|时代错乱|没有可能|并不|不可以|不行|不(?:能|会)"
 )
-_YES = r"合理|可能|成立|符合|正确|没有问题|没问题|能够|可以|说得通|确实"
-_POLAR = re.compile(f"(?P<no>{_NO})|(?P<yes>{_YES})")
-_OPENING = re.compile(
+_YES_WORDS = r"合理|可能|成立|符合|正确|没有问题|没问题|能够|可以|说得通|确实"
+_POLARITY_PATTERN = re.compile(f"(?P<no>{_NO_WORDS})|(?P<yes>{_YES_WORDS})")
+_OPENING_PATTERN = re.compile(
   r"^(?:答案?[:：是为]*)?\s*(?:(?P<no>否|不是|不对|不能|不会|不|错)"
   r"|(?P<yes>是的?|对的?|能|会|可))(?=[,，。.！!；;:：\s、]|$)"
 )
-_DOUBT = re.compile(r"也许|或许|不一定|难以|无法|不确定|不好说|看情况|是否")
+_DOUBT_PATTERN = re.compile(
+  r"也许|或许|不一定|难以|无法|不确定|不好说|看情况|是否"
+)
 
 
-def _polarity(text: str) -> bool | None:
+def _read_polarity(text: str) -> bool | None:
   """Returns whether an answer says yes; None if it does not say."""
-  opening = _OPENING.search(text)
+  opening = _OPENING_PATTERN.search(text)
   if opening:
     return opening["yes"] is not None
-  for passage in replies.passages(text):
-    if _DOUBT.search(passage):
+  for passage in replies.iterate_passages(text):
+    if _DOUBT_PATTERN.search(passage):
       continue
-    found = {match["yes"] is not None for match in _POLAR.finditer(passage)}
-    if len(found) == 1:
-      return found.pop()
+    polarities = {
+      match["yes"] is not None for match in _POLARITY_PATTERN.finditer(passage)
+    }
+    if len(polarities) == 1:
+      return polarities.pop()
   return None
 
 
-def _judge_polarity(question: Question, text: str) -> Verdict:
+def _judge_polarity(question: Question, text: str) -> AnswerVerdict:
   """PJ: yes or no is right, and a no names a conflict with its period."""
-  said = _polarity(text)
-  if said is None:
-    if _DOUBT.search(text):
+  polarity = _read_polarity(text)
+  if polarity is None:
+    if _DOUBT_PATTERN.search(text):
       measures = {"polarity_accuracy": 0.0}
-      return Verdict(False, "polarity", measures, "no yes or no")
-    return _undecided("no yes or no", polarity_accuracy=0.0)
-  right = said == question.gold.possible
-  measures = {"polarity_accuracy": float(right)}
-  if not right:
-    return Verdict(False, "polarity", measures, "other polarity")
-  if anachronisms.contradicted(question.relations, text):
-    return Verdict(False, "polarity_reason", measures, "reason is wrong")
+      return AnswerVerdict(False, "polarity", measures, "no yes or no")
+    return _make_undecided("no yes or no", polarity_accuracy=0.0)
+  is_correct = polarity == question.gold.possible
+  measures = {"polarity_accuracy": float(is_correct)}
+  if not is_correct:
+    return AnswerVerdict(False, "polarity", measures, "other polarity")
+  if anachronisms.has_period_contradiction(question.relations, text):
+    return AnswerVerdict(False, "polarity_reason", measures, "reason is wrong")
   if question.gold.possible:
-    return Verdict(True, "polarity", measures)
+    return AnswerVerdict(True, "polarity", measures)
   if any(
-    _names_conflict(pair, question, text) for pair in question.gold.conflicts
+    _mentions_conflict(pair, question, text) for pair in question.gold.conflicts
   ):
-    return Verdict(True, "polarity_reason", measures)
+    return AnswerVerdict(True, "polarity_reason", measures)
   if len(text) <= 2:
-    return Verdict(False, "polarity_reason", measures, "no reason")
-  return _undecided("the conflict is not named", **measures)
+    return AnswerVerdict(False, "polarity_reason", measures, "no reason")
+  return _make_undecided("the conflict is not named", **measures)
 
 
-def _names_conflict(
+def _mentions_conflict(
   pair: tuple[str, str], question: Question, text: str
 ) -> bool:
   """Whether a text names both members of a conflict.
 
   One of two entities may be told by a time inside the period of either.
   """
-  entities = {each.entity: each.period for each in question.relations}
-  labels = times.labels_said(text)
-  known = {entities.get(member, member) for member in pair}
-  named = [
+  periods_by_entity = {
+    relation.entity: relation.period for relation in question.relations
+  }
+  labels = times.find_labels(text)
+  member_labels = {periods_by_entity.get(member, member) for member in pair}
+  is_named = [
     member in labels
     if member in periods.LABELS
-    else replies.simplified(member) in text
+    else replies.to_simplified(member) in text
     for member in pair
   ]
-  return all(named) or (any(named) and bool(labels & known))
+  return all(is_named) or (any(is_named) and bool(labels & member_labels))
 
 
-_BACKWARD = re.compile(
+_BACKWARD_PATTERN = re.compile(
   r"(?:从|由)(?:最?[晚后近])到(?:最?[早先远前])|倒序|晚到早|近到远"
 )
 
 
-def _order(text: str, names: Mapping[str, str]) -> list[str] | None:
+def _read_order(text: str, names: Mapping[str, str]) -> list[str] | None:
   """Returns the last full order of the names in a text, else what is there."""
-  found = [names[name] for _, name in replies.mentions(text, names)]
-  total = len(set(names.values()))
-  for end in range(len(found), total - 1, -1):
-    window = found[end - total : end]
-    if len(set(window)) == total:
+  mentioned = [
+    names[name] for _, name in replies.find_name_mentions(text, names)
+  ]
+  num_names = len(set(names.values()))
+  for end in range(len(mentioned), num_names - 1, -1):
+    window = mentioned[end - num_names : end]
+    if len(set(window)) == num_names:
       return window
-  return list(dict.fromkeys(found)) or None
+  return list(dict.fromkeys(mentioned)) or None
 
 
-def _judge_order(question: Question, text: str) -> Verdict:
+def _judge_order(question: Question, text: str) -> AnswerVerdict:
   """TOU: the order is that of the gold; ties go either way."""
   groups = question.gold.groups
   rank = {name: i for i, group in enumerate(groups) for name in group}
-  names = {replies.simplified(name): name for name in rank}
+  names = {replies.to_simplified(name): name for name in rank}
   order = None
-  for passage in replies.passages(text):
-    order = _order(passage, names)
+  for passage in replies.iterate_passages(text):
+    order = _read_order(passage, names)
     if order and len(order) == len(rank):
       break
   if not order or re.search("居中|中间|介于", text):
-    return _undecided("no list in order")
-  if _BACKWARD.search(text) or re.search("晚于", text):
+    return _make_undecided("no list in order")
+  if _BACKWARD_PATTERN.search(text) or re.search("晚于", text):
     order = order[::-1]
-  pairs = [
+  pairs_in_order = [
     (order.index(a) < order.index(b)) if {a, b} <= set(order) else False
     for a in rank
     for b in rank
     if rank[a] < rank[b]
   ]
-  measures = {"pair_accuracy": sum(pairs) / len(pairs) if pairs else 1.0}
+  measures = {
+    "pair_accuracy": sum(pairs_in_order) / len(pairs_in_order)
+    if pairs_in_order
+    else 1.0
+  }
   if len(order) == len(rank):
     ranks = [rank[name] for name in order]
     tau = scipy.stats.kendalltau(range(len(ranks)), ranks).statistic
     measures["kendall_tau"] = float(tau)
-  complete = len(order) == len(rank)
-  why = "" if complete else f"{len(rank) - len(order)} missing"
-  return Verdict(complete and all(pairs), "order", measures, why)
+  is_complete = len(order) == len(rank)
+  why = "" if is_complete else f"{len(rank) - len(order)} missing"
+  return AnswerVerdict(
+    is_complete and all(pairs_in_order), "order", measures, why
+  )
 
 
-def _judge_years(question: Question, text: str) -> Verdict:
+def _judge_years(question: Question, text: str) -> AnswerVerdict:
   """TIC: within the tolerance of the dates, with or without a year 0."""
   gold = question.gold
-  years = times.number_of_years(text)
+  years = times.extract_num_years(text)
   if years is None:
-    return _undecided("no number of years")
-  off = max(
-    min(abs(value - right) for right in gold.accepted) for value in years
+    return _make_undecided("no number of years")
+  error = max(
+    min(abs(value - is_correct) for is_correct in gold.accepted)
+    for value in years
   )
   measures = {
-    "absolute_error": off,
-    "relative_error": off / max(1, gold.years),
+    "absolute_error": error,
+    "relative_error": error / max(1, gold.years),
   }
   why = "、".join(f"{value:g}" for value in years)
-  right = off <= gold.tolerance
-  if right and len(years) == 1 and _HEDGE.search(text):
-    others = {times.years_of(m) for m in times.SPAN.finditer(text)} - set(years)
-    right = not others
-  return Verdict(right, "years", measures, why)
+  is_correct = error <= gold.tolerance
+  if is_correct and len(years) == 1 and _HEDGE_PATTERN.search(text):
+    other_spans = {
+      times.convert_span_to_years(m) for m in times.SPAN_PATTERN.finditer(text)
+    } - set(years)
+    is_correct = not other_spans
+  return AnswerVerdict(is_correct, "years", measures, why)
 
 
-def _judge_anachronisms(question: Question, text: str) -> Verdict:
+def _judge_anachronisms(question: Question, text: str) -> AnswerVerdict:
   """SEC, LSEC: the flagged entities are those of the gold, and no others."""
   gold = question.gold
-  flagged = anachronisms.flagged(question, text)
+  flagged = anachronisms.find_flagged_entities(question, text)
   if flagged is None:
-    return _undecided("no entity of the scene is named", set_f1=0.0)
-  wanted = set(gold.names)
-  hits = len(flagged & wanted)
+    return _make_undecided("no entity of the scene is named", set_f1=0.0)
+  gold_names = set(gold.names)
+  hits = len(flagged & gold_names)
   measures = {
-    "precision": hits / len(flagged) if flagged else float(not wanted),
-    "recall": hits / len(wanted) if wanted else 1.0,
+    "precision": hits / len(flagged) if flagged else float(not gold_names),
+    "recall": hits / len(gold_names) if gold_names else 1.0,
     "set_f1": 2 * hits / total
-    if (total := len(flagged) + len(wanted))
+    if (total := len(flagged) + len(gold_names))
     else 1.0,
   }
-  if flagged == wanted and anachronisms.reversed_reason(question, text):
-    return Verdict(False, "anachronisms_reason", measures, "reason is wrong")
-  why = "、".join(sorted(flagged ^ wanted))
-  return Verdict(flagged == wanted, "anachronisms", measures, why)
+  if flagged == gold_names and anachronisms.has_reversed_reason(question, text):
+    return AnswerVerdict(
+      False, "anachronisms_reason", measures, "reason is wrong"
+    )
+  why = "、".join(sorted(flagged ^ gold_names))
+  return AnswerVerdict(flagged == gold_names, "anachronisms", measures, why)
 
 
-_ASIDE = re.compile(r"[（(][^（()）]*[）)]")
+_ASIDE_PATTERN = re.compile(r"[（(][^（()）]*[）)]")
 _PLACE_UNIT = re.compile(r"特别行政区|(?:壮族|回族|维吾尔)?自治区|省|市|县")
 
 
-def _judge_names(question: Question, text: str) -> Verdict:
+def _judge_names(question: Question, text: str) -> AnswerVerdict:
   """RR, EEU: every part is named, by one of its names, in order."""
   gold = question.gold
-  parts = [
+  accepted_names = [
     (name, *aliases)
     for name, aliases in zip(gold.names, gold.aliases, strict=True)
   ]
-  for passage in (*replies.passages(text), _ASIDE.sub("", text)):
-    if None in [_end_of(names, passage) for names in parts]:
+  for passage in (
+    *replies.iterate_passages(text),
+    _ASIDE_PATTERN.sub("", text),
+  ):
+    if None in [_find_end(names, passage) for names in accepted_names]:
       continue
     end: int | None = 0
-    for names in parts:
-      end = None if end is None else _end_of(names, passage, end)
+    for names in accepted_names:
+      end = None if end is None else _find_end(names, passage, end)
     if end is None:
-      return _undecided("other order")
-    if _HEDGE.search(passage):
-      return Verdict(False, "names", why="hedged")
-    return Verdict(True, "names")
-  asks_period = set(gold.names) <= set(periods.LABELS)
-  if asks_period and len(text) <= _SHORT and times.labels_said(text):
-    return Verdict(False, "names", why="other period")
-  return _undecided("not all names found")
+      return _make_undecided("other order")
+    if _HEDGE_PATTERN.search(passage):
+      return AnswerVerdict(False, "names", why="hedged")
+    return AnswerVerdict(True, "names")
+  is_period_question = set(gold.names) <= set(periods.LABELS)
+  if (
+    is_period_question
+    and len(text) <= _MAX_SHORT_LENGTH
+    and times.find_labels(text)
+  ):
+    return AnswerVerdict(False, "names", why="other period")
+  return _make_undecided("not all names found")
 
 
-def _end_of(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
+def _find_end(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
   """Returns where one of the names ends that is asserted from `start` on.
 
   Units of places (省, 市) may be missing; names of periods may be finer.
   """
   if names[0] in periods.LABELS:
-    for mention in periods.find(text):
-      fits = mention.start >= start and names[0] in mention.labels
-      if fits and not replies.negated(text, mention.start):
+    for mention in periods.find_period_mentions(text):
+      is_match = mention.start >= start and names[0] in mention.labels
+      if is_match and not replies.is_negated(text, mention.start):
         return mention.end
-  for name in map(replies.simplified, names):
-    units = _PLACE_UNIT.pattern
-    bare = _PLACE_UNIT.sub("", name) or name
-    pattern = f"(?:{units})?".join(map(re.escape, bare))
+  for name in map(replies.to_simplified, names):
+    unit_pattern = _PLACE_UNIT.pattern
+    stem = _PLACE_UNIT.sub("", name) or name
+    pattern = f"(?:{unit_pattern})?".join(map(re.escape, stem))
     for match in re.compile(pattern).finditer(text, start):
-      if not replies.negated(text, match.start()):
+      if not replies.is_negated(text, match.start()):
         return match.end()
   return None
 
 
-_RULES: dict[type, Callable[[Question, str], Verdict]] = {
+_RULES: dict[type, Callable[[Question, str], AnswerVerdict]] = {
   questions.LabelGold: _judge_label,
   questions.OptionGold: _judge_option,
   questions.PolarityGold: _judge_polarity,

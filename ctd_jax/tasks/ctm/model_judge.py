@@ -18,12 +18,15 @@ from ctd_jax_datasets.ctm.questions import Question
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm
 
-VOTES = 3
+NUM_VOTES = 3
 
 
-def decide(
-  chat: ChatClient, question: Question, answer: str, rules: judge.Verdict
-) -> judge.Verdict:
+def decide_by_vote(
+  chat: ChatClient,
+  question: Question,
+  answer: str,
+  rule_verdict: judge.AnswerVerdict,
+) -> judge.AnswerVerdict:
   """Returns the verdict of the majority of votes.
 
   Without a majority among the votes that can be read, the verdict of the rules
@@ -32,22 +35,26 @@ def decide(
   Args:
     chat: client of the judging model.
     question: with its reference.
-    answer: as read by `judge.final_answer`.
-    rules: their verdict, whose finer measures are kept.
+    answer: as read by `judge.extract_final_answer`.
+    rule_verdict: their verdict, whose finer measures are kept.
   """
-  messages = prompts.grade(question, answer)
-  votes = [_vote(chat.ask(messages, sample=i).text) for i in range(VOTES)]
-  yes, no = votes.count(True), votes.count(False)
-  why = f"{yes} of {VOTES} votes, {votes.count(None)} unreadable"
-  if yes == no:
-    return dataclasses.replace(rules, why=why)
-  return judge.Verdict(yes > no, judge.MODEL, rules.measures, why)
+  messages = prompts.make_grading_prompt(question, answer)
+  votes = [
+    _read_vote(chat.ask(messages, sample=i).text) for i in range(NUM_VOTES)
+  ]
+  num_yes, num_no = votes.count(True), votes.count(False)
+  why = f"{num_yes} of {NUM_VOTES} votes, {votes.count(None)} unreadable"
+  if num_yes == num_no:
+    return dataclasses.replace(rule_verdict, why=why)
+  return judge.AnswerVerdict(
+    num_yes > num_no, judge.MODEL, rule_verdict.measures, why
+  )
 
 
-def _vote(reply: str) -> bool | None:
+def _read_vote(reply: str) -> bool | None:
   """Returns what a reply says, None if it cannot be read."""
   try:
-    result = replies.json_object(reply).get(prompts.GRADE)
+    grade = replies.parse_json_object(reply).get(prompts.GRADE_KEY)
   except ValueError:
     return None
-  return {"1": True, "0": False}.get(str(result).strip())
+  return {"1": True, "0": False}.get(str(grade).strip())

@@ -14,25 +14,25 @@ from typing import Any
 
 import opencc
 
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_OBJECT_PATTERN = re.compile(r"\{.*\}", re.DOTALL)
 _FULL_WIDTH = str.maketrans(
   "０１２３４５６７８９ＡＢＣＤＥＦＧａｂｃｄｅｆｇ", "0123456789ABCDEFGabcdefg"
 )
-_MARKED = re.compile(
+_CONCLUSION_PATTERN = re.compile(
   r"(?:最终|正确)?答案(?:应该|应当|应)?[是为:：]+|因此|所以|综上(?:所述)?|总之|"
   r"结论(?:是|为|:|：)|由此可[见知]|故(?:应)?选|应(?:该)?选|应[该当]?[是为]"
 )
-_SENTENCE = re.compile(r"[^。！？!?；;\n]+[。！？!?；;]?")
-_CLAUSE = re.compile(r"[^，,。！？!?；;\n]+")
-_CONCESSION = re.compile(
+_SENTENCE_PATTERN = re.compile(r"[^。！？!?；;\n]+[。！？!?；;]?")
+_CLAUSE_PATTERN = re.compile(r"[^，,。！？!?；;\n]+")
+_CONCESSION_PATTERN = re.compile(
   r"(?:虽然|虽说|尽管|固然)[^。；;\n]*?(?:但是|但|却|不过|然而|可是)"
 )
-_NEGATION = re.compile(
+_NEGATION_PATTERN = re.compile(
   r"(?:不是|并非|绝非|而非|不属于?|不在|不可能[是在]?|不应[是在]?|不会[是在]?|"
   r"排除|(?<!无)不|[^无莫除是若]非|不选|不为|没有|[以之]后才[叫称为])"
   r"[「『“\"《]?(?:选项)?$"
 )
-NUMBER = (
+NUMBER_PATTERN = (
   r"(?:[0-9]+(?:[,，][0-9]{3})*(?:\.[0-9]+)?|[〇零一二两三四五六七八九十百千]+)"
 )
 _DIGITS = {c: i for i, c in enumerate("〇一二三四五六七八九")} | {
@@ -48,7 +48,7 @@ def _converter() -> opencc.OpenCC:
 
 
 @functools.lru_cache(maxsize=65536)
-def simplified(text: str) -> str:
+def to_simplified(text: str) -> str:
   """Returns a text in Simplified script with narrow digits and letters.
 
   For comparison only: 後 and 后 become one.
@@ -56,85 +56,87 @@ def simplified(text: str) -> str:
   return _converter().convert(text).translate(_FULL_WIDTH)
 
 
-def json_object(text: str) -> dict[str, Any]:
+def parse_json_object(text: str) -> dict[str, Any]:
   """Returns the JSON object in a reply, which may stand among other words.
 
   Raises:
     ValueError: if there is none, or it cannot be read.
   """
-  match = _OBJECT.search(text)
+  match = _OBJECT_PATTERN.search(text)
   try:
-    found = json.loads(match[0], strict=False) if match else None
+    data = json.loads(match[0], strict=False) if match else None
   except ValueError as error:
     raise ValueError(f"the JSON cannot be read: {error}") from None
-  if not isinstance(found, dict):
+  if not isinstance(data, dict):
     raise ValueError("expected one JSON object")
-  return found
+  return data
 
 
-def passages(text: str) -> Iterator[str]:
+def iterate_passages(text: str) -> Iterator[str]:
   """Yields where an answer may stand, the surest place first.
 
   What follows the last 「答案是」, 「因此」 and the like, its first sentence
   before the rest; the first sentence of all; everything. Concessions (虽然 ...
   但) are left out.
   """
-  text = _CONCESSION.sub("", text).strip()
-  marks = list(_MARKED.finditer(text))
+  text = _CONCESSION_PATTERN.sub("", text).strip()
+  marks = list(_CONCLUSION_PATTERN.finditer(text))
   if marks and text[marks[-1].end() :].strip():
     conclusion = text[marks[-1].end() :].strip()
-    yield sentences(conclusion)[0]
+    yield split_sentences(conclusion)[0]
     yield conclusion
-  opening = _SENTENCE.search(text)
+  opening = _SENTENCE_PATTERN.search(text)
   if opening and opening[0] != text:
     yield opening[0]
   yield text
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
   """Returns the sentences of a text; each line is one at least."""
-  return [match[0] for match in _SENTENCE.finditer(text)] or [text]
+  return [match[0] for match in _SENTENCE_PATTERN.finditer(text)] or [text]
 
 
-def clauses(text: str) -> list[str]:
+def split_clauses(text: str) -> list[str]:
   """Returns the clauses of a text."""
-  return [match[0] for match in _CLAUSE.finditer(text)]
+  return [match[0] for match in _CLAUSE_PATTERN.finditer(text)]
 
 
-def negated(text: str, position: int) -> bool:
+def is_negated(text: str, position: int) -> bool:
   """Whether what stands at a position is denied by the words before it."""
-  return bool(_NEGATION.search(text[max(0, position - 8) : position]))
+  return bool(_NEGATION_PATTERN.search(text[max(0, position - 8) : position]))
 
 
-def mentions(text: str, names: Collection[str]) -> list[tuple[int, str]]:
+def find_name_mentions(
+  text: str, names: Collection[str]
+) -> list[tuple[int, str]]:
   """Returns (position, name) of all names in a text, longest names first.
 
   Args:
     text: in Simplified script.
     names: likewise.
   """
-  return [(m.start(), m[0]) for m in finder(names).finditer(text)]
+  return [(m.start(), m[0]) for m in compile_name_pattern(names).finditer(text)]
 
 
-def finder(names: Collection[str]) -> re.Pattern[str]:
+def compile_name_pattern(names: Collection[str]) -> re.Pattern[str]:
   """Returns what finds names in a text, longest names first."""
-  ordered = sorted((n for n in names if n), key=len, reverse=True)
+  sorted_names = sorted((n for n in names if n), key=len, reverse=True)
   # Without names it finds nothing.
-  return re.compile("|".join(map(re.escape, ordered)) or "(?!)")
+  return re.compile("|".join(map(re.escape, sorted_names)) or "(?!)")
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
   """Returns the number that a match of `NUMBER` writes.
 
   「一千三百一十四」 is 1314, 「九七八」 is 978.
   """
-  plain = re.sub("[,，]", "", text)
-  if plain[0].isascii():
-    return float(plain)
-  if not any(character in _UNITS for character in plain):
-    return float("".join(str(_DIGITS[character]) for character in plain))
+  numeral = re.sub("[,，]", "", text)
+  if numeral[0].isascii():
+    return float(numeral)
+  if not any(character in _UNITS for character in numeral):
+    return float("".join(str(_DIGITS[character]) for character in numeral))
   total, digit = 0, None
-  for character in plain:
+  for character in numeral:
     if character in _UNITS:
       total += (1 if digit is None else digit) * _UNITS[character]
       digit = None

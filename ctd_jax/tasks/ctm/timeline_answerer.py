@@ -43,15 +43,17 @@ from ctd_jax_datasets.ctm.questions import (
 )
 
 # 「请从先秦、汉……中选出一个作答」 names all periods and tells nothing.
-_INSTRUCTION = re.compile(r"请从[^。？]*?选出一个作答。?")
-_OPTION = re.compile(r"([A-H])[.．、]\s*(.+?)\s*(?=[A-H][.．、]|请|$)")
-_LIST = re.compile(r"[^，。？！：；（）\s、]+(?:、[^，。？！：；（）\s、]+)+")
-_LAST_YEAR = re.compile(r"^”?(?:去世|卒|结束|灭亡)")
-_NO_ANACHRONISM = "没有穿帮"
+_INSTRUCTION_PATTERN = re.compile(r"请从[^。？]*?选出一个作答。?")
+_OPTION_PATTERN = re.compile(r"([A-H])[.．、]\s*(.+?)\s*(?=[A-H][.．、]|请|$)")
+_LIST_PATTERN = re.compile(
+  r"[^，。？！：；（）\s、]+(?:、[^，。？！：；（）\s、]+)+"
+)
+_LAST_YEAR_PATTERN = re.compile(r"^”?(?:去世|卒|结束|灭亡)")
+_NO_ANACHRONISM_ANSWER = "没有穿帮"
 
 
 @dataclasses.dataclass(frozen=True)
-class Prior:
+class AnswerPrior:
   """The most frequent answers of some questions.
 
   Attributes:
@@ -65,7 +67,7 @@ class Prior:
   years: int
 
   @classmethod
-  def of(cls, questions: Iterable[Question]) -> Prior:
+  def from_questions(cls, questions: Iterable[Question]) -> AnswerPrior:
     """Returns the prior of questions that have each of the three tasks."""
     by_task = collections.defaultdict(list)
     for question in questions:
@@ -81,30 +83,30 @@ class Prior:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class EntityMention:
   """An entity in a question.
 
   Attributes:
     record: what is known of it; None if only its name is.
     name: as written.
-    after: what stands behind it.
+    following_text: what stands behind it.
   """
 
   record: Entity
   name: str
-  after: str
+  following_text: str
 
   @property
   def relation(self) -> Relation:
     """The record with the name as written."""
-    made = repository.relation(self.record)
-    return dataclasses.replace(made, entity=self.name)
+    relation = repository.make_relation(self.record)
+    return dataclasses.replace(relation, entity=self.name)
 
 
 class TimelineAnswerer:
   """Answers from records of entities and a prior."""
 
-  def __init__(self, entities: Iterable[Entity], prior: Prior):
+  def __init__(self, entities: Iterable[Entity], prior: AnswerPrior):
     """Indexes the records.
 
     Args:
@@ -116,179 +118,218 @@ class TimelineAnswerer:
     self._ids = {record.entity_id for record in self._records}
     # Names of one character are words of their own more often than not.
     self._by_name = {
-      replies.simplified(name): records
-      for name, records in repository.by_name(self._records).items()
+      replies.to_simplified(name): records
+      for name, records in repository.index_by_name(self._records).items()
       if len(name) > 1
     }
-    self._finder = replies.finder(self._by_name)
+    self._name_pattern = replies.compile_name_pattern(self._by_name)
     self._rules: dict[str, Callable[[str], str]] = {
-      EDD: self._label,
-      TES: self._option,
-      PJ: self._possible,
-      TOU: self._order,
-      TIC: self._years,
-      SEC: self._anachronisms,
-      LSEC: self._anachronisms,
-      RR: self._relation,
-      EEU: self._renamed,
+      EDD: self._answer_label,
+      TES: self._answer_option,
+      PJ: self._answer_possible,
+      TOU: self._answer_order,
+      TIC: self._answer_years,
+      SEC: self._answer_anachronisms,
+      LSEC: self._answer_anachronisms,
+      RR: self._answer_relation,
+      EEU: self._answer_renamed,
     }
 
   def answer(self, question: Question) -> str:
     """Returns the answer to a question, read from its text alone."""
-    text = replies.simplified(_INSTRUCTION.sub("", question.question))
+    text = replies.to_simplified(
+      _INSTRUCTION_PATTERN.sub("", question.question)
+    )
     return self._rules[question.task](text)
 
   def knows(self, question: Question) -> bool:
     """Whether every entity that a question is about has a record here."""
-    return all(each.entity_id in self._ids for each in question.relations)
+    return all(
+      relation.entity_id in self._ids for relation in question.relations
+    )
 
-  def _find(self, text: str) -> list[Found]:
+  def _find_mentions(self, text: str) -> list[EntityMention]:
     """Returns the entities named in a text, in order, each once."""
-    found: dict[str, Found] = {}
-    for match in self._finder.finditer(text):
+    mentions: dict[str, EntityMention] = {}
+    for match in self._name_pattern.finditer(text):
       name = match[0]
-      after = text[match.end() : match.end() + 8]
-      found.setdefault(name, Found(self._by_name[name][0], name, after))
-    return list(found.values())
+      following_text = text[match.end() : match.end() + 8]
+      mentions.setdefault(
+        name, EntityMention(self._by_name[name][0], name, following_text)
+      )
+    return list(mentions.values())
 
-  def _label(self, text: str) -> str:
-    found = self._find(text)
-    labels = [found[0].record.periods[0]] if found else periods.labels_in(text)
+  def _answer_label(self, text: str) -> str:
+    mentions = self._find_mentions(text)
+    labels = (
+      [mentions[0].record.periods[0]]
+      if mentions
+      else periods.find_period_labels(text)
+    )
     return labels[0] if len(labels) == 1 else self._prior.label
 
-  def _option(self, text: str) -> str:
-    first = _OPTION.search(text)
-    if first is None:
-      return _NO_ANACHRONISM
-    company = self._find(text[: first.start()])
-    labels = collections.Counter(f.record.periods[0] for f in company)
-    labels.update(periods.labels_in(text[: first.start()]))
-    options = [match[2] for match in _OPTION.finditer(text)]
+  def _answer_option(self, text: str) -> str:
+    first_option = _OPTION_PATTERN.search(text)
+    if first_option is None:
+      return _NO_ANACHRONISM_ANSWER
+    context_mentions = self._find_mentions(text[: first_option.start()])
+    labels = collections.Counter(
+      mention.record.periods[0] for mention in context_mentions
+    )
+    labels.update(periods.find_period_labels(text[: first_option.start()]))
+    options = [match[2] for match in _OPTION_PATTERN.finditer(text)]
     for label, _ in labels.most_common():
       for option in options:
-        if any(label in f.record.periods for f in self._find(option)):
+        if any(
+          label in mention.record.periods
+          for mention in self._find_mentions(option)
+        ):
           return option
     return options[0]
 
-  def _scene(self, text: str) -> list[Relation]:
+  def _read_scene(self, text: str) -> list[Relation]:
     """Returns what a scene names; events can be talked of ever since."""
     return [
-      dataclasses.replace(f.relation, end=None)
-      if f.record.kind == EVENT
-      else f.relation
-      for f in self._find(text)
+      dataclasses.replace(mention.relation, end=None)
+      if mention.record.kind == EVENT
+      else mention.relation
+      for mention in self._find_mentions(text)
     ]
 
-  def _possible(self, text: str) -> str:
-    relations = self._scene(text)
-    pairs = intervals.disjoint_pairs(relations)
+  def _answer_possible(self, text: str) -> str:
+    relations = self._read_scene(text)
+    pairs = intervals.find_disjoint_pairs(relations)
     if pairs:
-      told = {r.entity: r.period for r in relations}
+      periods_by_name = {r.entity: r.period for r in relations}
       first, second = pairs[0]
-      apart = "，".join(f"{name}是{told[name]}的" for name in (first, second))
-      return f"否。{apart}，两者不同时。"
-    known = len(relations) > 1 or self._prior.possible
-    return "是。各项在时间上可以同时出现。" if known else "否。"
+      explanation = "，".join(
+        f"{name}是{periods_by_name[name]}的" for name in (first, second)
+      )
+      return f"否。{explanation}，两者不同时。"
+    is_possible = len(relations) > 1 or self._prior.possible
+    return "是。各项在时间上可以同时出现。" if is_possible else "否。"
 
-  def _order(self, text: str) -> str:
-    relations = [found.relation for found in self._find(text)]
-    known = [name for tied in intervals.order(relations) for name in tied]
-    listed = max(_LIST.findall(text), key=len, default="")
-    rest = [
+  def _answer_order(self, text: str) -> str:
+    relations = [mention.relation for mention in self._find_mentions(text)]
+    ordered_names = [
       name
-      for name in re.split("、", listed)
-      if not any(one in name or name in one for one in known)
+      for tied_names in intervals.order_by_start(relations)
+      for name in tied_names
     ]
-    return "、".join([*known, *rest])
+    longest_list = max(_LIST_PATTERN.findall(text), key=len, default="")
+    unordered_names = [
+      name
+      for name in re.split("、", longest_list)
+      if not any(
+        ordered_name in name or name in ordered_name
+        for ordered_name in ordered_names
+      )
+    ]
+    return "、".join([*ordered_names, *unordered_names])
 
-  def _years(self, text: str) -> str:
+  def _answer_years(self, text: str) -> str:
     points = [
-      intervals.year_at(f.relation, END if _LAST_YEAR.match(f.after) else START)
-      for f in self._find(text)
-      if f.relation.end is not None
+      intervals.year_at(
+        mention.relation,
+        END if _LAST_YEAR_PATTERN.match(mention.following_text) else START,
+      )
+      for mention in self._find_mentions(text)
+      if mention.relation.end is not None
     ]
     if len(points) < 2:
       return f"约{self._prior.years}年"
-    return f"约{periods.years_along(points)[0]}年"
+    return f"约{periods.sum_years_along(points)[0]}年"
 
-  def _anachronisms(self, text: str) -> str:
-    relations = self._scene(text)
+  def _answer_anachronisms(self, text: str) -> str:
+    relations = self._read_scene(text)
     if not relations:
-      return _NO_ANACHRONISM
-    scene, *others = relations
-    found = intervals.anachronisms(scene, others)
-    sides = {"later": "晚于", "earlier": "早于"}
+      return _NO_ANACHRONISM_ANSWER
+    scene, *candidates = relations
+    anachronisms = intervals.find_anachronisms(scene, candidates)
+    reason_words = {"later": "晚于", "earlier": "早于"}
     return (
       "\n".join(
-        f"{number}. {wrong.entity}{sides[wrong.reason]}所设时代。"
-        for number, wrong in enumerate(found, start=1)
+        f"{number}. {anachronism.entity}{reason_words[anachronism.reason]}所设时代。"
+        for number, anachronism in enumerate(anachronisms, start=1)
       )
-      or _NO_ANACHRONISM
+      or _NO_ANACHRONISM_ANSWER
     )
 
-  def _relation(self, text: str) -> str:
-    found = self._find(text)
+  def _answer_relation(self, text: str) -> str:
+    mentions = self._find_mentions(text)
     if "籍贯" in text:
-      return "、".join(f.record.place or "不知道" for f in found)
+      return "、".join(mention.record.place or "不知道" for mention in mentions)
     if "在位" in text:
-      return "、".join(self._ruler_in(f.relation.start) for f in found)
+      return "、".join(
+        self._find_ruler_in(mention.relation.start) for mention in mentions
+      )
     if "年号" in text:
-      return "、".join(self._ruler_of(f.record) for f in found)
-    relations = [f.relation for f in found]
+      return "、".join(
+        self._find_ruler_of(mention.record) for mention in mentions
+      )
+    relations = [mention.relation for mention in mentions]
     if "谁曾" in text or "哪一位" in text:
-      return self._contemporary(text, relations)
+      return self._find_contemporary(text, relations)
     if len(relations) != 2:
       return "同时在世"
-    years = intervals.gap(*relations)
+    years = intervals.compute_gap(*relations)
     first, second = relations[:: 1 if years > 0 else -1]
     return f"{first.entity}早于{second.entity}" if years else "同时在世"
 
-  def _contemporary(self, text: str, relations: Sequence[Relation]) -> str:
+  def _find_contemporary(self, text: str, relations: Sequence[Relation]) -> str:
     """Returns who of several shares years with the one 「与」 stands before."""
-    stems = [r for r in relations if f"与{r.entity}" in text]
-    for one in relations:
-      if stems and one not in stems and not intervals.gap(stems[0], one):
-        return one.entity
+    query_relations = [r for r in relations if f"与{r.entity}" in text]
+    for relation in relations:
+      if (
+        query_relations
+        and relation not in query_relations
+        and not intervals.compute_gap(query_relations[0], relation)
+      ):
+        return relation.entity
     return "不知道"
 
-  def _ruler_in(self, year: int) -> str:
+  def _find_ruler_in(self, year: int) -> str:
     """Returns who reigned in a year, longest of all if there were several."""
     reigns = [
       (record.intervals[0], record)
       for record in self._records
       if record.kind == RULER
     ]
-    there = [
-      (years.end - years.start, record.name)
-      for years, record in reigns
-      if years.end is not None and years.start < year < years.end
+    reign_lengths = [
+      (reign.end - reign.start, record.name)
+      for reign, record in reigns
+      if reign.end is not None and reign.start < year < reign.end
     ]
-    return max(there)[1] if there else "不知道"
+    return max(reign_lengths)[1] if reign_lengths else "不知道"
 
-  def _ruler_of(self, era: Entity) -> str:
+  def _find_ruler_of(self, era: Entity) -> str:
     """Returns who used an era."""
     if era.kind == ERA and len(era.evidence) > 1 and era.evidence[1]:
       return era.evidence[1]
-    return self._ruler_in(era.intervals[0].start)
+    return self._find_ruler_in(era.intervals[0].start)
 
-  def _renamed(self, text: str) -> str:
+  def _answer_renamed(self, text: str) -> str:
     """Returns what each city was called in the periods asked for."""
     names = []
-    for part in text.split("；"):
-      known = [f for f in self._find(part) if f.record.kind == PLACE]
-      asked = periods.labels_in(part.partition("在")[2])
-      for label in asked if known else ():
-        names.append(self._name_of(known[0].record.place, label))
+    for clause in text.split("；"):
+      place_mentions = [
+        mention
+        for mention in self._find_mentions(clause)
+        if mention.record.kind == PLACE
+      ]
+      query_labels = periods.find_period_labels(clause.partition("在")[2])
+      for label in query_labels if place_mentions else ():
+        names.append(self._find_name_of(place_mentions[0].record.place, label))
     return "、".join(names) or "不知道"
 
-  def _name_of(self, city: str, label: str) -> str:
+  def _find_name_of(self, city: str, label: str) -> str:
     """Returns the name that a city had mainly in a period."""
-    fitting = [
+    records = [
       record
       for record in self._records
       if record.kind == PLACE
       and record.place == city
       and label in record.periods
     ]
-    fitting.sort(key=lambda record: record.periods[0] != label)
-    return fitting[0].name if fitting else "不知道"
+    records.sort(key=lambda record: record.periods[0] != label)
+    return records[0].name if records else "不知道"

@@ -34,15 +34,15 @@ from ctd_jax_datasets import load
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm
 
-QUOTING = {
+QUOTE_FUNCTIONS = {
   "quote_all": scoring.quote_all,
   "quote_answers": scoring.quote_answers,
 }
-_JUDGEMENTS = 3  # replies of a judge until a verdict can be read
+_MAX_JUDGEMENTS = 3  # replies of a judge until a verdict can be read
 
 
 @dataclasses.dataclass(frozen=True)
-class Quoting:
+class QuotingAnswerer:
   """Answers by quoting records."""
 
   quote: Callable[[packs_lib.Pack], str]
@@ -53,20 +53,20 @@ class Quoting:
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class ChatAnswerer:
   """Answers as a chat model does."""
 
   chat: ChatClient
-  dated: bool
+  with_dates: bool
 
   def answer(self, pack: packs_lib.Pack) -> str:
     """Returns the model's reply."""
-    return self.chat.ask(prompts.answer(pack, self.dated)).text
+    return self.chat.ask(prompts.make_answer_prompt(pack, self.with_dates)).text
 
 
 def define_flags() -> None:
   """Defines the flags."""
-  endpoint_flags.define()
+  endpoint_flags.define_endpoint_flags()
   flags.DEFINE_string(
     "dataset", "chunqiutr/rebuilt", "Data set, or beir:FOLDER."
   )
@@ -75,7 +75,7 @@ def define_flags() -> None:
   )
   flags.DEFINE_enum("split", "test", ("validation", "test"), "Which queries.")
   flags.DEFINE_enum(
-    "system", None, (*QUOTING, "model"), "Who answers, see above."
+    "system", None, (*QUOTE_FUNCTIONS, "model"), "Who answers, see above."
   )
   flags.DEFINE_string(
     "judge_model", None, "Model that judges what is told. Example: gpt-4o"
@@ -98,25 +98,25 @@ def main() -> None:
   if not queries:
     raise ValueError(f"--split={values.split}: {benchmark.name} has no query")
   step = max(1, len(queries) // (values.limit or len(queries)))
-  packs = packs_lib.make(
+  packs = packs_lib.make_packs(
     benchmark,
     queries[::step][: values.limit],
     values.answers,
-    values.confusable,
+    values.find_confusable,
     values.seed,
   )
-  packs_lib.write(folder / "packs.jsonl", packs)
-  replies = _answers(folder, packs, benchmark.name)
-  verdicts = _verdicts(folder, packs, replies)
+  packs_lib.write_packs(folder / "packs.jsonl", packs)
+  replies = _collect_answers(folder, packs, benchmark.name)
+  verdicts = _collect_verdicts(folder, packs, replies)
   scores = {
-    pack.question_id: scoring.score(
+    pack.question_id: scoring.score_answer(
       pack, replies[pack.question_id], verdicts.get(pack.question_id)
     )
     for pack in packs
   }
-  years = summary.years_of(benchmark, values.split)
-  text = _report(benchmark.name, packs, replies, scores, years)
-  files.write_text(folder / "scores.tsv", _tsv(packs, replies, scores))
+  years = summary.find_query_years(benchmark, values.split)
+  text = _format_report(benchmark.name, packs, replies, scores, years)
+  files.write_text(folder / "scores.tsv", _format_tsv(packs, replies, scores))
   files.write_text(folder / "report.txt", text)
   print(text)
   print(f"packs   {folder / 'packs.jsonl'}, answers.jsonl")
@@ -124,33 +124,33 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _answerer(folder: pathlib.Path) -> Iterator[question_runner.Answerer]:
+def _open_answerer(folder: pathlib.Path) -> Iterator[question_runner.Answerer]:
   values = flags.FLAGS
-  if values.system in QUOTING:
-    yield Quoting(QUOTING[values.system])
+  if values.system in QUOTE_FUNCTIONS:
+    yield QuotingAnswerer(QUOTE_FUNCTIONS[values.system])
     return
   path = folder / "replies.jsonl"
-  with endpoint_flags.client(path, values.model) as chat:
-    yield Model(chat, values.dated)
+  with endpoint_flags.open_client(path, values.model) as chat:
+    yield ChatAnswerer(chat, values.dated)
 
 
-def _answers(
+def _collect_answers(
   folder: pathlib.Path, packs: Sequence[packs_lib.Pack], name: str
 ) -> dict[str, str]:
   """Returns question id -> reply; what was answered before is not asked."""
   values = flags.FLAGS
-  fields = ("system", "model", "split", "answers", "confusable", "dated")
-  settings = {field: getattr(values, field) for field in (*fields, "seed")}
+  flag_names = ("system", "model", "split", "answers", "confusable", "dated")
+  settings = {field: getattr(values, field) for field in (*flag_names, "seed")}
   with (
-    _answerer(folder) as answerer,
+    _open_answerer(folder) as answerer,
     Journal(folder / "answers.jsonl") as journal,
   ):
     question_runner.check_settings(journal, {"dataset": name, **settings})
     workers = values.workers if values.system == "model" else 1
-    return question_runner.ask_all(packs, answerer, journal, workers)
+    return question_runner.ask_questions(packs, answerer, journal, workers)
 
 
-def _verdicts(
+def _collect_verdicts(
   folder: pathlib.Path,
   packs: Sequence[packs_lib.Pack],
   replies: Mapping[str, str],
@@ -164,31 +164,31 @@ def _verdicts(
   values = flags.FLAGS
   if not values.judge_model:
     return {}
-  found = {}
+  verdicts = {}
   path = folder / "judge_replies.jsonl"
-  with endpoint_flags.client(path, values.judge_model) as chat:
+  with endpoint_flags.open_client(path, values.judge_model) as chat:
 
-    def judge(pack: packs_lib.Pack) -> None:
-      asked = prompts.grade(pack, replies[pack.question_id])
-      for sample in range(_JUDGEMENTS):
-        reply = chat.ask(asked, sample).text
+    def judge_pack(pack: packs_lib.Pack) -> None:
+      messages = prompts.make_judging_prompt(pack, replies[pack.question_id])
+      for sample in range(_MAX_JUDGEMENTS):
+        reply = chat.ask(messages, sample).text
         try:
-          found[pack.question_id] = scoring.read_verdict(reply, pack)
+          verdicts[pack.question_id] = scoring.parse_verdict(reply, pack)
           return
         except scoring.NoVerdictError as error:
-          if sample == _JUDGEMENTS - 1:
+          if sample == _MAX_JUDGEMENTS - 1:
             raise ValueError(f"{pack.question_id}: {error}") from None
 
-    failed = question_runner.run_all(packs, judge, values.workers)
-  if failed:
+    errors = question_runner.run_tasks(packs, judge_pack, values.workers)
+  if errors:
     raise ValueError(
-      f"{len(failed)} of {len(packs)} answers are not judged ({failed[0]}); "
+      f"{len(errors)} of {len(packs)} answers are not judged ({errors[0]}); "
       "run the same command again to judge only these"
     )
-  return found
+  return verdicts
 
 
-def _report(
+def _format_report(
   name: str,
   packs: Sequence[packs_lib.Pack],
   replies: Mapping[str, str],
@@ -197,27 +197,38 @@ def _report(
 ) -> str:
   """Returns means with intervals, and what is cited wrongly, as tables."""
   values = flags.FLAGS
-  body = []
-  for measure, mean in scoring.means(list(scores.values())).items():
-    low, high = significance.bootstrap_interval(
-      {q: found[measure] for q, found in scores.items()}, years
+  table_rows = []
+  for measure, mean in scoring.average_scores(list(scores.values())).items():
+    low, high = significance.compute_bootstrap_interval(
+      {q: measures[measure] for q, measures in scores.items()}, years
     )
-    body.append([measure, f"{mean:.4f}", f"[{low:.3f}, {high:.3f}]"])
-  who = values.model if values.system == "model" else values.system
-  title = f"{name}, {values.split}, {len(packs)} questions, {who}"
-  head = ["measure", "mean", "95 %, years resampled"]
-  first = result_tables.aligned_table(title, head, body)
-  offered = [item.role for pack in packs for item in pack.items]
-  wrong = [scoring.wrong(pack, replies[pack.question_id]) for pack in packs]
-  body = [
-    [role, str(offered.count(role)), str(sum(each[role] for each in wrong))]
-    for role in packs_lib.CONFUSABLE
+    table_rows.append([measure, f"{mean:.4f}", f"[{low:.3f}, {high:.3f}]"])
+  answerer_name = values.model if values.system == "model" else values.system
+  title = f"{name}, {values.split}, {len(packs)} questions, {answerer_name}"
+  columns = ["measure", "mean", "95 %, years resampled"]
+  score_table = result_tables.format_aligned_table(title, columns, table_rows)
+  offered_roles = [item.role for pack in packs for item in pack.items]
+  wrong_citations = [
+    scoring.count_wrong_citations(pack, replies[pack.question_id])
+    for pack in packs
   ]
-  head = ["not an answer", "offered", "cited"]
-  return first + "\n" + result_tables.aligned_table("Cited wrongly", head, body)
+  table_rows = [
+    [
+      role,
+      str(offered_roles.count(role)),
+      str(sum(role_counts[role] for role_counts in wrong_citations)),
+    ]
+    for role in packs_lib.CONFUSABLE_ROLES
+  ]
+  columns = ["not an answer", "offered", "cited"]
+  return (
+    score_table
+    + "\n"
+    + result_tables.format_aligned_table("Cited wrongly", columns, table_rows)
+  )
 
 
-def _tsv(
+def _format_tsv(
   packs: Sequence[packs_lib.Pack],
   replies: Mapping[str, str],
   scores: Mapping[str, Mapping[str, float]],
@@ -225,12 +236,16 @@ def _tsv(
   out = io.StringIO()
   writer = csv.writer(out, delimiter="\t", lineterminator="\n")
   names = list(next(iter(scores.values())))
-  writer.writerow(["query_id", *names, *packs_lib.CONFUSABLE])
+  writer.writerow(["query_id", *names, *packs_lib.CONFUSABLE_ROLES])
   for pack in packs:
-    found = scores[pack.question_id]
-    wrong = scoring.wrong(pack, replies[pack.question_id])
-    shown = [f"{found[name]:.6g}" for name in names]
-    writer.writerow([pack.question_id, *shown, *wrong.values()])
+    measures = scores[pack.question_id]
+    wrong_citations = scoring.count_wrong_citations(
+      pack, replies[pack.question_id]
+    )
+    formatted_values = [f"{measures[name]:.6g}" for name in names]
+    writer.writerow(
+      [pack.question_id, *formatted_values, *wrong_citations.values()]
+    )
   return out.getvalue()
 
 
@@ -238,4 +253,4 @@ if __name__ == "__main__":
   define_flags()
   flags.declare_key_flag(command_line.WORKDIR.name)  # shown by --help
   flags.adopt_module_key_flags(endpoint_flags)
-  command_line.run(main, required=("system", "workdir"))
+  command_line.run_main(main, required=("system", "workdir"))

@@ -27,13 +27,13 @@ from ctd_jax.utils import files
 
 NEAR_MONTH, SAME_MONTH = "near month", "same month of another year"
 PLACEHOLDER, COMMENTARY = "placeholder", "commentary"
-ANSWER = "answer"
-CONFUSABLE = (NEAR_MONTH, SAME_MONTH, PLACEHOLDER, COMMENTARY)
-_NEAR = 12  # months
+ANSWER_ROLE = "answer"
+CONFUSABLE_ROLES = (NEAR_MONTH, SAME_MONTH, PLACEHOLDER, COMMENTARY)
+_NEAR_LIMIT_MONTHS = 12  # months
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
+class PackItem:
   """One record of a pack.
 
   Attributes:
@@ -62,20 +62,22 @@ class Pack:
 
   question_id: str
   question: str
-  items: tuple[Item, ...]
+  items: tuple[PackItem, ...]
   all_answers: int
 
   @property
   def answers(self) -> tuple[int, ...]:
     """Numbers of the items that answer."""
-    return tuple(n for n, i in enumerate(self.items, 1) if i.role == ANSWER)
+    return tuple(
+      n for n, i in enumerate(self.items, 1) if i.role == ANSWER_ROLE
+    )
 
 
-def make(
+def make_packs(
   benchmark: Benchmark,
   queries: Sequence[Query],
-  answers: int = 6,
-  confusable: int = 6,
+  max_answers: int = 6,
+  max_confusable: int = 6,
   seed: int = 0,
 ) -> list[Pack]:
   """Returns a pack for every query.
@@ -83,36 +85,36 @@ def make(
   Args:
     benchmark: whose records.
     queries: with their positives.
-    answers: at most so many records that answer; drawn if there are more.
-    confusable: so many others, of each kind in turn, the nearest first.
+    max_answers: at most so many records that answer; drawn if there are more.
+    max_confusable: so many others, of each kind in turn, the nearest first.
     seed: of draws and order; together with the query's id it decides.
   """
   records = {record.record_id: record for record in benchmark.records}
-  shelf = _Shelf.of(benchmark)
+  record_table = _RecordTable.from_benchmark(benchmark)
   packs = []
   for query in queries:
-    chance = random.Random(f"{seed}:{query.query_id}")
-    drawn = sorted(query.positives)
-    if len(drawn) > answers:
-      drawn = chance.sample(drawn, answers)
-    chosen = [(records[name], ANSWER) for name in drawn]
-    chosen += shelf.confusable(query, confusable)
-    chance.shuffle(chosen)
+    rng = random.Random(f"{seed}:{query.query_id}")
+    positive_ids = sorted(query.positives)
+    if len(positive_ids) > max_answers:
+      positive_ids = rng.sample(positive_ids, max_answers)
+    labeled_records = [(records[name], ANSWER_ROLE) for name in positive_ids]
+    labeled_records += record_table.find_confusable(query, max_confusable)
+    rng.shuffle(labeled_records)
     items = tuple(
-      Item(
+      PackItem(
         record.record_id,
         date_expressions.format_key(record.key, benchmark.timeline),
         record.text,
         role,
       )
-      for record, role in chosen
+      for record, role in labeled_records
     )
     packs.append(Pack(query.query_id, query.text, items, len(query.positives)))
   return packs
 
 
 @dataclasses.dataclass(frozen=True)
-class _Shelf:
+class _RecordTable:
   """The records of a benchmark by id, with what they are chosen by.
 
   Attributes:
@@ -130,7 +132,7 @@ class _Shelf:
   months: np.ndarray
 
   @classmethod
-  def of(cls, benchmark: Benchmark) -> _Shelf:
+  def from_benchmark(cls, benchmark: Benchmark) -> _RecordTable:
     """Returns the shelf of a benchmark."""
     keys = [record.key for record in benchmark.records]
     return cls(
@@ -141,34 +143,42 @@ class _Shelf:
       np.array([key.month for key in keys]),
     )
 
-  def confusable(self, query: Query, count: int) -> list[tuple[Record, str]]:
+  def find_confusable(
+    self, query: Query, count: int
+  ) -> list[tuple[Record, str]]:
     """Returns the nearest records of every kind in turn, `count` in all."""
-    start, end = self.timeline.ordinals(query.interval)
-    away = np.maximum(start - self.ordinals, self.ordinals - end)
-    away = np.maximum(away, 0)  # 0 inside the interval
-    asked = [key.month for key in self.timeline.iterate(query.interval)]
-    outside = (self.kinds == EVENT) & (away > 0)
+    start, end = self.timeline.interval_ordinals(query.interval)
+    distances = np.maximum(start - self.ordinals, self.ordinals - end)
+    distances = np.maximum(distances, 0)  # 0 inside the interval
+    query_months = [
+      key.month for key in self.timeline.iterate_keys(query.interval)
+    ]
+    is_outside_event = (self.kinds == EVENT) & (distances > 0)
     pools = {
-      NEAR_MONTH: outside & (away < _NEAR),
-      SAME_MONTH: outside & (away >= _NEAR) & np.isin(self.months, asked),
-      PLACEHOLDER: (self.kinds == NO_EVENT) & (away > 0),
+      NEAR_MONTH: is_outside_event & (distances < _NEAR_LIMIT_MONTHS),
+      SAME_MONTH: is_outside_event
+      & (distances >= _NEAR_LIMIT_MONTHS)
+      & np.isin(self.months, query_months),
+      PLACEHOLDER: (self.kinds == NO_EVENT) & (distances > 0),
       COMMENTARY: self.kinds == NEG_COMMENT,
     }
-    nearest = {}
+    nearest_rows = {}
     for role, pool in pools.items():
       rows = np.flatnonzero(pool)
       # Stable: of equally near ones those of smaller id.
-      nearest[role] = rows[np.argsort(away[rows], kind="stable")][:count]
-    in_turn = [
-      (self.records[nearest[role][place]], role)
-      for place in range(count)
-      for role in CONFUSABLE
-      if place < len(nearest[role])
+      nearest_rows[role] = rows[np.argsort(distances[rows], kind="stable")][
+        :count
+      ]
+    interleaved = [
+      (self.records[nearest_rows[role][rank]], role)
+      for rank in range(count)
+      for role in CONFUSABLE_ROLES
+      if rank < len(nearest_rows[role])
     ]
-    return in_turn[:count]
+    return interleaved[:count]
 
 
-def write(path: pathlib.Path, packs: Sequence[Pack]) -> None:
+def write_packs(path: pathlib.Path, packs: Sequence[Pack]) -> None:
   """Writes packs as JSON lines."""
   lines = (
     json.dumps(dataclasses.asdict(pack), ensure_ascii=False) for pack in packs

@@ -13,10 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ctd_jax.retrieval import bm25
-from ctd_jax.tasks.evidence_qa.packs import CONFUSABLE, Pack
+from ctd_jax.tasks.evidence_qa.packs import CONFUSABLE_ROLES, Pack
 
-_MARK = re.compile(r"[\[［【]([\d,，、\s]+)[\]］】]")
-_END = re.compile(r"[。！？；]+(?![\[［【])")  # of a statement, with its mark
+_CITATION_PATTERN = re.compile(r"[\[［【]([\d,，、\s]+)[\]］】]")
+_STATEMENT_END_PATTERN = re.compile(
+  r"[。！？；]+(?![\[［【])"
+)  # of a statement, with its mark
 MEASURES = (
   "citation_precision",
   "citation_recall",
@@ -30,23 +32,23 @@ class NoVerdictError(ValueError):
   """A judge's reply that is not what was asked for."""
 
 
-def cited(reply: str, items: int) -> tuple[list[int], int]:
+def parse_citations(reply: str, num_items: int) -> tuple[list[int], int]:
   """Returns the numbers that a reply cites, and how many marks name nothing.
 
   Args:
     reply: of a model.
-    items: of the pack; a number beyond it names nothing.
+    num_items: of the pack; a number beyond it names nothing.
   """
   numbers = [
     int(number)
-    for marks in _MARK.findall(reply)
+    for marks in _CITATION_PATTERN.findall(reply)
     for number in re.findall(r"\d+", marks)
   ]
-  real = [number for number in numbers if 1 <= number <= items]
-  return list(dict.fromkeys(real)), len(numbers) - len(real)
+  valid_numbers = [number for number in numbers if 1 <= number <= num_items]
+  return list(dict.fromkeys(valid_numbers)), len(numbers) - len(valid_numbers)
 
 
-def score(
+def score_answer(
   pack: Pack, reply: str, verdict: Mapping[int, bool] | None = None
 ) -> dict[str, float]:
   """Returns what an answer is worth, each from 0 to 1.
@@ -65,36 +67,37 @@ def score(
     reply: of a model.
     verdict: number of an answering record -> whether it is told.
   """
-  numbers, unknown = cited(reply, len(pack.items))
-  right = set(pack.answers).intersection(numbers)
+  numbers, num_invalid = parse_citations(reply, len(pack.items))
+  cited_answers = set(pack.answers).intersection(numbers)
   values = {
-    "citation_precision": len(right) / max(1, len(numbers) + unknown),
-    "citation_recall": len(right) / max(1, len(pack.answers)),
-    "supported": _supported(pack, reply),
-    "coverage": _coverage(pack, reply),
+    "citation_precision": len(cited_answers)
+    / max(1, len(numbers) + num_invalid),
+    "citation_recall": len(cited_answers) / max(1, len(pack.answers)),
+    "supported": _supported_share(pack, reply),
+    "coverage": _mean_coverage(pack, reply),
   }
   if verdict is not None:
     values["judged_coverage"] = sum(verdict.values()) / max(1, len(verdict))
   return values
 
 
-def wrong(pack: Pack, reply: str) -> dict[str, int]:
+def count_wrong_citations(pack: Pack, reply: str) -> dict[str, int]:
   """Returns kind of confusable record -> how many of it a reply cites."""
-  numbers, _ = cited(reply, len(pack.items))
+  numbers, _ = parse_citations(reply, len(pack.items))
   roles = [pack.items[number - 1].role for number in numbers]
-  return {role: roles.count(role) for role in CONFUSABLE}
+  return {role: roles.count(role) for role in CONFUSABLE_ROLES}
 
 
-def read_verdict(reply: str, pack: Pack) -> dict[int, bool]:
+def parse_verdict(reply: str, pack: Pack) -> dict[int, bool]:
   """Returns number of an answering record -> whether it is told.
 
   Raises:
     NoVerdictError: if the reply holds no such JSON.
   """
-  begin, end = reply.find("{"), reply.rfind("}")
+  start, end = reply.find("{"), reply.rfind("}")
   try:
-    found = json.loads(reply[begin : end + 1])
-    verdict = {number: found[str(number)] for number in pack.answers}
+    data = json.loads(reply[start : end + 1])
+    verdict = {number: data[str(number)] for number in pack.answers}
   except (KeyError, TypeError, ValueError) as error:
     raise NoVerdictError(f"no verdict in {reply!r}: {error}") from None
   for number, value in verdict.items():
@@ -103,33 +106,39 @@ def read_verdict(reply: str, pack: Pack) -> dict[int, bool]:
   return {number: bool(value) for number, value in verdict.items()}
 
 
-def _supported(pack: Pack, reply: str) -> float:
+def _supported_share(pack: Pack, reply: str) -> float:
   """Returns the share of statements that cite a record that answers."""
-  right = set(pack.answers)
-  good = []
+  answer_numbers = set(pack.answers)
+  is_supported = []
   for line in reply.splitlines():
     marks: list[int] = []
     # A mark belongs to what stands before it in its line.
-    for part in reversed(_END.split(line)):
-      marks = cited(part, len(pack.items))[0] if _MARK.search(part) else marks
-      if _wording(_MARK.sub("", part)):
-        good.append(not right.isdisjoint(marks))
-  return sum(good) / max(1, len(good))
+    for statement in reversed(_STATEMENT_END_PATTERN.split(line)):
+      marks = (
+        parse_citations(statement, len(pack.items))[0]
+        if _CITATION_PATTERN.search(statement)
+        else marks
+      )
+      if _extract_bigrams(_CITATION_PATTERN.sub("", statement)):
+        is_supported.append(not answer_numbers.isdisjoint(marks))
+  return sum(is_supported) / max(1, len(is_supported))
 
 
-def _coverage(pack: Pack, reply: str) -> float:
-  told = set(bm25.tokens(reply))
+def _mean_coverage(pack: Pack, reply: str) -> float:
+  reply_tokens = set(bm25.tokenize_bigrams(reply))
   shares = []
   for number in pack.answers:
-    wanted = _wording(pack.items[number - 1].text)
-    shares.append(len(wanted & told) / max(1, len(wanted)))
+    record_bigrams = _extract_bigrams(pack.items[number - 1].text)
+    shares.append(
+      len(record_bigrams & reply_tokens) / max(1, len(record_bigrams))
+    )
   return sum(shares) / max(1, len(shares))
 
 
-def _wording(text: str) -> set[str]:
+def _extract_bigrams(text: str) -> set[str]:
   """Returns the pairs of neighbouring characters, or the only character."""
-  found = bm25.tokens(text)
-  return {token for token in found if len(token) == min(2, len(found))}
+  tokens = bm25.tokenize_bigrams(text)
+  return {token for token in tokens if len(token) == min(2, len(tokens))}
 
 
 def quote_all(pack: Pack) -> str:
@@ -146,11 +155,11 @@ def quote_answers(pack: Pack) -> str:
   )
 
 
-def means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def average_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
   """Returns the mean of every measure over the answers that have it."""
-  found = {}
+  mean_scores = {}
   for name in MEASURES:
-    values = [each[name] for each in scores if name in each]
+    values = [measures[name] for measures in scores if name in measures]
     if values:
-      found[name] = sum(values) / len(values)
-  return found
+      mean_scores[name] = sum(values) / len(values)
+  return mean_scores

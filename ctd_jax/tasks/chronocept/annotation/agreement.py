@@ -35,14 +35,14 @@ Annotations = Mapping[str, Sequence[Annotation]]
 # 2505.07637v1, section on annotator training.
 SEGMENT_MEASURES: Mapping[str, tuple[Callable[..., float], str]] = {
   "Jaccard, axes": (segmentation.label_jaccard, "> .75"),
-  "Jaccard, (axis, segment)": (segmentation.strict_jaccard, "> .75"),
+  "Jaccard, (axis, segment)": (segmentation.segment_jaccard, "> .75"),
   "Pk": (segmentation.pk, "< .15"),
 }
 ICC_GATE = "> .90"
-SHOWN_MERGINGS = 5
+MAX_MERGINGS = 5
 
 
-def ratings(annotations: Annotations) -> tuple[np.ndarray, bool]:
+def collect_ratings(annotations: Annotations) -> tuple[np.ndarray, bool]:
   """Returns the parameters of the curves, and whether annotators are crossed.
 
   Samples with another number of curves than most are left out: the forms of
@@ -58,68 +58,86 @@ def ratings(annotations: Annotations) -> tuple[np.ndarray, bool]:
     ValueError: if no sample has two curves.
   """
   curves = [
-    [annotation for annotation in known if annotation.curve]
-    for known in annotations.values()
+    [annotation for annotation in sample_annotations if annotation.curve]
+    for sample_annotations in annotations.values()
   ]
-  curves = [drawn for drawn in curves if len(drawn) > 1]
+  curves = [sample_curves for sample_curves in curves if len(sample_curves) > 1]
   if not curves:
     raise ValueError("no sample has curves by two annotators")
-  usual = collections.Counter(map(len, curves)).most_common(1)[0][0]
-  curves = [drawn for drawn in curves if len(drawn) == usual]
-  people = {tuple(a.annotator for a in drawn) for drawn in curves}
-  values = np.array([[a.curve for a in drawn] for drawn in curves])
-  return values, len(people) == 1
+  num_annotators = collections.Counter(map(len, curves)).most_common(1)[0][0]
+  curves = [
+    sample_curves
+    for sample_curves in curves
+    if len(sample_curves) == num_annotators
+  ]
+  annotator_groups = {
+    tuple(a.annotator for a in sample_curves) for sample_curves in curves
+  }
+  values = np.array(
+    [[a.curve for a in sample_curves] for sample_curves in curves]
+  )
+  return values, len(annotator_groups) == 1
 
 
-def parameter_lines(annotations: Annotations) -> list[str]:
+def format_parameters(annotations: Annotations) -> list[str]:
   """Returns the lines about the parameters of the curves."""
-  values, crossed = ratings(annotations)
-  people = "the same" if crossed else "changing"
+  values, is_crossed = collect_ratings(annotations)
+  annotator_note = "the same" if is_crossed else "changing"
   lines = [
     f"curves: {values.shape[0]} of {len(annotations)} samples, "
-    f"{values.shape[1]} annotators of each, {people} (gate {ICC_GATE})"
+    f"{values.shape[1]} annotators of each, {annotator_note} (gate {ICC_GATE})"
   ]
-  for number, target in enumerate(TARGETS):
-    for found in icc.coefficients(values[..., number], crossed):
+  for column, target in enumerate(TARGETS):
+    for coefficient in icc.compute_coefficients(
+      values[..., column], is_crossed
+    ):
       lines.append(
-        f"  {target:<9} {found.form:<9} {found.value:7.4f}  "
-        f"[{found.low:.4f}, {found.high:.4f}]"
+        f"  {target:<9} {coefficient.form:<9} {coefficient.value:7.4f}  "
+        f"[{coefficient.low:.4f}, {coefficient.high:.4f}]"
       )
   return lines
 
 
-def averaging_lines(annotations: Annotations) -> list[str]:
+def format_averaging(annotations: Annotations) -> list[str]:
   """Returns how much of the annotators' mixtures either average keeps."""
-  found = {}
-  for sample_id, known in annotations.items():
-    curves = [annotation.curve for annotation in known if annotation.curve]
+  overlaps_by_sample = {}
+  for sample_id, sample_annotations in annotations.items():
+    curves = [
+      annotation.curve for annotation in sample_annotations if annotation.curve
+    ]
     if len(curves) > 1:
-      found[sample_id] = averaging.overlaps(curves)
+      overlaps_by_sample[sample_id] = averaging.compute_overlaps(curves)
   lines = ["one curve of several: overlap with the mean of their densities"]
-  for place, way in enumerate(("mean of parameters", "fit to the mean curve")):
-    values = {sample_id: pair[place] for sample_id, pair in found.items()}
-    least = min(values, key=values.get)
+  for index, method_name in enumerate(
+    ("mean of parameters", "fit to the mean curve")
+  ):
+    values = {
+      sample_id: pair[index] for sample_id, pair in overlaps_by_sample.items()
+    }
+    min_sample_id = min(values, key=values.get)
     mean = statistics.fmean(values.values())
-    lines.append(f"  {way:<21} {mean:.4f}, least {values[least]:.4f} ({least})")
+    lines.append(
+      f"  {method_name:<21} {mean:.4f}, least {values[min_sample_id]:.4f} ({min_sample_id})"
+    )
   return lines
 
 
-def segment_lines(annotations: Annotations) -> list[str]:
+def format_segments(annotations: Annotations) -> list[str]:
   """Returns the lines about segments; means over samples, then intervals.
 
   Raises:
     ValueError: if no sample has two annotators.
   """
-  pairs = records.pairs(annotations)
+  pairs = records.make_annotator_pairs(annotations)
   if not pairs:
     raise ValueError("no sample has two annotators")
   lines = [f"segments: {len(pairs)} samples with two annotators or more"]
   for name, (measure, gate) in SEGMENT_MEASURES.items():
     values = {
-      sample_id: statistics.fmean(measure(*pair) for pair in of_sample)
-      for sample_id, of_sample in pairs.items()
+      sample_id: statistics.fmean(measure(*pair) for pair in sample_pairs)
+      for sample_id, sample_pairs in pairs.items()
     }
-    low, high = significance.bootstrap_interval(values)
+    low, high = significance.compute_bootstrap_interval(values)
     lines.append(
       f"  {name:<25} {statistics.fmean(values.values()):.4f}  "
       f"[{low:.4f}, {high:.4f}]  (gate {gate})"
@@ -127,11 +145,13 @@ def segment_lines(annotations: Annotations) -> list[str]:
   return lines
 
 
-def axis_lines(annotations: Annotations) -> list[str]:
+def format_axes(annotations: Annotations) -> list[str]:
   """Returns the confusion matrix of axes and the mergings that help most."""
-  pairs = records.pairs(annotations).values()
-  labels = confusion.word_labels(p for of_sample in pairs for p in of_sample)
-  counts = confusion.matrix(*labels)
+  pairs = records.make_annotator_pairs(annotations).values()
+  labels = confusion.make_word_labels(
+    p for sample_pairs in pairs for p in sample_pairs
+  )
+  counts = confusion.compute_confusion_matrix(*labels)
   width = max(map(len, AXES))
   numbers = range(1, len(AXES) + 1)
   head = "".join(f"{number:8}" for number in numbers) + "   words"
@@ -141,14 +161,14 @@ def axis_lines(annotations: Annotations) -> list[str]:
     shares = 100 * row / max(1, row.sum())
     cells = "".join(f"{share:8.1f}" for share in shares)
     lines.append(f"  {number} {axis:<{width}}{cells}{row.sum() / 2:8.1f}")
-  plain = confusion.merging(*labels)
+  unmerged = confusion.measure_merging(*labels)
   lines.append(
-    f"  micro precision {plain.precision:.4f}, Cohen's kappa {plain.kappa:.4f}"
+    f"  micro precision {unmerged.precision:.4f}, Cohen's kappa {unmerged.kappa:.4f}"
   )
-  for merged in confusion.all_mergings(*labels)[:SHOWN_MERGINGS]:
+  for merging in confusion.rank_mergings(*labels)[:MAX_MERGINGS]:
     lines.append(
-      f"  {' + '.join(merged.axes)} as one: {merged.precision:.4f}, "
-      f"{merged.kappa:.4f} ({merged.kappa - plain.kappa:+.4f})"
+      f"  {' + '.join(merging.axes)} as one: {merging.precision:.4f}, "
+      f"{merging.kappa:.4f} ({merging.kappa - unmerged.kappa:+.4f})"
     )
   return lines
 
@@ -156,15 +176,15 @@ def axis_lines(annotations: Annotations) -> list[str]:
 def main() -> None:
   """Reads --annotations and prints the blocks."""
   path = flags.FLAGS.annotations
-  annotations = records.read(path)
+  annotations = records.read_annotations(path)
   try:
     blocks = [
-      block(annotations)
-      for block in (
-        parameter_lines,
-        averaging_lines,
-        segment_lines,
-        axis_lines,
+      format_block(annotations)
+      for format_block in (
+        format_parameters,
+        format_averaging,
+        format_segments,
+        format_axes,
       )
     ]
   except ValueError as error:
@@ -179,4 +199,4 @@ if __name__ == "__main__":
     "CSV with the columns sample_id, annotator, location, scale, skewness, "
     "segments. Example: --annotations=annotations.csv",
   )
-  command_line.run(main, required=("annotations",))
+  command_line.run_main(main, required=("annotations",))

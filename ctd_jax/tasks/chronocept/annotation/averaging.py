@@ -22,9 +22,9 @@ import scipy.stats
 from ctd_jax.tasks.chronocept import curve_families, curve_fitting
 
 Curve = tuple[float, float, float]  # location, scale, skewness
-_POINTS = 81
-_REACH = 4.0  # scales beyond the locations in which curves are looked at
-_STARTS = 3
+_NUM_POINTS = 81
+_MAX_SCALES = 4.0  # scales beyond the locations in which curves are looked at
+_MAX_STARTS = 3
 
 
 def average_parameters(curves: Sequence[Curve]) -> Curve:
@@ -40,26 +40,26 @@ def average_curves(curves: Sequence[Curve]) -> Curve:
   Args:
     curves: at least one.
   """
-  log_time, mixture = mixture_of(curves)
+  log_time, mixture = mix_densities(curves)
   # Validities, as the fit expects them: 1 at the peak.
-  fitted = curve_fitting.fit(
+  curve_fit = curve_fitting.fit_curve(
     curve_families.SKEW_NORMAL,
     log_time,
     mixture / mixture.max(),
-    starts=_STARTS,
+    max_starts=_MAX_STARTS,
   )
-  return tuple(float(x) for x in fitted.parameters)
+  return tuple(float(x) for x in curve_fit.parameters)
 
 
-def mixture_of(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
+def mix_densities(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
   """Returns log times and the mean density there, [P] each."""
-  low = min(location - _REACH * scale for location, scale, _ in curves)
-  high = max(location + _REACH * scale for location, scale, _ in curves)
-  log_time = np.linspace(low, high, _POINTS)
+  low = min(location - _MAX_SCALES * scale for location, scale, _ in curves)
+  high = max(location + _MAX_SCALES * scale for location, scale, _ in curves)
+  log_time = np.linspace(low, high, _NUM_POINTS)
   return log_time, np.mean([_density(c, log_time) for c in curves], axis=0)
 
 
-def overlaps(curves: Sequence[Curve]) -> tuple[float, float]:
+def compute_overlaps(curves: Sequence[Curve]) -> tuple[float, float]:
   """Returns what the mixture shares with the mean of parameters, of curves.
 
   Integrals of the smaller density; 1 = all of it.
@@ -67,13 +67,13 @@ def overlaps(curves: Sequence[Curve]) -> tuple[float, float]:
   Args:
     curves: of the annotators.
   """
-  log_time, mixture = mixture_of(curves)
+  log_time, mixture = mix_densities(curves)
   step = log_time[1] - log_time[0]
-  shared = [
+  overlaps = [
     float(np.minimum(mixture, _density(curve, log_time)).sum() * step)
     for curve in (average_parameters(curves), average_curves(curves))
   ]
-  return shared[0], shared[1]
+  return overlaps[0], overlaps[1]
 
 
 def _density(curve: Curve, log_time: np.ndarray) -> np.ndarray:

@@ -39,29 +39,31 @@ class Merging:
   kappa: float
 
 
-def word_labels(
+def make_word_labels(
   pairs: Iterable[tuple[Annotation, Annotation]],
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the axes that first and second annotators gave, int [words] each.
 
   Every pair is counted in both orders: neither annotator is the truth.
   """
-  number = {axis: n for n, axis in enumerate(AXES)}
+  axis_index = {axis: n for n, axis in enumerate(AXES)}
   first, second = [], []
-  for one, other in pairs:
-    first += [number[axis] for axis in one.word_axes]
-    second += [number[axis] for axis in other.word_axes]
+  for first_annotation, second_annotation in pairs:
+    first += [axis_index[axis] for axis in first_annotation.word_axes]
+    second += [axis_index[axis] for axis in second_annotation.word_axes]
   return np.array(first + second), np.array(second + first)
 
 
-def matrix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def compute_confusion_matrix(
+  first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
   """Returns counts of words, int [A, A], rows by the first annotator."""
   return sklearn.metrics.confusion_matrix(
     first, second, labels=np.arange(len(AXES))
   )
 
 
-def merging(
+def measure_merging(
   first: np.ndarray, second: np.ndarray, axes: tuple[str, ...] = ()
 ) -> Merging:
   """Returns agreement with some axes taken for one.
@@ -72,28 +74,31 @@ def merging(
     axes: names in `AXES` that count as the first of them.
   """
   if axes:
-    merged = [AXES.index(axis) for axis in axes]
+    merged_labels = [AXES.index(axis) for axis in axes]
     first, second = (
-      np.where(np.isin(labels, merged), merged[0], labels)
+      np.where(np.isin(labels, merged_labels), merged_labels[0], labels)
       for labels in (first, second)
     )
   # Of single labels, micro precision is accuracy.
   precision = sklearn.metrics.accuracy_score(first, second)
   # Everybody always choosing one axis agrees, but not beyond chance.
-  used = np.union1d(first, second)
+  used_labels = np.union1d(first, second)
   kappa = (
-    sklearn.metrics.cohen_kappa_score(first, second) if len(used) > 1 else 0.0
+    sklearn.metrics.cohen_kappa_score(first, second)
+    if len(used_labels) > 1
+    else 0.0
   )
   return Merging(axes, float(precision), float(kappa))
 
 
-def all_mergings(first: np.ndarray, second: np.ndarray) -> list[Merging]:
+def rank_mergings(first: np.ndarray, second: np.ndarray) -> list[Merging]:
   """Returns every merging of two axes that were used, highest kappa first.
 
   By kappa, since merging can only raise the share of equal labels.
   """
-  used = [AXES[n] for n in np.union1d(first, second)]
-  found = [
-    merging(first, second, both) for both in itertools.combinations(used, 2)
+  used_axes = [AXES[n] for n in np.union1d(first, second)]
+  mergings = [
+    measure_merging(first, second, axis_pair)
+    for axis_pair in itertools.combinations(used_axes, 2)
   ]
-  return sorted(found, key=lambda m: -m.kappa)
+  return sorted(mergings, key=lambda m: -m.kappa)

@@ -19,11 +19,11 @@ import dataclasses
 
 import numpy as np
 
-ROUNDS = 2000
+NUM_RESAMPLES = 2000
 
 
 @dataclasses.dataclass(frozen=True)
-class Coefficient:
+class IntraclassCorrelation:
   """An intraclass correlation and its interval.
 
   Attributes:
@@ -40,7 +40,7 @@ class Coefficient:
   high: float
 
 
-def one_way(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def icc_one_way(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Returns ICC(1,1) and ICC(1,K): annotators differ from sample to sample.
 
   Args:
@@ -50,11 +50,11 @@ def one_way(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """
   between, within, *_ = _mean_squares(ratings)
   raters = ratings.shape[-1]
-  single = (between - within) / (between + (raters - 1) * within)
-  return single, (between - within) / between
+  single_rater = (between - within) / (between + (raters - 1) * within)
+  return single_rater, (between - within) / between
 
 
-def agreement(ratings: np.ndarray) -> np.ndarray:
+def icc_agreement(ratings: np.ndarray) -> np.ndarray:
   """Returns ICC(A,1): the same annotators throughout, levels must agree.
 
   Args:
@@ -68,7 +68,7 @@ def agreement(ratings: np.ndarray) -> np.ndarray:
   return (between - error) / (between + (raters - 1) * error + level)
 
 
-def consistency(ratings: np.ndarray) -> np.ndarray:
+def icc_consistency(ratings: np.ndarray) -> np.ndarray:
   """Returns ICC(C,1): the same annotators throughout, only order matters.
 
   Args:
@@ -80,15 +80,18 @@ def consistency(ratings: np.ndarray) -> np.ndarray:
   return (between - error) / (between + (ratings.shape[-1] - 1) * error)
 
 
-def coefficients(
-  ratings: np.ndarray, crossed: bool, rounds: int = ROUNDS, seed: int = 0
-) -> list[Coefficient]:
+def compute_coefficients(
+  ratings: np.ndarray,
+  is_crossed: bool,
+  num_resamples: int = NUM_RESAMPLES,
+  seed: int = 0,
+) -> list[IntraclassCorrelation]:
   """Returns every form that applies, with 95 % percentile intervals.
 
   Args:
     ratings: [N, K], finite.
-    crossed: whether column k is always the same annotator.
-    rounds: resamples of whole samples; those without an ICC do not count.
+    is_crossed: whether column k is always the same annotator.
+    num_resamples: resamples of whole samples; those without an ICC do not count.
     seed: of the resamples.
 
   Raises:
@@ -104,23 +107,23 @@ def coefficients(
     raise ValueError("an ICC needs samples whose mean ratings differ")
   raters = ratings.shape[1]
   forms = ["ICC(1,1)", f"ICC(1,{raters})"]
-  forms += ["ICC(A,1)", "ICC(C,1)"] if crossed else []
+  forms += ["ICC(A,1)", "ICC(C,1)"] if is_crossed else []
 
   def statistic(values: np.ndarray) -> np.ndarray:
-    found = [*one_way(values)]
-    if crossed:
-      found += [agreement(values), consistency(values)]
-    return np.stack(found)
+    coefficients = [*icc_one_way(values)]
+    if is_crossed:
+      coefficients += [icc_agreement(values), icc_consistency(values)]
+    return np.stack(coefficients)
 
-  draws = np.random.default_rng(seed).integers(
-    len(ratings), size=(rounds, len(ratings))
+  resample_indices = np.random.default_rng(seed).integers(
+    len(ratings), size=(num_resamples, len(ratings))
   )
   # A resample of one sample over and over has no ICC.
   with np.errstate(divide="ignore", invalid="ignore"):
-    resampled = statistic(ratings[draws])
+    resampled = statistic(ratings[resample_indices])
   bounds = np.nanquantile(resampled, [0.025, 0.975], axis=1, method="nearest")
   return [
-    Coefficient(form, *map(float, numbers))
+    IntraclassCorrelation(form, *map(float, numbers))
     for form, *numbers in zip(forms, statistic(ratings), *bounds, strict=True)
   ]
 
@@ -128,12 +131,16 @@ def coefficients(
 def _mean_squares(ratings: np.ndarray) -> tuple[np.ndarray, ...]:
   """Returns mean squares between and within samples, of columns, of error."""
   samples, raters = ratings.shape[-2:]
-  grand = ratings.mean(axis=(-2, -1), keepdims=True)
-  rows = ratings.mean(axis=-1, keepdims=True)
-  columns = ratings.mean(axis=-2, keepdims=True)
-  between = raters * ((rows - grand) ** 2).sum((-2, -1)) / (samples - 1)
-  within = ((ratings - rows) ** 2).sum((-2, -1)) / (samples * (raters - 1))
-  of_columns = samples * ((columns - grand) ** 2).sum((-2, -1)) / (raters - 1)
-  error = ((ratings - rows - columns + grand) ** 2).sum((-2, -1))
+  grand_mean = ratings.mean(axis=(-2, -1), keepdims=True)
+  row_means = ratings.mean(axis=-1, keepdims=True)
+  column_means = ratings.mean(axis=-2, keepdims=True)
+  between = (
+    raters * ((row_means - grand_mean) ** 2).sum((-2, -1)) / (samples - 1)
+  )
+  within = ((ratings - row_means) ** 2).sum((-2, -1)) / (samples * (raters - 1))
+  between_columns = (
+    samples * ((column_means - grand_mean) ** 2).sum((-2, -1)) / (raters - 1)
+  )
+  error = ((ratings - row_means - column_means + grand_mean) ** 2).sum((-2, -1))
   error = error / ((samples - 1) * (raters - 1))
-  return between, within, of_columns, error
+  return between, within, between_columns, error

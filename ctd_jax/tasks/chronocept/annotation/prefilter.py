@@ -40,56 +40,60 @@ EMBEDDING = "embedding"
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class FilterVerdict:
   """What became of a text.
 
   Attributes:
-    kept: whether it stays.
-    nearest: number of the kept text before it that is nearest by the highest
+    is_kept: whether it stays.
+    nearest_index: number of the kept text before it that is nearest by the highest
       of the cosines; None for the first text.
     cosines: name of the representation -> cosine to that text.
   """
 
-  kept: bool
-  nearest: int | None
+  is_kept: bool
+  nearest_index: int | None
   cosines: Mapping[str, float]
 
 
-def tfidf_cosines(texts: Sequence[str]) -> np.ndarray:
+def compute_tfidf_cosines(texts: Sequence[str]) -> np.ndarray:
   """Returns cosines of TF-IDF vectors, [N, N]; without a word, 0."""
   vectors = TfidfVectorizer().fit_transform(texts)
   return (vectors @ vectors.T).toarray()
 
 
-def cosines(vectors: np.ndarray) -> np.ndarray:
+def compute_cosines(vectors: np.ndarray) -> np.ndarray:
   """Returns cosines of vectors [N, D] as [N, N]."""
-  unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-  return unit @ unit.T
+  unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+  return unit_vectors @ unit_vectors.T
 
 
-def greedy(
+def filter_greedily(
   similarity: Mapping[str, np.ndarray], threshold: float = THRESHOLD
-) -> list[Verdict]:
+) -> list[FilterVerdict]:
   """Returns a verdict for each text: the first of similar ones is kept.
 
   Args:
     similarity: name of the representation -> cosines [N, N].
     threshold: a text is dropped above it, by any representation.
   """
-  highest = np.max(list(similarity.values()), axis=0)
-  kept: list[int] = []
+  max_similarity = np.max(list(similarity.values()), axis=0)
+  kept_indices: list[int] = []
   verdicts = []
-  for number, row in enumerate(highest):
-    nearest = kept[int(np.argmax(row[kept]))] if kept else None
-    stays = nearest is None or row[nearest] <= threshold
-    found = {
-      name: float(values[number, nearest])
+  for index, row in enumerate(max_similarity):
+    nearest_index = (
+      kept_indices[int(np.argmax(row[kept_indices]))] if kept_indices else None
+    )
+    is_kept = nearest_index is None or row[nearest_index] <= threshold
+    nearest_cosines = {
+      name: float(values[index, nearest_index])
       for name, values in similarity.items()
-      if nearest is not None
+      if nearest_index is not None
     }
-    verdicts.append(Verdict(bool(stays), nearest, found))
-    if stays:
-      kept.append(number)
+    verdicts.append(
+      FilterVerdict(bool(is_kept), nearest_index, nearest_cosines)
+    )
+    if is_kept:
+      kept_indices.append(index)
   return verdicts
 
 
@@ -99,65 +103,75 @@ def read_texts(path: str | os.PathLike) -> dict[str, str]:
   Raises:
     ValueError: naming file, line and column at fault.
   """
-  found: dict[str, str] = {}
+  texts: dict[str, str] = {}
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
     reader = csv.DictReader(file)
     for name in COLUMNS:
       if name not in (reader.fieldnames or ()):
         raise ValueError(f"{path}:1: no column {name}")
     for row in reader:
-      place = f"{path}:{reader.line_num}"
+      line_label = f"{path}:{reader.line_num}"
       sample_id, text = row["sample_id"], row["text"]
       if not sample_id or not text or not text.strip():
-        raise ValueError(f"{place}: sample_id or text is empty")
-      if sample_id in found:
-        raise ValueError(f"{place}: sample_id {sample_id} was used before")
-      found[sample_id] = text
-  if not found:
+        raise ValueError(f"{line_label}: sample_id or text is empty")
+      if sample_id in texts:
+        raise ValueError(f"{line_label}: sample_id {sample_id} was used before")
+      texts[sample_id] = text
+  if not texts:
     raise ValueError(f"{path}: no text below the header")
-  return dict(sorted(found.items()))
+  return dict(sorted(texts.items()))
 
 
-def report(ids: Sequence[str], verdicts: Sequence[Verdict]) -> str:
+def format_report(ids: Sequence[str], verdicts: Sequence[FilterVerdict]) -> str:
   """Returns the lines of `report.tsv`."""
   names = list(verdicts[-1].cosines)
   lines = ["\t".join(["sample_id", "kept", "nearest", *names])]
   for sample_id, verdict in zip(ids, verdicts, strict=True):
-    nearest = "" if verdict.nearest is None else ids[verdict.nearest]
+    nearest = (
+      "" if verdict.nearest_index is None else ids[verdict.nearest_index]
+    )
     cells = (
       f"{verdict.cosines[name]:.4f}" if name in verdict.cosines else ""
       for name in names
     )
-    answer = "yes" if verdict.kept else "no"
+    answer = "yes" if verdict.is_kept else "no"
     lines.append("\t".join([sample_id, answer, nearest, *cells]))
   return "\n".join(lines) + "\n"
 
 
-def kept_csv(texts: Mapping[str, str], verdicts: Sequence[Verdict]) -> str:
+def format_kept_csv(
+  texts: Mapping[str, str], verdicts: Sequence[FilterVerdict]
+) -> str:
   """Returns the lines of `kept.csv`."""
   buffer = io.StringIO()
   writer = csv.writer(buffer, lineterminator="\n")
   writer.writerow(COLUMNS)
   for row, verdict in zip(texts.items(), verdicts, strict=True):
-    if verdict.kept:
+    if verdict.is_kept:
       writer.writerow(row)
   return buffer.getvalue()
 
 
 def main() -> None:
   """Filters the texts of --texts."""
-  values = flags.FLAGS
-  texts = read_texts(values.texts)
-  similarity = {TFIDF: tfidf_cosines(list(texts.values()))}
-  if values.encoder:
-    encoder = TextEncoder.load(values.encoder, pooling="mean", normalize=True)
-    similarity[EMBEDDING] = cosines(encoder.encode(list(texts.values())))
-  verdicts = greedy(similarity, values.threshold)
-  out = pathlib.Path(values.out).expanduser()
-  files.write_text(out / "report.tsv", report(list(texts), verdicts))
-  files.write_text(out / "kept.csv", kept_csv(texts, verdicts))
-  dropped = sum(not verdict.kept for verdict in verdicts)
-  print(f"{len(texts)} texts, {dropped} dropped; {out}/kept.csv, report.tsv")
+  flag_values = flags.FLAGS
+  texts = read_texts(flag_values.texts)
+  similarity = {TFIDF: compute_tfidf_cosines(list(texts.values()))}
+  if flag_values.encoder:
+    encoder = TextEncoder.load(
+      flag_values.encoder, pooling="mean", normalize=True
+    )
+    similarity[EMBEDDING] = compute_cosines(
+      encoder.encode(list(texts.values()))
+    )
+  verdicts = filter_greedily(similarity, flag_values.threshold)
+  out = pathlib.Path(flag_values.out).expanduser()
+  files.write_text(out / "report.tsv", format_report(list(texts), verdicts))
+  files.write_text(out / "kept.csv", format_kept_csv(texts, verdicts))
+  num_dropped = sum(not verdict.is_kept for verdict in verdicts)
+  print(
+    f"{len(texts)} texts, {num_dropped} dropped; {out}/kept.csv, report.tsv"
+  )
 
 
 if __name__ == "__main__":
@@ -182,4 +196,4 @@ if __name__ == "__main__":
     lower_bound=0.0,
     upper_bound=1.0,
   )
-  command_line.run(main, required=("texts", "out"))
+  command_line.run_main(main, required=("texts", "out"))

@@ -24,7 +24,7 @@ from absl import flags
 from ctd_jax.utils import command_line
 from ctd_jax_datasets.chronocept.samples import AXES
 
-BATCH = 50  # texts that one prompt asks for
+BATCH_SIZE = 50  # texts that one prompt asks for
 
 # What each axis holds, for the model and for annotators.
 AXIS_HINTS = {
@@ -49,23 +49,23 @@ RELATION_HINTS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class PromptKind:
   """What a prompt of one kind must be told.
 
   Attributes:
-    relations: how many temporal relations.
-    least_axes: how many axes at least, with the main one.
-    most_axes: how many at most.
+    num_relations: how many temporal relations.
+    min_axes: how many axes at least, with the main one.
+    max_axes: how many at most.
     template: the wording.
   """
 
-  relations: int
-  least_axes: int
-  most_axes: int
+  num_relations: int
+  min_axes: int
+  max_axes: int
   template: string.Template
 
 
-_COMMON = """\
+_COMMON_TEMPLATE = """\
 Write $count texts in English for a study of how long statements stay true.
 $shape
 Each text must show:
@@ -76,21 +76,23 @@ Write in the present tense. Name no date and no year; let the events themselves
 tell whether they take minutes, hours, days or longer, and vary that. Change
 subjects and pronouns from text to text; repeat no plot.
 Number the texts from 1 to $count, one to a line, and write nothing else."""
-KINDS = {
-  "single": Kind(
+PROMPT_KINDS = {
+  "single": PromptKind(
     1,
     2,
     2,
     string.Template(
-      _COMMON.replace("$shape", "Each text is one sentence of 13 to 20 words.")
+      _COMMON_TEMPLATE.replace(
+        "$shape", "Each text is one sentence of 13 to 20 words."
+      )
     ),
   ),
-  "several": Kind(
+  "several": PromptKind(
     2,
     4,
     len(AXES),
     string.Template(
-      _COMMON.replace(
+      _COMMON_TEMPLATE.replace(
         "$shape", "Each text has three to five sentences, 45 to 70 words."
       )
     ),
@@ -98,11 +100,11 @@ KINDS = {
 }
 
 
-def fill(
+def format_prompt(
   kind: str,
   relations: Sequence[str],
   axes: Sequence[str],
-  count: int = BATCH,
+  count: int = BATCH_SIZE,
 ) -> str:
   """Returns a prompt.
 
@@ -115,38 +117,42 @@ def fill(
   Raises:
     ValueError: naming what does not fit the kind.
   """
-  wanted = KINDS[kind]
-  _check("relation", relations, RELATION_HINTS)
-  _check("axis", axes, AXIS_HINTS)
-  if len(relations) != wanted.relations:
+  prompt_kind = PROMPT_KINDS[kind]
+  _check_names("relation", relations, RELATION_HINTS)
+  _check_names("axis", axes, AXIS_HINTS)
+  if len(relations) != prompt_kind.num_relations:
     raise ValueError(
-      f"{kind}: expected {wanted.relations} relation(s), got {len(relations)}"
+      f"{kind}: expected {prompt_kind.num_relations} relation(s), got {len(relations)}"
     )
-  if not wanted.least_axes <= len(axes) <= wanted.most_axes:
+  if not prompt_kind.min_axes <= len(axes) <= prompt_kind.max_axes:
     raise ValueError(
-      f"{kind}: expected {wanted.least_axes} to {wanted.most_axes} axes, got "
+      f"{kind}: expected {prompt_kind.min_axes} to {prompt_kind.max_axes} axes, got "
       f"{len(axes)}"
     )
   if AXES[0] not in axes:
     raise ValueError(f"{kind}: {AXES[0]} is not among the axes")
   if count < 1:
     raise ValueError(f"count={count}: expected at least 1")
-  return wanted.template.substitute(
+  return prompt_kind.template.substitute(
     count=count,
-    relations=_bullets(relations, RELATION_HINTS),
-    axes=_bullets(axes, AXIS_HINTS),
+    relations=_format_bullets(relations, RELATION_HINTS),
+    axes=_format_bullets(axes, AXIS_HINTS),
   )
 
 
-def _check(what: str, given: Sequence[str], known: dict[str, str]) -> None:
-  for name in given:
-    if name not in known:
-      raise ValueError(f"unknown {what} {name!r}; there are {', '.join(known)}")
-  if len(set(given)) < len(given):
-    raise ValueError(f"{what} named twice: {', '.join(given)}")
+def _check_names(
+  label: str, names: Sequence[str], allowed_names: dict[str, str]
+) -> None:
+  for name in names:
+    if name not in allowed_names:
+      raise ValueError(
+        f"unknown {label} {name!r}; there are {', '.join(allowed_names)}"
+      )
+  if len(set(names)) < len(names):
+    raise ValueError(f"{label} named twice: {', '.join(names)}")
 
 
-def _bullets(names: Sequence[str], hints: dict[str, str]) -> str:
+def _format_bullets(names: Sequence[str], hints: dict[str, str]) -> str:
   return "\n".join(
     f"- {name.replace('_', ' ')}: {hints[name]}" for name in names
   )
@@ -154,15 +160,22 @@ def _bullets(names: Sequence[str], hints: dict[str, str]) -> str:
 
 def main() -> None:
   """Prints the prompt that the flags ask for."""
-  values = flags.FLAGS
-  print(fill(values.kind, values.relation, values.axes, values.count))
+  flag_values = flags.FLAGS
+  print(
+    format_prompt(
+      flag_values.kind,
+      flag_values.relation,
+      flag_values.axes,
+      flag_values.count,
+    )
+  )
 
 
 if __name__ == "__main__":
   flags.DEFINE_enum(
     "kind",
     "single",
-    sorted(KINDS),
+    sorted(PROMPT_KINDS),
     "One sentence, or several. Example: --kind=single",
   )
   flags.DEFINE_multi_string(
@@ -176,5 +189,7 @@ if __name__ == "__main__":
     ["main_outcome", "intention"],
     f"Axes: {', '.join(AXES)}. Example: --axes=main_outcome,static",
   )
-  flags.DEFINE_integer("count", BATCH, "Texts asked for. Example: --count=50")
-  command_line.run(main, required=())
+  flags.DEFINE_integer(
+    "count", BATCH_SIZE, "Texts asked for. Example: --count=50"
+  )
+  command_line.run_main(main, required=())

@@ -64,7 +64,7 @@ class Annotation:
     return frozenset(axis for axis, _ in self.segments)
 
 
-def read(path: str | os.PathLike) -> dict[str, list[Annotation]]:
+def read_annotations(path: str | os.PathLike) -> dict[str, list[Annotation]]:
   """Returns sample id -> its annotations, in order of annotator.
 
   Args:
@@ -82,58 +82,68 @@ def read(path: str | os.PathLike) -> dict[str, list[Annotation]]:
         f"{path}:1: no column {', '.join(missing)}; expected the header "
         f"{','.join(COLUMNS)}"
       )
-    found: dict[str, list[Annotation]] = {}
+    annotations_by_sample: dict[str, list[Annotation]] = {}
     for row in reader:
-      place = f"{path}:{reader.line_num}: sample {row['sample_id']}"
-      annotation = _annotation(row, place)
-      known = found.setdefault(annotation.sample_id, [])
-      _check_against(known, annotation, place)
-      known.append(annotation)
-  if not found:
+      line_label = f"{path}:{reader.line_num}: sample {row['sample_id']}"
+      annotation = _parse_annotation(row, line_label)
+      sample_annotations = annotations_by_sample.setdefault(
+        annotation.sample_id, []
+      )
+      _check_consistency(sample_annotations, annotation, line_label)
+      sample_annotations.append(annotation)
+  if not annotations_by_sample:
     raise ValueError(f"{path}: no annotation below the header")
   return {
-    sample_id: sorted(known, key=lambda annotation: annotation.annotator)
-    for sample_id, known in found.items()
+    sample_id: sorted(
+      sample_annotations, key=lambda annotation: annotation.annotator
+    )
+    for sample_id, sample_annotations in annotations_by_sample.items()
   }
 
 
-def pairs(
+def make_annotator_pairs(
   annotations: Mapping[str, Sequence[Annotation]],
 ) -> dict[str, list[tuple[Annotation, Annotation]]]:
   """Returns sample id -> every pair of its annotators; single ones drop out."""
-  found = {
-    sample_id: list(itertools.combinations(known, 2))
-    for sample_id, known in annotations.items()
+  pairs_by_sample = {
+    sample_id: list(itertools.combinations(sample_annotations, 2))
+    for sample_id, sample_annotations in annotations.items()
   }
-  return {sample_id: both for sample_id, both in found.items() if both}
+  return {
+    sample_id: sample_pairs
+    for sample_id, sample_pairs in pairs_by_sample.items()
+    if sample_pairs
+  }
 
 
-def _annotation(row: Mapping[str, str], place: str) -> Annotation:
+def _parse_annotation(row: Mapping[str, str], line_label: str) -> Annotation:
   if None in row or None in row.values():
-    raise ValueError(f"{place}: expected {len(COLUMNS)} columns; quote commas")
+    raise ValueError(
+      f"{line_label}: expected {len(COLUMNS)} columns; quote commas"
+    )
   for name in ("sample_id", "annotator"):
     if not row[name].strip():
-      raise ValueError(f"{place}: {name} is empty")
+      raise ValueError(f"{line_label}: {name} is empty")
   segments = []
-  for piece in row["segments"].split("|"):
-    axis, colon, text = piece.partition(":")
+  for segment_text in row["segments"].split("|"):
+    axis, colon, text = segment_text.partition(":")
     axis = axis.strip()
     if not colon or axis not in AXES or not text.split():
       raise ValueError(
-        f"{place}: segments: {piece.strip()!r} is not 'axis: words' with an "
+        f"{line_label}: segments: {segment_text.strip()!r} is not 'axis: words' with an "
         f"axis among {', '.join(AXES)}"
       )
     segments.append((axis, tuple(text.split())))
   return Annotation(
     row["sample_id"].strip(),
     row["annotator"].strip(),
-    _curve([row[name].strip() for name in TARGETS], place),
+    _parse_curve([row[name].strip() for name in TARGETS], line_label),
     tuple(segments),
   )
 
 
-def _curve(
-  cells: Sequence[str], place: str
+def _parse_curve(
+  cells: Sequence[str], line_label: str
 ) -> tuple[float, float, float] | None:
   if not any(cells):
     return None
@@ -144,25 +154,41 @@ def _curve(
     except ValueError:
       values.append(math.nan)
     if not math.isfinite(values[-1]) or (name == "scale" and values[-1] <= 0):
-      kind = "positive number" if name == "scale" else "number"
-      raise ValueError(f"{place}: {name}={cell!r}: expected a {kind}")
+      expected_kind = "positive number" if name == "scale" else "number"
+      raise ValueError(
+        f"{line_label}: {name}={cell!r}: expected a {expected_kind}"
+      )
   return tuple(values)
 
 
-def _check_against(
-  known: Sequence[Annotation], fresh: Annotation, place: str
+def _check_consistency(
+  earlier_annotations: Sequence[Annotation],
+  new_annotation: Annotation,
+  line_label: str,
 ) -> None:
   """Refuses a second annotation by one annotator, and other words."""
-  if any(other.annotator == fresh.annotator for other in known):
-    raise ValueError(f"{place}: annotator {fresh.annotator} has two rows")
-  if not known or known[0].words == fresh.words:
+  if any(
+    earlier_annotation.annotator == new_annotation.annotator
+    for earlier_annotation in earlier_annotations
+  ):
+    raise ValueError(
+      f"{line_label}: annotator {new_annotation.annotator} has two rows"
+    )
+  if (
+    not earlier_annotations
+    or earlier_annotations[0].words == new_annotation.words
+  ):
     return
-  both = itertools.zip_longest(known[0].words, fresh.words, fillvalue="(end)")
-  number, (theirs, ours) = next(
-    (n, pair) for n, pair in enumerate(both, start=1) if pair[0] != pair[1]
+  word_pairs = itertools.zip_longest(
+    earlier_annotations[0].words, new_annotation.words, fillvalue="(end)"
+  )
+  word_number, (earlier_word, new_word) = next(
+    (n, pair)
+    for n, pair in enumerate(word_pairs, start=1)
+    if pair[0] != pair[1]
   )
   raise ValueError(
-    f"{place}: segments: word {number} is {ours!r} for annotator "
-    f"{fresh.annotator} and {theirs!r} for {known[0].annotator}; a text is "
+    f"{line_label}: segments: word {word_number} is {new_word!r} for annotator "
+    f"{new_annotation.annotator} and {earlier_word!r} for {earlier_annotations[0].annotator}; a text is "
     "cut, never edited"
   )

@@ -15,7 +15,7 @@ import numpy as np
 
 from ctd_jax.tasks.chronocept.annotation.records import Annotation
 
-SMALLEST_WINDOW = 2  # words
+MIN_WINDOW = 2  # words
 
 
 def jaccard(first: Set, second: Set) -> float:
@@ -29,43 +29,45 @@ def label_jaccard(first: Annotation, second: Annotation) -> float:
   return jaccard(first.axes, second.axes)
 
 
-def strict_jaccard(first: Annotation, second: Annotation) -> float:
+def segment_jaccard(first: Annotation, second: Annotation) -> float:
   """Returns the Jaccard index of the sets of (axis, segment)."""
   return jaccard(set(first.segments), set(second.segments))
 
 
-def segment_numbers(annotation: Annotation) -> np.ndarray:
+def make_segment_ids(annotation: Annotation) -> np.ndarray:
   """Returns the number of the segment that each word lies in, int [words]."""
   lengths = [len(words) for _, words in annotation.segments]
   return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def window(segments: np.ndarray) -> int:
+def compute_window(segments: np.ndarray) -> int:
   """Returns half the mean length of the segments in words, at least 2."""
-  mean = len(segments) / len(np.unique(segments))
-  return max(SMALLEST_WINDOW, round(mean / 2))
+  mean_length = len(segments) / len(np.unique(segments))
+  return max(MIN_WINDOW, round(mean_length / 2))
 
 
-def pk_one_way(reference: np.ndarray, other: np.ndarray) -> float:
+def pk_one_way(reference: np.ndarray, hypothesis: np.ndarray) -> float:
   """Returns Pk: how often two words a window apart are judged differently.
 
   Args:
     reference: segment of each word, int [words]; its segments set the window.
-    other: the same of the other segmentation.
+    hypothesis: the same of the other segmentation.
 
   Returns:
     Share of probes on which the two disagree whether both words lie in one
     segment: 0 is agreement, about .5 is chance. A text too short for the
     window is probed with its longest distance; one word agrees with itself.
   """
-  distance = min(window(reference), len(reference) - 1)
+  distance = min(compute_window(reference), len(reference) - 1)
   if distance < 1:
     return 0.0
-  same = [x[distance:] == x[:-distance] for x in (reference, other)]
-  return float(np.mean(same[0] != same[1]))
+  same_segment = [
+    x[distance:] == x[:-distance] for x in (reference, hypothesis)
+  ]
+  return float(np.mean(same_segment[0] != same_segment[1]))
 
 
 def pk(first: Annotation, second: Annotation) -> float:
   """Returns Pk averaged over which of the two is the reference."""
-  numbers = segment_numbers(first), segment_numbers(second)
-  return (pk_one_way(*numbers) + pk_one_way(*numbers[::-1])) / 2
+  segment_ids = make_segment_ids(first), make_segment_ids(second)
+  return (pk_one_way(*segment_ids) + pk_one_way(*segment_ids[::-1])) / 2

@@ -23,23 +23,23 @@ from ctd_jax_datasets.ctm import periods
 _REASON = "按时间先后选的。"
 
 
-def _chance(
-  seed: int | str, view: View, *, joint: bool = False
+def _make_turn_rng(
+  seed: int | str, view: View, *, is_joint: bool = False
 ) -> random.Random:
   """Returns the chances of a turn; joint ones are the same for all seats."""
-  seat = "all" if joint else view.seat
-  place = (view.instance_id, seat, len(view.rounds), view.phase)
-  return random.Random(":".join(map(str, (seed, *place))))
+  seat = "all" if is_joint else view.seat
+  turn_key = (view.instance_id, seat, len(view.rounds), view.phase)
+  return random.Random(":".join(map(str, (seed, *turn_key))))
 
 
-def _describe(item: str, label: str | None = None) -> str:
+def _format_description(item: str, label: str | None = None) -> str:
   fields = {schema.REASON: _REASON, schema.ITEM: item}
   if label is not None:
     fields[schema.LABEL] = label
   return json.dumps(fields, ensure_ascii=False)
 
 
-def _rank(rank: int) -> str:
+def _format_ranking(rank: int) -> str:
   return json.dumps({schema.RANK: rank}, ensure_ascii=False)
 
 
@@ -56,69 +56,77 @@ class Guesser(abc.ABC):
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the JSON that the phase asks for."""
     if view.phase == DESCRIBE:
-      return _describe(_chance(self.seed, view).choice(view.theme.items))
-    return _rank(self.guess(view))
+      return _format_description(
+        _make_turn_rng(self.seed, view).choice(view.theme.items)
+      )
+    return _format_ranking(self.guess_rank(view))
 
   @abc.abstractmethod
-  def guess(self, view: View) -> int:
+  def guess_rank(self, view: View) -> int:
     """Returns the rank."""
 
 
-class Random(Guesser):
+class RandomGuesser(Guesser):
   """Any rank, each time anew."""
 
-  def guess(self, view: View) -> int:
+  def guess_rank(self, view: View) -> int:
     """Returns a rank drawn uniformly."""
-    return _chance(self.seed, view).randint(1, view.seats)
+    return _make_turn_rng(self.seed, view).randint(1, view.num_seats)
 
 
-class Elimination(Guesser):
+class EliminationGuesser(Guesser):
   """Any rank that no verdict has refuted for this seat."""
 
-  def guess(self, view: View) -> int:
+  def guess_rank(self, view: View) -> int:
     """Returns a rank drawn uniformly from those left."""
-    left = set(range(1, view.seats + 1)) - view.refuted()
-    return _chance(self.seed, view).choice(sorted(left))
+    open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()
+    return _make_turn_rng(self.seed, view).choice(sorted(open_ranks))
 
 
-class Permutation(Guesser):
+class PermutationGuesser(Guesser):
   """One drawn order for all seats, anew in each round."""
 
-  def guess(self, view: View) -> int:
+  def guess_rank(self, view: View) -> int:
     """Returns the seat's place in the order."""
-    order = list(range(1, view.seats + 1))
-    _chance(self.seed, view, joint=True).shuffle(order)
+    order = list(range(1, view.num_seats + 1))
+    _make_turn_rng(self.seed, view, is_joint=True).shuffle(order)
     return order[view.seat]
 
 
-class JointPermutation(Guesser):
+class JointPermutationGuesser(Guesser):
   """One order for all seats, drawn from those that fit all verdicts.
 
   Every seat works out the same orders: the chances are shared and verdicts
   are public.
   """
 
-  def guess(self, view: View) -> int:
+  def guess_rank(self, view: View) -> int:
     """Returns the seat's place in the order."""
-    left = list(itertools.permutations(range(1, view.seats + 1)))
-    for number, past in enumerate(view.rounds, start=1):
-      moment = dataclasses.replace(view, rounds=view.rounds[:number])
-      order = _chance(self.seed, moment, joint=True).choice(left)
-      if past.wrong is None:
+    consistent_orders = list(
+      itertools.permutations(range(1, view.num_seats + 1))
+    )
+    for num_rounds, past_round in enumerate(view.rounds, start=1):
+      past_view = dataclasses.replace(view, rounds=view.rounds[:num_rounds])
+      order = _make_turn_rng(self.seed, past_view, is_joint=True).choice(
+        consistent_orders
+      )
+      if past_round.wrong_seats is None:
         continue
-      left = [
-        other
-        for other in left
+      consistent_orders = [
+        candidate_order
+        for candidate_order in consistent_orders
         if all(
-          (mine == theirs) == (seat not in past.wrong)
-          for seat, (mine, theirs) in enumerate(zip(order, other, strict=True))
+          (rank == candidate_rank) == (seat not in past_round.wrong_seats)
+          for seat, (rank, candidate_rank) in enumerate(
+            zip(order, candidate_order, strict=True)
+          )
         )
       ]
     return order[view.seat]
 
 
 @dataclasses.dataclass(frozen=True)
-class Knowing:
+class InformedAgent:
   """Describes by the item of the period it believes in, ranks by the items.
 
   Attributes:
@@ -134,32 +142,39 @@ class Knowing:
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the JSON that the phase asks for."""
-    label = self._belief(view)
+    label = self._believed_label(view)
     if view.phase == DESCRIBE:
-      return _describe(view.theme.items[periods.period(label).index], label)
-    return _rank(self._infer(view))
+      return _format_description(
+        view.theme.items[periods.get_period(label).index], label
+      )
+    return _format_ranking(self._infer_rank(view))
 
-  def _belief(self, view: View) -> str:
-    truth = self.labels[view.entity]
-    chance = random.Random(f"{self.seed}:{view.instance_id}:{view.entity}")
-    if chance.random() < self.accuracy:
-      return truth
-    return chance.choice([label for label in periods.LABELS if label != truth])
+  def _believed_label(self, view: View) -> str:
+    true_label = self.labels[view.entity]
+    rng = random.Random(f"{self.seed}:{view.instance_id}:{view.entity}")
+    if rng.random() < self.accuracy:
+      return true_label
+    return rng.choice(
+      [label for label in periods.LABELS if label != true_label]
+    )
 
-  def _infer(self, view: View) -> int:
+  def _infer_rank(self, view: View) -> int:
     """Returns the rank by items; a refuted one gives way to the nearest."""
-    said = implied_ranks(view)
-    mine = said.get(view.seat, 1)
-    left = set(range(1, view.seats + 1)) - view.refuted()
-    return min(left or {mine}, key=lambda rank: (abs(rank - mine), rank))
+    ranks_by_items = rank_by_items(view)
+    implied_rank = ranks_by_items.get(view.seat, 1)
+    open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()
+    return min(
+      open_ranks or {implied_rank},
+      key=lambda rank: (abs(rank - implied_rank), rank),
+    )
 
 
-def implied_ranks(view: View) -> dict[int, int]:
+def rank_by_items(view: View) -> dict[int, int]:
   """Returns seat -> rank by the items of the round; ties by seat."""
   items = view.theme.items
-  order = sorted(
-    (items.index(said.item), said.seat)
-    for said in view.rounds[-1].descriptions
-    if said.item is not None
+  item_positions = sorted(
+    (items.index(description.item), description.seat)
+    for description in view.rounds[-1].descriptions
+    if description.item is not None
   )
-  return {seat: rank for rank, (_, seat) in enumerate(order, start=1)}
+  return {seat: rank for rank, (_, seat) in enumerate(item_positions, start=1)}

@@ -23,27 +23,27 @@ from ctd_jax.llm import endpoint_flags, question_runner
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.ctm import inputs
 from ctd_jax.tasks.ctm.ito import agents, game, play, report
-from ctd_jax.tasks.ctm.qa import command
+from ctd_jax.tasks.ctm.qa import format_command
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.questions import ItoInstance, Theme
 
 GUESSERS = {
-  "random": agents.Random,
-  "elimination": agents.Elimination,
-  "permutation": agents.Permutation,
-  "joint": agents.JointPermutation,
+  "random": agents.RandomGuesser,
+  "elimination": agents.EliminationGuesser,
+  "permutation": agents.PermutationGuesser,
+  "joint": agents.JointPermutationGuesser,
 }
-AGENTS = (*GUESSERS, "oracle", "knowing", "model")
-GAMES = "games.jsonl"
-Seat = Callable[[ItoInstance, int], play.Agent]
+AGENT_NAMES = (*GUESSERS, "oracle", "knowing", "model")
+TRANSCRIPTS_FILE = "games.jsonl"
+AgentFactory = Callable[[ItoInstance, int], play.Agent]
 
 
 def define_flags() -> None:
   """Defines the flags of the command."""
-  endpoint_flags.define()
+  endpoint_flags.define_endpoint_flags()
   inputs.define_flags()
-  flags.DEFINE_enum("agent", None, AGENTS, "Who sits in all seats.")
+  flags.DEFINE_enum("agent", None, AGENT_NAMES, "Who sits in all seats.")
   flags.DEFINE_float(
     "accuracy",
     0.7,
@@ -61,70 +61,79 @@ def define_flags() -> None:
 
 def main() -> None:
   """Runs the command."""
-  values = flags.FLAGS
+  flag_values = flags.FLAGS
   folder = pathlib.Path(command_line.WORKDIR.value).expanduser()
   start = time.perf_counter()
   with contextlib.ExitStack() as stack:
-    journal = stack.enter_context(Journal(folder / GAMES))
-    if not values.check:
-      question_runner.check_settings(journal, _settings())
-      _play_all(stack, folder, journal)
-    keys = [key for key in journal if key != question_runner.SETTINGS]
+    journal = stack.enter_context(Journal(folder / TRANSCRIPTS_FILE))
+    if not flag_values.check:
+      question_runner.check_settings(journal, _read_settings())
+      _play_missing_games(stack, folder, journal)
+    keys = [key for key in journal if key != question_runner.SETTINGS_KEY]
     if not keys:
-      raise ValueError(f"{folder / GAMES}: no game to replay")
-    played = [play.replay(journal[key]) for key in keys]
-  if values.check:
-    print(f"{len(played)} games replayed with the recorded results")
+      raise ValueError(f"{folder / TRANSCRIPTS_FILE}: no game to replay")
+    finished_games = [play.replay_game(journal[key]) for key in keys]
+  if flag_values.check:
+    print(f"{len(finished_games)} games replayed with the recorded results")
     return
-  _write(folder, played, time.perf_counter() - start)
+  _write_results(folder, finished_games, time.perf_counter() - start)
 
 
-def _settings() -> dict[str, object]:
+def _read_settings() -> dict[str, object]:
   """Returns what decides the games."""
-  values = flags.FLAGS
+  flag_values = flags.FLAGS
   names = ["agent", "rounds", "seed", "repairs", "feedback", "data"]
-  names += ["accuracy"] * (values.agent == "knowing")
-  names += ["model", "temperature", "max_tokens"] * (values.agent == "model")
-  return {name: getattr(values, name) for name in names}
+  names += ["accuracy"] * (flag_values.agent == "knowing")
+  names += ["model", "temperature", "max_tokens"] * (
+    flag_values.agent == "model"
+  )
+  return {name: getattr(flag_values, name) for name in names}
 
 
-def _play_all(
+def _play_missing_games(
   stack: contextlib.ExitStack, folder: pathlib.Path, journal: Journal
 ) -> None:
   """Plays the games that the journal does not have."""
-  values = flags.FLAGS
-  themes = repository.themes()
-  seated = _seats(stack, folder, themes)
-  names = _names()
+  flag_values = flags.FLAGS
+  themes = repository.load_themes()
+  make_agent = _make_agent_factory(stack, folder, themes)
+  list_aliases = _make_alias_lookup()
 
-  def play_one(task: tuple[str, ItoInstance, int]) -> None:
+  def play_task(task: tuple[str, ItoInstance, int]) -> None:
     key, instance, repeat = task
-    drawn = game.draw_themes(themes, key, values.rounds, values.seed)
-    state = game.start(instance, drawn, values.feedback)
-    agent = seated(instance, repeat)
-    played = play.play(
-      state, [agent] * len(instance.seats), values.repairs, names(instance)
+    game_themes = game.draw_themes(
+      themes, key, flag_values.rounds, flag_values.seed
     )
-    journal.append(key, play.to_json(played))
+    state = game.start_game(instance, game_themes, flag_values.feedback)
+    agent = make_agent(instance, repeat)
+    finished_game = play.play_game(
+      state,
+      [agent] * len(instance.seats),
+      flag_values.repairs,
+      list_aliases(instance),
+    )
+    journal.append(key, play.game_to_json(finished_game))
 
   tasks = [
     (f"{instance.instance_id}/{repeat}", instance, repeat)
-    for instance in inputs.games()
-    for repeat in range(values.repeats)
+    for instance in inputs.load_games()
+    for repeat in range(flag_values.repeats)
   ]
-  missing = [task for task in tasks if task[0] not in journal]
-  workers = values.workers if values.agent == "model" else 1
-  failed = question_runner.run_all(missing, play_one, workers)
-  if failed:
+  pending_tasks = [task for task in tasks if task[0] not in journal]
+  workers = flag_values.workers if flag_values.agent == "model" else 1
+  failures = question_runner.run_tasks(pending_tasks, play_task, workers)
+  if failures:
     raise ValueError(
-      f"{len(failed)} of {len(tasks)} games were not played out ({failed[0]}); "
+      f"{len(failures)} of {len(tasks)} games were not played out ({failures[0]}); "
       "run the same command again to play only these"
     )
 
 
-def _names() -> Callable[[ItoInstance], list[str]]:
+def _make_alias_lookup() -> Callable[[ItoInstance], list[str]]:
   """Returns what gives the aliases of a game's entities."""
-  aliases = {e.entity_id: e.aliases for e in repository.entities()}
+  aliases = {
+    entity.entity_id: entity.aliases for entity in repository.load_entities()
+  }
   return lambda instance: [
     alias
     for seat in instance.seats
@@ -133,57 +142,65 @@ def _names() -> Callable[[ItoInstance], list[str]]:
   ]
 
 
-def _seats(
+def _make_agent_factory(
   stack: contextlib.ExitStack, folder: pathlib.Path, themes: Sequence[Theme]
-) -> Seat:
+) -> AgentFactory:
   """Returns what makes the agent of a game; repeats differ in their seed."""
-  values = flags.FLAGS
-  if values.agent in GUESSERS:
-    made = GUESSERS[values.agent]
-    return lambda instance, repeat: made(f"{values.seed}/{repeat}")
-  if values.agent == "model":
-    if not values.model:
+  flag_values = flags.FLAGS
+  if flag_values.agent in GUESSERS:
+    guesser_class = GUESSERS[flag_values.agent]
+    return lambda instance, repeat: guesser_class(
+      f"{flag_values.seed}/{repeat}"
+    )
+  if flag_values.agent == "model":
+    if not flag_values.model:
       raise ValueError("--agent=model: name it with --model")
     from ctd_jax.tasks.ctm.ito.model_agent import ModelAgent
 
     chat = stack.enter_context(
-      endpoint_flags.client(folder / "replies.jsonl", values.model)
+      endpoint_flags.open_client(folder / "replies.jsonl", flag_values.model)
     )
     return lambda instance, repeat: ModelAgent(chat, tuple(themes), repeat)
-  accuracy = 1.0 if values.agent == "oracle" else values.accuracy
-  return lambda instance, repeat: agents.Knowing(
+  accuracy = 1.0 if flag_values.agent == "oracle" else flag_values.accuracy
+  return lambda instance, repeat: agents.InformedAgent(
     {seat.entity: seat.period for seat in instance.seats},
     accuracy,
-    f"{values.seed}/{repeat}",
+    f"{flag_values.seed}/{repeat}",
   )
 
 
-def _write(
-  folder: pathlib.Path, played: Sequence[play.Game], seconds: float
+def _write_results(
+  folder: pathlib.Path,
+  finished_games: Sequence[play.FinishedGame],
+  seconds: float,
 ) -> None:
   """Writes rows, report and plot."""
-  values = flags.FLAGS
-  name = values.model if values.agent == "model" else values.agent
-  if values.agent == "knowing":
-    name += f"-{values.accuracy:g}"
-  states = [one.state for one in played]
-  rows = report.rows(
+  flag_values = flags.FLAGS
+  name = (
+    flag_values.model if flag_values.agent == "model" else flag_values.agent
+  )
+  if flag_values.agent == "knowing":
+    name += f"-{flag_values.accuracy:g}"
+  states = [finished_game.state for finished_game in finished_games]
+  rows = report.make_result_rows(
     states,
-    dataset=inputs.name(inputs.ITO),
+    dataset=inputs.format_dataset_name(inputs.ITO_DATASET),
     system=name,
-    track="facts" if values.agent == "oracle" else "closed_book",
+    track="facts" if flag_values.agent == "oracle" else "closed_book",
     score_mode="rules",
     split="test",
-    mode="feedback" if values.feedback else "no_feedback",
-    command=command("ito"),
-    commit=evaluate.commit(),
+    mode="feedback" if flag_values.feedback else "no_feedback",
+    command=format_command("ito"),
+    commit=evaluate.read_commit(),
     seconds=round(seconds, 1),
   )
-  results.write_rows(folder / "results.json", rows)
-  turns = [turn for one in played for turn in one.turns]
-  notes = {"settings": json.dumps(_settings(), ensure_ascii=False)}
-  text = report.text(name, states, turns, notes)
+  results.write_result_rows(folder / "results.json", rows)
+  turns = [
+    turn for finished_game in finished_games for turn in finished_game.turns
+  ]
+  notes = {"settings": json.dumps(_read_settings(), ensure_ascii=False)}
+  text = report.format_report(name, states, turns, notes)
   files.write_text(folder / "report.md", text + "\n![Pass@K](passes.png)\n")
   report.plot_passes(name, states, folder / "passes.png")
-  print(report.summary(name, states))
+  print(report.format_summary(name, states))
   print(f"written: {folder / 'report.md'}")

@@ -59,17 +59,17 @@ class Round:
 
   Attributes:
     theme: of the round.
-    asked: seats that rank in it; the others keep their rank.
+    ranking_seats: seats that rank in it; the others keep their rank.
     descriptions: in order of seats.
     ranks: of the seats so far, kept ones included.
-    wrong: seats whose rank is wrong; None until all have ranked.
+    wrong_seats: seats whose rank is wrong; None until all have ranked.
   """
 
   theme: Theme
-  asked: tuple[int, ...]
+  ranking_seats: tuple[int, ...]
   descriptions: tuple[Description, ...] = ()
   ranks: tuple[tuple[int, int | None], ...] = ()
-  wrong: tuple[int, ...] | None = None
+  wrong_seats: tuple[int, ...] | None = None
 
   def rank_of(self, seat: int) -> int | None:
     """Returns the rank that a seat has in this round, None without one."""
@@ -95,24 +95,28 @@ class State:
   @property
   def phase(self) -> str:
     """One of `PHASES`."""
-    current = self.rounds[-1]
-    if current.wrong is not None:
-      return LOST if current.wrong else WON
+    current_round = self.rounds[-1]
+    if current_round.wrong_seats is not None:
+      return LOST if current_round.wrong_seats else WON
     seats = len(self.instance.seats)
-    return DESCRIBE if len(current.descriptions) < seats else RANK
+    return DESCRIBE if len(current_round.descriptions) < seats else RANK
 
   @property
-  def seat(self) -> int:
+  def next_seat(self) -> int:
     """Who moves next.
 
     Raises:
       ValueError: if the game is over.
     """
-    current = self.rounds[-1]
+    current_round = self.rounds[-1]
     if self.phase == DESCRIBE:
-      return len(current.descriptions)
+      return len(current_round.descriptions)
     if self.phase == RANK:
-      return next(s for s in current.asked if s not in dict(current.ranks))
+      return next(
+        s
+        for s in current_round.ranking_seats
+        if s not in dict(current_round.ranks)
+      )
     raise ValueError(f"game {self.instance.instance_id} is over")
 
   @property
@@ -125,12 +129,12 @@ def draw_themes(
   themes: Sequence[Theme], instance_id: str, rounds: int, seed: int
 ) -> tuple[Theme, ...]:
   """Returns a theme for each round: all in drawn order, then over again."""
-  drawn = list(themes)
-  random.Random(f"{seed}:themes:{instance_id}").shuffle(drawn)
-  return tuple(drawn[i % len(drawn)] for i in range(rounds))
+  shuffled_themes = list(themes)
+  random.Random(f"{seed}:themes:{instance_id}").shuffle(shuffled_themes)
+  return tuple(shuffled_themes[i % len(shuffled_themes)] for i in range(rounds))
 
 
-def start(
+def start_game(
   instance: ItoInstance, themes: Sequence[Theme], feedback: bool = True
 ) -> State:
   """Returns the state before the first description.
@@ -143,73 +147,93 @@ def start(
   Raises:
     ValueError: naming the game, if it or a theme cannot be played.
   """
-  place = f"game {instance.instance_id}"
-  order = sorted(seat.period for seat in instance.seats)
-  labels = sorted({seat.period for seat in instance.seats})
-  if order != labels or len(order) < 2:
+  context = f"game {instance.instance_id}"
+  seat_labels = sorted(seat.period for seat in instance.seats)
+  distinct_labels = sorted({seat.period for seat in instance.seats})
+  if seat_labels != distinct_labels or len(seat_labels) < 2:
     raise ValueError(
-      f"{place}: needs two seats or more, each of another period"
+      f"{context}: needs two seats or more, each of another period"
     )
-  wanted = sorted(labels, key=periods.LABELS.index)
-  ranks = tuple(wanted.index(seat.period) + 1 for seat in instance.seats)
+  labels_in_time = sorted(distinct_labels, key=periods.LABELS.index)
+  ranks = tuple(
+    labels_in_time.index(seat.period) + 1 for seat in instance.seats
+  )
   if instance.ranks != ranks:
-    raise ValueError(f"{place}: ranks {instance.ranks}, should be {ranks}")
+    raise ValueError(f"{context}: ranks {instance.ranks}, should be {ranks}")
   if not themes:
-    raise ValueError(f"{place}: needs a theme for each round, one at least")
+    raise ValueError(f"{context}: needs a theme for each round, one at least")
   for theme in themes:
     if len(set(theme.items)) != len(periods.LABELS):
       raise ValueError(
         f"theme {theme.name}: needs {len(periods.LABELS)} different items"
       )
-  everyone = tuple(range(len(instance.seats)))
-  first = Round(themes[0], everyone)
-  return State(instance, tuple(themes), feedback, (first,))
+  all_seats = tuple(range(len(instance.seats)))
+  first_round = Round(themes[0], all_seats)
+  return State(instance, tuple(themes), feedback, (first_round,))
 
 
-def step(state: State, action: Description | Ranking) -> State:
+def apply_action(state: State, action: Description | Ranking) -> State:
   """Returns the state after an action of the seat whose turn it is.
 
   Raises:
     ValueError: if the action is not what the rules ask for now.
   """
-  wanted = {DESCRIBE: Description, RANK: Ranking}.get(state.phase)
-  place = f"game {state.instance.instance_id}, round {len(state.rounds)}"
-  if wanted is None or not isinstance(action, wanted):
+  action_type = {DESCRIBE: Description, RANK: Ranking}.get(state.phase)
+  context = f"game {state.instance.instance_id}, round {len(state.rounds)}"
+  if action_type is None or not isinstance(action, action_type):
     raise ValueError(
-      f"{place}: a {type(action).__name__} in the phase {state.phase!r}"
+      f"{context}: a {type(action).__name__} in the phase {state.phase!r}"
     )
-  if action.seat != state.seat:
-    raise ValueError(f"{place}: seat {action.seat}, but {state.seat} is asked")
-  current = state.rounds[-1]
+  if action.seat != state.next_seat:
+    raise ValueError(
+      f"{context}: seat {action.seat}, but {state.next_seat} is asked"
+    )
+  current_round = state.rounds[-1]
   if isinstance(action, Description):
-    if action.item is not None and action.item not in current.theme.items:
-      raise ValueError(f"{place}: {action.item!r} is no item of the theme")
-    described = (*current.descriptions, action)
-    return _with_last(
-      state, dataclasses.replace(current, descriptions=described)
+    if action.item is not None and action.item not in current_round.theme.items:
+      raise ValueError(f"{context}: {action.item!r} is no item of the theme")
+    descriptions = (*current_round.descriptions, action)
+    return _replace_current_round(
+      state, dataclasses.replace(current_round, descriptions=descriptions)
     )
-  ranks = (*current.ranks, (action.seat, action.rank))
-  return _judge(state, dataclasses.replace(current, ranks=ranks))
+  ranks = (*current_round.ranks, (action.seat, action.rank))
+  return _judge_round(state, dataclasses.replace(current_round, ranks=ranks))
 
 
-def _with_last(state: State, current: Round) -> State:
-  return dataclasses.replace(state, rounds=(*state.rounds[:-1], current))
+def _replace_current_round(state: State, current_round: Round) -> State:
+  return dataclasses.replace(state, rounds=(*state.rounds[:-1], current_round))
 
 
-def _judge(state: State, current: Round) -> State:
+def _judge_round(state: State, current_round: Round) -> State:
   """Returns the state with a verdict and a new round, once all have ranked."""
-  truth = state.instance.ranks
-  if len(current.ranks) < len(truth):
-    return _with_last(state, current)
-  ranks = dict(current.ranks)
-  wrong = tuple(s for s, right in enumerate(truth) if ranks[s] != right)
-  judged = _with_last(state, dataclasses.replace(current, wrong=wrong))
-  if not wrong or len(judged.rounds) == len(state.themes):
-    return judged
-  asked = wrong if state.feedback else tuple(range(len(truth)))
-  kept = tuple((s, ranks[s]) for s in range(len(truth)) if s not in asked)
-  following = Round(state.themes[len(judged.rounds)], asked, ranks=kept)
-  return dataclasses.replace(judged, rounds=(*judged.rounds, following))
+  true_ranks = state.instance.ranks
+  if len(current_round.ranks) < len(true_ranks):
+    return _replace_current_round(state, current_round)
+  ranks = dict(current_round.ranks)
+  wrong_seats = tuple(
+    seat
+    for seat, true_rank in enumerate(true_ranks)
+    if ranks[seat] != true_rank
+  )
+  judged_state = _replace_current_round(
+    state, dataclasses.replace(current_round, wrong_seats=wrong_seats)
+  )
+  if not wrong_seats or len(judged_state.rounds) == len(state.themes):
+    return judged_state
+  ranking_seats = (
+    wrong_seats if state.feedback else tuple(range(len(true_ranks)))
+  )
+  locked_ranks = tuple(
+    (seat, ranks[seat])
+    for seat in range(len(true_ranks))
+    if seat not in ranking_seats
+  )
+  next_round = Round(
+    state.themes[len(judged_state.rounds)], ranking_seats, ranks=locked_ranks
+  )
+  return dataclasses.replace(
+    judged_state, rounds=(*judged_state.rounds, next_round)
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +244,7 @@ class View:
     instance_id: of the game.
     phase: describe or rank.
     seat: its own, from 0.
-    seats: how many there are.
+    num_seats: how many there are.
     entity: its own.
     feedback: whether `wrong` of past rounds is shown.
     rounds: all so far; ranks and believed periods are its own only.
@@ -229,7 +253,7 @@ class View:
   instance_id: str
   phase: str
   seat: int
-  seats: int
+  num_seats: int
   entity: str
   feedback: bool
   rounds: tuple[Round, ...]
@@ -239,18 +263,19 @@ class View:
     """Of the current round."""
     return self.rounds[-1].theme
 
-  def refuted(self) -> set[int | None]:
+  def refuted_ranks(self) -> set[int | None]:
     """Returns the own ranks that a verdict has called wrong."""
     return {
-      past.rank_of(self.seat)
-      for past in self.rounds
-      if past.wrong is not None and self.seat in past.wrong
+      past_round.rank_of(self.seat)
+      for past_round in self.rounds
+      if past_round.wrong_seats is not None
+      and self.seat in past_round.wrong_seats
     }
 
 
-def view(state: State) -> View:
+def make_view(state: State) -> View:
   """Returns what the seat whose turn it is may know."""
-  seat = state.seat
+  seat = state.next_seat
   return View(
     state.instance.instance_id,
     state.phase,
@@ -258,21 +283,26 @@ def view(state: State) -> View:
     len(state.instance.seats),
     state.instance.seats[seat].entity,
     state.feedback,
-    tuple(_seen(past, seat, state.feedback) for past in state.rounds),
+    tuple(
+      _hide_other_seats(past_round, seat, state.feedback)
+      for past_round in state.rounds
+    ),
   )
 
 
-def _seen(past: Round, seat: int, feedback: bool) -> Round:
+def _hide_other_seats(past_round: Round, seat: int, feedback: bool) -> Round:
   """Returns a round without what other seats keep to themselves."""
   return dataclasses.replace(
-    past,
+    past_round,
     descriptions=tuple(
-      d
-      if d.seat == seat or d.label is None
-      else dataclasses.replace(d, label=None)
-      for d in past.descriptions
+      description
+      if description.seat == seat or description.label is None
+      else dataclasses.replace(description, label=None)
+      for description in past_round.descriptions
     ),
-    ranks=tuple(pair for pair in past.ranks if pair[0] == seat),
-    asked=past.asked if feedback else (),
-    wrong=past.wrong if feedback else None,
+    ranks=tuple(
+      seat_rank for seat_rank in past_round.ranks if seat_rank[0] == seat
+    ),
+    ranking_seats=past_round.ranking_seats if feedback else (),
+    wrong_seats=past_round.wrong_seats if feedback else None,
   )

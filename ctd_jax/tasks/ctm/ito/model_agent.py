@@ -21,20 +21,20 @@ from ctd_jax_datasets.ctm.questions import Theme
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm
 
-_RULES = (
+_RULES_PROMPT = (
   "你在玩“时间线”游戏。{seats}名玩家各持一个人、物或事，分属不同时期，目标是让每个人"
   "说对自己按时间先后的名次（1为最早）。时期有十个，从早到晚是：{timeline}。每轮有"
   "一个主题，主题里的十样东西从小到大依次代表十个时期。你是{seat}号玩家。\n"
   "各主题的次序：\n{themes}"
 )
-_DESCRIBE = (
+_DESCRIBE_PROMPT = (
   "本轮主题是{theme}，可选：{items}。你持有“{entity}”。先判断它的时期，再选出代表"
   "该时期的那一样。理由只用一句话，用“开头、较早、中间、较晚、末尾”之类的说法"
   f"提示位置，不得出现名称、朝代、年份。只输出JSON：{{{{“{schema.ANALYSIS}”：你的"
   f"推理，其中把名称和时期写成xxx，“{schema.LABEL}”：你判断的时期（不会公开），"
   f"“{schema.REASON}”：一句话，“{schema.ITEM}”：所选的一样}}}}。"
 )
-_RANK = (
+_RANK_PROMPT = (
   "根据本轮所有人选的东西，判断你的名次。只输出JSON："
   f"{{{{“{schema.ANALYSIS}”：你的推理，“{schema.RANK}”：1到{{seats}}的整数}}}}。"
 )
@@ -56,8 +56,8 @@ class ModelAgent:
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns what the model says, told what was wrong before."""
-    told = _RULES.format(
-      seats=view.seats,
+    rules = _RULES_PROMPT.format(
+      seats=view.num_seats,
       seat=view.seat + 1,
       timeline=prompts.TIMELINE,
       themes="\n".join(
@@ -65,41 +65,43 @@ class ModelAgent:
         for theme in self.themes
       ),
     )
-    ask = _DESCRIBE if view.phase == DESCRIBE else _RANK
-    text = ask.format(
+    template = _DESCRIBE_PROMPT if view.phase == DESCRIBE else _RANK_PROMPT
+    request = template.format(
       theme=view.theme.name,
       items="、".join(sorted(view.theme.items)),
       entity=view.entity,
-      seats=view.seats,
+      seats=view.num_seats,
     )
-    parts = [_memory(view), text]
-    parts += [f"你刚才的回复不合要求：{problem}" for problem in complaints]
+    user_lines = [_format_history(view), request]
+    user_lines += [f"你刚才的回复不合要求：{problem}" for problem in complaints]
     messages = [
-      {"role": "system", "content": told},
-      {"role": "user", "content": "\n".join(parts)},
+      {"role": "system", "content": rules},
+      {"role": "user", "content": "\n".join(user_lines)},
     ]
     return self.chat.ask(messages, self.sample).text
 
 
-def _memory(view: View) -> str:
+def _format_history(view: View) -> str:
   """Returns what is public, and the own ranks of earlier rounds."""
   lines = []
-  for number, past in enumerate(view.rounds, start=1):
-    lines += _round(number, past, view)
+  for number, past_round in enumerate(view.rounds, start=1):
+    lines += _format_round(number, past_round, view)
   return "\n".join(lines)
 
 
-def _round(number: int, past: Round, view: View) -> list[str]:
-  lines = [f"第{number}轮，主题{past.theme.name}："]
-  for said in past.descriptions:
-    item = said.item or "（没有说）"
-    lines.append(f"{said.seat + 1}号玩家：{said.reason} {item}")
-  rank = past.rank_of(view.seat)
+def _format_round(number: int, past_round: Round, view: View) -> list[str]:
+  lines = [f"第{number}轮，主题{past_round.theme.name}："]
+  for description in past_round.descriptions:
+    item = description.item or "（没有说）"
+    lines.append(f"{description.seat + 1}号玩家：{description.reason} {item}")
+  rank = past_round.rank_of(view.seat)
   if rank is not None and number < len(view.rounds):
     lines.append(f"你说的名次是{rank}。")
-  if past.wrong is not None:
-    wrong = "、".join(f"{seat + 1}号" for seat in past.wrong)
+  if past_round.wrong_seats is not None:
+    wrong_seats = "、".join(f"{seat + 1}号" for seat in past_round.wrong_seats)
     lines.append(
-      f"裁判：名次错的是{wrong}，其余都对。" if wrong else "裁判：全对。"
+      f"裁判：名次错的是{wrong_seats}，其余都对。"
+      if wrong_seats
+      else "裁判：全对。"
     )
   return lines

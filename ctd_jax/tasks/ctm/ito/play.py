@@ -34,7 +34,7 @@ class Agent(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Game:
+class FinishedGame:
   """A game that is over.
 
   Attributes:
@@ -47,91 +47,109 @@ class Game:
   turns: tuple[dict[str, Any], ...]
 
 
-def play(
+def play_game(
   state: game.State,
   agents: Sequence[Agent],
   repairs: int = 2,
-  names: Collection[str] = (),
-) -> Game:
+  extra_names: Collection[str] = (),
+) -> FinishedGame:
   """Returns the game after all rounds, or after it was won.
 
   Args:
-    state: see `game.start`.
+    state: see `game.start_game`.
     agents: one for each seat; the same object may take several.
     repairs: how often a reply may be asked for again.
-    names: that must not be said, besides those of the game's entities.
+    extra_names: that must not be said, besides those of the game's entities.
   """
   seats = state.instance.seats
-  forbidden = {*(seat.entity for seat in seats), *names}
+  forbidden_names = {*(seat.entity for seat in seats), *extra_names}
   turns = []
   while state.phase in (game.DESCRIBE, game.RANK):
-    action, turn = _turn(state, agents[state.seat], repairs, forbidden)
-    state = game.step(state, action)
+    action, turn = _play_turn(
+      state, agents[state.next_seat], repairs, forbidden_names
+    )
+    state = game.apply_action(state, action)
     turns.append(turn)
-  return Game(state, tuple(turns))
+  return FinishedGame(state, tuple(turns))
 
 
-def _turn(
-  state: game.State, agent: Agent, repairs: int, names: Collection[str]
+def _play_turn(
+  state: game.State,
+  agent: Agent,
+  repairs: int,
+  forbidden_names: Collection[str],
 ) -> tuple[game.Description | game.Ranking, dict[str, Any]]:
   """Returns the action of one seat and the record of how it came about."""
-  view = game.view(state)
+  view = game.make_view(state)
   turn: dict[str, Any] = {"replies": [], "complaints": [], "leaked": False}
-  leak = None
+  leaking_reply = None
   for _ in range(repairs + 1):
     text = agent.reply(view, tuple(turn["complaints"]))
     turn["replies"].append(text)
     try:
-      return schema.read(text, view, names), turn
+      return schema.read_reply(text, view, forbidden_names), turn
     except schema.ReplyError as error:
       turn["complaints"].append(str(error))
-      leak = text if isinstance(error, schema.LeakError) else leak
+      leaking_reply = (
+        text if isinstance(error, schema.LeakError) else leaking_reply
+      )
   if view.phase == game.RANK:
     return game.Ranking(view.seat, None), turn
-  if leak is None:
+  if leaking_reply is None:
     return game.Description(view.seat, None), turn
   turn["leaked"] = True
-  return _without_reason(leak, view), turn
+  return _mask_reason(leaking_reply, view), turn
 
 
-def _without_reason(text: str, view: game.View) -> game.Description:
+def _mask_reason(text: str, view: game.View) -> game.Description:
   """Returns a leaking description with its reason struck out."""
-  fields = {**replies.json_object(text), schema.REASON: "xxx"}
+  fields = {**replies.parse_json_object(text), schema.REASON: "xxx"}
   masked = json.dumps(fields, ensure_ascii=False)
   return schema.read_description(masked, view, ())
 
 
-def to_json(played: Game) -> dict[str, Any]:
+def game_to_json(finished_game: FinishedGame) -> dict[str, Any]:
   """Returns the transcript of a game."""
-  actions = [dataclasses.asdict(action) for action in _actions(played.state)]
+  actions = [
+    dataclasses.asdict(action) for action in _list_actions(finished_game.state)
+  ]
   return {
-    "instance": questions.to_json(played.state.instance),
-    "themes": [questions.to_json(theme) for theme in played.state.themes],
-    "feedback": played.state.feedback,
+    "instance": questions.to_json(finished_game.state.instance),
+    "themes": [
+      questions.to_json(theme) for theme in finished_game.state.themes
+    ],
+    "feedback": finished_game.state.feedback,
     "turns": [
       {**turn, "action": action}
-      for turn, action in zip(played.turns, actions, strict=True)
+      for turn, action in zip(finished_game.turns, actions, strict=True)
     ],
-    "wrong": [list(past.wrong or ()) for past in played.state.rounds],
-    "won_in": played.state.won_in,
+    "wrong": [
+      list(past_round.wrong_seats or ())
+      for past_round in finished_game.state.rounds
+    ],
+    "won_in": finished_game.state.won_in,
   }
 
 
-def _actions(
+def _list_actions(
   state: game.State,
 ) -> list[game.Description | game.Ranking]:
   """Returns all actions of a game in their order."""
   return [
     action
-    for past in state.rounds
+    for past_round in state.rounds
     for action in (
-      *past.descriptions,
-      *(game.Ranking(*pair) for pair in past.ranks if pair[0] in past.asked),
+      *past_round.descriptions,
+      *(
+        game.Ranking(*seat_rank)
+        for seat_rank in past_round.ranks
+        if seat_rank[0] in past_round.ranking_seats
+      ),
     )
   ]
 
 
-def replay(transcript: Mapping[str, Any]) -> Game:
+def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
   """Returns the game of a transcript, played again by the rules.
 
   Raises:
@@ -139,20 +157,20 @@ def replay(transcript: Mapping[str, Any]) -> Game:
       the outcome is not the recorded one.
   """
   instance = questions.instance_from_json(transcript["instance"])
-  themes = [questions.theme_from_json(t) for t in transcript["themes"]]
-  state = game.start(instance, themes, transcript["feedback"])
+  themes = [questions.theme_from_json(theme) for theme in transcript["themes"]]
+  state = game.start_game(instance, themes, transcript["feedback"])
   turns = []
   for turn in transcript["turns"]:
     fields = turn["action"]
-    made = game.Ranking if "rank" in fields else game.Description
-    state = game.step(state, made(**fields))
+    action_class = game.Ranking if "rank" in fields else game.Description
+    state = game.apply_action(state, action_class(**fields))
     turns.append({key: turn[key] for key in turn if key != "action"})
-  played = Game(state, tuple(turns))
-  again = to_json(played)
+  finished_game = FinishedGame(state, tuple(turns))
+  replayed_transcript = game_to_json(finished_game)
   for key in ("wrong", "won_in"):
-    if again[key] != transcript[key]:
+    if replayed_transcript[key] != transcript[key]:
       raise ValueError(
         f"game {instance.instance_id}: {key} is {transcript[key]} in the "
-        f"transcript, {again[key]} when replayed"
+        f"transcript, {replayed_transcript[key]} when replayed"
       )
-  return played
+  return finished_game

@@ -12,44 +12,52 @@ from collections.abc import Mapping, Sequence
 import matplotlib.figure
 import numpy as np
 
-from ctd_jax.evaluation.result_tables import COLOURS, markdown_table
+from ctd_jax.evaluation.result_tables import COLOURS, format_markdown_table
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.tasks.ctm.ito import agents, game, scores
 from ctd_jax.utils import files
 
-SEATS = {"easy": 3, "medium": 4, "hard": 5}
-ALL = "all"
-_LINES = {
-  agents.Random: "guessing, right seats locked",
-  agents.Permutation: "one random order a round",
-  agents.Elimination: "no refuted rank again",
-  agents.JointPermutation: "joint consistent order",
+SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
+ALL_LEVELS = "all"
+_GUESSER_TITLES = {
+  agents.RandomGuesser: "guessing, right seats locked",
+  agents.PermutationGuesser: "one random order a round",
+  agents.EliminationGuesser: "no refuted rank again",
+  agents.JointPermutationGuesser: "joint consistent order",
 }
 
 
-def by_level(states: Sequence[game.State]) -> dict[str, list[game.State]]:
+def group_by_level(states: Sequence[game.State]) -> dict[str, list[game.State]]:
   """Returns level -> games, then all."""
-  found = {
-    level: [s for s in states if s.instance.level == level] for level in SEATS
+  games_by_level = {
+    level: [state for state in states if state.instance.level == level]
+    for level in SEATS_PER_LEVEL
   }
-  kept = {level: games for level, games in found.items() if games}
-  return {**kept, ALL: list(states)}
+  nonempty_levels = {
+    level: games for level, games in games_by_level.items() if games
+  }
+  return {**nonempty_levels, ALL_LEVELS: list(states)}
 
 
-def cutoffs(states: Sequence[game.State]) -> list[int]:
+def available_cutoffs(states: Sequence[game.State]) -> list[int]:
   """Returns the K of Pass@K that the games have rounds for."""
   rounds = min(len(state.themes) for state in states)
   return [k for k in scores.CUTOFFS if k <= rounds]
 
 
-def chance(agent: type[agents.Guesser], level: str, rounds: int) -> float:
+def guesser_win_probability(
+  guesser_class: type[agents.Guesser], level: str, rounds: int
+) -> float:
   """Returns a guesser's chance to win; over all, the mean of the levels."""
-  levels = [level] if level != ALL else list(SEATS)
-  found = [scores.CHANCE[agent](SEATS[name], rounds) for name in levels]
-  return float(np.mean(found))
+  levels = [level] if level != ALL_LEVELS else list(SEATS_PER_LEVEL)
+  probabilities = [
+    scores.WIN_PROBABILITIES[guesser_class](SEATS_PER_LEVEL[name], rounds)
+    for name in levels
+  ]
+  return float(np.mean(probabilities))
 
 
-def text(
+def format_report(
   name: str,
   states: Sequence[game.State],
   turns: Sequence[Mapping[str, object]],
@@ -60,83 +68,100 @@ def text(
   Args:
     name: of the agent.
     states: of games that are over.
-    turns: of all games, see `play.Game`.
+    turns: of all games, see `play.FinishedGame`.
     notes: what else to tell; name -> value.
   """
-  wanted = cutoffs(states)
+  pass_cutoffs = available_cutoffs(states)
   rows = []
-  for level, games in by_level(states).items():
-    shares = [str(scores.pass_at(games, k)) for k in wanted]
+  for level, games in group_by_level(states).items():
+    shares = [str(scores.pass_at_k(games, k)) for k in pass_cutoffs]
     rows.append([f"{level}, n={len(games)}", *shares])
     rows += [
       [
-        f"{level}: {line}",
-        *(f"{100 * chance(agent, level, k):.1f}" for k in wanted),
+        f"{level}: {guesser_title}",
+        *(
+          f"{100 * guesser_win_probability(guesser_class, level, k):.1f}"
+          for k in pass_cutoffs
+        ),
       ]
-      for agent, line in _LINES.items()
+      for guesser_class, guesser_title in _GUESSER_TITLES.items()
     ]
-  head = ["games", *(f"Pass@{k} in %" for k in wanted)]
-  parts = [f"# {name}: {len(states)} games", ""]
-  parts += [f"- {key}: {value}" for key, value in notes.items()]
-  parts.append(f"- mean rounds played: {scores.expected_rounds(states):.2f}")
-  repaired = sum(len(turn["replies"]) - 1 for turn in turns)
-  parts.append(f"- replies asked for again: {repaired} in {len(turns)} turns")
-  leaked = sum(bool(turn["leaked"]) for turn in turns)
-  parts += [f"- reasons struck out as leaks: {leaked}", ""]
+  header = ["games", *(f"Pass@{k} in %" for k in pass_cutoffs)]
+  blocks = [f"# {name}: {len(states)} games", ""]
+  blocks += [f"- {key}: {value}" for key, value in notes.items()]
+  blocks.append(f"- mean rounds played: {scores.mean_rounds(states):.2f}")
+  num_repairs = sum(len(turn["replies"]) - 1 for turn in turns)
+  blocks.append(
+    f"- replies asked for again: {num_repairs} in {len(turns)} turns"
+  )
+  num_leaks = sum(bool(turn["leaked"]) for turn in turns)
+  blocks += [f"- reasons struck out as leaks: {num_leaks}", ""]
   title = "Games won, 95 % Wilson intervals, above what guessing reaches"
-  parts.append(markdown_table(title, head, rows))
-  parts.append(_errors(states))
+  blocks.append(format_markdown_table(title, header, rows))
+  blocks.append(_format_errors(states))
   rows = [
     [str(number), f"{tau:.3f}", str(count)]
-    for number, (tau, count) in scores.rank_tau(states).items()
+    for number, (tau, count) in scores.mean_rank_tau(states).items()
   ]
-  head = ["round", "mean tau-b", "of games"]
-  parts.append(markdown_table("Ranks against truth", head, rows))
-  return "\n".join(parts)
+  header = ["round", "mean tau-b", "of games"]
+  blocks.append(format_markdown_table("Ranks against truth", header, rows))
+  return "\n".join(blocks)
 
 
-def summary(name: str, states: Sequence[game.State]) -> str:
+def format_summary(name: str, states: Sequence[game.State]) -> str:
   """Returns Pass@K by level beside locked guessing, in aligned lines."""
   lines = [f"{name}, games won in % [95 % Wilson interval], (guessing)"]
-  for level, games in by_level(states).items():
+  for level, games in group_by_level(states).items():
     cells = [
-      f"Pass@{k} {scores.pass_at(games, k)} "
-      f"({100 * chance(agents.Random, level, k):.1f})"
-      for k in cutoffs(states)
+      f"Pass@{k} {scores.pass_at_k(games, k)} "
+      f"({100 * guesser_win_probability(agents.RandomGuesser, level, k):.1f})"
+      for k in available_cutoffs(states)
     ]
     lines.append(f"  {level:<6} n={len(games):<5} {'  '.join(cells)}")
   return "\n".join(lines)
 
 
-def _errors(states: Sequence[game.State]) -> str:
-  found = scores.errors(states)
+def _format_errors(states: Sequence[game.State]) -> str:
+  error_counts = scores.count_errors(states)
   rows = [
-    ["period not known", str(found.unknown), str(found.described)],
+    [
+      "period not known",
+      str(error_counts.unknown),
+      str(error_counts.described),
+    ],
     [
       "item is not the believed period's",
-      str(found.items),
-      str(found.described),
+      str(error_counts.items),
+      str(error_counts.described),
     ],
-    ["rank is not what the items say", str(found.inferred), str(found.ranked)],
-    ["nothing said that counts", str(found.silent), ""],
+    [
+      "rank is not what the items say",
+      str(error_counts.inferred),
+      str(error_counts.ranked),
+    ],
+    ["nothing said that counts", str(error_counts.silent), ""],
   ]
-  return markdown_table("Kinds of error", ["measure", "wrong", "of"], rows)
+  return format_markdown_table(
+    "Kinds of error", ["measure", "wrong", "of"], rows
+  )
 
 
-def rows(states: Sequence[game.State], **about) -> list[ResultRow]:
+def make_result_rows(
+  states: Sequence[game.State], **row_fields
+) -> list[ResultRow]:
   """Returns Pass@K by level as result rows."""
   return [
     ResultRow(
-      **about,
+      **row_fields,
       family=level,
       metric=f"pass@{k}",
-      value=share.value,
+      value=share.ratio,
       low=share.interval[0],
       high=share.interval[1],
     )
-    for level, games in by_level(states).items()
-    for k in cutoffs(states)
-    for share in (scores.pass_at(games, k),)
+    for level, games in group_by_level(states).items()
+    for k in available_cutoffs(states)
+    for share in (scores.pass_at_k(games, k),)
   ]
 
 
@@ -147,13 +172,13 @@ def plot_passes(
   figure = matplotlib.figure.Figure(figsize=(8, 4.2), layout="constrained")
   axes = figure.add_subplot()
   rounds = range(1, min(len(state.themes) for state in states) + 1)
-  for place, (level, games) in enumerate(by_level(states).items()):
-    colour = COLOURS[place]
-    shares = [scores.pass_at(games, k) for k in rounds]
+  for level_index, (level, games) in enumerate(group_by_level(states).items()):
+    colour = COLOURS[level_index]
+    shares = [scores.pass_at_k(games, k) for k in rounds]
     low, high = np.array([share.interval for share in shares]).T
-    values = 100 * np.array([share.value for share in shares])
+    values = 100 * np.array([share.ratio for share in shares])
     axes.errorbar(
-      np.array(rounds) + 0.05 * (place - 1.5),
+      np.array(rounds) + 0.05 * (level_index - 1.5),
       values,
       yerr=np.clip([values - 100 * low, 100 * high - values], 0, None),
       color=colour,
@@ -165,7 +190,10 @@ def plot_passes(
     )
     axes.plot(
       rounds,
-      [100 * chance(agents.Random, level, k) for k in rounds],
+      [
+        100 * guesser_win_probability(agents.RandomGuesser, level, k)
+        for k in rounds
+      ],
       color=colour,
       ls=":",
     )

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Description, Ranking, View
-from ctd_jax.tasks.ctm.replies import json_object, simplified
+from ctd_jax.tasks.ctm.replies import parse_json_object, to_simplified
 from ctd_jax_datasets.ctm import periods
 
 ANALYSIS, REASON, ITEM, RANK, LABEL = (
@@ -23,7 +23,7 @@ ANALYSIS, REASON, ITEM, RANK, LABEL = (
   "我的排序",
   "时期",
 )
-_YEAR = re.compile(
+_YEAR_PATTERN = re.compile(
   r"公元前?|西元前?|世[纪紀]|[0-9０-９]{2,}|[〇零一二三四五六七八九十百千]{2,}年"
 )
 
@@ -36,24 +36,26 @@ class LeakError(ReplyError):
   """A description whose reason gives away what must be guessed."""
 
 
-def _fields(text: str) -> dict:
+def _parse_fields(text: str) -> dict:
   try:
-    return json_object(text)
+    return parse_json_object(text)
   except ValueError as error:
     raise ReplyError(str(error)) from None
 
 
-def leaks(reason: str, names: Iterable[str]) -> list[str]:
+def find_leaks(reason: str, names: Iterable[str]) -> list[str]:
   """Returns what a reason gives away: names, dynasty words, years.
 
   Args:
     reason: as the seat wrote it, in either script.
     names: of all entities of the game, aliases included.
   """
-  text = simplified(reason)
-  found = [name for name in names if simplified(name) in text]
-  found += [mention.text for mention in periods.find(text)]
-  return found + _YEAR.findall(text)
+  text = to_simplified(reason)
+  leaked_texts = [name for name in names if to_simplified(name) in text]
+  leaked_texts += [
+    mention.text for mention in periods.find_period_mentions(text)
+  ]
+  return leaked_texts + _YEAR_PATTERN.findall(text)
 
 
 def read_description(
@@ -69,24 +71,26 @@ def read_description(
   Raises:
     ReplyError: if the form is broken; LeakError if only the reason leaks.
   """
-  fields = _fields(text)
+  fields = _parse_fields(text)
   item, reason = fields.get(ITEM), fields.get(REASON)
-  by_spelling = {simplified(known): known for known in view.theme.items}
-  if not isinstance(item, str) or simplified(item) not in by_spelling:
+  by_spelling = {
+    to_simplified(theme_item): theme_item for theme_item in view.theme.items
+  }
+  if not isinstance(item, str) or to_simplified(item) not in by_spelling:
     raise ReplyError(
       f"{ITEM} is {item!r}, should be one of {'、'.join(view.theme.items)}"
     )
   if not isinstance(reason, str) or not reason.strip():
     raise ReplyError(f"{REASON} is {reason!r}, should be a sentence")
-  if given := leaks(reason, names):
+  if leaked_texts := find_leaks(reason, names):
     raise LeakError(
-      f"{REASON} names {'、'.join(dict.fromkeys(given))}; it must name no "
+      f"{REASON} names {'、'.join(dict.fromkeys(leaked_texts))}; it must name no "
       "entity, dynasty or year"
     )
-  labels = periods.labels_in(str(fields.get(LABEL, "")))
-  believed = labels[0] if len(labels) == 1 else None
+  labels = periods.find_period_labels(str(fields.get(LABEL, "")))
+  believed_label = labels[0] if len(labels) == 1 else None
   return Description(
-    view.seat, by_spelling[simplified(item)], reason.strip(), believed
+    view.seat, by_spelling[to_simplified(item)], reason.strip(), believed_label
   )
 
 
@@ -96,18 +100,20 @@ def read_ranking(text: str, view: View) -> Ranking:
   Raises:
     ReplyError: if it is no whole number from 1 to the number of seats.
   """
-  rank = _fields(text).get(RANK)
+  rank = _parse_fields(text).get(RANK)
   if isinstance(rank, str) and rank.strip().isdecimal():
     rank = int(rank)
   # A bool is an int.
-  if type(rank) is not int or not 1 <= rank <= view.seats:
+  if type(rank) is not int or not 1 <= rank <= view.num_seats:
     raise ReplyError(
-      f"{RANK} is {rank!r}, should be a whole number from 1 to {view.seats}"
+      f"{RANK} is {rank!r}, should be a whole number from 1 to {view.num_seats}"
     )
   return Ranking(view.seat, rank)
 
 
-def read(text: str, view: View, names: Iterable[str]) -> Description | Ranking:
+def read_reply(
+  text: str, view: View, names: Iterable[str]
+) -> Description | Ranking:
   """Returns what the phase asks for, see the two readers."""
   if view.phase == DESCRIBE:
     return read_description(text, view, names)

@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import scipy.stats
 
-from ctd_jax.evaluation.significance import Share
+from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.ito import agents, game
 from ctd_jax_datasets.ctm import periods
 
 CUTOFFS = (1, 3, 8)
 
 
-def pass_at(states: Sequence[game.State], rounds: int) -> Share:
+def pass_at_k(states: Sequence[game.State], max_rounds: int) -> Proportion:
   """Returns the share of games won within so many rounds.
 
   Raises:
@@ -34,65 +34,72 @@ def pass_at(states: Sequence[game.State], rounds: int) -> Share:
   if not states:
     raise ValueError("no game to count")
   for state in states:
-    if state.won_in is None and len(state.rounds) < rounds:
+    if state.won_in is None and len(state.rounds) < max_rounds:
       raise ValueError(
         f"game {state.instance.instance_id} had {len(state.rounds)} rounds; "
-        f"Pass@{rounds} needs {rounds}"
+        f"Pass@{max_rounds} needs {max_rounds}"
       )
-  won = [state.won_in for state in states]
-  hits = sum(number is not None and number <= rounds for number in won)
-  return Share(hits, len(states))
+  winning_rounds = [state.won_in for state in states]
+  hits = sum(
+    winning_round is not None and winning_round <= max_rounds
+    for winning_round in winning_rounds
+  )
+  return Proportion(hits, len(states))
 
 
-def _locked(seats: int, rounds: int) -> float:
+def _random_win_probability(seats: int, rounds: int) -> float:
   return (1 - (1 - 1 / seats) ** rounds) ** seats
 
 
-def _permutation(seats: int, rounds: int) -> float:
+def _permutation_win_probability(seats: int, rounds: int) -> float:
   return 1 - (1 - 1 / math.factorial(seats)) ** rounds
 
 
-def _elimination(seats: int, rounds: int) -> float:
+def _elimination_win_probability(seats: int, rounds: int) -> float:
   return min(1.0, rounds / seats) ** seats
 
 
-def _joint(seats: int, rounds: int) -> float:
+def _joint_win_probability(seats: int, rounds: int) -> float:
   """Returns the chance of the joint guesser, by all courses of a game."""
-  everything = frozenset(itertools.permutations(range(seats)))
-  return _joint_from(everything, tuple(range(seats)), rounds)
+  all_orders = frozenset(itertools.permutations(range(seats)))
+  return _joint_probability_from(all_orders, tuple(range(seats)), rounds)
 
 
 @functools.cache
-def _joint_from(
-  left: frozenset[tuple[int, ...]], truth: tuple[int, ...], rounds: int
+def _joint_probability_from(
+  consistent_orders: frozenset[tuple[int, ...]],
+  true_order: tuple[int, ...],
+  rounds: int,
 ) -> float:
-  """Returns the chance to name `truth`, one of `left`, within the rounds."""
+  """Returns the chance to name `true_order`, one of `consistent_orders`, within the rounds."""
   if rounds == 0:
     return 0.0
   total = 0.0
-  for order in left:
-    right = tuple(map(int.__eq__, order, truth))
-    if all(right):
+  for order in consistent_orders:
+    verdict = tuple(map(int.__eq__, order, true_order))
+    if all(verdict):
       total += 1
       continue
-    fitting = frozenset(
-      other for other in left if tuple(map(int.__eq__, order, other)) == right
+    remaining_orders = frozenset(
+      candidate_order
+      for candidate_order in consistent_orders
+      if tuple(map(int.__eq__, order, candidate_order)) == verdict
     )
-    total += _joint_from(fitting, truth, rounds - 1)
-  return total / len(left)
+    total += _joint_probability_from(remaining_orders, true_order, rounds - 1)
+  return total / len(consistent_orders)
 
 
 # Guesser -> chance to win with so many seats within so many rounds.
-CHANCE: dict[type[agents.Guesser], Callable[[int, int], float]] = {
-  agents.Random: _locked,
-  agents.Permutation: _permutation,
-  agents.Elimination: _elimination,
-  agents.JointPermutation: _joint,
+WIN_PROBABILITIES: dict[type[agents.Guesser], Callable[[int, int], float]] = {
+  agents.RandomGuesser: _random_win_probability,
+  agents.PermutationGuesser: _permutation_win_probability,
+  agents.EliminationGuesser: _elimination_win_probability,
+  agents.JointPermutationGuesser: _joint_win_probability,
 }
 
 
 @dataclasses.dataclass(frozen=True)
-class Errors:
+class ErrorCounts:
   """Where games go wrong.
 
   Attributes:
@@ -112,69 +119,84 @@ class Errors:
   silent: int
 
 
-def errors(states: Iterable[game.State]) -> Errors:
+def count_errors(states: Iterable[game.State]) -> ErrorCounts:
   """Returns how often each kind of error was made in all games."""
-  count = collections.Counter()
+  counts = collections.Counter()
   for state in states:
-    for past in state.rounds:
-      for said in past.descriptions:
-        count.update(_of_description(said, state, past.theme.items))
-      count.update(_of_ranks(past))
-  return Errors(*(count[f.name] for f in dataclasses.fields(Errors)))
+    for past_round in state.rounds:
+      for description in past_round.descriptions:
+        counts.update(
+          _classify_description(description, state, past_round.theme.items)
+        )
+      counts.update(_classify_ranks(past_round))
+  return ErrorCounts(*(counts[f.name] for f in dataclasses.fields(ErrorCounts)))
 
 
-def _of_description(
-  said: game.Description, state: game.State, items: Sequence[str]
+def _classify_description(
+  description: game.Description, state: game.State, items: Sequence[str]
 ) -> list[str]:
-  if said.item is None:
+  if description.item is None:
     return ["silent"]
-  if said.label is None:
+  if description.label is None:
     return []
-  truth = state.instance.seats[said.seat].period
-  wrong = items[periods.period(said.label).index] != said.item
-  found = ["described", *["unknown"] * (said.label != truth)]
-  return [*found, *["items"] * wrong]
+  true_label = state.instance.seats[description.seat].period
+  is_wrong_item = (
+    items[periods.get_period(description.label).index] != description.item
+  )
+  outcomes = ["described", *["unknown"] * (description.label != true_label)]
+  return [*outcomes, *["items"] * is_wrong_item]
 
 
-def _of_ranks(past: game.Round) -> list[str]:
+def _classify_ranks(past_round: game.Round) -> list[str]:
   """Returns what the ranks are by the items; ties allow either order."""
-  places = {
-    said.seat: past.theme.items.index(said.item)
-    for said in past.descriptions
-    if said.item is not None
+  item_positions = {
+    description.seat: past_round.theme.items.index(description.item)
+    for description in past_round.descriptions
+    if description.item is not None
   }
-  found = []
-  for seat in past.asked:
-    rank = past.rank_of(seat)
+  outcomes = []
+  for seat in past_round.ranking_seats:
+    rank = past_round.rank_of(seat)
     if rank is None:
-      found.append("silent")
-    elif len(places) == len(past.descriptions):
-      below = sum(place < places[seat] for place in places.values())
-      tied = sum(place == places[seat] for place in places.values())
-      found += ["ranked", *["inferred"] * (not below < rank <= below + tied)]
-  return found
+      outcomes.append("silent")
+    elif len(item_positions) == len(past_round.descriptions):
+      num_below = sum(
+        position < item_positions[seat] for position in item_positions.values()
+      )
+      num_tied = sum(
+        position == item_positions[seat] for position in item_positions.values()
+      )
+      outcomes += [
+        "ranked",
+        *["inferred"] * (not num_below < rank <= num_below + num_tied),
+      ]
+  return outcomes
 
 
-def rank_tau(states: Iterable[game.State]) -> dict[int, tuple[float, int]]:
+def mean_rank_tau(states: Iterable[game.State]) -> dict[int, tuple[float, int]]:
   """Returns round -> (mean Kendall tau-b of ranks and truth, games in it).
 
   Games in which a seat has no rank, or all seats have one and the same, have
   no tau in that round and are not counted.
   """
-  found: dict[int, list[float]] = collections.defaultdict(list)
+  taus_by_round: dict[int, list[float]] = collections.defaultdict(list)
   for state in states:
-    for number, past in enumerate(state.rounds, start=1):
-      ranks = [past.rank_of(seat) for seat in range(len(past.descriptions))]
-      if past.wrong is None or None in ranks or len(set(ranks)) == 1:
+    for number, past_round in enumerate(state.rounds, start=1):
+      ranks = [
+        past_round.rank_of(seat) for seat in range(len(past_round.descriptions))
+      ]
+      if (
+        past_round.wrong_seats is None or None in ranks or len(set(ranks)) == 1
+      ):
         continue
       tau = scipy.stats.kendalltau(ranks, state.instance.ranks).statistic
-      found[number].append(float(tau))
+      taus_by_round[number].append(float(tau))
   return {
     number: (float(np.mean(taus)), len(taus))
-    for number, taus in sorted(found.items())
+    for number, taus in sorted(taus_by_round.items())
   }
 
 
-def expected_rounds(states: Sequence[game.State]) -> float:
+def mean_rounds(states: Sequence[game.State]) -> float:
   """Returns the mean number of rounds played, won or not."""
   return float(np.mean([len(state.rounds) for state in states]))
