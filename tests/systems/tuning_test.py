@@ -119,9 +119,9 @@ def test_labels_of_test_queries_change_nothing():
 
 def test_the_choice_stands_beside_the_run_files(tmp_path):
   made = registry.make_baselines(benchmark(), synthetic.config())
-  for name, module in (
-    ("bm25_tuned", bm25),
-    ("bm25_timekde_tuned", time_prior),
+  for name, module, constants in (
+    ("bm25_tuned", bm25, bm25.BM25Constants),
+    ("bm25_timekde_tuned", time_prior, time_prior.TimePriorConstants),
   ):
     system = made[name]
     evaluate.write_baseline_runs(
@@ -133,7 +133,7 @@ def test_the_choice_stands_beside_the_run_files(tmp_path):
       line.split("\t")
       for line in (tmp_path / f"tuning.{name}.tsv").read_text().splitlines()
     )
-    names = [field.name for field in dataclasses.fields(module.Constants)]
+    names = [field.name for field in dataclasses.fields(constants)]
     assert head == [*names, "validation_hit@1"]
     assert all(float(best[-1]) >= float(line[-1]) for line in rest)
 
