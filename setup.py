@@ -66,16 +66,16 @@ EXTRAS_REQUIRE = {
   "test": [
     "beartype>=0.21,<0.24",  # checks the shapes that annotations promise
     "faiss-cpu>=1.9,<2",  # as in ann
+    "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
     "ipykernel>=6.29,<8",  # runs the notebooks
     "mkdocs-material>=9.5,<10",  # as in docs
     "mkdocstrings[python]>=0.29,<2",  # as in docs
     "nbclient>=0.10,<0.12",  # runs the notebooks
-    "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
-    "pytest>=8.3,<10",
     "pytest-xdist>=3.6,<4",  # the tests on two processes
+    "pytest>=8.3,<10",
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
     "ruff>=0.17.5,<0.18",  # lint and format; formats change between minors
     "scikit-learn>=1.6,<2",  # as in baselines
@@ -119,6 +119,20 @@ setuptools.setup(
   description="Retrieval of evidence by month from reign-dated chronicles",
   long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
   long_description_content_type="text/markdown",
+  author="The ctd_jax authors",
+  keywords="temporal information retrieval, classical Chinese, JAX, dating",
+  classifiers=[
+    "Development Status :: 4 - Beta",
+    "Intended Audience :: Science/Research",
+    "Natural Language :: Chinese (Traditional)",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3.11",
+    "Programming Language :: Python :: 3.12",
+    "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    "Topic :: Text Processing :: Linguistic",
+    "Typing :: Typed",
+  ],
   license_expression="Apache-2.0",
   license_files=["LICENSE"],
   python_requires=">=3.11",
@@ -130,7 +144,7 @@ setuptools.setup(
   package_dir={"ctd_jax_datasets": "data", "ctd_jax_configs": "configs"},
   # ** also takes folders that hold only facts, such as data/reigns.
   package_data={
-    "ctd_jax": ["evaluation/report_page.html"],
+    "ctd_jax": ["evaluation/report_page.html", "py.typed"],
     "ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES],
   },
   # Invented source files: only the tests, which are not installed, read them.
@@ -138,5 +152,6 @@ setuptools.setup(
   include_package_data=False,
   install_requires=INSTALL_REQUIRES,
   extras_require=EXTRAS_REQUIRE,
+  entry_points={"console_scripts": ["ctd-jax = ctd_jax.cli:main"]},
   zip_safe=False,
 )

@@ -1,3 +1,53 @@
-"""Retrieval of evidence by month from chronicles dated by reigns."""
+"""Retrieval and dating of records in chronicles dated by reigns.
 
-__version__ = "0.1.0"
+The names of `__all__` are the public API. They are imported on first use, so
+that `import ctd_jax` costs nothing:
+
+  >>> import ctd_jax
+  >>> benchmark = ctd_jax.load_benchmark("chunqiutr/mini")
+  >>> len(benchmark.queries["test"])
+  390
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+  from ctd_jax.dating.dating_model import DatingModel
+  from ctd_jax.evaluation.scoring import evaluate
+  from ctd_jax.models.text_encoder import TextEncoder
+  from ctd_jax.retrieval.retriever import Retriever
+  from ctd_jax_datasets.load import load_benchmark
+
+__version__ = "0.2.0"
+
+__all__ = [
+  "DatingModel",
+  "Retriever",
+  "TextEncoder",
+  "evaluate",
+  "load_benchmark",
+]
+
+# Public name -> module that defines it.
+_MODULES = {
+  "DatingModel": "ctd_jax.dating.dating_model",
+  "Retriever": "ctd_jax.retrieval.retriever",
+  "TextEncoder": "ctd_jax.models.text_encoder",
+  "evaluate": "ctd_jax.evaluation.scoring",
+  "load_benchmark": "ctd_jax_datasets.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+  if name not in _MODULES:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  value = getattr(importlib.import_module(_MODULES[name]), name)
+  globals()[name] = value
+  return value
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Lints and tests the clone this script is in; installs what it needs first.
 #
-#   ./launch/test.sh [--dry-run] [--parity] [PYTEST ARGUMENT...]
+#   ./launch/test.sh [--dry-run] [--fast] [--parity] [PYTEST ARGUMENT...]
 #
 # e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
+# --fast, for the inner loop: leaves out the site and the tests marked slow.
 # --parity also compares the encoders with the published implementations, side
 # by side; it installs torch (1.2 GB more).
 #
@@ -13,11 +14,16 @@
 set -euo pipefail
 
 dry_run=0
+fast=0
 extras=(test)
 arguments=()
 for argument in "$@"; do
   case $argument in
     --dry-run | --dry_run) dry_run=1 ;;
+    --fast)
+      fast=1
+      arguments+=(-m "not slow")
+      ;;
     --parity)
       extras+=(parity)
       arguments+=(--parity)
@@ -41,6 +47,10 @@ run() {
 
 run "$python" -m ruff check .
 run "$python" -m ruff format --check .
+# The layers of the packages, as pyproject.toml lists them.
+run "$(dirname "$python")/lint-imports" --no-cache
+# The site: a dead link or an unknown name in it is an error.
+((fast)) || run "$python" -m mkdocs build --quiet --strict
 # One file stays on one worker, so that its tests share what they compiled.
 run "$python" -m pytest -n 2 --dist loadfile \
   ${arguments[@]+"${arguments[@]}"}

@@ -1,4 +1,4 @@
-"""What every test runs under: CPU, eight devices, no network, parsed flags.
+"""Setup of every test: CPU, eight devices, no network, checked array shapes.
 
 Environment variables rather than `jax.config`, because tests also start other
 processes; set here, before anything imports JAX.
@@ -7,12 +7,36 @@ processes; set here, before anything imports JAX.
 import os
 import pathlib
 
+import jaxtyping
 import pytest
 from absl import flags
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Folder of sources -> package that it is installed as.
+PACKAGES = {
+  "ctd_jax": "ctd_jax",
+  "data": "ctd_jax_datasets",
+  "configs": "ctd_jax_configs",
+}
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUM_CPU_DEVICES"] = "8"
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def find_annotated_modules() -> list[str]:
+  """Returns the modules that annotate arrays with their shapes."""
+  modules = []
+  for folder, package in PACKAGES.items():
+    for path in (ROOT / folder).rglob("*.py"):
+      if "from jaxtyping import" in path.read_text(encoding="utf-8"):
+        parts = path.relative_to(ROOT / folder).with_suffix("").parts
+        modules.append(".".join((package, *parts)))
+  return modules
+
+
+# Before any test imports them: every call then checks shapes and types.
+jaxtyping.install_import_hook(find_annotated_modules(), "beartype.beartype")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
