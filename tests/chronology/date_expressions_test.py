@@ -76,7 +76,7 @@ def test_first_year_and_first_month_have_their_own_word():
   ("options", "text"),
   [
     ({}, "魯莊公三十二年十二月"),
-    ({"you": True}, "魯莊公三十有二年十有二月"),
+    ({"with_you": True}, "魯莊公三十有二年十有二月"),
     ({"style": "reign"}, "莊公三十二年十二月"),
     ({"style": "annals"}, "魯莊公三十二年冬十二月"),
     ({"style": "elided"}, "三十二年十二月"),

@@ -198,7 +198,7 @@ def test_a_question_is_an_interval_or_a_date_error(data, timeline):
   text = data.draw(questions(timeline))
   with quoting(text):
     interval = date_expressions.parse_interval(text, timeline)
-    first, last = timeline.ordinals(interval)
+    first, last = timeline.interval_ordinals(interval)
     assert first <= last
     simplified = numerals.to_simplified(text)
     assert date_expressions.parse_interval(simplified, timeline) == interval
@@ -222,10 +222,10 @@ def test_calendars_count_their_months(data, timeline):
   leaps = len(timeline.leap_months)
   assert len(months) == sum(12 * r.years for r in timeline.reigns) + leaps
   ordinal = data.draw(st.integers(0, len(months) - 1))
-  key = timeline.key(ordinal)
+  key = timeline.key_at(ordinal)
   assert timeline.ordinal(key) == ordinal
   assert TimeKey.parse(str(key)) == key
-  year = timeline.year(key.reign, key.year)
+  year = timeline.year_interval(key.reign, key.year)
   assert key in year
   for month in timeline.iterate_keys(year):
     assert (month.reign, month.year) == (key.reign, key.year)
@@ -272,7 +272,7 @@ def test_a_year_is_read_or_refused(text):
 @fuzz
 @given(annals_text(), scanners, explaining)
 def test_parts_join_to_the_entry_and_go_forward(text, scanner, particles):
-  opened = dataclasses.replace(scanner).read(text)
+  opened = dataclasses.replace(scanner).read_entry_month(text)
   parts = annals.split_entry_by_month(text, scanner, particles)
   assert 1 <= scanner.month <= 12
   if opened is None:
@@ -298,7 +298,7 @@ def test_parts_join_to_the_entry_and_go_forward(text, scanner, particles):
 def test_a_scan_over_entries_stays_in_the_calendar(entries, scanner):
   reigns_known = {scanner.reign, *scanner.reigns.values()}
   for text in entries:
-    key = scanner.read(text)
+    key = scanner.read_entry_month(text)
     assert key == scanner.key
     assert 1 <= scanner.month <= 12
     assert scanner.reign in reigns_known
@@ -360,7 +360,7 @@ def check_entries(entries, text, known):
     assert entry.year is None or entry.year >= 1
     assert entry.text
     assert set(entry.text) <= set(text) | {"□"}
-  lines = [int(entry.place.rpartition(":")[2]) for entry in entries]
+  lines = [int(entry.location.rpartition(":")[2]) for entry in entries]
   assert lines == sorted(lines)
   assert lines[-1] <= text.count("\n") + text.count("\r") + 1
 

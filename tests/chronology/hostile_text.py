@@ -115,7 +115,7 @@ def asked(draw, timeline):
   meant = None
   while meant is None:
     anchor = draw(st.sampled_from(timeline.months))
-    meant = template.interval(timeline, anchor)
+    meant = template.resolve_interval(timeline, anchor)
   return template.format_question(timeline, anchor, meant), meant
 
 

@@ -226,11 +226,13 @@ def test_every_row_names_its_authority():
 
 
 def test_chronology_loads_no_heavy_library():
-  modules = "annals cyclic_days expressions queries reigns timekey windows"
+  modules = (
+    "annals date_expressions query_windows reign_tables sexagenary timelines"
+  )
   heavy = "jax jaxlib tensorflow tensorflow_datasets ctd_jax_datasets sxtwl"
   code = (
     f"import sys; from ctd_jax.chronology import {', '.join(modules.split())};"
-    " [reigns.timeline(name) for name in reigns.table_names()];"
+    " [reign_tables.load_timeline(name) for name in reign_tables.timeline_names()];"
     f" print(sorted(set({heavy.split()}) & set(sys.modules)))"
   )
   done = subprocess.run(
