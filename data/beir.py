@@ -32,7 +32,7 @@ from absl import logging
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import GAP, POINT, SPLITS, WINDOW, Query
-from ctd_jax.chronology.annals import ANSWERING_KINDS, EVENT, KINDS, Record
+from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, Record
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax.utils import files
 from ctd_jax_datasets import provenance

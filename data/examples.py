@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import TimeKey
 
 # The gallery, all splits together, is one TFDS split; queries have one each.

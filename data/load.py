@@ -14,8 +14,8 @@ import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import SPLITS, Query
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax_datasets import beir, build
 

@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.queries import POINT, SPLITS, WINDOW
-from ctd_jax.chronology import annals, reign_tables
+from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, NEG_COMMENT
+from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import result_tables
 from ctd_jax_datasets import examples
 
@@ -148,7 +149,7 @@ def _count_by_source(records: Sequence[dict]) -> list[dict[str, Any]]:
   for record in records:
     groups[record["kind"], record["source"]].append(record)
   rows = []
-  for kind in annals.KINDS:
+  for kind in KINDS:
     for source in sorted(name for k, name in groups if k == kind):
       source_records = groups[kind, source]
       lengths = [len(record["text"]) for record in source_records]
@@ -180,17 +181,15 @@ def _count_by_split(
     kind_counts = collections.Counter(
       record["kind"] for record in split_records
     )
-    event_months = _collect_months(split_records, (annals.EVENT,))
+    event_months = _collect_months(split_records, (EVENT,))
     query_counts = collections.Counter(
       (
         query["family"],
-        any(
-          kinds[record_id] == annals.EVENT for record_id in query["positives"]
-        ),
+        any(kinds[record_id] == EVENT for record_id in query["positives"]),
       )
       for query in split_queries
     )
-    months = _collect_months(split_records, annals.ANSWERING_KINDS)
+    months = _collect_months(split_records, ANSWERING_KINDS)
     rows.append(
       {
         "split": split,
@@ -198,7 +197,7 @@ def _count_by_split(
         "with_event": len(event_months),
         "empty": len(months - event_months),
         "records": len(split_records),
-        **{kind: kind_counts[kind] for kind in annals.KINDS},
+        **{kind: kind_counts[kind] for kind in KINDS},
         "queries": len(split_queries),
         "event_points": query_counts[POINT, True],
         "empty_points": query_counts[POINT, False],
@@ -227,7 +226,7 @@ def _collect_months(
 def _count_by_reign(
   records: Sequence[dict], timeline: Any
 ) -> list[dict[str, Any]]:
-  event_months = _collect_months(records, (annals.EVENT,))
+  event_months = _collect_months(records, (EVENT,))
   months = [key.triple for key in timeline.months]
   labels = result_tables.make_reign_labels(timeline)
   rows = []
@@ -262,7 +261,7 @@ def _count_events(records: Sequence[dict]) -> dict[str, int]:
   commented_versions = set()
   for record in records:
     version = record["version"]
-    if record["kind"] == annals.EVENT:
+    if record["kind"] == EVENT:
       months[tuple(record["start"])].add(version)
       works[version].add(record["source"])
     elif version:
@@ -278,7 +277,7 @@ def _count_events(records: Sequence[dict]) -> dict[str, int]:
 def _summarise_scores(records: Sequence[dict]) -> list[dict[str, Any]]:
   scores_by_source = collections.defaultdict(list)
   for record in records:
-    if record["kind"] == annals.NEG_COMMENT:
+    if record["kind"] == NEG_COMMENT:
       scores_by_source[record["source"]].append(record["match_score"])
   return [
     {

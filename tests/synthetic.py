@@ -4,8 +4,8 @@ import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import Query
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 from ctd_jax_configs import common
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Timeline
 
 

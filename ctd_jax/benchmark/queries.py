@@ -30,7 +30,8 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from ctd_jax.chronology import annals, date_expressions
+from ctd_jax.benchmark.records import ANSWERING_KINDS, Record, collect_months
+from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 
 POINT = "point"
@@ -306,12 +307,12 @@ def make_quotas_per_month(
 
 
 def index_positives_by_month(
-  records: Iterable[annals.Record],
+  records: Iterable[Record],
 ) -> dict[TimeKey, list[str]]:
   """Returns month -> sorted ids of the records that answer a query about it."""
   positives_by_month = collections.defaultdict(list)
   for record in records:
-    if record.kind in annals.ANSWERING_KINDS:
+    if record.kind in ANSWERING_KINDS:
       positives_by_month[record.key].append(record.record_id)
   return {key: sorted(ids) for key, ids in positives_by_month.items()}
 
@@ -358,7 +359,7 @@ def generate_candidates(
 def generate_queries(
   timeline: Timeline,
   split_by_month: Mapping[TimeKey, str],
-  records: Iterable[annals.Record],
+  records: Iterable[Record],
   seed: int = 0,
   quotas: Mapping[str, Quota] | None = None,
   title: str = CHUNQIU_TITLE,
@@ -389,7 +390,7 @@ def generate_queries(
   """
   records = list(records)
   positives_by_month = index_positives_by_month(records)
-  months_with_event = annals.collect_months(records)
+  months_with_event = collect_months(records)
   if quotas is None:
     quotas = make_quotas_per_month(split_by_month, months_with_event)
   unknown_splits = sorted(set(quotas) - set(split_by_month.values()))

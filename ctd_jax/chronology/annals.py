@@ -15,17 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, TimeKey
-
-EVENT = "event"
-NO_EVENT = "no_event"
-NEG_COMMENT = "neg_comment"
-KINDS = (EVENT, NO_EVENT, NEG_COMMENT)
-# What a query can be answered with; a comment never is the answer.
-ANSWERING_KINDS = (EVENT, NO_EVENT)
 
 # What an entry prints of its month; 干支 days tell no month.
 (
@@ -51,44 +44,6 @@ _CLAUSE_END = re.compile(f"[{SENTENCE_ENDS}]")
 _OPENING_QUOTES, _CLOSING_QUOTES = "「『“‘", "」』”’"
 # 「三月者何」 asks about the words of the entry, it dates nothing.
 _GLOSS_PARTICLES = "者之而"
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-  """A dated text of the gallery.
-
-  Attributes:
-    record_id: unique within a data set; tells nothing about order or time.
-    text: as retrieved.
-    source: the work it comes from, e.g. "zuozhuan" or "kong_yingda".
-    kind: "event", "no_event" (placeholder of an empty month) or
-      "neg_comment" (later commentary, never a positive).
-    key: month it is filed under.
-    order: position inside its work, from 0; -1 if it is not known. Metadata:
-      only systems of track T0+order may read it.
-    version: event it belongs to: records of one month, from several works,
-      that tell of the same event or explain it share a version (paper,
-      Figure 5); "" for a placeholder and for commentary on a whole month.
-      Metadata like `key`: no retriever may read it.
-    match_score: of commentary, how well the place it was filed under fits,
-      0-1; 1 for all else.
-  """
-
-  record_id: str
-  text: str
-  source: str
-  kind: str
-  key: TimeKey
-  order: int
-  version: str = ""
-  match_score: float = 1.0
-
-  def __post_init__(self):
-    if self.kind not in KINDS:
-      raise ValueError(
-        f"kind of record {self.record_id!r} is one of {KINDS}, "
-        f"not {self.kind!r}"
-      )
 
 
 @dataclasses.dataclass
@@ -264,13 +219,6 @@ def make_sentence_start_test(
 def _rest_of_sentence(text: str, start: int) -> str:
   end = _CLAUSE_END.search(text, start)
   return text[start : end.start() if end else None]
-
-
-def collect_months(
-  records: Iterable[Record], kind: str = EVENT
-) -> set[TimeKey]:
-  """Returns the months that hold at least one record of `kind`."""
-  return {record.key for record in records if record.kind == kind}
 
 
 def _is_gloss(text: str, cue: date_expressions.DateCue) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology.annals import EVENT, Record
+from ctd_jax.benchmark.records import EVENT, Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.annals import NEG_COMMENT, NO_EVENT, Record
+from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import Timeline
 
 NOTHING_FOUND = "nothing found"

@@ -29,7 +29,7 @@ import numpy as np
 
 from ctd_jax.benchmark import measures, runs
 from ctd_jax.benchmark import queries as queries_lib
-from ctd_jax.chronology.annals import EVENT, KINDS, NEG_COMMENT, NO_EVENT
+from ctd_jax.benchmark.records import EVENT, KINDS, NEG_COMMENT, NO_EVENT
 
 EVENT_POINT = "event_point"
 EVENT_WINDOW, GAP_WINDOW = "event_window", "gap_window"

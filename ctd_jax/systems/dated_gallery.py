@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology.annals import ANSWERING_KINDS
+from ctd_jax.benchmark.records import ANSWERING_KINDS
 from ctd_jax.dating import dating_model, month_ranking
 from ctd_jax.dating import features as evidence_lib
 from ctd_jax.dating.corpus import UNKNOWN, Labels

@@ -23,7 +23,7 @@ import ml_collections
 import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology.annals import (
+from ctd_jax.benchmark.records import (
   ANSWERING_KINDS,
   EVENT,
   NEG_COMMENT,

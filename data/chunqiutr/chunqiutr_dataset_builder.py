@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark import queries
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets import examples
 from ctd_jax_datasets.base_builder import BaseBuilder, TimelineConfig

@@ -14,8 +14,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ctd_jax.benchmark.records import EVENT, Record
 from ctd_jax.chronology import annals
-from ctd_jax.chronology.annals import Record
 from ctd_jax_datasets.chunqiutr import alignment, events, sources
 
 # A match as like as this is taken for the same event without doubt.
@@ -201,7 +201,7 @@ def count_versions(records: Iterable[Record]) -> dict[str, Any]:
   versions_by_month = collections.defaultdict(set)
   commented_versions = set()
   for record in records:
-    if record.kind == annals.EVENT:
+    if record.kind == EVENT:
       sources_by_version[record.version].add(record.source)
       versions_by_month[record.key].add(record.version)
     elif record.version:

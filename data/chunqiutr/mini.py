@@ -30,13 +30,13 @@ import dataclasses
 import random
 from collections.abc import Iterator
 
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology import (
   date_expressions,
   numerals,
   reign_tables,
   sexagenary,
 )
-from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 

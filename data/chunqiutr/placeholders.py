@@ -12,8 +12,8 @@ import hashlib
 from collections.abc import Iterable
 
 from ctd_jax.benchmark.queries import CHUNQIU_TITLE
+from ctd_jax.benchmark.records import NO_EVENT, Record, collect_months
 from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.annals import NO_EVENT, Record, collect_months
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 TEMPLATES = (

@@ -29,8 +29,8 @@ from collections.abc import (
 )
 from typing import Any
 
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology import annals
-from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import (
   alignment,
@@ -135,7 +135,7 @@ def _make_event_records(
   """Returns the dated parts of the base texts, each with its event."""
   return [
     (
-      Record("", segment.text, segment.source, annals.EVENT, segment.key, 0),
+      Record("", segment.text, segment.source, EVENT, segment.key, 0),
       event,
     )
     for segment, event in zip(segments, event_ids, strict=True)
@@ -171,7 +171,7 @@ def _make_comment_records(
       "",
       comment.text,
       comment.source,
-      annals.NEG_COMMENT,
+      NEG_COMMENT,
       comment.key,
       0,
       match_score=comment.match_score,

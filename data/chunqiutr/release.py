@@ -30,8 +30,8 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.queries import Query
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets import provenance
 from ctd_jax_datasets.chunqiutr import (

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ctd_jax.chronology import date_expressions, reign_tables
-from ctd_jax.chronology.annals import (
+from ctd_jax.benchmark.records import (
   EVENT,
   NEG_COMMENT,
   NO_EVENT,
   Record,
   collect_months,
 )
+from ctd_jax.chronology import date_expressions, reign_tables
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import placeholders, release_json, sources
 from ctd_jax_datasets.chunqiutr.findings import FindingsReport

@@ -20,7 +20,7 @@ from typing import Any
 
 from ctd_jax.benchmark import queries
 from ctd_jax.benchmark.queries import GAP, POINT, WINDOW, Query
-from ctd_jax.chronology.annals import NEG_COMMENT
+from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.chronology.timelines import Interval, Timeline
 from ctd_jax_datasets.chunqiutr import release_json
 from ctd_jax_datasets.chunqiutr.findings import FindingsReport

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.benchmark.queries import POINT, Query
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files
 from ctd_jax_datasets.chunqiutr import splits

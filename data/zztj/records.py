@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ctd_jax.benchmark import queries
-from ctd_jax.chronology import annals, date_expressions
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record, collect_months
+from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr.records import number_records
 from ctd_jax_datasets.chunqiutr.sources import SourceError
@@ -180,27 +180,27 @@ def build_gallery(
       scanner.enter_reign(year.reign)
       scanner.enter_year(year.year)
       if entry.is_remark:
-        add_record(REMARKS_SOURCE, annals.NEG_COMMENT, entry.text, scanner.key)
+        add_record(REMARKS_SOURCE, NEG_COMMENT, entry.text, scanner.key)
         continue
       dated_segments = scan.date_entry(entry.text, scanner)
       counts["entries cut at a month"] += len(dated_segments) > 1
       counts["entries that look back"] += scan.is_retrospective(entry.text)
       for text, key in dated_segments:
-        add_record(ANNALS_SOURCE, annals.EVENT, text, key)
-  counts["months with an event"] = len(annals.collect_months(records))
+        add_record(ANNALS_SOURCE, EVENT, text, key)
+  counts["months with an event"] = len(collect_months(records))
   numbered_records = number_records(_with_versions(records, seed), seed)
   return numbered_records, dict(counts)
 
 
 def _with_versions(records: Sequence[Record], seed: int) -> list[Record]:
   """Returns the records, every event with a number of its own."""
-  events = sum(record.kind == annals.EVENT for record in records)
+  events = sum(record.kind == EVENT for record in records)
   numbers = list(range(events))
   random.Random(seed).shuffle(numbers)
   remaining_numbers = iter(numbers)
   return [
     dataclasses.replace(record, version=f"v{next(remaining_numbers):05d}")
-    if record.kind == annals.EVENT
+    if record.kind == EVENT
     else record
     for record in records
   ]

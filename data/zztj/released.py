@@ -29,8 +29,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark import queries
-from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import EVENT, Record
+from ctd_jax.chronology import date_expressions, numerals, reign_tables
 from ctd_jax.chronology.timelines import (
   MONTHS_PER_YEAR,
   Interval,
@@ -227,7 +227,7 @@ def _make_records(
           "",
           row.format_document(subset, released_text),
           row.texts["source"],
-          annals.EVENT,
+          EVENT,
           intervals[row.line].start,
           row.line - 1,
         )

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Interval
 from ctd_jax_datasets import base_builder, examples
 from ctd_jax_datasets.zztj import records as rebuilt

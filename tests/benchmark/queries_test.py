@@ -6,8 +6,8 @@ import random
 import pytest
 
 from ctd_jax.benchmark import queries
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.date_expressions import parse_interval
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import splits

@@ -28,15 +28,15 @@ import time
 
 import numpy as np
 
-from ctd_jax import evaluate
 from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.records import EVENT
 from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.annals import EVENT
 from ctd_jax.dating import calibration, corpus
 from ctd_jax.dating.experts import year_encoder
 from ctd_jax.dating.features import EXPERT_NAMES, Experts
 from ctd_jax.evaluation import plots, protocol, results, summary
 from ctd_jax.systems import dated_gallery
+from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
 
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
@@ -241,7 +241,7 @@ def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
   about = {
     "seeds": flags.seeds,
     "command": shlex.join(["python", *sys.argv]),
-    "commit": evaluate.read_commit(),
+    "commit": provenance.code_commit(),
     "seconds": round(sum(measured.seconds), 1),
   }
   years = summary.find_query_years(benchmark, flags.split)

@@ -23,7 +23,7 @@ import time
 
 import numpy as np
 
-from ctd_jax.chronology.annals import NO_EVENT
+from ctd_jax.benchmark.records import NO_EVENT
 from ctd_jax.dating.features import Experts
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load

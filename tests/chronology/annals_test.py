@@ -2,11 +2,10 @@
 
 import pytest
 
+from ctd_jax.benchmark.records import Record, collect_months
 from ctd_jax.chronology.annals import (
   MonthScanner,
-  Record,
   classify_printed_date,
-  collect_months,
   find_opening_cues,
   make_sentence_start_test,
   split_entry_by_month,

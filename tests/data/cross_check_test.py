@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax_datasets.chunqiutr import cross_check, events, records, sources
 

@@ -7,8 +7,8 @@ import pytest
 
 from ctd_jax.benchmark import queries
 from ctd_jax.benchmark.queries import Query
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.annals import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import (
   mini,

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from ctd_jax.chronology import annals, reign_tables
+from ctd_jax.benchmark.records import NO_EVENT, collect_months
+from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import records
 from ctd_jax_datasets.chunqiutr.sources import SourceError
@@ -92,8 +93,8 @@ def test_a_gallery_of_damaged_editions_holds_together(paths, data, name):
   assert all(record.text.strip() for record in gallery.records)
   assert all(0 <= record.match_score <= 1 for record in gallery.records)
   # Every month has an event or a placeholder, never both.
-  events = annals.collect_months(gallery.records)
-  empty = annals.collect_months(gallery.records, annals.NO_EVENT)
+  events = collect_months(gallery.records)
+  empty = collect_months(gallery.records, NO_EVENT)
   assert not events & empty
   assert events | empty == set(TIMELINE.months)
   # A version is of one month.

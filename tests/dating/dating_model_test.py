@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT
 from ctd_jax.chronology import date_expressions, reign_tables
-from ctd_jax.chronology.annals import EVENT, NEG_COMMENT
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.dating import (
   calibration,
@@ -92,7 +92,7 @@ def dated(chronicle):
 
 
 def hidden_events(chronicle, evidence):
-  return np.flatnonzero(~chronicle.train & evidence.told)
+  return np.flatnonzero(~chronicle.train & evidence.is_event)
 
 
 def test_every_posterior_sums_to_one(chronicle, dated):
@@ -114,7 +114,7 @@ def test_hidden_events_are_dated_far_above_chance(chronicle, dated):
 
 def test_known_records_and_placeholders_are_certain(chronicle, dated):
   evidence, _, fitted = dated
-  sure = np.flatnonzero(chronicle.train | evidence.placeholders)
+  sure = np.flatnonzero(chronicle.train | evidence.is_placeholder)
   assert np.array_equal(
     fitted.log_p(sure).argmax(axis=1), chronicle.months[sure]
   )
@@ -135,7 +135,7 @@ def test_strict_does_not_know_its_own_label(chronicle, dated):
   evidence, weights, _ = dated
   labels = chronicle.labels()
   strict = dating_model.make_strict_posterior(evidence, labels, weights)
-  rows = np.flatnonzero(chronicle.train & evidence.told)
+  rows = np.flatnonzero(chronicle.train & evidence.is_event)
   own = strict.log_p(rows)[np.arange(len(rows)), chronicle.months[rows]]
   assert own.mean() < -1
   # Another month for every record of one fold changes nothing of that fold.
@@ -144,7 +144,7 @@ def test_strict_does_not_know_its_own_label(chronicle, dated):
   month = labels.month.copy()
   month[rows] = month[rows[::-1]]
   other = dating_model.make_strict_posterior(
-    evidence, Labels(month, labels.answers), weights
+    evidence, Labels(month, labels.event_labels), weights
   )
   np.testing.assert_array_equal(strict.log_p(rows), other.log_p(rows))
 
@@ -246,7 +246,7 @@ def test_reliability_counts_every_record_once():
 
 def test_queries_find_the_records_of_their_month(chronicle, dated):
   evidence, _, fitted = dated
-  rows = np.flatnonzero(chronicle.train & evidence.told)[:20]
+  rows = np.flatnonzero(chronicle.train & evidence.is_event)[:20]
   queries = [
     f"{date_expressions.format_key(TIMELINE.key_at(int(month)), TIMELINE)}有何記事？"
     for month in chronicle.months[rows]

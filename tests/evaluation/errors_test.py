@@ -6,7 +6,7 @@ import pytest
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax.evaluation import errors
 from tests.synthetic import TIMELINE

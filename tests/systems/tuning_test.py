@@ -5,14 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctd_jax import evaluate
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.annals import Record
+from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Interval
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
-from ctd_jax.systems import registry, time_prior, tuning
+from ctd_jax.systems import evaluation_run, registry, time_prior, tuning
 from tests import synthetic
 
 MONTHS = synthetic.TIMELINE.months
@@ -124,7 +123,7 @@ def test_the_choice_stands_beside_the_run_files(tmp_path):
     ("bm25_timekde_tuned", time_prior, time_prior.TimePriorConstants),
   ):
     system = made[name]
-    evaluate.write_baseline_runs(
+    evaluation_run.write_baseline_runs(
       benchmark(), synthetic.config(), name, system, tmp_path
     )
     text = (tmp_path / f"run.{name}.test.neg1_ne1.trec").read_text()

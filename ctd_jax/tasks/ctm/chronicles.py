@@ -20,7 +20,8 @@ import numpy as np
 import tqdm
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology import annals, reign_tables
+from ctd_jax.benchmark.records import EVENT
+from ctd_jax.chronology import reign_tables
 from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks.ctm import replies
 from ctd_jax_datasets.ctm import periods
@@ -46,7 +47,7 @@ def read_dated_events(benchmark: Benchmark) -> list[DatedText]:
   return [
     DatedText(record.text, year if year > 0 else year - 1)
     for record in benchmark.records
-    if record.kind == annals.EVENT
+    if record.kind == EVENT
     for year in (
       reign_tables.astronomical_year_of(benchmark.timeline, record.key),
     )

@@ -20,8 +20,8 @@ import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import Query
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.annals import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.utils import files
 
