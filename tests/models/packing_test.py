@@ -24,12 +24,12 @@ def texts_of(lengths, columns):
 
 
 def read_back(texts, text):
-  """Returns the tokens of a text of the one pack, found by its place."""
-  most = packing.slots_per_row(texts.ids.shape[2])
-  row, place = divmod(int(texts.places[0, text]), most)
+  """Returns the tokens of a text of the one pack, found by its slot."""
+  max_texts = packing.slots_per_row(texts.ids.shape[2])
+  row, slot = divmod(int(texts.slots[0, text]), max_texts)
   if row == texts.ids.shape[1]:
     return []
-  return texts.ids[0, row][texts.segments[0, row] == place + 1].tolist()
+  return texts.ids[0, row][texts.segments[0, row] == slot + 1].tolist()
 
 
 @pytest.mark.parametrize("width", [16, 40, 128])
