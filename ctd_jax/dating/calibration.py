@@ -1,7 +1,5 @@
 """How right a posterior is, and whether it is as sure as it is right.
 
-Called by `evaluation.page` and the benchmark of this package.
-
 Axes: n records, K months.
 """
 
@@ -12,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ctd_jax.dating.posterior import Posterior
+from ctd_jax.evaluation import calibration
 
 
 def compute_posterior_metrics(
@@ -40,43 +39,5 @@ def compute_posterior_metrics(
     "within_1": float((np.abs(predicted_months - months) <= 1).mean()),
     "year": float((predicted_years == posterior.axis.year_of[months]).mean()),
     "nll": float(-log_p[np.arange(len(rows)), months].mean()),
-    "ece": expected_calibration_error(confidences, is_correct),
+    "ece": calibration.expected_calibration_error(confidences, is_correct),
   }
-
-
-def compute_reliability_bins(
-  confidences: np.ndarray, is_correct: np.ndarray, num_bins: int = 10
-) -> list[tuple[float, float, int]]:
-  """Returns (mean confidence, share right, records) of each bin in use.
-
-  Args:
-    confidences: chance given to the likeliest month, [n].
-    is_correct: whether it is the true one, bool [n].
-    num_bins: of equal width.
-  """
-  bin_indices = np.minimum((confidences * num_bins).astype(int), num_bins - 1)
-  return [
-    (
-      float(confidences[bin_indices == bin_index].mean()),
-      float(is_correct[bin_indices == bin_index].mean()),
-      int((bin_indices == bin_index).sum()),
-    )
-    for bin_index in np.unique(bin_indices)
-  ]
-
-
-def expected_calibration_error(
-  confidences: np.ndarray, is_correct: np.ndarray
-) -> float:
-  """Returns the expected calibration error over ten bins.
-
-  Args:
-    confidences: see `reliability`, as `is_correct`.
-    is_correct: whether the likeliest month is the true one.
-  """
-  return sum(
-    abs(accuracy - confidence) * count / len(confidences)
-    for confidence, accuracy, count in compute_reliability_bins(
-      confidences, is_correct
-    )
-  )

@@ -478,10 +478,10 @@ def _link_records(
 
 def _score_citations(features, labels, year_prior, event_rows, word_weights):
   """Returns the scores of the citations beside the events asked about."""
-  axis, citation_pairs = features.gallery.axis, features.cited
-  pair_rows = np.flatnonzero(event_rows[citation_pairs.event] != UNKNOWN)
+  axis, citation_pairs = features.gallery.axis, features.citation_pairs
+  pair_rows = np.flatnonzero(event_rows[citation_pairs.event_index] != UNKNOWN)
   chance = citations.fit_citation_chances(
-    axis, citation_pairs, labels, features.events, pair_rows
+    axis, citation_pairs, labels, features.event_records, pair_rows
   )
   if not features.experts.carried:
     is_named = citation_pairs.reading[pair_rows] == citations.NAMED_REIGN
@@ -490,7 +490,7 @@ def _score_citations(features, labels, year_prior, event_rows, word_weights):
     [citation.host for citation in citation_pairs.citations]
   ).astype(int)
   hosts = hosts[hosts != UNKNOWN]
-  hosts = hosts[~labels.is_known[hosts] & ~features.told[hosts]]
+  hosts = hosts[~labels.is_known[hosts] & ~features.is_event[hosts]]
   log_beliefs = _score_words(features, labels, hosts, word_weights) + np.log(
     year_prior
   )
@@ -541,14 +541,14 @@ def _score_encoder(features, labels, rows) -> np.ndarray:
   """Returns what the encoder says of the years, [n, Y]; zeros if off."""
   axis = features.gallery.axis
   if not features.experts.neural:
-    return np.zeros((len(rows), axis.years), np.float32)
-  return features.neural.predict_log_ratios(axis, labels, features.told, rows)
+    return np.zeros((len(rows), axis.num_years), np.float32)
+  return features.year_predictor.predict_log_ratios(axis, labels, features.is_event, rows)
 
 
 def _score_words(features, labels, rows, weights) -> np.ndarray:
   axis = features.gallery.axis
   if weights is not None and not features.experts.words:
-    return np.zeros((len(rows), axis.years), np.float32)
-  return features.words.evidence(
-    axis, labels, ~features.placeholders, rows, weights
+    return np.zeros((len(rows), axis.num_years), np.float32)
+  return features.year_vocabulary.year_log_ratios(
+    axis, labels, ~features.is_placeholder, rows, weights
   )

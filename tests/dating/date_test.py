@@ -60,17 +60,17 @@ def written(calendar, seed=0, skipped=(), days=True, headings=False):
     month = int(calendar.months[place])
     date_printed = ""
     if headings and calendar.years[place] != year:
-      _, number, _ = calendar.name(place)
+      _, number, _ = calendar.name_month(place)
       number = "元" if number == 1 else numerals.format_numeral(number)
       date_printed += f"{number}年，"
     if (calendar.years[place], (month - 1) // 3) != (year, season):
       date_printed += date_expressions.season_of_month(month) + "，"
     year, season = calendar.years[place], (month - 1) // 3
     name = "正" if month == 1 else numerals.format_numeral(month)
-    date_printed += "閏月，" if calendar.leap[place] else f"{name}月，"
+    date_printed += "閏月，" if calendar.is_leap[place] else f"{name}月，"
     for event in draw.sample(EVENTS, draw.randint(1, 3)):
       if days and draw.random() < 0.5:
-        first, length = calendar.days[place]
+        first, length = calendar.day_spans[place]
         day = sexagenary.cyclic_index_of_day(
           int(first) + draw.randrange(int(length))
         )

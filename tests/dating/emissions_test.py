@@ -34,12 +34,12 @@ def sections(text, eras):
 
 
 def test_a_month_of_two_eras_is_one_month(eras):
-  ordinary = ~eras.leap
+  ordinary = ~eras.is_leap
   assert ordinary.sum() == 6 * 12
   assert eras.years[0] == 300
   assert eras.years[-1] == 305
   names = {
-    (int(eras.years[k]), int(eras.months[k])): eras.name(k)
+    (int(eras.years[k]), int(eras.months[k])): eras.name_month(k)
     for k in np.flatnonzero(ordinary)
   }
   assert names[302, 5] == ("滄安初", 3, "5")
@@ -49,13 +49,13 @@ def test_a_month_of_two_eras_is_one_month(eras):
 
 
 def test_leap_months_and_days_are_computed(eras):
-  first, length = eras.days.T
+  first, length = eras.day_spans.T
   assert set(length.tolist()) == {29, 30}
   assert (first[1:] == first[:-1] + length[:-1]).all()
-  leaps = np.flatnonzero(eras.leap)
+  leaps = np.flatnonzero(eras.is_leap)
   assert len(leaps) == 2
   assert (eras.months[leaps] == eras.months[leaps - 1]).all()
-  assert eras.name(leaps[0])[2].startswith("閏")
+  assert eras.name_month(leaps[0])[2].startswith("閏")
 
 
 def test_reforms_of_the_calendar_leave_every_day_in_one_month():
@@ -184,8 +184,8 @@ def evidence(text, eras):
     ("永熹二年，大水。", lambda c: c.years == 303),
     ("大赦，改元永熹。", lambda c: c.years == 302),
     ("歲在癸亥，大水。", lambda c: c.years == 303),
-    ("冬，十月，大水。", lambda c: (c.months == 10) & ~c.leap),
-    ("閏月，大水。", lambda c: c.leap),
+    ("冬，十月，大水。", lambda c: (c.months == 10) & ~c.is_leap),
+    ("閏月，大水。", lambda c: c.is_leap),
     ("永熹", lambda c: c.years >= 302),
   ],
 )
@@ -194,14 +194,14 @@ def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
   (row,) = found(0, 1)[0]
   best = row == row.max()
   if text.startswith("冬"):
-    best &= ~eras.leap
+    best &= ~eras.is_leap
   assert (best == right(eras)).all()
   assert row.max() - row.min() >= 2
 
 
 def test_a_day_fits_the_months_that_hold_it(eras):
   (row,) = evidence("乙酉，大赦。", eras)(0, 1)[0]
-  for place, (first, length) in enumerate(eras.days):
+  for place, (first, length) in enumerate(eras.day_spans):
     held = sexagenary.days_with_cyclic_index(
       21, int(first), int(first + length - 1)
     )
@@ -210,7 +210,7 @@ def test_a_day_fits_the_months_that_hold_it(eras):
 
 @pytest.mark.parametrize("mark", ["朔", "晦"])
 def test_first_and_last_days_say_more(mark, eras):
-  first, length = eras.days[20]
+  first, length = eras.day_spans[20]
   day = int(first + (length - 1 if mark == "晦" else 0))
   pair = sexagenary.format_cyclic_index(sexagenary.cyclic_index_of_day(day))
   (row,) = evidence(f"{pair}{mark}，隕石。", eras)(0, 1)[0]
@@ -221,7 +221,7 @@ def test_first_and_last_days_say_more(mark, eras):
 
 
 def test_an_eclipse_is_on_a_first_day(eras):
-  first, _ = eras.days[20]
+  first, _ = eras.day_spans[20]
   pair = sexagenary.format_cyclic_index(
     sexagenary.cyclic_index_of_day(int(first))
   )

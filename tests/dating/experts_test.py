@@ -227,7 +227,7 @@ def test_style_parts_events_from_commentary(punctuation):
 
 def fitted_cues(seen, months, **switches):
   return date_features.fit_date_features(
-    seen, labels(months), np.array(seen.states) == UNKNOWN, **switches
+    seen, labels(months), np.array(seen.placeholder_month) == UNKNOWN, **switches
   )
 
 
@@ -245,7 +245,7 @@ def test_openings_year_numbers_and_placeholders():
   assert set(axis.month_of_year[season > 1]) == {7}
   assert set(axis.year_number[axis.year_of[number > -1]]) == {4}
   assert season[ordinal(1, 2, 7)] < season[ordinal(1, 3, 7)] - 5
-  free = fitted_cues(seen, months, use_openings=False, use_empty=False)
+  free = fitted_cues(seen, months, use_openings=False, use_placeholders=False)
   assert np.ptp(free.log_ratio(np.array([6]))) < 1e-6
 
 
@@ -416,10 +416,10 @@ def cited_scores(axis, found, chance, known, hosts=None):
   scores = citations.score_years(
     axis,
     found,
-    np.arange(len(found.event)),
+    np.arange(len(found.event_index)),
     chance,
     known,
-    np.full(axis.years, 1 / axis.years),
+    np.full(axis.num_years, 1 / axis.num_years),
     np.array(list(hosts), int),
     np.array(list(hosts.values())).reshape(-1, 2),
     np.arange(3),

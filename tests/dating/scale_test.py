@@ -94,7 +94,7 @@ def test_entries_are_read_where_none_is_stored():
 def pairs_of(seen):
   rows = np.arange(len(seen))
   words = shared_wording.build_string_index(seen.bodies)
-  found = citations.read_citations(seen.axis, dict(enumerate(seen.plain)))
+  found = citations.read_citations(seen.axis, dict(enumerate(seen.plain_texts)))
   return (
     parallel_texts.make_parallel_pairs(
       seen, rows, words, rows, list(seen.bodies)
@@ -109,12 +109,18 @@ def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
   monkeypatch.setattr(shared_wording, "_TEXTS_PER_BLOCK", 5)
   monkeypatch.setattr(parallel_texts, "_BLOCK", 7)
   stretches = functools.partialmethod(
-    shared_wording.EventStringIndex.iter_blocks, most=40
+    shared_wording.EventStringIndex.iter_blocks, max_matches=40
   )
   monkeypatch.setattr(shared_wording.EventStringIndex, "iter_blocks", stretches)
   for one, other in zip(whole, pairs_of(seen), strict=True):
-    assert len(one.event) > 100
-    np.testing.assert_array_equal(one.event, other.event)
+    assert len(one.features) > 100
+    for field in dataclasses.fields(one)[:-1]:
+      if isinstance(getattr(one, field.name), np.ndarray) and field.name not in (
+        "features",
+      ):
+        np.testing.assert_array_equal(
+          getattr(one, field.name), getattr(other, field.name)
+        )
     np.testing.assert_allclose(one.features, other.features, rtol=1e-6)
 
 
@@ -256,12 +262,12 @@ def test_copies_differ_and_the_first_is_the_original(dated):
 
 def test_posterior_of_small_blocks_is_that_of_large_ones(dated, monkeypatch):
   rows = np.arange(len(dated.benchmark.records))
-  whole = dated.posterior("fitted").log_p(rows)
+  whole = dated.make_posterior("fitted").log_p(rows)
   monkeypatch.setattr(dating_model, "_BLOCK", 3)
   monkeypatch.setattr(vocabulary, "_BLOCK", 50)
   monkeypatch.setattr(parallel_texts, "_LINKS_PER_BLOCK", 5)
   monkeypatch.setattr(parallel_texts, "_BLOCK", 11)
-  blocks = dated.posterior("fitted").log_p(rows)
+  blocks = dated.make_posterior("fitted").log_p(rows)
   np.testing.assert_allclose(blocks, whole, atol=2e-3)
 
 
@@ -274,9 +280,9 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
 
   original = regression.fit_pool_weights
   monkeypatch.setattr(regression, "fit_pool_weights", pool_weights)
-  all_of_them = dating_model.fit_expert_weights(dated.evidence, dated.labels)
+  all_of_them = dating_model.fit_expert_weights(dated.features, dated.labels)
   monkeypatch.setattr(dating_model, "_MAX_TRAINING_EVENTS", 2)
-  few = dating_model.fit_expert_weights(dated.evidence, dated.labels)
+  few = dating_model.fit_expert_weights(dated.features, dated.labels)
   assert sizes[2] == sizes[3] < sizes[0] == sizes[1]
   assert few.pool_weights.shape == all_of_them.pool_weights.shape
   assert np.isfinite(few.pool_weights).all()
@@ -284,7 +290,7 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
 
 
 def test_mass_of_certain_records_is_that_of_their_months(dated):
-  found = dated.posterior("fitted")
+  found = dated.make_posterior("fitted")
   rows = np.random.default_rng(0).permutation(len(found))
   intervals = [(0, 0), (3, 17), (0, 47)]
   np.testing.assert_allclose(
@@ -300,8 +306,8 @@ def test_a_question_asked_twice_is_answered_twice(dated):
   queries = [query.text for query in dated.benchmark.queries["test"]]
   found = month_ranking.rank_by_posterior(
     queries[::-1] + queries,
-    dated.posterior("fitted"),
-    dated.evidence.event_log_p,
+    dated.make_posterior("fitted"),
+    dated.features.event_log_p,
     3,
     {"all": np.ones(len(dated.benchmark.records), bool)},
   )
@@ -312,10 +318,10 @@ def test_a_question_asked_twice_is_answered_twice(dated):
 
 
 def test_scores_of_some_events_are_those_of_all(dated):
-  evidence, labels = dated.evidence, dated.labels
-  rows = np.flatnonzero(~labels.is_known & evidence.told)
+  evidence, labels = dated.features, dated.labels
+  rows = np.flatnonzero(~labels.is_known & evidence.is_event)
   score = functools.partial(
-    dating_model._score_events, evidence, labels, rows, dated.weights.words
+    dating_model._score_events, evidence, labels, rows, dated.expert_weights.word_weights
   )
   some = np.arange(0, len(rows), 3)
   whole = score(np.arange(len(rows))).expert_scores(slice(None))
@@ -324,4 +330,4 @@ def test_scores_of_some_events_are_those_of_all(dated):
   )
   assert dataclasses.replace(score(some), parallel_chances=None).expert_scores(
     slice(None)
-  ).shape == (len(whole), len(some), evidence.gallery.axis.years)
+  ).shape == (len(whole), len(some), evidence.gallery.axis.num_years)

@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax import evaluate
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.features import Experts
-from ctd_jax.systems import dated_gallery, registry
+from ctd_jax.systems import dated_gallery, evaluation_run, registry
 from ctd_jax.training import experiment
 from ctd_jax_configs import common
 from tests import synthetic
@@ -55,7 +54,7 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
   for variant in dated_gallery.VARIANTS:
     np.testing.assert_array_equal(
       other.make_posterior(variant).log_p(rows),
-      dated.posterior(variant).log_p(rows),
+      dated.make_posterior(variant).log_p(rows),
     )
 
 
@@ -63,7 +62,7 @@ def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
   everything = {"all": np.ones(len(benchmark.records), bool)}
   found = dated.rank_by_posterior(
-    [query.text for query in queries], dated.posterior("fitted"), 1, everything
+    [query.text for query in queries], dated.make_posterior("fitted"), 1, everything
   )
   ids = benchmark.record_ids
   for query, row in zip(queries, found["all"][0][:, 0], strict=True):
@@ -72,7 +71,7 @@ def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
 
 def test_unknown_variant(dated):
   with pytest.raises(ValueError, match="variant must be one of"):
-    dated.posterior("oracle")
+    dated.make_posterior("oracle")
 
 
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
@@ -81,7 +80,7 @@ def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   config.eval.splits = ("test",)
   config.dating.off = ("neural",)
   config.seed = 7
-  evaluate.evaluate_baselines(benchmark, config, tmp_path)
+  evaluation_run.evaluate_baselines(benchmark, config, tmp_path)
   assert "dating-fitted" in capsys.readouterr().out
   folder = experiment.transfer_folder(tmp_path, benchmark)
   run = (folder / "run.dating-fitted.test.neg1_ne1.trec").read_text()
@@ -126,7 +125,7 @@ def test_a_wrong_value_is_named_without_a_run(
   group, leaf = field.split(".")
   config[group][leaf] = value
   with pytest.raises(ValueError, match=re.escape(message)):
-    evaluate.evaluate_baselines(benchmark, config, tmp_path)
+    evaluation_run.evaluate_baselines(benchmark, config, tmp_path)
   assert not list(tmp_path.iterdir())
 
 

@@ -293,7 +293,7 @@ def _expand_readings(
 ) -> CitationPairs:
   """Returns the pairs once for every reading of the citation."""
   has_preceding_reign = (
-    np.array([citation.carried for citation in citations])[rows] != UNKNOWN
+    np.array([citation.preceding_reign for citation in citations])[rows] != UNKNOWN
   )
   has_reign = (
     np.array([citation.reign for citation in citations])[rows] != UNKNOWN
@@ -348,7 +348,7 @@ def _read_context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
   for citation in citations:
     # The year is put back: a season counts after a year.
     cues = date_expressions.find_date_cues(
-      f"元年{citation.after[:_DATE_CHARS]}"
+      f"元年{citation.text_after[:_DATE_CHARS]}"
     )
     cue = cues[0] if cues and cues[0].start <= 1 else None
     season = (
@@ -544,7 +544,7 @@ def _expand_host_reigns(
   )
   citation_index = citation_pairs.citation_index[pair_rows[undated_rows]]
   all_reigns = np.arange(axis.reign.max() + 1)
-  years = axis.index(all_reigns, year_numbers[citation_index, None])
+  years = axis.year_index(all_reigns, year_numbers[citation_index, None])
   shares = reign_chances[
     np.searchsorted(undated_hosts, host_records[citation_index])
   ]

@@ -183,7 +183,7 @@ def _manner_log_ratios(
     has_placeholder: whether a month has a placeholder, bool [K].
   """
   axis = gallery.axis
-  month = axis.month - 1
+  month = axis.month_of_year - 1
   season_position = _season_positions(axis, has_placeholder)
   position_counts = np.full((12, _NUM_SEASON_POSITIONS), _MIN_POSITION_COUNT)
   np.add.at(

@@ -64,7 +64,7 @@ def _forward_block(
   def step(message_SxK, record):
     emission_SxK, kind = record
     message_SxK = transitions.propagate_offset(
-      log_transitions.turn[kind], message_SxK, best
+      log_transitions.offset_transition[kind], message_SxK, best
     )
     message_SxK = push(log_transitions, message_SxK, kind)
     message_SxK += emission_SxK
@@ -89,7 +89,7 @@ def _backward_block(
     posterior_K -= jax.nn.logsumexp(posterior_K)
     message_SxK = pull(log_transitions, message_SxK + emission_SxK, kind)
     message_SxK = transitions.propagate_offset(
-      log_transitions.turn[kind].T, message_SxK
+      log_transitions.offset_transition[kind].T, message_SxK
     )
     return message_SxK - jnp.max(message_SxK), posterior_K
 
@@ -114,7 +114,7 @@ def _trace_block(log_transitions, state, forward_BxSxK, kinds_B):
   def step(state, record):
     previous_SxK, kind = record
     offset, month = jnp.divmod(state, num_months)
-    ways_SxK = previous_SxK + log_transitions.turn[kind][:, offset, None]
+    ways_SxK = previous_SxK + log_transitions.offset_transition[kind][:, offset, None]
     ways_SxK += transitions.score_best_moves(log_transitions, month, kind)
     return jnp.argmax(ways_SxK).astype(state.dtype), month
 
