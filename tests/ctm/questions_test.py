@@ -286,10 +286,9 @@ def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
 
 def test_periods_need_neither_jax_nor_tensorflow():
   code = (
-    "import sys; from ctd_jax.tasks.ctm import periods, questions, repository; "
-    "periods.aliases(); repository.entities(); "
-    "print([m for m in ('jax', 'tensorflow', 'tensorflow_datasets') "
-    "if m in sys.modules])"
+    "import sys; from ctd_jax_datasets.ctm import periods, repository; "
+    "periods.load_aliases(); repository.load_entities(); "
+    "print([m for m in ('jax', 'tensorflow') if m in sys.modules])"
   )
   result = subprocess.run(
     [sys.executable, "-c", code], capture_output=True, text=True, check=True

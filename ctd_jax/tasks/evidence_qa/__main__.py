@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from ctd_jax.evaluation import result_tables, significance, summary
+from ctd_jax.evaluation import significance, summary
 from ctd_jax.llm import endpoint_flags, question_runner
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.evidence_qa import packs as packs_lib
 from ctd_jax.tasks.evidence_qa import prompts, scoring
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, tables
 from ctd_jax_datasets import load
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def main() -> None:
     benchmark,
     queries[::step][: values.limit],
     values.answers,
-    values.find_confusable,
+    values.confusable,
     values.seed,
   )
   packs_lib.write_packs(folder / "packs.jsonl", packs)
@@ -206,7 +206,7 @@ def _format_report(
   answerer_name = values.model if values.system == "model" else values.system
   title = f"{name}, {values.split}, {len(packs)} questions, {answerer_name}"
   columns = ["measure", "mean", "95 %, years resampled"]
-  score_table = result_tables.format_aligned_table(title, columns, table_rows)
+  score_table = tables.format_aligned_table(title, columns, table_rows)
   offered_roles = [item.role for pack in packs for item in pack.items]
   wrong_citations = [
     scoring.count_wrong_citations(pack, replies[pack.question_id])
@@ -224,7 +224,7 @@ def _format_report(
   return (
     score_table
     + "\n"
-    + result_tables.format_aligned_table("Cited wrongly", columns, table_rows)
+    + tables.format_aligned_table("Cited wrongly", columns, table_rows)
   )
 
 
