@@ -27,12 +27,11 @@ from collections.abc import Mapping, Sequence
 import tqdm
 from absl import flags, logging
 
-from ctd_jax import evaluate
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol, result_tables, results, summary
 from ctd_jax.training.experiment import EVALUATION_FOLDER
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, provenance
 from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
@@ -266,15 +265,15 @@ def summarise_grid(
       next(iter(summary.read_run_origin(c.folder / EVALUATION_FOLDER).values()))
       for c in method_cells
     ]
-    provenance = {
+    row_fields = {
       "seeds": tuple(cell.seed for cell in method_cells),
-      "command": evaluate.format_command(),
+      "command": provenance.command_line(),
       "commit": origins[0]["commit"],
       "seconds": round(sum(origin["seconds"] for origin in origins), 1),
     }
     for table in by_mode.values():
       rows += results.make_result_rows(
-        table, benchmark.name, years, **provenance
+        table, benchmark.name, years, **row_fields
       )
   results.write_result_rows(folder / "results.json", rows)
   tables = result_tables.format_table(

@@ -23,12 +23,12 @@ import tensorboardX
 import tqdm
 from absl import flags, logging
 
-from ctd_jax import evaluate
 from ctd_jax.retrieval.dense import Ranker
+from ctd_jax.systems import evaluation_run
 from ctd_jax.training import distributed, partitioning, preemption, train_step
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, provenance
 
 # Values of `config.task`; a config without one is of retrieval.
 RETRIEVAL, VALIDITY = "retrieval", "validity"
@@ -105,11 +105,11 @@ class RunProvenance:
 
   def __init__(self, experiment: Experiment):
     """Reads the record of an earlier part, if there is one."""
-    self._path = experiment.workdir / evaluate.TRAINING_FILE
+    self._path = experiment.workdir / experiments.TRAINING_FILE
     self._start_time = time.time()
     self._fields = {
-      "command": evaluate.format_command(),
-      "commit": evaluate.read_commit(),
+      "command": provenance.command_line(),
+      "commit": provenance.code_commit(),
       "seconds": 0.0,
       "seeds": [experiment.config.seed],
     }
@@ -150,19 +150,19 @@ def train_and_evaluate(
   """
   with preemption.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
-    provenance = RunProvenance(experiment)
-    is_finished = _run_training(experiment, provenance, watch, stop_after)
+    run_provenance = RunProvenance(experiment)
+    is_finished = _run_training(experiment, run_provenance, watch, stop_after)
     experiment.checkpoints.wait()
-    provenance.write()
+    run_provenance.write()
     watch.exit_if_requested()
     if is_finished:
-      evaluate.evaluate_experiment(experiment)
+      evaluation_run.evaluate_experiment(experiment)
     experiment.checkpoints.close()
 
 
 def _run_training(
   experiment: Experiment,
-  provenance: RunProvenance,
+  run_provenance: RunProvenance,
   watch: preemption.PreemptionWatch,
   stop_after: int | None,
 ) -> bool:
@@ -195,11 +195,11 @@ def _run_training(
       "step %d/%d, %.0f s: %s",
       step,
       total_steps,
-      provenance.seconds,
+      run_provenance.seconds,
       "  ".join(f"{k} {v:.4f}" for k, v in scores.items()),
     )
     experiment.checkpoints.save(step, state, batches, scores)
-    provenance.write()
+    run_provenance.write()
 
   if experiment.checkpoints.latest_step is None and not total_steps:
     validate(0)  # a run without updates

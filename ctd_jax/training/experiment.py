@@ -54,6 +54,8 @@ CONFIG_FILE = "config.json"
 TOKENIZER_FOLDER = "tokenizer"
 CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
+# Command, commit, seconds and seeds of the training.
+TRAINING_FILE = "training.json"
 # Fields that may change between the parts of a run that is resumed.
 _FREE_FIELDS = (
   *("data_dir", "sources", "keep_latest", "mesh"),

@@ -11,7 +11,7 @@ from tests import synthetic
 
 def rankings(ranker, params, run, records=None):
   masks = protocol.gallery_masks(run.benchmark.kinds)
-  found = ranker.rank(params, "test", masks, 10, records)
+  found = ranker.rank_split(params, "test", masks, 10, records)
   return {each.gallery: each.rankings for each in found}
 
 

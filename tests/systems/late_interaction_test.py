@@ -10,12 +10,11 @@ import pytest
 import tokenizers
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax import evaluate
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.token_encoder import TokenEncoder, TokenVectors
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax.systems import late_interaction, registry
+from ctd_jax.systems import evaluation_run, late_interaction, registry
 from ctd_jax_configs import late_interaction as config_file
 from tests import synthetic
 from tests.models import published_folder
@@ -274,4 +273,4 @@ def test_a_source_is_needed(tmp_path):
   config = synthetic.config()
   config.eval.baselines = ("maxsim",)
   with pytest.raises(ValueError, match=r"config.maxsim.source: .* maxsim"):
-    evaluate.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)

@@ -9,11 +9,10 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 from scipy import special
 
-from ctd_jax import evaluate
 from ctd_jax.benchmark import runs
 from ctd_jax.models.pretrained import hub_folders, masked_lm, state_dict
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.systems import learned_sparse
+from ctd_jax.systems import evaluation_run, learned_sparse
 from ctd_jax.training import experiment
 from ctd_jax_configs import sparse as sparse_config
 from tests import synthetic
@@ -174,7 +173,7 @@ def test_records_are_encoded_once_for_all_splits(
     "encode_records",
     lambda self, texts: calls.append(len(texts)) or encode(self, texts),
   )
-  evaluate.evaluate_baselines(BENCHMARK, config_of(folder), tmp_path)
+  evaluation_run.evaluate_baselines(BENCHMARK, config_of(folder), tmp_path)
   assert calls == [len(BENCHMARK.records)]
   out = experiment.transfer_folder(tmp_path, BENCHMARK)
   run = runs.read_run(out / "run.sparse.test.neg1_ne1.trec")
@@ -220,9 +219,9 @@ def test_a_wrong_value_is_named(folder, tmp_path):
   config = config_of(folder)
   config.sparse.activation = "relu"
   with pytest.raises(ValueError, match=r"config\.sparse\.activation='relu'"):
-    evaluate.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
   config = config_of("")
   with pytest.raises(ValueError, match=r"config\.sparse\.source: the system"):
-    evaluate.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
   with pytest.raises(ValueError, match="unknown variant 'v3' after"):
     sparse_config.get_config("v3")

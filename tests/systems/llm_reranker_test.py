@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax import evaluate
 from ctd_jax.benchmark import runs
 from ctd_jax.models.pretrained import hub_folders
-from ctd_jax.systems import llm_reranker, registry
+from ctd_jax.systems import evaluation_run, llm_reranker, registry
 from ctd_jax.training import config_checks, experiment
 from ctd_jax_configs import rerank as rerank_config
 from tests import synthetic
@@ -186,7 +185,7 @@ def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):
       ranking = [(name, -float(row)) for row, name in enumerate(events[:12])]
       write_runs(tmp_path, [ranking] * len(QUERIES), gallery, split, "T0+order")
   config = config_of(runs=str(tmp_path))
-  evaluate.evaluate_baselines(BENCHMARK, config, tmp_path / "run")
+  evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path / "run")
   out = experiment.transfer_folder(tmp_path / "run", BENCHMARK)
   run = runs.read_run(out / "run.rerank.test.neg1_ne1.trec")
   assert (run.track, run.score_mode) == ("T0+order", "reranked")
@@ -197,7 +196,7 @@ def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):
 def test_what_the_first_system_lacks_is_named(tmp_path, by_length):
   config = config_of()
   with pytest.raises(ValueError, match=r"config\.rerank\.runs: the system rer"):
-    evaluate.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
   assert registry.make_baselines(BENCHMARK, config)["rerank"].track == "T0"
   config = config_of(runs=str(tmp_path))
   with pytest.raises(FileNotFoundError, match=r"expected run\.first\.\*\.trec"):

@@ -8,9 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax import evaluate
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.systems import pqr, pseudo_queries, registry
+from ctd_jax.systems import evaluation_run, pqr, pseudo_queries, registry
 from ctd_jax_configs import pqr as config_file
 from ctd_jax_datasets import export
 from tests import synthetic
@@ -144,7 +143,7 @@ def test_what_is_needed_is_named(tmp_path, field):
   config.pqr.update(source="x", pseudo_queries="y")
   config.pqr[field] = None
   with pytest.raises(ValueError, match=f"config.pqr.{field}: the system pqr"):
-    evaluate.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
 
 
 def test_the_config_reads_e5_with_its_prefixes_and_others_without():

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from ctd_jax import evaluate, train
+from ctd_jax import train
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import results
 from ctd_jax.retrieval import date_lookup
+from ctd_jax.systems import evaluation_run
 from ctd_jax.training import experiment
 from ctd_jax_configs import common
 from ctd_jax_datasets import export
@@ -38,7 +39,7 @@ def test_rules_read_dates_in_eras(folder):
 
 def test_baselines_need_no_run(folder, tmp_path, capsys):
   benchmark = beir_files.read(folder)
-  evaluate.evaluate_baselines(benchmark, common.base_config(), tmp_path / "run")
+  evaluation_run.evaluate_baselines(benchmark, common.base_config(), tmp_path / "run")
   out = (
     tmp_path
     / "run/evaluation"
@@ -74,7 +75,7 @@ def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
   before = {p: p.read_bytes() for p in (trained / "evaluation").glob("*.*")}
   config = experiment.read_config(trained)
   run = experiment.assemble_experiment(config, trained)
-  evaluate.evaluate_experiment(
+  evaluation_run.evaluate_experiment(
     experiment.transfer_experiment(run, f"beir:{folder}")
   )
   run.checkpoints.close()
@@ -160,7 +161,7 @@ def test_a_split_that_is_not_there_is_named(folder, tmp_path):
   with pytest.raises(
     ValueError, match="no queries of validation; it has test$"
   ):
-    evaluate.evaluate_baselines(
+    evaluation_run.evaluate_baselines(
       beir_files.read(folder), config, tmp_path / "run"
     )
   assert not (tmp_path / "run").exists()

@@ -1,30 +1,24 @@
-"""Trains and evaluates a baseline of validity curves.
+"""Training and evaluation of a baseline of validity curves.
 
   python -m ctd_jax.train --config=configs/chronocept.py:ffnn \\
     --workdir=runs/ffnn
 
-`ctd_jax.train` hands over to `run` where `config.task` is "validity". In the
-workdir lie afterwards: config.json, a model for each seed (`predictor` loads
-them), history.json, predictions.tsv, results.json and the plots page.png,
-calibration.png and reliability.png. What lies
-there already is not trained again.
+Configs with `config.task="validity"` are run here. The workdir then holds
+config.json, a model for each seed (`predictor` loads them), history.json,
+predictions.tsv, results.json and the plots page.png, calibration.png and
+reliability.png. A model that is already there is not trained again.
 
-Two protocols. `paper`: z-scores of each split by itself, the published length
-of the model's texts, the last epoch. `honest`: z-scores of train, one length
-for all, the best epoch by validation. Figures of the two are in different
-units and never comparable: a predictor of the train mean scores 1 or a little
-more under `paper`, and .9053 (benchmark 1) or .8862 (2) under `honest`.
+The two protocols are described in `protocols`.
 
 Axes: M seeds, N samples, T = 3 targets.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -32,91 +26,49 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from ctd_jax import evaluate
 from ctd_jax.evaluation import result_tables, results
 from ctd_jax.tasks.chronocept import (
   baselines,
   calibration_plot,
   features,
   hyperparameter_search,
-  network_training,
+  prediction_plots,
   predictor,
-  report_page,
+  protocols,
   rows,
-  scaling,
 )
 from ctd_jax.tasks.chronocept.baselines import BaselineSystem
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.scaling import TargetScaler
+from ctd_jax.tasks.chronocept.protocols import ProtocolData
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
-from ctd_jax.utils import files
+from ctd_jax.utils import files, plotting, provenance
 from ctd_jax_datasets.chronocept import reader
-from ctd_jax_datasets.chronocept.samples import SPLITS, TARGETS, Sample
 
-PAPER, HONEST = "paper", "honest"
-PROTOCOLS = (PAPER, HONEST)
 HISTORY_FILE = "history.json"
-# Fields that another part of the same run may change.
+# Fields that may change between two calls on one workdir: paths, names and the
+# list of seeds do not change a model that was trained before.
 _FREE_FIELDS = ("data_dir", "sources", "cache_dir", "seeds", "name")
 TABLE_METRICS = ("mse", "mae", "r2", "spearman", "pearson", "paper_nll")
-
-
-@dataclasses.dataclass(frozen=True)
-class ProtocolData:
-  """Samples and their targets under a protocol.
-
-  Attributes:
-    samples: split -> samples.
-    targets: split -> [N, T], raw.
-    score_scalers: split -> what its errors are measured with.
-    model_scalers: split -> the units that models learn and predict.
-  """
-
-  samples: Mapping[str, Sequence[Sample]]
-  targets: Mapping[str, np.ndarray]
-  score_scalers: Mapping[str, TargetScaler]
-  model_scalers: Mapping[str, TargetScaler]
-
-  @property
-  def score_targets(self) -> dict[str, np.ndarray]:
-    """Split -> targets in the units of the scores."""
-    return _transform_by_split(self.score_scalers, self.targets)
-
-  @property
-  def model_targets(self) -> dict[str, np.ndarray]:
-    """Split -> targets in the units that are learned."""
-    return _transform_by_split(self.model_scalers, self.targets)
-
-  def to_score_units(self, split: str, predicted: np.ndarray) -> np.ndarray:
-    """Returns predictions of a split, [N, T], in the units of the scores."""
-    return self.score_scalers[split].transform(
-      self.model_scalers[split].inverse(predicted)
-    )
-
-
-def _transform_by_split(
-  scalers: Mapping[str, TargetScaler], targets: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-  return {split: scalers[split].transform(x) for split, x in targets.items()}
 
 
 def run_experiment(
   config: ml_collections.ConfigDict, workdir: pathlib.Path
 ) -> None:
-  """Trains what is missing in the workdir, evaluates and prints the table.
+  """Trains the missing models of a workdir, evaluates and prints the table.
 
   Args:
     config: see `configs/chronocept.py`.
     workdir: created if absent.
 
   Raises:
-    ValueError: naming the field of the config or what is wrong in the data.
-    FileNotFoundError: if the encoder or the data are not there.
+    ValueError: naming the field of the config or the fault in the data.
+    FileNotFoundError: if the encoder or the data are missing.
+    CheckpointError: if the workdir holds models of another config.
   """
-  check_config(config)
+  protocols.check_config(config)
   start_time = time.time()
   workdir = workdir.expanduser().absolute()
-  data = make_protocol_data(
+  data = protocols.make_protocol_data(
     reader.load_samples(config.dataset, config.data_dir, config.sources),
     config,
   )
@@ -131,30 +83,20 @@ def run_experiment(
       encoder_features,
       split_inputs,
       data.model_targets,
-      get_epoch_selection(config),
+      protocols.get_epoch_selection(config),
     )
     system = baselines.make_system(config.model, encoder_features)
   claim_workdir(config, workdir)
   _train_missing_seeds(config, workdir, data, system, split_inputs)
-  predictions = {}
-  for split in ("validation", "test"):
-    predictions[split] = np.stack(
-      [
-        data.to_score_units(
-          split,
-          system.predict(
-            predictor.read_model(predictor.model_path(workdir, seed))[0],
-            split_inputs(split),
-          ),
-        )
-        for seed in config.seeds
-      ]
-    )
+  predictions = {
+    split: _predict_split(config, workdir, data, system, split_inputs, split)
+    for split in ("validation", "test")
+  }
   _write_report(config, workdir, data, predictions, time.time() - start_time)
 
 
 class SplitInputs:
-  """The inputs of a system by split, made when they are asked for."""
+  """Inputs of a system by split, made on first use."""
 
   def __init__(
     self,
@@ -163,13 +105,13 @@ class SplitInputs:
     data: ProtocolData,
     encoder_features: FrozenFeatures,
   ):
-    """Keeps what is needed.
+    """Makes no inputs yet.
 
     Args:
       config: axes and protocol are read.
-      input_kind: what the system reads, see `baselines.BaselineSystem`.
+      input_kind: of the system, see `baselines.BaselineSystem`.
       data: the samples.
-      encoder_features: the frozen encoder.
+      encoder_features: of the frozen encoder.
     """
     self._config, self._input_kind = config, input_kind
     self._data, self._features = data, encoder_features
@@ -178,11 +120,11 @@ class SplitInputs:
   def __call__(self, split: str, seed: int | None = None) -> dict[str, Any]:
     """Returns the inputs of a split.
 
-    Axes change places in train only, as published; anew for each seed.
+    Axes are shuffled in train only, as published, and anew for each seed.
 
     Args:
-      split: of the data.
-      seed: of the run that trains on them; None for evaluation.
+      split: train, validation or test.
+      seed: of the model that trains on them; None for evaluation.
     """
     axes = self._config.axes
     is_shuffled = axes == features.AXES_SHUFFLED and split == "train"
@@ -194,81 +136,23 @@ class SplitInputs:
         self._input_kind,
         features.make_field_texts(self._data.samples[split], axes, seed or 0),
         self._features,
-        self._config.protocol == PAPER,
+        self._config.protocol == protocols.PAPER,
       )
     return self._cache[key]
-
-
-def check_config(config: ml_collections.ConfigDict) -> None:
-  """Refuses at the start what would fail or mislead later.
-
-  Raises:
-    ValueError: naming the field.
-  """
-  for field, allowed_values in (
-    ("protocol", PROTOCOLS),
-    ("axes", features.AXES_ABLATIONS),
-  ):
-    if config[field] not in allowed_values:
-      raise ValueError(
-        f"config.{field}={config[field]!r}: expected one of {', '.join(allowed_values)}"
-      )
-  if not config.seeds or len(set(config.seeds)) < len(config.seeds):
-    raise ValueError(f"config.seeds={config.seeds}: expected different seeds")
-  for field in ("max_length", "paper_max_length"):
-    if config[field] < 3:
-      raise ValueError(
-        f"config.{field}={config[field]}: expected at least 3 tokens, of which "
-        "two are special"
-      )
-  for field in ("epochs", "hidden_size"):
-    if config.model.get(field, 2) < 1 + (field == "hidden_size"):
-      raise ValueError(f"config.model.{field}={config.model[field]}: too small")
-
-
-def get_epoch_selection(config: ml_collections.ConfigDict) -> str:
-  """Returns which epoch the protocol keeps."""
-  return (
-    network_training.LAST_EPOCH
-    if config.protocol == PAPER
-    else network_training.BEST_EPOCH
-  )
-
-
-def make_protocol_data(
-  samples: Mapping[str, Sequence[Sample]], config: ml_collections.ConfigDict
-) -> ProtocolData:
-  """Returns samples with the targets and the scalers of the protocol.
-
-  Raises:
-    ValueError: if a split is missing or too small to be scored.
-  """
-  for split in SPLITS:
-    if len(samples.get(split, ())) < 2:
-      raise ValueError(
-        f"{config.dataset}: split {split} has {len(samples.get(split, ()))} "
-        "samples; expected at least 2"
-      )
-  targets = {
-    split: features.extract_targets(samples[split]) for split in SPLITS
-  }
-  if config.protocol == HONEST:
-    score_scalers = model_scalers = scaling.fit_train_scalers(targets)
-  else:
-    score_scalers = model_scalers = scaling.fit_split_scalers(targets)
-    if config.paper_raw_targets:
-      model_scalers = dict.fromkeys(SPLITS, TargetScaler.identity(len(TARGETS)))
-  return ProtocolData(samples, targets, score_scalers, model_scalers)
 
 
 def claim_workdir(
   config: ml_collections.ConfigDict, workdir: pathlib.Path
 ) -> None:
-  """Writes the config of the run.
+  """Writes the config of the run into its workdir.
+
+  Args:
+    config: of the run.
+    workdir: created if absent.
 
   Raises:
-    CheckpointError: if models of another config lie there; the message names
-      each field that differs.
+    CheckpointError: if the workdir holds models of another config; the message
+      names each field that differs.
   """
   path = workdir / predictor.CONFIG_FILE
   config_fields = json.loads(config.to_json_best_effort())
@@ -294,7 +178,7 @@ def _train_missing_seeds(
   system: BaselineSystem,
   split_inputs: SplitInputs,
 ) -> None:
-  """Trains a model for each seed that has none."""
+  """Trains and saves a model for each seed that has none."""
   history_path = workdir / HISTORY_FILE
   histories = (
     json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
@@ -308,20 +192,42 @@ def _train_missing_seeds(
       split: split_inputs(split, seed) for split in ("train", "validation")
     }
     arrays, history = system.fit(
-      inputs, data.model_targets, get_epoch_selection(config), seed
+      inputs, data.model_targets, protocols.get_epoch_selection(config), seed
     )
     predictor.save_model(model_file, arrays, data.model_scalers["train"])
     histories[str(seed)] = history
     if history:
-      logging.info(
-        "%s, seed %d: epoch %d of %d, validation MSE %.4f",
-        config.name,
-        seed,
-        history["epoch"],
-        len(history["validation_mse"]),
-        history["validation_mse"][history["epoch"] - 1],
-      )
+      _log_history(config.name, seed, history)
     files.write_text(history_path, json.dumps(histories, indent=1) + "\n")
+
+
+def _log_history(name: str, seed: int, history: Mapping[str, Any]) -> None:
+  logging.info(
+    "%s, seed %d: epoch %d of %d, validation MSE %.4f",
+    name,
+    seed,
+    history["epoch"],
+    len(history["validation_mse"]),
+    # Epochs count from 1.
+    history["validation_mse"][history["epoch"] - 1],
+  )
+
+
+def _predict_split(
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  data: ProtocolData,
+  system: BaselineSystem,
+  split_inputs: SplitInputs,
+  split: str,
+) -> np.ndarray:
+  """Returns the predictions of all seeds in units of the scores, [M, N, T]."""
+  seed_predictions = []
+  for seed in config.seeds:
+    arrays, _ = predictor.read_model(predictor.model_path(workdir, seed))
+    predicted = system.predict(arrays, split_inputs(split))
+    seed_predictions.append(data.to_score_units(split, predicted))
+  return np.stack(seed_predictions)
 
 
 def _write_report(
@@ -343,8 +249,8 @@ def _write_report(
     data.score_targets,
     predictions,
     scaler,
-    command=evaluate.format_command(),
-    commit=evaluate.read_commit(),
+    command=provenance.command_line(),
+    commit=provenance.code_commit(),
     seconds=round(seconds, 1),
   )
   results.write_result_rows(workdir / "results.json", result_rows)
@@ -360,23 +266,24 @@ def _write_plots(
   data: ProtocolData,
   predictions: Mapping[str, np.ndarray],
 ) -> None:
-  """Writes the plots, of the first seed."""
+  """Writes the plots; curves and calibration are those of the first seed."""
   scaler, samples = data.score_scalers["test"], data.samples["test"]
   truth = data.score_targets
   first_seed = {split: values[0] for split, values in predictions.items()}
   raw = scaler.inverse(first_seed["test"])
   title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
-  report_page.write_page(
-    workdir / "page.png", title, samples, truth, predictions, raw
+  figure = prediction_plots.plot_predictions(
+    title, samples, truth["test"], predictions["test"], raw
   )
+  plotting.write_figure(workdir / "page.png", figure)
   draws = rows.make_predictive_draws(
     truth["validation"], first_seed["validation"], first_seed["test"]
   )
-  files.write_figure(
+  plotting.write_figure(
     workdir / "calibration.png",
     calibration_plot.plot_draws(truth["test"], draws, title),
   )
-  files.write_figure(
+  plotting.write_figure(
     workdir / "reliability.png",
     calibration_plot.plot_reliability(
       rows.compute_horizon_reliability(data.targets["test"], raw), title

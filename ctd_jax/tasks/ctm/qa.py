@@ -20,7 +20,6 @@ from typing import Any
 
 from absl import flags, logging
 
-from ctd_jax import evaluate
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.llm import endpoint_flags, question_runner
@@ -33,7 +32,7 @@ from ctd_jax.tasks.ctm import (
   report,
   timeline_answerer,
 )
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, provenance
 from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.questions import ERA, SPLITS, TASKS, Question
 
@@ -209,7 +208,7 @@ def _write_results(
     split=values.split,
     mode=values.style,
     command=format_command("qa"),
-    commit=evaluate.read_commit(),
+    commit=provenance.code_commit(),
     seconds=round(seconds, 1),
   )
   results.write_result_rows(folder / "results.json", rows)

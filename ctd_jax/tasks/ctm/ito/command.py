@@ -17,14 +17,13 @@ from collections.abc import Callable, Sequence
 
 from absl import flags
 
-from ctd_jax import evaluate
 from ctd_jax.evaluation import results
 from ctd_jax.llm import endpoint_flags, question_runner
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.ctm import inputs
 from ctd_jax.tasks.ctm.ito import agents, game, play, report
 from ctd_jax.tasks.ctm.qa import format_command
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, provenance
 from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.questions import ItoInstance, Theme
 
@@ -191,7 +190,7 @@ def _write_results(
     split="test",
     mode="feedback" if flag_values.feedback else "no_feedback",
     command=format_command("ito"),
-    commit=evaluate.read_commit(),
+    commit=provenance.code_commit(),
     seconds=round(seconds, 1),
   )
   results.write_result_rows(folder / "results.json", rows)

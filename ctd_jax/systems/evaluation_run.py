@@ -1,0 +1,251 @@
+"""Evaluation of a run or of untrained systems: run files, tables and plots.
+
+Run files and qrels are the border between systems and evaluation: the model
+and the systems write theirs, and every table is computed from the files.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+
+import ml_collections
+
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.evaluation import dates, protocol, report_page, summary
+from ctd_jax.retrieval import model_runs
+from ctd_jax.systems import registry
+from ctd_jax.training import config_checks, distributed
+from ctd_jax.training import experiment as experiments
+from ctd_jax.training.experiment import Experiment
+from ctd_jax.utils import files, provenance
+
+EVALUATION_FOLDER = experiments.EVALUATION_FOLDER
+TRAINING_FILE = experiments.TRAINING_FILE
+
+
+def write_baseline_runs(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  name: str,
+  baseline: registry.Baseline,
+  folder: pathlib.Path,
+) -> None:
+  """Writes the run files of a system that needs no training run.
+
+  Of one that is tuned also tuning.NAME.tsv: what was tried, the best first.
+
+  Args:
+    benchmark: what is asked.
+    config: eval.splits and eval.depth are read.
+    name: of the system.
+    baseline: the system.
+    folder: for the run files.
+  """
+  masks = protocol.gallery_masks(benchmark.kinds)
+  for split in experiments.evaluation_splits(benchmark, config):
+    queries = benchmark.queries[split]
+    texts = [query.text for query in queries]
+    split_runs = runs.make_runs(
+      name,
+      baseline.track,
+      baseline.score_mode,
+      split,
+      [query.query_id for query in queries],
+      benchmark.record_ids,
+      baseline.rank_top_k(texts, config.eval.depth, masks),
+    )
+    for run in split_runs:
+      runs.write_run(run, folder)
+    rows = dates.find_split_rows(benchmark, split)
+    if baseline.log_months and len(rows):
+      log_p = baseline.log_months(rows)
+      dates.write_dates(folder, name, split, benchmark, rows, log_p)
+  if baseline.format_tuning:
+    files.write_text(folder / f"tuning.{name}.tsv", baseline.format_tuning())
+
+
+def evaluate_experiment(
+  experiment: Experiment, other_workdirs: Sequence[pathlib.Path] = ()
+) -> None:
+  """Evaluates the best checkpoint and the baselines; prints the tables.
+
+  Args:
+    experiment: a trained run; files go to its `evaluation` folder.
+    other_workdirs: other workdirs whose run files join the tables.
+
+  Raises:
+    FileNotFoundError: if the workdir has no checkpoint, or one of `other_workdirs` was
+      not evaluated on this data set.
+    checkpointing.CheckpointError: if it is of another architecture.
+  """
+  workdir, config = experiment.workdir, experiment.config
+  other_folders = _find_run_folders(
+    other_workdirs, experiment.evaluation.relative_to(workdir)
+  )
+  start_time = time.time()
+  model_runs.write_model_runs(experiment)
+  if not distributed.is_coordinator():
+    distributed.wait_for_all("evaluation")
+    return
+  training = json.loads((workdir / TRAINING_FILE).read_text())
+  training["seconds"] = round(training["seconds"] + time.time() - start_time, 1)
+  baseline_command = training["command"]
+  if experiment.evaluation != workdir / EVALUATION_FOLDER:
+    baseline_command = provenance.command_line()
+    training["command"] += f" && {baseline_command}"
+  _write_evaluation(
+    experiment.benchmark,
+    config,
+    experiment.evaluation,
+    baseline_command,
+    {config.name: training},
+    other_folders,
+  )
+  print(f"checkpoint   {workdir / experiments.CHECKPOINT_FOLDER}")
+  distributed.wait_for_all("evaluation")
+
+
+def evaluate_baselines(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  other_workdirs: Sequence[pathlib.Path] = (),
+) -> None:
+  """Evaluates the systems that need no training; prints the tables.
+
+  Args:
+    benchmark: what is asked.
+    config: eval, seed and the sections of the systems are read.
+    workdir: files go where `experiment.transfer_experiment` puts those of a model.
+    other_workdirs: other workdirs whose run files join the tables.
+
+  Raises:
+    FileNotFoundError: if one of `other_workdirs` was not evaluated on this data set.
+    ValueError: naming a field of the config.
+  """
+  config_checks.check_evaluation(config)
+  folder = experiments.transfer_folder(workdir, benchmark)
+  other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
+  _write_evaluation(
+    benchmark, config, folder, provenance.command_line(), {}, other_folders
+  )
+
+
+def render_report(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  other_workdirs: Sequence[pathlib.Path],
+  is_training_dataset: bool,
+) -> None:
+  """Tells what was evaluated before, with the page; ranks nothing.
+
+  Args:
+    benchmark: what was asked.
+    config: see `tell`.
+    workdir: of the evaluation.
+    other_workdirs: other workdirs whose run files join the tables.
+    is_training_dataset: whether the run was trained on this data set.
+
+  Raises:
+    FileNotFoundError: naming the folder, if it was not evaluated.
+  """
+  folder = experiments.transfer_folder(workdir, benchmark)
+  if is_training_dataset:
+    folder = workdir / EVALUATION_FOLDER
+  if not any(folder.glob("run.*.trec")):
+    raise FileNotFoundError(
+      f"--report: no run file in {folder}; evaluate first, without --report"
+    )
+  other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
+  print_summary(benchmark, config, [folder, *other_folders], with_page=True)
+
+
+def _find_run_folders(
+  workdirs: Sequence[pathlib.Path], subfolder: pathlib.Path
+) -> list[pathlib.Path]:
+  """Returns where other workdirs keep their run files."""
+  for workdir in workdirs:
+    if not (workdir / subfolder / summary.ORIGIN_FILE).exists():
+      raise FileNotFoundError(
+        f"--also={workdir}: no evaluated run in {workdir / subfolder}"
+      )
+  return [workdir / subfolder for workdir in workdirs]
+
+
+def _write_evaluation(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  folder: pathlib.Path,
+  baseline_command: str,
+  origin: Mapping[str, Mapping],
+  other_folders: Sequence[pathlib.Path],
+) -> None:
+  """Writes what every evaluation has: qrels, baselines, tables, plots.
+
+  Args:
+    benchmark: what is asked.
+    config: name, eval, seed and the sections of the systems are read.
+    folder: of the run files.
+    baseline_command: the command that baselines are had by.
+    origin: of the systems whose run files lie there already.
+    other_folders: further folders of run files.
+  """
+  # Of a system that is not run again, what is known stays.
+  origin = summary.read_run_origin(folder) | origin
+  for split in experiments.evaluation_splits(benchmark, config):
+    runs.write_qrels(
+      folder / f"qrels.{split}.txt",
+      {q.query_id: q.positives for q in benchmark.queries[split]},
+    )
+  systems = registry.make_baselines(benchmark, config)
+  for name in config.eval.baselines:
+    start_time = time.time()
+    write_baseline_runs(benchmark, config, name, systems[name], folder)
+    origin[name] = {
+      "command": baseline_command,
+      "commit": provenance.code_commit(),
+      "seconds": round(time.time() - start_time, 1),
+      "seeds": list(systems[name].seeds),
+    }
+  files.write_text(
+    folder / summary.ORIGIN_FILE, json.dumps(origin, indent=2) + "\n"
+  )
+  print_summary(benchmark, config, [folder, *other_folders])
+
+
+def print_summary(
+  benchmark: Benchmark,
+  config: ml_collections.ConfigDict,
+  folders: Sequence[pathlib.Path],
+  with_page: bool = False,
+) -> None:
+  """Prints and writes tables and plots of the run files that are there.
+
+  Args:
+    benchmark: what was asked.
+    config: name and eval.baselines say who stands where.
+    folders: of the run files; results go into the first.
+    with_page: whether to write the page as well.
+
+  Raises:
+    FileNotFoundError: if there is no run file.
+  """
+  folder = folders[0]
+  evaluation_summary = summary.summarize_runs(
+    folders, benchmark, config.name, config.eval.baselines
+  )
+  print(summary.write_summary(evaluation_summary))
+  if benchmark.name.startswith("chunqiutr/mini:"):
+    print("The data set is synthetic: an invented chronicle, for testing.\n")
+  print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
+  if with_page:
+    print(f"page         {report_page.write_page(evaluation_summary)}")
+  print(f"plots        {folder / 'hit_by_reign.*.png'}")
+  if any(folder.glob("tuning.*.tsv")):
+    print(f"constants    {folder / 'tuning.*.tsv'}, the chosen ones first")
+  print(f"run files    {folder / 'run.*.trec'}, qrels.*.txt")
