@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ctd_jax.chronology import query_dates
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.retrieval import date_lookup, search
+from ctd_jax.retrieval import search
 
 _MIN_EVENT_LOG_P = -20.0
 
@@ -41,7 +42,7 @@ def rank_by_posterior(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  query_intervals = date_lookup.read_query_intervals(
+  query_intervals = query_dates.read_query_intervals(
     queries, posterior.axis.timeline
   )
   # Many questions ask for the same months.

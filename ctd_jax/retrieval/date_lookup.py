@@ -3,8 +3,7 @@
 Why: most of a published score on this benchmark can be had without learning,
 from the date in the query and the date that a placeholder states in its own
 text. Every neural figure stands next to this one. Track T0: it reads the texts
-of queries and gallery and a calendar, never a record's key or kind. Called by
-`baselines`; `experiment` and `dating.ranking` have queries dated here.
+of queries and gallery and a calendar, never a record's key or kind.
 
 How a score is made up. A record gets a tier: 2 if it opens with a full date
 (reign, year and month) inside the query's interval, 0 if it opens with one
@@ -24,9 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from absl import logging
 
-from ctd_jax.chronology import date_expressions, timelines
+from ctd_jax.chronology import date_expressions, query_dates, timelines
 from ctd_jax.retrieval import bm25, search
 
 TRACK = "T0"
@@ -34,60 +32,6 @@ SCORE_MODE = "dates_lexical"
 INSIDE, UNDATED, OUTSIDE = 2, 1, 0
 # A date further inside a text is a cross-reference, not the record's own.
 _MAX_OPENING = 4  # characters that may stand before the record's own date
-
-
-def parse_query_interval(
-  text: str, timeline: timelines.Timeline
-) -> timelines.Interval | None:
-  """Returns the months a query asks for, or None if they cannot be read."""
-  try:
-    return date_expressions.parse_interval(text, timeline)
-  except date_expressions.DateError:
-    return None
-
-
-def parse_query_intervals(
-  queries: Sequence[str], timeline: timelines.Timeline
-) -> list[timelines.Interval | None]:
-  """Returns the months each query asks for; warns of those not read, None.
-
-  Args:
-    queries: texts [Q].
-    timeline: their calendar.
-  """
-  intervals = [parse_query_interval(text, timeline) for text in queries]
-  undated_queries = [
-    text
-    for text, interval in zip(queries, intervals, strict=True)
-    if interval is None
-  ]
-  if undated_queries:
-    logging.warning(
-      "no date read in %d of %d queries; first: %s",
-      len(undated_queries),
-      len(queries),
-      undated_queries[0],
-    )
-  return intervals
-
-
-def read_query_intervals(
-  queries: Sequence[str], timeline: timelines.Timeline
-) -> np.ndarray:
-  """Returns first and last ordinal month that each query asks for, [Q, 2].
-
-  A query whose date cannot be read asks for the whole timeline.
-
-  Args:
-    queries: texts [Q].
-    timeline: their calendar.
-  """
-  full_timeline = 0, len(timeline) - 1
-  bounds = [
-    timeline.interval_ordinals(interval) if interval else full_timeline
-    for interval in parse_query_intervals(queries, timeline)
-  ]
-  return np.array(bounds, np.int32).reshape(-1, 2)
 
 
 def find_stated_month(
@@ -157,7 +101,7 @@ def rank_by_dates(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  intervals = parse_query_intervals(queries, timeline)
+  intervals = query_dates.parse_query_intervals(queries, timeline)
   months = [find_stated_month(text, timeline) for text in records]
 
   def rescore(block, members, scores):

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ctd_jax.chronology import query_dates
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.retrieval import bm25, date_lookup, search
 
@@ -46,7 +47,7 @@ def rank_by_time_keys(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  intervals = date_lookup.parse_query_intervals(queries, timeline)
+  intervals = query_dates.parse_query_intervals(queries, timeline)
 
   def rescore(block, members, scores):
     member_keys = [keys[index] for index in members]

@@ -24,10 +24,10 @@ import optax
 from absl import logging
 
 from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.chronology import query_dates
 from ctd_jax.models import packing
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax.retrieval import date_lookup
 from ctd_jax.training import backbone as backbones
 from ctd_jax.training import (
   config_checks,
@@ -333,7 +333,7 @@ def _tokenize_benchmark(
   query_intervals = {}
   if config.score_mode == "posterior" and config.query_dates == "parser":
     query_intervals = {
-      split: date_lookup.read_query_intervals(
+      split: query_dates.read_query_intervals(
         [q.text for q in queries], benchmark.timeline
       )
       for split, queries in benchmark.queries.items()

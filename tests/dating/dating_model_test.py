@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.benchmark.records import EVENT, NEG_COMMENT
-from ctd_jax.chronology import date_expressions, reign_tables
+from ctd_jax.chronology import date_expressions, query_dates, reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.dating import (
   calibration,
@@ -18,7 +18,6 @@ from ctd_jax.dating import (
 from ctd_jax.dating import features as evidence_lib
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.features import Experts
-from ctd_jax.retrieval import date_lookup
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
@@ -236,14 +235,6 @@ def test_calibration_finds_the_temperature():
   assert found.inverse_temperature == pytest.approx(0.5, abs=0.05)
 
 
-def test_reliability_counts_every_record_once():
-  bins = calibration.compute_reliability_bins(
-    np.array([0.05, 0.95, 0.97, 1.0]), np.array([False, True, True, False])
-  )
-  assert [count for _, _, count in bins] == [1, 3]
-  assert bins[1][1] == pytest.approx(2 / 3)
-
-
 def test_queries_find_the_records_of_their_month(chronicle, dated):
   evidence, _, fitted = dated
   rows = np.flatnonzero(chronicle.train & evidence.is_event)[:20]
@@ -266,7 +257,7 @@ def test_queries_find_the_records_of_their_month(chronicle, dated):
 
 
 def test_a_query_without_a_date_asks_for_all_months():
-  assert date_lookup.read_query_intervals(
+  assert query_dates.read_query_intervals(
     ["有何記事？"], TIMELINE
   ).tolist() == [[0, 359]]
 

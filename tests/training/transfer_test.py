@@ -10,8 +10,8 @@ import pytest
 
 from ctd_jax import train
 from ctd_jax.benchmark import runs
+from ctd_jax.chronology import query_dates
 from ctd_jax.evaluation import results
-from ctd_jax.retrieval import date_lookup
 from ctd_jax.systems import evaluation_run
 from ctd_jax.training import experiment
 from ctd_jax_configs import common
@@ -28,7 +28,7 @@ def folder(tmp_path) -> pathlib.Path:
 def test_rules_read_dates_in_eras(folder):
   timeline = beir_files.read(folder).timeline
   found = {
-    name: str(date_lookup.parse_query_interval(text, timeline))
+    name: str(query_dates.parse_query_interval(text, timeline))
     for name, (_, _, text) in beir_files.ASKED.items()
   }
   assert found == {
@@ -39,7 +39,9 @@ def test_rules_read_dates_in_eras(folder):
 
 def test_baselines_need_no_run(folder, tmp_path, capsys):
   benchmark = beir_files.read(folder)
-  evaluation_run.evaluate_baselines(benchmark, common.base_config(), tmp_path / "run")
+  evaluation_run.evaluate_baselines(
+    benchmark, common.base_config(), tmp_path / "run"
+  )
   out = (
     tmp_path
     / "run/evaluation"

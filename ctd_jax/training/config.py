@@ -1,0 +1,443 @@
+"""Config of a training run: fields, methods, published encoders, checks.
+
+`base_config` is the full CTD with the released code repaired; `apply_method`
+turns it into a baseline, an ablation or the released code. A config file starts
+from these and sets sizes. Fields of untrained systems are not here: a config
+takes them from `ctd_jax.systems.registry.default_section`.
+
+Importing this module costs nothing but ml_collections, because every config
+file does; `validate` imports what it compares with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import ml_collections
+from ml_collections import config_dict
+
+METHODS = (
+  "zs",
+  "ft",
+  "tempdate",
+  "tempdate_smooth",
+  "multi",
+  "bias",
+  "ctx",
+  "ctd",
+  "posterior",
+  "ctd_posterior",
+)
+RELEASE = "release"
+# What differs from the released code, by repair: field -> released value.
+# Source: the released code's training script and its published recipes.
+REPAIRS: Mapping[str, Mapping[str, Any]] = {
+  "codebooks": {
+    "model.codebook": "release",
+    "model.offset_features": "release",
+  },
+  "timeline": {"model.scalar_axis": "release"},
+  "starts": {"model.gate_init": 1.0, "model.bias_scale_init": 0.0},
+  "bias_columns": {"loss.bias_columns": "positives"},
+  "supervision": {
+    "loss.calendar_weight": 0.1,
+    "loss.query_calendar_weight": 0.0,
+  },
+  "balance": {"balance_positive_kinds": False},
+  "negatives": {
+    "negatives.same_month_comment": 0,
+    "negatives.near_placeholder": 0,
+    "negatives.near_event": 0,
+    "negatives.any_comment": 0,
+    "negatives.release_comment": 1,
+  },
+  "groups": {
+    "optimizer.temporal_rate_factor": 1.0,
+    "optimizer.decay": "release",
+    "optimizer.clip_norm": 0.0,
+  },
+  "scorer": {"eval.score_mode": "semantic"},
+}
+
+# Values of fields that name a choice.
+QUERY_DATES = ("parser", "head")
+BIAS_COLUMNS = ("all", "positives")
+NCE_REDUCTIONS = ("sum_inside", "mean_outside")
+HEAD_REDUCTIONS = ("mean", "sum")
+DECAY_KINDS = ("matrices", "release")
+NEGATIVE_TYPES = (
+  "same_month_comment",
+  "near_placeholder",
+  "near_event",
+  "any_comment",
+  "release_comment",
+)
+
+
+def base_config() -> ml_collections.ConfigDict:
+  """Returns the config of CTD, without an experiment's sizes."""
+  c = ml_collections.ConfigDict()
+  c.name = ""  # system name in run files and tables
+  c.seed = 42  # parameters, dropout, order and draws
+  c.score_mode = "ctd"  # trained, validated and tested with this score
+  # Reader of a query's date in mode "posterior": "parser" (the rules of
+  # ctd_jax.chronology; in training, the query's known months) or "head" (the
+  # model's own posterior).
+  c.query_dates = "parser"
+  c.wandb_project = config_dict.placeholder(str)  # None = no Weights & Biases
+
+  # Data.
+  c.dataset = "chunqiutr/mini"  # TFDS name, built on first use, or beir:FOLDER
+  c.data_dir = config_dict.placeholder(str)  # None = TFDS's own default
+  c.sources = config_dict.placeholder(str)  # folder of source texts, or None
+  c.query_length = 40  # tokens; the longest query has 37
+  c.record_length = 64  # tokens; the date of a record stands in front
+  c.batch_size = 32  # queries a step, over all devices
+  # Chunks in which a batch is encoded and its pairs are scored: the memory of
+  # one chunk and of the pairs, at the price of encoding everything twice.
+  c.encode_chunks = 1
+  c.num_epochs = 10.0  # passes over the train queries
+  c.balance_positive_kinds = True  # draw event or placeholder first
+
+  _add_mesh(c)
+  _add_negatives(c)
+  _add_model(c)
+  _add_loss(c)
+  _add_optimizer(c)
+
+  # Loop.
+  c.log_every = 50  # steps
+  c.eval_every = 400  # steps; validation and checkpoint
+  c.keep_latest = 2  # checkpoints, beside the best one
+
+  _add_evaluation(c)
+  return c
+
+
+def _add_mesh(c: ml_collections.ConfigDict) -> None:
+  """Adds the axes of devices; see `partitioning`."""
+  c.mesh = ml_collections.ConfigDict()  # devices left over split the batch
+  c.mesh.fsdp = 1  # devices that share parameters and the batch
+  c.mesh.tensor = 1  # devices that share matrices
+
+
+def _add_negatives(c: ml_collections.ConfigDict) -> None:
+  """Adds the number of hard negatives a query, by type; see `negatives`."""
+  c.negatives = ml_collections.ConfigDict()
+  c.negatives.same_month_comment = 1
+  c.negatives.near_placeholder = 1
+  # Without it, events of train months took the first rank of most validation
+  # queries that were missed.
+  c.negatives.near_event = 1
+  c.negatives.any_comment = 0
+  c.negatives.release_comment = 0  # as the release draws its one negative
+
+
+def _add_model(c: ml_collections.ConfigDict) -> None:
+  """Adds an encoder made from scratch and the temporal modules."""
+  c.model = m = ml_collections.ConfigDict()
+  m.encoder = ml_collections.ConfigDict()
+  m.encoder.hidden_size = 128
+  m.encoder.num_layers = 2
+  m.encoder.num_heads = 2
+  m.encoder.mlp_size = 512
+  m.encoder.max_length = 128  # rows of the position table
+  m.encoder.dropout = 0.0
+  m.encoder.dtype = "float32"  # activations; parameters are always fp32
+  m.pooling = "mean"  # CLS does not leave the initial loss from scratch
+  m.temperature = 0.05  # of every cosine
+  m.use_context = True  # absolute calendar context, gated
+  m.use_bias = True  # relative offset bias
+  m.codebook = "index"  # or "release": positions in [0, 1]
+  # Or "index", periods from 2 months. In its one run validation hit@1 fell
+  # while the loss fell; other fields differed too, so the cause is not known.
+  m.offset_features = "release"  # frequencies <= 1: a smooth function
+  m.scalar_axis = "timeline"  # or "release": padded reign x year x month grid
+  m.context_dim = 64  # width of each codebook
+  m.bias_dim = 32  # Fourier features of an offset
+  m.gate_init = 4.0  # gamma; release 1.0
+  m.bias_scale_init = 0.1  # epsilon; release 0.0
+  m.use_posterior = False  # of the month; score_mode "posterior" needs it
+  m.posterior_dim = 64  # features of a year in it
+  m.mass_weight_init = 1.0  # of the log mass of the months asked for
+
+
+def _add_loss(c: ml_collections.ConfigDict) -> None:
+  """Adds the weights and variants of the losses; see `objective`."""
+  c.loss = ml_collections.ConfigDict()
+  c.loss.multi_positive = True  # all rows whose interval overlaps
+  c.loss.reduction = "sum_inside"  # -log of the summed probability
+  c.loss.bias_columns = "all"  # or "positives": no bias on hard negatives
+  # Stops the gradient of the other side of a score, as the release's recipe
+  # for several processes does.
+  c.loss.detach_gathered = False
+  c.loss.calendar_weight = 1.0  # lambda, heads on the record; paper 0.1
+  c.loss.calendar_smoothing = 0.2  # mass given to the neighbouring classes
+  c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
+  c.loss.query_calendar_weight = 1.0  # heads on the query; release 0.0
+  c.loss.posterior_weight = 0.0  # month of records and queries, on timeline
+
+
+def _add_optimizer(c: ml_collections.ConfigDict) -> None:
+  """Adds AdamW with linear warm-up and decay; see `optimizer`."""
+  c.optimizer = ml_collections.ConfigDict()
+  c.optimizer.learning_rate = 1e-3  # peak
+  c.optimizer.temporal_rate_factor = 1.0  # rate of the temporal modules
+  c.optimizer.warmup_fraction = 0.1  # of all updates
+  c.optimizer.weight_decay = 0.01  # times the learning rate, per update
+  c.optimizer.decay = "matrices"  # or "release": also gates and RMS norms
+  c.optimizer.clip_norm = 1.0  # of the gradient; 0 = no clipping
+
+
+def _add_evaluation(c: ml_collections.ConfigDict) -> None:
+  """Adds what validation and the evaluation read."""
+  c.eval = ml_collections.ConfigDict()
+  c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint
+  # Score that ranks at validation and test; "" = the trained one. The release
+  # trains "ctd" and ranks with "semantic".
+  c.eval.score_mode = ""
+  c.eval.batch_size = 256  # texts a step when encoding
+  c.eval.depth = 50  # records of a query in a run file
+  # Search of the run files: "exact", or "faiss:INDEX" with an index of the
+  # kinds Flat, IVF or HNSW as FAISS describes it, e.g. "faiss:HNSW32":
+  # approximate, for the scores "semantic" and "absolute".
+  c.eval.backend = "exact"
+  # Folder, seen by all processes, for the encodings of records: evaluation and
+  # the export of vectors read them there instead of encoding again. Nothing is
+  # removed there. None = memory, as at validation.
+  c.eval.vectors_dir = config_dict.placeholder(str)
+  c.eval.splits = ("validation", "test")
+  c.eval.baselines = ("bm25", "bm25_timekde", "rules")
+
+
+def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
+  """Makes the encoder of `c` a published one, in place.
+
+  Geometry, vocabulary and initial parameters are those of the folder.
+
+  Args:
+    c: a config.
+    source: folder with config.json, model.safetensors and tokenizer.json, or
+      a hub id.
+  """
+  c.model.encoder = e = ml_collections.ConfigDict()
+  e.source = source  # folder or hub id
+  e.end_token = ""  # ends every text; "" = as the tokenizer's files say
+  e.query_prefix = ""  # before every query, e.g. an instruction
+  e.record_prefix = ""  # before every record
+  e.dtype = "bfloat16"  # activations; parameters are always fp32
+  e.scan_layers = True  # compile one layer, not all
+  e.remat = False  # compute activations again in the backward pass
+
+
+def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
+  """Turns the full CTD in `c` into another system, in place.
+
+  zs: the encoder as it is, not trained. ft: contrastive fine-tuning with one
+  positive. tempdate, tempdate_smooth: ft plus the heads' cross-entropy on
+  records. multi: ft plus multi-positives. bias, ctx: multi plus one temporal
+  module. ctd: both. posterior: multi plus the posterior of the month;
+  ctd_posterior: ctd plus the same. All have the same encoder and the same
+  hard negatives.
+
+  Args:
+    c: a config.
+    argument: METHOD, repaired; METHOD-release, with every value that the
+      released code has; or METHOD-no_REPAIR, with one of `REPAIRS` undone.
+
+  Raises:
+    ValueError: if the method or the variant is unknown.
+  """
+  method, _, variant = argument.partition("-")
+  if method not in METHODS:
+    raise ValueError(
+      f"unknown method {method!r} after the config's name; "
+      f"expected one of {', '.join(METHODS)}"
+    )
+  _undo_repairs(c, variant)
+  if method.endswith("posterior"):
+    c.score_mode = "posterior"
+    c.model.use_posterior = True
+    c.loss.posterior_weight = 1.0
+  if method in ("ctd", "ctd_posterior"):
+    return
+  if method == "zs":
+    c.num_epochs = 0.0
+  c.model.use_bias = method == "bias"
+  c.model.use_context = method == "ctx"
+  temporal_modes = {"bias": "ctd", "ctx": "absolute", "posterior": "posterior"}
+  c.score_mode = temporal_modes.get(method, "semantic")
+  c.loss.multi_positive = method == "multi" or method in temporal_modes
+  needs_heads = method in temporal_modes
+  if not needs_heads:
+    c.loss.query_calendar_weight = 0.0
+  if not needs_heads and not method.startswith("tempdate"):
+    c.loss.calendar_weight = 0.0
+  if method == "tempdate":
+    c.loss.calendar_smoothing = 0.0
+
+
+def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
+  """Gives fields their released values: of all repairs, of one or of none."""
+  variants = {"": (), RELEASE: tuple(REPAIRS)}
+  variants |= {f"no_{name}": (name,) for name in REPAIRS}
+  if variant not in variants:
+    raise ValueError(
+      f"unknown variant {variant!r} after the method; expected one of "
+      f"{', '.join(filter(None, variants))}"
+    )
+  for name in variants[variant]:
+    c.update_from_flattened_dict(REPAIRS[name])
+
+
+def field_names(fields: Mapping[str, Any], prefix: str = "") -> set[str]:
+  """Returns the dotted names of all fields, e.g. `eval.splits`.
+
+  Args:
+    fields: a config or one of its sections.
+    prefix: stands in front, with its dot.
+  """
+  names = set()
+  for name, value in fields.items():
+    if isinstance(value, Mapping | ml_collections.ConfigDict):
+      names |= field_names(value, f"{prefix}{name}.")
+    else:
+      names.add(prefix + name)
+  return names
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+  """Refuses a value of a training field before anything is built.
+
+  Lengths against the encoder, the batch against devices and queries, and the
+  name against those of the systems are checked where those are known.
+
+  Raises:
+    ValueError: naming the field, its value and what is expected.
+  """
+  # At call time: configs are parsed, and --help shown, without JAX.
+  from ctd_jax.benchmark import runs
+  from ctd_jax.models.dual_encoder import SCORE_MODES
+
+  if not runs.is_valid_name(config.name):
+    raise ValueError(
+      f"config.name={config.name!r}: expected a name without white space, "
+      "colons and slashes"
+    )
+  _check_choice(config, "score_mode", SCORE_MODES)
+  _check_choice(config, "query_dates", QUERY_DATES)
+  _check_choice(config, "loss.reduction", NCE_REDUCTIONS)
+  _check_choice(config, "loss.bias_columns", BIAS_COLUMNS)
+  _check_choice(config, "loss.calendar_reduction", HEAD_REDUCTIONS)
+  _check_choice(config, "optimizer.decay", DECAY_KINDS)
+  _check_numbers(config)
+  if config.batch_size % config.encode_chunks:
+    raise ValueError(
+      f"config.encode_chunks={config.encode_chunks} does not divide "
+      f"config.batch_size={config.batch_size}"
+    )
+  for name in config.negatives:
+    if name not in NEGATIVE_TYPES:
+      raise ValueError(
+        f"config.negatives.{name}: unknown type; there are "
+        f"{', '.join(NEGATIVE_TYPES)}"
+      )
+  _check_score_parts(config)
+  validate_evaluation(config.eval)
+
+
+def validate_evaluation(section: ml_collections.ConfigDict) -> None:
+  """Refuses a value of `config.eval`, which untrained systems read as well.
+
+  Raises:
+    ValueError: naming the field, its value and what is expected.
+  """
+  from ctd_jax.benchmark.queries import SPLITS
+  from ctd_jax.evaluation import protocol
+  from ctd_jax.models.dual_encoder import SCORE_MODES
+
+  protocol.get_mode(section.mode)
+  if section.depth < 10:  # the measures look at the first ten
+    raise ValueError(f"config.eval.depth={section.depth}: expected at least 10")
+  if section.batch_size < 1:
+    raise ValueError(
+      f"config.eval.batch_size={section.batch_size}: expected at least 1"
+    )
+  if section.score_mode not in ("", *SCORE_MODES):
+    raise ValueError(
+      f"config.eval.score_mode={section.score_mode!r}: expected one of "
+      f"{', '.join(SCORE_MODES)}, or nothing for the one that is trained"
+    )
+  for split in section.splits:
+    if split not in SPLITS:
+      raise ValueError(
+        f"config.eval.splits: unknown {split!r}; there are {', '.join(SPLITS)}"
+      )
+
+
+def _check_choice(
+  config: ml_collections.ConfigDict, field: str, choices: Collection[str]
+) -> None:
+  """Raises ValueError if a field holds none of the choices."""
+  value = _get_field(config, field)
+  if value not in choices:
+    raise ValueError(
+      f"config.{field}={value!r}: expected one of {', '.join(choices)}"
+    )
+
+
+def _get_field(config: ml_collections.ConfigDict, field: str) -> Any:
+  """Returns the value of a dotted field."""
+  for name in field.split("."):
+    config = config[name]
+  return config
+
+
+def _check_numbers(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a number lies outside its range."""
+  at_least_one = ("query_length", "record_length", "batch_size")
+  at_least_one += ("encode_chunks", "eval_every", "log_every", "keep_latest")
+  at_least_zero = ("num_epochs", "optimizer.learning_rate")
+  at_least_zero += ("optimizer.temporal_rate_factor", "optimizer.weight_decay")
+  at_least_zero += ("optimizer.clip_norm", "loss.calendar_weight")
+  at_least_zero += ("loss.query_calendar_weight", "loss.posterior_weight")
+  at_least_zero += tuple(f"negatives.{name}" for name in config.negatives)
+  for fields, lowest in ((at_least_one, 1), (at_least_zero, 0)):
+    for field in fields:
+      value = _get_field(config, field)
+      if value < lowest:
+        raise ValueError(f"config.{field}={value}: expected at least {lowest}")
+  for field in ("optimizer.warmup_fraction", "loss.calendar_smoothing"):
+    value = _get_field(config, field)
+    if not 0 <= value < 1:
+      raise ValueError(f"config.{field}={value}: expected 0 <= value < 1")
+
+
+def _check_score_parts(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if score, modules and losses do not fit each other."""
+  mode, model, loss = config.score_mode, config.model, config.loss
+  if mode == "semantic" and (model.use_context or model.use_bias):
+    raise ValueError(
+      "config.score_mode='semantic' scores without the temporal modules that "
+      "config.model.use_context or use_bias turn on; what is trained is what "
+      "is scored"
+    )
+  if mode not in ("ctd", "posterior") and model.use_bias:
+    raise ValueError(
+      "config.model.use_bias needs config.score_mode='ctd' or 'posterior'"
+    )
+  if (mode == "posterior") != model.use_posterior:
+    raise ValueError(
+      "config.model.use_posterior and config.score_mode='posterior' need each "
+      "other"
+    )
+  if loss.bias_columns == "positives" and model.use_posterior:
+    raise ValueError(
+      "config.loss.bias_columns='positives': the posterior of the month has "
+      "to rank hard negatives too; set it to 'all'"
+    )
+  if loss.posterior_weight and not model.use_posterior:
+    raise ValueError(
+      "config.loss.posterior_weight needs config.model.use_posterior"
+    )
