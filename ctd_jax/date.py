@@ -29,7 +29,7 @@ from absl import flags
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.experts import days
 from ctd_jax.dating.sequence import decoder, emissions, transitions
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, plotting
 
 COLUMNS = (
   "line",
@@ -321,7 +321,7 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   _label_reigns(axes, dates)
   bar = figure.colorbar(dots, ax=axes, pad=0.02)
   bar.set_label("probability of the month")
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def _label_reigns(axes, dates: ChronicleDates) -> None:

@@ -20,7 +20,7 @@ import tensorflow_datasets as tfds
 from ctd_jax.benchmark.queries import POINT, SPLITS, WINDOW
 from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, NEG_COMMENT
 from ctd_jax.chronology import reign_tables
-from ctd_jax.evaluation import result_tables
+from ctd_jax.utils import tables
 from ctd_jax_datasets import examples
 
 TOTAL = "total"
@@ -116,19 +116,12 @@ def format_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
   """Returns rows as aligned columns under a title; numbers to the right."""
   names = list(rows[0])
   cells = [names, *([str(row[name]) for name in names] for row in rows)]
-  widths = [
-    max(map(result_tables.measure_display_width, column))
-    for column in zip(*cells, strict=True)
+  right_columns = [
+    index
+    for index, name in enumerate(names)
+    if not isinstance(rows[0][name], str)
   ]
-  lines = [title]
-  for line in cells:
-    padded_cells = []
-    for cell, width, name in zip(line, widths, names, strict=True):
-      padding = " " * (width - result_tables.measure_display_width(cell))
-      is_text = isinstance(rows[0][name], str)
-      padded_cells.append(cell + padding if is_text else padding + cell)
-    lines.append("  ".join(padded_cells).rstrip())
-  return "\n".join(lines)
+  return "\n".join([title, *tables.align_columns(cells, right_columns)])
 
 
 def to_plain_example(example: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,7 +221,7 @@ def _count_by_reign(
 ) -> list[dict[str, Any]]:
   event_months = _collect_months(records, (EVENT,))
   months = [key.triple for key in timeline.months]
-  labels = result_tables.make_reign_labels(timeline)
+  labels = reign_tables.make_reign_labels(timeline)
   rows = []
   for reign_number, reign in enumerate(timeline.reigns, 1):
     reign_months = [month for month in months if month[0] == reign_number]

@@ -56,6 +56,26 @@ _COMMON_ERA_YEAR = re.compile(
   re.IGNORECASE,
 )
 
+# Rulers' names as the literature in Latin script gives them.
+_RULER_PINYIN = {
+  "隱": "Yin",
+  "桓": "Huan",
+  "莊": "Zhuang",
+  "閔": "Min",
+  "僖": "Xi",
+  "文": "Wen",
+  "宣": "Xuan",
+  "成": "Cheng",
+  "襄": "Xiang",
+  "昭": "Zhao",
+  "定": "Ding",
+  "哀": "Ai",
+  "懷": "Huai",
+  "昌": "Chang",
+  "惠": "Hui",
+  "平": "Ping",
+}
+
 
 def reign_table_dir() -> pathlib.Path:
   """Returns the folder of the reign tables, installed or in the checkout."""
@@ -253,3 +273,14 @@ def parse_common_era_year(text: str) -> int:
     )
   number = int(match["number"])
   return 1 - number if match["before"] or era in ("BC", "BCE") else number
+
+
+def make_reign_labels(timeline: Timeline) -> list[str]:
+  """Returns a label in Latin letters for every reign, in order.
+
+  A name that has no known spelling becomes its number, e.g. `reign 3`.
+  """
+  return [
+    _RULER_PINYIN.get(reign.name.removesuffix("公"), f"reign {number}")
+    for number, reign in enumerate(timeline.reigns, start=1)
+  ]

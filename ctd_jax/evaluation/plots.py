@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 import matplotlib.figure
 import numpy as np
 
-from ctd_jax.dating import calibration
-from ctd_jax.evaluation import protocol
-from ctd_jax.evaluation.result_tables import COLOURS
-from ctd_jax.utils import files
+from ctd_jax.evaluation import calibration, protocol
+from ctd_jax.utils import plotting
+from ctd_jax.utils.plotting import COLOURS
 
 _GROUP_WIDTH = 0.8  # of the bars of one group together
 _KIND_HATCHES = ("", "////")  # an event, a placeholder
@@ -41,7 +40,7 @@ def plot_hit_by_group(
   Args:
     values: system -> query id -> value.
     group_by_query: query id -> its group, 1 = the first.
-    labels: of all groups, e.g. `result_tables.make_reign_labels`.
+    labels: of all groups, e.g. `reign_tables.make_reign_labels`.
     path: of the PNG.
     title: says data set, split and mode.
     group_name: what a group is, for the axis.
@@ -91,7 +90,7 @@ def plot_hit_by_group(
   figure.legend(
     loc="outside lower center", ncols=columns_of_legend, frameon=False
   )
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def plot_first_record_kinds(
@@ -140,7 +139,7 @@ def plot_first_record_kinds(
   figure.legend(
     loc="outside lower center", ncols=min(4, len(tables)), frameon=False
   )
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def plot_reliability(
@@ -198,7 +197,7 @@ def plot_reliability(
     ncols=min(3, len(systems_by_values)),
     frameon=False,
   )
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def _style_bar_axes(axes, title: str) -> None:

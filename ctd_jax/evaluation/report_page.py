@@ -22,8 +22,8 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.queries import WINDOW, Query
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating import calibration
 from ctd_jax.evaluation import (
+  calibration,
   dates,
   errors,
   plots,

@@ -26,12 +26,10 @@ import pathlib
 import re
 import shlex
 import sys
-import unicodedata
 from collections.abc import Sequence
 
 from absl import app, flags
 
-from ctd_jax.chronology import timelines
 from ctd_jax.evaluation import protocol
 from ctd_jax.evaluation.results import (
   VOCABULARIES,
@@ -39,7 +37,7 @@ from ctd_jax.evaluation.results import (
   read_result_folder,
   select_rows,
 )
-from ctd_jax.utils import files
+from ctd_jax.utils import files, tables
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
@@ -124,36 +122,6 @@ TRACK_NOTES = {
   "distractor_facts": "these dates among others",
 }
 
-# Rulers' names as the literature in Latin script gives them.
-_RULER_PINYIN = {
-  "隱": "Yin",
-  "桓": "Huan",
-  "莊": "Zhuang",
-  "閔": "Min",
-  "僖": "Xi",
-  "文": "Wen",
-  "宣": "Xuan",
-  "成": "Cheng",
-  "襄": "Xiang",
-  "昭": "Zhao",
-  "定": "Ding",
-  "哀": "Ai",
-  "懷": "Huai",
-  "昌": "Chang",
-  "惠": "Hui",
-  "平": "Ping",
-}
-# Okabe and Ito's colours, told apart with any colour vision and in print.
-COLOURS = (
-  "#0072B2",
-  "#E69F00",
-  "#009E73",
-  "#CC79A7",
-  "#56B4E9",
-  "#D55E00",
-  "#000000",
-)
-
 
 def format_table(
   rows: Sequence[ResultRow],
@@ -194,8 +162,10 @@ def format_table(
         "systems different names"
       )
     cells[column] = _format_cell(row, intervals)
-  format_layout = format_markdown_table if markdown else format_aligned_table
-  tables = []
+  format_layout = (
+    tables.format_markdown_table if markdown else tables.format_aligned_table
+  )
+  blocks_text = []
   # Blocks of one heading stand together, whatever the order of the rows.
   first_index = {
     table_key[:4]: index for index, table_key in reversed([*enumerate(blocks)])
@@ -214,10 +184,10 @@ def format_table(
       ]
       for line_key, cells in lines.items()
     ]
-    tables.append(
+    blocks_text.append(
       format_layout(_format_title(table_key, columns), header, body)
     )
-  return "\n".join(tables)
+  return "\n".join(blocks_text)
 
 
 def _format_title(table_key: Sequence[str], columns: str) -> str:
@@ -243,69 +213,6 @@ def _format_cell(row: ResultRow, intervals: bool) -> str:
   if intervals and row.low is not None and row.high is not None:
     text += f" [{row.low:.3f}, {row.high:.3f}]"
   return text
-
-
-def format_aligned_table(
-  title: str, header: Sequence[str], body: Sequence[Sequence[str]]
-) -> str:
-  """Returns a table whose columns align in a terminal."""
-  table = [header, *body]
-  widths = [
-    max(map(measure_display_width, column))
-    for column in zip(*table, strict=True)
-  ]
-  lines = [
-    "  ".join(map(_pad_to_width, line, widths)).rstrip()
-    for line in (header, *body)
-  ]
-  rule = "-" * (sum(widths) + 2 * len(widths) - 2)
-  return "\n".join([title, rule, lines[0], rule, *lines[1:], rule, ""])
-
-
-def measure_display_width(text: str) -> int:
-  """Returns the columns of a terminal that `text` takes; a Han character 2."""
-  return sum(
-    0
-    if unicodedata.combining(character)
-    else 1 + (unicodedata.east_asian_width(character) in "WF")
-    for character in text
-  )
-
-
-def _pad_to_width(text: str, width: int) -> str:
-  return text + " " * (width - measure_display_width(text))
-
-
-def format_markdown_table(
-  title: str, header: Sequence[str], body: Sequence[Sequence[str]]
-) -> str:
-  """Returns a Markdown table under its title."""
-  # Figures to the right, words to the left.
-  rule = [":--" if name in _LEFT_ALIGNED_COLUMNS else "--:" for name in header]
-  lines = ["| " + " | ".join(line) + " |" for line in (header, rule, *body)]
-  return "\n".join([f"**{title}**", "", *lines, ""])
-
-
-_LEFT_ALIGNED_COLUMNS = (
-  "system",
-  "score",
-  "source",
-  "questions",
-  "task",
-  "measure",
-  "games",
-)
-
-
-def make_reign_labels(timeline: timelines.Timeline) -> list[str]:
-  """Returns a label in Latin letters for every reign, in order.
-
-  A name that has no known spelling becomes its number, e.g. `reign 3`.
-  """
-  return [
-    _RULER_PINYIN.get(reign.name.removesuffix("公"), f"reign {number}")
-    for number, reign in enumerate(timeline.reigns, start=1)
-  ]
 
 
 def fill_tables(text: str, rows: Sequence[ResultRow], file_name: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ctd_jax.benchmark import measures, runs
-from ctd_jax.chronology import timelines
+from ctd_jax.chronology import reign_tables, timelines
 from ctd_jax.evaluation import (
   plots,
   protocol,
@@ -405,7 +405,7 @@ def plot_hits_by_group(
     return None
   benchmark = summary.benchmark
   labels = {
-    "reign": result_tables.make_reign_labels(benchmark.timeline),
+    "reign": reign_tables.make_reign_labels(benchmark.timeline),
     "month": list(map(str, range(1, timelines.MONTHS_PER_YEAR + 1))),
   }
   name = f"hit_by_{group_by}.{split}.{mode}.png"

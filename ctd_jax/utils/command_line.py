@@ -7,6 +7,7 @@ user told in one line (with the traceback under --verbosity=1).
 from __future__ import annotations
 
 import functools
+import importlib.util
 import logging as std_logging
 import os
 import pathlib
@@ -17,10 +18,14 @@ from collections.abc import Callable, Sequence
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-import ctd_jax_configs
 
 _USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
 _NOT_CONFIGS = ("__init__", "common")
+_HELP_FLAGS = frozenset(
+  dashes + name
+  for dashes in ("-", "--")
+  for name in ("help", "helpshort", "helpfull", "h", "?")
+)
 _CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
 
 CONFIG = config_flags.DEFINE_config_file(
@@ -56,7 +61,9 @@ def resolve_config_path(argv: Sequence[str]) -> list[str]:
     match = _CONFIG_FLAG.fullmatch(flag_text)
     if match is None or pathlib.Path(match[2]).exists():
       continue
-    installed = pathlib.Path(ctd_jax_configs.__path__[0])
+    # By name: a helper of all commands imports no experiment.
+    package = importlib.util.find_spec("ctd_jax_configs")
+    installed = pathlib.Path(package.submodule_search_locations[0])
     requested_path = pathlib.Path(match[2])
     path = installed / requested_path.name
     # Another folder than configs/ is somebody's own, and mistyped.
@@ -94,11 +101,33 @@ def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
   return path, overrides
 
 
+def parse_flags(argv: Sequence[str]) -> list[str]:
+  """Parses flags; a request for help succeeds, other than in absl.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    The program's name and the arguments that are no flags.
+  """
+  try:
+    return flags.FLAGS(list(argv))
+  except SystemExit as end:
+    if _HELP_FLAGS.intersection(argv):
+      sys.exit(0)
+    raise end
+
+
+def run_app(main: Callable[[list[str]], None]) -> None:
+  """Runs `main` as `app.run` does; --help ends with status 0."""
+  app.run(main, flags_parser=parse_flags)
+
+
 def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
   flags.mark_flags_as_required(required)
   try:
-    return flags.FLAGS(resolve_config_path(argv))
+    return parse_flags(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:
     sys.exit(f"error: {_unknown_field(argv, str(error))}")
   except (TypeError, *_USER_ERRORS) as error:

@@ -1,7 +1,7 @@
-"""Writing files so that a cut-off leaves the old one or the new one.
+"""Text files on disk and in buckets, written whole or not at all.
 
-Called by everything that writes text (runs, results, configs, tokenizers),
-pictures or weights.
+A path is a string, a `pathlib` path or an `epath` path; `gs://bucket/name` is
+as good as a local one.
 """
 
 from __future__ import annotations
@@ -12,20 +12,40 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-import matplotlib.figure
+from etils import epath
+
+
+def as_path(path: str | os.PathLike) -> epath.Path | pathlib.Path:
+  """Returns a path with the methods of `pathlib`, local or of a bucket."""
+  # str(pathlib.Path("gs://b")) has lost a slash: only strings and epath tell.
+  if isinstance(path, pathlib.Path) or not _is_remote(path):
+    return pathlib.Path(path)
+  return epath.Path(path)
+
+
+def _is_remote(path: str | os.PathLike) -> bool:
+  return "://" in os.fspath(path)
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-  """Gives a temporary path whose file takes the place of `path` at the end.
+  """Gives a temporary local path whose file replaces `path` at the end.
 
   If anything is raised before, `path` is what it was.
 
   Args:
     path: folders on the way are made.
   """
-  path = pathlib.Path(path)
+  path = as_path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
+  if not isinstance(path, pathlib.Path):
+    with tempfile.TemporaryDirectory() as folder:
+      temporary = pathlib.Path(folder) / path.name
+      yield temporary
+      # Buckets replace an object in one step.
+      path.write_bytes(temporary.read_bytes())
+    return
+  # In the same folder: os.replace is atomic within one file system only.
   with tempfile.TemporaryDirectory(
     dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
   ) as folder:
@@ -49,17 +69,17 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     temporary.write_text(text, encoding="utf-8")
 
 
-def write_figure(
-  path: str | os.PathLike, figure: matplotlib.figure.Figure
-) -> None:
-  """Writes a picture as PNG, whole or not at all.
+def read_text(path: str | os.PathLike) -> str:
+  """Returns a UTF-8 file as text.
 
-  Args:
-    path: folders on the way are made.
-    figure: complete.
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming the file and the byte, if it is not UTF-8.
   """
-  with atomic_path(path) as temporary:
-    # Without the version of matplotlib: the same figure, the same bytes.
-    figure.savefig(
-      temporary, dpi=150, format="png", metadata={"Software": None}
-    )
+  data = as_path(path).read_bytes()
+  try:
+    return data.decode("utf-8")
+  except UnicodeDecodeError as error:
+    raise ValueError(
+      f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8"
+    ) from None

@@ -16,8 +16,7 @@ from typing import Any
 import matplotlib.figure
 import tensorflow_datasets as tfds
 
-from ctd_jax.evaluation import result_tables
-from ctd_jax.utils import files
+from ctd_jax.utils import files, plotting
 from ctd_jax_datasets import base_builder, summary
 from ctd_jax_datasets.chronocept import examples
 from ctd_jax_datasets.chronocept.samples import (
@@ -64,7 +63,7 @@ def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   files.write_text(
     path / base_builder.TABLES_FILE, _format_tables(dataset_statistics) + "\n"
   )
-  files.write_figure(
+  plotting.write_figure(
     path / TARGETS_PLOT, _plot_targets(dataset_statistics["name"], samples)
   )
   return dataset_statistics
@@ -157,7 +156,7 @@ def _plot_targets(
       [[s.targets[index] for s in samples[split]] for split in SPLITS],
       bins=12,
       density=True,
-      color=result_tables.COLOURS[: len(SPLITS)],
+      color=plotting.COLOURS[: len(SPLITS)],
       label=[f"{split} ({len(samples[split])})" for split in SPLITS],
     )
     axes.set_xlabel(_TARGET_LABELS[target])

@@ -15,10 +15,9 @@ from typing import Any
 import matplotlib.axes
 import matplotlib.figure
 
-from ctd_jax.evaluation import result_tables
-from ctd_jax.utils import files
+from ctd_jax.utils import plotting
 
-_BLUE, _ORANGE, *_, _RED, _BLACK = result_tables.COLOURS
+_BLUE, _ORANGE, *_, _RED, _BLACK = plotting.COLOURS
 # More rulers than these have figures that stand upright.
 _MAX_LEVEL_LABELS = 16
 
@@ -57,7 +56,7 @@ def plot_coverage(
     axes.spines[["top", "right"]].set_visible(False)
     axes.yaxis.grid(True, color="0.85")
     axes.set_axisbelow(True)
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def _draw_months(

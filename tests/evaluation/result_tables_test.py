@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Reign, Timeline
 from ctd_jax.evaluation import protocol, result_tables
 from ctd_jax.evaluation.results import (
@@ -14,6 +15,7 @@ from ctd_jax.evaluation.results import (
   read_result_folder,
   write_result_rows,
 )
+from ctd_jax.utils import tables
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).parents[1] / "results"
@@ -52,10 +54,10 @@ def test_aligned_table():
 
 
 def test_display_width_counts_han_characters_twice():
-  assert result_tables.measure_display_width("隱公 Yin") == 8
+  assert tables.measure_display_width("隱公 Yin") == 8
   assert (
-    result_tables.measure_display_width("é")
-    == result_tables.measure_display_width("e\u0301")
+    tables.measure_display_width("é")
+    == tables.measure_display_width("e\u0301")
     == 1
   )
 
@@ -247,7 +249,7 @@ def test_tables_of_the_readme_agree_with_the_results():
 
 def test_reign_labels_are_latin():
   reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
-  assert result_tables.make_reign_labels(Timeline("t", reigns)) == [
+  assert reign_tables.make_reign_labels(Timeline("t", reigns)) == [
     "Yin",
     "reign 2",
   ]

@@ -1,7 +1,6 @@
-"""Pictures of calibration: intervals, ranks, validity at horizons.
+"""Plots of calibration: interval coverage, PIT histograms, reliability.
 
-Why: a coverage of .9 may be right on average and wrong everywhere. Called by
-`validity.experiment`.
+A coverage of .9 can be right on average and wrong for every target and level.
 
 Axes: D draws, N samples, T = 3 targets.
 """
@@ -11,24 +10,27 @@ from __future__ import annotations
 import matplotlib.axes
 import matplotlib.figure
 import numpy as np
+from jaxtyping import Float
 
-from ctd_jax.evaluation import result_tables
 from ctd_jax.tasks.chronocept import calibration
+from ctd_jax.utils import plotting
 from ctd_jax_datasets.chronocept.samples import TARGETS
 
 _MAX_BINS = 10
-_LEVELS = np.linspace(0.05, 0.95, 19)
+_LEVELS = np.linspace(0.05, 0.95, 19)  # at which coverage is drawn
 
 
 def plot_draws(
-  truth_NxT: np.ndarray, draws_DxNxT: np.ndarray, title: str
+  truth_NxT: Float[np.ndarray, "N T"],
+  draws_DxNxT: Float[np.ndarray, "D N T"],
+  title: str,
 ) -> matplotlib.figure.Figure:
   """Returns coverage of intervals and PIT histograms of each target.
 
   Args:
-    truth_NxT: annotated targets, [N, T].
-    draws_DxNxT: predictive draws, [D, N, T], in the same units.
-    title: says system, data set and split.
+    truth_NxT: annotated targets.
+    draws_DxNxT: predictive draws in the same units.
+    title: system, data set and split.
   """
   figure = matplotlib.figure.Figure(figsize=(12, 3.6), layout="constrained")
   figure.suptitle(title)
@@ -36,7 +38,7 @@ def plot_draws(
   _draw_coverage(coverage, truth_NxT, draws_DxNxT)
   pit = calibration.probability_integral_transform(truth_NxT, draws_DxNxT)
   p_values = calibration.compute_pit_p_values(pit)
-  # Ranks of few draws come in steps; as many bins would show those.
+  # D draws give D + 1 ranks; more bins than ranks would show gaps.
   num_bins = min(_MAX_BINS, len(draws_DxNxT) + 1)
   for column, (axes, target) in enumerate(
     zip(histograms, TARGETS, strict=True)
@@ -46,7 +48,7 @@ def plot_draws(
       bins=num_bins,
       range=(0, 1),
       density=True,
-      color=result_tables.COLOURS[column],
+      color=plotting.COLOURS[column],
       edgecolor="white",
     )
     axes.axhline(1, color="black", ls="--", lw=1)
@@ -67,7 +69,7 @@ def _draw_coverage(
     axes.plot(
       _LEVELS,
       [quality.coverage[column] for quality in qualities],
-      color=result_tables.COLOURS[column],
+      color=plotting.COLOURS[column],
       marker="o",
       ms=3,
       label=target,
@@ -85,13 +87,13 @@ def plot_reliability(
 
   Args:
     reliability_by_horizon: name of a horizon -> its reliability.
-    title: says system, data set and split.
+    title: system, data set and split.
   """
   figure = matplotlib.figure.Figure(figsize=(4.8, 4.6), layout="constrained")
   axes = figure.subplots()
   axes.set_title(title, fontsize=10)
   for colour, (name, reliability) in zip(
-    result_tables.COLOURS, reliability_by_horizon.items(), strict=False
+    plotting.COLOURS, reliability_by_horizon.items(), strict=False
   ):
     axes.plot(
       reliability.predicted,
@@ -109,6 +111,7 @@ def plot_reliability(
 
 
 def _finish_unit_square(axes: matplotlib.axes.Axes) -> None:
+  """Adds the diagonal and fixes both axes to [0, 1]."""
   axes.plot([0, 1], [0, 1], color="black", ls="--", lw=1)
   axes.set_xlim(0, 1)
   axes.set_ylim(0, 1)

@@ -26,9 +26,8 @@ import numpy as np
 import tqdm
 from absl import flags
 
-from ctd_jax.evaluation import result_tables
 from ctd_jax.tasks.chronocept import curve_families, curve_fitting, time_axis
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, plotting
 from ctd_jax_datasets import summary
 
 MINUTES, LOG_TIME = "minutes", "log_time"
@@ -274,7 +273,7 @@ def _draw_fits(
   reach = 0.25 * max(np.ptp(x), 1.0)
   grid = np.linspace(max(x.min() - reach, 0.01), x.max() + reach, 400)
   y_max = 1.0
-  for colour, fit in zip(result_tables.COLOURS, fits, strict=False):
+  for colour, fit in zip(plotting.COLOURS, fits, strict=False):
     values = fit.evaluate(grid)
     y_max = max(y_max, 1.05 * values.max())
     axes.plot(grid, values, color=colour, label=fit.family.name)
@@ -320,7 +319,7 @@ def main() -> None:
     "curves": json_fits,
   }
   files.write_text(out / "fits.json", json.dumps(settings, indent=1) + "\n")
-  files.write_figure(
+  plotting.write_figure(
     out / "fits.png", plot_fits(fits_by_curve, flag_values.base)
   )
   print(summary.format_table(f"{len(fits_by_curve)} curves", rows))

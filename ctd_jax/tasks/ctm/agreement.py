@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 
 from absl import flags
 
-from ctd_jax.evaluation.result_tables import format_markdown_table
 from ctd_jax.llm import endpoint_flags
 from ctd_jax.tasks.ctm import grading, inputs, judge
+from ctd_jax.utils.tables import format_markdown_table
 from ctd_jax_datasets.ctm.questions import TASKS, Question, question_from_json
 
 COLUMNS = ("question", "batch", "style", "kind", "correct", "answer")

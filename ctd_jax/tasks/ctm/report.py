@@ -18,11 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import matplotlib.figure
 import numpy as np
 
-from ctd_jax.evaluation.result_tables import COLOURS, format_markdown_table
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
-from ctd_jax.utils import files
+from ctd_jax.utils import files, plotting
+from ctd_jax.utils.plotting import COLOURS
+from ctd_jax.utils.tables import format_markdown_table
 from ctd_jax_datasets.ctm.questions import LSEC, TASKS, Question
 from ctd_jax_datasets.ctm.quotas import BUCKETS, size_bucket
 
@@ -237,7 +238,7 @@ def plot_bars(
   ]
   axes.set_xticks(range(len(plotted_families)), ticks)
   _style_axes(figure, axes, label, title, len(systems))
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def plot_curve(
@@ -271,7 +272,7 @@ def plot_curve(
   ]
   axes.set_xticks(x_values, ticks)
   _style_axes(figure, axes, label, title, len(systems))
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
 
 
 def _error_bars(shares: Sequence[Proportion]) -> np.ndarray:

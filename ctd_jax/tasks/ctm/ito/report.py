@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 import matplotlib.figure
 import numpy as np
 
-from ctd_jax.evaluation.result_tables import COLOURS, format_markdown_table
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.tasks.ctm.ito import agents, game, scores
-from ctd_jax.utils import files
+from ctd_jax.utils import plotting
+from ctd_jax.utils.plotting import COLOURS
+from ctd_jax.utils.tables import format_markdown_table
 
 SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
 ALL_LEVELS = "all"
@@ -207,4 +208,4 @@ def plot_passes(
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
   figure.legend(loc="outside right upper", frameon=False)
-  files.write_figure(path, figure)
+  plotting.write_figure(path, figure)
