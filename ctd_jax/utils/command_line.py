@@ -1,7 +1,8 @@
-"""What `python -m ctd_jax.train` and `python -m ctd_jax.evaluate` share.
+"""Command line of all programs: flags, configs, log lines, errors of use.
 
-Flags, the search for a config, which log lines are shown, and errors of the
-user told in one line (with the traceback under --verbosity=1).
+A config is looked up in the current folder and among the installed ones. Of
+the log, lines of this project and warnings of all are shown. An error of use
+ends in one line, with the traceback under --verbosity=1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 from ml_collections import config_flags
-
 
 _USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
 _NOT_CONFIGS = ("__init__", "common")

@@ -1,0 +1,104 @@
+"""README and site agree with the code, the data and the measured rows."""
+
+import importlib.util
+import pathlib
+import re
+
+import pytest
+
+from ctd_jax import cli
+from ctd_jax.evaluation import result_tables, results
+from ctd_jax.training import config as training_config
+from ctd_jax_datasets import build
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# The changelog names commands that have moved.
+CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
+
+
+def read_page(name: str) -> str:
+  return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def page_name(page: pathlib.Path) -> str:
+  return str(page.relative_to(ROOT))
+
+
+def test_readme_is_short_and_begins_with_a_command():
+  lines = README.read_text(encoding="utf-8").splitlines()
+  assert len(lines) <= 150
+  first = next(i for i, line in enumerate(lines, 1) if "./launch/" in line)
+  assert first <= 30
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=page_name)
+def test_files_and_modules_exist(page):
+  text = page.read_text(encoding="utf-8")
+  folders = "configs|launch|tests|data|ctd_jax|docs"
+  for path in re.findall(rf"(?<![\w/*.])(?:{folders})/[\w./-]*\w", text):
+    assert (ROOT / path).exists(), path
+  for module in re.findall(r"python -m ((?:ctd_jax|tests)[\w.]*)", text):
+    assert importlib.util.find_spec(module.removesuffix(".NAME")), module
+
+
+@pytest.mark.parametrize(
+  "page", [p for p in PAGES if "<!-- table:" in p.read_text()], ids=page_name
+)
+def test_tables_agree_with_the_rows(page):
+  text = page.read_text(encoding="utf-8")
+  rows = results.read_folder(ROOT / "tests" / "results")
+  assert result_tables.fill_tables(text, rows, page.name) == text
+
+
+def test_methods_are_those_of_the_configs():
+  table = read_page("tutorials/train.md").split("| method |")[1]
+  table = table.split("\n\n")[0]
+  names = [
+    name
+    for line in table.splitlines()[2:]
+    for name in re.findall(r"`(\w+)`", line.split("|")[1])
+  ]
+  assert tuple(names) == training_config.METHODS
+
+
+def test_commands_are_those_of_the_console_script():
+  rows = re.findall(
+    r"^\| `([\w-]+)` \| `([\w.]+)` \| (.+) \|$",
+    read_page("reference/commands.md"),
+    re.MULTILINE,
+  )
+  assert {name: (module, text) for name, module, text in rows} == cli.COMMANDS
+  for page in CURRENT:
+    commands = re.findall(
+      r"^ *ctd-jax ([a-z][\w-]+)", page.read_text(encoding="utf-8"), re.M
+    )
+    assert set(commands) <= cli.COMMANDS.keys(), page
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory):
+  return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+
+
+def test_example_is_in_the_data(mini):
+  page = read_page("getting-started.md")
+  question = re.search(r"^> (.+)$", page, re.MULTILINE)[1]
+  rows = re.findall(
+    r"^\| `(\S+) Q0 (r\d+) .*` \| (.+) \| (.+) \|$", page, re.MULTILINE
+  )
+  assert len(rows) == 3
+  texts = {
+    example["id"].decode(): example["text"].decode()
+    for example in mini.as_data_source("records")
+  }
+  queries = {
+    example["id"].decode(): example for example in mini.as_data_source("test")
+  }
+  for query_id, record_id, text, verdict in rows:
+    query = queries[query_id]
+    assert query["text"].decode() == question
+    assert texts[record_id] == text
+    answers = record_id.encode() in list(query["positives"])
+    assert answers == (verdict == "right")

@@ -1,0 +1,75 @@
+"""The console script: what it lists, what it runs, what it refuses."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+import ctd_jax
+from ctd_jax import cli
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax.cli", *arguments],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def test_help_lists_every_command(capsys):
+  cli.main(["--help"])
+  text = capsys.readouterr().out
+  for name, (module, line) in cli.COMMANDS.items():
+    assert f"  {name} " in text
+    assert line in text
+    assert importlib.util.find_spec(module)
+
+
+def test_an_unknown_command_suggests_the_nearest():
+  with pytest.raises(SystemExit, match="did you mean evaluate"):
+    cli.main(["evalute"])
+
+
+def test_version(capsys):
+  cli.main(["--version"])
+  assert capsys.readouterr().out == f"ctd_jax {ctd_jax.__version__}\n"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_of_every_command_succeeds_without_jax(name):
+  # Heavy imports wait for the command itself.
+  code = (
+    "import sys; from ctd_jax import cli\n"
+    "try:\n  cli.main(sys.argv[1:])\n"
+    "except SystemExit as end:\n  status = end.code or 0\n"
+    "heavy = {'jax', 'matplotlib', 'tensorflow_datasets', 'transformers'}\n"
+    "print('HEAVY', sorted(heavy & sys.modules.keys()))\n"
+    "sys.exit(status)"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code, name, "--help"],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 0, done.stderr
+  assert "--" in done.stdout
+  assert "HEAVY []" in done.stdout
+
+
+def test_public_names_are_imported_on_first_use():
+  code = (
+    "import sys, ctd_jax\n"
+    "assert 'jax' not in sys.modules and 'numpy' not in sys.modules\n"
+    "assert set(ctd_jax.__all__) <= set(dir(ctd_jax))\n"
+    "for name in ctd_jax.__all__: assert callable(getattr(ctd_jax, name)), name"
+  )
+  subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_public_name_is_an_attribute_error():
+  with pytest.raises(AttributeError, match="no attribute 'retriever'"):
+    _ = ctd_jax.retriever
