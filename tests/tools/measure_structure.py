@@ -105,10 +105,10 @@ def count_style(files: list[pathlib.Path]) -> dict[str, float]:
     tree = ast.parse(text)
     docstring_lines: set[int] = set()
     for node in ast.walk(tree):
-      if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
-        if ast.get_docstring(node):
-          first = node.body[0]
-          docstring_lines.update(range(first.lineno, first.end_lineno + 1))
+      documented = (ast.Module, ast.FunctionDef, ast.ClassDef)
+      if isinstance(node, documented) and ast.get_docstring(node):
+        first = node.body[0]
+        docstring_lines.update(range(first.lineno, first.end_lineno + 1))
       name = None
       if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         name = node.id
