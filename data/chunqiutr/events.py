@@ -203,7 +203,7 @@ def cut_entries(
     for match in sorted(
       location_matches, key=lambda match: match.tradition.start
     )[1:]:
-      is_entry_start = match.annals.start in starts[match.annals.place]
+      is_entry_start = match.annals.start in starts[match.annals.location]
       if is_entry_start and is_sentence_start(match.tradition.start):
         starts[location].add(match.tradition.start)
   return [(entry, sorted(starts[entry.location])) for entry in entries]

@@ -59,7 +59,7 @@ def test_registered_by_name_and_read_without_the_builder(built):
 
 def test_metadata_of_the_folder_is_used(built):
   assert "Synthetic" in built.info.description
-  assert "chunqiutr2026" in built.info.citation_index
+  assert "chunqiutr2026" in built.info.citation
   assert built.builder_config.name == "mini"
   assert built.info.metadata["timeline"] == "mini"
 

@@ -58,7 +58,7 @@ def parsed(files, anchor):
 
 def of(parsed, source):
   return [
-    (comment.part, comment.text)
+    (comment.segment_index, comment.text)
     for comment in parsed[0]
     if comment.source == source
   ]

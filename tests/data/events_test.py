@@ -37,7 +37,7 @@ def told(matches, source):
   """Returns (entry of the annals, entry of the tradition), counting from 1."""
   return [
     tuple(
-      int(spot.place.split(":")[1]) for spot in (pair.annals, pair.tradition)
+      int(spot.location.split(":")[1]) for spot in (pair.annals, pair.tradition)
     )
     for pair in matches[source]
   ]

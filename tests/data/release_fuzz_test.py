@@ -105,7 +105,7 @@ def check(found):
     assert protocol.families_of(query, kinds)
     assert len(query.query_id.split()) == 1
   json.dumps(found.report.to_json(), allow_nan=False)
-  assert found.report.table()
+  assert found.report.format_table()
   # What is left out is said.
   for finding in found.report.findings:
     assert finding.count
