@@ -29,7 +29,13 @@ from absl import flags, logging
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.evaluation import protocol, result_tables, results, summary
+from ctd_jax.evaluation import (
+  comparison,
+  protocol,
+  result_tables,
+  results,
+  summary,
+)
 from ctd_jax.training.experiment import EVALUATION_FOLDER
 from ctd_jax.utils import command_line, files, provenance
 from ctd_jax_configs import common
@@ -215,7 +221,7 @@ def format_comparisons(
   ]
   blocks = []
   for mode in summary.REPORT_MODES if pairs else ():
-    paired_tests = summary.compare_system_pairs(
+    paired_tests = comparison.compare_system_pairs(
       [
         (tables_by_method[a][mode], tables_by_method[b][mode]) for a, b in pairs
       ],
@@ -257,7 +263,7 @@ def summarise_grid(
     }
     for method, modes in run_tables.items()
   }
-  years = summary.find_query_years(benchmark, split)
+  years = comparison.find_query_years(benchmark, split)
   rows = []
   for method, by_mode in mean_tables.items():
     method_cells = [cell for cell in cells if cell.method == method]

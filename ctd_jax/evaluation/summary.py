@@ -13,19 +13,18 @@ import dataclasses
 import io
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ctd_jax.benchmark import measures, runs
 from ctd_jax.chronology import reign_tables, timelines
 from ctd_jax.evaluation import (
+  comparison,
   plots,
   protocol,
   result_tables,
   results,
-  significance,
 )
-from ctd_jax.systems import registry
 from ctd_jax.utils import files
 
 if TYPE_CHECKING:
@@ -53,7 +52,9 @@ GRID_METRICS = (
 
 
 def score_runs(
-  folders: Sequence[pathlib.Path], benchmark: Benchmark
+  folders: Sequence[pathlib.Path],
+  benchmark: Benchmark,
+  variant_systems: Collection[str] = (),
 ) -> list[protocol.PerQueryScores]:
   """Returns the measures of every run file, in every mode of its gallery.
 
@@ -61,13 +62,14 @@ def score_runs(
     folders: where run files lie; of two runs of one system, split and gallery
       the first counts.
     benchmark: what they were run on.
+    variant_systems: see `find_run_paths`.
 
   Raises:
     ValueError: naming the file, if it is malformed or of another benchmark.
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
   tables = []
-  for path in find_run_paths(folders).values():
+  for path in find_run_paths(folders, variant_systems).values():
     run = runs.read_run(path)
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
@@ -80,22 +82,28 @@ def score_runs(
   return tables
 
 
-def find_run_paths(folders: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
+def find_run_paths(
+  folders: Sequence[pathlib.Path], variant_systems: Collection[str] = ()
+) -> dict[str, pathlib.Path]:
   """Returns file name -> path of every run file; the first folder wins.
 
+  Args:
+    folders: where run files lie.
+    variant_systems: systems made of a model that the config chooses: one name
+      may stand for two models.
+
   Raises:
-    ValueError: naming both, if files of a system that is made of a chosen
-      model differ: they may be of two models.
+    ValueError: naming both files, if those of such a system differ.
   """
   paths = {}
   for folder in folders:
     for path in sorted(folder.glob("run.*.trec")):
       first_path = paths.setdefault(path.name, path)
-      has_variants = path.name.split(".")[1] in registry.REQUIRED_FIELDS
+      has_variants = path.name.split(".")[1] in variant_systems
       if has_variants and first_path.read_bytes() != path.read_bytes():
         raise ValueError(
-          f"{first_path} and {path} differ: two variants of one system cannot stand "
-          "in one table; leave one of the folders out of --also"
+          f"{first_path} and {path} differ: two variants of one system "
+          "cannot stand in one table; leave one of the folders out of --also"
         )
   return paths
 
@@ -159,7 +167,7 @@ class RunSummary:
 
   def compare_systems(
     self, split: str, mode: str, measure: str = "hit@1"
-  ) -> list[SystemComparison]:
+  ) -> list[comparison.SystemComparison]:
     """Returns the system at hand against every other of its track."""
     mode_tables, years = self.tables_of_mode(split, mode), self.years[split]
     own_table = next(
@@ -175,73 +183,7 @@ class RunSummary:
       for other_table in track_tables
       if other_table is not own_table
     ]
-    return compare_system_pairs(pairs, years, measure)
-
-
-@dataclasses.dataclass(frozen=True)
-class SystemComparison:
-  """A system minus another, in one mode.
-
-  Attributes:
-    system: name of the first.
-    other_system: name of the other.
-    by_query: paired randomisation over queries.
-    by_year: the same, whole years swapped.
-    interval: of the difference, by resampling whole years.
-    corrected_p_value: p-value by years after Holm, over the pairs compared.
-  """
-
-  system: str
-  other_system: str
-  by_query: significance.PairedTest
-  by_year: significance.PairedTest
-  interval: tuple[float, float]
-  corrected_p_value: float = 1.0
-
-  def __str__(self) -> str:
-    return (
-      f"{self.by_query}; whole years swapped: p = {self.by_year.p_value:.4f}, "
-      f"after Holm {self.corrected_p_value:.4f}"
-    )
-
-
-def compare_system_pairs(
-  pairs: Sequence[tuple[protocol.PerQueryScores, protocol.PerQueryScores]],
-  years: Mapping[str, tuple[int, int]],
-  measure: str = "hit@1",
-) -> list[SystemComparison]:
-  """Returns the first of each pair against the second.
-
-  Args:
-    pairs: tables of one mode.
-    years: query id -> (reign, year).
-    measure: what is compared.
-  """
-  comparisons = []
-  for first, second in pairs:
-    values = first.values[measure], second.values[measure]
-    comparisons.append(
-      SystemComparison(
-        first.system,
-        second.system,
-        significance.run_paired_randomisation(*values),
-        significance.run_paired_randomisation(*values, groups=years),
-        significance.compute_bootstrap_interval(
-          {
-            query_id: values[0][query_id] - values[1][query_id]
-            for query_id in values[0]
-          },
-          years,
-        ),
-      )
-    )
-  corrected_p_values = significance.correct_by_holm(
-    [comparison.by_year.p_value for comparison in comparisons]
-  )
-  return [
-    dataclasses.replace(comparison, corrected_p_value=p_value)
-    for comparison, p_value in zip(comparisons, corrected_p_values, strict=True)
-  ]
+    return comparison.compare_system_pairs(pairs, years, measure)
 
 
 def summarize_runs(
@@ -249,6 +191,7 @@ def summarize_runs(
   benchmark: Benchmark,
   system: str,
   order: Sequence[str] = (),
+  variant_systems: Collection[str] = (),
 ) -> RunSummary:
   """Returns what the run files of some folders are worth.
 
@@ -257,13 +200,14 @@ def summarize_runs(
     benchmark: what they were run on.
     system: the one at hand; it stands last, below what it has to beat.
     order: systems that stand first.
+    variant_systems: see `find_run_paths`.
 
   Raises:
     ValueError: naming the file, if a run is malformed or of another benchmark.
   """
   order_by_system = {name: i for i, name in enumerate(order)}
   tables = sorted(
-    score_runs(folders, benchmark),
+    score_runs(folders, benchmark, variant_systems),
     key=lambda t: (
       order_by_system.get(t.system, len(order_by_system)),
       t.system == system,
@@ -271,7 +215,7 @@ def summarize_runs(
     ),
   )
   years = {
-    split: find_query_years(benchmark, split)
+    split: comparison.find_query_years(benchmark, split)
     for split in dict.fromkeys(table.split for table in tables)
   }
   origin = {}
@@ -326,19 +270,6 @@ def write_summary(summary: RunSummary) -> str:
   return text
 
 
-def find_query_years(
-  benchmark: Benchmark, split: str
-) -> dict[str, tuple[int, int]]:
-  """Returns query id -> (reign, year) in which its interval begins.
-
-  Queries about one year share records, so years are what is independent.
-  """
-  return {
-    query.query_id: query.interval.start.triple[:2]
-    for query in benchmark.queries[split]
-  }
-
-
 def _format_per_query(
   tables: Sequence[protocol.PerQueryScores], benchmark: Benchmark
 ) -> str:
@@ -381,8 +312,9 @@ def _format_cells(rows: Sequence[results.ResultRow]) -> str:
 def _format_comparisons(summary: RunSummary, split: str, mode: str) -> str:
   """Returns paired tests of hit@1 against every system of the same track."""
   lines = [
-    f"  {summary.system} - {comparison.other_system}: {comparison}\n"
-    for comparison in summary.compare_systems(split, mode)
+    f"  {summary.system} - {system_comparison.other_system}: "
+    f"{system_comparison}\n"
+    for system_comparison in summary.compare_systems(split, mode)
   ]
   if not lines:
     return ""

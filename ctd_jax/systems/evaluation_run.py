@@ -237,7 +237,11 @@ def print_summary(
   """
   folder = folders[0]
   evaluation_summary = summary.summarize_runs(
-    folders, benchmark, config.name, config.eval.baselines
+    folders,
+    benchmark,
+    config.name,
+    config.eval.baselines,
+    variant_systems=registry.REQUIRED_FIELDS,
   )
   print(summary.write_summary(evaluation_summary))
   if benchmark.name.startswith("chunqiutr/mini:"):

@@ -34,7 +34,7 @@ from ctd_jax.chronology import date_expressions
 from ctd_jax.dating import calibration, corpus
 from ctd_jax.dating.experts import year_encoder
 from ctd_jax.dating.features import EXPERT_NAMES, Experts
-from ctd_jax.evaluation import plots, protocol, results, summary
+from ctd_jax.evaluation import comparison, plots, protocol, results
 from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
@@ -244,7 +244,7 @@ def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
     "commit": provenance.code_commit(),
     "seconds": round(sum(measured.seconds), 1),
   }
-  years = summary.find_query_years(benchmark, flags.split)
+  years = comparison.find_query_years(benchmark, flags.split)
   rows = []
   for table in tables:
     rows += results.make_result_rows(table, benchmark.name, years, **about)

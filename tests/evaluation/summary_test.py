@@ -98,10 +98,10 @@ def test_two_variants_of_one_system_are_refused(tmp_path):
   folders = [tmp_path / "a", tmp_path / "b"]
   for folder in folders:
     write(folder, "sparse")
-  assert len(summary.find_run_paths(folders)) == 1
+  assert len(summary.find_run_paths(folders, ["sparse"])) == 1
   write(tmp_path / "b", "sparse", right=False)
   with pytest.raises(ValueError, match=r"a/run\.sparse.*b/run\.sparse.*differ"):
-    summary.find_run_paths(folders)
+    summary.find_run_paths(folders, ["sparse"])
 
 
 def test_a_run_of_an_unknown_split_is_named(tmp_path):

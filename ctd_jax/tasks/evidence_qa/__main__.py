@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from ctd_jax.evaluation import significance, summary
+from ctd_jax.evaluation import comparison, significance
 from ctd_jax.llm import endpoint_flags, question_runner
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.evidence_qa import packs as packs_lib
@@ -114,7 +114,7 @@ def main() -> None:
     )
     for pack in packs
   }
-  years = summary.find_query_years(benchmark, values.split)
+  years = comparison.find_query_years(benchmark, values.split)
   text = _format_report(benchmark.name, packs, replies, scores, years)
   files.write_text(folder / "scores.tsv", _format_tsv(packs, replies, scores))
   files.write_text(folder / "report.txt", text)
