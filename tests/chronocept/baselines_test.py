@@ -46,13 +46,12 @@ def test_the_mean_predictor_under_either_protocol(benchmark, expected):
     for split, samples in synthetic.generate_samples(benchmark).items()
   }
   honest = scaling.fit_train_scalers(targets)["test"].transform(targets["test"])
-  found = measures.compute_point_measures(honest, np.zeros_like(honest))["mse"]
-  assert found["all"] == pytest.approx(expected[0], abs=5e-4)
-  for value, target in zip(expected[1:], measures.TARGETS, strict=True):
-    assert found[target] == pytest.approx(value, abs=1e-3)
+  mse = measures.compute_target_measures(honest, np.zeros_like(honest))["mse"]
+  assert mse.mean() == pytest.approx(expected[0], abs=5e-4)
+  assert mse == pytest.approx(expected[1:], abs=1e-3)
   paper = scaling.fit_split_scalers(targets)["test"].transform(targets["test"])
-  found = measures.compute_point_measures(paper, np.zeros_like(paper))["mse"]
-  assert found["all"] == pytest.approx(1)
+  mse = measures.compute_target_measures(paper, np.zeros_like(paper))["mse"]
+  assert mse.mean() == pytest.approx(1)
 
 
 def test_per_split_scores_make_r2_one_minus_mse():
@@ -60,9 +59,8 @@ def test_per_split_scores_make_r2_one_minus_mse():
     Y * 7 + 3
   )
   predicted = DRAW.normal(size=Y.shape)
-  found = measures.compute_point_measures(scores, predicted)
-  for family in measures.TARGET_FAMILIES:
-    assert found["r2"][family] == pytest.approx(1 - found["mse"][family])
+  values = measures.compute_target_measures(scores, predicted)
+  assert values["r2"] == pytest.approx(1 - values["mse"])
 
 
 def test_scalers_undo_themselves_and_refuse_what_does_not_vary():
@@ -204,7 +202,7 @@ def test_penalty_and_decay_shrink_and_batches_change_the_path():
 
 def test_a_loss_that_is_no_number_stops_the_run():
   with pytest.raises(
-    network_training.DivergedError, match=r"epoch \d: .*learning_rate"
+    network_training.NetworkDivergedError, match=r"epoch \d: .*learning_rate"
   ):
     trained(network_training.LAST_EPOCH, learning_rate=1e30)
 
@@ -263,24 +261,27 @@ def test_measures_of_resamples_are_those_of_single_ones():
   found = rows.compute_measures(truth, seeds, scaler, picked)
   for resample, samples in enumerate(picked):
     single = [
-      measures.compute_point_measures(Y[samples], z[samples])
+      measures.compute_target_measures(Y[samples], z[samples])
       for z in seeds["test"]
     ]
     raw = [
-      measures.compute_point_measures(
+      measures.compute_target_measures(
         *map(scaler.inverse, (Y[samples], z[samples]))
       )
       for z in seeds["test"]
     ]
-    for name, families in single[0].items():
-      for family in families:
-        expected = np.mean([s[name][family] for s in single])
-        value = found[rows.Z_UNITS, name, family][resample]
-        assert value == pytest.approx(expected), (name, family)
-        if name in ("mse", "mae"):
-          expected = np.mean([s[name][family] for s in raw])
-          value = found[rows.RAW_UNITS, name, family][resample]
+    for units, tables in ((rows.Z_UNITS, single), (rows.RAW_UNITS, raw)):
+      names = measures.POINT_MEASURES if tables is single else ("mse", "mae")
+      for name in names:
+        values = np.mean([table[name] for table in tables], axis=0)
+        for family, expected in measures.split_by_target(values).items():
+          value = found[units, name, family][resample]
           assert value == pytest.approx(expected), (name, family)
+    nll = np.mean(
+      [measures.paper_nll(Y[samples], z[samples]) for z in seeds["test"]]
+    )
+    value = found[rows.Z_UNITS, measures.PAPER_NLL, "all"][resample]
+    assert value == pytest.approx(nll)
   mean = {s: np.zeros((1, *t.shape)) for s, t in truth.items()}
   nothing = rows.compute_measures(truth, mean, scaler, picked)
   assert nothing[rows.Z_UNITS, rows.SKILL, "all"] == pytest.approx(0)

@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from ctd_jax import train
 from ctd_jax.evaluation import results
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.tasks.chronocept import (
@@ -19,6 +18,7 @@ from ctd_jax.tasks.chronocept import (
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
 from ctd_jax.tasks.chronocept.predictor import Predictor
 from ctd_jax.training.checkpoints import CheckpointError
+from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
 from ctd_jax_datasets.chronocept.samples import AXES
 from tests.chronocept import validity_files
@@ -161,7 +161,7 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
     raise AssertionError("trained again")
 
   before = (tmp_path / "predictions.tsv").read_text()
-  monkeypatch.setattr(baselines.neural, "train", refuse)
+  monkeypatch.setattr(baselines.network_training, "train_network", refuse)
   experiment.run_experiment(c, tmp_path)
   assert (tmp_path / "predictions.tsv").read_text() == before
   c.seeds = (0, 1, 2)
@@ -328,14 +328,16 @@ def test_wrong_arguments_files_and_folders_are_named(
 
 
 def test_the_entry_point_goes_by_the_task(config, tmp_path, monkeypatch):
+  from ctd_jax import train
+
   c = config("mean")
 
   class Flag:
     def __init__(self, value):
       self.value = value
 
-  monkeypatch.setattr(train.entry_point, "CONFIG", Flag(c))
-  monkeypatch.setattr(train.entry_point, "WORKDIR", Flag(str(tmp_path / "w")))
+  monkeypatch.setattr(command_line, "CONFIG", Flag(c))
+  monkeypatch.setattr(command_line, "WORKDIR", Flag(str(tmp_path / "w")))
   train.main()
   assert (tmp_path / "w" / "results.json").exists()
   c.task = "walidity"

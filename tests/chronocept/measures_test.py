@@ -24,9 +24,10 @@ PREDICTED = TRUTH + DRAW.normal(0, [12, 2, 1], (60, 3))
 
 
 def test_point_measures_are_those_of_scikit_learn():
-  found = measures.compute_point_measures(TRUTH, PREDICTED)
-  for place, target in enumerate(("location", "scale", "skewness")):
-    truth, predicted = TRUTH[:, place], PREDICTED[:, place]
+  values = measures.compute_target_measures(TRUTH, PREDICTED)
+  assert tuple(values) == measures.POINT_MEASURES
+  for column in range(3):
+    truth, predicted = TRUTH[:, column], PREDICTED[:, column]
     expected = {
       "mse": sklearn.metrics.mean_squared_error(truth, predicted),
       "mae": sklearn.metrics.mean_absolute_error(truth, predicted),
@@ -35,36 +36,48 @@ def test_point_measures_are_those_of_scikit_learn():
       "pearson": np.corrcoef(truth, predicted)[0, 1],
     }
     for name, value in expected.items():
-      assert found[name][target] == pytest.approx(value), name
-  whole = sklearn.metrics.mean_squared_error(TRUTH, PREDICTED)
-  assert found["mse"]["all"] == pytest.approx(whole)
-  assert measures.compute_squared_errors(
-    TRUTH, PREDICTED
-  ).mean() == pytest.approx(whole)
+      assert values[name][column] == pytest.approx(value), name
+  mse = sklearn.metrics.mean_squared_error(TRUTH, PREDICTED)
+  families = measures.split_by_target(values["mse"])
+  assert tuple(families) == measures.TARGET_FAMILIES
+  assert families["all"] == pytest.approx(mse)
 
 
 def test_r2_is_1_less_mse_in_units_of_the_split_itself():
   scaled = (TRUTH - TRUTH.mean(0)) / TRUTH.std(0)
-  found = measures.compute_point_measures(scaled, scaled + 0.3)
-  for family in measures.TARGET_FAMILIES:
-    assert found["r2"][family] == pytest.approx(1 - found["mse"][family])
+  values = measures.compute_target_measures(scaled, scaled + 0.3)
+  assert values["r2"] == pytest.approx(1 - values["mse"])
 
 
 def test_a_constant_orders_nothing():
-  found = measures.compute_point_measures(
+  values = measures.compute_target_measures(
     TRUTH, np.full_like(TRUTH, TRUTH.mean(0))
   )
-  assert found["spearman"]["all"] == found["pearson"]["all"] == 0
-  assert found["r2"]["all"] == pytest.approx(0)
+  assert not values["spearman"].any()
+  assert not values["pearson"].any()
+  assert values["r2"] == pytest.approx(0)
+
+
+def test_a_constant_truth_is_scored_as_scikit_learn_does():
+  truth = np.full_like(TRUTH, 2.0)
+  for predicted in (truth, truth + 1):
+    expected = sklearn.metrics.r2_score(truth[:, 0], predicted[:, 0])
+    values = measures.compute_target_measures(truth, predicted)
+    assert values["r2"] == pytest.approx(expected)
 
 
 def test_bad_predictions_are_named():
   bad = PREDICTED.copy()
   bad[4, 1] = np.nan
   with pytest.raises(ValueError, match="prediction scale of sample 4 is nan"):
-    measures.compute_point_measures(TRUTH, bad)
+    measures.compute_target_measures(TRUTH, bad)
   with pytest.raises(ValueError, match=r"\(60, 3\) and .* \(59, 3\)"):
-    measures.compute_point_measures(TRUTH, PREDICTED[1:])
+    measures.compute_target_measures(TRUTH, PREDICTED[1:])
+
+
+def paper_nll_of_mse(mse):
+  """Returns `paper_nll` where the residuals of all targets have mean 0."""
+  return 0.5 * np.log(2 * np.pi * np.e * mse)
 
 
 def test_the_published_nll_follows_from_the_published_mse():
@@ -74,7 +87,7 @@ def test_the_published_nll_follows_from_the_published_mse():
   values = [row for row in rows.values() if "paper_nll" in row]
   assert len(values) == 16
   for place, row in rows.items():
-    found = measures.paper_nll_of_mse(row["mse"])
+    found = paper_nll_of_mse(row["mse"])
     # BERT's residuals on the second benchmark have a mean.
     biased = place == ("BERT", "chronocept/benchmark_2")
     room = 1.5e-4 if biased else 5.1e-5
@@ -87,7 +100,7 @@ def test_paper_nll_knows_the_bias_and_nothing_else():
   centred = PREDICTED - PREDICTED.mean(0)
   mse = float(np.mean((scaled - centred) ** 2))
   assert measures.paper_nll(scaled, centred) == pytest.approx(
-    measures.paper_nll_of_mse(mse)
+    paper_nll_of_mse(mse)
   )
   shifted = measures.paper_nll(scaled, centred + 3)
   assert shifted > measures.paper_nll(scaled, centred)

@@ -1,7 +1,7 @@
-"""A baseline by its config: what it reads, how it is fitted, what it predicts.
+"""Baselines by their config: inputs, fitting and prediction.
 
-Why: regressors and networks are trained, saved, loaded and searched alike
-once both are named arrays. Called by `experiment`, `search` and `predictor`.
+Regressors and networks share one interface: a fit returns named arrays, and a
+prediction reads them. Both are trained, saved, loaded and searched alike.
 
 Axes: N samples, T = 3 targets.
 """
@@ -27,7 +27,7 @@ from ctd_jax.tasks.chronocept.networks import (
 )
 from ctd_jax.tasks.chronocept.regressors import Arrays
 
-# What an input is made of; see `inputs`.
+# Kinds of input; see `make_inputs`.
 TEXTS, VECTORS, SEQUENCE, TOKENS = "texts", "vectors", "sequence", "tokens"
 _NETWORK_INPUT_KINDS = {"ffnn": VECTORS, "bilstm": SEQUENCE, "bert": TOKENS}
 SYSTEM_KINDS = (*_NETWORK_INPUT_KINDS, *regressors.REGRESSORS)
@@ -45,9 +45,9 @@ class BaselineSystem:
   Attributes:
     input_kind: TEXTS, VECTORS, SEQUENCE or TOKENS.
     fit: (inputs by split, targets by split, selection of the epoch, seed) ->
-      (arrays, history of the training, {} if it has none).
+      (arrays, history of the training); the history of a regressor is {}.
     predict: (arrays, inputs) -> [N, T].
-    has_epochs: whether there is one to select by validation.
+    has_epochs: whether the training has epochs to select from.
   """
 
   input_kind: str
@@ -63,7 +63,7 @@ def make_system(
 
   Args:
     hyper: kind and hyperparameters.
-    features: whose encoder `bert` starts from.
+    features: of the frozen encoder, from which `bert` is initialised.
 
   Raises:
     ValueError: if the kind is unknown.
@@ -72,13 +72,14 @@ def make_system(
     return _make_network_system(hyper, features)
   if hyper.kind not in regressors.REGRESSORS:
     raise ValueError(
-      f"config.model.kind={hyper.kind!r}: expected one of {', '.join(SYSTEM_KINDS)}"
+      f"config.model.kind={hyper.kind!r}: expected one of "
+      f"{', '.join(SYSTEM_KINDS)}"
     )
   regressor = regressors.REGRESSORS[hyper.kind]
   options = {k: v for k, v in hyper.items() if k != "kind"}
 
   def fit(inputs, targets, selection, seed):
-    del selection  # there are no epochs
+    del selection  # regressors have no epochs
     train_inputs = inputs["train"][regressor.input_kind]
     return regressor.fit(train_inputs, targets["train"], options, seed), {}
 
@@ -96,6 +97,7 @@ def _make_network_system(
   def fit(inputs, targets, selection, seed):
     params = network_training.init_params(model, inputs["train"], seed)
     if hyper.kind == "bert":
+      # Random head, pretrained encoder.
       params = {**params, "encoder": features.encoder.params}
     network = network_training.train_network(
       model, params, inputs, targets, hyper, selection, seed
@@ -130,17 +132,17 @@ def make_inputs(
   features: FrozenFeatures,
   pad_to_max_length: bool,
 ) -> dict[str, Any]:
-  """Returns what a system that reads `input_kind` gets of the fields.
+  """Returns the inputs of a system.
 
   Args:
-    input_kind: see `System`.
+    input_kind: see `BaselineSystem`.
     rows: texts of the fields of N samples, the parent first.
     features: of the frozen encoder.
-    pad_to_max_length: see `FrozenFeatures.sequences`.
+    pad_to_max_length: see `FrozenFeatures.encode_sequences`.
 
   Returns:
-    Name -> one entry for each sample: the parent texts, or arrays as the
-    networks of `models.validity` name them.
+    Name -> N parent texts, or an array of N rows. The names of arrays are
+    those of the arguments of the networks in `networks`.
   """
   if input_kind == TEXTS:
     return {TEXTS: [row[0] for row in rows]}

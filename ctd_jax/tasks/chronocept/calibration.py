@@ -1,13 +1,13 @@
-"""Whether a model knows how sure it is.
+"""Calibration of predictive distributions: coverage, PIT, reliability.
 
-Why: a point is scored by its error; a model that gives a distribution (an
-ensemble, dropout at test time, a head with a deviation, a curve) can also be
-wrong about its own uncertainty, and the published "NLL" does not see that.
-Called by `validity.experiment` and `calibration_plot`.
+A model that predicts a distribution (an ensemble, dropout at test time, a head
+with a deviation, validation residuals) can be wrong about its uncertainty,
+which the published "NLL" does not measure.
 
-A predictive distribution is a set of draws, whatever made them; quantiles are
-those of the draws. A curve is one too: its distribution function at an
-observed time is `skew_normal.cumulative_distribution`.
+A predictive distribution is represented by draws; its quantiles are those of
+the draws. `compute_reliability` bins predicted validities and compares their
+means with those of annotated validities; scikit-learn's `calibration_curve`
+takes binary outcomes only.
 
 Axes: D draws, N samples, T = 3 targets, B bins.
 
@@ -23,36 +23,38 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from ctd_jax_datasets.chronocept.samples import TARGETS
 
-LEVELS = (0.5, 0.8, 0.9, 0.95)
+LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the rows `coverage@...`
 
 
 @dataclasses.dataclass(frozen=True)
 class IntervalQuality:
-  """Central intervals of a level.
+  """Quality of the central intervals of a level.
 
   Attributes:
     level: share of the draws inside.
-    coverage: share of the truths inside, [T].
-    width: mean length, [T].
-    score: mean interval score, [T]; less is better.
+    coverage: share of the truths inside.
+    width: mean length in units of the targets.
+    score: mean interval score in units of the targets; lower is better.
   """
 
   level: float
-  coverage: np.ndarray
-  width: np.ndarray
-  score: np.ndarray
+  coverage: Float[np.ndarray, " T"]
+  width: Float[np.ndarray, " T"]
+  score: Float[np.ndarray, " T"]
 
 
 def central_interval(
-  draws_DxNxT: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns lower and upper end of the central interval, [N, T] each.
+  draws_DxNxT: Float[np.ndarray, "D N T"], level: float
+) -> tuple[Float[np.ndarray, "N T"], Float[np.ndarray, "N T"]]:
+  """Returns the lower and upper ends of the central intervals.
 
   Args:
-    draws_DxNxT: [D, N, T].
+    draws_DxNxT: predictive draws.
     level: share of the draws inside, between 0 and 1.
   """
   tail = (1 - level) / 2
@@ -61,32 +63,38 @@ def central_interval(
 
 
 def compute_interval_score(
-  truth: np.ndarray, low: np.ndarray, high: np.ndarray, level: float
-) -> np.ndarray:
-  """Returns the interval score of each truth, in its units; less is better.
+  truth: Float[np.ndarray, "*B"],
+  low: Float[np.ndarray, "*B"],
+  high: Float[np.ndarray, "*B"],
+  level: float,
+) -> Float[np.ndarray, "*B"]:
+  """Returns the interval score of each truth, in its units; lower is better.
 
-  The length, and for a truth outside 2 / (1 - level) times how far outside.
+  It is the length of the interval plus, for a truth outside, its distance from
+  the interval times 2 / (1 - level).
 
   Args:
-    truth: any shape.
-    low: lower ends, same shape.
-    high: upper ends, same shape.
+    truth: observed values.
+    low: lower ends.
+    high: upper ends.
     level: of the intervals.
+
+  Source: Gneiting and Raftery (2007), section 6.2.
   """
   distance_outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
   return (high - low) + 2 / (1 - level) * distance_outside
 
 
 def compute_interval_quality(
-  truth_NxT: np.ndarray,
-  draws_DxNxT: np.ndarray,
-  levels: Sequence[float] = LEVELS,
+  truth_NxT: Float[np.ndarray, "N T"],
+  draws_DxNxT: Float[np.ndarray, "D N T"],
+  levels: Sequence[float] | np.ndarray = LEVELS,
 ) -> list[IntervalQuality]:
   """Returns coverage, width and score of the intervals of each level.
 
   Args:
-    truth_NxT: annotated targets, [N, T].
-    draws_DxNxT: predictive draws, [D, N, T], in the same units.
+    truth_NxT: annotated targets.
+    draws_DxNxT: predictive draws in the same units.
     levels: shares of the draws.
 
   Raises:
@@ -108,17 +116,23 @@ def compute_interval_quality(
 
 
 def probability_integral_transform(
-  truth_NxT: np.ndarray, draws_DxNxT: np.ndarray, seed: int = 0
-) -> np.ndarray:
-  """Returns the probability integral transform of each truth, [N, T].
+  truth_NxT: Float[np.ndarray, "N T"],
+  draws_DxNxT: Float[np.ndarray, ...],
+  seed: int = 0,
+) -> Float[np.ndarray, "N T"]:
+  """Returns the randomised probability integral transform of each truth.
 
-  The rank of the truth among the draws, ties and the width of a rank broken at
-  random: uniform on (0, 1) if the truth might have been one of the draws.
+  It is the rank of the truth among the draws, divided by D + 1 after ties and
+  the position within a rank are broken at random. If truth and draws have one
+  distribution, it is uniform on (0, 1).
 
   Args:
-    truth_NxT: annotated targets, [N, T].
-    draws_DxNxT: predictive draws, [D, N, T], in the same units.
-    seed: of what is random.
+    truth_NxT: annotated targets.
+    draws_DxNxT: predictive draws in the same units, [D, N, T].
+    seed: of the tie breaks.
+
+  Raises:
+    ValueError: if the shapes do not fit.
   """
   truth, draws = _validate_draws(truth_NxT, draws_DxNxT)
   num_below = (draws < truth).sum(axis=0)
@@ -127,8 +141,10 @@ def probability_integral_transform(
   return (num_below + tie_breaks * (num_equal + 1)) / (len(draws) + 1)
 
 
-def compute_pit_p_values(pit_NxT: np.ndarray) -> np.ndarray:
-  """Returns the Kolmogorov-Smirnov p-value of uniformity, [T]."""
+def compute_pit_p_values(
+  pit_NxT: Float[np.ndarray, "N T"],
+) -> Float[np.ndarray, " T"]:
+  """Returns the Kolmogorov-Smirnov p-value of uniformity of each target."""
   return np.array(
     [scipy.stats.kstest(column, "uniform").pvalue for column in pit_NxT.T]
   )
@@ -136,32 +152,35 @@ def compute_pit_p_values(pit_NxT: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Reliability:
-  """Predicted validities in bins, and what they should have been.
+  """Predicted and annotated validities, averaged in bins of the predicted.
 
   Attributes:
-    predicted: mean in each bin that holds any, [B].
-    observed: mean of the annotated validities there, [B].
-    count: how many, [B].
-    error: mean distance of the two over all, weighted by count.
+    predicted: mean predicted validity of each bin that is not empty.
+    observed: mean annotated validity of the same samples.
+    count: number of samples.
+    error: mean distance of the two, weighted by count.
   """
 
-  predicted: np.ndarray
-  observed: np.ndarray
-  count: np.ndarray
+  predicted: Float[np.ndarray, " B"]
+  observed: Float[np.ndarray, " B"]
+  count: Int[np.ndarray, " B"]
   error: float
 
 
 def compute_reliability(
-  observed: np.ndarray, predicted: np.ndarray, num_bins: int = 10
+  observed: ArrayLike,
+  predicted: ArrayLike,
+  num_bins: int = 10,
 ) -> Reliability:
-  """Returns how predicted validities compare with annotated ones.
+  """Returns the reliability of predicted validities.
 
   Args:
-    observed: annotated validities, from 0 to 1, any shape.
-    predicted: the same shape.
-    num_bins: of equal length between 0 and 1.
+    observed: annotated validities, from 0 to 1.
+    predicted: predicted validities, from 0 to 1.
+    num_bins: number of bins of equal length between 0 and 1.
   """
   observed, predicted = np.ravel(observed), np.ravel(predicted)
+  # A validity of exactly 1 belongs to the last bin.
   bin_index = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
   count = np.bincount(bin_index, minlength=num_bins)
   is_filled = count > 0

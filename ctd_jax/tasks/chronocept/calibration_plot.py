@@ -32,7 +32,7 @@ def plot_draws(
     draws_DxNxT: predictive draws in the same units.
     title: system, data set and split.
   """
-  figure = matplotlib.figure.Figure(figsize=(12, 3.6), layout="constrained")
+  figure = plotting.make_figure(12, 3.6)
   figure.suptitle(title)
   coverage, *histograms = figure.subplots(1, 1 + len(TARGETS))
   _draw_coverage(coverage, truth_NxT, draws_DxNxT)
@@ -89,7 +89,7 @@ def plot_reliability(
     reliability_by_horizon: name of a horizon -> its reliability.
     title: system, data set and split.
   """
-  figure = matplotlib.figure.Figure(figsize=(4.8, 4.6), layout="constrained")
+  figure = plotting.make_figure(4.8, 4.6)
   axes = figure.subplots()
   axes.set_title(title, fontsize=10)
   for colour, (name, reliability) in zip(

@@ -1,11 +1,10 @@
-"""The five families of curves that are fitted to annotated points.
+"""Families of curves that are fitted to annotated points.
 
-Why: the paper chooses the skew-normal because it fits best; whether it does,
-and at which cost, can only be seen beside the others. Each family is a density
-of log time with its place and height of the peak and a grid of shapes from
-which a fit may start. `fitting` is the only caller.
+The paper chooses the skew-normal because it fits best, which can only be
+judged beside other families. A family is a density of log time with its mode
+and a grid of parameters from which a fit may start.
 
-Axes: N points, P parameters of a family, G shapes of a grid.
+Axes: N points, P parameters of a family, *G = G_1, ..., G_P steps of a grid.
 
 Source: Chronocept, arXiv 2505.07637v1, appendix D and Table 11.
 """
@@ -19,15 +18,14 @@ from collections.abc import Callable
 import jax
 import numpy as np
 import scipy.stats
+from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import skew_normal
 
-# Steps of the grids, and how far they go beyond the points.
-_NUM_LOCATIONS, _NUM_WIDTHS = 41, 21
-_MAX_ALPHA = 20.0
+_NUM_LOCATIONS, _NUM_WIDTHS = 41, 21  # steps of the grids
+_MAX_ALPHA = 20.0  # beyond it the curve is as good as half a normal curve
 _ALPHAS = (-20.0, -8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 20.0)
-# Where a start at the highest point begins to look for a width.
-_PEAK_SCALE = 10.0
+_PEAK_SCALE = 10.0  # width in log time of a start at the highest point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +33,10 @@ class CurveFamily:
   """A family of densities over log time.
 
   Attributes:
-    name: in tables and flags.
+    name: as in tables and flags.
     parameters: names of the P parameters.
-    lower: their least values, [P].
-    upper: their greatest values, [P].
+    lower: lower bounds, [P].
+    upper: upper bounds, [P].
     density: (log times [N], parameters [..., P]) -> [..., N].
     mode: parameters [P] -> log time of the peak.
     parameter_grid: log times [N] -> one array of values for each parameter.
@@ -55,13 +53,13 @@ class CurveFamily:
   peak_start: Callable[[float], tuple[float, ...]]
 
   def peak_density(self, parameters: np.ndarray) -> float:
-    """Returns the greatest value of the density."""
+    """Returns the maximum of the density at parameters [P]."""
     mode_log_time = np.array([self.mode(parameters)])
     return float(self.density(mode_log_time, parameters)[0])
 
 
 def _columns(parameters: np.ndarray) -> tuple[np.ndarray, ...]:
-  """Returns each parameter as [..., 1]."""
+  """Returns the P parameters, each [..., 1] to broadcast with points [N]."""
   return tuple(np.moveaxis(np.asarray(parameters, float)[..., None], -2, 0))
 
 
@@ -113,7 +111,7 @@ def _lognormal_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _gamma_grid(x: np.ndarray) -> tuple[np.ndarray, ...]:
-  # Mode or mean, shape times scale, must come near the points.
+  # The mean, shape times scale, must come near the points.
   shapes = np.geomspace(1.01, 3000, _NUM_WIDTHS)
   centres = np.linspace(x[x > 0].min() / 2, x.max() * 1.5, _NUM_LOCATIONS)
   return shapes, np.unique(np.outer(1 / shapes, centres).ravel())
@@ -132,7 +130,7 @@ GAUSSIAN = CurveFamily(
 EXPONENTIAL = CurveFamily(
   name="exponential",
   parameters=("rate",),
-  # At 0 the density vanishes; near it the curve is a constant.
+  # At rate 0 the density vanishes; near it the curve is constant.
   lower=(1e-9,),
   upper=(np.inf,),
   density=_exponential,
@@ -153,7 +151,7 @@ LOGNORMAL = CurveFamily(
 GAMMA = CurveFamily(
   name="gamma",
   parameters=("shape", "scale"),
-  # Below 1 the density has no greatest value.
+  # With a shape below 1 the density is unbounded.
   lower=(1.0, 1e-6),
   upper=(np.inf, np.inf),
   density=_gamma,
@@ -184,12 +182,14 @@ FAMILIES = {
 }
 
 
-def make_shape_grid(family: CurveFamily, x: np.ndarray) -> np.ndarray:
-  """Returns the grid of shapes to start from, [axis 1, ..., axis P, P].
+def make_shape_grid(
+  family: CurveFamily, x: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, "*G P"]:
+  """Returns the grid of parameters to start from, [G_1, ..., G_P, P].
 
   Args:
-    family: whose.
-    x: log times of the points, [N].
+    family: of the curves.
+    x: log times of the points.
   """
   axes = family.parameter_grid(x)
   shape = tuple(map(len, axes))

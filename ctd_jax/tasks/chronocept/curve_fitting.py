@@ -1,17 +1,17 @@
-"""Curves through the few points that an annotator places.
+"""Least-squares fits of curves to annotated points.
 
-Why: three to five points and up to four parameters: a fit may end in a local
-optimum, be no better than chance out of sample, or not be determined at all,
-and none of that shows in its root mean square error. Here a fit starts from
-many shapes, and says whether it converged, how many starts agree, its
-covariance, criteria that charge for parameters and the error on points left
-out. Called by `ctd_jax.tasks.chronocept.fit_validity` and by the annotation tools.
+An annotator places three to five points, and a curve has up to four
+parameters. A fit may end in a local optimum, overfit, or not be determined at
+all, and its root mean square error shows none of that. Fits here start from
+many shapes and report convergence, the number of starts that agree, the
+covariance, information criteria and the leave-one-out error.
 
-The model is amplitude times density. The amplitude is free, as published, and
-then a nuisance: after the published normalisation it is 1 / max density
-whatever it was. Or the height of the peak is given, and with it the amplitude.
+The model is amplitude times density. As published, the amplitude is free; it
+is a nuisance parameter, since the published normalisation replaces it by
+1 / max density. Alternatively the height of the peak is given, which
+determines the amplitude.
 
-Axes: N points, P shape parameters, G shapes of a grid.
+Axes: N points, P parameters of a family, Q free values of a fit.
 
 Source: Chronocept, arXiv 2505.07637v1, appendix D; Branch, Coleman and Li
 (1999) for the trust-region method.
@@ -25,17 +25,17 @@ import math
 import numpy as np
 import scipy.ndimage
 import scipy.optimize
+from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import curve_families
 from ctd_jax.tasks.chronocept.curve_families import CurveFamily
 
-# Optima are the same where their errors are, up to this share.
-_COST_TOLERANCE = 1e-6
-MAX_STARTS = 5
-# Standard deviation 10 of alpha against residuals of .03: enough to decide
-# between curves that the points do not tell apart.
+_COST_TOLERANCE = 1e-6  # optima with costs this close, relatively, are one
+MAX_STARTS = 5  # from the grid; on Table 10 more find no better optimum
+# A normal prior on alpha with standard deviation 10 for residuals of .03: it
+# decides between curves that the points do not distinguish.
 WEAK_RIDGE = 1e-5
-_TOLERANCE = 1e-12
+_TOLERANCE = 1e-12  # of cost, step and gradient; four decimals are compared
 _MAX_EVALUATIONS = 2000
 
 
@@ -46,42 +46,42 @@ class CurveFit:
   Attributes:
     family: of the curve.
     amplitude: factor of the density.
-    parameters: of the density, [P].
-    x: log times of the points, [N].
-    y: their validities, [N].
-    peak_height: that was given to the peak, None where the amplitude is free.
+    parameters: of the density.
+    x: log times of the points.
+    y: validities of the points.
+    peak_height: prescribed height of the peak; None if the amplitude is free.
     ridge: weight of alpha squared among the squared residuals.
     covariance: of amplitude and parameters in this order, or of the parameters
-      where the height was given; NaN where no residual degree of freedom is
-      left.
-    converged: whether the trust-region method says so.
+      alone if the height is prescribed; NaN if no residual degree of freedom
+      is left.
+    converged: whether the trust-region method reports convergence.
     parameters_at_bound: names of parameters that end at a bound.
-    num_starts: how many starts were tried.
-    num_agreeing_starts: how many of them end in this optimum.
+    num_starts: number of starts.
+    num_agreeing_starts: number of starts that end in this optimum.
     errors: root mean square error at the end of each start, ascending.
   """
 
   family: CurveFamily
   amplitude: float
-  parameters: np.ndarray
-  x: np.ndarray
-  y: np.ndarray
+  parameters: Float[np.ndarray, " P"]
+  x: Float[np.ndarray, " N"]
+  y: Float[np.ndarray, " N"]
   peak_height: float | None
   ridge: float
-  covariance: np.ndarray
+  covariance: Float[np.ndarray, "Q Q"]
   converged: bool
   parameters_at_bound: tuple[str, ...]
   num_starts: int
   num_agreeing_starts: int
   errors: tuple[float, ...]
 
-  def evaluate(self, x: np.ndarray) -> np.ndarray:
-    """Returns the fitted values at log times [N]."""
+  def evaluate(self, x: Float[np.ndarray, " M"]) -> Float[np.ndarray, " M"]:
+    """Returns the fitted values at any log times."""
     return self.amplitude * self.family.density(x, self.parameters)
 
   @property
   def peak(self) -> float:
-    """Greatest value of the fitted curve."""
+    """Height of the peak."""
     return self.amplitude * self.family.peak_density(self.parameters)
 
   @property
@@ -95,23 +95,23 @@ class CurveFit:
     return len(self.parameters) + (self.peak_height is None)
 
   @property
-  def residuals(self) -> np.ndarray:
-    """Points less curve, [N]."""
+  def residuals(self) -> Float[np.ndarray, " N"]:
+    """Validities of the points minus those of the curve."""
     return self.y - self.evaluate(self.x)
 
   @property
   def rmse(self) -> float:
-    """Root mean square residual: the figure of Table 11."""
+    """Root mean square residual, as in Table 11."""
     return _rms(self.residuals)
 
   @property
   def rmse_normalised(self) -> float:
-    """The same after the curve is scaled to a peak of 1, as it is used."""
+    """Root mean square residual of the curve scaled to a peak of 1."""
     return _rms(self.y - self.evaluate(self.x) / self.peak)
 
   @property
   def aicc(self) -> float:
-    """Akaike's criterion corrected for few points; infinite if too few."""
+    """Akaike's corrected criterion; infinite if there are too few points."""
     degrees_of_freedom = len(self.x) - self.num_free_values - 1
     if degrees_of_freedom <= 0:
       return math.inf
@@ -130,32 +130,34 @@ class CurveFit:
     return self._deviance() + self.num_free_values * math.log(len(self.x))
 
   def _deviance(self) -> float:
+    """Returns -2 log likelihood of normal residuals up to a constant."""
     n = len(self.x)
+    # A curve through all points would have -inf.
     tiny = np.finfo(float).tiny
     return n * math.log(max(self.rmse**2, tiny))
 
 
 def fit_curve(
   family: CurveFamily,
-  x: np.ndarray,
-  y: np.ndarray,
+  x: Float[np.ndarray, " N"],
+  y: Float[np.ndarray, " N"],
   peak_height: float | None = None,
   ridge: float = 0.0,
   max_starts: int = MAX_STARTS,
 ) -> CurveFit:
   """Returns the best of the fits from several starts.
 
-  The starts are the local optima of a grid of shapes, the best ones, each with
-  its best amplitude, and the highest point.
+  Starts are the best local optima of a grid of parameters, each with its best
+  amplitude, and a curve centred on the highest point.
 
   Args:
     family: of the curve.
-    x: log times of the points, [N].
-    y: their validities, [N].
-    peak_height: of the peak; None leaves the amplitude free.
-    ridge: adds ridge x alpha^2 to the squared residuals: a normal prior on the
-      skewness. Only the skew-normal has one.
-    max_starts: most starts from the grid.
+    x: log times of the points.
+    y: validities of the points.
+    peak_height: height of the peak; None leaves the amplitude free.
+    ridge: adds ridge x alpha^2 to the squared residuals, a normal prior on the
+      skewness; for the skew-normal only.
+    max_starts: maximum number of starts from the grid.
 
   Raises:
     ValueError: if the points do not determine the curve, or the family cannot
@@ -175,14 +177,15 @@ def fit_curve(
 
 def fit_curve_from_peak(
   family: CurveFamily,
-  x: np.ndarray,
-  y: np.ndarray,
+  x: Float[np.ndarray, " N"],
+  y: Float[np.ndarray, " N"],
   peak_height: float | None = None,
   ridge: float = 0.0,
 ) -> CurveFit:
-  """Returns the fit from one start: the highest point, ten units wide.
+  """Returns the fit from a single start, centred on the highest point.
 
-  It may be a local optimum; `fit` tells. Arguments and errors as of `fit`.
+  As in the published procedure, it may be a local optimum. Arguments and
+  errors are those of `fit_curve`.
   """
   x, y = np.asarray(x, float), np.asarray(y, float)
   _check_points(family, x, y, peak_height, ridge)
@@ -195,14 +198,14 @@ def fit_curve_from_peak(
 def leave_one_out_rmse(
   curve_fit: CurveFit, max_starts: int = MAX_STARTS
 ) -> float | None:
-  """Returns the RMSE of each point under the fit of the others.
+  """Returns the RMSE of points, each under a fit to the others.
 
   Args:
-    curve_fit: says points, family and settings.
+    curve_fit: its points, family and settings are used.
     max_starts: of each fit.
 
   Returns:
-    The error, or None where the points without one do not determine the curve.
+    The error, or None if N - 1 points do not determine the curve.
   """
   residuals = []
   for held_out in range(len(curve_fit.x)):
@@ -224,6 +227,7 @@ def _rms(values: np.ndarray) -> float:
 
 
 def _num_residuals(x: np.ndarray, ridge: float) -> int:
+  """Returns the number of residuals; a ridge counts as one more."""
   return len(x) + (ridge > 0)
 
 
@@ -234,6 +238,7 @@ def _check_points(
   peak_height: float | None,
   ridge: float,
 ) -> None:
+  """Raises ValueError if the points cannot determine a curve of the family."""
   num_free_values = len(family.parameters) + (peak_height is None)
   if len(set(x)) < len(x):
     raise ValueError("two points at one time; a curve has one validity there")
@@ -264,7 +269,8 @@ def _start_at_peak(
 
 
 def _best_amplitudes(density: np.ndarray, y: np.ndarray) -> np.ndarray:
-  """Returns the best amplitude of each density [..., N], above 0."""
+  """Returns the least-squares amplitude of densities [..., N], above 0."""
+  # Densities far from all points are 0 everywhere.
   power = np.maximum((density**2).sum(-1), np.finfo(float).tiny)
   return np.maximum((density * y).sum(-1) / power, np.finfo(float).tiny)
 
@@ -276,7 +282,7 @@ def _grid_starts(
   peak_height: float | None,
   max_starts: int,
 ) -> list[np.ndarray]:
-  """Returns the shapes that are best among their neighbours, best first."""
+  """Returns the local optima of the parameter grid, best first."""
   shapes = curve_families.make_shape_grid(family, x)
   density = family.density(x, shapes)
   if peak_height is None:
@@ -285,6 +291,7 @@ def _grid_starts(
     flat = shapes.reshape(-1, shapes.shape[-1])
     peaks = np.array([family.peak_density(shape) for shape in flat])
     values = peak_height * density / peaks.reshape(*shapes.shape[:-1], 1)
+  # [*G, N] -> [*G]
   errors = ((values - y) ** 2).sum(-1)
   is_local_minimum = errors == scipy.ndimage.minimum_filter(errors, size=3)
   order = np.argsort(errors[is_local_minimum], kind="stable")[:max_starts]
@@ -299,8 +306,9 @@ def _fit_from_shape(
   ridge: float,
   shape: np.ndarray,
 ) -> scipy.optimize.OptimizeResult:
-  """Returns where the trust-region method ends from a shape."""
+  """Returns the result of the trust-region method started at a shape [P]."""
   lower, upper = list(family.lower), list(family.upper)
+  # The method needs a start strictly inside the bounds.
   start = np.clip(shape, np.array(lower) * 1.001, upper)
   if peak_height is None:
     amplitude = _best_amplitudes(family.density(x, start), y)
@@ -326,7 +334,7 @@ def _fit_from_shape(
     start,
     bounds=(lower, upper),
     method="trf",
-    x_scale="jac",
+    x_scale="jac",  # amplitude, location and shape differ by magnitudes
     ftol=_TOLERANCE,
     xtol=_TOLERANCE,
     gtol=_TOLERANCE,
@@ -342,7 +350,7 @@ def _select_best(
   ridge: float,
   solutions: list[scipy.optimize.OptimizeResult],
 ) -> CurveFit:
-  """Returns the fit with the least cost."""
+  """Returns the fit of the solution with the lowest cost."""
   best = min(solutions, key=lambda solution: solution.cost)
   parameters = best.x[-len(family.parameters) :]
   max_agreeing_cost = best.cost * (1 + _COST_TOLERANCE) + np.finfo(float).eps
@@ -376,7 +384,7 @@ def _select_best(
 def _parameters_at_bound(
   family: CurveFamily, parameters: np.ndarray
 ) -> tuple[str, ...]:
-  """Returns the names of the parameters that end at a bound, or as good as."""
+  """Returns the names of the parameters that end at or very near a bound."""
   bounds = np.array([family.lower, family.upper])
   is_at_bound = np.isclose(parameters, bounds, rtol=1e-3, atol=1e-6).any(axis=0)
   return tuple(
@@ -389,7 +397,7 @@ def _parameters_at_bound(
 def _covariance(
   solution: scipy.optimize.OptimizeResult, num_points: int
 ) -> np.ndarray:
-  """Returns s^2 (J'J)^-1, s^2 the residual variance of the points."""
+  """Returns s^2 (J'J)^-1, where s^2 is the residual variance of the points."""
   num_parameters = len(solution.x)
   num_residuals = len(solution.fun)
   if num_residuals <= num_parameters:

@@ -1,11 +1,12 @@
-"""What a prediction gets wrong about the curve, sample by sample.
+"""Errors of predicted curves for each sample.
 
-Why: users ask when a statement peaks, from when to when it holds and how valid
-it is tomorrow; errors of xi, omega and alpha do not say. Called by
-`validity.experiment`; rows and paired tests are made of the per-sample values.
+Users ask when a statement peaks, in which period it holds and how valid it is
+tomorrow; errors of xi, omega and alpha do not answer that. Result rows and
+paired tests are computed from these values of single samples.
 
-Measures end in what they are measured in: nats, log time, minutes as their
-natural logarithm (0.69 is a factor of 2), or validity.
+Units: `curve_kl` and `curve_cross_entropy` in nats; `expected_crps`, `cramer`,
+`wasserstein` and `validity_l1` in log time; `*_log_minutes` in natural
+logarithms of minutes (0.69 is a factor of 2); the others from 0 to 1.
 
 Axes: N samples, T = 3 targets, H horizons.
 
@@ -21,12 +22,14 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
 
 from ctd_jax.tasks.chronocept import scores, skew_normal, time_axis
 from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import LOG_BASE
 
-# At which the validity is asked for, in minutes.
+# Name -> minutes after publication at which validities are compared.
 HORIZONS = {
   name: time_axis.ANCHORS[name] for name in ("1 hour", "1 day", "1 week")
 }
@@ -48,15 +51,20 @@ MEASURES = (
     for kind in ("validity_mae", "validity_brier")
   ),
 )
-# A predicted scale below this is taken for it: a regression may give 0 or less.
+# Predicted scales are raised to this: a regression may predict 0 or less.
 MIN_SCALE = 0.1
 
 
-def clip_scale(predicted_NxT: np.ndarray) -> tuple[np.ndarray, int]:
-  """Returns predictions that are curves, and how many were none.
+def clip_scale(
+  predicted_NxT: Float[np.ndarray, "N T"],
+) -> tuple[Float[np.ndarray, "N T"], int]:
+  """Returns predictions with scales of at least `MIN_SCALE`.
 
   Args:
-    predicted_NxT: [N, T] in raw units; scales below `LEAST_SCALE` are raised.
+    predicted_NxT: predictions in raw units.
+
+  Returns:
+    (clipped copy, number of predictions that were changed).
   """
   predicted = np.array(predicted_NxT, float)
   is_low = predicted[:, 1] < MIN_SCALE
@@ -65,27 +73,29 @@ def clip_scale(predicted_NxT: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def compute_curve_measures(
-  truth_NxT: np.ndarray,
-  predicted_NxT: np.ndarray,
+  truth_NxT: Float[np.ndarray, "N T"],
+  predicted_NxT: Float[np.ndarray, "N T"],
   base: float = LOG_BASE,
-) -> dict[str, np.ndarray]:
-  """Returns measure -> value of each sample, [N]; `MEASURES` in order.
+) -> dict[str, Float[np.ndarray, " N"]]:
+  """Returns measure -> value of each sample, in the order of `MEASURES`.
 
   Args:
-    truth_NxT: annotated location, scale, skewness in raw units, [N, T].
-    predicted_NxT: the same, predicted; see `clip_scale`.
-    base: of the log time of both.
+    truth_NxT: annotated location, scale, skewness in raw units.
+    predicted_NxT: predictions in raw units; see `clip_scale`.
+    base: base of the log time of both.
 
   Raises:
     ValueError: if a scale is not above 0.
   """
   for name, targets in (("true", truth_NxT), ("predicted", predicted_NxT)):
-    bad_rows = np.flatnonzero(~(np.asarray(targets)[:, 1] > 0))
+    # Negated, so that NaN is bad as well.
+    bad_rows = np.flatnonzero(~(targets[:, 1] > 0))
     if len(bad_rows):
       raise ValueError(
-        f"{name} scale of sample {bad_rows[0]} is {targets[bad_rows[0]][1]}; a curve "
-        "needs one above 0"
+        f"{name} scale of sample {bad_rows[0]} is {targets[bad_rows[0]][1]}; "
+        "a curve needs one above 0"
       )
+  # Differences of nearly equal curves cancel in single precision.
   with jax.enable_x64(True):
     horizons = time_axis.to_log_time(jnp.array(list(HORIZONS.values())), base)
     values = _compute_measures(
@@ -99,16 +109,14 @@ def compute_curve_measures(
 
 @jax.jit
 def _compute_measures(
-  truth_NxT: jax.Array,
-  predicted_NxT: jax.Array,
-  horizons_H: jax.Array,
-  log_base: float,
-) -> Mapping[str, jax.Array]:
-  """Returns measure -> [N]."""
-  truth, predicted = (
-    SkewNormal.from_targets(truth_NxT),
-    SkewNormal.from_targets(predicted_NxT),
-  )
+  truth_NxT: Float[Array, "N T"],
+  predicted_NxT: Float[Array, "N T"],
+  horizons_H: Float[Array, " H"],
+  log_base: ArrayLike,
+) -> Mapping[str, Float[Array, " N"]]:
+  """Returns measure -> value of each sample."""
+  truth = SkewNormal.from_targets(truth_NxT)
+  predicted = SkewNormal.from_targets(predicted_NxT)
   rise, fall = skew_normal.find_crossings(truth)
   predicted_rise, predicted_fall = skew_normal.find_crossings(predicted)
   cramer = scores.cramer_distance(truth, predicted)
@@ -117,10 +125,12 @@ def _compute_measures(
   def log_minutes_apart(
     first_log_time: jax.Array, second_log_time: jax.Array
   ) -> jax.Array:
+    # log time to `base` times ln base is the natural log of minutes.
     return jnp.abs(first_log_time - second_log_time) * log_base
 
   values = {
     "curve_kl": kl,
+    # H(f, g) = KL(f, g) + H(f); CRPS decomposes in the same way.
     "curve_cross_entropy": kl + scores.entropy(truth),
     "expected_crps": cramer + scores.self_crps(truth),
     "cramer": cramer,

@@ -1,13 +1,13 @@
-"""Spans of time that an English text names, in minutes.
+"""Durations named in an English text, in minutes.
 
-Why: the least that a model of validity must beat is a list of duration words.
-Called by `regressors` for the baseline `lexicon`.
+The baseline `lexicon` predicts a curve from these words alone.
 """
 
 from __future__ import annotations
 
 import re
 
+# Minutes of a unit; a year has 365 days and a month is a twelfth of it.
 _UNITS = {
   "second": 1 / 60,
   "moment": 1.0,
@@ -29,7 +29,7 @@ _UNITS = {
   "century": 52560000.0,
 }
 _PLURALS = {"centuries": "century"}
-# "several" and "a few" as people use them; articles and what else says one.
+# Vague numbers at their usual size, and determiners that mean one.
 _NUMBERS = {
   "quarter": 0.25,
   "half": 0.5,
@@ -83,19 +83,26 @@ _ADVERBS = {
 }
 _UNIT = "|".join([*_PLURALS, *(f"{unit}s?" for unit in _UNITS)])
 _NUMBER = rf"\d+(?:\.\d+)?|{'|'.join(_NUMBERS)}"
-# At most two words between, none of them a number: "two long days", and in
-# "a few days" the number is "few".
+# At most two words stand between number and unit, and neither is a number: so
+# "two long days" matches, and in "a few days" the number is "few", not "a".
 _SPAN = re.compile(
   rf"\b(?P<number>{_NUMBER})(?:[ -](?!(?:{_NUMBER})\b)[a-z]+){{0,2}}?"
   rf"[ -](?P<unit>{_UNIT})\b"
 )
-# "half an hour" has one number, not two.
+# "half an hour" names one number; the article after it is dropped.
 _FRACTION = re.compile(r"\b(half|quarter)(?: of)? an? ")
 _ADVERB = re.compile(rf"\b({'|'.join(_ADVERBS)})\b")
 
 
 def extract_durations(text: str) -> list[float]:
-  """Returns the spans that a text names, in minutes; [] if it names none."""
+  """Returns the durations that a text names, in minutes.
+
+  Args:
+    text: English, any case.
+
+  Returns:
+    Durations of adverbs first, then of spans; [] if the text names none.
+  """
   text = _FRACTION.sub(r"\1 ", text.lower())
   durations = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
   for match in _SPAN.finditer(text):

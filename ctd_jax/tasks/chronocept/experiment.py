@@ -165,8 +165,8 @@ def claim_workdir(
     field_changes = list_differences(*compared_fields)
     if field_changes:
       raise CheckpointError(
-        f"{workdir} holds models of another config: {'; '.join(field_changes)}. "
-        "Give another --workdir."
+        f"{workdir} holds models of another config: "
+        f"{'; '.join(field_changes)}. Give another --workdir."
       )
   files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
 

@@ -1,11 +1,10 @@
-"""Samples as arrays: what the baselines of validity curves read and predict.
+"""Features of samples: field texts, targets, vectors of a frozen encoder.
 
-Why: every baseline reads the same nine fields in the same order, through the
-same frozen encoder. Encoding dominates the cost of most of them, so it is done
-once and kept on disk under encoder, length and texts. `validity.experiment`
-calls it.
+All baselines read the same nine fields in the same order through the same
+frozen encoder. Encoding dominates the cost of most of them, so its results are
+cached on disk, keyed by encoder, length and texts.
 
-Axes: N samples, S fields, L tokens, D width.
+Axes: N samples, S fields, L tokens, D features, SD = S x D, T = 3 targets.
 
 Source: Chronocept, arXiv 2505.07637v1, and the order of fields in the authors'
 baselines (github.com/krishgoel/chronocept-baseline-models, fc375d6).
@@ -16,20 +15,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import os
 import pathlib
 import random
-import tempfile
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float32, Float64, Int
 
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.tasks.chronocept import time_axis
+from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept.samples import AXES, LOG_BASE, Sample
 
 FIELDS = ("parent", *AXES)
-# Axes as annotated; none at all; or each sample's among one another's places.
+# Axes as annotated, no axes, or the axes of each sample in random order.
 AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED = "given", "removed", "shuffled"
 AXES_ABLATIONS = (AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED)
 
@@ -37,13 +36,16 @@ AXES_ABLATIONS = (AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED)
 def make_field_texts(
   samples: Sequence[Sample], axes: str = AXES_GIVEN, seed: int = 0
 ) -> list[tuple[str, ...]]:
-  """Returns the texts of the fields of each sample, "" where absent.
+  """Returns the field texts of each sample, the parent first.
 
   Args:
     samples: N samples.
-    axes: one of `ABLATIONS`. Removed axes leave the parent alone; shuffled,
-      the eight texts of a sample change places at random.
-    seed: of the places; with the id it fixes them for each sample.
+    axes: one of `AXES_ABLATIONS`. "removed" leaves the parent alone;
+      "shuffled" permutes the eight axis texts of each sample.
+    seed: of the permutations, together with the sample's id.
+
+  Returns:
+    N tuples of S texts, "" where a field is absent.
   """
   rows = []
   for sample in samples:
@@ -56,10 +58,15 @@ def make_field_texts(
   return rows
 
 
-def extract_targets(samples: Sequence[Sample]) -> np.ndarray:
-  """Returns location, scale and skewness of samples, float64 [N, 3].
+def extract_targets(
+  samples: Sequence[Sample],
+) -> Float64[np.ndarray, "N 3"]:
+  """Returns location, scale and skewness of samples.
 
-  Location and scale are to `LOG_BASE`, whatever base a sample is stored with.
+  Location and scale are converted to `LOG_BASE`.
+
+  Args:
+    samples: N samples, with logarithms to any base.
   """
   values = np.array([sample.targets for sample in samples], np.float64)
   ratios = [time_axis.base_ratio(s.log_base, LOG_BASE) for s in samples]
@@ -69,13 +76,12 @@ def extract_targets(samples: Sequence[Sample]) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class FrozenFeatures:
-  """Vectors and token states of a frozen encoder, kept on disk.
+  """Vectors and token states of a frozen encoder, cached on disk.
 
   Attributes:
     source: folder or hub id of the encoder.
-    max_length: tokens read of a field.
-    cache_dir: of the cache; a file for each text and kind would be many, so a
-      file holds all that was asked for at once.
+    max_length: tokens that are read of each field.
+    cache_dir: folder of the cache, with one file for each set of texts.
   """
 
   source: str
@@ -84,37 +90,41 @@ class FrozenFeatures:
 
   @functools.cached_property
   def encoder(self) -> TextEncoder:
-    """The encoder; loaded only if something is not in the cache."""
+    """The encoder; loaded only for what the cache lacks."""
     return TextEncoder.load(
       self.source, pooling="cls", max_length=self.max_length
     )
 
-  def encode_vectors(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Returns the first token's states of the fields in a row, [N, S * D].
+  def encode_vectors(
+    self, rows: Sequence[Sequence[str]]
+  ) -> Float32[np.ndarray, "N SD"]:
+    """Returns the states of the first tokens of the fields, concatenated.
 
     Args:
-      rows: texts of the S fields of N samples. An absent field is encoded
-        like any text, as published: a constant that says it is absent.
+      rows: texts of the S fields of N samples. An absent field is encoded like
+        any other text, as published: "" has a constant vector.
     """
     texts, text_indices = _deduplicate_texts(rows)
     arrays = self._read_cache("vectors", texts)
     if arrays is None:
       arrays = {"vectors": self.encoder.encode(texts)}
       self._write_cache("vectors", texts, arrays)
+    # [N, S, D] -> [N, S * D]
     return arrays["vectors"][text_indices].reshape(len(rows), -1)
 
   def encode_sequences(
     self, rows: Sequence[Sequence[str]], pad_to_max_length: bool
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the states of the tokens of all fields, one after the other.
+  ) -> tuple[Float32[np.ndarray, "N L D"], Int[np.ndarray, " N"]]:
+    """Returns the token states of all fields, concatenated.
 
     Args:
       rows: texts of the S fields of N samples.
-      pad_to_max_length: whether each field takes `max_length` places, as published, the
-        unused ones zero and read; or only as many as it has tokens.
+      pad_to_max_length: as published: each field takes `max_length` positions,
+        and the zeros behind its tokens are read like states. Otherwise it
+        takes as many positions as it has tokens.
 
     Returns:
-      (states, lengths): fp32 [N, L, D] and int32 [N], what is to be read.
+      (states, lengths), where lengths counts the positions to be read.
     """
     texts, text_indices = _deduplicate_texts(rows)
     arrays = self._read_cache("tokens", texts)
@@ -124,6 +134,7 @@ class FrozenFeatures:
       self._write_cache("tokens", texts, arrays)
     states, mask = arrays["states"], arrays["mask"]
     if pad_to_max_length:
+      # `encode_tokens` pads to the longest text only.
       num_padding = self.max_length - states.shape[1]
       states = np.pad(states, ((0, 0), (0, num_padding), (0, 0)))
       field_states = states[text_indices].reshape(
@@ -139,6 +150,7 @@ class FrozenFeatures:
     lengths = np.array(
       [len(states_of_sample) for states_of_sample in sample_states], np.int32
     )
+    # Zeros behind `lengths` are not read.
     field_states = np.zeros(
       (len(rows), lengths.max(), states.shape[-1]), np.float32
     )
@@ -149,7 +161,10 @@ class FrozenFeatures:
   def tokenize_rows(
     self, rows: Sequence[Sequence[str]]
   ) -> dict[str, np.ndarray]:
-    """Returns ids and masks of parents and axes, apart: axes are much shorter.
+    """Returns ids and masks of the parents and, separately, of the axes.
+
+    Axes are much shorter than parents, so padding them together would waste
+    most of the computation.
 
     Args:
       rows: texts of the S fields of N samples, the parent first.
@@ -157,7 +172,7 @@ class FrozenFeatures:
     Returns:
       "ids" and "mask", int32 [N, 1, L], of the parents; "axis_ids" and
       "axis_mask", int32 [N, S - 1, L], of the axes, if there are any. L is the
-      longest text's length. An absent field has no token.
+      length of the longest text. The mask of an absent field is all 0.
     """
     ids, mask = self._tokenize_fields([row[:1] for row in rows])
     arrays = {"ids": ids, "mask": mask}
@@ -169,9 +184,10 @@ class FrozenFeatures:
   def _tokenize_fields(
     self, rows: Sequence[Sequence[str]]
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns ids and mask of fields, int32 [N, S, L] both."""
+    """Returns ids and mask of fields, both int32 [N, S, L]."""
     texts = [text for row in rows for text in row]
     ids, mask = self.encoder.tokenizer.encode(texts, self.max_length)
+    # The tokenizer gives "" its special tokens.
     mask[[not text for text in texts]] = 0
     max_tokens = max(1, int(mask.sum(axis=1).max()))
     shape = len(rows), -1, max_tokens
@@ -200,26 +216,15 @@ class FrozenFeatures:
   def _write_cache(
     self, kind: str, texts: Sequence[str], arrays: dict[str, np.ndarray]
   ) -> None:
-    write_arrays(self._cache_path(kind, texts), arrays)
-
-
-def write_arrays(
-  path: str | os.PathLike, arrays: dict[str, np.ndarray]
-) -> None:
-  """Writes named arrays as .npz, the whole file or nothing."""
-  path = pathlib.Path(path)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    temporary = pathlib.Path(folder) / path.name
-    np.savez(temporary, **arrays)
-    os.replace(temporary, path)
+    with files.atomic_path(self._cache_path(kind, texts)) as temporary:
+      np.savez(temporary, **arrays)
 
 
 def _deduplicate_texts(
   rows: Sequence[Sequence[str]],
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the different texts, and which of them each field is, [N, S]."""
-  # Sorted: fields that change places need no new encoding.
+  """Returns the distinct texts and the index of each field's text, [N, S]."""
+  # Sorted, so that permuted fields have the same cache key.
   texts = sorted({text for row in rows for text in row})
   index_by_text = {text: index for index, text in enumerate(texts)}
   return texts, np.array(

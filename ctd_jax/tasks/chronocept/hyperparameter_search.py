@@ -1,18 +1,19 @@
-"""Chooses hyperparameters among a grid, as published or by validation.
+"""Grid search over hyperparameters, resumable.
 
-Why: the published choices were made on the published data; on others they may
-be off. Networks are compared by validation MSE of the epoch that the protocol
-keeps. Regressors are compared by five-fold cross-validation inside train under
-the paper's protocol, by validation MSE under the honest one. Called by
-`experiment`.
+The published choices were made on the published data and may not suit others.
+Networks are compared by the validation MSE of the epoch that the protocol
+selects. Regressors are compared by five-fold cross-validation on train under
+the paper's protocol, and by validation MSE under the honest one.
 
-Source: Chronocept, arXiv 2505.07637v1, appendix on hyperparameters; how, the
-authors' code (github.com/krishgoel/chronocept-baseline-models, fc375d6).
+Axes: N samples, T = 3 targets.
+
+Source: Chronocept, arXiv 2505.07637v1, appendix on hyperparameters; the
+criteria are those of the authors' code
+(github.com/krishgoel/chronocept-baseline-models, fc375d6).
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -22,13 +23,13 @@ import jax
 import ml_collections
 import numpy as np
 import tqdm
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, ParameterGrid
 
 from ctd_jax.tasks.chronocept import baselines
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
 from ctd_jax.utils import files
 
-NUM_FOLDS = 5
+NUM_FOLDS = 5  # as in the authors' code
 SEARCH_FILE = "search.json"
 TargetsBySplit = Mapping[str, np.ndarray]
 InputsBySplit = Mapping[str, Mapping[str, Any]]
@@ -37,11 +38,14 @@ InputsBySplit = Mapping[str, Mapping[str, Any]]
 def iterate_candidates(
   config: ml_collections.ConfigDict,
 ) -> Iterator[ml_collections.ConfigDict]:
-  """Yields `config.model` with every combination of `config.grid`."""
-  names = sorted(config.grid)
-  for values in itertools.product(*(config.grid[name] for name in names)):
+  """Yields `config.model` with every combination of `config.grid`.
+
+  Args:
+    config: model and grid (field of the model -> values) are read.
+  """
+  for changes in ParameterGrid(config.grid.to_dict()):
     hyper = ml_collections.ConfigDict(config.model)
-    hyper.update(dict(zip(names, values, strict=True)))
+    hyper.update(changes)
     yield hyper
 
 
@@ -53,18 +57,18 @@ def choose_hyperparameters(
   targets: TargetsBySplit,
   selection: str,
 ) -> ml_collections.ConfigDict:
-  """Returns `config.model` with the best of the grid, the first of equals.
+  """Returns `config.model` with the best values of the grid.
 
-  Each candidate's score is written into the workdir and not computed again, so
-  that a search that was stopped goes on where it was.
+  Scores are written into the workdir, so an interrupted search resumes. Of
+  candidates with equal scores the first one wins.
 
   Args:
     config: model, grid, protocol and the first of the seeds are read.
     workdir: of the run.
     features: of the frozen encoder.
-    inputs: split -> what the system reads of it.
+    inputs: function of a split that returns the inputs of the system.
     targets: split -> [N, T], in the units that are trained on.
-    selection: of the epoch.
+    selection: which epoch of a network counts.
 
   Raises:
     ValueError: if the config has no grid.
@@ -81,6 +85,7 @@ def choose_hyperparameters(
   pending_candidates = [
     c for c in iterate_candidates(config) if c.to_dict() not in scored_models
   ]
+  # Encoding is expensive: none where every candidate has its score.
   split_inputs = {
     split: inputs(split)
     for split in ("train", "validation")
@@ -107,7 +112,7 @@ def _score_candidate(
   seed: int,
   protocol: str,
 ) -> float:
-  """Returns the MSE that a candidate is compared by."""
+  """Returns the MSE by which candidates are compared."""
   if protocol == "paper" and not system.has_epochs:
     k_fold = KFold(NUM_FOLDS, shuffle=True, random_state=seed)
     folds = k_fold.split(targets["train"])
@@ -129,7 +134,7 @@ def _score_fold(
   held_out_rows: np.ndarray,
   seed: int,
 ) -> float:
-  """Returns the MSE on some train samples of a fit to the others."""
+  """Returns the MSE on held-out train samples of a fit to the others."""
 
   def take_rows(indices):
     return jax.tree.map(

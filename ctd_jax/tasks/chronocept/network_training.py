@@ -1,11 +1,15 @@
-"""Trains the networks of `models.validity` on z-scored targets.
+"""Training of the networks of validity curves.
 
-Why: the published loops keep "the best state" as a reference that training
-goes on to change, and select on the last epoch. Here a state is a tree of
-arrays that nothing can change, and which one is kept is said: `best` by
-validation, or `last` as published. Called by `validity.experiment`.
+The published loops store "the best state" as a reference that further training
+overwrites, so they in fact return the last epoch. Here parameters are
+immutable arrays and the selection is explicit: "best" by validation MSE, or
+"last" as published.
 
-Axes: N samples, B of them in a batch, T = 3 targets.
+A retrieval trainer feeds batches of queries and passages through a sharded
+step; these networks have at most a few thousand rows and often one batch for
+each epoch, so they have a loop of their own.
+
+Axes: N samples, B samples of a batch, T = 3 targets.
 """
 
 from __future__ import annotations
@@ -22,23 +26,24 @@ import numpy as np
 import optax
 import tqdm
 from flax import linen as nn
+from jaxtyping import Float
 
 InputArrays = Mapping[str, np.ndarray]
 BEST_EPOCH, LAST_EPOCH = "best", "last"
 EPOCH_SELECTIONS = (BEST_EPOCH, LAST_EPOCH)
-_PREDICT_BATCH_SIZE = 128
+_PREDICT_BATCH_SIZE = 128  # up to 1,152 fields for an encoder
 
 
-class DivergedError(ValueError):
-  """The loss is no longer a number."""
+class NetworkDivergedError(ValueError):
+  """The loss of a network of validity curves is not finite."""
 
 
 class OptimizerRates(NamedTuple):
-  """Numbers of an update that do not change what is compiled.
+  """Rates of an update, traced so that other values need no compilation.
 
   Attributes:
-    learning_rate: rate.
-    weight_decay: of weights.
+    learning_rate: of Adam.
+    weight_decay: weight of the decay.
     l1: weight of the sum of absolute parameters in the loss.
   """
 
@@ -52,10 +57,10 @@ class TrainedNetwork:
   """A trained network.
 
   Attributes:
-    params: of the epoch that was selected.
-    epoch: which that is, from 1.
-    train_loss: by epoch, with its penalty.
-    validation_mse: by epoch.
+    params: of the selected epoch.
+    epoch: the selected epoch, counted from 1.
+    train_loss: mean loss of each epoch, with the L1 penalty.
+    validation_mse: after each epoch, in the units that are trained on.
   """
 
   params: Any
@@ -77,19 +82,19 @@ def train_network(
 
   Args:
     model: takes the arrays of an input by name, and `deterministic`.
-    params: to start from.
-    inputs: split -> name -> [N, ...]; "train" and "validation".
+    params: initial parameters.
+    inputs: "train" and "validation" -> name -> [N, ...].
     targets: split -> [N, T], in the units that are trained on.
-    hyper: epochs, batch_size (0 = all at once), learning_rate, weight_decay,
-      decoupled (AdamW; else decay goes through Adam, as published), l1.
-    selection: "best" = the epoch of the lowest validation MSE, the earlier of
-      equals; "last" = the last.
-    seed: order of batches and dropout.
+    hyper: epochs, batch_size (0 = the whole split), learning_rate,
+      weight_decay, decoupled (AdamW; otherwise the decay passes through Adam,
+      as published), l1.
+    selection: "best" is the epoch of the lowest validation MSE, the earliest
+      of equals; "last" is the last epoch.
+    seed: of the order of batches and of dropout.
 
   Raises:
-    DivergedError: if the loss stops being finite.
+    NetworkDivergedError: if the loss stops being finite.
   """
-  # Traced, so that a search over them compiles once.
   rates = OptimizerRates(hyper.learning_rate, hyper.weight_decay, hyper.l1)
   state = params, make_optimizer(rates, hyper.decoupled).init(params)
   update = _make_update(model, hyper.decoupled)
@@ -103,7 +108,7 @@ def train_network(
     1, hyper.epochs + 1, desc="train", unit="epoch", disable=None, leave=False
   )
   for epoch_number in progress:
-    epoch_loss = 0.0
+    epoch_loss = 0.0  # mean over batches, as in the authors' code
     batches = _epoch_batches(len(targets["train"]), hyper.batch_size, rng)
     for rows in batches:
       key, dropout_key = jax.random.split(key)
@@ -115,7 +120,7 @@ def train_network(
       )
       epoch_loss += float(loss) / len(batches)
     if not np.isfinite(epoch_loss):
-      raise DivergedError(
+      raise NetworkDivergedError(
         f"epoch {epoch_number}: the loss is not finite; lower "
         "config.model.learning_rate"
       )
@@ -139,7 +144,12 @@ def train_network(
 def make_optimizer(
   rates: OptimizerRates, decoupled: bool
 ) -> optax.GradientTransformation:
-  """Returns Adam with either kind of weight decay; see `train`."""
+  """Returns Adam with weight decay.
+
+  Args:
+    rates: numbers or traced arrays.
+    decoupled: whether decay is that of AdamW or is added to the gradient.
+  """
   if decoupled:
     return optax.adamw(rates.learning_rate, weight_decay=rates.weight_decay)
   return optax.chain(
@@ -150,19 +160,19 @@ def make_optimizer(
 
 def predict_targets(
   model: nn.Module, params: Any, inputs: InputArrays
-) -> np.ndarray:
-  """Returns predictions of samples, fp32 [N, T].
+) -> Float[np.ndarray, "N 3"]:
+  """Returns predictions of samples in the units that were trained on.
 
   Args:
-    model: see `train`.
-    params: of it.
+    model: see `train_network`.
+    params: its parameters.
     inputs: name -> [N, ...].
   """
   num_samples = len(next(iter(inputs.values())))
   forward = _make_forward(model)
   outputs = []
   for start in range(0, num_samples, _PREDICT_BATCH_SIZE):
-    # The last rows are repeated: one shape, one compilation.
+    # The last row is repeated up to the batch size: one shape, one compilation.
     rows = np.minimum(
       np.arange(start, start + _PREDICT_BATCH_SIZE), num_samples - 1
     )
@@ -180,7 +190,7 @@ def init_params(model: nn.Module, inputs: InputArrays, seed: int) -> Any:
 def _epoch_batches(
   size: int, batch_size: int, rng: np.random.Generator
 ) -> list[Any]:
-  """Returns the rows of an epoch's batches; 0 makes one batch of all."""
+  """Returns the row indices of each batch of an epoch."""
   if not batch_size:
     return [slice(None)]
   order = rng.permutation(size)
@@ -189,13 +199,17 @@ def _epoch_batches(
 
 @functools.lru_cache
 def _make_update(model: nn.Module, decoupled: bool):
-  """Returns the jitted ((params, slots), ...) -> ((params, slots), loss)."""
+  """Returns the jitted update (state, batch, ...) -> (state, loss).
+
+  A state is (parameters, state of the optimizer). Cached, so that seeds and
+  candidates of a search share one compilation.
+  """
 
   def compute_loss(params, batch, targets, key, l1):
     predictions = model.apply(
       {"params": params}, **batch, deterministic=False, rngs={"dropout": key}
     )
-    # Of weights and biases alike, as published.
+    # The penalty is on weights and biases alike, as published.
     penalty = sum(jnp.abs(x).sum() for x in jax.tree.leaves(params))
     return jnp.mean((predictions - targets) ** 2) + l1 * penalty
 
@@ -216,5 +230,5 @@ def _make_update(model: nn.Module, decoupled: bool):
 
 @functools.lru_cache
 def _make_forward(model: nn.Module):
-  """Returns the jitted (params, batch) -> [B, T]."""
+  """Returns the jitted forward pass (params, batch) -> [B, T]."""
   return jax.jit(lambda params, batch: model.apply({"params": params}, **batch))

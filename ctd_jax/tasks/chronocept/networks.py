@@ -1,11 +1,12 @@
 """Networks that predict the parameters of a validity curve.
 
-Why: the published baselines on frozen features (a feed-forward network on
-vectors, a bidirectional LSTM on token states) and the fine-tuned encoder, in
-flax.linen. `validity.neural` trains them; all give [B, 3] in the order
-location, scale, skewness, in whatever units they are trained on.
+The published baselines in flax.linen: a feed-forward network on vectors and a
+bidirectional LSTM on token states of a frozen encoder, and a fine-tuned
+encoder. All return location, scale and skewness in the units they are trained
+on.
 
-Axes: B samples, F features, L tokens, D width, S fields of a sample.
+Axes: B samples, F features of a sample's vector, L tokens, D features of a
+token, S fields of a sample.
 
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
 """
@@ -15,19 +16,20 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 
-TARGETS = 3  # location, scale, skewness
+NUM_TARGETS = 3  # location, scale, skewness
 
 
 class FeedForward(nn.Module):
-  """Two hidden layers, the second half as wide, over one vector: [B, 3].
+  """Two hidden layers over one vector, the second half as wide.
 
   Attributes:
     hidden_size: width of the first layer.
-    dropout: rate after both.
+    dropout: rate after both layers.
   """
 
   hidden_size: int
@@ -35,17 +37,22 @@ class FeedForward(nn.Module):
 
   @nn.compact
   def __call__(
-    self, vectors: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
-    """Returns the parameters, [B, 3], of vectors [B, F]."""
+    self, vectors: Float[Array, "B F"], deterministic: bool = True
+  ) -> Float[Array, "B 3"]:
+    """Returns the curve parameters.
+
+    Args:
+      vectors: concatenated vectors of the fields.
+      deterministic: whether dropout is off.
+    """
     for width in (self.hidden_size, self.hidden_size // 2):
       vectors = nn.relu(nn.Dense(width)(vectors))
       vectors = nn.Dropout(self.dropout)(vectors, deterministic)
-    return nn.Dense(TARGETS)(vectors)
+    return nn.Dense(NUM_TARGETS)(vectors)
 
 
 class BiLstm(nn.Module):
-  """One LSTM layer in each direction, its last states to a line: [B, 3].
+  """One LSTM layer in each direction and a linear map of its last states.
 
   Attributes:
     hidden_size: of each direction.
@@ -55,34 +62,38 @@ class BiLstm(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, lengths: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
-    """Returns the parameters, [B, 3].
+    self,
+    states: Float[Array, "B L D"],
+    lengths: Int[Array, " B"],
+    deterministic: bool = True,
+  ) -> Float[Array, "B 3"]:
+    """Returns the curve parameters.
 
     Args:
-      states: of tokens, [B, L, D].
-      lengths: how many of them are read, int [B]; those behind are not.
-      deterministic: nothing here is random.
+      states: token states of the fields.
+      lengths: number of states to read; those behind are padding.
+      deterministic: unused, since nothing here is random.
     """
     del deterministic
     final_states = []
     for name, reverse in (("forward", False), ("backward", True)):
       cell = nn.OptimizedLSTMCell(self.hidden_size, name=name)
       layer = nn.RNN(cell, return_carry=True, reverse=reverse)
+      # The carry is (cell, hidden), taken at `lengths` and not at L.
       (_, final_state), _ = layer(states, seq_lengths=lengths)
       final_states.append(final_state)
-    return nn.Dense(TARGETS)(jnp.concatenate(final_states, axis=-1))
+    return nn.Dense(NUM_TARGETS)(jnp.concatenate(final_states, axis=-1))
 
 
 class EncoderRegression(nn.Module):
-  """An encoder, fine-tuned, over each field; its vectors to a line: [B, 3].
+  """A fine-tuned encoder of each field and a linear map of the vectors.
 
-  A field without a text is a zero vector and is not attended to. The reference
-  reads its pooler's output; here it is the first token's state, since not
-  every published encoder has a pooler.
+  A field without text has a zero vector. The reference implementation reads
+  the output of the pooler; here the state of the first token is read, since
+  not every published encoder has a pooler.
 
   Attributes:
-    geometry: of the encoder, whose parameters are those of `encoder`.
+    geometry: shape of the encoder; its parameters are under `encoder`.
     dropout: rate on the concatenated vectors.
   """
 
@@ -93,23 +104,23 @@ class EncoderRegression(nn.Module):
     """Makes the encoder and the head."""
     self.encoder = self.geometry.make_encoder()
     self.drop = nn.Dropout(self.dropout)
-    self.head = nn.Dense(TARGETS)
+    self.head = nn.Dense(NUM_TARGETS)
 
   def __call__(
     self,
-    ids: jax.Array,
-    mask: jax.Array,
-    axis_ids: jax.Array | None = None,
-    axis_mask: jax.Array | None = None,
+    ids: Int[Array, "B 1 L"],
+    mask: Int[Array, "B 1 L"],
+    axis_ids: Int[Array, "B S L_axis"] | None = None,
+    axis_mask: Int[Array, "B S L_axis"] | None = None,
     deterministic: bool = True,
-  ) -> jax.Array:
-    """Returns the parameters, [B, 3].
+  ) -> Float[Array, "B 3"]:
+    """Returns the curve parameters.
 
     Args:
-      ids: tokens of the parents, int [B, 1, L].
-      mask: 1 where a token stands, [B, 1, L].
-      axis_ids: tokens of the other fields, int [B, S - 1, L] with an L of
-        their own; None without axes.
+      ids: tokens of the parents.
+      mask: 1 at tokens, 0 at padding.
+      axis_ids: tokens of the axes, padded to a length of their own; None if
+        axes are not read.
       axis_mask: likewise; all 0 where a field is absent.
       deterministic: whether dropout is off.
     """
@@ -122,11 +133,13 @@ class EncoderRegression(nn.Module):
   def _encode_fields(
     self, ids: jax.Array, mask: jax.Array, deterministic: bool
   ) -> jax.Array:
-    """Returns the vectors of fields [B, S, L] in a row, [B, S * D]."""
+    """Returns the concatenated vectors of fields [B, S, L], [B, S * D]."""
     batch, _, length = ids.shape
+    # [B, S, L] -> [B * S, L]: the encoder sees fields as separate texts.
     flat = mask.reshape(-1, length)
     is_present = flat.any(axis=1, keepdims=True)
-    # A row without a token would attend to nothing: its first pad stands in.
+    # A row without tokens would attend to nothing and give NaN, so its first
+    # padding position is attended to; the vector is set to 0 below.
     attention_mask = flat.at[:, 0].set(1)
     states = self.encoder(
       ids.reshape(-1, length), attention_mask, deterministic

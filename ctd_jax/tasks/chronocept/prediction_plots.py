@@ -21,10 +21,11 @@ from ctd_jax.tasks.chronocept import (
   time_axis,
 )
 from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
-from ctd_jax.utils.plotting import COLOURS
+from ctd_jax.utils import plotting
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
-TRUTH_COLOUR, PREDICTED_COLOUR, NEUTRAL_COLOUR = COLOURS[0], COLOURS[5], "0.6"
+TRUTH_COLOUR, PREDICTED_COLOUR = plotting.COLOURS[0], plotting.COLOURS[5]
+NEUTRAL_COLOUR = "0.6"
 # Minutes -> tick label of the time axis.
 _TICKS = {
   1: "1 min",
@@ -55,7 +56,7 @@ def plot_predictions(
     predictions: z-scores predicted by each seed.
     raw: predictions of the first seed in raw units.
   """
-  figure = matplotlib.figure.Figure(figsize=(15, 7), layout="constrained")
+  figure = plotting.make_figure(15, 7)
   grid = figure.subplots(2, 4)
   curves, _ = curve_measures.clip_scale(raw)
   annotated = features.extract_targets(samples)

@@ -1,12 +1,12 @@
-"""A trained baseline, saved as arrays and loaded to predict curves.
+"""Trained baselines: saved as arrays, loaded to predict curves.
 
   predictor = Predictor.load("runs/ffnn")
   predictor.predict(samples)  # [N, 3]: location, scale, skewness
 
-Why: a model is of use with the scaler it was trained with and the encoder that
-it reads through; a workdir holds all three. `experiment` saves with it.
+A workdir holds the models, the scaler of their targets and, in its config, the
+frozen encoder.
 
-Axes: N samples, M models of different seeds, T = 3 targets.
+Axes: N samples, T = 3 targets.
 """
 
 from __future__ import annotations
@@ -19,38 +19,40 @@ from collections.abc import Sequence
 
 import ml_collections
 import numpy as np
+from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import baselines, features
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
 from ctd_jax.tasks.chronocept.regressors import Arrays
 from ctd_jax.tasks.chronocept.scaling import TargetScaler
+from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept.samples import Sample
 
 CONFIG_FILE = "config.json"
-_SCALER_PREFIX = "scaler/"  # before the names of the scaler's arrays
+# Names of the scaler's arrays beside those of the model, which have none such.
+_SCALER_PREFIX = "scaler/"
 
 
 def model_path(workdir: pathlib.Path, seed: int) -> pathlib.Path:
-  """Returns where the model of a seed lies."""
+  """Returns the path of the model of a seed."""
   return workdir / f"model_{seed}.npz"
 
 
 def save_model(
   path: pathlib.Path, arrays: Arrays, scaler: TargetScaler
 ) -> None:
-  """Writes a model with its scaler."""
+  """Writes a model and the scaler of its targets as .npz."""
   scaler_arrays = {"mean": scaler.mean, "sd": scaler.sd}
-  features.write_arrays(
-    path,
-    {**arrays, **{_SCALER_PREFIX + k: v for k, v in scaler_arrays.items()}},
-  )
+  prefixed_arrays = {_SCALER_PREFIX + k: v for k, v in scaler_arrays.items()}
+  with files.atomic_path(path) as temporary:
+    np.savez(temporary, **arrays, **prefixed_arrays)
 
 
 def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
-  """Returns what `save` wrote.
+  """Returns the arrays and the scaler that `save_model` wrote.
 
   Raises:
-    ValueError: if the file is something else.
+    ValueError: if the file is not a saved model.
   """
   try:
     with np.load(path) as file:
@@ -66,7 +68,7 @@ def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
 
 
 def make_frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
-  """Returns the encoder of a config, reading as much as its protocol says."""
+  """Returns the frozen encoder of a config with its protocol's max_length."""
   is_paper_protocol = config.protocol == "paper"
   return FrozenFeatures(
     config.encoder,
@@ -81,9 +83,9 @@ class Predictor:
 
   Attributes:
     config: of the run.
-    system: of the config.
-    features: of its encoder.
-    models: arrays and scaler of each seed.
+    system: made from `config.model`.
+    features: of the frozen encoder.
+    models: (arrays, scaler) of each seed.
   """
 
   config: ml_collections.ConfigDict
@@ -98,12 +100,12 @@ class Predictor:
     """Returns the models of a workdir.
 
     Args:
-      workdir: of a run of `ctd_jax.train` with a config of validity.
-      encoder: where the encoder lies by now; by default where it was.
+      workdir: of a run of `ctd_jax.train` with `configs/chronocept.py`.
+      encoder: folder or hub id of the encoder, if it has moved since.
 
     Raises:
-      FileNotFoundError: if the run is not there or not finished.
-      ValueError: if a file is something else.
+      FileNotFoundError: if the run is missing or not finished.
+      ValueError: if a file is not a saved model.
     """
     workdir = pathlib.Path(workdir).expanduser()
     path = workdir / CONFIG_FILE
@@ -119,8 +121,12 @@ class Predictor:
       tuple(read_model(model_path(workdir, seed)) for seed in config.seeds),
     )
 
-  def predict(self, samples: Sequence[Sample]) -> np.ndarray:
-    """Returns location, scale and skewness, the mean over seeds, [N, T]."""
+  def predict(self, samples: Sequence[Sample]) -> Float[np.ndarray, "N 3"]:
+    """Returns location, scale and skewness in raw units, mean over seeds.
+
+    Args:
+      samples: N samples; their targets are not read.
+    """
     rows = features.make_field_texts(samples, _axes_to_read(self.config.axes))
     inputs = baselines.make_inputs(
       self.system.input_kind,
@@ -136,5 +142,5 @@ class Predictor:
 
 
 def _axes_to_read(axes: str) -> str:
-  """Returns the axes of a sample that is not trained on: none is shuffled."""
+  """Returns the axes of samples that are predicted: never shuffled."""
   return features.AXES_GIVEN if axes == features.AXES_SHUFFLED else axes

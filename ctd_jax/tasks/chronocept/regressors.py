@@ -1,16 +1,14 @@
-"""Baselines of validity curves that need no network, published and trivial.
+"""Regression baselines of validity curves, published and trivial.
 
-Why: a figure of a network means nothing beside none of these. Each is a pair
-of functions: `fit` gives named arrays, `predict` reads them; so every model
-is saved and loaded as plain arrays, without code inside. Called by
-`validity.experiment`.
+Each baseline is a pair of functions: `fit` returns named arrays and `predict`
+reads them, so that models are saved and loaded without pickled code.
 
-`linear`, `svr` and `xgboost` are the published ones and read vectors of the
-frozen encoder. `mean`, `median`, `nearest` (the nearest train sample's
-targets), `tfidf` (ridge on words) and `lexicon` (a line through the longest
-span of time that the text names) are what a model has to beat.
+`linear`, `svr` and `xgboost` are published and read vectors of the frozen
+encoder. The others are lower bounds: `mean`, `median`, `nearest` (targets of
+the nearest train sample), `tfidf` (ridge regression on words) and `lexicon`
+(regression on the longest duration that the text names).
 
-Axes: N samples, F features, T = 3 targets, V words.
+Axes: N samples, F features, T = 3 targets.
 
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
 """
@@ -23,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import xgboost
+from jaxtyping import Float
 from sklearn import linear_model, neighbors, svm
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import pairwise
@@ -31,7 +30,9 @@ from ctd_jax.tasks.chronocept import durations
 
 Arrays = dict[str, np.ndarray]
 Hyperparameters = Mapping[str, Any]
-_RIDGE_STRENGTHS = np.logspace(-2, 3, 11)
+Vectors = Float[np.ndarray, "N F"]
+Targets = Float[np.ndarray, "N T"]
+_RIDGE_STRENGTHS = np.logspace(-2, 3, 11)  # half a decade apart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +51,15 @@ class Regressor:
 
 
 def fit_linear(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
-  """Returns least squares; with more features than samples, of least norm.
+  """Returns the least-squares fit, of least norm if F > N.
 
   Args:
-    vectors: [N, F].
-    targets: [N, T].
+    vectors: of the frozen encoder.
+    targets: in the units that are learned.
     hyper: fit_intercept.
-    seed: not used.
+    seed: unused.
   """
   del seed
   model = linear_model.LinearRegression(fit_intercept=hyper["fit_intercept"])
@@ -67,21 +68,21 @@ def fit_linear(
   return {"weights": model.coef_.T, "intercept": intercept}
 
 
-def predict_linear(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
-  """Returns the line's values, [N, T]."""
+def predict_linear(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the values of the linear map."""
   return vectors @ arrays["weights"] + arrays["intercept"]
 
 
 def fit_svr(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns a support vector machine for each target.
 
   Args:
-    vectors: [N, F].
-    targets: [N, T].
+    vectors: of the frozen encoder.
+    targets: in the units that are learned.
     hyper: C, epsilon (in units of the targets), kernel ("rbf" or "linear").
-    seed: not used.
+    seed: unused.
   """
   del seed
   arrays = {"kernel": np.array(hyper["kernel"])}
@@ -92,20 +93,20 @@ def fit_svr(
     arrays[f"support_{number}"] = model.support_vectors_
     arrays[f"weights_{number}"] = model.dual_coef_[0]
     arrays[f"intercept_{number}"] = model.intercept_[0]
-  # What scikit-learn's default "scale" comes to.
+  # The value of scikit-learn's default gamma="scale".
   arrays["gamma"] = np.array(1 / (vectors.shape[1] * vectors.var()))
   return arrays
 
 
-def predict_svr(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
-  """Returns the machines' values, [N, T]."""
+def predict_svr(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the values of the machines."""
   options = {}
   if arrays["kernel"] == "rbf":
     options["gamma"] = float(arrays["gamma"])
   columns = []
   for number in range(sum(name.startswith("support_") for name in arrays)):
     if not len(arrays[f"support_{number}"]):
-      # Every error was within epsilon: a constant.
+      # Every error was within epsilon, so the machine is a constant.
       columns.append(np.full(len(vectors), arrays[f"intercept_{number}"]))
       continue
     similarity = pairwise.pairwise_kernels(
@@ -121,28 +122,28 @@ def predict_svr(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
 
 
 def fit_xgboost(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
-  """Returns boosted trees for each target, as xgboost's own bytes.
+  """Returns boosted trees for each target, serialised as UBJSON.
 
   Args:
-    vectors: [N, F].
-    targets: [N, T].
+    vectors: of the frozen encoder.
+    targets: in the units that are learned.
     hyper: n_estimators, max_depth, learning_rate.
-    seed: of whatever xgboost draws; with these settings nothing.
+    seed: of xgboost, which draws nothing with these settings.
   """
   arrays = {}
   for number, column in enumerate(targets.T):
     model = xgboost.XGBRegressor(
       **hyper, objective="reg:squarederror", random_state=seed, n_jobs=1
-    ).fit(vectors, column)
+    ).fit(vectors, column)  # one thread: sums in one order, same trees
     raw = model.get_booster().save_raw("ubj")
     arrays[f"trees_{number}"] = np.frombuffer(raw, np.uint8)
   return arrays
 
 
-def predict_xgboost(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
-  """Returns the trees' values, [N, T]."""
+def predict_xgboost(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the values of the trees."""
   matrix = xgboost.DMatrix(vectors)
   columns = []
   for number in range(len(arrays)):
@@ -153,7 +154,7 @@ def predict_xgboost(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
 
 
 def fit_mean(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the mean of the targets."""
   del texts, hyper, seed
@@ -161,38 +162,38 @@ def fit_mean(
 
 
 def fit_median(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the median of each target."""
   del texts, hyper, seed
   return {"constant": np.median(targets, axis=0)}
 
 
-def predict_constant(arrays: Arrays, texts: Sequence[str]) -> np.ndarray:
-  """Returns the same values for each text, [N, T]."""
+def predict_constant(arrays: Arrays, texts: Sequence[str]) -> Targets:
+  """Returns the same values for each text."""
   return np.tile(arrays["constant"], (len(texts), 1))
 
 
 def fit_nearest(
-  vectors: np.ndarray, targets: np.ndarray, hyper: Hyperparameters, seed: int
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the train samples themselves."""
   del hyper, seed
   return {"vectors": vectors, "targets": targets}
 
 
-def predict_nearest(arrays: Arrays, vectors: np.ndarray) -> np.ndarray:
-  """Returns the targets of the train sample of the highest cosine, [N, T]."""
+def predict_nearest(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the targets of the train sample with the highest cosine."""
   model = neighbors.KNeighborsRegressor(1, metric="cosine", algorithm="brute")
   return model.fit(arrays["vectors"], arrays["targets"]).predict(vectors)
 
 
 def fit_tfidf(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns ridge regression on TF-IDF of words and pairs of words.
 
-  Its strength is chosen on the train samples by leaving each out in turn.
+  The strength is chosen by leave-one-out error on the train samples.
   """
   del hyper, seed
   vectorizer = _make_vectorizer()
@@ -206,11 +207,12 @@ def fit_tfidf(
   }
 
 
-def predict_tfidf(arrays: Arrays, texts: Sequence[str]) -> np.ndarray:
-  """Returns the ridge's values, [N, T]."""
+def predict_tfidf(arrays: Arrays, texts: Sequence[str]) -> Targets:
+  """Returns the values of the ridge regression."""
   vectorizer = _make_vectorizer([*map(str, arrays["words"])])
   vectorizer.idf_ = arrays["idf"]
-  return predict_linear(arrays, vectorizer.transform(texts))
+  # Sparse [N, words], which the linear map's product takes as it is.
+  return vectorizer.transform(texts) @ arrays["weights"] + arrays["intercept"]
 
 
 def _make_vectorizer(words: Sequence[str] | None = None) -> TfidfVectorizer:
@@ -218,25 +220,26 @@ def _make_vectorizer(words: Sequence[str] | None = None) -> TfidfVectorizer:
 
 
 def fit_lexicon(
-  texts: Sequence[str], targets: np.ndarray, hyper: Hyperparameters, seed: int
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
-  """Returns a line through the logarithm of the longest span named."""
+  """Returns the regression on the log of the longest duration named."""
   del hyper, seed
-  weights, *_ = np.linalg.lstsq(_span_features(texts), targets)
+  weights, *_ = np.linalg.lstsq(_duration_features(texts), targets)
   return {"weights": weights, "intercept": np.zeros(targets.shape[1])}
 
 
-def predict_lexicon(arrays: Arrays, texts: Sequence[str]) -> np.ndarray:
-  """Returns the line's values; texts without a span share one, [N, T]."""
-  return predict_linear(arrays, _span_features(texts))
+def predict_lexicon(arrays: Arrays, texts: Sequence[str]) -> Targets:
+  """Returns the values of the regression."""
+  return predict_linear(arrays, _duration_features(texts))
 
 
-def _span_features(texts: Sequence[str]) -> np.ndarray:
-  """Returns [N, 3]: whether no span is named, whether one is, its log."""
+def _duration_features(texts: Sequence[str]) -> np.ndarray:
+  """Returns indicators of no and any duration and its log minutes, [N, 3]."""
   rows = []
   for text in texts:
-    spans = durations.extract_durations(text)
-    rows.append([0, 1, np.log(max(spans))] if spans else [1, 0, 0])
+    minutes = durations.extract_durations(text)
+    # Two indicators, so that texts without a duration have their own constant.
+    rows.append([0, 1, np.log(max(minutes))] if minutes else [1, 0, 0])
   return np.array(rows, np.float64)
 
 

@@ -1,18 +1,17 @@
 """Result rows of a baseline: every measure with its bootstrap interval.
 
-Why: a test split of 129 or 55 samples leaves wide intervals, and figures
-without them look like an order of systems. A value is the mean over seeds; its
-interval resamples the test samples, the same for all seeds. Called by
-`experiment`.
+Test splits of 129 and 55 samples leave wide intervals, and figures without
+them look like a ranking of systems. A value is the mean over seeds; its
+interval resamples test samples, the same ones for all seeds.
 
 Fields of a row (`evaluation.results`): `mode` is the protocol, `family` the
 target or "all", `score_mode` the units: "z" (of the protocol's scaler), "raw",
-or "curve" for what compares curves over log time; for these a predicted scale
-below a least one counts as that. `skill` is the share of the
-MSE of train's mean (under `paper`: of the split's own) that is gone; as a
-ratio over the same resamples it is the paired comparison with that predictor.
+or "curve" for measures that compare curves over log time, where predicted
+scales are clipped to a minimum. `skill` is 1 - MSE / MSE of the mean of train
+(under `paper`, of the test split); both come from the same resamples, so its
+interval is that of a paired comparison with that predictor.
 
-Axes: M seeds, N samples, T = 3 targets, R resamples.
+Axes: M seeds, N samples, V validation samples, T = 3 targets, R resamples.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 
 import ml_collections
 import numpy as np
-import scipy.stats
+from jaxtyping import Float, Int
 
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.tasks.chronocept import (
@@ -36,11 +35,12 @@ from ctd_jax.tasks.chronocept.scaling import TargetScaler
 from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
-NUM_RESAMPLES = 1000
+NUM_RESAMPLES = 1000  # enough for two digits of a 95 % percentile interval
 TRACK = "text"
 Z_UNITS, RAW_UNITS, CURVE_UNITS = "z", "raw", "curve"
 SKILL = "skill"
-MeasureTable = dict[tuple[str, str, str], np.ndarray]  # units, measure, family
+# (units, measure, family) -> values of resamples or samples.
+MeasureTable = dict[tuple[str, str, str], np.ndarray]
 
 
 def make_result_rows(
@@ -57,9 +57,10 @@ def make_result_rows(
     truth: "validation" and "test" -> z-scores, [N, T].
     predictions: likewise, of each seed, [M, N, T].
     scaler: of the test split.
-    **about: command, commit, seconds of the rows.
+    **run_metadata: command, commit and seconds of the rows.
   """
   num_samples = len(truth["test"])
+  # The estimate itself is one more "resample": every sample once.
   all_indices = np.arange(num_samples)[None]
   resample_indices = np.random.default_rng(0).integers(
     num_samples, size=(NUM_RESAMPLES, num_samples)
@@ -96,15 +97,15 @@ def compute_measures(
   truth: Mapping[str, np.ndarray],
   predictions: Mapping[str, np.ndarray],
   scaler: TargetScaler,
-  indices: np.ndarray,
+  indices: Int[np.ndarray, "R N"],
 ) -> MeasureTable:
   """Returns every measure of resamples, [R] each, the mean over seeds.
 
   Args:
-    truth: see `result_rows`.
-    predictions: see `result_rows`.
+    truth: see `make_result_rows`.
+    predictions: see `make_result_rows`.
     scaler: of the test split.
-    indices: test samples of each resample, int [R, N].
+    indices: test samples of each resample.
   """
   seed_tables = [
     _point_measures(truth["test"][indices], z[indices], scaler.sd)
@@ -122,60 +123,38 @@ def compute_measures(
 def _point_measures(
   truth: np.ndarray, z: np.ndarray, sd: np.ndarray
 ) -> MeasureTable:
-  """Returns the measures of `measures.compute_point_measures` for many resamples.
+  """Returns the point measures, `skill` and `paper_nll` of resamples.
 
   Args:
     truth: z-scores, [R, N, T].
     z: predicted, [R, N, T].
     sd: of the targets, [T], for raw units.
   """
-  errors = truth - z
-  mse, mae = np.mean(errors**2, axis=1), np.mean(np.abs(errors), axis=1)
-  ranks = [scipy.stats.rankdata(x, axis=1) for x in (truth, z)]
-  by_target = {
-    (Z_UNITS, "mse"): mse,
-    (Z_UNITS, "mae"): mae,
-    (Z_UNITS, "r2"): 1 - mse / truth.var(axis=1),
-    (Z_UNITS, "spearman"): _correlation(*ranks),
-    (Z_UNITS, "pearson"): _correlation(truth, z),
-    (RAW_UNITS, "mse"): mse * sd**2,
-    (RAW_UNITS, "mae"): mae * sd,
-  }
+  target_measures = measures.compute_target_measures(truth, z)
+  by_target = {(Z_UNITS, name): v for name, v in target_measures.items()}
+  by_target[RAW_UNITS, "mse"] = target_measures["mse"] * sd**2
+  by_target[RAW_UNITS, "mae"] = target_measures["mae"] * sd
   measure_table = {}
-  for key, values in by_target.items():
-    measure_table |= _split_by_target(key, values)
-  # The z-score of the mean is 0.
-  for measure_key, mean_baseline_mse in _split_by_target(
-    (Z_UNITS, "mse"), np.mean(truth**2, 1)
-  ).items():
-    measure_table[Z_UNITS, SKILL, measure_key[-1]] = (
-      1 - measure_table[measure_key] / mean_baseline_mse
-    )
-  pooled = errors.reshape(len(errors), -1)
-  spread = pooled.std(axis=1)
-  measure_table[Z_UNITS, measures.PAPER_NLL, measures.ALL_TARGETS] = (
-    0.5 * np.log(2 * np.pi * spread**2)
-    + 0.5 * np.mean(pooled**2, axis=1) / spread**2
-  )
+  for (units, name), values in by_target.items():
+    measure_table |= _split_by_target(units, name, values)
+  # The z-score of the mean is 0, so the MSE of the mean is E[z^2].
+  mean_mse = measures.split_by_target(np.mean(truth**2, axis=1))
+  for family, values in mean_mse.items():
+    mse = measure_table[Z_UNITS, "mse", family]
+    measure_table[Z_UNITS, SKILL, family] = 1 - mse / values
+  nll = measures.paper_nll(truth, z)
+  measure_table[Z_UNITS, measures.PAPER_NLL, measures.ALL_TARGETS] = nll
   return measure_table
 
 
-def _split_by_target(key: tuple[str, str], values: np.ndarray) -> MeasureTable:
-  """Returns columns [R, T] by target, and their mean."""
-  columns = zip(TARGETS, values.T, strict=True)
-  target_columns = {(*key, target): column for target, column in columns}
-  return {(*key, measures.ALL_TARGETS): values.mean(axis=1), **target_columns}
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  """Returns the linear correlation along axis 1; 0 with what is constant."""
-  x, y = (v - v.mean(axis=1, keepdims=True) for v in (x, y))
-  scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
-  # A constant is off its own mean by rounding alone.
-  is_constant = scale < 1e-9 * x.shape[1]
-  return np.where(
-    is_constant, 0, (x * y).sum(1) / np.where(is_constant, 1, scale)
-  )
+def _split_by_target(
+  units: str, measure: str, values: np.ndarray
+) -> MeasureTable:
+  """Returns the columns of values [R, T] and their mean."""
+  return {
+    (units, measure, family): column
+    for family, column in measures.split_by_target(values).items()
+  }
 
 
 def _sample_measures(
@@ -183,7 +162,11 @@ def _sample_measures(
   predictions: Mapping[str, np.ndarray],
   scaler: TargetScaler,
 ) -> MeasureTable:
-  """Returns what is a mean over samples: key -> [N], the mean over seeds."""
+  """Returns the values of each test sample, [N], the mean over seeds.
+
+  These measures are means over samples, so resampling needs no second
+  computation.
+  """
   seed_tables = [
     _interval_coverage(
       truth["test"],
@@ -202,22 +185,19 @@ def _sample_measures(
 
 
 def make_predictive_draws(
-  validation_truth: np.ndarray,
-  validation_predictions: np.ndarray,
-  test_predictions: np.ndarray,
-) -> np.ndarray:
-  """Returns predictive draws: predictions and all validation residuals.
+  validation_truth: Float[np.ndarray, "V T"],
+  validation_predictions: Float[np.ndarray, "V T"],
+  test_predictions: Float[np.ndarray, "N T"],
+) -> Float[np.ndarray, "V N T"]:
+  """Returns predictive draws: test predictions plus validation residuals.
 
-  A distribution that any model can be given after training, without assuming
-  a shape; it is as wide for each sample.
+  The predictive distribution needs no distributional assumption and can be
+  given to any trained model; it has the same width for all samples.
 
   Args:
-    validation_truth: of the validation split, [V, T].
-    validation_predictions: likewise, [V, T].
-    test_predictions: predictions of the test split, [N, T].
-
-  Returns:
-    [V, N, T].
+    validation_truth: targets of the validation split.
+    validation_predictions: predictions of the validation split.
+    test_predictions: predictions of the test split.
 
   Source: split conformal prediction, Vovk, Gammerman and Shafer 2005.
   """
@@ -227,13 +207,13 @@ def make_predictive_draws(
 def _interval_coverage(
   truth: np.ndarray, predictive_draws: np.ndarray
 ) -> MeasureTable:
-  """Returns which targets lie in the central intervals, [N] each."""
+  """Returns whether each target lies in its central intervals, [N] each."""
   coverage_table = {}
   for level in calibration.LEVELS:
     low, high = calibration.central_interval(predictive_draws, level)
     is_inside = ((low <= truth) & (truth <= high)).astype(float)
     coverage_table |= _split_by_target(
-      (Z_UNITS, f"coverage@{round(100 * level)}"), is_inside
+      Z_UNITS, f"coverage@{round(100 * level)}", is_inside
     )
   return coverage_table
 
@@ -249,18 +229,16 @@ def _curve_measures(truth: np.ndarray, predicted: np.ndarray) -> MeasureTable:
 
 
 def compute_horizon_reliability(
-  truth: np.ndarray, predicted: np.ndarray
+  truth: Float[np.ndarray, "N T"], predicted: Float[np.ndarray, "N T"]
 ) -> dict[str, calibration.Reliability]:
-  """Returns horizon -> annotated against predicted validity.
+  """Returns horizon -> reliability of the predicted validity.
 
   Args:
-    truth: location, scale, skewness in raw units, [N, T].
-    predicted: likewise.
+    truth: location, scale, skewness in raw units.
+    predicted: predictions in the same units.
   """
-  curves = [SkewNormal.from_targets(truth)]
-  curves.append(
-    SkewNormal.from_targets(curve_measures.clip_scale(predicted)[0])
-  )
+  clipped, _ = curve_measures.clip_scale(predicted)
+  curves = [SkewNormal.from_targets(targets) for targets in (truth, clipped)]
   reliability_by_horizon = {}
   for name, minutes in curve_measures.HORIZONS.items():
     log_time = time_axis.to_log_time(minutes)
@@ -270,14 +248,16 @@ def compute_horizon_reliability(
 
 
 def format_predictions(
-  samples: Sequence[Sample], seeds: Sequence[int], raw: np.ndarray
+  samples: Sequence[Sample],
+  seeds: Sequence[int],
+  raw: Float[np.ndarray, "M N T"],
 ) -> str:
-  """Returns the lines of predictions.tsv.
+  """Returns the text of predictions.tsv.
 
   Args:
-    samples: N of the test split.
-    seeds: M.
-    raw: predictions, [M, N, T].
+    samples: N samples of the test split.
+    seeds: M seeds.
+    raw: predictions in raw units.
   """
   lines = ["\t".join(["sample_id", "seed", *TARGETS])]
   for seed, values in zip(seeds, raw, strict=True):

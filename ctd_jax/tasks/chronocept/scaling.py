@@ -1,12 +1,15 @@
-"""Targets in units of their own spread, and back.
+"""Scaling of targets to z-scores and back.
 
-Why: the three targets differ in spread by a factor of fifteen, so all models
-predict z-scores. Whose mean and spread is the question. The published
-protocol takes each split's own, test included: the variance of every scored
-target is then 1 and R2 = 1 - MSE, but the test set has told its mean and
-spread, and no prediction can be mapped back. Here that is `per_split`; what
-is honest is fitted on the train split alone and stored with the model.
-Called by `validity.experiment`.
+The standard deviations of the three targets differ by a factor of fifteen, so
+models predict z-scores. The published protocol scales each split by its own
+mean and deviation, the test split included: every scored target then has
+variance 1 and R2 = 1 - MSE, but statistics of the test set leak into the
+score, and no prediction can be mapped back. `fit_split_scalers` reproduces
+this; `fit_train_scalers` uses the train split alone.
+
+The scalers are of two arrays that are saved with each model. scikit-learn's
+StandardScaler computes means in another order, which changes the last digits
+of the published rows, so plain NumPy is used.
 
 Axes: N samples, T = 3 targets.
 """
@@ -17,6 +20,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,17 +32,17 @@ class TargetScaler:
     sd: [T], positive.
   """
 
-  mean: np.ndarray
-  sd: np.ndarray
+  mean: Float[np.ndarray, " T"]
+  sd: Float[np.ndarray, " T"]
 
   @classmethod
-  def fit(cls, targets: np.ndarray) -> TargetScaler:
-    """Returns the scaler of targets [N, T].
+  def fit(cls, targets: Float[np.ndarray, "N T"]) -> TargetScaler:
+    """Returns the scaler fitted to targets.
 
     Raises:
       ValueError: if a target does not vary.
     """
-    sd = targets.std(axis=0)
+    sd = targets.std(axis=0)  # divided by N, as published
     if not (sd > 0).all():
       raise ValueError(
         f"target {int(np.argmin(sd))} of {len(targets)} samples does not vary; "
@@ -48,15 +52,19 @@ class TargetScaler:
 
   @classmethod
   def identity(cls, width: int) -> TargetScaler:
-    """Returns the scaler that changes nothing: raw units."""
+    """Returns the scaler of raw units, which changes nothing."""
     return cls(np.zeros(width), np.ones(width))
 
-  def transform(self, targets: np.ndarray) -> np.ndarray:
-    """Returns z-scores of targets [N, T]."""
+  def transform(
+    self, targets: Float[np.ndarray, "*B T"]
+  ) -> Float[np.ndarray, "*B T"]:
+    """Returns the z-scores of targets."""
     return (targets - self.mean) / self.sd
 
-  def inverse(self, scores: np.ndarray) -> np.ndarray:
-    """Returns targets of z-scores [N, T]."""
+  def inverse(
+    self, scores: Float[np.ndarray, "*B T"]
+  ) -> Float[np.ndarray, "*B T"]:
+    """Returns the targets of z-scores."""
     return scores * self.sd + self.mean
 
 

@@ -1,17 +1,17 @@
-"""Scores of a predicted curve: against a time, and against another curve.
+"""Scores of a predicted curve, against a time or against another curve.
 
-Why: mean squared error of parameters treats an hour of the location and a unit
-of the shape alike, and knows nothing of the curve they make together. These
-compare curves, are proper where they are scores, and are differentiable, so
-that they serve as losses as well. Called by `curve_measures` and losses.
+The mean squared error of parameters weighs a unit of location like a unit of
+shape and ignores the curve they describe together. The scores here compare the
+curves themselves; they are differentiable and can serve as losses.
 
-`crps` is closed form. What is an integral is summed on nodes laid piecewise
-between the two curves' own landmarks, so that a narrow curve far from a wide
-one is still seen; 100 nodes a piece leave errors below 1e-6 where the integrand
-is smooth, and below 2e-4 of the value where it has a kink (`overlap`,
-`wasserstein`, `validity_l1`).
+`crps` has a closed form. The integrals use Gauss-Legendre nodes on the pieces
+between the landmarks of both curves, so that a narrow curve far from a wide
+one is resolved. 100 nodes on each piece leave errors below 1e-6 where the
+integrand is smooth, and relative errors below 2e-4 where it has a kink
+(`overlap`, `wasserstein`, `validity_l1`).
 
-Axes: curves of one shape [...], nodes P = pieces x `_NODES`.
+Axes: any shape [...], so arrays are annotated without axes; P nodes of all
+pieces.
 
 Source: Gneiting and Raftery, "Strictly proper scoring rules, prediction, and
 estimation" (2007), section 4.2.
@@ -27,33 +27,36 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy import stats
 from jax.scipy.special import ndtr
+from jax.typing import ArrayLike
 
 from ctd_jax.tasks.chronocept import skew_normal
 from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
 
-# Beyond so many scales from the location a curve is nothing.
+# The density is below 1e-17 of its maximum farther from the location than this.
 _MAX_SCALES = 9.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+# Positions between the two nodes beside the largest gap, see `validity_sup`.
 _REFINED_GRID = np.linspace(0, 1, 129)
 
 
 @jax.jit
-def crps(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
+def crps(curve: SkewNormal, log_time: ArrayLike) -> jax.Array:
   """Returns the continuous ranked probability score of a log time, >= 0.
 
-  The integral of (F(x) - [x >= y])^2: in units of log time, 0 for a curve that
-  is all at y, absolute error for a curve that is all at another point.
+  It is the integral of (F(x) - [x >= y])^2 in units of log time. For a curve
+  concentrated in one point it is the absolute error.
 
   Args:
     curve: broadcasts with `log_time`.
-    log_time: y.
+    log_time: the observed y.
   """
   alpha = jnp.asarray(curve.skewness)
   z = (log_time - curve.location) / curve.scale
   delta = alpha / jnp.sqrt(1 + alpha**2)
   c = math.sqrt(2 / math.pi)
   cdf = ndtr(z) - 2 * skew_normal.owens_t(z, alpha)
+  # E|Z - z| for a standard skew-normal Z.
   distance = (
     z * (2 * cdf - 1)
     + c * delta
@@ -64,7 +67,7 @@ def crps(curve: SkewNormal, log_time: jax.Array) -> jax.Array:
 
 
 def _half_gini(alpha: jax.Array) -> jax.Array:
-  """Returns half the mean distance of two draws of a standard curve."""
+  """Returns E|Z - Z'| / 2 for independent draws of a standard curve."""
   delta = alpha / jnp.sqrt(1 + alpha**2)
   spread = 1 / math.sqrt(math.pi)
   turn = 2 * math.pi**-1.5
@@ -76,7 +79,7 @@ def _half_gini(alpha: jax.Array) -> jax.Array:
 
 
 def self_crps(curve: SkewNormal) -> jax.Array:
-  """Returns the mean CRPS of a curve over its own draws, its least possible."""
+  """Returns the mean CRPS of a curve over its own draws, the minimum."""
   return curve.scale * _half_gini(jnp.asarray(curve.skewness))
 
 
@@ -88,7 +91,7 @@ def entropy(curve: SkewNormal) -> jax.Array:
 
 @jax.jit
 def cross_entropy(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
-  """Returns - integral of f log g, in nats: the proper NLL of a curve.
+  """Returns the cross-entropy -int f log g, in nats.
 
   Args:
     truth: f, the annotated curve.
@@ -103,7 +106,7 @@ def cross_entropy(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
 
 @jax.jit
 def kl_divergence(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
-  """Returns cross-entropy less entropy, >= 0, in nats.
+  """Returns the Kullback-Leibler divergence of g from f, >= 0, in nats.
 
   Args:
     truth: f, the annotated curve.
@@ -121,12 +124,12 @@ def kl_divergence(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
 def cramer_distance(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
   """Returns the integral of (F - G)^2, in units of log time.
 
-  It is the mean CRPS of `predicted` over draws of `truth`, less that of `truth`
-  itself.
+  It equals the mean CRPS of `predicted` over draws from `truth`, minus the mean
+  CRPS of `truth` itself.
 
   Args:
-    truth: with distribution F.
-    predicted: with distribution G.
+    truth: with distribution function F.
+    predicted: with distribution function G.
   """
   return _integrate(lambda x, f, g: _cdf_gap(x, f, g) ** 2, truth, predicted)
 
@@ -136,8 +139,9 @@ def wasserstein(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
   """Returns the 1-Wasserstein distance, in units of log time.
 
   Args:
-    truth: with distribution F.
-    predicted: with distribution G; the integral of |F - G|.
+    truth: with distribution function F.
+    predicted: with distribution function G; the result is the integral of
+      |F - G|.
   """
   return _integrate(
     lambda x, f, g: jnp.abs(_cdf_gap(x, f, g)), truth, predicted
@@ -166,8 +170,8 @@ def validity_l1(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
   """Returns the integral of |v - w| over log time, v and w the validities.
 
   Args:
-    truth: of v.
-    predicted: of w.
+    truth: the curve with validity v.
+    predicted: the curve with validity w.
   """
   return _integrate(_validity_gap, truth, predicted)
 
@@ -177,8 +181,8 @@ def validity_sup(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
   """Returns the greatest |v - w|, 0 to 1, v and w the validities.
 
   Args:
-    truth: of v.
-    predicted: of w.
+    truth: the curve with validity v.
+    predicted: the curve with validity w.
   """
   curves = _with_nodes_axis(truth, predicted)
   x, _ = _nodes(*curves)
@@ -189,7 +193,8 @@ def validity_sup(truth: SkewNormal, predicted: SkewNormal) -> jax.Array:
     )
     for step in (-1, 1)
   )
-  # Nodes of two pieces may coincide, but those beside the best are near it.
+  # Nodes of two pieces may coincide; their neighbours still bracket the
+  # maximum, which is then searched on a finer grid.
   refined_x = low + (high - low) * _REFINED_GRID.astype(x.dtype)
   return _validity_gap(refined_x, *curves).max(axis=-1)
 
@@ -209,12 +214,12 @@ def _integrate(
   truth: SkewNormal,
   predicted: SkewNormal,
 ) -> jax.Array:
-  """Returns the integral over log time, where either curve is, [...].
+  """Returns the integral over the log times where either curve has mass.
 
   Args:
-    integrand: of x [..., P] and both curves [..., 1].
-    truth: [...].
-    predicted: [...].
+    integrand: function of x [..., P] and of both curves [..., 1].
+    truth: curves [...].
+    predicted: curves that broadcast with `truth`.
   """
   curves = _with_nodes_axis(truth, predicted)
   x, weights = _nodes(*curves)
@@ -222,7 +227,7 @@ def _integrate(
 
 
 def _with_nodes_axis(*curves: SkewNormal) -> list[SkewNormal]:
-  """Returns the curves with one shape and a last axis of 1."""
+  """Returns the curves broadcast to one shape [..., 1]."""
   parameters = jnp.broadcast_arrays(
     *(parameter for curve in curves for parameter in curve)
   )
@@ -242,10 +247,12 @@ def _nodes(*curves: SkewNormal) -> tuple[jax.Array, jax.Array]:
     ],
     axis=-1,
   )
-  # The integral does not depend on where it is cut.
+  # The value of the integral does not depend on the cuts, so no gradient flows
+  # through them.
   cuts = jax.lax.stop_gradient(jnp.sort(landmarks, axis=-1))
   starts, lengths = cuts[..., :-1, None], jnp.diff(cuts)[..., None]
   shape = (*cuts.shape[:-1], -1)
-  # Constants in the precision at hand, or a second trace in another breaks.
+  # [..., pieces, nodes of a piece] -> [..., P]. Constants take the dtype of the
+  # curves; see `skew_normal._wedge`.
   x = (starts + lengths * _NODES.astype(cuts.dtype)).reshape(shape)
   return x, (lengths * _WEIGHTS.astype(cuts.dtype)).reshape(shape)

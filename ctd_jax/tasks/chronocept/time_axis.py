@@ -1,15 +1,14 @@
-"""Elapsed time and its logarithm, to any base.
+"""Elapsed time in minutes and its logarithm to any base.
 
-Why: the curves live on log time, people ask in minutes and days, and a record
-is of no use without the base of its logarithm. Called by whoever moves a curve
-from one base to another or asks for a time.
+Curves are functions of log time, and their parameters mean nothing without the
+base of the logarithm. Time is counted in minutes since publication and is at
+least 1: the annotation cannot express a negative logarithm, and neither the
+moment of publication nor "for ever" is a point on the axis.
 
-Time is in minutes since publication and at least 1: a logarithm below 0 is a
-time that the annotation cannot express, "at publication" has no image, and
-"for ever" is no point on the axis.
+Axes: any shape, so arrays are annotated without axes.
 
 Source: Chronocept, arXiv 2505.07637v1, Table 9 (base and ticks). Three of its
-anchors are a little off (month, year, decade); here they are computed.
+anchors (month, year, decade) are slightly off; here they are computed.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from ctd_jax_datasets.chronocept.samples import LOG_BASE
 
@@ -36,7 +36,7 @@ ANCHORS = {
 }
 
 
-def to_log_time(minutes: jax.Array, base: float = LOG_BASE) -> jax.Array:
+def to_log_time(minutes: ArrayLike, base: float = LOG_BASE) -> jax.Array:
   """Returns log time, ln(minutes) / ln(base).
 
   Args:
@@ -46,21 +46,21 @@ def to_log_time(minutes: jax.Array, base: float = LOG_BASE) -> jax.Array:
   return jnp.log(minutes) / math.log(base)
 
 
-def to_minutes(log_time: jax.Array, base: float = LOG_BASE) -> jax.Array:
+def to_minutes(log_time: ArrayLike, base: float = LOG_BASE) -> jax.Array:
   """Returns the minutes of a log time.
 
   Args:
-    log_time: to `base`.
+    log_time: logarithm to `base`.
     base: above 1.
   """
   return jnp.exp(log_time * math.log(base))
 
 
 def base_ratio(old_base: float, new_base: float) -> float:
-  """Returns the factor from log times to base `old_base` to those to base `new_base`.
+  """Returns the factor that converts log times from one base to another.
 
-  Location and scale of a curve are multiplied by it, the skewness stays. The
-  detour over minutes would overflow where this does not.
+  Location and scale of a curve are multiplied by it; the skewness does not
+  change. A conversion by way of minutes would overflow for distant times.
 
   Raises:
     ValueError: if a base is not above 1.
@@ -72,13 +72,14 @@ def base_ratio(old_base: float, new_base: float) -> float:
 
 
 def density_per_minute(
-  density: jax.Array, minutes: jax.Array, base: float = LOG_BASE
+  density: ArrayLike, minutes: ArrayLike, base: float = LOG_BASE
 ) -> jax.Array:
   """Returns the density over minutes of a density over log time.
 
   Args:
-    density: at `to_log(minutes, base)`.
+    density: over log time, at `to_log_time(minutes, base)`.
     minutes: above 0.
-    base: of the log time.
+    base: base of the log time.
   """
+  # d log_time / d minutes = 1 / (minutes ln base)
   return density / (minutes * math.log(base))
