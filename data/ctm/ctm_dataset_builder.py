@@ -14,23 +14,13 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax_datasets.base_builder import BaseBuilder
-from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.ctm import (
-  examples,
-  games,
-  generate,
-  released,
-  repository,
-  summary,
-)
-from ctd_jax_datasets.ctm.questions import (
-  LSEC,
-  SPLITS,
-  TASKS,
-  ItoInstance,
-  Question,
-)
+from ctd_jax_datasets.common.base_builder import BaseBuilder
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.ctm import examples, released, repository, summary
+from ctd_jax_datasets.ctm.game_schema import ItoInstance
+from ctd_jax_datasets.ctm.generation import games, generator
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import LSEC, SPLITS, TASKS
 
 SHORT_TASKS = tuple(task for task in TASKS if task != LSEC)
 GAMES, RELEASE = "ito", "release"
@@ -79,7 +69,7 @@ class Builder(BaseBuilder):
       else examples.make_question_features(),
       homepage="https://arxiv.org/abs/2502.16922",
       metadata=tfds.core.MetadataDict(
-        seed=generate.SEED, facts_sha256=repository.hash_fact_tables()
+        seed=generator.SEED, facts_sha256=repository.hash_fact_tables()
       ),
       disable_shuffling=True,
     )
@@ -104,9 +94,9 @@ class Builder(BaseBuilder):
         f"fact tables; leave it out, or build {self.name}/{RELEASE}"
       )
     if config.name == GAMES:
-      instances = games.draw_games(generate.SEED)
+      instances = games.draw_games(generator.SEED)
       return {games.SPLIT: self._generate_examples(instances)}
-    questions = generate.generate_questions(tasks=config.tasks)
+    questions = generator.generate_questions(tasks=config.tasks)
     return {
       split: self._generate_examples([q for q in questions if q.split == split])
       for split in SPLITS

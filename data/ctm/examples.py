@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax_datasets.ctm import questions
-from ctd_jax_datasets.ctm.questions import ItoInstance, Question
+from ctd_jax_datasets.ctm import json_records
+from ctd_jax_datasets.ctm.game_schema import ItoInstance
+from ctd_jax_datasets.ctm.questions import Question
 
 # The whole record, as JSON.
 RECORD = "record"
@@ -79,7 +80,7 @@ def iterate_question_examples(
         "nearest": question.distance.nearest,
         "widest": question.distance.widest,
         "listed": int(question.listed),
-        RECORD: questions.format_json_line(question),
+        RECORD: json_records.format_json_line(question),
       },
     )
 
@@ -96,7 +97,7 @@ def iterate_game_examples(
         "level": game.level,
         "temporal_entities": [seat.label for seat in game.seats],
         "ranks": list(game.ranks),
-        RECORD: questions.format_json_line(game),
+        RECORD: json_records.format_json_line(game),
       },
     )
 
@@ -104,14 +105,16 @@ def iterate_game_examples(
 def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
   """Returns the questions of a built data set, in the order stored."""
   return [
-    questions.question_from_json(record) for record in _iterate_records(builder)
+    json_records.question_from_json(record)
+    for record in _iterate_records(builder)
   ]
 
 
 def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
   """Returns the games of a built data set, in the order stored."""
   return [
-    questions.instance_from_json(record) for record in _iterate_records(builder)
+    json_records.instance_from_json(record)
+    for record in _iterate_records(builder)
   ]
 
 

@@ -13,15 +13,10 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import (
-  EARLIER,
-  LATER,
-  START,
-  TOLERANCE,
-  Anachronism,
-  Distance,
-  Relation,
-)
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.golds import Anachronism
+from ctd_jax_datasets.ctm.questions import Distance
+from ctd_jax_datasets.ctm.vocabulary import EARLIER, LATER, START, TOLERANCE
 
 
 def compute_gap(first: Relation, second: Relation) -> int:

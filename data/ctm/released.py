@@ -1,51 +1,40 @@
-"""The authors' questions, from JSON files of theirs that a user has.
+"""Questions of the authors' release, read from their JSON files.
 
-Why: whoever has the published data should be able to ask them with the same
-judge. Their records have five fields and no ids; gold is text, so what is
-graded by rule has to be read from it, and what cannot be read is counted.
-Called by the builder.
+The release has records of five fields without ids, and its gold is text. Gold
+that rules can grade is read from the answer (`released_gold`); answers that
+cannot be read are counted in the findings and graded as free text.
 
 Source: CTM, arXiv 2502.16922, appendix on the data format.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from ctd_jax_datasets.chunqiutr import findings
-from ctd_jax_datasets.chunqiutr.findings import (
-  DROPPED,
-  NOTE,
-  RESOLVED,
-  CodeMeaning,
-)
-from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.ctm import intervals, periods, released_gold, repository
-from ctd_jax_datasets.ctm.questions import (
-  EDD,
-  FIGURE,
-  RR,
-  TYPE_NAMES,
-  Gold,
-  NamesGold,
-  Question,
-  Relation,
-)
+import msgspec
 
-FIELDS = (
-  "type",
-  "question",
-  "temporal_entities",
-  "construct_explanation",
-  "answer",
+from ctd_jax_datasets.common import findings
+from ctd_jax_datasets.common.findings import CodeMeaning, DROPPED, NOTE, RESOLVED
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.ctm import (
+  intervals,
+  period_names,
+  periods,
+  released_gold,
+  repository,
 )
-CHECKER = "released"
-SPLIT = "test"
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.golds import Gold, NamesGold
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.released_gold import ReleasedRecord
+from ctd_jax_datasets.ctm.vocabulary import EDD, FIGURE, RR, TYPE_NAMES
+
+CHECKER = "released"  # in place of the version of a checker
+SPLIT = "test"  # the release has no splits; all of it is for evaluation
 _TASKS = {name: task for task, name in TYPE_NAMES.items()}
 _EDD_TYPE_PATTERN = re.compile("根据.+确定.*朝代")
 _MEANINGS = {
@@ -66,13 +55,13 @@ _MEANINGS = {
 def read_released_questions(
   folder: str | os.PathLike,
 ) -> tuple[list[Question], findings.FindingsReport]:
-  """Returns the questions of a folder of JSON files, and what is odd in them.
+  """Returns the questions of a folder of JSON files, and the findings.
 
   Args:
     folder: holds `*.json` (a list of records) or `*.jsonl` (one per line).
 
   Raises:
-    SourceError: naming file, record and field of what cannot be used.
+    SourceError: naming file, record or line, and field at fault.
   """
   directory = pathlib.Path(folder).expanduser()
   paths = sorted([*directory.glob("*.json"), *directory.glob("*.jsonl")])
@@ -85,60 +74,50 @@ def read_released_questions(
   reader = _QuestionReader(report)
   questions: dict[str, Question] = {}
   for path in paths:
-    for number, record in enumerate(_read_records(path), start=1):
-      location = f"{path.name}, record {number}"
-      _check_record(location, record)
-      if record["question"] in questions:
-        report.add("repeated", location, record["question"])
+    for location, record in _read_records(path):
+      if record.question in questions:
+        report.add("repeated", location, record.question)
         continue
-      questions[record["question"]] = reader.make_question(
+      questions[record.question] = reader.make_question(
         location, len(questions), record
       )
   report.facts["questions"] = len(questions)
   return list(questions.values()), report
 
 
-def _read_records(path: pathlib.Path) -> list[Any]:
-  """Returns the records of a file."""
-  text = path.read_text(encoding="utf-8-sig")
+def _read_records(
+  path: pathlib.Path,
+) -> Iterator[tuple[str, ReleasedRecord]]:
+  """Yields (location, record) of a file."""
+  text = path.read_text(encoding="utf-8-sig")  # some files have a BOM
+  if path.suffix == ".jsonl":
+    lines = enumerate(text.splitlines(), start=1)
+    objects = [
+      (_decode_json(f"{path}, line {number}", line))
+      for number, line in lines
+      if line.strip()
+    ]
+  else:
+    objects = _decode_json(str(path), text)
+    if not isinstance(objects, list):
+      raise SourceError(f"{path}: should be a list of records")
+  for number, fields in enumerate(objects, start=1):
+    location = f"{path.name}, record {number}"
+    try:
+      yield location, msgspec.convert(fields, ReleasedRecord)
+    except msgspec.ValidationError as error:
+      raise SourceError(f"{location}: {error}") from None
+
+
+def _decode_json(location: str, text: str) -> Any:
   try:
-    if path.suffix == ".jsonl":
-      return [json.loads(line) for line in text.splitlines() if line.strip()]
-    records = json.loads(text)
-  except json.JSONDecodeError as error:
-    raise SourceError(f"{path}: no JSON: {error}") from None
-  if not isinstance(records, list):
-    raise SourceError(f"{path}: should be a list of records")
-  return records
-
-
-def _check_record(location: str, record: Any) -> None:
-  """Raises SourceError unless a record has the five fields and no others."""
-  if not isinstance(record, dict):
-    raise SourceError(
-      f"{location}: should be an object with {', '.join(FIELDS)}"
-    )
-  if unknown_fields := sorted(set(record) - set(FIELDS)):
-    raise SourceError(
-      f"{location}: field {unknown_fields[0]!r} is unknown; there are {', '.join(FIELDS)}"
-    )
-  for field in FIELDS:
-    value = record.get(field)
-    is_list_field = field == "temporal_entities"
-    members = value if is_list_field and isinstance(value, list) else [value]
-    if is_list_field != isinstance(value, list) or not all(
-      isinstance(member, str) and member for member in members
-    ):
-      kind = "a list of texts" if is_list_field else "a text"
-      raise SourceError(f"{location}: field {field!r} should be {kind}")
+    return msgspec.json.decode(text)
+  except msgspec.DecodeError as error:
+    raise SourceError(f"{location}: no JSON: {error}") from None
 
 
 class _QuestionReader:
-  """Makes questions of records.
-
-  Args:
-    report: of what is odd.
-  """
+  """Reader of records, which shares an index of entities and a report."""
 
   def __init__(self, report: findings.FindingsReport):
     self._report = report
@@ -147,33 +126,32 @@ class _QuestionReader:
     )
 
   def make_question(
-    self, location: str, number: int, record: Mapping[str, Any]
+    self, location: str, number: int, record: ReleasedRecord
   ) -> Question:
-    """Returns the question of a record that has been checked."""
-    task = EDD if _EDD_TYPE_PATTERN.fullmatch(record["type"]) else None
-    task = task or _TASKS.get(record["type"])
+    """Returns the question of a record."""
+    task = EDD if _EDD_TYPE_PATTERN.fullmatch(record.type) else None
+    task = task or _TASKS.get(record.type)
     relations = tuple(
-      self._make_relation(location, text)
-      for text in record["temporal_entities"]
+      self._make_relation(location, text) for text in record.temporal_entities
     )
     gold: Gold | None = None
     if task is None:
-      self._report.add("type_unknown", location, record["type"])
+      self._report.add("type_unknown", location, record.type)
     else:
       gold = released_gold.read_gold(task, record, relations)
       if gold is None:
-        self._report.add("gold_unread", location, record["answer"])
+        self._report.add("gold_unread", location, record.answer)
     return Question(
       question_id=f"released-{number:05d}",
       task=task or RR,
-      type=record["type"],
+      type=record.type,
       rule="released",
-      question=record["question"],
-      answer=record["answer"],
+      question=record.question,
+      answer=record.answer,
       relations=relations,
-      gold=gold or NamesGold((record["answer"],), ((),)),
+      gold=gold or NamesGold((record.answer,), ((),)),
       distance=intervals.measure_distance(relations),
-      explanation=record["construct_explanation"],
+      explanation=record.construct_explanation,
       split=SPLIT,
       listed=task is not None,
       provenance=(location,),
@@ -185,7 +163,9 @@ class _QuestionReader:
     name, _, dynasty = text.rpartition("-")
     name = name or text
     labels = {
-      label for alias in periods.find_aliases(dynasty) for label in alias.labels
+      label
+      for alias in period_names.find_aliases(dynasty)
+      for label in alias.labels
     }
     candidates = self._entities_by_name.get(name, ())
     if not labels and len(candidates) == 1 and candidates[0].periods:

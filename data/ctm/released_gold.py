@@ -1,17 +1,31 @@
 """Gold of the authors' questions, read from the text of their answers.
 
-Why: what is graded by rule has to be data; an answer in another form than its
-type's is left to be graded as free text. Called by `released`.
+Rules grade against data, so the text is parsed. An answer in another form than
+that of its type has no gold and is graded as free text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
 
-from ctd_jax_datasets.ctm import intervals, periods
-from ctd_jax_datasets.ctm.questions import (
+import msgspec
+
+from ctd_jax_datasets.ctm import intervals, period_names, periods
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.golds import (
+  Anachronism,
+  AnachronismGold,
+  Gold,
+  LabelGold,
+  NamesGold,
+  OptionGold,
+  OrderGold,
+  PolarityGold,
+  YearsGold,
+)
+from ctd_jax_datasets.ctm.vocabulary import (
   EDD,
   EEU,
   LATER,
@@ -23,39 +37,52 @@ from ctd_jax_datasets.ctm.questions import (
   TES,
   TIC,
   TOU,
-  Anachronism,
-  AnachronismGold,
-  Gold,
-  LabelGold,
-  NamesGold,
-  OptionGold,
-  OrderGold,
-  PolarityGold,
-  Relation,
-  YearsGold,
 )
 
-Record: TypeAlias = Mapping[str, Any]
 Relations: TypeAlias = Sequence[Relation]
+# Every option must have a text: 「A. 李白 B. 苏轼」.
 _OPTION_PATTERN = re.compile(
   r"([A-D])\s*[.．、:：]\s*([^A-D]+?)(?=\s*[A-D]\s*[.．、:：]|$)"
 )
 _YEARS_PATTERN = re.compile(r"(\d+)\s*年")
 
 
-def read_gold(task: str, record: Record, relations: Relations) -> Gold | None:
+NonEmptyText = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ReleasedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Record of the authors' files; the names of the fields are theirs.
+
+  Attributes:
+    type: Chinese name of the task.
+    question: text.
+    temporal_entities: entities, written 'name-dynasty' or 'name'.
+    construct_explanation: explanation of the answer.
+    answer: reference answer.
+  """
+
+  type: NonEmptyText
+  question: NonEmptyText
+  temporal_entities: tuple[NonEmptyText, ...]
+  construct_explanation: NonEmptyText
+  answer: NonEmptyText
+
+
+def read_gold(
+  task: str, record: ReleasedRecord, relations: Relations
+) -> Gold | None:
   """Returns the gold that can be read from an answer, None if none can.
 
   Args:
-    task: its code.
-    record: with the fields of the authors' files.
-    relations: of the record.
+    task: code of the task.
+    record: record of the authors' files.
+    relations: relations of the record.
   """
-  return _READERS[task](record["answer"].strip(), record, relations)
+  return _READERS[task](record.answer.strip(), record, relations)
 
 
 def _read_label(answer: str, *_: Any) -> Gold | None:
-  labels = periods.find_period_labels(answer)
+  labels = period_names.find_period_labels(answer)
   return LabelGold(labels[0], labels) if len(labels) == 1 else None
 
 
@@ -75,7 +102,8 @@ def _read_years(answer: str, _: Any, relations: Relations) -> Gold | None:
   if match is None:
     return None
   stated_years = int(match[1])
-  # Whether it counts a year 0 cannot be seen; one less is what it would be.
+  # The text does not say whether it counts a year 0. Across 1 BCE the paper
+  # does, so the true number is one less there.
   starts = [relation.start for relation in relations]
   crosses_year_zero = bool(starts) and min(starts) < 0 < max(starts)
   return YearsGold(
@@ -88,9 +116,9 @@ def _read_years(answer: str, _: Any, relations: Relations) -> Gold | None:
 
 
 def _read_option(
-  answer: str, record: Record, relations: Relations
+  answer: str, record: ReleasedRecord, relations: Relations
 ) -> Gold | None:
-  option_matches = _OPTION_PATTERN.findall(record["question"])
+  option_matches = _OPTION_PATTERN.findall(record.question)
   options = tuple(text.strip() for _, text in option_matches)
   matching_options = [
     n for n, text in enumerate(options) if text and text in answer

@@ -15,33 +15,22 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from ctd_jax.utils import files
-from ctd_jax_datasets import base_builder, summary
-from ctd_jax_datasets.ctm import (
-  examples,
-  periods,
-  questions,
-  quotas,
-  repository,
-)
-from ctd_jax_datasets.ctm.questions import (
-  EDD,
-  PJ,
-  SPLITS,
-  TASKS,
-  TES,
-  Entity,
-  ItoInstance,
-  Question,
-)
+from ctd_jax_datasets.common import base_builder, summary
+from ctd_jax_datasets.ctm import examples, periods, repository, vocabulary
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.game_schema import ItoInstance
+from ctd_jax_datasets.ctm.generation import quotas
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import EDD, PJ, SPLITS, TASKS, TES
 
 # How many entities the paper's repository has.
 # Source: the paper's section on data, figures by kind.
 _PAPER_ENTITY_COUNTS = {
-  questions.FIGURE: 1652,
-  questions.PLACE: 2907,
-  questions.EVENT: 93,
-  questions.INGREDIENT: 49,
-  questions.HERITAGE: 44,
+  vocabulary.FIGURE: 1652,
+  vocabulary.PLACE: 2907,
+  vocabulary.EVENT: 93,
+  vocabulary.INGREDIENT: 49,
+  vocabulary.HERITAGE: 44,
 }
 
 
@@ -166,7 +155,7 @@ def count_entities(entities: Iterable[Entity]) -> list[dict[str, Any]]:
   """Returns a row for each kind: records, the paper's, records by period."""
   rows = []
   all_entities = list(entities)
-  for kind in questions.KINDS:
+  for kind in vocabulary.KINDS:
     kind_entities = [entity for entity in all_entities if entity.kind == kind]
     period_counts = collections.Counter(
       e.periods[0] for e in kind_entities if e.periods

@@ -23,7 +23,12 @@ from ctd_jax.tasks.ctm import (
   model_judge,
 )
 from ctd_jax.tasks.ctm.ito import game, model_agent, play
-from ctd_jax_datasets.ctm import periods, questions, repository
+from ctd_jax_datasets.ctm import (
+  game_schema,
+  json_records,
+  periods,
+  repository,
+)
 from tests.ctm.ito_files import BOOK, FRUIT, instance
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
 from tests.llm.chat_server import FAULTS, serving
@@ -176,8 +181,10 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match=r"tsv, line 2: column correct: 'yes'"):
     agreement.read_answers(path, ASKED)
   path.write_text("{}\n", encoding="utf-8")
-  with pytest.raises(ValueError, match=r"answers.tsv, line 1: question None"):
-    inputs.read_json_lines(str(path), questions.question_from_json)
+  with pytest.raises(
+    ValueError, match="answers.tsv, line 1: Question: .* `question_id`"
+  ):
+    inputs.read_json_lines(str(path), json_records.question_from_json)
 
 
 def test_the_model_decides_what_rules_cannot(tmp_path):
@@ -252,16 +259,16 @@ def test_a_model_plays(tmp_path):
 
 def test_games_are_played_resumed_and_checked(tmp_path):
   entities = {e.entity_id: e for e in repository.load_entities() if e.intervals}
-  chosen: dict[str, questions.Relation] = {}
+  chosen: dict[str, entities.Relation] = {}
   for entity in entities.values():
     chosen.setdefault(entity.periods[0], repository.make_relation(entity))
   seats = tuple(chosen[label] for label in ("汉", "唐", "清"))
   games = [
-    questions.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
+    game_schema.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
   ]
   data = tmp_path / "games.jsonl"
   data.write_text(
-    "\n".join(map(questions.format_json_line, games)), encoding="utf-8"
+    "\n".join(map(json_records.format_json_line, games)), encoding="utf-8"
   )
   flags = ("ito", "--agent=elimination", f"--data={data}", "--repeats=2")
   folder = f"--workdir={tmp_path / 'run'}"

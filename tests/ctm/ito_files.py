@@ -1,7 +1,8 @@
 """Invented themes and games for the tests of the Ito game."""
 
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import ItoInstance, Relation, Theme
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.game_schema import ItoInstance, Theme
 
 FRUIT = Theme(
   *("水果大小", "最小", "最大"),

@@ -8,14 +8,17 @@ import pytest
 
 from ctd_jax.tasks.ctm import judge
 from ctd_jax.tasks.ctm.judge import COT
-from ctd_jax_datasets.ctm import generate, questions
+from ctd_jax_datasets.ctm import json_records
+from ctd_jax_datasets.ctm.generation import generator
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 def read_questions():
   lines = (GOLDEN / "ctm_judge_questions.jsonl").read_text(encoding="utf-8")
-  found = map(questions.question_from_json, map(json.loads, lines.splitlines()))
+  found = map(
+    json_records.question_from_json, map(json.loads, lines.splitlines())
+  )
   return {question.question_id: question for question in found}
 
 
@@ -111,7 +114,7 @@ def test_a_regime_beside_the_period_is_left_open():
 
 @pytest.mark.parametrize("task", ["EEU", "TIC", "TES"])
 def test_reference_answers_of_made_questions_are_right(task):
-  made = generate.generate_questions(tasks=(task,))
+  made = generator.generate_questions(tasks=(task,))
   assert len(made) > 300
   wrong = [q for q in made if not judge.judge_answer(q, q.answer).correct]
   assert wrong == []

@@ -5,11 +5,15 @@ import pytest
 from ctd_jax_datasets.ctm import (
   fact_tables,
   intervals,
+  period_names,
   periods,
-  questions,
   repository,
+  theme_table,
+  vocabulary,
 )
-from ctd_jax_datasets.ctm.questions import EARLIER, LATER, Anachronism, Relation
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.golds import Anachronism
+from ctd_jax_datasets.ctm.vocabulary import EARLIER, LATER
 
 # Year -> label it is counted to, all labels accepted.
 BOUNDARIES = {
@@ -107,24 +111,24 @@ def test_every_year_of_the_timeline_has_an_accepted_period():
 @pytest.mark.parametrize("name", ALIASES)
 def test_alias_table(name):
   labels = {
-    label for alias in periods.find_aliases(name) for label in alias.labels
+    label for alias in period_names.find_aliases(name) for label in alias.labels
   }
   assert periods.sort_labels(labels) == tuple(ALIASES[name].split())
 
 
 def test_flagged_are_the_names_mapped_by_convention():
   for name in ("辽", "金", "西夏", "十国", "新", "南明"):
-    assert all(alias.is_convention for alias in periods.find_aliases(name)), (
-      name
-    )
+    assert all(
+      alias.is_convention for alias in period_names.find_aliases(name)
+    ), name
   for name in ("东汉", "北宋", "三国", "春秋", "唐"):
     assert not any(
-      alias.is_convention for alias in periods.find_aliases(name)
+      alias.is_convention for alias in period_names.find_aliases(name)
     ), name
 
 
 def test_aliases_lie_in_the_period_they_are_mapped_to():
-  for alias in periods.load_aliases():
+  for alias in period_names.load_aliases():
     if len(alias.labels) == 1 and not alias.is_convention:
       held = periods.get_period(alias.labels[0])
       assert held.start <= alias.start, alias.name
@@ -146,7 +150,7 @@ def test_aliases_lie_in_the_period_they_are_mapped_to():
   ],
 )
 def test_dynasty_words_in_text(text, labels):
-  assert periods.find_period_labels(text) == tuple(labels.split())
+  assert period_names.find_period_labels(text) == tuple(labels.split())
 
 
 def test_worked_example_of_a_time_difference():
@@ -223,7 +227,7 @@ def test_gap_has_no_year_0():
 
 
 def test_tables_have_what_is_asked_of_them():
-  count = dict.fromkeys(questions.KINDS, 0)
+  count = dict.fromkeys(vocabulary.KINDS, 0)
   for entity in repository.load_entities():
     count[entity.kind] += 1
     assert all(interval.source for interval in entity.intervals), entity
@@ -298,7 +302,7 @@ def test_impossible_rows_are_refused(row, message, tmp_path, monkeypatch):
 
 
 def test_themes_rise_and_have_an_item_for_each_period():
-  themes = repository.load_themes()
+  themes = theme_table.load_themes()
   assert [theme.name for theme in themes] == [
     "水果大小",
     "书本厚度",

@@ -1,32 +1,31 @@
 """Questions of CTM: counts, gold, splits, the checker, games, files."""
 
 import collections
-import dataclasses
 import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
-from ctd_jax_datasets import build
-from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets import build, registry
+from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.ctm import (
-  checker,
   examples,
-  games,
-  generate,
+  json_records,
   periods,
-  questions,
-  quotas,
   released,
   repository,
 )
-from ctd_jax_datasets.ctm.questions import LSEC, SPLITS, Anachronism
+from ctd_jax_datasets.ctm.checks import checker
+from ctd_jax_datasets.ctm.generation import games, generator, quotas
+from ctd_jax_datasets.ctm.golds import Anachronism
+from ctd_jax_datasets.ctm.vocabulary import LSEC, SPLITS
 
 
 @pytest.fixture(scope="module")
 def made():
-  return generate.generate_questions()
+  return generator.generate_questions()
 
 
 @pytest.fixture(scope="module")
@@ -87,37 +86,40 @@ def test_answers_that_a_guess_would_give_are_not_common(made):
 
 
 def test_same_seed_same_questions_whatever_else_is_made(made):
-  again = generate.generate_questions(tasks=("EEU", "TES"))
+  again = generator.generate_questions(tasks=("EEU", "TES"))
   assert again == tuple(q for q in made if q.task in ("EEU", "TES"))
-  other = generate.generate_questions(seed=1, tasks=("EEU",))
+  other = generator.generate_questions(seed=1, tasks=("EEU",))
   texts = {q.question for q in again if q.task == "EEU"}
   assert len(texts & {q.question for q in other}) < len(texts) / 2
 
 
 def test_json_round_trip(made):
   for question in made[::97]:
-    line = questions.format_json_line(question)
-    assert questions.question_from_json(json.loads(line)) == question
-  for entity in repository.load_entities()[::97]:
-    line = questions.format_json_line(entity)
-    assert questions.entity_from_json(json.loads(line)) == entity
-  with pytest.raises(ValueError, match="no field extra"):
-    questions.question_from_json({**questions.to_json(made[0]), "extra": 1})
-  with pytest.raises(ValueError, match="gold has form 'guess'"):
-    questions.question_from_json({"gold": {"form": "guess"}})
+    line = json_records.format_json_line(question)
+    assert json_records.question_from_json(json.loads(line)) == question
+  with pytest.raises(ValueError, match="Question: .* unknown field `extra`"):
+    json_records.question_from_json(
+      {**json_records.to_json(made[0]), "extra": 1}
+    )
+  with pytest.raises(
+    ValueError, match=r"Invalid value 'guess' - at `\$.gold.form`"
+  ):
+    json_records.question_from_json(
+      {**json_records.to_json(made[0]), "gold": {"form": "guess"}}
+    )
 
 
 def tampered(question):
   """Yields questions whose gold is wrong in one way each."""
 
   def gold(**changes):
-    changed = dataclasses.replace(question.gold, **changes)
-    return dataclasses.replace(question, gold=changed)
+    changed = msgspec.structs.replace(question.gold, **changes)
+    return msgspec.structs.replace(question, gold=changed)
 
   match question.task:
     case "EDD":
       other = next(p for p in periods.LABELS if p != question.gold.label)
-      yield dataclasses.replace(gold(label=other), answer=other)
+      yield msgspec.structs.replace(gold(label=other), answer=other)
       yield gold(acceptable=(other,))
     case "PJ":
       yield gold(possible=not question.gold.possible)
@@ -139,14 +141,14 @@ def tampered(question):
       yield gold(with_year_zero=question.gold.with_year_zero + 2)
     case "TES":
       yield gold(correct=(question.gold.correct + 1) % 4)
-  yield dataclasses.replace(question, question="？")
-  yield dataclasses.replace(
+  yield msgspec.structs.replace(question, question="？")
+  yield msgspec.structs.replace(
     question, relations=(*question.relations, question.relations[0])
   )
-  yield dataclasses.replace(
+  yield msgspec.structs.replace(
     question,
     relations=(
-      dataclasses.replace(
+      msgspec.structs.replace(
         question.relations[0], start=question.relations[0].start - 1
       ),
       *question.relations[1:],
@@ -173,7 +175,7 @@ def test_checker_finds_every_wrong_gold(made, check):
 def test_checker_finds_an_entity_in_two_splits(made):
   first = next(q for q in made if q.split == "train")
   with pytest.raises(checker.CheckError, match="is in train and in test"):
-    checker.check_splits([first, dataclasses.replace(first, split="test")])
+    checker.check_splits([first, msgspec.structs.replace(first, split="test")])
 
 
 def test_years_of_both_conventions(made):
@@ -186,7 +188,7 @@ def test_years_of_both_conventions(made):
 
 
 def test_games_have_the_published_sizes(made):
-  found = games.draw_games(generate.SEED)
+  found = games.draw_games(generator.SEED)
   assert [game.level for game in found] == (
     ["easy"] * 20 + ["medium"] * 20 + ["hard"] * 20
   )
@@ -204,17 +206,17 @@ def test_games_have_the_published_sizes(made):
     assert len(set(labels)) == games.PLAYERS[game.level] == len(labels)
     ranked = sorted(labels, key=periods.LABELS.index)
     assert [ranked[rank - 1] for rank in game.ranks] == labels
-  assert games.draw_games(generate.SEED) == found
+  assert games.draw_games(generator.SEED) == found
 
 
 def test_built_games_are_read_back(tmp_path):
   builder = build.build_dataset("ctm/ito", tmp_path)
-  assert examples.read_games(builder) == list(games.draw_games(generate.SEED))
+  assert examples.read_games(builder) == list(games.draw_games(generator.SEED))
   assert (builder.data_path / "audit.txt").read_text("utf-8").count("hard") == 1
 
 
 def test_reading_what_is_not_built_says_how(tmp_path):
-  builder = build.make_builder("ctm/qa", tmp_path)
+  builder = registry.make_builder("ctm/qa", tmp_path)
   with pytest.raises(FileNotFoundError, match="build ctm/qa"):
     examples.read_questions(builder)
 
@@ -252,9 +254,12 @@ def test_release_is_read_with_its_findings(tmp_path):
 @pytest.mark.parametrize(
   ("record", "message"),
   [
-    ({"difficulty": "easy"}, "record 1: field 'difficulty' is unknown"),
-    ({"answer": 3}, "record 1: field 'answer' should be a text"),
-    ({"temporal_entities": "唐"}, "'temporal_entities' should be a list"),
+    ({"difficulty": "easy"}, "record 1: .* unknown field `difficulty`"),
+    ({"answer": 3}, "record 1: Expected `str`, got `int` - at `\\$.answer`"),
+    (
+      {"temporal_entities": "唐"},
+      "Expected `array`, got `str` - at `\\$.temporal_entities`",
+    ),
   ],
 )
 def test_odd_release_is_refused_and_nothing_is_left(tmp_path, record, message):
@@ -286,8 +291,8 @@ def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
 
 def test_periods_need_neither_jax_nor_tensorflow():
   code = (
-    "import sys; from ctd_jax_datasets.ctm import periods, repository; "
-    "periods.load_aliases(); repository.load_entities(); "
+    "import sys; from ctd_jax_datasets.ctm import period_names, repository; "
+    "period_names.load_aliases(); repository.load_entities(); "
     "print([m for m in ('jax', 'tensorflow') if m in sys.modules])"
   )
   result = subprocess.run(
@@ -301,10 +306,10 @@ def test_a_scene_in_which_all_belongs_is_no_question(made, check):
   fitting = tuple(
     r for r in script.relations if r.entity not in script.gold.names
   )
-  emptied = dataclasses.replace(
+  emptied = msgspec.structs.replace(
     script,
     relations=fitting,
-    gold=dataclasses.replace(script.gold, anachronisms=()),
+    gold=msgspec.structs.replace(script.gold, anachronisms=()),
   )
   with pytest.raises(checker.CheckError, match="nothing is out of its time"):
     check(emptied)

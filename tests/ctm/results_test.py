@@ -8,7 +8,7 @@ import pytest
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.ito import scores
-from ctd_jax_datasets.ctm import quotas
+from ctd_jax_datasets.ctm.generation import quotas
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "published_ctm.json"
 # The average printed cannot be had from the cells printed.

@@ -1,12 +1,13 @@
 """Answers from a timeline: look-up, arithmetic, dates found in texts."""
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from ctd_jax.tasks.ctm import chronicles, judge, report, timeline_answerer
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm.entities import Entity, YearInterval
+from ctd_jax_datasets.ctm.questions import Distance
+from ctd_jax_datasets.ctm.vocabulary import (
   APPROXIMATE,
   ERA,
   EXACT,
@@ -14,9 +15,6 @@ from ctd_jax_datasets.ctm.questions import (
   INGREDIENT,
   PLACE,
   RULER,
-  Distance,
-  Entity,
-  YearInterval,
 )
 from tests.ctm.judge_test import QUESTIONS
 
@@ -47,7 +45,7 @@ PRIOR = timeline_answerer.AnswerPrior("宋", True, 100)
 def answer(known, name, text=None):
   question = QUESTIONS[name]
   if text is not None:
-    question = dataclasses.replace(question, question=text)
+    question = msgspec.structs.replace(question, question=text)
   return timeline_answerer.TimelineAnswerer(known, PRIOR).answer(question)
 
 
@@ -95,10 +93,10 @@ def test_who_knows_nothing_says_what_is_most_frequent():
 def test_which_questions_are_about_what_is_known():
   question = QUESTIONS["tic-a"]
   relations = [
-    dataclasses.replace(each, entity_id=each.entity)
+    msgspec.structs.replace(each, entity_id=each.entity)
     for each in question.relations
   ]
-  question = dataclasses.replace(question, relations=tuple(relations))
+  question = msgspec.structs.replace(question, relations=tuple(relations))
   assert timeline_answerer.TimelineAnswerer(KNOWN, PRIOR).knows(question)
   assert not timeline_answerer.TimelineAnswerer(KNOWN[1:], PRIOR).knows(
     question
@@ -145,7 +143,7 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
     (QUESTIONS["edd-a"], AnswerVerdict(True, "label")),
     (QUESTIONS["edd-b"], AnswerVerdict(False, "label")),
     (
-      dataclasses.replace(QUESTIONS["pj-a"], listed=False),
+      msgspec.structs.replace(QUESTIONS["pj-a"], listed=False),
       AnswerVerdict(True, "polarity", {"polarity_accuracy": 1.0}),
     ),
     (QUESTIONS["lsec-a"], AnswerVerdict(False, "undecided")),

@@ -22,7 +22,9 @@ from absl import flags
 from ctd_jax.llm import endpoint_flags
 from ctd_jax.tasks.ctm import grading, inputs, judge
 from ctd_jax.utils.tables import format_markdown_table
-from ctd_jax_datasets.ctm.questions import TASKS, Question, question_from_json
+from ctd_jax_datasets.ctm.json_records import question_from_json
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import TASKS
 
 COLUMNS = ("question", "batch", "style", "kind", "correct", "answer")
 

@@ -15,8 +15,10 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax.tasks.ctm import replies
-from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import EARLIER, LATER, Question, Relation
+from ctd_jax_datasets.ctm import period_names, periods
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import EARLIER, LATER
 
 _CLEARED_PATTERN = re.compile(
   r"没有(?:任何|明显|什么)?(?:穿帮|问题|错误|矛盾|时代)|无(?:误|穿帮|问题|错误)|"
@@ -131,7 +133,7 @@ def has_period_contradiction(relations: Sequence[Relation], text: str) -> bool:
   for position, name in replies.find_name_mentions(text, names):
     following_text = text[position + len(name) : position + len(name) + 24]
     claim = _CLAIM_PATTERN.match(following_text)
-    period_mentions = periods.find_period_mentions(following_text)
+    period_mentions = period_names.find_period_mentions(following_text)
     if (
       claim is None
       or not period_mentions

@@ -13,10 +13,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import prompts
-from ctd_jax_datasets.ctm import wording
-from ctd_jax_datasets.ctm.questions import Question, Relation
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.generation import wording
+from ctd_jax_datasets.ctm.questions import Question
 
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm
@@ -88,5 +89,5 @@ class OpenBookRetriever:
   def __call__(self, question: Question) -> Sequence[str]:
     """Returns the best passages, best first."""
     scores = self._index.score_queries([question.question])
-    indices, _ = search.select_top_k(scores, self._num_passages)
+    indices, _ = host_search.select_top_k(scores, self._num_passages)
     return tuple(self._texts[i] for i in indices[0] if i >= 0)

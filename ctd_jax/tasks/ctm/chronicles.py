@@ -16,16 +16,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 import tqdm
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.chronology import reign_tables
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import replies
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import APPROXIMATE, Entity, YearInterval
+from ctd_jax_datasets.ctm.entities import Entity, YearInterval
+from ctd_jax_datasets.ctm.vocabulary import APPROXIMATE
 
 TOP_K = 50  # records looked at for a name
 _BATCH_SIZE = 64  # names scored at once
@@ -79,7 +81,9 @@ class ChronicleIndex:
     starts = range(0, len(names), _BATCH_SIZE)
     for start in tqdm.tqdm(starts, desc="names", disable=None):
       batch = names[start : start + _BATCH_SIZE]
-      indices, _ = search.select_top_k(self._index.score_queries(batch), TOP_K)
+      indices, _ = host_search.select_top_k(
+        self._index.score_queries(batch), TOP_K
+      )
       years_by_name += [
         sorted(
           self._records[i].year
@@ -113,7 +117,7 @@ def _make_dated_entity(entity: Entity, years: Sequence[int]) -> Entity:
   main_label = periods.list_acceptable_labels(median_year)[-1]
   labels = periods.list_span_labels(years[0], years[-1])
   first, last = years[0] - _LIFE_MARGIN, years[-1] + _LIFE_MARGIN
-  return dataclasses.replace(
+  return msgspec.structs.replace(
     entity,
     intervals=(
       YearInterval(

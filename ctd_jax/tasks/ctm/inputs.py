@@ -16,9 +16,9 @@ from absl import flags
 
 from ctd_jax.tasks.ctm import chronicles as chronicles_lib
 from ctd_jax_datasets import build, load
-from ctd_jax_datasets.ctm import examples, repository
-from ctd_jax_datasets.ctm import questions as questions_lib
-from ctd_jax_datasets.ctm.questions import ItoInstance, Question
+from ctd_jax_datasets.ctm import examples, json_records, repository
+from ctd_jax_datasets.ctm.game_schema import ItoInstance
+from ctd_jax_datasets.ctm.questions import Question
 
 # Long scripts are questions as well, in a variant of their own.
 QA_DATASETS = ("ctm/qa", "ctm/long_script")
@@ -53,7 +53,7 @@ def load_questions(split: str) -> list[Question]:
       for q in examples.read_questions(_build_dataset(data_set))
     ]
   else:
-    all_questions = read_json_lines(path, questions_lib.question_from_json)
+    all_questions = read_json_lines(path, json_records.question_from_json)
   split_questions = [
     question for question in all_questions if question.split == split
   ]
@@ -72,7 +72,7 @@ def load_games() -> list[ItoInstance]:
   path = flags.FLAGS.data
   if path is None:
     return examples.read_games(_build_dataset(ITO_DATASET))
-  return read_json_lines(path, questions_lib.instance_from_json)
+  return read_json_lines(path, json_records.instance_from_json)
 
 
 def format_dataset_name(data_set: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 import scipy.stats
 
 from ctd_jax.tasks.ctm import anachronisms, replies, times
-from ctd_jax_datasets.ctm import periods, questions
+from ctd_jax_datasets.ctm import golds, period_names, periods
 from ctd_jax_datasets.ctm.questions import Question
 
 UNDECIDED, UNPARSED, REFUSED, MODEL = (
@@ -373,7 +373,7 @@ def _find_end(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
   Units of places (省, 市) may be missing; names of periods may be finer.
   """
   if names[0] in periods.LABELS:
-    for mention in periods.find_period_mentions(text):
+    for mention in period_names.find_period_mentions(text):
       is_match = mention.start >= start and names[0] in mention.labels
       if is_match and not replies.is_negated(text, mention.start):
         return mention.end
@@ -388,11 +388,11 @@ def _find_end(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
 
 
 _RULES: dict[type, Callable[[Question, str], AnswerVerdict]] = {
-  questions.LabelGold: _judge_label,
-  questions.OptionGold: _judge_option,
-  questions.PolarityGold: _judge_polarity,
-  questions.OrderGold: _judge_order,
-  questions.YearsGold: _judge_years,
-  questions.AnachronismGold: _judge_anachronisms,
-  questions.NamesGold: _judge_names,
+  golds.LabelGold: _judge_label,
+  golds.OptionGold: _judge_option,
+  golds.PolarityGold: _judge_polarity,
+  golds.OrderGold: _judge_order,
+  golds.YearsGold: _judge_years,
+  golds.AnachronismGold: _judge_anachronisms,
+  golds.NamesGold: _judge_names,
 }

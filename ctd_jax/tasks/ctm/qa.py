@@ -34,7 +34,8 @@ from ctd_jax.tasks.ctm import (
 )
 from ctd_jax.utils import command_line, files, provenance
 from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.questions import ERA, SPLITS, TASKS, Question
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import ERA, SPLITS, TASKS
 
 SYSTEMS = ("eras", "chronicles", "oracle", "model")
 ARMS = ("closed_book", "open_book", "facts", "distractor_facts")

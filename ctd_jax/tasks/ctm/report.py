@@ -24,8 +24,9 @@ from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
 from ctd_jax.utils import files, plotting
 from ctd_jax.utils.plotting import COLOURS
 from ctd_jax.utils.tables import format_markdown_table
-from ctd_jax_datasets.ctm.questions import LSEC, TASKS, Question
-from ctd_jax_datasets.ctm.quotas import BUCKETS, size_bucket
+from ctd_jax_datasets.ctm.generation.quotas import BUCKETS, size_bucket
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import LSEC, TASKS
 
 GradedQuestions = Sequence[tuple[Question, AnswerVerdict]]
 ALL_FAMILY = "all"

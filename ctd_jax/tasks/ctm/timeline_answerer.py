@@ -19,9 +19,13 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from ctd_jax.tasks.ctm import replies
-from ctd_jax_datasets.ctm import intervals, periods, repository
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, period_names, periods, repository
+from ctd_jax_datasets.ctm.entities import Entity, Relation
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import (
   EDD,
   EEU,
   END,
@@ -37,9 +41,6 @@ from ctd_jax_datasets.ctm.questions import (
   TES,
   TIC,
   TOU,
-  Entity,
-  Question,
-  Relation,
 )
 
 # 「请从先秦、汉……中选出一个作答」 names all periods and tells nothing.
@@ -100,7 +101,7 @@ class EntityMention:
   def relation(self) -> Relation:
     """The record with the name as written."""
     relation = repository.make_relation(self.record)
-    return dataclasses.replace(relation, entity=self.name)
+    return msgspec.structs.replace(relation, entity=self.name)
 
 
 class TimelineAnswerer:
@@ -164,7 +165,7 @@ class TimelineAnswerer:
     labels = (
       [mentions[0].record.periods[0]]
       if mentions
-      else periods.find_period_labels(text)
+      else period_names.find_period_labels(text)
     )
     return labels[0] if len(labels) == 1 else self._prior.label
 
@@ -176,7 +177,7 @@ class TimelineAnswerer:
     labels = collections.Counter(
       mention.record.periods[0] for mention in context_mentions
     )
-    labels.update(periods.find_period_labels(text[: first_option.start()]))
+    labels.update(period_names.find_period_labels(text[: first_option.start()]))
     options = [match[2] for match in _OPTION_PATTERN.finditer(text)]
     for label, _ in labels.most_common():
       for option in options:
@@ -190,7 +191,7 @@ class TimelineAnswerer:
   def _read_scene(self, text: str) -> list[Relation]:
     """Returns what a scene names; events can be talked of ever since."""
     return [
-      dataclasses.replace(mention.relation, end=None)
+      msgspec.structs.replace(mention.relation, end=None)
       if mention.record.kind == EVENT
       else mention.relation
       for mention in self._find_mentions(text)
@@ -317,7 +318,7 @@ class TimelineAnswerer:
         for mention in self._find_mentions(clause)
         if mention.record.kind == PLACE
       ]
-      query_labels = periods.find_period_labels(clause.partition("在")[2])
+      query_labels = period_names.find_period_labels(clause.partition("在")[2])
       for label in query_labels if place_mentions else ():
         names.append(self._find_name_of(place_mentions[0].record.place, label))
     return "、".join(names) or "不知道"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ctd_jax.tasks.ctm import replies
-from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm import period_names, periods
 
 # What follows a period that is only a bound, or part of another word.
 _BOUND_PATTERN = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡|八大家")
@@ -37,7 +37,7 @@ def find_period_meanings(text: str) -> list[Meaning]:
       for alias in mention.aliases
       if alias.labels
     )
-    for mention in periods.find_period_mentions(text)
+    for mention in period_names.find_period_mentions(text)
     if not replies.is_negated(text, mention.start)
     and not _BOUND_PATTERN.match(text, mention.end)
   ]

@@ -24,8 +24,8 @@ from ctd_jax.tasks.ctm import inputs
 from ctd_jax.tasks.ctm.ito import agents, game, play, report
 from ctd_jax.tasks.ctm.qa import format_command
 from ctd_jax.utils import command_line, files, provenance
-from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.questions import ItoInstance, Theme
+from ctd_jax_datasets.ctm import repository, theme_table
+from ctd_jax_datasets.ctm.game_schema import ItoInstance, Theme
 
 GUESSERS = {
   "random": agents.RandomGuesser,
@@ -94,7 +94,7 @@ def _play_missing_games(
 ) -> None:
   """Plays the games that the journal does not have."""
   flag_values = flags.FLAGS
-  themes = repository.load_themes()
+  themes = theme_table.load_themes()
   make_agent = _make_agent_factory(stack, folder, themes)
   list_aliases = _make_alias_lookup()
 

@@ -23,7 +23,7 @@ import random
 from collections.abc import Sequence
 
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import ItoInstance, Theme
+from ctd_jax_datasets.ctm.game_schema import ItoInstance, Theme
 
 DESCRIBE, RANK, WON, LOST = PHASES = ("describe", "rank", "won", "lost")
 

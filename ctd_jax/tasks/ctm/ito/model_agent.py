@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ctd_jax.tasks.ctm import prompts
 from ctd_jax.tasks.ctm.ito import schema
 from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Round, View
-from ctd_jax_datasets.ctm.questions import Theme
+from ctd_jax_datasets.ctm.game_schema import Theme
 
 if TYPE_CHECKING:
   from ctd_jax.llm.client import ChatClient  # needs the extra llm

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from ctd_jax.tasks.ctm import replies
 from ctd_jax.tasks.ctm.ito import game, schema
-from ctd_jax_datasets.ctm import questions
+from ctd_jax_datasets.ctm import json_records
 
 
 class Agent(Protocol):
@@ -114,9 +114,9 @@ def game_to_json(finished_game: FinishedGame) -> dict[str, Any]:
     dataclasses.asdict(action) for action in _list_actions(finished_game.state)
   ]
   return {
-    "instance": questions.to_json(finished_game.state.instance),
+    "instance": json_records.to_json(finished_game.state.instance),
     "themes": [
-      questions.to_json(theme) for theme in finished_game.state.themes
+      json_records.to_json(theme) for theme in finished_game.state.themes
     ],
     "feedback": finished_game.state.feedback,
     "turns": [
@@ -156,8 +156,10 @@ def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
     ValueError: naming the game and round, if an action breaks the rules or
       the outcome is not the recorded one.
   """
-  instance = questions.instance_from_json(transcript["instance"])
-  themes = [questions.theme_from_json(theme) for theme in transcript["themes"]]
+  instance = json_records.instance_from_json(transcript["instance"])
+  themes = [
+    json_records.theme_from_json(theme) for theme in transcript["themes"]
+  ]
   state = game.start_game(instance, themes, transcript["feedback"])
   turns = []
   for turn in transcript["turns"]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Description, Ranking, View
 from ctd_jax.tasks.ctm.replies import parse_json_object, to_simplified
-from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm import period_names
 
 ANALYSIS, REASON, ITEM, RANK, LABEL = (
   "分析",
@@ -53,7 +53,7 @@ def find_leaks(reason: str, names: Iterable[str]) -> list[str]:
   text = to_simplified(reason)
   leaked_texts = [name for name in names if to_simplified(name) in text]
   leaked_texts += [
-    mention.text for mention in periods.find_period_mentions(text)
+    mention.text for mention in period_names.find_period_mentions(text)
   ]
   return leaked_texts + _YEAR_PATTERN.findall(text)
 
@@ -87,7 +87,7 @@ def read_description(
       f"{REASON} names {'、'.join(dict.fromkeys(leaked_texts))}; it must name no "
       "entity, dynasty or year"
     )
-  labels = periods.find_period_labels(str(fields.get(LABEL, "")))
+  labels = period_names.find_period_labels(str(fields.get(LABEL, "")))
   believed_label = labels[0] if len(labels) == 1 else None
   return Description(
     view.seat, by_spelling[to_simplified(item)], reason.strip(), believed_label

@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from ctd_jax_datasets.ctm import periods, repository, wording
-from ctd_jax_datasets.ctm.pool import (
-  Draft,
-  EntityPool,
-  NoDrawError,
-  tells_period,
-)
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm import periods, repository
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.generation import wording
+from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
+from ctd_jax_datasets.ctm.generation.pool import EntityPool, tells_period
+from ctd_jax_datasets.ctm.golds import LabelGold
+from ctd_jax_datasets.ctm.questions import Distance
+from ctd_jax_datasets.ctm.vocabulary import (
   EDD_TYPE_NAMES,
   ERA,
   EVENT,
@@ -26,9 +26,6 @@ from ctd_jax_datasets.ctm.questions import (
   INGREDIENT,
   PLACE,
   RULER,
-  Distance,
-  Entity,
-  LabelGold,
 )
 
 RULE = "label"

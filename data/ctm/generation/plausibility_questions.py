@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import random
 
-from ctd_jax_datasets.ctm import intervals, scenes, wording
-from ctd_jax_datasets.ctm.pool import Draft, EntityPool
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.generation import scenes, wording
+from ctd_jax_datasets.ctm.generation.drafts import Draft
+from ctd_jax_datasets.ctm.generation.pool import EntityPool
+from ctd_jax_datasets.ctm.golds import PolarityGold
+from ctd_jax_datasets.ctm.vocabulary import (
   ERA,
   EVENT,
   FIGURE,
@@ -20,8 +24,6 @@ from ctd_jax_datasets.ctm.questions import (
   PLACE,
   RULER,
   TYPE_NAMES,
-  PolarityGold,
-  Relation,
 )
 
 RULE = "coexist"

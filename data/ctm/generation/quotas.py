@@ -19,7 +19,8 @@ import hashlib
 import random
 from collections.abc import Mapping, Sequence
 
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.vocabulary import (
   EDD,
   EEU,
   LSEC,
@@ -30,7 +31,6 @@ from ctd_jax_datasets.ctm.questions import (
   TES,
   TIC,
   TOU,
-  Entity,
 )
 
 # Source: the paper's table of question types.

@@ -8,41 +8,16 @@ make questions.
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ctd_jax_datasets.ctm import periods, repository
-from ctd_jax_datasets.ctm.questions import (
-  ERA,
-  FIGURE,
-  RULER,
-  Distance,
-  Entity,
-  Gold,
-  Relation,
-)
+from ctd_jax_datasets.ctm import period_names, periods, repository
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.generation.drafts import NoDrawError
+from ctd_jax_datasets.ctm.vocabulary import ERA, FIGURE, RULER
 
 # Dynasties of one character that mean nothing else in the name of an event.
 _DISTINCTIVE_CHARACTERS = "秦漢汉隋唐宋遼辽金元明清晉晋魏"
-
-
-class NoDrawError(LookupError):
-  """No entities were found that fit; another draw may succeed."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Draft:
-  """A question before it has an id, see `questions.Question`."""
-
-  type: str
-  rule: str
-  question: str
-  answer: str
-  relations: tuple[Relation, ...]
-  gold: Gold
-  conclusion: str
-  distance: Distance
 
 
 class EntityPool:
@@ -142,7 +117,7 @@ def tells_period(entity: Entity) -> bool:
     return False
   return any(
     spelling in entity.name
-    for alias in periods.load_aliases()
+    for alias in period_names.load_aliases()
     if set(alias.labels) & set(entity.periods)
     for spelling in alias.spellings
     if len(spelling) > 1 or spelling in _DISTINCTIVE_CHARACTERS

@@ -11,21 +11,22 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ctd_jax_datasets.ctm import periods, quotas, repository
-from ctd_jax_datasets.ctm.pool import (
+from ctd_jax_datasets.ctm import periods, repository
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.game_schema import ItoInstance
+from ctd_jax_datasets.ctm.generation import quotas
+from ctd_jax_datasets.ctm.generation.pool import (
   EntityPool,
   find_ambiguous_names,
   tells_period,
 )
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm.vocabulary import (
   ERA,
   EVENT,
   FIGURE,
   HERITAGE,
   INGREDIENT,
   RULER,
-  Entity,
-  ItoInstance,
 )
 
 # Level -> players, as many as relations.

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import random
 
-from ctd_jax_datasets.ctm import periods, repository, wording
-from ctd_jax_datasets.ctm.pool import (
-  Draft,
-  EntityPool,
-  NoDrawError,
-  tells_period,
-)
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm import periods, repository
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.generation import wording
+from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
+from ctd_jax_datasets.ctm.generation.pool import EntityPool, tells_period
+from ctd_jax_datasets.ctm.golds import OptionGold
+from ctd_jax_datasets.ctm.questions import Distance
+from ctd_jax_datasets.ctm.vocabulary import (
   ERA,
   EVENT,
   FIGURE,
@@ -26,9 +26,6 @@ from ctd_jax_datasets.ctm.questions import (
   RULER,
   TES,
   TYPE_NAMES,
-  Distance,
-  Entity,
-  OptionGold,
 )
 
 RULE = "option"

@@ -10,15 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ctd_jax_datasets.ctm import intervals, periods, repository, wording
-from ctd_jax_datasets.ctm.pool import Draft, EntityPool, NoDrawError
-from ctd_jax_datasets.ctm.questions import (
-  EEU,
-  PLACE,
-  TYPE_NAMES,
-  Entity,
-  NamesGold,
-)
+from ctd_jax_datasets.ctm import intervals, periods, repository
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.generation import wording
+from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
+from ctd_jax_datasets.ctm.generation.pool import EntityPool
+from ctd_jax_datasets.ctm.golds import NamesGold
+from ctd_jax_datasets.ctm.vocabulary import EEU, PLACE, TYPE_NAMES
 
 RULE = "renamed"
 _TRIES = 200

@@ -12,26 +12,28 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tqdm
 
-from ctd_jax_datasets.ctm import (
-  checker,
-  options,
-  ordering,
-  plausibility,
+from ctd_jax_datasets.ctm import repository
+from ctd_jax_datasets.ctm.checks import checker
+from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.generation import (
+  label_questions,
+  option_questions,
+  order_questions,
+  plausibility_questions,
   quotas,
-  relating,
-  renaming,
-  repository,
-  scripts,
-  single,
+  relation_questions,
+  renaming_questions,
+  scene_questions,
   wording,
+  year_questions,
 )
-from ctd_jax_datasets.ctm.pool import (
-  Draft,
+from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
+from ctd_jax_datasets.ctm.generation.pool import (
   EntityPool,
-  NoDrawError,
   find_ambiguous_names,
 )
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import (
   EDD,
   EEU,
   LSEC,
@@ -41,20 +43,18 @@ from ctd_jax_datasets.ctm.questions import (
   TES,
   TIC,
   TOU,
-  Entity,
-  Question,
 )
 
 SEED = 0
 _DRAFTERS: dict[str, Callable[[random.Random, EntityPool, int], Draft]] = {
-  PJ: plausibility.draft_plausibility_question,
-  TOU: ordering.draft_order_question,
-  RR: relating.draft_relation_question,
-  SEC: scripts.draft_scene_question,
-  EEU: renaming.draft_renaming_question,
-  TIC: ordering.draft_years_question,
-  TES: options.draft_option_question,
-  LSEC: scripts.draft_script_question,
+  PJ: plausibility_questions.draft_plausibility_question,
+  TOU: order_questions.draft_order_question,
+  RR: relation_questions.draft_relation_question,
+  SEC: scene_questions.draft_scene_question,
+  EEU: renaming_questions.draft_renaming_question,
+  TIC: year_questions.draft_years_question,
+  TES: option_questions.draft_option_question,
+  LSEC: scene_questions.draft_script_question,
 }
 # Draws of one question before the tables are found too small for it.
 _TRIES = 50
@@ -109,7 +109,7 @@ def _deal_label_drafts(
 ) -> list[tuple[quotas.QuestionSlot, Draft]]:
   """Returns the questions of EDD, whose entities are dealt out, not drawn."""
   drafts = {
-    split: single.make_label_drafts(
+    split: label_questions.make_label_drafts(
       random.Random(f"{seed}/{EDD}/{split}"),
       pool,
       sum(slot.split == split for slot in slots),

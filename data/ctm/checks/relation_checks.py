@@ -1,48 +1,20 @@
-"""What the checker recomputes with: years as sets, and what a text says.
+"""Checks of RR: each rule recomputes the gold names of a question.
 
-Why: nothing here is taken from `ctd_jax_datasets.ctm.intervals`, so a slip there is
-seen. The rules of RR are here, those of the other tasks in `checker`, which
-calls this.
+A check returns what is wrong, or "".
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Sequence
-
-from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import Question, Relation
-
-
-@functools.cache
-def make_year_axis() -> dict[int, int]:
-  """Returns written year -> year on an axis that has no gap at 0."""
-  years = [y for y in range(-10_000, 2101) if y]
-  return {year: index for index, year in enumerate(years)}
-
-
-def list_relation_years(relation: Relation) -> frozenset[int]:
-  """Returns the years of a relation on the axis without a gap."""
-  axis_index = make_year_axis()
-  end = periods.LAST_YEAR if relation.end is None else relation.end
-  return frozenset(range(axis_index[relation.start], axis_index[end] + 1))
-
-
-def find_missing_name(question: Question, relations: Sequence[Relation]) -> str:
-  """Returns which of the relations the text does not name."""
-  for relation in relations:
-    if relation.entity not in question.question:
-      return f"{relation.entity} is not in the text"
-  return ""
-
-
-def find_leaked_name(question: Question, names: Iterable[str]) -> str:
-  """Returns which of the names the text gives away."""
-  leaked_name = next((name for name in names if name in question.question), "")
-  return f"{leaked_name} is in the text" if leaked_name else ""
+from ctd_jax_datasets.ctm.checks.year_sets import (
+  find_leaked_name,
+  find_missing_name,
+  list_relation_years,
+)
+from ctd_jax_datasets.ctm.questions import Question
 
 
 def _check_together(question: Question) -> str:
+  """Checks which of two lives came first, or that they overlap."""
   first, second = question.relations
   (gold_name,) = question.gold.names
   if list_relation_years(first) & list_relation_years(second):
@@ -57,6 +29,7 @@ def _check_together(question: Question) -> str:
 
 
 def _check_contemporary(question: Question) -> str:
+  """Checks that only the gold name shares years with the first relation."""
   stem, *candidates = question.relations
   contemporaries = [
     candidate.entity
@@ -69,6 +42,7 @@ def _check_contemporary(question: Question) -> str:
 
 
 def _check_province(question: Question) -> str:
+  """Checks the present provinces, which are `place` of the relations."""
   provinces = tuple(relation.place for relation in question.relations)
   if provinces != question.gold.names or not all(provinces):
     return "other provinces"
@@ -76,7 +50,8 @@ def _check_province(question: Question) -> str:
 
 
 def _check_rulers(question: Question) -> str:
-  """Checks pairs of what is known and the ruler it belongs to."""
+  """Checks that each ruler reigned when the relation before it began."""
+  # Relations alternate: event, life or era; then its ruler.
   subjects, rulers = question.relations[::2], question.relations[1::2]
   for subject, ruler in zip(subjects, rulers, strict=True):
     if not {min(list_relation_years(subject))} & list_relation_years(ruler):
@@ -88,6 +63,7 @@ def _check_rulers(question: Question) -> str:
   )
 
 
+# Rule of the question -> check.
 RELATION_CHECKS = {
   "together": _check_together,
   "contemporary": _check_contemporary,

@@ -1,8 +1,4 @@
-"""TOU and TIC: which came first, and how many years lie between.
-
-Why: both are arithmetic on years; what is compared is said in the question
-(birth, accession, first year). Called by `generate`.
-"""
+"""TIC: the number of years along a chain of dates."""
 
 from __future__ import annotations
 
@@ -10,59 +6,24 @@ import itertools
 import random
 from collections.abc import Sequence
 
-from ctd_jax_datasets.ctm import intervals, periods, repository, wording
-from ctd_jax_datasets.ctm.pool import (
-  Draft,
-  EntityPool,
-  NoDrawError,
-  draw_period_window,
-)
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals, periods, repository
+from ctd_jax_datasets.ctm.entities import Entity, Relation
+from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
+from ctd_jax_datasets.ctm.generation.pool import EntityPool, draw_period_window
+from ctd_jax_datasets.ctm.golds import YearsGold
+from ctd_jax_datasets.ctm.vocabulary import (
   END,
-  ERA,
   EVENT,
   EXACT,
   FIGURE,
-  INGREDIENT,
-  PLACE,
   RULER,
   START,
   TIC,
-  TOU,
   TYPE_NAMES,
-  Entity,
-  OrderGold,
-  Relation,
-  YearsGold,
 )
 
-ORDER_RULE, YEARS_RULE = "order", "years"
-_TRIES = 200
-# Kinds that are ordered together, and how often.
-_KIND_MIXES = (
-  ((FIGURE,), 5),
-  ((EVENT,), 4),
-  ((RULER,), 2),
-  ((ERA,), 2),
-  ((PLACE,), 1),
-  ((INGREDIENT,), 1),
-  ((FIGURE, EVENT), 2),
-  ((FIGURE, ERA, EVENT), 2),
-  ((EVENT, INGREDIENT), 1),
-)
-_YEAR_CONVENTIONS = {
-  FIGURE: "人物以出生之年为准",
-  RULER: "君主以即位之年为准",
-  ERA: "年号以启用之年为准",
-  PLACE: "地名以启用之年为准",
-  EVENT: "事件以开始之年为准",
-  INGREDIENT: "食材以最早见于中国之时为准",
-}
-_ORDER_TEMPLATES = (
-  "请把下列各项按时间先后排列：{names}。（{which}）",
-  "{names}，这几项由早到晚应当怎样排序？（{which}）",
-  "编写年表时需要依次列出{names}，请给出从早到晚的顺序。（{which}）",
-)
+_RULE = "years"
+_TRIES = 200  # draws of entities before the pool counts as too small
 _CHAIN_TEMPLATES = (
   "从{first}到{rest}，相邻两项之间相隔的年数加起来约为多少年？",
   "{first}距{rest}，各段间隔之和约为多少年？",
@@ -72,74 +33,6 @@ _PAIR_TEMPLATES = (
   "从{first}到{second}，前后约差多少年？",
   "{first}，{second}，两者约相距多少年？",
 )
-
-
-def draft_order_question(
-  rng: random.Random, pool: EntityPool, count: int
-) -> Draft:
-  """Returns a question that asks for the order of `count` entities.
-
-  First years known only about are kept so far apart that the order is sure;
-  equal first years are ties.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
-  for _ in range(_TRIES):
-    kinds = rng.choices(*zip(*_KIND_MIXES, strict=True))[0]
-    labels = draw_period_window(rng)
-    try:
-      entities = pool.draw_entities(rng, count, kinds, labels)
-    except NoDrawError:
-      continue
-    relations = tuple(repository.make_relation(entity) for entity in entities)
-    if _is_order_sure(relations):
-      return _make_order_draft(rng, relations)
-  raise NoDrawError(f"TOU: no {count} entities whose order is sure")
-
-
-def _is_order_sure(relations: Sequence[Relation]) -> bool:
-  """Returns whether no two first years are closer than they are known."""
-  ranked = sorted(relations, key=lambda relation: relation.start)
-  if ranked[0].start == ranked[-1].start:
-    return False
-  for earlier, later in itertools.pairwise(ranked):
-    gap_years = periods.count_years_between(earlier.start, later.start)[0]
-    if gap_years <= intervals.sum_tolerances(earlier, later) and gap_years > 0:
-      return False
-    if gap_years == 0 and intervals.sum_tolerances(earlier, later):
-      return False
-  return True
-
-
-def _make_order_draft(
-  rng: random.Random, relations: Sequence[Relation]
-) -> Draft:
-  groups = intervals.order_by_start(relations)
-  kinds = dict.fromkeys(relation.kind for relation in relations)
-  conventions = "；".join(_YEAR_CONVENTIONS[kind] for kind in kinds)
-  tied_groups = [group for group in groups if len(group) > 1]
-  if tied_groups:
-    conventions += "；同年者并列，先后不限"
-  question = rng.choice(_ORDER_TEMPLATES).format(
-    names=wording.join_names([relation.entity for relation in relations]),
-    which=conventions,
-  )
-  ordered_names = [name for group in groups for name in group]
-  ties = "".join(
-    f"其中{wording.join_names(group)}同年。" for group in tied_groups
-  )
-  answer = wording.join_names(ordered_names)
-  return Draft(
-    type=TYPE_NAMES[TOU],
-    rule=ORDER_RULE,
-    question=question,
-    answer=answer,
-    relations=tuple(relations),
-    gold=OrderGold(groups),
-    conclusion=f"由早到晚：{answer}。{ties}",
-    distance=intervals.measure_distance(relations),
-  )
 
 
 def draft_years_question(
@@ -221,7 +114,7 @@ def _make_years_draft(
     conclusion += f"公元元年之前没有公元0年；若计入则为{naive_years}年。"
   return Draft(
     type=TYPE_NAMES[TIC],
-    rule=YEARS_RULE,
+    rule=_RULE,
     question=question,
     answer=f"约{true_years}年",
     relations=relations,

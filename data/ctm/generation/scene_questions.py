@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import random
 
-from ctd_jax_datasets.ctm import intervals, plausibility, scenes, wording
-from ctd_jax_datasets.ctm.pool import Draft, EntityPool
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm import intervals
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.generation import (
+  plausibility_questions,
+  scenes,
+  wording,
+)
+from ctd_jax_datasets.ctm.generation.drafts import Draft
+from ctd_jax_datasets.ctm.generation.pool import EntityPool
+from ctd_jax_datasets.ctm.golds import AnachronismGold
+from ctd_jax_datasets.ctm.vocabulary import (
   ERA,
   EVENT,
   FIGURE,
@@ -23,8 +31,6 @@ from ctd_jax_datasets.ctm.questions import (
   RULER,
   SEC,
   TYPE_NAMES,
-  AnachronismGold,
-  Relation,
 )
 
 RULE = "anachronisms"
@@ -91,10 +97,12 @@ def draft_scene_question(
   """
   num_strangers = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
   cast = scenes.draw_cast(rng, pool, count, num_strangers)
-  opening = rng.choice(plausibility.OPENINGS[cast.scene.kind]).format(
+  opening = rng.choice(plausibility_questions.OPENINGS[cast.scene.kind]).format(
     name=cast.scene.entity
   )
-  scenario = "，".join((opening, *plausibility.draw_clauses(rng, cast.members)))
+  scenario = "，".join(
+    (opening, *plausibility_questions.draw_clauses(rng, cast.members))
+  )
   return _make_draft(SEC, cast, f"{scenario}。{rng.choice(_QUESTIONS)}")
 
 

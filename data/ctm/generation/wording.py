@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm.entities import Relation
+from ctd_jax_datasets.ctm.vocabulary import (
   APPROXIMATE,
   ERA,
   EVENT,
@@ -19,7 +20,6 @@ from ctd_jax_datasets.ctm.questions import (
   INGREDIENT,
   PLACE,
   RULER,
-  Relation,
 )
 
 PERIOD_LIST = "、".join(periods.LABELS)

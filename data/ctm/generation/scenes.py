@@ -15,9 +15,13 @@ import functools
 import random
 from collections.abc import Sequence
 
+import msgspec
+
 from ctd_jax_datasets.ctm import intervals, periods, repository
-from ctd_jax_datasets.ctm.pool import EntityPool, NoDrawError
-from ctd_jax_datasets.ctm.questions import (
+from ctd_jax_datasets.ctm.entities import Entity, Relation
+from ctd_jax_datasets.ctm.generation.drafts import NoDrawError
+from ctd_jax_datasets.ctm.generation.pool import EntityPool
+from ctd_jax_datasets.ctm.vocabulary import (
   ERA,
   EVENT,
   FIGURE,
@@ -25,8 +29,6 @@ from ctd_jax_datasets.ctm.questions import (
   INGREDIENT,
   PLACE,
   RULER,
-  Entity,
-  Relation,
 )
 
 _TRIES = 60
@@ -200,7 +202,7 @@ def _list_scene_relations(pool: EntityPool, kind: str) -> tuple[Relation, ...]:
       continue
     relation = repository.make_relation(entity)
     if kind == EVENT:
-      relation = dataclasses.replace(relation, end=None)
+      relation = msgspec.structs.replace(relation, end=None)
     relations.append(relation)
   return tuple(relations)
 

@@ -1,0 +1,1 @@
+"""Independent checks of questions: gold recomputed with sets of years."""

@@ -1,0 +1,1 @@
+"""Generation of questions and games: entities drawn, questions worded."""
