@@ -27,8 +27,9 @@ DEFAULT_MEASURES = (
   "ndcg@10",
   "recall@10",
 )
-# For rankings that are that deep: a window has more than ten answers.
-DEEP_MEASURES = (*DEFAULT_MEASURES, "recall@50")
+# A window has more than ten answers: recall at 50 tells systems apart there.
+_DEEP_CUTOFF = 50
+DEEP_MEASURES = (*DEFAULT_MEASURES, f"recall@{_DEEP_CUTOFF}")
 _RECIPROCAL_RANK = "recip_rank"
 # Measure -> what trec_eval calls it.
 _TREC_EVAL_NAMES = {
@@ -41,6 +42,11 @@ _TREC_EVAL_NAMES = {
   "ndcg": "ndcg_cut",
 }
 _MEASURE_NAME = re.compile(rf"({'|'.join(_TREC_EVAL_NAMES)})@([1-9]\d*)")
+
+
+def select_measures(depth: int) -> tuple[str, ...]:
+  """Returns the measures of rankings that hold `depth` records at most."""
+  return DEEP_MEASURES if depth >= _DEEP_CUTOFF else DEFAULT_MEASURES
 
 
 def parse_measure(name: str) -> tuple[str, int]:

@@ -74,8 +74,13 @@ class Run:
 
   @property
   def file_name(self) -> str:
-    """See `file_name`."""
+    """Name of the run's file, see `run_file_name`."""
     return run_file_name(self.system, self.split, self.gallery)
+
+  @property
+  def depth(self) -> int:
+    """Records of the longest ranking; 0 if there is none."""
+    return max(map(len, self.rankings.values()), default=0)
 
 
 def run_file_name(system: str, split: str, gallery: str) -> str:
@@ -274,14 +279,26 @@ def read_run(
     split or name_match["split"],
     gallery or name_match["gallery"],
     {
-      query_id: _sort_ranking(ranking)
+      query_id: sort_ranking(ranking)
       for query_id, ranking in scores_by_query.items()
     },
   )
 
 
-def _sort_ranking(scores: Mapping[str, np.float32]) -> Ranking:
-  sorted_items = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+def sort_ranking(scores: Mapping[str, float]) -> Ranking:
+  """Returns records best first, ties by id and then parted.
+
+  Args:
+    scores: record id -> score.
+
+  Raises:
+    ValueError: if a score is not finite in float32.
+  """
+  with np.errstate(over="ignore"):
+    float32_scores = {name: np.float32(score) for name, score in scores.items()}
+  sorted_items = sorted(
+    float32_scores.items(), key=lambda item: (-item[1], item[0])
+  )
   decreasing = make_strictly_decreasing([score for _, score in sorted_items])
   names = [record_id for record_id, _ in sorted_items]
   return list(zip(names, decreasing.tolist(), strict=True))

@@ -1,23 +1,23 @@
-"""Tables of results, for the terminal, files and the README.
+"""Tables of results, for the terminal, files and Markdown pages.
 
 `evaluate` prints and saves its tables through this module. From the command
-line it renews the tables of a README from the files of `evaluation.results`,
-so no number there is typed. They stand between
+line it renews the tables of Markdown files from the files of
+`evaluation.results`, so that no number there is typed. A table stands between
 
   <!-- table:NAME key=value ... -->
   <!-- end -->
 
-where NAME is a view (see `VIEWS`) and keys narrow it down; the keys are
+where NAME is a view (see `VIEWS`) and keys narrow it down. The keys are
 dataset, system, track, score_mode, split, mode, family, source, metrics and
 columns (family or mode, for tables of one metric that have these as columns).
-Several values of one key are separated by commas, values with a space are
-quoted (source="Table 1").
-Rows measured here have the source "". The view `families`
-has a table for each family of the paper's text; family=point,window asks for
-those of the release.
+Several values of one key are separated by commas; values with a space are
+quoted (source="Table 1"). Rows measured here have the source "". The view
+`families` has a table for each family of the paper's text; family=point,window
+selects those of the release.
 
   python -m ctd_jax.evaluation.result_tables --readme=README.md
-  python -m ctd_jax.evaluation.result_tables --readme=README.md --check
+  python -m ctd_jax.evaluation.result_tables \
+    --readme=README.md,docs/results/retrieval.md --check
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ctd_jax.utils import files, tables
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
-# What a marker selects where it does not say otherwise.
+# What a marker selects unless its keys say otherwise.
 _OFFICIAL_VIEW = {
   "split": "test",
   "mode": protocol.OFFICIAL_MODE,
@@ -92,7 +92,7 @@ VIEWS = {
     "metrics": "pass@1,pass@3,pass@8",
   },
 }
-# What the tables of a place have in common; one of it makes the columns.
+# What all rows of one table share, but for the field that makes its columns.
 _TABLE_FIELDS = ("dataset", "split", "mode", "family", "metric", "track")
 _MARKER_KEYS = (
   "dataset",
@@ -289,45 +289,97 @@ def _position_in(name: str, names: Sequence[str]) -> int:
   return names.index(name) if name in names else len(names)
 
 
+def renew_tables(
+  paths: Sequence[pathlib.Path],
+  result_folder: pathlib.Path | None = None,
+  check: bool = False,
+) -> list[pathlib.Path]:
+  """Returns the files whose tables were stale, and writes them anew.
+
+  Nothing is written before the tables of all files are made.
+
+  Args:
+    paths: Markdown files.
+    result_folder: of the result files; `find_result_folder` of each file if
+      None.
+    check: whether to leave the files as they are.
+
+  Raises:
+    FileNotFoundError: if there is no such file or no result.
+    ValueError: naming file and line of a bad marker, or a bad result file.
+  """
+  renewed_texts = {}
+  rows_by_folder: dict[pathlib.Path, list[ResultRow]] = {}
+  for path in paths:
+    folder = result_folder or find_result_folder(path)
+    if folder not in rows_by_folder:
+      rows_by_folder[folder] = read_result_folder(folder)
+    text = files.read_text(path)
+    renewed_text = fill_tables(text, rows_by_folder[folder], str(path))
+    if renewed_text != text:
+      renewed_texts[path] = renewed_text
+  if not check:
+    for path, renewed_text in renewed_texts.items():
+      files.write_text(path, renewed_text)
+  return list(renewed_texts)
+
+
+def find_result_folder(path: pathlib.Path) -> pathlib.Path:
+  """Returns the nearest tests/results beside or above a file.
+
+  Raises:
+    FileNotFoundError: naming the file, if there is none.
+  """
+  for parent in path.absolute().parents:
+    folder = parent / "tests" / "results"
+    if folder.is_dir():
+      return folder
+  raise FileNotFoundError(
+    f"{path}: no folder tests/results beside or above it; name one with "
+    "--results"
+  )
+
+
 def main(argv: Sequence[str]) -> None:
-  """Renews or checks the tables of a README."""
+  """Renews or checks the tables of Markdown files."""
   if len(argv) > 1:
     raise app.UsageError(f"unexpected argument {argv[1]!r}")
-  path = pathlib.Path(flags.FLAGS.readme)
-  folder = flags.FLAGS.results or path.parent / "tests" / "results"
-  current_text = path.read_text(encoding="utf-8")
+  paths = [pathlib.Path(name) for name in flags.FLAGS.readme]
+  folder = flags.FLAGS.results and pathlib.Path(flags.FLAGS.results)
   try:
-    renewed_text = fill_tables(
-      current_text, read_result_folder(folder), str(path)
-    )
+    stale_paths = renew_tables(paths, folder, flags.FLAGS.check)
   except (FileNotFoundError, ValueError) as error:
     sys.exit(f"error: {error}")
-  if current_text == renewed_text:
-    print(f"{path}: tables agree with {folder}")
-  elif flags.FLAGS.check:
+  for path in paths:
+    if path not in stale_paths:
+      print(f"{path}: tables agree with the results")
+    elif not flags.FLAGS.check:
+      print(f"{path}: tables made anew from the results")
+  if stale_paths and flags.FLAGS.check:
+    names = ",".join(map(str, stale_paths))
     sys.exit(
-      f"error: tables of {path} differ from {folder}; run python -m "
-      f"ctd_jax.evaluation.result_tables --readme={path}"
+      f"error: tables of {names} differ from the results; run python -m "
+      f"ctd_jax.evaluation.result_tables --readme={names}"
     )
-  else:
-    files.write_text(path, renewed_text)
-    print(f"{path}: tables made anew from {folder}")
 
 
 if __name__ == "__main__":
   # Not at import: `train` and `evaluate` import this module and have flags of
   # their own.
-  flags.DEFINE_string(
-    "readme", None, "Markdown file to renew. Example: --readme=README.md"
+  flags.DEFINE_list(
+    "readme",
+    None,
+    "Markdown files to renew, separated by commas. "
+    "Example: --readme=README.md,docs/results/retrieval.md",
   )
   flags.DEFINE_string(
     "results",
     None,
-    "folder of result files; tests/results beside the README by default. "
-    "Example: --results=tests/results",
+    "Folder of result files; the nearest tests/results beside or above each "
+    "file by default. Example: --results=tests/results",
   )
   flags.DEFINE_bool(
-    "check", False, "change nothing, fail if a table is stale. Example: --check"
+    "check", False, "Change nothing, fail if a table is stale. Example: --check"
   )
   flags.mark_flag_as_required("readme")
   app.run(main)

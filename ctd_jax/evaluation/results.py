@@ -1,9 +1,9 @@
 """Results as data: rows of figures, measured and published, in JSON files.
 
-Why: a figure is written once, with what is needed to get it again; tables and
-comparisons are made from the files (`evaluation.report`), never typed.
+A figure is written once, with what is needed to get it again; tables and
+comparisons are made from the files (`evaluation.result_tables`), never typed.
 `evaluate` writes a file for each run; published figures are rows of the same
-shape whose `source` names the table of the publication.
+form whose `source` names the table of the publication.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pathlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from ctd_jax.benchmark import measures, runs
 from ctd_jax.evaluation import protocol, significance
@@ -119,6 +120,8 @@ def make_result_rows(
   table: protocol.PerQueryScores,
   dataset: str,
   groups: Mapping[str, Hashable] | None = None,
+  families: Sequence[str] = protocol.FAMILIES,
+  metrics: Sequence[str] | None = None,
   **provenance,
 ) -> list[ResultRow]:
   """Returns a row for each family and measure of a per-query table.
@@ -130,11 +133,13 @@ def make_result_rows(
     dataset: see `ResultRow`.
     groups: query id -> cluster of the bootstrap, e.g. (reign, year); by
       default queries are resampled one by one.
-    **about: seeds, command, commit, seconds of the rows.
+    families: rows of these only; each row costs a bootstrap.
+    metrics: rows of these only; all of the table if None.
+    **provenance: seeds, command, commit, seconds of the rows.
   """
   rows = []
-  for family in protocol.FAMILIES:
-    for metric in table.values:
+  for family in families:
+    for metric in table.values if metrics is None else metrics:
       values = table.values_of_family(metric, family)
       if not values:
         continue
@@ -175,22 +180,30 @@ def read_result_rows(path: str | os.PathLike) -> list[ResultRow]:
   """Returns the rows of a JSON file.
 
   Raises:
-    ValueError: naming the file and the number of the row at fault.
+    ValueError: naming the file, the number of the row (from 1) and the field
+      at fault.
   """
   try:
-    loaded = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-  except json.JSONDecodeError as error:
-    raise ValueError(f"{path}: not JSON: {error}") from None
-  if not isinstance(loaded, list):
-    raise ValueError(f"{path}: expected a list of result rows")
-  rows = []
-  for number, fields in enumerate(loaded, start=1):
-    try:
-      seeds = tuple(fields.pop("seeds", ()))
-      rows.append(ResultRow(**fields, seeds=seeds))
-    except (AttributeError, TypeError, ValueError) as error:
-      raise ValueError(f"{path}: row {number}: {error}") from None
-  return rows
+    rows = msgspec.json.decode(files.read_text(path), type=list[dict])
+  except msgspec.MsgspecError as error:
+    raise ValueError(f"{path}: not a JSON list of rows: {error}") from None
+  return [
+    _parse_row(fields, f"{path}: row {number}")
+    for number, fields in enumerate(rows, start=1)
+  ]
+
+
+def _parse_row(fields: Mapping[str, object], location: str) -> ResultRow:
+  # msgspec passes over keys that a dataclass does not have.
+  unknown = fields.keys() - {
+    field.name for field in dataclasses.fields(ResultRow)
+  }
+  if unknown:
+    raise ValueError(f"{location}: no field {min(unknown)!r} in a result row")
+  try:
+    return msgspec.convert(fields, ResultRow)
+  except msgspec.ValidationError as error:
+    raise ValueError(f"{location}: {error}") from None
 
 
 def select_rows(rows: Iterable[ResultRow], **criteria: str) -> list[ResultRow]:
@@ -198,7 +211,7 @@ def select_rows(rows: Iterable[ResultRow], **criteria: str) -> list[ResultRow]:
 
   Args:
     rows: to choose from.
-    **wanted: field -> values separated by commas; a dataset may leave out its
+    **criteria: field -> values separated by commas; a dataset may leave out its
       version, which is what follows the colon.
   """
   values_by_field = {
@@ -221,7 +234,7 @@ def read_result_folder(folder: str | os.PathLike) -> list[ResultRow]:
   Raises:
     FileNotFoundError: if there is no such file.
   """
-  paths = sorted(pathlib.Path(folder).glob("*.json"))
+  paths = sorted(files.as_path(folder).glob("*.json"))
   if not paths:
     raise FileNotFoundError(f"no result file (*.json) in {folder}")
   return [row for path in paths for row in read_result_rows(path)]

@@ -11,10 +11,11 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
+
+import msgspec
 
 from ctd_jax.benchmark import measures, runs
 from ctd_jax.chronology import reign_tables, timelines
@@ -73,8 +74,7 @@ def score_runs(
     run = runs.read_run(path)
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
-    depth = max(map(len, run.rankings.values()))
-    names = measures.DEEP_MEASURES if depth >= 50 else measures.DEFAULT_MEASURES
+    names = measures.select_measures(run.depth)
     for mode in protocol.MODES.values():
       if mode.gallery == run.gallery:
         queries = benchmark.queries[run.split]
@@ -108,10 +108,35 @@ def find_run_paths(
   return paths
 
 
-def read_run_origin(folder: pathlib.Path) -> dict[str, dict]:
-  """Returns what is known of the systems of a folder, {} if nothing is."""
+class RunOrigin(TypedDict, total=False):
+  """Provenance of the run files of a system, fields of its result rows.
+
+  Attributes:
+    command: that wrote them.
+    commit: of this repository.
+    seconds: wall time of training and evaluation.
+    seeds: of the runs.
+  """
+
+  command: str
+  commit: str
+  seconds: float
+  seeds: list[int]
+
+
+def read_run_origin(folder: pathlib.Path) -> dict[str, RunOrigin]:
+  """Returns system -> provenance of its run files, {} if none is recorded.
+
+  Raises:
+    ValueError: naming file, system and field of what cannot be read.
+  """
   path = folder / ORIGIN_FILE
-  return json.loads(path.read_text()) if path.exists() else {}
+  if not path.exists():
+    return {}
+  try:
+    return msgspec.json.decode(files.read_text(path), type=dict[str, RunOrigin])
+  except msgspec.MsgspecError as error:
+    raise ValueError(f"{path}: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +159,7 @@ class RunSummary:
   tables: tuple[protocol.PerQueryScores, ...]
   rows: tuple[results.ResultRow, ...]
   years: Mapping[str, Mapping[str, tuple[int, int]]]
-  origin: Mapping[str, Mapping]
+  origin: Mapping[str, RunOrigin]
 
   def tables_of_mode(
     self, split: str, mode: str

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS) + "\n"
 
@@ -239,3 +239,11 @@ def test_chronology_loads_no_heavy_library():
     [sys.executable, "-c", code], capture_output=True, text=True, check=True
   )
   assert done.stdout.strip() == "[]"
+
+
+def test_reign_labels_are_latin():
+  reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
+  assert reign_tables.make_reign_labels(Timeline("t", reigns)) == [
+    "Yin",
+    "reign 2",
+  ]

@@ -48,7 +48,7 @@ def test_files_and_modules_exist(page):
 )
 def test_tables_agree_with_the_rows(page):
   text = page.read_text(encoding="utf-8")
-  rows = results.read_folder(ROOT / "tests" / "results")
+  rows = results.read_result_folder(ROOT / "tests" / "results")
   assert result_tables.fill_tables(text, rows, page.name) == text
 
 

@@ -7,15 +7,12 @@ import sys
 
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Reign, Timeline
 from ctd_jax.evaluation import protocol, result_tables
 from ctd_jax.evaluation.results import (
   ResultRow,
   read_result_folder,
   write_result_rows,
 )
-from ctd_jax.utils import tables
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = pathlib.Path(__file__).parents[1] / "results"
@@ -51,15 +48,6 @@ def test_aligned_table():
     "規則    ctd      0.3333 [0.300, 0.400]  0.5000",
     rule,
   ]
-
-
-def test_display_width_counts_han_characters_twice():
-  assert tables.measure_display_width("隱公 Yin") == 8
-  assert (
-    tables.measure_display_width("é")
-    == tables.measure_display_width("e\u0301")
-    == 1
-  )
 
 
 def test_tracks_stand_in_blocks_of_their_own():
@@ -220,22 +208,42 @@ def run_module(*arguments):
   )
 
 
-def test_command_line_renews_and_checks(tmp_path):
-  readme = tmp_path / "README.md"
-  readme.write_text(MARKED, encoding="utf-8")
-  results = tmp_path / "tests" / "results"
-  write_result_rows(results / "a.json", [row(), row(mode="neg1_ne0_dq1")])
-  stale = run_module(f"--readme={readme}", "--check")
-  assert stale.returncode == 1
-  assert "tables of" in stale.stderr
-  assert readme.read_text(encoding="utf-8") == MARKED
-  assert run_module(f"--readme={readme}").returncode == 0
-  text = readme.read_text(encoding="utf-8")
-  assert "| s | ctd | 0.5000 |" in text
-  assert (
-    result_tables.fill_tables(text, read_result_folder(results), "README.md")
-    == text
+@pytest.fixture
+def pages(tmp_path):
+  """Two Markdown files with a stale table each, and their results."""
+  write_result_rows(
+    tmp_path / "tests" / "results" / "a.json",
+    [row(), row(mode="neg1_ne0_dq1")],
   )
+  paths = [tmp_path / "README.md", tmp_path / "docs" / "results" / "page.md"]
+  for path in paths:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(MARKED, encoding="utf-8")
+  return paths
+
+
+def test_command_line_renews_and_checks(pages):
+  readme = f"--readme={','.join(map(str, pages))}"
+  stale = run_module(readme, "--check")
+  assert stale.returncode == 1
+  assert f"tables of {pages[0]},{pages[1]} differ" in stale.stderr
+  assert pages[0].read_text(encoding="utf-8") == MARKED
+  assert run_module(readme).returncode == 0
+  for path in pages:
+    assert "| s | ctd | 0.5000 |" in path.read_text(encoding="utf-8")
+  assert result_tables.renew_tables(pages, check=True) == []
+
+
+def test_no_file_is_written_if_one_cannot_be(pages):
+  pages[1].write_text("<!-- table:best -->\n<!-- end -->", encoding="utf-8")
+  with pytest.raises(ValueError, match=r"page\.md:1: table 'best'"):
+    result_tables.renew_tables(pages)
+  assert pages[0].read_text(encoding="utf-8") == MARKED
+
+
+def test_a_file_without_results_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"page\.md: no folder tests/res"):
+    result_tables.find_result_folder(tmp_path / "page.md")
 
 
 def test_tables_of_the_readme_agree_with_the_results():
@@ -245,11 +253,3 @@ def test_tables_of_the_readme_agree_with_the_results():
     result_tables.fill_tables(text, read_result_folder(RESULTS), readme.name)
     == text
   )
-
-
-def test_reign_labels_are_latin():
-  reigns = (Reign("隱公", "魯", -721, 11), Reign("泰始", "", 265, 10))
-  assert reign_tables.make_reign_labels(Timeline("t", reigns)) == [
-    "Yin",
-    "reign 2",
-  ]

@@ -1,3 +1,5 @@
+"""Files: whole or not at all, with the errors of bad ones."""
+
 import os
 import stat
 
@@ -22,3 +24,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     files.write_text(path, "new \ud800")
   assert path.read_text() == "old"
   assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+  path = tmp_path / "b.txt"
+  path.write_bytes(b"ab\xff")
+  with pytest.raises(ValueError, match=r"b\.txt: not UTF-8 at byte 2"):
+    files.read_text(path)
+
+
+def test_a_path_keeps_its_kind(tmp_path):
+  assert files.as_path(str(tmp_path)) == tmp_path
+  assert str(files.as_path("gs://bucket/run.trec")) == "gs://bucket/run.trec"

@@ -1,0 +1,365 @@
+"""Evaluation of any system in one call: `ctd_jax.evaluate`.
+
+A system is an object with a method `search`, or TREC run files that some
+program wrote. Its rankings are measured in every mode of the protocol whose
+gallery they cover:
+
+  >>> import ctd_jax
+  >>> benchmark = ctd_jax.load_benchmark("chunqiutr/mini")
+  >>> class EqualScores:
+  ...   def search(self, queries, k):
+  ...     return [[(name, 0.0) for name in benchmark.record_ids[:k]]
+  ...             for _ in queries]
+  >>> result = ctd_jax.evaluate(EqualScores(), benchmark)
+  >>> print(result.table())  # doctest: +SKIP
+  >>> print(result.compare(ctd_jax.evaluate("runs/tiny/evaluation", benchmark,
+  ...                                       name="tiny")))  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ctd_jax.benchmark import measures, runs
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import Query
+from ctd_jax.evaluation import (
+  comparison,
+  protocol,
+  result_tables,
+  results,
+  significance,
+)
+from ctd_jax.utils import files
+
+DEFAULT_DEPTH = 100  # records per query; recall@50 needs 50
+_GROWTH = 4  # of k, for queries whose first k lack records of a gallery
+
+
+class Searcher(Protocol):
+  """A system that ranks the whole gallery of a benchmark.
+
+  Attributes `name`, `track` and `score_mode` are read where it has them.
+  """
+
+  def search(self, queries: Sequence[str], k: int) -> Sequence[Sequence[Any]]:
+    """Returns for each query the k best records, best first.
+
+    A record is an object with `record_id` and `score`, or such a pair.
+    """
+    ...
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationResult:
+  """Measures of one system on one split, query by query and as means.
+
+  Attributes:
+    dataset: name of the benchmark.
+    system: name of the system.
+    track: information it may read, one of `runs.TRACKS`.
+    split: of the queries.
+    scores: mode -> values of every query, see `protocol.PerQueryScores`.
+    years: query id -> (reign, year), the clusters of intervals and tests.
+  """
+
+  dataset: str
+  system: str
+  track: str
+  split: str
+  scores: Mapping[str, protocol.PerQueryScores]
+  years: Mapping[str, Hashable]
+
+  def per_query(
+    self,
+    measure: str = "hit@1",
+    mode: str = protocol.OFFICIAL_MODE,
+    family: str = "all",
+  ) -> dict[str, float]:
+    """Returns query id -> value.
+
+    Args:
+      measure: e.g. hit@1, mrr@10.
+      mode: name in `protocol.MODES`.
+      family: one of `protocol.FAMILIES`.
+
+    Raises:
+      ValueError: listing what there is, if there is no such measure, mode or
+        family.
+    """
+    return self._scores(measure, mode).values_of_family(measure, family)
+
+  def mean(
+    self,
+    measure: str = "hit@1",
+    mode: str = protocol.OFFICIAL_MODE,
+    family: str = "all",
+  ) -> float:
+    """Returns the mean over the queries; see `per_query`."""
+    return self._scores(measure, mode).mean_of_family(measure, family)
+
+  def interval(
+    self,
+    measure: str = "hit@1",
+    mode: str = protocol.OFFICIAL_MODE,
+    family: str = "all",
+  ) -> tuple[float, float]:
+    """Returns the 95 % bootstrap interval of `mean`, over whole years."""
+    scores = self._scores(measure, mode)
+    return significance.compute_bootstrap_interval(
+      scores.values_of_family(measure, family),
+      self.years,
+      scores.cell_by_query(family),
+    )
+
+  def rows(
+    self,
+    modes: Sequence[str] | None = None,
+    families: Sequence[str] = ("all",),
+    metrics: Sequence[str] = result_tables.DEFAULT_METRICS,
+    **provenance,
+  ) -> list[results.ResultRow]:
+    """Returns means with intervals, as `results.write_result_rows` takes them.
+
+    Args:
+      modes: names of modes; all that were evaluated if None.
+      families: see `protocol.FAMILIES`.
+      metrics: measures.
+      **provenance: seeds, command, commit, seconds of the rows.
+    """
+    return [
+      row
+      for mode in modes or self.scores
+      for row in results.make_result_rows(
+        self._scores(metrics[0], mode),
+        self.dataset,
+        self.years,
+        families,
+        metrics,
+        **provenance,
+      )
+    ]
+
+  def table(
+    self,
+    modes: Sequence[str] | None = None,
+    families: Sequence[str] = ("all",),
+    metrics: Sequence[str] = result_tables.DEFAULT_METRICS,
+    markdown: bool = False,
+    intervals: bool = True,
+  ) -> str:
+    """Returns a table for each mode and family; see `rows` for arguments."""
+    return result_tables.format_table(
+      self.rows(modes, families, metrics), metrics, markdown, intervals
+    )
+
+  def compare(
+    self,
+    other: EvaluationResult,
+    measure: str = "hit@1",
+    mode: str = protocol.OFFICIAL_MODE,
+  ) -> comparison.SystemComparison:
+    """Returns this system minus another, with paired tests.
+
+    Args:
+      other: result on the same benchmark and split.
+      measure: what is compared.
+      mode: in which both were evaluated.
+
+    Raises:
+      ValueError: if the results are of different data, or of tracks that read
+        different information.
+    """
+    for field in ("dataset", "split", "track"):
+      values = getattr(self, field), getattr(other, field)
+      if values[0] != values[1]:
+        raise ValueError(
+          f"{self.system} and {other.system} cannot be compared: {field} "
+          f"{values[0]} and {values[1]}"
+        )
+    pair = self._scores(measure, mode), other._scores(measure, mode)
+    return comparison.compare_system_pairs([pair], self.years, measure)[0]
+
+  def _scores(self, measure: str, mode: str) -> protocol.PerQueryScores:
+    if mode not in self.scores:
+      raise ValueError(
+        f"{self.system} was evaluated in {', '.join(self.scores)}; not in "
+        f"{mode!r}"
+      )
+    scores = self.scores[mode]
+    if measure not in scores.values:
+      raise ValueError(
+        f"measure is one of {', '.join(scores.values)}; got {measure!r}"
+      )
+    return scores
+
+
+def evaluate(
+  system_or_run: Searcher | str | os.PathLike,
+  benchmark: Benchmark,
+  split: str = "test",
+  depth: int = DEFAULT_DEPTH,
+  name: str | None = None,
+) -> EvaluationResult:
+  """Returns the measures of a system on a split of a benchmark.
+
+  A system is searched over all records; its ranking of a smaller gallery is
+  that ranking without the records left out, searched deeper until it holds
+  `depth` records or the system has no more. Run files cover the galleries that
+  their names say.
+
+  Args:
+    system_or_run: an object with `search(queries, k)`, see `Searcher`; or a
+      run file run.<system>.<split>.<gallery>.trec; or a folder of such files.
+    benchmark: whose queries are asked.
+    split: of the queries.
+    depth: records per query of a system; at 50 or more recall@50 is measured.
+    name: of the system; in a folder with runs of several, the one to evaluate.
+      By default the attribute `name` or the class of an object, and what the
+      run file says.
+
+  Raises:
+    FileNotFoundError: if there is no such run file.
+    ValueError: naming the split, file, line or record at fault.
+  """
+  if not benchmark.queries.get(split):
+    raise ValueError(
+      f"{benchmark.name} has no queries of split {split!r}; splits: "
+      f"{', '.join(benchmark.queries)}"
+    )
+  if isinstance(system_or_run, str | os.PathLike):
+    system_runs = _read_runs(files.as_path(system_or_run), split, name)
+  else:
+    system_runs = _run_system(system_or_run, benchmark, split, depth, name)
+  queries = benchmark.queries[split]
+  kinds = {record.record_id: record.kind for record in benchmark.records}
+  run_by_gallery = {run.gallery: run for run in system_runs}
+  scores = {
+    mode.name: protocol.evaluate_run(
+      run_by_gallery[mode.gallery],
+      queries,
+      kinds,
+      mode,
+      measures.select_measures(run_by_gallery[mode.gallery].depth),
+    )
+    for mode in protocol.MODES.values()
+    if mode.gallery in run_by_gallery
+  }
+  return EvaluationResult(
+    benchmark.name,
+    system_runs[0].system,
+    system_runs[0].track,
+    split,
+    scores,
+    comparison.find_query_years(benchmark, split),
+  )
+
+
+def _read_runs(
+  path: pathlib.Path, split: str, name: str | None
+) -> list[runs.Run]:
+  """Returns the runs of one system, one for each gallery."""
+  paths = [path]
+  if path.is_dir():
+    paths = sorted(path.glob(f"run.{name or '*'}.{split}.*.trec"))
+  elif not path.exists():
+    paths = []
+  if not paths:
+    raise FileNotFoundError(
+      f"{path}: no run file run.{name or '<system>'}.{split}.<gallery>.trec"
+    )
+  system_runs = [runs.read_run(run_path) for run_path in paths]
+  tags = sorted({run.tag for run in system_runs})
+  if len(tags) > 1:
+    raise ValueError(
+      f"{path}: runs of {', '.join(tags)}; say which one with name="
+    )
+  if system_runs[0].split != split:
+    raise ValueError(
+      f"{path}: a run of split {system_runs[0].split}, not of {split}"
+    )
+  return system_runs
+
+
+def _run_system(
+  system: Searcher,
+  benchmark: Benchmark,
+  split: str,
+  depth: int,
+  name: str | None,
+) -> list[runs.Run]:
+  """Returns the rankings of a system, one run for each gallery."""
+  kinds = {record.record_id: record.kind for record in benchmark.records}
+  rankings = _search_galleries(system, benchmark.queries[split], kinds, depth)
+  return [
+    runs.Run(
+      name or getattr(system, "name", type(system).__name__),
+      getattr(system, "track", "T0"),
+      getattr(system, "score_mode", "search"),
+      split,
+      gallery,
+      gallery_rankings,
+    )
+    for gallery, gallery_rankings in rankings.items()
+  ]
+
+
+def _search_galleries(
+  system: Searcher,
+  queries: Sequence[Query],
+  kinds: Mapping[str, str],
+  depth: int,
+) -> dict[str, dict[str, runs.Ranking]]:
+  """Returns gallery -> query id -> the first `depth` records it holds."""
+  sizes = {
+    gallery: sum(kind in gallery_kinds for kind in kinds.values())
+    for gallery, gallery_kinds in protocol.GALLERY_KINDS.items()
+  }
+  rankings: dict[str, dict[str, runs.Ranking]] = {name: {} for name in sizes}
+  k = depth
+  while queries:
+    k = min(k, len(kinds))
+    hit_lists = system.search([query.text for query in queries], k)
+    short_queries = []
+    for query, hits in zip(queries, hit_lists, strict=True):
+      ranking = _read_hits(query.query_id, hits, kinds)
+      is_short = False
+      for gallery, gallery_kinds in protocol.GALLERY_KINDS.items():
+        hits_of_gallery = [
+          hit for hit in ranking if kinds[hit[0]] in gallery_kinds
+        ]
+        rankings[gallery][query.query_id] = hits_of_gallery[:depth]
+        is_short |= len(hits_of_gallery) < min(depth, sizes[gallery])
+      # Fewer than k: the system has no more.
+      if is_short and len(ranking) == k < len(kinds):
+        short_queries.append(query)
+    queries, k = short_queries, k * _GROWTH
+  return rankings
+
+
+def _read_hits(
+  query_id: str, hits: Sequence[Any], kinds: Mapping[str, str]
+) -> runs.Ranking:
+  """Returns the ranking of a query, ordered as a run file orders it.
+
+  Raises:
+    ValueError: naming query and record, if the benchmark has no such record or
+      it occurs twice.
+  """
+  scores: dict[str, float] = {}
+  for hit in hits:
+    record_id, score = (
+      (hit.record_id, hit.score) if hasattr(hit, "record_id") else hit
+    )
+    if record_id not in kinds:
+      raise ValueError(
+        f"query {query_id}: {record_id} is no record of the benchmark"
+      )
+    if record_id in scores:
+      raise ValueError(f"query {query_id}: record {record_id} occurs twice")
+    scores[record_id] = score
+  return runs.sort_ranking(scores)
