@@ -1,19 +1,18 @@
-"""What a text's vector says about its date, and what that does to a score.
+"""Calendar heads, latent position in time and the code of an expected date.
 
-Why: the calendrical dual encoder (paper, section 4) reads three categorical
-distributions (reign, year, month) off a text vector, turns them into one
-position on a time axis, adds a code of the date to the vector (absolute
-context) and a function of the offset between query and record to the score
-(relative bias). `dual_encoder` puts the parts together.
+The calendrical dual encoder (paper, section 4) reads three categorical
+distributions (reign, year, month) off a text vector. `latent_scalar` turns them
+into one position on a time axis, and `AbsoluteContext` adds a sinusoidal code
+of the expected date to the vector.
 
-Each part comes as "release", the published code's formula, and "index", the
-same idea with frequencies at which months are visible: in the release all
-positions lie in [0, 1] and all frequencies below 1, so no code completes a
-sixth of a cycle.
+Each component has two variants: "release" is the formula of the published code,
+and "index" is the same idea with frequencies at which months are visible. In
+the release all positions lie in [0, 1] and all frequencies are at most 1, so no
+code completes a sixth of a cycle.
 
-Axes: B queries, N records, D width, G reigns, Y years, M months, F
-frequencies, W width of the offset features and of the bias's hidden layer.
-Months are ordinals of the timeline, 0 = its first month.
+Axes: B texts, D features, G reigns, Y year numbers, M months of a year, C
+classes of a head, F columns of a codebook. Months of the timeline are ordinals,
+0 = its first month.
 """
 
 from __future__ import annotations
@@ -26,26 +25,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-
-from ctd_jax.models import offset_table
+from jaxtyping import Array, Float, Num
 
 CODEBOOKS = ("release", "index")
-OFFSET_FEATURES = ("release", "index")
 SCALAR_AXES = ("release", "timeline")
-# Collection of variables with the table of the offset bias; see `OffsetBias`.
-TABLES = "tables"
 MONTHS_PER_YEAR = 12
-_MIN_FREQUENCY = 1e-4  # slowest frequency of the release, radians per unit
-_PRECISION = jax.lax.Precision.HIGHEST
+MIN_FREQUENCY = 1e-4  # slowest frequency of the release, radians per unit
+# Default precision rounds operands to bf16 on TPU and tf32 on GPU: an expected
+# ordinal among 3,036 months would be off by months.
+PRECISION = jax.lax.Precision.HIGHEST
 
 
 class CalendarLogits(NamedTuple):
   """Unnormalised log-probabilities of a text's date.
 
   Attributes:
-    reign: [B, G].
-    year: [B, Y], entry 0 = first regnal year.
-    month: [B, M], entry 0 = first month.
+    reign: of the reign, [B, G].
+    year: of the regnal year, [B, Y], entry 0 = first regnal year.
+    month: of the month, [B, M], entry 0 = first month.
   """
 
   reign: jax.Array
@@ -62,7 +59,8 @@ class CalendarLogits(NamedTuple):
 def fan_in_uniform(fan_in: int) -> Callable[..., jax.Array]:
   """Returns an initialiser U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
 
-  It serves kernel and bias alike, as in the release.
+  It serves kernel and bias alike: the default of torch.nn.Linear, which the
+  release uses.
   """
   bound = 1.0 / math.sqrt(fan_in)
 
@@ -82,8 +80,8 @@ class CalendarHeads(nn.Module):
   class_counts: tuple[int, int, int]
 
   @nn.compact
-  def __call__(self, pooled: jax.Array) -> CalendarLogits:
-    """Returns the logits of reign, year and month.
+  def __call__(self, pooled: Float[Array, "B D"]) -> CalendarLogits:
+    """Returns the logits of reign [B, G], year [B, Y] and month [B, M].
 
     Args:
       pooled: text vectors, not normalised, [B, D].
@@ -97,7 +95,7 @@ class CalendarHeads(nn.Module):
           count,
           kernel_init=init,
           bias_init=init,
-          precision=_PRECISION,
+          precision=PRECISION,
           name=name,
         )(pooled)
         for name, count in zip(
@@ -112,8 +110,8 @@ def latent_scalar(
   axis: str,
   reign_starts: Sequence[int] = (),
   num_months: int = 0,
-) -> jax.Array:
-  """Returns the expected position of each text on the time axis, fp32 [B].
+) -> Float[Array, " B"]:
+  """Returns the expected position u of each text on the time axis, fp32 [B].
 
   Args:
     logits: of reign [B, G], year [B, Y] and month [B, M].
@@ -136,16 +134,19 @@ def latent_scalar(
   """
   probabilities = logits.probabilities()
 
-  def expectation(probability: jax.Array, values: jax.Array) -> jax.Array:
-    # Rounded operands would be off by months.
+  def expectation(
+    probability: Float[Array, "B C"], values: Num[Array, " C"]
+  ) -> Float[Array, " B"]:
     values = values.astype(jnp.float32)
-    return jnp.matmul(probability, values, precision=_PRECISION)
+    return jnp.matmul(probability, values, precision=PRECISION)
 
   expectations = [
     expectation(p, jnp.arange(p.shape[-1])) for p in probabilities
   ]
   reigns, years, months = (values.shape[-1] for values in logits)
   if axis == "release":
+    # u = (E[g] Y M + E[y] M + E[m]) / (G Y M - 1). Every reign has Y years
+    # here, so u is not proportional to time across reigns.
     reign, year, month = expectations
     cells = reigns * years * months
     position = reign * (years * months) + year * months + month
@@ -157,6 +158,7 @@ def latent_scalar(
       f"axis 'timeline' needs {reigns} reign starts and num_months > 1, got "
       f"{len(reign_starts)} and {num_months}"
     )
+  # u = (E[first month of g] + 12 E[y] + E[m]) / (K - 1).
   first = expectation(probabilities.reign, jnp.asarray(reign_starts))
   ordinal = first + MONTHS_PER_YEAR * expectations[1] + expectations[2]
   return ordinal / (num_months - 1)
@@ -181,19 +183,24 @@ def max_latent_scalar(
   return last / (num_months - 1)
 
 
-def _geometric_series(first: float, last: float, count: int) -> np.ndarray:
+def geometric_series(
+  first: float, last: float, count: int
+) -> Float[np.ndarray, " F"]:
+  """Returns a geometric series of F numbers from `first` to `last`."""
   return np.geomspace(first, last, count) if count > 1 else np.array([first])
 
 
-def codebook(classes: int, width: int, kind: str) -> np.ndarray:
-  """Returns the fixed sinusoidal code of every class, fp32 [classes, width].
+def make_codebook(
+  classes: int, width: int, kind: str
+) -> Float[np.ndarray, "C F"]:
+  """Returns the fixed sinusoidal code of every class, fp32 [C, F].
 
   The first half of a row holds sines, the second half cosines of the same
   angles; an odd width ends in a column of zeros, width 1 is the position.
 
   Args:
     classes: number of classes C.
-    width: columns.
+    width: columns F.
     kind: "release" = position c/(C-1) in [0, 1], frequencies 1 to 1e-4;
       "index" = position c, geometric periods from 2 to 2C steps;
       "circular" = position c, geometric periods from C to 2 steps, each
@@ -209,13 +216,16 @@ def codebook(classes: int, width: int, kind: str) -> np.ndarray:
   index = np.arange(classes, dtype=np.float64)
   half = width // 2
   position = index / max(classes - 1, 1)
+  # Angles are [C, F/2].
   if kind == "release":
-    angles = position[:, None] * _geometric_series(1.0, _MIN_FREQUENCY, half)
+    angles = position[:, None] * geometric_series(1.0, MIN_FREQUENCY, half)
   elif kind == "index":
-    periods = _geometric_series(2.0, 2.0 * classes, half)
+    periods = geometric_series(2.0, 2.0 * classes, half)
     angles = 2 * np.pi * index[:, None] / periods
   elif kind == "circular":
-    harmonics = np.rint(_geometric_series(1.0, max(classes // 2, 1), half))
+    # Whole numbers of cycles in C, or class C-1 would be no neighbour of 0.
+    highest = float(max(classes // 2, 1))
+    harmonics = np.rint(geometric_series(1.0, highest, half))
     angles = 2 * np.pi * index[:, None] * harmonics / classes
   else:
     raise ValueError(
@@ -224,6 +234,7 @@ def codebook(classes: int, width: int, kind: str) -> np.ndarray:
   if width == 1:
     return position[:, None].astype(np.float32)
   code = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+  # An odd width ends in a column of zeros.
   return np.pad(code, ((0, 0), (0, width % 2))).astype(np.float32)
 
 
@@ -242,7 +253,9 @@ class AbsoluteContext(nn.Module):
   gate_init: float = 1.0
 
   @nn.compact
-  def __call__(self, pooled: jax.Array, logits: CalendarLogits) -> jax.Array:
+  def __call__(
+    self, pooled: Float[Array, "B D"], logits: CalendarLogits
+  ) -> Float[Array, "B D"]:
     """Returns pooled + gate * (W [p_g E_g; p_y E_y; p_m E_m] + b), [B, D].
 
     Args:
@@ -251,11 +264,13 @@ class AbsoluteContext(nn.Module):
 
     Source: paper, section 4, and the released code, absolute context.
     """
+    # The last month of a year is next to the first of another.
     month_kind = "circular" if self.kind == "index" else self.kind
     kinds = (self.kind, self.kind, month_kind)
+    # Expected codes p E of reign, year and month, each [B, F].
     codes = [
       jnp.matmul(
-        p, codebook(p.shape[-1], self.width, kind), precision=_PRECISION
+        p, make_codebook(p.shape[-1], self.width, kind), precision=PRECISION
       )
       for p, kind in zip(logits.probabilities(), kinds, strict=True)
     ]
@@ -264,119 +279,9 @@ class AbsoluteContext(nn.Module):
       pooled.shape[-1],
       kernel_init=init,
       bias_init=init,
-      precision=_PRECISION,
+      precision=PRECISION,
       name="project",
     )(jnp.concatenate(codes, axis=-1))
+    # h + gate * (W [p_g E_g; p_y E_y; p_m E_m] + b)
     gate = self.param("gate", nn.initializers.constant(self.gate_init), ())
     return pooled + gate * context
-
-
-def offset_frequencies(
-  count: int, kind: str, num_months: int = 0
-) -> np.ndarray:
-  """Returns the angular frequencies of the offset features, float64 [F].
-
-  Args:
-    count: number of frequencies F.
-    kind: "release" = 1 to 1e-4; "index" = geometric periods from 2 months to
-      twice the timeline, so that the slowest phase differs for any two
-      offsets.
-    num_months: months of the timeline; "index".
-
-  Returns:
-    Radians per unit of the latent scalar (num_months - 1 months).
-
-  Raises:
-    ValueError: if `kind` is unknown or "index" lacks `num_months`.
-
-  Source: released code, relative bias; "index" repairs its frequencies.
-  """
-  if kind == "release":
-    return _geometric_series(1.0, _MIN_FREQUENCY, count)
-  if kind != "index":
-    raise ValueError(
-      f"offset features must be one of {OFFSET_FEATURES}, got {kind!r}"
-    )
-  if num_months < 2:
-    raise ValueError(
-      f"offset features 'index' need num_months > 1, got {num_months}"
-    )
-  periods = _geometric_series(2.0, 2.0 * num_months, count)
-  return 2 * np.pi * (num_months - 1) / periods
-
-
-def offset_features(delta: jax.Array, frequencies: np.ndarray) -> jax.Array:
-  """Returns sines, then cosines, of the offsets, fp32 [..., 2F].
-
-  Args:
-    delta: record's latent scalar less the query's, [...].
-    frequencies: from `offset_frequencies`, [F].
-  """
-  angles = delta[..., None] * jnp.asarray(frequencies, jnp.float32)
-  return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
-
-
-class OffsetBias(nn.Module):
-  """A learned function of the offset between query and record, [B, N].
-
-  scale * MLP(offset_features(u_record - u_query)), the MLP being
-  W -> W, ReLU, W -> 1. The first layer is linear in sines and cosines of a
-  difference, hence bilinear in those of its two terms: it is one matrix
-  product of per-record and per-query codes, and neither a feature nor a sine
-  is ever computed per pair. What remains is [B, N, W]; on a CPU blocks of
-  about 32,000 pairs stay in its cache, and larger ones take up to four times
-  as long per pair. The release clips the offset to [-1, 1], which
-  changes nothing on its axis. A search passes the collection `TABLES`
-  with an `OffsetTable` named "bias", which is looked up instead.
-
-  Attributes:
-    kind: of the features, "release" or "index".
-    width: W, even; W/2 frequencies.
-    num_months: months of the timeline; "index".
-    scale_init: initial value of the learned scale; 0 in the release, where
-      the bias starts at exactly 0 and only the scale has a gradient.
-  """
-
-  kind: str
-  width: int = 32
-  num_months: int = 0
-  scale_init: float = 0.0
-
-  @nn.compact
-  def __call__(self, query: jax.Array, record: jax.Array) -> jax.Array:
-    """Returns the bias of every pair, fp32 [B, N].
-
-    Args:
-      query: latent scalars of the queries, [B].
-      record: latent scalars of the records, [N].
-
-    Source: released code, relative bias, there on the positives alone.
-    """
-    if self.has_variable(TABLES, "bias"):
-      offsets = record[None, :] - query[:, None]
-      return offset_table.lookup_bias(
-        self.get_variable(TABLES, "bias"), offsets
-      )
-    width = self.width
-    init = fan_in_uniform(width)
-    hidden_kernel = self.param("hidden_kernel", init, (width, width))
-    hidden_bias = self.param("hidden_bias", init, (width,))
-    out_kernel = self.param("out_kernel", init, (width, 1))
-    out_bias = self.param("out_bias", init, (1,))
-    scale = self.param("scale", nn.initializers.constant(self.scale_init), ())
-
-    frequencies = offset_frequencies(width // 2, self.kind, self.num_months)
-    sines, cosines = jnp.split(hidden_kernel, 2)
-    sin_q, cos_q = jnp.split(offset_features(query, frequencies), 2, axis=-1)
-    # sin(r-q) = sin r cos q - cos r sin q; cos(r-q) = cos r cos q + sin r sin q
-    sin_weights = cos_q[..., None] * sines + sin_q[..., None] * cosines
-    cos_weights = cos_q[..., None] * cosines - sin_q[..., None] * sines
-    activations = jnp.einsum(
-      "nf,bfw->bnw",
-      offset_features(record, frequencies),
-      jnp.concatenate([sin_weights, cos_weights], axis=1),
-      precision=_PRECISION,
-    )
-    activations = nn.relu(activations + hidden_bias)
-    value = jnp.matmul(activations, out_kernel, precision=_PRECISION) + out_bias
-    return scale * value[..., 0]

@@ -1,144 +1,41 @@
-"""The calendrical temporal dual encoder (CTD), and plain ones as its switches.
+"""Calendrical temporal dual encoder (CTD), with every temporal term a switch.
 
-Why: one module gives the vectors of texts and the score of a query against a
-record, with every temporal part behind a switch, so that the fine-tuned
-baseline and each ablation are configurations. The same `score` runs inside
-the loss and inside the search: what is trained is what is scored.
-`train_step` and `evaluate` are the callers.
+One module returns the vectors of texts and the score of a query against a
+record. The fine-tuned baseline and each ablation are configurations of it. The
+same `score` runs inside the loss and inside the search, so that what is trained
+is what is scored.
 
-Axes: B queries (or texts), N records, L tokens, D width, G reigns, Y years,
-M months of a year, K months of the timeline, F features of a year.
+Axes: B texts, Q queries, N records, L tokens, D features, K months of the
+timeline, P packs, T texts of a pack, W columns of a row.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float
 
-from ctd_jax.models import calendar_heads, month_posterior, offset_table
+from ctd_jax.models import (
+  calendar_heads,
+  month_posterior,
+  offset_table,
+  temporal_bias,
+)
+from ctd_jax.models.arrays import TokenIds, TokenMask
+from ctd_jax.models.ctd_config import SCORE_MODES, CTDConfig
+from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import POOLINGS, pool_packed, pool_tokens
-from ctd_jax.models.pretrained.geometry import EncoderConfig
+from ctd_jax.models.pooling import pool_packed, pool_tokens
 
-SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
-INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
-
-
-@dataclasses.dataclass(frozen=True)
-class CTDConfig:
-  """A dual encoder; a config of an experiment sets every field.
-
-  The defaults are a CTD whose codes and offsets can see months. The release is
-  use_context, use_bias, codebook="release", offset_features="release",
-  scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned
-  baseline has both switches off.
-
-  Attributes:
-    encoder: geometry of the text encoder.
-    class_counts: (G, Y, M), sizes of the calendar heads.
-    reign_starts: ordinal of each reign's first month, 0 = the timeline's
-      first month; G of them.
-    month_classes: (reign, year, month) of each month of the timeline, from 0;
-      K of them.
-    pooling: "mean", "cls" or "last".
-    use_context: whether `absolute` vectors carry the code of their date.
-    use_bias: whether mode "ctd" adds the bias of the offset in time.
-    codebook: "index" or "release".
-    offset_features: "index" or "release".
-    scalar_axis: "timeline" or "release".
-    context_dim: columns of each codebook.
-    bias_dim: offset features, and hidden width of the bias; even.
-    gate_init: initial gate of the context.
-    bias_scale_init: initial scale of the bias.
-    use_posterior: whether mode "posterior" has the posterior of the month.
-    posterior_dim: features of a year in it; even.
-    mass_weight_init: initial weight of its log mass.
-    temperature: divides cosines; a constant.
-  """
-
-  encoder: EncoderConfig
-  class_counts: tuple[int, int, int]
-  reign_starts: tuple[int, ...]
-  month_classes: tuple[tuple[int, int, int], ...]
-  pooling: str = "mean"
-  use_context: bool = True
-  use_bias: bool = True
-  codebook: str = "index"
-  offset_features: str = "index"
-  scalar_axis: str = "timeline"
-  context_dim: int = 64
-  bias_dim: int = 32
-  gate_init: float = 0.1
-  bias_scale_init: float = 0.1
-  use_posterior: bool = False
-  posterior_dim: int = 64
-  mass_weight_init: float = 1.0
-  temperature: float = 0.05
-
-  def __post_init__(self):
-    # Lists become tuples: a config is a static, hashable argument of jit.
-    for name in ("class_counts", "reign_starts"):
-      object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
-    classes = tuple(tuple(map(int, month)) for month in self.month_classes)
-    object.__setattr__(self, "month_classes", classes)
-    choices = {
-      "pooling": POOLINGS,
-      "codebook": calendar_heads.CODEBOOKS,
-      "offset_features": calendar_heads.OFFSET_FEATURES,
-      "scalar_axis": calendar_heads.SCALAR_AXES,
-    }
-    for name, allowed in choices.items():
-      if getattr(self, name) not in allowed:
-        raise ValueError(
-          f"{name} must be one of {allowed}, got {getattr(self, name)!r}"
-        )
-    if len(self.reign_starts) != self.class_counts[0]:
-      raise ValueError(
-        f"reign_starts has {len(self.reign_starts)} entries for "
-        f"{self.class_counts[0]} reigns in class_counts"
-      )
-    for name in ("bias_dim", "posterior_dim"):
-      if getattr(self, name) % 2:
-        raise ValueError(f"{name} must be even, got {getattr(self, name)}")
-    if self.temperature <= 0:
-      raise ValueError(f"temperature must be > 0, got {self.temperature}")
+# Accelerators would round the operands, and with them the ranking.
+_PRECISION = jax.lax.Precision.HIGHEST
 
 
-@flax.struct.dataclass
-class Encoding:
-  """What the encoder says of each text; a pytree, fp32 unless said.
-
-  Attributes:
-    semantic: unit vectors of the text alone, [B, D].
-    absolute: unit vectors with the date's code, [B, D]; the same array as
-      `semantic` when the context is off.
-    scalar: expected position in time, [B]; 0 = first, 1 = last month.
-    logits: of reign [B, G], year [B, Y] and month [B, M].
-    year_code: what the posterior reads of the regnal year, [B, F]; F = 0 when
-      it is off.
-    interval: first and last month that a query asks for where that is known
-      from elsewhere, int [B, 2]; -1 where the heads have to say it.
-  """
-
-  semantic: jax.Array
-  absolute: jax.Array
-  scalar: jax.Array
-  logits: calendar_heads.CalendarLogits
-  year_code: jax.Array
-  interval: jax.Array
-
-  def vectors(self, mode: str) -> jax.Array:
-    """Returns the unit vectors whose cosine a score mode has, [B, D]."""
-    return self.semantic if mode == "semantic" else self.absolute
-
-
-def normalize_vectors(vectors: jax.Array) -> jax.Array:
+def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
   """Returns vectors of length 1, [B, D]; a zero vector stays zero."""
   square = jnp.square(vectors).sum(axis=-1, keepdims=True)
   # Clamped under the root, where the gradient at zero would be infinite.
@@ -156,7 +53,7 @@ class DualEncoder(nn.Module):
   config: CTDConfig
 
   def setup(self):
-    """Makes the parts that the configuration switches on."""
+    """Makes the submodules that the configuration switches on."""
     config = self.config
     self.encoder = config.encoder.make_encoder()
     self.heads = calendar_heads.CalendarHeads(config.class_counts)
@@ -165,7 +62,7 @@ class DualEncoder(nn.Module):
         config.codebook, config.context_dim, config.gate_init
       )
     if config.use_bias:
-      self.offset = calendar_heads.OffsetBias(
+      self.offset = temporal_bias.OffsetBias(
         config.offset_features,
         config.bias_dim,
         len(config.month_classes),
@@ -177,17 +74,17 @@ class DualEncoder(nn.Module):
       )
 
   def __call__(
-    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
-  ) -> tuple[Encoding, jax.Array]:
+    self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
+  ) -> tuple[Encoding, Float[Array, "B B"]]:
     """Returns the encoding of texts and their mutual scores [B, B].
 
-    For `init`: it touches every parameter.
+    For `init`: it touches every parameter. Arguments are those of `encode`.
     """
     encoding = self.encode(ids, mask, deterministic)
     return encoding, self.score(encoding, encoding, SCORE_MODES[-1])
 
   def encode(
-    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
+    self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
   ) -> Encoding:
     """Returns vectors and dates of texts, queries and records alike.
 
@@ -197,27 +94,30 @@ class DualEncoder(nn.Module):
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
     """
     token_states = self.encoder(ids, mask, deterministic)
-    return self._describe(pool_tokens(token_states, mask, self.config.pooling))
+    pooled = pool_tokens(token_states, mask, self.config.pooling)
+    return self._encode_pooled(pooled)
 
   def encode_packed(
     self, texts: PackedTexts, deterministic: bool = True
   ) -> Encoding:
-    """Returns what `encode` does, of texts in rows: its arrays are [P, T, ...].
+    """Returns the encoding of packed texts, whose arrays are [P, T, ...].
 
     Args:
       texts: P packs of T texts.
       deterministic: as in `encode`.
     """
     width = texts.ids.shape[2]
+    # A row is a text to the encoder, whose attention mask separates segments:
+    # [P, R, W] -> [P * R, W].
     ids, segments = (x.reshape(-1, width) for x in (texts.ids, texts.segments))
     token_states = self.encoder(ids, segments, deterministic)
     pooled = pool_packed(token_states, texts, self.config.pooling)
-    shape = texts.slots.shape
-    encoding = self._describe(pooled.reshape(shape[0] * shape[1], -1))
+    shape = texts.slots.shape  # (P, T)
+    encoding = self._encode_pooled(pooled.reshape(shape[0] * shape[1], -1))
     return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), encoding)
 
-  def _describe(self, pooled: jax.Array) -> Encoding:
-    """Returns what is said of texts whose pooled states are [B, D]."""
+  def _encode_pooled(self, pooled: Float[Array, "B D"]) -> Encoding:
+    """Returns the encoding of texts with these pooled states."""
     config = self.config
     logits = self.heads(pooled)
     scalar = calendar_heads.latent_scalar(
@@ -226,6 +126,7 @@ class DualEncoder(nn.Module):
       config.reign_starts,
       len(config.month_classes),
     )
+    # Heads and context read the pooled state itself, which is not normalised.
     semantic = normalize_vectors(pooled)
     absolute = semantic
     if config.use_context:
@@ -237,8 +138,8 @@ class DualEncoder(nn.Module):
     interval = jnp.full((size, 2), -1, jnp.int32)
     return Encoding(semantic, absolute, scalar, logits, year_code, interval)
 
-  def bias(self, query: Encoding, record: Encoding) -> jax.Array:
-    """Returns the bias of every pair, fp32 [B, N]; zeros when it is off."""
+  def bias(self, query: Encoding, record: Encoding) -> Float[Array, "Q N"]:
+    """Returns the bias of every pair, fp32 [Q, N]; zeros when it is off."""
     if not self.config.use_bias:
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
@@ -246,9 +147,10 @@ class DualEncoder(nn.Module):
 
   @nn.nowrap
   def tables(self, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what `apply` takes beside the parameters to score many pairs.
+    """Returns variables with which `apply` scores many pairs faster.
 
-    The bias is then looked up, see `offset_table`; nothing if it is off.
+    The bias is then looked up in a table instead of computed; see
+    `offset_table`. Without a bias there is no such variable.
 
     Args:
       params: of this module; those of the encoder may be missing.
@@ -260,25 +162,23 @@ class DualEncoder(nn.Module):
     reach = calendar_heads.max_latent_scalar(
       config.scalar_axis, config.reign_starts, config.class_counts, months
     )
-    frequencies = calendar_heads.offset_frequencies(
+    frequencies = temporal_bias.offset_frequencies(
       config.bias_dim // 2, config.offset_features, months
     )
     table, _ = offset_table.tabulate_bias(params["offset"], frequencies, reach)
-    return {calendar_heads.TABLES: {"offset": {"bias": table}}}
+    return {temporal_bias.TABLES: {"offset": {"bias": table}}}
 
-  def log_months(self, encoding: Encoding) -> jax.Array:
-    """Returns log p(month | text) by the heads, fp32 [B, K].
-
-    Needs `use_posterior`.
-    """
+  def log_months(self, encoding: Encoding) -> Float[Array, "B K"]:
+    """Returns log p(month | text), fp32 [B, K]; needs `use_posterior`."""
     return self.posterior.log_p(encoding.logits, encoding.year_code)
 
-  def log_mass(self, query: Encoding, record: Encoding) -> jax.Array:
-    """Returns the weighted log mass of every pair, fp32 [B, N]; 0 if off."""
+  def log_mass(self, query: Encoding, record: Encoding) -> Float[Array, "Q N"]:
+    """Returns the weighted log mass of every pair, fp32 [Q, N]; 0 if off."""
     if not self.config.use_posterior:
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
     months = len(self.config.month_classes)
+    # [Q, K]: the stated interval, or the posterior of the query's own text.
     query_p = jnp.where(
       query.interval[:, :1] >= 0,
       month_posterior.uniform_over_interval(query.interval, months),
@@ -286,24 +186,25 @@ class DualEncoder(nn.Module):
     )
     return self.posterior.log_mass(query_p, jnp.exp(self.log_months(record)))
 
-  def cosine(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
-    """Returns the cosine of every pair over the temperature, fp32 [B, N].
+  def cosine(
+    self, query: Encoding, record: Encoding, mode: str
+  ) -> Float[Array, "Q N"]:
+    """Returns the cosine of every pair over the temperature, fp32 [Q, N].
 
     Args:
-      query: encodings of B queries.
+      query: encodings of Q queries.
       record: encodings of N records.
       mode: of the score; all but "semantic" have the vectors with context.
     """
-    # Accelerators would round the operands, and with them the ranking.
     cosine = jnp.matmul(
-      query.vectors(mode),
-      record.vectors(mode).T,
-      precision=jax.lax.Precision.HIGHEST,
+      query.vectors(mode), record.vectors(mode).T, precision=_PRECISION
     )
     return cosine / self.config.temperature
 
-  def temporal(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
-    """Returns what a mode adds to the cosine of every pair, fp32 [B, N]."""
+  def temporal(
+    self, query: Encoding, record: Encoding, mode: str
+  ) -> Float[Array, "Q N"]:
+    """Returns the temporal terms of every pair in a mode, fp32 [Q, N]."""
     terms = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
     if mode in ("ctd", "posterior"):
       terms = self.bias(query, record)
@@ -311,17 +212,19 @@ class DualEncoder(nn.Module):
       terms = terms + self.log_mass(query, record)
     return terms
 
-  def score(self, query: Encoding, record: Encoding, mode: str) -> jax.Array:
-    """Returns the logits of every query against every record, fp32 [B, N].
+  def score(
+    self, query: Encoding, record: Encoding, mode: str
+  ) -> Float[Array, "Q N"]:
+    """Returns the logits of every query against every record, fp32 [Q, N].
 
     Args:
-      query: encodings of B queries.
+      query: encodings of Q queries.
       record: encodings of N records.
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same of the vectors with context; "ctd" = that plus
-        the bias of every pair; "posterior" = that plus the weighted log chance
-        that both are of one month. A part that is switched off adds nothing,
-        so with all off the four modes are equal to the bit.
+        the bias of every pair; "posterior" = that plus the weighted log
+        probability that both are of one month. A term that is switched off
+        adds nothing, so with all off the four modes are equal to the bit.
 
     Raises:
       ValueError: if `mode` is unknown.
@@ -330,4 +233,5 @@ class DualEncoder(nn.Module):
     """
     if mode not in SCORE_MODES:
       raise ValueError(f"score mode must be one of {SCORE_MODES}, got {mode!r}")
+    # s(q, r) = cos(h_q, h_r) / temperature + b(u_r - u_q) + w log mass(q, r)
     return self.cosine(query, record, mode) + self.temporal(query, record, mode)

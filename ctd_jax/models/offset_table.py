@@ -1,21 +1,21 @@
-"""The offset bias as a table, so that scoring a pair looks up and interpolates.
+"""Offset bias as a table, so that scoring a pair looks up and interpolates.
 
-Why: the bias (`calendar_heads.OffsetBias`) is a function of one number, the
-offset between two texts in time, but as a perceptron it makes a hidden layer
-for every pair, which bounds how many pairs a search can score at once.
-`ranking` makes the table once from the parameters; training keeps the
-perceptron, whose parameters change with every step.
+The bias (`temporal_bias.OffsetBias`) is a function of one number, the offset
+between two texts in time. As a perceptron it makes a hidden layer for every
+pair, which bounds how many pairs a search can score at once. A search makes the
+table once from the parameters; training keeps the perceptron, whose parameters
+change with every step.
 
-A hidden unit is relu(a(x)), a being a sum of sines of the offset x. In a cell
-of width h, a differs from the straight line l between its ends by at most
+A hidden unit is relu(a(x)), where a is a sum of sines of the offset x. In a
+cell of width h, a differs from the straight line l between its ends by at most
 max|a''| h^2/8, and relu does not enlarge that. If l has no zero in the cell,
-relu(l) is straight as well. If it has one, relu(l) has a bend there: a cell
-keeps the largest bend with its place, and any further one, of height d at the
-part t of the cell, costs at most d t (1-t). The sum over the units, weighted by
-their share in the bias, is the bound that `tabulate` keeps under the tolerance;
-it halves the cells until that is so.
+relu(l) is straight as well. If it has one, relu(l) has a bend there. A cell
+keeps the largest bend with its position; any further one, of height d at the
+fraction t of the cell, costs at most d t (1-t). The sum over the units,
+weighted by their share in the bias, is the bound that `tabulate_bias` keeps
+under the tolerance; it halves the cells until the bound holds.
 
-Axes: W hidden units, F frequencies, C cells.
+Axes: U hidden units, F frequencies, C cells.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 # One unit in the last place of a score from 8 to 16.
 TOLERANCE = 2.0**-20
-# What an offset is itself rounded by: the bias cannot be known better than
-# where it is steep enough for this to matter.
+# Rounding of an offset near 1 to fp32. Where the bias is steep, this alone
+# changes it by more than the tolerance, and a finer table would gain nothing.
 _ROUNDING = 2.0**-24
 
 
@@ -44,7 +45,7 @@ class OffsetTable(NamedTuple):
     value: at the lower end of each cell, fp32 [C].
     slope: change over the cell without its bend, fp32 [C].
     bend: change of the slope where the cell bends, fp32 [C]; 0 = straight.
-    bend_position: part of the cell before the bend, fp32 [C].
+    bend_position: fraction of the cell before the bend, fp32 [C].
   """
 
   cells_per_unit: np.ndarray
@@ -54,15 +55,18 @@ class OffsetTable(NamedTuple):
   bend_position: np.ndarray
 
 
-def lookup_bias(table: OffsetTable, delta: jax.Array) -> jax.Array:
+def lookup_bias(
+  table: OffsetTable, delta: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
   """Returns the bias of offsets, fp32, of the shape of `delta`.
 
   Args:
-    table: from `tabulate`.
+    table: from `tabulate_bias`.
     delta: record's latent scalar less the query's, within the table's reach.
   """
   scaled = delta * table.cells_per_unit
   lower = jnp.floor(scaled)
+  # Cells lie symmetrically around offset 0, which is the lower end of cell C/2.
   cell = lower.astype(jnp.int32) + table.value.shape[0] // 2
   take_cell = functools.partial(jnp.take, indices=cell, mode="clip")
   fraction = scaled - lower
@@ -72,33 +76,37 @@ def lookup_bias(table: OffsetTable, delta: jax.Array) -> jax.Array:
 
 
 def tabulate_bias(
-  params: Mapping[str, jax.Array], frequencies: np.ndarray, reach: float
+  params: Mapping[str, Array | np.ndarray],
+  frequencies: Float[np.ndarray, " F"],
+  reach: float,
 ) -> tuple[OffsetTable, float]:
-  """Returns the table of a bias, and how far it is off at most.
+  """Returns the table of a bias, and the bound of its error.
 
-  That is `TOLERANCE`, or what rounding the offset to fp32 can change if that
-  is more, apart from the rounding of the result.
+  The bound is at most `TOLERANCE`, or the change that rounding the offset to
+  fp32 can cause where that is more. The rounding of the result is not included.
 
   Args:
-    params: of `calendar_heads.OffsetBias`.
+    params: of `temporal_bias.OffsetBias`.
     frequencies: of its features, [F].
     reach: largest offset in either direction.
   """
   arrays = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
   frequencies = np.asarray(frequencies, np.float32).astype(np.float64)
   output_weights = arrays["scale"] * arrays["out_kernel"][:, 0]
-  # |a'| and |a''| are at most these sums over the waves of a unit, [W].
+  # |a'| and |a''| are at most these sums over the waves of a unit, [U].
   height = np.hypot(*np.split(arrays["hidden_kernel"], 2))
   max_slope = np.abs(output_weights) @ (frequencies @ height)
   curvature = np.abs(output_weights) @ (frequencies**2 @ height)
   tolerance = max(TOLERANCE, _ROUNDING * max_slope)
   min_cells_per_unit = max(1.0, np.sqrt(curvature / (8 * tolerance)))
+  # A power of two, so that scaling an offset is exact.
   cells_per_unit = 2.0 ** np.ceil(np.log2(min_cells_per_unit))
   while True:
     table, bend_cost = _build_cells(
       arrays, output_weights, frequencies, reach, cells_per_unit
     )
     bound = curvature / (8 * cells_per_unit**2) + bend_cost
+    # Not `bound <= tolerance`: parameters that are NaN would loop for ever.
     if not bound > tolerance:
       return table, float(bound)
     cells_per_unit *= 2
@@ -106,25 +114,28 @@ def tabulate_bias(
 
 def _build_cells(
   params: Mapping[str, np.ndarray],
-  output_weights: np.ndarray,
-  frequencies: np.ndarray,
+  output_weights: Float[np.ndarray, " U"],
+  frequencies: Float[np.ndarray, " F"],
   reach: float,
   cells_per_unit: float,
 ) -> tuple[OffsetTable, float]:
-  """Returns a table of that many cells a unit, and what its bends cost."""
+  """Returns a table of that many cells a unit, and the error of its bends."""
   half = int(np.ceil(reach * cells_per_unit)) + 1
   angles = np.arange(-half, half + 1)[:, None] / cells_per_unit * frequencies
   features = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+  # Of every unit at every cell boundary, [C + 1, U].
   pre_activations = features @ params["hidden_kernel"] + params["hidden_bias"]
   value = (
     np.maximum(pre_activations, 0) @ output_weights
     + params["scale"] * params["out_bias"]
   )
+  # A unit bends in a cell where its sign changes; [C, U].
   lower, upper = np.abs(pre_activations[:-1]), np.abs(pre_activations[1:])
   bends = np.where(
     pre_activations[:-1] * pre_activations[1:] < 0, lower + upper, 0
   )
   bend_position = lower / np.where(bends, bends, 1)
+  # d t (1 - t), the error if the bend is left out.
   cost = np.abs(output_weights) * bends * bend_position * (1 - bend_position)
   largest_bend = np.arange(2 * half), cost.argmax(axis=1)
   bend, bend_position = (

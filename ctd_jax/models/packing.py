@@ -1,13 +1,14 @@
-"""Short texts side by side in rows of one width, and where each one lies.
+"""Packing of texts: several short ones side by side in rows of one width.
 
-Why: padded to the longest of a batch, the texts of a rebuilt chronicle are two
-parts padding to one part text. Rows that hold several texts are nearly full,
-and queries, positives and negatives pass the encoder once, together. A text
-sees none of its neighbours: `layers.make_attention_mask`. Training, the encoding of
-a gallery and `text_encoder` pack alike.
+Padded to the longest of a batch, the texts of a rebuilt chronicle are two parts
+padding to one part text. Rows that hold several texts are nearly full, and
+queries, positives and negatives pass the encoder once, together. No text
+attends to its neighbours; see `layers.make_attention_mask`. Training, the
+encoding of a gallery and `text_encoder` pack alike.
 
-Axes: P packs, T texts of a pack, R rows of a pack, W columns of a row, L tokens
-of a text before packing, S places for texts in a row.
+Axes: P packs, T texts of a pack, R rows of a pack, W columns of a row, S slots
+for texts in a row, L tokens of a text before packing, N texts of a collection,
+B texts of a batch.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
-_WIDTH = 128  # columns; rows of fewer are not as full
-_MIN_MEAN_LENGTH = (
-  8  # tokens a text has on average, at least, in a row that is full
-)
+_WIDTH = 128  # columns; narrower rows are less full
+# Tokens that a text has on average, at least, in a row that is full. It bounds
+# the slots of a row, and with them the size of the pooled states.
+_MIN_MEAN_LENGTH = 8
 
 
 class PackedTexts(NamedTuple):
-  """Texts in rows; a pack is what one device encodes at once.
+  """Texts in rows; one device encodes one pack at a time.
 
   Attributes:
     ids: token ids, int32 [P, R, W].
-    segments: which text of its row a token is of, from 1; 0 = padding; int32
-      [P, R, W].
-    slots: row * S + place of each text, both from 0; R * S for one without
+    segments: which text of its row a token belongs to, from 1; 0 = padding;
+      int32 [P, R, W].
+    slots: row * S + slot of each text, both from 0; R * S for a text without
       tokens; int32 [P, T].
   """
 
@@ -40,10 +42,10 @@ class PackedTexts(NamedTuple):
 
 
 class Layout(NamedTuple):
-  """Where texts lie; see `arrange`.
+  """Positions of texts in rows; from `arrange_texts`.
 
   Attributes:
-    positions: row, place and first column of each text, int [P, T, 3].
+    positions: row, slot and first column of each text, int [P, T, 3].
     rows: R.
     width: W.
   """
@@ -79,8 +81,8 @@ def slots_per_row(width: int) -> int:
   return max(1, width // _MIN_MEAN_LENGTH)
 
 
-def arrange_texts(lengths: np.ndarray, width: int) -> Layout:
-  """Returns where texts of these lengths lie: best fit, longest first.
+def arrange_texts(lengths: Int[np.ndarray, "P T"], width: int) -> Layout:
+  """Returns the layout of texts of these lengths: best fit, longest first.
 
   All packs have as many rows as the fullest needs, rounded up by an eighth at
   most, so that few shapes are ever compiled.
@@ -91,21 +93,24 @@ def arrange_texts(lengths: np.ndarray, width: int) -> Layout:
   """
   pack_layouts = [_arrange_pack(pack, width) for pack in lengths]
   rows = max(rows for _, rows in pack_layouts)
+  # Eight numbers of rows between two powers of two.
   step = 2 ** max(0, (rows - 1).bit_length() - 4)
   positions = np.stack([positions for positions, _ in pack_layouts])
   return Layout(positions, rows + -rows % step, width)
 
 
-def _arrange_pack(lengths: np.ndarray, width: int) -> tuple[np.ndarray, int]:
-  """Returns the spots of the texts of a pack, [T, 3], and the rows in use."""
+def _arrange_pack(
+  lengths: Int[np.ndarray, " T"], width: int
+) -> tuple[Int[np.ndarray, "T 3"], int]:
+  """Returns the positions of the texts of a pack, and the rows in use."""
   positions = np.zeros((len(lengths), 3), np.int64)
   rows = 0
-  # Rows by their free columns, each with its first free place.
+  # Rows by their number of free columns, with their first free slot.
   open_rows: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
   for text in np.argsort(-lengths, kind="stable"):
     length = int(lengths[text])
     if not length:
-      break
+      break  # the others have no tokens either
     fitting_widths = (
       free for free in range(length, width + 1) if open_rows[free]
     )
@@ -121,18 +126,19 @@ def _arrange_pack(lengths: np.ndarray, width: int) -> tuple[np.ndarray, int]:
 
 
 def pack_texts(
-  ids: np.ndarray, mask: np.ndarray, layout: Layout
+  ids: Int[np.ndarray, "B L"], mask: Int[np.ndarray, "B L"], layout: Layout
 ) -> PackedTexts:
-  """Returns the texts laid out.
+  """Returns the texts in the rows of a layout.
 
   Args:
-    ids: their token ids, [P * T, L], in the order of the layout.
-    mask: 1 where a token stands, [P * T, L].
+    ids: token ids of P * T texts, [B, L], in the order of the layout.
+    mask: 1 where a token stands, [B, L]; padding may stand on either side.
     layout: of these texts.
   """
   packs, count, _ = layout.positions.shape
   is_token = mask.astype(bool)
-  text, _ = np.nonzero(is_token)
+  text, _ = np.nonzero(is_token)  # of every token, in order
+  # Each of row, slot and first_column is [P * T].
   row, slot, first_column = np.moveaxis(layout.positions.reshape(-1, 3), 1, 0)
   column = (np.cumsum(is_token, axis=1) - 1)[is_token] + first_column[text]
   shape = packs, layout.rows, layout.width
@@ -147,23 +153,28 @@ def pack_texts(
 
 
 def iter_packed_batches(
-  ids: np.ndarray, mask: np.ndarray, size: int, packs: int, max_length: int
-) -> Iterator[tuple[np.ndarray, PackedTexts]]:
-  """Yields all texts in batches of few shapes: (which they are, packed).
+  ids: Int[np.ndarray, "N L"],
+  mask: Int[np.ndarray, "N L"],
+  size: int,
+  packs: int,
+  max_length: int,
+) -> Iterator[tuple[Int[np.ndarray, " B"], PackedTexts]]:
+  """Yields all texts in batches of few shapes: (indices of texts, packed).
 
-  Long texts have rows of their own, twice or more as wide: a token is compared
-  with all of its row. Else texts of all lengths are dealt to every pack.
+  Texts longer than a row are packed in rows twice or more as wide, apart from
+  the others: attention costs the square of the width of a row. Texts of one
+  width are dealt to the packs by length, so that all packs are about as full.
 
   Args:
     ids: token ids, [N, L].
     mask: 1 where a token stands, [N, L].
-    size: texts of a batch, which `packs` divides.
-    packs: P.
+    size: texts B of a batch, a multiple of `packs`.
+    packs: packs P of a batch.
     max_length: tokens that the encoder takes.
 
   Yields:
-    Which text stands where, int [size], and the batch; where the texts do not
-    fill the last batch of a width, -1 stands for one without tokens.
+    Indices of the texts of a batch, int [B], and the batch. Where the texts do
+    not fill the last batch of a width, -1 stands for a text without tokens.
   """
   lengths = mask.sum(axis=1)
   doublings = np.ceil(np.log2(np.maximum(lengths, 1) / _WIDTH)).clip(0)
@@ -174,6 +185,8 @@ def iter_packed_batches(
     dealt_indices = np.full(count * size, -1)
     order = np.argsort(lengths[text_indices], kind="stable")
     dealt_indices[: len(text_indices)] = text_indices[order]
+    # Dealt by length to batches, then to packs:
+    # [size / packs, packs, batches] -> [batches, packs, size / packs].
     dealt_indices = np.moveaxis(
       dealt_indices.reshape(-1, packs, count), 2, 0
     ).swapaxes(1, 2)

@@ -1,29 +1,34 @@
-"""One vector per text from the states of its tokens.
+"""Pooling: one vector per text from the states of its tokens.
 
-Why: which token speaks for a text depends on the backbone (first token for a
-BERT, last for a decoder, mean for an encoder that starts from scratch), and
-mistaking a pad for it under the other padding side is an old and silent
-error. Every pooling in the project is made here, of rows of one text or of
-several; called by the models, `text_encoder` and `retrieval.rerank`.
+The token that represents a text depends on the backbone: the first of a BERT,
+the last of a decoder, the mean of all for an encoder that starts from scratch.
+A pad that is mistaken for it under the other padding side is an old and silent
+error. Every pooling of the project is therefore made here, of rows that hold
+one text or several.
 
-Axes: B texts, L tokens, D width.
+Axes: B texts (or rows), L tokens, D features, S slots for texts in a row, P
+packs, T texts of a pack, R rows of a pack, W columns of a row.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models import packing
+from ctd_jax.models.arrays import AnyArray, TokenMask
 from ctd_jax.models.packing import PackedTexts
 
 POOLINGS = ("cls", "mean", "last")
 
 
 def pool_tokens(
-  token_states: jax.Array, mask: jax.Array, kind: str
-) -> jax.Array:
-  """Returns one vector per row of one text, [B, D], under either padding side.
+  token_states: Float[AnyArray, "B L D"],
+  mask: TokenMask,
+  kind: str,
+) -> Float[Array, "B D"]:
+  """Returns one vector per row of one text, under either padding side.
 
   Args:
     token_states: states of the tokens, [B, L, D].
@@ -34,23 +39,28 @@ def pool_tokens(
 
 
 def pool_texts(
-  token_states: jax.Array, segments: jax.Array, kind: str, max_texts: int
-) -> jax.Array:
-  """Returns one vector for every text of a row, [B, most, D].
+  token_states: Float[AnyArray, "B L D"],
+  segments: Int[AnyArray, "B L"],
+  kind: str,
+  max_texts: int,
+) -> Float[Array, "B {max_texts} D"]:
+  """Returns one vector for every text of a row, [B, max_texts, D].
 
   Args:
     token_states: states of the tokens, [B, L, D].
-    segments: which text of its row a token is of, from 1; 0 = padding; [B, L].
+    segments: which text of its row a token belongs to, from 1; 0 = padding;
+      [B, L].
     kind: "cls" = first token, "last" = last token, "mean" = mean of all.
-    max_texts: texts a row may have.
+    max_texts: texts that a row may have, S.
 
   Returns:
     Pooled states, not normalised. A text without any token gets a finite
-    vector that means nothing.
+    vector without meaning.
 
   Raises:
     ValueError: if `kind` is not one of `POOLINGS`.
   """
+  # [B, S, L]: whether a token belongs to the text of a slot.
   is_member = segments[:, None, :] == jnp.arange(1, max_texts + 1)[:, None]
   if kind == "mean":
     weights = is_member.astype(token_states.dtype)
@@ -59,6 +69,7 @@ def pool_texts(
     return jnp.matmul(
       weights, token_states, precision=jax.lax.Precision.HIGHEST
     )
+  # argmax returns the first True of a row; reversed, it counts from the end.
   if kind == "cls":
     index = jnp.argmax(is_member, axis=2)
   elif kind == "last":
@@ -69,8 +80,8 @@ def pool_texts(
 
 
 def pool_packed(
-  token_states: jax.Array, texts: PackedTexts, kind: str
-) -> jax.Array:
+  token_states: Float[Array, "P*R W D"], texts: PackedTexts, kind: str
+) -> Float[Array, "P T D"]:
   """Returns one vector for every packed text, [P, T, D].
 
   Args:
@@ -85,7 +96,9 @@ def pool_packed(
   max_texts = packing.slots_per_row(width)
   segments = texts.segments.reshape(packs * rows, width)
   pooled = pool_texts(token_states, segments, kind, max_texts)
-  # By pack: no vector leaves its device.
+  # [P * R, S, D] -> [P, R * S, D]. Taking within a pack keeps every vector on
+  # the device that encoded it. The slot R * S of a text without tokens is out
+  # of range and is filled with zeros.
   return jnp.take_along_axis(
     pooled.reshape(packs, rows * max_texts, -1),
     texts.slots[:, :, None],

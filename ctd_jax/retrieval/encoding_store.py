@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from ctd_jax.models.calendar_heads import CalendarLogits
-from ctd_jax.models.dual_encoder import Encoding
+from ctd_jax.models.encoding import Encoding
 from ctd_jax.training import distributed
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import files

@@ -13,7 +13,7 @@ from absl import logging
 
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import dates, protocol
-from ctd_jax.models.dual_encoder import Encoding
+from ctd_jax.models.encoding import Encoding
 from ctd_jax.retrieval import dense
 from ctd_jax.training import distributed, train_step
 from ctd_jax.training import experiment as experiments

@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.models.dual_encoder import INNER_PRODUCTS
+from ctd_jax.models.ctd_config import INNER_PRODUCTS
 from ctd_jax.retrieval import dense
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import files

@@ -37,14 +37,14 @@ def cosines(code):
 
 
 def test_release_codebook_goldens():
-  code = heads.codebook(12, 64, "release")
+  code = heads.make_codebook(12, 64, "release")
   assert code.shape == (12, 64)
   assert code.dtype == np.float32
   np.testing.assert_array_equal(code[0], [0.0] * 32 + [1.0] * 32)
   np.testing.assert_allclose(code[11, 0], np.sin(1), rtol=1e-6)
   np.testing.assert_allclose(code[11, 31], np.sin(1e-4), rtol=1e-5)
   assert round(float(cosines(code)[0, 1]), 5) == 0.99971
-  years = cosines(heads.codebook(32, 64, "release"))
+  years = cosines(heads.make_codebook(32, 64, "release"))
   assert round(float(years[0, 1]), 5) == 0.99996
   assert round(float(years[0, 31]), 3) == 0.967
 
@@ -52,19 +52,21 @@ def test_release_codebook_goldens():
 @pytest.mark.parametrize("kind", ["release", "index", "circular"])
 def test_codebook_edge_widths(kind):
   np.testing.assert_allclose(
-    heads.codebook(5, 1, kind), np.linspace(0, 1, 5)[:, None]
+    heads.make_codebook(5, 1, kind), np.linspace(0, 1, 5)[:, None]
   )
-  odd = heads.codebook(5, 7, kind)
-  np.testing.assert_array_equal(odd[:, :6], heads.codebook(5, 6, kind))
+  odd = heads.make_codebook(5, 7, kind)
+  np.testing.assert_array_equal(odd[:, :6], heads.make_codebook(5, 6, kind))
   np.testing.assert_array_equal(odd[:, 6], 0)
-  assert np.isfinite(heads.codebook(1, 8, kind)).all()
-  assert heads.codebook(5, 2, kind).shape == (5, 2)
+  assert np.isfinite(heads.make_codebook(1, 8, kind)).all()
+  assert heads.make_codebook(5, 2, kind).shape == (5, 2)
 
 
 def test_index_codebook_tells_neighbours_apart_and_knows_order():
-  near = cosines(heads.codebook(32, 64, "index"))
+  near = cosines(heads.make_codebook(32, 64, "index"))
   np.testing.assert_allclose(
-    heads.codebook(32, 64, "index")[:, 32], (-1.0) ** np.arange(32), atol=1e-5
+    heads.make_codebook(32, 64, "index")[:, 32],
+    (-1.0) ** np.arange(32),
+    atol=1e-5,
   )
   assert near[0, 1] < 0.9
   # Nearest to each class is one of its neighbours.
@@ -73,7 +75,7 @@ def test_index_codebook_tells_neighbours_apart_and_knows_order():
 
 
 def test_circular_codebook_wraps_the_year():
-  near = cosines(heads.codebook(12, 64, "circular"))
+  near = cosines(heads.make_codebook(12, 64, "circular"))
   for shift in range(12):
     rolled = np.roll(near, (shift, shift), (0, 1))
     np.testing.assert_allclose(rolled, near, atol=1e-5)
@@ -124,70 +126,6 @@ def test_timeline_scalar_is_the_expectation():
   )
 
 
-def test_release_offset_goldens():
-  frequencies = heads.offset_frequencies(16, "release")
-  np.testing.assert_allclose(frequencies[[0, 15]], [1, 1e-4])
-  origin = heads.offset_features(jnp.zeros(()), frequencies)
-  np.testing.assert_array_equal(origin, [0.0] * 16 + [1.0] * 16)
-  offsets = jnp.array([1 / 4607, 12 / 4607, 384 / 4607, 1.0])
-  features = heads.offset_features(offsets, frequencies)
-  away = np.linalg.norm(np.asarray(features - origin), axis=1)
-  np.testing.assert_allclose(away, [2.6e-4, 3.1e-3, 0.099, 1.15], rtol=0.03)
-
-
-def test_index_offsets_see_months_and_never_repeat():
-  months = 3036
-  frequencies = heads.offset_frequencies(16, "index", months)
-  # Radians per month at both ends: periods of 2 and of 6,072 months.
-  np.testing.assert_allclose(
-    frequencies[[0, 15]] / (months - 1), [np.pi, np.pi / months]
-  )
-  offsets = np.arange(-months + 1, months)
-  angles = offsets[:, None] / (months - 1) * frequencies
-  code = np.concatenate([np.sin(angles), np.cos(angles)], 1)
-  origin = code[months - 1]
-  away = np.linalg.norm(np.delete(code, months - 1, 0) - origin, axis=1)
-  assert away.min() > 1
-  ours = heads.offset_features(jnp.asarray(offsets / (months - 1)), frequencies)
-  np.testing.assert_allclose(ours, code, atol=2e-3)
-
-
-@pytest.mark.parametrize(
-  ("kind", "num_months", "atol"), [("release", 0, 1e-5), ("index", 360, 1e-3)]
-)
-def test_bias_is_the_perceptron_of_every_offset(kind, num_months, atol):
-  module = heads.OffsetBias(kind, 8, num_months, scale_init=0.7)
-  query = jnp.array([0.0, 0.31, 0.9])
-  record = jnp.array([0.2, 0.31, 1.0, 0.5])
-  params = jax.jit(module.init)(jax.random.key(0), query, record)["params"]
-  p = {name: np.asarray(x, np.float64) for name, x in params.items()}
-  bias = jax.jit(module.apply)({"params": params}, query, record)
-  delta = np.asarray(record)[None] - np.asarray(query)[:, None]
-  angles = delta[..., None] * heads.offset_frequencies(4, kind, num_months)
-  code = np.concatenate([np.sin(angles), np.cos(angles)], -1)
-  hidden = np.maximum(code @ p["hidden_kernel"] + p["hidden_bias"], 0)
-  value = hidden @ p["out_kernel"] + p["out_bias"]
-  np.testing.assert_allclose(bias, 0.7 * value[..., 0], atol=atol)
-
-
-def test_scale_zero_is_no_bias_and_no_gradient_but_its_own():
-  module = heads.OffsetBias("release", 8)
-  scalars = jnp.array([0.1, 0.4, 0.6])
-  params = jax.jit(module.init)(jax.random.key(0), scalars, scalars)["params"]
-
-  def total(params, scalars):
-    bias = jax.jit(module.apply)({"params": params}, scalars, scalars)
-    return (bias * jnp.arange(9.0).reshape(3, 3)).sum(), bias
-
-  (_, bias), (gradient, to_scalars) = jax.jit(
-    jax.value_and_grad(total, argnums=(0, 1), has_aux=True)
-  )(params, scalars)
-  np.testing.assert_array_equal(bias, 0)
-  assert gradient.pop("scale") != 0
-  assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient))
-  np.testing.assert_array_equal(to_scalars, 0)
-
-
 @pytest.mark.parametrize("kind", heads.CODEBOOKS)
 def test_context_by_hand_and_its_gate(kind):
   module = heads.AbsoluteContext(kind, 6, gate_init=0.5)
@@ -201,9 +139,9 @@ def test_context_by_hand_and_its_gate(kind):
   )
   params = jax.jit(module.init)(jax.random.key(2), pooled, logits)["params"]
   books = [
-    heads.codebook(3, 6, kind),
-    heads.codebook(4, 6, kind),
-    heads.codebook(12, 6, "circular" if kind == "index" else kind),
+    heads.make_codebook(3, 6, kind),
+    heads.make_codebook(4, 6, kind),
+    heads.make_codebook(12, 6, "circular" if kind == "index" else kind),
   ]
   code = np.concatenate(
     [p @ e for p, e in zip(logits.probabilities(), books, strict=True)], 1
@@ -235,8 +173,4 @@ def test_unknown_options_are_named():
   with pytest.raises(ValueError, match="12 reign starts"):
     latent_scalar(logits, "timeline", (0, 1), 360)
   with pytest.raises(ValueError, match="'sine'"):
-    heads.codebook(12, 64, "sine")
-  with pytest.raises(ValueError, match="'sine'"):
-    heads.offset_frequencies(16, "sine")
-  with pytest.raises(ValueError, match="num_months"):
-    heads.offset_frequencies(16, "index")
+    heads.make_codebook(12, 64, "sine")

@@ -27,7 +27,7 @@ def encoded():
 
 
 def test_regnal_years_of_the_timeline():
-  years = month_posterior.regnal_years(np.array(POSTERIOR.month_classes))
+  years = month_posterior.number_regnal_years(np.array(POSTERIOR.month_classes))
   assert np.array_equal(years, np.repeat(np.arange(30), 12))
   classes = train_step.month_classes(synthetic.TIMELINE)
   assert classes[0] == (0, 0, 0)
@@ -36,7 +36,7 @@ def test_regnal_years_of_the_timeline():
 
 
 def test_year_features_cannot_tell_neighbours_but_tell_decades():
-  features = month_posterior.year_features(250, 64)
+  features = month_posterior.make_year_features(250, 64)
   likeness = features @ features.T / 32
   np.testing.assert_allclose(np.diag(likeness), 1, rtol=1e-5)
   assert likeness[100, 101] > 0.9
@@ -47,7 +47,7 @@ def test_log_p_by_hand():
   variables, encoding = encoded()
   log_p = MODEL.apply(variables, encoding, method="log_months")
   classes = np.array(POSTERIOR.month_classes)
-  features = month_posterior.year_features(30, 8)
+  features = month_posterior.make_year_features(30, 8)
   scores = np.asarray(encoding.year_code @ features.T)[:, np.arange(360) // 12]
   for head, values in enumerate(encoding.logits):
     scores = scores + np.asarray(values)[:, classes[:, head]]

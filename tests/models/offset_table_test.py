@@ -7,7 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import calendar_heads, dual_encoder, offset_table
+from ctd_jax.models import (
+  calendar_heads,
+  dual_encoder,
+  encoding,
+  offset_table,
+  temporal_bias,
+)
 from ctd_jax.retrieval import search
 from tests.models import dual_encoder_test
 
@@ -29,7 +35,7 @@ def perceptron(kind, seed, width=8, size=2.0):
     name: rng.normal(0, size / np.sqrt(width), shape).astype(np.float32)
     for name, shape in shapes.items()
   }
-  return params, calendar_heads.offset_frequencies(width // 2, kind, MONTHS)
+  return params, temporal_bias.offset_frequencies(width // 2, kind, MONTHS)
 
 
 def exactly(params, frequencies, delta):
@@ -42,7 +48,7 @@ def exactly(params, frequencies, delta):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("kind", calendar_heads.OFFSET_FEATURES)
+@pytest.mark.parametrize("kind", temporal_bias.OFFSET_FEATURES)
 def test_no_offset_is_off_by_more_than_the_bound(kind, seed):
   params, frequencies = perceptron(kind, seed)
   table, bound = offset_table.tabulate_bias(params, frequencies, 1.02)
@@ -104,7 +110,7 @@ def encodings(size, seed):
   rng = np.random.default_rng(seed)
   vectors = rng.normal(size=(size, 8)).astype(np.float32)
   vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-  return dual_encoder.Encoding(
+  return encoding.Encoding(
     semantic=vectors,
     absolute=vectors,
     scalar=rng.random(size).astype(np.float32),
@@ -116,7 +122,7 @@ def encodings(size, seed):
   )
 
 
-@pytest.mark.parametrize("features", calendar_heads.OFFSET_FEATURES)
+@pytest.mark.parametrize("features", temporal_bias.OFFSET_FEATURES)
 def test_rankings_are_those_of_the_perceptron(features):
   config = dataclasses.replace(
     dual_encoder_test.CTD, offset_features=features, bias_scale_init=3.0

@@ -67,7 +67,7 @@ def test_texts_of_a_row_are_pooled_each_for_itself(kind):
   pooled = pooling.pool_texts(jnp.asarray(states), segments, kind, 4)
   for place, columns in enumerate((slice(0, 3), slice(3, 4), slice(4, 6))):
     alone = states[:, columns]
-    ones = np.ones(alone.shape[:2])
+    ones = np.ones(alone.shape[:2], np.int32)
     np.testing.assert_allclose(
       pooled[:, place], pooling.pool_tokens(alone, ones, kind), rtol=1e-6
     )

@@ -54,9 +54,10 @@ class YearEncoder(nn.Module):
     """Returns logits of the regnal year of each text, fp32 [B, Y]."""
     states = bert.BertEncoder(self.config)(ids, mask, deterministic)
     code = nn.Dense(_NUM_YEAR_FEATURES)(pool_tokens(states, mask, "mean"))
-    return (
-      code @ month_posterior.year_features(self.years, _NUM_YEAR_FEATURES).T
+    features = month_posterior.make_year_features(
+      self.years, _NUM_YEAR_FEATURES
     )
+    return code @ features.T
 
 
 @dataclasses.dataclass(frozen=True)

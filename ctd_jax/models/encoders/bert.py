@@ -1,12 +1,11 @@
-"""A BERT-geometry encoder in flax.linen.
+"""Encoder of the BERT family in flax.linen.
 
-Why: the paper's first backbone is a BERT, and the small encoder that trains
-from scratch has the same geometry (post-layer-norm, exact GELU, learned
-positions), so that one module serves both and pretrained weights can be
-loaded into it (`hf_weights`). `dual_encoder` and `text_encoder` are the
-callers.
+The paper's first backbone is a BERT, and the small encoder that trains from
+scratch has the same geometry: post-layer-norm, exact GELU, learned positions.
+One module therefore serves both, DistilBERT and the XLM-R family;
+`pretrained.state_dict` loads published weights into it.
 
-Axes: B texts, L tokens, D width, H heads.
+Axes: B texts, L tokens, D features, H heads, E features of a head.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Bool, Float
 
+from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
@@ -29,17 +29,17 @@ class BertConfig:
 
   Attributes:
     vocab_size: rows of the token table.
-    hidden_size: width D of a token's state.
+    hidden_size: features D of a token's state.
     num_layers: transformer blocks.
     num_heads: attention heads H; divides `hidden_size`.
-    mlp_size: width of the feed-forward layer.
+    mlp_size: hidden units of the feed-forward layer.
     max_length: longest text in tokens.
     dropout: rate after the embeddings and after both sub-layers.
-    dtype: what the blocks compute in, "float32" or "bfloat16".
-    position_offset: rows of the position table before the first token's; 0
+    dtype: type that the blocks compute in, "float32" or "bfloat16".
+    position_offset: rows of the position table before that of position 0; 0
       for BERT, 2 for the XLM-R family.
-    type_vocab_size: rows of the segment table; only row 0 is ever used, and
-      DistilBERT has no such table, 0.
+    type_vocab_size: rows of the segment table, of which only row 0 is used;
+      0 for DistilBERT, which has no such table.
     layer_norm_eps: added to the variance.
     initializer_range: standard deviation of initial weights.
     scan_layers: whether one compiled layer runs over stacked parameters.
@@ -90,11 +90,10 @@ class BertEmbeddings(nn.Module):
 
   @nn.compact
   def __call__(
-    self, ids: jax.Array, mask: jax.Array, deterministic: bool
-  ) -> jax.Array:
+    self, ids: TokenIds, mask: TokenMask, deterministic: bool
+  ) -> Float[Array, "B L D"]:
     """Returns the states that enter the first block, [B, L, D]."""
     config = self.config
-
     make_table = functools.partial(layers.make_embedding, config)
     positions = layers.token_positions(mask) + config.position_offset
     rows = config.max_length + config.position_offset
@@ -102,32 +101,38 @@ class BertEmbeddings(nn.Module):
     states += make_table(rows, "position_embeddings")(positions)
     if config.type_vocab_size:
       segments = make_table(config.type_vocab_size, "token_type_embeddings")
+      # Texts are never pairs: all tokens are of segment 0.
       states += segments(jnp.zeros((1, 1), jnp.int32))
     states = _make_norm(config, "layer_norm")(states)
     return nn.Dropout(config.dropout)(states, deterministic)
 
 
 class SelfAttention(nn.Module):
-  """Multi-head attention over the real tokens of each text: [B, L, D].
+  """Multi-head attention within each text: [B, L, D].
 
-  Attention probabilities have no dropout of their own: the sub-layer's output
-  has one.
+  Unlike the reference, attention probabilities have no dropout; the output of
+  the sub-layer has.
   """
 
   config: BertConfig
 
   @nn.compact
-  def __call__(self, states: jax.Array, attention_mask: jax.Array) -> jax.Array:
-    """Returns the projected mixture of values, [B, L, D]."""
+  def __call__(
+    self,
+    states: Float[Array, "B L D"],
+    attention_mask: Bool[Array, "B 1 L L"],
+  ) -> Float[Array, "B L D"]:
+    """Returns the projected sum of weighted values, [B, L, D]."""
     config = self.config
     width, heads = config.hidden_size, config.num_heads
 
-    def split_heads(name: str) -> jax.Array:
+    def split_heads(name: str) -> Float[Array, "B L H E"]:
       flat = make_dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], heads, width // heads)
 
     projections = (split_heads(name) for name in ("query", "key", "value"))
     mixture = layers.dot_product_attention(*projections, attention_mask)
+    # [B, L, H, E] -> [B, L, D]
     return make_dense(config, width, "out")(mixture.reshape(states.shape))
 
 
@@ -138,17 +143,22 @@ class BertLayer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, attention_mask: jax.Array, deterministic: bool
-  ) -> jax.Array:
+    self,
+    states: Float[Array, "B L D"],
+    attention_mask: Bool[Array, "B 1 L L"],
+    deterministic: bool,
+  ) -> Float[Array, "B L D"]:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
     drop = nn.Dropout(config.dropout)
     attention_output = SelfAttention(config, name="attention")(
       states, attention_mask
     )
+    # Post-layer-norm: x = LN(x + dropout(f(x))) for both sub-layers.
     states = states + drop(attention_output, deterministic)
     states = _make_norm(config, "attention_norm")(states)
     inner = make_dense(config, config.mlp_size, "intermediate")(states)
+    # Published BERTs are trained with erf, not with the tanh approximation.
     inner = nn.gelu(inner, approximate=False)
     inner = make_dense(config, config.hidden_size, "output")(inner)
     states = states + drop(inner, deterministic)
@@ -158,29 +168,31 @@ class BertLayer(nn.Module):
 class BertEncoder(nn.Module):
   """Contextual states of every token, fp32 [B, L, D].
 
-  Source: Devlin et al. 2019; sub-module names follow the reference weights
-  (embeddings, layer_<i>/{attention, intermediate, output}), one row each in the
-  weight table. States that enter the first block and those that leave each
-  are sown as "states" among the intermediates.
+  Names of submodules follow the reference weights (embeddings,
+  layer_<i>/{attention, intermediate, output}); `pretrained.tensor_names` has
+  one row for each. The states that enter the first block and those that leave each
+  block are sown as "states" among the intermediates.
+
+  Source: Devlin et al. 2019.
   """
 
   config: BertConfig
 
   @nn.compact
   def __call__(
-    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
+    self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
+  ) -> Float[Array, "B L D"]:
     """Returns the states after the last block.
 
     Args:
       ids: token ids, int [B, L].
       mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
-        either side. Numbers above 1 are further texts of a row, which see
-        nothing of each other.
+        either side. Numbers above 1 are further texts of a row, which do not
+        attend to each other.
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
 
     Returns:
-      States, fp32 [B, L, D]; values under padding mean nothing.
+      States, fp32 [B, L, D]; values under padding are without meaning.
 
     Raises:
       ValueError: if the texts are longer than the position table.

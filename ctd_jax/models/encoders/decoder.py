@@ -1,23 +1,24 @@
 """Decoders of the Qwen3, Qwen2 and Mistral families as text encoders.
 
-Why: the paper's second backbone is Qwen3-Embedding, and the strongest
-zero-shot rows are a Qwen2 and a Mistral. They are one network with three
-switches: norms of queries and keys (Qwen3), biases of the projections (Qwen2)
-and whether a token sees later ones (GTE-Qwen2 does). `dual_encoder` and
-`text_encoder` are the callers; `hf_weights` fills the parameters.
+The paper's second backbone is Qwen3-Embedding, and the strongest zero-shot rows
+are a Qwen2 and a Mistral. They are one network with three switches: norms of
+queries and keys (Qwen3), biases of the projections (Qwen2) and whether a token
+attends to later ones (GTE-Qwen2 does). `pretrained.state_dict` loads published
+weights into it.
 
-Axes: B texts, L tokens, D width, H query heads, K key and value heads, W
-width of a head.
+Axes: B texts, L tokens, D features, H query heads, J key and value heads, E
+features of a head.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Bool, Float, Int
 
+from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
@@ -29,19 +30,19 @@ class DecoderConfig:
 
   Attributes:
     vocab_size: rows of the token table.
-    hidden_size: width D of a token's state.
+    hidden_size: features D of a token's state.
     num_layers: transformer blocks.
     num_heads: query heads H.
-    num_kv_heads: key and value heads K; divides `num_heads`.
-    head_dim: width W of a head, even.
-    mlp_size: width of the gated feed-forward layer.
+    num_kv_heads: key and value heads J; divides `num_heads`.
+    head_dim: features E of a head, even; D is not always H * E.
+    mlp_size: hidden units of the gated feed-forward layer.
     max_length: longest text in tokens.
     qk_norm: whether queries and keys of each head are normalised (Qwen3).
     qkv_bias: whether their projections have biases (Qwen2).
-    causal: whether a token sees only itself and earlier ones.
+    causal: whether a token attends only to itself and to earlier ones.
     rope_theta: base of the rotary periods.
     rms_norm_eps: added to the mean square.
-    dtype: what the blocks compute in, "float32" or "bfloat16".
+    dtype: type that the blocks compute in, "float32" or "bfloat16".
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
     initializer_range: standard deviation of initial weights.
@@ -88,30 +89,35 @@ def _make_norm(config: DecoderConfig, name: str) -> nn.RMSNorm:
 
 
 def rotary_angles(
-  positions: jax.Array, head_dim: int, theta: float
-) -> jax.Array:
-  """Returns the angle of every pair of components, fp32 [B, L, W/2].
+  positions: Int[Array, "B L"], head_dim: int, theta: float
+) -> Float[Array, "B L {head_dim//2}"]:
+  """Returns the angle of every pair of features, fp32 [B, L, E/2].
 
   Args:
     positions: of the tokens, 0 = first of its text, int [B, L].
-    head_dim: width W of a head.
+    head_dim: features E of a head.
     theta: base of the periods.
 
   Source: Su et al. 2021, eq. 15.
   """
+  # angle(position, i) = position * theta^(-2i/E)
   exponents = jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim
   return positions[..., None].astype(jnp.float32) * theta**-exponents
 
 
-def rotate_heads(vectors: jax.Array, angles: jax.Array) -> jax.Array:
-  """Returns heads turned by their positions, [B, L, H, W].
+def rotate_heads(
+  vectors: Float[Array, "B L H E"], angles: Float[Array, "B L E//2"]
+) -> Float[Array, "B L H E"]:
+  """Returns heads rotated by their positions, [B, L, H, E].
 
-  Component i is paired with component i + W/2, as published weights are.
+  Feature i is paired with feature i + E/2, as published weights expect; Su et
+  al. pair neighbours.
 
   Args:
-    vectors: queries or keys, [B, L, H, W].
-    angles: from `rotary_angles`, [B, L, W/2].
+    vectors: queries or keys, [B, L, H, E].
+    angles: from `rotary_angles`, [B, L, E/2].
   """
+  # The same angles for every head: [B, L, 1, E/2].
   sine, cosine = jnp.sin(angles)[:, :, None], jnp.cos(angles)[:, :, None]
   first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
   rotated_halves = (
@@ -128,12 +134,15 @@ class GroupedAttention(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, attention_mask: jax.Array, angles: jax.Array
-  ) -> jax.Array:
-    """Returns the projected mixture of values, [B, L, D]."""
+    self,
+    states: Float[Array, "B L D"],
+    attention_mask: Bool[Array, "B 1 L L"],
+    angles: Float[Array, "B L _"],
+  ) -> Float[Array, "B L D"]:
+    """Returns the projected sum of weighted values, [B, L, D]."""
     config = self.config
 
-    def split_heads(name: str, heads: int) -> jax.Array:
+    def split_heads(name: str, heads: int) -> Float[Array, "B L {heads} E"]:
       width = heads * config.head_dim
       flat = make_dense(config, width, name, config.qkv_bias)(states)
       return flat.reshape(*flat.shape[:2], heads, config.head_dim)
@@ -142,6 +151,7 @@ class GroupedAttention(nn.Module):
     key = split_heads("key", config.num_kv_heads)
     value = split_heads("value", config.num_kv_heads)
     if config.qk_norm:
+      # Over the features of each head, before the rotation.
       query = _make_norm(config, "query_norm")(query)
       key = _make_norm(config, "key_norm")(key)
     mixture = layers.dot_product_attention(
@@ -150,7 +160,7 @@ class GroupedAttention(nn.Module):
       value,
       attention_mask,
     )
-    flat = mixture.reshape(*mixture.shape[:2], -1)
+    flat = mixture.reshape(*mixture.shape[:2], -1)  # [B, L, H * E]
     return make_dense(config, config.hidden_size, "out", bias=False)(flat)
 
 
@@ -161,14 +171,19 @@ class DecoderLayer(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: jax.Array, attention_mask: jax.Array, angles: jax.Array
-  ) -> jax.Array:
+    self,
+    states: Float[Array, "B L D"],
+    attention_mask: Bool[Array, "B 1 L L"],
+    angles: Float[Array, "B L _"],
+  ) -> Float[Array, "B L D"]:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
+    # Pre-norm: x = x + f(norm(x)) for both sub-layers.
     inner = _make_norm(config, "input_norm")(states)
     attention = GroupedAttention(config, name="attention")
     states = states + attention(inner, attention_mask, angles)
     inner = _make_norm(config, "mlp_norm")(states)
+    # SwiGLU: W_down(silu(W_gate x) * W_up x), Shazeer 2020, eq. 6.
     gate = nn.silu(
       make_dense(config, config.mlp_size, "gate", bias=False)(inner)
     )
@@ -189,19 +204,19 @@ class Decoder(nn.Module):
 
   @nn.compact
   def __call__(
-    self, ids: jax.Array, mask: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
+    self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
+  ) -> Float[Array, "B L D"]:
     """Returns the states after the last block and the final norm.
 
     Args:
       ids: token ids, int [B, L].
       mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
-        either side. Numbers above 1 are further texts of a row, which see
-        nothing of each other.
+        either side. Numbers above 1 are further texts of a row, which do not
+        attend to each other.
       deterministic: without effect: there is no dropout.
 
     Returns:
-      States, fp32 [B, L, D]; values under padding mean nothing.
+      States, fp32 [B, L, D]; values under padding are without meaning.
 
     Raises:
       ValueError: if the texts are longer than the model takes.
@@ -213,6 +228,7 @@ class Decoder(nn.Module):
     )
     attention_mask = layers.make_attention_mask(mask)
     if config.causal:
+      # Columns, not positions: packed texts stand in the order of their tokens.
       attention_mask = attention_mask & jnp.tril(
         jnp.ones((ids.shape[1], ids.shape[1]), bool)
       )

@@ -1,30 +1,32 @@
-"""The layers of an encoder one after the other: unrolled, scanned, recomputed.
+"""Stack of layers of an encoder: unrolled, scanned or recomputed.
 
-Why: a deep decoder compiles layer by layer for minutes and keeps every
-layer's activations for the backward pass. Scanning compiles one layer, and
-recomputing keeps only what enters each. `bert` and `qwen3` call it alike.
+Unrolled, a deep decoder compiles for minutes and keeps every layer's
+activations for the backward pass. Scanning compiles one layer, and recomputing
+keeps only the states that enter each.
 
-Axes: B texts, L tokens, D width.
+Axes: B texts, L tokens, D features.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 from flax import linen as nn
+from jaxtyping import Array, Float
 
 SCANNED = "layers"  # parameters have the layer as first axis
 UNROLLED = "layer_{}"
 
 
+@runtime_checkable
 class StackConfig(Protocol):
-  """What a configuration says about its layers.
+  """Fields of an encoder's configuration that the stack reads.
 
   Attributes:
-    num_layers: how many.
+    num_layers: number of layers.
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
   """
@@ -37,26 +39,26 @@ class StackConfig(Protocol):
 def apply_layers(
   layer_type: Callable[..., nn.Module],
   config: StackConfig,
-  states: jax.Array,
-  *inputs: jax.Array,
+  states: Float[Array, "B L D"],
+  *inputs: Array,
   **static: Any,
-) -> jax.Array:
+) -> Float[Array, "B L D"]:
   """Returns the states after the last layer, [B, L, D].
 
   Call it inside the compact method of an encoder. Parameters are named
   `layer_<i>`, or `layers` when scanned.
 
   Args:
-    layer_type: makes a module of `config` and a name; the module is called
-      with states, inputs and static arguments and returns states.
+    layer_type: type of the layers, constructed from `config` and a name; called
+      with states, inputs and static arguments, a layer returns states.
     config: of the encoder.
-    states: that enter the first layer, [B, L, D].
-    *inputs: arrays that are the same for every layer.
-    **static: values that are the same for every layer and no arrays.
+    states: input of the first layer, [B, L, D].
+    *inputs: arrays that are the same for every layer, e.g. the mask.
+    **static: other values that are the same for every layer.
   """
 
   def apply(layer: nn.Module, states: jax.Array, *inputs: jax.Array):
-    # What left a layer, for those who ask for "intermediates".
+    # Read by tests and analyses that make "intermediates" mutable.
     states = layer(states, *inputs, **static)
     layer.sow("intermediates", "states", states)
     return states, None
@@ -69,6 +71,8 @@ def apply_layers(
       layer = layer_type(config, name=UNROLLED.format(index))
       states, _ = apply(layer, states, *inputs)
     return states
+  # Parameters and sown states get the layer as their first axis; every layer
+  # gets the same inputs and its own random keys.
   scan = functools.partial(
     nn.scan,
     variable_axes={"params": 0, "intermediates": 0},

@@ -1,32 +1,39 @@
-"""What encoders of every family are put together from.
+"""Layers that encoders of every family share.
 
-Why: BERT and the decoders differ in their blocks, not in how a projection is
-initialised, where a token stands under either padding side, or what a text
-that is too long is told. `bert` and `qwen3` call it alike.
+BERT and the decoders differ in their blocks. They share the initialisation of a
+projection, the position of a token under either padding side, the attention
+mask, attention itself, and the error of a text that is too long.
 
-Axes: B texts, L tokens, D width.
+Axes: B texts, L tokens, D features, H query heads, J key and value heads, E
+features of a head.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Bool, Float, Int
+
+from ctd_jax.models.arrays import TokenIds, TokenMask
 
 DTYPES = ("float32", "bfloat16")
-_MASKED_SCORE = -1e30  # score of a token that is not seen
+# Attention score of a masked token. Not -inf: where a row attends to nothing,
+# the softmax of its scores would be NaN.
+_MASKED_SCORE = -1e30
 
 
+@runtime_checkable
 class BlockConfig(Protocol):
-  """What the parts read of a configuration.
+  """Fields of an encoder's configuration that layers read.
 
   Attributes:
-    hidden_size: width D of a token's state.
+    hidden_size: features D of a token's state.
     max_length: longest text in tokens.
-    dtype: what the blocks compute in, one of `DTYPES`.
+    dtype: type that the blocks compute in, one of `DTYPES`.
     initializer_range: standard deviation of initial weights.
   """
 
@@ -46,8 +53,8 @@ def check_dtype(dtype: str) -> None:
     raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}")
 
 
-def check_length(ids: jax.Array, config: BlockConfig) -> None:
-  """Refuses texts [B, L] that the encoder has no positions for.
+def check_length(ids: TokenIds, config: BlockConfig) -> None:
+  """Refuses texts that the encoder has no positions for.
 
   Raises:
     ValueError: if they are longer than `max_length`.
@@ -60,32 +67,38 @@ def check_length(ids: jax.Array, config: BlockConfig) -> None:
     )
 
 
-def token_positions(mask: jax.Array) -> jax.Array:
+def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
   """Returns the position of every column, 0 = first token, int [B, L].
 
-  The first token of a text has the first position under left padding and
-  behind another text too. What stands behind a text counts on: a query that is
-  filled up has its own positions.
+  The first token of a text has position 0, also under left padding and behind
+  another text of the row. Padding behind a text counts on: mask tokens that
+  fill up a query have positions of their own.
 
   Args:
-    mask: 0 where no token stands, else which text of its row a token is of,
-      [B, L]; one that is 0 or 1 (or a bool) has one text a row.
+    mask: 0 where no token stands, else the number of a token's text in its
+      row, [B, L]; a mask of 0 and 1 (or a bool) has one text a row.
   """
+  # A text begins where the number of the text changes to another than 0.
   previous = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
   is_first_token = (mask != previous) & (mask != 0)
   columns = jnp.arange(mask.shape[1])
+  # Column of the first token of the text that a column stands in or behind; -1
+  # under padding on the left.
   first = jax.lax.cummax(jnp.where(is_first_token, columns, -1), axis=1)
   return jnp.where(first < 0, 0, columns - first)
 
 
-def make_attention_mask(mask: jax.Array) -> jax.Array:
-  """Returns which tokens each one sees, those of its text: bool [B, 1, L, L].
+def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
+  """Returns whether each token attends to each other one, bool [B, 1, L, L].
 
-  Padding sees what it pads.
+  A token attends to the tokens of its own text. Padding attends to all texts of
+  its row, as in published implementations, whose states of mask tokens behind
+  a query are then the same.
 
   Args:
     mask: as in `token_positions`.
   """
+  # Axes: text, head (one mask for all), attending token, attended token.
   query_segments, key_segments = mask[:, None, :, None], mask[:, None, None, :]
   return (key_segments != 0) & (
     (key_segments == query_segments) | (query_segments == 0)
@@ -93,30 +106,38 @@ def make_attention_mask(mask: jax.Array) -> jax.Array:
 
 
 def dot_product_attention(
-  query: jax.Array, key: jax.Array, value: jax.Array, attention_mask: jax.Array
-) -> jax.Array:
-  """Returns the mixture of values that each head sees, [B, L, H, W].
+  query: Float[Array, "B L H E"],
+  key: Float[Array, "B L J E"],
+  value: Float[Array, "B L J E"],
+  attention_mask: Bool[Array, "B 1 L L"],
+) -> Float[Array, "B L H E"]:
+  """Returns the weighted sum of values of each head, [B, L, H, E].
 
-  It is jax.nn.dot_product_attention with heads in front of tokens, and the
-  weights divided by their sum after they were used: on a CPU a quarter to a
-  half of the time less.
+  The result is that of jax.nn.dot_product_attention. Heads stand in front of
+  tokens, and the sum is divided by the sum of the weights instead of the
+  weights themselves, which saves a quarter to a half of the time on a CPU.
 
   Args:
-    query: of H heads of width W, [B, L, H, W].
-    key: of K heads, which divides H; consecutive query heads share one.
+    query: of H heads, [B, L, H, E].
+    key: of J heads, [B, L, J, E]; J divides H, and H / J consecutive query
+      heads share one.
     value: as `key`.
-    attention_mask: from `visible`, or a part of it.
+    attention_mask: from `make_attention_mask`, or a stricter one.
+
+  Source: Vaswani et al. 2017, eq. 1.
   """
   heads_per_key = query.shape[2] // key.shape[2]
+  # All [B, H, L, E].
   query, key, value = (
     jnp.repeat(x, repeats, axis=2).swapaxes(1, 2)
     for x, repeats in ((query, 1), (key, heads_per_key), (value, heads_per_key))
   )
-  # Sums are in fp32 whatever the states are.
+  # Sums are in fp32 also where the states are bf16.
   matmul = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
   scale = query.shape[-1] ** -0.5
   scores = matmul(query, key.swapaxes(2, 3)) * scale
   scores = jnp.where(attention_mask, scores, _MASKED_SCORE)
+  # The softmax does not depend on the subtrahend, nor does its gradient.
   highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
   weights = jnp.exp(scores - highest)
   mixture = matmul(weights.astype(value.dtype), value)
@@ -127,7 +148,7 @@ def dot_product_attention(
 def make_dense(
   config: BlockConfig, features: int, name: str, bias: bool = True
 ) -> nn.Dense:
-  """Returns a projection to `features`."""
+  """Returns a projection to a number of features, to be called on states."""
   return nn.Dense(
     features,
     use_bias=bias,
@@ -138,7 +159,7 @@ def make_dense(
 
 
 def make_embedding(config: BlockConfig, rows: int, name: str) -> nn.Embed:
-  """Returns a table of `rows` states of width D."""
+  """Returns a table of `rows` states of D features."""
   return nn.Embed(
     rows,
     config.hidden_size,

@@ -1,0 +1,96 @@
+"""Configuration of the dual encoder, and the names of its scores.
+
+Axes: G reigns, Y year numbers, M months of a year, K months of the timeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ctd_jax.models import calendar_heads, temporal_bias
+from ctd_jax.models.pooling import POOLINGS
+from ctd_jax.models.pretrained.geometry import EncoderConfig
+
+SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
+INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class CTDConfig:
+  """Geometry and switches of a dual encoder.
+
+  The defaults are a CTD whose codes and offsets resolve months. The released
+  model is use_context, use_bias, codebook="release", offset_features="release",
+  scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned
+  baseline has use_context and use_bias off.
+
+  Attributes:
+    encoder: geometry of the text encoder.
+    class_counts: (G, Y, M), classes of the three calendar heads.
+    reign_starts: ordinal of each reign's first month, 0 = the timeline's
+      first month; G of them.
+    month_classes: (reign, year, month) of each month of the timeline, from 0;
+      K of them.
+    pooling: "mean", "cls" or "last"; see `pooling.pool_texts`.
+    use_context: whether `absolute` vectors carry the code of their date.
+    use_bias: whether mode "ctd" adds the bias of the offset in time.
+    codebook: "index" or "release"; see `calendar_heads.make_codebook`.
+    offset_features: "index" or "release"; see
+      `temporal_bias.offset_frequencies`.
+    scalar_axis: "timeline" or "release"; see `calendar_heads.latent_scalar`.
+    context_dim: columns of each codebook.
+    bias_dim: offset features, and hidden units of the bias; even.
+    gate_init: initial gate of the context.
+    bias_scale_init: initial scale of the bias.
+    use_posterior: whether mode "posterior" adds the log mass of the month.
+    posterior_dim: features of a regnal year in the posterior; even.
+    mass_weight_init: initial weight of the log mass.
+    temperature: divides cosines; a constant, never learned.
+  """
+
+  encoder: EncoderConfig
+  class_counts: tuple[int, int, int]
+  reign_starts: tuple[int, ...]
+  month_classes: tuple[tuple[int, int, int], ...]
+  pooling: str = "mean"
+  use_context: bool = True
+  use_bias: bool = True
+  codebook: str = "index"
+  offset_features: str = "index"
+  scalar_axis: str = "timeline"
+  context_dim: int = 64
+  bias_dim: int = 32
+  gate_init: float = 0.1
+  bias_scale_init: float = 0.1
+  use_posterior: bool = False
+  posterior_dim: int = 64
+  mass_weight_init: float = 1.0
+  temperature: float = 0.05
+
+  def __post_init__(self):
+    # Lists become tuples: a config is a static, hashable argument of jit.
+    for name in ("class_counts", "reign_starts"):
+      object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
+    classes = tuple(tuple(map(int, month)) for month in self.month_classes)
+    object.__setattr__(self, "month_classes", classes)
+    choices = {
+      "pooling": POOLINGS,
+      "codebook": calendar_heads.CODEBOOKS,
+      "offset_features": temporal_bias.OFFSET_FEATURES,
+      "scalar_axis": calendar_heads.SCALAR_AXES,
+    }
+    for name, allowed in choices.items():
+      if getattr(self, name) not in allowed:
+        raise ValueError(
+          f"{name} must be one of {allowed}, got {getattr(self, name)!r}"
+        )
+    if len(self.reign_starts) != self.class_counts[0]:
+      raise ValueError(
+        f"reign_starts has {len(self.reign_starts)} entries for "
+        f"{self.class_counts[0]} reigns in class_counts"
+      )
+    for name in ("bias_dim", "posterior_dim"):
+      if getattr(self, name) % 2:
+        raise ValueError(f"{name} must be even, got {getattr(self, name)}")
+    if self.temperature <= 0:
+      raise ValueError(f"temperature must be > 0, got {self.temperature}")

@@ -1,0 +1,43 @@
+"""Encoding of texts: vectors and dates, as one pytree.
+
+Leaves are not annotated with shapes: `jax.tree.map` fills the same structure
+with shardings, file names and arrays of packs.
+
+Axes: B texts, D features, G reigns, Y year numbers, M months of a year, F
+features of a regnal year.
+"""
+
+from __future__ import annotations
+
+import flax.struct
+import jax
+
+from ctd_jax.models.calendar_heads import CalendarLogits
+
+
+@flax.struct.dataclass
+class Encoding:
+  """Vectors and predicted dates of B texts; fp32 unless noted.
+
+  Attributes:
+    semantic: unit vectors of the text alone, [B, D].
+    absolute: unit vectors with the date's code, [B, D]; the same array as
+      `semantic` when the context is off.
+    scalar: expected position in time, [B]; 0 = first, 1 = last month.
+    logits: of reign [B, G], year [B, Y] and month [B, M].
+    year_code: projection that the posterior compares with the features of
+      each regnal year, [B, F]; F = 0 when the posterior is off.
+    interval: first and last ordinal month of a query whose text states them,
+      int [B, 2]; -1 where the date is left to the heads.
+  """
+
+  semantic: jax.Array
+  absolute: jax.Array
+  scalar: jax.Array
+  logits: CalendarLogits
+  year_code: jax.Array
+  interval: jax.Array
+
+  def vectors(self, mode: str) -> jax.Array:
+    """Returns the unit vectors whose cosine enters a score mode, [B, D]."""
+    return self.semantic if mode == "semantic" else self.absolute
