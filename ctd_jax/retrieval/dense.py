@@ -21,7 +21,8 @@ from absl import logging
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol
 from ctd_jax.models import packing
-from ctd_jax.models.dual_encoder import INNER_PRODUCTS, Encoding
+from ctd_jax.models.ctd_config import INNER_PRODUCTS
+from ctd_jax.models.encoding import Encoding
 from ctd_jax.retrieval import approximate, encoding_store, search
 from ctd_jax.training import distributed, partitioning, train_step
 from ctd_jax.training.experiment import Experiment
