@@ -25,28 +25,9 @@ import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
 from ctd_jax.utils import files
-from ctd_jax_datasets.base_builder import TABLES_FILE
-from ctd_jax_datasets.chronocept import chronocept_dataset_builder
-from ctd_jax_datasets.ctm import ctm_dataset_builder
-from ctd_jax_datasets.zztj import zztj_dataset_builder
+from ctd_jax_datasets import registry
+from ctd_jax_datasets.common.base_builder import TABLES_FILE
 
-DATASET_NAMES = (
-  "chunqiutr/mini",
-  "chunqiutr/rebuilt",
-  "chunqiutr/release",
-  *(
-    f"zztj/{config.name}"
-    for config in zztj_dataset_builder.Builder.BUILDER_CONFIGS
-  ),
-  *(
-    f"chronocept/{config.name}"
-    for config in chronocept_dataset_builder.Builder.BUILDER_CONFIGS
-  ),
-  *(
-    f"ctm/{config.name}"
-    for config in ctm_dataset_builder.Builder.BUILDER_CONFIGS
-  ),
-)
 # Written beside the data.
 STATISTICS_FILE = "statistics.json"
 
@@ -83,12 +64,12 @@ def build_dataset(
       left of the data set that was being built; an older build stays.
     LostRowsError: if fewer examples can be read than were written.
   """
-  builder = make_builder(name, data_dir)
+  builder = registry.make_builder(name, data_dir)
   path = pathlib.Path(builder.data_path)
   backup_path = path.with_name(f"replaced.{path.name}")
   if path.exists() and overwrite:
     path.rename(backup_path)
-    builder = make_builder(name, data_dir)
+    builder = registry.make_builder(name, data_dir)
   try:
     if not path.exists():
       builder.sources = sources
@@ -108,27 +89,6 @@ def build_dataset(
     raise
   shutil.rmtree(backup_path, ignore_errors=True)
   return builder
-
-
-def make_builder(
-  name: str, data_dir: str | os.PathLike | None = None
-) -> tfds.core.DatasetBuilder:
-  """Returns the builder of a data set, which need not be built.
-
-  Args:
-    name: e.g. `chunqiutr/mini`.
-    data_dir: where data sets lie; None means the default of TFDS.
-
-  Raises:
-    ValueError: if there is no such data set; the message lists all.
-  """
-  if name not in DATASET_NAMES:
-    raise ValueError(
-      f"no data set {name!r}; there are {', '.join(DATASET_NAMES)}"
-    )
-  if data_dir is not None:
-    data_dir = os.path.expanduser(data_dir)
-  return tfds.builder(name, data_dir=data_dir)
 
 
 def _prepare(builder: tfds.core.DatasetBuilder) -> None:
@@ -182,7 +142,9 @@ def main(
   """
   start = time.perf_counter()
   if len(argv) != 2:
-    raise app.UsageError(f"name one data set: {', '.join(DATASET_NAMES)}")
+    raise app.UsageError(
+      f"name one data set: {', '.join(registry.DATASET_NAMES)}"
+    )
   try:
     builder = build_dataset(
       argv[1], data_dir, sources, overwrite, processes, register_checksums

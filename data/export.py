@@ -23,12 +23,13 @@ from absl import app, flags, logging
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import files
-from ctd_jax_datasets import beir, load, provenance, trec
-from ctd_jax_datasets.chunqiutr import release, release_writer
+from ctd_jax_datasets import load
+from ctd_jax_datasets.chunqiutr.release import schema, writer
+from ctd_jax_datasets.common import beir, provenance, trec
 
 RELEASE_DESCRIPTION = f"""\
-The authors' release: `{release.MONTHS_FILE}`, `{release.QUERIES_FILE}`,
-`{release.SPLITS_FILE}`, in the schema that their code reads.
+The authors' release: `{schema.MONTHS_FILE}`, `{schema.QUERIES_FILE}`,
+`{schema.SPLITS_FILE}`, in the schema that their code reads.
 """
 
 _README_TEMPLATE = """\
@@ -70,7 +71,7 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
         f"{benchmark.name}: month {key} has no record; the release's schema "
         "has a node and a split for every month. Take --format=beir"
       )
-  release_writer.write_release(
+  writer.write_release(
     folder,
     benchmark.records,
     benchmark.queries,

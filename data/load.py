@@ -17,7 +17,8 @@ from ctd_jax.benchmark.queries import SPLITS, Query
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax_datasets import beir, build
+from ctd_jax_datasets import build, registry
+from ctd_jax_datasets.common import beir
 
 
 def build_benchmark(
@@ -63,7 +64,7 @@ def load_benchmark(
   """
   if name.startswith(beir.BEIR_PREFIX):
     return beir.read_beir(pathlib.Path(name.removeprefix(beir.BEIR_PREFIX)))
-  builder = build.make_builder(name, data_dir)
+  builder = registry.make_builder(name, data_dir)
   if not builder.is_prepared():
     data_dir_flag = "" if data_dir is None else f" --data_dir={data_dir}"
     raise FileNotFoundError(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax_datasets.base_builder import BaseBuilder
+from ctd_jax_datasets.common.base_builder import BaseBuilder
 from ctd_jax_datasets.chronocept import (
   examples,
   hub,
@@ -23,7 +23,7 @@ from ctd_jax_datasets.chronocept import (
   synthetic,
 )
 from ctd_jax_datasets.chronocept.samples import BENCHMARKS, Sample
-from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.common.errors import SourceError
 
 SEED = 0
 _TEXT_DESCRIPTIONS = {

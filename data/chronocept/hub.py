@@ -15,7 +15,7 @@ import pathlib
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import checksums
 
-from ctd_jax_datasets.chunqiutr import fetch, git_blobs
+from ctd_jax_datasets.common import git_blobs, source_files
 
 HUB_URL = "https://huggingface.co/datasets/krishgoel/chronocept/resolve/main"
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
@@ -54,7 +54,7 @@ def locate_published_files(
     registered = (
       checksums.load_url_infos(CHECKSUMS) if CHECKSUMS.exists() else {}
     )
-    paths = fetch.download_files(
+    paths = source_files.download_files(
       manager,
       {
         name: (url, registered.get(url, _UNREGISTERED))

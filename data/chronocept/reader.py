@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-from ctd_jax_datasets import build
+from ctd_jax_datasets import build, registry
 from ctd_jax_datasets.chronocept import examples, hub, records
 from ctd_jax_datasets.chronocept.samples import Sample
 
@@ -43,7 +43,7 @@ def load_samples(
       }
     )
   chronocept_names = [
-    n for n in build.DATASET_NAMES if n.startswith("chronocept/")
+    n for n in registry.DATASET_NAMES if n.startswith("chronocept/")
   ]
   if name not in chronocept_names:
     raise ValueError(

@@ -17,7 +17,7 @@ import matplotlib.figure
 import tensorflow_datasets as tfds
 
 from ctd_jax.utils import files, plotting
-from ctd_jax_datasets import base_builder, summary
+from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.chronocept import examples
 from ctd_jax_datasets.chronocept.samples import (
   AXES,

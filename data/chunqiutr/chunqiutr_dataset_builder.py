@@ -20,17 +20,11 @@ import tensorflow_datasets as tfds
 from ctd_jax.benchmark import queries
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax_datasets import examples
-from ctd_jax_datasets.base_builder import BaseBuilder, TimelineConfig
-from ctd_jax_datasets.chunqiutr import (
-  fetch,
-  mini,
-  placeholders,
-  release,
-  splits,
-)
-from ctd_jax_datasets.chunqiutr import records as gallery
-from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.chunqiutr import gallery, mini, placeholders, splits
+from ctd_jax_datasets.chunqiutr.release import reader, released_files
+from ctd_jax_datasets.common import examples, numbering
+from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
+from ctd_jax_datasets.common.errors import SourceError
 
 QUERY_SEED = 0
 MINI_SEED = 0
@@ -115,7 +109,7 @@ class Builder(BaseBuilder):
     records += placeholders.make_placeholders(
       records, timeline, gallery.SEED, mini.TITLE
     )
-    records = gallery.number_records(records, gallery.SEED)
+    records = numbering.number_records(records, gallery.SEED)
     split_of = mini.make_splits()
     queries_by_split = queries.generate_queries(
       timeline,
@@ -132,7 +126,7 @@ class Builder(BaseBuilder):
   ) -> _VariantContents:
     """Returns the benchmark made anew; writes how it was made."""
     built_gallery = gallery.build_gallery(
-      self._source_files(dl_manager, fetch.CHECKSUMS),
+      self._source_files(dl_manager, gallery.CHECKSUMS),
       timeline,
       processes=self.processes,
     )
@@ -155,8 +149,8 @@ class Builder(BaseBuilder):
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
   ) -> _VariantContents:
     """Returns the authors' benchmark; writes what is odd in their files."""
-    paths = release.resolve_files(dl_manager, self._release_folder())
-    released = release.read_release(paths, timeline)
+    paths = released_files.resolve_files(dl_manager, self._release_folder())
+    released = reader.read_release(paths, timeline)
     self._write_report(released.report)
     return _VariantContents(
       released.records, released.queries, released.split_of

@@ -29,8 +29,8 @@ from typing import Any
 
 from ctd_jax.chronology import annals, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax_datasets.chunqiutr import fetch
-from ctd_jax_datasets.zztj import records, scan
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.zztj import gallery, scan
 
 SECTIONS = {
   "魏紀": (69, 78),
@@ -59,7 +59,7 @@ class DatedParagraph:
 
 
 def extract_dated_paragraphs(
-  juans: Iterable[records.CollatedJuan], timeline: Timeline
+  juans: Iterable[gallery.CollatedJuan], timeline: Timeline
 ) -> list[DatedParagraph]:
   """Returns the paragraphs of the annals with the dates of the print."""
   paragraphs = []
@@ -151,7 +151,7 @@ def count_agreement(
 
 
 def title_years(
-  juans: Sequence[records.CollatedJuan], timeline: Timeline
+  juans: Sequence[gallery.CollatedJuan], timeline: Timeline
 ) -> dict[int, int]:
   """Returns juan -> its first year, from the juan's title alone.
 
@@ -183,8 +183,8 @@ def audit_scan(
   Raises:
     SourceError: if a file is not what its parser expects.
   """
-  timeline = reign_tables.load_timeline(records.TIMELINE_NAME)
-  juans = list(records.collate_editions(files, timeline))
+  timeline = reign_tables.load_timeline(gallery.TIMELINE_NAME)
+  juans = list(gallery.collate_editions(files, timeline))
   titles = title_years(juans, timeline)
   num_agreeing = sum(
     juan.punctuated_juan.first_sexagenary is not None
@@ -233,10 +233,10 @@ def main(folder: pathlib.Path) -> None:
   Args:
     folder: of source texts.
   """
-  file_infos = fetch.read_file_infos(records.CHECKSUMS)
-  files = fetch.check_folder_files(folder, file_infos)
+  file_infos = source_files.read_file_infos(gallery.CHECKSUMS)
+  files = source_files.check_folder_files(folder, file_infos)
   print(format_audit(audit_scan(files)))
 
 
 if __name__ == "__main__":
-  fetch.run_on_sources(main)
+  source_files.run_on_sources(main)

@@ -16,8 +16,8 @@ import re
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import sources
-from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.chunqiutr import kanripo
+from ctd_jax_datasets.common.errors import SourceError
 
 PUNCTUATED_FOLDER = "zizhitongjian_wikisource"
 PRINTED_FOLDER = "zizhitongjian_KR2b0007"
@@ -139,7 +139,7 @@ def parse_punctuated_juan(path: pathlib.Path) -> PunctuatedJuan:
   Raises:
     SourceError: if there is no entry.
   """
-  lines = sources.read_text(path).split("\n")
+  lines = kanripo.read_text(path).split("\n")
   entries: list[Entry] = []
   num_headings, is_line_open = 0, False
   for line_number, raw_line in enumerate(lines, start=1):
@@ -218,7 +218,7 @@ def parse_printed_juan(
   Raises:
     SourceError: if no year heading is found.
   """
-  page = _join_page(sources.read_text(path))
+  page = _join_page(kanripo.read_text(path))
   year_headings = _find_year_headings(page, timeline, first_key)
   if not year_headings:
     raise SourceError(

@@ -37,12 +37,12 @@ from ctd_jax.chronology.timelines import (
   TimeKey,
   Timeline,
 )
-from ctd_jax_datasets.chunqiutr import git_blobs, release_json
-from ctd_jax_datasets.chunqiutr.findings import FindingsReport
-from ctd_jax_datasets.chunqiutr.records import number_records
-from ctd_jax_datasets.chunqiutr.release_json import format_value
-from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.zztj.records import SEED, number_queries
+from ctd_jax_datasets.common import git_blobs, json_values
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.findings import FindingsReport
+from ctd_jax_datasets.common.json_values import format_value
+from ctd_jax_datasets.common.numbering import number_records
+from ctd_jax_datasets.zztj.gallery import SEED, number_queries
 from ctd_jax_datasets.zztj.released_rows import (
   FILE_BLOBS,
   FILE_BY_SUBSET,
@@ -131,7 +131,7 @@ def read_demo(
       f"modes: {', '.join(MODES)}"
     )
   report = FindingsReport(MEANINGS)
-  with release_json.prefix_file_errors(path):
+  with json_values.prefix_file_errors(path):
     rows = read_rows(path, FILE_BY_SUBSET[subset], report)
     return _build_demo(rows, subset, mode, released_text, seed, report)
 

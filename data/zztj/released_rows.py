@@ -16,21 +16,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctd_jax.chronology import numerals
-from ctd_jax_datasets.chunqiutr import git_blobs, release, release_json
-from ctd_jax_datasets.chunqiutr.findings import (
+from ctd_jax_datasets.chunqiutr.release import released_files, schema
+from ctd_jax_datasets.common import git_blobs, json_values
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.findings import (
   DROPPED,
   NOTE,
   RESOLVED,
   CodeMeaning,
   FindingsReport,
 )
-from ctd_jax_datasets.chunqiutr.sources import SourceError
 
 TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
 QI, JIN = SUBSETS = ("qi", "jin")
 # As the released documents name them.
 SUBSET_NAMES: Mapping[str, str] = {QI: "齐纪", JIN: "晋纪"}
-_URL = release.FILES[release.MONTHS_FILE].url.rpartition("/")[0]
+_URL = released_files.FILES[schema.MONTHS_FILE].url.rpartition("/")[0]
 FILE_BLOBS: Mapping[str, git_blobs.Blob] = {
   "zztj-qiji-part-demo.jsonl": git_blobs.Blob(
     f"{_URL}/zztj-qiji-part-demo.jsonl",
@@ -171,15 +172,15 @@ def read_rows(
     report.add("file_differs", name, f"blob {content_blob_id}")
   rows, seen_ids, num_rows = [], set(), 0
   # Not splitlines: a text may hold other line separators of Unicode.
-  for line, text in enumerate(release_json.decode_utf8(content).split("\n"), 1):
+  for line, text in enumerate(json_values.decode_utf8(content).split("\n"), 1):
     if not text.strip():
       continue
     num_rows += 1
     location = f"line {line}"
-    value = release_json.expect_type(
-      release_json.parse_json(text, report, location), dict, location
+    value = json_values.expect_type(
+      json_values.parse_json(text, report, location), dict, location
     )
-    row_id = release_json.get_member(value, "id", str, location)
+    row_id = json_values.get_member(value, "id", str, location)
     if row_id in seen_ids:
       report.add("id_repeated", location, row_id)
     seen_ids.add(row_id)
@@ -200,16 +201,16 @@ def _parse_row(
   """Returns a row, None for one that describes the file."""
   location = f"line {line}"
   texts = {
-    name: release_json.get_member(value, name, str, location)
+    name: json_values.get_member(value, name, str, location)
     for name in _MEMBERS
   }
-  meta = release_json.get_member(value, "time_meta", dict, location)
+  meta = json_values.get_member(value, "time_meta", dict, location)
 
   def get_text(name: str) -> str:
     field_value = meta.get(name)
     if field_value is None:
       return ""
-    return release_json.expect_type(
+    return json_values.expect_type(
       field_value, str, f"{location}.time_meta.{name}"
     ).strip()
 
@@ -218,7 +219,7 @@ def _parse_row(
     if field_value in (None, ""):
       return None
     try:
-      return release_json.parse_integer(
+      return json_values.parse_integer(
         field_value, f"{location}.time_meta.{name}"
       )
     except SourceError as error:

@@ -19,8 +19,8 @@ import tensorflow_datasets as tfds
 from ctd_jax.benchmark.queries import Query
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Interval
-from ctd_jax_datasets import base_builder, examples
-from ctd_jax_datasets.zztj import records as rebuilt
+from ctd_jax_datasets.common import base_builder, examples
+from ctd_jax_datasets.zztj import gallery as rebuilt
 from ctd_jax_datasets.zztj import released, released_rows
 
 TEST_SPLIT = "test"

@@ -30,7 +30,8 @@ import numpy as np
 from ctd_jax.chronology import annals, date_expressions, reign_tables
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.sequence import emissions
-from ctd_jax_datasets.chunqiutr import commentary, fetch, sources
+from ctd_jax_datasets.chunqiutr import base_texts
+from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.zztj import audit
 from tests.benchmarks import dating_transfer
 
@@ -51,14 +52,14 @@ def read_work(
   """
   known = {
     name: info
-    for name, info in fetch.read_file_infos().items()
+    for name, info in source_files.read_file_infos().items()
     if name.startswith(EDITION)
   }
-  files = fetch.check_folder_files(folder, known)
+  files = source_files.check_folder_files(folder, known)
   scanner = annals.MonthScanner()
   found = []
-  for path in commentary.select_folder_files(files, EDITION):
-    for entry in sources.parse_numbered_entries(path, {layer: layer})[0]:
+  for path in source_files.select_folder_files(files, EDITION):
+    for entry in base_texts.parse_numbered_entries(path, {layer: layer})[0]:
       scanner.enter_reign(entry.reign)
       scanner.enter_year(entry.year)
       # An entry that goes on over months is of the first of them.
@@ -139,4 +140,4 @@ def main(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-  fetch.run_on_sources(main)
+  source_files.run_on_sources(main)

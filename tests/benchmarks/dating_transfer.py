@@ -29,9 +29,9 @@ import numpy as np
 from ctd_jax import date
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.sequence import emissions
-from ctd_jax_datasets.chunqiutr import fetch
-from ctd_jax_datasets.chunqiutr.sources import SourceError
-from ctd_jax_datasets.zztj import audit, records
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.zztj import audit, gallery
 
 # Reading -> (what is not read of the text, whether the first year is given).
 READINGS = {
@@ -100,13 +100,13 @@ def reliability(
 
 def main(folder: pathlib.Path) -> None:
   """Prints how often decoder, scan and print agree."""
-  known = fetch.read_file_infos(records.CHECKSUMS)
-  files = fetch.check_folder_files(folder, known)
-  timeline = reign_tables.load_timeline(records.TIMELINE_NAME)
-  juans = list(records.collate_editions(files, timeline))
+  known = source_files.read_file_infos(gallery.CHECKSUMS)
+  files = source_files.check_folder_files(folder, known)
+  timeline = reign_tables.load_timeline(gallery.TIMELINE_NAME)
+  juans = list(gallery.collate_editions(files, timeline))
   titles = audit.title_years(juans, timeline)
   everything = audit.extract_dated_paragraphs(juans, timeline)
-  table = reign_tables.reign_table_dir() / f"{records.TIMELINE_NAME}.tsv"
+  table = reign_tables.reign_table_dir() / f"{gallery.TIMELINE_NAME}.tsv"
   calendar = emissions.read_calendar(table)
   for part, (first, last) in audit.SECTIONS.items():
     paragraphs = [p for p in everything if first <= p.juan <= last]
@@ -138,4 +138,4 @@ def main(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-  fetch.run_on_sources(main)
+  source_files.run_on_sources(main)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
-from ctd_jax_datasets.chunqiutr import sources
+from ctd_jax_datasets.chunqiutr import kanripo
 
 SHORT, LONG = 25_000, 100_000
 MOST_GROWTH = 2.0
@@ -60,7 +60,7 @@ READERS: dict[str, Callable[[str], object]] = {
   "parse_numeral": numerals.parse_numeral,
   "opening_cues": annals.find_opening_cues,
   "split_entry": _entry,
-  "kanripo_lines": sources.parse_kanripo_lines,
+  "kanripo_lines": kanripo.parse_kanripo_lines,
 }
 
 

@@ -29,7 +29,8 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.chronology.numerals import DateError
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax_datasets.chunqiutr import sources
+from ctd_jax_datasets.chunqiutr import base_texts, kanripo
+from ctd_jax_datasets.common import errors
 from tests.chronology.hostile_text import (
   TIMELINES,
   annals_text,
@@ -45,7 +46,7 @@ from tests.chronology.hostile_text import (
   questions,
   timelines,
 )
-from tests.data import edition_files
+from tests.data.chunqiutr import edition_files
 
 scanners = st.builds(
   annals.MonthScanner,
@@ -76,9 +77,9 @@ def quoting(text):
 @contextlib.contextmanager
 def naming(path):
   """Lets a SourceError pass that names the file."""
-  with suppressed(sources.SourceError) as errors:
+  with suppressed(errors.SourceError) as raised:
     yield
-  for error in errors:
+  for error in raised:
     assert path.name in str(error)
 
 
@@ -368,7 +369,7 @@ def check_entries(entries, text, known):
 @fuzz
 @given(edition("zuozhuan_KR1e0001"))
 def test_lines_of_an_edition(text):
-  lines = sources.parse_kanripo_lines(text)
+  lines = kanripo.parse_kanripo_lines(text)
   numbers = [number for number, _ in lines]
   assert numbers == sorted(set(numbers))
   for _, line in lines:
@@ -382,8 +383,8 @@ def test_numbered_editions(folder, data):
   name, layers = data.draw(
     st.sampled_from(
       (
-        ("zuozhuan_KR1e0001", {"A": sources.ANNALS, "B": sources.ZUOZHUAN}),
-        ("guliangzhuan_KR1e0008", {"": sources.GULIANG}),
+        ("zuozhuan_KR1e0001", {"A": base_texts.ANNALS, "B": base_texts.ZUOZHUAN}),
+        ("guliangzhuan_KR1e0008", {"": base_texts.GULIANG}),
       )
     )
   )
@@ -391,7 +392,7 @@ def test_numbered_editions(folder, data):
   path = folder / "KR_001.txt"
   path.write_bytes(text.encode())
   with naming(path):
-    entries, undated = sources.parse_numbered_entries(path, layers)
+    entries, undated = base_texts.parse_numbered_entries(path, layers)
     assert undated >= 0
     check_entries(entries, text, layers.values())
 
@@ -402,8 +403,8 @@ def test_editions_of_one_entry_a_line(folder, text):
   path = folder / "01_隱公.txt"
   path.write_bytes(text.encode())
   with naming(path):
-    entries = sources.parse_line_entries(path, sources.GONGYANG)
-    check_entries(entries, text, {sources.GONGYANG})
+    entries = base_texts.parse_line_entries(path, base_texts.GONGYANG)
+    check_entries(entries, text, {base_texts.GONGYANG})
 
 
 @fuzz
@@ -412,4 +413,4 @@ def test_a_file_that_is_not_text_is_named(folder, content):
   path = folder / "bytes.txt"
   path.write_bytes(content)
   with naming(path):
-    assert isinstance(sources.read_text(path), str)
+    assert isinstance(kanripo.read_text(path), str)

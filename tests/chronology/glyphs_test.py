@@ -4,7 +4,7 @@ import pytest
 
 from ctd_jax.chronology import glyphs, numerals
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax_datasets.chunqiutr import alignment
+from ctd_jax_datasets.chunqiutr.alignment import text_alignment
 
 
 def test_no_character_stands_in_two_groups():
@@ -27,7 +27,7 @@ def test_readers_agree_on_what_is_one_character(pair):
   tokenizer = TextTokenizer.build([pair])
   ids, _ = tokenizer.encode(list(pair), 2)
   assert ids[0].tolist() == ids[1].tolist()
-  for fold in (numerals.fold_script, alignment.fold_text):
+  for fold in (numerals.fold_script, text_alignment.fold_text):
     assert fold(pair[0]) == fold(pair[1])
 
 

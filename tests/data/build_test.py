@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from ctd_jax_datasets import build, summary
+from ctd_jax_datasets import build
+from ctd_jax_datasets.common import summary
 
 
 def run(*arguments, cwd):

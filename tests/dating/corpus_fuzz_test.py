@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from ctd_jax.benchmark.records import NO_EVENT, collect_months
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax_datasets.chunqiutr import records
-from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.chunqiutr import gallery
+from ctd_jax_datasets.common.errors import SourceError
 from tests.chronology.hostile_text import damaged, fuzz, joined, pieces
-from tests.data import edition_files
+from tests.data.chunqiutr import edition_files
 
 # Three years, so that not every case fills 3,036 months.
 TIMELINE = Timeline(
@@ -76,7 +76,7 @@ def test_a_gallery_of_damaged_editions_holds_together(paths, data, name):
   paths[name].write_bytes(text.encode())
   refused = gallery = None
   try:
-    gallery = records.build_gallery(paths, TIMELINE)
+    gallery = gallery.build_gallery(paths, TIMELINE)
   except SourceError as error:
     refused = str(error)
   finally:

@@ -14,8 +14,9 @@ import pytest
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import protocol
-from ctd_jax_datasets import build, export, load, provenance
-from ctd_jax_datasets.chunqiutr import release
+from ctd_jax_datasets import build, export, load
+from ctd_jax_datasets.chunqiutr.release import reader, released_files
+from ctd_jax_datasets.common import provenance
 from tests import synthetic
 
 NAME = "chunqiutr/mini"
@@ -115,8 +116,8 @@ def test_modes_follow_from_the_tables_of_trec(mini, tmp_path):
 def test_release_reads_it_back(mini, tmp_path):
   out = tmp_path / "out"
   export.export_benchmark(mini, "release", out)
-  paths = {name: out / name for name in release.FILES}
-  found = release.read_release(paths, mini.timeline)
+  paths = {name: out / name for name in released_files.FILES}
+  found = reader.read_release(paths, mini.timeline)
   texts = {record.text for record in found.records}
   assert texts == {record.text for record in mini.records}
   assert {split: len(asked) for split, asked in found.queries.items()} == {

@@ -14,10 +14,10 @@ from ctd_jax.chronology import query_dates
 from ctd_jax.evaluation import results
 from ctd_jax.systems import evaluation_run
 from ctd_jax.training import experiment
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 from ctd_jax_datasets import export
 from tests import synthetic
-from tests.data import beir_files
+from tests.data.common import beir_files
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_rules_read_dates_in_eras(folder):
 
 def test_baselines_need_no_run(folder, tmp_path, capsys):
   benchmark = beir_files.read(folder)
-  evaluation_run.evaluate_baselines(
-    benchmark, common.base_config(), tmp_path / "run"
+  evaluation_run.evaluate_systems(
+    benchmark, training_config.base_config(), tmp_path / "run"
   )
   out = (
     tmp_path
@@ -158,12 +158,12 @@ def test_a_kind_of_negatives_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_split_that_is_not_there_is_named(folder, tmp_path):
-  config = common.base_config()
+  config = training_config.base_config()
   config.eval.splits = ("validation",)
   with pytest.raises(
     ValueError, match="no queries of validation; it has test$"
   ):
-    evaluation_run.evaluate_baselines(
+    evaluation_run.evaluate_systems(
       beir_files.read(folder), config, tmp_path / "run"
     )
   assert not (tmp_path / "run").exists()

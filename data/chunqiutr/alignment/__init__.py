@@ -1,0 +1,1 @@
+"""Alignment of editions and works with the text of the annals."""

@@ -1,0 +1,175 @@
+"""Where in the annals a title or a heading belongs: fuzzy matching by year.
+
+Why: books about the Annals do not print them; they name an entry, shortened or
+retold, under its duke and year. The part of those years that fits the words
+best is meant. Called by the readers of 顧棟高, 魏了翁 and 呂祖謙.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from rapidfuzz import fuzz
+from rapidfuzz.distance import LCSseq
+
+from ctd_jax.chronology import numerals, reign_tables
+from ctd_jax_datasets.chunqiutr.alignment import text_alignment
+
+# (reign, year), both from 1.
+Year = tuple[int, int]
+
+# An edition misprints a year now and then. Where no part of the named years
+# fits this well, a part of another year is meant if that one fits very well.
+MIN_NAMED_SCORE = 0.5
+MIN_OTHER_SCORE = 0.75
+
+_REIGNS = reign_tables.load_timeline("lu").reigns
+_DUKES = "".join(reign.name[0] for reign in _REIGNS)
+_DUKE = re.compile(f"([{_DUKES}])公")
+_YEAR = re.compile(f"(?:([{_DUKES}])公?)?([元一二三四五六七八九十]+)年")
+_SPAN = re.compile(f"{_YEAR.pattern}(?:至{_YEAR.pattern})?[上下]?")
+
+
+def parse_duke(text: str) -> int | None:
+  """Returns the reign if the folded `text` is nothing but 「隱公」."""
+  match = _DUKE.fullmatch(text)
+  return _DUKES.index(match[1]) + 1 if match else None
+
+
+def parse_years(text: str, reign: int) -> list[Year]:
+  """Returns the years that the folded `text` names, in order.
+
+  Args:
+    text: such as 「元年」 or 「十二年莊元年」.
+    reign: of a year that stands without a duke before all others.
+  """
+  years = []
+  for duke, year in _YEAR.findall(text):
+    reign = _DUKES.index(duke) + 1 if duke else reign
+    years.append((reign, numerals.parse_numeral(year)))
+  return years
+
+
+def parse_year_span(text: str) -> list[Year]:
+  """Returns all years of a heading such as 「閔元年至僖四年」, else nothing."""
+  if not _SPAN.fullmatch(text):
+    return []
+  first, *_, last = parse_years(text, 0) * 2
+  return [
+    (reign, year)
+    for reign in range(first[0], last[0] + 1)
+    for year in range(1, _REIGNS[reign - 1].years + 1)
+    if first <= (reign, year) <= last
+  ]
+
+
+class AnchorMatcher:
+  """Finds the part of an anchor that a few words are about.
+
+  Args:
+    anchor: the annals in dated parts.
+  """
+
+  def __init__(self, anchor: text_alignment.Anchor):
+    self._anchor = anchor
+    self._segments = [
+      anchor.segment_text(index) for index in range(len(anchor.keys))
+    ]
+    self._segments_by_year: dict[Year, list[int]] = collections.defaultdict(
+      list
+    )
+    for index, key in enumerate(anchor.keys):
+      self._segments_by_year[key.reign, key.year].append(index)
+    self._counts = collections.Counter(
+      character for segment in self._segments for character in set(segment)
+    )
+
+  def years_of_reign(self, reign: int) -> list[Year]:
+    """Returns the years of a reign that have parts."""
+    return sorted(year for year in self._segments_by_year if year[0] == reign)
+
+  def best_match(
+    self, words: str, years: Iterable[Year]
+  ) -> text_alignment.AnchorMatch | None:
+    """Returns the best fit in `years`, the first of equals.
+
+    Args:
+      words: folded.
+      years: to look in.
+
+    Returns:
+      None if there are no words or no part in these years.
+    """
+    indices = [
+      index for year in years for index in self._segments_by_year.get(year, ())
+    ]
+    if not indices or not words:
+      return None
+    weights = [self._character_weight(character) for character in words]
+    score, negated_index = max(
+      (self._fit_score(words, weights, index), -index) for index in indices
+    )
+    return text_alignment.AnchorMatch(
+      -negated_index, self._anchor.keys[-negated_index], score
+    )
+
+  def find_match(
+    self, words: str, named_years: Sequence[Year], other_years: Iterable[Year]
+  ) -> text_alignment.AnchorMatch | None:
+    """Returns the best fit in the years named, or one in others if it is good.
+
+    Args:
+      words: folded.
+      named_years: years that the edition gives.
+      other_years: where else to look if nothing of these years fits.
+
+    Returns:
+      What fits in the named years, though badly, if nothing else fits.
+    """
+    anchor_match = self.best_match(words, named_years)
+    if anchor_match is None or anchor_match.score < MIN_NAMED_SCORE:
+      other_match = self.best_match(words, other_years)
+      if other_match is not None and other_match.score >= MIN_OTHER_SCORE:
+        return other_match
+    return anchor_match
+
+  def fit_score(self, words: str, segment_index: int) -> float:
+    """Returns how well a part fits words that may be a summary, 0 to 1.
+
+    The mean of two: how much of the words it holds in any order, rare
+    characters counting more; and how like them its likest stretch is.
+
+    Args:
+      words: folded, not empty.
+      segment_index: index of the part.
+    """
+    weights = [self._character_weight(character) for character in words]
+    return self._fit_score(words, weights, segment_index)
+
+  def _fit_score(
+    self, words: str, weights: Sequence[float], segment_index: int
+  ) -> float:
+    """Returns `fit_score` for words whose characters have these weights."""
+    text = self._segments[segment_index]
+    matched_weight = sum(
+      weight
+      for character, weight in zip(words, weights, strict=True)
+      if character in text
+    )
+    if len(text) >= len(words):
+      similarity = fuzz.partial_ratio(words, text) / 100
+    else:  # partial_ratio would look for the part in the words
+      similarity = LCSseq.similarity(words, text) / len(words)
+    return (matched_weight / sum(weights) + similarity) / 2
+
+  @functools.cached_property
+  def _log_num_segments(self) -> float:
+    return math.log(len(self._segments) + 1)
+
+  def _character_weight(self, character: str) -> float:
+    """Returns the inverse document frequency of a character, above 0."""
+    return self._log_num_segments - math.log(self._counts[character] + 0.5)

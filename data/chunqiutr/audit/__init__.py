@@ -1,0 +1,1 @@
+"""Audit of the rebuilt data set against its sources and the paper."""

@@ -1,0 +1,141 @@
+"""The figures of the data set beside those of the paper.
+
+Why: a rebuilt benchmark is worth as much as its comparison with the published
+one. What `summary` counted in a build and what the gallery says of its own
+making become figures with a table, a row and a column; `paper.tsv` holds the
+published ones under the same names, and `differences.tsv` says why they differ
+where they do by more than `TOLERANCE`. Called by `build` and `audit.readme`.
+
+The gallery says of its making (`Gallery.audit`, fit for JSON):
+
+  units: source -> {units, characters, longest}: entries of the four base
+    texts as the editions print them, before they are cut.
+  alignment: source -> {units, candidates, accepted, ...} of each later work;
+    units as the edition prints them, candidates as they are aligned; years are
+    checked where the edition names one and it was not used.
+  agreement: "source source" -> {compared, same_year, same_month}: what two
+    works say of the same events.
+  decisions: rule -> how often it applied.
+  disagreements: [{column: value}]: events that two works put into different
+    months. Works, places and months, no text.
+
+Source: ChunQiuTR Tables 8, 9, 18 and 19, Figure 8.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import fnmatch
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ctd_jax_datasets.common.audit_tables import Figures
+
+PAPER_FIGURES = pathlib.Path(__file__).with_name("paper.tsv")
+DIFFERENCE_REASONS = pathlib.Path(__file__).with_name("differences.tsv")
+# Differences from the paper beyond this share are explained.
+TOLERANCE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A figure that is not the paper's.
+
+  Attributes:
+    table: name in `TABLES`.
+    row: of the table.
+    column: of the table.
+    value: figure.
+    paper_value: figure.
+    reason: a sentence, empty if there is none.
+  """
+
+  table: str
+  row: str
+  column: str
+  value: float
+  paper_value: float
+  reason: str
+
+
+def read_figures(path: pathlib.Path) -> Figures:
+  """Returns the figures of a TSV file: table, row, column, value, ...
+
+  Raises:
+    ValueError: naming file and line of what is no number or stands twice.
+  """
+  figures: dict[str, dict[str, dict[str, float]]] = {}
+  for line, row in _read_tsv(path):
+    columns = figures.setdefault(row["table"], {}).setdefault(row["row"], {})
+    try:
+      value = float(row["value"])
+    except ValueError:
+      raise ValueError(
+        f"{path}, line {line}: {row['value']!r} is not a number"
+      ) from None
+    if row["column"] in columns:
+      raise ValueError(f"{path}, line {line}: the figure stands above as well")
+    columns[row["column"]] = int(value) if value.is_integer() else value
+  return figures
+
+
+def find_differences(
+  figures: Figures,
+  paper_figures: Figures,
+  reasons: pathlib.Path = DIFFERENCE_REASONS,
+) -> list[Difference]:
+  """Returns the figures that differ by more than `TOLERANCE`, with reasons.
+
+  Args:
+    figures: of a build.
+    paper_figures: published.
+    reasons: TSV file: table, row and column as patterns (`*`), and the
+      sentence; the first line that fits counts.
+  """
+  patterns = [row for _, row in _read_tsv(reasons)]
+  results = []
+  for (table, row, column), paper_value in _flatten_figures(paper_figures):
+    value = figures.get(table, {}).get(row, {}).get(column)
+    if value is None or abs(value - paper_value) <= TOLERANCE * paper_value:
+      continue
+    labels = {"table": table, "row": row, "column": column}
+    reason = next(
+      (
+        pattern["reason"]
+        for pattern in patterns
+        if all(fnmatch.fnmatchcase(labels[key], pattern[key]) for key in labels)
+      ),
+      "",
+    )
+    results.append(Difference(table, row, column, value, paper_value, reason))
+  return results
+
+
+def read_paper_figures(statistics: Mapping[str, Any]) -> Figures:
+  """Returns the paper's figures, none for a data set it does not describe."""
+  is_chunqiutr = statistics["name"].startswith("chunqiutr/")
+  is_described = is_chunqiutr and not statistics["synthetic"]
+  return read_figures(PAPER_FIGURES) if is_described else {}
+
+
+def _flatten_figures(
+  figures: Figures,
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+  for table, rows in figures.items():
+    for row, columns in rows.items():
+      for column, value in columns.items():
+        yield (table, row, column), value
+
+
+def _read_tsv(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
+  """Yields (line, row) of a TSV file with a header."""
+  with path.open(encoding="utf-8", newline="") as file:
+    rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    for line, row in enumerate(rows, 2):
+      if None in row or None in row.values():
+        raise ValueError(
+          f"{path}, line {line}: should have the columns {rows.fieldnames}"
+        )
+      yield line, row

@@ -1,0 +1,139 @@
+"""The tables of the data set's README, made from the statistics of a build.
+
+Why: figures that are typed grow old. What stands in README.md between
+
+  <!-- audit:NAME -->
+  <!-- end -->
+
+is made from `statistics.json`; NAME is a table of `audit`, `differences` (a
+sentence for what differs from the paper) or `build` (which build it was). The
+statistics of the build described are kept as a golden value, so that a test
+fails when README or build differ from them.
+
+Example:
+  cp DATA_DIR/chunqiutr/rebuilt/VERSION/statistics.json \
+    tests/golden/chunqiutr_rebuilt.json
+  python -m ctd_jax_datasets.chunqiutr.audit.readme \
+    --readme=data/chunqiutr/README.md \
+    --statistics=tests/golden/chunqiutr_rebuilt.json
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import app, flags
+
+from ctd_jax.utils import files
+from ctd_jax_datasets.chunqiutr.audit import paper
+from ctd_jax_datasets.common import audit_tables
+
+_SECTION = re.compile(
+  r"(<!-- audit:(?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL
+)
+
+
+def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
+  """Returns a Markdown text with every marked part made anew.
+
+  Args:
+    text: the whole file.
+    statistics: of the build it describes.
+    name: of the file, for messages.
+
+  Raises:
+    ValueError: naming file and line of a marker that has no such table or no
+      end.
+  """
+  figures, paper_figures = (
+    audit_tables.compute_figures(statistics),
+    paper.read_paper_figures(statistics),
+  )
+  sections = {
+    table: _format_markdown(lines)
+    for table, _, lines in audit_tables.iterate_tables(figures, paper_figures)
+  }
+  sections["differences"] = _format_differences(
+    paper.find_differences(figures, paper_figures)
+  )
+  sections["build"] = (
+    f"`{statistics['name']}`, sha256 of its content\n"
+    f"`{statistics['content_sha256']}`."
+  )
+
+  def replace_section(match: re.Match) -> str:
+    if match["name"] not in sections:
+      line = text.count("\n", 0, match.start()) + 1
+      raise ValueError(
+        f"{name}:{line}: audit:{match['name']} is not one of {', '.join(sections)}"
+      )
+    return f"{match[1]}{sections[match['name']]}\n{match[3]}"
+
+  if text.count("<!-- audit:") != len(_SECTION.findall(text)):
+    raise ValueError(f"{name}: an <!-- audit:... --> has no <!-- end -->")
+  return _SECTION.sub(replace_section, text)
+
+
+def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
+  names = list(lines[0])
+  rule = [":--", *["--:"] * (len(names) - 1)]
+  rows = [names, rule, *([line[name] for name in names] for line in lines)]
+  return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _format_differences(differences: Sequence[paper.Difference]) -> str:
+  """Returns a list item for each reason, with the figures it is for."""
+  figures = collections.defaultdict(list)
+  for difference in differences:
+    figures[difference.reason].append(
+      f"{difference.row} {difference.column} {difference.value:,} / {difference.paper_value:,}"
+    )
+  return "\n".join(
+    f"- {'; '.join(names)}. {reason}" for reason, names in figures.items()
+  )
+
+
+def main(argv: Sequence[str]) -> None:
+  """Renews or checks the tables of the README."""
+  if len(argv) > 1:
+    raise app.UsageError(f"unexpected argument {argv[1]!r}")
+  path = pathlib.Path(flags.FLAGS.readme)
+  source = pathlib.Path(flags.FLAGS.statistics)
+  try:
+    old_text = path.read_text(encoding="utf-8")
+    statistics = json.loads(source.read_text(encoding="utf-8"))
+    new_text = fill_readme(old_text, statistics, str(path))
+  except (OSError, ValueError) as error:
+    sys.exit(f"error: {error}")
+  if old_text == new_text:
+    print(f"{path}: agrees with {source}")
+  elif flags.FLAGS.check:
+    sys.exit(f"error: {path} differs from {source}; run without --check")
+  else:
+    files.write_text(path, new_text)
+    print(f"{path}: made anew from {source}")
+
+
+if __name__ == "__main__":
+  flags.DEFINE_string(
+    "readme",
+    None,
+    "Markdown file to renew. Example: --readme=data/chunqiutr/README.md",
+  )
+  flags.DEFINE_string(
+    "statistics",
+    None,
+    "What `build` counted. "
+    "Example: --statistics=tests/golden/chunqiutr_rebuilt.json",
+  )
+  flags.DEFINE_bool(
+    "check", False, "Change nothing, fail if it differs. Example: --check"
+  )
+  flags.mark_flags_as_required(["readme", "statistics"])
+  app.run(main)

@@ -1,0 +1,158 @@
+"""Entries of the annals and the three traditions, read from public editions.
+
+Why: every edition marks years, entries and page breaks in its own way. Here
+each becomes a list of `Entry`; `records` then lets the scanner give them
+months. The commentary of the same tradition is read in `commentary`.
+Called by `records` and, for the joining of Kanripo lines, by `commentary`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from ctd_jax_datasets.chunqiutr import kanripo
+from ctd_jax_datasets.common.errors import SourceError
+
+ANNALS = "chunqiu"
+ZUOZHUAN = "zuozhuan"
+GONGYANG = "gongyang"
+GULIANG = "guliang"
+BASE_SOURCES = (ANNALS, ZUOZHUAN, GONGYANG, GULIANG)
+
+# A glyph that Kanripo could not encode; the mark is the one it prints itself.
+_UNENCODED = re.compile(r"&KR\d+;")
+_PAGE_BREAK = re.compile(r"<pb:[^<>]*>")
+_SPACE = re.compile(r"[\s　¶]+")
+# A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.
+_NUMBERED = re.compile(r"「?([AB]?)(\d{1,3})\.(\d{1,3})\.(\d+)\.?")
+_YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
+_UNDATED = re.compile(r"[AB]\d+[^.\d]")
+_NAVIGATION = "回目錄"
+# Editors' corrections, labels and wiki marks left in the text.
+_STRAY = re.compile(r"\(corr\.=.|（[經傳][^）]*）|[A-Za-z0-9=]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """One entry of an edition: what it prints as a numbered item or as a line.
+
+  Attributes:
+    source: one of `BASE_SOURCES`.
+    reign: of the duke, 1 = 隱公.
+    year: regnal year from the edition's own numbering; None if the text alone
+      tells it.
+    text: punctuated, without line ends and mark-up.
+    location: `file:line` of its first line, for messages.
+  """
+
+  source: str
+  reign: int
+  year: int | None
+  text: str
+  location: str
+
+
+def parse_numbered_entries(
+  path: pathlib.Path, source_by_layer: dict[str, str]
+) -> tuple[list[Entry], int]:
+  """Returns the entries of a Kanripo TLS file and how much has no year.
+
+  Args:
+    path: one file of KR1e0001 or KR1e0008, one duke.
+    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or {"": ...}.
+
+  Returns:
+    (entries in order, number of undated items left out). 隱公's prelude is the
+    only undated item of these editions.
+
+  Raises:
+    SourceError: if the file holds no numbered item, or one of a reign or a
+      year 0.
+  """
+  entries: list[Entry] = []
+  num_undated = 0
+  current: Entry | None = None
+  text_lines: list[str] = []
+
+  def close_entry():
+    if current is not None:
+      entries.append(dataclasses.replace(current, text=_clean_text(text_lines)))
+
+  for number, line in kanripo.parse_kanripo_lines(kanripo.read_text(path)):
+    item = _NUMBERED.match(line)
+    if item and item[1] in source_by_layer:
+      close_entry()
+      if not int(item[2]) or not int(item[3]):
+        raise SourceError(
+          f"{path}, line {number}: item {item[0]} has a number 0; reigns "
+          "and years count from 1"
+        )
+      current = Entry(
+        source=source_by_layer[item[1]],
+        reign=int(item[2]),
+        year=int(item[3]),
+        text="",
+        location=f"{path.name}:{number}",
+      )
+      text_lines = [line[item.end() :]]
+    elif _YEAR_HEADING.match(line) or line.startswith("**"):
+      close_entry()
+      current, text_lines = None, []
+    elif _UNDATED.match(line):
+      close_entry()
+      current, text_lines = None, []
+      num_undated += line[0] == "B" and "《" not in line[:3]
+    else:
+      text_lines.append(line)
+  close_entry()
+  entries = [entry for entry in entries if entry.text]
+  if not entries:
+    raise SourceError(
+      f"{path}: no numbered item such as A1.1.1 or 1.1.1 with a text; expected "
+      "a Kanripo TLS text"
+    )
+  return entries, num_undated
+
+
+def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
+  """Returns the entries of a Wikisource file: one line, one entry.
+
+  A new year shows only in the text (`N年` at the start of a line), so `year`
+  is None. The first and last lines are navigation.
+
+  Args:
+    path: file named `NN_duke.txt`; NN is the reign.
+    source: what the entries are filed under.
+
+  Raises:
+    SourceError: if the file's name or content has another form.
+  """
+  reign_number = re.match(r"(\d\d)_", path.name)
+  if reign_number is None:
+    raise SourceError(f"{path}: the name must start with the reign, as 01_")
+  entries = []
+  for line_number, line in enumerate(
+    kanripo.read_text(path).split("\n"), start=1
+  ):
+    line = _clean_text([_SPACE.sub("", line)])
+    if not line or _NAVIGATION in line:
+      continue
+    entries.append(
+      Entry(
+        source=source,
+        reign=int(reign_number[1]),
+        year=None,
+        text=line,
+        location=f"{path.name}:{line_number}",
+      )
+    )
+  if not entries:
+    raise SourceError(f"{path}: no entry; expected one event a line")
+  return entries
+
+
+def _clean_text(text_lines: list[str]) -> str:
+  """Returns an entry's text without what is not text."""
+  return _STRAY.sub("", "".join(text_lines))

@@ -1,0 +1,274 @@
+"""Essays under titles: 魏了翁's 左傳要義 and 呂祖謙's 左氏傳說.
+
+Why: both group what they say under titles of their own, by duke and year.
+魏了翁 (KR1e0044) copies 孔穎達 passage by passage, so what he copies tells
+where it belongs; 呂祖謙 (KR1e0039) writes his own and names the year in each
+title. Called by `commentary`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import itertools
+import pathlib
+import re
+from collections.abc import Sequence
+
+from ctd_jax_datasets.chunqiutr import kanripo
+from ctd_jax_datasets.chunqiutr.alignment import text_alignment, year_matching
+from ctd_jax_datasets.chunqiutr.alignment.text_alignment import (
+  AlignedWork,
+  AnchorMatch,
+  Candidate,
+)
+from ctd_jax_datasets.chunqiutr.commentary import notes, segmentation
+from ctd_jax_datasets.common import errors
+
+# A title of 魏了翁 has its number in front: 「(十/一)」, 「(二/十)」.
+_NUMBER = re.compile(r"\([^()/]{0,2}/[^()/]?\)")
+_NUMBER_DEPTHS = (1, 2)
+# What 呂祖謙's title ends with: 「(五年)」, 「(同上)」.
+_TITLE_BRACKET = re.compile(r"\(([^)]*)\)$")
+_SAME_YEAR = "同上"
+_YEAR_BRACKET = re.compile(r"\(.*年/?\)$|\(同上/\)$")
+_DUKE_DEPTH, _TITLE_DEPTH = 2, 3
+_BOOK = re.compile("欽定四庫全書|春秋左傳要義|左氏傳[說説]卷")
+_AUTHOR = re.compile("宋.*撰$")
+# Sound glosses and marks of gaps inside the text.
+_SMALL_TYPE = re.compile(r"\([^)]*\)")
+
+
+@dataclasses.dataclass
+class TitledSection:
+  """What stands under one title, or under several in a row.
+
+  Attributes:
+    years: span or years that the edition gives, for each title.
+    titles: as printed, without number or year.
+    body: as printed.
+  """
+
+  years: list[list[year_matching.Year]]
+  titles: list[str]
+  body: str = ""
+
+
+def read_wei(
+  paths: Sequence[pathlib.Path],
+  kong_paths: Sequence[pathlib.Path],
+  anchor: text_alignment.Anchor,
+) -> AlignedWork:
+  """Returns the sections of 魏了翁, each where most of it is copied from.
+
+  A section that shares little with KR1e0004 is matched by its title to the
+  years in the heading of the juan.
+
+  Args:
+    paths: juan 1-31 of KR1e0044 in order.
+    kong_paths: juan 1-60 of KR1e0004 in order.
+    anchor: the annotated text.
+  """
+  sections = [section for path in paths for section in read_wei_sections(path)]
+  kong_stretches = notes.read_stretches(kong_paths, anchor)
+  anchor_matches = _match_copies(
+    [text_alignment.fold_text(section.body) for section in sections],
+    kong_stretches,
+  )
+  matcher = year_matching.AnchorMatcher(anchor)
+  candidates = []
+  num_checked = num_agreed = 0
+  for section, anchor_match in zip(sections, anchor_matches, strict=True):
+    (title,), (years,) = section.titles, section.years
+    if anchor_match is None or anchor_match.score < text_alignment.MIN_SCORE:
+      anchor_match = matcher.best_match(text_alignment.fold_text(title), years)
+    elif years:
+      num_checked += 1
+      num_agreed += (anchor_match.key.reign, anchor_match.key.year) in years
+    passages = segmentation.FRAMING.split(title + section.body)
+    candidates.append(
+      Candidate(tuple(passages), anchor_match, "no year is named")
+    )
+  return AlignedWork(len(sections), candidates, num_checked, num_agreed)
+
+
+def read_lv(
+  paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
+) -> AlignedWork:
+  """Returns the titles of 呂祖謙 with what is said about each.
+
+  Several titles may share one text; a passage of it goes to the title whose
+  part of the annals it is most like.
+
+  Args:
+    paths: juan 1-20 of KR1e0039 in order.
+    anchor: the annals and 左傳.
+  """
+  matcher = year_matching.AnchorMatcher(anchor)
+  candidates = []
+  num_checked = num_agreed = 0
+  for section in (
+    titled_section
+    for path in paths
+    for titled_section in read_lv_sections(path)
+  ):
+    anchor_matches = []
+    for title, years in zip(section.titles, section.years, strict=True):
+      words = text_alignment.fold_text(title)
+      reign_years = matcher.years_of_reign(years[0][0])
+      anchor_matches.append(matcher.find_match(words, years, reign_years))
+      free_match = matcher.best_match(words, reign_years)
+      if free_match is not None:
+        num_checked += 1
+        num_agreed += (free_match.key.reign, free_match.key.year) in years
+    passages_by_title: dict[int, list[str]] = collections.defaultdict(list)
+    for passage in segmentation.cut_pieces(section.body):
+      passages_by_title[
+        _most_similar_title(passage, anchor_matches, matcher)
+      ].append(passage)
+    candidates += [
+      Candidate(
+        tuple(passages_by_title[number]), anchor_match, "no entry of the year"
+      )
+      for number, anchor_match in enumerate(anchor_matches)
+    ]
+  return AlignedWork(len(candidates), candidates, num_checked, num_agreed)
+
+
+def read_wei_sections(path: pathlib.Path) -> list[TitledSection]:
+  """Returns the sections of a juan of KR1e0044, with the juan's years."""
+  sections: list[TitledSection] = []
+  years: list[year_matching.Year] = []
+  for depth, line in kanripo.read_printed_lines(path):
+    if not line or _BOOK.match(line) or _AUTHOR.match(line):
+      continue
+    number = _NUMBER.match(line) if depth in _NUMBER_DEPTHS else None
+    if number:
+      title = _SMALL_TYPE.sub("", line[number.end() :])
+      sections.append(TitledSection([years], [title]))
+    elif depth == 1 and (
+      span := year_matching.parse_year_span(text_alignment.fold_text(line))
+    ):
+      years = span
+    elif sections:
+      sections[-1].body += _SMALL_TYPE.sub("", line)
+  return sections
+
+
+def read_lv_sections(path: pathlib.Path) -> list[TitledSection]:
+  """Returns the sections of a juan of KR1e0039.
+
+  Raises:
+    sources.SourceError: if a title stands before the first duke.
+  """
+  sections: list[TitledSection] = []
+  reign = None
+  in_title = False
+  for depth, line in kanripo.read_printed_lines(path):
+    if not line or _BOOK.match(line):
+      continue
+    title = depth >= _TITLE_DEPTH or (depth and _YEAR_BRACKET.search(line))
+    duke = year_matching.parse_duke(text_alignment.fold_text(line))
+    if depth == _DUKE_DEPTH and duke is not None:
+      reign, in_title = duke, False
+    elif title:
+      if reign is None:
+        raise errors.SourceError(
+          f"{path}: the title {line} stands before the first duke; expected "
+          "左氏傳說, KR1e0039"
+        )
+      if not in_title:
+        sections.append(TitledSection([], []))
+      if depth <= _TITLE_DEPTH or not sections[-1].titles:
+        sections[-1].titles.append(line)
+        sections[-1].years.append([(reign, 0)])
+      else:
+        sections[-1].titles[-1] += line
+      in_title = True
+    elif sections:
+      sections[-1].body += _SMALL_TYPE.sub("", line)
+      in_title = False
+  _extract_years(sections)
+  return sections
+
+
+def _extract_years(sections: Sequence[TitledSection]) -> None:
+  """Takes the years out of the titles, where (reign, 0) stands for none."""
+  previous_years: list[year_matching.Year] = []
+  for section in sections:
+    for number, title in enumerate(section.titles):
+      ((reign, _),) = section.years[number]
+      title = title.replace(")(", "").replace("/", "")
+      bracket = _TITLE_BRACKET.search(title)
+      named_years = bracket and text_alignment.fold_text(bracket[1])
+      if named_years and named_years != _SAME_YEAR:
+        previous_years = year_matching.parse_years(named_years, reign)
+      section.titles[number] = title[: bracket.start()] if bracket else title
+      section.years[number] = previous_years or [(reign, 0)]
+
+
+def _match_copies(
+  texts: Sequence[str], stretches: Sequence[tuple[str, AnchorMatch | None]]
+) -> list[AnchorMatch | None]:
+  """Returns where most of each text is copied from, with the share copied.
+
+  Args:
+    texts: folded, in order.
+    stretches: stretches of the work that is copied, in order, with their places.
+  """
+  matched_stretches = [
+    (text, anchor_match)
+    for text, anchor_match in stretches
+    if anchor_match is not None
+  ]
+  copied_anchor = text_alignment.Anchor.from_segments(
+    [(text, anchor_match.key) for text, anchor_match in matched_stretches]
+  )
+  ends = list(itertools.accumulate(map(len, texts)))
+  segment_counts_by_text: list[collections.Counter[int]] = [
+    collections.Counter() for _ in texts
+  ]
+  for position, anchor_position in text_alignment.tie_texts(
+    "".join(texts), copied_anchor.text
+  ):
+    stretch_index = copied_anchor.segment_at(anchor_position)
+    segment_counts_by_text[bisect.bisect_right(ends, position)][
+      matched_stretches[stretch_index][1].segment_index
+    ] += 1
+  keys = {
+    anchor_match.segment_index: anchor_match.key
+    for _, anchor_match in matched_stretches
+  }
+  anchor_matches: list[AnchorMatch | None] = []
+  for text, segment_counts in zip(texts, segment_counts_by_text, strict=True):
+    if segment_counts:
+      ((segment_index, count),) = segment_counts.most_common(1)
+      anchor_matches.append(
+        AnchorMatch(segment_index, keys[segment_index], count / len(text))
+      )
+    else:
+      anchor_matches.append(None)
+  return anchor_matches
+
+
+def _most_similar_title(
+  passage: str,
+  anchor_matches: Sequence[AnchorMatch | None],
+  matcher: year_matching.AnchorMatcher,
+) -> int:
+  """Returns which of the places a passage is most like, the first of equals."""
+  matched_titles = [
+    number
+    for number, anchor_match in enumerate(anchor_matches)
+    if anchor_match is not None
+  ]
+  if len(matched_titles) < 2:
+    return matched_titles[0] if matched_titles else 0
+  words = text_alignment.fold_text(passage)
+  return max(
+    matched_titles,
+    key=lambda number: matcher.fit_score(
+      words, anchor_matches[number].segment_index
+    ),
+  )

@@ -1,0 +1,121 @@
+"""Notes printed between the words that they explain: 杜預 and 孔穎達.
+
+Why: two editions print the annals with notes in brackets. 四部叢刊 (KR1e0002)
+has 杜預's, 陸德明's glosses run on; 文淵閣四庫全書 (KR1e0004) has 孔穎達's
+after 疏. What a note explains ends where the note begins, so the text without
+notes is tied to the anchor and gives each note its place. Called by
+`commentary`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Sequence
+
+from ctd_jax_datasets.chunqiutr import kanripo
+from ctd_jax_datasets.chunqiutr.alignment import text_alignment
+from ctd_jax_datasets.chunqiutr.alignment.text_alignment import (
+  AlignedWork,
+  Candidate,
+)
+from ctd_jax_datasets.chunqiutr.commentary import segmentation
+
+_BRACKETED = re.compile(r"\(([^)]*)\)")
+_SUB_COMMENTARY = "疏"
+# Where 陸德明's glosses begin: head character and its sound (two characters
+# and 切, 音 and one character, 如字), a variant reading, or a ring. 八音 and
+# the like are music.
+_GLOSS = re.compile(
+  r"[○〇]|釋文|.{3}切|[^八五六七德其之聲]音[^樂聲也者之]|.如字"
+  r"|.[本字]?[亦又或]作|(.)\1{1,2}.之\1"
+)
+
+
+def read_du(
+  paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
+) -> AlignedWork:
+  """Returns the notes of 杜預, sound glosses cut off.
+
+  Args:
+    paths: juan 1-30 of KR1e0002 in order.
+    anchor: the annotated text.
+  """
+  notes, text = _split_notes("".join(map(kanripo.read_running_text, paths)))
+  aligned = text_alignment.Alignment(anchor, text)
+  return AlignedWork(
+    len(notes),
+    [
+      Candidate((comment,), aligned.match_at(position))
+      for position, note in notes
+      if (comment := cut_glosses(note))
+    ],
+  )
+
+
+def read_kong(
+  paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
+) -> AlignedWork:
+  """Returns 孔穎達's sub-commentary, parted where 正義曰 opens anew.
+
+  Args:
+    paths: juan 1-60 of KR1e0004 in order.
+    anchor: the annotated text.
+  """
+  notes, text = _split_notes("".join(map(kanripo.read_running_text, paths)))
+  notes = [
+    (position, note)
+    for position, note in notes
+    if text[position - 1 : position] == _SUB_COMMENTARY
+  ]
+  aligned = text_alignment.Alignment(anchor, text)
+  return AlignedWork(
+    len(notes),
+    [
+      Candidate((comment,), aligned.match_at(position))
+      for position, note in notes
+      for comment in segmentation.FRAMING.split(note)
+      if comment
+    ],
+  )
+
+
+def read_stretches(
+  paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
+) -> list[tuple[str, text_alignment.AnchorMatch | None]]:
+  """Returns an edition, text and notes, in stretches that end with a note.
+
+  Args:
+    paths: juan of KR1e0004 in order.
+    anchor: the annotated text.
+
+  Returns:
+    (folded stretch, place of its note) in the order they are printed.
+  """
+  notes, text = _split_notes("".join(map(kanripo.read_running_text, paths)))
+  aligned = text_alignment.Alignment(anchor, text)
+  stretches, start = [], 0
+  for position, note in notes:
+    stretch = text[start:position] + text_alignment.fold_text(note)
+    stretches.append((stretch, aligned.match_at(position)))
+    start = position
+  return stretches
+
+
+def cut_glosses(note: str) -> str:
+  """Returns a note of 杜預 without the sound glosses that follow it."""
+  gloss = _GLOSS.search(note)
+  return note[: gloss.start()] if gloss else note
+
+
+def _split_notes(running: str) -> tuple[list[tuple[int, str]], str]:
+  """Returns ((position, note), ...) and the folded text without the notes."""
+  notes, text, length, start = [], [], 0, 0
+  for match in _BRACKETED.finditer(running):
+    body_text = text_alignment.fold_text(running[start : match.start()])
+    text.append(body_text)
+    length += len(body_text)
+    notes.append((length, match[1]))
+    start = match.end()
+  text.append(text_alignment.fold_text(running[start:]))
+  return notes, "".join(text)

@@ -1,0 +1,328 @@
+"""The gallery of the `rebuilt` data set: source files in, records out.
+
+Why: here the rules meet. Entries of the four base texts are cut into events,
+get months from the scan and are cut again where the month changes; what tells
+of one event in one month shares a version; commentary gets month and version
+from the text it explains; every month without an entry gets a placeholder;
+what falls outside the released map is left out and counted. Called by the
+builder.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import itertools
+import multiprocessing
+import pathlib
+import random
+from collections.abc import (
+  Callable,
+  Hashable,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
+from typing import Any
+
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record
+from ctd_jax.chronology import annals
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax_datasets.chunqiutr import base_texts, placeholders
+from ctd_jax_datasets.chunqiutr.alignment import events, text_alignment
+from ctd_jax_datasets.chunqiutr.audit import cross_check
+from ctd_jax_datasets.chunqiutr.commentary import works
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.numbering import number_records
+
+CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
+SEED = 20
+# Commentary of these traditions asks and explains, an annals entry never
+# does: a sentence with one of these particles is no new entry.
+_EXPLAINING_PARTICLES = "也矣者乎何"
+# Folder -> layer letter -> source.
+_NUMBERED_SOURCES = {
+  "zuozhuan_KR1e0001": {"A": base_texts.ANNALS, "B": base_texts.ZUOZHUAN},
+  "guliangzhuan_KR1e0008": {"": base_texts.GULIANG},
+}
+_LINE_SOURCES = {"gongyangzhuan_wikisource": base_texts.GONGYANG}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gallery:
+  """Everything the benchmark retrieves from.
+
+  Attributes:
+    records: sorted by id.
+    excluded_counts: reason -> number of texts that are in the sources but not here.
+    audit: how the records were made, fit for JSON: `units`, `agreement`,
+      `disagreements`, `decisions`, `versions` of `cross_check` and `alignment`
+      of `commentary`.
+  """
+
+  records: tuple[Record, ...]
+  excluded_counts: Mapping[str, int]
+  audit: Mapping[str, Any]
+
+
+def build_gallery(
+  files: Mapping[str, pathlib.Path],
+  timeline: Timeline,
+  seed: int = SEED,
+  processes: int = 1,
+) -> Gallery:
+  """Returns the records of the source files.
+
+  Args:
+    files: name -> path, as in `checksums.tsv`.
+    timeline: months that exist, `lu_release`.
+    seed: shuffles the numbers of the ids and draws placeholder wordings.
+    processes: works read and compared at a time; the result does not depend
+      on it.
+
+  Raises:
+    sources.SourceError: if a file is not what its parser expects.
+  """
+  with _worker_map(processes) as map_function:
+    entries, num_undated = read_entries(files, map_function)
+    matches = match_works(entries, map_function)
+  pieces = events.cut_entries(entries, matches)
+  segments = date_pieces(pieces)
+  event_ids = events.group_events(segments, matches)
+  comments, alignment_audit = _make_comment_records(
+    files, segments, event_ids, processes
+  )
+  timeline_records, excluded_records = _split_by_timeline(
+    _make_event_records(segments, event_ids) + comments, timeline
+  )
+  versioned_records = name_versions(timeline_records, seed)
+  versioned_records += placeholders.make_placeholders(
+    versioned_records, timeline, seed
+  )
+  numbered_records = number_records(versioned_records, seed)
+  agreement, disagreements = cross_check.measure_agreement(segments, matches)
+  num_cuts = sum(len(starts) for _, starts in pieces)
+  decisions = cross_check.count_decisions(segments, len(entries), num_cuts)
+  return Gallery(
+    numbered_records,
+    {"undated": num_undated}
+    | _count_names(
+      f"{row.source} outside the released months" for row in excluded_records
+    ),
+    {
+      "units": cross_check.count_units(entries, segments),
+      "alignment": alignment_audit,
+      "agreement": agreement,
+      "disagreements": disagreements,
+      "decisions": decisions
+      | _count_names(
+        f"year {row.key.reign}-{row.key.year} left out: not in the released map"
+        for row in excluded_records
+      ),
+      "versions": cross_check.count_versions(numbered_records),
+    },
+  )
+
+
+def _make_event_records(
+  segments: Sequence[events.DatedSegment], event_ids: Sequence[Hashable]
+) -> list[tuple[Record, Hashable]]:
+  """Returns the dated parts of the base texts, each with its event."""
+  return [
+    (
+      Record("", segment.text, segment.source, EVENT, segment.key, 0),
+      event,
+    )
+    for segment, event in zip(segments, event_ids, strict=True)
+  ]
+
+
+def _make_comment_records(
+  files: Mapping[str, pathlib.Path],
+  segments: Sequence[events.DatedSegment],
+  event_ids: Sequence[Hashable],
+  processes: int,
+) -> tuple[list[tuple[Record, Hashable]], dict[str, Any]]:
+  """Returns the commentary, each with the event it explains, and its audit.
+
+  Args:
+    files: as in `build_gallery`.
+    segments: the dated base texts; 經 and 左傳 are what is explained.
+    event_ids: their events.
+    processes: as in `build_gallery`.
+  """
+  annotated_segments = [
+    (segment, event)
+    for segment, event in zip(segments, event_ids, strict=True)
+    if segment.source in (base_texts.ANNALS, base_texts.ZUOZHUAN)
+  ]
+  anchor = text_alignment.Anchor.from_segments(
+    [(segment.text, segment.key) for segment, _ in annotated_segments]
+  )
+  comments, audit = works.parse_works(files, anchor, processes)
+  comment_records = []
+  for comment in comments:
+    record = Record(
+      "",
+      comment.text,
+      comment.source,
+      NEG_COMMENT,
+      comment.key,
+      0,
+      match_score=comment.match_score,
+    )
+    event = (
+      None
+      if comment.segment_index is None
+      else annotated_segments[comment.segment_index][1]
+    )
+    comment_records.append((record, event))
+  return comment_records, audit
+
+
+def _split_by_timeline(
+  records_with_events: Iterable[tuple[Record, Hashable]], timeline: Timeline
+) -> tuple[list[tuple[Record, Hashable]], list[Record]]:
+  """Returns the records of months that exist, and those of other months.
+
+  Each gets its place in its work, which counts both.
+
+  Args:
+    records_with_events: (record, its event), in the order of the works.
+    timeline: months that exist.
+  """
+  orders: collections.Counter[str] = collections.Counter()
+  timeline_records, excluded_records = [], []
+  for record, event in records_with_events:
+    record = dataclasses.replace(record, order=orders[record.source])
+    orders[record.source] += 1
+    if record.key in timeline:
+      timeline_records.append((record, event))
+    else:
+      excluded_records.append(record)
+  return timeline_records, excluded_records
+
+
+def _count_names(names: Iterable[str]) -> dict[str, int]:
+  """Returns name -> how often it occurs, in order of the first time."""
+  return dict(collections.Counter(names))
+
+
+def name_versions(
+  records_with_events: Sequence[tuple[Record, Hashable]], seed: int
+) -> list[Record]:
+  """Returns the records with versions `v00000`..., in the given order.
+
+  Args:
+    records_with_events: (record, its event); equal events share a version, None has none.
+    seed: shuffles the numbers, so that they tell nothing about time.
+  """
+  event_ids = list(
+    dict.fromkeys(
+      event for _, event in records_with_events if event is not None
+    )
+  )
+  random.Random(seed).shuffle(event_ids)
+  names = {event: f"v{number:05d}" for number, event in enumerate(event_ids)}
+  return [
+    dataclasses.replace(record, version=names.get(event, ""))
+    for record, event in records_with_events
+  ]
+
+
+def read_entries(
+  files: Mapping[str, pathlib.Path], map_function: Callable[..., Iterable] = map
+) -> tuple[list[base_texts.Entry], int]:
+  """Returns the entries of all base texts and how many have no year.
+
+  Args:
+    files: name -> path, as in `checksums.tsv`.
+    map_function: `map` or what does the same with several processes.
+  """
+  numbered_files = [
+    (path, layers)
+    for folder, layers in _NUMBERED_SOURCES.items()
+    for path in source_files.select_folder_files(files, folder)
+  ]
+  line_files = [
+    (path, source)
+    for folder, source in _LINE_SOURCES.items()
+    for path in source_files.select_folder_files(files, folder)
+  ]
+  entries: list[base_texts.Entry] = []
+  num_undated = 0
+  for file_entries, num_without_year in map_function(
+    base_texts.parse_numbered_entries, *zip(*numbered_files, strict=True)
+  ):
+    entries += file_entries
+    num_undated += num_without_year
+  for file_entries in map_function(
+    base_texts.parse_line_entries, *zip(*line_files, strict=True)
+  ):
+    entries += file_entries
+  return entries, num_undated
+
+
+def match_works(
+  entries: Sequence[base_texts.Entry],
+  map_function: Callable[..., Iterable] = map,
+) -> dict[str, list[events.EventMatch]]:
+  """Returns tradition -> its matches with the annals."""
+  by_source = {
+    source: [entry for entry in entries if entry.source == source]
+    for source in base_texts.BASE_SOURCES
+  }
+  annals_entries = by_source.pop(base_texts.ANNALS)
+  work_matches = map_function(
+    functools.partial(events.match_events, annals_entries), by_source.values()
+  )
+  return dict(zip(by_source, work_matches, strict=True))
+
+
+def date_pieces(
+  pieces: Iterable[tuple[base_texts.Entry, Sequence[int]]],
+) -> list[events.DatedSegment]:
+  """Returns the events of entries cut where the month changes, in order.
+
+  Each source is one scan: 經 and 傳 of a year stand one after the other in
+  KR1e0001, and the second begins at 正月 again.
+
+  Args:
+    pieces: entries with the characters at which their events begin.
+  """
+  scanners: dict[str, annals.MonthScanner] = collections.defaultdict(
+    annals.MonthScanner
+  )
+  segments = []
+  for entry, starts in pieces:
+    scanner = scanners[entry.source]
+    scanner.enter_reign(entry.reign)
+    if entry.year is not None:
+      scanner.enter_year(entry.year)
+    stop_particles = (
+      _EXPLAINING_PARTICLES if entry.source in events.EXEGETIC else ""
+    )
+    for start, end in itertools.pairwise([*starts, len(entry.text)]):
+      for text, key in annals.split_entry_by_month(
+        entry.text[start:end], scanner, stop_particles
+      ):
+        position = events.TextPosition(entry.location, start)
+        segments.append(events.DatedSegment(entry.source, text, key, position))
+        start += len(text)
+  return segments
+
+
+@contextlib.contextmanager
+def _worker_map(processes: int) -> Iterator[Callable[..., Iterable]]:
+  """Yields `map`, by so many processes."""
+  if processes == 1:
+    yield map
+    return
+  with concurrent.futures.ProcessPoolExecutor(
+    processes, multiprocessing.get_context("spawn")
+  ) as pool:
+    yield pool.map

@@ -1,0 +1,1 @@
+"""The authors' release: its schema, readers and writer."""

@@ -1,0 +1,1 @@
+"""Parts that every data set uses: builders, formats, checks, summaries."""

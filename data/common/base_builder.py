@@ -1,0 +1,138 @@
+"""What the builders of all data sets share: features, files, how they write.
+
+Why: data sets of one form are read by one reader; a rule about files, say how
+many are downloaded at a time, should not be made twice. Each data set's
+`Builder` is a subclass. All are written as array_record (the only TFDS format
+that loses no rows without TensorFlow).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.utils import files
+from ctd_jax_datasets.chunqiutr.audit import paper
+from ctd_jax_datasets.common import (
+  audit_tables,
+  coverage_plot,
+  examples,
+  git_blobs,
+  source_files,
+  stable_writer,
+  summary,
+)
+from ctd_jax_datasets.common.findings import FindingsReport
+
+# Written beside the data: what was odd in the authors' files.
+FINDINGS_FILE = "findings.txt"
+TABLES_FILE = "audit.txt"
+COVERAGE_PLOT = "coverage.png"
+
+
+@dataclasses.dataclass(kw_only=True)
+class TimelineConfig(tfds.core.BuilderConfig):
+  """A variant of a data set.
+
+  Attributes:
+    timeline: name of its calendar for `reign_tables.load_timeline`.
+  """
+
+  timeline: str
+
+
+class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+  """Builder of records and queries about their months.
+
+  Attributes:
+    sources: folder of the files to build from: source texts, or the authors'
+      files for a variant that is made of them. None means the environment
+      variables CTD_JAX_SOURCES (source texts) and CTD_JAX_RELEASE (authors'
+      files) and, without those, downloading.
+    processes: that read source texts; the data set does not depend on it.
+    register_checksums: whether size and sha256 of downloads are written into
+      the `checksums.tsv` of the data set instead of being checked.
+  """
+
+  sources: str | os.PathLike | None = None
+  processes = 1
+  register_checksums = False
+  # The texts lie with a public host; a hundred connections would be rude.
+  MAX_SIMULTANEOUS_DOWNLOADS = 4
+
+  @property
+  def timeline(self) -> Timeline:
+    """The calendar of the variant."""
+    return reign_tables.load_timeline(self.builder_config.timeline)
+
+  def _info(self) -> tfds.core.DatasetInfo:
+    """Returns features and metadata."""
+    return self.dataset_info_from_configs(
+      features=examples.make_record_features(),
+      homepage="https://arxiv.org/abs/2604.06997",
+      metadata=tfds.core.MetadataDict(timeline=self.builder_config.timeline),
+      # Records stay in the order of their ids, which tells nothing.
+      disable_shuffling=True,
+    )
+
+  def _example_writer(self) -> tfds.core.ExampleWriter:
+    """Returns the writer; this one gives the same bytes every time."""
+    return stable_writer.StableWriter(file_format=self.info.file_format)
+
+  def _source_files(
+    self, dl_manager: tfds.download.DownloadManager, table: pathlib.Path
+  ) -> dict[str, pathlib.Path]:
+    """Returns name -> checked path of every source text of a table."""
+    file_infos = source_files.read_file_infos(table)
+    folder = source_files.resolve_sources_folder(self.sources)
+    if folder is not None:
+      return source_files.check_folder_files(folder, file_infos)
+    return source_files.download_files(dl_manager, file_infos)
+
+  def _release_folder(self) -> str | os.PathLike | None:
+    """Returns the folder of the authors' files, None to download them."""
+    return self.sources or os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
+
+  def _write_text_file(self, name: str, text: str) -> None:
+    """Writes a file into the folder in the making, which TFDS renames."""
+    files.write_text(pathlib.Path(self.data_path) / name, text)
+
+  def _write_audit(self, audit_data: Mapping[str, Any]) -> None:
+    """Writes how the data set was made."""
+    text = json.dumps(audit_data, ensure_ascii=False, indent=1)
+    self._write_text_file(summary.AUDIT_FILE, text + "\n")
+
+  def _write_report(self, report: FindingsReport) -> None:
+    """Writes what is odd in the authors' files."""
+    self._write_audit({"release": report.to_json()})
+    self._write_text_file(FINDINGS_FILE, report.format_table() + "\n")
+
+  def describe(self) -> dict[str, Any]:
+    """Writes tables and a plot beside the data; returns the statistics."""
+    path = pathlib.Path(self.data_path)
+    statistics = summary.summarise_dataset(self)
+    paper_figures = paper.read_paper_figures(statistics)
+    blocks = [
+      summary.format_tables(statistics),
+      audit_tables.format_report(
+        audit_tables.compute_figures(statistics), paper_figures
+      ),
+    ]
+    if (path / FINDINGS_FILE).exists():
+      blocks.append("findings\n" + (path / FINDINGS_FILE).read_text("utf-8"))
+    files.write_text(path / TABLES_FILE, "\n\n".join(blocks) + "\n")
+    coverage_plot.plot_coverage(
+      statistics["reigns"],
+      f"{statistics['name']}: months with an event, by ruler",
+      path / COVERAGE_PLOT,
+      audit_tables.gap_share(paper_figures),
+    )
+    return statistics

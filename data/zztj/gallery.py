@@ -1,0 +1,257 @@
+"""The gallery and the questions of `zztj/rebuilt`: source files in, data out.
+
+Why: here the rules meet. The years of the printed headings are carried over to
+the punctuated edition, the scanner gives the months within them, and a
+paragraph that goes on into another month is cut there. Called by the builder
+and, for the collated editions, by `audit`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ctd_jax.benchmark import queries
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record, collect_months
+from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.numbering import number_records
+from ctd_jax_datasets.zztj import collation, editions, scan
+
+CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
+TIMELINE_NAME = "tongjian"
+ANNALS_SOURCE, REMARKS_SOURCE = "zizhitongjian", "historians"
+SEED = 69
+BOOK_TITLE = "《資治通鑑》"
+# The two printed ones in Traditional script, the others written anew.
+QUERY_TEMPLATES = (
+  "請問{date}發生了什麼事？",
+  "{title}在{date}記載了什麼？",
+  "查詢{title}，{date}這一月有什麼重要事件？",
+  "{date}，朝廷與諸國各有何事？",
+  "試檢{title}，{date}條下所書何事？",
+  "請列出{title}所載{date}的全部史事。",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CollatedJuan:
+  """A juan in both editions.
+
+  Attributes:
+    number: number of the juan, 69-144.
+    punctuated_juan: as punctuated.
+    printed_juan: as printed with its year headings.
+    entry_starts: of every entry, the place of its first character among the
+      Chinese characters of the juan, and the end of the last.
+    text_positions: place of every printed character among them, int `[N + 1]`.
+    entry_years: first month of the printed year of every entry.
+  """
+
+  number: int
+  punctuated_juan: editions.PunctuatedJuan
+  printed_juan: editions.PrintedJuan
+  entry_starts: tuple[int, ...]
+  text_positions: np.ndarray
+  entry_years: tuple[TimeKey, ...]
+
+
+def collate_editions(
+  files: Mapping[str, pathlib.Path], timeline: Timeline
+) -> Iterator[CollatedJuan]:
+  """Yields every juan of the source files, in order.
+
+  Args:
+    files: name -> path, as in `checksums.tsv`.
+    timeline: years that headings can name.
+
+  Raises:
+    SourceError: if a juan is there in one edition only, or the editions do
+      not agree about where a year begins.
+  """
+  text_paths = _paths_by_juan(files, editions.PUNCTUATED_FOLDER)
+  print_paths = _paths_by_juan(files, editions.PRINTED_FOLDER)
+  if text_paths.keys() != print_paths.keys() or not text_paths:
+    raise SourceError(
+      f"{editions.PUNCTUATED_FOLDER}/ holds juan {sorted(text_paths)} and "
+      f"{editions.PRINTED_FOLDER}/ juan {sorted(print_paths)}; both should hold the "
+      "same, at least one"
+    )
+  next_key = timeline.key_at(0)
+  for number in sorted(text_paths):
+    punctuated_juan = editions.parse_punctuated_juan(text_paths[number])
+    printed_juan = editions.parse_printed_juan(
+      print_paths[number], timeline, next_key
+    )
+    entry_texts = [
+      editions.extract_han(entry.text) for entry in punctuated_juan.entries
+    ]
+    entry_starts = [
+      0,
+      *np.cumsum([len(piece) for piece in entry_texts]).tolist(),
+    ]
+    text_positions = collation.align_positions(
+      printed_juan.text, "".join(entry_texts)
+    )
+    year_starts = [
+      int(text_positions[position])
+      for position, _ in printed_juan.year_headings
+    ]
+    entry_years = []
+    for entry, begin, end in zip(
+      punctuated_juan.entries, entry_starts, entry_starts[1:], strict=False
+    ):
+      stretch = collation.find_stretch(year_starts, begin, end)
+      if stretch is None:
+        raise SourceError(
+          f"{text_paths[number]}: {entry.location} stands before the first year heading "
+          f"of {print_paths[number]}"
+        )
+      entry_years.append(printed_juan.year_headings[stretch][1])
+    yield CollatedJuan(
+      number,
+      punctuated_juan,
+      printed_juan,
+      tuple(entry_starts),
+      text_positions,
+      tuple(entry_years),
+    )
+    last_year = printed_juan.year_headings[-1][1]
+    _, end = timeline.interval_ordinals(
+      timeline.year_interval(last_year.reign, last_year.year)
+    )
+    next_key = timeline.key_at(min(end + 1, len(timeline) - 1))
+
+
+def _paths_by_juan(
+  files: Mapping[str, pathlib.Path], folder: str
+) -> dict[int, pathlib.Path]:
+  """Returns number of the juan -> path; a name ends in three digits."""
+  return {
+    int(pathlib.PurePosixPath(name).stem[-3:]): path
+    for name, path in files.items()
+    if name.startswith(folder + "/")
+  }
+
+
+def build_gallery(
+  files: Mapping[str, pathlib.Path], timeline: Timeline, seed: int = SEED
+) -> tuple[tuple[Record, ...], dict[str, int]]:
+  """Returns the records of the source files, and what was met on the way.
+
+  Args:
+    files: name -> path, as in `checksums.tsv`.
+    timeline: `tongjian`.
+    seed: shuffles the numbers of records and events.
+
+  Returns:
+    (records sorted by id, what -> how often).
+
+  Raises:
+    SourceError: if a file is not what its parser expects.
+  """
+  scanner = scan.ChronicleScanner()
+  records: list[Record] = []
+  counts: collections.Counter[str] = collections.Counter()
+  orders: collections.Counter[str] = collections.Counter()
+
+  def add_record(source: str, kind: str, text: str, key: TimeKey):
+    records.append(Record("", text, source, kind, key, orders[source]))
+    orders[source] += 1
+
+  for collated_juan in collate_editions(files, timeline):
+    counts["juan"] += 1
+    counts["year headings"] += len(collated_juan.printed_juan.year_headings)
+    counts["year headings left out of the text"] += (
+      collated_juan.punctuated_juan.num_headings
+    )
+    for entry, year in zip(
+      collated_juan.punctuated_juan.entries,
+      collated_juan.entry_years,
+      strict=True,
+    ):
+      counts["entries"] += 1
+      scanner.enter_reign(year.reign)
+      scanner.enter_year(year.year)
+      if entry.is_remark:
+        add_record(REMARKS_SOURCE, NEG_COMMENT, entry.text, scanner.key)
+        continue
+      dated_segments = scan.date_entry(entry.text, scanner)
+      counts["entries cut at a month"] += len(dated_segments) > 1
+      counts["entries that look back"] += scan.is_retrospective(entry.text)
+      for text, key in dated_segments:
+        add_record(ANNALS_SOURCE, EVENT, text, key)
+  counts["months with an event"] = len(collect_months(records))
+  numbered_records = number_records(_with_versions(records, seed), seed)
+  return numbered_records, dict(counts)
+
+
+def _with_versions(records: Sequence[Record], seed: int) -> list[Record]:
+  """Returns the records, every event with a number of its own."""
+  events = sum(record.kind == EVENT for record in records)
+  numbers = list(range(events))
+  random.Random(seed).shuffle(numbers)
+  remaining_numbers = iter(numbers)
+  return [
+    dataclasses.replace(record, version=f"v{next(remaining_numbers):05d}")
+    if record.kind == EVENT
+    else record
+    for record in records
+  ]
+
+
+def make_point_queries(
+  records: Sequence[Record], timeline: Timeline, seed: int = SEED
+) -> list[queries.Query]:
+  """Returns a point query for every month with an event, sorted by id.
+
+  Args:
+    records: the gallery; only id, kind and key are read.
+    timeline: names the months.
+    seed: deals the templates and shuffles the numbers of the ids.
+  """
+  by_month = queries.index_positives_by_month(records)
+  query_rows = []
+  rng = random.Random(f"zztj:{seed}")
+  for key in sorted(by_month):
+    date = date_expressions.format_key(key, timeline)
+    text = rng.choice(QUERY_TEMPLATES).format(date=date, title=BOOK_TITLE)
+    query_rows.append((text, Interval.single_month(key), tuple(by_month[key])))
+  return number_queries(query_rows, seed)
+
+
+def number_queries(
+  query_rows: Sequence[tuple[str, Interval, tuple[str, ...]]], seed: int
+) -> list[queries.Query]:
+  """Returns queries with shuffled numbers, sorted by id.
+
+  Asked about one month a query is a point, about several a window.
+
+  Args:
+    query_rows: (text, months asked for, ids of the answers).
+    seed: of the numbers, which tell nothing about time.
+  """
+  shuffled_rows = list(query_rows)
+  random.Random(seed).shuffle(shuffled_rows)
+  numbered_queries = []
+  for number, (text, interval, positives) in enumerate(shuffled_rows):
+    is_single_month = interval.start == interval.end
+    family = queries.POINT if is_single_month else queries.WINDOW
+    numbered_queries.append(
+      queries.Query(
+        f"{family}-{number:05d}",
+        text,
+        family,
+        "BASE_CONTENT",
+        interval,
+        positives,
+        family,
+      )
+    )
+  return sorted(numbered_queries, key=lambda query: query.query_id)

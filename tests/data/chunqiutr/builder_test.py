@@ -1,0 +1,349 @@
+"""The built data sets: features, splits, gold, and sources that are wrong."""
+
+import collections
+import functools
+import http.server
+import itertools
+import json
+import threading
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download import checksums
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax_datasets import build
+from ctd_jax_datasets.chunqiutr import (
+  chunqiutr_dataset_builder as builder_module,
+)
+from ctd_jax_datasets.chunqiutr import gallery, mini
+from ctd_jax_datasets.chunqiutr.release import schema
+from ctd_jax_datasets.common import errors, git_blobs, source_files, summary
+from tests.data.chunqiutr import edition_files, release_files
+
+QUERY_SPLITS = ("train", "validation", "test")
+
+
+def examples(builder, split):
+  return [
+    {
+      name: value.decode() if isinstance(value, bytes) else value
+      for name, value in example.items()
+    }
+    for example in builder.as_data_source(split)
+  ]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+  return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+
+
+@pytest.fixture(scope="module")
+def records(built):
+  return examples(built, "records")
+
+
+@pytest.fixture(scope="module")
+def queries(built):
+  return [query for split in QUERY_SPLITS for query in examples(built, split)]
+
+
+def test_registered_by_name_and_read_without_the_builder(built):
+  assert tfds.builder("chunqiutr/mini").builder_config.timeline == "mini"
+  again = tfds.builder_from_directory(built.data_dir)
+  assert len(again.as_data_source("records")) == len(
+    built.as_data_source("records")
+  )
+
+
+def test_metadata_of_the_folder_is_used(built):
+  assert "Synthetic" in built.info.description
+  assert "chunqiutr2026" in built.info.citation
+  assert built.builder_config.name == "mini"
+  assert built.info.metadata["timeline"] == "mini"
+
+
+def test_records_are_sorted_by_ids_that_tell_nothing(records):
+  ids = [record["id"] for record in records]
+  assert ids == [f"r{number:05d}" for number in range(len(ids))]
+  starts = [tuple(record["start"]) for record in records]
+  rises = sum(a < b for a, b in itertools.pairwise(starts))
+  assert 0.4 < rises / len(starts) < 0.6
+
+
+def test_every_month_has_an_answer(records):
+  kinds = collections.defaultdict(set)
+  for record in records:
+    kinds[tuple(record["start"])].add(record["kind"])
+  months = {key.triple for key in reign_tables.load_timeline("mini").months}
+  assert set(kinds) == months
+  for found in kinds.values():
+    assert ("event" in found) != ("no_event" in found)
+
+
+def test_placeholders_quote_the_invented_title(records):
+  texts = [r["text"] for r in records if r["kind"] == "no_event"]
+  assert not any("《春秋》" in text for text in texts)
+  assert any(mini.TITLE in text for text in texts)
+
+
+def test_fields_that_do_not_apply_are_empty(records, queries):
+  for record in records:
+    assert record["family"] == record["group"] == ""
+    assert len(record["positives"]) == 0
+    assert record["order"] >= 0
+    assert np.array_equal(record["start"], record["end"])
+  for query in queries:
+    assert query["source"] == ""
+    assert query["kind"] == "query"
+    assert query["order"] == -1
+
+
+def test_gold_is_every_event_and_placeholder_of_the_interval(records, queries):
+  for query in queries:
+    low, high = tuple(query["start"]), tuple(query["end"])
+    gold = {
+      record["id"]
+      for record in records
+      if record["kind"] != "neg_comment"
+      and low <= tuple(record["start"]) <= high
+    }
+    assert {answer.decode() for answer in query["positives"]} == gold
+    assert gold
+
+
+def test_queries_stay_inside_their_split(built):
+  split_of = mini.make_splits()
+  for split in QUERY_SPLITS:
+    for query in examples(built, split):
+      assert query["split"] == split
+      for end in ("start", "end"):
+        key = TimeKey(*(int(part) for part in query[end]))
+        assert split_of[key] == split
+
+
+def test_windows_are_longer_than_points(queries):
+  for query in queries:
+    same = np.array_equal(query["start"], query["end"])
+    assert same == (query["family"] == "point"), query["text"]
+
+
+def _write_sources(folder, monkeypatch):
+  edition_files.write_sources(folder / "sources")
+  table = folder / "checksums.tsv"
+  edition_files.write_checksums(table, "http://invented.invalid")
+  monkeypatch.setattr(gallery, "CHECKSUMS", table)
+  monkeypatch.delenv(source_files.ENVIRONMENT_VARIABLE, raising=False)
+  return folder / "sources"
+
+
+@pytest.fixture
+def synthetic_sources(tmp_path, monkeypatch):
+  return _write_sources(tmp_path, monkeypatch)
+
+
+def _build_rebuilt(folder, processes):
+  with pytest.MonkeyPatch.context() as monkeypatch:
+    sources = _write_sources(folder, monkeypatch)
+    return build.build_dataset(
+      "chunqiutr/rebuilt", folder, sources, processes=processes
+    )
+
+
+@pytest.fixture(scope="module")
+def rebuilt(tmp_path_factory):
+  return _build_rebuilt(tmp_path_factory.mktemp("rebuilt"), processes=1)
+
+
+def test_rebuilt_from_a_folder(rebuilt):
+  records = examples(rebuilt, "records")
+  kinds = collections.Counter(record["kind"] for record in records)
+  assert kinds["event"] == 21
+  assert kinds["no_event"] == 3036 - 11
+  by_split = collections.Counter(
+    (record["kind"], record["split"]) for record in records
+  )
+  assert by_split["event", "test"] == 8
+  assert by_split["event", "validation"] == 0
+  assert len(rebuilt.as_data_source("test")) > 1000
+
+
+def test_processes_change_no_byte(rebuilt, tmp_path):
+  one, two = (
+    {path.name: path.read_bytes() for path in builder.data_path.iterdir()}
+    for builder in (rebuilt, _build_rebuilt(tmp_path, processes=2))
+  )
+  assert one == two
+  assert {"disagreements.tsv", "coverage.png", "audit.txt"} <= set(one)
+
+
+def test_the_account_of_the_gallery_adds_up(rebuilt):
+  path = rebuilt.data_path / build.STATISTICS_FILE
+  statistics = json.loads(path.read_text("utf-8"))
+  account = statistics["audit"]
+  assert account["left_out"] == {"undated": 1}
+  made = {row["source"]: row["records"] for row in statistics["sources"]}
+  for source, row in account["units"].items():
+    assert row["parts"] == made[source]
+  for source, row in account["alignment"].items():
+    rejected = sum(row["rejected"].values())
+    assert row["candidates"] == row["accepted"] + rejected
+    assert row["pieces"] == made[source]
+  table = (rebuilt.data_path / builder_module.DISAGREEMENTS_FILE).read_text(
+    "utf-8"
+  )
+  compared = account["agreement"].values()
+  assert len(table.splitlines()) - 1 == sum(
+    row["all_compared"] - row["all_same_month"] for row in compared
+  )
+
+
+@pytest.fixture
+def released(tmp_path):
+  folder = tmp_path / "released"
+  folder.mkdir()
+  release_files.write(folder, release_files.clean())
+  return folder
+
+
+def test_release_from_a_folder(released, tmp_path):
+  builder = build.build_dataset("chunqiutr/release", tmp_path, released)
+  records = examples(builder, "records")
+  report = json.loads(
+    (builder.data_path / summary.AUDIT_FILE).read_text("utf-8")
+  )
+  counts = {
+    finding["code"]: finding["count"]
+    for finding in report["release"]["findings"]
+  }
+  assert counts["file_differs"] == 3
+  assert len(records) == report["release"]["facts"]["records"]
+  assert {record["split"] for record in records} == set(QUERY_SPLITS)
+  shown = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
+  assert "the file is not the released one" in shown
+  assert "/ 20,172" in shown
+
+
+def test_release_from_the_environment(released, tmp_path, monkeypatch):
+  monkeypatch.setenv(
+    source_files.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere")
+  )
+  monkeypatch.setenv(git_blobs.RELEASE_FOLDER_VARIABLE, str(released))
+  (released / schema.QUERIES_FILE).unlink()
+  with pytest.raises(errors.SourceError, match=schema.QUERIES_FILE):
+    build.build_dataset("chunqiutr/release", tmp_path)
+  assert not (tmp_path / "chunqiutr" / "release").exists()
+
+
+def test_rebuilt_from_the_environment(synthetic_sources, tmp_path, monkeypatch):
+  monkeypatch.setenv(
+    source_files.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere")
+  )
+  with pytest.raises(errors.SourceError, match="nowhere: no such folder"):
+    build.build_dataset("chunqiutr/rebuilt", tmp_path)
+  assert (
+    source_files.resolve_sources_folder(synthetic_sources) == synthetic_sources
+  )
+  monkeypatch.setenv(source_files.ENVIRONMENT_VARIABLE, str(synthetic_sources))
+  assert source_files.resolve_sources_folder(None) == synthetic_sources
+
+
+def _cut(path):
+  path.write_bytes(path.read_bytes()[:-40])
+
+
+def _change(path):
+  path.write_text(path.read_text("utf-8").replace("桃", "挑"), encoding="utf-8")
+
+
+@pytest.mark.parametrize("damage", [_cut, _change, lambda path: path.unlink()])
+def test_a_damaged_source_is_one_line_and_leaves_nothing(
+  synthetic_sources, tmp_path, damage
+):
+  name = "duyu_jijie_KR1e0002/KR1e0002_001.txt"
+  size = (synthetic_sources / name).stat().st_size
+  damage(synthetic_sources / name)
+  with pytest.raises(errors.SourceError) as caught:
+    build.build_dataset(
+      "chunqiutr/rebuilt", tmp_path / "data", synthetic_sources
+    )
+  message = str(caught.value)
+  assert name in message
+  assert "\n" not in message
+  if damage is not _cut and damage is not _change:
+    assert "missing" in message
+  else:
+    assert f"expected {size} bytes, sha256" in message
+  assert not (tmp_path / "data" / "chunqiutr" / "rebuilt").exists()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+  def log_message(self, *arguments):
+    pass
+
+
+@pytest.fixture
+def server(tmp_path):
+  """A public host of the sources, on this machine."""
+  folder = tmp_path / "host"
+  folder.mkdir()
+  for name, text in edition_files.FILES.items():
+    served = folder / f"{name.rpartition('/')[0]}.txt"
+    served.write_text(text, encoding="utf-8")
+  handler = functools.partial(_Quiet, directory=str(folder))
+  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
+    thread = threading.Thread(target=host.serve_forever, daemon=True)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{host.server_port}"
+    host.shutdown()
+    thread.join()
+
+
+def _manager(tmp_path, table):
+  return tfds.download.DownloadManager(
+    download_dir=tmp_path / "downloads",
+    url_infos=checksums.load_url_infos(table),
+    force_checksums_validation=True,
+  )
+
+
+def test_files_are_downloaded_and_checked(server, tmp_path, monkeypatch):
+  _, url = server
+  table = tmp_path / "checksums.tsv"
+  edition_files.write_checksums(table, url)
+  monkeypatch.setattr(gallery, "CHECKSUMS", table)
+  paths = source_files.download_files(
+    _manager(tmp_path, table), source_files.read_file_infos(table)
+  )
+  assert {
+    name: path.read_text("utf-8") for name, path in paths.items()
+  } == edition_files.FILES
+
+
+def test_a_changed_download_is_refused(server, tmp_path, monkeypatch):
+  folder, url = server
+  table = tmp_path / "checksums.tsv"
+  edition_files.write_checksums(table, url)
+  monkeypatch.setattr(gallery, "CHECKSUMS", table)
+  _cut(folder / "duyu_jijie_KR1e0002.txt")
+  with pytest.raises(errors.SourceError) as caught:
+    source_files.download_files(
+      _manager(tmp_path, table), source_files.read_file_infos(table)
+    )
+  assert f"{url}/duyu_jijie_KR1e0002.txt: expected" in str(caught.value)
+  assert "\n" not in str(caught.value)
+  begun = list((tmp_path / "downloads").glob("*.tmp.*/duyu_jijie_KR1e0002.txt"))
+  assert begun == []
+
+
+def test_no_network_says_what_to_do(tmp_path, monkeypatch):
+  table = tmp_path / "checksums.tsv"
+  edition_files.write_checksums(table, "http://127.0.0.1:9")
+  monkeypatch.setattr(gallery, "CHECKSUMS", table)
+  with pytest.raises(errors.SourceError, match="--sources"):
+    source_files.download_files(
+      _manager(tmp_path, table), source_files.read_file_infos(table)
+    )

@@ -1,0 +1,268 @@
+"""Commentary of five works is read as printed, placed, accepted and cut."""
+
+import collections
+import json
+import os
+import pathlib
+import random
+
+import pytest
+
+from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax_datasets.chunqiutr import base_texts, gallery
+from ctd_jax_datasets.chunqiutr.alignment import text_alignment, year_matching
+from ctd_jax_datasets.chunqiutr.commentary import (
+  essays,
+  gu_donggao,
+  notes,
+  segmentation,
+  works,
+)
+from ctd_jax_datasets.common import errors, source_files
+from tests.data.chunqiutr import edition_files
+
+# The annals and 左傳 of the invented editions, in parts.
+PARTS = [
+  ("元年春王正月。", TimeKey(1, 1, 1)),
+  ("三月，公會泠侯于桃丘以謀嶧故。", TimeKey(1, 1, 3)),
+  ("夏，嶧人侵我東鄙取柘榆二邑。", TimeKey(1, 1, 4)),
+  ("秋八月，浯伯來朝且請盟。", TimeKey(1, 1, 8)),
+  ("元年春，衍煦生而能言故名之。", TimeKey(1, 1, 1)),
+  (
+    "夏，嶧侵東鄙。騫翟曰：「民將饑。嶧師必退。」公從之。嶧師果去。",
+    TimeKey(1, 1, 6),
+  ),
+  ("秋，初，杏陵之田久荒。", TimeKey(1, 1, 7)),
+  ("二年春，泠侯使其弟騫來聘。", TimeKey(1, 2, 1)),
+  ("夏五，葬泠桓侯于檀原。", TimeKey(1, 2, 5)),
+  ("二年春，騫來聘始通兩國之好也。", TimeKey(1, 2, 1)),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+  return edition_files.write_sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture(scope="module")
+def anchor():
+  return text_alignment.Anchor.from_segments(PARTS)
+
+
+@pytest.fixture(scope="module")
+def parsed(files, anchor):
+  return works.parse_works(files, anchor)
+
+
+def of(parsed, source):
+  return [
+    (comment.segment_index, comment.text)
+    for comment in parsed[0]
+    if comment.source == source
+  ]
+
+
+def test_du_yu_comes_without_glosses_and_short_notes(parsed):
+  assert of(parsed, "du_yu") == [
+    (0, "此嗣位後第一年其月則王室所頒也凡新君皆然"),
+    (1, "桃丘泠地在其國都東南近大澤之濱"),
+    (2, "不稱師者將卑師少故也柘榆皆魯東鄙邑"),
+    (4, "言其生而有異於衆人故記之也"),
+    (7, "諸聘皆使卿此使弟故書其名以別之也"),
+    (8, "無傳不書月史闕文也檀原泠國葬地"),
+  ]
+
+
+def test_kong_yingda_comes_without_framing_and_corrigenda(parsed):
+  pieces = of(parsed, "kong_yingda")
+  assert {part for part, _ in pieces[:-1]} == {0}
+  assert pieces[-1] == (2, "將卑師少則稱人此國史之常例也劉氏以為貶之非其旨也")
+  assert pieces[0][1].startswith("此言元年者君之始年也")
+  for _, text in pieces:
+    assert "正義曰" not in text
+    assert "校語" not in text
+
+
+def test_gu_donggao_stands_under_entries_of_the_margin(parsed):
+  pieces = of(parsed, "gu_donggao")
+  assert [(part, text[:4]) for part, text in pieces] == [
+    (1, "岷氏澹曰"),
+    (1, "案三家之"),
+    (3, "湟氏岷曰"),
+    (8, "岷氏澹曰"),  # printed under year 5, found in year 2
+  ]
+  assert pieces[0][1].endswith("謀嶧者乃其常也")
+  audit = parsed[1]["gu_donggao"]
+  assert audit["rejected"] == {"no entry of the year": 1, "on no entry": 2}
+
+
+def test_an_entry_goes_on_over_lines_but_not_over_the_table(files):
+  path = files["gudonggao_dashibiao_KR1e0114/KR1e0114_042.txt"]
+  words = [heading.entry_text for heading in gu_donggao.read_headings(path)]
+  assert "秋八月浯伯來朝" in words
+  assert not any("何以稱伯" in word or "其爵" in word for word in words)
+
+
+def test_wei_liaoweng_stands_where_he_copies_from(parsed):
+  pieces = of(parsed, "wei_liaoweng")
+  assert [part for part, _ in pieces] == [0, 2, 4]
+  assert pieces[1][1].startswith("將卑師少國史常例將卑師少則稱人")
+  audit = parsed[1]["wei_liaoweng"]
+  assert audit["rejected"] == {"no year is named": 1}
+  assert (audit["years_checked"], audit["years_agreed"]) == (2, 2)
+
+
+def test_titles_of_lv_zuqian_have_years_that_carry_on(files):
+  path = files["lvzuqian_zuoshizhuanshuo_KR1e0039/KR1e0039_001.txt"]
+  first, second, third = essays.read_lv_sections(path)
+  assert first.titles == [
+    "騫翟言嶧師必退而公從之嶧師果去泠人亦還",
+    "杏陵之田久荒",
+  ]
+  assert first.years == [[(1, 1)], [(1, 1)]]
+  assert (second.years, third.years) == ([[(2, 2)]], [[(1, 2)]])
+  assert "闕" not in first.body
+  assert third.titles == ["騫來聘通兩國之好"]
+
+
+def test_what_lv_zuqian_says_goes_to_the_likest_title(parsed):
+  first, second = of(parsed, "lv_zuqian")
+  assert first[0] == 5
+  assert first[1].startswith("騫翟之言只看嶧師侵鄙")
+  assert second == (
+    9,
+    "通兩國之好固是美事然好之所以通者必有其本不可徒恃使人之往來而已",
+  )
+  audit = parsed[1]["lv_zuqian"]
+  assert audit["rejected"] == {"no entry of the year": 1}
+
+
+def test_audit_accounts_for_every_candidate(parsed):
+  comments, audit = parsed
+  assert list(audit) == list(works.COMMENT_SOURCES)
+  json.dumps(audit)
+  pieces = collections.Counter(comment.source for comment in comments)
+  for source, counts in audit.items():
+    lost = sum(counts["rejected"].values())
+    assert counts["candidates"] == counts["accepted"] + lost, source
+    assert counts["pieces"] == pieces[source]
+
+
+def test_processes_do_not_change_the_result(files, anchor, parsed):
+  assert works.parse_works(files, anchor, processes=2) == parsed
+
+
+def test_a_missing_work_is_named(files, anchor):
+  some = {name: path for name, path in files.items() if "KR1e0044" not in name}
+  with pytest.raises(errors.SourceError, match="weiliaoweng_yaoyi_KR1e0044/"):
+    works.parse_works(some, anchor)
+
+
+def test_a_table_or_a_book_without_headings_is_named(tmp_path):
+  path = tmp_path / "042.txt"
+  path.write_text("　　　騫翟言嶧師必退(元年/)¶\n", encoding="utf-8")
+  with pytest.raises(errors.SourceError, match="042.txt: no entry"):
+    gu_donggao.read_headings(path)
+  with pytest.raises(errors.SourceError, match="before the first duke"):
+    essays.read_lv_sections(path)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cut_loses_nothing(seed):
+  draw = random.Random(seed)
+  for _ in range(50):
+    text = "".join(
+      draw.choices("泠嶧浯湟澹岷也矣者曰云年僖三蓋", k=draw.randrange(900))
+    )
+    pieces = segmentation.cut_pieces(text)
+    assert "".join(pieces) == text
+    for piece in pieces[:-1]:
+      assert len(piece) >= segmentation.MIN_CHARS_BEFORE_QUOTE
+    if len(pieces) > 1:
+      assert len(pieces[-1]) >= segmentation.MIN_TAIL_CHARS
+
+
+def test_cut_stands_before_who_is_quoted():
+  before = "泠" * segmentation.MIN_CHARS_BEFORE_QUOTE + "也"
+  after = "湟氏泠志云嶧人之俗尚質而少文其祭不用牲也"
+  assert segmentation.cut_pieces(before + after) == [before, after]
+  cited = "僖二十八年傳曰嶧人侵東鄙取二邑而去之三年乃復"
+  assert segmentation.cut_pieces(before[:-1] + cited) == [before[:-1], cited]
+
+
+@pytest.mark.parametrize(
+  ("note", "kept"),
+  [
+    ("桃丘泠地嶧音亦濱必人切", "桃丘泠地"),
+    ("盟于桃丘好呼報切與如字", "盟于桃丘"),
+    ("八音克諧也", "八音克諧也"),
+    ("以備嶧嶧本又作澤", "以備嶧"),
+    ("無傳", "無傳"),
+  ],
+)
+def test_cut_glosses(note, kept):
+  assert notes.cut_glosses(note) == kept
+
+
+@pytest.mark.parametrize(
+  ("text", "years"),
+  [
+    ("隱公元年", [(1, 1)]),
+    ("隱公十年至桓公二年", [(1, 10), (1, 11), (2, 1), (2, 2)]),
+    ("莊三十一年至三十二年", [(3, 31), (3, 32)]),
+    ("襄公四年下", [(9, 4)]),
+    ("元年無冰而饑", []),
+  ],
+)
+def test_years_of_a_heading(text, years):
+  assert year_matching.parse_year_span(text) == years
+
+
+def test_several_years_in_one_bracket():
+  assert year_matching.parse_years("十二年莊元年二年", 2) == [
+    (2, 12),
+    (3, 1),
+    (3, 2),
+  ]
+
+
+def test_a_retold_title_finds_its_part(anchor):
+  matcher = year_matching.AnchorMatcher(anchor)
+  year = [(1, 1)]
+  assert matcher.best_match("嶧退師騫翟之言", year).segment_index == 5
+  assert matcher.best_match("騫來聘", year).score < text_alignment.MIN_SCORE
+  assert matcher.find_match("泠侯使弟騫來聘", year, [(1, 2)]).segment_index == 7
+  assert matcher.find_match("嶧人侵我東鄙", year, [(1, 2)]).score == 1
+  assert matcher.best_match("嶧人", [(3, 1)]) is None
+
+
+@pytest.mark.skipif(
+  not os.environ.get(source_files.ENVIRONMENT_VARIABLE),
+  reason="CTD_JAX_SOURCES names no folder of source texts",
+)
+def test_the_real_works():
+  folder = pathlib.Path(os.environ[source_files.ENVIRONMENT_VARIABLE])
+  files = source_files.check_folder_files(
+    folder, source_files.read_file_infos(gallery.CHECKSUMS)
+  )
+  entries, _ = gallery.read_entries(files)
+  anchor = text_alignment.Anchor.from_segments(
+    [
+      (entry.text, TimeKey(entry.reign, entry.year, 1))
+      for entry in entries
+      if entry.source in (base_texts.ANNALS, base_texts.ZUOZHUAN)
+    ]
+  )
+  comments, audit = works.parse_works(files, anchor)
+  assert {source: counts["units"] for source, counts in audit.items()} == {
+    "du_yu": 13063,
+    "kong_yingda": 3886,
+    "gu_donggao": 490,
+    "wei_liaoweng": 1004,
+    "lv_zuqian": 255,
+  }
+  for source, counts in audit.items():
+    assert counts["accepted"] / counts["candidates"] > 0.9, source
+    if counts["years_checked"]:
+      assert counts["years_agreed"] / counts["years_checked"] > 0.92, source
+  assert 11_000 < len(comments) < 13_000

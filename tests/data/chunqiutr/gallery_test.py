@@ -1,0 +1,366 @@
+"""Editions are read as they are printed; commentary is dated by its text."""
+
+import collections
+import itertools
+import json
+import os
+import pathlib
+
+import pytest
+
+from ctd_jax.benchmark import queries
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax_datasets.chunqiutr import (
+  base_texts,
+  kanripo,
+  placeholders,
+  splits,
+)
+from ctd_jax_datasets.chunqiutr import (
+  gallery as gallery_module,
+)
+from ctd_jax_datasets.common import errors, source_files
+from tests.data.chunqiutr import edition_files
+
+RELEASE = reign_tables.load_timeline("lu_release")
+SOURCES = os.environ.get(source_files.ENVIRONMENT_VARIABLE)
+needs_sources = pytest.mark.skipif(
+  not SOURCES, reason="CTD_JAX_SOURCES names no folder of source texts"
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+  return edition_files.write_sources(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.fixture(scope="module")
+def gallery(files):
+  return gallery_module.build_gallery(files, RELEASE)
+
+
+def of(gallery, source):
+  found = [record for record in gallery.records if record.source == source]
+  return [
+    (str(record.key), record.text)
+    for record in sorted(found, key=lambda record: record.order)
+  ]
+
+
+def test_annals_are_numbered_items_cut_by_month(gallery):
+  assert of(gallery, "chunqiu") == [
+    ("1-1-1", "元年春王正月。"),
+    ("1-1-3", "三月，公會泠侯于桃丘以謀嶧故。"),
+    ("1-1-4", "夏，嶧人侵我東鄙取柘榆二邑。"),
+    ("1-1-8", "秋八月，浯伯來朝且請盟。"),
+    ("1-2-1", "二年春，泠侯使其弟騫來聘。"),
+    ("1-2-5", "夏五，葬泠桓侯于檀原。"),
+    ("1-2-5", "閏月，大雨雹于沅谷之南。"),
+    ("1-2-10", "冬，嶧人築城于蘆口以備我。"),
+    ("1-2-12", "閏月，公如泠弔其夫人。"),
+  ]
+
+
+def test_the_tradition_is_a_scan_of_its_own(gallery):
+  assert [key for key, _ in of(gallery, "zuozhuan")] == [
+    "1-1-1",
+    "1-1-4",
+    "1-1-6",
+    "1-1-7",
+    "1-2-1",
+  ]
+
+
+def test_a_line_may_hold_two_entries_and_words_about_seasons(gallery):
+  assert of(gallery, "gongyang")[1:] == [
+    ("1-1-3", "三月，公會泠侯於桃丘。"),
+    ("1-1-10", "冬，十月，浯伯來盟。盟者何？信也。冬祭也。"),
+    ("1-2-1", "二年春，泠侯使其弟騫來聘。騫者何？弟也。夏者何？時也。"),
+  ]
+
+
+def test_marks_of_the_edition_are_not_text(gallery):
+  assert of(gallery, "guliang")[1] == (
+    "1-1-3",
+    "三月，公會泠侯于桃丘。會者、信也。",
+  )
+  for record in gallery.records:
+    assert not set(record.text) & set("()<>#¶/　AB123"), record
+
+
+def test_an_undated_prelude_is_counted_not_filed(gallery):
+  assert gallery.excluded_counts == {"undated": 1}
+  assert not any("衍煦。" in record.text for record in gallery.records)
+
+
+def test_notes_of_du_yu_come_without_glosses_and_short_ones(gallery):
+  assert of(gallery, "du_yu") == [
+    ("1-1-1", "此嗣位後第一年其月則王室所頒也凡新君皆然"),
+    ("1-1-3", "桃丘泠地在其國都東南近大澤之濱"),
+    ("1-1-4", "不稱師者將卑師少故也柘榆皆魯東鄙邑"),
+    ("1-1-1", "言其生而有異於衆人故記之也"),
+    ("1-2-1", "諸聘皆使卿此使弟故書其名以別之也"),
+    ("1-2-5", "無傳不書月史闕文也檀原泠國葬地"),
+  ]
+
+
+def test_sub_commentary_is_cut_at_final_particles(gallery):
+  pieces = of(gallery, "kong_yingda")
+  assert {key for key, _ in pieces[:-1]} == {"1-1-1"}
+  assert pieces[-1][0] == "1-1-4"
+  assert pieces[0][1].startswith("此言元年者君之始年也")
+  for _, text in pieces:
+    assert text.endswith("也")
+    assert "正義曰" not in text
+    assert "校語" not in text
+
+
+def test_official_split_of_the_released_map():
+  split_of = splits.official_splits(RELEASE)
+  assert splits.count_months(split_of) == splits.SplitSizes(2424, 295, 317)
+  assert splits.count_boundaries(split_of) == 45
+  by_reign = collections.Counter(
+    (key.reign, split) for key, split in split_of.items()
+  )
+  assert by_reign[5, "train"] == 312
+  assert [by_reign[4, split] for split in queries.SPLITS] == [12, 7, 5]
+  assert [by_reign[11, split] for split in queries.SPLITS] == [144, 12, 24]
+  assert split_of[TimeKey(1, 2, 12)] == "test"
+  assert split_of[TimeKey(12, 4, 1)] == "validation"
+
+
+def test_official_split_refuses_another_calendar():
+  with pytest.raises(ValueError, match="lu_release"):
+    splits.official_splits(reign_tables.load_timeline("lu"))
+
+
+def test_placeholders_fill_the_empty_months_in_every_wording(gallery):
+  empty = [record for record in gallery.records if record.kind == "no_event"]
+  assert len(empty) == 3036 - 11
+  assert {record.key for record in empty} == set(RELEASE.months) - {
+    record.key for record in gallery.records if record.kind == "event"
+  }
+  endings = collections.Counter(record.text[-4:] for record in empty)
+  assert len(endings) == len(placeholders.TEMPLATES) >= 3
+  assert min(endings.values()) > 900
+  key = TimeKey(1, 1, 2)
+  assert placeholders.format_placeholder(key, RELEASE).startswith(
+    "魯隱公元年二月"
+  )
+  assert placeholders.format_placeholder(
+    key, RELEASE
+  ) == placeholders.format_placeholder(key, RELEASE)
+
+
+def test_ids_are_shuffled_and_reproducible(files, gallery):
+  again = gallery_module.build_gallery(files, RELEASE)
+  assert again == gallery
+  ids = [record.record_id for record in gallery.records]
+  assert ids == sorted(ids)
+  assert len(set(ids)) == len(ids)
+  ordinals = [RELEASE.ordinal(record.key) for record in gallery.records]
+  rises = sum(a < b for a, b in itertools.pairwise(ordinals))
+  assert 0.45 < rises / len(ordinals) < 0.55
+
+
+def test_several_processes_build_the_same(files, gallery):
+  assert gallery_module.build_gallery(files, RELEASE, processes=2) == gallery
+
+
+def check_versions(gallery):
+  """Asserts what holds for the versions of any gallery."""
+  months = collections.defaultdict(set)
+  for record in gallery.records:
+    if record.kind == "event":
+      assert record.version
+      assert record.match_score == 1
+    if record.kind == "no_event":
+      assert not record.version
+    assert 0 < record.match_score <= 1
+    if record.version:
+      months[record.version].add(record.key)
+  assert all(len(keys) == 1 for keys in months.values())
+  assert sorted(months) == [f"v{number:05d}" for number in range(len(months))]
+  return months
+
+
+def test_records_of_one_event_share_a_version(gallery):
+  months = check_versions(gallery)
+  ordinals = [RELEASE.ordinal(*months[version]) for version in sorted(months)]
+  assert ordinals != sorted(ordinals)
+  versions = {
+    record.source: record.version
+    for record in gallery.records
+    if record.key == TimeKey(1, 1, 3)
+  }
+  assert set(versions) >= {"chunqiu", "gongyang", "guliang", "du_yu"}
+  assert len(set(versions.values())) == 1
+
+
+def test_another_seed_gives_other_numbers_to_the_same_groups(files, gallery):
+  other = gallery_module.build_gallery(files, RELEASE, seed=7)
+
+  def groups(built):
+    found = collections.defaultdict(set)
+    for record in built.records:
+      if record.version:
+        found[record.version].add((record.source, record.order))
+    return found
+
+  assert groups(other) != groups(gallery)
+  assert sorted(map(sorted, groups(other).values())) == sorted(
+    map(sorted, groups(gallery).values())
+  )
+
+
+def test_the_audit_is_fit_for_json(gallery):
+  assert json.loads(json.dumps(gallery.audit)) == gallery.audit
+  assert list(gallery.audit) == [
+    "units",
+    "alignment",
+    "agreement",
+    "disagreements",
+    "decisions",
+    "versions",
+  ]
+  assert [row["tradition_place"] for row in gallery.audit["disagreements"]] == [
+    "01_隱公.txt:3"
+  ]
+
+
+def test_missing_folder_of_an_edition_is_named(files):
+  some = {name: path for name, path in files.items() if "KR1e0002" not in name}
+  with pytest.raises(errors.SourceError, match="duyu_jijie_KR1e0002/"):
+    gallery_module.build_gallery(some, RELEASE)
+
+
+@pytest.mark.parametrize(
+  ("parse", "name"),
+  [
+    (
+      lambda path: base_texts.parse_numbered_entries(path, {"A": "chunqiu"}),
+      "x.txt",
+    ),
+    (lambda path: base_texts.parse_line_entries(path, "gongyang"), "x.txt"),
+    (lambda path: base_texts.parse_line_entries(path, "gongyang"), "01_x.txt"),
+  ],
+)
+def test_another_format_is_an_error_that_names_the_file(tmp_path, parse, name):
+  path = tmp_path / name
+  path.write_text("回目錄\n", encoding="utf-8")
+  with pytest.raises(errors.SourceError, match=name):
+    parse(path)
+
+
+def test_bytes_that_are_not_text_are_an_error(tmp_path):
+  path = tmp_path / "01_x.txt"
+  path.write_bytes(b"\xff\xfe")
+  with pytest.raises(errors.SourceError, match="01_x.txt: byte 0"):
+    kanripo.read_text(path)
+
+
+def test_checksums_name_every_file_by_commit():
+  known = source_files.read_file_infos(gallery_module.CHECKSUMS)
+  folders = collections.Counter(name.split("/")[0] for name in known)
+  assert folders == {
+    "zuozhuan_KR1e0001": 12,
+    "gongyangzhuan_wikisource": 12,
+    "guliangzhuan_KR1e0008": 12,
+    "duyu_jijie_KR1e0002": 30,
+    "zuozhuan_zhushu_KR1e0004": 60,
+    "gudonggao_dashibiao_KR1e0114": 1,
+    "weiliaoweng_yaoyi_KR1e0044": 32,
+    "lvzuqian_zuoshizhuanshuo_KR1e0039": 20,
+  }
+  for url, info in known.values():
+    assert len(url.split("/")[5]) == 40, url
+    assert len(info.checksum) == 64
+
+
+@pytest.fixture(scope="module")
+def real():
+  return gallery_module.build_gallery(
+    source_files.check_folder_files(
+      pathlib.Path(SOURCES),
+      source_files.read_file_infos(gallery_module.CHECKSUMS),
+    ),
+    RELEASE,
+  )
+
+
+@needs_sources
+def test_headline_counts(real):
+  counts = collections.Counter(
+    record.source for record in real.records if record.kind != "neg_comment"
+  )
+  assert counts == {
+    "chunqiu": 1903,
+    "zuozhuan": 2062,
+    "gongyang": 1870,
+    "guliang": 1871,
+    "placeholder": 1515,
+  }
+  months = {r.key for r in real.records if r.kind == "event"}
+  assert len(months) == 1521
+  outside = {
+    source: real.excluded_counts[f"{source} outside the released months"]
+    for source in base_texts.BASE_SOURCES
+  }
+  assert outside == {
+    "chunqiu": 14,
+    "zuozhuan": 20,
+    "gongyang": 13,
+    "guliang": 14,
+  }
+  years = [name for name in real.audit["decisions"] if name.startswith("year ")]
+  assert sorted(name.split()[1] for name in years) == ["12-27", "5-33"]
+
+
+@needs_sources
+def test_traditions_agree_on_the_month(real):
+  table = real.audit["agreement"]
+  for tradition, pairs, months in (
+    ("gongyang", 1800, 0.99),
+    ("guliang", 1800, 0.99),
+    ("zuozhuan", 500, 0.8),
+  ):
+    row = table[f"chunqiu {tradition}"]
+    assert row["compared"] > pairs
+    assert row["same_year"] > 0.98 * row["compared"]
+    assert months < row["same_month"] / row["compared"] < 1
+  rows = real.audit["disagreements"]
+  assert len(rows) == sum(
+    row["all_compared"] - row["all_same_month"] for row in table.values()
+  )
+
+
+@needs_sources
+def test_records_are_cut_from_entries_without_loss(real):
+  entries, _ = gallery_module.read_entries(
+    source_files.check_folder_files(
+      pathlib.Path(SOURCES),
+      source_files.read_file_infos(gallery_module.CHECKSUMS),
+    )
+  )
+  for source in base_texts.BASE_SOURCES:
+    printed = "".join(entry.text for entry in entries if entry.source == source)
+    texts = [text for _, text in of(real, source)]
+    # What is left out stands at the end of 僖公 and of 哀公.
+    place = 0
+    for text in texts:
+      place = printed.index(text, place) + len(text)
+    units = real.audit["units"][source]
+    assert (
+      units["parts"]
+      == len(texts)
+      + real.excluded_counts[f"{source} outside the released months"]
+    )
+
+
+@needs_sources
+def test_versions_of_the_real_gallery(real):
+  check_versions(real)
+  counts = real.audit["versions"]
+  assert 500 < counts["months_with_several"] < 1000
+  assert counts["by_works"]["4"] > 700

@@ -1,0 +1,273 @@
+"""The reader of the authors' three files, on clean, odd and broken ones."""
+
+import json
+
+import pytest
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax_datasets.chunqiutr import splits
+from ctd_jax_datasets.chunqiutr.release import reader, schema
+from ctd_jax_datasets.common.errors import SourceError
+from tests.data.chunqiutr import release_files
+
+TIMELINE = release_files.TIMELINE
+# Invented files are not the released ones; that finding is always there.
+ALWAYS = {"file_differs": 3}
+
+
+def read(tmp_path, documents, timeline=TIMELINE):
+  return reader.read_release(release_files.write(tmp_path, documents), timeline)
+
+
+def counts(read_release):
+  found = read_release.report.findings
+  return {finding.code: finding.count for finding in found}
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+  return read(tmp_path_factory.mktemp("clean"), release_files.clean())
+
+
+# What clean files mean.
+
+
+def test_clean_files_have_no_findings(clean):
+  assert counts(clean) == ALWAYS
+  assert clean.report.facts == {
+    "debug_info_months": 120,
+    "month_nodes": 120,
+    "months": 120,
+    "time_ids_are_ordinals": True,
+    "versions": 130,
+    "records": 170,
+    "queries": 130,
+    "split_boundaries": 7,
+  }
+
+
+def test_kinds_and_sources_follow_from_the_place(clean):
+  first = {record.record_id: record for record in clean.records[:8]}
+  assert [
+    (record.kind, record.source, record.version, record.match_score)
+    for record in first.values()
+  ] == [
+    ("event", "chunqiu", "v00000", 1.0),
+    ("event", "chunqiu", "v00001", 1.0),
+    ("event", "zuozhuan", "v00001", 1.0),
+    ("neg_comment", "du_yu", "v00000", 0.97),
+    ("neg_comment", "kong_yingda", "v00001", 0.95),
+    ("no_event", "placeholder", "", 1.0),
+    ("neg_comment", "gu_donggao", "", 0.97),
+    ("no_event", "placeholder", "", 1.0),
+  ]
+  assert list(first) == [f"s{number:06d}" for number in range(8)]
+  assert first["s000005"].key == TimeKey(1, 1, 2)
+
+
+def test_the_order_of_the_file_is_nobodys(clean):
+  # It goes month by month; T0+order may read the field.
+  assert {record.order for record in clean.records} == {-1}
+
+
+def test_queries_get_split_interval_and_families(clean):
+  point, gap = clean.queries["train"][:2]
+  assert point.positives == ("s000000", "s000001", "s000002")
+  assert (point.family, point.paper_family) == ("point", "point")
+  assert (gap.family, gap.paper_family) == ("point", "gap")
+  assert gap.positives == ("s000005",)
+  window = next(q for q in clean.queries["test"] if q.family == "window")
+  assert window.interval == Interval(TimeKey(1, 5, 1), TimeKey(1, 5, 12))
+  assert window.paper_family == "window"
+  assert len(window.positives) == 14
+  assert [len(clean.queries[split]) for split in clean.queries] == [78, 26, 26]
+
+
+def test_every_month_has_its_split(clean):
+  assert list(clean.split_of) == list(TIMELINE.months)
+  assert clean.split_of[TimeKey(2, 3, 9)] == "validation"
+
+
+def test_reading_depends_on_nothing_but_the_files(clean, tmp_path):
+  again = read(tmp_path, release_files.clean())
+  assert again.records == clean.records
+  assert again.queries == clean.queries
+  assert again.report.to_json() == clean.report.to_json()
+
+
+# The released split map.
+
+
+def test_the_released_split_map_has_its_published_shape():
+  timeline = reign_tables.load_timeline("lu_release")
+  written = splits.format_split_map(splits.official_splits(timeline))
+  listed, debug = written["split_by_sort_key"], written["debug_info"]
+  assert len(listed) == 3036
+  assert list(listed)[:2] == ["1-1-1", "1-1-2"]
+  totals = {name: list(listed.values()).count(name) for name in ("val", "test")}
+  assert totals == {"val": 295, "test": 317}
+  assert debug["4"] == {
+    "mode": "month",
+    "years": [1, 2],
+    "month_counts": {"train": 12, "val": 7, "test": 5},
+  }
+  assert debug["1"]["split_years"]["2"] == "test"
+  assert debug["5"]["month_counts"] == {"train": 312, "val": 36, "test": 36}
+
+
+# What cannot be used: one clear error.
+
+
+def broken_line(text):
+  documents = release_files.clean()
+  documents[schema.QUERIES_FILE][2] = text
+  return documents
+
+
+def broken_file(name, content):
+  return release_files.clean() | {name: content}
+
+
+def cut(name):
+  documents = release_files.clean()
+  text = json.dumps(documents[name], ensure_ascii=False)
+  return documents | {name: text[: len(text) // 2]}
+
+
+def broken_month(**members):
+  return release_files.changed(
+    lambda months, queries, split_map: months[0].update(members)
+  )
+
+
+BROKEN = [
+  (
+    cut(schema.MONTHS_FILE),
+    r"fixed.json: line 1, column \d+: not JSON.*cut short",
+  ),
+  (broken_file(schema.MONTHS_FILE, ""), "fixed.json: line 1.*cut short"),
+  (broken_file(schema.MONTHS_FILE, b"\xff\xfe"), "byte 0 is not UTF-8"),
+  (
+    broken_file(schema.MONTHS_FILE, "[]"),
+    r"the file: \[\] should be an object",
+  ),
+  (broken_file(schema.MONTHS_FILE, "{}"), "has no 'time_mapping'"),
+  (
+    broken_file(schema.MONTHS_FILE, '{"time_mapping": {}}'),
+    "none of its 0 months is one of timeline 'release_files'",
+  ),
+  (
+    broken_file(schema.MONTHS_FILE, '{"time_mapping": ' + "[" * 100_000),
+    "nested too deeply",
+  ),
+  (broken_file(schema.MONTHS_FILE, "9" * 5000), "not JSON: Exceeds the limit"),
+  (broken_month(sort_key=None), r"sort_key: null should be \[reign"),
+  (broken_month(sort_key=[1, 2]), r"should be \[reign, year, month\]"),
+  (broken_month(sort_key=[1, "二", 3]), r"sort_key\[1\]: \"二\" should be"),
+  (broken_month(sort_key=[1, "1_0", 3]), r"sort_key\[1\]: \"1_0\" should be"),
+  (broken_month(sort_key=[1, "２", 3]), r"sort_key\[1\]: \"２\" should be"),
+  (broken_month(sort_key=[1, True, 3]), r"sort_key\[1\]: true should be"),
+  (broken_month(versions=[3]), r"\.versions\[0\]: 3 should be an object"),
+  (
+    broken_month(versions=[{"春秋": [{"text": "x"}]}]),
+    r'time_mapping\["滄懷公元年正月"\]\.versions\[0\]\.春秋\[0\]: has no .sid',
+  ),
+  (
+    broken_month(versions=[{"春秋": [{"sid": "a", "text": "x"}]}]),
+    r'春秋\[0\]\.sid: "a" should be a whole number',
+  ),
+  (
+    broken_month(versions=[{"春秋": [{"sid": 1.5, "text": "x"}]}]),
+    r"\.sid: 1.5 should be a whole number",
+  ),
+  *(
+    (
+      broken_month(
+        versions=[{"春秋": [{"sid": 1, "text": "x", "ctd_jax_order": order}]}]
+      ),
+      rf"春秋\[0\]\.ctd_jax_order: {order} should be a {what}",
+    )
+    for order, what in (
+      (-1, "place from 0 to 2147483647"),
+      (2**31, "place from"),
+      (1.5, "whole number"),
+    )
+  ),
+  (
+    broken_month(versions=[{"春秋": [{"sid": 1}]}]),
+    r"春秋\[0\]: has no 'text', a string",
+  ),
+  (
+    broken_file(schema.MONTHS_FILE, json.dumps({"time_mapping": "\ud800"})),
+    r"half a character, '\\ud800'",
+  ),
+  (broken_line('{"query": '), "v3.jsonl: line 3: column .*cut short"),
+  (broken_line("[1]"), r"line 3: \[1\] should be an object"),
+  (broken_line('{"type": "point"}'), "line 3: has no 'query', a string"),
+  (
+    broken_line('{"query": "x", "type": "point"}'),
+    "line 3: a point query has no 'sort_key'",
+  ),
+  (
+    broken_line('{"query": "x", "type": "point", "sort_key": "1-1-1"}'),
+    r'line 3: sort_key: "1-1-1" should be \[reign',
+  ),
+  (
+    broken_line('{"query": "x", "type": "w", "target_sort_keys": [5]}'),
+    r"line 3: target_sort_keys\[0\]: 5 should be \[reign",
+  ),
+  (
+    broken_line('{"query": "x", "type": "w", "pos_sids": 5}'),
+    r"line 3: pos_sids: 5 should be a list",
+  ),
+  (
+    broken_file(schema.SPLITS_FILE, '{"split_by_sort_key": {"1-1": "train"}}'),
+    r'split_by_sort_key\["1-1"\].* should be \[reign',
+  ),
+  (
+    broken_file(
+      schema.SPLITS_FILE, '{"split_by_sort_key": {"1-1_0-1": "train"}}'
+    ),
+    r'split_by_sort_key\["1-1_0-1"\]\[1\]: "1_0" should be a whole number',
+  ),
+  (
+    broken_file(schema.SPLITS_FILE, '{"split_by_sort_key": {"1-1-1": "dev"}}'),
+    r'v1.json: .*"dev" should be one of train, val, test',
+  ),
+]
+
+
+@pytest.mark.parametrize(("documents", "message"), BROKEN)
+def test_a_broken_file_is_one_line(tmp_path, documents, message):
+  with pytest.raises(SourceError, match=message) as caught:
+    read(tmp_path, documents)
+  assert "\n" not in str(caught.value)
+  assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("metadata", "message"),
+  [
+    (
+      '{"timeline": "mini"}',
+      'timeline is "mini", expected "release_files"; the files beside it are',
+    ),
+    ("{", "not JSON"),
+    ('{"timeline": 3}', "timeline should be a string"),
+  ],
+)
+def test_an_export_on_another_calendar_is_refused(tmp_path, metadata, message):
+  paths = release_files.write(tmp_path, release_files.clean())
+  (tmp_path / "metadata.json").write_text(metadata)
+  with pytest.raises(SourceError, match=message) as caught:
+    reader.read_release(paths, TIMELINE)
+  assert str(caught.value).startswith(f"{tmp_path / 'metadata.json'}: ")
+  assert "\n" not in str(caught.value)
+
+
+def test_metadata_on_the_same_calendar_or_on_none_are_no_matter(tmp_path):
+  paths = release_files.write(tmp_path, release_files.clean())
+  for metadata in ('{"timeline": "release_files"}', '{"about": "files"}'):
+    (tmp_path / "metadata.json").write_text(metadata)
+    assert counts(reader.read_release(paths, TIMELINE)) == ALWAYS

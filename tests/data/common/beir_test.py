@@ -1,0 +1,394 @@
+"""A BEIR folder with time keys as a data set: read whole, or refused."""
+
+import dataclasses
+import json
+import pathlib
+import re
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax_datasets import build, export, load
+from ctd_jax_datasets.zztj import released
+from tests import synthetic
+from tests.data.common import beir_files
+
+
+@pytest.fixture
+def folder(tmp_path) -> pathlib.Path:
+  return beir_files.write(tmp_path / "liang")
+
+
+def test_an_export_is_read_back_as_it_was(tmp_path):
+  build.build_dataset("chunqiutr/mini", tmp_path)
+  mini = load.load_benchmark("chunqiutr/mini", tmp_path)
+  export.export_benchmark(mini, "beir", tmp_path / "out")
+  assert beir_files.read(tmp_path / "out") == mini
+
+
+def test_so_are_questions_about_a_month_that_nobody_knows(tmp_path):
+  sources = pathlib.Path(released.__file__).with_name("dummy_data")
+  build.build_dataset("zztj/demo_jin", tmp_path, sources)
+  demo = load.load_benchmark("zztj/demo_jin", tmp_path)
+  export.export_benchmark(demo, "beir", tmp_path / "out")
+  assert beir_files.read(tmp_path / "out") == demo
+
+
+def test_so_are_leap_months_scores_and_odd_texts(tmp_path):
+  leap = dataclasses.replace(
+    synthetic.TIMELINE, leap_months=frozenset({(1, 1, 3), (2, 2, 12)})
+  )
+  benchmark = synthetic.benchmark()
+  first = dataclasses.replace(
+    benchmark.records[0],
+    key=TimeKey(1, 1, 3, True),
+    text='a "b"\n\tc\u2028\x85 ',
+    match_score=0.1,
+    version="v00001",
+  )
+  benchmark = dataclasses.replace(
+    benchmark,
+    timeline=leap,
+    records=(first, *benchmark.records[1:]),
+    queries={
+      split: tuple(dataclasses.replace(q, paper_family="gap") for q in asked)
+      for split, asked in benchmark.queries.items()
+    },
+  )
+  export.export_benchmark(benchmark, "beir", tmp_path / "out")
+  assert beir_files.read(tmp_path / "out") == benchmark
+
+
+def test_the_least_folder_is_read_with_defaults(folder):
+  benchmark = beir_files.read(folder)
+  assert re.fullmatch(r"beir/liang:[0-9a-f]{12}", benchmark.name)
+  assert benchmark.timeline.name == "liang"
+  assert [row.name for row in benchmark.timeline.reigns] == ["泰康", "永平"]
+  assert benchmark.record_ids == sorted(beir_files.TEXTS)
+  assert set(benchmark.kinds) == {"event"}
+  assert set(benchmark.record_splits) == {"test"}
+  assert benchmark.queries["train"] == benchmark.queries["validation"] == ()
+  point, _, window = benchmark.queries["test"]
+  assert (point.family, point.paper_family) == ("point", "point")
+  assert (window.family, window.paper_family) == ("window", "window")
+  assert point.positives == ("d2", "d3")  # not d1, which is judged 0
+  assert [record.order for record in benchmark.records] == list(range(6))
+
+
+def test_other_contents_have_another_name(folder):
+  before = beir_files.read(folder).name
+  with (folder / "corpus.jsonl").open("a") as file:
+    file.write(
+      beir_files.lines(
+        [{"_id": "d7", "text": "雨。", "metadata": {"start": "1-1-1"}}]
+      )
+    )
+  assert beir_files.read(folder).name != before
+
+
+def test_an_export_that_was_edited_is_not_taken_for_the_original(tmp_path):
+  out = tmp_path / "out"
+  export.export_benchmark(synthetic.benchmark(), "beir", out)
+  path = out / "queries.jsonl"
+  path.write_text(path.read_text().replace("記事", "大事", 1))
+  with pytest.raises(ValueError, match="json: sha256 .* were changed"):
+    beir_files.read(out)
+  metadata = json.loads((out / "metadata.json").read_text())
+  del metadata["sha256"]
+  (out / "metadata.json").write_text(json.dumps(metadata | {"version": "2"}))
+  assert beir_files.read(out).name == "synthetic/test:2"
+
+
+def test_a_known_calendar_can_be_named_instead(folder):
+  (folder / "reigns.tsv").unlink()
+  with pytest.raises(ValueError, match=r"no calendar; add reigns.tsv .*lu"):
+    beir_files.read(folder)
+  (folder / "metadata.json").write_text('{"timeline": "jin"}')
+  assert beir_files.read(folder).timeline == reign_tables.load_timeline("jin")
+  (folder / "metadata.json").write_text('{"timeline": "jinn"}')
+  with pytest.raises(ValueError, match="no timeline 'jinn'; known: jin"):
+    beir_files.read(folder)
+
+
+def test_a_title_stands_before_the_text(folder):
+  path = folder / "corpus.jsonl"
+  path.write_text(
+    path.read_text().replace('"_id": "d3"', '"_id": "d3", "title": "災異"')
+  )
+  assert beir_files.read(folder).records[2].text == "災異 地震，屋瓦皆墮。"
+
+
+def test_marks_of_other_editors_are_read(folder):
+  expected = beir_files.read(folder)
+  for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+    text = (folder / name).read_text().replace("\n", "\r\n")
+    (folder / name).write_text("\ufeff" + text + "\r\n", newline="")
+  found = beir_files.read(folder)
+  assert (found.records, found.queries) == (expected.records, expected.queries)
+
+
+def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
+  with (folder / "queries.jsonl").open("a") as file:
+    row = {"_id": "q9", "text": "何事？", "metadata": {"start": "1-1-1"}}
+    file.write(beir_files.lines([row]))
+  assert len(beir_files.read(folder).queries["test"]) == 3
+  assert "1 of 4 queries are in no file of qrels" in caplog.text
+  assert "q9" in caplog.text
+  path = folder / "queries.jsonl"
+  text = path.read_text().replace("1-1-1", '1-1-1", "split": "dev')
+  path.write_text(text)
+  (asked,) = beir_files.read(folder).queries["validation"]
+  assert (asked.query_id, asked.positives) == ("q9", ())
+
+
+@pytest.mark.parametrize(
+  ("name", "old", "new", "message"),
+  [
+    (
+      "corpus.jsonl",
+      '"_id": "d2"',
+      '"_id": "d1"',
+      "corpus.jsonl:2: _id: 'd1' occurs in line 1 as well",
+    ),
+    (
+      "corpus.jsonl",
+      '"_id": "d2"',
+      '"id": "d2"',
+      "corpus.jsonl:2: _id: missing; expected a string",
+    ),
+    (
+      "corpus.jsonl",
+      '"_id": "d2"',
+      '"_id": 2',
+      "corpus.jsonl:2: _id: 2 should",
+    ),
+    ("corpus.jsonl", '"d2"', '"d 2"', "corpus.jsonl:2: _id: 'd 2': run files"),
+    ("corpus.jsonl", '"_id": "d2",', '"_id": "d2"', "corpus.jsonl:2: not JSON"),
+    (
+      "corpus.jsonl",
+      "二月，河水溢，壞民舍。",
+      "",
+      "corpus.jsonl:1: text: is emp",
+    ),
+    ("corpus.jsonl", "河水", "\\ud800", "corpus.jsonl:1: text: holds half"),
+    (
+      "corpus.jsonl",
+      '"start": "1-1-2"',
+      "",
+      "corpus.jsonl:1: metadata.start: missing",
+    ),
+    (
+      "corpus.jsonl",
+      '"1-1-2"',
+      "112",
+      "metadata.start: 112 should be a string",
+    ),
+    (
+      "corpus.jsonl",
+      "1-1-2",
+      "泰康元年",
+      "not a time key: '泰康元年'; expected reign-year-month such as 1-2-12",
+    ),
+    ("corpus.jsonl", "1-1-2", "1-1-13", "month of a TimeKey is 1-12, got 13"),
+    (
+      "corpus.jsonl",
+      "1-1-2",
+      "1-4-2",
+      "'1-4-2': reign 1 (梁明帝泰康) has years 1-3",
+    ),
+    (
+      "corpus.jsonl",
+      "1-1-2",
+      "3-1-2",
+      "'3-1-2': timeline liang has reigns 1-2",
+    ),
+    ("corpus.jsonl", "1-1-2", "1-1-2L", "no such leap month; name it in `leap"),
+    (
+      "corpus.jsonl",
+      '"1-1-2"',
+      '"1-1-2", "end": "1-1-3"',
+      "filed under one month",
+    ),
+    (
+      "corpus.jsonl",
+      '"1-1-2"',
+      '"1-1-2", "kind": "note"',
+      "metadata.kind: 'note' is none of event, no_event, neg_comment",
+    ),
+    (
+      "corpus.jsonl",
+      '"1-1-2"',
+      '"1-1-2", "split": "eval"',
+      "metadata.split: 'eval' is none of dev, train",
+    ),
+    ("corpus.jsonl", '"1-1-2"', '"1-1-2", "order": true', "should be a whole"),
+    ("corpus.jsonl", '{"start": "1-1-2"}', "[]", "metadata.start: missing"),
+    (
+      "corpus.jsonl",
+      '"1-2-5"',
+      '"1-2-5", "kind": "neg_comment"',
+      "test.tsv:3: corpus-id: 'd2' is a neg_comment, which answers nothing",
+    ),
+    (
+      "queries.jsonl",
+      '"_id": "q2"',
+      '"_id": "q1"',
+      "queries.jsonl:2: _id: 'q1' occurs in line 1",
+    ),
+    (
+      "queries.jsonl",
+      '"1-3-12"',
+      '"1-2-12"',
+      "queries.jsonl:3: metadata.end: 1-2-12 lies before start 1-3-1",
+    ),
+    (
+      "queries.jsonl",
+      '"2-1-7", "end"',
+      '"2-9-7", "end"',
+      "queries.jsonl:2: "
+      "metadata.start: '2-9-7': reign 2 (梁明帝永平) has years 1-2",
+    ),
+    (
+      "queries.jsonl",
+      '"1-3-12"',
+      '"1-3-12", "family": "year"',
+      "metadata.family: 'year' is none of point, window",
+    ),
+    (
+      "queries.jsonl",
+      '"1-3-12"',
+      '"1-3-12", "family": "point"',
+      "queries.jsonl:3: metadata.family: a point asks for one month, "
+      "not 1-3-1 to 1-3-12; window does",
+    ),
+    (
+      "queries.jsonl",
+      '"1-3-12"',
+      '"1-3-12", "split": "train"',
+      "test.tsv:6: query-id: 'q3' belongs to train",
+    ),
+    (
+      "qrels/test.tsv",
+      "q1\td3",
+      "q7\td3",
+      "test.tsv:2: query-id: 'q7' is not in queries.jsonl",
+    ),
+    (
+      "qrels/test.tsv",
+      "q1\td3",
+      "q1\td9",
+      "test.tsv:2: corpus-id: 'd9' is not in corpus.jsonl",
+    ),
+    (
+      "qrels/test.tsv",
+      "q1\td3",
+      "q1\td2",
+      "test.tsv:3: 'q1' and 'd2' are judged twice",
+    ),
+    ("qrels/test.tsv", "q1\td3\t1", "q1\td3", "test.tsv:2: 2 columns"),
+    ("qrels/test.tsv", "q1\td3\t1", "q1\td3\tyes", "score: 'yes' is no whole"),
+    (
+      "qrels/test.tsv",
+      "query-id\tcorpus-id\tscore\n",
+      "",
+      "test.tsv:1: should be the header",
+    ),
+    (
+      "reigns.tsv",
+      "\t300\t",
+      "\tthree\t",
+      "reigns.tsv, line 2: column 'accession' is 'three'",
+    ),
+  ],
+)
+def test_what_is_wrong_is_named(folder, name, old, new, message):
+  text = (folder / name).read_text()
+  assert old in text
+  (folder / name).write_text(text.replace(old, new, 1))
+  with pytest.raises(ValueError, match=re.escape(message)) as caught:
+    beir_files.read(folder)
+  assert str(folder) in str(caught.value)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("name", "value", "message"),
+  [
+    ("metadata.json", b"[1]", "metadata.json: should be an object"),
+    ("metadata.json", b"{", "metadata.json: not JSON"),
+    ("metadata.json", b'{"name": 1}', "metadata.json: name should be a string"),
+    ("metadata.json", b'{"leap_months": 3}', "leap_months should be a list"),
+    ("metadata.json", b'{"leap_months": ["1-1-3"]}', "should end in L"),
+    ("metadata.json", b'{"leap_months": ["x"]}', "not a time key: 'x'"),
+    ("reigns.tsv", b"\xff", "reigns.tsv: not UTF-8"),
+    ("corpus.jsonl", b"\xff", "corpus.jsonl:1: not JSON in UTF-8"),
+    ("qrels/test.tsv", b"\xff", "test.tsv:1: not UTF-8"),
+    (
+      "qrels/val.tsv",
+      b"",
+      "unknown qrels/val.tsv; expected qrels/train.tsv, "
+      "qrels/dev.tsv, qrels/test.tsv",
+    ),
+  ],
+)
+def test_files_that_cannot_be_read_are_named(folder, name, value, message):
+  (folder / name).write_bytes(value)
+  with pytest.raises(ValueError, match=re.escape(message)):
+    beir_files.read(folder)
+
+
+def test_a_missing_file_is_named(folder):
+  (folder / "qrels" / "test.tsv").unlink()
+  with pytest.raises(ValueError, match="no qrels; expected qrels/train.tsv"):
+    beir_files.read(folder)
+  (folder / "queries.jsonl").unlink()
+  with pytest.raises(FileNotFoundError, match="no queries.jsonl there"):
+    beir_files.read(folder)
+
+
+JSON = strategies.recursive(
+  strategies.none()
+  | strategies.booleans()
+  | strategies.integers()
+  | strategies.floats()
+  | strategies.sampled_from(["1-1-2", "9-9-9", "d1", "test", "event", ""]),
+  lambda inner: (
+    strategies.lists(inner, max_size=2)
+    | strategies.dictionaries(
+      strategies.sampled_from(
+        ["_id", "text", "title", "metadata", "start", "end", "kind", "order"]
+      ),
+      inner,
+      max_size=5,
+    )
+  ),
+  max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory) -> pathlib.Path:
+  return beir_files.write(tmp_path_factory.mktemp("fuzz") / "liang")
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(
+  name=strategies.sampled_from(["corpus.jsonl", "queries.jsonl"]),
+  value=JSON,
+  junk=strategies.binary(max_size=5),
+)
+def test_no_line_crashes_the_reader(shared, name, value, junk):
+  before = (shared / name).read_bytes()
+  line = json.dumps(value).encode() + junk
+  (shared / name).write_bytes(before + line)
+  message = f"{shared}"
+  try:
+    beir_files.read(shared)
+  except ValueError as error:
+    message = str(error)
+  finally:
+    (shared / name).write_bytes(before)
+  assert f"{shared}" in message

@@ -1,0 +1,310 @@
+"""The authors' demonstration files: sizes, dates, and what is odd in them."""
+
+import json
+import pathlib
+
+import pytest
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax_datasets.common import git_blobs
+from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.zztj import released, released_rows
+
+DUMMY = pathlib.Path(released.__file__).with_name("dummy_data")
+# 泰始 and 咸寧 of 晉, 建元 of 齊 on the timeline `tongjian`.
+TAISHI, XIANNING, JIANYUAN = 11, 12, 51
+
+
+def dummy(subset):
+  return DUMMY / released_rows.FILE_BY_SUBSET[subset]
+
+
+def read(subset, mode=released_rows.TRADITIONAL, **options):
+  return released.read_demo(dummy(subset), subset, mode, **options)
+
+
+def sizes(demo):
+  return len(demo.records), len(demo.queries)
+
+
+def test_eras_are_where_the_other_tests_expect_them():
+  rows = reign_tables.load_timeline("tongjian").reigns
+  names = [rows[n - 1].name for n in (TAISHI, XIANNING, JIANYUAN)]
+  assert names == ["泰始", "咸寧", "建元"]
+
+
+@pytest.mark.parametrize(
+  ("subset", "mode", "expected"),
+  [
+    # 9 rows, 2 headers; 四月, 五月, 六月 by its number, 閏月, 秋.
+    ("qi", "traditional", (7, 5)),
+    # Without the two 閏月, whose time has no month.
+    ("qi", "ad", (5, 4)),
+    # Without the two times of two parts as well.
+    ("qi", "strict", (3, 2)),
+    # 16 rows, 2 headers; —, 無月, 正月, 十二月, 是歲, 二月, 閏月, 冬 and the
+    # three without a year together.
+    ("jin", "traditional", (14, 9)),
+    # 265-01 (—, 無月, 正月, 是歲), 265-12, 266-02 (and 閏月), 266-10, 0-01.
+    ("jin", "ad", (14, 5)),
+    ("jin", "strict", (14, 5)),
+  ],
+)
+def test_sizes_by_hand(subset, mode, expected):
+  demo = read(subset, mode)
+  assert sizes(demo) == expected
+  facts = demo.report.facts
+  assert (facts["documents"], facts["queries"]) == expected
+  assert demo.report.count("header") == 2
+  answers = [i for query in demo.queries for i in query.positives]
+  # One key a row: every document answers exactly one query.
+  assert sorted(answers) == [record.record_id for record in demo.records]
+
+
+def test_every_oddity_of_the_jin_file_is_counted():
+  report = read("jin").report
+  counts = {finding.code: finding.count for finding in report.findings}
+  assert counts == {
+    "file_differs": 1,
+    "header": 2,
+    "id_repeated": 1,
+    "key_from_time": 3,
+    "reign_phrase": 3,
+    "year_zero": 3,
+    "label_leap": 1,
+    "label_season": 1,
+    "label_no_month": 4,
+    "label_dash": 1,
+    "key_mixed": 1,
+  }
+  assert report.facts["rows"] == 16
+
+
+def test_the_released_file_has_the_published_sizes(monkeypatch):
+  blob = released_rows.FILE_BLOBS[released_rows.FILE_BY_SUBSET["qi"]].blob_id
+  monkeypatch.setattr(git_blobs, "compute_blob_id", lambda content: blob)
+  report = read("qi", "strict").report
+  (finding,) = (f for f in report.findings if f.code == "size_differs")
+  assert finding.examples == (
+    "qi, strict: 3 documents, 2 queries; published 204, 82",
+  )
+  sizes = {**released_rows.PUBLISHED_SIZES, ("qi", "strict"): (3, 2)}
+  monkeypatch.setattr(released, "PUBLISHED_SIZES", sizes)
+  assert read("qi", "strict").report.count("size_differs") == 0
+
+
+def test_the_published_sizes():
+  # Traditional, by the common era, and strict, of 齊 and 晉.
+  sizes = [[266, 92], [258, 88], [204, 82], [818, 119], [818, 95], [818, 95]]
+  assert list(map(list, released_rows.PUBLISHED_SIZES.values())) == sizes
+  assert list(released_rows.PUBLISHED_SIZES) == [
+    (subset, mode)
+    for subset in released_rows.SUBSETS
+    for mode in released_rows.MODES
+  ]
+
+
+def test_dropped_rows_of_the_qi_file_are_counted():
+  assert read("qi", "ad").report.count("no_key") == 2
+  assert read("qi", "strict").report.count("no_strict_time") == 4
+  assert read("qi").report.count("no_key") == 0
+
+
+def test_what_a_label_means_on_the_timeline():
+  demo = read("jin")
+  by_line = {
+    record.order + 1: demo.intervals[record.record_id]
+    for record in demo.records
+  }
+  year = reign_tables.load_timeline("tongjian").year_interval(TAISHI, 1)
+  assert by_line[2] == by_line[3] == by_line[9] == year
+  assert by_line[6] == Interval.single_month(TimeKey(TAISHI, 1, 1))
+  assert by_line[7] == Interval.single_month(TimeKey(TAISHI, 1, 12))
+  # 閏月 after 二月, and 冬.
+  assert by_line[12] == Interval.single_month(TimeKey(TAISHI, 2, 2))
+  assert by_line[13] == Interval(TimeKey(TAISHI, 2, 10), TimeKey(TAISHI, 2, 12))
+  # The reign is a phrase and tells the month.
+  assert by_line[14] == Interval.single_month(TimeKey(XIANNING, 4, 10))
+  assert by_line[15] == Interval.single_month(TimeKey(XIANNING, 4, 12))
+  mixed = [query for query in demo.queries if len(query.positives) == 3]
+  spans = {(query.interval.start, query.interval.end) for query in mixed}
+  assert (TimeKey(XIANNING, 4, 10), TimeKey(XIANNING, 4, 12)) in spans
+
+
+def test_a_query_about_several_months_is_a_window():
+  asked = read("jin").queries
+  assert [query.query_id for query in asked] == sorted(
+    query.query_id for query in asked
+  )
+  families = set()
+  for query in asked:
+    single = query.interval.start == query.interval.end
+    family = "point" if single else "window"
+    assert query.family == query.paper_family == family
+    assert query.query_id.startswith(family)
+    families.add(family)
+  assert families == {"point", "window"}
+
+
+def test_by_the_common_era_a_month_is_what_the_time_says():
+  demo = read("jin", "ad")
+  by_line = {
+    record.order + 1: demo.intervals[record.record_id]
+    for record in demo.records
+  }
+  assert (
+    by_line[2] == by_line[9] == Interval.single_month(TimeKey(TAISHI, 1, 1))
+  )
+  assert by_line[14] == Interval.single_month(TimeKey(XIANNING, 4, 10))
+
+
+def test_questions_quote_the_date_in_the_words_of_the_first_row():
+  texts = {query.text for query in read("jin").queries}
+  assert "请问晋世祖武皇帝泰始元年无月发生了什么事？" in texts
+  assert "请问晋世祖武皇帝咸宁四年, 十月发生了什么事？" in texts
+  texts = {query.text for query in read("qi").queries}
+  assert "请问建元元年六月发生了什么事？" in texts
+  assert "请问建元元年秋发生了什么事？" in texts
+
+
+def test_documents_have_no_date_unless_asked_for():
+  plain = {record.order: record.text for record in read("qi").records}
+  assert plain[1] == "泠伯会盟于桃丘。"
+  # The title is no part of the description: it stands in front.
+  assert plain[2] == "浯侯来聘\n馈以白马。"
+  dated = read("qi", released_text=True)
+  dated = {record.order: record.text for record in dated.records}
+  assert dated[1] == "【齐纪 建元元年四月（甲午）】\n泠伯会盟于桃丘。"
+  assert dated[4] == f"【齐纪 建元元年六月】\n{plain[4]}"
+  assert dated.keys() == plain.keys()
+
+
+def test_ids_tell_nothing_and_lines_stay_known():
+  demo = read("jin")
+  ids = [record.record_id for record in demo.records]
+  assert ids == [f"r{number:05d}" for number in range(14)]
+  lines = [record.order for record in demo.records]
+  assert lines != sorted(lines)
+  assert 0 not in lines  # the header
+  assert read("jin").records == demo.records
+
+
+def test_the_files_of_a_folder_or_of_a_clone(tmp_path):
+  assert released.locate_demo_file(None, "qi", DUMMY) == dummy("qi")
+  (tmp_path / "dataset").mkdir()
+  inside = tmp_path / "dataset" / released_rows.FILE_BY_SUBSET["jin"]
+  inside.write_bytes(dummy("jin").read_bytes())
+  assert released.locate_demo_file(None, "jin", tmp_path) == inside
+  with pytest.raises(SourceError, match="zztj-qiji-part-demo"):
+    released.locate_demo_file(None, "qi", tmp_path)
+
+
+def test_known_files_are_named_by_blob_and_commit():
+  blobs = {blob.blob_id for blob in released_rows.FILE_BLOBS.values()}
+  assert blobs == {
+    "4d95e75efef9a92be16db2be473f9ede2765eda6",
+    "c412cb4b141dcf8c0cb673774f1f581042d58d14",
+  }
+  for name, blob in released_rows.FILE_BLOBS.items():
+    assert "/c0d3e5a" in blob.url
+    assert blob.url.endswith("/dataset/" + name)
+  assert (
+    git_blobs.compute_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+  )
+
+
+def write(tmp_path, *rows):
+  path = tmp_path / "rows.jsonl"
+  lines = [r if isinstance(r, str) else json.dumps(r) for r in rows]
+  path.write_text("\n".join(lines), encoding="utf-8")
+  return path
+
+
+def row(**changes):
+  meta = {
+    "reign": "建元",
+    "era_year": 1,
+    "ad_year": 479,
+    "lunar_month_label": "四月",
+    "lunar_month": 4,
+  } | changes.pop("time_meta", {})
+  return {
+    "id": "qi_0001",
+    "time": "0479-04-甲午",
+    "title": "甲",
+    "description": "甲乙",
+    "location": [],
+    "source": "某",
+    "time_meta": meta,
+  } | changes
+
+
+@pytest.mark.parametrize(
+  ("bad", "message"),
+  [
+    ("{", "line 2: column 2: not JSON"),
+    ("[]", r"line 2: \[\] should be an object"),
+    (row(time=265), "line 2.time: 265 should be a string"),
+    (row() | {"time_meta": []}, "line 2.time_meta"),
+    (row(time_meta={"reign": 1}), "line 2.time_meta.reign: 1 should be"),
+    (row(time="0100-01-甲子"), "line 2: the year 100 lies outside 220-501"),
+    (
+      row(time="0000-01-—", time_meta={"reign": "某四年", "ad_year": None}),
+      "line 2: no year in `time`",
+    ),
+  ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, bad, message):
+  with pytest.raises(SourceError, match=message) as caught:
+    released.read_demo(write(tmp_path, row(), bad), "qi")
+  assert "rows.jsonl" in str(caught.value)
+
+
+def test_a_file_of_headers_or_nothing_is_refused(tmp_path):
+  for rows in ([], [row(id="qi_meta_0000")]):
+    with pytest.raises(SourceError, match="no row with a date"):
+      released.read_demo(write(tmp_path, *rows), "qi")
+
+
+def test_contradictions_are_found(tmp_path):
+  path = write(
+    tmp_path,
+    row(time="0480-04-甲午"),
+    row(id="qi_0002", time="0479-05-甲午"),
+    row(id="qi_0003", time_meta={"era_year": "x"}),
+    row(id="qi_0004", title="", description=""),
+  )
+  report = released.read_demo(path, "qi").report
+  for code in ("era_not_ad", "label_not_time", "number_unusable", "text_empty"):
+    assert report.count(code) == 1, code
+
+
+@pytest.mark.parametrize(
+  ("changes", "expected"),
+  [
+    ({"reign": "咸宁四年, 是岁"}, "12-4-1..12-4-12"),
+    ({"reign": "咸宁四年, 闰月"}, "12-4-1..12-4-12"),
+    ({"reign": "某", "ad_year": 278}, "12-4-4..12-4-4"),
+  ],
+)
+def test_a_row_of_the_year_zero_is_placed_by_what_there_is(
+  tmp_path, changes, expected
+):
+  meta = {"era_year": None} | changes
+  demo = released.read_demo(
+    write(tmp_path, row(time="0000-01-—", time_meta=meta)), "jin"
+  )
+  assert [str(interval) for interval in demo.intervals.values()] == [expected]
+
+
+def test_a_numbered_leap_month_follows_its_number(tmp_path):
+  meta = {"lunar_month_label": "闰九月", "lunar_month": None}
+  demo = released.read_demo(write(tmp_path, row(time_meta=meta)), "qi")
+  (interval,) = demo.intervals.values()
+  assert interval == Interval.single_month(TimeKey(JIANYUAN, 1, 9))
+
+
+def test_unknown_mode_lists_the_known():
+  with pytest.raises(ValueError, match="traditional, ad, strict"):
+    read("qi", "julian")
