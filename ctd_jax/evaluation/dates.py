@@ -1,51 +1,51 @@
 """Dates that a system gives to records, as files beside its runs.
 
-Why: whether a posterior of the month is as sure as it is right cannot be seen
-from a ranking. A system that has one writes, for the records of a split whose
-months it was not told, the likeliest month and its probability; what is true
-is known here alone. Written by `evaluate`; read by `evaluation.page`.
+A ranking does not show whether a posterior over months is calibrated. A system
+that has one writes the likeliest month and its probability for the records of
+a split whose months were hidden from it. `evaluate` writes the files;
+`evaluation.report_page` compares them with the true months.
 
-Axes: n records, K months.
+Axes: N records, K months.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import EVENT, Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files
 
-_HEADER = ["record_id", "month", "probability"]
+_HEADER = ["record_id", "month", "probability"]  # month as reign-year-month
 _FILE_NAME = re.compile(r"dates\.(?P<system>.+)\.(?P<split>\w+)\.tsv")
 
 
 @dataclasses.dataclass(frozen=True)
 class DateAccuracy:
-  """How right the dates of a system are, over events of hidden months.
+  """Accuracy of the dates of a system, over events of hidden months.
 
   Attributes:
-    is_month_right: whether the likeliest month is the true one, bool [n].
-    is_within_1: whether it is that or a neighbour of it, bool [n].
-    is_year_right: whether its regnal year is the true one, bool [n].
-    confidence: probability of the likeliest month, [n].
+    is_month_right: whether the likeliest month is the true one.
+    is_within_1: whether it is that or a neighbour of it.
+    is_year_right: whether its regnal year is the true one.
+    confidence: probability of the likeliest month.
   """
 
-  is_month_right: np.ndarray
-  is_within_1: np.ndarray
-  is_year_right: np.ndarray
-  confidence: np.ndarray
+  is_month_right: Bool[np.ndarray, " N"]
+  is_within_1: Bool[np.ndarray, " N"]
+  is_year_right: Bool[np.ndarray, " N"]
+  confidence: Float[np.ndarray, " N"]
 
 
-def find_split_rows(benchmark: Benchmark, split: str) -> np.ndarray:
-  """Returns which records are of the months of a split, int [n]."""
+def find_split_rows(benchmark: Benchmark, split: str) -> Int[np.ndarray, " N"]:
+  """Returns the indices of the records whose months are of a split."""
   return np.flatnonzero(np.array(benchmark.record_splits) == split)
 
 
@@ -54,18 +54,18 @@ def write_dates(
   system: str,
   split: str,
   benchmark: Benchmark,
-  rows: np.ndarray,
-  log_p: np.ndarray,
+  rows: Int[np.ndarray, " N"],
+  log_p: Float[np.ndarray, "N K"],
 ) -> None:
   """Writes dates.<system>.<split>.tsv.
 
   Args:
     folder: of the run files.
     system: name as in its run files.
-    split: that the records are of.
-    benchmark: that they belong to.
-    rows: which records, int [n].
-    log_p: log p(month | record) over the timeline, [n, K].
+    split: of the months of the records.
+    benchmark: that the records belong to.
+    rows: indices of the records.
+    log_p: log p(month | record) over the timeline.
   """
   lines = ["\t".join(_HEADER)]
   best_months = log_p.argmax(axis=1)
@@ -75,19 +75,19 @@ def write_dates(
     key = benchmark.timeline.key_at(int(month))
     name = benchmark.records[row].record_id
     lines.append(f"{name}\t{key}\t{np.exp(value):.6f}")
-  path = pathlib.Path(folder) / f"dates.{system}.{split}.tsv"
+  path = files.as_path(folder) / f"dates.{system}.{split}.tsv"
   files.write_text(path, "\n".join(lines) + "\n")
 
 
 def evaluate_date_files(
-  folders: Sequence[pathlib.Path], benchmark: Benchmark, split: str
+  folders: Sequence[files.AnyPath], benchmark: Benchmark, split: str
 ) -> dict[str, DateAccuracy]:
-  """Returns system -> its judged dates, for all that have a file.
+  """Returns system -> accuracy of its dates, for systems that have a file.
 
   Args:
-    folders: where the files lie; of two of one system the first counts.
+    folders: of the files; of two files of one system the first counts.
     benchmark: that the records belong to.
-    split: that they are of.
+    split: of the months of the records.
 
   Raises:
     ValueError: naming file and line of what cannot be read.
@@ -108,22 +108,22 @@ def evaluate_date_files(
 
 
 def _evaluate_date_file(
-  path: pathlib.Path, records: Mapping[str, Record], timeline: Timeline
+  path: files.AnyPath, records: Mapping[str, Record], timeline: Timeline
 ) -> DateAccuracy:
   rows = []
-  lines = path.read_text(encoding="utf-8").splitlines()
+  lines = files.read_text(path).splitlines()
   if not lines or lines[0].split("\t") != _HEADER:
     raise ValueError(f"{path}:1: expected the header {' '.join(_HEADER)}")
   for number, line in enumerate(lines[1:], start=2):
     try:
-      name, is_month_right, probability = line.split("\t")
-      record, predicted_ordinal = (
-        records[name],
-        timeline.ordinal(TimeKey.parse(is_month_right)),
-      )
+      name, month, probability = line.split("\t")
+      record = records[name]
+      predicted_ordinal = timeline.ordinal(TimeKey.parse(month))
       confidence = float(probability)
     except (KeyError, ValueError) as error:
       raise ValueError(f"{path}:{number}: {error}") from None
+    # Placeholders and commentary have the month they were filed under: only
+    # the date of an event can be right or wrong.
     if record.kind == EVENT:
       month_error = abs(predicted_ordinal - timeline.ordinal(record.key))
       is_year_right = (

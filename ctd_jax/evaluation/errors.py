@@ -1,8 +1,7 @@
-"""Why a first record is wrong, and examples to look at.
+"""Error analysis: reasons why a first record is wrong, and examples.
 
-Why: a share of misses does not say what to mend. A system that takes the wrong
-year knows something else than one that answers with commentary. Called by
-`evaluation.page`.
+A share of misses does not say what to mend. A system that takes the wrong year
+lacks other knowledge than one that answers with commentary.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ NOTHING_FOUND = "nothing found"
 COMMENTARY_RIGHT_MONTH = "commentary, right month"
 COMMENTARY_OTHER_MONTH = "commentary, other month"
 PLACEHOLDER = "placeholder"
-WRONG_MONTH, WRONG_YEAR, WRONG_REIGN = (
-  "wrong month",
-  "wrong year",
-  "wrong reign",
-)
+WRONG_MONTH = "wrong month"
+WRONG_YEAR = "wrong year"
+WRONG_REIGN = "wrong reign"
 NO_ANSWER = "right month, no answer"
+# In the order of the columns of a table.
 ERROR_REASONS = (
   PLACEHOLDER,
   WRONG_MONTH,
@@ -36,8 +34,8 @@ ERROR_REASONS = (
   NO_ANSWER,
   NOTHING_FOUND,
 )
-MAX_SHOWN_RECORDS = 5  # records of an example
-MAX_SHOWN_ANSWERS = 3  # of its positives at most
+MAX_SHOWN_RECORDS = 5  # of the ranking of an example
+MAX_SHOWN_ANSWERS = 3  # of the positives of an example; a window has dozens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +43,8 @@ class JudgedRecord:
   """One record of a ranking.
 
   Attributes:
-    record: what was found.
-    verdict: "right" or one of `REASONS`.
+    record: of the gallery.
+    verdict: "right" or one of `ERROR_REASONS`.
   """
 
   record: Record
@@ -58,12 +56,12 @@ class Miss:
   """A query whose first record is wrong.
 
   Attributes:
-    query: what was asked.
-    reason: of the first record.
-    top_records: the first `SHOWN` records.
-    rank: of the first positive, from 1; None if the run has none.
-    answers: the first `ANSWERS` positives of the gallery.
-    num_answers: in the gallery.
+    query: of the run's split.
+    reason: why the first record is wrong, one of `ERROR_REASONS`.
+    top_records: the first `MAX_SHOWN_RECORDS` records.
+    rank: rank of the first positive, from 1; None if the run has none.
+    answers: the first `MAX_SHOWN_ANSWERS` positives of the gallery.
+    num_answers: positives in the gallery.
   """
 
   query: Query
@@ -77,8 +75,14 @@ class Miss:
 def classify_error(record: Record, query: Query, timeline: Timeline) -> str:
   """Returns why a record that is no positive of a query is wrong.
 
-  An event is of the wrong month if its year is asked for, of the wrong year if
-  its reign is.
+  The reason of an event is the coarsest unit that differs: `WRONG_MONTH` if the
+  query asks for another month of its year, `WRONG_YEAR` if for another year of
+  its reign, else `WRONG_REIGN`.
+
+  Args:
+    record: of the gallery, no positive.
+    query: whose interval is compared with the record's month.
+    timeline: the calendar of both.
   """
   start, end = timeline.interval_ordinals(query.interval)
   is_inside = start <= timeline.ordinal(record.key) <= end
@@ -105,10 +109,10 @@ def find_misses(
   records: Mapping[str, Record],
   timeline: Timeline,
 ) -> list[Miss]:
-  """Returns what a run gets wrong at the first rank, in order of the queries.
+  """Returns the queries whose first record is wrong, in their order.
 
   Args:
-    run: over the gallery that `qrels` is of.
+    run: over the gallery of `qrels`.
     queries: of the run's split.
     qrels: query id -> positives, see `protocol.build_qrels`.
     records: by id.
@@ -117,7 +121,7 @@ def find_misses(
   misses = []
   for query in queries:
     if query.query_id not in qrels:
-      continue
+      continue  # the mode drops it
     positives = set(qrels[query.query_id])
     ranking = [name for name, _ in run.rankings.get(query.query_id, [])]
     if ranking and ranking[0] in positives:
@@ -152,7 +156,10 @@ def find_misses(
 
 
 def count_reasons(misses: Sequence[Miss]) -> dict[str, int]:
-  """Returns reason -> misses, in the order of `REASONS`, without zeros."""
+  """Returns reason -> number of misses in the order of `ERROR_REASONS`.
+
+  Reasons without a miss are left out.
+  """
   count_by_reason = collections.Counter(miss.reason for miss in misses)
   return {
     reason: count_by_reason[reason]
@@ -164,15 +171,16 @@ def count_reasons(misses: Sequence[Miss]) -> dict[str, int]:
 def select_examples(
   misses: Sequence[Miss], max_per_reason: int = 2
 ) -> list[Miss]:
-  """Returns some misses of every reason, spread over the queries.
+  """Returns misses of every reason, evenly spread over the queries.
 
   Args:
-    misses: from `misses`.
-    max_per_reason: of one reason at most.
+    misses: from `find_misses`.
+    max_per_reason: misses of one reason at most.
   """
   selected = []
   for reason in count_reasons(misses):
     misses_of_reason = [miss for miss in misses if miss.reason == reason]
+    # From the middle of each stretch, so that neither end is favoured.
     step = max(1, len(misses_of_reason) // max_per_reason)
     selected += misses_of_reason[step // 2 :: step][:max_per_reason]
   return selected

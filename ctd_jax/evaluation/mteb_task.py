@@ -1,17 +1,17 @@
-"""A data set of this project as a retrieval task of MTEB.
+"""Retrieval task of MTEB made from a data set of this project.
 
-Why: an encoder that somebody evaluates with MTEB meets the benchmark there, in
-the protocol's own modes; the figures are those of `evaluate`. Needs the extra
-`mteb`; nothing here imports this module.
+An encoder that is evaluated with MTEB is measured in the protocol's own modes;
+the figures are those of `evaluate`. Needs the extra `mteb`.
 
   import mteb
-  from ctd_jax import mteb_task
+  from ctd_jax.evaluation import mteb_task
 
-  task = mteb_task.task_class("chunqiutr/rebuilt")()
+  task = mteb_task.make_task_class("chunqiutr/rebuilt")()
   mteb.evaluate(sentence_transformer, tasks=[task])
 
-MTEB's hit_rate_at_k is our hit@k, its recall_at_k our recall@k.
-`parts` is what InformationRetrievalEvaluator of sentence-transformers takes.
+MTEB's hit_rate_at_k is our hit@k, its recall_at_k our recall@k. What
+`build_retrieval_data` returns fits InformationRetrievalEvaluator of
+sentence-transformers.
 """
 
 from __future__ import annotations
@@ -82,13 +82,14 @@ def make_task_class(
   mode: str = protocol.OFFICIAL_MODE,
   data_dir: str | os.PathLike | None = None,
 ) -> type[AbsTaskRetrieval]:
-  """Returns the class of the task, which MTEB makes and loads.
+  """Returns the class of the task, which MTEB instantiates and loads.
 
   Args:
     dataset: name as in `config.dataset`, or beir:FOLDER; built on first use.
     mode: name in `protocol.MODES`.
     data_dir: where data sets lie; TFDS's own default if None.
   """
+  # MTEB loads each split by itself; the data set is read for the first.
   load_once = functools.cache(
     lambda: load.build_benchmark(dataset, data_dir, None)
   )

@@ -1,7 +1,9 @@
-"""Plots of what run files are worth, as PNG.
+"""Plots of evaluation results as PNG: hits by group and cell, reliability.
 
-Labels are in Latin script, which every font has. Called by
-`evaluation.summary` and `evaluation.page`.
+Labels are in Latin script, which every font has. Bars of one system have one
+colour in every plot of a page.
+
+Axes: N records.
 """
 
 from __future__ import annotations
@@ -9,14 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-import matplotlib.figure
 import numpy as np
+from jaxtyping import Bool, Float
 
 from ctd_jax.evaluation import calibration, protocol
 from ctd_jax.utils import plotting
-from ctd_jax.utils.plotting import COLOURS
 
-_GROUP_WIDTH = 0.8  # of the bars of one group together
+_GROUP_WIDTH = 0.8  # of the bars of one group together; 0.2 parts groups
+_PAGE_SIZE = 11.2, 4.2  # inches; fills the width of the report page
 _KIND_HATCHES = ("", "////")  # an event, a placeholder
 CELL_LABELS = {
   "event_point": "point, event",
@@ -50,17 +52,15 @@ def plot_hit_by_group(
     ValueError: if there is no system or no query.
   """
   counts = _group_values(
-    dict.fromkeys(next(iter(values.values()), ()), 1), group_by_query
+    dict.fromkeys(next(iter(values.values()), ()), 1.0), group_by_query
   )
   if not counts:
     raise ValueError("nothing to plot: no system or no query")
   group_indices = sorted(counts)
   columns = np.arange(len(group_indices))
   width = _GROUP_WIDTH / len(values)
-  figure = matplotlib.figure.Figure(
-    figsize=(max(6.0, 1.0 + 0.85 * len(group_indices)), 4.2),
-    layout="constrained",
-  )
+  # 0.85 inches fit a label such as "Zhuang" over "n=1234".
+  figure = plotting.make_figure(max(6.0, 1.0 + 0.85 * len(group_indices)), 4.2)
   axes = figure.add_subplot()
   for number, (system, by_query) in enumerate(values.items()):
     values_by_group = _group_values(by_query, group_by_query)
@@ -74,7 +74,7 @@ def plot_hit_by_group(
       ],
       width,
       label=system,
-      color=COLOURS[number % len(COLOURS)],
+      color=plotting.colour_at(number),
     )
   axes.set_xticks(
     columns,
@@ -106,12 +106,12 @@ def plot_first_record_kinds(
   cells = [c for c in protocol.CELLS if tables[0].values_of_family("hit@1", c)]
   columns = np.arange(len(cells))
   width = _GROUP_WIDTH / len(tables)
-  figure = matplotlib.figure.Figure(figsize=(11.2, 4.2), layout="constrained")
+  figure = plotting.make_figure(*_PAGE_SIZE)
   axes = figure.add_subplot()
   for number, table in enumerate(tables):
     bar_positions = columns + (number - (len(tables) - 1) / 2) * width
     bottom = np.zeros(len(cells))
-    colour = COLOURS[number % len(COLOURS)]
+    colour = plotting.colour_at(number)
     for measure, hatch in zip(
       protocol.FIRST_KIND_BY_MEASURE, _KIND_HATCHES, strict=True
     ):
@@ -127,7 +127,7 @@ def plot_first_record_kinds(
         hatch=hatch,
         linewidth=0.8,
       )
-      bottom += height
+      bottom += height  # placeholders stand on the events
   ticks = [
     f"{CELL_LABELS[cell]}\nn={len(tables[0].values_of_family('hit@1', cell))}"
     for cell in cells
@@ -143,21 +143,24 @@ def plot_first_record_kinds(
 
 
 def plot_reliability(
-  confidence_by_system: Mapping[str, tuple[np.ndarray, np.ndarray]],
+  confidence_by_system: Mapping[
+    str, tuple[Float[np.ndarray, " N"], Bool[np.ndarray, " N"]]
+  ],
   path: str | os.PathLike,
   title: str,
 ) -> None:
-  """Writes a PNG of how right dates are against how sure, and of how many.
+  """Writes a PNG: accuracy against confidence of dates, and a histogram.
 
   Args:
-    confidence_by_system: system -> (chance given to the likeliest month, whether it is the
-      true one), each [n]; systems that agree in both share a line.
+    confidence_by_system: system -> (probability of the likeliest month,
+      whether it is the true one); systems that agree in both share a line.
     path: of the PNG.
     title: says data set and split.
   """
-  figure = matplotlib.figure.Figure(figsize=(11.2, 4.6), layout="constrained")
+  figure = plotting.make_figure(_PAGE_SIZE[0], 4.6)
   reliability_axes, histogram_axes = figure.subplots(1, 2, sharex=True)
   reliability_axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+  # Variants of one model may give the same dates: one line, several names.
   systems_by_values: dict[tuple[bytes, ...], list[str]] = {}
   for system, arrays in confidence_by_system.items():
     systems_by_values.setdefault(
@@ -170,8 +173,9 @@ def plot_reliability(
     confidences, is_right = confidence_by_system[systems[0]]
     bins = calibration.compute_reliability_bins(confidences, is_right)
     confidence, accuracy, counts = map(np.array, zip(*bins, strict=True))
+    # Normal approximation of a 95 % interval of a proportion.
     error_bar = 1.96 * np.sqrt(accuracy * (1 - accuracy) / counts)
-    colour = COLOURS[index_by_system[systems[0]] % len(COLOURS)]
+    colour = plotting.colour_at(index_by_system[systems[0]])
     reliability_axes.errorbar(
       *(confidence, accuracy, error_bar),
       marker="o",
@@ -186,7 +190,7 @@ def plot_reliability(
     )
   for axes in (reliability_axes, histogram_axes):
     axes.set_xlabel("chance given to the likeliest month")
-    _style_frame(axes)
+    plotting.style_frame(axes)
   reliability_axes.set(
     ylabel="share of them that are right", ylim=(-0.03, 1.05)
   )
@@ -202,16 +206,11 @@ def plot_reliability(
 
 def _style_bar_axes(axes, title: str) -> None:
   highest = axes.get_ylim()[1]
+  # Low bars are drawn large: the axis ends at 1 only if a bar comes near it.
   axes.set_ylim(0, 1 if highest > 0.5 else highest)
   axes.margins(x=0.02)
   axes.set_title(title)
-  _style_frame(axes)
-
-
-def _style_frame(axes) -> None:
-  axes.yaxis.grid(True, color="0.85")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)
+  plotting.style_frame(axes)
 
 
 def _group_values(

@@ -1,20 +1,23 @@
-"""The benchmark's six evaluation modes: which records, which queries.
+"""Evaluation modes of the benchmark: galleries, queries and their families.
 
-Why: a figure means nothing without its gallery and its queries. A mode names
-both: neg{0,1} keeps commentary (`neg_comment`) in the gallery or not, ne{0,1}
-keeps placeholders (`no_event`), dq{0,1} drops queries that only placeholders
-answer. Called by `evaluate` and `train`.
+A figure means nothing without its gallery and its queries. A mode names both:
+neg{0,1} leaves commentary (`neg_comment`) out of the gallery or keeps it,
+ne{0,1} placeholders (`no_event`), and dq1 drops the queries that only
+placeholders answer.
 
 A figure is also of a family of queries, in one of two views. The release has
-points (|Q| = 1, one month asked for) and windows (|Q| > 1). The paper's text
-divides the points: those on a month with an event (here `event_point`, since
-`point` is the release's word) and those on a month that the chronicle passes
-over (`gap`); its windows are the release's. So a point counts twice, and
-`point` is `event_point` and `gap` together. Windows are divided likewise by
-what answers them: `event_window`, and `gap_window` where placeholders alone do.
-These four are the cells of `macro`, in which each counts the same however few
-its queries are: most official hits are placeholders, and an average over
-queries hides that the events are missed.
+points (|Q| = 1, one month) and windows (|Q| > 1). The paper's text divides the
+points: those on a month with an event (here `event_point`, since `point` is the
+release's word) and those on a month that the chronicle passes over (`gap`); its
+windows are the release's. A point therefore counts in two families, and `point`
+is the union of `event_point` and `gap`. Windows are divided likewise into
+`event_window` and `gap_window`, which placeholders alone answer.
+
+These four families are the cells of `macro`, the mean of the cells' means. Most
+official hits are placeholders: a mean over queries hides that a system misses
+the events, the macro mean does not.
+
+Axes: N records.
 
 Source: ChunQiuTR release, evaluation switches; Tables 13-15. Official is
 neg1_ne1_dq0; event-only here is neg1_ne0_dq1.
@@ -26,6 +29,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Bool, Shaped
 
 from ctd_jax.benchmark import measures, runs
 from ctd_jax.benchmark import queries as queries_lib
@@ -42,10 +46,11 @@ FAMILIES = (
   *CELLS,
   MACRO_FAMILY,
 )
-# Measure -> kind of the positive that a query's first record has to be; the
-# two sum to hit@1.
+# Measure -> kind that the first record must have besides being a positive. The
+# two sum to hit@1, since a positive is an event or a placeholder.
 FIRST_KIND_BY_MEASURE = {"event_hit@1": EVENT, "placeholder_hit@1": NO_EVENT}
-# paper_family of a query -> families it counts in besides the release's.
+# paper_family of a query -> families it counts in besides the release's. Data
+# sets of somebody else have no paper_family ("").
 _POINT_FAMILIES = {
   "": (),
   queries_lib.POINT: (EVENT_POINT,),
@@ -53,7 +58,7 @@ _POINT_FAMILIES = {
 }
 _WINDOW_FAMILIES = {"": (), queries_lib.WINDOW: ()}
 
-# Gallery id -> kinds of record it holds.
+# Gallery -> kinds of record it holds.
 GALLERY_KINDS = {
   "neg0_ne0": (EVENT,),
   "neg0_ne1": (EVENT, NO_EVENT),
@@ -68,7 +73,7 @@ class EvaluationMode:
 
   Attributes:
     name: as the published tables write it, e.g. neg1_ne1_dq0.
-    gallery: key of `GALLERIES`.
+    gallery: key of `GALLERY_KINDS`.
     drop_no_event: whether queries that only placeholders answer are left out.
   """
 
@@ -77,7 +82,8 @@ class EvaluationMode:
   drop_no_event: bool
 
 
-# A gallery without placeholders has nothing for dq0 to keep.
+# Without placeholders in the gallery dq0 and dq1 keep the same queries: six
+# modes, not eight.
 MODES = {
   f"{gallery}_dq{int(drop)}": EvaluationMode(
     f"{gallery}_dq{int(drop)}", gallery, drop
@@ -92,14 +98,14 @@ EVENT_ONLY_MODE = "neg1_ne0_dq1"
 
 @dataclasses.dataclass(frozen=True)
 class PerQueryScores:
-  """What a run is worth in one mode, query by query.
+  """Measures of a run in one mode, query by query.
 
   Attributes:
     system: of the run; likewise `track`, `score_mode` and `split`.
     mode: name of the mode.
-    values: measure -> query id -> value, for every query kept.
-    families: query id -> those of `FAMILIES` it counts in, see `families_of`,
-      for every query kept.
+    values: measure -> query id -> value, for every query of the mode.
+    families: query id -> families it counts in, see `families_of`, for every
+      query of the mode.
   """
 
   system: str
@@ -115,7 +121,7 @@ class PerQueryScores:
   ) -> dict[str, float]:
     """Returns query id -> value for the queries of one of `FAMILIES`.
 
-    Empty where the mode keeps no query of the family, as dq1 keeps no gap.
+    Empty where the mode has no query of the family: dq1 drops every gap.
 
     Raises:
       ValueError: if there is no such family; the message lists all.
@@ -140,7 +146,7 @@ class PerQueryScores:
     ]
 
   def cell_by_query(self, family: str) -> dict[str, str] | None:
-    """Returns query id -> cell for `macro`, whose cells count the same."""
+    """Returns query id -> cell for `macro`, None for any other family."""
     if family != MACRO_FAMILY:
       return None
     return {
@@ -169,7 +175,7 @@ class PerQueryScores:
 
 
 def average_seeds(tables: Sequence[PerQueryScores]) -> PerQueryScores:
-  """Returns the mean of every value over runs of one system, e.g. its seeds.
+  """Returns per-query means over runs of one system that differ in the seed.
 
   Args:
     tables: of the same system, mode and queries; at least one.
@@ -203,12 +209,11 @@ def families_of(
 ) -> tuple[str, ...]:
   """Returns those of `FAMILIES` in which a query counts, but for `macro`.
 
-  A point that does not say which it is in the paper's view (`paper_family` is
-  empty) counts in the release's view only.
+  A point without `paper_family` counts in the release's view only.
 
   Args:
     query: of any split.
-    kinds_by_record_id: of its positives at least.
+    kinds_by_record_id: kinds of its positives at least.
 
   Raises:
     ValueError: naming the query, if the two views contradict each other.
@@ -219,7 +224,8 @@ def families_of(
   if query.paper_family not in allowed_families:
     raise ValueError(
       f"query {query.query_id}: paper_family of a {query.family} is "
-      f"{' or '.join(filter(None, allowed_families))}; got {query.paper_family!r}"
+      f"{' or '.join(filter(None, allowed_families))}; got "
+      f"{query.paper_family!r}"
     )
   families = ("all", query.family, *allowed_families[query.paper_family])
   if query.family == queries_lib.WINDOW:
@@ -228,12 +234,14 @@ def families_of(
   return families
 
 
-def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
-  """Returns [N] bool: which records a gallery holds.
+def gallery_mask(
+  kinds: Sequence[str] | Shaped[np.ndarray, " N"], gallery: str
+) -> Bool[np.ndarray, " N"]:
+  """Returns True for the records that a gallery holds.
 
   Args:
-    kinds: of the records [N], each one of `KINDS`.
-    gallery: key of `GALLERIES`.
+    kinds: of the N records, each one of `KINDS`.
+    gallery: key of `GALLERY_KINDS`.
 
   Raises:
     ValueError: if a kind or the gallery is unknown.
@@ -250,8 +258,10 @@ def gallery_mask(kinds: Sequence[str], gallery: str) -> np.ndarray:
   return np.isin(np.array(kinds, dtype=str), GALLERY_KINDS[gallery])
 
 
-def gallery_masks(kinds: Sequence[str]) -> dict[str, np.ndarray]:
-  """Returns gallery -> [N] bool, all four, for `search.search_top_k`."""
+def gallery_masks(
+  kinds: Sequence[str] | Shaped[np.ndarray, " N"],
+) -> dict[str, Bool[np.ndarray, " N"]]:
+  """Returns gallery -> mask of its records, for all four galleries."""
   return {gallery: gallery_mask(kinds, gallery) for gallery in GALLERY_KINDS}
 
 
@@ -269,12 +279,14 @@ def build_qrels(
   kinds_by_record_id: Mapping[str, str],
   mode: EvaluationMode,
 ) -> dict[str, tuple[str, ...]]:
-  """Returns query id -> positives in the gallery, for the queries kept.
+  """Returns query id -> positives in the gallery, for the queries of a mode.
+
+  A query without a positive in the gallery is left out in every mode.
 
   Args:
     queries: of one split.
-    kinds_by_record_id: of every record of the corpus.
-    mode: see `mode`.
+    kinds_by_record_id: of every record of the benchmark.
+    mode: whose gallery and queries.
 
   Raises:
     ValueError: if two queries share an id or a positive is not a record.
@@ -292,7 +304,7 @@ def build_qrels(
       ) from None
     if mode.drop_no_event and set(kinds) == {NO_EVENT}:
       continue
-    positives = dict.fromkeys(query.positives)
+    positives = dict.fromkeys(query.positives)  # without repetitions
     if not gallery_kinds.issuperset(kinds):
       pairs = zip(query.positives, kinds, strict=True)
       positives = dict.fromkeys(
@@ -315,9 +327,9 @@ def evaluate_run(
   Args:
     run: over the gallery of `mode`.
     queries: all queries of the run's split.
-    kinds_by_record_id: of every record of the corpus.
-    mode: see `mode`.
-    names: measures, see `evaluation.measures`.
+    kinds_by_record_id: of every record of the benchmark.
+    mode: whose gallery and queries.
+    names: measures, see `benchmark.measures`.
 
   Raises:
     ValueError: if the run is over another gallery, holds records from outside
@@ -348,7 +360,7 @@ def _first_kind_values(
   positives_by_query: Mapping[str, Sequence[str]],
   kinds_by_record_id: Mapping[str, str],
 ) -> dict[str, dict[str, float]]:
-  """Returns the values of `FIRST_OF_KIND` for every query judged."""
+  """Returns the values of `FIRST_KIND_BY_MEASURE` for every query."""
   kind_of_hit = {}
   for query_id, positives in positives_by_query.items():
     for record_id, _ in run.rankings.get(query_id, [])[:1]:
@@ -369,7 +381,7 @@ def _check_run(
   kinds_by_record_id: Mapping[str, str],
   gallery: str,
 ) -> None:
-  """Raises ValueError if the run cannot be what the mode asks about."""
+  """Raises ValueError if the run is not one over the mode's gallery."""
   if run.gallery != gallery:
     raise ValueError(
       f"run {run.tag} searched {run.gallery}; this mode needs {gallery}"
@@ -380,6 +392,7 @@ def _check_run(
       f"{run.split}; are its query ids those of the benchmark?"
     )
   gallery_kinds = GALLERY_KINDS[gallery]
+  # One query for each record is enough to name the fault.
   query_by_record = {
     record_id: query_id
     for query_id, ranking in run.rankings.items()
@@ -388,6 +401,6 @@ def _check_run(
   for record_id in query_by_record:
     if kinds_by_record_id.get(record_id) not in gallery_kinds:
       raise ValueError(
-        f"run {run.tag}, query {query_by_record[record_id]}: {record_id} is not a record "
-        f"of the gallery {gallery}"
+        f"run {run.tag}, query {query_by_record[record_id]}: {record_id} is "
+        f"not a record of the gallery {gallery}"
       )

@@ -1,8 +1,9 @@
-"""Whether a difference between two systems is more than chance.
+"""Significance of differences: paired randomisation, bootstrap, Holm, Wilson.
 
-Why: two systems differ on few of some thousand queries. Tests are paired over
+Two systems differ on few of some thousand queries. Tests are paired over
 queries, intervals are bootstrap intervals; both start from per-query values.
-Called by `evaluate` and `evaluation.report`.
+Queries about one year share their records: pass the years as `groups`, and
+whole years are swapped or resampled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _ROUNDS_PER_BATCH = 500  # of them held in memory at once
 
 @dataclasses.dataclass(frozen=True)
 class PairedTest:
-  """Outcome of `paired_randomisation`.
+  """Outcome of `run_paired_randomisation`.
 
   Attributes:
     difference: mean of the first system minus mean of the second.
@@ -38,7 +39,8 @@ class PairedTest:
   def __str__(self) -> str:
     return (
       f"{self.difference:+.4f} over {self.num_queries} queries "
-      f"({self.num_wins} better, {self.num_losses} worse), p = {self.p_value:.4f}"
+      f"({self.num_wins} better, {self.num_losses} worse), "
+      f"p = {self.p_value:.4f}"
     )
 
 
@@ -81,15 +83,15 @@ def run_paired_randomisation(
   """Returns the paired randomisation test of two systems.
 
   Under the null hypothesis the two values of a query may be swapped. Queries
-  with equal values cannot change the statistic and are left out of the draws;
-  few differing queries are enumerated, which makes the p-value exact.
+  with equal values cannot change the statistic and are left out of the draws.
+  Where the differing queries have no more than `num_rounds` assignments of
+  signs, all are enumerated and the p-value is exact.
 
   Args:
     first: query id -> value; `second` must have the same queries.
     second: query id -> value.
-    groups: query id -> cluster (e.g. year of the query), swapped whole:
-      queries about one year share their records. By default every query is
-      its own cluster.
+    groups: query id -> cluster, e.g. year of the query, swapped whole; by
+      default every query is its own cluster.
     num_rounds: random swaps.
     seed: of the swaps.
 
@@ -106,13 +108,15 @@ def run_paired_randomisation(
     group_rows = [
       row_by_group.setdefault(groups[q], len(row_by_group)) for q in first
     ]
+    # Swapping a cluster flips the sign of the sum of its differences.
     swap_differences = np.bincount(group_rows, differences)
   nonzero_differences = swap_differences[swap_differences != 0]
-  # One differing query proves nothing: either sign is as likely.
+  # One differing query proves nothing: both signs are equally likely.
   p_value = 1.0
   if len(nonzero_differences) > 1:
     p_value = scipy.stats.permutation_test(
       (nonzero_differences,),
+      # The sum orders the swaps as the mean does; equal queries add nothing.
       lambda values, axis: values.sum(axis=axis),
       permutation_type="samples",
       vectorized=True,
@@ -142,9 +146,8 @@ def compute_bootstrap_interval(
 
   Args:
     values: query id -> value.
-    groups: query id -> cluster (e.g. year of the query), resampled whole:
-      queries about one year share their records. By default every query is
-      its own cluster.
+    groups: query id -> cluster, e.g. year of the query, resampled whole; by
+      default every query is its own cluster.
     strata: query id -> stratum; the mean is then that of the strata's means,
       each over its queries in the resample.
     num_rounds: resamples.
@@ -159,12 +162,13 @@ def compute_bootstrap_interval(
   """
   if not values:
     raise ValueError("no value to resample")
-  # Without groups every query is a group, without strata there is one.
+  # Without groups every query is a group; without strata all are one stratum.
   query_as_group = {query_id: query_id for query_id in values}
   group_rows = _number_labels(
     values, query_as_group if groups is None else groups
   )
   stratum_rows = _number_labels(values, strata or dict.fromkeys(values))
+  # Sums and counts per (group, stratum): a resample of groups adds their rows.
   shape = max(group_rows) + 1, max(stratum_rows) + 1
   sums, counts = np.zeros(shape), np.zeros(shape)
   np.add.at(sums, (group_rows, stratum_rows), list(values.values()))
@@ -174,6 +178,7 @@ def compute_bootstrap_interval(
   for start in range(0, num_rounds, _ROUNDS_PER_BATCH):
     size = min(_ROUNDS_PER_BATCH, num_rounds - start)
     resampled_rows = generator.integers(len(sums), size=(size, len(sums)))
+    # counts[resampled_rows] is [rounds, groups, strata].
     resample_counts = counts[resampled_rows].sum(axis=1)
     stratum_means = sums[resampled_rows].sum(axis=1) / np.maximum(
       resample_counts, 1
@@ -188,7 +193,7 @@ def compute_bootstrap_interval(
 
 
 def correct_by_holm(p_values: Sequence[float]) -> list[float]:
-  """Returns p-values corrected for their number, in the order given.
+  """Returns p-values corrected for their number, in the same order.
 
   Source: Holm, A simple sequentially rejective multiple test procedure
     (Scandinavian Journal of Statistics, 1979).
@@ -196,6 +201,7 @@ def correct_by_holm(p_values: Sequence[float]) -> list[float]:
   order = np.argsort(p_values, kind="stable")
   factors = np.arange(len(p_values), 0, -1)
   corrected = np.empty(len(p_values))
+  # A p-value is never corrected below a smaller one: running maximum.
   corrected[order] = np.maximum.accumulate(
     np.minimum(np.asarray(p_values)[order] * factors, 1)
   )
@@ -207,7 +213,8 @@ def _number_labels(
 ) -> list[int]:
   """Returns a number from 0 for the label of each query.
 
-  In the order of the values, so that the seed alone decides.
+  Numbers follow the order of the values, not that of a set or a dict of labels:
+  equal seeds then give equal resamples.
   """
   missing = values.keys() - labels.keys()
   if missing:
@@ -225,7 +232,8 @@ def _paired_differences(
   if first.keys() != second.keys():
     unpaired_id = min(first.keys() ^ second.keys())
     raise ValueError(
-      f"the systems answer different queries; only one of them has {unpaired_id}"
+      "the systems answer different queries; only one of them has "
+      f"{unpaired_id}"
     )
   if not first:
     raise ValueError("no query to compare")

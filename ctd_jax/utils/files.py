@@ -14,8 +14,10 @@ from collections.abc import Iterator
 
 from etils import epath
 
+AnyPath = pathlib.Path | epath.Path
 
-def as_path(path: str | os.PathLike) -> epath.Path | pathlib.Path:
+
+def as_path(path: str | os.PathLike) -> AnyPath:
   """Returns a path with the methods of `pathlib`, local or of a bucket."""
   # str(pathlib.Path("gs://b")) has lost a slash: only strings and epath tell.
   if isinstance(path, pathlib.Path) or not _is_remote(path):

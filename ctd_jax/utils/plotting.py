@@ -28,6 +28,11 @@ COLOURS = (
 )
 
 
+def colour_at(index: int) -> str:
+  """Returns the colour of a series; they repeat after the last."""
+  return COLOURS[index % len(COLOURS)]
+
+
 def make_figure(width: float, height: float) -> matplotlib.figure.Figure:
   """Returns an empty figure that belongs to no window.
 
@@ -38,9 +43,7 @@ def make_figure(width: float, height: float) -> matplotlib.figure.Figure:
   # Not pyplot: it keeps every figure alive and looks for a display.
   import matplotlib.figure
 
-  return matplotlib.figure.Figure(
-    figsize=(width, height), layout="constrained"
-  )
+  return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
 
 
 def style_frame(axes: matplotlib.axes.Axes) -> None:
