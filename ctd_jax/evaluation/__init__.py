@@ -1,4 +1,4 @@
-"""What a run is worth: measures, protocol, significance and tables.
+"""Evaluation of runs: protocol, significance, result rows, tables and plots.
 
-Nothing here knows a model. A system of any kind is a `retrieval.runs.Run`.
+Nothing here knows a model: a system of any kind is a `benchmark.runs.Run`.
 """

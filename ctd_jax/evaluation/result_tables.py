@@ -41,7 +41,7 @@ from ctd_jax.utils import files, tables
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
-# What a marker selects unless its keys say otherwise.
+# Fields that a marker selects unless its keys say otherwise.
 _OFFICIAL_VIEW = {
   "split": "test",
   "mode": protocol.OFFICIAL_MODE,
@@ -92,7 +92,7 @@ VIEWS = {
     "metrics": "pass@1,pass@3,pass@8",
   },
 }
-# What all rows of one table share, but for the field that makes its columns.
+# Fields that all rows of one table share, except the one that makes columns.
 _TABLE_FIELDS = ("dataset", "split", "mode", "family", "metric", "track")
 _MARKER_KEYS = (
   "dataset",
@@ -137,22 +137,47 @@ def format_table(
   order of `rows`.
 
   Args:
-    rows: to show.
-    metrics: columns; families or modes if `columns` says so.
+    rows: of any data sets.
+    metrics: names of the columns; families or modes if `columns` says so.
     markdown: whether to write Markdown instead of aligned columns.
-    intervals: whether to show low and high where they are known.
-    columns: metric; or family or mode, for tables of one metric each.
+    intervals: whether to show low and high where a row has them.
+    columns: "metric"; or "family" or "mode", for tables of one metric each.
 
   Raises:
     ValueError: if two rows claim the same cell.
   """
-  blocks: dict[tuple[str, ...], dict[tuple[str, ...], dict]] = {}
+  blocks = _group_cells(rows, metrics, intervals, columns)
+  # Tables that differ in the track alone stand together, tracks in alphabetical
+  # order, whatever the order of the rows. The track is the last of the key.
+  first_index = {
+    table_key[:-1]: index for index, table_key in reversed([*enumerate(blocks)])
+  }
+  return "\n".join(
+    _format_block(table_key, blocks[table_key], metrics, markdown, columns)
+    for table_key in sorted(
+      blocks, key=lambda key: (first_index[key[:-1]], key[-1])
+    )
+  )
+
+
+# (system, score mode, source) -> column -> cell: the lines of one table.
+_Lines = dict[tuple[str, str, str], dict[str, str]]
+
+
+def _group_cells(
+  rows: Sequence[ResultRow],
+  metrics: Sequence[str],
+  intervals: bool,
+  columns: str,
+) -> dict[tuple[str, ...], _Lines]:
+  """Returns values of `_TABLE_FIELDS` -> lines of their table."""
+  blocks: dict[tuple[str, ...], _Lines] = {}
   for row in rows:
     column = getattr(row, columns)
     if column not in metrics:
       continue
     table_key = tuple(
-      getattr(row, key) for key in _TABLE_FIELDS if key != columns
+      getattr(row, field) for field in _TABLE_FIELDS if field != columns
     )
     line_key = (row.system, row.score_mode, row.source)
     cells = blocks.setdefault(table_key, {}).setdefault(line_key, {})
@@ -162,41 +187,42 @@ def format_table(
         "systems different names"
       )
     cells[column] = _format_cell(row, intervals)
+  return blocks
+
+
+def _format_block(
+  table_key: Sequence[str],
+  lines: _Lines,
+  metrics: Sequence[str],
+  markdown: bool,
+  columns: str,
+) -> str:
+  # The column of sources appears where a published row stands in the table.
+  has_source = any(source for _, _, source in lines)
+  header = ["system", "score", *metrics, *["source"] * has_source]
+  body = [
+    [
+      system,
+      score_mode,
+      *(cells.get(metric, "") for metric in metrics),
+      *[source or "measured here"] * has_source,
+    ]
+    for (system, score_mode, source), cells in lines.items()
+  ]
   format_layout = (
     tables.format_markdown_table if markdown else tables.format_aligned_table
   )
-  blocks_text = []
-  # Blocks of one heading stand together, whatever the order of the rows.
-  first_index = {
-    table_key[:4]: index for index, table_key in reversed([*enumerate(blocks)])
-  }
-  for table_key in sorted(
-    blocks, key=lambda table_key: (first_index[table_key[:4]], table_key[4])
-  ):
-    lines = blocks[table_key]
-    has_source = any(source for _, _, source in lines)
-    header = ["system", "score", *metrics, *["source"] * has_source]
-    body = [
-      [
-        *line_key[:2],
-        *(cells.get(metric, "") for metric in metrics),
-        *[line_key[2] or "measured here"] * has_source,
-      ]
-      for line_key, cells in lines.items()
-    ]
-    blocks_text.append(
-      format_layout(_format_title(table_key, columns), header, body)
-    )
-  return "\n".join(blocks_text)
+  return format_layout(_format_title(table_key, columns), header, body)
 
 
 def _format_title(table_key: Sequence[str], columns: str) -> str:
-  """Returns what stands over the table of a place."""
+  """Returns the title of a table from the fields that its rows share."""
   value_by_field = dict(
     zip(
       (key for key in _TABLE_FIELDS if key != columns), table_key, strict=True
     )
   )
+  # "all queries" only where the families are those of queries.
   if (
     "family" in value_by_field
     and value_by_field["dataset"].split("/")[0] not in VOCABULARIES
@@ -221,7 +247,7 @@ def fill_tables(text: str, rows: Sequence[ResultRow], file_name: str) -> str:
   Args:
     text: the whole file.
     rows: all results.
-    file_name: of the file, for messages.
+    file_name: name of the file, for messages.
 
   Raises:
     ValueError: naming file and line, if a marker is never closed, its name or
@@ -264,7 +290,7 @@ def _format_view(
   ]
   if not selected:
     raise ValueError(f"{location}: no result has {criteria} and {metrics}")
-  # Tables and their lines stand as the marker lists modes and systems.
+  # A stable sort: what the marker does not list keeps the order of the rows.
   modes, systems = (
     criteria.get(key_name, "").split(",") for key_name in ("mode", "system")
   )
@@ -285,7 +311,7 @@ def _format_view(
 
 
 def _position_in(name: str, names: Sequence[str]) -> int:
-  """Returns the place of a name in a list, past its end if it is not there."""
+  """Returns the index of a name in a list, its length if it is not there."""
   return names.index(name) if name in names else len(names)
 
 

@@ -19,7 +19,7 @@ from ctd_jax.benchmark import measures, runs
 from ctd_jax.evaluation import protocol, significance
 from ctd_jax.utils import files
 
-# Data sets that are not retrieval: field -> values that their rows may have.
+# Data sets of other tasks than retrieval: field -> values of their rows.
 VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   "chronocept": {
     "track": ("text",),
@@ -67,8 +67,8 @@ class ResultRow:
   Attributes:
     dataset: name and config, e.g. chunqiutr/rebuilt.
     system: name of the system.
-    track: one of `runs.TRACKS`; this and the fields below are those of
-      `VOCABULARIES` where the data set is not one of retrieval.
+    track: one of `runs.TRACKS`; for data sets of `VOCABULARIES` this and the
+      fields below take their values from there.
     score_mode: what the score is, e.g. semantic, ctd, lexical.
     split: of the queries.
     mode: name in `protocol.MODES`.
@@ -77,8 +77,8 @@ class ResultRow:
     value: mean over the queries.
     low: lower end of its interval, if there is one.
     high: upper end.
-    seeds: of the runs behind it; empty for a system without chance.
-    command: that gives this figure again.
+    seeds: of the runs averaged; empty for a deterministic system.
+    command: that reproduces this figure.
     commit: of this repository.
     seconds: wall time of training and evaluation.
     source: table of a publication; empty if measured here.
@@ -207,10 +207,10 @@ def _parse_row(fields: Mapping[str, object], location: str) -> ResultRow:
 
 
 def select_rows(rows: Iterable[ResultRow], **criteria: str) -> list[ResultRow]:
-  """Returns the rows that have one of the wanted values in every field.
+  """Returns the rows that have one of the given values in every field.
 
   Args:
-    rows: to choose from.
+    rows: to select from.
     **criteria: field -> values separated by commas; a dataset may leave out its
       version, which is what follows the colon.
   """

@@ -1,9 +1,8 @@
-"""Everything that is computed from a folder of run files.
+"""Summary of a folder of run files: tables, rows, per-query values and plots.
 
-Why: run files are the border between systems and evaluation. Whoever puts a
-`run.<system>.<split>.<gallery>.trec` into the folder appears in the tables,
-our model no otherwise than the baselines or a system of somebody else.
-Called by `evaluate`.
+Run files are the border between systems and evaluation. Whoever puts a
+`run.<system>.<split>.<gallery>.trec` into the folder appears in the tables: our
+model, the baselines, a system of somebody else.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
@@ -31,8 +29,7 @@ from ctd_jax.utils import files
 if TYPE_CHECKING:
   from ctd_jax.benchmark.dataset import Benchmark
 
-# How run files came about: system -> command, commit, seconds, seeds.
-ORIGIN_FILE = "origin.json"
+ORIGIN_FILE = "origin.json"  # system -> `RunOrigin`
 # Columns of per_query.tsv before the measures.
 _QUERY_COLUMNS = (
   "system",
@@ -43,7 +40,9 @@ _QUERY_COLUMNS = (
   "paper_family",
   "months",
 )
+# Modes of the main tables; all modes stand in results.txt.
 REPORT_MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
+# Measures of the tables of all modes and families.
 GRID_METRICS = (
   *result_tables.DEFAULT_METRICS,
   "recall@10",
@@ -53,16 +52,16 @@ GRID_METRICS = (
 
 
 def score_runs(
-  folders: Sequence[pathlib.Path],
+  folders: Sequence[files.AnyPath],
   benchmark: Benchmark,
   variant_systems: Collection[str] = (),
 ) -> list[protocol.PerQueryScores]:
   """Returns the measures of every run file, in every mode of its gallery.
 
   Args:
-    folders: where run files lie; of two runs of one system, split and gallery
-      the first counts.
-    benchmark: what they were run on.
+    folders: of run files; of two runs of one system, split and gallery the
+      first counts.
+    benchmark: whose queries they answer.
     variant_systems: see `find_run_paths`.
 
   Raises:
@@ -83,12 +82,12 @@ def score_runs(
 
 
 def find_run_paths(
-  folders: Sequence[pathlib.Path], variant_systems: Collection[str] = ()
-) -> dict[str, pathlib.Path]:
+  folders: Sequence[files.AnyPath], variant_systems: Collection[str] = ()
+) -> dict[str, files.AnyPath]:
   """Returns file name -> path of every run file; the first folder wins.
 
   Args:
-    folders: where run files lie.
+    folders: of run files.
     variant_systems: systems made of a model that the config chooses: one name
       may stand for two models.
 
@@ -124,7 +123,7 @@ class RunOrigin(TypedDict, total=False):
   seeds: list[int]
 
 
-def read_run_origin(folder: pathlib.Path) -> dict[str, RunOrigin]:
+def read_run_origin(folder: files.AnyPath) -> dict[str, RunOrigin]:
   """Returns system -> provenance of its run files, {} if none is recorded.
 
   Raises:
@@ -141,19 +140,20 @@ def read_run_origin(folder: pathlib.Path) -> dict[str, RunOrigin]:
 
 @dataclasses.dataclass(frozen=True)
 class RunSummary:
-  """What the run files of some folders are worth; `collect` makes it.
+  """Measures of the run files of some folders; `summarize_runs` makes it.
 
   Attributes:
     folders: of the run files; the first is the run's own.
-    benchmark: what was asked.
+    benchmark: whose queries were answered.
     system: the one at hand, which is compared with every other of its track.
     tables: values by query, in the order in which systems are shown.
     rows: means with intervals of the same.
-    years: split -> query id -> (reign, year), see `years_of`.
-    origin: what is known of each system, see `ORIGIN`.
+    years: split -> query id -> (reign, year), see
+      `comparison.find_query_years`.
+    origin: system -> provenance of its run files.
   """
 
-  folders: tuple[pathlib.Path, ...]
+  folders: tuple[files.AnyPath, ...]
   benchmark: Benchmark
   system: str
   tables: tuple[protocol.PerQueryScores, ...]
@@ -174,10 +174,10 @@ class RunSummary:
   def comparable_tables(
     self, split: str, mode: str
   ) -> list[protocol.PerQueryScores]:
-    """Returns those that may be drawn side by side.
+    """Returns the tables that may be drawn side by side.
 
-    Of one track, that of the system at hand: a bar that reads gold keys would
-    look like a better system.
+    They are of one track, that of the system at hand: the bar of a system that
+    reads gold time keys would look like a better system.
     """
     mode_tables = self.tables_of_mode(split, mode)
     track = next(
@@ -193,7 +193,13 @@ class RunSummary:
   def compare_systems(
     self, split: str, mode: str, measure: str = "hit@1"
   ) -> list[comparison.SystemComparison]:
-    """Returns the system at hand against every other of its track."""
+    """Returns the system at hand against every other of its track.
+
+    Args:
+      split: of the queries.
+      mode: of the protocol.
+      measure: what is compared.
+    """
     mode_tables, years = self.tables_of_mode(split, mode), self.years[split]
     own_table = next(
       (table for table in mode_tables if table.system == self.system), None
@@ -212,19 +218,19 @@ class RunSummary:
 
 
 def summarize_runs(
-  folders: Sequence[pathlib.Path],
+  folders: Sequence[files.AnyPath],
   benchmark: Benchmark,
   system: str,
   order: Sequence[str] = (),
   variant_systems: Collection[str] = (),
 ) -> RunSummary:
-  """Returns what the run files of some folders are worth.
+  """Returns the measures of the run files of some folders.
 
   Args:
-    folders: where run files lie; the first is the run's own.
-    benchmark: what they were run on.
+    folders: of run files; the first is the run's own.
+    benchmark: whose queries they answer.
     system: the one at hand; it stands last, below what it has to beat.
-    order: systems that stand first.
+    order: systems that stand first, in this order.
     variant_systems: see `find_run_paths`.
 
   Raises:
@@ -233,10 +239,10 @@ def summarize_runs(
   order_by_system = {name: i for i, name in enumerate(order)}
   tables = sorted(
     score_runs(folders, benchmark, variant_systems),
-    key=lambda t: (
-      order_by_system.get(t.system, len(order_by_system)),
-      t.system == system,
-      t.system,
+    key=lambda table: (
+      order_by_system.get(table.system, len(order_by_system)),
+      table.system == system,
+      table.system,
     ),
   )
   years = {
@@ -244,7 +250,7 @@ def summarize_runs(
     for split in dict.fromkeys(table.split for table in tables)
   }
   origin = {}
-  for folder in reversed(folders):
+  for folder in reversed(folders):  # the first folder wins
     origin |= read_run_origin(folder)
   rows = []
   for table in tables:
@@ -301,7 +307,7 @@ def _format_per_query(
   """Returns every value of every query as tab-separated lines.
 
   `family` is the release's, `paper_family` that of the paper's text, `months`
-  is |Q|, how many months the query asks for.
+  is |Q|, the number of months that the query asks for.
   """
   buffer = io.StringIO()
   writer = csv.writer(buffer, delimiter="\t", lineterminator="\n")
@@ -355,7 +361,8 @@ def plot_hits_by_group(
     summary: whose systems are drawn.
     split: of the queries.
     mode: of the protocol.
-    group_by: "reign" or "month" (of the year) in which a query's interval begins.
+    group_by: "reign" or "month" (of the year), in which a query's interval
+      begins.
   """
   comparable_tables = summary.comparable_tables(split, mode)
   if not comparable_tables:
