@@ -12,13 +12,14 @@ in tests/results/dating.json.
 
 import ml_collections
 
-from ctd_jax.systems import dated_gallery
-from ctd_jax_configs import common
+from ctd_jax.systems import dating_systems, registry
+from ctd_jax.training import config as training_config
 
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.dataset = "chunqiutr/rebuilt"
-  c.eval.baselines = dated_gallery.SYSTEM_NAMES
+  c.eval.baselines = dating_systems.SYSTEM_NAMES
+  c.dating = registry.default_section("dating")
   return c

@@ -13,16 +13,18 @@ hour, or one accelerator.
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.systems import registry
+from ctd_jax.training import config as training_config
 
 _E5 = "e5_small"
 
 
 def get_config(source: str = _E5) -> ml_collections.ConfigDict:
   """Returns the config; `source` is what follows the colon."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("maxsim",)
+  c.maxsim = registry.default_section("maxsim")
   c.maxsim.source = source
   if source == _E5:
     c.maxsim.query_prefix = "query: "

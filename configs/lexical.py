@@ -11,12 +11,12 @@ tests/results/untrained.json.
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("bm25_tuned", "bm25_timekde_tuned", "time_keys")
   return c

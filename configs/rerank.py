@@ -16,14 +16,17 @@ paper has no figure of it. Not measured with this config yet.
 
 import ml_collections
 
-from ctd_jax_configs import common, qwen
+from ctd_jax.systems import registry
+from ctd_jax.training import config as training_config
+from ctd_jax_configs import qwen
 
 
 def get_config() -> ml_collections.ConfigDict:
   """Returns the config."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("rerank",)
+  c.rerank = registry.default_section("rerank")
   c.rerank.source = "Qwen/Qwen3-Reranker-0.6B"
   c.rerank.first = "zs-qwen3-embedding-0-6b"
   c.rerank.instruction = qwen.TASK

@@ -18,7 +18,8 @@ with this config yet.
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.systems import registry
+from ctd_jax.training import config as training_config
 
 _MODEL_PREFIX = "opensearch-project/opensearch-neural-sparse-encoding"
 VARIANTS = {
@@ -34,8 +35,9 @@ def get_config(argument: str = "idf") -> ml_collections.ConfigDict:
       f"unknown variant {argument!r} after the config's name; expected one of "
       f"{', '.join(VARIANTS)}"
     )
-  c = common.base_config()
+  c = training_config.base_config()
   c.dataset = "chunqiutr/rebuilt"
   c.eval.baselines = ("sparse",)
+  c.sparse = registry.default_section("sparse")
   c.sparse.source, c.sparse.activation = VARIANTS[argument]
   return c

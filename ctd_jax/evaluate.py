@@ -19,36 +19,39 @@ and every table is computed from the files that lie there.
 
 from __future__ import annotations
 
-import pathlib
-
 from absl import flags
 
 from ctd_jax.systems import evaluation_run
-from ctd_jax.training import distributed
+from ctd_jax.training import config as training_config
+from ctd_jax.training import (
+  distributed,
+  distributed_flags,
+  run_folder,
+  transfer,
+)
 from ctd_jax.training import experiment as experiments
 from ctd_jax.utils import command_line
-from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
 
 def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
   distributed.initialize_processes()
-  workdir = pathlib.Path(command_line.WORKDIR.value).expanduser()
+  workdir = run_folder.resolve_folder(command_line.WORKDIR.value)
   other_workdirs = [
-    pathlib.Path(path).expanduser() for path in flags.FLAGS.also
+    run_folder.resolve_folder(path) for path in flags.FLAGS.also
   ]
   dataset, data_dir = flags.FLAGS.dataset, flags.FLAGS.data_dir
   if (flags.FLAGS.baselines_only or flags.FLAGS.report) and (
     not distributed.is_coordinator()
   ):
     return  # work for one process
-  has_trained_run = (workdir / experiments.TRAINING_FILE).exists()
+  has_trained_run = (workdir / run_folder.TRAINING_FILE).exists()
   if flags.FLAGS.baselines_only:
     config = command_line.CONFIG.value or (
-      experiments.read_config(workdir)
+      run_folder.read_config(workdir)
       if has_trained_run
-      else common.base_config()
+      else training_config.base_config()
     )
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
@@ -58,7 +61,7 @@ def main() -> None:
         benchmark, config, workdir, other_workdirs, is_training_dataset=False
       )
     else:
-      evaluation_run.evaluate_baselines(
+      evaluation_run.evaluate_systems(
         benchmark, config, workdir, other_workdirs
       )
     return
@@ -68,7 +71,7 @@ def main() -> None:
       f"python -m ctd_jax.train --config=... --workdir={workdir}, or evaluate "
       "what needs no training with --baselines_only"
     )
-  config = command_line.CONFIG.value or experiments.read_config(workdir)
+  config = command_line.CONFIG.value or run_folder.read_config(workdir)
   if flags.FLAGS.report:
     benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir or config.data_dir, config.sources
@@ -83,13 +86,13 @@ def main() -> None:
     return
   experiment = experiments.assemble_experiment(config, workdir)
   if dataset:
-    experiment = experiments.transfer_experiment(experiment, dataset, data_dir)
+    experiment = transfer.transfer_experiment(experiment, dataset, data_dir)
   evaluation_run.evaluate_experiment(experiment, other_workdirs)
 
 
 if __name__ == "__main__":
   flags.adopt_module_key_flags(command_line)  # shown by --help
-  flags.adopt_module_key_flags(distributed)
+  flags.adopt_module_key_flags(distributed_flags)
   flags.DEFINE_list(
     "also",
     [],

@@ -1,51 +1,77 @@
-"""Top-k by inner product from a FAISS index, given as `search.search_top_k` gives it.
+"""Approximate top-k by inner product, from a FAISS index.
 
-Why: with millions of records an index answers without looking at all of them.
-It knows inner products alone, so it serves the scores `semantic` and
-`absolute`; a term for every pair (the offset bias, the posterior) needs the
-exact search. Galleries filter one index. Called by `ranking` where
-`config.eval.backend` names an index; needs the extra [ann].
+With millions of records an index answers without scoring all of them. It knows
+inner products alone, so it serves the scores `semantic` and `absolute`; a term
+for every pair (the offset bias, the posterior) needs the exact search.
+Galleries filter one index. Needs the extra [ann].
 
 Axes: Q queries, N records, D width, k results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from ctd_jax.retrieval.search import TopK
+from ctd_jax.models.ctd_config import INNER_PRODUCTS
+from ctd_jax.retrieval.host_search import Galleries, TopK
 
+EXACT_BACKEND = "exact"
 BACKEND_PREFIX = "faiss:"
 _ADD_BLOCK = 65_536  # records added at once
-_MAX_TRAINING_RECORDS = 262_144  # records at most, evenly spaced
+_MAX_TRAINING_RECORDS = 262_144  # for the centroids of IVF, evenly spaced
+
+
+def validate_backend(backend: str, score_mode: str) -> None:
+  """Refuses an index that cannot compute the score that ranks.
+
+  Args:
+    backend: `config.eval.backend`.
+    score_mode: of the ranking.
+
+  Raises:
+    ValueError: naming the field.
+  """
+  if backend == EXACT_BACKEND:
+    return
+  if not backend.startswith(BACKEND_PREFIX):
+    raise ValueError(
+      f"config.eval.backend={backend!r}: expected 'exact', or an index such as "
+      f"'{BACKEND_PREFIX}HNSW32'"
+    )
+  if score_mode not in INNER_PRODUCTS:
+    raise ValueError(
+      f"config.eval.backend={backend!r} knows inner products alone, and the "
+      f"score {score_mode!r} has terms for every pair; rank with --config.eval."
+      "backend=exact or --config.eval.score_mode=absolute"
+    )
 
 
 def search_approximate_top_k(
-  queries: np.ndarray,
+  queries: Float[np.ndarray, "Q D"],
   records: Any,
   k: int,
-  galleries: Mapping[str, np.ndarray],
+  galleries: Galleries,
   factory: str,
 ) -> TopK:
   """Returns about the k best records of every query, for every gallery.
 
-  How many of them are is a matter of the index: "Flat" finds all, "IVF..."
-  looks at an eighth of its lists, "HNSW..." at four candidates a result.
+  The recall depends on the index: "Flat" is exact, "IVF..." scores an eighth of
+  its lists, "HNSW..." four candidates a result.
 
   Args:
-    queries: [Q, D].
-    records: [N, D], in memory or mapped; the index copies them.
+    queries: vectors.
+    records: [N, D], in memory or mapped from files; the index copies them.
     k: results per query.
-    galleries: name -> [N] bool, True for the records it holds.
+    galleries: masks over the records.
     factory: description of the index, as FAISS reads it, e.g. "HNSW32".
 
   Returns:
     gallery -> (indices int32 [Q, k], scores float32 [Q, k]), ordered by score,
-    then index; -1 with -inf where nothing more was found.
+    then index; -1 with -inf where the index returned fewer than k.
 
   Raises:
     ValueError: if FAISS is missing or cannot make such an index, or if a score
@@ -62,6 +88,7 @@ def search_approximate_top_k(
     index = _build_index(faiss, records, factory)
     top_k = {}
     for name, mask in galleries.items():
+      # FAISS reads eight records a byte, the first in the lowest bit.
       mask_bits = np.packbits(mask, bitorder="little")
       parameters = _search_parameters(faiss, index, k)
       parameters.sel = faiss.IDSelectorBitmap(mask_bits)
@@ -75,7 +102,7 @@ def search_approximate_top_k(
 
 
 def _import_faiss() -> ModuleType:
-  """Returns FAISS, without which the exact search does."""
+  """Returns FAISS, which comes with an extra."""
   try:
     import faiss
   except ModuleNotFoundError as error:
@@ -111,9 +138,10 @@ def _search_parameters(faiss: ModuleType, index: Any, k: int) -> Any:
 
 
 def _sort_results(
-  scores: np.ndarray, indices: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns indices and scores, equal scores by index."""
+  scores: Float[np.ndarray, "Q k"], indices: Int[np.ndarray, "Q k"]
+) -> tuple[Int[np.ndarray, "Q k"], Float[np.ndarray, "Q k"]]:
+  """Returns indices and scores, best first, equal scores by index."""
+  # FAISS pads with index -1 and the lowest float.
   scores = np.where(indices < 0, -np.inf, scores)
   order = np.lexsort((indices, -scores), axis=1)
   indices, scores = (

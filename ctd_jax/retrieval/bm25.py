@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import scipy.sparse
 
-from ctd_jax.retrieval import search
+from ctd_jax.retrieval import host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "lexical"
@@ -156,9 +157,9 @@ def rank_by_bm25(
   queries: Sequence[str],
   records: Sequence[str] | TokenCounts,
   k: int,
-  galleries: Mapping[str, np.ndarray],
+  galleries: Galleries,
   constants: BM25Constants = PUBLISHED_CONSTANTS,
-) -> search.TopK:
+) -> TopK:
   """Returns the k best records by BM25, the index built anew per gallery.
 
   Args:
@@ -180,10 +181,10 @@ def rank_by_rescored_bm25(
   queries: Sequence[str],
   records: Sequence[str] | TokenCounts,
   k: int,
-  galleries: Mapping[str, np.ndarray],
+  galleries: Galleries,
   rescore: RescoreFn,
   constants: BM25Constants = PUBLISHED_CONSTANTS,
-) -> search.TopK:
+) -> TopK:
   """Returns `topk` after `rescore` has changed the scores of whole blocks.
 
   Args:
@@ -210,7 +211,7 @@ def rank_by_rescored_bm25(
 
     return score_block
 
-  return search.search_top_k_by_gallery(
+  return host_search.search_top_k_by_gallery(
     make_scorer, len(queries), len(token_counts), k, galleries
   )
 

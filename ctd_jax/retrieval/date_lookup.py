@@ -20,12 +20,13 @@ Axes: Q queries, N records, b a block of queries, n records of a gallery.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ctd_jax.chronology import date_expressions, query_dates, timelines
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25
+from ctd_jax.retrieval.host_search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "dates_lexical"
@@ -87,8 +88,8 @@ def rank_by_dates(
   records: Sequence[str],
   timeline: timelines.Timeline,
   k: int,
-  galleries: Mapping[str, np.ndarray],
-) -> search.TopK:
+  galleries: Galleries,
+) -> TopK:
   """Returns the k best records by tier, then BM25.
 
   Args:

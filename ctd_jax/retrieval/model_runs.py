@@ -41,7 +41,9 @@ def write_model_runs(experiment: Experiment) -> None:
   ranker = dense.Ranker(experiment)
   records = ranker.encode_gallery(params)
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
-  for split in experiments.evaluation_splits(experiment.benchmark, config):
+  for split in experiments.evaluation_splits(
+    experiment.benchmark, config.eval.splits
+  ):
     split_runs = ranker.rank_split(
       params, split, masks, config.eval.depth, records
     )

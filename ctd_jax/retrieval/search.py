@@ -1,29 +1,28 @@
 """Exact top-k by any pairwise score, with memory bounded by one block.
 
-Why: the score of a dual encoder may hold terms for every pair (the temporal
-bias), so an inner-product index would not be exact. Here the full score is
-evaluated block by block, each block of records against all queries, and folded
-into a running top-k. Several galleries (filters of the same records) share one
-evaluation of the scores. `ranking` and `late_interaction` call `topk`, lexical
-and sparse systems `topk_by_gallery`, and who has all scores `topk_rows`.
+The score of a dual encoder may hold terms for every pair (the temporal bias),
+so an inner-product index would not be exact. The full score is evaluated block
+by block, each block of records against all queries, and folded into a running
+top-k. Several galleries (filters of the same records) share one evaluation of
+the scores. Ties go as in `host_search`.
 
-Axes: Q queries, N records, b and n a block of them, G galleries, k results.
-
-Ties, the same everywhere: score descending, then record index ascending.
-Records are stored sorted by id, so this is also the order of record ids.
+Axes: Q queries, N records, b and n a block of them, G galleries, k results, C
+chunks of a block, c records of a chunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tqdm
 
-TopK = dict[str, tuple[np.ndarray, np.ndarray]]
+from ctd_jax.retrieval import host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
+
+# (encodings of b queries, encodings of n records) -> scores [b, n].
 ScoreFn = Callable[[Any, Any], jax.Array]
 _CHUNK_SIZE = 64  # neighbouring records of which the best is looked at first
 
@@ -33,7 +32,7 @@ def search_top_k(
   records: Any,
   score_fn: ScoreFn,
   k: int,
-  galleries: Mapping[str, np.ndarray],
+  galleries: Galleries,
   query_block: int = 256,
   record_block: int = 4096,
 ) -> TopK:
@@ -60,7 +59,7 @@ def search_top_k(
     ValueError: if shapes disagree or a score is not finite.
   """
   num_queries, num_records = _leading_length(queries), _leading_length(records)
-  masks = _stack_masks(galleries, num_records)
+  masks = host_search.stack_masks(galleries, num_records)
   if k < 1:
     raise ValueError(f"k must be at least 1, got {k}")
   if not isinstance(score_fn, jax.tree_util.Partial):
@@ -77,7 +76,9 @@ def search_top_k(
     jnp.zeros((query_block,), bool),
   )
   best = [empty_top_k] * len(blocks)
-  for offset in _progress_bar(range(0, num_records, record_block), "search"):
+  for offset in host_search.show_progress(
+    range(0, num_records, record_block), "search"
+  ):
     num_real = min(record_block, num_records - offset)
     in_gallery = np.zeros((len(masks), record_block), bool)
     in_gallery[:, :num_real] = masks[:, offset : offset + num_real]
@@ -219,100 +220,6 @@ def _insert_sorted(scores, indices, score, index):
   return insert_at_rank(
     scores, jnp.where(score == 0, 0.0, score)
   ), insert_at_rank(indices, index)
-
-
-def select_top_k(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the k best columns of every row, as `topk` does, on the host.
-
-  Args:
-    scores: [Q, N]; compared as float32.
-    k: results per row; -1 and -inf fill up if N < k.
-
-  Returns:
-    (indices int32 [Q, k], scores float32 [Q, k]).
-
-  Raises:
-    ValueError: if a score is not finite.
-  """
-  scores = np.asarray(scores, np.float32)
-  if not np.all(np.isfinite(scores)):
-    raise ValueError("a score is not finite")
-  rows, columns = scores.shape
-  indices = np.full((rows, k), -1, np.int32)
-  values = np.full((rows, k), -np.inf, np.float32)
-  num_results = min(k, columns)
-  if num_results == 0:
-    return indices, values
-  for row, row_scores in enumerate(scores):
-    # Everything above the k-th value is in; of its equals, the first ones.
-    # flatnonzero ascends and the sort is stable, so ties go by index.
-    kth_score = np.partition(row_scores, columns - num_results)[
-      columns - num_results
-    ]
-    candidates = np.flatnonzero(row_scores >= kth_score)
-    order = np.argsort(-row_scores[candidates], kind="stable")[:num_results]
-    indices[row, :num_results] = candidates[order]
-    values[row, :num_results] = row_scores[candidates[order]]
-  return indices, values
-
-
-def search_top_k_by_gallery(
-  make_scorer: Callable[[np.ndarray], Callable[[int, int], np.ndarray]],
-  num_queries: int,
-  num_records: int,
-  k: int,
-  galleries: Mapping[str, np.ndarray],
-  query_block: int = 256,
-) -> TopK:
-  """Returns what `topk` returns for a scorer that depends on the gallery.
-
-  Args:
-    make_scorer: indices of a gallery's records [n] -> its scorer, which takes
-      the first query and one past the last and returns scores [b, n].
-    num_queries: Q.
-    num_records: N.
-    k: results per query.
-    galleries: name -> [N] bool.
-    query_block: queries scored at once.
-  """
-  masks = _stack_masks(galleries, num_records)
-  top_k = {}
-  for name, mask in zip(galleries, masks, strict=True):
-    members = np.flatnonzero(mask).astype(np.int32)
-    score_block = make_scorer(members)
-    indices = np.full((num_queries, k), -1, np.int32)
-    scores = np.full((num_queries, k), -np.inf, np.float32)
-    for start in _progress_bar(
-      range(0, num_queries, query_block), f"search {name}"
-    ):
-      stop = min(start + query_block, num_queries)
-      columns, values = select_top_k(score_block(start, stop), k)
-      # Column -1, nothing found, becomes record -1.
-      indices[start:stop] = np.append(members, np.int32(-1))[columns]
-      scores[start:stop] = values
-    top_k[name] = indices, scores
-  return top_k
-
-
-def _progress_bar(steps: range, label: str) -> Iterable[int]:
-  """Returns `steps`, with a progress bar if they last and someone watches."""
-  # disable=None: quiet where standard error is not a terminal.
-  return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
-
-
-def _stack_masks(
-  galleries: Mapping[str, np.ndarray], num_records: int
-) -> np.ndarray:
-  """Returns the galleries as one [G, N] bool array."""
-  if not galleries:
-    raise ValueError("no gallery to search")
-  for name, mask in galleries.items():
-    if np.shape(mask) != (num_records,) or np.asarray(mask).dtype != bool:
-      raise ValueError(
-        f"gallery {name!r} must be a bool mask of shape ({num_records},), got "
-        f"{np.asarray(mask).dtype} {np.shape(mask)}"
-      )
-  return np.stack([np.asarray(mask) for mask in galleries.values()])
 
 
 def _leading_length(tree: Any) -> int:

@@ -25,12 +25,11 @@ from ctd_jax.dating import features as evidence_lib
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.features import Experts, GalleryFeatures
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.retrieval.search import TopK
+from ctd_jax.retrieval.host_search import TopK
+from ctd_jax.systems.dating_systems import VARIANTS
 
 SCORE_MODE = "posterior"
 TRACK, EXTERNAL_TRACK = "T0", "T0+external"
-VARIANTS = ("fitted", "elimination", "strict")
-SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
 _BRACKET_NOTE = re.compile(r"\(([^)]*)\)")
 _MARKUP = re.compile(r"(?m)^#.*$|<[^>]*>|&[^;\s]*;|[¶\s/\u3000]")
 

@@ -16,56 +16,60 @@ import ml_collections
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import dates, protocol, report_page, summary
-from ctd_jax.retrieval import model_runs
+from ctd_jax.retrieval import approximate, model_runs
 from ctd_jax.systems import registry
-from ctd_jax.training import config_checks, distributed
+from ctd_jax.training import config as training_config
+from ctd_jax.training import distributed, run_folder, transfer
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import files, provenance
 
-EVALUATION_FOLDER = experiments.EVALUATION_FOLDER
-TRAINING_FILE = experiments.TRAINING_FILE
+EVALUATION_FOLDER = run_folder.EVALUATION_FOLDER
+TRAINING_FILE = run_folder.TRAINING_FILE
 
 
-def write_baseline_runs(
+def write_system_runs(
   benchmark: Benchmark,
-  config: ml_collections.ConfigDict,
   name: str,
-  baseline: registry.Baseline,
+  system: registry.System,
+  splits: Sequence[str],
+  depth: int,
   folder: pathlib.Path,
 ) -> None:
   """Writes the run files of a system that needs no training run.
 
-  Of one that is tuned also tuning.NAME.tsv: what was tried, the best first.
+  A system that dates the gallery also has its dates written, and a tuned one
+  tuning.NAME.tsv: the constants that were tried, best first.
 
   Args:
-    benchmark: what is asked.
-    config: eval.splits and eval.depth are read.
+    benchmark: whose queries are asked.
     name: of the system.
-    baseline: the system.
+    system: what ranks.
+    splits: whose queries are asked.
+    depth: records kept for a query.
     folder: for the run files.
   """
   masks = protocol.gallery_masks(benchmark.kinds)
-  for split in experiments.evaluation_splits(benchmark, config):
+  for split in splits:
     queries = benchmark.queries[split]
     texts = [query.text for query in queries]
     split_runs = runs.make_runs(
       name,
-      baseline.track,
-      baseline.score_mode,
+      system.track,
+      system.score_mode,
       split,
       [query.query_id for query in queries],
       benchmark.record_ids,
-      baseline.rank_top_k(texts, config.eval.depth, masks),
+      system.search(texts, depth, masks),
     )
     for run in split_runs:
       runs.write_run(run, folder)
     rows = dates.find_split_rows(benchmark, split)
-    if baseline.log_months and len(rows):
-      log_p = baseline.log_months(rows)
+    if system.log_months and len(rows):
+      log_p = system.log_months(rows)
       dates.write_dates(folder, name, split, benchmark, rows, log_p)
-  if baseline.format_tuning:
-    files.write_text(folder / f"tuning.{name}.tsv", baseline.format_tuning())
+  if system.tuning_table:
+    files.write_text(folder / f"tuning.{name}.tsv", system.tuning_table())
 
 
 def evaluate_experiment(
@@ -78,14 +82,15 @@ def evaluate_experiment(
     other_workdirs: other workdirs whose run files join the tables.
 
   Raises:
-    FileNotFoundError: if the workdir has no checkpoint, or one of `other_workdirs` was
-      not evaluated on this data set.
-    checkpointing.CheckpointError: if it is of another architecture.
+    FileNotFoundError: if the workdir has no checkpoint, or one of
+      `other_workdirs` was not evaluated on this data set.
+    checkpoints.CheckpointError: if it is of another architecture.
   """
   workdir, config = experiment.workdir, experiment.config
   other_folders = _find_run_folders(
     other_workdirs, experiment.evaluation.relative_to(workdir)
   )
+  validate_evaluation(config)
   start_time = time.time()
   model_runs.write_model_runs(experiment)
   if not distributed.is_coordinator():
@@ -93,42 +98,61 @@ def evaluate_experiment(
     return
   training = json.loads((workdir / TRAINING_FILE).read_text())
   training["seconds"] = round(training["seconds"] + time.time() - start_time, 1)
-  baseline_command = training["command"]
+  system_command = training["command"]
   if experiment.evaluation != workdir / EVALUATION_FOLDER:
-    baseline_command = provenance.command_line()
-    training["command"] += f" && {baseline_command}"
+    system_command = provenance.command_line()
+    training["command"] += f" && {system_command}"
   _write_evaluation(
     experiment.benchmark,
     config,
     experiment.evaluation,
-    baseline_command,
+    system_command,
     {config.name: training},
     other_folders,
   )
-  print(f"checkpoint   {workdir / experiments.CHECKPOINT_FOLDER}")
+  print(f"checkpoint   {workdir / run_folder.CHECKPOINT_FOLDER}")
   distributed.wait_for_all("evaluation")
 
 
-def evaluate_baselines(
+def validate_evaluation(config: ml_collections.ConfigDict) -> None:
+  """Refuses, before a run is trained, what its evaluation would refuse.
+
+  Args:
+    config: of a run; name, score_mode, eval and the systems' sections are read.
+
+  Raises:
+    ValueError: naming the field, its value and what would be right.
+  """
+  registry.check_run_name(config.name)
+  training_config.validate_evaluation(config.eval)
+  registry.validate(config)
+  approximate.validate_backend(
+    config.eval.backend, config.eval.score_mode or config.score_mode
+  )
+
+
+def evaluate_systems(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
   other_workdirs: Sequence[pathlib.Path] = (),
 ) -> None:
-  """Evaluates the systems that need no training; prints the tables.
+  """Evaluates the systems of `config.eval.baselines`; prints the tables.
 
   Args:
-    benchmark: what is asked.
+    benchmark: whose queries are asked.
     config: eval, seed and the sections of the systems are read.
-    workdir: files go where `experiment.transfer_experiment` puts those of a model.
+    workdir: files go where `transfer.transfer_experiment` puts a model's.
     other_workdirs: other workdirs whose run files join the tables.
 
   Raises:
-    FileNotFoundError: if one of `other_workdirs` was not evaluated on this data set.
+    FileNotFoundError: if one of `other_workdirs` was not evaluated on this
+      data set.
     ValueError: naming a field of the config.
   """
-  config_checks.check_evaluation(config)
-  folder = experiments.transfer_folder(workdir, benchmark)
+  training_config.validate_evaluation(config.eval)
+  registry.validate(config)
+  folder = transfer.transfer_folder(workdir, benchmark)
   other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
   _write_evaluation(
     benchmark, config, folder, provenance.command_line(), {}, other_folders
@@ -142,11 +166,11 @@ def render_report(
   other_workdirs: Sequence[pathlib.Path],
   is_training_dataset: bool,
 ) -> None:
-  """Tells what was evaluated before, with the page; ranks nothing.
+  """Prints and writes an earlier evaluation, with the page; ranks nothing.
 
   Args:
-    benchmark: what was asked.
-    config: see `tell`.
+    benchmark: whose queries were asked.
+    config: see `print_summary`.
     workdir: of the evaluation.
     other_workdirs: other workdirs whose run files join the tables.
     is_training_dataset: whether the run was trained on this data set.
@@ -154,7 +178,7 @@ def render_report(
   Raises:
     FileNotFoundError: naming the folder, if it was not evaluated.
   """
-  folder = experiments.transfer_folder(workdir, benchmark)
+  folder = transfer.transfer_folder(workdir, benchmark)
   if is_training_dataset:
     folder = workdir / EVALUATION_FOLDER
   if not any(folder.glob("run.*.trec")):
@@ -181,36 +205,38 @@ def _write_evaluation(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   folder: pathlib.Path,
-  baseline_command: str,
+  system_command: str,
   origin: Mapping[str, Mapping],
   other_folders: Sequence[pathlib.Path],
 ) -> None:
-  """Writes what every evaluation has: qrels, baselines, tables, plots.
+  """Writes qrels, runs of untrained systems, tables and plots.
 
   Args:
-    benchmark: what is asked.
+    benchmark: whose queries are asked.
     config: name, eval, seed and the sections of the systems are read.
     folder: of the run files.
-    baseline_command: the command that baselines are had by.
-    origin: of the systems whose run files lie there already.
+    system_command: the command that gives the untrained systems.
+    origin: entries of the systems whose run files lie there already.
     other_folders: further folders of run files.
   """
-  # Of a system that is not run again, what is known stays.
+  # Systems that are not run again keep their earlier entries.
   origin = summary.read_run_origin(folder) | origin
-  for split in experiments.evaluation_splits(benchmark, config):
+  splits = experiments.evaluation_splits(benchmark, config.eval.splits)
+  for split in splits:
     runs.write_qrels(
       folder / f"qrels.{split}.txt",
       {q.query_id: q.positives for q in benchmark.queries[split]},
     )
-  systems = registry.make_baselines(benchmark, config)
-  for name in config.eval.baselines:
+  for name, system in registry.make_systems(benchmark, config).items():
     start_time = time.time()
-    write_baseline_runs(benchmark, config, name, systems[name], folder)
+    write_system_runs(
+      benchmark, name, system, splits, config.eval.depth, folder
+    )
     origin[name] = {
-      "command": baseline_command,
+      "command": system_command,
       "commit": provenance.code_commit(),
       "seconds": round(time.time() - start_time, 1),
-      "seeds": list(systems[name].seeds),
+      "seeds": list(system.seeds),
     }
   files.write_text(
     folder / summary.ORIGIN_FILE, json.dumps(origin, indent=2) + "\n"
@@ -224,11 +250,11 @@ def print_summary(
   folders: Sequence[pathlib.Path],
   with_page: bool = False,
 ) -> None:
-  """Prints and writes tables and plots of the run files that are there.
+  """Prints and writes tables and plots of the run files in some folders.
 
   Args:
-    benchmark: what was asked.
-    config: name and eval.baselines say who stands where.
+    benchmark: whose queries were asked.
+    config: name and eval.baselines give the order of the systems.
     folders: of the run files; results go into the first.
     with_page: whether to write the page as well.
 
@@ -241,7 +267,7 @@ def print_summary(
     benchmark,
     config.name,
     config.eval.baselines,
-    variant_systems=registry.REQUIRED_FIELDS,
+    variant_systems=registry.model_dependent_names(),
   )
   print(summary.write_summary(evaluation_summary))
   if benchmark.name.startswith("chunqiutr/mini:"):

@@ -1,14 +1,14 @@
 """Records found by the questions that they would answer (PQR).
 
-Why: a query reads unlike a chronicle, and like other questions. A model that
-writes text makes some pseudo-queries of every record beforehand; at most
-`MOST` are encoded, more than `CLUSTERS` vectors are replaced by the centres of
-as many clusters, and a record scores with the one of these vectors that is
-closest to the query. A record without pseudo-queries has its own text. The
-questions come from a file, which `python -m ctd_jax.systems.pseudo_queries` writes.
-Track T0: they are made of the text of the record alone. Called by `baselines`.
+A query reads unlike a chronicle and like other questions. A chat model writes
+some pseudo-queries of every record beforehand; at most `MAX_QUESTIONS` are
+encoded and reduced to a few components (see `retrieval.record_components`), and
+a record scores with the component that is closest to the query. A record
+without pseudo-queries has its own text. The questions come from a file, which
+`python -m ctd_jax.systems.pseudo_queries` writes. Track T0: they are made of
+the text of the record alone.
 
-Axes: Q queries, N records, C components of a record, W width, k results.
+Axes: Q queries, N records, W width, k results.
 
 Source: ChunQiuTR, baseline PQR; constants of its release.
 """
@@ -20,25 +20,47 @@ import functools
 import json
 import os
 import pathlib
-import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
-import ml_collections
 import numpy as np
-import tqdm
 from absl import logging
 
-from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.models.token_encoder import TokenVectors
-from ctd_jax.retrieval.search import TopK
-from ctd_jax.systems import late_interaction
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry
+
+if TYPE_CHECKING:  # they import JAX
+  from ctd_jax.models.text_encoder import TextEncoder
+  from ctd_jax.models.token_encoder import TokenVectors
 
 TRACK = "T0"
 SCORE_MODE = "pseudo_queries"
 RECORD_FIELD, QUESTIONS_FIELD = "sid", "generated_queries"  # fields of a line
 MAX_QUESTIONS = 20  # pseudo-queries of a record
-NUM_CLUSTERS = 4
-CLUSTER_SEED = 0  # of the clusters
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PQRConfig(registry.SystemConfig):
+  """Encoder and file of pseudo-queries."""
+
+  SECTION: ClassVar[str] = "pqr"
+  REQUIRED: ClassVar[tuple[str, ...]] = ("source", "pseudo_queries")
+
+  source: str | None = None  # folder or hub id
+  pseudo_queries: str | None = None  # JSON lines, see `systems.pseudo_queries`
+  pooling: str = "cls"
+  end_token: str = ""  # ends every text; "" = what the folder says
+  query_prefix: str = ""  # before queries and pseudo-queries
+  record_prefix: str = ""  # before the text of a record without any
+  query_length: int = 128  # tokens
+  record_length: int = 256  # tokens, also of pseudo-queries
+
+  def validate(self) -> None:
+    """Raises ValueError for a missing source or file or a wrong value."""
+    self.check_positive("query_length", "record_length")
+    super().validate()
+    self.check_path("pseudo_queries")
 
 
 def read_pseudo_queries(
@@ -68,8 +90,8 @@ def read_pseudo_queries(
       record_id, questions = _parse_line(line, location)
       if record_id not in allowed_ids:
         raise ValueError(
-          f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of the data "
-          f"set, whose ids are like {min(allowed_ids)!r}"
+          f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of the "
+          f"data set, whose ids are like {min(allowed_ids)!r}"
         )
       if record_id in questions_by_record:
         raise ValueError(
@@ -105,73 +127,21 @@ def _parse_line(line: str, location: str) -> tuple[str, list[str]]:
   ]
 
 
-def cluster_centres(vectors: np.ndarray) -> np.ndarray:
-  """Returns the components [C, W] of a record, of length 1.
-
-  Args:
-    vectors: of its pseudo-queries [m, W], of length 1; up to `CLUSTERS` are
-      the components themselves.
-  """
-  if len(vectors) <= NUM_CLUSTERS:
-    return vectors
-  kmeans = (
-    _import_sklearn_cluster()
-    .KMeans(NUM_CLUSTERS, random_state=CLUSTER_SEED)
-    .fit(vectors)
-  )
-  centres = kmeans.cluster_centers_
-  norms = np.linalg.norm(centres, axis=1, keepdims=True)
-  return (centres / np.maximum(norms, 1e-12)).astype(np.float32)
-
-
-def _import_sklearn_cluster() -> types.ModuleType:
-  """Returns scikit-learn's clusters, without which other systems do."""
-  try:
-    from sklearn import cluster
-  except ModuleNotFoundError as error:
-    raise ValueError(
-      f"the system pqr needs {error.name}: pip install 'ctd_jax[baselines]'"
-    ) from None
-  return cluster
-
-
-def build_components(
-  vectors: np.ndarray, record_rows: np.ndarray, num_records: int
-) -> TokenVectors:
-  """Returns the components of all records, [N, CLUSTERS, W].
-
-  Args:
-    vectors: of all pseudo-queries, of length 1, those of a record together.
-    record_rows: record of each, ascending; every record has at least one.
-    num_records: N.
-  """
-  components = np.zeros(
-    (num_records, NUM_CLUSTERS, vectors.shape[1]), np.float32
-  )
-  mask = np.zeros((num_records, NUM_CLUSTERS), bool)
-  starts = np.searchsorted(record_rows, np.arange(num_records + 1))
-  for row in tqdm.trange(num_records, desc="cluster", delay=2.0, disable=None):
-    record_centres = cluster_centres(vectors[starts[row] : starts[row + 1]])
-    components[row, : len(record_centres)] = record_centres
-    mask[row, : len(record_centres)] = True
-  return TokenVectors(components, mask)
-
-
-def make_pqr_ranker(
-  record_ids: Sequence[str],
-  texts: Sequence[str],
-  config: ml_collections.ConfigDict,
-) -> Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]:
-  """Returns what ranks records for queries; it loads and encodes when called.
+def make_search(
+  record_ids: Sequence[str], texts: Sequence[str], config: PQRConfig
+) -> registry.SearchFn:
+  """Returns the search; its first call loads the encoder and encodes.
 
   Args:
     record_ids: [N].
     texts: of the records [N].
-    config: `pqr` of a config.
+    config: of the encoder and the file.
   """
 
   @functools.cache
   def load_encoder() -> TextEncoder:
+    from ctd_jax.models.text_encoder import TextEncoder
+
     return TextEncoder.load(
       config.source,
       pooling=config.pooling,
@@ -183,8 +153,11 @@ def make_pqr_ranker(
 
   @functools.cache
   def encode_gallery() -> TokenVectors:
+    from ctd_jax.retrieval import record_components
+
     questions = read_pseudo_queries(config.pseudo_queries, record_ids)
-    _import_sklearn_cluster()  # what is missing is missed before the work
+    # If it is missing, fail before texts are encoded.
+    record_components.import_sklearn_cluster()
     row_questions = [
       (row, question)
       for row, record_id in enumerate(record_ids)
@@ -211,20 +184,41 @@ def make_pqr_ranker(
         load_encoder().encode([texts[row] for row in rows_without_questions]),
       ]
     )
+    # Stable: the questions of a record stay in order, which seeds its clusters.
     order = np.argsort(record_rows, kind="stable")
-    return build_components(vectors[order], record_rows[order], len(texts))
+    return record_components.build_components(
+      vectors[order], record_rows[order], len(texts)
+    )
 
-  def rank_records(
-    queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
-  ) -> TopK:
+  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    from ctd_jax.models.token_encoder import TokenVectors
+    from ctd_jax.retrieval import late_interaction
+
     records = [(np.arange(len(texts)), encode_gallery())]
     query_encoder = dataclasses.replace(
       load_encoder(), prefix=config.query_prefix, max_length=config.query_length
     )
+    # A query is a single vector, [Q, 1, W]: MaxSim takes its best component.
     vectors = query_encoder.encode(queries)[:, None]
     query_vectors = TokenVectors(vectors, np.ones(vectors.shape[:2], bool))
     return late_interaction.search_top_k_by_maxsim(
       query_vectors, records, k, galleries
     )
 
-  return rank_records
+  return search
+
+
+@registry.register("pqr", config=PQRConfig)
+def make_pqr(
+  benchmark: Benchmark, config: PQRConfig, context: registry.Context
+) -> registry.System:
+  """Returns the search by pseudo-queries."""
+  from ctd_jax.retrieval.record_components import CLUSTER_SEED
+
+  texts = [record.text for record in benchmark.records]
+  return registry.System(
+    track=TRACK,
+    score_mode=SCORE_MODE,
+    search=make_search(benchmark.record_ids, texts, config),
+    seeds=(CLUSTER_SEED,),
+  )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from ctd_jax.llm import endpoint_flags, question_runner
+from ctd_jax.llm.endpoint import make_conversation, open_client
 from ctd_jax.llm.journal import Journal
 from ctd_jax.systems import pqr
 from ctd_jax.utils import command_line, files
@@ -71,10 +72,7 @@ class PseudoQueryWriter:
 
   def answer(self, question: RecordQuestion) -> str:
     """Returns the model's reply, a pseudo-query a line."""
-    messages = [
-      {"role": "system", "content": _TASK.format(count=self.count)},
-      {"role": "user", "content": question.text},
-    ]
+    messages = make_conversation(_TASK.format(count=self.count), question.text)
     return self.chat.ask(messages).text
 
 
@@ -94,8 +92,8 @@ def main() -> None:
   )
   records = [RecordQuestion(r.record_id, r.text) for r in benchmark.records]
   with (
-    endpoint_flags.open_client(
-      folder / "replies.jsonl", flag_values.model
+    open_client(
+      folder / "replies.jsonl", endpoint_flags.read_endpoint(flag_values.model)
     ) as chat,
     Journal(folder / "answers.jsonl") as journal,
   ):

@@ -1,191 +1,381 @@
-"""The systems that are evaluated without a training run, by name.
+"""Registry of the systems that rank without a training run.
 
-Why: what ranks without a training run, from lexical search to published models
-as they are, takes a benchmark and gives rankings; `evaluate` writes them as run
-files like those of a model. Called by `evaluate`; `config_checks` refuses
-unknown names.
+A system is one file of this package. It declares its section of the config, a
+dataclass with `validate()`, and registers a factory:
 
-Axes: Q queries, k results, n records, K months.
+  @dataclasses.dataclass(frozen=True, kw_only=True)
+  class EchoConfig(registry.SystemConfig):
+    SECTION = "echo"
+    depth: int = 10  # records of a query
+
+  @registry.register("echo", config=EchoConfig)
+  def make_echo(benchmark, config, context) -> registry.System:
+    ...
+
+The registry imports every file of the package that registers something, on
+first use, so a new file touches no other one. Such a file imports JAX, and
+whatever else is slow, inside its factory: configs read the sections' defaults
+from here, and `--help` reads the configs.
+
+Axes: Q queries, N records, n some of them, K months, k results.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
+import importlib
+import importlib.util
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+import pkgutil
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import ml_collections
 import numpy as np
+from ml_collections import config_dict
 
+from ctd_jax import systems
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.dating.features import Experts
 from ctd_jax.evaluation import protocol
-from ctd_jax.retrieval import bm25, date_lookup
-from ctd_jax.retrieval.search import TopK
-from ctd_jax.systems import dated_gallery as dating
-from ctd_jax.systems import (
-  late_interaction,
-  learned_sparse,
-  llm_reranker,
-  pqr,
-  time_keys,
-  time_prior,
-  tuning,
-)
+from ctd_jax.retrieval.host_search import Galleries, TopK
 
-BASELINE_NAMES = (
-  "bm25",
-  "bm25_timekde",
-  "bm25_tuned",
-  "bm25_timekde_tuned",
-  "rules",
-  "time_keys",
-  "maxsim",
-  "pqr",
-  "sparse",
-  "rerank",
-  *dating.SYSTEM_NAMES,
-)
-# Fields of the config without which a system cannot be run.
-REQUIRED_FIELDS = {
-  "maxsim": ("maxsim.source",),
-  "pqr": ("pqr.source", "pqr.pseudo_queries"),
-  "sparse": ("sparse.source",),
-  "rerank": ("rerank.source", "rerank.runs"),
-}
+# A file without it (a command, a helper) is not imported by the discovery.
+_REGISTRATION = re.compile(r"^@(registry\.)?register\(", re.MULTILINE)
 
 
-@dataclasses.dataclass(frozen=True)
-class Baseline:
-  """One system, ready to rank.
+# (texts of queries [Q], k, gallery -> [N] bool) -> the k best records of every
+# query, for every gallery. Nothing is computed before the first call.
+SearchFn = Callable[[Sequence[str], int, Galleries], TopK]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class System:
+  """A system, ready to rank the gallery of one benchmark.
 
   Attributes:
-    track: what it reads.
-    score_mode: what ranks.
-    rank_top_k: (texts of queries [Q], k, gallery name -> [N] bool) -> rankings.
-    seeds: that it depends on.
+    track: the information track, "T0", "T0+external", "T0+order" or "T1".
+    score_mode: name of the score that ranks.
+    search: ranks the gallery.
+    seeds: of the draws that it depends on.
     log_months: rows of records [n] -> log p(month | record) [n, K], of a
       system that dates the gallery.
-    format_tuning: the constants that were tried and what they were worth on
-      validation, best first, of a system that is tuned; see `format_tuning.Tuned`.
+    tuning_table: the constants that were tried with their validation score,
+      best first, as tab-separated lines; of a system that is tuned.
   """
 
   track: str
   score_mode: str
-  rank_top_k: Callable[[Sequence[str], int, Mapping[str, np.ndarray]], TopK]
+  search: SearchFn
   seeds: tuple[int, ...] = ()
   log_months: Callable[[np.ndarray], np.ndarray] | None = None
-  format_tuning: Callable[[], str] | None = None
+  tuning_table: Callable[[], str] | None = None
 
 
-def make_baselines(
+@dataclasses.dataclass(frozen=True)
+class Context:
+  """Settings of an evaluation that a system may depend on.
+
+  Attributes:
+    seed: `config.seed`.
+    mode: `config.eval.mode`, by which constants are chosen on validation.
+  """
+
+  seed: int
+  mode: protocol.EvaluationMode
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SystemConfig:
+  """Section of the config that a system reads; one dataclass a section.
+
+  Attributes:
+    SECTION: name of the section, "" for a system that reads none.
+    REQUIRED: fields without a usable default. Rows of a system with such
+      fields depend on more than its name, e.g. on a model.
+  """
+
+  SECTION: ClassVar[str] = ""
+  REQUIRED: ClassVar[tuple[str, ...]] = ()
+
+  def validate(self) -> None:
+    """Raises ValueError, naming `config.SECTION.FIELD`, for a wrong value."""
+    for field in self.REQUIRED:
+      if not getattr(self, field):
+        raise ValueError(
+          f"config.{self.SECTION}.{field}: the system {self.SECTION} needs a "
+          "value"
+        )
+
+  def field_error(self, field: str, expectation: str) -> ValueError:
+    """Returns the error for a field that holds a wrong value."""
+    return ValueError(
+      f"config.{self.SECTION}.{field}={getattr(self, field)!r}: {expectation}"
+    )
+
+  def check_positive(self, *fields: str) -> None:
+    """Raises ValueError if a field that is set is below 1."""
+    for field in fields:
+      value = getattr(self, field)
+      if value is not None and value < 1:
+        raise self.field_error(field, "expected at least 1")
+
+  def check_path(self, field: str) -> None:
+    """Raises ValueError if the path in a field does not exist."""
+    path = pathlib.Path(getattr(self, field)).expanduser()
+    if not path.exists():
+      raise ValueError(
+        f"config.{self.SECTION}.{field}={path}: there is no such path"
+      )
+
+  def check_choice(self, field: str, choices: Sequence[str]) -> None:
+    """Raises ValueError if a field holds none of the choices."""
+    if getattr(self, field) not in choices:
+      raise self.field_error(field, f"expected one of {', '.join(choices)}")
+
+
+ConfigT = TypeVar("ConfigT", bound=SystemConfig)
+# A factory that was registered for several names returns name -> system.
+Factory = Callable[
+  [Benchmark, ConfigT, Context], "System | Mapping[str, System]"
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Registration:
+  """A factory with the names of its systems and the section it reads."""
+
+  names: tuple[str, ...]
+  config: type[SystemConfig]
+  factory: Factory
+
+  def make_systems(
+    self, benchmark: Benchmark, config: SystemConfig, context: Context
+  ) -> Mapping[str, System]:
+    """Returns name -> system; what the systems share is computed once."""
+    made = self.factory(benchmark, config, context)
+    return {self.names[0]: made} if isinstance(made, System) else made
+
+
+_registrations: dict[str, Registration] = {}
+
+
+def register(
+  *names: str, config: type[ConfigT] = SystemConfig
+) -> Callable[[Factory], Factory]:
+  """Returns the decorator that registers a factory.
+
+  Args:
+    names: of its systems, as `config.eval.baselines` names them. A factory of
+      several returns them together, because they share what they read.
+    config: dataclass of its section.
+
+  Raises:
+    ValueError: if another factory has one of the names, or another dataclass
+      the section.
+  """
+
+  def add_factory(factory: Factory) -> Factory:
+    registration = Registration(names, config, factory)
+    for name in names:
+      if name in _registrations:
+        raise ValueError(f"two systems are registered as {name!r}")
+    other_config = _section_configs().get(config.SECTION, config)
+    if config.SECTION and other_config is not config:
+      raise ValueError(f"two dataclasses describe config.{config.SECTION}")
+    _registrations.update(dict.fromkeys(names, registration))
+    return factory
+
+  return add_factory
+
+
+def load_system_modules(folders: Iterable[str] = ()) -> None:
+  """Imports the files of the package that register a system.
+
+  Args:
+    folders: to be searched as well, as if their files lay in the package.
+  """
+  systems.__path__.extend(folders)
+  for module in pkgutil.iter_modules(systems.__path__, f"{systems.__name__}."):
+    spec = module.module_finder.find_spec(module.name, None)
+    source = spec.loader.get_source(module.name) or ""
+    if _REGISTRATION.search(source):
+      importlib.import_module(module.name)
+
+
+@functools.cache
+def _load_once() -> None:
+  """Imports the systems at the first question about them."""
+  load_system_modules()
+
+
+def system_names() -> tuple[str, ...]:
+  """Returns the names of all systems, in alphabetical order."""
+  _load_once()
+  return tuple(sorted(_registrations))
+
+
+def model_dependent_names() -> frozenset[str]:
+  """Returns the systems whose rows depend on a model or file of the config."""
+  _load_once()
+  return frozenset(
+    name
+    for name, registration in _registrations.items()
+    if registration.config.REQUIRED
+  )
+
+
+def default_section(name: str) -> ml_collections.ConfigDict:
+  """Returns a section of the config with the defaults of its dataclass.
+
+  Args:
+    name: of the section, e.g. "maxsim".
+
+  Raises:
+    ValueError: naming the sections there are, if it is unknown.
+  """
+  _load_once()
+  configs = _section_configs()
+  if name not in configs:
+    raise ValueError(
+      f"no system reads config.{name}; there are {', '.join(sorted(configs))}"
+    )
+  section = ml_collections.ConfigDict()
+  hints = typing.get_type_hints(configs[name])
+  for field in dataclasses.fields(configs[name]):
+    value = field.default
+    if value is None:  # a placeholder takes overrides of its type alone
+      value = config_dict.placeholder(_optional_type(hints[field.name]))
+    section[field.name] = value
+  return section
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+  """Refuses unknown systems and wrong values in the sections they read.
+
+  Args:
+    config: eval.baselines is read, and the sections of the systems named
+      there; a section that is absent has its defaults.
+
+  Raises:
+    ValueError: naming the field, its value and what would be right.
+  """
+  names = system_names()
+  for name in config.eval.baselines:
+    if name not in names:
+      raise ValueError(
+        f"config.eval.baselines: unknown {name!r}{_suggest(name, names)}; "
+        f"there are {', '.join(names)}"
+      )
+  for name in config.eval.baselines:
+    read_section(config, _registrations[name].config).validate()
+
+
+def check_run_name(name: str) -> None:
+  """Refuses a name of a run that a system has.
+
+  Raises:
+    ValueError: naming the field.
+  """
+  if name in system_names():
+    raise ValueError(
+      f"config.name={name!r}: a system is called so, and its run files would "
+      f"be overwritten; expected none of {', '.join(system_names())}"
+    )
+
+
+def make_systems(
   benchmark: Benchmark, config: ml_collections.ConfigDict
-) -> dict[str, Baseline]:
-  """Returns every system of `NAMES`; nothing is computed before `topk`.
+) -> dict[str, System]:
+  """Returns the systems of `config.eval.baselines`, in that order.
 
-  What `rerank` starts from is read: its track is that of the first system.
+  No model is loaded and nothing is encoded before a system searches.
 
   Args:
     benchmark: whose gallery is ranked.
-    config: seed, eval.mode and the sections of the systems are read.
+    config: seed, eval.baselines, eval.mode and the systems' sections.
+
+  Raises:
+    ValueError: naming the field of the config that is wrong.
+    FileNotFoundError: if a file that a section names is missing.
   """
-  timeline = benchmark.timeline
-  texts = [record.text for record in benchmark.records]
-  months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
-
-  def lexical_baseline(module, rank, **options) -> Baseline:
-    def rank_top_k(queries, k, galleries):
-      return rank(queries, texts, k=k, galleries=galleries, **options)
-
-    return Baseline(module.TRACK, module.SCORE_MODE, rank_top_k)
-
-  def tuned_baseline(module, system: tuning.TunedSystem) -> Baseline:
-    return Baseline(
-      module.TRACK,
-      module.SCORE_MODE,
-      system.rank_with_tuned_constants,
-      format_tuning=system.format_candidates,
-    )
-
-  mode = protocol.get_mode(config.eval.mode)
-  first_stage = llm_reranker.read_first_stage(config.rerank, benchmark)
-  tuned_lexical, tuned_prior = tuning.make_tuned_systems(benchmark, mode)
-  return {
-    "bm25": lexical_baseline(bm25, bm25.rank_by_bm25),
-    "bm25_timekde": lexical_baseline(
-      time_prior,
-      time_prior.rank_by_time_prior,
-      ordinals=months,
-      num_months=len(timeline),
-    ),
-    "bm25_tuned": tuned_baseline(bm25, tuned_lexical),
-    "bm25_timekde_tuned": tuned_baseline(time_prior, tuned_prior),
-    "rules": lexical_baseline(
-      date_lookup, date_lookup.rank_by_dates, timeline=timeline
-    ),
-    "time_keys": lexical_baseline(
-      time_keys,
-      time_keys.rank_by_time_keys,
-      keys=[record.key for record in benchmark.records],
-      timeline=timeline,
-    ),
-    "maxsim": Baseline(
-      late_interaction.TRACK,
-      late_interaction.SCORE_MODE,
-      late_interaction.make_maxsim_ranker(texts, config.maxsim),
-    ),
-    "pqr": Baseline(
-      pqr.TRACK,
-      pqr.SCORE_MODE,
-      pqr.make_pqr_ranker(benchmark.record_ids, texts, config.pqr),
-      (pqr.CLUSTER_SEED,),
-    ),
-    "sparse": Baseline(
-      learned_sparse.TRACK,
-      learned_sparse.SCORE_MODE,
-      learned_sparse.make_sparse_ranker(texts, config.sparse),
-    ),
-    "rerank": Baseline(
-      first_stage.track,
-      llm_reranker.SCORE_MODE,
-      llm_reranker.make_reranking_ranker(benchmark, first_stage, config.rerank),
-    ),
-    **_dated_baselines(benchmark, config),
-  }
+  validate(config)
+  context = Context(config.seed, protocol.get_mode(config.eval.mode))
+  made: dict[str, System] = {}
+  for name in config.eval.baselines:
+    if name not in made:
+      registration = _registrations[name]
+      section = read_section(config, registration.config)
+      made |= registration.make_systems(benchmark, section, context)
+  return {name: made[name] for name in config.eval.baselines}
 
 
-def _dated_baselines(
-  benchmark: Benchmark, config: ml_collections.ConfigDict
-) -> dict[str, Baseline]:
-  """Returns the variants of the dated gallery, which share what they read."""
-  folder = config.dating.outside
-  track = dating.EXTERNAL_TRACK if folder else dating.TRACK
+def read_section(
+  config: ml_collections.ConfigDict, section_type: type[ConfigT]
+) -> ConfigT:
+  """Returns a section of the config as its dataclass.
 
-  @functools.cache
-  def dated_gallery() -> dating.DatedGallery:
-    notes = dating.read_bracket_notes(pathlib.Path(folder)) if folder else ()
-    experts = Experts.without_experts(config.dating.off)
-    return dating.read_dated_gallery(benchmark, notes, experts, config.seed)
+  Args:
+    config: of an experiment; without the section the defaults hold.
+    section_type: the dataclass.
 
-  @functools.cache
-  def month_posterior(variant: str):
-    return dated_gallery().make_posterior(variant)
-
-  def variant_baseline(variant: str) -> Baseline:
-    def rank_top_k(queries, k, galleries):
-      return dated_gallery().rank_by_posterior(
-        queries, month_posterior(variant), k, galleries
+  Raises:
+    ValueError: naming a field that the section does not have.
+  """
+  fields = dict(config.get(section_type.SECTION) or {})
+  allowed = [field.name for field in dataclasses.fields(section_type)]
+  for field, value in fields.items():
+    if field not in allowed:
+      raise ValueError(
+        f"config.{section_type.SECTION}.{field}: no such field"
+        f"{_suggest(field, allowed)}; there are {', '.join(allowed)}"
       )
+    if isinstance(value, list):  # as JSON reads a tuple
+      fields[field] = tuple(value)
+  return section_type(**fields)
 
-    def log_months(rows):
-      return month_posterior(variant).log_p(rows)
 
-    return Baseline(
-      track, dating.SCORE_MODE, rank_top_k, (config.seed,), log_months
-    )
+def explain_missing_section(field: str) -> str:
+  """Returns what adds the section of an override that names no field.
 
-  return {
-    name: variant_baseline(variant)
-    for name, variant in zip(dating.SYSTEM_NAMES, dating.VARIANTS, strict=True)
-  }
+  Args:
+    field: dotted, without "config.", e.g. "maxsim.source".
+
+  Returns:
+    A sentence, or "" where no system reads such a section.
+  """
+  section = field.partition(".")[0]
+  names = [
+    name
+    for name in system_names()
+    if section == _registrations[name].config.SECTION
+  ]
+  if not section or not names:
+    return ""
+  return (
+    f"the section {section} belongs to the system {' or '.join(names)} of "
+    "config.eval.baselines; take a config that has it, or add to yours: "
+    f"c.{section} = registry.default_section({section!r})"
+  )
+
+
+def _section_configs() -> dict[str, type[SystemConfig]]:
+  """Returns section -> dataclass of the systems that were imported."""
+  configs = (registration.config for registration in _registrations.values())
+  return {config.SECTION: config for config in configs if config.SECTION}
+
+
+def _optional_type(hint: Any) -> type:
+  """Returns T of the annotation `T | None`."""
+  (value_type,) = set(typing.get_args(hint)) - {types.NoneType}
+  return value_type
+
+
+def _suggest(name: str, choices: Sequence[str]) -> str:
+  """Returns ", did you mean ...?" with the nearest choice, if one is near."""
+  nearest = difflib.get_close_matches(name, choices, n=1)
+  return f" (did you mean {nearest[0]!r}?)" if nearest else ""

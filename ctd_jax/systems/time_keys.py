@@ -1,26 +1,27 @@
-"""The metadata oracle: look the query's months up in the records' time keys.
+"""Metadata oracle: the records' time keys are searched for the query's months.
 
-Why: an answer is a record of the months asked for, so whoever is given the keys
-has most of the benchmark solved; what is left is telling the chronicle from
-its commentary. The row bounds what dating the texts can bring. Track T1: it
-reads the key of every record, test months included, and is never ranked with
-systems that read text only. Called by `baselines`.
+An answer is a record of the months asked for, so the keys solve most of the
+benchmark; what remains is telling the chronicle from its commentary. The row
+bounds what dating the texts can bring. Track T1: it reads the key of every
+record, test months included, and is never ranked with systems that read text
+only.
 
-A record of a month asked for comes before all others; within both BM25 decides,
-as in `rules`.
+A record of a month asked for comes before all others; within both groups BM25
+decides, as in `retrieval.date_lookup`.
 
-Axes: Q queries, N records.
+Axes: Q queries, N records, n records of a gallery, k results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import query_dates
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.retrieval import bm25, date_lookup, search
+from ctd_jax.retrieval import bm25, date_lookup
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry
 
 TRACK = "T1"
 SCORE_MODE = "keys_lexical"
@@ -32,8 +33,8 @@ def rank_by_time_keys(
   keys: Sequence[TimeKey],
   timeline: Timeline,
   k: int,
-  galleries: Mapping[str, np.ndarray],
-) -> search.TopK:
+  galleries: Galleries,
+) -> TopK:
   """Returns the k best records by key, then BM25.
 
   Args:
@@ -56,3 +57,21 @@ def rank_by_time_keys(
     )
 
   return bm25.rank_by_rescored_bm25(queries, records, k, galleries, rescore)
+
+
+@registry.register("time_keys")
+def make_time_keys(
+  benchmark: Benchmark,
+  config: registry.SystemConfig,
+  context: registry.Context,
+) -> registry.System:
+  """Returns the oracle."""
+  texts = [record.text for record in benchmark.records]
+  keys = [record.key for record in benchmark.records]
+
+  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    return rank_by_time_keys(
+      queries, texts, keys, benchmark.timeline, k, galleries
+    )
+
+  return registry.System(track=TRACK, score_mode=SCORE_MODE, search=search)

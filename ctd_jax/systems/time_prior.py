@@ -1,11 +1,11 @@
 """BM25 with a prior over months, estimated from the query's best records.
 
-Why: the strongest published sparse row. It reads the time key of every record
-of the gallery, test months included, so it belongs to track T1 and must not be
-ranked with systems that read text only. Called by `baselines`, and by `tuning`
-with other constants.
+The strongest published sparse row. It reads the time key of every record of
+the gallery, test months included, so it belongs to track T1 and must not be
+ranked with systems that read text only.
 
-Axes: Q queries, b a block of them, n records of a gallery, K months.
+Axes: Q queries, b a block of them, N records, n records of a gallery, r records
+of feedback, K months, k results.
 
 Source: ChunQiuTR release, BM25 + TimeKDE: a Gaussian kernel density over the
 months of the 200 best records, in the manner of Li and Croft (2003).
@@ -14,12 +14,15 @@ months of the 200 best records, in the manner of Li and Croft (2003).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import scipy.ndimage
+from jaxtyping import Float, Int
 
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.retrieval import bm25, host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry
 
 TRACK = "T1"
 SCORE_MODE = "lexical_time_prior"
@@ -40,7 +43,7 @@ class TimePriorConstants(bm25.BM25Constants):
   bandwidth: float = 3.0
   weight: float = 1.0
 
-  def gaussian_kernel(self) -> np.ndarray:
+  def gaussian_kernel(self) -> Float[np.ndarray, " offsets"]:
     """Returns the Gaussian, 1 at its centre, out to 3 standard deviations."""
     radius = max(1, int(3 * self.bandwidth))
     offsets = np.arange(-radius, radius + 1)
@@ -51,23 +54,25 @@ PUBLISHED_CONSTANTS = TimePriorConstants()
 
 
 def estimate_month_density(
-  ordinals: np.ndarray,
+  ordinals: Int[np.ndarray, "b r"],
   num_months: int,
   constants: TimePriorConstants = PUBLISHED_CONSTANTS,
-) -> np.ndarray:
+) -> Float[np.ndarray, "b K"]:
   """Returns a prior over the months for each row of feedback records.
 
   A kernel that reaches over an end of the calendar loses what lies outside and
   is not renormalised by itself; only the sum over all records is.
 
   Args:
-    ordinals: ordinal months [b, r], 0 = first month of the timeline.
+    ordinals: ordinal months of the feedback, 0 = first of the timeline.
     num_months: K.
     constants: of the prior.
 
   Returns:
-    [b, K], every row summing to 1; constant where r is 0.
+    The prior, every row summing to 1; constant where r is 0.
   """
+  import scipy.ndimage
+
   rows, num_feedback = ordinals.shape
   if num_feedback == 0:
     return np.full((rows, num_months), 1 / num_months)
@@ -80,24 +85,24 @@ def estimate_month_density(
 
 
 def add_time_prior(
-  scores: np.ndarray,
-  ordinals: np.ndarray,
+  scores: Float[np.ndarray, "b n"],
+  ordinals: Int[np.ndarray, " n"],
   num_months: int,
   constants: TimePriorConstants = PUBLISHED_CONSTANTS,
-) -> np.ndarray:
+) -> Float[np.ndarray, "b n"]:
   """Returns BM25 scores plus the weighted log prior of each record's month.
 
   Args:
-    scores: BM25 [b, n].
-    ordinals: ordinal month of every record [n].
+    scores: BM25.
+    ordinals: ordinal month of every record.
     num_months: K.
     constants: of the prior.
 
   Returns:
-    [b, n]. A query without any BM25 hit gets a constant prior.
+    The sum; a query without any BM25 hit gets a constant prior.
   """
   num_feedback = min(constants.feedback, scores.shape[1])
-  best, _ = search.select_top_k(scores, num_feedback)
+  best, _ = host_search.select_top_k(scores, num_feedback)
   prior = estimate_month_density(ordinals[best], num_months, constants)
   prior[~scores.any(axis=1)] = 1 / num_months
   return scores + constants.weight * np.log(
@@ -111,9 +116,9 @@ def rank_by_time_prior(
   ordinals: np.ndarray,
   num_months: int,
   k: int,
-  galleries: Mapping[str, np.ndarray],
+  galleries: Galleries,
   constants: TimePriorConstants = PUBLISHED_CONSTANTS,
-) -> search.TopK:
+) -> TopK:
   """Returns the k best records by BM25 and the prior over months.
 
   Args:
@@ -146,3 +151,27 @@ def rank_by_time_prior(
   return bm25.rank_by_rescored_bm25(
     queries, records, k, galleries, rescore_block, constants
   )
+
+
+def month_ordinals(benchmark: Benchmark) -> Int[np.ndarray, " N"]:
+  """Returns the ordinal month of every record, 0 = first of the timeline."""
+  ordinal = benchmark.timeline.ordinal
+  return np.array([ordinal(record.key) for record in benchmark.records])
+
+
+@registry.register("bm25_timekde")
+def make_time_prior(
+  benchmark: Benchmark,
+  config: registry.SystemConfig,
+  context: registry.Context,
+) -> registry.System:
+  """Returns BM25 with the prior, both with the published constants."""
+  texts = [record.text for record in benchmark.records]
+  ordinals = month_ordinals(benchmark)
+
+  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    return rank_by_time_prior(
+      queries, texts, ordinals, len(benchmark.timeline), k, galleries
+    )
+
+  return registry.System(track=TRACK, score_mode=SCORE_MODE, search=search)

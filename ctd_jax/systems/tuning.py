@@ -1,13 +1,12 @@
 """BM25 and its time prior with constants chosen on validation queries.
 
-Why: the published rows have the constants of a library and of a script's
-flags, and whoever is better than a baseline that nobody tuned has shown
-little. The candidate with the highest hit@1 of the mode that selects is taken;
-of equals the first, and the published constants stand first. BM25 is tuned
-alone, then the prior on top of it. Only validation queries and their labels
-are read. Called by `baselines`.
+The published rows have the constants of a library and of a script's flags, and
+a system that beats an untuned baseline has shown little. The candidate with
+the highest hit@1 of the selecting mode is taken; of equals the first, and the
+published constants stand first. BM25 is tuned alone, then the prior on top of
+it. Only validation queries and their labels are read.
 
-Axes: Q queries, k results.
+Axes: Q queries, N records, k results.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import tqdm
 from absl import logging
 
@@ -25,8 +23,8 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.search import TopK
-from ctd_jax.systems import time_prior
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry, time_prior
 
 TUNING_MEASURE = "hit@1"
 # Fields of `bm25.BM25Constants` and `time_prior.TimePriorConstants`.
@@ -41,9 +39,7 @@ PRIOR_GRID = {
 }
 
 Grid = Mapping[str, Sequence[float]]
-RankFn = Callable[
-  [Sequence[str], int, Mapping[str, np.ndarray], bm25.BM25Constants], TopK
-]
+RankFn = Callable[[Sequence[str], int, Galleries, bm25.BM25Constants], TopK]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +93,7 @@ class TunedSystem:
     return self.candidates[0][0]
 
   def rank_with_tuned_constants(
-    self, queries: Sequence[str], k: int, galleries: Mapping[str, np.ndarray]
+    self, queries: Sequence[str], k: int, galleries: Galleries
   ) -> TopK:
     """Returns the k best records with the constants that were chosen.
 
@@ -152,10 +148,8 @@ def make_tuned_systems(
     lexical_grid: values of constants of BM25.
     prior_grid: values of constants of the prior.
   """
-  timeline = benchmark.timeline
-  months = np.array(
-    [timeline.ordinal(record.key) for record in benchmark.records]
-  )
+  months = time_prior.month_ordinals(benchmark)
+  num_months = len(benchmark.timeline)
 
   @functools.cache
   def count_tokens() -> bm25.TokenCounts:
@@ -168,7 +162,7 @@ def make_tuned_systems(
 
   def rank_prior(queries, k, galleries, constants) -> TopK:
     return time_prior.rank_by_time_prior(
-      queries, count_tokens(), months, len(timeline), k, galleries, constants
+      queries, count_tokens(), months, num_months, k, galleries, constants
     )
 
   def make_lexical_grid() -> list[bm25.BM25Constants]:
@@ -196,3 +190,30 @@ def _expand_grid(
     for point in itertools.product(*grid.values())
   )
   return list(dict.fromkeys((published, *grid_candidates)))
+
+
+@registry.register("bm25_tuned", "bm25_timekde_tuned")
+def make_tuned_baselines(
+  benchmark: Benchmark,
+  config: registry.SystemConfig,
+  context: registry.Context,
+) -> dict[str, registry.System]:
+  """Returns both systems; the prior is tuned on top of the tuned BM25."""
+  lexical, prior = make_tuned_systems(benchmark, context.mode)
+
+  def make_system(
+    track: str, score_mode: str, tuned: TunedSystem
+  ) -> registry.System:
+    return registry.System(
+      track=track,
+      score_mode=score_mode,
+      search=tuned.rank_with_tuned_constants,
+      tuning_table=tuned.format_candidates,
+    )
+
+  return {
+    "bm25_tuned": make_system(bm25.TRACK, bm25.SCORE_MODE, lexical),
+    "bm25_timekde_tuned": make_system(
+      time_prior.TRACK, time_prior.SCORE_MODE, prior
+    ),
+  }

@@ -1,107 +1,181 @@
-"""Ranks records by what they say and by whether it still holds.
+"""BM25 with a prior of validity: does a record still hold at the time asked?
 
-Why: a true statement stops being true; of two records that answer a question
-equally well the one whose validity curve is higher at the time of asking
-should come first. The score is
+A true statement stops being true; of two records that match a query equally
+well, the one whose validity curve is higher at the time asked should come
+first. It is the link between Chronocept and retrieval:
 
-  semantic score + weight * log(validity at the query's time)
+  score = BM25 + weight * log(validity of the record at the time asked)
 
-where the validity is 1 at the curve's peak. A `ScoreFn` of `search.search_top_k`, so
-everything that searches can search with it; `jax.tree_util.Partial` binds the
-semantic score and the weight. Track T1: curves and dates of records are given
-or predicted by `validity.predictor`, never read from the question.
+with a validity of 1 at the curve's peak. A record is published at the start of
+its month, and a query asks in the last minute of the months that it names. A
+query whose date cannot be read leaves plain BM25. Track T1: the key of every record
+is read, test months included.
 
-Axes: b queries of a block, n records of a block.
+The curves are a stand-in. No chronicle has annotated validity, and predictors
+of `tasks.chronocept` read English; so every record has one and the same curve,
+the mean of the *synthetic* Chronocept samples, whose sentences are invented
+and whose targets are drawn with published means. That curve peaks hours after
+publication and is at the floor after two months, so the row measures a
+preference for records of the last month asked, not a prediction from what a
+record says. `rank_by_validity` takes a curve for each record, once there are
+any.
+
+Axes: Q queries, b a block of them, N records, n records of a gallery, k
+results; the last axis of curves is (location, scale, skewness).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
-from ctd_jax.retrieval.search import ScoreFn
-from ctd_jax.tasks.chronocept import skew_normal, time_axis
-from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.chronology import query_dates
+from ctd_jax.retrieval import bm25
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry
+from ctd_jax.systems.time_prior import month_ordinals
 
 TRACK = "T1"
-SCORE_MODE = "semantic_validity"
-# Before a record is published, and far down the curve's tail: the term is
-# bounded, so that a record is put last rather than lost.
+SCORE_MODE = "lexical_validity"
+# Before publication, and far down the curve's tail: the term is bounded, so
+# that a record is put last rather than lost.
 MIN_VALIDITY = 1e-6
+MINUTES_PER_MONTH = 43_200.0  # 30 days, the month of Chronocept's axis
 
 
-class TimedQueries(NamedTuple):
-  """Queries that are asked at a time.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ValidityPriorConfig(registry.SystemConfig):
+  """Weight of the prior, and the samples that its curve is the mean of."""
 
-  Attributes:
-    encoding: what the semantic score reads, arrays of b rows.
-    minutes: when they are asked, in minutes since any common origin, [b].
-  """
+  SECTION: ClassVar[str] = "validity_prior"
 
-  encoding: Any
-  minutes: jax.Array
+  weight: float = 1.0  # of the log validity, in units of a BM25 score
+  imitates: str = "benchmark_1"  # what the synthetic samples imitate
+  seed: int = 0  # of the synthetic samples
 
+  def validate(self) -> None:
+    """Raises ValueError for a negative weight or an unknown benchmark."""
+    from ctd_jax_datasets.chronocept.samples import BENCHMARKS
 
-class DatedRecords(NamedTuple):
-  """Records with a time of publication and a curve of validity.
-
-  Attributes:
-    encoding: what the semantic score reads, arrays of n rows.
-    minutes: of publication, since the same origin, [n].
-    curves: over log time since publication, [n] each.
-  """
-
-  encoding: Any
-  minutes: jax.Array
-  curves: SkewNormal
+    if self.weight < 0:
+      raise self.field_error("weight", "expected at least 0")
+    self.check_choice("imitates", BENCHMARKS)
 
 
-def log_validity(
-  query_minutes: jax.Array,
-  record_minutes: jax.Array,
-  curves: SkewNormal,
-  log_base: float = time_axis.LOG_BASE,
-) -> jax.Array:
-  """Returns the log validity of records at the queries' times, [b, n].
+def compute_log_validity(
+  query_minutes: Float[np.ndarray, " b"],
+  record_minutes: Float[np.ndarray, " n"],
+  curves: Float[np.ndarray, "n 3"],
+) -> Float[np.ndarray, "b n"]:
+  """Returns the log validity of records at the queries' times.
 
-  The axis of log time begins a minute after publication; whatever is asked
-  within that minute is asked at its end. Before publication the validity is
-  `FLOOR`, which no validity falls below.
+  The axis of log time begins a minute after publication; a query within that
+  minute is asked at its end. Before publication the validity is
+  `MIN_VALIDITY`, and no validity falls below it.
 
   Args:
-    query_minutes: see `TimedQueries`, [b].
-    record_minutes: see `DatedRecords`, [n].
-    curves: [n].
-    log_base: of the curves' log time.
+    query_minutes: times asked, in minutes since any common origin.
+    record_minutes: times of publication, since the same origin.
+    curves: of the records, over log time since publication.
   """
-  age = query_minutes[:, None] - record_minutes[None, :]
-  log_age = time_axis.to_log_time(jnp.maximum(age, 1.0), log_base)
-  validity = skew_normal.validity(curves, log_age)
-  return jnp.log(
-    jnp.where(age < 0, MIN_VALIDITY, jnp.maximum(validity, MIN_VALIDITY))
+  from ctd_jax.tasks.chronocept import skew_normal, time_axis
+
+  # float64: minutes since the first month need more than 24 bits.
+  age = query_minutes[:, None].astype(float) - record_minutes[None, :]
+  log_age = time_axis.to_log_time(np.maximum(age, 1.0).astype(np.float32))
+  curve = skew_normal.SkewNormal.from_targets(curves.astype(np.float32))
+  validity = np.asarray(skew_normal.validity(curve, log_age))
+  return np.log(np.where(age < 0, 0, validity).clip(MIN_VALIDITY))
+
+
+def rank_by_validity(
+  queries: Sequence[str],
+  records: Sequence[str] | bm25.TokenCounts,
+  query_minutes: Float[np.ndarray, " Q"],
+  record_minutes: Float[np.ndarray, " N"],
+  curves: Float[np.ndarray, "N 3"],
+  weight: float,
+  k: int,
+  galleries: Galleries,
+) -> TopK:
+  """Returns the k best records by BM25 plus weighted log validity.
+
+  Args:
+    queries: texts.
+    records: texts or their counts.
+    query_minutes: times asked, NaN where a query names none.
+    record_minutes: times of publication, since the same origin.
+    curves: of the records.
+    weight: of the log validity; 0 leaves BM25.
+    k: results per query.
+    galleries: masks over the records.
+  """
+
+  def rescore_block(
+    block: slice, members: np.ndarray, scores: np.ndarray
+  ) -> np.ndarray:
+    minutes = query_minutes[block]
+    log_validity = compute_log_validity(
+      np.nan_to_num(minutes), record_minutes[members], curves[members]
+    )
+    log_validity[np.isnan(minutes)] = 0
+    return scores + weight * log_validity
+
+  return bm25.rank_by_rescored_bm25(
+    queries, records, k, galleries, rescore_block
   )
 
 
-def score_with_validity(
-  semantic_score_fn: ScoreFn,
-  weight: jax.Array,
-  queries: TimedQueries,
-  records: DatedRecords,
-) -> jax.Array:
-  """Returns semantic score plus weighted log validity, [b, n].
+def mean_synthetic_curve(
+  imitates: str, seed: int = 0
+) -> Float[np.ndarray, " 3"]:
+  """Returns the mean targets of synthetic training samples.
 
   Args:
-    semantic_score_fn: (encodings of queries, encodings of records) -> scores [b, n];
-      a `jax.tree_util.Partial`.
-    weight: of the log validity, in units of the semantic score; 0 leaves the
-      semantic score alone.
-    queries: of a block.
-    records: of a block.
+    imitates: the benchmark of Chronocept whose marginals they have.
+    seed: of the samples.
   """
-  semantic_scores = semantic_score_fn(queries.encoding, records.encoding)
-  log_validities = log_validity(
-    queries.minutes, records.minutes, records.curves
+  from ctd_jax_datasets.chronocept import synthetic
+
+  samples = synthetic.generate_samples(imitates, seed)["train"]
+  return np.mean([(s.location, s.scale, s.skewness) for s in samples], axis=0)
+
+
+@registry.register("validity_prior", config=ValidityPriorConfig)
+def make_validity_prior(
+  benchmark: Benchmark, config: ValidityPriorConfig, context: registry.Context
+) -> registry.System:
+  """Returns BM25 with the prior; one curve serves all records."""
+  texts = [record.text for record in benchmark.records]
+  timeline = benchmark.timeline
+  record_minutes = MINUTES_PER_MONTH * month_ordinals(benchmark)
+
+  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    intervals = query_dates.parse_query_intervals(queries, timeline)
+    # A minute before the next month begins, whose records are not yet out.
+    query_minutes = [
+      MINUTES_PER_MONTH * (timeline.interval_ordinals(interval)[1] + 1) - 1
+      if interval
+      else np.nan
+      for interval in intervals
+    ]
+    curve = mean_synthetic_curve(config.imitates, config.seed)
+    return rank_by_validity(
+      queries,
+      texts,
+      np.array(query_minutes, float),
+      record_minutes,
+      np.tile(curve, (len(texts), 1)),
+      config.weight,
+      k,
+      galleries,
+    )
+
+  return registry.System(
+    track=TRACK, score_mode=SCORE_MODE, search=search, seeds=(config.seed,)
   )
-  return semantic_scores + weight * log_validities

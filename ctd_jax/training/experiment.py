@@ -1,7 +1,10 @@
-"""What a config and a workdir stand for, assembled once.
+"""Experiment: what a config and a workdir stand for, assembled once.
 
-`train` and `evaluate` both start here: the data set (built on first use), its
-texts as tokens, the model, the optimizer and the checkpoints of the workdir.
+Training, evaluation and export start here: the data set (built on first use),
+its texts as tokens, the model, the optimizer and the checkpoints of the
+workdir.
+
+Axes: Q queries of a split.
 """
 
 from __future__ import annotations
@@ -10,18 +13,15 @@ import dataclasses
 import functools
 import json
 import os
-import pathlib
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import flax.traverse_util
 import grain
 import jax
 import ml_collections
 import numpy as np
 import optax
-from absl import logging
+from jaxtyping import Int32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import query_dates
@@ -29,12 +29,13 @@ from ctd_jax.models import packing
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import backbone as backbones
+from ctd_jax.training import config as training_config
 from ctd_jax.training import (
-  config_checks,
   distributed,
   input_pipeline,
   optimizer,
   partitioning,
+  run_folder,
   train_step,
 )
 from ctd_jax.training.backbone import Backbone
@@ -44,27 +45,19 @@ from ctd_jax.training.checkpoints import (
   list_differences,
 )
 from ctd_jax.training.input_pipeline import Tokens
+from ctd_jax.training.run_folder import (
+  CHECKPOINT_FOLDER,
+  CONFIG_FILE,
+  EVALUATION_FOLDER,
+  TOKENIZER_FOLDER,
+  Folder,
+)
 from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import files
-from ctd_jax_configs import common
 from ctd_jax_datasets import load
+from ctd_jax_datasets.common.errors import SourceError
 
 SELECTION_METRIC = "validation/hit@1"
-CONFIG_FILE = "config.json"
-TOKENIZER_FOLDER = "tokenizer"
-CHECKPOINT_FOLDER = "checkpoints"
-EVALUATION_FOLDER = "evaluation"
-# Command, commit, seconds and seeds of the training.
-TRAINING_FILE = "training.json"
-# Fields that may change between the parts of a run that is resumed.
-_FREE_FIELDS = (
-  *("data_dir", "sources", "keep_latest", "mesh"),
-  *("dating", "maxsim", "pqr", "sparse", "rerank"),  # systems of their own
-)
-_FREE_EVAL_FIELDS = (
-  *("splits", "baselines", "depth", "batch_size"),
-  *("backend", "vectors_dir"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +66,14 @@ class Experiment:
 
   Attributes:
     config: the whole config.
-    workdir: absolute folder of the run.
+    workdir: folder of the run, absolute or in a bucket.
     evaluation: folder of its run files and tables.
     mesh: devices of the run.
     benchmark: records, queries, calendar.
     records: tokens of the gallery.
     queries: tokens of the queries, by split.
-    query_intervals: ordinal months that the parser reads in the queries, by
-      split, [Q, 2]; empty where the model itself has to.
+    query_intervals: first and last ordinal month that the parser reads in the
+      queries, by split; empty where the model itself dates them.
     backbone: the text encoder, and the tokenizer that made them.
     model: the dual encoder.
     optimizer: its transformation.
@@ -89,13 +82,13 @@ class Experiment:
   """
 
   config: ml_collections.ConfigDict
-  workdir: pathlib.Path
-  evaluation: pathlib.Path
+  workdir: Folder
+  evaluation: Folder
   mesh: jax.sharding.Mesh
   benchmark: Benchmark
   records: Tokens
   queries: Mapping[str, Tokens]
-  query_intervals: Mapping[str, np.ndarray]
+  query_intervals: Mapping[str, Int32[np.ndarray, "Q 2"]]
   backbone: Backbone
   model: DualEncoder
   optimizer: optax.GradientTransformation
@@ -133,11 +126,11 @@ class Experiment:
         config; the message names each field that differs.
     """
     path = self.workdir / CONFIG_FILE
-    config_fields = _to_json_types(self.config.to_dict())
+    config_fields = run_folder.to_json_types(self.config.to_dict())
     if self.checkpoints.latest_step is not None:
-      saved_fields = json.loads(path.read_text())
       mismatches = list_differences(
-        _fixed_fields(saved_fields), _fixed_fields(config_fields)
+        run_folder.fixed_fields(json.loads(path.read_text())),
+        run_folder.fixed_fields(config_fields),
       )
       if mismatches:
         raise CheckpointError(
@@ -162,22 +155,26 @@ class Experiment:
     for field in ("query_length", "record_length"):
       if self.config[field] > max_length:
         raise ValueError(
-          f"config.{field}={self.config[field]}: the encoder takes {max_length} "
-          "tokens at most"
+          f"config.{field}={self.config[field]}: the encoder takes "
+          f"{max_length} tokens at most"
         )
     longest = max(self.config.query_length, self.config.record_length)
     return packing.row_width(longest, max_length)
 
   def training_batches(self) -> grain.DatasetIterator:
     """Returns the iterator of `input_pipeline.training_batches`."""
+    config = self.config
     shards = partitioning.count_batch_shards(self.mesh)
     return input_pipeline.training_batches(
       self.benchmark,
       self.queries["train"],
       self.records,
-      self.config,
-      shards * self.config.encode_chunks,
-      self.row_width,
+      batch_size=config.batch_size,
+      seed=config.seed,
+      negatives=config.negatives.to_dict(),
+      balance_kinds=config.balance_positive_kinds,
+      packs=shards * config.encode_chunks,
+      width=self.row_width,
     )
 
   def abstract_state(self) -> TrainState:
@@ -186,252 +183,211 @@ class Experiment:
 
 
 def assemble_experiment(
-  config: ml_collections.ConfigDict, workdir: pathlib.Path
+  config: ml_collections.ConfigDict, workdir: str | os.PathLike
 ) -> Experiment:
   """Returns the experiment of a config; builds the data set if need be.
 
+  A value that cannot be meant, weights or source texts that cannot be had are
+  errors before a data set is built or a text is tokenised.
+
   Args:
-    config: see `configs/common.py`.
+    config: see `training.config.base_config`.
     workdir: of the run; nothing but an empty folder is written.
 
   Raises:
+    FileNotFoundError: naming the field of the weights, if they are missing.
     ValueError: naming the field of the config, the source file or the data
       set at fault.
   """
-  config_checks.check_config(config)
-  workdir = workdir.expanduser().absolute()
-  with distributed.coordinator_first("data set"):
-    benchmark = load.build_benchmark(
-      config.dataset, config.data_dir, config.sources
+  training_config.validate(config)
+  workdir = run_folder.resolve_folder(workdir)
+  # A run that was begun has its own vocabulary; a new one makes it.
+  saved_folder = None
+  if run_folder.has_checkpoints(workdir):
+    saved_folder = workdir / TOKENIZER_FOLDER
+  backbone = None
+  if "source" in config.model.encoder:
+    with distributed.coordinator_first("weights"):  # which downloads them
+      backbone = backbones.read_published_backbone(config.model, saved_folder)
+  benchmark = build_benchmark(config.dataset, config.data_dir, config.sources)
+  check_trainable(benchmark)
+  if backbone is None:
+    backbone = backbones.make_scratch_backbone(
+      config.model, benchmark, saved_folder
     )
-  config_checks.check_trainable(benchmark)
-  steps = count_total_steps(config, len(benchmark.queries["train"]))
-  # What a checkpoint was trained with; a run not yet begun makes its own.
-  checkpoint_folders = (workdir / CHECKPOINT_FOLDER).glob("[0-9]*")
-  has_checkpoints = any(
-    checkpoint_folder.name.isdigit() for checkpoint_folder in checkpoint_folders
+  steps = count_total_steps(
+    config.num_epochs, config.batch_size, len(benchmark.queries["train"])
   )
-  saved_folder = workdir / TOKENIZER_FOLDER if has_checkpoints else None
-  backbone = backbones.make_backbone(config, benchmark, saved_folder)
-  model = train_step.make_model(config, backbone.encoder, benchmark.timeline)
   return Experiment(
     config=config,
     workdir=workdir,
     evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
-    **_tokenize_benchmark(benchmark, backbone, config),
+    **tokenize_benchmark(
+      benchmark, backbone, config.query_length, config.record_length
+    ),
+    query_intervals=read_query_intervals(
+      benchmark, config.score_mode, config.query_dates
+    ),
     backbone=backbone,
-    model=model,
+    model=train_step.make_model(
+      config.model, backbone.encoder, benchmark.timeline
+    ),
     optimizer=optimizer.make_optimizer(config.optimizer, steps),
     total_steps=steps,
     checkpoints=Checkpoints(
       workdir / CHECKPOINT_FOLDER,
       SELECTION_METRIC,
-      _describe_architecture(config, benchmark, backbone.tokenizer),
+      _describe_architecture(config.model, benchmark, backbone.tokenizer),
       config.keep_latest,
     ),
   )
 
 
-def read_config(workdir: pathlib.Path) -> ml_collections.ConfigDict:
-  """Returns the config that the run of a workdir was trained with.
-
-  Raises:
-    FileNotFoundError: if no run was begun there.
-    ValueError: if it lacks fields that configs have had since.
-  """
-  path = workdir / CONFIG_FILE
-  if not path.exists():
-    raise FileNotFoundError(f"{path}: no config of a run; give --config")
-  config = ml_collections.ConfigDict(json.loads(path.read_text()))
-  missing_fields = _field_names(common.base_config()) - _field_names(config)
-  # The encoder is one that is made here, or a published one.
-  missing_fields = {
-    name for name in missing_fields if not name.startswith("model.encoder.")
-  }
-  if missing_fields:
-    raise ValueError(
-      f"{path} lacks {', '.join(sorted(missing_fields))}: the run was begun with "
-      "another version; give its --config"
-    )
-  return config
-
-
-def transfer_experiment(
-  experiment: Experiment,
+def build_benchmark(
   dataset: str,
-  data_dir: str | os.PathLike | None = None,
-) -> Experiment:
-  """Returns a trained run that is asked about another data set.
-
-  Model, tokenizer and calendar heads stay what they are; what the tokenizer
-  does not know or cuts off there is logged. Where the calendar is another one,
-  the model dates the queries itself.
-
-  Args:
-    experiment: the run.
-    dataset: name as in `config.dataset`; built if need be.
-    data_dir: where it lies; None means where `config.data_dir` says.
+  data_dir: str | os.PathLike | None,
+  sources: str | os.PathLike | None,
+) -> Benchmark:
+  """Returns a data set; one process builds it, the others wait.
 
   Raises:
-    ValueError: naming the data set, or the source file or folder at fault.
+    ValueError: naming the field or the source file at fault.
   """
-  config, tokenizer = experiment.config, experiment.tokenizer
   with distributed.coordinator_first("data set"):
-    benchmark = load.build_benchmark(
-      dataset, data_dir or config.data_dir, config.sources
+    try:
+      return load.build_benchmark(dataset, data_dir, sources)
+    except SourceError as error:
+      # The builder's own command has the flag --sources.
+      reason = str(error).replace("--sources", "--config.sources")
+      raise SourceError(f"config.dataset={dataset}: {reason}") from None
+
+
+def check_trainable(benchmark: Benchmark) -> None:
+  """Refuses a data set that has nothing to learn from or to select by.
+
+  Raises:
+    ValueError: naming what it lacks, and what can be done with it instead.
+  """
+  missing = [
+    f"{split} queries"
+    for split in ("train", "validation")
+    if not benchmark.queries[split]
+  ]
+  if "train" not in benchmark.record_splits:
+    missing.append("train records")
+  if missing:
+    raise ValueError(
+      f"{benchmark.name} has no {' and no '.join(missing)}: a run cannot be "
+      "trained on it. It can be evaluated: python -m ctd_jax.evaluate "
+      "--dataset=... --workdir=... with a run trained elsewhere, or with "
+      "--baselines_only"
     )
-  texts = _tokenize_benchmark(benchmark, experiment.backbone, config)
-  months = experiment.benchmark.timeline.months
-  if texts["query_intervals"] and benchmark.timeline.months != months:
-    # The posterior is over the months of the calendar it was trained on.
-    texts["query_intervals"] = {}
-    logging.warning(
-      "%s has another calendar than %s was trained on: the model, not the "
-      "parser, dates its queries",
-      benchmark.name,
-      config.name,
-    )
-  for name, tokens in (
-    ("records", texts["records"]),
-    *texts["queries"].items(),
-  ):
-    if len(tokens):
-      logging.info(
-        "%s, %s: %.1f %% of the tokens are unknown to %s, %.1f %% of the texts "
-        "fill all %d places and may be cut",
-        benchmark.name,
-        name,
-        100 * (tokens.ids == tokenizer.unk_id).sum() / tokens.mask.sum(),
-        config.name,
-        100 * tokens.mask.all(axis=1).mean(),
-        tokens.mask.shape[1],
+  for query in benchmark.queries["train"]:
+    if not query.positives:
+      raise ValueError(
+        f"{benchmark.name}: no record answers the train query {query.query_id}"
       )
-  return dataclasses.replace(
-    experiment,
-    evaluation=transfer_folder(experiment.workdir, benchmark),
-    benchmark=benchmark,
-    **texts,
-  )
 
 
-def transfer_folder(
-  workdir: pathlib.Path, benchmark: Benchmark
-) -> pathlib.Path:
-  """Returns where a workdir keeps what was measured on another data set."""
-  name = re.sub(r"[^\w.-]+", "_", benchmark.name)
-  return workdir / EVALUATION_FOLDER / name
-
-
-def _tokenize_benchmark(
+def tokenize_benchmark(
   benchmark: Benchmark,
   backbone: Backbone,
-  config: ml_collections.ConfigDict,
+  query_length: int,
+  record_length: int,
 ) -> dict[str, Any]:
-  """Returns what an experiment keeps of the texts of a benchmark."""
-  query_intervals = {}
-  if config.score_mode == "posterior" and config.query_dates == "parser":
-    query_intervals = {
-      split: query_dates.read_query_intervals(
-        [q.text for q in queries], benchmark.timeline
-      )
-      for split, queries in benchmark.queries.items()
-    }
+  """Returns the fields `records` and `queries` of an experiment."""
   tokenize = functools.partial(
     input_pipeline.tokenize_texts, backbone.tokenizer
   )
   return {
     "records": tokenize(
       [record.text for record in benchmark.records],
-      config.record_length,
+      record_length,
       backbone.record_prefix,
     ),
     "queries": {
       split: tokenize(
-        [query.text for query in queries],
-        config.query_length,
-        backbone.query_prefix,
+        [query.text for query in queries], query_length, backbone.query_prefix
       )
       for split, queries in benchmark.queries.items()
     },
-    "query_intervals": query_intervals,
+  }
+
+
+def read_query_intervals(
+  benchmark: Benchmark, score_mode: str, reader: str
+) -> dict[str, Int32[np.ndarray, "Q 2"]]:
+  """Returns the months that the parser reads in the queries, by split.
+
+  Empty where nothing asks for them: only the posterior scores intervals.
+  """
+  if score_mode != "posterior" or reader != "parser":
+    return {}
+  return {
+    split: query_dates.read_query_intervals(
+      [query.text for query in queries], benchmark.timeline
+    )
+    for split, queries in benchmark.queries.items()
   }
 
 
 def evaluation_splits(
-  benchmark: Benchmark, config: ml_collections.ConfigDict
+  benchmark: Benchmark, requested_splits: Sequence[str]
 ) -> list[str]:
-  """Returns the splits of `config.eval.splits` that have queries.
+  """Returns those of the splits of `config.eval.splits` that have queries.
 
   Raises:
     ValueError: if none has.
   """
-  splits = [split for split in config.eval.splits if benchmark.queries[split]]
+  splits = [split for split in requested_splits if benchmark.queries[split]]
   if not splits:
     available_splits = [
       split for split, queries in benchmark.queries.items() if queries
     ]
     raise ValueError(
       f"config.eval.splits: {benchmark.name} has no queries of "
-      f"{', '.join(config.eval.splits)}; it has {', '.join(available_splits) or 'none'}"
+      f"{', '.join(requested_splits)}; it has "
+      f"{', '.join(available_splits) or 'none'}"
     )
   return splits
 
 
 def count_total_steps(
-  config: ml_collections.ConfigDict, num_queries: int
+  num_epochs: float, batch_size: int, num_queries: int
 ) -> int:
   """Returns the number of updates of a run.
 
   Args:
-    config: num_epochs and batch_size are read; no epochs are no updates, and
+    num_epochs: passes over the train queries; no epochs are no updates, and
       the initial parameters are evaluated as they are.
+    batch_size: queries a step.
     num_queries: number of train queries.
 
   Raises:
     ValueError: if epochs are asked for that make less than one update.
   """
-  steps = int(config.num_epochs * num_queries) // config.batch_size
-  if steps < 1 and config.num_epochs != 0:
+  steps = int(num_epochs * num_queries) // batch_size
+  if steps < 1 and num_epochs != 0:
     raise ValueError(
-      f"config.num_epochs={config.num_epochs} and "
-      f"config.batch_size={config.batch_size} make no step of {num_queries} "
-      "train queries"
+      f"config.num_epochs={num_epochs} and config.batch_size={batch_size} make "
+      f"no step of {num_queries} train queries"
     )
   return steps
 
 
-def _field_names(config: ml_collections.ConfigDict) -> set[str]:
-  """Returns the dotted names of all fields."""
-  return set(flax.traverse_util.flatten_dict(config.to_dict(), sep="."))
-
-
-def _fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
-  """Returns the fields that a resumed run must share with its beginning."""
-  fixed_fields = {k: v for k, v in fields.items() if k not in _FREE_FIELDS}
-  fixed_fields["eval"] = {
-    k: v for k, v in fields["eval"].items() if k not in _FREE_EVAL_FIELDS
-  }
-  return fixed_fields
-
-
-def _to_json_types(value: Any) -> Any:
-  """Returns `value` as JSON reads it back: tuples become lists."""
-  return json.loads(json.dumps(value))
-
-
 def _describe_architecture(
-  config: ml_collections.ConfigDict,
+  section: ml_collections.ConfigDict,
   benchmark: Benchmark,
   tokenizer: TextTokenizer,
 ) -> dict[str, Any]:
-  """Returns what a checkpoint must agree with to be loaded."""
-  return _to_json_types(
+  """Returns the description that a checkpoint must share to be loaded."""
+  return run_folder.to_json_types(
     {
       "dataset": benchmark.name,
       "vocab_size": tokenizer.vocab_size,
       "vocabulary": tokenizer.fingerprint,
-      "model": config.model.to_dict(),
+      "model": section.to_dict(),
     }
   )

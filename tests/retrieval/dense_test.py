@@ -5,7 +5,8 @@ import pytest
 
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import dense
-from ctd_jax.training import config_checks, experiment
+from ctd_jax.systems import evaluation_run
+from ctd_jax.training import experiment
 from tests import synthetic
 
 
@@ -63,7 +64,7 @@ def test_a_backend_that_cannot_rank_is_refused(method, backend, message):
   config = synthetic.config(method)
   config.eval.backend = backend
   with pytest.raises(ValueError, match=f"config.eval.backend=.*{message}"):
-    config_checks.check_evaluation(config)
+    evaluation_run.validate_evaluation(config)
   if method == "ctd":
     config.eval.score_mode = "absolute"
-    config_checks.check_evaluation(config)
+    evaluation_run.validate_evaluation(config)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from ctd_jax import export, train
+from ctd_jax import export
 from ctd_jax.retrieval import dense, vector_export
+from ctd_jax.systems import training_run
 from ctd_jax.training import experiment
 from tests import synthetic
 
@@ -39,7 +40,7 @@ def check_rankings(run, params, folder, mode):
 def test_vectors_of_a_trained_run(tmp_path):
   config = synthetic.config("ft")
   config.eval_every = 1
-  train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
+  training_run.train_and_evaluate(config, tmp_path / "run", stop_after=1)
   run = experiment.assemble_experiment(config, tmp_path / "run")
   export.export_run(run, tmp_path / "vectors", vectors=True)
   state = run.checkpoints.restore(1, run.abstract_state())

@@ -10,9 +10,13 @@ import pytest
 
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.features import Experts
-from ctd_jax.systems import dated_gallery, evaluation_run, registry
-from ctd_jax.training import experiment
-from ctd_jax_configs import common
+from ctd_jax.systems import (
+  dated_gallery,
+  dating_systems,
+  evaluation_run,
+  registry,
+)
+from ctd_jax.training import config as training_config
 from tests import synthetic
 from tests.benchmarks import dating
 
@@ -51,7 +55,7 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
   blind = dataclasses.replace(benchmark, records=tuple(hidden))
   other = dated_gallery.read_dated_gallery(blind, experts=OFF)
   rows = np.arange(len(benchmark.records))
-  for variant in dated_gallery.VARIANTS:
+  for variant in dating_systems.VARIANTS:
     np.testing.assert_array_equal(
       other.make_posterior(variant).log_p(rows),
       dated.make_posterior(variant).log_p(rows),
@@ -62,7 +66,10 @@ def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
   everything = {"all": np.ones(len(benchmark.records), bool)}
   found = dated.rank_by_posterior(
-    [query.text for query in queries], dated.make_posterior("fitted"), 1, everything
+    [query.text for query in queries],
+    dated.make_posterior("fitted"),
+    1,
+    everything,
   )
   ids = benchmark.record_ids
   for query, row in zip(queries, found["all"][0][:, 0], strict=True):
@@ -75,14 +82,15 @@ def test_unknown_variant(dated):
 
 
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
-  config = common.base_config()
+  config = training_config.base_config()
   config.eval.baselines = ("rules", "dating-fitted")
   config.eval.splits = ("test",)
+  config.dating = registry.default_section("dating")
   config.dating.off = ("neural",)
   config.seed = 7
-  evaluation_run.evaluate_baselines(benchmark, config, tmp_path)
+  evaluation_run.evaluate_systems(benchmark, config, tmp_path)
   assert "dating-fitted" in capsys.readouterr().out
-  folder = experiment.transfer_folder(tmp_path, benchmark)
+  folder = transfer.transfer_folder(tmp_path, benchmark)
   run = (folder / "run.dating-fitted.test.neg1_ne1.trec").read_text()
   assert "dating-fitted:T0:posterior" in run
   rows = json.loads((folder / "results.json").read_text())
@@ -121,19 +129,23 @@ def test_benchmark_writes_rows_and_reliability(
 def test_a_wrong_value_is_named_without_a_run(
   benchmark, tmp_path, field, value, message
 ):
-  config = common.base_config()
+  config = training_config.base_config()
+  config.eval.baselines = ("dating-fitted",)
+  config.dating = registry.default_section("dating")
   group, leaf = field.split(".")
   config[group][leaf] = value
   with pytest.raises(ValueError, match=re.escape(message)):
-    evaluation_run.evaluate_baselines(benchmark, config, tmp_path)
+    evaluation_run.evaluate_systems(benchmark, config, tmp_path)
   assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
   monkeypatch.setattr(dated_gallery, "read_dated_gallery", None)
-  made = registry.make_baselines(benchmark, common.base_config())
-  assert tuple(made) == registry.BASELINE_NAMES
-  assert {made[name].track for name in dated_gallery.SYSTEM_NAMES} == {"T0"}
+  config = training_config.base_config()
+  config.eval.baselines = dating_systems.SYSTEM_NAMES
+  made = registry.make_systems(benchmark, config)
+  assert tuple(made) == dating_systems.SYSTEM_NAMES
+  assert {system.track for system in made.values()} == {"T0"}
 
 
 def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):

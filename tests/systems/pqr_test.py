@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.retrieval import record_components
 from ctd_jax.systems import evaluation_run, pqr, pseudo_queries, registry
 from ctd_jax_configs import pqr as config_file
 from ctd_jax_datasets import export
@@ -75,12 +76,14 @@ def test_no_file(tmp_path):
 
 def test_four_vectors_stay_and_more_become_centres():
   axes = np.eye(5, dtype=np.float32)
-  np.testing.assert_array_equal(pqr.cluster_centres(axes[:4]), axes[:4])
+  np.testing.assert_array_equal(
+    record_components.cluster_centres(axes[:4]), axes[:4]
+  )
   # Four bundles of two, whose centres are known.
   tilted = axes[:4] + 0.1 * axes[4]
   pairs = np.concatenate([tilted, axes[:4] - 0.1 * axes[4]])
   pairs /= np.linalg.norm(pairs, axis=1, keepdims=True)
-  found = pqr.cluster_centres(pairs.astype(np.float32))
+  found = record_components.cluster_centres(pairs.astype(np.float32))
   order = np.argsort(found.argmax(axis=1))
   np.testing.assert_allclose(found[order], axes[:4], atol=1e-6)
 
@@ -98,12 +101,11 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
     for i, record_id in enumerate(IDS)
   }
   entries = [entry(name, *texts) for name, texts in asked.items() if texts]
-  config = synthetic.config()
-  config.pqr.source = str(folder)
+  config = config_file.get_config(str(folder))
   config.pqr.pseudo_queries = str(write(tmp_path / "q.jsonl", entries))
   config.pqr.update(pooling="mean", query_prefix="問", record_length=16)
   config.pqr.query_length = 12
-  system = registry.make_baselines(BENCHMARK, config)["pqr"]
+  system = registry.make_systems(BENCHMARK, config)["pqr"]
   assert (system.track, system.score_mode) == ("T0", "pseudo_queries")
 
   def vectors(texts, prefix, length):
@@ -120,10 +122,10 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
   for column, name in enumerate(IDS):
     parts = np.array([next(pseudo) for _ in asked[name]] or [own[column]])
     if len(parts) > 4:
-      parts = pqr.cluster_centres(parts)
+      parts = record_components.cluster_centres(parts)
     scores[:, column] = (queries @ parts.T).max(axis=1)
   everything = {"all": np.ones(len(IDS), bool)}
-  indices, values = system.rank_top_k(QUERIES, 5, everything)["all"]
+  indices, values = system.search(QUERIES, 5, everything)["all"]
   best = -np.sort(-scores, axis=1)[:, :5]
   np.testing.assert_allclose(values, best, rtol=1e-5)
   again = np.take_along_axis(scores, indices, axis=1)
@@ -133,17 +135,16 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
   monkeypatch.setitem(sys.modules, "sklearn", None)
   with pytest.raises(ValueError, match=re.escape("'ctd_jax[baselines]'")):
-    pqr.cluster_centres(np.eye(5, dtype=np.float32))
+    record_components.cluster_centres(np.eye(5, dtype=np.float32))
 
 
 @pytest.mark.parametrize("field", ["source", "pseudo_queries"])
 def test_what_is_needed_is_named(tmp_path, field):
-  config = synthetic.config()
-  config.eval.baselines = ("pqr",)
+  config = config_file.get_config()
   config.pqr.update(source="x", pseudo_queries="y")
   config.pqr[field] = None
   with pytest.raises(ValueError, match=f"config.pqr.{field}: the system pqr"):
-    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_systems(BENCHMARK, config, tmp_path)
 
 
 def test_the_config_reads_e5_with_its_prefixes_and_others_without():

@@ -30,8 +30,10 @@ def test_records_of_the_month_come_first_whatever_they_say():
 
 
 def test_without_commentary_it_is_always_right():
-  system = registry.make_baselines(BENCHMARK, synthetic.config())["time_keys"]
-  found = system.rank_top_k(
+  config = synthetic.config()
+  config.eval.baselines = ("time_keys",)
+  system = registry.make_systems(BENCHMARK, config)["time_keys"]
+  found = system.search(
     [query.text for query in QUERIES],
     10,
     protocol.gallery_masks(BENCHMARK.kinds),

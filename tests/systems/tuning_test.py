@@ -117,14 +117,16 @@ def test_labels_of_test_queries_change_nothing():
 
 
 def test_the_choice_stands_beside_the_run_files(tmp_path):
-  made = registry.make_baselines(benchmark(), synthetic.config())
+  config = synthetic.config()
+  config.eval.baselines = ("bm25_tuned", "bm25_timekde_tuned")
+  made = registry.make_systems(benchmark(), config)
   for name, module, constants in (
     ("bm25_tuned", bm25, bm25.BM25Constants),
     ("bm25_timekde_tuned", time_prior, time_prior.TimePriorConstants),
   ):
     system = made[name]
-    evaluation_run.write_baseline_runs(
-      benchmark(), synthetic.config(), name, system, tmp_path
+    evaluation_run.write_system_runs(
+      benchmark(), name, system, ["test"], 50, tmp_path
     )
     text = (tmp_path / f"run.{name}.test.neg1_ne1.trec").read_text()
     assert f" {name}:{module.TRACK}:{module.SCORE_MODE}\n" in text

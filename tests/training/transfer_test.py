@@ -8,12 +8,11 @@ import sys
 
 import pytest
 
-from ctd_jax import train
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import query_dates
 from ctd_jax.evaluation import results
-from ctd_jax.systems import evaluation_run
-from ctd_jax.training import experiment
+from ctd_jax.systems import evaluation_run, training_run
+from ctd_jax.training import experiment, run_folder, transfer
 from ctd_jax.training import config as training_config
 from ctd_jax_datasets import export
 from tests import synthetic
@@ -68,17 +67,17 @@ def trained(tmp_path_factory) -> pathlib.Path:
   config.dataset = f"beir:{place}/synthetic"
   config.num_epochs = 1.0
   config.eval.baselines = ("bm25",)
-  train.train_and_evaluate(config, place / "run")
+  training_run.train_and_evaluate(config, place / "run")
   return place / "run"
 
 
 def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
   assert (trained / "evaluation" / "results.json").exists()
   before = {p: p.read_bytes() for p in (trained / "evaluation").glob("*.*")}
-  config = experiment.read_config(trained)
+  config = run_folder.read_config(trained)
   run = experiment.assemble_experiment(config, trained)
   evaluation_run.evaluate_experiment(
-    experiment.transfer_experiment(run, f"beir:{folder}")
+    transfer.transfer_experiment(run, f"beir:{folder}")
   )
   run.checkpoints.close()
   (out,) = (p for p in (trained / "evaluation").iterdir() if p.is_dir())
@@ -98,8 +97,8 @@ def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
 
 
 def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
-  run = experiment.assemble_experiment(experiment.read_config(trained), trained)
-  other = experiment.transfer_experiment(run, "chunqiutr/mini", tmp_path)
+  run = experiment.assemble_experiment(run_folder.read_config(trained), trained)
+  other = transfer.transfer_experiment(run, "chunqiutr/mini", tmp_path)
   run.checkpoints.close()
   assert (tmp_path / "chunqiutr" / "mini").is_dir()
   assert other.benchmark.name.startswith("chunqiutr/mini:")
@@ -114,10 +113,10 @@ def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
 
 
 def test_months_are_read_in_the_calendar_of_the_model_only(trained, folder):
-  run = experiment.assemble_experiment(experiment.read_config(trained), trained)
+  run = experiment.assemble_experiment(run_folder.read_config(trained), trained)
   run.config.score_mode = "posterior"
-  same = experiment.transfer_experiment(run, run.config.dataset)
-  other = experiment.transfer_experiment(run, f"beir:{folder}")
+  same = transfer.transfer_experiment(run, run.config.dataset)
+  other = transfer.transfer_experiment(run, f"beir:{folder}")
   run.checkpoints.close()
   assert same.query_intervals["test"].shape == (len(same.queries["test"]), 2)
   assert not other.query_intervals
@@ -131,7 +130,7 @@ def test_a_folder_without_train_queries_is_not_trained_on(folder, tmp_path):
     match="no train queries and no validation queries and no train records: "
     ".*--baselines_only",
   ):
-    train.train_and_evaluate(config, tmp_path / "run")
+    training_run.train_and_evaluate(config, tmp_path / "run")
   assert not (tmp_path / "run").exists()
 
 
@@ -154,7 +153,7 @@ def test_a_kind_of_negatives_that_is_not_there_is_named(tmp_path):
     match="config.negatives.same_month_comment=1: .* no train record of the "
     "kind neg_comment; set it to 0",
   ):
-    train.train_and_evaluate(config, tmp_path / "run")
+    training_run.train_and_evaluate(config, tmp_path / "run")
 
 
 def test_a_split_that_is_not_there_is_named(folder, tmp_path):

@@ -1,9 +1,8 @@
-"""Answerers that ask a model, and what it may read before it answers.
+"""Answerer that asks a chat model, and the contexts that it reads first.
 
-Why: knowledge and reasoning are told apart by what stands before the question:
-nothing (`closed_book`), passages found by our own retrieval (`open_book`), the
-dates of what is asked about (`facts`), or these among others
-(`distractor_facts`). Called by `python -m ctd_jax.tasks.ctm qa --system=model`.
+The context separates knowledge from reasoning: nothing (closed_book), passages
+retrieved by BM25 (open_book), the dates of the question's entities (facts), or
+these among the dates of other entities (distractor_facts).
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ NUM_PASSAGES = 10  # as many as the paper takes from a web search
 
 @dataclasses.dataclass(frozen=True)
 class ModelAnswerer:
-  """A chat model with a prompt.
+  """Chat model with a prompt and a context.
 
   Attributes:
     chat: client of the model.
-    style: one of `judge.STYLES`.
-    context: what is read before a question.
+    style: one of `settings.STYLES`.
+    context: provides the texts that precede a question.
   """
 
   chat: ChatClient
@@ -48,8 +47,8 @@ class ModelAnswerer:
     ).text
 
 
-def closed_book(question: Question) -> Sequence[str]:
-  """Returns nothing."""
+def provide_nothing(question: Question) -> Sequence[str]:
+  """Returns no texts: closed book."""
   return ()
 
 
@@ -59,14 +58,20 @@ def list_facts(question: Question) -> Sequence[str]:
 
 
 class DistractorFacts:
-  """The facts of a question, shuffled among as many about other entities."""
+  """Facts of a question, shuffled among as many facts of other entities."""
 
   def __init__(self, relations: Sequence[Relation], seed: int = 0):
+    """Collects the facts to draw from.
+
+    Args:
+      relations: of all questions.
+      seed: seed of draws and order, together with the question's id.
+    """
     self._facts = sorted(set(map(wording.format_fact, relations)))
     self._seed = seed
 
   def __call__(self, question: Question) -> Sequence[str]:
-    """Returns facts, twice as many as are needed."""
+    """Returns the needed facts and as many others, in random order."""
     relevant_facts = list_facts(question)
     rng = random.Random(f"{self._seed}:{question.question_id}")
     other_facts = [fact for fact in self._facts if fact not in relevant_facts]
@@ -79,9 +84,10 @@ class DistractorFacts:
 
 
 class OpenBookRetriever:
-  """The passages of a gallery that BM25 finds for the text of a question."""
+  """Passages of a gallery, ranked by BM25 for the text of a question."""
 
   def __init__(self, texts: Sequence[str], num_passages: int = NUM_PASSAGES):
+    """Indexes the texts of the gallery."""
     self._texts = texts
     self._index = bm25.BM25(texts)
     self._num_passages = min(num_passages, len(texts))
@@ -90,4 +96,5 @@ class OpenBookRetriever:
     """Returns the best passages, best first."""
     scores = self._index.score_queries([question.question])
     indices, _ = host_search.select_top_k(scores, self._num_passages)
+    # Row -1 fills the list where fewer texts score.
     return tuple(self._texts[i] for i in indices[0] if i >= 0)

@@ -14,7 +14,8 @@ from ctd_jax.models.encoders import layers
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.token_encoder import TokenEncoder, TokenVectors
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax.systems import evaluation_run, late_interaction, registry
+from ctd_jax.retrieval import late_interaction
+from ctd_jax.systems import evaluation_run, maxsim, registry
 from ctd_jax_configs import late_interaction as config_file
 from tests import synthetic
 from tests.models import published_folder
@@ -111,12 +112,10 @@ def tokens_of(folder, texts, **options):
 
 
 def test_scores_are_those_of_plain_loops(folder):
-  config = synthetic.config()
-  config.maxsim.source = str(folder)
-  config.maxsim.update(query_prefix="問", record_prefix="〕", **LENGTHS)
-  system = registry.make_baselines(BENCHMARK, config)["maxsim"]
-  assert (system.track, system.score_mode) == ("T0", "late_interaction")
-  rank = late_interaction.make_maxsim_ranker(TEXTS, config.maxsim)
+  config = maxsim.MaxSimConfig(
+    source=str(folder), query_prefix="問", record_prefix="〕", **LENGTHS
+  )
+  rank = maxsim.make_search(TEXTS, config)
   queries = tokens_of(folder, QUERIES, prefix="問", max_length=14)
   records = tokens_of(folder, TEXTS, prefix="〕", max_length=24)
   assert {len(tokens) > 16 for tokens in records} == {True, False}
@@ -152,11 +151,8 @@ def test_a_projection_and_what_the_folder_declares(projected):
     read = [*["<s>", "〕", *text][: len(tokens) - 1], "</s>"]
     kept = [token not in declared["skiplist_words"] for token in read]
     records.append(project(tokens[kept]))
-  config = synthetic.config()
-  config.maxsim.source = str(path)
-  found = late_interaction.make_maxsim_ranker(TEXTS, config.maxsim)(
-    QUERIES, 7, masks()
-  )
+  search = maxsim.make_search(TEXTS, maxsim.MaxSimConfig(source=str(path)))
+  found = search(QUERIES, 7, masks())
   check(found, by_loops(queries, records), masks())
 
 
@@ -269,8 +265,14 @@ def test_the_config_reads_like_the_row_of_the_encoder():
   assert other.maxsim.query_prefix is other.maxsim.record_length is None
 
 
+def test_the_system_of_a_config():
+  config = config_file.get_config()
+  system = registry.make_systems(BENCHMARK, config)["maxsim"]
+  assert (system.track, system.score_mode) == ("T0", "late_interaction")
+
+
 def test_a_source_is_needed(tmp_path):
   config = synthetic.config()
   config.eval.baselines = ("maxsim",)
   with pytest.raises(ValueError, match=r"config.maxsim.source: .* maxsim"):
-    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_systems(BENCHMARK, config, tmp_path)

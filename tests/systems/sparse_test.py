@@ -1,5 +1,6 @@
 """Sparse retrieval: logits, vectors, idf weights, what is found, bad files."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -12,8 +13,9 @@ from scipy import special
 from ctd_jax.benchmark import runs
 from ctd_jax.models.pretrained import hub_folders, masked_lm, state_dict
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.systems import evaluation_run, learned_sparse
-from ctd_jax.training import experiment
+from ctd_jax.retrieval import learned_sparse
+from ctd_jax.systems import evaluation_run, registry, sparse
+from ctd_jax.training import transfer
 from ctd_jax_configs import sparse as sparse_config
 from tests import synthetic
 from tests.models import published_folder
@@ -53,6 +55,15 @@ def config_of(folder, variant="idf"):
   config.sparse.query_length = config.sparse.record_length = 24
   config.sparse.batch_size = 4
   return config
+
+
+def section_of(folder, variant="idf"):
+  config = config_of(folder, variant)
+  return registry.read_section(config, sparse.SparseConfig)
+
+
+def encoder_of(config):
+  return learned_sparse.SparseEncoder(**dataclasses.asdict(config))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -100,9 +111,9 @@ def by_numpy(folder, texts, activation):
 
 @pytest.mark.parametrize("variant", sparse_config.VARIANTS)
 def test_vectors_and_rankings_are_those_of_numpy(folder, variant):
-  config = config_of(folder, variant).sparse
+  config = section_of(folder, variant)
   expected = by_numpy(folder, TEXTS, config.activation)
-  encoder = learned_sparse.SparseEncoder(config)
+  encoder = encoder_of(config)
   vectors = encoder.encode_records(TEXTS)
   np.testing.assert_allclose(vectors.toarray(), expected, atol=1e-5)
   assert vectors.nnz == np.count_nonzero(expected) > 40
@@ -121,9 +132,7 @@ def test_vectors_and_rankings_are_those_of_numpy(folder, variant):
     "all": np.ones(len(TEXTS), bool),
     "half": np.arange(len(TEXTS)) % 2 == 0,
   }
-  found = learned_sparse.make_sparse_ranker(TEXTS, config)(
-    QUERIES, 9, galleries
-  )
+  found = sparse.make_search(TEXTS, config)(QUERIES, 9, galleries)
   for name, mask in galleries.items():
     indices, values = found[name]
     for row, line in enumerate(scores):
@@ -173,9 +182,9 @@ def test_records_are_encoded_once_for_all_splits(
     "encode_records",
     lambda self, texts: calls.append(len(texts)) or encode(self, texts),
   )
-  evaluation_run.evaluate_baselines(BENCHMARK, config_of(folder), tmp_path)
+  evaluation_run.evaluate_systems(BENCHMARK, config_of(folder), tmp_path)
   assert calls == [len(BENCHMARK.records)]
-  out = experiment.transfer_folder(tmp_path, BENCHMARK)
+  out = transfer.transfer_folder(tmp_path, BENCHMARK)
   run = runs.read_run(out / "run.sparse.test.neg1_ne1.trec")
   assert (run.track, run.score_mode) == ("T0", "sparse")
   assert "sparse" in capsys.readouterr().out
@@ -193,10 +202,10 @@ def test_bad_weights_of_tokens_are_named(folder, tmp_path, content, message):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   (tmp_path / learned_sparse.IDF_FILE).write_text(content)
   with pytest.raises(ValueError, match=rf"idf\.json.*{message}"):
-    learned_sparse.SparseEncoder(config_of(tmp_path).sparse)
+    encoder_of(section_of(tmp_path))
   (tmp_path / learned_sparse.IDF_FILE).unlink()
   with pytest.raises(FileNotFoundError, match=r"no idf\.json in"):
-    learned_sparse.SparseEncoder(config_of(tmp_path).sparse)
+    encoder_of(section_of(tmp_path))
 
 
 def test_models_without_a_head_are_named(folder, tmp_path):
@@ -206,7 +215,7 @@ def test_models_without_a_head_are_named(folder, tmp_path):
   ):
     bare = published_folder.write(tmp_path / kind, TEXTS, kind)
     with pytest.raises(ValueError, match=message):
-      learned_sparse.SparseEncoder(config_of(bare).sparse)
+      encoder_of(section_of(bare))
   config, params = state_dict.load_encoder(folder)
   tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
   del tensors["cls.predictions.bias"]
@@ -219,9 +228,9 @@ def test_a_wrong_value_is_named(folder, tmp_path):
   config = config_of(folder)
   config.sparse.activation = "relu"
   with pytest.raises(ValueError, match=r"config\.sparse\.activation='relu'"):
-    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_systems(BENCHMARK, config, tmp_path)
   config = config_of("")
   with pytest.raises(ValueError, match=r"config\.sparse\.source: the system"):
-    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
+    evaluation_run.evaluate_systems(BENCHMARK, config, tmp_path)
   with pytest.raises(ValueError, match="unknown variant 'v3' after"):
     sparse_config.get_config("v3")

@@ -10,8 +10,9 @@ from safetensors import numpy as safetensors_numpy
 
 from ctd_jax.benchmark import runs
 from ctd_jax.models.pretrained import hub_folders
-from ctd_jax.systems import evaluation_run, llm_reranker, registry
-from ctd_jax.training import config_checks, experiment
+from ctd_jax.retrieval import llm_reranker
+from ctd_jax.systems import evaluation_run, registry, rerank
+from ctd_jax.training import transfer
 from ctd_jax_configs import rerank as rerank_config
 from tests import synthetic
 from tests.models import published_folder
@@ -34,6 +35,16 @@ def config_of(folder=GOLDEN, **fields):
   return config
 
 
+def reranker_of(folder=GOLDEN, max_length=512, batch_size=8):
+  return llm_reranker.Reranker(
+    str(folder),
+    instruction="求記事",
+    max_length=max_length,
+    batch_size=batch_size,
+    dtype="float32",
+  )
+
+
 def golden():
   found = json.loads((GOLDEN / "p_yes.json").read_text("utf-8"))
   return [tuple(pair) for pair in found["questions"]], found["p_yes"]
@@ -49,9 +60,11 @@ def write_runs(folder, rankings, gallery="all", split="test", track="T0"):
 
 
 def rank(config, queries=QUERIES, k=50):
-  first = llm_reranker.read_first_stage(config.rerank, BENCHMARK)
-  system = llm_reranker.make_reranking_ranker(BENCHMARK, first, config.rerank)
-  indices, scores = system([q.text for q in queries], k, GALLERIES)["all"]
+  section = registry.read_section(config, rerank.RerankConfig)
+  system = rerank.make_rerank(BENCHMARK, section, None)
+  indices, scores = system.search([q.text for q in queries], k, GALLERIES)[
+    "all"
+  ]
   return [[IDS[i] for i in row if i >= 0] for row in indices], scores
 
 
@@ -69,10 +82,10 @@ def by_length(monkeypatch):
   """The probability of yes is given by the text of the record."""
 
   class ByLength:
-    def __init__(self, config):
+    def __init__(self, source, **options):
       pass
 
-    def __call__(self, pairs):
+    def score_pairs(self, pairs):
       return np.array([1 / len(record) for _, record in pairs], np.float32)
 
   monkeypatch.setattr(llm_reranker, "Reranker", ByLength)
@@ -81,24 +94,28 @@ def by_length(monkeypatch):
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_probabilities_are_the_published_ones(batch_size):
   questions, expected = golden()
-  reranker = llm_reranker.Reranker(config_of(batch_size=batch_size).rerank)
-  np.testing.assert_allclose(reranker(questions), expected, atol=1e-5)
+  reranker = reranker_of(batch_size=batch_size)
+  np.testing.assert_allclose(
+    reranker.score_pairs(questions), expected, atol=1e-5
+  )
 
 
 def test_a_long_record_loses_its_end_and_the_prompt_nothing():
-  reranker = llm_reranker.Reranker(config_of(max_length=350).rerank)
+  reranker = reranker_of(max_length=350)
   long, other = ("元年春王正月" * n for n in (60, 61))
-  p_yes = reranker([("春", long), ("春", other), ("春", long + "盟")])
+  p_yes = reranker.score_pairs(
+    [("春", long), ("春", other), ("春", long + "盟")]
+  )
   np.testing.assert_allclose(p_yes, p_yes[0], rtol=1e-6)
-  whole = llm_reranker.Reranker(config_of().rerank)
-  assert whole([("春", "元年春王正月")])[0] == pytest.approx(
-    reranker([("春", "元年春王正月")])[0], abs=1e-6
+  short = [("春", "元年春王正月")]
+  assert reranker_of().score_pairs(short)[0] == pytest.approx(
+    reranker.score_pairs(short)[0], abs=1e-6
   )
 
 
 def test_a_prompt_that_would_be_cut_is_named():
   with pytest.raises(ValueError, match=r"max_length=200: the prompt alone has"):
-    llm_reranker.Reranker(config_of(max_length=200).rerank)
+    reranker_of(max_length=200)
 
 
 def test_an_output_layer_of_its_own_is_used(tmp_path):
@@ -109,7 +126,7 @@ def test_an_output_layer_of_its_own_is_used(tmp_path):
   questions, expected = golden()
   folder = copied(tmp_path / "untied", double)
   odds = (np.array(expected) / (1 - np.array(expected))) ** 2
-  got = llm_reranker.Reranker(config_of(folder).rerank)(questions)
+  got = reranker_of(folder).score_pairs(questions)
   np.testing.assert_allclose(got, odds / (1 + odds), atol=1e-5)
 
   folder = copied(tmp_path / "absent", lambda tensors: None)
@@ -117,22 +134,21 @@ def test_an_output_layer_of_its_own_is_used(tmp_path):
   config["tie_word_embeddings"] = False
   (folder / "config.json").write_text(json.dumps(config))
   with pytest.raises(ValueError, match=r"absent: no tensor lm_head\.weight"):
-    llm_reranker.Reranker(config_of(folder).rerank)
+    reranker_of(folder)
 
 
 def test_a_vocabulary_without_an_answer_is_named(tmp_path):
   folder = copied(tmp_path / "silent", lambda tensors: None)
   published_folder.write_tokenizer(folder, ["求"], ends=False, words=("no",))
   with pytest.raises(ValueError, match="silent: 'yes' is not one token of"):
-    llm_reranker.Reranker(config_of(folder).rerank)
+    reranker_of(folder)
 
 
 @pytest.mark.parametrize("kind", ["bert", "qwen2"])
 def test_what_does_not_guess_the_next_token_is_named(kind, tmp_path):
   published_folder.write(tmp_path, ["求"], kind)
-  config = config_of(tmp_path, max_length=64)
   with pytest.raises(ValueError, match=f"{tmp_path}: expected a causal langu"):
-    llm_reranker.Reranker(config.rerank)
+    reranker_of(tmp_path, max_length=64)
 
 
 def test_candidates_are_ordered_by_score_then_record_id(tmp_path, by_length):
@@ -172,10 +188,10 @@ def test_the_cosine_of_the_first_system_can_be_mixed_in(
   config.eval.baselines = ("rerank",)
   config.rerank.runs = str(tmp_path / "nowhere")
   with pytest.raises(ValueError, match="rerank.runs=.*nowhere: there is no"):
-    config_checks.check_evaluation(config)
+    registry.validate(config)
   config.rerank.mixing = 1.5
   with pytest.raises(ValueError, match=r"mixing=1\.5: expected 0 to 1"):
-    config_checks.check_evaluation(config)
+    registry.validate(config)
 
 
 def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):
@@ -185,8 +201,8 @@ def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):
       ranking = [(name, -float(row)) for row, name in enumerate(events[:12])]
       write_runs(tmp_path, [ranking] * len(QUERIES), gallery, split, "T0+order")
   config = config_of(runs=str(tmp_path))
-  evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path / "run")
-  out = experiment.transfer_folder(tmp_path / "run", BENCHMARK)
+  evaluation_run.evaluate_systems(BENCHMARK, config, tmp_path / "run")
+  out = transfer.transfer_folder(tmp_path / "run", BENCHMARK)
   run = runs.read_run(out / "run.rerank.test.neg1_ne1.trec")
   assert (run.track, run.score_mode) == ("T0+order", "reranked")
   assert {len(found) for found in run.rankings.values()} == {12}
@@ -196,11 +212,10 @@ def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):
 def test_what_the_first_system_lacks_is_named(tmp_path, by_length):
   config = config_of()
   with pytest.raises(ValueError, match=r"config\.rerank\.runs: the system rer"):
-    evaluation_run.evaluate_baselines(BENCHMARK, config, tmp_path)
-  assert registry.make_baselines(BENCHMARK, config)["rerank"].track == "T0"
+    evaluation_run.evaluate_systems(BENCHMARK, config, tmp_path)
   config = config_of(runs=str(tmp_path))
   with pytest.raises(FileNotFoundError, match=r"expected run\.first\.\*\.trec"):
-    registry.make_baselines(BENCHMARK, config)
+    registry.make_systems(BENCHMARK, config)
   write_runs(tmp_path, [[(IDS[0], 1.0)]] * len(QUERIES))
   with pytest.raises(ValueError, match="first was not asked over all: 滄乙"):
     rank(config, BENCHMARK.queries["validation"])

@@ -1,0 +1,98 @@
+"""Systems that date the gallery first, registered; see `dated_gallery`.
+
+Axes: n records, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry
+
+if TYPE_CHECKING:  # they import JAX
+  from ctd_jax.dating.posterior import Posterior
+  from ctd_jax.systems.dated_gallery import DatedGallery
+
+# `dating_model` describes the variants.
+VARIANTS = ("fitted", "elimination", "strict")
+SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatingConfig(registry.SystemConfig):
+  """Evidence that the dated systems use."""
+
+  SECTION: ClassVar[str] = "dating"
+
+  # Folder of source texts whose bracket notes are read for their citations
+  # (track T0+external); None = the gallery alone (T0).
+  outside: str | None = None
+  off: tuple[str, ...] = ()  # experts to do without, see `dating.features`
+
+  def validate(self) -> None:
+    """Raises ValueError for a missing folder or an unknown expert."""
+    from ctd_jax.dating.features import EXPERT_NAMES
+
+    super().validate()
+    if self.outside is not None and not pathlib.Path(self.outside).is_dir():
+      raise ValueError(f"config.dating.outside={self.outside}: no such folder")
+    for name in self.off:
+      if name not in EXPERT_NAMES:
+        raise ValueError(
+          f"config.dating.off: unknown {name!r}; there are "
+          f"{', '.join(EXPERT_NAMES)}"
+        )
+
+
+@registry.register(*SYSTEM_NAMES, config=DatingConfig)
+def make_dating_systems(
+  benchmark: Benchmark, config: DatingConfig, context: registry.Context
+) -> dict[str, registry.System]:
+  """Returns the variants, which share one reading of the gallery."""
+
+  @functools.cache
+  def read_gallery() -> DatedGallery:
+    from ctd_jax.dating.features import Experts
+    from ctd_jax.systems import dated_gallery
+
+    notes: Sequence[str] = ()
+    if config.outside:
+      notes = dated_gallery.read_bracket_notes(pathlib.Path(config.outside))
+    return dated_gallery.read_dated_gallery(
+      benchmark, notes, Experts.without_experts(config.off), context.seed
+    )
+
+  return {
+    name: _make_variant(variant, read_gallery, config, context)
+    for name, variant in zip(SYSTEM_NAMES, VARIANTS, strict=True)
+  }
+
+
+def _make_variant(
+  variant: str,
+  read_gallery,
+  config: DatingConfig,
+  context: registry.Context,
+) -> registry.System:
+  """Returns the system of one posterior."""
+
+  @functools.cache
+  def posterior() -> Posterior:
+    return read_gallery().make_posterior(variant)
+
+  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    return read_gallery().rank_by_posterior(queries, posterior(), k, galleries)
+
+  return registry.System(
+    track="T0+external" if config.outside else "T0",
+    score_mode="posterior",
+    search=search,
+    seeds=(context.seed,),
+    log_months=lambda rows: posterior().log_p(rows),
+  )

@@ -1,0 +1,94 @@
+"""Training run of a retriever: train, validate by ranking, evaluate."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+import ml_collections
+
+from ctd_jax.retrieval import dense
+from ctd_jax.systems import evaluation_run
+from ctd_jax.training import experiment as experiments
+from ctd_jax.training import preemption, run_folder, trainer
+
+# Values of `config.task`; a config without one is of retrieval.
+RETRIEVAL, VALIDITY = "retrieval", "validity"
+
+
+def run_task(
+  config: ml_collections.ConfigDict, workdir: str | os.PathLike
+) -> None:
+  """Trains and evaluates the task that a config is of.
+
+  Args:
+    config: `task` is "retrieval", the default, or "validity".
+    workdir: of the run.
+
+  Raises:
+    ValueError: if there is no such task.
+  """
+  task = config.get("task", RETRIEVAL)
+  if task == RETRIEVAL:
+    train_and_evaluate(config, workdir)
+  elif task == VALIDITY:
+    train_validity(config, workdir)
+  else:
+    raise ValueError(
+      f"config.task={task!r}: expected one of {RETRIEVAL}, {VALIDITY}"
+    )
+
+
+def train_and_evaluate(
+  config: ml_collections.ConfigDict,
+  workdir: str | os.PathLike,
+  stop_after: int | None = None,
+) -> None:
+  """Trains, then evaluates the best checkpoint and prints the tables.
+
+  Args:
+    config: see `training.config.base_config`.
+    workdir: created if absent; a run found there is resumed.
+    stop_after: leave the loop after this many updates, as a cut-off would.
+
+  Raises:
+    DivergedError: if the loss stops being finite.
+    CheckpointError: if the workdir holds a run of another config.
+    FileNotFoundError: naming the field of weights that are missing.
+    Preempted: if a signal said so; the state has been saved.
+    ValueError: naming a field of the config that is wrong.
+  """
+  evaluation_run.validate_evaluation(config)
+  with preemption.PreemptionWatch() as watch:
+    experiment = experiments.assemble_experiment(config, workdir)
+    ranker = dense.Ranker(experiment)
+    is_finished = trainer.train(
+      experiment, ranker.compute_validation_metrics, watch, stop_after
+    )
+    if is_finished:
+      evaluation_run.evaluate_experiment(experiment)
+    experiment.checkpoints.close()
+
+
+def train_validity(
+  config: ml_collections.ConfigDict, workdir: str | os.PathLike
+) -> None:
+  """Trains and evaluates a baseline of validity curves.
+
+  Raises:
+    ValueError: if the extra `baselines` is not installed, or with several
+      processes.
+  """
+  try:
+    # Here, so that retrieval does without the extra.
+    from ctd_jax.tasks.chronocept import experiment
+  except ModuleNotFoundError as error:
+    raise ValueError(
+      f"config.task={VALIDITY!r} needs {error.name}: "
+      "pip install 'ctd_jax[baselines]'"
+    ) from None
+  if jax.process_count() > 1:
+    raise ValueError(
+      f"{jax.process_count()} processes: config.task={VALIDITY!r} takes one"
+    )
+  experiment.run_experiment(config, run_folder.resolve_folder(workdir))
