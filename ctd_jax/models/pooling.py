@@ -80,7 +80,7 @@ def pool_texts(
 
 
 def pool_packed(
-  token_states: Float[Array, "P*R W D"], texts: PackedTexts, kind: str
+  token_states: Float[Array, "_ W D"], texts: PackedTexts, kind: str
 ) -> Float[Array, "P T D"]:
   """Returns one vector for every packed text, [P, T, D].
 

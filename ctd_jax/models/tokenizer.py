@@ -1,11 +1,10 @@
-"""Texts to token ids: a vocabulary built from a gallery, or a published one.
+"""Tokenizer: texts to token ids, by a built vocabulary or a published one.
 
-Why: the small encoder starts from scratch on classical Chinese, where a
-character is a good token. The normaliser drops punctuation, because event
-records are punctuated and commentary is not: a model that sees the marks
-learns the type of a record from them. A pretrained encoder knows only its own
-vocabulary, so that one is read from its folder as it is. `input_pipeline`,
-`experiment` and `text_encoder` are the callers.
+The small encoder starts from scratch on classical Chinese, where a character is
+a good token. Its normaliser drops punctuation: event records are punctuated and
+commentary is not, so a model that sees the marks learns the type of a record
+from them. A pretrained encoder knows only its own vocabulary, which is read
+from its folder unchanged.
 
 Axes: N texts, L tokens.
 """
@@ -22,21 +21,24 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+from jaxtyping import Int
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from ctd_jax.chronology import glyphs
+from ctd_jax.models.pretrained import tokenizer_folder
+from ctd_jax.models.pretrained.tokenizer_folder import (
+  SETTINGS_FILE,
+  TOKENIZER_FILE,
+)
 from ctd_jax.utils import files
 
-TOKENIZER_FILE = "tokenizer.json"
-# Its presence tells a published vocabulary from one that `build` made.
-SETTINGS_FILE = "tokenizer_config.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
 PADDING_SIDES = ("right", "left")
 _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
-_ENCODE_BATCH_SIZE = 4096  # texts
+_ENCODE_BATCH_SIZE = 4096  # texts, whose encodings are in memory at once
 _DEFAULT_SETTINGS = {"pad_token": _PAD, "unk_token": _UNK}
-# Other marks than these are text: U+3007 (zero) and private-use characters,
-# which stand for Han characters without a code point, are kept.
+# Unicode categories of marks that are dropped. U+3007 (zero) and private-use
+# characters, which stand for Han characters without a code point, are not.
 _MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
 _BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
 
@@ -51,11 +53,11 @@ def _make_normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
 
 
 class TextTokenizer:
-  """A tokenizer that gives fixed-length arrays.
+  """A tokenizer that returns arrays of one length.
 
-  `build` a character tokenizer from texts (ids 0 to 3 are [PAD], [UNK], [CLS]
-  and [SEP], and every text starts with [CLS]), or `load` a saved or published
-  one, which adds what its own file says.
+  `build` makes a character tokenizer from texts: ids 0 to 3 are [PAD], [UNK],
+  [CLS] and [SEP], and every text starts with [CLS]. `load` opens a saved or
+  published one, which adds the special tokens that its own file names.
   """
 
   def __init__(
@@ -84,7 +86,7 @@ class TextTokenizer:
     same texts in any order give the same vocabulary.
 
     Args:
-      texts: usually the training part of a gallery.
+      texts: usually the training split of a gallery.
       strip_punctuation: whether marks are dropped; white space always is.
 
     Raises:
@@ -139,7 +141,10 @@ class TextTokenizer:
     except Exception as error:  # the library raises bare Exception
       raise ValueError(f"{path} is not a tokenizer file: {error}") from error
     if (folder / SETTINGS_FILE).is_file():
-      return cls(tokenizer, _adapt_published(tokenizer, folder, end_token))
+      return cls(
+        tokenizer,
+        tokenizer_folder.adapt_tokenizer(tokenizer, folder, end_token),
+      )
     ids = tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS)
     if ids != tuple(range(len(SPECIAL_TOKENS))):
       raise ValueError(
@@ -163,11 +168,11 @@ class TextTokenizer:
     return path
 
   def export(self, directory: str | os.PathLike[str], max_length: int) -> None:
-    """Writes the tokenizer with what other libraries want to know of it.
+    """Writes the tokenizer with the settings that transformers reads.
 
     Args:
       directory: made if needed.
-      max_length: tokens a text is cut to there.
+      max_length: tokens that a text is cut to there.
     """
     path = self.save(directory).parent / SETTINGS_FILE
     settings = {
@@ -195,14 +200,14 @@ class TextTokenizer:
 
   @property
   def pad_id(self) -> int:
-    """Id of the token that fills a row up; the mask hides it."""
+    """Id of the padding token, which the mask hides."""
     return self._tokenizer.token_to_id(
       (self._settings or _DEFAULT_SETTINGS)["pad_token"]
     )
 
   @property
   def unk_id(self) -> int:
-    """Id of what is not in the vocabulary; -1 where nothing is unknown."""
+    """Id of the token for unknown characters; -1 where nothing is unknown."""
     token = (self._settings or _DEFAULT_SETTINGS).get("unk_token")
     return -1 if token is None else self._tokenizer.token_to_id(token)
 
@@ -212,7 +217,7 @@ class TextTokenizer:
 
   @property
   def special_ids(self) -> list[int]:
-    """Ids of what the file calls special, of padding and of the unknown."""
+    """Ids of special tokens, the padding and the unknown one included."""
     added = self._tokenizer.get_added_tokens_decoder()
     special = {index for index, token in added.items() if token.special}
     return sorted(special | {self.pad_id, self.unk_id} - {-1})
@@ -223,18 +228,18 @@ class TextTokenizer:
     max_length: int,
     prefix: str = "",
     suffix: str = "",
-  ) -> list[np.ndarray]:
+  ) -> list[Int[np.ndarray, " _"]]:
     """Returns the ids of each text, N int32 arrays of at most `max_length`.
 
     Args:
       texts: N texts; an empty one is its special tokens alone.
       max_length: most tokens, special ones included; a longer text loses its
         end, never a special token and nothing of the suffix.
-      prefix: stands before every text, e.g. `instruction(...)`.
-      suffix: stands behind every text and its special tokens.
+      prefix: put before every text, e.g. `format_instruction(...)`.
+      suffix: put behind every text and its special tokens.
 
     Raises:
-      ValueError: if `max_length` leaves no room for what is always there.
+      ValueError: if `max_length` leaves no room for special tokens and suffix.
     """
     suffix_ids = self._tokenizer.encode(suffix, add_special_tokens=False).ids
     num_special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
@@ -244,15 +249,14 @@ class TextTokenizer:
         f"max_length must be at least {min_length}, got {max_length}"
       )
     rows = []
-    # In parts: what the library says of a text is many times its size.
+    # In batches: the library's encoding of a text is many times its size.
     for start in range(0, len(texts), _ENCODE_BATCH_SIZE):
       encodings = self._tokenizer.encode_batch(
         [prefix + text for text in texts[start : start + _ENCODE_BATCH_SIZE]],
         add_special_tokens=False,
       )
       for encoding in encodings:
-        # Cutting by hand: the library keeps it as state of the tokenizer,
-        # which is shared.
+        # Not by `enable_truncation`, which is state of the shared tokenizer.
         encoding.truncate(max_length - num_special - len(suffix_ids))
         ids = self._tokenizer.post_process(encoding).ids
         rows.append(np.array(ids + suffix_ids, np.int32))
@@ -260,10 +264,10 @@ class TextTokenizer:
 
   def pad(
     self,
-    rows: Sequence[np.ndarray],
+    rows: Sequence[Int[np.ndarray, " _"]],
     length: int,
     padding_side: str = "right",
-  ) -> tuple[np.ndarray, np.ndarray]:
+  ) -> tuple[Int[np.ndarray, "N L"], Int[np.ndarray, "N L"]]:
     """Returns ids and mask, both int32 [N, L]; mask is 1 where a token stands.
 
     Args:
@@ -272,7 +276,7 @@ class TextTokenizer:
       padding_side: "right" or "left".
 
     Raises:
-      ValueError: if `padding_side` makes no sense.
+      ValueError: if `padding_side` is neither.
     """
     if padding_side not in PADDING_SIDES:
       raise ValueError(
@@ -292,20 +296,20 @@ class TextTokenizer:
     max_length: int,
     padding_side: str = "right",
     prefix: str = "",
-  ) -> tuple[np.ndarray, np.ndarray]:
+  ) -> tuple[Int[np.ndarray, "N L"], Int[np.ndarray, "N L"]]:
     """Returns ids and mask of texts, cut or padded to one length.
 
     Args:
       texts: N texts.
       max_length: tokens L; see `token_ids`, likewise `prefix`.
       padding_side: see `pad`.
-      prefix: stands before every text.
+      prefix: put before every text.
 
     Returns:
       (ids, mask), both int32 [N, L]; mask is 1 where a token stands.
 
     Raises:
-      ValueError: if `max_length` or `padding_side` makes no sense.
+      ValueError: if `max_length` is too small or `padding_side` is unknown.
     """
     rows = self.token_ids(texts, max_length, prefix)
     return self.pad(rows, max_length, padding_side)
@@ -317,7 +321,9 @@ class TextTokenizer:
       ValueError: if "cls" finds no token in front of a text, or "last" none
         behind it.
     """
-    leading_tokens, trailing_tokens = _find_added_tokens(self._tokenizer)
+    leading_tokens, trailing_tokens = tokenizer_folder.find_added_tokens(
+      self._tokenizer
+    )
     if pooling == "cls" and not leading_tokens:
       raise ValueError(
         "pooling 'cls' reads a token in front of every text, and the tokenizer "
@@ -331,90 +337,11 @@ class TextTokenizer:
 
 
 def format_instruction(task: str) -> str:
-  """Returns the prefix that tells an instructed encoder what a query wants.
+  """Returns the prefix of a query for an encoder trained with instructions.
 
   Args:
-    task: one sentence.
+    task: the instruction, one sentence.
 
   Source: model card of Qwen3-Embedding: no blank after the second colon.
   """
   return f"Instruct: {task}\nQuery:"
-
-
-def _adapt_published(
-  tokenizer: tokenizers.Tokenizer, folder: pathlib.Path, end_token: str
-) -> dict[str, Any]:
-  """Makes a published tokenizer fit `TextTokenizer`; returns its settings."""
-  # Files carry the lengths of whoever saved them.
-  tokenizer.no_padding()
-  tokenizer.no_truncation()
-  path = folder / SETTINGS_FILE
-  try:
-    settings = json.loads(path.read_text("utf-8"))
-  except ValueError as error:
-    raise ValueError(f"{path} is not JSON: {error}") from error
-
-  def read_token(role: str) -> str | None:
-    token = settings.get(role)
-    token = token["content"] if isinstance(token, dict) else token
-    if token is not None and tokenizer.token_to_id(token) is None:
-      raise ValueError(f"{path}: {role} {token!r} is not in the vocabulary")
-    return token
-
-  final_token = end_token or (
-    read_token("eos_token") if settings.get("add_eos_token") else ""
-  )
-  if final_token:
-    _append_end_token(tokenizer, final_token, folder)
-
-  def find_in_vocabulary(*tokens: str) -> str | None:
-    candidates = (t for t in tokens if tokenizer.token_to_id(t) is not None)
-    return next(candidates, None)
-
-  pad_token = (
-    read_token("pad_token")
-    or find_in_vocabulary(_PAD, "<pad>")
-    or read_token("eos_token")
-  )
-  if pad_token is None:
-    raise ValueError(f"{path}: no pad_token and no eos_token to pad with")
-  unk_token = read_token("unk_token") or find_in_vocabulary(_UNK, "<unk>")
-  return {"pad_token": pad_token, "unk_token": unk_token}
-
-
-def _append_end_token(
-  tokenizer: tokenizers.Tokenizer, token: str, folder: pathlib.Path
-) -> None:
-  """Makes every text end with `token`, unless it does so already."""
-  index = tokenizer.token_to_id(token)
-  if index is None:
-    raise ValueError(
-      f"{folder / TOKENIZER_FILE}: the end token {token!r} is not in the vocabulary"
-    )
-  leading_tokens, trailing_tokens = _find_added_tokens(tokenizer)
-  if trailing_tokens[-1:] == [token]:
-    return
-  # One template: a second one after another takes its parts for two texts.
-  template_tokens = dict.fromkeys((*leading_tokens, *trailing_tokens, token))
-  tokenizer.post_processor = processors.TemplateProcessing(
-    single=[*leading_tokens, "$A", *trailing_tokens, token],
-    special_tokens=[
-      (special_token, tokenizer.token_to_id(special_token))
-      for special_token in template_tokens
-    ],
-  )
-
-
-def _find_added_tokens(
-  tokenizer: tokenizers.Tokenizer,
-) -> tuple[list[str], list[str]]:
-  """Returns the tokens put in front of every text and behind it."""
-  plain = tokenizer.encode("a", add_special_tokens=False).tokens
-  tokens = tokenizer.encode("a").tokens
-  size = len(plain)
-  for first in range(len(tokens) - size + 1):
-    if tokens[first : first + size] == plain:
-      return tokens[:first], tokens[first + size :]
-  raise ValueError(
-    f"the tokenizer does more than add tokens: {plain} becomes {tokens}"
-  )

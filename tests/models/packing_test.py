@@ -3,14 +3,14 @@
 import functools
 
 import jax
-import ml_collections
 import numpy as np
 import pytest
 
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.training import input_pipeline, objective, partitioning, train_step
+from ctd_jax.training import input_pipeline, partitioning, train_step
+from ctd_jax.training.objective import Objective
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -155,17 +155,16 @@ def test_loss_and_gradient_are_those_of_texts_alone(
     input_pipeline.tokenize_texts(tokenizer, [x.text for x in texts], 24)
     for texts in (BENCHMARK.queries["train"], BENCHMARK.records)
   ]
-  model = train_step.make_model(config, ENCODERS[encoder], BENCHMARK.timeline)
+  model = train_step.make_model(
+    config.model, ENCODERS[encoder], BENCHMARK.timeline
+  )
   assert tokenizer.vocab_size <= 60
   mesh = partitioning.make_mesh(1)
   loss = jax.jit(
     jax.value_and_grad(
       functools.partial(
-        objective.loss_and_metrics,
+        Objective.from_config(config, model, mesh).compute_loss,
         dropout_key=jax.random.key(0),
-        model=model,
-        config=ml_collections.FrozenConfigDict(config),
-        mesh=mesh,
       ),
       has_aux=True,
     )
@@ -177,7 +176,14 @@ def test_loss_and_gradient_are_those_of_texts_alone(
   for arrange in (packing.arrange_texts, one_a_row):
     monkeypatch.setattr(packing, "arrange_texts", arrange)
     iterator = input_pipeline.training_batches(
-      BENCHMARK, *tokens, config, packs=1, width=64
+      BENCHMARK,
+      *tokens,
+      batch_size=config.batch_size,
+      seed=config.seed,
+      negatives=config.negatives.to_dict(),
+      balance_kinds=config.balance_positive_kinds,
+      packs=1,
+      width=64,
     )
     batch = next(iterator)
     (value, _), gradient = loss(params["params"], batch)

@@ -170,8 +170,8 @@ class BertEncoder(nn.Module):
 
   Names of submodules follow the reference weights (embeddings,
   layer_<i>/{attention, intermediate, output}); `pretrained.tensor_names` has
-  one row for each. The states that enter the first block and those that leave each
-  block are sown as "states" among the intermediates.
+  one row for each. The states that enter the first block and those that leave
+  each block are sown as "states" among the intermediates.
 
   Source: Devlin et al. 2019.
   """

@@ -99,6 +99,7 @@ def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
     mask: as in `token_positions`.
   """
   # Axes: text, head (one mask for all), attending token, attended token.
+  mask = jnp.asarray(mask)
   query_segments, key_segments = mask[:, None, :, None], mask[:, None, None, :]
   return (key_segments != 0) & (
     (key_segments == query_segments) | (query_segments == 0)

@@ -1,8 +1,7 @@
 """Geometry of published encoders: their config.json and our configurations.
 
-Why: one module of ours covers a family of published architectures; which
-switch stands for which is written here and nowhere else. `hf_weights` and
-`experiment` are the callers.
+One module of ours covers a family of published architectures. This module
+states which switch stands for which architecture, in both directions.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
@@ -25,13 +25,88 @@ _DECODERS = ("qwen3", "qwen2", "mistral")
 _DISTILBERT = "distilbert"
 MODEL_TYPES = ("bert", _DISTILBERT, *_XLMR, *_DECODERS)
 _FULL_ATTENTION = frozenset({"full_attention"})
-# No text is longer than Mistral's window, see `_decoder`.
+# Sliding attention is full attention here: no text is longer than Mistral's
+# window, see `_make_decoder_config`.
 _LAYER_TYPES = {
   "qwen3": _FULL_ATTENTION,
   "qwen2": _FULL_ATTENTION,
   "mistral": _FULL_ATTENTION | {"sliding_attention"},
 }
-_DEFAULT_ROPE_THETA = 10000.0  # of the rotary periods where nothing is said
+
+
+class _AnyJson(msgspec.Struct):
+  """The field of config.json that names the architecture."""
+
+  model_type: str | None = None
+
+
+# Fields of config.json that are read, with the values that the published
+# configurations take where a field is absent.
+class _BertJson(msgspec.Struct, kw_only=True):
+  """config.json of a BERT or of the XLM-R family."""
+
+  model_type: str
+  vocab_size: int
+  hidden_size: int
+  num_hidden_layers: int
+  num_attention_heads: int
+  intermediate_size: int
+  max_position_embeddings: int
+  hidden_act: str = "gelu"
+  position_embedding_type: str | None = "absolute"
+  is_decoder: bool = False
+  pad_token_id: int = 1
+  hidden_dropout_prob: float = 0.1
+  type_vocab_size: int = 2
+  layer_norm_eps: float = 1e-12
+  initializer_range: float = 0.02
+
+
+class _DistilBertJson(msgspec.Struct, kw_only=True):
+  """config.json of a DistilBERT, whose fields have names of their own."""
+
+  vocab_size: int
+  dim: int
+  n_layers: int
+  n_heads: int
+  hidden_dim: int
+  max_position_embeddings: int
+  activation: str = "gelu"
+  dropout: float = 0.1
+  initializer_range: float = 0.02
+
+
+class _RopeJson(msgspec.Struct, kw_only=True):
+  """Rotary positions: rope_parameters, formerly rope_scaling."""
+
+  rope_type: str = "default"
+  type: str = "default"  # older name of rope_type
+  rope_theta: float | None = None
+
+
+class _DecoderJson(msgspec.Struct, kw_only=True):
+  """config.json of a Qwen3, Qwen2 or Mistral."""
+
+  model_type: str
+  vocab_size: int
+  hidden_size: int
+  num_hidden_layers: int
+  num_attention_heads: int
+  intermediate_size: int
+  max_position_embeddings: int
+  num_key_value_heads: int | None = None  # as many as query heads
+  head_dim: int | None = None  # hidden_size / num_attention_heads
+  hidden_act: str = "silu"
+  attention_bias: bool = False
+  use_sliding_window: bool = False
+  sliding_window: int | None = None
+  layer_types: list[str] | None = None
+  is_causal: bool = True
+  rope_parameters: _RopeJson | None = None
+  rope_scaling: _RopeJson | None = None
+  rope_theta: float = 10000.0
+  rms_norm_eps: float = 1e-6
+  initializer_range: float = 0.02
 
 
 def read_encoder_config(
@@ -46,135 +121,137 @@ def read_encoder_config(
 
   Raises:
     FileNotFoundError: if there is no config.json.
-    ValueError: if it is of an architecture that none of our modules has,
-      lacks a field, or has none that an override names.
+    ValueError: naming the field that is missing, of another type or of an
+      unsupported value, or the override that the configuration lacks.
   """
   path = folder / hub_folders.CONFIG_FILE
-  published = hub_folders.read_json(path)
-  kind = published.get("model_type")
+  kind = hub_folders.read_json(path, _AnyJson).model_type
   if kind not in MODEL_TYPES:
     raise ValueError(
       f"{path}: model_type {kind!r} is of another architecture; expected one "
       f"of {', '.join(MODEL_TYPES)}"
     )
+  schema, make_config = _FAMILIES.get(kind, (_BertJson, _make_bert_config))
+  published = hub_folders.read_json(path, schema)
   try:
-    config = _CONFIG_MAKERS.get(kind, _bert_config)(published)
-  except KeyError as error:
-    raise ValueError(f"{path}: no field {error}") from error
+    config = make_config(published)
   except ValueError as error:
     raise ValueError(f"{path}: {error}") from error
   field_names = {field.name for field in dataclasses.fields(config)}
-  if overrides.keys() - field_names:
-    raise ValueError(
-      f"{path}: a {kind} has no {', '.join(sorted(overrides.keys() - field_names))}"
-    )
+  unknown_names = sorted(overrides.keys() - field_names)
+  if unknown_names:
+    raise ValueError(f"{path}: a {kind} has no {', '.join(unknown_names)}")
   return dataclasses.replace(config, **overrides)
 
 
-def _expect(published: Mapping[str, Any], field: str, *allowed: Any) -> None:
-  """Refuses a value that would need other arithmetic; absent is fine."""
-  value = published.get(field, allowed[0])
+def _expect(published: msgspec.Struct, field: str, *allowed: Any) -> None:
+  """Refuses a value that would need other arithmetic than ours."""
+  value = getattr(published, field)
   if value not in allowed:
     raise ValueError(f"{field}={value!r} is not supported, only {allowed}")
 
 
-def _bert_config(published: Mapping[str, Any]) -> BertConfig:
+def _make_bert_config(published: _BertJson) -> BertConfig:
   _expect(published, "hidden_act", "gelu")
   _expect(published, "position_embedding_type", "absolute", None)
   _expect(published, "is_decoder", False)
   offset = 0
-  if published["model_type"] in _XLMR:
+  if published.model_type in _XLMR:
     # Their positions are counted from the row after the pad token's.
-    offset = published.get("pad_token_id", 1) + 1
+    offset = published.pad_token_id + 1
   return BertConfig(
-    vocab_size=published["vocab_size"],
-    hidden_size=published["hidden_size"],
-    num_layers=published["num_hidden_layers"],
-    num_heads=published["num_attention_heads"],
-    mlp_size=published["intermediate_size"],
-    max_length=published["max_position_embeddings"] - offset,
-    dropout=published.get("hidden_dropout_prob", 0.1),
+    vocab_size=published.vocab_size,
+    hidden_size=published.hidden_size,
+    num_layers=published.num_hidden_layers,
+    num_heads=published.num_attention_heads,
+    mlp_size=published.intermediate_size,
+    max_length=published.max_position_embeddings - offset,
+    dropout=published.hidden_dropout_prob,
     position_offset=offset,
-    type_vocab_size=published.get("type_vocab_size", 2),
-    layer_norm_eps=published.get("layer_norm_eps", 1e-12),
-    initializer_range=published.get("initializer_range", 0.02),
+    type_vocab_size=published.type_vocab_size,
+    layer_norm_eps=published.layer_norm_eps,
+    initializer_range=published.initializer_range,
   )
 
 
-def _decoder_config(published: Mapping[str, Any]) -> DecoderConfig:
+def _make_distilbert_config(published: _DistilBertJson) -> BertConfig:
+  _expect(published, "activation", "gelu")
+  return BertConfig(
+    vocab_size=published.vocab_size,
+    hidden_size=published.dim,
+    num_layers=published.n_layers,
+    num_heads=published.n_heads,
+    mlp_size=published.hidden_dim,
+    max_length=published.max_position_embeddings,
+    dropout=published.dropout,
+    type_vocab_size=0,  # no table of segments
+    initializer_range=published.initializer_range,
+  )
+
+
+def _make_decoder_config(published: _DecoderJson) -> DecoderConfig:
   _expect(published, "hidden_act", "silu")
   _expect(published, "attention_bias", False)
   _expect(published, "use_sliding_window", False)
-  rope = published.get("rope_parameters") or {}
-  rope = {**rope, **(published.get("rope_scaling") or {})}
-  _expect(rope, "rope_type", "default")
-  _expect(rope, "type", "default")
-  kind = published["model_type"]
-  if set(published.get("layer_types") or ()) - _LAYER_TYPES[kind]:
-    raise ValueError(f"layer_types={published['layer_types']} is not supported")
-  heads = published["num_attention_heads"]
-  max_length = published["max_position_embeddings"]
-  if kind == "mistral" and published.get("sliding_window"):
+  rope_theta = published.rope_theta
+  for rope in (published.rope_parameters, published.rope_scaling):
+    if rope is not None:
+      _expect(rope, "rope_type", "default")
+      _expect(rope, "type", "default")
+      rope_theta = rope.rope_theta or rope_theta
+  kind = published.model_type
+  if set(published.layer_types or ()) - _LAYER_TYPES[kind]:
+    raise ValueError(f"layer_types={published.layer_types} is not supported")
+  heads = published.num_attention_heads
+  max_length = published.max_position_embeddings
+  if kind == "mistral" and published.sliding_window:
     # Shorter texts never reach beyond the window.
-    max_length = min(max_length, published["sliding_window"])
+    max_length = min(max_length, published.sliding_window)
   return DecoderConfig(
-    vocab_size=published["vocab_size"],
-    hidden_size=published["hidden_size"],
-    num_layers=published["num_hidden_layers"],
+    vocab_size=published.vocab_size,
+    hidden_size=published.hidden_size,
+    num_layers=published.num_hidden_layers,
     num_heads=heads,
-    num_kv_heads=published.get("num_key_value_heads") or heads,
-    head_dim=published.get("head_dim") or published["hidden_size"] // heads,
-    mlp_size=published["intermediate_size"],
+    num_kv_heads=published.num_key_value_heads or heads,
+    head_dim=published.head_dim or published.hidden_size // heads,
+    mlp_size=published.intermediate_size,
     max_length=max_length,
     qk_norm=kind == "qwen3",
     qkv_bias=kind == "qwen2",
-    causal=published.get("is_causal", True),
-    rope_theta=rope.get("rope_theta")
-    or published.get("rope_theta", _DEFAULT_ROPE_THETA),
-    rms_norm_eps=published.get("rms_norm_eps", 1e-6),
-    initializer_range=published.get("initializer_range", 0.02),
+    causal=published.is_causal,
+    rope_theta=rope_theta,
+    rms_norm_eps=published.rms_norm_eps,
+    initializer_range=published.initializer_range,
   )
 
 
-def _distilbert_config(published: Mapping[str, Any]) -> BertConfig:
-  """Returns a BERT without segments; its fields have names of their own."""
-  _expect(published, "activation", "gelu")
-  return BertConfig(
-    vocab_size=published["vocab_size"],
-    hidden_size=published["dim"],
-    num_layers=published["n_layers"],
-    num_heads=published["n_heads"],
-    mlp_size=published["hidden_dim"],
-    max_length=published["max_position_embeddings"],
-    dropout=published.get("dropout", 0.1),
-    type_vocab_size=0,
-    initializer_range=published.get("initializer_range", 0.02),
-  )
-
-
-_CONFIG_MAKERS = {
-  _DISTILBERT: _distilbert_config,
-  **dict.fromkeys(_DECODERS, _decoder_config),
+# Schema of config.json and the maker of our configuration, by model_type.
+_FAMILIES = {
+  _DISTILBERT: (_DistilBertJson, _make_distilbert_config),
+  **dict.fromkeys(_DECODERS, (_DecoderJson, _make_decoder_config)),
 }
 
 
 def write_encoder_config(folder: pathlib.Path, config: EncoderConfig) -> None:
-  """Writes the config.json that `read` and other libraries read.
+  """Writes the config.json that `read_encoder_config` and others read.
 
   Args:
     folder: of the model.
-    config: geometry; how it computes (dtype, scan, remat) is not part of it.
+    config: geometry; dtype, scan_layers and remat are not written.
+
+  Raises:
+    ValueError: if no published architecture has this geometry.
   """
-  make_fields = _bert_fields
+  describe = _describe_bert
   if isinstance(config, DecoderConfig):
-    make_fields = _decoder_fields
+    describe = _describe_decoder
   elif not config.type_vocab_size:
-    make_fields = _distilbert_fields
-  text = json.dumps(make_fields(config), indent=2, sort_keys=True)
+    describe = _describe_distilbert
+  text = json.dumps(describe(config), indent=2, sort_keys=True)
   files.write_text(folder / hub_folders.CONFIG_FILE, text + "\n")
 
 
-def _bert_fields(config: BertConfig) -> dict[str, Any]:
+def _describe_bert(config: BertConfig) -> dict[str, Any]:
   offset = config.position_offset
   kind, name = ("xlm-roberta", "XLMRoberta") if offset else ("bert", "Bert")
   return {
@@ -196,7 +273,7 @@ def _bert_fields(config: BertConfig) -> dict[str, Any]:
   }
 
 
-def _distilbert_fields(config: BertConfig) -> dict[str, Any]:
+def _describe_distilbert(config: BertConfig) -> dict[str, Any]:
   return {
     "activation": "gelu",
     "architectures": ["DistilBertModel"],
@@ -214,7 +291,7 @@ def _distilbert_fields(config: BertConfig) -> dict[str, Any]:
   }
 
 
-def _decoder_fields(config: DecoderConfig) -> dict[str, Any]:
+def _describe_decoder(config: DecoderConfig) -> dict[str, Any]:
   if config.qk_norm and config.qkv_bias:
     raise ValueError(
       "qk_norm and qkv_bias together are no published architecture"

@@ -1,10 +1,10 @@
-"""A folder in the layout of published encoders, or the hub id of one.
+"""Folders in the layout of published encoders, local or of a hub id.
 
-Why: weights, geometry and vocabulary of a published encoder lie together in
-one folder (config.json, tokenizer.json, one or several safetensors files).
-This module finds the folder, reads tensors from it slice by slice, so that no
-more of a large model is in memory than the devices at hand need, and writes
-such files. `hf_config`, `hf_weights` and `text_encoder` are the callers.
+Weights, geometry and vocabulary of a published encoder lie together in one
+folder: config.json, tokenizer.json and one or several safetensors files. This
+module finds the folder, reads its JSON files, and reads tensors slice by slice,
+so that no more of a large model is in memory than the devices at hand need. It
+also writes such tensors.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import huggingface_hub
+import msgspec
 import numpy as np
 import safetensors
 from safetensors import numpy as safetensors_numpy
@@ -26,10 +27,18 @@ from ctd_jax.utils import files
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-# What is fetched for a hub id; other formats of the same weights are not.
+# Files fetched for a hub id. Other formats of the same weights stay there.
 _DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.txt", "1_Pooling/*")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_FLOAT_TYPES = ("F32", "F16", "BF16", "F64")
+_FLOAT_TYPES = ("F32", "F16", "BF16", "F64")  # as safetensors names them
+
+_Content = TypeVar("_Content")
+
+
+class _WeightIndex(msgspec.Struct):
+  """Content of model.safetensors.index.json: the file of every tensor."""
+
+  weight_map: dict[str, str]
 
 
 def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
@@ -64,29 +73,36 @@ def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   return pathlib.Path(snapshot_folder)
 
 
-def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """Returns the object in a JSON file.
+def read_json(
+  path: pathlib.Path, schema: type[_Content] = dict[str, Any]
+) -> _Content:
+  """Returns the content of a JSON file.
+
+  Args:
+    path: of the file.
+    schema: type of the content, e.g. a msgspec.Struct; fields that it does not
+      name are passed over.
 
   Raises:
     FileNotFoundError: if there is no such file.
-    ValueError: if it holds no JSON object.
+    ValueError: if it is not JSON, or a field is missing or of another type.
   """
   if not path.is_file():
     raise FileNotFoundError(f"no {path.name} in {path.parent}")
   try:
-    content = json.loads(path.read_text("utf-8"))
-  except ValueError as error:
+    return msgspec.json.decode(path.read_bytes(), type=schema)
+  except msgspec.ValidationError as error:
+    raise ValueError(f"{path}: {error}") from error
+  except msgspec.DecodeError as error:
     raise ValueError(f"{path} is not JSON: {error}") from error
-  if not isinstance(content, dict):
-    raise ValueError(f"{path}: expected a JSON object")
-  return content
 
 
 class TensorFiles:
-  """The tensors of a model folder, by name; nothing is read before `read_tensor`.
+  """Tensors of a model folder by name, read one by one by `read_tensor`.
 
   Attributes:
-    shapes: of every tensor.
+    folder: of the model.
+    shapes: shape of every tensor.
   """
 
   shapes: Mapping[str, tuple[int, ...]]
@@ -95,9 +111,9 @@ class TensorFiles:
     """Opens model.safetensors, or every shard that the index names.
 
     Raises:
-      FileNotFoundError: if a file is missing; all that are, are named.
-      ValueError: if a file is cut off or no safetensors file, a tensor is
-        promised by the index and absent, or holds no floats.
+      FileNotFoundError: naming all files that are missing.
+      ValueError: if a file is cut off or no safetensors file, or a tensor that
+        the index names is in no file.
     """
     self.folder = folder
     names_by_file = _list_weight_files(folder)
@@ -124,14 +140,18 @@ class TensorFiles:
     }
 
   def read_tensor(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
-    """Returns part of a tensor, fp32.
+    """Returns a slice of a tensor, fp32.
+
+    Args:
+      name: of the tensor.
+      index: one slice for each axis.
 
     Raises:
       ValueError: if the tensor holds no floats, e.g. quantised ones.
     """
     view = self._file_by_tensor[name].get_slice(name)
     if view.get_dtype() not in _FLOAT_TYPES:
-      raise ValueError(
+      raise ValueError(  # e.g. the integers of a quantised model
         f"{self.folder}: {name} holds {view.get_dtype()}; expected one of "
         f"{', '.join(_FLOAT_TYPES)}"
       )
@@ -139,7 +159,7 @@ class TensorFiles:
 
 
 def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
-  """Returns the weight files, with the names the index gives for each."""
+  """Returns the weight files, with the tensors that the index names in each."""
   if (folder / WEIGHTS_FILE).is_file():
     return {folder / WEIGHTS_FILE: []}
   if not (folder / INDEX_FILE).is_file():
@@ -154,16 +174,17 @@ def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
         else ""
       )
     )
-  weight_map = read_json(folder / INDEX_FILE).get("weight_map")
-  if not isinstance(weight_map, dict) or not weight_map:
-    raise ValueError(f"{folder / INDEX_FILE}: expected an object 'weight_map'")
+  weight_map = read_json(folder / INDEX_FILE, _WeightIndex).weight_map
+  if not weight_map:
+    raise ValueError(f"{folder / INDEX_FILE}: weight_map names no tensor")
   names_by_file: dict[pathlib.Path, list[str]] = {}
   for name, file in weight_map.items():
     names_by_file.setdefault(folder / file, []).append(name)
   missing = sorted(path.name for path in names_by_file if not path.is_file())
   if missing:
     raise FileNotFoundError(
-      f"{folder / INDEX_FILE} names files that are not there: {', '.join(missing)}"
+      f"{folder / INDEX_FILE} names files that are not there: "
+      f"{', '.join(missing)}"
     )
   return names_by_file
 
@@ -188,13 +209,14 @@ def write_tensors(
 
   Args:
     folder: made if needed.
-    tensors: shape of each tensor, and what returns it, fp32.
+    tensors: shape of each tensor, and a function that returns it, fp32; it is
+      called when its file is written.
     max_shard_bytes: of one file; a larger tensor gets a file of its own.
   """
   shards: list[list[str]] = [[]]
   size = total = 0
   for name, (shape, _) in tensors.items():
-    num_bytes = 4 * int(np.prod(shape))
+    num_bytes = 4 * int(np.prod(shape))  # fp32
     if shards[-1] and size + num_bytes > max_shard_bytes:
       shards.append([])
       size = 0
@@ -215,5 +237,5 @@ def write_tensors(
 
 def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
   with files.atomic_path(path) as temporary:
-    # Other libraries refuse a file that does not say so.
+    # transformers refuses a file without the format in its metadata.
     safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})

@@ -1,14 +1,9 @@
 """Published weights into the parameters of our encoders, and back.
 
-Why: nothing is retrieved well from scratch that a pretrained encoder has not
-seen; its weights come as safetensors with the names of another library. One
-table for each architecture says which tensor is which parameter; everything
-else (nesting, transposition, layers stacked for a scan, prefixes) follows
-from the parameter's path. `experiment`, `text_encoder` and `hf_export` are
-the callers.
-
-A parameter is read slice by slice to where its sharding puts it, and written
-tensor by tensor, so the host never holds the whole model.
+Published weights come as safetensors with the names of another library;
+`tensor_names` says which tensor is which parameter. A parameter is read slice
+by slice to where its sharding puts it, and written tensor by tensor, so that
+the host never holds the whole model.
 """
 
 from __future__ import annotations
@@ -25,90 +20,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.models.pretrained import geometry, hub_folders
+from ctd_jax.models.pretrained import geometry, hub_folders, tensor_names
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.pretrained.hub_folders import TensorFiles
 
-# Ours: theirs. `layer` is the i-th layer, {i} in theirs.
-_BERT = {
-  "embeddings/word_embeddings": "embeddings.word_embeddings",
-  "embeddings/position_embeddings": "embeddings.position_embeddings",
-  "embeddings/token_type_embeddings": "embeddings.token_type_embeddings",
-  "embeddings/layer_norm": "embeddings.LayerNorm",
-  "layer/attention/query": "encoder.layer.{i}.attention.self.query",
-  "layer/attention/key": "encoder.layer.{i}.attention.self.key",
-  "layer/attention/value": "encoder.layer.{i}.attention.self.value",
-  "layer/attention/out": "encoder.layer.{i}.attention.output.dense",
-  "layer/attention_norm": "encoder.layer.{i}.attention.output.LayerNorm",
-  "layer/intermediate": "encoder.layer.{i}.intermediate.dense",
-  "layer/output": "encoder.layer.{i}.output.dense",
-  "layer/output_norm": "encoder.layer.{i}.output.LayerNorm",
-}
-_DISTILBERT = {
-  "embeddings/word_embeddings": "embeddings.word_embeddings",
-  "embeddings/position_embeddings": "embeddings.position_embeddings",
-  "embeddings/layer_norm": "embeddings.LayerNorm",
-  "layer/attention/query": "transformer.layer.{i}.attention.q_lin",
-  "layer/attention/key": "transformer.layer.{i}.attention.k_lin",
-  "layer/attention/value": "transformer.layer.{i}.attention.v_lin",
-  "layer/attention/out": "transformer.layer.{i}.attention.out_lin",
-  "layer/attention_norm": "transformer.layer.{i}.sa_layer_norm",
-  "layer/intermediate": "transformer.layer.{i}.ffn.lin1",
-  "layer/output": "transformer.layer.{i}.ffn.lin2",
-  "layer/output_norm": "transformer.layer.{i}.output_layer_norm",
-}
-_DECODER = {
-  "embed_tokens": "embed_tokens",
-  "layer/input_norm": "layers.{i}.input_layernorm",
-  "layer/attention/query": "layers.{i}.self_attn.q_proj",
-  "layer/attention/key": "layers.{i}.self_attn.k_proj",
-  "layer/attention/value": "layers.{i}.self_attn.v_proj",
-  "layer/attention/query_norm": "layers.{i}.self_attn.q_norm",
-  "layer/attention/key_norm": "layers.{i}.self_attn.k_norm",
-  "layer/attention/out": "layers.{i}.self_attn.o_proj",
-  "layer/mlp_norm": "layers.{i}.post_attention_layernorm",
-  "layer/gate": "layers.{i}.mlp.gate_proj",
-  "layer/up": "layers.{i}.mlp.up_proj",
-  "layer/down": "layers.{i}.mlp.down_proj",
-  "norm": "norm",
-}
-_LEAVES = {
-  "embedding": "weight",
-  "kernel": "weight",
-  "scale": "weight",
-  "bias": "bias",
-}
-# Names that older files give a tensor, and the name a table gives it.
-_OLD_NAMES = (
-  (re.compile(r"LayerNorm\.gamma$"), "LayerNorm.weight"),
-  (re.compile(r"LayerNorm\.beta$"), "LayerNorm.bias"),
-)
-# An output layer tied to the token table: either of the two may be stored.
-_TIED_NAMES = (
-  "lm_head.weight",
-  "cls.predictions.decoder.weight",
-  "vocab_projector.weight",
-)
-# Parts of published models that a text encoder has no use for.
-_UNUSED_NAMES = re.compile(
-  r"(.*\.)?(pooler\.|cls\.|lm_head\.|vocab_(transform|layer_norm|projector)\."
-  r"|classifier\.|qa_outputs\."
-  r"|embeddings\.position_ids$|rotary_emb\.inv_freq$)"
-)
+# Number of a layer inside the name of a tensor.
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-  """One parameter of ours and the tensors it is made of.
+  """A parameter of our encoder and the tensors that hold it.
 
   Attributes:
     shape: of the parameter.
-    tensors: names of one tensor, or of one for each row of a stacked
+    tensors: name of its tensor, or of one tensor for each layer of a stacked
       parameter.
     is_stacked: whether the first axis counts layers.
-    is_transposed: whether the tensors are stored output first.
+    is_transposed: whether the tensors are [out, in], as torch stores kernels.
   """
 
   shape: tuple[int, ...]
@@ -138,7 +67,7 @@ def load_encoder(
     **overrides: see `geometry.read_encoder_config`, e.g. dtype="bfloat16".
 
   Returns:
-    (config, params): params, fp32, are those of `config.make()`.
+    (config, params): params, fp32, are those of `config.make_encoder()`.
 
   Raises:
     FileNotFoundError: if the folder or one of its files is missing.
@@ -154,13 +83,15 @@ def load_encoder(
 def load_params(
   folder: pathlib.Path, config: EncoderConfig, sharding: Any = None
 ) -> Any:
-  """Returns the parameters of `config.make()` from the files of a folder.
+  """Returns the parameters of an encoder from the files of a folder.
 
-  See `load`, which also finds the folder and reads its config.
+  See `load_encoder`, which also finds the folder and reads its config.
   """
   tensor_files = TensorFiles(folder)
   shapes = abstract_params(config)
-  stored_names = _map_stored_names(tensor_files.shapes, _tensor_table(config))
+  stored_names = tensor_names.map_stored_names(
+    tensor_files.shapes, tensor_names.tensor_table(config)
+  )
   parameters = _describe_parameters(config, shapes)
   _check_tensors(folder, config, parameters, tensor_files.shapes, stored_names)
   if sharding is None or isinstance(sharding, jax.sharding.Sharding):
@@ -195,8 +126,8 @@ def save_encoder(
   Args:
     folder: made if needed.
     config: geometry.
-    params: of `config.make()`, wherever they live.
-    max_shard_bytes: of one file; no more than this is held on the host.
+    params: of `config.make_encoder()`, wherever they live.
+    max_shard_bytes: size of one file, and the most that the host holds.
   """
   hub_folders.write_tensors(
     folder,
@@ -218,31 +149,27 @@ def save_encoder(
 
 
 def abstract_params(config: EncoderConfig) -> Any:
-  """Returns shapes and types of the parameters of `config.make()`."""
+  """Returns shapes and types of the parameters of `config.make_encoder()`."""
   text = jax.ShapeDtypeStruct((1, 1), jnp.int32)
   init = config.make_encoder().init
   return jax.eval_shape(init, jax.random.key(0), text, text)["params"]
 
 
-def _tensor_table(config: EncoderConfig) -> Mapping[str, str]:
-  """Returns which tensor is which parameter, for this architecture."""
-  if isinstance(config, DecoderConfig):
-    return _DECODER
-  return _BERT if config.type_vocab_size else _DISTILBERT
-
-
 def _describe_parameters(config: EncoderConfig, shapes: Any) -> Any:
   """Returns a `Parameter` for every leaf of `shapes`, as the same tree."""
-  table = _tensor_table(config)
+  table = tensor_names.tensor_table(config)
 
   def describe(path: tuple[Any, ...], leaf: Any) -> Parameter:
+    # E.g. layer_3 / attention / query / kernel, or layers / ... if scanned.
     first, *middle, last = (entry.key for entry in path)
     name, _, number = first.partition("_")
     is_stacked = name == "layers"
     layers = range(config.num_layers) if is_stacked else (number,)
     if name in ("layer", "layers"):
       first = "layer"
-    tensor_name = f"{table['/'.join((first, *middle))]}.{_LEAVES[last]}"
+    tensor_name = (
+      f"{table['/'.join((first, *middle))]}.{tensor_names.LEAVES[last]}"
+    )
     return Parameter(
       shape=leaf.shape,
       tensors=tuple(tensor_name.format(i=i) for i in layers),
@@ -253,39 +180,6 @@ def _describe_parameters(config: EncoderConfig, shapes: Any) -> Any:
   return jax.tree_util.tree_map_with_path(describe, shapes)
 
 
-def _map_stored_names(
-  names: Iterable[str], table: Mapping[str, str]
-) -> dict[str, str]:
-  """Returns the stored name of every tensor, by the table's name for it.
-
-  The prefix ("bert.", "model.", none ...) is what stands before the name of
-  the token table.
-  """
-  names = set(names)
-  anchor = f"{next(iter(table.values()))}.weight"
-  prefixes = [n.removesuffix(anchor) for n in names if n.endswith(anchor)]
-  if len(prefixes) > 1:
-    raise ValueError(
-      f"several encoders in one file: {', '.join(sorted(prefixes))}; expected "
-      "one"
-    )
-  if prefixes:
-    prefix = prefixes[0]
-  else:
-    # The token table is stored as the output layer that it is tied to.
-    prefix = "model." if any(n.startswith("model.") for n in names) else ""
-  stored_names = {}
-  for name in names:
-    table_name = name.removeprefix(prefix)
-    for pattern, new in _OLD_NAMES:
-      table_name = pattern.sub(new, table_name)
-    stored_names[table_name] = name
-  for tied_name in _TIED_NAMES:
-    if not prefixes and tied_name in names:
-      stored_names[anchor] = tied_name
-  return stored_names
-
-
 def _check_tensors(
   folder: pathlib.Path,
   config: EncoderConfig,
@@ -293,7 +187,7 @@ def _check_tensors(
   shapes: Mapping[str, tuple[int, ...]],
   stored_names: Mapping[str, str],
 ) -> None:
-  """Refuses files that do not fit, with everything that does not."""
+  """Raises a ValueError that names every tensor that does not fit."""
   expected = {
     name: parameter.tensor_shape
     for parameter in jax.tree.leaves(parameters)
@@ -303,10 +197,11 @@ def _check_tensors(
   unexpected = {
     stored_names[name]
     for name in stored_names.keys() - expected.keys()
-    if not _UNUSED_NAMES.match(stored_names[name])
+    if not tensor_names.UNUSED_NAMES.match(stored_names[name])
   }
   misshapen = [
-    f"{stored_names[name]} {shapes[stored_names[name]]} instead of {expected[name]}"
+    f"{stored_names[name]} {shapes[stored_names[name]]} instead of "
+    f"{expected[name]}"
     for name in sorted(expected.keys() & stored_names.keys())
     if shapes[stored_names[name]] != expected[name]
   ]
@@ -328,7 +223,7 @@ def _check_tensors(
 
 
 def _abridge_names(names: Iterable[str]) -> list[str]:
-  """Returns the names, those that differ in one number told once."""
+  """Returns the names, those that differ only in the layer as one entry."""
   groups: dict[str, list[str]] = {}
   for name in sorted(names):
     groups.setdefault(_NUMBER.sub("N", name), []).append(name)
@@ -347,9 +242,10 @@ def _read_shard(
   """Returns one shard of a parameter, fp32."""
   tensors = parameter.tensors
   if parameter.is_stacked:
+    # The first axis of the index selects layers, which are tensors.
     tensors, index = tensors[index[0]], index[1:]
   if parameter.is_transposed:
-    index = index[::-1]
+    index = index[::-1]  # of the stored [out, in]
   arrays = [
     tensor_files.read_tensor(stored_names[name], index) for name in tensors
   ]

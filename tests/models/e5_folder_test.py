@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from ctd_jax.models.pretrained import e5_package, hub_folders, unpack_e5
+from ctd_jax.models.pretrained import e5_folder, e5_package, hub_folders
 from ctd_jax.models.text_encoder import TextEncoder
 
 WIDTH, HEADS, MLP, LENGTH = 32, 2, 64, 32
@@ -73,7 +73,7 @@ def packed(tmp_path_factory):
     head += struct.pack("<BIQQ", kind, value.size, place, len(content))
     body += content
     values[name] = value
-  path = tmp_path_factory.mktemp("packed") / unpack_e5.MODEL_FILE
+  path = tmp_path_factory.mktemp("packed") / e5_package.MODEL_FILE
   path.write_bytes(head + body)
   return path, values
 
@@ -102,7 +102,10 @@ def test_every_tensor_is_read(packed):
 def test_rows_are_those_of_the_pieces_that_stay(packed, tmp_path):
   path, values = packed
   model = e5_package.read_packed_model(path)
-  assert unpack_e5.unpack_model(model, ["正月"], ["春鄢"], tmp_path) == (10, 1)
+  assert e5_folder.write_trimmed_model(model, ["正月"], ["春鄢"], tmp_path) == (
+    10,
+    1,
+  )
   loaded = encoder(tmp_path)
   table = loaded.params["embeddings"]["word_embeddings"]["embedding"]
   stay = [i for i, piece in enumerate(PIECES) if piece != "春王"]
@@ -120,8 +123,8 @@ def test_rows_are_those_of_the_pieces_that_stay(packed, tmp_path):
 def test_a_new_character_changes_no_vector_before_training(packed, tmp_path):
   model = e5_package.read_packed_model(packed[0])
   texts = ["春王正月", "鄢春王", "王咺秋"]
-  unpack_e5.unpack_model(model, texts, [], tmp_path / "old")
-  unpack_e5.unpack_model(model, texts, texts, tmp_path / "new")
+  e5_folder.write_trimmed_model(model, texts, [], tmp_path / "old")
+  e5_folder.write_trimmed_model(model, texts, texts, tmp_path / "new")
   old, new = encoder(tmp_path / "old"), encoder(tmp_path / "new")
   # Also 正 and 月, which only a piece of both has.
   assert len(new.tokenizer) == len(old.tokenizer) + len("正月鄢咺")
@@ -131,7 +134,7 @@ def test_a_new_character_changes_no_vector_before_training(packed, tmp_path):
 
 
 def test_the_files_are_for_everybody(packed, tmp_path):
-  unpack_e5.unpack_model(
+  e5_folder.write_trimmed_model(
     e5_package.read_packed_model(packed[0]), ["春"], [], tmp_path
   )
   modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
