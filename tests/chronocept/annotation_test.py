@@ -10,7 +10,7 @@ import pytest
 from nltk.metrics import segmentation as nltk_segmentation
 
 from ctd_jax.tasks.chronocept.annotation import (
-  agreement,
+  agreement_report,
   averaging,
   confusion,
   records,
@@ -110,14 +110,14 @@ def test_opposite_skewness_averages_to_what_nobody_drew():
 
 
 def test_ratings_tell_whether_annotators_change(tmp_path):
-  values, crossed = agreement.collect_ratings(
+  values, crossed = agreement_report.collect_ratings(
     records.read_annotations(annotations(tmp_path))
   )
   assert values.shape == (3, 2, 3)
   assert crossed
   np.testing.assert_array_equal(values[0, :, 0], [40, 44])
   other = ROWS.replace("A2,bo", "A2,cy")
-  assert not agreement.collect_ratings(
+  assert not agreement_report.collect_ratings(
     records.read_annotations(annotations(tmp_path, other))
   )[1]
 
@@ -127,12 +127,13 @@ def test_ratings_tell_whether_annotators_change(tmp_path):
   [
     ("on sand\nA1,bo", "sand\nA1,bo", "csv:3: sample A1: segments: word 6"),
     ("A1,bo", "A1,ann", "csv:3: sample A1: annotator ann has two rows"),
-    ("8.0,0.1", "-8.0,0.1", "csv:3: sample A1: scale='-8.0': expected a pos"),
-    ("44.0", "nan", "csv:3: sample A1: location='nan': expected a number"),
+    ("8.0,0.1", "-8.0,0.1", "csv:3: scale='-8.0': Expected `float` > 0.0"),
+    ("44.0", "nan", "csv:3: location=nan: expected a finite number"),
     ("static: the", "statik: the", "sample A2: segments: 'statik: the roof"),
     ("generic: the", "generic the", "is not 'axis: words'"),
-    ("generic: the", "generic: the, red", "sample A2: expected 6 columns"),
-    ("A3,bo,", "A3,,", "csv:7: sample A3: annotator is empty"),
+    ("generic: the", "generic: the, red", "csv:5: expected 6 columns; quote"),
+    ("44.0,8.0", "44.0,", "csv:3: scale is empty; give three numbers"),
+    ("A3,bo,", "A3,,", "csv:7: annotator is empty"),
   ],
 )
 def test_a_malformed_row_is_named(tmp_path, old, new, message):

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ctd_jax.tasks.chronocept import compare, features, scaling
-from ctd_jax.tasks.chronocept.compare import FinishedRun
+from ctd_jax.tasks.chronocept import compare, comparison, features, scaling
+from ctd_jax.tasks.chronocept.comparison import FinishedRun
 from ctd_jax_datasets.chronocept import hub, records
 from ctd_jax_datasets.chronocept.samples import TARGETS
 from tests.chronocept import validity_files
@@ -44,7 +44,7 @@ def workdir(data, tmp_path):
 
 
 def test_errors_are_in_spreads_of_train_and_mean_over_seeds(workdir):
-  run = compare.read_run(workdir("off", 0.5, seeds=2))
+  run = comparison.read_run(workdir("off", 0.5, seeds=2))
   assert (run.name, run.num_seeds) == ("off (honest)", 2)
   assert len(run.errors) == validity_files.SIZES["test"]
   # Seeds are off to either side: their errors count, not that of their mean.
@@ -62,9 +62,9 @@ def test_the_scale_is_that_of_the_honest_protocol():
 
 
 def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
-  first = compare.read_run(workdir("near", 0.5))
-  far = compare.read_run(workdir("far", 1.0))
-  found = compare.compare_runs(far, first)
+  first = comparison.read_run(workdir("near", 0.5))
+  far = comparison.read_run(workdir("far", 1.0))
+  found = comparison.compare_runs(far, first)
   assert found.difference == pytest.approx(0.75)
   assert found.interval == pytest.approx((0.75, 0.75))
   # All 2 ** 9 swaps are enumerated; two of them are as extreme.
@@ -72,7 +72,7 @@ def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
   mixed = {
     k: e + 0.1 * (-1) ** n for n, (k, e) in enumerate(first.errors.items())
   }
-  same = compare.compare_runs(
+  same = comparison.compare_runs(
     FinishedRun("mixed", first.dataset, 1, mixed), first
   )
   assert same.p_value > 0.5
@@ -81,10 +81,10 @@ def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
 
 def test_the_table_lines_up_and_corrects(workdir):
   runs = [
-    compare.read_run(workdir(name, shift))
+    comparison.read_run(workdir(name, shift))
     for name, shift in (("a", 0.5), ("other", 1.0), ("third", 1.0))
   ]
-  header, first, *lines = compare.format_comparison_table(runs).splitlines()
+  header, first, *lines = comparison.format_comparison_table(runs).splitlines()
   assert first.split() == ["a", "(honest)", "1", "0.2500"]
   assert {len(line) for line in lines} == {len(header)}
   p, holm = (float(x) for x in lines[0].split()[-2:])
@@ -93,12 +93,30 @@ def test_the_table_lines_up_and_corrects(workdir):
 
 def test_runs_that_cannot_be_compared_are_named(workdir, tmp_path):
   with pytest.raises(FileNotFoundError, match="nowhere: no config.json; tr"):
-    compare.read_run(tmp_path / "nowhere")
+    comparison.read_run(tmp_path / "nowhere")
   folder = workdir("short", 0.5)
   text = (folder / "predictions.tsv").read_text()
   (folder / "predictions.tsv").write_text("".join(text.splitlines(True)[:-1]))
   with pytest.raises(ValueError, match="short/predictions.tsv: not the test s"):
-    compare.read_run(folder)
+    comparison.read_run(folder)
   one, other = (FinishedRun(name, name, 1, {"x": 1.0}) for name in "ab")
   with pytest.raises(ValueError, match="b was tested on b, a on a"):
-    compare.compare_runs(other, one)
+    comparison.compare_runs(other, one)
+
+
+def test_the_command_compares_with_the_first(workdir, capsys):
+  folders = [
+    str(workdir(name, shift)) for name, shift in (("a", 0.5), ("b", 1))
+  ]
+  compare.print_comparison(folders)
+  assert "b (honest)" in capsys.readouterr().out
+  with pytest.raises(ValueError, match="--workdirs: expected at least two"):
+    compare.print_comparison(folders[:1])
+
+
+def test_a_malformed_prediction_is_named(workdir):
+  folder = workdir("bad", 0.5)
+  path = folder / "predictions.tsv"
+  path.write_text(path.read_text().replace("\t0\t", "\tx\t", 1))
+  with pytest.raises(ValueError, match=r"tsv:2: seed='x': Expected `int`"):
+    comparison.read_run(folder)

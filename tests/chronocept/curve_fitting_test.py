@@ -129,7 +129,7 @@ def test_criteria_by_hand(fits):
 def test_covariance_is_that_of_repeated_noise():
   x = np.linspace(20, 70, 30)
   curve = curve_fitting.fit_curve(
-    GAUSSIAN, x, GAUSSIAN.density(x, [45.0, 9.0]) * 20
+    GAUSSIAN, x, GAUSSIAN.density(x, np.array([45.0, 9.0])) * 20
   )
   noise = np.random.default_rng(0).normal(0, 0.02, (60, len(x)))
   fits = [
@@ -167,7 +167,7 @@ def test_a_ridge_pulls_the_skewness_to_0():
         SKEW_NORMAL, *POINTS["S5"], ridge=ridge
       ).parameters[2]
     )
-    for ridge in (0, 1e-3, 1.0)
+    for ridge in (0.0, 1e-3, 1.0)
   ]
   assert alphas[0] > alphas[1] > alphas[2]
   gaussian = curve_fitting.fit_curve(GAUSSIAN, *POINTS["S5"])
@@ -185,8 +185,9 @@ def test_densities_integrate_to_1_and_peak_at_their_mode(name):
     "gamma": [12.0, 3.0],
     "skew_normal": [40.0, 9.0, 3.0],
   }[name]
+  parameters = np.array(parameters)
   x = np.linspace(-100, 400, 500_001)
-  density = family.density(x, np.array(parameters))
+  density = family.density(x, parameters)
   assert np.trapezoid(density, x) == pytest.approx(1, abs=1e-4)
   assert family.peak_density(parameters) == pytest.approx(
     density.max(), rel=1e-6

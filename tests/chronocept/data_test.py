@@ -25,7 +25,7 @@ from ctd_jax_datasets.chronocept import (
   synthetic,
   synthetic_wording,
 )
-from ctd_jax_datasets.chunqiutr.sources import SourceError
+from ctd_jax_datasets.common.errors import SourceError
 
 DUMMY = pathlib.Path(hub.__file__).with_name("dummy_data")
 
@@ -90,32 +90,34 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
 @pytest.mark.parametrize(
   ("bad", "message"),
   [
-    ([1], r"record 1: \[1\] should be an object"),
-    (record(_id=None), "record 1: has no '_id'"),
-    (record(_id=7), "record 1._id: 7 should be a string"),
-    (record(_id=" "), "record 1._id: is empty"),
-    (record(parent_text=None), r"record 1 \(X1\): has no 'parent_text'"),
-    (record(parent_text=""), r"\(X1\).parent_text: is empty"),
-    (record(colour="red"), r'\(X1\): unknown key "colour"; known are _id'),
-    (record(axes=None), r"\(X1\): has no 'axes', an object"),
-    (record(axes=[]), r"\(X1\).axes: \[\] should be an object"),
-    (record(axes=axes(hypo_axis="")), r'\(X1\).axes: unknown key "hypo_axis"'),
-    (record(axes=axes(static_axis=None)), r"axes: has no 'static_axis'"),
-    (record(axes=axes(static_axis=3)), r"axes.static_axis: 3 should be a str"),
+    ([1], r"record 1: Expected `object`, got `array`; it is \[1\]"),
+    (record(_id=None), "record 1: Object missing required field `_id`"),
+    (record(_id=7), "record 1._id: Expected `str`, got `int`; it is 7"),
+    (record(_id=" "), r"record 1._id: Expected `str` matching .*; it is \" \""),
+    (record(parent_text=None), r"record 1 \(X1\): .* field `parent_text`"),
+    (record(parent_text=""), r"\(X1\).parent_text: .* matching regex"),
+    (record(colour="red"), r"\(X1\): .*unknown field `colour`; known are _id"),
+    (record(axes=None), r"\(X1\): Object missing required field `axes`"),
+    (record(axes=[]), r"\(X1\).axes: Expected `object`.*; it is \[\]"),
+    (record(axes=axes(hypo_axis="")), r"\(X1\).axes: .*`hypo_axis`; known are"),
+    (record(axes=axes(static_axis=None)), "axes: .* required .*`static_axis`"),
+    (record(axes=axes(static_axis=3)), "axes.static_axis: .*`str`.*; it is 3"),
     (record(axes=axes(hypothesis_axis="")), "axes: has both hypothetical_axis"),
-    (record(target_values=None), r"\(X1\): has no 'target_values'"),
-    (record(target_values=targets(scale=None)), "has no 'scale', a number"),
+    (record(target_values=None), r"\(X1\): .* field `target_values`"),
+    (record(target_values=targets(scale=None)), "required field `scale`"),
+    (record(target_values=targets(peak=1)), "target_values: .*`peak`; known"),
+    (record(target_values=targets(location="4")), '.location: .*; it is "4"'),
+    (record(target_values=targets(location=True)), ".location: .*; it is true"),
     (
-      record(target_values=targets(peak=1)),
-      'target_values: unknown key "peak"',
+      record(target_values=targets(skewness=np.nan)),
+      r"\(X1\).target_values: skewness is nan; expected a finite number",
     ),
-    (record(target_values=targets(location="4")), '.location: "4" should be a'),
-    (record(target_values=targets(location=True)), ".location: true should be"),
-    (record(target_values=targets(skewness=np.nan)), "skewness: NaN should be"),
-    (record(target_values=targets(location=10**400)), "should be a finite"),
-    (record(target_values=targets(scale=0)), "scale: 0.0 should be above 0"),
-    (record(log_base=1), "log_base: 1.0 should be above 1"),
-    (record(time_unit="hour"), "time_unit: \"hour\" should be 'minute'"),
+    (record(target_values=targets(location=10**400)), "location: .* range"),
+    (record(target_values=targets(scale=0)), "scale: .* > 0.0; it is 0"),
+    (record(target_values=targets(scale=np.inf)), "scale is inf; expected a f"),
+    (record(log_base=1), "log_base: Expected `float` > 1.0; it is 1"),
+    (record(log_base=np.inf), "log_base is inf; expected a finite number"),
+    (record(time_unit="hour"), 'time_unit: .*; it is "hour"'),
   ],
 )
 def test_a_malformed_record_is_named(tmp_path, bad, message):
@@ -132,7 +134,7 @@ def test_a_malformed_record_is_named(tmp_path, bad, message):
     ("", "no record"),
     ("[]", "no record"),
     ("[{", "not JSON"),
-    ('{"_id": "A"}\n{', "line 1 \\(A\\): has no 'target_values'"),
+    ('{"_id": "A"}\n{', "line 1 \\(A\\): Object missing required field"),
     ('[{"_id": "A", "_id": "B"}]', '"_id" occurs twice'),
   ],
 )

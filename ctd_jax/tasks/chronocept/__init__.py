@@ -1,1 +1,1 @@
-"""How long statements stay valid: curves over log time and their models."""
+"""Validity of statements: curves over log time and models that predict them."""

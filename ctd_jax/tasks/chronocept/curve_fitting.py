@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import scipy.ndimage
@@ -268,7 +269,9 @@ def _start_at_peak(
   return np.array(family.peak_start(x[np.argmax(y)]))
 
 
-def _best_amplitudes(density: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _best_amplitudes(
+  density: Float[np.ndarray, "*G N"], y: Float[np.ndarray, " N"]
+) -> Float[Any, "*G"]:
   """Returns the least-squares amplitude of densities [..., N], above 0."""
   # Densities far from all points are 0 everywhere.
   power = np.maximum((density**2).sum(-1), np.finfo(float).tiny)

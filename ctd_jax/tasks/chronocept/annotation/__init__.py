@@ -1,1 +1,1 @@
-"""Tools for those who annotate validity curves, and for reading their work."""
+"""Prompts, filters and agreement measures for annotating validity curves."""

@@ -1,195 +1,42 @@
-"""Prints how far annotators of validity curves agree.
+"""Command that prints how far annotators of validity curves agree.
 
-  python -m ctd_jax.tasks.chronocept.annotation.agreement --annotations=FILE.csv
+  python -m ctd_jax.tasks.chronocept.annotation.agreement \\
+    --annotations=FILE.csv
 
-The table is described in `records`. What is printed: intraclass correlations
-of the parameters by form; what their mean loses of the curves; Jaccard of axes
-and of segments; Pk; the axes that are taken for one another, and the mergings
-of two that would help most. The gates of the published warm-up (ICC above .90,
-Jaccard above .75, Pk below .15) stand beside, as something to compare with.
+The table is described in `records`, the output in `agreement_report`.
 """
 
 from __future__ import annotations
 
-import collections
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
 from absl import flags
 
-from ctd_jax.evaluation import significance
-from ctd_jax.tasks.chronocept.annotation import (
-  averaging,
-  confusion,
-  icc,
-  records,
-  segmentation,
-)
-from ctd_jax.tasks.chronocept.annotation.records import Annotation
 from ctd_jax.utils import command_line
-from ctd_jax_datasets.chronocept.samples import AXES, TARGETS
-
-Annotations = Mapping[str, Sequence[Annotation]]
-# Name -> measure of a pair, gate of the warm-up. Source: Chronocept, arXiv
-# 2505.07637v1, section on annotator training.
-SEGMENT_MEASURES: Mapping[str, tuple[Callable[..., float], str]] = {
-  "Jaccard, axes": (segmentation.label_jaccard, "> .75"),
-  "Jaccard, (axis, segment)": (segmentation.segment_jaccard, "> .75"),
-  "Pk": (segmentation.pk, "< .15"),
-}
-ICC_GATE = "> .90"
-MAX_MERGINGS = 5
 
 
-def collect_ratings(annotations: Annotations) -> tuple[np.ndarray, bool]:
-  """Returns the parameters of the curves, and whether annotators are crossed.
-
-  Samples with another number of curves than most are left out: the forms of
-  the ICC want one number.
+def print_agreement(path: str) -> None:
+  """Prints the report about a table of annotations.
 
   Args:
-    annotations: sample id -> annotations.
-
-  Returns:
-    (values [N, K, 3], whether all N samples have the same K annotators).
+    path: CSV, see `records`.
 
   Raises:
-    ValueError: if no sample has two curves.
+    ValueError: naming the flag, or file, line and column at fault.
+    FileNotFoundError: if there is no such file.
   """
-  curves = [
-    [annotation for annotation in sample_annotations if annotation.curve]
-    for sample_annotations in annotations.values()
-  ]
-  curves = [sample_curves for sample_curves in curves if len(sample_curves) > 1]
-  if not curves:
-    raise ValueError("no sample has curves by two annotators")
-  num_annotators = collections.Counter(map(len, curves)).most_common(1)[0][0]
-  curves = [
-    sample_curves
-    for sample_curves in curves
-    if len(sample_curves) == num_annotators
-  ]
-  annotator_groups = {
-    tuple(a.annotator for a in sample_curves) for sample_curves in curves
-  }
-  values = np.array(
-    [[a.curve for a in sample_curves] for sample_curves in curves]
-  )
-  return values, len(annotator_groups) == 1
+  # Not at the top: --help needs neither SciPy nor scikit-learn.
+  from ctd_jax.tasks.chronocept.annotation import agreement_report, records
 
-
-def format_parameters(annotations: Annotations) -> list[str]:
-  """Returns the lines about the parameters of the curves."""
-  values, is_crossed = collect_ratings(annotations)
-  annotator_note = "the same" if is_crossed else "changing"
-  lines = [
-    f"curves: {values.shape[0]} of {len(annotations)} samples, "
-    f"{values.shape[1]} annotators of each, {annotator_note} (gate {ICC_GATE})"
-  ]
-  for column, target in enumerate(TARGETS):
-    for coefficient in icc.compute_coefficients(
-      values[..., column], is_crossed
-    ):
-      lines.append(
-        f"  {target:<9} {coefficient.form:<9} {coefficient.value:7.4f}  "
-        f"[{coefficient.low:.4f}, {coefficient.high:.4f}]"
-      )
-  return lines
-
-
-def format_averaging(annotations: Annotations) -> list[str]:
-  """Returns how much of the annotators' mixtures either average keeps."""
-  overlaps_by_sample = {}
-  for sample_id, sample_annotations in annotations.items():
-    curves = [
-      annotation.curve for annotation in sample_annotations if annotation.curve
-    ]
-    if len(curves) > 1:
-      overlaps_by_sample[sample_id] = averaging.compute_overlaps(curves)
-  lines = ["one curve of several: overlap with the mean of their densities"]
-  for index, method_name in enumerate(
-    ("mean of parameters", "fit to the mean curve")
-  ):
-    values = {
-      sample_id: pair[index] for sample_id, pair in overlaps_by_sample.items()
-    }
-    min_sample_id = min(values, key=values.get)
-    mean = statistics.fmean(values.values())
-    lines.append(
-      f"  {method_name:<21} {mean:.4f}, least {values[min_sample_id]:.4f} ({min_sample_id})"
-    )
-  return lines
-
-
-def format_segments(annotations: Annotations) -> list[str]:
-  """Returns the lines about segments; means over samples, then intervals.
-
-  Raises:
-    ValueError: if no sample has two annotators.
-  """
-  pairs = records.make_annotator_pairs(annotations)
-  if not pairs:
-    raise ValueError("no sample has two annotators")
-  lines = [f"segments: {len(pairs)} samples with two annotators or more"]
-  for name, (measure, gate) in SEGMENT_MEASURES.items():
-    values = {
-      sample_id: statistics.fmean(measure(*pair) for pair in sample_pairs)
-      for sample_id, sample_pairs in pairs.items()
-    }
-    low, high = significance.compute_bootstrap_interval(values)
-    lines.append(
-      f"  {name:<25} {statistics.fmean(values.values()):.4f}  "
-      f"[{low:.4f}, {high:.4f}]  (gate {gate})"
-    )
-  return lines
-
-
-def format_axes(annotations: Annotations) -> list[str]:
-  """Returns the confusion matrix of axes and the mergings that help most."""
-  pairs = records.make_annotator_pairs(annotations).values()
-  labels = confusion.make_word_labels(
-    p for sample_pairs in pairs for p in sample_pairs
-  )
-  counts = confusion.compute_confusion_matrix(*labels)
-  width = max(map(len, AXES))
-  numbers = range(1, len(AXES) + 1)
-  head = "".join(f"{number:8}" for number in numbers) + "   words"
-  lines = ["axes of words, in percent of the row", " " * (width + 4) + head]
-  for number, axis, row in zip(numbers, AXES, counts, strict=True):
-    # Each word counts in both orders.
-    shares = 100 * row / max(1, row.sum())
-    cells = "".join(f"{share:8.1f}" for share in shares)
-    lines.append(f"  {number} {axis:<{width}}{cells}{row.sum() / 2:8.1f}")
-  unmerged = confusion.measure_merging(*labels)
-  lines.append(
-    f"  micro precision {unmerged.precision:.4f}, Cohen's kappa {unmerged.kappa:.4f}"
-  )
-  for merging in confusion.rank_mergings(*labels)[:MAX_MERGINGS]:
-    lines.append(
-      f"  {' + '.join(merging.axes)} as one: {merging.precision:.4f}, "
-      f"{merging.kappa:.4f} ({merging.kappa - unmerged.kappa:+.4f})"
-    )
-  return lines
+  annotations = records.read_annotations(path)
+  try:
+    report = agreement_report.format_agreement(annotations)
+  except ValueError as error:
+    raise ValueError(f"--annotations={path}: {error}") from error
+  print(report)
 
 
 def main() -> None:
-  """Reads --annotations and prints the blocks."""
-  path = flags.FLAGS.annotations
-  annotations = records.read_annotations(path)
-  try:
-    blocks = [
-      format_block(annotations)
-      for format_block in (
-        format_parameters,
-        format_averaging,
-        format_segments,
-        format_axes,
-      )
-    ]
-  except ValueError as error:
-    raise ValueError(f"--annotations={path}: {error}") from error
-  print("\n\n".join("\n".join(lines) for lines in blocks))
+  """Prints the agreement of --annotations."""
+  print_agreement(flags.FLAGS.annotations)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""One curve of several annotators': from their curves, or their parameters.
+"""Averages of several annotators' curves: of parameters, or of densities.
 
-Why: the published targets are means of location, scale and skewness. The mean
-of parameters is no mean of curves: two annotators with skewness +3 and -3
-become a symmetric curve that neither drew. Here the densities are averaged and
-a skew-normal is fitted to the mixture; `overlaps` tells how much of the mixture
-each way keeps. Called by `agreement`.
+The published targets are means of location, scale and skewness. The mean of
+parameters is not a mean of curves: two annotators with skewness +3 and -3
+become a symmetric curve that neither drew. `average_curves` fits a skew-normal
+to the mixture of the densities instead; `compute_overlaps` measures how much
+of the mixture each average retains.
 
-Axes: K curves of annotators, P points of log time, T = 3 parameters.
+Axes: P points of log time.
 
 Source: Chronocept, arXiv 2505.07637v1, section on resolving disagreement (mean
 of parameters).
@@ -18,30 +18,35 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
+from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import curve_families, curve_fitting
 
 Curve = tuple[float, float, float]  # location, scale, skewness
-_NUM_POINTS = 81
-_MAX_SCALES = 4.0  # scales beyond the locations in which curves are looked at
-_MAX_STARTS = 3
+_NUM_POINTS = 81  # of log time, at which densities are averaged
+_MAX_SCALES = 4.0  # reach of the log times on either side of a location
+_MAX_STARTS = 3  # the mixture is smooth, so few starts suffice
 
 
 def average_parameters(curves: Sequence[Curve]) -> Curve:
-  """Returns the mean of each parameter, as published."""
+  """Returns the mean of each parameter, as published.
+
+  Args:
+    curves: at least one.
+  """
   return tuple(float(x) for x in np.mean(curves, axis=0))
 
 
 def average_curves(curves: Sequence[Curve]) -> Curve:
-  """Returns the skew-normal nearest to the mean of the densities.
+  """Returns the skew-normal fitted to the mean of the densities.
 
-  Nearest in least squares over log time, with a free amplitude.
+  Least squares over log time, with a free amplitude.
 
   Args:
     curves: at least one.
   """
   log_time, mixture = mix_densities(curves)
-  # Validities, as the fit expects them: 1 at the peak.
+  # The fit expects validities, which are 1 at the peak.
   curve_fit = curve_fitting.fit_curve(
     curve_families.SKEW_NORMAL,
     log_time,
@@ -51,8 +56,14 @@ def average_curves(curves: Sequence[Curve]) -> Curve:
   return tuple(float(x) for x in curve_fit.parameters)
 
 
-def mix_densities(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
-  """Returns log times and the mean density there, [P] each."""
+def mix_densities(
+  curves: Sequence[Curve],
+) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, " P"]]:
+  """Returns log times and the mean of the densities there.
+
+  Args:
+    curves: at least one.
+  """
   low = min(location - _MAX_SCALES * scale for location, scale, _ in curves)
   high = max(location + _MAX_SCALES * scale for location, scale, _ in curves)
   log_time = np.linspace(low, high, _NUM_POINTS)
@@ -60,12 +71,15 @@ def mix_densities(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compute_overlaps(curves: Sequence[Curve]) -> tuple[float, float]:
-  """Returns what the mixture shares with the mean of parameters, of curves.
+  """Returns the overlap coefficients of the mixture with both averages.
 
-  Integrals of the smaller density; 1 = all of it.
+  An overlap coefficient is the integral of the smaller density, 0 to 1.
 
   Args:
-    curves: of the annotators.
+    curves: at least one.
+
+  Returns:
+    (overlap with the mean of parameters, overlap with the mean of curves).
   """
   log_time, mixture = mix_densities(curves)
   step = log_time[1] - log_time[0]

@@ -1,14 +1,14 @@
-"""Which axes annotators take for one another, and what merging two would do.
+"""Confusion of axes between annotators, and the effect of merging two axes.
 
-Called by `agreement`. The unit is a word: both annotators give each word of a
-text one axis, so every text fills the matrix however it was cut.
+The unit is a word: each annotator gives every word of a text one axis, so a
+text contributes all its words however it was cut.
+
+Axes: W words, A axes of validity.
 
 Source: Chronocept, arXiv 2505.07637v1, Figure 4 and the analysis of merging
 beside it (micro precision and kappa before and after generic and static are
-one axis); it does not name its unit, and its figures cannot be had from the
-printed matrix.
-
-Axes: A axes of validity.
+one axis). The paper does not name its unit, and its figures cannot be derived
+from the printed matrix.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import sklearn.metrics
+from jaxtyping import Int
 
 from ctd_jax.tasks.chronocept.annotation.records import Annotation
 from ctd_jax_datasets.chronocept.samples import AXES
@@ -26,12 +27,12 @@ from ctd_jax_datasets.chronocept.samples import AXES
 
 @dataclasses.dataclass(frozen=True)
 class Merging:
-  """What agreement is once two axes count as one.
+  """Agreement after two axes are merged.
 
   Attributes:
-    axes: the two that are merged; () for none.
+    axes: names of the merged axes; () for none.
     precision: micro precision, the share of words with one axis for both.
-    kappa: Cohen's, agreement beyond chance.
+    kappa: Cohen's kappa, agreement beyond chance.
   """
 
   axes: tuple[str, ...]
@@ -41,10 +42,13 @@ class Merging:
 
 def make_word_labels(
   pairs: Iterable[tuple[Annotation, Annotation]],
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the axes that first and second annotators gave, int [words] each.
+) -> tuple[Int[np.ndarray, " W"], Int[np.ndarray, " W"]]:
+  """Returns the axes of words by the first and by the second annotators.
 
-  Every pair is counted in both orders: neither annotator is the truth.
+  Every pair is counted in both orders, since neither annotator is the truth.
+
+  Args:
+    pairs: annotations of one text each.
   """
   axis_index = {axis: n for n, axis in enumerate(AXES)}
   first, second = [], []
@@ -55,23 +59,30 @@ def make_word_labels(
 
 
 def compute_confusion_matrix(
-  first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
-  """Returns counts of words, int [A, A], rows by the first annotator."""
+  first: Int[np.ndarray, " W"], second: Int[np.ndarray, " W"]
+) -> Int[np.ndarray, "A A"]:
+  """Returns counts of words.
+
+  Args:
+    first: labels by the first annotator, the rows.
+    second: labels by the second annotator, the columns.
+  """
   return sklearn.metrics.confusion_matrix(
     first, second, labels=np.arange(len(AXES))
   )
 
 
 def measure_merging(
-  first: np.ndarray, second: np.ndarray, axes: tuple[str, ...] = ()
+  first: Int[np.ndarray, " W"],
+  second: Int[np.ndarray, " W"],
+  axes: tuple[str, ...] = (),
 ) -> Merging:
-  """Returns agreement with some axes taken for one.
+  """Returns the agreement after some axes are merged.
 
   Args:
-    first: labels of words, see `word_labels`.
-    second: likewise, by the other annotator.
-    axes: names in `AXES` that count as the first of them.
+    first: labels of words, see `make_word_labels`.
+    second: labels by the other annotator.
+    axes: names in `AXES` that are replaced by the first of them.
   """
   if axes:
     merged_labels = [AXES.index(axis) for axis in axes]
@@ -79,9 +90,10 @@ def measure_merging(
       np.where(np.isin(labels, merged_labels), merged_labels[0], labels)
       for labels in (first, second)
     )
-  # Of single labels, micro precision is accuracy.
+  # With one label for each word, micro precision is accuracy.
   precision = sklearn.metrics.accuracy_score(first, second)
-  # Everybody always choosing one axis agrees, but not beyond chance.
+  # With a single axis, agreement is complete but not beyond chance, and
+  # scikit-learn's kappa is NaN.
   used_labels = np.union1d(first, second)
   kappa = (
     sklearn.metrics.cohen_kappa_score(first, second)
@@ -91,10 +103,16 @@ def measure_merging(
   return Merging(axes, float(precision), float(kappa))
 
 
-def rank_mergings(first: np.ndarray, second: np.ndarray) -> list[Merging]:
-  """Returns every merging of two axes that were used, highest kappa first.
+def rank_mergings(
+  first: Int[np.ndarray, " W"], second: Int[np.ndarray, " W"]
+) -> list[Merging]:
+  """Returns every merging of two axes in use, highest kappa first.
 
-  By kappa, since merging can only raise the share of equal labels.
+  The order is by kappa, since merging never lowers micro precision.
+
+  Args:
+    first: labels of words, see `make_word_labels`.
+    second: labels by the other annotator.
   """
   used_axes = [AXES[n] for n in np.union1d(first, second)]
   mergings = [

@@ -1,37 +1,40 @@
 """Intraclass correlations of annotated numbers, with bootstrap intervals.
 
-Why: "the ICC is .84" says nothing before the form is named. Where each sample
-has two annotators out of a larger group, the one-way forms apply: ICC(1,1) for
-one annotator's value, ICC(1,2) for the mean of two, which is what becomes the
-target. The two-way forms need the same annotators throughout. Called by
-`agreement`.
+An ICC means little without its form. Where the annotators of a sample are
+drawn from a larger group, the one-way forms apply: ICC(1,1) for the value of
+one annotator, ICC(1,2) for the mean of two, which becomes the target. The
+two-way forms need the same annotators throughout.
 
-Axes: N samples, K annotators of each, R resamples (in front, if any).
+Axes: N samples, K annotators of a sample, *R any leading axes (resamples).
 
-Source: Shrout and Fleiss (Psychological Bulletin 1979), McGraw and Wong
-(Psychological Methods 1996), whose names ICC(A,1) and ICC(C,1) are Shrout and
-Fleiss' ICC(2,1) and ICC(3,1).
+Source: Shrout and Fleiss (Psychological Bulletin 1979); McGraw and Wong
+(Psychological Methods 1996), whose ICC(A,1) and ICC(C,1) are ICC(2,1) and
+ICC(3,1) of Shrout and Fleiss.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-NUM_RESAMPLES = 2000
+NUM_RESAMPLES = 2000  # enough for two digits of a 95 % interval
+Ratings = Float[np.ndarray, "*R N K"]
+Coefficients = Float[Any, "*R"]  # an array, or a NumPy scalar without *R
 
 
 @dataclasses.dataclass(frozen=True)
 class IntraclassCorrelation:
-  """An intraclass correlation and its interval.
+  """An intraclass correlation and its 95 % interval.
 
   Attributes:
-    form: as McGraw and Wong write it, e.g. ICC(1,2).
-    value: at most 1; below 0 if annotators differ more on one sample than
+    form: in the notation of McGraw and Wong, e.g. ICC(1,2).
+    value: at most 1; below 0 if annotators of a sample differ more than
       samples differ from each other.
     low: lower end of the interval.
-    high: upper end.
+    high: upper end of the interval.
   """
 
   form: str
@@ -40,11 +43,11 @@ class IntraclassCorrelation:
   high: float
 
 
-def icc_one_way(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def icc_one_way(ratings: Ratings) -> tuple[Coefficients, Coefficients]:
   """Returns ICC(1,1) and ICC(1,K): annotators differ from sample to sample.
 
   Args:
-    ratings: [..., N, K], N and K at least 2.
+    ratings: N and K at least 2.
 
   Source: Shrout and Fleiss, Table 2 and case 1; McGraw and Wong, case 1.
   """
@@ -54,11 +57,11 @@ def icc_one_way(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return single_rater, (between - within) / between
 
 
-def icc_agreement(ratings: np.ndarray) -> np.ndarray:
+def icc_agreement(ratings: Ratings) -> Coefficients:
   """Returns ICC(A,1): the same annotators throughout, levels must agree.
 
   Args:
-    ratings: [..., N, K], column k always by the same annotator.
+    ratings: each column by one annotator.
 
   Source: McGraw and Wong, case 2A; ICC(2,1) of Shrout and Fleiss.
   """
@@ -68,11 +71,11 @@ def icc_agreement(ratings: np.ndarray) -> np.ndarray:
   return (between - error) / (between + (raters - 1) * error + level)
 
 
-def icc_consistency(ratings: np.ndarray) -> np.ndarray:
+def icc_consistency(ratings: Ratings) -> Coefficients:
   """Returns ICC(C,1): the same annotators throughout, only order matters.
 
   Args:
-    ratings: [..., N, K], column k always by the same annotator.
+    ratings: each column by one annotator.
 
   Source: McGraw and Wong, case 3; ICC(3,1) of Shrout and Fleiss.
   """
@@ -81,7 +84,7 @@ def icc_consistency(ratings: np.ndarray) -> np.ndarray:
 
 
 def compute_coefficients(
-  ratings: np.ndarray,
+  ratings: Float[np.ndarray, "N K"],
   is_crossed: bool,
   num_resamples: int = NUM_RESAMPLES,
   seed: int = 0,
@@ -89,9 +92,10 @@ def compute_coefficients(
   """Returns every form that applies, with 95 % percentile intervals.
 
   Args:
-    ratings: [N, K], finite.
-    is_crossed: whether column k is always the same annotator.
-    num_resamples: resamples of whole samples; those without an ICC do not count.
+    ratings: finite.
+    is_crossed: whether each column is by one annotator.
+    num_resamples: number of resamples of samples; resamples without an ICC do
+      not count.
     seed: of the resamples.
 
   Raises:
@@ -109,7 +113,8 @@ def compute_coefficients(
   forms = ["ICC(1,1)", f"ICC(1,{raters})"]
   forms += ["ICC(A,1)", "ICC(C,1)"] if is_crossed else []
 
-  def statistic(values: np.ndarray) -> np.ndarray:
+  # [forms, *R]
+  def statistic(values: Ratings) -> np.ndarray:
     coefficients = [*icc_one_way(values)]
     if is_crossed:
       coefficients += [icc_agreement(values), icc_consistency(values)]
@@ -118,7 +123,7 @@ def compute_coefficients(
   resample_indices = np.random.default_rng(seed).integers(
     len(ratings), size=(num_resamples, len(ratings))
   )
-  # A resample of one sample over and over has no ICC.
+  # A resample that repeats a single sample has no ICC: 0 / 0.
   with np.errstate(divide="ignore", invalid="ignore"):
     resampled = statistic(ratings[resample_indices])
   bounds = np.nanquantile(resampled, [0.025, 0.975], axis=1, method="nearest")
@@ -128,9 +133,13 @@ def compute_coefficients(
   ]
 
 
-def _mean_squares(ratings: np.ndarray) -> tuple[np.ndarray, ...]:
-  """Returns mean squares between and within samples, of columns, of error."""
+def _mean_squares(ratings: Ratings) -> tuple[Coefficients, ...]:
+  """Returns mean squares between samples, within samples, of columns, of error.
+
+  Source: Shrout and Fleiss, Table 1 (BMS, WMS, JMS, EMS).
+  """
   samples, raters = ratings.shape[-2:]
+  # Means keep their axes: [*R, 1, 1], [*R, N, 1] and [*R, 1, K].
   grand_mean = ratings.mean(axis=(-2, -1), keepdims=True)
   row_means = ratings.mean(axis=-1, keepdims=True)
   column_means = ratings.mean(axis=-2, keepdims=True)

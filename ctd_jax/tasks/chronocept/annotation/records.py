@@ -1,8 +1,7 @@
-"""What annotators handed in, read from a table and checked.
+"""Annotations of several annotators, read from a table and checked.
 
-Why: agreement can only be computed of annotations of the same words; a piece
-left out or rewritten by one annotator must be found before any coefficient is.
-Called by `agreement` and `curve_averaging`.
+Agreement is defined for annotations of the same words, so a text that one
+annotator shortened or rewrote is an error.
 
 A CSV file with the header
 
@@ -13,33 +12,53 @@ in its order, each piece under its axis, between bars:
 
   main_outcome: She mends the clock | intention: and will sell it in June
 
-Words are what white space divides; all annotators of a sample must have the
+Words are separated by white space; all annotators of a sample must have the
 same words, however they cut them. Three empty numbers mean no curve.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import itertools
 import math
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
+import msgspec
+
+from ctd_jax.utils import csv_rows
 from ctd_jax_datasets.chronocept.samples import AXES, TARGETS
 
-COLUMNS = ("sample_id", "annotator", *TARGETS, "segments")
+
+class AnnotationRow(msgspec.Struct):
+  """A row of the table."""
+
+  sample_id: str
+  annotator: str
+  location: float | None  # log time
+  scale: Annotated[float, msgspec.Meta(gt=0)] | None  # log time
+  skewness: float | None  # shape alpha
+  segments: str
+
+  def __post_init__(self):
+    """Refuses numbers that are not finite, and half a curve."""
+    values = self.location, self.scale, self.skewness
+    for name, value in zip(TARGETS, values, strict=True):
+      if value is None and any(other is not None for other in values):
+        raise ValueError(f"{name} is empty; give three numbers or none")
+      if value is not None and not math.isfinite(value):
+        raise ValueError(f"{name}={value}: expected a finite number")
 
 
 @dataclasses.dataclass(frozen=True)
 class Annotation:
-  """One annotator's work on one sample.
+  """Annotation of a sample by one annotator.
 
   Attributes:
     sample_id: of the sample.
     annotator: name or number.
-    curve: location, scale, skewness; None if no curve was drawn.
+    curve: location, scale, skewness; None if there is no curve.
     segments: (axis, words) in the order of the text.
   """
 
@@ -71,26 +90,16 @@ def read_annotations(path: str | os.PathLike) -> dict[str, list[Annotation]]:
     path: CSV as described above.
 
   Raises:
-    ValueError: naming file, line, sample and column at fault.
+    ValueError: naming file, line and column at fault.
+    FileNotFoundError: if there is no such file.
   """
-  with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
-    reader = csv.DictReader(file)
-    header = reader.fieldnames or ()
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-      raise ValueError(
-        f"{path}:1: no column {', '.join(missing)}; expected the header "
-        f"{','.join(COLUMNS)}"
-      )
-    annotations_by_sample: dict[str, list[Annotation]] = {}
-    for row in reader:
-      line_label = f"{path}:{reader.line_num}: sample {row['sample_id']}"
-      annotation = _parse_annotation(row, line_label)
-      sample_annotations = annotations_by_sample.setdefault(
-        annotation.sample_id, []
-      )
-      _check_consistency(sample_annotations, annotation, line_label)
-      sample_annotations.append(annotation)
+  annotations_by_sample: dict[str, list[Annotation]] = {}
+  for line, row in csv_rows.read_csv_rows(path, AnnotationRow):
+    line_label = f"{path}:{line}: sample {row.sample_id}"
+    annotation = _make_annotation(row, line_label)
+    sample_annotations = annotations_by_sample.setdefault(row.sample_id, [])
+    _check_consistency(sample_annotations, annotation, line_label)
+    sample_annotations.append(annotation)
   if not annotations_by_sample:
     raise ValueError(f"{path}: no annotation below the header")
   return {
@@ -104,7 +113,11 @@ def read_annotations(path: str | os.PathLike) -> dict[str, list[Annotation]]:
 def make_annotator_pairs(
   annotations: Mapping[str, Sequence[Annotation]],
 ) -> dict[str, list[tuple[Annotation, Annotation]]]:
-  """Returns sample id -> every pair of its annotators; single ones drop out."""
+  """Returns sample id -> every pair of its annotations.
+
+  Args:
+    annotations: sample id -> annotations; samples with one are left out.
+  """
   pairs_by_sample = {
     sample_id: list(itertools.combinations(sample_annotations, 2))
     for sample_id, sample_annotations in annotations.items()
@@ -116,49 +129,22 @@ def make_annotator_pairs(
   }
 
 
-def _parse_annotation(row: Mapping[str, str], line_label: str) -> Annotation:
-  if None in row or None in row.values():
-    raise ValueError(
-      f"{line_label}: expected {len(COLUMNS)} columns; quote commas"
-    )
-  for name in ("sample_id", "annotator"):
-    if not row[name].strip():
-      raise ValueError(f"{line_label}: {name} is empty")
+def _make_annotation(row: AnnotationRow, line_label: str) -> Annotation:
+  """Returns the annotation of a row after cutting up its segments."""
   segments = []
-  for segment_text in row["segments"].split("|"):
+  for segment_text in row.segments.split("|"):
     axis, colon, text = segment_text.partition(":")
     axis = axis.strip()
     if not colon or axis not in AXES or not text.split():
       raise ValueError(
-        f"{line_label}: segments: {segment_text.strip()!r} is not 'axis: words' with an "
-        f"axis among {', '.join(AXES)}"
+        f"{line_label}: segments: {segment_text.strip()!r} is not "
+        f"'axis: words' with an axis among {', '.join(AXES)}"
       )
     segments.append((axis, tuple(text.split())))
-  return Annotation(
-    row["sample_id"].strip(),
-    row["annotator"].strip(),
-    _parse_curve([row[name].strip() for name in TARGETS], line_label),
-    tuple(segments),
-  )
-
-
-def _parse_curve(
-  cells: Sequence[str], line_label: str
-) -> tuple[float, float, float] | None:
-  if not any(cells):
-    return None
-  values = []
-  for name, cell in zip(TARGETS, cells, strict=True):
-    try:
-      values.append(float(cell))
-    except ValueError:
-      values.append(math.nan)
-    if not math.isfinite(values[-1]) or (name == "scale" and values[-1] <= 0):
-      expected_kind = "positive number" if name == "scale" else "number"
-      raise ValueError(
-        f"{line_label}: {name}={cell!r}: expected a {expected_kind}"
-      )
-  return tuple(values)
+  curve = None
+  if row.location is not None:
+    curve = row.location, row.scale, row.skewness
+  return Annotation(row.sample_id, row.annotator, curve, tuple(segments))
 
 
 def _check_consistency(
@@ -166,29 +152,28 @@ def _check_consistency(
   new_annotation: Annotation,
   line_label: str,
 ) -> None:
-  """Refuses a second annotation by one annotator, and other words."""
-  if any(
-    earlier_annotation.annotator == new_annotation.annotator
-    for earlier_annotation in earlier_annotations
-  ):
+  """Raises ValueError for a second row of an annotator, or other words."""
+  annotators = [annotation.annotator for annotation in earlier_annotations]
+  if new_annotation.annotator in annotators:
     raise ValueError(
       f"{line_label}: annotator {new_annotation.annotator} has two rows"
     )
-  if (
-    not earlier_annotations
-    or earlier_annotations[0].words == new_annotation.words
-  ):
+  if not earlier_annotations:
+    return
+  # All earlier annotations have the same words.
+  reference = earlier_annotations[0]
+  if reference.words == new_annotation.words:
     return
   word_pairs = itertools.zip_longest(
-    earlier_annotations[0].words, new_annotation.words, fillvalue="(end)"
+    reference.words, new_annotation.words, fillvalue="(end)"
   )
-  word_number, (earlier_word, new_word) = next(
-    (n, pair)
-    for n, pair in enumerate(word_pairs, start=1)
+  word_number, (reference_word, new_word) = next(
+    (number, pair)
+    for number, pair in enumerate(word_pairs, start=1)
     if pair[0] != pair[1]
   )
   raise ValueError(
     f"{line_label}: segments: word {word_number} is {new_word!r} for annotator "
-    f"{new_annotation.annotator} and {earlier_word!r} for {earlier_annotations[0].annotator}; a text is "
-    "cut, never edited"
+    f"{new_annotation.annotator} and {reference_word!r} for "
+    f"{reference.annotator}; a text is cut, never edited"
   )
