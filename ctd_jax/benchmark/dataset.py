@@ -1,10 +1,9 @@
-"""One data set as the code sees it, wherever it was read from.
+"""Benchmark: one data set in memory, wherever it was read from.
 
-Why: a TFDS build, a BEIR folder and the invented data of a test are the same
-thing once read. Made by `ctd_jax_datasets.load`; used by the input pipeline,
-the evaluation and the export.
+A TFDS build, a BEIR folder and the invented data of a test are the same once
+they are read. `ctd_jax_datasets.load` makes them.
 
-Axis: N records.
+Axes: N records.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Shaped
 
 from ctd_jax.benchmark.queries import Query
 from ctd_jax.benchmark.records import Record
@@ -21,14 +21,14 @@ from ctd_jax.chronology.timelines import Timeline
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-  """One data set: a gallery, queries with their positives, a calendar.
+  """Gallery, queries with their positives, and the calendar of both.
 
   Attributes:
     name: `dataset/config:version` as built.
     timeline: the calendar that keys and intervals belong to.
-    records: the gallery, sorted by record id.
-    record_splits: train, validation or test for the month of each record.
-    queries: by split.
+    records: the gallery, N records sorted by record id.
+    record_splits: split of the month of each record: train, validation, test.
+    queries: split -> queries.
   """
 
   name: str
@@ -43,6 +43,6 @@ class Benchmark:
     return [record.record_id for record in self.records]
 
   @property
-  def kinds(self) -> np.ndarray:
-    """Kind of every record (event, no_event, neg_comment), `[N]`."""
+  def kinds(self) -> Shaped[np.ndarray, " N"]:
+    """Kind of every record: event, no_event or neg_comment."""
     return np.array([record.kind for record in self.records])

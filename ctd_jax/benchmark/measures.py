@@ -1,11 +1,10 @@
-"""Measures of a ranking, per query first, computed by trec_eval's own code.
+"""Measures of a ranking, per query, computed by trec_eval's own code.
 
-Why: figures must be those that trec_eval gives from the written run file.
-Called by `evaluation.protocol`; `train` reads hit@1 on validation queries.
+The figures are those that trec_eval gives for the written run file.
 
-Names are `measure@cutoff`. What the benchmark's paper calls R@K is the share
-of queries with any positive in the top K: here `hit@K`. `recall@K` is the
-share of a query's positives found in the top K.
+Names are `measure@cutoff`. R@K of the benchmark's paper is the share of queries
+with any positive in the top K: here `hit@K`. `recall@K` is the share of a
+query's positives found in the top K.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ DEFAULT_MEASURES = (
 _DEEP_CUTOFF = 50
 DEEP_MEASURES = (*DEFAULT_MEASURES, f"recall@{_DEEP_CUTOFF}")
 _RECIPROCAL_RANK = "recip_rank"
-# Measure -> what trec_eval calls it.
+# Measure -> its name in trec_eval.
 _TREC_EVAL_NAMES = {
   "hit": "success",
   "recall": "recall",
@@ -58,8 +57,8 @@ def parse_measure(name: str) -> tuple[str, int]:
   match = _MEASURE_NAME.fullmatch(name)
   if match is None:
     raise ValueError(
-      f"unknown measure {name!r}; expected one of {', '.join(_TREC_EVAL_NAMES)}, then @ "
-      "and a cutoff, e.g. hit@1"
+      f"unknown measure {name!r}; expected one of "
+      f"{', '.join(_TREC_EVAL_NAMES)}, then @ and a cutoff, e.g. hit@1"
     )
   return _TREC_EVAL_NAMES[match[1]], int(match[2])
 
@@ -92,7 +91,8 @@ def compute_per_query(
   values = {name: dict.fromkeys(relevance, 0.0) for name in names}
   if not relevance:
     return values
-  # The order is that of the ranking, whatever trec_eval does with ties.
+  # trec_eval sorts by score: minus the rank keeps our order whatever it does
+  # with ties.
   trec_eval_scores = {
     query_id: {name: -float(rank) for rank, (name, _) in enumerate(ranking)}
     for query_id, ranking in rankings.items()
@@ -107,14 +107,16 @@ def compute_per_query(
   for query_id, query_values in evaluator.evaluate(trec_eval_scores).items():
     for name, (kind, cutoff) in parsed_measures.items():
       value = query_values[trec_eval_keys[name]]
+      # trec_eval has no cutoff for the reciprocal rank: 1 / rank below
+      # 1 / cutoff is a first positive past the cutoff.
       if kind == _RECIPROCAL_RANK and value < 1 / cutoff:
-        value = 0.0  # trec_eval has no cutoff for it
+        value = 0.0
       values[name][query_id] = value
   return values
 
 
 def _trec_eval_key(kind: str, cutoff: int) -> str:
-  """Returns what trec_eval calls a measure with its cutoff."""
+  """Returns the name of a measure with its cutoff in trec_eval's output."""
   return kind if kind == _RECIPROCAL_RANK else f"{kind}_{cutoff}"
 
 

@@ -1,27 +1,28 @@
 """Runs and qrels as TREC files, the border between systems and evaluation.
 
-Why: BM25, a dual encoder and somebody else's system meet only here. Every
-system writes a `Run`; `evaluation.protocol` reads nothing else. Called by
-`evaluate`, by the baselines and by whoever brings a run of their own.
+BM25, a dual encoder and somebody else's system meet only here: every system
+writes a `Run`, and `evaluation.protocol` reads nothing else.
 
 Order and ties. A ranking is by score descending, then record id ascending.
 trec_eval and pytrec_eval keep scores as float32 and break ties by *descending*
-document id, so they would undo that order. Scores are therefore made strictly
+document id, which would undo that order. Scores are therefore made strictly
 decreasing in float32: a score that does not lie below its predecessor becomes
 the next float32 below it (`numpy.nextafter`). A tie moves by a few units in
-the last place, the order is ours in every tool, and the same figures come out
-of the file as out of memory.
+the last place, every tool keeps our order, and the figures of the file are
+those of the rankings in memory.
+
+Axes: Q queries, N records, k results.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float, Float32, Int
 
 from ctd_jax.utils import files
 
@@ -29,9 +30,11 @@ TRACKS = ("T0", "T0+external", "T0+order", "T1")
 _FILE_NAME = re.compile(
   r"run\.(?P<system>.+)\.(?P<split>\w+)\.(?P<gallery>\w+)\.trec"
 )
+# Columns are split at white space, tags at colons, paths at slashes.
 _FORBIDDEN_CHARACTERS = re.compile(r"[\s:/\\]")
 
-Ranking = list[tuple[str, float]]
+# (record id, score), best first.
+Ranking = Sequence[tuple[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Run:
 
   @property
   def tag(self) -> str:
-    """What stands in the last column of the file: system:track:score_mode."""
+    """Last column of the file: system:track:score_mode."""
     return f"{self.system}:{self.track}:{self.score_mode}"
 
   @property
@@ -94,15 +97,15 @@ def is_valid_name(text: str) -> bool:
 
 
 def make_strictly_decreasing(
-  scores: Sequence[float] | np.ndarray,
-) -> np.ndarray:
+  scores: Sequence[float | np.floating] | Float[np.ndarray, " k"],
+) -> Float32[np.ndarray, " k"]:
   """Returns the scores as float32, each below the one before it.
 
   Scores that already decrease strictly in float32 are returned unchanged, so
   applying this twice changes nothing.
 
   Args:
-    scores: [k], not increasing.
+    scores: of one ranking, not increasing.
 
   Raises:
     ValueError: if a score is not finite in float32 or exceeds its predecessor.
@@ -126,16 +129,19 @@ def make_strictly_decreasing(
   return decreasing
 
 
-def _part_ties(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-  """Returns the first scores of each row strictly decreasing, fp32 [Q, k].
+def _part_ties(
+  scores: Float[np.ndarray, "Q k"], counts: Int[np.ndarray, " Q"]
+) -> Float32[np.ndarray, "Q k"]:
+  """Returns the first scores of each row strictly decreasing.
 
   Args:
-    scores: [Q, k].
-    counts: how many of each row count.
+    scores: best first.
+    counts: records of each ranking; the scores after them are padding.
   """
   decreasing = np.array(scores, np.float32)
   is_padding = np.arange(decreasing.shape[1]) >= counts[:, None]
-  with np.errstate(invalid="ignore"):
+  # Most rows decrease already; only the others are walked score by score.
+  with np.errstate(invalid="ignore"):  # padding: -inf - -inf
     is_decreasing = np.isfinite(decreasing) & (
       np.diff(decreasing, prepend=np.inf) < 0
     )
@@ -152,16 +158,22 @@ def make_runs(
   split: str,
   query_ids: Sequence[str],
   record_ids: Sequence[str],
-  top_k: Mapping[str, tuple[np.ndarray, np.ndarray]],
+  top_k: Mapping[str, tuple[Int[np.ndarray, "Q k"], Float[np.ndarray, "Q k"]]],
 ) -> list[Run]:
-  """Returns one `Run` per gallery from what `search.search_top_k` returned.
+  """Returns one `Run` per gallery from the result of `search.search_top_k`.
 
   Args:
-    system: see `Run`; likewise `track`, `score_mode` and `split`.
-    query_ids: [Q], in the order of the rows of `top_k`.
-    record_ids: [N], in the order of the searched records.
-    top_k: gallery -> (indices [Q, k], scores [Q, k]); index -1 means that the
+    system: see `Run`.
+    track: see `Run`.
+    score_mode: see `Run`.
+    split: see `Run`.
+    query_ids: of the Q queries, in the order of the rows of `top_k`.
+    record_ids: of the N records, in the order in which they were searched.
+    top_k: gallery -> (indices, scores), best first; index -1 means that the
       gallery has fewer than k records.
+
+  Raises:
+    ValueError: if the rankings are not one for each query id.
   """
   runs = []
   for gallery, (indices, scores) in top_k.items():
@@ -170,6 +182,7 @@ def make_runs(
         f"{len(query_ids)} query ids for {len(indices)} rankings of {gallery}"
       )
     rankings = {}
+    # Index -1 takes the last id; `counts` cuts it off again.
     names = np.array(record_ids, object)[indices].tolist()
     counts = np.sum(indices >= 0, axis=1)
     scores = _part_ties(scores, counts).tolist()
@@ -182,22 +195,22 @@ def make_runs(
   return runs
 
 
-def write_run(run: Run, folder: str | os.PathLike) -> pathlib.Path:
+def write_run(run: Run, folder: str | os.PathLike) -> files.AnyPath:
   """Returns the path of the TREC file written for `run`.
 
   Columns: query id, Q0, record id, rank from 1, score, tag. A query with an
-  empty ranking has no line, which evaluation reads as nothing found.
+  empty ranking has no line; evaluation counts it 0.
 
   Args:
-    run: what to write.
+    run: its rankings best first.
     folder: made if absent; the file is named `Run.file_name`.
 
   Raises:
     ValueError: if the file exists with another tag, or a score is not finite.
   """
-  path = pathlib.Path(folder) / run.file_name
+  path = files.as_path(folder) / run.file_name
   if path.exists():
-    with path.open(encoding="utf-8") as file:
+    with path.open("r", encoding="utf-8") as file:
       tag = next(iter(file.readline().split()[-1:]), run.tag)
     if tag != run.tag:
       raise ValueError(
@@ -236,14 +249,14 @@ def read_run(
     ValueError: naming file and line, if a line is malformed, a record occurs
       twice for a query, or the tag changes; or if the file is empty.
   """
-  path = pathlib.Path(path)
+  path = files.as_path(path)
   name_match = _FILE_NAME.fullmatch(path.name)
   if name_match is None and (split is None or gallery is None):
     raise ValueError(
       f"{path}: cannot tell split and gallery from the name; expected "
       "run.<system>.<split>.<gallery>.trec"
     )
-  scores_by_query: dict[str, dict[str, np.float32]] = {}
+  scores_by_query: dict[str, dict[str, float]] = {}
   tag = None
   for location, columns in _read_columns(path, 6):
     query_id, _, record_id, rank, score, line_tag = columns
@@ -256,8 +269,8 @@ def read_run(
       tag_fields = tag.split(":")
       if len(tag_fields) != 3 or tag_fields[1] not in TRACKS:
         raise ValueError(
-          f"{location}: tag {tag!r} is not system:track:score_mode with a track "
-          f"among {', '.join(TRACKS)}"
+          f"{location}: tag {tag!r} is not system:track:score_mode with a "
+          f"track among {', '.join(TRACKS)}"
         )
     elif line_tag != tag:
       raise ValueError(
@@ -268,7 +281,7 @@ def read_run(
       raise ValueError(
         f"{location}: record {record_id} occurs twice for query {query_id}"
       )
-    ranking[record_id] = np.float32(value)
+    ranking[record_id] = value
   if tag is None:
     raise ValueError(f"{path}: no line in this run file")
   system, track, score_mode = tag.split(":")
@@ -307,7 +320,7 @@ def sort_ranking(scores: Mapping[str, float]) -> Ranking:
 def write_qrels(
   path: str | os.PathLike, qrels: Mapping[str, Iterable[str]]
 ) -> None:
-  """Writes query -> relevant records as TREC qrels, relevance always 1."""
+  """Writes query -> relevant records as TREC qrels, all of relevance 1."""
   files.write_text(
     path,
     "".join(
@@ -337,14 +350,17 @@ def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
   return {query_id: tuple(records) for query_id, records in qrels.items()}
 
 
-def _read_columns(path: str | os.PathLike, num_columns: int):
-  """Yields (file:line, columns) of a white-space separated file."""
-  with open(path, encoding="utf-8") as file:
+def _read_columns(
+  path: str | os.PathLike, num_columns: int
+) -> Iterator[tuple[str, list[str]]]:
+  """Yields (file:line, columns) of a file with columns between white space."""
+  with files.as_path(path).open("r", encoding="utf-8") as file:
     for number, line in enumerate(file, start=1):
       values = line.split()
       if len(values) != num_columns:
         raise ValueError(
-          f"{path}:{number}: {len(values)} columns where {num_columns} are expected"
+          f"{path}:{number}: {len(values)} columns where {num_columns} are "
+          "expected"
         )
       yield f"{path}:{number}", values
 

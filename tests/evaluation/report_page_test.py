@@ -21,7 +21,7 @@ def write(folder, system, track="T0", right=True):
     ids = sorted(
       BENCHMARK.record_ids, key=lambda name: (name in query.positives) != right
     )
-    rankings[query.query_id] = [(name, -i) for i, name in enumerate(ids)]
+    rankings[query.query_id] = [(name, -float(i)) for i, name in enumerate(ids)]
   runs.write_run(
     runs.Run(system, track, "made", "test", "neg1_ne1", rankings), folder
   )

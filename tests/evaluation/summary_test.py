@@ -22,7 +22,7 @@ def write(folder, system, track="T0", right=True):
       if r.record_id not in query.positives
     ]
     ids = [*query.positives, *others] if right else [*others, *query.positives]
-    rankings[query.query_id] = [(name, -i) for i, name in enumerate(ids)]
+    rankings[query.query_id] = [(name, -float(i)) for i, name in enumerate(ids)]
   run = runs.Run(system, track, "made", "test", "neg1_ne1", rankings)
   return runs.write_run(run, folder)
 
