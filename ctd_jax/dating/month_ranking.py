@@ -16,7 +16,7 @@ import numpy as np
 
 from ctd_jax.chronology import query_dates
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.retrieval import search
+from ctd_jax.retrieval import host_search
 
 _MIN_EVENT_LOG_P = -20.0
 
@@ -28,7 +28,7 @@ def rank_by_posterior(
   k: int,
   galleries: Mapping[str, np.ndarray],
   record_block: int = 1024,
-) -> search.TopK:
+) -> host_search.TopK:
   """Returns the k best records of every query, for every gallery.
 
   Args:
@@ -65,7 +65,7 @@ def rank_by_posterior(
     scores = posterior.log_mass(rows, intervals) + style_scores[rows]
     for name, mask in galleries.items():
       members = np.flatnonzero(mask[rows])
-      columns, values = search.select_top_k(scores[:, members], k)
+      columns, values = host_search.select_top_k(scores[:, members], k)
       # Place -1, nothing found, becomes record -1.
       records = np.append(rows[members], -1)[columns]
       top_k[name] = _merge_top_k(top_k[name], (records, values), k)

@@ -23,7 +23,12 @@ from ctd_jax.evaluation import protocol
 from ctd_jax.models import packing
 from ctd_jax.models.ctd_config import INNER_PRODUCTS
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.retrieval import approximate, encoding_store, search
+from ctd_jax.retrieval import (
+  approximate,
+  encoding_store,
+  host_search,
+  search,
+)
 from ctd_jax.training import distributed, partitioning, train_step
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import Tokens
@@ -179,7 +184,7 @@ class Ranker:
     depth: int,
     galleries: Mapping[str, np.ndarray],
     backend: str,
-  ) -> search.TopK:
+  ) -> host_search.TopK:
     """Returns the first records of encoded queries, for every gallery."""
     model = self._experiment.model
     if backend == "exact":

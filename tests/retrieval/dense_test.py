@@ -25,7 +25,7 @@ def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
   run.config.eval.vectors_dir = str(tmp_path / "vectors")
   mapped = ranker.encode_gallery(params)
   assert rankings(ranker, params, run, mapped) == expected
-  monkeypatch.setattr(ranker, "encode", None)
+  monkeypatch.setattr(ranker, "encode_texts", None)
   np.testing.assert_array_equal(
     ranker.encode_gallery(params).semantic[:], mapped.semantic[:]
   )
