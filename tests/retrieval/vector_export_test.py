@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from ctd_jax import export
-from ctd_jax.retrieval import dense, vector_export
+from ctd_jax.retrieval import dense, run_export, vector_export
 from ctd_jax.systems import training_run
 from ctd_jax.training import experiment
 from tests import synthetic
@@ -42,14 +41,14 @@ def test_vectors_of_a_trained_run(tmp_path):
   config.eval_every = 1
   training_run.train_and_evaluate(config, tmp_path / "run", stop_after=1)
   run = experiment.assemble_experiment(config, tmp_path / "run")
-  export.export_run(run, tmp_path / "vectors", vectors=True)
+  run_export.export_run(run, tmp_path / "vectors", vectors=True)
   state = run.checkpoints.restore(1, run.abstract_state())
   check_rankings(run, state.params, tmp_path / "vectors", "semantic")
   about = json.loads((tmp_path / "vectors" / "vectors.json").read_text())
   assert about["inner_product"] == "score semantic: cosine over the temperature"
   assert about["step"] == 1
   with pytest.raises(ValueError, match="vectors: not empty"):
-    export.export_run(run, tmp_path / "vectors", vectors=True)
+    run_export.export_run(run, tmp_path / "vectors", vectors=True)
 
 
 def test_vectors_with_context_and_what_they_are_of(tmp_path):
