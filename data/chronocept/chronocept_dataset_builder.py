@@ -1,9 +1,8 @@
-"""Chronocept: statements with the curve of their validity over log time.
+"""TFDS builder of Chronocept: statements and their validity over log time.
 
-Why: the one place where the data set's versions and variants are declared.
 `benchmark_1` and `benchmark_2` are the published samples, from the hub or a
 folder; `synthetic_1` and `synthetic_2` are invented samples of the same sizes
-(see `synthetic`). Called by `ctd_jax_datasets.build` and by `tfds.builder`.
+(see `synthetic`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax_datasets.common.base_builder import BaseBuilder
 from ctd_jax_datasets.chronocept import (
   examples,
   hub,
@@ -23,9 +21,10 @@ from ctd_jax_datasets.chronocept import (
   synthetic,
 )
 from ctd_jax_datasets.chronocept.samples import BENCHMARKS, Sample
+from ctd_jax_datasets.common.base_builder import BaseBuilder
 from ctd_jax_datasets.common.errors import SourceError
 
-SEED = 0
+SEED = 0  # of the synthetic samples; part of their version
 _TEXT_DESCRIPTIONS = {
   "benchmark_1": "one sentence each",
   "benchmark_2": "several sentences each",
@@ -37,7 +36,7 @@ class ChronoceptConfig(tfds.core.BuilderConfig):
   """A variant of the data set.
 
   Attributes:
-    benchmark: which of the published ones it is, or imitates.
+    benchmark: the published benchmark that it is, or imitates.
     synthetic: whether its samples are invented.
   """
 
@@ -48,7 +47,7 @@ class ChronoceptConfig(tfds.core.BuilderConfig):
 class Builder(BaseBuilder):
   """Builder of `chronocept/benchmark_*` and `chronocept/synthetic_*`.
 
-  Needs no more than one of its `processes`.
+  One process is enough, whatever `processes` says.
   """
 
   VERSION = tfds.core.Version("1.0.0")
@@ -68,7 +67,8 @@ class Builder(BaseBuilder):
         benchmark=benchmark,
         synthetic=True,
         description="Synthetic: invented by this project, "
-        f"{_TEXT_DESCRIPTIONS[benchmark]}, with the sizes and marginals of {benchmark}.",
+        f"{_TEXT_DESCRIPTIONS[benchmark]}, with the sizes and marginals of "
+        f"{benchmark}.",
       )
       for benchmark in BENCHMARKS
     ),
@@ -89,8 +89,8 @@ class Builder(BaseBuilder):
     """Returns the examples of `train`, `validation` and `test`.
 
     Raises:
-      SourceError: if a file or one of its records cannot be used, an id occurs
-        in two splits, or sources are named for what is made without any.
+      SourceError: if a file or record is invalid, an id occurs in two splits,
+        or sources are given for a synthetic variant.
     """
     config = self.builder_config
     if config.synthetic and self.sources:

@@ -1,8 +1,4 @@
-"""How samples are stored, and how they are read back.
-
-Why: the fields of a stored sample are written and read in one place. Called by
-the builder, `summary` and `reader`.
-"""
+"""Stored form of samples: features, writing and reading."""
 
 from __future__ import annotations
 
@@ -17,11 +13,11 @@ _KEY_BY_AXIS = {axis: f"{axis}_axis" for axis in AXES}
 
 
 def make_sample_features() -> tfds.features.FeaturesDict:
-  """Returns the features of a sample."""
+  """Returns the TFDS features of a sample."""
   text_feature = tfds.features.Text
 
   def make_float_feature(doc: str) -> tfds.features.Tensor:
-    # As bytes: the other encoding keeps no more than 32 bits.
+    # Encoding.NONE stores floats in 32 bits.
     return tfds.features.Tensor(
       shape=(),
       dtype=np.float64,
@@ -64,7 +60,7 @@ def read_samples(builder: tfds.core.DatasetBuilder) -> dict[str, list[Sample]]:
   """Returns split -> samples, in the order stored.
 
   Args:
-    builder: of a data set that has been built.
+    builder: of a built data set.
   """
   return {
     split: [_parse_example(row) for row in rows]

@@ -1,10 +1,8 @@
-"""Where the published files lie, on the hub or in a folder.
+"""Location of the published files, on the hub or in a folder.
 
-Why: a file that was cut short or changed since would train on other samples
-without a word. The hub names files by branch, so what they are is known only
-after a first download: `build --register_checksums` writes their size and
-sha256 into `checksums.tsv` beside this module, and every later download is
-checked against it. Called by the builder.
+The hub names files by branch, so their content may change. After a first
+download `build --register_checksums` writes their sizes and sha256 into
+`checksums.tsv` beside this module, and later downloads are checked against it.
 """
 
 from __future__ import annotations
@@ -19,12 +17,13 @@ from ctd_jax_datasets.common import git_blobs, source_files
 
 HUB_URL = "https://huggingface.co/datasets/krishgoel/chronocept/resolve/main"
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
-# Split -> name of its file.
+# Split -> file name in the folder of a benchmark.
 SPLIT_FILES = {
   "train": "train.json",
   "validation": "valid.json",
   "test": "test.json",
 }
+# TFDS accepts any download of a URL without size and checksum.
 _UNREGISTERED = checksums.UrlInfo(size=None, checksum=None, filename=None)
 
 
@@ -36,14 +35,14 @@ def locate_published_files(
   """Returns split -> path of the files of a benchmark.
 
   Args:
-    manager: downloads them, if no folder is named.
+    manager: downloads the files if no folder is given.
     benchmark: benchmark_1 or benchmark_2, a folder on the hub.
-    folder: that holds the three files, or the benchmark's folder with them.
-      Their content is not compared; `summary` reports other sizes.
+    folder: contains the three files, or the benchmark's folder with them.
+      Checksums are not compared; `summary` reports other sizes.
 
   Raises:
-    SourceError: if one is missing, cannot be downloaded, or was downloaded and
-      is not the registered one.
+    SourceError: if a file is missing, cannot be downloaded, or differs from
+      the registered checksum.
   """
   urls = {
     name: f"{HUB_URL}/{benchmark}/{name}" for name in SPLIT_FILES.values()

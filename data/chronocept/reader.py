@@ -1,7 +1,7 @@
-"""Typed samples of Chronocept by the name of a data set or a folder.
+"""Samples of Chronocept by the name of a data set or of a folder.
 
-Why: a model reads the same `Sample`s whether they were built here or lie in
-somebody's folder as published. Called by whatever models validity.
+Models read the same `Sample`s from a built data set and from the published
+files.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def load_samples(
   """Returns split -> samples.
 
   Args:
-    name: e.g. `chronocept/synthetic_1`, built first if it is not there yet; or
+    name: e.g. `chronocept/synthetic_1`, which is built if it is missing; or
       `json:FOLDER`, a folder with train.json, valid.json and test.json.
-    data_dir: where data sets lie; None means the default of TFDS.
+    data_dir: folder of data sets; None means the default of TFDS.
     sources: folder of the published files, see `build.build_dataset`.
 
   Raises:
     ValueError: if there is no such data set, or naming file, record, id and
-      field of what is wrong.
+      field at fault.
     FileNotFoundError: if a file of the folder is missing.
   """
   if name.startswith(JSON_PREFIX):
@@ -47,6 +47,7 @@ def load_samples(
   ]
   if name not in chronocept_names:
     raise ValueError(
-      f"no data set {name!r}; there are {', '.join(chronocept_names)} and {JSON_PREFIX}FOLDER"
+      f"no data set {name!r}; there are {', '.join(chronocept_names)} and "
+      f"{JSON_PREFIX}FOLDER"
     )
   return examples.read_samples(build.build_dataset(name, data_dir, sources))

@@ -1,8 +1,7 @@
-"""Samples of Chronocept as typed values, and the published facts about them.
+"""Samples of Chronocept as typed values, and published statistics of them.
 
-Why: the published records leave it to the reader to know their time unit and
-the base of their logarithm. Read by `records` (JSON), `synthetic`, the builder
-and whoever models the samples.
+The published records do not state their time unit or the base of their
+logarithm; a `Sample` does.
 
 Source: Chronocept, arXiv 2505.07637v1, Figure 1 (fields of a record) and
 Table 3 (axes); the order of the axes is that of the authors' baselines.
@@ -15,7 +14,7 @@ import csv
 import dataclasses
 import pathlib
 
-# In the order in which the authors' baselines read them, after the parent.
+# In the order in which the authors' baselines concatenate them.
 AXES = (
   "main_outcome",
   "static",
@@ -28,7 +27,7 @@ AXES = (
 )
 TARGETS = ("location", "scale", "skewness")
 SPLITS = ("train", "validation", "test")
-LOG_BASE = 1.1
+LOG_BASE = 1.1  # Table 9: an hour is 42.96
 TIME_UNIT = "minute"
 BENCHMARKS = ("benchmark_1", "benchmark_2")
 _FOLDER = pathlib.Path(__file__).parent
@@ -41,13 +40,13 @@ class Sample:
   Attributes:
     sample_id: e.g. H0028.
     parent_text: the statement.
-    axes: name in `AXES` -> the pieces of the text on that axis, "" if none.
-    location: xi of the skew-normal, in logarithms to `log_base` of the time
-      since publication in `time_unit`. Not the peak.
-    scale: omega > 0, in the same unit.
+    axes: name in `AXES` -> the segments of the text on that axis, "" if none.
+    location: xi of the skew-normal, a logarithm to `log_base` of the time
+      since publication in `time_unit`; not the peak.
+    scale: omega > 0, in units of log time.
     skewness: alpha, the shape; not the third standardised moment.
-    log_base: above 1.
-    time_unit: of the time before the logarithm is taken.
+    log_base: base of the logarithm, above 1.
+    time_unit: unit of the time before the logarithm is taken.
   """
 
   sample_id: str
@@ -70,9 +69,9 @@ class TargetStatistics:
   """Number, mean and population standard deviation of targets.
 
   Attributes:
-    n: samples.
+    n: number of samples.
     mean: of each of `TARGETS`.
-    sd: of each of `TARGETS`, divided by n.
+    sd: of each of `TARGETS`, with n in the denominator.
   """
 
   n: int
@@ -101,7 +100,7 @@ def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
 
 
 def read_axis_counts(benchmark: str) -> dict[str, int]:
-  """Returns axis -> how many published samples have a text on it.
+  """Returns axis -> number of published samples with a text on it.
 
   Args:
     benchmark: one of `BENCHMARKS`.

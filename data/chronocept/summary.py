@@ -1,7 +1,7 @@
-"""What a built data set of Chronocept holds, beside what is published of it.
+"""Statistics of a built data set of Chronocept, beside the published ones.
 
-Why: whoever names a folder of files should see whether they are the published
-ones, and how far the synthetic ones go. Called by the builder.
+They show whether a folder holds the published files, and in what respects the
+synthetic samples resemble them.
 
 Source: Chronocept, arXiv 2505.07637v1, Table 3 (axes) and Table 5 (targets).
 """
@@ -11,13 +11,11 @@ from __future__ import annotations
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.figure
 import tensorflow_datasets as tfds
 
 from ctd_jax.utils import files, plotting
-from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.chronocept import examples
 from ctd_jax_datasets.chronocept.samples import (
   AXES,
@@ -27,6 +25,10 @@ from ctd_jax_datasets.chronocept.samples import (
   read_axis_counts,
   read_target_statistics,
 )
+from ctd_jax_datasets.common import base_builder, summary
+
+if TYPE_CHECKING:
+  import matplotlib.figure
 
 TARGETS_PLOT = "targets.png"
 _TARGET_LABELS = {
@@ -40,8 +42,8 @@ def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   """Writes tables and a plot beside the data; returns the statistics.
 
   Returns:
-    name; `synthetic`; `content_sha256`; `splits`, `targets` and `axes`: rows
-    as in the tables, ready for JSON.
+    Plain values: name, `synthetic`, `content_sha256`, and the rows of the
+    tables `splits`, `targets` and `axes`.
   """
   path = pathlib.Path(builder.data_path)
   benchmark = builder.builder_config.benchmark
@@ -72,6 +74,7 @@ def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
 def _count_by_split(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
+  """Returns samples and mean words of each split."""
   published_statistics = read_target_statistics()[benchmark]
   return [
     {
@@ -89,6 +92,7 @@ def _count_by_split(
 def _summarise_by_target(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
+  """Returns mean, deviation and range of each target in each split."""
   published_statistics = read_target_statistics()[benchmark]
   rows = []
   for split in SPLITS:
@@ -112,6 +116,7 @@ def _summarise_by_target(
 def _count_by_axis(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
+  """Returns the number of samples with a text on each axis."""
   published_counts = read_axis_counts(benchmark)
   all_samples = [
     sample for split_samples in samples.values() for sample in split_samples
@@ -127,6 +132,7 @@ def _count_by_axis(
 
 
 def _format_tables(dataset_statistics: Mapping[str, Any]) -> str:
+  """Returns the tables as text under a title."""
   title = dataset_statistics["name"]
   if dataset_statistics["synthetic"]:
     title += " (synthetic: invented sentences, drawn targets)"
@@ -148,7 +154,7 @@ def _plot_targets(
   name: str, samples: Mapping[str, Sequence[Sample]]
 ) -> matplotlib.figure.Figure:
   """Returns the histograms of the targets, splits side by side."""
-  figure = matplotlib.figure.Figure(figsize=(10, 3.6), layout="constrained")
+  figure = plotting.make_figure(10, 3.6)
   figure.suptitle(f"{name}: targets by split")
   panels = figure.subplots(1, len(TARGETS))
   for index, (axes, target) in enumerate(zip(panels, TARGETS, strict=True)):

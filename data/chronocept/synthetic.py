@@ -1,14 +1,14 @@
 """Synthetic samples with the sizes and marginals of the published ones.
 
-Why: the published files may not be at hand, and tests, examples and whatever
-is tuned need samples whose texts tell something of their curve. NOT the
-published data: the sentences are invented, the targets are drawn; no figure
-measured here says anything about the benchmark. Called by the builder.
+Tests, examples and tuning need samples whose texts are informative about their
+curves, also without the published files. These are NOT the published data:
+sentences are invented and targets are drawn at random, so no figure measured
+on them says anything about the benchmark.
 
-What is published is kept: sizes of the splits, how many samples have a text on
-each axis, mean and standard deviation of each target in each split. What is
-not: a text names a span of time (`synthetic_wording.SPANS`) near its location,
-blurred by `BLUR`; scale and skewness cannot be read off the text.
+They share with the published samples the sizes of the splits, the number of
+samples with a text on each axis, and the mean and standard deviation of each
+target in each split. A text names a duration (`synthetic_wording.SPANS`) near
+its location, blurred by `BLUR`; it says nothing about scale and skewness.
 
 Source: Chronocept, arXiv 2505.07637v1, Table 3 (axes) and Table 5 (targets).
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ctd_jax_datasets.chronocept import synthetic_wording as wording
 from ctd_jax_datasets.chronocept.samples import (
@@ -31,12 +31,12 @@ from ctd_jax_datasets.chronocept.samples import (
 )
 
 MAIN_AXIS = AXES[0]
-# Standard deviation of the span in the text around the location, as a share of
-# the location's own; of the location's variance, 1 / (1 + BLUR^2) is in the
-# text, apart from what the few spans round away.
+# Standard deviation of the duration in the text around the location, relative
+# to that of the location. A text determines 1 / (1 + BLUR^2) of the variance of
+# the location, less what rounding to the few spans loses.
 BLUR = 0.5
-# Draws farther out, in standard deviations, are drawn again: a scale must be
-# positive and a location is the logarithm of at least a minute.
+# Draws beyond so many deviations are rejected: a scale must be positive, and a
+# location is the logarithm of at least one minute.
 _MAX_DEVIATIONS = 2.25
 
 
@@ -44,9 +44,9 @@ def generate_samples(benchmark: str, seed: int = 0) -> dict[str, list[Sample]]:
   """Returns split -> samples, sorted by id.
 
   Args:
-    benchmark: one of `samples.BENCHMARKS`: a sentence as in benchmark 1, or
-      several as in benchmark 2.
-    seed: of every draw. The same seed gives the same samples.
+    benchmark: one of `samples.BENCHMARKS`; texts of benchmark 1 have one
+      sentence, those of benchmark 2 several.
+    seed: of all draws.
   """
   rng = random.Random(f"{benchmark}:{seed}")
   published_statistics = read_target_statistics()[benchmark]
@@ -77,8 +77,10 @@ def generate_samples(benchmark: str, seed: int = 0) -> dict[str, list[Sample]]:
   return samples
 
 
-def _draw_axes(counts: dict[str, int], size: int, rng: random.Random):
-  """Yields the axes of each sample; over all, each as often as published."""
+def _draw_axes(
+  counts: dict[str, int], size: int, rng: random.Random
+) -> Iterator[list[str]]:
+  """Yields the axes of each sample; their total counts are as published."""
   axes_by_sample = [[] for _ in range(size)]
   for axis in AXES:
     for number in sorted(rng.sample(range(size), counts[axis])):
@@ -89,10 +91,10 @@ def _draw_axes(counts: dict[str, int], size: int, rng: random.Random):
 def _draw_targets(
   size: int, mean: float, sd: float, rng: random.Random
 ) -> list[float]:
-  """Returns draws with just this mean and population standard deviation.
+  """Returns draws with exactly this mean and population deviation.
 
-  Truncated normal, then moved and stretched; rounded as published, to three
-  decimals.
+  A truncated normal sample is shifted and scaled, then rounded to three
+  decimals like the published targets.
   """
   values: list[float] = []
   while len(values) < size:
@@ -109,12 +111,12 @@ def _compose_text(
   is_single_sentence: bool,
   rng: random.Random,
 ) -> tuple[str, dict[str, str]]:
-  """Returns the parent text and its pieces by axis.
+  """Returns the parent text and its segments by axis.
 
   Args:
-    log_minutes: logarithm to base `LOG_BASE` of the minutes that the text names.
-    axes: those with a text, the main one among them.
-    is_single_sentence: one sentence, or one for each axis.
+    log_minutes: log time, to base `LOG_BASE`, of the duration to name.
+    axes: axes with a text, the main one first.
+    is_single_sentence: whether the text is one sentence, or one for each axis.
     rng: chooses the words.
   """
   subject, pronoun = rng.choice(wording.SUBJECTS)
@@ -125,7 +127,12 @@ def _compose_text(
     "group": rng.choice(wording.GROUPS),
   }
   span = _find_nearest_span(log_minutes)
-  main = f"{subject} {rng.choice(span.event_phrases)} {rng.choice(span.duration_phrases)}"
+  # The order of draws is part of the data set: event before duration.
+  event, duration = (
+    rng.choice(phrases)
+    for phrases in (span.event_phrases, span.duration_phrases)
+  )
+  main = f"{subject} {event} {duration}"
   frames = wording.CLAUSES if is_single_sentence else wording.SENTENCES
   text_by_axis = {MAIN_AXIS: main.format(**slots)}
   for axis in axes[1:]:
@@ -142,7 +149,7 @@ def _compose_text(
 
 
 def _find_nearest_span(log_minutes: float) -> wording.Span:
-  """Returns the span of time nearest on the logarithmic axis."""
+  """Returns the span whose duration is nearest in log time."""
   return min(
     wording.SPANS,
     key=lambda span: abs(math.log(span.minutes, LOG_BASE) - log_minutes),

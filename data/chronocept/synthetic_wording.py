@@ -1,17 +1,16 @@
-"""English of the synthetic samples, written for this project.
+"""English wording of the synthetic samples, written for this project.
 
-Why: a text must tell how long its statement holds, or nothing can be learned.
-What happens and the cue behind it belong to a span of time (`SPANS`); the
-other axes say what their names ask for, and nothing of the duration. `CLAUSES`
-go on a sentence (benchmark 1), `SENTENCES` stand alone (benchmark 2).
-Used by `synthetic` alone.
+Events and duration phrases belong to a span of time (`SPANS`), so a text is
+informative about its duration; texts of the other axes are not. `CLAUSES`
+continue a sentence (benchmark 1), `SENTENCES` stand alone (benchmark 2).
 
-Slots: {she} pronoun of the subject, {place}, {thing}, {group}.
+Slots: {she} pronoun of the subject, {place}, {thing}, {group}. Any change of
+a phrase or of the order changes the data sets.
 """
 
 import dataclasses
 
-# (subject, its pronoun); every verb below is third person singular.
+# (subject, pronoun); all verbs below are in the third person singular.
 SUBJECTS = (
   ("a night nurse", "she"),
   ("a street vendor", "he"),
@@ -68,12 +67,12 @@ GROUPS = (
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """What is said of matters that take about as long.
+  """Phrases about events of similar duration.
 
   Attributes:
     minutes: typical duration.
-    event_phrases: what the subject does.
-    duration_phrases: how long, in words.
+    event_phrases: predicates of the subject.
+    duration_phrases: adverbials of duration.
   """
 
   minutes: float
