@@ -1,1 +1,1 @@
-"""Records, queries, benchmarks, run files and measures."""
+"""Benchmark: records, queries, runs and measures, without any model."""

@@ -17,12 +17,14 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark import queries
+from ctd_jax.benchmark import queries, query_generation
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import gallery, mini, placeholders, splits
+from ctd_jax_datasets.chunqiutr.audit import paper
 from ctd_jax_datasets.chunqiutr.release import reader, released_files
 from ctd_jax_datasets.common import examples, numbering
+from ctd_jax_datasets.common.audit_tables import Figures
 from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
 from ctd_jax_datasets.common.errors import SourceError
 
@@ -94,6 +96,10 @@ class Builder(BaseBuilder):
     """Yields (id, example) of every record."""
     return examples.iterate_record_examples(records, split_of)
 
+  def _read_paper_figures(self, statistics: Mapping[str, Any]) -> Figures:
+    """Returns the paper's figures; of `mini` there are none."""
+    return paper.read_paper_figures(statistics)
+
   def _build_mini(self, _: object, timeline: Timeline) -> _VariantContents:
     """Returns the invented chronicle.
 
@@ -111,7 +117,7 @@ class Builder(BaseBuilder):
     )
     records = numbering.number_records(records, gallery.SEED)
     split_of = mini.make_splits()
-    queries_by_split = queries.generate_queries(
+    queries_by_split = query_generation.generate_queries(
       timeline,
       split_of,
       records,
@@ -135,12 +141,12 @@ class Builder(BaseBuilder):
     self._write_audit(audit)
     self._write_text_file(DISAGREEMENTS_FILE, _format_tsv(rows))
     split_of = splits.official_splits(timeline)
-    queries_by_split = queries.generate_queries(
+    queries_by_split = query_generation.generate_queries(
       timeline,
       split_of,
       built_gallery.records,
       seed=QUERY_SEED,
-      quotas=queries.OFFICIAL_QUOTAS,
+      quotas=query_generation.OFFICIAL_QUOTAS,
       title=queries.CHUNQIU_TITLE,
     )
     return _VariantContents(built_gallery.records, queries_by_split, split_of)

@@ -14,7 +14,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ctd_jax.benchmark import queries
+from ctd_jax.benchmark import query_templates
 from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Reign, Timeline
 
@@ -111,7 +111,7 @@ def dates(timeline: Timeline) -> st.SearchStrategy[str]:
 @st.composite
 def asked(draw, timeline):
   """Returns (question of a template, months it means)."""
-  template = draw(st.sampled_from(queries.TEMPLATES))
+  template = draw(st.sampled_from(query_templates.TEMPLATES))
   meant = None
   while meant is None:
     anchor = draw(st.sampled_from(timeline.months))

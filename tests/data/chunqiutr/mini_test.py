@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ctd_jax.benchmark import queries
+from ctd_jax.benchmark import query_generation, query_templates
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.annals import MonthScanner
 from ctd_jax_datasets.chunqiutr import mini
@@ -135,10 +135,10 @@ def test_every_split_can_be_asked(records):
   sizes = collections.Counter(split_of.values())
   assert sizes["train"] >= 0.7 * len(TIMELINE)
   assert sizes["validation"] == sizes["test"] == 48
-  drawn = queries.generate_queries(
+  drawn = query_generation.generate_queries(
     TIMELINE, split_of, records, title=mini.TITLE
   )
-  every = {template.group for template in queries.TEMPLATES}
+  every = {template.group for template in query_templates.TEMPLATES}
   for rows in drawn.values():
     assert {query.group for query in rows} == every
   assert any(mini.TITLE in query.text for query in drawn["test"])

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ctd_jax.benchmark import queries
+from ctd_jax.benchmark import query_generation
 from ctd_jax.benchmark.queries import Query
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
@@ -168,7 +168,7 @@ def test_an_invented_chronicle_survives(tmp_path):
   records += placeholders.make_placeholders(records, timeline, 0, mini.TITLE)
   records = numbering.number_records(records, 0)
   # The chronicle has no versions; a reader gives every event one of its own.
-  asked = queries.generate_queries(
+  asked = query_generation.generate_queries(
     timeline, mini.make_splits(), records, title=mini.TITLE
   )
   paths = writer.write_release(
