@@ -1,20 +1,10 @@
-"""A published encoder, frozen: texts in, numpy vectors out.
+"""Published text encoder, frozen: texts in, numpy vectors out.
 
-  encoder = TextEncoder.load("FOLDER or owner/name", pooling="cls")
-  vectors = encoder.encode(texts)              # fp32 [N, D]
-  states, mask = encoder.encode_tokens(texts)  # fp32 [N, L, D], int32 [N, L]
+Baselines on frozen features and zero-shot rows need vectors of texts and no
+training. Texts are packed to compute their vectors, and sorted by length to
+compute the states of their tokens, so that few shapes are compiled.
 
-`load(source, *, pooling="cls", normalize=False, max_length=None,
-dtype="float32", scan_layers=False, prefix="", suffix="", end_token="")`. Both
-methods take `batch_size=64`; results come in the order of the texts and do not
-depend on what else is in the batch.
-
-Why: baselines on frozen features and zero-shot rows need vectors of texts and
-no training. For vectors texts are packed, and for the states of their tokens
-sorted by length; few shapes are compiled. `backbone`, which trains such an
-encoder, opens its folder alike.
-
-Axes: N texts, L tokens, D width.
+Axes: N texts, L tokens, D features, B texts of a batch, T texts of a pack.
 """
 
 from __future__ import annotations
@@ -29,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 import tqdm
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models import packing
 from ctd_jax.models.packing import PackedTexts
@@ -37,22 +28,35 @@ from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.tokenizer import TextTokenizer
 
-_MIN_BUCKET = 16  # tokens
+_MIN_BUCKET = 16  # tokens; shorter texts are padded to it
 
 
 @dataclasses.dataclass(frozen=True)
 class TextEncoder:
-  """Weights, tokenizer and pooling of a published encoder; `load` makes one.
+  """A published encoder with frozen weights; `load` opens one.
+
+  `ctd_jax.TextEncoder` is this class. Vectors do not depend on the order of the
+  texts or on the other texts of a batch.
+
+  Example:
+    >>> from ctd_jax import TextEncoder
+    >>> encoder = TextEncoder.load("tests/golden/reranker", pooling="mean")
+    >>> vectors = encoder.encode(["元年春王正月", "夏五月"])
+    >>> vectors.shape, vectors.dtype
+    ((2, 16), dtype('float32'))
+    >>> states, mask = encoder.encode_tokens(["元年春王正月", "夏五月"])
+    >>> states.shape, mask.sum(axis=1).tolist()
+    ((2, 6, 16), [6, 3])
 
   Attributes:
     config: geometry of the encoder.
-    params: its parameters.
-    tokenizer: its own.
+    params: its parameters, fp32.
+    tokenizer: published with it.
     pooling: "cls", "mean" or "last".
     normalize: whether vectors have length 1.
-    max_length: tokens that are read of a text.
-    prefix: stands before every text.
-    suffix: stands behind every text and is never cut.
+    max_length: tokens read of a text.
+    prefix: put before every text.
+    suffix: put behind every text and never cut.
   """
 
   config: EncoderConfig
@@ -78,7 +82,7 @@ class TextEncoder:
     suffix: str = "",
     end_token: str = "",
   ) -> TextEncoder:
-    """Returns the encoder in a folder, or of a hub id.
+    """Returns the encoder of a folder or a hub id.
 
     Args:
       source: folder with config.json, model.safetensors and tokenizer.json,
@@ -86,11 +90,13 @@ class TextEncoder:
       pooling: "cls" = first token, "mean" = all tokens, "last" = last token.
       normalize: whether vectors get length 1.
       max_length: tokens read of a text; None = as many as the model takes.
-      dtype: what the blocks compute in, "float32" or "bfloat16".
-      scan_layers: whether one layer is compiled, not all: for deep models.
-      prefix: before every text, e.g. "query: ".
-      suffix: behind every text, e.g. the end of a prompt, which "last" reads.
-      end_token: see `TextTokenizer.load`.
+      dtype: type that the blocks compute in, "float32" or "bfloat16".
+      scan_layers: whether one layer is compiled instead of all, which saves
+        minutes for deep models.
+      prefix: put before every text, e.g. "query: ".
+      suffix: put behind every text, e.g. the end of a prompt, whose last token
+        pooling "last" reads.
+      end_token: token that ends every text; see `TextTokenizer.load`.
 
     Raises:
       FileNotFoundError: if the folder or one of its files is missing.
@@ -100,7 +106,7 @@ class TextEncoder:
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
     folder = hub_folders.find_model_folder(source)
-    # A suffix is a token behind every text.
+    # With a suffix, "last" reads its last token; the tokenizer need add none.
     checked_pooling = "mean" if suffix and pooling == "last" else pooling
     tokenizer, config = read_folder(
       folder, checked_pooling, end_token, dtype=dtype, scan_layers=scan_layers
@@ -123,15 +129,17 @@ class TextEncoder:
 
   @property
   def width(self) -> int:
-    """Components D of a vector."""
+    """Features D of a vector."""
     return self.config.hidden_size
 
-  def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
-    """Returns one vector for each text, fp32 [N, D].
+  def encode(
+    self, texts: Sequence[str], batch_size: int = 64
+  ) -> Float[np.ndarray, "N D"]:
+    """Returns one vector for each text, in their order, fp32 [N, D].
 
     Args:
       texts: N texts.
-      batch_size: texts a step.
+      batch_size: texts encoded at once.
     """
     vectors = np.zeros((len(texts), self.width), np.float32)
     tokens = self.tokenizer.token_ids(
@@ -146,7 +154,7 @@ class TextEncoder:
       total=len(texts), unit="text", disable=None, desc="encode"
     ) as bar:
       for rows, batch in packed_batches:
-        is_text = rows >= 0
+        is_text = rows >= 0  # -1 fills up the last batch of a width
         batch_vectors = forward(self.params, batch)
         vectors[rows[is_text]] = np.asarray(batch_vectors)[is_text]
         bar.update(is_text.sum())
@@ -157,16 +165,16 @@ class TextEncoder:
 
   def encode_tokens(
     self, texts: Sequence[str], batch_size: int = 64
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the last states of every token, and where a token stands.
+  ) -> tuple[Float[np.ndarray, "N L D"], Int[np.ndarray, "N L"]]:
+    """Returns the last state of every token, and the mask of tokens.
 
     Args:
       texts: N texts.
-      batch_size: texts a step.
+      batch_size: texts encoded at once.
 
     Returns:
       (states, mask): fp32 [N, L, D], zero where no token stands, and int32
-      [N, L]; padded on the right to the longest text.
+      [N, L], 1 where one does; padded on the right to the longest text.
     """
     max_tokens = 0
     batches = []
@@ -176,6 +184,7 @@ class TextEncoder:
     states = np.zeros((len(texts), max_tokens, self.width), np.float32)
     mask = np.zeros((len(texts), max_tokens), np.int32)
     for rows, batch_states, batch_mask in batches:
+      # The last batch repeats rows, and its bucket may exceed the longest text.
       length = min(max_tokens, batch_mask.shape[1])
       mask[rows, :length] = batch_mask[: len(rows), :length]
       states[rows, :length] = batch_states[: len(rows), :length]
@@ -184,17 +193,20 @@ class TextEncoder:
 
   def iter_token_states(
     self, texts: Sequence[str], batch_size: int
-  ) -> Iterator[tuple[np.ndarray, jax.Array, np.ndarray]]:
+  ) -> Iterator[
+    tuple[Int[np.ndarray, " _"], Float[Array, "B L D"], Int[np.ndarray, "B L"]]
+  ]:
     """Yields states of tokens, texts of similar length together.
 
     Args:
       texts: N texts.
-      batch_size: texts B a step.
+      batch_size: texts B encoded at once.
 
     Yields:
       (rows, states, mask): indices of up to B texts, their states fp32
-      [B, L, D] and int32 [B, L] where a token stands. Beyond the rows the
-      last one is repeated, so that few shapes are compiled.
+      [B, L, D], and int32 [B, L], 1 where a token stands. Where there are
+      fewer than B indices the last text is repeated, so that few shapes are
+      compiled.
     """
     tokens = self.tokenizer.token_ids(
       texts, self.max_length, self.prefix, self.suffix
@@ -219,11 +231,11 @@ class TextEncoder:
 def read_folder(
   folder: pathlib.Path, pooling: str, end_token: str = "", **overrides: Any
 ) -> tuple[TextTokenizer, EncoderConfig]:
-  """Returns vocabulary and geometry of a published encoder.
+  """Returns tokenizer and geometry of a published encoder.
 
   Args:
     folder: with config.json, tokenizer.json and tokenizer_config.json.
-    pooling: how its vectors will be made.
+    pooling: of its vectors; the tokenizer must add the token that it reads.
     end_token: see `TextTokenizer.load`.
     **overrides: see `geometry.read_encoder_config`.
 
@@ -244,7 +256,7 @@ def read_folder(
 
 
 def bucket_length(length: int, max_length: int) -> int:
-  """Returns the padded length: the next power of two, or the maximum."""
+  """Returns the padded length: a power of two from 16, or the maximum."""
   columns = _MIN_BUCKET
   while columns < length:
     columns *= 2

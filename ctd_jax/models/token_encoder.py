@@ -1,48 +1,75 @@
-"""A published encoder of tokens, frozen: texts in, a vector for each token out.
+"""Published encoder of tokens, frozen: texts in, a vector for each token out.
 
-Why: late interaction compares tokens, not texts. Any encoder that
-`text_encoder` opens will do; one that was trained for it brings, in the layout
-of sentence-transformers and PyLate, a linear projection (the modules named
-Dense in modules.json), and in config_sentence_transformers.json markers,
+Late interaction compares tokens, not texts. Any encoder that `TextEncoder`
+opens will do. One that was trained for it has, in the layout of
+sentence-transformers and PyLate, a linear projection (the modules named Dense
+in modules.json). Its config_sentence_transformers.json declares prefixes,
 lengths, whether queries are filled up with mask tokens (query expansion) and
-which tokens of a record do not count. What the folder declares holds unless
-the caller says otherwise. Called by `retrieval.late_interaction`.
+which tokens of a record do not count. A declaration holds unless the caller
+overrides it.
 
-Axes: N texts, L tokens, W width of a vector.
+Axes: N texts, L tokens, D features of a state or, once projected, of a vector.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import tqdm
+from jaxtyping import Array, Bool, Float, Int
 
-from ctd_jax.models import tokenizer
-from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.models.pretrained import hub_folders, tokenizer_folder
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.text_encoder import TextEncoder, bucket_length
 
 SETTINGS_FILE = "config_sentence_transformers.json"
 MODULES_FILE = "modules.json"
-# Source: PyLate, what a checkpoint that declares no length is read with.
+# Tokens where a checkpoint declares no length. Source: PyLate's defaults.
 QUERY_LENGTH, RECORD_LENGTH = 32, 180
-_WEIGHT, _BIAS = "linear.weight", "linear.bias"
+_WEIGHT, _BIAS = "linear.weight", "linear.bias"  # of a module Dense
+
+_Value = TypeVar("_Value")
+
+
+class _Declarations(msgspec.Struct, kw_only=True):
+  """Fields of config_sentence_transformers.json that are read."""
+
+  query_prefix: str | None = None
+  document_prefix: str | None = None
+  query_length: int | None = None
+  document_length: int | None = None
+  do_query_expansion: bool | None = False
+  attend_to_expansion_tokens: bool | None = False
+  skiplist_words: list[str] | None = None
+
+
+class _Module(msgspec.Struct):
+  """An entry of modules.json."""
+
+  path: str
+  type: str
+
+
+class _DenseSettings(msgspec.Struct):
+  """Field of a module's config.json that is read; PyTorch's default is Tanh."""
+
+  activation_function: str = "Tanh"
 
 
 class TokenVectors(NamedTuple):
-  """Texts as several vectors each.
+  """Token vectors of texts.
 
   Attributes:
-    vectors: fp32 [N, L, W] of length 1, zero where the mask is 0.
+    vectors: fp32 [N, L, D] of length 1, zero where the mask is False.
     mask: bool [N, L], whether a vector counts.
   """
 
@@ -52,14 +79,14 @@ class TokenVectors(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SideSettings:
-  """How the texts of one side are read.
+  """Settings with which queries, or records, are read.
 
   Attributes:
-    prefix: before every text.
+    prefix: put before every text.
     length: tokens read of a text, special ones included.
-    filler_id: id of the token that every text is filled up to `length` with, and
-      which counts like any other; None = texts stay as they are.
-    attends_to_filler: whether the others attend to these.
+    filler_id: id of the token that fills every text up to `length` and counts
+      like any other; None = texts are not filled up.
+    attends_to_filler: whether the tokens of a text attend to the filler.
     skipped_ids: ids of tokens that do not count.
   """
 
@@ -72,14 +99,14 @@ class SideSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TokenEncoder:
-  """Weights, tokenizer and projection; `load` makes one.
+  """A published encoder of tokens with frozen weights; `load` opens one.
 
   Attributes:
-    encoder: the published encoder.
-    projection: (kernel, bias) of its linear layers, in order; none = the
+    encoder: encoder of the states.
+    projection: (kernel, bias) of the linear layers, in order; without one the
       vectors are the encoder's last states.
-    query: how queries are read.
-    record: how records are read.
+    query: settings of queries.
+    record: settings of records.
   """
 
   encoder: TextEncoder
@@ -97,15 +124,17 @@ class TokenEncoder:
     query_length: int | None = None,
     record_length: int | None = None,
   ) -> TokenEncoder:
-    """Returns the encoder in a folder, or of a hub id.
+    """Returns the encoder of a folder or a hub id.
+
+    Arguments that are None take the value that the folder declares, or a
+    default.
 
     Args:
       source: see `TextEncoder.load`.
-      query_prefix: before every query; None = what the folder declares, else
-        nothing. Likewise the others.
-      record_prefix: before every record.
-      query_length: tokens read of a query; else `QUERY_LENGTH`.
-      record_length: tokens read of a record; else `RECORD_LENGTH`.
+      query_prefix: put before every query; "" by default.
+      record_prefix: put before every record; "" by default.
+      query_length: tokens read of a query; `QUERY_LENGTH` by default.
+      record_length: tokens read of a record; `RECORD_LENGTH` by default.
 
     Raises:
       FileNotFoundError: if the folder or one of its files is missing.
@@ -114,22 +143,20 @@ class TokenEncoder:
     folder = hub_folders.find_model_folder(source)
     encoder = TextEncoder.load(folder, pooling="mean")
     path = folder / SETTINGS_FILE
-    settings = hub_folders.read_json(path) if path.is_file() else {}
-
-    def choose_setting(argument: Any, field: str, default: Any) -> Any:
-      return settings.get(field, default) if argument is None else argument
-
-    words = settings.get("skiplist_words") or ()
+    declared = _Declarations()
+    if path.is_file():
+      declared = hub_folders.read_json(path, _Declarations)
+    words = declared.skiplist_words or ()
     word_ids = [encoder.tokenizer.token_id(word) for word in words]
     query = SideSettings(
-      choose_setting(query_prefix, "query_prefix", ""),
-      choose_setting(query_length, "query_length", QUERY_LENGTH),
-      _find_filler_id(folder, encoder, settings),
-      bool(settings.get("attend_to_expansion_tokens")),
+      _first_given(query_prefix, declared.query_prefix, ""),
+      _first_given(query_length, declared.query_length, QUERY_LENGTH),
+      _find_filler_id(folder, encoder, declared),
+      bool(declared.attend_to_expansion_tokens),
     )
     record = SideSettings(
-      choose_setting(record_prefix, "document_prefix", ""),
-      choose_setting(record_length, "document_length", RECORD_LENGTH),
+      _first_given(record_prefix, declared.document_prefix, ""),
+      _first_given(record_length, declared.document_length, RECORD_LENGTH),
       skipped_ids=tuple(index for index in word_ids if index is not None),
     )
     for side in (query, record):
@@ -152,16 +179,16 @@ class TokenEncoder:
     batch_size: int = 64,
     pad_to_longest: bool = False,
   ) -> list[tuple[np.ndarray, TokenVectors]]:
-    """Returns the vectors of texts, those of similar length together.
+    """Returns the vectors of texts, grouped by padded length.
 
     Args:
       texts: N texts.
       side: `query` or `record`.
-      batch_size: texts a step.
-      pad_to_longest: whether all are padded to the longest.
+      batch_size: texts encoded at once.
+      pad_to_longest: whether all texts are padded to the longest, in one group.
 
     Returns:
-      (rows, vectors) for each padded length: the rows of all are 0 ... N - 1.
+      (rows, vectors) of each group; every index 0 ... N - 1 is in one of them.
     """
     inputs, lengths = self._tokenize_texts(texts, side)
     sizes = np.full_like(lengths, lengths.max())
@@ -180,13 +207,15 @@ class TokenEncoder:
   def _tokenize_texts(
     self, texts: Sequence[str], side: SideSettings
   ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Returns (ids, what is attended to, what counts) [N, L], and lengths."""
+    """Returns (ids, attention mask, scored mask) [N, L], and lengths [N]."""
     ids, attention_mask = self.encoder.tokenizer.encode(
       texts, side.length, prefix=side.prefix
     )
     lengths = attention_mask.sum(axis=1)
     scored_mask = attention_mask.astype(bool) & ~np.isin(ids, side.skipped_ids)
     if side.filler_id is not None:
+      # Query expansion: the filler takes the columns of the padding and counts,
+      # but the text attends to it only where the checkpoint says so.
       ids = np.where(attention_mask, ids, side.filler_id)
       scored_mask |= attention_mask == 0
       lengths[:] = side.length
@@ -196,7 +225,7 @@ class TokenEncoder:
 
   def _iter_vectors(
     self, group: tuple[np.ndarray, ...], batch_size: int
-  ) -> Iterator[np.ndarray]:
+  ) -> Iterator[Float[np.ndarray, "_ _ _"]]:
     """Yields the vectors of texts of one padded length."""
     count, size = group[0].shape
     for start in tqdm.trange(
@@ -222,11 +251,11 @@ def _encode_batch(
   config: EncoderConfig,
   params: Any,
   projection: Sequence[tuple[jax.Array, jax.Array]],
-  ids: jax.Array,
-  attention_mask: jax.Array,
-  scored_mask: jax.Array,
-) -> jax.Array:
-  """Returns the vectors of `TokenVectors`."""
+  ids: Int[Array, "B L"],
+  attention_mask: Int[Array, "B L"],
+  scored_mask: Bool[Array, "B L"],
+) -> Float[Array, "B L D"]:
+  """Returns unit vectors of tokens, zero where the scored mask is False."""
   states = config.make_encoder().apply({"params": params}, ids, attention_mask)
   for kernel, bias in projection:
     states = jnp.matmul(states, kernel, precision="highest") + bias
@@ -234,19 +263,23 @@ def _encode_batch(
   return states / jnp.maximum(norms, 1e-12) * scored_mask[:, :, None]
 
 
+def _first_given(*values: _Value | None) -> _Value | None:
+  """Returns the first value that is not None."""
+  return next((value for value in values if value is not None), None)
+
+
 def _find_filler_id(
-  folder: pathlib.Path, encoder: TextEncoder, settings: Mapping[str, Any]
+  folder: pathlib.Path, encoder: TextEncoder, declared: _Declarations
 ) -> int | None:
   """Returns the id of the mask token if queries are to be filled up with it."""
-  if not settings.get("do_query_expansion"):
+  if not declared.do_query_expansion:
     return None
-  path = folder / tokenizer.SETTINGS_FILE
-  token = hub_folders.read_json(path).get("mask_token")
-  token = token["content"] if isinstance(token, dict) else token
+  token = tokenizer_folder.read_mask_token(folder)
   index = encoder.tokenizer.token_id(token or "")
   if index is None:
     raise ValueError(
-      f"{folder / SETTINGS_FILE}: do_query_expansion needs a mask_token in {path}"
+      f"{folder / SETTINGS_FILE}: do_query_expansion needs a mask_token in "
+      f"{folder / tokenizer_folder.SETTINGS_FILE}"
     )
   return index
 
@@ -254,21 +287,22 @@ def _find_filler_id(
 def _read_projection(
   folder: pathlib.Path, width: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-  """Returns kernel [in, out] and bias [out] of the folder's linear layers."""
+  """Returns kernel [in, out] and bias [out] of each linear layer."""
   path = folder / MODULES_FILE
   if not path.is_file():
     return ()
   try:
-    modules = json.loads(path.read_text("utf-8"))
-    module_paths = [m["path"] for m in modules if m["type"].endswith(".Dense")]
-  except (KeyError, TypeError, ValueError):
+    modules = msgspec.json.decode(path.read_bytes(), type=list[_Module])
+  except msgspec.MsgspecError as error:
     raise ValueError(
-      f"{path}: expected a list of objects with the fields type and path"
+      f"{path}: expected a list of objects with the fields type and path; "
+      f"{error}"
     ) from None
   layers = []
-  for name in module_paths:
-    layers.append(_read_linear(folder / name, width))
-    width = layers[-1][0].shape[1]
+  for module in modules:
+    if module.type.endswith(".Dense"):
+      layers.append(_read_linear(folder / module.path, width))
+      width = layers[-1][0].shape[1]
   return tuple(layers)
 
 
@@ -277,7 +311,8 @@ def _read_linear(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns kernel [width, out] and bias [out] of a module Dense."""
   path = folder / hub_folders.CONFIG_FILE
-  activation = hub_folders.read_json(path).get("activation_function", "Tanh")
+  settings = hub_folders.read_json(path, _DenseSettings)
+  activation = settings.activation_function
   if activation.split(".")[-1] != "Identity":
     raise ValueError(
       f"{path}: activation_function {activation}; only Identity is read"
@@ -297,6 +332,7 @@ def _read_linear(
       f"there are {tensor_shapes}"
     )
   full_slices = (slice(None), slice(None))
+  # Stored [out, in].
   kernel = tensors.read_tensor(_WEIGHT, full_slices).T
   bias = np.zeros(kernel.shape[1], np.float32)
   if _BIAS in tensors.shapes:

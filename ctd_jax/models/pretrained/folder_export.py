@@ -1,7 +1,7 @@
-"""An encoder of ours as a folder that other libraries load.
+"""Export of an encoder as a folder that other libraries load.
 
-Why: vectors are used where ctd_jax is not: in search engines and notebooks
-that speak the layout of sentence-transformers. `ctd_jax.export` is the caller.
+The folder has the layout of sentence-transformers, for search engines and
+notebooks that do not use ctd_jax.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def export_encoder(
   query_prefix: str = "",
   record_prefix: str = "",
 ) -> None:
-  """Writes an encoder, its tokenizer and how a vector is made of its states.
+  """Writes an encoder, its tokenizer and the pooling of its states.
 
-  The vectors that others then get are the `semantic` ones: unit length, no
+  Other libraries then compute the `semantic` vectors: of unit length, without
   calendar context.
 
   Args:
     folder: made if needed.
     config: geometry.
-    params: of `config.make()`.
-    tokenizer: that made the ids.
+    params: of `config.make_encoder()`.
+    tokenizer: of the encoder.
     pooling: "cls", "mean" or "last".
     max_length: tokens read of a text.
-    query_prefix: before a query.
-    record_prefix: before a record.
+    query_prefix: put before a query.
+    record_prefix: put before a record.
   """
   state_dict.save_encoder(folder, config, params)
   tokenizer.export(folder, max_length)
@@ -76,4 +76,5 @@ def export_encoder(
   ):
     text = json.dumps(content, ensure_ascii=False, indent=2)
     files.write_text(folder / name, text + "\n")
+  # The module has no settings, but its folder is looked for.
   (folder / "2_Normalize").mkdir(exist_ok=True)

@@ -1,11 +1,10 @@
-"""The head with which a masked language model guesses tokens.
+"""Head of a masked language model: a logit for each vocabulary entry.
 
-Why: sparse retrieval weighs the vocabulary entries that a text suggests, and
-the head of the pretrained model says which these are. One module serves BERT,
-DistilBERT and the XLM-R family; only the names of their tensors differ. Called
-by `retrieval.sparse`.
+Learned sparse retrieval weighs the vocabulary entries that a text suggests to
+the pretrained model. One module serves BERT, DistilBERT and the XLM-R family;
+only the names of their tensors differ.
 
-Axes: B texts, L tokens, D width, V vocabulary entries.
+Axes: B texts, L tokens, D features, V vocabulary entries.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from jaxtyping import Array, Float
 
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.layers import make_dense
 from ctd_jax.models.pretrained import hub_folders
 
-# Ours: theirs, of BERT, of the XLM-R family and of DistilBERT.
+# Parameter -> tensor, of BERT, of the XLM-R family and of DistilBERT.
 _HEAD_NAMES = (
   {
     "transform": "cls.predictions.transform.dense",
@@ -56,31 +56,34 @@ class MaskedLMHead(nn.Module):
   config: BertConfig
 
   @nn.compact
-  def __call__(self, states: jax.Array, table: jax.Array) -> jax.Array:
-    """Returns the logits.
+  def __call__(
+    self, states: Float[Array, "B L D"], table: Float[Array, "V D"]
+  ) -> Float[Array, "B L V"]:
+    """Returns the logits, fp32 [B, L, V].
 
     Args:
-      states: of the encoder, [B, L, D].
-      table: a row for each entry, [V, D].
+      states: last states of the encoder, [B, L, D].
+      table: token table, a row for each entry, [V, D].
     """
     config = self.config
     hidden_states = make_dense(config, config.hidden_size, "transform")(states)
     hidden_states = nn.gelu(hidden_states, approximate=False)
     norm = nn.LayerNorm(epsilon=config.layer_norm_eps, name="norm")
     bias = self.param("bias", nn.initializers.zeros, (config.vocab_size,))
+    # LN(gelu(W x + b)) E^T + c
     return norm(hidden_states) @ table.T + bias
 
 
 def load_masked_lm_head(
   folder: pathlib.Path, config: BertConfig, params: Any
-) -> tuple[Any, jax.Array]:
-  """Returns the parameters of `MaskedLMHead` and the table that it takes.
+) -> tuple[Any, Float[Array, "V D"]]:
+  """Returns the parameters of `MaskedLMHead` and the token table it takes.
 
   Args:
     folder: of the model.
-    config: its geometry.
-    params: of its encoder, whose token table is taken where the folder has no
-      other.
+    config: geometry of its encoder.
+    params: parameters of its encoder; their token table is returned where the
+      folder has no output layer of its own.
 
   Raises:
     FileNotFoundError: if the weights are missing.

@@ -1,0 +1,15 @@
+"""Text encoder: the example of its documentation."""
+
+import doctest
+import pathlib
+
+from ctd_jax.models import text_encoder
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_the_example_of_the_documentation_runs(monkeypatch):
+  monkeypatch.chdir(ROOT)
+  results = doctest.testmod(text_encoder)
+  assert results.attempted
+  assert results.failed == 0
