@@ -1,1 +1,1 @@
-"""Asking chat models: a client, journals, many questions at a time."""
+"""Chat models: endpoints, a client, journals, many questions in parallel."""

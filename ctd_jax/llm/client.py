@@ -1,14 +1,12 @@
-"""A client for chat models behind the usual HTTP interface.
+"""Client for chat models behind the OpenAI-compatible HTTP interface.
 
-Why: thousands of questions go to a server that is slow, busy, or answers in
-part. A reply counts once: it is journaled under the hash of its request before
-it is used, so that a repeated or resumed run pays for nothing twice. Called by
-`ctm` (answerers, judge, the seats of the Ito game), `evidence_packs` and
-`pseudo_queries`.
+A run asks thousands of questions of a server that is slow or busy or breaks
+off in the middle of a reply. Every reply is journaled under the hash of its
+request before it is used, so a repeated or resumed run pays for nothing twice.
 
-What is tried again: no connection, time-out, status 408, 409, 429 and 5xx, a
-body that breaks off or is not the JSON of a completion. What is not: any other
-status (a wrong key, model or request), which ends the run with one line.
+Tried again: refused connections, time-outs, status 408, 409, 429 and 5xx, and
+a body that breaks off or is not the JSON of a completion. Any other status (a
+wrong key, model or request) ends the run with an error of one line.
 
 Needs the extra `llm`.
 """
@@ -20,65 +18,35 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import openai
 import tenacity
 
+from ctd_jax.llm.endpoint import Endpoint, Message
 from ctd_jax.llm.journal import Journal
 from ctd_jax.llm.question_runner import NoReplyError
 
-Message = Mapping[str, str]
+# Time-out, conflict, too many requests; 5xx is tested for itself.
 _TRANSIENT_STATUSES = (408, 409, 429)
 _MAX_WAIT = 60.0  # seconds between two attempts
 
 
 class BrokenReplyError(Exception):
-  """A reply that is not a completion; asking again may help."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Endpoint:
-  """A model and how it is asked.
-
-  Attributes:
-    model: name that the server knows.
-    base_url: of the server, up to and with /v1; None is the package's default.
-    api_key: None reads the environment variable OPENAI_API_KEY.
-    temperature: of sampling.
-    max_tokens: of a reply; a longer one is cut off and says so.
-    timeout: seconds until an attempt is given up.
-    attempts: at most, for one request.
-    backoff: seconds; attempts wait a random time up to backoff * 2^n.
-    requests_per_minute: None for no limit.
-    prices: US dollars per million tokens of prompt and of completion.
-    budget: US dollars after which nothing more is asked.
-  """
-
-  model: str
-  base_url: str | None = None
-  api_key: str | None = None
-  temperature: float = 0.0
-  max_tokens: int = 2048
-  timeout: float = 120.0
-  attempts: int = 6
-  backoff: float = 1.0
-  requests_per_minute: float | None = None
-  prices: tuple[float, float] = (0.0, 0.0)
-  budget: float | None = None
+  """Reply that is not a completion; another attempt may succeed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-  """What a model said and what it took.
+  """Reply of a model, with its cost.
 
   Attributes:
-    text: empty where the model said nothing, e.g. refused.
+    text: empty where the model returned no text, e.g. refused.
     finish_reason: stop, length (cut off), content_filter, ...
     prompt_tokens: as the server counts them, 0 if it does not.
     completion_tokens: likewise.
-    attempts: that it took.
+    attempts: number of attempts.
     cost: US dollars at the prices of the endpoint.
   """
 
@@ -91,9 +59,20 @@ class Reply:
 
 
 class ChatClient:
-  """Asks an endpoint; replies come from the journal where they are known."""
+  """Client of one endpoint, safe between threads.
+
+  Attributes:
+    endpoint: model and server.
+    journal: replies by the hash of their request.
+    cached: number of requests that the journal answered.
+  """
 
   def __init__(self, endpoint: Endpoint, journal: Journal):
+    """Opens a client; nothing is sent yet.
+
+    Raises:
+      ValueError: if there is neither --api_key nor OPENAI_API_KEY.
+    """
     self.endpoint = endpoint
     self.journal = journal
     self.cached = 0
@@ -105,17 +84,17 @@ class ChatClient:
         api_key=endpoint.api_key,
         base_url=endpoint.base_url,
         timeout=endpoint.timeout,
-        max_retries=0,  # one policy, below
+        max_retries=0,  # tenacity retries, see _fetch_reply
       )
     except openai.OpenAIError as error:
       raise ValueError(f"{_first_line(error)} (or --api_key)") from None
 
   def ask(self, messages: Sequence[Message], sample: int = 0) -> Reply:
-    """Returns the reply to a conversation.
+    """Returns the reply to a conversation, from the journal if it is there.
 
     Args:
       messages: {"role": ..., "content": ...} in order.
-      sample: number of the draw; another number asks the same again.
+      sample: number of the draw; each number has a reply of its own.
 
     Raises:
       NoReplyError: if all attempts failed.
@@ -124,7 +103,8 @@ class ChatClient:
     key = self.make_request_key(messages, sample)
     with self._lock:
       lock = self._request_locks.setdefault(key, threading.Lock())
-    # Two threads with one request ask once.
+    # Of two threads with the same request, the second waits for the reply of
+    # the first and finds it in the journal.
     with lock:
       if key in self.journal:
         with self._lock:
@@ -137,7 +117,7 @@ class ChatClient:
   def make_request_key(
     self, messages: Sequence[Message], sample: int = 0
   ) -> str:
-    """Returns the hash of everything that the reply depends on."""
+    """Returns the hash of everything on which the reply depends."""
     request = {
       **self._make_request(messages),
       "base_url": self.endpoint.base_url,
@@ -147,7 +127,7 @@ class ChatClient:
     return hashlib.sha256(text.encode()).hexdigest()
 
   def totals(self) -> dict[str, float]:
-    """Returns what the replies of the journal took, each counted once."""
+    """Returns counts, tokens and cost of all replies in the journal."""
     replies = [Reply(**self.journal[key]) for key in self.journal]
     return {
       "replies": len(replies),
@@ -168,7 +148,7 @@ class ChatClient:
     }
 
   def _fetch_reply(self, messages: Sequence[Message]) -> Reply:
-    """Returns a reply of the server, after as many attempts as it takes."""
+    """Returns a reply of the server, after one attempt or several."""
     budget = self.endpoint.budget
     if budget is not None and self.totals()["cost in USD"] >= budget:
       raise ValueError(f"--budget={budget} USD is spent; nothing more is asked")
@@ -192,7 +172,7 @@ class ChatClient:
     return self._make_reply(completion, retrying.statistics["attempt_number"])
 
   def _attempt_request(self, request: dict[str, Any]) -> Any:
-    """Returns one completion of the server, which has at least one choice."""
+    """Returns a completion of the server with at least one choice."""
     self._rate_limiter.wait()
     try:
       completion = self._client.chat.completions.create(**request)
@@ -219,7 +199,7 @@ class ChatClient:
     )
 
   def _wait_seconds(self, state: tenacity.RetryCallState) -> float:
-    """Returns seconds until the next attempt: what the server says, or ours."""
+    """Returns seconds until the next attempt: Retry-After, else the backoff."""
     response = getattr(state.outcome.exception(), "response", None)
     retry_after = response.headers.get("retry-after", "") if response else ""
     if retry_after.replace(".", "", 1).isdigit():
@@ -231,25 +211,27 @@ class ChatClient:
 
 
 class RateLimiter:
-  """Lets at most so many requests a minute begin, evenly spaced."""
+  """Limiter of the rate of requests, which are spaced evenly."""
 
   def __init__(self, per_minute: float | None):
+    """Sets the rate; None is no limit."""
     self._interval = 60.0 / per_minute if per_minute else 0.0
     self._next_start = time.monotonic()
     self._lock = threading.Lock()
 
   def wait(self) -> None:
-    """Returns when the next request may begin."""
+    """Blocks until the next request may begin."""
     with self._lock:
       start = max(self._next_start, time.monotonic())
       self._next_start = start + self._interval
+    # Outside the lock: other threads reserve their start meanwhile.
     time.sleep(max(0.0, start - time.monotonic()))
 
 
 def _is_transient(error: BaseException) -> bool:
-  """Whether the same request may succeed a little later."""
+  """Returns whether the same request may succeed later."""
   if isinstance(error, openai.APIStatusError):
-    # A spent account is told with the status of a busy server.
+    # A spent account is reported with 429, the status of a busy server.
     if error.code == "insufficient_quota":
       return False
     return error.status_code in _TRANSIENT_STATUSES or error.status_code >= 500

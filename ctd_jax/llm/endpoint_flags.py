@@ -1,44 +1,42 @@
-"""The flags that name a model, and the client they make.
-
-Why: all commands ask models in one way. Called by those of
-`python -m ctd_jax.tasks.ctm`, by `ctd_jax.tasks.evidence_qa` and by
-`ctd_jax.systems.pseudo_queries`.
-"""
+"""Flags that describe the endpoint of a chat model."""
 
 from __future__ import annotations
 
-import contextlib
-import pathlib
-from collections.abc import Iterator
-
 from absl import flags
 
-from ctd_jax.llm.journal import Journal
+from ctd_jax.llm import endpoint
 
 
 def define_endpoint_flags() -> None:
-  """Defines the flags."""
+  """Defines --model, --base_url and the other flags of an endpoint."""
   flags.DEFINE_string(
-    "model", None, "Chat model to be asked. Example: --model=qwen2.5-7b"
+    "model", None, "Chat model that answers. Example: --model=qwen2.5-7b"
   )
   flags.DEFINE_string(
     "base_url",
     None,
-    "Its server, OpenAI-compatible. Example: --base_url=http://localhost:8000/v1",
+    "Server of the model, OpenAI-compatible. Example: --base_url=http://localhost:8000/v1",
   )
   flags.DEFINE_string(
     "api_key",
     None,
     "Key of the server; by default the environment variable OPENAI_API_KEY.",
   )
-  flags.DEFINE_float("temperature", 0.0, "Of sampling.", lower_bound=0.0)
-  flags.DEFINE_integer("max_tokens", 2048, "Of a reply.", lower_bound=1)
   flags.DEFINE_float(
-    "timeout", 120.0, "Seconds of an attempt.", lower_bound=0.1
+    "temperature", 0.0, "Sampling temperature.", lower_bound=0.0
   )
-  flags.DEFINE_integer("attempts", 6, "At one request.", lower_bound=1)
+  flags.DEFINE_integer("max_tokens", 2048, "Longest reply.", lower_bound=1)
   flags.DEFINE_float(
-    "requests_per_minute", None, "No limit by default.", lower_bound=0.01
+    "timeout", 120.0, "Seconds until an attempt is given up.", lower_bound=0.1
+  )
+  flags.DEFINE_integer(
+    "attempts", 6, "Attempts for one request.", lower_bound=1
+  )
+  flags.DEFINE_float(
+    "requests_per_minute",
+    None,
+    "Limit of the rate; none by default.",
+    lower_bound=0.01,
   )
   flags.DEFINE_list(
     "prices",
@@ -46,30 +44,21 @@ def define_endpoint_flags() -> None:
     "US dollars per million tokens of prompt and reply. Example: "
     "--prices=2.5,10",
   )
-  flags.DEFINE_float("budget", None, "US dollars; nothing is asked beyond.")
-  flags.DEFINE_integer(
-    "workers", 4, "Requests under way at a time.", lower_bound=1
+  flags.DEFINE_float(
+    "budget", None, "US dollars after which no more requests are sent."
   )
+  flags.DEFINE_integer("workers", 4, "Parallel requests.", lower_bound=1)
 
 
-@contextlib.contextmanager
-def open_client(path: pathlib.Path, model: str) -> Iterator:
-  """Yields the client of a model, whose replies stand in a journal.
+def read_endpoint(model: str) -> endpoint.Endpoint:
+  """Returns the endpoint of a model, as the flags describe it.
 
   Args:
-    path: of the journal.
-    model: name of the model; the rest is as the flags say.
+    model: name of the model; a judge shares all other flags.
 
   Raises:
-    ValueError: if the extra `llm` is not installed, or a flag is wrong.
+    ValueError: if --prices are not two numbers.
   """
-  try:
-    from ctd_jax.llm import client as client_lib
-  except ImportError as error:
-    raise ValueError(
-      f"asking a model needs the package {error.name}: pip install "
-      "'ctd_jax[llm]'"
-    ) from None
   values = flags.FLAGS
   try:
     prompt_price, reply_price = map(float, values.prices)
@@ -77,7 +66,7 @@ def open_client(path: pathlib.Path, model: str) -> Iterator:
     raise ValueError(
       f"--prices={','.join(values.prices)}: needs two numbers, e.g. 2.5,10"
     ) from None
-  endpoint = client_lib.Endpoint(
+  return endpoint.Endpoint(
     model,
     values.base_url,
     values.api_key,
@@ -89,5 +78,3 @@ def open_client(path: pathlib.Path, model: str) -> Iterator:
     prices=(prompt_price, reply_price),
     budget=values.budget,
   )
-  with Journal(path) as journal:
-    yield client_lib.ChatClient(endpoint, journal)

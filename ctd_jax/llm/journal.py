@@ -1,13 +1,13 @@
-"""An append-only file of records by key: work that survives being killed.
+"""Journal: an append-only file of records by key that survives a kill.
 
-Why: a run asks thousands of questions, some of which cost money. Whatever is
-done stands on disk before the next thing begins; a run that is started again
-does only what is missing. Replies of a model, answers, verdicts and games are
-each kept in a `Journal`, one JSON object a line: {"key": ..., "value": ...}.
+A run asks thousands of questions, some of which cost money. Every record is on
+disk before the next one begins, so a resumed run does only the missing work.
+Replies of models, answers and games have a journal each, with one JSON object
+a line: {"key": ..., "value": ...}.
 
-A kill can cut off the last line only. It is dropped at the next opening, so
-that what it stood for is done again; any other line that cannot be read, and a
-key that stands twice, is somebody's edit and an error.
+A kill can cut off only the last line. The next opening drops it, and its work
+is done again. Any other line that cannot be read, or a key that occurs twice,
+is an edit by hand and an error.
 """
 
 from __future__ import annotations
@@ -22,23 +22,28 @@ from typing import Any
 
 
 class Journal:
-  """Records by key, held in memory and on disk; safe between threads."""
+  """Records by key, in memory and on disk; safe between threads.
+
+  Attributes:
+    path: path of the file.
+  """
 
   def __init__(self, path: str | os.PathLike):
-    """Opens or begins a journal, and keeps other processes out of it.
+    """Opens or creates a journal and locks it against other processes.
 
     Args:
-      path: of the JSON lines; folders on the way are made.
+      path: path of the JSON lines; missing parent folders are created.
 
     Raises:
-      ValueError: naming the file, and the line at fault; or if another process
-        is writing to it.
+      ValueError: naming the file and the line at fault; or if another process
+        holds the lock.
     """
     self.path = pathlib.Path(path)
     self.path.parent.mkdir(parents=True, exist_ok=True)
     self._lock = threading.Lock()
     self._file = open(self.path, "a+b")  # noqa: SIM115 closed by close()
     try:
+      # Released with the file, so a killed process leaves no lock behind.
       fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
       self._records = self._read_records()
     except BlockingIOError:
@@ -70,14 +75,14 @@ class Journal:
     return iter(self._records)
 
   def append(self, key: str, value: Any) -> None:
-    """Adds a record; when this returns, it is on disk.
+    """Adds a record; it is on disk when this returns.
 
     Args:
       key: must be new.
-      value: of JSON.
+      value: any JSON value.
 
     Raises:
-      ValueError: if the key is there already.
+      ValueError: if the key exists.
     """
     line = json.dumps({"key": key, "value": value}, ensure_ascii=False)
     with self._lock:
@@ -85,6 +90,7 @@ class Journal:
         raise ValueError(f"{self.path}: {key!r} is there already")
       self._file.write(line.encode() + b"\n")
       self._file.flush()
+      # A reply that cost money must survive a crash of the machine, too.
       os.fsync(self._file.fileno())
       self._records[key] = value
 
@@ -93,7 +99,7 @@ class Journal:
     self._file.close()
 
   def _read_records(self) -> dict[str, Any]:
-    """Returns the records on disk; cuts off a last line without its end."""
+    """Returns the records on disk; truncates an incomplete last line."""
     self._file.seek(0)
     content = self._file.read()
     num_complete_bytes = content.rfind(b"\n") + 1

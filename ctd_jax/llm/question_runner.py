@@ -1,10 +1,8 @@
-"""Asks an answerer many questions: in parallel, journaled, resumable.
+"""Runner of many questions: parallel, journaled, resumable.
 
-Why: a run may be killed at any moment and is then started again with the same
-command. Answers stand in `answers.jsonl` of its folder; the first record says
-with which settings, so that two systems never share a file. Called by
-`python -m ctd_jax.tasks.ctm qa`, `ctd_jax.tasks.evidence_qa` and
-`ctd_jax.systems.pseudo_queries`.
+A run may be killed at any moment and is resumed by the same command. Its
+answers are in a journal whose first record has the settings of the run, so
+that two systems never share a file.
 """
 
 from __future__ import annotations
@@ -18,31 +16,35 @@ import tqdm
 
 from ctd_jax.llm.journal import Journal
 
-SETTINGS_KEY = "settings"
+SETTINGS_KEY = "settings"  # key of the first record; no question has this id
 
 
 class NoReplyError(ConnectionError):
-  """All attempts at one request failed; others may succeed."""
+  """Failure of all attempts at one request; other requests may succeed."""
 
 
 class QuestionLike(Protocol):
-  """Whatever has an id to keep its answer by."""
+  """Question with an id, which is the key of its answer."""
 
   question_id: str
 
 
 class Answerer(Protocol):
-  """Whoever answers questions from their text."""
+  """Answerer of questions: a model, a look-up, a quotation."""
 
   def answer(self, question: Any) -> str:
-    """Returns the whole reply to a question; reads neither gold nor answer."""
+    """Returns the whole reply; must read neither gold nor reference answer."""
 
 
 def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
-  """Writes the settings of a run, or checks that they are those of before.
+  """Writes the settings of a new run, or compares them with a resumed one.
+
+  Args:
+    journal: of the answers.
+    settings: everything on which the answers depend, as JSON values.
 
   Raises:
-    ValueError: naming the file and what differs.
+    ValueError: naming the file and the setting that differs.
   """
   if SETTINGS_KEY not in journal:
     journal.append(SETTINGS_KEY, dict(settings))
@@ -51,8 +53,8 @@ def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
   for name in {**previous_settings, **settings}:
     if previous_settings.get(name) != settings.get(name):
       raise ValueError(
-        f"{journal.path}: begun with {name}={previous_settings.get(name)!r}, now it is "
-        f"{settings.get(name)!r}; choose another --workdir"
+        f"{journal.path}: begun with {name}={previous_settings.get(name)!r}, "
+        f"now it is {settings.get(name)!r}; choose another --workdir"
       )
 
 
@@ -62,17 +64,17 @@ def ask_questions(
   journal: Journal,
   num_workers: int = 1,
 ) -> dict[str, str]:
-  """Returns question id -> reply; what the journal has is not asked again.
+  """Returns question id -> reply; journaled answers are not asked again.
 
   Args:
-    questions: to be answered.
-    answerer: asked from `num_workers` threads.
-    journal: of the answers.
-    num_workers: how many questions are under way at a time.
+    questions: questions to be answered.
+    answerer: called from `num_workers` threads.
+    journal: journal of the answers, extended here.
+    num_workers: number of parallel questions.
 
   Raises:
-    NoReplyError: after all others were asked, if some had no reply; the same
-      command asks just these again.
+    NoReplyError: after all questions were asked, if some had no reply; the
+      same command asks only these again.
   """
   unanswered = [q for q in questions if q.question_id not in journal]
   errors = run_tasks(
@@ -91,9 +93,14 @@ def ask_questions(
 def run_tasks(
   tasks: Sequence[Any], do_task: Callable[[Any], None], num_workers: int
 ) -> list[NoReplyError]:
-  """Does all tasks with a progress bar; returns why some had no reply.
+  """Returns the errors of the tasks without a reply, after all were tried.
 
-  Any other error ends the run, what is done stays done.
+  Any other error ends the run; finished tasks stay in their journal.
+
+  Args:
+    tasks: arguments of `do_task`.
+    do_task: called from `num_workers` threads.
+    num_workers: number of threads.
   """
   errors: list[NoReplyError] = []
 
@@ -110,7 +117,7 @@ def run_tasks(
       for future in concurrent.futures.as_completed(futures):
         future.result()
         progress_bar.update()
-    except BaseException:
+    except BaseException:  # also a keyboard interrupt
       pool.shutdown(cancel_futures=True)
       raise
   return errors

@@ -18,8 +18,13 @@ from typing import Any
 import msgspec
 
 from ctd_jax_datasets.common import findings
-from ctd_jax_datasets.common.findings import CodeMeaning, DROPPED, NOTE, RESOLVED
 from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.findings import (
+  DROPPED,
+  NOTE,
+  RESOLVED,
+  CodeMeaning,
+)
 from ctd_jax_datasets.ctm import (
   intervals,
   period_names,

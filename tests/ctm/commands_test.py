@@ -12,22 +12,27 @@ import time
 import pytest
 
 from ctd_jax.llm import client, question_runner
+from ctd_jax.llm.endpoint import Endpoint
 from ctd_jax.llm.journal import Journal
 from ctd_jax.llm.question_runner import NoReplyError
 from ctd_jax.tasks.ctm import (
   __main__,
   agreement,
   answerers,
-  inputs,
+  data_sources,
   judge,
   model_judge,
+  qa,
+  settings,
+  verdicts,
 )
-from ctd_jax.tasks.ctm.ito import game, model_agent, play
+from ctd_jax.tasks.ctm.ito import experiment, game, model_agent, play
 from ctd_jax_datasets.ctm import (
   game_schema,
   json_records,
   periods,
   repository,
+  vocabulary,
 )
 from tests.ctm.ito_files import BOOK, FRUIT, instance
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
@@ -41,7 +46,7 @@ BY_TEXT = {question.question: question for question in ASKED}
 
 def endpoint(server, **fields):
   about = {"base_url": server.url, "api_key": "k", "backoff": 0.01, **fields}
-  return client.Endpoint("m", **about)
+  return Endpoint("m", **about)
 
 
 def question_of(text):
@@ -88,7 +93,7 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
     chat = client.ChatClient(endpoint(server, attempts=2), replies)
-    answerer = answerers.ModelAnswerer(chat, "cot", answerers.closed_book)
+    answerer = answerers.ModelAnswerer(chat, "cot", answerers.provide_nothing)
     with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
       question_runner.ask_questions(ASKED, answerer, journal, num_workers=4)
     assert len(journal) == len(ASKED) - 1
@@ -137,7 +142,8 @@ def slow(messages):
   return right(messages)
 
 
-def test_kill_and_resume(tmp_path):
+def test_kill_and_resume(tmp_path, monkeypatch):
+  monkeypatch.setenv("OPENAI_API_KEY", "k")
   with serving(slow) as server:
     flags = asking_flags(server, tmp_path / "run")
     process = command(*flags)
@@ -148,8 +154,17 @@ def test_kill_and_resume(tmp_path):
     process.communicate()
     done = (tmp_path / "run" / "answers.jsonl").read_text(encoding="utf-8")
     assert 5 <= done.count("\n") < len(TEST)
-    output, _ = command(*flags).communicate(timeout=240)
-    assert "written: " in output, output
+    # The settings of the command above, in this process to save its start.
+    address = endpoint(server, api_key=None, prices=(1.0, 1.0), timeout=5.0)
+    qa.run_questions(
+      settings.QaSettings(
+        "model",
+        tmp_path / "run",
+        settings.DataSettings(str(DATA)),
+        endpoint=address,
+        workers=2,
+      )
+    )
     # At most what was under way at the kill was asked twice, and counts once.
     assert sum(server.asked.values()) <= len(TEST) + 2
     assert len(server.answered) == len(TEST)
@@ -172,19 +187,41 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
   output, _ = process.communicate(timeout=240)
   assert output == "error: --system=model: name it with --model\n"
   assert process.returncode
+  with pytest.raises(ValueError, match="--task=EDT: there are EDD, PJ"):
+    settings.QaSettings("oracle", tmp_path, tasks=("EDT",))
   monkeypatch.setattr(sys, "argv", ["ctm", "game"])
   with pytest.raises(SystemExit, match="'game' is not one of qa, ito, judge"):
     __main__.main()
   path = tmp_path / "answers.tsv"
   header = "\t".join(agreement.COLUMNS)
   path.write_text(f"{header}\nedd-a\t1\tdirect\tright\tyes\t唐\n")
-  with pytest.raises(ValueError, match=r"tsv, line 2: column correct: 'yes'"):
+  with pytest.raises(
+    ValueError, match=r"tsv, line 2: column correct: 'yes' should be"
+  ):
     agreement.read_answers(path, ASKED)
   path.write_text("{}\n", encoding="utf-8")
-  with pytest.raises(
-    ValueError, match="answers.tsv, line 1: Question: .* `question_id`"
-  ):
-    inputs.read_json_lines(str(path), json_records.question_from_json)
+  with pytest.raises(ValueError, match="line 1: Question: .* `question_id`"):
+    data_sources.read_json_lines(str(path), json_records.question_from_json)
+
+
+def test_help_is_fast_and_names_what_the_data_set_has():
+  assert settings.TASKS == vocabulary.TASKS
+  assert settings.SPLITS == vocabulary.SPLITS
+  for arguments in ((), ("qa",), ("ito",), ("judge",)):
+    process = command(*arguments, "--help")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert ("--prices" if arguments else "judge compares") in output
+  code = (
+    "import sys; from ctd_jax.tasks.ctm import __main__; "
+    "from ctd_jax.tasks.evidence_qa import __main__; "
+    "print([m for m in ('jax', 'matplotlib', 'numpy', 'tensorflow_datasets') "
+    "if m in sys.modules])"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, check=True
+  )
+  assert result.stdout == "[]\n"
 
 
 def test_the_model_decides_what_rules_cannot(tmp_path):
@@ -202,7 +239,7 @@ def test_the_model_decides_what_rules_cannot(tmp_path):
     chat = client.ChatClient(endpoint(server), journal)
     for answer, source in (("金陵", "model"), ("建邺", "undecided")):
       rules = judge.judge_answer(question, answer)
-      assert rules.source == judge.UNDECIDED
+      assert rules.source == verdicts.UNDECIDED
       found = model_judge.decide_by_vote(chat, question, answer, rules)
       assert (found.correct, found.source) == (False, source)
       assert found.why.endswith("1 unreadable")
@@ -257,7 +294,7 @@ def test_a_model_plays(tmp_path):
   assert not any(label in text for text in said for label in labels.values())
 
 
-def test_games_are_played_resumed_and_checked(tmp_path):
+def test_games_are_played_resumed_and_checked(tmp_path, capsys):
   entities = {e.entity_id: e for e in repository.load_entities() if e.intervals}
   chosen: dict[str, entities.Relation] = {}
   for entity in entities.values():
@@ -277,8 +314,17 @@ def test_games_are_played_resumed_and_checked(tmp_path):
   path = tmp_path / "run" / "games.jsonl"
   whole = path.read_bytes()
   path.write_bytes(whole[: len(whole) // 2])
-  command(*flags, folder).communicate(timeout=240)
+  experiment.run_games(
+    settings.ItoSettings(
+      "elimination",
+      tmp_path / "run",
+      settings.DataSettings(str(data)),
+      repeats=2,
+    )
+  )
   assert path.read_bytes() == whole
+  experiment.check_transcripts(tmp_path / "run")
+  assert "8 games replayed" in capsys.readouterr().out
   records = [json.loads(line)["value"] for line in whole.splitlines()[1:]]
   again = [play.game_to_json(play.replay_game(record)) for record in records]
   assert json.loads(json.dumps(again)) == records

@@ -23,89 +23,100 @@ from ctd_jax_datasets.ctm.golds import Anachronism
 from ctd_jax_datasets.ctm.vocabulary import LSEC, SPLITS
 
 
-@pytest.fixture(scope="module")
-def made():
-  return generator.generate_questions()
-
-
-@pytest.fixture(scope="module")
-def check():
-  return checker.QuestionChecker(repository.load_entities())
-
-
-def test_counts_by_type_and_by_relations(made):
+def test_counts_by_type_and_by_relations(generated_questions):
   assert sum(quotas.TYPE_COUNTS.values()) == 8700
-  assert sum(quotas.BUCKETS.values()) == len(made) == 8750
-  listed = collections.Counter(q.task for q in made if q.listed)
+  assert sum(quotas.BUCKETS.values()) == len(generated_questions) == 8750
+  listed = collections.Counter(q.task for q in generated_questions if q.listed)
   assert listed == quotas.TYPE_COUNTS
   buckets = collections.Counter(
-    quotas.size_bucket(q.task, len(q.relations)) for q in made
+    quotas.size_bucket(q.task, len(q.relations)) for q in generated_questions
   )
   assert buckets == quotas.BUCKETS
-  sizes = {len(q.relations) for q in made if q.task == LSEC}
+  sizes = {len(q.relations) for q in generated_questions if q.task == LSEC}
   assert sizes == set(range(4, 16))
-  several = {len(q.relations) for q in made if q.task not in ("EDD", LSEC)}
+  several = {
+    len(q.relations) for q in generated_questions if q.task not in ("EDD", LSEC)
+  }
   assert several == set(range(2, 11))
 
 
-def test_no_entity_and_no_name_is_in_two_splits(made):
+def test_no_entity_and_no_name_is_in_two_splits(generated_questions):
   groups = {
     record.entity_id: record.group
     for record in repository.assign_groups(repository.load_entities())
   }
   splits = collections.defaultdict(set)
-  for question in made:
+  for question in generated_questions:
     for relation in question.relations:
       splits[groups[relation.entity_id]].add(question.split)
     if question.task == "TES":
       for option in question.gold.options:
         splits[option].add(question.split)
   assert {len(found) for found in splits.values()} == {1}
-  shares = collections.Counter(q.split for q in made)
-  assert [round(shares[s] / len(made), 2) for s in SPLITS] == [0.5, 0.1, 0.4]
+  shares = collections.Counter(q.split for q in generated_questions)
+  assert [round(shares[s] / len(generated_questions), 2) for s in SPLITS] == [
+    0.5,
+    0.1,
+    0.4,
+  ]
 
 
-def test_texts_and_ids_are_unique(made):
-  assert len({q.question for q in made}) == len(made)
-  assert len({q.question_id for q in made}) == len(made)
-  assert all(q.provenance for q in made)
+def test_texts_and_ids_are_unique(generated_questions):
+  assert len({q.question for q in generated_questions}) == len(
+    generated_questions
+  )
+  assert len({q.question_id for q in generated_questions}) == len(
+    generated_questions
+  )
+  assert all(q.provenance for q in generated_questions)
 
 
-def test_answers_that_a_guess_would_give_are_not_common(made):
+def test_answers_that_a_guess_would_give_are_not_common(generated_questions):
   polarity = collections.Counter(
-    q.gold.possible for q in made if q.task == "PJ"
+    q.gold.possible for q in generated_questions if q.task == "PJ"
   )
   assert 0.4 < polarity[True] / polarity.total() < 0.6
-  labels = collections.Counter(q.gold.label for q in made if q.task == "EDD")
+  labels = collections.Counter(
+    q.gold.label for q in generated_questions if q.task == "EDD"
+  )
   assert set(labels) == set(periods.LABELS)
   assert labels.most_common(1)[0][1] / labels.total() < 0.35
-  letters = collections.Counter(q.gold.correct for q in made if q.task == "TES")
+  letters = collections.Counter(
+    q.gold.correct for q in generated_questions if q.task == "TES"
+  )
   assert max(letters.values()) / letters.total() < 0.32
-  widest = {q.distance.widest for q in made if len(q.relations) > 1}
+  widest = {
+    q.distance.widest for q in generated_questions if len(q.relations) > 1
+  }
   assert widest == set(range(10))
 
 
-def test_same_seed_same_questions_whatever_else_is_made(made):
+def test_same_seed_same_questions_whatever_else_is_made(generated_questions):
   again = generator.generate_questions(tasks=("EEU", "TES"))
-  assert again == tuple(q for q in made if q.task in ("EEU", "TES"))
+  assert again == tuple(
+    q for q in generated_questions if q.task in ("EEU", "TES")
+  )
   other = generator.generate_questions(seed=1, tasks=("EEU",))
   texts = {q.question for q in again if q.task == "EEU"}
   assert len(texts & {q.question for q in other}) < len(texts) / 2
 
 
-def test_json_round_trip(made):
-  for question in made[::97]:
+def test_json_round_trip(generated_questions):
+  for question in generated_questions[::97]:
     line = json_records.format_json_line(question)
     assert json_records.question_from_json(json.loads(line)) == question
   with pytest.raises(ValueError, match="Question: .* unknown field `extra`"):
     json_records.question_from_json(
-      {**json_records.to_json(made[0]), "extra": 1}
+      {**json_records.to_json(generated_questions[0]), "extra": 1}
     )
   with pytest.raises(
     ValueError, match=r"Invalid value 'guess' - at `\$.gold.form`"
   ):
     json_records.question_from_json(
-      {**json_records.to_json(made[0]), "gold": {"form": "guess"}}
+      {
+        **json_records.to_json(generated_questions[0]),
+        "gold": {"form": "guess"},
+      }
     )
 
 
@@ -156,9 +167,9 @@ def tampered(question):
   )
 
 
-def test_checker_finds_every_wrong_gold(made, check):
+def test_checker_finds_every_wrong_gold(generated_questions, check):
   by_rule = {}
-  for question in made:
+  for question in generated_questions:
     by_rule.setdefault((question.task, question.rule), question)
   assert len(by_rule) == 13
   for question in by_rule.values():
@@ -172,14 +183,14 @@ def test_checker_finds_every_wrong_gold(made, check):
         check(wrong)
 
 
-def test_checker_finds_an_entity_in_two_splits(made):
-  first = next(q for q in made if q.split == "train")
+def test_checker_finds_an_entity_in_two_splits(generated_questions):
+  first = next(q for q in generated_questions if q.split == "train")
   with pytest.raises(checker.CheckError, match="is in train and in test"):
     checker.check_splits([first, msgspec.structs.replace(first, split="test")])
 
 
-def test_years_of_both_conventions(made):
-  differences = [q for q in made if q.task == "TIC"]
+def test_years_of_both_conventions(generated_questions):
+  differences = [q for q in generated_questions if q.task == "TIC"]
   crossing = [q for q in differences if len(q.gold.accepted) == 2]
   assert len(crossing) > 50
   for question in crossing:
@@ -187,7 +198,7 @@ def test_years_of_both_conventions(made):
   assert {q.gold.tolerance for q in differences} > {0, 10}
 
 
-def test_games_have_the_published_sizes(made):
+def test_games_have_the_published_sizes(generated_questions):
   found = games.draw_games(generator.SEED)
   assert [game.level for game in found] == (
     ["easy"] * 20 + ["medium"] * 20 + ["hard"] * 20
@@ -196,7 +207,7 @@ def test_games_have_the_published_sizes(made):
   assert len(set(seats)) == len(seats) == 240
   trained = {
     relation.entity_id
-    for question in made
+    for question in generated_questions
     if question.split != "test"
     for relation in question.relations
   }
@@ -301,8 +312,12 @@ def test_periods_need_neither_jax_nor_tensorflow():
   assert result.stdout.strip() == "[]"
 
 
-def test_a_scene_in_which_all_belongs_is_no_question(made, check):
-  script = next(q for q in made if q.task == LSEC and len(q.relations) == 15)
+def test_a_scene_in_which_all_belongs_is_no_question(
+  generated_questions, check
+):
+  script = next(
+    q for q in generated_questions if q.task == LSEC and len(q.relations) == 15
+  )
   fitting = tuple(
     r for r in script.relations if r.entity not in script.gold.names
   )

@@ -3,8 +3,14 @@
 import msgspec
 import pytest
 
-from ctd_jax.tasks.ctm import chronicles, judge, report, timeline_answerer
-from ctd_jax.tasks.ctm.judge import AnswerVerdict
+from ctd_jax.tasks.ctm import (
+  chronicles,
+  judge,
+  plots,
+  report,
+  timeline_answerer,
+)
+from ctd_jax.tasks.ctm.verdicts import AnswerVerdict
 from ctd_jax_datasets.ctm.entities import Entity, YearInterval
 from ctd_jax_datasets.ctm.questions import Distance
 from ctd_jax_datasets.ctm.vocabulary import (
@@ -161,9 +167,10 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   }
   assert QUESTIONS["pj-a"].distance == Distance(4, 4)
   assert [*report.compute_distance_accuracies(graded, "widest")] == [3, 4]
-  report.write_report(
-    tmp_path, {"a": graded, "b": graded}, {"a": {}, "b": {"n": 1}}
-  )
+  graded_by_system = {"a": graded, "b": graded}
+  report.write_report(tmp_path, graded_by_system, {"b": {"n": 1}})
+  plots.write_plots(tmp_path, graded_by_system)
+  assert all((tmp_path / name).exists() for name in report.PLOT_TITLES)
   text = (tmp_path / "report.md").read_text(encoding="utf-8")
   assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
   assert "| LSEC | 0 | 0 | 1 |" in text

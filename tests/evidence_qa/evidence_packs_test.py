@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from ctd_jax.llm import client, question_runner
+from ctd_jax.llm.endpoint import Endpoint
 from ctd_jax.llm.journal import Journal
-from ctd_jax.tasks.evidence_qa import __main__ as command
+from ctd_jax.tasks.evidence_qa import experiment, prompts, scoring
 from ctd_jax.tasks.evidence_qa import packs as packs_lib
-from ctd_jax.tasks.evidence_qa import prompts, scoring
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.llm.chat_server import FAULTS, serving
@@ -183,10 +183,10 @@ def test_packs_through_a_bad_server(tmp_path):
     Journal(tmp_path / "replies.jsonl") as replies,
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
-    endpoint = client.Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
+    endpoint = Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
     chat = client.ChatClient(endpoint, replies)
     found = question_runner.ask_questions(
-      PACKS, command.ChatAnswerer(chat, True), journal, 4
+      PACKS, experiment.ChatAnswerer(chat, True), journal, 4
     )
     assert len(server.answered) == len(PACKS)
   for pack in PACKS:

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from ctd_jax.llm import client
+from ctd_jax.llm import client, question_runner
+from ctd_jax.llm.endpoint import Endpoint
 from ctd_jax.llm.journal import Journal
 from tests.llm.chat_server import FAULTS, serving
 
@@ -21,7 +22,7 @@ def endpoint(server, **fields):
     "prices": (1.0, 2.0),
     **fields,
   }
-  return client.Endpoint(**about)
+  return Endpoint(**about)
 
 
 def user(text):
@@ -78,7 +79,9 @@ def test_attempts_end(tmp_path):
     Journal(tmp_path / "j.jsonl") as journal,
   ):
     chat = client.ChatClient(endpoint(server, attempts=3), journal)
-    with pytest.raises(client.NoReplyError, match="no reply in 3 attempts"):
+    with pytest.raises(
+      question_runner.NoReplyError, match="no reply in 3 attempts"
+    ):
       chat.ask(user("a"))
     assert sum(server.asked.values()) == 3
     assert len(journal) == 0
@@ -119,4 +122,4 @@ def test_a_key_is_asked_for(tmp_path, monkeypatch):
     Journal(tmp_path / "j.jsonl") as journal,
     pytest.raises(ValueError, match="OPENAI_API_KEY"),
   ):
-    client.ChatClient(client.Endpoint("m"), journal)
+    client.ChatClient(Endpoint("m"), journal)

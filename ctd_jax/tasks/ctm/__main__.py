@@ -6,43 +6,93 @@
   python -m ctd_jax.tasks.ctm ito --agent=random --repeats=20 --workdir=runs/ito
   python -m ctd_jax.tasks.ctm judge --answers=ANSWERS.tsv --data=QUESTIONS.jsonl
 
-qa    --system=eras knows names of eras, dynasties and years; chronicles finds
-      the years of names in reign-dated texts; oracle has the entity table;
-      model asks a chat model, which may read first what --arm says.
+qa    --system=eras knows the names of eras, dynasties and years; chronicles
+      finds the years of names in reign-dated texts; oracle has the entity
+      table; model asks a chat model, which reads first what --arm says.
+      The folder holds answers.jsonl and replies.jsonl (journals),
+      verdicts.jsonl, results.json, report.md and the plots. --also draws
+      finished runs into the same plots.
 ito   --agent is a guesser (random, elimination, permutation, joint), oracle,
-      knowing (with --accuracy) or model.
-judge compares the judge with answers that people have judged.
+      knowing (with --accuracy) or model. The folder holds games.jsonl (a
+      journal of transcripts), results.json, report.md and passes.png. --check
+      replays the transcripts and plays nothing.
+judge compares the verdicts of the judge with those of people. ANSWERS.tsv has
+      the columns question (id), batch, style (direct or cot), kind, correct
+      (1 or 0) and answer (\\n for a new line).
 
-Started again, a command goes on where it was cut off.
+A command that was interrupted resumes when it is started again.
 """
 
 from __future__ import annotations
 
 import sys
 
-from ctd_jax.tasks.ctm import agreement, qa
-from ctd_jax.tasks.ctm.ito import command as ito
+from absl import flags
+
+from ctd_jax.llm import endpoint_flags
+from ctd_jax.tasks.ctm import command_flags
 from ctd_jax.utils import command_line
 
-# Command -> module and the flags that it cannot do without.
+
+def answer_questions() -> None:
+  """Runs `qa`."""
+  settings = command_flags.read_qa_settings()
+  from ctd_jax.tasks.ctm import qa  # not at import: keeps --help fast
+
+  qa.run_questions(settings)
+
+
+def play_games() -> None:
+  """Runs `ito`."""
+  settings = command_flags.read_ito_settings()
+  from ctd_jax.tasks.ctm.ito import experiment
+
+  if flags.FLAGS.check:
+    experiment.check_transcripts(settings.workdir)
+  else:
+    experiment.run_games(settings)
+
+
+def compare_verdicts() -> None:
+  """Runs `judge`."""
+  settings = command_flags.read_agreement_settings()
+  from ctd_jax.tasks.ctm import agreement
+
+  agreement.print_agreement(*settings)
+
+
+# Command -> (definition of its flags, its function, its required flags).
 COMMANDS = {
-  "qa": (qa, ("system", "workdir")),
-  "ito": (ito, ("agent", "workdir")),
-  "judge": (agreement, ("answers", "data")),
+  "qa": (
+    command_flags.define_qa_flags,
+    answer_questions,
+    ("system", "workdir"),
+  ),
+  "ito": (command_flags.define_ito_flags, play_games, ("agent", "workdir")),
+  "judge": (
+    command_flags.define_agreement_flags,
+    compare_verdicts,
+    ("answers", "data"),
+  ),
 }
 
 
 def main() -> None:
-  """Runs the command that comes first on the command line."""
+  """Runs the command that the first argument names."""
   name = sys.argv[1] if len(sys.argv) > 1 else ""
-  if name.startswith("--help"):
-    sys.exit(__doc__)
+  if name in ("-h", "--help", "--helpfull", "--helpshort"):
+    print(__doc__)
+    return
   if name not in COMMANDS:
     sys.exit(f"error: {name!r} is not one of {', '.join(COMMANDS)}")
-  module, required_flags = COMMANDS[name]
-  module.define_flags()
+  define_flags, run_command, required_flags = COMMANDS[name]
+  define_flags()
+  # --help lists the key flags of the main module.
+  for module in (command_flags, endpoint_flags):
+    flags.adopt_module_key_flags(module)
+  flags.declare_key_flag(command_line.WORKDIR.name)
   del sys.argv[1]
-  command_line.run_main(module.main, required_flags)
+  command_line.run_main(run_command, required_flags)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,4 @@
-"""The command `judge`: the judge against answers that people have judged.
-
-  python -m ctd_jax.tasks.ctm judge --answers=tests/golden/ctm_judge_answers.tsv \
-    --data=tests/golden/ctm_judge_questions.jsonl
-
-The answers are a TSV file with the columns question (id), batch, style (direct
-or cot), kind, correct (1 or 0) and answer (\\n for a new line). Printed are a
-confusion table by type, what the rules left undecided, and every verdict that
-differs. Undecided answers count as wrong unless --judge_model decides them.
-"""
+"""Agreement of the judge with people who judged the same answers."""
 
 from __future__ import annotations
 
@@ -17,10 +8,9 @@ import dataclasses
 import pathlib
 from collections.abc import Iterable, Sequence
 
-from absl import flags
-
-from ctd_jax.llm import endpoint_flags
-from ctd_jax.tasks.ctm import grading, inputs, judge
+from ctd_jax.tasks.ctm import data_sources, grading
+from ctd_jax.tasks.ctm.settings import STYLES, JudgeSettings
+from ctd_jax.tasks.ctm.verdicts import UNDECIDED, AnswerVerdict
 from ctd_jax.utils.tables import format_markdown_table
 from ctd_jax_datasets.ctm.json_records import question_from_json
 from ctd_jax_datasets.ctm.questions import Question
@@ -31,15 +21,15 @@ COLUMNS = ("question", "batch", "style", "kind", "correct", "answer")
 
 @dataclasses.dataclass(frozen=True)
 class JudgedAnswer:
-  """An answer with what a person says of it.
+  """Answer with the verdict of a person.
 
   Attributes:
-    question: that it answers.
-    batch: group of answers, e.g. by when they were written.
-    style: one of `judge.STYLES`.
-    kind: of answer, e.g. hedged.
-    correct: whether a person counts it.
-    answer: its text.
+    question: the question.
+    batch: group of answers, e.g. by date of writing.
+    style: one of `settings.STYLES`.
+    kind: kind of answer, e.g. hedged.
+    correct: verdict of the person.
+    answer: text of the answer.
   """
 
   question: Question
@@ -50,25 +40,18 @@ class JudgedAnswer:
   answer: str
 
 
-def define_flags() -> None:
-  """Defines the flags of the command."""
-  endpoint_flags.define_endpoint_flags()
-  inputs.define_flags()
-  flags.DEFINE_string("answers", None, "TSV file of judged answers, see above.")
-  grading.define_flags()
-
-
 def read_answers(
   path: pathlib.Path, questions: Iterable[Question]
 ) -> list[JudgedAnswer]:
   """Returns the answers of a file.
 
   Args:
-    path: see the module docstring.
-    questions: that they answer.
+    path: TSV file with the columns question (id), batch, style (direct or
+      cot), kind, correct (1 or 0) and answer (\\n for a new line).
+    questions: all questions that are answered.
 
   Raises:
-    ValueError: naming file, line and column of what cannot be read.
+    ValueError: naming file, line and column at fault.
   """
   by_id = {question.question_id: question for question in questions}
   answers = []
@@ -94,12 +77,15 @@ def _parse_row(
   question_id, batch, style, kind, correct, answer = cells
   allowed = {
     "question": (question_id, by_id),
-    "style": (style, judge.STYLES),
+    "style": (style, STYLES),
     "correct": (correct, ("0", "1")),
   }
   for column, (cell, allowed_values) in allowed.items():
     if cell not in allowed_values:
-      raise ValueError(f"{location}: column {column}: {cell!r} is not known")
+      raise ValueError(
+        f"{location}: column {column}: {cell!r} should be one of "
+        f"{', '.join(allowed_values)}"
+      )
   text = answer.replace("\\n", "\n")
   return JudgedAnswer(
     by_id[question_id], batch, style, kind, correct == "1", text
@@ -107,7 +93,7 @@ def _parse_row(
 
 
 def count_confusion(
-  judged_verdicts: Iterable[tuple[JudgedAnswer, judge.AnswerVerdict]],
+  judged_verdicts: Iterable[tuple[JudgedAnswer, AnswerVerdict]],
   field: str,
 ) -> list[list[str]]:
   """Returns a line of counts for each task, batch or kind, then for all.
@@ -120,11 +106,10 @@ def count_confusion(
   total = collections.Counter()
   for judged, verdict in judged_verdicts:
     name = judged.question.task if field == "task" else getattr(judged, field)
-    outcome = f"{int(judged.correct)}{int(verdict.correct)}"
-    outcomes = [
-      outcome,
-      *[judge.UNDECIDED] * (verdict.source == judge.UNDECIDED),
-    ]
+    # "10": correct by the person, wrong by the judge.
+    outcomes = [f"{int(judged.correct)}{int(verdict.correct)}"]
+    if verdict.source == UNDECIDED:
+      outcomes.append(UNDECIDED)
     counts.setdefault(name, collections.Counter()).update(outcomes)
     total.update(outcomes)
   order = (
@@ -142,38 +127,51 @@ def _format_confusion_row(
   cells = [count[key] for key in ("11", "00", "01", "10")]
   num_answers = sum(cells)
   agreement = (cells[0] + cells[1]) / num_answers
-  num_judged_correct, num_correct = (
-    count["11"] + count["01"],
-    count["11"] + count["10"],
-  )
+  num_judged_correct = count["11"] + count["01"]
+  num_correct = count["11"] + count["10"]
+  # Agreement of two independent judges with these shares of correct answers.
   chance_agreement = (
     num_judged_correct * num_correct
     + (num_answers - num_judged_correct) * (num_answers - num_correct)
   ) / num_answers**2
-  # Cohen's kappa has no value where both call everything alike.
+  # Cohen's kappa is undefined where both give one verdict to all answers.
   kappa = (
     f"{(agreement - chance_agreement) / (1 - chance_agreement):.3f}"
     if chance_agreement < 1
     else "-"
   )
-  numbers = [*map(str, cells), str(count[judge.UNDECIDED])]
+  numbers = [*map(str, cells), str(count[UNDECIDED])]
   return [name, str(num_answers), *numbers, f"{100 * agreement:.1f}", kappa]
 
 
-def main() -> None:
-  """Runs the command."""
-  values = flags.FLAGS
-  for name in ("answers", "data"):
-    if getattr(values, name) is None:
-      raise ValueError(f"--{name} is needed, e.g. as in --help")
-  questions = inputs.read_json_lines(values.data, question_from_json)
-  path = pathlib.Path(values.answers)
-  if not path.is_file():
-    raise FileNotFoundError(f"--answers={path}: no such file")
-  answers = read_answers(path, questions)
+def print_agreement(
+  answers_path: pathlib.Path,
+  questions_path: str,
+  settings: JudgeSettings,
+) -> None:
+  """Judges answers and prints the agreement with their human verdicts.
+
+  Printed are confusion tables by task, batch and kind, then every answer on
+  which judge and human differ. Answers on which the rules do not decide count
+  as wrong unless a model judges them.
+
+  Args:
+    answers_path: TSV file, see `read_answers`.
+    questions_path: JSON lines of the questions.
+    settings: judging model, if any; its journal lies beside the answers.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file, line and column at fault.
+  """
+  questions = data_sources.read_json_lines(questions_path, question_from_json)
+  if not answers_path.is_file():
+    raise FileNotFoundError(f"--answers={answers_path}: no such file")
+  answers = read_answers(answers_path, questions)
   verdicts = grading.grade_answers(
     [(answer.question, answer.answer, answer.style) for answer in answers],
-    path.with_suffix(".replies.jsonl"),
+    settings,
+    answers_path.with_suffix(".replies.jsonl"),
   )
   judged_verdicts = list(zip(answers, verdicts, strict=True))
   columns = ["right, said right", "wrong, said wrong", "wrong, said right"]

@@ -1,15 +1,16 @@
-"""What a model is told: to answer, to judge, to play.
+"""Prompts of the answering model and of the judging model.
 
-Why: wording changes results, so all of it stands in one place. The tasks and
-the keys of the JSON are the paper's; the sentences are this project's own.
-Called by `answerers`, `model_judge` and `ito.model_agent`.
+Wording changes results, so all of it is in one place. The tasks and the keys
+of the JSON are the paper's; the sentences are this project's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ctd_jax.llm.endpoint import Message, make_conversation
 from ctd_jax.tasks.ctm import judge
+from ctd_jax.tasks.ctm.settings import COT
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.questions import Question
 
@@ -21,6 +22,7 @@ _COT_INSTRUCTION = (
   "二、逐个写出它们所处的年代，并加以比较；三、得出结论，理由分条简述。"
   f"只输出一个JSON对象，键“{judge.THOUGHT_KEY}”写前两步，键“{judge.ANSWER_KEY}”写结论。"
 )
+# 「先秦（-2100至-206年）、...」: the labels are a convention that models need.
 TIMELINE = "、".join(
   f"{p.label}（{p.start}至{p.end}年）" for p in periods.PERIODS
 )
@@ -39,20 +41,20 @@ _GRADING_INSTRUCTION = (
   "都一致。比十个时期更细的朝代名，只要落在参考的时期之内就算一致。只输出一个JSON"
   f"对象，键“{judge.THOUGHT_KEY}”写判断的依据，键“评估结果”写1（正确）或0（错误）。"
 )
-GRADE_KEY = "评估结果"
+GRADE_KEY = "评估结果"  # in the JSON of the judging model; 1 or 0
 
 
 def make_question_prompt(
   question: Question, style: str, context: Sequence[str] = ()
-) -> list[dict[str, str]]:
+) -> list[Message]:
   """Returns the conversation that asks a question.
 
   Args:
-    question: its text and task are told, its gold is not.
-    style: one of `judge.STYLES`.
-    context: passages or facts to be read first.
+    question: the prompt has its text and task, never its gold.
+    style: one of `settings.STYLES`.
+    context: passages or facts that precede the question.
   """
-  instruction = _COT_INSTRUCTION if style == judge.COT else _DIRECT_INSTRUCTION
+  instruction = _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION
   timeline_note = f"所称时期限于：{TIMELINE}。"
   system = "\n".join(
     filter(
@@ -65,12 +67,10 @@ def make_question_prompt(
   context_block = (
     f"可供参考的资料（未必都有用）：\n{passages}\n" if context else ""
   )
-  return _make_conversation(system, f"{context_block}问题：{question.question}")
+  return make_conversation(system, f"{context_block}问题：{question.question}")
 
 
-def make_grading_prompt(
-  question: Question, answer: str
-) -> list[dict[str, str]]:
+def make_grading_prompt(question: Question, answer: str) -> list[Message]:
   """Returns the conversation that asks for a verdict on an answer."""
   fields = {
     "题型": question.type,
@@ -80,11 +80,4 @@ def make_grading_prompt(
     "作答": answer,
   }
   text = "\n".join(f"【{name}】{value}" for name, value in fields.items())
-  return _make_conversation(_GRADING_INSTRUCTION, text)
-
-
-def _make_conversation(system: str, user: str) -> list[dict[str, str]]:
-  return [
-    {"role": "system", "content": system},
-    {"role": "user", "content": user},
-  ]
+  return make_conversation(_GRADING_INSTRUCTION, text)

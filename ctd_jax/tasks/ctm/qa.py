@@ -1,11 +1,4 @@
-"""The command `qa`: answers all questions, judges the answers, reports.
-
-  python -m ctd_jax.tasks.ctm qa --system=oracle --workdir=runs/oracle
-
-The folder holds answers.jsonl and replies.jsonl (journals: the same command
-goes on where it was cut off), verdicts.jsonl, results.json, report.md and the
-plots. `--also` draws finished runs into the same plots.
-"""
+"""Runs of the question task: answers, verdicts, report and result rows."""
 
 from __future__ import annotations
 
@@ -13,185 +6,219 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from absl import flags, logging
+from absl import logging
 
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.llm import endpoint_flags, question_runner
+from ctd_jax.llm import question_runner
+from ctd_jax.llm.endpoint import open_client
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.ctm import (
+  answerers,
   chronicles,
+  data_sources,
   grading,
-  inputs,
-  judge,
+  plots,
   report,
   timeline_answerer,
 )
-from ctd_jax.utils import command_line, files, provenance
+from ctd_jax.tasks.ctm.settings import DIRECT, MODEL, QaSettings
+from ctd_jax.tasks.ctm.verdicts import AnswerVerdict
+from ctd_jax.utils import files, provenance
 from ctd_jax_datasets.ctm import repository
+from ctd_jax_datasets.ctm.entities import Entity
 from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import ERA, SPLITS, TASKS
+from ctd_jax_datasets.ctm.vocabulary import ERA
 
-SYSTEMS = ("eras", "chronicles", "oracle", "model")
-ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
-# Which arm the answerers without a model are of.
+# Information track of the systems without a model; a model's is its arm.
 _SYSTEM_TRACKS = {
   "eras": "closed_book",
   "chronicles": "open_book",
   "oracle": "facts",
 }
-ANSWERS_FILE, REPLIES_FILE, VERDICTS_FILE = (
-  "answers.jsonl",
-  "replies.jsonl",
-  "verdicts.jsonl",
-)
+ANSWERS_FILE = "answers.jsonl"
+REPLIES_FILE = "replies.jsonl"
+JUDGE_REPLIES_FILE = "judge_replies.jsonl"
+VERDICTS_FILE = "verdicts.jsonl"
 
 
-def define_flags() -> None:
-  """Defines the flags of the command."""
-  endpoint_flags.define_endpoint_flags()
-  inputs.define_flags()
-  flags.DEFINE_enum("system", None, SYSTEMS, "Who answers, see above.")
-  flags.DEFINE_enum("arm", "closed_book", ARMS, "What a model may read first.")
-  flags.DEFINE_enum("style", judge.DIRECT, judge.STYLES, "How it is asked.")
-  flags.DEFINE_enum("split", "test", SPLITS, "Which questions.")
-  flags.DEFINE_multi_enum("task", None, TASKS, "Only some tasks.")
-  flags.DEFINE_integer("limit", None, "Only so many questions.", lower_bound=1)
-  flags.DEFINE_string(
-    "gallery",
-    None,
-    "Texts for the arm open_book: JSON lines with a field text; by default the "
-    "evidence of the entity table. Example: --gallery=corpus.jsonl",
-  )
-  flags.DEFINE_list(
-    "chronicles",
-    ["chunqiutr/rebuilt", "zztj/rebuilt"],
-    "Data sets that the system chronicles searches.",
-  )
-  grading.define_flags()
-  flags.DEFINE_list("also", [], "Folders of finished runs for the plots.")
+def run_questions(settings: QaSettings) -> None:
+  """Answers and judges all questions, writes the results and prints them.
 
+  Args:
+    settings: a run in `settings.workdir` with the same settings is resumed.
 
-def main() -> None:
-  """Runs the command."""
-  values = flags.FLAGS
-  folder = pathlib.Path(command_line.WORKDIR.value).expanduser()
-  if values.system == "model" and not values.model:
-    raise ValueError("--system=model: name it with --model")
-  questions = _select_questions(inputs.load_questions(values.split))
+  Raises:
+    ValueError: naming the flag, or file and line, at fault.
+    NoReplyError: if the model did not reply to some questions.
+  """
+  questions = _select_questions(settings)
+  run_key = _make_run_key(settings)
+  is_model = settings.system == MODEL
   start = time.perf_counter()
-  with contextlib.ExitStack() as stack:
-    answerer, chat = _make_answerer(stack, folder, questions)
-    journal = stack.enter_context(Journal(folder / ANSWERS_FILE))
-    question_runner.check_settings(journal, _collect_settings())
-    workers = values.workers if values.system == "model" else 1
-    answers = question_runner.ask_questions(
-      questions, answerer, journal, workers
+  with (
+    _open_answerer(settings, questions) as answerer,
+    Journal(settings.workdir / ANSWERS_FILE) as journal,
+  ):
+    question_runner.check_settings(journal, run_key)
+    replies = question_runner.ask_questions(
+      questions, answerer, journal, settings.workers if is_model else 1
     )
-  style = values.style if values.system == "model" else judge.DIRECT
-  answered = [(q, answers[q.question_id], style) for q in questions]
-  verdicts = grading.grade_answers(answered, folder / "judge_replies.jsonl")
-  graded = list(zip(questions, verdicts, strict=True))
-  notes = {"settings": json.dumps(_collect_settings(), ensure_ascii=False)}
-  if values.system == "chronicles":
-    dated_outcomes = [v.correct for q, v in graded if answerer.knows(q)]
-    accuracy = (
-      Proportion(sum(dated_outcomes), len(dated_outcomes))
-      if dated_outcomes
-      else "none"
-    )
-    notes["questions whose names are all dated"] = (
-      f"{len(dated_outcomes)}, {accuracy} %"
-    )
-  if chat is not None:
-    notes |= chat.totals() | {"from the journal": chat.cached}
-  _write_results(folder, graded, notes, time.perf_counter() - start)
-
-
-def _select_questions(questions: Sequence[Question]) -> list[Question]:
-  """Returns the questions that the flags leave."""
-  values = flags.FLAGS
-  selected_questions = [
-    q for q in questions if not values.task or q.task in values.task
-  ]
-  if not selected_questions:
-    raise ValueError(f"--split={values.split}: no question of these tasks")
-  return selected_questions[: values.limit]
-
-
-def _collect_settings() -> dict[str, object]:
-  """Returns what decides the answers."""
-  values = flags.FLAGS
-  settings = {"system": values.system, "data": values.data}
-  if values.system == "chronicles":
-    settings["chronicles"] = values.chronicles
-  if values.system == "model":
-    names = ("model", "arm", "style", "temperature", "max_tokens", "gallery")
-    settings |= {name: getattr(values, name) for name in names}
-  return settings
-
-
-def _make_answerer(
-  stack: contextlib.ExitStack,
-  folder: pathlib.Path,
-  questions: Sequence[Question],
-) -> tuple[question_runner.Answerer, Any]:
-  """Returns the answerer that the flags name, and its client or None."""
-  values = flags.FLAGS
-  if values.system != "model":
-    prior = timeline_answerer.AnswerPrior.from_questions(
-      inputs.load_questions("train")
-    )
-    return timeline_answerer.TimelineAnswerer(
-      _load_known_entities(values.system), prior
-    ), None
-  from ctd_jax.tasks.ctm import answerers
-
-  chat = stack.enter_context(
-    endpoint_flags.open_client(folder / REPLIES_FILE, values.model)
+  style = settings.style if is_model else DIRECT
+  verdicts = grading.grade_answers(
+    [(q, replies[q.question_id], style) for q in questions],
+    settings.judge,
+    settings.workdir / JUDGE_REPLIES_FILE,
   )
+  graded = list(zip(questions, verdicts, strict=True))
+  notes = {
+    "settings": json.dumps(run_key, ensure_ascii=False),
+    **_make_notes(answerer, graded, settings.system),
+  }
+  _write_results(settings, graded, notes, time.perf_counter() - start)
+
+
+def _select_questions(settings: QaSettings) -> list[Question]:
+  questions = [
+    question
+    for question in data_sources.load_questions(settings.data, settings.split)
+    if not settings.tasks or question.task in settings.tasks
+  ]
+  if not questions:
+    raise ValueError(f"--split={settings.split}: no question of these tasks")
+  return questions[: settings.limit]
+
+
+def _make_run_key(settings: QaSettings) -> dict[str, object]:
+  """Returns everything on which the answers depend, as the journal has it."""
+  run_key: dict[str, object] = {
+    "system": settings.system,
+    "data": settings.data.file,
+  }
+  if settings.system == "chronicles":
+    run_key["chronicles"] = list(settings.chronicles)
+  if settings.endpoint is not None and settings.system == MODEL:
+    run_key |= {
+      "model": settings.endpoint.model,
+      "arm": settings.arm,
+      "style": settings.style,
+      "temperature": settings.endpoint.temperature,
+      "max_tokens": settings.endpoint.max_tokens,
+      "gallery": settings.gallery,
+    }
+  return run_key
+
+
+@contextlib.contextmanager
+def _open_answerer(
+  settings: QaSettings, questions: Sequence[Question]
+) -> Iterator[question_runner.Answerer]:
+  """Yields the answerer of the system; a model's client closes at the end."""
+  if settings.system != MODEL:
+    train_questions = data_sources.load_questions(settings.data, "train")
+    yield timeline_answerer.TimelineAnswerer(
+      _load_known_entities(settings),
+      timeline_answerer.AnswerPrior.from_questions(train_questions),
+    )
+    return
+  replies_path = settings.workdir / REPLIES_FILE
+  with open_client(replies_path, settings.endpoint) as chat:
+    yield answerers.ModelAnswerer(
+      chat, settings.style, _make_context_provider(settings, questions)
+    )
+
+
+def _make_context_provider(
+  settings: QaSettings, questions: Sequence[Question]
+) -> answerers.ContextProvider:
+  """Returns what provides the context of a question in the model's arm."""
+  if settings.arm == "closed_book":
+    return answerers.provide_nothing
+  if settings.arm == "facts":
+    return answerers.list_facts
+  if settings.arm == "open_book":
+    passages = data_sources.load_passages(settings.gallery)
+    return answerers.OpenBookRetriever(passages)
   relations = [r for question in questions for r in question.relations]
-  context = {
-    "closed_book": lambda: answerers.closed_book,
-    "open_book": lambda: answerers.OpenBookRetriever(
-      inputs.load_passages(values.gallery)
-    ),
-    "facts": lambda: answerers.list_facts,
-    "distractor_facts": lambda: answerers.DistractorFacts(relations),
-  }[values.arm]()
-  return answerers.ModelAnswerer(chat, values.style, context), chat
+  return answerers.DistractorFacts(relations)
 
 
-def _load_known_entities(system: str) -> list:
-  """Returns the records that an answerer without a model knows."""
+def _load_known_entities(settings: QaSettings) -> list[Entity]:
+  """Returns the records of the entities that a system without a model knows."""
   entities = repository.load_entities()
-  if system == "oracle":
+  if settings.system == "oracle":
     return list(entities)
   known_entities = [entity for entity in entities if entity.kind == ERA]
-  if system == "chronicles":
-    texts = inputs.load_dated_events(flags.FLAGS.chronicles)
-    non_era_entities = [entity for entity in entities if entity.kind != ERA]
+  if settings.system == "chronicles":
+    texts = data_sources.load_dated_texts(
+      settings.chronicles, settings.data.data_dir
+    )
     known_entities += chronicles.ChronicleIndex(texts).date_entities(
-      non_era_entities
+      [entity for entity in entities if entity.kind != ERA]
     )
     logging.info("dated %d of %d names", len(known_entities), len(entities))
   return known_entities
 
 
+def _make_notes(
+  answerer: question_runner.Answerer,
+  graded: report.GradedQuestions,
+  system: str,
+) -> dict[str, object]:
+  """Returns notes of the report: cost of a model, share of dated names."""
+  if isinstance(answerer, answerers.ModelAnswerer):
+    chat = answerer.chat
+    return {**chat.totals(), "from the journal": chat.cached}
+  if system != "chronicles":
+    return {}
+  outcomes = [v.correct for q, v in graded if answerer.knows(q)]
+  accuracy = Proportion(sum(outcomes), len(outcomes)) if outcomes else "none"
+  note = f"{len(outcomes)}, {accuracy} %"
+  return {"questions whose names are all dated": note}
+
+
 def _write_results(
-  folder: pathlib.Path,
+  settings: QaSettings,
   graded: report.GradedQuestions,
   notes: Mapping[str, object],
   seconds: float,
 ) -> None:
-  """Writes verdicts, rows, report and plots."""
-  values = flags.FLAGS
-  name = values.model if values.system == "model" else values.system
+  """Writes verdicts, rows, report and plots; prints a summary."""
+  folder = settings.workdir
+  is_model = settings.system == MODEL
+  name = settings.endpoint.model if is_model else settings.system
+  judge_endpoint = settings.judge.endpoint
+  _write_verdicts(folder / VERDICTS_FILE, graded)
+  rows = report.make_result_rows(
+    graded,
+    dataset=data_sources.format_dataset_name(
+      data_sources.QA_DATASETS[0], settings.data
+    ),
+    system=name,
+    track=_SYSTEM_TRACKS.get(settings.system, settings.arm),
+    score_mode=judge_endpoint.model if judge_endpoint else "rules",
+    split=settings.split,
+    mode=settings.style,
+    command=settings.command,
+    commit=provenance.code_commit(),
+    seconds=round(seconds, 1),
+  )
+  results.write_result_rows(folder / "results.json", rows)
+  graded_by_system = {name: graded}
+  for finished_run in map(pathlib.Path, settings.finished_runs):
+    graded_by_system[finished_run.name] = _read_finished_run(
+      finished_run, graded
+    )
+  report.write_report(folder, graded_by_system, {name: notes})
+  plots.write_plots(folder, graded_by_system)
+  print(report.format_summary(graded, name))
+  print(f"written: {folder / 'report.md'}")
+
+
+def _write_verdicts(path: pathlib.Path, graded: report.GradedQuestions) -> None:
   lines = (
     json.dumps(
       {"id": question.question_id, **dataclasses.asdict(verdict)},
@@ -199,30 +226,7 @@ def _write_results(
     )
     for question, verdict in graded
   )
-  files.write_text(folder / VERDICTS_FILE, "\n".join(lines) + "\n")
-  rows = report.make_result_rows(
-    graded,
-    dataset=inputs.format_dataset_name(inputs.QA_DATASETS[0]),
-    system=name,
-    track=_SYSTEM_TRACKS.get(values.system, values.arm),
-    score_mode=values.judge_model or "rules",
-    split=values.split,
-    mode=values.style,
-    command=format_command("qa"),
-    commit=provenance.code_commit(),
-    seconds=round(seconds, 1),
-  )
-  results.write_result_rows(folder / "results.json", rows)
-  graded_by_system, notes_by_system = {name: graded}, {name: notes}
-  for finished_run in values.also:
-    path = pathlib.Path(finished_run)
-    graded_by_system[path.name], notes_by_system[path.name] = (
-      _read_finished_run(path, graded),
-      {},
-    )
-  report.write_report(folder, graded_by_system, notes_by_system)
-  print(report.format_summary(graded, name))
-  print(f"written: {folder / 'report.md'}")
+  files.write_text(path, "\n".join(lines) + "\n")
 
 
 def _read_finished_run(
@@ -231,6 +235,7 @@ def _read_finished_run(
   """Returns the verdicts of another run on the same questions.
 
   Raises:
+    FileNotFoundError: if the folder has no verdicts.
     ValueError: naming the file, if it lacks a question.
   """
   path = folder / VERDICTS_FILE
@@ -241,18 +246,4 @@ def _read_finished_run(
   missing = [q.question_id for q, _ in graded if q.question_id not in verdicts]
   if missing:
     raise ValueError(f"{path}: has no verdict on {missing[0]}")
-  return [
-    (q, judge.AnswerVerdict(**verdicts[q.question_id])) for q, _ in graded
-  ]
-
-
-def format_command(name: str) -> str:
-  """Returns the command line without what depends on the machine."""
-  private_flags = (
-    *("--workdir", "--data_dir", "--also"),
-    *("--api_key", "--base_url"),
-  )
-  public_arguments = [
-    a for a in sys.argv[1:] if not a.startswith(private_flags)
-  ]
-  return " ".join(["python -m ctd_jax.tasks.ctm", name, *public_arguments])
+  return [(q, AnswerVerdict(**verdicts[q.question_id])) for q, _ in graded]

@@ -1,15 +1,14 @@
-"""What a model is told: to answer from a pack, and to judge such an answer.
+"""Prompts for answers from a pack, and for judgements of such answers.
 
-Why: wording changes results, so all of it stands in one place. The two tasks
-are the paper's (appendix B.2.5); the sentences are this project's own. Called
-by `python -m ctd_jax.tasks.evidence_qa`.
+Wording changes results, so all of it is in one place. The two tasks are the
+paper's (appendix B.2.5); the sentences are this project's own.
 """
 
 from __future__ import annotations
 
+from ctd_jax.llm.endpoint import Message, make_conversation
 from ctd_jax.tasks.evidence_qa.packs import Pack
 
-Conversation = list[dict[str, str]]
 _ANSWER_INSTRUCTION = (
   "你研讀編年史書。請只根據所附史料回答問題：問題問的是哪些月份，就只用那些月份的記載，"
   "其他年月的記載即使相似也不可採用；注疏之語不算當時的記載。逐條陳述，"
@@ -23,12 +22,12 @@ _JUDGING_INSTRUCTION = (
 )
 
 
-def make_answer_prompt(pack: Pack, with_dates: bool = True) -> Conversation:
+def make_answer_prompt(pack: Pack, with_dates: bool = True) -> list[Message]:
   """Returns the conversation that asks for an answer with citations.
 
   Args:
-    pack: question and evidence; what answers is not told.
-    with_dates: whether the month of each record is told.
+    pack: question and evidence; the prompt does not have the roles.
+    with_dates: whether the prompt has the month of each record.
   """
   lines = [
     f"[{number}] {f'（{item.date}）' if with_dates else ''}{item.text}"
@@ -38,20 +37,13 @@ def make_answer_prompt(pack: Pack, with_dates: bool = True) -> Conversation:
     _ANSWER_INSTRUCTION if with_dates else _ANSWER_INSTRUCTION + _UNDATED_NOTE
   )
   text = "\n".join(["史料：", *lines, "", f"問題：{pack.question}"])
-  return _make_conversation(instruction, text)
+  return make_conversation(instruction, text)
 
 
-def make_judging_prompt(pack: Pack, reply: str) -> Conversation:
-  """Returns the conversation that asks which answers a reply tells."""
+def make_judging_prompt(pack: Pack, reply: str) -> list[Message]:
+  """Returns the conversation that asks which records a reply covers."""
   lines = [f"[{n}] {pack.items[n - 1].text}" for n in pack.answers]
   text = "\n".join(
     [f"問題：{pack.question}", f"作答：{reply}", "應當說到的史料：", *lines]
   )
-  return _make_conversation(_JUDGING_INSTRUCTION, text)
-
-
-def _make_conversation(system: str, user: str) -> Conversation:
-  return [
-    {"role": "system", "content": system},
-    {"role": "user", "content": user},
-  ]
+  return make_conversation(_JUDGING_INSTRUCTION, text)

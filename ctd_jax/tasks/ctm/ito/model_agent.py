@@ -1,10 +1,9 @@
-"""A chat model in a seat of the Ito game.
+"""Chat model as a player of the Ito game.
 
-Why: the seats of one model know of each other only what is published, so every
-turn is a conversation of its own, made from the view. Called by
-`python -m ctd_jax.tasks.ctm ito --agent=model`. The wording is this project's own;
-the keys of the JSON are the paper's, but for 时期, which asks what the seat
-believes and is never published.
+Seats of one model share only what is published, so every turn is a conversation
+of its own, made from the view of the seat. The wording is this project's own;
+the keys of the JSON are the paper's except 时期, the period in which the seat
+believes, which is never published.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ctd_jax.llm.endpoint import make_conversation
 from ctd_jax.tasks.ctm import prompts
 from ctd_jax.tasks.ctm.ito import schema
 from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Round, View
@@ -42,11 +42,11 @@ _RANK_PROMPT = (
 
 @dataclasses.dataclass(frozen=True)
 class ModelAgent:
-  """Asks a chat model for every turn.
+  """Agent that asks a chat model for every turn.
 
   Attributes:
     chat: client of the model.
-    themes: of the game, whose order is told.
+    themes: all themes, which the prompt lists with their order.
     sample: number of the draw, for games played more than once.
   """
 
@@ -55,7 +55,7 @@ class ModelAgent:
   sample: int = 0
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
-    """Returns what the model says, told what was wrong before."""
+    """Returns the reply of the model to the view and the complaints."""
     rules = _RULES_PROMPT.format(
       seats=view.num_seats,
       seat=view.seat + 1,
@@ -68,21 +68,19 @@ class ModelAgent:
     template = _DESCRIBE_PROMPT if view.phase == DESCRIBE else _RANK_PROMPT
     request = template.format(
       theme=view.theme.name,
+      # Sorted by code point: the order in time is in the rules only.
       items="、".join(sorted(view.theme.items)),
       entity=view.entity,
       seats=view.num_seats,
     )
     user_lines = [_format_history(view), request]
     user_lines += [f"你刚才的回复不合要求：{problem}" for problem in complaints]
-    messages = [
-      {"role": "system", "content": rules},
-      {"role": "user", "content": "\n".join(user_lines)},
-    ]
+    messages = make_conversation(rules, "\n".join(user_lines))
     return self.chat.ask(messages, self.sample).text
 
 
 def _format_history(view: View) -> str:
-  """Returns what is public, and the own ranks of earlier rounds."""
+  """Returns the public history, with the seat's own earlier ranks."""
   lines = []
   for number, past_round in enumerate(view.rounds, start=1):
     lines += _format_round(number, past_round, view)
@@ -90,6 +88,7 @@ def _format_history(view: View) -> str:
 
 
 def _format_round(number: int, past_round: Round, view: View) -> list[str]:
+  """Returns the lines of one round; players are numbered from 1."""
   lines = [f"第{number}轮，主题{past_round.theme.name}："]
   for description in past_round.descriptions:
     item = description.item or "（没有说）"

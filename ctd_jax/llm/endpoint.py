@@ -1,0 +1,83 @@
+"""Endpoints of chat models, and clients opened for them.
+
+This module needs no extra; `open_client` imports the client, which does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ctd_jax.llm.journal import Journal
+
+if TYPE_CHECKING:
+  from ctd_jax.llm.client import ChatClient  # needs the extra llm
+
+Message = Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+  """A model, its server, and the settings of every request.
+
+  Attributes:
+    model: name that the server knows.
+    base_url: of the server, up to and with /v1; None is the package's default.
+    api_key: None reads the environment variable OPENAI_API_KEY.
+    temperature: sampling temperature.
+    max_tokens: maximal length of a reply; a longer one is cut off.
+    timeout: seconds until an attempt is given up.
+    attempts: maximal number of attempts for one request.
+    backoff: seconds; attempts wait a random time up to backoff * 2^n.
+    requests_per_minute: None for no limit.
+    prices: US dollars per million tokens of prompt and of completion.
+    budget: US dollars after which no more requests are sent.
+  """
+
+  model: str
+  base_url: str | None = None
+  api_key: str | None = None
+  temperature: float = 0.0  # greedy, as far as servers are deterministic
+  max_tokens: int = 2048  # enough for a chain of thought
+  timeout: float = 120.0
+  attempts: int = 6  # with the backoff below about a minute of retries
+  backoff: float = 1.0
+  requests_per_minute: float | None = None
+  prices: tuple[float, float] = (0.0, 0.0)
+  budget: float | None = None
+
+
+def make_conversation(system: str, user: str) -> list[Message]:
+  """Returns a conversation of a system message and a user message."""
+  return [
+    {"role": "system", "content": system},
+    {"role": "user", "content": user},
+  ]
+
+
+@contextlib.contextmanager
+def open_client(
+  journal_path: str | os.PathLike, endpoint: Endpoint
+) -> Iterator[ChatClient]:
+  """Yields the client of a model; its replies are journaled.
+
+  Args:
+    journal_path: path of the journal.
+    endpoint: model and server.
+
+  Raises:
+    ValueError: if the extra `llm` is not installed, no key is given, or
+      another process writes to the journal.
+  """
+  try:
+    from ctd_jax.llm import client
+  except ImportError as error:
+    raise ValueError(
+      f"asking a model needs the package {error.name}: pip install "
+      "'ctd_jax[llm]'"
+    ) from None
+  with Journal(journal_path) as journal:
+    yield client.ChatClient(endpoint, journal)

@@ -1,0 +1,131 @@
+"""Questions, games and texts from data sets or files."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+from ctd_jax.tasks.ctm import chronicles
+from ctd_jax.tasks.ctm.settings import DataSettings
+from ctd_jax_datasets import build, load
+from ctd_jax_datasets.ctm import examples, json_records, repository
+from ctd_jax_datasets.ctm.game_schema import ItoInstance
+from ctd_jax_datasets.ctm.questions import Question
+
+# Long scripts are questions, too, in a variant of their own.
+QA_DATASETS = ("ctm/qa", "ctm/long_script")
+ITO_DATASET = "ctm/ito"
+
+
+def load_questions(data: DataSettings, split: str) -> list[Question]:
+  """Returns the questions of a split; missing data sets are built.
+
+  Args:
+    data: file or folder of data sets.
+    split: train, validation or test.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line at fault, or the split without questions.
+  """
+  if data.file is None:
+    all_questions = [
+      question
+      for name in QA_DATASETS
+      for question in examples.read_questions(_build_dataset(name, data))
+    ]
+  else:
+    all_questions = read_json_lines(data.file, json_records.question_from_json)
+  split_questions = [q for q in all_questions if q.split == split]
+  if not split_questions:
+    raise ValueError(f"--data={data.file}: no question of the split {split}")
+  return split_questions
+
+
+def load_games(data: DataSettings) -> list[ItoInstance]:
+  """Returns the games; a missing data set is built.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line at fault.
+  """
+  if data.file is None:
+    return examples.read_games(_build_dataset(ITO_DATASET, data))
+  return read_json_lines(data.file, json_records.instance_from_json)
+
+
+def format_dataset_name(name: str, data: DataSettings) -> str:
+  """Returns the data set's name in result rows, with its version if built."""
+  if data.file is not None:
+    return f"ctm/{pathlib.Path(data.file).stem}"
+  return f"{name}:{_build_dataset(name, data).version}"
+
+
+def _build_dataset(name: str, data: DataSettings) -> tfds.core.DatasetBuilder:
+  return build.build_dataset(name, data.data_dir)
+
+
+def read_json_lines(
+  path: str, parse_record: Callable[[dict], Any]
+) -> list[Any]:
+  """Returns the parsed records of a file with one JSON object a line.
+
+  Args:
+    path: UTF-8; empty lines are skipped.
+    parse_record: raises ValueError, KeyError, TypeError or AttributeError for
+      an object of another form.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line at fault.
+  """
+  file = pathlib.Path(path).expanduser()
+  if not file.is_file():
+    raise FileNotFoundError(f"{path}: no such file")
+  records = []
+  # Not splitlines(): a text may hold other line separators, e.g. U+2028.
+  lines = file.read_text(encoding="utf-8").split("\n")
+  for number, line in enumerate(lines, start=1):
+    if not line.strip():
+      continue
+    try:
+      records.append(parse_record(json.loads(line)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+      raise ValueError(f"{path}, line {number}: {error}") from None
+  return records
+
+
+def load_passages(path: str | None) -> list[str]:
+  """Returns the texts of an open book.
+
+  Args:
+    path: JSON lines with a field text; None takes the evidence of the entity
+      table.
+
+  Raises:
+    ValueError: naming file and line at fault.
+  """
+  if path is not None:
+    return read_json_lines(path, lambda fields: str(fields["text"]))
+  facts_by_name = {
+    entity.name: "，".join(filter(None, (entity.place, *entity.evidence)))
+    for entity in repository.load_entities()
+  }
+  return [f"{name}：{facts}" for name, facts in facts_by_name.items() if facts]
+
+
+def load_dated_texts(
+  names: Sequence[str], data_dir: str | None
+) -> list[chronicles.DatedText]:
+  """Returns the dated events of data sets with reigns."""
+  return [
+    dated_text
+    for name in names
+    for dated_text in chronicles.read_dated_events(
+      load.load_benchmark(name, data_dir)
+    )
+  ]

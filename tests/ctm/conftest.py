@@ -1,0 +1,17 @@
+"""What tests of CTM share: generated questions and their checker."""
+
+import pytest
+
+from ctd_jax_datasets.ctm import repository
+from ctd_jax_datasets.ctm.checks import checker
+from ctd_jax_datasets.ctm.generation import generator
+
+
+@pytest.fixture(scope="session")
+def generated_questions():
+  return generator.generate_questions()
+
+
+@pytest.fixture(scope="session")
+def check():
+  return checker.QuestionChecker(repository.load_entities())
