@@ -25,7 +25,7 @@ def write_model_runs(experiment: Experiment) -> None:
 
   Raises:
     FileNotFoundError: if the workdir has no checkpoint.
-    checkpointing.CheckpointError: if it is of another architecture.
+    checkpoints.CheckpointError: if it is of another architecture.
   """
   workdir, config = experiment.workdir, experiment.config
   step = experiment.checkpoints.best_step
@@ -55,7 +55,7 @@ def write_model_runs(experiment: Experiment) -> None:
 
 
 def _has_same_calendar(experiment: Experiment) -> bool:
-  """Whether the posterior's months are those of the data set asked about."""
+  """Returns whether the posterior is over the months of the data set."""
   model_months = experiment.model.config.month_classes
   return model_months == train_step.month_classes(experiment.benchmark.timeline)
 

@@ -7,7 +7,7 @@ and the systems write theirs, and every table is computed from the files.
 from __future__ import annotations
 
 import json
-import pathlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +22,72 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import distributed, run_folder, transfer
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
+from ctd_jax.training.run_folder import (
+  EVALUATION_FOLDER,
+  TRAINING_FILE,
+  Folder,
+)
 from ctd_jax.utils import files, provenance
+from ctd_jax_datasets import load
 
-EVALUATION_FOLDER = run_folder.EVALUATION_FOLDER
-TRAINING_FILE = run_folder.TRAINING_FILE
+
+def run_evaluation(
+  workdir: str | os.PathLike,
+  config: ml_collections.ConfigDict | None = None,
+  *,
+  dataset: str | None = None,
+  data_dir: str | None = None,
+  other_workdirs: Sequence[str | os.PathLike] = (),
+  baselines_only: bool = False,
+  report: bool = False,
+) -> None:
+  """Evaluates a trained run, or untrained systems alone.
+
+  Args:
+    workdir: of the run; files go into its folder `evaluation`.
+    config: None = that of the run, or for untrained systems the base config.
+    dataset: evaluated instead of the one of the config.
+    data_dir: where the data set lies; None = where the config says.
+    other_workdirs: other workdirs whose run files join the tables.
+    baselines_only: evaluate the systems of `config.eval.baselines` alone.
+    report: rank nothing; make the tables and the page from existing run files.
+
+  Raises:
+    FileNotFoundError: if the workdir has no trained run that is needed, or no
+      run files for a report.
+    ValueError: naming the field or the file that is wrong.
+  """
+  if (baselines_only or report) and not distributed.is_coordinator():
+    return  # work for one process
+  workdir = run_folder.resolve_folder(workdir)
+  other_folders = [run_folder.resolve_folder(path) for path in other_workdirs]
+  has_run = (workdir / TRAINING_FILE).exists()
+  if not has_run and not baselines_only:
+    raise FileNotFoundError(
+      f"--workdir={workdir}: no trained run there; train first: "
+      f"python -m ctd_jax.train --config=... --workdir={workdir}, or evaluate "
+      "what needs no training with --baselines_only"
+    )
+  if config is None and (has_run or not baselines_only):
+    config = run_folder.read_config(workdir)
+  elif config is None:
+    config = training_config.base_config()
+  if not baselines_only and not report:
+    experiment = experiments.assemble_experiment(config, workdir)
+    if dataset:
+      experiment = transfer.transfer_experiment(experiment, dataset, data_dir)
+    evaluate_experiment(experiment, other_folders)
+    return
+  benchmark = load.build_benchmark(
+    dataset or config.dataset, data_dir or config.data_dir, config.sources
+  )
+  if report:
+    is_training_dataset = not baselines_only and not dataset
+    render_report(
+      benchmark, config, workdir, other_folders, is_training_dataset
+    )
+  else:
+    evaluate_systems(benchmark, config, workdir, other_folders)
 
 
 def write_system_runs(
@@ -34,7 +96,7 @@ def write_system_runs(
   system: registry.System,
   splits: Sequence[str],
   depth: int,
-  folder: pathlib.Path,
+  folder: Folder,
 ) -> None:
   """Writes the run files of a system that needs no training run.
 
@@ -73,7 +135,7 @@ def write_system_runs(
 
 
 def evaluate_experiment(
-  experiment: Experiment, other_workdirs: Sequence[pathlib.Path] = ()
+  experiment: Experiment, other_workdirs: Sequence[Folder] = ()
 ) -> None:
   """Evaluates the best checkpoint and the baselines; prints the tables.
 
@@ -134,8 +196,8 @@ def validate_evaluation(config: ml_collections.ConfigDict) -> None:
 def evaluate_systems(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
-  workdir: pathlib.Path,
-  other_workdirs: Sequence[pathlib.Path] = (),
+  workdir: Folder,
+  other_workdirs: Sequence[Folder] = (),
 ) -> None:
   """Evaluates the systems of `config.eval.baselines`; prints the tables.
 
@@ -162,8 +224,8 @@ def evaluate_systems(
 def render_report(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
-  workdir: pathlib.Path,
-  other_workdirs: Sequence[pathlib.Path],
+  workdir: Folder,
+  other_workdirs: Sequence[Folder],
   is_training_dataset: bool,
 ) -> None:
   """Prints and writes an earlier evaluation, with the page; ranks nothing.
@@ -190,8 +252,8 @@ def render_report(
 
 
 def _find_run_folders(
-  workdirs: Sequence[pathlib.Path], subfolder: pathlib.Path
-) -> list[pathlib.Path]:
+  workdirs: Sequence[Folder], subfolder: Folder
+) -> list[Folder]:
   """Returns where other workdirs keep their run files."""
   for workdir in workdirs:
     if not (workdir / subfolder / summary.ORIGIN_FILE).exists():
@@ -204,10 +266,10 @@ def _find_run_folders(
 def _write_evaluation(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
-  folder: pathlib.Path,
+  folder: Folder,
   system_command: str,
   origin: Mapping[str, Mapping],
-  other_folders: Sequence[pathlib.Path],
+  other_folders: Sequence[Folder],
 ) -> None:
   """Writes qrels, runs of untrained systems, tables and plots.
 
@@ -247,7 +309,7 @@ def _write_evaluation(
 def print_summary(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
-  folders: Sequence[pathlib.Path],
+  folders: Sequence[Folder],
   with_page: bool = False,
 ) -> None:
   """Prints and writes tables and plots of the run files in some folders.

@@ -43,6 +43,7 @@ from ctd_jax import systems
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.training import config as training_config
 
 # A file without it (a command, a helper) is not imported by the discovery.
 _REGISTRATION = re.compile(r"^@(registry\.)?register\(", re.MULTILINE)
@@ -339,26 +340,33 @@ def read_section(
   return section_type(**fields)
 
 
-def explain_missing_section(field: str) -> str:
-  """Returns what adds the section of an override that names no field.
+def explain_field(config: ml_collections.ConfigDict | None, field: str) -> str:
+  """Returns what would be right for an override of a field that is not there.
 
   Args:
+    config: that the override is for; None where it could not be read.
     field: dotted, without "config.", e.g. "maxsim.source".
 
   Returns:
-    A sentence, or "" where no system reads such a section.
+    What would be right, behind a semicolon, or "".
   """
-  section = field.partition(".")[0]
+  section, _, leaf = field.partition(".")
   names = [
     name
     for name in system_names()
-    if section == _registrations[name].config.SECTION
+    if section and section == _registrations[name].config.SECTION
   ]
-  if not section or not names:
-    return ""
+  if not names:
+    return training_config.suggest_field(config, field) if config else ""
+  fields = dataclasses.fields(_registrations[names[0]].config)
+  fields = [field.name for field in fields]
+  if leaf not in fields:
+    return (
+      f"{_suggest(leaf, fields)}; the section {section} has {', '.join(fields)}"
+    )
   return (
-    f"the section {section} belongs to the system {' or '.join(names)} of "
-    "config.eval.baselines; take a config that has it, or add to yours: "
+    f"; the section {section} belongs to the system {' or '.join(names)} of "
+    "config.eval.baselines: take a config that has it, or add to yours: "
     f"c.{section} = registry.default_section({section!r})"
   )
 

@@ -150,12 +150,15 @@ def test_two_systems_of_one_name():
     registry.register("bm25")(lambda *_: None)
 
 
-def test_a_missing_section_is_explained():
-  message = registry.explain_missing_section("maxsim.source")
+def test_an_override_of_no_field_is_explained():
+  message = registry.explain_field(None, "maxsim.source")
   assert "the system maxsim of config.eval.baselines" in message
-  assert 'default_section("maxsim")' in message.replace("'", '"')
-  assert registry.explain_missing_section("modle.use_bias") == ""
-  assert registry.explain_missing_section("seeds") == ""
+  assert "c.maxsim = registry.default_section('maxsim')" in message
+  message = registry.explain_field(None, "maxsim.sorce")
+  assert message.startswith(" (did you mean 'source'?); the section maxsim has")
+  message = registry.explain_field(base_config("bm25"), "sead")
+  assert message == "; did you mean --config.seed?"
+  assert registry.explain_field(None, "sead") == ""
 
 
 def test_configs_and_names_cost_no_import_of_jax():
