@@ -194,7 +194,7 @@ class TokenEncoder:
     sizes = np.full_like(lengths, lengths.max())
     if not pad_to_longest:
       sizes = np.array(
-        [bucket_length(length, side.length) for length in lengths]
+        [bucket_length(int(length), side.length) for length in lengths]
       )
     groups = []
     for size in np.unique(sizes):

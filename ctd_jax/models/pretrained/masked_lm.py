@@ -47,7 +47,7 @@ _HEAD_NAMES = (
 
 
 class MaskedLMHead(nn.Module):
-  """Logits of all vocabulary entries for every token, fp32 [B, L, V].
+  """Logits of all vocabulary entries for every token, fp32 [..., V].
 
   Source: Devlin et al. 2019, as the reference weights have it: projection,
   GELU, layer norm, product with the token table, bias.
@@ -57,12 +57,13 @@ class MaskedLMHead(nn.Module):
 
   @nn.compact
   def __call__(
-    self, states: Float[Array, "B L D"], table: Float[Array, "V D"]
-  ) -> Float[Array, "B L V"]:
-    """Returns the logits, fp32 [B, L, V].
+    self, states: Float[Array, "*tokens D"], table: Float[Array, "V D"]
+  ) -> Float[Array, "*tokens V"]:
+    """Returns the logits, fp32 [..., V].
 
     Args:
-      states: last states of the encoder, [B, L, D].
+      states: last states of the encoder, of one text [L, D] or of several
+        [B, L, D].
       table: token table, a row for each entry, [V, D].
     """
     config = self.config
