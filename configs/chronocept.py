@@ -8,27 +8,35 @@
 The argument is a model (`MODELS`) and, after a comma, a variant of
 `chronocept/`; without one, synthetic_1. Hyperparameters are the published
 final ones of the benchmark that the variant is, or imitates. `--config.encoder`
-names the frozen encoder, a folder or a hub id: the published baselines use
+is the folder or hub id of the frozen encoder; the published baselines use
 google-bert/bert-base-uncased.
 
-Hardware: 2 CPU cores; with MiniLM `bilstm` takes a minute or two a seed, `bert`
-one to four minutes an epoch. Rows measured with MiniLM are in
-tests/results/chronocept_*.json.
+Hardware: 2 CPU cores. With MiniLM `bilstm` takes one to two minutes for each
+seed, `bert` one to four minutes for each epoch. Rows measured with MiniLM are
+in tests/results/chronocept_*.json.
 """
 
 import ml_collections
 from ml_collections import config_dict
 
-# The last five are what the others have to beat.
+# The last five are lower bounds, which the others should beat.
 MODELS = (
   *("linear", "svr", "xgboost", "ffnn", "bilstm", "bert"),
   *("mean", "median", "nearest", "tfidf", "lexicon"),
 )
-RANDOM_INIT_MODELS = ("ffnn", "bilstm", "bert")  # start from random parameters
+# Models with randomly initialised parameters, which several seeds are for.
+RANDOM_INIT_MODELS = ("ffnn", "bilstm", "bert")
 
 
 def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
-  """Returns the config; `argument` is what follows the colon."""
+  """Returns the config of a model on a variant of the data set.
+
+  Args:
+    argument: MODEL or MODEL,VARIANT, the part of the flag after the colon.
+
+  Raises:
+    ValueError: if there is no such model.
+  """
   model, _, variant = argument.partition(",")
   if model not in MODELS:
     raise ValueError(
@@ -36,33 +44,32 @@ def get_config(argument: str = "ffnn") -> ml_collections.ConfigDict:
       f"{', '.join(MODELS)}"
     )
   c = ml_collections.ConfigDict()
-  c.task = "validity"  # which experiment the entry point runs
+  c.task = "validity"  # experiment that the entry point runs
   c.name = model  # system name in tables
-  c.seeds = (
-    (0, 1, 2, 3, 4) if model in RANDOM_INIT_MODELS else (0,)
-  )  # a model for each
+  # A model for each seed.
+  c.seeds = (0, 1, 2, 3, 4) if model in RANDOM_INIT_MODELS else (0,)
 
   # Data.
   c.dataset = f"chronocept/{variant or 'synthetic_1'}"  # or json:FOLDER
-  c.data_dir = config_dict.placeholder(str)  # None = TFDS's own default
+  c.data_dir = config_dict.placeholder(str)  # None = the default of TFDS
   c.sources = config_dict.placeholder(str)  # folder of the published files
   c.axes = "given"  # or "removed" (parent alone), "shuffled" (in train)
 
-  # Frozen encoder: first token's state, or all tokens' for bilstm.
+  # Frozen encoder: the state of the first token, or of all tokens for bilstm.
   c.encoder = "sentence-transformers/all-MiniLM-L6-v2"
   c.cache_dir = "~/.cache/ctd_jax/embeddings"
   c.max_length = 128  # tokens of a field under the honest protocol
 
-  # honest: z-scores of train alone, one max_length for all models, the best
-  # epoch by validation. paper: z-scores of each split by itself, published
+  # honest: z-scores of train, one max_length for all models, the best epoch by
+  # validation. paper: z-scores of each split by itself, the published
   # max_length, the last epoch.
   c.protocol = "honest"
   c.paper_max_length = {"ffnn": 128, "bert": 64}.get(model, 16)
-  c.paper_raw_targets = model == "bert"  # learned under the paper's
+  c.paper_raw_targets = model == "bert"  # learns raw units under `paper`
 
   c.model = _model_config(model, c.dataset.endswith("_2"))
   c.grid = _search_grid(model)  # field of c.model -> values
-  c.search = False  # choose among the grid first; else the published choice
+  c.search = False  # whether to search the grid instead of c.model
   return c
 
 
@@ -76,7 +83,7 @@ def _model_config(
     m.fit_intercept = False
   if name == "svr":
     m.C = 1.0
-    m.epsilon = 1.0  # z-score units: an error below one spread costs nothing
+    m.epsilon = 1.0  # in z-scores: errors below one deviation cost nothing
     m.kernel = "rbf"
   if name == "xgboost":
     m.n_estimators = 50
@@ -88,7 +95,7 @@ def _model_config(
   m.batch_size = 0  # samples; 0 = the whole train split
   m.learning_rate = 1e-4
   m.weight_decay = 0.0
-  m.decoupled = False  # decay passes through Adam, or is apart as in AdamW
+  m.decoupled = False  # whether decay is decoupled (AdamW)
   m.l1 = 0.0  # weight of the sum of absolute parameters
   if name == "ffnn":
     m.hidden_size = 256 if is_second_benchmark else 64
@@ -98,7 +105,7 @@ def _model_config(
   if name == "bilstm":
     m.hidden_size = 64  # of each direction
   if name == "bert":
-    m.epochs = 10  # in the authors' notebook; the paper says 50
+    m.epochs = 10  # as in the authors' notebook; the paper says 50
     m.batch_size = 4
     m.weight_decay = 0.01
     m.decoupled = True
