@@ -49,23 +49,23 @@ class CTDConfig:
   """
 
   encoder: EncoderConfig
-  class_counts: tuple[int, int, int]
+  class_counts: tuple[int, int, int]  # (12, 32, 12) in the release
   reign_starts: tuple[int, ...]
   month_classes: tuple[tuple[int, int, int], ...]
   pooling: str = "mean"
   use_context: bool = True
   use_bias: bool = True
-  codebook: str = "index"
+  codebook: str = "index"  # "release" cannot tell months apart
   offset_features: str = "index"
   scalar_axis: str = "timeline"
   context_dim: int = 64
   bias_dim: int = 32
-  gate_init: float = 0.1
-  bias_scale_init: float = 0.1
+  gate_init: float = 0.1  # the release starts the untrained code at 1.0
+  bias_scale_init: float = 0.1  # at 0.0 only the scale itself has a gradient
   use_posterior: bool = False
   posterior_dim: int = 64
   mass_weight_init: float = 1.0
-  temperature: float = 0.05
+  temperature: float = 0.05  # of the released code; the paper names none
 
   def __post_init__(self):
     # Lists become tuples: a config is a static, hashable argument of jit.

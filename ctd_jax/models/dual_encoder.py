@@ -130,11 +130,14 @@ class DualEncoder(nn.Module):
     semantic = normalize_vectors(pooled)
     absolute = semantic
     if config.use_context:
+      # h~ = h + gate * context(p), of unit length
       absolute = normalize_vectors(self.context(pooled, logits))
     size = len(pooled)
+    # Without a posterior an array without columns: the pytree stays the same.
     year_code = jnp.zeros((size, 0), jnp.float32)
     if config.use_posterior:
       year_code = self.posterior.code(pooled)
+    # -1: the date is left to the heads. Callers replace it for queries.
     interval = jnp.full((size, 2), -1, jnp.int32)
     return Encoding(semantic, absolute, scalar, logits, year_code, interval)
 

@@ -36,6 +36,8 @@ class Encoding:
   scalar: jax.Array
   logits: CalendarLogits
   year_code: jax.Array
+  # Not predicted by the encoder: `encode` fills it with -1, and the caller
+  # replaces it for queries.
   interval: jax.Array
 
   def vectors(self, mode: str) -> jax.Array:

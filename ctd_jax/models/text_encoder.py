@@ -146,6 +146,7 @@ class TextEncoder:
       texts, self.max_length, self.prefix, self.suffix
     )
     ids, mask = self.tokenizer.pad(tokens, max(map(len, tokens), default=0))
+    # Rows may be wider than `max_length`: they hold several texts.
     packed_batches = packing.iter_packed_batches(
       ids, mask, batch_size, 1, self.config.max_length
     )
@@ -160,7 +161,7 @@ class TextEncoder:
         bar.update(is_text.sum())
     if self.normalize:
       norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-      vectors /= np.maximum(norms, 1e-12)
+      vectors /= np.maximum(norms, 1e-12)  # a zero vector stays zero
     return vectors
 
   def encode_tokens(
@@ -220,6 +221,7 @@ class TextEncoder:
       for start in range(0, len(texts), batch_size):
         rows = order[start : start + batch_size]
         columns = bucket_length(int(lengths[rows[-1]]), self.max_length)
+        # The last batch has the shape of the others.
         padded_rows = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
         ids, mask = self.tokenizer.pad(
           [tokens[i] for i in padded_rows], columns
@@ -267,6 +269,7 @@ def bucket_length(length: int, max_length: int) -> int:
 def _make_forward(config: EncoderConfig) -> Callable[..., jax.Array]:
   """Returns the jitted `(params, ids, mask) -> states [B, L, D]`."""
   encoder = config.make_encoder()
+  # Parameters are arguments: as constants they would be compiled in.
   return jax.jit(lambda params, *args: encoder.apply({"params": params}, *args))
 
 
@@ -279,6 +282,7 @@ def _make_packed_forward(
 
   @jax.jit
   def forward(params: Any, texts: PackedTexts) -> jax.Array:
+    # One pack: [1, R, W] -> [R, W].
     states = encoder.apply({"params": params}, texts.ids[0], texts.segments[0])
     return pool_packed(states, texts, pooling)[0]
 

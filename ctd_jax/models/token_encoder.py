@@ -141,6 +141,7 @@ class TokenEncoder:
       ValueError: if a file does not fit or declares what is not read here.
     """
     folder = hub_folders.find_model_folder(source)
+    # The pooling is not used; "mean" needs no special token.
     encoder = TextEncoder.load(folder, pooling="mean")
     path = folder / SETTINGS_FILE
     declared = _Declarations()
@@ -191,6 +192,7 @@ class TokenEncoder:
       (rows, vectors) of each group; every index 0 ... N - 1 is in one of them.
     """
     inputs, lengths = self._tokenize_texts(texts, side)
+    # Padded lengths, of which few are compiled.
     sizes = np.full_like(lengths, lengths.max())
     if not pad_to_longest:
       sizes = np.array(
@@ -257,8 +259,10 @@ def _encode_batch(
 ) -> Float[Array, "B L D"]:
   """Returns unit vectors of tokens, zero where the scored mask is False."""
   states = config.make_encoder().apply({"params": params}, ids, attention_mask)
+  # Accelerators would round the operands.
   for kernel, bias in projection:
     states = jnp.matmul(states, kernel, precision="highest") + bias
+  # Unit length per token, so that a product of two is a cosine.
   norms = jnp.linalg.norm(states, axis=-1, keepdims=True)
   return states / jnp.maximum(norms, 1e-12) * scored_mask[:, :, None]
 
@@ -313,6 +317,7 @@ def _read_linear(
   path = folder / hub_folders.CONFIG_FILE
   settings = hub_folders.read_json(path, _DenseSettings)
   activation = settings.activation_function
+  # Written as a dotted path, torch.nn.modules.linear.Identity.
   if activation.split(".")[-1] != "Identity":
     raise ValueError(
       f"{path}: activation_function {activation}; only Identity is read"

@@ -101,12 +101,13 @@ class TextTokenizer:
       raise ValueError(
         "no character to build a vocabulary from: the texts are empty"
       )
-    tokens = (*SPECIAL_TOKENS, *characters)
+    tokens = (*SPECIAL_TOKENS, *characters)  # by id
     vocabulary = {token: index for index, token in enumerate(tokens)}
     tokenizer = tokenizers.Tokenizer(
       models.WordLevel(vocabulary, unk_token=_UNK)
     )
     tokenizer.normalizer = normalizer
+    # Every character is a word of its own.
     tokenizer.pre_tokenizer = pre_tokenizers.Split(
       tokenizers.Regex("."), "isolated"
     )
@@ -161,6 +162,7 @@ class TextTokenizer:
     The folder is made if needed; each file appears whole or not at all.
     """
     path = pathlib.Path(directory) / TOKENIZER_FILE
+    # Settings first: their presence says how the other file is to be read.
     if self._settings is not None:
       text = json.dumps(self._settings, ensure_ascii=False, indent=2)
       files.write_text(path.parent / SETTINGS_FILE, text + "\n")
@@ -196,6 +198,7 @@ class TextTokenizer:
   def fingerprint(self) -> str:
     """A hash of vocabulary and rules: equal means the same token ids."""
     text = self._tokenizer.to_str().encode()
+    # 64 bits are plenty to tell a handful of vocabularies apart.
     return hashlib.sha256(text).hexdigest()[:16]
 
   @property

@@ -54,12 +54,12 @@ class BertConfig:
   max_length: int = 128
   dropout: float = 0.1
   dtype: str = "float32"
-  position_offset: int = 0
+  position_offset: int = 0  # XLM-R: the pad token's row and the one before it
   type_vocab_size: int = 2
-  layer_norm_eps: float = 1e-12
+  layer_norm_eps: float = 1e-12  # XLM-R has 1e-5
   initializer_range: float = 0.02
-  scan_layers: bool = False
-  remat: bool = False
+  scan_layers: bool = False  # changes the names of parameters
+  remat: bool = False  # about a third more time, far less memory
 
   def __post_init__(self):
     if self.vocab_size < 1:
@@ -127,6 +127,7 @@ class SelfAttention(nn.Module):
     width, heads = config.hidden_size, config.num_heads
 
     def split_heads(name: str) -> Float[Array, "B L H E"]:
+      # [B, L, D] -> [B, L, H, E]
       flat = make_dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], heads, width // heads)
 

@@ -59,11 +59,11 @@ class DecoderConfig:
   qk_norm: bool = True
   qkv_bias: bool = False
   causal: bool = True
-  rope_theta: float = 10000.0
+  rope_theta: float = 10000.0  # Qwen3-Embedding has 1,000,000
   rms_norm_eps: float = 1e-6
   dtype: str = "float32"
-  scan_layers: bool = False
-  remat: bool = False
+  scan_layers: bool = False  # changes the names of parameters
+  remat: bool = False  # about a third more time, far less memory
   initializer_range: float = 0.02
 
   def __post_init__(self):

@@ -50,12 +50,14 @@ def export_encoder(
   """
   state_dict.save_encoder(folder, config, params)
   tokenizer.export(folder, max_length)
+  # A pipeline of three modules, each with its folder; the first has the root.
   names = ("Transformer", "Pooling", "Normalize")
   paths = ("", "1_Pooling", "2_Normalize")
   modules = [
     {"idx": i, "name": str(i), "path": path, "type": f"{_MODULE}.{name}"}
     for i, (name, path) in enumerate(zip(names, paths, strict=True))
   ]
+  # One boolean for each pooling, of which exactly one is true.
   pooling_fields = {
     field: kind == pooling for kind, field in _POOLING_FIELDS.items()
   }

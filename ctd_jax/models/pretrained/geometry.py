@@ -256,7 +256,7 @@ def _describe_bert(config: BertConfig) -> dict[str, Any]:
   kind, name = ("xlm-roberta", "XLMRoberta") if offset else ("bert", "Bert")
   return {
     "architectures": [f"{name}Model"],
-    "attention_probs_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,  # see `bert.SelfAttention`
     "hidden_act": "gelu",
     "hidden_dropout_prob": config.dropout,
     "hidden_size": config.hidden_size,
@@ -267,7 +267,7 @@ def _describe_bert(config: BertConfig) -> dict[str, Any]:
     "model_type": kind,
     "num_attention_heads": config.num_heads,
     "num_hidden_layers": config.num_layers,
-    "pad_token_id": max(offset - 1, 0),
+    "pad_token_id": max(offset - 1, 0),  # from which XLM-R counts positions
     "type_vocab_size": config.type_vocab_size,
     "vocab_size": config.vocab_size,
   }
@@ -320,7 +320,7 @@ def _describe_decoder(config: DecoderConfig) -> dict[str, Any]:
       "rope_type": "default",
     },
     "rope_theta": config.rope_theta,  # where libraries older than v5 look
-    "sliding_window": None,
+    "sliding_window": None,  # texts are never longer, see above
     "tie_word_embeddings": True,
     "vocab_size": config.vocab_size,
   }

@@ -213,6 +213,7 @@ def write_tensors(
       called when its file is written.
     max_shard_bytes: of one file; a larger tensor gets a file of its own.
   """
+  # Greedy, in the order given; a shard is never left empty.
   shards: list[list[str]] = [[]]
   size = total = 0
   for name, (shape, _) in tensors.items():

@@ -69,6 +69,7 @@ class MaskedLMHead(nn.Module):
     config = self.config
     hidden_states = make_dense(config, config.hidden_size, "transform")(states)
     hidden_states = nn.gelu(hidden_states, approximate=False)
+    # In fp32 also where the projection computes in bf16.
     norm = nn.LayerNorm(epsilon=config.layer_norm_eps, name="norm")
     bias = self.param("bias", nn.initializers.zeros, (config.vocab_size,))
     # LN(gelu(W x + b)) E^T + c
@@ -110,11 +111,13 @@ def load_masked_lm_head(
     f"{names['norm']}.bias": (width,),
     names["bias"]: (config.vocab_size,),
   }
+  # Usually tied to the token table and then not stored.
   if names["decoder"] in tensors.shapes:
     shapes[names["decoder"]] = table.shape
   arrays = _read_tensors(folder, tensors, shapes)
   head = {
     "transform": {
+      # Stored [out, in].
       "kernel": arrays[f"{names['transform']}.weight"].T,
       "bias": arrays[f"{names['transform']}.bias"],
     },

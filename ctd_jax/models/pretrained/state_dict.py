@@ -95,11 +95,14 @@ def load_params(
   parameters = _describe_parameters(config, shapes)
   _check_tensors(folder, config, parameters, tensor_files.shapes, stored_names)
   if sharding is None or isinstance(sharding, jax.sharding.Sharding):
+    # The same for every leaf of the tree.
     default_sharding = sharding or jax.sharding.SingleDeviceSharding(
       jax.devices()[0]
     )
     sharding = jax.tree.map(lambda _: default_sharding, shapes)
 
+  # The callback is asked for one shard after another, so the host holds no
+  # more than the largest shard.
   def read_parameter(
     parameter: Parameter, leaf_sharding: jax.sharding.Sharding
   ) -> jax.Array:
@@ -151,6 +154,7 @@ def save_encoder(
 def abstract_params(config: EncoderConfig) -> Any:
   """Returns shapes and types of the parameters of `config.make_encoder()`."""
   text = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+  # Nothing is computed: a 7B encoder has shapes on any host.
   init = config.make_encoder().init
   return jax.eval_shape(init, jax.random.key(0), text, text)["params"]
 
@@ -259,4 +263,5 @@ def _to_stored_tensor(
 ) -> np.ndarray:
   """Returns a tensor as it is stored, fp32."""
   tensor = np.asarray(leaf[row] if parameter.is_stacked else leaf, np.float32)
+  # safetensors stores arrays in C order; a transpose is only a view.
   return np.ascontiguousarray(tensor.T) if parameter.is_transposed else tensor
