@@ -1,8 +1,8 @@
-"""Builds a data set and prints what it holds.
+"""Command that builds a data set and prints its tables.
 
-Why: the command line of TFDS needs TensorFlow, and a data set that silently
-has other counts than last time is worse than none. Run by people, by `launch`
-scripts, and called by `ctd_jax.train` for data that are not there yet.
+The command line of TFDS needs TensorFlow; this one does not. It also counts
+what the data set holds, so that a build with other counts than the last one is
+noticed.
 
 Example:
   python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \
@@ -14,15 +14,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pathlib
 import resource
-import shutil
 import sys
 import time
 from collections.abc import Sequence
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
+from etils import epath
 
 from ctd_jax.utils import files
 from ctd_jax_datasets import registry
@@ -33,7 +32,7 @@ STATISTICS_FILE = "statistics.json"
 
 
 class LostRowsError(ValueError):
-  """A built data set can be read only in part."""
+  """Error of a built data set that can be read only in part."""
 
 
 def build_dataset(
@@ -48,10 +47,12 @@ def build_dataset(
 
   Args:
     name: e.g. `chunqiutr/mini`.
-    data_dir: where data sets lie; None means the default of TFDS.
+    data_dir: folder of the data sets, `gs://` too; None means the default of
+      TFDS.
     sources: folder of the texts that the data set is made of.
     overwrite: build again even if it is there.
-    processes: that read source texts; the data set does not depend on it.
+    processes: number of processes that read source texts; the data set does
+      not depend on it.
     register_checksums: write size and sha256 of what is downloaded into the
       data set's `checksums.tsv` instead of checking them.
 
@@ -65,8 +66,8 @@ def build_dataset(
     LostRowsError: if fewer examples can be read than were written.
   """
   builder = registry.make_builder(name, data_dir)
-  path = pathlib.Path(builder.data_path)
-  backup_path = path.with_name(f"replaced.{path.name}")
+  path = builder.data_path
+  backup_path = path.parent / f"replaced.{path.name}"
   if path.exists() and overwrite:
     path.rename(backup_path)
     builder = registry.make_builder(name, data_dir)
@@ -81,14 +82,20 @@ def build_dataset(
       _write_statistics(builder)
   except BaseException:
     if backup_path.exists():
-      shutil.rmtree(path, ignore_errors=True)
+      _remove_folder(path)
       backup_path.rename(path)
-    # TFDS has made the folder of the variant; one with a build in it stays.
-    with contextlib.suppress(OSError):
+    # TFDS has made the folder of the variant; rmdir spares one with a build.
+    with contextlib.suppress(OSError, ValueError):
       path.parent.rmdir()
     raise
-  shutil.rmtree(backup_path, ignore_errors=True)
+  _remove_folder(backup_path)
   return builder
+
+
+def _remove_folder(path: epath.Path) -> None:
+  """Removes a folder with all its contents, if it exists."""
+  if path.exists():
+    path.rmtree()
 
 
 def _prepare(builder: tfds.core.DatasetBuilder) -> None:
@@ -117,9 +124,7 @@ def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
 def _write_statistics(builder: tfds.core.DatasetBuilder) -> None:
   """Writes what the data set holds beside it; the statistics come last."""
   text = json.dumps(builder.describe(), ensure_ascii=False, indent=1)
-  files.write_text(
-    pathlib.Path(builder.data_path) / STATISTICS_FILE, text + "\n"
-  )
+  files.write_text(builder.data_path / STATISTICS_FILE, text + "\n")
 
 
 def main(
@@ -133,7 +138,8 @@ def main(
   """Builds the data set named on the command line and prints tables.
 
   Args:
-    argv: program and name of the data set; the rest is as in `build`.
+    argv: program and name of the data set; the rest is as in
+      `build_dataset`.
     data_dir: --data_dir.
     sources: --sources.
     overwrite: --overwrite.
@@ -151,9 +157,9 @@ def main(
     )
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
-  path = pathlib.Path(builder.data_path)
-  statistics = json.loads((path / STATISTICS_FILE).read_text(encoding="utf-8"))
-  print((path / TABLES_FILE).read_text(encoding="utf-8"))
+  path = builder.data_path
+  statistics = json.loads(files.read_text(path / STATISTICS_FILE))
+  print(files.read_text(path / TABLES_FILE))
   print(f"content sha256: {statistics['content_sha256']}")
   print(f"time and memory: {_format_usage(start)}")
   print(f"data set: {path}")
@@ -177,7 +183,7 @@ def _format_usage(start: float) -> str:
 
 
 if __name__ == "__main__":
-  # Here and not above: who imports `build` must not accept these flags.
+  # Defined here: a program that imports `build` must not accept these flags.
   _SOURCES = flags.DEFINE_string(
     "sources",
     None,
@@ -190,7 +196,7 @@ if __name__ == "__main__":
   _DATA_DIR = flags.DEFINE_string(
     "data_dir",
     None,
-    "Where data sets lie; by default ~/tensorflow_datasets. "
+    "Folder of the data sets; by default ~/tensorflow_datasets. "
     "Example: --data_dir=/data/tfds",
   )
   _OVERWRITE = flags.DEFINE_bool(

@@ -1,8 +1,8 @@
-"""Writes a data set in a form that other people's code reads.
+"""Command that writes a data set in a form that other people's code reads.
 
-Why: a benchmark is compared on only where its files go into the tools that
-others have: BEIR, TREC, or the authors' own scripts. The folder holds all
-that is needed to read it: the calendar, the name with a hash, and a README.
+The forms are BEIR, TREC and the three files of the authors' scripts. A folder
+holds all that is needed to read it: the calendar, the name with a hash, and a
+README.
 
 Example:
   python -m ctd_jax_datasets.export chunqiutr/mini --format=beir --out=mini
@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import app, flags, logging
+from etils import epath
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import files
@@ -57,7 +58,7 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
 
   Raises:
     ValueError: if a month has no record and so no split, or the schema cannot
-      hold a part of the data set.
+      hold a record or query of the data set.
   """
   split_of = {
     record.key: split
@@ -98,17 +99,17 @@ def export_benchmark(
   Args:
     benchmark: from `load.load_benchmark`.
     format_name: one of `FORMATS`.
-    out: the folder; the way to it is made.
+    out: the folder, `gs://` too; the way to it is made.
     overwrite: replace an export that lies there.
 
   Returns:
-    What `metadata.json` says; the same data set gives the same bytes.
+    The contents of `metadata.json`; the same data set gives the same bytes.
 
   Raises:
     FileExistsError: if something lies at `out` and may not be replaced.
   """
   write_format, description = FORMATS[format_name]
-  with _fresh_folder(pathlib.Path(out).expanduser(), overwrite) as folder:
+  with _fresh_folder(out, overwrite) as folder:
     write_format(benchmark, folder)
     metadata = provenance.write_provenance(folder, benchmark, format_name)
     sizes = [f"{split} {n}" for split, n in metadata["queries"].items()]
@@ -127,19 +128,42 @@ def export_benchmark(
 
 
 @contextlib.contextmanager
-def _fresh_folder(out: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
-  """Yields an empty folder that takes the name `out` if all goes well."""
-  out = out.absolute()
-  if out.exists():
-    if not overwrite:
-      raise FileExistsError(f"--out={out} exists; --overwrite replaces it")
-    # A mistyped --out must not cost anybody a folder of something else.
-    if not (out / provenance.METADATA_FILE).is_file():
-      raise FileExistsError(
-        f"--out={out} is no export (it has no {provenance.METADATA_FILE}); remove "
-        "it yourself or give another folder"
-      )
+def _fresh_folder(
+  out: str | os.PathLike, overwrite: bool
+) -> Iterator[pathlib.Path]:
+  """Yields an empty local folder that becomes `out` if all goes well."""
+  out = files.as_path(out)
+  _check_replaceable(out, overwrite)
+  if isinstance(out, pathlib.Path):
+    with _replaced_folder(out.expanduser().absolute()) as folder:
+      yield folder
+    return
+  with tempfile.TemporaryDirectory() as scratch_dir:
+    folder = pathlib.Path(scratch_dir)
+    yield folder
+    _upload_folder(folder, out)
+
+
+def _check_replaceable(out: pathlib.Path | epath.Path, overwrite: bool) -> None:
+  """Raises FileExistsError if what lies at `out` may not be replaced."""
+  folder = out.expanduser()
+  if not folder.exists():
+    return
+  if not overwrite:
+    raise FileExistsError(f"--out={out} exists; --overwrite replaces it")
+  # A mistyped --out must not cost anybody a folder of something else.
+  if not (folder / provenance.METADATA_FILE).is_file():
+    raise FileExistsError(
+      f"--out={out} is no export (it has no {provenance.METADATA_FILE}); "
+      "remove it yourself or give another folder"
+    )
+
+
+@contextlib.contextmanager
+def _replaced_folder(out: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Yields an empty folder beside `out` and renames it to `out` at the end."""
   out.parent.mkdir(parents=True, exist_ok=True)
+  # In the same parent: a rename is atomic within one file system only.
   scratch_dir = pathlib.Path(
     tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.")
   )
@@ -158,6 +182,19 @@ def _fresh_folder(out: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
     shutil.rmtree(scratch_dir, ignore_errors=True)
 
 
+def _upload_folder(folder: pathlib.Path, out: epath.Path) -> None:
+  """Copies a folder into a bucket in place of what lies there."""
+  if out.exists():
+    out.rmtree()
+  paths = [path for path in folder.rglob("*") if path.is_file()]
+  # Metadata last: a folder without them is no export, so a copy that was
+  # interrupted is not taken for a whole one.
+  for path in sorted(paths, key=lambda p: p.name == provenance.METADATA_FILE):
+    target = out / path.relative_to(folder).as_posix()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(path.read_bytes())
+
+
 def main(
   argv: Sequence[str],
   format_name: str,
@@ -165,10 +202,11 @@ def main(
   data_dir: str | None = None,
   overwrite: bool = False,
 ) -> None:
-  """Exports the data set named on the command line and says what it wrote.
+  """Exports the data set named on the command line and lists its files.
 
   Args:
-    argv: program and name of the data set; the rest is as in `export`.
+    argv: program and name of the data set; the rest is as in
+      `export_benchmark`.
     format_name: --format.
     out: --out.
     data_dir: --data_dir.
@@ -181,17 +219,17 @@ def main(
     metadata = export_benchmark(benchmark, format_name, out, overwrite)
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
-  folder = pathlib.Path(out).expanduser()
+  folder = files.as_path(out).expanduser()
   for path in sorted(folder.rglob("*")):
     if path.is_file():
-      size = path.stat().st_size
+      size = epath.Path(path).stat().length
       print(f"{size:>12,} bytes  {path.relative_to(folder)}")
   print(f"{benchmark.name} as {format_name}: {folder}")
   print(f"sha256: {metadata['sha256']}")
 
 
 if __name__ == "__main__":
-  # Here and not above: who imports `export` must not accept these flags.
+  # Defined here: a program that imports `export` must not accept these flags.
   _FORMAT = flags.DEFINE_enum(
     "format", "beir", list(FORMATS), "What to write. Example: --format=trec"
   )
@@ -204,7 +242,7 @@ if __name__ == "__main__":
   _DATA_DIR = flags.DEFINE_string(
     "data_dir",
     None,
-    "Where data sets lie; by default ~/tensorflow_datasets. "
+    "Folder of the data sets; by default ~/tensorflow_datasets. "
     "Example: --data_dir=/data/tfds",
   )
   _OVERWRITE = flags.DEFINE_bool(

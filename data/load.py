@@ -1,16 +1,11 @@
-"""Reads a data set by name.
-
-Why: what was built here and what somebody brings along are named in one field
-of a config. `chunqiutr/mini` is a build, `beir:FOLDER` a folder as `beir`
-describes it. Called by `ctd_jax.train`, `ctd_jax.evaluate` and `export`.
-"""
+"""Data sets by name: built ones and folders in the form of BEIR."""
 
 from __future__ import annotations
 
 import os
-import pathlib
 
 import numpy as np
+from jaxtyping import Int32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import SPLITS, Query
@@ -18,7 +13,56 @@ from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax_datasets import build, registry
-from ctd_jax_datasets.common import beir
+from ctd_jax_datasets.common import beir, beir_reader, examples
+
+
+def load_benchmark(
+  name: str, data_dir: str | os.PathLike | None = None
+) -> Benchmark:
+  """Returns a data set that has been built, or a BEIR folder with time keys.
+
+  A split that the data set does not have has no queries.
+
+  Example:
+    >>> import ctd_jax
+    >>> benchmark = ctd_jax.load_benchmark("chunqiutr/mini")
+    >>> len(benchmark.records), len(benchmark.queries["test"])
+    >>> benchmark = ctd_jax.load_benchmark("beir:~/my_chronicle")
+
+  Args:
+    name: e.g. `chunqiutr/mini`, or `beir:FOLDER`, where the folder may lie in a
+      bucket (`beir:gs://...`).
+    data_dir: folder of the built data sets, `gs://` too; None means the
+      default of TFDS, ~/tensorflow_datasets.
+
+  Raises:
+    ValueError: if there is no such data set; the message suggests the nearest
+      name and lists all.
+    FileNotFoundError: if it has not been built in `data_dir`, with the command
+      that builds it; or if a file of the folder is missing.
+    FolderError: naming file, line and field of what is wrong in the folder.
+  """
+  if name.startswith(beir.BEIR_PREFIX):
+    return beir_reader.read_beir(name.removeprefix(beir.BEIR_PREFIX))
+  builder = registry.make_builder(name, data_dir)
+  if not builder.is_prepared():
+    data_dir_flag = "" if data_dir is None else f" --data_dir={data_dir}"
+    raise FileNotFoundError(
+      f"data set {name} is not built in {builder.data_path}; run "
+      f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
+    )
+  data_sources = builder.as_data_source()
+  rows = sorted(data_sources[examples.RECORDS_SPLIT], key=lambda row: row["id"])
+  return Benchmark(
+    name=f"{name}:{builder.version}",
+    timeline=reign_tables.load_timeline(builder.info.metadata["timeline"]),
+    records=tuple(map(_decode_record, rows)),
+    record_splits=tuple(row["split"].decode() for row in rows),
+    queries={
+      split: tuple(map(_decode_query, data_sources.get(split, ())))
+      for split in SPLITS
+    },
+  )
 
 
 def build_benchmark(
@@ -30,7 +74,7 @@ def build_benchmark(
 
   Args:
     name: as in `load_benchmark`.
-    data_dir: see there.
+    data_dir: as in `load_benchmark`.
     sources: folder of source texts, see `build.build_dataset`.
 
   Raises:
@@ -43,69 +87,32 @@ def build_benchmark(
   return load_benchmark(name, data_dir)
 
 
-def _decode_key(triple: np.ndarray) -> TimeKey:
-  return TimeKey(*(int(value) for value in triple))
-
-
-def load_benchmark(
-  name: str, data_dir: str | os.PathLike | None = None
-) -> Benchmark:
-  """Returns a data set that is there.
-
-  Args:
-    name: e.g. `chunqiutr/mini` or `beir:FOLDER`. A split that it does not
-      have has no queries.
-    data_dir: where it was built; None = the folder TFDS uses by default.
-
-  Raises:
-    ValueError: if there is no such data set; the message lists all.
-    FileNotFoundError: if it has not been built there; the message says how.
-    FolderError: naming file and line of a folder at fault.
-  """
-  if name.startswith(beir.BEIR_PREFIX):
-    return beir.read_beir(pathlib.Path(name.removeprefix(beir.BEIR_PREFIX)))
-  builder = registry.make_builder(name, data_dir)
-  if not builder.is_prepared():
-    data_dir_flag = "" if data_dir is None else f" --data_dir={data_dir}"
-    raise FileNotFoundError(
-      f"data set {name} is not built in {builder.data_path}; run "
-      f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
-    )
-  data_sources = builder.as_data_source()
-  rows = sorted(data_sources["records"], key=lambda row: row["id"])
-  decode = bytes.decode
-  records = tuple(
-    Record(
-      record_id=decode(row["id"]),
-      text=decode(row["text"]),
-      source=decode(row["source"]),
-      kind=decode(row["kind"]),
-      key=_decode_key(row["start"]),
-      order=int(row["order"]),
-      version=decode(row["version"]),
-      match_score=float(row["match_score"]),
-    )
-    for row in rows
+def _decode_record(row: dict[str, object]) -> Record:
+  """Returns the record of a TFDS example, whose texts are bytes."""
+  return Record(
+    record_id=row["id"].decode(),
+    text=row["text"].decode(),
+    source=row["source"].decode(),
+    kind=row["kind"].decode(),
+    key=_decode_key(row["start"]),
+    order=int(row["order"]),
+    version=row["version"].decode(),
+    match_score=float(row["match_score"]),
   )
-  queries = {
-    split: tuple(
-      Query(
-        query_id=decode(row["id"]),
-        text=decode(row["text"]),
-        family=decode(row["family"]),
-        group=decode(row["group"]),
-        interval=Interval(_decode_key(row["start"]), _decode_key(row["end"])),
-        positives=tuple(decode(positive) for positive in row["positives"]),
-        paper_family=decode(row["paper_family"]),
-      )
-      for row in data_sources.get(split, ())
-    )
-    for split in SPLITS
-  }
-  return Benchmark(
-    name=f"{name}:{builder.version}",
-    timeline=reign_tables.load_timeline(builder.info.metadata["timeline"]),
-    records=records,
-    record_splits=tuple(decode(row["split"]) for row in rows),
-    queries=queries,
+
+
+def _decode_query(row: dict[str, object]) -> Query:
+  """Returns the query of a TFDS example."""
+  return Query(
+    query_id=row["id"].decode(),
+    text=row["text"].decode(),
+    family=row["family"].decode(),
+    group=row["group"].decode(),
+    interval=Interval(_decode_key(row["start"]), _decode_key(row["end"])),
+    positives=tuple(positive.decode() for positive in row["positives"]),
+    paper_family=row["paper_family"].decode(),
   )
+
+
+def _decode_key(triple: Int32[np.ndarray, "3"]) -> TimeKey:
+  return TimeKey(*triple.tolist())

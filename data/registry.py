@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 
 import tensorflow_datasets as tfds
 
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
+from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
 from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
-DATASET_NAMES = (
-  "chunqiutr/mini",
-  "chunqiutr/rebuilt",
-  "chunqiutr/release",
-  *(
-    f"zztj/{config.name}"
-    for config in zztj_dataset_builder.Builder.BUILDER_CONFIGS
-  ),
-  *(
-    f"chronocept/{config.name}"
-    for config in chronocept_dataset_builder.Builder.BUILDER_CONFIGS
-  ),
-  *(
-    f"ctm/{config.name}"
-    for config in ctm_dataset_builder.Builder.BUILDER_CONFIGS
-  ),
+_BUILDERS = {
+  "chunqiutr": chunqiutr_dataset_builder.Builder,
+  "zztj": zztj_dataset_builder.Builder,
+  "chronocept": chronocept_dataset_builder.Builder,
+  "ctm": ctm_dataset_builder.Builder,
+}
+DATASET_NAMES = tuple(
+  f"{name}/{config.name}"
+  for name, builder in _BUILDERS.items()
+  for config in builder.BUILDER_CONFIGS
 )
 
 
@@ -36,14 +32,18 @@ def make_builder(
 
   Args:
     name: e.g. `chunqiutr/mini`.
-    data_dir: where data sets lie; None means the default of TFDS.
+    data_dir: folder of the data sets, `gs://` too; None means the default of
+      TFDS.
 
   Raises:
-    ValueError: if there is no such data set; the message lists all.
+    ValueError: if there is no such data set; the message suggests the nearest
+      name and lists all.
   """
   if name not in DATASET_NAMES:
+    nearest = difflib.get_close_matches(name, DATASET_NAMES, n=1)
+    suggestion = f"did you mean {nearest[0]!r}? " if nearest else ""
     raise ValueError(
-      f"no data set {name!r}; there are {', '.join(DATASET_NAMES)}"
+      f"no data set {name!r}; {suggestion}there are {', '.join(DATASET_NAMES)}"
     )
   if data_dir is not None:
     data_dir = os.path.expanduser(data_dir)

@@ -1,9 +1,7 @@
-"""What the builders of all data sets share: features, files, how they write.
+"""Base class of the TFDS builders: features, source files, reports.
 
-Why: data sets of one form are read by one reader; a rule about files, say how
-many are downloaded at a time, should not be made twice. Each data set's
-`Builder` is a subclass. All are written as array_record (the only TFDS format
-that loses no rows without TensorFlow).
+Each data set's `Builder` is a subclass. All data sets are written as
+array_record, the only format of TFDS that loses no rows without TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import tensorflow_datasets as tfds
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.utils import files
-from ctd_jax_datasets.chunqiutr.audit import paper
 from ctd_jax_datasets.common import (
   audit_tables,
   coverage_plot,
@@ -30,10 +27,11 @@ from ctd_jax_datasets.common import (
   stable_writer,
   summary,
 )
+from ctd_jax_datasets.common.audit_tables import Figures
 from ctd_jax_datasets.common.findings import FindingsReport
 
-# Written beside the data: what was odd in the authors' files.
-FINDINGS_FILE = "findings.txt"
+# Written beside the data.
+FINDINGS_FILE = "findings.txt"  # oddities in the authors' files
 TABLES_FILE = "audit.txt"
 COVERAGE_PLOT = "coverage.png"
 
@@ -57,7 +55,8 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       files for a variant that is made of them. None means the environment
       variables CTD_JAX_SOURCES (source texts) and CTD_JAX_RELEASE (authors'
       files) and, without those, downloading.
-    processes: that read source texts; the data set does not depend on it.
+    processes: number of processes that read source texts; the data set does
+      not depend on it.
     register_checksums: whether size and sha256 of downloads are written into
       the `checksums.tsv` of the data set instead of being checked.
   """
@@ -79,12 +78,12 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       features=examples.make_record_features(),
       homepage="https://arxiv.org/abs/2604.06997",
       metadata=tfds.core.MetadataDict(timeline=self.builder_config.timeline),
-      # Records stay in the order of their ids, which tells nothing.
+      # Records stay in the order of their ids, which reveals no dates.
       disable_shuffling=True,
     )
 
   def _example_writer(self) -> tfds.core.ExampleWriter:
-    """Returns the writer; this one gives the same bytes every time."""
+    """Returns the writer that gives the same bytes every time."""
     return stable_writer.StableWriter(file_format=self.info.file_format)
 
   def _source_files(
@@ -102,24 +101,29 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     return self.sources or os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
 
   def _write_text_file(self, name: str, text: str) -> None:
-    """Writes a file into the folder in the making, which TFDS renames."""
-    files.write_text(pathlib.Path(self.data_path) / name, text)
+    """Writes a file into the temporary folder, which TFDS renames at the end."""
+    files.write_text(self.data_path / name, text)
 
   def _write_audit(self, audit_data: Mapping[str, Any]) -> None:
-    """Writes how the data set was made."""
+    """Writes the account of the making of the data set."""
     text = json.dumps(audit_data, ensure_ascii=False, indent=1)
     self._write_text_file(summary.AUDIT_FILE, text + "\n")
 
   def _write_report(self, report: FindingsReport) -> None:
-    """Writes what is odd in the authors' files."""
+    """Writes the oddities of the authors' files as JSON and as a table."""
     self._write_audit({"release": report.to_json()})
     self._write_text_file(FINDINGS_FILE, report.format_table() + "\n")
 
+  def _read_paper_figures(self, statistics: Mapping[str, Any]) -> Figures:
+    """Returns published figures to compare with; most variants have none."""
+    del statistics
+    return {}
+
   def describe(self) -> dict[str, Any]:
     """Writes tables and a plot beside the data; returns the statistics."""
-    path = pathlib.Path(self.data_path)
+    path = self.data_path
     statistics = summary.summarise_dataset(self)
-    paper_figures = paper.read_paper_figures(statistics)
+    paper_figures = self._read_paper_figures(statistics)
     blocks = [
       summary.format_tables(statistics),
       audit_tables.format_report(
@@ -127,7 +131,7 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       ),
     ]
     if (path / FINDINGS_FILE).exists():
-      blocks.append("findings\n" + (path / FINDINGS_FILE).read_text("utf-8"))
+      blocks.append("findings\n" + files.read_text(path / FINDINGS_FILE))
     files.write_text(path / TABLES_FILE, "\n\n".join(blocks) + "\n")
     coverage_plot.plot_coverage(
       statistics["reigns"],

@@ -1,7 +1,7 @@
-"""How much of each ruler's time the annals cover, as a picture.
+"""Plot of the months with an event, by ruler.
 
-Why: half of the months have no event, unevenly over the rulers; a system that
-knows which months are empty wins where they are many. Called by `build`.
+Half of the months have no event, unevenly over the rulers; a system that knows
+which months are empty gains most where they are many.
 
 Source: ChunQiuTR Figure 8.
 """
@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import matplotlib.axes
-import matplotlib.figure
+from typing import TYPE_CHECKING, Any
 
 from ctd_jax.utils import plotting
 
+if TYPE_CHECKING:
+  import matplotlib.axes
+
 _BLUE, _ORANGE, *_, _RED, _BLACK = plotting.COLOURS
-# More rulers than these have figures that stand upright.
-_MAX_LEVEL_LABELS = 16
+_MAX_LEVEL_LABELS = 16  # with more rulers the labels stand upright
 
 
 def plot_coverage(
@@ -32,15 +31,14 @@ def plot_coverage(
 
   Args:
     rows: `reigns` of `summary.summarise_dataset`; the last is the total.
-    title: says data set and version.
+    title: names data set and version.
     path: of the PNG.
-    paper_gap: share of empty months in the paper, a line across; None for a
-      data set that the paper does not describe.
+    paper_gap: share of empty months in the paper, drawn as a horizontal line;
+      None for a data set that the paper does not describe.
   """
   *rulers, total = rows
-  figure = matplotlib.figure.Figure(
-    figsize=(max(8.5, 0.25 * len(rulers)), 5.2), layout="constrained"
-  )
+  # A quarter of an inch for each ruler keeps the labels apart.
+  figure = plotting.make_figure(max(8.5, 0.25 * len(rulers)), 5.2)
   months, share = figure.subplots(2, sharex=True, height_ratios=(3, 2))
   months.set_title(title)
   _draw_months(months, rulers)
@@ -53,9 +51,7 @@ def plot_coverage(
       share.axhline(gap, color=colour, ls=style, label=f"{name}, {gap:.3f}")
   figure.legend(loc="outside lower center", ncols=4, frameon=False)
   for axes in (months, share):
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.yaxis.grid(True, color="0.85")
-    axes.set_axisbelow(True)
+    plotting.style_frame(axes)
   plotting.write_figure(path, figure)
 
 

@@ -1,11 +1,10 @@
-"""What an exported folder says of itself: name, hash, calendar.
+"""Name, hash and calendar of an exported folder.
 
-Why: a time key is three numbers; without the table of reigns they mean
-nothing, and a figure measured on a folder needs a name that changes when the
-folder does. Two files carry that: `reigns.tsv`, in the form of the tables in
-`data/reigns`, and `metadata.json`. Both are written by `export` into every
-folder and read by `beir`, which needs one of them in a folder made by somebody
-else; `release` reads the second.
+A time key is three numbers, which mean nothing without the table of reigns,
+and a figure measured on a folder needs a name that changes when the folder
+does. Two files carry both: `reigns.tsv`, in the form of the tables in
+`data/reigns`, and `metadata.json`. An export always has the two; a folder made
+by somebody else needs one of them.
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ import collections
 import csv
 import hashlib
 import json
-import pathlib
+import re
 from collections.abc import Iterable
 from typing import Any
+
+import msgspec
+from etils import epath
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import reign_tables
@@ -27,18 +29,38 @@ from ctd_jax_datasets.common.errors import FolderError
 METADATA_FILE = "metadata.json"
 REIGNS_FILE = "reigns.tsv"
 README_FILE = "README.md"
-_UNHASHED_FILES = (
-  METADATA_FILE,
-  README_FILE,
-)  # tell of the contents, belong not to them
+# They describe the contents and are not hashed with them.
+_UNHASHED_FILES = (METADATA_FILE, README_FILE)
 _VERSION_DIGITS = 12  # of the hash, as version of a folder without one
+# Path and problem in a message of msgspec: "... - at `$.leap_months[0]`".
+_MSGSPEC_PATH = re.compile(r"(?P<problem>.*) - at `\$\.?(?P<path>.*)`")
+
+_MSGSPEC_MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
-def hash_files(folder: pathlib.Path, names: Iterable[str]) -> str:
+class FolderMetadata(msgspec.Struct):
+  """Members of `metadata.json` that a reader uses; all may be missing.
+
+  Attributes:
+    name: of the data set, None for the folder's own.
+    version: of the data set, None for a piece of the hash.
+    timeline: name of the calendar.
+    sha256: of the contents, None if they may change.
+    leap_months: keys such as "1-2-3L".
+  """
+
+  name: str | None = None
+  version: str | None = None
+  timeline: str | None = None
+  sha256: str | None = None
+  leap_months: list[str] = []
+
+
+def hash_files(folder: epath.Path, names: Iterable[str]) -> str:
   """Returns the sha256 of files of a folder, their names and order included.
 
   Args:
-    folder: where they lie.
+    folder: of the files.
     names: relative to `folder`; hashed in sorted order.
   """
   hasher = hashlib.sha256()
@@ -49,14 +71,14 @@ def hash_files(folder: pathlib.Path, names: Iterable[str]) -> str:
 
 
 def write_provenance(
-  folder: pathlib.Path, benchmark: Benchmark, format_name: str
+  folder: epath.Path, benchmark: Benchmark, format_name: str
 ) -> dict[str, Any]:
-  """Writes both files into a folder whose contents lie there already.
+  """Writes both files into a folder that holds its contents already.
 
   Args:
     folder: a fresh export.
-    benchmark: what was exported.
-    format_name: how, e.g. "beir".
+    benchmark: the exported data set.
+    format_name: e.g. "beir".
 
   Returns:
     The metadata as written.
@@ -82,9 +104,10 @@ def write_provenance(
   return metadata
 
 
-def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
-  """Writes the calendar; authorities are kept where a table of ours has it."""
+def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
+  """Writes the calendar, with the authority of each reign where one is known."""
   timeline = benchmark.timeline
+  # The released months are those of `lu` without some; they share its table.
   table_name = "lu" if timeline.name == "lu_release" else timeline.name
   table_rows = {}
   if table_name in reign_tables.timeline_names():
@@ -112,7 +135,7 @@ def _write_reigns(path: pathlib.Path, benchmark: Benchmark) -> None:
   files.write_text(path, "".join("\t".join(cells) + "\n" for cells in lines))
 
 
-def _list_contents(folder: pathlib.Path) -> list[str]:
+def _list_contents(folder: epath.Path) -> list[str]:
   return [
     path.relative_to(folder).as_posix()
     for path in folder.rglob("*")
@@ -121,7 +144,7 @@ def _list_contents(folder: pathlib.Path) -> list[str]:
 
 
 def read_provenance(
-  folder: pathlib.Path, names: Iterable[str]
+  folder: epath.Path, names: Iterable[str]
 ) -> tuple[str, Timeline]:
   """Returns the name and the calendar of a folder.
 
@@ -141,69 +164,76 @@ def read_provenance(
   metadata = read_metadata(folder)
   names = {*names} | {REIGNS_FILE} & {path.name for path in folder.iterdir()}
   sha256 = hash_files(folder, names)
-  if sha256 != metadata.get("sha256", sha256):
+  if metadata.sha256 not in (None, sha256):
     raise FolderError(
       f"{folder / METADATA_FILE}: sha256 is not that of the files beside it "
       f"({sha256}): they were changed since. If that was meant, take out "
       "`sha256` and give another `name` or `version`"
     )
-  name = metadata.get("name", f"beir/{folder.name}")
-  version = metadata.get("version", sha256[:_VERSION_DIGITS])
+  name = f"beir/{folder.name}" if metadata.name is None else metadata.name
+  version = metadata.version
+  if version is None:
+    version = sha256[:_VERSION_DIGITS]
   return f"{name}:{version}", _read_timeline(folder, metadata)
 
 
-def read_metadata(folder: pathlib.Path) -> dict[str, Any]:
-  """Returns what `metadata.json` of a folder says, nothing without one.
+def read_metadata(folder: epath.Path) -> FolderMetadata:
+  """Returns the contents of `metadata.json`, defaults without the file.
 
   Raises:
-    FolderError: if it is no JSON object, or says something in another form.
+    FolderError: naming the member that has another type, or the file if it is
+      not JSON.
   """
   path = folder / METADATA_FILE
   if not path.exists():
-    return {}
+    return FolderMetadata()
   try:
-    metadata = json.loads(path.read_text(encoding="utf-8"))
+    return msgspec.json.decode(path.read_bytes(), type=FolderMetadata)
+  except msgspec.ValidationError as error:
+    raise FolderError(f"{path}: {describe_mismatch(error)}") from None
   except (ValueError, RecursionError) as error:
     raise FolderError(f"{path}: not JSON: {error}") from None
-  if not isinstance(metadata, dict):
-    raise FolderError(f"{path}: should be an object such as {{'name': ...}}")
-  for field in ("name", "version", "timeline", "sha256"):
-    if not isinstance(metadata.get(field, ""), str):
-      raise FolderError(f"{path}: {field} should be a string")
-  return metadata
 
 
-def _read_timeline(folder: pathlib.Path, metadata: dict[str, Any]) -> Timeline:
+def describe_mismatch(error: msgspec.ValidationError) -> str:
+  """Returns a message of msgspec with the member first: `a.b: Expected ...`."""
+  message = str(error)
+  match = _MSGSPEC_PATH.fullmatch(message)
+  path, problem = match.groups()[::-1] if match else ("", message)
+  missing = _MSGSPEC_MISSING.fullmatch(problem)
+  if missing:
+    path = f"{path}.{missing[1]}" if path else missing[1]
+    problem = "missing"
+  return f"{path}: {problem}" if path else problem
+
+
+def _read_timeline(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
   path = folder / REIGNS_FILE
   if path.exists():
     try:
       rows = reign_tables.read_reign_table(path)
     except UnicodeDecodeError as error:
       raise FolderError(f"{path}: not UTF-8: {error.reason}") from None
-    name = metadata.get("timeline", folder.name)
-    timeline = Timeline(name, rows, _read_leap_months(folder, metadata))
-  elif "timeline" in metadata:
-    timeline = reign_tables.load_timeline(metadata["timeline"])
-  else:
-    raise FolderError(
-      f"{folder}: no calendar; add {REIGNS_FILE} with the columns "
-      f"{', '.join(reign_tables.TABLE_COLUMNS)}, or name one of "
-      f"{', '.join(reign_tables.timeline_names())} as `timeline` in {METADATA_FILE}"
-    )
-  return timeline
+    name = folder.name if metadata.timeline is None else metadata.timeline
+    return Timeline(name, rows, _read_leap_months(folder, metadata))
+  if metadata.timeline is not None:
+    return reign_tables.load_timeline(metadata.timeline)
+  raise FolderError(
+    f"{folder}: no calendar; add {REIGNS_FILE} with the columns "
+    f"{', '.join(reign_tables.TABLE_COLUMNS)}, or name one of "
+    f"{', '.join(reign_tables.timeline_names())} as `timeline` in "
+    f"{METADATA_FILE}"
+  )
 
 
 def _read_leap_months(
-  folder: pathlib.Path, metadata: dict[str, Any]
+  folder: epath.Path, metadata: FolderMetadata
 ) -> frozenset[tuple[int, int, int]]:
-  location = f"{folder / METADATA_FILE}: leap_months"
-  texts = metadata.get("leap_months", [])
-  if not isinstance(texts, list):
-    raise FolderError(f'{location} should be a list such as ["1-2-3L"]')
   months = set()
-  for text in texts:
+  for number, text in enumerate(metadata.leap_months):
+    location = f"{folder / METADATA_FILE}: leap_months[{number}]"
     try:
-      key = TimeKey.parse(str(text))
+      key = TimeKey.parse(text)
     except ValueError as error:
       raise FolderError(f"{location}: {error}") from None
     if not key.leap:

@@ -117,16 +117,14 @@ def read_release(
 def _check_calendar(folder: pathlib.Path, timeline: Timeline) -> None:
   """Raises SourceError if files of ours are keyed on another timeline."""
   try:
-    timeline_name = provenance.read_metadata(folder).get(
-      "timeline", timeline.name
-    )
+    timeline_name = provenance.read_metadata(folder).timeline
   except errors.FolderError as error:
     raise SourceError(str(error)) from None
-  if timeline_name != timeline.name:
+  if timeline_name not in (None, timeline.name):
     raise SourceError(
-      f"{folder / provenance.METADATA_FILE}: timeline is {format_value(timeline_name)}, expected "
-      f"{format_value(timeline.name)}; the files beside it are an export on another "
-      "calendar"
+      f"{folder / provenance.METADATA_FILE}: timeline is "
+      f"{format_value(timeline_name)}, expected {format_value(timeline.name)}; "
+      "the files beside it are an export on another calendar"
     )
 
 

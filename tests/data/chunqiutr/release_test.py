@@ -254,7 +254,7 @@ def test_a_broken_file_is_one_line(tmp_path, documents, message):
       'timeline is "mini", expected "release_files"; the files beside it are',
     ),
     ("{", "not JSON"),
-    ('{"timeline": 3}', "timeline should be a string"),
+    ('{"timeline": 3}', "timeline: Expected `str"),
   ],
 )
 def test_an_export_on_another_calendar_is_refused(tmp_path, metadata, message):
