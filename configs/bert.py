@@ -5,7 +5,7 @@
 Hardware: one accelerator of 24 GB; the published run took 15 (ft) and 19
 minutes (ctd) on one GPU. The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
-Methods and variants: `common.apply_method`. Published on the authors' files
+Methods and variants: `training_config.apply_method`. Published on the authors' files
 (Table 1, test, hit@1): ft .5088, tempdate .5027, tempdate_smooth .5051, ctd
 .5826; the nearest to how they were made is `ft-release` ... `ctd-release`.
 Not measured with this config yet.
@@ -13,12 +13,12 @@ Not measured with this config yet.
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"{argument}-bert"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 64
@@ -26,11 +26,11 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.batch_size = 64
   c.num_epochs = 5.0
   c.eval_every = 203  # an epoch of 13,053 queries
-  common.use_published_encoder(c, "google-bert/bert-base-chinese")
+  training_config.use_published_encoder(c, "google-bert/bert-base-chinese")
   c.model.pooling = "cls"
   c.model.gate_init = 1.0
   c.optimizer.learning_rate = 2e-5
   # The heads start from nothing; chosen, not tuned. The release has 1.
   c.optimizer.temporal_rate_factor = 10.0
-  common.apply_method(c, argument)
+  training_config.apply_method(c, argument)
   return c

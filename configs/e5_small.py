@@ -6,18 +6,18 @@
 The pretrained encoder to be had without a model hub; see `ctd_jax.models.pretrained.unpack_e5`.
 Hardware: one accelerator, or a CPU core and an hour: records are cut at 40
 tokens (half of them have 34 or less), and a query has one hard negative, of the
-release's kind. Methods and variants: `common.apply_method`; `zs` is the encoder
+release's kind. Methods and variants: `training_config.apply_method`; `zs` is the encoder
 as it is. Rates and lengths are chosen, not tuned.
 """
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"{argument}-e5-small"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 40
@@ -26,7 +26,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.negatives.near_event = 0
   c.num_epochs = 1.0
   c.eval_every = 408  # 13,053 queries
-  common.use_published_encoder(c, "e5_small")
+  training_config.use_published_encoder(c, "e5_small")
   c.model.encoder.query_prefix = "query: "
   c.model.encoder.record_prefix = "passage: "
   c.model.encoder.dtype = "float32"
@@ -35,5 +35,5 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.optimizer.learning_rate = 5e-5
   # The heads start from nothing.
   c.optimizer.temporal_rate_factor = 20.0
-  common.apply_method(c, argument)
+  training_config.apply_method(c, argument)
   return c

@@ -5,7 +5,7 @@
 Hardware: one accelerator of 40 GB, or several, over which a batch is split;
 the published run took 45 minutes on two GPUs. The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
-Methods and variants: `common.apply_method`. Published on the authors' files
+Methods and variants: `training_config.apply_method`. Published on the authors' files
 (Table 1, test, hit@1): ft .5771, ctd .5923; the nearest to how they were made
 is `ft-release`, `ctd-release`. Not measured with this config yet.
 """
@@ -13,7 +13,7 @@ is `ft-release`, `ctd-release`. Not measured with this config yet.
 import ml_collections
 
 from ctd_jax.models import tokenizer
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 # The sentence that the release puts before every query.
 TASK = (
@@ -25,7 +25,7 @@ TASK = (
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"{argument}-qwen"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 128
@@ -33,7 +33,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.batch_size = 16
   c.num_epochs = 3.0
   c.eval_every = 815  # an epoch of 13,053 queries
-  common.use_published_encoder(c, "Qwen/Qwen3-Embedding-0.6B")
+  training_config.use_published_encoder(c, "Qwen/Qwen3-Embedding-0.6B")
   c.model.encoder.end_token = "<|endoftext|>"  # what the vector is read from
   c.model.encoder.query_prefix = tokenizer.format_instruction(TASK)
   c.model.encoder.remat = True
@@ -42,7 +42,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.optimizer.learning_rate = 3e-6
   # The heads start from nothing; chosen, not tuned. The release has 1.
   c.optimizer.temporal_rate_factor = 100.0
-  common.apply_method(c, argument)
+  training_config.apply_method(c, argument)
   # Its recipe runs on two processes, whose gathered vectors have no gradient.
-  c.loss.detach_gathered = argument.endswith(f"-{common.RELEASE}")
+  c.loss.detach_gathered = argument.endswith(f"-{training_config.RELEASE}")
   return c

@@ -7,20 +7,20 @@
 
 Hardware: 2 CPU cores, 10 (ft), 15 (posterior) and 25 minutes (ctd) with
 evaluation, each on one of them. The source texts are downloaded, or read from
---config.sources=FOLDER. After the colon stands one of `common.METHODS`, and
-where it is to be the released code's, `-release` (`common.apply_method`). The
+--config.sources=FOLDER. After the colon stands one of `training_config.METHODS`, and
+where it is to be the released code's, `-release` (`training_config.apply_method`). The
 rows they should give are in tests/results/rebuilt.json.
 """
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
   method = argument.partition("-")[0]
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"{argument}-small"
   c.dataset = "chunqiutr/rebuilt"
   c.num_epochs = 5.0
@@ -40,5 +40,5 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
     c.model.temperature = 0.15
     c.num_epochs = 3.0
     c.eval_every = 408
-  common.apply_method(c, argument)
+  training_config.apply_method(c, argument)
   return c

@@ -4,17 +4,17 @@
 
 Hardware: 2 CPU cores. For seeing the whole path work, for tests and for
 trying a change; its figures say nothing about the Annals. Takes the methods of
-`common.METHODS` as argument: --config=configs/tiny.py:ft
+`training_config.METHODS` as argument: --config=configs/tiny.py:ft
 """
 
 import ml_collections
 
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 
 def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   """Returns the config; `argument` is what follows the colon."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"{argument}-tiny"
   c.dataset = "chunqiutr/mini"
   c.num_epochs = 12.0
@@ -22,5 +22,5 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.model.encoder.mlp_size = 256
   c.eval_every = 260
   c.log_every = 20
-  common.apply_method(c, argument)
+  training_config.apply_method(c, argument)
   return c

@@ -3,7 +3,7 @@
   python -m ctd_jax.train --config=configs/zero_shot.py:me5_large \\
     --workdir=runs/zs-me5-large
 
-Nothing is trained: method `zs` of `common.apply_method`. After the colon stands
+Nothing is trained: method `zs` of `training_config.apply_method`. After the colon stands
 one of `ROWS`, which have the prefixes, instructions, pooling and lengths of the
 authors' scripts. The weights are read from --config.model.encoder.source: a
 folder, or a hub id, which is downloaded. They must be safetensors: where there
@@ -26,7 +26,8 @@ from collections.abc import Mapping
 import ml_collections
 
 from ctd_jax.models import tokenizer
-from ctd_jax_configs import common, qwen
+from ctd_jax.training import config as training_config
+from ctd_jax_configs import qwen
 
 # What the authors tell mE5-instruct and GTE-Qwen2; Qwen3 and E5-Mistral are
 # told `qwen.TASK`. All but Qwen3 have a blank after the second colon.
@@ -87,14 +88,14 @@ def get_config(argument: str = "me5_large") -> ml_collections.ConfigDict:
       f"{', '.join(ENCODERS)}"
     )
   row = {"dtype": "float32", **ENCODERS[argument]}
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"zs-{argument.replace('_', '-')}"
   c.dataset = "chunqiutr/rebuilt"
   c.query_length = 128
   c.record_length = 256
-  common.use_published_encoder(c, row.pop("source"))
+  training_config.use_published_encoder(c, row.pop("source"))
   c.model.pooling = row.pop("pooling")
   c.model.encoder.update(row)
   c.eval.batch_size = 32
-  common.apply_method(c, "zs")
+  training_config.apply_method(c, "zs")
   return c

@@ -6,7 +6,7 @@
 Every cell of the grid is a run of `ctd_jax.train` with its own process and
 folder, WORKDIR/METHOD/seed-SEED, and resumes like any other; a finished one is
 not repeated. Options of the config, e.g. --config.num_epochs=2, hold for every
-run. Methods and their variants: `configs.common.apply_method`.
+run. Methods and their variants: `configs.training_config.apply_method`.
 
 The run files of a method are averaged over its seeds, query by query. The
 tables show intervals from resampled years; below them, each method is compared
@@ -36,9 +36,9 @@ from ctd_jax.evaluation import (
   results,
   summary,
 )
-from ctd_jax.training.experiment import EVALUATION_FOLDER
+from ctd_jax.training import config as training_config
+from ctd_jax.training.run_folder import EVALUATION_FOLDER
 from ctd_jax.utils import command_line, files, provenance
-from ctd_jax_configs import common
 from ctd_jax_datasets import load
 
 # Method -> the one that it adds a single thing to.
@@ -285,7 +285,8 @@ def summarise_grid(
   tables = result_tables.format_table(
     results.select_rows(rows, family="all"), intervals=True
   )
-  text = f"{tables}\n{format_seed_tables(run_tables)}\n{format_comparisons(mean_tables, years)}"
+  comparisons = format_comparisons(mean_tables, years)
+  text = f"{tables}\n{format_seed_tables(run_tables)}\n{comparisons}"
   files.write_text(folder / "results.txt", text)
   return text
 
@@ -304,8 +305,8 @@ def main() -> None:
     raise ValueError(f"--jobs={flags.FLAGS.jobs}: expected at least 1")
   path, overrides = command_line.split_config_arguments(sys.argv)
   for method in flags.FLAGS.methods:
-    common.apply_method(
-      common.base_config(), method
+    training_config.apply_method(
+      training_config.base_config(), method
     )  # refuses what there is not
   cells = make_grid(flags.FLAGS.methods, seeds, workdir)
   train_cells(cells, path, overrides, flags.FLAGS.jobs)

@@ -7,7 +7,7 @@ from ctd_jax.benchmark.queries import Query
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
-from ctd_jax_configs import common
+from ctd_jax.training import config as training_config
 
 TIMELINE = Timeline(
   "synthetic", (Reign("甲公", "滄", -700, 2), Reign("乙公", "滄", -698, 2))
@@ -64,7 +64,7 @@ def benchmark() -> Benchmark:
 
 def config(method: str = "ctd"):
   """The base config shrunk to the synthetic benchmark."""
-  c = common.base_config()
+  c = training_config.base_config()
   c.name = f"{method}-synthetic"
   c.query_length, c.record_length = 16, 24
   c.batch_size = 8
@@ -78,5 +78,5 @@ def config(method: str = "ctd"):
   c.log_every = 1
   c.eval_every = 5
   c.eval.batch_size = 16
-  common.apply_method(c, method)
+  training_config.apply_method(c, method)
   return c

@@ -1,16 +1,15 @@
-"""The encoder that a config names: from scratch, or published and fine-tuned.
+"""Encoder of a config: made from scratch, or published and fine-tuned.
 
-Why: with `config.model.encoder.source` the vocabulary, the geometry and the
-initial parameters come from one folder; without it the vocabulary is made of
-the training texts and the geometry stands in the config. A run that has begun
-finds its own copy of vocabulary and geometry in its workdir, and needs the
-published folder no more. Called by `experiment`.
+With `config.model.encoder.source` the vocabulary, the geometry and the initial
+parameters come from one folder; without it the vocabulary is made of the
+training texts and the geometry stands in the config. A run that has begun
+finds its own copy of vocabulary and geometry in its workdir and does not need
+the published folder again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Any
 
 import jax
@@ -23,14 +22,15 @@ from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.text_encoder import read_folder
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import input_pipeline
+from ctd_jax.training.run_folder import Folder
 
-# What a published encoder is asked; the rest of its fields are geometry.
+# Fields of a published encoder that are no geometry.
 _SOURCE_FIELDS = ("source", "end_token", "query_prefix", "record_prefix")
 
 
 @dataclasses.dataclass(frozen=True)
 class Backbone:
-  """Vocabulary, geometry and origin of an encoder; `make` returns one.
+  """Vocabulary, geometry and origin of an encoder.
 
   Attributes:
     tokenizer: its vocabulary.
@@ -61,44 +61,71 @@ class Backbone:
     folder = hub_folders.find_model_folder(self.source)
     return state_dict.load_params(folder, self.encoder, sharding)
 
-  def save(self, folder: pathlib.Path) -> None:
-    """Writes what a run that goes on needs: vocabulary and geometry."""
+  def save(self, folder: Folder) -> None:
+    """Writes vocabulary and geometry, which a resumed run reads."""
     self.tokenizer.save(folder)
     if self.source:
       geometry.write_encoder_config(folder, self.encoder)
 
 
-def make_backbone(
-  config: ml_collections.ConfigDict,
-  benchmark: Benchmark,
-  saved_folder: pathlib.Path | None,
+def read_published_backbone(
+  section: ml_collections.ConfigDict, saved_folder: Folder | None
 ) -> Backbone:
-  """Returns the backbone of a config.
+  """Returns the backbone of a config that names a published encoder.
 
   Args:
-    config: the whole config; `model.encoder` and `model.pooling` are read.
-    benchmark: whose training texts give a vocabulary from scratch.
-    saved_folder: where `Backbone.save` wrote for a run that has begun, or None.
+    section: `config.model`, whose encoder has a source.
+    saved_folder: where `Backbone.save` wrote for a run that has begun; None
+      for a new one, which needs the weights as well.
 
   Raises:
-    FileNotFoundError: if the folder, the hub's model or a file is missing.
+    FileNotFoundError: naming the field, if the folder, the hub's model or a
+      file is missing.
     ValueError: if a file does not fit the config.
   """
-  encoder_fields = config.model.encoder.to_dict()
-  source_fields = {
-    name: encoder_fields.pop(name, "") for name in _SOURCE_FIELDS
-  }
+  geometry_fields, source_fields = _split_encoder_fields(section)
   end_token = source_fields.pop("end_token")
-  if source_fields["source"]:
+  try:
     folder = saved_folder or hub_folders.find_model_folder(
       source_fields["source"]
     )
     tokenizer, encoder = read_folder(
-      folder, config.model.pooling, end_token, **encoder_fields
+      folder, section.pooling, end_token, **geometry_fields
     )
-    return Backbone(tokenizer, encoder, **source_fields)
+    if saved_folder is None:
+      hub_folders.TensorFiles(folder)  # opened here, read when training starts
+  except FileNotFoundError as error:
+    raise FileNotFoundError(f"config.model.encoder.source: {error}") from None
+  return Backbone(tokenizer, encoder, **source_fields)
+
+
+def make_scratch_backbone(
+  section: ml_collections.ConfigDict,
+  benchmark: Benchmark,
+  saved_folder: Folder | None,
+) -> Backbone:
+  """Returns the backbone of a config that gives a geometry.
+
+  Args:
+    section: `config.model`.
+    benchmark: whose training texts give the vocabulary of a new run.
+    saved_folder: where `Backbone.save` wrote for a run that has begun, or None.
+  """
+  geometry_fields, _ = _split_encoder_fields(section)
   if saved_folder is None:
     tokenizer = input_pipeline.build_tokenizer(benchmark)
   else:
     tokenizer = TextTokenizer.load(saved_folder)
-  return Backbone(tokenizer, BertConfig(tokenizer.vocab_size, **encoder_fields))
+  encoder = BertConfig(tokenizer.vocab_size, **geometry_fields)
+  return Backbone(tokenizer, encoder)
+
+
+def _split_encoder_fields(
+  section: ml_collections.ConfigDict,
+) -> tuple[dict[str, Any], dict[str, str]]:
+  """Returns the fields of geometry and those of a published folder."""
+  geometry_fields = section.encoder.to_dict()
+  source_fields = {
+    name: geometry_fields.pop(name, "") for name in _SOURCE_FIELDS
+  }
+  return geometry_fields, source_fields

@@ -1,13 +1,11 @@
-"""Saving and restoring a run: state, data iterator and what built them.
+"""Checkpoints of a run: train state, data iterator, description of the model.
 
-Kept are the latest checkpoints (to resume) and the best one by validation (to
-evaluate). Each holds the train state, the position of the data iterator and
-the model's description, so that a checkpoint of another architecture is
-refused by name rather than by a shape. A checkpoint is written under another
-name first, and an older one goes when it is complete; one that was damaged
-later is passed over for the one before it. Several processes write one
-checkpoint, which any number of them, on any number of devices, can read.
-Called by `train` and `evaluate`.
+The latest checkpoints stay (to resume) and the best one by validation (to
+evaluate). The description of the model lets a checkpoint of another
+architecture be refused by field rather than by shape. A checkpoint is written
+under another name first, and an older one goes when it is complete; one that
+was damaged later is passed over for the one before it. Several processes write
+one checkpoint, which any number of them, on any number of devices, can read.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import contextlib
 import dataclasses
 import gc
 import json
-import pathlib
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +24,8 @@ import orbax.checkpoint as ocp
 from absl import logging
 from orbax.checkpoint import checkpoint_managers
 
-from ctd_jax.training import distributed
+from ctd_jax.training import distributed, run_folder
+from ctd_jax.training.run_folder import Folder
 
 
 class CheckpointError(ValueError):
@@ -46,8 +44,8 @@ def list_differences(
   """Returns a phrase for every field in which two descriptions differ.
 
   Args:
-    saved_fields: what a run was made with.
-    requested_fields: what is asked for now.
+    saved_fields: of the run.
+    requested_fields: of the config at hand.
     prefix: path of both in a larger description.
   """
   phrases = []
@@ -80,19 +78,19 @@ class Checkpoints:
   """The checkpoints of one run.
 
   Attributes:
-    directory: absolute folder, one sub-folder a step.
+    directory: local or in a bucket; one sub-folder a step.
     metric: name of the validation metric that ranks them, higher is better.
     model: description of the architecture, saved with and compared to each.
     keep_latest: how many of the latest are kept, beside the best.
   """
 
-  directory: pathlib.Path
+  directory: Folder
   metric: str
   model: Mapping[str, Any]
   keep_latest: int = 1
 
   def __post_init__(self):
-    self.directory = pathlib.Path(self.directory).absolute()
+    self.directory = run_folder.resolve_folder(self.directory)
     with distributed.coordinator_first("metrics of checkpoints"):
       self._set_aside_unreadable_metrics()
 
@@ -239,14 +237,14 @@ class Checkpoints:
     Raises:
       CheckpointError: if the checkpoint holds another architecture; the
         message names each field that differs.
-      UnreadableError: if a file is missing or damaged.
+      UnreadableCheckpointError: if a file is missing or damaged.
     """
     with _silence_abandoned_readers():
       try:
         return self._read_checkpoint(step, abstract_state, iterator)
       except CheckpointError:
         raise
-      except Exception as error:  # whatever the readers make of it
+      except Exception as error:  # readers raise errors of many classes
         logging.debug("traceback", exc_info=True)
         reason = repr(error).splitlines()[0]
     raise UnreadableCheckpointError(

@@ -11,6 +11,8 @@ file does; `validate` imports what it compares with.
 
 from __future__ import annotations
 
+import difflib
+import importlib.util
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -307,6 +309,25 @@ def field_names(fields: Mapping[str, Any], prefix: str = "") -> set[str]:
   return names
 
 
+def suggest_field(config: ml_collections.ConfigDict, field: str) -> str:
+  """Returns "; did you mean ...?" with the field nearest to an unknown one.
+
+  Args:
+    config: that was overridden.
+    field: dotted name that it does not have.
+  """
+  names = sorted(field_names(config))
+  nearest = difflib.get_close_matches(field, names, n=1)
+  if not nearest:
+    # Somebody may have left the section out, or taken another one.
+    leaves = {name.rpartition(".")[2]: name for name in names}
+    leaf = field.rpartition(".")[2]
+    nearest = [
+      leaves[name] for name in difflib.get_close_matches(leaf, leaves, n=1)
+    ]
+  return f"; did you mean --config.{nearest[0]}?" if nearest else ""
+
+
 def validate(config: ml_collections.ConfigDict) -> None:
   """Refuses a value of a training field before anything is built.
 
@@ -318,7 +339,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
   """
   # At call time: configs are parsed, and --help shown, without JAX.
   from ctd_jax.benchmark import runs
-  from ctd_jax.models.dual_encoder import SCORE_MODES
+  from ctd_jax.models.ctd_config import SCORE_MODES
 
   if not runs.is_valid_name(config.name):
     raise ValueError(
@@ -344,6 +365,11 @@ def validate(config: ml_collections.ConfigDict) -> None:
         f"{', '.join(NEGATIVE_TYPES)}"
       )
   _check_score_parts(config)
+  if config.wandb_project and not importlib.util.find_spec("wandb"):
+    raise ValueError(
+      f"config.wandb_project={config.wandb_project!r} needs wandb: pip install "
+      "wandb"
+    )
   validate_evaluation(config.eval)
 
 
@@ -355,7 +381,7 @@ def validate_evaluation(section: ml_collections.ConfigDict) -> None:
   """
   from ctd_jax.benchmark.queries import SPLITS
   from ctd_jax.evaluation import protocol
-  from ctd_jax.models.dual_encoder import SCORE_MODES
+  from ctd_jax.models.ctd_config import SCORE_MODES
 
   protocol.get_mode(section.mode)
   if section.depth < 10:  # the measures look at the first ten

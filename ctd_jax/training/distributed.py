@@ -1,10 +1,9 @@
-"""Several processes that make one run, and what one of them does for all.
+"""Processes of one run: joining them, and work that one does for all.
 
 The same program runs in every process, each with devices of its own, and every
-array is global; see `partitioning`. Here they find each other, hand global
-arrays to the host, and agree who writes files: process 0, on a file system
-that all of them see. With one process nothing is started. Called by `train`,
-`evaluate` and what they call.
+array is global; see `partitioning`. The functions here let processes find each
+other, hand global arrays to the host, and agree that process 0 writes files, on
+a file system that all of them see. With one process nothing is started.
 """
 
 from __future__ import annotations
@@ -17,34 +16,21 @@ from typing import Any
 
 import jax
 import numpy as np
-from absl import flags, logging
+from absl import logging
 from jax.experimental import multihost_utils
 from orbax.checkpoint import multihost
 
-# A data set may be built, or a run evaluated, while the others wait.
-_BARRIER_TIMEOUT_MS = 12 * 3600 * 1000
-_barrier_numbers = itertools.count()
+from ctd_jax.training.distributed_flags import (
+  COORDINATOR,
+  DISTRIBUTED,
+  NUM_PROCESSES,
+  PROCESS_ID,
+)
 
-DISTRIBUTED = flags.DEFINE_bool(
-  "distributed",
-  None,
-  "Join the processes that the cluster has started: tells JAX to read what "
-  "Slurm, GKE (xpk) or the metadata of a TPU say of them. By default where "
-  "srun started more than one task. Example: --distributed",
-)
-COORDINATOR = flags.DEFINE_string(
-  "coordinator",
-  None,
-  "By hand: host and port of process 0, the same in every process, with "
-  "--num_processes and --process_id. Example: --coordinator=10.0.0.1:9911 "
-  "--num_processes=2 --process_id=0",
-)
-NUM_PROCESSES = flags.DEFINE_integer(
-  "num_processes", None, "By hand: how many processes there are."
-)
-PROCESS_ID = flags.DEFINE_integer(
-  "process_id", None, "By hand: which one this is, from 0."
-)
+# A data set may be built, or a run evaluated, while the others wait.
+_BARRIER_TIMEOUT_MS = 12 * 3600 * 1000  # 12 hours
+# Every barrier needs a name of its own; all processes count alike.
+_barrier_numbers = itertools.count()
 
 
 def initialize_processes() -> None:
@@ -61,9 +47,9 @@ def initialize_processes() -> None:
   if any(value is not None for value in flag_values.values()):
     for name, value in flag_values.items():
       if value is None:
+        others = [f"--{other}" for other in flag_values if other != name]
         raise ValueError(
-          f"--{name} is missing: it belongs to "
-          f"{', '.join(f'--{other_name}' for other_name in flag_values if other_name != name)}"
+          f"--{name} is missing: it belongs to {', '.join(others)}"
         )
     jax.distributed.initialize(
       *flag_values.values(), cluster_detection_method="deactivate"
@@ -82,7 +68,7 @@ def _count_slurm_tasks() -> int:
 
 
 def is_coordinator() -> bool:
-  """Returns whether this process writes files and tells what happens."""
+  """Returns whether this process, the first, writes files and logs."""
   return jax.process_index() == 0
 
 
@@ -95,9 +81,9 @@ def wait_for_all(label: str) -> None:
 
 @contextlib.contextmanager
 def coordinator_first(label: str) -> Iterator[None]:
-  """Lets the others do something when the leader has done it.
+  """Has process 0 do something before the others do it.
 
-  An error of the leader's sets them free as well: they meet it themselves.
+  An error of process 0 sets them free as well: they meet it themselves.
   """
   if not is_coordinator():
     wait_for_all(label)
@@ -123,7 +109,7 @@ def to_process_local(tree: Any) -> Any:
 
 
 def process_slice(num_rows: int) -> np.ndarray:
-  """Returns the rows that this process works on, as many as any other.
+  """Returns the rows that this process works on, as many as every other.
 
   Together they are all rows in order; after them the last is repeated.
   """
@@ -133,11 +119,11 @@ def process_slice(num_rows: int) -> np.ndarray:
 
 
 def all_gather(tree: Any, num_rows: int) -> Any:
-  """Returns what all processes made of their shares of `num_rows`, in order.
+  """Returns the arrays of all processes joined in the order of the rows.
 
   Args:
     tree: of host arrays; the first axis is this process's share.
-    num_rows: of which there were so many.
+    num_rows: of all shares without the repeated last row.
   """
   if jax.process_count() == 1:
     return tree

@@ -1,68 +1,52 @@
-"""From a benchmark to batches of integers.
+"""Input pipeline: from the texts of a benchmark to batches of integers.
 
-`Tokens` holds the texts tokenised once; `training_batches` is a grain pipeline
-that draws, for every query, a positive record and hard negatives of train
-months, packs their texts, and can be stopped and resumed at any batch. Time
-becomes integers here and nowhere else. Called by `experiment`.
+`Tokens` holds texts tokenised once; `training_batches` is a grain pipeline
+that draws a positive record and hard negatives of train months for every query,
+packs their texts, and can be stopped and resumed at any batch. Time becomes
+integers here and nowhere else.
 
-Axes: B queries in a batch, H hard negatives a query, L tokens, G/Y/M reign,
-year and month classes.
+Axes: B queries in a batch, H hard negatives a query, N texts, L tokens, T
+train queries, G/Y/M reign, year and month classes.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import grain
 import jax
-import ml_collections
 import numpy as np
+from jaxtyping import Bool, Float32, Int, Int32
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.records import (
-  ANSWERING_KINDS,
-  EVENT,
-  NEG_COMMENT,
-  NO_EVENT,
-)
+from ctd_jax.benchmark.records import ANSWERING_KINDS
 from ctd_jax.chronology.timelines import Interval, Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.tokenizer import TextTokenizer
-
-# Hard negatives by type, with the kind of record each is.
-NEGATIVE_TYPES = {
-  "same_month_comment": NEG_COMMENT,
-  "near_placeholder": NO_EVENT,
-  "near_event": EVENT,
-  "any_comment": NEG_COMMENT,
-  "release_comment": NEG_COMMENT,
-}
-# How far from the query's interval a mined negative may lie, in months: the
-# neighbouring months, and the same month of the neighbouring years.
-_NEAR_MONTHS = (1, 2, 3, 12, 24)
-_MAX_DRAWS = 8
-# Candidates of which the release takes one: comments on the months asked for,
-# filled up with others.
-_RELEASE_POOL = 16
+from ctd_jax.training.negatives import NegativeSampler
 
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-  """Tokenised texts: `ids` and `mask`, both int32 `[N, L]`."""
+  """Tokenised texts.
 
-  ids: np.ndarray
-  mask: np.ndarray
+  Attributes:
+    ids: of tokens.
+    mask: 1 = a token, 0 = padding.
+  """
+
+  ids: Int32[np.ndarray, "N L"]
+  mask: Int32[np.ndarray, "N L"]
 
   def __len__(self) -> int:
     return len(self.ids)
 
   @functools.cached_property
-  def lengths(self) -> np.ndarray:
-    """Tokens of each text, int [N]."""
+  def lengths(self) -> Int[np.ndarray, " N"]:
+    """Tokens of each text."""
     return self.mask.sum(axis=1)
 
   def __getitem__(self, rows: Any) -> Tokens:
@@ -75,7 +59,14 @@ def tokenize_texts(
   max_length: int,
   prefix: str = "",
 ) -> Tokens:
-  """Returns `texts`, each after `prefix`, as tokens `[N, max_length]`."""
+  """Returns texts as tokens, cut or padded to one length.
+
+  Args:
+    tokenizer: vocabulary.
+    texts: [N].
+    max_length: L.
+    prefix: stands before every text and counts in its length.
+  """
   ids, mask = tokenizer.encode(texts, max_length, prefix=prefix)
   return Tokens(np.asarray(ids, np.int32), np.asarray(mask, np.int32))
 
@@ -84,7 +75,7 @@ def build_tokenizer(benchmark: Benchmark) -> TextTokenizer:
   """Returns a character tokenizer over what training may see.
 
   That is the text of train records and train queries; a character that only
-  a held-out month has is unknown, as it is in use.
+  a held-out month has is unknown, as new texts will have unknown ones.
   """
   texts = [
     record.text
@@ -100,7 +91,11 @@ def build_tokenizer(benchmark: Benchmark) -> TextTokenizer:
 
 def calendar_targets(
   interval: Interval, timeline: Timeline
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[
+  Float32[np.ndarray, " G"],
+  Float32[np.ndarray, " Y"],
+  Float32[np.ndarray, " M"],
+]:
   """Returns class probabilities of an interval, uniform over its months.
 
   Args:
@@ -108,122 +103,17 @@ def calendar_targets(
     timeline: its calendar.
 
   Returns:
-    float32 arrays `[G]`, `[Y]`, `[M]`, each summing to 1.
+    Of reign, year and month, each summing to 1.
   """
   targets = tuple(
     np.zeros(count, np.float32) for count in timeline.class_counts
   )
   months = list(timeline.iterate_keys(interval))
   for key in months:
+    # A time key counts from 1, classes from 0.
     for target, class_number in zip(targets, key.triple, strict=True):
       target[class_number - 1] += 1 / len(months)
   return targets
-
-
-class NegativeSampler:
-  """Draws hard negatives for a query from the records of train months.
-
-  Types, all sharing something with what is asked without answering it:
-  `same_month_comment` (later exegesis on a queried month), `near_placeholder`
-  and `near_event` (records 1-3 months, one or two years off the interval),
-  `any_comment` (later exegesis on any month). A type with nothing to offer
-  falls back to any train record of its kind. `release_comment` is what the
-  released code draws: one of 16 comments, on the months asked for as far as
-  they have so many.
-  """
-
-  def __init__(self, benchmark: Benchmark, counts: Mapping[str, int]):
-    """Indexes the train records by kind and month.
-
-    Args:
-      benchmark: the data set.
-      counts: negatives of each type for one query; their sum is H.
-
-    Raises:
-      ValueError: if a type is unknown, or the data set has no train record
-        of its kind; the message names it.
-    """
-    for name in counts:
-      if name not in NEGATIVE_TYPES:
-        raise ValueError(
-          f"config.negatives.{name}: unknown type; "
-          f"there are {', '.join(NEGATIVE_TYPES)}"
-        )
-    self._types = [name for name, n in counts.items() for _ in range(n)]
-    self._timeline = benchmark.timeline
-    self._by_month = collections.defaultdict(list)
-    self._by_kind = collections.defaultdict(list)
-    for row, (record, split) in enumerate(
-      zip(benchmark.records, benchmark.record_splits, strict=True)
-    ):
-      if split == "train":
-        month = self._timeline.ordinal(record.key)
-        self._by_month[record.kind, month].append(row)
-        self._by_kind[record.kind].append(row)
-    for name in self._types:
-      if NEGATIVE_TYPES[name] not in self._by_kind:
-        raise ValueError(
-          f"config.negatives.{name}={counts[name]}: {benchmark.name} has no "
-          f"train record of the kind {NEGATIVE_TYPES[name]}; set it to 0"
-        )
-
-  def __len__(self) -> int:
-    """Number of negatives a query, H."""
-    return len(self._types)
-
-  def draw_negatives(
-    self, ends: tuple[int, int], rng: np.random.Generator
-  ) -> np.ndarray:
-    """Returns rows of the gallery `[H]`.
-
-    Args:
-      ends: ordinal months of the query's interval.
-      rng: consumed.
-    """
-    rows = [self._draw_one(name, *ends, rng) for name in self._types]
-    return np.array(rows, np.int32)
-
-  def _draw_one(
-    self, name: str, start: int, end: int, rng: np.random.Generator
-  ) -> int:
-    kind = NEGATIVE_TYPES[name]
-    if name == "release_comment":
-      return self._draw_released(start, end, rng)
-    for _ in range(_MAX_DRAWS if name != "any_comment" else 0):
-      if name == "same_month_comment":
-        month = int(rng.integers(start, end + 1))
-      else:
-        offset = int(rng.choice(_NEAR_MONTHS))
-        month = end + offset if rng.integers(2) else start - offset
-      rows = self._by_month.get((kind, month))
-      if rows:
-        return rows[int(rng.integers(len(rows)))]
-    rows = self._by_kind[kind]
-    return rows[int(rng.integers(len(rows)))]
-
-  def _draw_released(
-    self, start: int, end: int, rng: np.random.Generator
-  ) -> int:
-    """Returns one of the release's candidates without listing them.
-
-    Source: released code, training data set: up to 16 comments of the target
-    months, topped up from the other ones, of which the collator takes one.
-    """
-    near_rows = [
-      row
-      for month in range(start, end + 1)
-      for row in self._by_month.get((NEG_COMMENT, month), ())
-    ]
-    rows = self._by_kind[NEG_COMMENT]
-    if rng.integers(_RELEASE_POOL) < len(near_rows) or len(near_rows) == len(
-      rows
-    ):
-      return near_rows[int(rng.integers(len(near_rows)))]
-    near_row_set = set(near_rows)
-    while True:
-      row = rows[int(rng.integers(len(rows)))]
-      if row not in near_row_set:
-        return row
 
 
 class _DrawTrainingItems(grain.transforms.RandomMap):
@@ -251,10 +141,11 @@ class _DrawTrainingItems(grain.transforms.RandomMap):
 
   def random_map(
     self, element: int, rng: np.random.Generator
-  ) -> dict[str, np.ndarray]:
+  ) -> dict[str, Any]:
     """Returns rows of query, positive and negatives."""
     pool, groups = self._positives[element]
     if self._balance_kinds:
+      # A long interval has far more placeholders than events.
       pool = groups[int(rng.integers(len(groups)))]
     return {
       "query": np.int32(element),
@@ -267,24 +158,25 @@ class _DrawTrainingItems(grain.transforms.RandomMap):
 class _AssembleBatch(grain.transforms.Map):
   """Turns rows into the arrays of a training batch.
 
-  Every process lays out the texts of all, of which it needs the lengths, and
-  so knows the shape that all have; it reads those of its own queries.
+  Every process lays out the texts of all processes, of which it needs the
+  lengths, and so knows the common shape; it reads those of its own queries.
   """
 
-  packs: int
-  width: int
+  packs: int  # of the global batch
+  width: int  # tokens of a packed row
   queries: Tokens
   records: Tokens
-  query_ends: np.ndarray
-  query_targets: tuple[np.ndarray, ...]
-  record_months: np.ndarray
-  record_classes: np.ndarray
-  record_is_positive: np.ndarray
+  query_ends: Int32[np.ndarray, "T 2"]  # ordinal months
+  query_targets: tuple[np.ndarray, ...]  # of the heads, [T, classes]
+  record_months: Int32[np.ndarray, " N"]  # ordinal
+  record_classes: Int32[np.ndarray, "N 3"]  # reign, year, month from 0
+  record_is_positive: Bool[np.ndarray, " N"]  # of a kind that can answer
 
-  def map(self, element: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+  def map(self, element: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Returns one batch; see `training_batches`."""
-    query = element["query"]
+    query = element["query"]  # [B]
     records = np.column_stack([element["positive"], element["negatives"]])
+    # A query and its 1 + H records stay in one pack, hence on one device.
     lengths = np.column_stack(
       [self.queries.lengths[query], self.records.lengths[records]]
     )
@@ -338,7 +230,11 @@ def training_batches(
   benchmark: Benchmark,
   queries: Tokens,
   records: Tokens,
-  config: ml_collections.ConfigDict,
+  *,
+  batch_size: int,
+  seed: int,
+  negatives: Mapping[str, int],
+  balance_kinds: bool,
   packs: int,
   width: int,
 ) -> grain.DatasetIterator:
@@ -354,8 +250,10 @@ def training_batches(
     benchmark: the data set.
     queries: tokens of its train queries.
     records: tokens of its gallery.
-    config: the run's config: seed, batch_size (global), negatives,
-      balance_positive_kinds.
+    batch_size: queries of the global batch, B.
+    seed: of the order and the draws.
+    negatives: hard negatives a query of each type; their sum is H.
+    balance_kinds: draw event or placeholder first, then a record of the kind.
     packs: into which the texts of the global batch are divided, for devices
       and for `encode_chunks`.
     width: of their rows, see `packing.row_width`.
@@ -374,20 +272,40 @@ def training_batches(
       an epoch.
   """
   train_queries = benchmark.queries["train"]
-  if config.batch_size % packs:
+  if batch_size % packs:
     raise ValueError(
-      f"config.batch_size={config.batch_size} does not divide into {packs} "
+      f"config.batch_size={batch_size} does not divide into {packs} "
       "packs: config.encode_chunks of them on each of the devices that split "
       "the batch"
     )
-  if config.batch_size > len(train_queries):
+  if batch_size > len(train_queries):
     raise ValueError(
-      f"config.batch_size={config.batch_size} exceeds the "
+      f"config.batch_size={batch_size} exceeds the "
       f"{len(train_queries)} train queries of {benchmark.name}"
     )
-  timeline = benchmark.timeline
+  draw_items = _DrawTrainingItems(
+    benchmark, NegativeSampler(benchmark, negatives), balance_kinds
+  )
+  return iter(
+    grain.MapDataset.source(range(len(train_queries)))
+    .seed(seed)
+    .shuffle()
+    .repeat()
+    .random_map(draw_items)
+    .batch(batch_size)
+    .map(_make_assembler(benchmark, queries, records, packs, width))
+    .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4))
+  )
+
+
+def _make_assembler(
+  benchmark: Benchmark, queries: Tokens, records: Tokens, packs: int, width: int
+) -> _AssembleBatch:
+  """Returns the last stage, which has the time of all texts as integers."""
+  train_queries, timeline = benchmark.queries["train"], benchmark.timeline
   targets = [calendar_targets(q.interval, timeline) for q in train_queries]
-  assemble_batch = _AssembleBatch(
+  classes = np.array([r.key.triple for r in benchmark.records], np.int32) - 1
+  return _AssembleBatch(
     packs=packs,
     width=width,
     queries=queries,
@@ -401,32 +319,24 @@ def training_batches(
     record_months=np.array(
       [timeline.ordinal(r.key) for r in benchmark.records], np.int32
     ),
-    record_classes=np.array([r.key.triple for r in benchmark.records], np.int32)
-    - 1,
+    record_classes=classes,
     record_is_positive=np.isin(benchmark.kinds, ANSWERING_KINDS),
   )
-  draw_items = _DrawTrainingItems(
-    benchmark,
-    NegativeSampler(benchmark, config.negatives.to_dict()),
-    config.balance_positive_kinds,
-  )
-  return iter(
-    grain.MapDataset.source(range(len(train_queries)))
-    .seed(config.seed)
-    .shuffle()
-    .repeat()
-    .random_map(draw_items)
-    .batch(config.batch_size)
-    .map(assemble_batch)
-    .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4))
-  )
 
 
-def padded_batches(tokens: Tokens, batch_size: int):
-  """Yields `(tokens [batch_size, L], count)`; the last is filled with row 0.
+def padded_batches(
+  tokens: Tokens, batch_size: int
+) -> Iterator[tuple[Tokens, int]]:
+  """Yields batches of tokens, the last one filled up with row 0.
 
-  `count` rows of each batch are real, so nothing is dropped and the compiled
-  shape stays one.
+  Nothing is dropped and the compiled shape stays one.
+
+  Args:
+    tokens: of all texts.
+    batch_size: rows of a batch.
+
+  Yields:
+    Tokens [batch_size, L], and how many rows, the first ones, are real.
   """
   for start in range(0, len(tokens), batch_size):
     rows = np.arange(start, start + batch_size)

@@ -1,11 +1,12 @@
-"""Losses of the retriever: contrastive and calendrical.
+"""Losses of the retriever: contrastive, calendrical, of the month's posterior.
 
-Why: every configuration (plain fine-tuning, TempDate, CTD and its ablations)
-is a weighted sum of the functions here, put together by `train_step`. They
-take arrays and give fp32 scalars; none knows a model.
+Plain fine-tuning, TempDate, CTD and the ablations are weighted sums of these
+functions, which `objective` forms. They map arrays to fp32 scalars and know no
+model.
 
-Axes: B queries in batch (row i of the records is query i's own positive),
-N = B + hard negatives, C classes of a calendar head, K months of a timeline.
+Axes: B queries in a batch (row i of the records is query i's own positive),
+N = B + hard negatives of the batch, C classes of a calendar head, K months of
+the timeline.
 """
 
 from __future__ import annotations
@@ -14,28 +15,29 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num
 
-NCE_REDUCTIONS = ("sum_inside", "mean_outside")
-HEAD_REDUCTIONS = ("mean", "sum")
+from ctd_jax.training.config import HEAD_REDUCTIONS, NCE_REDUCTIONS
+
 # Finite, so that a masked entry has a zero gradient rather than a NaN.
 MASKED_LOGIT = -1e9
 
 
 def interval_mask(
-  query_start: jax.Array,
-  query_end: jax.Array,
-  record_start: jax.Array,
-  record_end: jax.Array,
-) -> jax.Array:
-  """Returns which records' intervals overlap which queries', bool [B, N].
+  query_start: Int[Array, " B"],
+  query_end: Int[Array, " B"],
+  record_start: Int[Array, " N"],
+  record_end: Int[Array, " N"],
+) -> Bool[Array, "B N"]:
+  """Returns which records' intervals overlap which queries'.
 
   Intervals are closed; a pair of ends in the wrong order is swapped.
 
   Args:
-    query_start: ordinal months (0 = first of the timeline), int [B].
-    query_end: likewise, int [B].
-    record_start: likewise, int [N].
-    record_end: likewise, int [N].
+    query_start: ordinal months, 0 = first of the timeline.
+    query_end: likewise.
+    record_start: likewise.
+    record_end: likewise.
 
   Source: paper, multi-positive objective, and the released code.
   """
@@ -47,10 +49,10 @@ def interval_mask(
 
 
 def multi_positive_nce(
-  logits_BxN: jax.Array,
-  mask_BxB: jax.Array,
+  logits_BxN: Float[Array, "B N"],
+  mask_BxB: Num[Array, "B B"] | Bool[Array, "B B"],
   reduction: str = "sum_inside",
-) -> jax.Array:
+) -> Float[Array, ""]:
   """Returns the mean over rows of a contrastive loss with many positives.
 
   Args:
@@ -61,9 +63,6 @@ def multi_positive_nce(
     reduction: "sum_inside" = -log of the summed probability of the positives,
       as released: one easy positive satisfies it. "mean_outside" = mean of
       -log p over the positives: every positive has to be found.
-
-  Returns:
-    Scalar, fp32.
 
   Raises:
     ValueError: if `reduction` is unknown or there are fewer columns than
@@ -78,11 +77,12 @@ def multi_positive_nce(
     raise ValueError(
       f"logits need a column per row first, got shape {logits_BxN.shape}"
     )
-  logits = logits_BxN.astype(jnp.float32)
+  logits = logits_BxN.astype(jnp.float32)  # bf16 sums would lose small terms
   mask = mask_BxB.astype(bool)
   fallback_diagonal = ~mask.any(axis=1, keepdims=True) & jnp.eye(
     rows, dtype=bool
   )
+  # Hard negatives, the columns behind the batch, are padded with False.
   mask = jnp.pad(mask | fallback_diagonal, ((0, 0), (0, columns - rows)))
   total = jax.nn.logsumexp(logits, axis=1)
   if reduction == "sum_inside":
@@ -93,42 +93,42 @@ def multi_positive_nce(
 
 
 def symmetric_nce(
-  logits_qd: jax.Array,
-  logits_dq: jax.Array,
-  mask: jax.Array | None = None,
+  logits_qd: Float[Array, "B N"],
+  logits_dq: Float[Array, "B B"],
+  mask: Bool[Array, "B B"] | None = None,
   reduction: str = "sum_inside",
-) -> jax.Array:
+) -> Float[Array, ""]:
   """Returns half the sum of the query-to-record and record-to-query losses.
 
   Args:
     logits_qd: scores of queries (rows) against the batch's records and then
-      the hard negatives, [B, B + H].
-    logits_dq: scores of records (rows) against queries, [B, B]; with a
-      symmetric scorer the transpose of the first block of `logits_qd`.
-    mask: which record is positive for which query, [B, B]; None = only the
-      own one (plain InfoNCE).
+      the hard negatives.
+    logits_dq: scores of records (rows) against queries; with a symmetric
+      scorer the transpose of the first block of `logits_qd`.
+    mask: which record is positive for which query; None = only the query's
+      own (plain InfoNCE).
     reduction: see `multi_positive_nce`.
-
-  Returns:
-    Scalar, fp32.
 
   Source: paper, retrieval objective, and the released code.
   """
   if mask is None:
     mask = jnp.eye(logits_qd.shape[0], dtype=bool)
   forward = multi_positive_nce(logits_qd, mask, reduction)
+  # Row i is a record here: its positives are the queries of column i.
   backward = multi_positive_nce(logits_dq, mask.T, reduction)
   return 0.5 * (forward + backward)
 
 
-def neighbour_targets(labels: jax.Array, classes: int, eps: float) -> jax.Array:
-  """Returns target probabilities that leak to the adjacent classes, [B, C].
+def neighbour_targets(
+  labels: Int[Array, " B"], classes: int, eps: float
+) -> Float[Array, "B C"]:
+  """Returns target probabilities that leak to the adjacent classes.
 
   Mass 1 - eps stays on the class, eps is shared by the neighbours that exist:
   half each inside, all to the only one at an end. Months do not wrap.
 
   Args:
-    labels: classes counted from 0, int [B].
+    labels: classes counted from 0.
     classes: number of classes C.
     eps: mass that leaves the class, in [0, 1).
 
@@ -146,17 +146,17 @@ def neighbour_targets(labels: jax.Array, classes: int, eps: float) -> jax.Array:
 
 
 def calendar_cross_entropy(
-  logits: Sequence[jax.Array],
-  labels: jax.Array,
+  logits: Sequence[Float[Array, "B _"]],
+  labels: Int[Array, "B 3"],
   eps: float = 0.0,
   reduction: str = "mean",
-) -> jax.Array:
-  """Returns the loss of the three calendar heads on dated texts, fp32 scalar.
+) -> Float[Array, ""]:
+  """Returns the loss of the three calendar heads on dated texts.
 
   Args:
-    logits: of reign [B, G], year [B, Y] and month [B, M].
-    labels: (reign, year, month), each counted from 0, int [B, 3]. A time key
-      counts from 1: subtract one.
+    logits: of reign, year and month; each head has its own classes.
+    labels: (reign, year, month), each counted from 0. A time key counts from
+      1: subtract one.
     eps: neighbour smoothing, see `neighbour_targets`; 0 = plain.
     reduction: over the heads, "mean" (the release) or "sum" (the paper).
 
@@ -170,19 +170,19 @@ def calendar_cross_entropy(
 
 
 def interval_calendar_cross_entropy(
-  logits: Sequence[jax.Array],
-  targets: Sequence[jax.Array],
+  logits: Sequence[Float[Array, "B _"]],
+  targets: Sequence[Float[Array, "B _"]],
   reduction: str = "mean",
-) -> jax.Array:
-  """Returns the loss of the calendar heads against soft targets, fp32 scalar.
+) -> Float[Array, ""]:
+  """Returns the loss of the calendar heads against soft targets.
 
   For queries: the targets are the marginals of the uniform distribution over
   the months of the query's interval, made once by the input pipeline.
 
   Args:
-    logits: of reign [B, G], year [B, Y] and month [B, M].
+    logits: of reign, year and month; each head has its own classes.
     targets: probabilities of the same shapes; a row of zeros adds no loss, but
-        counts in the mean over texts.
+      counts in the mean over texts.
     reduction: over the heads, "mean" or "sum".
 
   Raises:
@@ -200,16 +200,19 @@ def interval_calendar_cross_entropy(
   return total / len(losses) if reduction == "mean" else total
 
 
-def interval_cross_entropy(log_p: jax.Array, ends: jax.Array) -> jax.Array:
-  """Returns the loss of posteriors of the month, fp32 scalar.
+def interval_cross_entropy(
+  log_p: Float[Array, "B K"], ends: Int[Array, "B 2"]
+) -> Float[Array, ""]:
+  """Returns the loss of posteriors of the month.
 
   The mean of -log p over the months of each interval: for a dated text, whose
   interval is one month, its negative log-likelihood.
 
   Args:
-    log_p: log p(month | text), [B, K].
-    ends: first and last ordinal month, int [B, 2].
+    log_p: log p(month | text).
+    ends: first and last ordinal month, 0 = first of the timeline.
   """
   ordinals = jnp.arange(log_p.shape[1])
-  is_inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])
+  is_inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])  # [B, K]
+  # where, not a product: 0 * -inf of a month without mass would be NaN.
   return -(jnp.where(is_inside, log_p, 0).sum(1) / is_inside.sum(1)).mean()

@@ -1,13 +1,15 @@
-"""What a training step minimises: encodings of a batch, scores, losses.
+"""Training objective: batch encoding, logits and the weighted sum of losses.
 
-Why: every system is a sum of the parts here, weighted by its config. Called by
-`train_step`, which takes the gradient; `losses` has the functions of arrays.
+Every system is a choice of weights and switches in `config.loss`; `losses` has
+the functions of arrays, `train_step` takes the gradient.
 
-Axes: B queries in the global batch, H hard negatives a query.
+Axes: B queries in the global batch, H hard negatives a query, N = B + B*H
+columns of the query-to-record direction.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,27 +18,30 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 from jax.sharding import Mesh
+from jaxtyping import Array, Float
 
-from ctd_jax.models.dual_encoder import DualEncoder, Encoding
+from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.training import losses, partitioning
 
-Batch = Mapping[str, Any]  # arrays, and the texts
-BIAS_COLUMNS = ("all", "positives")
+Batch = Mapping[str, Any]  # see `input_pipeline.training_batches`
+Metrics = dict[str, jax.Array]
+Logits = tuple[Float[Array, "B N"], Float[Array, "B B"]]
 
 
 def map_in_chunks(
   function: Callable[..., Any], chunks: int, *trees: Any
 ) -> Any:
-  """Returns `function(*trees)`, computed a part of the rows at a time.
+  """Returns `function(*trees)`, computed for one chunk of rows at a time.
 
-  The backward pass computes a part again instead of keeping what is inside
-  it, so that memory is that of one part, besides rows in and out: with an
+  The backward pass computes a chunk again instead of keeping its activations,
+  so that memory is that of one chunk, besides rows in and out: with an
   encoder, the cached gradients of large contrastive batches.
 
   Args:
     function: maps rows to rows, and none depends on another.
-    chunks: number of parts, which divides the rows; 1 = none are made.
+    chunks: number of chunks, which divides the rows; 1 = none are made.
     *trees: of arrays whose first axis counts the rows.
 
   Source: Gao et al., "Scaling Deep Contrastive Learning Batch Size under
@@ -45,7 +50,8 @@ def map_in_chunks(
   if chunks == 1:
     return function(*trees)
 
-  # A part has rows of every device: no row moves where the batch is sharded.
+  # Strided: a chunk has rows of every device, so that no row moves where the
+  # batch is sharded.
   def split_rows(x: jax.Array) -> jax.Array:
     rows = len(x) // chunks
     return x.reshape(rows, chunks, *x.shape[1:]).swapaxes(0, 1)
@@ -60,75 +66,13 @@ def map_in_chunks(
   )
 
 
-def training_logits(
-  apply: Callable[..., jax.Array],
-  query: Encoding,
-  positive: Encoding,
-  negative: Encoding,
-  config: ml_collections.FrozenConfigDict,
-  mesh: Mesh,
-) -> tuple[jax.Array, jax.Array]:
-  """Returns the scores of the two directions of the contrastive loss.
-
-  Rows stay on the devices that encoded them; the columns, which are the
-  vectors of all devices, are gathered on each, with their gradient.
-
-  They are those of `config.score_mode`, unless a field of the loss asks for
-  the released code's: `bias_columns="positives"` leaves the hard negatives
-  without the temporal term, and `detach_gathered` keeps the gradient of a
-  cosine from the side that is gathered, the columns of either direction.
-  There the values do not change, and the temporal term keeps its gradient.
-
-  Args:
-    apply: `(query, record, mode, method=...)` of the dual encoder.
-    query: of the global batch, B.
-    positive: a record of each query, B.
-    negative: its hard negatives, B*H.
-    config: the whole config.
-    mesh: over which the batch is split.
-
-  Returns:
-    Queries against positives, then negatives, fp32 [B, B + B*H], and
-    positives against queries, [B, B].
-
-  Source: released code, in-batch loss and its form over processes.
-  """
-  mode, weights = config.score_mode, config.loss
-
-  def replicate(encoding: Encoding) -> Encoding:
-    sharding = partitioning.replicated_sharding(mesh)
-    return jax.lax.with_sharding_constraint(encoding, sharding)
-
-  def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
-    columns = replicate(columns)
-    if weights.detach_gathered:
-      columns = jax.lax.stop_gradient(columns)
-    return apply(rows, columns, mode, method="cosine")
-
-  def temporal(record: Encoding) -> jax.Array:
-    columns = replicate(record)
-    return map_in_chunks(
-      lambda rows: apply(rows, columns, mode, method="temporal"),
-      config.encode_chunks,
-      query,
-    )
-
-  bias = temporal(positive)
-  hard_logits = cosine(query, negative)
-  if weights.bias_columns == "all":
-    hard_logits += temporal(negative)
-  forward = cosine(query, positive) + bias
-  backward = cosine(positive, query) + bias.T  # a cosine is symmetric
-  return jnp.concatenate([forward, hard_logits], axis=1), backward
-
-
 def take_columns(texts: Any, size: int, columns: slice) -> Any:
   """Returns some of each query's texts; none changes its device.
 
   Args:
-    texts: tree of arrays [B*N, ...], N texts a query.
+    texts: tree of arrays [B*T, ...], T texts a query.
     size: B.
-    columns: which of the N.
+    columns: which of the T.
   """
 
   def take_from_array(x: jax.Array) -> jax.Array:
@@ -138,53 +82,169 @@ def take_columns(texts: Any, size: int, columns: slice) -> Any:
   return jax.tree.map(take_from_array, texts)
 
 
-def encode_batch(
-  params: Any,
-  batch: Batch,
-  dropout_key: jax.Array,
-  model: DualEncoder,
-  config: ml_collections.FrozenConfigDict,
-) -> tuple[Encoding, Encoding]:
-  """Returns the encodings of the queries, [B], and of their records.
+@dataclasses.dataclass(frozen=True)
+class Objective:
+  """The loss that a training step minimises.
 
-  All pass the encoder together.
-
-  Args:
-    params: of `model`.
-    batch: see `input_pipeline.training_batches`.
-    dropout_key: fresh for each step.
+  Attributes:
     model: the dual encoder.
-    config: the whole config; `encode_chunks` and `query_dates` are read.
-
-  Returns:
-    Of the queries, and of the records, [B*(1+H)]: a query's records stand
-    together, its positive first.
+    mesh: devices over which the batch is split.
+    loss: `config.loss`, weights and variants of the losses.
+    score_mode: score of a query against a record, `config.score_mode`.
+    encode_chunks: chunks in which a batch is encoded.
+    uses_query_dates: whether the interval of a query is given to the score;
+      otherwise the model's own posterior dates it.
   """
 
-  def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
-    # A part draws its own dropout: by the first of its packs.
-    rngs = {"dropout": jax.random.fold_in(dropout_key, number[0])}
-    return model.apply(
-      {"params": params}, texts, False, rngs=rngs, method="encode_packed"
+  model: DualEncoder
+  mesh: Mesh
+  loss: ml_collections.FrozenConfigDict
+  score_mode: str
+  encode_chunks: int = 1
+  uses_query_dates: bool = True
+
+  @classmethod
+  def from_config(
+    cls, config: ml_collections.ConfigDict, model: DualEncoder, mesh: Mesh
+  ) -> Objective:
+    """Returns the objective of a run's config."""
+    return cls(
+      model=model,
+      mesh=mesh,
+      loss=ml_collections.FrozenConfigDict(config.loss),
+      score_mode=config.score_mode,
+      encode_chunks=config.encode_chunks,
+      uses_query_dates=config.query_dates == "parser",
     )
 
-  texts = batch["texts"]
-  pack_numbers = jnp.arange(len(texts.ids))
-  encoded = map_in_chunks(encode, config.encode_chunks, texts, pack_numbers)
-  encoded = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoded)
-  size = len(batch["query_ends"])
-  query = take_columns(encoded, size, slice(0, 1))
-  if config.query_dates == "parser":
-    query = query.replace(interval=batch["query_ends"])
-  return query, take_columns(encoded, size, slice(1, None))
+  def compute_loss(
+    self, params: Any, batch: Batch, dropout_key: jax.Array
+  ) -> tuple[Float[Array, ""], Metrics]:
+    """Returns the weighted loss of a global batch, and its terms by name.
+
+    Args:
+      params: of the model.
+      batch: see `input_pipeline.training_batches`.
+      dropout_key: fresh for each step.
+
+    Source: paper, section 4, and the released code.
+    """
+    apply = functools.partial(self.model.apply, {"params": params})
+    query, record = self.encode_batch(params, batch, dropout_key)
+    size = len(query.scalar)
+    logits = self.compute_logits(
+      apply,
+      query,
+      take_columns(record, size, slice(0, 1)),
+      take_columns(record, size, slice(1, None)),
+    )
+    total, accuracy = _retrieval_loss(*logits, batch, self.loss)
+    metrics = {"retrieval": total}
+    log_months = functools.partial(apply, method="log_months")
+    date_losses = _date_losses(query, record, batch, log_months, self.loss)
+    for name, (weight, loss) in date_losses.items():
+      metrics[name] = loss
+      total += weight * loss
+    return total, {"loss": total, **metrics, "batch_hit@1": accuracy}
+
+  def encode_batch(
+    self, params: Any, batch: Batch, dropout_key: jax.Array
+  ) -> tuple[Encoding, Encoding]:
+    """Returns the encodings of the queries, [B], and of their records.
+
+    All texts pass the encoder together.
+
+    Args:
+      params: of the model.
+      batch: see `input_pipeline.training_batches`.
+      dropout_key: fresh for each step.
+
+    Returns:
+      Of the queries, and of the records, [B*(1+H)]: a query's records stand
+      together, its positive first.
+    """
+
+    def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
+      # Every chunk draws its own dropout, by the number of its first pack.
+      rngs = {"dropout": jax.random.fold_in(dropout_key, number[0])}
+      return self.model.apply(
+        {"params": params}, texts, False, rngs=rngs, method="encode_packed"
+      )
+
+    texts = batch["texts"]
+    pack_numbers = jnp.arange(len(texts.ids))
+    encoded = map_in_chunks(encode, self.encode_chunks, texts, pack_numbers)
+    # [packs, texts of a pack, ...] -> [B*(2+H), ...]
+    encoded = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoded)
+    size = len(batch["query_ends"])
+    query = take_columns(encoded, size, slice(0, 1))
+    if self.uses_query_dates:
+      query = query.replace(interval=batch["query_ends"])
+    return query, take_columns(encoded, size, slice(1, None))
+
+  def compute_logits(
+    self,
+    apply: Callable[..., jax.Array],
+    query: Encoding,
+    positive: Encoding,
+    negative: Encoding,
+  ) -> Logits:
+    """Returns the scores of the two directions of the contrastive loss.
+
+    Rows stay on the devices that encoded them; the columns, which are the
+    vectors of all devices, are gathered on each, with their gradient.
+
+    Scores are those of the mode, unless a field of the loss asks for the
+    released code's: `bias_columns="positives"` leaves the hard negatives
+    without the temporal term, and `detach_gathered` stops the gradient of a
+    cosine on the side that is gathered, the columns of either direction. There
+    the values do not change, and the temporal term keeps its gradient.
+
+    Args:
+      apply: `(query, record, mode, method=...)` of the dual encoder.
+      query: of the global batch, B.
+      positive: a record of each query, B.
+      negative: its hard negatives, B*H.
+
+    Returns:
+      Queries against positives, then negatives; positives against queries.
+
+    Source: released code, in-batch loss and its form over processes.
+    """
+
+    def replicate(encoding: Encoding) -> Encoding:
+      sharding = partitioning.replicated_sharding(self.mesh)
+      return jax.lax.with_sharding_constraint(encoding, sharding)
+
+    def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
+      columns = replicate(columns)
+      if self.loss.detach_gathered:
+        columns = jax.lax.stop_gradient(columns)
+      return apply(rows, columns, self.score_mode, method="cosine")
+
+    def temporal(record: Encoding) -> jax.Array:
+      columns = replicate(record)
+      return map_in_chunks(
+        lambda rows: apply(rows, columns, self.score_mode, method="temporal"),
+        self.encode_chunks,
+        query,
+      )
+
+    bias = temporal(positive)
+    hard_logits = cosine(query, negative)
+    if self.loss.bias_columns == "all":
+      hard_logits += temporal(negative)
+    forward = cosine(query, positive) + bias
+    backward = cosine(positive, query) + bias.T  # a cosine is symmetric
+    return jnp.concatenate([forward, hard_logits], axis=1), backward
 
 
 def _retrieval_loss(
-  logits_qd: jax.Array,
-  logits_dq: jax.Array,
+  logits_qd: Float[Array, "B N"],
+  logits_dq: Float[Array, "B B"],
   batch: Batch,
   weights: ml_collections.FrozenConfigDict,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
   """Returns the contrastive loss and the share of right first records.
 
   A hard negative that answers another query of the batch is left out of that
@@ -194,6 +254,7 @@ def _retrieval_loss(
   starts, ends = batch["query_ends"][:, 0], batch["query_ends"][:, 1]
   month, hard_month = batch["positive_month"], batch["negative_month"]
   overlap = losses.interval_mask(starts, ends, month, month)
+  # Commentary lies in the interval too, but answers no query.
   answers = batch["negative_answers"] & losses.interval_mask(
     starts, ends, hard_month, hard_month
   )
@@ -220,10 +281,15 @@ def _date_losses(
   batch: Batch,
   log_months: Callable[[Encoding], jax.Array],
   weights: ml_collections.FrozenConfigDict,
-) -> dict[str, tuple[jax.Array, jax.Array]]:
-  """Returns the losses of what is said of dates: name -> (weight, loss)."""
+) -> dict[str, tuple[float, Float[Array, ""]]]:
+  """Returns the losses of dates, those of weight 0 left out.
+
+  Returns:
+    Name -> (weight, loss).
+  """
   weighted_losses = {}
   if weights.calendar_weight:
+    # The heads of the positives alone, as in the release.
     positive = take_columns(record, len(query.scalar), slice(0, 1))
     weighted_losses["calendar"] = (
       weights.calendar_weight,
@@ -244,15 +310,10 @@ def _date_losses(
       ),
     )
   if weights.posterior_weight:
-    size = len(query.scalar)
-    negative_months = batch["negative_month"].reshape(size, -1)
-    months = jnp.column_stack(
-      [batch["positive_month"], negative_months]
-    ).reshape(-1, 1)
     weighted_losses["posterior"] = (
       weights.posterior_weight,
       losses.interval_cross_entropy(
-        log_months(record), jnp.concatenate([months, months], axis=1)
+        log_months(record), _record_ends(batch, len(query.scalar))
       ),
     )
     weighted_losses["query_posterior"] = (
@@ -262,45 +323,13 @@ def _date_losses(
   return weighted_losses
 
 
-def loss_and_metrics(
-  params: Any,
-  batch: Batch,
-  dropout_key: jax.Array,
-  model: DualEncoder,
-  config: ml_collections.FrozenConfigDict,
-  mesh: Mesh,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-  """Returns the weighted loss of a global batch and its parts.
+def _record_ends(batch: Batch, size: int) -> jax.Array:
+  """Returns first and last month of all records, int [B*(1+H), 2].
 
-  The logits are those of `training_logits`; hard negatives are columns of the
-  query-to-record direction.
-
-  Args:
-    params: of `model`.
-    batch: see `input_pipeline.training_batches`.
-    dropout_key: fresh for each step.
-    model: the dual encoder.
-    config: the whole config; `loss` and `score_mode` are read.
-    mesh: over which the batch is split.
-
-  Source: paper, section 4, and the released code.
+  They are one month each, in the order of `Objective.encode_batch`.
   """
-  apply = functools.partial(model.apply, {"params": params})
-  query, record = encode_batch(params, batch, dropout_key, model, config)
-  size = len(query.scalar)
-  logits = training_logits(
-    apply,
-    query,
-    take_columns(record, size, slice(0, 1)),
-    take_columns(record, size, slice(1, None)),
-    config,
-    mesh,
+  negative_months = batch["negative_month"].reshape(size, -1)  # [B, H]
+  months = jnp.column_stack([batch["positive_month"], negative_months]).reshape(
+    -1, 1
   )
-  total, accuracy = _retrieval_loss(*logits, batch, config.loss)
-  metrics = {"retrieval": total}
-  log_months = functools.partial(apply, method="log_months")
-  date_losses = _date_losses(query, record, batch, log_months, config.loss)
-  for name, (weight, loss) in date_losses.items():
-    metrics[name] = loss
-    total += weight * loss
-  return total, {"loss": total, **metrics, "batch_hit@1": accuracy}
+  return jnp.concatenate([months, months], axis=1)

@@ -1,10 +1,10 @@
-"""Schedule and AdamW of a run. Called by `train`; a leaf: config in,
-transformation out.
+"""Optimizer of a run: learning rate schedule and AdamW by parameter group.
 
-Source: the published recipe (linear warm-up over a tenth of the
-updates, linear decay to 0, decay 0.01); the parameter groups are ours: norms,
-biases and the scalar gates are not decayed, and the temporal modules, which
-start from nothing, may learn faster than the encoder.
+Norms, biases and the scalar gates are not decayed, and the temporal modules,
+which start from nothing, may learn faster than the encoder.
+
+Source: the published recipe (linear warm-up over a tenth of the updates, linear
+decay to 0, weight decay 0.01); the parameter groups are ours.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import ml_collections
 import optax
 
 from ctd_jax.models.encoders.layer_stack import SCANNED
+from ctd_jax.training.config import DECAY_KINDS
 
 ENCODER = "encoder"
 TEMPORAL = "temporal"
-DECAY_KINDS = ("matrices", "release")
 
 
 def learning_rate_schedule(
@@ -43,9 +43,10 @@ def learning_rate_schedule(
     raise ValueError(
       f"optimizer.warmup_fraction must be in [0, 1), got {warmup_fraction}"
     )
-  warmup = int(warmup_fraction * total_steps)
+  warmup = int(warmup_fraction * total_steps)  # updates
   return optax.schedules.join_schedules(
     [
+      # A ramp of no updates divides by zero, even where it is never read.
       optax.schedules.linear_schedule(0.0, peak, max(warmup, 1)),
       optax.schedules.linear_schedule(peak, 0.0, total_steps - warmup),
     ],
@@ -81,8 +82,10 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
   def is_decayed(path: tuple[Any, ...], value: jax.Array) -> bool:
     *module, name = (entry.key for entry in path)
     if kind == "release":
+      # RMSNorm has a scale alone, LayerNorm a bias beside it.
       layer_norm = name == "scale" and (*module, "bias") in names
       return "bias" not in name and not layer_norm
+    # A scan stacks its layers: a bias then has two axes, a matrix three.
     return value.ndim - (SCANNED in module) > 1
 
   return jax.tree_util.tree_map_with_path(is_decayed, params)
@@ -96,28 +99,27 @@ def label_parameter_groups(params: Mapping[str, Any]) -> Any:
 
 
 def make_optimizer(
-  config: ml_collections.ConfigDict, total_steps: int
+  section: ml_collections.ConfigDict, total_steps: int
 ) -> optax.GradientTransformation:
   """Returns clipped AdamW with one learning rate for each parameter group.
 
   Args:
-    config: `config.optimizer`: learning_rate, temporal_rate_factor,
-      warmup_fraction, weight_decay, decay, clip_norm (0 = no clipping).
+    section: `config.optimizer`.
     total_steps: number of updates of the whole run; without any nothing is
       kept for them, which would be twice the parameters.
   """
   if not total_steps:
     return optax.set_to_zero()
-  mask = functools.partial(decay_mask, kind=config.decay)
+  mask = functools.partial(decay_mask, kind=section.decay)
 
   def adamw(factor: float) -> optax.GradientTransformation:
     schedule = learning_rate_schedule(
-      config.learning_rate * factor, total_steps, config.warmup_fraction
+      section.learning_rate * factor, total_steps, section.warmup_fraction
     )
-    return optax.adamw(schedule, weight_decay=config.weight_decay, mask=mask)
+    return optax.adamw(schedule, weight_decay=section.weight_decay, mask=mask)
 
-  groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(config.temporal_rate_factor)}
+  groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(section.temporal_rate_factor)}
   update = optax.partition(groups, label_parameter_groups)
-  if config.clip_norm:
-    return optax.chain(optax.clip_by_global_norm(config.clip_norm), update)
+  if section.clip_norm:
+    return optax.chain(optax.clip_by_global_norm(section.clip_norm), update)
   return update

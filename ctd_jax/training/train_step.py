@@ -1,11 +1,11 @@
-"""The model and train state of a config, and the jitted functions.
+"""Train state and jitted functions: the update, the encoding, the score.
 
 `make_train_step` updates parameters from a global batch; `make_encode_step`
 turns a packed batch of texts into vectors and date beliefs. Every system (FT
 baseline, TempDate, CTD and its ablations) is this one step under another
-config. Called by `train`, `evaluate` and the tests.
+config.
 
-Axes: B queries in the global batch, H hard negatives a query, L tokens.
+Axes: B queries in the global batch, N records.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ import optax
 from jax.sharding import Mesh
 
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.models.dual_encoder import (
-  SCORE_MODES,
-  CTDConfig,
-  DualEncoder,
-  Encoding,
-)
+from ctd_jax.models.ctd_config import CTDConfig
+from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pretrained.geometry import EncoderConfig
-from ctd_jax.training import objective, partitioning
-from ctd_jax.training.objective import BIAS_COLUMNS, Batch
+from ctd_jax.training import partitioning
+from ctd_jax.training.objective import Batch, Metrics, Objective
+
+TrainStep = Callable[["TrainState", Batch], tuple["TrainState", Metrics]]
 
 
 class TrainState(flax.struct.PyTreeNode):
-  """What an update reads and writes.
+  """State of training, input and output of an update.
 
   Attributes:
     step: number of updates made, int32 scalar.
@@ -49,59 +48,20 @@ class TrainState(flax.struct.PyTreeNode):
 
 
 def make_model(
-  config: ml_collections.ConfigDict, encoder: EncoderConfig, timeline: Timeline
+  section: ml_collections.ConfigDict, encoder: EncoderConfig, timeline: Timeline
 ) -> DualEncoder:
-  """Returns the dual encoder that `config.model` describes.
+  """Returns the dual encoder that a config describes.
 
   Args:
-    config: the whole config; `model`, `score_mode` and
-      `loss.posterior_weight` are read.
+    section: `config.model`; its encoder is not read.
     encoder: geometry of the text encoder.
     timeline: gives the class counts and where each reign starts.
-
-  Raises:
-    ValueError: if `score_mode` is unknown, or it or the loss asks for a
-      module that `config.model` leaves out; the message names the field.
   """
-  if config.score_mode not in SCORE_MODES:
-    raise ValueError(
-      f"config.score_mode={config.score_mode!r}: expected one of {SCORE_MODES}"
-    )
-  model = config.model
-  if config.score_mode == "semantic" and (model.use_context or model.use_bias):
-    raise ValueError(
-      "config.score_mode='semantic' scores without the temporal modules that "
-      "config.model.use_context or use_bias turn on; what is trained is what "
-      "is scored"
-    )
-  if config.score_mode not in ("ctd", "posterior") and model.use_bias:
-    raise ValueError(
-      "config.model.use_bias needs config.score_mode='ctd' or 'posterior'"
-    )
-  if (config.score_mode == "posterior") != model.use_posterior:
-    raise ValueError(
-      "config.model.use_posterior and config.score_mode='posterior' need each "
-      "other"
-    )
-  if config.loss.bias_columns not in BIAS_COLUMNS:
-    raise ValueError(
-      f"config.loss.bias_columns={config.loss.bias_columns!r}: expected one of "
-      f"{BIAS_COLUMNS}"
-    )
-  if config.loss.bias_columns == "positives" and model.use_posterior:
-    raise ValueError(
-      "config.loss.bias_columns='positives': the posterior of the month has "
-      "to rank hard negatives too; set it to 'all'"
-    )
-  if config.loss.posterior_weight and not model.use_posterior:
-    raise ValueError(
-      "config.loss.posterior_weight needs config.model.use_posterior"
-    )
   starts = tuple(
     timeline.ordinal(TimeKey(reign, 1, 1))
     for reign in range(1, len(timeline.reigns) + 1)
   )
-  temporal = {k: v for k, v in model.to_dict().items() if k != "encoder"}
+  temporal = {k: v for k, v in section.to_dict().items() if k != "encoder"}
   return DualEncoder(
     CTDConfig(
       encoder=encoder,
@@ -127,7 +87,7 @@ def _make_fresh_state(
   key: jax.Array,
   pretrained: Any = None,
 ) -> TrainState:
-  text = jnp.ones((1, 1), jnp.int32)
+  text = jnp.ones((1, 1), jnp.int32)  # one token: shapes do not depend on it
   params = model.init(key, text, text)["params"]
   if pretrained is not None:
     params = {**params, "encoder": pretrained}
@@ -190,11 +150,8 @@ def init_state(
 
 
 def make_train_step(
-  model: DualEncoder,
-  optimizer: optax.GradientTransformation,
-  config: ml_collections.ConfigDict,
-  mesh: Mesh,
-) -> Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]:
+  objective: Objective, optimizer: optax.GradientTransformation, seed: int
+) -> TrainStep:
   """Returns the jitted update `(state, batch) -> (state, metrics)`.
 
   The dropout key depends on the seed and the step alone, so a resumed run
@@ -202,19 +159,15 @@ def make_train_step(
   devices texts are packed anew, and the draws are others.
 
   Args:
-    model: the dual encoder.
+    objective: loss, model and devices.
     optimizer: its transformation.
-    config: the whole config.
-    mesh: where the state lives.
+    seed: of the dropout.
   """
-  frozen_config = ml_collections.FrozenConfigDict(config)
 
-  def step(state: TrainState, batch: Batch):
-    key = jax.random.fold_in(jax.random.key(frozen_config.seed), state.step)
-    gradient = jax.grad(objective.loss_and_metrics, has_aux=True)
-    grads, metrics = gradient(
-      state.params, batch, key, model, frozen_config, mesh
-    )
+  def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+    key = jax.random.fold_in(jax.random.key(seed), state.step)
+    gradient = jax.grad(objective.compute_loss, has_aux=True)
+    grads, metrics = gradient(state.params, batch, key)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)
     new_state = TrainState(
@@ -224,8 +177,11 @@ def make_train_step(
     )
     return new_state, metrics
 
-  state_shardings = get_shardings(abstract_state(model, optimizer, mesh))
-  return jax.jit(step, donate_argnums=0, out_shardings=(state_shardings, None))
+  state = abstract_state(objective.model, optimizer, objective.mesh)
+  # The old state is given up: two of them would double the memory.
+  return jax.jit(
+    step, donate_argnums=0, out_shardings=(get_shardings(state), None)
+  )
 
 
 def make_encode_step(
@@ -236,6 +192,7 @@ def make_encode_step(
   @jax.jit
   def encode(params: Any, texts: PackedTexts) -> Encoding:
     encoding = model.apply({"params": params}, texts, method="encode_packed")
+    # [packs, texts of a pack, ...] -> [texts, ...]
     return jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoding)
 
   return encode

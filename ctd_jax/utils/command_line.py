@@ -16,17 +16,20 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+import ml_collections
 from absl import app, flags, logging
 from ml_collections import config_flags
 
 _USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
-_NOT_CONFIGS = ("__init__", "common")
+_NOT_CONFIGS = ("__init__",)
 _HELP_FLAGS = frozenset(
   dashes + name
   for dashes in ("-", "--")
   for name in ("help", "helpshort", "helpfull", "h", "?")
 )
 _CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
+
+ExplainField = Callable[[ml_collections.ConfigDict, str], str]
 
 CONFIG = config_flags.DEFINE_config_file(
   "config",
@@ -82,6 +85,11 @@ def resolve_config_path(argv: Sequence[str]) -> list[str]:
   return argv
 
 
+def config_path() -> str:
+  """Returns the value of --config: a path, or path and argument."""
+  return config_flags.get_config_filename(flags.FLAGS["config"])
+
+
 def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
   """Returns the config's path without a method, and the overrides, as given.
 
@@ -123,13 +131,17 @@ def run_app(main: Callable[[list[str]], None]) -> None:
   app.run(main, flags_parser=parse_flags)
 
 
-def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
+def _parse(
+  argv: Sequence[str],
+  required: Sequence[str],
+  explain_field: ExplainField | None = None,
+) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
   flags.mark_flags_as_required(required)
   try:
     return parse_flags(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:
-    sys.exit(f"error: {_unknown_field(argv, str(error))}")
+    sys.exit(f"error: {_unknown_field(argv, str(error), explain_field)}")
   except (TypeError, *_USER_ERRORS) as error:
     sys.exit(f"error: {error}")
   except flags.Error as error:
@@ -140,12 +152,18 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
     sys.exit(f"error: {text}")
 
 
-def _unknown_field(argv: Sequence[str], message: str) -> str:
+def _unknown_field(
+  argv: Sequence[str], message: str, explain_field: ExplainField | None
+) -> str:
   """Returns the message about the override that names no field."""
   for argument in argv:
-    field = argument.lstrip("-").partition("=")[0]
-    if field.startswith("config.") and field.split(".")[-1] in message:
-      return f"--{field}: the config has no such field"
+    flag_name = argument.lstrip("-").partition("=")[0]
+    field = flag_name.removeprefix("config.")
+    # The message quotes the first name of the path that is missing.
+    if field != flag_name and any(n in message for n in field.split(".")):
+      config = flags.FLAGS["config"].value
+      hint = explain_field(config, field) if explain_field else ""
+      return f"--{flag_name}: the config has no such field" + hint
   return message
 
 
@@ -158,13 +176,17 @@ def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
 
 
 def run_main(
-  main: Callable[[], None], required: Sequence[str] = ("config", "workdir")
+  main: Callable[[], None],
+  required: Sequence[str] = ("config", "workdir"),
+  explain_field: ExplainField | None = None,
 ) -> None:
   """Parses flags, runs `main` and exits.
 
   Args:
     main: reads `CONFIG.value` and `WORKDIR.value`.
     required: flags without which nothing is begun.
+    explain_field: (config, dotted field that it does not have) -> what would
+      be right, behind a semicolon.
   """
 
   def main_with_errors(argv: Sequence[str]) -> None:
@@ -178,5 +200,7 @@ def run_main(
       sys.exit(f"error: {error}")
 
   flags.FLAGS.set_default("verbosity", logging.INFO)
-  parser = functools.partial(_parse, required=required)
+  parser = functools.partial(
+    _parse, required=required, explain_field=explain_field
+  )
   app.run(main_with_errors, flags_parser=parser)

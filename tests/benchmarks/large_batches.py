@@ -24,7 +24,8 @@ from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.training import partitioning, train_step
-from ctd_jax_configs import common
+from ctd_jax.training.objective import Objective
+from ctd_jax.training import config as training_config
 
 VOCABULARY = 8_000
 MAX_LENGTH = 128  # tokens the encoder takes
@@ -88,13 +89,13 @@ def main() -> None:
   steps, first = {}, None
   print(f"{'batch':>6} {'parts':>6} {'MiB':>8} {'ratio':>6}")
   for size in map(int, flags.batches.split(",")):
-    c = common.base_config()
+    c = training_config.base_config()
     c.batch_size = size
     c.encode_chunks = max(1, size // flags.part)
     c.negatives.update(
       same_month_comment=flags.negatives, near_placeholder=0, near_event=0
     )
-    common.apply_method(c, flags.method)
+    training_config.apply_method(c, flags.method)
     encoder = BertConfig(
       VOCABULARY,
       hidden_size=flags.hidden_size,
@@ -104,9 +105,10 @@ def main() -> None:
       max_length=MAX_LENGTH,
       scan_layers=flags.layers > 2,
     )
-    model = train_step.make_model(c, encoder, timeline)
+    model = train_step.make_model(c.model, encoder, timeline)
     adam = optax.adamw(1e-4)
-    update = train_step.make_train_step(model, adam, c, mesh)
+    objective = Objective.from_config(c, model, mesh)
+    update = train_step.make_train_step(objective, adam, c.seed)
     batch = partitioning.make_global_batch(random_batch(c, timeline), mesh)
     state = train_step.abstract_state(model, adam, mesh)
     compiled = update.lower(state, batch).compile()

@@ -41,7 +41,8 @@ from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
 from ctd_jax.training.input_pipeline import Tokens
-from ctd_jax_configs import common
+from ctd_jax.training.objective import Objective
+from ctd_jax.training import config as training_config
 from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
@@ -127,8 +128,8 @@ class PlainLoop:
 
 def configure(flags: argparse.Namespace):
   """Returns the config of fine-tuning with the released single negative."""
-  c = common.base_config()
-  common.apply_method(c, "ft")
+  c = training_config.base_config()
+  training_config.apply_method(c, "ft")
   c.batch_size = flags.batch
   c.negatives.update(
     same_month_comment=0, near_placeholder=0, near_event=0, release_comment=1
@@ -165,12 +166,21 @@ def train(flags: argparse.Namespace) -> None:
   )
   width = packing.row_width(records.ids.shape[1], encoder.max_length)
   mesh = partitioning.make_mesh(1)
-  model = train_step.make_model(config, encoder, benchmark.timeline)
+  model = train_step.make_model(config.model, encoder, benchmark.timeline)
   adam = optimizer.make_optimizer(config.optimizer, 10**6)
   state = train_step.init_state(model, adam, 0, mesh)
-  update = train_step.make_train_step(model, adam, config, mesh)
+  objective = Objective.from_config(config, model, mesh)
+  update = train_step.make_train_step(objective, adam, config.seed)
   iterator = input_pipeline.training_batches(
-    benchmark, queries, records, config, packs=1, width=width
+    benchmark,
+    queries,
+    records,
+    batch_size=config.batch_size,
+    seed=config.seed,
+    negatives=config.negatives.to_dict(),
+    balance_kinds=config.balance_positive_kinds,
+    packs=1,
+    width=width,
   )
   start = iterator.get_state()
   batches = [texts_of(next(iterator)["texts"]) for _ in range(flags.steps)]

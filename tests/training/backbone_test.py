@@ -7,15 +7,16 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax import export, train
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import format_instruction
-from ctd_jax.training import backbone, config_checks, experiment
+from ctd_jax.retrieval import run_export
+from ctd_jax.systems import training_run
+from ctd_jax.training import backbone, experiment
+from ctd_jax.training import config as training_config
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax_configs import bert as bert_config
-from ctd_jax_configs import common
 from ctd_jax_configs import qwen as qwen_config
 from tests import synthetic
 from tests.models import published_folder
@@ -68,7 +69,7 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   assert "layers" in start
   run.checkpoints.close()
 
-  train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
+  training_run.train_and_evaluate(config, tmp_path / "run", stop_after=1)
   # The published folder is not needed again.
   shutil.move(folder, tmp_path / "moved")
   run = experiment.assemble_experiment(config, tmp_path / "run")
@@ -79,10 +80,10 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   )
   run.checkpoints.close()
   if kind == "bert":
-    train.train_and_evaluate(config, tmp_path / "run")
+    training_run.train_and_evaluate(config, tmp_path / "run")
 
   run = experiment.assemble_experiment(config, tmp_path / "run")
-  export.export_run(run, tmp_path / "exported")
+  run_export.export_run(run, tmp_path / "exported")
   best = run.checkpoints.best_step
   state = run.checkpoints.restore(best, run.abstract_state())
   tokens = run.records
@@ -101,7 +102,7 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
     atol=1e-5,
   )
   with pytest.raises(ValueError, match="exported: not empty"):
-    export.export_run(run, tmp_path / "exported")
+    run_export.export_run(run, tmp_path / "exported")
   run.checkpoints.close()
 
 
@@ -169,17 +170,17 @@ def test_what_does_not_fit_is_named(tmp_path):
 def test_a_run_of_another_encoder_is_refused(tmp_path):
   folder = published_folder.write(tmp_path / "published", TEXTS)
   config = config_of(bert_config, folder)
-  train.train_and_evaluate(config, tmp_path / "run", stop_after=1)
+  training_run.train_and_evaluate(config, tmp_path / "run", stop_after=1)
   config.model.encoder.end_token = "<unk>"
   with pytest.raises(CheckpointError, match=r"model\.encoder\.end_token"):
-    train.train_and_evaluate(config, tmp_path / "run")
+    training_run.train_and_evaluate(config, tmp_path / "run")
 
 
 @pytest.mark.parametrize("module", [bert_config, qwen_config])
 def test_every_method_has_a_config(module):
-  for method in common.METHODS:
+  for method in training_config.METHODS:
     config = module.get_config(method)
-    config_checks.check_config(config)
+    training_config.validate(config)
     assert config.name.startswith(method)
     assert "hidden_size" not in config.model.encoder
 

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from absl.testing import flagsaver
 
-from ctd_jax import train
 from ctd_jax.benchmark import runs
+from ctd_jax.systems import training_run
 from ctd_jax.training import distributed, preemption
 from tests.training import synthetic_run
 
@@ -40,7 +40,7 @@ def alone(tmp_path_factory):
 def run_alone(workdir: pathlib.Path) -> None:
   with pytest.MonkeyPatch.context() as patch:
     synthetic_run.install(patch.setattr)
-    train.train_and_evaluate(synthetic_run.config(METHOD), workdir)
+    training_run.train_and_evaluate(synthetic_run.config(METHOD), workdir)
 
 
 def free_port() -> int:

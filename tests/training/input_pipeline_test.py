@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax.training import input_pipeline
+from ctd_jax.training import input_pipeline, negatives
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -24,7 +24,10 @@ def batches(config=None, benchmark=BENCHMARK):
     input_pipeline.tokenize_texts(
       tokenizer, [r.text for r in benchmark.records], 24
     ),
-    config,
+    batch_size=config.batch_size,
+    seed=config.seed,
+    negatives=config.negatives.to_dict(),
+    balance_kinds=config.balance_positive_kinds,
     packs=1,
     width=24,
   )
@@ -92,7 +95,7 @@ def test_positives_lie_in_the_interval_and_negatives_in_train():
     assert (ends[:, 0] <= batch["positive_month"]).all()
     assert (batch["positive_month"] <= ends[:, 1]).all()
     assert set(batch["negative_month"].tolist()) <= train
-    assert batch["texts"].places.shape == (1, 8 * 6)
+    assert batch["texts"].slots.shape == (1, 8 * 6)
     # Types in the order of the config: comments cannot answer, others can.
     answers = batch["negative_answers"].reshape(8, 4)
     np.testing.assert_array_equal(
@@ -101,7 +104,7 @@ def test_positives_lie_in_the_interval_and_negatives_in_train():
 
 
 def test_near_negatives_are_near():
-  sampler = input_pipeline.NegativeSampler(BENCHMARK, {"near_placeholder": 1})
+  sampler = negatives.NegativeSampler(BENCHMARK, {"near_placeholder": 1})
   rng = np.random.default_rng(0)
   month = TIMELINE.ordinal(TimeKey(1, 2, 6))
   offsets = collections.Counter()
@@ -118,7 +121,7 @@ def test_near_negatives_are_near():
 
 
 def test_released_negatives_have_the_shares_of_sixteen_candidates():
-  sampler = input_pipeline.NegativeSampler(BENCHMARK, {"release_comment": 1})
+  sampler = negatives.NegativeSampler(BENCHMARK, {"release_comment": 1})
   month = BENCHMARK.timeline.ordinal
   comments = {
     row: month(record.key)

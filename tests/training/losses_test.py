@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from ctd_jax.chronology import timelines
+from ctd_jax.training import config as training_config
 from ctd_jax.training import losses
 
 # Rows are queries; the last column is a hard negative.
@@ -40,7 +41,7 @@ def test_identity_mask_is_symmetric_info_nce():
     cross_entropy(logits, labels).mean() + cross_entropy(block.T, labels).mean()
   )
   for mask, reduction in itertools.product(
-    (None, jnp.eye(5, dtype=bool)), losses.NCE_REDUCTIONS
+    (None, jnp.eye(5, dtype=bool)), training_config.NCE_REDUCTIONS
   ):
     loss = symmetric_nce(logits, block.T, mask, reduction)
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
@@ -81,14 +82,14 @@ def test_a_row_without_positives_gets_its_diagonal():
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("reduction", losses.NCE_REDUCTIONS)
+@pytest.mark.parametrize("reduction", training_config.NCE_REDUCTIONS)
 def test_negatives_are_only_ever_pushed_away(reduction):
   _, gradient = nce_gradient(random_logits(), jnp.ones((5, 5), bool), reduction)
   assert (gradient[:, 5:] > 0).all()
   np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("reduction", losses.NCE_REDUCTIONS)
+@pytest.mark.parametrize("reduction", training_config.NCE_REDUCTIONS)
 def test_extreme_logits_keep_loss_and_gradient_finite(reduction):
   logits = jnp.array([[-1e4, 1e4, 0.0], [1e4, -1e4, 0.0]])
   loss, gradient = nce_gradient(logits, jnp.eye(2, dtype=bool), reduction)
@@ -115,7 +116,7 @@ def test_losses_are_fp32_for_bf16_logits():
 
 def test_interval_mask_is_overlap():
   ends = [(0, 0), (0, 3), (2, 5), (4, 4), (6, 9), (9, 9)]
-  start, end = np.array(ends).T
+  start, end = jnp.array(ends).T
   mask = losses.interval_mask(start, end, start, end)
   keys = [timelines.TimeKey(1, 1, month) for month in range(1, 13)]
   intervals = [timelines.Interval(keys[a], keys[b]) for a, b in ends]
@@ -170,17 +171,23 @@ def test_smoothed_cross_entropy_by_hand():
 def test_interval_loss_is_least_at_the_interval_and_skips_empty_rows():
   target = np.array([[0.5, 0.5, 0, 0], [0, 0, 0, 0]])
   matching = np.log(np.maximum(target, 1e-9))
-  loss = losses.interval_calendar_cross_entropy([matching], [target])
+  loss = losses.interval_calendar_cross_entropy(
+    [jnp.array(matching)], [jnp.array(target)]
+  )
   # Entropy of the first row, halved by the empty second one.
   np.testing.assert_allclose(loss, np.log(2) / 2, rtol=1e-6)
-  other = losses.interval_calendar_cross_entropy([matching[:, ::-1]], [target])
+  other = losses.interval_calendar_cross_entropy(
+    [jnp.array(matching[:, ::-1])], [jnp.array(target)]
+  )
   assert other > loss
 
 
 def test_unknown_options_are_named():
   with pytest.raises(ValueError, match="'max'"):
-    losses.multi_positive_nce(LOGITS, EYE, "max")
+    losses.multi_positive_nce(jnp.array(LOGITS), jnp.array(EYE), "max")
   with pytest.raises(ValueError, match="column per row"):
-    losses.multi_positive_nce(LOGITS[:, :2], EYE)
+    losses.multi_positive_nce(jnp.array(LOGITS[:, :2]), jnp.array(EYE))
   with pytest.raises(ValueError, match="'max'"):
-    losses.interval_calendar_cross_entropy([LOGITS], [LOGITS], "max")
+    losses.interval_calendar_cross_entropy(
+      [jnp.array(LOGITS)], [jnp.array(LOGITS)], "max"
+    )

@@ -11,6 +11,7 @@ import pytest
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.training import input_pipeline, partitioning, train_step
+from ctd_jax.training.objective import Objective
 from tests import synthetic
 
 STEPS = 3
@@ -35,14 +36,17 @@ def prepare(mesh, method: str, **fields):
     tokenizer, [r.text for r in benchmark.records], config.record_length
   )
   encoder = BertConfig(tokenizer.vocab_size, **config.model.encoder.to_dict())
-  model = train_step.make_model(config, encoder, benchmark.timeline)
+  model = train_step.make_model(config.model, encoder, benchmark.timeline)
   batches = input_pipeline.training_batches(
     benchmark,
     queries,
     records,
-    config,
-    partitioning.count_batch_shards(mesh) * config.encode_chunks,
-    packing.row_width(config.record_length, encoder.max_length),
+    batch_size=config.batch_size,
+    seed=config.seed,
+    negatives=config.negatives.to_dict(),
+    balance_kinds=config.balance_positive_kinds,
+    packs=partitioning.count_batch_shards(mesh) * config.encode_chunks,
+    width=packing.row_width(config.record_length, encoder.max_length),
   )
   return (
     model,
@@ -55,7 +59,9 @@ def run_steps(mesh, method: str, **fields):
   """Returns the state after a few updates, and the losses before each."""
   model, config, batches = prepare(mesh, method, **fields)
   state = train_step.init_state(model, SGD, config.seed, mesh)
-  update = train_step.make_train_step(model, SGD, config, mesh)
+  update = train_step.make_train_step(
+    Objective.from_config(config, model, mesh), SGD, config.seed
+  )
   losses = []
   for _ in range(STEPS):
     batch = next(batches)
@@ -144,7 +150,9 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients():
   mesh = partitioning.make_mesh(8)
   model, config, batches = prepare(mesh, "ft")
   state = train_step.init_state(model, SGD, config.seed, mesh)
-  update = train_step.make_train_step(model, SGD, config, mesh)
+  update = train_step.make_train_step(
+    Objective.from_config(config, model, mesh), SGD, config.seed
+  )
   found = collectives(update.lower(state, next(batches)).compile().as_text())
   assert set(found) <= {"all-gather", "all-reduce"}
   vectors = BATCH * config.model.encoder.hidden_size

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from ctd_jax import train
+from ctd_jax.systems import training_run
 from ctd_jax.training import preemption, train_step
 from tests.training import synthetic_run
 
@@ -28,7 +28,7 @@ def small_world():
 def whole(tmp_path_factory):
   """A run that nobody stopped."""
   folder = tmp_path_factory.mktemp("whole")
-  train.train_and_evaluate(synthetic_run.config("ft"), folder)
+  training_run.train_and_evaluate(synthetic_run.config("ft"), folder)
   return folder
 
 
@@ -82,19 +82,19 @@ def test_saves_after_the_step_and_goes_on_exactly(
   with monkeypatch.context() as patch:
     signalled(patch, at, number)
     with pytest.raises(preemption.Preempted) as stop:
-      train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
+      training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
   assert stop.value.code == status
   assert max(saved_steps(tmp_path)) == at
   assert not (tmp_path / "evaluation").exists()
   assert before == {s: signal.getsignal(s) for s in before}
-  train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
+  training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
   assert results(tmp_path) == results(whole)
 
 
 def test_told_twice_it_leaves_at_once(tmp_path, monkeypatch):
   signalled(monkeypatch, 8, signal.SIGTERM, signal.SIGTERM)
   with pytest.raises(preemption.Preempted) as stop:
-    train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
+    training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
   assert stop.value.code == preemption.EXIT_SAVED
   assert 8 not in saved_steps(tmp_path)
 
@@ -139,5 +139,5 @@ def test_a_run_that_is_killed_and_stopped_is_the_uninterrupted_one(
   assert run.wait() == preemption.EXIT_SAVED
   last = json.loads(path.read_text().splitlines()[-1])["step"]
   assert max(saved_steps(tmp_path)) == last
-  train.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
+  training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
   assert results(tmp_path) == results(whole)

@@ -9,8 +9,10 @@ import pytest
 
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.training import objective, partitioning, train_step
-from ctd_jax_configs import bert, common, e5_small, qwen, small, tiny
+from ctd_jax.training import config as training_config
+from ctd_jax.training import partitioning, train_step
+from ctd_jax.training.objective import Objective
+from ctd_jax_configs import bert, e5_small, qwen, small, tiny
 from tests import synthetic
 
 MESH = partitioning.make_mesh(1)
@@ -28,7 +30,7 @@ def world():
   """A model with a bias that is not zero, and encodings of random texts."""
   config = synthetic.config("ctd")
   encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config, encoder, synthetic.TIMELINE)
+  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
   rng = np.random.default_rng(0)
   ids = jnp.asarray(rng.integers(5, 50, size=(4 * SIZE, 8)), jnp.int32)
   mask = jnp.ones_like(ids)
@@ -44,10 +46,11 @@ def world():
 
 
 def logits(world, **loss):
-  _, apply, query, record = world
+  model, apply, query, record = world
   config = synthetic.config("ctd")
   config.loss.update(loss)
-  return objective.training_logits(apply, query, *split(record), config, MESH)
+  objective = Objective.from_config(config, model, MESH)
+  return objective.compute_logits(apply, query, *split(record))
 
 
 def split(record):
@@ -88,9 +91,8 @@ def test_gathered_vectors_keep_values_and_lose_gradient(world):
     config.loss.detach_gathered = detach
 
     def total(query, record):
-      out = objective.training_logits(
-        world[1], query, *split(record), config, MESH
-      )
+      objective = Objective.from_config(config, world[0], MESH)
+      out = objective.compute_logits(world[1], query, *split(record))
       return (out[direction] ** 2).sum()
 
     query, record = jax.grad(total, (0, 1), allow_int=True)(*world[2:])
@@ -114,9 +116,9 @@ def test_gathered_vectors_keep_values_and_lose_gradient(world):
 
 
 def test_the_variant_sets_every_released_value():
-  c = common.base_config()
-  common.apply_method(c, "ctd-release")
-  for values in common.REPAIRS.values():
+  c = training_config.base_config()
+  training_config.apply_method(c, "ctd-release")
+  for values in training_config.REPAIRS.values():
     for name, value in values.items():
       assert field(c, name) == value, name
   assert sum(c.negatives.values()) == 1
@@ -124,18 +126,18 @@ def test_the_variant_sets_every_released_value():
   assert c.loss.calendar_reduction == "mean"
 
 
-@pytest.mark.parametrize("name", common.REPAIRS)
+@pytest.mark.parametrize("name", training_config.REPAIRS)
 def test_one_repair_is_undone_and_no_other(name):
-  c, repaired = common.base_config(), common.base_config()
-  common.apply_method(c, f"ctd-no_{name}")
+  c, repaired = training_config.base_config(), training_config.base_config()
+  training_config.apply_method(c, f"ctd-no_{name}")
   changed = {
     path
-    for values in common.REPAIRS.values()
+    for values in training_config.REPAIRS.values()
     for path in values
     if field(c, path) != field(repaired, path)
   }
   assert changed
-  assert changed <= set(common.REPAIRS[name])
+  assert changed <= set(training_config.REPAIRS[name])
 
 
 @pytest.mark.parametrize("module", [bert, e5_small, qwen, small, tiny])
@@ -149,29 +151,28 @@ def test_configs_take_variants(module):
 
 
 def test_only_the_release_supervises_no_head_it_lacks():
-  c = common.base_config()
-  common.apply_method(c, "ft-release")
+  c = training_config.base_config()
+  training_config.apply_method(c, "ft-release")
   assert c.loss.calendar_weight == 0
 
 
 @pytest.mark.parametrize("argument", ["ctd-new", "ctd-no_luck", "cdt-release"])
 def test_an_unknown_variant_is_named(argument):
   with pytest.raises(ValueError, match="expected one of"):
-    common.apply_method(common.base_config(), argument)
+    training_config.apply_method(training_config.base_config(), argument)
 
 
 def test_a_bias_on_positives_does_not_go_with_the_posterior():
   config = synthetic.config("posterior")
   config.loss.bias_columns = "positives"
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
   with pytest.raises(ValueError, match="bias_columns='positives'"):
-    train_step.make_model(config, encoder, synthetic.TIMELINE)
+    training_config.validate(config)
 
 
 def test_released_modules_start_as_released():
   config = synthetic.config("ctd-release")
   encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config, encoder, synthetic.TIMELINE)
+  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
   assert isinstance(model, DualEncoder)
   made = model.config
   assert (made.codebook, made.offset_features) == ("release", "release")

@@ -12,8 +12,8 @@ from ctd_jax.benchmark import runs
 from ctd_jax.chronology import query_dates
 from ctd_jax.evaluation import results
 from ctd_jax.systems import evaluation_run, training_run
-from ctd_jax.training import experiment, run_folder, transfer
 from ctd_jax.training import config as training_config
+from ctd_jax.training import experiment, run_folder, transfer
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.data.common import beir_files

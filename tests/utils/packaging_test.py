@@ -199,9 +199,9 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 for name in sys.argv[2].split(","):
   importlib.import_module(name)
-from ctd_jax import train
+from ctd_jax.systems import training_run
 try:
-  train.train_validity(None, None)
+  training_run.train_validity(None, None)
 except ValueError as error:
   print(error)
 """

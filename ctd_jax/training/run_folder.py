@@ -1,0 +1,123 @@
+"""Folder of a run: its path, the names of its files, its config.
+
+A folder is local or in a bucket (`gs://bucket/run`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+from typing import Any
+
+import ml_collections
+from etils import epath
+
+from ctd_jax.training import config as training_config
+from ctd_jax.utils import files
+
+Folder = pathlib.Path | epath.Path
+
+CONFIG_FILE = "config.json"
+METRICS_FILE = "metrics.jsonl"
+TRAINING_FILE = "training.json"  # command, commit, seconds and seeds
+TOKENIZER_FOLDER = "tokenizer"
+CHECKPOINT_FOLDER = "checkpoints"
+EVALUATION_FOLDER = "evaluation"
+TENSORBOARD_FOLDER = "tensorboard"
+
+_DEFAULT_PARENT = "runs"
+# Fields that may change between the parts of a run that is resumed: none of
+# them changes a number of the training.
+_FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
+_FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
+_FREE_EVAL_FIELDS += ("backend", "vectors_dir")
+
+
+def resolve_folder(path: str | os.PathLike) -> Folder:
+  """Returns an absolute path; one in a bucket is already absolute."""
+  folder = files.as_path(path)
+  if isinstance(folder, pathlib.Path):
+    # Not resolve(): the checkpoints of a linked folder keep its name.
+    return folder.expanduser().absolute()
+  return folder
+
+
+def default_workdir(config_path: str) -> str:
+  """Returns the workdir of a config where none is given.
+
+  The same as `name_workdir` in launch/arguments.sh: configs/small.py:ft runs
+  in runs/small-ft.
+
+  Args:
+    config_path: value of --config: FILE or FILE:ARGUMENT.
+  """
+  path, _, argument = config_path.partition(":")
+  name = pathlib.PurePath(path).name.removesuffix(".py")
+  if ":" in config_path:
+    name += f"-{argument}"
+  return f"{_DEFAULT_PARENT}/{re.sub(r'[^A-Za-z0-9._-]', '-', name)}"
+
+
+def has_checkpoints(workdir: Folder) -> bool:
+  """Returns whether a run was begun in a workdir and has saved its state."""
+  folder = workdir / CHECKPOINT_FOLDER
+  # Unfinished checkpoints have other names.
+  return folder.exists() and any(p.name.isdigit() for p in folder.iterdir())
+
+
+def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
+  """Returns the config that the run of a workdir was trained with.
+
+  Raises:
+    FileNotFoundError: if no run was begun there.
+    ValueError: if it lacks fields that configs have had since.
+  """
+  path = resolve_folder(workdir) / CONFIG_FILE
+  if not path.exists():
+    raise FileNotFoundError(f"{path}: no config of a run; give --config")
+  config = ml_collections.ConfigDict(json.loads(path.read_text()))
+  base_config = training_config.base_config()
+  missing_fields = training_config.field_names(base_config)
+  missing_fields -= training_config.field_names(config)
+  for name in sorted(missing_fields & set(_FREE_FIELDS)):
+    config[name] = base_config[name]
+  # The encoder is one that is made here, or a published one.
+  missing_fields = {
+    name
+    for name in missing_fields - set(_FREE_FIELDS)
+    if not name.startswith("model.encoder.")
+  }
+  if missing_fields:
+    raise ValueError(
+      f"{path} lacks {', '.join(sorted(missing_fields))}: the run was begun "
+      "with another version; give its --config"
+    )
+  return config
+
+
+def to_json_types(value: Any) -> Any:
+  """Returns `value` as JSON reads it back: tuples become lists."""
+  return json.loads(json.dumps(value))
+
+
+def fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
+  """Returns the fields that a resumed run must share with its beginning.
+
+  Args:
+    fields: of a config, as JSON types. Sections that the base config does not
+      have are of untrained systems, and free.
+  """
+  base_names = training_config.base_config().keys()
+  fixed = {
+    name: value
+    for name, value in fields.items()
+    if name in base_names and name not in _FREE_FIELDS
+  }
+  fixed["eval"] = {
+    name: value
+    for name, value in fields["eval"].items()
+    if name not in _FREE_EVAL_FIELDS
+  }
+  return fixed
