@@ -5,7 +5,8 @@
 #
 # e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
-# --fast, for the inner loop: leaves out the site and the tests marked slow.
+# --fast, for the inner loop: leaves out the site and the tests marked slow, and
+# draws fewer cases of hostile text.
 # --parity also compares the encoders with the published implementations, side
 # by side; it installs torch (1.2 GB more).
 #
@@ -23,6 +24,7 @@ for argument in "$@"; do
     --fast)
       fast=1
       arguments+=(-m "not slow")
+      export CTD_JAX_FUZZ_PROFILE=fast  # fewer cases of hostile text
       ;;
     --parity)
       extras+=(parity)

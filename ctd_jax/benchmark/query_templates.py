@@ -26,6 +26,7 @@ from collections.abc import Iterable
 
 from ctd_jax.benchmark.queries import CHUNQIU_TITLE, POINT, WINDOW
 from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology.numerals import format_numeral
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 
 
@@ -140,7 +141,7 @@ class QueryTemplate:
 
 def _format_regnal_year(key: TimeKey, timeline: Timeline) -> str:
   """Returns the regnal year in full, e.g. 「魯隱公元年」."""
-  number = "元" if key.year == 1 else date_expressions.format_numeral(key.year)
+  number = "元" if key.year == 1 else format_numeral(key.year)
   return f"{timeline.full_reign_name(key.reign)}{number}年"
 
 

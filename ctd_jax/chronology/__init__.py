@@ -1,1 +1,1 @@
-"""Reign-dated time. Nothing in here imports jax or tensorflow."""
+"""Reign-dated time; neither JAX nor TensorFlow is imported."""

@@ -1,14 +1,14 @@
-"""Months for the entries of an annals: the scan that carries a date along.
+"""Months of the entries of an annals: a scan that carries the date along.
 
-Why: a chronicle dates by omission. 「三月」 means the third month of the year
-last named, and an entry without any date belongs to the month before it. The
-`Scanner` carries (reign, year, month) from entry to entry, and
-`split_entry` cuts a long narrative where a new month opens a clause.
-Called by the data set builders; what they yield are `Record`s.
+A chronicle dates by omission. 「三月」 means the third month of the year last
+named, and an entry without any date belongs to the month before it.
+`MonthScanner` carries (reign, year, month) from entry to entry, and
+`split_entry_by_month` cuts a long narrative where a new month opens a sentence.
 
 Source: ChunQiuTR section 6.2 (sequential pass over reign, year and month
 cues). Two conventions are added, without which far fewer months are filled
-than the paper reports: seasons and leap months, see `Scanner.advance`.
+than the paper reports: seasons and leap months, see
+`MonthScanner.advance_by_cue`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import re
 from collections.abc import Callable
 
 from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, TimeKey
 
-# What an entry prints of its month; 干支 days tell no month.
+# The most precise part of a month's date that an entry prints; sexagenary days
+# name no month.
 (
   PRINTED_MONTH,
   PRINTED_LEAP_MONTH,
@@ -35,24 +37,23 @@ from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, TimeKey
   "nothing",
 )
 
-FIRST_MONTH_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
 _MONTHS_PER_SEASON = 3
-# A leap month stood at the end of the year in the annals' own practice.
+# A leap month stood at the end of the year in the practice of Lu.
 _MIN_YEAR_END_MONTH = 10
 SENTENCE_ENDS = "。；！？"
 _CLAUSE_END = re.compile(f"[{SENTENCE_ENDS}]")
 _OPENING_QUOTES, _CLOSING_QUOTES = "「『“‘", "」』”’"
-# 「三月者何」 asks about the words of the entry, it dates nothing.
+# 「三月者何」 asks about the words of the entry; it dates nothing.
 _GLOSS_PARTICLES = "者之而"
 
 
 @dataclasses.dataclass
 class MonthScanner:
-  """The date that a reader carries through an annals.
+  """Date that a reader carries through an annals.
 
   Attributes:
-    reigns: number of each ruler's name; a name that is not here is no ruler
-      of this annals and is passed over.
+    reigns: ruler's name -> number; other names are of no ruler of this annals
+      and are ignored.
     reign: of the scan position; 0 before the first ruler.
     year: regnal year; 0 before the first year is named.
     month: 1-12.
@@ -71,24 +72,25 @@ class MonthScanner:
     return TimeKey(self.reign, self.year, self.month)
 
   def enter_reign(self, reign: int) -> None:
-    """Goes to 元年 正月 of `reign`, unless the scan is already in it."""
+    """Moves to 元年 正月 of `reign`, unless the scan is already in it."""
     if reign != self.reign:
       self.reign, self.year, self.month = reign, 1, 1
 
   def enter_year(self, year: int) -> None:
-    """Goes to 正月 of `year`, unless the scan is already in it."""
+    """Moves to 正月 of `year`, unless the scan is already in it."""
     if year != self.year:
       self.year, self.month = year, 1
 
   def advance_by_cue(self, cue: date_expressions.DateCue) -> TimeKey | None:
-    """Returns the month after reading one date cue.
+    """Returns the month after reading one date cue, and moves there.
+
+    Reign, year, then month or season are applied; a day or a sexagenary year
+    changes nothing. A season without a month moves to its first month unless
+    the scan is already inside that season. 閏月 moves to month 12 if the scan
+    stands at 10 or later, else it changes nothing: the annals have no month 13.
 
     Args:
-      cue: as `date_expressions.find_date_cues` gives it. Reign, then year, then season
-        or month; a day or a sexagenary year changes nothing. A season without
-        a month goes to its first month unless the scan is already inside that
-        season. 閏月 goes to month 12 when the scan stands at 10 or later, else
-        it stays where it is. The annals have no month 13.
+      cue: from `date_expressions.find_date_cues`.
 
     Returns:
       The new scan position, None while no year is known.
@@ -109,10 +111,9 @@ class MonthScanner:
     return self.key
 
   def read_entry_month(self, text: str) -> TimeKey | None:
-    """Returns the month of an entry: the scan after its opening date.
+    """Returns the month of an entry: the scan position after its opening date.
 
-    Only cues that stand at the very start count; a date further on belongs to
-    the narrative.
+    Only the cues at its start count; a later date belongs to the narrative.
     """
     for cue in find_opening_cues(text):
       self.advance_by_cue(cue)
@@ -120,9 +121,9 @@ class MonthScanner:
 
 
 def find_opening_cues(text: str) -> list[date_expressions.DateCue]:
-  """Returns the cues that open `text`, one after another.
+  """Returns the cues at the start of `text`, with only punctuation between.
 
-  「元年，春，王正月」 may be several cues with punctuation between them.
+  「元年，春，王正月」 may be several cues.
   """
   cues, end = [], 0
   for cue in date_expressions.find_date_cues(text):
@@ -134,7 +135,7 @@ def find_opening_cues(text: str) -> list[date_expressions.DateCue]:
 
 
 def classify_printed_date(text: str) -> str:
-  """Returns what dates an entry by itself, one of `PRINTED_DATES`."""
+  """Returns the most precise printed date of an entry, of `PRINTED_DATES`."""
   cues = find_opening_cues(text)
   if any(cue.month is not None for cue in cues):
     return PRINTED_MONTH
@@ -152,15 +153,15 @@ def split_entry_by_month(
 ) -> list[tuple[str, TimeKey]]:
   """Returns the parts of an entry with their months, and moves the scan.
 
-  A part begins where a season or month that is later than the scan position
-  opens a sentence outside quotation: a long narrative goes on over months.
-  Dates that go back, dates of days and dates inside speech do not cut.
+  A long narrative goes on over months: a part begins where a season or month
+  later than the scan position opens a sentence outside quotation. Earlier
+  dates, dates of days and dates inside speech begin no part.
 
   Args:
     text: one punctuated entry.
-    scanner: standing at the end of the entry before; moved.
-    comment_marks: characters that show a sentence to be commentary, which never
-      begins a part. For texts in which entry and commentary alternate.
+    scanner: at the end of the entry before; it is moved.
+    comment_marks: characters that mark a sentence as commentary, which never
+      begins a part; for texts in which entry and commentary alternate.
 
   Returns:
     (part, month) in order; the parts join to `text`. Nothing if the scan has
@@ -180,6 +181,7 @@ def split_entry_by_month(
       or _is_gloss(text, cue)
     ):
       continue
+    # A year inside an entry is told of, not entered.
     if cue.reign is not None or cue.year is not None:
       continue
     if set(comment_marks) & set(_rest_of_sentence(text, cue.end)):

@@ -1,11 +1,10 @@
-"""Dates in Chinese text: writing them, reading them, finding them.
+"""Dates in Chinese text: formatting, parsing, search in running text.
 
-Why: 「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖八年」 in a
-commentary all say when. `format_key` and `parse_key` are inverses over a
-timeline; `find_cues` reports every date cue of a running text to the scanner
-in `annals`; `find_full_dates` and `parse_interval` serve the rule baseline.
-Traditional and Simplified script are read alike. Called by `annals`,
-`queries`, `retrieval.rules` and the data set builders.
+「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖八年」 in a
+commentary all give a time. `format_key` and `parse_key` are inverses over a
+timeline; `find_date_cues` reports every date cue of a running text to the
+scanner in `annals`; `find_full_dates` and `parse_interval` read queries.
+Traditional and Simplified script are read alike.
 
 Positions count the characters of the text as given.
 """
@@ -13,62 +12,33 @@ Positions count the characters of the text as given.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-from collections.abc import Iterable, Iterator
 
 from ctd_jax.chronology import query_windows, reign_tables, sexagenary
+from ctd_jax.chronology.date_grammar import (
+  PUNCTUATION,
+  SEASONS,
+  DateCue,
+  build_grammar,
+  candidate_reigns,
+  iterate_matches,
+)
 from ctd_jax.chronology.numerals import (
-  NUMERAL_PATTERN,
   UNIT_DIGITS,
   DateError,
   fold_script,
   format_numeral,
-  parse_numeral,
   to_simplified,
 )
-from ctd_jax.chronology.timelines import (
-  MONTHS_PER_YEAR,
-  Interval,
-  TimeKey,
-  Timeline,
-)
+from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 
-SEASONS = "春夏秋冬"
-# Styles of `format_key`; those of FULL_STYLES name reign, year and month.
+# Styles of `format_key`; the full ones name reign, year and month.
 FULL_DATE_STYLES = ("full", "reign", "annals")
 DATE_STYLES = (*FULL_DATE_STYLES, "elided", "month")
 SCRIPTS = ("traditional", "simplified")
 
-# A reign name after one of these belongs to another state: 晉文公, 宋襄公.
-_FOREIGN_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
 # A bare year number after one of these is another ruler's: 平王三年, 簡之元年.
 _FOREIGN_RULER_ENDINGS = frozenset("公王侯伯子帝宗祖之其")
-_PUNCTUATION = (
-  "，。、；：．.,;:！？!?「」『』《》〈〉（）()〔〕【】[]○〇・·…—\"'“”‘’/¶"
-)
-_GAP_PATTERN = r"[，、．.,\u3000 ○〇之的]{0,2}"
-# Not the season where it begins or ends another word: 春秋, 夏徵舒, 秋官.
-_SEASON_PATTERN = (
-  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
-  "|(?<![春千])秋(?![官毫])|冬(?!官))"
-)
-_MONTH_PATTERN = (
-  rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL_PATTERN})?"
-  rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
-)
-_MONTH_LOOKAHEAD = rf"(?=王?閏?(?:正|{NUMERAL_PATTERN})?月)"
-# A season counts after a year, at the start of a clause, or right before a
-# month: not in 「靖東夏，四月」.
-_CLAUSE_SEASON_PATTERN = (
-  rf"(?<![^{re.escape(_PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
-)
-_TAIL_PATTERN = (
-  rf"(?:{_GAP_PATTERN}(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
-  rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN})))))?"
-  rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
-)
-_START_CHARACTERS = f"元正王閏太歲{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}兩十廿卄卅卌0-9０-９"
 # Around a bare month number: a length of time, not a month of the year.
 _BEFORE_LENGTH = re.compile(
   f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNIT_DIGITS}]$"
@@ -83,34 +53,6 @@ _AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上
 # counts only where a clause begins.
 _AMBIGUOUS_DAY = re.compile("[已巳戌戍].|.[已己戍戊]|己未")
 _LABEL = re.compile(r"(?:^|[\s/¶])[經傳传]$")
-
-
-@dataclasses.dataclass(frozen=True)
-class DateCue:
-  """What one stretch of text says about time.
-
-  Attributes:
-    start: position of its first character.
-    end: position after its last character.
-    reign: name as in the timeline, e.g. 「隱公」; None if not said.
-    year: regnal year, from 1.
-    month: 1-12; None in 「閏月」 without a number.
-    season: one of 春夏秋冬.
-    day: sexagenary pair such as 「癸未」, its glyphs put right.
-    leap: whether the month is intercalary.
-    year_cycle: sexagenary pair that names the year, as in 「歲在己未」; never
-      a day.
-  """
-
-  start: int
-  end: int
-  reign: str | None = None
-  year: int | None = None
-  month: int | None = None
-  season: str | None = None
-  day: str | None = None
-  leap: bool = False
-  year_cycle: str | None = None
 
 
 def season_of_month(month: int) -> str:
@@ -141,8 +83,8 @@ def format_key(
   """
   if style not in DATE_STYLES or script not in SCRIPTS:
     raise ValueError(
-      f"no style {style!r} in script {script!r}; styles: {', '.join(DATE_STYLES)};"
-      f" scripts: {', '.join(SCRIPTS)}"
+      f"no style {style!r} in script {script!r}; styles: "
+      f"{', '.join(DATE_STYLES)}; scripts: {', '.join(SCRIPTS)}"
     )
   timeline.ordinal(key)
   year = "元" if key.year == 1 else format_numeral(key.year, with_you)
@@ -163,14 +105,14 @@ def format_key(
 def parse_key(text: str, timeline: Timeline) -> TimeKey:
   """Returns the month that `text`, a full date and nothing else, names.
 
-  Inverse of `format_key` for every style of `FULL_STYLES` and both scripts.
+  Inverse of `format_key` for the styles `FULL_DATE_STYLES` and both scripts.
 
   Raises:
     DateError: if `text` is no full date, goes on after it, names a reign that
       several of `timeline` share, a month that `timeline` lacks, or a
       sexagenary year that is another.
   """
-  for match, cue in _iterate_matches(fold_script(text), timeline):
+  for match, cue in iterate_matches(fold_script(text), timeline):
     if cue.start or cue.reign is None:
       break
     if cue.end < len(text):
@@ -186,11 +128,9 @@ def _resolve_key(
   match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
 ) -> TimeKey:
   """Returns the key of a cue that names reign, year and month."""
-  candidates = _candidate_reigns(match, cue, timeline)
+  candidates = candidate_reigns(match, cue, timeline)
   if len(candidates) != 1:
-    names = ", ".join(
-      timeline.full_reign_name(leap_month) for leap_month in candidates
-    )
+    names = ", ".join(map(timeline.full_reign_name, candidates))
     raise DateError(
       f"{cue.reign} names {len(candidates)} reigns of {timeline.name!r}"
       f" ({names}); write the ruler too" * bool(candidates),
@@ -233,117 +173,17 @@ def _resolve_key(
   return key
 
 
-@dataclasses.dataclass(frozen=True)
-class _DateGrammar:
-  """How dates of one timeline look, in folded text."""
-
-  pattern: re.Pattern[str]
-  reigns: dict[str, tuple[int, ...]]  # spelling -> reign numbers
-
-
-@functools.cache
-def _build_grammar(timeline: Timeline) -> _DateGrammar:
-  spellings: dict[str, tuple[int, ...]] = {}
-  initials, prefixes = set(), {""}
-  for number, row in enumerate(timeline.reigns, start=1):
-    state = fold_script(row.state)
-    prefixes |= {state, state[:1], state[1:]}
-    names = {fold_script(name) for name in (row.name, *row.aliases)}
-    if len(row.name) == 2 and row.name.endswith("公"):
-      initials.add(fold_script(row.name)[0])  # 僖二十八年
-      names.add(fold_script(row.name)[0])
-    for name in names:
-      spellings[name] = (*spellings.get(name, ()), number)
-  names_by_length = sorted(
-    spellings.keys() - initials, key=lambda name: (-len(name), name)
-  )
-  sorted_prefixes = sorted(prefixes, key=lambda name: (-len(name), name))
-  initial_pattern = (
-    f"|(?P<initial>[{_join_escaped(sorted(initials))}])" if initials else ""
-  )
-  head_pattern = (
-    rf"(?<![{_FOREIGN_STATES}])(?P<state>{_join_escaped(sorted_prefixes, '|')})"
-    rf"(?:(?P<reign>{_join_escaped(names_by_length, '|')})"
-    rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
-  )
-  starts = {name[0] for name in prefixes | spellings.keys() if name}
-  # The look-ahead only saves time: no date begins with another character.
-  return _DateGrammar(
-    re.compile(
-      rf"(?=[{_START_CHARACTERS}{_join_escaped(sorted(starts))}])"
-      rf"(?:(?:{head_pattern})?(?P<year>元|{NUMERAL_PATTERN})年)?"
-      rf"(?:(?(year){_GAP_PATTERN})(?P<cycle>{sexagenary.YEAR_PATTERN}))?{_TAIL_PATTERN}"
-    ),
-    spellings,
-  )
-
-
-def _join_escaped(names: Iterable[str], separator: str = "") -> str:
-  """Returns names joined by `separator`, none of whose characters is a pattern."""
-  return separator.join(map(re.escape, names))
-
-
-def _iterate_matches(
-  folded: str, timeline: Timeline
-) -> Iterator[tuple[re.Match[str], DateCue]]:
-  """Yields what looks like a date in folded text, whether or not it is one."""
-  grammar = _build_grammar(timeline)
-  for match in grammar.pattern.finditer(folded):
-    groups = match.groupdict()
-    month = match["month"] or match["leap_month"] or match["bare_month"]
-    starts = [match.start(name) for name in groups if match[name]]
-    if not starts or (month and parse_numeral(month) > MONTHS_PER_YEAR):
-      continue
-    name = match["reign"] or groups.get("initial")
-    if name:
-      name = timeline.reigns[grammar.reigns[name][0] - 1].name
-    day, cycle = match["day"], match["cycle"]
-    yield (
-      match,
-      DateCue(
-        min(starts),
-        match.end(),
-        name,
-        parse_numeral(match["year"], "year") if match["year"] else None,
-        parse_numeral(month, "month") if month else None,
-        match["season"],
-        sexagenary.format_cyclic_index(sexagenary.parse_cyclic_index(day))
-        if day
-        else None,
-        match["leap"] is not None,
-        cycle
-        and sexagenary.format_cyclic_index(sexagenary.parse_cyclic_year(cycle)),
-      ),
-    )
-
-
-def _candidate_reigns(
-  match: re.Match[str], cue: DateCue, timeline: Timeline
-) -> list[int]:
-  """Returns the numbers of the reigns that a match can mean."""
-  if cue.reign is None:
-    return []
-  name = match["reign"] or match["initial"]
-  candidates = []
-  for number in _build_grammar(timeline).reigns[name]:
-    state = fold_script(timeline.reigns[number - 1].state)
-    if match["state"] in ("", state, state[:1], state[1:]):
-      candidates.append(number)
-  long_enough = [
-    number
-    for number in candidates
-    if cue.year <= timeline.reigns[number - 1].years
-  ]
-  return long_enough or candidates
-
-
 def _is_date(
   match: re.Match[str], cue: DateCue, folded: str, is_punctuated: bool
 ) -> bool:
-  """Whether a match in running text is a date rather than something else."""
+  """Whether a match in running text is a date.
+
+  False for lengths of time (三月而葬), years of other rulers (平王三年),
+  seasons that belong to a word, and pairs that are words (己未).
+  """
   preceding = folded[max(0, cue.start - 2) : cue.start]
   opens_clause = (
-    not preceding or preceding[-1].isspace() or preceding[-1] in _PUNCTUATION
+    not preceding or preceding[-1].isspace() or preceding[-1] in PUNCTUATION
   )
   opens_clause = opens_clause or _LABEL.search(preceding) is not None
   if cue.reign or (cue.year_cycle and not cue.year):
@@ -380,10 +220,10 @@ def find_full_dates(
   """Returns (start, end, key) of every full date of `timeline` in `text`.
 
   A full date names reign, year and month. Dates of months that the timeline
-  lacks are passed over.
+  lacks are left out.
   """
   dates = []
-  for match, cue in _iterate_matches(fold_script(text), timeline):
+  for match, cue in iterate_matches(fold_script(text), timeline):
     if cue.reign and (cue.month or cue.leap):
       try:
         key = _resolve_key(match, cue, text, timeline)
@@ -411,7 +251,7 @@ def find_date_cues(
   is_punctuated = _CLAUSE_MARK.search(folded_text) is not None
   return [
     cue
-    for match, cue in _iterate_matches(
+    for match, cue in iterate_matches(
       folded_text, timeline or reign_tables.load_timeline("lu")
     )
     if _is_date(match, cue, folded_text, is_punctuated)
@@ -419,10 +259,10 @@ def find_date_cues(
 
 
 def parse_interval(text: str, timeline: Timeline) -> Interval:
-  """Returns the stretch of months that a query asks for.
+  """Returns the interval that a query asks for.
 
   Reads one date (a month, a year, a season of a year) or a range of two, and
-  the window around it, if any; see `windows`.
+  the window around it, if any; see `query_windows`.
 
   Args:
     text: a whole query, e.g. 「魯成公七年正月之前半年內，有何記事？」.
@@ -433,7 +273,7 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
       the window cannot be read, runs backwards or lies outside the timeline.
   """
   folded = fold_script(text)
-  matches = list(_iterate_matches(folded, timeline))
+  matches = list(iterate_matches(folded, timeline))
   for _, cue in matches:
     if cue.year_cycle and not cue.year and (cue.month or cue.season):
       raise DateError(
@@ -445,7 +285,7 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
     query_windows.DateMention(
       cue.start,
       cue.end,
-      tuple(_candidate_reigns(match, cue, timeline)),
+      tuple(candidate_reigns(match, cue, timeline)),
       cue.year,
       cue.month,
       cue.season,
@@ -458,22 +298,23 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
   try:
     return query_windows.resolve_window(folded, mentions, timeline)
   except DateError as error:
+    # The window was read in folded text; the error quotes the text as given.
     raise DateError(error.problem, text, error.position) from None
 
 
 def _with_lone_reign(
   mentions: list[query_windows.DateMention], folded: str, timeline: Timeline
 ) -> list[query_windows.DateMention]:
-  """Returns the mentions, the first year given the reign named before it.
+  """Returns the mentions, the first year with the reign that precedes it.
 
-  For 「魯隱公在位時，自元年正月至三月」.
+  For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
   """
   for index, mention in enumerate(mentions):
     if mention.year is None:
       continue
     preceding_reigns = [
       (folded.rfind(name, 0, mention.start), numbers)
-      for name, numbers in _build_grammar(timeline).reigns.items()
+      for name, numbers in build_grammar(timeline).reigns.items()
       if len(name) > 1 and name in folded[: mention.start]
     ]
     if preceding_reigns:

@@ -1,9 +1,7 @@
 """Spellings of one Chinese character that differ by edition, not by meaning.
 
-Why: the editions print 隱, 隠 and 𨼆 for one character, and whoever compares,
-reads or tokenises their text has to agree which spellings are one. Called by
-`numerals` (dates in any spelling), by the data set builder (one edition
-against another) and by `tokenization`.
+The editions print 隱, 隠 and 𨼆 for one character. Readers of dates, comparison
+of editions and the tokenizer share these groups.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Numerals, lengths of time and glyphs of Chinese dates, and their error.
+"""Numerals, durations and script of Chinese dates, and the error of readers.
 
-Why: regnal years and months come as 「元」, 「十有二」 or 「23」, windows as
+Regnal years and months come as 「元」, 「十有二」 or 「23」, windows as
 「半年」 or 「三個月」, in either script and with variant glyphs; all readers of
-dates must agree on them. Called by `expressions` and `windows`.
+dates have to agree on them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _HAN_NUMERAL = re.compile(
 _ARABIC_NUMERAL = re.compile(r"[0-9０-９]{1,4}")
 # Numbers up to 99 inside a larger pattern: no groups, longest form first.
 NUMERAL_PATTERN = (
-  rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?|[{UNIT_DIGITS}]?十[有又]?[{UNIT_DIGITS}]|[{UNIT_DIGITS}]?十"
+  rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?"
+  rf"|[{UNIT_DIGITS}]?十[有又]?[{UNIT_DIGITS}]|[{UNIT_DIGITS}]?十"
   rf"|[{''.join(_TWENTIES)}][有又]?[{UNIT_DIGITS}]?|[{UNIT_DIGITS}兩两])"
 )
 _MONTHS_PER_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
-# A length of time in folded text; its groups are read by `parse_length`.
+# A length of time in folded text; `parse_duration` reads its groups.
 DURATION_PATTERN = (
   rf"(?:(?P<half>半)個?[年載歲]|(?P<count>{NUMERAL_PATTERN})(?:個|整)*[週周]?"
   rf"(?P<unit>[月年季歲載])度?(?P<and_half>半)?"
@@ -57,11 +58,17 @@ _FOLD_TABLE = str.maketrans(
   | _SYNONYMS
 )
 _SIMPLIFY_TABLE = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
-EXCERPT_LENGTH = 12  # characters shown on each side of the place of an error
+EXCERPT_LENGTH = 12  # characters on each side of an error's position
 
 
 class DateError(ValueError):
-  """A date or window that cannot be read; the message quotes the place."""
+  """Unreadable date or window; the message quotes the text around it.
+
+  Attributes:
+    problem: what is wrong, without the quotation.
+    text: as given.
+    position: of the fault in `text`.
+  """
 
   def __init__(self, problem: str, text: str, position: int = 0):
     self.problem = problem
@@ -104,7 +111,7 @@ def to_simplified(text: str) -> str:
 
 
 def parse_numeral(text: str, unit: str | None = None) -> int:
-  """Returns the number that `text` writes, at least 1.
+  """Returns the value of a numeral, at least 1.
 
   Args:
     text: Chinese numeral up to 999 (with or without 有, 廿, 卅), one to four
@@ -127,13 +134,14 @@ def parse_numeral(text: str, unit: str | None = None) -> int:
 
 
 def _numeral_value(match: re.Match[str]) -> int:
+  """Returns the value of a match of `_HAN_NUMERAL`, 0 if it is no numeral."""
   number = 100 * _DIGIT_VALUES.get(match["hundreds"] or "", 0)
   if match["twenties"]:
     number += _TWENTIES[match["twenties"]]
   elif match["ten"]:
     number += 10 * _DIGIT_VALUES.get(match["tens"], 1)
   elif "有" in match[0] or "又" in match[0]:
-    return 0  # 「有二」 adds to nothing
+    return 0  # no numeral: 「有二」 adds two to nothing
   return number + _DIGIT_VALUES.get(match["units"] or "", 0)
 
 
@@ -157,7 +165,10 @@ def format_numeral(number: int, with_you: bool = False) -> str:
 
 
 def parse_duration(match: re.Match[str]) -> Duration:
-  """Returns the length of time that a match of `LENGTH` writes."""
+  """Returns the length of time of a match of `DURATION_PATTERN`.
+
+  「半年」 is 6 months, 「一年半」 18, 「兩年三個月」 27, 「一季」 3.
+  """
   if match["half"]:
     return Duration(6)
   number, unit = parse_numeral(match["count"]), _MONTHS_PER_UNIT[match["unit"]]

@@ -1,9 +1,9 @@
 """Windows of time around the dates of a query.
 
-Why: 「魯成公七年正月之前半年內」 asks for six months of which none is the month
-it names. Given where the dates of a query stand, `resolve` reads the words
-around them and returns the months asked for. Called by
-`expressions.parse_interval`, which finds the dates.
+「魯成公七年正月之前半年內」 asks for six months of which none is the month it
+names. `resolve_window` takes the positions of the dates in a query, reads the
+words around them and returns the interval. `date_expressions.parse_interval`
+finds the dates.
 
 How words are read (A is the date as written, a month, a season or a year):
 
@@ -29,9 +29,10 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from ctd_jax.chronology import window_patterns as patterns
+from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON
 from ctd_jax.chronology.numerals import (
   DURATION_PATTERN,
-  NUMERAL_PATTERN,
   DateError,
   parse_duration,
   parse_numeral,
@@ -43,110 +44,10 @@ from ctd_jax.chronology.timelines import (
   Timeline,
 )
 
-_FIRST_MONTH_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
-_ANCHOR_MARK = "\0"  # stands for the date while the words around it are read
-
-_NEAR_PATTERN = "[的之，、在]{0,2}"
-# What may stand between 「之後」 and 「三個月」.
-_FILLER_PATTERN = (
-  "(?:[的之這那其，、約整足滿緊鄰接連續著再數推算溯追延伸看計展長達最近內為]"
-  "|[以在於取]"
-  "|範圍|時間|期間|相鄰|不超過|不久){0,8}?"
-)
-_STRICT_PAST = (
-  "之前|以前|之先|以往|往前|向前|朝前|往回|前推|回推|倒推|逆推"
-  "|前溯|上溯|回溯|追溯"
-)
-_STRICT_FUTURE = "之後|以後|往後|向後|朝後|後推|後延|順延|順推|往下"
-_LOOSE_PAST = "此前|其前|先前|過去|最近|前"
-_LOOSE_FUTURE = "此後|其後|隨後|接下來|接著|接續|後續|未來|今後|嗣後|後"
-# 「自A起，往後三個月」 begins with A, 「自A起，之後三個月」 after it.
-_ANCHOR_INCLUDING_WORDS = (
-  "往後",
-  "向後",
-  "朝後",
-  "後推",
-  "順延",
-  "順推",
-  "往下",
-)
-_SIDES_PATTERN = (
-  rf"(?:(?P<past>{_STRICT_PAST}|{_LOOSE_PAST})"
-  rf"|(?P<future>{_STRICT_FUTURE}|{_LOOSE_FUTURE}))"
-)
-_PLUS_PATTERN = "(?P<plus>以及|連同|及|與|和|暨)?"
-_DIRECTED_WINDOW = re.compile(
-  rf"(?<!先){_SIDES_PATTERN}{_FILLER_PATTERN}{DURATION_PATTERN}(?P<within>之內|以內|內|裡)?"
-)
-_SIDE_OF_ANCHOR = re.compile(
-  rf"{_ANCHOR_MARK}{_NEAR_PATTERN}{_PLUS_PATTERN}{_SIDES_PATTERN}"
-)
-_BEYOND_ANCHOR = re.compile(
-  rf"(?:(?P<past>早於|先於)|(?P<future>晚於|遲於|後於)){_ANCHOR_MARK}(?P<plus>$.)?"
-)
-_AROUND_WINDOW = re.compile(
-  rf"(?:前後|上下|左右|鄰近|相鄰|為中心){_FILLER_PATTERN}(?:各|(?P<total>一?共))?{_FILLER_PATTERN}"
-  rf"{DURATION_PATTERN}"
-)
-_AROUND_WITHOUT_LENGTH = re.compile(
-  rf"{_ANCHOR_MARK}{_NEAR_PATTERN}(?:前後|左右)"
-)
-_TWO_SIDES = re.compile(
-  rf"前{_FILLER_PATTERN}(?P<before>{NUMERAL_PATTERN}|半)個?(?P<unit>[月年])"
-  rf"[^前後]{{0,6}}後{_FILLER_PATTERN}(?P<after>{NUMERAL_PATTERN}|半)個?(?P<unit_after>[月年])"
-)
-_SINCE_ANCHOR = re.compile(
-  rf"{_ANCHOR_MARK}{_NEAR_PATTERN}(?:起算|算起|開始|起始|以來|以降|起|始|為起點|為始)(?![兵事])"
-)
-_UNTIL_ANCHOR = re.compile(
-  rf"(?:截至|截止到?|直至|直到|止於|迄){_NEAR_PATTERN}{_ANCHOR_MARK}|{_ANCHOR_MARK}為(?:止|終點|終)"
-)
-_ANCHOR_INCLUDED = re.compile(
-  "(?<![不未勿])(?:包?含|包括|連同?|計入|算上)(?:[當該本此這]|起始|首)一?個?月"
-  "|[當該本此這]月(?:亦|也|均)?(?:包含)?(?:在內|計入|算入)"
-  rf"|(?:包?含|包括|連同?)(?:了|著)?{_ANCHOR_MARK}|{_ANCHOR_MARK}[（(]含"
-)
-_VAGUE_LENGTH = re.compile(
-  "(?:[數幾多]|若干)個?[月年]|半個?月|[旬日天]內|[前後]年"
-)
-_UNDIRECTED_LENGTH = re.compile(
-  rf"{_ANCHOR_MARK}[的之，來過了]{{0,3}}(?!一個?月){DURATION_PATTERN}"
-)
-_HALF_YEAR = re.compile(
-  rf"{_ANCHOR_MARK}的?(?:(?P<first>[上前])|[下後])半[年歲]"
-)
-_MONTH_SHIFTS = (
-  (re.compile("次月|翌月|下一?個?月|隔月|來月"), 1),
-  (re.compile("上一?個?月|前月|去月"), -1),
-)
-_YEAR_SHIFTS = (
-  (re.compile("次一?年|[翌明來隔轉]年|下一?整?年|第二年|[次翌明來]歲"), 1),
-  (re.compile("上一?整?年|[去往]年|前一?整年|[去前往]歲"), -1),
-)
-_SAME_YEAR_PATTERN = (
-  "(?:[同這那整]一?|[是當該此本其全通終]|一整)[整個]{0,3}[年歲]"
-)
-_SAME_YEAR = re.compile(
-  rf"{_SAME_YEAR_PATTERN}|所[在屬處][的之那這]?(?:整|一|個|全)*[年歲]|一年到頭"
-  rf"|一年(?:之中|之內|之間|內|間|裡|中)|年度|{_ANCHOR_MARK}{_NEAR_PATTERN}年內"
-)
-_NEXT_YEAR_PATTERN = "[次翌明來](?:一?年|歲)|下一?年"
-_RANGE_CONNECTOR = re.compile(
-  r"(?:起始|起|始|開始|以來|以降)?[，、,的]?\s*(?:一?直)?(?:延續|持續)?"
-  r"(?:至於?|到|迄於?|訖|止於|以迄|以至|[—–~～－-]+)[，]?"
-)
-_PAIR_CONNECTOR = re.compile("[與和及跟、]")
-_PAIR_END = re.compile("[的]?(?:之間|中間|間|期間|兩月)")
-_RELATIVE_END_YEAR = re.compile(
-  rf"(?:(?P<same>{_SAME_YEAR_PATTERN})|(?P<next>{_NEXT_YEAR_PATTERN}))[的之，]?"
-)
-_YEAR_END = re.compile("(?:年|歲)(?:底|末|終|尾)|(?:歲暮|終歲)")
-_BOOK_TITLE = re.compile("《[^《》]*》")
-
 
 @dataclasses.dataclass(frozen=True)
 class DateMention:
-  """A stretch of a query that looks like a date.
+  """Stretch of a query that looks like a date.
 
   Attributes:
     start: position of its first character.
@@ -173,17 +74,18 @@ def resolve_window(
   """Returns the months that a query asks for.
 
   Args:
-    text: the query, folded to Traditional script (`expressions.fold`).
-    mentions: its possible dates in order; the first that names a reign counts.
+    text: the query, folded to Traditional script (`numerals.fold_script`).
+    mentions: its possible dates in order; the first that names a reign is the
+      anchor.
     timeline: calendar to which the window is clipped.
 
   Raises:
     DateError: if no date is found or the window cannot be read, runs
       backwards or lies outside the timeline.
   """
-  # Titles are no dates: 《春秋》, 《左傳》.
-  text = _BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
-  text = text.replace(_ANCHOR_MARK, " ")
+  # Titles are no dates: 《春秋》 names two seasons. Positions must not move.
+  text = patterns.BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
+  text = text.replace(patterns.ANCHOR_MARK, " ")
   full_dates = [mention for mention in mentions if mention.reigns]
   if not full_dates:
     raise DateError(
@@ -194,7 +96,7 @@ def resolve_window(
   second_date = _second_date(first_date, mentions, text, timeline)
   if second_date is None:
     anchored_text = (
-      text[: first_date.start] + _ANCHOR_MARK + text[first_date.end :]
+      text[: first_date.start] + patterns.ANCHOR_MARK + text[first_date.end :]
     )
     low, high = _window_ordinals(
       anchored_text, first_date, anchor, text, timeline
@@ -229,7 +131,7 @@ def _date_ordinals(
   try:
     year = timeline.year_interval(reign, mention.year)
     if mention.season and not mention.month:
-      month = _FIRST_MONTH_OF_SEASON[mention.season]
+      month = FIRST_MONTH_OF_SEASON[mention.season]
       return timeline.interval_ordinals(
         Interval(
           TimeKey(reign, mention.year, month),
@@ -253,8 +155,8 @@ def _date_ordinals(
   except KeyError:
     raise DateError(
       f"timeline {timeline.name!r} has no such month:"
-      f" {timeline.full_reign_name(reign)} has {timeline.reigns[reign - 1].years}"
-      " years",
+      f" {timeline.full_reign_name(reign)} has"
+      f" {timeline.reigns[reign - 1].years} years",
       text,
       error_mention.start,
     ) from None
@@ -266,7 +168,11 @@ def _second_date(
   text: str,
   timeline: Timeline,
 ) -> tuple[DateMention, tuple[int, int]] | None:
-  """Returns the other end of a range with its ordinals, or None."""
+  """Returns the other end of a range with its ordinals, or None.
+
+  The second date may leave out what it shares with the first: 「自隱公元年三月
+  至五月」, 「至次年春」, 「至年底」.
+  """
   later_mentions = [
     later_mention
     for later_mention in mentions
@@ -284,13 +190,15 @@ def _second_date(
       full_dates[0], full_dates[0], text, timeline
     )
   following_text = text[first_date.end :]
-  connector = _RANGE_CONNECTOR.match(following_text)
-  pair_connector = None if connector else _PAIR_CONNECTOR.match(following_text)
+  connector = patterns.RANGE_CONNECTOR.match(following_text)
+  pair_connector = (
+    None if connector else patterns.PAIR_CONNECTOR.match(following_text)
+  )
   if not (connector or pair_connector):
     return None
   position = first_date.end + (connector or pair_connector).end()
   year = first_date.year
-  relative_year = _RELATIVE_END_YEAR.match(text, position)
+  relative_year = patterns.RELATIVE_END_YEAR.match(text, position)
   if relative_year:
     position = relative_year.end()
     year += bool(relative_year["next"])
@@ -302,10 +210,10 @@ def _second_date(
     ),
     None,
   )
-  year_end = _YEAR_END.match(text, position)
+  year_end = patterns.YEAR_END.match(text, position)
   if (
     elided_date is None
-    and text[position : position + 1] in _FIRST_MONTH_OF_SEASON
+    and text[position : position + 1] in FIRST_MONTH_OF_SEASON
   ):
     elided_date = DateMention(position, position + 1, season=text[position])
   if elided_date is None and year_end:
@@ -313,7 +221,7 @@ def _second_date(
   if elided_date is None and relative_year:
     elided_date = DateMention(relative_year.start(), position)
   if elided_date is None or (
-    pair_connector and not _PAIR_END.match(text, elided_date.end)
+    pair_connector and not patterns.PAIR_END.match(text, elided_date.end)
   ):
     return None
   completed_date = dataclasses.replace(
@@ -331,7 +239,7 @@ def _second_date(
 def _next_year_ordinals(
   first_date: DateMention, mention: DateMention, text: str, timeline: Timeline
 ) -> tuple[int, int]:
-  """Returns the ordinals of a date said to be in the year after `first_date`."""
+  """Returns the ordinals of a date said to be in the year after the first."""
   (reign,) = first_date.reigns
   year = timeline.year_interval(reign, first_date.year)
   next_ordinal = timeline.ordinal(year.end) + 1
@@ -353,7 +261,10 @@ def _range_ordinals(
   end: tuple[int, int],
   text: str,
 ) -> tuple[int, int]:
-  """Returns the ordinals of a range between two dates."""
+  """Returns the ordinals of a range between two dates, both included.
+
+  Between 「之後」 and 「之前」 both are excluded.
+  """
   low, high = anchor[0], end[1]
   after_first = text[first_date.end : second_date.start]
   if re.match("之後|以後|後", after_first) and re.match(
@@ -372,9 +283,13 @@ def _window_ordinals(
   text: str,
   timeline: Timeline,
 ) -> tuple[int, int]:
-  """Returns the ordinals of the window around one date."""
+  """Returns the ordinals of the window around one date.
+
+  The order of the readings matters: 「前後兩年」 holds the words of a window on
+  one side, 「前一整年」 those of a length before the date.
+  """
   is_bare_year = mention.month is None and mention.season is None
-  half_year = _HALF_YEAR.search(anchored_text) if is_bare_year else None
+  half_year = patterns.HALF_YEAR.search(anchored_text) if is_bare_year else None
   if half_year:
     middle_ordinal = anchor[0] + MONTHS_PER_YEAR // 2
     return (
@@ -385,17 +300,17 @@ def _window_ordinals(
   symmetric = _symmetric_window(anchored_text, is_bare_year, anchor, timeline)
   if symmetric is not None:
     return symmetric
-  for pattern, shift in _YEAR_SHIFTS:
+  for pattern, shift in patterns.YEAR_SHIFTS:
     if pattern.search(anchored_text):
       return _years_ordinals(anchor, shift, shift, timeline)
   one_sided = _one_sided_window(anchored_text, is_bare_year, anchor, timeline)
   if one_sided is not None:
     return one_sided
-  for pattern, shift in _MONTH_SHIFTS:
+  for pattern, shift in patterns.MONTH_SHIFTS:
     if pattern.search(anchored_text):
       edge = anchor[0] if shift < 0 else anchor[1]
       return edge + shift, edge + shift
-  if _SAME_YEAR.search(anchored_text):
+  if patterns.SAME_YEAR.search(anchored_text):
     return _years_ordinals(anchor, 0, 0, timeline)
   return _open_window(anchored_text, anchor, text, timeline)
 
@@ -406,7 +321,7 @@ def _years_ordinals(
   last_offset: int,
   timeline: Timeline,
 ) -> tuple[int, int]:
-  """Returns the ordinals of regnal years, counted from the anchor's own."""
+  """Returns the ordinals of regnal years, as offsets from the anchor's year."""
   key = timeline.key_at(anchor[0])
   years = [
     (reign, year)
@@ -419,7 +334,7 @@ def _years_ordinals(
     min(year_index + last_offset, len(years) - 1),
   )
   if high < low:
-    return len(timeline), -1  # nothing of it lies inside
+    return len(timeline), -1  # empty: no such year in the timeline
   return (
     timeline.interval_ordinals(timeline.year_interval(*years[low]))[0],
     timeline.interval_ordinals(timeline.year_interval(*years[high]))[1],
@@ -433,7 +348,7 @@ def _symmetric_window(
   timeline: Timeline,
 ) -> tuple[int, int] | None:
   """Returns a window on both sides of the date, None if there is none."""
-  match = _AROUND_WINDOW.search(anchored_text)
+  match = patterns.AROUND_WINDOW.search(anchored_text)
   if match:
     length = parse_duration(match)
     if length.years and is_bare_year:
@@ -443,7 +358,7 @@ def _symmetric_window(
       (length.months - 1) // 2 if match["total"] else length.months
     )
     return anchor[0] - months_per_side, anchor[1] + months_per_side
-  match = _TWO_SIDES.search(anchored_text)
+  match = patterns.TWO_SIDES.search(anchored_text)
   if match:
     side_months = []
     for number, unit in (("before", "unit"), ("after", "unit_after")):
@@ -462,11 +377,18 @@ def _symmetric_window(
       )
       return _years_ordinals(anchor, -before, after, timeline)
     return anchor[0] - side_months[0], anchor[1] + side_months[1]
-  if _AROUND_WITHOUT_LENGTH.search(anchored_text):
+  if patterns.AROUND_WITHOUT_LENGTH.search(anchored_text):
     if is_bare_year:
       return _years_ordinals(anchor, -1, 1, timeline)
     return anchor[0] - 1, anchor[1] + 1
   return None
+
+
+def _find_side(anchored_text: str) -> re.Match[str] | None:
+  """Returns the word that says on which side of the date the window lies."""
+  return patterns.SIDE_OF_ANCHOR.search(
+    anchored_text
+  ) or patterns.BEYOND_ANCHOR.search(anchored_text)
 
 
 def _one_sided_window(
@@ -475,30 +397,34 @@ def _one_sided_window(
   anchor: tuple[int, int],
   timeline: Timeline,
 ) -> tuple[int, int] | None:
-  """Returns a window of known length on one side, None if there is none."""
+  """Returns a window of known length on one side, None if there is none.
+
+  Distances are counted from the anchor: near_offset 0 includes it.
+  """
   since, until = (
-    _SINCE_ANCHOR.search(anchored_text),
-    _UNTIL_ANCHOR.search(anchored_text),
+    patterns.SINCE_ANCHOR.search(anchored_text),
+    patterns.UNTIL_ANCHOR.search(anchored_text),
   )
-  side = _SIDE_OF_ANCHOR.search(anchored_text) or _BEYOND_ANCHOR.search(
-    anchored_text
-  )
-  is_included = _ANCHOR_INCLUDED.search(anchored_text) is not None
-  match = _DIRECTED_WINDOW.search(anchored_text)
+  side = _find_side(anchored_text)
+  is_included = patterns.ANCHOR_INCLUDED.search(anchored_text) is not None
+  match = patterns.DIRECTED_WINDOW.search(anchored_text)
   if match:
     is_past, direction_word = (
       match["past"] is not None,
       match["past"] or match["future"],
     )
     is_included |= since is not None and (
-      is_past or direction_word in _ANCHOR_INCLUDING_WORDS
+      is_past or direction_word in patterns.ANCHOR_INCLUDING_WORDS
     )
     is_rolling = match["within"] is not None or bool(
-      re.fullmatch(f"{_STRICT_PAST}|{_STRICT_FUTURE}", direction_word)
+      re.fullmatch(
+        f"{patterns.STRICT_PAST}|{patterns.STRICT_FUTURE}", direction_word
+      )
     )
   else:
     match = re.search(
-      DURATION_PATTERN, anchored_text[anchored_text.index(_ANCHOR_MARK) :]
+      DURATION_PATTERN,
+      anchored_text[anchored_text.index(patterns.ANCHOR_MARK) :],
     )
     if match is None or not (since or until or side):
       return None
@@ -509,7 +435,7 @@ def _one_sided_window(
   has_plus = side is not None and side["plus"] is not None
   whole_years = length.years and (is_bare_year or not is_rolling)
   number = length.years if whole_years else length.months
-  # Distances from the date: 含當月 counts it as one, 及其後 adds it.
+  # 含當月 counts the anchor as one of the months, 及其後 adds it to them.
   near_offset = 0 if is_included or has_plus else 1
   far_offset = number - 1 if is_included and not has_plus else number
   first_offset, last_offset = (
@@ -527,24 +453,27 @@ def _one_sided_window(
 def _open_window(
   anchored_text: str, anchor: tuple[int, int], text: str, timeline: Timeline
 ) -> tuple[int, int]:
-  """Returns a window without a length: one side of the date, or the date."""
+  """Returns a window without a length: one side of the date, or the date.
+
+  Raises:
+    DateError: if the words give a length that cannot be read as months, such
+      as 「數月」: everything on that side would be a wrong answer.
+  """
   low, high, last = *anchor, len(timeline) - 1
-  side = _SIDE_OF_ANCHOR.search(anchored_text) or _BEYOND_ANCHOR.search(
-    anchored_text
-  )
+  side = _find_side(anchored_text)
   unreadable = (
-    side and _VAGUE_LENGTH.search(anchored_text)
-  ) or _UNDIRECTED_LENGTH.search(anchored_text)
+    side and patterns.VAGUE_LENGTH.search(anchored_text)
+  ) or patterns.UNDIRECTED_LENGTH.search(anchored_text)
   if unreadable:
-    unreadable_length = unreadable[0].lstrip(_ANCHOR_MARK)
+    unreadable_length = unreadable[0].lstrip(patterns.ANCHOR_MARK)
     raise DateError(
       f"cannot tell which months {unreadable_length!r} means",
       text,
       text.rindex(unreadable_length),
     )
   if side is None:
-    low = 0 if _UNTIL_ANCHOR.search(anchored_text) else low
-    return low, last if _SINCE_ANCHOR.search(anchored_text) else high
+    low = 0 if patterns.UNTIL_ANCHOR.search(anchored_text) else low
+    return low, last if patterns.SINCE_ANCHOR.search(anchored_text) else high
   if side["past"]:
     return 0, high if side["plus"] else low - 1
   return (low if side["plus"] else high + 1), last

@@ -1,9 +1,8 @@
-"""Reign tables: which rulers and eras exist, when, and for how long.
+"""Reign tables: rulers and eras with their years, and years of the common era.
 
-Why: a regnal year means nothing without its table. The rows are facts in
+A regnal year means nothing without its table. The rows are facts in
 `data/reigns/*.tsv`, each with the authority it comes from; this module reads
 them into a `Timeline` and converts regnal years to years of the common era.
-Called by `expressions`, `annals`, `queries` and the data set builders.
 
 Years are astronomical: 0 = 1 BCE, -721 = 722 BCE.
 
@@ -14,7 +13,7 @@ years as numbered, a `Timeline` gives each of them twelve months, and
 `keys_of_year` returns all keys that carry a year. Ordinals of era timelines
 therefore give the order of dates, not exact distances across a change of era.
 Column `month` says in which month of its first year the count began;
-`keys_in_use` takes from it which of two names a month bore at the time.
+`keys_in_use_in_year` takes from it which of two names a month bore at the time.
 
 「tongjian」 is the calendar of one book: 資治通鑑 heads every year from 220 to
 501 with a single era, the last one of that year, so its years have one name
@@ -46,7 +45,7 @@ TABLE_COLUMNS = (
   "aliases",
   "source",
 )
-NUM_RELEASE_MONTHS = 3036
+NUM_RELEASE_MONTHS = 3036  # of the released split map: 253 years
 # The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
 # the release, not of history.
 _RELEASE_YEARS = {"僖公": 32, "哀公": 26}
@@ -88,7 +87,7 @@ def reign_table_dir() -> pathlib.Path:
 
 
 def timeline_names() -> tuple[str, ...]:
-  """Returns the names `timeline` accepts, sorted."""
+  """Returns the names that `load_timeline` accepts, sorted."""
   return tuple(
     sorted(
       [path.stem for path in reign_table_dir().glob("*.tsv")] + ["lu_release"]
@@ -100,7 +99,7 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   """Returns the reigns of a TSV file in order of its rows.
 
   Args:
-    path: file with the columns of `COLUMNS`; `month` is the month of the
+    path: file with the columns of `TABLE_COLUMNS`; `month` is the month of the
       first year in which the count began, `aliases` are separated by commas.
 
   Raises:
@@ -112,8 +111,9 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   ):
     if next_reign.accession < previous_reign.accession:
       raise ValueError(
-        f"{path}, line {line}: {next_reign.name} begins in {next_reign.accession},"
-        f" before {previous_reign.name} ({previous_reign.accession}); rows go by time"
+        f"{path}, line {line}: {next_reign.name} begins in "
+        f"{next_reign.accession}, before {previous_reign.name} "
+        f"({previous_reign.accession}); rows go by time"
       )
   return reigns
 
@@ -125,8 +125,8 @@ def _read_table_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
     header = tuple(next(rows, ()))
     if header != TABLE_COLUMNS:
       raise ValueError(
-        f"{path}, line 1: columns {header} should be {TABLE_COLUMNS}, separated by"
-        " tabs"
+        f"{path}, line 1: columns {header} should be {TABLE_COLUMNS}, "
+        "separated by tabs"
       )
     reigns_with_month = [
       _parse_table_row(f"{path}, line {line}", cells)
@@ -152,7 +152,8 @@ def _parse_table_row(location: str, cells: list[str]) -> tuple[Reign, int]:
       numbers[column] = int(row[column])
     except ValueError:
       raise ValueError(
-        f"{location}: column {column!r} is {row[column]!r}, should be an integer"
+        f"{location}: column {column!r} is {row[column]!r}, should be an "
+        "integer"
       ) from None
   if numbers["years"] < 1:
     raise ValueError(f"{location}: column 'years' should be at least 1")
@@ -217,7 +218,8 @@ def astronomical_year_of(calendar: Timeline, key: TimeKey) -> int:
 def keys_of_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
   """Returns the months dated by astronomical year `year`, in order.
 
-  Empty outside the timeline; of two regnal years where an era changes.
+  Empty outside the timeline; the months of two regnal years where an era
+  changes.
   """
   return tuple(
     key
@@ -233,7 +235,7 @@ def keys_in_use_in_year(name: str, year: int) -> tuple[TimeKey, ...]:
   old name and those from it on the new one.
 
   Args:
-    name: of a table, as for `timeline`.
+    name: of a table, as for `load_timeline`.
     year: astronomical; nothing is returned for a year outside the table.
 
   Raises:

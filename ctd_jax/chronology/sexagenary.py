@@ -1,9 +1,8 @@
 """Sexagenary days and years, and the lunar calendar behind them.
 
-Why: the Annals date events by the sexagenary day (「癸未」), which together
-with a month narrows or checks a date; later works also name years so
-(「歲在己未」). Called by `expressions` for the pairs and by the invented
-chronicle for its days.
+The Annals date events by the sexagenary day (「癸未」), which together with a
+month narrows or checks a date; later works also name years in this way
+(「歲在己未」).
 
 Indices count from 0 = 甲子. Days are Julian day numbers (the integer of the
 day's noon); years are astronomical (0 = 1 BCE). Days before 1582-10-15 are in
@@ -11,9 +10,9 @@ the Julian calendar, as historians of the period write them.
 
 The new moons come from `sxtwl`, which computes them back to the period. Its
 month *numbers* follow a later convention and its leap months a later rule, so
-only days and new moons are taken from it: which lunation Lu called 正月 is not
-settled here. The library is imported by the functions that need it, because
-every reader of dates imports this module.
+only days and new moons are taken from it: which lunation Lu called 正月 is an
+open question. Functions import the library when they need it, because every
+reader of dates imports this module.
 """
 
 from __future__ import annotations
@@ -38,9 +37,10 @@ YEAR_PATTERN = (
 )
 _PAIR_REGEX = re.compile(PAIR_PATTERN)
 _YEAR_REGEX = re.compile(YEAR_PATTERN)
-# What a text says of a day's place in its month: nothing, the first, the last.
+# Position of a day in its month as a text marks it: none, first, last.
 DAY_MARKS = ANY_DAY, FIRST_DAY, LAST_DAY = range(3)
-# An eclipse of the sun is at new moon. 「，朔方」 is a place, 「，晦之」 a man.
+# An eclipse of the sun is at new moon. 「，朔方」 is a region, 「，晦之」 a
+# person.
 _DAY_MARK_REGEX = re.compile(
   r"[\s，、：。；．]*(?:(朔(?![方州])|日有?[食蝕])"
   r"|((?<![\s，、：。；．])晦|晦(?=[\s，、：。；．日]|$)))"
@@ -50,7 +50,7 @@ _FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
 
 
 def parse_cyclic_index(text: str) -> int:
-  """Returns the place of a sexagenary pair, 0 = 甲子 ... 59 = 癸亥.
+  """Returns the index of a sexagenary pair, 0 = 甲子 ... 59 = 癸亥.
 
   Args:
     text: stem and branch; 已 or 巳 for 己 and the like are read by position.
@@ -67,12 +67,12 @@ def parse_cyclic_index(text: str) -> int:
 
 
 def find_day_mark(text: str, end: int) -> int:
-  """Returns what `text` says of the day that ends at `end`: one of MARKS.
+  """Returns the mark, one of `DAY_MARKS`, of the day that ends at `end`.
 
   「壬辰朔」 and 「壬辰，日有食之」 are of a first day, 「壬辰晦」 of a last.
 
   Args:
-    text: as `index` reads its pairs.
+    text: with the pair, in the spelling that `parse_cyclic_index` reads.
     end: position after the pair.
   """
   match = _DAY_MARK_REGEX.match(text, end)
@@ -88,17 +88,17 @@ def format_cyclic_index(cyclic_index: int) -> str:
     ValueError: if `cyclic_index` lies outside 0-59.
   """
   if not 0 <= cyclic_index < CYCLE_LENGTH:
-    raise ValueError(f"a sexagenary place is 0-59, got {cyclic_index}")
+    raise ValueError(f"a sexagenary index is 0-59, got {cyclic_index}")
   return STEMS[cyclic_index % 10] + BRANCHES[cyclic_index % 12]
 
 
 def cyclic_index_of_day(julian_day_number: int) -> int:
-  """Returns the sexagenary place of a day given by its Julian day number."""
+  """Returns the sexagenary index of a day given by its Julian day number."""
   return (julian_day_number - _JULIAN_DAY_OF_JIAZI) % CYCLE_LENGTH
 
 
 def cyclic_index_of_year(year: int) -> int:
-  """Returns the sexagenary place of an astronomical year; 4 CE is 甲子."""
+  """Returns the sexagenary index of an astronomical year; 4 CE is 甲子."""
   return (year - 4) % CYCLE_LENGTH
 
 
@@ -108,9 +108,9 @@ def format_cyclic_year(year: int) -> str:
 
 
 def parse_cyclic_year(text: str) -> int:
-  """Returns the sexagenary place that a year's name gives, 0 = 甲子.
+  """Returns the sexagenary index of a year's name, 0 = 甲子.
 
-  `parse_year(format_year(year)) == year_of(year)`.
+  `parse_cyclic_year(format_cyclic_year(y)) == cyclic_index_of_year(y)`.
 
   Args:
     text: 「己未年」, 「己未歲」, 「歲在己未」, 「歲次己未」; either script.
@@ -154,10 +154,11 @@ def to_julian_day(year: int, month: int, day: int) -> int:
   """
   if not 1 <= month <= 12:
     raise ValueError(f"month of a date is 1-12, got {month}")
+  # Years begin in March, so that the leap day is the last of its year.
   shifted_year, shifted_month = (
     (year, month) if month > 2 else (year - 1, month + 12)
   )
-  julian_days = 1461 * (shifted_year + 4716) // 4
+  julian_days = 1461 * (shifted_year + 4716) // 4  # 1461 days in four years
   julian_days += int(30.6001 * (shifted_month + 1)) + day - 1524
   century = shifted_year // 100
   gregorian_days = julian_days + 2 - century + century // 4
@@ -170,7 +171,7 @@ def to_julian_day(year: int, month: int, day: int) -> int:
 
 
 def to_civil_date(julian_day: int) -> tuple[int, int, int]:
-  """Returns (astronomical year, month, day); inverse of `julian_day_number`."""
+  """Returns (astronomical year, month, day); inverse of `to_julian_day`."""
   shifted = julian_day
   if julian_day >= _FIRST_GREGORIAN_DAY:
     century = (4 * julian_day - 7468865) // 146097
@@ -199,7 +200,7 @@ def find_new_moons(first: int, last: int) -> tuple[int, ...]:
 def days_with_cyclic_index(
   cyclic_index: int, first: int, last: int
 ) -> tuple[int, ...]:
-  """Returns the Julian days of `first`..`last` whose sexagenary is `cyclic_index`.
+  """Returns the Julian days of `first`..`last` at `cyclic_index`.
 
   Raises:
     ValueError: if `cyclic_index` lies outside 0-59.

@@ -1,10 +1,9 @@
 """Months of a reign-dated calendar, as keys and as ordinals.
 
-Why: a chronicle says 「隱公元年五月」, a model wants an integer. A `TimeKey`
-is what the text says; a `Timeline` is the calendar that numbers those months
-(ordinal month, 0 = the first month of the first reign). Everything that
-handles time outside `jit` passes `TimeKey` and `Interval`; arrays of ordinals
-are made once, in `input_pipeline`.
+A chronicle writes 「隱公元年五月」, a model needs an integer. A `TimeKey` is a
+month as a text names it; a `Timeline` is the calendar that numbers the months
+(ordinal month, 0 = the first month of the first reign). Code outside `jit`
+passes `TimeKey` and `Interval`; `input_pipeline` makes arrays of ordinals once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _KEY_REGEX = re.compile(r"(\d+)-(\d+)-(\d+)(L?)")
 
 @dataclasses.dataclass(frozen=True, order=True)
 class TimeKey:
-  """A month of a reign.
+  """Month of a reign.
 
   Ordering is chronological within one timeline; a leap month (閏月) follows
   the ordinary month of the same number.
@@ -74,7 +73,7 @@ class TimeKey:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Interval:
-  """A closed stretch of months: both ends belong to it.
+  """Stretch of months, both ends included.
 
   Attributes:
     start: first month.
@@ -106,11 +105,11 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Reign:
-  """One ruler's (or one era's) run of regnal years.
+  """Regnal years of one ruler or one era.
 
   Attributes:
     name: as queries write it, e.g. 「隱公」 or 「泰始」.
-    state: what stands before the name in a full date, e.g. 「魯」; may be "".
+    state: stands before the name in a full date, e.g. 「魯」; may be "".
     accession: astronomical year of 元年 (0 = 1 BCE, -721 = 722 BCE).
     years: number of regnal years.
     aliases: other spellings (Simplified, glyph variants).
@@ -123,13 +122,13 @@ class Reign:
   aliases: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Timeline:
-  """A calendar: which months exist, in order.
+  """Calendar: the months that exist, in order.
 
   Attributes:
-    name: how configs and data sets refer to it.
-    reigns: in order of time; `TimeKey.reign` is the position here plus one.
+    name: by which configs and data sets refer to it.
+    reigns: in order of time; `TimeKey.reign` is the index here plus one.
     leap_months: ordinary months that an intercalary month follows.
   """
 
@@ -153,8 +152,15 @@ class Timeline:
   def _ordinal_by_key(self) -> dict[TimeKey, int]:
     return {key: ordinal for ordinal, key in enumerate(self.months)}
 
+  def __repr__(self) -> str:
+    """The name alone: rows of a table would fill a page of a traceback."""
+    return f"Timeline({self.name!r})"
+
   def __hash__(self) -> int:
-    """Hash of the name, which equal timelines share; cheap, for caches."""
+    """Hash of the name, which equal timelines share.
+
+    Hashing thousands of months on every look-up in a cache would be slow.
+    """
     return hash(self.name)
 
   def __len__(self) -> int:
@@ -171,7 +177,7 @@ class Timeline:
     return len(self.reigns), max_years, MONTHS_PER_YEAR
 
   def ordinal(self, key: TimeKey) -> int:
-    """Returns the ordinal month of `key_at`, 0 = first month of the timeline.
+    """Returns the ordinal of a month, 0 = first month of the timeline.
 
     Raises:
       KeyError: if the timeline has no such month.
@@ -193,14 +199,6 @@ class Timeline:
       )
     return self.months[ordinal]
 
-  def shift_key(self, key: TimeKey, months: int) -> TimeKey:
-    """Returns the month `months` later (earlier if negative).
-
-    Raises:
-      KeyError: if that leaves the timeline.
-    """
-    return self.key_at(self.ordinal(key) + months)
-
   def year_interval(self, reign: int, year: int) -> Interval:
     """Returns the months of a regnal year, leap months included.
 
@@ -209,6 +207,7 @@ class Timeline:
     """
     first = TimeKey(reign, year, 1)
     self.ordinal(first)
+    # The last key that could be of this year; the one before it in order is.
     last = TimeKey(reign, year, MONTHS_PER_YEAR, True)
     position = bisect.bisect_right(self.months, last) - 1
     return Interval(first, self.months[position])

@@ -383,7 +383,10 @@ def test_numbered_editions(folder, data):
   name, layers = data.draw(
     st.sampled_from(
       (
-        ("zuozhuan_KR1e0001", {"A": base_texts.ANNALS, "B": base_texts.ZUOZHUAN}),
+        (
+          "zuozhuan_KR1e0001",
+          {"A": base_texts.ANNALS, "B": base_texts.ZUOZHUAN},
+        ),
         ("guliangzhuan_KR1e0008", {"": base_texts.GULIANG}),
       )
     )

@@ -18,13 +18,17 @@ from ctd_jax.benchmark import query_templates
 from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Reign, Timeline
 
-# Cases of each test. A long run draws new cases every time, unless it gets
-# --hypothesis-seed; the short one is the same on every machine.
-_ASKED = os.environ.get("CTD_JAX_FUZZ_EXAMPLES")
+# Cases of each test. launch/test.sh --fast asks for few; they and the usual
+# number are the same cases on every machine. A number of cases in
+# CTD_JAX_FUZZ_EXAMPLES draws new ones every time, unless there is a
+# --hypothesis-seed.
+_EXAMPLES_BY_PROFILE = {"usual": 150, "fast": 25}
+_PROFILE = os.environ.get("CTD_JAX_FUZZ_PROFILE", "usual")
+_NUM_EXAMPLES = os.environ.get("CTD_JAX_FUZZ_EXAMPLES")
 fuzz = settings(
-  max_examples=int(_ASKED or 150),
-  derandomize=_ASKED is None,
-  deadline=None,
+  max_examples=int(_NUM_EXAMPLES or _EXAMPLES_BY_PROFILE[_PROFILE]),
+  derandomize=_NUM_EXAMPLES is None,
+  deadline=None,  # a first call compiles patterns
   database=None,
 )
 

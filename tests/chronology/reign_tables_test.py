@@ -232,7 +232,8 @@ def test_chronology_loads_no_heavy_library():
   heavy = "jax jaxlib tensorflow tensorflow_datasets ctd_jax_datasets sxtwl"
   code = (
     f"import sys; from ctd_jax.chronology import {', '.join(modules.split())};"
-    " [reign_tables.load_timeline(name) for name in reign_tables.timeline_names()];"
+    " [reign_tables.load_timeline(name)"
+    " for name in reign_tables.timeline_names()];"
     f" print(sorted(set({heavy.split()}) & set(sys.modules)))"
   )
   done = subprocess.run(

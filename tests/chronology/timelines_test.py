@@ -42,8 +42,9 @@ def test_text_form_round_trips():
 def test_leap_months_follow_their_month_and_shift_ordinals():
   timeline = LEAP_TIMELINE
   assert len(timeline) == 5 * 12 + 2
-  assert timeline.shift_key(TimeKey(1, 2, 12), 1) == TimeKey(1, 2, 12, True)
-  assert timeline.shift_key(TimeKey(1, 2, 12, True), 1) == TimeKey(2, 1, 1)
+  end_of_year = timeline.ordinal(TimeKey(1, 2, 12))
+  assert timeline.key_at(end_of_year + 1) == TimeKey(1, 2, 12, True)
+  assert timeline.key_at(end_of_year + 2) == TimeKey(2, 1, 1)
   assert timeline.year_interval(1, 2).end == TimeKey(1, 2, 12, True)
   assert len(list(timeline.iterate_keys(timeline.year_interval(2, 1)))) == 13
   assert TimeKey(1, 1, 1, True) not in timeline

@@ -1,0 +1,207 @@
+"""Grammar of dates: the pattern that finds them in folded text.
+
+The pattern depends on the timeline, whose reign names it holds, and is compiled
+once for each. It matches all that looks like a date; `date_expressions` decides
+which matches are dates.
+
+Positions count the characters of the text as given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from ctd_jax.chronology import sexagenary
+from ctd_jax.chronology.numerals import (
+  NUMERAL_PATTERN,
+  UNIT_DIGITS,
+  fold_script,
+  parse_numeral,
+)
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
+
+SEASONS = "春夏秋冬"
+FIRST_MONTH_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
+# A reign name after one of these belongs to another state: 晉文公, 宋襄公.
+_FOREIGN_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
+PUNCTUATION = (
+  "，。、；：．.,;:！？!?「」『』《》〈〉（）()〔〕【】[]○〇・·…—\"'“”‘’/¶"
+)
+_GAP_PATTERN = r"[，、．.,\u3000 ○〇之的]{0,2}"
+# Not the season where it begins or ends another word: 春秋, 夏徵舒, 秋官.
+_SEASON_PATTERN = (
+  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
+  "|(?<![春千])秋(?![官毫])|冬(?!官))"
+)
+_MONTH_PATTERN = (
+  rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL_PATTERN})?"
+  rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
+)
+_MONTH_LOOKAHEAD = rf"(?=王?閏?(?:正|{NUMERAL_PATTERN})?月)"
+# A season counts after a year, at the start of a clause, or right before a
+# month: not in 「靖東夏，四月」.
+_CLAUSE_SEASON_PATTERN = (
+  rf"(?<![^{re.escape(PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
+)
+_TAIL_PATTERN = (
+  rf"(?:{_GAP_PATTERN}(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
+  rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN})))))?"
+  rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
+)
+_START_CHARACTERS = (
+  f"元正王閏太歲{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
+  "兩十廿卄卅卌0-9０-９"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class DateCue:
+  """Time expression: the parts of a date that one stretch of text names.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last character.
+    reign: name as in the timeline, e.g. 「隱公」; None if not said.
+    year: regnal year, from 1.
+    month: 1-12; None in 「閏月」 without a number.
+    season: one of 春夏秋冬.
+    day: sexagenary pair such as 「癸未」, its glyphs put right.
+    leap: whether the month is intercalary.
+    year_cycle: sexagenary pair that names the year, as in 「歲在己未」; never
+      a day.
+  """
+
+  start: int
+  end: int
+  reign: str | None = None
+  year: int | None = None
+  month: int | None = None
+  season: str | None = None
+  day: str | None = None
+  leap: bool = False
+  year_cycle: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DateGrammar:
+  """Pattern of the dates of one timeline.
+
+  Attributes:
+    pattern: for folded text.
+    reigns: folded spelling of a reign name -> numbers of the reigns it names.
+  """
+
+  pattern: re.Pattern[str]
+  reigns: dict[str, tuple[int, ...]]
+
+
+@functools.cache
+def build_grammar(timeline: Timeline) -> DateGrammar:
+  """Returns the grammar of a timeline's dates, built once for each.
+
+  Besides the names of the table it knows the state in front of them, whole or
+  in part (魯隱公, 晉惠帝永平 as 惠帝永平), and dukes by one character (僖八年).
+  """
+  spellings: dict[str, tuple[int, ...]] = {}
+  initials, prefixes = set(), {""}
+  for number, row in enumerate(timeline.reigns, start=1):
+    state = fold_script(row.state)
+    prefixes |= {state, state[:1], state[1:]}
+    names = {fold_script(name) for name in (row.name, *row.aliases)}
+    if len(row.name) == 2 and row.name.endswith("公"):
+      initials.add(fold_script(row.name)[0])  # 僖二十八年
+      names.add(fold_script(row.name)[0])
+    for name in names:
+      spellings[name] = (*spellings.get(name, ()), number)
+  # Longest first: an alternation takes the first that fits.
+  names_by_length = sorted(
+    spellings.keys() - initials, key=lambda name: (-len(name), name)
+  )
+  sorted_prefixes = sorted(prefixes, key=lambda name: (-len(name), name))
+  initial_pattern = (
+    f"|(?P<initial>[{_join_escaped(sorted(initials))}])" if initials else ""
+  )
+  head_pattern = (
+    rf"(?<![{_FOREIGN_STATES}])(?P<state>{_join_escaped(sorted_prefixes, '|')})"
+    rf"(?:(?P<reign>{_join_escaped(names_by_length, '|')})"
+    rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
+  )
+  starts = {name[0] for name in prefixes | spellings.keys() if name}
+  # The look-ahead only saves time: no date begins with another character.
+  return DateGrammar(
+    re.compile(
+      rf"(?=[{_START_CHARACTERS}{_join_escaped(sorted(starts))}])"
+      rf"(?:(?:{head_pattern})?(?P<year>元|{NUMERAL_PATTERN})年)?"
+      rf"(?:(?(year){_GAP_PATTERN})(?P<cycle>{sexagenary.YEAR_PATTERN}))?{_TAIL_PATTERN}"
+    ),
+    spellings,
+  )
+
+
+def _join_escaped(names: Iterable[str], separator: str = "") -> str:
+  """Returns names joined by `separator`, with special characters escaped."""
+  return separator.join(map(re.escape, names))
+
+
+def iterate_matches(
+  folded: str, timeline: Timeline
+) -> Iterator[tuple[re.Match[str], DateCue]]:
+  """Yields matches that look like dates in folded text, with their cues.
+
+  `date_expressions` sorts out those that are none.
+  """
+  grammar = build_grammar(timeline)
+  for match in grammar.pattern.finditer(folded):
+    groups = match.groupdict()
+    month = match["month"] or match["leap_month"] or match["bare_month"]
+    starts = [match.start(name) for name in groups if match[name]]
+    # An empty match, or a number that is no month.
+    if not starts or (month and parse_numeral(month) > MONTHS_PER_YEAR):
+      continue
+    name = match["reign"] or groups.get("initial")
+    if name:
+      name = timeline.reigns[grammar.reigns[name][0] - 1].name
+    day, cycle = match["day"], match["cycle"]
+    yield (
+      match,
+      DateCue(
+        min(starts),
+        match.end(),
+        name,
+        parse_numeral(match["year"], "year") if match["year"] else None,
+        parse_numeral(month, "month") if month else None,
+        match["season"],
+        sexagenary.format_cyclic_index(sexagenary.parse_cyclic_index(day))
+        if day
+        else None,
+        match["leap"] is not None,
+        cycle
+        and sexagenary.format_cyclic_index(sexagenary.parse_cyclic_year(cycle)),
+      ),
+    )
+
+
+def candidate_reigns(
+  match: re.Match[str], cue: DateCue, timeline: Timeline
+) -> list[int]:
+  """Returns the numbers of the reigns that a match can mean.
+
+  Reigns too short for the year are left out, unless all are.
+  """
+  if cue.reign is None:
+    return []
+  name = match["reign"] or match["initial"]
+  candidates = []
+  for number in build_grammar(timeline).reigns[name]:
+    state = fold_script(timeline.reigns[number - 1].state)
+    if match["state"] in ("", state, state[:1], state[1:]):
+      candidates.append(number)
+  long_enough = [
+    number
+    for number in candidates
+    if cue.year <= timeline.reigns[number - 1].years
+  ]
+  return long_enough or candidates
