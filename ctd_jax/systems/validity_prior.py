@@ -83,7 +83,7 @@ def compute_log_validity(
     record_minutes: times of publication, since the same origin.
     curves: of the records, over log time since publication.
   """
-  from ctd_jax.tasks.chronocept import skew_normal, time_axis
+  from ctd_jax.tasks.chronocept.curves import skew_normal, time_axis
 
   # float64: minutes since the first month need more than 24 bits.
   age = query_minutes[:, None].astype(float) - record_minutes[None, :]

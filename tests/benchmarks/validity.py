@@ -21,12 +21,8 @@ import ml_collections
 from absl import flags
 
 from ctd_jax.evaluation import results
-from ctd_jax.tasks.chronocept import (
-  comparison,
-  experiment,
-  features,
-  protocols,
-)
+from ctd_jax.tasks.chronocept import comparison, experiment, protocols
+from ctd_jax.tasks.chronocept.baselines import features
 from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
 

@@ -7,18 +7,16 @@ import pytest
 import xgboost
 from sklearn import svm
 
-from ctd_jax.tasks.chronocept import (
-  calibration,
+from ctd_jax.tasks.chronocept import calibration, measures, rows
+from ctd_jax.tasks.chronocept.baselines import (
   durations,
   features,
   hyperparameter_search,
-  measures,
   network_training,
   regressors,
-  rows,
   scaling,
 )
-from ctd_jax.tasks.chronocept.networks import BiLstm, FeedForward
+from ctd_jax.tasks.chronocept.baselines.networks import BiLstm, FeedForward
 from ctd_jax_configs import chronocept
 from ctd_jax_datasets.chronocept import synthetic
 

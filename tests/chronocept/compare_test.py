@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ctd_jax.tasks.chronocept import compare, comparison, features, scaling
+from ctd_jax.tasks.chronocept import compare, comparison
+from ctd_jax.tasks.chronocept.baselines import features, scaling
 from ctd_jax.tasks.chronocept.comparison import FinishedRun
 from ctd_jax_datasets.chronocept import hub, records
 from ctd_jax_datasets.chronocept.samples import TARGETS

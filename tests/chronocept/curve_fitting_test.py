@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.tasks.chronocept import (
+from ctd_jax.tasks.chronocept.curves import (
   curve_families,
   curve_fitting,
   point_fits,

@@ -9,14 +9,13 @@ import pytest
 
 from ctd_jax.evaluation import results
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.tasks.chronocept import (
-  baselines,
-  experiment,
+from ctd_jax.tasks.chronocept import experiment
+from ctd_jax.tasks.chronocept.baselines import (
   features,
   hyperparameter_search,
 )
-from ctd_jax.tasks.chronocept.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.predictor import Predictor
+from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.baselines.predictor import Predictor
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
@@ -161,7 +160,7 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
     raise AssertionError("trained again")
 
   before = (tmp_path / "predictions.tsv").read_text()
-  monkeypatch.setattr(baselines.network_training, "train_network", refuse)
+  monkeypatch.setattr(network_training, "train_network", refuse)
   experiment.run_experiment(c, tmp_path)
   assert (tmp_path / "predictions.tsv").read_text() == before
   c.seeds = (0, 1, 2)

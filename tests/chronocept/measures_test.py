@@ -14,8 +14,8 @@ from ctd_jax.tasks.chronocept import (
   calibration_plot,
   curve_measures,
   measures,
-  time_axis,
 )
+from ctd_jax.tasks.chronocept.curves import time_axis
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results"
 DRAW = np.random.default_rng(0)

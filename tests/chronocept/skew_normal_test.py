@@ -12,8 +12,8 @@ import scipy.optimize
 import scipy.special
 import scipy.stats
 
-from ctd_jax.tasks.chronocept import scores, skew_normal, time_axis
-from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
+from ctd_jax.tasks.chronocept.curves import scores, skew_normal, time_axis
+from ctd_jax.tasks.chronocept.curves.skew_normal import SkewNormal
 
 ALPHAS = np.array([-20.0, -4.25, -1.0, -0.3, 0.0, 0.5, 1.0, 2.0, 10.0])
 XI, OMEGA = 45.0, 9.0

@@ -5,7 +5,7 @@ import pytest
 
 from ctd_jax.retrieval import bm25
 from ctd_jax.systems import registry, validity_prior
-from ctd_jax.tasks.chronocept import time_axis
+from ctd_jax.tasks.chronocept.curves import time_axis
 from ctd_jax_configs import validity_prior as config_file
 from tests import synthetic
 

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from ctd_jax.evaluation import significance
-from ctd_jax.tasks.chronocept import features, predictor, scaling
+from ctd_jax.tasks.chronocept.baselines import features, predictor, scaling
 from ctd_jax.utils import csv_rows
 from ctd_jax_datasets.chronocept import reader
 

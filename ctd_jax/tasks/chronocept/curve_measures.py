@@ -25,8 +25,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ctd_jax.tasks.chronocept import scores, skew_normal, time_axis
-from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
+from ctd_jax.tasks.chronocept.curves import scores, skew_normal, time_axis
+from ctd_jax.tasks.chronocept.curves.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import LOG_BASE
 
 # Name -> minutes after publication at which validities are compared.

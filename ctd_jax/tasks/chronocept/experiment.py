@@ -28,17 +28,19 @@ from absl import logging
 
 from ctd_jax.evaluation import result_tables, results
 from ctd_jax.tasks.chronocept import (
-  baselines,
   calibration_plot,
-  features,
-  hyperparameter_search,
   prediction_plots,
-  predictor,
   protocols,
   rows,
 )
-from ctd_jax.tasks.chronocept.baselines import BaselineSystem
-from ctd_jax.tasks.chronocept.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.baselines import (
+  features,
+  hyperparameter_search,
+  predictor,
+  systems,
+)
+from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.baselines.systems import BaselineSystem
 from ctd_jax.tasks.chronocept.protocols import ProtocolData
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
 from ctd_jax.utils import files, plotting, provenance
@@ -73,7 +75,7 @@ def run_experiment(
     config,
   )
   encoder_features = predictor.make_frozen_features(config)
-  system = baselines.make_system(config.model, encoder_features)
+  system = systems.make_system(config.model, encoder_features)
   split_inputs = SplitInputs(config, system.input_kind, data, encoder_features)
   if config.search:
     config = ml_collections.ConfigDict(config)
@@ -85,7 +87,7 @@ def run_experiment(
       data.model_targets,
       protocols.get_epoch_selection(config),
     )
-    system = baselines.make_system(config.model, encoder_features)
+    system = systems.make_system(config.model, encoder_features)
   claim_workdir(config, workdir)
   _train_missing_seeds(config, workdir, data, system, split_inputs)
   predictions = {
@@ -109,7 +111,7 @@ class SplitInputs:
 
     Args:
       config: axes and protocol are read.
-      input_kind: of the system, see `baselines.BaselineSystem`.
+      input_kind: of the system, see `systems.BaselineSystem`.
       data: the samples.
       encoder_features: of the frozen encoder.
     """
@@ -132,7 +134,7 @@ class SplitInputs:
     if key not in self._cache:
       if axes == features.AXES_SHUFFLED and not is_shuffled:
         axes = features.AXES_GIVEN
-      self._cache[key] = baselines.make_inputs(
+      self._cache[key] = systems.make_inputs(
         self._input_kind,
         features.make_field_texts(self._data.samples[split], axes, seed or 0),
         self._features,

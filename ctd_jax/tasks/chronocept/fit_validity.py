@@ -50,7 +50,7 @@ def write_fits(
     FileNotFoundError: if there is no such table.
     ValueError: naming the flag, or file, line and column of the fault.
   """
-  from ctd_jax.tasks.chronocept import point_fits
+  from ctd_jax.tasks.chronocept.curves import point_fits
   from ctd_jax.utils import files, plotting, tables
 
   folder = pathlib.Path(out).expanduser()

@@ -14,13 +14,10 @@ import matplotlib.figure
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.tasks.chronocept import (
-  curve_measures,
-  features,
-  skew_normal,
-  time_axis,
-)
-from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
+from ctd_jax.tasks.chronocept import curve_measures
+from ctd_jax.tasks.chronocept.baselines import features
+from ctd_jax.tasks.chronocept.curves import skew_normal, time_axis
+from ctd_jax.tasks.chronocept.curves.skew_normal import SkewNormal
 from ctd_jax.utils import plotting
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 

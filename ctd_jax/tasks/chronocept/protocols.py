@@ -22,8 +22,12 @@ import ml_collections
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.tasks.chronocept import features, network_training, scaling
-from ctd_jax.tasks.chronocept.scaling import TargetScaler
+from ctd_jax.tasks.chronocept.baselines import (
+  features,
+  network_training,
+  scaling,
+)
+from ctd_jax.tasks.chronocept.baselines.scaling import TargetScaler
 from ctd_jax_datasets.chronocept.samples import SPLITS, TARGETS, Sample
 
 PAPER, HONEST = "paper", "honest"

@@ -24,15 +24,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ctd_jax.evaluation.results import ResultRow
-from ctd_jax.tasks.chronocept import (
-  calibration,
-  curve_measures,
-  measures,
-  skew_normal,
-  time_axis,
-)
-from ctd_jax.tasks.chronocept.scaling import TargetScaler
-from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
+from ctd_jax.tasks.chronocept import calibration, curve_measures, measures
+from ctd_jax.tasks.chronocept.baselines.scaling import TargetScaler
+from ctd_jax.tasks.chronocept.curves import skew_normal, time_axis
+from ctd_jax.tasks.chronocept.curves.skew_normal import SkewNormal
 from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
 NUM_RESAMPLES = 1000  # enough for two digits of a 95 % percentile interval

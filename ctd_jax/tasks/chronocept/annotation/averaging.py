@@ -20,7 +20,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from ctd_jax.tasks.chronocept import curve_families, curve_fitting
+from ctd_jax.tasks.chronocept.curves import curve_families, curve_fitting
 
 Curve = tuple[float, float, float]  # location, scale, skewness
 _NUM_POINTS = 81  # of log time, at which densities are averaged

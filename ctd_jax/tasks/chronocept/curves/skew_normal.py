@@ -33,7 +33,7 @@ from jax.scipy import stats
 from jax.scipy.special import log_ndtr, ndtr
 from jax.typing import ArrayLike
 
-from ctd_jax.tasks.chronocept import time_axis
+from ctd_jax.tasks.chronocept.curves import time_axis
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 # Gauss-Legendre on [0, 1]: the integrand of Owen's T is smooth there, and 24

@@ -21,10 +21,10 @@ import ml_collections
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.tasks.chronocept import baselines, features
-from ctd_jax.tasks.chronocept.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.regressors import Arrays
-from ctd_jax.tasks.chronocept.scaling import TargetScaler
+from ctd_jax.tasks.chronocept.baselines import features, systems
+from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.baselines.regressors import Arrays
+from ctd_jax.tasks.chronocept.baselines.scaling import TargetScaler
 from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept.samples import Sample
 
@@ -89,7 +89,7 @@ class Predictor:
   """
 
   config: ml_collections.ConfigDict
-  system: baselines.BaselineSystem
+  system: systems.BaselineSystem
   features: FrozenFeatures
   models: tuple[tuple[Arrays, TargetScaler], ...]
 
@@ -116,7 +116,7 @@ class Predictor:
     encoder_features = make_frozen_features(config)
     return cls(
       config,
-      baselines.make_system(config.model, encoder_features),
+      systems.make_system(config.model, encoder_features),
       encoder_features,
       tuple(read_model(model_path(workdir, seed)) for seed in config.seeds),
     )
@@ -128,7 +128,7 @@ class Predictor:
       samples: N samples; their targets are not read.
     """
     rows = features.make_field_texts(samples, _axes_to_read(self.config.axes))
-    inputs = baselines.make_inputs(
+    inputs = systems.make_inputs(
       self.system.input_kind,
       rows,
       self.features,

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from ctd_jax.tasks.chronocept import skew_normal
+from ctd_jax.tasks.chronocept.curves import skew_normal
 
 _NUM_LOCATIONS, _NUM_WIDTHS = 41, 21  # steps of the grids
 _MAX_ALPHA = 20.0  # beyond it the curve is as good as half a normal curve

@@ -29,8 +29,8 @@ from jax.scipy import stats
 from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
-from ctd_jax.tasks.chronocept import skew_normal
-from ctd_jax.tasks.chronocept.skew_normal import SkewNormal
+from ctd_jax.tasks.chronocept.curves import skew_normal
+from ctd_jax.tasks.chronocept.curves.skew_normal import SkewNormal
 
 # The density is below 1e-17 of its maximum farther from the location than this.
 _MAX_SCALES = 9.0

@@ -26,7 +26,7 @@ from sklearn import linear_model, neighbors, svm
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import pairwise
 
-from ctd_jax.tasks.chronocept import durations
+from ctd_jax.tasks.chronocept.baselines import durations
 
 Arrays = dict[str, np.ndarray]
 Hyperparameters = Mapping[str, Any]

@@ -20,8 +20,12 @@ import matplotlib.figure
 import numpy as np
 import tqdm
 
-from ctd_jax.tasks.chronocept import curve_families, curve_fitting, time_axis
-from ctd_jax.tasks.chronocept.curve_fitting import CurveFit
+from ctd_jax.tasks.chronocept.curves import (
+  curve_families,
+  curve_fitting,
+  time_axis,
+)
+from ctd_jax.tasks.chronocept.curves.curve_fitting import CurveFit
 from ctd_jax.utils import plotting
 
 MINUTES, LOG_TIME = "minutes", "log_time"

@@ -18,14 +18,14 @@ import numpy as np
 from flax import linen as nn
 from flax import traverse_util
 
-from ctd_jax.tasks.chronocept import network_training, regressors
-from ctd_jax.tasks.chronocept.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.networks import (
+from ctd_jax.tasks.chronocept.baselines import network_training, regressors
+from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.baselines.networks import (
   BiLstm,
   EncoderRegression,
   FeedForward,
 )
-from ctd_jax.tasks.chronocept.regressors import Arrays
+from ctd_jax.tasks.chronocept.baselines.regressors import Arrays
 
 # Kinds of input; see `make_inputs`.
 TEXTS, VECTORS, SEQUENCE, TOKENS = "texts", "vectors", "sequence", "tokens"

@@ -28,8 +28,8 @@ import scipy.ndimage
 import scipy.optimize
 from jaxtyping import Float
 
-from ctd_jax.tasks.chronocept import curve_families
-from ctd_jax.tasks.chronocept.curve_families import CurveFamily
+from ctd_jax.tasks.chronocept.curves import curve_families
+from ctd_jax.tasks.chronocept.curves.curve_families import CurveFamily
 
 _COST_TOLERANCE = 1e-6  # optima with costs this close, relatively, are one
 MAX_STARTS = 5  # from the grid; on Table 10 more find no better optimum

@@ -25,8 +25,8 @@ import numpy as np
 import tqdm
 from sklearn.model_selection import KFold, ParameterGrid
 
-from ctd_jax.tasks.chronocept import baselines
-from ctd_jax.tasks.chronocept.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.baselines import systems
+from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
 from ctd_jax.utils import files
 
 NUM_FOLDS = 5  # as in the authors' code
@@ -94,7 +94,7 @@ def choose_hyperparameters(
   for hyper in tqdm.tqdm(
     pending_candidates, "search", unit="candidate", disable=None
   ):
-    system = baselines.make_system(hyper, features)
+    system = systems.make_system(hyper, features)
     score = _score_candidate(
       system, split_inputs, targets, selection, config.seeds[0], config.protocol
     )
@@ -105,7 +105,7 @@ def choose_hyperparameters(
 
 
 def _score_candidate(
-  system: baselines.BaselineSystem,
+  system: systems.BaselineSystem,
   inputs: InputsBySplit,
   targets: TargetsBySplit,
   selection: str,
@@ -127,7 +127,7 @@ def _score_candidate(
 
 
 def _score_fold(
-  system: baselines.BaselineSystem,
+  system: systems.BaselineSystem,
   inputs: InputsBySplit,
   targets: TargetsBySplit,
   train_rows: np.ndarray,

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int
 
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.tasks.chronocept import time_axis
+from ctd_jax.tasks.chronocept.curves import time_axis
 from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept.samples import AXES, LOG_BASE, Sample
 

@@ -1,0 +1,1 @@
+"""Baselines that predict the curve of a statement from its text."""

@@ -1,0 +1,1 @@
+"""Curves of validity over log time: skew-normal, scores and fits."""
