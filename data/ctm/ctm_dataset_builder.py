@@ -1,9 +1,8 @@
 """CTM: temporal reasoning across Chinese dynasties.
 
-Why: the one place where the data set's versions and variants are declared.
-`qa` and `long_script` are questions made from the fact tables with gold that
-is recomputed, `ito` the games, `release` the authors' questions from their
-files. Called by `ctd_jax_datasets.build` and by `tfds.builder`.
+Versions and variants of the data set: `qa` and `long_script` are questions
+made from the fact tables with recomputed gold, `ito` the games, `release` the
+authors' questions from their files.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ GAMES, RELEASE = "ito", "release"
 
 @dataclasses.dataclass(kw_only=True)
 class Config(tfds.core.BuilderConfig):
-  """A variant of the data set.
+  """Variant of the data set.
 
   Attributes:
-    tasks: of the questions that are made; none for games and the release.
+    tasks: tasks of the generated questions; () for games and the release.
   """
 
   tasks: tuple[str, ...] = ()
@@ -40,7 +39,7 @@ class Config(tfds.core.BuilderConfig):
 class Builder(BaseBuilder):
   """Builder of `ctm/qa`, `ctm/long_script`, `ctm/ito` and `ctm/release`.
 
-  Needs no more than one of its `processes`.
+  One process is enough: `processes` is not used.
   """
 
   VERSION = tfds.core.Version("1.0.0")
@@ -71,7 +70,7 @@ class Builder(BaseBuilder):
       metadata=tfds.core.MetadataDict(
         seed=generator.SEED, facts_sha256=repository.hash_fact_tables()
       ),
-      disable_shuffling=True,
+      disable_shuffling=True,  # examples stay in the order of their ids
     )
 
   def _split_generators(
@@ -83,7 +82,7 @@ class Builder(BaseBuilder):
 
     Raises:
       SourceError: if a file of the release cannot be used, or sources are
-        named for what is made without any.
+        named for a variant that needs none.
     """
     config = self.builder_config
     if config.name == RELEASE:
@@ -111,7 +110,7 @@ class Builder(BaseBuilder):
     return examples.iterate_question_examples(records)
 
   def _read_release(self) -> list[Question]:
-    """Returns the authors' questions; writes what is odd in their files."""
+    """Returns the authors' questions; writes the findings on their files."""
     folder = self._release_folder()
     if folder is None:
       raise SourceError(

@@ -19,8 +19,8 @@ from ctd_jax_datasets.ctm.vocabulary import (
   RULER,
 )
 
-# A life outside this is a slip of the table.
-_ALLOWED_AGES = range(116)
+_ALLOWED_AGES = range(116)  # years; a longer life is an error of the table
+# Kind -> header of its table.
 _COLUMNS = {
   FIGURE: "name traditional aliases birth death precision province source",
   RULER: "name traditional aliases polity birth death start end precision"
@@ -33,6 +33,7 @@ _COLUMNS = {
   HERITAGE: "name traditional aliases start precision contested province"
   " listed source",
 }
+# Kind -> name of its table; ids of entities depend on this order.
 TABLES = {
   FIGURE: "figures",
   RULER: "rulers",
@@ -50,7 +51,7 @@ _OPTIONAL_COLUMNS = {
   PLACE: ("aliases",),
   EVENT: ("aliases",),
   INGREDIENT: ("aliases", "contested"),
-  # Traditions of unknown age are listed, and no question asks for it.
+  # Traditions of unknown age stay in the table; no question is about them.
   HERITAGE: ("aliases", "contested", "start", "precision"),
 }
 
@@ -69,7 +70,8 @@ def read_records(kind: str) -> Iterator[Entity]:
   )
   rows_by_key: dict[tuple[str, str], list[Mapping[str, str]]] = {}
   for line, row in enumerate(rows, start=2):
-    # Two eras of one name and polity are two; two reigns of a man are one man.
+    # Two eras of one name and polity are two records, as are two homonyms; two
+    # reigns of one ruler are one record.
     city_or_polity = row.get("polity") or row.get("city") or ""
     key = (
       row["name"],
@@ -83,7 +85,7 @@ def read_records(kind: str) -> Iterator[Entity]:
 def _build_entity(
   entity_id: str, kind: str, rows: Sequence[Mapping[str, str]]
 ) -> Entity:
-  """Returns the record of its rows."""
+  """Returns the record of the rows that name one entity."""
   row = rows[0]
   names = (
     row["traditional"],
@@ -94,7 +96,7 @@ def _build_entity(
     for table_row in rows
     for interval in _read_intervals(kind, table_row)
   )
-  if kind == PLACE:  # what is first tells since when a name was in use
+  if kind == PLACE:  # the first interval is the first use of a name
     intervals = tuple(sorted(intervals, key=lambda interval: interval.start))
   record = Entity(
     entity_id=entity_id,
@@ -117,7 +119,7 @@ def _build_entity(
 def _read_intervals(
   kind: str, row: Mapping[str, str]
 ) -> Iterator[YearInterval]:
-  """Yields when the entity of a row was; a reign comes before the life."""
+  """Yields the intervals of a row; a reign precedes the life."""
   source, precision = row["source"], row.get("precision") or EXACT
   if kind == FIGURE:
     yield YearInterval(
@@ -138,7 +140,7 @@ def _read_intervals(
 
 
 def _collect_evidence(kind: str, row: Mapping[str, str]) -> tuple[str, ...]:
-  """Returns what a question may tell of an entity without its years."""
+  """Returns facts without years, which a question may state."""
   if kind == ERA:
     return (row["polity"], row["ruler"])
   if kind == RULER:
@@ -153,7 +155,7 @@ def _collect_evidence(kind: str, row: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _find_problem(record: Entity) -> str:
-  """Returns what cannot be true of a record, or ""."""
+  """Returns the problem of an impossible record, or ""."""
   for interval in record.intervals:
     if 0 in (interval.start, interval.end):
       return "year 0; 1 BCE is -1"

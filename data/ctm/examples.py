@@ -1,9 +1,7 @@
-"""How questions and games are stored, and how they are read back.
+"""Examples of questions and games as TFDS stores them, and their readers.
 
-Why: the fields of a stored question are those of the paper's records plus
-what makes them checkable; the whole typed record is kept beside them, so that
-nothing is lost. Called by the builder, `summary`, and by whoever asks the
-questions.
+A stored question has the fields of the paper's records. The field `record`
+holds the whole typed record as JSON, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from ctd_jax_datasets.ctm import json_records
 from ctd_jax_datasets.ctm.game_schema import ItoInstance
 from ctd_jax_datasets.ctm.questions import Question
 
-# The whole record, as JSON.
-RECORD = "record"
+RECORD = "record"  # feature with the whole record as JSON
 
 
 def make_question_features() -> tfds.features.FeaturesDict:
@@ -65,7 +62,7 @@ def make_game_features() -> tfds.features.FeaturesDict:
 def iterate_question_examples(
   question_records: Iterable[Question],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-  """Yields (id, example) of questions, in the given order."""
+  """Yields (id, example) of each question."""
   for question in question_records:
     yield (
       question.question_id,
@@ -88,7 +85,7 @@ def iterate_question_examples(
 def iterate_game_examples(
   instances: Iterable[ItoInstance],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-  """Yields (id, example) of games, in the given order."""
+  """Yields (id, example) of each game."""
   for game in instances:
     yield (
       game.instance_id,

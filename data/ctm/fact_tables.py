@@ -1,7 +1,7 @@
-"""Rows of the fact tables in `data/ctm/facts`, checked as they are read.
+"""Fact tables of `data/ctm/facts`, checked row by row.
 
-Why: facts are data with a source in every row, not code. Called by `periods`
-and by the builder of `ctm`; needs neither of the libraries of the builders.
+Facts are data with a source in every row, not code. Reading them needs none of
+the libraries of the builders.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ctd_jax.chronology import reign_tables
 
 SOURCE_COLUMN = "source"
-# Between several values of one cell.
-VALUE_SEPARATOR = "|"
+VALUE_SEPARATOR = "|"  # between several values of one cell
 
 
 def table_path(name: str) -> pathlib.Path:
@@ -28,18 +27,19 @@ def read_table(
   integers: Collection[str] = (),
   optional: Collection[str] = (),
 ) -> list[dict[str, str]]:
-  """Returns the rows of a TSV file, each column -> cell.
+  """Returns the rows of a TSV file, each as column -> cell.
 
   Args:
     path: UTF-8, tab-separated, one header line.
-    columns: the header; `source` has to be one of them.
-    integers: columns whose cells are integers; they stay text here.
+    columns: the header, with `source` among them.
+    integers: columns whose cells must be integers; they are returned as text.
     optional: columns that may be empty.
 
   Raises:
-    ValueError: naming file, line and column of what cannot be read.
+    ValueError: naming file, line and column at fault.
   """
   with path.open(encoding="utf-8", newline="") as file:
+    # QUOTE_NONE: quotation marks belong to the text of a cell.
     rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     header = next(rows, [])
     if header != list(columns) or SOURCE_COLUMN not in header:
@@ -66,10 +66,12 @@ def _check_row(
   integers: Collection[str],
   optional: Collection[str],
 ) -> None:
+  """Checks the cells of a row; an error names location and column."""
   for column, cell in row.items():
     if not cell:
       if column not in optional:
         raise ValueError(f"{location}: column {column!r} is empty")
+    # Years BCE are negative.
     elif column in integers and not cell.removeprefix("-").isdecimal():
       raise ValueError(
         f"{location}: column {column!r} is {cell!r}, should be an integer"
@@ -77,5 +79,5 @@ def _check_row(
 
 
 def split_values(cell: str) -> tuple[str, ...]:
-  """Returns the values of a cell that may hold several."""
+  """Returns the values of a cell, () for an empty one."""
   return tuple(value for value in cell.split(VALUE_SEPARATOR) if value)

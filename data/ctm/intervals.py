@@ -1,10 +1,8 @@
-"""Interval algebra over relations: who was when, and what follows from it.
+"""Interval algebra over relations: gaps, overlaps, orders and distances.
 
-Why: every gold answer of CTM is one of these few functions of the years in
-its relations, so it can be recomputed. Called by the question generator and
-by the local answerer.
-
-`None` as an end means that it has lasted since.
+Every gold answer of CTM is one of these functions of the years in its
+relations, so it can be recomputed. An end of None means that the interval is
+open.
 """
 
 from __future__ import annotations
@@ -32,17 +30,15 @@ def compute_gap(first: Relation, second: Relation) -> int:
 
 
 def sum_tolerances(*relations: Relation) -> int:
-  """Returns by how many years a difference of these dates may be off."""
+  """Returns the possible error in years of a difference of these dates."""
   return sum(TOLERANCE[relation.precision] for relation in relations)
 
 
 def find_disjoint_pairs(
   relations: Sequence[Relation],
 ) -> tuple[tuple[str, str], ...]:
-  """Returns the names of all pairs that share no year, in given order.
-
-  On a line intervals have a year in common if every two of them have.
-  """
+  """Returns the names of all pairs that share no year, in given order."""
+  # Pairs are enough: intervals on a line share a point if every two do (Helly).
   return tuple(
     (first.entity, second.entity)
     for first, second in itertools.combinations(relations, 2)
@@ -51,7 +47,7 @@ def find_disjoint_pairs(
 
 
 def intersect_years(relations: Iterable[Relation]) -> tuple[int, int] | None:
-  """Returns first and last year of what all share, None if nothing."""
+  """Returns first and last year that all share, None if there is none."""
   relations = tuple(relations)
   start = max(relation.start for relation in relations)
   end = min(
@@ -64,10 +60,10 @@ def intersect_years(relations: Iterable[Relation]) -> tuple[int, int] | None:
 def find_anachronisms(
   scene: Relation, candidates: Iterable[Relation]
 ) -> tuple[Anachronism, ...]:
-  """Returns what does not belong in a scene, in the given order.
+  """Returns the candidates that share no year with a scene, in their order.
 
-  Something is `LATER` if it began after the scene, `EARLIER` if it had ended
-  before it.
+  The reason is `LATER` if the candidate began after the scene, `EARLIER` if it
+  ended before.
   """
   anachronisms = []
   for candidate in candidates:
@@ -81,7 +77,7 @@ def find_anachronisms(
 def order_by_start(
   relations: Sequence[Relation],
 ) -> tuple[tuple[str, ...], ...]:
-  """Returns names by first year, earliest first; of one year, tied."""
+  """Returns groups of names by first year, earliest first."""
   sorted_relations = sorted(relations, key=lambda relation: relation.start)
   return tuple(
     tuple(relation.entity for relation in tied_relations)
@@ -95,7 +91,7 @@ def year_at(relation: Relation, point: str) -> int:
   """Returns the first or last year of a relation.
 
   Raises:
-    ValueError: if its last year is asked and it has none.
+    ValueError: for the last year of an open interval.
   """
   year = relation.start if point == START else relation.end
   if year is None:
@@ -104,7 +100,7 @@ def year_at(relation: Relation, point: str) -> int:
 
 
 def measure_distance(relations: Sequence[Relation]) -> Distance:
-  """Returns how many periods apart relations are, over all pairs."""
+  """Returns the distances in periods, over all pairs of relations."""
   distances = [
     periods.count_periods_between(first.period, second.period)
     for first, second in itertools.combinations(relations, 2)

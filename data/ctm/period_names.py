@@ -32,17 +32,17 @@ REGIME_COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class PeriodAlias:
-  """A name for a stretch of time: one of the ten, or something finer.
+  """Name for a span of years: one of the ten periods, or a finer one.
 
   Attributes:
-    name: the first of its spellings.
+    name: the first of the spellings.
     spellings: in both scripts, the name included.
-    start: first year; of homonyms (后汉) each has its own row.
+    start: first year; homonyms (后汉) are several aliases.
     end: last year.
-    labels: the one period that contains it, or all that it touches (隋唐);
-      empty outside the timeline (民国).
-    is_convention: whether the label is a convention: the regime ruled beside the
-      period, or the name is not to be taken as the period.
+    labels: the one period that contains the span, or all that it touches
+      (隋唐); empty outside the timeline (民国).
+    is_convention: whether the label is a convention, because the regime ruled
+      beside the period.
     is_label: whether it is one of the ten.
   """
 
@@ -56,22 +56,20 @@ class PeriodAlias:
 
 
 def _list_containing_labels(start: int, end: int) -> tuple[str, ...]:
-  """Returns the one period that contains a span, else all it touches.
-
-  A span ends with its last year begun: 隋唐 (581..907) is not 五代.
-  """
+  """Returns the period that contains a span, else all that it touches."""
   if start >= LAST_YEAR:
     return ()
   labels = [p.label for p in PERIODS if p.start <= start and end <= p.end]
+  # end - 1: 隋唐 (581..907) ends as 五代 begins, and does not touch it.
   return (labels[-1],) if labels else list_span_labels(start, end - 1)
 
 
 @functools.cache
 def load_aliases() -> tuple[PeriodAlias, ...]:
-  """Returns all names of times: the ten labels, then `regimes.tsv`.
+  """Returns all names: the ten labels, then those of `regimes.tsv`.
 
   Raises:
-    ValueError: naming file, line and column of a row that cannot be read.
+    ValueError: naming file, line and column at fault.
   """
   aliases = [
     PeriodAlias(
@@ -110,7 +108,7 @@ def load_aliases() -> tuple[PeriodAlias, ...]:
 
 @functools.cache
 def _index_by_spelling() -> dict[str, tuple[PeriodAlias, ...]]:
-  """Returns the aliases of every spelling; several of a homonym (后汉)."""
+  """Returns spelling -> aliases, several for a homonym (后汉)."""
   table: dict[str, tuple[PeriodAlias, ...]] = {}
   for alias in load_aliases():
     for spelling in alias.spellings:
@@ -119,7 +117,7 @@ def _index_by_spelling() -> dict[str, tuple[PeriodAlias, ...]]:
 
 
 def find_aliases(name: str) -> tuple[PeriodAlias, ...]:
-  """Returns what a dynasty word may mean: none, one, or several homonyms.
+  """Returns the aliases of a dynasty word: none, one, or homonyms.
 
   Args:
     name: in either script, with or without 朝, 代, 时期 and the like.
@@ -130,13 +128,13 @@ def find_aliases(name: str) -> tuple[PeriodAlias, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class PeriodMention:
-  """A dynasty word in a text.
+  """Dynasty word in a text.
 
   Attributes:
-    start: position of its first character.
-    end: position after its last one.
+    start: position of the first character.
+    end: position after the last character.
     text: as written, with its suffix (「唐代」).
-    aliases: what it may mean, one but for homonyms.
+    aliases: possible meanings, several for homonyms.
   """
 
   start: int
@@ -146,34 +144,35 @@ class PeriodMention:
 
   @property
   def labels(self) -> tuple[str, ...]:
-    """All periods it may mean, earliest first."""
+    """Labels of all meanings, earliest first."""
     return sort_labels(
       label for alias in self.aliases for label in alias.labels
     )
 
 
-# What may follow the name of a dynasty and makes it sure to be one.
+# A suffix makes it certain that the word before it names a dynasty.
 _SUFFIX_WORDS = (
   "时期|時期|时代|時代|王朝|年间|年間|初年|末年|初期|中期|晚期|后期|後期|中叶|"
   "中葉|朝|代|时|時|初|末"
 )
 _SUFFIX_PATTERN = re.compile(f"(?:{_SUFFIX_WORDS})$")
-_HAN = "㐀-鿿"
-# 《春秋》 and 「五代史」 name books.
+_HAN = "㐀-鿿"  # range of a regular expression, extension A included
+# 《春秋》 names a book, not a period.
 _TITLE_PATTERN = re.compile(r"《[^》]*》")
 
 
 @functools.cache
 def _compile_pattern() -> re.Pattern[str]:
-  """Returns what finds dynasty words.
+  """Returns the pattern of dynasty words.
 
-  A word of one character (明, 金) is found only with a suffix or alone between
-  other than Han characters: 明 and 清 are words of their own.
+  A word of one character (明, 金) matches only with a suffix or between
+  characters that are not Han: 明 and 清 are also ordinary words.
   """
   spellings = sorted(_index_by_spelling(), key=len, reverse=True)
   single = [s for s in spellings if len(s) == 1]
   multiple = [s for s in spellings if len(s) > 1]
   single_characters = "".join(single)
+  # 第五代 is a fifth generation.
   return re.compile(
     f"(?<!第)(?P<word>{'|'.join(multiple)})(?:{_SUFFIX_WORDS})?"
     f"|(?P<one>[{single_characters}])(?:{_SUFFIX_WORDS})"
@@ -182,7 +181,8 @@ def _compile_pattern() -> re.Pattern[str]:
 
 
 def find_period_mentions(text: str) -> tuple[PeriodMention, ...]:
-  """Returns the dynasty words of a text in order, longest names first."""
+  """Returns the dynasty words of a text, in order of position."""
+  # Masking keeps the positions of the text around a title.
   masked_text = _TITLE_PATTERN.sub(lambda match: "□" * len(match[0]), text)
   table = _index_by_spelling()
   mentions = []
@@ -195,7 +195,7 @@ def find_period_mentions(text: str) -> tuple[PeriodMention, ...]:
 
 
 def find_period_labels(text: str) -> tuple[str, ...]:
-  """Returns the labels all dynasty words of a text come to, earliest first."""
+  """Returns the labels of all dynasty words of a text, earliest first."""
   return sort_labels(
     label for mention in find_period_mentions(text) for label in mention.labels
   )

@@ -1,23 +1,20 @@
-"""The ten periods of CTM, the finer names for parts of them, years between.
+"""The ten periods of CTM and the arithmetic of years.
 
-Why: whatever is asked, answered or judged in CTM comes down to ten labels,
-and the published table has traps; they are settled here, once. Called by the
-question generator, its checker, the judge and the game.
-
-Years are as historians write them: -278 is 278 BCE, there is no year 0.
-
-How the traps of the table are settled (paper, timeline table):
+Years are written as by historians: -278 is 278 BCE, there is no year 0. The
+published timeline has inconsistencies, which are settled here once:
 
 - 先秦 runs to -206, so 秦 (-221..-206) lies in it.
 - A boundary year belongs to two periods. A period is half-open here and the
-  later one wins (220 is 六朝), but grading accepts both (`acceptable`).
+  later one wins (220 is 六朝); grading accepts both (`list_acceptable_labels`).
 - 六朝 and 隋 overlap from 581 to 589: the later one wins, both are accepted.
 - 唐 ends in 906 and 五代 begins in 907. 唐 lasted into 907: 906 is 唐 only, 907
   is 五代 and accepted as 唐.
 - 元 begins in 1279, with the end of 宋, not in 1271.
 - 1912 belongs to 清, since no period comes after it.
-- Regimes that share their time with a period of other name (辽, 金, 西夏, 十国)
-  are mapped by convention and flagged; 新 and 南明 lie inside 汉 and 清.
+- Regimes that share their time with a period of another name (辽, 金, 西夏,
+  十国) are mapped by convention and marked; 新 and 南明 lie inside 汉 and 清.
+
+Source: CTM paper, timeline table.
 """
 
 from __future__ import annotations
@@ -29,14 +26,14 @@ from collections.abc import Iterable, Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Period:
-  """One of the ten.
+  """One of the ten periods.
 
   Attributes:
     index: 0 (earliest) to 9.
-    label: its name, the same in both scripts but for 汉/漢 and 五代.
+    label: name in Simplified script.
     start: first year.
-    end: year in which it ended.
-    traditional: its name in Traditional script.
+    end: year in which the period ended, also the first year of the next.
+    traditional: name in Traditional script.
   """
 
   index: int
@@ -63,8 +60,8 @@ PERIODS = tuple(
     )
   )
 )
-LABELS = tuple(get_period.label for get_period in PERIODS)
-_BY_LABEL = {get_period.label: get_period for get_period in PERIODS}
+LABELS = tuple(period.label for period in PERIODS)
+_BY_LABEL = {period.label: period for period in PERIODS}
 FIRST_YEAR, LAST_YEAR = PERIODS[0].start, PERIODS[-1].end
 
 
@@ -80,19 +77,20 @@ def get_period(label: str) -> Period:
 
 
 def _to_astronomical(year: int) -> int:
-  """Returns the year with 1 BCE as 0, so that differences are true."""
+  """Returns the astronomical year (1 BCE is 0), whose differences are true."""
   if year == 0:
     raise ValueError("year 0: there is none; 1 BCE is -1 and 1 CE is 1")
   return year if year > 0 else year + 1
 
 
 def find_period(year: int) -> Period | None:
-  """Returns the period a year is counted to, None outside -2100..1912.
+  """Returns the period of a year, None outside -2100..1912.
 
   Raises:
     ValueError: for year 0.
   """
   _to_astronomical(year)
+  # From the latest: where two periods overlap the later one wins.
   for candidate in reversed(PERIODS):
     is_final_year = candidate is PERIODS[-1] and year == candidate.end
     if candidate.start <= year < candidate.end or is_final_year:
@@ -101,9 +99,9 @@ def find_period(year: int) -> Period | None:
 
 
 def list_acceptable_labels(year: int) -> tuple[str, ...]:
-  """Returns all labels a grader should accept for a year, earliest first.
+  """Returns the labels of all periods with a year, earliest first.
 
-  Those of the periods that hold the year with both ends counted.
+  Unlike `find_period`, both ends of a period count.
 
   Raises:
     ValueError: for year 0.
@@ -121,6 +119,7 @@ def list_span_labels(start: int, end: int) -> tuple[str, ...]:
   if _to_astronomical(end) < _to_astronomical(start):
     raise ValueError(f"{start}..{end}: the end lies before the start")
   touched = set()
+  # A period is touched at an end of the span, or it begins inside.
   for candidate in PERIODS:
     for year in (start, end, candidate.start):
       if (
@@ -137,10 +136,10 @@ def count_periods_between(first: str, second: str) -> int:
 
 
 def count_years_between(first: int, second: int) -> tuple[int, int]:
-  """Returns the years from one to the other, true and with a year 0.
+  """Returns the years from one to the other: true, and with a year 0.
 
-  The second convention adds the numbers of BCE and CE, as the worked example
-  of the paper does: from -278 to 701 it is 978 years, and 979 by that.
+  The paper adds the numbers of BCE and CE years, i.e. counts a year 0: from
+  -278 to 701 there are 978 years, 979 by that convention.
 
   Raises:
     ValueError: for year 0.
@@ -150,7 +149,7 @@ def count_years_between(first: int, second: int) -> tuple[int, int]:
 
 
 def sum_years_along(years: Sequence[int]) -> tuple[int, int]:
-  """Returns `years_between`, summed from each year of a chain to the next."""
+  """Returns `count_years_between`, summed over the steps of a chain."""
   steps = [count_years_between(a, b) for a, b in itertools.pairwise(years)]
   return sum(true_years for true_years, _ in steps), sum(
     naive_years for _, naive_years in steps

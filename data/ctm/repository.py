@@ -35,11 +35,11 @@ def load_entities() -> tuple[Entity, ...]:
 def make_relation(
   record: Entity, interval: YearInterval | None = None
 ) -> Relation:
-  """Returns what a question needs to know of an entity.
+  """Returns the relation of an entity.
 
   Args:
-    record: has at least one interval.
-    interval: of it; None takes the first.
+    record: entity with at least one interval.
+    interval: interval of the entity; None takes the first.
   """
   interval = interval or record.intervals[0]
   return Relation(
@@ -57,7 +57,7 @@ def make_relation(
 def find_main_interval(record: Entity) -> YearInterval:
   """Returns the first interval with years of the main period of a record.
 
-  A name of a city may have been in use before, under another dynasty.
+  A city name may have been in use before, under another dynasty.
   """
   for interval in record.intervals:
     last = interval.start if interval.end is None else interval.end
@@ -67,7 +67,7 @@ def find_main_interval(record: Entity) -> YearInterval:
 
 
 def index_by_name(records: Iterable[Entity]) -> dict[str, tuple[Entity, ...]]:
-  """Returns name or alias -> records, several of what bears one name."""
+  """Returns name or alias -> records, several for a shared name."""
   records_by_name: dict[str, tuple[Entity, ...]] = {}
   for record in records:
     for name in (record.name, *record.aliases):
@@ -76,11 +76,12 @@ def index_by_name(records: Iterable[Entity]) -> dict[str, tuple[Entity, ...]]:
 
 
 def assign_groups(records: Sequence[Entity]) -> tuple[Entity, ...]:
-  """Returns the records with `group` set: who shares a name is one group.
+  """Returns the records with `group` set, for splits without leaks.
 
-  The names of one city, and a name that two records share, tie records
-  together; what is tied over several steps is one group as well.
+  A shared name ties two records, and so does the city of two place names; the
+  connected components of these ties are the groups.
   """
+  # Union-find: entity id -> id of a record in its group, up to the leader.
   leaders = {record.entity_id: record.entity_id for record in records}
 
   def find_leader(entity_id: str) -> str:
@@ -105,7 +106,7 @@ def assign_groups(records: Sequence[Entity]) -> tuple[Entity, ...]:
 
 
 def hash_fact_tables() -> str:
-  """Returns the sha256 of the tables, of which questions are a function."""
+  """Returns the sha256 of all tables, which determine the questions."""
   digest = hashlib.sha256()
   for name in sorted((*entity_rows.TABLES.values(), "regimes", "themes")):
     digest.update(fact_tables.table_path(name).read_bytes())

@@ -1,8 +1,7 @@
-"""What a built data set of CTM holds, beside the counts of the paper.
+"""Statistics of a built data set of CTM, beside the counts of the paper.
 
-Why: counts by type and by number of relations are what the paper's tables are
-read with, and the share of the commonest answer is what a guess gets. Called
-by the builder.
+Counts by type and by number of relations are the axes of the paper's tables;
+the share of the most frequent answer is the score of a constant guess.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from ctd_jax_datasets.ctm.generation import quotas
 from ctd_jax_datasets.ctm.questions import Question
 from ctd_jax_datasets.ctm.vocabulary import EDD, PJ, SPLITS, TASKS, TES
 
-# How many entities the paper's repository has.
-# Source: the paper's section on data, figures by kind.
+# Entities of the paper's repository. Source: its section on data.
 _PAPER_ENTITY_COUNTS = {
   vocabulary.FIGURE: 1652,
   vocabulary.PLACE: 2907,
@@ -40,7 +38,7 @@ def write_summary(
   """Writes tables beside the data; returns the statistics.
 
   Args:
-    builder: of a data set that has been built.
+    builder: builder of a prepared data set.
     is_games: whether it holds games rather than questions.
 
   Returns:
@@ -82,7 +80,7 @@ def write_summary(
 def _count_by_type(
   dataset_questions: Sequence[Question],
 ) -> list[dict[str, Any]]:
-  """Returns a row for each task: questions, those listed, by split, by k."""
+  """Returns a row for each task: counts listed, by split and relations k."""
   rows = []
   for task in TASKS:
     task_questions = [
@@ -131,7 +129,7 @@ def _count_by_relations(
 def _score_constant_guesses(
   dataset_questions: Iterable[Question],
 ) -> list[dict[str, Any]]:
-  """Returns what the commonest answer of a kind gets, by task."""
+  """Returns the share of the most frequent answer, by task."""
   answers: dict[str, collections.Counter[str]] = collections.defaultdict(
     collections.Counter
   )

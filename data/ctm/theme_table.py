@@ -12,10 +12,10 @@ _THEME_COLUMNS = "theme low high position item measure unit source"
 
 @functools.cache
 def load_themes() -> tuple[Theme, ...]:
-  """Returns the eight themes of the game, each with ten items that rise.
+  """Returns the eight themes of the game.
 
   Raises:
-    ValueError: naming the theme whose measures do not rise.
+    ValueError: naming the theme without ten items of rising measure.
   """
   rows = fact_tables.read_table(
     fact_tables.table_path("themes"),

@@ -14,12 +14,16 @@ from ctd_jax_datasets.ctm.vocabulary import RR, TYPE_NAMES
 
 
 class NoDrawError(LookupError):
-  """No entities were found that fit; another draw may succeed."""
+  """Failure to draw fitting entities; another draw may succeed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-  """A question before it has an id, see `questions.Question`."""
+  """Question without an id; the other fields are those of `Question`.
+
+  Attributes:
+    conclusion: last sentence of the explanation, after facts and relations.
+  """
 
   type: str
   rule: str

@@ -1,9 +1,8 @@
-"""The 60 games: one entity for each player, no two of one period.
+"""Games of Timeline Ito: one entity for each player, no two of one period.
 
-Why: the paper's instances are not published; these are drawn anew, 20 of each
-level, from the entities of the test split and none twice. An entity is one
-that histories tell of: whoever is only in a list of poets would make the game
-a test of that list. Called by the builder.
+The paper's instances are not published. These are drawn anew, 20 of each
+level, from the test split, and no entity is in two games. Entities known only
+from a list of poets are left out: they would make the game a test of that list.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from ctd_jax_datasets.ctm.vocabulary import (
   RULER,
 )
 
-# Level -> players, as many as relations.
+# Level -> number of players. Source: the paper's section on the game.
 PLAYERS = {"easy": 3, "medium": 4, "hard": 5}
 GAMES_PER_LEVEL = 20
-SPLIT = "test"
+SPLIT = "test"  # games are not for training
 _KINDS = (FIGURE, RULER, ERA, EVENT, INGREDIENT, HERITAGE)
-_LIST_OF_POETS = "chinese-poetry"
+_LIST_OF_POETS = "chinese-poetry"  # start of the source of such figures
 
 
 def draw_games(seed: int) -> tuple[ItoInstance, ...]:
   """Returns the games, easy ones first.
 
   Args:
-    seed: of the split of the entities, and of what is drawn.
+    seed: seed of the split of the entities and of all draws.
   """
   rng = random.Random(f"{seed}/games")
   by_label = _draw_candidates(seed)
@@ -69,7 +68,7 @@ def draw_games(seed: int) -> tuple[ItoInstance, ...]:
 
 
 def _draw_candidates(seed: int) -> dict[str, list[Entity]]:
-  """Returns label -> entities of the test split that are in no doubt."""
+  """Returns label -> unambiguous entities of the test split."""
   records = repository.assign_groups(repository.load_entities())
   members = quotas.split_entities(records, seed)[SPLIT]
   pool = EntityPool(members, find_ambiguous_names(records))
@@ -84,6 +83,7 @@ def _draw_candidates(seed: int) -> dict[str, list[Entity]]:
 
 
 def _is_candidate(entity: Entity) -> bool:
+  """Returns whether an entity has one period, which its name does not tell."""
   return (
     len(entity.periods) == 1
     and not tells_period(entity)
@@ -96,10 +96,8 @@ def _draw_labels(
   count: int,
   remaining_entities: dict[str, Sequence[Entity]],
 ) -> list[str]:
-  """Returns `count` different periods; one with much left is likelier.
-
-  隋 has fewer entities than a third of the games would need.
-  """
+  """Returns `count` different periods, weighted by remaining entities."""
+  # Uniform draws would use up 隋, which has few entities.
   available_labels = [
     label for label in periods.LABELS if remaining_entities[label]
   ]

@@ -1,7 +1,7 @@
-"""All questions of a seed, each recomputed before it is let through.
+"""Generator of all questions of a seed, each verified by the checker.
 
-Why: the data set is a function of the fact tables, the seed and this code, so
-it need not be published to be shared. Called by the builder.
+The data set is a function of the fact tables, the seed and this code, so it
+can be shared without being published.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ctd_jax_datasets.ctm.vocabulary import (
   TOU,
 )
 
-SEED = 0
+SEED = 0  # of the released variants
 _DRAFTERS: dict[str, Callable[[random.Random, EntityPool, int], Draft]] = {
   PJ: plausibility_questions.draft_plausibility_question,
   TOU: order_questions.draft_order_question,
@@ -56,8 +56,7 @@ _DRAFTERS: dict[str, Callable[[random.Random, EntityPool, int], Draft]] = {
   TES: option_questions.draft_option_question,
   LSEC: scene_questions.draft_script_question,
 }
-# Draws of one question before the tables are found too small for it.
-_TRIES = 50
+_TRIES = 50  # draws of one question before the tables count as too small
 
 
 def generate_questions(
@@ -68,13 +67,13 @@ def generate_questions(
   """Returns the questions of some tasks, in the order of their ids.
 
   Args:
-    seed: of everything that is drawn.
+    seed: seed of all draws.
     entities: None takes the repository.
-    tasks: those wanted; a task's questions do not depend on the others.
+    tasks: tasks to generate; the questions of a task do not depend on others.
 
   Raises:
     NoDrawError: if the entities do not suffice for a question.
-    CheckError: if the checker computes another gold than the generator.
+    CheckError: if the checker computes another gold.
   """
   records = repository.assign_groups(
     repository.load_entities() if entities is None else entities
@@ -107,7 +106,7 @@ def generate_questions(
 def _deal_label_drafts(
   seed: int, slots: Sequence[quotas.QuestionSlot], pools: dict[str, EntityPool]
 ) -> list[tuple[quotas.QuestionSlot, Draft]]:
-  """Returns the questions of EDD, whose entities are dealt out, not drawn."""
+  """Returns the drafts of EDD, which cycles through the entities."""
   drafts = {
     split: label_questions.make_label_drafts(
       random.Random(f"{seed}/{EDD}/{split}"),
@@ -122,11 +121,12 @@ def _deal_label_drafts(
 def _draw_task_drafts(
   seed: int, slots: Sequence[quotas.QuestionSlot], pools: dict[str, EntityPool]
 ) -> list[tuple[quotas.QuestionSlot, Draft]]:
-  """Returns the questions of a task, no two with the same text."""
+  """Returns the drafts of a task, no two with the same text."""
   slot_drafts: list[tuple[quotas.QuestionSlot, Draft]] = []
   texts: set[str] = set()
   for slot in tqdm.tqdm(slots, desc=slots[0].task, unit="q", disable=None):
     for attempt in range(_TRIES):
+      # A generator of its own: no question depends on the draws of another.
       rng = random.Random(f"{seed}/{slot.task}/{slot.number}/{attempt}")
       draft = _DRAFTERS[slot.task](rng, pools[slot.split], slot.num_relations)
       if draft.question not in texts and _has_distinct_names(draft):
@@ -139,7 +139,10 @@ def _draw_task_drafts(
 
 
 def _has_distinct_names(draft: Draft) -> bool:
-  """Returns whether no name is part of another name of the question."""
+  """Returns whether no name of a question contains another.
+
+  Otherwise the judge could not tell which of the two an answer names.
+  """
   names = [relation.entity for relation in draft.relations]
   return not any(
     name in other_name
@@ -154,7 +157,7 @@ def _make_question(
   draft: Draft,
   sources_of: Mapping[str, Sequence[str]],
 ) -> Question:
-  """Returns the question of a draft, with the sources of its entities."""
+  """Returns the question of a draft, with its id and provenance."""
   draft_sources = {
     source
     for relation in draft.relations

@@ -1,8 +1,7 @@
-"""EDD: in which of the ten periods an entity belongs.
+"""EDD: the period of an entity, knowledge without reasoning.
 
-Why: the paper's largest type, knowledge without reasoning. Called by
-`generate`. What a name gives away (a title such as 唐太宗) is not asked with
-it: rulers go by their personal names.
+EDD is the paper's largest type. Names that give the period away are left out;
+rulers have their personal names, not titles such as 唐太宗.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from ctd_jax_datasets.ctm.vocabulary import (
 )
 
 RULE = "label"
-# More labels than this leave nothing to be asked.
-_MAX_LABELS = 2
+_MAX_LABELS = 2  # more accepted labels would make any guess right
 _ANSWER_PROMPT = f"请从{wording.PERIOD_LIST}中选出一个作答。"
 _TEMPLATES = {
   FIGURE: (
@@ -69,13 +67,14 @@ _TEMPLATES = {
     "“{name}”这一传统，追溯起来始于哪个时期？",
   ),
 }
-# Nowadays names of arrival differ from those of what was always there.
+# Native ingredients did not arrive from abroad.
 _NATIVE_TEMPLATES = (
   "中国本土食材{name}，最早见于哪个历史时期？",
   "{name}是中国本土的食材，人们从哪个时期起食用它？",
   "本土食材{name}的食用，可以追溯到哪个时期？",
 )
-# Shares of the kinds; the last four are used up with every wording.
+# Shares of the kinds with many records; the other kinds use all records, each
+# in every wording.
 _KIND_SHARES = {FIGURE: 0.47, RULER: 0.1, ERA: 0.19}
 _EXHAUSTED_KINDS = (PLACE, EVENT, INGREDIENT, HERITAGE)
 
@@ -83,12 +82,12 @@ _EXHAUSTED_KINDS = (PLACE, EVENT, INGREDIENT, HERITAGE)
 def make_label_drafts(
   rng: random.Random, pool: EntityPool, count: int
 ) -> list[Draft]:
-  """Returns questions about `count` entities or wordings, none twice.
+  """Returns drafts with different entities or wordings, in random order.
 
   Args:
-    rng: of the split.
-    pool: of the split.
-    count: how many.
+    rng: generator of the split.
+    pool: entities of the split.
+    count: number of drafts.
 
   Raises:
     NoDrawError: if the pool has fewer.
@@ -99,12 +98,13 @@ def make_label_drafts(
   label_drafts: list[Draft] = []
   num_remaining = count - sum(kind_counts.values())
   for kind in _EXHAUSTED_KINDS:
-    # What few have been found of, in every wording, before what there is more
-    # of: 51 ingredients and 22 traditions would drown among 200 events.
+    # At most a third of the rest each: 51 ingredients and 44 traditions would
+    # be rare among 249 events in three wordings.
     size = num_remaining if kind == _EXHAUSTED_KINDS[-1] else num_remaining // 3
     kind_drafts = list(_iterate_spread_drafts(rng, pool, (kind,), size))
     label_drafts += kind_drafts
     num_remaining -= len(kind_drafts)
+  # Figures are the largest kind and take the rest.
   kind_counts[FIGURE] += num_remaining
   for kind, size in kind_counts.items():
     label_drafts += _iterate_spread_drafts(rng, pool, (kind,), size)
@@ -127,7 +127,7 @@ def _iterate_spread_drafts(
   count: int,
   first_wording: int = 0,
 ) -> Iterator[Draft]:
-  """Yields up to `count` questions, periods as evenly as they go."""
+  """Yields up to `count` drafts, spread evenly over the periods."""
   queues = []
   for label in periods.LABELS:
     entities = [
@@ -146,6 +146,7 @@ def _iterate_spread_drafts(
         for entity in entities
       ]
     )
+  # Round robin over the periods until `count` or the end of all queues.
   num_drafts = 0
   while num_drafts < count and any(queues):
     for queue in queues:
@@ -160,13 +161,18 @@ def _is_askable(entity: Entity) -> bool:
 
 
 def _make_draft(entity: Entity, template_offset: int) -> Draft:
-  """Returns the question about an entity, in one of its wordings."""
+  """Returns the question about an entity.
+
+  Args:
+    entity: of any kind.
+    template_offset: with the number of the entity it selects the wording.
+  """
   templates = _TEMPLATES[entity.kind]
   if entity.kind == INGREDIENT and entity.evidence[1] == "native":
     templates = _NATIVE_TEMPLATES
   number = int(entity.entity_id.rpartition("-")[2])
   template = templates[(number + template_offset) % len(templates)]
-  evidence = (*entity.evidence, "", "")
+  evidence = (*entity.evidence, "", "")  # at least two, for the templates
   origin_note = f"（籍贯今{entity.place}）" if entity.place else ""
   text = template.format(
     name=entity.name,

@@ -1,9 +1,9 @@
-"""TES: which of four options is of a period.
+"""TES: the one of four options that belongs to a period.
 
-Why: the period is given by the company it is to fit into, so the question
-needs as many relations as the company has members, the answer included. The
-wrong options are drawn at a chosen distance from that period; the distance of
-the question is theirs. Called by `generate`.
+The period is given by a company of entities, so a question has as many
+relations as the company has members, the answer included. The wrong options
+are drawn at a chosen distance from the period, which is the distance of the
+question.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ctd_jax_datasets.ctm.vocabulary import (
 
 RULE = "option"
 LETTERS = "ABCD"
-_TRIES = 100
+_TRIES = 100  # draws before the pool counts as too small
 _KINDS = (FIGURE, RULER, ERA, PLACE, EVENT, INGREDIENT)
-# Distances of the wrong options: near, middling, far, and any.
+# Distances of the wrong options in periods: near, medium, far, any.
 _DISTANCE_RANGES = ((1, 2), (3, 4), (5, 9), (1, 9))
 _TEMPLATES = (
   "{company}都属于同一历史时期。下列哪一项也属于这一时期？{options}请写出选项内容。",
@@ -83,6 +83,7 @@ def draft_option_question(
 
 
 def _is_unambiguous(entity: Entity) -> bool:
+  """Returns whether an entity has one period, which its name does not tell."""
   return len(entity.periods) == 1 and not tells_period(entity)
 
 
@@ -93,6 +94,15 @@ def _make_draft(
   correct_entity: Entity,
   wrong_entities: list[Entity],
 ) -> Draft:
+  """Returns the draft with shuffled options.
+
+  Args:
+    rng: generator of the question.
+    label: the period.
+    company: entities of the period in the question.
+    correct_entity: the option of the period.
+    wrong_entities: the other three options.
+  """
   options = [correct_entity, *wrong_entities]
   rng.shuffle(options)
   relations = tuple(map(repository.make_relation, (*company, correct_entity)))
@@ -103,6 +113,7 @@ def _make_draft(
     f"{letter}. {option.name} "
     for letter, option in zip(LETTERS, options, strict=True)
   )
+  # 「都属于」 (all belong) needs two names at least.
   template = rng.choice(_TEMPLATES) if len(company) > 1 else _TEMPLATES[1]
   distances = [
     periods.count_periods_between(label, choice.periods[0])

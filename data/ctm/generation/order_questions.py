@@ -1,7 +1,6 @@
-"""TOU and TIC: which came first, and how many years lie between.
+"""TOU: entities in the order of their first years.
 
-Why: both are arithmetic on years; what is compared is said in the question
-(birth, accession, first year). Called by `generate`.
+The question states which year counts: birth, accession or first year.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from ctd_jax_datasets.ctm.vocabulary import (
 
 _RULE = "order"
 _TRIES = 200  # draws of entities before the pool counts as too small
-# Kinds that are ordered together, and how often.
+# Kinds that are ordered together, with weights; people and events are known
+# best.
 _KIND_MIXES = (
   ((FIGURE,), 5),
   ((EVENT,), 4),
@@ -61,8 +61,8 @@ def draft_order_question(
 ) -> Draft:
   """Returns a question that asks for the order of `count` entities.
 
-  First years known only about are kept so far apart that the order is sure;
-  equal first years are ties.
+  Approximate first years lie so far apart that the order is certain; equal
+  first years are ties.
 
   Raises:
     NoDrawError: if the pool has no such entities.
@@ -81,14 +81,16 @@ def draft_order_question(
 
 
 def _is_order_sure(relations: Sequence[Relation]) -> bool:
-  """Returns whether no two first years are closer than they are known."""
+  """Returns whether all first years differ by more than their tolerance."""
   ranked = sorted(relations, key=lambda relation: relation.start)
+  # A single tie has no order.
   if ranked[0].start == ranked[-1].start:
     return False
   for earlier, later in itertools.pairwise(ranked):
     gap_years = periods.count_years_between(earlier.start, later.start)[0]
     if gap_years <= intervals.sum_tolerances(earlier, later) and gap_years > 0:
       return False
+    # Approximate years that are equal may still differ.
     if gap_years == 0 and intervals.sum_tolerances(earlier, later):
       return False
   return True
@@ -97,6 +99,7 @@ def _is_order_sure(relations: Sequence[Relation]) -> bool:
 def _make_order_draft(
   rng: random.Random, relations: Sequence[Relation]
 ) -> Draft:
+  """Returns the draft, with notes on the years that count and on ties."""
   groups = intervals.order_by_start(relations)
   kinds = dict.fromkeys(relation.kind for relation in relations)
   conventions = "；".join(_YEAR_CONVENTIONS[kind] for kind in kinds)

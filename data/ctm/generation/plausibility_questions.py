@@ -1,7 +1,7 @@
-"""PJ: whether what is told can have happened, as far as time goes.
+"""PJ: whether a scenario is possible, as far as time is concerned.
 
-Why: half of the scenarios have one thing in them that was not of that time;
-the gold holds every pair that cannot have met. Called by `generate`.
+Half of the scenarios contain one entity that was not of that time. The gold
+holds every pair of entities that cannot have met.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from ctd_jax_datasets.ctm.vocabulary import (
 )
 
 RULE = "coexist"
+# Kind of the scene -> opening of the scenario.
 OPENINGS = {
   ERA: ("“{name}”年间", "时值“{name}”年间"),
   RULER: ("{name}在位期间", "{name}为君之时"),
   FIGURE: ("{name}在世之时", "{name}有生之年"),
 }
+# Kind of a member -> clause in which it appears.
 CLAUSES = {
   FIGURE: ("席间坐着{name}", "{name}前来赴会", "{name}与众人同席而谈"),
   EVENT: ("有人追述往事，说起{name}", "座中议论{name}的始末"),
@@ -61,7 +63,7 @@ def draw_clauses(
 def draft_plausibility_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a question whether `count` people and things can have met.
+  """Returns the question whether `count` people and things can have met.
 
   Raises:
     NoDrawError: if the pool has no such entities.
@@ -92,6 +94,7 @@ def _format_answer(
   if not conflicts:
     names = wording.join_names([relation.entity for relation in cast.relations])
     return f"是。{names}在时间上可以同时出现。", "各项的年代有交集，因此可能。"
+  # An impossible scenario has exactly one entity of another time.
   (stranger,) = (
     relation
     for relation in cast.members

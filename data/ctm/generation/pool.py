@@ -1,9 +1,7 @@
-"""The entities of one split, to draw from.
+"""Pool of the entities of one split, from which questions draw.
 
-Why: every kind of question draws entities under some condition, spread over
-the periods rather than over the records (two thirds of the figures are of
-宋), and none that its name does not tell apart. Called by the modules that
-make questions.
+Draws are spread over the periods rather than the records, since two thirds of
+the figures are of 宋. Names that two records share are left out.
 """
 
 from __future__ import annotations
@@ -21,19 +19,21 @@ _DISTINCTIVE_CHARACTERS = "秦漢汉隋唐宋遼辽金元明清晉晋魏"
 
 
 class EntityPool:
-  """Entities of a split that can be asked about.
-
-  Args:
-    entities: of the split.
-    ambiguous: names that some other record bears as well.
+  """Entities of a split that questions can be about.
 
   Attributes:
-    entities: those with years, and a name of their own.
+    entities: entities with years and a name of their own.
   """
 
   def __init__(
     self, entities: Iterable[Entity], ambiguous_names: Collection[str] = ()
   ):
+    """Indexes the entities by kind and main period.
+
+    Args:
+      entities: of the split.
+      ambiguous_names: names that several records share, over all splits.
+    """
     self.entities = tuple(
       entity
       for entity in entities
@@ -49,7 +49,7 @@ class EntityPool:
   def select_entities(
     self, kinds: Collection[str], labels: Collection[str] = periods.LABELS
   ) -> list[Entity]:
-    """Returns the entities of some kinds whose main period is one of some."""
+    """Returns the entities of the kinds with a main period in the labels."""
     return [
       entity
       for label in periods.LABELS
@@ -66,10 +66,17 @@ class EntityPool:
     labels: Collection[str] = periods.LABELS,
     is_eligible: Callable[[Entity], bool] = lambda entity: True,
   ) -> list[Entity]:
-    """Returns `count` different entities, periods as likely as each other.
+    """Returns `count` different entities; all periods are equally likely.
+
+    Args:
+      rng: generator of the question.
+      count: number of entities.
+      kinds: allowed kinds.
+      labels: allowed main periods.
+      is_eligible: further condition.
 
     Raises:
-      NoDrawError: if fewer fit.
+      NoDrawError: if fewer entities satisfy the conditions.
     """
     by_label: dict[str, list[Entity]] = {}
     for entity in self.select_entities(kinds, labels):
@@ -79,6 +86,7 @@ class EntityPool:
     while len(drawn_entities) < count:
       if not by_label:
         raise NoDrawError(f"fewer than {count} of {'、'.join(kinds)}")
+      # Sorted: the order of the draws must not depend on that of the records.
       label = rng.choice(sorted(by_label, key=periods.LABELS.index))
       entity = by_label[label].pop(rng.randrange(len(by_label[label])))
       if not by_label[label]:
@@ -90,9 +98,13 @@ class EntityPool:
 def draw_period_window(
   rng: random.Random, max_width: int = 9
 ) -> tuple[str, ...]:
-  """Returns the labels of a stretch of periods, its width chosen first.
+  """Returns the labels of adjacent periods; the width is drawn first.
 
-  So questions about neighbours are as common as those across the timeline.
+  Questions about neighbours are then as frequent as those across the timeline.
+
+  Args:
+    rng: generator of the question.
+    max_width: largest distance between two of the periods.
   """
   width = rng.randint(1, max_width)
   first = rng.randint(0, len(periods.LABELS) - 1 - width)
@@ -100,7 +112,7 @@ def draw_period_window(
 
 
 def find_ambiguous_names(entities: Sequence[Entity]) -> frozenset[str]:
-  """Returns the names that more than one record bears."""
+  """Returns the names and aliases that several records share."""
   return frozenset(
     name
     for name, records in repository.index_by_name(entities).items()
@@ -109,9 +121,9 @@ def find_ambiguous_names(entities: Sequence[Entity]) -> frozenset[str]:
 
 
 def tells_period(entity: Entity) -> bool:
-  """Returns whether the name of an event or place says when it was.
+  """Returns whether the name of an event or place gives its period away.
 
-  隋炀帝征高句丽 asks for nothing; 商鞅变法 does, 商 there is no dynasty.
+  隋炀帝征高句丽 does; 商鞅变法 does not, since 商 is a surname there.
   """
   if entity.kind in (FIGURE, RULER, ERA):
     return False

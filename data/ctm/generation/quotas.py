@@ -1,15 +1,15 @@
-"""How many questions of which kind there are, and in which split.
+"""Quotas: how many questions of each task, size and split there are.
 
-Why: the paper counts twice, and the counts do not agree. Its types add up to
-8,700 (2,500 with one relation, 5,950 with two to ten, 250 long scripts); its
-buckets by number of relations (2,500 / 2,500 / 2,500 / 1,000 / 250) to 8,750.
-So 50 questions with two or more relations have no listed type. Here both
-margins hold: 8,700 questions are `listed`, and 50 more, spread over the seven
-types in proportion, count only by number of relations. Called by `generate`.
+The paper counts twice, and the counts do not agree. Its types add up to 8,700
+(2,500 with one relation, 5,950 with two to ten, 250 long scripts); its buckets
+by number of relations (2,500 / 2,500 / 2,500 / 1,000 / 250) to 8,750. So 50
+questions with two or more relations have no listed type. Both margins hold
+here: 8,700 questions are `listed`, and 50 more, spread over the seven types in
+proportion, count only by number of relations.
 
-The paper has no splits. Questions go to splits in a fixed turn within each
-type, entities go to splits on their own (`split_entities`), so that neither a
-question nor an entity is in two.
+The paper has no splits. Questions are assigned to splits in a fixed cycle
+within each type, entities independently of them (`split_entities`), so that no
+question and no entity is in two splits.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ TYPE_COUNTS = {
 # Source: the paper's columns "Cross Temp Count", from its percentages.
 BUCKETS = {"=1": 2500, "=2": 2500, "=3": 2500, ">=4": 1000, LSEC: 250}
 UNLISTED = sum(BUCKETS.values()) - sum(TYPE_COUNTS.values())
-# How the thousand with four or more are spread; the paper says 4 to 10.
+# Number of relations -> questions; the paper has a thousand with 4 to 10.
 _COUNTS_BY_SIZE = {4: 400, 5: 220, 6: 140, 7: 100, 8: 60, 9: 45, 10: 35}
-_LONG_SCRIPT_SIZES = range(4, 16)
-# Of ten questions or entities: five to train on, one to validate, four to test.
+_LONG_SCRIPT_SIZES = range(4, 16)  # relations of LSEC, equally frequent
+# Of ten questions or entities: five for train, one validation, four test.
 _SPLIT_CYCLE = tuple(
   SPLITS[number] for number in (0, 2, 0, 2, 0, 1, 0, 2, 0, 2)
 )
@@ -59,14 +59,14 @@ _SPLIT_CYCLE = tuple(
 
 @dataclasses.dataclass(frozen=True)
 class QuestionSlot:
-  """A question to be made.
+  """Slot of a question to be generated.
 
   Attributes:
-    task: its code.
-    num_relations: how many entities it needs.
-    split: where it goes.
-    is_listed: see `questions.Question`.
-    number: among those of its task, from 0.
+    task: code of the task.
+    num_relations: number of relations.
+    split: one of `SPLITS`.
+    is_listed: see `questions.Question.listed`.
+    number: number within the task, from 0.
   """
 
   task: str
@@ -77,14 +77,14 @@ class QuestionSlot:
 
 
 def size_bucket(task: str, num_relations: int) -> str:
-  """Returns which of `BUCKETS` a question counts to."""
+  """Returns the key of `BUCKETS` in which a question is counted."""
   if task == LSEC:
     return LSEC
   return f"={num_relations}" if num_relations < 4 else ">=4"
 
 
 def make_slots(seed: int) -> tuple[QuestionSlot, ...]:
-  """Returns all questions to be made, ordered by task."""
+  """Returns the slots of all questions, ordered by task."""
   rng = random.Random(f"slots/{seed}")
   multi_relation_tasks = [
     task for task in TYPE_COUNTS if task not in (EDD, LSEC)
@@ -100,6 +100,7 @@ def make_slots(seed: int) -> tuple[QuestionSlot, ...]:
     for task in multi_relation_tasks
     for number in range(TYPE_COUNTS[task] + unlisted_counts[task])
   ]
+  # Shuffled, so that every task has questions of every size.
   rng.shuffle(multi_relation_listings)
   task_listings += multi_relation_listings
   sizes += [2] * BUCKETS["=2"] + [3] * BUCKETS["=3"]
@@ -126,7 +127,7 @@ def make_slots(seed: int) -> tuple[QuestionSlot, ...]:
 
 
 def _apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
-  """Returns `total` divided by weight, the largest remainders rounded up."""
+  """Returns `total` apportioned by weight (largest remainder method)."""
   total_weight = sum(weights.values())
   shares = {
     key: total * weight / total_weight for key, weight in weights.items()
@@ -141,14 +142,14 @@ def _apportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 def split_entities(
   entities: Sequence[Entity], seed: int
 ) -> dict[str, tuple[Entity, ...]]:
-  """Returns the entities of each split; a group is never divided.
+  """Returns split -> entities; no group is in two splits.
 
-  Within each kind and period the groups are shuffled and dealt out, so every
-  split has all kinds and periods, as far as there are ten of them.
+  Within each kind and period the groups are shuffled and assigned in a cycle,
+  so every split has all kinds and periods that have ten groups or more.
 
   Args:
     entities: with their groups (`repository.assign_groups`).
-    seed: of the shuffling.
+    seed: seed of the shuffling.
   """
   strata: dict[tuple[str, tuple[str, ...]], list[str]] = {}
   assigned_groups: set[str] = set()
@@ -175,4 +176,5 @@ def split_entities(
 
 
 def _shuffle_key(seed: int, name: str) -> str:
+  """Returns a pseudo-random sort key, the same for a group in any table."""
   return hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()

@@ -1,9 +1,8 @@
-"""RR: how entities are related in time, place and rule.
+"""RR: relations of people in time and place.
 
-Why: the answers are names or short phrases, each computed from the relations:
-who lived at the same time as whom, from which present province people came,
-who reigned when something happened, whose era a name was. Called by
-`generate`.
+Gold answers are names or short phrases that follow from the relations: whose
+lives overlapped, and from which present province people came. Questions on
+rulers are in `ruler_questions`.
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ from ctd_jax_datasets.ctm.golds import NamesGold
 from ctd_jax_datasets.ctm.vocabulary import FIGURE
 
 _TOGETHER, _CONTEMPORARY, _PROVINCE = "together", "contemporary", "province"
-# What else a reader may call it; 「{0}」 is the one who came first.
-SAME_TIME = (
+# Answer for overlapping lives, and accepted alternatives.
+_SAME_TIME = (
   "同时在世",
   ("曾同时在世", "同时代", "生活年代有重叠", "生活年代有交集", "有交集"),
 )
+# Alternatives for 「甲早于乙」; {0} is the earlier person.
 _FIRST_ALIASES = ("{0}在前", "{0}更早", "{0}早", "{1}晚于{0}", "{1}在{0}之后")
-_TRIES = 200
-_MARGIN = 15
+_TRIES = 200  # draws before the pool counts as too small
+_MARGIN = 15  # years by which overlaps and gaps exceed the tolerance
 
 
 def draft_relation_question(
@@ -41,6 +41,7 @@ def draft_relation_question(
     _draft_province,
     _draft_together if count == 2 else _draft_contemporary,
   ]
+  # Their relations come in pairs: a fact and its ruler.
   if count % 2 == 0:
     drafters += [
       ruler_questions.draft_reign_question,
@@ -70,7 +71,7 @@ def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
       *relations
     ):
       raise NoDrawError("too close to tell")
-    gold = NamesGold((SAME_TIME[0],), (SAME_TIME[1],))
+    gold = NamesGold((_SAME_TIME[0],), (_SAME_TIME[1],))
   else:
     names = [relation.entity for relation in relations]
     first, second = names if gap_years > 0 else reversed(names)
@@ -93,7 +94,7 @@ def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
 def _draft_contemporary(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns the question which one of several lived when somebody did."""
+  """Returns the question which of several people was a contemporary."""
   (stem_entity,) = pool.draw_entities(rng, 1, (FIGURE,))
   stem = repository.make_relation(stem_entity)
 

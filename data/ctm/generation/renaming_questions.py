@@ -1,8 +1,8 @@
-"""EEU: what a place was called in another period.
+"""EEU: the name of a city in another period.
 
-Why: of each city one name is given with its period, and others are asked for;
-several cities make a longer question. A period is asked for only if one name
-was the main one then; other names of it are accepted. Called by `generate`.
+Of each city one name is given with its period, and names of other periods are
+asked for; several cities make a longer question. A period is asked for only if
+one name was the main one then; other names of that period are accepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ctd_jax_datasets.ctm.golds import NamesGold
 from ctd_jax_datasets.ctm.vocabulary import EEU, PLACE, TYPE_NAMES
 
 RULE = "renamed"
-_TRIES = 200
+_TRIES = 200  # draws before the pool counts as too small
 
 
 def draft_renaming_question(
@@ -27,7 +27,7 @@ def draft_renaming_question(
 ) -> Draft:
   """Returns a question on the names of a city, or of several, in time.
 
-  Of each city one name is given; `count` counts names given and asked.
+  `count` is the number of names, those in the question included.
 
   Raises:
     NoDrawError: if the pool has no such names.
@@ -44,6 +44,7 @@ def draft_renaming_question(
       city_query = _draw_city_query(
         rng, cities[city_names.pop()], num_remaining
       )
+      # One remaining name would be a city without a name to ask for.
       if city_query and num_remaining - len(city_query[1]) - 1 != 1:
         city_queries.append(city_query)
         num_remaining -= len(city_query[1]) + 1
@@ -55,12 +56,18 @@ def draft_renaming_question(
 def _draw_city_query(
   rng: random.Random, names: Sequence[Entity], max_names: int
 ) -> tuple[Entity, list[Entity]] | None:
-  """Returns a name and up to `max_names` - 1 names of other periods, or None."""
+  """Returns a name of a city and its names in other periods, or None.
+
+  Args:
+    rng: generator of the question.
+    names: all names of the city.
+    max_names: maximal number of names, the first included.
+  """
   given_name = rng.choice(names)
   names_by_period: dict[str, list[Entity]] = {}
   for entity in names:
     names_by_period.setdefault(entity.periods[0], []).append(entity)
-  # A period in which two names were equally good cannot be asked for.
+  # A period with two main names has no single answer.
   queried_names = [
     period_names[0]
     for label, period_names in names_by_period.items()
@@ -78,6 +85,7 @@ def _make_draft(
   city_queries: Sequence[tuple[Entity, list[Entity]]],
   cities: dict[str, list[Entity]],
 ) -> Draft:
+  """Returns the draft of one clause for each city."""
   texts, relations, answers = [], [], []
   for given_name, queried_names in city_queries:
     queried_names.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
@@ -117,7 +125,7 @@ def _make_draft(
 def _list_alternative_names(
   entity: Entity, names: Sequence[Entity]
 ) -> tuple[str, ...]:
-  """Returns what else the city was called in the main period of a name."""
+  """Returns the other names of the city in the main period of a name."""
   label = entity.periods[0]
   synonyms = [
     spelling

@@ -15,7 +15,7 @@ from ctd_jax_datasets.ctm.golds import NamesGold
 from ctd_jax_datasets.ctm.vocabulary import ERA, EVENT, EXACT, FIGURE, RULER
 
 _REIGN_RULE, _ERA_RULE = "reign", "era"
-# Regimes that ruled alone or were held to: one ruler at a time.
+# Regimes of which only one is taken as the central one at a time.
 _ONE_RULER = tuple(
   ["西汉", "东汉", "隋", "唐", "武周", "北宋", "南宋", "元", "明", "后金", "清"]
 )
@@ -24,7 +24,7 @@ _ONE_RULER = tuple(
 def draft_reign_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns the question who reigned when things happened or people died."""
+  """Returns the question who reigned when events or births happened."""
   pairs = _draw_ruler_pairs(
     rng, pool, count // 2, (EVENT, FIGURE), _find_reigning_rulers
   )
@@ -44,7 +44,7 @@ def draft_reign_question(
 def draft_era_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns the question whose eras these were."""
+  """Returns the question which rulers used some eras."""
   pairs = _draw_ruler_pairs(rng, pool, count // 2, (ERA,), _find_era_rulers)
   eras_text = wording.join_names([f"“{era.entity}”" for era, _ in pairs])
   question_word = "哪些君主" if len(pairs) > 1 else "哪位君主"
@@ -62,7 +62,18 @@ def _draw_ruler_pairs(
   kinds: Sequence[str],
   find_rulers: Callable[[EntityPool], dict[str, Entity]],
 ) -> list[tuple[Relation, Entity]]:
-  """Returns what is known, each with the one ruler it belongs to."""
+  """Returns pairs of a relation and its one ruler, no ruler twice.
+
+  Args:
+    rng: generator of the question.
+    pool: entities of the split.
+    count: number of pairs.
+    kinds: kinds of the relations.
+    find_rulers: returns entity id -> ruler, for the entities that have one.
+
+  Raises:
+    NoDrawError: if fewer entities have a ruler, or two share one.
+  """
   ruler_pairs: list[tuple[Relation, Entity]] = []
   ruler_of = find_rulers(pool)
   for entity in pool.draw_entities(
@@ -81,10 +92,10 @@ def _draw_ruler_pairs(
 
 @functools.cache
 def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
-  """Returns entity id -> who reigned in its first year, well inside.
+  """Returns entity id -> ruler in the inner years of a reign.
 
-  Where two did there is no answer, be the other in another split: 1275 had
-  an emperor of 宋 and one of 元.
+  An entity with two reigning rulers has no answer, even if one of them is in
+  another split: 1275 had an emperor of 宋 and one of 元.
   """
   reigns = [
     (reign, ruler)
@@ -107,6 +118,7 @@ def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
     if len(matching_reigns) != 1 or years.precision != EXACT:
       continue
     ((reign, ruler),) = matching_reigns
+    # In its first and last year a reign shares the year with another.
     is_inside = reign.start < years.start < reign.end
     is_named = ruler.name in entity.name
     if is_inside and reign.precision == EXACT and not is_named:
@@ -116,7 +128,7 @@ def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
 
 @functools.cache
 def _find_era_rulers(pool: EntityPool) -> dict[str, Entity]:
-  """Returns entity id of an era -> the ruler who declared it."""
+  """Returns entity id of an era -> its ruler."""
   rulers = {
     (ruler.name, ruler.evidence[0]): ruler
     for ruler in pool.select_entities((RULER,))
@@ -135,7 +147,7 @@ def _find_era_rulers(pool: EntityPool) -> dict[str, Entity]:
 
 
 def _make_reign_relation(ruler: Entity, year: int) -> Relation:
-  """Returns the reign of a ruler that holds a year; some reigned twice."""
+  """Returns the relation of the reign with a year; some reigned twice."""
   matching_reigns = (i for i in ruler.intervals if i.start <= year <= i.end)
   return repository.make_relation(ruler, next(matching_reigns, None))
 
@@ -143,7 +155,7 @@ def _make_reign_relation(ruler: Entity, year: int) -> Relation:
 def _make_ruler_draft(
   rule: str, question: str, pairs: Sequence[tuple[Relation, Entity]]
 ) -> Draft:
-  """Returns the question of pairs whose second parts are the answer."""
+  """Returns the draft of a question whose answer is the rulers of pairs."""
   relations = [
     relation
     for subject, ruler in pairs

@@ -1,8 +1,8 @@
-"""SEC and LSEC: what does not belong in a scene, or in a long script.
+"""SEC and LSEC: anachronisms in a scene or in a long script.
 
-Why: the answer is a set, computed from the years of the scene and of all that
-is in it. Nothing else in the text can be dated: the wording between the
-entities is of any time. Called by `generate`.
+The answer is a set, computed from the years of the scene and of all entities
+in it. Nothing else in the text can be dated: the sentences between the entities
+fit any time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _QUESTIONS = (
   "这段情景里出现了穿帮之处，请找出与时代不符的内容并说明理由。",
 )
 _SCRIPT_QUESTION = "以上剧本中有若干与所设时代不符之处，请逐条列出并说明理由。"
-_PER_ACT = 4
+_PER_ACT = 4  # entities in one act of a script
 _WEATHER = (
   "天色将晚，檐下的灯一盏盏亮起。",
   "细雨初歇，石阶上还留着水痕。",
@@ -58,7 +58,7 @@ _FILLERS = (
   "他叹了口气，把话头按下不提。",
   "窗外有人经过，屋里的声音低了下去。",
 )
-# Two lines for each kind: how it appears, and what is said of it.
+# Kind -> pairs of lines: the entity appears, and somebody speaks.
 _LINES = {
   FIGURE: (
     ("{name}推门而入，向众人拱手。", "甲：先生远道而来，请上座。"),
@@ -90,11 +90,12 @@ _LINES = {
 def draft_scene_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a scene of `count` relations with something out of its time.
+  """Returns a scene of `count` relations with anachronisms.
 
   Raises:
     NoDrawError: if the pool has no such entities.
   """
+  # Less than half of the members, or the scene itself would be in doubt.
   num_strangers = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
   cast = scenes.draw_cast(rng, pool, count, num_strangers)
   opening = rng.choice(plausibility_questions.OPENINGS[cast.scene.kind]).format(
@@ -109,7 +110,7 @@ def draft_scene_question(
 def draft_script_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a script of several acts with things out of its time.
+  """Returns a script of several acts with anachronisms.
 
   Raises:
     NoDrawError: if the pool has no such entities.
@@ -140,6 +141,7 @@ def _write_lines(rng: random.Random, relation: Relation) -> list[str]:
 
 
 def _make_draft(task: str, cast: scenes.Cast, question: str) -> Draft:
+  """Returns the draft; the answer of LSEC is a numbered list."""
   anachronisms = intervals.find_anachronisms(cast.scene, cast.members)
   members = {relation.entity: relation for relation in cast.members}
   reasons = [
@@ -153,6 +155,7 @@ def _make_draft(task: str, cast: scenes.Cast, question: str) -> Draft:
     answer = "\n".join(
       f"{number}. {reason}。" for number, reason in enumerate(reasons, start=1)
     )
+  names = wording.join_names([item.entity for item in anachronisms])
   return Draft(
     type=TYPE_NAMES[task],
     rule=RULE,
@@ -162,6 +165,6 @@ def _make_draft(task: str, cast: scenes.Cast, question: str) -> Draft:
     gold=AnachronismGold(
       cast.scene.entity, cast.scene.start, cast.scene.end, anachronisms
     ),
-    conclusion=f"与时代不符的是{wording.join_names([item.entity for item in anachronisms])}。",
+    conclusion=f"与时代不符的是{names}。",
     distance=intervals.measure_distance(cast.relations),
   )

@@ -1,11 +1,9 @@
-"""A time, what belongs in it and what does not: the cast of PJ, SEC and LSEC.
+"""Casts of PJ, SEC and LSEC: a time, entities of that time, and strangers.
 
-Why: three tasks tell of people and things that meet; they differ in how it is
-told and in what is asked. The first relation of a cast sets the time (an era,
-a reign, a life). Whatever belongs was there in the middle year of that time,
-so any two of them have a year in common; whatever does not is apart from all
-of that time by more years than the dates may be off. Called by `plausibility`
-and `scripts`.
+The first relation of a cast sets the time (an era, a reign, a life). Members
+existed in the middle year of that time, so any two of them share a year.
+Strangers are separated from all of that time by more years than the error of
+the dates.
 """
 
 from __future__ import annotations
@@ -31,12 +29,11 @@ from ctd_jax_datasets.ctm.vocabulary import (
   RULER,
 )
 
-_TRIES = 60
-# Who sits at a table is at least that old.
-_ADULT_AGE = 16
-# Years by which something that does not belong is too late or too early.
-_MARGIN = 15
-_MAX_SCENE_YEARS = 45
+_TRIES = 60  # draws before the pool counts as too small
+_ADULT_AGE = 16  # years; a member at the table is at least that old
+_MARGIN = 15  # years between a stranger and the scene, besides the tolerance
+_MAX_SCENE_YEARS = 45  # a longer era or reign does not set a time
+# Kinds of members; scenes are about people.
 _KIND_WEIGHTS = (
   (FIGURE, 10),
   (EVENT, 3),
@@ -48,12 +45,12 @@ _KIND_WEIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Cast:
-  """Who and what a scene is told of.
+  """Cast of a scene.
 
   Attributes:
-    scene: sets the time.
-    members: in order of appearance.
-    stranger_names: those of `members` that are not of that time.
+    scene: relation that sets the time.
+    members: other relations, in order of appearance.
+    stranger_names: names of the members that are not of that time.
   """
 
   scene: Relation
@@ -73,13 +70,14 @@ def draw_cast(
   num_strangers: int,
   anchor_kinds: Sequence[str] = (ERA, RULER),
 ) -> Cast:
-  """Returns a cast of `count` relations, `num_strangers` of which do not belong.
+  """Returns a cast of `count` relations with `num_strangers` strangers.
 
   Args:
-    rng: of the question.
-    pool: of the split.
-    count: relations, that of the scene included.
-    num_strangers: how many do not belong; how many periods away is drawn first.
+    rng: generator of the question.
+    pool: entities of the split.
+    count: number of relations, that of the scene included.
+    num_strangers: number of strangers; their distance in periods is drawn
+      uniformly.
     anchor_kinds: kinds that may set the time.
 
   Raises:
@@ -116,7 +114,7 @@ def draw_cast(
 def _draw_scene(
   rng: random.Random, pool: EntityPool, anchor_kinds: Sequence[str]
 ) -> Relation:
-  """Returns the relation that sets the time; it lies in one period."""
+  """Returns the relation that sets the time, which lies in one period."""
 
   def can_set_time(entity: Entity) -> bool:
     years = entity.intervals[0]
@@ -138,9 +136,18 @@ def _draw_members(
   is_member: bool,
   distance: int = 0,
 ) -> list[Relation]:
-  """Returns relations that belong in a scene, or that do not.
+  """Returns members of a scene, or strangers.
 
-  Those that do not are `distance` periods away or, if there are none, nearer.
+  Args:
+    rng: generator of the question.
+    pool: entities of the split.
+    scene: relation that sets the time.
+    count: number of relations.
+    is_member: whether members are drawn; else strangers.
+    distance: of strangers in periods; the nearest to it are taken.
+
+  Raises:
+    NoDrawError: if the pool has fewer.
   """
   members: list[Relation] = []
   weights = dict(_KIND_WEIGHTS)
@@ -157,6 +164,7 @@ def _draw_members(
     options = candidates[kind]
     if not is_member:
       options = _select_nearest(options, scene, distance)
+    # An exhausted kind leaves its weight to the others.
     if not options:
       del weights[kind]
       continue
@@ -172,7 +180,7 @@ def _draw_members(
 def _select_nearest(
   relations: Sequence[Relation], scene: Relation, target_distance: int
 ) -> list[Relation]:
-  """Returns those nearest to the wanted number of periods away."""
+  """Returns the relations whose distance is closest to the target."""
   if not relations:
     return []
   deviations = [
@@ -192,15 +200,16 @@ def _select_nearest(
 
 @functools.cache
 def _list_scene_relations(pool: EntityPool, kind: str) -> tuple[Relation, ...]:
-  """Returns the entities of a kind as what is met in a scene.
+  """Returns the entities of a kind as relations of a scene.
 
-  An event can be talked of ever since; things of disputed age are left out.
+  Things of disputed age are left out.
   """
   relations = []
   for entity in pool.select_entities((kind,)):
     if kind in (INGREDIENT, HERITAGE) and len(entity.periods) > 1:
       continue
     relation = repository.make_relation(entity)
+    # People can talk of an event ever since, so its interval is open.
     if kind == EVENT:
       relation = msgspec.structs.replace(relation, end=None)
     relations.append(relation)
@@ -208,13 +217,14 @@ def _list_scene_relations(pool: EntityPool, kind: str) -> tuple[Relation, ...]:
 
 
 def _is_of_scene(scene: Relation, candidate: Relation) -> bool:
-  """Returns whether something is there in the middle year of a scene."""
+  """Returns whether a candidate existed in the middle year of a scene."""
   year = scene.start + (scene.end - scene.start) // 2
   slack = intervals.sum_tolerances(scene, candidate)
   if candidate.kind == FIGURE:
     slack += _ADULT_AGE
   if candidate.kind == PLACE:
     return candidate.start <= scene.start and candidate.end >= scene.end
+  # There is no year 0.
   has_started = candidate.start + slack <= (year or 1)
   if candidate.end is None:
     return has_started and candidate.start <= scene.start
@@ -225,10 +235,11 @@ def _is_of_scene(scene: Relation, candidate: Relation) -> bool:
 
 
 def _clashes_with_scene(scene: Relation, candidate: Relation) -> bool:
-  """Returns whether something is surely not of the time of a scene."""
+  """Returns whether a candidate is certainly not of the time of a scene."""
   margin = _MARGIN + intervals.sum_tolerances(scene, candidate)
   gap_years = intervals.compute_gap(scene, candidate)
-  # The old name of a city may well have lived on, as that of a county.
+  # An old name of a city may have lived on as that of a county, so only a
+  # later name is an anachronism.
   return (
     gap_years > margin if candidate.kind == PLACE else abs(gap_years) > margin
   )

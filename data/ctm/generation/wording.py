@@ -1,7 +1,6 @@
-"""How years, facts and lists are written in questions.
+"""Wording of years, facts and lists.
 
-Why: one wording for one thing, so that the judge and the reader find it again.
-Called by the modules that make questions.
+Each of them has one wording, so that the judge recognizes it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ctd_jax_datasets.ctm.vocabulary import (
 
 PERIOD_LIST = "、".join(periods.LABELS)
 _NUMERALS = "零一二三四五六七八九十"
-# How the fact of an entity is told: of its first year, and of its last.
+# Kind -> sentence with the first year of an entity, and with its last.
 _FACT_TEMPLATES = {
   FIGURE: "{name}生于{start}，卒于{end}",
   RULER: "{name}于{start}即位，在位至{end}",
@@ -37,13 +36,13 @@ _FACT_TEMPLATES = {
 
 
 def format_year(year: int, precision: str = "") -> str:
-  """Returns a year as a Chinese reader expects it: 「公元前278年」."""
+  """Returns a year in words: 「公元前278年」, 「约公元701年」."""
   prefix = "约" if precision == APPROXIMATE else ""
   return f"{prefix}公元前{-year}年" if year < 0 else f"{prefix}公元{year}年"
 
 
 def format_fact(relation: Relation) -> str:
-  """Returns when an entity was, in words."""
+  """Returns the years of an entity in words."""
   template = _FACT_TEMPLATES[relation.kind]
   if relation.kind == EVENT and relation.start == relation.end:
     template = "{name}发生于{start}"
@@ -79,7 +78,7 @@ def format_ordinal(number: int) -> str:
 
 
 def format_title(relation: Relation) -> str:
-  """Returns an entity with what it is, where the name alone is no help."""
+  """Returns a name, with its kind where the name alone is unclear."""
   if relation.kind == ERA:
     return f"年号“{relation.entity}”"
   if relation.kind == PLACE:

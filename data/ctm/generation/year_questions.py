@@ -23,6 +23,7 @@ from ctd_jax_datasets.ctm.vocabulary import (
 )
 
 _RULE = "years"
+_EXACT_SHARE = 0.9  # of the questions; the others test the tolerance
 _TRIES = 200  # draws of entities before the pool counts as too small
 _CHAIN_TEMPLATES = (
   "从{first}到{rest}，相邻两项之间相隔的年数加起来约为多少年？",
@@ -45,7 +46,7 @@ def draft_years_question(
   """
   for _ in range(_TRIES):
     kinds = rng.choice(((FIGURE,), (EVENT,), (FIGURE, EVENT, RULER)))
-    needs_exact = rng.random() < 0.9  # the others test the tolerance
+    needs_exact = rng.random() < _EXACT_SHARE
     try:
       entities = pool.draw_entities(
         rng,
@@ -59,6 +60,7 @@ def draft_years_question(
     except NoDrawError:
       continue
     relations = tuple(repository.make_relation(entity) for entity in entities)
+    # Only a life has a last year that is an event of its own.
     points = tuple(
       rng.choice((START, END)) if relation.kind == FIGURE else START
       for relation in relations
@@ -71,13 +73,14 @@ def draft_years_question(
       periods.count_years_between(first, second)[0]
       for first, second in itertools.pairwise(dates)
     ]
+    # A step of no years could not be seen in the sum.
     if all(steps):
       return _make_years_draft(rng, relations, points, dates)
   raise NoDrawError(f"TIC: no {count} dated entities")
 
 
 def _has_needed_precision(entity: Entity, needs_exact: bool) -> bool:
-  """Returns whether the years of an entity are as exact as wanted."""
+  """Returns whether the years of an entity are as exact as needed."""
   return not needs_exact or entity.intervals[0].precision == EXACT
 
 
@@ -87,8 +90,9 @@ def _make_years_draft(
   points: tuple[str, ...],
   dates: Sequence[int],
 ) -> Draft:
+  """Returns the draft, with both conventions where the chain crosses 1 BCE."""
   point_texts = [
-    format_time_point(relation, point)
+    _format_time_point(relation, point)
     for relation, point in zip(relations, points, strict=True)
   ]
   if len(point_texts) == 2:
@@ -131,14 +135,17 @@ def _make_years_draft(
 
 
 def _repeat_inner_relations(relations: Sequence[Relation]) -> list[Relation]:
-  """Returns the relations as often as their years enter the sum."""
+  """Returns the relations as often as their years enter the sum.
+
+  Inner points of a chain end one step and begin the next.
+  """
   return [
     relation for pair in itertools.pairwise(relations) for relation in pair
   ]
 
 
-def format_time_point(relation: Relation, point: str) -> str:
-  """Returns the year a question is about, in words: 「屈原去世」."""
+def _format_time_point(relation: Relation, point: str) -> str:
+  """Returns the year of a question in words: 「屈原去世」."""
   if relation.kind == FIGURE:
     return f"{relation.entity}{'出生' if point == START else '去世'}"
   if relation.kind == RULER:
