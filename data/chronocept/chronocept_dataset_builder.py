@@ -50,6 +50,7 @@ class Builder(BaseBuilder):
   One process is enough, whatever `processes` says.
   """
 
+  # A change of any sample is a new version.
   VERSION = tfds.core.Version("1.0.0")
   RELEASE_NOTES: ClassVar = {"1.0.0": "First."}
   BUILDER_CONFIGS: ClassVar = [
@@ -80,7 +81,7 @@ class Builder(BaseBuilder):
       features=examples.make_sample_features(),
       homepage="https://arxiv.org/abs/2505.07637",
       metadata=tfds.core.MetadataDict(synthetic=self.builder_config.synthetic),
-      disable_shuffling=True,
+      disable_shuffling=True,  # the order of the files is kept
     )
 
   def _split_generators(
@@ -93,6 +94,7 @@ class Builder(BaseBuilder):
         or sources are given for a synthetic variant.
     """
     config = self.builder_config
+    # Sources that are silently ignored would look like published samples.
     if config.synthetic and self.sources:
       raise SourceError(
         f"--sources={self.sources}: {self.name}/{config.name} is made without "

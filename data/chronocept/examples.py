@@ -74,6 +74,7 @@ def _parse_example(row: dict[str, Any]) -> Sample:
     sample_id=decode(row["id"]),
     parent_text=decode(row["parent_text"]),
     axes={axis: decode(row[key]) for axis, key in _KEY_BY_AXIS.items()},
+    # NumPy scalars become the floats of a sample.
     **{target: float(row[target]) for target in TARGETS},
     log_base=float(row["log_base"]),
     time_unit=decode(row["time_unit"]),

@@ -35,6 +35,7 @@ def load_samples(
     FileNotFoundError: if a file of the folder is missing.
   """
   if name.startswith(JSON_PREFIX):
+    # The published files themselves: no data set is built.
     folder = pathlib.Path(name.removeprefix(JSON_PREFIX)).expanduser()
     return records.read_splits(
       {
@@ -42,6 +43,7 @@ def load_samples(
         for split, file_name in hub.SPLIT_FILES.items()
       }
     )
+  # The registry also holds data sets of other tasks.
   chronocept_names = [
     n for n in registry.DATASET_NAMES if n.startswith("chronocept/")
   ]

@@ -84,6 +84,7 @@ def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
 
   Source: `target_statistics.tsv`, each row with its source.
   """
+  # The table has a row for each target, in the order of `TARGETS`.
   rows = collections.defaultdict(list)
   for row in _read_table("target_statistics.tsv"):
     rows[row["benchmark"], row["split"]].append(row)
@@ -92,7 +93,7 @@ def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
   }
   for (benchmark, split), targets in rows.items():
     statistics_by_benchmark[benchmark][split] = TargetStatistics(
-      int(targets[0]["n"]),
+      int(targets[0]["n"]),  # repeated in the rows of a split
       tuple(float(row["mean"]) for row in targets),
       tuple(float(row["sd"]) for row in targets),
     )

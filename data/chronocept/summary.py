@@ -31,6 +31,7 @@ if TYPE_CHECKING:
   import matplotlib.figure
 
 TARGETS_PLOT = "targets.png"
+# With the symbols of the paper; location and scale have one unit.
 _TARGET_LABELS = {
   "location": "location xi (log of minutes)",
   "scale": "scale omega (same unit)",
@@ -48,6 +49,7 @@ def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   path = pathlib.Path(builder.data_path)
   benchmark = builder.builder_config.benchmark
   samples = examples.read_samples(builder)
+  # The hash is of what is stored, so samples become examples again.
   examples_by_split = {
     split: [examples.make_example(sample) for sample in split_samples]
     for split, split_samples in samples.items()
@@ -104,6 +106,7 @@ def _summarise_by_target(
           "target": TARGETS[index],
           "mean": round(statistics.fmean(values), 4),
           "published_mean": round(published_statistics[split].mean[index], 4),
+          # Population deviation, as in `target_statistics.tsv`.
           "sd": round(statistics.pstdev(values), 4),
           "published_sd": round(published_statistics[split].sd[index], 4),
           "least": min(values),
@@ -117,6 +120,7 @@ def _count_by_axis(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
   """Returns the number of samples with a text on each axis."""
+  # The paper counts axes over all splits together.
   published_counts = read_axis_counts(benchmark)
   all_samples = [
     sample for split_samples in samples.values() for sample in split_samples
@@ -161,13 +165,14 @@ def _plot_targets(
     axes.hist(
       [[s.targets[index] for s in samples[split]] for split in SPLITS],
       bins=12,
-      density=True,
+      density=True,  # splits differ in size
       color=plotting.COLOURS[: len(SPLITS)],
       label=[f"{split} ({len(samples[split])})" for split in SPLITS],
     )
     axes.set_xlabel(_TARGET_LABELS[target])
     axes.spines[["top", "right"]].set_visible(False)
   panels[0].set_ylabel("density")
+  # One legend for the three panels.
   handles, labels = panels[0].get_legend_handles_labels()
   figure.legend(
     handles, labels, loc="outside lower center", ncols=3, frameon=False

@@ -82,7 +82,7 @@ class Span:
 
 SPANS = (
   Span(
-    4,
+    4,  # a few minutes
     (
       "waits for the light to turn green",
       "ties a loose lace",
@@ -93,7 +93,7 @@ SPANS = (
     ("for a moment", "for two or three minutes", "right this second"),
   ),
   Span(
-    20,
+    20,  # a quarter of an hour or so
     (
       "boils eggs for breakfast",
       "queues at {place}",
@@ -108,7 +108,7 @@ SPANS = (
     ),
   ),
   Span(
-    70,
+    70,  # about an hour
     (
       "takes a swimming lesson",
       "eats lunch near {place}",
@@ -119,7 +119,7 @@ SPANS = (
     ("for about an hour", "until the lesson ends", "over the lunch break"),
   ),
   Span(
-    240,
+    240,  # half a working day
     (
       "paints the garden fence",
       "drives a van across the county",
@@ -130,7 +130,7 @@ SPANS = (
     ("for several hours", "all afternoon", "until dusk"),
   ),
   Span(
-    900,
+    900,  # a day, awake
     (
       "staffs the polling station",
       "runs a stall at {place}",
@@ -141,7 +141,7 @@ SPANS = (
     ("for the whole day", "until tomorrow morning", "from dawn to midnight"),
   ),
   Span(
-    4500,
+    4500,  # three days
     (
       "camps beside the reservoir",
       "exhibits {thing} at the fair",
@@ -152,7 +152,7 @@ SPANS = (
     ("for a few days", "until the weekend is over", "for three nights"),
   ),
   Span(
-    30000,
+    30000,  # three weeks
     (
       "renovates the kitchen",
       "trains for a half marathon",
@@ -163,7 +163,7 @@ SPANS = (
     ("for several weeks", "all month", "until the end of the month"),
   ),
   Span(
-    400000,
+    400000,  # nine months
     (
       "studies for a degree in geology",
       "serves on the council",
@@ -175,6 +175,7 @@ SPANS = (
   ),
 )
 
+# Subordinate clauses, none of which names a duration.
 CLAUSES = {
   "static": (
     "while {place} stays shut",
@@ -212,6 +213,7 @@ CLAUSES = {
     "like every other Monday",
   ),
 }
+# Main clauses; `synthetic` capitalises them and adds the full stop.
 SENTENCES = {
   "static": (
     "{place} stands next to the canal and looks just the same",

@@ -152,25 +152,19 @@ def test_a_missing_column_and_an_empty_file_are_named(tmp_path):
     records.read_annotations(annotations(tmp_path, ""))
 
 
-def test_the_command(tmp_path):
-  command = [
-    sys.executable,
-    "-m",
-    "ctd_jax.tasks.chronocept.annotation.agreement",
-  ]
-  path = annotations(tmp_path)
-  done = subprocess.run(
-    [*command, f"--annotations={path}"],
-    capture_output=True,
-    text=True,
-    check=True,
-  )
-  assert "location  ICC(1,2)" in done.stdout
-  assert "fit to the mean curve" in done.stdout
-  assert "static + generic as one" in done.stdout
-  alone = annotations(tmp_path, ROWS.splitlines()[0])
+def test_the_command_prints_all_blocks(tmp_path, capsys):
+  agreement.print_agreement(str(annotations(tmp_path)))
+  report = capsys.readouterr().out
+  assert "location  ICC(1,2)" in report
+  assert "fit to the mean curve" in report
+  assert "static + generic as one" in report
+
+
+def test_the_command_names_the_flag_at_fault(tmp_path):
+  path = annotations(tmp_path, ROWS.splitlines()[0])
+  module = "ctd_jax.tasks.chronocept.annotation.agreement"
   failed = subprocess.run(
-    [*command, f"--annotations={alone}"],
+    [sys.executable, "-m", module, f"--annotations={path}"],
     capture_output=True,
     text=True,
     check=False,

@@ -13,6 +13,7 @@ from ctd_jax.tasks.chronocept import experiment
 from ctd_jax.tasks.chronocept.baselines import (
   features,
   hyperparameter_search,
+  network_training,
 )
 from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
 from ctd_jax.tasks.chronocept.baselines.predictor import Predictor

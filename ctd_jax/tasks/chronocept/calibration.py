@@ -57,7 +57,7 @@ def central_interval(
     draws_DxNxT: predictive draws.
     level: share of the draws inside, between 0 and 1.
   """
-  tail = (1 - level) / 2
+  tail = (1 - level) / 2  # on either side
   low, high = np.quantile(draws_DxNxT, [tail, 1 - tail], axis=0)
   return low, high
 
@@ -136,6 +136,7 @@ def probability_integral_transform(
   """
   truth, draws = _validate_draws(truth_NxT, draws_DxNxT)
   num_below = (draws < truth).sum(axis=0)
+  # [D, N, T] -> [N, T]
   num_equal = (draws == truth).sum(axis=0)
   tie_breaks = np.random.default_rng(seed).random(truth.shape)
   return (num_below + tie_breaks * (num_equal + 1)) / (len(draws) + 1)
@@ -183,7 +184,7 @@ def compute_reliability(
   # A validity of exactly 1 belongs to the last bin.
   bin_index = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
   count = np.bincount(bin_index, minlength=num_bins)
-  is_filled = count > 0
+  is_filled = count > 0  # an empty bin has no mean
   means = [
     np.bincount(bin_index, values, minlength=num_bins)[is_filled]
     / count[is_filled]

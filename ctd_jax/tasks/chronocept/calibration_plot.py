@@ -34,6 +34,7 @@ def plot_draws(
   """
   figure = plotting.make_figure(12, 3.6)
   figure.suptitle(title)
+  # Coverage of all targets in one panel, a PIT histogram for each.
   coverage, *histograms = figure.subplots(1, 1 + len(TARGETS))
   _draw_coverage(coverage, truth_NxT, draws_DxNxT)
   pit = calibration.probability_integral_transform(truth_NxT, draws_DxNxT)
@@ -51,6 +52,7 @@ def plot_draws(
       color=plotting.COLOURS[column],
       edgecolor="white",
     )
+    # The density of calibrated ranks.
     axes.axhline(1, color="black", ls="--", lw=1)
     axes.set_title(f"{target}, KS p = {p_values[column]:.2g}", fontsize=10)
     axes.set_xlabel("rank of the truth\namong the draws (PIT)")

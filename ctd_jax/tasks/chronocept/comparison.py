@@ -160,6 +160,7 @@ def compare_runs(run: FinishedRun, reference: FinishedRun) -> RunComparison:
   randomisation_test = significance.run_paired_randomisation(
     run.errors, reference.errors
   )
+  # Paired: each resample takes a sample's errors of both runs.
   error_differences = {
     k: run.errors[k] - error for k, error in reference.errors.items()
   }
@@ -178,6 +179,7 @@ def format_comparison_table(runs: Sequence[FinishedRun]) -> str:
   """
   reference, *compared_runs = runs
   comparisons = [compare_runs(run, reference) for run in compared_runs]
+  # One family of tests: all runs against the reference.
   holm_p_values = significance.correct_by_holm([c.p_value for c in comparisons])
   width = max(len(run.name) for run in runs)
   lines = [

@@ -87,6 +87,7 @@ def run_experiment(
       data.model_targets,
       protocols.get_epoch_selection(config),
     )
+    # The chosen values decide the architecture and what is saved.
     system = systems.make_system(config.model, encoder_features)
   claim_workdir(config, workdir)
   _train_missing_seeds(config, workdir, data, system, split_inputs)
@@ -131,6 +132,7 @@ class SplitInputs:
     axes = self._config.axes
     is_shuffled = axes == features.AXES_SHUFFLED and split == "train"
     key = f"{split} {seed}" if is_shuffled else split
+    # Inputs of other seeds are the same unless axes are shuffled.
     if key not in self._cache:
       if axes == features.AXES_SHUFFLED and not is_shuffled:
         axes = features.AXES_GIVEN
@@ -157,6 +159,7 @@ def claim_workdir(
       names each field that differs.
   """
   path = workdir / predictor.CONFIG_FILE
+  # Through JSON, so that tuples compare equal to the lists of a saved config.
   config_fields = json.loads(config.to_json_best_effort())
   if any(workdir.glob("model_*.npz")):
     saved_fields = json.loads(path.read_text("utf-8"))
@@ -189,7 +192,7 @@ def _train_missing_seeds(
   for seed in progress:
     model_file = predictor.model_path(workdir, seed)
     if model_file.exists():
-      continue
+      continue  # of an earlier, interrupted call
     inputs = {
       split: split_inputs(split, seed) for split in ("train", "validation")
     }
@@ -197,7 +200,7 @@ def _train_missing_seeds(
       inputs, data.model_targets, protocols.get_epoch_selection(config), seed
     )
     predictor.save_model(model_file, arrays, data.model_scalers["train"])
-    histories[str(seed)] = history
+    histories[str(seed)] = history  # JSON keys are strings
     if history:
       _log_history(config.name, seed, history)
     files.write_text(history_path, json.dumps(histories, indent=1) + "\n")
@@ -257,6 +260,7 @@ def _write_report(
   )
   results.write_result_rows(workdir / "results.json", result_rows)
   _write_plots(config, workdir, data, predictions)
+  # Rows of single targets are in results.json only.
   table_rows = [row for row in result_rows if row.family == "all"]
   print(result_tables.format_table(table_rows, TABLE_METRICS, intervals=True))
   print(f"{workdir}: models, predictions.tsv, results.json, *.png")
@@ -278,6 +282,7 @@ def _write_plots(
     title, samples, truth["test"], predictions["test"], raw
   )
   plotting.write_figure(workdir / "page.png", figure)
+  # One draw for each validation sample.
   draws = rows.make_predictive_draws(
     truth["validation"], first_seed["validation"], first_seed["test"]
   )

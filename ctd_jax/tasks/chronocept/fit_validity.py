@@ -54,6 +54,7 @@ def write_fits(
   from ctd_jax.utils import files, plotting, tables
 
   folder = pathlib.Path(out).expanduser()
+  # Before the fits, which take a while.
   if folder.exists() and not folder.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
   points = point_fits.read_points(pathlib.Path(points_path).expanduser(), base)

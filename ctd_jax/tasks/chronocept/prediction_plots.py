@@ -58,6 +58,7 @@ def plot_predictions(
   curves, _ = curve_measures.clip_scale(raw)
   annotated = features.extract_targets(samples)
   errors = np.mean((truth - predictions[0]) ** 2, axis=1)
+  # Best prediction first.
   order = np.argsort(errors, kind="stable")
   for axes, quantile in zip(grid[0], _ERROR_QUANTILES, strict=False):
     row = order[round(quantile * (len(order) - 1))]

@@ -147,6 +147,7 @@ def make_protocol_data(
   targets = {
     split: features.extract_targets(samples[split]) for split in SPLITS
   }
+  # Train's mean and deviation for all splits: nothing of test leaks.
   if config.protocol == HONEST:
     scalers = scaling.fit_train_scalers(targets)
     return ProtocolData(samples, targets, scalers, scalers)

@@ -65,7 +65,7 @@ def make_result_rows(
     for indices in (all_indices, resample_indices)
   )
   rows = []
-  for key, (value,) in values.items():
+  for key, (value,) in values.items():  # one resample: the sample itself
     low, high = np.quantile(resampled[key], [0.025, 0.975])
     units, metric, family = key
     rows.append(
@@ -102,6 +102,7 @@ def compute_measures(
     scaler: of the test split.
     indices: test samples of each resample.
   """
+  # Measures first, then the mean over seeds: not those of a mean prediction.
   seed_tables = [
     _point_measures(truth["test"][indices], z[indices], scaler.sd)
     for z in predictions["test"]
@@ -127,6 +128,7 @@ def _point_measures(
   """
   target_measures = measures.compute_target_measures(truth, z)
   by_target = {(Z_UNITS, name): v for name, v in target_measures.items()}
+  # A z-score times the deviation is the error in raw units.
   by_target[RAW_UNITS, "mse"] = target_measures["mse"] * sd**2
   by_target[RAW_UNITS, "mae"] = target_measures["mae"] * sd
   measure_table = {}
@@ -196,6 +198,7 @@ def make_predictive_draws(
 
   Source: split conformal prediction, Vovk, Gammerman and Shafer 2005.
   """
+  # [N, T] + [V, 1, T] -> [V, N, T]
   return test_predictions + (validation_truth - validation_predictions)[:, None]
 
 
@@ -215,6 +218,7 @@ def _interval_coverage(
 
 def _curve_measures(truth: np.ndarray, predicted: np.ndarray) -> MeasureTable:
   """Returns the measures of the predicted curves, [N] each."""
+  # A regression may predict scales that no curve has.
   curves, _ = curve_measures.clip_scale(predicted)
   sample_values = curve_measures.compute_curve_measures(truth, curves)
   return {

@@ -83,12 +83,14 @@ def collect_ratings(
   curves = [sample_curves for sample_curves in curves if len(sample_curves) > 1]
   if not curves:
     raise ValueError("no sample has curves by two annotators")
+  # The most frequent number of annotators.
   num_annotators = collections.Counter(map(len, curves)).most_common(1)[0][0]
   curves = [
     sample_curves
     for sample_curves in curves
     if len(sample_curves) == num_annotators
   ]
+  # Annotations of a sample are in order of annotator.
   annotator_groups = {
     tuple(a.annotator for a in sample_curves) for sample_curves in curves
   }

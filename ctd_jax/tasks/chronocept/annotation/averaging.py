@@ -25,7 +25,7 @@ from ctd_jax.tasks.chronocept.curves import curve_families, curve_fitting
 Curve = tuple[float, float, float]  # location, scale, skewness
 _NUM_POINTS = 81  # of log time, at which densities are averaged
 _MAX_SCALES = 4.0  # reach of the log times on either side of a location
-_MAX_STARTS = 3  # the mixture is smooth, so few starts suffice
+_MAX_STARTS = 3  # from the grid of the fit
 
 
 def average_parameters(curves: Sequence[Curve]) -> Curve:

@@ -59,6 +59,7 @@ class PromptKind:
   template: string.Template
 
 
+# $shape is replaced here, the other fields by `format_prompt`.
 _COMMON_TEMPLATE = """\
 Write $count texts in English for a study of how long statements stay true.
 $shape
@@ -72,9 +73,9 @@ subjects and pronouns from text to text; repeat no plot.
 Number the texts from 1 to $count, one to a line, and write nothing else."""
 PROMPT_KINDS = {
   "single": PromptKind(
-    1,
-    2,
-    2,
+    1,  # relation
+    2,  # axes, at least
+    2,  # axes, at most
     string.Template(
       _COMMON_TEMPLATE.replace(
         "$shape", "Each text is one sentence of 13 to 20 words."
@@ -82,8 +83,8 @@ PROMPT_KINDS = {
     ),
   ),
   "several": PromptKind(
-    2,
-    4,
+    2,  # relations
+    4,  # axes, at least
     len(AXES),
     string.Template(
       _COMMON_TEMPLATE.replace(

@@ -132,6 +132,7 @@ def make_annotator_pairs(
 def _make_annotation(row: AnnotationRow, line_label: str) -> Annotation:
   """Returns the annotation of a row after cutting up its segments."""
   segments = []
+  # Colons may occur in a text; the first one ends the axis.
   for segment_text in row.segments.split("|"):
     axis, colon, text = segment_text.partition(":")
     axis = axis.strip()

@@ -67,6 +67,7 @@ def pk_one_way(
   distance = min(compute_window(reference), len(reference) - 1)
   if distance < 1:
     return 0.0
+  # Whether the two words of each probe share a segment.
   same_segment = [
     x[distance:] == x[:-distance] for x in (reference, hypothesis)
   ]

@@ -84,6 +84,7 @@ def filter_greedily(
     similarity: name of the representation -> cosines.
     threshold: a text is dropped above it, by any representation.
   """
+  # [representations, N, N] -> [N, N]
   max_similarity = np.max(list(similarity.values()), axis=0)
   kept_indices: list[int] = []
   verdicts = []

@@ -65,6 +65,7 @@ _NUMBERS = {
   "sixty": 60,
   "many": 10,
 }
+# Adverbs that imply a duration or a period, in minutes.
 _ADVERBS = {
   "briefly": 1.0,
   "momentarily": 1.0,
@@ -107,7 +108,8 @@ def extract_durations(text: str) -> list[float]:
   durations = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
   for match in _SPAN.finditer(text):
     unit = _PLURALS.get(match["unit"]) or match["unit"].removesuffix("s")
+    # A number word, or digits.
     number = _NUMBERS.get(match["number"]) or float(match["number"])
-    if number > 0:
+    if number > 0:  # "0 hours" has no logarithm
       durations.append(number * _UNITS[unit])
   return durations

@@ -129,6 +129,7 @@ class FrozenFeatures:
     texts, text_indices = _deduplicate_texts(rows)
     arrays = self._read_cache("tokens", texts)
     if arrays is None:
+      # [texts, L, D] and [texts, L]
       states, mask = self.encoder.encode_tokens(texts)
       arrays = {"states": states, "mask": mask}
       self._write_cache("tokens", texts, arrays)
@@ -199,6 +200,7 @@ class FrozenFeatures:
   def _cache_path(self, kind: str, texts: Sequence[str]) -> pathlib.Path:
     model = pathlib.Path(self.source).expanduser()
     name = str(model.resolve()) if model.is_dir() else self.source
+    # NUL separates the parts, since texts do not contain it.
     cache_key = "\0".join([name, str(self.max_length), kind, *texts])
     return (
       self.cache_dir / f"{hashlib.sha256(cache_key.encode()).hexdigest()}.npz"

@@ -81,6 +81,8 @@ def choose_hyperparameters(
   scored_candidates = (
     json.loads(path.read_text("utf-8")) if path.exists() else []
   )
+  # A candidate is identified by its hyperparameters, not by its position, so a
+  # grid may be extended between two calls.
   scored_models = [candidate["model"] for candidate in scored_candidates]
   pending_candidates = [
     c for c in iterate_candidates(config) if c.to_dict() not in scored_models
@@ -100,6 +102,7 @@ def choose_hyperparameters(
     )
     scored_candidates.append({"mse": score, "model": hyper.to_dict()})
     files.write_text(path, json.dumps(scored_candidates, indent=1) + "\n")
+  # `min` returns the first of equal candidates.
   best = min(scored_candidates, key=lambda candidate: candidate["mse"])
   return ml_collections.ConfigDict(best["model"])
 
@@ -114,6 +117,7 @@ def _score_candidate(
 ) -> float:
   """Returns the MSE by which candidates are compared."""
   if protocol == "paper" and not system.has_epochs:
+    # A regressor has no epochs, so the authors cross-validate on train.
     k_fold = KFold(NUM_FOLDS, shuffle=True, random_state=seed)
     folds = k_fold.split(targets["train"])
     return float(

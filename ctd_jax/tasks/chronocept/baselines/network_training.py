@@ -98,6 +98,7 @@ def train_network(
   rates = OptimizerRates(hyper.learning_rate, hyper.weight_decay, hyper.l1)
   state = params, make_optimizer(rates, hyper.decoupled).init(params)
   update = _make_update(model, hyper.decoupled)
+  # The order of batches by NumPy on the host, dropout by JAX on the device.
   rng = np.random.default_rng(seed)
   key = jax.random.key(seed)
   train_inputs = inputs["train"]
@@ -108,7 +109,7 @@ def train_network(
     1, hyper.epochs + 1, desc="train", unit="epoch", disable=None, leave=False
   )
   for epoch_number in progress:
-    epoch_loss = 0.0  # mean over batches, as in the authors' code
+    epoch_loss = 0.0  # mean over batches
     batches = _epoch_batches(len(targets["train"]), hyper.batch_size, rng)
     for rows in batches:
       key, dropout_key = jax.random.split(key)
@@ -150,6 +151,7 @@ def make_optimizer(
     rates: numbers or traced arrays.
     decoupled: whether decay is that of AdamW or is added to the gradient.
   """
+  # PyTorch's Adam adds the decay to the gradient; its AdamW decouples it.
   if decoupled:
     return optax.adamw(rates.learning_rate, weight_decay=rates.weight_decay)
   return optax.chain(
@@ -193,6 +195,7 @@ def _epoch_batches(
   """Returns the row indices of each batch of an epoch."""
   if not batch_size:
     return [slice(None)]
+  # The last batch may be smaller.
   order = rng.permutation(size)
   return [order[i : i + batch_size] for i in range(0, size, batch_size)]
 

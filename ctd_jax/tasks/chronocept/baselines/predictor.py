@@ -57,6 +57,7 @@ def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
   try:
     with np.load(path) as file:
       arrays = dict(file)
+    # Popped, so that the model's own arrays remain.
     scaler = TargetScaler(
       *(arrays.pop(_SCALER_PREFIX + name) for name in ("mean", "sd"))
     )
@@ -69,6 +70,7 @@ def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
 
 def make_frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
   """Returns the frozen encoder of a config with its protocol's max_length."""
+  # Published baselines read different numbers of tokens.
   is_paper_protocol = config.protocol == "paper"
   return FrozenFeatures(
     config.encoder,
@@ -134,6 +136,7 @@ class Predictor:
       self.features,
       self.config.protocol == "paper",
     )
+    # Seeds are averaged in raw units, where they are comparable.
     predictions = [
       scaler.inverse(self.system.predict(arrays, inputs))
       for arrays, scaler in self.models

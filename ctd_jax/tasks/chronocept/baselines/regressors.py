@@ -62,6 +62,7 @@ def fit_linear(
     seed: unused.
   """
   del seed
+  # float64: with more features than samples the system is ill-conditioned.
   model = linear_model.LinearRegression(fit_intercept=hyper["fit_intercept"])
   model.fit(np.asarray(vectors, np.float64), targets)
   intercept = np.broadcast_to(model.intercept_, targets.shape[1])
@@ -210,6 +211,7 @@ def fit_tfidf(
 def predict_tfidf(arrays: Arrays, texts: Sequence[str]) -> Targets:
   """Returns the values of the ridge regression."""
   vectorizer = _make_vectorizer([*map(str, arrays["words"])])
+  # Of the train texts; the vocabulary is fixed, so nothing is fitted here.
   vectorizer.idf_ = arrays["idf"]
   # Sparse [N, words], which the linear map's product takes as it is.
   return vectorizer.transform(texts) @ arrays["weights"] + arrays["intercept"]

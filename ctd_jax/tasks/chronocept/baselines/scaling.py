@@ -59,6 +59,7 @@ class TargetScaler:
     self, targets: Float[np.ndarray, "*B T"]
   ) -> Float[np.ndarray, "*B T"]:
     """Returns the z-scores of targets."""
+    # [*B, T] - [T]
     return (targets - self.mean) / self.sd
 
   def inverse(
@@ -87,4 +88,5 @@ def fit_train_scalers(
   Args:
     targets: split -> [N, T], "train" among them.
   """
+  # One scaler object for all splits.
   return dict.fromkeys(targets, TargetScaler.fit(targets["train"]))

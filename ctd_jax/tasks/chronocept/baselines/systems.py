@@ -102,9 +102,10 @@ def _make_network_system(
     network = network_training.train_network(
       model, params, inputs, targets, hyper, selection, seed
     )
+    # "encoder/layer_0/..." -> array: .npz has no nested names.
     arrays = traverse_util.flatten_dict(jax.device_get(network.params), sep="/")
     history = dataclasses.asdict(network)
-    del history["params"]
+    del history["params"]  # saved as arrays
     return arrays, history
 
   def predict(arrays, inputs):

@@ -32,7 +32,7 @@ from ctd_jax.tasks.chronocept.curves import curve_families
 from ctd_jax.tasks.chronocept.curves.curve_families import CurveFamily
 
 _COST_TOLERANCE = 1e-6  # optima with costs this close, relatively, are one
-MAX_STARTS = 5  # from the grid; on Table 10 more find no better optimum
+MAX_STARTS = 5  # from the grid
 # A normal prior on alpha with standard deviation 10 for residuals of .03: it
 # decides between curves that the points do not distinguish.
 WEAK_RIDGE = 1e-5
@@ -166,6 +166,8 @@ def fit_curve(
   """
   x, y = np.asarray(x, float), np.asarray(y, float)
   _check_points(family, x, y, peak_height, ridge)
+  # The start of `fit_curve_from_peak` is among them, so the result is never
+  # worse than that.
   shapes = [
     *_grid_starts(family, x, y, peak_height, max_starts),
     _start_at_peak(family, x, y),
@@ -185,8 +187,8 @@ def fit_curve_from_peak(
 ) -> CurveFit:
   """Returns the fit from a single start, centred on the highest point.
 
-  As in the published procedure, it may be a local optimum. Arguments and
-  errors are those of `fit_curve`.
+  It may be a local optimum, as in one cell of Table 11. Arguments and errors
+  are those of `fit_curve`.
   """
   x, y = np.asarray(x, float), np.asarray(y, float)
   _check_points(family, x, y, peak_height, ridge)
@@ -212,6 +214,7 @@ def leave_one_out_rmse(
   for held_out in range(len(curve_fit.x)):
     is_train = np.arange(len(curve_fit.x)) != held_out
     x, y = curve_fit.x[is_train], curve_fit.y[is_train]
+    # One point fewer may leave the curve undetermined.
     if _num_residuals(x, curve_fit.ridge) < curve_fit.num_free_values:
       return None
     fold_fit = fit_curve(
@@ -240,6 +243,7 @@ def _check_points(
   ridge: float,
 ) -> None:
   """Raises ValueError if the points cannot determine a curve of the family."""
+  # The amplitude is a free value unless the height of the peak is given.
   num_free_values = len(family.parameters) + (peak_height is None)
   if len(set(x)) < len(x):
     raise ValueError("two points at one time; a curve has one validity there")
@@ -326,7 +330,7 @@ def _fit_from_shape(
       else peak_height / family.peak_density(parameters)
     )
     residual_values = factor * family.density(x, parameters) - y
-    if ridge:
+    if ridge:  # one more residual, sqrt(ridge) x alpha
       residual_values = np.append(
         residual_values, math.sqrt(ridge) * parameters[-1]
       )

@@ -167,6 +167,7 @@ def fit_to_json(fit: CurveFit, base: float) -> dict[str, Any]:
     fit: of a curve.
     base: base of its log times.
   """
+  # None if N - 1 points do not determine the curve.
   loo_rmse = curve_fitting.leave_one_out_rmse(fit)
   values = {
     "family": fit.family.name,
@@ -284,6 +285,7 @@ def _draw_fits(
   y_max = 1.0
   for colour, fit in zip(plotting.COLOURS, fits, strict=False):
     values = fit.evaluate(grid)
+    # A free amplitude may exceed a validity of 1.
     y_max = max(y_max, 1.05 * values.max())
     axes.plot(grid, values, color=colour, label=fit.family.name)
   axes.plot(x, y, "o", color="black", label="points", zorder=3)

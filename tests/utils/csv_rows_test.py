@@ -1,0 +1,56 @@
+"""Rows of CSV files: conversion, and what is named where one is malformed."""
+
+from typing import Annotated
+
+import msgspec
+import pytest
+
+from ctd_jax.utils import csv_rows
+
+
+class Point(msgspec.Struct):
+  name: str
+  height: Annotated[float, msgspec.Meta(gt=0)]
+  note: str | None
+
+
+def read(tmp_path, text, **options):
+  path = tmp_path / "points.csv"
+  path.write_text(text, encoding="utf-8-sig")
+  return list(csv_rows.read_csv_rows(path, Point, **options))
+
+
+def test_cells_are_converted_and_counted_by_line(tmp_path):
+  text = 'height,extra,name,note\n 2.5 ,x, a ,\n1,x,"b\nc",d\n'
+  assert read(tmp_path, text) == [
+    (2, Point("a", 2.5, None)),
+    # The line on which the row ends.
+    (4, Point("b\nc", 1.0, "d")),
+  ]
+
+
+def test_cells_keep_their_white_space_where_they_should(tmp_path):
+  ((_, row),) = read(
+    tmp_path,
+    "name\theight\tnote\n a \t1\t \n",
+    delimiter="\t",
+    strip_cells=False,
+  )
+  assert row == Point(" a ", 1.0, None)
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("", "csv:1: no column name, height, note; expected the header name,hei"),
+    ("name,note\n", "csv:1: no column height"),
+    ("name,height,note\na,1\n", "csv:2: expected 3 columns"),
+    ("name,height,note\na,1,b,c\n", "csv:2: expected 3 columns"),
+    ("name,height,note\na,1,\n,1,\n", "csv:3: name is empty"),
+    ("name,height,note\na,x,\n", "csv:2: height='x': Expected `float`, got"),
+    ("name,height,note\na,-1,\n", "csv:2: height='-1': Expected `float` > 0"),
+  ],
+)
+def test_a_malformed_row_is_named(tmp_path, text, message):
+  with pytest.raises(ValueError, match=message):
+    read(tmp_path, text)
