@@ -101,13 +101,14 @@ class QueryTemplate:
     )
     if self.group == "YEAR_CURRENT":
       return first, last
-    # Whole years are walked one by one: a year may hold 13 months.
+    # Whole years are walked one by one: a year may hold 13 months, and the
+    # years of a window may belong to two reigns.
     is_past = self.group == "YEAR_PAST"
-    start, end = (first, first - 1) if is_past else (last + 1, last)
+    start, end = (first, first - 1) if is_past else (last + 1, last)  # empty
     for _ in range(self.span):
       edge = start - 1 if is_past else end + 1
       if not 0 <= edge < len(timeline):
-        break
+        break  # clipped
       key = timeline.key_at(edge)
       year_start, year_end = timeline.interval_ordinals(
         timeline.year_interval(key.reign, key.year)

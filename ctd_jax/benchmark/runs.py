@@ -26,6 +26,8 @@ from jaxtyping import Float, Float32, Int
 
 from ctd_jax.utils import files
 
+# Information that a system may read: texts, texts from outside, the order of
+# records in their source, time keys.
 TRACKS = ("T0", "T0+external", "T0+order", "T1")
 _FILE_NAME = re.compile(
   r"run\.(?P<system>.+)\.(?P<split>\w+)\.(?P<gallery>\w+)\.trec"
@@ -118,6 +120,8 @@ def make_strictly_decreasing(
     raise ValueError("scores of a ranking must not increase with the rank")
   if np.all(np.diff(float32_scores) < 0):
     return float32_scores
+  # From the second on: the smaller of the score and the next float32 below the
+  # one before. A long tie goes down step by step.
   decreasing = float32_scores.copy()
   floor = np.float32(-np.inf)
   for rank in range(1, len(decreasing)):
@@ -209,6 +213,7 @@ def write_run(run: Run, folder: str | os.PathLike) -> files.AnyPath:
     ValueError: if the file exists with another tag, or a score is not finite.
   """
   path = files.as_path(folder) / run.file_name
+  # Two systems of one name would overwrite each other without notice.
   if path.exists():
     with path.open("r", encoding="utf-8") as file:
       tag = next(iter(file.readline().split()[-1:]), run.tag)
@@ -340,7 +345,7 @@ def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     ValueError: naming file and line, if a line is malformed or repeated.
   """
   qrels: dict[str, list[str]] = {}
-  judged_pairs = set()
+  judged_pairs = set()  # irrelevant ones too
   for location, (query_id, _, record_id, relevance) in _read_columns(path, 4):
     if (query_id, record_id) in judged_pairs:
       raise ValueError(f"{location}: {query_id} and {record_id} judged twice")

@@ -114,7 +114,7 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
   """
   for match, cue in iterate_matches(fold_script(text), timeline):
     if cue.start or cue.reign is None:
-      break
+      break  # the text does not begin with a full date
     if cue.end < len(text):
       raise DateError("unexpected text after the date", text, cue.end)
     if cue.day or not (cue.month or cue.leap):
@@ -139,7 +139,7 @@ def _resolve_key(
     )
   (reign,) = candidates
   month = cue.month
-  if month is None:
+  if month is None:  # 「閏月」 without a number
     leaps = [
       leap_month
       for leap_reign, year, leap_month in timeline.leap_months
@@ -186,6 +186,7 @@ def _is_date(
     not preceding or preceding[-1].isspace() or preceding[-1] in PUNCTUATION
   )
   opens_clause = opens_clause or _LABEL.search(preceding) is not None
+  # A reign or a sexagenary year is nothing but a date.
   if cue.reign or (cue.year_cycle and not cue.year):
     return True
   if cue.year:
@@ -197,6 +198,7 @@ def _is_date(
       or (not preceding.strip() and not _AFTER_LENGTH.match(folded, cue.end))
       or _LABEL.search(preceding) is not None
     )
+  # A bare 「三月」 may be a length of time.
   if cue.month or cue.leap:
     if cue.season or cue.leap or match["king"] or cue.day:
       return True
@@ -293,6 +295,7 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
     )
     for match, cue in matches
   ]
+  # Without any reign beside its year, one named elsewhere may be meant.
   if not any(mention.reigns for mention in mentions):
     mentions = _with_lone_reign(mentions, folded, timeline)
   try:

@@ -85,7 +85,7 @@ def resolve_window(
   """
   # Titles are no dates: 《春秋》 names two seasons. Positions must not move.
   text = patterns.BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
-  text = text.replace(patterns.ANCHOR_MARK, " ")
+  text = text.replace(patterns.ANCHOR_MARK, " ")  # one mark, the anchor's
   full_dates = [mention for mention in mentions if mention.reigns]
   if not full_dates:
     raise DateError(
@@ -93,7 +93,7 @@ def resolve_window(
     )
   first_date = full_dates[0]
   anchor = _date_ordinals(first_date, first_date, text, timeline)
-  second_date = _second_date(first_date, mentions, text, timeline)
+  second_date = _find_second_date(first_date, mentions, text, timeline)
   if second_date is None:
     anchored_text = (
       text[: first_date.start] + patterns.ANCHOR_MARK + text[first_date.end :]
@@ -103,7 +103,7 @@ def resolve_window(
     )
   else:
     low, high = _range_ordinals(first_date, anchor, *second_date, text)
-  low, high = max(low, 0), min(high, len(timeline) - 1)
+  low, high = max(low, 0), min(high, len(timeline) - 1)  # clipped
   if high < low:
     raise DateError(
       f"the window lies outside timeline {timeline.name!r}",
@@ -135,10 +135,11 @@ def _date_ordinals(
       return timeline.interval_ordinals(
         Interval(
           TimeKey(reign, mention.year, month),
-          TimeKey(reign, mention.year, month + 2),
+          TimeKey(reign, mention.year, month + 2),  # three months a season
         )
       )
     if mention.leap and not mention.month:
+      # 「閏月」 without a number: clear if the year has one leap month.
       leap_keys = [key for key in timeline.iterate_keys(year) if key.leap]
       key = leap_keys[0] if len(leap_keys) == 1 else None
       if key is None:
@@ -162,7 +163,7 @@ def _date_ordinals(
     ) from None
 
 
-def _second_date(
+def _find_second_date(
   first_date: DateMention,
   mentions: Sequence[DateMention],
   text: str,
@@ -201,7 +202,7 @@ def _second_date(
   relative_year = patterns.RELATIVE_END_YEAR.match(text, position)
   if relative_year:
     position = relative_year.end()
-    year += bool(relative_year["next"])
+    year += bool(relative_year["next"])  # 「次年」; 「同年」 adds nothing
   elided_date = next(
     (
       later_mention
@@ -210,6 +211,7 @@ def _second_date(
     ),
     None,
   )
+  # After the connector: a date, a bare season, 「年底」, or the year alone.
   year_end = patterns.YEAR_END.match(text, position)
   if (
     elided_date is None
@@ -245,6 +247,7 @@ def _next_year_ordinals(
   next_ordinal = timeline.ordinal(year.end) + 1
   if next_ordinal >= len(timeline):
     raise DateError("the range ends after the timeline", text, mention.start)
+  # After the last year of a reign the next year is 元年 of the next reign.
   key = timeline.key_at(next_ordinal)
   return _date_ordinals(
     dataclasses.replace(mention, reigns=(key.reign,), year=key.year),
@@ -351,6 +354,7 @@ def _symmetric_window(
   match = patterns.AROUND_WINDOW.search(anchored_text)
   if match:
     length = parse_duration(match)
+    # Years around a year are regnal years; around a month they are months.
     if length.years and is_bare_year:
       return _years_ordinals(anchor, -length.years, length.years, timeline)
     # 「前後共五個月」 counts the date itself: two on each side.
@@ -413,15 +417,18 @@ def _one_sided_window(
       match["past"] is not None,
       match["past"] or match["future"],
     )
+    # 「自A起，往後三個月」 begins with A.
     is_included |= since is not None and (
       is_past or direction_word in patterns.ANCHOR_INCLUDING_WORDS
     )
+    # A rolling year is twelve months, another one a regnal year.
     is_rolling = match["within"] is not None or bool(
       re.fullmatch(
         f"{patterns.STRICT_PAST}|{patterns.STRICT_FUTURE}", direction_word
       )
     )
   else:
+    # 「截至A的三個月」: the length stands after the anchor without a direction.
     match = re.search(
       DURATION_PATTERN,
       anchored_text[anchored_text.index(patterns.ANCHOR_MARK) :],
@@ -443,6 +450,8 @@ def _one_sided_window(
   )
   if whole_years:
     return _years_ordinals(anchor, first_offset, last_offset, timeline)
+  # The anchor may be a season or a year: a window before it ends at its first
+  # month, one after it starts at its last, one that includes it spans it.
   low, high = anchor
   return (
     (low if first_offset < 0 or near_offset == 0 else high) + first_offset,
@@ -471,6 +480,7 @@ def _open_window(
       text,
       text.rindex(unreadable_length),
     )
+  # 「截至A」 is all up to the anchor, 「A以來」 all from it on.
   if side is None:
     low = 0 if patterns.UNTIL_ANCHOR.search(anchored_text) else low
     return low, last if patterns.SINCE_ANCHOR.search(anchored_text) else high

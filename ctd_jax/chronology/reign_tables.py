@@ -49,6 +49,7 @@ NUM_RELEASE_MONTHS = 3036  # of the released split map: 253 years
 # The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
 # the release, not of history.
 _RELEASE_YEARS = {"僖公": 32, "哀公": 26}
+# 722 BCE, 280 CE, 280, 公元前722年, 西元280年.
 _COMMON_ERA_YEAR = re.compile(
   r"(?P<before>公元前|西元前|前)?(?:公元|西元)?\s*(?P<number>\d+)\s*年?"
   r"\s*(?P<era>BCE|BC|CE|AD)?",
@@ -121,6 +122,7 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
 def _read_table_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
   """Returns (reign, month in which its count began) of every row."""
   with path.open(encoding="utf-8", newline="") as file:
+    # Aliases may hold quotation marks; nothing is quoted.
     rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     header = tuple(next(rows, ()))
     if header != TABLE_COLUMNS:
@@ -242,6 +244,7 @@ def keys_in_use_in_year(name: str, year: int) -> tuple[TimeKey, ...]:
     ValueError: if there is no such table.
   """
   calendar = load_timeline(name)
+  # The release has no table of its own: it is lu.tsv cut short.
   table = "lu" if name == "lu_release" else name
   first_months = [
     month for _, month in _read_table_rows(reign_table_dir() / f"{table}.tsv")

@@ -14,7 +14,8 @@ import functools
 import re
 from collections.abc import Iterator
 
-MONTHS_PER_YEAR = 12
+MONTHS_PER_YEAR = 12  # ordinary months; a leap month shares a number
+# reign-year-month, L for a leap month.
 _KEY_REGEX = re.compile(r"(\d+)-(\d+)-(\d+)(L?)")
 
 
@@ -173,6 +174,7 @@ class Timeline:
   @property
   def class_counts(self) -> tuple[int, int, int]:
     """(reigns, longest reign in years, months per year): sizes of the heads."""
+    # The year head counts regnal years of any reign, so the longest decides.
     max_years = max(reign.years for reign in self.reigns)
     return len(self.reigns), max_years, MONTHS_PER_YEAR
 

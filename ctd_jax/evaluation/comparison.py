@@ -31,7 +31,7 @@ class SystemComparison:
   by_query: significance.PairedTest
   by_year: significance.PairedTest
   interval: tuple[float, float]
-  corrected_p_value: float = 1.0
+  corrected_p_value: float = 1.0  # known once all pairs are tested
 
   def __str__(self) -> str:
     return (
@@ -69,6 +69,7 @@ def compare_system_pairs(
   for first, second in pairs:
     values = first.values[measure], second.values[measure]
     by_query = significance.run_paired_randomisation(*values)
+    # The interval is that of the mean difference, not of two means.
     differences = {
       query_id: values[0][query_id] - values[1][query_id]
       for query_id in values[0]
@@ -82,6 +83,8 @@ def compare_system_pairs(
         significance.compute_bootstrap_interval(differences, years),
       )
     )
+  # Of the tests by years; those by queries treat dependent values as
+  # independent.
   corrected_p_values = significance.correct_by_holm(
     [comparison.by_year.p_value for comparison in comparisons]
   )

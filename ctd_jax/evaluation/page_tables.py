@@ -20,7 +20,9 @@ from ctd_jax.evaluation import (
   summary,
 )
 
+# Columns of the tables of one mode.
 PAGE_METRICS = (*result_tables.DEFAULT_METRICS, "recall@10", "recall@50")
+# Columns of the table of all modes: metrics of each family.
 _GRID_FAMILIES = ("all", "point", WINDOW)
 _GRID_METRICS = ("hit@1", "mrr@10", "ndcg@10")
 # A figure that was not measured.
@@ -104,7 +106,7 @@ def _systems_table(
     rows: of one split, mode and track.
     columns: (metric, family, header) of each.
   """
-  cells = {(r.system, r.metric, r.family): r for r in rows}
+  cells = {(row.system, row.metric, row.family): row for row in rows}
   body = [
     [
       system,
@@ -120,7 +122,7 @@ def _format_figure(row: results.ResultRow | None) -> str | tuple[str, str]:
     return _NO_FIGURE
   text = f"{row.value:.4f}"
   if row.low is None or row.high is None:
-    return text
+    return text  # a published row without an interval
   return text, f"{row.low:.3f}–{row.high:.3f}"
 
 
@@ -136,7 +138,7 @@ def make_grid_tables(
       (r.mode, r.system, r.family, r.metric): r.value for r in track_rows
     }
     mode_systems = dict.fromkeys((row.mode, row.system) for row in track_rows)
-    order = list(protocol.MODES)
+    order = list(protocol.MODES)  # systems keep their order within a mode
     body = [
       [
         *mode_system,
@@ -214,6 +216,7 @@ def make_reason_table(
     counts_by_system: system -> reason -> misses, see `errors.count_reasons`.
     num_queries: of the mode.
   """
+  # Columns of reasons that no system has are left out.
   reasons = [
     reason
     for reason in errors.ERROR_REASONS

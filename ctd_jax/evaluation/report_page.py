@@ -125,6 +125,7 @@ def _make_mode_section(
   ]
   comparable_tables = run_summary.comparable_tables(split, mode)
   if comparable_tables:
+    # First of the pictures: it shows at once whether hits are placeholders.
     name = f"hit_by_cell.{split}.{mode}.png"
     plots.plot_first_record_kinds(
       comparable_tables,
@@ -147,6 +148,7 @@ def _make_mode_section(
 
 
 def _encode_picture(path: pathlib.Path) -> dict[str, str]:
+  # Inside the page, which is then one file.
   data = base64.b64encode(path.read_bytes()).decode()
   return {"name": path.name, "source": f"data:image/png;base64,{data}"}
 
@@ -220,6 +222,7 @@ def _make_error_section(
   tracks, misses_by_system = {}, {}
   for table in run_summary.tables_of_mode(split, mode_name):
     file_name = runs.run_file_name(table.system, split, mode.gallery)
+    # Read again: `tables` hold measures, not rankings.
     run = runs.read_run(path_by_file_name[file_name])
     tracks[table.system] = table.track
     misses_by_system[table.system] = errors.find_misses(

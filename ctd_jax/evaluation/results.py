@@ -93,7 +93,7 @@ class ResultRow:
   family: str
   metric: str
   value: float
-  low: float | None = None
+  low: float | None = None  # published rows have no interval
   high: float | None = None
   seeds: tuple[int, ...] = ()
   command: str = ""
@@ -103,7 +103,7 @@ class ResultRow:
 
   def __post_init__(self):
     vocabulary = VOCABULARIES.get(self.dataset.split("/")[0])
-    if vocabulary is None:
+    if vocabulary is None:  # a data set of retrieval
       protocol.get_mode(self.mode)
       if self.metric not in protocol.FIRST_KIND_BY_MEASURE:
         measures.parse_measure(self.metric)
@@ -170,6 +170,7 @@ def write_result_rows(
   path: str | os.PathLike, rows: Iterable[ResultRow]
 ) -> None:
   """Writes rows as a JSON list, one row a line."""
+  # One row a line: a changed figure is one changed line.
   lines = (
     json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rows
   )
@@ -194,7 +195,7 @@ def read_result_rows(path: str | os.PathLike) -> list[ResultRow]:
 
 
 def _parse_row(fields: Mapping[str, object], location: str) -> ResultRow:
-  # msgspec passes over keys that a dataclass does not have.
+  # msgspec ignores keys that a dataclass does not have.
   unknown = fields.keys() - {
     field.name for field in dataclasses.fields(ResultRow)
   }

@@ -273,6 +273,7 @@ def _read_runs(
       f"{path}: no run file run.{name or '<system>'}.{split}.<gallery>.trec"
     )
   system_runs = [runs.read_run(run_path) for run_path in paths]
+  # A name with a dot would make `run.a.*` match the runs of `a.b`; tags decide.
   tags = sorted({run.tag for run in system_runs})
   if len(tags) > 1:
     raise ValueError(
@@ -293,6 +294,7 @@ def _run_system(
   name: str | None,
 ) -> list[runs.Run]:
   """Returns the rankings of a system, one run for each gallery."""
+  # One search over all records serves the four galleries.
   kinds = {record.record_id: record.kind for record in benchmark.records}
   rankings = _search_galleries(system, benchmark.queries[split], kinds, depth)
   return [
@@ -323,6 +325,7 @@ def _search_galleries(
   k = depth
   while queries:
     k = min(k, len(kinds))
+    # Only queries whose ranking lacks records of a gallery are asked again.
     hit_lists = system.search([query.text for query in queries], k)
     short_queries = []
     for query, hits in zip(queries, hit_lists, strict=True):

@@ -180,6 +180,7 @@ class RunSummary:
     reads gold time keys would look like a better system.
     """
     mode_tables = self.tables_of_mode(split, mode)
+    # Without a run of the system at hand (--baselines_only) T0 is drawn.
     track = next(
       (table.track for table in mode_tables if table.system == self.system),
       "T0",
@@ -282,7 +283,7 @@ def write_summary(summary: RunSummary) -> str:
   for split in summary.years:
     for mode in protocol.MODES:
       mode_rows = results.select_rows(summary.rows, split=split, mode=mode)
-      if mode in REPORT_MODES:
+      if mode in REPORT_MODES:  # printed; the grid goes to the file alone
         overall_rows = results.select_rows(mode_rows, family="all")
         main_tables.append(result_tables.format_table(overall_rows))
         main_tables.append(_format_cells(mode_rows))
@@ -311,6 +312,7 @@ def _format_per_query(
   """
   buffer = io.StringIO()
   writer = csv.writer(buffer, delimiter="\t", lineterminator="\n")
+  # Deep runs have measures that others lack; their cells stay empty.
   names = dict.fromkeys(name for table in tables for name in table.values)
   writer.writerow([*_QUERY_COLUMNS, *names])
   for table in tables:
