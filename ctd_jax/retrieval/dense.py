@@ -1,16 +1,16 @@
-"""Ranks the gallery with a model's own score, or the one `config.eval` names.
+"""Dense retrieval: the gallery ranked by the score of a trained model.
 
 The gallery is encoded once, in packed batches that drop nothing, and every
-query is scored against all of it with the score that was trained; each gallery
-filters that one ranking. Several processes share the texts and the queries, and
-each has all results. `train` validates with it and `evaluate` writes its runs
-to files.
+query is scored against all of it with the score that was trained, or the one
+that `config.eval` names; each gallery filters that one ranking. Several
+processes share the texts and the queries, and each has all results.
+
+Axes: Q queries, N records, k results.
 """
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -23,12 +23,8 @@ from ctd_jax.evaluation import protocol
 from ctd_jax.models import packing
 from ctd_jax.models.ctd_config import INNER_PRODUCTS
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.retrieval import (
-  approximate,
-  encoding_store,
-  host_search,
-  search,
-)
+from ctd_jax.retrieval import approximate, encoding_store, search
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.training import distributed, partitioning, train_step
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import Tokens
@@ -37,7 +33,7 @@ from ctd_jax.training.input_pipeline import Tokens
 def select_scoring_params(params: Any) -> Any:
   """Returns the parameters that turn encodings into scores and dates.
 
-  Of several processes each works with these by itself.
+  They are local to the process: each scores its own queries.
   """
   scoring_params = {
     name: subtree for name, subtree in params.items() if name != "encoder"
@@ -46,13 +42,13 @@ def select_scoring_params(params: Any) -> Any:
 
 
 class Ranker:
-  """Encodes texts and ranks records; compiled functions are kept."""
+  """A model that encodes texts and ranks records; it compiles once."""
 
   def __init__(self, experiment: Experiment):
     """Prepares the compiled functions.
 
     Args:
-      experiment: what to rank and how.
+      experiment: data set, model and settings of the evaluation.
     """
     self._experiment = experiment
     config = experiment.config
@@ -68,7 +64,7 @@ class Ranker:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
     size = self._experiment.config.eval.batch_size
     shards = partitioning.count_batch_shards(self._experiment.mesh)
-    size += -size % shards
+    size += -size % shards  # every device gets as many rows
     # Every process has all texts; each encodes the rows of its devices.
     sharding = partitioning.batch_sharding(self._experiment.mesh)
     encodings, order = [], []
@@ -99,7 +95,7 @@ class Ranker:
         order.append(rows)
         bar.update((rows >= 0).sum())
     order = np.concatenate(order)
-    # Those that are no text come first.
+    # Rows that only fill the last batch are -1 and sort first.
     text_positions = np.argsort(order)[-len(tokens) :]
     return jax.tree.map(
       lambda *leaves: np.concatenate(leaves)[text_positions], *encodings
@@ -108,8 +104,8 @@ class Ranker:
   def encode_gallery(self, params: Any) -> Encoding:
     """Returns the encodings of all records.
 
-    In memory, or where `config.eval.vectors_dir` names a folder, mapped from
-    files there; those that it has of the same are not made again.
+    They are in memory, or mapped from files where `config.eval.vectors_dir`
+    names a folder; encodings that are already there are not made again.
     """
     records, model = self._experiment.records, self._experiment.model
     folder = self._experiment.config.eval.vectors_dir
@@ -126,11 +122,45 @@ class Ranker:
       lambda rows: self.encode_texts(params, records[rows], "encode records"),
     )
 
+  def search_queries(
+    self,
+    params: Any,
+    tokens: Tokens,
+    intervals: np.ndarray | None,
+    records: Encoding,
+    k: int,
+    galleries: Galleries,
+    backend: str = approximate.EXACT_BACKEND,
+  ) -> TopK:
+    """Returns the k best records of tokenised queries, for every gallery.
+
+    Args:
+      params: of the model.
+      tokens: of the queries.
+      intervals: first and last ordinal month that the parser reads in them,
+        int32 [Q, 2]; None where the model dates them.
+      records: encodings of all records.
+      k: results per query.
+      galleries: masks over the records.
+      backend: see `config.eval.backend`.
+    """
+    queries = self.encode_texts(params, tokens, "encode queries")
+    if intervals is not None:
+      queries = queries.replace(interval=intervals)
+    count = len(queries.scalar)
+    # Every process searches for its share of the queries.
+    local_rows = distributed.process_slice(count)
+    local_queries = jax.tree.map(lambda x: x[local_rows], queries)
+    top_k = self._search_top_k(
+      params, local_queries, records, k, galleries, backend
+    )
+    return distributed.all_gather(top_k, count)
+
   def rank_split(
     self,
     params: Any,
     split: str,
-    galleries: Mapping[str, np.ndarray],
+    galleries: Galleries,
     depth: int,
     records: Encoding | None = None,
     backend: str | None = None,
@@ -139,33 +169,26 @@ class Ranker:
 
     Args:
       params: of the model.
-      split: whose queries.
-      galleries: name -> mask over the records.
+      split: of the queries.
+      galleries: masks over the records.
       depth: records kept for a query.
-      records: encoding of the gallery if there is one already.
-      backend: what searches; None = what `config.eval.backend` names.
+      records: encodings of the gallery, if they exist already.
+      backend: None = `config.eval.backend`.
     """
     if records is None:
       records = self.encode_texts(
         params, self._experiment.records, "encode records"
       )
-    queries = self.encode_texts(
-      params, self._experiment.queries[split], "encode queries"
-    )
     query_intervals = self._experiment.query_intervals
-    if query_intervals:
-      queries = queries.replace(interval=query_intervals[split])
-    count = len(queries.scalar)
-    local_rows = distributed.process_slice(count)
-    top_k = self._search_top_k(
+    top_k = self.search_queries(
       params,
-      jax.tree.map(lambda x: x[local_rows], queries),
+      self._experiment.queries[split],
+      query_intervals[split] if query_intervals else None,
       records,
       depth,
       galleries,
       backend or self._experiment.config.eval.backend,
     )
-    top_k = distributed.all_gather(top_k, count)
     return runs.make_runs(
       self._experiment.config.name,
       "T0",
@@ -182,18 +205,20 @@ class Ranker:
     queries: Encoding,
     records: Encoding,
     depth: int,
-    galleries: Mapping[str, np.ndarray],
+    galleries: Galleries,
     backend: str,
-  ) -> host_search.TopK:
-    """Returns the first records of encoded queries, for every gallery."""
+  ) -> TopK:
+    """Returns the k best records of encoded queries, for every gallery."""
     model = self._experiment.model
-    if backend == "exact":
+    if backend == approximate.EXACT_BACKEND:
       scoring_params = select_scoring_params(params)
       variables = {"params": scoring_params}
       if self._score_mode not in INNER_PRODUCTS:
+        # Tables of all offsets, so that a pair costs a look-up.
         variables |= model.tables(scoring_params)
       score = jax.tree_util.Partial(self._score_function, variables)
       return search.search_top_k(queries, records, score, depth, galleries)
+    # An index has no temperature: it goes into the queries.
     return approximate.search_approximate_top_k(
       queries.vectors(self._score_mode) / model.config.temperature,
       records.vectors(self._score_mode),
@@ -203,9 +228,9 @@ class Ranker:
     )
 
   def compute_validation_metrics(self, params: Any) -> dict[str, float]:
-    """Returns the validation metrics of the mode that selects.
+    """Returns the validation metrics of the mode that selects checkpoints.
 
-    The search is exact, whatever that of the evaluation is.
+    The search is exact, whatever `config.eval.backend` is.
     """
     benchmark = self._experiment.benchmark
     mode = protocol.get_mode(self._experiment.config.eval.mode)
@@ -215,7 +240,7 @@ class Ranker:
       "validation",
       {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
       depth=10,
-      backend="exact",
+      backend=approximate.EXACT_BACKEND,
     )
     kinds = {record.record_id: record.kind for record in benchmark.records}
     table = protocol.evaluate_run(

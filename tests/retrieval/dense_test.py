@@ -8,6 +8,9 @@ from ctd_jax.retrieval import dense
 from ctd_jax.systems import evaluation_run
 from ctd_jax.training import experiment
 from tests import synthetic
+from tests.training import synthetic_run
+
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
 
 
 def rankings(ranker, params, run, records=None):
@@ -17,7 +20,9 @@ def rankings(ranker, params, run, records=None):
 
 
 def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
-  run = experiment.assemble_experiment(synthetic.config("ft"), tmp_path / "run")
+  run = experiment.assemble_experiment(
+    synthetic_run.config("ft"), tmp_path / "run"
+  )
   params = run.init_state().params
   ranker = dense.Ranker(run)
   expected = rankings(ranker, params, run, ranker.encode_gallery(params))
@@ -44,7 +49,9 @@ def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
 
 
 def test_validation_is_exact(tmp_path, monkeypatch):
-  run = experiment.assemble_experiment(synthetic.config("ft"), tmp_path / "run")
+  run = experiment.assemble_experiment(
+    synthetic_run.config("ft"), tmp_path / "run"
+  )
   params = run.init_state().params
   expected = dense.Ranker(run).compute_validation_metrics(params)
   run.config.eval.backend = "faiss:Flat"

@@ -7,9 +7,10 @@ import pytest
 from pyarrow import parquet
 
 from ctd_jax.retrieval import dense, run_export, vector_export
-from ctd_jax.systems import training_run
 from ctd_jax.training import experiment
-from tests import synthetic
+from tests.training import synthetic_run
+
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
 
 
 def check_rankings(run, params, folder, mode):
@@ -36,24 +37,23 @@ def check_rankings(run, params, folder, mode):
     np.testing.assert_allclose(np.sort(line)[:-11:-1], ours, rtol=1e-5)
 
 
-def test_vectors_of_a_trained_run(tmp_path):
-  config = synthetic.config("ft")
-  config.eval_every = 1
-  training_run.train_and_evaluate(config, tmp_path / "run", stop_after=1)
-  run = experiment.assemble_experiment(config, tmp_path / "run")
+def test_vectors_of_a_trained_run(trained_config, trained_run, tmp_path):
+  config = trained_config.copy_and_resolve_references()
+  run = experiment.assemble_experiment(config, trained_run)
   run_export.export_run(run, tmp_path / "vectors", vectors=True)
-  state = run.checkpoints.restore(1, run.abstract_state())
+  step = run.checkpoints.best_step
+  state = run.checkpoints.restore(step, run.abstract_state())
   check_rankings(run, state.params, tmp_path / "vectors", "semantic")
   about = json.loads((tmp_path / "vectors" / "vectors.json").read_text())
   assert about["inner_product"] == "score semantic: cosine over the temperature"
-  assert about["step"] == 1
+  assert about["step"] == step
   with pytest.raises(ValueError, match="vectors: not empty"):
     run_export.export_run(run, tmp_path / "vectors", vectors=True)
 
 
 def test_vectors_with_context_and_what_they_are_of(tmp_path):
   run = experiment.assemble_experiment(
-    synthetic.config("ctd"), tmp_path / "run"
+    synthetic_run.config("ctd"), tmp_path / "run"
   )
   params, folder = run.init_state().params, tmp_path / "vectors"
   vector_export.export_vectors(run, params, folder)

@@ -1,0 +1,120 @@
+"""Retriever: of a run as its run files say, of an encoder by its cosine."""
+
+import numpy as np
+import pytest
+
+from ctd_jax import Retriever
+from ctd_jax.benchmark import runs
+from ctd_jax.evaluation import scoring
+from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.retrieval import run_export
+from ctd_jax.systems import adapters
+from ctd_jax.training import experiment
+from tests import synthetic
+from tests.training import synthetic_run
+
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
+BENCHMARK = synthetic.benchmark()
+QUERIES = BENCHMARK.queries["test"]
+ASKED = [query.text for query in QUERIES]
+
+
+@pytest.fixture(scope="module")
+def retriever(small_world, trained_run):
+  return Retriever.load(trained_run)
+
+
+@pytest.fixture(scope="module")
+def exported(small_world, trained_config, trained_run, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("exported") / "encoder"
+  run = experiment.assemble_experiment(trained_config, trained_run)
+  run_export.export_run(run, folder)
+  return folder
+
+
+def test_a_run_searches_as_its_run_files_say(retriever, trained_run):
+  run = runs.read_run(
+    trained_run / "evaluation" / f"run.{retriever.name}.test.neg1_ne1.trec"
+  )
+  assert (retriever.track, retriever.score_mode) == (run.track, run.score_mode)
+  texts = {record.record_id: record.text for record in BENCHMARK.records}
+  assert retriever.texts == texts
+  for query, hits in zip(QUERIES, retriever.search(ASKED, k=7), strict=True):
+    expected = run.rankings[query.query_id][:7]
+    assert [hit.record_id for hit in hits] == [name for name, _ in expected]
+    np.testing.assert_allclose(
+      [hit.score for hit in hits], [score for _, score in expected], rtol=1e-5
+    )
+    assert all(hit.text == texts[hit.record_id] for hit in hits)
+
+
+def test_it_is_evaluated_like_any_system(retriever, trained_run):
+  ours = scoring.evaluate(retriever, BENCHMARK)
+  files = scoring.evaluate(trained_run / "evaluation", BENCHMARK)
+  assert ours.system == retriever.name
+  assert ours.mean("mrr@10") == pytest.approx(files.mean("mrr@10"))
+  system = adapters.as_system(retriever, BENCHMARK)
+  assert system.score_mode == retriever.score_mode
+  is_event = BENCHMARK.kinds == "event"
+  top_k = system.search(
+    ASKED, 5, {"all": np.ones_like(is_event), "events": is_event}
+  )
+  ids = np.array(BENCHMARK.record_ids)
+  hits = retriever.search(ASKED, k=5)
+  names = [[hit.record_id for hit in ranking] for ranking in hits]
+  assert ids[top_k["all"][0]].tolist() == names
+  everything = retriever.search(ASKED, k=len(ids))
+  for row, ranking in zip(top_k["events"][0], everything, strict=True):
+    events = [h.record_id for h in ranking if is_event[ids == h.record_id]]
+    assert ids[row].tolist() == events[:5]
+
+
+def test_a_gallery_of_texts_that_are_no_data_set(retriever, trained_run):
+  texts = {"x": BENCHMARK.records[0].text, "y": BENCHMARK.records[5].text}
+  own = Retriever.load(trained_run, texts=texts)
+  (hits,) = own.search(ASKED[:1], k=9)
+  assert {hit.record_id for hit in hits} == {"x", "y"}
+  # A pair has the score that it has in any gallery.
+  everything = retriever.search(ASKED[:1], k=len(BENCHMARK.records))[0]
+  scores = {hit.text: hit.score for hit in everything}
+  for hit in hits:
+    assert hit.score == pytest.approx(scores[hit.text], rel=1e-5)
+  numbered = Retriever.load(trained_run, texts=list(texts.values()))
+  assert {h.record_id for h in numbered.search(ASKED[:1])[0]} == {"0", "1"}
+
+
+def test_an_exported_encoder_ranks_by_the_cosine(exported, retriever):
+  encoder = Retriever.load(exported, texts=retriever.texts)
+  assert encoder.score_mode == "semantic"
+  vectors = TextEncoder.load(
+    exported, pooling="mean", normalize=True, max_length=10
+  )
+  cosines = (
+    vectors.encode(ASKED) @ vectors.encode(list(retriever.texts.values())).T
+  )
+  for hits, line in zip(encoder.search(ASKED, k=5), cosines, strict=True):
+    np.testing.assert_allclose(
+      [hit.score for hit in hits], np.sort(line)[:-6:-1], rtol=1e-5
+    )
+  # The run was trained with the cosine, so it ranks alike.
+  ours, theirs = encoder.search(ASKED, k=1), retriever.search(ASKED, k=1)
+  assert [h[0].record_id for h in ours] == [h[0].record_id for h in theirs]
+
+
+def test_a_config_is_a_model_before_training():
+  config = synthetic_run.config("posterior")
+  retriever = Retriever.load(config)
+  assert retriever.score_mode == "posterior"
+  (hits,) = retriever.search(ASKED[:1], k=3)
+  assert len(hits) == 3
+  assert hits == retriever.search(ASKED[:1], k=3)[0]
+
+
+def test_what_cannot_be_searched_is_named(exported, retriever, tmp_path):
+  with pytest.raises(ValueError, match="an encoder has no gallery of its own"):
+    Retriever.load(exported)
+  with pytest.raises(FileNotFoundError, match="nothing"):
+    Retriever.load(tmp_path / "nothing", texts=["x"])
+  with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+    retriever.search(ASKED, k=0)
+  assert retriever.search([]) == []
