@@ -1,9 +1,7 @@
 """Entries of the annals and the three traditions, read from public editions.
 
-Why: every edition marks years, entries and page breaks in its own way. Here
-each becomes a list of `Entry`; `records` then lets the scanner give them
-months. The commentary of the same tradition is read in `commentary`.
-Called by `records` and, for the joining of Kanripo lines, by `commentary`.
+Every edition marks years, entries and page breaks in its own way; here each
+becomes a list of `Entry`. The scanner gives the entries their months later.
 """
 
 from __future__ import annotations

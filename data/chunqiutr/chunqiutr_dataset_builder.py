@@ -1,10 +1,8 @@
-"""ChunQiuTR: questions about months, and the records of those months.
+"""TFDS builder of ChunQiuTR: versions and variants of the data set.
 
-Why: the one place where the data set's versions and variants are declared.
 `rebuilt` is the benchmark made anew from the source texts, `release` the
 authors' own from their files, `mini` a small invented chronicle of the same
-structure for tests and first runs. Called by `ctd_jax_datasets.build` and by
-`tfds.builder`.
+structure for tests and first runs.
 """
 
 from __future__ import annotations

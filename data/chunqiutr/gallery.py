@@ -1,11 +1,10 @@
-"""The gallery of the `rebuilt` data set: source files in, records out.
+"""Gallery of `chunqiutr/rebuilt`: source files in, records out.
 
-Why: here the rules meet. Entries of the four base texts are cut into events,
-get months from the scan and are cut again where the month changes; what tells
-of one event in one month shares a version; commentary gets month and version
-from the text it explains; every month without an entry gets a placeholder;
-what falls outside the released map is left out and counted. Called by the
-builder.
+Entries of the four base texts are cut into events, get months from the scan and
+are cut again where the month changes. Passages about one event in one month
+share a version. Commentary gets month and version from the text it explains,
+and every month without an entry gets a placeholder. Records of months outside
+the released map are left out and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +32,12 @@ from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology import annals
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import base_texts, placeholders
-from ctd_jax_datasets.chunqiutr.alignment import events, text_alignment
+from ctd_jax_datasets.chunqiutr.alignment import (
+  event_matching,
+  events,
+  text_alignment,
+  text_units,
+)
 from ctd_jax_datasets.chunqiutr.audit import cross_check
 from ctd_jax_datasets.chunqiutr.commentary import works
 from ctd_jax_datasets.common import source_files
@@ -270,7 +274,7 @@ def read_entries(
 def match_works(
   entries: Sequence[base_texts.Entry],
   map_function: Callable[..., Iterable] = map,
-) -> dict[str, list[events.EventMatch]]:
+) -> dict[str, list[event_matching.EventMatch]]:
   """Returns tradition -> its matches with the annals."""
   by_source = {
     source: [entry for entry in entries if entry.source == source]
@@ -278,7 +282,8 @@ def match_works(
   }
   annals_entries = by_source.pop(base_texts.ANNALS)
   work_matches = map_function(
-    functools.partial(events.match_events, annals_entries), by_source.values()
+    functools.partial(event_matching.match_events, annals_entries),
+    by_source.values(),
   )
   return dict(zip(by_source, work_matches, strict=True))
 
@@ -304,13 +309,13 @@ def date_pieces(
     if entry.year is not None:
       scanner.enter_year(entry.year)
     stop_particles = (
-      _EXPLAINING_PARTICLES if entry.source in events.EXEGETIC else ""
+      _EXPLAINING_PARTICLES if entry.source in event_matching.EXEGETIC else ""
     )
     for start, end in itertools.pairwise([*starts, len(entry.text)]):
       for text, key in annals.split_entry_by_month(
         entry.text[start:end], scanner, stop_particles
       ):
-        position = events.TextPosition(entry.location, start)
+        position = text_units.TextPosition(entry.location, start)
         segments.append(events.DatedSegment(entry.source, text, key, position))
         start += len(text)
   return segments

@@ -1,7 +1,7 @@
-"""Juan of Kanripo's Siku editions as running text and as printed lines.
+"""Kanripo's files: lines without mark-up, running text, printed lines.
 
-Why: whether a line is a title, body or small type shows in its indentation and
-brackets, and nowhere else. Called by the readers of commentary.
+Indentation and brackets are all that distinguishes title, body and small type
+in the Siku editions, so the printed lines keep them.
 """
 
 from __future__ import annotations

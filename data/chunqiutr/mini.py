@@ -38,6 +38,7 @@ from ctd_jax.chronology import (
   sexagenary,
 )
 from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax_datasets.chunqiutr import mini_wording
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
 TIMELINE = "mini"
@@ -46,12 +47,6 @@ ANNALS, NARRATIVE, DIALOGUE = "cang_annals", "cang_narrative", "cang_dialogue"
 NOTES, GLOSSES = "cang_notes", "cang_glosses"
 
 _SEASONS = "春夏秋冬"
-_NEIGHBOURS = "泠嶧浯湟澹岷峘沅"
-_TITLES = "侯伯子侯伯侯子伯"  # of the rulers of _NEIGHBOURS, one each
-_HOUSES = ("公子", "仲", "叔", "季", "東里", "桑", "蓼", "蒯")
-_GIVEN_NAMES = "衍煦朔彌渠昀騫翟皋閎恂逵璞澄懋鐸晞榘綽愷瑀珩朗嵩峻雋熙勗"
-_PLACE_FIRST_CHARS = "桃柘榆柳杏梓檀槐葭蘆苔芷"
-_PLACE_LAST_CHARS = "丘陵泉濱原谷口門"
 _ACTIVE_MONTHS = (40, 80)  # of a person; a place stays in the news as long
 _REIGN_MONTHS = (50, 110)  # of a neighbour's ruler
 _NUM_OFFICERS = 30
@@ -66,81 +61,6 @@ _FIRST_MONTH_ENTRY_PROBABILITY, _MONTH_ENTRY_PROBABILITY = 0.62, 0.3
 _SECOND_ENTRY_PROBABILITY, _RECURRENCE_PROBABILITY = 0.3, 0.3
 _SEASON_ONLY_PROBABILITY, _DAY_PROBABILITY = 0.45, 0.35
 _NARRATIVE_PROBABILITY, _DIALOGUE_PROBABILITY = 0.85, 0.8
-
-_ENTRY_TEMPLATES = (
-  ("visit", "{envoy}來聘"),
-  ("visit", "{ruler}來，會公于{place}"),
-  ("mission", "{officer}如{state}"),
-  ("mission", "{officer}會{envoy}于{place}"),
-  ("pact", "公及{ruler}盟于{place}"),
-  ("pact", "公會{ruler}、{ruler2}于{place}"),
-  ("war", "{officer}帥師侵{state}"),
-  ("war", "{state}人侵我{place}"),
-  ("siege", "{state}人圍{place}"),
-  ("siege", "{ruler}、{envoy2}圍{place}"),
-  ("works", "城{place}"),
-  ("works", "新作{place}之門"),
-  ("flight", "{officer}出奔{state}"),
-)
-# By season: what returns every year at its time.
-_SEASONAL_TEMPLATES = (
-  (("rite", "大狩于{place}"), ("omen", "河冰未泮")),
-  (("rite", "公禱雨于{place}"), ("omen", "{place}旱")),
-  (("omen", "大水，壞{place}之隄"), ("omen", "蝗傷稼")),
-  (("rite", "公蜡祭于{place}"), ("omen", "{place}震")),
-)
-_RECURRENCE_WORDS = {
-  "siege": ("復圍", "圍"),
-  "rite": ("復", ""),
-  "omen": ("又", ""),
-}
-
-_NARRATIVE_TEMPLATES = {
-  "visit": ("修{ruler}之好也。{officer}相禮。", "且告{state}之亂。公厚賄之。"),
-  "mission": ("拜前年之會也。", "{state}人不禮焉，{officer}怒而歸。"),
-  "pact": (
-    "謀伐{state2}也。{officer}與焉。",
-    "尋{place}之好也。{envoy}後至，故不書。",
-  ),
-  "war": (
-    "{officer}將中軍，敗之于{place}。",
-    "{officer}曰：「{state}無備，不可失也。」遂從之。",
-  ),
-  "siege": ("{officer}救之，圍乃解。", "{state}討其貳也。{envoy}為之謀。"),
-  "works": ("{officer}董其役，三旬而畢。", "備{state}也。民不以為病。"),
-  "flight": ("{state}人納之，使處{place}。", "{officer2}逐之也。國人不說。"),
-  "rite": ("禮也。{officer}從。", "{officer}諫，公弗聽。"),
-  "omen": ("{officer}請發廩，公許之。", "{state}來告災，{officer}往弔焉。"),
-  "death": ("國人哀之。{officer}為之服。", "{envoy}來弔，禮也。"),
-  "accession": ("{officer}立之也。", "國人從{officer}以立公。"),
-}
-_DIALOGUE_TEMPLATES = {
-  "visit": ("何以書？喜遠人之來也。", "何以名？賢之也。"),
-  "mission": ("何以書？重君命也。", "不言所為，諱之也。"),
-  "pact": ("{place}者何？{state}之邑也。", "何以不日？信也。"),
-  "war": ("何以言侵？淺也。", "{state}何以不名？賤之也。"),
-  "siege": ("圍不言人，此何以言人？眾也。", "{place}者何？我之北鄙也。"),
-  "works": ("何以書？譏勞民也。", "{place}者何？近{state}之邑也。"),
-  "flight": ("何以不言大夫？絕之也。", "孰逐之？{officer2}逐之也。"),
-  "rite": ("何以書？記時也。", "非其地也，故志之。"),
-  "omen": ("何以書？記災也。", "災不書大小，此何以書？甚也。"),
-  "death": ("何以名？赴以名也。", "何以日？謹之也。"),
-  "accession": ("何以不言日？常也。", "公者何？{reign}也。"),
-}
-_NOTE_TEMPLATES = (
-  "{officer}滄大夫也見於{reign}之世",
-  "{place}滄地在{state}之南鄙",
-  "{state}與滄同盟故詳其事",
-  "{envoy}{state}之卿也",
-  "從告而書史之常法",
-)
-_GLOSS_TEMPLATES = (
-  "注言{place}近{state}者據地志推之今考其說未盡",
-  "按{cited}傳已發其例此又書之明其始終也",
-  "注以{officer}為大夫者大夫得書名故知非士",
-  "案{cited}亦有此事彼略而此詳",
-  "史之例書人者眾辭書名者有所褒貶也",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +163,7 @@ class _Chronicle:
         entries.append(self._draw_entry(key, month))
     for entry in entries:
       if (
-        entry.topic in _RECURRENCE_WORDS
+        entry.topic in mini_wording.RECURRENCE_WORDS
         and rng.random() < _RECURRENCE_PROBABILITY
       ):
         self._schedule_recurrence(entry, month)
@@ -259,14 +179,18 @@ class _Chronicle:
 
   def _draw_entry(self, key: TimeKey, month: int) -> _Entry:
     """Returns an entry of the month: one in four keeps to its season."""
-    seasonal = _SEASONAL_TEMPLATES[(key.month - 1) // 3]
-    pool = seasonal if self.rng.random() < 0.25 else _ENTRY_TEMPLATES
+    seasonal = mini_wording.SEASONAL_TEMPLATES[(key.month - 1) // 3]
+    pool = (
+      seasonal if self.rng.random() < 0.25 else mini_wording.ENTRY_TEMPLATES
+    )
     topic, pattern = self.rng.choice(pool)
     return self._make_entry(topic, pattern, month)
 
   def _schedule_recurrence(self, entry: _Entry, month: int) -> None:
     """Plans the same matter again, one or two months later."""
-    recurrence_words, replaced_words = _RECURRENCE_WORDS[entry.topic]
+    recurrence_words, replaced_words = mini_wording.RECURRENCE_WORDS[
+      entry.topic
+    ]
     text = entry.text
     if self.rng.random() < 0.5:
       text = (
@@ -287,12 +211,12 @@ class _Chronicle:
     """Returns names for the slots of a text, all in the news in `month`."""
     rng = self.rng
     first_state, second_state, third_state = rng.sample(
-      range(len(_NEIGHBOURS)), 3
+      range(len(mini_wording.NEIGHBOURS)), 3
     )
     officer, officer2 = rng.sample(self._active_names(self.officers, month), 2)
     return {
-      "state": _NEIGHBOURS[first_state],
-      "state2": _NEIGHBOURS[third_state],
+      "state": mini_wording.NEIGHBOURS[first_state],
+      "state2": mini_wording.NEIGHBOURS[third_state],
       "ruler": rng.choice(
         self._active_names(self.rulers[first_state], month)
       ).text,
@@ -367,16 +291,20 @@ class _Chronicle:
     season = f"{_SEASONS[(key.month - 1) // 3]}，"
     if rng.random() < _NARRATIVE_PROBABILITY:
       opening = rng.choice((date, season, ""))
-      narration = rng.choice(_NARRATIVE_TEMPLATES[topic]).format(**slots)
+      narration = rng.choice(mini_wording.NARRATIVE_TEMPLATES[topic]).format(
+        **slots
+      )
       yield NARRATIVE, key, f"{opening}{entry.text}，{narration}"
     if rng.random() < _DIALOGUE_PROBABILITY:
       opening = rng.choice((date, ""))
-      answer = rng.choice(_DIALOGUE_TEMPLATES[topic]).format(**slots)
+      answer = rng.choice(mini_wording.DIALOGUE_TEMPLATES[topic]).format(
+        **slots
+      )
       yield DIALOGUE, key, f"{opening}{entry.text}。{answer}"
     quotation = _strip_punctuation(date + entry.text)
     for source, pieces in (
-      (NOTES, _NOTE_TEMPLATES),
-      (GLOSSES, _GLOSS_TEMPLATES),
+      (NOTES, mini_wording.NOTE_TEMPLATES),
+      (GLOSSES, mini_wording.GLOSS_TEMPLATES),
     ):
       count = rng.choice((0, 1, 2, 2, 3))
       for piece in rng.sample(pieces, count):
@@ -398,13 +326,17 @@ class _Chronicle:
 
   def _make_officers(self) -> list[_DatedName]:
     texts = [
-      house + given_name for house in _HOUSES for given_name in _GIVEN_NAMES
+      house + given_name
+      for house in mini_wording.HOUSES
+      for given_name in mini_wording.GIVEN_NAMES
     ]
     return self._make_active_names(texts, _NUM_OFFICERS)
 
   def _make_place_names(self) -> list[_DatedName]:
     texts = [
-      first + last for first in _PLACE_FIRST_CHARS for last in _PLACE_LAST_CHARS
+      first + last
+      for first in mini_wording.PLACE_FIRST_CHARS
+      for last in mini_wording.PLACE_LAST_CHARS
     ]
     return self._make_active_names(texts, _NUM_PLACES)
 
@@ -412,13 +344,17 @@ class _Chronicle:
     self,
   ) -> tuple[list[list[_DatedName]], list[list[_DatedName]]]:
     """Returns rulers and envoys of each neighbour, who follow one another."""
-    given_names = list(_GIVEN_NAMES)
+    given_names = list(mini_wording.GIVEN_NAMES)
     rulers, envoys = [], []
-    for state, title in zip(_NEIGHBOURS, _TITLES, strict=True):
+    for state, title in zip(
+      mini_wording.NEIGHBOURS, mini_wording.TITLES, strict=True
+    ):
       names = iter(self.rng.sample(given_names, len(given_names)))
       rulers.append(self._make_succession(f"{state}{title}", names))
       envoys.append(
-        self._make_succession(f"{state}{self.rng.choice(_HOUSES)}", names)
+        self._make_succession(
+          f"{state}{self.rng.choice(mini_wording.HOUSES)}", names
+        )
       )
     return rulers, envoys
 

@@ -1,7 +1,7 @@
-"""Placeholders: what stands in the gallery for a month without any entry.
+"""Placeholders: the records of months without any entry.
 
-Why: a question about an empty month must have an answer, so the benchmark
-puts one short statement there (kind "no_event"). Called by the builders.
+A question about an empty month must have an answer, so the benchmark puts one
+short statement there (kind "no_event").
 
 Source: the wordings that the paper prints (specification 6.6); date first.
 """

@@ -1,8 +1,8 @@
-"""The official division of the 3,036 months into train, validation and test.
+"""Official division of the 3,036 months into train, validation and test.
 
-Why: records and queries inherit the split of their month, so results can be
-set beside published ones only if the months are divided in the same way.
-Called by the builder; `block_splits` is the same idea for any calendar.
+Records and queries inherit the split of their month, so results are comparable
+with published ones only if the months are divided in the same way.
+`block_splits` applies the same idea to any calendar.
 
 Source: `time_splits_by_month_v1.json` of the public ChunQiuTR release
 (specification 1.3). Validation and test are one block of years in each reign,

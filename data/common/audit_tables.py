@@ -1,4 +1,8 @@
-"""Tables of how a data set was made."""
+"""Audit tables: figures of a build beside published ones, where there are any.
+
+The counts of `summary` and the account that a builder leaves of its work
+(`audit.json`) become figures with a table, a row and a column.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How records and queries are stored: one set of features for both.
-
-Why: whoever reads one of our data sets reads them all. Called by the builders.
-"""
+"""TFDS features and examples of records and queries, one form for all."""
 
 from __future__ import annotations
 

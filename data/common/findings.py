@@ -1,9 +1,8 @@
-"""What a reader noticed in somebody else's files, counted and with places.
+"""Findings: oddities of somebody else's files, counted and located.
 
-Why: a benchmark that was put together by people has months that occur twice,
-ids that repeat and answers that do not exist. Whoever reads it has to decide
-what that means; here every such decision is counted, so that none is silent.
-Called by the readers of the release and by whoever shows their reports.
+A benchmark that people put together has months that occur twice, ids that
+repeat and answers that do not exist. A reader has to decide what such a case
+means; every decision is counted here, so that none is silent.
 """
 
 from __future__ import annotations

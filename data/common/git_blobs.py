@@ -1,8 +1,7 @@
-"""Files that a public repository holds, recognised by their git blob ids.
+"""Files of a public repository, recognised by their git blob ids.
 
-Why: a commit names the exact bytes of its files, so files can be checked
-without anybody having downloaded them before. Called by `release` and by
-whoever reads another file of that repository.
+A commit fixes the exact bytes of its files, so files can be checked without
+anybody having downloaded them before.
 """
 
 from __future__ import annotations

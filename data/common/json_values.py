@@ -1,9 +1,10 @@
-"""JSON of the release: parsed with places, its values checked one by one.
+"""JSON of other people's files: parsed and checked value by value.
 
-Why: `KeyError: 'sid'` tells nobody where in a file of many megabytes to look.
-Everything that makes a file unusable is one `SourceError` with the place and
-what would be right; what can be read all the same is a finding. Called by
-`release_months`, `release_queries` and `release`.
+Whatever makes a file unusable is one `SourceError` that names the JSON path or
+line and the expected value; whatever can be read all the same is a finding.
+msgspec checks the formats of our own; here it would not do, for it names no key
+of a map, passes over members that repeat, and stops at what the authors'
+loaders only skip.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Source files of the `rebuilt` data set, each checked by size and sha256.
+"""Source files in a folder or downloaded, checked by size and sha256.
 
-Why: the texts are public but not ours to ship, and a file that was cut short
-or changed since would give other months without a word. `checksums.tsv` names
-every file by URL (repository, commit and path), size, sha256 and the name it
-has in a folder of sources; TFDS reads it too. Called by the builder.
+The texts are public but not ours to ship, and a file that was cut short or
+changed would silently give other months. A table `checksums.tsv` names every
+file by URL (repository, commit and path), size, sha256 and its name in a folder
+of sources; TFDS reads the same table.
 """
 
 from __future__ import annotations

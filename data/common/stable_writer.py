@@ -1,8 +1,8 @@
-"""Writes examples so that the same examples give the same bytes.
+"""Writer of examples whose bytes depend on the examples alone.
 
-Why: an example is a protocol buffer with a map, and a map is written in an
-order that differs from process to process; two builds of one data set could
-then be compared only after reading them. Called by the builders.
+An example is a protocol buffer with a map, and a map is written in an order
+that differs from process to process. Without this writer two builds of one data
+set could be compared only after reading them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a built data set holds, counted from the data set itself.
+"""Counts of a built data set, taken from the data set itself.
 
-Why: a data set that silently has other contents than last time is worse than
-none. Called by `build`, which prints the tables and keeps the numbers beside
-the data; `chunqiutr.audit` sets them beside those of the paper.
+The counts are kept beside the data, so that a data set whose contents differ
+from those of the last build is noticed. The audit sets them beside the figures
+of the paper.
 """
 
 from __future__ import annotations

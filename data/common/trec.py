@@ -1,9 +1,9 @@
-"""A data set in the files that TREC tools read; written by `export`.
+"""Writer of a data set in the files that TREC tools read.
 
   docs.jsonl             {"id", "contents"}: a JsonCollection (Anserini)
   topics.SPLIT.tsv       query id, text
   qrels.SPLIT.txt        query id, 0, record id, 1
-  records.tsv, queries.tsv   what is known of each, time keys included
+  records.tsv, queries.tsv   all other fields, time keys included
 
 The keys stand apart from the texts, so that no indexer takes them in: to a
 retriever of track T0 they are the answer.

@@ -1,23 +1,23 @@
-"""How often the scan agrees with year headings that it has not read.
+"""Command that compares the scan's dates with year headings it has not read.
 
-Why: the scanner was written for the Annals; whether it dates a chronicle that
-nobody tuned it to can be counted where one edition prints the years and
-another has lost them. The punctuated edition is scanned without its headings,
-then collated with the edition that prints them. Run by people:
+The scanner was written for the Annals. Its accuracy on a chronicle that nobody
+tuned it to can be counted where one edition prints the years and another has
+lost them: the punctuated edition is scanned without its headings, then collated
+with the edition that prints them.
 
   python -m ctd_jax_datasets.zztj.audit --sources=DIR
 
-What a reading may see, beside the text of the entries:
+Reading modes, by the information they have beside the text of the entries:
 
   start   the first year of the part, once
-  title   what every juan says of itself, 「起旃蒙作噩」: its first year
-  annals  the same, but with the scanner of the Annals as it is: a new year
-          must be named, and here none is
+  title   the title of every juan, 「起旃蒙作噩」: its first year
+  annals  the same as title, but with the scanner of the Annals as it is: a new
+          year must be named, and in this text none is
 
-What it is compared with: the year is that of the printed heading, over all
-paragraphs. A month is only known where the print opens an entry with one
-(「二月」, not a season or 閏月); there month and whole key are compared. Parts
-cut inside a paragraph have no counterpart in a print without punctuation.
+The true year is that of the printed heading, over all paragraphs. A month is
+known only where the print opens an entry with one (「二月」, not a season or
+閏月); there month and whole key are compared. Segments cut inside a paragraph
+have no counterpart in a print without punctuation and are not compared.
 """
 
 from __future__ import annotations

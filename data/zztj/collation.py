@@ -1,9 +1,10 @@
-"""Positions of one edition in another, character by character.
+"""Collation: positions of one edition in another, character by character.
 
-Why: the edition that prints the years is not the one that is read; what stands
-at a place of the one has to be found in the other. Two prints of a book differ
-in a few characters of a hundred and never in order, so the shortest edit
-between them is the collation. Called by `records` and `audit`.
+The edition that prints the years is not the one that is read, so positions have
+to be carried over. Two prints of a book differ in a few characters of a hundred
+and never in order; the shortest edit between them is the collation.
+
+Axes: P positions in the source edition, its end included.
 """
 
 from __future__ import annotations

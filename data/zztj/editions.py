@@ -1,9 +1,8 @@
-"""資治通鑑 as two editions print it: what is said, and under which year.
+"""Editions of 資治通鑑: entries of one, year headings of the other.
 
-Why: the punctuated edition (Wikisource) reads well and has lost most of its
-year headings; the one with the headings (Kanripo KR2b0007) has no punctuation
-and 胡三省's notes in between. Each is read here for what it is good for, and
-`collation` ties them together. Called by `records` and `audit`.
+The punctuated edition (Wikisource) reads well and has lost most of its year
+headings; the one with the headings (Kanripo KR2b0007) has no punctuation and
+胡三省's notes in between. Entries come from the first, years from the second.
 
 Source: marks and traps of both editions as their files show them.
 """

@@ -1,9 +1,10 @@
-"""The gallery and the questions of `zztj/rebuilt`: source files in, data out.
+"""Gallery and questions of `zztj/rebuilt`: source files in, data out.
 
-Why: here the rules meet. The years of the printed headings are carried over to
-the punctuated edition, the scanner gives the months within them, and a
-paragraph that goes on into another month is cut there. Called by the builder
-and, for the collated editions, by `audit`.
+The years of the printed headings are carried over to the punctuated edition,
+the scanner gives the months within them, and a paragraph that goes on into
+another month is cut there.
+
+Axes: P positions in the printed text of a juan, its end included.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The two demonstration files of the authors, as their own script reads them.
+"""The authors' two demonstration files, read as their own script reads them.
 
-Why: the published cross-corpus numbers are over these rows, keyed in one of
-three ways; the sizes must come out the same, and a reader should be told what
-is behind a "month". Every oddity is counted. Called by the builder.
+The published cross-corpus numbers are over these rows, keyed in one of three
+ways; the sizes must come out the same, and every oddity behind a "month" is
+counted for the user.
 
 The text of a document is its body. The released script writes the gold date
 in front of it, 「【齐纪 建元元年四月（甲午）】」, which turns retrieval into
 finding a string; `released_text` gives that variant for comparison.
 
-A key is what the script groups rows by, and need not be a month: 「无月」 and
-「是岁」 mean a year, 「冬」 a season. Queries and records get the interval that
-the words mean, on the timeline `tongjian`; which rows answer a query is decided
-by the key alone.
+A key is the group of rows that the script makes and need not be a month:
+「无月」 and 「是岁」 mean a year, 「冬」 a season. Queries and records get the
+interval that the words mean, on the timeline `tongjian`; the key alone decides
+which rows answer a query.
 
 Source: specification 1.4 and 5.1 (schema, released script).
 """

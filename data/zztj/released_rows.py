@@ -1,8 +1,7 @@
-"""Rows of the authors' demonstration files, with what is odd in them.
+"""Rows of the authors' demonstration files and the oddities in them.
 
-Why: the schema, the keys that the released script groups by and its formatting
-are facts about the files; what the dates mean on a calendar is decided in
-`released`, which calls this.
+The schema, the keys that the released script groups by and its formatting are
+facts about the files; `released` decides what the dates mean on a calendar.
 
 Source: specification 1.4 and 5.1 (schema, released script, sizes).
 """

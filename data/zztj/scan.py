@@ -1,11 +1,10 @@
-"""Months for the entries of 資治通鑑, with and without its year headings.
+"""Months of the entries of 資治通鑑, with and without its year headings.
 
-Why: the scanner of `chronology.annals` was written for the Annals. This book
-dates in the same way, by omission, and differs in three things that are
-settled here: its leap months fall anywhere in the year, it goes back in time
-with 「初」 and the like, and, where an edition has lost the year headings, a
-new year shows only in that the seasons begin again. Called by `records` and
-`audit`.
+The scanner of `chronology.annals` was written for the Annals. This book dates
+in the same way, by omission, and differs in three things: its leap months fall
+anywhere in the year, it goes back in time with 「初」 and the like, and, where an
+edition has lost the year headings, a new year shows only in that the seasons
+begin again.
 """
 
 from __future__ import annotations

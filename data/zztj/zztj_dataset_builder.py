@@ -1,10 +1,9 @@
-"""資治通鑑: questions about its months, and what it records of them.
+"""TFDS builder of 資治通鑑: questions about its months, and its records.
 
-Why: a system made for the Annals should be tried on another chronicle.
-`rebuilt` is made here from two public editions, the `demo_*` variants are the
-authors' two demonstration files in the ways their script groups them. There is
-no training data: the splits are `records` and `test`. Called by
-`ctd_jax_datasets.build` and by `tfds.builder`.
+It tests a system made for the Annals on another chronicle. `rebuilt` is made
+from two public editions, the `demo_*` variants are the authors' two
+demonstration files in the ways their script groups them. There is no training
+data: the splits are `records` and `test`.
 """
 
 from __future__ import annotations

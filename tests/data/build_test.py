@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -30,9 +31,10 @@ def run(*arguments, cwd):
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("data")
-  build.build_dataset("chunqiutr/mini", folder)
+def data_dir(mini_data_dir, tmp_path_factory):
+  """A copy of the build, for the tests here that change it."""
+  folder = tmp_path_factory.mktemp("data") / "copy"
+  shutil.copytree(mini_data_dir, folder)
   return folder
 
 

@@ -1,10 +1,9 @@
-"""Where in the annals a commentary stands: one edition against another.
+"""Alignment of an edition with the dated text of the annals, by n-grams.
 
-Why: editions with commentary mark years badly (marks are missing, entries run
-on), but they print the annotated text, and that text is known, with months,
-from the anchor edition. N-grams that occur once in both, kept where they
-run in the same order, tie the two together over the whole work, so a missing
-year mark costs nothing. Called by the readers of commentary.
+Editions with commentary mark years badly (marks are missing, entries run on),
+but they print the annotated text, and the anchor edition has that text with its
+months. N-grams that occur once in both texts and stand in the same order tie
+the two together over the whole work, so a missing year mark costs nothing.
 """
 
 from __future__ import annotations

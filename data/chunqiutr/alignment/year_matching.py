@@ -1,8 +1,8 @@
-"""Where in the annals a title or a heading belongs: fuzzy matching by year.
+"""Fuzzy matching of a title or heading with the annals of its year.
 
-Why: books about the Annals do not print them; they name an entry, shortened or
-retold, under its duke and year. The part of those years that fits the words
-best is meant. Called by the readers of 顧棟高, 魏了翁 and 呂祖謙.
+Books about the Annals do not print them; they name an entry, shortened or
+retold, under its duke and year. The best match among the segments of those
+years is taken.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What the four works say of the same events, and how records were made.
+"""Cross-check of the months that the four works give the same events.
 
-Why: the months of the works come from four scans that know nothing of one
-another. Where two works tell of one event, their months must be the same or
-there must be a reason; every pair that differs is listed with both places, so
-that a reader can look it up. Called by `records`, shown by `audit`.
+The months of the works come from four independent scans. Where two works tell
+of one event, their months must agree or differ for a known reason; every pair
+that differs is listed with both locations, so that a reader can look it up.
 
 Source: ChunQiuTR section 6.2 (months checked by hand), Tables 8 and 9.
 """
@@ -17,7 +16,11 @@ from typing import Any
 from ctd_jax.benchmark.records import EVENT, Record
 from ctd_jax.chronology import annals
 from ctd_jax_datasets.chunqiutr import base_texts
-from ctd_jax_datasets.chunqiutr.alignment import events, text_alignment
+from ctd_jax_datasets.chunqiutr.alignment import (
+  event_matching,
+  events,
+  text_alignment,
+)
 
 # A match as like as this is taken for the same event without doubt.
 MIN_SURE_SCORE = 0.8
@@ -98,7 +101,7 @@ def _dating_rule(segment: events.DatedSegment) -> str:
 
 def measure_agreement(
   segments: Sequence[events.DatedSegment],
-  matches: Mapping[str, Iterable[events.EventMatch]],
+  matches: Mapping[str, Iterable[event_matching.EventMatch]],
 ) -> tuple[dict[str, dict[str, int]], list[dict[str, Any]]]:
   """Returns how often works agree on a month, and where they do not.
 
@@ -152,7 +155,7 @@ def measure_agreement(
 def _disagreement_row(
   annals_segment: events.DatedSegment,
   tradition_segment: events.DatedSegment,
-  match: events.EventMatch,
+  match: event_matching.EventMatch,
 ) -> dict[str, Any]:
   return {
     "tradition": tradition_segment.source,
@@ -171,7 +174,7 @@ def _disagreement_row(
 def _disagreement_reason(
   annals_segment: events.DatedSegment,
   tradition_segment: events.DatedSegment,
-  match: events.EventMatch,
+  match: event_matching.EventMatch,
 ) -> str:
   """Returns why two works may give one event two months."""
   is_inside = match.tradition.start > tradition_segment.position.start

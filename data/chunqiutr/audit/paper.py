@@ -1,23 +1,8 @@
-"""The figures of the data set beside those of the paper.
+"""Figures of the paper, and where the data set differs from them.
 
-Why: a rebuilt benchmark is worth as much as its comparison with the published
-one. What `summary` counted in a build and what the gallery says of its own
-making become figures with a table, a row and a column; `paper.tsv` holds the
-published ones under the same names, and `differences.tsv` says why they differ
-where they do by more than `TOLERANCE`. Called by `build` and `audit.readme`.
-
-The gallery says of its making (`Gallery.audit`, fit for JSON):
-
-  units: source -> {units, characters, longest}: entries of the four base
-    texts as the editions print them, before they are cut.
-  alignment: source -> {units, candidates, accepted, ...} of each later work;
-    units as the edition prints them, candidates as they are aligned; years are
-    checked where the edition names one and it was not used.
-  agreement: "source source" -> {compared, same_year, same_month}: what two
-    works say of the same events.
-  decisions: rule -> how often it applied.
-  disagreements: [{column: value}]: events that two works put into different
-    months. Works, places and months, no text.
+`paper.tsv` holds the published figures under the names of `audit_tables`;
+`differences.tsv` gives the reason where a figure of ours differs by more than
+`TOLERANCE`.
 
 Source: ChunQiuTR Tables 8, 9, 18 and 19, Figure 8.
 """

@@ -1,14 +1,14 @@
-"""The tables of the data set's README, made from the statistics of a build.
+"""Command that renews the tables in the data set's README.
 
-Why: figures that are typed grow old. What stands in README.md between
+Typed figures grow out of date. The text in README.md between
 
   <!-- audit:NAME -->
   <!-- end -->
 
-is made from `statistics.json`; NAME is a table of `audit`, `differences` (a
-sentence for what differs from the paper) or `build` (which build it was). The
-statistics of the build described are kept as a golden value, so that a test
-fails when README or build differ from them.
+is made from `statistics.json`; NAME is a table of `audit_tables`, `differences`
+(a sentence for each difference from the paper) or `build` (the name of the
+build). The statistics of the described build are kept as a golden value, so
+that a test fails when README or build differ from them.
 
 Example:
   cp DATA_DIR/chunqiutr/rebuilt/VERSION/statistics.json \

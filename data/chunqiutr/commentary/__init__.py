@@ -1,1 +1,1 @@
-"""Readers of the later commentaries and their units."""
+"""Readers of the later commentaries."""

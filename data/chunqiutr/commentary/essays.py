@@ -1,9 +1,8 @@
 """Essays under titles: 魏了翁's 左傳要義 and 呂祖謙's 左氏傳說.
 
-Why: both group what they say under titles of their own, by duke and year.
-魏了翁 (KR1e0044) copies 孔穎達 passage by passage, so what he copies tells
-where it belongs; 呂祖謙 (KR1e0039) writes his own and names the year in each
-title. Called by `commentary`.
+Both group their essays under titles of their own, by duke and year. 魏了翁
+(KR1e0044) copies 孔穎達 passage by passage, so the copied text dates a section;
+呂祖謙 (KR1e0039) writes his own and names the year in each title.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""顧棟高's table of the three traditions' differences: juan 42 of KR1e0114.
+"""Table of the three traditions' differences by 顧棟高: juan 42 of KR1e0114.
 
-Why: opinions on single entries, some from every century; the paper's units are
-this juan. An entry of the Annals stands at the margin, the opinions in small
-type below, one paragraph each. Called by `commentary`.
+It collects opinions on single entries, some from every century; this juan holds
+the units that the paper counts. An entry of the Annals stands at the margin,
+the opinions in small type below it, one paragraph each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Unpunctuated commentary cut into pieces of a few sentences.
+"""Segmentation of unpunctuated commentary into pieces of a few sentences.
 
-Why: a discussion of two pages is no record. The paper has a language model
-punctuate, then splits where somebody is quoted (曰, 云, 傳曰), strips what only
-frames (正義曰) and drops what is very short. Here nothing punctuates; final
-particles show where sentences end. Called by `commentary`.
+A discussion of two pages is no record. The paper has a language model
+punctuate, then splits where somebody is quoted (曰, 云, 傳曰), strips framing
+words (正義曰) and drops very short pieces. Here nothing is punctuated; final
+particles mark the ends of sentences.
 """
 
 from __future__ import annotations

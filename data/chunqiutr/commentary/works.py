@@ -1,10 +1,10 @@
-"""Later commentary, cut into pieces and dated by what it explains.
+"""Later commentary, cut into pieces and dated by the text it explains.
 
-Why: commentary repeats the wording of the entry it explains, often with the
-date, and is never the answer: the benchmark's hard negatives. Every work has a
-reader that finds what its edition prints as a unit and to which part of the
-annals each belongs; here the finds are accepted or counted, and what is
-accepted is cut into pieces. Called by `records`.
+Commentary repeats the wording of the entry it explains, often with the date,
+and is never the answer: the hard negatives of the benchmark. Each work has a
+reader that returns the units its edition prints and the segment of the annals
+that each belongs to. Here the candidates are accepted or counted as rejected,
+and the accepted ones are cut into pieces.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The authors' release: its schema, readers and writer."""
+"""The authors' release: schema, readers and writer."""

@@ -1,4 +1,4 @@
-"""Codes of the findings that a reader of the release reports."""
+"""Codes of the findings about files in the schema of the release."""
 
 from __future__ import annotations
 

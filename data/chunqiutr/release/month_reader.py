@@ -1,8 +1,8 @@
-"""Records of the release: what its file of months holds.
+"""Records of the release, from its file of months.
 
-Why: the file is a tree of months, versions, works and sentences, the benchmark
-a list of records. What a record is (event, placeholder, comment) is decided by
-where it stands. Called by `release`; `release_writer` writes the same names.
+The file is a tree of months, versions, works and sentences; the benchmark is a
+list of records. The position in the tree decides whether a text is an event, a
+placeholder or a comment.
 
 Source: schema of the public release (specification 1.1).
 """

@@ -1,11 +1,9 @@
-"""Queries of the release: lines of JSON, each with the sids that answer it.
+"""Queries of the release: lines of JSON, each with the sids of its answers.
 
-Why: the split of a query is not written down but follows from the months it
-asks for; the interval is the stretch from the first of them to the last. Both
-are worked out here as the authors' loader does. Called by `release`.
-
-`anchor_sort_key`, from which a window was counted, is not read: nothing in the
-benchmark uses it.
+The split of a query is not written in the file but follows from the months it
+asks for; its interval runs from the first of them to the last. Both are
+computed here as the authors' loader does. `anchor_sort_key`, from which a
+window was counted, is not read: nothing in the benchmark uses it.
 
 Source: schema of the public release (specification 1.2).
 """

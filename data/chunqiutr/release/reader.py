@@ -1,18 +1,17 @@
-"""The benchmark as its authors released it, from their three files.
+"""Reader of the benchmark as its authors released it, from their three files.
 
-Why: whoever owns the files should get exactly that benchmark, and be told what
-is odd in them. `read` decides as the authors' own loader does wherever it
-decides at all; every such decision is counted in the report. Called by the
-builder (config `release`), which gets the files from `files`.
+The owner of the files should get exactly that benchmark and a list of its
+oddities. `read_release` decides as the authors' own loader does wherever that
+decides at all; every such decision is counted in the report.
 
 Record ids keep the sid (`s000123`) and version ids number the groups of the
 file; both are metadata, for nobody knows whether sids follow time. `order` is
 -1, unknown, for every record of the authors: their file goes month by month, so
-a place in it would be the date. In files of `release_writer` it is as written.
+a position in it would be the date. In files of `writer` it is as written.
 A placeholder stands under one of the four works in the files; here its source
-is "placeholder", as in `rebuilt`. Of the months, those that the timeline lacks
-are left out and reported; the axis is the timeline, whose ordinals are the
-authors' time ids when every month has a node (fact `time_ids_are_ordinals`).
+is "placeholder", as in `rebuilt`. Months that the timeline lacks are left out
+and reported; the axis is the timeline, whose ordinals are the authors' time ids
+when every month has a node (fact `time_ids_are_ordinals`).
 
 Source: schema of the public release (specification 1.1-1.3).
 """

@@ -1,4 +1,4 @@
-"""The three released files: where they are and how they are recognised."""
+"""The three released files: URLs, git blob ids, download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the release's files and of the members that readers and writer share."""
+"""Names of files and members in the schema of the release."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Any of our benchmarks in the schema of the authors' release.
+"""Writer of any of our benchmarks in the schema of the authors' release.
 
-Why: their code and everybody's who built on it reads three files; written like
-this, `rebuilt` can be put in place of theirs. Called by the export command.
+Their code, and all code built on it, reads three files; written like this,
+`rebuilt` can take their place.
 
-Reading them back with `release` gives the same benchmark: sids are the numbers
-of the record ids, events of one version share a version object. What the
-schema has no member for stands under names of our own, which their loaders
-pass over. Not kept: the letters of ids and numbers of versions.
+Reading the files back with `reader` gives the same benchmark: sids are the
+numbers of the record ids, events of one version share a version object. Members
+that the schema lacks have names of our own, which the authors' loaders pass
+over. Not kept: the letters of ids and numbers of versions.
 
 Source: schema of the public release (specification 1.1-1.3).
 """

@@ -37,33 +37,30 @@ def examples(builder, split):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-  return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+def records(mini_builder):
+  return examples(mini_builder, "records")
 
 
 @pytest.fixture(scope="module")
-def records(built):
-  return examples(built, "records")
+def queries(mini_builder):
+  return [
+    query for split in QUERY_SPLITS for query in examples(mini_builder, split)
+  ]
 
 
-@pytest.fixture(scope="module")
-def queries(built):
-  return [query for split in QUERY_SPLITS for query in examples(built, split)]
-
-
-def test_registered_by_name_and_read_without_the_builder(built):
+def test_registered_by_name_and_read_without_the_builder(mini_builder):
   assert tfds.builder("chunqiutr/mini").builder_config.timeline == "mini"
-  again = tfds.builder_from_directory(built.data_dir)
+  again = tfds.builder_from_directory(mini_builder.data_dir)
   assert len(again.as_data_source("records")) == len(
-    built.as_data_source("records")
+    mini_builder.as_data_source("records")
   )
 
 
-def test_metadata_of_the_folder_is_used(built):
-  assert "Synthetic" in built.info.description
-  assert "chunqiutr2026" in built.info.citation
-  assert built.builder_config.name == "mini"
-  assert built.info.metadata["timeline"] == "mini"
+def test_metadata_of_the_folder_is_used(mini_builder):
+  assert "Synthetic" in mini_builder.info.description
+  assert "chunqiutr2026" in mini_builder.info.citation
+  assert mini_builder.builder_config.name == "mini"
+  assert mini_builder.info.metadata["timeline"] == "mini"
 
 
 def test_records_are_sorted_by_ids_that_tell_nothing(records):
@@ -115,10 +112,10 @@ def test_gold_is_every_event_and_placeholder_of_the_interval(records, queries):
     assert gold
 
 
-def test_queries_stay_inside_their_split(built):
+def test_queries_stay_inside_their_split(mini_builder):
   split_of = mini.make_splits()
   for split in QUERY_SPLITS:
-    for query in examples(built, split):
+    for query in examples(mini_builder, split):
       assert query["split"] == split
       for end in ("start", "end"):
         key = TimeKey(*(int(part) for part in query[end]))

@@ -22,11 +22,9 @@ def folder(tmp_path) -> pathlib.Path:
   return beir_files.write(tmp_path / "liang")
 
 
-def test_an_export_is_read_back_as_it_was(tmp_path):
-  build.build_dataset("chunqiutr/mini", tmp_path)
-  mini = load.load_benchmark("chunqiutr/mini", tmp_path)
-  export.export_benchmark(mini, "beir", tmp_path / "out")
-  assert beir_files.read(tmp_path / "out") == mini
+def test_an_export_is_read_back_as_it_was(mini_benchmark, tmp_path):
+  export.export_benchmark(mini_benchmark, "beir", tmp_path / "out")
+  assert beir_files.read(tmp_path / "out") == mini_benchmark
 
 
 def test_so_are_questions_about_a_month_that_nobody_knows(tmp_path):

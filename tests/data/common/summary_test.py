@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax_datasets import build
 from ctd_jax_datasets.common import examples, summary
 
 FEATURES = examples.make_record_features()
@@ -39,11 +38,8 @@ def test_order_of_members_and_splits_does_not_matter():
 
 
 @pytest.fixture(scope="module")
-def mini(tmp_path_factory):
-  builder = build.build_dataset(
-    "chunqiutr/mini", tmp_path_factory.mktemp("mini")
-  )
-  return builder, summary.summarise_dataset(builder)
+def mini(mini_builder):
+  return mini_builder, summary.summarise_dataset(mini_builder)
 
 
 def test_coverage_adds_up_to_the_timeline(mini):

@@ -14,7 +14,7 @@ import pytest
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import protocol
-from ctd_jax_datasets import build, export, load
+from ctd_jax_datasets import build, export
 from ctd_jax_datasets.chunqiutr.release import reader, released_files
 from ctd_jax_datasets.common import provenance
 from tests import synthetic
@@ -22,16 +22,14 @@ from tests import synthetic
 NAME = "chunqiutr/mini"
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> pathlib.Path:
-  folder = tmp_path_factory.mktemp("data")
-  build.build_dataset(NAME, folder)
-  return folder
+@pytest.fixture
+def data_dir(mini_data_dir) -> pathlib.Path:
+  return mini_data_dir
 
 
-@pytest.fixture(scope="module")
-def mini(data_dir):
-  return load.load_benchmark(NAME, data_dir)
+@pytest.fixture
+def mini(mini_benchmark):
+  return mini_benchmark
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:

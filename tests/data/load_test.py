@@ -1,0 +1,32 @@
+"""Reading a data set by its name."""
+
+import pytest
+
+import ctd_jax
+from ctd_jax.benchmark.queries import SPLITS
+from ctd_jax_datasets import load
+
+
+def test_a_built_data_set_is_whole(mini_builder, mini_benchmark):
+  builder, benchmark = mini_builder, mini_benchmark
+  assert benchmark.name == f"chunqiutr/mini:{builder.version}"
+  counts = {name: len(rows) for name, rows in benchmark.queries.items()}
+  counts["records"] = len(benchmark.records)
+  assert counts == {
+    name: info.num_examples for name, info in builder.info.splits.items()
+  }
+  assert tuple(benchmark.queries) == SPLITS
+  assert benchmark.record_ids == sorted(benchmark.record_ids)
+
+
+def test_a_data_set_that_was_not_built_is_named(tmp_path):
+  with pytest.raises(
+    FileNotFoundError, match="ctd_jax_datasets.build chunqiutr/mini"
+  ):
+    load.load_benchmark("chunqiutr/mini", tmp_path)
+
+
+def test_an_unknown_name_suggests_the_nearest(tmp_path):
+  message = "no data set 'chunqiutr/mimi'; did you mean 'chunqiutr/mini'"
+  with pytest.raises(ValueError, match=message):
+    ctd_jax.load_benchmark("chunqiutr/mimi", tmp_path)
