@@ -114,8 +114,8 @@ class Journal:
         key, value = record["key"], record["value"]
       except (KeyError, TypeError, ValueError):
         raise ValueError(
-          f"{self.path}, line {line_number}: expected an object with the fields "
-          "key and value"
+          f"{self.path}, line {line_number}: expected an object with the "
+          "fields key and value"
         ) from None
       if key in records:
         raise ValueError(

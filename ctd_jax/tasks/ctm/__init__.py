@@ -1,4 +1,4 @@
-"""Temporal reasoning across Chinese dynasties: periods, questions, judge, game.
+"""Temporal reasoning across Chinese dynasties: answerers, judge, Ito game.
 
-CTM in the text: Chinese time reasoning benchmark (arXiv 2502.16922).
+CTM is the Chinese time reasoning benchmark (arXiv 2502.16922).
 """

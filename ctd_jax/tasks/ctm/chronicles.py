@@ -1,14 +1,13 @@
-"""Finds in reign-dated chronicles when somebody was: dates by retrieval.
+"""Dates of entities, retrieved from reign-dated chronicles.
 
-Why: what a question needs to know can be read where months are known, in the
-Annals and in 資治通鑑. A name is searched with BM25; the records found that
-contain it give the years in which it occurs. So the timeline answerer gets
-records of its own, without the entity table's years. Called by
-`python -m ctd_jax.tasks.ctm qa --system=chronicles`.
+The dates that a question needs can be read where months are known: in the
+Annals and in 資治通鑑. A name is searched by BM25, and the retrieved records
+that contain it give the years in which it occurs. So the timeline answerer has
+records of its own, without the years of the entity table.
 
-Only names that a chronicle writes are found: of the years 722-468 BCE and
-220-502 CE for the two above. A name told of long after its time, or borne by
-two, is dated wrongly.
+Only names that a chronicle writes are found: years 722-468 BCE and 220-502 CE
+for the two above. A name that is mentioned long after its time, or shared by
+two people, is dated wrongly.
 """
 
 from __future__ import annotations
@@ -29,16 +28,15 @@ from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.entities import Entity, YearInterval
 from ctd_jax_datasets.ctm.vocabulary import APPROXIMATE
 
-TOP_K = 50  # records looked at for a name
+TOP_K = 50  # records that are searched for a name
 _BATCH_SIZE = 64  # names scored at once
-MENTION_SENSE = "mention"
-# Years by which a life may go beyond those in which it is told of.
-_LIFE_MARGIN = 30
+MENTION_SENSE = "mention"  # sense of the intervals, cf. `YearInterval`
+_LIFE_MARGIN = 30  # years by which a life may exceed its mentions
 
 
 @dataclasses.dataclass(frozen=True)
 class DatedText:
-  """A text and its year, as historians count (no year 0)."""
+  """Text and its year, as historians count (no year 0)."""
 
   text: str
   year: int
@@ -47,6 +45,7 @@ class DatedText:
 def read_dated_events(benchmark: Benchmark) -> list[DatedText]:
   """Returns the events of a data set with their years."""
   return [
+    # Astronomical years have a year 0.
     DatedText(record.text, year if year > 0 else year - 1)
     for record in benchmark.records
     if record.kind == EVENT
@@ -57,13 +56,13 @@ def read_dated_events(benchmark: Benchmark) -> list[DatedText]:
 
 
 class ChronicleIndex:
-  """An index of dated texts, in Simplified script."""
+  """Index of dated texts, in Simplified script."""
 
   def __init__(self, records: Iterable[DatedText]):
     """Indexes dated texts.
 
     Raises:
-      ValueError: if there is none.
+      ValueError: if there is no text.
     """
     self._records = [
       dataclasses.replace(record, text=replies.to_simplified(record.text))
@@ -72,10 +71,10 @@ class ChronicleIndex:
     self._index = bm25.BM25([record.text for record in self._records])
 
   def search_years(self, names: Sequence[str]) -> list[list[int]]:
-    """Returns for each name the years of the records that contain it.
+    """Returns for each name the sorted years of the records that contain it.
 
     Args:
-      names: in Simplified script.
+      names: names in Simplified script.
     """
     years_by_name: list[list[int]] = []
     starts = range(0, len(names), _BATCH_SIZE)
@@ -95,13 +94,13 @@ class ChronicleIndex:
     return years_by_name
 
   def date_entities(self, entities: Sequence[Entity]) -> list[Entity]:
-    """Returns the entities that are found, with what the texts tell of them.
+    """Returns the found entities, with years and periods from the texts.
 
-    Nothing but name and kind is taken from an entity; its main period is that
-    of the median year.
+    Only name and kind are taken from an entity. Names of one character are
+    left out, since they occur as words.
 
     Args:
-      entities: whose names are searched.
+      entities: entities whose names are searched.
     """
     names = [replies.to_simplified(entity.name) for entity in entities]
     return [
@@ -112,7 +111,11 @@ class ChronicleIndex:
 
 
 def _make_dated_entity(entity: Entity, years: Sequence[int]) -> Entity:
-  """Returns a record made of the years in which a name occurs."""
+  """Returns a record made of the years in which a name occurs.
+
+  The main period is that of the median year: single late mentions do not move
+  it.
+  """
   median_year = int(np.sort(years)[len(years) // 2])
   main_label = periods.list_acceptable_labels(median_year)[-1]
   labels = periods.list_span_labels(years[0], years[-1])

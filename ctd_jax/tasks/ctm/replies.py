@@ -1,7 +1,7 @@
-"""Reads what models write: script, JSON, conclusion, clauses, numbers.
+"""Reading of what models write: script, JSON, conclusions, clauses, numbers.
 
-Why: the judge and the game must read replies alike, and whatever cannot be
-read has to be told apart from a wrong answer. Called by both.
+The judge and the game must read replies in the same way, and an unreadable
+reply must be distinguished from a wrong answer.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ _OBJECT_PATTERN = re.compile(r"\{.*\}", re.DOTALL)
 _FULL_WIDTH = str.maketrans(
   "０１２３４５６７８９ＡＢＣＤＥＦＧａｂｃｄｅｆｇ", "0123456789ABCDEFGabcdefg"
 )
+# Words before a conclusion.
 _CONCLUSION_PATTERN = re.compile(
   r"(?:最终|正确)?答案(?:应该|应当|应)?[是为:：]+|因此|所以|综上(?:所述)?|总之|"
   r"结论(?:是|为|:|：)|由此可[见知]|故(?:应)?选|应(?:该)?选|应[该当]?[是为]"
 )
 _SENTENCE_PATTERN = re.compile(r"[^。！？!?；;\n]+[。！？!?；;]?")
 _CLAUSE_PATTERN = re.compile(r"[^，,。！？!?；;\n]+")
+# 「虽然 ... 但」: what is conceded is not asserted.
 _CONCESSION_PATTERN = re.compile(
   r"(?:虽然|虽说|尽管|固然)[^。；;\n]*?(?:但是|但|却|不过|然而|可是)"
 )
+# Words that deny the name right after them.
 _NEGATION_PATTERN = re.compile(
   r"(?:不是|并非|绝非|而非|不属于?|不在|不可能[是在]?|不应[是在]?|不会[是在]?|"
   r"排除|(?<!无)不|[^无莫除是若]非|不选|不为|没有|[以之]后才[叫称为])"
   r"[「『“\"《]?(?:选项)?$"
 )
+# Arabic numerals with separators, or Chinese numerals.
 NUMBER_PATTERN = (
   r"(?:[0-9]+(?:[,，][0-9]{3})*(?:\.[0-9]+)?|[〇零一二两三四五六七八九十百千]+)"
 )
@@ -40,6 +44,7 @@ _DIGITS = {c: i for i, c in enumerate("〇一二三四五六七八九")} | {
   "两": 2,
 }
 _UNITS = {"十": 10, "百": 100, "千": 1000}
+_NEGATION_LENGTH = 8  # characters before a name that can deny it
 
 
 @functools.cache
@@ -57,13 +62,14 @@ def to_simplified(text: str) -> str:
 
 
 def parse_json_object(text: str) -> dict[str, Any]:
-  """Returns the JSON object in a reply, which may stand among other words.
+  """Returns the JSON object in a reply, which may contain other text, too.
 
   Raises:
-    ValueError: if there is none, or it cannot be read.
+    ValueError: if there is no object, or it cannot be read.
   """
   match = _OBJECT_PATTERN.search(text)
   try:
+    # Not strict: models write line breaks inside strings.
     data = json.loads(match[0], strict=False) if match else None
   except ValueError as error:
     raise ValueError(f"the JSON cannot be read: {error}") from None
@@ -73,11 +79,11 @@ def parse_json_object(text: str) -> dict[str, Any]:
 
 
 def iterate_passages(text: str) -> Iterator[str]:
-  """Yields where an answer may stand, the surest place first.
+  """Yields the passages of a text that may hold the answer, best first.
 
-  What follows the last 「答案是」, 「因此」 and the like, its first sentence
-  before the rest; the first sentence of all; everything. Concessions (虽然 ...
-  但) are left out.
+  First the sentence after the last 「答案是」, 「因此」 and the like, then all
+  text after it, then the first sentence, then everything. Concessions (虽然
+  ... 但) are left out.
   """
   text = _CONCESSION_PATTERN.sub("", text).strip()
   marks = list(_CONCLUSION_PATTERN.finditer(text))
@@ -92,7 +98,7 @@ def iterate_passages(text: str) -> Iterator[str]:
 
 
 def split_sentences(text: str) -> list[str]:
-  """Returns the sentences of a text; each line is one at least."""
+  """Returns the sentences of a text; a line break ends a sentence."""
   return [match[0] for match in _SENTENCE_PATTERN.finditer(text)] or [text]
 
 
@@ -102,31 +108,32 @@ def split_clauses(text: str) -> list[str]:
 
 
 def is_negated(text: str, position: int) -> bool:
-  """Whether what stands at a position is denied by the words before it."""
-  return bool(_NEGATION_PATTERN.search(text[max(0, position - 8) : position]))
+  """Returns whether the words before a position deny what follows."""
+  start = max(0, position - _NEGATION_LENGTH)
+  return bool(_NEGATION_PATTERN.search(text[start:position]))
 
 
 def find_name_mentions(
   text: str, names: Collection[str]
 ) -> list[tuple[int, str]]:
-  """Returns (position, name) of all names in a text, longest names first.
+  """Returns (position, name) of all names in a text, in order of position.
 
   Args:
     text: in Simplified script.
-    names: likewise.
+    names: in Simplified script; of two that overlap the longer is found.
   """
   return [(m.start(), m[0]) for m in compile_name_pattern(names).finditer(text)]
 
 
 def compile_name_pattern(names: Collection[str]) -> re.Pattern[str]:
-  """Returns what finds names in a text, longest names first."""
+  """Returns the pattern of any of the names, longest names first."""
   sorted_names = sorted((n for n in names if n), key=len, reverse=True)
-  # Without names it finds nothing.
+  # An empty alternation would match everywhere; (?!) matches nothing.
   return re.compile("|".join(map(re.escape, sorted_names)) or "(?!)")
 
 
 def parse_number(text: str) -> float:
-  """Returns the number that a match of `NUMBER` writes.
+  """Returns the number of a match of `NUMBER_PATTERN`.
 
   「一千三百一十四」 is 1314, 「九七八」 is 978.
   """
@@ -138,8 +145,9 @@ def parse_number(text: str) -> float:
   total, digit = 0, None
   for character in numeral:
     if character in _UNITS:
+      # 十二 is 12: a unit without a digit counts once.
       total += (1 if digit is None else digit) * _UNITS[character]
       digit = None
     else:
-      digit = _DIGITS[character] or None
+      digit = _DIGITS[character] or None  # 零 only marks an empty unit
   return float(total + (digit or 0))

@@ -1,14 +1,12 @@
-"""Answers questions from a timeline, without a model.
+"""Answerer that reads a timeline of entities, without a model.
 
-Why: the harness has to run end to end where there is no model, and a score of
-one means little without what plain look-up and arithmetic reach. What the
-answerer knows is given: `eras` reads only names of eras, dynasties and years
-in the question; `oracle` has the whole entity table, from which the questions
-are made, so it measures reading alone; `chronicles` knows names but has to
-find the years in dated texts (`chronicles`). Called by `python -m ctd_jax.tasks.ctm
-qa`.
+It shows what plain look-up and arithmetic reach, which the score of a model
+has to be compared with. Its knowledge is a list of entities: with `eras` only
+names of eras, besides dynasties and years in the question; with `oracle` the
+whole entity table, from which the questions are made, so that only reading is
+measured; with `chronicles` dates that are retrieved from texts (`chronicles`).
 
-Where nothing is known, the answer is the most frequent one of the train split.
+Without knowledge the answer is the most frequent one of the train split.
 """
 
 from __future__ import annotations
@@ -43,24 +41,28 @@ from ctd_jax_datasets.ctm.vocabulary import (
   TOU,
 )
 
-# 「请从先秦、汉……中选出一个作答」 names all periods and tells nothing.
+# 「请从先秦、汉……中选出一个作答」 names all ten periods, not the answer.
 _INSTRUCTION_PATTERN = re.compile(r"请从[^。？]*?选出一个作答。?")
 _OPTION_PATTERN = re.compile(r"([A-H])[.．、]\s*(.+?)\s*(?=[A-H][.．、]|请|$)")
+# Names in a row, separated by 、.
 _LIST_PATTERN = re.compile(
   r"[^，。？！：；（）\s、]+(?:、[^，。？！：；（）\s、]+)+"
 )
+# After a name: its last year is meant.
 _LAST_YEAR_PATTERN = re.compile(r"^”?(?:去世|卒|结束|灭亡)")
 _NO_ANACHRONISM_ANSWER = "没有穿帮"
+_UNKNOWN_ANSWER = "不知道"
+_FOLLOWING_LENGTH = 8  # characters after a name that may change its meaning
 
 
 @dataclasses.dataclass(frozen=True)
 class AnswerPrior:
-  """The most frequent answers of some questions.
+  """Most frequent answers of the train split.
 
   Attributes:
-    label: of EDD.
-    possible: of PJ.
-    years: median of TIC.
+    label: most frequent label of EDD.
+    possible: most frequent polarity of PJ.
+    years: median of the years of TIC.
   """
 
   label: str
@@ -69,7 +71,11 @@ class AnswerPrior:
 
   @classmethod
   def from_questions(cls, questions: Iterable[Question]) -> AnswerPrior:
-    """Returns the prior of questions that have each of the three tasks."""
+    """Returns the prior of some questions.
+
+    Raises:
+      ValueError: naming the tasks without a question.
+    """
     by_task = collections.defaultdict(list)
     for question in questions:
       by_task[question.task].append(question.gold)
@@ -85,12 +91,12 @@ class AnswerPrior:
 
 @dataclasses.dataclass(frozen=True)
 class EntityMention:
-  """An entity in a question.
+  """Entity that is named in a question.
 
   Attributes:
-    record: what is known of it; None if only its name is.
-    name: as written.
-    following_text: what stands behind it.
+    record: record of the entity.
+    name: name as written, in Simplified script.
+    following_text: text behind the name.
   """
 
   record: Entity
@@ -99,25 +105,25 @@ class EntityMention:
 
   @property
   def relation(self) -> Relation:
-    """The record with the name as written."""
+    """The relation of the record, with the name as written."""
     relation = repository.make_relation(self.record)
     return msgspec.structs.replace(relation, entity=self.name)
 
 
 class TimelineAnswerer:
-  """Answers from records of entities and a prior."""
+  """Answerer with records of entities and a prior."""
 
   def __init__(self, entities: Iterable[Entity], prior: AnswerPrior):
     """Indexes the records.
 
     Args:
-      entities: what is known; those without years are of no use.
-      prior: for what is not.
+      entities: known entities; those without years are ignored.
+      prior: answers without knowledge.
     """
     self._prior = prior
     self._records = [e for e in entities if e.intervals and e.periods]
     self._ids = {record.entity_id for record in self._records}
-    # Names of one character are words of their own more often than not.
+    # Names of one character are more often ordinary words.
     self._by_name = {
       replies.to_simplified(name): records
       for name, records in repository.index_by_name(self._records).items()
@@ -137,30 +143,32 @@ class TimelineAnswerer:
     }
 
   def answer(self, question: Question) -> str:
-    """Returns the answer to a question, read from its text alone."""
+    """Returns the answer to a question, which depends on its text alone."""
     text = replies.to_simplified(
       _INSTRUCTION_PATTERN.sub("", question.question)
     )
     return self._rules[question.task](text)
 
   def knows(self, question: Question) -> bool:
-    """Whether every entity that a question is about has a record here."""
+    """Returns whether every entity of a question has a record."""
     return all(
       relation.entity_id in self._ids for relation in question.relations
     )
 
   def _find_mentions(self, text: str) -> list[EntityMention]:
-    """Returns the entities named in a text, in order, each once."""
+    """Returns the entities in a text, in order of their first mention."""
     mentions: dict[str, EntityMention] = {}
     for match in self._name_pattern.finditer(text):
       name = match[0]
-      following_text = text[match.end() : match.end() + 8]
+      following_text = text[match.end() : match.end() + _FOLLOWING_LENGTH]
+      # Of homonyms the first record is taken.
       mentions.setdefault(
         name, EntityMention(self._by_name[name][0], name, following_text)
       )
     return list(mentions.values())
 
   def _answer_label(self, text: str) -> str:
+    """EDD: the main period of the entity, or the dynasty in the text."""
     mentions = self._find_mentions(text)
     labels = (
       [mentions[0].record.periods[0]]
@@ -170,6 +178,7 @@ class TimelineAnswerer:
     return labels[0] if len(labels) == 1 else self._prior.label
 
   def _answer_option(self, text: str) -> str:
+    """TES: an option of the most frequent period of the other names."""
     first_option = _OPTION_PATTERN.search(text)
     if first_option is None:
       return _NO_ANACHRONISM_ANSWER
@@ -189,7 +198,7 @@ class TimelineAnswerer:
     return options[0]
 
   def _read_scene(self, text: str) -> list[Relation]:
-    """Returns what a scene names; events can be talked of ever since."""
+    """Returns the relations of a scene; events stay open, cf. `scenes`."""
     return [
       msgspec.structs.replace(mention.relation, end=None)
       if mention.record.kind == EVENT
@@ -198,6 +207,7 @@ class TimelineAnswerer:
     ]
 
   def _answer_possible(self, text: str) -> str:
+    """PJ: whether all entities share a year, else the first conflict."""
     relations = self._read_scene(text)
     pairs = intervals.find_disjoint_pairs(relations)
     if pairs:
@@ -207,10 +217,12 @@ class TimelineAnswerer:
         f"{name}是{periods_by_name[name]}的" for name in (first, second)
       )
       return f"否。{explanation}，两者不同时。"
+    # With one known entity there is nothing to compare.
     is_possible = len(relations) > 1 or self._prior.possible
     return "是。各项在时间上可以同时出现。" if is_possible else "否。"
 
   def _answer_order(self, text: str) -> str:
+    """TOU: known entities by first year, then unknown names of the list."""
     relations = [mention.relation for mention in self._find_mentions(text)]
     ordered_names = [
       name
@@ -229,6 +241,7 @@ class TimelineAnswerer:
     return "、".join([*ordered_names, *unordered_names])
 
   def _answer_years(self, text: str) -> str:
+    """TIC: the years along the dates of the entities."""
     points = [
       intervals.year_at(
         mention.relation,
@@ -242,24 +255,26 @@ class TimelineAnswerer:
     return f"约{periods.sum_years_along(points)[0]}年"
 
   def _answer_anachronisms(self, text: str) -> str:
+    """SEC, LSEC: entities that share no year with the first one."""
     relations = self._read_scene(text)
     if not relations:
       return _NO_ANACHRONISM_ANSWER
     scene, *candidates = relations
     anachronisms = intervals.find_anachronisms(scene, candidates)
     reason_words = {"later": "晚于", "earlier": "早于"}
-    return (
-      "\n".join(
-        f"{number}. {anachronism.entity}{reason_words[anachronism.reason]}所设时代。"
-        for number, anachronism in enumerate(anachronisms, start=1)
-      )
-      or _NO_ANACHRONISM_ANSWER
-    )
+    lines = [
+      f"{number}. {item.entity}{reason_words[item.reason]}所设时代。"
+      for number, item in enumerate(anachronisms, start=1)
+    ]
+    return "\n".join(lines) or _NO_ANACHRONISM_ANSWER
 
   def _answer_relation(self, text: str) -> str:
+    """RR: the wording of the question tells which relation it asks for."""
     mentions = self._find_mentions(text)
     if "籍贯" in text:
-      return "、".join(mention.record.place or "不知道" for mention in mentions)
+      return "、".join(
+        mention.record.place or _UNKNOWN_ANSWER for mention in mentions
+      )
     if "在位" in text:
       return "、".join(
         self._find_ruler_in(mention.relation.start) for mention in mentions
@@ -278,7 +293,7 @@ class TimelineAnswerer:
     return f"{first.entity}早于{second.entity}" if years else "同时在世"
 
   def _find_contemporary(self, text: str, relations: Sequence[Relation]) -> str:
-    """Returns who of several shares years with the one 「与」 stands before."""
+    """Returns who shares years with the person behind 「与」."""
     query_relations = [r for r in relations if f"与{r.entity}" in text]
     for relation in relations:
       if (
@@ -287,10 +302,10 @@ class TimelineAnswerer:
         and not intervals.compute_gap(query_relations[0], relation)
       ):
         return relation.entity
-    return "不知道"
+    return _UNKNOWN_ANSWER
 
   def _find_ruler_in(self, year: int) -> str:
-    """Returns who reigned in a year, longest of all if there were several."""
+    """Returns the ruler in a year; of several the longest reigning one."""
     reigns = [
       (record.intervals[0], record)
       for record in self._records
@@ -301,16 +316,16 @@ class TimelineAnswerer:
       for reign, record in reigns
       if reign.end is not None and reign.start < year < reign.end
     ]
-    return max(reign_lengths)[1] if reign_lengths else "不知道"
+    return max(reign_lengths)[1] if reign_lengths else _UNKNOWN_ANSWER
 
   def _find_ruler_of(self, era: Entity) -> str:
-    """Returns who used an era."""
+    """Returns the ruler who used an era, by its evidence or its first year."""
     if era.kind == ERA and len(era.evidence) > 1 and era.evidence[1]:
       return era.evidence[1]
     return self._find_ruler_in(era.intervals[0].start)
 
   def _answer_renamed(self, text: str) -> str:
-    """Returns what each city was called in the periods asked for."""
+    """EEU: the names of each city in the periods behind 「在」."""
     names = []
     for clause in text.split("；"):
       place_mentions = [
@@ -321,10 +336,10 @@ class TimelineAnswerer:
       query_labels = period_names.find_period_labels(clause.partition("在")[2])
       for label in query_labels if place_mentions else ():
         names.append(self._find_name_of(place_mentions[0].record.place, label))
-    return "、".join(names) or "不知道"
+    return "、".join(names) or _UNKNOWN_ANSWER
 
   def _find_name_of(self, city: str, label: str) -> str:
-    """Returns the name that a city had mainly in a period."""
+    """Returns the name of a city in a period, preferably its main one."""
     records = [
       record
       for record in self._records
@@ -333,4 +348,4 @@ class TimelineAnswerer:
       and label in record.periods
     ]
     records.sort(key=lambda record: record.periods[0] != label)
-    return records[0].name if records else "不知道"
+    return records[0].name if records else _UNKNOWN_ANSWER

@@ -1,7 +1,7 @@
-"""Reads the times that an answer states: periods, years, numbers of years.
+"""Times in an answer: periods, years and numbers of years.
 
-Why: 「北宋」, 「1037年」 and 「宋代」 are one answer; 「701年」 is a date, but
-「相隔701年」 is not. Called by `judge`; all text is in Simplified script.
+「北宋」, 「1037年」 and 「宋代」 are one answer; 「701年」 is a date, but
+「相隔701年」 is not. All texts are in Simplified script.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import re
 from ctd_jax.tasks.ctm import replies
 from ctd_jax_datasets.ctm import period_names, periods
 
-# What follows a period that is only a bound, or part of another word.
+# After a period that is only a bound (宋以后), or part of another word.
 _BOUND_PATTERN = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡|八大家")
-# A label of one character is a word of its own elsewhere (明, 清).
+# A label of one character without suffix, where only a label can stand:
+# elsewhere 明 and 清 are ordinary words.
 _BARE_LABEL_PATTERN = re.compile(
   rf"(?:是|为|属于?|归入|选|于|在|即|[:：])\s*[「“【]?({'|'.join(periods.LABELS)})"
   r"(?=[」”】。，；,.;\s]|$)"
 )
 _YEAR_PATTERN = re.compile(r"(公元前|前)?([0-9]{1,4})年")
 
-# What a mention may mean: any of these sets of labels. A regime beside the
-# period of its time (辽) means none that can be told without knowing more.
+# Possible meanings of a mention: each is a set of labels. A regime beside the
+# period of its time (辽) has no certain label.
 Meaning = tuple[frozenset[str], ...]
 CONTEMPORARY_REGIME = frozenset(("?",))
 
 
 def find_period_meanings(text: str) -> list[Meaning]:
-  """Returns what every dynasty word means that a text asserts.
+  """Returns the meanings of all dynasty words that a text asserts.
 
-  A homonym (后汉) means one of several, 「明清」 means both at once.
+  A homonym (后汉) has several meanings, 「明清」 one with two labels.
   """
   meanings = [
     tuple(
@@ -48,7 +49,7 @@ def find_period_meanings(text: str) -> list[Meaning]:
 
 
 def find_year_meanings(text: str) -> list[Meaning]:
-  """Returns the labels that every year in a text may have."""
+  """Returns the meanings of all years in a text."""
   years = [
     -int(digits) if is_bce else int(digits)
     for is_bce, digits in _YEAR_PATTERN.findall(text)
@@ -56,13 +57,13 @@ def find_year_meanings(text: str) -> list[Meaning]:
   meanings = [
     tuple(frozenset((label,)) for label in periods.list_acceptable_labels(year))
     for year in years
-    if year
+    if year  # there is no year 0
   ]
   return [meaning for meaning in meanings if meaning]
 
 
 def find_labels(text: str) -> set[str]:
-  """Returns all labels that periods and years in a text may have."""
+  """Returns the labels of all meanings of periods and years in a text."""
   meanings = [*find_period_meanings(text), *find_year_meanings(text)]
   return {
     label for meaning in meanings for labels in meaning for label in labels
@@ -70,13 +71,16 @@ def find_labels(text: str) -> set[str]:
 
 
 _UNIT_YEARS = {"年": 1.0, "载": 1.0, "岁": 1.0, "世纪": 100.0, "月": 1 / 12}
+# 「三百多年」, 「两个半世纪」; 月号, 年初 and the like are dates.
 SPAN_PATTERN = re.compile(
   rf"(?P<number>{replies.NUMBER_PATTERN})(?P<more>余|多|来)?\s*个?(?P<half>半)?\s*"
   r"(?P<unit>年|载|岁|世纪|月)(?!号|初|末)"
 )
+# Before a number that is a year of the calendar.
 _DATE_PREFIX_PATTERN = re.compile(
   r"(?:公元前?|西元前?|前|[于在至到自从（(])\s*$"
 )
+# Before a number that is a difference.
 _DIFFERENCE_PREFIX_PATTERN = re.compile(
   r"(?:相差|前后|相隔|相距|间隔|时间差|差距|差|隔|共计?|合计|总计|历时|持续|等于|=|＝|"
   r"约为|大约|约|为|是|[:：])\s*(?:了|有|为|是|约|大约|大概|近)*\s*$"
@@ -87,15 +91,16 @@ _RANGE_PATTERN = re.compile(
 
 
 def convert_span_to_years(match: re.Match[str]) -> float:
-  """Returns the years that a match of `SPAN` writes."""
+  """Returns the number of years of a match of `SPAN_PATTERN`."""
   value = replies.parse_number(match["number"]) + (0.5 if match["half"] else 0)
   return value * _UNIT_YEARS[match["unit"]]
 
 
 def extract_num_years(text: str) -> list[float] | None:
-  """Returns the number of years an answer gives, or both ends of a range.
+  """Returns the number of years in an answer, or both ends of a range.
 
-  None if none can be told from the others; a total comes last.
+  Returns None if several numbers may be the answer. Of several differences the
+  last is taken, since a total comes last.
   """
   if re.fullmatch(rf"约?({replies.NUMBER_PATTERN})", text.strip("。. ")):
     return [replies.parse_number(text.strip("约。. "))]

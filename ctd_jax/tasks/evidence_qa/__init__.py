@@ -1,5 +1,5 @@
-"""Questions with evidence of the right month and evidence that is like it.
+"""Answers from evidence of the right month among evidence that is like it.
 
-ChunQiuTR, appendix B.2.5: what a model answers from evidence is only as good
-as the months of the evidence.
+A model's answer is only as good as the months of its evidence. Source:
+ChunQiuTR, appendix B.2.5.
 """

@@ -1,11 +1,11 @@
-"""What a model gets to read for a question: answers, and what is like them.
+"""Evidence packs: a question, the records that answer it, and confusable ones.
 
-Why: whoever answers from found records has to tell the right month from the
-next one. A pack has the records that answer, and others that a retriever
-confuses with them: of neighbouring months, of the same month in other years,
-placeholders and commentary. Called by `python -m ctd_jax.tasks.evidence_qa`.
+Whoever answers from retrieved records has to tell the right month from the
+next one. Besides the answers a pack has records that a retriever confuses with
+them: of neighbouring months, of the same month in other years, placeholders
+and commentary.
 
-Axis: N records, sorted by id.
+Axes: N records, sorted by id.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Int, Shaped
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import Query
@@ -29,18 +30,18 @@ NEAR_MONTH, SAME_MONTH = "near month", "same month of another year"
 PLACEHOLDER, COMMENTARY = "placeholder", "commentary"
 ANSWER_ROLE = "answer"
 CONFUSABLE_ROLES = (NEAR_MONTH, SAME_MONTH, PLACEHOLDER, COMMENTARY)
-_NEAR_LIMIT_MONTHS = 12  # months
+_NEAR_LIMIT_MONTHS = 12  # a record farther away is of another year
 
 
 @dataclasses.dataclass(frozen=True)
 class PackItem:
-  """One record of a pack.
+  """Record in a pack.
 
   Attributes:
-    record_id: of the record.
-    date: its month as a chronicle writes it.
-    text: of the record.
-    role: "answer" or one of `CONFUSABLE`.
+    record_id: id of the record.
+    date: month as a chronicle writes it.
+    text: text of the record.
+    role: `ANSWER_ROLE` or one of `CONFUSABLE_ROLES`.
   """
 
   record_id: str
@@ -51,13 +52,13 @@ class PackItem:
 
 @dataclasses.dataclass(frozen=True)
 class Pack:
-  """A question and the evidence to answer it from.
+  """Question with the evidence to answer it from.
 
   Attributes:
-    question_id: of the query.
-    question: its text.
-    items: in the order in which they are numbered, from 1.
-    all_answers: how many records answer the query, in the pack or not.
+    question_id: id of the query.
+    question: text of the query.
+    items: records in the order of their numbers, from 1.
+    all_answers: number of records that answer, in the pack or not.
   """
 
   question_id: str
@@ -67,7 +68,7 @@ class Pack:
 
   @property
   def answers(self) -> tuple[int, ...]:
-    """Numbers of the items that answer."""
+    """Numbers of the answering items, from 1."""
     return tuple(
       n for n, i in enumerate(self.items, 1) if i.role == ANSWER_ROLE
     )
@@ -83,11 +84,13 @@ def make_packs(
   """Returns a pack for every query.
 
   Args:
-    benchmark: whose records.
-    queries: with their positives.
-    max_answers: at most so many records that answer; drawn if there are more.
-    max_confusable: so many others, of each kind in turn, the nearest first.
-    seed: of draws and order; together with the query's id it decides.
+    benchmark: data set of the records.
+    queries: queries with their positives.
+    max_answers: maximal number of answering records; a sample if there are
+      more.
+    max_confusable: number of other records, the roles in turn, the nearest
+      first.
+    seed: seed of draws and order, together with the query's id.
   """
   records = {record.record_id: record for record in benchmark.records}
   record_table = _RecordTable.from_benchmark(benchmark)
@@ -115,25 +118,25 @@ def make_packs(
 
 @dataclasses.dataclass(frozen=True)
 class _RecordTable:
-  """The records of a benchmark by id, with what they are chosen by.
+  """Records of a benchmark as columns.
 
   Attributes:
-    records: N of them.
+    records: N records.
     timeline: their calendar.
-    kinds: [N].
-    ordinals: of their months, [N].
-    months: of the year, [N].
+    kinds: kind of each record.
+    ordinals: ordinal month of each record.
+    months: month of the year of each record.
   """
 
   records: Sequence[Record]
   timeline: Timeline
-  kinds: np.ndarray
-  ordinals: np.ndarray
-  months: np.ndarray
+  kinds: Shaped[np.ndarray, " N"]
+  ordinals: Int[np.ndarray, " N"]
+  months: Int[np.ndarray, " N"]
 
   @classmethod
   def from_benchmark(cls, benchmark: Benchmark) -> _RecordTable:
-    """Returns the shelf of a benchmark."""
+    """Returns the table of a benchmark."""
     keys = [record.key for record in benchmark.records]
     return cls(
       benchmark.records,
@@ -146,10 +149,10 @@ class _RecordTable:
   def find_confusable(
     self, query: Query, count: int
   ) -> list[tuple[Record, str]]:
-    """Returns the nearest records of every kind in turn, `count` in all."""
+    """Returns the nearest records of each role in turn, `count` in all."""
     start, end = self.timeline.interval_ordinals(query.interval)
     distances = np.maximum(start - self.ordinals, self.ordinals - end)
-    distances = np.maximum(distances, 0)  # 0 inside the interval
+    distances = np.maximum(distances, 0)  # months; 0 inside the interval
     query_months = [
       key.month for key in self.timeline.iterate_keys(query.interval)
     ]
@@ -165,7 +168,7 @@ class _RecordTable:
     nearest_rows = {}
     for role, pool in pools.items():
       rows = np.flatnonzero(pool)
-      # Stable: of equally near ones those of smaller id.
+      # Stable: of equal distances the smaller id comes first.
       nearest_rows[role] = rows[np.argsort(distances[rows], kind="stable")][
         :count
       ]

@@ -1,9 +1,8 @@
-"""What an answer from a pack is worth: what it tells and what it cites.
+"""Scores of an answer from a pack: its content and its citations.
 
-Why: an answer may read well and stand on the wrong month. Citations are read
-from the marks `[3]`; they say which records an answer rests on. Whether it
-tells what they say is measured by their wording, or judged by a model. Called
-by `python -m ctd_jax.tasks.evidence_qa`.
+An answer may read well and rest on the wrong month. Citations are read from the
+marks `[3]`; they say on which records an answer rests. Whether it covers the
+content of these records is measured by their wording, or judged by a model.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from ctd_jax.retrieval import bm25
 from ctd_jax.tasks.evidence_qa.packs import CONFUSABLE_ROLES, Pack
 
+# Half and full width, also several numbers in one mark.
 _CITATION_PATTERN = re.compile(r"[\[［【]([\d,，、\s]+)[\]］】]")
-_STATEMENT_END_PATTERN = re.compile(
-  r"[。！？；]+(?![\[［【])"
-)  # of a statement, with its mark
+# A mark may follow the full stop: 「宋人來盟。[2]」.
+_STATEMENT_END_PATTERN = re.compile(r"[。！？；]+(?![\[［【])")
 MEASURES = (
   "citation_precision",
   "citation_recall",
@@ -29,15 +28,15 @@ MEASURES = (
 
 
 class NoVerdictError(ValueError):
-  """A judge's reply that is not what was asked for."""
+  """Reply of a judge without a readable verdict."""
 
 
 def parse_citations(reply: str, num_items: int) -> tuple[list[int], int]:
-  """Returns the numbers that a reply cites, and how many marks name nothing.
+  """Returns the cited numbers, each once, and the count of invalid ones.
 
   Args:
-    reply: of a model.
-    num_items: of the pack; a number beyond it names nothing.
+    reply: reply of a model.
+    num_items: size of the pack; a number beyond it is invalid.
   """
   numbers = [
     int(number)
@@ -51,21 +50,22 @@ def parse_citations(reply: str, num_items: int) -> tuple[list[int], int]:
 def score_answer(
   pack: Pack, reply: str, verdict: Mapping[int, bool] | None = None
 ) -> dict[str, float]:
-  """Returns what an answer is worth, each from 0 to 1.
+  """Returns the measures of an answer, each from 0 to 1.
 
-  `citation_precision`: share of the cited records that answer (0 if none is
-  cited); a mark that names nothing counts as a wrong one. `citation_recall`:
-  share of the answering records that are cited. `supported`: share of the
-  statements that cite a record that answers, where a mark is for all that
-  stands before it in its line. `coverage`: mean share of an answering record's
-  pairs of neighbouring characters that the reply has.
-  `judged_coverage`: share of the answering records that a judge finds told;
-  absent without a verdict.
+  - `citation_precision`: share of the cited records that answer, 0 if none is
+    cited; an invalid number counts as a wrong record.
+  - `citation_recall`: share of the answering records that are cited.
+  - `supported`: share of the statements that cite an answering record; a mark
+    belongs to all statements before it in its line.
+  - `coverage`: mean share of the character bigrams of an answering record that
+    occur in the reply.
+  - `judged_coverage`: share of the answering records that the judge finds
+    covered; absent without a verdict.
 
   Args:
     pack: question and evidence.
-    reply: of a model.
-    verdict: number of an answering record -> whether it is told.
+    reply: reply of a model.
+    verdict: number of an answering record -> whether the reply covers it.
   """
   numbers, num_invalid = parse_citations(reply, len(pack.items))
   cited_answers = set(pack.answers).intersection(numbers)
@@ -82,17 +82,17 @@ def score_answer(
 
 
 def count_wrong_citations(pack: Pack, reply: str) -> dict[str, int]:
-  """Returns kind of confusable record -> how many of it a reply cites."""
+  """Returns role of a confusable record -> number of cited ones."""
   numbers, _ = parse_citations(reply, len(pack.items))
   roles = [pack.items[number - 1].role for number in numbers]
   return {role: roles.count(role) for role in CONFUSABLE_ROLES}
 
 
 def parse_verdict(reply: str, pack: Pack) -> dict[int, bool]:
-  """Returns number of an answering record -> whether it is told.
+  """Returns number of an answering record -> whether the answer covers it.
 
   Raises:
-    NoVerdictError: if the reply holds no such JSON.
+    NoVerdictError: if the reply has no JSON with 0 or 1 for each number.
   """
   start, end = reply.find("{"), reply.rfind("}")
   try:
@@ -107,12 +107,12 @@ def parse_verdict(reply: str, pack: Pack) -> dict[int, bool]:
 
 
 def _supported_share(pack: Pack, reply: str) -> float:
-  """Returns the share of statements that cite a record that answers."""
+  """Returns the share of statements that cite an answering record."""
   answer_numbers = set(pack.answers)
   is_supported = []
   for line in reply.splitlines():
     marks: list[int] = []
-    # A mark belongs to what stands before it in its line.
+    # Backwards: a mark belongs to the statements before it in its line.
     for statement in reversed(_STATEMENT_END_PATTERN.split(line)):
       marks = (
         parse_citations(statement, len(pack.items))[0]
@@ -125,6 +125,7 @@ def _supported_share(pack: Pack, reply: str) -> float:
 
 
 def _mean_coverage(pack: Pack, reply: str) -> float:
+  """Returns the mean share of a record's bigrams that the reply has."""
   reply_tokens = set(bm25.tokenize_bigrams(reply))
   shares = []
   for number in pack.answers:
@@ -136,20 +137,20 @@ def _mean_coverage(pack: Pack, reply: str) -> float:
 
 
 def _extract_bigrams(text: str) -> set[str]:
-  """Returns the pairs of neighbouring characters, or the only character."""
+  """Returns the bigrams of a text, or its only character."""
   tokens = bm25.tokenize_bigrams(text)
   return {token for token in tokens if len(token) == min(2, len(tokens))}
 
 
 def quote_all(pack: Pack) -> str:
-  """Returns the answer that tells all and cites all: what needs no model."""
+  """Returns the answer that quotes and cites all records, a lower bound."""
   return "\n".join(
     f"{item.text}[{number}]" for number, item in enumerate(pack.items, start=1)
   )
 
 
 def quote_answers(pack: Pack) -> str:
-  """Returns the answer that tells just what answers: the best there can be."""
+  """Returns the answer that quotes the answering records, an upper bound."""
   return "\n".join(
     f"{pack.items[number - 1].text}[{number}]" for number in pack.answers
   )

@@ -1,1 +1,1 @@
-"""The Timeline Ito game: seats find their order in time without naming it."""
+"""Timeline Ito: players find their order in time without naming periods."""

@@ -1,9 +1,9 @@
-"""Seats that need no model: what a result of one has to be compared with.
+"""Agents that need no model: guessers, and agents that know the periods.
 
-Why: under published feedback, blind guessing wins many games, so the share of
-games that a model wins means nothing without these. All draw their chances
-from (seed, game, seat, round), so that they remember nothing and a game is the
-same whenever it is played. Called by `python -m ctd_jax.tasks.ctm ito`.
+With published feedback blind guessing wins many games, so the share of games
+that a model wins has to be compared with theirs. Draws depend only on seed,
+game, seat and round: agents keep no state, and a game is the same whenever it
+is played.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from ctd_jax.tasks.ctm.ito import schema
 from ctd_jax.tasks.ctm.ito.game import DESCRIBE, View
 from ctd_jax_datasets.ctm import periods
 
-# Said by seats that have nothing to say: no agent here reads reasons.
-_REASON = "按时间先后选的。"
+_REASON = "按时间先后选的。"  # replies need one; no agent here reads it
 
 
 def _make_turn_rng(
   seed: int | str, view: View, *, is_joint: bool = False
 ) -> random.Random:
-  """Returns the chances of a turn; joint ones are the same for all seats."""
+  """Returns the generator of a turn, a joint one for all seats if so."""
   seat = "all" if is_joint else view.seat
   turn_key = (view.instance_id, seat, len(view.rounds), view.phase)
   return random.Random(":".join(map(str, (seed, *turn_key))))
@@ -45,16 +44,16 @@ def _format_ranking(rank: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Guesser(abc.ABC):
-  """Describes by any item; subclasses say how the rank is guessed.
+  """Agent that describes by a random item; subclasses guess the rank.
 
   Attributes:
-    seed: of its chances.
+    seed: seed of all draws.
   """
 
   seed: int | str = 0
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
-    """Returns the JSON that the phase asks for."""
+    """Returns the JSON of the phase; complaints do not occur."""
     if view.phase == DESCRIBE:
       return _format_description(
         _make_turn_rng(self.seed, view).choice(view.theme.items)
@@ -67,7 +66,7 @@ class Guesser(abc.ABC):
 
 
 class RandomGuesser(Guesser):
-  """Any rank, each time anew."""
+  """Guesser of any rank, each time anew."""
 
   def guess_rank(self, view: View) -> int:
     """Returns a rank drawn uniformly."""
@@ -75,16 +74,16 @@ class RandomGuesser(Guesser):
 
 
 class EliminationGuesser(Guesser):
-  """Any rank that no verdict has refuted for this seat."""
+  """Guesser of any rank that no verdict has refuted for this seat."""
 
   def guess_rank(self, view: View) -> int:
-    """Returns a rank drawn uniformly from those left."""
+    """Returns a rank drawn uniformly from the open ones."""
     open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()
     return _make_turn_rng(self.seed, view).choice(sorted(open_ranks))
 
 
 class PermutationGuesser(Guesser):
-  """One drawn order for all seats, anew in each round."""
+  """Guesser of one random order for all seats, anew in each round."""
 
   def guess_rank(self, view: View) -> int:
     """Returns the seat's place in the order."""
@@ -94,10 +93,10 @@ class PermutationGuesser(Guesser):
 
 
 class JointPermutationGuesser(Guesser):
-  """One order for all seats, drawn from those that fit all verdicts.
+  """Guesser of one order for all seats, consistent with all verdicts.
 
-  Every seat works out the same orders: the chances are shared and verdicts
-  are public.
+  Every seat computes the same orders, since draws are joint and verdicts are
+  public.
   """
 
   def guess_rank(self, view: View) -> int:
@@ -105,6 +104,7 @@ class JointPermutationGuesser(Guesser):
     consistent_orders = list(
       itertools.permutations(range(1, view.num_seats + 1))
     )
+    # The draws of all earlier rounds are repeated, the last is the guess.
     for num_rounds, past_round in enumerate(view.rounds, start=1):
       past_view = dataclasses.replace(view, rounds=view.rounds[:num_rounds])
       order = _make_turn_rng(self.seed, past_view, is_joint=True).choice(
@@ -127,13 +127,13 @@ class JointPermutationGuesser(Guesser):
 
 @dataclasses.dataclass(frozen=True)
 class InformedAgent:
-  """Describes by the item of the period it believes in, ranks by the items.
+  """Agent that describes its believed period and ranks by the items.
 
   Attributes:
     labels: entity -> its period.
-    accuracy: chance to know the period of an entity; otherwise it believes in
-      any other one, for the whole game. 1 is the oracle.
-    seed: of its chances.
+    accuracy: probability to know the period of an entity; otherwise it
+      believes in any other one, for the whole game. 1 is the oracle.
+    seed: seed of all draws.
   """
 
   labels: Mapping[str, str]
@@ -150,6 +150,7 @@ class InformedAgent:
     return _format_ranking(self._infer_rank(view))
 
   def _believed_label(self, view: View) -> str:
+    """Returns the period that the seat believes in, the same in all rounds."""
     true_label = self.labels[view.entity]
     rng = random.Random(f"{self.seed}:{view.instance_id}:{view.entity}")
     if rng.random() < self.accuracy:
@@ -159,7 +160,7 @@ class InformedAgent:
     )
 
   def _infer_rank(self, view: View) -> int:
-    """Returns the rank by items; a refuted one gives way to the nearest."""
+    """Returns the rank by the items, or the nearest one not refuted."""
     ranks_by_items = rank_by_items(view)
     implied_rank = ranks_by_items.get(view.seat, 1)
     open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()

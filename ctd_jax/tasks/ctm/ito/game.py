@@ -1,17 +1,17 @@
-"""The Timeline Ito game as a state machine: immutable states, one step each.
+"""Timeline Ito as a state machine with immutable states.
 
-Why: a result is worth something only if the rules are kept and a game can be
-replayed. `step` is the only way from one state to the next; who moves and how
-they decide is none of its business. Called by `play`, which asks the seats,
-and by `transcripts`, which replays.
+`apply_action` is the only way from one state to the next, so the rules always
+hold and a transcript can be replayed. Agents decide on actions from a `View`.
 
 Every seat holds one entity; all belong to different periods. In a round every
 seat in turn describes its period by an item of the round's theme (item k of
-ten stands for period k), then says its own rank in time, unseen by the others.
-All right: won. Else the wrong seats are published, and only they rank again in
-the next round, which has another theme; the rest keep their rank, which is
-enforced here. Two things the paper leaves open: seats rank simultaneously, and
-one item may be chosen by several.
+ten stands for period k), then states its own rank in time, unseen by the
+others. If all ranks are right the game is won. Otherwise the wrong seats are
+published, and only they rank again in the next round, which has another theme;
+the other seats keep their rank.
+
+Two points are open in the paper: here seats rank simultaneously, and several
+may choose the same item.
 
 Source: CTM paper, section on the Timeline Ito game and its worked example.
 """
@@ -30,13 +30,13 @@ DESCRIBE, RANK, WON, LOST = PHASES = ("describe", "rank", "won", "lost")
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-  """What a seat says of its period.
+  """Description of its period by a seat.
 
   Attributes:
-    seat: from 0.
-    item: of the theme; None if the seat gave none that counts.
-    reason: published with the item.
-    label: the period the seat believes in, never published; None if not said.
+    seat: number from 0.
+    item: item of the theme; None if the seat gave no valid one.
+    reason: reason, published with the item.
+    label: believed period, never published; None if not stated.
   """
 
   seat: int
@@ -47,7 +47,7 @@ class Description:
 
 @dataclasses.dataclass(frozen=True)
 class Ranking:
-  """What a seat takes for its rank; None if it gave none that counts."""
+  """Rank that a seat claims; None if it gave no valid one."""
 
   seat: int
   rank: int | None
@@ -55,14 +55,14 @@ class Ranking:
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-  """What has happened in a round.
+  """Round of a game, complete or not.
 
   Attributes:
-    theme: of the round.
-    ranking_seats: seats that rank in it; the others keep their rank.
+    theme: theme of the round.
+    ranking_seats: seats that rank in this round; the others keep their rank.
     descriptions: in order of seats.
-    ranks: of the seats so far, kept ones included.
-    wrong_seats: seats whose rank is wrong; None until all have ranked.
+    ranks: (seat, rank) so far, kept ones included.
+    wrong_seats: seats with a wrong rank; None until all have ranked.
   """
 
   theme: Theme
@@ -72,19 +72,19 @@ class Round:
   wrong_seats: tuple[int, ...] | None = None
 
   def rank_of(self, seat: int) -> int | None:
-    """Returns the rank that a seat has in this round, None without one."""
+    """Returns the rank of a seat in this round, None without one."""
     return dict(self.ranks).get(seat)
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-  """A game at one moment.
+  """State of a game between two actions.
 
   Attributes:
-    instance: who plays.
-    themes: of the rounds, in order; their number is that of the rounds.
+    instance: entities and true ranks.
+    themes: one for each round, in order; the last round has the last theme.
     feedback: whether wrong seats are published and right ranks kept.
-    rounds: begun so far; the last is the current one.
+    rounds: rounds begun so far; the last is the current one.
   """
 
   instance: ItoInstance
@@ -103,7 +103,7 @@ class State:
 
   @property
   def next_seat(self) -> int:
-    """Who moves next.
+    """The seat that acts next.
 
     Raises:
       ValueError: if the game is over.
@@ -128,7 +128,7 @@ class State:
 def draw_themes(
   themes: Sequence[Theme], instance_id: str, rounds: int, seed: int
 ) -> tuple[Theme, ...]:
-  """Returns a theme for each round: all in drawn order, then over again."""
+  """Returns a theme for each round, in random order, repeated cyclically."""
   shuffled_themes = list(themes)
   random.Random(f"{seed}:themes:{instance_id}").shuffle(shuffled_themes)
   return tuple(shuffled_themes[i % len(shuffled_themes)] for i in range(rounds))
@@ -140,12 +140,12 @@ def start_game(
   """Returns the state before the first description.
 
   Args:
-    instance: who plays.
-    themes: of the rounds, see `draw_themes`.
+    instance: entities and true ranks.
+    themes: one for each round, see `draw_themes`.
     feedback: see `State`.
 
   Raises:
-    ValueError: naming the game, if it or a theme cannot be played.
+    ValueError: naming the game or theme that breaks the rules.
   """
   context = f"game {instance.instance_id}"
   seat_labels = sorted(seat.period for seat in instance.seats)
@@ -173,10 +173,10 @@ def start_game(
 
 
 def apply_action(state: State, action: Description | Ranking) -> State:
-  """Returns the state after an action of the seat whose turn it is.
+  """Returns the state after an action of the next seat.
 
   Raises:
-    ValueError: if the action is not what the rules ask for now.
+    ValueError: if the rules do not allow the action now.
   """
   action_type = {DESCRIBE: Description, RANK: Ranking}.get(state.phase)
   context = f"game {state.instance.instance_id}, round {len(state.rounds)}"
@@ -205,7 +205,7 @@ def _replace_current_round(state: State, current_round: Round) -> State:
 
 
 def _judge_round(state: State, current_round: Round) -> State:
-  """Returns the state with a verdict and a new round, once all have ranked."""
+  """Returns the state with a verdict and a new round once all have ranked."""
   true_ranks = state.instance.ranks
   if len(current_round.ranks) < len(true_ranks):
     return _replace_current_round(state, current_round)
@@ -220,6 +220,7 @@ def _judge_round(state: State, current_round: Round) -> State:
   )
   if not wrong_seats or len(judged_state.rounds) == len(state.themes):
     return judged_state
+  # Without feedback nobody knows which ranks are right, so all rank again.
   ranking_seats = (
     wrong_seats if state.feedback else tuple(range(len(true_ranks)))
   )
@@ -238,16 +239,16 @@ def _judge_round(state: State, current_round: Round) -> State:
 
 @dataclasses.dataclass(frozen=True)
 class View:
-  """What the seat whose turn it is may know.
+  """Knowledge of the next seat.
 
   Attributes:
-    instance_id: of the game.
+    instance_id: id of the game.
     phase: describe or rank.
-    seat: its own, from 0.
-    num_seats: how many there are.
-    entity: its own.
-    feedback: whether `wrong` of past rounds is shown.
-    rounds: all so far; ranks and believed periods are its own only.
+    seat: number of the seat, from 0.
+    num_seats: number of all seats.
+    entity: entity of the seat.
+    feedback: whether `wrong_seats` of past rounds is published.
+    rounds: all so far; of ranks and believed periods only those of the seat.
   """
 
   instance_id: str
@@ -260,11 +261,11 @@ class View:
 
   @property
   def theme(self) -> Theme:
-    """Of the current round."""
+    """The theme of the current round."""
     return self.rounds[-1].theme
 
   def refuted_ranks(self) -> set[int | None]:
-    """Returns the own ranks that a verdict has called wrong."""
+    """Returns the ranks of the seat that a verdict has called wrong."""
     return {
       past_round.rank_of(self.seat)
       for past_round in self.rounds
@@ -274,7 +275,7 @@ class View:
 
 
 def make_view(state: State) -> View:
-  """Returns what the seat whose turn it is may know."""
+  """Returns the view of the next seat."""
   seat = state.next_seat
   return View(
     state.instance.instance_id,
@@ -291,7 +292,7 @@ def make_view(state: State) -> View:
 
 
 def _hide_other_seats(past_round: Round, seat: int, feedback: bool) -> Round:
-  """Returns a round without what other seats keep to themselves."""
+  """Returns a round without the secrets of other seats."""
   return dataclasses.replace(
     past_round,
     descriptions=tuple(
@@ -303,6 +304,7 @@ def _hide_other_seats(past_round: Round, seat: int, feedback: bool) -> Round:
     ranks=tuple(
       seat_rank for seat_rank in past_round.ranks if seat_rank[0] == seat
     ),
+    # Who ranks again tells who was wrong.
     ranking_seats=past_round.ranking_seats if feedback else (),
     wrong_seats=past_round.wrong_seats if feedback else None,
   )

@@ -1,12 +1,10 @@
-"""Plays games: asks the seats, lets replies be repaired, keeps a transcript.
+"""Play of a game: turns, repairs of replies, and the transcript.
 
-Why: a transcript must hold everything that was said and must replay to the
-same result. Called by `python -m ctd_jax.tasks.ctm ito` and by the benchmarks.
-
-A reply that does not count is asked for again, with what was wrong, `repairs`
-times. After that a leaking reason is struck out and the item stays; without a
-valid item the seat describes nothing; without a valid rank it has none and is
-wrong. All of it is counted.
+A transcript holds everything that was said and replays to the same result. An
+invalid reply is asked for again, with the complaint, up to `repairs` times.
+After that a leaking reason is masked and the item counts; without a valid item
+the seat describes nothing; without a valid rank it is wrong. All of it is
+counted.
 """
 
 from __future__ import annotations
@@ -22,25 +20,25 @@ from ctd_jax_datasets.ctm import json_records
 
 
 class Agent(Protocol):
-  """Whoever takes a seat."""
+  """Player of a seat."""
 
   def reply(self, view: game.View, complaints: Sequence[str]) -> str:
-    """Returns the JSON that the phase asks for.
+    """Returns the JSON of the phase, see `schema`.
 
     Args:
-      view: what the seat may know.
-      complaints: what was wrong with the earlier replies of this turn.
+      view: knowledge of the seat.
+      complaints: problems of the earlier replies of this turn.
     """
 
 
 @dataclasses.dataclass(frozen=True)
 class FinishedGame:
-  """A game that is over.
+  """Game that is over.
 
   Attributes:
-    state: the last one.
-    turns: for each action {"replies": texts, "complaints": what was wrong with
-      them, "leaked": whether a reason was struck out}.
+    state: the last state.
+    turns: for each action {"replies": texts, "complaints": their problems,
+      "leaked": whether a reason was masked}.
   """
 
   state: game.State
@@ -53,13 +51,13 @@ def play_game(
   repairs: int = 2,
   extra_names: Collection[str] = (),
 ) -> FinishedGame:
-  """Returns the game after all rounds, or after it was won.
+  """Returns the game after the last round, or after it was won.
 
   Args:
-    state: see `game.start_game`.
+    state: from `game.start_game`.
     agents: one for each seat; the same object may take several.
-    repairs: how often a reply may be asked for again.
-    extra_names: that must not be said, besides those of the game's entities.
+    repairs: how often one reply may be asked for again.
+    extra_names: names that reasons must not contain, besides the entities.
   """
   seats = state.instance.seats
   forbidden_names = {*(seat.entity for seat in seats), *extra_names}
@@ -79,7 +77,7 @@ def _play_turn(
   repairs: int,
   forbidden_names: Collection[str],
 ) -> tuple[game.Description | game.Ranking, dict[str, Any]]:
-  """Returns the action of one seat and the record of how it came about."""
+  """Returns the action of the next seat and the record of its turn."""
   view = game.make_view(state)
   turn: dict[str, Any] = {"replies": [], "complaints": [], "leaked": False}
   leaking_reply = None
@@ -102,7 +100,7 @@ def _play_turn(
 
 
 def _mask_reason(text: str, view: game.View) -> game.Description:
-  """Returns a leaking description with its reason struck out."""
+  """Returns a leaking description with its reason masked."""
   fields = {**replies.parse_json_object(text), schema.REASON: "xxx"}
   masked = json.dumps(fields, ensure_ascii=False)
   return schema.read_description(masked, view, ())
@@ -150,11 +148,14 @@ def _list_actions(
 
 
 def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
-  """Returns the game of a transcript, played again by the rules.
+  """Returns the game of a transcript, replayed by the rules.
+
+  Args:
+    transcript: from `game_to_json`.
 
   Raises:
-    ValueError: naming the game and round, if an action breaks the rules or
-      the outcome is not the recorded one.
+    ValueError: naming the game and round of an action against the rules, or
+      the outcome that differs from the record.
   """
   instance = json_records.instance_from_json(transcript["instance"])
   themes = [
@@ -166,6 +167,7 @@ def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
     fields = turn["action"]
     action_class = game.Ranking if "rank" in fields else game.Description
     state = game.apply_action(state, action_class(**fields))
+    # The action is in the state.
     turns.append({key: turn[key] for key in turn if key != "action"})
   finished_game = FinishedGame(state, tuple(turns))
   replayed_transcript = game_to_json(finished_game)

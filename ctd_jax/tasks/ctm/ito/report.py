@@ -1,7 +1,7 @@
-"""What games came to: Pass@K beside the chance lines, errors, rank tau.
+"""Report of games: Pass@K beside guessing, kinds of error, rank tau.
 
-Why: see `scores`; a share of games won is shown only beside what guessing
-reaches. Called by `python -m ctd_jax.tasks.ctm ito`.
+A share of games won is shown only beside the probability with which guessers
+win.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ctd_jax.utils.tables import format_markdown_table
 
 SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
 ALL_LEVELS = "all"
+# Guesser -> its line in the table.
 _GUESSER_TITLES = {
   agents.RandomGuesser: "guessing, right seats locked",
   agents.PermutationGuesser: "one random order a round",
@@ -29,7 +30,7 @@ _GUESSER_TITLES = {
 
 
 def group_by_level(states: Sequence[game.State]) -> dict[str, list[game.State]]:
-  """Returns level -> games, then all."""
+  """Returns level -> games, last all games."""
   games_by_level = {
     level: [state for state in states if state.instance.level == level]
     for level in SEATS_PER_LEVEL
@@ -41,7 +42,7 @@ def group_by_level(states: Sequence[game.State]) -> dict[str, list[game.State]]:
 
 
 def available_cutoffs(states: Sequence[game.State]) -> list[int]:
-  """Returns the K of Pass@K that the games have rounds for."""
+  """Returns the K of Pass@K for which the games have enough rounds."""
   rounds = min(len(state.themes) for state in states)
   return [k for k in scores.CUTOFFS if k <= rounds]
 
@@ -49,7 +50,7 @@ def available_cutoffs(states: Sequence[game.State]) -> list[int]:
 def guesser_win_probability(
   guesser_class: type[agents.Guesser], level: str, rounds: int
 ) -> float:
-  """Returns a guesser's chance to win; over all, the mean of the levels."""
+  """Returns the win probability of a guesser; for all, the mean of levels."""
   levels = [level] if level != ALL_LEVELS else list(SEATS_PER_LEVEL)
   probabilities = [
     scores.WIN_PROBABILITIES[guesser_class](SEATS_PER_LEVEL[name], rounds)
@@ -67,10 +68,10 @@ def format_report(
   """Returns the report in Markdown.
 
   Args:
-    name: of the agent.
-    states: of games that are over.
-    turns: of all games, see `play.FinishedGame`.
-    notes: what else to tell; name -> value.
+    name: name of the agent.
+    states: last states of the games.
+    turns: turns of all games, see `play.FinishedGame`.
+    notes: name -> value of further notes.
   """
   pass_cutoffs = available_cutoffs(states)
   rows = []
@@ -110,7 +111,7 @@ def format_report(
 
 
 def format_summary(name: str, states: Sequence[game.State]) -> str:
-  """Returns Pass@K by level beside locked guessing, in aligned lines."""
+  """Returns Pass@K by level, beside random guessing, in aligned lines."""
   lines = [f"{name}, games won in % [95 % Wilson interval], (guessing)"]
   for level, games in group_by_level(states).items():
     cells = [
@@ -169,7 +170,13 @@ def make_result_rows(
 def plot_passes(
   name: str, states: Sequence[game.State], path: pathlib.Path
 ) -> None:
-  """Writes a PNG of games won by round and level, beside locked guessing."""
+  """Writes a PNG of games won by round and level, beside random guessing.
+
+  Args:
+    name: name of the agent.
+    states: last states of the games.
+    path: path of the PNG.
+  """
   figure = matplotlib.figure.Figure(figsize=(8, 4.2), layout="constrained")
   axes = figure.add_subplot()
   rounds = range(1, min(len(state.themes) for state in states) + 1)

@@ -1,10 +1,10 @@
-"""Reads what a seat replies: JSON of a fixed form that gives nothing away.
+"""Schema of replies: JSON of a fixed form that gives nothing away.
 
-Why: a game is about hints, so a hint that names the entity, a dynasty or a
-year ends it. A reply that breaks the form or leaks is told what is wrong and
-may be repaired, as often as the budget of `play` allows. The keys 分析, 理由,
-主题实体 and 我的排序 are the paper's; 时期, the period the seat believes in, is
-ours and never published.
+The game is about hints; a hint with the entity, a dynasty or a year would end
+it. A reply that breaks the form or leaks raises an error, whose message is the
+complaint that the seat gets (see `play`). The keys 分析, 理由, 主题实体 and
+我的排序 are the paper's; 时期, the believed period, is ours and never
+published.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ ANALYSIS, REASON, ITEM, RANK, LABEL = (
   "我的排序",
   "时期",
 )
+# Years and centuries, in either script and any numerals.
 _YEAR_PATTERN = re.compile(
   r"公元前?|西元前?|世[纪紀]|[0-9０-９]{2,}|[〇零一二三四五六七八九十百千]{2,}年"
 )
 
 
 class ReplyError(ValueError):
-  """A reply that does not count; the message says what would."""
+  """Invalid reply; the message says what would be valid."""
 
 
 class LeakError(ReplyError):
-  """A description whose reason gives away what must be guessed."""
+  """Description whose reason gives away what the others must guess."""
 
 
 def _parse_fields(text: str) -> dict:
@@ -44,11 +45,11 @@ def _parse_fields(text: str) -> dict:
 
 
 def find_leaks(reason: str, names: Iterable[str]) -> list[str]:
-  """Returns what a reason gives away: names, dynasty words, years.
+  """Returns the leaks in a reason: names, dynasty words, years.
 
   Args:
-    reason: as the seat wrote it, in either script.
-    names: of all entities of the game, aliases included.
+    reason: reason of a seat, in either script.
+    names: names and aliases of all entities of the game.
   """
   text = to_simplified(reason)
   leaked_texts = [name for name in names if to_simplified(name) in text]
@@ -64,12 +65,13 @@ def read_description(
   """Returns the description in a reply.
 
   Args:
-    text: of the reply.
-    view: of the seat.
-    names: that must not stand in the reason.
+    text: whole reply.
+    view: view of the seat.
+    names: names that the reason must not contain.
 
   Raises:
-    ReplyError: if the form is broken; LeakError if only the reason leaks.
+    ReplyError: if the form is invalid.
+    LeakError: if only the reason leaks.
   """
   fields = _parse_fields(text)
   item, reason = fields.get(ITEM), fields.get(REASON)
@@ -84,8 +86,8 @@ def read_description(
     raise ReplyError(f"{REASON} is {reason!r}, should be a sentence")
   if leaked_texts := find_leaks(reason, names):
     raise LeakError(
-      f"{REASON} names {'、'.join(dict.fromkeys(leaked_texts))}; it must name no "
-      "entity, dynasty or year"
+      f"{REASON} names {'、'.join(dict.fromkeys(leaked_texts))}; it must "
+      "name no entity, dynasty or year"
     )
   labels = period_names.find_period_labels(str(fields.get(LABEL, "")))
   believed_label = labels[0] if len(labels) == 1 else None
@@ -98,12 +100,12 @@ def read_ranking(text: str, view: View) -> Ranking:
   """Returns the rank in a reply.
 
   Raises:
-    ReplyError: if it is no whole number from 1 to the number of seats.
+    ReplyError: if it is no integer from 1 to the number of seats.
   """
   rank = _parse_fields(text).get(RANK)
   if isinstance(rank, str) and rank.strip().isdecimal():
     rank = int(rank)
-  # A bool is an int.
+  # Not isinstance: true in JSON is a bool, which is an int.
   if type(rank) is not int or not 1 <= rank <= view.num_seats:
     raise ReplyError(
       f"{RANK} is {rank!r}, should be a whole number from 1 to {view.num_seats}"
@@ -114,7 +116,7 @@ def read_ranking(text: str, view: View) -> Ranking:
 def read_reply(
   text: str, view: View, names: Iterable[str]
 ) -> Description | Ranking:
-  """Returns what the phase asks for, see the two readers."""
+  """Returns the description or rank in a reply, by the phase."""
   if view.phase == DESCRIBE:
     return read_description(text, view, names)
   return read_ranking(text, view)

@@ -1,9 +1,10 @@
-"""What games come to: rounds won in, chance lines, kinds of error, rank tau.
+"""Scores of games: Pass@K, win probabilities of guessers, errors, rank tau.
 
-Why: Pass@K is a budget of K rounds with feedback, which guessing exhausts too;
-so every share stands beside what guessers reach, and errors are told apart:
-not knowing the period, choosing another item than the period's, ranking other
-than the items say. Called by `report` and the benchmarks.
+Pass@K allows K rounds with feedback, which also helps guessers, so every share
+has to be compared with theirs. Errors are of three kinds: the period is not
+known, the item is not that of the period, the rank is not that of the items.
+
+Symbols: n seats, K rounds.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.ito import agents, game
 from ctd_jax_datasets.ctm import periods
 
-CUTOFFS = (1, 3, 8)
+CUTOFFS = (1, 3, 8)  # the K of Pass@K; the paper reports 3 and 8
 
 
 def pass_at_k(states: Sequence[game.State], max_rounds: int) -> Proportion:
-  """Returns the share of games won within so many rounds.
+  """Returns the share of games won within `max_rounds` rounds.
 
   Raises:
-    ValueError: if there is no game, or one was cut off before that round.
+    ValueError: if there is no game, or one ended unwon before that round.
   """
   if not states:
     raise ValueError("no game to count")
@@ -48,19 +49,23 @@ def pass_at_k(states: Sequence[game.State], max_rounds: int) -> Proportion:
 
 
 def _random_win_probability(seats: int, rounds: int) -> float:
+  """Returns (1 - (1 - 1/n)^K)^n: each seat is locked once it is right."""
   return (1 - (1 - 1 / seats) ** rounds) ** seats
 
 
 def _permutation_win_probability(seats: int, rounds: int) -> float:
+  """Returns 1 - (1 - 1/n!)^K: a new order in each round, without feedback."""
   return 1 - (1 - 1 / math.factorial(seats)) ** rounds
 
 
 def _elimination_win_probability(seats: int, rounds: int) -> float:
+  """Returns min(1, K/n)^n: a seat is right after 1 to n draws."""
   return min(1.0, rounds / seats) ** seats
 
 
 def _joint_win_probability(seats: int, rounds: int) -> float:
-  """Returns the chance of the joint guesser, by all courses of a game."""
+  """Returns the win probability of the joint guesser, by enumeration."""
+  # By symmetry any true order has the same probability.
   all_orders = frozenset(itertools.permutations(range(seats)))
   return _joint_probability_from(all_orders, tuple(range(seats)), rounds)
 
@@ -71,7 +76,13 @@ def _joint_probability_from(
   true_order: tuple[int, ...],
   rounds: int,
 ) -> float:
-  """Returns the chance to name `true_order`, one of `consistent_orders`, within the rounds."""
+  """Returns the probability to guess the true order within the rounds.
+
+  Args:
+    consistent_orders: orders that no verdict excludes, the true one included.
+    true_order: rank of each seat.
+    rounds: remaining rounds.
+  """
   if rounds == 0:
     return 0.0
   total = 0.0
@@ -89,7 +100,7 @@ def _joint_probability_from(
   return total / len(consistent_orders)
 
 
-# Guesser -> chance to win with so many seats within so many rounds.
+# Guesser -> function of (seats, rounds) to its win probability.
 WIN_PROBABILITIES: dict[type[agents.Guesser], Callable[[int, int], float]] = {
   agents.RandomGuesser: _random_win_probability,
   agents.PermutationGuesser: _permutation_win_probability,
@@ -100,14 +111,14 @@ WIN_PROBABILITIES: dict[type[agents.Guesser], Callable[[int, int], float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ErrorCounts:
-  """Where games go wrong.
+  """Counts of errors, with their denominators.
 
   Attributes:
-    described: descriptions of which the believed period is known.
-    unknown: of them, the period is wrong.
-    items: of them, the item is not that of the believed period.
-    ranked: ranks said, where the items of all give an order.
-    inferred: of them, not the rank that the items give.
+    described: descriptions with a believed period.
+    unknown: of these, with a wrong period.
+    items: of these, with another item than that of the believed period.
+    ranked: ranks in rounds in which every seat gave an item.
+    inferred: of these, with another rank than the items imply.
     silent: descriptions without an item and turns without a rank.
   """
 
@@ -120,7 +131,7 @@ class ErrorCounts:
 
 
 def count_errors(states: Iterable[game.State]) -> ErrorCounts:
-  """Returns how often each kind of error was made in all games."""
+  """Returns the counts of errors in all games."""
   counts = collections.Counter()
   for state in states:
     for past_round in state.rounds:
@@ -135,6 +146,7 @@ def count_errors(states: Iterable[game.State]) -> ErrorCounts:
 def _classify_description(
   description: game.Description, state: game.State, items: Sequence[str]
 ) -> list[str]:
+  """Returns the fields of `ErrorCounts` to which a description counts."""
   if description.item is None:
     return ["silent"]
   if description.label is None:
@@ -148,7 +160,10 @@ def _classify_description(
 
 
 def _classify_ranks(past_round: game.Round) -> list[str]:
-  """Returns what the ranks are by the items; ties allow either order."""
+  """Returns the fields of `ErrorCounts` to which the ranks count.
+
+  Seats with the same item may take their ranks in either order.
+  """
   item_positions = {
     description.seat: past_round.theme.items.index(description.item)
     for description in past_round.descriptions
@@ -174,10 +189,10 @@ def _classify_ranks(past_round: game.Round) -> list[str]:
 
 
 def mean_rank_tau(states: Iterable[game.State]) -> dict[int, tuple[float, int]]:
-  """Returns round -> (mean Kendall tau-b of ranks and truth, games in it).
+  """Returns round -> (mean Kendall tau-b of ranks and truth, its games).
 
-  Games in which a seat has no rank, or all seats have one and the same, have
-  no tau in that round and are not counted.
+  Games in which a seat has no rank, or all seats have the same one, have no
+  tau in that round and are left out.
   """
   taus_by_round: dict[int, list[float]] = collections.defaultdict(list)
   for state in states:
