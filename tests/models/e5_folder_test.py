@@ -63,14 +63,14 @@ def packed(tmp_path_factory):
   head += offsets.tobytes() + np.array(SCORES, "<f4").tobytes()
   head += b"".join(blob)
   head += struct.pack("<iI", 1, 9) + struct.pack("<IBI", 0x3000, 1, 0x20)
-  found = list(tensors(np.random.default_rng(0)))
-  size = len(head) + 4 + sum(2 + len(name) + 21 for name, *_ in found)
-  head += struct.pack("<i", len(found))
+  packed_tensors = list(tensors(np.random.default_rng(0)))
+  size = len(head) + 4 + sum(2 + len(name) + 21 for name, *_ in packed_tensors)
+  head += struct.pack("<i", len(packed_tensors))
   body, values = b"", {}
-  for name, kind, content, value in found:
+  for name, kind, content, value in packed_tensors:
     head += struct.pack("<H", len(name)) + name.encode()
-    place = size + len(body)
-    head += struct.pack("<BIQQ", kind, value.size, place, len(content))
+    first_byte = size + len(body)
+    head += struct.pack("<BIQQ", kind, value.size, first_byte, len(content))
     body += content
     values[name] = value
   path = tmp_path_factory.mktemp("packed") / e5_package.MODEL_FILE

@@ -58,9 +58,9 @@ def test_log_p_by_hand():
 def test_score_is_the_mass_of_the_interval():
   variables, encoding = encoded()
   ends = jnp.array([[0, 0], [5, 20], [359, 359], [0, 359]])
-  asked = encoding.replace(interval=ends)
+  query = encoding.replace(interval=ends)
   score = functools.partial(MODEL.apply, variables, method="score")
-  gained = score(asked, encoding, "posterior") - score(asked, encoding, "ctd")
+  gained = score(query, encoding, "posterior") - score(query, encoding, "ctd")
   p = np.exp(MODEL.apply(variables, encoding, method="log_months"))
   for row, (first, last) in enumerate(np.asarray(ends)):
     mass = p[:, first : last + 1].sum(1) / (last - first + 1)
@@ -75,10 +75,14 @@ def test_without_an_interval_the_own_heads_date_the_query():
 
 
 def test_uniform_counts_both_ends():
-  found = month_posterior.uniform_over_interval(jnp.array([[2, 4], [7, 7]]), 9)
-  np.testing.assert_allclose(found[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0])
-  assert found[1, 7] == 1
-  assert found[1].sum() == 1
+  uniform = month_posterior.uniform_over_interval(
+    jnp.array([[2, 4], [7, 7]]), 9
+  )
+  np.testing.assert_allclose(
+    uniform[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0]
+  )
+  assert uniform[1, 7] == 1
+  assert uniform[1].sum() == 1
 
 
 def test_interval_cross_entropy_by_hand():

@@ -1,4 +1,4 @@
-"""The table of the offset bias: off by no more than it says, same rankings."""
+"""Table of the offset bias: error within its bound, same rankings."""
 
 import dataclasses
 
@@ -54,9 +54,9 @@ def test_no_offset_is_off_by_more_than_the_bound(kind, seed):
   table, bound = offset_table.tabulate_bias(params, frequencies, 1.02)
   delta = np.linspace(-1.02, 1.02, 200_001).astype(np.float32)
   expected = exactly(params, frequencies, delta)
-  found = np.float64(lookup(table, delta))
+  interpolated = np.float64(lookup(table, delta))
   rounding = 2.0**-22 * np.abs(expected).max()
-  assert np.abs(found - expected).max() <= bound + rounding
+  assert np.abs(interpolated - expected).max() <= bound + rounding
   p = {name: np.float64(leaf) for name, leaf in params.items()}
   steepest = abs(p["scale"]) * (
     frequencies @ np.hypot(*np.split(p["hidden_kernel"], 2))
@@ -139,11 +139,11 @@ def test_rankings_are_those_of_the_perceptron(features):
     search.search_top_k(
       queries,
       records,
-      jax.tree_util.Partial(score, each),
+      jax.tree_util.Partial(score, scored_variables),
       10,
       {"all": np.ones(700, bool)},
     )["all"]
-    for each in (variables, {**variables, **tables})
+    for scored_variables in (variables, {**variables, **tables})
   )
   np.testing.assert_array_equal(looked_up[0], exact[0])
   np.testing.assert_allclose(looked_up[1], exact[1], atol=2e-4)

@@ -1,4 +1,4 @@
-"""Packed texts: none lost, and to loss and gradient as if each stood alone."""
+"""Packed texts: none lost, loss and gradient those of texts alone."""
 
 import functools
 
@@ -84,25 +84,25 @@ def test_few_numbers_of_rows():
 @pytest.mark.parametrize(("size", "packs"), [(4, 1), (8, 2), (32, 4)])
 def test_batches_of_one_shape_have_every_text_once(size, packs):
   lengths = np.random.default_rng(0).integers(1, 30, 21)
-  seen, shapes = [], set()
+  indices, shapes = [], set()
   for texts, packed in packing.iter_packed_batches(
     *texts_of(lengths, 30), size, packs, 32
   ):
-    seen += texts[texts >= 0].tolist()
+    indices += texts[texts >= 0].tolist()
     shapes.add(tuple(x.shape for x in packed))
     assert packed.slots.shape == (packs, size // packs)
-    # Place and text belong together.
+    # Slot and text belong together.
     firsts = packed.slots.reshape(-1)[texts >= 0]
-    most = packing.slots_per_row(32)
+    max_texts = packing.slots_per_row(32)
     pack = np.flatnonzero(texts >= 0) // (size // packs)
-    rows, places = np.divmod(firsts, most)
-    for p, row, place, text in zip(
-      pack, rows, places, texts[texts >= 0], strict=True
+    rows, slots = np.divmod(firsts, max_texts)
+    for p, row, slot, text in zip(
+      pack, rows, slots, texts[texts >= 0], strict=True
     ):
-      tokens = packed.ids[p, row][packed.segments[p, row] == place + 1]
+      tokens = packed.ids[p, row][packed.segments[p, row] == slot + 1]
       assert tokens.tolist() == [100 * text + k + 1 for k in range(len(tokens))]
       assert len(tokens) == lengths[text]
-  assert sorted(seen) == list(range(21))
+  assert sorted(indices) == list(range(21))
   assert len(shapes) == 1
   assert list(packing.iter_packed_batches(*texts_of([], 4), 4, 1, 8)) == []
 

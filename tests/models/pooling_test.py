@@ -65,10 +65,10 @@ def test_texts_of_a_row_are_pooled_each_for_itself(kind):
   states = np.random.default_rng(1).normal(size=(1, 7, 3)).astype(np.float32)
   segments = np.array([[1, 1, 1, 2, 3, 3, 0]])
   pooled = pooling.pool_texts(jnp.asarray(states), segments, kind, 4)
-  for place, columns in enumerate((slice(0, 3), slice(3, 4), slice(4, 6))):
+  for slot, columns in enumerate((slice(0, 3), slice(3, 4), slice(4, 6))):
     alone = states[:, columns]
     ones = np.ones(alone.shape[:2], np.int32)
     np.testing.assert_allclose(
-      pooled[:, place], pooling.pool_tokens(alone, ones, kind), rtol=1e-6
+      pooled[:, slot], pooling.pool_tokens(alone, ones, kind), rtol=1e-6
     )
   assert np.isfinite(pooled[:, 3]).all()

@@ -62,7 +62,7 @@ def write_tokenizer(
     texts: whose characters make the vocabulary.
     ends: whether a text becomes <s> ... </s>.
     words: further entries.
-    special: tokens that are found in a text and are no text.
+    special: special tokens that are recognised inside a text.
     **settings: of tokenizer_config.json.
   """
   folder.mkdir(parents=True, exist_ok=True)

@@ -36,10 +36,10 @@ def loaded(family, **overrides):
 
   @jax.jit
   def forward(params, ids, mask):
-    hidden, seen = config.make_encoder().apply(
+    hidden, intermediates = config.make_encoder().apply(
       {"params": params}, ids, mask, mutable="intermediates"
     )
-    return hidden, seen["intermediates"]
+    return hidden, intermediates["intermediates"]
 
   return config, params, forward
 
@@ -48,13 +48,15 @@ def computed(family, side, **overrides):
   """Returns all states as the golden file has them, [S, B, L, D]."""
   config, params, forward = loaded(family, **overrides)
   arrays = golden(family)
-  hidden, seen = forward(params, arrays[f"{side}_ids"], arrays[f"{side}_mask"])
-  entering = seen.get("embeddings", seen)["states"][0]
+  hidden, intermediates = forward(
+    params, arrays[f"{side}_ids"], arrays[f"{side}_mask"]
+  )
+  entering = intermediates.get("embeddings", intermediates)["states"][0]
   if config.scan_layers:
-    between = list(seen["layers"]["states"][0])
+    between = list(intermediates["layers"]["states"][0])
   else:
     between = [
-      seen[f"layer_{i}"]["states"][0] for i in range(config.num_layers)
+      intermediates[f"layer_{i}"]["states"][0] for i in range(config.num_layers)
     ]
   return np.stack([entering, *between[:-1], hidden])
 
@@ -252,7 +254,7 @@ def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
   )
   shapes = state_dict.abstract_params(config)
 
-  def place(leaf):
+  def shard_last_axis(leaf):
     axes = [None] * leaf.ndim
     if leaf.shape[-1] % 8 == 0:
       axes[-1] = partitioning.DATA
@@ -268,7 +270,9 @@ def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
 
   monkeypatch.setattr(hub_folders.TensorFiles, "read_tensor", watched)
   _, params = state_dict.load_encoder(
-    GOLDEN / "qwen3", jax.tree.map(place, shapes), scan_layers=scan_layers
+    GOLDEN / "qwen3",
+    jax.tree.map(shard_last_axis, shapes),
+    scan_layers=scan_layers,
   )
   table = params["embed_tokens"]["embedding"]
   assert table.addressable_shards[0].data.shape == (40, 2)
@@ -313,6 +317,17 @@ def test_another_number_of_layers_is_a_mismatch(tmp_path):
     ("distilbert", {"activation": "relu"}, "activation='relu'"),
     ("qwen3", {"rope_parameters": {"rope_type": "yarn"}}, "rope_type='yarn'"),
     ("qwen2", {"use_sliding_window": True}, "use_sliding_window=True"),
+    (
+      "bert",
+      {"hidden_size": "16"},
+      r"config\.json: Expected `int`.*hidden_size",
+    ),
+    (
+      "qwen3",
+      {"layer_types": [1]},
+      r"config\.json: Expected `str`.*layer_types",
+    ),
+    ("qwen2", {"layer_types": ["linear"]}, r"layer_types=\['linear'\]"),
     ("qwen3", {"num_key_value_heads": 3}, r"num_kv_heads \(3\) must divide"),
     ("qwen3", {"model_type": "qwen2"}, "missing: .*bias.*unexpected: .*norm"),
   ],
@@ -321,6 +336,36 @@ def test_a_config_that_does_not_fit_is_named(family, fields, message, tmp_path):
   folder = rewritten(tmp_path, family, lambda c: c, **fields)
   with pytest.raises(ValueError, match=message):
     state_dict.load_encoder(folder)
+
+
+def test_a_missing_field_of_a_config_is_named(tmp_path):
+  folder = rewritten(tmp_path, "qwen3", lambda c: c)
+  path = folder / "config.json"
+  config = json.loads(path.read_text())
+  del config["vocab_size"]
+  path.write_text(json.dumps(config))
+  with pytest.raises(ValueError, match=r"config\.json: .*field `vocab_size`"):
+    state_dict.load_encoder(folder)
+  path.write_text("[]")
+  with pytest.raises(ValueError, match=r"config\.json: Expected `object`"):
+    state_dict.load_encoder(folder)
+  path.write_text("{")
+  with pytest.raises(ValueError, match=r"config\.json is not JSON"):
+    state_dict.load_encoder(folder)
+
+
+def test_an_index_without_files_is_named(tmp_path):
+  folder = rewritten(tmp_path, "bert", lambda c: c)
+  (folder / hub_folders.WEIGHTS_FILE).unlink()
+  path = folder / hub_folders.INDEX_FILE
+  for text, message in (
+    ("{}", "field `weight_map`"),
+    ('{"weight_map": {}}', "weight_map names no tensor"),
+    ('{"weight_map": {"a": 1}}', "Expected `str`"),
+  ):
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"{path.name}: .*{message}"):
+      state_dict.load_encoder(folder)
 
 
 def test_bad_folders_are_named(tmp_path):

@@ -36,15 +36,15 @@ MAX_LENGTH = 16
 
 
 def our_states(folder, ids, mask):
-  """Returns what enters the first layer and leaves each, [S, B, L, D]."""
+  """Returns the states before the first layer and after each, [S, B, L, D]."""
   config, params = state_dict.load_encoder(folder)
-  hidden, seen = jax.jit(
+  hidden, intermediates = jax.jit(
     config.make_encoder().apply, static_argnames="mutable"
   )({"params": params}, ids, mask, mutable="intermediates")
-  seen = seen["intermediates"]
-  states = [seen.get("embeddings", seen)["states"][0]]
+  intermediates = intermediates["intermediates"]
+  states = [intermediates.get("embeddings", intermediates)["states"][0]]
   for i in range(config.num_layers - 1):
-    states.append(seen[f"layer_{i}"]["states"][0])
+    states.append(intermediates[f"layer_{i}"]["states"][0])
   return np.stack([*states, hidden])
 
 

@@ -41,14 +41,14 @@ def write_masked_lm(folder: pathlib.Path) -> None:
 
 
 def write_reranker(folder: pathlib.Path) -> None:
-  """Writes a reranker, what it is asked and how probable a yes is."""
+  """Writes a reranker, its questions and the probability of a yes."""
   published.write_reranker(folder, tied=True)
   (folder / "generation_config.json").unlink()
-  found = {
+  answers = {
     "questions": published.QUESTIONS,
     "p_yes": published.p_yes(folder).tolist(),
   }
-  text = json.dumps(found, ensure_ascii=False, indent=2)
+  text = json.dumps(answers, ensure_ascii=False, indent=2)
   (folder / "p_yes.json").write_text(text + "\n", encoding="utf-8")
 
 

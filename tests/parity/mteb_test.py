@@ -48,9 +48,11 @@ def encoder(tmp_path_factory):
     folder, config, params, tokenizer, "mean", 32, ""
   )
 
+  forward = jax.jit(model.apply)
+
   def vectors(texts):
     ids, mask = tokenizer.encode(texts, 32)
-    hidden = model.apply({"params": params}, ids, mask)
+    hidden = forward({"params": params}, ids, mask)
     return np.asarray(normalize_vectors(pool_tokens(hidden, mask, "mean")))
 
   theirs = sentence_transformers.SentenceTransformer(
@@ -64,7 +66,7 @@ def ours(encoder):
   """Mode -> measure -> mean over the test queries, through a run."""
   vectors, _ = encoder
   queries = BENCHMARK.queries["test"]
-  found = search.search_top_k(
+  results = search.search_top_k(
     vectors([query.text for query in queries]),
     vectors(TEXTS),
     lambda q, r: q @ r.T,
@@ -80,7 +82,7 @@ def ours(encoder):
     "test",
     [query.query_id for query in queries],
     BENCHMARK.record_ids,
-    found,
+    results,
   ):
     for mode in map(protocol.get_mode, MODES):
       if mode.gallery == run.gallery:

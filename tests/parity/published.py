@@ -1,9 +1,10 @@
-"""Tiny random models of the published implementations, and what they compute.
+"""Tiny random models of the published implementations, and their outputs.
 
-Why: both the golden files and the live comparison start from the same
-families, masked language models and reranker. Needs the extra [parity].
+The golden files and the live comparison use the same families, masked language
+models and reranker. Needs the extra [parity].
 
-Axes: B texts, L tokens, D width, S states (one more than layers).
+Axes: B texts, L tokens, D features, S states (one more than layers), V
+vocabulary entries, P pairs.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def make(
 def logits(
   model: transformers.PreTrainedModel, ids: np.ndarray, mask: np.ndarray
 ) -> np.ndarray:
-  """Returns what a masked language model guesses for each token, [B, L, V]."""
+  """Returns the logits of a masked language model, [B, L, V]."""
   with torch.no_grad():
     output = model(
       input_ids=torch.tensor(ids, dtype=torch.long),
@@ -175,25 +176,27 @@ def texts(side: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def positions(mask: np.ndarray) -> torch.Tensor:
-  """Returns the place of each token in its text, from 0, [B, L]."""
+  """Returns the position of each token in its text, from 0, [B, L]."""
   return torch.tensor(np.maximum(mask.cumsum(1) - 1, 0))
 
 
 def states(
   model: transformers.PreTrainedModel, ids: np.ndarray, mask: np.ndarray
 ) -> np.ndarray:
-  """Returns what enters the first layer and leaves each, [S, B, L, D].
+  """Returns the states before the first layer and after each, [S, B, L, D].
 
   The last is what the model returns, after a decoder's final norm.
   """
-  place = positions(mask)
+  position_ids = positions(mask)
   if model.config.model_type == "xlm-roberta":
-    place = (place + 1) * torch.tensor(mask) + model.config.pad_token_id
+    position_ids = (position_ids + 1) * torch.tensor(
+      mask
+    ) + model.config.pad_token_id
   with torch.no_grad():
     output = model(
       input_ids=torch.tensor(ids, dtype=torch.long),
       attention_mask=torch.tensor(mask, dtype=torch.long),
-      position_ids=place,
+      position_ids=position_ids,
       output_hidden_states=True,
     )
   return np.stack([state.numpy() for state in output.hidden_states])
