@@ -104,8 +104,8 @@ def test_printed_queries_come_out_verbatim():
   ],
 )
 def test_interval(index, anchor, interval):
-  found = BY_INDEX[index].resolve_interval(LU, TimeKey(*anchor))
-  assert str(found) == interval
+  resolved = BY_INDEX[index].resolve_interval(LU, TimeKey(*anchor))
+  assert str(resolved) == interval
 
 
 def test_whole_years_and_month_counts_include_leap_months():

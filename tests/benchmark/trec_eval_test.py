@@ -41,9 +41,9 @@ def of_trec_eval(qrels_path, run_path):
       pytrec_eval.parse_qrel(qrels),
       {"success.1,5,10", "recall.10", "ndcg_cut.10", "recip_rank"},
     )
-    found = judge.evaluate(pytrec_eval.parse_run(run))
+    values_by_query = judge.evaluate(pytrec_eval.parse_run(run))
   table = {
-    ours: {query: values[theirs] for query, values in found.items()}
+    ours: {query: values[theirs] for query, values in values_by_query.items()}
     for ours, theirs in NAMES.items()
   }
   table["mrr@10"] = {

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ctd_jax.benchmark.records import Record, collect_months
 from ctd_jax.chronology.annals import (
   MonthScanner,
   classify_printed_date,
@@ -10,7 +9,6 @@ from ctd_jax.chronology.annals import (
   make_sentence_start_test,
   split_entry_by_month,
 )
-from ctd_jax.chronology.timelines import TimeKey
 
 ASKS_AND_EXPLAINS = "也矣者乎何"
 
@@ -120,13 +118,18 @@ def test_explanations_begin_no_part():
 def test_a_speech_that_ends_a_sentence_ends_it_outside_the_marks():
   text = "曰：「盟。」冬，盟。"
   opens = make_sentence_start_test(text)
-  assert [place for place in range(len(text)) if opens(place)] == [6]
+  assert [position for position in range(len(text)) if opens(position)] == [6]
 
 
 def test_clauses_end_at_what_the_caller_names():
   text = "盟，師出。曰：「來，盟。」冬，城。"
   opens = make_sentence_start_test(text, "。，")
-  assert [place for place in range(len(text)) if opens(place)] == [2, 5, 13, 15]
+  assert [position for position in range(len(text)) if opens(position)] == [
+    2,
+    5,
+    13,
+    15,
+  ]
 
 
 @pytest.mark.parametrize(
@@ -144,16 +147,3 @@ def test_clauses_end_at_what_the_caller_names():
 )
 def test_what_dates_an_entry_by_itself(text, expected):
   assert classify_printed_date(text) == expected
-
-
-def test_kinds_are_checked():
-  with pytest.raises(ValueError, match="'comment'"):
-    Record("r00000", "盟。", "chunqiu", "comment", TimeKey(1, 1, 1), 0)
-
-
-def test_months_of_counts_one_kind():
-  records = [
-    Record("r00000", "盟。", "chunqiu", "event", TimeKey(1, 1, 1), 0),
-    Record("r00001", "盟也", "du_yu", "neg_comment", TimeKey(1, 1, 2), 0),
-  ]
-  assert collect_months(records) == {TimeKey(1, 1, 1)}

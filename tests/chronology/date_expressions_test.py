@@ -252,9 +252,9 @@ def test_no_cue(text):
 
 def test_unpunctuated_text_and_positions():
   text = "經三年春王二月已巳日有食之"
-  (found,) = find_date_cues(text)
-  assert text[found.start : found.end] == "三年春王二月已巳"
-  assert dataclasses.astuple(found)[2:] == (
+  (cue,) = find_date_cues(text)
+  assert text[cue.start : cue.end] == "三年春王二月已巳"
+  assert dataclasses.astuple(cue)[2:] == (
     *(None, 3, 2, "春", "己巳", False),
     None,
   )
@@ -271,16 +271,16 @@ def test_clauses_make_separate_cues():
 
 def test_cues_know_the_names_of_their_timeline():
   mini = reign_tables.load_timeline("mini")
-  (found,) = find_date_cues("滄懷公三年夏四月", mini)
-  assert (found.reign, found.year, found.month) == ("懷公", 3, 4)
+  (cue,) = find_date_cues("滄懷公三年夏四月", mini)
+  assert (cue.reign, cue.year, cue.month) == ("懷公", 3, 4)
   assert find_date_cues("懷公三年") == []
 
 
 def test_a_sexagenary_year_is_no_day():
   for text in ("己未年三月", "歲在甲子", "公以己未年卒", "元年歲在己未"):
     assert [cue.day for cue in find_date_cues(text)] == [None]
-  (found,) = find_date_cues("冬十月己未，年老")
-  assert (found.day, found.year_cycle) == ("己未", None)
+  (cue,) = find_date_cues("冬十月己未，年老")
+  assert (cue.day, cue.year_cycle) == ("己未", None)
   assert find_date_cues("歲在鶉火") == []
 
 
@@ -349,18 +349,18 @@ def annals_items(folder):
   for path in sorted(pathlib.Path(folder, "zuozhuan_KR1e0001").glob("*.txt")):
     text = path.read_text(encoding="utf-8").replace("¶", "")
     text = re.sub(r"^#.*$|<pb[^>]*>", "", text, flags=re.MULTILINE)
-    found = re.findall(
+    columns = re.findall(
       r"^A\d+\.\d+\.\d+[a-z]?(.*?)(?=^[AB*]|\Z)", text, re.M | re.S
     )
-    items += ["".join(item.split()) for item in found]
+    items += ["".join(item.split()) for item in columns]
   return items
 
 
 def kind_of_cue(text):
-  found = find_date_cues(text)
-  if not found or found[0].start:
+  cues = find_date_cues(text)
+  if not cues or cues[0].start:
     return "none"
-  first = found[0]
+  first = cues[0]
   if first.month:
     return "month+day" if first.day else "month"
   return "leap" if first.leap else "season" if first.season else "day"

@@ -35,15 +35,15 @@ from tests.chronology.hostile_text import (
   TIMELINES,
   annals_text,
   anything,
-  asked,
+  comment_marks,
   damaged,
   dates,
-  explaining,
   fuzz,
   invented_timelines,
   joined,
   pieces,
   questions,
+  template_questions,
   timelines,
 )
 from tests.data.chunqiutr import edition_files
@@ -64,7 +64,7 @@ scanners = st.builds(
 
 @contextlib.contextmanager
 def quoting(text):
-  """Lets a DateError pass that quotes a place of `text`."""
+  """Lets a DateError pass that quotes a position of `text`."""
   with suppressed(DateError) as errors:
     yield
   for error in errors:
@@ -208,8 +208,8 @@ def test_a_question_is_an_interval_or_a_date_error(data, timeline):
 @fuzz
 @given(st.data(), st.sampled_from(TIMELINES[:3]))
 def test_a_question_of_a_template_means_its_months(data, timeline):
-  text, meant = data.draw(asked(timeline))
-  assert date_expressions.parse_interval(text, timeline) == meant
+  text, interval = data.draw(template_questions(timeline))
+  assert date_expressions.parse_interval(text, timeline) == interval
 
 
 # Calendars.
@@ -271,7 +271,7 @@ def test_a_year_is_read_or_refused(text):
 
 
 @fuzz
-@given(annals_text(), scanners, explaining)
+@given(annals_text(), scanners, comment_marks)
 def test_parts_join_to_the_entry_and_go_forward(text, scanner, particles):
   opened = dataclasses.replace(scanner).read_entry_month(text)
   parts = annals.split_entry_by_month(text, scanner, particles)
@@ -286,12 +286,12 @@ def test_parts_join_to_the_entry_and_go_forward(text, scanner, particles):
   assert all(a < b for a, b in itertools.pairwise(keys))
   assert len({(key.reign, key.year) for key in keys}) == 1
   opens = annals.make_sentence_start_test(text)
-  place = 0
+  position = 0
   for part, _ in parts[:-1]:
     assert part
-    place += len(part)
-    assert opens(place)
-    assert text[:place].rstrip("」』”’")[-1] in "。；！？"
+    position += len(part)
+    assert opens(position)
+    assert text[:position].rstrip("」』”’")[-1] in "。；！？"
 
 
 @fuzz
@@ -310,10 +310,10 @@ def test_a_scan_over_entries_stays_in_the_calendar(entries, scanner):
 def test_opening_cues_open_the_text(text):
   cues = annals.find_opening_cues(text)
   assert cues == date_expressions.find_date_cues(text)[: len(cues)]
-  rest = text[: cues[-1].end] if cues else ""
+  remaining = text[: cues[-1].end] if cues else ""
   for cue in reversed(cues):
-    assert set(rest[cue.end :]) <= set("，、：。 ")
-    rest = rest[: cue.start]
+    assert set(remaining[cue.end :]) <= set("，、：。 ")
+    remaining = remaining[: cue.start]
 
 
 @fuzz
@@ -323,7 +323,7 @@ def test_no_sentence_opens_in_a_speech(text, marks):
   opens = annals.make_sentence_start_test(f"夏，盟。{speech}{marks[1]}盟。")
   start, end = 4, 4 + len(speech) + 1
   assert opens(start)
-  assert not any(opens(place) for place in range(start + 1, end))
+  assert not any(opens(position) for position in range(start + 1, end))
   # 「…」 inside a speech that is never closed keeps it open.
   assert opens(end) == (not set("「『“‘") & set(speech[1:]))
 
@@ -352,11 +352,11 @@ def folder(tmp_path_factory):
   return tmp_path_factory.mktemp("editions")
 
 
-def check_entries(entries, text, known):
+def check_entries(entries, text, sources):
   """Entries are filed, hold text, and name their lines in order."""
   assert entries
   for entry in entries:
-    assert entry.source in known
+    assert entry.source in sources
     assert entry.reign >= 1
     assert entry.year is None or entry.year >= 1
     assert entry.text

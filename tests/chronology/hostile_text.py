@@ -78,7 +78,7 @@ _KINDS = (_NUMERALS, _CALENDAR, _RULERS, _PAIRS, _MARKS, _WINDOWS, _PROSE)
 anything = st.text(max_size=6)
 pieces = st.one_of(*map(st.sampled_from, _KINDS), anything)
 timelines = st.sampled_from(TIMELINES)
-explaining = st.sampled_from(("", "也矣者乎何"))
+comment_marks = st.sampled_from(("", "也矣者乎何"))
 
 
 def joined(
@@ -113,21 +113,21 @@ def dates(timeline: Timeline) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def asked(draw, timeline):
+def template_questions(draw, timeline):
   """Returns (question of a template, months it means)."""
   template = draw(st.sampled_from(query_templates.TEMPLATES))
-  meant = None
-  while meant is None:
+  interval = None
+  while interval is None:
     anchor = draw(st.sampled_from(timeline.months))
-    meant = template.resolve_interval(timeline, anchor)
-  return template.format_question(timeline, anchor, meant), meant
+    interval = template.resolve_interval(timeline, anchor)
+  return template.format_question(timeline, anchor, interval), interval
 
 
 def questions(timeline: Timeline) -> st.SearchStrategy[str]:
   """Returns questions about dates: of templates, of loose words, damaged."""
   loose = st.one_of(dates(timeline), st.sampled_from(_WINDOWS), pieces)
   return st.one_of(
-    damaged(asked(timeline).map(lambda pair: pair[0])),
+    damaged(template_questions(timeline).map(lambda pair: pair[0])),
     st.builds(
       "{}{}{}{}{}".format,
       st.sampled_from(("", "自", "從", "截至", "早於", "以", "在《春秋》")),

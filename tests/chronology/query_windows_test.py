@@ -142,7 +142,7 @@ def test_windows(query, months):
 
 
 @pytest.mark.parametrize(
-  ("query", "place"),
+  ("query", "excerpt"),
   [
     ("有何大事？", "有何大事？"),
     ("隱公三十年五月有何事", "隱公三十年五月"),
@@ -156,11 +156,11 @@ def test_windows(query, months):
     ("公元前722年有何大事", "公元前722年"),
   ],
 )
-def test_unreadable_windows_are_quoted(query, place):
+def test_unreadable_windows_are_quoted(query, excerpt):
   with pytest.raises(DateError) as caught:
     date_expressions.parse_interval(query, LU)
-  assert place.startswith(query[caught.value.position :][: len(place)])
-  assert place[:4] in str(caught.value)
+  assert excerpt.startswith(query[caught.value.position :][: len(excerpt)])
+  assert excerpt[:4] in str(caught.value)
 
 
 def test_every_month_shifts_by_ordinals_and_excludes_itself():
@@ -178,8 +178,8 @@ def test_every_month_shifts_by_ordinals_and_excludes_itself():
     for query, (low, high) in expected.items():
       low, high = max(low, 0), min(high, last)
       if low <= high:
-        found = date_expressions.parse_interval(query, LU)
-        assert LU.interval_ordinals(found) == (low, high), query
+        interval = date_expressions.parse_interval(query, LU)
+        assert LU.interval_ordinals(interval) == (low, high), query
 
 
 def test_every_range_of_two_dates():
@@ -195,8 +195,8 @@ def test_every_range_of_two_dates():
     elif start.reign == end.reign:
       second = date_expressions.format_key(end, LU, "elided")
     for query in (f"自{first}至{second}，", f"{first}起至{second}止"):
-      found = date_expressions.parse_interval(query, LU)
-      assert found == Interval(start, end), query
+      interval = date_expressions.parse_interval(query, LU)
+      assert interval == Interval(start, end), query
 
 
 def test_every_year_and_its_neighbours():
@@ -209,18 +209,20 @@ def test_every_year_and_its_neighbours():
     key = TimeKey(*year, 5)
     date = date_expressions.format_key(key, LU)
     for words, target in (("前一年", earlier), ("全年", year), ("次年", later)):
-      found = date_expressions.parse_interval(f"{date}的{words}有何記事", LU)
-      assert found == LU.year_interval(*target), date + words
+      interval = date_expressions.parse_interval(f"{date}的{words}有何記事", LU)
+      assert interval == LU.year_interval(*target), date + words
 
 
 def test_leap_months_belong_to_windows():
   timeline = Timeline(
     "leap", (Reign("隱公", "魯", -721, 3),), frozenset({(1, 2, 12)})
   )
-  found = date_expressions.parse_interval("魯隱公三年正月之前兩個月", timeline)
-  assert found == Interval(TimeKey(1, 2, 12), TimeKey(1, 2, 12, True))
-  found = date_expressions.parse_interval("魯隱公二年閏月", timeline)
-  assert found == Interval.single_month(TimeKey(1, 2, 12, True))
+  interval = date_expressions.parse_interval(
+    "魯隱公三年正月之前兩個月", timeline
+  )
+  assert interval == Interval(TimeKey(1, 2, 12), TimeKey(1, 2, 12, True))
+  interval = date_expressions.parse_interval("魯隱公二年閏月", timeline)
+  assert interval == Interval.single_month(TimeKey(1, 2, 12, True))
 
 
 def test_other_timelines():
@@ -228,10 +230,12 @@ def test_other_timelines():
     reign_tables.load_timeline("mini"),
     reign_tables.load_timeline("jin"),
   )
-  found = date_expressions.parse_interval("滄昌公元年正月之前兩個月", mini)
-  assert str(found) == "1-8-11..1-8-12"
-  found = date_expressions.parse_interval("请问泰始三年五月发生了什么事？", jin)
-  assert str(found) == "1-3-5..1-3-5"
+  interval = date_expressions.parse_interval("滄昌公元年正月之前兩個月", mini)
+  assert str(interval) == "1-8-11..1-8-12"
+  interval = date_expressions.parse_interval(
+    "请问泰始三年五月发生了什么事？", jin
+  )
+  assert str(interval) == "1-3-5..1-3-5"
   with pytest.raises(DateError, match="ambiguous"):
     date_expressions.parse_interval("建武元年五月", jin)
 

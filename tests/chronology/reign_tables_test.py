@@ -1,5 +1,6 @@
 """Reign tables and years of the common era."""
 
+import collections
 import itertools
 import subprocess
 import sys
@@ -154,13 +155,12 @@ def test_tongjian_heads_every_year_once():
 
 def test_keys_of_year_inverts_year_of():
   lu = reign_tables.load_timeline("lu")
+  keys_by_year = collections.defaultdict(list)
   for key in lu.months:
-    assert key in reign_tables.keys_of_year(
-      lu, reign_tables.astronomical_year_of(lu, key)
-    )
-  assert reign_tables.keys_of_year(lu, -721)[0] == TimeKey(1, 1, 1)
-  with pytest.raises(KeyError):
-    reign_tables.astronomical_year_of(lu, TimeKey(1, 12, 1))
+    keys_by_year[reign_tables.astronomical_year_of(lu, key)].append(key)
+  for year, keys in keys_by_year.items():
+    assert reign_tables.keys_of_year(lu, year) == tuple(keys)
+  assert keys_by_year[-721][0] == TimeKey(1, 1, 1)
 
 
 def test_common_era_round_trips():
@@ -196,7 +196,7 @@ def test_unknown_timeline_lists_the_known():
 
 
 @pytest.mark.parametrize(
-  ("content", "place"),
+  ("content", "location"),
   [
     ("name\tyears\n", "line 1"),
     (HEADER, "no reigns"),
@@ -212,10 +212,10 @@ def test_unknown_timeline_lists_the_known():
     ),
   ],
 )
-def test_bad_tables_are_located(tmp_path, content, place):
+def test_bad_tables_are_located(tmp_path, content, location):
   path = tmp_path / "bad.tsv"
   path.write_text(content, encoding="utf-8")
-  with pytest.raises(ValueError, match=place) as caught:
+  with pytest.raises(ValueError, match=location) as caught:
     reign_tables.read_reign_table(path)
   assert "bad.tsv" in str(caught.value)
 

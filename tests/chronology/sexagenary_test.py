@@ -8,7 +8,7 @@ from ctd_jax.chronology import sexagenary
 
 
 def test_places_and_pairs_are_inverse():
-  pairs = [sexagenary.format_cyclic_index(place) for place in range(60)]
+  pairs = [sexagenary.format_cyclic_index(index) for index in range(60)]
   assert len(set(pairs)) == 60
   assert pairs[0] == "甲子"
   assert pairs[-1] == "癸亥"
@@ -60,9 +60,9 @@ def test_mixed_glyphs_are_read_by_position(written, meant):
 def test_what_is_no_pair_is_quoted(text):
   with pytest.raises(ValueError, match="sexagenary"):
     sexagenary.parse_cyclic_index(text)
-  for place in (-1, 60):
+  for index in (-1, 60):
     with pytest.raises(ValueError, match="0-59"):
-      sexagenary.format_cyclic_index(place)
+      sexagenary.format_cyclic_index(index)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_years_and_their_names(year, name):
 def test_parsing_the_name_of_a_year_is_inverse_to_formatting():
   for year in range(-721, -460):
     name = sexagenary.format_cyclic_year(year)
-    place = sexagenary.parse_cyclic_year(name)
-    assert place == sexagenary.cyclic_index_of_year(year)
-    assert sexagenary.years_with_cyclic_index(place, year - 59, year + 59) == (
+    index = sexagenary.parse_cyclic_year(name)
+    assert index == sexagenary.cyclic_index_of_year(year)
+    assert sexagenary.years_with_cyclic_index(index, year - 59, year + 59) == (
       year,
     )
-  place = sexagenary.parse_cyclic_year("歲在己未")
-  assert sexagenary.years_with_cyclic_index(place, -721, -541) == (
+  index = sexagenary.parse_cyclic_year("歲在己未")
+  assert sexagenary.years_with_cyclic_index(index, -721, -541) == (
     -721,
     -661,
     -601,

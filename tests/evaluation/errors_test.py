@@ -11,10 +11,10 @@ from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax.evaluation import errors
 from tests.synthetic import TIMELINE
 
-ASKED = Interval(TimeKey(1, 1, 11), TimeKey(1, 1, 12))
-QUERY = Query("q1", "甲公元年末？", "window", "", ASKED, ("right",))
+INTERVAL = Interval(TimeKey(1, 1, 11), TimeKey(1, 1, 12))
+QUERY = Query("q1", "甲公元年末？", "window", "", INTERVAL, ("right",))
 # Name -> kind, key, verdict.
-FOUND = {
+RECORD_CASES = {
   "right": ("event", TimeKey(1, 1, 11), "right"),
   "note": ("neg_comment", TimeKey(1, 1, 12), "commentary, right month"),
   "other-note": ("neg_comment", TimeKey(1, 1, 1), "commentary, other month"),
@@ -26,22 +26,22 @@ FOUND = {
 }
 RECORDS = {
   name: Record(name, "文", "made", kind, key, 0)
-  for name, (kind, key, _) in FOUND.items()
+  for name, (kind, key, _) in RECORD_CASES.items()
 }
 
 
 def misses(rankings, queries=(QUERY,)):
   run = runs.Run("s", "T0", "x", "test", "neg1_ne1", rankings)
-  judged = {query.query_id: query.positives for query in queries}
-  return errors.find_misses(run, queries, judged, RECORDS, TIMELINE)
+  qrels = {query.query_id: query.positives for query in queries}
+  return errors.find_misses(run, queries, qrels, RECORDS, TIMELINE)
 
 
-@pytest.mark.parametrize("name", [n for n in FOUND if n != "right"])
+@pytest.mark.parametrize("name", [n for n in RECORD_CASES if n != "right"])
 def test_reasons(name):
   (miss,) = misses({"q1": [(name, 2.0), ("right", 1.0)]})
-  assert miss.reason == FOUND[name][2]
-  assert [found.verdict for found in miss.top_records] == [
-    FOUND[name][2],
+  assert miss.reason == RECORD_CASES[name][2]
+  assert [record.verdict for record in miss.top_records] == [
+    RECORD_CASES[name][2],
     "right",
   ]
   assert miss.rank == 2
@@ -66,5 +66,5 @@ def test_examples_of_every_reason():
   rankings = {f"q{i}": [(name, 1.0)] for i, name in enumerate(names)}
   missed = misses(rankings, queries)
   assert errors.count_reasons(missed) == {"wrong month": 1, "wrong year": 9}
-  shown = errors.select_examples(missed, max_per_reason=3)
-  assert [miss.query.query_id for miss in shown] == ["q9", "q1", "q4", "q7"]
+  examples = errors.select_examples(missed, max_per_reason=3)
+  assert [miss.query.query_id for miss in examples] == ["q9", "q1", "q4", "q7"]

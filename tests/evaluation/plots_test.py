@@ -9,8 +9,8 @@ from ctd_jax.utils.plotting import COLOURS
 
 
 def has_colour(image, colour):
-  wanted = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-  return np.any(np.all(np.abs(image[..., :3] - wanted) < 0.01, axis=-1))
+  rgb = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+  return np.any(np.all(np.abs(image[..., :3] - rgb) < 0.01, axis=-1))
 
 
 def test_hit_by_group(tmp_path):
@@ -56,7 +56,7 @@ def test_an_event_is_full_and_a_placeholder_hatched(tmp_path, event, full):
   path = tmp_path / "cells.png"
   plots.plot_first_record_kinds([table(event, 1 - event)], path, "title")
   image = matplotlib.image.imread(path)
-  wanted = [int(COLOURS[0][i : i + 2], 16) / 255 for i in (1, 3, 5)]
-  same = np.all(np.abs(image[..., :3] - wanted) < 0.02, axis=-1)
+  rgb = [int(COLOURS[0][i : i + 2], 16) / 255 for i in (1, 3, 5)]
+  same = np.all(np.abs(image[..., :3] - rgb) < 0.02, axis=-1)
   bar = same[200:300, 800:900].mean()
   assert bar > 0.99 if event else 0.02 < bar < full * 8

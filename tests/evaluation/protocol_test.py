@@ -33,11 +33,11 @@ QUERIES = [
 
 
 def run_over(gallery, rankings=None):
-  kept = protocol.GALLERY_KINDS[gallery]
+  gallery_kinds = protocol.GALLERY_KINDS[gallery]
   ranking = [
     (record_id, 1.0 / rank)
     for rank, record_id in enumerate(KINDS, start=1)
-    if KINDS[record_id] in kept
+    if KINDS[record_id] in gallery_kinds
   ]
   if rankings is None:
     rankings = {q.query_id: ranking for q in QUERIES}
@@ -174,7 +174,7 @@ def test_macro_is_the_mean_of_the_cells(mode, expected):
   many = [query(f"w{i}", "window", ("e2",), "window") for i in range(6)]
   rankings = {
     **run_over(mode.gallery).rankings,
-    **{each.query_id: [("e2", 1.0)] for each in many},
+    **{query.query_id: [("e2", 1.0)] for query in many},
   }
   run = run_over(mode.gallery, rankings)
   table = protocol.evaluate_run(run, [*QUERIES, *many], KINDS, mode)

@@ -83,12 +83,12 @@ def reader(folder):
 
 
 def table(reader, *header):
-  (found,) = (
+  (lines_of_table,) = (
     lines
     for lines in reader.tables
     if tuple(map(str.strip, lines[0][: len(header)])) == header
   )
-  return [[cell.split()[0] for cell in line] for line in found[1:]]
+  return [[cell.split()[0] for cell in line] for line in lines_of_table[1:]]
 
 
 def test_it_needs_nothing_besides_itself(folder, reader):
@@ -106,15 +106,15 @@ def test_it_needs_nothing_besides_itself(folder, reader):
 def test_figures_are_those_of_the_runs(reader):
   (compared,) = table(reader, "without, or instead", "its hit@1")
   assert compared[:5] == ["friend", "1.0000", "-1.0000", "0", "6"]
-  judged = table(reader, "system", "events", "month right")
+  accuracy_rows = table(reader, "system", "events", "month right")
   rows = [
     BENCHMARK.records[r] for r in dates.find_split_rows(BENCHMARK, "test")
   ]
   events = [i for i, record in enumerate(rows) if record.kind == "event"]
   right = np.mean([i % 2 == 0 for i in events])
-  assert judged[0][:3] == ["ours", str(len(events)), f"{right:.4f}"]
-  assert judged[0][3] == "1.0000"
-  assert judged[0][-1] == f"{abs(right - 0.8):.4f}"
+  assert accuracy_rows[0][:3] == ["ours", str(len(events)), f"{right:.4f}"]
+  assert accuracy_rows[0][3] == "1.0000"
+  assert accuracy_rows[0][-1] == f"{abs(right - 0.8):.4f}"
 
 
 def test_tracks_share_no_table(reader):
@@ -129,9 +129,9 @@ def test_errors_show_question_records_and_answers(reader):
   assert int(first) > 5
   assert "甲公" in reader.text
   assert "answer 1 of 1" in reader.text
-  shown = [query for query in QUERIES if query.text in reader.text]
-  assert shown
-  for query in shown:
+  shown_queries = [query for query in QUERIES if query.text in reader.text]
+  assert shown_queries
+  for query in shown_queries:
     answer = query.positives[0]
     record = BENCHMARK.records[BENCHMARK.record_ids.index(answer)]
     assert record.text in reader.text

@@ -111,8 +111,8 @@ def test_tables_and_lines_stand_as_listed():
   ]
   marked = "<!-- table:mini system=b,a -->\n<!-- end -->\n"
   text = result_tables.fill_tables(marked, rows, "README.md")
-  found = re.findall(r"neg1_ne\d_dq\d|(?<=\n\| )[ab](?= )", text)
-  assert found == ["neg1_ne1_dq0", "b", "a", "neg1_ne0_dq1", "b", "a"]
+  order = re.findall(r"neg1_ne\d_dq\d|(?<=\n\| )[ab](?= )", text)
+  assert order == ["neg1_ne1_dq0", "b", "a", "neg1_ne0_dq1", "b", "a"]
 
 
 def test_modes_as_columns():

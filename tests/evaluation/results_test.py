@@ -134,7 +134,7 @@ def test_rows_of_a_per_query_table():
   rows = results.make_result_rows(
     table, "chunqiutr/mini", seeds=(7,), commit="abc"
   )
-  # Neither a window nor a gap was asked: they have no row, rather than a 0.
+  # There is neither a window nor a gap: they have no row, rather than a 0.
   families = ["all", "point", "event_point", "macro"]
   assert [r.family for r in rows] == families
   assert {(r.value, r.seeds, r.commit) for r in rows} == {(0.25, (7,), "abc")}
@@ -209,8 +209,8 @@ def test_published_hit_counts_reproduce_the_published_decimals():
     ):
       continue
     share = expected_hits(published.system, mode)
-    place = published.family, int(cutoff)
-    assert f"{share[place]:.4f}" == f"{published.value:.4f}", published
+    cell = published.family, int(cutoff)
+    assert f"{share[cell]:.4f}" == f"{published.value:.4f}", published
     checked += 1
   # Six modes of CTD and four of BM25, three families, three cutoffs.
   assert checked == 90

@@ -50,16 +50,16 @@ def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
 
 def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
   write(tmp_path, "ours")
-  shown = summarise(tmp_path)
+  printed = summarise(tmp_path)
   written = (tmp_path / "results.txt").read_text()
   for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1"):
     assert f"test, {mode}, point queries" in written
-  assert "neg1_ne1_dq1" not in shown
+  assert "neg1_ne1_dq1" not in printed
 
 
 def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   write(tmp_path, "ours")
-  shown = summarise(tmp_path)
+  printed = summarise(tmp_path)
   rows = results.read_result_rows(tmp_path / "results.json")
   families = {
     mode: {row.family for row in rows if row.mode == mode}
@@ -72,11 +72,11 @@ def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   }
   written = (tmp_path / "results.txt").read_text()
   assert written.count("neg1_ne1_dq0, gap queries") == 1
-  assert "gap queries" not in shown
-  assert "point queries" not in shown
+  assert "gap queries" not in printed
+  assert "point queries" not in printed
   # hit@1 by what answers stands among the main tables.
-  assert "test, neg1_ne1_dq0, hit@1; track T0" in shown
-  assert re.search(r"score +event_point +gap +macro", shown)
+  assert "test, neg1_ne1_dq0, hit@1; track T0" in printed
+  assert re.search(r"score +event_point +gap +macro", printed)
 
 
 def test_tracks_are_neither_compared_nor_drawn_together(tmp_path):
