@@ -114,5 +114,5 @@ def _decode_query(row: dict[str, object]) -> Query:
   )
 
 
-def _decode_key(triple: Int32[np.ndarray, "3"]) -> TimeKey:
+def _decode_key(triple: Int32[np.ndarray, " 3"]) -> TimeKey:
   return TimeKey(*triple.tolist())

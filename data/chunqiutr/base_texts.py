@@ -27,20 +27,20 @@ _SPACE = re.compile(r"[\s　¶]+")
 _NUMBERED = re.compile(r"「?([AB]?)(\d{1,3})\.(\d{1,3})\.(\d+)\.?")
 _YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
 _UNDATED = re.compile(r"[AB]\d+[^.\d]")
-_NAVIGATION = "回目錄"
+_NAVIGATION = "回目錄"  # link to the table of contents
 # Editors' corrections, labels and wiki marks left in the text.
 _STRAY = re.compile(r"\(corr\.=.|（[經傳][^）]*）|[A-Za-z0-9=]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """One entry of an edition: what it prints as a numbered item or as a line.
+  """One entry of an edition: a numbered item or a line.
 
   Attributes:
     source: one of `BASE_SOURCES`.
     reign: of the duke, 1 = 隱公.
-    year: regnal year from the edition's own numbering; None if the text alone
-      tells it.
+    year: regnal year from the edition's own numbering; None if only the text
+      gives it.
     text: punctuated, without line ends and mark-up.
     location: `file:line` of its first line, for messages.
   """
@@ -55,11 +55,12 @@ class Entry:
 def parse_numbered_entries(
   path: pathlib.Path, source_by_layer: dict[str, str]
 ) -> tuple[list[Entry], int]:
-  """Returns the entries of a Kanripo TLS file and how much has no year.
+  """Returns the entries of a Kanripo TLS file and the number without a year.
 
   Args:
     path: one file of KR1e0001 or KR1e0008, one duke.
-    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or {"": ...}.
+    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or
+      {"": ...}.
 
   Returns:
     (entries in order, number of undated items left out). 隱公's prelude is the
@@ -99,6 +100,7 @@ def parse_numbered_entries(
       close_entry()
       current, text_lines = None, []
     elif _UNDATED.match(line):
+      # An item without year and month: counted, but a heading is not.
       close_entry()
       current, text_lines = None, []
       num_undated += line[0] == "B" and "《" not in line[:3]
@@ -152,5 +154,5 @@ def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
 
 
 def _clean_text(text_lines: list[str]) -> str:
-  """Returns an entry's text without what is not text."""
+  """Returns an entry's text without corrections, labels and wiki marks."""
   return _STRAY.sub("", "".join(text_lines))

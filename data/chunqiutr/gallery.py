@@ -44,9 +44,9 @@ from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.numbering import number_records
 
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
-SEED = 20
-# Commentary of these traditions asks and explains, an annals entry never
-# does: a sentence with one of these particles is no new entry.
+SEED = 20  # of ids and placeholder wordings
+# Commentary of these traditions asks and explains, an annals entry never does:
+# a sentence with one of these particles is no new entry.
 _EXPLAINING_PARTICLES = "也矣者乎何"
 # Folder -> layer letter -> source.
 _NUMBERED_SOURCES = {
@@ -58,14 +58,14 @@ _LINE_SOURCES = {"gongyangzhuan_wikisource": base_texts.GONGYANG}
 
 @dataclasses.dataclass(frozen=True)
 class Gallery:
-  """Everything the benchmark retrieves from.
+  """The records that the benchmark retrieves from, and their account.
 
   Attributes:
     records: sorted by id.
-    excluded_counts: reason -> number of texts that are in the sources but not here.
-    audit: how the records were made, fit for JSON: `units`, `agreement`,
-      `disagreements`, `decisions`, `versions` of `cross_check` and `alignment`
-      of `commentary`.
+    excluded_counts: reason -> number of texts that are left out.
+    audit: account of the making of the records, fit for JSON: `units`,
+      `agreement`, `disagreements`, `decisions`, `versions` of `cross_check`
+      and `alignment` of `commentary`.
   """
 
   records: tuple[Record, ...]
@@ -222,7 +222,8 @@ def name_versions(
   """Returns the records with versions `v00000`..., in the given order.
 
   Args:
-    records_with_events: (record, its event); equal events share a version, None has none.
+    records_with_events: (record, its event); equal events share a version, a
+      record whose event is None has none.
     seed: shuffles the numbers, so that they tell nothing about time.
   """
   event_ids = list(

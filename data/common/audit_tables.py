@@ -23,8 +23,8 @@ class AuditTable:
   """A table of the audit.
 
   Attributes:
-    title: what it shows.
-    paper_table: where the paper does, empty if nowhere.
+    title: heading of the table.
+    paper_table: table of the paper with the same figures, empty if none.
     is_transposed: whether the columns of the figures are printed as lines.
   """
 
@@ -61,8 +61,8 @@ def compute_figures(statistics: Mapping[str, Any]) -> Figures:
   """Returns the figures of a build.
 
   Args:
-    statistics: what `summary.summarise_dataset` counted; `audit` in it is what the
-      gallery said of its making, without it the tables are fewer.
+    statistics: from `summary.summarise_dataset`; without the builder's account
+      under `audit` there are fewer tables.
   """
   audit = statistics["audit"]
   alignment = audit.get("alignment", {})
@@ -186,7 +186,7 @@ def iterate_tables(
 ) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
   """Yields (name, title, lines) of every table that `figures` has figures for.
 
-  A cell is our figure, then the paper's behind a stroke and the difference.
+  A cell holds our figure, the paper's after a slash, and the difference.
   """
   for name, table in TABLES.items():
     rows = figures.get(name, {})

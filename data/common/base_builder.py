@@ -101,7 +101,10 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     return self.sources or os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
 
   def _write_text_file(self, name: str, text: str) -> None:
-    """Writes a file into the temporary folder, which TFDS renames at the end."""
+    """Writes a file beside the data.
+
+    TFDS builds in a temporary folder and renames it at the end.
+    """
     files.write_text(self.data_path / name, text)
 
   def _write_audit(self, audit_data: Mapping[str, Any]) -> None:

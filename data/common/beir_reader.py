@@ -350,15 +350,17 @@ def _attach_positives(
         )
       if split_by_id[query_id] not in (None, split):
         raise FolderError(
-          f"{location}: query-id: {query_id!r} belongs to {split_by_id[query_id]}"
+          f"{location}: query-id: {query_id!r} belongs to "
+          f"{split_by_id[query_id]}"
         )
       split_by_id[query_id] = split
       if score <= 0:
         continue
       if kinds[record_id] not in ANSWERING_KINDS:
         raise FolderError(
-          f"{location}: corpus-id: {record_id!r} is a {kinds[record_id]}, which "
-          f"answers nothing; kind should be {' or '.join(ANSWERING_KINDS)}"
+          f"{location}: corpus-id: {record_id!r} is a {kinds[record_id]}, "
+          "which answers nothing; kind should be "
+          f"{' or '.join(ANSWERING_KINDS)}"
         )
       positives.setdefault(query_id, []).append(record_id)
   queries: dict[str, list[Query]] = {split: [] for split in SPLITS}

@@ -18,8 +18,7 @@ from tensorflow_datasets.core.download import checksums
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.errors import SourceError
 
-# Names the folder of the authors' files.
-RELEASE_FOLDER_VARIABLE = "CTD_JAX_RELEASE"
+RELEASE_FOLDER_VARIABLE = "CTD_JAX_RELEASE"  # names the authors' files' folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +109,7 @@ def download_blobs(
       path.unlink()
       raise SourceError(
         f"{blobs[name].url}: expected git blob {blobs[name].blob_id}, got "
-        f"{actual_id} ({len(content)} bytes); a file that was changed on purpose "
-        "is read from a folder"
+        f"{actual_id} ({len(content)} bytes); a file that was changed on "
+        "purpose is read from a folder"
       )
   return paths

@@ -21,7 +21,7 @@ from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.common.findings import FindingsReport
 
 _TYPE_NAMES = {dict: "an object {...}", list: "a list [...]", str: "a string"}
-_MAX_VALUE_CHARS = 40
+_MAX_VALUE_CHARS = 40  # of a value that a message quotes
 # `int` would also take 1_0 and digits of other scripts.
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
@@ -182,7 +182,8 @@ def parse_sort_key(value: Any, location: str) -> tuple[int, int, int]:
   """
   if not isinstance(value, list) or len(value) != 3:
     raise SourceError(
-      f"{location}: {format_value(value)} should be [reign, year, month], e.g. [1, 2, 12]"
+      f"{location}: {format_value(value)} should be [reign, year, month], "
+      "e.g. [1, 2, 12]"
     )
   reign, year, month = (
     parse_integer(number_value, f"{location}[{number}]")

@@ -105,7 +105,7 @@ def write_provenance(
 
 
 def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
-  """Writes the calendar, with the authority of each reign where one is known."""
+  """Writes the calendar, with the authority of each reign if it is known."""
   timeline = benchmark.timeline
   # The released months are those of `lu` without some; they share its table.
   table_name = "lu" if timeline.name == "lu_release" else timeline.name

@@ -24,7 +24,7 @@ from tensorflow_datasets.core.download import checksums, download_manager
 from ctd_jax_datasets.common.errors import SourceError
 
 ENVIRONMENT_VARIABLE = "CTD_JAX_SOURCES"
-_TIMEOUT_S = 30
+_TIMEOUT_S = 30  # seconds for the first request
 _MISMATCH = re.compile(r"Artifact (\S+), downloaded to (.+?), has wrong")
 
 
@@ -34,7 +34,7 @@ def read_file_infos(
   """Returns name in a sources folder -> (URL, size and sha256).
 
   Args:
-    table: in the form of `checksums.tsv`, which it is by default.
+    table: a `checksums.tsv` of TFDS: URL, size, sha256 and name.
   """
   return {
     info.filename: (url, info)
@@ -74,7 +74,7 @@ def run_on_sources(main: Callable[[pathlib.Path], None]) -> None:
   Args:
     main: is given the folder.
   """
-  # Here, so that who imports the script does not accept the flag.
+  # Defined here: a program that imports the script must not accept the flag.
   sources_flag = flags.DEFINE_string(
     "sources",
     None,
@@ -165,13 +165,14 @@ def download_files(
 def _check_file(
   path: pathlib.Path, display_name: object, url: str, info: checksums.UrlInfo
 ) -> None:
-  """Raises SourceError, about `display_name`, if the file at `path` is not `info`."""
+  """Raises SourceError about `display_name` if the sha256 is another."""
   content = path.read_bytes()
   digest = hashlib.sha256(content).hexdigest()
   if digest != info.checksum:
     raise SourceError(
-      f"{display_name}: expected {int(info.size)} bytes, sha256 {info.checksum}, "
-      f"got {len(content)} bytes, sha256 {digest}; fetch it again from {url}"
+      f"{display_name}: expected {int(info.size)} bytes, sha256 "
+      f"{info.checksum}, got {len(content)} bytes, sha256 {digest}; "
+      f"fetch it again from {url}"
     )
 
 

@@ -23,11 +23,9 @@ from ctd_jax.chronology import reign_tables
 from ctd_jax.utils import tables
 from ctd_jax_datasets.common import examples
 
-TOTAL = "total"
-# A builder may leave an account of its work beside the data.
-AUDIT_FILE = "audit.json"
-# From here on the paper calls a comment safely aligned.
-MIN_SAFE_SCORE = 0.9
+TOTAL = "total"  # label of the last row
+AUDIT_FILE = "audit.json"  # a builder's account of its work, beside the data
+MIN_SAFE_SCORE = 0.9  # from here on the paper calls a comment safely aligned
 
 
 def summarise_dataset(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
@@ -40,7 +38,7 @@ def summarise_dataset(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     and by kind of their positives, positives per query); `reigns`: rows by
     ruler (months, those with and without an event); `events`: how they group;
     `scores`: rows by commentary (fit of its pieces); `groups`: queries by
-    template group; `audit_path`: what the builder wrote of its work, or nothing.
+    template group; `audit`: the builder's account of its work, or nothing.
   """
   splits = {
     name: [to_plain_example(example) for example in source]
@@ -94,7 +92,7 @@ def content_hash(
 
 
 def format_tables(dataset_statistics: Mapping[str, Any]) -> str:
-  """Returns the aligned tables of `summarise`."""
+  """Returns the counts of `summarise_dataset` as aligned tables."""
   title = dataset_statistics["name"]
   if dataset_statistics["synthetic"]:
     title += " (synthetic: an invented chronicle)"
@@ -248,7 +246,7 @@ def _coverage(months: int, with_event: int) -> dict[str, Any]:
 
 
 def _count_events(records: Sequence[dict]) -> dict[str, int]:
-  """Returns how many events there are, and what the records say of them."""
+  """Returns the number of events, and how records and works share them."""
   months = collections.defaultdict(set)
   works = collections.defaultdict(set)
   commented_versions = set()

@@ -13,20 +13,22 @@ import bisect
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Int
 from rapidfuzz.distance import Indel
 
 
-def align_positions(source: str, target: str) -> np.ndarray:
-  """Returns the place in `target` of every place in `source`.
+def align_positions(source: str, target: str) -> Int[np.ndarray, " P"]:
+  """Returns the position in `target` of every position in `source`.
 
   Args:
-    source: N characters.
+    source: text of P - 1 characters.
     target: the same text in another edition.
 
   Returns:
-    int array `[N + 1]`, never falling; a character that `target` lacks gets
-    the place of the next one that both have. The last is the length of
-    `target`.
+    Positions, never falling; a character that `target` lacks gets the position
+    of the next one that both have. The last is the length of `target`.
+
+  Source: shortest edit script of insertions and deletions (Indel distance).
   """
   target_positions = np.empty(len(source) + 1, int)
   for step in Indel.opcodes(source, target):
@@ -35,7 +37,7 @@ def align_positions(source: str, target: str) -> np.ndarray:
       target_positions[step.src_start : step.src_end] = np.arange(
         step.dest_start, step.dest_start + length
       )
-    else:
+    else:  # characters that only `source` has, or that were replaced
       target_positions[step.src_start : step.src_end] = step.dest_end
   target_positions[-1] = len(target)
   return target_positions
@@ -55,5 +57,6 @@ def find_stretch(starts: Sequence[int], begin: int, end: int) -> int | None:
   Returns:
     Index into `starts`; None if most lies before the first.
   """
+  # The stretch of the middle character holds at least half of them.
   num_starts_before = bisect.bisect_right(starts, (begin + end) // 2)
   return num_starts_before - 1 if num_starts_before else None

@@ -96,8 +96,8 @@ class PunctuatedJuan:
 
   Attributes:
     entries: in order; headings are not among them.
-    first_sexagenary: sexagenary place of the first year by the juan's own title (「起旃蒙
-      作噩」), 0 = 甲子; None if it cannot be read.
+    first_sexagenary: sexagenary number of the first year by the juan's own
+      title (「起旃蒙作噩」), 0 = 甲子; None if it cannot be read.
     num_years: how many years it says it has, None as before.
     num_headings: year headings that this edition prints, left out of the text.
   """
@@ -114,7 +114,8 @@ class PrintedJuan:
 
   Attributes:
     text: Chinese characters only, folded, without notes.
-    year_headings: (position in `text`, first month of the year) of every heading.
+    year_headings: (position in `text`, first month of the year) of every
+      heading.
     month_openings: (position in `text`, month) of every entry that opens with a
       month, or a season and a month.
   """
@@ -221,7 +222,8 @@ def parse_printed_juan(
   year_headings = _find_year_headings(page, timeline, first_key)
   if not year_headings:
     raise SourceError(
-      f"{path}: no year heading from {timeline.full_reign_name(first_key.reign)}"
+      f"{path}: no year heading from "
+      f"{timeline.full_reign_name(first_key.reign)}"
       f"{first_key.year}年 on; expected such as 泰始元年春"
     )
   # Positions in the page become positions among its Chinese characters.

@@ -16,6 +16,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Int
 
 from ctd_jax.benchmark import queries
 from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record, collect_months
@@ -28,9 +29,10 @@ from ctd_jax_datasets.zztj import collation, editions, scan
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 TIMELINE_NAME = "tongjian"
 ANNALS_SOURCE, REMARKS_SOURCE = "zizhitongjian", "historians"
-SEED = 69
+SEED = 69  # of the numbers of records and queries
 BOOK_TITLE = "《資治通鑑》"
-# The two printed ones in Traditional script, the others written anew.
+# The first two are the published wordings in Traditional script; the others
+# were written for this data set.
 QUERY_TEMPLATES = (
   "請問{date}發生了什麼事？",
   "{title}在{date}記載了什麼？",
@@ -49,9 +51,9 @@ class CollatedJuan:
     number: number of the juan, 69-144.
     punctuated_juan: as punctuated.
     printed_juan: as printed with its year headings.
-    entry_starts: of every entry, the place of its first character among the
-      Chinese characters of the juan, and the end of the last.
-    text_positions: place of every printed character among them, int `[N + 1]`.
+    entry_starts: of every entry, the position of its first character among
+      the Chinese characters of the juan, and the end of the last.
+    text_positions: position of every printed character among them.
     entry_years: first month of the printed year of every entry.
   """
 
@@ -59,7 +61,7 @@ class CollatedJuan:
   punctuated_juan: editions.PunctuatedJuan
   printed_juan: editions.PrintedJuan
   entry_starts: tuple[int, ...]
-  text_positions: np.ndarray
+  text_positions: Int[np.ndarray, " P"]
   entry_years: tuple[TimeKey, ...]
 
 
@@ -81,8 +83,8 @@ def collate_editions(
   if text_paths.keys() != print_paths.keys() or not text_paths:
     raise SourceError(
       f"{editions.PUNCTUATED_FOLDER}/ holds juan {sorted(text_paths)} and "
-      f"{editions.PRINTED_FOLDER}/ juan {sorted(print_paths)}; both should hold the "
-      "same, at least one"
+      f"{editions.PRINTED_FOLDER}/ juan {sorted(print_paths)}; both should "
+      "hold the same, at least one"
     )
   next_key = timeline.key_at(0)
   for number in sorted(text_paths):
@@ -111,8 +113,8 @@ def collate_editions(
       stretch = collation.find_stretch(year_starts, begin, end)
       if stretch is None:
         raise SourceError(
-          f"{text_paths[number]}: {entry.location} stands before the first year heading "
-          f"of {print_paths[number]}"
+          f"{text_paths[number]}: {entry.location} stands before the first "
+          f"year heading of {print_paths[number]}"
         )
       entry_years.append(printed_juan.year_headings[stretch][1])
     yield CollatedJuan(
@@ -123,6 +125,7 @@ def collate_editions(
       text_positions,
       tuple(entry_years),
     )
+    # The next juan begins no earlier than the year after the last heading.
     last_year = printed_juan.year_headings[-1][1]
     _, end = timeline.interval_ordinals(
       timeline.year_interval(last_year.reign, last_year.year)
@@ -144,7 +147,7 @@ def _paths_by_juan(
 def build_gallery(
   files: Mapping[str, pathlib.Path], timeline: Timeline, seed: int = SEED
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
-  """Returns the records of the source files, and what was met on the way.
+  """Returns the records of the source files, and counts of the decisions.
 
   Args:
     files: name -> path, as in `checksums.tsv`.
@@ -152,7 +155,7 @@ def build_gallery(
     seed: shuffles the numbers of records and events.
 
   Returns:
-    (records sorted by id, what -> how often).
+    (records sorted by id, decision -> number of times).
 
   Raises:
     SourceError: if a file is not what its parser expects.
@@ -180,6 +183,7 @@ def build_gallery(
       counts["entries"] += 1
       scanner.enter_reign(year.reign)
       scanner.enter_year(year.year)
+      # A historian's judgement gets the month of the scan and does not move it.
       if entry.is_remark:
         add_record(REMARKS_SOURCE, NEG_COMMENT, entry.text, scanner.key)
         continue

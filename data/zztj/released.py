@@ -280,8 +280,8 @@ class _DateReader:
       ad_year = row.ad_year
     if not ad_year:
       raise SourceError(
-        f"{location}: no year in `time` ({format_value(row.texts['time'])}), none in "
-        f"ad_year and none in the reign ({format_value(row.reign)})"
+        f"{location}: no year in `time` ({format_value(row.texts['time'])}), "
+        f"none in ad_year and none in the reign ({format_value(row.reign)})"
       )
     first = self.month_interval(ad_year, 1, location).start
     reign = self._timeline.reigns[first.reign - 1]

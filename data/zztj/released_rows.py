@@ -90,13 +90,13 @@ class DemoRow:
 
   Attributes:
     line: number in the file, from 1.
-    texts: the members `id`, `year_month`, `title`, `description` and `source`.
+    texts: the members `id`, `time`, `title`, `description` and `source`.
     emperor: "" where there is none, as in all the rest.
     reign: of the era.
     era_year: None if it is not given.
     ad_year: None if it is not given.
-    month_label: of the month: `lunar_month_label`, else the name of `lunar_month`,
-      else the season.
+    month_label: `lunar_month_label`, else the name of `lunar_month`, else the
+      season.
     day: sexagenary day.
   """
 
@@ -111,7 +111,7 @@ class DemoRow:
 
   @property
   def year_month(self) -> tuple[int, int] | None:
-    """(year, month) of the member `year_month`, None if it does not give both."""
+    """(year, month) of the member `time`, None if it does not give both."""
     match = _TIME_PATTERN.match(self.texts["time"])
     if match is None:
       return None

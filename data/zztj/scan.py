@@ -2,9 +2,9 @@
 
 The scanner of `chronology.annals` was written for the Annals. This book dates
 in the same way, by omission, and differs in three things: its leap months fall
-anywhere in the year, it goes back in time with 「初」 and the like, and, where an
-edition has lost the year headings, a new year shows only in that the seasons
-begin again.
+anywhere in the year; it goes back in time with 「初」 and the like; and where
+an edition has lost the year headings, only seasons that begin again show a new
+year.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import re
 from ctd_jax.chronology import annals, date_expressions, numerals
 from ctd_jax.chronology.timelines import TimeKey
 
-# In a punctuated text a season is set off, or a month follows it. Any other is
-# a word: the state 夏, the general 麻秋, 冬至.
+# In a punctuated text a season is set off, or a month follows it. In any other
+# position the character belongs to a word: the state 夏, the general 麻秋, 冬至.
 _NON_SEASON_PATTERN = re.compile(
   rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL_PATTERN})?月)"
 )
-# An entry that opens so tells what came before; its dates move nothing.
+# An entry with one of these openings looks back; its dates move no scan.
 _RETROSPECTIVE_OPENINGS = ("初，", "先是，", "初、", "始，", "昔，")
 
 
@@ -31,11 +31,11 @@ class ChronicleScanner(annals.MonthScanner):
   Attributes:
     counts_years: whether a season that begins again opens the next year. For
       texts without year headings; the year is then any running number.
-    season: last season named since the year began, 0 = none, 1 = 春.
+    season: last season named since the year began.
   """
 
   counts_years: bool = False
-  season: int = 0
+  season: int = 0  # 0 = none yet, 1 = 春 ... 4 = 冬
 
   def enter_year(self, year: int) -> None:
     """Goes to 正月 of `year`, unless the scan is already in it."""

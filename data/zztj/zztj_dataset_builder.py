@@ -57,7 +57,8 @@ def _make_demo_config(
     mode=mode,
     released_text=released_text,
     description="The authors' file on "
-    f"{released_rows.SUBSET_NAMES[subset]}, rows by {mode} time{description_suffix}.",
+    f"{released_rows.SUBSET_NAMES[subset]}, rows by {mode} time"
+    f"{description_suffix}.",
   )
 
 

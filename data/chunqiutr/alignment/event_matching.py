@@ -19,6 +19,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from jaxtyping import Int
 from rapidfuzz import fuzz, process
 
 from ctd_jax_datasets.chunqiutr import base_texts
@@ -28,9 +29,9 @@ from ctd_jax_datasets.chunqiutr.alignment.text_units import (
   split_units,
 )
 
-# Least likeness (0-100) of a clause, of a sentence and of the opening of an
-# entry. The exegetic works print the annals' own words, mostly as the opening;
-# 左傳 has other titles and other verbs.
+# Least similarity (0-100) by rank: of a clause, of a sentence and of the opening
+# of an entry. The exegetic works print the annals' own words, mostly as the
+# opening; 左傳 has other titles and other verbs.
 _EXEGETIC_MIN_SIMILARITY = (80, 60, 40)
 
 
@@ -47,16 +48,16 @@ _MIN_SIMILARITY = {
 EXEGETIC = (base_texts.GONGYANG, base_texts.GULIANG)
 
 
-# Likeness at which a match counts nothing, and what a sentence (once) or the
-# opening of an entry (twice) counts more than a clause.
-_ZERO_WEIGHT_SIMILARITY, _OPENING_BONUS = 39, 5
+_ZERO_WEIGHT_SIMILARITY = 39  # just below the least accepted similarity
+# Weight of a rank: a sentence counts it once more than a clause, the opening of
+# an entry twice, for editions begin entries where the annals do.
+_OPENING_BONUS = 5
 
 
-# 左傳 may begin to tell in the year before, or end in the year after.
-_MAX_YEARS_APART = 1
+_MAX_YEARS_APART = 1  # 左傳 may begin a story a year early or end it late
 
 
-# An entry without a match of its own may print a part of a sentence.
+# Least similarity (0-100) of an entry that prints some words of a sentence.
 _MIN_PARTIAL_SIMILARITY = 80
 
 
@@ -67,7 +68,7 @@ class EventMatch:
   Attributes:
     annals: the sentence.
     tradition: the clause.
-    score: likeness of the wording, 0 to 1.
+    score: similarity of the wording, 0 to 1.
   """
 
   annals: TextPosition
@@ -85,9 +86,9 @@ def match_events(
     tradition: entries of one other work.
 
   Returns:
-    Matches in order of both works, one for a sentence and one for a clause
-    at most; for each reign then those of entries of 公羊 and 穀梁 that print a
-    part of a sentence.
+    Matches in order of both works, at most one for a sentence and one for a
+    clause; after those of a reign, the entries of 公羊 and 穀梁 that print only
+    some words of a sentence.
   """
   matches = []
   for reign in sorted({entry.reign for entry in chronicle}):
@@ -123,13 +124,15 @@ def match_events(
 
 def compute_similarity(
   sentences: Sequence[TextUnit], clauses: Sequence[TextUnit]
-) -> np.ndarray:
-  """Returns how like each clause is to each sentence, 0-100, as [N, M].
+) -> Int[np.ndarray, "N M"]:
+  """Returns the similarity of each sentence and clause, 0-100.
 
-  A sentence is compared with as many characters from where the clause begins,
-  and with the clause alone. Dates are compared only if the sentence is one.
+  A sentence is compared with as many characters from the beginning of the
+  clause on, and with the clause alone. Dates are compared only if the sentence
+  is nothing but a date.
   """
   similarity = np.zeros((len(sentences), len(clauses)), np.int32)
+  # Sentences of one length are compared with the same prefixes, in one call.
   by_length = collections.defaultdict(list)
   for row, sentence in enumerate(sentences):
     sentence_text = sentence.body or sentence.text
@@ -151,18 +154,18 @@ def compute_similarity(
 
 
 def _pair_weights(
-  similarity: np.ndarray,
+  similarity: Int[np.ndarray, "N M"],
   sentences: Sequence[TextUnit],
   clauses: Sequence[TextUnit],
   min_similarity: Sequence[int],
-) -> np.ndarray:
-  """Returns what each pair counts, [N, M]; 0 if it is none.
+) -> Int[np.ndarray, "N M"]:
+  """Returns the weight of each pair, 0 if the two cannot be a match.
 
   Args:
-    similarity: [N, M].
+    similarity: 0-100.
     sentences: of the annals.
     clauses: of a tradition.
-    min_similarity: likeness by rank, below which a pair is none.
+    min_similarity: least similarity by rank of the clause, 0-100.
   """
   ranks = np.array([clause.rank for clause in clauses])
   # Where an edition does not number years, NaN is never too far apart.
@@ -178,19 +181,23 @@ def _pair_weights(
   return np.where(is_dissimilar | is_too_far, 0, weights)
 
 
-def best_chain(weights: np.ndarray) -> list[tuple[int, int]]:
+def best_chain(weights: Int[np.ndarray, "N M"]) -> list[tuple[int, int]]:
   """Returns the pairs, both members increasing, with the greatest sum.
 
   Args:
-    weights: integers [N, M]; pairs worth 0 or less are not taken.
+    weights: pairs worth 0 or less are not taken.
+
+  Source: dynamic program of the longest common subsequence, with weights.
   """
   rows, columns = weights.shape
+  # best_sums[n, m]: greatest sum over the first n rows and m columns.
   best_sums = np.zeros((rows + 1, columns + 1), np.int64)
   for row in range(rows):
     sums = best_sums[row, :-1] + np.maximum(weights[row], 0)
     best_sums[row + 1, 1:] = np.maximum.accumulate(
       np.maximum(sums, best_sums[row, 1:])
     )
+  # Walk back from the corner; a drop in both directions marks a pair.
   pairs = []
   row, column = rows, columns
   while row and column:
@@ -209,9 +216,9 @@ def _match_partial_sentences(
   clauses: Sequence[TextUnit],
   pairs: Sequence[tuple[int, int]],
 ) -> Iterator[EventMatch]:
-  """Yields matches of entries that print only a part of a sentence.
+  """Yields matches of entries that print only some words of a sentence.
 
-  The sentence is one of those from the match before to the match after.
+  The sentence is looked for from the match before to the match after.
   """
   matched_locations = {clauses[m].position.location for _, m in pairs}
   matched_clauses = [m for _, m in pairs]

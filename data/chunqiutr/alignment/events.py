@@ -23,9 +23,10 @@ from ctd_jax_datasets.chunqiutr.alignment.text_units import (
   split_units,
 )
 
-# Least likeness of a passage of 左傳 that stands in the month of an event, and
-# least characters of that event: two are soon alike.
-_MIN_SIMILARITY_IN_MONTH, _MIN_CHARS = 40, 3
+# Least similarity (0-100) of a passage of 左傳 to an event of the same month;
+# below that the wording is another event's.
+_MIN_SIMILARITY_IN_MONTH = 40
+_MIN_CHARS = 3  # of an event; two characters are similar by chance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ class DatedSegment:
 
   Attributes:
     source: of its entry.
-    text: an entry or a part of it.
+    text: an entry or a piece of it.
     key: month.
     position: where it begins.
   """
@@ -49,12 +50,12 @@ def cut_entries(
   entries: Sequence[base_texts.Entry],
   matches: Mapping[str, Iterable[EventMatch]],
 ) -> list[tuple[base_texts.Entry, list[int]]]:
-  """Returns every entry and the characters at which its events begin.
+  """Returns every entry with the positions at which its events begin.
 
   The editions of the annals divide it in three ways. An entry that tells of
   several events is cut where another edition of the same words begins an
   entry, if a sentence begins there: 經 where 公羊 or 穀梁 do, these where 經
-  does. What is commentary stays with the sentence it follows. 左傳 is left.
+  does. Commentary stays with the sentence it follows. 左傳 is not cut.
 
   Args:
     entries: of all base texts.
@@ -75,7 +76,7 @@ def cut_entries(
     matches_by_location[match.tradition.location].append(match)
   for location, location_matches in matches_by_location.items():
     is_sentence_start = annals.make_sentence_start_test(texts[location])
-    # Before the first match there is no other event.
+    # Text before the first match belongs to its event, so no cut there.
     for match in sorted(
       location_matches, key=lambda match: match.tradition.start
     )[1:]:
@@ -88,16 +89,16 @@ def cut_entries(
 def group_events(
   segments: Sequence[DatedSegment], matches: Mapping[str, Iterable[EventMatch]]
 ) -> list[tuple[int, TimeKey]]:
-  """Returns the event of each part and its month: equal pairs, one version.
+  """Returns (event, month) of each segment; equal pairs are one version.
 
   Args:
     segments: of all base texts.
     matches: tradition -> its matches.
 
   Returns:
-    (index of the part of the annals that tells of the same event, own month)
-    for each part; its own index if there is none. A part that tells of
-    several events goes to the likest of its own month.
+    (index of the segment of the annals about the same event, own month) for
+    each segment; its own index if there is none. A segment about several
+    events goes to the most similar one of its own month.
   """
   candidates = collections.defaultdict(list)
   for tradition_matches in matches.values():
@@ -107,7 +108,8 @@ def group_events(
     candidates[segment].append((0.0, event))
   event_keys = []
   for index, segment in enumerate(segments):
-    # The likest, of the same month if there is one; then the first.
+    # The most similar event, of the same month if there is one; ties go to
+    # the first. Score 1 keeps a segment without candidates with itself.
     event = max(
       candidates[index],
       key=lambda candidate: (
@@ -124,9 +126,10 @@ def group_events(
 def _match_within_months(
   segments: Sequence[DatedSegment], matched_segments: Collection[int]
 ) -> list[tuple[int, int]]:
-  """Returns [(part of 左傳 not in `matched_segments`, likest event of its month)].
+  """Returns (segment of 左傳, most similar event of its month) pairs.
 
-  Where the month is the same, less likeness is enough.
+  Only segments that are not in `matched_segments` are looked at. In the same
+  month, less similarity is enough.
   """
   units_by_month = collections.defaultdict(list)
   for index, segment in enumerate(segments):
@@ -160,15 +163,16 @@ def _match_within_months(
 def locate_matches(
   segments: Sequence[DatedSegment], matches: Iterable[EventMatch]
 ) -> Iterator[tuple[EventMatch, int, int]]:
-  """Yields (match, index of its part of the annals, of the tradition)."""
+  """Yields (match, index of its segment of the annals, of the tradition)."""
   starts_by_location = collections.defaultdict(list)
-  for index, tradition_index in enumerate(segments):
-    starts_by_location[tradition_index.position.location].append(
-      (tradition_index.position.start, index)
+  for index, segment in enumerate(segments):
+    starts_by_location[segment.position.location].append(
+      (segment.position.start, index)
     )
 
   def find_segment(position: TextPosition) -> int | None:
     starts = starts_by_location[position.location]
+    # Starts of an entry rise, so the segment is the last one not after it.
     insertion_index = bisect.bisect(
       starts, position.start, key=lambda start_and_index: start_and_index[0]
     )

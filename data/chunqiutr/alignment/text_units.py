@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ctd_jax.chronology import annals
 from ctd_jax_datasets.chunqiutr.alignment import text_alignment
 
-# A passage is told by the clause it begins with; more is not compared.
+# Its opening clause identifies a passage; longer text only costs time.
 _MAX_PASSAGE_CHARS = 120
 
 

@@ -22,11 +22,10 @@ from ctd_jax_datasets.chunqiutr.alignment import (
   text_alignment,
 )
 
-# A match as like as this is taken for the same event without doubt.
+# From this similarity on a match is the same event without doubt.
 MIN_SURE_SCORE = 0.8
-# Characters of a record that help to find it; not a sentence.
-_HEAD_LENGTH = 6
-# Why two works may differ, the first that holds.
+_HEAD_LENGTH = 6  # characters that locate a record without quoting a sentence
+# Reasons for two works to differ; the first that holds is given.
 _BOTH_PRINT = "both print a month"
 _SEASON = "a season stands for its first month"
 _INSIDE_PASSAGE = "told inside a longer passage"
@@ -91,7 +90,8 @@ def _dating_rule(segment: events.DatedSegment) -> str:
     return f"閏月: {'month 12' if is_december else 'the month before it'}"
   if date_kind == annals.PRINTED_SEASON:
     is_first_month = segment.key.month in annals.FIRST_MONTH_OF_SEASON.values()
-    return f"season alone: {'its first month' if is_first_month else 'already in it'}"
+    month = "its first month" if is_first_month else "already in it"
+    return f"season alone: {month}"
   return {
     annals.PRINTED_MONTH: "month printed",
     annals.PRINTED_YEAR: "year alone: 正月",

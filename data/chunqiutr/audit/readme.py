@@ -40,7 +40,7 @@ _SECTION = re.compile(
 
 
 def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
-  """Returns a Markdown text with every marked part made anew.
+  """Returns a Markdown text with every marked section made anew.
 
   Args:
     text: the whole file.
@@ -71,7 +71,8 @@ def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
     if match["name"] not in sections:
       line = text.count("\n", 0, match.start()) + 1
       raise ValueError(
-        f"{name}:{line}: audit:{match['name']} is not one of {', '.join(sections)}"
+        f"{name}:{line}: audit:{match['name']} is not one of "
+        f"{', '.join(sections)}"
       )
     return f"{match[1]}{sections[match['name']]}\n{match[3]}"
 
@@ -92,7 +93,8 @@ def _format_differences(differences: Sequence[paper.Difference]) -> str:
   figures = collections.defaultdict(list)
   for difference in differences:
     figures[difference.reason].append(
-      f"{difference.row} {difference.column} {difference.value:,} / {difference.paper_value:,}"
+      f"{difference.row} {difference.column} "
+      f"{difference.value:,} / {difference.paper_value:,}"
     )
   return "\n".join(
     f"- {'; '.join(names)}. {reason}" for reason, names in figures.items()
@@ -129,7 +131,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "statistics",
     None,
-    "What `build` counted. "
+    "Statistics that the build command wrote. "
     "Example: --statistics=tests/golden/chunqiutr_rebuilt.json",
   )
   flags.DEFINE_bool(

@@ -28,7 +28,7 @@ from ctd_jax_datasets.common import errors
 # A title of 魏了翁 has its number in front: 「(十/一)」, 「(二/十)」.
 _NUMBER = re.compile(r"\([^()/]{0,2}/[^()/]?\)")
 _NUMBER_DEPTHS = (1, 2)
-# What 呂祖謙's title ends with: 「(五年)」, 「(同上)」.
+# End of 呂祖謙's titles: 「(五年)」, 「(同上)」.
 _TITLE_BRACKET = re.compile(r"\(([^)]*)\)$")
 _SAME_YEAR = "同上"
 _YEAR_BRACKET = re.compile(r"\(.*年/?\)$|\(同上/\)$")
@@ -41,7 +41,7 @@ _SMALL_TYPE = re.compile(r"\([^)]*\)")
 
 @dataclasses.dataclass
 class TitledSection:
-  """What stands under one title, or under several in a row.
+  """The text under one title, or under several titles in a row.
 
   Attributes:
     years: span or years that the edition gives, for each title.
@@ -95,10 +95,10 @@ def read_wei(
 def read_lv(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> AlignedWork:
-  """Returns the titles of 呂祖謙 with what is said about each.
+  """Returns the titles of 呂祖謙 with the passages about each.
 
   Several titles may share one text; a passage of it goes to the title whose
-  part of the annals it is most like.
+  segment of the annals it resembles most.
 
   Args:
     paths: juan 1-20 of KR1e0039 in order.
@@ -210,11 +210,11 @@ def _extract_years(sections: Sequence[TitledSection]) -> None:
 def _match_copies(
   texts: Sequence[str], stretches: Sequence[tuple[str, AnchorMatch | None]]
 ) -> list[AnchorMatch | None]:
-  """Returns where most of each text is copied from, with the share copied.
+  """Returns the segment each text is mostly copied from; score: share copied.
 
   Args:
     texts: folded, in order.
-    stretches: stretches of the work that is copied, in order, with their places.
+    stretches: stretches of the copied work in order, with their matches.
   """
   matched_stretches = [
     (text, anchor_match)
@@ -256,7 +256,7 @@ def _most_similar_title(
   anchor_matches: Sequence[AnchorMatch | None],
   matcher: year_matching.AnchorMatcher,
 ) -> int:
-  """Returns which of the places a passage is most like, the first of equals."""
+  """Returns the title whose segment the passage resembles most."""
   matched_titles = [
     number
     for number, anchor_match in enumerate(anchor_matches)

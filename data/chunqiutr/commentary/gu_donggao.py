@@ -42,8 +42,8 @@ class Heading:
   Attributes:
     reign: of the duke under whom it stands; None in the preface.
     entry_text: the entry, folded; empty if the paragraphs are on none.
-    is_prose: whether lines in large type are the text, as in the preface and the
-      essays, and not what the table quotes.
+    is_prose: whether lines in large type are the text, as in the preface and
+      the essays, and not quotations of the table.
     paragraphs: opinions as printed.
   """
 

@@ -1,9 +1,9 @@
 """Notes printed between the words that they explain: 杜預 and 孔穎達.
 
 Two editions print the annals with notes in brackets. 四部叢刊 (KR1e0002) has
-杜預's, with 陸德明's glosses run on; 文淵閣四庫全書 (KR1e0004) has 孔穎達's after
-疏. The annotated words end where the note begins, so the text without notes is
-tied to the anchor and gives each note its position.
+杜預's, with 陸德明's glosses run on; 文淵閣四庫全書 (KR1e0004) has 孔穎達's
+after 疏. The annotated words end where the note begins, so the text without
+notes is tied to the anchor and gives each note its position.
 """
 
 from __future__ import annotations

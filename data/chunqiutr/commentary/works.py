@@ -37,12 +37,12 @@ LV_ZUQIAN = "lv_zuqian"
 
 @dataclasses.dataclass(frozen=True)
 class WorkSpec:
-  """How one work is read.
+  """Reader of one work.
 
   Attributes:
-    folders: of its juan, in a folder of sources, and of what it copies.
-    read_work: (paths of each folder in order, anchor) -> what it found.
-    min_chars: a shorter piece names a person or a place and says no more.
+    folders: of its juan, in a folder of sources, and of the work it copies.
+    read_work: (paths of each folder in order, anchor) -> aligned work.
+    min_chars: a shorter piece only names a person or a place.
   """
 
   folders: tuple[str, ...]
@@ -75,9 +75,9 @@ class Comment:
     source: one of `COMMENT_SOURCES`.
     text: unpunctuated, as printed.
     key: month of the entry it explains.
-    segment_index: index of the part of the anchor it explains; None if it explains a
-      month as a whole.
-    match_score: how well that part fits, 0 to 1.
+    segment_index: index of the segment of the anchor that it explains; None if
+      it explains a month as a whole.
+    match_score: fit to that segment, 0 to 1.
   """
 
   source: str

@@ -40,8 +40,7 @@ from ctd_jax_datasets.chunqiutr.release.schema import (
   WORKS,
 )
 
-# From here on the authors' audit calls a match strong.
-MIN_STRONG_SCORE = 0.9
+MIN_STRONG_SCORE = 0.9  # from here on the authors' audit calls a match strong
 _MEMBER_BY_WORK = {work: member for member, work in WORKS.items()}
 _FIRST_MEMBER = next(iter(WORKS))
 _NUMBER = re.compile(r"[a-z]*(\d+)")
@@ -64,8 +63,8 @@ def write_release(
     timeline: the calendar of the keys.
 
   Raises:
-    ValueError: if the schema cannot hold a part of the benchmark, or would
-      give a query another split; nothing is written then.
+    ValueError: if the schema cannot hold a record, or would give a query
+      another split; nothing is written then.
   """
   if timeline.leap_months:
     raise ValueError(
@@ -179,7 +178,7 @@ def _month_node(
 def _version_node(
   records: Sequence[Record], sids: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the texts that tell of one event, by work."""
+  """Returns the texts about one event, by work."""
   version = collections.defaultdict(list)
   for record in records:
     if record.kind == NEG_COMMENT:
@@ -235,8 +234,8 @@ def _format_query_line(
   ]
   if unknown_ids or not query.positives:
     raise ValueError(
-      f"query {query.query_id}: answers {unknown_ids or 'none'} are no records; "
-      "a reader would drop it"
+      f"query {query.query_id}: answers {unknown_ids or 'none'} are no "
+      "records; a reader would drop it"
     )
   sort_keys = [list(key.triple) for key in keys]
   row: dict[str, Any] = {
