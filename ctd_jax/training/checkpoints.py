@@ -60,7 +60,7 @@ def list_differences(
 
 @contextlib.contextmanager
 def _silence_abandoned_readers() -> Iterator[None]:
-  """Keeps Python from telling the end of every reader that was given up.
+  """Keeps Python from reporting the end of every reader that was given up.
 
   One array that cannot be read leaves a coroutine for each of the others.
   """
@@ -68,8 +68,11 @@ def _silence_abandoned_readers() -> Iterator[None]:
   sys.unraisablehook = lambda unraisable: None
   try:
     yield
+  except BaseException:
+    # Young generations alone: the readers are new, a full one takes a second.
+    gc.collect(1)
+    raise
   finally:
-    gc.collect()
     sys.unraisablehook = previous_hook
 
 
@@ -239,14 +242,14 @@ class Checkpoints:
         message names each field that differs.
       UnreadableCheckpointError: if a file is missing or damaged.
     """
-    with _silence_abandoned_readers():
-      try:
+    try:
+      with _silence_abandoned_readers():
         return self._read_checkpoint(step, abstract_state, iterator)
-      except CheckpointError:
-        raise
-      except Exception as error:  # readers raise errors of many classes
-        logging.debug("traceback", exc_info=True)
-        reason = repr(error).splitlines()[0]
+    except CheckpointError:
+      raise
+    except Exception as error:  # readers raise errors of many classes
+      logging.debug("traceback", exc_info=True)
+      reason = repr(error).splitlines()[0]
     raise UnreadableCheckpointError(
       f"checkpoint {self.directory}/{step} cannot be read: {reason}; move the "
       "folder away to do without it"

@@ -20,15 +20,18 @@ from ctd_jax_configs import bert as bert_config
 from ctd_jax_configs import qwen as qwen_config
 from tests import synthetic
 from tests.models import published_folder
+from tests.training import synthetic_run
 
 BENCHMARK = synthetic.benchmark()
 TEXTS = [record.text for record in BENCHMARK.records]
 
 
-@pytest.fixture(autouse=True)
-def small_world(monkeypatch):
-  """The synthetic benchmark instead of a built one."""
-  monkeypatch.setattr(experiment.load, "build_benchmark", lambda *_: BENCHMARK)
+@pytest.fixture(scope="module", autouse=True)
+def small_world(quick_compile):
+  """One device and the synthetic benchmark instead of a built one."""
+  with pytest.MonkeyPatch.context() as patch:
+    synthetic_run.install(patch.setattr)
+    yield
 
 
 def config_of(module, folder, method="ft"):
@@ -45,6 +48,7 @@ def config_of(module, folder, method="ft"):
   c.eval_every = c.log_every = 1
   c.eval.batch_size = 32
   c.eval.baselines = ()
+  c.eval.splits = ("test",)
   c.optimizer.learning_rate = 1e-3
   return c
 
@@ -162,9 +166,29 @@ def test_what_does_not_fit_is_named(tmp_path):
   (folder / "tokenizer.json").unlink()
   with pytest.raises(FileNotFoundError, match=r"no tokenizer\.json"):
     frozen(folder)
-  config = config_of(bert_config, tmp_path / "absent")
-  with pytest.raises(FileNotFoundError, match="absent: no such folder"):
-    backbone.make_backbone(config, BENCHMARK, None)
+
+
+@pytest.mark.parametrize("missing", ["folder", "model.safetensors"])
+def test_missing_weights_are_named_before_a_data_set_is_built(
+  tmp_path, monkeypatch, missing
+):
+  folder = published_folder.write(tmp_path / "published", TEXTS)
+  if missing == "folder":
+    folder = tmp_path / "absent"
+  else:
+    (folder / missing).unlink()
+  monkeypatch.setattr(
+    experiment.load, "build_benchmark", lambda *_: pytest.fail("built")
+  )
+  with pytest.raises(
+    FileNotFoundError,
+    match="config.model.encoder.source: "
+    + (f"{folder}: no such folder" if missing == "folder" else f"no {missing}"),
+  ):
+    training_run.train_and_evaluate(
+      config_of(bert_config, folder), tmp_path / "run"
+    )
+  assert not (tmp_path / "run").exists()
 
 
 def test_a_run_of_another_encoder_is_refused(tmp_path):
@@ -186,10 +210,14 @@ def test_every_method_has_a_config(module):
 
 
 def test_a_backbone_says_where_it_comes_from(tmp_path):
-  scratch = backbone.make_backbone(synthetic.config("ft"), BENCHMARK, None)
+  scratch = backbone.make_scratch_backbone(
+    synthetic.config("ft").model, BENCHMARK, None
+  )
   assert scratch.load_params(None) is None
   scratch.save(tmp_path)
-  again = backbone.make_backbone(synthetic.config("ft"), BENCHMARK, tmp_path)
+  again = backbone.make_scratch_backbone(
+    synthetic.config("ft").model, BENCHMARK, tmp_path
+  )
   assert again.tokenizer.fingerprint == scratch.tokenizer.fingerprint
   assert again.encoder == scratch.encoder
   assert dataclasses.replace(again, tokenizer=scratch.tokenizer) == scratch

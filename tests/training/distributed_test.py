@@ -29,8 +29,11 @@ METHOD = "ctd"
 SLOW = ["--step_seconds=0.5"]
 
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
+
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def alone(quick_compile, tmp_path_factory):
   """The run of one process, which this one is."""
   folder = tmp_path_factory.mktemp("alone")
   run_alone(folder)
@@ -132,7 +135,7 @@ def assert_same(workdir: pathlib.Path, other: pathlib.Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
+def stopped(quick_compile, tmp_path_factory):
   """A run of two processes, one of which was told to stop."""
   workdir = tmp_path_factory.mktemp("stopped") / "run"
   processes = by_slurm(workdir)

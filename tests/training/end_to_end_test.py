@@ -11,13 +11,19 @@ import pytest
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol, results
 
-ENVIRONMENT = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+ENVIRONMENT = {
+  **os.environ,
+  "JAX_NUM_CPU_DEVICES": "1",
+  "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiling is most of the time
+}
+RUN = "runs/tiny"  # where a run is without --workdir
 SHORT = (
   "--config.num_epochs=0.5",
   "--config.eval_every=10",
   "--config.log_every=5",
   "--config.model.encoder.num_layers=1",
   "--config.model.encoder.hidden_size=32",
+  "--config.eval.splits=('test',)",
 )
 
 
@@ -48,7 +54,6 @@ def trained(tmp_path_factory) -> pathlib.Path:
     folder,
     "ctd_jax.train",
     "--config=configs/tiny.py",
-    "--workdir=run",
     f"--config.data_dir={folder}/data",
     *SHORT,
   )
@@ -66,14 +71,12 @@ def test_prints_tables_by_track_and_says_where_things_are(trained):
   assert "synthetic" in text
   for name in ("results.txt", "hit_by_reign", "run.*.trec", "checkpoint"):
     assert name in text
-  folder = trained / "run" / "evaluation"
+  folder = trained / RUN / "evaluation"
   assert (folder / "hit_by_reign.test.neg1_ne1_dq0.png").stat().st_size > 5000
 
 
 def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
-  rows = results.read_result_rows(
-    trained / "run" / "evaluation" / "results.json"
-  )
+  rows = results.read_result_rows(trained / RUN / "evaluation" / "results.json")
   ours = results.select_rows(
     rows, system="ctd-tiny", split="test", metric="hit@1"
   )
@@ -103,7 +106,7 @@ def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
 
 
 def test_the_written_runs_cover_every_query(trained):
-  folder = trained / "run" / "evaluation"
+  folder = trained / RUN / "evaluation"
   qrels = runs.read_qrels(folder / "qrels.test.txt")
   for gallery in ("neg0_ne0", "neg0_ne1", "neg1_ne0", "neg1_ne1"):
     run = runs.read_run(folder / f"run.ctd-tiny.test.{gallery}.trec")
@@ -112,13 +115,13 @@ def test_the_written_runs_cover_every_query(trained):
 
 
 def test_evaluate_gives_the_same_tables_again(trained):
-  folder = trained / "run" / "evaluation"
+  folder = trained / RUN / "evaluation"
   before = (folder / "per_query.tsv").read_text()
   done = call(
     trained,
     "ctd_jax.evaluate",
     "--config=configs/tiny.py",
-    "--workdir=run",
+    f"--workdir={RUN}",
     f"--config.data_dir={trained}/data",
     *SHORT,
   )
@@ -127,7 +130,7 @@ def test_evaluate_gives_the_same_tables_again(trained):
 
 
 def test_metrics_are_lines_of_json(trained):
-  lines = (trained / "run" / "metrics.jsonl").read_text().splitlines()
+  lines = (trained / RUN / "metrics.jsonl").read_text().splitlines()
   rows = [json.loads(line) for line in lines]
   assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
   assert sum("validation/hit@1" in row for row in rows) == 3
@@ -141,7 +144,17 @@ def test_an_unknown_field_is_named(tmp_path):
     "--workdir=run",
     "--config.optimizer.learning_rat=1",
   )
-  assert "learning_rat" in error_line(done)
+  assert error_line(done) == (
+    "error: --config.optimizer.learning_rat: the config has no such field; did "
+    "you mean --config.optimizer.learning_rate?"
+  )
+  done = call(
+    tmp_path,
+    "ctd_jax.train",
+    "--config=configs/tiny.py",
+    "--config.maxsim.source=folder",
+  )
+  assert "c.maxsim = registry.default_section('maxsim')" in error_line(done)
   assert list(tmp_path.iterdir()) == []
 
 

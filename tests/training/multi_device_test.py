@@ -14,6 +14,8 @@ from ctd_jax.training import input_pipeline, partitioning, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 STEPS = 3
 BATCH = 16
 # Not Adam: where a gradient is zero but for rounding (a bias added to every

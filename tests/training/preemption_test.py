@@ -18,14 +18,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_world():
+def small_world(quick_compile):
   with pytest.MonkeyPatch.context() as patch:
     synthetic_run.install(patch.setattr)
     yield
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(small_world, tmp_path_factory):
   """A run that nobody stopped."""
   folder = tmp_path_factory.mktemp("whole")
   training_run.train_and_evaluate(synthetic_run.config("ft"), folder)

@@ -17,6 +17,14 @@ from ctd_jax.training import experiment, run_folder, transfer
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.data.common import beir_files
+from tests.training import synthetic_run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_run(quick_compile):
+  with pytest.MonkeyPatch.context() as patch:
+    synthetic_run.use_one_device(patch.setattr)
+    yield
 
 
 @pytest.fixture
@@ -59,16 +67,16 @@ def test_baselines_need_no_run(folder, tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> pathlib.Path:
+def trained(quick_run, tmp_path_factory) -> pathlib.Path:
   """A run trained on a BEIR folder."""
-  place = tmp_path_factory.mktemp("trained")
-  export.export_benchmark(synthetic.benchmark(), "beir", place / "synthetic")
-  config = synthetic.config("ctd")
-  config.dataset = f"beir:{place}/synthetic"
+  parent = tmp_path_factory.mktemp("trained")
+  export.export_benchmark(synthetic.benchmark(), "beir", parent / "synthetic")
+  config = synthetic_run.config("ctd")
+  config.dataset = f"beir:{parent}/synthetic"
   config.num_epochs = 1.0
   config.eval.baselines = ("bm25",)
-  training_run.train_and_evaluate(config, place / "run")
-  return place / "run"
+  training_run.train_and_evaluate(config, parent / "run")
+  return parent / "run"
 
 
 def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
