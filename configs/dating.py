@@ -5,8 +5,8 @@
   python -m ctd_jax.evaluate --baselines_only --config=configs/dating.py \\
     --workdir=runs/dating-external --config.dating.outside=FOLDER
 
-Hardware: 2 CPU cores. FOLDER is that of the source texts: the second command
-reads the bracket notes of all editions in it (track T0+external). The rows are
+FOLDER is that of the source texts: the second command reads the bracket notes
+of all editions in it (track T0+external). Hardware: 2 CPU cores. The rows are
 in tests/results/dating.json.
 """
 

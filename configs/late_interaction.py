@@ -1,14 +1,16 @@
 """Late interaction on the rebuilt Annals, exact, nothing trained.
 
-  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.models.pretrained.unpack_e5 \\
+    --dataset=chunqiutr/rebuilt --output=e5_small
   python -m ctd_jax.evaluate --baselines_only \\
     --config=configs/late_interaction.py --workdir=runs/maxsim
 
-Without an argument the tokens are those of multilingual-e5-small as it is, read
-like the row zs-e5-small of tests/results/rebuilt.json; it was not trained for
-this. configs/late_interaction.py:FOLDER takes a model that was, in the layout
-of PyLate, with what its folder declares. Hardware: 2 CPU cores and half an
-hour, or one accelerator.
+Without an argument the tokens are those of multilingual-e5-small, read like the
+row zs-e5-small of tests/results/rebuilt.json; it was not trained for late
+interaction. configs/late_interaction.py:FOLDER takes a model that was, in the
+layout of PyLate, with the settings that its folder declares.
+
+Hardware: 2 CPU cores and half an hour, or one accelerator.
 """
 
 import ml_collections

@@ -3,8 +3,8 @@
   python -m ctd_jax.evaluate --baselines_only --config=configs/lexical.py \\
     --workdir=runs/lexical
 
-BM25 and BM25 with the time prior, their constants chosen on validation (what
-was tried stands in the evaluation folder, tuning.*.tsv), and the metadata
+BM25 and BM25 with the time prior, their constants chosen on validation (all
+candidates are in tuning.*.tsv of the evaluation folder), and the metadata
 oracle. Hardware: a CPU core and ten minutes. The rows are in
 tests/results/untrained.json.
 """

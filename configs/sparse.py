@@ -5,11 +5,11 @@
   python -m ctd_jax.evaluate --baselines_only --config=configs/sparse.py:l0 \\
     --workdir=runs/sparse-l0
 
-See `ctd_jax.systems.learned_sparse`. The argument is `idf`, of a multilingual BERT,
-or `l0`, of a model that was trained with the l0 penalty. The weights are read
-from --config.sparse.source: a folder with idf.json, or a hub id, which is
-downloaded; BERT, DistilBERT and the XLM-R family are supported. Of the l0 row
-the paper does not say which of several models it is.
+See `ctd_jax.systems.sparse`. The argument is `idf`, a multilingual BERT, or
+`l0`, a model that was trained with the l0 penalty. The weights are read from
+--config.sparse.source: a folder with idf.json, or a hub id, which is
+downloaded; BERT, DistilBERT and the XLM-R family are supported. The paper does
+not say which of several models its l0 row is.
 
 Hardware: one accelerator; only the records are read by the model. Published on
 the authors' files (Table 1, test, hit@1): idf .1361, l0 .0006. Not measured

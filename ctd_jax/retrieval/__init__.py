@@ -1,1 +1,1 @@
-"""Rankings of records for queries: dense search, baselines and run files."""
+"""Retrieval: rankings of records for queries, lexical, dense and sparse."""

@@ -1,11 +1,11 @@
 """BM25 over Chinese characters, as the benchmark's published row defines it.
 
-Why: the row that every system is compared with. The definition is kept exactly
+It is the row that every system is compared with. The definition is kept exactly
 (tokens, constants, floor for negative idf, an index per gallery), so that a
-published figure means the same here. Called by `baselines`, `time_prior`,
-`rules`, and by `tuning` with other constants.
+published figure means the same here.
 
-Axes: Q queries, N records, V terms.
+Axes: Q queries, b a block of them, N records, n records of a gallery, V terms,
+k results.
 
 Source: ChunQiuTR release, sparse baseline; Okapi BM25 of rank_bm25 0.2.2
 (k1 = 1.5, b = 0.75, epsilon = 0.25), which the tests compare with.
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
+from jaxtyping import Float, Int
 
 from ctd_jax.retrieval import host_search
 from ctd_jax.retrieval.host_search import Galleries, TopK
@@ -28,9 +29,11 @@ from ctd_jax.retrieval.host_search import Galleries, TopK
 TRACK = "T0"
 SCORE_MODE = "lexical"
 IDF_FLOOR_SHARE = 0.25  # share of the mean idf that replaces a negative idf
+# CJK Unified Ideographs alone: extension blocks do not count, as released.
 _NOT_HAN = re.compile("[^\u4e00-\u9fff]")
+# (block of queries, rows of a gallery [n], BM25 [b, n]) -> scores [b, n].
 RescoreFn = Callable[[slice, np.ndarray, np.ndarray], np.ndarray]
-_EMPTY_TOKEN = "<empty>"  # the token of a text without a Han character
+_EMPTY_TOKEN = "<empty>"  # of a text without Han characters, as released
 
 
 def tokenize_bigrams(text: str) -> list[str]:
@@ -87,8 +90,8 @@ class TokenCounts:
     ]
     return cls(dict(vocabulary), _count_matrix(rows, len(vocabulary)))
 
-  def select_texts(self, members: np.ndarray) -> TokenCounts:
-    """Returns the counts of the texts with the indices `members` [n]."""
+  def select_texts(self, members: Int[np.ndarray, " n"]) -> TokenCounts:
+    """Returns the counts of the texts in the rows `members`."""
     return TokenCounts(self.vocabulary, self.counts[members])
 
   def encode_queries(self, queries: Sequence[str]) -> scipy.sparse.csr_array:
@@ -129,6 +132,7 @@ class BM25:
     text_rows = np.repeat(np.arange(num_texts), np.diff(counts.indptr))
     lengths = counts.sum(axis=1)
     k1, b = constants.k1, constants.b
+    # weight = idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / mean |d|))
     damping = k1 * (1 - b + b * lengths / lengths.mean())
     idf = _idf(np.bincount(counts.indices, minlength=num_terms), num_texts)
     weights = counts.copy()
@@ -142,11 +146,11 @@ class BM25:
 
   def score_queries(
     self, queries: Sequence[str] | scipy.sparse.csr_array
-  ) -> np.ndarray:
-    """Returns scores float32 [Q, N]; a token asked twice counts twice.
+  ) -> Float[np.ndarray, "Q N"]:
+    """Returns the scores; a token that a query has twice counts twice.
 
     Args:
-      queries: [Q] texts, or their counts from `TokenCounts.encode`.
+      queries: texts, or their counts from `TokenCounts.encode_queries`.
     """
     if not scipy.sparse.issparse(queries):
       queries = self._tokens.encode_queries(queries)
@@ -166,11 +170,11 @@ def rank_by_bm25(
     queries: [Q] texts.
     records: [N] texts or their counts.
     k: results per query.
-    galleries: name -> [N] bool.
+    galleries: masks over the records.
     constants: of BM25.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
   """
   return rank_by_rescored_bm25(
     queries, records, k, galleries, lambda *args: args[-1], constants
@@ -185,12 +189,14 @@ def rank_by_rescored_bm25(
   rescore: RescoreFn,
   constants: BM25Constants = PUBLISHED_CONSTANTS,
 ) -> TopK:
-  """Returns `topk` after `rescore` has changed the scores of whole blocks.
+  """Returns the k best records by BM25 scores that `rescore` has changed.
 
   Args:
-    queries: see `topk`; likewise `records`, `k` and `galleries`.
-    rescore: (queries of the block as a slice, indices of the gallery's records
-      [n], BM25 scores [b, n]) -> scores [b, n].
+    queries: [Q] texts.
+    records: [N] texts or their counts.
+    k: results per query.
+    galleries: masks over the records.
+    rescore: changes the scores of a block of queries.
     constants: of BM25.
   """
   token_counts = records
@@ -199,7 +205,7 @@ def rank_by_rescored_bm25(
   query_counts = token_counts.encode_queries(queries)
 
   def make_scorer(members: np.ndarray):
-    index = None
+    index = None  # of an empty gallery
     if len(members):
       index = BM25(token_counts.select_texts(members), constants)
 
@@ -216,9 +222,12 @@ def rank_by_rescored_bm25(
   )
 
 
-def _idf(frequency: np.ndarray, num_texts: int) -> np.ndarray:
-  """Returns the weight of every term [V] from the number of texts with it."""
+def _idf(
+  frequency: Int[np.ndarray, " V"], num_texts: int
+) -> Float[np.ndarray, " V"]:
+  """Returns the weight of every term from the number of texts with it."""
   is_present = frequency > 0
+  # Negative where more than half of the texts have the term.
   idf = np.log(num_texts - frequency + 0.5) - np.log(frequency + 0.5)
   # The mean is over the terms of this gallery, before any replacement.
   floor = IDF_FLOOR_SHARE * idf[is_present].mean()

@@ -1,21 +1,21 @@
-"""The rule baseline: read the date of the query, look it up in the records.
+"""Rule baseline: the date of the query, looked up in the texts of the records.
 
-Why: most of a published score on this benchmark can be had without learning,
-from the date in the query and the date that a placeholder states in its own
-text. Every neural figure stands next to this one. Track T0: it reads the texts
-of queries and gallery and a calendar, never a record's key or kind.
+Most of a published score on this benchmark needs no learning, only the date in
+the query and the date that a placeholder states in its own text; every neural
+figure stands next to this one. Track T0: it reads the texts of queries and
+gallery and a calendar, never a record's key or kind.
 
-How a score is made up. A record gets a tier: 2 if it opens with a full date
-(reign, year and month) inside the query's interval, 0 if it opens with one
-outside (it says itself that it is of another month), 1 if it does not state
-its date. Within a tier BM25 decides:
+A record gets a tier: 2 if it opens with a full date (reign, year and month)
+inside the query's interval, 0 if it opens with one outside, 1 if it does not
+state its date. Within a tier BM25 decides:
 
   score = tier * (range of the query's BM25 + 1) + BM25 - lowest BM25
 
 so that no BM25 score lifts a record over a tier. A query whose date cannot be
 read puts every record into tier 1, which leaves plain BM25.
 
-Axes: Q queries, N records, b a block of queries, n records of a gallery.
+Axes: Q queries, b a block of them, N records, n records of a gallery, k
+results.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float, Int, Int8
 
 from ctd_jax.chronology import date_expressions, query_dates, timelines
 from ctd_jax.retrieval import bm25
@@ -30,7 +31,7 @@ from ctd_jax.retrieval.host_search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "dates_lexical"
-INSIDE, UNDATED, OUTSIDE = 2, 1, 0
+INSIDE, UNDATED, OUTSIDE = 2, 1, 0  # tiers, higher is better
 # A date further inside a text is a cross-reference, not the record's own.
 _MAX_OPENING = 4  # characters that may stand before the record's own date
 
@@ -48,12 +49,12 @@ def assign_tiers(
   intervals: Sequence[timelines.Interval | None],
   months: Sequence[timelines.TimeKey | None],
   timeline: timelines.Timeline,
-) -> np.ndarray:
-  """Returns int8 [Q, N]: INSIDE, UNDATED or OUTSIDE.
+) -> Int8[np.ndarray, "Q N"]:
+  """Returns the tiers: INSIDE, UNDATED or OUTSIDE.
 
   Args:
-    intervals: of the queries [Q]; None where unread.
-    months: of the records [N]; None where the text states none.
+    intervals: of the queries; None where no date could be read.
+    months: of the records; None where the text states none.
     timeline: the calendar of both.
   """
   has_date = np.array([month is not None for month in months], bool)
@@ -71,14 +72,17 @@ def assign_tiers(
   return tiers
 
 
-def combine_scores(tier: np.ndarray, scores: np.ndarray) -> np.ndarray:
-  """Returns the score described above, in float64.
+def combine_scores(
+  tier: Int[np.ndarray, "b n"], scores: Float[np.ndarray, "b n"]
+) -> Float[np.ndarray, "b n"]:
+  """Returns tier and score as one score, in float64.
 
   Args:
-    tier: [b, n].
-    scores: BM25 [b, n].
+    tier: from `assign_tiers`.
+    scores: BM25.
   """
   lowest = scores.min(axis=1, keepdims=True).astype(np.float64)
+  # One more than the range, so that the best of a tier stays below the next.
   tier_step = scores.max(axis=1, keepdims=True) - lowest + 1
   return tier * tier_step + (scores - lowest)
 
@@ -97,10 +101,10 @@ def rank_by_dates(
     records: [N] texts.
     timeline: the calendar in which dates are read.
     k: results per query.
-    galleries: name -> [N] bool.
+    galleries: masks over the records.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
+    gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
   """
   intervals = query_dates.parse_query_intervals(queries, timeline)
   months = [find_stated_month(text, timeline) for text in records]

@@ -1,11 +1,11 @@
-"""Encodings of a gallery in files: made in pieces, read where they are needed.
+"""Store of encodings: a gallery in files, written and read in chunks.
 
-Why: a gallery may be larger than the memory, and encoding it longer than a
-machine stays up. Every piece of it is some files that are written whole; what
-is there when a run begins again is not encoded again. `ranking` keeps them
-below `config.eval.vectors_dir`, in a folder named by what they follow from.
+A gallery may be larger than the memory, and encoding it may outlast the
+machine. Every chunk is a few files that are written whole; a run that begins
+again does not encode them again. The folder is named by a fingerprint of
+parameters, texts and geometry.
 
-Axis: N texts.
+Axes: N texts, n rows of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ctd_jax.utils import files
 
 _VERSION = 1  # raised when the same parameters give other encodings
 CHUNK_SIZE = 65_536  # texts, a multiple of the blocks that a search reads
-# The names of the files of each part.
+# Names of the files of a chunk, one for every leaf of an encoding.
 _FILE_NAMES = Encoding(
   semantic="semantic",
   absolute="absolute",
@@ -38,15 +38,15 @@ _FILE_NAMES = Encoding(
 
 
 class ChunkedArray:
-  """An array whose rows lie in several arrays; it gives out rows.
+  """Array whose rows lie in several arrays, each mapped from a file.
 
   Attributes:
     shape: of the whole, [N, ...].
-    dtype: of all.
+    dtype: of every chunk.
   """
 
   def __init__(self, chunks: Sequence[np.ndarray]):
-    """Takes the parts, in order; at least one."""
+    """Joins the chunks, in order; at least one."""
     self._chunks = list(chunks)
     self._chunk_starts = np.cumsum([0, *map(len, chunks)])
     self.shape = (int(self._chunk_starts[-1]), *chunks[0].shape[1:])
@@ -56,7 +56,7 @@ class ChunkedArray:
     return self.shape[0]
 
   def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-    """Returns rows, without copying where a slice lies in one part."""
+    """Returns rows; a slice within one chunk is not copied."""
     if isinstance(rows, slice):
       start, stop, step = rows.indices(len(self))
       chunk_index = max(
@@ -80,7 +80,7 @@ class ChunkedArray:
 
 
 def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
-  """Returns what tells encodings apart: parameters, texts and geometry.
+  """Returns a hash of all that encodings depend on, hexadecimal.
 
   Args:
     params: of the dual encoder.
@@ -88,7 +88,7 @@ def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
     config: of the dual encoder; its repr names every field.
   """
   digest = hashlib.sha256(repr((_VERSION, config)).encode())
-  # One array after the other: the whole model may not fit on one host.
+  # Array by array: a sharded model may not fit on one host.
   for leaf in (*jax.tree.leaves(params), tokens.ids, tokens.mask):
     leaf = np.ascontiguousarray(distributed.fetch_to_host(leaf))
     digest.update(str(leaf.shape).encode())
@@ -104,12 +104,13 @@ def encode_to_files(
 ) -> Encoding:
   """Returns the encodings of all texts, as arrays mapped from files.
 
-  Pieces that lie there are not made again; a cut-off leaves whole ones.
+  Chunks that are there are not encoded again; an interrupted run leaves whole
+  chunks.
 
   Args:
-    folder: of these encodings alone; see `fingerprint`.
+    folder: of these encodings alone; see `fingerprint_encodings`.
     num_texts: number of texts N, at least 1.
-    encode_rows: gives the encodings of some texts; every process calls it.
+    encode_rows: encodes the texts of a slice; every process calls it.
     chunk_size: texts encoded and written at once.
   """
   spans = [
@@ -119,6 +120,7 @@ def encode_to_files(
   for span in spans:
     paths = _chunk_paths(folder, span)
     is_complete = all(path.exists() for path in jax.tree.leaves(paths))
+    # All or none: encoding is a collective of all processes.
     if not distributed.is_true_in_all_processes(is_complete):
       encoding = encode_rows(slice(*span))
       if distributed.is_coordinator():
@@ -134,7 +136,7 @@ def encode_to_files(
 
 
 def _chunk_paths(folder: pathlib.Path, span: tuple[int, int]) -> Encoding:
-  """Returns the files of a piece."""
+  """Returns the files of a chunk."""
   return jax.tree.map(
     lambda name: folder / f"{name}.{span[0]:09}-{span[1]:09}.npy", _FILE_NAMES
   )

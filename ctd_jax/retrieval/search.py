@@ -12,19 +12,20 @@ chunks of a block, c records of a chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Int32
 
 from ctd_jax.retrieval import host_search
 from ctd_jax.retrieval.host_search import Galleries, TopK
 
 # (encodings of b queries, encodings of n records) -> scores [b, n].
 ScoreFn = Callable[[Any, Any], jax.Array]
-_CHUNK_SIZE = 64  # neighbouring records of which the best is looked at first
+_CHUNK_SIZE = 64  # records whose maximum is kept, so that a search skips them
 
 
 def search_top_k(
@@ -47,13 +48,12 @@ def search_top_k(
       object; bind parameters with `jax.tree_util.Partial`, whose arguments are
       traced, not compiled in.
     k: results per query.
-    galleries: name -> [N] bool, True for the records it holds.
+    galleries: masks over the records.
     query_block: queries scored at once.
     record_block: records scored at once.
 
   Returns:
-    gallery -> (indices int32 [Q, k], scores float32 [Q, k]). Where a gallery
-    has fewer than k records, the rest is index -1 with score -inf.
+    Gallery -> (indices, scores), see `TopK`.
 
   Raises:
     ValueError: if shapes disagree or a score is not finite.
@@ -70,6 +70,7 @@ def search_top_k(
     _take_block(queries, start, query_block)
     for start in range(0, num_queries, query_block)
   ]
+  # Running scores and indices [G, b, k]; whether a score is not finite [b].
   empty_top_k = (
     jnp.full((len(masks), query_block, k), -jnp.inf, jnp.float32),
     jnp.full((len(masks), query_block, k), -1, jnp.int32),
@@ -79,6 +80,7 @@ def search_top_k(
   for offset in host_search.show_progress(
     range(0, num_records, record_block), "search"
   ):
+    # The last block is padded; no gallery holds its padding.
     num_real = min(record_block, num_records - offset)
     in_gallery = np.zeros((len(masks), record_block), bool)
     in_gallery[:, :num_real] = masks[:, offset : offset + num_real]
@@ -87,8 +89,23 @@ def search_top_k(
       best[row] = _merge_block(
         score_fn, best[row], block, record_block_rows, in_gallery, offset
       )
-  indices = np.full((len(masks), num_queries, k), -1, np.int32)
-  scores = np.full((len(masks), num_queries, k), -np.inf, np.float32)
+  indices, scores = _collect_blocks(best, num_queries)
+  return {
+    name: (indices[row], scores[row]) for row, name in enumerate(galleries)
+  }
+
+
+def _collect_blocks(
+  best: Sequence[tuple[jax.Array, jax.Array, jax.Array]], num_queries: int
+) -> tuple[Int32[np.ndarray, "G Q k"], Float32[np.ndarray, "G Q k"]]:
+  """Returns indices and scores of all queries, without padding.
+
+  Raises:
+    ValueError: naming the first query with a score that is not finite.
+  """
+  num_galleries, query_block, k = best[0][0].shape
+  indices = np.full((num_galleries, num_queries, k), -1, np.int32)
+  scores = np.full((num_galleries, num_queries, k), -np.inf, np.float32)
   for row, (values, block_indices, has_non_finite) in enumerate(
     jax.device_get(best)
   ):
@@ -99,22 +116,21 @@ def search_top_k(
       raise ValueError(f"query {query} has a score that is not finite")
     scores[:, start : start + size] = values[:, :size]
     indices[:, start : start + size] = block_indices[:, :size]
-  return {
-    name: (indices[row], scores[row]) for row, name in enumerate(galleries)
-  }
+  return indices, scores
 
 
 @jax.jit
 def _merge_block(score_fn, best, queries, records, in_gallery, offset):
-  """Folds one block of records into the running top-k of a query block."""
+  """Returns the running top-k of a query block with a block of records."""
   best_scores, best_indices, has_non_finite = best
   scores_bxn = score_fn(queries, records).astype(jnp.float32)
   is_finite_bxn, in_any_gallery_n = (
     jnp.isfinite(scores_bxn),
     jnp.any(in_gallery, axis=0),
   )
+  # Not finite is an error only for a record that some gallery holds.
   has_non_finite |= jnp.any(~is_finite_bxn & in_any_gallery_n, axis=1)
-  # Added, not selected: on a CPU that takes a quarter of the time.
+  # Masked by adding, which on a CPU takes a quarter of the time of `where`.
   penalty_gxn = jnp.where(in_gallery, 0.0, -jnp.inf)
   scores_bxn = jnp.where(is_finite_bxn, scores_bxn, -jnp.inf)
   top_k = _merge_scores(
@@ -126,10 +142,9 @@ def _merge_block(score_fn, best, queries, records, in_gallery, offset):
 def _merge_scores(scores_bxn, penalty_gxn, best_scores, best_indices, offset):
   """Folds a block of scores into the running top-k of every gallery.
 
-  Sorting a block would cost more than scoring it. Instead the best record that
-  is left is put in its place while it beats the k-th so far; where it is to be
-  found says the best of every chunk of records. After the first blocks that is
-  a handful of records a block.
+  Sorting a block would cost more than scoring it. Instead the best remaining
+  record is inserted while it beats the k-th so far; the maximum of every chunk
+  says where it is. After the first blocks that is a handful of records a block.
 
   Args:
     scores_bxn: finite, or -inf.
@@ -138,7 +153,8 @@ def _merge_scores(scores_bxn, penalty_gxn, best_scores, best_indices, offset):
     best_indices: of them, [g, b, k].
     offset: index of the first record.
 
-  Axes: C chunks of the block, c records in each.
+  Returns:
+    The scores and indices with the block, [g, b, k] each.
   """
   padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK_SIZE)
   scores_bxCxc, penalty_gxCxc = (
@@ -161,7 +177,7 @@ def _merge_scores(scores_bxn, penalty_gxn, best_scores, best_indices, offset):
       penalty_gxCxc, chunk, 0
     )
     columns = chunk * _CHUNK_SIZE + jnp.arange(_CHUNK_SIZE)
-    # What is taken stands above, or is as good and comes first.
+    # A record taken before has a higher score, or the same and a lower index.
     is_remaining = (values < last_score) | (
       (values == last_score) & (columns > last_column)
     )
@@ -205,9 +221,9 @@ def _first_true_index(is_true):
 
 
 def _insert_sorted(scores, indices, score, index):
-  """Returns sorted scores and their indices with one more, after its equals.
+  """Returns sorted scores and indices with one more, after its equals.
 
-  The last gives way; what is no better than the last is not put in.
+  The last entry drops out; a score no better than the last is not inserted.
   """
   rank = jnp.sum(scores >= score, axis=-1, keepdims=True)
   ranks = jnp.arange(scores.shape[-1])
@@ -216,7 +232,7 @@ def _insert_sorted(scores, indices, score, index):
     shifted = jnp.where(ranks == rank, value, jnp.roll(values, 1, axis=-1))
     return jnp.where(ranks < rank, values, shifted)
 
-  # -0.0 is a tie of 0.0, and is given as one.
+  # -0.0 ties with 0.0, and is returned as 0.0.
   return insert_at_rank(
     scores, jnp.where(score == 0, 0.0, score)
   ), insert_at_rank(indices, index)

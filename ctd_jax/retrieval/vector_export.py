@@ -1,10 +1,12 @@
-"""The vectors of a trained run as files that a vector database loads.
+"""Export of a run's vectors as files that a vector database loads.
 
-Why: the gallery is searched where ctd_jax is not, and filtered by date there.
-Vectors are plain .npy, rows as in a parquet table of what each is. The inner
+The gallery can then be searched, and filtered by date, without ctd_jax.
+Vectors are plain .npy; row by row a parquet table describes them. The inner
 product of a query's vector with a record's is the score of the run's best
-checkpoint; terms for every pair (offset bias, posterior) no database knows, so
-they stay behind. Called by `ctd_jax.export`.
+checkpoint. Terms for every pair (offset bias, posterior) are left out, because
+no database computes them.
+
+Axes: N rows, D width of a vector.
 """
 
 from __future__ import annotations
@@ -34,21 +36,22 @@ def export_vectors(
   """Writes vectors and tables of all records and of the queries.
 
   records.npy, queries.SPLIT.npy (float32, [rows, D]); the same names with
-  .parquet; and vectors.json, which says what the inner product is.
+  .parquet; and vectors.json, which describes the inner product.
 
   Args:
-    experiment: a trained run; `config.eval.score_mode`, or what was trained,
-      says which vectors: "semantic", or those with the calendar context.
+    experiment: a trained run; its score mode chooses the vectors, "semantic"
+      or "absolute", those with the calendar context.
     params: of the model.
     folder: made if needed.
   """
   config, benchmark = experiment.config, experiment.benchmark
   mode = config.eval.score_mode or config.score_mode
   if mode not in INNER_PRODUCTS:
-    mode = "absolute"
+    mode = "absolute"  # the nearest score that is an inner product
   temperature = experiment.model.config.temperature
   ranker = dense.Ranker(experiment)
   records = ranker.encode_gallery(params).vectors(mode)
+  # The temperature divides the queries: records stay of unit length.
   _write_vectors(folder / "records.npy", records, 1.0)
   _write_table(folder / "records.parquet", _record_columns(benchmark))
   for split, queries in benchmark.queries.items():

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # they import JAX
 TRACK = "T0"
 SCORE_MODE = "pseudo_queries"
 RECORD_FIELD, QUESTIONS_FIELD = "sid", "generated_queries"  # fields of a line
-MAX_QUESTIONS = 20  # pseudo-queries of a record
+MAX_QUESTIONS = 20  # pseudo-queries of a record, as in the release
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,8 @@ def read_pseudo_queries(
       record_id, questions = _parse_line(line, location)
       if record_id not in allowed_ids:
         raise ValueError(
-          f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of the "
-          f"data set, whose ids are like {min(allowed_ids)!r}"
+          f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of "
+          f"the data set, whose ids are like {min(allowed_ids)!r}"
         )
       if record_id in questions_by_record:
         raise ValueError(
@@ -184,7 +184,7 @@ def make_search(
         load_encoder().encode([texts[row] for row in rows_without_questions]),
       ]
     )
-    # Stable: the questions of a record stay in order, which seeds its clusters.
+    # Stable sort: the order of a record's questions seeds its clusters.
     order = np.argsort(record_rows, kind="stable")
     return record_components.build_components(
       vectors[order], record_rows[order], len(texts)

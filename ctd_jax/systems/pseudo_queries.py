@@ -1,14 +1,14 @@
-"""Pseudo-queries of every record, written by a chat model.
+"""Pseudo-queries of every record, written by a chat model (a command).
 
-  python -m ctd_jax.systems.pseudo_queries --dataset=chunqiutr/rebuilt --model=NAME \\
-    --base_url=URL --workdir=runs/pseudo
+  python -m ctd_jax.systems.pseudo_queries --dataset=chunqiutr/rebuilt \\
+    --model=NAME --base_url=URL --workdir=runs/pseudo
   python -m ctd_jax.evaluate --baselines_only --config=configs/pqr.py \\
     --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl \\
     --workdir=runs/pqr
 
-The first command leaves pseudo_queries.jsonl, which `retrieval.pqr` reads, and
-the journals answers.jsonl and replies.jsonl: started again, it goes on where it
-was cut off. The model is told the text of a record and nothing else. Needs the
+The first command writes pseudo_queries.jsonl, which `systems.pqr` reads, and
+the journals answers.jsonl and replies.jsonl, from which an interrupted run
+continues. The model is given the text of a record and nothing else. Needs the
 extra [llm].
 """
 
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.llm import endpoint_flags, question_runner
-from ctd_jax.llm.endpoint import make_conversation, open_client
+from ctd_jax.llm.endpoint import Endpoint, make_conversation, open_client
 from ctd_jax.llm.journal import Journal
 from ctd_jax.systems import pqr
 from ctd_jax.utils import command_line, files
@@ -38,16 +39,17 @@ _TASK = (
   "問題，各問題的問法與著眼點（年月、人物、地點、事由）應有不同；只依據記載本身，"
   "不添加記載以外的內容。每行一個問題，不編號，不解釋。"
 )
-# What models put in front of a line all the same.
+# Bullets and numbers that models write although the task forbids them.
 _NUMBERING = re.compile(
   r"^\s*\**(?:[-*•·]|[(（]?(?:\d+|[一二三四五六七八九十]+)[)）.．、:：](?!\d))\**\s*"
 )
+# Reasoning models write their thoughts in front of the answer.
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordQuestion:
-  """A record that pseudo-queries are asked of.
+  """Record that pseudo-queries are written for.
 
   Attributes:
     question_id: id of the record.
@@ -60,10 +62,10 @@ class RecordQuestion:
 
 @dataclasses.dataclass(frozen=True)
 class PseudoQueryWriter:
-  """Writes pseudo-queries as a chat model does.
+  """Chat model that writes pseudo-queries.
 
   Attributes:
-    chat: the model.
+    chat: client of the model.
     count: pseudo-queries of a record.
   """
 
@@ -83,43 +85,66 @@ def parse_reply(reply: str) -> list[str]:
   return [line for line in lines if line]
 
 
-def main() -> None:
-  """Runs the command."""
-  flag_values = flags.FLAGS
-  folder = pathlib.Path(command_line.WORKDIR.value).expanduser()
-  benchmark = load.build_benchmark(
-    flag_values.dataset, flag_values.data_dir, None
-  )
+def write_pseudo_queries(
+  benchmark: Benchmark,
+  endpoint: Endpoint,
+  count: int,
+  folder: pathlib.Path,
+  workers: int = 4,
+) -> str:
+  """Writes the pseudo-queries of all records; returns a line about them.
+
+  Args:
+    benchmark: whose records are read.
+    endpoint: model and server.
+    count: pseudo-queries of a record.
+    folder: for the file and the journals.
+    workers: parallel requests.
+
+  Raises:
+    ValueError: if the journals are of other settings, or the extra `llm` is
+      not installed.
+  """
   records = [RecordQuestion(r.record_id, r.text) for r in benchmark.records]
   with (
-    open_client(
-      folder / "replies.jsonl", endpoint_flags.read_endpoint(flag_values.model)
-    ) as chat,
+    open_client(folder / "replies.jsonl", endpoint) as chat,
     Journal(folder / "answers.jsonl") as journal,
   ):
     settings = {
       "dataset": benchmark.name,
-      "model": flag_values.model,
-      "count": flag_values.count,
+      "model": endpoint.model,
+      "count": count,
       "prompt": _TASK,
     }
     question_runner.check_settings(journal, settings)
     replies = question_runner.ask_questions(
-      records,
-      PseudoQueryWriter(chat, flag_values.count),
-      journal,
-      flag_values.workers,
+      records, PseudoQueryWriter(chat, count), journal, workers
     )
   lines = [
     {pqr.RECORD_FIELD: record_id, pqr.QUESTIONS_FIELD: parse_reply(reply)}
     for record_id, reply in replies.items()
   ]
   text = "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines)
-  files.write_text(folder / OUTPUT_FILE, text)
+  path = folder / OUTPUT_FILE
+  files.write_text(path, text)
   counts = [len(line[pqr.QUESTIONS_FIELD]) for line in lines]
+  return (
+    f"{path}: {sum(counts)} pseudo-queries of {len(lines)} records, none of "
+    f"{counts.count(0)}"
+  )
+
+
+def main() -> None:
+  """Runs the command."""
+  values = flags.FLAGS
   print(
-    f"{folder / OUTPUT_FILE}: {sum(counts)} pseudo-queries of {len(lines)} records, "
-    f"none of {counts.count(0)}"
+    write_pseudo_queries(
+      load.build_benchmark(values.dataset, values.data_dir, None),
+      endpoint_flags.read_endpoint(values.model),
+      values.count,
+      pathlib.Path(command_line.WORKDIR.value).expanduser(),
+      values.workers,
+    )
   )
 
 

@@ -158,8 +158,8 @@ class Registration:
     self, benchmark: Benchmark, config: SystemConfig, context: Context
   ) -> Mapping[str, System]:
     """Returns name -> system; what the systems share is computed once."""
-    made = self.factory(benchmark, config, context)
-    return {self.names[0]: made} if isinstance(made, System) else made
+    result = self.factory(benchmark, config, context)
+    return {self.names[0]: result} if isinstance(result, System) else result
 
 
 _registrations: dict[str, Registration] = {}
@@ -306,13 +306,14 @@ def make_systems(
   """
   validate(config)
   context = Context(config.seed, protocol.get_mode(config.eval.mode))
-  made: dict[str, System] = {}
+  system_by_name: dict[str, System] = {}
   for name in config.eval.baselines:
-    if name not in made:
+    # The factory of an earlier name may have made this system as well.
+    if name not in system_by_name:
       registration = _registrations[name]
       section = read_section(config, registration.config)
-      made |= registration.make_systems(benchmark, section, context)
-  return {name: made[name] for name in config.eval.baselines}
+      system_by_name |= registration.make_systems(benchmark, section, context)
+  return {name: system_by_name[name] for name in config.eval.baselines}
 
 
 def read_section(

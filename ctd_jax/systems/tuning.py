@@ -26,7 +26,7 @@ from ctd_jax.retrieval import bm25
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry, time_prior
 
-TUNING_MEASURE = "hit@1"
+TUNING_MEASURE = "hit@1"  # the headline measure of the benchmark
 # Fields of `bm25.BM25Constants` and `time_prior.TimePriorConstants`.
 LEXICAL_GRID = {
   "k1": (0.5, 0.9, 1.5, 2.5, 4.0),
@@ -44,7 +44,7 @@ RankFn = Callable[[Sequence[str], int, Galleries, bm25.BM25Constants], TopK]
 
 @dataclasses.dataclass(frozen=True)
 class TunedSystem:
-  """A system with free constants, which are chosen when it is first asked.
+  """System with free constants, which are chosen at its first search.
 
   Attributes:
     benchmark: whose validation queries choose.
@@ -73,7 +73,7 @@ class TunedSystem:
     grid = self.make_grid()
     progress = tqdm.tqdm(grid, "tune", unit="candidate", disable=None)
     values = [self._validation_value(candidate) for candidate in progress]
-    # The sort is stable: equals stay in order.
+    # The sort is stable: of equals the first, the published constants, wins.
     scored_candidates = sorted(
       zip(grid, values, strict=True), key=lambda pair: -pair[1]
     )

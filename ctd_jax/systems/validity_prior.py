@@ -1,24 +1,24 @@
-"""BM25 with a prior of validity: does a record still hold at the time asked?
+"""BM25 with a prior of validity, whether a record still holds when asked.
 
 A true statement stops being true; of two records that match a query equally
 well, the one whose validity curve is higher at the time asked should come
-first. It is the link between Chronocept and retrieval:
+first. The system links Chronocept to retrieval:
 
   score = BM25 + weight * log(validity of the record at the time asked)
 
 with a validity of 1 at the curve's peak. A record is published at the start of
 its month, and a query asks in the last minute of the months that it names. A
-query whose date cannot be read leaves plain BM25. Track T1: the key of every record
-is read, test months included.
+query whose date cannot be read leaves plain BM25. Track T1: the key of every
+record is read, test months included.
 
-The curves are a stand-in. No chronicle has annotated validity, and predictors
-of `tasks.chronocept` read English; so every record has one and the same curve,
-the mean of the *synthetic* Chronocept samples, whose sentences are invented
-and whose targets are drawn with published means. That curve peaks hours after
-publication and is at the floor after two months, so the row measures a
-preference for records of the last month asked, not a prediction from what a
-record says. `rank_by_validity` takes a curve for each record, once there are
-any.
+The curves are a stand-in. No chronicle has annotated validity, and the
+predictors of `tasks.chronocept` read English; so every record has one and the
+same curve, the mean of *synthetic* Chronocept samples, whose sentences are
+invented and whose targets are drawn with published means. That curve peaks
+hours after publication and reaches the floor after two months, so the row
+measures a preference for records of the last month asked, not a prediction
+from what a record says. `rank_by_validity` takes a curve for each record, for
+whoever has them.
 
 Axes: Q queries, b a block of them, N records, n records of a gallery, k
 results; the last axis of curves is (location, scale, skewness).
@@ -45,7 +45,7 @@ SCORE_MODE = "lexical_validity"
 # Before publication, and far down the curve's tail: the term is bounded, so
 # that a record is put last rather than lost.
 MIN_VALIDITY = 1e-6
-MINUTES_PER_MONTH = 43_200.0  # 30 days, the month of Chronocept's axis
+MINUTES_PER_MONTH = 43_200.0  # 30 days, as on the axis of Chronocept
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
