@@ -10,7 +10,6 @@ are no scripts.
 from __future__ import annotations
 
 import base64
-import pathlib
 from typing import Any
 
 import jinja2
@@ -43,7 +42,7 @@ _CALIBRATION_HEADER = (
 )
 
 
-def write_page(run_summary: summary.RunSummary) -> pathlib.Path:
+def write_page(run_summary: summary.RunSummary) -> files.AnyPath:
   """Returns the path of the page, written into the first folder.
 
   The pictures are written beside it as well.
@@ -147,7 +146,7 @@ def _make_mode_section(
   }
 
 
-def _encode_picture(path: pathlib.Path) -> dict[str, str]:
+def _encode_picture(path: files.AnyPath) -> dict[str, str]:
   # Inside the page, which is then one file.
   data = base64.b64encode(path.read_bytes()).decode()
   return {"name": path.name, "source": f"data:image/png;base64,{data}"}

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -260,7 +259,7 @@ def evaluate(
 
 
 def _read_runs(
-  path: pathlib.Path, split: str, name: str | None
+  path: files.AnyPath, split: str, name: str | None
 ) -> list[runs.Run]:
   """Returns the runs of one system, one for each gallery."""
   paths = [path]

@@ -7,6 +7,7 @@ as good as a local one.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pathlib
 import tempfile
@@ -72,7 +73,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 
 def read_text(path: str | os.PathLike) -> str:
-  """Returns a UTF-8 file as text.
+  """Returns a UTF-8 file as text, its line ends as \\n.
 
   Raises:
     FileNotFoundError: if there is no such file.
@@ -80,8 +81,10 @@ def read_text(path: str | os.PathLike) -> str:
   """
   data = as_path(path).read_bytes()
   try:
-    return data.decode("utf-8")
+    text = data.decode("utf-8")
   except UnicodeDecodeError as error:
     raise ValueError(
       f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8"
     ) from None
+  # As open() reads text: \r\n and \r become \n.
+  return io.StringIO(text, newline=None).read()

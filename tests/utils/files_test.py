@@ -33,6 +33,12 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
     files.read_text(path)
 
 
+def test_line_ends_of_any_system_are_read(tmp_path):
+  path = tmp_path / "b.txt"
+  path.write_bytes("五月\r\n六月\r".encode())
+  assert files.read_text(path) == "五月\n六月\n"
+
+
 def test_a_path_keeps_its_kind(tmp_path):
   assert files.as_path(str(tmp_path)) == tmp_path
   assert str(files.as_path("gs://bucket/run.trec")) == "gs://bucket/run.trec"
