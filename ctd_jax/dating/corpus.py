@@ -1,12 +1,11 @@
-"""What the texts of a gallery say of themselves, before anything is learned.
+"""Corpus of a dating model: texts, their printed dates, and known labels.
 
-Why: the experts share one reading of the texts: the date that opens a record,
-the days it names, the month that a placeholder states, and its characters in
-one spelling. Nothing but text goes in. `Labels` is all that may be known of
-records besides; what is not there cannot leak. Called by every module of this
-package.
+A `Corpus` is read from text alone: the date that opens a record, the days it
+names, the month that a placeholder states, and its characters in one spelling.
+`Labels` is all that may be known of records besides. No other key, kind or
+order of a record reaches the experts, so none can leak.
 
-Axes: N records, K months, Y regnal years of the timeline.
+Axes: N records, K months.
 """
 
 from __future__ import annotations
@@ -19,28 +18,24 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Bool, Int, UInt32
 
-from ctd_jax.chronology import (
-  date_expressions,
-  numerals,
-  reign_tables,
-  sexagenary,
-)
+from ctd_jax.chronology import date_expressions, numerals, sexagenary
 from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating.month_axis import UNKNOWN, MonthAxis
 
-UNKNOWN = -1
 # An opening date: a month 1-12, a season alone (13-16), a leap month without a
 # number (17) or none of them.
 NO_OPENING = 0
+_FIRST_SEASON_OPENING = 13
 _LEAP_OPENING = 17
 NUM_OPENINGS = 18
-# How an opening is put: with the season's name before a month, with nothing
-# after it, and both.
+# Manner of an opening, two bits: the season is named before the month (1), and
+# nothing follows the date (2).
 NUM_MANNERS = 4
 _MAX_OPENING_START = 2  # characters that may stand before a record's own date
-_MAX_PLACEHOLDER_CHARS = 30  # characters
-_MAX_DAYS = 4
-_MAX_REGNAL_YEARS = 100  # of a reign
+_MAX_PLACEHOLDER_CHARS = 30  # a longer text tells an event
+_MAX_DAYS = 4  # of the opening month; later ones are rarely of that month
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAME_VARIANTS = {"邾婁": "邾"}
@@ -50,181 +45,107 @@ _GLYPH_VARIANTS = str.maketrans(
 
 
 @dataclasses.dataclass(frozen=True)
-class MonthAxis:
-  """The months of a timeline, grouped by regnal years.
-
-  Attributes:
-    timeline: the calendar.
-  """
-
-  timeline: Timeline
-
-  def __len__(self) -> int:
-    """Number of months K."""
-    return len(self.timeline)
-
-  @functools.cached_property
-  def month_of_year(self) -> np.ndarray:
-    """Month of the year of every month, 1-12, int [K]."""
-    return np.array([key.month for key in self.timeline.months])
-
-  @functools.cached_property
-  def _regnal_years(self) -> list[tuple[int, int]]:
-    return list(
-      dict.fromkeys((key.reign, key.year) for key in self.timeline.months)
-    )
-
-  @functools.cached_property
-  def year_of(self) -> np.ndarray:
-    """Index of the regnal year of every month, int [K]."""
-    index = {
-      pair: year_index for year_index, pair in enumerate(self._regnal_years)
-    }
-    return np.array(
-      [index[key.reign, key.year] for key in self.timeline.months]
-    )
-
-  @functools.cached_property
-  def year_starts(self) -> np.ndarray:
-    """First month of every regnal year, int [Y]."""
-    return np.flatnonzero(np.diff(self.year_of, prepend=-1))
-
-  @functools.cached_property
-  def reign(self) -> np.ndarray:
-    """Reign of every regnal year, from 0, int [Y]."""
-    return np.array([reign - 1 for reign, _ in self._regnal_years])
-
-  @functools.cached_property
-  def year_number(self) -> np.ndarray:
-    """Number of every regnal year, 1 = 元年, int [Y]."""
-    return np.array([year for _, year in self._regnal_years])
-
-  @functools.cached_property
-  def civil_year(self) -> np.ndarray:
-    """Astronomical year of every regnal year, int [Y]."""
-    return np.array(
-      [
-        reign_tables.astronomical_year_of(
-          self.timeline, self.timeline.key_at(int(start))
-        )
-        for start in self.year_starts
-      ]
-    )
-
-  @property
-  def num_years(self) -> int:
-    """Number of regnal years Y."""
-    return len(self.year_starts)
-
-  @functools.cached_property
-  def _year_table(self) -> np.ndarray:
-    table = np.full((self.reign.max() + 2, _MAX_REGNAL_YEARS + 2), UNKNOWN)
-    table[self.reign, self.year_number] = np.arange(self.num_years)
-    return table
-
-  def year_index(
-    self, reign: np.ndarray, year_number: np.ndarray
-  ) -> np.ndarray:
-    """Returns indices of regnal years, UNKNOWN where there is none, int.
-
-    Args:
-      reign: from 0, or UNKNOWN.
-      year_number: of the year, 1 = 元年; of the same shape, or one that spreads.
-    """
-    return self._year_table[
-      reign, np.minimum(year_number, _MAX_REGNAL_YEARS + 1)
-    ]
-
-  def to_years(self, log_months: np.ndarray) -> np.ndarray:
-    """Returns log masses of years [n, Y] from log masses of months [n, K]."""
-    return np.logaddexp.reduceat(log_months, self.year_starts, axis=1)
-
-
-@dataclasses.dataclass(frozen=True)
 class Labels:
   """All that is known of records besides their texts.
 
   Attributes:
-    month: ordinal month of each record, UNKNOWN where hidden, int [N].
+    month: ordinal month of each record, UNKNOWN where hidden.
     event_labels: 1 if the record is of a kind that can answer, 0 if commentary,
-      UNKNOWN where hidden, int [N].
+      UNKNOWN where hidden.
   """
 
-  month: np.ndarray
-  event_labels: np.ndarray
+  month: Int[np.ndarray, " N"]
+  event_labels: Int[np.ndarray, " N"]
 
   @property
-  def is_known(self) -> np.ndarray:
-    """Whether the month of a record is known, bool [N]."""
+  def is_known(self) -> Bool[np.ndarray, " N"]:
+    """Whether the month of a record is known."""
     return self.month != UNKNOWN
 
-  def hide_records(self, rows: np.ndarray) -> Labels:
-    """Returns labels without those of `rows` (bool [N])."""
+  def hide_records(self, rows: Bool[np.ndarray, " N"]) -> Labels:
+    """Returns labels without those of `rows`."""
     return Labels(
       np.where(rows, UNKNOWN, self.month),
       np.where(rows, UNKNOWN, self.event_labels),
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Gallery:
-  """The records of a gallery as their texts present them.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Corpus:
+  """The records to be dated, as their texts present them; see `read_corpus`.
 
   Attributes:
     axis: the months that they may be of.
-    texts: as given, [N].
+    texts: as printed, [N].
     plain_texts: Han characters alone, in one spelling, [N].
     bodies: `plain_texts` without the date that opens a text, [N].
-    opening: month (1-12), season (13-16) or leap month (17) that opens a text,
-      int [N].
-    opening_manner: of the opening, 0-3: 1 if a season stands before the month, plus 2
-      if the opening is all of the text, int [N].
-    opening_year: regnal year that opens a text, 0 if none, int [N].
+    opening: month (1-12), season (13-16) or leap month (17) that opens a text.
+    opening_manner: 0-3: 1 if a season stands before the month, plus 2 if the
+      opening is all of the text.
+    opening_year: regnal year that opens a text, 0 if none.
+    opening_span: characters of `texts` that the opening date takes, (0, 0) if
+      there is none.
     days: sexagenary days of a text's opening month, from 0 = 甲子, [N] tuples.
-    first_day_mark: what the text says of the place of its first day, one of
-      `sexagenary.DAY_MARKS`, int [N].
-    placeholder_month: month that a text states in full at its opening and says little
-      else, as a placeholder does; UNKNOWN for the others, int [N].
+    first_day_mark: what the text says of the position of its first day in the
+      month, one of `sexagenary.DAY_MARKS`.
+    placeholder_month: ordinal month of a text that states it in full and says
+      little else; UNKNOWN for the others.
+    external_texts: texts that are no records; their citations count as well.
   """
 
   axis: MonthAxis
   texts: tuple[str, ...]
   plain_texts: tuple[str, ...]
   bodies: tuple[str, ...]
-  opening: np.ndarray
-  opening_manner: np.ndarray
-  opening_year: np.ndarray
+  opening: Int[np.ndarray, " N"]
+  opening_manner: Int[np.ndarray, " N"]
+  opening_year: Int[np.ndarray, " N"]
+  opening_span: Int[np.ndarray, "N 2"]
   days: tuple[tuple[int, ...], ...]
-  first_day_mark: np.ndarray
-  placeholder_month: np.ndarray
+  first_day_mark: Int[np.ndarray, " N"]
+  placeholder_month: Int[np.ndarray, " N"]
+  external_texts: tuple[str, ...] = ()
 
   def __len__(self) -> int:
     return len(self.texts)
 
+  @property
+  def is_placeholder(self) -> Bool[np.ndarray, " N"]:
+    """Whether a record states its month and tells no event."""
+    return self.placeholder_month != UNKNOWN
+
   @functools.cached_property
-  def text_hashes(self) -> np.ndarray:
-    """A number made of each text, uint32 [N]."""
+  def has_placeholder(self) -> Bool[np.ndarray, " K"]:
+    """Whether a month has a placeholder."""
+    result = np.zeros(len(self.axis), bool)
+    result[self.placeholder_month[self.is_placeholder]] = True
+    return result
+
+  @functools.cached_property
+  def text_hashes(self) -> UInt32[np.ndarray, " N"]:
+    """CRC-32 of each text; sampling by it does not depend on the order."""
     return np.array(
       [zlib.crc32(text.encode()) for text in self.texts], np.uint32
     )
 
-  def sample_rows(self, max_records: int) -> np.ndarray:
-    """Returns about `max_records` records, all if there are no more, ascending.
+  def sample_rows(self, max_records: int) -> Int[np.ndarray, " S"]:
+    """Returns about `max_records` rows, ascending; all if there are no more.
 
-    Which ones is decided by their texts, so the order plays no part.
+    The choice depends on the texts, not on the order of the records.
     """
     return np.flatnonzero(
       self.text_hashes % np.uint32(max(1, len(self) // max_records)) == 0
     )
 
   @functools.cached_property
-  def first_day(self) -> np.ndarray:
-    """Sexagenary day that a text names first, UNKNOWN if none, int [N]."""
+  def first_day(self) -> Int[np.ndarray, " N"]:
+    """Sexagenary day that a text names first, UNKNOWN if none."""
     return np.array([days[0] if days else UNKNOWN for days in self.days], int)
 
   @functools.cached_property
-  def first_month(self) -> np.ndarray:
-    """Month that opens a text, that of a season the first; 0 if none, [N]."""
+  def first_month(self) -> Int[np.ndarray, " N"]:
+    """Month that opens a text, the first of a season; 0 if none."""
+    # By opening: none and months 1-12, the four seasons, a leap month.
     months = np.array([*range(13), 1, 4, 7, 10, 0])
     return months[self.opening]
 
@@ -237,47 +158,63 @@ def plain_text(text: str) -> str:
   return _NOT_HAN.sub("", text.translate(_GLYPH_VARIANTS))
 
 
-def read_gallery(texts: Sequence[str], timeline: Timeline) -> Gallery:
-  """Returns what `texts` [N] say of themselves.
+def read_corpus(
+  texts: Sequence[str],
+  timeline: Timeline,
+  external_texts: Sequence[str] = (),
+) -> Corpus:
+  """Returns the records with the dates that their texts print.
 
   Args:
-    texts: of the records, in any order.
+    texts: of the records, in any order, [N].
     timeline: the calendar they are dated in.
+    external_texts: texts that are no records and whose citations count as well
+      (track T0+external).
   """
-  axis = MonthAxis(timeline)
-  openings, opening_years, days, placeholder_months, bodies = [], [], [], [], []
-  manners, marks = [], []
-  plain_texts = tuple(map(plain_text, texts))
-  for text, han_text in zip(texts, plain_texts, strict=True):
-    cues = date_expressions.find_date_cues(text, timeline)
-    opening_cue = (
-      cues[0] if cues and cues[0].start <= _MAX_OPENING_START else None
-    )
-    openings.append(_classify_opening(opening_cue))
-    opening_years.append(opening_cue.year or 0 if opening_cue else 0)
-    opening_days, mark = (
-      _read_opening_days(cues, text)
-      if opening_cue
-      else ((), sexagenary.ANY_DAY)
-    )
-    days.append(opening_days)
-    marks.append(mark)
-    placeholder_months.append(_read_placeholder_month(text, timeline))
-    bodies.append(
-      plain_text(text[opening_cue.end :]) if opening_cue else han_text
-    )
-    manners.append(_classify_manner(opening_cue, bodies[-1]))
-  return Gallery(
-    axis,
-    tuple(texts),
-    plain_texts,
-    tuple(bodies),
-    np.array(openings, np.int32).reshape(-1),
-    np.array(manners, np.int32).reshape(-1),
-    np.array(opening_years, np.int32).reshape(-1),
-    tuple(days),
-    np.array(marks, np.int32).reshape(-1),
-    np.array(placeholder_months, np.int32).reshape(-1),
+  readings = [_read_text(text, timeline) for text in texts]
+  openings, manners, years, spans, days, marks, placeholders, bodies = (
+    zip(*readings, strict=True) if readings else ((),) * 8
+  )
+
+  def to_array(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int32).reshape(-1)
+
+  return Corpus(
+    axis=MonthAxis(timeline),
+    texts=tuple(texts),
+    plain_texts=tuple(map(plain_text, texts)),
+    bodies=tuple(bodies),
+    opening=to_array(openings),
+    opening_manner=to_array(manners),
+    opening_year=to_array(years),
+    opening_span=np.array(spans, np.int32).reshape(-1, 2),
+    days=tuple(days),
+    first_day_mark=to_array(marks),
+    placeholder_month=to_array(placeholders),
+    external_texts=tuple(external_texts),
+  )
+
+
+def _read_text(
+  text: str, timeline: Timeline
+) -> tuple[int, int, int, tuple[int, int], tuple[int, ...], int, int, str]:
+  """Returns opening, manner, year, span, days, mark, placeholder and body."""
+  cues = date_expressions.find_date_cues(text, timeline)
+  # A date further inside the text is not the record's own.
+  cue = cues[0] if cues and cues[0].start <= _MAX_OPENING_START else None
+  body = plain_text(text[cue.end :] if cue else text)
+  days, mark = (
+    _read_opening_days(cues, text) if cue else ((), sexagenary.ANY_DAY)
+  )
+  return (
+    _classify_opening(cue),
+    _classify_manner(cue, body),
+    (cue.year or 0) if cue else 0,
+    (cue.start, cue.end) if cue else (0, 0),
+    days,
+    mark,
+    _read_placeholder_month(text, timeline),
+    body,
   )
 
 
@@ -286,7 +223,9 @@ def _classify_opening(cue: date_expressions.DateCue | None) -> int:
     return NO_OPENING
   if cue.leap and not cue.month:
     return _LEAP_OPENING
-  return cue.month or 13 + date_expressions.SEASONS.index(cue.season)
+  return cue.month or _FIRST_SEASON_OPENING + date_expressions.SEASONS.index(
+    cue.season
+  )
 
 
 def _classify_manner(cue: date_expressions.DateCue | None, body: str) -> int:

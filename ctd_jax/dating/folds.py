@@ -1,25 +1,26 @@
-"""Blocks of years that are hidden in turn, shaped like the held-out ones.
+"""Folds of labelled records: blocks of years, shaped like the held-out ones.
 
-Why: weights have to be learned on records that are dated as a held-out record
-is, with no known record in the same two or three years; and the variant
-*strict* dates every known record so. Called by `dater`.
+Weights are learned on records that are dated as a held-out record is, with no
+known record in the same two or three years; the variant *strict* dates every
+labelled record so.
 
-Axes: N records, K months, Y regnal years.
+Axes: N records, Y regnal years.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Int
 
 from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
 
 NUM_FOLDS = 10
-_BLOCK_YEARS = (2, 3)
-_SEED = 7
+_BLOCK_YEARS = (2, 3)  # fewest and most, as of the held-out blocks
+_SEED = 7  # of the lengths of the blocks; the weights depend on it
 
 
-def assign_folds(axis: MonthAxis, labels: Labels) -> np.ndarray:
-  """Returns the fold of each known record, UNKNOWN for the others, int [N].
+def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:
+  """Returns the fold of each known record, UNKNOWN for the others.
 
   Consecutive years of a reign with known months are cut into blocks of two or
   three years, dealt out to the folds in turn.
@@ -36,6 +37,7 @@ def assign_folds(axis: MonthAxis, labels: Labels) -> np.ndarray:
   block, num_years_left = -1, 0
   for year in np.flatnonzero(has_known_record):
     is_consecutive = year > 0 and has_known_record[year - 1]
+    # A block ends where years without a record, or another reign, follow.
     if (
       not num_years_left
       or not is_consecutive

@@ -1,9 +1,8 @@
-"""Ranks a gallery by the chance that a record answers, its date from its text.
+"""Ranking by posterior: the chance that a record answers a dated query.
 
-Why: this is what the posterior is for. A query's date is read by the parser, a
-record's is a distribution, and the score is the log of the mass inside the
-query's interval plus the log of the chance that the text is of a kind that
-answers. Called by `system`.
+The date of a query is read by the parser, that of a record is a distribution.
+The score is the log of the mass inside the query's interval plus the log of the
+chance that the text is of a kind that answers.
 
 Axes: Q queries, N records, n a block of them, k results.
 """
@@ -13,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 from ctd_jax.chronology import query_dates
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval import host_search
 
-_MIN_EVENT_LOG_P = -20.0
+_MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
 
 
 def rank_by_posterior(
   queries: Sequence[str],
   posterior: Posterior,
-  event_log_p: np.ndarray,
+  event_log_p: Float[np.ndarray, " N"],
   k: int,
   galleries: Mapping[str, np.ndarray],
   record_block: int = 1024,
@@ -34,7 +34,7 @@ def rank_by_posterior(
   Args:
     queries: [Q] texts.
     posterior: of the records.
-    event_log_p: log p(answering kind | text) of the records, [N].
+    event_log_p: log p(answering kind | text) of the records.
     k: results per query.
     galleries: name -> [N] bool.
     record_block: records whose months are held at once.
@@ -45,13 +45,12 @@ def rank_by_posterior(
   query_intervals = query_dates.read_query_intervals(
     queries, posterior.axis.timeline
   )
-  # Many questions ask for the same months.
+  # Many queries ask for the same months, whose mass is computed once.
   intervals, interval_index = np.unique(
     query_intervals, axis=0, return_inverse=True
   )
-  interval_index = interval_index.reshape(
-    -1
-  )  # some versions of numpy give [Q, 1]
+  # Some versions of NumPy give [Q, 1].
+  interval_index = interval_index.reshape(-1)
   style_scores = np.maximum(event_log_p, _MIN_EVENT_LOG_P)
   top_k = {
     name: (
@@ -66,7 +65,7 @@ def rank_by_posterior(
     for name, mask in galleries.items():
       members = np.flatnonzero(mask[rows])
       columns, values = host_search.select_top_k(scores[:, members], k)
-      # Place -1, nothing found, becomes record -1.
+      # Column -1 stands for no result; it becomes record -1.
       records = np.append(rows[members], -1)[columns]
       top_k[name] = _merge_top_k(top_k[name], (records, values), k)
   return {
@@ -75,7 +74,11 @@ def rank_by_posterior(
   }
 
 
-def _merge_top_k(top_k, candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _merge_top_k(
+  top_k: tuple[np.ndarray, np.ndarray],
+  candidates: tuple[np.ndarray, np.ndarray],
+  k: int,
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns the k best of both; of equal scores the earlier record."""
   indices = np.concatenate([top_k[0], candidates[0]], axis=1)
   scores = np.concatenate([top_k[1], candidates[1]], axis=1)

@@ -1,9 +1,8 @@
-"""p(month | record): what is kept of it, and its mass in an interval.
+"""Posterior p(month | record), kept compactly, and its mass in an interval.
 
-Why: a gallery of two million records times three thousand months does not fit,
-so a posterior is kept as scores of years and a few tables, and log p is made
-block by block. A query is answered by the mass that a record has in the query's
-interval. Made by `dater`; used by `ranking`.
+Two million records times three thousand months do not fit, so a posterior is
+kept as scores of years and a few tables, and log p is made block by block. A
+query is answered by the mass that a record has in the query's interval.
 
 Axes: N records, n a block of them, Q queries, K months, Y regnal years.
 """
@@ -14,58 +13,77 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.dating.corpus import UNKNOWN, MonthAxis
-from ctd_jax.dating.experts.date_features import DateFeatures
+from ctd_jax.dating.experts.date_features import FittedDates
 
 # Log chance of a month other than the one a record is known to be of.
 LOG_IMPOSSIBLE = -25.0
-_MIN_MASS = 1e-11
+_MIN_MASS = 1e-11  # below it differences of cumulative sums are rounding errors
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PosteriorBlock:
   """The posteriors of some records.
 
   Attributes:
-    rows: which records, ascending, int [n].
-    date_features: tables of the evidence within a year.
-    year_scores: log scores of years, up to a constant for each record, [n, Y].
-    month_of_year_log_ratios: log ratios of the months of a year, [n, 12].
-    month_log_factors: log factors of months for records that open one, [K].
-    opens_month: whether a record opens a month, bool [n].
-    inverse_temperature: inverse temperature of the whole.
-    allowed_months: months that are possible at all, bool [K].
+    rows: of the records, ascending.
+    dates: tables of the evidence of printed dates.
+    year_scores: log scores of years, up to a constant for each record.
+    month_of_year_log_ratios: log ratios of the months of a year.
+    month_log_factors: log factors of months for records that open one.
+    opens_month: whether a record opens a month.
+    inverse_temperature: of the whole.
+    allowed_months: months that are possible at all.
   """
 
-  rows: np.ndarray
-  date_features: DateFeatures
-  year_scores: np.ndarray
-  month_of_year_log_ratios: np.ndarray
-  month_log_factors: np.ndarray
-  opens_month: np.ndarray
+  rows: Int[np.ndarray, " n"]
+  dates: FittedDates
+  year_scores: Float32[np.ndarray, "n Y"]
+  month_of_year_log_ratios: Float32[np.ndarray, "n 12"]
+  month_log_factors: Float32[np.ndarray, " K"]
+  opens_month: Bool[np.ndarray, " n"]
   inverse_temperature: float
-  allowed_months: np.ndarray
+  allowed_months: Bool[np.ndarray, " K"]
 
-  def score_months(self, indices: np.ndarray) -> np.ndarray:
-    """Returns log scores of months without `month_log_factors`, float32 [n, K].
+  def select(self, is_selected: Bool[np.ndarray, " n"]) -> PosteriorBlock:
+    """Returns the posteriors of some of these records."""
+    return dataclasses.replace(
+      self,
+      rows=self.rows[is_selected],
+      year_scores=self.year_scores[is_selected],
+      month_of_year_log_ratios=self.month_of_year_log_ratios[is_selected],
+      opens_month=self.opens_month[is_selected],
+    )
+
+  def score_months(
+    self, indices: Int[np.ndarray, " b"]
+  ) -> Float32[np.ndarray, "b K"]:
+    """Returns log scores of months without `month_log_factors`.
 
     Args:
       indices: indices into `rows`.
     """
-    axis = self.date_features.gallery.axis
-    scores = self.date_features.log_ratio(self.rows[indices])
+    axis = self.dates.corpus.axis
+    scores = self.dates.log_scores(self.rows[indices])
+    # [b, Y] to [b, K], and [b, 12] to [b, K].
     scores += self.year_scores[indices][:, axis.year_of]
     scores += self.month_of_year_log_ratios[indices][:, axis.month_of_year - 1]
     return scores
 
-  def log_p(self, indices: np.ndarray) -> np.ndarray:
-    """Returns normalised log p, float32 [n, K]."""
+  def log_p(self, indices: Int[np.ndarray, " b"]) -> Float32[np.ndarray, "b K"]:
+    """Returns normalised log p.
+
+    Args:
+      indices: indices into `rows`.
+    """
     scores = self.score_months(indices)
     scores += np.where(
       self.opens_month[indices, None], self.month_log_factors, 0
     )
+    # The temperature is of the evidence; what is impossible stays so.
     scores = self.inverse_temperature * scores + np.where(
       self.allowed_months, 0, LOG_IMPOSSIBLE
     )
@@ -73,27 +91,31 @@ class PosteriorBlock:
     return (scores - total).astype(np.float32)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Posterior:
-  """The posteriors of all records of a gallery.
+  """The posteriors of all records of a corpus.
 
   Attributes:
     axis: the months.
     certain_months: month of each record that is certain (known, or stated by a
-      placeholder), UNKNOWN for the others, int [N].
-    blocks: posteriors of the others; a record is in one part at most. A record
-      that is nowhere may be of any month.
+      placeholder), UNKNOWN for the others.
+    blocks: posteriors of the others; a record is in one block at most. A record
+      in no block may be of any month.
   """
 
   axis: MonthAxis
-  certain_months: np.ndarray
+  certain_months: Int[np.ndarray, " N"]
   blocks: tuple[PosteriorBlock, ...]
 
   def __len__(self) -> int:
     return len(self.certain_months)
 
-  def log_p(self, rows: np.ndarray) -> np.ndarray:
-    """Returns log p(month | record), float32 [n, K], of the records `rows`."""
+  def log_p(self, rows: Int[np.ndarray, " n"]) -> Float32[np.ndarray, "n K"]:
+    """Returns log p(month | record).
+
+    Args:
+      rows: of the records.
+    """
     result = np.full((len(rows), len(self.axis)), -np.log(len(self.axis)))
     result = result.astype(np.float32)
     certain_rows = np.flatnonzero(self.certain_months[rows] != UNKNOWN)
@@ -112,12 +134,14 @@ class Posterior:
     return result
 
   def log_mass(
-    self, rows: np.ndarray, intervals: Sequence[tuple[int, int]]
-  ) -> np.ndarray:
-    """Returns log of the mass of each interval, float32 [Q, n].
+    self,
+    rows: Int[np.ndarray, " n"],
+    intervals: Sequence[tuple[int, int]] | Int[np.ndarray, "Q 2"],
+  ) -> Float32[np.ndarray, "Q n"]:
+    """Returns log of the mass of each interval.
 
     Args:
-      rows: records, [n].
+      rows: of the records.
       intervals: first and last ordinal month, both included, [Q].
     """
     certain_months = self.certain_months[rows]
@@ -130,7 +154,7 @@ class Posterior:
 
 
 def _certain_log_mass(
-  months: np.ndarray, intervals: Sequence[tuple[int, int]]
+  months: np.ndarray, intervals: Sequence[tuple[int, int]] | np.ndarray
 ) -> np.ndarray:
   """Returns log of the mass of each interval if the month is known, [Q, n]."""
   first, last = np.array(intervals, np.int64).reshape(-1, 2).T[:, :, None]
@@ -143,14 +167,15 @@ def _certain_log_mass(
 
 
 def interval_log_mass(
-  log_p: np.ndarray, intervals: Sequence[tuple[int, int]]
-) -> np.ndarray:
-  """Returns log of the sum of p over each interval, float32 [Q, n].
+  log_p: Float[np.ndarray, "n K"],
+  intervals: Sequence[tuple[int, int]] | Int[np.ndarray, "Q 2"],
+) -> Float32[np.ndarray, "Q n"]:
+  """Returns log of the sum of p over each interval.
 
   By cumulative sums in float64; a mass below 1e-11 counts as that.
 
   Args:
-    log_p: [n, K].
+    log_p: log p(month | record).
     intervals: first and last ordinal month, both included, [Q].
 
   Raises:

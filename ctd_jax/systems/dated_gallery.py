@@ -1,9 +1,8 @@
-"""Retrieval systems that date the gallery first: benchmark in, rankings out.
+"""Dated gallery: retrieval systems that date the gallery from its texts first.
 
-Why: a posterior is compared with other retrievers where they all meet, in run
-files. Of a benchmark this reads the texts, and month and kind of the records of
-train months; months and kinds of the others stay outside. Called by `evaluate`
-and the benchmark scripts.
+A posterior is compared with other retrievers where they all meet, in run files.
+Of a benchmark the model reads the texts, and month and kind of the records of
+train months; months and kinds of the others stay outside.
 
 Axes: N records, Q queries, k results.
 """
@@ -21,16 +20,15 @@ import numpy as np
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import ANSWERING_KINDS
 from ctd_jax.dating import dating_model, month_ranking
-from ctd_jax.dating import features as evidence_lib
-from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.features import Experts, GalleryFeatures
+from ctd_jax.dating.corpus import UNKNOWN, Labels, read_corpus
+from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval.host_search import TopK
-from ctd_jax.systems.dating_systems import VARIANTS
 
 SCORE_MODE = "posterior"
 TRACK, EXTERNAL_TRACK = "T0", "T0+external"
 _BRACKET_NOTE = re.compile(r"\(([^)]*)\)")
+# Headings, tags, entities and white space of the Kanripo editions.
 _MARKUP = re.compile(r"(?m)^#.*$|<[^>]*>|&[^;\s]*;|[¶\s/\u3000]")
 
 
@@ -72,51 +70,36 @@ def read_bracket_notes(folder: pathlib.Path) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class DatedGallery:
-  """The gallery of a benchmark, dated from its texts; `read` makes it.
+  """The gallery of a benchmark and a model that dates it.
 
   Attributes:
     benchmark: whose gallery.
-    features: what the texts say, before dates are learned.
-    track: what it was read from.
+    model: before it is fitted.
+    features: of the texts, before dates are learned.
+    track: what the texts were read from.
   """
 
   benchmark: Benchmark
-  features: GalleryFeatures
+  model: dating_model.DatingModel
+  features: CorpusFeatures
   track: str
 
   @functools.cached_property
-  def labels(self) -> Labels:
-    """What is known of the records."""
-    return make_train_labels(self.benchmark)
-
-  @functools.cached_property
-  def expert_weights(self) -> dating_model.ExpertWeights:
-    """What is learned once for all records."""
-    return dating_model.fit_expert_weights(self.features, self.labels)
+  def fitted_model(self) -> dating_model.FittedDatingModel:
+    """The model, fitted on the records of train months."""
+    labels = make_train_labels(self.benchmark)
+    return self.model.fit(self.features.corpus, labels, self.features)
 
   def make_posterior(self, variant: str) -> Posterior:
     """Returns the posterior of all records.
 
     Args:
-      variant: "fitted" = records of train months have the months that they
-        are known to have; "elimination" = as well, months that have known
-        records have no others; "strict" = every record is dated by others.
+      variant: see `FittedDatingModel.predict`.
 
     Raises:
       ValueError: if the variant is unknown.
     """
-    if variant not in VARIANTS:
-      raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
-    if variant == "strict":
-      return dating_model.make_strict_posterior(
-        self.features, self.labels, self.expert_weights
-      )
-    fitted_posterior = dating_model.make_fitted_posterior(
-      self.features, self.labels, self.expert_weights
-    )
-    if variant == "elimination":
-      return dating_model.exclude_labelled_months(fitted_posterior, self.labels)
-    return fitted_posterior
+    return self.fitted_model.predict(variant)
 
   def rank_by_posterior(
     self,
@@ -129,7 +112,7 @@ class DatedGallery:
 
     Args:
       queries: [Q] texts.
-      make_posterior: from `make_posterior`.
+      posterior: from `make_posterior`.
       k: results per query.
       galleries: name -> [N] bool.
     """
@@ -141,24 +124,23 @@ class DatedGallery:
 def read_dated_gallery(
   benchmark: Benchmark,
   external_texts: Sequence[str] = (),
-  experts: Experts | None = None,
-  seed: int = 42,
+  model: dating_model.DatingModel | None = None,
 ) -> DatedGallery:
-  """Returns the gallery of a benchmark, read.
+  """Returns the gallery of a benchmark, read but not dated.
 
   Args:
     benchmark: whose gallery.
     external_texts: texts from outside the gallery whose citations count as well.
-    experts: which evidence is used; all by default.
-    seed: of the neural expert.
+    model: dates the gallery; one of all experts by default.
   """
-  features = evidence_lib.read_gallery_features(
+  model = model or dating_model.DatingModel()
+  corpus = read_corpus(
     [record.text for record in benchmark.records],
     benchmark.timeline,
-    make_train_labels(benchmark),
-    experts,
     external_texts,
-    seed,
+  )
+  features = read_corpus_features(
+    corpus, make_train_labels(benchmark), model.use_punctuation
   )
   track = EXTERNAL_TRACK if external_texts else TRACK
-  return DatedGallery(benchmark, features, track)
+  return DatedGallery(benchmark, model, features, track)

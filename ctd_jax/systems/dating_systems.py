@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.dating.options import EVIDENCE, VARIANTS
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:  # they import JAX
   from ctd_jax.dating.posterior import Posterior
   from ctd_jax.systems.dated_gallery import DatedGallery
 
-# `dating_model` describes the variants.
-VARIANTS = ("fitted", "elimination", "strict")
 SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
 
 
@@ -33,20 +32,18 @@ class DatingConfig(registry.SystemConfig):
   # Folder of source texts whose bracket notes are read for their citations
   # (track T0+external); None = the gallery alone (T0).
   outside: str | None = None
-  off: tuple[str, ...] = ()  # experts to do without, see `dating.features`
+  off: tuple[str, ...] = ()  # evidence to do without, see `dating.options`
 
   def validate(self) -> None:
     """Raises ValueError for a missing folder or an unknown expert."""
-    from ctd_jax.dating.features import EXPERT_NAMES
-
     super().validate()
     if self.outside is not None and not pathlib.Path(self.outside).is_dir():
       raise ValueError(f"config.dating.outside={self.outside}: no such folder")
     for name in self.off:
-      if name not in EXPERT_NAMES:
+      if name not in EVIDENCE:
         raise ValueError(
           f"config.dating.off: unknown {name!r}; there are "
-          f"{', '.join(EXPERT_NAMES)}"
+          f"{', '.join(EVIDENCE)}"
         )
 
 
@@ -58,14 +55,14 @@ def make_dating_systems(
 
   @functools.cache
   def read_gallery() -> DatedGallery:
-    from ctd_jax.dating.features import Experts
+    from ctd_jax.dating.dating_model import DatingModel
     from ctd_jax.systems import dated_gallery
 
     notes: Sequence[str] = ()
     if config.outside:
       notes = dated_gallery.read_bracket_notes(pathlib.Path(config.outside))
     return dated_gallery.read_dated_gallery(
-      benchmark, notes, Experts.without_experts(config.off), context.seed
+      benchmark, notes, DatingModel.without(config.off, context.seed)
     )
 
   return {

@@ -32,8 +32,9 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.chronology import date_expressions
 from ctd_jax.dating import calibration, corpus
-from ctd_jax.dating.experts import year_encoder
-from ctd_jax.dating.features import EXPERT_NAMES, Experts
+from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.dating.experts import base
+from ctd_jax.dating.options import EVIDENCE
 from ctd_jax.evaluation import comparison, plots, protocol, results
 from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import provenance
@@ -61,7 +62,7 @@ def without_dates(text: str, timeline) -> str:
 def strip(benchmark, level: str):
   """Returns the benchmark with the dates taken out of its records."""
   texts = [record.text for record in benchmark.records]
-  states = corpus.read_gallery(texts, benchmark.timeline).placeholder_month
+  states = corpus.read_corpus(texts, benchmark.timeline).placeholder_month
   records = [
     record
     if level == "events" and state != corpus.UNKNOWN
@@ -108,9 +109,9 @@ def report(name: str, split: str, tables, judged) -> None:
   """Prints one row."""
   cells = []
   for table in tables:
-    every = table.means()
+    every = table.means_by_measure()
     values = [every["hit@1"], every["mrr@10"], every["ndcg@10"]]
-    values += [table.mean("hit@1", family) for family in ("point", "window")]
+    values += [table.mean_of_family("hit@1", family) for family in ("point", "window")]
     cells.append(f"{table.mode} " + " ".join(f"{v:.4f}" for v in values))
   cells.append(" ".join(f"{key} {value:.3f}" for key, value in judged.items()))
   print(f"{name:<44} {split:<10} " + " | ".join(cells), flush=True)
@@ -150,7 +151,7 @@ def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
   first = "-".join(["no", *off]) if off else "all"
   settings = {first: off}
   if flags.ablate:
-    settings |= {f"no-{name}": [*off, name] for name in EXPERT_NAMES}
+    settings |= {f"no-{name}": [*off, name] for name in EVIDENCE}
   return settings
 
 
@@ -175,24 +176,23 @@ def galleries(flags: argparse.Namespace, benchmark):
     tracks.append(dated_gallery.read_bracket_notes(flags.outside))
   settings = settings_of(flags)
   read: dict[tuple, dated_gallery.DatedGallery] = {}
-  readers: dict[tuple, year_encoder.YearPredictor] = {}
+  # One encoder for a seed: what it reads, and so its fits, are the same for
+  # every setting and track.
+  encoders: dict[int, base.Expert] = {}
   for setting, seed, notes in itertools.product(settings, flags.seeds, tracks):
     started = time.monotonic()
-    experts = Experts.without_experts(settings[setting])
-    # Style alone is learned while reading; the rest is switched afterwards.
-    key = experts.punctuation, seed
-    if (*key, bool(notes)) not in read:
-      read[*key, bool(notes)] = dated_gallery.read_dated_gallery(
-        benchmark, notes, experts, seed
-      )
-    dated = read[*key, bool(notes)]
-    # What the encoder reads, and so its fits, are the same on both tracks.
-    reader = readers.setdefault(key, dated.features.year_predictor)
-    evidence = dataclasses.replace(
-      dated.features, experts=experts, year_predictor=reader
+    model = DatingModel.without(settings[setting], seed)
+    experts = tuple(
+      encoders.setdefault(seed, expert) if expert.name == "neural" else expert
+      for expert in model.experts
     )
-    dated = dataclasses.replace(dated, features=evidence)
-    _ = dated.expert_weights
+    model = dataclasses.replace(model, experts=experts)
+    # Style alone is learned while reading.
+    key = model.use_punctuation, bool(notes)
+    if key not in read:
+      read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
+    dated = dataclasses.replace(read[key], model=model)
+    _ = dated.fitted_model
     yield setting, seed, dated, time.monotonic() - started
 
 

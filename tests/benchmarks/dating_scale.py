@@ -24,7 +24,7 @@ import time
 import numpy as np
 
 from ctd_jax.benchmark.records import NO_EVENT
-from ctd_jax.dating.features import Experts
+from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 
@@ -80,10 +80,10 @@ def measure(name: str, data_dir: str, copies: int, off: list[str]) -> None:
     clock = now
 
   dated = dated_gallery.read_dated_gallery(
-    benchmark, experts=Experts.without_experts(off)
+    benchmark, model=DatingModel.without(off)
   )
   lap("read")
-  _ = dated.expert_weights
+  _ = dated.fitted_model
   lap("learn")
   posterior = dated.make_posterior("fitted")
   lap("date")

@@ -74,9 +74,9 @@ def test_a_gallery_of_damaged_editions_holds_together(paths, data, name):
     damaged(st.just(right), marks | pieces, most=8) | joined(marks | pieces)
   )
   paths[name].write_bytes(text.encode())
-  refused = gallery = None
+  refused = built = None
   try:
-    gallery = gallery.build_gallery(paths, TIMELINE)
+    built = gallery.build_gallery(paths, TIMELINE)
   except SourceError as error:
     refused = str(error)
   finally:
@@ -86,18 +86,18 @@ def test_a_gallery_of_damaged_editions_holds_together(paths, data, name):
     assert "\n" not in refused
     assert paths[name].name in refused
     return
-  assert [record.record_id for record in gallery.records] == [
-    f"r{number:05d}" for number in range(len(gallery.records))
+  assert [record.record_id for record in built.records] == [
+    f"r{number:05d}" for number in range(len(built.records))
   ]
-  assert all(record.key in TIMELINE for record in gallery.records)
-  assert all(record.text.strip() for record in gallery.records)
-  assert all(0 <= record.match_score <= 1 for record in gallery.records)
+  assert all(record.key in TIMELINE for record in built.records)
+  assert all(record.text.strip() for record in built.records)
+  assert all(0 <= record.match_score <= 1 for record in built.records)
   # Every month has an event or a placeholder, never both.
-  events = collect_months(gallery.records)
-  empty = collect_months(gallery.records, NO_EVENT)
+  events = collect_months(built.records)
+  empty = collect_months(built.records, NO_EVENT)
   assert not events & empty
   assert events | empty == set(TIMELINE.months)
   # A version is of one month.
-  months = {(r.version, r.key) for r in gallery.records if r.version}
+  months = {(r.version, r.key) for r in built.records if r.version}
   assert len({version for version, _ in months}) == len(months)
-  json.dumps(gallery.audit, allow_nan=False)
+  json.dumps(built.audit, allow_nan=False)

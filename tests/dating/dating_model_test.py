@@ -1,6 +1,8 @@
 """Dating an invented chronicle, and the audit that no label leaks."""
 
 import dataclasses
+import doctest
+import functools
 
 import numpy as np
 import pytest
@@ -10,18 +12,22 @@ from ctd_jax.chronology import date_expressions, query_dates, reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.dating import (
   calibration,
+  corpus,
   dating_model,
+  expert_weights,
+  features,
   folds,
   month_ranking,
+  options,
   posterior,
 )
-from ctd_jax.dating import features as evidence_lib
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.features import Experts
+from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.dating.experts import date_features, words, year_prior
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
-OFF = Experts.without_experts(["neural"])
+MODEL = DatingModel.without(["neural"])
 TIMELINE = reign_tables.load_timeline("mini")
 REIGNS = 2  # of the chronicle are enough here
 SPLIT_OF = block_splits(TIMELINE)
@@ -72,80 +78,89 @@ def chronicle():
   )
 
 
-def date(chronicle):
-  labels = chronicle.labels()
-  evidence = evidence_lib.read_gallery_features(
-    chronicle.texts, TIMELINE, labels, OFF
-  )
-  weights = dating_model.fit_expert_weights(evidence, labels)
-  return (
-    evidence,
-    weights,
-    dating_model.make_fitted_posterior(evidence, labels, weights),
-  )
+def fit(chronicle, model=MODEL, labels=None):
+  read = corpus.read_corpus(chronicle.texts, TIMELINE)
+  return model.fit(read, chronicle.labels() if labels is None else labels)
 
 
 @pytest.fixture(scope="module")
-def dated(chronicle):
-  return date(chronicle)
+def fitted(chronicle):
+  return fit(chronicle)
 
 
-def hidden_events(chronicle, evidence):
-  return np.flatnonzero(~chronicle.train & evidence.is_event)
+@pytest.fixture(scope="module")
+def dated(fitted):
+  """The posterior of every variant, made on first use."""
+  return functools.cache(fitted.predict)
+
+
+def hidden_events(chronicle, fitted):
+  return np.flatnonzero(~chronicle.train & fitted.features.is_event)
+
+
+def refit(fitted, labels):
+  """The model with other labels, its weights and reading as they are."""
+  return dataclasses.replace(fitted, labels=labels, _explained={})
 
 
 def test_every_posterior_sums_to_one(chronicle, dated):
-  log_p = dated[2].log_p(np.arange(len(chronicle.texts)))
+  log_p = dated("fitted").log_p(np.arange(len(chronicle.texts)))
   assert log_p.dtype == np.float32
   np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
 
 
-def test_hidden_events_are_dated_far_above_chance(chronicle, dated):
-  rows = hidden_events(chronicle, dated[0])
-  found = calibration.compute_posterior_metrics(
-    dated[2], rows, chronicle.months[rows]
+def test_hidden_events_are_dated_far_above_chance(chronicle, fitted, dated):
+  rows = hidden_events(chronicle, fitted)
+  metrics = calibration.compute_posterior_metrics(
+    dated("fitted"), rows, chronicle.months[rows]
   )
-  assert found["year"] > 0.25  # chance is 1 in 30
-  assert found["month"] > 0.2  # chance is 1 in 360
-  assert found["nll"] < np.log(360) - 1.5
-  assert found["month"] <= found["within_1"]
+  assert metrics["year"] > 0.25  # chance is 1 in 30
+  assert metrics["month"] > 0.2  # chance is 1 in 360
+  assert metrics["nll"] < np.log(360) - 1.5
+  assert metrics["month"] <= metrics["within_1"]
 
 
-def test_known_records_and_placeholders_are_certain(chronicle, dated):
-  evidence, _, fitted = dated
-  sure = np.flatnonzero(chronicle.train | evidence.is_placeholder)
+def test_known_records_and_placeholders_are_certain(chronicle, fitted, dated):
+  is_placeholder = fitted.features.corpus.is_placeholder
+  certain = np.flatnonzero(chronicle.train | is_placeholder)
   assert np.array_equal(
-    fitted.log_p(sure).argmax(axis=1), chronicle.months[sure]
+    dated("fitted").log_p(certain).argmax(axis=1), chronicle.months[certain]
   )
 
 
-def test_elimination_leaves_the_months_of_hidden_records(chronicle, dated):
-  evidence, _, fitted = dated
-  rows = hidden_events(chronicle, evidence)
-  left = dating_model.exclude_labelled_months(fitted, chronicle.labels()).log_p(
-    rows
-  )
+def test_elimination_leaves_the_months_of_hidden_records(
+  chronicle, fitted, dated
+):
+  rows = hidden_events(chronicle, fitted)
+  chances = np.exp(dated("elimination").log_p(rows))
   taken = np.unique(chronicle.months[chronicle.train])
-  assert np.exp(left)[:, taken].sum(axis=1).max() < 1e-6
-  np.testing.assert_allclose(np.exp(left).sum(axis=1), 1, atol=1e-4)
+  assert chances[:, taken].sum(axis=1).max() < 1e-6
+  np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-4)
 
 
-def test_strict_does_not_know_its_own_label(chronicle, dated):
-  evidence, weights, _ = dated
-  labels = chronicle.labels()
-  strict = dating_model.make_strict_posterior(evidence, labels, weights)
-  rows = np.flatnonzero(chronicle.train & evidence.is_event)
+def test_strict_does_not_know_its_own_label(chronicle, fitted, dated):
+  labels, strict = chronicle.labels(), dated("strict")
+  rows = np.flatnonzero(chronicle.train & fitted.features.is_event)
   own = strict.log_p(rows)[np.arange(len(rows)), chronicle.months[rows]]
   assert own.mean() < -1
   # Another month for every record of one fold changes nothing of that fold.
-  fold = folds.assign_folds(evidence.gallery.axis, labels) == 1
-  rows = np.flatnonzero(fold)
+  fold_of_record = folds.assign_folds(fitted.features.axis, labels)
+  rows = np.flatnonzero(fold_of_record == 1)
   month = labels.month.copy()
   month[rows] = month[rows[::-1]]
-  other = dating_model.make_strict_posterior(
-    evidence, Labels(month, labels.event_labels), weights
+  other = refit(fitted, Labels(month, labels.event_labels))
+  np.testing.assert_array_equal(
+    strict.log_p(rows), posterior_of_fold(other, 1).log_p(rows)
   )
-  np.testing.assert_array_equal(strict.log_p(rows), other.log_p(rows))
+
+
+def posterior_of_fold(fitted, fold):
+  """The part of the strict posterior that dates one fold."""
+  return posterior.Posterior(
+    axis=fitted.features.axis,
+    certain_months=fitted.features.corpus.placeholder_month,
+    blocks=(fitted._make_block(fold),),
+  )
 
 
 def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
@@ -154,47 +169,149 @@ def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
   months[held_out] = months[held_out[::-1]]
   answers[held_out] = 1 - answers[held_out]
   permuted = dataclasses.replace(chronicle, months=months, answers=answers)
-  log_p = date(permuted)[2].log_p(held_out)
-  np.testing.assert_array_equal(log_p, dated[2].log_p(held_out))
+  log_p = fit(permuted).predict().log_p(held_out)
+  np.testing.assert_array_equal(log_p, dated("fitted").log_p(held_out))
 
 
 def test_order_of_the_records_carries_nothing(chronicle, dated):
   order = np.random.default_rng(5).permutation(len(chronicle.texts))
-  shuffled = date(chronicle.take(order))[2]
+  shuffled = fit(chronicle.take(order)).predict()
   rows = np.flatnonzero(~chronicle.train[order])
   np.testing.assert_allclose(
-    np.exp(shuffled.log_p(rows)), np.exp(dated[2].log_p(order[rows])), atol=0.02
+    np.exp(shuffled.log_p(rows)),
+    np.exp(dated("fitted").log_p(order[rows])),
+    atol=0.02,
   )
 
 
-@pytest.mark.parametrize("expert", ["openings", "empty", "words", "room"])
-def test_an_expert_can_be_switched_off(chronicle, dated, expert):
-  evidence, weights, fitted = dated
-  experts = dataclasses.replace(evidence.experts, **{expert: False})
-  without = dataclasses.replace(evidence, experts=experts)
-  rows = hidden_events(chronicle, evidence)
-  log_p = dating_model.make_fitted_posterior(
-    without, chronicle.labels(), weights
-  ).log_p(rows)
+@pytest.mark.parametrize("name", ["openings", "empty", "words", "room"])
+def test_evidence_can_be_left_out(chronicle, fitted, dated, name):
+  model = DatingModel.without(["neural", name])
+  rows = hidden_events(chronicle, fitted)
+  without = dataclasses.replace(fitted, experts=model.experts)
+  log_p = without.predict().log_p(rows)
   np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
-  assert np.abs(log_p - fitted.log_p(rows)).max() > 0.1
+  assert np.abs(log_p - dated("fitted").log_p(rows)).max() > 0.1
 
 
 def test_texts_from_outside_add_citations(chronicle):
   labels = chronicle.labels()
   event = chronicle.texts[int(np.flatnonzero(chronicle.answers)[0])]
   note = f"{date_expressions.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
-  alone = evidence_lib.read_gallery_features(
-    chronicle.texts, TIMELINE, labels, OFF
+  alone, more = (
+    features.read_corpus_features(
+      corpus.read_corpus(chronicle.texts, TIMELINE, notes), labels
+    ).citation_pairs.citations
+    for notes in ([], [note])
   )
-  more = evidence_lib.read_gallery_features(
-    chronicle.texts, TIMELINE, labels, OFF, [note]
+  assert len(more) == len(alone) + 1
+  assert more[-1].host == UNKNOWN
+
+
+# --- the public model ------------------------------------------------------
+
+
+def test_the_documented_example_runs():
+  tests = doctest.DocTestFinder(recurse=False).find(
+    dating_model, "dating_model", globs={}
   )
-  assert (
-    len(more.citation_pairs.citations)
-    == len(alone.citation_pairs.citations) + 1
+  runner = doctest.DocTestRunner()
+  for example in tests:
+    runner.run(example)
+  assert runner.summarize().attempted > 8
+  assert not runner.failures
+
+
+def test_reasons_add_up_to_the_score(chronicle, fitted, dated):
+  (block,) = dated("fitted").blocks
+  comments = np.flatnonzero(
+    ~chronicle.train
+    & ~fitted.features.is_event
+    & ~fitted.features.corpus.is_placeholder
   )
-  assert more.citation_pairs.citations[-1].host == UNKNOWN
+  for row in (*hidden_events(chronicle, fitted)[::40], *comments[:2]):
+    reasons = fitted.explain(int(row))
+    index = np.flatnonzero(block.rows == row)
+    expected = block.score_months(index)[0]
+    expected += np.where(block.opens_month[index], block.month_log_factors, 0)
+    total = sum(reason.log_scores for reason in reasons)
+    np.testing.assert_allclose(total, expected, atol=1e-3)
+    weights = [abs(reason.weight) for reason in reasons]
+    assert weights == sorted(weights, reverse=True)
+    assert {"prior", "words", "empty"} <= {reason.expert for reason in reasons}
+
+
+def test_reasons_name_what_was_read(chronicle, fitted):
+  rows = [
+    int(row)
+    for row in hidden_events(chronicle, fitted)
+    if fitted.features.corpus.days[row]
+  ]
+  reasons = {reason.expert: reason for reason in fitted.explain(rows[0])}
+  text = chronicle.texts[rows[0]]
+  (start, end), *_ = reasons["openings"].evidence.spans
+  assert text[start:end] == reasons["openings"].evidence.note
+  (start, end), *_ = reasons["days"].evidence.spans
+  assert text[start:end] in reasons["days"].evidence.note
+  months = reasons["openings"].favoured_months
+  opening = fitted.features.corpus.first_month[rows[0]]
+  assert set(fitted.features.axis.month_of_year[months]) == {opening}
+  assert all(
+    "月" not in str(row) for row in reasons["parallels"].evidence.linked_rows
+  )
+  for row in reasons["parallels"].evidence.linked_rows:
+    assert 0 <= row < len(chronicle.texts)
+    assert row != rows[0]
+
+
+def test_another_month_has_other_weights(chronicle, fitted):
+  row = int(hidden_events(chronicle, fitted)[0])
+  likeliest, other = (
+    {reason.expert: reason for reason in fitted.explain(row, month)}
+    for month in (None, 0)
+  )
+  for name, reason in likeliest.items():
+    np.testing.assert_array_equal(reason.log_scores, other[name].log_scores)
+  assert sum(r.weight for r in likeliest.values()) > sum(
+    r.weight for r in other.values()
+  )
+
+
+def test_certain_and_eliminated_months_have_reasons(chronicle, fitted):
+  row = int(np.flatnonzero(chronicle.train & fitted.features.is_event)[0])
+  (reason,) = fitted.explain(row)
+  assert reason.expert == "label"
+  assert reason.favoured_months.tolist() == [chronicle.months[row]]
+  strict = fitted.explain(row, variant="strict")
+  assert {"prior", "words"} <= {reason.expert for reason in strict}
+  placeholder = int(np.flatnonzero(fitted.features.corpus.is_placeholder)[0])
+  (reason,) = fitted.explain(placeholder, variant="strict")
+  assert reason.expert == "placeholder"
+  hidden = int(hidden_events(chronicle, fitted)[0])
+  names = {r.expert for r in fitted.explain(hidden, variant="elimination")}
+  assert "elimination" in names
+
+
+def test_bad_questions_and_options_are_named(chronicle, fitted):
+  with pytest.raises(IndexError, match=r"row is 0\.\."):
+    fitted.explain(len(chronicle.texts))
+  with pytest.raises(IndexError, match="month is 0.*, got 10000"):
+    fitted.explain(0, month=10_000)
+  with pytest.raises(ValueError, match="variant must be one of"):
+    fitted.predict("oracle")
+  with pytest.raises(ValueError, match="unknown 'word'; there are openings"):
+    DatingModel.without(["word"])
+  with pytest.raises(ValueError, match="with prior and dates; got words"):
+    DatingModel((words.Words(),))
+  with pytest.raises(ValueError, match="given twice: dates, prior, prior"):
+    DatingModel(
+      (
+        year_prior.YearPrior(),
+        year_prior.YearPrior(),
+        date_features.DateFeatures(),
+      )
+    )
+  assert options.VARIANTS == ("fitted", "elimination", "strict")
 
 
 # --- mass and ranking ------------------------------------------------------
@@ -228,30 +345,35 @@ def test_calibration_finds_the_temperature():
     def log_p(self, rows):
       return 2 * true[rows]
 
-  weights = dating_model.ExpertWeights(np.zeros(0), np.zeros(0))
-  found = dating_model.calibrate_temperature(
-    weights, Overconfident(), np.arange(4000), months
+  weights = expert_weights.calibrate_temperature(
+    expert_weights.ExpertWeights(
+      word_weights=np.zeros(0), pool_weights=np.zeros(0)
+    ),
+    Overconfident(),
+    np.arange(4000),
+    months,
   )
-  assert found.inverse_temperature == pytest.approx(0.5, abs=0.05)
+  assert weights.inverse_temperature == pytest.approx(0.5, abs=0.05)
 
 
-def test_queries_find_the_records_of_their_month(chronicle, dated):
-  evidence, _, fitted = dated
-  rows = np.flatnonzero(chronicle.train & evidence.is_event)[:20]
+def test_queries_find_the_records_of_their_month(chronicle, fitted, dated):
+  rows = np.flatnonzero(chronicle.train & fitted.features.is_event)[:20]
   queries = [
     f"{date_expressions.format_key(TIMELINE.key_at(int(month)), TIMELINE)}有何記事？"
     for month in chronicle.months[rows]
   ]
-  everything = {"all": np.ones(len(chronicle.texts), bool)}
-  found = month_ranking.rank_by_posterior(
-    queries, fitted, evidence.event_log_p, 5, everything, record_block=100
+  rank = functools.partial(
+    month_ranking.rank_by_posterior,
+    queries,
+    dated("fitted"),
+    fitted.event_log_p,
+    5,
+    {"all": np.ones(len(chronicle.texts), bool)},
   )
-  whole = month_ranking.rank_by_posterior(
-    queries, fitted, evidence.event_log_p, 5, everything
-  )
-  for one, other in zip(found["all"], whole["all"], strict=True):
+  in_blocks, whole = rank(record_block=100), rank()
+  for one, other in zip(in_blocks["all"], whole["all"], strict=True):
     np.testing.assert_array_equal(one, other)
-  first = found["all"][0][:, 0]
+  first = in_blocks["all"][0][:, 0]
   assert np.array_equal(chronicle.months[first], chronicle.months[rows])
   assert chronicle.answers[first].all()
 

@@ -1,5 +1,8 @@
 """Each expert of the dating package on invented sentences."""
 
+import dataclasses
+import importlib
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,16 +12,21 @@ from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
 from ctd_jax.dating import corpus, folds, regression
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import (
+  base,
+  citation_pairs,
   citations,
   date_features,
   days,
   event_classifier,
   month_capacity,
   ngrams,
+  parallel_pairs,
   parallel_texts,
   shared_wording,
   vocabulary,
+  words,
   year_encoder,
+  year_prior,
 )
 
 TIMELINE = Timeline(
@@ -30,13 +38,13 @@ def ordinal(reign, year, month):
   return TIMELINE.ordinal(TimeKey(reign, year, month))
 
 
-def labels(months, answers=None):
+def make_labels(months, answers=None):
   months = np.array(months)
   return Labels(months, np.ones_like(months) if answers is None else answers)
 
 
 def read(*texts):
-  return corpus.read_gallery(texts, TIMELINE)
+  return corpus.read_corpus(texts, TIMELINE)
 
 
 # --- gallery ---------------------------------------------------------------
@@ -97,7 +105,7 @@ def test_years_of_the_axis_add_up():
 
 
 def years_by_names(count=240):
-  """Texts whose one name tells the half of the timeline."""
+  """Texts with one name for each half of the timeline."""
   rng = np.random.default_rng(0)
   month = rng.integers(0, 144, count)
   names = np.where(month < 72, "甲", "乙")
@@ -111,41 +119,39 @@ def years_by_names(count=240):
   return texts, labels, month, np.flatnonzero(hidden)
 
 
-def encoder(texts):
-  return year_encoder.make_year_predictor(
-    texts, texts, seed=3, num_updates=40, width=16, layers=1
+def encode_years(texts, labels, rows, expert):
+  """Log ratios of years of some texts by an encoder of all of them."""
+  inputs = year_encoder.make_encoder_inputs(texts, texts, width=16)
+  fitted = expert.fit_encoder(
+    corpus.MonthAxis(TIMELINE), inputs, labels, np.ones(len(texts), bool)
   )
+  return fitted.log_scores(rows)[0]
 
 
-def test_encoder_reaches_years_it_was_never_shown():
-  texts, labels, month, rows = years_by_names()
-  axis = corpus.MonthAxis(TIMELINE)
-  used = np.ones(len(texts), bool)
-  logs = encoder(texts).predict_log_ratios(axis, labels, used, rows)
+def test_encoder_reaches_years_without_a_known_record():
+  # More known records than 40 updates of 64 records reach.
+  texts, known, month, rows = years_by_names(4200)
+  assert known.is_known.sum() > 40 * 64
+  expert = year_encoder.YearEncoder(seed=3, num_updates=40)
+  logs = encode_years(texts, known, rows, expert)
   assert logs.shape == (len(rows), 12)
   late = np.logaddexp.reduce(logs[:, 6:], axis=1)
   early = np.logaddexp.reduce(logs[:, :6], axis=1)
   assert np.mean((late > early) == (month[rows] >= 72)) > 0.95
-
-
-def test_encoder_does_not_depend_on_the_order_of_the_records():
-  texts, labels, _, rows = years_by_names()
-  axis, used = corpus.MonthAxis(TIMELINE), np.ones(len(texts), bool)
-  one = encoder(texts).predict_log_ratios(axis, labels, used, rows)
+  # In another order of the records it is the same, and one fit.
   order = np.random.default_rng(1).permutation(len(texts))
-  moved = Labels(labels.month[order], labels.event_labels[order])
+  moved = Labels(known.month[order], known.event_labels[order])
   places = np.argsort(order)[rows]
-  other = encoder([texts[i] for i in order])
-  np.testing.assert_allclose(
-    other.predict_log_ratios(axis, moved, used, places), one, atol=1e-4
-  )
+  other = encode_years([texts[i] for i in order], moved, places, expert)
+  np.testing.assert_allclose(other, logs, atol=1e-4)
+  assert len(expert._params_by_digest) == 1
 
 
 def test_encoder_without_a_known_record_says_nothing():
-  texts, labels, _, rows = years_by_names()
-  none = labels.hide_records(np.ones(len(texts), bool))
-  axis, used = corpus.MonthAxis(TIMELINE), np.ones(len(texts), bool)
-  assert not encoder(texts).predict_log_ratios(axis, none, used, rows).any()
+  texts, known, _, rows = years_by_names()
+  none = known.hide_records(np.ones(len(texts), bool))
+  expert = year_encoder.YearEncoder(num_updates=40)
+  assert not encode_years(texts, none, rows, expert).any()
 
 
 # --- strings and regressions -----------------------------------------------
@@ -225,9 +231,9 @@ def test_style_parts_events_from_commentary(punctuation):
 # --- cues and days ---------------------------------------------------------
 
 
-def fitted_cues(seen, months, **switches):
-  return date_features.fit_date_features(
-    seen, labels(months), np.array(seen.placeholder_month) == UNKNOWN, **switches
+def fit_dates(seen, months, **switches):
+  return date_features.DateFeatures(**switches).fit_tables(
+    seen, make_labels(months), ~seen.is_placeholder
   )
 
 
@@ -239,14 +245,14 @@ def test_openings_year_numbers_and_placeholders():
     "滄甲公二年七月，無事可書。",
   )
   months = [ordinal(1, year, 7) for year in range(1, 7)] + [UNKNOWN] * 3
-  table = fitted_cues(seen, months)
-  season, number = table.log_ratio(np.array([6, 7]))
+  table = fit_dates(seen, months)
+  season, number = table.log_scores(np.array([6, 7]))
   axis = seen.axis
   assert set(axis.month_of_year[season > 1]) == {7}
   assert set(axis.year_number[axis.year_of[number > -1]]) == {4}
   assert season[ordinal(1, 2, 7)] < season[ordinal(1, 3, 7)] - 5
-  free = fitted_cues(seen, months, use_openings=False, use_placeholders=False)
-  assert np.ptp(free.log_ratio(np.array([6]))) < 1e-6
+  free = fit_dates(seen, months, use_openings=False, use_placeholders=False)
+  assert np.ptp(free.log_scores(np.array([6]))) < 1e-6
 
 
 def test_a_season_is_named_where_its_first_month_is_empty():
@@ -264,13 +270,13 @@ def test_a_season_is_named_where_its_first_month_is_empty():
   months = [UNKNOWN] * 4
   months += [ordinal(reign, year, 8) for reign, year, _ in told]
   months += [UNKNOWN] * 2
-  table = fitted_cues(seen, months)
-  named, unnamed = table.log_ratio(np.array([10, 11]))
+  table = fit_dates(seen, months)
+  named, unnamed = table.log_scores(np.array([10, 11]))
   after_empty, after_filled = ordinal(2, 4, 8), ordinal(2, 3, 8)
   assert named[after_empty] > named[after_filled] + 0.5
   assert unnamed[after_filled] > unnamed[after_empty] + 0.5
-  blind = fitted_cues(seen, months, use_seasons=False)
-  named, unnamed = blind.log_ratio(np.array([10, 11]))
+  blind = fit_dates(seen, months, use_seasons=False)
+  named, unnamed = blind.log_scores(np.array([10, 11]))
   np.testing.assert_array_equal(named, unnamed)
   assert named[after_empty] == named[after_filled]
 
@@ -286,8 +292,8 @@ def test_a_day_points_to_the_months_that_hold_it():
   assert sexagenary.cyclic_index_of_day(
     moons[0]
   ) == sexagenary.parse_cyclic_index("壬辰")
-  seen = corpus.read_gallery(["七月壬辰朔，日有食之。"], timeline)
-  held = days.estimate_day_chances(seen.axis, seen, labels([month]))
+  seen = corpus.read_corpus(["七月壬辰朔，日有食之。"], timeline)
+  held = days.estimate_day_chances(seen.axis, seen, make_labels([month]))
   day = sexagenary.parse_cyclic_index("壬辰")
   assert held[month, sexagenary.ANY_DAY, day] > 0.7
   assert held[month, sexagenary.FIRST_DAY, day] > 0.5
@@ -326,25 +332,39 @@ def test_a_leap_month_has_a_first_day():
 def test_names_point_to_their_years():
   early, late = "公子衍", "公子煦"
   texts = [f"{early}盟于桃丘", f"{late}盟于柘泉"] * 40
-  axis = corpus.MonthAxis(TIMELINE)
   months = [
     ordinal(1, 2, 1 + i % 12) if i % 2 == 0 else ordinal(2, 4, 1 + i % 12)
     for i in range(80)
   ]
   texts += [f"{early}帥師", f"{late}帥師"]
   strings, matrix = ngrams.count_ngrams(texts, (1, 2, 3))
-  words = vocabulary.YearVocabulary(
-    texts, strings, (np.arange(len(strings)),), np.arange(82), matrix
-  )
-  known = labels([*months, UNKNOWN, UNKNOWN])
-  scores = words.year_log_ratios(
-    axis, known, np.ones(82, bool), np.array([80, 81]), np.ones(3)
-  )
+  fitted = fit_words(texts, strings, matrix, [*months, UNKNOWN, UNKNOWN])
+  weighted = dataclasses.replace(fitted, weights=np.ones(3))
+  rows = np.array([80, 81])
+  scores = weighted.year_scores(rows)
   assert scores[0].argmax() < 6 <= scores[1].argmax()
-  apart = words.year_log_ratios(
-    axis, known, np.ones(82, bool), np.array([80, 81])
+  np.testing.assert_allclose(
+    fitted.log_scores(rows).sum(axis=0), scores, rtol=1e-4
   )
-  np.testing.assert_allclose(apart.sum(axis=0), scores, rtol=1e-4)
+  with pytest.raises(ValueError, match="have no weights"):
+    fitted.year_scores(rows)
+  # The name is the evidence, not the verb that both texts share.
+  note = weighted.explain(80, 1).note
+  assert "衍" in note
+  assert "帥" not in note
+
+
+def fit_words(texts, strings, matrix, months):
+  groups = (np.arange(len(strings)),)
+  sample = np.arange(len(texts))
+  year_vocabulary = vocabulary.YearVocabulary(
+    texts, strings, groups, sample, matrix
+  )
+  axis = corpus.MonthAxis(TIMELINE)
+  counts = year_vocabulary.count_by_year(
+    axis, make_labels(months), np.ones(len(texts), bool)
+  )
+  return words.FittedWords(vocabulary=year_vocabulary, counts=counts)
 
 
 # --- wording, citations, links ---------------------------------------------
@@ -361,10 +381,10 @@ OTHERS = tuple(
 
 
 def test_rare_shared_strings_find_the_event():
-  words = shared_wording.build_string_index(
+  index = shared_wording.build_string_index(
     [corpus.plain_text(text) for text in EVENTS * 3 + OTHERS]
   )
-  overlap = words.overlap(words.encode(["昔者盟于榆泉矣"]))
+  overlap = index.overlap(index.encode(["昔者盟于榆泉矣"]))
   rows, columns, values = shared_wording.select_top_entries(overlap, 3)
   assert set(columns.tolist()) == {0, 3, 6}
   assert set(rows.tolist()) == {0}
@@ -381,7 +401,7 @@ def test_rare_shared_strings_find_the_event():
 def test_citations_and_their_readings():
   axis = corpus.MonthAxis(TIMELINE)
   text = "盟于榆泉在甲三年丁五年傳宋人伐晉六年又伐衛三年之喪"
-  found = citations.read_citations(axis, {7: text})
+  found = citation_pairs.read_citations(axis, {7: text})
   assert [
     (each.reign, each.year_number, each.work_marker) for each in found
   ] == [
@@ -394,20 +414,20 @@ def test_citations_and_their_readings():
   assert found[1].text_after == "宋人伐晉"
   assert found[2].preceding_reign == 1
   assert found[2].host == 7
-  assert citations.read_citations(axis, [text])[0].host == UNKNOWN
+  assert citation_pairs.read_citations(axis, [text])[0].host == UNKNOWN
 
 
 def cited(texts, months):
   seen = read(*texts)
   told = np.array([0, 1, 2])
-  words = shared_wording.build_string_index(
+  index = shared_wording.build_string_index(
     [*(seen.bodies[row] for row in told), *OTHERS]
   )
   comments = {3: seen.plain_texts[3]}
-  found = citations.make_citation_pairs(
-    seen, told, words, citations.read_citations(seen.axis, comments)
+  found = citation_pairs.make_citation_pairs(
+    seen, told, index, citation_pairs.read_citations(seen.axis, comments)
   )
-  return seen.axis, found, labels(months), told
+  return seen.axis, found, make_labels(months), told
 
 
 def cited_scores(axis, found, chance, known, hosts=None):
@@ -416,15 +436,15 @@ def cited_scores(axis, found, chance, known, hosts=None):
   scores = citations.score_years(
     axis,
     found,
-    np.arange(len(found.event_index)),
-    chance,
-    known,
-    np.full(axis.num_years, 1 / axis.num_years),
-    np.array(list(hosts), int),
-    np.array(list(hosts.values())).reshape(-1, 2),
-    np.arange(3),
+    pair_rows=np.arange(len(found.event_index)),
+    pair_chances=chance,
+    labels=known,
+    prior=np.full(axis.num_years, 1 / axis.num_years),
+    undated_hosts=np.array(list(hosts), int),
+    reign_chances=np.array(list(hosts.values()), float).reshape(-1, 2),
+    event_rows=np.arange(3),
   )
-  return np.stack([each.toarray() for each in scores])
+  return np.stack([score.toarray() for score in scores])
 
 
 def test_a_cited_year_dates_the_event_told_beside_it():
@@ -457,14 +477,14 @@ def test_a_year_without_ruler_follows_the_host_or_its_belief():
 def test_parallels_are_paired_and_never_with_themselves():
   seen = read(*EVENTS, *EVENTS, *OTHERS)
   rows = np.arange(len(seen))
-  words = shared_wording.build_string_index(seen.bodies)
-  found = parallel_texts.make_parallel_pairs(
-    seen, rows, words, rows, list(seen.bodies)
+  index = shared_wording.build_string_index(seen.bodies)
+  found = parallel_pairs.make_parallel_pairs(
+    seen, rows, index, rows, list(seen.bodies)
   )
-  assert np.all(found.record != found.event)
+  assert np.all(found.record_row != found.event_row)
   best = {}
   for record, event, value in zip(
-    found.record, found.event, found.features[:, 0], strict=True
+    found.record_row, found.event_row, found.features[:, 0], strict=True
   ):
     best[record] = max(best.get(record, (0, 0)), (value, event))
   assert {one: best[one][1] for one in range(6)} == {
@@ -486,7 +506,11 @@ def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
     count = len(sources)
     chance = np.full(count, 0.9, np.float32)
     return parallel_texts.LinkGraph(
-      np.zeros(count, int), np.array(sources), chance, chance, 4
+      target=np.zeros(count, int),
+      source=np.array(sources),
+      month_chance=chance,
+      year_chance=chance,
+      size=4,
     )
 
   one = parallel_texts.propagate_beliefs(graph([1]), scores, prior, 1.0)[0]
@@ -503,11 +527,11 @@ def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
 
 def test_pooled_takes_the_best_citation_of_a_parallel():
   graph = parallel_texts.LinkGraph(
-    np.array([0]),
-    np.array([1]),
-    np.array([0.8], np.float32),
-    np.array([0.9], np.float32),
-    2,
+    target=np.array([0]),
+    source=np.array([1]),
+    month_chance=np.array([0.8], np.float32),
+    year_chance=np.array([0.9], np.float32),
+    size=2,
   )
   scores = np.zeros((citations.NUM_SCORES, 2, 5), np.float32)
   scores[0, 1, 3] = 6
@@ -523,6 +547,35 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
   assert pooled[0, 0].argmax() == 3
   assert 5 < pooled[0, 0, 3] < 6
   assert not pooled[:4, 1].any()
+
+
+# --- protocol ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+  "expert",
+  [
+    year_prior.YearPrior(),
+    date_features.DateFeatures(),
+    words.Words(),
+    year_encoder.YearEncoder(),
+    citations.Citations(),
+    parallel_texts.ParallelTexts(),
+    month_capacity.MonthCapacity(),
+  ],
+  ids=lambda expert: expert.name,
+)
+def test_experts_follow_the_protocol(expert):
+  assert isinstance(expert, base.Expert)
+  (fitted,) = [
+    value
+    for name, value in vars(
+      importlib.import_module(type(expert).__module__)
+    ).items()
+    if name.startswith("Fitted") and isinstance(value, type)
+  ]
+  assert fitted.name == expert.name
+  assert all(hasattr(fitted, name) for name in ("log_scores", "explain"))
 
 
 # --- room and folds --------------------------------------------------------
@@ -553,7 +606,7 @@ def test_folds_are_blocks_of_two_or_three_years():
   axis = corpus.MonthAxis(timeline)
   months = np.arange(len(timeline))
   months[12 * 20 : 12 * 23] = UNKNOWN
-  fold = folds.assign_folds(axis, labels(months))
+  fold = folds.assign_folds(axis, make_labels(months))
   assert np.all((fold == UNKNOWN) == (months == UNKNOWN))
   years = fold[axis.year_starts]
   assert np.all(fold == years[axis.year_of])

@@ -9,22 +9,24 @@ import scipy.sparse
 
 from ctd_jax.dating import (
   corpus,
-  dating_model,
+  expert_panel,
+  expert_weights,
   month_ranking,
   posterior,
   regression,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import (
-  citations,
+  citation_pairs,
   event_classifier,
   ngrams,
+  parallel_pairs,
   parallel_texts,
   shared_wording,
   vocabulary,
-  year_encoder,
+  words,
 )
-from ctd_jax.dating.features import Experts
 from ctd_jax.systems import dated_gallery
 from tests import synthetic
 from tests.benchmarks import dating_scale
@@ -38,7 +40,7 @@ TEXTS = [
 
 
 def read():
-  return corpus.read_gallery(TEXTS, synthetic.TIMELINE)
+  return corpus.read_corpus(TEXTS, synthetic.TIMELINE)
 
 
 def rare(matrix_shape=(9, 60), seed=0):
@@ -93,13 +95,15 @@ def test_entries_are_read_where_none_is_stored():
 
 def pairs_of(seen):
   rows = np.arange(len(seen))
-  words = shared_wording.build_string_index(seen.bodies)
-  found = citations.read_citations(seen.axis, dict(enumerate(seen.plain_texts)))
+  index = shared_wording.build_string_index(seen.bodies)
+  found = citation_pairs.read_citations(
+    seen.axis, dict(enumerate(seen.plain_texts))
+  )
   return (
-    parallel_texts.make_parallel_pairs(
-      seen, rows, words, rows, list(seen.bodies)
+    parallel_pairs.make_parallel_pairs(
+      seen, rows, index, rows, list(seen.bodies)
     ),
-    citations.make_citation_pairs(seen, rows, words, found),
+    citation_pairs.make_citation_pairs(seen, rows, index, found),
   )
 
 
@@ -107,33 +111,31 @@ def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
   seen = read()
   whole = pairs_of(seen)
   monkeypatch.setattr(shared_wording, "_TEXTS_PER_BLOCK", 5)
-  monkeypatch.setattr(parallel_texts, "_BLOCK", 7)
+  monkeypatch.setattr(parallel_pairs, "_BLOCK", 7)
   stretches = functools.partialmethod(
     shared_wording.EventStringIndex.iter_blocks, max_matches=40
   )
   monkeypatch.setattr(shared_wording.EventStringIndex, "iter_blocks", stretches)
   for one, other in zip(whole, pairs_of(seen), strict=True):
     assert len(one.features) > 100
-    for field in dataclasses.fields(one)[:-1]:
-      if isinstance(getattr(one, field.name), np.ndarray) and field.name not in (
-        "features",
-      ):
-        np.testing.assert_array_equal(
-          getattr(one, field.name), getattr(other, field.name)
-        )
-    np.testing.assert_allclose(one.features, other.features, rtol=1e-6)
+    for field in dataclasses.fields(one):
+      values = getattr(one, field.name), getattr(other, field.name)
+      if field.name == "features":
+        np.testing.assert_allclose(*values, rtol=1e-6)
+      elif field.name != "citations":
+        np.testing.assert_array_equal(*values)
 
 
 def test_a_stretch_holds_texts_of_bounded_matches():
   seen = read()
-  words = shared_wording.build_string_index(seen.bodies)
-  parts = list(words.iter_blocks(seen.bodies, max_matches=300))
+  index = shared_wording.build_string_index(seen.bodies)
+  parts = list(index.iter_blocks(seen.bodies, max_matches=300))
   ends = [(part.start, part.stop) for part, _ in parts]
   assert len(ends) > 3
   assert [start for start, _ in ends] == [0, *(end for _, end in ends[:-1])]
   assert ends[-1][1] == len(seen)
-  matches = [(held @ words.strings.text_counts).sum() for _, (held,) in parts]
-  assert max(matches) < 300 + words.event_strings.sum()
+  matches = [(held @ index.strings.text_counts).sum() for _, (held,) in parts]
+  assert max(matches) < 300 + index.event_strings.sum()
 
 
 def test_chances_of_blocks_are_those_of_the_whole(monkeypatch):
@@ -171,7 +173,7 @@ def test_a_sample_is_bounded_and_of_the_same_texts_in_any_order():
   chosen = seen.sample_rows(12)
   assert 0 < len(chosen) < 30
   order = np.random.default_rng(1).permutation(len(seen))
-  moved = corpus.read_gallery([TEXTS[row] for row in order], synthetic.TIMELINE)
+  moved = corpus.read_corpus([TEXTS[row] for row in order], synthetic.TIMELINE)
   assert {moved.texts[row] for row in moved.sample_rows(12)} == {
     seen.texts[row] for row in chosen
   }
@@ -182,7 +184,7 @@ def test_style_of_records_outside_the_sample(monkeypatch):
   texts += [f"{text[:5]}者何言其君也" for text in TEXTS]
   answers = np.repeat([1, 0], len(TEXTS))
   answers[::7] = UNKNOWN
-  seen = corpus.read_gallery(texts, synthetic.TIMELINE)
+  seen = corpus.read_corpus(texts, synthetic.TIMELINE)
   labels = Labels(np.full(len(texts), UNKNOWN), answers)
   monkeypatch.setattr(event_classifier, "_MAX_TRAINING_RECORDS", 48)
   monkeypatch.setattr(event_classifier, "_BLOCK", 9)
@@ -197,42 +199,26 @@ def test_words_of_records_outside_the_sample():
   ] * 9
   months = np.array([0 if "衍" in text else 40 for text in texts])
   strings, matrix = ngrams.count_ngrams(texts[:40], (1, 2))
-  words = vocabulary.YearVocabulary(
+  year_vocabulary = vocabulary.YearVocabulary(
     texts, strings, (np.arange(len(strings)),), np.arange(40), matrix
   )
-  axis = corpus.MonthAxis(synthetic.TIMELINE)
   labels = Labels(np.where(np.arange(90) < 60, months, UNKNOWN), months * 0 + 1)
-  used, rows = np.ones(90, bool), np.arange(60, 90)
-  scores = words.year_log_ratios(axis, labels, used, rows, np.ones(3))
+  rows = np.arange(60, 90)
+
+  def score(labels):
+    counts = year_vocabulary.count_by_year(
+      corpus.MonthAxis(synthetic.TIMELINE), labels, np.ones(90, bool)
+    )
+    fitted = words.FittedWords(
+      vocabulary=year_vocabulary, counts=counts, weights=np.ones(3)
+    )
+    return fitted.year_scores(rows)
+
+  scores = score(labels)
   assert np.array_equal(scores.argmax(axis=1) >= 2, months[rows] > 0)
   # Known records outside the sample teach nothing.
   fewer = labels.hide_records(np.arange(90) >= 40)
-  np.testing.assert_array_equal(
-    words.year_log_ratios(axis, fewer, used, rows, np.ones(3)), scores
-  )
-
-
-def test_encoder_of_more_records_than_its_updates_reach():
-  texts = [f"{a}{b}{c}" for a in "甲乙" for b in "丙丁戊己" for c in "庚辛壬癸"]
-  texts *= 6
-  months = np.array([0 if "甲" in text else 40 for text in texts])
-  labels, used = Labels(months, months * 0 + 1), np.ones(len(texts), bool)
-  axis, rows = corpus.MonthAxis(synthetic.TIMELINE), np.arange(32)
-  order = np.random.default_rng(1).permutation(len(texts))
-  moved = Labels(months[order], labels.event_labels)
-
-  def encoder(texts):
-    return year_encoder.make_year_predictor(
-      texts, texts, seed=3, num_updates=2, width=16
-    )
-
-  one = encoder(texts).predict_log_ratios(axis, labels, used, rows)
-  other = encoder([texts[row] for row in order])
-  np.testing.assert_allclose(
-    other.predict_log_ratios(axis, moved, used, np.argsort(order)[rows]),
-    one,
-    atol=1e-4,
-  )
+  np.testing.assert_array_equal(score(fewer), scores)
 
 
 # --- the whole -------------------------------------------------------------
@@ -242,7 +228,7 @@ def test_encoder_of_more_records_than_its_updates_reach():
 def dated():
   benchmark = dating_scale.repeated(synthetic.benchmark(), 12)
   return dated_gallery.read_dated_gallery(
-    benchmark, experts=Experts.without_experts(["neural"])
+    benchmark, model=DatingModel.without(["neural"])
   )
 
 
@@ -263,8 +249,8 @@ def test_copies_differ_and_the_first_is_the_original(dated):
 def test_posterior_of_small_blocks_is_that_of_large_ones(dated, monkeypatch):
   rows = np.arange(len(dated.benchmark.records))
   whole = dated.make_posterior("fitted").log_p(rows)
-  monkeypatch.setattr(dating_model, "_BLOCK", 3)
-  monkeypatch.setattr(vocabulary, "_BLOCK", 50)
+  monkeypatch.setattr(expert_panel, "BLOCK", 3)
+  monkeypatch.setattr(words, "_BLOCK", 50)
   monkeypatch.setattr(parallel_texts, "_LINKS_PER_BLOCK", 5)
   monkeypatch.setattr(parallel_texts, "_BLOCK", 11)
   blocks = dated.make_posterior("fitted").log_p(rows)
@@ -278,11 +264,16 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
     sizes.append(features.shape[1])
     return original(features, *rest)
 
+  def fit_weights():
+    return expert_weights.fit_expert_weights(
+      dated.model.experts, dated.features, dated.fitted_model.labels
+    )
+
   original = regression.fit_pool_weights
   monkeypatch.setattr(regression, "fit_pool_weights", pool_weights)
-  all_of_them = dating_model.fit_expert_weights(dated.features, dated.labels)
-  monkeypatch.setattr(dating_model, "_MAX_TRAINING_EVENTS", 2)
-  few = dating_model.fit_expert_weights(dated.features, dated.labels)
+  all_of_them = fit_weights()
+  monkeypatch.setattr(expert_weights, "_MAX_TRAINING_EVENTS", 2)
+  few = fit_weights()
   assert sizes[2] == sizes[3] < sizes[0] == sizes[1]
   assert few.pool_weights.shape == all_of_them.pool_weights.shape
   assert np.isfinite(few.pool_weights).all()
@@ -318,16 +309,30 @@ def test_a_question_asked_twice_is_answered_twice(dated):
 
 
 def test_scores_of_some_events_are_those_of_all(dated):
-  evidence, labels = dated.features, dated.labels
-  rows = np.flatnonzero(~labels.is_known & evidence.is_event)
-  score = functools.partial(
-    dating_model._score_events, evidence, labels, rows, dated.expert_weights.word_weights
+  features, labels = dated.features, dated.fitted_model.labels
+  rows = np.flatnonzero(~labels.is_known & features.is_event)
+  panel = expert_panel.fit_panel(
+    dated.model.experts,
+    features,
+    labels,
+    dated.fitted_model.weights.word_weights,
   )
   some = np.arange(0, len(rows), 3)
-  whole = score(np.arange(len(rows))).expert_scores(slice(None))
+  whole = panel.score_events(rows).expert_scores(slice(None))
+  part = panel.score_events(rows, some)
   np.testing.assert_allclose(
-    score(some).expert_scores(slice(None)), whole[:, some], atol=1e-5
+    part.expert_scores(slice(None)), whole[:, some], atol=1e-5
   )
-  assert dataclasses.replace(score(some), parallel_chances=None).expert_scores(
-    slice(None)
-  ).shape == (len(whole), len(some), evidence.gallery.axis.num_years)
+  # What an expert says through the protocol is what the pool weighs.
+  for name in ("cited", "parallels"):
+    np.testing.assert_allclose(
+      panel.experts[name].log_scores(rows),
+      whole[expert_panel.POOL_SLICES[name]],
+      atol=1e-5,
+    )
+  without = dataclasses.replace(part, pooling_matrix=None)
+  assert without.expert_scores(slice(None)).shape == (
+    expert_panel.NUM_POOLED,
+    len(some),
+    features.axis.num_years,
+  )

@@ -8,8 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from ctd_jax.dating import options
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.dating.features import Experts
+from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.systems import (
   dated_gallery,
   dating_systems,
@@ -17,10 +18,11 @@ from ctd_jax.systems import (
   registry,
 )
 from ctd_jax.training import config as training_config
+from ctd_jax.training import transfer
 from tests import synthetic
 from tests.benchmarks import dating
 
-OFF = Experts.without_experts(["neural"])
+MODEL = DatingModel.without(["neural"])
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def benchmark():
 
 @pytest.fixture(scope="module")
 def dated(benchmark):
-  return dated_gallery.read_dated_gallery(benchmark, experts=OFF)
+  return dated_gallery.read_dated_gallery(benchmark, model=MODEL)
 
 
 def test_labels_are_of_train_alone(benchmark):
@@ -53,9 +55,9 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
     )
   ]
   blind = dataclasses.replace(benchmark, records=tuple(hidden))
-  other = dated_gallery.read_dated_gallery(blind, experts=OFF)
+  other = dated_gallery.read_dated_gallery(blind, model=MODEL)
   rows = np.arange(len(benchmark.records))
-  for variant in dating_systems.VARIANTS:
+  for variant in options.VARIANTS:
     np.testing.assert_array_equal(
       other.make_posterior(variant).log_p(rows),
       dated.make_posterior(variant).log_p(rows),
@@ -156,7 +158,7 @@ def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
   )
   assert dated_gallery.read_bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
   assert (
-    dated_gallery.read_dated_gallery(benchmark, ["在二年"], OFF).track
+    dated_gallery.read_dated_gallery(benchmark, ["在二年"], MODEL).track
     == "T0+external"
   )
   with pytest.raises(FileNotFoundError, match="expected the folder of source"):

@@ -1,372 +1,198 @@
-"""Years that commentary names, and the events it tells in the same breath.
+"""Citations: years that commentary names beside the events it tells.
 
-Why: 「僖二十八年傳曰…」 in a comment dates what the next words tell, and the
-event itself, undated in the gallery, is told in the same rare words: the
-strongest evidence of the year of an event. A year without a ruler is of
-the ruler named before it in the same text, or of the time the comment explains;
-both readings are tried and learned apart. Texts from outside the gallery can be
-read too (track T0+external). Called by `dater`.
+A citation is the strongest evidence of the year of an event. How far to believe
+a pair of a citation and an event is learned from the pairs whose event has a
+known month. A year without a ruler is of the ruler named before it, or of the
+time of the citing record; where that is hidden, of every ruler by the chance that
+the record is of his time.
 
 Axes: M citations, P pairs of a citation's reading and an event, p some of them,
-E events, Y years.
+E events, n events scored, H citing records whose month is hidden, R reigns,
+Y years.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
+from jaxtyping import Float, Float32, Int
+from scipy.special import logsumexp
 
-from ctd_jax.chronology import date_expressions, sexagenary
-from ctd_jax.chronology.numerals import (
-  NUMERAL_PATTERN,
-  fold_script,
-  parse_numeral,
-)
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Gallery, Labels, MonthAxis
-from ctd_jax.dating.experts import parallel_texts, shared_wording
+from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
+from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts.citation_pairs import (
+  HOST_REIGN,
+  NAMED_REIGN,
+  CitationPairs,
+)
+from ctd_jax.dating.features import CorpusFeatures
 
-NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(
-  3
-)  # how the ruler of a year is known
-NUM_SCORES = 5  # experts that `scores` returns
-_NUM_CANDIDATES = 25  # events compared with a citation
-_CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
-_DATE_CHARS = 14
-_NUM_OVERLAP_FEATURES = 16  # features of a pair that `_nearest` makes
+NUM_SCORES = 5  # the scores of `score_years`
+# Indices of two of them.
+BEST, BEST_ABOVE_FIRST_STEP = 0, 3
 _CONTEXT_CHARS = 12  # characters; texts that copy one another cite once
 _MAX_NEGATIVE_PAIRS = 25_000  # pairs of another year to learn from
 _MIN_CHANCE = 0.005  # chance below which a pair is left out
-_LOG_RATIO_STEPS = (
-  4.0,
-  7.0,
-)  # log ratios above which a score may count differently
-# Another state's ruler: 晉文公三年.
-_STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
-_EXCLUDED_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
-_EXCLUDED_AFTER = frozenset("而之矣乃老長者")
-_SEE_CHARACTERS, _FOR_CHARACTER = "在見", "為"
+# Log ratios above which a score may count differently.
+_LOG_RATIO_STEPS = (4.0, 7.0)
+_HASH_MULTIPLIER = np.uint32(
+  31
+)  # of a pair's event, as of a string's characters
 
 
-@dataclasses.dataclass(frozen=True)
-class Citation:
-  """A year named inside a text.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FittedCitations:
+  """Citations with the chance that each dates the event beside it.
 
   Attributes:
-    host: record whose text it is in, UNKNOWN for a text from outside.
-    reign: ruler, from 0, or UNKNOWN where the text names none.
-    preceding_reign: ruler named before it in the same text, or UNKNOWN.
-    year_number: of the regnal year.
-    text_after: text after it, up to the next citation.
-    text_before: text before it, down to the citation before.
-    host_text: all of the text without the date.
-    preceding_character: character before it, "" at the beginning of the text.
-    work_marker: 經 or 傳 if that follows, else "".
+    features: the texts and the pairs.
+    labels: known months, of events and citing records.
+    model: chance that a pair is of one year.
+    use_undated_reigns: whether years without a ruler count.
+    year_prior: chance of each year.
+    undated_hosts: citing records whose month is hidden, ascending.
+    reign_chances: chance of each ruler for them, by their words.
   """
 
-  host: int
-  reign: int
-  preceding_reign: int
-  year_number: int
-  text_after: str
-  text_before: str
-  host_text: str
-  preceding_character: str
-  work_marker: str
+  features: CorpusFeatures
+  labels: Labels
+  model: regression.BinnedSoftmax
+  use_undated_reigns: bool
+  year_prior: Float[np.ndarray, " Y"]
+  undated_hosts: Int[np.ndarray, " H"]
+  reign_chances: Float[np.ndarray, "H R"]
+  name = "cited"
 
+  def log_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "s n Y"]:
+    """Returns the scores of years by citations; see `score_years`."""
+    return np.stack([scores.toarray() for scores in self.sparse_scores(rows)])
 
-def read_citations(
-  axis: MonthAxis, texts: Mapping[int, str] | Sequence[str]
-) -> list[Citation]:
-  """Returns the citations in plain texts.
+  def sparse_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> list[scipy.sparse.csr_array]:
+    """Returns `log_scores` as NUM_SCORES sparse matrices [n, Y].
 
-  Args:
-    axis: names the rulers.
-    texts: record -> plain text; or texts from outside the gallery.
-  """
-  is_external = not isinstance(texts, Mapping)
-  host_texts = enumerate(texts) if is_external else texts.items()
-  pattern, rulers = _compile_year_pattern(axis)
-  citations = []
-  for host, text in host_texts:
-    matches = [
-      match for match in pattern.finditer(text) if _is_year(match, text)
+    Args:
+      rows: events, ascending.
+    """
+    event_rows, pair_rows = self._find_pairs(rows)
+    return score_years(
+      self.features.axis,
+      self.features.citation_pairs,
+      pair_rows=pair_rows,
+      pair_chances=self._predict_chances(pair_rows),
+      labels=self.labels,
+      prior=self.year_prior,
+      undated_hosts=self.undated_hosts,
+      reign_chances=self.reign_chances,
+      event_rows=event_rows,
+    )
+
+  def explain(self, row: int, year: int) -> base.Evidence:
+    """Returns the citing records of a year, the surest first."""
+    pairs = self.features.citation_pairs
+    _, pair_rows = self._find_pairs(np.array([row]))
+    chances = self._predict_chances(pair_rows)
+    years = resolve_years(self.features.axis, pairs, self.labels)[pair_rows]
+    # A year without a ruler may be this one.
+    is_cited = (chances > _MIN_CHANCE) & ((years == year) | (years == UNKNOWN))
+    order = np.flatnonzero(is_cited)[np.argsort(-chances[is_cited])]
+    cited = [
+      pairs.citations[pairs.citation_index[pair]] for pair in pair_rows[order]
     ]
-    preceding_reign = UNKNOWN
-    for match_index, match in enumerate(matches):
-      previous_ends = [neighbour.end() for neighbour in matches[:match_index]]
-      next_starts = [
-        neighbour.start() for neighbour in matches[match_index + 1 :]
-      ]
-      start, end = match.span()
-      reign = rulers.get(match["ruler"], UNKNOWN)
-      citations.append(
-        Citation(
-          UNKNOWN if is_external else host,
-          reign,
-          preceding_reign,
-          parse_numeral(match["year"], "year"),
-          text[end : min([*next_starts, end + _CHARS_AFTER])],
-          text[max([*previous_ends, start - _CHARS_BEFORE]) : start],
-          # A character that no string crosses stands where the date was.
-          f"{text[:start]}\n{text[end:]}",
-          text[max(start - 1, 0) : start],
-          match["part"] or "",
-        )
-      )
-      preceding_reign = reign if reign != UNKNOWN else preceding_reign
-  return citations
+    hosts = [citation.host for citation in cited if citation.host != UNKNOWN]
+    notes = [
+      f"{citation.year_number}年{citation.text_after[:_CONTEXT_CHARS]} {chance:.2f}"
+      for citation, chance in zip(cited, chances[order], strict=True)
+    ]
+    return base.Evidence(
+      linked_rows=tuple(dict.fromkeys(hosts)),
+      note="；".join(dict.fromkeys(notes)),
+    )
+
+  def _find_pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the place of each event in `rows` [E], and the pairs of these."""
+    row_of_record = np.full(len(self.features.corpus), UNKNOWN)
+    row_of_record[rows] = np.arange(len(rows))
+    event_rows = row_of_record[self.features.event_records]
+    event_index = self.features.citation_pairs.event_index
+    return event_rows, np.flatnonzero(event_rows[event_index] != UNKNOWN)
+
+  def _predict_chances(self, pair_rows: np.ndarray) -> np.ndarray:
+    """Returns the chance that each pair is of one year, [p]."""
+    pairs = self.features.citation_pairs
+    chances = self.model.predict_probability(pairs.features[pair_rows])[:, 1]
+    if self.use_undated_reigns:
+      return chances
+    return np.where(pairs.reading[pair_rows] == NAMED_REIGN, chances, 0)
 
 
-def _compile_year_pattern(
-  axis: MonthAxis,
-) -> tuple[re.Pattern[str], dict[str, int]]:
-  rulers: dict[str, int] = {}
-  for reign, ruler in enumerate(axis.timeline.reigns):
-    name = fold_script(ruler.name)
-    rulers[name] = reign
-    if len(name) == 2 and name.endswith("公"):
-      rulers[name[0]] = reign
-  names = "|".join(sorted(map(re.escape, rulers), key=lambda name: -len(name)))
-  return (
-    re.compile(
-      rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL_PATTERN})年"
-      r"(?P<part>[經傳])?"
-    ),
-    rulers,
-  )
-
-
-def _is_year(match: re.Match[str], text: str) -> bool:
-  if match["ruler"]:
-    return True
-  character_before, character_after = (
-    text[: match.start()][-1:],
-    text[match.end() :][:1],
-  )
-  return (
-    character_before not in _EXCLUDED_BEFORE
-    and character_after not in _EXCLUDED_AFTER
-  )
-
-
-@dataclasses.dataclass(frozen=True)
-class CitationPairs:
-  """Readings of citations beside the events they may be about.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Citations:
+  """The expert of cited years.
 
   Attributes:
-    citations: [M].
-    citation_index: index into `citations`, [P].
-    event_index: index into the events, [P].
-    event_hashes: made of the event's text, uint32 [P].
-    reading: NAMED, CARRIED or OWN, [P].
-    features: of the pair, float32 [P, f].
+    use_undated_reigns: whether cited years without a ruler count.
   """
 
-  citations: tuple[Citation, ...]
-  citation_index: np.ndarray
-  event_index: np.ndarray
-  event_hashes: np.ndarray
-  reading: np.ndarray
-  features: np.ndarray
+  use_undated_reigns: bool = True
+  name = "cited"
 
+  def fit(
+    self,
+    features: CorpusFeatures,
+    labels: Labels,
+    peers: Mapping[str, base.FittedExpert],
+  ) -> FittedCitations:
+    """Returns the citations with their chances; see `base.Expert`.
 
-def make_citation_pairs(
-  gallery: Gallery,
-  event_records: np.ndarray,
-  string_index: shared_wording.EventStringIndex,
-  citations: Sequence[Citation],
-) -> CitationPairs:
-  """Returns each citation beside the events nearest in wording.
-
-  Args:
-    gallery: the texts.
-    event_records: records that are events, [E].
-    string_index: wording of those events.
-    citations: [M].
-  """
-  contexts = {
-    "near": [citation.text_after[:9] for citation in citations],
-    "next": [citation.text_after[:20] for citation in citations],
-    "after": [citation.text_after for citation in citations],
-    "just": [citation.text_before[-9:] for citation in citations],
-    "before": [citation.text_before for citation in citations],
-    "whole": [citation.host_text for citation in citations],
-  }
-  event_weights = string_index.event_weights
-  blocks = [
-    (np.zeros(0, np.int32),) * 2
-    + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
-  ]
-  for work_markers, string_matrices in string_index.iter_blocks(
-    *contexts.values()
-  ):
-    overlaps = dict(
-      zip(contexts, map(string_index.overlap, string_matrices), strict=True)
+    Of the peers, "prior" gives the chance of the years, and "words", if it is
+    there, the time of citing records whose month is hidden.
+    """
+    axis, pairs = features.axis, features.citation_pairs
+    year_prior = peers["prior"].chances
+    hosts = np.unique([citation.host for citation in pairs.citations])
+    hosts = hosts.astype(int)
+    hosts = hosts[hosts != UNKNOWN]
+    hosts = hosts[~labels.is_known[hosts] & ~features.is_event[hosts]]
+    log_beliefs = np.zeros((len(hosts), axis.num_years), np.float32)
+    if "words" in peers:
+      log_beliefs = peers["words"].year_scores(hosts)
+    log_beliefs = log_beliefs + np.log(year_prior)
+    beliefs = np.exp(
+      log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True)
     )
-    rows, columns, features = _find_nearest_events(overlaps, event_weights)
-    blocks.append((rows + np.int32(work_markers.start), columns, features))
-  rows, columns, overlap_features = map(
-    np.concatenate, zip(*blocks, strict=True)
-  )
-  preceding_characters = np.array(
-    [citation.preceding_character for citation in citations], str
-  )
-  work_markers = np.array([citation.work_marker for citation in citations], str)
-  text_lengths = np.array(
-    [len(citation.text_after) for citation in citations], int
-  )
-  year_numbers = np.array([citation.year_number for citation in citations], int)
-  follows_see = np.isin(preceding_characters, list(_SEE_CHARACTERS))
-  months, days = _read_context_dates(citations)
-  pair_event_records = event_records[columns].astype(np.int32)
-
-  def features(block: slice) -> list[np.ndarray]:
-    citation_index, event_record = rows[block], pair_event_records[block]
-    return [
-      *overlap_features[block].T,
-      follows_see[citation_index],
-      preceding_characters[citation_index] == _FOR_CHARACTER,
-      preceding_characters[citation_index] == "",
-      work_markers[citation_index] == "傳",
-      work_markers[citation_index] == "經",
-      np.log1p(event_weights[columns[block]]),
-      text_lengths[citation_index],
-      *_agreement_features(
-        months[citation_index], gallery.first_month[event_record], 0
-      ),
-      *_agreement_features(
-        days[citation_index], gallery.first_day[event_record], -1
-      ),
-      *_agreement_features(
-        year_numbers[citation_index], gallery.opening_year[event_record], 0
-      ),
-    ]
-
-  pair_features = parallel_texts.stack_features(features, len(rows))
-  return _expand_readings(
-    citations,
-    rows,
-    columns,
-    gallery.text_hashes[pair_event_records],
-    pair_features,
-  )
-
-
-def _find_nearest_events(overlaps, event_weights: np.ndarray):
-  """Returns citations, the events nearest in wording, and what they share."""
-  rank_scores = (
-    overlaps["after"]
-    + 0.5 * overlaps["before"]
-    + 0.5 * overlaps["near"]
-    + 0.2 * overlaps["whole"]
-  )
-  rows, columns, _ = shared_wording.select_top_entries(
-    rank_scores.tocsr(), _NUM_CANDIDATES
-  )
-  features = []
-  for name, overlap in overlaps.items():
-    value, max_overlap = (
-      shared_wording.lookup_entries(overlap, rows, columns),
-      shared_wording.row_max(overlap),
+    # Years [Y] to reigns [R].
+    reign_indicators = np.eye(axis.num_reigns)[axis.reign]
+    return FittedCitations(
+      features=features,
+      labels=labels,
+      model=fit_citation_model(axis, pairs, labels, features.event_records),
+      use_undated_reigns=self.use_undated_reigns,
+      year_prior=year_prior,
+      undated_hosts=hosts,
+      reign_chances=beliefs @ reign_indicators,
     )
-    features += [np.log1p(value), value / (max_overlap[rows] + 5)]
-    if name in ("after", "whole"):
-      is_rival = (value >= 0.8 * max_overlap[rows]) & (value > 0)
-      num_rivals = np.bincount(
-        rows, weights=is_rival, minlength=overlap.shape[0]
-      )
-      features += [
-        value / (event_weights[columns] + 5),
-        np.log1p(num_rivals[rows]),
-      ]
-  return rows, columns, np.stack(features, axis=1).astype(np.float32)
-
-
-def _expand_readings(
-  citations, rows, columns, event_hashes, features
-) -> CitationPairs:
-  """Returns the pairs once for every reading of the citation."""
-  has_preceding_reign = (
-    np.array([citation.preceding_reign for citation in citations])[rows] != UNKNOWN
-  )
-  has_reign = (
-    np.array([citation.reign for citation in citations])[rows] != UNKNOWN
-  )
-  has_host = (
-    np.array([citation.host for citation in citations])[rows] != UNKNOWN
-  )
-  pairs_by_reading = {
-    NAMED_REIGN: np.flatnonzero(has_reign),
-    PRECEDING_REIGN: np.flatnonzero(~has_reign & has_preceding_reign),
-    HOST_REIGN: np.flatnonzero(~has_reign & has_host),
-  }
-  order = np.concatenate(list(pairs_by_reading.values()))
-  reading = np.repeat(
-    list(pairs_by_reading),
-    [len(pair_rows) for pair_rows in pairs_by_reading.values()],
-  )
-
-  def make_features(block: slice) -> list[np.ndarray]:
-    block_reading = reading[block]
-    return [
-      *features[order[block]].T,
-      block_reading == PRECEDING_REIGN,
-      block_reading == HOST_REIGN,
-    ]
-
-  return CitationPairs(
-    tuple(citations),
-    rows[order],
-    columns[order],
-    event_hashes[order],
-    reading.astype(np.int8),
-    parallel_texts.stack_features(make_features, len(order)),
-  )
-
-
-def _agreement_features(
-  citation_values: np.ndarray, event_values: np.ndarray, missing_value: int
-) -> list:
-  has_values = (citation_values != missing_value) & (
-    event_values != missing_value
-  )
-  return [
-    has_values & (citation_values == event_values),
-    has_values & (citation_values != event_values),
-  ]
-
-
-def _read_context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
-  """Returns month (0 if none) and day (-1) right after each citation."""
-  months, days = [], []
-  for citation in citations:
-    # The year is put back: a season counts after a year.
-    cues = date_expressions.find_date_cues(
-      f"元年{citation.text_after[:_DATE_CHARS]}"
-    )
-    cue = cues[0] if cues and cues[0].start <= 1 else None
-    season = (
-      cue and cue.season and 1 + 3 * date_expressions.SEASONS.index(cue.season)
-    )
-    months.append((cue and (cue.month or season)) or 0)
-    days.append(
-      sexagenary.parse_cyclic_index(cue.day) if cue and cue.day else -1
-    )
-  return np.array(months, int), np.array(days, int)
 
 
 def resolve_years(
   axis: MonthAxis, citation_pairs: CitationPairs, labels: Labels
 ) -> np.ndarray:
-  """Returns the index of the year each pair's reading means, [P].
+  """Returns the index of the year that each pair's reading means, int [P].
 
-  UNKNOWN where the timeline lacks it or the month of the host is hidden.
+  UNKNOWN where the timeline lacks it or the month of the citing record is hidden.
+
+  Args:
+    axis: the years.
+    citation_pairs: the pairs.
+    labels: known months, of citing records.
   """
   hosts = np.array(
     [citation.host for citation in citation_pairs.citations], int
@@ -380,13 +206,14 @@ def resolve_years(
   preceding_reigns = np.array(
     [citation.preceding_reign for citation in citation_pairs.citations], int
   )
-  # Row UNKNOWN of the months is that of texts from outside.
+  # Index UNKNOWN (-1) is the appended month: texts from outside have none.
   host_months = np.append(labels.month, UNKNOWN)[hosts]
   host_reigns = np.where(
     host_months == UNKNOWN,
     UNKNOWN,
     axis.reign[axis.year_of[np.maximum(host_months, 0)]],
   )
+  # [3, M], rows in the order of the readings.
   reigns = np.stack([named_reigns, preceding_reigns, host_reigns])
   return axis.year_index(
     reigns[citation_pairs.reading, citation_pairs.citation_index],
@@ -394,14 +221,13 @@ def resolve_years(
   )
 
 
-def fit_citation_chances(
+def fit_citation_model(
   axis: MonthAxis,
   citation_pairs: CitationPairs,
   labels: Labels,
-  event_records: np.ndarray,
-  target_pairs: np.ndarray,
-) -> np.ndarray:
-  """Returns the chance that an event is of the year cited beside it, [p].
+  event_records: Int[np.ndarray, " E"],
+) -> regression.BinnedSoftmax:
+  """Returns a model of the chance that an event is of the year cited beside it.
 
   Learned from the pairs whose event has a known month.
 
@@ -409,8 +235,7 @@ def fit_citation_chances(
     axis: the years.
     citation_pairs: the pairs.
     labels: the known months.
-    event_records: records that are events, [E].
-    target_pairs: which pairs are asked about, [p].
+    event_records: rows of the events.
   """
   years = resolve_years(axis, citation_pairs, labels)
   event_months = labels.month[event_records][citation_pairs.event_index]
@@ -420,17 +245,18 @@ def fit_citation_chances(
   is_same_year = (
     axis.year_of[event_months[training_pairs]] == years[training_pairs]
   )
-  pair_hashes = _hash_pairs(citation_pairs, training_pairs)
+  # Pairs of another year swamp those of the same: a sample of them is enough.
   sample, weights = regression.subsample_examples(
-    ~is_same_year, pair_hashes, _MAX_NEGATIVE_PAIRS
+    ~is_same_year,
+    _hash_pairs(citation_pairs, training_pairs),
+    _MAX_NEGATIVE_PAIRS,
   )
-  model = regression.BinnedSoftmax.fit(
+  return regression.BinnedSoftmax.fit(
     citation_pairs.features[training_pairs[sample]],
     is_same_year[sample].astype(int),
     2,
     weights,
   )
-  return model.predict_probability(citation_pairs.features[target_pairs])[:, 1]
 
 
 def _hash_pairs(
@@ -448,35 +274,36 @@ def _hash_pairs(
     citation_pairs.citation_index[pair_rows],
     citation_pairs.event_hashes[pair_rows],
   )
-  return context_hashes[citation_index] + event_hashes * np.uint32(31)
+  return context_hashes[citation_index] + event_hashes * _HASH_MULTIPLIER
 
 
 def score_years(
   axis: MonthAxis,
   citation_pairs: CitationPairs,
-  pair_rows: np.ndarray,
-  pair_chances: np.ndarray,
+  *,
+  pair_rows: Int[np.ndarray, " p"],
+  pair_chances: Float[np.ndarray, " p"],
   labels: Labels,
-  prior: np.ndarray,
-  undated_hosts: np.ndarray,
-  reign_chances: np.ndarray,
-  event_rows: np.ndarray,
+  prior: Float[np.ndarray, " Y"],
+  undated_hosts: Int[np.ndarray, " H"],
+  reign_chances: Float[np.ndarray, "H R"],
+  event_rows: Int[np.ndarray, " E"],
 ) -> list[scipy.sparse.csr_array]:
-  """Returns the experts' scores of years, SCORES float32 [n, Y], sparse.
+  """Returns the scores of years, NUM_SCORES sparse float32 [n, Y].
 
-  The best citation of a year, the second, the rest, and the best again above
-  two steps; each a log ratio log(1 + chance / (prior * (1 - chance))).
+  The best citation of a year, the second, the sum of the others, and the best
+  again above two steps; each a log ratio log(1 + chance / (prior (1 - chance))).
 
   Args:
     axis: the years.
     citation_pairs: the pairs.
-    pair_rows: those whose event is asked about, [p].
-    pair_chances: of each, from `fit`, [p].
-    labels: known months, of hosts.
-    prior: chance of each year, [Y].
-    undated_hosts: records whose month is hidden, ascending, [H].
-    reign_chances: chance of each ruler for them, [H, R].
-    event_rows: place of each event in the result, UNKNOWN if not asked, [E].
+    pair_rows: those whose event is scored.
+    pair_chances: that each is of one year.
+    labels: known months, of citing records.
+    prior: chance of each year.
+    undated_hosts: citing records whose month is hidden, ascending.
+    reign_chances: chance of each ruler for them.
+    event_rows: row of each event in the result, UNKNOWN if it is not scored.
   """
   years = resolve_years(axis, citation_pairs, labels)[pair_rows]
   resolved_rows = np.flatnonzero(
@@ -502,6 +329,7 @@ def score_years(
   )
   is_scored = (year != UNKNOWN) & (value >= _MIN_CHANCE)
   pair, year, value = pair[is_scored], year[is_scored], value[is_scored]
+  # Citations with the same words after them are copies of one.
   _, context = np.unique(
     [
       citation.text_after[:_CONTEXT_CHARS]
@@ -520,15 +348,19 @@ def score_years(
 
 
 def _expand_host_reigns(
-  axis, citation_pairs: CitationPairs, pair_rows, undated_hosts, reign_chances
-):
-  """Returns every year that a citation of a host without a date may mean.
+  axis: MonthAxis,
+  citation_pairs: CitationPairs,
+  pair_rows: np.ndarray,
+  undated_hosts: np.ndarray,
+  reign_chances: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns every year that a citation of an undated record may mean.
 
-  The year has no ruler, so it is every ruler's, by the chance that the host is
+  The year has no ruler, so it is every ruler's, by the chance that the record is
   of the ruler's time.
 
   Returns:
-    Place in `pair_rows`, year and chance of each.
+    Index into `pair_rows`, year and chance of each.
   """
   host_records = np.array(
     [citation.host for citation in citation_pairs.citations], int
@@ -543,7 +375,8 @@ def _expand_host_reigns(
     ]
   )
   citation_index = citation_pairs.citation_index[pair_rows[undated_rows]]
-  all_reigns = np.arange(axis.reign.max() + 1)
+  all_reigns = np.arange(axis.num_reigns)
+  # [pairs, R], flattened below.
   years = axis.year_index(all_reigns, year_numbers[citation_index, None])
   shares = reign_chances[
     np.searchsorted(undated_hosts, host_records[citation_index])
@@ -551,14 +384,24 @@ def _expand_host_reigns(
   return np.repeat(undated_rows, len(all_reigns)), years.ravel(), shares.ravel()
 
 
-def _rank_citations(row, year, context, chance, prior, num_rows: int):
+def _rank_citations(
+  row: np.ndarray,
+  year: np.ndarray,
+  context: np.ndarray,
+  chance: np.ndarray,
+  prior: np.ndarray,
+  num_rows: int,
+) -> list[scipy.sparse.csr_array]:
   """Returns the scores of citations of a year, one for each context."""
+  # Of each (row, year, context) the surest citation is first, and alone stays.
   order = np.lexsort((-chance, context, year, row))
   group_keys = np.stack([row, year, context])[:, order]
   order = order[np.any(np.diff(group_keys, axis=1, prepend=-1), axis=0)]
+  # Then by falling chance within each (row, year).
   order = order[np.lexsort((-chance[order], year[order], row[order]))]
   row, year, chance = row[order], year[order], chance[order]
   ratios = np.log1p(chance / (prior[year] * np.maximum(1 - chance, 0.01)))
+  # A group is a (row, year); `rank` counts within it from 0.
   is_new_group = np.diff(row * len(prior) + year, prepend=-1) != 0
   starts = np.flatnonzero(is_new_group)
   group = np.cumsum(is_new_group) - 1

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.dating.corpus import Gallery, Labels, MonthAxis
+from ctd_jax.dating.corpus import Corpus, Labels, MonthAxis
 
 # The first month began one lunation before to two after that of the winter
 # solstice; the two in the middle are usual.
@@ -161,20 +161,20 @@ def _new_moons(first: int, last: int) -> np.ndarray:
 
 
 def estimate_day_chances(
-  axis: MonthAxis, gallery: Gallery, labels: Labels
+  axis: MonthAxis, corpus: Corpus, labels: Labels
 ) -> np.ndarray:
   """Returns the chance that a month holds a day, float32 [K, M, 60].
 
   Args:
     axis: the months.
-    gallery: texts; those with opening month, day and known month vote.
+    corpus: texts; those with opening month, day and known month vote.
     labels: the known months.
   """
   day_counts = np.zeros((len(axis), sexagenary.CYCLE_LENGTH))
   for row in np.flatnonzero(labels.is_known & (labels.event_labels == 1)):
     month = labels.month[row]
-    if gallery.days[row] and axis.month_of_year[month] == gallery.opening[row]:
-      day_counts[month, gallery.days[row][0]] += 1
+    if corpus.days[row] and axis.month_of_year[month] == corpus.opening[row]:
+      day_counts[month, corpus.days[row][0]] += 1
   return make_lunations(
     axis.civil_year, axis.year_of, axis.month_of_year
   ).day_chances(day_counts)

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Gallery, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import ngrams
 
 _LENGTHS = (1, 2, 3)
@@ -28,7 +28,7 @@ _BLOCK = 32_768  # records scored at once
 
 
 def predict_event_log_p(
-  gallery: Gallery, labels: Labels, punctuation: bool = True
+  corpus: Corpus, labels: Labels, punctuation: bool = True
 ) -> np.ndarray:
   """Returns log p(answering kind | text), float32 [N].
 
@@ -36,19 +36,19 @@ def predict_event_log_p(
   without it: the known records are parted in five by a hash of their text.
 
   Args:
-    gallery: the texts.
+    corpus: the texts.
     labels: kinds of some records.
     punctuation: whether punctuation counts.
   """
-  texts = gallery.texts if punctuation else gallery.plain_texts
-  sample = gallery.sample_rows(_MAX_TRAINING_RECORDS)
+  texts = corpus.texts if punctuation else corpus.plain_texts
+  sample = corpus.sample_rows(_MAX_TRAINING_RECORDS)
   strings, features = ngrams.count_ngrams(
     [texts[row] for row in sample], _LENGTHS, _MIN_TEXTS
   )
   features = _scale_rows(features)
   event_labels = labels.event_labels[sample]
   fold_of_record = np.array(
-    [sum(map(ord, text)) % _NUM_FOLDS for text in gallery.plain_texts]
+    [sum(map(ord, text)) % _NUM_FOLDS for text in corpus.plain_texts]
   )
   models = [
     _fit_classifier(features, event_labels, fold_of_record[sample] != fold)
@@ -61,8 +61,8 @@ def predict_event_log_p(
   model_of_record = np.where(
     labels.event_labels == UNKNOWN, _NUM_FOLDS, fold_of_record
   )
-  result = np.zeros(len(gallery), np.float32)
-  for start in range(0, len(gallery), _BLOCK):
+  result = np.zeros(len(corpus), np.float32)
+  for start in range(0, len(corpus), _BLOCK):
     block = slice(start, start + _BLOCK)
     features = _scale_rows(strings.encode(texts[block]))
     for model_index, model in enumerate(models):

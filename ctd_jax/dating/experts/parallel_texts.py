@@ -1,246 +1,195 @@
-"""Records that tell or explain the same event share what is known of its date.
+"""Parallel texts: records that tell or explain one event share its date.
 
-Why: the Annals, the three traditions and the comments on them tell one event in
-words that few others have. A pair of a record and an event is given the chance
-that both are of one month, of one year, or of neither, learned from pairs whose
-months are known. `pooled` collects the evidence of an event's parallels for the
-weights to use; `propagate` sends whole beliefs along the links. Called by
-`dater`.
+The Annals, the three traditions and the comments on them tell one event in words
+that few others have. A pair of a record and an event is given the chance that
+both are of one month, of one year, or of neither, learned from pairs whose
+months are known. `pool_parallels` collects the evidence of an event's parallels
+for the weights to use; `propagate_beliefs` sends whole beliefs along the links.
 
-Pairs are many times the records, so that what is made of them is made of a
-stretch of records or pairs at a time.
-
-Axes: P pairs, p some of them, E events, n records asked about, b a block of
+Axes: N records, P pairs or links, p some of them, n records linked, b a block of
 them, Y years.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
+from jaxtyping import Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Gallery, Labels, MonthAxis
-from ctd_jax.dating.experts import shared_wording
+from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
+from ctd_jax.dating.experts import base, citations
+from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
+from ctd_jax.dating.features import CorpusFeatures
 
+# Classes of a pair.
 SAME_MONTH, SAME_YEAR, NEAR, FAR = range(4)
-NUM_POOLED = 5  # experts that `pooled` returns
-_NUM_CANDIDATES = 20
+NUM_POOLED = 5  # scores that `pool_parallels` returns
 _MAX_FAR_PAIRS = 25_000  # unrelated pairs to learn from
-_MONTH_MESSAGE_WEIGHT = 0.5  # weight of what linked records say of the month
-_MAX_LINK_CHANCE = 0.9999  # no link is surer
+_MONTH_MESSAGE_WEIGHT = 0.5  # of what linked records say of the month
+_MESSAGE_WEIGHT = 0.6  # of the beliefs of linked records; by validation
+_MAX_LINK_CHANCE = 0.9999  # no link is surer, so that no message is infinite
 _MAX_NEAR_YEARS = 3
 _MIN_POOLED_CHANCE = 0.1  # chance of one month below which a pair pools nothing
 _MIN_LINK_CHANCE = 0.03  # chance of one year below which a pair sends nothing
-_RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
-_BLOCK = 65_536  # pairs whose features are made at once
-_LINKS_PER_BLOCK = 4096  # links whose messages are made at once
+_MAX_CITATION_SCORE = 25  # above it expm1 of a float32 loses the difference
+_BLOCK = 65_536  # links whose messages of months are made at once
+_LINKS_PER_BLOCK = 4096  # links whose messages of years are made at once
+_MAX_NOTED_LINKS = 5  # that an explanation names
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FittedParallels:
+  """Models of the chance that linked records are of one month or year.
+
+  Attributes:
+    features: the texts and their pairs.
+    parallel_model: of events beside events.
+    comment_model: of commentary beside events.
+    peers: experts fitted on the same labels, whose scores are pooled.
+  """
+
+  features: CorpusFeatures
+  parallel_model: regression.BinnedSoftmax
+  comment_model: regression.BinnedSoftmax
+  peers: Mapping[str, base.FittedExpert]
+  name = "parallels"
+
+  def build_event_graph(
+    self, row_of_record: Int[np.ndarray, " N"], size: int
+  ) -> LinkGraph:
+    """Returns the links among events.
+
+    Args:
+      row_of_record: index of every record among those linked, or UNKNOWN.
+      size: number of records linked, n.
+    """
+    return build_link_graph(
+      self.features.parallel_pairs, self.parallel_model, row_of_record, size
+    )
+
+  def build_record_graph(
+    self, row_of_record: Int[np.ndarray, " N"], size: int
+  ) -> LinkGraph:
+    """Returns the links among events, and both ways of events and comments.
+
+    Args:
+      row_of_record: index of every record among those linked, or UNKNOWN.
+      size: number of records linked, n.
+    """
+    comment_graph = build_link_graph(
+      self.features.comment_pairs, self.comment_model, row_of_record, size
+    )
+    return join_graphs(
+      self.build_event_graph(row_of_record, size),
+      join_graphs(comment_graph, reverse_graph(comment_graph)),
+    )
+
+  def log_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "p n Y"]:
+    """Returns the pooled scores of events among one another; see `base`."""
+    row_of_record = np.full(len(self.features.corpus), UNKNOWN)
+    row_of_record[rows] = np.arange(len(rows))
+    axis = self.features.axis
+    no_scores = scipy.sparse.csr_array(
+      (len(rows), axis.num_years), dtype=np.float32
+    )
+    cited, words = self.peers.get("cited"), self.peers.get("words")
+    return pool_parallels(
+      make_pooling_matrix(self.build_event_graph(row_of_record, len(rows))),
+      cited.sparse_scores(rows)
+      if cited
+      else [no_scores] * citations.NUM_SCORES,
+      words.year_scores(rows)
+      if words
+      else np.zeros((len(rows), axis.num_years), np.float32),
+      axis.to_years(self.peers["dates"].log_scores(rows)),
+      np.arange(len(rows)),
+    )
+
+  def explain(self, row: int, year: int) -> base.Evidence:
+    """Returns the linked records, those surest of one year first."""
+    del year
+    chances: dict[int, float] = {}
+    for pairs, model in (
+      (self.features.parallel_pairs, self.parallel_model),
+      (self.features.comment_pairs, self.comment_model),
+    ):
+      linked = np.flatnonzero(
+        (pairs.record_row == row) | (pairs.event_row == row)
+      )
+      classes = model.predict_probability(pairs.features[linked])
+      others = np.where(
+        pairs.record_row[linked] == row,
+        pairs.event_row[linked],
+        pairs.record_row[linked],
+      )
+      for other, chance in zip(
+        others.tolist(), classes[:, [SAME_MONTH, SAME_YEAR]].sum(1), strict=True
+      ):
+        if chance > _MIN_LINK_CHANCE:
+          chances[other] = max(float(chance), chances.get(other, 0.0))
+    best = sorted(chances, key=chances.get, reverse=True)[:_MAX_NOTED_LINKS]
+    return base.Evidence(
+      linked_rows=tuple(best),
+      note="；".join(
+        f"{self.features.corpus.texts[other]} {chances[other]:.2f}"
+        for other in best
+      ),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class ParallelPairs:
-  """Records beside the events nearest in wording.
+class ParallelTexts:
+  """The expert of records that tell one event."""
 
-  Attributes:
-    record: [P].
-    event: index of the other record, an event, [P].
-    features: of the pair, float32 [P, f].
-    pair_hashes: made of the two texts, uint32 [P].
-  """
+  name = "parallels"
 
-  record: np.ndarray
-  event: np.ndarray
-  features: np.ndarray
-  pair_hashes: np.ndarray
+  def fit(
+    self,
+    features: CorpusFeatures,
+    labels: Labels,
+    peers: Mapping[str, base.FittedExpert],
+  ) -> FittedParallels:
+    """Returns the models of links; see `base.Expert`.
 
-
-def make_parallel_pairs(
-  gallery: Gallery,
-  event_records: np.ndarray,
-  string_index: shared_wording.EventStringIndex,
-  rows: np.ndarray,
-  texts: list[str],
-) -> ParallelPairs:
-  """Returns `rows` beside the events nearest in wording, never themselves.
-
-  Args:
-    gallery: the texts.
-    event_records: records that are events, ascending, [E].
-    string_index: wording of those events.
-    rows: records, [n].
-    texts: what of them to compare, [n].
-  """
-  event_position = np.minimum(
-    np.searchsorted(event_records, rows), max(len(event_records) - 1, 0)
-  )
-  self_event = np.full(len(rows), UNKNOWN)
-  if len(event_records):
-    self_event = np.where(
-      event_records[event_position] == rows, event_position, UNKNOWN
+    Of the peers "dates" is needed; "words" and "cited" count if they are there.
+    """
+    axis = features.axis
+    return FittedParallels(
+      features=features,
+      parallel_model=fit_pair_model(axis, features.parallel_pairs, labels),
+      comment_model=fit_pair_model(axis, features.comment_pairs, labels),
+      peers=dict(peers),
     )
-  nearest_pairs, max_overlap, text_weight, max_event_overlap = (
-    _find_nearest_events(string_index, texts, self_event)
-  )
-  text_index, event_index, overlap = nearest_pairs
-  is_rival = overlap >= _RIVAL_SHARE * max_overlap[text_index]
-  num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
-  ranks, event_weights = (
-    _rank_within_rows(text_index, overlap),
-    string_index.event_weights,
-  )
-  record, event = (
-    rows[text_index].astype(np.int32),
-    event_records[event_index].astype(np.int32),
-  )
-  date_fields = (
-    (gallery.first_month, 0),
-    (gallery.first_day, -1),
-    (gallery.opening_year, 0),
-  )
-
-  def make_features(block: slice) -> list[np.ndarray]:
-    text_rows, event_rows, pair_overlap = (
-      text_index[block],
-      event_index[block],
-      overlap[block],
-    )
-    columns = [
-      np.log1p(pair_overlap),
-      pair_overlap / (max_overlap[text_rows] + 5),
-      pair_overlap / (max_event_overlap[event_rows] + 5),
-      pair_overlap / (text_weight[text_rows] + 5),
-      pair_overlap / (event_weights[event_rows] + 5),
-      np.log1p(num_rivals[text_rows]),
-      ranks[block],
-      np.log1p(text_weight[text_rows]),
-      np.log1p(event_weights[event_rows]),
-      ~is_rival[block],
-    ]
-    for date_field, missing_value in date_fields:
-      field_values = date_field[record[block]], date_field[event[block]]
-      has_values = (field_values[0] != missing_value) & (
-        field_values[1] != missing_value
-      )
-      is_same = field_values[0] == field_values[1]
-      columns += [has_values & is_same, has_values & ~is_same]
-    return columns
-
-  pair_hashes = (
-    gallery.text_hashes[record] * np.uint32(31) + gallery.text_hashes[event]
-  )
-  return ParallelPairs(
-    record, event, stack_features(make_features, len(record)), pair_hashes
-  )
 
 
-def _find_nearest_events(
-  string_index: shared_wording.EventStringIndex,
-  texts: list[str],
-  self_event: np.ndarray,
-):
-  """Returns the pairs of texts and events, and what all their overlaps tell.
-
-  Args:
-    string_index: wording of the events.
-    texts: what to compare, [n].
-    self_event: event that each text is of, or UNKNOWN, [n].
-
-  Returns:
-    Text, event and overlap of each pair, [P]; the greatest overlap and the
-    weight of each text, [n]; the greatest overlap of each event, [E].
-  """
-  max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
-  max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
-  blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
-  for block, (string_matrix,) in string_index.iter_blocks(texts):
-    overlap = _drop_self_overlap(
-      string_index.overlap(string_matrix), self_event[block]
-    )
-    text_index, event_index, value = shared_wording.select_top_entries(
-      overlap, _NUM_CANDIDATES
-    )
-    blocks.append((text_index + np.int32(block.start), event_index, value))
-    max_overlap[block], text_weight[block] = (
-      shared_wording.row_max(overlap),
-      string_matrix @ string_index.idf,
-    )
-    np.maximum.at(max_event_overlap, overlap.indices, overlap.data)
-  pairs = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
-  return pairs, max_overlap, text_weight, max_event_overlap
-
-
-def stack_features(
-  make_features: Callable[[slice], list[np.ndarray]], size: int
-) -> np.ndarray:
-  """Returns the features of `size` pairs, float32 [P, f], made in stretches.
-
-  Args:
-    make_features: gives f columns of a stretch of the pairs.
-    size: number of pairs, P.
-  """
-  result = np.zeros((size, len(make_features(slice(0, 0)))), np.float32)
-  for start in range(0, size, _BLOCK):
-    block = slice(start, start + _BLOCK)
-    result[block] = np.stack(make_features(block), axis=1)
-  return result
-
-
-def _rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-  """Returns how many pairs of the same row have a greater value, [P].
-
-  Args:
-    rows: ascending.
-    values: falling within each row.
-  """
-  positions = np.arange(len(rows), dtype=np.int32)
-  is_new_row = np.diff(rows, prepend=-1) != 0
-  is_new_value = is_new_row | (np.diff(values, prepend=np.inf) != 0)
-  value_starts = np.maximum.accumulate(np.where(is_new_value, positions, 0))
-  return value_starts - np.maximum.accumulate(
-    np.where(is_new_row, positions, 0)
-  )
-
-
-def _drop_self_overlap(overlap, self_event: np.ndarray):
-  """Returns the overlap without one event of each row, UNKNOWN for none."""
-  self_event_of_entry = np.repeat(self_event, np.diff(overlap.indptr))
-  overlap.data[overlap.indices == self_event_of_entry] = 0
-  overlap.eliminate_zeros()
-  return overlap
-
-
-def fit_pair_chances(
-  axis: MonthAxis,
-  parallel_pairs: ParallelPairs,
-  labels: Labels,
-  target_pairs: np.ndarray,
-) -> np.ndarray:
-  """Returns the chance of SAME_MONTH, SAME_YEAR, NEAR, FAR, float32 [p, 4].
+def fit_pair_model(
+  axis: MonthAxis, parallel_pairs: ParallelPairs, labels: Labels
+) -> regression.BinnedSoftmax:
+  """Returns a model of SAME_MONTH, SAME_YEAR, NEAR and FAR.
 
   Args:
     axis: the years.
-    parallel_pairs: the pairs.
-    labels: the known months; pairs of two known records teach.
-    target_pairs: which pairs are asked about, [p].
+    parallel_pairs: the pairs; those of two known records teach.
+    labels: the known months.
   """
-  record_months, event_months = (
-    labels.month[parallel_pairs.record],
-    labels.month[parallel_pairs.event],
-  )
+  record_months = labels.month[parallel_pairs.record_row]
+  event_months = labels.month[parallel_pairs.event_row]
   training_pairs = np.flatnonzero(
     (record_months != UNKNOWN) & (event_months != UNKNOWN)
   )
-  record_months, event_months = (
-    record_months[training_pairs],
-    event_months[training_pairs],
-  )
+  record_months = record_months[training_pairs]
+  event_months = event_months[training_pairs]
   year_distance = np.abs(
     axis.year_of[record_months] - axis.year_of[event_months]
   )
+  # The first condition that holds decides.
   pair_class = np.select(
     [
       record_months == event_months,
@@ -255,76 +204,71 @@ def fit_pair_chances(
     parallel_pairs.pair_hashes[training_pairs],
     _MAX_FAR_PAIRS,
   )
-  model = regression.BinnedSoftmax.fit(
+  return regression.BinnedSoftmax.fit(
     parallel_pairs.features[training_pairs[sample]],
     pair_class[sample],
     4,
     weights,
   )
-  return model.predict_probability(parallel_pairs.features[target_pairs])
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkGraph:
-  """Links among the records asked about.
+  """Links among the records of a list.
 
   Attributes:
-    target: place of the record that receives, [P].
-    source: place of the record that sends, [P].
-    month_chance: chance that both are of one month, float32 [P].
-    year_chance: chance that both are of one year, that month included, float32 [P].
-    size: number of records asked about, n.
+    target: index of the record that receives.
+    source: index of the record that sends.
+    month_chance: chance that both are of one month.
+    year_chance: chance that both are of one year, that month included.
+    size: number of records, n.
   """
 
-  target: np.ndarray
-  source: np.ndarray
-  month_chance: np.ndarray
-  year_chance: np.ndarray
+  target: Int[np.ndarray, " P"]
+  source: Int[np.ndarray, " P"]
+  month_chance: Float32[np.ndarray, " P"]
+  year_chance: Float32[np.ndarray, " P"]
   size: int
 
 
 def build_link_graph(
-  axis: MonthAxis,
   parallel_pairs: ParallelPairs,
-  labels: Labels,
-  row_of_record: np.ndarray,
+  model: regression.BinnedSoftmax,
+  row_of_record: Int[np.ndarray, " N"],
   size: int,
 ) -> LinkGraph:
-  """Returns the links between records that are asked about.
+  """Returns the links between records of a list.
 
   Args:
-    axis: the years.
     parallel_pairs: the pairs; each links the record to the event.
-    labels: the known months, from which the chances are learned.
-    row_of_record: place of every record among those asked about, or UNKNOWN, [N].
-    size: number of records asked about.
+    model: from `fit_pair_model`.
+    row_of_record: index of every record in the list, or UNKNOWN.
+    size: number of records in the list.
   """
-  target, source = (
-    row_of_record[parallel_pairs.record],
-    row_of_record[parallel_pairs.event],
-  )
+  target = row_of_record[parallel_pairs.record_row]
+  source = row_of_record[parallel_pairs.event_row]
   linked_pairs = np.flatnonzero((target != UNKNOWN) & (source != UNKNOWN))
-  chance = fit_pair_chances(axis, parallel_pairs, labels, linked_pairs)
+  chance = model.predict_probability(parallel_pairs.features[linked_pairs])
   year_chance = chance[:, SAME_MONTH] + chance[:, SAME_YEAR]
   is_link = year_chance > _MIN_LINK_CHANCE
   linked_pairs = linked_pairs[is_link]
   return LinkGraph(
-    target[linked_pairs],
-    source[linked_pairs],
-    chance[is_link, SAME_MONTH],
-    year_chance[is_link],
-    size,
+    target=target[linked_pairs],
+    source=source[linked_pairs],
+    month_chance=chance[is_link, SAME_MONTH],
+    year_chance=year_chance[is_link],
+    size=size,
   )
 
 
 def join_graphs(first: LinkGraph, second: LinkGraph) -> LinkGraph:
   """Returns both sets of links among the same records."""
   return LinkGraph(
-    np.concatenate([first.target, second.target]),
-    np.concatenate([first.source, second.source]),
-    np.concatenate([first.month_chance, second.month_chance]),
-    np.concatenate([first.year_chance, second.year_chance]),
-    first.size,
+    target=np.concatenate([first.target, second.target]),
+    source=np.concatenate([first.source, second.source]),
+    month_chance=np.concatenate([first.month_chance, second.month_chance]),
+    year_chance=np.concatenate([first.year_chance, second.year_chance]),
+    size=first.size,
   )
 
 
@@ -337,7 +281,7 @@ def make_pooling_matrix(graph: LinkGraph) -> scipy.sparse.csr_array:
   """Returns the chances of one month worth pooling, sparse [n, n].
 
   Args:
-    graph: among the records asked about.
+    graph: among the events.
   """
   is_pooled = graph.month_chance > _MIN_POOLED_CHANCE
   return scipy.sparse.coo_array(
@@ -352,42 +296,51 @@ def make_pooling_matrix(graph: LinkGraph) -> scipy.sparse.csr_array:
 def pool_parallels(
   pooling_matrix: scipy.sparse.csr_array,
   citation_scores: Sequence[scipy.sparse.csr_array],
-  word_scores: np.ndarray,
-  date_log_ratios: np.ndarray,
-  rows: np.ndarray,
-) -> np.ndarray:
-  """Returns the scores of some records' parallels, float32 [POOLED, b, Y].
+  word_scores: Float32[np.ndarray, "n Y"],
+  date_log_ratios: Float32[np.ndarray, "n Y"],
+  rows: Int[np.ndarray, " b"],
+) -> Float32[np.ndarray, "p b Y"]:
+  """Returns the NUM_POOLED scores of some events' parallels.
 
   They are: the best citation of a parallel, the best citation of a parallel
-  above the first step, the cues of the parallels, how much the first exceeds
-  the record's own, and the mean words of record and parallels.
+  above the first step, the dates of the parallels, how much the first exceeds
+  the event's own, and the mean words of event and parallels.
 
   Args:
-    pooling_matrix: from `shares`, [n, n].
-    citation_scores: scores of all records' citations, `citations.NUM_SCORES` of [n, Y].
-    word_scores: weighted scores of their words, [n, Y].
-    date_log_ratios: log ratios of years by their cues, [n, Y].
-    rows: of the records to score, [b].
+    pooling_matrix: from `make_pooling_matrix`, [n, n].
+    citation_scores: of all events, `citations.NUM_SCORES` of [n, Y].
+    word_scores: weighted scores of their words.
+    date_log_ratios: log ratios of years by their dates.
+    rows: indices of the events to score.
   """
   pooling_matrix = pooling_matrix[rows]
   parallel_weight = 1 + np.asarray(pooling_matrix.sum(axis=1)).reshape(-1, 1)
   result = np.zeros((NUM_POOLED, len(rows), word_scores.shape[1]), np.float32)
   linked_rows = np.flatnonzero(np.diff(pooling_matrix.indptr))
   if len(linked_rows):
+    # Entries of a row are adjacent in CSR: `reduceat` at the row starts reduces
+    # over the parallels of each event.
     starts, source = pooling_matrix.indptr[linked_rows], pooling_matrix.indices
     chance = pooling_matrix.data[:, None]
     log_beliefs = date_log_ratios[source]
     belief = np.exp(log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True))
-    belief *= word_scores.shape[1]
-    best_citation = np.minimum(citation_scores[0][source].toarray(), 25)
+    belief *= word_scores.shape[1]  # ratio to a uniform year
+    best_citation = np.minimum(
+      citation_scores[citations.BEST][source].toarray(), _MAX_CITATION_SCORE
+    )
     best_citation = np.log1p(chance * np.expm1(best_citation))
     result[0, linked_rows] = np.maximum.reduceat(best_citation, starts)
-    citation_excess = chance * citation_scores[3][source].toarray()
+    citation_excess = (
+      chance
+      * citation_scores[citations.BEST_ABOVE_FIRST_STEP][source].toarray()
+    )
     result[1, linked_rows] = np.maximum.reduceat(citation_excess, starts)
     date_scores = np.log1p(chance * (belief - 1))
     result[2, linked_rows] = np.add.reduceat(date_scores, starts)
   result[2] /= np.sqrt(parallel_weight)
-  result[3] = np.maximum(result[0] - citation_scores[0][rows].toarray(), 0)
+  result[3] = np.maximum(
+    result[0] - citation_scores[citations.BEST][rows].toarray(), 0
+  )
   result[4] = (
     word_scores[rows] + pooling_matrix @ word_scores
   ) / parallel_weight
@@ -395,16 +348,15 @@ def pool_parallels(
 
 
 def propagate_months_of_year(
-  graph: LinkGraph, month_of_year_chances: np.ndarray
-) -> np.ndarray:
-  """Returns what linked records say of the month of the year, [n, 12].
+  graph: LinkGraph, month_of_year_chances: Float[np.ndarray, "n 12"]
+) -> Float[np.ndarray, "n 12"]:
+  """Returns log ratios of the month of the year by linked records.
 
-  Log ratios: the Annals may name the month of an event that a tradition tells
-  without one.
+  The Annals may name the month of an event that a tradition tells without one.
 
   Args:
     graph: among the records.
-    month_of_year_chances: chance of each month of the year by a record's own cues, [n, 12].
+    month_of_year_chances: of each record by its own opening date.
   """
   message_sums = np.zeros_like(month_of_year_chances)
   for start in range(0, len(graph.target), _BLOCK):
@@ -426,11 +378,11 @@ def propagate_months_of_year(
 
 def propagate_beliefs(
   graph: LinkGraph,
-  year_scores: np.ndarray,
-  year_prior: np.ndarray,
-  message_weight: float,
-) -> np.ndarray:
-  """Returns scores of years with what linked records believe, [n, Y].
+  year_scores: Float[np.ndarray, "n Y"],
+  year_prior: Float[np.ndarray, " Y"],
+  message_weight: float = _MESSAGE_WEIGHT,
+) -> Float[np.ndarray, "n Y"]:
+  """Returns scores of years with the beliefs of linked records added.
 
   Each link sends log(1 - c + c * belief / prior), c the chance of one year. A
   record's messages are averaged with itself, so that ten copies do not count
@@ -438,8 +390,8 @@ def propagate_beliefs(
 
   Args:
     graph: among the records.
-    year_scores: of years, log and up to a constant, [n, Y].
-    year_prior: chance of each year, [Y].
+    year_scores: of years, log and up to a constant.
+    year_prior: chance of each year.
     message_weight: of the messages.
   """
   belief = year_scores - logsumexp(year_scores, axis=1, keepdims=True)

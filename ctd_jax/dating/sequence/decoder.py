@@ -114,7 +114,9 @@ def _trace_block(log_transitions, state, forward_BxSxK, kinds_B):
   def step(state, record):
     previous_SxK, kind = record
     offset, month = jnp.divmod(state, num_months)
-    ways_SxK = previous_SxK + log_transitions.offset_transition[kind][:, offset, None]
+    ways_SxK = (
+      previous_SxK + log_transitions.offset_transition[kind][:, offset, None]
+    )
     ways_SxK += transitions.score_best_moves(log_transitions, month, kind)
     return jnp.argmax(ways_SxK).astype(state.dtype), month
 

@@ -1,0 +1,231 @@
+"""Weights of the experts, learned on known records hidden in blocks of years.
+
+The weights have greatest likelihood on events that are dated as a hidden record
+is: with no known record in the same two or three years. They are learned on a
+sample, so that a large corpus costs no more.
+
+Axes: N records, n some of them, K months, Y regnal years, f pooled scores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from jaxtyping import Float, Int
+from scipy.special import logsumexp
+
+from ctd_jax.dating import expert_panel, folds, record_scores, regression
+from ctd_jax.dating.corpus import Labels
+from ctd_jax.dating.experts import base
+from ctd_jax.dating.features import CorpusFeatures
+from ctd_jax.dating.posterior import Posterior
+
+_WORDS_PENALTY = 0.005  # of the squared weights of words, per event
+_POOL_PENALTY = 0.002  # of the squared weights of the pool, per event
+_WEIGHT_FOLDS = (0, 3, 6)  # of `folds.NUM_FOLDS`; three are enough
+# Hidden events of a fold that weights are learned on.
+_MAX_TRAINING_EVENTS = 1000
+_HASH_MULTIPLIER = np.uint32(
+  0x9E3779B1
+)  # odd, so that no two hashes become one
+_LOG_TEMPERATURE_BOUNDS = (-2, 1)  # of the log inverse temperature
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExpertWeights:
+  """What is learned once for all records.
+
+  Attributes:
+    word_weights: of the groups of strings, [`YearVocabulary.num_scores`].
+    pool_weights: of words, encoder, citations and parallels.
+    inverse_temperature: of the posterior.
+  """
+
+  word_weights: Float[np.ndarray, " g"]
+  pool_weights: Float[np.ndarray, " f"]
+  inverse_temperature: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _HiddenFold:
+  """Events of one fold, dated by the records of the others.
+
+  Attributes:
+    rows: all events of the fold.
+    sample: indices into `rows` of those that weights are learned on.
+    labels: without those of the fold.
+    fitted: experts on these labels that need no weights, by name.
+  """
+
+  rows: np.ndarray
+  sample: np.ndarray
+  labels: Labels
+  fitted: dict[str, base.FittedExpert]
+
+
+def fit_expert_weights(
+  experts: Sequence[base.Expert], features: CorpusFeatures, labels: Labels
+) -> ExpertWeights:
+  """Returns weights of greatest likelihood on records hidden in blocks.
+
+  Args:
+    experts: whose scores are weighed.
+    features: the texts.
+    labels: the known records, of train months only.
+  """
+  hidden_folds = _hide_folds(experts, features, labels)
+  weights = ExpertWeights(
+    word_weights=np.zeros(features.year_vocabulary.num_scores),
+    pool_weights=np.zeros(expert_panel.NUM_POOLED),
+  )
+  if not hidden_folds:  # no known event to learn from
+    return weights
+  years = np.concatenate(
+    [
+      features.axis.year_of[labels.month[fold.rows[fold.sample]]]
+      for fold in hidden_folds
+    ]
+  )
+  has_words = any(expert.name == "words" for expert in experts)
+  if has_words and features.year_vocabulary.groups:
+    weights = dataclasses.replace(
+      weights, word_weights=_fit_word_weights(features, hidden_folds, years)
+    )
+  panels = [
+    expert_panel.fit_panel(
+      experts, features, fold.labels, weights.word_weights, fold.fitted
+    )
+    for fold in hidden_folds
+  ]
+  weights = dataclasses.replace(
+    weights, pool_weights=_fit_pool_weights(panels, hidden_folds, years)
+  )
+  # One fold is enough for the one number of the temperature.
+  first = hidden_folds[0]
+  is_target = np.zeros(len(features.corpus), bool)
+  is_target[first.rows[first.sample]] = True
+  block = record_scores.score_hidden_records(
+    panels[0], weights.pool_weights
+  ).make_block(weights.inverse_temperature, is_target)
+  posterior = Posterior(
+    axis=features.axis,
+    certain_months=features.corpus.placeholder_month,
+    blocks=(block,),
+  )
+  return calibrate_temperature(
+    weights, posterior, block.rows, labels.month[block.rows]
+  )
+
+
+def _hide_folds(
+  experts: Sequence[base.Expert], features: CorpusFeatures, labels: Labels
+) -> list[_HiddenFold]:
+  """Returns the folds of `_WEIGHT_FOLDS` that have events."""
+  fold_of_record = folds.assign_folds(features.axis, labels)
+  unweighted = [
+    expert for expert in experts if expert.name in ("prior", "dates", "words")
+  ]
+  result = []
+  for fold in _WEIGHT_FOLDS:
+    rows = np.flatnonzero((fold_of_record == fold) & features.is_event)
+    sample = _sample_training_rows(features, rows)
+    if len(sample):
+      visible_labels = labels.hide_records(fold_of_record == fold)
+      panel = expert_panel.fit_panel(unweighted, features, visible_labels)
+      result.append(
+        _HiddenFold(
+          rows=rows,
+          sample=sample,
+          labels=visible_labels,
+          fitted=dict(panel.experts),
+        )
+      )
+  return result
+
+
+def _fit_word_weights(
+  features: CorpusFeatures,
+  hidden_folds: Sequence[_HiddenFold],
+  years: np.ndarray,
+) -> np.ndarray:
+  """Returns the weights of the groups of strings, beside the dates alone."""
+  scores, bases = [], []
+  for fold in hidden_folds:
+    rows = fold.rows[fold.sample]
+    scores.append(fold.fitted["words"].log_scores(rows))
+    date_log_ratios = features.axis.to_years(
+      fold.fitted["dates"].log_scores(rows)
+    )
+    bases.append(date_log_ratios + np.log(fold.fitted["prior"].chances))
+  return regression.fit_pool_weights(
+    np.concatenate(scores, axis=1), np.concatenate(bases), years, _WORDS_PENALTY
+  )
+
+
+def _fit_pool_weights(
+  panels: Sequence[expert_panel.ExpertPanel],
+  hidden_folds: Sequence[_HiddenFold],
+  years: np.ndarray,
+) -> np.ndarray:
+  """Returns the weights of the pool, beside the dates."""
+  scores, bases = [], []
+  for panel, fold in zip(panels, hidden_folds, strict=True):
+    # All events of the fold may be parallels; the sample alone is scored.
+    event_scores = panel.score_events(fold.rows, fold.sample)
+    scores.append(event_scores.expert_scores(slice(None)))
+    bases.append(
+      event_scores.date_log_ratios[fold.sample] + np.log(panel.year_prior)
+    )
+  return regression.fit_pool_weights(
+    np.concatenate(scores, axis=1), np.concatenate(bases), years, _POOL_PENALTY
+  )
+
+
+def _sample_training_rows(
+  features: CorpusFeatures, rows: np.ndarray
+) -> np.ndarray:
+  """Returns indices of about `_MAX_TRAINING_EVENTS` of `rows`, by their texts.
+
+  Not as `Corpus.sample_rows` chooses: most of the records that are dated later
+  are outside that sample, and so should be those that teach.
+  """
+  if len(rows) <= _MAX_TRAINING_EVENTS:
+    return np.arange(len(rows))
+  hashes = features.corpus.text_hashes[rows] * _HASH_MULTIPLIER
+  return np.flatnonzero(
+    hashes <= np.partition(hashes, _MAX_TRAINING_EVENTS)[_MAX_TRAINING_EVENTS]
+  )
+
+
+def calibrate_temperature(
+  weights: ExpertWeights,
+  posterior: Any,
+  rows: Int[np.ndarray, " n"],
+  months: Int[np.ndarray, " n"],
+) -> ExpertWeights:
+  """Returns the weights with the temperature of greatest likelihood.
+
+  Args:
+    weights: those that made `posterior`.
+    posterior: whose `log_p(rows)` is at the temperature of `weights`.
+    rows: records that were dated as hidden ones.
+    months: their true ordinal months.
+  """
+  log_p = posterior.log_p(rows)
+
+  def loss(log_inverse_temperature):
+    scores = np.exp(log_inverse_temperature) * log_p
+    total = logsumexp(scores, axis=1)
+    return float((total - scores[np.arange(len(rows)), months]).mean())
+
+  optimum = scipy.optimize.minimize_scalar(
+    loss, bounds=_LOG_TEMPERATURE_BOUNDS, method="bounded"
+  )
+  return dataclasses.replace(
+    weights,
+    inverse_temperature=weights.inverse_temperature * float(np.exp(optimum.x)),
+  )

@@ -1,0 +1,100 @@
+"""Protocol of the experts: sources of evidence about the date of a record.
+
+An `Expert` holds options. Fitted on a corpus and the labels that it may use, it
+becomes a `FittedExpert`, which scores the months or the years of records and
+names the evidence behind a score.
+
+Axes: K months, Y regnal years, n rows, f scores of an expert.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evidence:
+  """What an expert read in one record, for people.
+
+  Attributes:
+    spans: (start, end) of the characters of the record's text that count.
+    linked_rows: other records that count, the weightiest first.
+    note: the evidence in words.
+  """
+
+  spans: tuple[tuple[int, int], ...] = ()
+  linked_rows: tuple[int, ...] = ()
+  note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reason:
+  """What one expert adds to the log score of every month of a record.
+
+  Attributes:
+    expert: name of the expert, or "prior".
+    log_scores: added to the unnormalised log score of each month.
+    weight: `log_scores` at the explained month less their mean over all months;
+      positive evidence speaks for the month.
+    evidence: what the expert read.
+  """
+
+  expert: str
+  log_scores: Float[np.ndarray, " K"] = dataclasses.field(repr=False)
+  weight: float
+  evidence: Evidence = Evidence()
+
+  @property
+  def favoured_months(self) -> Int[np.ndarray, " m"]:
+    """Ordinal months of the highest score, ascending."""
+    return np.flatnonzero(self.log_scores >= self.log_scores.max() - 1e-6)
+
+
+@runtime_checkable
+class FittedExpert(Protocol):
+  """An expert that knows the labels it may use."""
+
+  @property
+  def name(self) -> str:
+    """Name of the expert."""
+
+  def log_scores(self, rows: np.ndarray) -> np.ndarray:
+    """Returns log scores of the months [n, K] or, f of them, years [f, n, Y].
+
+    Args:
+      rows: records to score, none of them labelled or a placeholder, int [n].
+    """
+
+  def explain(self, row: int, year: int) -> Evidence:
+    """Returns the evidence of one record.
+
+    Args:
+      row: the record.
+      year: index of the regnal year that is explained.
+    """
+
+
+@runtime_checkable
+class Expert(Protocol):
+  """A source of evidence, with its options."""
+
+  @property
+  def name(self) -> str:
+    """Name of the expert."""
+
+  def fit(
+    self, features: Any, labels: Any, peers: Mapping[str, FittedExpert]
+  ) -> FittedExpert:
+    """Returns the expert fitted on labelled records.
+
+    Args:
+      features: `features.CorpusFeatures`, the texts as all experts read them.
+      labels: `corpus.Labels`, the known months.
+      peers: experts fitted on the same labels before this one, by name; an
+        expert whose evidence builds on another's reads it there.
+    """

@@ -1,0 +1,355 @@
+"""Citations of years in commentary, beside the events they may be about.
+
+「僖二十八年傳曰…」 in a comment dates the event that the next words tell, and the
+event itself, undated in the corpus, is told in the same rare words. A year
+without a ruler is of the ruler named before it in the same text, or of the time
+that the comment explains; these readings of a citation are kept apart.
+
+Axes: M citations, P pairs of a citation's reading and an event, E events,
+f features of a pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float32, Int, Int8, UInt32
+
+from ctd_jax.chronology import date_expressions, sexagenary
+from ctd_jax.chronology.numerals import (
+  NUMERAL_PATTERN,
+  fold_script,
+  parse_numeral,
+)
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, MonthAxis
+from ctd_jax.dating.experts import parallel_pairs, shared_wording
+
+# How the ruler of a year is known: named with it, named before it in the same
+# text, or that of the record which cites.
+NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(3)
+_NUM_CANDIDATES = 25  # events compared with a citation
+_CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
+_DATE_CHARS = 14  # characters after a citation that may go on with its date
+_NUM_OVERLAP_FEATURES = (
+  16  # features of a pair that `_find_nearest_events` makes
+)
+# A ruler of another state is not in the timeline: 晉文公三年.
+_STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
+# Characters beside which 三年 is a duration, an age or a rank: 三年之喪, 凡三年.
+_EXCLUDED_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
+_EXCLUDED_AFTER = frozenset("而之矣乃老長者")
+# 在 and 見 refer to a year where an event is told, 為 to one that is computed.
+_SEE_CHARACTERS, _FOR_CHARACTER = "在見", "為"
+
+
+@dataclasses.dataclass(frozen=True)
+class Citation:
+  """A year named inside a text.
+
+  Attributes:
+    host: record whose text it is in, UNKNOWN for a text from outside.
+    reign: ruler, from 0, or UNKNOWN where the text names none.
+    preceding_reign: ruler named before it in the same text, or UNKNOWN.
+    year_number: of the regnal year.
+    text_after: text after it, up to the next citation.
+    text_before: text before it, down to the citation before.
+    host_text: all of the text without the date.
+    preceding_character: character before it, "" at the beginning of the text.
+    work_marker: 經 or 傳 if that follows, else "".
+  """
+
+  host: int
+  reign: int
+  preceding_reign: int
+  year_number: int
+  text_after: str
+  text_before: str
+  host_text: str
+  preceding_character: str
+  work_marker: str
+
+
+def read_citations(
+  axis: MonthAxis, texts: Mapping[int, str] | Sequence[str]
+) -> list[Citation]:
+  """Returns the citations in plain texts.
+
+  Args:
+    axis: names the rulers.
+    texts: record -> plain text; or texts from outside the corpus.
+  """
+  is_external = not isinstance(texts, Mapping)
+  host_texts = enumerate(texts) if is_external else texts.items()
+  pattern, rulers = _compile_year_pattern(axis)
+  citations = []
+  for host, text in host_texts:
+    matches = [
+      match for match in pattern.finditer(text) if _is_year(match, text)
+    ]
+    preceding_reign = UNKNOWN
+    for match_index, match in enumerate(matches):
+      previous_ends = [neighbour.end() for neighbour in matches[:match_index]]
+      next_starts = [
+        neighbour.start() for neighbour in matches[match_index + 1 :]
+      ]
+      start, end = match.span()
+      reign = rulers.get(match["ruler"], UNKNOWN)
+      citations.append(
+        Citation(
+          UNKNOWN if is_external else host,
+          reign,
+          preceding_reign,
+          parse_numeral(match["year"], "year"),
+          text[end : min([*next_starts, end + _CHARS_AFTER])],
+          text[max([*previous_ends, start - _CHARS_BEFORE]) : start],
+          # A character that no string crosses stands where the date was.
+          f"{text[:start]}\n{text[end:]}",
+          text[max(start - 1, 0) : start],
+          match["part"] or "",
+        )
+      )
+      preceding_reign = reign if reign != UNKNOWN else preceding_reign
+  return citations
+
+
+def _compile_year_pattern(
+  axis: MonthAxis,
+) -> tuple[re.Pattern[str], dict[str, int]]:
+  rulers: dict[str, int] = {}
+  for reign, ruler in enumerate(axis.timeline.reigns):
+    name = fold_script(ruler.name)
+    rulers[name] = reign
+    if len(name) == 2 and name.endswith("公"):
+      rulers[name[0]] = reign
+  names = "|".join(sorted(map(re.escape, rulers), key=lambda name: -len(name)))
+  return (
+    re.compile(
+      rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL_PATTERN})年"
+      r"(?P<part>[經傳])?"
+    ),
+    rulers,
+  )
+
+
+def _is_year(match: re.Match[str], text: str) -> bool:
+  if match["ruler"]:
+    return True
+  character_before, character_after = (
+    text[: match.start()][-1:],
+    text[match.end() :][:1],
+  )
+  return (
+    character_before not in _EXCLUDED_BEFORE
+    and character_after not in _EXCLUDED_AFTER
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class CitationPairs:
+  """Readings of citations beside the events they may be about.
+
+  Attributes:
+    citations: [M].
+    citation_index: index into `citations`, [P].
+    event_index: index into the events, [P].
+    event_hashes: made of the event's text, uint32 [P].
+    reading: NAMED, CARRIED or OWN, [P].
+    features: of the pair, float32 [P, f].
+  """
+
+  citations: tuple[Citation, ...]
+  citation_index: np.ndarray
+  event_index: np.ndarray
+  event_hashes: np.ndarray
+  reading: np.ndarray
+  features: np.ndarray
+
+
+def make_citation_pairs(
+  corpus: Corpus,
+  event_records: np.ndarray,
+  string_index: shared_wording.EventStringIndex,
+  citations: Sequence[Citation],
+) -> CitationPairs:
+  """Returns each citation beside the events nearest in wording.
+
+  Args:
+    corpus: the texts.
+    event_records: records that are events, [E].
+    string_index: wording of those events.
+    citations: [M].
+  """
+  contexts = {
+    "near": [citation.text_after[:9] for citation in citations],
+    "next": [citation.text_after[:20] for citation in citations],
+    "after": [citation.text_after for citation in citations],
+    "just": [citation.text_before[-9:] for citation in citations],
+    "before": [citation.text_before for citation in citations],
+    "whole": [citation.host_text for citation in citations],
+  }
+  event_weights = string_index.event_weights
+  blocks = [
+    (np.zeros(0, np.int32),) * 2
+    + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
+  ]
+  for work_markers, string_matrices in string_index.iter_blocks(
+    *contexts.values()
+  ):
+    overlaps = dict(
+      zip(contexts, map(string_index.overlap, string_matrices), strict=True)
+    )
+    rows, columns, features = _find_nearest_events(overlaps, event_weights)
+    blocks.append((rows + np.int32(work_markers.start), columns, features))
+  rows, columns, overlap_features = map(
+    np.concatenate, zip(*blocks, strict=True)
+  )
+  preceding_characters = np.array(
+    [citation.preceding_character for citation in citations], str
+  )
+  work_markers = np.array([citation.work_marker for citation in citations], str)
+  text_lengths = np.array(
+    [len(citation.text_after) for citation in citations], int
+  )
+  year_numbers = np.array([citation.year_number for citation in citations], int)
+  follows_see = np.isin(preceding_characters, list(_SEE_CHARACTERS))
+  months, days = _read_context_dates(citations)
+  pair_event_records = event_records[columns].astype(np.int32)
+
+  def features(block: slice) -> list[np.ndarray]:
+    citation_index, event_record = rows[block], pair_event_records[block]
+    return [
+      *overlap_features[block].T,
+      follows_see[citation_index],
+      preceding_characters[citation_index] == _FOR_CHARACTER,
+      preceding_characters[citation_index] == "",
+      work_markers[citation_index] == "傳",
+      work_markers[citation_index] == "經",
+      np.log1p(event_weights[columns[block]]),
+      text_lengths[citation_index],
+      *_agreement_features(
+        months[citation_index], corpus.first_month[event_record], 0
+      ),
+      *_agreement_features(
+        days[citation_index], corpus.first_day[event_record], -1
+      ),
+      *_agreement_features(
+        year_numbers[citation_index], corpus.opening_year[event_record], 0
+      ),
+    ]
+
+  pair_features = parallel_pairs.stack_features(features, len(rows))
+  return _expand_readings(
+    citations,
+    rows,
+    columns,
+    corpus.text_hashes[pair_event_records],
+    pair_features,
+  )
+
+
+def _find_nearest_events(overlaps, event_weights: np.ndarray):
+  """Returns citations, the events nearest in wording, and what they share."""
+  rank_scores = (
+    overlaps["after"]
+    + 0.5 * overlaps["before"]
+    + 0.5 * overlaps["near"]
+    + 0.2 * overlaps["whole"]
+  )
+  rows, columns, _ = shared_wording.select_top_entries(
+    rank_scores.tocsr(), _NUM_CANDIDATES
+  )
+  features = []
+  for name, overlap in overlaps.items():
+    value, max_overlap = (
+      shared_wording.lookup_entries(overlap, rows, columns),
+      shared_wording.row_max(overlap),
+    )
+    features += [np.log1p(value), value / (max_overlap[rows] + 5)]
+    if name in ("after", "whole"):
+      is_rival = (value >= 0.8 * max_overlap[rows]) & (value > 0)
+      num_rivals = np.bincount(
+        rows, weights=is_rival, minlength=overlap.shape[0]
+      )
+      features += [
+        value / (event_weights[columns] + 5),
+        np.log1p(num_rivals[rows]),
+      ]
+  return rows, columns, np.stack(features, axis=1).astype(np.float32)
+
+
+def _expand_readings(
+  citations, rows, columns, event_hashes, features
+) -> CitationPairs:
+  """Returns the pairs once for every reading of the citation."""
+  has_preceding_reign = (
+    np.array([citation.preceding_reign for citation in citations])[rows]
+    != UNKNOWN
+  )
+  has_reign = (
+    np.array([citation.reign for citation in citations])[rows] != UNKNOWN
+  )
+  has_host = (
+    np.array([citation.host for citation in citations])[rows] != UNKNOWN
+  )
+  pairs_by_reading = {
+    NAMED_REIGN: np.flatnonzero(has_reign),
+    PRECEDING_REIGN: np.flatnonzero(~has_reign & has_preceding_reign),
+    HOST_REIGN: np.flatnonzero(~has_reign & has_host),
+  }
+  order = np.concatenate(list(pairs_by_reading.values()))
+  reading = np.repeat(
+    list(pairs_by_reading),
+    [len(pair_rows) for pair_rows in pairs_by_reading.values()],
+  )
+
+  def make_features(block: slice) -> list[np.ndarray]:
+    block_reading = reading[block]
+    return [
+      *features[order[block]].T,
+      block_reading == PRECEDING_REIGN,
+      block_reading == HOST_REIGN,
+    ]
+
+  return CitationPairs(
+    tuple(citations),
+    rows[order],
+    columns[order],
+    event_hashes[order],
+    reading.astype(np.int8),
+    parallel_pairs.stack_features(make_features, len(order)),
+  )
+
+
+def _agreement_features(
+  citation_values: np.ndarray, event_values: np.ndarray, missing_value: int
+) -> list:
+  has_values = (citation_values != missing_value) & (
+    event_values != missing_value
+  )
+  return [
+    has_values & (citation_values == event_values),
+    has_values & (citation_values != event_values),
+  ]
+
+
+def _read_context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
+  """Returns month (0 if none) and day (-1) right after each citation."""
+  months, days = [], []
+  for citation in citations:
+    # The year is put back: a season counts after a year.
+    cues = date_expressions.find_date_cues(
+      f"元年{citation.text_after[:_DATE_CHARS]}"
+    )
+    cue = cues[0] if cues and cues[0].start <= 1 else None
+    season = (
+      cue and cue.season and 1 + 3 * date_expressions.SEASONS.index(cue.season)
+    )
+    months.append((cue and (cue.month or season)) or 0)
+    days.append(
+      sexagenary.parse_cyclic_index(cue.day) if cue and cue.day else -1
+    )
+  return np.array(months, int), np.array(days, int)

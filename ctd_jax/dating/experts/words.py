@@ -1,0 +1,217 @@
+"""Names and words of their years: which years use the strings of a text.
+
+Persons, places and wars come and go. For every string of characters the known
+records give a density over the years, smoothed by kernels of several widths so
+that it reaches over a hidden block of two or three years; its ratio to the
+density of all strings is evidence. The weight of strings of a given length and
+rarity is learned out of fold, because neighbouring strings of one phrase repeat
+the same evidence.
+
+Axes: N records, n some of them, V strings, v a block of them, G groups of
+strings, f = G x kernels scores, Y years.
+
+Source: naive Bayes with kernel densities and log-linear pooling.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float, Float32, Int
+
+from ctd_jax.dating.corpus import Labels
+from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts.vocabulary import (
+  KERNEL_WIDTHS,
+  YearVocabulary,
+  make_year_kernels,
+)
+from ctd_jax.dating.features import CorpusFeatures
+
+_PSEUDO_COUNT = 2.0  # pseudo-counts of the density of all strings
+_BLOCK = 32_768  # strings whose densities are held at once
+_MAX_NOTED_STRINGS = 5  # that an explanation names
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FittedWords:
+  """Densities of strings over the years.
+
+  Attributes:
+    vocabulary: strings of all records.
+    counts: how often each year has each string, saturated, sparse [V, Y].
+    weights: of the groups of strings; None before they are learned.
+  """
+
+  vocabulary: YearVocabulary
+  counts: scipy.sparse.csr_array
+  weights: Float[np.ndarray, " f"] | None = None
+  name = "words"
+
+  @property
+  def num_years(self) -> int:
+    """Number of years Y."""
+    return self.counts.shape[1]
+
+  @functools.cached_property
+  def _densities(self) -> list[_SmoothedDensity]:
+    total_counts = np.asarray(self.counts.sum(axis=0)).ravel()
+    return [
+      _SmoothedDensity.from_counts(kernel, total_counts)
+      for kernel in make_year_kernels(self.num_years)
+    ]
+
+  def log_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "f n Y"]:
+    """Returns log ratios of years, one score for each group and kernel."""
+    shape = (self.vocabulary.num_scores, len(rows), self.num_years)
+    result = np.zeros(shape, np.float32)
+    for scores, block_matrix, block_counts in self._iter_blocks(rows):
+      for score, density in zip(scores, self._densities, strict=True):
+        result[score] += block_matrix @ density.log_ratios(block_counts)
+    return result
+
+  def year_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n Y"]:
+    """Returns the weighted sum of `log_scores`.
+
+    Raises:
+      ValueError: if the weights have not been learned.
+    """
+    if self.weights is None:
+      raise ValueError("the words have no weights; use log_scores")
+    result = np.zeros((len(rows), self.num_years), np.float32)
+    for scores, block_matrix, block_counts in self._iter_blocks(rows):
+      # Weighted before the product: one product a block instead of one a score.
+      result += block_matrix @ sum(
+        np.float32(self.weights[score]) * density.log_ratios(block_counts)
+        for score, density in zip(scores, self._densities, strict=True)
+      )
+    return result
+
+  def explain(self, row: int, year: int) -> base.Evidence:
+    """Returns the strings that speak most for a year."""
+    string_scores = self._score_strings(row, year)
+    best = sorted(string_scores, key=string_scores.get, reverse=True)
+    return base.Evidence(
+      note="、".join(
+        f"{string} {string_scores[string]:+.2f}"
+        for string in best[:_MAX_NOTED_STRINGS]
+        if string_scores[string] > 0
+      )
+    )
+
+  def _score_strings(self, row: int, year: int) -> dict[str, float]:
+    """Returns what each string of a text adds to a year, beyond the mean year."""
+    text, vocabulary = self.vocabulary.texts[row], self.vocabulary
+    strings = sorted(
+      {
+        text[start : start + length]
+        for length in np.unique(vocabulary.strings.lengths).tolist()
+        for start in range(len(text) - length + 1)
+      }
+    )
+    group_of = np.full(len(vocabulary.strings), -1)
+    for group, columns in enumerate(vocabulary.groups):
+      group_of[columns] = group
+    has_count = np.diff(self.counts.indptr) > 0
+    result = {}
+    for string in strings:
+      columns = vocabulary.strings.encode([string]).indices
+      # A string holds its shorter strings too: only its own column counts.
+      columns = columns[vocabulary.strings.lengths[columns] == len(string)]
+      if len(columns) and has_count[columns[0]] and group_of[columns[0]] >= 0:
+        scores = self._weigh_column(int(columns[0]), int(group_of[columns[0]]))
+        result[string] = float(scores[year] - scores.mean())
+    return result
+
+  def _weigh_column(self, column: int, group: int) -> np.ndarray:
+    """Returns the weighted log ratios of one string, [Y]."""
+    return sum(
+      self.weights[kernel * len(self.vocabulary.groups) + group]
+      * density.log_ratios(self.counts[[column]])[0]
+      for kernel, density in enumerate(self._densities)
+    )
+
+  def _iter_blocks(
+    self, rows: np.ndarray
+  ) -> Iterator[
+    tuple[np.ndarray, scipy.sparse.csr_array, scipy.sparse.csr_array]
+  ]:
+    """Yields scores [kernels], texts by strings [n, v] and counts [v, Y]."""
+    has_count = np.diff(self.counts.indptr) > 0
+    query_matrix = self.vocabulary.strings.encode(
+      [self.vocabulary.texts[row] for row in rows]
+    ).tocsc()
+    is_in_query = np.diff(query_matrix.indptr) > 0
+    groups = self.vocabulary.groups
+    for group, columns in enumerate(groups):
+      scores = np.arange(len(KERNEL_WIDTHS)) * len(groups) + group
+      # A string that no known record holds says nothing of any year.
+      columns = columns[has_count[columns] & is_in_query[columns]]
+      for start in range(0, len(columns), _BLOCK):
+        block = columns[start : start + _BLOCK]
+        yield scores, query_matrix[:, block].tocsr(), self.counts[block]
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+  """The expert of names and words."""
+
+  name = "words"
+
+  def fit(
+    self,
+    features: CorpusFeatures,
+    labels: Labels,
+    peers: Mapping[str, base.FittedExpert],
+  ) -> FittedWords:
+    """Returns the densities; their weights come later. See `base.Expert`."""
+    del peers
+    vocabulary = features.year_vocabulary
+    return FittedWords(
+      vocabulary=vocabulary,
+      counts=vocabulary.count_by_year(
+        features.axis, labels, ~features.corpus.is_placeholder
+      ),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _SmoothedDensity:
+  """A kernel [Y, Y] and the density of all strings that it makes, [Y]."""
+
+  kernel: np.ndarray
+  density: np.ndarray
+
+  @classmethod
+  def from_counts(
+    cls, kernel: np.ndarray, total_counts: np.ndarray
+  ) -> _SmoothedDensity:
+    """Returns the density of all strings, positive everywhere.
+
+    Args:
+      kernel: rows sum to 1, [Y, Y].
+      total_counts: of all strings, [Y].
+    """
+    density = total_counts @ kernel
+    density = density / max(density.sum(), 1e-9) + 1e-9
+    return cls(kernel, density.astype(np.float32))
+
+  def log_ratios(self, counts: scipy.sparse.csr_array) -> np.ndarray:
+    """Returns log of the density of strings to that of all, [v, Y].
+
+    Args:
+      counts: of the strings by year, sparse [v, Y].
+    """
+    counts = counts @ self.kernel
+    total = counts.sum(axis=1, keepdims=True)
+    densities = counts + _PSEUDO_COUNT * self.density
+    densities /= (total + _PSEUDO_COUNT) * self.density
+    return np.log(densities).astype(np.float32)
