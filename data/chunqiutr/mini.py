@@ -1,12 +1,11 @@
-"""A SYNTHETIC chronicle, invented whole: the state 「滄」 never existed.
+"""SYNTHETIC chronicle, invented whole: the state 「滄」 never existed.
 
-Why: tests and the tiny config need a benchmark of the real structure that can
-be embedded in the repository and learned in a minute. Everything here comes
-from a small grammar over invented names, places and events; none of it is a
-source for history. The builder's config `mini` calls `generate`, `splits` and
-uses `TITLE` in its queries.
+Tests and the tiny config need a benchmark of the real structure that can be
+embedded in the repository and learned in a minute. Everything here comes from a
+small grammar over invented names, places and events; none of it is a source for
+history.
 
-What it keeps of the real material:
+Properties of the real material that it keeps:
 
 * five works: terse annals, two commentaries that repeat an entry and go on
   (one narrates, one asks and answers), two late unpunctuated commentaries;
@@ -20,8 +19,8 @@ What it keeps of the real material:
 * late commentary quotes the date and the entry, and at times cites another
   year by its full date.
 
-A record's key is what the grammar drew, not what a scanner read; scanning the
-annals recovers it.
+A record's key is the month that the grammar drew, not one that a scanner read;
+scanning the annals recovers it.
 """
 
 from __future__ import annotations
@@ -47,25 +46,28 @@ ANNALS, NARRATIVE, DIALOGUE = "cang_annals", "cang_narrative", "cang_dialogue"
 NOTES, GLOSSES = "cang_notes", "cang_glosses"
 
 _SEASONS = "春夏秋冬"
-_ACTIVE_MONTHS = (40, 80)  # of a person; a place stays in the news as long
+_ACTIVE_MONTHS = (40, 80)  # of a person or a place
 _REIGN_MONTHS = (50, 110)  # of a neighbour's ruler
 _NUM_OFFICERS = 30
 _NUM_PLACES = 40
-_FIRST_DAY_NUMBER = (
-  17  # sexagenary number of the first day of the invented calendar
-)
-_DAYS_PER_MONTH = 29.53
+_FIRST_DAY_NUMBER = 17  # sexagenary number of the first day of the calendar
+_DAYS_PER_MONTH = 29.53  # mean lunation
 
-# The chance that a month has an entry; seasons open with one more often.
-_FIRST_MONTH_ENTRY_PROBABILITY, _MONTH_ENTRY_PROBABILITY = 0.62, 0.3
-_SECOND_ENTRY_PROBABILITY, _RECURRENCE_PROBABILITY = 0.3, 0.3
-_SEASON_ONLY_PROBABILITY, _DAY_PROBABILITY = 0.45, 0.35
-_NARRATIVE_PROBABILITY, _DIALOGUE_PROBABILITY = 0.85, 0.8
+# Probabilities. A season opens with an entry more often than not, so that about
+# half of the months are empty, as in the Annals.
+_FIRST_MONTH_ENTRY_PROBABILITY = 0.62  # of the first month of a season
+_MONTH_ENTRY_PROBABILITY = 0.3  # of any other month
+_SECOND_ENTRY_PROBABILITY = 0.3  # of one more entry in a month
+_RECURRENCE_PROBABILITY = 0.3  # of a siege, rite or disaster
+_SEASON_ONLY_PROBABILITY = 0.45  # of a first month dated by its season alone
+_DAY_PROBABILITY = 0.35  # of a sexagenary day
+_NARRATIVE_PROBABILITY = 0.85  # that the narrative takes up an entry
+_DIALOGUE_PROBABILITY = 0.8  # that the dialogue takes up an entry
 
 
 @dataclasses.dataclass(frozen=True)
 class _DatedName:
-  """A person or place, and the ordinal months it is in the news."""
+  """A person or place, and the ordinal months in which it occurs."""
 
   text: str
   first_month: int
@@ -77,7 +79,7 @@ class _DatedName:
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-  """What the annals say of one matter, without its date."""
+  """An entry of the annals about one matter, without its date."""
 
   text: str
   topic: str
@@ -117,7 +119,7 @@ def generate_records(seed: int = 0) -> list[Record]:
 
 
 class _Chronicle:
-  """The grammar: who is alive, what happens, and how five works tell it."""
+  """Grammar of the chronicle: names, events, wording in five works."""
 
   def __init__(self, timeline: Timeline, rng: random.Random):
     self.timeline = timeline
@@ -142,9 +144,10 @@ class _Chronicle:
         yield from self._write_comments(key, month, entry, date)
 
   def _draw_entries(self, month: int) -> list[_Entry]:
-    """Returns what happens in a month; often nothing."""
+    """Returns the entries of a month; often there are none."""
     rng, key = self.rng, self.timeline.key_at(month)
     entries = self.pending_entries.pop(month, [])
+    # Draws stay in this order: another order is another chronicle.
     if key.year == 1 and key.month == 1:
       entries.insert(0, self._make_entry("accession", "公立", month))
     elif self._is_last_of_reign(month):
@@ -208,7 +211,7 @@ class _Chronicle:
     return _Entry(pattern.format(**slots), topic, slots)
 
   def _draw_slots(self, month: int) -> dict[str, str]:
-    """Returns names for the slots of a text, all in the news in `month`."""
+    """Returns names for the slots of a text, all active in `month`."""
     rng = self.rng
     first_state, second_state, third_state = rng.sample(
       range(len(mini_wording.NEIGHBOURS)), 3
@@ -246,10 +249,13 @@ class _Chronicle:
     cited_key = self.timeline.key_at(max(month - self.rng.randint(3, 40), 0))
     return date_expressions.format_key(cited_key, self.timeline)
 
-  # How the works tell it.
+  # Wording of the works.
 
   def _format_date(self, key: TimeKey, previous_key: TimeKey | None) -> str:
-    """Returns what the annals write before the first entry of a month."""
+    """Returns the date that the annals write before a month's first entry.
+
+    Year, season and month are each written only when they change.
+    """
     is_new_year = (
       previous_key is None
       or (previous_key.reign, previous_key.year) != key.triple[:2]
@@ -285,7 +291,7 @@ class _Chronicle:
   def _write_comments(
     self, key: TimeKey, month: int, entry: _Entry, date: str
   ) -> Iterator[tuple[str, TimeKey, str]]:
-    """Yields what the four commentaries make of one entry."""
+    """Yields the texts of the four commentaries on one entry."""
     rng, topic = self.rng, entry.topic.removesuffix("_again")
     slots = self._draw_slots(month) | entry.slots
     season = f"{_SEASONS[(key.month - 1) // 3]}，"
@@ -310,15 +316,16 @@ class _Chronicle:
       for piece in rng.sample(pieces, count):
         yield source, key, quotation + piece.format(**slots)
 
-  # Who and what there is.
+  # Persons and places.
 
   def _make_active_names(
     self, texts: list[str], count: int
   ) -> list[_DatedName]:
-    """Returns `count` names whose spells cover the timeline evenly."""
+    """Returns `count` names whose active months cover the timeline evenly."""
     names = []
     for position, text in enumerate(self.rng.sample(texts, count)):
       length = self.rng.randint(*_ACTIVE_MONTHS)
+      # A name may be active before the first month and after the last.
       span = len(self.timeline) + length
       first = round(span * position / count) - length
       names.append(_DatedName(text, first, first + length))

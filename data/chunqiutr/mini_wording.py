@@ -1,7 +1,7 @@
 """Names and sentence templates of the invented chronicle.
 
-A slot such as `{officer}` is filled with a name that is in the news in the
-month of the entry.
+A slot such as `{officer}` is filled with a name that is active in the month of
+the entry.
 """
 
 from __future__ import annotations

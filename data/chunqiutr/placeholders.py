@@ -28,11 +28,9 @@ SOURCE = "placeholder"
 def format_placeholder(
   key: TimeKey, timeline: Timeline, seed: int = 0, title: str = CHUNQIU_TITLE
 ) -> str:
-  """Returns the statement that nothing is recorded in the month `key`.
-
-  The wording is drawn by a hash of (seed, key), so it stays the same whatever
-  other months are empty.
-  """
+  """Returns the statement that nothing is recorded in the month `key`."""
+  # Drawn by a hash of (seed, key): the wording of a month does not depend on
+  # which other months are empty.
   digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
   template = TEMPLATES[int.from_bytes(digest, "big") % len(TEMPLATES)]
   date = date_expressions.format_key(key, timeline)

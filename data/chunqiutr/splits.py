@@ -21,10 +21,10 @@ from ctd_jax.benchmark.queries import SPLITS
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 TRAIN, VALIDATION, TEST = SPLITS
-# As the released file calls them.
+# Names of the splits in the released file.
 RELEASED_SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "test": TEST}
 
-# Reign -> (first year, last year) of each held-out block.
+# Reign -> (first year, last year) of the held-out block, both included.
 _VALIDATION_YEARS = {
   1: (11, 11),
   2: (1, 2),
@@ -57,7 +57,7 @@ _DUKE_MIN, _DUKE_MIN_YEAR, _DUKE_MIN_LAST_VALIDATION = 4, 2, 7
 
 @dataclasses.dataclass(frozen=True)
 class SplitSizes:
-  """Number of months of each split."""
+  """Number of months in each split."""
 
   train: int
   validation: int
@@ -99,14 +99,14 @@ def official_splits(timeline: Timeline) -> dict[TimeKey, str]:
 def block_splits(timeline: Timeline) -> dict[TimeKey, str]:
   """Returns a division of any timeline in the manner of the official one.
 
-  Of each reign one year in the middle of its first half is validation and one
-  in the middle of its second half test, two years each from 20 years on;
-  reigns under four years are train.
+  In each reign one year in the middle of the first half is validation and one
+  in the middle of the second half test, two years each in reigns of 20 years or
+  more; reigns under four years are train.
   """
   split_of = {}
   for key in timeline.months:
     years = timeline.reigns[key.reign - 1].years
-    length = 2 if years >= 20 else 1
+    length = 2 if years >= 20 else 1  # years of a block
     validation_start = years // 4 + 1
     test_start = 3 * years // 4 + 1
     split_of[key] = TRAIN

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class SourceError(ValueError):
-  """A source text is not what its parser was written for."""
+  """Error of a source file that its parser cannot read; names the location."""
 
 
 class FolderError(ValueError):
-  """A folder is not what it should be; the message says where."""
+  """Error of a data set's folder; names file, line and field."""

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from typing import Any
 
 NOTE, RESOLVED, DROPPED = "note", "resolved", "dropped"
-MAX_EXAMPLES = 5
-_MAX_EXAMPLE_CHARS = 160
+MAX_EXAMPLES = 5  # of a code
+_MAX_EXAMPLE_CHARS = 160  # two lines of a terminal
 
 
 @dataclasses.dataclass(frozen=True)
 class CodeMeaning:
-  """What a code says.
+  """Meaning of a code.
 
   Attributes:
-    level: NOTE nothing was changed; RESOLVED the files say two things, or
-      nothing, and a rule decided; DROPPED a part of the files is not in what
-      was read.
+    level: NOTE if nothing was changed; RESOLVED if the files contradict
+      themselves or lack a value and a rule decided; DROPPED if an entry of the
+      files was left out.
     text: one sentence.
   """
 
@@ -40,7 +40,7 @@ class Finding:
     code: of its meaning.
     level: of its meaning.
     count: how often.
-    examples: the first places, each with what stands there.
+    examples: the first locations, each with its value.
     meaning: in words.
   """
 
@@ -52,7 +52,7 @@ class Finding:
 
 
 class FindingsReport:
-  """Findings in the making, and a few counts to read beside them.
+  """Collector of findings, with a few counts to read beside them.
 
   Attributes:
     facts: name -> count or yes and no.
@@ -62,7 +62,7 @@ class FindingsReport:
     """Starts without findings.
 
     Args:
-      meanings: code -> what it says, in the order of the report.
+      meanings: code -> meaning, in the order of the report.
     """
     self._meanings = meanings
     self._counts: collections.Counter[str] = collections.Counter()
@@ -75,12 +75,12 @@ class FindingsReport:
     Args:
       code: one of the meanings.
       location: JSON path, line or file.
-      detail: what stands there.
+      detail: the value at that location.
 
     Raises:
-      KeyError: if nobody said what `code` means.
+      KeyError: if `code` has no meaning.
     """
-    self._meanings[code]
+    self._meanings[code]  # raises for a code that is not declared
     self._counts[code] += 1
     if self._counts[code] <= MAX_EXAMPLES:
       example = f"{location}: {detail}" if detail != "" else location

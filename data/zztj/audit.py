@@ -32,6 +32,7 @@ from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.zztj import gallery, scan
 
+# Annals of one dynasty -> (first juan, last juan).
 SECTIONS = {
   "魏紀": (69, 78),
   "晉紀": (79, 118),
@@ -43,7 +44,7 @@ START, TITLE, ANNALS = READING_MODES = ("start", "title", "annals")
 
 @dataclasses.dataclass(frozen=True)
 class DatedParagraph:
-  """A paragraph with what the print says of its date.
+  """A paragraph with its date according to the print.
 
   Attributes:
     text: punctuated, without any year heading.
@@ -95,7 +96,7 @@ def scan_months(
   Args:
     paragraphs: of consecutive juan; only text and juan are read.
     titles: juan -> its first year.
-    reading_mode: one of `READINGS`.
+    reading_mode: one of `READING_MODES`.
   """
   scanner: annals.MonthScanner
   if reading_mode == ANNALS:
@@ -124,7 +125,7 @@ def count_agreement(
   paragraphs: Sequence[DatedParagraph],
   scanned_months: Sequence[tuple[int, int]],
 ) -> dict[str, tuple[int, int]]:
-  """Returns what is compared -> (agreeing, all).
+  """Returns measure -> (number that agree, number compared).
 
   `year` over all paragraphs; `month` and `exact`, both at once, over those
   that the print opens with a month.
@@ -212,7 +213,7 @@ def audit_scan(
 
 
 def format_audit(audit_counts: Mapping[str, Any]) -> str:
-  """Returns the counts of `audit` as lines."""
+  """Returns the counts of `audit_scan` as lines."""
   titles = audit_counts["titles"]
   lines = [
     f"juan whose title fits the printed year headings: {titles['agree']} of "

@@ -211,9 +211,9 @@ def parse_printed_juan(
   Args:
     path: file of KR2b0007.
     timeline: years that a heading can name, in order.
-    first_key: earliest month a heading of this juan can name. A heading counts
-      only if it names the year after the one before, as 「三年」 is also a
-      length of time.
+    first_key: earliest month that a heading of this juan can name. A heading
+      counts only if it names the year after the last one, for 「三年」 is also
+      a length of time.
 
   Raises:
     SourceError: if no year heading is found.

@@ -58,7 +58,7 @@ from ctd_jax_datasets.zztj.released_rows import (
 
 QUERY_TEMPLATE = "请问{time_text}发生了什么事？"
 
-_YEAR = re.compile(r"\d{1,4}")
+_YEAR = re.compile(r"\d{1,4}")  # of the common era
 _NUMBERED_MONTH = re.compile(rf"(正|{numerals.NUMERAL_PATTERN})月")
 _SEASON_LABEL = re.compile(r"[春夏秋冬]")
 _DASHES = ("—", "——", "-", "－")
@@ -72,7 +72,7 @@ class DemoBenchmark:
     records: sorted by id; `order` is the line in the file, from 0.
     intervals: record id -> the months that the row's date means.
     queries: one for every key, sorted by id.
-    report: what was odd.
+    report: oddities of the file.
   """
 
   records: tuple[Record, ...]
@@ -240,7 +240,7 @@ def _make_records(
 
 
 class _DateReader:
-  """Reads what the dates of consecutive rows mean."""
+  """Reader of the dates of consecutive rows."""
 
   def __init__(self, timeline: Timeline, report: FindingsReport):
     self._timeline = timeline

@@ -28,7 +28,7 @@ from ctd_jax_datasets.common.findings import (
 
 TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
 QI, JIN = SUBSETS = ("qi", "jin")
-# As the released documents name them.
+# Names in the released documents.
 SUBSET_NAMES: Mapping[str, str] = {QI: "齐纪", JIN: "晋纪"}
 _URL = released_files.FILES[schema.MONTHS_FILE].url.rpartition("/")[0]
 FILE_BLOBS: Mapping[str, git_blobs.Blob] = {
@@ -91,7 +91,7 @@ class DemoRow:
   Attributes:
     line: number in the file, from 1.
     texts: the members `id`, `time`, `title`, `description` and `source`.
-    emperor: "" where there is none, as in all the rest.
+    emperor: "" if there is none, as for the other texts.
     reign: of the era.
     era_year: None if it is not given.
     ad_year: None if it is not given.
@@ -160,7 +160,7 @@ def read_rows(
   Args:
     path: JSON lines.
     name: in `FILES`, whose blob id it should have.
-    report: takes what is odd.
+    report: takes the findings.
 
   Raises:
     SourceError: naming the line of what cannot be read.

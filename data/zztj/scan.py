@@ -15,8 +15,8 @@ import re
 from ctd_jax.chronology import annals, date_expressions, numerals
 from ctd_jax.chronology.timelines import TimeKey
 
-# In a punctuated text a season is set off, or a month follows it. In any other
-# position the character belongs to a word: the state 夏, the general 麻秋, 冬至.
+# In a punctuated text a season is set off, or a month follows it. Elsewhere the
+# character belongs to a word: the state 夏, the general 麻秋, 冬至.
 _NON_SEASON_PATTERN = re.compile(
   rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL_PATTERN})?月)"
 )
@@ -64,7 +64,7 @@ class ChronicleScanner(annals.MonthScanner):
     return self.key
 
   def _opens_year(self, cue: date_expressions.DateCue) -> bool:
-    """Whether a cue can only belong to another year.
+    """Returns whether a cue can only belong to another year.
 
     A season is named once a year, with its first entry; so one that is not
     later than the last is the next year's. 正月 after another month is, too.
@@ -79,7 +79,7 @@ class ChronicleScanner(annals.MonthScanner):
 def date_entry(
   text: str, scanner: ChronicleScanner
 ) -> list[tuple[str, TimeKey]]:
-  """Returns the parts of an entry with their months, and moves the scan.
+  """Returns the segments of an entry with their months; moves the scan.
 
   Args:
     text: one punctuated entry.
@@ -87,11 +87,12 @@ def date_entry(
       looks back.
 
   Returns:
-    (part, month) in order; the parts join to `text`. Nothing if the scan has
-    no year yet.
+    (segment, month) in order; the segments join to `text`. Empty if the scan
+    has no year yet.
   """
   if is_retrospective(text):
     return [(text, scanner.key)] if scanner.key else []
+  # The mask has the same length, so segments of it are segments of the text.
   dated_segments, start = [], 0
   for segment, key in annals.split_entry_by_month(
     _NON_SEASON_PATTERN.sub("□", text), scanner
@@ -102,5 +103,5 @@ def date_entry(
 
 
 def is_retrospective(text: str) -> bool:
-  """Whether an entry tells what came before: 「初，…」."""
+  """Returns whether an entry looks back: 「初，…」."""
   return text.startswith(_RETROSPECTIVE_OPENINGS)

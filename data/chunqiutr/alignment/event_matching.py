@@ -29,9 +29,9 @@ from ctd_jax_datasets.chunqiutr.alignment.text_units import (
   split_units,
 )
 
-# Least similarity (0-100) by rank: of a clause, of a sentence and of the opening
-# of an entry. The exegetic works print the annals' own words, mostly as the
-# opening; 左傳 has other titles and other verbs.
+# Least similarity (0-100) by rank: of a clause, a sentence, the opening of an
+# entry. The exegetic works print the annals' own words, mostly as the opening;
+# 左傳 has other titles and other verbs.
 _EXEGETIC_MIN_SIMILARITY = (80, 60, 40)
 
 

@@ -19,17 +19,18 @@ from ctd_jax.chronology import glyphs
 from ctd_jax.chronology.timelines import TimeKey
 
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
-# find 「秋七月」 standing alone between two notes.
+# still match 「秋七月」 alone between two notes.
 NGRAM_LENGTHS = (7, 3)
-# Characters up to a note that should be tied: a clause or two.
-CLAUSE_LENGTH = 12
-# A place that fits worse than this is not accepted, of whatever work: of a
-# note, five of the twelve characters before it are tied; of a title, the
-# names fit and the wording does not.
+CLAUSE_LENGTH = (
+  12  # characters before a note that are compared: a clause or two
+)
+# Least accepted score, for every work. For a note it means that five of the
+# twelve characters before it are tied; for a title, that the names fit and the
+# wording does not.
 MIN_SCORE = 0.4
-# Marks of notes; 注 opens one in large type. What follows is not annals.
+# Marks of notes; 注 opens one in large type. The text after it is not annals.
 _NOTE_MARK = re.compile("注|音義|疏")
-# Printed for one another so often that they tell nothing.
+# Printed for one another so often that they distinguish nothing.
 _CONFUSABLE = {"于": "於", "已": "己", "巳": "己"}
 _FOLD = str.maketrans(glyphs.CANONICAL_SPELLING | _CONFUSABLE)
 
@@ -39,18 +40,19 @@ def fold_text(text: str) -> str:
   return "".join(
     character
     for character in text.translate(_FOLD)
+    # Chinese characters begin at 㐀; full-width forms lie above them.
     if character >= "㐀" and not "\uff00" <= character <= "\uffef"
   )
 
 
 @dataclasses.dataclass(frozen=True)
 class Anchor:
-  """The annotated text, in parts that each have a month.
+  """The annotated text in segments that each have a month.
 
   Attributes:
-    text: of all parts, folded.
-    starts: position in `text` at which each part begins.
-    keys: month of each part.
+    text: of all segments, folded.
+    starts: position in `text` at which each segment begins.
+    keys: month of each segment.
   """
 
   text: str
@@ -59,7 +61,7 @@ class Anchor:
 
   @classmethod
   def from_segments(cls, segments: Sequence[tuple[str, TimeKey]]) -> Anchor:
-    """Returns the anchor of dated parts in the order they are printed."""
+    """Returns the anchor of dated segments in the order they are printed."""
     folded_texts = [fold_text(text) for text, _ in segments]
     ends = itertools.accumulate(map(len, folded_texts), initial=0)
     return cls(
@@ -67,11 +69,11 @@ class Anchor:
     )
 
   def segment_at(self, position: int) -> int:
-    """Returns the index of the part that holds the character `position`."""
+    """Returns the index of the segment that holds the character `position`."""
     return bisect.bisect_right(self.starts, position) - 1
 
   def segment_text(self, index: int) -> str:
-    """Returns the folded text of the part `index`."""
+    """Returns the folded text of the segment `index`."""
     next_index = index + 1
     end = (
       self.starts[next_index]
@@ -83,12 +85,12 @@ class Anchor:
 
 @dataclasses.dataclass(frozen=True)
 class AnchorMatch:
-  """A part of the anchor that a piece of commentary belongs to.
+  """The segment of the anchor that a piece of commentary belongs to.
 
   Attributes:
-    segment_index: its index; None if no single part is meant, but the month.
+    segment_index: its index; None if the month as a whole is meant.
     key: its month.
-    score: how well it fits, 0 to 1.
+    score: fit, 0 to 1.
   """
 
   segment_index: int | None
@@ -98,12 +100,12 @@ class AnchorMatch:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-  """Commentary on one place.
+  """Commentary that belongs to one segment, if that can be identified.
 
   Attributes:
-    passages: unpunctuated, as printed; cut on their own.
-    anchor_match: None if none was found.
-    reason: why none was found, for the audit.
+    passages: unpunctuated, as printed; each is cut on its own.
+    anchor_match: None if there is no match.
+    reason: for the lack of a match, for the audit.
   """
 
   passages: tuple[str, ...]
@@ -113,14 +115,14 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class AlignedWork:
-  """What the reader of a work found.
+  """A work of commentary with the segments that its pieces belong to.
 
   Attributes:
-    num_units: number of what the edition prints as one.
-    candidates: what these units hold, in order; one unit may hold several.
-    num_years_checked: how many years the edition prints were compared with the
-      year found without them.
-    num_years_agreed: how many of these are the same.
+    num_units: number of units that the edition prints.
+    candidates: contents of these units, in order; one unit may hold several.
+    num_years_checked: number of years that the edition prints and that were
+      compared with the year matched without them.
+    num_years_agreed: number of these that are the same.
   """
 
   num_units: int
@@ -151,15 +153,15 @@ class Alignment:
     ]
 
   def match_at(self, position: int) -> AnchorMatch | None:
-    """Returns where the text stands that ends before `position`.
+    """Returns the segment of the text that ends before `position`.
 
     Args:
-      position: in the edition's folded text, where a note stands.
+      position: of a note in the edition's folded text.
 
     Returns:
-      The part of the last annotated character; its score is the share of
-      the `CLAUSE` characters up to that one that are tied. None before the
-      first tie.
+      The segment of the last annotated character; its score is the share of
+      the `CLAUSE_LENGTH` characters up to that one that are tied. None before
+      the first tie.
     """
     tie_index = bisect.bisect_left(self._positions, position) - 1
     if tie_index < 0:
@@ -171,6 +173,7 @@ class Alignment:
       self._text[tied_position + 1 : position], maxsplit=1
     )[0]
     last_position = anchor_position + len(gap)
+    # The note cannot stand behind the next tied character.
     if tie_index + 1 < len(self.ties):
       last_position = min(last_position, self.ties[tie_index + 1][1] - 1)
     last_position = min(last_position, len(self._anchor.text) - 1)
@@ -192,8 +195,16 @@ def tie_texts(
 ) -> list[tuple[int, int]]:
   """Returns the positions of the characters that two texts share, in order.
 
-  N-grams that occur once in each are tied, longest first; what lies between
-  two ties is compared again with the next length.
+  N-grams that occur once in each are tied, longest first; the text between two
+  ties is compared again with the next length.
+
+  Args:
+    text: folded.
+    other_text: folded.
+    lengths: of the n-grams, falling.
+
+  Returns:
+    (position in `text`, position in `other_text`), both increasing.
   """
   if not lengths or not text or not other_text:
     return []
@@ -217,6 +228,7 @@ def tie_texts(
         (start + offset, other_start + other_offset)
         for offset, other_offset in inner
       ]
+    # N-grams may overlap the one before; those characters are tied already.
     num_tied = max(start - position, other_start - other_position, 0)
     if position < len(text):
       ties += [
@@ -253,9 +265,9 @@ def _longest_increasing(
 
   Source: patience sorting; `pairs` are in order of the first member.
   """
-  tails: list[int] = []
-  piles: list[int] = []
-  predecessors: list[int] = []
+  tails: list[int] = []  # least last member of a run of each length
+  piles: list[int] = []  # index of the pair with that member
+  predecessors: list[int] = []  # index of the pair before each pair
   for index, (_, second) in enumerate(pairs):
     pile = bisect.bisect_left(tails, second)
     predecessors.append(piles[pile - 1] if pile else -1)

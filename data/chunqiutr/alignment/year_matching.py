@@ -22,8 +22,8 @@ from ctd_jax_datasets.chunqiutr.alignment import text_alignment
 # (reign, year), both from 1.
 Year = tuple[int, int]
 
-# An edition misprints a year now and then. Where no part of the named years
-# fits this well, a part of another year is meant if that one fits very well.
+# An edition misprints a year now and then. Where no segment of the named years
+# fits this well, a segment of another year is taken if that one fits very well.
 MIN_NAMED_SCORE = 0.5
 MIN_OTHER_SCORE = 0.75
 
@@ -58,6 +58,7 @@ def parse_year_span(text: str) -> list[Year]:
   """Returns all years of a heading such as 「閔元年至僖四年」, else nothing."""
   if not _SPAN.fullmatch(text):
     return []
+  # Doubled: a heading of one year gives the same year twice.
   first, *_, last = parse_years(text, 0) * 2
   return [
     (reign, year)
@@ -68,10 +69,10 @@ def parse_year_span(text: str) -> list[Year]:
 
 
 class AnchorMatcher:
-  """Finds the part of an anchor that a few words are about.
+  """Matcher of a few words with the segment of an anchor they are about.
 
   Args:
-    anchor: the annals in dated parts.
+    anchor: the annals in dated segments.
   """
 
   def __init__(self, anchor: text_alignment.Anchor):
@@ -89,7 +90,7 @@ class AnchorMatcher:
     )
 
   def years_of_reign(self, reign: int) -> list[Year]:
-    """Returns the years of a reign that have parts."""
+    """Returns the years of a reign that have segments."""
     return sorted(year for year in self._segments_by_year if year[0] == reign)
 
   def best_match(
@@ -102,8 +103,9 @@ class AnchorMatcher:
       years: to look in.
 
     Returns:
-      None if there are no words or no part in these years.
+      None if there are no words or no segment in these years.
     """
+    # Negated indices below: of equal scores the first segment wins.
     indices = [
       index for year in years for index in self._segments_by_year.get(year, ())
     ]
@@ -128,7 +130,7 @@ class AnchorMatcher:
       other_years: where else to look if nothing of these years fits.
 
     Returns:
-      What fits in the named years, though badly, if nothing else fits.
+      The best fit of the named years, however bad, if no other year fits.
     """
     anchor_match = self.best_match(words, named_years)
     if anchor_match is None or anchor_match.score < MIN_NAMED_SCORE:
@@ -138,14 +140,15 @@ class AnchorMatcher:
     return anchor_match
 
   def fit_score(self, words: str, segment_index: int) -> float:
-    """Returns how well a part fits words that may be a summary, 0 to 1.
+    """Returns the fit of a segment to words that may be a summary, 0 to 1.
 
-    The mean of two: how much of the words it holds in any order, rare
-    characters counting more; and how like them its likest stretch is.
+    The mean of two shares: of the words' characters that the segment holds in
+    any order, weighted by inverse document frequency; and the similarity of
+    its most similar stretch.
 
     Args:
       words: folded, not empty.
-      segment_index: index of the part.
+      segment_index: of the segment.
     """
     weights = [self._character_weight(character) for character in words]
     return self._fit_score(words, weights, segment_index)
@@ -162,7 +165,7 @@ class AnchorMatcher:
     )
     if len(text) >= len(words):
       similarity = fuzz.partial_ratio(words, text) / 100
-    else:  # partial_ratio would look for the part in the words
+    else:  # partial_ratio would look for the segment in the words
       similarity = LCSseq.similarity(words, text) / len(words)
     return (matched_weight / sum(weights) + similarity) / 2
 
@@ -171,5 +174,8 @@ class AnchorMatcher:
     return math.log(len(self._segments) + 1)
 
   def _character_weight(self, character: str) -> float:
-    """Returns the inverse document frequency of a character, above 0."""
+    """Returns the inverse document frequency of a character, above 0.
+
+    log((S + 1) / (s + 0.5)), where s of the S segments hold the character.
+    """
     return self._log_num_segments - math.log(self._counts[character] + 0.5)

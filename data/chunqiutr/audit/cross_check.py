@@ -36,12 +36,12 @@ _UNSURE = "unsure"
 def count_units(
   entries: Iterable[base_texts.Entry], segments: Iterable[events.DatedSegment]
 ) -> dict[str, dict[str, int]]:
-  """Returns source -> entries and Han characters before and after cutting.
+  """Returns source -> counts of entries and Han characters, uncut and cut.
 
   Returns:
-    `units`, `characters` and `longest` of the entries of the edition; the same
-    of the parts they are cut into with `parts_` before the name. In the shape
-    of the paper's Table 8.
+    `units`, `characters` and `longest` of the entries of the edition; `parts`
+    and `parts_longest` of the segments they are cut into. In the shape of the
+    paper's Table 8.
   """
   entry_lengths, segment_lengths = (
     _text_lengths((item.source, item.text) for item in items)
@@ -69,7 +69,7 @@ def _text_lengths(texts: Iterable[tuple[str, str]]) -> dict[str, list[int]]:
 def count_decisions(
   segments: Iterable[events.DatedSegment], entries: int, cut_at_events: int
 ) -> dict[str, int]:
-  """Returns rule -> how often it gave a part of the base texts its month.
+  """Returns rule -> number of segments of the base texts that it dated.
 
   Args:
     segments: dated.
@@ -103,7 +103,7 @@ def measure_agreement(
   segments: Sequence[events.DatedSegment],
   matches: Mapping[str, Iterable[event_matching.EventMatch]],
 ) -> tuple[dict[str, dict[str, int]], list[dict[str, Any]]]:
-  """Returns how often works agree on a month, and where they do not.
+  """Returns how often works agree on a month, and their disagreements.
 
   Each sentence of the annals is compared once with each tradition.
 
@@ -113,8 +113,8 @@ def measure_agreement(
 
   Returns:
     ("chunqiu <tradition>" -> {compared, same_year, same_month} of the matches
-    that are `SURE`, and the same with `all_` before the name of all matches,
-    rows of the disagreements in the order of the annals).
+    with at least `MIN_SURE_SCORE`, and with `all_` before the name of all
+    matches, rows of the disagreements in the order of the annals).
   """
   table, rows = {}, []
   for tradition, tradition_matches in matches.items():
@@ -176,7 +176,7 @@ def _disagreement_reason(
   tradition_segment: events.DatedSegment,
   match: event_matching.EventMatch,
 ) -> str:
-  """Returns why two works may give one event two months."""
+  """Returns the reason for which two works may give an event two months."""
   is_inside = match.tradition.start > tradition_segment.position.start
   date_kinds = {
     annals.classify_printed_date(annals_segment.text),

@@ -20,8 +20,7 @@ from ctd_jax_datasets.chunqiutr.alignment.text_alignment import (
 )
 from ctd_jax_datasets.common import errors
 
-# Characters of a printed line of small type, both columns; a paragraph ends
-# with a line that is not full.
+# Of a line of small type, both columns; a shorter line ends a paragraph.
 FULL_LINE_CHARS = 38
 
 _SMALL_TYPE = re.compile(r"\((.*)/(.*)\)")
@@ -29,7 +28,7 @@ _BRACKETED = re.compile(r"\(.*?\)")
 # The quoted traditions, where the edition prints them: 「(左/)…(公/羊)…」.
 _TRADITIONS = re.compile(r"\([左公]/")
 _HEADING = re.compile("^(欽定四庫全書|春秋大事表卷|三[傳𫝊]異同表$)|顧棟.撰$")
-# Essays after the table are on no entry.
+# Last character of the titles of essays, which are on no entry.
 _ESSAY = re.compile("[論後]$")
 _ENTRY, _PARAGRAPH = "entry", "paragraph"
 _YEAR = re.compile("[元一二三四五六七八九十]+年")
@@ -58,8 +57,8 @@ def read_gu(
 ) -> AlignedWork:
   """Returns the paragraphs with the entries that they stand under.
 
-  A year number that falls back without a new duke is either a misprint or the
-  next duke, whose heading one juan lacks; both are looked at.
+  A year that falls back without a new duke is either a misprint or a year of
+  the next duke, whose heading one juan lacks; both readings are tried.
 
   Args:
     paths: juan 42 of KR1e0114.
@@ -101,6 +100,7 @@ def read_gu(
       current_year = (
         printed_years[-1] if matched_year in printed_years else matched_year
       )
+    # A bad match does not move the year on: the next heading would follow it.
     candidates += [
       Candidate((text,), anchor_match, "no entry of the year")
       for text in heading.paragraphs

@@ -55,13 +55,14 @@ def read_du(
 def read_kong(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> AlignedWork:
-  """Returns 孔穎達's sub-commentary, parted where 正義曰 opens anew.
+  """Returns 孔穎達's sub-commentary, divided where 正義曰 opens again.
 
   Args:
     paths: juan 1-60 of KR1e0004 in order.
     anchor: the annotated text.
   """
   notes, text = _split_notes("".join(map(kanripo.read_running_text, paths)))
+  # Other brackets hold 杜預's notes, which KR1e0002 prints better.
   notes = [
     (position, note)
     for position, note in notes
@@ -89,7 +90,7 @@ def read_stretches(
     anchor: the annotated text.
 
   Returns:
-    (folded stretch, place of its note) in the order they are printed.
+    (folded stretch, match of its note) in the order they are printed.
   """
   notes, text = _split_notes("".join(map(kanripo.read_running_text, paths)))
   aligned = text_alignment.Alignment(anchor, text)
@@ -108,7 +109,10 @@ def cut_glosses(note: str) -> str:
 
 
 def _split_notes(running: str) -> tuple[list[tuple[int, str]], str]:
-  """Returns ((position, note), ...) and the folded text without the notes."""
+  """Returns (position, note) pairs and the folded text without the notes.
+
+  A position counts characters of the folded text before the note.
+  """
   notes, text, length, start = [], [], 0, 0
   for match in _BRACKETED.finditer(running):
     body_text = text_alignment.fold_text(running[start : match.start()])

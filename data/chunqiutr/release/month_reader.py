@@ -39,14 +39,14 @@ from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.common.findings import FindingsReport
 from ctd_jax_datasets.common.json_values import format_value
 
-_MAX_ORDER = np.iinfo(np.int32).max
+_MAX_ORDER = np.iinfo(np.int32).max  # the TFDS feature is an int32
 _MONTH_MEMBERS = ("sort_key", "no_event", "versions", "neg_samples")
 _VERSION_MEMBERS = (*WORKS, "neg_sample")
 
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseMonths:
-  """What the file of months holds.
+  """Contents of the file of months.
 
   Attributes:
     records: by sid, sorted.
@@ -97,7 +97,7 @@ def format_record_id(sid: int) -> str:
 
 
 class _MonthsReader:
-  """Walks over months."""
+  """Reader of month nodes that collects records and findings."""
 
   def __init__(self, timeline: Timeline, report: FindingsReport):
     self.timeline = timeline
@@ -214,7 +214,7 @@ class _MonthsReader:
         self._add_record(entry_path, entry, record)
 
   def _find_compiler(self, block: dict[str, Any], location: str) -> str:
-    """Returns the work that a block of commentary is from."""
+    """Returns the work to which a block of commentary belongs."""
     if SOURCE_MEMBER in block:
       path = f"{location}.{SOURCE_MEMBER}"
       return json_values.expect_type(block[SOURCE_MEMBER], str, path)
@@ -235,7 +235,7 @@ class _MonthsReader:
     return label
 
   def _read_match_score(self, block: dict[str, Any], location: str) -> float:
-    """Returns how well a block fits, 0-1; without a number, as accepted."""
+    """Returns the fit of a block, 0-1; without a number, 1 if accepted."""
     value = block.get("match_score")
     try:
       score = math.nan if isinstance(value, bool) else float(value)
@@ -253,7 +253,7 @@ class _MonthsReader:
   def _add_record(
     self, location: str, entry: dict[str, Any], template: Record
   ) -> None:
-    """Keeps the record `template` with sid, text and order of an entry."""
+    """Adds the record `template` with sid, text and order of an entry."""
     self.num_entries += 1
     if "sid" not in entry:
       raise SourceError(f"{location}: has no 'sid', a whole number")
@@ -279,6 +279,7 @@ class _MonthsReader:
         location,
         f"sid {sid} stands in {self.locations[sid]} too",
       )
+    # The later entry replaces the earlier one, as in the authors' loader.
     self.records[sid] = record
     self.locations[sid] = location
 
@@ -296,7 +297,7 @@ class _MonthsReader:
         )
 
   def build_months(self, num_nodes: int) -> ReleaseMonths:
-    """Returns what was read, after looking at it as a whole."""
+    """Returns the collected months, and reports findings about the whole."""
     event_months = collect_months(self.records.values())
     axis = frozenset(self.empty_flags)
     for key in self.timeline.months:
@@ -344,14 +345,14 @@ class _MonthsReader:
 
 
 def _read_order(entry: dict[str, Any], location: str) -> int:
-  """Returns the place of a sentence in its work, -1 where no one says it."""
+  """Returns the position of a sentence in its work, -1 if it is unknown."""
   if ORDER_MEMBER not in entry:
     return UNKNOWN_ORDER
   path = f"{location}.{ORDER_MEMBER}"
   order = json_values.parse_integer(entry[ORDER_MEMBER], path)
   if not 0 <= order <= _MAX_ORDER:
     raise SourceError(
-      f"{path}: {order} should be a place from 0 to {_MAX_ORDER}"
+      f"{path}: {order} should be a position from 0 to {_MAX_ORDER}"
     )
   return order
 

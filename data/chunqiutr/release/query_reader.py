@@ -57,7 +57,7 @@ def infer_split(
 
 @dataclasses.dataclass
 class QueriesReader:
-  """Reads the lines of `queries_all_labeledv3.jsonl`.
+  """Reader of the lines of `queries_all_labeledv3.jsonl`.
 
   Attributes:
     months: records and months of the release.
@@ -138,7 +138,7 @@ class QueriesReader:
     return split, query
 
   def _read_family(self, row: dict[str, Any], location: str) -> str:
-    """Returns the family: what is not a point is a window."""
+    """Returns the family; every type but point is a window."""
     type_name = row.get("type") or row.get("source")
     if not row.get("type"):
       self.report.add(
@@ -233,7 +233,7 @@ class QueriesReader:
   def _make_query_id(
     self, row: dict[str, Any], location: str, number: int
   ) -> str:
-    """Returns the qid as a word that no other query has."""
+    """Returns the qid as a single word that no other query has."""
     qid = row.get("qid")
     text = qid if isinstance(qid, str) else json.dumps(qid)
     if qid is None:
@@ -253,7 +253,7 @@ class QueriesReader:
   def _report_gold_mismatches(
     self, query: Query, gold_sids: list[int], split: str, location: str
   ) -> None:
-    """Reports gold that is not what stands in the interval."""
+    """Reports gold that differs from the records of the interval."""
     for sid in gold_sids:
       record = self.months.records[sid]
       if record.kind == NEG_COMMENT:

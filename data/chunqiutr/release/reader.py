@@ -59,7 +59,7 @@ class Release:
     records: sorted by id.
     queries: split -> queries, in the order of the file.
     split_of: split of every month of the timeline, in order of time.
-    report: what was odd.
+    report: oddities of the files.
   """
 
   records: tuple[Record, ...]
@@ -78,9 +78,9 @@ def read_release(
     timeline: months that exist; None means the 3,036 released ones.
 
   Raises:
-    SourceError: naming the file and the line or JSON path of what cannot be
-      read, and what would be right; or if the files are an export on another
-      calendar, whose keys would be read as other months.
+    SourceError: naming the file, the line or JSON path of the fault and the
+      expected value; or if the files are an export on another calendar, whose
+      keys would be read as other months.
   """
   timeline = timeline or reign_tables.load_timeline(_TIMELINE)
   _check_calendar(paths[MONTHS_FILE].parent, timeline)

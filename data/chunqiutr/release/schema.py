@@ -26,12 +26,12 @@ COMPILER_MEMBERS = ("compiler", "author", "compiler_name")
 COMMENT_LABEL = (
   "comment"  # what a block of commentary is called without a source
 )
-# What we export from other works says so under this name, in the sentence or in
-# the block of commentary.
+# Member of ours for the source of another work, in a sentence or a block of
+# commentary.
 SOURCE_MEMBER = "ctd_jax_source"
-# And its place in its work under this one, in the sentence.
+# Member of ours for the position of a sentence in its work.
 ORDER_MEMBER = "ctd_jax_order"
-# A file without it lists texts month by month: their order would be the answer.
+# A file without it lists texts month by month: their order would be the date.
 UNKNOWN_ORDER = -1
-# Template group; the release has no such member, our exports have.
+# Member of ours for the template group, which the release lacks.
 GROUP_MEMBER = "ctd_jax_group"
