@@ -10,6 +10,7 @@ import pytest
 from nltk.metrics import segmentation as nltk_segmentation
 
 from ctd_jax.tasks.chronocept.annotation import (
+  agreement,
   agreement_report,
   averaging,
   confusion,
@@ -35,15 +36,15 @@ def annotations(tmp_path, rows=ROWS, header=HEADER):
 
 
 def test_measures_of_segments_by_hand(tmp_path):
-  found = records.read_annotations(annotations(tmp_path))
-  first, second = found["A1"]
+  actual = records.read_annotations(annotations(tmp_path))
+  first, second = actual["A1"]
   assert segmentation.label_jaccard(first, second) == pytest.approx(1 / 3)
   assert segmentation.segment_jaccard(first, second) == 0
   # Seven words; means of 3.5 words, so the window is 2 from either side, and
   # of five probes those over one of the two cuts, at words 3 and 5.
   assert segmentation.pk(first, second) == pytest.approx(4 / 5)
-  assert segmentation.segment_jaccard(*found["A3"]) == 1
-  assert segmentation.pk(*found["A3"]) == 0
+  assert segmentation.segment_jaccard(*actual["A3"]) == 1
+  assert segmentation.pk(*actual["A3"]) == 0
   assert segmentation.jaccard(set(), set()) == 1
 
 
@@ -69,11 +70,11 @@ def test_window_is_half_a_segment_and_never_below_two():
 
 
 def test_axes_taken_for_one_another(tmp_path):
-  found = records.make_annotator_pairs(
+  actual = records.make_annotator_pairs(
     records.read_annotations(annotations(tmp_path))
   )
   labels = confusion.make_word_labels(
-    pair for p in found.values() for pair in p
+    pair for p in actual.values() for pair in p
   )
   counts = confusion.compute_confusion_matrix(*labels)
   assert (counts == counts.T).all()
@@ -91,8 +92,8 @@ def test_axes_taken_for_one_another(tmp_path):
 def test_averages_of_equal_curves_are_that_curve():
   curve = (40.0, 8.0, 1.5)
   assert averaging.average_parameters([curve, curve]) == curve
-  found = averaging.average_curves([curve, curve])
-  assert found == pytest.approx(curve, rel=1e-3)
+  actual = averaging.average_curves([curve, curve])
+  assert actual == pytest.approx(curve, rel=1e-3)
   assert averaging.compute_overlaps([curve, curve]) == pytest.approx(
     (1, 1), abs=1e-3
   )

@@ -82,25 +82,25 @@ def test_linear_is_the_interpolator_of_least_norm():
 def test_svr_from_arrays_is_scikit_learns(kernel):
   options = {"C": 1.0, "epsilon": 0.1, "kernel": kernel}
   arrays = regressors.fit_svr(X[:20], Y[:20], options, 0)
-  found = regressors.predict_svr(arrays, X)
-  for place in range(3):
-    model = svm.SVR(**options).fit(X[:20], Y[:20, place])
-    assert found[:, place] == pytest.approx(model.predict(X), abs=1e-5)
+  actual = regressors.predict_svr(arrays, X)
+  for index in range(3):
+    model = svm.SVR(**options).fit(X[:20], Y[:20, index])
+    assert actual[:, index] == pytest.approx(model.predict(X), abs=1e-5)
 
 
 def test_svr_without_support_is_a_constant():
   options = {"C": 1.0, "epsilon": 100.0, "kernel": "rbf"}
-  found = regressors.predict_svr(regressors.fit_svr(X, Y, options, 0), X)
-  assert found == pytest.approx(np.tile(found[0], (30, 1)))
-  assert found.shape == (30, 3)
+  actual = regressors.predict_svr(regressors.fit_svr(X, Y, options, 0), X)
+  assert actual == pytest.approx(np.tile(actual[0], (30, 1)))
+  assert actual.shape == (30, 3)
 
 
 def test_xgboost_from_arrays_is_xgboosts():
   options = {"n_estimators": 5, "max_depth": 2, "learning_rate": 0.3}
   arrays = regressors.fit_xgboost(X, Y, options, 0)
-  found = regressors.predict_xgboost(arrays, X)
+  actual = regressors.predict_xgboost(arrays, X)
   model = xgboost.XGBRegressor(**options, n_jobs=1).fit(X, Y[:, 2])
-  assert found[:, 2] == pytest.approx(model.predict(X), abs=1e-6)
+  assert actual[:, 2] == pytest.approx(model.predict(X), abs=1e-6)
 
 
 def test_trivial_baselines():
@@ -120,8 +120,8 @@ def test_words_and_spans_that_tell_the_target_are_found():
   lexicon = regressors.fit_lexicon(TEXTS, logs, {}, 0)
   assert regressors.predict_lexicon(lexicon, TEXTS) == pytest.approx(logs)
   tfidf = regressors.fit_tfidf(TEXTS, logs, {}, 0)
-  found = regressors.predict_tfidf(tfidf, TEXTS)
-  assert np.mean((found - logs) ** 2) < 0.2 * logs.var(axis=0).mean()
+  actual = regressors.predict_tfidf(tfidf, TEXTS)
+  assert np.mean((actual - logs) ** 2) < 0.2 * logs.var(axis=0).mean()
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def trained(selection, **changes):
 def test_the_best_state_is_a_copy_that_training_does_not_change():
   model, inputs, targets = overfitting()
 
-  def validation_mse(found):
+  def validation_mse(actual):
     predicted = network_training.predict_targets(
-      model, found.params, inputs["validation"]
+      model, actual.params, inputs["validation"]
     )
     return np.mean((predicted - targets["validation"]) ** 2)
 
@@ -179,8 +179,8 @@ def test_the_best_state_is_a_copy_that_training_does_not_change():
 
 
 def test_penalty_and_decay_shrink_and_batches_change_the_path():
-  def size(found):
-    return sum(float(abs(x).sum()) for x in jax.tree.leaves(found.params))
+  def size(actual):
+    return sum(float(abs(x).sum()) for x in jax.tree.leaves(actual.params))
 
   plain = trained(network_training.LAST_EPOCH)
   assert size(trained(network_training.LAST_EPOCH, l1=1e-2)) < size(plain)
@@ -228,23 +228,25 @@ def test_the_grid_is_the_published_one():
   sizes = {"linear": 2, "svr": 18, "xgboost": 8, "ffnn": 243, "bilstm": 9}
   for model, size in sizes.items():
     config = chronocept.get_config(model)
-    found = [*hyperparameter_search.iterate_candidates(config)]
-    assert len({str(h.to_dict()) for h in found}) == size
-    assert config.model.to_dict() in [h.to_dict() for h in found]
+    actual = [*hyperparameter_search.iterate_candidates(config)]
+    assert len({str(h.to_dict()) for h in actual}) == size
+    assert config.model.to_dict() in [h.to_dict() for h in actual]
 
 
 def test_draws_of_residuals_cover_as_they_say():
   validation, test = DRAW.normal(size=(2, 800, 3))
   predicted = DRAW.normal(size=(800, 3)) * 5
-  drawn = rows.make_predictive_draws(
+  draws_of_residuals = rows.make_predictive_draws(
     validation, np.zeros_like(validation), predicted
   )
   truth = predicted + test
-  for quality in calibration.compute_interval_quality(truth, drawn):
+  for quality in calibration.compute_interval_quality(
+    truth, draws_of_residuals
+  ):
     assert quality.coverage == pytest.approx(quality.level, abs=0.05)
   # Twice the spread that validation had: intervals hold too few.
   wide = calibration.compute_interval_quality(
-    predicted + 2 * test, drawn, [0.9]
+    predicted + 2 * test, draws_of_residuals, [0.9]
   )
   assert wide[0].coverage == pytest.approx(0.59, abs=0.06)
 
@@ -255,9 +257,9 @@ def test_measures_of_resamples_are_those_of_single_ones():
   scaler = scaling.TargetScaler(
     np.array([50.0, 40.0, 0.0]), np.array([20.0, 4.0, 1.5])
   )
-  picked = DRAW.integers(len(Y), size=(5, len(Y)))
-  found = rows.compute_measures(truth, seeds, scaler, picked)
-  for resample, samples in enumerate(picked):
+  resample_indices = DRAW.integers(len(Y), size=(5, len(Y)))
+  actual = rows.compute_measures(truth, seeds, scaler, resample_indices)
+  for resample, samples in enumerate(resample_indices):
     single = [
       measures.compute_target_measures(Y[samples], z[samples])
       for z in seeds["test"]
@@ -273,14 +275,14 @@ def test_measures_of_resamples_are_those_of_single_ones():
       for name in names:
         values = np.mean([table[name] for table in tables], axis=0)
         for family, expected in measures.split_by_target(values).items():
-          value = found[units, name, family][resample]
+          value = actual[units, name, family][resample]
           assert value == pytest.approx(expected), (name, family)
     nll = np.mean(
       [measures.paper_nll(Y[samples], z[samples]) for z in seeds["test"]]
     )
-    value = found[rows.Z_UNITS, measures.PAPER_NLL, "all"][resample]
+    value = actual[rows.Z_UNITS, measures.PAPER_NLL, "all"][resample]
     assert value == pytest.approx(nll)
   mean = {s: np.zeros((1, *t.shape)) for s, t in truth.items()}
-  nothing = rows.compute_measures(truth, mean, scaler, picked)
+  nothing = rows.compute_measures(truth, mean, scaler, resample_indices)
   assert nothing[rows.Z_UNITS, rows.SKILL, "all"] == pytest.approx(0)
   assert nothing[rows.Z_UNITS, "spearman", "scale"] == pytest.approx(0)

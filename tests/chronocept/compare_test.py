@@ -65,11 +65,11 @@ def test_the_scale_is_that_of_the_honest_protocol():
 def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
   first = comparison.read_run(workdir("near", 0.5))
   far = comparison.read_run(workdir("far", 1.0))
-  found = comparison.compare_runs(far, first)
-  assert found.difference == pytest.approx(0.75)
-  assert found.interval == pytest.approx((0.75, 0.75))
+  actual = comparison.compare_runs(far, first)
+  assert actual.difference == pytest.approx(0.75)
+  assert actual.interval == pytest.approx((0.75, 0.75))
   # All 2 ** 9 swaps are enumerated; two of them are as extreme.
-  assert found.p_value == pytest.approx(2 / 2**9)
+  assert actual.p_value == pytest.approx(2 / 2**9)
   mixed = {
     k: e + 0.1 * (-1) ** n for n, (k, e) in enumerate(first.errors.items())
   }

@@ -28,9 +28,11 @@ GAUSSIAN = curve_families.GAUSSIAN
 
 @pytest.fixture(scope="module")
 def fits():
-  found = point_fits.fit_points(POINTS, list(curve_families.FAMILIES))
+  actual = point_fits.fit_points(POINTS, list(curve_families.FAMILIES))
   return {
-    (fit.family.name, curve): fit for curve, row in found.items() for fit in row
+    (fit.family.name, curve): fit
+    for curve, row in actual.items()
+    for fit in row
   }
 
 
@@ -48,11 +50,11 @@ def test_all_cells_of_table_11(fits):
 
 
 def test_the_odd_cell_is_a_local_optimum(fits):
-  found = curve_fitting.fit_curve_from_peak(GAUSSIAN, *POINTS["S5"])
-  assert f"{found.rmse:.4f}" == f"{TABLE_11['gaussian'][4]:.4f}" == "0.1193"
-  np.testing.assert_allclose(found.parameters, [56.392, 8.106], atol=6e-4)
-  assert found.amplitude == pytest.approx(17.145, abs=6e-4)
-  assert found.converged
+  actual = curve_fitting.fit_curve_from_peak(GAUSSIAN, *POINTS["S5"])
+  assert f"{actual.rmse:.4f}" == f"{TABLE_11['gaussian'][4]:.4f}" == "0.1193"
+  np.testing.assert_allclose(actual.parameters, [56.392, 8.106], atol=6e-4)
+  assert actual.amplitude == pytest.approx(17.145, abs=6e-4)
+  assert actual.converged
   # The search from many starts meets it, and knows better.
   best = fits[LOCAL]
   assert best.num_agreeing_starts < best.num_starts
@@ -71,8 +73,8 @@ def test_optima_of_the_skew_normal(fits):
   }
   for curve, (*values, mode) in expected.items():
     fit = fits["skew_normal", curve]
-    found = [fit.amplitude, *fit.parameters]
-    np.testing.assert_allclose(found, values, rtol=5e-4)
+    actual = [fit.amplitude, *fit.parameters]
+    np.testing.assert_allclose(actual, values, rtol=5e-4)
     assert fit.mode == pytest.approx(mode, abs=6e-3)
 
 
@@ -101,12 +103,12 @@ def test_more_parameters_do_not_win_out_of_sample(fits):
     # Four parameters go through four points, not in one way only.
     "skew_normal": (0.365, 0.200, 0.249, 0.259, 0.403, 0.240),
   }
-  for curve, place in (("S1", 0), ("S3", 2)):
+  for curve, index in (("S1", 0), ("S3", 2)):
     errors = []
     for family, room in (("gaussian", 6e-4), ("skew_normal", 5e-3)):
-      found = curve_fitting.leave_one_out_rmse(fits[family, curve])
-      assert found == pytest.approx(expected[family][place], abs=room)
-      errors.append(found)
+      actual = curve_fitting.leave_one_out_rmse(fits[family, curve])
+      assert actual == pytest.approx(expected[family][index], abs=room)
+      errors.append(actual)
     assert errors[0] < errors[1]
     assert fits["skew_normal", curve].rmse < fits["gaussian", curve].rmse
   better = [
@@ -136,9 +138,11 @@ def test_covariance_is_that_of_repeated_noise():
     curve_fitting.fit_curve_from_peak(GAUSSIAN, x, curve.evaluate(x) + row)
     for row in noise
   ]
-  drawn = np.cov(np.array([[f.amplitude, *f.parameters] for f in fits]).T)
-  told = np.mean([f.covariance for f in fits], axis=0)
-  ratio = np.sqrt(np.diag(told) / np.diag(drawn))
+  draws_of_residuals = np.cov(
+    np.array([[f.amplitude, *f.parameters] for f in fits]).T
+  )
+  reported = np.mean([f.covariance for f in fits], axis=0)
+  ratio = np.sqrt(np.diag(reported) / np.diag(draws_of_residuals))
   np.testing.assert_allclose(ratio, 1, atol=0.3)
 
 
@@ -234,11 +238,11 @@ def test_the_command_writes_table_json_and_picture(tmp_path):
   ]
   # Only three points on skew-normal need the prior.
   assert [row["ridge"] for row in rows] == ["0", "0", "1e-05", "0"]
-  found = json.loads((tmp_path / "out/fits.json").read_text())
-  tea = found["curves"]["tea"][0]
+  actual = json.loads((tmp_path / "out/fits.json").read_text())
+  tea = actual["curves"]["tea"][0]
   assert 3 < tea["mode_minutes"] < 15
   assert len(tea["residuals"]) == 4
-  assert found["curves"]["sale"][0]["covariance"][0][0] is None
+  assert actual["curves"]["sale"][0]["covariance"][0][0] is None
   assert (tmp_path / "out/fits.png").stat().st_size > 10_000
 
 

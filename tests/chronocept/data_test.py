@@ -70,8 +70,8 @@ def test_a_good_record(tmp_path):
 
 @pytest.mark.parametrize("spelling", ["hypothesis_axis", "hypothetical_axis"])
 def test_both_spellings_of_the_hypothetical_axis(tmp_path, spelling):
-  found = axes(hypothetical_axis=None) | {spelling: "if it leaks"}
-  path = write(tmp_path / "a.json", record(axes=found))
+  actual = axes(hypothetical_axis=None) | {spelling: "if it leaks"}
+  path = write(tmp_path / "a.json", record(axes=actual))
   with warnings.catch_warnings():
     warnings.simplefilter("error")
     (sample,) = records.read_json_samples(path)
@@ -82,9 +82,9 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
   bare = axes(hypothetical_axis=None)
   rows = [record(), *(record(_id=f"Y{i}", axes=bare) for i in range(2))]
   with pytest.warns(UserWarning, match="2 of 3 records.*Y0") as caught:
-    found = records.read_json_samples(write(tmp_path / "a.json", *rows))
+    actual = records.read_json_samples(write(tmp_path / "a.json", *rows))
   assert len(caught) == 1
-  assert found[1].axes["hypothetical"] == ""
+  assert actual[1].axes["hypothetical"] == ""
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_json_lines_and_what_is_written_are_read(tmp_path):
   path.write_text(
     "".join(json.dumps(record(_id=name)) + "\n" for name in "AB"), "utf-8"
   )
-  found = records.read_json_samples(path)
-  assert [sample.sample_id for sample in found] == ["A", "B"]
-  records.write_json_samples(tmp_path / "b.json", found)
-  assert records.read_json_samples(tmp_path / "b.json") == found
+  actual = records.read_json_samples(path)
+  assert [sample.sample_id for sample in actual] == ["A", "B"]
+  records.write_json_samples(tmp_path / "b.json", actual)
+  assert records.read_json_samples(tmp_path / "b.json") == actual
 
 
 def test_split_statistics_pool_to_table_5():
@@ -186,12 +186,12 @@ def test_split_statistics_pool_to_table_5():
 
 @pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
 def test_synthetic_marginals_are_the_published(benchmark):
-  made = synthetic.generate_samples(benchmark)
-  assert made == synthetic.generate_samples(benchmark)
-  assert made != synthetic.generate_samples(benchmark, seed=1)
+  generated = synthetic.generate_samples(benchmark)
+  assert generated == synthetic.generate_samples(benchmark)
+  assert generated != synthetic.generate_samples(benchmark, seed=1)
   for split, published in samples.read_target_statistics()[benchmark].items():
-    columns = list(zip(*(s.targets for s in made[split]), strict=True))
-    assert len(made[split]) == published.n
+    columns = list(zip(*(s.targets for s in generated[split]), strict=True))
+    assert len(generated[split]) == published.n
     np.testing.assert_allclose(
       [statistics.fmean(c) for c in columns], published.mean, atol=1e-4
     )
@@ -200,45 +200,45 @@ def test_synthetic_marginals_are_the_published(benchmark):
     )
     assert min(columns[0]) >= 0
     assert min(columns[1]) > 0
-  everything = [s for found in made.values() for s in found]
-  counts = {a: sum(bool(s.axes[a]) for s in everything) for a in samples.AXES}
+  all_samples = [s for actual in generated.values() for s in actual]
+  counts = {a: sum(bool(s.axes[a]) for s in all_samples) for a in samples.AXES}
   assert counts == samples.read_axis_counts(benchmark)
-  assert len({s.sample_id for s in everything}) == len(everything)
+  assert len({s.sample_id for s in all_samples}) == len(all_samples)
 
 
 @pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
 def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
-  found = synthetic.generate_samples(benchmark)["train"]
+  actual = synthetic.generate_samples(benchmark)["train"]
   spans = synthetic_wording.SPANS
-  said = []
-  for sample in found:
+  durations_named = []
+  for sample in actual:
     assert all(piece in sample.parent_text for piece in sample.axes.values())
     main = sample.axes["main_outcome"].lower().rstrip(".")
-    said.append(
+    durations_named.append(
       next(
         s.minutes
         for s in spans
         if any(main.endswith(c) for c in s.duration_phrases)
       )
     )
-  xi, omega, alpha = zip(*(s.targets for s in found), strict=True)
-  assert scipy.stats.spearmanr(said, xi).statistic > 0.8
-  assert abs(scipy.stats.spearmanr(said, omega).statistic) < 0.15
-  assert abs(scipy.stats.spearmanr(said, alpha).statistic) < 0.15
+  xi, omega, alpha = zip(*(s.targets for s in actual), strict=True)
+  assert scipy.stats.spearmanr(durations_named, xi).statistic > 0.8
+  assert abs(scipy.stats.spearmanr(durations_named, omega).statistic) < 0.15
+  assert abs(scipy.stats.spearmanr(durations_named, alpha).statistic) < 0.15
 
 
 def test_a_folder_is_built_and_read(tmp_path):
   builder = build.build_dataset("chronocept/benchmark_1", tmp_path, DUMMY)
   assert not builder.info.metadata["synthetic"]
   assert "chronocept2025" in builder.info.citation
-  found = reader.load_samples("chronocept/benchmark_1", tmp_path)
-  assert found == reader.load_samples(f"json:{DUMMY / 'benchmark_1'}")
-  assert {split: len(rows) for split, rows in found.items()} == {
+  actual = reader.load_samples("chronocept/benchmark_1", tmp_path)
+  assert actual == reader.load_samples(f"json:{DUMMY / 'benchmark_1'}")
+  assert {split: len(rows) for split, rows in actual.items()} == {
     "train": 2,
     "validation": 1,
     "test": 1,
   }
-  assert found["train"][1].axes["hypothetical"] == "unless the clerk calls her"
+  assert actual["train"][1].axes["hypothetical"] == "unless the clerk calls her"
   tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "synthetic" not in tables
   assert "878" in tables
@@ -309,8 +309,10 @@ def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
   assert len(registered) == 3
   assert reader.load_samples(name, tmp_path / "first")["test"][0].scale == 4.125
   # A process reads the registered ones once, and this one began before.
-  known = checksums.load_url_infos(hub.CHECKSUMS)
-  monkeypatch.setattr(chronocept_dataset_builder.Builder, "url_infos", known)
+  registered_infos = checksums.load_url_infos(hub.CHECKSUMS)
+  monkeypatch.setattr(
+    chronocept_dataset_builder.Builder, "url_infos", registered_infos
+  )
   reader.load_samples(name, tmp_path / "second")
   path = host / "benchmark_1/test.json"
   path.write_text(path.read_text().replace("25.5", "26.5"))

@@ -93,34 +93,34 @@ def test_targets_are_to_one_base():
     scale=sample.scale * ratio,
     log_base=2.0,
   )
-  found = features.extract_targets([sample, other])
-  np.testing.assert_allclose(found[0], sample.targets, rtol=1e-12)
-  np.testing.assert_allclose(found[1], sample.targets, rtol=1e-12)
+  actual = features.extract_targets([sample, other])
+  np.testing.assert_allclose(actual[0], sample.targets, rtol=1e-12)
+  np.testing.assert_allclose(actual[1], sample.targets, rtol=1e-12)
 
 
 def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
-  found = FrozenFeatures(str(encoder), 24, cache / "kept")
+  actual = FrozenFeatures(str(encoder), 24, cache / "kept")
   rows = [("a tram", "", "stops"), ("rain", "stops", "")]
-  vectors = found.encode_vectors(rows)
+  vectors = actual.encode_vectors(rows)
   assert vectors.shape == (2, 3 * 16)
   # An absent field is a constant, wherever it stands.
   np.testing.assert_array_equal(vectors[0, 16:32], vectors[1, 32:])
   np.testing.assert_array_equal(vectors[0, 32:], vectors[1, 16:32])
-  states, lengths = found.encode_sequences(rows, pad_to_max_length=False)
+  states, lengths = actual.encode_sequences(rows, pad_to_max_length=False)
   # Letters and [CLS]; "" is [CLS] alone.
   assert lengths.tolist() == [6 + 1 + 6, 5 + 6 + 1]
   np.testing.assert_allclose(states[0, 0], vectors[0, :16], atol=1e-5)
   assert not states[1, 12:].any()
-  padded, all_lengths = found.encode_sequences(rows, pad_to_max_length=True)
+  padded, all_lengths = actual.encode_sequences(rows, pad_to_max_length=True)
   assert padded.shape == (2, 3 * 24, 16)
   assert all_lengths.tolist() == [72, 72]
   np.testing.assert_array_equal(padded[0, 24], states[0, 6])
-  tokens = found.tokenize_rows(rows)
+  tokens = actual.tokenize_rows(rows)
   assert tokens["ids"].shape == (2, 1, 6)
   assert tokens["axis_ids"].shape == (2, 2, 6)
   assert tokens["mask"].sum(axis=2).tolist() == [[6], [5]]
   assert tokens["axis_mask"].sum(axis=2).tolist() == [[0, 6], [6, 0]]
-  assert set(found.tokenize_rows([row[:1] for row in rows])) == {"ids", "mask"}
+  assert set(actual.tokenize_rows([row[:1] for row in rows])) == {"ids", "mask"}
 
   def refuse(*_, **__):
     raise AssertionError("encoded again")
@@ -151,11 +151,11 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
   lines = (tmp_path / "predictions.tsv").read_text().splitlines()
   size = validity_files.SIZES["test"]
   assert len(lines) == 1 + 2 * size
-  told = np.array([line.split("\t")[2:] for line in lines[1:]], float)
+  reported = np.array([line.split("\t")[2:] for line in lines[1:]], float)
   predictor = Predictor.load(tmp_path)
-  found = predictor.predict(validity_files.samples()["test"])
-  expected = told.reshape(2, size, 3).mean(axis=0)
-  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+  actual = predictor.predict(validity_files.samples()["test"])
+  expected = reported.reshape(2, size, 3).mean(axis=0)
+  np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
   def refuse(*_):
     raise AssertionError("trained again")
@@ -179,8 +179,8 @@ def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   experiment.run_experiment(c, tmp_path)
   history = json.loads((tmp_path / "history.json").read_text())["0"]
   scores = history["validation_mse"]
-  kept = 3 if protocol == "paper" else 1 + int(np.argmin(scores))
-  assert history["epoch"] == kept
+  selected_epoch = 3 if protocol == "paper" else 1 + int(np.argmin(scores))
+  assert history["epoch"] == selected_epoch
   # BERT alone learns raw targets, under the paper's; scores have the units of
   # the other models.
   raw = (model, protocol) == ("bert", "paper")
@@ -189,9 +189,9 @@ def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   rows = results.read_result_rows(tmp_path / "results.json")
   value = {(r.score_mode, r.metric, r.family): r.value for r in rows}
   targets = features.extract_targets(validity_files.samples()["test"])
-  told = (tmp_path / "predictions.tsv").read_text().splitlines()[1:]
-  found = np.array([line.split("\t")[2:] for line in told], float)
-  errors = np.mean((found - targets) ** 2, axis=0)
+  reported = (tmp_path / "predictions.tsv").read_text().splitlines()[1:]
+  actual = np.array([line.split("\t")[2:] for line in reported], float)
+  errors = np.mean((actual - targets) ** 2, axis=0)
   by = "test" if protocol == "paper" else "train"
   spread = features.extract_targets(validity_files.samples()[by]).std(axis=0)
   assert value["raw", "mse", "all"] == pytest.approx(errors.mean(), rel=1e-3)
@@ -214,11 +214,11 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
   assert abs(arrays[name] - start).max() > 1e-6
   tokens = predictor.features.tokenize_rows([("a tram", *("", "stops") * 4)])
   ids, mask = tokens["axis_ids"], tokens["axis_mask"]
-  found = [
+  actual = [
     predictor.system.predict(arrays, {**tokens, "axis_ids": read})
     for read in (ids, np.where(mask, ids, 5))
   ]
-  np.testing.assert_allclose(*found, atol=1e-6)
+  np.testing.assert_allclose(*actual, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", ["linear", "mean"])
@@ -260,13 +260,13 @@ def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
   monkeypatch.setattr(hyperparameter_search, "_score_candidate", stopped)
   with pytest.raises(KeyboardInterrupt):
     experiment.run_experiment(c, tmp_path)
-  kept = json.loads((tmp_path / "search.json").read_text())
-  assert len(kept) == 3
+  finished = json.loads((tmp_path / "search.json").read_text())
+  assert len(finished) == 3
   calls.clear()
   experiment.run_experiment(c, tmp_path)
   assert len(calls) == 1
   tried = json.loads((tmp_path / "search.json").read_text())
-  assert tried[:3] == kept
+  assert tried[:3] == finished
   assert len({json.dumps(t["model"], sort_keys=True) for t in tried}) == 4
 
 

@@ -86,13 +86,13 @@ def test_the_published_nll_follows_from_the_published_mse():
     rows[row.system, row.dataset][row.metric] = row.value
   values = [row for row in rows.values() if "paper_nll" in row]
   assert len(values) == 16
-  for place, row in rows.items():
-    found = paper_nll_of_mse(row["mse"])
+  for index, row in rows.items():
+    actual = paper_nll_of_mse(row["mse"])
     # BERT's residuals on the second benchmark have a mean.
-    biased = place == ("BERT", "chronocept/benchmark_2")
+    biased = index == ("BERT", "chronocept/benchmark_2")
     room = 1.5e-4 if biased else 5.1e-5
     # Four decimals of an MSE below 2 move the value by less than 3e-5.
-    assert found == pytest.approx(row["paper_nll"], abs=room + 3e-5), place
+    assert actual == pytest.approx(row["paper_nll"], abs=room + 3e-5), index
 
 
 def test_paper_nll_knows_the_bias_and_nothing_else():
@@ -129,28 +129,28 @@ def of_curves():
 
 
 def test_a_normal_curve_moved_by_ten(of_curves):
-  found = {name: values[0] for name, values in of_curves.items()}
+  actual = {name: values[0] for name, values in of_curves.items()}
   moved = 10 * np.log(1.1)
-  assert found["curve_kl"] == pytest.approx(100 / (2 * 64))
-  assert found["wasserstein"] == pytest.approx(10, abs=1e-3)
+  assert actual["curve_kl"] == pytest.approx(100 / (2 * 64))
+  assert actual["wasserstein"] == pytest.approx(10, abs=1e-3)
   overlap = 2 * scipy.stats.norm.cdf(-5 / 8)
-  assert found["overlap"] == pytest.approx(overlap, abs=1e-4)
+  assert actual["overlap"] == pytest.approx(overlap, abs=1e-4)
   for name in ("mode", "start", "end"):
-    assert found[f"{name}_log_minutes"] == pytest.approx(moved, abs=1e-6)
+    assert actual[f"{name}_log_minutes"] == pytest.approx(moved, abs=1e-6)
   gap = 1 - np.exp(-0.5 * (10 / 8) ** 2)
-  assert found["validity_mae@1_hour"] == pytest.approx(gap, abs=1e-3)
-  assert found["validity_brier@1_hour"] == pytest.approx(gap**2, abs=1e-3)
+  assert actual["validity_mae@1_hour"] == pytest.approx(gap, abs=1e-3)
+  assert actual["validity_brier@1_hour"] == pytest.approx(gap**2, abs=1e-3)
 
 
 def test_a_curve_that_is_met_costs_its_entropy_only(of_curves):
-  found = {name: values[1] for name, values in of_curves.items()}
-  assert tuple(found) == curve_measures.MEASURES
+  actual = {name: values[1] for name, values in of_curves.items()}
+  assert tuple(actual) == curve_measures.MEASURES
   least = {"curve_cross_entropy", "expected_crps", "overlap"}
-  for name in set(found) - least:
-    assert found[name] == pytest.approx(0, abs=1e-9), name
+  for name in set(actual) - least:
+    assert actual[name] == pytest.approx(0, abs=1e-9), name
   entropy = scipy.stats.skewnorm(2, 60, 10).entropy()
-  assert found["curve_cross_entropy"] == pytest.approx(entropy, abs=1e-6)
-  assert found["overlap"] == pytest.approx(1)
+  assert actual["curve_cross_entropy"] == pytest.approx(entropy, abs=1e-6)
+  assert actual["overlap"] == pytest.approx(1)
 
 
 def test_predictions_that_are_no_curve():
@@ -233,13 +233,13 @@ def test_shapes_that_do_not_fit_are_told(truth):
 
 
 def test_reliability_by_hand():
-  found = calibration.compute_reliability(
+  actual = calibration.compute_reliability(
     [0.0, 0.2, 1.0, 0.6], [0.05, 0.05, 0.95, 1.0], num_bins=10
   )
-  np.testing.assert_allclose(found.predicted, [0.05, 0.975])
-  np.testing.assert_allclose(found.observed, [0.1, 0.8])
-  assert found.count.tolist() == [2, 2]
-  assert found.error == pytest.approx((2 * 0.05 + 2 * 0.175) / 4)
+  np.testing.assert_allclose(actual.predicted, [0.05, 0.975])
+  np.testing.assert_allclose(actual.observed, [0.1, 0.8])
+  assert actual.count.tolist() == [2, 2]
+  assert actual.error == pytest.approx((2 * 0.05 + 2 * 0.175) / 4)
 
 
 def test_pictures_have_labels(truth):

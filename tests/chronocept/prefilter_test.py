@@ -44,9 +44,9 @@ def test_the_limit_itself_is_kept_and_either_cosine_drops():
 
 
 def test_tfidf_of_repeated_texts():
-  found = similarity_filter.compute_tfidf_cosines(list(TEXTS.values()))
-  assert np.diag(found) == pytest.approx(1)
-  verdicts = filter_texts({"tfidf": found})
+  actual = similarity_filter.compute_tfidf_cosines(list(TEXTS.values()))
+  assert np.diag(actual) == pytest.approx(1)
+  verdicts = filter_texts({"tfidf": actual})
   assert [v.is_kept for v in verdicts] == [True, False, True, False]
   assert similarity_filter.compute_cosines(np.array([[3.0, 4], [4, 3]]))[
     0, 1
@@ -122,6 +122,6 @@ def test_the_command_writes_both_tables(tmp_path, capsys):
   path.write_text("sample_id,text\n" + rows)
   prefilter.filter_texts(str(path), str(tmp_path / "out"), None, 0.7)
   assert "4 texts, 2 dropped" in capsys.readouterr().out
-  kept = similarity_filter.read_texts(tmp_path / "out" / "kept.csv")
-  assert list(kept) == ["T1", "T3"]
+  finished = similarity_filter.read_texts(tmp_path / "out" / "kept.csv")
+  assert list(finished) == ["T1", "T3"]
   assert len((tmp_path / "out" / "report.tsv").read_text().splitlines()) == 5

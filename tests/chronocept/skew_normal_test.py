@@ -67,11 +67,11 @@ def test_anchors_to_base_1_1():
     "1 year": 138.20,
     "1 decade": 162.36,
   }
-  found = {
+  actual = {
     name: round(float(time_axis.to_log_time(minutes)), 2)
     for name, minutes in time_axis.ANCHORS.items()
   }
-  assert found == expected
+  assert actual == expected
 
 
 @pytest.mark.parametrize("base", [1.01, 2.0, math.e, 10.0])
@@ -109,8 +109,8 @@ def test_owens_t_and_its_derivatives():
   h, a = np.meshgrid(
     np.linspace(-6, 6, 25), [-50, -3, -1, -0.4, 0, 0.01, 1, 1.01, 8, 200]
   )
-  found = skew_normal.owens_t(jnp.asarray(h), jnp.asarray(a))
-  np.testing.assert_allclose(found, scipy.special.owens_t(h, a), atol=1e-14)
+  actual = skew_normal.owens_t(jnp.asarray(h), jnp.asarray(a))
+  np.testing.assert_allclose(actual, scipy.special.owens_t(h, a), atol=1e-14)
   for argument in (0, 1):
     point = [0.7, -1.3]
     slope = jax.grad(skew_normal.owens_t, argument)(*point)
@@ -138,15 +138,15 @@ def test_moments_are_those_of_scipy():
   )
   np.testing.assert_allclose(skew_normal.mean(curves()), mean)
   np.testing.assert_allclose(skew_normal.variance(curves()), variance)
-  found = skew_normal.moment_skewness(curves())
-  np.testing.assert_allclose(found, gamma, atol=1e-12)
+  actual = skew_normal.moment_skewness(curves())
+  np.testing.assert_allclose(actual, gamma, atol=1e-12)
 
 
 def test_mode_offsets():
-  found = skew_normal.mode_offset(jnp.array([0.0, 0.5, 1, 2, 4.25, 10]))
+  actual = skew_normal.mode_offset(jnp.array([0.0, 0.5, 1, 2, 4.25, 10]))
   expected = [0, 0.35, 0.51, 0.53, 0.40, 0.24]
-  np.testing.assert_allclose(np.round(found, 2), expected)
-  for alpha, place in zip(ALPHAS, skew_normal.mode(curves()), strict=True):
+  np.testing.assert_allclose(np.round(actual, 2), expected)
+  for alpha, index in zip(ALPHAS, skew_normal.mode(curves()), strict=True):
     law = scipy.stats.skewnorm(alpha, XI, OMEGA)
     best = scipy.optimize.minimize_scalar(
       lambda x, law=law: -law.logpdf(x),
@@ -154,7 +154,7 @@ def test_mode_offsets():
       method="bounded",
       options={"xatol": 1e-10},
     )
-    assert float(place) == pytest.approx(best.x, abs=1e-5)
+    assert float(index) == pytest.approx(best.x, abs=1e-5)
 
 
 def test_the_location_is_not_the_peak():
@@ -180,8 +180,8 @@ def test_validity_is_1_at_the_mode_and_the_level_at_its_crossings():
     start, end = skew_normal.find_crossings(curve, level)
     assert (start < skew_normal.mode(curve)).all()
     assert (skew_normal.mode(curve) < end).all()
-    for place in (start, end):
-      np.testing.assert_allclose(skew_normal.validity(curve, place), level)
+    for index in (start, end):
+      np.testing.assert_allclose(skew_normal.validity(curve, index), level)
 
 
 def test_minutes_above_a_level():
@@ -192,15 +192,15 @@ def test_minutes_above_a_level():
   assert float(skew_normal.minutes_above(normal)) == pytest.approx(expected)
   # What lies before the first minute does not count.
   early = SkewNormal(0.0, 10.0, 0.0)
-  found = float(skew_normal.minutes_above(early))
-  assert found == pytest.approx(1.1**half - 1)
+  actual = float(skew_normal.minutes_above(early))
+  assert actual == pytest.approx(1.1**half - 1)
 
 
 def test_mean_validity_of_an_interval():
   low, high = 40.0, 55.0
-  found = skew_normal.mean_validity(H0028, low, high)
+  actual = skew_normal.mean_validity(H0028, low, high)
   mean = numeric(lambda x: skew_normal.validity(H0028, x), low, high)
-  assert float(found) == pytest.approx(mean / (high - low), abs=1e-8)
+  assert float(actual) == pytest.approx(mean / (high - low), abs=1e-8)
 
 
 QUANTITIES = {
@@ -257,8 +257,8 @@ def test_single_precision_is_enough():
 @pytest.mark.parametrize("z", [-3.0, -0.4, 0.0, 1.0, 4.0])
 def test_crps_against_quadrature(z):
   y = XI + z * OMEGA
-  found = scores.crps(curves(), y)
-  for alpha, value in zip(ALPHAS, found, strict=True):
+  actual = scores.crps(curves(), y)
+  for alpha, value in zip(ALPHAS, actual, strict=True):
     distribution = functools.partial(
       skew_normal.cumulative_distribution, SkewNormal(XI, OMEGA, alpha)
     )
@@ -272,15 +272,17 @@ def test_crps_against_quadrature(z):
 def test_crps_of_a_normal_curve_is_the_known_formula():
   z = np.linspace(-3, 3, 13)
   normal = scipy.stats.norm
-  known = z * (2 * normal.cdf(z) - 1) + 2 * normal.pdf(z) - math.pi**-0.5
-  found = scores.crps(SkewNormal(0.0, 1.0, 0.0), z)
-  np.testing.assert_allclose(found, known, atol=1e-12)
+  registered_infos = (
+    z * (2 * normal.cdf(z) - 1) + 2 * normal.pdf(z) - math.pi**-0.5
+  )
+  actual = scores.crps(SkewNormal(0.0, 1.0, 0.0), z)
+  np.testing.assert_allclose(actual, registered_infos, atol=1e-12)
 
 
 def test_entropy_is_that_of_scipy():
-  found = scores.entropy(curves())
+  actual = scores.entropy(curves())
   expected = scipy.stats.skewnorm(ALPHAS, XI, OMEGA).entropy()
-  np.testing.assert_allclose(found, expected, atol=1e-6)
+  np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
 def limits(truth, predicted):
@@ -319,10 +321,10 @@ INTEGRANDS = {
 @pytest.mark.parametrize("name", INTEGRANDS)
 def test_integrals_against_quadrature(name):
   truth, predicted = random_pairs()
-  found = getattr(scores, name)(truth, predicted)
-  for place, value in enumerate(found):
+  actual = getattr(scores, name)(truth, predicted)
+  for index, value in enumerate(actual):
     f, g = (
-      SkewNormal(*(part[place] for part in curve))
+      SkewNormal(*(part[index] for part in curve))
       for curve in (truth, predicted)
     )
     expected = numeric(
@@ -354,9 +356,9 @@ def test_distances_of_a_curve_to_itself_and_to_one_far_away():
 def test_expected_crps_less_its_least_is_the_cramer_distance():
   truth, predicted = random_pairs(3)
   draws = np.linspace(0.0005, 0.9995, 1000)
-  for place in range(3):
+  for index in range(3):
     f, g = (
-      SkewNormal(*(float(part[place]) for part in curve))
+      SkewNormal(*(float(part[index]) for part in curve))
       for curve in (truth, predicted)
     )
     y = scipy.stats.skewnorm(f.skewness, f.location, f.scale).ppf(draws)
@@ -367,10 +369,10 @@ def test_expected_crps_less_its_least_is_the_cramer_distance():
 
 def test_the_greatest_gap_of_validity():
   truth, predicted = random_pairs(4)
-  found = scores.validity_sup(truth, predicted)
-  for place, value in enumerate(found):
+  actual = scores.validity_sup(truth, predicted)
+  for index, value in enumerate(actual):
     f, g = (
-      SkewNormal(*(part[place] for part in curve))
+      SkewNormal(*(part[index] for part in curve))
       for curve in (truth, predicted)
     )
     x = np.linspace(*limits(f, g), 100_001)

@@ -20,5 +20,5 @@ def encoder(folder: pathlib.Path) -> pathlib.Path:
 
 def samples(benchmark="benchmark_1"):
   """Returns split -> the first synthetic samples."""
-  found = synthetic.generate_samples(benchmark)
-  return {split: found[split][:size] for split, size in SIZES.items()}
+  actual = synthetic.generate_samples(benchmark)
+  return {split: actual[split][:size] for split, size in SIZES.items()}
