@@ -198,36 +198,16 @@ def _find_second_date(
   if not (connector or pair_connector):
     return None
   position = first_date.end + (connector or pair_connector).end()
-  year = first_date.year
   relative_year = patterns.RELATIVE_END_YEAR.match(text, position)
-  if relative_year:
-    position = relative_year.end()
-    year += bool(relative_year["next"])  # 「次年」; 「同年」 adds nothing
-  elided_date = next(
-    (
-      later_mention
-      for later_mention in later_mentions
-      if later_mention.start == position
-    ),
-    None,
-  )
-  # After the connector: a date, a bare season, 「年底」, or the year alone.
-  year_end = patterns.YEAR_END.match(text, position)
-  if (
-    elided_date is None
-    and text[position : position + 1] in FIRST_MONTH_OF_SEASON
-  ):
-    elided_date = DateMention(position, position + 1, season=text[position])
-  if elided_date is None and year_end:
-    elided_date = DateMention(position, year_end.end(), month=MONTHS_PER_YEAR)
-  if elided_date is None and relative_year:
-    elided_date = DateMention(relative_year.start(), position)
+  elided_date = _find_elided_date(later_mentions, text, position, relative_year)
   if elided_date is None or (
     pair_connector and not patterns.PAIR_END.match(text, elided_date.end)
   ):
     return None
   completed_date = dataclasses.replace(
-    elided_date, reigns=first_date.reigns, year=elided_date.year or year
+    elided_date,
+    reigns=first_date.reigns,
+    year=elided_date.year or first_date.year,
   )
   if relative_year and relative_year["next"]:
     return elided_date, _next_year_ordinals(
@@ -236,6 +216,32 @@ def _find_second_date(
   return elided_date, _date_ordinals(
     completed_date, elided_date, text, timeline
   )
+
+
+def _find_elided_date(
+  later_mentions: Sequence[DateMention],
+  text: str,
+  position: int,
+  relative_year: re.Match[str] | None,
+) -> DateMention | None:
+  """Returns the date after a connector that leaves out reign or year.
+
+  Args:
+    later_mentions: possible dates after the first.
+    text: the query.
+    position: after the connector.
+    relative_year: match of 「同年」 or 「次年」 at `position`, if there is one.
+  """
+  start = relative_year.end() if relative_year else position
+  for mention in later_mentions:
+    if mention.start == start:
+      return mention
+  if text[start : start + 1] in FIRST_MONTH_OF_SEASON:
+    return DateMention(start, start + 1, season=text[start])
+  if year_end := patterns.YEAR_END.match(text, start):  # 「年底」
+    return DateMention(start, year_end.end(), month=MONTHS_PER_YEAR)
+  # 「至次年」: the whole year.
+  return DateMention(position, start) if relative_year else None
 
 
 def _next_year_ordinals(
