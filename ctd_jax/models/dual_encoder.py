@@ -26,13 +26,11 @@ from ctd_jax.models import (
   temporal_bias,
 )
 from ctd_jax.models.arrays import TokenIds, TokenMask
+from ctd_jax.models.calendar_heads import PRECISION
 from ctd_jax.models.ctd_config import SCORE_MODES, CTDConfig
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pooling import pool_packed, pool_tokens
-
-# Accelerators would round the operands, and with them the ranking.
-_PRECISION = jax.lax.Precision.HIGHEST
 
 
 def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
@@ -199,8 +197,9 @@ class DualEncoder(nn.Module):
       record: encodings of N records.
       mode: of the score; all but "semantic" have the vectors with context.
     """
+    # Accelerators would round the operands, and with them the ranking.
     cosine = jnp.matmul(
-      query.vectors(mode), record.vectors(mode).T, precision=_PRECISION
+      query.vectors(mode), record.vectors(mode).T, precision=PRECISION
     )
     return cosine / self.config.temperature
 
