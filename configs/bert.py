@@ -5,10 +5,11 @@
 Hardware: one accelerator of 24 GB; the published run took 15 (ft) and 19
 minutes (ctd) on one GPU. The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
-Methods and variants: `training_config.apply_method`. Published on the authors' files
-(Table 1, test, hit@1): ft .5088, tempdate .5027, tempdate_smooth .5051, ctd
-.5826; the nearest to how they were made is `ft-release` ... `ctd-release`.
-Not measured with this config yet.
+Methods and variants: `training.config.apply_method`.
+
+Published on the authors' files (Table 1, test, hit@1): ft .5088, tempdate
+.5027, tempdate_smooth .5051, ctd .5826; the nearest to how they were made is
+`ft-release` ... `ctd-release`. Not measured with this config yet.
 """
 
 import ml_collections

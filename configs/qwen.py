@@ -1,13 +1,15 @@
 """Qwen3-Embedding 0.6B fine-tuned on the rebuilt Annals.
 
-  python -m ctd_jax.train --config=configs/qwen.py:ctd --workdir=runs/qwen-ctd
+  python -m ctd_jax.train --config=configs/qwen.py
 
 Hardware: one accelerator of 40 GB, or several, over which a batch is split;
 the published run took 45 minutes on two GPUs. The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
-Methods and variants: `training_config.apply_method`. Published on the authors' files
-(Table 1, test, hit@1): ft .5771, ctd .5923; the nearest to how they were made
-is `ft-release`, `ctd-release`. Not measured with this config yet.
+Methods and variants: `training.config.apply_method`.
+
+Published on the authors' files (Table 1, test, hit@1): ft .5771, ctd .5923; the
+nearest to how they were made is `ft-release`, `ctd-release`. Not measured with
+this config yet.
 """
 
 import ml_collections

@@ -7,9 +7,9 @@
 
 Hardware: 2 CPU cores, 10 (ft), 15 (posterior) and 25 minutes (ctd) with
 evaluation, each on one of them. The source texts are downloaded, or read from
---config.sources=FOLDER. After the colon stands one of `training_config.METHODS`, and
-where it is to be the released code's, `-release` (`training_config.apply_method`). The
-rows they should give are in tests/results/rebuilt.json.
+--config.sources=FOLDER. The argument is a method, with `-release` for the
+values of the released code (`training.config.apply_method`). The rows they
+should give are in tests/results/rebuilt.json.
 """
 
 import ml_collections

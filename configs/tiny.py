@@ -1,10 +1,10 @@
 """CTD on `chunqiutr/mini`, an invented chronicle: a run in minutes.
 
-  ./launch/local.sh --config=configs/tiny.py
+  python -m ctd_jax.train --config=configs/tiny.py
 
-Hardware: 2 CPU cores. For seeing the whole path work, for tests and for
-trying a change; its figures say nothing about the Annals. Takes the methods of
-`training_config.METHODS` as argument: --config=configs/tiny.py:ft
+Hardware: 2 CPU cores. For tests and for trying a change; its figures say
+nothing about the Annals. The argument is a method of `training.config.METHODS`:
+--config=configs/tiny.py:ft
 """
 
 import ml_collections

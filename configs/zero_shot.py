@@ -1,10 +1,10 @@
-"""Published dense encoders as they are, asked about the rebuilt Annals.
+"""Published dense encoders without training, on the rebuilt Annals.
 
   python -m ctd_jax.train --config=configs/zero_shot.py:me5_large \\
     --workdir=runs/zs-me5-large
 
-Nothing is trained: method `zs` of `training_config.apply_method`. After the colon stands
-one of `ROWS`, which have the prefixes, instructions, pooling and lengths of the
+The method is `zs` of `training.config.apply_method`. The argument is a key of
+`ENCODERS`, which have the prefixes, instructions, pooling and lengths of the
 authors' scripts. The weights are read from --config.model.encoder.source: a
 folder, or a hub id, which is downloaded. They must be safetensors: where there
 is only a pytorch_model.bin, as there was of bge_m3, convert it first.
@@ -29,8 +29,8 @@ from ctd_jax.models import tokenizer
 from ctd_jax.training import config as training_config
 from ctd_jax_configs import qwen
 
-# What the authors tell mE5-instruct and GTE-Qwen2; Qwen3 and E5-Mistral are
-# told `qwen.TASK`. All but Qwen3 have a blank after the second colon.
+# The authors' instruction of mE5-instruct and GTE-Qwen2; that of Qwen3 and
+# E5-Mistral is `qwen.TASK`. All but Qwen3 have a blank after the second colon.
 _TIME_AWARE = (
   "Given a time-aware historical query about the Chunqiu corpus, retrieve "
   "relevant passages from the corpus."

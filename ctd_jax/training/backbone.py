@@ -30,7 +30,7 @@ _SOURCE_FIELDS = ("source", "end_token", "query_prefix", "record_prefix")
 
 @dataclasses.dataclass(frozen=True)
 class Backbone:
-  """Vocabulary, geometry and origin of an encoder.
+  """Vocabulary, geometry and origin of a text encoder.
 
   Attributes:
     tokenizer: its vocabulary.
@@ -50,7 +50,7 @@ class Backbone:
     """Returns the published parameters, None where they are random.
 
     Args:
-      sharding: where they live.
+      sharding: of every parameter.
 
     Raises:
       FileNotFoundError: if the folder or its weights are missing.

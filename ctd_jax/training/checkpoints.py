@@ -60,7 +60,7 @@ def list_differences(
 
 @contextlib.contextmanager
 def _silence_abandoned_readers() -> Iterator[None]:
-  """Keeps Python from reporting the end of every reader that was given up.
+  """Suppresses Python's reports of readers that were never awaited.
 
   One array that cannot be read leaves a coroutine for each of the others.
   """
@@ -98,7 +98,7 @@ class Checkpoints:
       self._set_aside_unreadable_metrics()
 
     def rank_metrics(metrics: Mapping[str, float]) -> tuple[float, float]:
-      # Of equals the earlier one.
+      # Of equal metrics the earlier step.
       return metrics[self.metric], -metrics["step"]
 
     # The policy alone keeps the best step but reports the latest as best; the
@@ -122,9 +122,9 @@ class Checkpoints:
     )
 
   def _set_aside_unreadable_metrics(self) -> None:
-    """Takes metrics that cannot be read from their checkpoints.
+    """Renames metrics that cannot be read.
 
-    Those stay what can be gone on from, but are never the best.
+    Their checkpoints can still be resumed from, but are never the best.
     """
     for path in sorted(self.directory.glob("*/metrics/metrics")):
       try:
@@ -156,8 +156,8 @@ class Checkpoints:
       step: number of updates made.
       state: tree of global arrays.
       iterator: the training data, as far as it has been read.
-      metrics: validation metrics, `self.metric` among them. Without them the
-        checkpoint is one to go on from, never the best.
+      metrics: validation metrics, `self.metric` among them. A checkpoint
+        without metrics can be resumed from, but is never the best.
     """
     self._manager.save(
       step,
@@ -174,12 +174,13 @@ class Checkpoints:
   ) -> tuple[int, Any] | None:
     """Returns step and state of the newest checkpoint that can be read.
 
-    Newer ones are named in a warning and moved to `DIRECTORY.unreadable`, once
-    an older one was read: what keeps all from being read is not in the files.
+    Newer ones are named in a warning and moved to `DIRECTORY.unreadable` once
+    an older one was read. If none can be read the cause is not in the files,
+    and nothing is moved.
 
     Args:
       abstract_state: as in `restore`.
-      iterator: moved to where it was.
+      iterator: moved to its position at that step.
 
     Returns:
       None if nothing was saved.
@@ -229,7 +230,7 @@ class Checkpoints:
     abstract_state: Any,
     iterator: grain.DatasetIterator | None = None,
   ) -> Any:
-    """Returns the state saved at `step`; moves `iterator` to where it was.
+    """Returns the state saved at `step`; moves `iterator` to its position.
 
     Args:
       step: a saved step.
@@ -283,8 +284,8 @@ class Checkpoints:
   def _read_iterator_state(self, step: int) -> dict[str, Any]:
     """Returns the state of the data iterator at a step.
 
-    Processes read in step, each its share of every batch, so that the position
-    of the first one is that of all, whatever their number is now.
+    All processes read the same batches, each its share, so that the position
+    of the first one holds for any number of processes.
     """
     folder = self.directory / str(step) / "data"
     for path in folder.glob("process_0-of-*.json"):
@@ -296,6 +297,6 @@ class Checkpoints:
     self._manager.wait_until_finished()
 
   def close(self) -> None:
-    """Waits until everything is on disk, then lets go of the folder."""
+    """Waits until everything is on disk, then closes the manager."""
     self.wait()
     self._manager.close()

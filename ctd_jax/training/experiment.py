@@ -119,7 +119,7 @@ class Experiment:
     )
 
   def claim_workdir(self) -> None:
-    """Makes the workdir this run's: its config and its tokenizer.
+    """Writes config and tokenizer, or refuses the workdir of another run.
 
     Raises:
       CheckpointError: if the run found there, with checkpoints, has another
@@ -138,7 +138,7 @@ class Experiment:
           f"{'; '.join(mismatches)}. Resume it with its own config, or give "
           "another --workdir."
         )
-    # Nobody writes before all have read.
+    # A process that is late must not read what the first one writes here.
     distributed.wait_for_all("config of the workdir")
     if distributed.is_coordinator():
       files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
@@ -178,7 +178,7 @@ class Experiment:
     )
 
   def abstract_state(self) -> TrainState:
-    """Returns shapes, types and places of the train state."""
+    """Returns shapes, types and shardings of the train state."""
     return train_step.abstract_state(self.model, self.optimizer, self.mesh)
 
 

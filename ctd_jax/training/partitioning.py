@@ -1,4 +1,4 @@
-"""Where arrays live: the mesh, and which of its axes splits what.
+"""Partitioning of arrays: the mesh, and the axes that split each array.
 
 Arrays are global: a batch is one array split over devices, and `jax.jit`
 inserts the collectives. In-batch negatives are then a plain
@@ -7,7 +7,7 @@ inserts the collectives. In-batch negatives are then a plain
 The mesh has three axes. `data` splits the batch alone; `fsdp` splits the batch
 and, with it, parameters and optimizer state, which are gathered layer by layer
 where they are used; `tensor` splits the matrices of a layer, whose halves work
-on the same texts. Called by `train`, `evaluate` and the tests.
+on the same texts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def make_mesh(
   """Returns the mesh over the first `num_devices` devices.
 
   Args:
-    num_devices: how many devices to use; None = all.
-    fsdp: devices that share parameters and a part of the batch each.
+    num_devices: number of devices to use; None = all.
+    fsdp: devices that share parameters and split the batch.
     tensor: devices that share matrices and work on the same texts; what is
       left, num_devices / (fsdp * tensor), is the axis `data`.
 
@@ -55,7 +55,7 @@ def make_mesh(
       f"config.mesh: fsdp={fsdp} times tensor={tensor} must divide the "
       f"{count} devices"
     )
-  # Auto: an explicit axis refuses nn.Embed on a sharded batch.
+  # Auto axes: with explicit ones nn.Embed refuses a sharded batch.
   return jax.make_mesh(
     (count // (fsdp * tensor), fsdp, tensor),
     (DATA, FSDP, TENSOR),
@@ -75,26 +75,29 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
 
 
 def count_batch_shards(mesh: Mesh) -> int:
-  """Returns into how many parts a batch is split."""
+  """Returns the number of shards that a batch is split into."""
   return mesh.shape[DATA] * mesh.shape[FSDP]
 
 
 def state_shardings(state: Any, mesh: Mesh) -> Any:
-  """Returns the sharding of every array of a train state, by `RULES`.
+  """Returns the sharding of every array of a train state.
+
+  The rules are `SHARDING_RULES`.
 
   A moment of the optimizer lives where its parameter does, since its path ends
   in the parameter's. A dimension that an axis does not divide is not split.
 
   Args:
     state: tree of arrays or of their shapes.
-    mesh: where to put them.
+    mesh: devices that hold them.
   """
 
   def leaf_sharding(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
     name = jax.tree_util.keystr(path, simple=True, separator="/")
     for pattern, axes in SHARDING_RULES:
       if leaf.ndim > 1 and re.search(pattern, name):
-        # A dimension in front counts the layers of a scan.
+        # Rules are about the last two dimensions: one in front counts the
+        # layers of a scan.
         split_axes = [
           axis if size % mesh.shape[axis] == 0 else None
           for axis, size in zip(axes, leaf.shape[-2:], strict=True)
@@ -112,7 +115,7 @@ def make_global_batch(batch: Any, mesh: Mesh) -> Any:
   Args:
     batch: tree of host arrays; the first axis is this process's share of the
       batch.
-    mesh: where to put them.
+    mesh: devices that hold them.
 
   Raises:
     ValueError: if the batch does not divide over the devices of the mesh, or

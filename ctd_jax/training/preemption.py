@@ -1,10 +1,9 @@
-"""Stopping a run that is told to: save between two steps, leave with a status.
+"""Preemption of a run: a signal saves between two steps and ends the run.
 
-A machine that is about to be taken away sends SIGTERM, somebody at a terminal
-SIGINT. While the loop of a run goes round, either is only noted, and the loop
-ends after the step at hand with a checkpoint. Where there is nothing to save,
-and when told twice, the run ends at once. The launch scripts start a run again
-that left with `SAVED`. Called by `train`.
+A machine that is about to be taken away sends SIGTERM, a person at a terminal
+SIGINT. In the training loop either is only noted, and the loop ends after the
+step at hand with a checkpoint. Outside the loop, and at the second signal, the
+run ends at once. The launch scripts restart a run that left with `EXIT_SAVED`.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from jax.experimental import multihost_utils
 
 # EX_TEMPFAIL of sysexits.h; as `stopped` in launch/environment.sh.
 EXIT_SAVED = 75
-# What a shell reports. No launch script starts again what a person ended.
+# As a shell reports SIGINT. Launch scripts do not restart what a person ended.
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 _EXIT_STATUS = {signal.SIGTERM: EXIT_SAVED, signal.SIGINT: EXIT_INTERRUPTED}
 
 
 class Preempted(SystemExit):
-  """The run was told to stop; the code is the status it leaves with."""
+  """The run got a signal; the code is the status it leaves with."""
 
 
 class PreemptionWatch:
-  """Takes SIGTERM and SIGINT while it is entered.
+  """Handler of SIGTERM and SIGINT while it is entered.
 
-  Of several processes all have to stop at the same step, whichever of them was
-  told. There JAX notes SIGTERM and agrees on the step; it is obeyed by the
-  loop alone, and SIGINT is not handled.
+  Several processes have to stop at the same step, whichever of them got the
+  signal. There JAX notes SIGTERM and agrees on the step, only the loop reacts,
+  and SIGINT is not handled.
 
   Attributes:
     defers_signals: whether a signal is only noted; the loop sets it.
   """
 
   def __init__(self):
-    """Prepares to watch; call it after the processes have been joined."""
+    """Prepares to watch; the processes of the run must have been joined."""
     self.defers_signals = False
     self._is_single_process = jax.process_count() == 1
     self._status: int | None = None
@@ -63,6 +62,7 @@ class PreemptionWatch:
         signal.signal(number, handler)
 
   def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+    # The second signal, or no loop that would save: leave from here.
     if self._status is not None or not self.defers_signals:
       raise Preempted(_EXIT_STATUS[number])
     self._status = _EXIT_STATUS[number]
@@ -72,7 +72,7 @@ class PreemptionWatch:
     )
 
   def stop_requested(self, step: int) -> bool:
-    """Returns whether to stop after `step`; to be asked at every step."""
+    """Returns whether to stop after `step`; call it at every step."""
     if (
       not self._is_single_process
       and multihost_utils.reached_preemption_sync_point(step)
@@ -81,7 +81,7 @@ class PreemptionWatch:
     return self._status is not None
 
   def exit_if_requested(self) -> None:
-    """Ends the run if it was told to stop; its state has been saved.
+    """Ends the run if it got a signal; its state has been saved.
 
     Raises:
       Preempted: with the status to leave with.

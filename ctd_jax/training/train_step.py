@@ -101,7 +101,7 @@ def _make_fresh_state(
 def abstract_state(
   model: DualEncoder, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
-  """Returns shapes, types and places of a train state.
+  """Returns shapes, types and shardings of a train state.
 
   Args:
     model: the dual encoder.
@@ -120,7 +120,7 @@ def abstract_state(
 
 
 def get_shardings(abstract: Any) -> Any:
-  """Returns where the arrays of an abstract state, or a part of it, live."""
+  """Returns the shardings of an abstract state or of a subtree of it."""
   return jax.tree.map(lambda x: x.sharding, abstract)
 
 
@@ -131,14 +131,14 @@ def init_state(
   mesh: Mesh,
   pretrained: Any = None,
 ) -> TrainState:
-  """Returns a fresh state, placed as `abstract_state` says.
+  """Returns a fresh state with the shardings of `abstract_state`.
 
   Args:
     model: the dual encoder.
     optimizer: its transformation.
     seed: of the parameters.
     mesh: where the state lives.
-    pretrained: parameters of the text encoder, which are used up; None =
+    pretrained: parameters of the text encoder, which are donated; None =
       random ones.
   """
   initialise = jax.jit(

@@ -6,18 +6,20 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax import ablate
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol, results, summary
+from ctd_jax.systems import grid_tables
+from ctd_jax.training import grid
+from ctd_jax.training.run_folder import EVALUATION_FOLDER
 from ctd_jax.utils import command_line
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
 
 
-def write_cell(cell: ablate.GridCell, right: float) -> None:
+def write_cell(cell: grid.GridCell, right: float) -> None:
   """Writes what a finished run leaves; `right` of the queries are answered."""
-  folder = cell.folder / ablate.EVALUATION_FOLDER
+  folder = cell.folder / EVALUATION_FOLDER
   rng = np.random.default_rng(cell.seed)
   kinds = BENCHMARK.kinds
   for gallery in {
@@ -48,7 +50,7 @@ def write_cell(cell: ablate.GridCell, right: float) -> None:
 
 
 def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
-  cells = ablate.make_grid(["ft", "multi", "multi-release"], [1, 2], tmp_path)
+  cells = grid.make_grid(["ft", "multi", "multi-release"], [1, 2], tmp_path)
   assert [(c.method, c.seed) for c in cells[:4]] == [
     ("ft", 1), ("multi", 1), ("multi-release", 1), ("ft", 2),
   ]  # fmt: skip
@@ -56,7 +58,7 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
     assert not cell.is_finished
     write_cell(cell, right=0.0 if cell.method == "ft" else 1.0)
     assert cell.is_finished
-  text = ablate.summarise_grid(cells, BENCHMARK, "test", tmp_path)
+  text = grid_tables.summarise_grid(cells, BENCHMARK, "test", tmp_path)
   rows = results.read_result_rows(tmp_path / "results.json")
   found = {
     row.system: row
@@ -79,10 +81,13 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
 def test_rivals_are_what_a_method_builds_on():
   methods = ["ft", "bias", "ctx", "ctd", "ft-release", "ctd-release"]
   methods += ["ctd-no_starts"]
-  assert ablate.find_rivals("ctd", methods) == ["ft", "bias", "ctx"]
-  assert ablate.find_rivals("ctd-release", methods) == ["ctd", "ft-release"]
-  assert ablate.find_rivals("ctd-no_starts", methods) == ["ctd"]
-  assert ablate.find_rivals("ft", methods) == []
+  assert grid_tables.find_rivals("ctd", methods) == ["ft", "bias", "ctx"]
+  assert grid_tables.find_rivals("ctd-release", methods) == [
+    "ctd",
+    "ft-release",
+  ]
+  assert grid_tables.find_rivals("ctd-no_starts", methods) == ["ctd"]
+  assert grid_tables.find_rivals("ft", methods) == []
 
 
 def test_runs_are_those_of_the_config_with_its_options(tmp_path):
@@ -91,7 +96,7 @@ def test_runs_are_those_of_the_config_with_its_options(tmp_path):
   path, overrides = command_line.split_config_arguments(argv)
   assert path == "configs/small.py"
   assert overrides == ["--config.num_epochs=2", "--config.seed", "7"]
-  (cell,) = ablate.make_grid(["ctd-release"], [3], tmp_path)
+  (cell,) = grid.make_grid(["ctd-release"], [3], tmp_path)
   command = cell.train_command(path, overrides)
   assert "--config=configs/small.py:ctd-release" in command
   # The seed of the grid comes last, so it counts.
@@ -102,7 +107,7 @@ def test_runs_are_those_of_the_config_with_its_options(tmp_path):
 def test_a_failed_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
   def command(cell, config, overrides):
     del config, overrides
-    done = cell.folder / ablate.EVALUATION_FOLDER
+    done = cell.folder / EVALUATION_FOLDER
     program = (
       "import pathlib, sys\n"
       f"if {cell.method == 'ft'}: sys.exit('error: no luck')\n"
@@ -111,11 +116,11 @@ def test_a_failed_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     )
     return [sys.executable, "-c", program]
 
-  monkeypatch.setattr(ablate.GridCell, "train_command", command)
-  cells = ablate.make_grid(["ft", "multi"], [1], tmp_path)
+  monkeypatch.setattr(grid.GridCell, "train_command", command)
+  cells = grid.make_grid(["ft", "multi"], [1], tmp_path)
   with pytest.raises(ValueError, match=r"1 of 2 runs failed.*\n.*no luck"):
-    ablate.train_cells(cells, "c", [], jobs=1)
+    grid.train_cells(cells, "c", [], jobs=1)
   assert [cell.is_finished for cell in cells] == [False, True]
   # Only what is missing is run again.
   with pytest.raises(ValueError, match="1 of 1 runs failed"):
-    ablate.train_cells(cells, "c", [], jobs=2)
+    grid.train_cells(cells, "c", [], jobs=2)
