@@ -43,7 +43,7 @@ class Endpoint:
   temperature: float = 0.0  # greedy, as far as servers are deterministic
   max_tokens: int = 2048  # enough for a chain of thought
   timeout: float = 120.0
-  attempts: int = 6  # with the backoff below about a minute of retries
+  attempts: int = 6  # with the backoff below up to 31 s of waiting in all
   backoff: float = 1.0
   requests_per_minute: float | None = None
   prices: tuple[float, float] = (0.0, 0.0)

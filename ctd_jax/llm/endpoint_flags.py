@@ -60,6 +60,7 @@ def read_endpoint(model: str) -> endpoint.Endpoint:
     ValueError: if --prices are not two numbers.
   """
   values = flags.FLAGS
+  # A list flag holds strings.
   try:
     prompt_price, reply_price = map(float, values.prices)
   except ValueError:
@@ -74,6 +75,7 @@ def read_endpoint(model: str) -> endpoint.Endpoint:
     values.max_tokens,
     values.timeout,
     values.attempts,
+    # The backoff has no flag: servers say how long to wait.
     requests_per_minute=values.requests_per_minute,
     prices=(prompt_price, reply_price),
     budget=values.budget,

@@ -50,6 +50,7 @@ def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
     journal.append(SETTINGS_KEY, dict(settings))
     return
   previous_settings = journal[SETTINGS_KEY]
+  # Names of both: a setting may be missing in either.
   for name in {**previous_settings, **settings}:
     if previous_settings.get(name) != settings.get(name):
       raise ValueError(
@@ -76,6 +77,7 @@ def ask_questions(
     NoReplyError: after all questions were asked, if some had no reply; the
       same command asks only these again.
   """
+  # Order of the questions, for a journal of one worker.
   unanswered = [q for q in questions if q.question_id not in journal]
   errors = run_tasks(
     unanswered,

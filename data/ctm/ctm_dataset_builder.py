@@ -87,12 +87,13 @@ class Builder(BaseBuilder):
     config = self.builder_config
     if config.name == RELEASE:
       return {released.SPLIT: self._generate_examples(self._read_release())}
+    # Silently ignored sources would suggest that they were read.
     if self.sources:
       raise SourceError(
         f"--sources={self.sources}: {self.name}/{config.name} is made from the "
         f"fact tables; leave it out, or build {self.name}/{RELEASE}"
       )
-    if config.name == GAMES:
+    if config.name == GAMES:  # `test` only
       instances = games.draw_games(generator.SEED)
       return {games.SPLIT: self._generate_examples(instances)}
     questions = generator.generate_questions(tasks=config.tasks)

@@ -54,7 +54,9 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   periods: tuple[str, ...]
   place: str = ""
   group: str = ""
-  evidence: tuple[str, ...] = ()
+  evidence: tuple[
+    str, ...
+  ] = ()  # of an era (polity, ruler), of a ruler (polity,)
 
 
 class Relation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -77,6 +77,7 @@ def iterate_question_examples(
         "nearest": question.distance.nearest,
         "widest": question.distance.widest,
         "listed": int(question.listed),
+        # Beside the paper's fields, which do not determine the question.
         RECORD: json_records.format_json_line(question),
       },
     )
@@ -129,6 +130,7 @@ def _iterate_records(
       f"data set {name} is not built in {os.fspath(builder.data_path)}; run "
       f"python -m ctd_jax_datasets.build {name}"
     )
+  # Splits in the order of the builder, rows in the order stored.
   for rows in builder.as_data_source().values():
     for row in rows:
       yield json.loads(row[RECORD])

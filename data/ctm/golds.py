@@ -44,7 +44,7 @@ class OrderGold(_TaggedGold, frozen=True, tag="order"):
   """TOU: names, earliest first; names of one group are tied."""
 
   groups: tuple[tuple[str, ...], ...]
-  by: str = START
+  by: str = START  # always; kept in the files
 
 
 class YearsGold(_TaggedGold, frozen=True, tag="years"):
@@ -59,7 +59,7 @@ class YearsGold(_TaggedGold, frozen=True, tag="years"):
   """
 
   years: int
-  with_year_zero: int
+  with_year_zero: int  # equal to `years` if no step crosses 1 BCE
   tolerance: int
   points: tuple[str, ...]
   steps: tuple[int, ...]
@@ -118,7 +118,7 @@ class PolarityGold(_TaggedGold, frozen=True, tag="polarity"):
   """PJ: whether the scenario is possible; if not, all pairs in conflict."""
 
   possible: bool
-  conflicts: tuple[tuple[str, str], ...]
+  conflicts: tuple[tuple[str, str], ...]  # (first, second) in order of mention
 
 
 class NamesGold(_TaggedGold, frozen=True, tag="names"):

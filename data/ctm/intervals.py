@@ -22,6 +22,7 @@ def compute_gap(first: Relation, second: Relation) -> int:
 
   Positive if the second is later, negative if it is earlier.
   """
+  # An open interval is never the earlier of two disjoint ones.
   if first.end is not None and second.start > first.end:
     return periods.count_years_between(first.end, second.start)[0]
   if second.end is not None and first.start > second.end:

@@ -148,7 +148,7 @@ class _QuestionReader:
         self._report.add("gold_unread", location, record.answer)
     return Question(
       question_id=f"released-{number:05d}",
-      task=task or RR,
+      task=task or RR,  # RR is graded by names, i.e. as free text
       type=record.type,
       rule="released",
       question=record.question,
@@ -167,6 +167,7 @@ class _QuestionReader:
     """Returns the relation of an entity, written 'name-dynasty' or 'name'."""
     name, _, dynasty = text.rpartition("-")
     name = name or text
+    # The dynasty may be a finer name: 「李白-盛唐」.
     labels = {
       label
       for alias in period_names.find_aliases(dynasty)
@@ -182,6 +183,7 @@ class _QuestionReader:
       (candidate for candidate in candidates if label in candidate.periods),
       None,
     )
+    # Unknown names get the years of their period.
     if record is None or not record.intervals:
       self._report.add("not_in_tables", location, text)
       span = periods.get_period(label)

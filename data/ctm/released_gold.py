@@ -140,6 +140,7 @@ def _read_anachronisms(
   ]
   if not named_relations or not unnamed_relations:
     return None
+  # The answer names the anachronisms; the scene is the first other entity.
   scene = unnamed_relations[0]
   return AnachronismGold(
     scene=scene.entity,

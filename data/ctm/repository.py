@@ -89,6 +89,7 @@ def assign_groups(records: Sequence[Entity]) -> tuple[Entity, ...]:
       entity_id = leaders[entity_id]
     return entity_id
 
+  # Tie -> records: a shared name, or a city.
   records_by_tie = dict(index_by_name(records))
   for record in records:
     if record.kind == PLACE:

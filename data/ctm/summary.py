@@ -97,6 +97,7 @@ def _count_by_type(
           "all": len(task_questions),
           **{split: splits[split] for split in SPLITS},
           **{f"k={k}": sizes[k] for k in (1, 2, 3)},
+          # The paper's largest bucket.
           "k>=4": sum(n for k, n in sizes.items() if k >= 4),
         }
       )
@@ -133,6 +134,7 @@ def _score_constant_guesses(
   answers: dict[str, collections.Counter[str]] = collections.defaultdict(
     collections.Counter
   )
+  # Only these tasks have answers that repeat.
   for question in dataset_questions:
     if question.task in (EDD, PJ, TES):
       gold_answer = {

@@ -27,6 +27,7 @@ def load_themes() -> tuple[Theme, ...]:
     by_theme.setdefault(row["theme"], []).append(row)
   themes = []
   for name, items in by_theme.items():
+    # Item k stands for period k, so a tie would make a hint ambiguous.
     measures = tuple(float(row["measure"]) for row in items)
     is_rising = tuple(sorted(set(measures))) == measures
     if not is_rising or len(items) != len(periods.PERIODS):

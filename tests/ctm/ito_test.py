@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.tasks.ctm.ito import agents, game, play, schema, scores
+from ctd_jax.tasks.ctm.ito import agents, game, play, schema, scores, views
 from ctd_jax_datasets.ctm import periods
 from tests.ctm.ito_files import BOOK, FRUIT, instance, seat
 
@@ -88,7 +88,7 @@ def test_two_of_one_period_cannot_play():
 
 def test_a_seat_sees_nothing_of_others_but_hints_and_verdicts():
   state = example()
-  view = game.make_view(state)
+  view = views.make_view(state)
   assert view.rounds[0].ranks == ((0, 2),)
   assert view.rounds[0].wrong_seats == (2,)
   assert [said.item for said in view.rounds[0].descriptions] == [*HINTS[0]]
@@ -99,7 +99,7 @@ def test_a_seat_sees_nothing_of_others_but_hints_and_verdicts():
     )
   for number in range(3):
     silent = game.apply_action(silent, game.Ranking(number, 2))
-  seen = game.make_view(silent).rounds
+  seen = views.make_view(silent).rounds
   assert seen[0].wrong_seats is None
   assert seen[1].ranks == ()
   assert [said.label for said in seen[0].descriptions] == ["唐", None, None]

@@ -86,6 +86,7 @@ def _parse_row(
         f"{location}: column {column}: {cell!r} should be one of "
         f"{', '.join(allowed_values)}"
       )
+  # A cell has no line breaks.
   text = answer.replace("\\n", "\n")
   return JudgedAnswer(
     by_id[question_id], batch, style, kind, correct == "1", text
@@ -112,6 +113,7 @@ def count_confusion(
       outcomes.append(UNDECIDED)
     counts.setdefault(name, collections.Counter()).update(outcomes)
     total.update(outcomes)
+  # Tasks in the order of the paper, other groups by name.
   order = (
     [t for t in TASKS if t in counts] if field == "task" else sorted(counts)
   )
@@ -124,6 +126,7 @@ def count_confusion(
 def _format_confusion_row(
   name: str, count: collections.Counter[str]
 ) -> list[str]:
+  # Agreements, then false positives, then false negatives.
   cells = [count[key] for key in ("11", "00", "01", "10")]
   num_answers = sum(cells)
   agreement = (cells[0] + cells[1]) / num_answers

@@ -35,6 +35,7 @@ def define_qa_flags() -> None:
   """Defines the flags of `qa`."""
   _define_shared_flags()
   _define_judge_flag()
+  # No default: a run without a system would be a mistake.
   flags.DEFINE_enum("system", None, SYSTEMS, "Answerer, see above.")
   flags.DEFINE_enum("arm", "closed_book", ARMS, "What a model reads first.")
   flags.DEFINE_enum("style", DIRECT, STYLES, "Form of a model's replies.")
@@ -167,6 +168,7 @@ def _read_data_settings() -> DataSettings:
 
 
 def _read_endpoint() -> Endpoint | None:
+  """Returns the endpoint of --model; the settings say whether it is needed."""
   model = flags.FLAGS.model
   return endpoint_flags.read_endpoint(model) if model else None
 

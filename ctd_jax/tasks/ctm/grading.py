@@ -45,6 +45,7 @@ def grade_answers(
 
     def decide_with_model(index: int) -> None:
       question, reply, style = answered[index]
+      # An unparsed answer is never undecided; "" only satisfies the type.
       answer = judge.extract_final_answer(reply, style) or ""
       verdicts[index] = model_judge.decide_by_vote(
         chat, question, answer, verdicts[index]

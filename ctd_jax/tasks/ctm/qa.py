@@ -94,6 +94,7 @@ def _select_questions(settings: QaSettings) -> list[Question]:
 
 def _make_run_key(settings: QaSettings) -> dict[str, object]:
   """Returns everything on which the answers depend, as the journal has it."""
+  # Names and types as in the journals of earlier versions.
   run_key: dict[str, object] = {
     "system": settings.system,
     "data": settings.data.file,
@@ -118,6 +119,7 @@ def _open_answerer(
 ) -> Iterator[question_runner.Answerer]:
   """Yields the answerer of the system; a model's client closes at the end."""
   if settings.system != MODEL:
+    # The prior is that of the train split, whichever split is asked.
     train_questions = data_sources.load_questions(settings.data, "train")
     yield timeline_answerer.TimelineAnswerer(
       _load_known_entities(settings),
@@ -142,6 +144,7 @@ def _make_context_provider(
   if settings.arm == "open_book":
     passages = data_sources.load_passages(settings.gallery)
     return answerers.OpenBookRetriever(passages)
+  # Distractors are facts of the other questions.
   relations = [r for question in questions for r in question.relations]
   return answerers.DistractorFacts(relations)
 
@@ -151,6 +154,7 @@ def _load_known_entities(settings: QaSettings) -> list[Entity]:
   entities = repository.load_entities()
   if settings.system == "oracle":
     return list(entities)
+  # Names of eras are in every dictionary, so both systems know them.
   known_entities = [entity for entity in entities if entity.kind == ERA]
   if settings.system == "chronicles":
     texts = data_sources.load_dated_texts(
@@ -174,6 +178,7 @@ def _make_notes(
     return {**chat.totals(), "from the journal": chat.cached}
   if system != "chronicles":
     return {}
+  # The track open_book is fair only where the texts have the answer.
   outcomes = [v.correct for q, v in graded if answerer.knows(q)]
   accuracy = Proportion(sum(outcomes), len(outcomes)) if outcomes else "none"
   note = f"{len(outcomes)}, {accuracy} %"

@@ -52,6 +52,7 @@ def compute_accuracies(graded: GradedQuestions) -> dict[str, Proportion]:
       groups[size_bucket(question.task, len(question.relations))].append(
         verdict.correct
       )
+  # LSEC is a task and a bucket; it stays in its first place.
   order = dict.fromkeys((*TASKS, *BUCKETS, ALL_FAMILY))
   return {
     name: Proportion(sum(groups[name]), len(groups[name]))

@@ -170,6 +170,7 @@ class TimelineAnswerer:
   def _answer_label(self, text: str) -> str:
     """EDD: the main period of the entity, or the dynasty in the text."""
     mentions = self._find_mentions(text)
+    # Of several labels none can be chosen, so the prior answers.
     labels = (
       [mentions[0].record.periods[0]]
       if mentions
@@ -188,6 +189,7 @@ class TimelineAnswerer:
     )
     labels.update(period_names.find_period_labels(text[: first_option.start()]))
     options = [match[2] for match in _OPTION_PATTERN.finditer(text)]
+    # The company may have lived in several periods; most agree on the one.
     for label, _ in labels.most_common():
       for option in options:
         if any(
@@ -229,6 +231,7 @@ class TimelineAnswerer:
       for tied_names in intervals.order_by_start(relations)
       for name in tied_names
     ]
+    # Unknown names stay in the order of the question.
     longest_list = max(_LIST_PATTERN.findall(text), key=len, default="")
     unordered_names = [
       name
@@ -259,6 +262,7 @@ class TimelineAnswerer:
     relations = self._read_scene(text)
     if not relations:
       return _NO_ANACHRONISM_ANSWER
+    # The first name of a scene sets its time, see `scenes` of the generator.
     scene, *candidates = relations
     anachronisms = intervals.find_anachronisms(scene, candidates)
     reason_words = {"later": "晚于", "earlier": "早于"}
@@ -289,6 +293,7 @@ class TimelineAnswerer:
     if len(relations) != 2:
       return "同时在世"
     years = intervals.compute_gap(*relations)
+    # A negative gap: the second of them is the earlier one.
     first, second = relations[:: 1 if years > 0 else -1]
     return f"{first.entity}早于{second.entity}" if years else "同时在世"
 

@@ -161,6 +161,7 @@ def _collect_answers(
   settings: EvidenceSettings, packs: Sequence[packs_lib.Pack], name: str
 ) -> dict[str, str]:
   """Returns question id -> reply; journaled answers are not asked again."""
+  # Names as in the journals of earlier versions.
   run_key = {
     "dataset": name,
     "system": settings.system,
@@ -217,6 +218,7 @@ def _judge_answer(
   """Returns the first readable verdict of a judge on an answer."""
   messages = prompts.make_judging_prompt(pack, answer)
   problem: scoring.NoVerdictError | None = None
+  # Another sample number has another reply, also from the journal.
   for sample in range(_MAX_JUDGEMENTS):
     try:
       return scoring.parse_verdict(chat.ask(messages, sample).text, pack)

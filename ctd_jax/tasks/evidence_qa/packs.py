@@ -96,6 +96,7 @@ def make_packs(
   record_table = _RecordTable.from_benchmark(benchmark)
   packs = []
   for query in queries:
+    # One generator for each query: a pack does not depend on the others.
     rng = random.Random(f"{seed}:{query.query_id}")
     positive_ids = sorted(query.positives)
     if len(positive_ids) > max_answers:
@@ -172,6 +173,7 @@ class _RecordTable:
       nearest_rows[role] = rows[np.argsort(distances[rows], kind="stable")][
         :count
       ]
+    # First the nearest of each role, then the second nearest, and so on.
     interleaved = [
       (self.records[nearest_rows[role][rank]], role)
       for rank in range(count)

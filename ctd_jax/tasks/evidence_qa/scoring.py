@@ -126,6 +126,7 @@ def _supported_share(pack: Pack, reply: str) -> float:
 
 def _mean_coverage(pack: Pack, reply: str) -> float:
   """Returns the mean share of a record's bigrams that the reply has."""
+  # Characters and bigrams, so that records of one character count, too.
   reply_tokens = set(bm25.tokenize_bigrams(reply))
   shares = []
   for number in pack.answers:

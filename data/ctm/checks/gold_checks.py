@@ -20,6 +20,7 @@ from ctd_jax_datasets.ctm.vocabulary import EARLIER, LATER, PLACE, START
 
 def check_polarity(question: Question) -> str:
   """PJ: all pairs without a common year conflict, and only they."""
+  # Unordered pairs; an entity shares its years with itself.
   conflicts = {
     frozenset((first.entity, second.entity))
     for first in question.relations
@@ -50,7 +51,7 @@ def check_order(question: Question) -> str:
 
 def check_anachronisms(question: Question) -> str:
   """SEC, LSEC: anachronisms share no year with the scene."""
-  scene, *members = question.relations
+  scene, *members = question.relations  # the first sets the time
   gold = question.gold
   scene_years = list_relation_years(scene)
   if (gold.scene, gold.start, gold.end) != (
@@ -100,6 +101,7 @@ def check_years(question: Question) -> str:
 def check_option(question: Question) -> str:
   """TES: exactly one option is of the period of the relations."""
   gold = question.gold
+  # Otherwise two answers would be right.
   matching_options = [
     n for n, labels in enumerate(gold.periods) if gold.label in labels
   ]
@@ -116,6 +118,7 @@ def check_option(question: Question) -> str:
 
 def check_renamed(question: Question) -> str:
   """EEU: every name asked for is of a city and period that the text gives."""
+  # The relations are names in the text and names asked for, city by city.
   answers = set(question.gold.names)
   given_names = [r for r in question.relations if r.entity not in answers]
   queried_names = [r for r in question.relations if r.entity in answers]

@@ -85,6 +85,7 @@ def generate_questions(
   by_task: dict[str, list[quotas.QuestionSlot]] = collections.defaultdict(list)
   for slot in quotas.make_slots(seed):
     by_task[slot.task].append(slot)
+  # Provenance is that of all intervals, also those that a question lacks.
   sources_of = {
     record.entity_id: [interval.source for interval in record.intervals]
     for record in records
@@ -129,6 +130,7 @@ def _draw_task_drafts(
       # A generator of its own: no question depends on the draws of another.
       rng = random.Random(f"{seed}/{slot.task}/{slot.number}/{attempt}")
       draft = _DRAFTERS[slot.task](rng, pools[slot.split], slot.num_relations)
+      # The text is the key: two drafts may have the same entities.
       if draft.question not in texts and _has_distinct_names(draft):
         break
     else:

@@ -41,6 +41,7 @@ class EntityPool:
       and entity.periods
       and entity.name not in ambiguous_names
     )
+    # (kind, main period) -> entities; every draw starts from these cells.
     self._cells: dict[tuple[str, str], list[Entity]] = {}
     for entity in self.entities:
       cell = (entity.kind, entity.periods[0])

@@ -104,6 +104,7 @@ def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
     for reign in ruler.intervals
     if reign.sense == "reign"
   ]
+  # Rulers of all splits decide who reigned, those of this one are answers.
   pool_rulers = {
     entity.entity_id: entity for entity in pool.select_entities((RULER,))
   }
@@ -115,6 +116,7 @@ def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
       for reign, ruler in reigns
       if reign.start <= years.start <= reign.end
     ]
+    # None, two at a time, or a year that is only approximate.
     if len(matching_reigns) != 1 or years.precision != EXACT:
       continue
     ((reign, ruler),) = matching_reigns
@@ -135,6 +137,7 @@ def _find_era_rulers(pool: EntityPool) -> dict[str, Entity]:
   }
   ruler_of = {}
   for era in pool.select_entities((ERA,)):
+    # Rulers of one name are told apart by their polity.
     polity, name = era.evidence
     ruler = rulers.get((name, polity))
     if ruler and any(

@@ -117,11 +117,12 @@ def draft_script_question(
   """
   num_strangers = rng.randint(1, (count - 1) // 2)
   cast = scenes.draw_cast(rng, pool, count, num_strangers)
+  # A cast of LSEC is set by an era or a reign, never a life.
   setting = {
     ERA: f"“{cast.scene.entity}”年间",
     RULER: f"{cast.scene.entity}在位期间",
   }[cast.scene.kind]
-  acts = []
+  acts = []  # each with up to `_PER_ACT` members
   for first in range(0, len(cast.members), _PER_ACT):
     act = f"第{wording.format_ordinal(first // _PER_ACT + 1)}场"
     lines = [f"【{act}】{rng.choice(_WEATHER)}"]

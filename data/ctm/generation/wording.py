@@ -37,6 +37,7 @@ _FACT_TEMPLATES = {
 
 def format_year(year: int, precision: str = "") -> str:
   """Returns a year in words: 「公元前278年」, 「约公元701年」."""
+  # 约 (about) tells the reader, and the judge, of the tolerance.
   prefix = "约" if precision == APPROXIMATE else ""
   return f"{prefix}公元前{-year}年" if year < 0 else f"{prefix}公元{year}年"
 
@@ -48,6 +49,7 @@ def format_fact(relation: Relation) -> str:
     template = "{name}发生于{start}"
   elif relation.kind == EVENT and relation.end is None:
     template = "{name}始于{start}"
+  # 今: the interval is open.
   end = "" if relation.end is None else relation.end
   return template.format(
     name=relation.entity,

@@ -16,7 +16,8 @@ import random
 from collections.abc import Mapping, Sequence
 
 from ctd_jax.tasks.ctm.ito import schema
-from ctd_jax.tasks.ctm.ito.game import DESCRIBE, View
+from ctd_jax.tasks.ctm.ito.game import DESCRIBE
+from ctd_jax.tasks.ctm.ito.views import View
 from ctd_jax_datasets.ctm import periods
 
 _REASON = "按时间先后选的。"  # replies need one; no agent here reads it
@@ -87,6 +88,7 @@ class PermutationGuesser(Guesser):
 
   def guess_rank(self, view: View) -> int:
     """Returns the seat's place in the order."""
+    # The joint generator gives all seats the same order.
     order = list(range(1, view.num_seats + 1))
     _make_turn_rng(self.seed, view, is_joint=True).shuffle(order)
     return order[view.seat]
@@ -112,6 +114,7 @@ class JointPermutationGuesser(Guesser):
       )
       if past_round.wrong_seats is None:
         continue
+      # An order stays if it explains which ranks were right and which wrong.
       consistent_orders = [
         candidate_order
         for candidate_order in consistent_orders
@@ -161,6 +164,7 @@ class InformedAgent:
 
   def _infer_rank(self, view: View) -> int:
     """Returns the rank by the items, or the nearest one not refuted."""
+    # Rank 1 if the seat itself gave no item.
     ranks_by_items = rank_by_items(view)
     implied_rank = ranks_by_items.get(view.seat, 1)
     open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()

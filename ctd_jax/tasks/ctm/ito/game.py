@@ -1,7 +1,8 @@
 """Timeline Ito as a state machine with immutable states.
 
 `apply_action` is the only way from one state to the next, so the rules always
-hold and a transcript can be replayed. Agents decide on actions from a `View`.
+hold and a transcript can be replayed. Agents decide by what a `views.View`
+shows.
 
 Every seat holds one entity; all belong to different periods. In a round every
 seat in turn describes its period by an item of the round's theme (item k of
@@ -154,6 +155,7 @@ def start_game(
     raise ValueError(
       f"{context}: needs two seats or more, each of another period"
     )
+  # Ranks of a file are compared with the periods, not trusted.
   labels_in_time = sorted(distinct_labels, key=periods.LABELS.index)
   ranks = tuple(
     labels_in_time.index(seat.period) + 1 for seat in instance.seats
@@ -178,6 +180,7 @@ def apply_action(state: State, action: Description | Ranking) -> State:
   Raises:
     ValueError: if the rules do not allow the action now.
   """
+  # No action is allowed after the end: the phases WON and LOST have none.
   action_type = {DESCRIBE: Description, RANK: Ranking}.get(state.phase)
   context = f"game {state.instance.instance_id}, round {len(state.rounds)}"
   if action_type is None or not isinstance(action, action_type):
@@ -192,6 +195,7 @@ def apply_action(state: State, action: Description | Ranking) -> State:
   if isinstance(action, Description):
     if action.item is not None and action.item not in current_round.theme.items:
       raise ValueError(f"{context}: {action.item!r} is no item of the theme")
+    # The phase follows from the number of descriptions, see `State.phase`.
     descriptions = (*current_round.descriptions, action)
     return _replace_current_round(
       state, dataclasses.replace(current_round, descriptions=descriptions)
@@ -218,6 +222,7 @@ def _judge_round(state: State, current_round: Round) -> State:
   judged_state = _replace_current_round(
     state, dataclasses.replace(current_round, wrong_seats=wrong_seats)
   )
+  # Won, or lost after the last theme.
   if not wrong_seats or len(judged_state.rounds) == len(state.themes):
     return judged_state
   # Without feedback nobody knows which ranks are right, so all rank again.
@@ -234,77 +239,4 @@ def _judge_round(state: State, current_round: Round) -> State:
   )
   return dataclasses.replace(
     judged_state, rounds=(*judged_state.rounds, next_round)
-  )
-
-
-@dataclasses.dataclass(frozen=True)
-class View:
-  """Knowledge of the next seat.
-
-  Attributes:
-    instance_id: id of the game.
-    phase: describe or rank.
-    seat: number of the seat, from 0.
-    num_seats: number of all seats.
-    entity: entity of the seat.
-    feedback: whether `wrong_seats` of past rounds is published.
-    rounds: all so far; of ranks and believed periods only those of the seat.
-  """
-
-  instance_id: str
-  phase: str
-  seat: int
-  num_seats: int
-  entity: str
-  feedback: bool
-  rounds: tuple[Round, ...]
-
-  @property
-  def theme(self) -> Theme:
-    """The theme of the current round."""
-    return self.rounds[-1].theme
-
-  def refuted_ranks(self) -> set[int | None]:
-    """Returns the ranks of the seat that a verdict has called wrong."""
-    return {
-      past_round.rank_of(self.seat)
-      for past_round in self.rounds
-      if past_round.wrong_seats is not None
-      and self.seat in past_round.wrong_seats
-    }
-
-
-def make_view(state: State) -> View:
-  """Returns the view of the next seat."""
-  seat = state.next_seat
-  return View(
-    state.instance.instance_id,
-    state.phase,
-    seat,
-    len(state.instance.seats),
-    state.instance.seats[seat].entity,
-    state.feedback,
-    tuple(
-      _hide_other_seats(past_round, seat, state.feedback)
-      for past_round in state.rounds
-    ),
-  )
-
-
-def _hide_other_seats(past_round: Round, seat: int, feedback: bool) -> Round:
-  """Returns a round without the secrets of other seats."""
-  return dataclasses.replace(
-    past_round,
-    descriptions=tuple(
-      description
-      if description.seat == seat or description.label is None
-      else dataclasses.replace(description, label=None)
-      for description in past_round.descriptions
-    ),
-    ranks=tuple(
-      seat_rank for seat_rank in past_round.ranks if seat_rank[0] == seat
-    ),
-    # Who ranks again tells who was wrong.
-    ranking_seats=past_round.ranking_seats if feedback else (),
-    wrong_seats=past_round.wrong_seats if feedback else None,
   )

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from ctd_jax.llm.endpoint import make_conversation
 from ctd_jax.tasks.ctm import prompts
 from ctd_jax.tasks.ctm.ito import schema
-from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Round, View
+from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Round
+from ctd_jax.tasks.ctm.ito.views import View
 from ctd_jax_datasets.ctm.game_schema import Theme
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from ctd_jax.tasks.ctm import replies
-from ctd_jax.tasks.ctm.ito import game, schema
+from ctd_jax.tasks.ctm.ito import game, schema, views
 from ctd_jax_datasets.ctm import json_records
 
 
 class Agent(Protocol):
   """Player of a seat."""
 
-  def reply(self, view: game.View, complaints: Sequence[str]) -> str:
+  def reply(self, view: views.View, complaints: Sequence[str]) -> str:
     """Returns the JSON of the phase, see `schema`.
 
     Args:
@@ -60,6 +60,7 @@ def play_game(
     extra_names: names that reasons must not contain, besides the entities.
   """
   seats = state.instance.seats
+  # A hint must not name the own entity, nor that of another seat.
   forbidden_names = {*(seat.entity for seat in seats), *extra_names}
   turns = []
   while state.phase in (game.DESCRIBE, game.RANK):
@@ -78,9 +79,9 @@ def _play_turn(
   forbidden_names: Collection[str],
 ) -> tuple[game.Description | game.Ranking, dict[str, Any]]:
   """Returns the action of the next seat and the record of its turn."""
-  view = game.make_view(state)
+  view = views.make_view(state)
   turn: dict[str, Any] = {"replies": [], "complaints": [], "leaked": False}
-  leaking_reply = None
+  leaking_reply = None  # the last one; its item is valid
   for _ in range(repairs + 1):
     text = agent.reply(view, tuple(turn["complaints"]))
     turn["replies"].append(text)
@@ -91,6 +92,7 @@ def _play_turn(
       leaking_reply = (
         text if isinstance(error, schema.LeakError) else leaking_reply
       )
+  # The budget of repairs is spent.
   if view.phase == game.RANK:
     return game.Ranking(view.seat, None), turn
   if leaking_reply is None:
@@ -99,7 +101,7 @@ def _play_turn(
   return _mask_reason(leaking_reply, view), turn
 
 
-def _mask_reason(text: str, view: game.View) -> game.Description:
+def _mask_reason(text: str, view: views.View) -> game.Description:
   """Returns a leaking description with its reason masked."""
   fields = {**replies.parse_json_object(text), schema.REASON: "xxx"}
   masked = json.dumps(fields, ensure_ascii=False)
@@ -140,6 +142,7 @@ def _list_actions(
       *past_round.descriptions,
       *(
         game.Ranking(*seat_rank)
+        # Kept ranks of earlier rounds are no actions.
         for seat_rank in past_round.ranks
         if seat_rank[0] in past_round.ranking_seats
       ),

@@ -43,6 +43,7 @@ def group_by_level(states: Sequence[game.State]) -> dict[str, list[game.State]]:
 
 def available_cutoffs(states: Sequence[game.State]) -> list[int]:
   """Returns the K of Pass@K for which the games have enough rounds."""
+  # A game that was won early counts for any K; the budget is what matters.
   rounds = min(len(state.themes) for state in states)
   return [k for k in scores.CUTOFFS if k <= rounds]
 
@@ -183,11 +184,14 @@ def plot_passes(
   for level_index, (level, games) in enumerate(group_by_level(states).items()):
     colour = COLOURS[level_index]
     shares = [scores.pass_at_k(games, k) for k in rounds]
+    # [rounds, 2] -> two arrays of ends.
     low, high = np.array([share.interval for share in shares]).T
     values = 100 * np.array([share.ratio for share in shares])
     axes.errorbar(
+      # Levels are shifted, so that their intervals stay apart.
       np.array(rounds) + 0.05 * (level_index - 1.5),
       values,
+      # Rounding can put the end of an interval past a share of 0 or 1.
       yerr=np.clip([values - 100 * low, 100 * high - values], 0, None),
       color=colour,
       marker="o",
@@ -205,6 +209,7 @@ def plot_passes(
       color=colour,
       ls=":",
     )
+  # An empty line: one entry of the legend for all dotted lines.
   axes.plot([], [], color="0.4", ls=":", label="guessing, right seats locked")
   axes.set_xlabel("rounds allowed, K")
   axes.set_ylabel("games won within K rounds in %")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Description, Ranking, View
+from ctd_jax.tasks.ctm.ito.game import DESCRIBE, Description, Ranking
+from ctd_jax.tasks.ctm.ito.views import View
 from ctd_jax.tasks.ctm.replies import parse_json_object, to_simplified
 from ctd_jax_datasets.ctm import period_names
 

@@ -86,6 +86,7 @@ def _joint_probability_from(
   if rounds == 0:
     return 0.0
   total = 0.0
+  # Every consistent order is guessed with the same probability.
   for order in consistent_orders:
     verdict = tuple(map(int.__eq__, order, true_order))
     if all(verdict):
@@ -175,6 +176,7 @@ def _classify_ranks(past_round: game.Round) -> list[str]:
     if rank is None:
       outcomes.append("silent")
     elif len(item_positions) == len(past_round.descriptions):
+      # Tied seats may take ranks num_below + 1 to num_below + num_tied.
       num_below = sum(
         position < item_positions[seat] for position in item_positions.values()
       )
