@@ -265,18 +265,10 @@ def read_run(
   tag = None
   for location, columns in _read_columns(path, 6):
     query_id, _, record_id, rank, score, line_tag = columns
-    value = _parse_number(location, "score", score, float)
     _parse_number(location, "rank", rank, int)
-    if not np.isfinite(np.float32(value)):
-      raise ValueError(f"{location}: score {score!r} is not finite in float32")
     if tag is None:
       tag = line_tag
-      tag_fields = tag.split(":")
-      if len(tag_fields) != 3 or tag_fields[1] not in TRACKS:
-        raise ValueError(
-          f"{location}: tag {tag!r} is not system:track:score_mode with a "
-          f"track among {', '.join(TRACKS)}"
-        )
+      system, track, score_mode = _parse_tag(location, tag)
     elif line_tag != tag:
       raise ValueError(
         f"{location}: tag {line_tag!r} differs from {tag!r} above"
@@ -286,10 +278,9 @@ def read_run(
       raise ValueError(
         f"{location}: record {record_id} occurs twice for query {query_id}"
       )
-    ranking[record_id] = value
+    ranking[record_id] = _parse_score(location, score)
   if tag is None:
     raise ValueError(f"{path}: no line in this run file")
-  system, track, score_mode = tag.split(":")
   return Run(
     system,
     track,
@@ -301,6 +292,26 @@ def read_run(
       for query_id, ranking in scores_by_query.items()
     },
   )
+
+
+def _parse_tag(location: str, tag: str) -> list[str]:
+  """Returns system, track and score mode of a tag."""
+  fields = tag.split(":")
+  if len(fields) != 3 or fields[1] not in TRACKS:
+    raise ValueError(
+      f"{location}: tag {tag!r} is not system:track:score_mode with a track "
+      f"among {', '.join(TRACKS)}"
+    )
+  return fields
+
+
+def _parse_score(location: str, text: str) -> float:
+  score = _parse_number(location, "score", text, float)
+  with np.errstate(over="ignore"):  # 1e300 is infinite in float32
+    is_finite = np.isfinite(np.float32(score))
+  if not is_finite:
+    raise ValueError(f"{location}: score {text!r} is not finite in float32")
+  return score
 
 
 def sort_ranking(scores: Mapping[str, float]) -> Ranking:
