@@ -1,4 +1,4 @@
-"""Prints what becomes of a short run that is killed at random moments.
+"""Recovery of a short run that is killed at random moments.
 
 The same command goes on after every SIGKILL. A moment is drawn from the time
 that an uninterrupted run takes for its steps and its evaluation; a run that

@@ -1,10 +1,10 @@
-"""How reading time grows with the text, on text made to be slow to read.
+"""Growth of reading time with the length of hostile texts.
 
 A pattern that tries every end for every start takes sixteen times as long on a
 text of four times the length. Every reader gets the same few characters over
 and over, at 25,000 and at 100,000 characters; growth is the ratio of the times
-divided by the ratio of the lengths, so 1 is linear and 4 quadratic. Times of a
-few milliseconds are noise and not judged.
+divided by the ratio of the lengths, so 1 is linear and 4 quadratic. Short times
+are noise and not judged.
 
   python -m tests.benchmarks.long_texts
 """
@@ -19,11 +19,12 @@ from collections.abc import Callable
 from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
 from ctd_jax_datasets.chunqiutr import kanripo
 
-SHORT, LONG = 25_000, 100_000
-MOST_GROWTH = 2.0
-NOISE = 0.2  # seconds
+SHORT, LONG = 25_000, 100_000  # characters
+MAX_GROWTH = 2.0  # between linear and quadratic
+NOISE_S = 0.2  # a shorter time is not judged
 LU = reign_tables.load_timeline("lu")
-# What the readers look for, so that every character may begin or go on a match.
+# Pieces of the readers' patterns, so that every character may begin or continue
+# a match.
 UNITS = (
   *("三月", "三月，", "夏四月。", "魯隱公元年正月", "魯隱", "閏", "元", "癸未"),
   *("歲在", "歲在癸", "王", "春", "冬，", "　", "，", "9", "1.", "十", "十有"),
@@ -64,14 +65,14 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-def seconds(reader: Callable[[str], object], text: str) -> float:
-  """Returns how long a reader takes at best, refusal included."""
+def measure_seconds(reader: Callable[[str], object], text: str) -> float:
+  """Returns the shortest of three times of a reader; it may refuse the text."""
   best = float("inf")
   for _ in range(3):
-    started = time.process_time()
+    start = time.process_time()
     with contextlib.suppress(ValueError):
       reader(text)
-    best = min(best, time.process_time() - started)
+    best = min(best, time.process_time() - start)
   return best
 
 
@@ -83,16 +84,16 @@ def main() -> int:
     times = []
     for unit in UNITS:
       text = unit * (LONG // len(unit) + 1)
-      short = seconds(reader, text[:SHORT])
-      long = seconds(reader, text[:LONG])
+      short = measure_seconds(reader, text[:SHORT])
+      long = measure_seconds(reader, text[:LONG])
       growth = long / max(short, 1e-9) * SHORT / LONG
-      times.append((growth if long > NOISE else 0.0, long, unit))
+      times.append((growth if long > NOISE_S else 0.0, long, unit))
     worst, _, unit = max(times)
     slowest = max(long for _, long, _ in times)
     worst_of_all = max(worst_of_all, worst)
     shown = f"{worst:7.2f}  {unit!r}" if worst else f"{'-':>7}"
     print(f"{name:<16} {slowest:8.2f}s {shown}")
-  return int(worst_of_all > MOST_GROWTH)
+  return int(worst_of_all > MAX_GROWTH)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Time and memory of the order decoder, on invented records.
+"""Time and memory of the order decoder on invented records.
 
-python -m tests.benchmarks.order_decoding --records=20000
+Axes: R records, K months, E kinds of evidence.
+
+  python -m tests.benchmarks.order_decoding --records=20000
 """
 
 from __future__ import annotations
@@ -13,47 +15,49 @@ from absl import app, flags
 
 from ctd_jax.dating.sequence import decoder, transitions
 
-KINDS_OF_EVIDENCE = 64
+NUM_EVIDENCE_KINDS = 64  # rows of emissions that records share
 
 
-def _memory() -> float:
-  """Returns the most memory that the process held, in MB."""
+def _measure_peak_memory() -> float:
+  """Returns the peak memory of the process, in MB."""
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _seconds() -> np.ndarray:
-  """Returns the seconds passed, and those that the processors worked."""
+def _read_clocks() -> np.ndarray:
+  """Returns seconds of the wall and of the processor."""
   return np.array([time.perf_counter(), time.process_time()])
 
 
 def main(records: int, months: int) -> None:
   """Prints seconds and MB of both passes."""
-  draw = np.random.default_rng(0)
-  table = draw.normal(0, 1, (KINDS_OF_EVIDENCE, months)).astype(np.float32)
-  said = draw.integers(0, KINDS_OF_EVIDENCE, records)
-  kinds = draw.integers(0, transitions.NUM_CLASSES, records)
-  places = np.arange(months)
-  moves = transitions.make_transitions(
+  rng = np.random.default_rng(0)
+  emissions = rng.normal(0, 1, (NUM_EVIDENCE_KINDS, months))  # [E, K]
+  emissions = emissions.astype(np.float32)
+  evidence_kinds = rng.integers(0, NUM_EVIDENCE_KINDS, records)  # [R]
+  classes = rng.integers(0, transitions.NUM_CLASSES, records)  # [R]
+  ordinals = np.arange(months)
+  transition_table = transitions.make_transitions(
     transitions.TransitionModel(),
-    transitions.find_boundaries(places // 12, places % 12 + 1),
+    transitions.find_boundaries(ordinals // 12, ordinals % 12 + 1),
   )
 
-  def evidence(start: int, stop: int) -> np.ndarray:
-    return table[said[start:stop]]
+  def get_emissions(start: int, stop: int) -> np.ndarray:
+    return emissions[evidence_kinds[start:stop]]
 
-  before = _memory()
-  begun = _seconds()
-  for _ in decoder.iter_posteriors(evidence, kinds, moves):
+  memory_before = _measure_peak_memory()
+  start = _read_clocks()
+  # The first pass includes compilation, as in a user's run.
+  for _ in decoder.iter_posteriors(get_emissions, classes, transition_table):
     pass
-  posterior = _seconds() - begun
-  begun = _seconds()
-  decoder.find_best_path(evidence, kinds, moves)
-  path = _seconds() - begun
+  posterior = _read_clocks() - start
+  start = _read_clocks()
+  decoder.find_best_path(get_emissions, classes, transition_table)
+  path = _read_clocks() - start
   print(
     f"{records} records, {months} months: posterior {posterior[0]:.1f} s "
     f"({posterior[1]:.1f} s of processor), best path {path[0]:.1f} s "
-    f"({path[1]:.1f} s), compiling included; {_memory():.0f} MB at most, "
-    f"{before:.0f} MB of it before"
+    f"({path[1]:.1f} s), compiling included; {_measure_peak_memory():.0f} MB at most, "
+    f"{memory_before:.0f} MB of it before"
   )
 
 

@@ -1,11 +1,11 @@
-"""Prints what the grid of modes, families and measures costs from embeddings.
+"""Cost of the grid of modes, families and measures, from embeddings.
 
 Ours ranks once for all galleries and takes every mode and family from those
 run files in memory. Compared with a plain script in numpy that evaluates each
 mode, or each family of each mode, by itself: a matrix of all scores, a full
 argsort, measures by indexing. Queries of validation and test; all sides give
-the same table, which is checked, and take turns. Seconds of CPU are told as
-well: others on the machine do not change them much.
+the same table, which is checked, and take turns. Seconds of CPU are
+printed as well: other programs do not change them much.
 
   python -m ctd_jax.export --workdir=runs/ft --output=vectors --vectors
   python tests/benchmarks/protocol_grid.py --data_dir=DIR \\

@@ -1,11 +1,11 @@
-"""Prints time and peak memory of searching galleries of growing size.
+"""Time and peak memory of searching galleries of growing size.
 
 Random unit vectors in memory-mapped pieces; the first --depth records of every
 query by the search of ctd_jax, by a FAISS flat index and by numpy (a matrix
 product of all records with some queries, then argpartition), all of them exact.
 Every size and system has a process of its own for the memory; the processes
 take turns, and the time is the median of the repeats. Memory is what a process
-allocates; pages of the files, which the kernel may drop, are told apart.
+allocates; pages of the files, which the kernel may drop, are listed apart.
 
   python tests/benchmarks/search_scale.py --folder=/tmp/scale \\
     --sizes=20000,200000,2000000 --queries=1024 --repeats=3
