@@ -14,7 +14,14 @@ COMMANDS = (
   "annotation.prefilter",
   "annotation.prompts",
 )
-SLOW_PACKAGES = ("jax", "matplotlib", "sklearn", "scipy", "transformers")
+SLOW_PACKAGES = (
+  "jax",
+  "matplotlib",
+  "scipy",
+  "sklearn",
+  "tensorflow_datasets",
+  "transformers",
+)
 
 
 def test_help_does_not_wait_for_slow_packages():

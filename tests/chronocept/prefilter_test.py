@@ -97,7 +97,7 @@ def test_prompts_name_what_they_ask_for():
   )
   assert several.count("\n- ") == 2 + len(AXES)
   assert "present tense" in several
-  assert set(prompt_templates.AXIS_HINTS) == set(AXES)
+  assert tuple(prompt_templates.AXIS_HINTS) == AXES
 
 
 @pytest.mark.parametrize(
