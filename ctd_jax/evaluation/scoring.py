@@ -158,14 +158,14 @@ class EvaluationResult:
 
   def compare(
     self,
-    other: EvaluationResult,
+    baseline: EvaluationResult,
     measure: str = "hit@1",
     mode: str = protocol.OFFICIAL_MODE,
   ) -> comparison.SystemComparison:
-    """Returns this system minus another, with paired tests.
+    """Returns this system minus a baseline, with paired tests.
 
     Args:
-      other: result on the same benchmark and split.
+      baseline: result on the same benchmark and split.
       measure: what is compared.
       mode: in which both were evaluated.
 
@@ -174,13 +174,13 @@ class EvaluationResult:
         different information.
     """
     for field in ("dataset", "split", "track"):
-      values = getattr(self, field), getattr(other, field)
+      values = getattr(self, field), getattr(baseline, field)
       if values[0] != values[1]:
         raise ValueError(
-          f"{self.system} and {other.system} cannot be compared: {field} "
+          f"{self.system} and {baseline.system} cannot be compared: {field} "
           f"{values[0]} and {values[1]}"
         )
-    pair = self._scores(measure, mode), other._scores(measure, mode)
+    pair = self._scores(measure, mode), baseline._scores(measure, mode)
     return comparison.compare_system_pairs([pair], self.years, measure)[0]
 
   def _scores(self, measure: str, mode: str) -> protocol.PerQueryScores:
