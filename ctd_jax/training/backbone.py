@@ -95,7 +95,10 @@ def read_published_backbone(
     if saved_folder is None:
       hub_folders.TensorFiles(folder)  # opened here, read when training starts
   except FileNotFoundError as error:
-    raise FileNotFoundError(f"config.model.encoder.source: {error}") from None
+    raise FileNotFoundError(
+      f"config.model.encoder.source: {error}; name a folder of the model with "
+      "--config.model.encoder.source=FOLDER"
+    ) from None
   return Backbone(tokenizer, encoder, **source_fields)
 
 

@@ -166,6 +166,7 @@ class Checkpoints:
         model=ocp.args.JsonSave(dict(self.model)),
         data=grain.checkpoint.CheckpointSave(iterator),
       ),
+      # The step breaks ties, see `rank_metrics`.
       metrics=metrics and {**metrics, "step": step},
     )
 
@@ -217,6 +218,7 @@ class Checkpoints:
     )
     if distributed.is_coordinator():
       for step in steps:
+        # The same step may be damaged twice: the time keeps the names apart.
         folder = unreadable_folder / f"{step}.{time.time_ns()}"
         folder.parent.mkdir(exist_ok=True)
         (self.directory / str(step)).rename(folder)
@@ -265,6 +267,7 @@ class Checkpoints:
     saved_model = self._manager.restore(
       step, args=ocp.args.Composite(model=ocp.args.JsonRestore())
     )["model"]
+    # Before the arrays: of another architecture they would fail by a shape.
     mismatches = list_differences(saved_model, self.model)
     if mismatches:
       raise CheckpointError(
@@ -276,6 +279,7 @@ class Checkpoints:
       step,
       args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
     )["state"]
+    # Last, so that a state that cannot be read leaves the iterator alone.
     if iterator is not None:
       iterator.set_state(self._read_iterator_state(step))
       iterator.start_prefetch()

@@ -57,7 +57,7 @@ from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from ctd_jax_datasets.common.errors import SourceError
 
-SELECTION_METRIC = "validation/hit@1"
+SELECTION_METRIC = "validation/hit@1"  # the best checkpoint has the highest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +158,7 @@ class Experiment:
           f"config.{field}={self.config[field]}: the encoder takes "
           f"{max_length} tokens at most"
         )
+    # Queries and records share the rows: the longer of the two decides.
     longest = max(self.config.query_length, self.config.record_length)
     return packing.row_width(longest, max_length)
 
@@ -199,6 +200,7 @@ def assemble_experiment(
     ValueError: naming the field of the config, the source file or the data
       set at fault.
   """
+  # Cheap checks come first, then weights, then source texts, then the rest.
   training_config.validate(config)
   workdir = run_folder.resolve_folder(workdir)
   # A run that was begun has its own vocabulary; a new one makes it.
@@ -368,7 +370,7 @@ def count_total_steps(
   Raises:
     ValueError: if epochs are asked for that make less than one update.
   """
-  steps = int(num_epochs * num_queries) // batch_size
+  steps = int(num_epochs * num_queries) // batch_size  # the last part is cut
   if steps < 1 and num_epochs != 0:
     raise ValueError(
       f"config.num_epochs={num_epochs} and config.batch_size={batch_size} make "
@@ -383,6 +385,7 @@ def _describe_architecture(
   tokenizer: TextTokenizer,
 ) -> dict[str, Any]:
   """Returns the description that a checkpoint must share to be loaded."""
+  # With the data set, whose calendar gives the heads their classes.
   return run_folder.to_json_types(
     {
       "dataset": benchmark.name,

@@ -79,6 +79,7 @@ def train_cells(
     ValueError: naming the runs that failed, after all others have ended.
   """
   cores = sorted(os.sched_getaffinity(0))
+  # With more jobs than cores some shares are empty: they get all cores.
   core_shares = [cores[job::jobs] or cores for job in range(jobs)]
   pending = [cell for cell in cells if not cell.is_finished]
   bar = tqdm.tqdm(total=len(pending), unit="run", desc="grid", disable=None)

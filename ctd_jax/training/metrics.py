@@ -38,6 +38,7 @@ def check_finite(step: int, metrics: Mapping[str, Any]) -> None:
   Raises:
     DivergedError: naming the step and the metrics.
   """
+  # One value that is no number makes all parameters so at the next update.
   non_finite = [k for k, value in metrics.items() if not np.isfinite(value)]
   if non_finite:
     raise DivergedError(
@@ -73,6 +74,7 @@ class MetricWriter:
       return
     self._path = workdir / METRICS_FILE
     self._lines = _read_lines(self._path, resume_step)
+    # Steps after the checkpoint are run, and logged, again.
     files.write_text(self._path, "".join(self._lines))
     self._events = tensorboardX.SummaryWriter(
       str(workdir / TENSORBOARD_FOLDER), purge_step=resume_step + 1

@@ -24,9 +24,10 @@ class RunRecord:
     self._fields = {
       "command": provenance.command_line(),
       "commit": provenance.code_commit(),
-      "seconds": 0.0,
+      "seconds": 0.0,  # wall time of the training, without evaluation
       "seeds": [seed],
     }
+    # A resumed run: what it was begun with stays.
     if self._path.exists():
       self._fields |= json.loads(self._path.read_text())
     self._previous_seconds = self._fields["seconds"]

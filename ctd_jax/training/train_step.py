@@ -57,6 +57,7 @@ def make_model(
     encoder: geometry of the text encoder.
     timeline: gives the class counts and where each reign starts.
   """
+  # Reigns count from 1 in a time key; every one starts with its first month.
   starts = tuple(
     timeline.ordinal(TimeKey(reign, 1, 1))
     for reign in range(1, len(timeline.reigns) + 1)
@@ -90,6 +91,7 @@ def _make_fresh_state(
   text = jnp.ones((1, 1), jnp.int32)  # one token: shapes do not depend on it
   params = model.init(key, text, text)["params"]
   if pretrained is not None:
+    # The temporal modules keep their random values.
     params = {**params, "encoder": pretrained}
   return TrainState(
     step=jnp.zeros((), jnp.int32),
@@ -109,7 +111,7 @@ def abstract_state(
     mesh: where the state is to live, see `partitioning.state_shardings`.
   """
   make_state = functools.partial(_make_fresh_state, model, optimizer)
-  shapes = jax.eval_shape(make_state, jax.random.key(0))
+  shapes = jax.eval_shape(make_state, jax.random.key(0))  # computes nothing
   return jax.tree.map(
     lambda x, sharding: jax.ShapeDtypeStruct(
       x.shape, x.dtype, sharding=sharding
@@ -144,7 +146,7 @@ def init_state(
   initialise = jax.jit(
     functools.partial(_make_fresh_state, model, optimizer),
     out_shardings=get_shardings(abstract_state(model, optimizer, mesh)),
-    donate_argnums=1,
+    donate_argnums=1,  # weights of a large encoder are not held twice
   )
   return initialise(jax.random.key(seed), pretrained)
 

@@ -51,8 +51,9 @@ def train(
     Preempted: if a signal said so; the state has been saved.
   """
   config, total_steps = experiment.config, experiment.total_steps
-  record = RunRecord(experiment.workdir, config.seed)
+  record = RunRecord(experiment.workdir, config.seed)  # the clock starts
   batches = experiment.training_batches()
+  # Before the checkpoints are read: a run of another config is left alone.
   experiment.claim_workdir()
   first_step, state = _restore_or_init(experiment, batches)
   update = train_step.make_train_step(
@@ -81,6 +82,7 @@ def train(
       batch = partitioning.make_global_batch(next(batches), experiment.mesh)
       state, metrics = update(state, batch)
       outputs.log_update(step, metrics)
+      # Asked at every step: several processes agree on the step to stop at.
       stop_requested = watch.stop_requested(step)
       if step % config.eval_every == 0 or step == total_steps:
         outputs.validate_and_save(step, state)
@@ -88,6 +90,7 @@ def train(
         outputs.save(step, state)
       if stop_requested or (stop_after is not None and step >= stop_after):
         break
+  # Checkpoints are written in the background; the run must not end before.
   experiment.checkpoints.wait()
   record.write()
   watch.exit_if_requested()
@@ -168,7 +171,7 @@ class _RunOutputs:
       return
     step, metrics = self.pending
     self.pending = None
-    values = jax.device_get(metrics)
+    values = jax.device_get(metrics)  # waits for the device
     metrics_lib.check_finite(step, values)
     if step % self.log_every == 0:
       self.writer.write(step, values)

@@ -90,5 +90,6 @@ def _log_coverage(
 
 def transfer_folder(workdir: Folder, benchmark: Benchmark) -> Folder:
   """Returns the folder of a workdir for the evaluation on another data set."""
+  # "chunqiutr/mini:2.0.0" -> "chunqiutr_mini_2.0.0", one folder.
   name = re.sub(r"[^\w.-]+", "_", benchmark.name)
   return workdir / EVALUATION_FOLDER / name
