@@ -41,7 +41,6 @@ INSTALL_REQUIRES = [
   "tensorboardX>=2.6.2,<3",  # TensorBoard events without TensorFlow
   "tensorflow-datasets>=4.9.10,<4.10",  # the builders; needs no TensorFlow
   "tokenizers>=0.22,<0.24",  # vocabularies, of characters and published
-  "tabulate>=0.9,<0.11",  # aligned and Markdown tables
   "tqdm>=4.66,<5",  # progress bars
 ]
 
