@@ -77,6 +77,7 @@ NEGATIVE_TYPES = (
 )
 
 
+# docs/reference/config.md shows what follows. --8<-- [start:fields]
 def base_config() -> ml_collections.ConfigDict:
   """Returns the config of CTD, without an experiment's sizes."""
   c = ml_collections.ConfigDict()
@@ -213,6 +214,7 @@ def _add_evaluation(c: ml_collections.ConfigDict) -> None:
   c.eval.baselines = ("bm25", "bm25_timekde", "rules")
 
 
+# --8<-- [end:fields]
 def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   """Makes the encoder of `c` a published one, in place.
 
