@@ -29,11 +29,11 @@ from ctd_jax.retrieval.host_search import Galleries, TopK
 TRACK = "T0"
 SCORE_MODE = "lexical"
 IDF_FLOOR_SHARE = 0.25  # share of the mean idf that replaces a negative idf
-# CJK Unified Ideographs alone: extension blocks do not count, as released.
+# CJK Unified Ideographs alone; the extension blocks do not count.
 _NOT_HAN = re.compile("[^\u4e00-\u9fff]")
 # (block of queries, rows of a gallery [n], BM25 [b, n]) -> scores [b, n].
 RescoreFn = Callable[[slice, np.ndarray, np.ndarray], np.ndarray]
-_EMPTY_TOKEN = "<empty>"  # of a text without Han characters, as released
+_EMPTY_TOKEN = "<empty>"  # of a text without Han characters
 
 
 def tokenize_bigrams(text: str) -> list[str]:

@@ -40,6 +40,7 @@ def select_top_k(
   Raises:
     ValueError: if a score is not finite.
   """
+  # As run files store them: systems that score in float64 tie alike.
   scores = np.asarray(scores, np.float32)
   if not np.all(np.isfinite(scores)):
     raise ValueError("a score is not finite")

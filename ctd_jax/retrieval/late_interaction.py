@@ -45,6 +45,7 @@ def score_maxsim(
   """
   b, q, width = queries.vectors.shape
   n, d, _ = records.vectors.shape
+  # highest: a TPU would multiply in bfloat16.
   cosines = jnp.matmul(
     queries.vectors.reshape(b * q, width),
     records.vectors.reshape(n * d, width).T,
@@ -52,7 +53,7 @@ def score_maxsim(
   ).reshape(b, q, n, d)
   # A padded token gets the lowest cosine there is and never wins the maximum.
   cosines = jnp.where(records.mask, cosines, -1.0)
-  best_cosines = jnp.max(cosines, axis=3)
+  best_cosines = jnp.max(cosines, axis=3)  # [b, q, n]
   return jnp.sum(jnp.where(queries.mask[:, :, None], best_cosines, 0.0), axis=1)
 
 
@@ -75,6 +76,8 @@ def search_top_k_by_maxsim(
   """
   group_results = []
   for rows, vectors in records:
+    # A pair of texts costs q x d cosines: the longer the group, the fewer
+    # records a block.
     num_token_pairs = (
       _QUERY_BLOCK * queries.mask.shape[1] * vectors.mask.shape[1]
     )

@@ -41,7 +41,7 @@ from ctd_jax.models.tokenizer import TextTokenizer
 
 IDF_FILE = "idf.json"
 ACTIVATIONS = ("log", "loglog")
-PRUNING_RATIO = 0.1  # as the published models were trained with
+PRUNING_RATIO = 0.1  # of the largest entry of a record
 
 
 def saturate_logits(

@@ -149,6 +149,7 @@ def _probability_of_yes(
   head: Float[Array, "2 D"],
 ) -> Float[Array, " B"]:
   """Returns the probability of the second answer after each text."""
+  # The suffix ends every prompt, so the last token predicts the answer.
   last_states = pool_tokens(states, mask, "last")
   # [B, 2]; highest: a TPU would multiply in bfloat16.
   logits = jnp.matmul(last_states, head.T, precision="highest")

@@ -71,6 +71,7 @@ def build_components(
   components = np.zeros(
     (num_records, NUM_CLUSTERS, vectors.shape[1]), np.float32
   )
+  # Records with fewer components leave the others masked out.
   mask = np.zeros((num_records, NUM_CLUSTERS), bool)
   starts = np.searchsorted(record_rows, np.arange(num_records + 1))
   for row in tqdm.trange(num_records, desc="cluster", delay=2.0, disable=None):

@@ -240,7 +240,7 @@ def _load_encoder(
       for field, value in read_settings(_POOLING_FILE).items()
       if value is True and field in _POOLING_FIELDS
     ),
-    "mean",
+    "mean",  # a published folder without the file, as sentence-transformers
   )
   prompts = read_settings(_PROMPTS_FILE).get("prompts", {})
   record_encoder = TextEncoder.load(
@@ -253,7 +253,7 @@ def _load_encoder(
   query_encoder = dataclasses.replace(
     record_encoder, prefix=prompts.get("query", "")
   )
-  records = record_encoder.encode(list(texts.values()))
+  records = record_encoder.encode(list(texts.values()))  # [N, D], unit length
 
   def rank_rows(
     queries: Sequence[str], k: int

@@ -154,6 +154,7 @@ def evaluate_experiment(
   )
   validate_evaluation(config)
   start_time = time.time()
+  # Every process ranks; the first alone runs the systems and writes tables.
   model_runs.write_model_runs(experiment)
   if not distributed.is_coordinator():
     distributed.wait_for_all("evaluation")
@@ -161,6 +162,7 @@ def evaluate_experiment(
   training = json.loads((workdir / TRAINING_FILE).read_text())
   training["seconds"] = round(training["seconds"] + time.time() - start_time, 1)
   system_command = training["command"]
+  # On another data set the rows need both commands.
   if experiment.evaluation != workdir / EVALUATION_FOLDER:
     system_command = provenance.command_line()
     training["command"] += f" && {system_command}"

@@ -200,9 +200,11 @@ def load_system_modules(folders: Iterable[str] = ()) -> None:
   Args:
     folders: to be searched as well, as if their files lay in the package.
   """
+  # The import system then finds the files as submodules of the package.
   systems.__path__.extend(folders)
   for module in pkgutil.iter_modules(systems.__path__, f"{systems.__name__}."):
     spec = module.module_finder.find_spec(module.name, None)
+    # Read, not imported: a command of the package may import JAX.
     source = spec.loader.get_source(module.name) or ""
     if _REGISTRATION.search(source):
       importlib.import_module(module.name)

@@ -164,7 +164,7 @@ def make_search(
         for name, _ in ranking
       }
     )
-    if config.mixing:
+    if config.mixing:  # fail before the model is loaded
       _check_cosines(candidates_by_gallery, config)
     texts = [(q, benchmark.records[rows[name]].text) for q, name in pairs]
     p_yes = dict(zip(pairs, load_reranker().score_pairs(texts), strict=True))

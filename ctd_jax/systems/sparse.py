@@ -76,6 +76,7 @@ def make_search(
     query_vectors = encoder.encode_queries(queries)
 
     def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
+      # [V, n]: rows of the vocabulary, which a query has few of.
       transposed = records[members].T.tocsr()
       return lambda start, stop: (
         query_vectors[start:stop] @ transposed

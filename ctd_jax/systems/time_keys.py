@@ -51,6 +51,7 @@ def rank_by_time_keys(
   intervals = query_dates.parse_query_intervals(queries, timeline)
 
   def rescore(block, members, scores):
+    # Every record has a key, so no tier is UNDATED.
     member_keys = [keys[index] for index in members]
     return date_lookup.combine_scores(
       date_lookup.assign_tiers(intervals[block], member_keys, timeline), scores

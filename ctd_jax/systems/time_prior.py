@@ -45,6 +45,7 @@ class TimePriorConstants(bm25.BM25Constants):
 
   def gaussian_kernel(self) -> Float[np.ndarray, " offsets"]:
     """Returns the Gaussian, 1 at its centre, out to 3 standard deviations."""
+    # Truncated, and 1 at its centre: the sum is normalised later.
     radius = max(1, int(3 * self.bandwidth))
     offsets = np.arange(-radius, radius + 1)
     return np.exp(-(offsets**2) / (2 * self.bandwidth**2))
@@ -104,6 +105,7 @@ def add_time_prior(
   num_feedback = min(constants.feedback, scores.shape[1])
   best, _ = host_search.select_top_k(scores, num_feedback)
   prior = estimate_month_density(ordinals[best], num_months, constants)
+  # Without any hit the feedback is arbitrary: ties by index.
   prior[~scores.any(axis=1)] = 1 / num_months
   return scores + constants.weight * np.log(
     prior[:, ordinals] + _MIN_PROBABILITY

@@ -164,6 +164,7 @@ def make_validity_prior(
       else np.nan
       for interval in intervals
     ]
+    # Drawn at the first search: a thousand samples are made for it.
     curve = mean_synthetic_curve(config.imitates, config.seed)
     return rank_by_validity(
       queries,
