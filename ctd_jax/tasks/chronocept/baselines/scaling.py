@@ -7,9 +7,8 @@ variance 1 and R2 = 1 - MSE, but statistics of the test set leak into the
 score, and no prediction can be mapped back. `fit_split_scalers` reproduces
 this; `fit_train_scalers` uses the train split alone.
 
-The scalers are of two arrays that are saved with each model. scikit-learn's
-StandardScaler computes means in another order, which changes the last digits
-of the published rows, so plain NumPy is used.
+scikit-learn fits the scalers; a `TargetScaler` holds the two arrays that are
+saved with a model.
 
 Axes: N samples, T = 3 targets.
 """
@@ -21,6 +20,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.preprocessing import StandardScaler
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,13 +42,14 @@ class TargetScaler:
     Raises:
       ValueError: if a target does not vary.
     """
-    sd = targets.std(axis=0)  # divided by N, as published
-    if not (sd > 0).all():
+    fitted = StandardScaler().fit(targets)
+    # Its scale_ is 1 where the variance is 0, which would hide the fault.
+    if not (fitted.var_ > 0).all():
       raise ValueError(
-        f"target {int(np.argmin(sd))} of {len(targets)} samples does not vary; "
-        "z-scores need at least two values"
+        f"target {int(np.argmin(fitted.var_))} of {len(targets)} samples does "
+        "not vary; z-scores need at least two values"
       )
-    return cls(targets.mean(axis=0), sd)
+    return cls(fitted.mean_, fitted.scale_)
 
   @classmethod
   def identity(cls, width: int) -> TargetScaler:
