@@ -29,7 +29,7 @@ import numpy as np
 
 from ctd_jax.chronology import annals, date_expressions, reign_tables
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.sequence import emissions
+from ctd_jax.dating.sequence import month_calendar, sections
 from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.zztj import audit
@@ -39,7 +39,7 @@ TIMELINE = "lu"
 EDITION = "zuozhuan_KR1e0001"
 WORKS = {"春秋": "A", "左傳": "B"}
 YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
-DAYS = {"no": emissions.DAY_STATEMENTS, "yes": ()}
+DAYS = {"no": sections.DAY_STATEMENTS, "yes": ()}
 
 
 def read_work(
@@ -94,7 +94,7 @@ def _cut(text: str, timeline: Timeline, seasons: bool) -> str:
 
 
 def report(
-  entries: Sequence[audit.DatedParagraph], calendar: emissions.Calendar
+  entries: Sequence[audit.DatedParagraph], calendar: month_calendar.Calendar
 ) -> list[str]:
   """Returns lines of the table: what agrees, with and without days."""
   lines = []
@@ -128,7 +128,7 @@ def report(
 def main(folder: pathlib.Path) -> None:
   """Prints the table of each work."""
   table = reign_tables.reign_table_dir() / f"{TIMELINE}.tsv"
-  calendar = emissions.read_calendar(table)
+  calendar = month_calendar.read_calendar(table)
   for name, layer in WORKS.items():
     entries = read_work(folder, layer, calendar.timeline)
     print(

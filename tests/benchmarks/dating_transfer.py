@@ -26,9 +26,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctd_jax import date
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.sequence import emissions
+from ctd_jax.dating.sequence import (
+  chronicle_dating,
+  emissions,
+  month_calendar,
+)
+from ctd_jax.dating.sequence import sections as section_lib
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.zztj import audit, gallery
@@ -36,13 +40,13 @@ from ctd_jax_datasets.zztj import audit, gallery
 # Reading -> (what is not read of the text, whether the first year is given).
 READINGS = {
   "order": ((), False),
-  "cues": ((*emissions.DAY_STATEMENTS, "era", "leap"), True),
+  "cues": ((*section_lib.DAY_STATEMENTS, "era", "leap"), True),
 }
 
 
 def decoded_months(
   paragraphs: Sequence[audit.DatedParagraph],
-  calendar: emissions.Calendar,
+  calendar: month_calendar.Calendar,
   without: Sequence[str],
   first_year: int | None,
 ) -> tuple[list[tuple[int, int]], np.ndarray, int]:
@@ -61,12 +65,12 @@ def decoded_months(
       statements=tuple(s for s in section.statements if s[0] not in without),
     )
     for number, paragraph in enumerate(paragraphs)
-    for section in emissions.read_sections(number, paragraph.text, calendar)
+    for section in section_lib.read_sections(number, paragraph.text, calendar)
   ]
   evidence = emissions.RecordEmissions(sections, calendar)
   if evidence.statement_counts["year"] or evidence.statement_counts["cycle"]:
     raise SourceError("a paragraph prints a year; the headings should be gone")
-  decoded = date.decode_sections(evidence, calendar, first_year)
+  decoded = chronicle_dating.decode_sections(evidence, calendar, first_year)
   months = decoded.months[evidence.first_sections, 0]
   keys = zip(calendar.years[months], calendar.months[months], strict=True)
   return (
@@ -107,7 +111,7 @@ def main(folder: pathlib.Path) -> None:
   titles = audit.title_years(juans, timeline)
   everything = audit.extract_dated_paragraphs(juans, timeline)
   table = reign_tables.reign_table_dir() / f"{gallery.TIMELINE_NAME}.tsv"
-  calendar = emissions.read_calendar(table)
+  calendar = month_calendar.read_calendar(table)
   for part, (first, last) in audit.SECTIONS.items():
     paragraphs = [p for p in everything if first <= p.juan <= last]
     rows = []

@@ -11,14 +11,18 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from ctd_jax import date
 from ctd_jax.chronology import (
   date_expressions,
   numerals,
   reign_tables,
   sexagenary,
 )
-from ctd_jax.dating.sequence import emissions
+from ctd_jax.dating.sequence import (
+  chronicle_dates,
+  chronicle_dating,
+  chronicle_input,
+  month_calendar,
+)
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
 ERAS = "\n".join(
@@ -46,7 +50,7 @@ EVENTS = ("大水。", "地震。", "城成。", "王出師。", "使者來。",
 def read(folder, table):
   path = folder / "table.tsv"
   path.write_text(table + "\n", encoding="utf-8")
-  return emissions.read_calendar(path)
+  return month_calendar.read_calendar(path)
 
 
 def written(calendar, seed=0, skipped=(), days=True, headings=False):
@@ -98,7 +102,9 @@ def with_days(calendar, first=(12, 20), later=(11, 25)):
 
 
 def dated(lines, calendar, first_year=None):
-  return date.date_records(list(enumerate(lines, 1)), calendar, first_year)
+  return chronicle_dating.date_records(
+    list(enumerate(lines, 1)), calendar, first_year
+  )
 
 
 def test_days_and_order_date_what_has_no_heading(tmp_path):
@@ -198,12 +204,12 @@ def test_a_first_year_outside_the_table_is_refused(tmp_path):
 def test_records_are_lines_or_paragraphs(tmp_path):
   path = tmp_path / "chronicle.txt"
   path.write_bytes("\ufeff春，大水。\r\n\r\n  夏，\r\n地震。\r\n".encode())
-  assert date.read_records(path, date.LINE) == [
+  assert chronicle_input.read_records(path, chronicle_input.LINE) == [
     (1, "春，大水。"),
     (3, "夏，"),
     (4, "地震。"),
   ]
-  assert date.read_records(path, date.PARAGRAPH) == [
+  assert chronicle_input.read_records(path, chronicle_input.PARAGRAPH) == [
     (1, "春，大水。"),
     (3, "夏，地震。"),
   ]
@@ -220,21 +226,21 @@ def test_bad_text_is_named(tmp_path, content, message):
   path = tmp_path / "chronicle.txt"
   path.write_bytes(content)
   with pytest.raises(ValueError, match=message):
-    date.read_records(path, date.LINE)
+    chronicle_input.read_records(path, chronicle_input.LINE)
 
 
 def test_a_missing_text_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"--input=.*no.txt: no such"):
-    date.read_records(tmp_path / "no.txt", date.LINE)
+    chronicle_input.read_records(tmp_path / "no.txt", chronicle_input.LINE)
 
 
 def test_tables_go_by_path_or_by_name(tmp_path):
-  assert date.find_reign_table("tongjian").name == "tongjian.tsv"
+  assert chronicle_input.find_reign_table("tongjian").name == "tongjian.tsv"
   path = tmp_path / "tongjian"
   path.write_text(ERAS)
-  assert date.find_reign_table(str(path)) == path
+  assert chronicle_input.find_reign_table(str(path)) == path
   with pytest.raises(FileNotFoundError, match=r"--reigns=tang: .*southern_qi"):
-    date.find_reign_table("tang")
+    chronicle_input.find_reign_table("tang")
 
 
 def run(*arguments, cwd):
@@ -261,7 +267,7 @@ def test_the_command_writes_table_and_plot(tmp_path):
   assert sorted(p.name for p in out.iterdir()) == ["dates.png", "dates.tsv"]
   with (out / "dates.tsv").open(encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-  assert tuple(rows[0]) == date.COLUMNS
+  assert tuple(rows[0]) == chronicle_dates.COLUMNS
   assert [int(row["line"]) for row in rows] == [
     2 * place + 1 for place in range(len(lines))
   ]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import reign_tables, sexagenary, timelines
-from ctd_jax.dating.sequence import emissions
+from ctd_jax.dating.sequence import emissions, month_calendar
+from ctd_jax.dating.sequence import sections as section_lib
 from ctd_jax.dating.sequence.transitions import MONTH, NO_DATE, SEASON, YEAR
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
@@ -19,7 +20,7 @@ RULERS = f"{HEADER}\n懷公\t滄\t-500\t1\t8\t\tinvented\n"
 def calendar(folder, table=ERAS):
   path = folder / "table.tsv"
   path.write_text(table, encoding="utf-8")
-  return emissions.read_calendar(path)
+  return month_calendar.read_calendar(path)
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def eras(tmp_path):
 
 def sections(text, eras):
   return [
-    (s.kind, s.statements) for s in emissions.read_sections(0, text, eras)
+    (s.kind, s.statements) for s in section_lib.read_sections(0, text, eras)
   ]
 
 
@@ -59,7 +60,7 @@ def test_leap_months_and_days_are_computed(eras):
 
 
 def test_reforms_of_the_calendar_leave_every_day_in_one_month():
-  long = emissions.make_calendar(
+  long = month_calendar.make_calendar(
     timelines.Timeline("long", (timelines.Reign("初", "", 200, 1500),)), [1]
   )
   first, length = long.day_spans.T
@@ -126,7 +127,7 @@ ECLIPSES = (
 
 
 def test_eclipses_of_the_annals_are_first_days_of_a_place():
-  lu = emissions.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
+  lu = month_calendar.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
   first = lu.day_chances()[..., 60:120]
   sure = []
   for reign, year, month, pair in ECLIPSES:
@@ -174,7 +175,9 @@ def test_sections_hold_what_their_dates_say(text, expected, eras):
 
 
 def evidence(text, eras):
-  return emissions.RecordEmissions(emissions.read_sections(0, text, eras), eras)
+  return emissions.RecordEmissions(
+    section_lib.read_sections(0, text, eras), eras
+  )
 
 
 @pytest.mark.parametrize(
@@ -236,7 +239,7 @@ def test_blocks_are_parts_of_the_whole(eras):
     [
       section
       for number, text in enumerate(texts)
-      for section in emissions.read_sections(number, text, eras)
+      for section in section_lib.read_sections(number, text, eras)
     ],
     eras,
   )
@@ -264,4 +267,4 @@ def test_a_bad_table_is_named(tmp_path, old, new, message):
   path = tmp_path / "table.tsv"
   path.write_bytes(ERAS.replace(old, new, 1).encode(errors="surrogateescape"))
   with pytest.raises(ValueError, match=message):
-    emissions.read_calendar(path)
+    month_calendar.read_calendar(path)

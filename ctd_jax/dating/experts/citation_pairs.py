@@ -16,8 +16,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import scipy.sparse
-from jaxtyping import Float32, Int, Int8, UInt32
 
 from ctd_jax.chronology import date_expressions, sexagenary
 from ctd_jax.chronology.numerals import (

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse
