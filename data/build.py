@@ -27,8 +27,7 @@ from ctd_jax.utils import files
 from ctd_jax_datasets import registry
 from ctd_jax_datasets.common.base_builder import TABLES_FILE
 
-# Written beside the data.
-STATISTICS_FILE = "statistics.json"
+STATISTICS_FILE = "statistics.json"  # written beside the data
 
 
 class LostRowsError(ValueError):
@@ -68,6 +67,7 @@ def build_dataset(
   builder = registry.make_builder(name, data_dir)
   path = builder.data_path
   backup_path = path.parent / f"replaced.{path.name}"
+  # The old build is kept until the new one is whole.
   if path.exists() and overwrite:
     path.rename(backup_path)
     builder = registry.make_builder(name, data_dir)
@@ -77,6 +77,7 @@ def build_dataset(
       builder.processes = processes
       builder.register_checksums = register_checksums
       _prepare(builder)
+    # Statistics come last: without them a build was interrupted.
     if not (path / STATISTICS_FILE).exists():
       _check_lengths(builder)
       _write_statistics(builder)

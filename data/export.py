@@ -81,6 +81,7 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
   )
 
 
+# Name -> (writer, its section of the README).
 FORMATS = {
   "beir": (beir.write_beir, beir.BEIR_DESCRIPTION),
   "trec": (trec.write_trec, trec.TREC_DESCRIPTION),

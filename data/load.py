@@ -51,7 +51,9 @@ def load_benchmark(
       f"data set {name} is not built in {builder.data_path}; run "
       f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
     )
+  # array_record is read without TensorFlow; texts come back as bytes.
   data_sources = builder.as_data_source()
+  # Rows of indices in run files and vectors follow this order.
   rows = sorted(data_sources[examples.RECORDS_SPLIT], key=lambda row: row["id"])
   return Benchmark(
     name=f"{name}:{builder.version}",

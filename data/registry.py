@@ -18,6 +18,7 @@ _BUILDERS = {
   "chronocept": chronocept_dataset_builder.Builder,
   "ctm": ctm_dataset_builder.Builder,
 }
+# In the order in which messages and documentation list them.
 DATASET_NAMES = tuple(
   f"{name}/{config.name}"
   for name, builder in _BUILDERS.items()

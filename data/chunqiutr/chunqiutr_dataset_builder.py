@@ -26,15 +26,15 @@ from ctd_jax_datasets.common.audit_tables import Figures
 from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
 from ctd_jax_datasets.common.errors import SourceError
 
-QUERY_SEED = 0
-MINI_SEED = 0
-# Written beside the data: the months on which two works disagree.
+QUERY_SEED = 0  # of the wordings and windows of queries
+MINI_SEED = 0  # of the invented chronicle
+# Written beside the data: events that two works put into different months.
 DISAGREEMENTS_FILE = "disagreements.tsv"
 
 
 @dataclasses.dataclass(frozen=True)
 class _VariantContents:
-  """What a variant is made of: records, queries by split, split by month."""
+  """Contents of a variant: records, queries by split, split by month."""
 
   records: Sequence[Record]
   queries: Mapping[str, Sequence[queries.Query]]
@@ -135,6 +135,7 @@ class Builder(BaseBuilder):
       processes=self.processes,
     )
     audit = {"left_out": built_gallery.excluded_counts, **built_gallery.audit}
+    # Hundreds of rows: a table of its own rather than a piece of the JSON.
     rows = audit.pop("disagreements", [])
     self._write_audit(audit)
     self._write_text_file(DISAGREEMENTS_FILE, _format_tsv(rows))

@@ -91,6 +91,8 @@ def build_gallery(
   Raises:
     sources.SourceError: if a file is not what its parser expects.
   """
+  # Order matters: events are matched by wording before any month is known, so
+  # that agreement of the works is a test of the scans.
   with _worker_map(processes) as map_function:
     entries, num_undated = read_entries(files, map_function)
     matches = match_works(entries, map_function)
@@ -202,6 +204,7 @@ def _split_by_timeline(
   orders: collections.Counter[str] = collections.Counter()
   timeline_records, excluded_records = [], []
   for record, event in records_with_events:
+    # Counted before the selection: a gap in the order shows what is left out.
     record = dataclasses.replace(record, order=orders[record.source])
     orders[record.source] += 1
     if record.key in timeline:
@@ -316,6 +319,7 @@ def date_pieces(
       for text, key in annals.split_entry_by_month(
         entry.text[start:end], scanner, stop_particles
       ):
+        # A cut at a month starts later in the same entry.
         position = text_units.TextPosition(entry.location, start)
         segments.append(events.DatedSegment(entry.source, text, key, position))
         start += len(text)
@@ -329,6 +333,8 @@ def _worker_map(processes: int) -> Iterator[Callable[..., Iterable]]:
     yield map
     return
   with concurrent.futures.ProcessPoolExecutor(
-    processes, multiprocessing.get_context("spawn")
+    # Not fork: the parent may hold threads of TensorFlow or JAX.
+    processes,
+    multiprocessing.get_context("spawn"),
   ) as pool:
     yield pool.map

@@ -27,6 +27,8 @@ def read_running_text(path: pathlib.Path) -> str:
   if corrigenda:
     text = text[: corrigenda.start()]
   lines = [line for _, line in parse_kanripo_lines(text)]
+  # A note that runs over printed lines is bracketed in each of them; "/"
+  # divides its two columns.
   return "".join(lines).replace(")(", "").replace("/", "")
 
 
@@ -45,6 +47,7 @@ def read_printed_lines(path: pathlib.Path) -> list[tuple[int, str]]:
     if line.startswith("#"):
       continue
     line = _UNENCODED.sub("□", _PAGE_BREAK.sub("", line)).replace("¶", "")
+    # Full-width spaces are the indentation of the print.
     depth = len(line) - len(line.lstrip("　"))
     if line:
       lines.append((depth, line.replace("　", "").strip()))

@@ -117,6 +117,7 @@ def _index_rows(
 
 
 def _ratio(numerator: float, denominator: float) -> float:
+  # A work without pieces has share 0 rather than no row.
   return round(numerator / max(denominator, 1), 4)
 
 
@@ -170,6 +171,7 @@ def _average(total: float, count: float) -> float:
 def gap_share(figures: Figures) -> float | None:
   """Returns the share of empty months, None if it is not known."""
   row = figures.get("coverage", {}).get(TOTAL)
+  # The figures themselves hold rounded shares; this one is exact.
   return row and 1 - row["with_event"] / row["months"]
 
 
@@ -201,6 +203,7 @@ def iterate_tables(
       for row in rows
       for column in columns
     }
+    # Transposed, a table with many columns fits the width of a terminal.
     if table.is_transposed:
       lines = [
         {"": column, **{row: cells[row, column] for row in rows}}

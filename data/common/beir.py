@@ -63,7 +63,7 @@ def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
         "source": record.source,
         "kind": record.kind,
         "start": str(record.key),
-        "end": str(record.key),
+        "end": str(record.key),  # a record is filed under one month
         "split": split,
         "version": record.version,
         "order": record.order,

@@ -68,6 +68,7 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
     _read_records(folder / CORPUS_FILE, timeline),
     key=lambda row: row[0].record_id,
   )
+  # Ids are checked against the corpus, so it is read first.
   kinds = {record.record_id: record.kind for record, _ in rows}
   queries_by_id = _read_queries(folder / QUERIES_FILE, timeline)
   queries = _attach_positives(folder, queries_by_id, kinds)
@@ -337,6 +338,7 @@ def _attach_positives(
   split_by_id = {
     query_id: split for query_id, (_, split) in queries_by_id.items()
   }
+  # The file of qrels decides the split of a query that names none.
   for split, name in QRELS_FILES.items():
     path = folder / name
     for location, query_id, record_id, score in _read_qrels(path):
@@ -354,6 +356,7 @@ def _attach_positives(
           f"{split_by_id[query_id]}"
         )
       split_by_id[query_id] = split
+      # A judgement of 0 gives the query a split and no positive.
       if score <= 0:
         continue
       if kinds[record_id] not in ANSWERING_KINDS:

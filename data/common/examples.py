@@ -61,6 +61,7 @@ def iterate_record_examples(
     split_of: split of their months.
   """
   for record in records:
+    # One month; a builder of records with wider dates replaces `end`.
     month = np.asarray(record.key.triple, np.int32)
     yield (
       record.record_id,
@@ -100,7 +101,7 @@ def iterate_query_examples(
         "split": split,
         "start": np.asarray(query.interval.start.triple, np.int32),
         "end": np.asarray(query.interval.end.triple, np.int32),
-        "order": -1,
+        "order": -1,  # not applicable
         "positives": list(query.positives),
         "paper_family": query.paper_family,
         "version": "",

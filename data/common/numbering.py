@@ -14,6 +14,7 @@ def number_records(records: Iterable[Record], seed: int) -> tuple[Record, ...]:
 
   The numbers are shuffled, so that an id tells nothing about time or source.
   """
+  # A copy: shuffle works in place.
   records = list(records)
   random.Random(seed).shuffle(records)
   return tuple(

@@ -162,6 +162,7 @@ def read_provenance(
     ValueError: if the table cannot be read; the message names the line.
   """
   metadata = read_metadata(folder)
+  # The calendar belongs to the contents: other reigns, other meanings of keys.
   names = {*names} | {REIGNS_FILE} & {path.name for path in folder.iterdir()}
   sha256 = hash_files(folder, names)
   if metadata.sha256 not in (None, sha256):

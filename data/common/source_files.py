@@ -140,7 +140,7 @@ def download_files(
     # TFDS tries for minutes before it gives up; one request tells at once.
     probe = urllib.request.Request(next(iter(urls.values())), method="HEAD")
     urllib.request.urlopen(probe, timeout=_TIMEOUT_S).close()
-    paths = manager.download(urls)
+    paths = manager.download(urls)  # checks size and sha256 itself
   except download_manager.NonMatchingChecksumError as error:
     # The message begins "Artifact URL, downloaded to PATH, has wrong".
     url, path = _MISMATCH.match(str(error)).groups()

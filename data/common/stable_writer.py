@@ -34,4 +34,5 @@ class StableWriter(tfds.core.ExampleWriter):
 
 def _serialize_deterministic(example: bytes) -> bytes:
   example_proto = tf_example_pb2.Example.FromString(example)
+  # Deterministic: maps are written in the order of their keys.
   return example_proto.SerializeToString(deterministic=True)

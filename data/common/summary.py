@@ -78,6 +78,7 @@ def content_hash(
     splits: name -> examples as plain Python values, in the order stored.
   """
   digest = hashlib.sha256()
+  # The declared types count: int32 and int64 are other data sets.
   kinds = {
     name: [np.dtype(info.np_dtype).name, str(info.shape)]
     for name, info in features.get_tensor_info().items()
@@ -130,6 +131,7 @@ def to_plain_example(example: Mapping[str, Any]) -> dict[str, Any]:
       return value.decode()
     if isinstance(value, list | tuple):
       return [to_python(item) for item in value]
+    # numpy scalars and arrays have tolist().
     return to_python(value.tolist()) if hasattr(value, "tolist") else value
 
   return {name: to_python(value) for name, value in example.items()}
@@ -197,6 +199,7 @@ def _count_by_split(
         "gold_per_query": _gold_per_query(split_queries),
       }
     )
+  # The first column is the label, the last an average, which is not a sum.
   total: dict[str, Any] = {"split": TOTAL}
   for name in list(rows[0])[1:-1]:
     total[name] = sum(row[name] for row in rows)
@@ -231,6 +234,7 @@ def _count_by_reign(
         ),
       }
     )
+  # Of the timeline's months only; a record may be dated outside it.
   num_event_months = len(event_months.intersection(months))
   return [*rows, {"ruler": TOTAL, **_coverage(len(months), num_event_months)}]
 

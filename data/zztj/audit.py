@@ -108,7 +108,8 @@ def scan_months(
   scanned_months = []
   for paragraph in paragraphs:
     if paragraph.juan != juan and (juan is None or reading_mode != START):
-      scanner.year = 0  # even if a wrong count stands at this year already
+      # Reset, so that entering works even if a wrong count is at this year.
+      scanner.year = 0
       scanner.enter_year(titles[paragraph.juan])
     juan = paragraph.juan
     dated_segments = (

@@ -321,6 +321,7 @@ class _DateReader:
       return Interval.single_month(key)
     if _SEASON_LABEL.fullmatch(label):
       self._report.add("label_season", location, row.month_label)
+      # Spring is months 1-3 of the calendar.
       start = 3 * date_expressions.SEASONS.index(label) + 1
       return Interval(
         dataclasses.replace(first, month=start),
@@ -330,6 +331,7 @@ class _DateReader:
       self._report.add("label_leap", location, row.texts["time"])
       if month := _parse_numbered_month(label.removeprefix("閏")):
         return Interval.single_month(dataclasses.replace(first, month=month))
+      # 閏月 without a number follows the month of the row before.
       if self._last_month is not None and self._last_month in year:
         return Interval.single_month(self._last_month)
       return year

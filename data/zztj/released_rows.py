@@ -80,6 +80,7 @@ MEANINGS: Mapping[str, CodeMeaning] = {
   )
 }
 _MEMBERS = ("id", "time", "title", "description", "source")
+# The day may be missing or be words; year and month are numbers.
 _TIME_PATTERN = re.compile(r"(\d{1,4})-(\d{1,4})(?:-|$)")
 _STRICT_TIME_PATTERN = re.compile(r"\d{4}-\d{2}-[^-]+")
 
@@ -225,6 +226,7 @@ def _parse_row(
       report.add("number_unusable", str(error))
       return None
 
+  # A header describes the whole file: its id says so, or it spans years.
   is_year_span = meta.get("start_ad_year") or meta.get("end_ad_year")
   if "meta" in texts["id"] or (is_year_span and not get_text("reign")):
     return None
@@ -233,6 +235,7 @@ def _parse_row(
   if month is not None and 1 <= month <= 12:
     name = ("正" if month == 1 else numerals.format_numeral(month)) + "月"
   era_year = get_integer("era_year")
+  # No era lasted a century; a larger number is a slip for the common era.
   if era_year is not None and not 1 <= era_year <= 99:
     report.add("number_unusable", location, f"era_year {era_year}")
     era_year = None

@@ -22,7 +22,7 @@ from ctd_jax_datasets.common import base_builder, examples
 from ctd_jax_datasets.zztj import gallery as rebuilt
 from ctd_jax_datasets.zztj import released, released_rows
 
-TEST_SPLIT = "test"
+TEST_SPLIT = "test"  # the only split with queries
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -107,6 +107,7 @@ class Builder(base_builder.BaseBuilder):
     """
     split_of = dict.fromkeys(self.timeline.months, TEST_SPLIT)
     for name, example in examples.iterate_record_examples(records, split_of):
+      # A season or a year; the key stays its first month.
       if name in intervals:
         example["end"] = np.asarray(intervals[name].end.triple, np.int32)
       yield name, example

@@ -56,8 +56,8 @@ def main(records: int, months: int) -> None:
   print(
     f"{records} records, {months} months: posterior {posterior[0]:.1f} s "
     f"({posterior[1]:.1f} s of processor), best path {path[0]:.1f} s "
-    f"({path[1]:.1f} s), compiling included; {_measure_peak_memory():.0f} MB at most, "
-    f"{memory_before:.0f} MB of it before"
+    f"({path[1]:.1f} s), compiling included; {_measure_peak_memory():.0f} MB "
+    f"at most, {memory_before:.0f} MB of it before"
   )
 
 

@@ -177,6 +177,7 @@ def _disagreement_reason(
   match: event_matching.EventMatch,
 ) -> str:
   """Returns the reason for which two works may give an event two months."""
+  # 左傳 tells a story over several months under one date.
   is_inside = match.tradition.start > tradition_segment.position.start
   date_kinds = {
     annals.classify_printed_date(annals_segment.text),

@@ -61,6 +61,7 @@ def read_figures(path: pathlib.Path) -> Figures:
       ) from None
     if row["column"] in columns:
       raise ValueError(f"{path}, line {line}: the figure stands above as well")
+    # Counts print without a decimal point.
     columns[row["column"]] = int(value) if value.is_integer() else value
   return figures
 
@@ -78,6 +79,7 @@ def find_differences(
     reasons: TSV file: table, row and column as patterns (`*`), and the
       sentence; the first line that fits counts.
   """
+  # The first pattern that fits counts: special rows stand above general ones.
   patterns = [row for _, row in _read_tsv(reasons)]
   results = []
   for (table, row, column), paper_value in _flatten_figures(paper_figures):

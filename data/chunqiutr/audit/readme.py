@@ -76,6 +76,7 @@ def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
       )
     return f"{match[1]}{sections[match['name']]}\n{match[3]}"
 
+  # The pattern would run on to the end of the next section.
   if text.count("<!-- audit:") != len(_SECTION.findall(text)):
     raise ValueError(f"{name}: an <!-- audit:... --> has no <!-- end -->")
   return _SECTION.sub(replace_section, text)

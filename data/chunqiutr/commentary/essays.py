@@ -70,6 +70,7 @@ def read_wei(
     anchor: the annotated text.
   """
   sections = [section for path in paths for section in read_wei_sections(path)]
+  # 魏了翁 copies 孔穎達, whose text is aligned with the annals already.
   kong_stretches = notes.read_stretches(kong_paths, anchor)
   anchor_matches = _match_copies(
     [text_alignment.fold_text(section.body) for section in sections],
@@ -121,6 +122,7 @@ def read_lv(
       if free_match is not None:
         num_checked += 1
         num_agreed += (free_match.key.reign, free_match.key.year) in years
+    # Titles in a row share one text: each passage goes to one of them.
     passages_by_title: dict[int, list[str]] = collections.defaultdict(list)
     for passage in segmentation.cut_pieces(section.body):
       passages_by_title[
@@ -188,6 +190,7 @@ def read_lv_sections(path: pathlib.Path) -> list[TitledSection]:
     elif sections:
       sections[-1].body += _SMALL_TYPE.sub("", line)
       in_title = False
+  # Only now: 「同上」 refers to the title before, perhaps of another section.
   _extract_years(sections)
   return sections
 

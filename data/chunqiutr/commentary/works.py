@@ -64,7 +64,7 @@ WORKS = {
   WEI_LIAOWENG: WorkSpec((_WEI_FOLDER, _KONG_FOLDER), essays.read_wei, 20),
   LV_ZUQIAN: WorkSpec((_LV_FOLDER,), essays.read_lv, 20),
 }
-COMMENT_SOURCES = tuple(WORKS)
+COMMENT_SOURCES = tuple(WORKS)  # in the order of the gallery
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +118,7 @@ def parse_works(
     for source, work in WORKS.items()
   ]
   if processes > 1:
+    # Not fork: the parent may hold threads of TensorFlow or JAX.
     with concurrent.futures.ProcessPoolExecutor(
       min(processes, len(tasks)), multiprocessing.get_context("spawn")
     ) as pool:
@@ -163,6 +164,7 @@ def _parse_work(
     for piece in segmentation.cut_pieces(passage)
   ]
   long_pieces = [piece for piece in pieces if len(piece.text) >= work.min_chars]
+  # A work of which nothing is accepted still has a row in the audit.
   lengths = [len(piece.text) for piece in long_pieces] or [0]
   scores = [anchor_match.score for _, anchor_match in accepted] or [0.0]
   return long_pieces, {

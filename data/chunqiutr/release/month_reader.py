@@ -159,8 +159,10 @@ class _MonthsReader:
     self, location: str, version: dict[str, Any], key: TimeKey, is_empty: bool
   ) -> None:
     """Reads the group of texts that tell of one event."""
+    # Versions have no id in the files; they are numbered as they stand.
     version_id = f"v{self.num_versions:05d}"
     self.num_versions += 1
+    # Placeholders are no events and share no version.
     event_version = "" if is_empty else version_id
     for member, work in WORKS.items():
       for path, entry in json_values.iterate_members(
@@ -246,6 +248,7 @@ class _MonthsReader:
     self.report.add(
       "match_score_unusable", f"{location}.match_score", format_value(value)
     )
+    # The accepted blocks of the authors are flagged as strong matches.
     if math.isnan(score):
       return float(block.get("match_strong") is True)
     return min(max(score, 0.0), 1.0)
@@ -299,7 +302,7 @@ class _MonthsReader:
   def build_months(self, num_nodes: int) -> ReleaseMonths:
     """Returns the collected months, and reports findings about the whole."""
     event_months = collect_months(self.records.values())
-    axis = frozenset(self.empty_flags)
+    axis = frozenset(self.empty_flags)  # months with a node, empty or not
     for key in self.timeline.months:
       if key not in axis:
         self.report.add("month_without_node", str(key))

@@ -31,6 +31,7 @@ from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.common.findings import FindingsReport
 from ctd_jax_datasets.common.json_values import format_value
 
+# Not splitlines: a text may hold other line separators of Unicode.
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 SortKey = tuple[int, int, int]
@@ -120,6 +121,7 @@ class QueriesReader:
     if not text.strip():
       self.report.add("text_empty", location)
     interval = self._make_interval(targets, gold_sids, location)
+    # The paper's family "gap": a point about a month without an event.
     is_gap_point = family == POINT and interval.start in self.months.gaps
     query = Query(
       query_id=self._make_query_id(row, location, number),
@@ -241,10 +243,12 @@ class QueriesReader:
     elif len(text.split()) != 1 or isinstance(qid, list | dict):
       self.report.add("qid_unusable", location, format_value(qid))
       qid = None
+    # Run files are split at white space, so an id has to be one word.
     query_id = f"line-{number}" if qid is None else text.strip()
     if query_id in self._query_ids:
       self.report.add("qid_repeated", location, format_value(qid))
       query_id = f"{query_id}~{number}"
+    # A file may hold the very id that the line before was given.
     while query_id in self._query_ids:
       query_id += "~"
     self._query_ids.add(query_id)

@@ -160,6 +160,7 @@ def _read_splits(
       raise SourceError(
         f"{location}: {format_value(name)} should be one of {allowed_names}"
       )
+    # "01-1-1" and "1-1-1" are different JSON keys of one month.
     if sort_key in split_map:
       report.add(
         "split_repeated", location, f"was {split_map[sort_key]}, is {name}"
@@ -218,6 +219,7 @@ def _complete_splits(
   for key in timeline.months:
     if key.triple not in split_map:
       report.add("split_missing", str(key))
+    # As in the authors' loader, a month without a split is train.
     split_of[key] = split_map.get(key.triple, splits.TRAIN)
     official = splits.official_split(key)
     if timeline.name == _TIMELINE and split_of[key] != official:

@@ -15,6 +15,7 @@ from ctd_jax_datasets.chunqiutr.release.schema import (
 )
 from ctd_jax_datasets.common import git_blobs
 
+# Commit of the public repository; it fixes the bytes of the files.
 _COMMIT = "c0d3e5aa039ce24516eaa33ceedea2c54711fcec"
 _URL = f"https://raw.githubusercontent.com/xbdxwyh/ChunQiuTR/{_COMMIT}/dataset"
 FILES: Mapping[str, git_blobs.Blob] = {
