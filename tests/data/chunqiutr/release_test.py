@@ -189,8 +189,8 @@ BROKEN = [
       rf"春秋\[0\]\.ctd_jax_order: {order} should be a {what}",
     )
     for order, what in (
-      (-1, "place from 0 to 2147483647"),
-      (2**31, "place from"),
+      (-1, "position from 0 to 2147483647"),
+      (2**31, "position from"),
       (1.5, "whole number"),
     )
   ),
