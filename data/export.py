@@ -23,7 +23,7 @@ from absl import app, flags, logging
 from etils import epath
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.utils import files
+from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
 from ctd_jax_datasets.chunqiutr.release import schema, writer
 from ctd_jax_datasets.common import beir, provenance, trec
@@ -256,4 +256,4 @@ if __name__ == "__main__":
       logging.set_verbosity(logging.WARNING)
     main(argv, _FORMAT.value, _OUT.value, _DATA_DIR.value, _OVERWRITE.value)
 
-  app.run(_run)
+  command_line.run_app(_run)

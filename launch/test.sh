@@ -50,9 +50,10 @@ run() {
 run "$python" -m ruff check .
 run "$python" -m ruff format --check .
 # The layers of the packages, as pyproject.toml lists them.
-run "$(dirname "$python")/lint-imports" --no-cache
+run "$python" tests/tools/check_layers.py
 # The site: a dead link or an unknown name in it is an error.
-((fast)) || run "$python" -m mkdocs build --quiet --strict
+((fast)) || NO_MKDOCS_2_WARNING=1 run "$python" -m mkdocs build --quiet \
+  --strict
 # One file stays on one worker, so that its tests share what they compiled.
 run "$python" -m pytest -n 2 --dist loadfile \
   ${arguments[@]+"${arguments[@]}"}

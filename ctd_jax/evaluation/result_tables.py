@@ -37,7 +37,7 @@ from ctd_jax.evaluation.results import (
   read_result_folder,
   select_rows,
 )
-from ctd_jax.utils import files, tables
+from ctd_jax.utils import command_line, files, tables
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
@@ -408,4 +408,4 @@ if __name__ == "__main__":
     "check", False, "Change nothing, fail if a table is stale. Example: --check"
   )
   flags.mark_flag_as_required("readme")
-  app.run(main)
+  command_line.run_app(main)

@@ -410,10 +410,12 @@ def test_no_python_at_all_is_said_clearly(clone, tmp_path):
 def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   clone.activate()
   assert clone.run(".ci/run").returncode == 0
-  install, check, form, pytest_call = clone.calls()
+  install, check, form, *others, pytest_call = clone.calls()
   assert install.endswith(f"{clone.root}[test,parity]")
   assert check == "-m ruff check ."
   assert form == "-m ruff format --check ."
+  assert others[0] == "tests/tools/check_layers.py"
+  assert others[-1] == "-m mkdocs build --quiet --strict"
   assert pytest_call.startswith("-m pytest")
   assert pytest_call.endswith("--parity")
   clone.activate(fails="format --check")

@@ -30,7 +30,7 @@ from typing import Any
 
 from absl import app, flags
 
-from ctd_jax.utils import files
+from ctd_jax.utils import command_line, files
 from ctd_jax_datasets.chunqiutr.audit import paper
 from ctd_jax_datasets.common import audit_tables
 
@@ -139,4 +139,4 @@ if __name__ == "__main__":
     "check", False, "Change nothing, fail if it differs. Example: --check"
   )
   flags.mark_flags_as_required(["readme", "statistics"])
-  app.run(main)
+  command_line.run_app(main)
