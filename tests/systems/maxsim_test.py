@@ -20,6 +20,8 @@ from ctd_jax_configs import late_interaction as config_file
 from tests import synthetic
 from tests.models import published_folder
 
+# Most of the time goes into compilation.
+pytestmark = pytest.mark.usefixtures("quick_compile")
 BENCHMARK = synthetic.benchmark()
 TEXTS = [record.text for record in BENCHMARK.records]
 QUERIES = [query.text for query in BENCHMARK.queries["test"]]

@@ -17,6 +17,8 @@ from tests import synthetic
 from tests.llm.chat_server import serving
 from tests.models import published_folder
 
+# Most of the time goes into compilation.
+pytestmark = pytest.mark.usefixtures("quick_compile")
 BENCHMARK = synthetic.benchmark()
 IDS = BENCHMARK.record_ids
 TEXTS = [record.text for record in BENCHMARK.records]

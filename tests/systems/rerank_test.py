@@ -17,6 +17,8 @@ from ctd_jax_configs import rerank as rerank_config
 from tests import synthetic
 from tests.models import published_folder
 
+# Most of the time goes into compilation.
+pytestmark = pytest.mark.usefixtures("quick_compile")
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "reranker"
 BENCHMARK = synthetic.benchmark()
 IDS = BENCHMARK.record_ids

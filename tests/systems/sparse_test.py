@@ -20,6 +20,8 @@ from ctd_jax_configs import sparse as sparse_config
 from tests import synthetic
 from tests.models import published_folder
 
+# Most of the time goes into compilation.
+pytestmark = pytest.mark.usefixtures("quick_compile")
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "masked_lms"
 FAMILIES = sorted(path.name for path in GOLDEN.iterdir())
 BENCHMARK = synthetic.benchmark()
