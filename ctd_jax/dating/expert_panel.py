@@ -36,8 +36,8 @@ FITTING_ORDER = (
 )
 _REQUIRED = ("prior", "dates")
 # Experts whose weights are learned, and their scores in the pool [f]. An expert
-# that is left out keeps its place with scores of 0: the optimum of the others'
-# weights then does not depend on how many places there are.
+# that is left out keeps its place with scores of 0, so that all ablations share
+# one layout of weights.
 POOL_SLICES = {
   "words": slice(0, 1),
   "neural": slice(1, 2),

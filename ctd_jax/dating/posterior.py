@@ -21,7 +21,7 @@ from ctd_jax.dating.experts.date_features import FittedDates
 
 # Log chance of a month other than the one a record is known to be of.
 LOG_IMPOSSIBLE = -25.0
-_MIN_MASS = 1e-11  # below it differences of cumulative sums are rounding errors
+_MIN_MASS = 1e-11  # just below exp(LOG_IMPOSSIBLE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

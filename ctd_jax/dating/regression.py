@@ -1,10 +1,9 @@
-"""The three small convex models that weigh evidence.
+"""Regression: the three small convex models that weigh evidence.
 
-Why: how much a piece of evidence is worth is learned, not set by hand: whether
-a text can answer (`Logistic`), what two texts with shared wording have in
-common (`Binned`), and how the experts' scores add up over the years
-(`pool_weights`). All are fitted by L-BFGS in float64 and have a few hundred
-parameters at most, style apart. Called by the experts of this package.
+They learn whether a text can answer (`LogisticRegression`), what two texts with
+shared wording have in common (`BinnedSoftmax`), and how the experts' scores add
+up over the years (`fit_pool_weights`). All are fitted by L-BFGS in float64 and,
+the first apart, have a few hundred parameters at most.
 
 Axes: n examples, f features, c classes, Y years.
 """
@@ -12,39 +11,54 @@ Axes: n examples, f features, c classes, Y years.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse
+from jaxtyping import Bool, Float, Float32, Float64, Int, UInt32
 from scipy.special import expit
 
+# Edges of the bins: finer at the top, where overlaps that matter lie.
 _QUANTILES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-_ITERATIONS = 150
+_ITERATIONS = 150  # of L-BFGS, at most
 _BINNED_ITERATIONS = 60  # of a model of bins, near enough to the optimum
 _BLOCK = 65_536  # examples whose bins are held at once
-_MAX_OTHERS = 100_000  # examples that `thin` keeps of the other classes
+_MAX_OTHERS = 100_000  # examples kept of the classes that are no majority
+_FIRST_POOL_WEIGHT = (
+  0.02  # where the descent starts: all experts count a little
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class LogisticRegression:
-  """A linear classifier of two classes over sparse features."""
+  """A linear classifier of two classes over sparse features.
 
-  weights: np.ndarray
+  Attributes:
+    weights: of the features.
+    bias: log odds of class 1 without a feature.
+  """
+
+  weights: Float[np.ndarray, " f"]
   bias: float
 
   @classmethod
   def fit(
-    cls, features: scipy.sparse.csr_array, labels: np.ndarray, penalty: float
+    cls,
+    features: scipy.sparse.csr_array,
+    labels: Bool[np.ndarray, " n"],
+    penalty: float,
   ) -> LogisticRegression:
     """Returns the classifier of greatest likelihood.
 
     Args:
-      features: [n, f].
-      labels: bool [n].
+      features: sparse [n, f].
+      labels: whether an example is of class 1.
       penalty: of the squared weights, for the whole sample.
     """
     signs = np.where(labels, 1.0, -1.0)
 
+    # The last value is the bias, which is not penalised.
     def loss(values):
       margins = signs * (features @ values[:-1] + values[-1])
       slopes = -signs * expit(-margins)
@@ -58,8 +72,12 @@ class LogisticRegression:
 
   def predict_log_probability(
     self, features: scipy.sparse.csr_array
-  ) -> np.ndarray:
-    """Returns the log of the chance of class 1, [n]."""
+  ) -> Float[np.ndarray, " n"]:
+    """Returns the log of the chance of class 1.
+
+    Args:
+      features: sparse [n, f].
+    """
     return -np.logaddexp(0, -(features @ self.weights + self.bias))
 
 
@@ -70,34 +88,36 @@ class BinnedSoftmax:
   A bin has its own weight, so a chance may rise and fall with a feature.
 
   Attributes:
-    edges: of the bins of each feature.
-    center: mean of each feature; `scale` its standard deviation.
-    weights: [bins + f + 1, c].
+    edges: of the bins of each scaled feature.
+    center: mean of each feature.
+    scale: standard deviation of each feature.
+    weights: of the features, the bias and the bins, in this order.
   """
 
   edges: tuple[np.ndarray, ...]
-  center: np.ndarray
-  scale: np.ndarray
-  weights: np.ndarray
+  center: Float[np.ndarray, " f"]
+  scale: Float[np.ndarray, " f"]
+  weights: Float[np.ndarray, "b c"]
 
   @classmethod
   def fit(
     cls,
-    features: np.ndarray,
-    labels: np.ndarray,
+    features: Float[np.ndarray, "n f"],
+    labels: Int[np.ndarray, " n"],
     num_classes: int,
-    weights: np.ndarray | None = None,
+    weights: Int[np.ndarray, " n"] | None = None,
     penalty: float = 1.0,
   ) -> BinnedSoftmax:
     """Returns the model of greatest likelihood.
 
     Args:
-      features: [n, f].
-      labels: int [n], from 0.
+      features: of the examples.
+      labels: their classes, from 0.
       num_classes: number of classes c.
-      weights: how many examples each stands for, [n]; 1 by default.
+      weights: how many examples each stands for; 1 by default.
       penalty: of the squared weights, for the whole sample.
     """
+    # Without an example the model is that of one of class 0.
     if not len(features):
       features, labels = np.zeros((1, features.shape[1])), np.array([0])
       weights = None
@@ -128,8 +148,14 @@ class BinnedSoftmax:
       unfitted_model, weights=values.reshape(-1, num_classes)
     )
 
-  def predict_probability(self, features: np.ndarray) -> np.ndarray:
-    """Returns the chance of every class, float32 [n, c]."""
+  def predict_probability(
+    self, features: Float[np.ndarray, "n f"]
+  ) -> Float32[np.ndarray, "n c"]:
+    """Returns the chance of every class.
+
+    Args:
+      features: of the examples.
+    """
     result = np.zeros((len(features), self.weights.shape[1]), np.float32)
     weights = self.weights.astype(np.float32)
     for start in range(0, len(features), _BLOCK):
@@ -139,6 +165,7 @@ class BinnedSoftmax:
     return result
 
   def _make_design(self, features: np.ndarray) -> np.ndarray:
+    """Returns scaled features, a column of ones and one column a bin, [n, b]."""
     scaled = ((features - self.center) / self.scale).astype(np.float32)
     blocks = [scaled, np.ones((len(scaled), 1), np.float32)]
     for column, edges in zip(scaled.T, self.edges, strict=True):
@@ -148,19 +175,19 @@ class BinnedSoftmax:
 
 
 def fit_pool_weights(
-  features: np.ndarray,
-  base: np.ndarray,
-  years: np.ndarray,
+  features: Float32[np.ndarray, "f n Y"],
+  base: Float[np.ndarray, "n Y"],
+  years: Int[np.ndarray, " n"],
   penalty: float,
-) -> np.ndarray:
-  """Returns the weights of a log-linear pool of experts, float64 [f].
+) -> Float64[np.ndarray, " f"]:
+  """Returns the weights of a log-linear pool of experts.
 
   The pool is log p(year) = base + weights . features + constant.
 
   Args:
-    features: scores of the experts, float32 [f, n, Y].
-    base: what is not weighed, [n, Y].
-    years: true year of each example, int [n].
+    features: scores of the experts.
+    base: scores that have no weight.
+    years: true year of each example.
     penalty: of the squared weights, per example.
   """
   flat = features.reshape(len(features), -1)
@@ -169,30 +196,31 @@ def fit_pool_weights(
   def loss(values):
     scores = base + (values.astype(np.float32) @ flat).reshape(base.shape)
     logs = _log_softmax(scores)
+    # Gradient of -log softmax: chance of each year, less 1 at the true one.
     slopes = np.exp(logs)
     slopes[examples, years] -= 1
     gradient = flat @ slopes.ravel().astype(np.float32) / len(years)
     total = -logs[examples, years].mean(dtype=np.float64)
     return total + penalty * values @ values, gradient + 2 * penalty * values
 
-  return _minimize(loss, np.full(len(features), 0.02))
+  return _minimize(loss, np.full(len(features), _FIRST_POOL_WEIGHT))
 
 
 def subsample_examples(
-  is_majority: np.ndarray,
-  hashes: np.ndarray,
+  is_majority: Bool[np.ndarray, " n"],
+  hashes: UInt32[np.ndarray, " n"],
   max_majority: int,
   max_others: int = _MAX_OTHERS,
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns which examples to keep, and how many each stands for.
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
+  """Returns the indices of a sample, and how many examples each stands for.
 
-  Of a class that swamps the others a share is enough, and of all others a
-  number that does not grow with the gallery. Which ones is decided by keys made
-  of the texts, so the order of the records plays no part.
+  A class that swamps the others is sampled, and so are the others of a large
+  corpus. The choice depends on hashes of the texts, not on the order of the
+  records.
 
   Args:
-    is_majority: whether an example is of that class, bool [n].
-    hashes: of the examples, uint32 [n].
+    is_majority: whether an example is of the class that swamps the others.
+    hashes: of the texts of each example.
     max_majority: examples of that class to keep, roughly.
     max_others: examples of the other classes to keep, roughly.
   """
@@ -200,6 +228,7 @@ def subsample_examples(
   majority_step = max(1, num_majority // max_majority)
   other_step = max(1, (len(is_majority) - num_majority) // max_others)
   steps = np.where(is_majority, np.uint32(majority_step), np.uint32(other_step))
+  # Of hashes about one in `step` is a multiple of it.
   sample = np.flatnonzero(hashes % steps == 0)
   return sample, steps[sample].astype(int)
 
@@ -210,8 +239,12 @@ def _log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def _minimize(
-  loss, start: np.ndarray, iterations: int = _ITERATIONS
+  loss: Callable,
+  start: np.ndarray,
+  iterations: int = _ITERATIONS,
 ) -> np.ndarray:
+  """Returns the argument of the least loss, which gives value and gradient."""
+
   def loss_in_float64(values):
     total, gradient = loss(values)
     return float(total), np.asarray(gradient, np.float64)

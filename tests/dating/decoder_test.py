@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -96,22 +97,21 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
 def test_a_move_is_the_matrix_of_its_definition(kind):
   made = moves()
   for j in range(SIZE):
-    one = np.full(SIZE, -np.inf, np.float32)
-    one[j] = 0
-    expected = ways(kind)
+    one = jnp.where(jnp.arange(SIZE) == j, 0, -jnp.inf)
+    expected, kind_id = ways(kind), jnp.int32(kind)
     assert expected[:, j].sum() == pytest.approx(1)
     np.testing.assert_allclose(
-      np.exp(motions.propagate_forward(made, one, kind)),
+      np.exp(motions.propagate_forward(made, one, kind_id)),
       expected.sum(0)[j],
       atol=1e-6,
     )
     np.testing.assert_allclose(
-      np.exp(motions.propagate_forward(made, one, kind, best=True)),
+      np.exp(motions.propagate_forward(made, one, kind_id, best=True)),
       expected.max(0)[j],
       atol=1e-6,
     )
     np.testing.assert_allclose(
-      np.exp(motions.propagate_backward(made, one, kind)),
+      np.exp(motions.propagate_backward(made, one, kind_id)),
       expected.sum(0)[:, j],
       atol=1e-6,
     )
@@ -121,10 +121,9 @@ def test_long_steps_keep_their_weights():
   size = 600
   years, months = np.arange(size) // 12, np.arange(size) % 12 + 1
   made = moves(years=years, months=months)
-  one = np.full(size, -np.inf, np.float32)
-  one[3] = 0
+  one = jnp.where(jnp.arange(size) == 3, 0, -jnp.inf)
   for kind in (NO_DATE, YEAR):
-    row = np.exp(motions.propagate_forward(made, one, kind))
+    row = np.exp(motions.propagate_forward(made, one, jnp.int32(kind)))
     np.testing.assert_allclose(
       row, ways(kind, MOTION, years, months).sum(0)[3], rtol=2e-4, atol=1e-12
     )
@@ -262,9 +261,9 @@ def test_motion_is_learned_from_a_path():
 @pytest.mark.parametrize(
   ("change", "message"),
   [
-    ({"rest": (0.5,)}, "rest of a Motion should be 4 numbers"),
-    ({"ratio": (0.5, 0.5, 0.5, 1.0)}, "ratio of a Motion"),
-    ({"jump": -0.1}, "jump of a Motion should be from 0"),
+    ({"rest": (0.5,)}, "rest of a TransitionModel should be 4 numbers"),
+    ({"ratio": (0.5, 0.5, 0.5, 1.0)}, "ratio of a TransitionModel"),
+    ({"jump": -0.1}, "jump of a TransitionModel should be from 0"),
     ({"rest": (0.99,) * 4, "jump": 0.5}, "add up to at most 1"),
   ],
 )

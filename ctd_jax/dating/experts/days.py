@@ -1,14 +1,13 @@
-"""Which months can hold a sexagenary day.
+"""Days: which months can hold a sexagenary day.
 
-Why: 「六月癸亥」 fits a computed calendar in about half of the years. The new
-moons are computed; which lunation a year's first month was is not, so it is
-learned from records of known months: each that opens with month and day votes
-on its year's place, and years without votes follow their neighbours. So for
-`cues`; `chronicle`, which knows no month, leaves the place to the order
-decoder, for which it is hidden like the month.
+「六月癸亥」 fits a computed calendar in about half of the years. The new moons
+are computed; the lunation with which a year began is not known. From records of
+known months it is learned: each that opens with month and day votes on the
+offset of its year, and years without votes follow their neighbours. The order
+decoder, which knows no month, takes the offset as hidden like the month.
 
-Axes: K months, Y years, L lunations, S places of a year's first month, M = 3
-marks of a day.
+Axes: K months, Y years, L lunations, S offsets of a year's first month from that
+of the winter solstice, M = 3 marks of a day.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import functools
 import itertools
 
 import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
@@ -30,18 +30,16 @@ _OFFSET_PRIOR = (0.05, 0.45, 0.45, 0.05)
 # Month and day of the Julian calendar, -721 to -467; it moves by a day in 128
 # years.
 _SOLSTICE = (12, 27)
-_VOTE_LOG_LIKELIHOOD = (
-  1.5  # log likelihood of a day that fits against one that does not
-)
-_MAX_VOTE_LOG_LIKELIHOOD = 8.0
+# Log likelihood of a day that fits against one that does not.
+_VOTE_LOG_LIKELIHOOD = 1.5
+_MAX_VOTE_LOG_LIKELIHOOD = 8.0  # votes of one year repeat one another
 _NEIGHBOUR_YEARS = 2.0  # reach of a year's votes
-_LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month of the day
-_ADJACENT_DAY_CHANCE = (
-  1 / 3
-)  # chance that a new moon is a day off the computed one
-_OFFSET_CHANGE_CHANCE = (
-  0.05  # chance that the place is drawn anew from record to record
-)
+_MAX_TRUST = 3  # votes from which on a year is believed as much as any
+_PRIOR_VOTES = 0.3  # weight of `_OFFSET_PRIOR` beside the neighbours
+_LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month with the day
+_ADJACENT_DAY_CHANCE = 1 / 3  # that a new moon is a day off the computed one
+# That the offset is drawn anew from one record to the next.
+_OFFSET_CHANGE_CHANCE = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,23 +47,26 @@ class Lunations:
   """The lunations that the months of a calendar may have been.
 
   Attributes:
-    year_of: index of each month's year, int [K].
-    month: 1-12, int [K].
-    lunation_index: lunation of each month, by the place of its year, int [K, S].
-    has_day: which days each lunation holds, bool [L, 60].
+    year_of: index of each month's year.
+    month: 1-12.
+    lunation_index: lunation of each month, by the offset of its year.
+    has_day: which days each lunation holds.
   """
 
-  year_of: np.ndarray
-  month: np.ndarray
-  lunation_index: np.ndarray
-  has_day: np.ndarray
+  year_of: Int[np.ndarray, " K"]
+  month: Int[np.ndarray, " K"]
+  lunation_index: Int[np.ndarray, "K S"]
+  has_day: Bool[np.ndarray, "L 60"]
 
-  def day_chances(self, day_counts: np.ndarray) -> np.ndarray:
-    """Returns the chance that a month holds a day, float32 [K, M, 60].
+  def day_chances(
+    self, day_counts: Float[np.ndarray, "K 60"]
+  ) -> Float32[np.ndarray, "K M 60"]:
+    """Returns the chance that a month holds a day.
 
     Args:
-      day_counts: how often each month is seen with each day, [K, 60].
+      day_counts: how often each month is seen with each day.
     """
+    # A day that fits an offset votes +1/2 for it, one that does not -1/2.
     scores_by_offset = [
       (day_counts * (self.has_day[lunation] - 0.5)).sum(axis=1)
       for lunation in self.lunation_index.T
@@ -79,8 +80,8 @@ class Lunations:
     )
     return expected_chances.astype(np.float32)
 
-  def day_chances_by_offset(self) -> np.ndarray:
-    """Returns the chance that a month holds a day, by place, [S, K, M, 60]."""
+  def day_chances_by_offset(self) -> Float32[np.ndarray, "S K M 60"]:
+    """Returns the chance that a month holds a day, by offset."""
     chances = add_day_marks(
       self.has_day[self.lunation_index.T].astype(np.float32)
     )
@@ -91,15 +92,17 @@ class Lunations:
     return np.maximum(chances, leap_chances)
 
 
-def add_day_marks(day_chances: np.ndarray) -> np.ndarray:
-  """Returns the chance that a month has a day, as its first, its last.
+def add_day_marks(
+  day_chances: Float[np.ndarray, "*batch 60"],
+) -> Float[np.ndarray, "*batch 3 60"]:
+  """Returns the chance that a month has a day, has it first, has it last.
+
+  A computed new moon may be a day off.
 
   Args:
-    day_chances: whether, or the chance that, a month holds a day, [..., 60].
-
-  Returns:
-    [..., M, 60]; a computed new moon may be a day off.
+    day_chances: that a month holds a day; 0 or 1 if it is sure.
   """
+  # Days are a cycle: the first is one whose predecessor the month does not hold.
   first, last = (
     day_chances * (1 - np.roll(day_chances, shift, -1)) for shift in (1, -1)
   )
@@ -110,38 +113,41 @@ def add_day_marks(day_chances: np.ndarray) -> np.ndarray:
   return np.maximum(day_chances, _ADJACENT_DAY_CHANCE * adjacent_chances)
 
 
-def make_offset_transition() -> np.ndarray:
-  """Returns the chances of a record's place, by that of the one before, [S, S].
+def make_offset_transition() -> Float[np.ndarray, "S S"]:
+  """Returns the chances of a record's offset, by that of the one before.
 
-  Mostly it is the same; else it is drawn from the usual ones. True calendars
-  change their place at new year; that a record may do so within a year is what
-  the decoder can afford, and takes up a misprinted day at the same price.
+  Mostly it is the same; else it is drawn from the prior. True calendars change
+  their offset at new year; the decoder, which sees records and no years, allows
+  it at every record, and a misprinted day is absorbed at the same price.
   """
   return (1 - _OFFSET_CHANGE_CHANCE) * np.eye(
     len(_OFFSETS)
   ) + _OFFSET_CHANGE_CHANCE * np.array(_OFFSET_PRIOR)
 
 
-def make_offset_prior() -> np.ndarray:
-  """Returns the chance of each place before anything is read, [S]."""
+def make_offset_prior() -> Float[np.ndarray, " S"]:
+  """Returns the chance of each offset before anything is read."""
   return np.array(_OFFSET_PRIOR)
 
 
 def make_lunations(
-  years: np.ndarray, year_of: np.ndarray, month: np.ndarray
+  years: Int[np.ndarray, " Y"],
+  year_of: Int[np.ndarray, " K"],
+  month: Int[np.ndarray, " K"],
 ) -> Lunations:
-  """Returns what the months of a calendar may have been.
+  """Returns the lunations that the months of a calendar may have been.
 
   Args:
-    years: astronomical year of every year of the calendar, int [Y]. Several
-      may share one: the last of a ruler and the first of the next.
-    year_of: index of each month's year, int [K].
-    month: 1-12, int [K].
+    years: astronomical year of every year of the calendar. Several may share
+      one: the last of a ruler and the first of the next.
+    year_of: index of each month's year.
+    month: 1-12.
   """
   moons = _new_moons(int(years.min()), int(years.max()))
   solstices = [
     sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years
   ]
+  # The lunation that holds the solstice before each year.
   first_lunation = np.searchsorted(moons, solstices, side="right") - 1
   lunation_index = np.add.outer(
     first_lunation[year_of] + month - 1, np.array(_OFFSETS)
@@ -151,7 +157,7 @@ def make_lunations(
 
 @functools.lru_cache(maxsize=4)
 def _new_moons(first: int, last: int) -> np.ndarray:
-  """Returns new moons of a stretch of astronomical years, int [L + 1]."""
+  """Returns the new moons around astronomical years, int [L + 1]."""
   return np.array(
     sexagenary.find_new_moons(
       sexagenary.to_julian_day(first - 2, 6, 1),
@@ -162,8 +168,8 @@ def _new_moons(first: int, last: int) -> np.ndarray:
 
 def estimate_day_chances(
   axis: MonthAxis, corpus: Corpus, labels: Labels
-) -> np.ndarray:
-  """Returns the chance that a month holds a day, float32 [K, M, 60].
+) -> Float32[np.ndarray, "K M 60"]:
+  """Returns the chance that a month holds a day.
 
   Args:
     axis: the months.
@@ -192,7 +198,7 @@ def _mark_lunation_days(moons: np.ndarray) -> np.ndarray:
 
 
 def _estimate_offset_chances(votes: np.ndarray) -> np.ndarray:
-  """Returns the chance of each place of each year, [Y, S]."""
+  """Returns the chance of each offset of each year, [Y, S]."""
   vote_log_likelihood = np.clip(
     _VOTE_LOG_LIKELIHOOD * votes,
     -_MAX_VOTE_LOG_LIKELIHOOD,
@@ -205,11 +211,13 @@ def _estimate_offset_chances(votes: np.ndarray) -> np.ndarray:
     np.subtract.outer(np.arange(len(votes)), np.arange(len(votes)))
   )
   kernel = np.exp(-distance / _NEIGHBOUR_YEARS)
+  # A year's own votes come in below as its likelihood.
   np.fill_diagonal(kernel, 0)
-  trust = np.minimum(np.abs(votes).sum(axis=1), 3)[:, None]
-  prior = kernel @ (year_chances * trust) * np.array(
-    _OFFSET_PRIOR
-  ) + 0.3 * np.array(_OFFSET_PRIOR)
+  trust = np.minimum(np.abs(votes).sum(axis=1), _MAX_TRUST)[:, None]
+  offset_prior = np.array(_OFFSET_PRIOR)
+  prior = (
+    kernel @ (year_chances * trust) * offset_prior + _PRIOR_VOTES * offset_prior
+  )
   log_chances = (
     np.log(prior / prior.sum(axis=1, keepdims=True)) + vote_log_likelihood
   )

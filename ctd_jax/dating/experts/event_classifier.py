@@ -1,11 +1,10 @@
-"""Can this text be an answer? Annals and traditions against later exegesis.
+"""Event classifier: whether a text can be an answer, by its style.
 
-Why: commentary is of the right month and yet never answers a query. The kind of
-a test record is not given, its style is: a linear classifier of character
-strings is fitted on the records whose kind is known. Commentary prints of this
-benchmark have no punctuation and the events have it, so punctuation alone
-nearly decides; `punctuation=False` leaves it out, for an honest second figure.
-Called by `dater`.
+Commentary is of the right month and yet never answers a query. The kind of a
+hidden record is not given, its style is: a linear classifier of character
+strings is fitted on the records whose kind is known. Commentary prints of the
+benchmark have no punctuation and the events have it, so punctuation alone nearly
+decides; `punctuation=False` leaves it out, for a figure without that accident.
 
 Axes: N records.
 """
@@ -14,26 +13,27 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
+from jaxtyping import Float32
 
 from ctd_jax.dating import regression
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import ngrams
 
-_LENGTHS = (1, 2, 3)
-_MIN_TEXTS = 3
-_PENALTY = 0.03
-_NUM_FOLDS = 5
+_LENGTHS = (1, 2, 3)  # of the strings, in characters
+_MIN_TEXTS = 3  # that hold a string for it to count
+_PENALTY = 0.03  # of the squared weights, for the whole sample
+_NUM_FOLDS = 5  # so that no known record is scored by a model of itself
 _MAX_TRAINING_RECORDS = 50_000  # records that the classifier is fitted on
 _BLOCK = 32_768  # records scored at once
 
 
 def predict_event_log_p(
   corpus: Corpus, labels: Labels, punctuation: bool = True
-) -> np.ndarray:
-  """Returns log p(answering kind | text), float32 [N].
+) -> Float32[np.ndarray, " N"]:
+  """Returns log p(answering kind | text).
 
   A record whose kind is known is scored by a classifier that was fitted
-  without it: the known records are parted in five by a hash of their text.
+  without it: the known records are split in five folds by a hash of their text.
 
   Args:
     corpus: the texts.
@@ -73,12 +73,13 @@ def predict_event_log_p(
 
 
 def _scale_rows(features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+  """Returns the rows at unit length; those of zeros and ones, as these are."""
   lengths = np.sqrt(np.maximum(features.sum(axis=1), 1))
   return features.multiply((1 / lengths)[:, None]).tocsr()
 
 
 def _fit_classifier(
-  features, event_labels, rows
+  features: scipy.sparse.csr_array, event_labels: np.ndarray, rows: np.ndarray
 ) -> regression.LogisticRegression | None:
   """Returns a classifier of the rows of known kind, None without both kinds."""
   rows = np.flatnonzero(rows & (event_labels != UNKNOWN))

@@ -1,10 +1,9 @@
 """Character n-grams of many texts as one sparse matrix.
 
-Why: style, vocabulary and shared wording all ask which short strings a text
+Style, vocabulary and shared wording all need the short strings that a text
 holds. A string is known by a 64-bit hash of its characters, so counting twenty
-thousand texts is a sort of integers and no dictionary of strings is kept. Texts
-are read in stretches, so that memory grows with what is kept of them alone.
-Called by the experts of this package.
+thousand texts is a sort of integers, without a dictionary of strings. Texts are
+read in blocks, so that memory grows with the result alone.
 
 Axes: N texts, V strings.
 """
@@ -17,7 +16,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
+from jaxtyping import Int, Int8, UInt64
 
+# 2**64 over the golden ratio, odd: spreads characters over all bits (Knuth's
+# multiplicative hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _CHARS_PER_BLOCK = 2**20  # characters whose strings are held at once
 
@@ -27,20 +29,20 @@ class NgramVocabulary:
   """The strings that count, in the order of the columns.
 
   Attributes:
-    hashes: uint64 [V], ascending.
-    lengths: characters of each, int8 [V].
-    text_counts: number of texts with it, among those it was made of, [V].
+    hashes: of the strings, ascending.
+    lengths: characters of each.
+    text_counts: texts that hold it, of those the vocabulary was made of.
   """
 
-  hashes: np.ndarray
-  lengths: np.ndarray
-  text_counts: np.ndarray
+  hashes: UInt64[np.ndarray, " V"]
+  lengths: Int8[np.ndarray, " V"]
+  text_counts: Int[np.ndarray, " V"]
 
   def __len__(self) -> int:
     return len(self.hashes)
 
-  def select_columns(self, columns: np.ndarray) -> NgramVocabulary:
-    """Returns the strings of the given columns, which must ascend."""
+  def select_columns(self, columns: Int[np.ndarray, " v"]) -> NgramVocabulary:
+    """Returns the strings of some columns, which must ascend."""
     return NgramVocabulary(
       self.hashes[columns], self.lengths[columns], self.text_counts[columns]
     )
@@ -54,13 +56,13 @@ class NgramVocabulary:
 
   def _encode_block(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     rows, hashes, _ = _find_occurrences(texts, np.unique(self.lengths).tolist())
-    # Looked up in ascending order, each once: the table is large.
+    # Looked up in ascending order, each once: the table is larger than a cache.
     unique, inverse = np.unique(hashes, return_inverse=True)
     positions = np.searchsorted(self.hashes, unique)
     positions[positions == len(self)] = 0
     if len(self):
       positions[self.hashes[positions] != unique] = -1
-    columns = positions[inverse]
+    columns = positions[inverse]  # -1 for a string that does not count
     is_in_vocabulary = columns >= 0 if len(self) else rows < 0
     return _make_binary_matrix(
       rows[is_in_vocabulary], columns[is_in_vocabulary], (len(texts), len(self))
@@ -106,7 +108,7 @@ def collect_ngrams(
 
 
 def _iter_blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-  """Yields consecutive texts, of about `_AT_ONCE` characters together."""
+  """Yields consecutive texts, of about `_CHARS_PER_BLOCK` characters."""
   block_ids = np.cumsum([len(text) for text in texts]) // _CHARS_PER_BLOCK
   starts = np.flatnonzero(np.diff(block_ids, prepend=-1))
   for start, end in itertools.pairwise([*starts, len(texts)]):
@@ -147,7 +149,7 @@ def _merge_vocabularies(
 def _find_occurrences(
   texts: Sequence[str], lengths: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns text, hash and length of every string of the given lengths."""
+  """Returns text, hash and length of every string of some lengths."""
   codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
   codes = codes.astype(np.uint64)
   text_of_character = np.repeat(
@@ -161,11 +163,13 @@ def _find_occurrences(
   for length in lengths:
     num_positions = max(len(codes) - length + 1, 0)
     hash_values = np.full(num_positions, length, np.uint64)
+    # All strings of a length at once: one character more each round, [P].
     for shift in range(length):
       hash_values = (
         hash_values + codes[shift : shift + num_positions]
       ) * _MULTIPLIER
       hash_values ^= hash_values >> np.uint64(29)
+    # Texts are joined; a string that crosses from one to the next is none.
     is_within_text = (
       text_of_character[:num_positions]
       == text_of_character[length - 1 : length - 1 + num_positions]
@@ -181,5 +185,5 @@ def _make_binary_matrix(
 ) -> scipy.sparse.csr_array:
   ones = np.ones(len(rows), np.float32)
   matrix = scipy.sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()
-  matrix.data[:] = 1
+  matrix.data[:] = 1  # a text holds a string or not, however often
   return matrix

@@ -1,13 +1,13 @@
 """Parallel texts: records that tell or explain one event share its date.
 
-The Annals, the three traditions and the comments on them tell one event in words
-that few others have. A pair of a record and an event is given the chance that
-both are of one month, of one year, or of neither, learned from pairs whose
+The Annals, the three traditions and the comments on them tell one event in
+words that few others have. A pair of a record and an event is given the chance
+that both are of one month, of one year, or of neither, learned from pairs whose
 months are known. `pool_parallels` collects the evidence of an event's parallels
 for the weights to use; `propagate_beliefs` sends whole beliefs along the links.
 
-Axes: N records, P pairs or links, p some of them, n records linked, b a block of
-them, Y years.
+Axes: N records, P pairs or links, p pooled scores, n records linked, b a block
+of them, Y years.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_LINK_CHANCE = 0.9999  # no link is surer, so that no message is infinite
 _MAX_NEAR_YEARS = 3
 _MIN_POOLED_CHANCE = 0.1  # chance of one month below which a pair pools nothing
 _MIN_LINK_CHANCE = 0.03  # chance of one year below which a pair sends nothing
-_MAX_CITATION_SCORE = 25  # above it expm1 of a float32 loses the difference
+_MAX_CITATION_SCORE = 25  # so that expm1 stays finite in float32
 _BLOCK = 65_536  # links whose messages of months are made at once
 _LINKS_PER_BLOCK = 4096  # links whose messages of years are made at once
 _MAX_NOTED_LINKS = 5  # that an explanation names

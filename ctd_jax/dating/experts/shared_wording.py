@@ -1,16 +1,14 @@
-"""Which events a text shares its wording with, rare strings weighing most.
+"""Shared wording: the events whose rare strings a text holds too.
 
-Why: a citation, a comment and the parallel work tell an event in words that few
-other events have. `Wording` weighs the strings of all events by their rarity;
-`overlap` is the weight of the strings that two texts share. Strings that
+A citation, a comment and a parallel work tell an event in words that few other
+events have. An `EventStringIndex` weighs the strings of all events by their
+rarity; `overlap` is the weight of the strings that two texts share. Strings that
 hundreds of events hold (「公會」) say little and are left out. That limit is a
-number and no share of the events: a string of a text then costs at most so many
-matches in a gallery of any size, and the cost is linear in the characters of
-all texts; of a large gallery the rarer strings remain, the longer ones and the
-names. Matches are made for a stretch of texts at a time (`stretches`). Called
-by `citations` and `links`.
+number and no share of the events, so a string costs at most so many matches in a
+corpus of any size and the cost is linear in the characters; of a large corpus
+the rarer strings remain, the longer ones and the names.
 
-Axes: T texts, E events, V strings.
+Axes: T texts, t a block of them, E events, V strings, P pairs.
 """
 
 from __future__ import annotations
@@ -22,11 +20,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
+from jaxtyping import Float32, Int
 
 from ctd_jax.dating.experts import ngrams
 
-_LENGTHS = (2, 3, 4, 5)
-_MAX_EVENTS_PER_STRING = 300  # that may hold a string
+_LENGTHS = (2, 3, 4, 5)  # of the strings, in characters
+_MAX_EVENTS_PER_STRING = 300  # that may hold a string for it to count
 _IDF_OFFSET = 1.5  # taken off, so that the commonest strings weigh little
 _TEXTS_PER_BLOCK = 8192  # encoded at once
 _MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
@@ -38,17 +37,17 @@ class EventStringIndex:
 
   Attributes:
     strings: those that count, [V].
-    idf: weight of each string, float32 [V].
-    event_strings: which event holds which string, [E, V].
+    idf: weight of each string, its inverse document frequency.
+    event_strings: which event holds which string, sparse [E, V].
   """
 
   strings: ngrams.NgramVocabulary
-  idf: np.ndarray
+  idf: Float32[np.ndarray, " V"]
   event_strings: scipy.sparse.csr_array
 
   @property
-  def event_weights(self) -> np.ndarray:
-    """Weight of all strings of each event, [E]."""
+  def event_weights(self) -> Float32[np.ndarray, " E"]:
+    """Weight of all strings of each event."""
     return self.event_strings @ self.idf
 
   @functools.cached_property
@@ -75,11 +74,11 @@ class EventStringIndex:
   def iter_blocks(
     self, *texts: Sequence[str], max_matches: int = _MATCHES_PER_BLOCK
   ) -> Iterator[tuple[slice, list[scipy.sparse.csr_array]]]:
-    """Yields which texts, and which of the strings they hold, [t, V] each.
+    """Yields the slice of a block of texts, and their strings, [t, V] each.
 
     Args:
       *texts: lists of equal length T, read side by side.
-      max_matches: matches that the overlaps of a stretch may have, roughly.
+      max_matches: matches that the overlaps of a block may have, roughly.
     """
     frequency = self.strings.text_counts
     for start in range(0, len(texts[0]), _TEXTS_PER_BLOCK):
@@ -88,6 +87,7 @@ class EventStringIndex:
         for values in texts
       ]
       matches = np.cumsum(sum(values @ frequency for values in string_matrices))
+      # A block ends where the matches pass a multiple of the limit.
       edges = np.flatnonzero(np.diff(matches // max_matches, prepend=-1))
       for first, end in itertools.pairwise([*edges, len(matches)]):
         block = slice(start + int(first), start + int(end))
@@ -95,7 +95,11 @@ class EventStringIndex:
 
 
 def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:
-  """Returns the wording of the texts of events [E]."""
+  """Returns the strings of events.
+
+  Args:
+    event_texts: of the events, [E].
+  """
   strings = ngrams.collect_ngrams(event_texts, _LENGTHS)
   idf = np.log(max(len(event_texts), 1) / strings.text_counts) - _IDF_OFFSET
   columns = np.flatnonzero(
@@ -110,17 +114,23 @@ def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:
 def select_top_entries(
   overlap: scipy.sparse.csr_array, max_entries: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns rows, columns and values of about `max_entries` greatest of each row.
+  """Returns rows, columns and values of the greatest entries of each row.
 
-  Equal entries are taken or left together, so that the order of the events
-  plays no part: taken if fewer than `max_entries` are greater, left if that makes more
-  than twice `max_entries`. Entries that are not stored do not count.
+  About `max_entries` of a row. Equal entries are taken or left together, so that
+  the order of the events plays no part: taken if fewer than `max_entries` are
+  greater, left if that makes more than twice `max_entries`. Entries that are not
+  stored do not count.
+
+  Args:
+    overlap: sparse [T, E].
+    max_entries: of a row, roughly.
   """
   rows, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
   values = [np.zeros(0, np.float32)]
   for row in range(overlap.shape[0]):
     span = slice(overlap.indptr[row], overlap.indptr[row + 1])
     row_values, row_columns = overlap.data[span], overlap.indices[span]
+    # One more than can be taken shows whether a run of equal entries ends.
     num_candidates = 2 * max_entries + 1
     if len(row_values) > num_candidates:
       threshold = np.partition(row_values, len(row_values) - num_candidates)[
@@ -144,15 +154,18 @@ def select_top_entries(
 
 
 def lookup_entries(
-  overlap: scipy.sparse.csr_array, rows: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
-  """Returns the entries at pairs of places, float32; 0 where none is stored.
+  overlap: scipy.sparse.csr_array,
+  rows: Int[np.ndarray, " P"],
+  columns: Int[np.ndarray, " P"],
+) -> Float32[np.ndarray, " P"]:
+  """Returns the entries at pairs of row and column, 0 where none is stored.
 
   Args:
     overlap: sparse [T, E].
-    rows: ascending, [P].
-    columns: [P].
+    rows: ascending.
+    columns: of any order.
   """
+  # One dense row [E] is filled, read and cleared for each row in turn.
   result = np.zeros(len(rows), np.float32)
   row_values = np.zeros(overlap.shape[1], np.float32)
   ends = np.searchsorted(rows, np.arange(overlap.shape[0] + 1))
@@ -164,7 +177,7 @@ def lookup_entries(
   return result
 
 
-def row_max(overlap: scipy.sparse.csr_array) -> np.ndarray:
+def row_max(overlap: scipy.sparse.csr_array) -> Float32[np.ndarray, " T"]:
   """Returns the greatest entry of each row, 0 for an empty one."""
   result = np.zeros(overlap.shape[0], np.float32)
   nonempty_rows = np.flatnonzero(np.diff(overlap.indptr))

@@ -1,17 +1,20 @@
-"""Months of a chronicle's records from their order: an HMM along a timeline.
+"""Order decoder: months of a chronicle's records by an HMM along a timeline.
 
-Why: most records of a chronicle say little of their month and all of them
-together say nearly everything. The hidden state is the month under which a
-record stands; it never goes back, and `motion` says how it goes on. Where the
-calendar is not known, its place (see `days`) is hidden as well. Called by
-`ctd_jax.date`; any evidence that gives log p(record | month) will do.
+Most records of a chronicle say little of their month and all of them together
+say nearly everything. The hidden state is the month under which a record stands;
+it never goes back, and `transitions` says how it goes on. Where the calendar is
+not known, its offset (see `experts.days`) is hidden as well. Any emissions that
+give log p(record | month) will do.
 
-Only the forward message at the head of every block is kept, the rest is
-computed again on the way back, so that memory is O(N / B x K + B x K) and time
-O(N x K), both times S.
+Only the forward message at the head of every block is kept, the rest is computed
+again on the way back, so that memory is O(N / B x K + B x K) and time O(N x K),
+both times S.
 
-Axis letters: N records, B records of a block, K months, S places of the
-calendar; one if the evidence has no such axis.
+Axes: N records, B records of a block, K months, S offsets of the calendar; one
+if the emissions have no such axis. A name ends in the axes of its array.
+
+Source: Rabiner 1989, "A tutorial on hidden Markov models": forward-backward and
+Viterbi algorithms.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tqdm
+from jaxtyping import Float32, Int32
 
 from ctd_jax.dating.sequence import transitions
 
-BLOCK_SIZE = 128
+BLOCK_SIZE = 128  # records whose messages are held at once
 
 Emissions = np.ndarray | Callable[[int, int], np.ndarray]
 
@@ -37,17 +41,18 @@ class DecodedMonths:
   """When every record happened.
 
   Attributes:
-    months: int32 [N, 2], most probable month and the next, ordinals.
-    probabilities: float32 [N, 2] of these.
-    expected: float32 [N], mean of `values` under the posterior.
-    best_path: int32 [N], most probable sequence of months; never falls.
-    log_likelihood: of all evidence.
+    months: ordinals of the most probable month and the next; a timeline of one
+      month has no next.
+    probabilities: of these.
+    expected: mean of `values` under the posterior.
+    best_path: most probable sequence of months; never falls.
+    log_likelihood: of all emissions.
   """
 
-  months: np.ndarray
-  probabilities: np.ndarray
-  expected: np.ndarray
-  best_path: np.ndarray
+  months: Int32[np.ndarray, "N m"]
+  probabilities: Float32[np.ndarray, "N m"]
+  expected: Float32[np.ndarray, " N"]
+  best_path: Int32[np.ndarray, " N"]
   log_likelihood: float
 
 
@@ -68,6 +73,7 @@ def _forward_block(
     )
     message_SxK = push(log_transitions, message_SxK, kind)
     message_SxK += emission_SxK
+    # Normalised at every record: fp32 could not hold the sums of a long text.
     norm = (jnp.max if best else jax.nn.logsumexp)(message_SxK)
     message_SxK -= norm
     return message_SxK, (message_SxK, norm)
@@ -85,6 +91,7 @@ def _backward_block(
 
   def step(message_SxK, record):
     forward_SxK, emission_SxK, kind = record
+    # [S, K] to [K]: the offset is summed out.
     posterior_K = jax.nn.logsumexp(forward_SxK + message_SxK, axis=0)
     posterior_K -= jax.nn.logsumexp(posterior_K)
     message_SxK = pull(log_transitions, message_SxK + emission_SxK, kind)
@@ -106,7 +113,7 @@ def _backward_block(
 def _trace_block(log_transitions, state, forward_BxSxK, kinds_B):
   """Returns the best months of a block [B] and the state before the block.
 
-  `state`, place x K + month, is that of the last record of the block;
+  `state`, offset x K + month, is that of the last record of the block;
   `forward_BxSxK` are the messages of the records before each of the block.
   """
   num_months = forward_BxSxK.shape[-1]
@@ -124,23 +131,21 @@ def _trace_block(log_transitions, state, forward_BxSxK, kinds_B):
 
 
 class _EmissionBlocks:
-  """Evidence and classes of a chronicle, block by block."""
+  """Emissions and classes of a chronicle, checked, block by block."""
 
   def __init__(
     self,
     emissions: Emissions,
-    kinds_N: Sequence[int],
+    kinds_N: Sequence[int] | np.ndarray,
     log_transitions: transitions.Transitions,
     prior: np.ndarray | None,
     block_size: int,
   ):
     self.kinds_N = np.asarray(kinds_N, np.int32)
     self.num_months = log_transitions.stay.shape[1]
-    self.log_transitions, self.block_size, self.emissions = (
-      log_transitions,
-      block_size,
-      emissions,
-    )
+    self.log_transitions = log_transitions
+    self.block_size = block_size
+    self.emissions = emissions
     if self.kinds_N.ndim != 1 or not len(self.kinds_N):
       raise ValueError("a chronicle needs at least one record")
     if not (
@@ -155,8 +160,8 @@ class _EmissionBlocks:
     prior = np.zeros(shape) if prior is None else np.asarray(prior)
     if prior.shape not in (shape, shape[1:]) or not np.isfinite(prior.max()):
       raise ValueError(
-        f"prior should be [{self.num_months}] or {list(shape)} with a finite log "
-        f"probability, got {list(prior.shape)}"
+        f"prior should be [{self.num_months}] or {list(shape)} with a finite "
+        f"log probability, got {list(prior.shape)}"
       )
     prior = np.broadcast_to(prior, shape)
     self.prior_SxK = jax.nn.log_softmax(
@@ -167,7 +172,10 @@ class _EmissionBlocks:
     return -(-len(self.kinds_N) // self.block_size)
 
   def read_block(self, block_index: int) -> tuple[jax.Array, jax.Array, int]:
-    """Returns evidence [B, S, K], classes [B] and how many are records."""
+    """Returns emissions [B, S, K], classes [B] and how many are records.
+
+    The last block is padded with records that emit and move nothing.
+    """
     start = block_index * self.block_size
     stop = min(start + self.block_size, len(self.kinds_N))
     emission_rows = (
@@ -178,25 +186,24 @@ class _EmissionBlocks:
     emission_rows = np.asarray(emission_rows, np.float32)
     expected_shape = (stop - start, *self.prior_SxK.shape)
     if emission_rows.ndim == 2 and expected_shape[1] == 1:
-      expected_shape = expected_shape[::2]
+      expected_shape = expected_shape[::2]  # [N, K], without the axis S
     if emission_rows.shape != expected_shape:
       raise ValueError(
-        f"evidence of records {start}-{stop - 1} should be {list(expected_shape)}, "
-        f"got {list(emission_rows.shape)}"
+        f"evidence of records {start}-{stop - 1} should be "
+        f"{list(expected_shape)}, got {list(emission_rows.shape)}"
       )
     emission_rows = emission_rows.reshape(stop - start, *self.prior_SxK.shape)
     max_emissions = emission_rows.max((1, 2))
     if not np.isfinite(max_emissions).all():
+      record = start + np.argmin(np.isfinite(max_emissions))
       raise ValueError(
-        f"record {start + np.argmin(np.isfinite(max_emissions))}: no month is possible, "
-        "or its evidence is not a number"
+        f"record {record}: no month is possible, or its evidence is not a number"
       )
     num_padding = self.block_size - len(emission_rows)
     kinds = self.kinds_N[start:stop].copy()
     if block_index == 0:
-      kinds[0] = (
-        transitions.NUM_CLASSES
-      )  # what lies before the first is the prior
+      # What lies before the first record is the prior: it moves nothing.
+      kinds[0] = transitions.NUM_CLASSES
     return (
       jnp.asarray(np.pad(emission_rows, ((0, num_padding), (0, 0), (0, 0)))),
       jnp.asarray(
@@ -223,19 +230,19 @@ class _EmissionBlocks:
         raise ValueError(
           f"record {record_index}: no month is possible in this order"
         )
-      log_norm += norms.sum()
+      log_norm += norms.sum()  # in float64, over all records
       heads.append(messages[count - 1])
     return heads, float(log_norm)
 
 
-def _progress_bar(steps: range, label: str):
+def _progress_bar(steps: range, label: str) -> tqdm.tqdm:
   # disable=None: quiet where standard error is not a terminal.
   return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
 
 
 def iter_posteriors(
   emissions: Emissions,
-  kinds: Sequence[int],
+  kinds: Sequence[int] | np.ndarray,
   log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
@@ -245,13 +252,13 @@ def iter_posteriors(
   Blocks come from the last to the first.
 
   Args:
-    emissions: float32 [N, K] or [N, S, K], log p(record | place, month), or a
+    emissions: float32 [N, K] or [N, S, K], log p(record | offset, month), or a
       function that gives the rows start..stop; it is called twice for every
       block. A constant added to a row changes nothing but the likelihood.
-    kinds: class of every record, what it prints of its date.
+    kinds: class of every record, by what it prints of its date, [N].
     log_transitions: of the timeline.
     prior: float [K] or [S, K], log weight of the first record's month, or of
-      place and month; any if None.
+      offset and month; any if None.
     block_size: records at a time.
 
   Raises:
@@ -277,21 +284,21 @@ def iter_posteriors(
 
 def find_best_path(
   emissions: Emissions,
-  kinds: Sequence[int],
+  kinds: Sequence[int] | np.ndarray,
   log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
 ) -> np.ndarray:
   """Returns the most probable months of all records together, int32 [N].
 
-  The way of each move (stay, step, crossing, jump) and the place of the
-  calendar are part of what is maximised. Arguments and errors as of
-  `posteriors`.
+  The way of each move (stay, step, crossing, jump) and the offset of the
+  calendar are maximised with the months. Arguments and errors are those of
+  `iter_posteriors`.
   """
   blocks = _EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
   heads, _ = blocks.compute_heads(use_max=True)
   path = np.empty(len(blocks.kinds_N), np.int32)
-  state = jnp.argmax(heads[-1]).astype(jnp.int32)
+  state = jnp.argmax(heads[-1]).astype(jnp.int32)  # of [S, K], flattened
   for block_index in range(len(blocks) - 1, -1, -1):
     emission_rows, row_kinds, count = blocks.read_block(block_index)
     forward, _ = _forward_block(
@@ -311,7 +318,7 @@ def find_best_path(
 
 def decode_months(
   emissions: Emissions,
-  kinds: Sequence[int],
+  kinds: Sequence[int] | np.ndarray,
   log_transitions: transitions.Transitions,
   values: np.ndarray | None = None,
   prior: np.ndarray | None = None,
@@ -320,16 +327,16 @@ def decode_months(
   """Returns when every record happened.
 
   Args:
-    emissions: as of `posteriors`.
-    kinds: as of `posteriors`.
+    emissions: as of `iter_posteriors`.
+    kinds: as of `iter_posteriors`.
     log_transitions: of the timeline.
-    values: float [K], what is averaged, e.g. the year of every month; the
-      ordinal if None.
-    prior: as of `posteriors`.
+    values: float [K], numbers to average, e.g. the year of every month; the
+      ordinals if None.
+    prior: as of `iter_posteriors`.
     block_size: records at a time.
 
   Raises:
-    ValueError: as of `posteriors`.
+    ValueError: as of `iter_posteriors`.
   """
   num_records = len(kinds)
   months = np.empty((num_records, 2), np.int32)

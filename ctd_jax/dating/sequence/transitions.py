@@ -1,18 +1,17 @@
-"""How a chronicle moves along its timeline from one record to the next.
+"""Transitions: how a chronicle moves along its timeline between two records.
 
-Why: annals print a date only where it changes. From one record to the next
-the reader stays, steps on, or jumps, and what a record prints decides how: one
-that opens with a season has left the season before it, one that opens with a
-year the year before. A step goes to the boundary (the next month, season or
-year) and a geometric number of months beyond it; a jump goes anywhere later,
-for gaps and lost headings. What a record tells may be older than where it
-stands (「初」): a share of its evidence is that of any earlier month alike.
-Called by `order_decoder`.
+Annals print a date only where it changes. From one record to the next the text
+stays, steps on, or jumps, by the date that the next record prints: one that opens
+with a season has left the season before it, one that opens with a year the year
+before. A step goes to the boundary (the next month, season or year) and a
+geometric number of months beyond it; a jump goes anywhere later, for gaps and
+lost headings. A record may tell what is older than its position (「初」): a share
+of its emission is that of any earlier month alike.
 
 A move costs O(K): sums along the timeline, never a K x K matrix.
 
-Axis letters: B records, K months, C classes of record, S places of a calendar
-that is not known.
+Axes: B records, N records of a path, K months, C classes of record, S offsets of
+a calendar that is not known. A name ends in the axes of its array.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int, Int32
 
 # What a record prints of its date: nothing, or the largest unit that opens it.
 NO_DATE, MONTH, SEASON, YEAR = range(4)
 NUM_CLASSES = 4
-_PRIOR_RECORDS = 20.0  # records that an unlearned motion is worth
-_MAX_STEP_MONTHS = 60  # months; what goes further was a jump
+_PRIOR_RECORDS = 20.0  # records that the prior model is worth
+_MAX_STEP_MONTHS = 60  # what goes further was a jump
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,25 +57,25 @@ class TransitionModel:
         0 <= value < 1 for value in values
       ):
         raise ValueError(
-          f"{name} of a Motion should be {NUM_CLASSES} numbers from 0 to below 1, "
-          f"got {values}"
+          f"{name} of a TransitionModel should be {NUM_CLASSES} numbers from 0 "
+          f"to below 1, got {values}"
         )
     for name in ("jump", "flashback"):
       if not 0 <= getattr(self, name) < 1:
         raise ValueError(
-          f"{name} of a Motion should be from 0 to below 1, got "
+          f"{name} of a TransitionModel should be from 0 to below 1, got "
           f"{getattr(self, name)}"
         )
     max_sum = max(map(sum, zip(self.rest, self.slip, strict=True)))
     if max_sum + self.jump > 1:
       raise ValueError(
-        f"rest, slip and jump of a Motion should add up to at most 1, got "
+        "rest, slip and jump of a TransitionModel should add up to at most 1, got "
         f"{max_sum + self.jump:g}"
       )
 
 
 class Transitions(NamedTuple):
-  """A `Motion` on a timeline, as float32 log weights; row C moves nothing.
+  """A `TransitionModel` on a timeline, float32 log weights; row C moves nothing.
 
   Attributes:
     stay: [C + 1, K] of no move.
@@ -84,9 +84,9 @@ class Transitions(NamedTuple):
     jump: [C + 1, K] of a jump, by the months it can end in.
     boundary: [C + 1, K] first month past the boundary, K where there is none.
     decay: [C + 1] cost of a month beyond the boundary.
-    outlier: [2, K] weights of a record's own evidence and of that of any
+    outlier: [2, K] weights of a record's own emission and of that of any
       month up to its own.
-    offset_transition: [C + 1, S, S] of the calendar's next place, by its place.
+    offset_transition: [C + 1, S, S] of the calendar's next offset, by its offset.
   """
 
   stay: jax.Array
@@ -99,20 +99,22 @@ class Transitions(NamedTuple):
   offset_transition: jax.Array
 
 
-def find_boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
-  """Returns the first month after the month, season and year of each.
+def find_boundaries(
+  years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
+) -> Int32[np.ndarray, "C K"]:
+  """Returns the first month past the boundary of each class, by month.
+
+  K where the timeline ends first.
 
   Args:
-    years: int [K], never falling.
-    months: int [K], 1-12; a leap month repeats the number before it.
-
-  Returns:
-    int32 [C, K], by class; K where the timeline ends first.
+    years: of the months, never falling.
+    months: 1-12; a leap month repeats the number before it.
   """
   size = len(years)
   season = years * 4 + (np.asarray(months) - 1) // 3
   next_months = np.arange(1, size + 1)
   rows = [next_months, next_months]
+  # A leap month after month 3 would fall back into spring.
   for unit in (np.maximum.accumulate(season), years):
     rows.append(np.searchsorted(unit, unit, side="right"))
   return np.stack(rows).astype(np.int32)
@@ -120,16 +122,16 @@ def find_boundaries(years: np.ndarray, months: np.ndarray) -> np.ndarray:
 
 def make_transitions(
   model: TransitionModel,
-  boundary_CxK: np.ndarray,
-  offset_transition_SxS: np.ndarray | None = None,
+  boundary_CxK: Int[np.ndarray, "C K"],
+  offset_transition_SxS: Float[np.ndarray, "S S"] | None = None,
 ) -> Transitions:
   """Returns the log weights of every move; from each month they add up to 1.
 
   Args:
     model: probabilities.
-    boundary_CxK: as `boundaries` gives it.
-    offset_transition_SxS: probabilities of the calendar's next place, by its place; one
-      place if None.
+    boundary_CxK: from `find_boundaries`.
+    offset_transition_SxS: probabilities of the calendar's next offset, by its
+      offset; one offset if None.
 
   Raises:
     ValueError: if a boundary does not lie later than its month.
@@ -145,6 +147,7 @@ def make_transitions(
       f"boundaries should be [{NUM_CLASSES}, K], each later than its month and at "
       "most K"
     )
+  # Each [C, 1], to be broadcast over the months.
   rest_chance, slip_chance, ratio = (
     np.array(values)[:, None]
     for values in (model.rest, model.slip, model.ratio)
@@ -176,7 +179,7 @@ def make_transitions(
       np.log(cross / sum_geometric(boundary)),
       np.log(np.broadcast_to(jump / np.maximum(num_later, 1), stay.shape)),
     ]
-    decay = -np.log(np.maximum(model.ratio, 1e-30))
+    decay = -np.log(np.maximum(model.ratio, 1e-30))  # finite for a ratio of 0
     outlier = np.stack(
       [
         np.full(num_months, np.log(1 - model.flashback)),
@@ -198,20 +201,20 @@ def make_transitions(
 
 def fit_transition_model(
   model: TransitionModel,
-  path: np.ndarray,
-  kinds: np.ndarray,
-  boundary_CxK: np.ndarray,
+  path: Int[np.ndarray, " N"],
+  kinds: Int[np.ndarray, " N"],
+  boundary_CxK: Int[np.ndarray, "C K"],
 ) -> TransitionModel:
-  """Returns the motion that a path shows, `model` being worth 20 records.
+  """Returns the model that a path shows, `model` being worth 20 records.
 
   Of each class, how often it rests and how far beyond the boundary it goes;
   what is rarer (slips, jumps, flashbacks) stays as it was.
 
   Args:
-    model: as believed before.
-    path: int [N], months of the records.
-    kinds: int [N], their classes.
-    boundary_CxK: as `boundaries` gives it.
+    model: prior.
+    path: months of the records.
+    kinds: classes of the records.
+    boundary_CxK: from `find_boundaries`.
   """
   previous_months, next_months, kinds = (
     path[:-1],
@@ -228,6 +231,7 @@ def fit_transition_model(
     ).sum() + _PRIOR_RECORDS * model.rest[kind]
     rest_chances.append(float(num_rests / (is_kind.sum() + _PRIOR_RECORDS)))
     steps = months_beyond[is_kind & is_crossing]
+    # Of a geometric number with ratio r the mean is r / (1 - r).
     prior_months = _PRIOR_RECORDS * model.ratio[kind] / (1 - model.ratio[kind])
     mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_RECORDS)
     ratios.append(float(mean / (1 + mean)))
@@ -274,12 +278,12 @@ def _sum_with_decay(
 def propagate_offset(
   offset_transition_SxS: jax.Array, message_SxK: jax.Array, best: bool = False
 ) -> jax.Array:
-  """Returns log p(place and month), the calendar's place being the next.
+  """Returns log weights [S, K] of the next offset and the same month.
 
   Args:
-    offset_transition_SxS: of `Moves`, for one class; transposed on the way back.
-    message_SxK: log weights.
-    best: the best place before instead of the sum of all.
+    offset_transition_SxS: of one class; transposed on the way back.
+    message_SxK: log weights of offset and month.
+    best: the best offset before instead of the sum of all.
   """
   reduce = jnp.max if best else jax.nn.logsumexp
   return reduce(offset_transition_SxS[..., None] + message_SxK[:, None], axis=0)
@@ -308,6 +312,7 @@ def propagate_forward(
     cross_K, boundary_K, size + 1, indices_are_sorted=True
   )
   if not best:
+    # logsumexp by segment; a segment without a way has maximum -inf.
     finite = jnp.where(jnp.isfinite(boundary_max), boundary_max, 0.0)
     sums = jax.ops.segment_sum(
       jnp.exp(cross_K - finite[boundary_K]),
@@ -331,7 +336,9 @@ def propagate_forward(
 def propagate_backward(
   log_transitions: Transitions, message_K: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log p(all after | month of this record); the transpose of `push`.
+  """Returns log p(all after | month of this record).
+
+  The transpose of `propagate_forward`.
 
   Args:
     log_transitions: of the timeline.
@@ -345,6 +352,7 @@ def propagate_backward(
     jnp.logaddexp,
     reverse=True,
   )
+  # Entry K: past the end of the timeline nothing is reached.
   arriving = jnp.append(arriving_K, -jnp.inf)
   cross_K = (
     log_transitions.cross[kind] + arriving[log_transitions.boundary[kind]]
