@@ -161,10 +161,27 @@ def _unknown_field(
     field = flag_name.removeprefix("config.")
     # The message quotes the first name of the path that is missing.
     if field != flag_name and any(n in message for n in field.split(".")):
-      config = flags.FLAGS["config"].value
-      hint = explain_field(config, field) if explain_field else ""
+      hint = explain_field(_read_config(argv), field) if explain_field else ""
       return f"--{flag_name}: the config has no such field" + hint
   return message
+
+
+def _read_config(argv: Sequence[str]) -> ml_collections.ConfigDict:
+  """Returns the config of a command line without its overrides."""
+  argv = resolve_config_path(argv)
+  path_flags = []
+  for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
+    if argument in ("--config", "-config"):
+      path_flags = [f"--config={next_argument}"]
+    elif _CONFIG_FLAG.fullmatch(argument):
+      path_flags = [argument]
+  values = flags.FlagValues()
+  # ml_collections looks for overrides in the arguments of the process.
+  config_flags.DEFINE_config_file(
+    "config", flag_values=values, sys_argv=["", *path_flags]
+  )
+  values(["", *path_flags])
+  return values["config"].value
 
 
 def _is_own_or_warning(record: std_logging.LogRecord) -> bool:

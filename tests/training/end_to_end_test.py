@@ -177,6 +177,6 @@ def test_evaluating_an_empty_folder_says_what_to_do(trained):
     "--workdir=nothing",
     f"--config.data_dir={trained}/data",
   )
-  assert "--workdir=nothing: no trained run there" in error_line(done)
+  assert "/nothing: no trained run there" in error_line(done)
   assert "python -m ctd_jax.train" in error_line(done)
   assert not (trained / "nothing").exists()

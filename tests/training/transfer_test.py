@@ -206,8 +206,8 @@ def test_the_command_evaluates_a_folder(folder):
   )
   assert done.returncode != 0
   assert "Traceback" not in done.stderr
-  assert done.stderr.strip().splitlines()[-1] == (
-    "error: liang/corpus.jsonl:1: _id: missing; expected a string"
+  assert done.stderr.strip().splitlines()[-1].startswith(
+    "error: liang/corpus.jsonl:1: _id: missing"
   )
 
 
