@@ -53,10 +53,10 @@ def without_dates(text: str, timeline) -> str:
   spans += [
     (c.start, c.end) for c in date_expressions.find_date_cues(text, timeline)
   ]
-  kept = np.ones(len(text), bool)
+  is_text = np.ones(len(text), bool)
   for start, end in spans:
-    kept[start:end] = False
-  return "".join(c for c, keep in zip(text, kept, strict=True) if keep)
+    is_text[start:end] = False
+  return "".join(itertools.compress(text, is_text))
 
 
 def strip(benchmark, level: str):
@@ -109,9 +109,11 @@ def report(name: str, split: str, tables, judged) -> None:
   """Prints one row."""
   cells = []
   for table in tables:
-    every = table.means_by_measure()
-    values = [every["hit@1"], every["mrr@10"], every["ndcg@10"]]
-    values += [table.mean_of_family("hit@1", family) for family in ("point", "window")]
+    means = table.means_by_measure()
+    values = [means["hit@1"], means["mrr@10"], means["ndcg@10"]]
+    values += [
+      table.mean_of_family("hit@1", family) for family in ("point", "window")
+    ]
     cells.append(f"{table.mode} " + " ".join(f"{v:.4f}" for v in values))
   cells.append(" ".join(f"{key} {value:.3f}" for key, value in judged.items()))
   print(f"{name:<44} {split:<10} " + " | ".join(cells), flush=True)

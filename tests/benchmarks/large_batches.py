@@ -23,9 +23,9 @@ from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.training import config as training_config
 from ctd_jax.training import partitioning, train_step
 from ctd_jax.training.objective import Objective
-from ctd_jax.training import config as training_config
 
 VOCABULARY = 8_000
 MAX_LENGTH = 128  # tokens the encoder takes

@@ -39,10 +39,10 @@ from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.training import config as training_config
 from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.objective import Objective
-from ctd_jax.training import config as training_config
 from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
