@@ -50,8 +50,8 @@ if __name__ == "__main__":
     "reigns",
     None,
     "Reign table: a TSV file like those of data/reigns, or the name of an "
-    f"installed one ({', '.join(chronicle_input.list_installed_tables())}). Example: "
-    "--reigns=table.tsv",
+    f"installed one ({', '.join(chronicle_input.list_installed_tables())}). "
+    "Example: --reigns=table.tsv",
   )
   flags.DEFINE_string(
     "out",

@@ -1,4 +1,4 @@
-"""How right a posterior is, and whether it is as sure as it is right.
+"""Accuracy and calibration of a posterior over months.
 
 Axes: n records, K months.
 """
@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Int
 
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.evaluation import calibration
 
 
 def compute_posterior_metrics(
-  posterior: Posterior, rows: np.ndarray, months: np.ndarray
+  posterior: Posterior,
+  rows: Int[np.ndarray, " n"],
+  months: Int[np.ndarray, " n"],
 ) -> Mapping[str, float]:
-  """Returns how right and how calibrated a posterior is.
+  """Returns the accuracy and the calibration of a posterior.
 
   Args:
-    posterior: to judge.
-    rows: records, [n].
-    months: their true ordinal months, [n].
+    posterior: of the records.
+    rows: of the records to score.
+    months: their true ordinal months.
 
   Returns:
     `month`, `within_1`, `year`: share of records whose likeliest month is

@@ -165,7 +165,7 @@ class BinnedSoftmax:
     return result
 
   def _make_design(self, features: np.ndarray) -> np.ndarray:
-    """Returns scaled features, a column of ones and one column a bin, [n, b]."""
+    """Returns scaled features, a column of ones, and the bins, [n, b]."""
     scaled = ((features - self.center) / self.scale).astype(np.float32)
     blocks = [scaled, np.ones((len(scaled), 1), np.float32)]
     for column, edges in zip(scaled.T, self.edges, strict=True):

@@ -130,7 +130,8 @@ def read_dated_gallery(
 
   Args:
     benchmark: whose gallery.
-    external_texts: texts from outside the gallery whose citations count as well.
+    external_texts: texts from outside the gallery whose citations count as
+      well.
     model: dates the gallery; one of all experts by default.
   """
   model = model or dating_model.DatingModel()

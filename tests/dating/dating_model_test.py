@@ -358,9 +358,9 @@ def test_calibration_finds_the_temperature():
 
 def test_queries_find_the_records_of_their_month(chronicle, fitted, dated):
   rows = np.flatnonzero(chronicle.train & fitted.features.is_event)[:20]
+  keys = [TIMELINE.key_at(int(month)) for month in chronicle.months[rows]]
   queries = [
-    f"{date_expressions.format_key(TIMELINE.key_at(int(month)), TIMELINE)}有何記事？"
-    for month in chronicle.months[rows]
+    f"{date_expressions.format_key(key, TIMELINE)}有何記事？" for key in keys
   ]
   rank = functools.partial(
     month_ranking.rank_by_posterior,

@@ -1,7 +1,7 @@
 """Citations of years in commentary, beside the events they may be about.
 
-「僖二十八年傳曰…」 in a comment dates the event that the next words tell, and the
-event itself, undated in the corpus, is told in the same rare words. A year
+「僖二十八年傳曰…」 in a comment dates the event that the next words tell, and
+the event itself, undated in the corpus, is told in the same rare words. A year
 without a ruler is of the ruler named before it in the same text, or of the time
 that the comment explains; these readings of a citation are kept apart.
 
@@ -16,6 +16,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import scipy.sparse
+from jaxtyping import Float32, Int, Int8, UInt32
 
 from ctd_jax.chronology import date_expressions, sexagenary
 from ctd_jax.chronology.numerals import (
@@ -37,14 +39,15 @@ _NUM_OVERLAP_FEATURES = (
 )
 # A ruler of another state is not in the timeline: 晉文公三年.
 _STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
-# Characters beside which 三年 is a duration, an age or a rank: 三年之喪, 凡三年.
+# Characters beside which 三年 is a duration, an age or a rank: 三年之喪,
+# 凡三年.
 _EXCLUDED_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
 _EXCLUDED_AFTER = frozenset("而之矣乃老長者")
 # 在 and 見 refer to a year where an event is told, 為 to one that is computed.
 _SEE_CHARACTERS, _FOR_CHARACTER = "在見", "為"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Citation:
   """A year named inside a text.
 
@@ -98,16 +101,18 @@ def read_citations(
       reign = rulers.get(match["ruler"], UNKNOWN)
       citations.append(
         Citation(
-          UNKNOWN if is_external else host,
-          reign,
-          preceding_reign,
-          parse_numeral(match["year"], "year"),
-          text[end : min([*next_starts, end + _CHARS_AFTER])],
-          text[max([*previous_ends, start - _CHARS_BEFORE]) : start],
+          host=UNKNOWN if is_external else host,
+          reign=reign,
+          preceding_reign=preceding_reign,
+          year_number=parse_numeral(match["year"], "year"),
+          text_after=text[end : min([*next_starts, end + _CHARS_AFTER])],
+          text_before=text[
+            max([*previous_ends, start - _CHARS_BEFORE]) : start
+          ],
           # A character that no string crosses stands where the date was.
-          f"{text[:start]}\n{text[end:]}",
-          text[max(start - 1, 0) : start],
-          match["part"] or "",
+          host_text=f"{text[:start]}\n{text[end:]}",
+          preceding_character=text[max(start - 1, 0) : start],
+          work_marker=match["work"] or "",
         )
       )
       preceding_reign = reign if reign != UNKNOWN else preceding_reign
@@ -127,7 +132,7 @@ def _compile_year_pattern(
   return (
     re.compile(
       rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL_PATTERN})年"
-      r"(?P<part>[經傳])?"
+      r"(?P<work>[經傳])?"
     ),
     rulers,
   )
@@ -146,30 +151,30 @@ def _is_year(match: re.Match[str], text: str) -> bool:
   )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CitationPairs:
   """Readings of citations beside the events they may be about.
 
   Attributes:
     citations: [M].
-    citation_index: index into `citations`, [P].
-    event_index: index into the events, [P].
-    event_hashes: made of the event's text, uint32 [P].
-    reading: NAMED, CARRIED or OWN, [P].
-    features: of the pair, float32 [P, f].
+    citation_index: index into `citations`.
+    event_index: index into the events.
+    event_hashes: made of the event's text.
+    reading: NAMED_REIGN, PRECEDING_REIGN or HOST_REIGN.
+    features: of the pair.
   """
 
   citations: tuple[Citation, ...]
-  citation_index: np.ndarray
-  event_index: np.ndarray
-  event_hashes: np.ndarray
-  reading: np.ndarray
-  features: np.ndarray
+  citation_index: Int[np.ndarray, " P"]
+  event_index: Int[np.ndarray, " P"]
+  event_hashes: UInt32[np.ndarray, " P"]
+  reading: Int8[np.ndarray, " P"]
+  features: Float32[np.ndarray, "P f"]
 
 
 def make_citation_pairs(
   corpus: Corpus,
-  event_records: np.ndarray,
+  event_records: Int[np.ndarray, " E"],
   string_index: shared_wording.EventStringIndex,
   citations: Sequence[Citation],
 ) -> CitationPairs:
@@ -177,10 +182,11 @@ def make_citation_pairs(
 
   Args:
     corpus: the texts.
-    event_records: records that are events, [E].
+    event_records: rows of the events.
     string_index: wording of those events.
     citations: [M].
   """
+  # Text around each citation, from near to far.
   contexts = {
     "near": [citation.text_after[:9] for citation in citations],
     "next": [citation.text_after[:20] for citation in citations],
@@ -249,8 +255,12 @@ def make_citation_pairs(
   )
 
 
-def _find_nearest_events(overlaps, event_weights: np.ndarray):
-  """Returns citations, the events nearest in wording, and what they share."""
+def _find_nearest_events(
+  overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns citations, the events nearest in wording, and features of both."""
+  # The words after a citation tell the event; those before and the rest of the
+  # comment are a weaker sign of it.
   rank_scores = (
     overlaps["after"]
     + 0.5 * overlaps["before"]
@@ -280,7 +290,11 @@ def _find_nearest_events(overlaps, event_weights: np.ndarray):
 
 
 def _expand_readings(
-  citations, rows, columns, event_hashes, features
+  citations: Sequence[Citation],
+  rows: np.ndarray,
+  columns: np.ndarray,
+  event_hashes: np.ndarray,
+  features: np.ndarray,
 ) -> CitationPairs:
   """Returns the pairs once for every reading of the citation."""
   has_preceding_reign = (
@@ -313,12 +327,12 @@ def _expand_readings(
     ]
 
   return CitationPairs(
-    tuple(citations),
-    rows[order],
-    columns[order],
-    event_hashes[order],
-    reading.astype(np.int8),
-    parallel_pairs.stack_features(make_features, len(order)),
+    citations=tuple(citations),
+    citation_index=rows[order],
+    event_index=columns[order],
+    event_hashes=event_hashes[order],
+    reading=reading.astype(np.int8),
+    features=parallel_pairs.stack_features(make_features, len(order)),
   )
 
 
@@ -334,7 +348,9 @@ def _agreement_features(
   ]
 
 
-def _read_context_dates(citations) -> tuple[np.ndarray, np.ndarray]:
+def _read_context_dates(
+  citations: Sequence[Citation],
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns month (0 if none) and day (-1) right after each citation."""
   months, days = [], []
   for citation in citations:

@@ -3,8 +3,8 @@
 A citation is the strongest evidence of the year of an event. How far to believe
 a pair of a citation and an event is learned from the pairs whose event has a
 known month. A year without a ruler is of the ruler named before it, or of the
-time of the citing record; where that is hidden, of every ruler by the chance that
-the record is of his time.
+time of the citing record; where that is hidden, of every ruler by the chance
+that the record is of his time.
 
 Axes: M citations, P pairs of a citation's reading and an event, p some of them,
 E events, n events scored, H citing records whose month is hidden, R reigns,
@@ -109,7 +109,8 @@ class FittedCitations:
     ]
     hosts = [citation.host for citation in cited if citation.host != UNKNOWN]
     notes = [
-      f"{citation.year_number}年{citation.text_after[:_CONTEXT_CHARS]} {chance:.2f}"
+      f"{citation.year_number}年{citation.text_after[:_CONTEXT_CHARS]} "
+      f"{chance:.2f}"
       for citation, chance in zip(cited, chances[order], strict=True)
     ]
     return base.Evidence(
@@ -187,7 +188,8 @@ def resolve_years(
 ) -> np.ndarray:
   """Returns the index of the year that each pair's reading means, int [P].
 
-  UNKNOWN where the timeline lacks it or the month of the citing record is hidden.
+  UNKNOWN where the timeline lacks it or the month of the citing record is
+  hidden.
 
   Args:
     axis: the years.
@@ -292,7 +294,8 @@ def score_years(
   """Returns the scores of years, NUM_SCORES sparse float32 [n, Y].
 
   The best citation of a year, the second, the sum of the others, and the best
-  again above two steps; each a log ratio log(1 + chance / (prior (1 - chance))).
+  again above two steps; each a log ratio log(1 + chance / (prior (1 -
+  chance))).
 
   Args:
     axis: the years.
@@ -356,8 +359,8 @@ def _expand_host_reigns(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns every year that a citation of an undated record may mean.
 
-  The year has no ruler, so it is every ruler's, by the chance that the record is
-  of the ruler's time.
+  The year has no ruler, so it is every ruler's, by the chance that the record
+  is of the ruler's time.
 
   Returns:
     Index into `pair_rows`, year and chance of each.

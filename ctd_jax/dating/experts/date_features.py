@@ -58,7 +58,8 @@ class FittedDates:
       manner.
     day_chances: chance that a month holds a day, also as its first and as its
       last, in the order of `sexagenary.DAY_MARKS`.
-    placeholder_log_ratios: LOG_EXCLUDED where a month has a placeholder, else 0.
+    placeholder_log_ratios: LOG_EXCLUDED where a month has a placeholder, else
+      0.
   """
 
   corpus: Corpus

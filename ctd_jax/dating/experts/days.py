@@ -6,8 +6,8 @@ known months it is learned: each that opens with month and day votes on the
 offset of its year, and years without votes follow their neighbours. The order
 decoder, which knows no month, takes the offset as hidden like the month.
 
-Axes: K months, Y years, L lunations, S offsets of a year's first month from that
-of the winter solstice, M = 3 marks of a day.
+Axes: K months, Y years, L lunations, S offsets of a year's first month from
+that of the winter solstice, M = 3 marks of a day.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def add_day_marks(
   Args:
     day_chances: that a month holds a day; 0 or 1 if it is sure.
   """
-  # Days are a cycle: the first is one whose predecessor the month does not hold.
+  # Days are a cycle: the first is one whose predecessor the month does not
+  # hold.
   first, last = (
     day_chances * (1 - np.roll(day_chances, shift, -1)) for shift in (1, -1)
   )

@@ -3,8 +3,9 @@
 Commentary is of the right month and yet never answers a query. The kind of a
 hidden record is not given, its style is: a linear classifier of character
 strings is fitted on the records whose kind is known. Commentary prints of the
-benchmark have no punctuation and the events have it, so punctuation alone nearly
-decides; `punctuation=False` leaves it out, for a figure without that accident.
+benchmark have no punctuation and the events have it, so punctuation alone
+nearly decides; `punctuation=False` leaves it out, for a figure without that
+accident.
 
 Axes: N records.
 """

@@ -1,11 +1,11 @@
 """Month capacity: each work opens a month once.
 
 「秋七月」 stands once in a work's year. Of two records that open so, each takes
-another year; a month that no known record opens and that has no placeholder must
-be opened by some record, and one that all works have opened takes no more. So
-the posteriors of the opening records are balanced against the capacity of every
-month: Sinkhorn scaling of the columns, the rows being probabilities. Known
-records enter only as capacity taken.
+another year; a month that no known record opens and that has no placeholder
+must be opened by some record, and one that all works have opened takes no more.
+So the posteriors of the opening records are balanced against the capacity of
+every month: Sinkhorn scaling of the columns, the rows being probabilities.
+Known records enter only as capacity taken.
 
 Axes: N records, n some of them, K months.
 """

@@ -2,11 +2,11 @@
 
 A citation, a comment and a parallel work tell an event in words that few other
 events have. An `EventStringIndex` weighs the strings of all events by their
-rarity; `overlap` is the weight of the strings that two texts share. Strings that
-hundreds of events hold (「公會」) say little and are left out. That limit is a
-number and no share of the events, so a string costs at most so many matches in a
-corpus of any size and the cost is linear in the characters; of a large corpus
-the rarer strings remain, the longer ones and the names.
+rarity; `overlap` is the weight of the strings that two texts share. Strings
+that hundreds of events hold (「公會」) say little and are left out. That limit
+is a number and no share of the events, so a string costs at most so many
+matches in a corpus of any size and the cost is linear in the characters; of a
+large corpus the rarer strings remain, the longer ones and the names.
 
 Axes: T texts, t a block of them, E events, V strings, P pairs.
 """
@@ -116,10 +116,10 @@ def select_top_entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns rows, columns and values of the greatest entries of each row.
 
-  About `max_entries` of a row. Equal entries are taken or left together, so that
-  the order of the events plays no part: taken if fewer than `max_entries` are
-  greater, left if that makes more than twice `max_entries`. Entries that are not
-  stored do not count.
+  About `max_entries` of a row. Equal entries are taken or left together, so
+  that the order of the events plays no part: taken if fewer than `max_entries`
+  are greater, left if that makes more than twice `max_entries`. Entries that
+  are not stored do not count.
 
   Args:
     overlap: sparse [T, E].

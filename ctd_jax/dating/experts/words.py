@@ -108,7 +108,7 @@ class FittedWords:
     )
 
   def _score_strings(self, row: int, year: int) -> dict[str, float]:
-    """Returns what each string of a text adds to a year, beyond the mean year."""
+    """Returns what each string adds to a year, less its mean over the years."""
     text, vocabulary = self.vocabulary.texts[row], self.vocabulary
     strings = sorted(
       {

@@ -1,4 +1,4 @@
-"""Year encoder: the regnal year of a text by a small encoder that reads it whole.
+"""Year encoder: the regnal year of a text by a small neural encoder.
 
 The vocabulary weighs strings one by one; an encoder weighs them in context. It
 is fitted anew for every set of known records, as the other experts are, with

@@ -26,7 +26,8 @@ COLUMNS = (
   "text",
 )
 MAX_TEXT_CHARS = 20  # of a record in dates.tsv
-# Bounds of the summary: a date is certain from the one, doubtful below the other.
+# Bounds of the summary: a date is certain from the one, doubtful below the
+# other.
 _CERTAIN, _DOUBTFUL = 0.9, 0.5
 
 
@@ -97,14 +98,14 @@ def format_summary(dates: ChronicleDates, table_name: str) -> str:
     "dated": format_span(dated_years),
     "certainty": f"{np.mean(chances >= _CERTAIN):.1%} of records at {_CERTAIN} "
     f"or more, {np.mean(chances < _DOUBTFUL):.1%} below {_DOUBTFUL}",
-    "least sure": f"line {dates.lines[least_certain]}, {reign}{year}年{month}月 "
-    f"at {chances[least_certain]:.2f}",
+    "least sure": f"line {dates.lines[least_certain]}, "
+    f"{reign}{year}年{month}月 at {chances[least_certain]:.2f}",
   }
   return "\n".join(f"{name:<11} {value}" for name, value in rows.items())
 
 
 def format_span(years: Sequence[int] | np.ndarray) -> str:
-  """Returns the first and last of astronomical years, as in "300 CE to 329 CE"."""
+  """Returns the first and last year, as in "300 CE to 329 CE"."""
   first, last = (
     reign_tables.format_common_era_year(int(year))
     for year in (min(years), max(years))

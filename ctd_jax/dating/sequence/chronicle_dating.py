@@ -44,8 +44,8 @@ def date_file(
     reigns: path of a reign table, or the name of an installed one.
     out: folder to write to.
     unit: of `chronicle_input.UNITS`.
-    first_year: year of the first record in the common era, as "722 BCE"; None if
-      it is not known.
+    first_year: year of the first record in the common era, as "722 BCE"; None
+      if it is not known.
 
   Raises:
     FileNotFoundError: if there is no such text or table.
@@ -148,7 +148,7 @@ def decode_sections(
 def _make_first_month_prior(
   emissions: RecordEmissions, calendar: Calendar, first_year: int | None
 ) -> np.ndarray:
-  """Returns log weights of the first month, [K], or of its offset too, [S, K]."""
+  """Returns log weights of the first month [K], or with its offset [S, K]."""
   prior = np.zeros(len(calendar))
   if first_year is not None:
     if first_year not in calendar.years:

@@ -1,4 +1,4 @@
-"""Input of chronicle dating: records of a text and the reign tables there are."""
+"""Input of chronicle dating: the records of a text, and reign tables."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Order decoder: months of a chronicle's records by an HMM along a timeline.
 
 Most records of a chronicle say little of their month and all of them together
-say nearly everything. The hidden state is the month under which a record stands;
-it never goes back, and `transitions` says how it goes on. Where the calendar is
-not known, its offset (see `experts.days`) is hidden as well. Any emissions that
-give log p(record | month) will do.
+say nearly everything. The hidden state is the month under which a record
+stands; it never goes back, and `transitions` says how it goes on. Where the
+calendar is not known, its offset (see `experts.days`) is hidden as well. Any
+emissions that give log p(record | month) will do.
 
-Only the forward message at the head of every block is kept, the rest is computed
-again on the way back, so that memory is O(N / B x K + B x K) and time O(N x K),
-both times S.
+Only the forward message at the head of every block is kept, the rest is
+computed again on the way back, so that memory is O(N / B x K + B x K) and time
+O(N x K), both times S.
 
 Axes: N records, B records of a block, K months, S offsets of the calendar; one
 if the emissions have no such axis. A name ends in the axes of its array.
@@ -197,7 +197,8 @@ class _EmissionBlocks:
     if not np.isfinite(max_emissions).all():
       record = start + np.argmin(np.isfinite(max_emissions))
       raise ValueError(
-        f"record {record}: no month is possible, or its evidence is not a number"
+        f"record {record}: no month is possible, or its evidence is not a "
+        "number"
       )
     num_padding = self.block_size - len(emission_rows)
     kinds = self.kinds_N[start:stop].copy()

@@ -1,10 +1,10 @@
 """Calendar of a chronicle: the months of a reign table as they passed.
 
 Where eras overlap, a month is one month with several names. From 104 BCE on new
-moons, leap months and so the days of every month are computed (`sxtwl`). Before,
-only the new moons are: which lunation a year began with is one of four offsets
-(see `experts.days`), between which the decoder chooses; a leap month counts as
-month 12, which it mostly followed.
+moons, leap months and so the days of every month are computed (`sxtwl`).
+Before, only the new moons are: which lunation a year began with is one of four
+offsets (see `experts.days`), between which the decoder chooses; a leap month
+counts as month 12, which it mostly followed.
 
 Axes: K months, R reigns, S offsets of the calendar (one where it is computed),
 D = 3 x 60 days: any day of a month, its first and its last.
@@ -27,7 +27,8 @@ from ctd_jax.dating.experts import days as days_lib
 
 # The calendar reform of 104 BCE, 太初元年.
 FIRST_COMPUTED_YEAR = -103
-# Beyond it no calendar of a chronicle is meant; a typing error would fill memory.
+# Beyond it no calendar of a chronicle is meant; a typing error would fill
+# memory.
 MAX_YEAR = 5000
 
 

@@ -1,8 +1,8 @@
 """Sections of a chronicle: what its records print of their dates.
 
 The dates are read from the text alone: opening dates, days of the sexagenary
-cycle, names of eras. A record goes on over months (「夏，四月，…五月，…」), so it
-is read as sections, each under the date that opens a sentence.
+cycle, names of eras. A record goes on over months (「夏，四月，…五月，…」), so
+it is read as sections, each under the date that opens a sentence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Section:
   Attributes:
     record: number of the record, from 0.
     kind: largest unit of the date that opens it, a class of `transitions`.
-    statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and values.
+    statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
+      values.
   """
 
   record: int

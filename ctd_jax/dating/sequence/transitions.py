@@ -1,17 +1,17 @@
 """Transitions: how a chronicle moves along its timeline between two records.
 
 Annals print a date only where it changes. From one record to the next the text
-stays, steps on, or jumps, by the date that the next record prints: one that opens
-with a season has left the season before it, one that opens with a year the year
-before. A step goes to the boundary (the next month, season or year) and a
-geometric number of months beyond it; a jump goes anywhere later, for gaps and
-lost headings. A record may tell what is older than its position (「初」): a share
-of its emission is that of any earlier month alike.
+stays, steps on, or jumps, by the date that the next record prints: one that
+opens with a season has left the season before it, one that opens with a year
+the year before. A step goes to the boundary (the next month, season or year)
+and a geometric number of months beyond it; a jump goes anywhere later, for gaps
+and lost headings. A record may tell what is older than its position (「初」): a
+share of its emission is that of any earlier month alike.
 
 A move costs O(K): sums along the timeline, never a K x K matrix.
 
-Axes: B records, N records of a path, K months, C classes of record, S offsets of
-a calendar that is not known. A name ends in the axes of its array.
+Axes: B records, N records of a path, K months, C classes of record, S offsets
+of a calendar that is not known. A name ends in the axes of its array.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class TransitionModel:
     max_sum = max(map(sum, zip(self.rest, self.slip, strict=True)))
     if max_sum + self.jump > 1:
       raise ValueError(
-        "rest, slip and jump of a TransitionModel should add up to at most 1, got "
-        f"{max_sum + self.jump:g}"
+        "rest, slip and jump of a TransitionModel should add up to at most 1, "
+        f"got {max_sum + self.jump:g}"
       )
 
 
 class Transitions(NamedTuple):
-  """A `TransitionModel` on a timeline, float32 log weights; row C moves nothing.
+  """Log weights of a `TransitionModel` on a timeline; row C moves nothing.
 
   Attributes:
     stay: [C + 1, K] of no move.
@@ -86,7 +86,8 @@ class Transitions(NamedTuple):
     decay: [C + 1] cost of a month beyond the boundary.
     outlier: [2, K] weights of a record's own emission and of that of any
       month up to its own.
-    offset_transition: [C + 1, S, S] of the calendar's next offset, by its offset.
+    offset_transition: [C + 1, S, S] of the calendar's next offset, by its
+      offset.
   """
 
   stay: jax.Array
@@ -144,8 +145,8 @@ def make_transitions(
     or not ((boundary > positions) & (boundary <= num_months)).all()
   ):
     raise ValueError(
-      f"boundaries should be [{NUM_CLASSES}, K], each later than its month and at "
-      "most K"
+      f"boundaries should be [{NUM_CLASSES}, K], each later than its month "
+      "and at most K"
     )
   # Each [C, 1], to be broadcast over the months.
   rest_chance, slip_chance, ratio = (
