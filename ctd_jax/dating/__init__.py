@@ -1,1 +1,1 @@
-"""When a record happened: posteriors over the months of a timeline."""
+"""Dating: posteriors over the months of a timeline, with reasons."""

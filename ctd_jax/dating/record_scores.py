@@ -125,7 +125,7 @@ def balance_capacity(
   openers = np.flatnonzero(block.opens_month)
 
   def iter_scores():
-    for part in iter_blocks(len(openers)):
-      yield block.score_months(openers[part])
+    for rows in iter_blocks(len(openers)):
+      yield block.score_months(openers[rows])
 
   return capacity.balance(iter_scores)

@@ -1,4 +1,4 @@
-"""The Annals and 左傳 dated without their headings: what days earn.
+"""Sexagenary days: the Annals and 左傳 dated without their headings.
 
 Every entry of an edition gets a month from what it prints and from its place.
 The first entry of a year prints the year; it is taken out, so that only order

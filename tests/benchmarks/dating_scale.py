@@ -1,4 +1,4 @@
-"""Prints time and peak memory of dating a gallery of growing size.
+"""Time and peak memory of dating a gallery of growing size.
 
 The gallery of a built data set is repeated. The first copy is as it stands; in
 every other, one character of a text and one more for every forty are drawn anew

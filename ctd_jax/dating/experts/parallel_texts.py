@@ -124,22 +124,24 @@ class FittedParallels:
         (pairs.record_row == row) | (pairs.event_row == row)
       )
       classes = model.predict_probability(pairs.features[linked])
-      others = np.where(
+      linked_rows = np.where(
         pairs.record_row[linked] == row,
         pairs.event_row[linked],
         pairs.record_row[linked],
       )
-      for other, chance in zip(
-        others.tolist(), classes[:, [SAME_MONTH, SAME_YEAR]].sum(1), strict=True
+      for linked_row, chance in zip(
+        linked_rows.tolist(),
+        classes[:, [SAME_MONTH, SAME_YEAR]].sum(1),
+        strict=True,
       ):
         if chance > _MIN_LINK_CHANCE:
-          chances[other] = max(float(chance), chances.get(other, 0.0))
+          chances[linked_row] = max(float(chance), chances.get(linked_row, 0.0))
     best = sorted(chances, key=chances.get, reverse=True)[:_MAX_NOTED_LINKS]
     return base.Evidence(
       linked_rows=tuple(best),
       note="；".join(
-        f"{self.features.corpus.texts[other]} {chances[other]:.2f}"
-        for other in best
+        f"{self.features.corpus.texts[linked_row]} {chances[linked_row]:.2f}"
+        for linked_row in best
       ),
     )
 
