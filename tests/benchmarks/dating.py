@@ -1,8 +1,8 @@
 """Accuracy and calibration of the dating experts on a built data set.
 
 Prints, for every variant and setting, the official and the event-only figures
-(hit@1, MRR@10, nDCG@10; points, windows) and the accuracy and calibration of the
-posterior of the hidden events. Labels of the train split alone are read;
+(hit@1, MRR@10, nDCG@10; points, windows) and the accuracy and calibration of
+the posterior of the hidden events. Labels of the train split alone are read;
 those of the scored split only score.
 
   python tests/benchmarks/dating.py --data_dir=DIR [--split=validation]
