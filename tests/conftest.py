@@ -9,6 +9,7 @@ import pathlib
 
 import jaxtyping
 import pytest
+import threadpoolctl
 from absl import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -65,3 +66,14 @@ def pytest_configure(config: pytest.Config) -> None:
   os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
   # grain and TFDS read flags that only app.run() would parse.
   flags.FLAGS.mark_as_parsed()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_blas_thread():
+  """Keeps BLAS to one thread: the matrices are small and the cores shared.
+
+  L-BFGS on a few hundred parameters is ten times slower where several threads
+  wait for one another.
+  """
+  with threadpoolctl.threadpool_limits(1):
+    yield
