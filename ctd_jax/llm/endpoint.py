@@ -1,20 +1,9 @@
-"""Endpoints of chat models, and clients opened for them.
-
-This module needs no extra; `open_client` imports the client, which does.
-"""
+"""Endpoints of chat models: server, model and settings of a request."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
-
-from ctd_jax.llm.journal import Journal
-
-if TYPE_CHECKING:
-  from ctd_jax.llm.client import ChatClient  # needs the extra llm
+from collections.abc import Mapping
 
 Message = Mapping[str, str]
 
@@ -56,28 +45,3 @@ def make_conversation(system: str, user: str) -> list[Message]:
     {"role": "system", "content": system},
     {"role": "user", "content": user},
   ]
-
-
-@contextlib.contextmanager
-def open_client(
-  journal_path: str | os.PathLike, endpoint: Endpoint
-) -> Iterator[ChatClient]:
-  """Yields the client of a model; its replies are journaled.
-
-  Args:
-    journal_path: path of the journal.
-    endpoint: model and server.
-
-  Raises:
-    ValueError: if the extra `llm` is not installed, no key is given, or
-      another process writes to the journal.
-  """
-  try:
-    from ctd_jax.llm import client
-  except ImportError as error:
-    raise ValueError(
-      f"asking a model needs the package {error.name}: pip install "
-      "'ctd_jax[llm]'"
-    ) from None
-  with Journal(journal_path) as journal:
-    yield client.ChatClient(endpoint, journal)

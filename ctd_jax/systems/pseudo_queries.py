@@ -24,7 +24,8 @@ from absl import flags
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.llm import endpoint_flags, question_runner
-from ctd_jax.llm.endpoint import Endpoint, make_conversation, open_client
+from ctd_jax.llm.connection import open_client
+from ctd_jax.llm.endpoint import Endpoint, make_conversation
 from ctd_jax.llm.journal import Journal
 from ctd_jax.systems import pqr
 from ctd_jax.utils import command_line, files

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from ctd_jax.llm import question_runner
-from ctd_jax.llm.endpoint import open_client
+from ctd_jax.llm.connection import open_client
 from ctd_jax.tasks.ctm import judge, model_judge
 from ctd_jax.tasks.ctm.settings import JudgeSettings
 from ctd_jax.tasks.ctm.verdicts import UNDECIDED, AnswerVerdict

@@ -14,7 +14,7 @@ from absl import logging
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.llm import question_runner
-from ctd_jax.llm.endpoint import open_client
+from ctd_jax.llm.connection import open_client
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.ctm import (
   answerers,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ctd_jax.evaluation import comparison
 from ctd_jax.llm import question_runner
-from ctd_jax.llm.endpoint import Endpoint, open_client
+from ctd_jax.llm.connection import open_client
+from ctd_jax.llm.endpoint import Endpoint
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.evidence_qa import packs as packs_lib
 from ctd_jax.tasks.evidence_qa import prompts, report, scoring

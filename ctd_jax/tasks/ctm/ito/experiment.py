@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ctd_jax.evaluation import results
 from ctd_jax.llm import question_runner
-from ctd_jax.llm.endpoint import open_client
+from ctd_jax.llm.connection import open_client
 from ctd_jax.llm.journal import Journal
 from ctd_jax.tasks.ctm import data_sources
 from ctd_jax.tasks.ctm.ito import agents, game, model_agent, play, report
