@@ -6,7 +6,7 @@ that `import ctd_jax` costs nothing:
   >>> import ctd_jax
   >>> benchmark = ctd_jax.load_benchmark("chunqiutr/mini")
   >>> len(benchmark.queries["test"])
-  390
+  250
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ what the data set holds, so that a build with other counts than the last one is
 noticed.
 
 Example:
-  python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \
+  python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \\
     --data_dir=~/tensorflow_datasets
 """
 

@@ -37,6 +37,13 @@ class Benchmark:
   record_splits: tuple[str, ...]
   queries: Mapping[str, tuple[Query, ...]]
 
+  def __repr__(self) -> str:
+    """Returns name and sizes; all texts would fill the terminal."""
+    sizes = ", ".join(f"{len(q)} {split}" for split, q in self.queries.items())
+    return (
+      f"<Benchmark {self.name}: {len(self.records)} records, queries: {sizes}>"
+    )
+
   @property
   def record_ids(self) -> list[str]:
     """Ids in gallery order."""

@@ -16,7 +16,7 @@ quoted (source="Table 1"). Rows measured here have the source "". The view
 selects those of the release.
 
   python -m ctd_jax.evaluation.result_tables --readme=README.md
-  python -m ctd_jax.evaluation.result_tables \
+  python -m ctd_jax.evaluation.result_tables \\
     --readme=README.md,docs/results/retrieval.md --check
 """
 

@@ -70,8 +70,8 @@ class EvaluationResult:
   system: str
   track: str
   split: str
-  scores: Mapping[str, protocol.PerQueryScores]
-  years: Mapping[str, Hashable]
+  scores: Mapping[str, protocol.PerQueryScores] = dataclasses.field(repr=False)
+  years: Mapping[str, Hashable] = dataclasses.field(repr=False)
 
   def per_query(
     self,
@@ -223,14 +223,26 @@ def evaluate(
 
   Raises:
     FileNotFoundError: if there is no such run file.
+    TypeError: if the object has no method `search`, or the benchmark is none.
     ValueError: naming the split, file, line or record at fault.
   """
+  if not isinstance(benchmark, Benchmark):
+    raise TypeError(
+      "expected a benchmark, as ctd_jax.load_benchmark returns it; got "
+      f"{type(benchmark).__name__}"
+    )
+  is_path = isinstance(system_or_run, str | os.PathLike)
+  if not is_path and not callable(getattr(system_or_run, "search", None)):
+    raise TypeError(
+      "expected an object with search(queries, k), or the path of run files; "
+      f"got {type(system_or_run).__name__}"
+    )
   if not benchmark.queries.get(split):
     raise ValueError(
       f"{benchmark.name} has no queries of split {split!r}; splits: "
       f"{', '.join(benchmark.queries)}"
     )
-  if isinstance(system_or_run, str | os.PathLike):
+  if is_path:
     system_runs = _read_runs(files.as_path(system_or_run), split, name)
   else:
     system_runs = _run_system(system_or_run, benchmark, split, depth, name)

@@ -68,8 +68,10 @@ class Retriever:
 
   name: str
   score_mode: str
-  texts: Mapping[str, str]
-  rank_rows: Callable[[Sequence[str], int], tuple[np.ndarray, np.ndarray]]
+  texts: Mapping[str, str] = dataclasses.field(repr=False)  # thousands
+  rank_rows: Callable[[Sequence[str], int], tuple[np.ndarray, np.ndarray]] = (
+    dataclasses.field(repr=False)
+  )
   track: str = "T0"
 
   @classmethod
@@ -107,9 +109,14 @@ class Retriever:
       return _load_run(config, source, dataset, data_dir, texts)
     if texts is None:
       if dataset is None:
+        if not run_folder.resolve_folder(source).exists():
+          raise FileNotFoundError(
+            f"{source}: no such folder; expected the workdir of a trained run, "
+            "or an encoder (a folder or a hub id) with dataset= or texts="
+          )
         raise ValueError(
           f"{source}: no trained run there, and an encoder has no gallery of "
-          "its own; give dataset or texts"
+          "its own; give dataset= or texts="
         )
       texts = _read_texts(dataset, data_dir)
     return _load_encoder(source, texts)

@@ -78,6 +78,9 @@ def run_evaluation(
       experiment = transfer.transfer_experiment(experiment, dataset, data_dir)
     evaluate_experiment(experiment, other_folders)
     return
+  if not report:  # before a data set is built for minutes
+    training_config.validate_evaluation(config.eval)
+    registry.validate(config)
   benchmark = load.build_benchmark(
     dataset or config.dataset, data_dir or config.data_dir, config.sources
   )

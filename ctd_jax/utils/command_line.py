@@ -42,8 +42,9 @@ CONFIG = config_flags.DEFINE_config_file(
 WORKDIR = flags.DEFINE_string(
   "workdir",
   None,
-  "Folder of the run: checkpoints, metrics.jsonl, TensorBoard events and the "
-  "evaluation. A run found there is resumed. Example: --workdir=runs/tiny",
+  "Folder of the run and of all that it writes: checkpoints, metrics, run "
+  "files, journals, tables. A run found there is resumed. Example: "
+  "--workdir=runs/tiny",
 )
 
 
@@ -137,7 +138,12 @@ def _parse(
   explain_field: ExplainField | None = None,
 ) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
-  flags.mark_flags_as_required(required)
+  for name in required:
+    flags.register_validator(
+      name,
+      lambda value: value is not None,
+      message=f"--{name} is missing, see --help",
+    )
   try:
     return parse_flags(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:
@@ -149,7 +155,9 @@ def _parse(
     text = str(error).strip()
     if "Traceback" in text:
       text = text.splitlines()[-1].partition(": ")[2]
-    sys.exit(f"error: {text}")
+    # absl puts "flag --config=None: " before the message of a validator.
+    text = re.sub(r"^flag --\w+=None: (?=--)", "", text, flags=re.MULTILINE)
+    sys.exit("error: " + "; ".join(text.splitlines()))
 
 
 def _unknown_field(

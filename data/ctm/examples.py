@@ -54,7 +54,7 @@ def make_game_features() -> tfds.features.FeaturesDict:
         text(), doc="name-label of each seat, player 1 first"
       ),
       "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
-      RECORD: text(doc="ctd_jax_datasets.ctm.questions.ItoInstance as JSON"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.game_schema.ItoInstance as JSON"),
     }
   )
 

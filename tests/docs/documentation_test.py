@@ -1,15 +1,18 @@
 """README and site agree with the code, the data and the measured rows."""
 
+import doctest
+import functools
 import importlib.util
 import pathlib
 import re
 
 import pytest
 
+import ctd_jax
 from ctd_jax import cli
-from ctd_jax.evaluation import result_tables, results
+from ctd_jax.evaluation import result_tables, results, scoring
 from ctd_jax.training import config as training_config
-from ctd_jax_datasets import build
+from ctd_jax_datasets import build, load
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -80,6 +83,30 @@ def test_commands_are_those_of_the_console_script():
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory):
   return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+
+
+@pytest.mark.parametrize(
+  ("name", "documented"),
+  [
+    ("ctd_jax", ctd_jax),
+    ("load_benchmark", load.load_benchmark),
+    ("scoring", scoring),
+  ],
+)
+def test_examples_of_docstrings_run(name, documented, mini, monkeypatch):
+  # The examples read the default folder; here it is that of the test.
+  data_dir = mini.data_path.parents[2]
+  monkeypatch.setattr(
+    ctd_jax,
+    "load_benchmark",
+    functools.partial(load.load_benchmark, data_dir=data_dir),
+    raising=False,
+  )
+  finder = doctest.DocTestFinder(recurse=False)
+  (examples,) = finder.find(documented, name, globs={})
+  outcome = doctest.DocTestRunner().run(examples)
+  assert outcome.attempted >= 2
+  assert not outcome.failed
 
 
 def test_example_is_in_the_data(mini):

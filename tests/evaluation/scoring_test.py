@@ -134,3 +134,13 @@ def test_bad_rankings_are_named(hits, message):
     scoring.evaluate(Bad(), BENCHMARK)
   with pytest.raises(ValueError, match="no queries of split 'dev'"):
     scoring.evaluate(Bad(), BENCHMARK, split="dev")
+
+
+def test_what_cannot_be_evaluated_is_named(right):
+  with pytest.raises(TypeError, match=r"search\(queries, k\).*; got int"):
+    scoring.evaluate(3, BENCHMARK)
+  with pytest.raises(TypeError, match="expected a benchmark.*; got str"):
+    scoring.evaluate(Oracle(), "chunqiutr/mini")
+  # Shown at a prompt, neither fills the terminal.
+  assert len(repr(right)) < 200
+  assert f"{len(BENCHMARK.records)} records" in repr(BENCHMARK)

@@ -115,6 +115,8 @@ def test_what_cannot_be_searched_is_named(exported, retriever, tmp_path):
     Retriever.load(exported)
   with pytest.raises(FileNotFoundError, match="nothing"):
     Retriever.load(tmp_path / "nothing", texts=["x"])
+  with pytest.raises(FileNotFoundError, match="nothing: no such folder"):
+    Retriever.load(tmp_path / "nothing")
   with pytest.raises(ValueError, match="k must be at least 1, got 0"):
     retriever.search(ASKED, k=0)
   assert retriever.search([]) == []

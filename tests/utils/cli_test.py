@@ -33,6 +33,16 @@ def test_an_unknown_command_suggests_the_nearest():
     cli.main(["evalute"])
 
 
+def test_missing_flags_are_named_in_one_line():
+  process = run("evaluate")
+  assert process.stderr == "error: --workdir is missing, see --help\n"
+  assert process.returncode == 1
+  process = run("ablate")
+  assert process.stderr == (
+    "error: --config is missing, see --help; --workdir is missing, see --help\n"
+  )
+
+
 def test_version(capsys):
   cli.main(["--version"])
   assert capsys.readouterr().out == f"ctd_jax {ctd_jax.__version__}\n"

@@ -1,7 +1,7 @@
 """Questions and the Ito game about Chinese dynasties: answer, play, judge.
 
   python -m ctd_jax.tasks.ctm qa --system=oracle --workdir=runs/oracle
-  python -m ctd_jax.tasks.ctm qa --system=model --model=NAME --base_url=URL \
+  python -m ctd_jax.tasks.ctm qa --system=model --model=NAME --base_url=URL \\
     --arm=open_book --style=cot --workdir=runs/NAME
   python -m ctd_jax.tasks.ctm ito --agent=random --repeats=20 --workdir=runs/ito
   python -m ctd_jax.tasks.ctm judge --answers=ANSWERS.tsv --data=QUESTIONS.jsonl
@@ -84,7 +84,8 @@ def main() -> None:
     print(__doc__)
     return
   if name not in COMMANDS:
-    sys.exit(f"error: {name!r} is not one of {', '.join(COMMANDS)}")
+    problem = f"{name!r} is not one of" if name else "name a command:"
+    sys.exit(f"error: {problem} {', '.join(COMMANDS)} (--help describes them)")
   define_flags, run_command, required_flags = COMMANDS[name]
   define_flags()
   # --help lists the key flags of the main module.

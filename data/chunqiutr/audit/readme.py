@@ -11,9 +11,9 @@ build). The statistics of the described build are kept as a golden value, so
 that a test fails when README or build differ from them.
 
 Example:
-  cp DATA_DIR/chunqiutr/rebuilt/VERSION/statistics.json \
+  cp DATA_DIR/chunqiutr/rebuilt/VERSION/statistics.json \\
     tests/golden/chunqiutr_rebuilt.json
-  python -m ctd_jax_datasets.chunqiutr.audit.readme \
+  python -m ctd_jax_datasets.chunqiutr.audit.readme \\
     --readme=data/chunqiutr/README.md \
     --statistics=tests/golden/chunqiutr_rebuilt.json
 """
