@@ -113,8 +113,8 @@ def _version() -> str:
 
 def _packages(folder: str, name: str) -> list[str]:
   """Returns `name` and the packages below `folder`, as children of `name`."""
-  found = setuptools.find_packages(str(ROOT / folder))
-  return [name] + [f"{name}.{package}" for package in found]
+  packages = setuptools.find_packages(str(ROOT / folder))
+  return [name] + [f"{name}.{package}" for package in packages]
 
 
 setuptools.setup(

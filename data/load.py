@@ -38,7 +38,7 @@ def load_benchmark(
 
   Raises:
     ValueError: if there is no such data set; the message suggests the nearest
-      name and lists all.
+      name and lists all; or if it is of another task and has no records.
     FileNotFoundError: if it has not been built in `data_dir`, with the command
       that builds it; or if a file of the folder is missing.
     FolderError: naming file, line and field of what is wrong in the folder.
@@ -46,6 +46,11 @@ def load_benchmark(
   if name.startswith(beir.BEIR_PREFIX):
     return beir_reader.read_beir(name.removeprefix(beir.BEIR_PREFIX))
   builder = registry.make_builder(name, data_dir)
+  if "positives" not in builder.info.features:
+    raise ValueError(
+      f"data set {name} has no records to search; its package, "
+      f"ctd_jax_datasets.{name.partition('/')[0]}, reads it"
+    )
   if not builder.is_prepared():
     data_dir_flag = "" if data_dir is None else f" --data_dir={data_dir}"
     raise FileNotFoundError(

@@ -43,7 +43,8 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     place: present province, or the city that a place name belongs to; ""
       if unknown.
     group: entities of one group are in one split.
-    evidence: facts that a question may state, as short phrases.
+    evidence: facts that a question may state, as short phrases; of an era
+      (polity, ruler), of a ruler (polity,).
   """
 
   entity_id: str
@@ -54,9 +55,7 @@ class Entity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   periods: tuple[str, ...]
   place: str = ""
   group: str = ""
-  evidence: tuple[
-    str, ...
-  ] = ()  # of an era (polity, ruler), of a ruler (polity,)
+  evidence: tuple[str, ...] = ()
 
 
 class Relation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

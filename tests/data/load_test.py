@@ -30,3 +30,8 @@ def test_an_unknown_name_suggests_the_nearest(tmp_path):
   message = "no data set 'chunqiutr/mimi'; did you mean 'chunqiutr/mini'"
   with pytest.raises(ValueError, match=message):
     ctd_jax.load_benchmark("chunqiutr/mimi", tmp_path)
+
+
+def test_a_data_set_of_another_task_is_named(tmp_path):
+  with pytest.raises(ValueError, match="ctm/qa has no records to search"):
+    load.load_benchmark("ctm/qa", tmp_path)
