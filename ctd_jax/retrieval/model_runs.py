@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
@@ -68,7 +69,7 @@ def _write_dates(
   if len(rows):
     log_p = experiment.model.apply(
       {"params": dense.select_scoring_params(params)},
-      jax.tree.map(lambda leaf: leaf[rows], records),
+      jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), records),
       method="log_months",
     )
     if not distributed.is_coordinator():

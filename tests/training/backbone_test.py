@@ -57,6 +57,7 @@ def frozen(folder, **kwargs):
   return TextEncoder.load(folder, normalize=True, **kwargs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("module", "kind", "pooling", "method"),
   [

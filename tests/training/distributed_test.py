@@ -147,6 +147,7 @@ def stopped(quick_compile, tmp_path_factory):
   return workdir
 
 
+@pytest.mark.slow
 def test_where_one_process_is_told_to_stop_both_save_the_same_step(
   stopped, alone
 ):
@@ -156,6 +157,7 @@ def test_where_one_process_is_told_to_stop_both_save_the_same_step(
   assert not (stopped / "evaluation").exists()
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_run_of_one(tmp_path, stopped, alone):
   workdir = tmp_path / "run"
   shutil.copytree(stopped, workdir)
@@ -167,6 +169,7 @@ def test_two_processes_make_the_run_of_one(tmp_path, stopped, alone):
   assert ["tables  " in text for text in told] == [True, False]
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_with_the_run_of_two(tmp_path, stopped, alone):
   workdir = tmp_path / "run"
   shutil.copytree(stopped, workdir)

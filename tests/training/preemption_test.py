@@ -125,6 +125,7 @@ def wait_for(path: pathlib.Path, lines: int, run: subprocess.Popen) -> None:
     time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_and_stopped_is_the_uninterrupted_one(
   tmp_path, whole
 ):

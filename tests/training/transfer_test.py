@@ -206,9 +206,8 @@ def test_the_command_evaluates_a_folder(folder):
   )
   assert done.returncode != 0
   assert "Traceback" not in done.stderr
-  assert done.stderr.strip().splitlines()[-1].startswith(
-    "error: liang/corpus.jsonl:1: _id: missing"
-  )
+  error = done.stderr.strip().splitlines()[-1]
+  assert error.startswith("error: liang/corpus.jsonl:1: _id: missing")
 
 
 def test_the_command_joins_runs_of_the_same_data_set_only(trained, folder):
