@@ -63,7 +63,12 @@ if __name__ == "__main__":
   flags.DEFINE_list(
     "seeds", ["42", "1", "2"], "Seeds of every method. Example: --seeds=42,1,2"
   )
-  flags.DEFINE_string("split", "test", "Whose queries the tables are about.")
+  flags.DEFINE_enum(
+    "split",
+    "test",
+    ("validation", "test"),
+    "Whose queries the tables are about.",
+  )
   flags.DEFINE_integer(
     "jobs", 1, "Runs at a time, each on its share of the CPU cores."
   )

@@ -29,6 +29,7 @@ from ctd_jax.training.run_folder import (
 )
 from ctd_jax.utils import files, provenance
 from ctd_jax_datasets import load
+from ctd_jax_datasets.common.errors import SourceError
 
 
 def run_evaluation(
@@ -81,9 +82,14 @@ def run_evaluation(
   if not report:  # before a data set is built for minutes
     training_config.validate_evaluation(config.eval)
     registry.validate(config)
-  benchmark = load.build_benchmark(
-    dataset or config.dataset, data_dir or config.data_dir, config.sources
-  )
+  try:
+    benchmark = load.build_benchmark(
+      dataset or config.dataset, data_dir or config.data_dir, config.sources
+    )
+  except SourceError as error:
+    # The builder's own command has the flag --sources; this one has a field.
+    reason = str(error).replace("--sources", "--config.sources")
+    raise SourceError(reason) from None
   if report:
     is_training_dataset = not baselines_only and not dataset
     render_report(
