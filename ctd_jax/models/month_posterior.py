@@ -19,6 +19,7 @@ import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
+from ctd_jax.models.arrays import AnyArray
 from ctd_jax.models.calendar_heads import PRECISION, CalendarLogits
 
 # The held-out blocks are of two and three years: a function of the year that
@@ -88,7 +89,7 @@ class MonthPosterior(nn.Module):
     return self.project(pooled.astype(jnp.float32))
 
   def log_p(
-    self, logits: CalendarLogits, code: Float[Array, "B F"]
+    self, logits: CalendarLogits, code: Float[AnyArray, "B F"]
   ) -> Float[Array, "B K"]:
     """Returns log p(month | text), fp32 [B, K].
 
@@ -107,7 +108,7 @@ class MonthPosterior(nn.Module):
     return jax.nn.log_softmax(scores, axis=-1)
 
   def log_mass(
-    self, query_p: Float[Array, "Q K"], record_p: Float[Array, "N K"]
+    self, query_p: Float[AnyArray, "Q K"], record_p: Float[AnyArray, "N K"]
   ) -> Float[Array, "Q N"]:
     """Returns the weighted log probability of one month for both, fp32 [Q, N].
 
@@ -122,7 +123,7 @@ class MonthPosterior(nn.Module):
 
 
 def uniform_over_interval(
-  interval: Int[Array, "B 2"], num_months: int
+  interval: Int[AnyArray, "B 2"], num_months: int
 ) -> Float[Array, "B {num_months}"]:
   """Returns the uniform distribution over each interval, fp32 [B, K].
 

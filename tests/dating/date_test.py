@@ -282,7 +282,7 @@ def test_the_command_writes_table_and_plot(tmp_path):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    (["--reigns=lu"], "error: flag --input=None: Flag --input must have a"),
+    (["--reigns=lu"], "error: --input is missing"),
     (
       ["--input=a.txt", "--reigns=lu", "--out=a.txt"],
       "error: --out=a.txt: is a file; name a folder",
