@@ -1,6 +1,6 @@
 """Check of the layers in pyproject.toml, as `lint-imports` does it.
 
-  python tests/tools/check_layers.py
+python tests/tools/check_layers.py
 """
 
 import sys
