@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import pytest
 
 
@@ -13,6 +12,8 @@ def quick_compile():
   For tests of the life of a run, whose models are small and whose time is
   spent compiling. Not for golden values.
   """
+  import jax  # not above: tests/conftest.py configures JAX first
+
   name = "jax_disable_most_optimizations"
   with pytest.MonkeyPatch.context() as patch:
     patch.setenv(name.upper(), "1")
