@@ -124,6 +124,12 @@ setuptools.setup(
   long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
   long_description_content_type="text/markdown",
   author="The ctd_jax authors",
+  url="https://arxiv.org/abs/2604.06997",
+  project_urls={
+    "ChunQiuTR and CTD": "https://arxiv.org/abs/2604.06997",
+    "Chronocept": "https://arxiv.org/abs/2505.07637",
+    "CTM": "https://arxiv.org/abs/2502.16922",
+  },
   keywords="temporal information retrieval, classical Chinese, JAX, dating",
   classifiers=[
     "Development Status :: 4 - Beta",

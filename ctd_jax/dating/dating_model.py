@@ -145,7 +145,15 @@ class DatingModel:
       labels: months and kinds of those that are known.
       features: of the corpus, where they were read before with these labels and
         this `use_punctuation`.
+
+    Raises:
+      TypeError: if the records or the labels are of another type.
     """
+    if not isinstance(corpus, Corpus) or not isinstance(labels, Labels):
+      raise TypeError(
+        "expected a Corpus from dating.corpus.read_corpus and Labels; got "
+        f"{type(corpus).__name__} and {type(labels).__name__}"
+      )
     if features is None:
       features = read_corpus_features(corpus, labels, self.use_punctuation)
     weights = expert_weights.fit_expert_weights(self.experts, features, labels)

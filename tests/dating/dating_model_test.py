@@ -3,6 +3,8 @@
 import dataclasses
 import doctest
 import functools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -389,3 +391,17 @@ def test_kinds_of_this_audit_are_those_of_the_data():
     EVENT,
     NEG_COMMENT,
   }
+
+
+def test_a_model_says_what_it_is_fitted_on():
+  # In a process of its own, where no import hook checks the types first.
+  code = (
+    "from ctd_jax import DatingModel\n"
+    "DatingModel.without(['neural']).fit('text', [1])"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, check=False
+  )
+  assert done.returncode == 1
+  assert "TypeError: expected a Corpus from" in done.stderr
+  assert "got str and list" in done.stderr
