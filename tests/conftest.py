@@ -23,6 +23,13 @@ PACKAGES = {
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUM_CPU_DEVICES"] = "8"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Compiled functions are kept between test runs. Set here and not when pytest
+# is configured: a conftest.py further down may import JAX before.
+COMPILATION_CACHE = ROOT / ".pytest_cache" / "d" / "jax"
+COMPILATION_CACHE.mkdir(parents=True, exist_ok=True)
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILATION_CACHE))
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def find_annotated_modules() -> list[str]:
@@ -59,12 +66,7 @@ def pytest_ignore_collect(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-  """Keeps compiled functions between test runs, and marks flags as parsed."""
-  cache = config.cache.mkdir("jax")
-  os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-  os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
-  os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-  # grain and TFDS read flags that only app.run() would parse.
+  """Marks flags as parsed: grain and TFDS read what app.run() would parse."""
   flags.FLAGS.mark_as_parsed()
 
 

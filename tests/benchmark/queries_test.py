@@ -143,6 +143,7 @@ def test_every_question_names_its_time_in_full_and_differs_from_all_others():
   assert not any("春秋" in text or "魯" in text for text in texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timeline", [MINI, LU], ids=["mini", "lu_release"])
 def test_the_text_says_the_interval(timeline):
   every = list(query_generation.generate_candidates(timeline))
@@ -162,6 +163,7 @@ def official():
   )
 
 
+@pytest.mark.slow
 def test_official_sizes(official):
   records, _, drawn = official
   assert {s: len(rows) for s, rows in drawn.items()} == {
@@ -214,6 +216,7 @@ def test_points_are_dealt_evenly(official):
     assert max(counter.values()) - min(counter.values()) <= 1
 
 
+@pytest.mark.slow
 def test_draw_depends_on_the_seed_and_not_on_record_order():
   records = gallery(MINI)
   split_of = splits.block_splits(MINI)
@@ -226,6 +229,7 @@ def test_draw_depends_on_the_seed_and_not_on_record_order():
   assert first != other
 
 
+@pytest.mark.slow
 def test_quotas_scale_with_months_and_short_strata_give_all_they_have():
   records = gallery(MINI, busy=1.1)  # an event in every month
   split_of = splits.block_splits(MINI)
@@ -242,6 +246,7 @@ def test_quotas_scale_with_months_and_short_strata_give_all_they_have():
   assert len(drawn["test"]) == 20 * months["test"]
 
 
+@pytest.mark.slow
 def test_queries_without_an_answer_are_dropped():
   key = TimeKey(2, 3, 4)
   record = Record("r00000", "文", "made", "event", key, 0)

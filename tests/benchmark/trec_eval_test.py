@@ -53,6 +53,7 @@ def of_trec_eval(qrels_path, run_path):
   return table
 
 
+@pytest.mark.slow
 def test_a_thousand_random_runs_with_ties(tmp_path):
   rng = np.random.default_rng(0)
   qrels_path, tied = tmp_path / "qrels.txt", 0

@@ -99,6 +99,7 @@ def test_averages_of_equal_curves_are_that_curve():
   )
 
 
+@pytest.mark.slow
 def test_opposite_skewness_averages_to_what_nobody_drew():
   opposite = [(40.0, 10.0, 3.0), (60.0, 10.0, -3.0)]
   assert averaging.average_parameters(opposite) == (50.0, 10.0, 0.0)
@@ -153,6 +154,7 @@ def test_a_missing_column_and_an_empty_file_are_named(tmp_path):
     records.read_annotations(annotations(tmp_path, ""))
 
 
+@pytest.mark.slow
 def test_the_command_prints_all_blocks(tmp_path, capsys):
   agreement.print_agreement(str(annotations(tmp_path)))
   report = capsys.readouterr().out
@@ -161,6 +163,7 @@ def test_the_command_prints_all_blocks(tmp_path, capsys):
   assert "static + generic as one" in report
 
 
+@pytest.mark.slow
 def test_the_command_names_the_flag_at_fault(tmp_path):
   path = annotations(tmp_path, ROWS.splitlines()[0])
   module = "ctd_jax.tasks.chronocept.annotation.agreement"

@@ -157,6 +157,7 @@ def trained(selection, **changes):
   )
 
 
+@pytest.mark.slow
 def test_the_best_state_is_a_copy_that_training_does_not_change():
   model, inputs, targets = overfitting()
 
@@ -178,6 +179,7 @@ def test_the_best_state_is_a_copy_that_training_does_not_change():
   assert validation_mse(last) > 1.1 * validation_mse(best)
 
 
+@pytest.mark.slow
 def test_penalty_and_decay_shrink_and_batches_change_the_path():
   def size(actual):
     return sum(float(abs(x).sum()) for x in jax.tree.leaves(actual.params))
@@ -198,6 +200,7 @@ def test_penalty_and_decay_shrink_and_batches_change_the_path():
   )
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run():
   with pytest.raises(
     network_training.NetworkDivergedError, match=r"epoch \d: .*learning_rate"
@@ -205,6 +208,7 @@ def test_a_loss_that_is_no_number_stops_the_run():
     trained(network_training.LAST_EPOCH, learning_rate=1e30)
 
 
+@pytest.mark.slow
 def test_the_lstm_does_not_read_what_lies_behind_the_length():
   model = BiLstm(4)
   states = DRAW.normal(size=(2, 6, 5)).astype(np.float32)
@@ -251,6 +255,7 @@ def test_draws_of_residuals_cover_as_they_say():
   assert wide[0].coverage == pytest.approx(0.59, abs=0.06)
 
 
+@pytest.mark.slow
 def test_measures_of_resamples_are_those_of_single_ones():
   truth = {"validation": DRAW.normal(size=(12, 3)), "test": Y}
   seeds = {s: t + DRAW.normal(size=(2, *t.shape)) for s, t in truth.items()}

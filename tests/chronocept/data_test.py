@@ -227,6 +227,7 @@ def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
   assert abs(scipy.stats.spearmanr(durations_named, alpha).statistic) < 0.15
 
 
+@pytest.mark.slow
 def test_a_folder_is_built_and_read(tmp_path):
   builder = build.build_dataset("chronocept/benchmark_1", tmp_path, DUMMY)
   assert not builder.info.metadata["synthetic"]
@@ -244,6 +245,7 @@ def test_a_folder_is_built_and_read(tmp_path):
   assert "878" in tables
 
 
+@pytest.mark.slow
 def test_synthetic_is_built_and_labelled(tmp_path):
   builder = build.build_dataset("chronocept/synthetic_2", tmp_path)
   assert examples.read_samples(builder) == synthetic.generate_samples(
@@ -302,6 +304,7 @@ def host(tmp_path, monkeypatch):
     thread.join()
 
 
+@pytest.mark.slow
 def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
   name = "chronocept/benchmark_1"
   build.build_dataset(name, tmp_path / "first", register_checksums=True)

@@ -98,6 +98,7 @@ def test_targets_are_to_one_base():
   np.testing.assert_allclose(actual[1], sample.targets, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
   actual = FrozenFeatures(str(encoder), 24, cache / "kept")
   rows = [("a tram", "", "stops"), ("rain", "stops", "")]
@@ -134,6 +135,7 @@ def test_frozen_features_are_kept_and_keyed(encoder, cache, monkeypatch):
     again.encode_vectors([("another text",)])
 
 
+@pytest.mark.slow
 def test_a_run_is_saved_loaded_and_not_trained_twice(
   config, tmp_path, monkeypatch, capsys, with_plots
 ):
@@ -172,6 +174,7 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
     experiment.run_experiment(c, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["bilstm", "bert"])
 @pytest.mark.parametrize("protocol", ["paper", "honest"])
 def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
@@ -200,6 +203,7 @@ def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   )
 
 
+@pytest.mark.slow
 def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
   config, tmp_path
 ):
@@ -230,6 +234,7 @@ def test_paper_protocol_has_r2_of_one_minus_mse(config, tmp_path, model):
   assert value["z", "skill"] == pytest.approx(value["z", "r2"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", ["removed", "shuffled"])
 def test_ablations_change_what_is_read(config, tmp_path, axes):
   c = config("linear", axes=axes)

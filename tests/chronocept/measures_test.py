@@ -128,6 +128,7 @@ def of_curves():
   return curve_measures.compute_curve_measures(truth, predicted)
 
 
+@pytest.mark.slow
 def test_a_normal_curve_moved_by_ten(of_curves):
   actual = {name: values[0] for name, values in of_curves.items()}
   moved = 10 * np.log(1.1)
@@ -242,6 +243,7 @@ def test_reliability_by_hand():
   assert actual.error == pytest.approx((2 * 0.05 + 2 * 0.175) / 4)
 
 
+@pytest.mark.slow
 def test_pictures_have_labels(truth):
   figure = calibration_plot.plot_draws(truth[:50], draws(1.0)[:9, :50], "t")
   assert len(figure.axes) == 4

@@ -91,6 +91,7 @@ def test_a_base_must_be_above_1():
     time_axis.base_ratio(1.1, 1.0)
 
 
+@pytest.mark.slow
 def test_density_over_minutes_integrates_to_1():
   curve = SkewNormal(20.0, 5.0, 1.0)
 
@@ -105,6 +106,7 @@ def test_density_over_minutes_integrates_to_1():
 # The curve.
 
 
+@pytest.mark.slow
 def test_owens_t_and_its_derivatives():
   h, a = np.meshgrid(
     np.linspace(-6, 6, 25), [-50, -3, -1, -0.4, 0, 0.01, 1, 1.01, 8, 200]
@@ -122,6 +124,7 @@ def test_owens_t_and_its_derivatives():
     assert float(slope) == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_density_and_distribution_are_those_of_scipy():
   x = np.linspace(XI - 5 * OMEGA, XI + 5 * OMEGA, 101)[:, None]
   law = scipy.stats.skewnorm(ALPHAS, XI, OMEGA)
@@ -132,6 +135,7 @@ def test_density_and_distribution_are_those_of_scipy():
     np.testing.assert_allclose(ours(curves(), x), theirs(x), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_moments_are_those_of_scipy():
   mean, variance, gamma = scipy.stats.skewnorm.stats(
     ALPHAS, XI, OMEGA, moments="mvs"
@@ -142,6 +146,7 @@ def test_moments_are_those_of_scipy():
   np.testing.assert_allclose(actual, gamma, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_mode_offsets():
   actual = skew_normal.mode_offset(jnp.array([0.0, 0.5, 1, 2, 4.25, 10]))
   expected = [0, 0.35, 0.51, 0.53, 0.40, 0.24]
@@ -157,12 +162,14 @@ def test_mode_offsets():
     assert float(index) == pytest.approx(best.x, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_location_is_not_the_peak():
   minutes = time_axis.to_minutes(skew_normal.mode(H0028))
   assert round(float(time_axis.to_minutes(H0028.location))) == 45
   assert round(float(minutes)) == 75
 
 
+@pytest.mark.slow
 def test_centred_parameters_and_back():
   back = skew_normal.from_centred(skew_normal.to_centred(curves()))
   np.testing.assert_allclose(back.targets, curves().targets, atol=1e-6)
@@ -172,6 +179,7 @@ def test_centred_parameters_and_back():
   assert np.isnan(beyond.skewness)
 
 
+@pytest.mark.slow
 def test_validity_is_1_at_the_mode_and_the_level_at_its_crossings():
   curve = curves()
   top = skew_normal.validity(curve, skew_normal.mode(curve))
@@ -184,6 +192,7 @@ def test_validity_is_1_at_the_mode_and_the_level_at_its_crossings():
       np.testing.assert_allclose(skew_normal.validity(curve, index), level)
 
 
+@pytest.mark.slow
 def test_minutes_above_a_level():
   # A normal curve is above half its height for 2 sqrt(2 ln 2) deviations.
   normal = SkewNormal(60.0, 10.0, 0.0)
@@ -196,6 +205,7 @@ def test_minutes_above_a_level():
   assert actual == pytest.approx(1.1**half - 1)
 
 
+@pytest.mark.slow
 def test_mean_validity_of_an_interval():
   low, high = 40.0, 55.0
   actual = skew_normal.mean_validity(H0028, low, high)
@@ -216,6 +226,7 @@ QUANTITIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUANTITIES)
 def test_gradients_are_those_of_differences(name):
   function = jax.jit(
@@ -233,6 +244,7 @@ def test_gradients_are_those_of_differences(name):
     assert error < 1e-5
 
 
+@pytest.mark.slow
 def test_single_precision_is_enough():
   double = curves()
   # Traced in both precisions, in either order.
@@ -254,6 +266,7 @@ def test_single_precision_is_enough():
 # Scores.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [-3.0, -0.4, 0.0, 1.0, 4.0])
 def test_crps_against_quadrature(z):
   y = XI + z * OMEGA
@@ -269,6 +282,7 @@ def test_crps_against_quadrature(z):
     assert float(value) == pytest.approx(below + above, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_crps_of_a_normal_curve_is_the_known_formula():
   z = np.linspace(-3, 3, 13)
   normal = scipy.stats.norm
@@ -279,6 +293,7 @@ def test_crps_of_a_normal_curve_is_the_known_formula():
   np.testing.assert_allclose(actual, registered_infos, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_entropy_is_that_of_scipy():
   actual = scores.entropy(curves())
   expected = scipy.stats.skewnorm(ALPHAS, XI, OMEGA).entropy()
@@ -318,6 +333,7 @@ INTEGRANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INTEGRANDS)
 def test_integrals_against_quadrature(name):
   truth, predicted = random_pairs()
@@ -336,6 +352,7 @@ def test_integrals_against_quadrature(name):
     assert float(value) == pytest.approx(expected, rel=close, abs=close)
 
 
+@pytest.mark.slow
 def test_distances_of_a_curve_to_itself_and_to_one_far_away():
   curve = curves()
   far = SkewNormal(curve.location + 1000, curve.scale, curve.skewness)
@@ -353,6 +370,7 @@ def test_distances_of_a_curve_to_itself_and_to_one_far_away():
       np.testing.assert_allclose(function(curve, far), apart, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_expected_crps_less_its_least_is_the_cramer_distance():
   truth, predicted = random_pairs(3)
   draws = np.linspace(0.0005, 0.9995, 1000)
@@ -367,6 +385,7 @@ def test_expected_crps_less_its_least_is_the_cramer_distance():
     assert excess == pytest.approx(cramer, rel=2e-3, abs=5e-3)
 
 
+@pytest.mark.slow
 def test_the_greatest_gap_of_validity():
   truth, predicted = random_pairs(4)
   actual = scores.validity_sup(truth, predicted)

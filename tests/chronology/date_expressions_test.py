@@ -98,6 +98,7 @@ def test_first_month_of_the_annals():
     date_expressions.format_key(TimeKey(1, 12, 1), LU)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "timeline",
   [*map(reign_tables.load_timeline, ("lu", "lu_release", "mini", "wei")), LEAP],

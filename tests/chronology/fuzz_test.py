@@ -96,6 +96,7 @@ def suppressed(kind):
 # Numerals, spellings, sexagenary days and years.
 
 
+@pytest.mark.slow
 @fuzz
 @given(damaged(joined(st.sampled_from("元正百十廿卅零有又兩9０一三")), most=1))
 @example("9" * 5000)
@@ -138,6 +139,7 @@ def test_days_of_the_calendar(day):
 # Dates and windows.
 
 
+@pytest.mark.slow
 @fuzz
 @given(annals_text() | joined(pieces), timelines | st.none())
 def test_cues_lie_in_the_text_one_after_another(text, timeline):
@@ -168,6 +170,7 @@ def test_cues_lie_in_the_text_one_after_another(text, timeline):
   )
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), timelines)
 def test_full_dates_are_months_of_the_timeline(data, timeline):
@@ -179,6 +182,7 @@ def test_full_dates_are_months_of_the_timeline(data, timeline):
     assert key in timeline
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), timelines)
 def test_a_date_is_a_month_or_a_date_error(data, timeline):
@@ -193,6 +197,7 @@ def test_a_date_is_a_month_or_a_date_error(data, timeline):
     ) == Interval.single_month(key)
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), timelines)
 def test_a_question_is_an_interval_or_a_date_error(data, timeline):
@@ -205,6 +210,7 @@ def test_a_question_is_an_interval_or_a_date_error(data, timeline):
     assert date_expressions.parse_interval(simplified, timeline) == interval
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(TIMELINES[:3]))
 def test_a_question_of_a_template_means_its_months(data, timeline):
@@ -215,6 +221,7 @@ def test_a_question_of_a_template_means_its_months(data, timeline):
 # Calendars.
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), invented_timelines())
 def test_calendars_count_their_months(data, timeline):
@@ -243,6 +250,7 @@ def test_calendars_count_their_months(data, timeline):
   assert all("names 2 reigns" in str(error) for error in errors)
 
 
+@pytest.mark.slow
 @fuzz
 @given(damaged(st.sampled_from(("1-2-12", "1-2-3L")), anything))
 @example("1" * 5000 + "-1-1")
@@ -270,6 +278,7 @@ def test_a_year_is_read_or_refused(text):
 # The scanner.
 
 
+@pytest.mark.slow
 @fuzz
 @given(annals_text(), scanners, comment_marks)
 def test_parts_join_to_the_entry_and_go_forward(text, scanner, particles):
@@ -294,6 +303,7 @@ def test_parts_join_to_the_entry_and_go_forward(text, scanner, particles):
     assert text[:position].rstrip("」』”’")[-1] in "。；！？"
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.lists(annals_text(), max_size=8), scanners)
 def test_a_scan_over_entries_stays_in_the_calendar(entries, scanner):
@@ -305,6 +315,7 @@ def test_a_scan_over_entries_stays_in_the_calendar(entries, scanner):
     assert scanner.reign in reigns_known
 
 
+@pytest.mark.slow
 @fuzz
 @given(annals_text())
 def test_opening_cues_open_the_text(text):
@@ -366,6 +377,7 @@ def check_entries(entries, text, sources):
   assert lines[-1] <= text.count("\n") + text.count("\r") + 1
 
 
+@pytest.mark.slow
 @fuzz
 @given(edition("zuozhuan_KR1e0001"))
 def test_lines_of_an_edition(text):
@@ -377,6 +389,7 @@ def test_lines_of_an_edition(text):
     assert not set(line) & set(" \u3000¶\n")
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data())
 def test_numbered_editions(folder, data):
@@ -400,6 +413,7 @@ def test_numbered_editions(folder, data):
     check_entries(entries, text, layers.values())
 
 
+@pytest.mark.slow
 @fuzz
 @given(edition("gongyangzhuan_wikisource"))
 def test_editions_of_one_entry_a_line(folder, text):

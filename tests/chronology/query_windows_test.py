@@ -163,6 +163,7 @@ def test_unreadable_windows_are_quoted(query, excerpt):
   assert excerpt[:4] in str(caught.value)
 
 
+@pytest.mark.slow
 def test_every_month_shifts_by_ordinals_and_excludes_itself():
   words = {1: "一個月", 3: "三個月", 6: "半年", 12: "一年", 18: "一年半"}
   last = len(LU) - 1

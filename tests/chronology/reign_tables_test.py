@@ -135,6 +135,7 @@ def test_months_bear_the_name_of_their_time(name, year, names):
   assert [key.month for key in keys] == list(range(13 - len(names), 13))
 
 
+@pytest.mark.slow
 def test_tongjian_heads_every_year_once():
   calendar = reign_tables.load_timeline("tongjian")
   assert len(calendar) == 12 * (501 - 220 + 1)
@@ -153,6 +154,7 @@ def test_tongjian_heads_every_year_once():
     assert (headed.state, headed.name, key.year) in names, year
 
 
+@pytest.mark.slow
 def test_keys_of_year_inverts_year_of():
   lu = reign_tables.load_timeline("lu")
   keys_by_year = collections.defaultdict(list)

@@ -64,6 +64,7 @@ def bad(text, attempt):
   return FAULTS[place % len(FAULTS)] if attempt == 1 else ""
 
 
+@pytest.mark.slow
 def test_all_questions_through_a_bad_server(tmp_path):
   with (
     serving(right, bad) as server,
@@ -80,6 +81,7 @@ def test_all_questions_through_a_bad_server(tmp_path):
   assert all(judge.judge_answer(q, found[q.question_id]).correct for q in ASKED)
 
 
+@pytest.mark.slow
 def test_questions_without_a_reply_are_asked_again(tmp_path):
   down = [True]
   lost = ASKED[3].question
@@ -142,6 +144,7 @@ def slow(messages):
   return right(messages)
 
 
+@pytest.mark.slow
 def test_kill_and_resume(tmp_path, monkeypatch):
   monkeypatch.setenv("OPENAI_API_KEY", "k")
   with serving(slow) as server:
@@ -204,6 +207,7 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
     data_sources.read_json_lines(str(path), json_records.question_from_json)
 
 
+@pytest.mark.slow
 def test_help_is_fast_and_names_what_the_data_set_has():
   assert settings.TASKS == vocabulary.TASKS
   assert settings.SPLITS == vocabulary.SPLITS
@@ -262,6 +266,7 @@ def test_contexts():
   assert book(QUESTIONS["edd-a"])[0] == "李白生于碎叶。"
 
 
+@pytest.mark.slow
 def test_a_model_plays(tmp_path):
   one = instance(["唐", "先秦", "清"])
   labels = {seat.entity: seat.period for seat in one.seats}
@@ -294,6 +299,7 @@ def test_a_model_plays(tmp_path):
   assert not any(label in text for text in said for label in labels.values())
 
 
+@pytest.mark.slow
 def test_games_are_played_resumed_and_checked(tmp_path, capsys):
   entities = {e.entity_id: e for e in repository.load_entities() if e.intervals}
   chosen: dict[str, entities.Relation] = {}

@@ -240,6 +240,7 @@ LABELS = {n: ("先秦", "唐", "清", "汉", "明")[:n] for n in (3, 4, 5)}
 GAMES = 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seats", [3, 4, 5])
 @pytest.mark.parametrize("agent", scores.WIN_PROBABILITIES)
 def test_guessers_reach_their_chance(agent, seats):
@@ -295,6 +296,7 @@ def test_pass_at_has_wilson_intervals():
     scores.pass_at_k([lost], 3)
 
 
+@pytest.mark.slow
 def test_partial_knowledge_lies_between_guessing_and_the_oracle():
   themes = (FRUIT, BOOK) * 4
   wins = []

@@ -111,6 +111,7 @@ def test_a_regime_beside_the_period_is_left_open():
   assert verdict("edd-c", "辽代").source == verdicts.UNDECIDED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["EEU", "TIC", "TES"])
 def test_reference_answers_are_right(generated_questions, task):
   questions = [q for q in generated_questions if q.task == task]

@@ -23,6 +23,7 @@ from ctd_jax_datasets.ctm.golds import Anachronism
 from ctd_jax_datasets.ctm.vocabulary import LSEC, SPLITS
 
 
+@pytest.mark.slow
 def test_counts_by_type_and_by_relations(generated_questions):
   assert sum(quotas.TYPE_COUNTS.values()) == 8700
   assert sum(quotas.BUCKETS.values()) == len(generated_questions) == 8750
@@ -91,6 +92,7 @@ def test_answers_that_a_guess_would_give_are_not_common(generated_questions):
   assert widest == set(range(10))
 
 
+@pytest.mark.slow
 def test_same_seed_same_questions_whatever_else_is_made(generated_questions):
   again = generator.generate_questions(tasks=("EEU", "TES"))
   assert again == tuple(
@@ -300,6 +302,7 @@ def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
     build.build_dataset("ctm/ito", tmp_path, sources=DUMMY)
 
 
+@pytest.mark.slow
 def test_periods_need_neither_jax_nor_tensorflow():
   code = (
     "import sys; from ctd_jax_datasets.ctm import period_names, repository; "

@@ -144,6 +144,7 @@ def test_dates_found_in_texts():
   assert found.evidence == ()
 
 
+@pytest.mark.slow
 def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   graded = [
     (QUESTIONS["edd-a"], AnswerVerdict(True, "label")),

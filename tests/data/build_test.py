@@ -44,6 +44,7 @@ def statistics(data_dir):
   return json.loads(path.read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_statistics_add_up(statistics):
   *splits, total = statistics["splits"]
   assert [row["split"] for row in splits] == ["train", "validation", "test"]
@@ -79,6 +80,7 @@ def test_a_build_is_reused(data_dir):
   }
 
 
+@pytest.mark.slow
 def test_lost_statistics_are_counted_again(data_dir, statistics):
   (path,) = data_dir.rglob(build.STATISTICS_FILE)
   path.unlink()
@@ -86,6 +88,7 @@ def test_lost_statistics_are_counted_again(data_dir, statistics):
   assert json.loads(path.read_text("utf-8")) == statistics
 
 
+@pytest.mark.slow
 def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
   (path,) = data_dir.rglob(build.STATISTICS_FILE)
   path.write_text("{}", encoding="utf-8")
@@ -95,6 +98,7 @@ def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
   assert versions == ["2.0.0"]
 
 
+@pytest.mark.slow
 def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
   (path,) = data_dir.rglob(build.STATISTICS_FILE)
   before = path.read_text("utf-8")
@@ -134,6 +138,7 @@ def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
     build._check_lengths(builder)
 
 
+@pytest.mark.slow
 def test_lost_rows_are_told_in_one_line(data_dir, monkeypatch):
   def fail(builder):
     raise build.LostRowsError("split train has 1 examples")
@@ -159,6 +164,7 @@ def test_unknown_name():
     build.build_dataset("chunqiutr/mimi")
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
   # Maps of protocol buffers have another order in every process.
   done = run("chunqiutr/mini", f"--data_dir={tmp_path}", cwd=tmp_path)
@@ -175,6 +181,7 @@ def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
   assert "writer.py" not in done.stderr
 
 
+@pytest.mark.slow
 def test_command_line_in_another_folder(data_dir, tmp_path):
   done = run("chunqiutr/mini", f"--data_dir={data_dir}", cwd=tmp_path)
   assert done.returncode == 0, done.stderr
@@ -184,6 +191,7 @@ def test_command_line_in_another_folder(data_dir, tmp_path):
   assert path.is_file()
 
 
+@pytest.mark.slow
 def test_command_line_errors_are_one_line(tmp_path):
   done = run(
     "chunqiutr/rebuilt",
@@ -198,6 +206,7 @@ def test_command_line_errors_are_one_line(tmp_path):
   assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_help_has_an_example(tmp_path):
   done = run("--help", cwd=tmp_path)
   assert "python -m ctd_jax_datasets.build chunqiutr/rebuilt" in done.stdout
@@ -207,6 +216,7 @@ def test_help_has_an_example(tmp_path):
     assert f"Example: {flag}" in shown
 
 
+@pytest.mark.slow
 def test_importing_the_command_defines_no_flags():
   flags = ("sources", "data_dir", "overwrite", "processes")
   code = (

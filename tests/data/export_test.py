@@ -223,6 +223,7 @@ def run(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
   )
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_wrote(data_dir, tmp_path):
   done = run(NAME, "--out=here", f"--data_dir={data_dir}", cwd=tmp_path)
   assert done.returncode == 0, done.stderr
@@ -232,6 +233,7 @@ def test_the_command_says_what_it_wrote(data_dir, tmp_path):
   assert f"sha256: {digest}" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
@@ -248,6 +250,7 @@ def test_errors_are_one_line(tmp_path, arguments, message):
   assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_neither_export_nor_import_needs_jax():
   code = (
     "import sys, ctd_jax_datasets.export;"

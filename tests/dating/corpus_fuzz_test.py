@@ -66,6 +66,7 @@ def paths(tmp_path_factory):
   return edition_files.write_sources(tmp_path_factory.mktemp("editions"))
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(list(edition_files.FILES)))
 def test_a_gallery_of_damaged_editions_holds_together(paths, data, name):

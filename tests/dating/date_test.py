@@ -107,6 +107,7 @@ def dated(lines, calendar, first_year=None):
   )
 
 
+@pytest.mark.slow
 def test_days_and_order_date_what_has_no_heading(tmp_path):
   calendar = read(tmp_path, ERAS)
   # Four years are lost, across a change of era.
@@ -118,6 +119,7 @@ def test_days_and_order_date_what_has_no_heading(tmp_path):
   assert found.probabilities[right, 0].mean() > 0.9
 
 
+@pytest.mark.slow
 def test_one_year_given_dates_an_early_chronicle_by_its_seasons(tmp_path):
   calendar = read(tmp_path, RULERS)
   lines, truth = written(calendar, days=False, seed=3)
@@ -126,6 +128,7 @@ def test_one_year_given_dates_an_early_chronicle_by_its_seasons(tmp_path):
   assert np.mean(years[found.months[:, 0]] == years[truth]) > 0.95
 
 
+@pytest.mark.slow
 def test_days_tell_which_years_an_early_chronicle_is_of(tmp_path):
   calendar = read(tmp_path, RULERS)
   # Ten years of fourteen, no heading, and nobody says which.
@@ -140,6 +143,7 @@ def test_days_tell_which_years_an_early_chronicle_is_of(tmp_path):
   assert dated(without, calendar).probabilities[:, 0].mean() < 0.5
 
 
+@pytest.mark.slow
 def test_wrong_days_of_an_early_chronicle_mislead_nobody(tmp_path):
   calendar = read(tmp_path, RULERS)
   lines, truth = written(
@@ -178,6 +182,7 @@ def test_regnal_years_of_several_rulers_need_no_names(tmp_path):
   assert np.mean(found.months[:, 0] == truth) > 0.97
 
 
+@pytest.mark.slow
 def test_a_flashback_does_not_move_what_follows(tmp_path):
   calendar = read(tmp_path, ERAS)
   lines, truth = written(calendar, seed=5)
@@ -253,6 +258,7 @@ def run(*arguments, cwd):
   )
 
 
+@pytest.mark.slow
 def test_the_command_writes_table_and_plot(tmp_path):
   calendar = read(tmp_path, ERAS)
   lines, truth = written(calendar)
@@ -279,6 +285,7 @@ def test_the_command_writes_table_and_plot(tmp_path):
   assert image[..., :3].std() > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [

@@ -105,6 +105,7 @@ def refit(fitted, labels):
   return dataclasses.replace(fitted, labels=labels, _explained={})
 
 
+@pytest.mark.slow
 def test_every_posterior_sums_to_one(chronicle, dated):
   log_p = dated("fitted").log_p(np.arange(len(chronicle.texts)))
   assert log_p.dtype == np.float32
@@ -140,6 +141,7 @@ def test_elimination_leaves_the_months_of_hidden_records(
   np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_strict_does_not_know_its_own_label(chronicle, fitted, dated):
   labels, strict = chronicle.labels(), dated("strict")
   rows = np.flatnonzero(chronicle.train & fitted.features.is_event)
@@ -165,6 +167,7 @@ def posterior_of_fold(fitted, fold):
   )
 
 
+@pytest.mark.slow
 def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
   held_out = np.flatnonzero(~chronicle.train)
   months, answers = chronicle.months.copy(), chronicle.answers.copy()
@@ -175,6 +178,7 @@ def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
   np.testing.assert_array_equal(log_p, dated("fitted").log_p(held_out))
 
 
+@pytest.mark.slow
 def test_order_of_the_records_carries_nothing(chronicle, dated):
   order = np.random.default_rng(5).permutation(len(chronicle.texts))
   shuffled = fit(chronicle.take(order)).predict()
@@ -186,6 +190,7 @@ def test_order_of_the_records_carries_nothing(chronicle, dated):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["openings", "empty", "words", "room"])
 def test_evidence_can_be_left_out(chronicle, fitted, dated, name):
   model = DatingModel.without(["neural", name])
@@ -196,6 +201,7 @@ def test_evidence_can_be_left_out(chronicle, fitted, dated, name):
   assert np.abs(log_p - dated("fitted").log_p(rows)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_texts_from_outside_add_citations(chronicle):
   labels = chronicle.labels()
   event = chronicle.texts[int(np.flatnonzero(chronicle.answers)[0])]
@@ -213,6 +219,7 @@ def test_texts_from_outside_add_citations(chronicle):
 # --- the public model ------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_documented_example_runs():
   tests = doctest.DocTestFinder(recurse=False).find(
     dating_model, "dating_model", globs={}
@@ -224,6 +231,7 @@ def test_the_documented_example_runs():
   assert not runner.failures
 
 
+@pytest.mark.slow
 def test_reasons_add_up_to_the_score(chronicle, fitted, dated):
   (block,) = dated("fitted").blocks
   comments = np.flatnonzero(
@@ -279,6 +287,7 @@ def test_another_month_has_other_weights(chronicle, fitted):
   )
 
 
+@pytest.mark.slow
 def test_certain_and_eliminated_months_have_reasons(chronicle, fitted):
   row = int(np.flatnonzero(chronicle.train & fitted.features.is_event)[0])
   (reason,) = fitted.explain(row)

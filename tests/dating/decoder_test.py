@@ -93,6 +93,7 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
   return posterior, np.array(winner[1]), total - logsumexp(prior)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [NO_DATE, MONTH, SEASON, YEAR])
 def test_a_move_is_the_matrix_of_its_definition(kind):
   made = moves()
@@ -117,6 +118,7 @@ def test_a_move_is_the_matrix_of_its_definition(kind):
     )
 
 
+@pytest.mark.slow
 def test_long_steps_keep_their_weights():
   size = 600
   years, months = np.arange(size) // 12, np.arange(size) % 12 + 1
@@ -129,6 +131,7 @@ def test_long_steps_keep_their_weights():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("block", [2, 64])
 def test_posterior_and_path_are_those_of_all_sequences(seed, block):
@@ -152,6 +155,7 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
   np.testing.assert_allclose(decoded.expected, expected @ YEARS, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [3, 64])
 def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   count, places = 7, 3
@@ -195,6 +199,7 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   assert decoded.tolist() == (np.array(path[::-1]) % SIZE).tolist()
 
 
+@pytest.mark.slow
 def test_a_function_gives_what_the_array_gives():
   evidence, kinds = chronicle(37, 5)
   asked = []
@@ -216,6 +221,7 @@ def test_the_best_path_never_goes_back():
   assert (np.diff(path) >= 0).all()
 
 
+@pytest.mark.slow
 def test_extreme_evidence_leaves_probabilities():
   """Thousands of records that contradict one another by e^200."""
   size = 240
@@ -230,6 +236,7 @@ def test_extreme_evidence_leaves_probabilities():
     np.testing.assert_allclose(np.exp(rows).sum(1), 1, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_repeated_season_is_that_of_the_next_year():
   years, months = np.repeat(np.arange(4), 12), np.tile(np.arange(1, 13), 4)
   made = motions.make_transitions(
@@ -297,6 +304,7 @@ def test_bad_input_is_named(evidence, kinds, prior, message):
     decoder.decode_months(evidence, kinds, moves(), YEARS, prior)
 
 
+@pytest.mark.slow
 def test_what_the_order_forbids_is_named():
   evidence = np.full((2, SIZE), -np.inf, np.float32)
   evidence[0, 5] = evidence[1, 2] = 0

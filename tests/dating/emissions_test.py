@@ -59,6 +59,7 @@ def test_leap_months_and_days_are_computed(eras):
   assert eras.name_month(leaps[0])[2].startswith("閏")
 
 
+@pytest.mark.slow
 def test_reforms_of_the_calendar_leave_every_day_in_one_month():
   long = month_calendar.make_calendar(
     timelines.Timeline("long", (timelines.Reign("初", "", 200, 1500),)), [1]
@@ -126,6 +127,7 @@ ECLIPSES = (
 )
 
 
+@pytest.mark.slow
 def test_eclipses_of_the_annals_are_first_days_of_a_place():
   lu = month_calendar.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
   first = lu.day_chances()[..., 60:120]

@@ -128,6 +128,7 @@ def encode_years(texts, labels, rows, expert):
   return fitted.log_scores(rows)[0]
 
 
+@pytest.mark.slow
 def test_encoder_reaches_years_without_a_known_record():
   # More known records than 40 updates of 64 records reach.
   texts, known, month, rows = years_by_names(4200)
@@ -281,6 +282,7 @@ def test_a_season_is_named_where_its_first_month_is_empty():
   assert named[after_empty] == named[after_filled]
 
 
+@pytest.mark.slow
 def test_a_day_points_to_the_months_that_hold_it():
   # 桓 3.7 has an eclipse on 壬辰, the first day of the month.
   timeline = reign_tables.load_timeline("lu_release")

@@ -246,6 +246,7 @@ def test_copies_differ_and_the_first_is_the_original(dated):
     assert changed == 0 or record.kind != "no_event"
 
 
+@pytest.mark.slow
 def test_posterior_of_small_blocks_is_that_of_large_ones(dated, monkeypatch):
   rows = np.arange(len(dated.benchmark.records))
   whole = dated.make_posterior("fitted").log_p(rows)

@@ -46,6 +46,7 @@ def test_files_and_modules_exist(page):
     assert importlib.util.find_spec(module.removesuffix(".NAME")), module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "page", [p for p in PAGES if "<!-- table:" in p.read_text()], ids=page_name
 )
@@ -85,6 +86,7 @@ def mini(tmp_path_factory):
   return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("name", "documented"),
   [
@@ -109,6 +111,7 @@ def test_examples_of_docstrings_run(name, documented, mini, monkeypatch):
   assert not outcome.failed
 
 
+@pytest.mark.slow
 def test_example_is_in_the_data(mini):
   page = read_page("getting-started.md")
   question = re.search(r"^> (.+)$", page, re.MULTILINE)[1]

@@ -49,6 +49,7 @@ def write_cell(cell: grid.GridCell, right: float) -> None:
   (folder / "per_query.tsv").write_text("")
 
 
+@pytest.mark.slow
 def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
   cells = grid.make_grid(["ft", "multi", "multi-release"], [1, 2], tmp_path)
   assert [(c.method, c.seed) for c in cells[:4]] == [

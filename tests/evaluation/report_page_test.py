@@ -91,6 +91,7 @@ def table(reader, *header):
   return [[cell.split()[0] for cell in line] for line in lines_of_table[1:]]
 
 
+@pytest.mark.slow
 def test_it_needs_nothing_besides_itself(folder, reader):
   assert reader.addresses
   for address in reader.addresses:
@@ -137,6 +138,7 @@ def test_errors_show_question_records_and_answers(reader):
     assert record.text in reader.text
 
 
+@pytest.mark.slow
 def test_dates_that_cannot_be_read_are_named(tmp_path):
   write(tmp_path, "ours")
   path = tmp_path / "dates.ours.test.tsv"

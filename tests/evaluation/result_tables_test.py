@@ -222,6 +222,7 @@ def pages(tmp_path):
   return paths
 
 
+@pytest.mark.slow
 def test_command_line_renews_and_checks(pages):
   readme = f"--readme={','.join(map(str, pages))}"
   stale = run_module(readme, "--check")

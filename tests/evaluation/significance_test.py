@@ -94,6 +94,7 @@ def test_clusters_of_unequal_size_weigh_by_queries():
   assert significance.compute_bootstrap_interval(values, one) == (0.9, 0.9)
 
 
+@pytest.mark.slow
 def test_strata_count_the_same_however_large():
   # 900 of the one half right, 100 of the other never.
   values = as_values([1, 0] * 450 + [0] * 100)

@@ -33,6 +33,7 @@ def summarise(folder):
   )
 
 
+@pytest.mark.slow
 def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
   write(tmp_path, "ours")
   write(tmp_path, "friend", right=False)

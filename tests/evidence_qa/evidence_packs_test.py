@@ -174,6 +174,7 @@ def dated_reader(messages):
   return "\n".join(f"{t}[{n}]" for n, date, t in lines if date == asked)
 
 
+@pytest.mark.slow
 def test_packs_through_a_bad_server(tmp_path):
   def fault(text, attempt):
     return FAULTS[len(text) % len(FAULTS)] if attempt == 1 else ""
@@ -210,6 +211,7 @@ def folder(tmp_path_factory):
   return folder
 
 
+@pytest.mark.slow
 def test_the_command_end_to_end(folder, tmp_path):
   about = (f"--dataset=beir:{folder}", f"--workdir={tmp_path}")
   with serving(dated_reader) as server:

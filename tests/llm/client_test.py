@@ -38,6 +38,7 @@ def faults_of_name(text, attempt):
   return text.split("-")[0] if attempt <= 2 else ""
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_counts_twice(tmp_path):
   texts = [f"{fault}-{n}" for fault in (*FAULTS, "none") for n in range(4)]
   with (

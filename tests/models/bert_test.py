@@ -90,6 +90,7 @@ def numpy_forward(params, ids, mask):
   return texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_parity_with_numpy(params, forward, side):
   ids, mask = padded(9, side)
@@ -99,6 +100,7 @@ def test_parity_with_numpy(params, forward, side):
     np.testing.assert_allclose(row[np.asarray(real) > 0], text, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_padding_never_changes_a_state(params, forward):
   def states(*args):
     ids, mask = padded(*args)
@@ -117,6 +119,7 @@ def test_a_row_without_tokens_disturbs_nothing(params, forward):
   np.testing.assert_array_equal(emptied[:2], hidden[:2])
 
 
+@pytest.mark.slow
 def test_dropout_follows_its_key(params):
   encoder = bert.BertEncoder(CONFIG)
 
@@ -129,6 +132,7 @@ def test_dropout_follows_its_key(params):
   assert jnp.abs(train(0) - train(1)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_bf16_computes_near_fp32_with_fp32_parameters(params, forward):
   config = bert.BertConfig(**{**vars(CONFIG), "dtype": "bfloat16"})
   encoder = bert.BertEncoder(config)
@@ -142,6 +146,7 @@ def test_bf16_computes_near_fp32_with_fp32_parameters(params, forward):
   assert 0 < np.abs(gap).mean() < 0.05
 
 
+@pytest.mark.slow
 def test_published_geometry_has_the_published_number_of_parameters():
   config = bert.BertConfig(
     vocab_size=21128,
@@ -160,6 +165,7 @@ def test_published_geometry_has_the_published_number_of_parameters():
   assert count == 102_267_648 - 590_592
 
 
+@pytest.mark.slow
 def test_position_offset_moves_the_rows_that_are_read(params):
   config = bert.BertConfig(**{**vars(CONFIG), "position_offset": 2})
   encoder = bert.BertEncoder(config)

@@ -83,6 +83,7 @@ def test_circular_codebook_wraps_the_year():
   assert near[0, 1] > near[0, 2]
 
 
+@pytest.mark.slow
 def test_release_scalar_goldens():
   logits = one_hot_logits(
     RELEASE, (0, 0, 0), (11, 31, 11), (0, 0, 1), (0, 1, 0)
@@ -96,6 +97,7 @@ def test_release_scalar_goldens():
   np.testing.assert_allclose(half, (5.5 * 384 + 15.5 * 12 + 5.5) / 4607)
 
 
+@pytest.mark.slow
 def test_timeline_scalar_is_the_ordinal_of_every_month():
   triples = [tuple(np.subtract(key.triple, 1)) for key in TIMELINE.months]
   starts = tuple(
@@ -107,6 +109,7 @@ def test_timeline_scalar_is_the_ordinal_of_every_month():
   np.testing.assert_allclose(scalar, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_timeline_scalar_is_the_expectation():
   counts = TIMELINE.class_counts
   keys = jax.random.split(jax.random.key(0), 3)
@@ -126,6 +129,7 @@ def test_timeline_scalar_is_the_expectation():
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", heads.CODEBOOKS)
 def test_context_by_hand_and_its_gate(kind):
   module = heads.AbsoluteContext(kind, 6, gate_init=0.5)
@@ -157,6 +161,7 @@ def test_context_by_hand_and_its_gate(kind):
   )
 
 
+@pytest.mark.slow
 def test_initial_weights_stay_within_the_fan_in_bound():
   pooled = jnp.ones((1, 100))
   init = jax.jit(heads.CalendarHeads(RELEASE).init)

@@ -83,6 +83,7 @@ def take(encoding, rows):
   return jax.tree.map(lambda x: x[rows], encoding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [CTD, RELEASE, BASELINE])
 def test_encoding_shapes_lengths_and_types(config):
   encoding = encoded(config)
@@ -97,6 +98,7 @@ def test_encoding_shapes_lengths_and_types(config):
   assert {x.dtype for x in floats} == {jnp.dtype("float32")}
 
 
+@pytest.mark.slow
 def test_modes_by_hand():
   encoding = encoded(CTD)
   _, score = functions(CTD)
@@ -121,6 +123,7 @@ def test_modes_by_hand():
   assert np.abs(bias).max() > 0
 
 
+@pytest.mark.slow
 def test_every_column_has_its_bias_and_blocks_agree():
   encoding = encoded(CTD)
   _, score = functions(CTD)
@@ -133,6 +136,7 @@ def test_every_column_has_its_bias_and_blocks_agree():
       np.testing.assert_allclose(block, whole[rows, columns], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [CTD, RELEASE])
 def test_gate_and_scale_at_zero_are_the_baseline(config):
   variables = jax.tree.map(lambda x: x, initial(config))
@@ -163,6 +167,7 @@ def test_the_baseline_has_no_temporal_parameters():
   }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mean", "last"])
 def test_padding_never_changes_an_encoding(kind):
   config = dataclasses.replace(CTD, pooling=kind)
@@ -175,6 +180,7 @@ def test_padding_never_changes_an_encoding(kind):
     )
 
 
+@pytest.mark.slow
 def test_every_part_learns_from_the_score():
   model = dual_encoder.DualEncoder(CTD)
 
@@ -196,6 +202,7 @@ def test_every_part_learns_from_the_score():
     assert "key" in name or jnp.abs(leaf).max() > 0, path
 
 
+@pytest.mark.slow
 def test_unit_vectors_have_a_finite_gradient_at_zero():
   vectors = jnp.array([[0.0, 0.0], [3.0, 4.0]])
   np.testing.assert_allclose(

@@ -120,6 +120,7 @@ def test_rows_are_those_of_the_pieces_that_stay(packed, tmp_path):
   assert ids[0][mask[0] == 1].tolist() == expected
 
 
+@pytest.mark.slow
 def test_a_new_character_changes_no_vector_before_training(packed, tmp_path):
   model = e5_package.read_packed_model(packed[0])
   texts = ["春王正月", "鄢春王", "王咺秋"]

@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from ctd_jax.models import calendar_heads, dual_encoder, month_posterior
 from ctd_jax.training import losses, train_step
@@ -43,6 +44,7 @@ def test_year_features_cannot_tell_neighbours_but_tell_decades():
   assert np.abs(likeness[100, 120:]).max() < 0.8
 
 
+@pytest.mark.slow
 def test_log_p_by_hand():
   variables, encoding = encoded()
   log_p = MODEL.apply(variables, encoding, method="log_months")
@@ -55,6 +57,7 @@ def test_log_p_by_hand():
   np.testing.assert_allclose(log_p, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_score_is_the_mass_of_the_interval():
   variables, encoding = encoded()
   ends = jnp.array([[0, 0], [5, 20], [359, 359], [0, 359]])
@@ -74,6 +77,7 @@ def test_without_an_interval_the_own_heads_date_the_query():
   np.testing.assert_allclose(mass, np.log(p @ p.T), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_uniform_counts_both_ends():
   uniform = month_posterior.uniform_over_interval(
     jnp.array([[2, 4], [7, 7]]), 9
@@ -85,6 +89,7 @@ def test_uniform_counts_both_ends():
   assert uniform[1].sum() == 1
 
 
+@pytest.mark.slow
 def test_interval_cross_entropy_by_hand():
   log_p = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]))
   loss = losses.interval_cross_entropy(log_p, jnp.array([[0, 1], [2, 2]]))

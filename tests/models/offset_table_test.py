@@ -47,6 +47,7 @@ def exactly(params, frequencies, delta):
   return p["scale"] * (hidden @ p["out_kernel"] + p["out_bias"])[:, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", temporal_bias.OFFSET_FEATURES)
 def test_no_offset_is_off_by_more_than_the_bound(kind, seed):
@@ -94,6 +95,7 @@ def test_a_bias_of_nothing_needs_few_cells():
   np.testing.assert_array_equal(lookup(table, jnp.array([-1.0, 0.3, 1.0])), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", calendar_heads.SCALAR_AXES)
 def test_no_scalar_is_beyond_the_reach(axis):
   counts, starts, months = (4, 10, 12), (0, 96, 168, 288), 360
@@ -122,6 +124,7 @@ def encodings(size, seed):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", temporal_bias.OFFSET_FEATURES)
 def test_rankings_are_those_of_the_perceptron(features):
   config = dataclasses.replace(
@@ -149,6 +152,7 @@ def test_rankings_are_those_of_the_perceptron(features):
   np.testing.assert_allclose(looked_up[1], exact[1], atol=2e-4)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_scores():
   model = dual_encoder.DualEncoder(dual_encoder_test.CTD)
   variables = dual_encoder_test.initial(dual_encoder_test.CTD)

@@ -140,6 +140,7 @@ ENCODERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("encoder", "pooling"),
   [("bert", "mean"), ("qwen3", "last")],

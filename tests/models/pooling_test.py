@@ -24,6 +24,7 @@ def test_golden(kind, expected):
   np.testing.assert_allclose(pooled, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", pooling.POOLINGS)
 def test_padding_never_changes_a_vector(kind):
   lengths = (1, 3, 6)
@@ -44,6 +45,7 @@ def test_padding_never_changes_a_vector(kind):
     np.testing.assert_allclose(other, vectors[0], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", pooling.POOLINGS)
 def test_bool_masks_and_rows_without_tokens(kind):
   mask = jnp.asarray(MASK)
@@ -60,6 +62,7 @@ def test_an_unknown_pooling_is_named():
     pooling.pool_tokens(jnp.asarray(STATES), MASK, "max")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", pooling.POOLINGS)
 def test_texts_of_a_row_are_pooled_each_for_itself(kind):
   states = np.random.default_rng(1).normal(size=(1, 7, 3)).astype(np.float32)

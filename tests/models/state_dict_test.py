@@ -80,6 +80,7 @@ def same(left, right):
   jax.tree.map(np.testing.assert_array_equal, left, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("side", SIDES)
 def test_every_state_is_the_published_one(family, side):
@@ -91,6 +92,7 @@ def test_every_state_is_the_published_one(family, side):
   assert np.abs(difference).max() < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pooled_vectors_are_the_same_under_either_padding_side(family):
   arrays = golden(family)
@@ -118,6 +120,7 @@ def test_pooled_vectors_are_the_same_under_either_padding_side(family):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["xlm-roberta", "qwen3"])
 def test_scanned_layers_compute_the_same(family):
   real = golden(family)["left_mask"].astype(bool)
@@ -126,6 +129,7 @@ def test_scanned_layers_compute_the_same(family):
   assert np.abs(got[:, real] - expected[:, real]).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_gradients_survive_scan_and_recomputation():
   arrays = golden("qwen3")
   ids, mask = arrays["right_ids"], arrays["right_mask"]
@@ -148,6 +152,7 @@ def test_gradients_survive_scan_and_recomputation():
   jax.tree.map(close, stacked, plain)
 
 
+@pytest.mark.slow
 def test_bf16_computes_near_fp32_with_fp32_parameters():
   config, params, _ = loaded("qwen3", dtype="bfloat16")
   assert config.dtype == "bfloat16"
@@ -158,6 +163,7 @@ def test_bf16_computes_near_fp32_with_fp32_parameters():
   assert 0 < np.abs(gap).mean() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
@@ -231,6 +237,7 @@ def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
   same(state_dict.load_encoder(folder)[1], loaded("qwen3")[1])
 
 
+@pytest.mark.slow
 def test_half_precision_files_become_fp32(tmp_path):
   for number, kind in enumerate((np.float16, jnp.bfloat16)):
     folder = rewritten(
@@ -246,6 +253,7 @@ def test_half_precision_files_become_fp32(tmp_path):
     same(params, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
   mesh = partitioning.make_mesh(8)
@@ -300,6 +308,7 @@ def test_every_mismatch_is_reported_at_once(tmp_path):
   assert "norm.weight (7,) instead of (16,)" in message
 
 
+@pytest.mark.slow
 def test_another_number_of_layers_is_a_mismatch(tmp_path):
   for layers, word in ((2, "unexpected"), (4, "missing")):
     folder = rewritten(
@@ -384,6 +393,7 @@ def test_bad_folders_are_named(tmp_path):
     state_dict.load_encoder("nobody/nothing")
 
 
+@pytest.mark.slow
 def test_bad_weight_files_are_named(tmp_path):
   folder = rewritten(tmp_path, "bert", lambda c: c)
   path = folder / hub_folders.WEIGHTS_FILE

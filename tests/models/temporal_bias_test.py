@@ -8,6 +8,7 @@ import pytest
 from ctd_jax.models import temporal_bias
 
 
+@pytest.mark.slow
 def test_release_offset_goldens():
   frequencies = temporal_bias.offset_frequencies(16, "release")
   np.testing.assert_allclose(frequencies[[0, 15]], [1, 1e-4])
@@ -38,6 +39,7 @@ def test_index_offsets_see_months_and_never_repeat():
   np.testing.assert_allclose(ours, code, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("kind", "num_months", "atol"), [("release", 0, 1e-5), ("index", 360, 1e-3)]
 )
@@ -58,6 +60,7 @@ def test_bias_is_the_perceptron_of_every_offset(kind, num_months, atol):
   np.testing.assert_allclose(bias, 0.7 * value[..., 0], atol=atol)
 
 
+@pytest.mark.slow
 def test_scale_zero_is_no_bias_and_no_gradient_but_its_own():
   module = temporal_bias.OffsetBias("release", 8)
   scalars = jnp.array([0.1, 0.4, 0.6])

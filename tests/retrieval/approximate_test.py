@@ -37,6 +37,7 @@ def exact():
   )
 
 
+@pytest.mark.slow
 def test_a_flat_index_gives_the_same_lists(exact):
   found = approximate.search_approximate_top_k(
     QUERIES, RECORDS, K, GALLERIES, "Flat"

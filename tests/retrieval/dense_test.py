@@ -19,6 +19,7 @@ def rankings(ranker, params, run, records=None):
   return {each.gallery: each.rankings for each in found}
 
 
+@pytest.mark.slow
 def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
   run = experiment.assemble_experiment(
     synthetic_run.config("ft"), tmp_path / "run"
@@ -48,6 +49,7 @@ def test_files_and_a_flat_index_rank_as_memory_does(tmp_path, monkeypatch):
       )
 
 
+@pytest.mark.slow
 def test_validation_is_exact(tmp_path, monkeypatch):
   run = experiment.assemble_experiment(
     synthetic_run.config("ft"), tmp_path / "run"

@@ -70,6 +70,7 @@ def test_pieces_give_rows_as_an_array_does():
   assert np.shares_memory(pieces[6:18], whole)
 
 
+@pytest.mark.slow
 def test_a_search_reads_them(tmp_path):
   records = encoding_store.encode_to_files(
     tmp_path, COUNT, Encoder(), chunk_size=7

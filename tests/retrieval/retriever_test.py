@@ -32,6 +32,7 @@ def exported(small_world, trained_config, trained_run, tmp_path_factory):
   return folder
 
 
+@pytest.mark.slow
 def test_a_run_searches_as_its_run_files_say(retriever, trained_run):
   run = runs.read_run(
     trained_run / "evaluation" / f"run.{retriever.name}.test.neg1_ne1.trec"
@@ -48,6 +49,7 @@ def test_a_run_searches_as_its_run_files_say(retriever, trained_run):
     assert all(hit.text == texts[hit.record_id] for hit in hits)
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_like_any_system(retriever, trained_run):
   ours = scoring.evaluate(retriever, BENCHMARK)
   files = scoring.evaluate(trained_run / "evaluation", BENCHMARK)
@@ -69,6 +71,7 @@ def test_it_is_evaluated_like_any_system(retriever, trained_run):
     assert ids[row].tolist() == events[:5]
 
 
+@pytest.mark.slow
 def test_a_gallery_of_texts_that_are_no_data_set(retriever, trained_run):
   texts = {"x": BENCHMARK.records[0].text, "y": BENCHMARK.records[5].text}
   own = Retriever.load(trained_run, texts=texts)
@@ -83,6 +86,7 @@ def test_a_gallery_of_texts_that_are_no_data_set(retriever, trained_run):
   assert {h.record_id for h in numbered.search(ASKED[:1])[0]} == {"0", "1"}
 
 
+@pytest.mark.slow
 def test_an_exported_encoder_ranks_by_the_cosine(exported, retriever):
   encoder = Retriever.load(exported, texts=retriever.texts)
   assert encoder.score_mode == "semantic"
@@ -101,6 +105,7 @@ def test_an_exported_encoder_ranks_by_the_cosine(exported, retriever):
   assert [h[0].record_id for h in ours] == [h[0].record_id for h in theirs]
 
 
+@pytest.mark.slow
 def test_a_config_is_a_model_before_training():
   config = synthetic_run.config("posterior")
   retriever = Retriever.load(config)

@@ -42,6 +42,7 @@ def by_full_sort(scores, mask, k):
   return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("query_block", "record_block"), [(8, 100), (64, 4096), (1, 7), (37, 533)]
 )
@@ -61,6 +62,7 @@ def test_equals_full_sort_with_ties(query_block, record_block):
     )
 
 
+@pytest.mark.slow
 def test_k_larger_than_the_corpus():
   queries, records = tied_vectors()
   mask = {"all": np.ones(5, bool)}
@@ -72,6 +74,7 @@ def test_k_larger_than_the_corpus():
   assert np.all(np.isneginf(scores[:, 5:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, -1])
 def test_records_in_order_of_their_scores(step):
   # Each block beats all before it, or adds nothing.
@@ -85,6 +88,7 @@ def test_records_in_order_of_their_scores(step):
     np.testing.assert_array_equal(found[name][0], np.repeat(expected, 3, 0))
 
 
+@pytest.mark.slow
 def test_records_mapped_from_a_file(tmp_path):
   queries, records = tied_vectors()
   np.save(tmp_path / "records.npy", records)
@@ -97,6 +101,7 @@ def test_records_mapped_from_a_file(tmp_path):
     np.testing.assert_array_equal(found[name][0], expected[name][0])
 
 
+@pytest.mark.slow
 def test_negative_zero_ties_with_zero():
   records = np.array([[-0.0], [0.0], [-0.0], [0.0]], np.float32)
 
@@ -109,6 +114,7 @@ def test_negative_zero_ties_with_zero():
   np.testing.assert_array_equal(found["all"][0], [[0, 1, 2, 3]])
 
 
+@pytest.mark.slow
 def test_pytrees_and_bound_parameters_compile_once():
   queries, records = tied_vectors()
   traces = []
@@ -135,6 +141,7 @@ def test_pytrees_and_bound_parameters_compile_once():
   assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_block_bounds_what_is_scored_at_once():
   queries, records = tied_vectors()
   shapes = []
@@ -147,6 +154,7 @@ def test_block_bounds_what_is_scored_at_once():
   assert set(shapes) == {(8, 100)}
 
 
+@pytest.mark.slow
 def test_bad_score_of_a_record_outside_every_gallery_does_not_count():
   queries, records = tied_vectors()
   records[7] = np.nan
@@ -158,6 +166,7 @@ def test_bad_score_of_a_record_outside_every_gallery_does_not_count():
   assert 7 not in indices
 
 
+@pytest.mark.slow
 def test_score_that_is_not_finite_names_the_query():
   queries, records = tied_vectors()
   queries[20, 0] = np.nan

@@ -37,6 +37,7 @@ def check_rankings(run, params, folder, mode):
     np.testing.assert_allclose(np.sort(line)[:-11:-1], ours, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_vectors_of_a_trained_run(trained_config, trained_run, tmp_path):
   config = trained_config.copy_and_resolve_references()
   run = experiment.assemble_experiment(config, trained_run)
@@ -51,6 +52,7 @@ def test_vectors_of_a_trained_run(trained_config, trained_run, tmp_path):
     run_export.export_run(run, tmp_path / "vectors", vectors=True)
 
 
+@pytest.mark.slow
 def test_vectors_with_context_and_what_they_are_of(tmp_path):
   run = experiment.assemble_experiment(
     synthetic_run.config("ctd"), tmp_path / "run"

@@ -83,6 +83,7 @@ def test_unknown_variant(dated):
     dated.make_posterior("oracle")
 
 
+@pytest.mark.slow
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   config = training_config.base_config()
   config.eval.baselines = ("rules", "dating-fitted")
@@ -100,6 +101,7 @@ def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   assert seeds == {"rules": [], "dating-fitted": [7]}
 
 
+@pytest.mark.slow
 def test_benchmark_writes_rows_and_reliability(
   benchmark, tmp_path, capsys, monkeypatch
 ):

@@ -113,6 +113,7 @@ def tokens_of(folder, texts, **options):
   ]
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_plain_loops(folder):
   config = maxsim.MaxSimConfig(
     source=str(folder), query_prefix="問", record_prefix="〕", **LENGTHS
@@ -125,6 +126,7 @@ def test_scores_are_those_of_plain_loops(folder):
   check(rank(QUERIES, 7, masks()), scores, masks())
 
 
+@pytest.mark.slow
 def test_a_projection_and_what_the_folder_declares(projected):
   path, declared, tensors = projected
   encoder = TokenEncoder.load(path)
@@ -194,12 +196,14 @@ def test_a_marker_is_one_token_behind_the_first(tmp_path):
   assert ids[0].tolist() == [ours.token_id(token) for token in read]
 
 
+@pytest.mark.slow
 def test_positions_go_on_behind_a_text():
   mask = jnp.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]])
   positions = layers.token_positions(mask)
   assert positions.tolist() == [[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]]
 
 
+@pytest.mark.slow
 def test_ties_between_groups_go_by_index():
   vectors = np.full((3, 2, 4), 0.5, np.float32)  # products are exact
   asked = same = TokenVectors(vectors, np.ones((3, 2), bool))

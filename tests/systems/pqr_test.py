@@ -96,6 +96,7 @@ def folder(tmp_path_factory):
   return published_folder.write(path, [*TEXTS, *QUERIES, "問"])
 
 
+@pytest.mark.slow
 def test_ranking_by_the_closest_component(folder, tmp_path):
   # Every third record has one question, two of them, and many.
   asked = {
@@ -178,6 +179,7 @@ def test_replies_are_read_without_numbers():
   ]
 
 
+@pytest.mark.slow
 def test_the_command_asks_every_record_once(tmp_path):
   export.export_benchmark(BENCHMARK, "beir", tmp_path / "beir")
 

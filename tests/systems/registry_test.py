@@ -161,6 +161,7 @@ def test_an_override_of_no_field_is_explained():
   assert registry.explain_field(None, "sead") == ""
 
 
+@pytest.mark.slow
 def test_configs_and_names_cost_no_import_of_jax():
   code = """
     import sys

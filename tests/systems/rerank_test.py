@@ -93,6 +93,7 @@ def by_length(monkeypatch):
   monkeypatch.setattr(llm_reranker, "Reranker", ByLength)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_probabilities_are_the_published_ones(batch_size):
   questions, expected = golden()
@@ -102,6 +103,7 @@ def test_probabilities_are_the_published_ones(batch_size):
   )
 
 
+@pytest.mark.slow
 def test_a_long_record_loses_its_end_and_the_prompt_nothing():
   reranker = reranker_of(max_length=350)
   long, other = ("元年春王正月" * n for n in (60, 61))
@@ -120,6 +122,7 @@ def test_a_prompt_that_would_be_cut_is_named():
     reranker_of(max_length=200)
 
 
+@pytest.mark.slow
 def test_an_output_layer_of_its_own_is_used(tmp_path):
   def double(tensors):
     table = tensors["model.embed_tokens.weight"]
@@ -146,6 +149,7 @@ def test_a_vocabulary_without_an_answer_is_named(tmp_path):
     reranker_of(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "qwen2"])
 def test_what_does_not_guess_the_next_token_is_named(kind, tmp_path):
   published_folder.write(tmp_path, ["求"], kind)
@@ -196,6 +200,7 @@ def test_the_cosine_of_the_first_system_can_be_mixed_in(
     registry.validate(config)
 
 
+@pytest.mark.slow
 def test_evaluate_writes_its_run_files(tmp_path, by_length, capsys):
   for split in ("validation", "test"):
     for gallery in ("neg0_ne0", "neg0_ne1", "neg1_ne0", "neg1_ne1"):

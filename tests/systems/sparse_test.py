@@ -68,6 +68,7 @@ def encoder_of(config):
   return learned_sparse.SparseEncoder(**dataclasses.asdict(config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_the_published_ones(family):
   config, params = state_dict.load_encoder(GOLDEN / family)
@@ -111,6 +112,7 @@ def by_numpy(folder, texts, activation):
   return np.array(vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", sparse_config.VARIANTS)
 def test_vectors_and_rankings_are_those_of_numpy(folder, variant):
   config = section_of(folder, variant)
@@ -174,6 +176,7 @@ def test_an_output_layer_of_its_own_is_used(folder, tmp_path):
   np.testing.assert_array_equal(own, table[::-1])
 
 
+@pytest.mark.slow
 def test_records_are_encoded_once_for_all_splits(
   folder, tmp_path, monkeypatch, capsys
 ):
@@ -210,6 +213,7 @@ def test_bad_weights_of_tokens_are_named(folder, tmp_path, content, message):
     encoder_of(section_of(tmp_path))
 
 
+@pytest.mark.slow
 def test_models_without_a_head_are_named(folder, tmp_path):
   for kind, message in (
     ("bert", "bert: the weights have no masked-LM head; expected cls"),

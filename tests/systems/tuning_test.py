@@ -91,6 +91,7 @@ def test_the_constants_known_to_be_best_are_found():
   np.testing.assert_array_equal(found(prior)[:, 0], [0, 2, 4])
 
 
+@pytest.mark.slow
 def test_of_equals_the_published_constants_win():
   easy = benchmark({"亥": 8})
   lexical, prior = tuning.make_tuned_systems(easy, OFFICIAL)
@@ -116,6 +117,7 @@ def test_labels_of_test_queries_change_nothing():
   assert other[0].constants != LEXICAL
 
 
+@pytest.mark.slow
 def test_the_choice_stands_beside_the_run_files(tmp_path):
   config = synthetic.config()
   config.eval.baselines = ("bm25_tuned", "bm25_timekde_tuned")

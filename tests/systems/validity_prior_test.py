@@ -35,6 +35,7 @@ def rank(minutes, weight, published=0.0):
   return top_k["all"][0][0].tolist()
 
 
+@pytest.mark.slow
 def test_what_still_holds_comes_first_among_equals():
   assert rank(60, 0.01)[0] == 0
   assert rank(DAY, 0.01)[0] == 1
@@ -60,6 +61,7 @@ def test_a_query_without_a_date_leaves_bm25():
   assert rank(np.nan, 1.0) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_log_validity_by_hand_and_at_the_ends():
   minutes = np.array([60.0, -10, 0.5, 1e9])
   values = np.exp(
@@ -78,6 +80,7 @@ def test_log_validity_by_hand_and_at_the_ends():
   assert values[3] == pytest.approx(validity_prior.MIN_VALIDITY)
 
 
+@pytest.mark.slow
 def test_records_of_the_last_month_asked_come_first():
   benchmark = synthetic.benchmark()
   config = config_file.get_config()

@@ -111,6 +111,7 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   run.checkpoints.close()
 
 
+@pytest.mark.slow
 def test_queries_are_told_what_is_wanted_and_records_are_not(tmp_path):
   folder = published_folder.write(tmp_path / "published", TEXTS, "qwen3")
   run = experiment.assemble_experiment(
@@ -125,6 +126,7 @@ def test_queries_are_told_what_is_wanted_and_records_are_not(tmp_path):
   run.checkpoints.close()
 
 
+@pytest.mark.slow
 def test_a_vector_does_not_depend_on_its_batch(tmp_path):
   folder = published_folder.write(tmp_path, TEXTS)
   encoder = frozen(folder)
@@ -146,6 +148,7 @@ def test_a_vector_does_not_depend_on_its_batch(tmp_path):
   assert encoder.encode([]).shape == (0, 16)
 
 
+@pytest.mark.slow
 def test_bf16_vectors_point_the_same_way(tmp_path):
   folder = published_folder.write(tmp_path, TEXTS)
   exact = frozen(folder).encode(TEXTS[:8])
@@ -169,6 +172,7 @@ def test_what_does_not_fit_is_named(tmp_path):
     frozen(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["folder", "model.safetensors"])
 def test_missing_weights_are_named_before_a_data_set_is_built(
   tmp_path, monkeypatch, missing
@@ -192,6 +196,7 @@ def test_missing_weights_are_named_before_a_data_set_is_built(
   assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_run_of_another_encoder_is_refused(tmp_path):
   folder = published_folder.write(tmp_path / "published", TEXTS)
   config = config_of(bert_config, folder)

@@ -111,6 +111,7 @@ def resume(folder):
   return step, float(kernel[0]), next(iterator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [pathlib.Path.unlink, cut_short, scramble])
 def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, caplog, damage):
   fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2).close()
@@ -136,6 +137,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, caplog, damage):
   assert {"state", "data", "model"} <= passed_over
 
 
+@pytest.mark.slow
 def test_a_step_that_was_moved_aside_is_saved_again(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2)
   (tmp_path / "run/3/model/metadata").unlink()
@@ -171,6 +173,7 @@ def test_metrics_that_cannot_be_read_are_not_the_best(tmp_path):
   assert (checkpoints.best_step, checkpoints.latest_step) == (2, 3)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_metrics_is_never_the_best(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1, 0.5])
   iterator = numbers()
@@ -182,6 +185,7 @@ def test_a_checkpoint_without_metrics_is_never_the_best(tmp_path):
   assert steps == {2, 4}
 
 
+@pytest.mark.slow
 def test_from_eight_devices_to_one_to_two(tmp_path):
   """Parameters split over the devices there are, as in training."""
   width = 16

@@ -33,6 +33,7 @@ def random_logits(rows=5, columns=8, seed=0):
   return jax.random.normal(jax.random.key(seed), (rows, columns)) * 3
 
 
+@pytest.mark.slow
 def test_identity_mask_is_symmetric_info_nce():
   logits = random_logits()
   block, labels = logits[:, :5], jnp.arange(5)
@@ -82,6 +83,7 @@ def test_a_row_without_positives_gets_its_diagonal():
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", training_config.NCE_REDUCTIONS)
 def test_negatives_are_only_ever_pushed_away(reduction):
   _, gradient = nce_gradient(random_logits(), jnp.ones((5, 5), bool), reduction)
@@ -89,6 +91,7 @@ def test_negatives_are_only_ever_pushed_away(reduction):
   np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", training_config.NCE_REDUCTIONS)
 def test_extreme_logits_keep_loss_and_gradient_finite(reduction):
   logits = jnp.array([[-1e4, 1e4, 0.0], [1e4, -1e4, 0.0]])
@@ -104,6 +107,7 @@ def test_only_mean_outside_asks_for_every_positive():
   assert nce(logits, both, "mean_outside") > 19
 
 
+@pytest.mark.slow
 def test_losses_are_fp32_for_bf16_logits():
   logits = random_logits().astype(jnp.bfloat16)
   loss = symmetric_nce(logits, logits[:, :5].T)
@@ -114,6 +118,7 @@ def test_losses_are_fp32_for_bf16_logits():
   np.testing.assert_array_equal(loss, exact)
 
 
+@pytest.mark.slow
 def test_interval_mask_is_overlap():
   ends = [(0, 0), (0, 3), (2, 5), (4, 4), (6, 9), (9, 9)]
   start, end = jnp.array(ends).T
@@ -127,6 +132,7 @@ def test_interval_mask_is_overlap():
   np.testing.assert_array_equal(mask, swapped)
 
 
+@pytest.mark.slow
 def test_neighbour_smoothing_goldens():
   targets = losses.neighbour_targets(jnp.array([0, 2, 4]), 5, 0.2)
   expected = [[0.8, 0.2, 0, 0, 0], [0, 0.1, 0.8, 0.1, 0], [0, 0, 0, 0.2, 0.8]]
@@ -137,6 +143,7 @@ def test_neighbour_smoothing_goldens():
   np.testing.assert_array_equal(alone, [[1.0]])
 
 
+@pytest.mark.slow
 def test_calendar_cross_entropy_without_smoothing_is_plain():
   counts = (4, 9, 12)
   logits = [random_logits(6, count, count) for count in counts]
@@ -168,6 +175,7 @@ def test_smoothed_cross_entropy_by_hand():
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_interval_loss_is_least_at_the_interval_and_skips_empty_rows():
   target = np.array([[0.5, 0.5, 0, 0], [0, 0, 0, 0]])
   matching = np.log(np.maximum(target, 1e-9))

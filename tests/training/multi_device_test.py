@@ -89,6 +89,7 @@ def assert_same(run, expected):
   assert int(state.step) == STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("method", "fsdp", "tensor"),
   [("ft", 1, 1), ("ctd", 1, 1), ("ctd", 4, 1), ("ctd", 2, 2)],
@@ -103,6 +104,7 @@ def test_eight_devices_equal_one(method, fsdp, tensor):
   )
 
 
+@pytest.mark.slow
 def test_cached_gradients_are_the_direct_ones():
   mesh = partitioning.make_mesh(2)
   assert_same(run_steps(mesh, "ctd", encode_chunks=4), on_one_device("ctd"))
@@ -148,6 +150,7 @@ def collectives(text: str) -> dict[str, list[int]]:
   return found
 
 
+@pytest.mark.slow
 def test_the_collectives_are_gathered_vectors_and_summed_gradients():
   mesh = partitioning.make_mesh(8)
   model, config, batches = prepare(mesh, "ft")

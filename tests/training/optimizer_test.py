@@ -7,6 +7,7 @@ from ctd_jax.training import optimizer
 from tests import synthetic
 
 
+@pytest.mark.slow
 def test_schedule_touches_its_corners():
   rate = optimizer.learning_rate_schedule(1e-3, 100, 0.1)
   assert float(rate(0)) == 0.0
@@ -64,6 +65,7 @@ def test_the_release_decays_all_but_biases_and_layer_norms():
   assert mask["offset"] == {"scale": True, "hidden_bias": False}
 
 
+@pytest.mark.slow
 def test_decay_reaches_what_the_mask_says():
   config = synthetic.config("ctd-release").optimizer
   config.warmup_fraction = 0.0
@@ -75,6 +77,7 @@ def test_decay_reaches_what_the_mask_says():
   assert not updates["offset"]["hidden_bias"].any()
 
 
+@pytest.mark.slow
 def test_temporal_modules_have_their_own_rate():
   config = synthetic.config().optimizer
   config.warmup_fraction = 0.0

@@ -68,6 +68,7 @@ def saved_steps(workdir: pathlib.Path) -> set[int]:
   return {int(name) for name in names if name.isdigit()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("number", "status", "at"),
   [
@@ -91,6 +92,7 @@ def test_saves_after_the_step_and_goes_on_exactly(
   assert results(tmp_path) == results(whole)
 
 
+@pytest.mark.slow
 def test_told_twice_it_leaves_at_once(tmp_path, monkeypatch):
   signalled(monkeypatch, 8, signal.SIGTERM, signal.SIGTERM)
   with pytest.raises(preemption.Preempted) as stop:

@@ -61,6 +61,7 @@ def split(record):
   )
 
 
+@pytest.mark.slow
 def test_what_is_trained_is_the_score(world):
   _, apply, query, record = world
   score = apply(query, record, "ctd", method="score")
@@ -80,6 +81,7 @@ def test_released_negatives_have_no_bias(world):
   assert np.abs(score - plain)[:, SIZE:].min() > 1e-4
 
 
+@pytest.mark.slow
 def test_gathered_vectors_keep_values_and_lose_gradient(world):
   for ours, theirs in zip(
     logits(world), logits(world, detach_gathered=True), strict=True

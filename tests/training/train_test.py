@@ -49,6 +49,7 @@ def contents(folder: pathlib.Path) -> dict[pathlib.Path, bytes]:
   return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_a_run_cut_and_resumed_is_the_uninterrupted_one(tmp_path, whole):
   config = synthetic_run.config("ctd")
   # Cut between two checkpoints: steps 6 to 8 are logged, then lost.
@@ -62,6 +63,7 @@ def test_a_run_cut_and_resumed_is_the_uninterrupted_one(tmp_path, whole):
     ).read_text()
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_trained_again(tmp_path, whole):
   workdir = tmp_path / "run"
   shutil.copytree(whole, workdir)
@@ -69,6 +71,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path, whole):
   assert metric_lines(workdir) == metric_lines(whole)
 
 
+@pytest.mark.slow
 def test_training_learns_the_dates_it_is_shown(tmp_path):
   config = synthetic_run.config("ctd")
   config.num_epochs = 30.0
@@ -79,6 +82,7 @@ def test_training_learns_the_dates_it_is_shown(tmp_path):
   assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:10])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", training_config.QUERY_DATES)
 def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
   config = synthetic_run.config("ctd_posterior")
@@ -94,6 +98,7 @@ def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
   assert ":T0:posterior" in run.read_text()
 
 
+@pytest.mark.slow
 def test_the_release_is_ranked_by_the_bare_encoder(tmp_path):
   training_run.train_and_evaluate(synthetic_run.config("ctd-release"), tmp_path)
   run = tmp_path / "evaluation/run.ctd-release-synthetic.test.neg1_ne1.trec"
@@ -101,6 +106,7 @@ def test_the_release_is_ranked_by_the_bare_encoder(tmp_path):
   assert metric_rows(tmp_path)[0]["calendar"] > 0
 
 
+@pytest.mark.slow
 def test_a_run_without_updates_ranks_with_the_initial_encoder(tmp_path):
   config = synthetic_run.config("zs")
   training_run.train_and_evaluate(config, tmp_path)
@@ -114,6 +120,7 @@ def test_a_run_without_updates_ranks_with_the_initial_encoder(tmp_path):
       assert path.read_bytes() == written[path]
 
 
+@pytest.mark.slow
 def test_a_run_without_hard_negatives(tmp_path):
   config = synthetic_run.config("ctd")
   for name in config.negatives:
@@ -131,6 +138,7 @@ def test_the_config_of_another_version_is_named(tmp_path):
     run_folder.read_config(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_parser_dates_the_queries_that_are_ranked(tmp_path):
   run = experiment.assemble_experiment(
     synthetic_run.config("posterior"), tmp_path
@@ -162,6 +170,7 @@ def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, whole):
     metrics.MetricWriter(tmp_path, 5)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch):
   config = synthetic_run.config("ctd")
   make = train_step.make_train_step

@@ -44,6 +44,7 @@ def test_rules_read_dates_in_eras(folder):
   }
 
 
+@pytest.mark.slow
 def test_baselines_need_no_run(folder, tmp_path, capsys):
   benchmark = beir_files.read(folder)
   evaluation_run.evaluate_systems(
@@ -79,6 +80,7 @@ def trained(quick_run, tmp_path_factory) -> pathlib.Path:
   return parent / "run"
 
 
+@pytest.mark.slow
 def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
   assert (trained / "evaluation" / "results.json").exists()
   before = {p: p.read_bytes() for p in (trained / "evaluation").glob("*.*")}
@@ -104,6 +106,7 @@ def test_a_run_trained_on_a_folder_is_asked_about_another(trained, folder):
   assert {p: after[p] for p in before} == before
 
 
+@pytest.mark.slow
 def test_a_run_is_asked_about_a_build_that_lies_elsewhere(trained, tmp_path):
   run = experiment.assemble_experiment(run_folder.read_config(trained), trained)
   other = transfer.transfer_experiment(run, "chunqiutr/mini", tmp_path)
@@ -187,6 +190,7 @@ def call(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
   )
 
 
+@pytest.mark.slow
 def test_the_command_evaluates_a_folder(folder):
   done = call(
     f"--dataset=beir:{folder.name}",
@@ -210,6 +214,7 @@ def test_the_command_evaluates_a_folder(folder):
   assert error.startswith("error: liang/corpus.jsonl:1: _id: missing")
 
 
+@pytest.mark.slow
 def test_the_command_joins_runs_of_the_same_data_set_only(trained, folder):
   done = call(
     f"--dataset=beir:{folder}",

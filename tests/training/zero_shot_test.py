@@ -40,6 +40,7 @@ def test_every_row_of_the_table_is_here():
   assert EXPECTED.keys() == zero_shot.ENCODERS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_is_encoded_is_prefix_and_text(name, tmp_path, monkeypatch):
   monkeypatch.setattr(experiment.load, "build_benchmark", lambda *_: BENCHMARK)

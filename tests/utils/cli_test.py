@@ -33,6 +33,7 @@ def test_an_unknown_command_suggests_the_nearest():
     cli.main(["evalute"])
 
 
+@pytest.mark.slow
 def test_missing_flags_are_named_in_one_line():
   process = run("evaluate")
   assert process.stderr == "error: --workdir is missing, see --help\n"
@@ -48,6 +49,7 @@ def test_version(capsys):
   assert capsys.readouterr().out == f"ctd_jax {ctd_jax.__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help_of_every_command_succeeds_without_jax(name):
   # Heavy imports wait for the command itself.
@@ -71,6 +73,7 @@ def test_help_of_every_command_succeeds_without_jax(name):
   assert "HEAVY []" in done.stdout
 
 
+@pytest.mark.slow
 def test_public_names_are_imported_on_first_use():
   code = (
     "import sys, ctd_jax\n"

@@ -91,6 +91,7 @@ def clone(tmp_path):
   return Clone(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_script_is_clean(script):
   shellcheck = shutil.which("shellcheck", path=sysconfig.get_path("scripts"))

@@ -91,6 +91,7 @@ def test_wheel_metadata(wheel):
   assert not any("dummy_data" in n for n in wheel.namelist())
 
 
+@pytest.mark.slow
 def test_installed_data_sets_register_from_any_folder(wheel, tmp_path):
   site, away = tmp_path / "site", tmp_path / "away"
   wheel.extractall(site)
@@ -179,6 +180,7 @@ def distributions(module: str) -> set[str]:
   return {normalised(name) for name in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("folders", "extras"),
   [(list(FOLDERS), OPTIONAL), (["tests"], ["test", "parity"])],
@@ -210,6 +212,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 def test_the_product_starts_without_extras():
   core, optional = declared()
   extras = {name for extra in OPTIONAL for name in optional[extra]} - set(core)
@@ -238,6 +241,7 @@ def test_every_dependency_is_bounded():
       assert re.fullmatch(r">=[\d.]+,<[\d.]+", specifier), name
 
 
+@pytest.mark.slow
 def test_no_dependency_is_superfluous():
   core, extras = declared()
   product = {d for m in imported(list(FOLDERS)) for d in distributions(m)}

@@ -154,6 +154,7 @@ def test_readme_tables_are_those_of_the_build(golden):
   assert "<!-- audit:differences -->" in text
 
 
+@pytest.mark.slow
 def test_a_stale_readme_is_told_and_renewed(tmp_path):
   path = tmp_path / "README.md"
   path.write_text("a\n<!-- audit:events -->\n<!-- end -->\nb\n", "utf-8")
@@ -192,6 +193,7 @@ def test_a_marker_that_means_nothing_is_named(golden, text, message):
     readme.fill_readme(text, golden, "README.md")
 
 
+@pytest.mark.slow
 def test_picture_of_coverage(golden, tmp_path):
   rows, path = golden["reigns"], tmp_path / "coverage.png"
   coverage_plot.plot_coverage(rows, "title", path, paper_gap=0.495)

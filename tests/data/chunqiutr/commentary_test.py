@@ -148,6 +148,7 @@ def test_audit_accounts_for_every_candidate(parsed):
     assert counts["pieces"] == pieces[source]
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_the_result(files, anchor, parsed):
   assert works.parse_works(files, anchor, processes=2) == parsed
 

@@ -164,6 +164,7 @@ def test_ids_are_shuffled_and_reproducible(files, gallery):
   assert 0.45 < rises / len(ordinals) < 0.55
 
 
+@pytest.mark.slow
 def test_several_processes_build_the_same(files, gallery):
   assert gallery_module.build_gallery(files, RELEASE, processes=2) == gallery
 

@@ -129,6 +129,7 @@ def test_names_are_evidence_of_the_date(records):
   assert short / len(spells) > 0.6
 
 
+@pytest.mark.slow
 def test_every_split_can_be_asked(records):
   split_of = mini.make_splits()
   assert set(split_of) == set(TIMELINE.months)

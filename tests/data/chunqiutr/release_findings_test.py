@@ -195,6 +195,7 @@ DEFECTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("defect", "codes"), DEFECTS)
 def test_an_oddity_is_survived_and_reported(tmp_path, defect, codes):
   found = read(tmp_path, release_files.changed(defect))

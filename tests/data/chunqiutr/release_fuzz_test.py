@@ -113,6 +113,7 @@ def check(found):
     assert not any("\n" in example for example in finding.examples)
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_mangled_values(folder, data, name):
@@ -120,6 +121,7 @@ def test_mangled_values(folder, data, name):
   read(folder, name, as_text(document.value, name))
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_any_value_in_place_of_a_file(folder, data, name):
@@ -140,6 +142,7 @@ json_marks = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_damaged_text(folder, data, name):
@@ -150,6 +153,7 @@ def test_damaged_text(folder, data, name):
   read(folder, name, content)
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(list(SMALL)))
 def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):

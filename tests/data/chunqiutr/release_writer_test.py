@@ -162,6 +162,7 @@ def test_an_order_that_nobody_knows_is_not_written(tmp_path):
   assert same_records(records, reader.read_release(paths, TIMELINE).records)
 
 
+@pytest.mark.slow
 def test_an_invented_chronicle_survives(tmp_path):
   timeline = reign_tables.load_timeline("mini")
   records = mini.generate_records(0)

@@ -22,11 +22,13 @@ def folder(tmp_path) -> pathlib.Path:
   return beir_files.write(tmp_path / "liang")
 
 
+@pytest.mark.slow
 def test_an_export_is_read_back_as_it_was(mini_benchmark, tmp_path):
   export.export_benchmark(mini_benchmark, "beir", tmp_path / "out")
   assert beir_files.read(tmp_path / "out") == mini_benchmark
 
 
+@pytest.mark.slow
 def test_so_are_questions_about_a_month_that_nobody_knows(tmp_path):
   sources = pathlib.Path(released.__file__).with_name("dummy_data")
   build.build_dataset("zztj/demo_jin", tmp_path, sources)
@@ -382,6 +384,7 @@ def shared(tmp_path_factory) -> pathlib.Path:
   return beir_files.write(tmp_path_factory.mktemp("fuzz") / "liang")
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=300, deadline=None)
 @hypothesis.given(
   name=strategies.sampled_from(["corpus.jsonl", "queries.jsonl"]),

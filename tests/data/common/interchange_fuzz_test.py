@@ -62,6 +62,7 @@ MORE = {
 }
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(list(MORE)))
 def test_folders_of_somebody_else(folder, data, name):
@@ -93,6 +94,7 @@ def test_folders_of_somebody_else(folder, data, name):
       assert protocol.families_of(query, kinds)
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(released_rows.SUBSETS))
 def test_rows_of_the_demonstration_files(tmp_path_factory, data, subset):

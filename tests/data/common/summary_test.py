@@ -42,6 +42,7 @@ def mini(mini_builder):
   return mini_builder, summary.summarise_dataset(mini_builder)
 
 
+@pytest.mark.slow
 def test_coverage_adds_up_to_the_timeline(mini):
   _, counted = mini
   *rulers, total = counted["reigns"]
@@ -55,6 +56,7 @@ def test_coverage_adds_up_to_the_timeline(mini):
   assert total["gap_share"] == round(total["empty"] / total["months"], 3)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_comments(mini):
   builder, counted = mini
   found = collections.defaultdict(list)

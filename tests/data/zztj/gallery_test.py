@@ -239,6 +239,7 @@ def checked_sources(tmp_path, monkeypatch, sources):
   return tmp_path / "sources"
 
 
+@pytest.mark.slow
 def test_rebuilt_is_built_and_read(checked_sources, tmp_path):
   builder = build.build_dataset(
     "zztj/rebuilt", tmp_path / "data", checked_sources
@@ -262,6 +263,7 @@ def test_a_damaged_source_is_named(checked_sources, tmp_path):
     build.build_dataset("zztj/rebuilt", tmp_path / "data", checked_sources)
 
 
+@pytest.mark.slow
 def test_demo_keeps_wide_dates_and_findings(tmp_path):
   builder = build.build_dataset("zztj/demo_jin", tmp_path, DUMMY)
   rows = list(builder.as_data_source("records"))
@@ -274,6 +276,7 @@ def test_demo_keeps_wide_dates_and_findings(tmp_path):
   assert not any("【" in row["text"].decode() for row in rows)
 
 
+@pytest.mark.slow
 def test_released_text_is_another_variant(tmp_path):
   name = "zztj/demo_qi_strict_released_text"
   builder = build.build_dataset(name, tmp_path, DUMMY)
@@ -282,6 +285,7 @@ def test_released_text_is_another_variant(tmp_path):
   assert all(text.startswith("【齐纪 建元元年") for text in texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
