@@ -17,6 +17,8 @@ from ctd_jax.tasks.chronocept.curves import (
   skew_normal,
 )
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 POINTS = point_fits.read_points(GOLDEN / "chronocept_table10.csv", 1.1)
 TABLE_11 = json.loads((GOLDEN / "chronocept_table11.json").read_text())["rmse"]
@@ -36,7 +38,6 @@ def fits():
   }
 
 
-@pytest.mark.slow
 def test_all_cells_of_table_11(fits):
   published = {
     (family, curve): value
@@ -98,7 +99,6 @@ def test_the_published_amplitude_cancels(fits):
   )
 
 
-@pytest.mark.slow
 def test_more_parameters_do_not_win_out_of_sample(fits):
   expected = {
     "gaussian": (0.209, 0.186, 0.103, 0.120, 0.360, 0.298),
@@ -130,7 +130,6 @@ def test_criteria_by_hand(fits):
   assert fits["skew_normal", "S1"].aicc == math.inf
 
 
-@pytest.mark.slow
 def test_covariance_is_that_of_repeated_noise():
   x = np.linspace(20, 70, 30)
   curve = curve_fitting.fit_curve(
@@ -149,7 +148,6 @@ def test_covariance_is_that_of_repeated_noise():
   np.testing.assert_allclose(ratio, 1, atol=0.3)
 
 
-@pytest.mark.slow
 def test_three_points_need_a_prior_or_a_height():
   x, y = (values[[0, 2, 4]] for values in POINTS["S1"])
   with pytest.raises(ValueError, match="3 points do not determine the 4"):
@@ -168,7 +166,6 @@ def test_three_points_need_a_prior_or_a_height():
   assert fixed.rmse < 1e-3
 
 
-@pytest.mark.slow
 def test_a_ridge_pulls_the_skewness_to_0():
   alphas = [
     abs(
@@ -203,7 +200,6 @@ def test_densities_integrate_to_1_and_peak_at_their_mode(name):
   )
 
 
-@pytest.mark.slow
 def test_the_skew_normal_is_that_of_jax():
   x = np.linspace(20, 60, 9)
   ours = SKEW_NORMAL.density(x, np.array([40.0, 9.0, -3.0]))
@@ -220,7 +216,6 @@ def command(*arguments):
   )
 
 
-@pytest.mark.slow
 def test_the_command_writes_table_json_and_picture(tmp_path):
   points = tmp_path / "points.csv"
   points.write_text(

@@ -265,9 +265,12 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
     sizes.append(features.shape[1])
     return original(features, *rest)
 
+  # Fitted before sizes are counted: the fit would add its own.
+  labels = dated.fitted_model.labels
+
   def fit_weights():
     return expert_weights.fit_expert_weights(
-      dated.model.experts, dated.features, dated.fitted_model.labels
+      dated.model.experts, dated.features, labels
     )
 
   original = regression.fit_pool_weights

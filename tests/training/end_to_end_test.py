@@ -11,6 +11,8 @@ import pytest
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol, results
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {
   **os.environ,
   "JAX_NUM_CPU_DEVICES": "1",
@@ -62,7 +64,6 @@ def trained(tmp_path_factory) -> pathlib.Path:
   return folder
 
 
-@pytest.mark.slow
 def test_prints_tables_by_track_and_says_where_things_are(trained):
   text = (trained / "stdout.txt").read_text()
   assert "test, neg1_ne1_dq0, all queries; track T0" in text
@@ -106,7 +107,6 @@ def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
   assert rules[0].value > 0.4
 
 
-@pytest.mark.slow
 def test_the_written_runs_cover_every_query(trained):
   folder = trained / RUN / "evaluation"
   qrels = runs.read_qrels(folder / "qrels.test.txt")
@@ -116,7 +116,6 @@ def test_the_written_runs_cover_every_query(trained):
     assert {len(ranking) for ranking in run.rankings.values()} == {50}
 
 
-@pytest.mark.slow
 def test_evaluate_gives_the_same_tables_again(trained):
   folder = trained / RUN / "evaluation"
   before = (folder / "per_query.tsv").read_text()
@@ -139,7 +138,6 @@ def test_metrics_are_lines_of_json(trained):
   assert sum("validation/hit@1" in row for row in rows) == 3
 
 
-@pytest.mark.slow
 def test_an_unknown_field_is_named(tmp_path):
   done = call(
     tmp_path,
@@ -173,7 +171,6 @@ def test_an_unknown_config_or_method_is_named(tmp_path):
   assert "unknown method 'bert'" in error_line(done)
 
 
-@pytest.mark.slow
 def test_evaluating_an_empty_folder_says_what_to_do(trained):
   done = call(
     trained,

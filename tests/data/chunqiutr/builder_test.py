@@ -23,6 +23,8 @@ from ctd_jax_datasets.chunqiutr.release import schema
 from ctd_jax_datasets.common import errors, git_blobs, source_files, summary
 from tests.data.chunqiutr import edition_files, release_files
 
+pytestmark = pytest.mark.slow
+
 QUERY_SPLITS = ("train", "validation", "test")
 
 
@@ -63,7 +65,6 @@ def test_metadata_of_the_folder_is_used(mini_builder):
   assert mini_builder.info.metadata["timeline"] == "mini"
 
 
-@pytest.mark.slow
 def test_records_are_sorted_by_ids_that_tell_nothing(records):
   ids = [record["id"] for record in records]
   assert ids == [f"r{number:05d}" for number in range(len(ids))]
@@ -100,7 +101,6 @@ def test_fields_that_do_not_apply_are_empty(records, queries):
     assert query["order"] == -1
 
 
-@pytest.mark.slow
 def test_gold_is_every_event_and_placeholder_of_the_interval(records, queries):
   for query in queries:
     low, high = tuple(query["start"]), tuple(query["end"])
@@ -114,7 +114,6 @@ def test_gold_is_every_event_and_placeholder_of_the_interval(records, queries):
     assert gold
 
 
-@pytest.mark.slow
 def test_queries_stay_inside_their_split(mini_builder):
   split_of = mini.make_splits()
   for split in QUERY_SPLITS:
@@ -158,7 +157,6 @@ def rebuilt(tmp_path_factory):
   return _build_rebuilt(tmp_path_factory.mktemp("rebuilt"), processes=1)
 
 
-@pytest.mark.slow
 def test_rebuilt_from_a_folder(rebuilt):
   records = examples(rebuilt, "records")
   kinds = collections.Counter(record["kind"] for record in records)
@@ -172,7 +170,6 @@ def test_rebuilt_from_a_folder(rebuilt):
   assert len(rebuilt.as_data_source("test")) > 1000
 
 
-@pytest.mark.slow
 def test_processes_change_no_byte(rebuilt, tmp_path):
   one, two = (
     {path.name: path.read_bytes() for path in builder.data_path.iterdir()}
@@ -211,7 +208,6 @@ def released(tmp_path):
   return folder
 
 
-@pytest.mark.slow
 def test_release_from_a_folder(released, tmp_path):
   builder = build.build_dataset("chunqiutr/release", tmp_path, released)
   records = examples(builder, "records")
