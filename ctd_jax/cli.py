@@ -20,10 +20,14 @@ COMMANDS = {
   "evaluate": ("ctd_jax.evaluate", "evaluate a run, or untrained systems"),
   "ablate": ("ctd_jax.ablate", "train a grid of methods and seeds"),
   "date": ("ctd_jax.date", "date the lines of a chronicle"),
-  "export": ("ctd_jax.export", "write the encoder or vectors of a run"),
+  "export": ("ctd_jax.export", "write a run as one folder, or its vectors"),
   "export-data": (
     "ctd_jax_datasets.export",
-    "write a data set as BEIR, TREC or release files",
+    "write a data set as BEIR, parquet, TREC or release files",
+  ),
+  "audit-sample": (
+    "ctd_jax_datasets.audit_sample",
+    "draw records to read by eye; count the verdicts",
   ),
   "tables": (
     "ctd_jax.evaluation.result_tables",

@@ -3,15 +3,18 @@
   python -m ctd_jax.date --input=chronicle.txt --reigns=table.tsv --out=dated
 
 The chronicle is UTF-8 text, one record a line (or a paragraph, with
---unit=paragraph), in the order of time; headings may be missing. The reign
-table has the columns of data/reigns/*.tsv; an installed one goes by its name,
-e.g. --reigns=tongjian. Written are dates.tsv, a line for each record with its
-most probable month and the second best, and dates.png, position in the text
-against date with the probability as colour.
+--unit=paragraph), in the order of time; headings may be missing. --reigns says
+in which calendars it may be dated: polities of China, Japan and Korea from 246
+BCE on (--reigns=宋, --reigns=遼,宋,金, --reigns=all), a reign table with the
+columns of data/reigns/*.tsv, or an installed one by its name (--reigns=lu).
+Written are dates.tsv, a line for each record with its most probable month and
+the second best, and dates.png, position in the text against date with the
+probability as colour.
 
-Sexagenary days count in every calendar. Where the reign table begins in 104 BCE
-or later the months' days are computed; else the new moons are, and with which
-of them a year began is found along with the dates.
+Sexagenary days count in every calendar. The days of polities are those of the
+tables; of a reign table that begins in 104 BCE or later they are computed; else
+the new moons are, and with which of them a year began is found along with the
+dates.
 """
 
 from __future__ import annotations
@@ -49,9 +52,10 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Reign table: a TSV file like those of data/reigns, or the name of an "
+    "Polities whose calendars are known, with commas, zh, ja, ko or all; or a "
+    "reign table: a TSV file like those of data/reigns, or the name of an "
     f"installed one ({', '.join(chronicle_input.list_installed_tables())}). "
-    "Example: --reigns=table.tsv",
+    "Example: --reigns=宋",
   )
   flags.DEFINE_string(
     "out",

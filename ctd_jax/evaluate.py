@@ -2,7 +2,7 @@
 
   python -m ctd_jax.evaluate --config=configs/tiny.py --workdir=runs/tiny
 
-Tables, plots and a page from existing run files, without ranking anew:
+Tables, plots and page anew from existing run files, without ranking:
 
   python -m ctd_jax.evaluate --report --workdir=runs/tiny
 
@@ -79,8 +79,8 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "report",
     False,
-    "Rank nothing; make tables, plots and a page to read (report.html) from "
-    "the run files in WORKDIR/evaluation, with those of --also. Errors are "
+    "Rank nothing; make tables, plots and page (report.html) anew from the run "
+    "files in WORKDIR/evaluation, with those of --also. Errors are "
     "shown of the trained run, or of --config.name. "
     "Example: --report --also=runs/ft",
   )

@@ -1,10 +1,11 @@
-"""Command: encoder of a trained run, or its vectors, for other programs.
+"""Command: a trained run as a folder of its own, or its vectors.
 
-  python -m ctd_jax.export --workdir=runs/ctd --output=encoder
+  python -m ctd_jax.export --workdir=runs/ctd --output=exported
 
-The folder loads in transformers and in sentence-transformers. Their vectors are
-the `semantic` ones of the run's best checkpoint, without calendar context and
-offset bias.
+`ctd_jax.Retriever.load("exported")` ranks as the run's best checkpoint does.
+The folder loads in transformers and in sentence-transformers as well. Their
+vectors are the `semantic` ones, without calendar context and offset bias;
+README.md in the folder says what that costs.
 
   python -m ctd_jax.export --workdir=runs/ctd --output=vectors --vectors
 
@@ -43,12 +44,12 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "output",
     None,
-    "Folder to write; new or empty. Example: --output=encoder",
+    "Folder to write; new or empty. Example: --output=exported",
   )
   flags.DEFINE_bool(
     "vectors",
     False,
     "Write vectors of records and queries (.npy) and tables that describe them "
-    "(.parquet) instead of the encoder. Example: --output=vectors --vectors",
+    "(.parquet) instead of the system. Example: --output=vectors --vectors",
   )
   command_line.run_main(main, required=("workdir", "output"))

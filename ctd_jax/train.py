@@ -4,7 +4,8 @@
 
 One loop trains every system: it builds or reuses the data set, restores the
 latest checkpoint of the workdir if there is one, updates, validates with the
-score that is trained, saves, and evaluates the best checkpoint on all splits.
+score that is trained, saves, evaluates the best checkpoint on all splits, and
+ends with a table and the path of a page, WORKDIR/evaluation/report.html.
 Without --workdir the run is in runs/<config file>[-<argument>]. A run that
 gets SIGTERM saves its state and leaves with status 75.
 """

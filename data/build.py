@@ -59,7 +59,8 @@ def build_dataset(
     The builder; `as_data_source(split)` reads it.
 
   Raises:
-    ValueError: if there is no such data set.
+    ValueError: if there is no such data set, or it lies there in a format
+      that needs TensorFlow.
     SourceError: if a source text is missing, cut short or changed. Nothing is
       left of the data set that was being built; an older build stays.
     LostRowsError: if fewer examples can be read than were written.
@@ -77,6 +78,7 @@ def build_dataset(
       builder.processes = processes
       builder.register_checksums = register_checksums
       _prepare(builder)
+    registry.check_file_format(builder)
     # Statistics come last: without them a build was interrupted.
     if not (path / STATISTICS_FILE).exists():
       _check_lengths(builder)
@@ -103,12 +105,13 @@ def _prepare(builder: tfds.core.DatasetBuilder) -> None:
   """Builds; TFDS writes to a temporary folder and renames it at the end."""
   if not sys.stderr.isatty():
     tfds.disable_progress_bar()
-  builder.download_and_prepare(
-    file_format="array_record",
-    download_config=tfds.download.DownloadConfig(
-      register_checksums=builder.register_checksums
-    ),
-  )
+  # TFDS prints what it does; standard output is for the tables of commands.
+  with contextlib.redirect_stdout(sys.stderr):
+    builder.download_and_prepare(
+      download_config=tfds.download.DownloadConfig(
+        register_checksums=builder.register_checksums
+      ),
+    )
 
 
 def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:

@@ -1,8 +1,8 @@
 """Command that writes a data set in a form that other people's code reads.
 
-The forms are BEIR, TREC and the three files of the authors' scripts. A folder
-holds all that is needed to read it: the calendar, the name with a hash, and a
-README.
+The forms are BEIR, TREC, parquet as the hub of Hugging Face has it, and the
+three files of the authors' scripts. A folder holds all that is needed to read
+it: the calendar, the name with a hash, and a README.
 
 Example:
   python -m ctd_jax_datasets.export chunqiutr/mini --format=beir --out=mini
@@ -24,9 +24,9 @@ from etils import epath
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import command_line, files
-from ctd_jax_datasets import load
+from ctd_jax_datasets import load, registry
 from ctd_jax_datasets.chunqiutr.release import schema, writer
-from ctd_jax_datasets.common import beir, provenance, trec
+from ctd_jax_datasets.common import beir, hf, provenance, trec
 
 RELEASE_DESCRIPTION = f"""\
 The authors' release: `{schema.MONTHS_FILE}`, `{schema.QUERIES_FILE}`,
@@ -50,6 +50,10 @@ The qrels are those of the mode `neg1_ne1_dq0`. The other modes take away:
 `neg0` records of the kind `neg_comment` (commentary), `ne0` those of the kind
 `no_event` (placeholders of months without an entry), `dq1` the queries that
 only placeholders answer. A query left without a relevant record is not asked.
+
+## Licence and sources
+
+{origin}
 """
 
 
@@ -84,6 +88,7 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
 # Name -> (writer, its section of the README).
 FORMATS = {
   "beir": (beir.write_beir, beir.BEIR_DESCRIPTION),
+  "hf": (hf.write_hf, hf.HF_DESCRIPTION),
   "trec": (trec.write_trec, trec.TREC_DESCRIPTION),
   "release": (write_release, RELEASE_DESCRIPTION),
 }
@@ -122,10 +127,34 @@ def export_benchmark(
         "splits": ", ".join(sizes),
         "months": len(benchmark.timeline),
         "about": description,
+        "origin": _describe_origin(metadata["name"]),
       }
     )
+    if format_name == "hf":
+      licence = registry.get_licence(metadata["name"]).identifier
+      readme = hf.format_card_header(benchmark, licence, folder) + readme
     files.write_text(folder / provenance.README_FILE, readme)
   return metadata
+
+
+def _describe_origin(name: str) -> str:
+  """Returns what a README says of the licence and sources of a data set.
+
+  Args:
+    name: without its version; of a folder of somebody else it may be any.
+  """
+  statement = registry.get_licence(name).statement
+  if name not in registry.DATASET_NAMES:
+    return statement
+  builder = registry.make_builder(name)
+  return "\n\n".join(
+    [
+      statement,
+      builder.builder_config.description,
+      builder.info.homepage,
+      f"```bibtex\n{builder.info.citation}\n```",
+    ]
+  )
 
 
 @contextlib.contextmanager

@@ -38,7 +38,8 @@ def load_benchmark(
 
   Raises:
     ValueError: if there is no such data set; the message suggests the nearest
-      name and lists all; or if it is of another task and has no records.
+      name and lists all; if it is of another task and has no records; or if it
+      is stored in another format than `build` writes.
     FileNotFoundError: if it has not been built in `data_dir`, with the command
       that builds it; or if a file of the folder is missing.
     FolderError: naming file, line and field of what is wrong in the folder.
@@ -57,6 +58,7 @@ def load_benchmark(
       f"data set {name} is not built in {builder.data_path}; run "
       f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
     )
+  registry.check_file_format(builder)
   # array_record is read without TensorFlow; texts come back as bytes.
   data_sources = builder.as_data_source()
   # Rows of indices in run files and vectors follow this order.

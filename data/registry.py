@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 
@@ -24,6 +25,39 @@ DATASET_NAMES = tuple(
   for name, builder in _BUILDERS.items()
   for config in builder.BUILDER_CONFIGS
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Licence:
+  """Terms of what a data set holds.
+
+  Attributes:
+    identifier: as the hub of Hugging Face abbreviates it.
+    statement: the same in words.
+  """
+
+  identifier: str
+  statement: str
+
+
+_EDITIONS_LICENCE = Licence(
+  "cc-by-sa-4.0",
+  "The texts are in the public domain; the digital editions they are read "
+  "from, Kanripo and Wikisource, are under CC BY-SA.",
+)
+_LICENCES = {
+  "chunqiutr/mini": Licence("apache-2.0", "Invented by ctd_jax; Apache-2.0."),
+  "chunqiutr/rebuilt": _EDITIONS_LICENCE,
+  "zztj/rebuilt": _EDITIONS_LICENCE,
+}
+_UNKNOWN_LICENCE = Licence(
+  "unknown", "That of the files it was made from, which ctd_jax does not know."
+)
+
+
+def get_licence(name: str) -> Licence:
+  """Returns the licence of a data set, also of one that is not ours."""
+  return _LICENCES.get(name, _UNKNOWN_LICENCE)
 
 
 def make_builder(
@@ -49,3 +83,18 @@ def make_builder(
   if data_dir is not None:
     data_dir = os.path.expanduser(data_dir)
   return tfds.builder(name, data_dir=data_dir)
+
+
+def check_file_format(builder: tfds.core.DatasetBuilder) -> None:
+  """Checks that a data set that is built can be read without TensorFlow.
+
+  Raises:
+    ValueError: if TFDS was told to store it in another format than ours.
+  """
+  file_format = builder.info.file_format
+  if file_format is not tfds.core.FileFormat.ARRAY_RECORD:
+    raise ValueError(
+      f"{builder.data_path} is stored as {file_format.value}, not as "
+      "array_record; build it again: python -m ctd_jax_datasets.build "
+      f"{builder.name}/{builder.builder_config.name} --overwrite"
+    )

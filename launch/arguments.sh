@@ -3,13 +3,13 @@
 #
 # Why: every script that starts a run takes the flags of ctd_jax.train, and one
 # of its own. Source it and environment.sh, then call
-#   read_arguments "$@"   sets dry_run, help, config, workdir and arguments (all
-#                         flags but --dry-run); a missing --config ends it
+#   read_arguments "$@"   sets dry_run, config, workdir and arguments (all flags
+#                         but --dry-run); a missing --config ends it, and so
+#                         does --help
 #   name_workdir          without --workdir, adds <clone>/runs/<config>
 
 # shellcheck disable=SC2034
 dry_run=0
-help=0
 config=
 workdir=
 arguments=()
@@ -21,7 +21,11 @@ read_arguments() {
       --dry-run | --dry_run) dry_run=1 && continue ;;
       --config=* | -config=*) config=${argument#*=} ;;
       --workdir=* | -workdir=*) workdir=${argument#*=} ;;
-      --help* | -help* | -h) help=1 ;;
+      --help* | -help* | -h)
+        print_usage
+        printf '\nFlags of the run: python -m ctd_jax.train --help\n'
+        exit
+        ;;
     esac
     case $previous in
       --config | -config) config=$argument ;;
@@ -30,13 +34,13 @@ read_arguments() {
     arguments+=("$argument")
     previous=$argument
   done
-  ((help)) || [[ -n $config ]] ||
+  [[ -n $config ]] ||
     fail "say what to run, e.g. --config=configs/tiny.py"
 }
 
 name_workdir() {
   local name
-  if ((help)) || [[ -n $workdir ]]; then
+  if [[ -n $workdir ]]; then
     return
   fi
   # configs/small.py:ft -> runs/small-ft

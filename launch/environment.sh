@@ -3,14 +3,16 @@
 #
 # Why: every launch script starts with these steps. Source it, then call
 #   use_environment [EXTRA...]    sets `python`; installs ctd_jax[EXTRA...]
+# in the active environment or .venv; with own_environment=FOLDER, in that one.
 #
 # What was installed is remembered in <environment>/ctd_jax-installed/<extra>,
 # so that a second call costs nothing until setup.py or the clone changes.
 # With dry_run=1 nothing is made: the commands are printed.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-dry_run=${dry_run:-0}
+dry_run=0
 python=
+own_environment=
 # How a run ends that was told to stop and can go on; ctd_jax/training/preemption.py.
 # shellcheck disable=SC2034
 stopped=75
@@ -22,6 +24,11 @@ fail() {
 
 say() {
   printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+}
+
+# Prints the comment at the head of the script that runs, for --help.
+print_usage() {
+  sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
 }
 
 # Prints a command in a form that can be pasted into a shell.
@@ -57,29 +64,29 @@ find_python() {
 
 # Sets `python` to that of the active environment, or of .venv, made if needed.
 find_environment() {
-  local active=${VIRTUAL_ENV:-} base
+  local active=${VIRTUAL_ENV:-} folder=${own_environment:-$root/.venv} base
   # The base environment of conda is everybody's: nothing is installed there.
   if [[ -z $active && ${CONDA_DEFAULT_ENV:-base} != base ]]; then
     active=${CONDA_PREFIX:-}
   fi
-  if [[ -n $active ]]; then
+  if [[ -n $active && -z $own_environment ]]; then
     python=$active/bin/python
     is_new_enough "$python" || fail "the active environment $active has no \
 Python 3.11 or newer; deactivate it, or activate another"
     return
   fi
-  python=$root/.venv/bin/python
+  python=$folder/bin/python
   # An interrupted `venv` leaves a python without a pip.
-  if [[ -x $root/.venv/bin/pip ]] && is_new_enough "$python"; then
+  if [[ -x $folder/bin/pip ]] && is_new_enough "$python"; then
     return
   fi
   base=$(find_python)
   if ((dry_run)); then
-    show "$base" -m venv --clear "$root/.venv"
+    show "$base" -m venv --clear "$folder"
     return
   fi
-  say "making a virtual environment in $root/.venv"
-  "$base" -m venv --clear "$root/.venv" >&2 ||
+  say "making a virtual environment in $folder"
+  "$base" -m venv --clear "$folder" >&2 ||
     fail "$base -m venv failed (on Debian and Ubuntu: install python3-venv)"
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lints and tests the clone this script is in; installs what it needs first.
 #
-#   ./launch/test.sh [--dry-run] [--fast] [--parity] [PYTEST ARGUMENT...]
+#   ./launch/test.sh [--dry-run] [--fast] [--parity] [--tf] [PYTEST ARGUMENT...]
 #
 # e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
@@ -9,17 +9,28 @@
 # draws fewer cases of hostile text.
 # --parity also compares the encoders with the published implementations, side
 # by side; it installs torch (1.2 GB more).
+# --tf runs the tests that read data sets with TensorFlow, and nothing else, in
+# an environment of their own, .venv-tf (3 GB): in the other one, the tests show
+# that nothing needs TensorFlow.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON as in local.sh;
 #   CTD_JAX_SOURCES   folder of source texts: tests then read the real editions
+#   CTD_JAX_OUTSIDE   folder of texts and calendars from outside, likewise
 set -euo pipefail
 
-dry_run=0
+# shellcheck source=launch/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
 fast=0
+tf=0
 extras=(test)
 arguments=()
 for argument in "$@"; do
   case $argument in
+    --help | -h)
+      print_usage
+      exit
+      ;;
     --dry-run | --dry_run) dry_run=1 ;;
     --fast)
       fast=1
@@ -30,12 +41,17 @@ for argument in "$@"; do
       extras+=(parity)
       arguments+=(--parity)
       ;;
+    --tf)
+      tf=1
+      extras+=(tf)
+      arguments+=(-m tf)
+      # shellcheck disable=SC2034
+      own_environment=${root:?}/.venv-tf
+      ;;
     *) arguments+=("$argument") ;;
   esac
 done
 
-# shellcheck source=launch/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment "${extras[@]}"
 cd "$root"
 
@@ -47,6 +63,10 @@ run() {
   fi
 }
 
+if ((tf)); then
+  run "$python" -m pytest tests/data "${arguments[@]}"
+  exit
+fi
 run "$python" -m ruff check .
 run "$python" -m ruff format --check .
 # The layers of the packages, as pyproject.toml lists them.

@@ -32,7 +32,7 @@ source "$here/arguments.sh"
 read_arguments "$@"
 [[ -n ${TPU_NAME:-} && -n ${TPU_ZONE:-} ]] ||
   fail "name the TPU: TPU_NAME=... TPU_ZONE=..."
-((help)) || [[ -n $workdir ]] ||
+[[ -n $workdir ]] ||
   fail "give --workdir, a folder that all hosts see"
 
 remote=$(show cd "${TPU_CLONE:-ctd_jax}")

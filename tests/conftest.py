@@ -65,6 +65,17 @@ def pytest_ignore_collect(
   return None
 
 
+def pytest_collection_modifyitems(
+  config: pytest.Config, items: list[pytest.Item]
+) -> None:
+  """Skips what needs TensorFlow, unless it is asked for by -m tf."""
+  if config.getoption("-m") == "tf":
+    return
+  for item in items:
+    if item.get_closest_marker("tf"):
+      item.add_marker(pytest.mark.skip(reason="launch/test.sh --tf runs it"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
   """Marks flags as parsed: grain and TFDS read what app.run() would parse."""
   flags.FLAGS.mark_as_parsed()

@@ -3,7 +3,8 @@
 A chronicle dates by omission. 「三月」 means the third month of the year last
 named, and an entry without any date belongs to the month before it.
 `MonthScanner` carries (reign, year, month) from entry to entry, and
-`split_entry_by_month` cuts a long narrative where a new month opens a sentence.
+`split_entry_by_month` cuts a long narrative where a sentence tells of a new
+month.
 
 Source: ChunQiuTR section 6.2 (sequential pass over reign, year and month
 cues). Two conventions are added, without which far fewer months are filled
@@ -42,7 +43,10 @@ _MONTHS_PER_SEASON = 3
 _MIN_YEAR_END_MONTH = 10
 SENTENCE_ENDS = "。；！？"
 _CLAUSE_END = re.compile(f"[{SENTENCE_ENDS}]")
-_OPENING_QUOTES, _CLOSING_QUOTES = "「『“‘", "」』”’"
+_CLAUSE_MARK = "，"
+_OPENING_QUOTE_OF = {"」": "「", "』": "『", "”": "“", "’": "‘"}
+_OPENING_QUOTES = frozenset(_OPENING_QUOTE_OF.values())
+_LENGTH_OF_A_SEASON = 3  # months
 # 「三月者何」 asks about the words of the entry; it dates nothing.
 _GLOSS_PARTICLES = "者之而"
 
@@ -135,8 +139,14 @@ def find_opening_cues(text: str) -> list[date_expressions.DateCue]:
 
 
 def classify_printed_date(text: str) -> str:
-  """Returns the most precise printed date of an entry, of `PRINTED_DATES`."""
-  cues = find_opening_cues(text)
+  """Returns the most precise date that an entry prints, of `PRINTED_DATES`.
+
+  The date that opens it, or the one within its first sentence, see
+  `split_entry_by_month`.
+  """
+  cues = find_opening_cues(text) or [
+    date.cue for date in _find_narrative_dates(text) if date.part_start == 0
+  ]
   if any(cue.month is not None for cue in cues):
     return PRINTED_MONTH
   if any(cue.leap for cue in cues):
@@ -154,8 +164,17 @@ def split_entry_by_month(
   """Returns the parts of an entry with their months, and moves the scan.
 
   A long narrative goes on over months: a part begins where a season or month
-  later than the scan position opens a sentence outside quotation. Earlier
-  dates, dates of days and dates inside speech begin no part.
+  later than the scan position opens a sentence outside quotation, or a clause
+  in the middle of one. After a comma the date must be written as one, with a
+  day or set off by a second comma; 「三月」 set off so may mean three months,
+  and begins no part. What a sentence says before its only date is reason or
+  circumstance, 「衛人平莒于我，十二月，盟于洮」, so the part begins with the
+  sentence; after another date it begins with the clause.
+
+  An earlier month is a look back and begins no part, with one exception: an
+  entry may name the month of its outcome first and then tell how it came about.
+  There an earlier month opens a sentence, and the month of the outcome is named
+  once more after it. Dates of days and dates inside speech begin no part.
 
   Args:
     text: one punctuated entry.
@@ -170,29 +189,94 @@ def split_entry_by_month(
   key = scanner.read_entry_month(text)
   if key is None:
     return []
+  narrative_dates = [
+    date
+    for date in _find_narrative_dates(text)
+    if not set(comment_marks) & set(_rest_of_sentence(text, date.cue.end))
+  ]
+  last_index_of_month = {
+    date.cue.month: index for index, date in enumerate(narrative_dates)
+  }
   dated_segments, start = [], 0
-  is_sentence_start = make_sentence_start_test(text)
-  leading_cues = find_opening_cues(text)
-  opening_end = leading_cues[-1].end if leading_cues else 0
-  for cue in date_expressions.find_date_cues(text):
-    if (
-      cue.start < opening_end
-      or not is_sentence_start(cue.start)
-      or _is_gloss(text, cue)
-    ):
-      continue
-    # A year inside an entry is told of, not entered.
-    if cue.reign is not None or cue.year is not None:
-      continue
-    if set(comment_marks) & set(_rest_of_sentence(text, cue.end)):
-      continue
-    next_scanner = dataclasses.replace(scanner)
-    if next_scanner.advance_by_cue(cue) <= key:
-      continue
-    dated_segments.append((text[start : cue.start], key))
-    key, start = scanner.advance_by_cue(cue), cue.start
+  for index, date in enumerate(narrative_dates):
+    next_key = dataclasses.replace(scanner).advance_by_cue(date.cue)
+    is_told_from_the_beginning = (
+      date.opens_sentence and last_index_of_month.get(key.month, 0) > index
+    )
+    if next_key > key or (next_key < key and is_told_from_the_beginning):
+      # The part may be the whole entry, whose first sentence dates it.
+      if date.part_start > start:
+        dated_segments.append((text[start : date.part_start], key))
+      key, start = scanner.advance_by_cue(date.cue), date.part_start
   dated_segments.append((text[start:], key))
   return dated_segments
+
+
+@dataclasses.dataclass(frozen=True)
+class _NarrativeDate:
+  """Season or month inside an entry that can begin a part.
+
+  Attributes:
+    cue: season or month.
+    opens_sentence: false if it opens a clause in the middle.
+    part_start: position of the clause, or of its sentence if no other date
+      stands in it before.
+  """
+
+  cue: date_expressions.DateCue
+  opens_sentence: bool
+  part_start: int
+
+
+def _find_narrative_dates(text: str) -> list[_NarrativeDate]:
+  """Returns the seasons and months after the opening date, in order."""
+  opening_cues = find_opening_cues(text)
+  opening_end = previous_end = opening_cues[-1].end if opening_cues else 0
+  is_sentence_start = make_sentence_start_test(text)
+  is_clause_start = make_sentence_start_test(text, _CLAUSE_MARK)
+  dates = []
+  for cue in date_expressions.find_date_cues(text):
+    if cue.start < opening_end:
+      continue
+    opens_sentence = is_sentence_start(cue.start)
+    is_month_or_season = (
+      cue.month is not None or cue.leap or cue.season is not None
+    )
+    # A year inside an entry is told of, not entered.
+    if (
+      is_month_or_season
+      and cue.reign is None
+      and cue.year is None
+      and not _is_gloss(text, cue)
+      and (
+        opens_sentence
+        or (is_clause_start(cue.start) and _is_written_as_date(text, cue))
+      )
+    ):
+      part_start = next(
+        (
+          position
+          for position in range(cue.start, previous_end - 1, -1)
+          if position == 0 or is_sentence_start(position)
+        ),
+        cue.start,
+      )
+      dates.append(_NarrativeDate(cue, opens_sentence, part_start))
+    previous_end = cue.end
+  return dates
+
+
+def _is_written_as_date(text: str, cue: date_expressions.DateCue) -> bool:
+  """Returns whether a cue after a comma is a date by its form alone.
+
+  「，三月甲寅」 and 「，冬，」 are; 「，冬曰烝」 explains a word, and 「三月」
+  is a length of time in 「圍之，三月，克之」.
+  """
+  if cue.day is not None:
+    return True
+  if not text.startswith(_CLAUSE_MARK, cue.end):
+    return False
+  return cue.season is not None or cue.month != _LENGTH_OF_A_SEASON
 
 
 def make_sentence_start_test(
@@ -200,20 +284,29 @@ def make_sentence_start_test(
 ) -> Callable[[int], bool]:
   """Returns a test: does this position open a sentence outside quotation?
 
+  Editions forget marks of quotation. One that closes ends all quotations that
+  were opened since its counterpart; one that opens directly inside another of
+  its own kind shows that the other was not closed, for a quotation within a
+  quotation has the other kind.
+
   Args:
     text: punctuated.
-    end_marks: what ends a sentence; with more marks, a clause.
+    end_marks: what ends a sentence; with other marks, a clause.
   """
-  depth, start_positions = 0, set()
+  open_quotes: list[str] = []
+  start_positions = set()
   for position, character in enumerate(text):
-    if depth == 0 and position and text[position - 1] in end_marks:
+    if not open_quotes and position and text[position - 1] in end_marks:
       start_positions.add(position)
     if character in _OPENING_QUOTES:
-      depth += 1
-    elif character in _CLOSING_QUOTES:
-      depth = max(0, depth - 1)
+      if open_quotes[-1:] != [character]:
+        open_quotes.append(character)
+    elif character in _OPENING_QUOTE_OF:
+      if _OPENING_QUOTE_OF[character] in open_quotes:
+        while open_quotes.pop() != _OPENING_QUOTE_OF[character]:
+          pass
       # 「…。」冬 : the speech's own full stop ends the sentence.
-      if depth == 0 and position and text[position - 1] in end_marks:
+      if not open_quotes and position and text[position - 1] in end_marks:
         start_positions.add(position + 1)
   return start_positions.__contains__
 
@@ -224,4 +317,8 @@ def _rest_of_sentence(text: str, start: int) -> str:
 
 
 def _is_gloss(text: str, cue: date_expressions.DateCue) -> bool:
-  return text[cue.end : cue.end + 1] in tuple(_GLOSS_PARTICLES)
+  next_character = text[cue.end : cue.end + 1]
+  # 「三月而葬」 is a length of time, 「十一月丙辰而滅之」 a date.
+  if next_character == "而" and cue.day is not None:
+    return False
+  return next_character in tuple(_GLOSS_PARTICLES)

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable, Sequence
 
-from ctd_jax.chronology import query_windows, reign_tables, sexagenary
+from ctd_jax.chronology import query_windows, reign_tables, rulers, sexagenary
 from ctd_jax.chronology.date_grammar import (
+  FIRST_MONTH_OF_SEASON,
   PUNCTUATION,
   SEASONS,
   DateCue,
   build_grammar,
   candidate_reigns,
   iterate_matches,
+  read_common_year,
 )
 from ctd_jax.chronology.numerals import (
   UNIT_DIGITS,
@@ -113,7 +116,7 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
       sexagenary year that is another.
   """
   for match, cue in iterate_matches(fold_script(text), timeline):
-    if cue.start or cue.reign is None:
+    if cue.start or not (cue.reign or match["common_year"]):
       break  # the text does not begin with a full date
     if cue.end < len(text):
       raise DateError("unexpected text after the date", text, cue.end)
@@ -127,13 +130,17 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
 def _resolve_key(
   match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
 ) -> TimeKey:
-  """Returns the key of a cue that names reign, year and month."""
+  """Returns the key of a cue that names year and month, and any reign."""
+  if match["common_year"]:
+    mention = _make_common_era_mention(match, cue, text, timeline)
+    if mention.interval is None or cue.leap:
+      raise DateError("expected a month of the year", text, cue.start)
+    return mention.interval.start
   candidates = candidate_reigns(match, cue, timeline)
+  _check_ruler(candidates, match, cue, text, timeline)
   if len(candidates) != 1:
-    names = ", ".join(map(timeline.full_reign_name, candidates))
     raise DateError(
-      f"{cue.reign} names {len(candidates)} reigns of {timeline.name!r}"
-      f" ({names}); write the ruler too" * bool(candidates),
+      f"ambiguous reign, write one of {_name_reigns(candidates, timeline)}",
       text,
       cue.start,
     )
@@ -171,6 +178,58 @@ def _resolve_key(
       match.start("cycle"),
     )
   return key
+
+
+def _name_reigns(reigns: Iterable[int], timeline: Timeline) -> str:
+  return ", ".join(map(timeline.full_reign_name, reigns))
+
+
+def _check_ruler(
+  candidates: Sequence[int],
+  match: re.Match[str],
+  cue: DateCue,
+  text: str,
+  timeline: Timeline,
+) -> None:
+  """Raises DateError if the ruler named had no reign of that name."""
+  if cue.reign and not candidates:
+    reigns = build_grammar(timeline).reigns[match["reign"] or match["initial"]]
+    raise DateError(
+      f"{text[match.start('state') : match.end('state')]} had no "
+      f"{cue.reign}; timeline {timeline.name!r} has "
+      f"{_name_reigns(reigns, timeline)}",
+      text,
+      cue.start,
+    )
+
+
+def _make_common_era_mention(
+  match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
+) -> query_windows.DateMention:
+  """Returns the mention of a date such as 「公元479年正月」.
+
+  Raises:
+    DateError: if the timeline has no such year.
+  """
+  try:
+    year = read_common_year(match)
+    month = cue.month or FIRST_MONTH_OF_SEASON.get(cue.season)
+    interval = reign_tables.common_era_interval(timeline, year, month)
+    if cue.season and not cue.month:
+      last = reign_tables.common_era_interval(timeline, year, month + 2)
+      interval = Interval(interval.start, last.end)
+  except (KeyError, ValueError) as error:
+    raise DateError(str(error.args[0]), text, cue.start) from None
+  return query_windows.DateMention(
+    cue.start,
+    cue.end,
+    (interval.start.reign,),
+    interval.start.year,
+    cue.month,
+    cue.season,
+    cue.leap,
+    interval,
+  )
 
 
 def _is_date(
@@ -221,12 +280,12 @@ def find_full_dates(
 ) -> list[tuple[int, int, TimeKey]]:
   """Returns (start, end, key) of every full date of `timeline` in `text`.
 
-  A full date names reign, year and month. Dates of months that the timeline
-  lacks are left out.
+  A full date names reign, year and month, or a month of the common era. Dates
+  of months that the timeline lacks are left out.
   """
   dates = []
   for match, cue in iterate_matches(fold_script(text), timeline):
-    if cue.reign and (cue.month or cue.leap):
+    if (cue.reign or match["common_year"]) and (cue.month or cue.leap):
       try:
         key = _resolve_key(match, cue, text, timeline)
       except DateError:
@@ -242,8 +301,8 @@ def find_date_cues(
 
   Parts that follow one another, with or without punctuation, make one cue:
   「冬，十有二月，癸未」. Left out: lengths of time (「三月而葬」), years of
-  other rulers (「晉文公三年」), bare years in mid-sentence, and seasons in
-  mid-sentence without a month.
+  other rulers (「晉文公三年」) or the common era, bare years in mid-sentence,
+  and seasons in mid-sentence without a month.
 
   Args:
     text: punctuated or not, Traditional or Simplified.
@@ -256,7 +315,8 @@ def find_date_cues(
     for match, cue in iterate_matches(
       folded_text, timeline or reign_tables.load_timeline("lu")
     )
-    if _is_date(match, cue, folded_text, is_punctuated)
+    if not match["common_year"]
+    and _is_date(match, cue, folded_text, is_punctuated)
   ]
 
 
@@ -284,17 +344,9 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
         cue.start,
       )
   mentions = [
-    query_windows.DateMention(
-      cue.start,
-      cue.end,
-      tuple(candidate_reigns(match, cue, timeline)),
-      cue.year,
-      cue.month,
-      cue.season,
-      cue.leap,
-    )
-    for match, cue in matches
+    _make_mention(match, cue, text, timeline) for match, cue in matches
   ]
+  mentions = _settle_reigns(mentions, folded, timeline)
   # Without any reign beside its year, one named elsewhere may be meant.
   if not any(mention.reigns for mention in mentions):
     mentions = _with_lone_reign(mentions, folded, timeline)
@@ -303,6 +355,65 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
   except DateError as error:
     # The window was read in folded text; the error quotes the text as given.
     raise DateError(error.problem, text, error.position) from None
+
+
+def _make_mention(
+  match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
+) -> query_windows.DateMention:
+  """Returns a match as a mention, with all reigns that it can mean."""
+  if match["common_year"]:
+    return _make_common_era_mention(match, cue, text, timeline)
+  candidates = candidate_reigns(match, cue, timeline)
+  _check_ruler(candidates, match, cue, text, timeline)
+  return query_windows.DateMention(
+    cue.start,
+    cue.end,
+    tuple(candidates),
+    cue.year,
+    cue.month,
+    cue.season,
+    cue.leap,
+  )
+
+
+def _settle_reigns(
+  mentions: Sequence[query_windows.DateMention], folded: str, timeline: Timeline
+) -> list[query_windows.DateMention]:
+  """Returns the mentions, reigns of one name told apart by the whole query.
+
+  By its other date (「自晉泰始元年至泰始三年」), or by a ruler or dynasty that
+  is named elsewhere (「《資治通鑑·齊紀》在建元元年」). Where neither is, or
+  several are, the mention stays ambiguous.
+  """
+  settled = {
+    mention.reigns[0] for mention in mentions if len(mention.reigns) == 1
+  }
+  characters = list(folded)
+  for mention in mentions:
+    length = mention.end - mention.start
+    characters[mention.start : mention.end] = "〇" * length
+  outside_dates = "".join(characters)
+
+  def narrow_reigns(reigns: tuple[int, ...]) -> tuple[int, ...]:
+    if len(reigns) < 2:
+      return reigns
+    named = [
+      number
+      for number in reigns
+      if number in settled
+      or re.search(
+        rulers.build_mention_pattern(
+          rulers.ruler_names(timeline.reigns[number - 1].state)
+        ),
+        outside_dates,
+      )
+    ]
+    return tuple(named) or reigns
+
+  return [
+    dataclasses.replace(mention, reigns=narrow_reigns(mention.reigns))
+    for mention in mentions
+  ]
 
 
 def _with_lone_reign(

@@ -14,7 +14,8 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
-from ctd_jax.chronology import sexagenary
+from ctd_jax.chronology import rulers, sexagenary
+from ctd_jax.chronology.name_patterns import build_names_pattern
 from ctd_jax.chronology.numerals import (
   NUMERAL_PATTERN,
   UNIT_DIGITS,
@@ -27,6 +28,19 @@ SEASONS = "春夏秋冬"
 FIRST_MONTH_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
 # A reign name after one of these belongs to another state: 晉文公, 宋襄公.
 _FOREIGN_STATES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀魏蜀梁趙涼"
+# Dynasties whose last character is the name of one in a table.
+_FOREIGN_DYNASTIES = (
+  "北魏",
+  "後魏",
+  "元魏",
+  "拓跋魏",
+  "北齊",
+  "高齊",
+  "後晉",
+  "北宋",
+)
+# 「此後晉泰始元年」 is not of 後晉.
+_AFTERWARDS = re.compile("[此其以之而]後$")
 PUNCTUATION = (
   "，。、；：．.,;:！？!?「」『』《》〈〉（）()〔〕【】[]○〇・·…—\"'“”‘’/¶"
 )
@@ -48,11 +62,19 @@ _CLAUSE_SEASON_PATTERN = (
 )
 _TAIL_PATTERN = (
   rf"(?:{_GAP_PATTERN}(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
-  rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN})))))?"
+  rf"|(?(common_year){_SEASON_PATTERN}"
+  rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
   rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
 )
+# 公元479年, 公元前722年, 西元二六五年; 265年 without a word has three digits.
+_COMMON_YEAR_PATTERN = (
+  r"(?:(?P<common_era>[公西]元)(?P<before_era>前)?[ \u3000]?)?"
+  r"(?P<common_year>(?(common_era)(?:[0-9０-９]{1,4}"
+  rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
+  rf"|{NUMERAL_PATTERN})|(?<![0-9０-９])[0-9０-９]{{3,4}}))年"
+)
 _START_CHARACTERS = (
-  f"元正王閏太歲{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
+  f"元正王閏太歲公西{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
   "兩十廿卄卅卌0-9０-９"
 )
 
@@ -92,58 +114,66 @@ class DateGrammar:
   Attributes:
     pattern: for folded text.
     reigns: folded spelling of a reign name -> numbers of the reigns it names.
+    ruler_patterns: of what may stand before the name of each reign.
   """
 
   pattern: re.Pattern[str]
   reigns: dict[str, tuple[int, ...]]
+  ruler_patterns: tuple[re.Pattern[str], ...]
 
 
 @functools.cache
 def build_grammar(timeline: Timeline) -> DateGrammar:
   """Returns the grammar of a timeline's dates, built once for each.
 
-  Besides the names of the table it knows the state in front of them, whole or
-  in part (魯隱公, 晉惠帝永平 as 惠帝永平), and dukes by one character (僖八年).
+  Besides the names of the table it knows the state or ruler in front of them in
+  every wording (魯隱公, 晉惠帝永平, 孝惠皇帝永平, see `rulers`), dukes by one
+  character (僖八年), and years of the common era.
   """
   spellings: dict[str, tuple[int, ...]] = {}
-  initials, prefixes = set(), {""}
+  initials = set()
+  names_of_rulers = [rulers.ruler_names(row.state) for row in timeline.reigns]
   for number, row in enumerate(timeline.reigns, start=1):
-    state = fold_script(row.state)
-    prefixes |= {state, state[:1], state[1:]}
     names = {fold_script(name) for name in (row.name, *row.aliases)}
     if len(row.name) == 2 and row.name.endswith("公"):
       initials.add(fold_script(row.name)[0])  # 僖二十八年
       names.add(fold_script(row.name)[0])
     for name in names:
       spellings[name] = (*spellings.get(name, ()), number)
-  # Longest first: an alternation takes the first that fits.
-  names_by_length = sorted(
-    spellings.keys() - initials, key=lambda name: (-len(name), name)
-  )
-  sorted_prefixes = sorted(prefixes, key=lambda name: (-len(name), name))
+  reign_pattern = build_names_pattern(spellings.keys() - initials)
   initial_pattern = (
-    f"|(?P<initial>[{_join_escaped(sorted(initials))}])" if initials else ""
+    f"|(?P<initial>[{_escape_all(initials)}])" if initials else ""
   )
   head_pattern = (
-    rf"(?<![{_FOREIGN_STATES}])(?P<state>{_join_escaped(sorted_prefixes, '|')})"
-    rf"(?:(?P<reign>{_join_escaped(names_by_length, '|')})"
+    rf"(?<![{_FOREIGN_STATES}])"
+    rf"(?P<state>{rulers.build_ruler_pattern(names_of_rulers)})"
+    rf"(?:(?P<reign>{reign_pattern})"
     rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
   )
-  starts = {name[0] for name in prefixes | spellings.keys() if name}
+  starts = {
+    name[0]
+    for ruler in names_of_rulers
+    for name in (*ruler.dynasties, *ruler.names, *spellings)
+  }
   # The look-ahead only saves time: no date begins with another character.
   return DateGrammar(
     re.compile(
-      rf"(?=[{_START_CHARACTERS}{_join_escaped(sorted(starts))}])"
-      rf"(?:(?:{head_pattern})?(?P<year>元|{NUMERAL_PATTERN})年)?"
+      rf"(?=[{_START_CHARACTERS}{_escape_all(starts)}])"
+      rf"(?:(?:{head_pattern})?(?P<year>元|{NUMERAL_PATTERN})年"
+      rf"|{_COMMON_YEAR_PATTERN})?"
       rf"(?:(?(year){_GAP_PATTERN})(?P<cycle>{sexagenary.YEAR_PATTERN}))?{_TAIL_PATTERN}"
     ),
     spellings,
+    tuple(
+      re.compile(rulers.build_ruler_pattern([names]))
+      for names in names_of_rulers
+    ),
   )
 
 
-def _join_escaped(names: Iterable[str], separator: str = "") -> str:
-  """Returns names joined by `separator`, with special characters escaped."""
-  return separator.join(map(re.escape, names))
+def _escape_all(characters: Iterable[str]) -> str:
+  """Returns characters, escaped and in order, for a class of a pattern."""
+  return "".join(map(re.escape, sorted(characters)))
 
 
 def iterate_matches(
@@ -160,6 +190,8 @@ def iterate_matches(
     starts = [match.start(name) for name in groups if match[name]]
     # An empty match, or a number that is no month.
     if not starts or (month and parse_numeral(month) > MONTHS_PER_YEAR):
+      continue
+    if match["state"] and _is_foreign_dynasty(folded, match):
       continue
     name = match["reign"] or groups.get("initial")
     if name:
@@ -184,24 +216,55 @@ def iterate_matches(
     )
 
 
+def _is_foreign_dynasty(folded: str, match: re.Match[str]) -> bool:
+  """Returns whether 「魏太和」 is the end of 「北魏太和」."""
+  name_end = match.start("state") + 1
+  return folded[:name_end].endswith(_FOREIGN_DYNASTIES) and not (
+    _AFTERWARDS.search(folded, 0, name_end - 1)
+  )
+
+
 def candidate_reigns(
   match: re.Match[str], cue: DateCue, timeline: Timeline
 ) -> list[int]:
   """Returns the numbers of the reigns that a match can mean.
 
-  Reigns too short for the year are left out, unless all are.
+  Reigns of other rulers than the one named are left out, and reigns too short
+  for the year, unless all are.
   """
   if cue.reign is None:
     return []
-  name = match["reign"] or match["initial"]
-  candidates = []
-  for number in build_grammar(timeline).reigns[name]:
-    state = fold_script(timeline.reigns[number - 1].state)
-    if match["state"] in ("", state, state[:1], state[1:]):
-      candidates.append(number)
+  grammar = build_grammar(timeline)
+  candidates = [
+    number
+    for number in grammar.reigns[match["reign"] or match["initial"]]
+    if grammar.ruler_patterns[number - 1].fullmatch(match["state"])
+  ]
   long_enough = [
     number
     for number in candidates
     if cue.year <= timeline.reigns[number - 1].years
   ]
   return long_enough or candidates
+
+
+def read_common_year(match: re.Match[str]) -> int | None:
+  """Returns the astronomical year of a date of the common era, else None.
+
+  Raises:
+    ValueError: for a year 0, which the common era lacks.
+  """
+  digits = match["common_year"]
+  if digits is None:
+    return None
+  positional = re.fullmatch(rf"[〇零○{UNIT_DIGITS}]{{2,4}}", digits)
+  number = (
+    int("".join(str(max(UNIT_DIGITS.find(d) + 1, 0)) for d in digits))
+    if positional
+    else int(digits)
+    if digits.isdecimal()
+    else parse_numeral(digits)
+  )
+  if not number:
+    raise ValueError("the common era has no year 0")
+  return 1 - number if match["before_era"] else number

@@ -44,14 +44,15 @@ DURATION_PATTERN = (
 # survive the folding of a text to one script.
 _TRADITIONAL = (
   "隱莊閔魯閏滄懷鄉齊晉貴廢寧興龍鬱個兩後間從時這當歲來開續與過該終範圍"
-  "連緊約順滿轉鄰為點隨著計數幾於載處屬長"
+  "連緊約順滿轉鄰為點隨著計數幾於載處屬長義劉東陽蒼營簡厲顯肅陳紀國書漢"
 )
 _SIMPLIFIED = (
   "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
-  "连紧约顺满转邻为点随着计数几于载处属长"
+  "连紧约顺满转邻为点随着计数几于载处属长义刘东阳苍营简厉显肃陈纪国书汉"
 )
-# Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡.
-_SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡"}
+# Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡. Whoever
+# converts Simplified texts without care writes 鹹寧 for 咸寧.
+_SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡", "鹹": "咸"}
 _FOLD_TABLE = str.maketrans(
   glyphs.CANONICAL_SPELLING
   | dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True))

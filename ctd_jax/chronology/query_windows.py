@@ -57,6 +57,8 @@ class DateMention:
     month: 1-12, if said.
     season: one of 春夏秋冬, if said.
     leap: whether the month is intercalary.
+    interval: its months if they are more than one reign's, as those of a year
+      of the common era can be; else None.
   """
 
   start: int
@@ -66,6 +68,7 @@ class DateMention:
   month: int | None = None
   season: str | None = None
   leap: bool = False
+  interval: Interval | None = None
 
 
 def resolve_window(
@@ -120,6 +123,8 @@ def _date_ordinals(
   timeline: Timeline,
 ) -> tuple[int, int]:
   """Returns the ordinals of the first and last month of a date."""
+  if mention.interval is not None:
+    return timeline.interval_ordinals(mention.interval)
   if len(mention.reigns) != 1:
     names = ", ".join(
       timeline.full_reign_name(number) for number in mention.reigns
@@ -138,7 +143,12 @@ def _date_ordinals(
           TimeKey(reign, mention.year, month + 2),  # three months a season
         )
       )
-    if mention.leap and not mention.month:
+    if mention.leap and not timeline.leap_months:
+      # A calendar without leap months files one with the month it follows.
+      if not mention.month:
+        return timeline.interval_ordinals(year)
+      key = TimeKey(reign, mention.year, mention.month)
+    elif mention.leap and not mention.month:
       # 「閏月」 without a number: clear if the year has one leap month.
       leap_keys = [key for key in timeline.iterate_keys(year) if key.leap]
       key = leap_keys[0] if len(leap_keys) == 1 else None

@@ -12,8 +12,9 @@ astronomical year (249 CE is both 正始十年 and 嘉平元年). `years` counts
 years as numbered, a `Timeline` gives each of them twelve months, and
 `keys_of_year` returns all keys that carry a year. Ordinals of era timelines
 therefore give the order of dates, not exact distances across a change of era.
-Column `month` says in which month of its first year the count began;
-`keys_in_use_in_year` takes from it which of two names a month bore at the time.
+Column `month` says in which month of its first year the count began:
+`keys_in_use_in_year` takes from it which of two names a month bore at the time,
+and `precedes_accession` whether a date is earlier than its own reign.
 
 「tongjian」 is the calendar of one book: 資治通鑑 heads every year from 220 to
 501 with a single era, the last one of that year, so its years have one name
@@ -31,6 +32,7 @@ import re
 
 from ctd_jax.chronology.timelines import (
   MONTHS_PER_YEAR,
+  Interval,
   Reign,
   TimeKey,
   Timeline,
@@ -49,6 +51,12 @@ NUM_RELEASE_MONTHS = 3036  # of the released split map: 253 years
 # The released split map stops at 僖公三十二年 and 哀公二十六年: a property of
 # the release, not of history.
 _RELEASE_YEARS = {"僖公": 32, "哀公": 26}
+# Parts of a calendar that are calendars: 晉紀 and 齊紀 of 資治通鑑.
+_DYNASTY_BY_PART = {"tongjian_jin": "晉", "tongjian_qi": "齊"}
+_TABLE_BY_PART = {
+  "lu_release": "lu",
+  **dict.fromkeys(_DYNASTY_BY_PART, "tongjian"),
+}
 # 722 BCE, 280 CE, 280, 公元前722年, 西元280年.
 _COMMON_ERA_YEAR = re.compile(
   r"(?P<before>公元前|西元前|前)?(?:公元|西元)?\s*(?P<number>\d+)\s*年?"
@@ -89,11 +97,8 @@ def reign_table_dir() -> pathlib.Path:
 
 def timeline_names() -> tuple[str, ...]:
   """Returns the names that `load_timeline` accepts, sorted."""
-  return tuple(
-    sorted(
-      [path.stem for path in reign_table_dir().glob("*.tsv")] + ["lu_release"]
-    )
-  )
+  tables = [path.stem for path in reign_table_dir().glob("*.tsv")]
+  return tuple(sorted([*tables, *_TABLE_BY_PART]))
 
 
 def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
@@ -106,7 +111,7 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   Raises:
     ValueError: naming file, line and column of what cannot be read.
   """
-  reigns = tuple(reign for reign, _ in _read_table_rows(path))
+  reigns = _read_table_rows(path)
   for previous_reign, next_reign, line in zip(
     reigns, reigns[1:], range(3, len(reigns) + 2), strict=False
   ):
@@ -119,9 +124,10 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   return reigns
 
 
-def _read_table_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
-  """Returns (reign, month in which its count began) of every row."""
-  with path.open(encoding="utf-8", newline="") as file:
+def _read_table_rows(path: pathlib.Path) -> tuple[Reign, ...]:
+  """Returns the reign of every row."""
+  # Spreadsheets put a mark of the byte order before the first column's name.
+  with path.open(encoding="utf-8-sig", newline="") as file:
     # Aliases may hold quotation marks; nothing is quoted.
     rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     header = tuple(next(rows, ()))
@@ -130,16 +136,16 @@ def _read_table_rows(path: pathlib.Path) -> list[tuple[Reign, int]]:
         f"{path}, line 1: columns {header} should be {TABLE_COLUMNS}, "
         "separated by tabs"
       )
-    reigns_with_month = [
+    reigns = tuple(
       _parse_table_row(f"{path}, line {line}", cells)
       for line, cells in enumerate(rows, start=2)
-    ]
-  if not reigns_with_month:
+    )
+  if not reigns:
     raise ValueError(f"{path}: no reigns below the header")
-  return reigns_with_month
+  return reigns
 
 
-def _parse_table_row(location: str, cells: list[str]) -> tuple[Reign, int]:
+def _parse_table_row(location: str, cells: list[str]) -> Reign:
   if len(cells) != len(TABLE_COLUMNS):
     raise ValueError(
       f"{location}: {len(cells)} columns, should be {len(TABLE_COLUMNS)}"
@@ -159,13 +165,19 @@ def _parse_table_row(location: str, cells: list[str]) -> tuple[Reign, int]:
       ) from None
   if numbers["years"] < 1:
     raise ValueError(f"{location}: column 'years' should be at least 1")
-  month = numbers.pop("month")
-  if not 1 <= month <= MONTHS_PER_YEAR:
+  first_month = numbers.pop("month")
+  if not 1 <= first_month <= MONTHS_PER_YEAR:
     raise ValueError(
       f"{location}: column 'month' should be 1-{MONTHS_PER_YEAR}"
     )
   aliases = tuple(alias for alias in row["aliases"].split(",") if alias)
-  return Reign(row["name"], row["state"], **numbers, aliases=aliases), month
+  return Reign(
+    row["name"],
+    row["state"],
+    **numbers,
+    aliases=aliases,
+    first_month=first_month,
+  )
 
 
 @functools.cache
@@ -176,7 +188,8 @@ def load_timeline(name: str) -> Timeline:
     name: "lu" (the twelve dukes of Lu as history has them), "lu_release" (the
       3,036 months of the released split map), "mini" (an invented state), or
       an era table: "wei", "jin", "liu_song", "southern_qi", or "tongjian"
-      (the years 220-501 as 資治通鑑 heads them).
+      (the years 220-501 as 資治通鑑 heads them) with its parts "tongjian_jin"
+      and "tongjian_qi".
 
   Raises:
     ValueError: if there is no such table, or its file cannot be read.
@@ -188,23 +201,29 @@ def load_timeline(name: str) -> Timeline:
       f"no timeline {name!r}; known: {', '.join(timeline_names())}"
       f" (tables in {reign_table_dir()})"
     )
-  if name != "lu_release":
-    return Timeline(name, read_reign_table(reign_table_dir() / f"{name}.tsv"))
-  release_timeline = Timeline(
-    name,
-    tuple(
-      dataclasses.replace(
-        reign, years=_RELEASE_YEARS.get(reign.name, reign.years)
-      )
-      for reign in load_timeline("lu").reigns
-    ),
+  reigns = read_reign_table(
+    reign_table_dir() / f"{table_of_timeline(name)}.tsv"
   )
-  if len(release_timeline) != NUM_RELEASE_MONTHS:
+  if name in _DYNASTY_BY_PART:
+    dynasty = _DYNASTY_BY_PART[name]
+    reigns = tuple(row for row in reigns if row.state.startswith(dynasty))
+  elif name == "lu_release":
+    reigns = tuple(
+      dataclasses.replace(row, years=_RELEASE_YEARS.get(row.name, row.years))
+      for row in reigns
+    )
+  timeline = Timeline(name, reigns)
+  if name == "lu_release" and len(timeline) != NUM_RELEASE_MONTHS:
     raise ValueError(
-      f"lu.tsv gives {len(release_timeline)} released months, should be"
+      f"lu.tsv gives {len(timeline)} released months, should be"
       f" {NUM_RELEASE_MONTHS}"
     )
-  return release_timeline
+  return timeline
+
+
+def table_of_timeline(name: str) -> str:
+  """Returns the table that a timeline is read from: `lu` for `lu_release`."""
+  return _TABLE_BY_PART.get(name, name)
 
 
 def astronomical_year_of(calendar: Timeline, key: TimeKey) -> int:
@@ -230,31 +249,67 @@ def keys_of_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
   )
 
 
-def keys_in_use_in_year(name: str, year: int) -> tuple[TimeKey, ...]:
-  """Returns the twelve months of a year under the names they bore then.
+def keys_in_use_in_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
+  """Returns the months of a year under the names they bore then, in order.
 
   Where an era changes within `year`, the months before the change have the
   old name and those from it on the new one.
 
   Args:
-    name: of a table, as for `load_timeline`.
-    year: astronomical; nothing is returned for a year outside the table.
-
-  Raises:
-    ValueError: if there is no such table.
+    calendar: of rulers or eras.
+    year: astronomical; nothing is returned for a year outside the calendar.
   """
-  calendar = load_timeline(name)
-  # The release has no table of its own: it is lu.tsv cut short.
-  table = "lu" if name == "lu_release" else name
-  first_months = [
-    month for _, month in _read_table_rows(reign_table_dir() / f"{table}.tsv")
-  ]
   key_by_month: dict[int, TimeKey] = {}
   for key in keys_of_year(calendar, year):
     # Reigns go by time, so a later name takes the month over.
-    if key.year > 1 or key.month >= first_months[key.reign - 1]:
+    if not key.leap and not precedes_accession(calendar, key):
       key_by_month[key.month] = key
   return tuple(key_by_month[month] for month in sorted(key_by_month))
+
+
+def precedes_accession(calendar: Timeline, key: TimeKey) -> bool:
+  """Returns whether a month of 元年 is earlier than the count itself.
+
+  「永熙元年正月」 is: 永熙 began in the fourth month.
+  """
+  return (
+    key.year == 1 and key.month < calendar.reigns[key.reign - 1].first_month
+  )
+
+
+def common_era_interval(
+  calendar: Timeline, year: int, month: int | None = None
+) -> Interval:
+  """Returns a year of the common era, or a month of the year.
+
+  Months are those of the calendar, from 正月. One in which the name changed has
+  the name it bore from then on.
+
+  Args:
+    calendar: of rulers or eras.
+    year: astronomical.
+    month: 1-12, the whole year if None.
+
+  Raises:
+    KeyError: if `calendar` has no such year.
+  """
+  keys = keys_of_year(calendar, year)
+  if not keys:
+    first_year, last_year = (
+      format_common_era_year(astronomical_year_of(calendar, key))
+      for key in (calendar.months[0], calendar.months[-1])
+    )
+    raise KeyError(
+      f"{format_common_era_year(year)} lies outside timeline "
+      f"{calendar.name!r}, {first_year} to {last_year}"
+    )
+  if month is None:
+    return Interval(keys[0], keys[-1])
+  # Before the first accession of a calendar a month has the name of its year.
+  candidates = (*keys_in_use_in_year(calendar, year), *keys)
+  return Interval.single_month(
+    next(key for key in candidates if key.month == month and not key.leap)
+  )
 
 
 def format_common_era_year(year: int) -> str:

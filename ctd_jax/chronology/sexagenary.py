@@ -5,8 +5,7 @@ month narrows or checks a date; later works also name years in this way
 (「歲在己未」).
 
 Indices count from 0 = 甲子. Days are Julian day numbers (the integer of the
-day's noon); years are astronomical (0 = 1 BCE). Days before 1582-10-15 are in
-the Julian calendar, as historians of the period write them.
+day's noon); years are astronomical (0 = 1 BCE).
 
 The new moons come from `sxtwl`, which computes them back to the period. Its
 month *numbers* follow a later convention and its leap months a later rule, so
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from ctd_jax.chronology import numerals
+from ctd_jax.chronology import civil_dates, numerals
 
 STEMS = "甲乙丙丁戊己庚辛壬癸"
 BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
@@ -46,7 +45,6 @@ _DAY_MARK_REGEX = re.compile(
   r"|((?<![\s，、：。；．])晦|晦(?=[\s，、：。；．日]|$)))"
 )
 _JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊午
-_FIRST_GREGORIAN_DAY = 2299161  # 1582-10-15
 
 
 def parse_cyclic_index(text: str) -> int:
@@ -139,72 +137,15 @@ def years_with_cyclic_index(
   return tuple(range(start, last + 1, CYCLE_LENGTH))
 
 
-def to_julian_day(year: int, month: int, day: int) -> int:
-  """Returns the Julian day number of a date.
-
-  Args:
-    year: astronomical year.
-    month: 1-12.
-    day: day of the month, from 1; Julian calendar before 1582-10-15.
-
-  Raises:
-    ValueError: if there is no such date.
-
-  Source: J. Meeus, Astronomical Algorithms, chapter 7.
-  """
-  if not 1 <= month <= 12:
-    raise ValueError(f"month of a date is 1-12, got {month}")
-  # Years begin in March, so that the leap day is the last of its year.
-  shifted_year, shifted_month = (
-    (year, month) if month > 2 else (year - 1, month + 12)
-  )
-  julian_days = 1461 * (shifted_year + 4716) // 4  # 1461 days in four years
-  julian_days += int(30.6001 * (shifted_month + 1)) + day - 1524
-  century = shifted_year // 100
-  gregorian_days = julian_days + 2 - century + century // 4
-  julian_day = (
-    gregorian_days if gregorian_days >= _FIRST_GREGORIAN_DAY else julian_days
-  )
-  if to_civil_date(julian_day) != (year, month, day):
-    raise ValueError(f"there is no day {day} in {year}-{month:02d}")
-  return julian_day
-
-
-def to_civil_date(julian_day: int) -> tuple[int, int, int]:
-  """Returns (astronomical year, month, day); inverse of `to_julian_day`."""
-  shifted = julian_day
-  if julian_day >= _FIRST_GREGORIAN_DAY:
-    century = (4 * julian_day - 7468865) // 146097
-    shifted += 1 + century - century // 4
-  shifted += 1524
-  cycle_year = (20 * shifted - 2442) // 7305
-  day_of_cycle_year = shifted - 1461 * cycle_year // 4
-  cycle_month = int(day_of_cycle_year / 30.6001)
-  day = day_of_cycle_year - int(30.6001 * cycle_month)
-  month = cycle_month - 1 if cycle_month < 14 else cycle_month - 13
-  return cycle_year - (4716 if month > 2 else 4715), month, day
-
-
 def is_new_moon(julian_day: int) -> bool:
   """Whether a lunar month begins on this day (朔)."""
   import sxtwl
 
-  return sxtwl.fromSolar(*to_civil_date(julian_day)).getLunarDay() == 1
+  return (
+    sxtwl.fromSolar(*civil_dates.to_civil_date(julian_day)).getLunarDay() == 1
+  )
 
 
 def find_new_moons(first: int, last: int) -> tuple[int, ...]:
   """Returns the Julian day numbers of the new moons in `first`..`last`."""
   return tuple(day for day in range(first, last + 1) if is_new_moon(day))
-
-
-def days_with_cyclic_index(
-  cyclic_index: int, first: int, last: int
-) -> tuple[int, ...]:
-  """Returns the Julian days of `first`..`last` at `cyclic_index`.
-
-  Raises:
-    ValueError: if `cyclic_index` lies outside 0-59.
-  """
-  format_cyclic_index(cyclic_index)
-  start = first + (cyclic_index - cyclic_index_of_day(first)) % CYCLE_LENGTH
-  return tuple(range(start, last + 1, CYCLE_LENGTH))

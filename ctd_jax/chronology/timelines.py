@@ -114,6 +114,7 @@ class Reign:
     accession: astronomical year of 元年 (0 = 1 BCE, -721 = 722 BCE).
     years: number of regnal years.
     aliases: other spellings (Simplified, glyph variants).
+    first_month: month of 元年 in which the count began, 1-12.
   """
 
   name: str
@@ -121,6 +122,7 @@ class Reign:
   accession: int
   years: int
   aliases: tuple[str, ...] = ()
+  first_month: int = 1
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -33,9 +33,11 @@ Axes: N records, n rows, K months.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 
 import numpy as np
+from absl import logging
 from jaxtyping import Float
 
 from ctd_jax.dating import (
@@ -56,6 +58,7 @@ from ctd_jax.dating.options import (
   check_variant,
 )
 from ctd_jax.dating.posterior import Posterior, PosteriorBlock
+from ctd_jax.utils import progress
 
 
 def make_experts(
@@ -156,6 +159,10 @@ class DatingModel:
       )
     if features is None:
       features = read_corpus_features(corpus, labels, self.use_punctuation)
+    logging.info(
+      "dating: learning weights on %s known events",
+      f"{int((labels.is_known & features.is_event).sum()):,}",
+    )
     weights = expert_weights.fit_expert_weights(self.experts, features, labels)
     return FittedDatingModel(
       experts=self.experts, features=features, labels=labels, weights=weights
@@ -198,23 +205,31 @@ class FittedDatingModel:
       ValueError: if the variant is unknown.
     """
     corpus = self.features.corpus
-    if check_variant(variant) != STRICT:
+    check_variant(variant)
+    logging.info(
+      "dating: the months of %s records, %s", f"{len(corpus):,}", variant
+    )
+    if variant != STRICT:
       return Posterior(
         axis=corpus.axis,
         certain_months=np.where(
           self.labels.is_known, self.labels.month, corpus.placeholder_month
         ),
-        blocks=(self._eliminate(self._make_block(UNKNOWN), variant),),
+        blocks=(self._eliminate(self._unlabelled_block, variant),),
       )
     fold_of_record = folds.assign_folds(corpus.axis, self.labels)
-    # UNKNOWN, the fold of the records without a label, comes first.
-    blocks = [self._make_block(int(fold)) for fold in np.unique(fold_of_record)]
-    if not (fold_of_record == UNKNOWN).any():
-      blocks.insert(0, self._make_block(UNKNOWN))
+    labelled_blocks = [
+      self._score_records(int(fold))[1]
+      for fold in progress.Progress(
+        np.unique(fold_of_record[self.labels.is_known]),
+        "dating: hidden years",
+        unit="fold",
+      )
+    ]
     return Posterior(
       axis=corpus.axis,
       certain_months=corpus.placeholder_month,
-      blocks=tuple(blocks),
+      blocks=(self._unlabelled_block, *labelled_blocks),
     )
 
   def explain(
@@ -286,8 +301,10 @@ class FittedDatingModel:
     block = scores.make_block(self.weights.inverse_temperature, is_target)
     return scores, block
 
-  def _make_block(self, fold: int) -> PosteriorBlock:
-    return self._score_records(fold)[1]
+  @functools.cached_property
+  def _unlabelled_block(self) -> PosteriorBlock:
+    """Posteriors of the records without a label, which all variants share."""
+    return self._score_records(UNKNOWN)[1]
 
   def _score_fold(
     self, fold: int

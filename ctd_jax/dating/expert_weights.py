@@ -23,6 +23,7 @@ from ctd_jax.dating.corpus import Labels
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.posterior import Posterior
+from ctd_jax.utils import progress
 
 _WORDS_PENALTY = 0.005  # of the squared weights of words, per event
 _POOL_PENALTY = 0.002  # of the squared weights of the pool, per event
@@ -99,7 +100,7 @@ def fit_expert_weights(
     expert_panel.fit_panel(
       experts, features, fold.labels, weights.word_weights, fold.fitted
     )
-    for fold in hidden_folds
+    for fold in progress.Progress(hidden_folds, "dating: weights", unit="fold")
   ]
   weights = dataclasses.replace(
     weights, pool_weights=_fit_pool_weights(panels, hidden_folds, years)

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 
 import numpy as np
+from absl import logging
 from jaxtyping import Bool, Float, Int
 
 from ctd_jax.dating import corpus as corpus_lib
@@ -93,6 +94,7 @@ def read_corpus_features(
     labels: kinds of known records, from which the style of events is learned.
     use_punctuation: whether that style includes punctuation.
   """
+  logging.info("dating: reading %s records", f"{len(corpus):,}")
   event_log_p = event_classifier.predict_event_log_p(
     corpus, labels, use_punctuation
   )
@@ -120,7 +122,7 @@ def read_corpus_features(
       corpus, event_records, string_index, rows, [bodies[row] for row in rows]
     )
 
-  return CorpusFeatures(
+  features = CorpusFeatures(
     corpus=corpus,
     event_log_p=event_log_p,
     is_event=is_event,
@@ -136,6 +138,14 @@ def read_corpus_features(
     parallel_pairs=make_pairs(event_records),
     comment_pairs=make_pairs(comment_records),
   )
+  logging.info(
+    "dating: read %s events, %s comments, %s placeholders; %s pairs of them",
+    f"{len(event_records):,}",
+    f"{len(comment_records):,}",
+    f"{int(corpus.is_placeholder.sum()):,}",
+    f"{len(features.parallel_pairs) + len(features.comment_pairs):,}",
+  )
+  return features
 
 
 def _read_all_citations(

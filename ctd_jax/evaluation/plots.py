@@ -20,6 +20,20 @@ from ctd_jax.utils import plotting
 _GROUP_WIDTH = 0.8  # of the bars of one group together; 0.2 parts groups
 _PAGE_SIZE = 11.2, 4.2  # inches; fills the width of the report page
 _KIND_HATCHES = ("", "////")  # an event, a placeholder
+# Panels of the training curves: title -> (name, label) of each line, as in
+# metrics.jsonl and speed.jsonl.
+_TRAINING_PANELS = {
+  "loss": (("loss", "all"), ("retrieval", "retrieval"), ("calendar", "dates")),
+  "validation, hit@1": (
+    ("validation/hit@1", "all"),
+    ("validation/event_hit@1", "an event"),
+    ("validation/placeholder_hit@1", "a placeholder"),
+  ),
+  "learning rate": (("learning_rate", ""),),
+  "norm of the gradient": (("gradient_norm", ""),),
+  "steps a second": (("speed/steps_per_second", ""),),
+  "tokens a second": (("speed/tokens_per_second", ""),),
+}
 CELL_LABELS = {
   "event_point": "point, event",
   "gap": "point, placeholder",
@@ -59,8 +73,11 @@ def plot_hit_by_group(
   group_indices = sorted(counts)
   columns = np.arange(len(group_indices))
   width = _GROUP_WIDTH / len(values)
-  # 0.85 inches fit a label such as "Zhuang" over "n=1234".
-  figure = plotting.make_figure(max(6.0, 1.0 + 0.85 * len(group_indices)), 4.2)
+  # 0.85 inches fit a label such as "Zhuang" over "n=1234". Narrower figures
+  # would have larger letters on the page than the others.
+  figure = plotting.make_figure(
+    max(_PAGE_SIZE[0], 1.0 + 0.85 * len(group_indices)), _PAGE_SIZE[1]
+  )
   axes = figure.add_subplot()
   for number, (system, by_query) in enumerate(values.items()):
     values_by_group = _group_values(by_query, group_by_query)
@@ -201,6 +218,61 @@ def plot_reliability(
     ncols=min(3, len(systems_by_values)),
     frameon=False,
   )
+  plotting.write_figure(path, figure)
+
+
+def plot_training_curves(
+  curves: Mapping[str, tuple[Sequence[int], Sequence[float]]],
+  path: str | os.PathLike,
+  title: str,
+) -> None:
+  """Writes a PNG of what was measured while a run was trained.
+
+  Args:
+    curves: name -> (steps, values); those of `_TRAINING_PANELS` are drawn, a
+      panel without any is left out.
+    path: of the PNG.
+    title: says run and data set.
+
+  Raises:
+    ValueError: if there is nothing to draw.
+  """
+  panels = {
+    panel: [(curves[name], label) for name, label in lines if name in curves]
+    for panel, lines in _TRAINING_PANELS.items()
+  }
+  panels = {panel: lines for panel, lines in panels.items() if lines}
+  if not panels:
+    raise ValueError("nothing to plot: no curve of a training run")
+  columns = min(3, len(panels))
+  rows = -(-len(panels) // columns)
+  figure = plotting.make_figure(_PAGE_SIZE[0], 0.5 + 2.5 * rows)
+  grid = figure.subplots(rows, columns, squeeze=False, sharex=True).flat
+  last_step = max(max(steps) for steps, _ in curves.values())
+  for axes, (panel, lines) in zip(grid, panels.items(), strict=False):
+    for number, ((steps, values), label) in enumerate(lines):
+      axes.plot(
+        steps,
+        values,
+        # A few points show where they were measured.
+        marker="o" if len(steps) <= 20 else None,
+        markersize=3.5,
+        linewidth=1.2,
+        color=plotting.colour_at(number),
+        label=label,
+        clip_on=False,  # a point of the last step is whole
+      )
+    axes.set_title(panel, fontsize="medium")
+    lowest = min(min(values) for (_, values), _ in lines)
+    axes.set(ylim=(min(0, lowest), None), xlim=(0, max(1, last_step)))
+    axes.tick_params(labelbottom=True)  # also above an empty place
+    plotting.style_frame(axes)
+    if len(lines) > 1:
+      axes.legend(frameon=False, fontsize="small")
+  for axes in list(grid)[len(panels) :]:
+    axes.set_visible(False)
+  figure.supxlabel("step", fontsize="medium")
+  figure.suptitle(title)
   plotting.write_figure(path, figure)
 
 

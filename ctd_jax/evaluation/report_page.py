@@ -10,6 +10,7 @@ are no scripts.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -31,6 +32,7 @@ from ctd_jax.evaluation import (
 from ctd_jax.utils import files
 
 PAGE_FILE_NAME = "report.html"
+TRAINING_PLOT = "training.png"
 _CALIBRATION_HEADER = (
   "system",
   "events",
@@ -42,7 +44,13 @@ _CALIBRATION_HEADER = (
 )
 
 
-def write_page(run_summary: summary.RunSummary) -> files.AnyPath:
+# Name of a metric -> (steps, values).
+TrainingCurves = Mapping[str, tuple[Sequence[int], Sequence[float]]]
+
+
+def write_page(
+  run_summary: summary.RunSummary, curves: TrainingCurves | None = None
+) -> files.AnyPath:
   """Returns the path of the page, written into the first folder.
 
   The pictures are written beside it as well.
@@ -50,6 +58,7 @@ def write_page(run_summary: summary.RunSummary) -> files.AnyPath:
   Args:
     run_summary: of the run files; the page is about its test split if it has
       one, else about its first.
+    curves: of the training of the system at hand, if it was trained.
 
   Raises:
     ValueError: naming the file of dates that cannot be read.
@@ -83,6 +92,7 @@ def write_page(run_summary: summary.RunSummary) -> files.AnyPath:
     ],
     grid=page_tables.make_grid_tables(run_summary, split),
     calibration=_make_calibration_section(run_summary, split),
+    training=_draw_training(run_summary, curves or {}),
     errors=[
       _make_error_section(run_summary, split, mode)
       for mode in summary.REPORT_MODES
@@ -150,6 +160,18 @@ def _encode_picture(path: files.AnyPath) -> dict[str, str]:
   # Inside the page, which is then one file.
   data = base64.b64encode(path.read_bytes()).decode()
   return {"name": path.name, "source": f"data:image/png;base64,{data}"}
+
+
+def _draw_training(
+  run_summary: summary.RunSummary, curves: TrainingCurves
+) -> dict[str, str] | None:
+  """Returns the picture of the training curves, None if there are none."""
+  if not curves:
+    return None
+  path = run_summary.folders[0] / TRAINING_PLOT
+  title = f"{run_summary.system}, trained on {run_summary.benchmark.name}"
+  plots.plot_training_curves(curves, path, title)
+  return _encode_picture(path)
 
 
 def _make_calibration_section(

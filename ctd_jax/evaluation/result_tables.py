@@ -13,7 +13,9 @@ columns (family or mode, for tables of one metric that have these as columns).
 Several values of one key are separated by commas; values with a space are
 quoted (source="Table 1"). Rows measured here have the source "". The view
 `families` has a table for each family of the paper's text; family=point,window
-selects those of the release.
+selects those of the release. The table `comparisons` shows paired tests
+(`evaluation.comparison_rows`); its keys are group, dataset, mode, measure,
+system and other_system.
 
   python -m ctd_jax.evaluation.result_tables --readme=README.md
   python -m ctd_jax.evaluation.result_tables \\
@@ -30,7 +32,8 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from ctd_jax.evaluation import protocol
+from ctd_jax.evaluation import comparison_rows, protocol
+from ctd_jax.evaluation.comparison_rows import ComparisonRow
 from ctd_jax.evaluation.results import (
   VOCABULARIES,
   ResultRow,
@@ -105,6 +108,15 @@ _MARKER_KEYS = (
   "source",
   "metrics",
   "columns",
+)
+_COMPARISONS = "comparisons"  # name of the table of paired tests
+_COMPARISON_KEYS = (
+  "group",
+  "dataset",
+  "mode",
+  "measure",
+  "system",
+  "other_system",
 )
 _TABLE_MARKER = re.compile(
   r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
@@ -241,13 +253,19 @@ def _format_cell(row: ResultRow, intervals: bool) -> str:
   return text
 
 
-def fill_tables(text: str, rows: Sequence[ResultRow], file_name: str) -> str:
+def fill_tables(
+  text: str,
+  rows: Sequence[ResultRow],
+  file_name: str,
+  comparisons: Sequence[ComparisonRow] = (),
+) -> str:
   """Returns a Markdown text with every marked table made anew from `rows`.
 
   Args:
     text: the whole file.
     rows: all results.
     file_name: name of the file, for messages.
+    comparisons: all paired tests.
 
   Raises:
     ValueError: naming file and line, if a marker is never closed, its name or
@@ -256,9 +274,11 @@ def fill_tables(text: str, rows: Sequence[ResultRow], file_name: str) -> str:
 
   def format_marked_table(match: re.Match) -> str:
     line = text.count("\n", 0, match.start()) + 1
-    table = _format_view(
-      rows, match["name"], match["keys"], f"{file_name}:{line}"
-    )
+    location = f"{file_name}:{line}"
+    if match["name"] == _COMPARISONS:
+      table = _format_comparisons(comparisons, match["keys"], location)
+    else:
+      table = _format_view(rows, match["name"], match["keys"], location)
     return f"{match['open']}\n{table}\n{match['close']}"
 
   num_markers = text.count("<!-- table:")
@@ -267,22 +287,40 @@ def fill_tables(text: str, rows: Sequence[ResultRow], file_name: str) -> str:
   return _TABLE_MARKER.sub(format_marked_table, text)
 
 
+def _read_marker_keys(
+  keys: str, allowed_keys: Sequence[str], location: str
+) -> dict[str, str]:
+  criteria = {}
+  for item in shlex.split(keys):
+    key, equals, value = item.partition("=")
+    if key not in allowed_keys or not equals:
+      raise ValueError(
+        f"{location}: {item!r} is not key=value with a key among "
+        f"{', '.join(allowed_keys)}"
+      )
+    criteria[key] = value
+  return criteria
+
+
+def _format_comparisons(
+  rows: Sequence[ComparisonRow], keys: str, location: str
+) -> str:
+  criteria = _read_marker_keys(keys, _COMPARISON_KEYS, location)
+  selected = select_rows(rows, **criteria)
+  if not selected:
+    raise ValueError(f"{location}: no comparison has {criteria}")
+  return comparison_rows.format_comparison_tables(selected)
+
+
 def _format_view(
   rows: Sequence[ResultRow], name: str, keys: str, location: str
 ) -> str:
   if name not in VIEWS:
     raise ValueError(
-      f"{location}: table {name!r} is not one of {', '.join(VIEWS)}"
+      f"{location}: table {name!r} is not one of "
+      f"{', '.join((*VIEWS, _COMPARISONS))}"
     )
-  criteria = dict(VIEWS[name])
-  for item in shlex.split(keys):
-    key, equals, value = item.partition("=")
-    if key not in _MARKER_KEYS or not equals:
-      raise ValueError(
-        f"{location}: {item!r} is not key=value with a key among "
-        f"{', '.join(_MARKER_KEYS)}"
-      )
-    criteria[key] = value
+  criteria = VIEWS[name] | _read_marker_keys(keys, _MARKER_KEYS, location)
   metrics = criteria.pop("metrics", ",".join(DEFAULT_METRICS)).split(",")
   columns = criteria.pop("columns", "metric")
   selected = [
@@ -335,19 +373,30 @@ def renew_tables(
     ValueError: naming file and line of a bad marker, or a bad result file.
   """
   renewed_texts = {}
-  rows_by_folder: dict[pathlib.Path, list[ResultRow]] = {}
+  data_by_folder: dict[
+    pathlib.Path, tuple[list[ResultRow], list[ComparisonRow]]
+  ] = {}
   for path in paths:
     folder = result_folder or find_result_folder(path)
-    if folder not in rows_by_folder:
-      rows_by_folder[folder] = read_result_folder(folder)
+    if folder not in data_by_folder:
+      data_by_folder[folder] = (
+        read_result_folder(folder),
+        _read_comparisons(folder),
+      )
+    rows, comparisons = data_by_folder[folder]
     text = files.read_text(path)
-    renewed_text = fill_tables(text, rows_by_folder[folder], str(path))
+    renewed_text = fill_tables(text, rows, str(path), comparisons)
     if renewed_text != text:
       renewed_texts[path] = renewed_text
   if not check:
     for path, renewed_text in renewed_texts.items():
       files.write_text(path, renewed_text)
   return list(renewed_texts)
+
+
+def _read_comparisons(folder: pathlib.Path) -> list[ComparisonRow]:
+  path = folder / comparison_rows.COMPARISON_FILE
+  return comparison_rows.read_comparison_rows(path) if path.exists() else []
 
 
 def find_result_folder(path: pathlib.Path) -> pathlib.Path:

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -58,6 +59,9 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ),
   },
 }
+
+
+Row = TypeVar("Row")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,11 +211,11 @@ def _parse_row(fields: Mapping[str, object], location: str) -> ResultRow:
     raise ValueError(f"{location}: {error}") from None
 
 
-def select_rows(rows: Iterable[ResultRow], **criteria: str) -> list[ResultRow]:
+def select_rows(rows: Iterable[Row], **criteria: str) -> list[Row]:
   """Returns the rows that have one of the given values in every field.
 
   Args:
-    rows: to select from.
+    rows: of results, or of another kind with a field `dataset`.
     **criteria: field -> values separated by commas; a dataset may leave out its
       version, which is what follows the colon.
   """

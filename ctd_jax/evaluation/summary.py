@@ -25,11 +25,13 @@ from ctd_jax.evaluation import (
   results,
 )
 from ctd_jax.utils import files
+from ctd_jax.utils import tables as table_layout
 
 if TYPE_CHECKING:
   from ctd_jax.benchmark.dataset import Benchmark
 
 ORIGIN_FILE = "origin.json"  # system -> `RunOrigin`
+RESULTS_FILE = "results.json"  # rows of all systems of the folder
 # Columns of per_query.tsv before the measures.
 _QUERY_COLUMNS = (
   "system",
@@ -48,6 +50,21 @@ GRID_METRICS = (
   "recall@10",
   "recall@50",
   *protocol.FIRST_KIND_BY_MEASURE,
+)
+
+
+# Columns of the table that is printed: (mode, metric, header).
+_HEADLINE_COLUMNS = (
+  (protocol.OFFICIAL_MODE, "hit@1", "hit@1"),
+  *zip(
+    (protocol.OFFICIAL_MODE,) * 2,
+    protocol.FIRST_KIND_BY_MEASURE,
+    ("an event", "a placeholder"),
+    strict=True,
+  ),
+  (protocol.OFFICIAL_MODE, "hit@10", "hit@10"),
+  (protocol.OFFICIAL_MODE, "mrr@10", "mrr@10"),
+  (protocol.EVENT_ONLY_MODE, "hit@1", "hit@1, events alone"),
 )
 
 
@@ -272,18 +289,70 @@ def summarize_runs(
   )
 
 
-def write_summary(summary: RunSummary) -> str:
-  """Returns the main tables as text; writes all tables, rows and plots.
+def format_headline(summary: RunSummary) -> str:
+  """Returns one table: hits of the systems, and of what kind the hits are.
 
-  Written into the first folder: results.txt (the main tables, then every mode
-  and family), results.json (rows with intervals), per_query.tsv and
-  hit_by_reign.<split>.<mode>.png.
+  It is of the test split, if there is one, else of the first, and of the track
+  of the system at hand; systems of other tracks are named below it.
   """
-  main_tables, grid_tables = [], []
+  splits = list(summary.years)
+  split = "test" if "test" in splits else splits[0]
+  rows = results.select_rows(summary.rows, split=split, family="all")
+  track_by_system = {row.system: row.track for row in rows}
+  # Without a run of the system at hand (--baselines_only) T0 is shown.
+  tracks = sorted(set(track_by_system.values()), key=runs.TRACKS.index)
+  track = track_by_system.get(summary.system, tracks[0])
+  cells = {(row.system, row.mode, row.metric): row for row in rows}
+  header = ["system", *(label for _, _, label in _HEADLINE_COLUMNS)]
+  body = [
+    [
+      system,
+      *(
+        _format_headline_cell(cells.get((system, mode, metric)))
+        for mode, metric, _ in _HEADLINE_COLUMNS
+      ),
+    ]
+    for system in track_by_system
+    if track_by_system[system] == track
+  ]
+  num_queries = len(summary.benchmark.queries[split])
+  title = (
+    f"{summary.benchmark.name}, {num_queries:,} {split} queries; track {track} "
+    f"({result_tables.TRACK_NOTES[track]})"
+  )
+  text = table_layout.format_aligned_table(title, header, body)
+  other_systems = [
+    f"{system} ({other_track}: {result_tables.TRACK_NOTES[other_track]})"
+    for system, other_track in track_by_system.items()
+    if other_track != track
+  ]
+  if other_systems:
+    text += f"Read more, so not in this table: {', '.join(other_systems)}\n"
+  return text
+
+
+def _format_headline_cell(row: results.ResultRow | None) -> str:
+  """Returns a figure, that of hit@1 with its interval."""
+  if row is None:
+    return "–"
+  if row.metric != "hit@1" or row.low is None or row.high is None:
+    return f"{row.value:.4f}"
+  return f"{row.value:.4f} [{row.low:.3f}, {row.high:.3f}]"
+
+
+def write_summary(summary: RunSummary) -> str:
+  """Returns `format_headline`; writes all tables, rows and plots.
+
+  Written into the first folder: results.txt (the same table, those of the main
+  modes, then every mode and family), results.json (rows with intervals),
+  per_query.tsv and hit_by_reign.<split>.<mode>.png.
+  """
+  headline = format_headline(summary)
+  main_tables, grid_tables = [headline], []
   for split in summary.years:
     for mode in protocol.MODES:
       mode_rows = results.select_rows(summary.rows, split=split, mode=mode)
-      if mode in REPORT_MODES:  # printed; the grid goes to the file alone
+      if mode in REPORT_MODES:
         overall_rows = results.select_rows(mode_rows, family="all")
         main_tables.append(result_tables.format_table(overall_rows))
         main_tables.append(_format_cells(mode_rows))
@@ -296,10 +365,10 @@ def write_summary(summary: RunSummary) -> str:
     folder / "results.txt",
     f"{text}\nEvery mode and family\n\n" + "\n".join(grid_tables),
   )
-  results.write_result_rows(folder / "results.json", summary.rows)
+  results.write_result_rows(folder / RESULTS_FILE, summary.rows)
   values = _format_per_query(summary.tables, summary.benchmark)
   files.write_text(folder / "per_query.tsv", values)
-  return text
+  return headline
 
 
 def _format_per_query(

@@ -8,13 +8,11 @@ that two systems never share a file.
 from __future__ import annotations
 
 import concurrent.futures
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import tqdm
-
 from ctd_jax.llm.journal import Journal
+from ctd_jax.utils import progress
 
 SETTINGS_KEY = "settings"  # key of the first record; no question has this id
 
@@ -112,7 +110,7 @@ def run_tasks(
     except NoReplyError as error:
       errors.append(error)
 
-  progress_bar = tqdm.tqdm(total=len(tasks), disable=not sys.stderr.isatty())
+  progress_bar = progress.Progress(total=len(tasks), unit="question")
   with progress_bar, concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
     futures = [pool.submit(do_guarded, task) for task in tasks]
     try:

@@ -18,15 +18,21 @@ from typing import Any
 
 import jax
 import numpy as np
-import tqdm
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models import packing
+from ctd_jax.models import packing, text_checks
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pooling import POOLINGS, pool_packed
-from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
+from ctd_jax.models.pretrained import (
+  geometry,
+  hub_folders,
+  state_dict,
+  vector_settings,
+)
 from ctd_jax.models.pretrained.geometry import EncoderConfig
+from ctd_jax.models.pretrained.vector_settings import SIDES, VectorSettings
 from ctd_jax.models.tokenizer import TextTokenizer
+from ctd_jax.utils import progress
 
 _MIN_BUCKET = 16  # tokens; shorter texts are padded to it
 
@@ -40,7 +46,9 @@ class TextEncoder:
 
   Example:
     >>> from ctd_jax import TextEncoder
-    >>> encoder = TextEncoder.load("tests/golden/reranker", pooling="mean")
+    >>> encoder = TextEncoder.load(
+    ...   "tests/golden/reranker", pooling="mean", normalize=True
+    ... )
     >>> vectors = encoder.encode(["元年春王正月", "夏五月"])
     >>> vectors.shape, vectors.dtype
     ((2, 16), dtype('float32'))
@@ -68,51 +76,76 @@ class TextEncoder:
   prefix: str = ""
   suffix: str = ""
 
+  def __post_init__(self):
+    # Also where `dataclasses.replace` gives another prefix or length.
+    text_checks.check_prefix(self.tokenizer, self.prefix, self.max_length)
+
   @classmethod
   def load(
     cls,
     source: str | os.PathLike[str],
     *,
-    pooling: str = "cls",
-    normalize: bool = False,
+    side: str | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
     max_length: int | None = None,
     dtype: str = "float32",
     scan_layers: bool = False,
-    prefix: str = "",
+    prefix: str | None = None,
     suffix: str = "",
     end_token: str = "",
   ) -> TextEncoder:
     """Returns the encoder of a folder or a hub id.
 
+    What is None is taken from the folder, which says it in the layout of
+    sentence-transformers: modules.json and the files that it names.
+
     Args:
       source: folder with config.json, model.safetensors and tokenizer.json,
         or a hub id "owner/name".
+      side: "query" or "record", whose prefix and length are taken; needed
+        where the folder has one for each.
       pooling: "cls" = first token, "mean" = all tokens, "last" = last token.
       normalize: whether vectors get length 1.
-      max_length: tokens read of a text; None = as many as the model takes.
+      max_length: tokens read of a text; as many as the model takes where the
+        folder says nothing.
       dtype: type that the blocks compute in, "float32" or "bfloat16".
       scan_layers: whether one layer is compiled instead of all, which saves
         minutes for deep models.
-      prefix: put before every text, e.g. "query: ".
+      prefix: put before every text, e.g. "query: "; none where the folder says
+        nothing.
       suffix: put behind every text, e.g. the end of a prompt, whose last token
         pooling "last" reads.
       end_token: token that ends every text; see `TextTokenizer.load`.
 
     Raises:
       FileNotFoundError: if the folder or one of its files is missing.
-      ValueError: if a file does not fit, or the tokenizer lacks the token
-        that `pooling` reads.
+      ValueError: if a file does not fit, the tokenizer lacks the token that
+        `pooling` reads, the prefix leaves a text less than half of the length,
+        or the folder does not say what no argument names.
     """
+    if side is not None and side not in SIDES:
+      raise ValueError(f"side must be one of {SIDES}, got {side!r}")
+    folder = hub_folders.find_model_folder(source)
+    declared = VectorSettings()
+    if None in (pooling, normalize, max_length, prefix):
+      declared = vector_settings.read_vector_settings(
+        folder, reads_steps=pooling is None or normalize is None
+      )
+    pooling = declared.pooling if pooling is None else pooling
+    normalize = declared.normalize if normalize is None else normalize
+    _check_is_said(folder, pooling=pooling, normalize=normalize)
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
-    folder = hub_folders.find_model_folder(source)
+    prefix = declared.choose(folder, side, "prefix", prefix)
+    length = declared.choose(folder, side, "max_length", max_length)
     # With a suffix, "last" reads its last token; the tokenizer need add none.
     checked_pooling = "mean" if suffix and pooling == "last" else pooling
     tokenizer, config = read_folder(
       folder, checked_pooling, end_token, dtype=dtype, scan_layers=scan_layers
     )
     max_tokens = config.max_length
-    if not 1 <= (max_length or max_tokens) <= max_tokens:
+    if max_length is not None and not 1 <= max_length <= max_tokens:
       raise ValueError(
         f"max_length {max_length}: {folder} takes 1 to {max_tokens} tokens"
       )
@@ -122,7 +155,7 @@ class TextEncoder:
       tokenizer,
       pooling,
       normalize,
-      max_length or max_tokens,
+      min(length or max_tokens, max_tokens),  # tokenizers may declare more
       prefix,
       suffix,
     )
@@ -142,18 +175,14 @@ class TextEncoder:
       batch_size: texts encoded at once.
     """
     vectors = np.zeros((len(texts), self.width), np.float32)
-    tokens = self.tokenizer.token_ids(
-      texts, self.max_length, self.prefix, self.suffix
-    )
+    tokens = self._tokenize(texts)
     ids, mask = self.tokenizer.pad(tokens, max(map(len, tokens), default=0))
     # Rows may be wider than `max_length`: they hold several texts.
     packed_batches = packing.iter_packed_batches(
       ids, mask, batch_size, 1, self.config.max_length
     )
     forward = _make_packed_forward(self.config, self.pooling)
-    with tqdm.tqdm(
-      total=len(texts), unit="text", disable=None, desc="encode"
-    ) as bar:
+    with progress.Progress(total=len(texts), unit="text", desc="encode") as bar:
       for rows, batch in packed_batches:
         is_text = rows >= 0  # -1 fills up the last batch of a width
         batch_vectors = forward(self.params, batch)
@@ -209,15 +238,11 @@ class TextEncoder:
       fewer than B indices the last text is repeated, so that few shapes are
       compiled.
     """
-    tokens = self.tokenizer.token_ids(
-      texts, self.max_length, self.prefix, self.suffix
-    )
+    tokens = self._tokenize(texts)
     lengths = np.array([len(row) for row in tokens], np.int64)
     order = np.argsort(lengths, kind="stable")
     forward = _make_forward(self.config)
-    with tqdm.tqdm(
-      total=len(texts), unit="text", disable=None, desc="encode"
-    ) as bar:
+    with progress.Progress(total=len(texts), unit="text", desc="encode") as bar:
       for start in range(0, len(texts), batch_size):
         rows = order[start : start + batch_size]
         columns = bucket_length(int(lengths[rows[-1]]), self.max_length)
@@ -228,6 +253,26 @@ class TextEncoder:
         )
         yield rows, forward(self.params, ids, mask), mask
         bar.update(len(rows))
+
+  def _tokenize(self, texts: Sequence[str]) -> list[Int[np.ndarray, " _"]]:
+    """Returns the ids of each text; warns of texts that are cut or collapse."""
+    rows, full_lengths = self.tokenizer.tokenize(
+      texts, self.max_length, self.prefix, self.suffix
+    )
+    text_checks.warn_of_cuts(full_lengths, self.max_length, "texts")
+    text_checks.warn_of_collapse(texts, rows, "texts")
+    return rows
+
+
+def _check_is_said(folder: pathlib.Path, **settings: str | bool | None) -> None:
+  """Raises ValueError if neither folder nor caller says a setting."""
+  missing = [f"{name}=" for name, value in settings.items() if value is None]
+  if missing:
+    raise ValueError(
+      f"{folder} does not say how its vectors are made (no "
+      f"{vector_settings.MODULES_FILE} with a pooling); give "
+      f"{' and '.join(missing)}"
+    )
 
 
 def read_folder(

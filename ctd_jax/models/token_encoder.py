@@ -24,15 +24,20 @@ import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
-import tqdm
 from jaxtyping import Array, Bool, Float, Int
 
-from ctd_jax.models.pretrained import hub_folders, tokenizer_folder
+from ctd_jax.models import text_checks
+from ctd_jax.models.pretrained import (
+  geometry,
+  hub_folders,
+  tokenizer_folder,
+  vector_settings,
+)
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.text_encoder import TextEncoder, bucket_length
+from ctd_jax.utils import progress
 
-SETTINGS_FILE = "config_sentence_transformers.json"
-MODULES_FILE = "modules.json"
+SETTINGS_FILE = vector_settings.PROMPTS_FILE
 # Tokens where a checkpoint declares no length. Source: PyLate's defaults.
 QUERY_LENGTH, RECORD_LENGTH = 32, 180
 _WEIGHT, _BIAS = "linear.weight", "linear.bias"  # of a module Dense
@@ -50,13 +55,6 @@ class _Declarations(msgspec.Struct, kw_only=True):
   do_query_expansion: bool | None = False
   attend_to_expansion_tokens: bool | None = False
   skiplist_words: list[str] | None = None
-
-
-class _Module(msgspec.Struct):
-  """An entry of modules.json."""
-
-  path: str
-  type: str
 
 
 class _DenseSettings(msgspec.Struct):
@@ -141,8 +139,15 @@ class TokenEncoder:
       ValueError: if a file does not fit or declares what is not read here.
     """
     folder = hub_folders.find_model_folder(source)
-    # The pooling is not used; "mean" needs no special token.
-    encoder = TextEncoder.load(folder, pooling="mean")
+    # Nothing is pooled; "mean" needs no special token. Sides have their own
+    # prefix and length.
+    encoder = TextEncoder.load(
+      folder,
+      pooling="mean",
+      normalize=False,
+      prefix="",
+      max_length=geometry.read_encoder_config(folder).max_length,
+    )
     path = folder / SETTINGS_FILE
     declared = _Declarations()
     if path.is_file():
@@ -166,6 +171,14 @@ class TokenEncoder:
           f"a length of {side.length} tokens: {folder} takes 1 to "
           f"{encoder.config.max_length}"
         )
+    for name, side in (("query", query), ("record", record)):
+      text_checks.check_prefix(
+        encoder.tokenizer,
+        side.prefix,
+        side.length,
+        f"{name}_prefix",
+        f"{name}_length",
+      )
     return cls(
       encoder,
       _read_projection(folder, encoder.config.hidden_size),
@@ -210,9 +223,13 @@ class TokenEncoder:
     self, texts: Sequence[str], side: SideSettings
   ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Returns (ids, attention mask, scored mask) [N, L], and lengths [N]."""
-    ids, attention_mask = self.encoder.tokenizer.encode(
-      texts, side.length, prefix=side.prefix
+    rows, full_lengths = self.encoder.tokenizer.tokenize(
+      texts, side.length, side.prefix
     )
+    name = "queries" if side is self.query else "records"
+    text_checks.warn_of_cuts(full_lengths, side.length, name, "length")
+    text_checks.warn_of_collapse(texts, rows, name)
+    ids, attention_mask = self.encoder.tokenizer.pad(rows, side.length)
     lengths = attention_mask.sum(axis=1)
     scored_mask = attention_mask.astype(bool) & ~np.isin(ids, side.skipped_ids)
     if side.filler_id is not None:
@@ -230,12 +247,10 @@ class TokenEncoder:
   ) -> Iterator[Float[np.ndarray, "_ _ _"]]:
     """Yields the vectors of texts of one padded length."""
     count, size = group[0].shape
-    for start in tqdm.trange(
-      *(0, count, batch_size),
+    for start in progress.Progress(
+      range(0, count, batch_size),
       desc=f"encode, {size} tokens",
       unit="batch",
-      delay=2.0,
-      disable=None,
     ):
       # One shape, one compilation: the last row is repeated.
       rows = np.minimum(np.arange(start, start + batch_size), count - 1)
@@ -292,19 +307,9 @@ def _read_projection(
   folder: pathlib.Path, width: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
   """Returns kernel [in, out] and bias [out] of each linear layer."""
-  path = folder / MODULES_FILE
-  if not path.is_file():
-    return ()
-  try:
-    modules = msgspec.json.decode(path.read_bytes(), type=list[_Module])
-  except msgspec.MsgspecError as error:
-    raise ValueError(
-      f"{path}: expected a list of objects with the fields type and path; "
-      f"{error}"
-    ) from None
   layers = []
-  for module in modules:
-    if module.type.endswith(".Dense"):
+  for module in vector_settings.read_modules(folder):
+    if module.kind == "Dense":
       layers.append(_read_linear(folder / module.path, width))
       width = layers[-1][0].shape[1]
   return tuple(layers)

@@ -17,7 +17,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers
@@ -50,6 +50,18 @@ def _make_normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
   marks = _MARKS if strip_punctuation else _BLANKS
   steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
   return normalizers.Sequence(steps)
+
+
+class TokenRows(NamedTuple):
+  """Tokens of texts, cut to a length.
+
+  Attributes:
+    ids: of the tokens that are left, an int32 array for each of N texts.
+    full_lengths: tokens that each text has uncut, special ones included [N].
+  """
+
+  ids: list[Int[np.ndarray, " _"]]
+  full_lengths: Int[np.ndarray, " N"]
 
 
 class TextTokenizer:
@@ -232,7 +244,17 @@ class TextTokenizer:
     prefix: str = "",
     suffix: str = "",
   ) -> list[Int[np.ndarray, " _"]]:
-    """Returns the ids of each text, N int32 arrays of at most `max_length`.
+    """Returns the ids of each text; arguments are those of `tokenize`."""
+    return self.tokenize(texts, max_length, prefix, suffix).ids
+
+  def tokenize(
+    self,
+    texts: Sequence[str],
+    max_length: int,
+    prefix: str = "",
+    suffix: str = "",
+  ) -> TokenRows:
+    """Returns the ids of each text, at most `max_length`, and what was cut.
 
     Args:
       texts: N texts; an empty one is its special tokens alone.
@@ -246,12 +268,13 @@ class TextTokenizer:
     """
     suffix_ids = self._tokenizer.encode(suffix, add_special_tokens=False).ids
     num_special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-    min_length = max(num_special + len(suffix_ids), 1)
+    num_added = num_special + len(suffix_ids)
+    min_length = max(num_added, 1)
     if max_length < min_length:
       raise ValueError(
         f"max_length must be at least {min_length}, got {max_length}"
       )
-    rows = []
+    rows, full_lengths = [], []
     # In batches: the library's encoding of a text is many times its size.
     for start in range(0, len(texts), _ENCODE_BATCH_SIZE):
       encodings = self._tokenizer.encode_batch(
@@ -259,11 +282,12 @@ class TextTokenizer:
         add_special_tokens=False,
       )
       for encoding in encodings:
+        full_lengths.append(len(encoding) + num_added)
         # Not by `enable_truncation`, which is state of the shared tokenizer.
-        encoding.truncate(max_length - num_special - len(suffix_ids))
+        encoding.truncate(max_length - num_added)
         ids = self._tokenizer.post_process(encoding).ids
         rows.append(np.array(ids + suffix_ids, np.int32))
-    return rows
+    return TokenRows(rows, np.array(full_lengths, np.int32))
 
   def pad(
     self,
@@ -304,7 +328,7 @@ class TextTokenizer:
 
     Args:
       texts: N texts.
-      max_length: tokens L; see `token_ids`, likewise `prefix`.
+      max_length: tokens L; see `tokenize`, likewise `prefix`.
       padding_side: see `pad`.
       prefix: put before every text.
 

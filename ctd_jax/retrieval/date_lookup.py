@@ -7,7 +7,8 @@ gallery and a calendar, never a record's key or kind.
 
 A record gets a tier: 2 if it opens with a full date (reign, year and month)
 inside the query's interval, 0 if it opens with one outside, 1 if it does not
-state its date. Within a tier BM25 decides:
+state its date. A heading in brackets may also state a season or a year. Within
+a tier BM25 decides:
 
   score = tier * (range of the query's BM25 + 1) + BM25 - lowest BM25
 
@@ -20,6 +21,7 @@ results.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,41 +36,66 @@ SCORE_MODE = "dates_lexical"
 INSIDE, UNDATED, OUTSIDE = 2, 1, 0  # tiers, higher is better
 # A date further inside a text is a cross-reference, not the record's own.
 _MAX_OPENING = 4  # characters that may stand before the record's own date
+# 「【晉紀 晉武帝泰始元年正月】…」: what stands in it is of the record.
+_HEADING = re.compile(r"\s*[【〔\[]([^】〕\]]*)[】〕\]]")
 
 
-def find_stated_month(
+def find_stated_interval(
   text: str, timeline: timelines.Timeline
-) -> timelines.TimeKey | None:
-  """Returns the month that a record states of itself, or None."""
+) -> timelines.Interval | None:
+  """Returns the months that a record states of itself, or None.
+
+  A heading in brackets may state a month, a season or a year; at the start of
+  the text itself, a month.
+  """
+  heading = _HEADING.match(text)
+  if heading:
+    interval = query_dates.parse_query_interval(heading[1], timeline)
+    if interval is not None:
+      return interval
   for start, _, key in date_expressions.find_full_dates(text, timeline):
-    return key if start <= _MAX_OPENING else None
+    if start <= _MAX_OPENING:
+      return timelines.Interval.single_month(key)
+    break
   return None
 
 
 def assign_tiers(
-  intervals: Sequence[timelines.Interval | None],
-  months: Sequence[timelines.TimeKey | None],
+  asked_intervals: Sequence[timelines.Interval | None],
+  stated_intervals: Sequence[timelines.Interval | None],
   timeline: timelines.Timeline,
 ) -> Int8[np.ndarray, "Q N"]:
   """Returns the tiers: INSIDE, UNDATED or OUTSIDE.
 
+  A record that states a year is inside a query about that year, and undated
+  for one about a month of it.
+
   Args:
-    intervals: of the queries; None where no date could be read.
-    months: of the records; None where the text states none.
+    asked_intervals: of the queries; None where no date could be read.
+    stated_intervals: of the records; None where the text states none.
     timeline: the calendar of both.
   """
-  has_date = np.array([month is not None for month in months], bool)
-  ordinals = np.array(
-    [-1 if month is None else timeline.ordinal(month) for month in months],
-    np.int64,
+  has_date = np.array([stated is not None for stated in stated_intervals], bool)
+  starts, ends = (
+    np.array(
+      [
+        (0, 0) if stated is None else timeline.interval_ordinals(stated)
+        for stated in stated_intervals
+      ],
+      np.int64,
+    )
+    .reshape(-1, 2)
+    .T
   )
-  tiers = np.full((len(intervals), len(months)), UNDATED, np.int8)
-  for row, interval in enumerate(intervals):
-    if interval is None:
+  tiers = np.full(
+    (len(asked_intervals), len(stated_intervals)), UNDATED, np.int8
+  )
+  for row, asked in enumerate(asked_intervals):
+    if asked is None:
       continue
-    start, end = timeline.interval_ordinals(interval)
-    is_inside = (start <= ordinals) & (ordinals <= end)
-    tiers[row, has_date] = np.where(is_inside, INSIDE, OUTSIDE)[has_date]
+    first, last = timeline.interval_ordinals(asked)
+    tiers[row, has_date & (first <= starts) & (ends <= last)] = INSIDE
+    tiers[row, has_date & ((ends < first) | (last < starts))] = OUTSIDE
   return tiers
 
 
@@ -107,12 +134,12 @@ def rank_by_dates(
     gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
   """
   intervals = query_dates.parse_query_intervals(queries, timeline)
-  months = [find_stated_month(text, timeline) for text in records]
+  stated_intervals = [find_stated_interval(text, timeline) for text in records]
 
   def rescore(block, members, scores):
-    member_months = [months[index] for index in members]
+    member_intervals = [stated_intervals[index] for index in members]
     return combine_scores(
-      assign_tiers(intervals[block], member_months, timeline), scores
+      assign_tiers(intervals[block], member_intervals, timeline), scores
     )
 
   return bm25.rank_by_rescored_bm25(queries, records, k, galleries, rescore)

@@ -14,20 +14,22 @@ import pathlib
 from typing import Any
 
 import jax
+import ml_collections
 import numpy as np
-import tqdm
 from absl import logging
 
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol
 from ctd_jax.models import packing
 from ctd_jax.models.ctd_config import INNER_PRODUCTS
+from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.retrieval import approximate, encoding_store, search
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.training import distributed, partitioning, train_step
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import Tokens
+from ctd_jax.utils import progress
 
 
 def select_scoring_params(params: Any) -> Any:
@@ -41,47 +43,48 @@ def select_scoring_params(params: Any) -> Any:
   return distributed.to_process_local(scoring_params)
 
 
-class Ranker:
-  """A model that encodes texts and ranks records; it compiles once."""
+class TextRanker:
+  """A model that encodes and ranks any tokenised texts; it compiles once."""
 
-  def __init__(self, experiment: Experiment):
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    model: DualEncoder,
+    mesh: jax.sharding.Mesh,
+  ):
     """Prepares the compiled functions.
 
     Args:
-      experiment: data set, model and settings of the evaluation.
+      config: of the run; its score and its section `eval` are read.
+      model: the dual encoder.
+      mesh: devices that encode.
     """
-    self._experiment = experiment
-    config = experiment.config
+    self._config, self._model, self._mesh = config, model, mesh
     self._score_mode = config.eval.score_mode or config.score_mode
-    self._encode_step = train_step.make_encode_step(experiment.model)
+    self._encode_step = train_step.make_encode_step(model)
     self._score_function = train_step.make_score_function(
-      experiment.model, self._score_mode
+      model, self._score_mode
     )
 
   def encode_texts(
     self, params: Any, tokens: Tokens, description: str
   ) -> Encoding:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
-    size = self._experiment.config.eval.batch_size
-    shards = partitioning.count_batch_shards(self._experiment.mesh)
+    size = self._config.eval.batch_size
+    shards = partitioning.count_batch_shards(self._mesh)
     size += -size % shards  # every device gets as many rows
     # Every process has all texts; each encodes the rows of its devices.
-    sharding = partitioning.batch_sharding(self._experiment.mesh)
+    sharding = partitioning.batch_sharding(self._mesh)
     encodings, order = [], []
-    with tqdm.tqdm(
-      desc=description,
-      total=len(tokens),
-      unit="text",
-      leave=False,
-      delay=2.0,
-      disable=None,
+    with progress.Progress(
+      desc=description, total=len(tokens), unit="text", leave=False
     ) as bar:
       for rows, texts in packing.iter_packed_batches(
         tokens.ids,
         tokens.mask,
         size,
         shards,
-        self._experiment.backbone.encoder.max_length,
+        self._model.config.encoder.max_length,
       ):
         texts = jax.tree.map(
           lambda x: jax.make_array_from_callback(
@@ -101,19 +104,18 @@ class Ranker:
       lambda *leaves: np.concatenate(leaves)[text_positions], *encodings
     )
 
-  def encode_gallery(self, params: Any) -> Encoding:
-    """Returns the encodings of all records.
+  def encode_records(self, params: Any, records: Tokens) -> Encoding:
+    """Returns the encodings of a gallery.
 
     They are in memory, or mapped from files where `config.eval.vectors_dir`
     names a folder; encodings that are already there are not made again.
     """
-    records, model = self._experiment.records, self._experiment.model
-    folder = self._experiment.config.eval.vectors_dir
+    folder = self._config.eval.vectors_dir
     if not folder:
       return self.encode_texts(params, records, "encode records")
-    name = encoding_store.fingerprint_encodings(params, records, model.config)[
-      :16
-    ]
+    name = encoding_store.fingerprint_encodings(
+      params, records, self._model.config
+    )[:16]
     folder = pathlib.Path(folder).expanduser() / name
     logging.info("encodings of %d records are in %s", len(records), folder)
     return encoding_store.encode_to_files(
@@ -156,6 +158,51 @@ class Ranker:
     )
     return distributed.all_gather(top_k, count)
 
+  def _search_top_k(
+    self,
+    params: Any,
+    queries: Encoding,
+    records: Encoding,
+    depth: int,
+    galleries: Galleries,
+    backend: str,
+  ) -> TopK:
+    """Returns the k best records of encoded queries, for every gallery."""
+    model = self._model
+    if backend == approximate.EXACT_BACKEND:
+      scoring_params = select_scoring_params(params)
+      variables = {"params": scoring_params}
+      if self._score_mode not in INNER_PRODUCTS:
+        # Tables of all offsets, so that a pair costs a look-up.
+        variables |= model.tables(scoring_params)
+      score = jax.tree_util.Partial(self._score_function, variables)
+      return search.search_top_k(queries, records, score, depth, galleries)
+    # An index has no temperature: it goes into the queries.
+    return approximate.search_approximate_top_k(
+      queries.vectors(self._score_mode) / model.config.temperature,
+      records.vectors(self._score_mode),
+      depth,
+      galleries,
+      backend.removeprefix(approximate.BACKEND_PREFIX),
+    )
+
+
+class Ranker(TextRanker):
+  """The model of an experiment, which ranks its records for its queries."""
+
+  def __init__(self, experiment: Experiment):
+    """Prepares the compiled functions.
+
+    Args:
+      experiment: data set, model and settings of the evaluation.
+    """
+    super().__init__(experiment.config, experiment.model, experiment.mesh)
+    self._experiment = experiment
+
+  def encode_gallery(self, params: Any) -> Encoding:
+    """Returns the encodings of all records; see `encode_records`."""
+    return self.encode_records(params, self._experiment.records)
+
   def rank_split(
     self,
     params: Any,
@@ -197,34 +244,6 @@ class Ranker:
       [query.query_id for query in self._experiment.benchmark.queries[split]],
       self._experiment.benchmark.record_ids,
       top_k,
-    )
-
-  def _search_top_k(
-    self,
-    params: Any,
-    queries: Encoding,
-    records: Encoding,
-    depth: int,
-    galleries: Galleries,
-    backend: str,
-  ) -> TopK:
-    """Returns the k best records of encoded queries, for every gallery."""
-    model = self._experiment.model
-    if backend == approximate.EXACT_BACKEND:
-      scoring_params = select_scoring_params(params)
-      variables = {"params": scoring_params}
-      if self._score_mode not in INNER_PRODUCTS:
-        # Tables of all offsets, so that a pair costs a look-up.
-        variables |= model.tables(scoring_params)
-      score = jax.tree_util.Partial(self._score_function, variables)
-      return search.search_top_k(queries, records, score, depth, galleries)
-    # An index has no temperature: it goes into the queries.
-    return approximate.search_approximate_top_k(
-      queries.vectors(self._score_mode) / model.config.temperature,
-      records.vectors(self._score_mode),
-      depth,
-      galleries,
-      backend.removeprefix(approximate.BACKEND_PREFIX),
     )
 
   def compute_validation_metrics(self, params: Any) -> dict[str, float]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-import tqdm
 from jaxtyping import Bool, Float, Int, Num
+
+from ctd_jax.utils import progress
 
 # Gallery -> (record indices int32 [Q, k], scores float32 [Q, k]), best first;
 # index -1 and score -inf stand where a gallery has fewer than k records.
@@ -102,8 +103,7 @@ def search_top_k_by_gallery(
 
 def show_progress(steps: range, label: str) -> Iterable[int]:
   """Returns `steps` behind a progress bar that shows after two seconds."""
-  # disable=None: quiet where standard error is not a terminal.
-  return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
+  return progress.Progress(steps, label, unit="block")
 
 
 def stack_masks(

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Array, Float, Int
 
+from ctd_jax.models import text_checks
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.models.pretrained.masked_lm import (
@@ -91,6 +92,8 @@ class SparseEncoder:
     self._encoder = TextEncoder.load(
       folder,
       pooling="mean",  # nothing is pooled; any tokenizer will do
+      normalize=False,
+      prefix="",
       max_length=record_length,
       dtype=dtype,
       scan_layers=True,
@@ -128,7 +131,13 @@ class SparseEncoder:
 
   def encode_queries(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns the weights of the tokens of texts, fp32 [Q, V]."""
-    tokens = self._encoder.tokenizer.token_ids(texts, self._query_length)
+    tokens, full_lengths = self._encoder.tokenizer.tokenize(
+      texts, self._query_length
+    )
+    text_checks.warn_of_cuts(
+      full_lengths, self._query_length, "queries", "query_length"
+    )
+    text_checks.warn_of_collapse(texts, tokens, "queries")
     vectors = scipy.sparse.lil_array(
       (len(texts), len(self._idf)), dtype=np.float32
     )

@@ -72,10 +72,11 @@ class Reranker:
     self._encoder = TextEncoder.load(
       folder,
       pooling="last",
+      normalize=False,
       max_length=max_length,
       dtype=dtype,
       scan_layers=True,
-      prefix=_PROMPT_PREFIX,
+      prefix="",  # a pair has the whole prompt
       suffix=_PROMPT_SUFFIX,
     )
     encoder_config = self._encoder.config
@@ -100,7 +101,10 @@ class Reranker:
     self, pairs: Sequence[tuple[str, str]]
   ) -> Float[np.ndarray, " P"]:
     """Returns p(yes) of pairs of query and record, fp32."""
-    texts = [_format_prompt(self._instruction, *pair) for pair in pairs]
+    texts = [
+      _PROMPT_PREFIX + _format_prompt(self._instruction, *pair)
+      for pair in pairs
+    ]
     probabilities = np.zeros(len(pairs), np.float32)
     for rows, states, mask in self._encoder.iter_token_states(
       texts, self._batch_size

@@ -14,10 +14,10 @@ from __future__ import annotations
 import types
 
 import numpy as np
-import tqdm
 from jaxtyping import Float, Int
 
 from ctd_jax.models.token_encoder import TokenVectors
+from ctd_jax.utils import progress
 
 NUM_CLUSTERS = 4
 CLUSTER_SEED = 0  # of the initial centres
@@ -74,7 +74,7 @@ def build_components(
   # Records with fewer components leave the others masked out.
   mask = np.zeros((num_records, NUM_CLUSTERS), bool)
   starts = np.searchsorted(record_rows, np.arange(num_records + 1))
-  for row in tqdm.trange(num_records, desc="cluster", delay=2.0, disable=None):
+  for row in progress.Progress(range(num_records), desc="cluster"):
     record_centres = cluster_centres(vectors[starts[row] : starts[row + 1]])
     components[row, : len(record_centres)] = record_centres
     mask[row, : len(record_centres)] = True

@@ -1,4 +1,4 @@
-"""Retriever: a trained run or an exported encoder that answers queries.
+"""Retriever: a trained run, exported or not, or an encoder, answers queries.
 
   >>> from ctd_jax import Retriever
   >>> retriever = Retriever.load("runs/tiny")  # doctest: +SKIP
@@ -6,7 +6,9 @@
   [[Hit(record_id='r000093', score=17.2, text='元年春王正月…'), ...]]
 
   >>> texts = {"a": "元年春王正月", "b": "夏五月鄭伯克段于鄢"}
-  >>> encoder = Retriever.load("tests/golden/reranker", texts=texts)
+  >>> encoder = Retriever.load(
+  ...   "tests/golden/reranker", texts=texts, pooling="mean"
+  ... )
   >>> [[hit.record_id for hit in hits] for hits in encoder.search(["夏五月"])]
   [['b', 'a']]
 
@@ -16,27 +18,24 @@ Axes: Q queries, N records, D width of a vector, k results.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
+import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import ml_collections
 import numpy as np
+from absl import logging
 
 from ctd_jax.training import run_folder
 
+if TYPE_CHECKING:
+  from ctd_jax.benchmark.dataset import Benchmark
+  from ctd_jax.retrieval.trained_system import TrainedSystem
+  from ctd_jax.training.input_pipeline import Tokens
+
 _GALLERY = "all"  # name of the one gallery: every record
-# Files of an exported encoder, see `models.pretrained.folder_export`.
-_POOLING_FILE = "1_Pooling/config.json"
-_LENGTH_FILE = "sentence_bert_config.json"
-_PROMPTS_FILE = "config_sentence_transformers.json"
-_POOLING_FIELDS = {
-  "pooling_mode_cls_token": "cls",
-  "pooling_mode_mean_tokens": "mean",
-  "pooling_mode_lasttoken": "last",
-}
 
 
 class Hit(NamedTuple):
@@ -82,44 +81,60 @@ class Retriever:
     dataset: str | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     texts: Mapping[str, str] | Sequence[str] | None = None,
+    pooling: str | None = None,
   ) -> Retriever:
     """Returns a retriever whose gallery is encoded.
 
     Args:
-      source: workdir of a trained run, which ranks with its best checkpoint
-        and its own score; folder of an encoder, exported or published, or hub
-        id, which ranks with the cosine; or a config, whose model ranks as it
-        is before training.
+      source: workdir of a trained run, or the folder that it was exported to,
+        which rank with the best checkpoint and the score of the run; folder of
+        an encoder or hub id, which ranks with the cosine; or a config, whose
+        model ranks as it is before training.
       dataset: whose records are the gallery; None = that of the run.
       data_dir: where the data set lies; None = where the config says.
       texts: the gallery instead of a data set: record id -> text, or texts
         whose ids are their numbers.
+      pooling: of an encoder; None = as its folder says.
 
     Raises:
       FileNotFoundError: if the folder, its checkpoint or a file is missing.
-      ValueError: if an encoder has no gallery, or a file does not fit.
+      ValueError: if an encoder has no gallery, its folder does not say how its
+        vectors are made and no pooling is given, or a file does not fit.
     """
     if texts is not None and not isinstance(texts, Mapping):
       texts = {str(row): text for row, text in enumerate(texts)}
     if isinstance(source, ml_collections.ConfigDict):
       with tempfile.TemporaryDirectory() as workdir:
         return _load_run(source, workdir, dataset, data_dir, texts)
-    if (run_folder.resolve_folder(source) / run_folder.TRAINING_FILE).exists():
-      config = run_folder.read_config(source)
-      return _load_run(config, source, dataset, data_dir, texts)
-    if texts is None:
-      if dataset is None:
-        if not run_folder.resolve_folder(source).exists():
-          raise FileNotFoundError(
-            f"{source}: no such folder; expected the workdir of a trained run, "
-            "or an encoder (a folder or a hub id) with dataset= or texts="
-          )
+    folder = run_folder.resolve_folder(source)
+    has_gallery = texts is not None or dataset is not None
+    if not folder.exists() and not has_gallery:
+      raise FileNotFoundError(
+        f"{source}: no such folder; expected the workdir of a trained run, or "
+        "an encoder (a folder or a hub id) with dataset= or texts="
+      )
+    if not folder.exists():
+      from ctd_jax.models.pretrained import hub_folders
+
+      folder = hub_folders.find_model_folder(source)  # of a hub id
+    is_run = (folder / run_folder.TRAINING_FILE).exists()
+    if is_run or (folder / run_folder.SYSTEM_FILE).exists():
+      if pooling is not None:
         raise ValueError(
-          f"{source}: no trained run there, and an encoder has no gallery of "
-          "its own; give dataset= or texts="
+          f"{source}: pooling={pooling!r}, but a run has its own"
         )
-      texts = _read_texts(dataset, data_dir)
-    return _load_encoder(source, texts)
+      if not is_run:
+        return _load_exported(folder, dataset, data_dir, texts)
+      config = run_folder.read_config(folder)
+      return _load_run(config, folder, dataset, data_dir, texts)
+    if not has_gallery:
+      raise ValueError(
+        f"{source}: no trained run there, and an encoder has no gallery of "
+        "its own; give dataset= or texts="
+      )
+    if texts is None:
+      texts = _collect_texts(_build_gallery(dataset, data_dir))
+    return _load_encoder(folder, texts, pooling)
 
   def search(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
     """Returns the k best records of every query, best first.
@@ -147,13 +162,19 @@ class Retriever:
     ]
 
 
-def _read_texts(
-  dataset: str, data_dir: str | os.PathLike[str] | None
-) -> dict[str, str]:
-  """Returns record id -> text of a data set, which is built if need be."""
+def _build_gallery(
+  dataset: str,
+  data_dir: str | os.PathLike[str] | None,
+  sources: str | os.PathLike[str] | None = None,
+) -> Benchmark:
+  """Returns a data set, which is built if need be."""
   from ctd_jax_datasets import load
 
-  benchmark = load.build_benchmark(dataset, data_dir, None)
+  return load.build_benchmark(dataset, data_dir, sources)
+
+
+def _collect_texts(benchmark: Benchmark) -> dict[str, str]:
+  """Returns record id -> text."""
   return {record.record_id: record.text for record in benchmark.records}
 
 
@@ -165,100 +186,128 @@ def _load_run(
   texts: Mapping[str, str] | None,
 ) -> Retriever:
   """Returns the retriever of a run; without a checkpoint it is not trained."""
+  from ctd_jax.retrieval import trained_system
   from ctd_jax.training import experiment as experiments
-  from ctd_jax.training import input_pipeline, transfer
+  from ctd_jax.training import transfer
 
   experiment = experiments.assemble_experiment(config, workdir)
+  system = trained_system.restore_system(experiment)
   if dataset:
     experiment = transfer.transfer_experiment(experiment, dataset, data_dir)
+  tokens = None
   if texts is None:
-    records = experiment.benchmark.records
-    texts = {record.record_id: record.text for record in records}
-  else:
-    tokens = input_pipeline.tokenize_texts(
-      experiment.tokenizer,
-      list(texts.values()),
-      config.record_length,
-      experiment.backbone.record_prefix,
-    )
-    experiment = dataclasses.replace(experiment, records=tokens)
-  return Retriever(
-    name=config.name,
-    score_mode=config.eval.score_mode or config.score_mode,
-    texts=texts,
-    rank_rows=_make_run_ranker(experiment),
+    texts, tokens = _collect_texts(experiment.benchmark), experiment.records
+  return _make_retriever(
+    system, texts, tokens, reads_dates=bool(experiment.query_intervals)
   )
 
 
-def _make_run_ranker(
-  experiment: Any,
-) -> Callable[[Sequence[str], int], tuple[np.ndarray, np.ndarray]]:
-  """Returns `Retriever.rank_rows` of a run, whose gallery is encoded now."""
+def _load_exported(
+  folder: run_folder.Folder,
+  dataset: str | None,
+  data_dir: str | os.PathLike[str] | None,
+  texts: Mapping[str, str] | None,
+) -> Retriever:
+  """Returns the retriever of an exported run, which needs no data set."""
+  from ctd_jax.retrieval import trained_system
+  from ctd_jax.training import transfer
+
+  system = trained_system.read_system(pathlib.Path(folder))
+  config = system.config
+  timeline = system.timeline
+  if texts is None or dataset:
+    benchmark = _build_gallery(
+      dataset or config.dataset, data_dir, config.sources
+    )
+    timeline = benchmark.timeline
+    if not dataset and benchmark.name != system.dataset:
+      logging.warning(
+        "%s was trained on %s; its gallery is %s",
+        config.name,
+        system.dataset,
+        benchmark.name,
+      )
+    if texts is None:
+      texts = _collect_texts(benchmark)
+  reads_dates = transfer.reads_query_dates(config, system.timeline, timeline)
+  return _make_retriever(system, texts, None, reads_dates)
+
+
+def _make_retriever(
+  system: TrainedSystem,
+  texts: Mapping[str, str],
+  records: Tokens | None,
+  reads_dates: bool,
+) -> Retriever:
+  """Returns the retriever of a system, whose gallery is encoded now.
+
+  Args:
+    system: trained, or as it is before training.
+    texts: record id -> text.
+    records: the same as tokens; None = they are made here.
+    reads_dates: whether the parser dates the queries, not the model.
+  """
   from ctd_jax.chronology import query_dates
+  from ctd_jax.models import text_checks
   from ctd_jax.retrieval import dense
+  from ctd_jax.training import experiment as experiments
   from ctd_jax.training import input_pipeline
 
-  config, backbone = experiment.config, experiment.backbone
-  step = experiment.checkpoints.best_step
-  if step is None:
-    params = experiment.init_state().params
-  else:
-    state = experiment.checkpoints.restore(step, experiment.abstract_state())
-    params = state.params
-  ranker = dense.Ranker(experiment)
-  records = ranker.encode_gallery(params)
-  gallery = {_GALLERY: np.ones(len(experiment.records), bool)}
+  config, backbone = system.config, system.backbone
+  if records is None:
+    records = experiments.tokenize_records(
+      list(texts.values()), backbone, config.record_length
+    )
+  ranker = dense.TextRanker(config, system.model, system.mesh)
+  encodings = ranker.encode_records(system.params, records)
+  gallery = {_GALLERY: np.ones(len(records), bool)}
 
   def rank_rows(
     queries: Sequence[str], k: int
   ) -> tuple[np.ndarray, np.ndarray]:
     tokens = input_pipeline.tokenize_texts(
-      experiment.tokenizer, queries, config.query_length, backbone.query_prefix
+      backbone.tokenizer, queries, config.query_length, backbone.query_prefix
     )
+    text_checks.warn_of_cuts(
+      tokens.full_lengths, config.query_length, "queries", "config.query_length"
+    )
+    text_checks.warn_of_collapse(queries, tokens.ids, "queries")
     intervals = None
-    if experiment.query_intervals:  # the parser dates the queries of this run
-      intervals = query_dates.read_query_intervals(
-        queries, experiment.benchmark.timeline
-      )
+    if reads_dates:
+      intervals = query_dates.read_query_intervals(queries, system.timeline)
     return ranker.search_queries(
-      params, tokens, intervals, records, k, gallery
+      system.params, tokens, intervals, encodings, k, gallery
     )[_GALLERY]
 
-  return rank_rows
+  return Retriever(
+    name=config.name,
+    score_mode=system.score_mode,
+    texts=texts,
+    rank_rows=rank_rows,
+  )
 
 
 def _load_encoder(
-  source: str | os.PathLike[str], texts: Mapping[str, str]
+  folder: pathlib.Path,
+  texts: Mapping[str, str],
+  pooling: str | None,
 ) -> Retriever:
   """Returns the retriever of an encoder; its score is the cosine."""
-  from ctd_jax.models.pretrained import hub_folders
+  from ctd_jax.models.pretrained import vector_settings
   from ctd_jax.models.text_encoder import TextEncoder
   from ctd_jax.retrieval import host_search
 
-  folder = hub_folders.find_model_folder(source)
-
-  def read_settings(name: str) -> Mapping[str, Any]:
-    path = folder / name
-    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
-
-  pooling = next(
-    (
-      _POOLING_FIELDS[field]
-      for field, value in read_settings(_POOLING_FILE).items()
-      if value is True and field in _POOLING_FIELDS
-    ),
-    "mean",  # a published folder without the file, as sentence-transformers
-  )
-  prompts = read_settings(_PROMPTS_FILE).get("prompts", {})
   record_encoder = TextEncoder.load(
-    folder,
-    pooling=pooling,
-    normalize=True,
-    max_length=read_settings(_LENGTH_FILE).get("max_seq_length"),
-    prefix=prompts.get("document", ""),
+    folder, side="record", pooling=pooling, normalize=True
   )
+  query_side = vector_settings.read_vector_settings(
+    folder, reads_steps=False
+  ).query
+  max_tokens = record_encoder.config.max_length
   query_encoder = dataclasses.replace(
-    record_encoder, prefix=prompts.get("query", "")
+    record_encoder,
+    prefix=query_side.prefix,
+    max_length=min(query_side.max_length or max_tokens, max_tokens),
   )
   records = record_encoder.encode(list(texts.values()))  # [N, D], unit length
 

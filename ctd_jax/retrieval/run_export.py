@@ -1,4 +1,4 @@
-"""Export of a trained run: its encoder, or its vectors, for other programs."""
+"""Export of a trained run: the system in a folder, or its vectors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import pathlib
 
 from absl import logging
 
-from ctd_jax.models.pretrained import folder_export
-from ctd_jax.retrieval import vector_export
+from ctd_jax.retrieval import model_card, trained_system, vector_export
 from ctd_jax.training.experiment import Experiment
+from ctd_jax.utils import files
 
 
 def export_run(
   experiment: Experiment, folder: pathlib.Path, vectors: bool = False
 ) -> None:
-  """Writes the best checkpoint's encoder with its tokenizer and pooling.
+  """Writes the best checkpoint as a folder that ranks as the run does.
+
+  Its encoder, tokenizer and pooling load in other libraries, and README.md says
+  what these leave behind.
 
   Args:
     experiment: a trained run.
@@ -32,19 +35,21 @@ def export_run(
     )
   if folder.exists() and any(folder.iterdir()):
     raise ValueError(f"--output={folder}: not empty; name a new folder")
-  state = experiment.checkpoints.restore(best_step, experiment.abstract_state())
-  config, backbone = experiment.config, experiment.backbone
+  system = trained_system.restore_system(experiment)
+  name = experiment.config.name
   if vectors:
-    vector_export.export_vectors(experiment, state.params, folder)
+    vector_export.export_vectors(experiment, system.params, folder)
   else:
-    folder_export.export_encoder(
-      folder,
-      backbone.encoder,
-      state.params["encoder"],
-      backbone.tokenizer,
-      config.model.pooling,
-      max(config.query_length, config.record_length),
-      backbone.query_prefix,
-      backbone.record_prefix,
-    )
-  logging.info("step %d of %s is in %s", best_step, config.name, folder)
+    rows = model_card.measure_system(experiment, system)
+    trained_system.write_system(folder, system)
+    card = model_card.format_card(system, rows, folder.name)
+    files.write_text(folder / model_card.CARD_FILE, card)
+    left_behind = model_card.list_left_behind(experiment.config)
+    if left_behind:
+      logging.warning(
+        "other libraries read the vectors alone, without %s; %s says what "
+        "that costs",
+        " and without ".join(part.split(",")[0] for part in left_behind),
+        folder / model_card.CARD_FILE,
+      )
+  logging.info("step %d of %s is in %s", best_step, name, folder)

@@ -4,7 +4,7 @@ The gallery can then be searched, and filtered by date, without ctd_jax.
 Vectors are plain .npy; row by row a parquet table describes them. The inner
 product of a query's vector with a record's is the score of the run's best
 checkpoint. Terms for every pair (offset bias, posterior) are left out, because
-no database computes them.
+no database computes them; vectors.json names them.
 
 Axes: N rows, D width of a vector.
 """
@@ -23,7 +23,7 @@ from pyarrow import parquet
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.models.ctd_config import INNER_PRODUCTS
-from ctd_jax.retrieval import dense
+from ctd_jax.retrieval import dense, model_card
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import files
 
@@ -72,6 +72,7 @@ def export_vectors(
     "step": experiment.checkpoints.best_step,
     "inner_product": f"score {mode}: cosine over the temperature",
     "temperature": temperature,
+    "left_behind": model_card.list_left_behind(config, mode),
     "records": len(benchmark.records),
     "dimensions": records.shape[1],
   }

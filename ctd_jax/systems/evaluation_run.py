@@ -15,11 +15,11 @@ import ml_collections
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.evaluation import dates, protocol, report_page, summary
+from ctd_jax.evaluation import dates, protocol, report_page, results, summary
 from ctd_jax.retrieval import approximate, model_runs
 from ctd_jax.systems import registry
 from ctd_jax.training import config as training_config
-from ctd_jax.training import distributed, run_folder, transfer
+from ctd_jax.training import distributed, metrics, run_folder, transfer
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.run_folder import (
@@ -30,6 +30,14 @@ from ctd_jax.training.run_folder import (
 from ctd_jax.utils import files, provenance
 from ctd_jax_datasets import load
 from ctd_jax_datasets.common.errors import SourceError
+
+# Said below the table of the first command.
+_MINI_EXPECTATION = """\
+What to expect of this synthetic set: a small encoder loses to BM25, because
+nearly all first hits are placeholders, which spell out their date, so that
+equal characters find them at once and two layers must learn to from a thousand
+questions; of the events, whose texts do not name the year, BM25 finds next to
+none."""
 
 
 def run_evaluation(
@@ -51,7 +59,7 @@ def run_evaluation(
     data_dir: where the data set lies; None = where the config says.
     other_workdirs: other workdirs whose run files join the tables.
     baselines_only: evaluate the systems of `config.eval.baselines` alone.
-    report: rank nothing; make the tables and the page from existing run files.
+    report: rank nothing; make tables and page anew from existing run files.
 
   Raises:
     FileNotFoundError: if the workdir has no trained run that is needed, or no
@@ -158,9 +166,7 @@ def evaluate_experiment(
     checkpoints.CheckpointError: if it is of another architecture.
   """
   workdir, config = experiment.workdir, experiment.config
-  other_folders = _find_run_folders(
-    other_workdirs, experiment.evaluation.relative_to(workdir)
-  )
+  other_folders = _find_run_folders(other_workdirs, experiment.benchmark)
   validate_evaluation(config)
   start_time = time.time()
   # Every process ranks; the first alone runs the systems and writes tables.
@@ -226,7 +232,7 @@ def evaluate_systems(
   training_config.validate_evaluation(config.eval)
   registry.validate(config)
   folder = transfer.transfer_folder(workdir, benchmark)
-  other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
+  other_folders = _find_run_folders(other_workdirs, benchmark)
   _write_evaluation(
     benchmark, config, folder, provenance.command_line(), {}, other_folders
   )
@@ -258,20 +264,41 @@ def render_report(
     raise FileNotFoundError(
       f"--report: no run file in {folder}; evaluate first, without --report"
     )
-  other_folders = _find_run_folders(other_workdirs, folder.relative_to(workdir))
-  print_summary(benchmark, config, [folder, *other_folders], with_page=True)
+  other_folders = _find_run_folders(other_workdirs, benchmark)
+  print_summary(benchmark, config, [folder, *other_folders])
 
 
 def _find_run_folders(
-  workdirs: Sequence[Folder], subfolder: Folder
+  workdirs: Sequence[Folder], benchmark: Benchmark
 ) -> list[Folder]:
-  """Returns where other workdirs keep their run files."""
+  """Returns where other workdirs keep their run files of a data set.
+
+  A run has those of the data set that it was trained on in `evaluation`, all
+  others, and untrained systems always, in a folder of its own in there.
+  """
+  run_folders = []
   for workdir in workdirs:
-    if not (workdir / subfolder / summary.ORIGIN_FILE).exists():
-      raise FileNotFoundError(
-        f"--also={workdir}: no evaluated run in {workdir / subfolder}"
+    evaluation = workdir / EVALUATION_FOLDER
+    datasets_by_folder = {
+      path.parent: {row.dataset for row in results.read_result_rows(path)}
+      for path in (
+        *evaluation.glob(summary.RESULTS_FILE),
+        *sorted(evaluation.glob(f"*/{summary.RESULTS_FILE}")),
       )
-  return [workdir / subfolder for workdir in workdirs]
+    }
+    matching_folders = [
+      folder
+      for folder, datasets in datasets_by_folder.items()
+      if benchmark.name in datasets
+    ]
+    if not matching_folders:
+      datasets = sorted(set().union(*datasets_by_folder.values()))
+      raise FileNotFoundError(
+        f"--also={workdir}: no evaluated run on {benchmark.name} in "
+        f"{evaluation}; data sets there: {', '.join(datasets) or 'none'}"
+      )
+    run_folders += matching_folders
+  return run_folders
 
 
 def _write_evaluation(
@@ -321,15 +348,13 @@ def print_summary(
   benchmark: Benchmark,
   config: ml_collections.ConfigDict,
   folders: Sequence[Folder],
-  with_page: bool = False,
 ) -> None:
-  """Prints and writes tables and plots of the run files in some folders.
+  """Prints a table of the run files in some folders; writes all and the page.
 
   Args:
     benchmark: whose queries were asked.
     config: name and eval.baselines give the order of the systems.
     folders: of the run files; results go into the first.
-    with_page: whether to write the page as well.
 
   Raises:
     FileNotFoundError: if there is no run file.
@@ -344,10 +369,13 @@ def print_summary(
   )
   print(summary.write_summary(evaluation_summary))
   if benchmark.name.startswith("chunqiutr/mini:"):
-    print("The data set is synthetic: an invented chronicle, for testing.\n")
+    print(f"{_MINI_EXPECTATION}\n")
+  # Its training is shown where a run is evaluated on its own data set.
+  is_own = folder.name == EVALUATION_FOLDER
+  curves = metrics.read_curves(folder.parent) if is_own else {}
+  page = report_page.write_page(evaluation_summary, curves)
+  print(f"page to read {page}")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
-  if with_page:
-    print(f"page         {report_page.write_page(evaluation_summary)}")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
   if any(folder.glob("tuning.*.tsv")):
     print(f"constants    {folder / 'tuning.*.tsv'}, the chosen ones first")

@@ -16,6 +16,7 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import (
   comparison,
+  comparison_rows,
   protocol,
   result_tables,
   results,
@@ -99,24 +100,33 @@ def format_seed_tables(
   return "".join(blocks)
 
 
-def format_comparisons(
+def compare_methods(
   tables_by_method: Mapping[str, Mapping[str, protocol.PerQueryScores]],
   years: Mapping[str, tuple[int, int]],
-) -> str:
-  """Returns paired tests of hit@1 for each method against its rivals."""
+) -> dict[str, list[comparison.SystemComparison]]:
+  """Returns mode -> paired tests of each method against its rivals."""
   pairs = [
     (method, rival)
     for method in tables_by_method
     for rival in find_rivals(method, list(tables_by_method))
   ]
-  blocks = []
-  for mode in summary.REPORT_MODES if pairs else ():
-    paired_tests = comparison.compare_system_pairs(
+  return {
+    mode: comparison.compare_system_pairs(
       [
         (tables_by_method[a][mode], tables_by_method[b][mode]) for a, b in pairs
       ],
       years,
     )
+    for mode in (summary.REPORT_MODES if pairs else ())
+  }
+
+
+def format_comparisons(
+  tests_by_mode: Mapping[str, Sequence[comparison.SystemComparison]],
+) -> str:
+  """Returns the paired tests of `compare_methods` as text."""
+  blocks = []
+  for mode, paired_tests in tests_by_mode.items():
     labels = [
       f"{paired_test.system} - {paired_test.other_system}"
       for paired_test in paired_tests
@@ -138,13 +148,13 @@ def summarise_grid(
   split: str,
   folder: pathlib.Path,
 ) -> str:
-  """Returns the tables as text; writes results.txt and results.json.
+  """Returns the tables; writes results.txt, results.json, comparisons.tsv.
 
   Args:
     cells: finished runs.
     benchmark: what they were run on.
     split: whose queries.
-    folder: for the two files.
+    folder: for the files; its name is the group of the comparisons.
   """
   run_tables = read_runs(cells, benchmark, split)
   mean_tables = {
@@ -175,7 +185,23 @@ def summarise_grid(
   tables = result_tables.format_table(
     results.select_rows(rows, family="all"), intervals=True
   )
-  comparisons = format_comparisons(mean_tables, years)
+  tests_by_mode = compare_methods(mean_tables, years)
+  comparison_rows.write_comparison_rows(
+    folder / comparison_rows.COMPARISON_FILE,
+    [
+      row
+      for mode, paired_tests in tests_by_mode.items()
+      for row in comparison_rows.make_comparison_rows(
+        paired_tests,
+        folder.name,
+        benchmark.name,
+        split,
+        mode,
+        commit=provenance.code_commit(),
+      )
+    ],
+  )
+  comparisons = format_comparisons(tests_by_mode)
   text = f"{tables}\n{format_seed_tables(run_tables)}\n{comparisons}"
   files.write_text(folder / "results.txt", text)
   return text

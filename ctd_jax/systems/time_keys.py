@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import query_dates
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax.retrieval import bm25, date_lookup
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
@@ -52,9 +52,9 @@ def rank_by_time_keys(
 
   def rescore(block, members, scores):
     # Every record has a key, so no tier is UNDATED.
-    member_keys = [keys[index] for index in members]
+    months = [Interval.single_month(keys[index]) for index in members]
     return date_lookup.combine_scores(
-      date_lookup.assign_tiers(intervals[block], member_keys, timeline), scores
+      date_lookup.assign_tiers(intervals[block], months, timeline), scores
     )
 
   return bm25.rank_by_rescored_bm25(queries, records, k, galleries, rescore)

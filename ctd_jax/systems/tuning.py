@@ -16,7 +16,6 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-import tqdm
 from absl import logging
 
 from ctd_jax.benchmark import runs
@@ -25,6 +24,7 @@ from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry, time_prior
+from ctd_jax.utils import progress
 
 TUNING_MEASURE = "hit@1"  # the headline measure of the benchmark
 # Fields of `bm25.BM25Constants` and `time_prior.TimePriorConstants`.
@@ -71,8 +71,8 @@ class TunedSystem:
         "by; leave the tuned systems out of config.eval.baselines"
       )
     grid = self.make_grid()
-    progress = tqdm.tqdm(grid, "tune", unit="candidate", disable=None)
-    values = [self._validation_value(candidate) for candidate in progress]
+    candidates = progress.Progress(grid, "tune", unit="candidate")
+    values = [self._validation_value(candidate) for candidate in candidates]
     # The sort is stable: of equals the first, the published constants, wins.
     scored_candidates = sorted(
       zip(grid, values, strict=True), key=lambda pair: -pair[1]

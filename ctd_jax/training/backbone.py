@@ -104,15 +104,17 @@ def read_published_backbone(
 
 def make_scratch_backbone(
   section: ml_collections.ConfigDict,
-  benchmark: Benchmark,
+  benchmark: Benchmark | None,
   saved_folder: Folder | None,
 ) -> Backbone:
   """Returns the backbone of a config that gives a geometry.
 
   Args:
     section: `config.model`.
-    benchmark: whose training texts give the vocabulary of a new run.
-    saved_folder: where `Backbone.save` wrote for a run that has begun, or None.
+    benchmark: whose training texts give the vocabulary of a new run; not read
+      where there is a folder.
+    saved_folder: where `Backbone.save` wrote for a run that has begun, or an
+      exported folder; None for a new run.
   """
   geometry_fields, _ = _split_encoder_fields(section)
   if saved_folder is None:
@@ -126,8 +128,13 @@ def make_scratch_backbone(
 def _split_encoder_fields(
   section: ml_collections.ConfigDict,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-  """Returns the fields of geometry and those of a published folder."""
-  geometry_fields = section.encoder.to_dict()
+  """Returns the fields of geometry and those of a published folder.
+
+  A field that is None is left to the folder.
+  """
+  geometry_fields = {
+    name: value for name, value in section.encoder.items() if value is not None
+  }
   source_fields = {
     name: geometry_fields.pop(name, "") for name in _SOURCE_FIELDS
   }

@@ -146,7 +146,8 @@ def _add_model(c: ml_collections.ConfigDict) -> None:
   m.encoder.num_heads = 2
   m.encoder.mlp_size = 512
   m.encoder.max_length = 128  # rows of the position table
-  m.encoder.dropout = 0.0
+  m.encoder.dropout = 0.0  # of states
+  m.encoder.attention_dropout = 0.0  # of the weights of the attention
   m.encoder.dtype = "float32"  # activations; parameters are always fp32
   m.pooling = "mean"  # CLS does not leave the initial loss from scratch
   m.temperature = 0.05  # of every cosine
@@ -172,9 +173,9 @@ def _add_loss(c: ml_collections.ConfigDict) -> None:
   c.loss.multi_positive = True  # all rows whose interval overlaps
   c.loss.reduction = "sum_inside"  # -log of the summed probability
   c.loss.bias_columns = "all"  # or "positives": no bias on hard negatives
-  # Stops the gradient of the other side of a score, as the release's recipe
-  # for several processes does.
-  c.loss.detach_gathered = False
+  # Processes of the released code whose loss is computed, on any devices: each
+  # has its share of the batch and its own bias, and no gradient of the others.
+  c.loss.emulated_processes = 1
   c.loss.calendar_weight = 1.0  # lambda, heads on the record; paper 0.1
   c.loss.calendar_smoothing = 0.2  # mass given to the neighbouring classes
   c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
@@ -228,9 +229,14 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   c.model.encoder = e = ml_collections.ConfigDict()
   e.source = source  # folder or hub id
   e.end_token = ""  # ends every text; "" = as the tokenizer's files say
-  e.query_prefix = ""  # before every query, e.g. an instruction
+  # Before every query, e.g. an instruction; at most half of the query_length.
+  e.query_prefix = ""
   e.record_prefix = ""  # before every record
   e.dtype = "bfloat16"  # activations; parameters are always fp32
+  # Of the weights of the attention, while that of states is as published. None
+  # = as published as well, .1 for most BERTs.
+  e.attention_dropout = config_dict.placeholder(float)
+  e.attention_dropout = 0.0
   e.scan_layers = True  # compile one layer, not all
   e.remat = False  # compute activations again in the backward pass
 
@@ -248,7 +254,8 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   Args:
     c: a config.
     argument: METHOD, repaired; METHOD-release, with every value that the
-      released code has; or METHOD-no_REPAIR, with one of `REPAIRS` undone.
+      released code has, and a published encoder in fp32 with the dropout of its
+      folder; or METHOD-no_REPAIR, with one of `REPAIRS` undone.
 
   Raises:
     ValueError: if the method or the variant is unknown.
@@ -293,6 +300,10 @@ def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
     )
   for name in variants[variant]:
     c.update_from_flattened_dict(REPAIRS[name])
+  if variant == RELEASE and "source" in c.model.encoder:
+    # Faster here, but no repairs: an ablation leaves them as they are.
+    c.model.encoder.dtype = "float32"
+    c.model.encoder.attention_dropout = None
 
 
 def field_names(fields: Mapping[str, Any], prefix: str = "") -> set[str]:
@@ -355,11 +366,12 @@ def validate(config: ml_collections.ConfigDict) -> None:
   _check_choice(config, "loss.calendar_reduction", HEAD_REDUCTIONS)
   _check_choice(config, "optimizer.decay", DECAY_KINDS)
   _check_numbers(config)
-  if config.batch_size % config.encode_chunks:
-    raise ValueError(
-      f"config.encode_chunks={config.encode_chunks} does not divide "
-      f"config.batch_size={config.batch_size}"
-    )
+  for field in ("encode_chunks", "loss.emulated_processes"):
+    if config.batch_size % _get_field(config, field):
+      raise ValueError(
+        f"config.{field}={_get_field(config, field)} does not divide "
+        f"config.batch_size={config.batch_size}"
+      )
   for name in config.negatives:
     if name not in NEGATIVE_TYPES:
       raise ValueError(
@@ -426,6 +438,7 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if a number lies outside its range."""
   at_least_one = ("query_length", "record_length", "batch_size")
   at_least_one += ("encode_chunks", "eval_every", "log_every", "keep_latest")
+  at_least_one += ("loss.emulated_processes",)
   at_least_zero = ("num_epochs", "optimizer.learning_rate")
   at_least_zero += ("optimizer.temporal_rate_factor", "optimizer.weight_decay")
   at_least_zero += ("optimizer.clip_norm", "loss.calendar_weight")
@@ -464,6 +477,11 @@ def _check_score_parts(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       "config.loss.bias_columns='positives': the posterior of the month has "
       "to rank hard negatives too; set it to 'all'"
+    )
+  if loss.emulated_processes > 1 and model.use_posterior:
+    raise ValueError(
+      f"config.loss.emulated_processes={loss.emulated_processes}: the "
+      "posterior of the month has to rank the whole batch; set it to 1"
     )
   if loss.posterior_weight and not model.use_posterior:
     raise ValueError(

@@ -10,7 +10,6 @@ Axes: Q queries of a split.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from jaxtyping import Int32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import query_dates
-from ctd_jax.models import packing
+from ctd_jax.models import packing, text_checks
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import backbone as backbones
@@ -211,12 +210,17 @@ def assemble_experiment(
   if "source" in config.model.encoder:
     with distributed.coordinator_first("weights"):  # which downloads them
       backbone = backbones.read_published_backbone(config.model, saved_folder)
+    check_prefixes(config, backbone)
   benchmark = build_benchmark(config.dataset, config.data_dir, config.sources)
   check_trainable(benchmark)
   if backbone is None:
     backbone = backbones.make_scratch_backbone(
       config.model, benchmark, saved_folder
     )
+  tokens = tokenize_benchmark(
+    benchmark, backbone, config.query_length, config.record_length
+  )
+  check_tokens(benchmark, **tokens, config=config)
   steps = count_total_steps(
     config.num_epochs, config.batch_size, len(benchmark.queries["train"])
   )
@@ -226,9 +230,7 @@ def assemble_experiment(
     evaluation=workdir / EVALUATION_FOLDER,
     mesh=partitioning.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
-    **tokenize_benchmark(
-      benchmark, backbone, config.query_length, config.record_length
-    ),
+    **tokens,
     query_intervals=read_query_intervals(
       benchmark, config.score_mode, config.query_dates
     ),
@@ -245,6 +247,24 @@ def assemble_experiment(
       config.keep_latest,
     ),
   )
+
+
+def check_prefixes(
+  config: ml_collections.ConfigDict, backbone: Backbone
+) -> None:
+  """Refuses a prefix that leaves too little of the length to the texts.
+
+  Raises:
+    ValueError: naming both fields, see `text_checks.check_prefix`.
+  """
+  for side in ("query", "record"):
+    text_checks.check_prefix(
+      backbone.tokenizer,
+      getattr(backbone, f"{side}_prefix"),
+      config[f"{side}_length"],
+      f"config.model.encoder.{side}_prefix",
+      f"config.{side}_length",
+    )
 
 
 def build_benchmark(
@@ -299,23 +319,75 @@ def tokenize_benchmark(
   query_length: int,
   record_length: int,
 ) -> dict[str, Any]:
-  """Returns the fields `records` and `queries` of an experiment."""
-  tokenize = functools.partial(
-    input_pipeline.tokenize_texts, backbone.tokenizer
-  )
+  """Returns the fields `records` and `queries` of an experiment.
+
+  Texts that are cut, and distinct ones with the same tokens, are counted in
+  warnings.
+  """
+  query_tokens = {}
+  for split, queries in benchmark.queries.items():
+    texts = [query.text for query in queries]
+    tokens = input_pipeline.tokenize_texts(
+      backbone.tokenizer, texts, query_length, backbone.query_prefix
+    )
+    query_tokens[split] = tokens
+    name = f"{benchmark.name}, {split} queries"
+    text_checks.warn_of_cuts(
+      tokens.full_lengths, query_length, name, "config.query_length"
+    )
+    text_checks.warn_of_collapse(texts, tokens.ids, name)
   return {
-    "records": tokenize(
-      [record.text for record in benchmark.records],
-      record_length,
-      backbone.record_prefix,
+    "records": tokenize_records(
+      [record.text for record in benchmark.records], backbone, record_length
     ),
-    "queries": {
-      split: tokenize(
-        [query.text for query in queries], query_length, backbone.query_prefix
-      )
-      for split, queries in benchmark.queries.items()
-    },
+    "queries": query_tokens,
   }
+
+
+def check_tokens(
+  benchmark: Benchmark,
+  records: Tokens,
+  queries: Mapping[str, Tokens],
+  config: ml_collections.ConfigDict,
+) -> None:
+  """Refuses tokens that make one text of most queries, or of most records.
+
+  Args:
+    benchmark: that the run is trained on.
+    records: its gallery as tokens.
+    queries: its queries as tokens, by split.
+    config: query_length and record_length are read.
+
+  Raises:
+    ValueError: naming the texts, how many are left, and the field.
+  """
+  texts_by_name = {
+    f"{split} queries": ("query_length", benchmark.queries[split], tokens)
+    for split, tokens in queries.items()
+  }
+  texts_by_name["records"] = "record_length", benchmark.records, records
+  for name, (field, texts, tokens) in texts_by_name.items():
+    text_checks.check_distinct(
+      [text.text for text in texts],
+      tokens.ids,
+      f"{benchmark.name}, {name}",
+      f"set config.{field}={config[field]} higher, or take an encoder that "
+      "knows their characters",
+    )
+
+
+def tokenize_records(
+  texts: Sequence[str], backbone: Backbone, record_length: int
+) -> Tokens:
+  """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`."""
+  tokens = input_pipeline.tokenize_texts(
+    backbone.tokenizer, texts, record_length, backbone.record_prefix
+  )
+  text_checks.warn_of_cuts(
+    tokens.full_lengths, record_length, "records", "config.record_length"
+  )
+  text_checks.warn_of_collapse(texts, tokens.ids, "records")
+  return tokens
 
 
 def read_query_intervals(
@@ -325,7 +397,7 @@ def read_query_intervals(
 
   Empty where nothing asks for them: only the posterior scores intervals.
   """
-  if score_mode != "posterior" or reader != "parser":
+  if not asks_parser(score_mode, reader):
     return {}
   return {
     split: query_dates.read_query_intervals(
@@ -333,6 +405,11 @@ def read_query_intervals(
     )
     for split, queries in benchmark.queries.items()
   }
+
+
+def asks_parser(score_mode: str, reader: str) -> bool:
+  """Returns whether a score reads dates that the parser finds in queries."""
+  return score_mode == "posterior" and reader == "parser"
 
 
 def evaluation_splits(

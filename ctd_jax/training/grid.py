@@ -10,10 +10,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-import tqdm
 from absl import logging
 
 from ctd_jax.training.run_folder import EVALUATION_FOLDER
+from ctd_jax.utils import progress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +82,7 @@ def train_cells(
   # With more jobs than cores some shares are empty: they get all cores.
   core_shares = [cores[job::jobs] or cores for job in range(jobs)]
   pending = [cell for cell in cells if not cell.is_finished]
-  bar = tqdm.tqdm(total=len(pending), unit="run", desc="grid", disable=None)
+  bar = progress.Progress(total=len(pending), unit="run", desc="grid")
 
   def run_cell(cell: GridCell) -> int:
     core_share = core_shares.pop()

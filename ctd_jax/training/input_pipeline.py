@@ -36,10 +36,12 @@ class Tokens:
   Attributes:
     ids: of tokens.
     mask: 1 = a token, 0 = padding.
+    full_lengths: tokens that each text has before it is cut to L.
   """
 
   ids: Int32[np.ndarray, "N L"]
   mask: Int32[np.ndarray, "N L"]
+  full_lengths: Int32[np.ndarray, " N"]
 
   def __len__(self) -> int:
     return len(self.ids)
@@ -50,7 +52,7 @@ class Tokens:
     return self.mask.sum(axis=1)
 
   def __getitem__(self, rows: Any) -> Tokens:
-    return Tokens(self.ids[rows], self.mask[rows])
+    return Tokens(self.ids[rows], self.mask[rows], self.full_lengths[rows])
 
 
 def tokenize_texts(
@@ -67,8 +69,8 @@ def tokenize_texts(
     max_length: L.
     prefix: stands before every text and counts in its length.
   """
-  ids, mask = tokenizer.encode(texts, max_length, prefix=prefix)
-  return Tokens(np.asarray(ids, np.int32), np.asarray(mask, np.int32))
+  rows, full_lengths = tokenizer.tokenize(texts, max_length, prefix)
+  return Tokens(*tokenizer.pad(rows, max_length), full_lengths)
 
 
 def build_tokenizer(benchmark: Benchmark) -> TextTokenizer:

@@ -2,13 +2,14 @@
 
 A line of metrics.jsonl holds nothing but the step and values that the seed
 determines, so that the file of a resumed run equals that of an uninterrupted
-one.
+one. How fast the steps were stands in speed.jsonl.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,11 @@ from ctd_jax.training.run_folder import (
   Folder,
 )
 from ctd_jax.utils import files
+
+SPEED_FILE = "speed.jsonl"
+
+# Name -> (steps, values at these steps).
+Curves = dict[str, tuple[list[int], list[float]]]
 
 
 class DivergedError(ValueError):
@@ -72,10 +78,9 @@ class MetricWriter:
     self._is_active = distributed.is_coordinator()
     if not self._is_active:
       return
-    self._path = workdir / METRICS_FILE
-    self._lines = _read_lines(self._path, resume_step)
     # Steps after the checkpoint are run, and logged, again.
-    files.write_text(self._path, "".join(self._lines))
+    self._metric_lines = _LineFile(workdir / METRICS_FILE, resume_step)
+    self._speed_lines = _LineFile(workdir / SPEED_FILE, resume_step)
     self._events = tensorboardX.SummaryWriter(
       str(workdir / TENSORBOARD_FOLDER), purge_step=resume_step + 1
     )
@@ -89,24 +94,30 @@ class MetricWriter:
       )
 
   def write(self, step: int, metrics: Mapping[str, Any]) -> None:
-    """Appends scalars of a step."""
-    if not self._is_active:
-      return
-    values = {name: float(value) for name, value in metrics.items()}
-    line = json.dumps({"step": step, **values}, sort_keys=True) + "\n"
-    self._lines.append(line)
-    if isinstance(self._path, pathlib.Path):
-      with self._path.open("a") as file:
-        file.write(line)
+    """Appends scalars of a step that the seed determines."""
+    if self._is_active:
+      self._append(self._metric_lines, step, metrics)
+
+  def write_speed(self, step: int, speed: Mapping[str, float]) -> None:
+    """Appends how fast the steps up to this one were, see `SpeedMeter`."""
+    if self._is_active:
+      self._append(self._speed_lines, step, speed)
+
+  def _append(
+    self, lines: _LineFile, step: int, scalars: Mapping[str, Any]
+  ) -> None:
+    values = {name: float(value) for name, value in scalars.items()}
+    lines.append({"step": step, **values})
     for name, value in values.items():
       self._events.add_scalar(name, value, step)
     if self._wandb_run:
       self._wandb_run.log(values, step=step)
 
   def flush(self) -> None:
-    """Writes what is not yet in the file: objects of a bucket do not grow."""
-    if self._is_active and not isinstance(self._path, pathlib.Path):
-      files.write_text(self._path, "".join(self._lines))
+    """Writes what is not yet in the files: objects of a bucket do not grow."""
+    if self._is_active:
+      self._metric_lines.flush()
+      self._speed_lines.flush()
 
   def close(self) -> None:
     """Flushes and closes."""
@@ -118,13 +129,108 @@ class MetricWriter:
       self._wandb_run.finish()
 
 
-def _read_lines(path: Folder, resume_step: int) -> list[str]:
-  """Returns the lines of an earlier part up to a step, with their ends."""
+class SpeedMeter:
+  """Steps and tokens a second between two readings.
+
+  The clock stands still until `start`, e.g. while a run is validated.
+  """
+
+  def __init__(self):
+    self._start_time: float | None = None
+    self._num_steps = self._num_tokens = 0
+
+  def start(self) -> None:
+    """Starts to count anew from now."""
+    self._start_time = time.perf_counter()
+    self._num_steps = self._num_tokens = 0
+
+  def stop(self) -> None:
+    """Forgets what was counted."""
+    self._start_time = None
+
+  def count_step(self, num_tokens: int) -> None:
+    """Counts a step that is done; the first one starts the clock.
+
+    It is not counted itself, for it may have been compiled before.
+
+    Args:
+      num_tokens: of its texts, without padding.
+    """
+    if self._start_time is None:
+      self.start()
+    else:
+      self._num_steps += 1
+      self._num_tokens += num_tokens
+
+  def read(self) -> dict[str, float]:
+    """Returns the speed since the last start, {} without a step; starts anew.
+
+    Returns:
+      speed/steps_per_second and speed/tokens_per_second.
+    """
+    if self._start_time is None or not self._num_steps:
+      return {}
+    seconds = max(time.perf_counter() - self._start_time, 1e-9)
+    speed = {
+      "speed/steps_per_second": self._num_steps / seconds,
+      "speed/tokens_per_second": self._num_tokens / seconds,
+    }
+    self.start()
+    return speed
+
+
+def read_curves(workdir: Folder) -> Curves:
+  """Returns every metric of a run, its speed among them.
+
+  Args:
+    workdir: of the run; without metrics there are no curves.
+
+  Raises:
+    ValueError: naming a line that is not one of metrics.
+  """
+  curves: Curves = {}
+  for name in (METRICS_FILE, SPEED_FILE):
+    for line in _read_lines(workdir / name, None):
+      fields = json.loads(line)
+      step = fields.pop("step")
+      for key, value in fields.items():
+        steps, values = curves.setdefault(key, ([], []))
+        steps.append(step)
+        values.append(value)
+  return curves
+
+
+class _LineFile:
+  """File of JSON lines that grows; in a bucket it is written at `flush`."""
+
+  def __init__(self, path: Folder, resume_step: int):
+    """Takes back the lines beyond `resume_step`."""
+    self._path = path
+    self._lines = _read_lines(path, resume_step)
+    files.write_text(path, "".join(self._lines))
+
+  def append(self, fields: Mapping[str, float]) -> None:
+    """Appends a line."""
+    line = json.dumps(fields, sort_keys=True) + "\n"
+    self._lines.append(line)
+    if isinstance(self._path, pathlib.Path):
+      with self._path.open("a") as file:
+        file.write(line)
+
+  def flush(self) -> None:
+    """Writes the object of a bucket."""
+    if not isinstance(self._path, pathlib.Path):
+      files.write_text(self._path, "".join(self._lines))
+
+
+def _read_lines(path: Folder, last_step: int | None) -> list[str]:
+  """Returns the lines up to a step, all if it is None, with their ends."""
   lines = path.read_text().splitlines() if path.exists() else []
   valid_lines = []
   for number, line in enumerate(lines, start=1):
     try:
-      if json.loads(line)["step"] <= resume_step:
+      step = json.loads(line)["step"]
+      if last_step is None or step <= last_step:
         valid_lines.append(line + "\n")
     except (json.JSONDecodeError, KeyError, TypeError):
       # The last line may have been cut off with the run.

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 from jax.sharding import Mesh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoding import Encoding
@@ -82,6 +82,22 @@ def take_columns(texts: Any, size: int, columns: slice) -> Any:
   return jax.tree.map(take_from_array, texts)
 
 
+def is_of_one_process(
+  rows: int, columns: int, processes: int
+) -> Bool[Array, "{rows} {columns}"]:
+  """Returns whether a row and a column of a batch belong to one process.
+
+  Args:
+    rows: of the batch, which the processes share equally and in order.
+    columns: likewise, e.g. those of the hard negatives.
+    processes: divides both.
+  """
+  row_owners, column_owners = (
+    jnp.arange(size) // (size // processes) for size in (rows, columns)
+  )
+  return row_owners[:, None] == column_owners[None, :]
+
+
 @dataclasses.dataclass(frozen=True)
 class Objective:
   """The loss that a training step minimises.
@@ -138,7 +154,7 @@ class Objective:
       take_columns(record, size, slice(0, 1)),
       take_columns(record, size, slice(1, None)),
     )
-    total, accuracy = _retrieval_loss(*logits, batch, self.loss)
+    total, accuracy = compute_retrieval_loss(*logits, batch, self.loss)
     metrics = {"retrieval": total}
     log_months = functools.partial(apply, method="log_months")
     date_losses = _date_losses(query, record, batch, log_months, self.loss)
@@ -195,10 +211,17 @@ class Objective:
     vectors of all devices, are gathered on each, with their gradient.
 
     Scores are those of the mode, unless a field of the loss asks for the
-    released code's: `bias_columns="positives"` leaves the hard negatives
-    without the temporal term, and `detach_gathered` stops the gradient of a
-    cosine on the side that is gathered, the columns of either direction. There
-    the values do not change, and the temporal term keeps its gradient.
+    released code's. `bias_columns="positives"` leaves the hard negatives
+    without the temporal term. `emulated_processes=W` gives loss and gradient
+    of the release in W processes, on any number of devices: row i of the batch
+    belongs to process i // (B / W), and
+
+    - a process gathers the vectors of all, its own included, without their
+      gradient, so that cosines pass it to the rows of either direction alone,
+      and none to hard negatives;
+    - only pairs of one process have a temporal term, with its whole gradient;
+    - every row counts the same, since the processes have equally many and the
+      release averages their gradients.
 
     Args:
       apply: `(query, record, mode, method=...)` of the dual encoder.
@@ -212,23 +235,28 @@ class Objective:
     Source: released code, in-batch loss and its form over processes.
     """
 
+    processes = self.loss.emulated_processes
+
     def replicate(encoding: Encoding) -> Encoding:
       sharding = partitioning.replicated_sharding(self.mesh)
       return jax.lax.with_sharding_constraint(encoding, sharding)
 
     def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
       columns = replicate(columns)
-      if self.loss.detach_gathered:
+      if processes > 1:
         columns = jax.lax.stop_gradient(columns)
       return apply(rows, columns, self.score_mode, method="cosine")
 
     def temporal(record: Encoding) -> jax.Array:
       columns = replicate(record)
-      return map_in_chunks(
+      terms = map_in_chunks(
         lambda rows: apply(rows, columns, self.score_mode, method="temporal"),
         self.encode_chunks,
         query,
       )
+      if processes == 1:
+        return terms
+      return jnp.where(is_of_one_process(*terms.shape, processes), terms, 0)
 
     bias = temporal(positive)
     hard_logits = cosine(query, negative)
@@ -239,7 +267,7 @@ class Objective:
     return jnp.concatenate([forward, hard_logits], axis=1), backward
 
 
-def _retrieval_loss(
+def compute_retrieval_loss(
   logits_qd: Float[Array, "B N"],
   logits_dq: Float[Array, "B B"],
   batch: Batch,
@@ -249,6 +277,12 @@ def _retrieval_loss(
 
   A hard negative that answers another query of the batch is left out of that
   query's denominator.
+
+  Args:
+    logits_qd: from `Objective.compute_logits`.
+    logits_dq: likewise.
+    batch: see `input_pipeline.training_batches`.
+    weights: `config.loss`.
   """
   size = len(logits_dq)
   starts, ends = batch["query_ends"][:, 0], batch["query_ends"][:, 1]

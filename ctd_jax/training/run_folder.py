@@ -23,6 +23,7 @@ CONFIG_FILE = "config.json"
 METRICS_FILE = "metrics.jsonl"
 TRAINING_FILE = "training.json"  # command, commit, seconds and seeds
 TOKENIZER_FOLDER = "tokenizer"
+SYSTEM_FILE = "ctd_jax.json"  # of an exported run: config and calendar
 CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -77,7 +78,22 @@ def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
   path = resolve_folder(workdir) / CONFIG_FILE
   if not path.exists():
     raise FileNotFoundError(f"{path}: no config of a run; give --config")
-  config = ml_collections.ConfigDict(json.loads(path.read_text()))
+  return parse_config(json.loads(path.read_text()), path)
+
+
+def parse_config(
+  fields: dict[str, Any], path: str | os.PathLike
+) -> ml_collections.ConfigDict:
+  """Returns the config that was written as JSON.
+
+  Args:
+    fields: as they stand in the file.
+    path: of the file, for the error.
+
+  Raises:
+    ValueError: if it lacks fields that configs have had since.
+  """
+  config = ml_collections.ConfigDict(fields)
   base_config = training_config.base_config()
   missing_fields = training_config.field_names(base_config)
   missing_fields -= training_config.field_names(config)

@@ -13,10 +13,12 @@ from typing import Any
 
 import grain
 import jax
-import tqdm
+import numpy as np
+import optax
 from absl import logging
 
 from ctd_jax.training import metrics as metrics_lib
+from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import partitioning, train_step
 from ctd_jax.training.checkpoints import Checkpoints
 from ctd_jax.training.experiment import Experiment
@@ -24,6 +26,7 @@ from ctd_jax.training.objective import Metrics, Objective
 from ctd_jax.training.preemption import PreemptionWatch
 from ctd_jax.training.run_record import RunRecord
 from ctd_jax.training.train_step import TrainState
+from ctd_jax.utils import progress
 
 Validate = Callable[[Any], Mapping[str, float]]  # parameters -> metrics
 
@@ -64,7 +67,13 @@ def train(
   writer = metrics_lib.MetricWriter(
     experiment.workdir, first_step, config.wandb_project, config.name
   )
-  bar = _make_progress_bar(first_step, total_steps)
+  bar = progress.Progress(
+    range(first_step + 1, total_steps + 1),
+    total=total_steps,
+    initial=first_step,
+    unit="step",
+    desc="train",
+  )
   outputs = _RunOutputs(
     experiment.checkpoints,
     batches,
@@ -73,15 +82,17 @@ def train(
     validate,
     bar,
     config.log_every,
+    _make_schedule(experiment),
   )
   _log_start(experiment, state)
   with contextlib.closing(writer), _defer_signals(watch):
     if experiment.checkpoints.latest_step is None and not total_steps:
       outputs.validate_and_save(0, state)  # a run without updates
     for step in bar:
-      batch = partitioning.make_global_batch(next(batches), experiment.mesh)
+      host_batch = next(batches)
+      batch = partitioning.make_global_batch(host_batch, experiment.mesh)
       state, metrics = update(state, batch)
-      outputs.log_update(step, metrics)
+      outputs.log_update(step, metrics, _count_tokens(host_batch))
       # Asked at every step: several processes agree on the step to stop at.
       stop_requested = watch.stop_requested(step)
       if step % config.eval_every == 0 or step == total_steps:
@@ -120,16 +131,23 @@ def _defer_signals(watch: PreemptionWatch) -> Iterator[None]:
     watch.defers_signals = False
 
 
-def _make_progress_bar(first_step: int, total_steps: int) -> tqdm.tqdm:
-  """Returns the numbers of the steps to come, shown as a progress bar."""
-  return tqdm.tqdm(
-    range(first_step + 1, total_steps + 1),
-    total=total_steps,
-    initial=first_step,
-    unit="step",
-    disable=None,  # where no terminal shows it
-    desc="train",
+def _make_schedule(experiment: Experiment) -> optax.Schedule:
+  """Returns the learning rate of the encoder by update, from 0."""
+  section = experiment.config.optimizer
+  return optimizer_lib.learning_rate_schedule(
+    section.learning_rate,
+    max(1, experiment.total_steps),  # a run without updates asks for none
+    section.warmup_fraction,
   )
+
+
+def _count_tokens(batch: Mapping[str, Any]) -> int:
+  """Returns the tokens of a batch, those of other processes among them.
+
+  Each process is taken to have as many as this one.
+  """
+  tokens = np.count_nonzero(batch["texts"].segments)
+  return int(tokens) * jax.process_count()
 
 
 @dataclasses.dataclass
@@ -144,7 +162,10 @@ class _RunOutputs:
     validate: parameters -> metrics.
     bar: shows step and loss.
     log_every: steps.
-    pending: step and metrics of the last update, not yet read.
+    schedule: learning rate of the encoder by update, from 0.
+    meter: of the speed.
+    pending: step, metrics and number of tokens of the last update, not yet
+      read.
   """
 
   checkpoints: Checkpoints
@@ -152,29 +173,37 @@ class _RunOutputs:
   writer: metrics_lib.MetricWriter
   record: RunRecord
   validate: Validate
-  bar: tqdm.tqdm
+  bar: progress.Progress
   log_every: int
-  pending: tuple[int, Metrics] | None = None
+  schedule: optax.Schedule
+  meter: metrics_lib.SpeedMeter = dataclasses.field(
+    default_factory=metrics_lib.SpeedMeter
+  )
+  pending: tuple[int, Metrics, int] | None = None
 
-  def log_update(self, step: int, metrics: Metrics) -> None:
+  def log_update(self, step: int, metrics: Metrics, num_tokens: int) -> None:
     """Logs the update before this one.
 
     The values are read one step late: the host prepares the next batch while
     the device computes.
     """
     self.flush()
-    self.pending = step, metrics
+    self.pending = step, metrics, num_tokens
 
   def flush(self) -> None:
     """Checks the metrics of the last update, writes them where they are due."""
     if self.pending is None:
       return
-    step, metrics = self.pending
+    step, metrics, num_tokens = self.pending
     self.pending = None
     values = jax.device_get(metrics)  # waits for the device
     metrics_lib.check_finite(step, values)
+    self.meter.count_step(num_tokens)
     if step % self.log_every == 0:
-      self.writer.write(step, values)
+      rate = {"learning_rate": self.schedule(step - 1)}
+      self.writer.write(step, values | rate)
+      if speed := self.meter.read():
+        self.writer.write_speed(step, speed)
       self.bar.set_postfix(loss=f"{float(values['loss']):.3f}")
 
   def save(self, step: int, state: TrainState) -> None:
@@ -185,6 +214,7 @@ class _RunOutputs:
   def validate_and_save(self, step: int, state: TrainState) -> None:
     """Validates the parameters and saves them with their metrics."""
     self.flush()
+    self.meter.stop()  # what follows is no training
     scores = self.validate(state.params)
     self.writer.write(step, scores)
     self.writer.flush()

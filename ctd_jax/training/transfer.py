@@ -7,9 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 
+import ml_collections
 from absl import logging
 
 from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import Tokens
@@ -24,8 +26,8 @@ def transfer_experiment(
   """Returns a trained run with the queries and records of another data set.
 
   Model, tokenizer and calendar heads stay what they are; the share of unknown
-  and cut tokens is logged. Where the calendar is another one, the model dates
-  the queries itself.
+  tokens is logged. Where the calendar is another one, the model dates the
+  queries itself.
 
   Args:
     experiment: the run.
@@ -45,17 +47,11 @@ def transfer_experiment(
   query_intervals = experiments.read_query_intervals(
     benchmark, config.score_mode, config.query_dates
   )
-  months = experiment.benchmark.timeline.months
-  if query_intervals and benchmark.timeline.months != months:
-    # The posterior is over the months of the calendar it was trained on.
+  if not reads_query_dates(
+    config, experiment.benchmark.timeline, benchmark.timeline
+  ):
     query_intervals = {}
-    logging.warning(
-      "%s has another calendar than %s was trained on: the model, not the "
-      "parser, dates its queries",
-      benchmark.name,
-      config.name,
-    )
-  _log_coverage(
+  _log_unknown_tokens(
     {"records": texts["records"], **texts["queries"]},
     experiment.tokenizer.unk_id,
     benchmark.name,
@@ -70,21 +66,43 @@ def transfer_experiment(
   )
 
 
-def _log_coverage(
+def reads_query_dates(
+  config: ml_collections.ConfigDict, timeline: Timeline, asked: Timeline
+) -> bool:
+  """Returns whether the parser, not the model, dates queries.
+
+  Args:
+    config: of the run.
+    timeline: of the data set that it was trained on.
+    asked: of the data set that it is asked about; where it is another, a
+      warning says that the model dates the queries.
+  """
+  if not experiments.asks_parser(config.score_mode, config.query_dates):
+    return False
+  if asked.months != timeline.months:
+    # The posterior is over the months of the calendar it was trained on.
+    logging.warning(
+      "%s has another calendar than %s was trained on: the model, not the "
+      "parser, dates its queries",
+      asked.name,
+      config.name,
+    )
+    return False
+  return True
+
+
+def _log_unknown_tokens(
   tokens_by_name: Mapping[str, Tokens], unk_id: int, dataset: str, system: str
 ) -> None:
-  """Logs how many tokens a tokenizer does not know, and how many it cut."""
+  """Logs how many tokens a tokenizer does not know."""
   for name, tokens in tokens_by_name.items():
     if len(tokens):
       logging.info(
-        "%s, %s: %.1f %% of the tokens are unknown to %s, %.1f %% of the texts "
-        "fill all %d places and may be cut",
+        "%s, %s: %.1f %% of the tokens are unknown to %s",
         dataset,
         name,
         100 * (tokens.ids == unk_id).sum() / tokens.mask.sum(),
         system,
-        100 * tokens.mask.all(axis=1).mean(),
-        tokens.mask.shape[1],
       )
 
 

@@ -27,6 +27,10 @@ _HELP_FLAGS = frozenset(
   for dashes in ("-", "--")
   for name in ("help", "helpshort", "helpfull", "h", "?")
 )
+# As absl says it of a required flag.
+_MISSING_FLAG = re.compile(
+  r"flag --\w+=None: Flag (--\w+) must have a value other than None\."
+)
 _CONFIG_FLAG = re.compile(r"(--?config=)([^:]+)(:.*)?")
 
 ExplainField = Callable[[ml_collections.ConfigDict, str], str]
@@ -128,8 +132,20 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
 
 
 def run_app(main: Callable[[list[str]], None]) -> None:
-  """Runs `main` as `app.run` does; --help ends with status 0."""
-  app.run(main, flags_parser=parse_flags)
+  """Runs `main` as `app.run` does; a bad flag ends in one line.
+
+  Args:
+    main: takes the program's name and the arguments that are no flags.
+  """
+
+  def parse(argv: Sequence[str]) -> list[str]:
+    try:
+      return parse_flags(argv)
+    except flags.Error as error:
+      text = _MISSING_FLAG.sub(r"\1 is missing, see --help", str(error))
+      sys.exit("error: " + "; ".join(text.splitlines()))
+
+  app.run(main, flags_parser=parse)
 
 
 def _parse(

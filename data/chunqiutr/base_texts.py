@@ -19,17 +19,18 @@ GONGYANG = "gongyang"
 GULIANG = "guliang"
 BASE_SOURCES = (ANNALS, ZUOZHUAN, GONGYANG, GULIANG)
 
-# A glyph that Kanripo could not encode; the mark is the one it prints itself.
-_UNENCODED = re.compile(r"&KR\d+;")
-_PAGE_BREAK = re.compile(r"<pb:[^<>]*>")
 _SPACE = re.compile(r"[\s　¶]+")
 # A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.
 _NUMBERED = re.compile(r"「?([AB]?)(\d{1,3})\.(\d{1,3})\.(\d+)\.?")
 _YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
 _UNDATED = re.compile(r"[AB]\d+[^.\d]")
 _NAVIGATION = "回目錄"  # link to the table of contents
-# Editors' corrections, labels and wiki marks left in the text.
-_STRAY = re.compile(r"\(corr\.=.|（[經傳][^）]*）|[A-Za-z0-9=]+")
+_DASH = re.compile("[-－]{2,}")
+# Editors' corrections, labels and marks, and wiki marks left in the text. Words
+# in brackets are restored and stay; a lone sign there is the reading replaced.
+_STRAY = re.compile(
+  r"\(corr\.=.|（[經傳][^）]*）|（[^一-鿿）]*）|[A-Za-z0-9=]+|〓#|[-－〔〕（）]"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +137,7 @@ def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
   for line_number, line in enumerate(
     kanripo.read_text(path).split("\n"), start=1
   ):
-    line = _clean_text([_SPACE.sub("", line)])
+    line = _clean_text([kanripo.mark_unencoded(_SPACE.sub("", line))])
     if not line or _NAVIGATION in line:
       continue
     entries.append(
@@ -154,5 +155,5 @@ def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
 
 
 def _clean_text(text_lines: list[str]) -> str:
-  """Returns an entry's text without corrections, labels and wiki marks."""
-  return _STRAY.sub("", "".join(text_lines))
+  """Returns an entry's text without corrections, labels and marks."""
+  return _STRAY.sub("", _DASH.sub("——", "".join(text_lines)))

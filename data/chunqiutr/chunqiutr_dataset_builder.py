@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -44,8 +45,13 @@ class _VariantContents:
 class Builder(BaseBuilder):
   """Builder of `chunqiutr/rebuilt`, `chunqiutr/release`, `chunqiutr/mini`."""
 
-  VERSION = tfds.core.Version("2.0.0")
+  VERSION = tfds.core.Version("3.0.0")
   RELEASE_NOTES: ClassVar = {
+    "3.0.0": (
+      "Months printed in the middle of a sentence, or behind a forgotten mark "
+      "of quotation, are read; essays that join notes on two entries are "
+      "divided; one □ for each character without a code."
+    ),
     "2.0.0": "Records by event, five commentaries, gaps, versions.",
     "1.0.0": "Annals, three traditions, two commentaries; official splits.",
   }
@@ -66,6 +72,12 @@ class Builder(BaseBuilder):
       description="The benchmark as its authors released it.",
     ),
   ]
+
+  def source_layout(self) -> tuple[pathlib.Path, Mapping[str, str]] | None:
+    """Returns checksums and folders of the texts of `rebuilt`."""
+    if self.builder_config.name != "rebuilt":
+      return None
+    return gallery.CHECKSUMS, gallery.SOURCE_FOLDERS
 
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager

@@ -54,6 +54,16 @@ _NUMBERED_SOURCES = {
   "guliangzhuan_KR1e0008": {"": base_texts.GULIANG},
 }
 _LINE_SOURCES = {"gongyangzhuan_wikisource": base_texts.GONGYANG}
+# Source -> folder of the files that its records are cut from.
+SOURCE_FOLDERS: Mapping[str, str] = {
+  **{
+    source: folder
+    for folder, layers in _NUMBERED_SOURCES.items()
+    for source in layers.values()
+  },
+  **{source: folder for folder, source in _LINE_SOURCES.items()},
+  **{source: work.folders[0] for source, work in works.WORKS.items()},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +74,8 @@ class Gallery:
     records: sorted by id.
     excluded_counts: reason -> number of texts that are left out.
     audit: account of the making of the records, fit for JSON: `units`,
-      `agreement`, `disagreements`, `decisions`, `versions` of `cross_check`
-      and `alignment` of `commentary`.
+      `printed_months`, `agreement`, `disagreements`, `decisions`, `versions`
+      of `cross_check` and `alignment` of `commentary`.
   """
 
   records: tuple[Record, ...]
@@ -122,6 +132,9 @@ def build_gallery(
     {
       "units": cross_check.count_units(entries, segments),
       "alignment": alignment_audit,
+      "printed_months": cross_check.count_printed_months(
+        (record for record, _ in comments), segments
+      ),
       "agreement": agreement,
       "disagreements": disagreements,
       "decisions": decisions

@@ -14,7 +14,13 @@ from ctd_jax_datasets.common.errors import SourceError
 _CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
 _PAGE_BREAK = re.compile(r"<pb:[^<>]*>")
 _SPACE = re.compile(r"[\s　¶]+")
-_UNENCODED = re.compile(r"&KR\d+;")
+# A character without a code: its number at Kanripo, its parts as in [車*犬], or
+# a private code that means something else in every font.
+_UNENCODED = re.compile(
+  r"&KR\d+;|\[[^\[\]\n]*[*+@-][^\[\]\n]*\]"
+  r"|[\ue000-\uf8ff\U000f0000-\U0010fffd]"
+)
+_MISSING_CHARACTER = "□"
 
 
 def read_running_text(path: pathlib.Path) -> str:
@@ -46,7 +52,7 @@ def read_printed_lines(path: pathlib.Path) -> list[tuple[int, str]]:
   for line in read_text(path).split("\n"):
     if line.startswith("#"):
       continue
-    line = _UNENCODED.sub("□", _PAGE_BREAK.sub("", line)).replace("¶", "")
+    line = mark_unencoded(_PAGE_BREAK.sub("", line)).replace("¶", "")
     # Full-width spaces are the indentation of the print.
     depth = len(line) - len(line.lstrip("　"))
     if line:
@@ -68,6 +74,11 @@ def read_text(path: pathlib.Path) -> str:
     ) from None
 
 
+def mark_unencoded(text: str) -> str:
+  """Returns the text with one □ for each character that has no code."""
+  return _UNENCODED.sub(_MISSING_CHARACTER, text)
+
+
 def parse_kanripo_lines(text: str) -> list[tuple[int, str]]:
   """Returns (line number, line) of a Kanripo file without its mark-up.
 
@@ -83,7 +94,7 @@ def parse_kanripo_lines(text: str) -> list[tuple[int, str]]:
     if line.startswith("#"):
       continue
     line = _SPACE.sub("", _PAGE_BREAK.sub("", line))
-    line = _UNENCODED.sub("□", line)
+    line = mark_unencoded(line)
     if line:
       lines.append((number, line))
   return lines

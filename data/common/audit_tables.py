@@ -44,6 +44,9 @@ TABLES = {
   ),
   "rejected": AuditTable("candidates that were not accepted"),
   "scores": AuditTable("fit of the accepted pieces", "Tables 18 and 19"),
+  "printed_months": AuditTable(
+    "months that commentary prints, beside the month of its entry"
+  ),
   "agreement": AuditTable("events that two works tell of, shares that agree"),
   "decisions": AuditTable("what gave the parts of the base texts their months"),
   "left_out": AuditTable("left out"),
@@ -88,6 +91,7 @@ def compute_figures(statistics: Mapping[str, Any]) -> Figures:
       if row["rejected"]
     },
     "scores": _index_rows(statistics["scores"], "source"),
+    "printed_months": audit.get("printed_months", {}),
     "agreement": {
       works: {
         "compared": row["compared"],

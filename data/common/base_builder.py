@@ -1,7 +1,8 @@
 """Base class of the TFDS builders: features, source files, reports.
 
 Each data set's `Builder` is a subclass. All data sets are written as
-array_record, the only format of TFDS that loses no rows without TensorFlow.
+array_record, the only format of TFDS that loses no rows without TensorFlow;
+`tf_data` reads it where TensorFlow is installed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ctd_jax_datasets.common import (
   source_files,
   stable_writer,
   summary,
+  tf_data,
 )
 from ctd_jax_datasets.common.audit_tables import Figures
 from ctd_jax_datasets.common.findings import FindingsReport
@@ -67,10 +69,33 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   # The texts lie with a public host; a hundred connections would be rude.
   MAX_SIMULTANEOUS_DOWNLOADS = 4
 
+  def __init__(
+    self, *, file_format: str | tfds.core.FileFormat | None = None, **kwargs
+  ):
+    """Initializes the builder, see `tfds.core.GeneratorBasedBuilder`.
+
+    Args:
+      file_format: None means that of the data set if it is built, and
+        array_record, not the tfrecord of TFDS, if it is not.
+      **kwargs: data_dir, config, version.
+    """
+    super().__init__(file_format=file_format, **kwargs)
+    if file_format is None and not self.info.initialized:
+      self.info.set_file_format(
+        tfds.core.FileFormat.ARRAY_RECORD, override=True
+      )
+
   @property
   def timeline(self) -> Timeline:
     """The calendar of the variant."""
     return reign_tables.load_timeline(self.builder_config.timeline)
+
+  def source_layout(self) -> tuple[pathlib.Path, Mapping[str, str]] | None:
+    """Returns table of source texts and source of a record -> their folder.
+
+    None for a variant that is not made of source texts.
+    """
+    return None
 
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""
@@ -81,6 +106,16 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       # Records stay in the order of their ids, which reveals no dates.
       disable_shuffling=True,
     )
+
+  def as_dataset(self, split: Any = None, **kwargs) -> Any:
+    """Returns `tf.data.Dataset`s, see `tfds.core.DatasetBuilder`.
+
+    Raises:
+      ModuleNotFoundError: if TensorFlow is not installed; the message has the
+        call that does not need it.
+    """
+    tf_data.check_tensorflow(f"{self.name}/{self.builder_config.name}")
+    return super().as_dataset(split, **kwargs)
 
   def _example_writer(self) -> tfds.core.ExampleWriter:
     """Returns the writer that gives the same bytes every time."""

@@ -27,7 +27,8 @@ from typing import Any
 import tqdm
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import SPLITS
+from ctd_jax.benchmark.queries import SPLITS, Query
+from ctd_jax.benchmark.records import Record
 from ctd_jax.utils import files
 
 BEIR_PREFIX = "beir:"
@@ -53,22 +54,39 @@ index `text` alone.
 """
 
 
+def describe_record(record: Record, split: str) -> dict[str, Any]:
+  """Returns what is known of a record beside id and text, in its split."""
+  return {
+    "source": record.source,
+    "kind": record.kind,
+    "start": str(record.key),
+    "end": str(record.key),  # a record is filed under one month
+    "split": split,
+    "version": record.version,
+    "order": record.order,
+    "match_score": record.match_score,
+  }
+
+
+def describe_query(query: Query, split: str) -> dict[str, Any]:
+  """Returns what is known of a query beside id, text and positives."""
+  return {
+    "family": query.family,
+    "paper_family": query.paper_family,
+    "group": query.group,
+    "split": split,
+    "start": str(query.interval.start),
+    "end": str(query.interval.end),
+  }
+
+
 def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
   """Writes corpus, queries and qrels into `folder`."""
   corpus = [
     _format_json_line(
       record.record_id,
       record.text,
-      {
-        "source": record.source,
-        "kind": record.kind,
-        "start": str(record.key),
-        "end": str(record.key),  # a record is filed under one month
-        "split": split,
-        "version": record.version,
-        "order": record.order,
-        "match_score": record.match_score,
-      },
+      describe_record(record, split),
       {"title": ""},
     )
     for record, split in zip(
@@ -82,14 +100,7 @@ def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
     _format_json_line(
       query.query_id,
       query.text,
-      {
-        "family": query.family,
-        "paper_family": query.paper_family,
-        "group": query.group,
-        "split": split,
-        "start": str(query.interval.start),
-        "end": str(query.interval.end),
-      },
+      describe_query(query, split),
     )
     for split, split_queries in benchmark.queries.items()
     for query in split_queries

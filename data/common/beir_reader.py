@@ -23,6 +23,7 @@ from etils import epath
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.queries import GAP, POINT, SPLITS, WINDOW, Query
 from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, Record
+from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
 from ctd_jax.utils import files
 from ctd_jax_datasets.common import provenance
@@ -72,6 +73,20 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
   kinds = {record.record_id: record.kind for record, _ in rows}
   queries_by_id = _read_queries(folder / QUERIES_FILE, timeline)
   queries = _attach_positives(folder, queries_by_id, kinds)
+  _warn_of_early_months(
+    folder / CORPUS_FILE,
+    {record.record_id: record.key for record, _ in rows},
+    timeline,
+  )
+  _warn_of_early_months(
+    folder / QUERIES_FILE,
+    {
+      query_id: query.interval.start
+      for query_id, (query, _) in queries_by_id.items()
+      if query.family == POINT
+    },
+    timeline,
+  )
   return Benchmark(
     name=name,
     timeline=timeline,
@@ -79,6 +94,35 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
     record_splits=tuple(split for _, split in rows),
     queries=queries,
   )
+
+
+def _warn_of_early_months(
+  path: epath.Path, key_by_id: Mapping[str, TimeKey], timeline: Timeline
+) -> None:
+  """Warns of months of 元年 that are earlier than the reign itself.
+
+  They are kept: a chronicle may give a whole year the name of its last era.
+  """
+  early_ids = [
+    name
+    for name, key in key_by_id.items()
+    if reign_tables.precedes_accession(timeline, key)
+  ]
+  if early_ids:
+    key = key_by_id[early_ids[0]]
+    logging.warning(
+      "%s: %d of %d dates are earlier than their reign; first: %s, %s, but %s "
+      "began in month %d. If the chronicle calls the whole year so, column "
+      "`month` of %s should be 1",
+      path,
+      len(early_ids),
+      len(key_by_id),
+      early_ids[0],
+      key,
+      timeline.full_reign_name(key.reign),
+      timeline.reigns[key.reign - 1].first_month,
+      provenance.REIGNS_FILE,
+    )
 
 
 def _check_files(folder: epath.Path, qrels_files: list[str]) -> None:

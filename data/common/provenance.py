@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import dataclasses
 import hashlib
 import json
 import re
@@ -108,7 +109,7 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
   """Writes the calendar, with the authority of each reign if it is known."""
   timeline = benchmark.timeline
   # The released months are those of `lu` without some; they share its table.
-  table_name = "lu" if timeline.name == "lu_release" else timeline.name
+  table_name = reign_tables.table_of_timeline(timeline.name)
   table_rows = {}
   if table_name in reign_tables.timeline_names():
     with (reign_tables.reign_table_dir() / f"{table_name}.tsv").open(
@@ -124,10 +125,10 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
       "accession": str(reign.accession),
     }
     row = {
-      "month": "1",
       "source": f"timeline {timeline.name} of {benchmark.name}",
       **table_rows.get(tuple(identity.values()), {}),
       **identity,
+      "month": str(reign.first_month),
       "years": str(reign.years),
       "aliases": ",".join(reign.aliases),
     }
@@ -209,6 +210,14 @@ def describe_mismatch(error: msgspec.ValidationError) -> str:
 
 
 def _read_timeline(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
+  timeline = _read_reigns(folder, metadata)
+  months = _read_leap_months(folder, metadata, timeline)
+  return dataclasses.replace(
+    timeline, leap_months=timeline.leap_months | months
+  )
+
+
+def _read_reigns(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
   path = folder / REIGNS_FILE
   if path.exists():
     try:
@@ -216,7 +225,7 @@ def _read_timeline(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
     except UnicodeDecodeError as error:
       raise FolderError(f"{path}: not UTF-8: {error.reason}") from None
     name = folder.name if metadata.timeline is None else metadata.timeline
-    return Timeline(name, rows, _read_leap_months(folder, metadata))
+    return Timeline(name, rows)
   if metadata.timeline is not None:
     return reign_tables.load_timeline(metadata.timeline)
   raise FolderError(
@@ -228,7 +237,7 @@ def _read_timeline(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
 
 
 def _read_leap_months(
-  folder: epath.Path, metadata: FolderMetadata
+  folder: epath.Path, metadata: FolderMetadata, timeline: Timeline
 ) -> frozenset[tuple[int, int, int]]:
   months = set()
   for number, text in enumerate(metadata.leap_months):
@@ -239,5 +248,10 @@ def _read_leap_months(
       raise FolderError(f"{location}: {error}") from None
     if not key.leap:
       raise FolderError(f"{location}: {text} should end in L, e.g. {text}L")
+    if TimeKey(*key.triple) not in timeline:
+      raise FolderError(
+        f"{location}: {text} follows a month that timeline {timeline.name} "
+        "does not have"
+      )
     months.add(key.triple)
   return frozenset(months)

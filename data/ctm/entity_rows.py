@@ -22,16 +22,18 @@ from ctd_jax_datasets.ctm.vocabulary import (
 _ALLOWED_AGES = range(116)  # years; a longer life is an error of the table
 # Kind -> header of its table.
 _COLUMNS = {
-  FIGURE: "name traditional aliases birth death precision province source",
+  FIGURE: "name traditional aliases birth death precision province source"
+  " checked",
   RULER: "name traditional aliases polity birth death start end precision"
-  " source",
-  ERA: "name traditional polity ruler start end source",
-  PLACE: "name traditional aliases city province start end precision source",
-  EVENT: "name traditional aliases start end source",
+  " source checked",
+  ERA: "name traditional polity ruler start end source checked",
+  PLACE: "name traditional aliases city province start end precision source"
+  " checked",
+  EVENT: "name traditional aliases start end source checked",
   INGREDIENT: "name traditional aliases start precision contested origin"
-  " arrival source",
+  " arrival source checked",
   HERITAGE: "name traditional aliases start precision contested province"
-  " listed source",
+  " listed source checked",
 }
 # Kind -> name of its table; ids of entities depend on this order.
 TABLES = {
@@ -56,20 +58,28 @@ _OPTIONAL_COLUMNS = {
 }
 
 
+def read_rows(kind: str) -> list[dict[str, str]]:
+  """Returns the rows of the table of one kind, each as column -> cell.
+
+  Raises:
+    ValueError: naming table, line and column at fault.
+  """
+  return fact_tables.read_table(
+    fact_tables.table_path(TABLES[kind]),
+    _COLUMNS[kind].split(),
+    integers=_INTEGER_COLUMNS,
+    optional=_OPTIONAL_COLUMNS[kind],
+  )
+
+
 def read_records(kind: str) -> Iterator[Entity]:
   """Yields the records of one kind; rows of one ruler or place are merged.
 
   Raises:
     ValueError: naming table, line and column, or the record, at fault.
   """
-  rows = fact_tables.read_table(
-    fact_tables.table_path(TABLES[kind]),
-    _COLUMNS[kind].split(),
-    integers=_INTEGER_COLUMNS,
-    optional=_OPTIONAL_COLUMNS[kind],
-  )
   rows_by_key: dict[tuple[str, str], list[Mapping[str, str]]] = {}
-  for line, row in enumerate(rows, start=2):
+  for line, row in enumerate(read_rows(kind), start=2):
     # Two eras of one name and polity are two records, as are two homonyms; two
     # reigns of one ruler are one record.
     city_or_polity = row.get("polity") or row.get("city") or ""
@@ -130,6 +140,8 @@ def _read_intervals(
       yield YearInterval(int(row["start"]), None, precision, source, "origin")
   else:
     sense = {RULER: "reign", ERA: "era", PLACE: "use", EVENT: "event"}[kind]
+    if kind == EVENT and fact_tables.split_checked(row).not_given:
+      precision = APPROXIMATE
     yield YearInterval(
       int(row["start"]), int(row["end"]), precision, source, sense
     )

@@ -17,7 +17,7 @@ class Theme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: in order, one for each period.
     measures: rising figures that justify the order, in `unit`.
     unit: unit of the measures.
-    source: authority for the measures.
+    source: authorities for the measures; `chosen` are usual ones of ours.
   """
 
   name: str

@@ -27,7 +27,10 @@ REGIME_COLUMNS = (
   "label",
   "flagged",
   "source",
+  "checked",
 )
+# Source of a name whose span is that of other names: 魏晋 of 魏 and 晋.
+OTHER_NAMES = "names"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,20 @@ def _list_containing_labels(start: int, end: int) -> tuple[str, ...]:
   return (labels[-1],) if labels else list_span_labels(start, end - 1)
 
 
+def read_rows() -> list[dict[str, str]]:
+  """Returns the rows of `regimes.tsv`, each as column -> cell.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  return fact_tables.read_table(
+    fact_tables.table_path("regimes"),
+    REGIME_COLUMNS,
+    integers=("start", "end", "flagged"),
+    optional=("aliases", "label"),
+  )
+
+
 @functools.cache
 def load_aliases() -> tuple[PeriodAlias, ...]:
   """Returns all names: the ten labels, then those of `regimes.tsv`.
@@ -83,12 +100,7 @@ def load_aliases() -> tuple[PeriodAlias, ...]:
     )
     for p in PERIODS
   ]
-  for row in fact_tables.read_table(
-    fact_tables.table_path("regimes"),
-    REGIME_COLUMNS,
-    integers=("start", "end", "flagged"),
-    optional=("aliases", "label"),
-  ):
+  for row in read_rows():
     start, end = int(row["start"]), int(row["end"])
     label = row["label"]
     aliases.append(

@@ -15,7 +15,15 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.utils import files
 from ctd_jax_datasets.common import base_builder, summary
-from ctd_jax_datasets.ctm import examples, periods, repository, vocabulary
+from ctd_jax_datasets.ctm import (
+  entity_rows,
+  examples,
+  fact_tables,
+  period_names,
+  periods,
+  repository,
+  vocabulary,
+)
 from ctd_jax_datasets.ctm.entities import Entity
 from ctd_jax_datasets.ctm.game_schema import ItoInstance
 from ctd_jax_datasets.ctm.generation import quotas
@@ -55,6 +63,7 @@ def write_summary(
     if guess_rows := _score_constant_guesses(dataset_questions):
       tables["guesses"] = guess_rows
   tables["entities"] = count_entities(repository.load_entities())
+  tables["checked"] = count_checked_rows()
   rows = {
     split: [summary.to_plain_example(row) for row in source]
     for split, source in sorted(builder.as_data_source().items())
@@ -170,6 +179,44 @@ def count_entities(entities: Iterable[Entity]) -> list[dict[str, Any]]:
       }
     )
   return [*rows, _sum_columns(rows, "kind")]
+
+
+def count_checked_rows() -> list[dict[str, Any]]:
+  """Returns a row for each fact table that says where it was looked up.
+
+  Each has the table, its rows, those for which a place gives all years, some
+  or none, and those with a source that differs.
+  """
+  tables = {
+    entity_rows.TABLES[kind]: entity_rows.read_rows(kind)
+    for kind in vocabulary.KINDS
+  }
+  tables["regimes"] = period_names.read_rows()
+  counted = []
+  for table, rows in tables.items():
+    if not rows or fact_tables.CHECKED_COLUMN not in rows[0]:
+      continue
+    notes = [fact_tables.split_checked(row) for row in rows]
+    # A tradition of unknown age has no year that a place could give.
+    none = sum(
+      fact_tables.YEARS_NOT_GIVEN in n.not_given or row.get("start") == ""
+      for n, row in zip(notes, rows, strict=True)
+    )
+    some = sum(
+      bool(n.not_given) and fact_tables.YEARS_NOT_GIVEN not in n.not_given
+      for n in notes
+    )
+    counted.append(
+      {
+        "table": table,
+        "rows": len(rows),
+        "years given": len(rows) - some - none,
+        "some given": some,
+        "none given": none,
+        "differs": sum(bool(n.differing) for n in notes),
+      }
+    )
+  return counted
 
 
 def _count_by_level(instances: Sequence[ItoInstance]) -> list[dict[str, Any]]:

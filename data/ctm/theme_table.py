@@ -7,7 +7,7 @@ import functools
 from ctd_jax_datasets.ctm import fact_tables, periods
 from ctd_jax_datasets.ctm.game_schema import Theme
 
-_THEME_COLUMNS = "theme low high position item measure unit source"
+_THEME_COLUMNS = "theme low high position item measure unit source checked"
 
 
 @functools.cache
@@ -44,7 +44,9 @@ def load_themes() -> tuple[Theme, ...]:
         items=tuple(row["item"] for row in items),
         measures=measures,
         unit=first_row["unit"],
-        source=first_row["source"],
+        source=fact_tables.ITEM_SEPARATOR.join(
+          dict.fromkeys(row["source"] for row in items)
+        ),
       )
     )
   return tuple(themes)

@@ -29,6 +29,10 @@ from ctd_jax_datasets.zztj import collation, editions, scan
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 TIMELINE_NAME = "tongjian"
 ANNALS_SOURCE, REMARKS_SOURCE = "zizhitongjian", "historians"
+# Source -> folder of the files that its records are cut from.
+SOURCE_FOLDERS: Mapping[str, str] = dict.fromkeys(
+  (ANNALS_SOURCE, REMARKS_SOURCE), editions.PUNCTUATED_FOLDER
+)
 SEED = 69  # of the numbers of records and queries
 BOOK_TITLE = "《資治通鑑》"
 # The first two are the published wordings in Traditional script; the others

@@ -6,12 +6,13 @@ counted for the user.
 
 The text of a document is its body. The released script writes the gold date
 in front of it, 「【齐纪 建元元年四月（甲午）】」, which turns retrieval into
-finding a string; `released_text` gives that variant for comparison.
+finding a string; `released_text` gives that variant for comparison. A date is
+written as the mode reads it: by reign, or 「公元479年四月」.
 
 A key is the group of rows that the script makes and need not be a month:
 「无月」 and 「是岁」 mean a year, 「冬」 a season. Queries and records get the
-interval that the words mean, on the timeline `tongjian`; the key alone decides
-which rows answer a query.
+interval that the words mean, on the timeline of 齊紀 or 晉紀; the key alone
+decides which rows answer a query.
 
 Source: specification 1.4 and 5.1 (schema, released script).
 """
@@ -51,6 +52,7 @@ from ctd_jax_datasets.zztj.released_rows import (
   PUBLISHED_SIZES,
   STRICT,
   SUBSETS,
+  TIMELINE_BY_SUBSET,
   TRADITIONAL,
   DemoRow,
   read_rows,
@@ -116,7 +118,7 @@ def read_demo(
 
   Args:
     path: JSON lines in the authors' schema.
-    subset: one of `SUBSETS`; only names documents of `released_text`.
+    subset: one of `SUBSETS`; its calendar dates the rows.
     mode: how rows are grouped, one of `MODES`.
     released_text: whether the gold date stands in front of every document.
     seed: shuffles the numbers of the ids.
@@ -145,7 +147,7 @@ def _build_demo(
   report: FindingsReport,
 ) -> DemoBenchmark:
   """Returns the benchmark of rows, grouped by key."""
-  timeline = reign_tables.load_timeline("tongjian")
+  timeline = reign_tables.load_timeline(TIMELINE_BY_SUBSET[subset])
   date_reader = _DateReader(timeline, report)
   groups: dict[tuple, list[DemoRow]] = collections.defaultdict(list)
   intervals: dict[int, Interval] = {}
@@ -167,14 +169,21 @@ def _build_demo(
     groups[key].append(row)
     intervals[row.line] = interval
   for key, members in groups.items():
-    line_by_wording = {row.time_text: row.line for row in members}
+    line_by_wording = {row.reign_date: row.line for row in members}
     if len(line_by_wording) > 1:
       report.add("key_mixed", f"lines {list(line_by_wording.values())}", key)
-  records = _make_records(rows, groups, intervals, subset, released_text, seed)
+  texts = {
+    row.line: row.format_dated_document(subset, mode)
+    if released_text
+    else row.body
+    for members in groups.values()
+    for row in members
+  }
+  records = _make_records(rows, texts, intervals, seed)
   id_by_line = {record.order + 1: record.record_id for record in records}
   query_rows = [
     (
-      QUERY_TEMPLATE.format(time_text=members[0].time_text),
+      QUERY_TEMPLATE.format(time_text=members[0].format_date(mode)),
       Interval(
         min(intervals[row.line].start for row in members),
         max(intervals[row.line].end for row in members),
@@ -211,28 +220,32 @@ def _check_sizes(
 
 def _make_records(
   rows: Sequence[DemoRow],
-  groups: Mapping[tuple, Sequence[DemoRow]],
+  texts: Mapping[int, str],
   intervals: Mapping[int, Interval],
-  subset: str,
-  released_text: bool,
   seed: int,
 ) -> tuple[Record, ...]:
-  """Returns the rows that have a key as records, sorted by id."""
-  keyed_lines = {row.line for members in groups.values() for row in members}
+  """Returns records sorted by id.
+
+  Args:
+    rows: of the file, in order.
+    texts: line -> text of the record; rows without a key have none.
+    intervals: line -> the months that its date means.
+    seed: shuffles the numbers of the ids.
+  """
   return tuple(
     dataclasses.replace(record, version=f"v{record.record_id[1:]}")
     for record in number_records(
       [
         Record(
           "",
-          row.format_document(subset, released_text),
+          texts[row.line],
           row.texts["source"],
           EVENT,
           intervals[row.line].start,
           row.line - 1,
         )
         for row in rows
-        if row.line in keyed_lines
+        if row.line in texts
       ],
       seed,
     )
@@ -291,7 +304,7 @@ class _DateReader:
         numerals.fold_script(n) for n in (reign.name, *reign.aliases)
       }
       if row_era[0] not in spellings or row_era[1] != first.year:
-        self._report.add("era_not_ad", location, f"{row.time_text}, {ad_year}")
+        self._report.add("era_not_ad", location, f"{row.reign_date}, {ad_year}")
     return self._read_month_label(row, first, location)
 
   def _read_reign_phrase(self, row: DemoRow, location: str) -> Interval | None:

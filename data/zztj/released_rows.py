@@ -42,6 +42,8 @@ FILE_BLOBS: Mapping[str, git_blobs.Blob] = {
   ),
 }
 FILE_BY_SUBSET: Mapping[str, str] = dict(zip(SUBSETS, FILE_BLOBS, strict=True))
+# Calendars of the parts: in 齊紀 建元 is no era of 晉.
+TIMELINE_BY_SUBSET: Mapping[str, str] = {QI: "tongjian_qi", JIN: "tongjian_jin"}
 # (subset, mode) -> published numbers of documents and queries.
 PUBLISHED_SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
   (QI, TRADITIONAL): (266, 92),
@@ -120,13 +122,27 @@ class DemoRow:
     return (year, month) if 1 <= month <= 12 else None
 
   @property
-  def time_text(self) -> str:
-    """The date in words, as queries quote it."""
+  def reign_date(self) -> str:
+    """The row's own date in words: 「晋世祖武皇帝泰始元年三月」."""
     year = ""
     if self.era_year is not None:
       number = numerals.format_numeral(self.era_year)
       year = ("元" if self.era_year == 1 else number) + "年"
     return f"{self.emperor}{self.reign}{year}{self.month_label}"
+
+  def format_date(self, mode: str) -> str:
+    """Returns the date as the released script writes it in queries and texts.
+
+    By reign in the mode `traditional`, if the row has one; else by the common
+    era, 「公元479年正月」, as the member `time` has it: the year 0000 too.
+
+    Args:
+      mode: one of `MODES`, in which `group_key` is not None.
+    """
+    if mode == TRADITIONAL and self.reign:
+      return self.reign_date
+    year, month = self.year_month
+    return f"公元{year}年{_name_month(month)}"
 
   @property
   def body(self) -> str:
@@ -145,12 +161,11 @@ class DemoRow:
       return None
     return self.year_month
 
-  def format_document(self, subset: str, released_text: bool) -> str:
-    """Returns the text to be retrieved, or with the gold date in front."""
-    if not released_text:
-      return self.body
+  def format_dated_document(self, subset: str, mode: str) -> str:
+    """Returns the body with the gold date in front, as it is released."""
+    date = self.format_date(mode)
     day = f"（{self.day}）" if self.day else ""
-    return f"【{SUBSET_NAMES[subset]} {self.time_text}{day}】\n{self.body}"
+    return f"【{SUBSET_NAMES[subset]} {date}{day}】\n{self.body}"
 
 
 def read_rows(
@@ -233,7 +248,7 @@ def _parse_row(
   month = get_integer("lunar_month")
   name = ""
   if month is not None and 1 <= month <= 12:
-    name = ("正" if month == 1 else numerals.format_numeral(month)) + "月"
+    name = _name_month(month)
   era_year = get_integer("era_year")
   # No era lasted a century; a larger number is a slip for the common era.
   if era_year is not None and not 1 <= era_year <= 99:
@@ -249,3 +264,8 @@ def _parse_row(
     get_text("lunar_month_label") or name or get_text("season"),
     get_text("day_ganzhi"),
   )
+
+
+def _name_month(month: int) -> str:
+  """Returns 正月 for 1, 二月 for 2."""
+  return ("正" if month == 1 else numerals.format_numeral(month)) + "月"

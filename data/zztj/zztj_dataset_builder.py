@@ -9,6 +9,7 @@ data: the splits are `records` and `test`.
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
@@ -53,6 +54,7 @@ def _make_demo_config(
   description_suffix = ", the gold date in front of every text" * released_text
   return ZztjConfig(
     name=name,
+    timeline=released_rows.TIMELINE_BY_SUBSET[subset],
     subset=subset,
     mode=mode,
     released_text=released_text,
@@ -68,8 +70,13 @@ class Builder(base_builder.BaseBuilder):
   Needs no more than one of its `processes`.
   """
 
-  VERSION = tfds.core.Version("2.0.0")
-  RELEASE_NOTES: ClassVar = {"2.0.0": "First; features of chunqiutr 2.0.0."}
+  VERSION = tfds.core.Version("3.0.0")
+  RELEASE_NOTES: ClassVar = {
+    "3.0.0": "Features of chunqiutr 3.0.0; months in the middle of a sentence "
+    "count; `demo_*_ad` and `demo_*_strict` ask for and write dates of the "
+    "common era, as released; `demo_*` have the calendars of their parts.",
+    "2.0.0": "First; features of chunqiutr 2.0.0.",
+  }
   BUILDER_CONFIGS: ClassVar = [
     ZztjConfig(
       name="rebuilt",
@@ -82,6 +89,12 @@ class Builder(base_builder.BaseBuilder):
       for subset in released_rows.SUBSETS
     ),
   ]
+
+  def source_layout(self) -> tuple[pathlib.Path, Mapping[str, str]] | None:
+    """Returns checksums and folders of the texts of `rebuilt`."""
+    if self.builder_config.name != "rebuilt":
+      return None
+    return rebuilt.CHECKSUMS, rebuilt.SOURCE_FOLDERS
 
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager

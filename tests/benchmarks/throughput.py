@@ -77,7 +77,11 @@ def compare(
 def full_texts(count: int, vocabulary: int) -> Tokens:
   """Returns random texts of `FULL` tokens."""
   ids = np.random.default_rng(0).integers(4, vocabulary, (count, FULL))
-  return Tokens(ids.astype(np.int32), np.ones((count, FULL), np.int32))
+  return Tokens(
+    ids.astype(np.int32),
+    np.ones((count, FULL), np.int32),
+    np.full(count, FULL, np.int32),
+  )
 
 
 def texts_of(texts: packing.PackedTexts) -> list[torch.Tensor]:

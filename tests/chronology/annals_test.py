@@ -86,12 +86,83 @@ def test_an_entry_is_cut_where_a_later_month_opens_a_sentence():
     "六月，師退。夏，盟。",
     "六月，師退。五月，盟。",
     "六月，師退。壬午，盟。",
-    "六月，師退，八月，盟。",
     "六月，師退。其三月而葬，速也。",
+    "公圍泠，三月，克之。",
+    "公如泠，三月不還。",
+    "公如泠，五月而還。",
+    "公如泠，冬曰烝。",
+    "公田于岷，春曰田，夏曰苗，秋曰蒐。",
+    "曰：「公如泠，六月，必還。」",
+    "六月，師退。於泠侯之來也，四月，城岷。師還。",
   ],
 )
 def test_an_entry_is_not_cut(text):
   assert len(split_entry_by_month(text, at(1))) == 1
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    # What a sentence says before its date is its reason.
+    (
+      "二月，盟。嶧人賞城岷之功，三月甲寅朔，享湟子。",
+      [
+        ("1-3-2", "二月，盟。"),
+        ("1-3-3", "嶧人賞城岷之功，三月甲寅朔，享湟子。"),
+      ],
+    ),
+    ("為泠亂故，冬，盟。", [("1-3-10", "為泠亂故，冬，盟。")]),
+    (
+      "湟子有疾，五月，卒。",
+      [("1-3-5", "湟子有疾，五月，卒。")],
+    ),
+    # With a date before it, the sentence tells of two months.
+    (
+      "六月，師退，八月，盟，師還。",
+      [("1-3-6", "六月，師退，"), ("1-3-8", "八月，盟，師還。")],
+    ),
+    (
+      "聞之，四月，城岷，六月己卯，城泠。",
+      [("1-3-4", "聞之，四月，城岷，"), ("1-3-6", "六月己卯，城泠。")],
+    ),
+    ("圍泠，三月丙辰而滅之。", [("1-3-3", "圍泠，三月丙辰而滅之。")]),
+  ],
+)
+def test_a_date_within_a_sentence_dates_the_sentence(text, expected):
+  assert [
+    (str(key), part) for part, key in split_entry_by_month(text, at(1))
+  ] == expected
+
+
+@pytest.mark.parametrize(
+  ("text", "months"),
+  [
+    # The outcome, how it came about, and the outcome again.
+    ("十二月，滅嶧。九月，侵嶧。十二月，克之。", [12, 9, 12]),
+    ("泠、嶧之間有田焉。九月，侵嶧。十二月丙申，圍之。", [12, 9, 12]),
+    ("十二月，滅嶧。九月，侵嶧。圍之，十二月丙辰而滅之。", [12, 9, 12]),
+    # Nothing comes back to the outcome, or a clause looks back.
+    ("十二月，滅嶧。九月，侵嶧。師還。", [12]),
+    ("十二月，滅嶧。來聘，九月，侵嶧，師還。十二月，克之。", [12]),
+  ],
+)
+def test_months_go_back_only_from_an_outcome_to_its_story(text, months):
+  parts = split_entry_by_month(text, at(12))
+  assert [key.month for _, key in parts] == months
+  assert "".join(part for part, _ in parts) == text
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "公曰：「『盟。』師必還！」秋，師還。",
+    "公曰：「『『盟。』師必還！」秋，師還。",
+    "公曰：「盟。子曰：「師必還！」秋，師還。",
+    "公曰：「盟。』師必還！」秋，師還。",
+  ],
+)
+def test_forgotten_marks_of_quotation_hide_no_month(text):
+  assert [key.month for _, key in split_entry_by_month(text, at(1))] == [1, 7]
 
 
 def test_parts_join_to_the_entry():
@@ -141,7 +212,10 @@ def test_clauses_end_at_what_the_caller_names():
     ("三年春，公如泠。", "season"),
     ("三年，公如泠。", "year"),
     ("辛未，公如泠。", "nothing"),
-    ("公如泠，六月，公至自泠。", "nothing"),
+    ("公如泠，六月，公至自泠。", "month"),
+    ("公如泠，冬，公至自泠。", "season"),
+    ("公如泠。六月，公至自泠。", "nothing"),
+    ("辛未，公如泠，六月，公至自泠。", "nothing"),
     ("夏者何？時也。", "nothing"),
   ],
 )

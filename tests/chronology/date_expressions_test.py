@@ -131,6 +131,173 @@ def test_era_of_two_rulers_needs_the_ruler():
   assert date_expressions.parse_key("元帝建武元年七月", jin).reign == 17
 
 
+TONGJIAN = reign_tables.load_timeline("tongjian")
+
+
+def tongjian_date(interval):
+  """Ruler, era and year-month of the first month."""
+  key = interval.start
+  name = TONGJIAN.full_reign_name(key.reign)
+  return f"{name} {key.year}-{key.month}"
+
+
+@pytest.mark.parametrize(
+  "ruler",
+  [
+    *("晉", "西晉", "晉武帝", "武帝", "武皇帝", "世祖", "晉世祖", "世祖武皇帝"),
+    *("晉世祖武皇帝", "西晉世祖武帝", "晉武帝之", "西晉·", "晉朝武帝"),
+    *("晋世祖武皇帝", "西晋武帝", "世祖武皇帝上之下", "晉武帝（司馬炎）"),
+  ],
+)
+def test_an_era_of_two_rulers_is_told_apart_by_any_name(ruler):
+  text = f"请问{ruler}泰始三年五月发生了什么事？"
+  interval = date_expressions.parse_interval(text, TONGJIAN)
+  assert interval.start == interval.end
+  assert tongjian_date(interval) == "晉武帝泰始 3-5"
+
+
+@pytest.mark.parametrize(
+  ("date", "meaning"),
+  [
+    ("宋太宗明皇帝泰始三年五月", "宋明帝泰始 3-5"),
+    ("刘宋泰始三年五月", "宋明帝泰始 3-5"),
+    ("宋明帝泰始三年五月", "宋明帝泰始 3-5"),
+    # Only one of the two had a year nine.
+    ("泰始九年五月", "晉武帝泰始 9-5"),
+    ("蕭齊太祖高皇帝建元元年正月", "齊高帝建元 1-1"),
+    ("齐高帝建元元年正月", "齊高帝建元 1-1"),
+    ("東晉康皇帝建元二年三月", "晉康帝建元 2-3"),
+    ("中宗元皇帝建武元年三月", "晉元帝建武 1-3"),
+    ("齊高宗建武元年三月", "齊明帝建武 1-3"),
+    ("烈祖明皇帝中之上太和三年二月", "魏明帝太和 3-2"),
+    ("海西公太和三年二月", "晉海西公太和 3-2"),
+    ("烈宗孝武皇帝太元三年二月", "晉孝武帝太元 3-2"),
+    ("孝武帝大明三年二月", "宋孝武帝大明 3-2"),
+    ("晋安帝义熙三年二月", "晉安帝義熙 3-2"),
+    ("苍梧王元徽三年二月", "宋後廢帝元徽 3-2"),
+    ("东昏侯永元元年二月", "齊東昏侯永元 1-2"),
+    ("曹魏邵陵厉公正始三年二月", "魏齊王正始 3-2"),
+    ("簡文帝鹹安二年正月", "晉簡文帝咸安 2-1"),
+    ("此後晉泰始三年二月", "晉武帝泰始 3-2"),
+  ],
+)
+def test_rulers_by_temple_and_posthumous_names(date, meaning):
+  text = f"查詢{date}有何大事？"
+  interval = date_expressions.parse_interval(text, TONGJIAN)
+  assert tongjian_date(interval) == meaning
+
+
+@pytest.mark.parametrize(
+  ("text", "meaning"),
+  [
+    ("《资治通鉴·齐纪》在建元元年正月记载了什么？", "齊高帝建元 1-1"),
+    ("《資治通鑑·晉紀》在建元元年正月記載了什麼？", "晉康帝建元 1-1"),
+    ("晉武帝在位之時，泰始二年三月有何事？", "晉武帝泰始 2-3"),
+    ("泰始二年三月，劉宋有何事？", "宋明帝泰始 2-3"),
+    ("自晉泰始二年三月至泰始三年正月有何事？", "晉武帝泰始 2-3"),
+  ],
+)
+def test_an_era_of_two_rulers_is_told_apart_by_the_rest(text, meaning):
+  interval = date_expressions.parse_interval(text, TONGJIAN)
+  assert tongjian_date(interval) == meaning
+
+
+@pytest.mark.parametrize(
+  ("ruler", "reign"),
+  [
+    *(
+      ("梁明帝", 1),
+      ("梁明皇帝", 1),
+      ("明帝", 1),
+      ("後梁宣帝", 2),
+      ("宣皇帝", 2),
+    ),
+    ("梁", 1),
+  ],
+)
+def test_a_table_of_the_users_needs_no_list_of_names(ruler, reign):
+  timeline = Timeline(
+    "own", (Reign("大定", "梁明帝", 300, 3), Reign("大定", "後梁宣帝", 310, 3))
+  )
+  key = date_expressions.parse_key(f"{ruler}大定二年三月", timeline)
+  assert key == TimeKey(reign, 2, 3)
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("泰始二年三月有何事？", "write one of 晉武帝泰始, 宋明帝泰始"),
+    ("建元元年正月有何事？", "write one of 晉康帝建元, 齊高帝建元"),
+    # A state and a ruler of another name tell nothing.
+    ("泰始二年三月，魏人有何事？", "write one of 晉武帝泰始, 宋明帝泰始"),
+    ("《北齊書》載建元元年正月何事？", "write one of 晉康帝建元"),
+    ("宋太康二年三月有何事？", "宋 had no 太康; .* has 晉武帝太康"),
+    ("晉惠帝泰始二年三月有何事？", "晉惠帝 had no 泰始; .* 晉武帝泰始, 宋明帝"),
+    ("北魏太和三年二月有何事？", "no date of timeline 'tongjian'"),
+    ("後魏太和三年二月有何事？", "no date of timeline 'tongjian'"),
+  ],
+)
+def test_what_stays_ambiguous_lists_the_candidates(text, message):
+  with pytest.raises(DateError, match=message):
+    date_expressions.parse_interval(text, TONGJIAN)
+
+
+@pytest.mark.parametrize(
+  ("date", "months"),
+  [
+    ("公元265年三月", "11-1-3..11-1-3"),
+    ("西元二六五年三月", "11-1-3..11-1-3"),
+    ("公元二百六十五年三月", "11-1-3..11-1-3"),
+    ("265年3月", "11-1-3..11-1-3"),
+    ("公元265年", "11-1-1..11-1-12"),
+    ("公元265年秋", "11-1-7..11-1-9"),
+    ("公元265年三月至五月", "11-1-3..11-1-5"),
+    ("公元274年十二月之後兩個月", "12-1-1..12-1-2"),
+  ],
+)
+def test_years_of_the_common_era(date, months):
+  interval = date_expressions.parse_interval(f"{date}有何事？", TONGJIAN)
+  assert str(interval) == months
+
+
+def test_months_of_a_common_year_have_the_name_of_their_time():
+  jin = reign_tables.load_timeline("jin")
+
+  def reigns_of(text):
+    interval = date_expressions.parse_interval(text, jin)
+    ends = interval.start, interval.end
+    return [f"{jin.reigns[key.reign - 1].name}{key.month}" for key in ends]
+
+  assert reigns_of("公元290年三月") == ["太熙3", "太熙3"]
+  assert reigns_of("公元290年四月") == ["永熙4", "永熙4"]
+  assert reigns_of("公元290年") == ["太熙1", "永熙12"]
+  assert reigns_of("公元304年秋") == ["建武7", "建武9"]
+  assert reigns_of("公元304年冬") == ["建武10", "永興12"]
+
+
+def test_common_years_before_the_era_and_outside_a_timeline():
+  interval = date_expressions.parse_interval("公元前722年三月有何事？", LU)
+  assert str(interval) == "1-1-3..1-1-3"
+  for date, message in (
+    ("公元722年", "722 CE lies outside timeline 'lu', 722 BCE to 468 BCE"),
+    ("公元0年正月", "no year 0"),
+  ):
+    with pytest.raises(DateError, match=message):
+      date_expressions.parse_interval(f"{date}有何事？", LU)
+  assert date_expressions.parse_key("公元前722年三月", LU) == TimeKey(1, 1, 3)
+  # Whoever carries a date along does not read such years.
+  assert find_date_cues("公元前722年三月") == []
+
+
+def test_a_leap_month_that_the_calendar_does_not_have():
+  def parse(date):
+    return str(date_expressions.parse_interval(f"{date}有何事？", TONGJIAN))
+
+  # Which month it follows is not known: any of the year.
+  assert parse("永明元年闰月") == parse("永明元年")
+  assert parse("永明元年閏五月") == parse("永明元年五月")
+
+
 @pytest.mark.parametrize(
   ("text", "key"),
   [

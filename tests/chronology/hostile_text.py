@@ -39,6 +39,7 @@ LEAP = Timeline(
 )
 TIMELINES = (
   *map(reign_tables.load_timeline, ("lu", "lu_release", "mini", "wei", "jin")),
+  reign_tables.load_timeline("tongjian"),
   LEAP,
 )
 
@@ -55,6 +56,8 @@ _RULERS = (
   *"隱隐𨼆莊荘庄閔僖釐文魯鲁晉齊滄公侯傳傳經经之在即位的第",
   *("隱公", "魯隱公", "莊公", "魯哀公", "滄懷公", "懷公", "晉文公", "泰始"),
   *("晉元帝建武", "建武", "正始", "鲁闵公", "魯隱公元年", "僖廿八年"),
+  *("世祖", "武皇帝", "西晉", "劉宋", "北魏太和", "晋世祖武皇帝泰始", "上之下"),
+  *("公元", "公元前", "西元", "公元前722年", "265年", "公元二六五年", "晉紀"),
 )
 _PAIRS = (
   *(sexagenary.format_cyclic_index(place) for place in range(0, 60, 7)),

@@ -7,7 +7,12 @@ import sys
 
 import pytest
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import (
+  calendar_tables,
+  numerals,
+  reign_tables,
+  rulers,
+)
 from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS) + "\n"
@@ -129,8 +134,11 @@ def test_year_in_which_the_era_changes_has_both_names():
   ],
 )
 def test_months_bear_the_name_of_their_time(name, year, names):
-  rows = reign_tables.load_timeline(name).reigns
-  keys = reign_tables.keys_in_use_in_year(name, year)
+  calendar = reign_tables.load_timeline(name)
+  rows, keys = (
+    calendar.reigns,
+    reign_tables.keys_in_use_in_year(calendar, year),
+  )
   assert [rows[key.reign - 1].name for key in keys] == names
   assert [key.month for key in keys] == list(range(13 - len(names), 13))
 
@@ -147,9 +155,9 @@ def test_tongjian_heads_every_year_once():
     headed = calendar.reigns[key.reign - 1]
     names = []
     for table in ("wei", "jin", "liu_song", "southern_qi"):
-      rows = reign_tables.load_timeline(table).reigns
-      for other in reign_tables.keys_in_use_in_year(table, year):
-        row = rows[other.reign - 1]
+      dynasty = reign_tables.load_timeline(table)
+      for other in reign_tables.keys_in_use_in_year(dynasty, year):
+        row = dynasty.reigns[other.reign - 1]
         names.append((row.state, row.name, other.year))
     assert (headed.state, headed.name, key.year) in names, year
 
@@ -222,6 +230,39 @@ def test_bad_tables_are_located(tmp_path, content, location):
   assert "bad.tsv" in str(caught.value)
 
 
+def test_a_mark_of_the_byte_order_is_no_text(tmp_path):
+  path = tmp_path / "table.tsv"
+  path.write_text(HEADER + "甲公\t某\t-10\t4\t3\t\ts\n", "utf-8-sig")
+  assert reign_tables.read_reign_table(path) == (
+    Reign("甲公", "某", -10, 3, first_month=4),
+  )
+
+
+def test_months_before_an_accession():
+  jin = reign_tables.load_timeline("jin")
+  number = [row.name for row in jin.reigns].index("永熙") + 1
+  early = [
+    key.month
+    for key in jin.months
+    if key.reign == number and reign_tables.precedes_accession(jin, key)
+  ]
+  assert early == [1, 2, 3]
+  # 資治通鑑 gives the whole year the name of its last era.
+  tongjian = reign_tables.load_timeline("tongjian")
+  assert not any(
+    reign_tables.precedes_accession(tongjian, key) for key in tongjian.months
+  )
+
+
+def test_every_ruler_of_an_era_is_in_the_table_of_rulers():
+  for name in ("wei", "jin", "liu_song", "southern_qi", "tongjian"):
+    for row in reign_tables.load_timeline(name).reigns:
+      assert row.state in rulers.load_ruler_table()
+      names = rulers.ruler_names(row.state)
+      assert numerals.fold_script(row.state[1:]) in names.names
+      assert numerals.fold_script(row.state[0]) in names.dynasties
+
+
 def test_every_row_names_its_authority():
   for path in reign_tables.reign_table_dir().glob("*.tsv"):
     assert all(row.years >= 1 for row in reign_tables.read_reign_table(path))
@@ -250,3 +291,28 @@ def test_reign_labels_are_latin():
     "Yin",
     "reign 2",
   ]
+
+
+def test_a_ruler_of_the_calendars_has_all_names():
+  """In a table of the user's, a reign of 唐太宗 is found as 太宗文皇帝 too."""
+  names = rulers.ruler_names("宋徽宗")
+  assert set(names.dynasties) >= {"宋", "北宋"}
+  assert set(names.names) >= {"徽宗", "趙佶"}
+  # One that neither table has is read from what it is called.
+  assert rulers.ruler_names("漢明帝").names == ("明帝", "明皇帝")
+
+
+def test_the_calendars_have_every_name_of_the_table_of_rulers():
+  known = [
+    (
+      set(map(numerals.fold_script, era.polity.names)),
+      set(map(numerals.fold_script, era.ruler.names)),
+    )
+    for era in calendar_tables.load_eras()
+    if era.ruler
+  ]
+  for state, ruler in rulers.load_ruler_table().items():
+    assert any(
+      set(ruler.dynasties) <= dynasties and set(ruler.names) <= names
+      for dynasties, names in known
+    ), state

@@ -3,11 +3,13 @@
 import pytest
 
 from ctd_jax_datasets.ctm import (
+  entity_rows,
   fact_tables,
   intervals,
   period_names,
   periods,
   repository,
+  summary,
   theme_table,
   vocabulary,
 )
@@ -134,6 +136,48 @@ def test_aliases_lie_in_the_period_they_are_mapped_to():
       assert held.start <= alias.start, alias.name
       # Tables of regimes end a year or so beyond: 五代十国 goes on to 979.
       assert alias.end <= held.end or alias.name == "五代十国", alias.name
+
+
+def _replace_table(name, lines, tmp_path, monkeypatch):
+  """Has one table read from these lines, the others as they are."""
+  path = tmp_path / f"{name}.tsv"
+  path.write_text("\n".join(lines) + "\n", "utf-8")
+  table_path = fact_tables.table_path
+  monkeypatch.setattr(
+    fact_tables,
+    "table_path",
+    lambda table: path if table == name else table_path(table),
+  )
+
+
+def test_spans_made_of_other_names_are_theirs():
+  # The first of a name: the ten labels precede the regimes.
+  spans = {}
+  for alias in period_names.load_aliases():
+    spans.setdefault(alias.name, (alias.start, alias.end))
+  rows = [
+    row
+    for row in period_names.read_rows()
+    if row["source"] == period_names.OTHER_NAMES
+  ]
+  assert len(rows) > 10
+  for row in rows:
+    (place,) = fact_tables.split_checked(row).places
+    first, last = place.removeprefix("names ").split(", ")
+    assert (spans[first][0], spans[last][1]) == (
+      int(row["start"]),
+      int(row["end"]),
+    ), row["name"]
+
+
+def test_name_that_was_not_looked_up_is_refused(tmp_path, monkeypatch):
+  lines = [
+    "\t".join(period_names.REGIME_COLUMNS),
+    "甲\t\t700\t750\t\t0\t史記\t",
+  ]
+  _replace_table("regimes", lines, tmp_path, monkeypatch)
+  with pytest.raises(ValueError, match="column 'checked' is empty"):
+    period_names.load_aliases.__wrapped__()
 
 
 @pytest.mark.parametrize(
@@ -277,28 +321,95 @@ def test_who_shares_a_name_is_one_group():
   assert max(sizes.values()) < 20
 
 
-FIGURES = "name traditional aliases birth death precision province source"
+FIGURES = (
+  "name traditional aliases birth death precision province source checked"
+)
 
 
 @pytest.mark.parametrize(
   ("row", "message"),
   [
-    ("甲\t甲\t\t700\t650\tyear\t\t史記", "甲: ends in 650, before"),
-    ("甲\t甲\t\t700\t0\tyear\t\t史記", "甲: year 0"),
-    ("甲\t甲\t\t700\t900\tyear\t\t史記", "甲: lived 200 years"),
-    ("甲\t甲\t\t700\t750\tsome\t\t史記", "甲: precision 'some'"),
-    ("甲\t甲\t\t七百\t750\tyear\t\t史記", "line 2: column 'birth' is '七百'"),
-    ("甲\t甲\t\t700\t750\tyear\t\t", "line 2: column 'source' is empty"),
-    ("甲\t甲\t\t700\t750\tyear", "line 2: 6 columns, should be 8"),
+    ("700\t650\tyear\t\t史記\t史記 卷1", "甲: ends in 650, before"),
+    ("700\t0\tyear\t\t史記\t史記 卷1", "甲: year 0"),
+    ("700\t900\tyear\t\t史記\t史記 卷1", "甲: lived 200 years"),
+    ("700\t750\tsome\t\t史記\t史記 卷1", "甲: precision 'some'"),
+    ("七百\t750\tyear\t\t史記\t史記 卷1", "column 'birth' is '七百'"),
+    ("700\t750\tyear\t\t\t史記 卷1", "line 2: column 'source' is empty"),
+    ("700\t750\tyear", "line 2: 6 columns, should be 9"),
+    # Where a row was looked up.
+    ("700\t750\tyear\t\t史記\t", "line 2: column 'checked' is empty"),
+    ("700\t750\tyear\t\t史記\t史記", "has '史記', should be a source and"),
+    ("700\t750\tyear\t\t史記\t漢書 卷1", "史記, 漢書 should be in both"),
+    ("700\t750\tabout\t\t史記\tno years", "史記 should be in both"),
+    ("700\t750\tyear\t\t史記\t史記 卷1; no years", "should be 'about'"),
   ],
 )
 def test_impossible_rows_are_refused(row, message, tmp_path, monkeypatch):
   header = "\t".join(FIGURES.split())
   path = tmp_path / "figures.tsv"
-  path.write_text(f"{header}\n{row}\n", "utf-8")
+  path.write_text(f"{header}\n甲\t甲\t\t{row}\n", "utf-8")
   monkeypatch.setattr(fact_tables, "table_path", lambda name: path)
   with pytest.raises(ValueError, match=message):
     repository.load_entities.__wrapped__()
+
+
+def test_events_whose_years_no_source_gives_are_about(tmp_path, monkeypatch):
+  lines = [
+    "name\ttraditional\taliases\tstart\tend\tsource\tchecked",
+    "甲\t甲\t\t700\t750\t史記\t史記 卷1",
+    "乙\t乙\t\t700\t750\t史記\t史記 卷1; no end year",
+  ]
+  _replace_table("events", lines, tmp_path, monkeypatch)
+  first, second = entity_rows.read_records(vocabulary.EVENT)
+  assert first.intervals[0].precision == vocabulary.EXACT
+  assert second.intervals[0].precision == vocabulary.APPROXIMATE
+
+
+def test_every_table_says_where_its_rows_were_looked_up():
+  paths = sorted(fact_tables.table_path("figures").parent.glob("*.tsv"))
+  assert len(paths) == 9
+  for path in paths:
+    header = path.read_text("utf-8").partition("\n")[0].split("\t")
+    assert fact_tables.CHECKED_COLUMN in header, path.name
+
+
+def test_rows_looked_up_are_counted(tmp_path, monkeypatch):
+  lines = [
+    FIGURES.replace(" ", "\t"),
+    "甲\t甲\t\t700\t750\tyear\t\t史記\t史記 卷1; differs: 漢書 701-750",
+    "乙\t乙\t\t700\t750\tabout\t\t史記; 漢書\t史記 卷1; 漢書 卷2; no years",
+    "丙\t丙\t\t700\t750\tabout\t\t史記\t史記 卷3; no birth year",
+  ]
+  _replace_table("figures", lines, tmp_path, monkeypatch)
+  monkeypatch.setattr(vocabulary, "KINDS", (vocabulary.FIGURE,))
+  figures, regimes = summary.count_checked_rows()
+  assert figures == {
+    "table": "figures",
+    "rows": 3,
+    "years given": 1,
+    "some given": 1,
+    "none given": 1,
+    "differs": 1,
+  }
+  assert (regimes["table"], regimes["none given"]) == ("regimes", 0)
+
+
+def test_traditions_of_unknown_age_count_as_without_years(
+  tmp_path, monkeypatch
+):
+  header = (
+    "name traditional aliases start precision contested province listed source"
+    " checked"
+  )
+  lines = [
+    header.replace(" ", "\t"),
+    "甲\t甲\t\t1790\tabout\t\t北京\t2010\t史記\t史記 卷1",
+    "乙\t乙\t\t\t\t\t青海\t2009\t史記\t史記 卷2",
+  ]
+  _replace_table("heritage", lines, tmp_path, monkeypatch)
+  monkeypatch.setattr(vocabulary, "KINDS", (vocabulary.HERITAGE,))
+  row = summary.count_checked_rows()[0]
+  assert (row["years given"], row["some given"], row["none given"]) == (1, 0, 1)
 
 
 def test_themes_rise_and_have_an_item_for_each_period():
@@ -316,3 +427,13 @@ def test_themes_rise_and_have_an_item_for_each_period():
   for theme in themes:
     assert len(set(theme.items)) == len(periods.PERIODS)
     assert list(theme.measures) == sorted(set(theme.measures))
+
+
+def test_measure_that_was_not_looked_up_is_refused(tmp_path, monkeypatch):
+  lines = [
+    "theme\tlow\thigh\tposition\titem\tmeasure\tunit\tsource\tchecked",
+    "甲\t小\t大\t0\t乙\t1\t克\t史記\tchosen usual weight",
+  ]
+  _replace_table("themes", lines, tmp_path, monkeypatch)
+  with pytest.raises(ValueError, match="chosen, 史記 should be in both"):
+    theme_table.load_themes.__wrapped__()

@@ -95,7 +95,7 @@ def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
   build.build_dataset("chunqiutr/mini", data_dir, overwrite=True)
   assert json.loads(path.read_text("utf-8")) == statistics
   versions = [folder.name for folder in path.parent.parent.iterdir()]
-  assert versions == ["2.0.0"]
+  assert versions == ["3.0.0"]
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
     build.build_dataset("chunqiutr/mini", data_dir, overwrite=True)
   assert path.read_text("utf-8") == before
   versions = [folder.name for folder in path.parent.parent.iterdir()]
-  assert versions == ["2.0.0"]
+  assert versions == ["3.0.0"]
 
 
 def test_sources_are_not_ignored(tmp_path):

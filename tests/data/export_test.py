@@ -9,14 +9,16 @@ import re
 import subprocess
 import sys
 
+import huggingface_hub
 import pytest
+from pyarrow import parquet
 
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets import build, export
 from ctd_jax_datasets.chunqiutr.release import reader, released_files
-from ctd_jax_datasets.common import provenance
+from ctd_jax_datasets.common import beir, provenance
 from tests import synthetic
 
 NAME = "chunqiutr/mini"
@@ -72,6 +74,82 @@ def test_beir_loads_it(mini, tmp_path, split, name):
   assert qrels == {
     q.query_id: dict.fromkeys(q.positives, 1) for q in mini.queries[split]
   }
+
+
+def test_parquet_holds_what_beir_holds(mini, tmp_path):
+  out = tmp_path / "out"
+  export.export_benchmark(mini, "hf", out)
+  export.export_benchmark(mini, "beir", tmp_path / "beir")
+  for name in ("corpus", "queries"):
+    rows = parquet.read_table(out / name / f"{name}.parquet").to_pylist()
+    with (tmp_path / "beir" / f"{name}.jsonl").open() as file:
+      lines = [json.loads(line) for line in file]
+    assert rows == [line | line.pop("metadata") for line in lines]
+  for split, name in beir.QRELS_FILES.items():
+    qrels = parquet.read_table(out / "qrels" / f"{split}.parquet")
+    with (tmp_path / "beir" / name).open() as file:
+      pairs = list(csv.DictReader(file, delimiter="\t"))
+    assert [
+      {k: str(v) for k, v in row.items()} for row in qrels.to_pylist()
+    ] == (pairs)
+
+
+def test_the_card_describes_the_files(mini, tmp_path):
+  export.export_benchmark(mini, "hf", tmp_path / "out")
+  card = huggingface_hub.metadata_load(tmp_path / "out" / "README.md")
+  assert card["pretty_name"] == mini.name
+  assert card["license"] == "apache-2.0"
+  infos = {info["config_name"]: info for info in card["dataset_info"]}
+  described = {}
+  for config in card["configs"]:
+    info = infos.pop(config["config_name"])
+    sizes = {row["name"]: row["num_examples"] for row in info["splits"]}
+    names = [feature["name"] for feature in info["features"]]
+    for file in config["data_files"]:
+      table = parquet.read_table(tmp_path / "out" / file["path"])
+      assert table.column_names == names
+      described[file["path"]] = sizes.pop(file["split"]), table.num_rows
+    assert not sizes
+  assert not infos
+  assert all(stated == counted for stated, counted in described.values())
+  assert set(described) == {
+    name for name in contents(tmp_path / "out") if name.endswith(".parquet")
+  }
+  (default,) = [c["config_name"] for c in card["configs"] if "default" in c]
+  assert default == "corpus"
+
+
+def test_a_split_without_questions_has_no_file(mini, tmp_path):
+  test_only = dataclasses.replace(
+    mini,
+    queries=dict.fromkeys(mini.queries, ()) | {"test": mini.queries["test"]},
+  )
+  export.export_benchmark(test_only, "hf", tmp_path / "out")
+  (qrels,) = (tmp_path / "out" / "qrels").iterdir()
+  assert qrels.name == "test.parquet"
+  card = huggingface_hub.metadata_load(tmp_path / "out" / "README.md")
+  assert [
+    [file["split"] for file in config["data_files"]]
+    for config in card["configs"]
+  ] == [["corpus"], ["queries"], ["test"]]
+  unasked = dataclasses.replace(mini, queries=dict.fromkeys(mini.queries, ()))
+  export.export_benchmark(unasked, "hf", tmp_path / "unasked")
+  card = huggingface_hub.metadata_load(tmp_path / "unasked" / "README.md")
+  assert [config["config_name"] for config in card["configs"]] == ["corpus"]
+
+
+@pytest.mark.parametrize("format_name", export.FORMATS)
+def test_a_readme_names_licence_and_sources(mini, tmp_path, format_name):
+  export.export_benchmark(mini, format_name, tmp_path / "ours")
+  readme = (tmp_path / "ours" / "README.md").read_text("utf-8")
+  assert "Apache-2.0" in readme
+  assert "@inproceedings{chunqiutr2026" in readme
+  theirs = dataclasses.replace(mini, name="beir/my_chronicle:1")
+  export.export_benchmark(theirs, format_name, tmp_path / "theirs")
+  readme = (tmp_path / "theirs" / "README.md").read_text("utf-8")
+  assert "ctd_jax does not know" in readme
+  assert "Apache" not in readme
+  assert "chunqiutr2026" not in readme
 
 
 def test_trec_files_hold_the_benchmark(mini, tmp_path):
@@ -248,6 +326,20 @@ def test_errors_are_one_line(tmp_path, arguments, message):
   assert "Traceback" not in done.stderr
   assert re.fullmatch(message, done.stderr.strip().splitlines()[-1])
   assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("flag", "message"),
+  [
+    ("--overwrite", "error: --out is missing, see --help"),
+    ("--format=x", "error: flag --format=x: value should be one of <beir|.*"),
+  ],
+)
+def test_a_bad_or_missing_flag_is_one_line(tmp_path, flag, message):
+  done = run(NAME, flag, cwd=tmp_path)
+  assert done.returncode == 1
+  assert re.fullmatch(message, done.stderr.strip())
 
 
 @pytest.mark.slow

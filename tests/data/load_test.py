@@ -1,10 +1,13 @@
 """Reading a data set by its name."""
 
+import json
+import shutil
+
 import pytest
 
 import ctd_jax
 from ctd_jax.benchmark.queries import SPLITS
-from ctd_jax_datasets import load
+from ctd_jax_datasets import build, load
 
 
 def test_a_built_data_set_is_whole(mini_builder, mini_benchmark):
@@ -24,6 +27,22 @@ def test_a_data_set_that_was_not_built_is_named(tmp_path):
     FileNotFoundError, match="ctd_jax_datasets.build chunqiutr/mini"
   ):
     load.load_benchmark("chunqiutr/mini", tmp_path)
+
+
+def test_a_data_set_in_another_format_is_named(mini_builder, tmp_path):
+  folder = tmp_path / "chunqiutr" / "mini" / str(mini_builder.version)
+  shutil.copytree(mini_builder.data_path, folder)
+  # As TFDS leaves it that is told to write tfrecord.
+  info_path = folder / "dataset_info.json"
+  info = json.loads(info_path.read_text("utf-8"))
+  info_path.write_text(json.dumps(info | {"fileFormat": "tfrecord"}), "utf-8")
+  message = "stored as tfrecord, .* chunqiutr/mini --overwrite"
+  with pytest.raises(ValueError, match=message):
+    load.load_benchmark("chunqiutr/mini", tmp_path)
+  with pytest.raises(ValueError, match=message):
+    build.build_dataset("chunqiutr/mini", tmp_path)
+  build.build_dataset("chunqiutr/mini", tmp_path, overwrite=True)
+  assert load.load_benchmark("chunqiutr/mini", tmp_path).records
 
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import (
+  civil_dates,
   date_expressions,
   numerals,
   reign_tables,
@@ -22,6 +23,7 @@ from ctd_jax.dating.sequence import (
   chronicle_dating,
   chronicle_input,
   month_calendar,
+  transitions,
 )
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
@@ -95,10 +97,11 @@ def with_days(calendar, first=(12, 20), later=(11, 25)):
   spans = []
   for year, month in zip(calendar.years, calendar.months, strict=True):
     start = first if year < half else later
-    day = sexagenary.to_julian_day(int(year) - 1, *start)
+    day = civil_dates.to_julian_day(int(year) - 1, *start)
     moons = sexagenary.find_new_moons(day - 29, day + 380)
     spans.append((moons[month - 1], moons[month] - moons[month - 1]))
-  return dataclasses.replace(calendar, day_spans=np.array(spans))
+  readings = dataclasses.replace(calendar.readings, day_spans=np.array(spans))
+  return dataclasses.replace(calendar, readings=readings)
 
 
 def dated(lines, calendar, first_year=None):
@@ -239,13 +242,49 @@ def test_a_missing_text_is_named(tmp_path):
     chronicle_input.read_records(tmp_path / "no.txt", chronicle_input.LINE)
 
 
-def test_tables_go_by_path_or_by_name(tmp_path):
-  assert chronicle_input.find_reign_table("tongjian").name == "tongjian.tsv"
+def test_calendars_go_by_path_name_or_polity(tmp_path):
+  tongjian = chronicle_input.load_reigns("tongjian")
+  assert tongjian.timeline.name == "tongjian"
   path = tmp_path / "tongjian"
   path.write_text(ERAS)
-  assert chronicle_input.find_reign_table(str(path)) == path
-  with pytest.raises(FileNotFoundError, match=r"--reigns=tang: .*southern_qi"):
-    chronicle_input.find_reign_table("tang")
+  assert (
+    chronicle_input.load_reigns(str(path)).timeline.reigns[0].name == "安初"
+  )
+  ming = chronicle_input.load_reigns("明")
+  assert (ming.years[0], ming.years[-1]) == (1368, 1644)
+  with pytest.raises(
+    FileNotFoundError, match=r"--reigns=tang: .*southern_qi.*no polity"
+  ):
+    chronicle_input.load_reigns("tang")
+
+
+def test_an_era_of_any_polity_is_read(tmp_path):
+  calendar = month_calendar.load_calendar("all")
+  found = dated(["明洪武三年正月，大水。", "二月，地震。"], calendar)
+  names = [found.name_month(month) for month in found.months[:, 0]]
+  assert names == [("明太祖洪武", 3, "1"), ("明太祖洪武", 3, "2")]
+  assert calendar.years[found.months[:, 0]].tolist() == [1370, 1370]
+
+
+def test_parallel_calendars_share_lunations():
+  # 太和六年 of 魏 is 建興十年 of 蜀, whose calendars differ in leap months.
+  calendar = month_calendar.load_calendar("曹魏,蜀漢,孫吳")
+  assert (np.diff(calendar.day_spans[:, 0]) >= 28).all()
+  assert len(calendar.readings.lunations) > len(calendar)
+  found = dated(["魏太和六年正月，大水。", "蜀建興十年三月，地震。"], calendar)
+  assert calendar.years[found.months[:, 0]].tolist() == [232, 232]
+  assert calendar.months[found.months[:, 0]].tolist() == [1, 3]
+
+
+def test_a_year_may_begin_with_its_tenth_month():
+  calendar = month_calendar.load_calendar("秦,西漢")
+  year = calendar.years == -200
+  assert calendar.months[year].tolist()[:4] == [10, 11, 12, 1]
+  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
+  start = np.flatnonzero(year)[0]
+  # From 十月 the next season begins three months later, the next year twelve.
+  assert boundaries[transitions.SEASON, start] == start + 3
+  assert boundaries[transitions.YEAR, start] == start + year.sum()
 
 
 def run(*arguments, cwd):

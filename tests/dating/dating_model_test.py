@@ -163,7 +163,7 @@ def posterior_of_fold(fitted, fold):
   return posterior.Posterior(
     axis=fitted.features.axis,
     certain_months=fitted.features.corpus.placeholder_month,
-    blocks=(fitted._make_block(fold),),
+    blocks=(fitted._score_records(fold)[1],),
   )
 
 

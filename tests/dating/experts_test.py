@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ctd_jax.chronology import reign_tables, sexagenary
+from ctd_jax.chronology import civil_dates, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
 from ctd_jax.dating import corpus, folds, regression
 from ctd_jax.dating.corpus import UNKNOWN, Labels
@@ -133,7 +133,7 @@ def test_encoder_reaches_years_without_a_known_record():
   # More known records than 40 updates of 64 records reach.
   texts, known, month, rows = years_by_names(4200)
   assert known.is_known.sum() > 40 * 64
-  expert = year_encoder.YearEncoder(seed=3, num_updates=40)
+  expert = year_encoder.YearEncoder(seed=3, max_updates=40)
   logs = encode_years(texts, known, rows, expert)
   assert logs.shape == (len(rows), 12)
   late = np.logaddexp.reduce(logs[:, 6:], axis=1)
@@ -151,7 +151,7 @@ def test_encoder_reaches_years_without_a_known_record():
 def test_encoder_without_a_known_record_says_nothing():
   texts, known, _, rows = years_by_names()
   none = known.hide_records(np.ones(len(texts), bool))
-  expert = year_encoder.YearEncoder(num_updates=40)
+  expert = year_encoder.YearEncoder(max_updates=40)
   assert not encode_years(texts, none, rows, expert).any()
 
 
@@ -288,8 +288,8 @@ def test_a_day_points_to_the_months_that_hold_it():
   timeline = reign_tables.load_timeline("lu_release")
   month = timeline.ordinal(TimeKey(2, 3, 7))
   moons = sexagenary.find_new_moons(
-    sexagenary.to_julian_day(-708, 7, 1),
-    sexagenary.to_julian_day(-708, 7, 31),
+    civil_dates.to_julian_day(-708, 7, 1),
+    civil_dates.to_julian_day(-708, 7, 31),
   )
   assert sexagenary.cyclic_index_of_day(
     moons[0]
@@ -321,7 +321,7 @@ def test_a_leap_month_has_a_first_day():
     )
     for after in (0, 1)
   )
-  held = calendar.day_chances_by_offset()[place, month]
+  held = calendar.day_chances_by_offset[place, month]
   (begins,) = set(leap) - {(day + 1) % 60 for day in leap}
   assert held[sexagenary.FIRST_DAY, begins] == 0.5
   assert (held[sexagenary.ANY_DAY, first] == 1).all()
@@ -413,6 +413,11 @@ def test_citations_and_their_readings():
   ]
   assert found[0].preceding_character == "在"
   assert found[0].text_before == "盟于榆泉在"
+  # However long the text is that goes on after it.
+  long_text = text + "衛人城之" * 20
+  assert citation_pairs.read_citations(axis, [long_text])[0].text_before == (
+    "盟于榆泉在"
+  )
   assert found[1].text_after == "宋人伐晉"
   assert found[2].preceding_reign == 1
   assert found[2].host == 7

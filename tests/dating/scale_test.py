@@ -129,13 +129,66 @@ def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
 def test_a_stretch_holds_texts_of_bounded_matches():
   seen = read()
   index = shared_wording.build_string_index(seen.bodies)
-  parts = list(index.iter_blocks(seen.bodies, max_matches=300))
+  parts = list(
+    index.iter_blocks(
+      len(seen), lambda block: index.encode(seen.bodies[block]), max_matches=300
+    )
+  )
   ends = [(part.start, part.stop) for part, _ in parts]
   assert len(ends) > 3
   assert [start for start, _ in ends] == [0, *(end for _, end in ends[:-1])]
   assert ends[-1][1] == len(seen)
   matches = [(held @ index.strings.text_counts).sum() for _, (held,) in parts]
   assert max(matches) < 300 + index.event_strings.sum()
+
+
+def test_strings_outside_a_span_are_those_of_a_text_broken_there():
+  index = shared_wording.build_string_index(TEXTS)
+  rng = np.random.default_rng(0)
+  texts = [text + other for text in TEXTS[:9] for other in TEXTS[9:12]]
+  spans = [
+    tuple(sorted(rng.integers(0, len(text) + 1, 2).tolist())) for text in texts
+  ]
+  broken = [
+    f"{text[:start]}\n{text[end:]}"
+    for text, (start, end) in zip(texts, spans, strict=True)
+  ]
+  expected, matrix = (
+    index.encode(broken),
+    index.encode_without_spans(texts, spans),
+  )
+  assert expected.nnz < index.encode(texts).nnz
+  for name in ("indptr", "indices", "data"):
+    np.testing.assert_array_equal(
+      getattr(matrix, name), getattr(expected, name)
+    )
+  assert index.encode_without_spans([], []).shape == (0, len(index.idf))
+
+
+def test_a_comment_of_many_citations_is_read_as_often_as_one_of_few(
+  monkeypatch,
+):
+  seen, num_read = read(), []
+  rows = np.arange(len(seen))
+  index = shared_wording.build_string_index(seen.bodies)
+  find_occurrences = ngrams._find_occurrences
+
+  def count_characters(texts, lengths):
+    num_read.append(sum(map(len, texts)))
+    return find_occurrences(texts, lengths)
+
+  monkeypatch.setattr(ngrams, "_find_occurrences", count_characters)
+  read_per_character = []
+  for num_citations in (4, 64):
+    comment = "".join(
+      f"甲公二年{TEXTS[place % len(TEXTS)]}" for place in range(num_citations)
+    )
+    citations = citation_pairs.read_citations(seen.axis, {0: comment})
+    assert len(citations) >= num_citations
+    num_read.clear()
+    citation_pairs.make_citation_pairs(seen, rows, index, citations)
+    read_per_character.append(sum(num_read) / len(comment))
+  assert read_per_character[1] < 1.2 * read_per_character[0]
 
 
 def test_chances_of_blocks_are_those_of_the_whole(monkeypatch):

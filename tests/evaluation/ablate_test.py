@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.evaluation import protocol, results, summary
+from ctd_jax.evaluation import comparison_rows, protocol, results, summary
 from ctd_jax.systems import grid_tables
 from ctd_jax.training import grid
 from ctd_jax.training.run_folder import EVALUATION_FOLDER
@@ -77,6 +77,13 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
   assert (tmp_path / "results.txt").read_text() == text
   pairs = [line for line in text.splitlines() if "better" in line]
   assert len(pairs) == 2 * 2  # modes
+  rows = comparison_rows.read_comparison_rows(tmp_path / "comparisons.tsv")
+  assert [(row.mode, row.system, row.other_system) for row in rows] == [
+    (mode, *pair)
+    for mode in (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
+    for pair in (("multi", "ft"), ("multi-release", "multi"))
+  ]
+  assert rows[0].better == len(BENCHMARK.queries["test"])
 
 
 def test_rivals_are_what_a_method_builds_on():

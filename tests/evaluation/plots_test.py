@@ -60,3 +60,26 @@ def test_an_event_is_full_and_a_placeholder_hatched(tmp_path, event, full):
   same = np.all(np.abs(image[..., :3] - rgb) < 0.02, axis=-1)
   bar = same[200:300, 800:900].mean()
   assert bar > 0.99 if event else 0.02 < bar < full * 8
+
+
+def test_training_curves(tmp_path):
+  steps = list(range(20, 200, 20))
+  curves = {
+    "loss": (steps, [9.0 - step / 50 for step in steps]),
+    "learning_rate": (steps, [1e-3] * len(steps)),
+    "speed/steps_per_second": (steps, [3.0] * len(steps)),
+    "batch_hit@1": (steps, [0.5] * len(steps)),  # not drawn
+  }
+  path = tmp_path / "training.png"
+  plots.plot_training_curves(curves, path, "a run")
+  three_panels = matplotlib.image.imread(path)
+  assert has_colour(three_panels, COLOURS[0])
+  curves["speed/tokens_per_second"] = (steps, [9e3] * len(steps))
+  plots.plot_training_curves(curves, path, "a run")
+  # A fourth panel needs another row.
+  assert matplotlib.image.imread(path).shape[0] > three_panels.shape[0]
+
+
+def test_no_curve_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="no curve of a training run"):
+    plots.plot_training_curves({"x": ([1], [2.0])}, tmp_path / "x.png", "none")

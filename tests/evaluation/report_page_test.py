@@ -118,6 +118,20 @@ def test_figures_are_those_of_the_runs(reader):
   assert accuracy_rows[0][-1] == f"{abs(right - 0.8):.4f}"
 
 
+def test_training_is_shown_where_there_was_one(folder, tmp_path):
+  write(tmp_path, "ours")
+  page = report_page.write_page(
+    summary.summarize_runs([tmp_path], BENCHMARK, "ours"),
+    {"loss": ([1, 2], [3.0, 2.0]), "learning_rate": ([1, 2], [0.1, 0.0])},
+  )
+  text = page.read_text(encoding="utf-8")
+  assert 'href="#training"' in text
+  assert 'alt="training.png"' in text
+  assert (tmp_path / "training.png").exists()
+  untrained = (folder / report_page.PAGE_FILE_NAME).read_text(encoding="utf-8")
+  assert "#training" not in untrained
+
+
 def test_tracks_share_no_table(reader):
   for lines in reader.tables:
     cells = {cell.strip() for line in lines for cell in line}

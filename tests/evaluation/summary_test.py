@@ -37,8 +37,10 @@ def summarise(folder):
 def test_a_system_of_somebody_else_joins_the_tables(tmp_path):
   write(tmp_path, "ours")
   write(tmp_path, "friend", right=False)
-  text = summarise(tmp_path)
-  assert "friend" in text
+  printed = summarise(tmp_path)
+  assert "friend" in printed
+  text = (tmp_path / "results.txt").read_text()
+  assert text.startswith(printed)
   assert "ours - friend: +1.0000 over 6 queries (6 better, 0 worse)" in text
   assert "whole years swapped: p = 1.0000" in text
   rows = results.read_result_rows(tmp_path / "results.json")
@@ -76,15 +78,40 @@ def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
   assert "gap queries" not in printed
   assert "point queries" not in printed
   # hit@1 by what answers stands among the main tables.
-  assert "test, neg1_ne1_dq0, hit@1; track T0" in printed
-  assert re.search(r"score +event_point +gap +macro", printed)
+  assert "test, neg1_ne1_dq0, hit@1; track T0" in written
+  assert re.search(r"score +event_point +gap +macro", written)
+
+
+def test_one_table_is_printed_with_the_kinds_of_hits(tmp_path):
+  write(tmp_path, "ours")
+  write(tmp_path, "friend", right=False)
+  title, _, header, _, friend, ours, *_ = summarise(tmp_path).splitlines()
+  assert "6 test queries; track T0 (text only)" in title
+  assert re.split(" {2,}", header) == [
+    "system",
+    "hit@1",
+    "an event",
+    "a placeholder",
+    "hit@10",
+    "mrr@10",
+    "hit@1, events alone",
+  ]
+  assert friend.startswith("friend  0.0000 [0.000, 0.000]")
+  cells = re.split(" {2,}", ours)
+  assert cells[:2] == ["ours", "1.0000 [1.000, 1.000]"]
+  # Every hit is of one kind or the other.
+  assert float(cells[2]) + float(cells[3]) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_tracks_are_neither_compared_nor_drawn_together(tmp_path):
   write(tmp_path, "ours")
   write(tmp_path, "oracle", track="T1")
-  text = summarise(tmp_path)
-  assert "ours - oracle" not in text
+  table, _, note = summarise(tmp_path).rpartition("Read more")
+  assert "oracle" not in table
+  assert note == (
+    ", so not in this table: oracle (T1: time keys of the records given)\n"
+  )
+  assert "ours - oracle" not in (tmp_path / "results.txt").read_text()
   assert (tmp_path / "hit_by_reign.test.neg1_ne1_dq0.png").exists()
 
 

@@ -79,7 +79,7 @@ def packed(tmp_path_factory):
 
 
 def encoder(folder, **kwargs):
-  return TextEncoder.load(folder, pooling="mean", **kwargs)
+  return TextEncoder.load(folder, normalize=False, prefix="", **kwargs)
 
 
 def test_every_tensor_is_read(packed):
@@ -120,6 +120,15 @@ def test_rows_are_those_of_the_pieces_that_stay(packed, tmp_path):
   assert ids[0][mask[0] == 1].tolist() == expected
 
 
+def test_the_folder_says_how_its_vectors_are_made(packed, tmp_path):
+  model = e5_package.read_packed_model(packed[0])
+  e5_folder.write_trimmed_model(model, ["正月"], ["春"], tmp_path)
+  for side, prefix in (("query", "query: "), ("record", "passage: ")):
+    loaded = TextEncoder.load(tmp_path, side=side, max_length=LENGTH)
+    assert (loaded.pooling, loaded.normalize) == ("mean", True)
+    assert (loaded.prefix, loaded.max_length) == (prefix, LENGTH)
+
+
 @pytest.mark.slow
 def test_a_new_character_changes_no_vector_before_training(packed, tmp_path):
   model = e5_package.read_packed_model(packed[0])
@@ -138,7 +147,11 @@ def test_the_files_are_for_everybody(packed, tmp_path):
   e5_folder.write_trimmed_model(
     e5_package.read_packed_model(packed[0]), ["春"], [], tmp_path
   )
-  modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+  modes = {
+    path.stat().st_mode & 0o777
+    for path in tmp_path.rglob("*")
+    if path.is_file()
+  }
   assert len(modes) == 1
   assert hub_folders.WEIGHTS_FILE in {path.name for path in tmp_path.iterdir()}
 

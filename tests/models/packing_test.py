@@ -171,7 +171,7 @@ def test_loss_and_gradient_are_those_of_texts_alone(
     )
   )
   params = jax.jit(model.init)(
-    jax.random.key(0), *tokens[0][:1].__dict__.values()
+    jax.random.key(0), tokens[0].ids[:1], tokens[0].mask[:1]
   )
   found = []
   for arrange in (packing.arrange_texts, one_a_row):

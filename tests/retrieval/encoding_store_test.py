@@ -91,17 +91,18 @@ def test_a_search_reads_them(tmp_path):
 
 def test_the_fingerprint_is_of_parameters_texts_and_geometry():
   ids = np.arange(6, dtype=np.int32).reshape(2, 3)
+  lengths = np.full(2, 3, np.int32)
   params = {"encoder": np.ones(3), "gate": np.zeros(())}
   ours = encoding_store.fingerprint_encodings(
-    params, Tokens(ids, ids), "geometry"
+    params, Tokens(ids, ids, lengths), "geometry"
   )
   assert ours == encoding_store.fingerprint_encodings(
-    dict(params), Tokens(ids.copy(), ids), "geometry"
+    dict(params), Tokens(ids.copy(), ids, lengths), "geometry"
   )
   others = [
-    ({**params, "gate": np.ones(())}, Tokens(ids, ids), "geometry"),
-    (params, Tokens(ids + 1, ids), "geometry"),
-    (params, Tokens(ids, ids), "another"),
+    ({**params, "gate": np.ones(())}, Tokens(ids, ids, lengths), "geometry"),
+    (params, Tokens(ids + 1, ids, lengths), "geometry"),
+    (params, Tokens(ids, ids, lengths), "another"),
   ]
   prints = {encoding_store.fingerprint_encodings(*each) for each in others}
   assert len(prints | {ours}) == 4

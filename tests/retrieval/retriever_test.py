@@ -1,5 +1,7 @@
 """Retriever: of a run as its run files say, of an encoder by its cosine."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,7 @@ from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import scoring
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import run_export
-from ctd_jax.systems import adapters
-from ctd_jax.training import experiment
+from ctd_jax.training import experiment, run_folder
 from tests import synthetic
 from tests.training import synthetic_run
 
@@ -25,10 +26,12 @@ def retriever(small_world, trained_run):
 
 
 @pytest.fixture(scope="module")
-def exported(small_world, trained_config, trained_run, tmp_path_factory):
+def encoder_folder(small_world, trained_config, trained_run, tmp_path_factory):
+  """The encoder of the run alone, as other libraries have it."""
   folder = tmp_path_factory.mktemp("exported") / "encoder"
   run = experiment.assemble_experiment(trained_config, trained_run)
   run_export.export_run(run, folder)
+  (folder / run_folder.SYSTEM_FILE).unlink()
   return folder
 
 
@@ -55,20 +58,6 @@ def test_it_is_evaluated_like_any_system(retriever, trained_run):
   files = scoring.evaluate(trained_run / "evaluation", BENCHMARK)
   assert ours.system == retriever.name
   assert ours.mean("mrr@10") == pytest.approx(files.mean("mrr@10"))
-  system = adapters.as_system(retriever, BENCHMARK)
-  assert system.score_mode == retriever.score_mode
-  is_event = BENCHMARK.kinds == "event"
-  top_k = system.search(
-    ASKED, 5, {"all": np.ones_like(is_event), "events": is_event}
-  )
-  ids = np.array(BENCHMARK.record_ids)
-  hits = retriever.search(ASKED, k=5)
-  names = [[hit.record_id for hit in ranking] for ranking in hits]
-  assert ids[top_k["all"][0]].tolist() == names
-  everything = retriever.search(ASKED, k=len(ids))
-  for row, ranking in zip(top_k["events"][0], everything, strict=True):
-    events = [h.record_id for h in ranking if is_event[ids == h.record_id]]
-    assert ids[row].tolist() == events[:5]
 
 
 @pytest.mark.slow
@@ -87,12 +76,10 @@ def test_a_gallery_of_texts_that_are_no_data_set(retriever, trained_run):
 
 
 @pytest.mark.slow
-def test_an_exported_encoder_ranks_by_the_cosine(exported, retriever):
-  encoder = Retriever.load(exported, texts=retriever.texts)
+def test_an_encoder_ranks_by_the_cosine(encoder_folder, retriever):
+  encoder = Retriever.load(encoder_folder, texts=retriever.texts)
   assert encoder.score_mode == "semantic"
-  vectors = TextEncoder.load(
-    exported, pooling="mean", normalize=True, max_length=10
-  )
+  vectors = TextEncoder.load(encoder_folder)
   cosines = (
     vectors.encode(ASKED) @ vectors.encode(list(retriever.texts.values())).T
   )
@@ -115,13 +102,30 @@ def test_a_config_is_a_model_before_training():
   assert hits == retriever.search(ASKED[:1], k=3)[0]
 
 
-def test_what_cannot_be_searched_is_named(exported, retriever, tmp_path):
+@pytest.mark.slow
+def test_an_encoder_whose_folder_says_nothing_is_told(encoder_folder, tmp_path):
+  texts = [record.text for record in BENCHMARK.records]
+  expected = Retriever.load(encoder_folder, texts=texts).search(ASKED, k=3)
+  folder = tmp_path / "silent"
+  shutil.copytree(encoder_folder, folder)
+  (folder / "modules.json").unlink()
+  with pytest.raises(ValueError, match="does not say .*; give pooling=$"):
+    Retriever.load(folder, texts=texts)
+  told = Retriever.load(folder, texts=texts, pooling="mean")
+  assert told.search(ASKED, k=3) == expected
+
+
+def test_what_cannot_be_searched_is_named(
+  encoder_folder, retriever, trained_run, tmp_path
+):
   with pytest.raises(ValueError, match="an encoder has no gallery of its own"):
-    Retriever.load(exported)
+    Retriever.load(encoder_folder)
   with pytest.raises(FileNotFoundError, match="nothing"):
     Retriever.load(tmp_path / "nothing", texts=["x"])
   with pytest.raises(FileNotFoundError, match="nothing: no such folder"):
     Retriever.load(tmp_path / "nothing")
+  with pytest.raises(ValueError, match="pooling='cls', but a run has its own"):
+    Retriever.load(trained_run, pooling="cls")
   with pytest.raises(ValueError, match="k must be at least 1, got 0"):
     retriever.search(ASKED, k=0)
   assert retriever.search([]) == []

@@ -48,6 +48,7 @@ def test_vectors_of_a_trained_run(trained_config, trained_run, tmp_path):
   about = json.loads((tmp_path / "vectors" / "vectors.json").read_text())
   assert about["inner_product"] == "score semantic: cosine over the temperature"
   assert about["step"] == step
+  assert about["left_behind"] == []
   with pytest.raises(ValueError, match="vectors: not empty"):
     run_export.export_run(run, tmp_path / "vectors", vectors=True)
 
@@ -86,3 +87,7 @@ def test_vectors_with_context_and_what_they_are_of(tmp_path):
   )
   assert set(query.positives) <= set(table["record_id"].to_pylist())
   check_rankings(run, params, folder, "absolute")
+  about = json.loads((folder / "vectors.json").read_text())
+  assert about["left_behind"] == [
+    "the bias of the offset in time between query and record"
+  ]

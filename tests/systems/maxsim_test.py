@@ -106,7 +106,7 @@ def masks():
 
 def tokens_of(folder, texts, **options):
   """Returns the last states of the tokens of each text, [tokens, D]."""
-  encoder = TextEncoder.load(folder, pooling="mean", **options)
+  encoder = TextEncoder.load(folder, pooling="mean", normalize=False, **options)
   states, mask = encoder.encode_tokens(texts)
   return [
     row[real.astype(bool)] for row, real in zip(states, mask, strict=True)

@@ -113,7 +113,11 @@ def test_ranking_by_the_closest_component(folder, tmp_path):
 
   def vectors(texts, prefix, length):
     found = TextEncoder.load(
-      folder, pooling="mean", max_length=length, prefix=prefix
+      folder,
+      pooling="mean",
+      normalize=False,
+      max_length=length,
+      prefix=prefix,
     ).encode(texts)
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 

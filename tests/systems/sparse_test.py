@@ -89,7 +89,9 @@ def by_numpy(folder, texts, activation):
       folder / hub_folders.WEIGHTS_FILE
     ).items()
   }
-  encoder = TextEncoder.load(folder, max_length=24)
+  encoder = TextEncoder.load(
+    folder, pooling="cls", normalize=False, max_length=24
+  )
   vectors = []
   for states, mask in zip(*encoder.encode_tokens(texts), strict=True):
     x = states[mask > 0].astype(np.float64)

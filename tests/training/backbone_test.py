@@ -53,8 +53,8 @@ def config_of(module, folder, method="ft"):
   return c
 
 
-def frozen(folder, **kwargs):
-  return TextEncoder.load(folder, normalize=True, **kwargs)
+def frozen(folder, pooling="cls", **kwargs):
+  return TextEncoder.load(folder, pooling=pooling, normalize=True, **kwargs)
 
 
 @pytest.mark.slow
@@ -194,6 +194,62 @@ def test_missing_weights_are_named_before_a_data_set_is_built(
       config_of(bert_config, folder), tmp_path / "run"
     )
   assert not (tmp_path / "run").exists()
+
+
+def test_a_prefix_that_leaves_no_room_is_refused(tmp_path, monkeypatch):
+  folder = published_folder.write(tmp_path / "published", TEXTS, "qwen3")
+  config = config_of(qwen_config, folder)
+  # The instruction has 18 characters, and a text ends with a token.
+  assert len(config.model.encoder.query_prefix) == 18
+  monkeypatch.setattr(
+    experiment.load, "build_benchmark", lambda *_: pytest.fail("built")
+  )
+  for length, rest in ((18, 0), (20, 1), (37, 18)):
+    config.query_length = length
+    with pytest.raises(
+      ValueError,
+      match=r"config\.model\.encoder\.query_prefix='Instruct: .* has 19 tokens "
+      rf"and leaves {rest} of config\.query_length={length} .* to 38 or more",
+    ):
+      training_run.train_and_evaluate(config, tmp_path / "run")
+  config.query_length = 40
+  config.model.encoder.record_prefix = "經" * 12
+  with pytest.raises(
+    ValueError, match=r"leaves 11 of config\.record_length=24"
+  ):
+    training_run.train_and_evaluate(config, tmp_path / "run")
+  assert not (tmp_path / "run").exists()
+  with pytest.raises(
+    ValueError, match="prefix='問經' has 2 tokens and leaves 1"
+  ):
+    TextEncoder.load(
+      folder, pooling="mean", normalize=True, prefix="問經", max_length=3
+    )
+
+
+def test_a_length_that_makes_one_text_of_all_is_refused(tmp_path, caplog):
+  config = synthetic_run.config("ft")
+  config.query_length = 3  # [CLS], the state, the first sign of the duke
+  with pytest.raises(
+    ValueError,
+    match="train queries: 36 distinct texts become 2 rows of tokens.*"
+    r"config\.query_length=3 higher",
+  ):
+    training_run.train_and_evaluate(config, tmp_path / "run")
+  assert not (tmp_path / "run").exists()
+  length = max(len(query.text) for query in BENCHMARK.queries["train"])
+  assert (
+    "train queries: 36 of 36 are cut at config.query_length=3 tokens; "
+    f"{length} would hold them all"
+  ) in caplog.text
+  assert "records: 72 of 72 are cut at config.record_length=10" in caplog.text
+  config.query_length, config.record_length = 10, 4
+  with pytest.raises(
+    ValueError,
+    match="records: 72 distinct texts become 2 rows of tokens.*"
+    r"config\.record_length=4 higher",
+  ):
+    training_run.train_and_evaluate(config, tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -64,16 +64,24 @@ def trained(tmp_path_factory) -> pathlib.Path:
   return folder
 
 
-def test_prints_tables_by_track_and_says_where_things_are(trained):
+def test_prints_one_table_what_to_expect_and_where_things_are(trained):
   text = (trained / "stdout.txt").read_text()
-  assert "test, neg1_ne1_dq0, all queries; track T0" in text
-  assert "track T1" in text
-  for system in ("ctd-tiny", "bm25", "bm25_timekde", "rules"):
-    assert system in text
-  assert "synthetic" in text
+  # Nothing stands before the table, though a data set was built.
+  assert text.startswith("chunqiutr/mini:")
+  table, _, rest = text.partition("\n\n")
+  assert "250 test queries; track T0 (text only)" in table
+  for system in ("ctd-tiny", "bm25", "rules"):
+    assert f"\n{system}  " in table
+  assert "bm25_timekde (T1: time keys of the records given)" in table
+  assert text.count("hit@10") == 1
+  assert rest.startswith(
+    "What to expect of this synthetic set: a small encoder"
+  )
+  folder = trained / RUN / "evaluation"
+  assert f"page to read {folder / 'report.html'}\n" in text
+  assert (folder / "report.html").exists()
   for name in ("results.txt", "hit_by_reign", "run.*.trec", "checkpoint"):
     assert name in text
-  folder = trained / RUN / "evaluation"
   assert (folder / "hit_by_reign.test.neg1_ne1_dq0.png").stat().st_size > 5000
 
 

@@ -172,7 +172,9 @@ def test_the_tokenizer_has_not_seen_held_out_text():
 @pytest.mark.parametrize("size", [1, 7, 16])
 def test_padded_batches_keep_every_row_once(size):
   tokens = input_pipeline.Tokens(
-    np.arange(20, dtype=np.int32)[:, None], np.ones((20, 1), np.int32)
+    np.arange(20, dtype=np.int32)[:, None],
+    np.ones((20, 1), np.int32),
+    np.ones(20, np.int32),
   )
   rows = []
   for batch, count in input_pipeline.padded_batches(tokens, size):

@@ -105,6 +105,18 @@ def test_eight_devices_equal_one(method, fsdp, tensor):
 
 
 @pytest.mark.slow
+def test_processes_of_the_release_are_emulated_on_any_devices():
+  loss = {"emulated_processes": 2}
+  runs = [
+    run_steps(partitioning.make_mesh(devices), "bias-release", loss=loss)
+    for devices in (8, 1)
+  ]
+  assert_same(*runs)
+  _, losses = run_steps(partitioning.make_mesh(1), "bias-release")
+  assert abs(losses[-1] - runs[0][1][-1]) > 1e-5
+
+
+@pytest.mark.slow
 def test_cached_gradients_are_the_direct_ones():
   mesh = partitioning.make_mesh(2)
   assert_same(run_steps(mesh, "ctd", encode_chunks=4), on_one_device("ctd"))

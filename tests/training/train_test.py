@@ -64,6 +64,45 @@ def test_a_run_cut_and_resumed_is_the_uninterrupted_one(tmp_path, whole):
 
 
 @pytest.mark.slow
+def test_learning_rate_and_speed_are_among_the_curves(whole):
+  curves = metrics.read_curves(whole)
+  steps, rates = curves["learning_rate"]
+  assert steps == curves["loss"][0]
+  config = synthetic_run.config("ctd")
+  assert max(rates) == pytest.approx(config.optimizer.learning_rate)
+  assert rates[-1] < max(rates)  # it decays
+  for name in ("speed/steps_per_second", "speed/tokens_per_second"):
+    assert curves[name][0]
+    assert min(curves[name][1]) > 0
+  # Only what the seed determines stands in metrics.jsonl.
+  assert not any("speed" in line for line in metric_lines(whole))
+  page = (whole / "evaluation" / "report.html").read_text("utf-8")
+  assert 'alt="training.png"' in page
+
+
+def test_speed_is_that_of_the_steps_between_two_readings(monkeypatch):
+  now = [10.0]
+  monkeypatch.setattr(metrics.time, "perf_counter", lambda: now[0])
+  meter = metrics.SpeedMeter()
+  assert meter.read() == {}
+  meter.count_step(1000)  # may have been compiled: starts the clock
+  for _ in range(4):
+    now[0] += 0.5
+    meter.count_step(100)
+  assert meter.read() == {
+    "speed/steps_per_second": 2.0,
+    "speed/tokens_per_second": 200.0,
+  }
+  meter.stop()
+  now[0] += 60  # a validation
+  meter.count_step(100)
+  assert meter.read() == {}
+  now[0] += 1
+  meter.count_step(300)
+  assert meter.read()["speed/tokens_per_second"] == 300.0
+
+
+@pytest.mark.slow
 def test_a_finished_run_is_not_trained_again(tmp_path, whole):
   workdir = tmp_path / "run"
   shutil.copytree(whole, workdir)
@@ -232,6 +271,8 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, whole):
     ("eval.batch_size", 0, "config.eval.batch_size=0: expected at least 1"),
     ("log_every", 0, "config.log_every=0: expected at least 1"),
     ("encode_chunks", 3, "config.encode_chunks=3 does not divide config.batch"),
+    ("loss.emulated_processes", 0, "config.loss.emulated_processes=0: expect"),
+    ("loss.emulated_processes", 3, "emulated_processes=3 does not divide"),
     ("loss.reduction", "max", "config.loss.reduction='max': expected one of"),
     ("optimizer.clip_norm", -1.0, "config.optimizer.clip_norm=-1.0: expected"),
     ("name", "a b", "config.name='a b': expected a name without white space"),

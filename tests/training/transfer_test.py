@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -78,6 +79,10 @@ def trained(quick_run, tmp_path_factory) -> pathlib.Path:
   config.eval.baselines = ("bm25",)
   training_run.train_and_evaluate(config, parent / "run")
   return parent / "run"
+
+
+def build_benchmark(config):
+  return experiment.build_benchmark(config.dataset, None, None)
 
 
 @pytest.mark.slow
@@ -200,7 +205,7 @@ def test_the_command_evaluates_a_folder(folder):
   )
   assert done.returncode == 0, done.stderr
   assert "rules" in done.stdout
-  assert "track T1" in done.stdout
+  assert "bm25_timekde (T1: " in done.stdout
   (folder / "corpus.jsonl").write_text("{}\n")
   done = call(
     f"--dataset=beir:{folder.name}",
@@ -223,4 +228,30 @@ def test_the_command_joins_runs_of_the_same_data_set_only(trained, folder):
     f"--also={folder}/nothing",
     cwd=folder,
   )
-  assert "nothing: no evaluated run in" in done.stderr.splitlines()[-1]
+  name = beir_files.read(folder).name
+  error = done.stderr.splitlines()[-1]
+  assert f"--also={folder}/nothing: no evaluated run on {name} in" in error
+
+
+def test_runs_and_untrained_systems_join_each_other(trained, folder, tmp_path):
+  config = run_folder.read_config(trained)
+  benchmark = build_benchmark(config)
+  run, untrained = tmp_path / "run", tmp_path / "untrained"
+  shutil.copytree(trained, run)
+  config.eval.baselines = ("rules",)
+  evaluation_run.evaluate_systems(benchmark, config, untrained, [run])
+  (out,) = (untrained / "evaluation").iterdir()
+  rows = results.read_result_rows(out / "results.json")
+  joined = {"bm25", "ctd-synthetic", "rules"}
+  assert {row.system for row in rows} == joined
+  evaluation_run.render_report(benchmark, config, run, [untrained], True)
+  rows = results.read_result_rows(run / "evaluation" / "results.json")
+  assert {row.system for row in rows} == joined
+  with pytest.raises(
+    FileNotFoundError,
+    match=f"--also={untrained}: no evaluated run on beir/liang.* in .*; data "
+    f"sets there: {benchmark.name}$",
+  ):
+    evaluation_run.evaluate_systems(
+      beir_files.read(folder), config, tmp_path / "other", [untrained]
+    )

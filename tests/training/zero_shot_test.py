@@ -13,6 +13,11 @@ from tests.models import published_folder
 BENCHMARK = synthetic.benchmark()
 QUERY = BENCHMARK.queries["test"][0].text
 RECORD = BENCHMARK.records[0].text
+TEXTS = [
+  text.text
+  for texts in (BENCHMARK.records, *BENCHMARK.queries.values())
+  for text in texts
+]
 TIME_AWARE = (
   "Instruct: Given a time-aware historical query about the Chunqiu corpus, "
   "retrieve relevant passages from the corpus.\nQuery: "
@@ -47,13 +52,13 @@ def test_what_is_encoded_is_prefix_and_text(name, tmp_path, monkeypatch):
   kind, before_query, before_record = EXPECTED[name]
   folder = published_folder.write(
     tmp_path / "published",
-    [QUERY, RECORD, before_query, before_record],
+    [*TEXTS, before_query, before_record],
     kind,
   )
   config = zero_shot.get_config(name)
   assert (config.query_length, config.record_length) == (128, 256)
   config.model.encoder.source = str(folder)
-  config.query_length = 256  # here a character is a token
+  config.query_length = 512  # here a character is a token
   run = experiment.assemble_experiment(config, tmp_path / "run")
   run.checkpoints.close()
   assert run.total_steps == 0

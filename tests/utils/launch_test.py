@@ -383,6 +383,28 @@ def test_a_missing_config_is_named_before_anything_is_installed(clone):
   assert not clone.calls()
 
 
+COMMANDS = ("local.sh", "test.sh", "tpu_vm.sh", "xpk.sh", "slurm.sbatch")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("script", COMMANDS)
+def test_help_prints_the_head_of_the_script_and_makes_nothing(
+  clone, script, flag
+):
+  clone.env["PYTHON"] = str(clone.stand_in(clone.root.parent / "python3.11"))
+  path = clone.root / "launch" / script
+  path.chmod(0o755)
+  result = clone.run(f"launch/{script}", flag)
+  assert (result.returncode, result.stderr) == (0, "")
+  source = path.read_text().splitlines()
+  assert result.stdout.splitlines()[0] == source[1].removeprefix("# ")
+  assert f"launch/{script}" in result.stdout
+  assert "CTD_JAX_" in result.stdout  # the last part, the environment
+  assert "set -euo" not in result.stdout
+  assert not clone.calls()
+  assert not (clone.root / ".venv").exists()
+
+
 def test_an_old_python_is_refused(clone):
   python = clone.activate(old=1)
   result = clone.run("launch/local.sh", "--config=configs/tiny.py")
@@ -409,9 +431,12 @@ def test_no_python_at_all_is_said_clearly(clone, tmp_path):
 
 
 def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
-  clone.activate()
+  python = clone.activate()
+  clone.env["PYTHON"] = str(python)
   assert clone.run(".ci/run").returncode == 0
-  install, check, form, *others, pytest_call = clone.calls()
+  calls = clone.calls()
+  first_pytest = next(i for i, c in enumerate(calls) if "-m pytest" in c)
+  install, check, form, *others, pytest_call = calls[: first_pytest + 1]
   assert install.endswith(f"{clone.root}[test,parity]")
   assert check == "-m ruff check ."
   assert form == "-m ruff format --check ."
@@ -419,6 +444,16 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   assert others[-1] == "-m mkdocs build --quiet --strict"
   assert pytest_call.startswith("-m pytest")
   assert pytest_call.endswith("--parity")
+  # TensorFlow comes last, and not into the environment of the other tests.
+  folder = clone.root / ".venv-tf"
+  assert calls[first_pytest + 1 :] == [
+    f"-m venv --clear {folder}",
+    install.replace("[test,parity]", "[test,tf]"),
+    "-m pytest tests/data -m tf",
+  ]
   clone.activate(fails="format --check")
   assert clone.run(".ci/run").returncode == 7
   assert "pytest" not in "".join(clone.calls())
+  clone.activate()
+  clone.stand_in(folder / "bin/python", fails="-m tf")
+  assert clone.run(".ci/run").returncode == 7

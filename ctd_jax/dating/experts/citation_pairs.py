@@ -12,6 +12,7 @@ f features of a pair.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -58,7 +59,8 @@ class Citation:
     year_number: of the regnal year.
     text_after: text after it, up to the next citation.
     text_before: text before it, down to the citation before.
-    host_text: all of the text without the date.
+    host_text: all of the text.
+    span: first character of the date in it, and the end.
     preceding_character: character before it, "" at the beginning of the text.
     work_marker: 經 or 傳 if that follows, else "".
   """
@@ -70,8 +72,15 @@ class Citation:
   text_after: str
   text_before: str
   host_text: str
+  span: tuple[int, int]
   preceding_character: str
   work_marker: str
+
+  @property
+  def undated_host_text(self) -> str:
+    """The text with a line break, which no string crosses, for the date."""
+    start, end = self.span
+    return f"{self.host_text[:start]}\n{self.host_text[end:]}"
 
 
 def read_citations(
@@ -92,11 +101,12 @@ def read_citations(
       match for match in pattern.finditer(text) if _is_year(match, text)
     ]
     preceding_reign = UNKNOWN
-    for match_index, match in enumerate(matches):
-      previous_ends = [neighbour.end() for neighbour in matches[:match_index]]
-      next_starts = [
-        neighbour.start() for neighbour in matches[match_index + 1 :]
-      ]
+    # Where the citation before ends and the one after begins.
+    previous_ends = [0, *(match.end() for match in matches)]
+    next_starts = [*(match.start() for match in matches[1:]), len(text)]
+    for match, previous_end, next_start in zip(
+      matches, previous_ends, next_starts, strict=False
+    ):
       start, end = match.span()
       reign = rulers.get(match["ruler"], UNKNOWN)
       citations.append(
@@ -105,12 +115,10 @@ def read_citations(
           reign=reign,
           preceding_reign=preceding_reign,
           year_number=parse_numeral(match["year"], "year"),
-          text_after=text[end : min([*next_starts, end + _CHARS_AFTER])],
-          text_before=text[
-            max([*previous_ends, start - _CHARS_BEFORE]) : start
-          ],
-          # A character that no string crosses stands where the date was.
-          host_text=f"{text[:start]}\n{text[end:]}",
+          text_after=text[end : min(next_start, end + _CHARS_AFTER)],
+          text_before=text[max(previous_end, start - _CHARS_BEFORE) : start],
+          host_text=text,
+          span=(start, end),
           preceding_character=text[max(start - 1, 0) : start],
           work_marker=match["work"] or "",
         )
@@ -193,21 +201,28 @@ def make_citation_pairs(
     "after": [citation.text_after for citation in citations],
     "just": [citation.text_before[-9:] for citation in citations],
     "before": [citation.text_before for citation in citations],
-    "whole": [citation.host_text for citation in citations],
   }
+  encoders = {
+    name: functools.partial(_encode_block, string_index, texts)
+    for name, texts in contexts.items()
+  }
+  encoders["whole"] = lambda block: string_index.encode_without_spans(
+    [citation.host_text for citation in citations[block]],
+    [citation.span for citation in citations[block]],
+  )
   event_weights = string_index.event_weights
   blocks = [
     (np.zeros(0, np.int32),) * 2
     + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
   ]
-  for work_markers, string_matrices in string_index.iter_blocks(
-    *contexts.values()
+  for block, string_matrices in string_index.iter_blocks(
+    len(citations), *encoders.values()
   ):
     overlaps = dict(
-      zip(contexts, map(string_index.overlap, string_matrices), strict=True)
+      zip(encoders, map(string_index.overlap, string_matrices), strict=True)
     )
     rows, columns, features = _find_nearest_events(overlaps, event_weights)
-    blocks.append((rows + np.int32(work_markers.start), columns, features))
+    blocks.append((rows + np.int32(block.start), columns, features))
   rows, columns, overlap_features = map(
     np.concatenate, zip(*blocks, strict=True)
   )
@@ -253,6 +268,14 @@ def make_citation_pairs(
     corpus.text_hashes[pair_event_records],
     pair_features,
   )
+
+
+def _encode_block(
+  string_index: shared_wording.EventStringIndex,
+  texts: Sequence[str],
+  block: slice,
+) -> scipy.sparse.csr_array:
+  return string_index.encode(texts[block])
 
 
 def _find_nearest_events(

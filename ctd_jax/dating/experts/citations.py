@@ -267,7 +267,7 @@ def _hash_pairs(
   """Returns numbers made of the texts of both, uint32 [p]."""
   context_hashes = np.array(
     [
-      zlib.crc32(citation.host_text.encode())
+      zlib.crc32(citation.undated_host_text.encode())
       for citation in citation_pairs.citations
     ],
     np.uint32,

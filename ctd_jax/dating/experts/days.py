@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
-from ctd_jax.chronology import sexagenary
+from ctd_jax.chronology import civil_dates, sexagenary
 from ctd_jax.dating.corpus import Corpus, Labels, MonthAxis
 
 # The first month began one lunation before to two after that of the winter
@@ -76,10 +76,11 @@ class Lunations:
     )
     offset_chances = _estimate_offset_chances(votes)[self.year_of]
     expected_chances = np.einsum(
-      "ks,skmd->kmd", offset_chances, self.day_chances_by_offset()
+      "ks,skmd->kmd", offset_chances, self.day_chances_by_offset
     )
     return expected_chances.astype(np.float32)
 
+  @functools.cached_property
   def day_chances_by_offset(self) -> Float32[np.ndarray, "S K M 60"]:
     """Returns the chance that a month holds a day, by offset."""
     chances = add_day_marks(
@@ -146,7 +147,7 @@ def make_lunations(
   """
   moons = _new_moons(int(years.min()), int(years.max()))
   solstices = [
-    sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years
+    civil_dates.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years
   ]
   # The lunation that holds the solstice before each year.
   first_lunation = np.searchsorted(moons, solstices, side="right") - 1
@@ -161,8 +162,8 @@ def _new_moons(first: int, last: int) -> np.ndarray:
   """Returns the new moons around astronomical years, int [L + 1]."""
   return np.array(
     sexagenary.find_new_moons(
-      sexagenary.to_julian_day(first - 2, 6, 1),
-      sexagenary.to_julian_day(last + 3, 6, 1),
+      civil_dates.to_julian_day(first - 2, 6, 1),
+      civil_dates.to_julian_day(last + 3, 6, 1),
     )
   )
 
@@ -182,9 +183,13 @@ def estimate_day_chances(
     month = labels.month[row]
     if corpus.days[row] and axis.month_of_year[month] == corpus.opening[row]:
       day_counts[month, corpus.days[row][0]] += 1
-  return make_lunations(
-    axis.civil_year, axis.year_of, axis.month_of_year
-  ).day_chances(day_counts)
+  return _make_axis_lunations(axis).day_chances(day_counts)
+
+
+# The same for every set of labels.
+@functools.lru_cache(maxsize=1)
+def _make_axis_lunations(axis: MonthAxis) -> Lunations:
+  return make_lunations(axis.civil_year, axis.year_of, axis.month_of_year)
 
 
 def _mark_lunation_days(moons: np.ndarray) -> np.ndarray:

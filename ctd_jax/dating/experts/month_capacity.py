@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
-from scipy.special import logsumexp
 
 from ctd_jax.dating.corpus import Labels
 from ctd_jax.dating.experts import base
@@ -144,8 +143,10 @@ def fit_month_log_factors(
     mass = np.zeros(len(capacity))
     for block in iter_scores():
       scores = block + factors
-      total = logsumexp(scores, axis=1, keepdims=True)
-      mass += np.exp(scores - total).sum(axis=0, dtype=np.float64)
+      scores -= scores.max(axis=1, keepdims=True)
+      chances = np.exp(scores, out=scores)
+      # Divided by the sum of each record and added up over the records at once.
+      mass += (1 / chances.sum(axis=1, dtype=np.float64)) @ chances
     log_deficit = np.log(capacity) - np.log(mass + 1e-6)
     # A month that need not be filled is never raised, only lowered.
     log_deficit = np.clip(

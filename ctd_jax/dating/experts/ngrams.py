@@ -49,12 +49,18 @@ class NgramVocabulary:
 
   def encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     """Returns float32 [N, V]: 1 where a text holds a string, else 0."""
-    blocks = [self._encode_block(block) for block in _iter_blocks(texts)]
+    matrix = self.count_strings(texts)
+    matrix.data[:] = 1  # a text holds a string or not, however often
+    return matrix
+
+  def count_strings(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
+    """Returns float32 [N, V]: how often a text holds a string."""
+    blocks = [self._count_block(block) for block in _iter_blocks(texts)]
     if not blocks:
       return scipy.sparse.csr_array((0, len(self)), dtype=np.float32)
     return scipy.sparse.vstack(blocks, format="csr")
 
-  def _encode_block(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
+  def _count_block(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     rows, hashes, _ = _find_occurrences(texts, np.unique(self.lengths).tolist())
     # Looked up in ascending order, each once: the table is larger than a cache.
     unique, inverse = np.unique(hashes, return_inverse=True)
@@ -64,7 +70,7 @@ class NgramVocabulary:
       positions[self.hashes[positions] != unique] = -1
     columns = positions[inverse]  # -1 for a string that does not count
     is_in_vocabulary = columns >= 0 if len(self) else rows < 0
-    return _make_binary_matrix(
+    return _make_count_matrix(
       rows[is_in_vocabulary], columns[is_in_vocabulary], (len(texts), len(self))
     )
 
@@ -123,7 +129,7 @@ def _collect_block(
   unique, first, columns = np.unique(
     hashes, return_index=True, return_inverse=True
   )
-  matrix = _make_binary_matrix(rows, columns, (len(texts), len(unique)))
+  matrix = _make_count_matrix(rows, columns, (len(texts), len(unique)))
   text_counts = np.bincount(matrix.indices, minlength=len(unique))
   return NgramVocabulary(unique, sizes[first], text_counts)
 
@@ -180,10 +186,8 @@ def _find_occurrences(
   return np.concatenate(rows), np.concatenate(hashes), np.concatenate(sizes)
 
 
-def _make_binary_matrix(
+def _make_count_matrix(
   rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]
 ) -> scipy.sparse.csr_array:
   ones = np.ones(len(rows), np.float32)
-  matrix = scipy.sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()
-  matrix.data[:] = 1  # a text holds a string or not, however often
-  return matrix
+  return scipy.sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()

@@ -41,6 +41,9 @@ class ParallelPairs:
   features: Float32[np.ndarray, "P f"]
   pair_hashes: UInt32[np.ndarray, " P"]
 
+  def __len__(self) -> int:
+    return len(self.record_row)
+
 
 def make_parallel_pairs(
   corpus: Corpus,
@@ -144,7 +147,9 @@ def _find_nearest_events(
   max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
   max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
   blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
-  for block, (string_matrix,) in string_index.iter_blocks(texts):
+  for block, (string_matrix,) in string_index.iter_blocks(
+    len(texts), lambda block: string_index.encode(texts[block])
+  ):
     overlap = _drop_self_overlap(
       string_index.overlap(string_matrix), self_event[block]
     )

@@ -16,17 +16,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float32, Int
 
 from ctd_jax.dating.experts import ngrams
+from ctd_jax.utils import progress
 
 _LENGTHS = (2, 3, 4, 5)  # of the strings, in characters
 _MAX_EVENTS_PER_STRING = 300  # that may hold a string for it to count
 _IDF_OFFSET = 1.5  # taken off, so that the commonest strings weigh little
+_BREAK = "\n"  # no string of a plain text crosses it
 _TEXTS_PER_BLOCK = 8192  # encoded at once
 _MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
 
@@ -59,6 +61,34 @@ class EventStringIndex:
     """Returns which of the strings `texts` hold, [T, V]."""
     return self.strings.encode(texts)
 
+  def encode_without_spans(
+    self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
+  ) -> scipy.sparse.csr_array:
+    """Returns which of the strings `texts` hold outside a span, [T, V].
+
+    What crosses the span does not count. A text that stands there with many
+    spans is read once, so that the cost is linear in its characters.
+
+    Args:
+      texts: [T].
+      spans: first character and end of what is left out of each.
+    """
+    unique_texts = list(dict.fromkeys(texts))
+    row_of_text = {text: row for row, text in enumerate(unique_texts)}
+    rows = [row_of_text[text] for text in texts]
+    # Strings that touch a span lie within it and what is near to it.
+    reach, nearby, rest = max(_LENGTHS) - 1, [], []
+    for text, (start, end) in zip(texts, spans, strict=True):
+      before, after = text[max(start - reach, 0) : start], text[end:][:reach]
+      nearby.append(before + text[start:end] + after)
+      rest.append(f"{before}{_BREAK}{after}")
+    count = self.strings.count_strings
+    matrix = (count(unique_texts)[rows] - (count(nearby) - count(rest))).tocsr()
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    matrix.data[:] = 1
+    return matrix
+
   def overlap(
     self, string_matrix: scipy.sparse.csr_array
   ) -> scipy.sparse.csr_array:
@@ -72,20 +102,27 @@ class EventStringIndex:
     return scaled @ self._string_events
 
   def iter_blocks(
-    self, *texts: Sequence[str], max_matches: int = _MATCHES_PER_BLOCK
+    self,
+    size: int,
+    *encoders: Callable[[slice], scipy.sparse.csr_array],
+    max_matches: int = _MATCHES_PER_BLOCK,
   ) -> Iterator[tuple[slice, list[scipy.sparse.csr_array]]]:
     """Yields the slice of a block of texts, and their strings, [t, V] each.
 
     Args:
-      *texts: lists of equal length T, read side by side.
+      size: number of texts, T.
+      *encoders: each gives the strings of a slice of its T texts; they are
+        read side by side.
       max_matches: matches that the overlaps of a block may have, roughly.
     """
     frequency = self.strings.text_counts
-    for start in range(0, len(texts[0]), _TEXTS_PER_BLOCK):
-      string_matrices = [
-        self.encode(values[start : start + _TEXTS_PER_BLOCK])
-        for values in texts
-      ]
+    for start in progress.Progress(
+      range(0, size, _TEXTS_PER_BLOCK),
+      "dating: shared wording",
+      unit="block",
+    ):
+      stretch = slice(start, min(start + _TEXTS_PER_BLOCK, size))
+      string_matrices = [encode(stretch) for encode in encoders]
       matches = np.cumsum(sum(values @ frequency for values in string_matrices))
       # A block ends where the matches pass a multiple of the limit.
       edges = np.flatnonzero(np.diff(matches // max_matches, prepend=-1))

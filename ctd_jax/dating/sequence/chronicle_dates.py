@@ -43,6 +43,7 @@ class ChronicleDates:
     probabilities: of these months.
     calendar: names the ordinals.
     statement_counts: how often a month, a season, ... is printed.
+    printed_reigns: rows of the reigns that the text names.
   """
 
   lines: list[int]
@@ -51,6 +52,11 @@ class ChronicleDates:
   probabilities: Float[np.ndarray, "n m"]
   calendar: Calendar
   statement_counts: dict[str, int]
+  printed_reigns: frozenset[int] = frozenset()
+
+  def name_month(self, ordinal: int | np.integer) -> tuple[str, int, str]:
+    """Returns reign, regnal year and month, as the text would say it."""
+    return self.calendar.name_month(ordinal, self.printed_reigns)
 
 
 def format_dates_tsv(dates: ChronicleDates) -> str:
@@ -59,7 +65,7 @@ def format_dates_tsv(dates: ChronicleDates) -> str:
   for line, text, months, chances in zip(
     dates.lines, dates.texts, dates.months, dates.probabilities, strict=True
   ):
-    reign, year, month = dates.calendar.name_month(months[0])
+    reign, year, month = dates.name_month(months[0])
     era = reign_tables.format_common_era_year(
       int(dates.calendar.years[months[0]])
     )
@@ -67,7 +73,7 @@ def format_dates_tsv(dates: ChronicleDates) -> str:
     second = "".join(
       f"{second_reign}{second_year}年{second_month}月"
       for second_reign, second_year, second_month in map(
-        dates.calendar.name_month, months[1:]
+        dates.name_month, months[1:]
       )
     )
     cells = (
@@ -85,7 +91,7 @@ def format_summary(dates: ChronicleDates, table_name: str) -> str:
   years = calendar.years
   dated_years = years[dates.months[:, 0]]
   least_certain = int(np.argmin(chances))
-  reign, year, month = calendar.name_month(dates.months[least_certain, 0])
+  reign, year, month = dates.name_month(dates.months[least_certain, 0])
   printed_counts = ", ".join(
     f"{name} {count}" for name, count in sorted(dates.statement_counts.items())
   )

@@ -17,7 +17,6 @@ from ctd_jax.dating.sequence import (
   chronicle_input,
   dates_plot,
   decoder,
-  month_calendar,
   sections,
   transitions,
 )
@@ -41,21 +40,20 @@ def date_file(
 
   Args:
     path: UTF-8 text, records in order of time.
-    reigns: path of a reign table, or the name of an installed one.
+    reigns: as `chronicle_input.load_reigns` reads it.
     out: folder to write to.
     unit: of `chronicle_input.UNITS`.
     first_year: year of the first record in the common era, as "722 BCE"; None
       if it is not known.
 
   Raises:
-    FileNotFoundError: if there is no such text or table.
+    FileNotFoundError: if there is no such text, table or polity.
     ValueError: naming the flag, file and line of what cannot be read or dated.
   """
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
   records = chronicle_input.read_records(path, unit)
-  reign_table = chronicle_input.find_reign_table(reigns)
-  calendar = month_calendar.read_calendar(reign_table)
+  calendar = chronicle_input.load_reigns(reigns)
   try:
     first = first_year and reign_tables.parse_common_era_year(first_year)
   except ValueError as error:
@@ -67,7 +65,7 @@ def date_file(
   table_path, plot_path = out / "dates.tsv", out / "dates.png"
   files.write_text(table_path, chronicle_dates.format_dates_tsv(dates))
   dates_plot.plot_dates(dates, plot_path)
-  summary = chronicle_dates.format_summary(dates, reign_table.name)
+  summary = chronicle_dates.format_summary(dates, calendar.timeline.name)
   return f"{summary}\n{'written':<11} {table_path}, {plot_path}"
 
 
@@ -106,6 +104,24 @@ def date_records(
     decoded_months.probabilities[record_emissions.first_sections],
     calendar,
     dict(record_emissions.statement_counts),
+    _find_printed_reigns(all_sections, calendar),
+  )
+
+
+def _find_printed_reigns(
+  all_sections: Sequence[sections.Section], calendar: Calendar
+) -> frozenset[int]:
+  """Returns the rows of the reigns that sections name."""
+  names = {
+    values[0]
+    for section in all_sections
+    for name, *values in section.statements
+    if name in ("year", "era")
+  }
+  return frozenset(
+    row
+    for row, reign in enumerate(calendar.timeline.reigns)
+    if reign.name in names
   )
 
 

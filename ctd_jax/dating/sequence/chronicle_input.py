@@ -1,10 +1,12 @@
-"""Input of chronicle dating: the records of a text, and reign tables."""
+"""Input of chronicle dating: the records of a text, and calendars."""
 
 from __future__ import annotations
 
 import pathlib
 
 from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.sequence import month_calendar
+from ctd_jax.dating.sequence.month_calendar import Calendar
 
 LINE, PARAGRAPH = UNITS = ("line", "paragraph")
 
@@ -49,22 +51,30 @@ def read_records(path: pathlib.Path, unit: str) -> list[tuple[int, str]]:
   return records
 
 
-def find_reign_table(name: str) -> pathlib.Path:
-  """Returns the path of a reign table, a file or one of the installed.
+def load_reigns(name: str) -> Calendar:
+  """Returns the calendar that --reigns names.
+
+  Args:
+    name: path of a reign table, name of an installed one, or polities whose
+      calendars are known: 宋, 遼,宋,金, zh, ja, ko or all.
 
   Raises:
-    FileNotFoundError: naming those that are installed.
+    FileNotFoundError: naming the installed tables and the nearest polities.
+    ValueError: naming file, line and column of what cannot be read.
   """
   path = pathlib.Path(name).expanduser()
   if path.is_file():
-    return path
+    return month_calendar.read_calendar(path)
   installed_tables = list_installed_tables()
-  if name not in installed_tables:
+  if name in installed_tables:
+    return month_calendar.read_calendar(installed_tables[name])
+  try:
+    return month_calendar.load_calendar(name)
+  except ValueError as error:
     raise FileNotFoundError(
-      f"--reigns={name}: no such file, and no installed table of that name; "
-      f"installed: {', '.join(installed_tables)}"
-    )
-  return installed_tables[name]
+      f"--reigns={name}: no such file, no installed table of that name "
+      f"({', '.join(installed_tables)}), and {error}"
+    ) from None
 
 
 def list_installed_tables() -> dict[str, pathlib.Path]:

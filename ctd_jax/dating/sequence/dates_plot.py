@@ -88,7 +88,8 @@ def _label_reigns(axes: matplotlib.axes.Axes, dates: ChronicleDates) -> None:
   bottom, top = axes.get_ylim()
   ticks, labels = [], []
   for reign_index in dict.fromkeys(
-    calendar.reign_indices[np.sort(dates.months[:, 0])]
+    calendar.find_reign(month, dates.printed_reigns)
+    for month in np.unique(dates.months[:, 0])
   ):
     reign = calendar.timeline.reigns[reign_index]
     # Eras of a year or two would be written over one another.

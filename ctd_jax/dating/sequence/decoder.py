@@ -26,10 +26,10 @@ from collections.abc import Callable, Iterator, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tqdm
 from jaxtyping import Float32, Int32
 
 from ctd_jax.dating.sequence import transitions
+from ctd_jax.utils import progress
 
 BLOCK_SIZE = 128  # records whose messages are held at once
 
@@ -236,9 +236,9 @@ class _EmissionBlocks:
     return heads, float(log_norm)
 
 
-def _progress_bar(steps: range, label: str) -> tqdm.tqdm:
+def _progress_bar(steps: range, label: str) -> progress.Progress:
   # disable=None: quiet where standard error is not a terminal.
-  return tqdm.tqdm(steps, label, unit="block", delay=2.0, disable=None)
+  return progress.Progress(steps, label, unit="block")
 
 
 def iter_posteriors(

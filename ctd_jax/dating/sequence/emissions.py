@@ -92,10 +92,9 @@ class RecordEmissions:
     self._statement_log_p = np.zeros(
       (max(len(column_of), 1), len(calendar)), np.float32
     )
-    regnal_years = calendar.regnal_years()
     for statement, column in column_of.items():
       self._statement_log_p[column] = _log_statement_chances(
-        statement, calendar, regnal_years
+        statement, calendar
       )
     # Where no day is printed there is no need of new moons, and one offset.
     all_days = np.ones((1, len(calendar), self._day_matrix.shape[1]))
@@ -143,40 +142,54 @@ def _log_day_chances(day_chances: np.ndarray) -> np.ndarray:
 
 
 def _log_statement_chances(
-  statement: DateStatement, calendar: Calendar, regnal_years: np.ndarray
-) -> np.ndarray:
-  """Returns log p(statement | month) [K], up to a constant."""
+  statement: DateStatement, calendar: Calendar
+) -> Float32[np.ndarray, " K"]:
+  """Returns log p(statement | month), up to a constant."""
   statement_name, *arguments = statement
-  num_months = len(calendar)
-  is_match = np.zeros(num_months, bool)
-  mismatch_log_p = np.full(num_months, LOG_ERROR_ODDS[statement_name])
+  readings, members = calendar.readings, calendar.memberships
+  mismatch_log_p = np.full(
+    len(calendar), LOG_ERROR_ODDS[statement_name], np.float32
+  )
   if statement_name == "month":
-    is_match = calendar.months == arguments[0]
+    is_match = readings.find_lunations(readings.months == arguments[0])
   elif statement_name == "season":
-    is_match = (calendar.months - 1) // 3 == arguments[0]
+    is_match = readings.find_lunations(
+      (readings.months - 1) // 3 == arguments[0]
+    )
   elif statement_name == "leap":
-    if calendar.day_spans is None:
-      is_match = calendar.months == (arguments[0] or MONTHS_PER_YEAR)
+    number = arguments[0]
+    if readings.day_spans is None:
+      is_match = calendar.months == (number or MONTHS_PER_YEAR)
     else:
-      is_match = calendar.is_leap & np.isin(
-        calendar.months, arguments[0] or range(13)
+      is_match = readings.find_lunations(
+        readings.is_leap & np.isin(readings.months, number or range(13))
       )
-    if arguments[0]:
-      mismatch_log_p[
-        abs(calendar.months - arguments[0]) <= calendar.is_leap
-      ] = _LOG_NEAR_LEAP_ODDS
+    if number:
+      is_near = abs(readings.months - number) <= readings.is_leap
+      mismatch_log_p[readings.find_lunations(is_near)] = _LOG_NEAR_LEAP_ODDS
   elif statement_name == "cycle":
-    is_match = sexagenary.cyclic_index_of_year(calendar.years) == arguments[0]
+    is_match = readings.find_lunations(
+      sexagenary.cyclic_index_of_year(readings.years) == arguments[0]
+    )
   else:
     reign_name = arguments[0]
     regnal_year = arguments[1] if statement_name == "year" else 1
-    is_regnal_year = (
-      (regnal_years == regnal_year) if regnal_year else (regnal_years > 0)
+    is_member = (
+      members.regnal_years == regnal_year
+      if regnal_year
+      else np.ones(len(members.reigns), bool)
     )
-    for reign_index, reign in enumerate(calendar.timeline.reigns):
-      if reign_name in (None, reign.name):
-        is_match |= is_regnal_year[reign_index]
+    if reign_name is not None:
+      is_member = is_member & np.isin(
+        members.reigns,
+        [
+          index
+          for index, reign in enumerate(calendar.timeline.reigns)
+          if reign.name == reign_name
+        ],
+      )
+    is_match = calendar.find_members(is_member)
     # A year that the table lacks is evidence of nothing.
     if not is_match.any():
-      return np.zeros(num_months)
-  return np.where(is_match, 0.0, mismatch_log_p)
+      return np.zeros(len(calendar), np.float32)
+  return np.where(is_match, np.float32(0), mismatch_log_p)

@@ -1,27 +1,42 @@
-"""Calendar of a chronicle: the months of a reign table as they passed.
+"""Calendar of a chronicle: its months as they passed, and their names.
 
-Where eras overlap, a month is one month with several names. From 104 BCE on new
-moons, leap months and so the days of every month are computed (`sxtwl`).
-Before, only the new moons are: which lunation a year began with is one of four
-offsets (see `experts.days`), between which the decoder chooses; a leap month
-counts as month 12, which it mostly followed.
+A month is a lunation. Where eras overlap it has several names, and where states
+ran calendars of their own several readings: another number, another leap month,
+a first day that differs by one. The decoder moves along the lunations, so that
+parallel calendars cost nothing, and a date fits a lunation if one of its
+readings does.
 
-Axes: K months, R reigns, S offsets of the calendar (one where it is computed),
-D = 3 x 60 days: any day of a month, its first and its last.
+Calendars come from the tables of China, Japan and Korea (`era_calendars`) or
+from a reign table. Of a reign table from 104 BCE on, new moons, leap months and
+so the days of every month are computed (`sxtwl`). Before, only the new moons
+are: which lunation a year began with is one of four offsets (see
+`experts.days`), between which the decoder chooses; a leap month counts as month
+12, which it mostly followed.
+
+Axes: K lunations, V readings, M memberships (pairs of a lunation and a reign),
+S offsets of the calendar (one where it is known), D = 3 x 60 days: any day of a
+month, its first and its last.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
+import functools
 import itertools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ctd_jax.chronology import reign_tables, sexagenary
+from ctd_jax.chronology import (
+  calendar_tables,
+  civil_dates,
+  era_calendars,
+  reign_tables,
+  sexagenary,
+)
+from ctd_jax.chronology.era_calendars import EraCalendar
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
 from ctd_jax.dating.experts import days as days_lib
 
@@ -30,70 +45,174 @@ FIRST_COMPUTED_YEAR = -103
 # Beyond it no calendar of a chronicle is meant; a typing error would fill
 # memory.
 MAX_YEAR = 5000
+# First days nearer to each other are of one lunation.
+_MAX_DAYS_APART = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Readings:
+  """What calendars called the lunations, in order of these.
+
+  Attributes:
+    lunations: that is read, ascending; each has one at least.
+    years: astronomical year as the calendar counts it.
+    months: 1-12.
+    is_leap: whether the month is intercalary.
+    day_spans: Julian day number of the first day, and the number of days; None
+      where the calendar is not known.
+  """
+
+  lunations: Int[np.ndarray, " V"]
+  years: Int[np.ndarray, " V"]
+  months: Int[np.ndarray, " V"]
+  is_leap: Bool[np.ndarray, " V"]
+  day_spans: Int[np.ndarray, "V 2"] | None
+
+  def find_lunations(
+    self, is_match: Bool[np.ndarray, " V"]
+  ) -> Bool[np.ndarray, " K"]:
+    """Returns which lunations have a reading that matches."""
+    starts = np.flatnonzero(np.diff(self.lunations, prepend=-1))
+    return np.logical_or.reduceat(is_match, starts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Memberships:
+  """Which lunation has which year of which reign.
+
+  Of one lunation those in use come first, of these China's, and of these the
+  one that began last.
+
+  Attributes:
+    lunations: ascending.
+    readings: by which the reign's own calendar calls the lunation.
+    reigns: row of the reign in the timeline.
+    regnal_years: from 1.
+    in_use: whether the reign was counted then; a month before an era began
+      within the year can still be given its name.
+  """
+
+  lunations: Int[np.ndarray, " M"]
+  readings: Int[np.ndarray, " M"]
+  reigns: Int[np.ndarray, " M"]
+  regnal_years: Int[np.ndarray, " M"]
+  in_use: Bool[np.ndarray, " M"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Calendar:
-  """The months of a reign table in order, each once.
+  """The months of a chronicle in order, each once.
 
   Attributes:
-    timeline: the table, for readers of dates.
-    years: astronomical year of each month.
-    months: 1-12.
-    is_leap: whether the month is intercalary.
-    reign_indices: row in the table of the reign in use.
-    day_spans: Julian day number of each month's first day, and its length; None
-      where the calendar is not computed.
+    timeline: the reigns, for readers of dates.
+    readings: of all lunations; the leading one of each comes first.
+    memberships: of the lunations in the reigns.
   """
 
   timeline: Timeline
-  years: Int[np.ndarray, " K"]
-  months: Int[np.ndarray, " K"]
-  is_leap: Bool[np.ndarray, " K"]
-  reign_indices: Int[np.ndarray, " K"]
-  day_spans: Int[np.ndarray, "K 2"] | None
+  readings: Readings
+  memberships: Memberships
 
   def __len__(self) -> int:
-    """Number of months."""
-    return len(self.years)
+    """Number of lunations."""
+    return int(self.readings.lunations[-1]) + 1
 
-  def name_month(self, ordinal: int | np.integer) -> tuple[str, int, str]:
-    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 閏三."""
-    reign = self.timeline.reigns[self.reign_indices[ordinal]]
-    year = int(self.years[ordinal]) - reign.accession + 1
-    month = f"{'閏' * bool(self.is_leap[ordinal])}{self.months[ordinal]}"
-    return reign.state + reign.name, year, month
+  @functools.cached_property
+  def _leading(self) -> Int[np.ndarray, " K"]:
+    return np.flatnonzero(np.diff(self.readings.lunations, prepend=-1))
+
+  @functools.cached_property
+  def years(self) -> Int[np.ndarray, " K"]:
+    """Astronomical year of each lunation in its leading reading."""
+    return self.readings.years[self._leading]
+
+  @functools.cached_property
+  def months(self) -> Int[np.ndarray, " K"]:
+    """Number of the month in the leading reading, 1-12."""
+    return self.readings.months[self._leading]
+
+  @functools.cached_property
+  def is_leap(self) -> Bool[np.ndarray, " K"]:
+    """Whether the month is intercalary in the leading reading."""
+    return self.readings.is_leap[self._leading]
+
+  @property
+  def day_spans(self) -> Int[np.ndarray, "K 2"] | None:
+    """First day and length in the leading reading; None if not known."""
+    if self.readings.day_spans is None:
+      return None
+    return self.readings.day_spans[self._leading]
+
+  def find_members(
+    self, is_match: Bool[np.ndarray, " M"]
+  ) -> Bool[np.ndarray, " K"]:
+    """Returns which lunations have a membership that matches."""
+    is_found = np.zeros(len(self), bool)
+    is_found[self.memberships.lunations[is_match]] = True
+    return is_found
+
+  def name_month(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> tuple[str, int, str]:
+    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 閏3.
+
+    Args:
+      ordinal: of the lunation.
+      printed_reigns: rows of reigns that a text names; of several names of the
+        month one of these is taken.
+    """
+    row = self._find_name(ordinal, printed_reigns)
+    members = self.memberships
+    reign = self.timeline.reigns[members.reigns[row]]
+    reading = members.readings[row]
+    leap = "閏" * bool(self.readings.is_leap[reading])
+    month = f"{leap}{self.readings.months[reading]}"
+    return reign.state + reign.name, int(members.regnal_years[row]), month
+
+  def find_reign(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> int:
+    """Returns the row of the reign by which `name_month` calls a month."""
+    row = self._find_name(ordinal, printed_reigns)
+    return int(self.memberships.reigns[row])
+
+  def _find_name(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int]
+  ) -> int:
+    members = self.memberships
+    start, end = np.searchsorted(
+      members.lunations, (ordinal, ordinal + 1)
+    ).tolist()
+    return next(
+      (
+        row
+        for row in range(start, end)
+        if members.in_use[row] and members.reigns[row] in printed_reigns
+      ),
+      start,
+    )
 
   def day_chances(self) -> Float[np.ndarray, "S K D"]:
     """Returns the chance that a month has a day, has it first, has it last."""
-    if self.day_spans is None:
+    if self.readings.day_spans is None:
       years, year_of = np.unique(self.years, return_inverse=True)
       chances = days_lib.make_lunations(
         years, year_of, self.months
-      ).day_chances_by_offset()
+      ).day_chances_by_offset
     else:
-      first, length = self.day_spans.T[..., None]  # each [K, 1]
+      first, length = self.readings.day_spans.T[..., None]  # each [V, 1]
       day_offset = np.arange(
         sexagenary.CYCLE_LENGTH
       ) - sexagenary.cyclic_index_of_day(first)
-      chances = (day_offset % sexagenary.CYCLE_LENGTH < length)[None].astype(
-        float
-      )
-      chances = days_lib.add_day_marks(chances)
+      has_day = day_offset % sexagenary.CYCLE_LENGTH < length
+      # [V, 3, 60] to [K, 3, 60]: a day fits if one reading has it.
+      chances = np.maximum.reduceat(
+        days_lib.add_day_marks(has_day[None].astype(float))[0],
+        self._leading,
+        axis=0,
+      )[None]
     # [S, K, 3, 60] to [S, K, D].
     return chances.reshape(*chances.shape[:2], -1)
-
-  def regnal_years(self) -> Int[np.ndarray, "R K"]:
-    """Returns the regnal year of each month in each reign, 0 = none."""
-    rows = []
-    for reign in self.timeline.reigns:
-      regnal_year = self.years - reign.accession + 1
-      rows.append(
-        np.where(
-          (regnal_year >= 1) & (regnal_year <= reign.years), regnal_year, 0
-        )
-      )
-    return np.stack(rows)
 
 
 def read_calendar(path: pathlib.Path) -> Calendar:
@@ -116,52 +235,135 @@ def read_calendar(path: pathlib.Path) -> Calendar:
         f"{path}, line {line}: columns 'accession' and 'years' should stay "
         f"between -{MAX_YEAR} and {MAX_YEAR}"
       )
-  with path.open(encoding="utf-8", newline="") as file:
-    table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    first_months = [int(row["month"]) for row in table]
-  return make_calendar(Timeline(path.stem, rows), first_months)
+  return make_calendar(Timeline(path.stem, rows))
 
 
-def make_calendar(timeline: Timeline, first_months: Sequence[int]) -> Calendar:
+def load_calendar(names: str) -> Calendar:
+  """Returns the months of polities that the tables know.
+
+  Args:
+    names: of polities or countries, `all`, or several with commas, as
+      `era_calendars.load_calendar` reads them.
+
+  Raises:
+    ValueError: if a name is of no polity; the nearest are named.
+  """
+  return convert_calendar(era_calendars.load_calendar(names), names)
+
+
+def convert_calendar(source: EraCalendar, name: str) -> Calendar:
+  """Returns the lunations of an era calendar, parallel months together.
+
+  Args:
+    source: at least one month.
+    name: of the timeline.
+  """
+  # First days ascend: those of one lunation lie together, a day or two apart.
+  starts_lunation = (
+    np.diff(source.first_days, prepend=-np.inf) > _MAX_DAYS_APART
+  )
+  lunation_of_month = np.cumsum(starts_lunation) - 1
+  num_used = np.zeros(len(source), int)
+  np.add.at(num_used, source.member_months, source.in_use)
+  # The reading of most eras leads.
+  order = np.lexsort((-num_used, lunation_of_month))
+  reading_of_month = np.argsort(order)
+  readings = Readings(
+    lunation_of_month[order],
+    source.years[order],
+    source.months[order],
+    source.is_leap[order],
+    np.stack([source.first_days, source.lengths], axis=-1)[order],
+  )
+  reign_of_era = np.empty(len(source.eras), int)
+  for reign, eras in enumerate(source.reign_eras):
+    reign_of_era[list(eras)] = reign
+  countries = np.array(
+    [calendar_tables.COUNTRIES.index(era.polity.country) for era in source.eras]
+  )
+  lunations = lunation_of_month[source.member_months]
+  order = np.lexsort(
+    (
+      -source.member_eras,
+      countries[source.member_eras],
+      ~source.in_use,
+      lunations,
+    )
+  )
+  memberships = Memberships(
+    lunations[order],
+    reading_of_month[source.member_months][order],
+    reign_of_era[source.member_eras][order],
+    source.regnal_years[order],
+    source.in_use[order],
+  )
+  return Calendar(Timeline(name, source.make_reigns()), readings, memberships)
+
+
+def make_calendar(timeline: Timeline) -> Calendar:
   """Returns the months of a timeline's reigns, leap months computed.
 
   Args:
     timeline: rows in order of time; gaps and overlaps are allowed.
-    first_months: month of the first year in which each reign began, [R].
   """
-  reign_of_month: dict[tuple[int, int], int] = {}
-  for reign_index, (reign, first_month) in enumerate(
-    zip(timeline.reigns, first_months, strict=True)
-  ):
-    for year in range(reign.accession, reign.accession + reign.years):
-      for month in range(1, MONTHS_PER_YEAR + 1):
-        is_in_use = year > reign.accession or month >= first_month
-        # Reigns go by time, so a later name takes the month over.
-        if is_in_use or (year, month) not in reign_of_month:
-          reign_of_month[year, month] = reign_index
+  years_in_table = {
+    year
+    for reign in timeline.reigns
+    for year in range(reign.accession, reign.accession + reign.years)
+  }
   is_computed = timeline.reigns[0].accession >= FIRST_COMPUTED_YEAR
   rows, spans = [], []
   if is_computed:
-    years_in_table = {year for year, _ in reign_of_month}
-    for year, month, leap, first, length in _iter_lunations(
+    for *date, first, length in _iter_lunations(
       min(years_in_table), max(years_in_table)
     ):
-      if year in years_in_table:
-        rows.append((year, month, leap, reign_of_month[year, month]))
+      if date[0] in years_in_table:
+        rows.append(date)
         spans.append((first, length))
   else:
     rows = [
-      (*date, False, reign_of_month[date]) for date in sorted(reign_of_month)
+      (year, month, False)
+      for year in sorted(years_in_table)
+      for month in range(1, MONTHS_PER_YEAR + 1)
     ]
-  years, months, leaps, reign_indices = map(np.array, zip(*rows, strict=True))
-  return Calendar(
-    timeline,
+  years, months, leaps = map(np.array, zip(*rows, strict=True))
+  readings = Readings(
+    np.arange(len(rows)),
     years,
     months,
     leaps,
-    reign_indices,
     np.array(spans) if spans else None,
   )
+  return Calendar(
+    timeline, readings, _find_memberships(timeline, years, months)
+  )
+
+
+def _find_memberships(
+  timeline: Timeline,
+  years: Int[np.ndarray, " K"],
+  months: Int[np.ndarray, " K"],
+) -> Memberships:
+  """Returns the memberships of months in the reigns of a table."""
+  parts = []
+  for index, reign in enumerate(timeline.reigns):
+    regnal_years = years - reign.accession + 1
+    of_reign = np.flatnonzero(
+      (regnal_years >= 1) & (regnal_years <= reign.years)
+    )
+    parts.append(
+      (
+        of_reign,
+        of_reign,  # a lunation has one reading here
+        np.full(len(of_reign), index),
+        regnal_years[of_reign],
+        (regnal_years[of_reign] > 1) | (months[of_reign] >= reign.first_month),
+      )
+    )
+  columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+  lunations, _, reigns, _, in_use = columns
+  order = np.lexsort((-reigns, ~in_use, lunations))
+  return Memberships(*(column[order] for column in columns))
 
 
 def _iter_lunations(
@@ -175,12 +377,12 @@ def _iter_lunations(
   import sxtwl
 
   moons = sexagenary.find_new_moons(
-    sexagenary.to_julian_day(first_year - 1, 11, 1),
-    sexagenary.to_julian_day(last_year + 1, 4, 30),
+    civil_dates.to_julian_day(first_year - 1, 11, 1),
+    civil_dates.to_julian_day(last_year + 1, 4, 30),
   )
   year, month = first_year - 1, 1
   for moon, next_moon in itertools.pairwise(moons):
-    day = sxtwl.fromSolar(*sexagenary.to_civil_date(moon))
+    day = sxtwl.fromSolar(*civil_dates.to_civil_date(moon))
     # sxtwl has no number for a second twelfth month (239 CE), and the
     # years 690-700, which began two months early, run back in it.
     lunar_month = day.getLunarMonth() or MONTHS_PER_YEAR

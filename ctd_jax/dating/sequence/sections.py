@@ -8,9 +8,12 @@ it is read as sections, each under the date that opens a sentence.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from collections.abc import Hashable
 
 from ctd_jax.chronology import annals, date_expressions, sexagenary
+from ctd_jax.chronology.name_patterns import build_names_pattern
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.sequence import transitions
 from ctd_jax.dating.sequence.month_calendar import Calendar
@@ -129,23 +132,52 @@ def _read_day_statement(
   return DAY_STATEMENTS[mark], sexagenary.parse_cyclic_index(cue.day)
 
 
+@dataclasses.dataclass(frozen=True)
+class _ReignNames:
+  """Names of the reigns of a timeline, for look-ups.
+
+  Attributes:
+    by_heading: what a heading may be, with and without the state -> reign.
+    by_name: names and aliases -> reigns.
+    new_era: a verb of a new era and a name.
+  """
+
+  by_heading: dict[str, str]
+  by_name: dict[str, tuple[str, ...]]
+  new_era: re.Pattern[str]
+
+
+@functools.lru_cache(maxsize=8)
+def _index_reign_names(timeline: Timeline) -> _ReignNames:
+  by_heading: dict[str, str] = {}
+  by_name: dict[str, tuple[str, ...]] = {}
+  for reign in timeline.reigns:
+    for name in (reign.name, *reign.aliases):
+      by_heading.setdefault(name, reign.name)
+      by_heading.setdefault(reign.state + name, reign.name)
+      reigns = by_name.get(name, ())
+      by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
+  verbs = build_names_pattern(_NEW_ERA_VERBS)
+  return _ReignNames(
+    by_heading,
+    by_name,
+    re.compile(f"{verbs}({build_names_pattern(by_name)})"),
+  )
+
+
 def _find_heading(text: str, timeline: Timeline) -> str | None:
   """Returns the reign that is all a line names: 「莊公」, 【僖公】."""
   heading = text.strip(_PUNCTUATION + _HEADING_BRACKETS)
-  for reign in timeline.reigns:
-    for name in (reign.name, *reign.aliases):
-      if heading in (name, reign.state + name):
-        return reign.name
-  return None
+  return _index_reign_names(timeline).by_heading.get(heading)
 
 
 def _find_new_eras(text: str, timeline: Timeline) -> list[DateStatement]:
   """Returns the eras that a record says begin, as in 「改元太康」."""
-  if not any(verb in text for verb in _NEW_ERA_VERBS):
-    return []
-  statements: dict[DateStatement, None] = {}
-  for reign in timeline.reigns:
-    for name in (reign.name, *reign.aliases):
-      if any(verb + name in text for verb in _NEW_ERA_VERBS):
-        statements["era", reign.name] = None
-  return list(statements)
+  names = _index_reign_names(timeline)
+  return list(
+    dict.fromkeys(
+      ("era", reign)
+      for name in names.new_era.findall(text)
+      for reign in names.by_name[name]
+    )
+  )

@@ -112,11 +112,15 @@ def find_boundaries(
     months: 1-12; a leap month repeats the number before it.
   """
   size = len(years)
-  season = years * 4 + (np.asarray(months) - 1) // 3
+  season = (np.asarray(months) - 1) // 3
   next_months = np.arange(1, size + 1)
   rows = [next_months, next_months]
-  # A leap month after month 3 would fall back into spring.
-  for unit in (np.maximum.accumulate(season), years):
+  is_new_year = np.diff(years, prepend=years[:1]) != 0
+  # A season ends with its last month, a leap month included, or with its year;
+  # a year need not begin with spring.
+  is_new_season = is_new_year | (np.diff(season, prepend=season[:1]) != 0)
+  for is_new in (is_new_season, is_new_year):
+    unit = np.cumsum(is_new)
     rows.append(np.searchsorted(unit, unit, side="right"))
   return np.stack(rows).astype(np.int32)
 

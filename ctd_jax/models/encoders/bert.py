@@ -35,6 +35,7 @@ class BertConfig:
     mlp_size: hidden units of the feed-forward layer.
     max_length: longest text in tokens.
     dropout: rate after the embeddings and after both sub-layers.
+    attention_dropout: rate on the weights of the attention.
     dtype: type that the blocks compute in, "float32" or "bfloat16".
     position_offset: rows of the position table before that of position 0; 0
       for BERT, 2 for the XLM-R family.
@@ -58,6 +59,7 @@ class BertConfig:
   type_vocab_size: int = 2
   layer_norm_eps: float = 1e-12  # XLM-R has 1e-5
   initializer_range: float = 0.02
+  attention_dropout: float = 0.0  # published BERTs have 0.1
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
 
@@ -70,6 +72,9 @@ class BertConfig:
         f"({self.hidden_size})"
       )
     layers.check_dtype(self.dtype)
+    layers.check_rates(
+      dropout=self.dropout, attention_dropout=self.attention_dropout
+    )
 
   def make_encoder(self) -> BertEncoder:
     """Returns the module of this geometry."""
@@ -108,11 +113,7 @@ class BertEmbeddings(nn.Module):
 
 
 class SelfAttention(nn.Module):
-  """Multi-head attention within each text: [B, L, D].
-
-  Unlike the reference, attention probabilities have no dropout; the output of
-  the sub-layer has.
-  """
+  """Multi-head attention within each text: [B, L, D]."""
 
   config: BertConfig
 
@@ -121,6 +122,7 @@ class SelfAttention(nn.Module):
     self,
     states: Float[Array, "B L D"],
     attention_mask: Bool[Array, "B 1 L L"],
+    deterministic: bool,
   ) -> Float[Array, "B L D"]:
     """Returns the projected sum of weighted values, [B, L, D]."""
     config = self.config
@@ -132,7 +134,12 @@ class SelfAttention(nn.Module):
       return flat.reshape(*flat.shape[:2], heads, width // heads)
 
     projections = (split_heads(name) for name in ("query", "key", "value"))
-    mixture = layers.dot_product_attention(*projections, attention_mask)
+    drop = functools.partial(
+      nn.Dropout(config.attention_dropout), deterministic=deterministic
+    )
+    mixture = layers.dot_product_attention(
+      *projections, attention_mask, layers.get_precision(config), drop
+    )
     # [B, L, H, E] -> [B, L, D]
     return make_dense(config, width, "out")(mixture.reshape(states.shape))
 
@@ -153,7 +160,7 @@ class BertLayer(nn.Module):
     config = self.config
     drop = nn.Dropout(config.dropout)
     attention_output = SelfAttention(config, name="attention")(
-      states, attention_mask
+      states, attention_mask, deterministic
     )
     # Post-layer-norm: x = LN(x + dropout(f(x))) for both sub-layers.
     states = states + drop(attention_output, deterministic)

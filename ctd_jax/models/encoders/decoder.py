@@ -13,6 +13,7 @@ features of a head.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax.numpy as jnp
 from flax import linen as nn
@@ -42,6 +43,7 @@ class DecoderConfig:
     causal: whether a token attends only to itself and to earlier ones.
     rope_theta: base of the rotary periods.
     rms_norm_eps: added to the mean square.
+    attention_dropout: rate on the weights of the attention; the only dropout.
     dtype: type that the blocks compute in, "float32" or "bfloat16".
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
@@ -61,6 +63,7 @@ class DecoderConfig:
   causal: bool = True
   rope_theta: float = 10000.0  # Qwen3-Embedding has 1,000,000
   rms_norm_eps: float = 1e-6
+  attention_dropout: float = 0.0  # as published
   dtype: str = "float32"
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
@@ -75,6 +78,7 @@ class DecoderConfig:
     if self.head_dim % 2:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
     layers.check_dtype(self.dtype)
+    layers.check_rates(attention_dropout=self.attention_dropout)
 
   def make_encoder(self) -> Decoder:
     """Returns the module of this geometry."""
@@ -138,6 +142,7 @@ class GroupedAttention(nn.Module):
     states: Float[Array, "B L D"],
     attention_mask: Bool[Array, "B 1 L L"],
     angles: Float[Array, "B L _"],
+    deterministic: bool,
   ) -> Float[Array, "B L D"]:
     """Returns the projected sum of weighted values, [B, L, D]."""
     config = self.config
@@ -159,6 +164,10 @@ class GroupedAttention(nn.Module):
       rotate_heads(key, angles),
       value,
       attention_mask,
+      layers.get_precision(config),
+      functools.partial(
+        nn.Dropout(config.attention_dropout), deterministic=deterministic
+      ),
     )
     flat = mixture.reshape(*mixture.shape[:2], -1)  # [B, L, H * E]
     return make_dense(config, config.hidden_size, "out", bias=False)(flat)
@@ -175,13 +184,14 @@ class DecoderLayer(nn.Module):
     states: Float[Array, "B L D"],
     attention_mask: Bool[Array, "B 1 L L"],
     angles: Float[Array, "B L _"],
+    deterministic: bool,
   ) -> Float[Array, "B L D"]:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
     # Pre-norm: x = x + f(norm(x)) for both sub-layers.
     inner = _make_norm(config, "input_norm")(states)
     attention = GroupedAttention(config, name="attention")
-    states = states + attention(inner, attention_mask, angles)
+    states = states + attention(inner, attention_mask, angles, deterministic)
     inner = _make_norm(config, "mlp_norm")(states)
     # SwiGLU: W_down(silu(W_gate x) * W_up x), Shazeer 2020, eq. 6.
     gate = nn.silu(
@@ -213,7 +223,7 @@ class Decoder(nn.Module):
       mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
         either side. Numbers above 1 are further texts of a row, which do not
         attend to each other.
-      deterministic: without effect: there is no dropout.
+      deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
 
     Returns:
       States, fp32 [B, L, D]; values under padding are without meaning.
@@ -235,5 +245,12 @@ class Decoder(nn.Module):
     table = layers.make_embedding(config, config.vocab_size, "embed_tokens")
     states = table(ids)
     self.sow("intermediates", "states", states)
-    states = apply_layers(DecoderLayer, config, states, attention_mask, angles)
+    states = apply_layers(
+      DecoderLayer,
+      config,
+      states,
+      attention_mask,
+      angles,
+      deterministic=deterministic,
+    )
     return _make_norm(config, "norm")(states).astype(jnp.float32)

@@ -11,6 +11,7 @@ features of a head.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import jax
@@ -51,6 +52,28 @@ def check_dtype(dtype: str) -> None:
   """
   if dtype not in DTYPES:
     raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}")
+
+
+def check_rates(**rates: float) -> None:
+  """Refuses a rate of dropout outside [0, 1).
+
+  Raises:
+    ValueError: naming the rate and its value.
+  """
+  for name, rate in rates.items():
+    if not 0 <= rate < 1:
+      raise ValueError(f"{name} must be at least 0 and below 1, got {rate}")
+
+
+def get_precision(config: BlockConfig) -> jax.lax.Precision | None:
+  """Returns the precision of the matrix products of a block.
+
+  In fp32 the operands stay as they are: accelerators would round them, GPUs to
+  TF32 and TPUs to bf16. In bf16 there is nothing to round.
+  """
+  if config.dtype == "float32":
+    return jax.lax.Precision.HIGHEST
+  return None
 
 
 def check_length(ids: TokenIds, config: BlockConfig) -> None:
@@ -111,6 +134,8 @@ def dot_product_attention(
   key: Float[Array, "B L J E"],
   value: Float[Array, "B L J E"],
   attention_mask: Bool[Array, "B 1 L L"],
+  precision: jax.lax.Precision | None = None,
+  drop_weights: Callable[[jax.Array], jax.Array] | None = None,
 ) -> Float[Array, "B L H E"]:
   """Returns the weighted sum of values of each head, [B, L, H, E].
 
@@ -124,6 +149,8 @@ def dot_product_attention(
       heads share one.
     value: as `key`.
     attention_mask: from `make_attention_mask`, or a stricter one.
+    precision: of the products.
+    drop_weights: dropout of the weights, [B, H, L, L] -> the same; None = none.
 
   Source: Vaswani et al. 2017, eq. 1.
   """
@@ -134,15 +161,20 @@ def dot_product_attention(
     for x, repeats in ((query, 1), (key, heads_per_key), (value, heads_per_key))
   )
   # Sums are in fp32 also where the states are bf16.
-  matmul = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
+  matmul = functools.partial(
+    jnp.matmul, precision=precision, preferred_element_type=jnp.float32
+  )
   scale = query.shape[-1] ** -0.5
   scores = matmul(query, key.swapaxes(2, 3)) * scale
   scores = jnp.where(attention_mask, scores, _MASKED_SCORE)
   # The softmax does not depend on the subtrahend, nor does its gradient.
   highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
   weights = jnp.exp(scores - highest)
-  mixture = matmul(weights.astype(value.dtype), value)
-  mixture /= weights.sum(axis=-1, keepdims=True)
+  # The sum of all weights: what is dropped was part of the softmax.
+  total = weights.sum(axis=-1, keepdims=True)
+  if drop_weights is not None:
+    weights = drop_weights(weights)
+  mixture = matmul(weights.astype(value.dtype), value) / total
   return mixture.astype(value.dtype).swapaxes(1, 2)
 
 
@@ -154,6 +186,7 @@ def make_dense(
     features,
     use_bias=bias,
     dtype=jnp.dtype(config.dtype),
+    precision=get_precision(config),
     kernel_init=nn.initializers.normal(config.initializer_range),
     name=name,
   )

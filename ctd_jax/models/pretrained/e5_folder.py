@@ -18,16 +18,26 @@ import numpy as np
 import tokenizers
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.models.pretrained import e5_package, geometry, hub_folders
+from ctd_jax.models.pretrained import (
+  e5_package,
+  geometry,
+  hub_folders,
+  vector_settings,
+)
 from ctd_jax.models.pretrained.e5_package import (
   SPECIAL,
   UNKNOWN,
   PackedModel,
   make_tokenizer,
 )
+from ctd_jax.models.pretrained.vector_settings import (
+  SideSettings,
+  VectorSettings,
+)
 from ctd_jax.models.tokenizer import TextTokenizer
 
-# Before the texts of either side, as the model was trained.
+# Before the texts of either side, as the model was trained; likewise mean
+# pooling and vectors of length 1.
 PREFIXES = ("query: ", "passage: ")
 _UNKNOWN_ID = SPECIAL.index(UNKNOWN)
 _SETTINGS = {"pad_token": e5_package.PAD, "unk_token": UNKNOWN}
@@ -73,6 +83,10 @@ def write_trimmed_model(
   geometry.write_encoder_config(folder, config)
   trimmed_tokenizer = make_tokenizer(pieces)
   TextTokenizer(trimmed_tokenizer, _SETTINGS).save(folder)
+  sides = [SideSettings(prefix, config.max_length) for prefix in PREFIXES]
+  vector_settings.write_vector_settings(
+    folder, VectorSettings("mean", True, *sides), config.hidden_size
+  )
   return len(piece_ids), len(new_characters)
 
 

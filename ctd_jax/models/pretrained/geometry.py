@@ -57,6 +57,7 @@ class _BertJson(msgspec.Struct, kw_only=True):
   is_decoder: bool = False
   pad_token_id: int = 1
   hidden_dropout_prob: float = 0.1
+  attention_probs_dropout_prob: float = 0.1
   type_vocab_size: int = 2
   layer_norm_eps: float = 1e-12
   initializer_range: float = 0.02
@@ -73,6 +74,7 @@ class _DistilBertJson(msgspec.Struct, kw_only=True):
   max_position_embeddings: int
   activation: str = "gelu"
   dropout: float = 0.1
+  attention_dropout: float = 0.1
   initializer_range: float = 0.02
 
 
@@ -106,6 +108,7 @@ class _DecoderJson(msgspec.Struct, kw_only=True):
   rope_scaling: _RopeJson | None = None
   rope_theta: float = 10000.0
   rms_norm_eps: float = 1e-6
+  attention_dropout: float = 0.0
   initializer_range: float = 0.02
 
 
@@ -167,6 +170,7 @@ def _make_bert_config(published: _BertJson) -> BertConfig:
     mlp_size=published.intermediate_size,
     max_length=published.max_position_embeddings - offset,
     dropout=published.hidden_dropout_prob,
+    attention_dropout=published.attention_probs_dropout_prob,
     position_offset=offset,
     type_vocab_size=published.type_vocab_size,
     layer_norm_eps=published.layer_norm_eps,
@@ -184,6 +188,7 @@ def _make_distilbert_config(published: _DistilBertJson) -> BertConfig:
     mlp_size=published.hidden_dim,
     max_length=published.max_position_embeddings,
     dropout=published.dropout,
+    attention_dropout=published.attention_dropout,
     type_vocab_size=0,  # no table of segments
     initializer_range=published.initializer_range,
   )
@@ -221,6 +226,7 @@ def _make_decoder_config(published: _DecoderJson) -> DecoderConfig:
     causal=published.is_causal,
     rope_theta=rope_theta,
     rms_norm_eps=published.rms_norm_eps,
+    attention_dropout=published.attention_dropout,
     initializer_range=published.initializer_range,
   )
 
@@ -256,7 +262,7 @@ def _describe_bert(config: BertConfig) -> dict[str, Any]:
   kind, name = ("xlm-roberta", "XLMRoberta") if offset else ("bert", "Bert")
   return {
     "architectures": [f"{name}Model"],
-    "attention_probs_dropout_prob": 0.0,  # see `bert.SelfAttention`
+    "attention_probs_dropout_prob": config.attention_dropout,
     "hidden_act": "gelu",
     "hidden_dropout_prob": config.dropout,
     "hidden_size": config.hidden_size,
@@ -277,7 +283,7 @@ def _describe_distilbert(config: BertConfig) -> dict[str, Any]:
   return {
     "activation": "gelu",
     "architectures": ["DistilBertModel"],
-    "attention_dropout": 0.0,
+    "attention_dropout": config.attention_dropout,
     "dim": config.hidden_size,
     "dropout": config.dropout,
     "hidden_dim": config.mlp_size,
@@ -303,6 +309,7 @@ def _describe_decoder(config: DecoderConfig) -> dict[str, Any]:
     kind, name = "qwen2", "Qwen2"
   return {
     "architectures": [f"{name}Model"],
+    "attention_dropout": config.attention_dropout,
     "head_dim": config.head_dim,
     "hidden_act": "silu",
     "hidden_size": config.hidden_size,

@@ -23,7 +23,6 @@ from typing import Any
 
 import ml_collections
 import numpy as np
-import tqdm
 from absl import logging
 
 from ctd_jax.evaluation import result_tables, results
@@ -43,7 +42,7 @@ from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
 from ctd_jax.tasks.chronocept.baselines.systems import BaselineSystem
 from ctd_jax.tasks.chronocept.protocols import ProtocolData
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
-from ctd_jax.utils import files, plotting, provenance
+from ctd_jax.utils import files, plotting, progress, provenance
 from ctd_jax_datasets.chronocept import reader
 
 HISTORY_FILE = "history.json"
@@ -188,8 +187,7 @@ def _train_missing_seeds(
   histories = (
     json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
   )
-  progress = tqdm.tqdm(config.seeds, "seeds", unit="model", disable=None)
-  for seed in progress:
+  for seed in progress.Progress(config.seeds, "seeds", unit="model"):
     model_file = predictor.model_path(workdir, seed)
     if model_file.exists():
       continue  # of an earlier, interrupted call

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
-import tqdm
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.chronology import reign_tables
 from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import replies
+from ctd_jax.utils import progress
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.entities import Entity, YearInterval
 from ctd_jax_datasets.ctm.vocabulary import APPROXIMATE
@@ -78,7 +78,7 @@ class ChronicleIndex:
     """
     years_by_name: list[list[int]] = []
     starts = range(0, len(names), _BATCH_SIZE)
-    for start in tqdm.tqdm(starts, desc="names", disable=None):
+    for start in progress.Progress(starts, desc="names"):
       batch = names[start : start + _BATCH_SIZE]
       indices, _ = host_search.select_top_k(
         self._index.score_queries(batch), TOP_K

@@ -137,15 +137,19 @@ class Alignment:
   Args:
     anchor: dated text.
     text: the edition's running text, folded; may hold more than the anchor.
+    juan_starts: positions in `text` at which a juan begins, increasing.
 
   Attributes:
     ties: (position in the edition, position in the anchor) of the characters
       found to be the same, both increasing.
   """
 
-  def __init__(self, anchor: Anchor, text: str):
+  def __init__(
+    self, anchor: Anchor, text: str, juan_starts: Sequence[int] = ()
+  ):
     self._anchor = anchor
     self._text = text
+    self._juan_starts = juan_starts
     self.ties = tie_texts(text, anchor.text)
     self._positions = [position for position, _ in self.ties]
     self._anchor_positions = [
@@ -155,18 +159,29 @@ class Alignment:
   def match_at(self, position: int) -> AnchorMatch | None:
     """Returns the segment of the text that ends before `position`.
 
+    A note on the heading of a juan, before its first annotated character,
+    explains what begins there: the first segment of the juan.
+
     Args:
       position: of a note in the edition's folded text.
 
     Returns:
       The segment of the last annotated character; its score is the share of
-      the `CLAUSE_LENGTH` characters up to that one that are tied. None before
-      the first tie.
+      the `CLAUSE_LENGTH` characters up to that one that are tied, of the first
+      characters of the juan for a note on its heading. None before the first
+      tie.
     """
     tie_index = bisect.bisect_left(self._positions, position) - 1
     if tie_index < 0:
       return None
     tied_position, anchor_position = self.ties[tie_index]
+    juan_index = bisect.bisect_left(self._juan_starts, position) - 1
+    if (
+      juan_index >= 0
+      and tied_position < self._juan_starts[juan_index]
+      and tie_index + 1 < len(self.ties)
+    ):
+      return self._match_from(self.ties[tie_index + 1][1])
     # Characters between the last tie and the note: garbled annals (counted),
     # or an earlier note in large type (not counted).
     gap = _NOTE_MARK.split(
@@ -187,6 +202,19 @@ class Alignment:
       segment_index,
       self._anchor.keys[segment_index],
       num_tied / min(CLAUSE_LENGTH, last_position + 1),
+    )
+
+  def _match_from(self, anchor_position: int) -> AnchorMatch:
+    """Returns the segment of the text that begins at a tied character."""
+    end = min(anchor_position + CLAUSE_LENGTH, len(self._anchor.text))
+    num_tied = bisect.bisect_left(
+      self._anchor_positions, end
+    ) - bisect.bisect_left(self._anchor_positions, anchor_position)
+    segment_index = self._anchor.segment_at(anchor_position)
+    return AnchorMatch(
+      segment_index,
+      self._anchor.keys[segment_index],
+      num_tied / (end - anchor_position),
     )
 
 

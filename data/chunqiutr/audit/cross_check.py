@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.benchmark.records import EVENT, Record
-from ctd_jax.chronology import annals
+from ctd_jax.chronology import annals, date_expressions
 from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.chunqiutr.alignment import (
   event_matching,
@@ -31,6 +31,14 @@ _SEASON = "a season stands for its first month"
 _INSIDE_PASSAGE = "told inside a longer passage"
 _MONTH_CARRIED = "a month is carried on from the entry before"
 _UNSURE = "unsure"
+_PRINTED_MONTH_COUNTS = (
+  "pieces",
+  "printed",
+  "same_month",
+  "year_named",
+  "other_month",
+  "entry_of_year",
+)
 
 
 def count_units(
@@ -192,6 +200,63 @@ def _disagreement_reason(
   if annals.PRINTED_SEASON in date_kinds:
     return _SEASON
   return _UNSURE
+
+
+def count_printed_months(
+  comments: Iterable[Record], segments: Iterable[events.DatedSegment]
+) -> dict[str, dict[str, int]]:
+  """Returns source -> how the months that commentary prints fit its own month.
+
+  Commentary that prints another month than that of the entry it is filed under
+  compares, reckons in another calendar or names a length of time; or it stands
+  at the wrong entry, most likely if it prints the date of an entry of the year.
+
+  Args:
+    comments: commentary; only source, text and key are read.
+    segments: of the base texts.
+
+  Returns:
+    `pieces`; `printed`, how many print a month; of these `same_month`, the
+    month of their entry among others, `year_named`, others and each with its
+    year, and `other_month`; of the last `entry_of_year`, month and day of an
+    entry of 經 or 左傳 in the same year.
+  """
+  entry_dates = {
+    (segment.key.reign, segment.key.year, segment.key.month, cue.day)
+    for segment in segments
+    if segment.source in (base_texts.ANNALS, base_texts.ZUOZHUAN)
+    for cue in date_expressions.find_date_cues(segment.text)
+    if cue.day is not None
+  }
+  counts_by_source: dict[str, dict[str, int]] = {}
+  for comment in comments:
+    key = comment.key
+    counts = counts_by_source.setdefault(
+      comment.source, dict.fromkeys(_PRINTED_MONTH_COUNTS, 0)
+    )
+    counts["pieces"] += 1
+    cues = [
+      cue
+      for cue in date_expressions.find_date_cues(comment.text)
+      if cue.month is not None
+    ]
+    cues_without_year = [
+      cue for cue in cues if cue.year is None and cue.year_cycle is None
+    ]
+    if not cues:
+      continue
+    counts["printed"] += 1
+    if any(cue.month == key.month for cue in cues):
+      counts["same_month"] += 1
+    elif not cues_without_year:
+      counts["year_named"] += 1
+    else:
+      counts["other_month"] += 1
+      counts["entry_of_year"] += any(
+        (key.reign, key.year, cue.month, cue.day) in entry_dates
+        for cue in cues_without_year
+      )
+  return counts_by_source
 
 
 def count_versions(records: Iterable[Record]) -> dict[str, Any]:

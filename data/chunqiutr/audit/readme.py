@@ -6,9 +6,11 @@ Typed figures grow out of date. The text in README.md between
   <!-- end -->
 
 is made from `statistics.json`; NAME is a table of `audit_tables`, `differences`
-(a sentence for each difference from the paper) or `build` (the name of the
-build). The statistics of the described build are kept as a golden value, so
-that a test fails when README or build differ from them.
+(a sentence for each difference from the paper), `build` (the name of the
+build) or `sample` (rates of error of the records that were read by eye, from
+`verdicts.tsv`, which `audit_sample --output` writes and a reader fills in). The
+statistics of the described build are kept as a golden value, so that a test
+fails when README or build differ from them.
 
 Example:
   cp DATA_DIR/chunqiutr/rebuilt/VERSION/statistics.json \\
@@ -32,24 +34,31 @@ from absl import app, flags
 
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets.chunqiutr.audit import paper
-from ctd_jax_datasets.common import audit_tables
+from ctd_jax_datasets.common import audit_samples, audit_tables
 
+VERDICTS = pathlib.Path(__file__).with_name("verdicts.tsv")
 _SECTION = re.compile(
   r"(<!-- audit:(?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
-def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
+def fill_readme(
+  text: str,
+  statistics: Mapping[str, Any],
+  name: str,
+  verdicts: pathlib.Path = VERDICTS,
+) -> str:
   """Returns a Markdown text with every marked section made anew.
 
   Args:
     text: the whole file.
     statistics: of the build it describes.
     name: of the file, for messages.
+    verdicts: on the records that were read by eye.
 
   Raises:
     ValueError: naming file and line of a marker that has no such table or no
-      end.
+      end, or of a verdict that is missing or none.
   """
   figures, paper_figures = (
     audit_tables.compute_figures(statistics),
@@ -66,6 +75,7 @@ def fill_readme(text: str, statistics: Mapping[str, Any], name: str) -> str:
     f"`{statistics['name']}`, sha256 of its content\n"
     f"`{statistics['content_sha256']}`."
   )
+  sections["sample"] = format_sample(verdicts)
 
   def replace_section(match: re.Match) -> str:
     if match["name"] not in sections:
@@ -87,6 +97,22 @@ def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
   rule = [":--", *["--:"] * (len(names) - 1)]
   rows = [names, rule, *([line[name] for name in names] for line in lines)]
   return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def format_sample(path: pathlib.Path) -> str:
+  """Returns what was read, and the table of the rates of error.
+
+  Raises:
+    ValueError: naming file and line of a verdict that is missing or none.
+  """
+  rows = audit_samples.read_verdicts(path)
+  audit_samples.check_all_read(rows, path)
+  return "\n\n".join(
+    [
+      f"{audit_samples.describe_sample(rows)}.",
+      _format_markdown(audit_samples.tabulate_rates(rows)),
+    ]
+  )
 
 
 def _format_differences(differences: Sequence[paper.Difference]) -> str:

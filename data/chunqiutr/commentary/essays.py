@@ -37,6 +37,12 @@ _BOOK = re.compile("欽定四庫全書|春秋左傳要義|左氏傳[說説]卷")
 _AUTHOR = re.compile("宋.*撰$")
 # Sound glosses and marks of gaps inside the text.
 _SMALL_TYPE = re.compile(r"\([^)]*\)")
+# A section of which less is copied may be copied from another note that says
+# the same; what it is about stands in its title and first words.
+_MIN_SURE_SHARE = 0.6
+_OPENING_CHARS = 24
+# Of a copied passage; fewer characters may agree with another note by chance.
+_MIN_COPIED_CHARS = 20
 
 
 @dataclasses.dataclass
@@ -61,8 +67,9 @@ def read_wei(
 ) -> AlignedWork:
   """Returns the sections of 魏了翁, each where most of it is copied from.
 
-  A section that shares little with KR1e0004 is matched by its title to the
-  years in the heading of the juan.
+  A section that joins the notes on two entries is divided where the second
+  begins. What shares little with KR1e0004 is matched by the section's title to
+  the years in the heading of the juan.
 
   Args:
     paths: juan 1-31 of KR1e0044 in order.
@@ -72,24 +79,37 @@ def read_wei(
   sections = [section for path in paths for section in read_wei_sections(path)]
   # 魏了翁 copies 孔穎達, whose text is aligned with the annals already.
   kong_stretches = notes.read_stretches(kong_paths, anchor)
-  anchor_matches = _match_copies(
+  copies_by_section = _match_copies(
     [text_alignment.fold_text(section.body) for section in sections],
     kong_stretches,
   )
   matcher = year_matching.AnchorMatcher(anchor)
   candidates = []
   num_checked = num_agreed = 0
-  for section, anchor_match in zip(sections, anchor_matches, strict=True):
+  for section, copies in zip(sections, copies_by_section, strict=True):
     (title,), (years,) = section.titles, section.years
-    if anchor_match is None or anchor_match.score < text_alignment.MIN_SCORE:
-      anchor_match = matcher.best_match(text_alignment.fold_text(title), years)
-    elif years:
-      num_checked += 1
-      num_agreed += (anchor_match.key.reign, anchor_match.key.year) in years
-    passages = segmentation.FRAMING.split(title + section.body)
-    candidates.append(
-      Candidate(tuple(passages), anchor_match, "no year is named")
+    bodies = _split_at_characters(
+      section.body, [start for start, _ in copies[1:]]
     )
+    for text, (_, copied_match) in zip(
+      [title + bodies[0], *bodies[1:]], copies, strict=True
+    ):
+      anchor_match = copied_match
+      if anchor_match is None or anchor_match.score < text_alignment.MIN_SCORE:
+        anchor_match = matcher.best_match(
+          text_alignment.fold_text(title), years
+        )
+      elif years:
+        num_checked += 1
+        num_agreed += (anchor_match.key.reign, anchor_match.key.year) in years
+      candidates.append(
+        Candidate(
+          tuple(segmentation.FRAMING.split(text)),
+          anchor_match,
+          "no year is named",
+        )
+      )
+  candidates = rematch_between_neighbors(candidates, matcher)
   return AlignedWork(len(sections), candidates, num_checked, num_agreed)
 
 
@@ -210,14 +230,64 @@ def _extract_years(sections: Sequence[TitledSection]) -> None:
       section.years[number] = previous_years or [(reign, 0)]
 
 
+def rematch_between_neighbors(
+  candidates: Sequence[Candidate], matcher: year_matching.AnchorMatcher
+) -> list[Candidate]:
+  """Returns the sections, those out of order matched again by their opening.
+
+  A section with a doubtful match, in a year outside those of the sure sections
+  before and after it, goes to the entry between them that its opening fits.
+
+  Args:
+    candidates: sections in order.
+    matcher: of the annals and 左傳.
+  """
+  sure_years = [
+    (index, (candidate.anchor_match.key.reign, candidate.anchor_match.key.year))
+    for index, candidate in enumerate(candidates)
+    if candidate.anchor_match is not None
+    and candidate.anchor_match.score >= _MIN_SURE_SHARE
+  ]
+  rematched = list(candidates)
+  for (first, first_year), (last, last_year) in itertools.pairwise(sure_years):
+    years = [
+      year
+      for reign in range(first_year[0], last_year[0] + 1)
+      for year in matcher.years_of_reign(reign)
+      if first_year <= year <= last_year
+    ]
+    for index in range(first + 1, last):
+      candidate = candidates[index]
+      match = candidate.anchor_match
+      if match is None or (match.key.reign, match.key.year) in years:
+        continue
+      opening = text_alignment.fold_text("".join(candidate.passages))
+      opening = opening[:_OPENING_CHARS]
+      better_match = matcher.best_match(opening, years)
+      if better_match is not None and better_match.score >= max(
+        text_alignment.MIN_SCORE,
+        matcher.fit_score(opening, match.segment_index),
+      ):
+        rematched[index] = dataclasses.replace(
+          candidate, anchor_match=better_match
+        )
+  return rematched
+
+
 def _match_copies(
   texts: Sequence[str], stretches: Sequence[tuple[str, AnchorMatch | None]]
-) -> list[AnchorMatch | None]:
-  """Returns the segment each text is mostly copied from; score: share copied.
+) -> list[list[tuple[int, AnchorMatch | None]]]:
+  """Returns the segments that each text is copied from, with their positions.
 
   Args:
     texts: folded, in order.
     stretches: stretches of the copied work in order, with their matches.
+
+  Returns:
+    For each text (position, segment from there on), in order, the first at 0.
+    There is one, the segment that most of the text is copied from, unless
+    passages of `_MIN_COPIED_CHARS` or more come from several segments. The
+    score is the share of the characters that are copied; None if none is.
   """
   matched_stretches = [
     (text, anchor_match)
@@ -228,30 +298,84 @@ def _match_copies(
     [(text, anchor_match.key) for text, anchor_match in matched_stretches]
   )
   ends = list(itertools.accumulate(map(len, texts)))
-  segment_counts_by_text: list[collections.Counter[int]] = [
-    collections.Counter() for _ in texts
-  ]
+  # (position in the text, segment) of every character that is copied.
+  copied_characters: list[list[tuple[int, int]]] = [[] for _ in texts]
   for position, anchor_position in text_alignment.tie_texts(
     "".join(texts), copied_anchor.text
   ):
     stretch_index = copied_anchor.segment_at(anchor_position)
-    segment_counts_by_text[bisect.bisect_right(ends, position)][
-      matched_stretches[stretch_index][1].segment_index
-    ] += 1
+    text_index = bisect.bisect_right(ends, position)
+    copied_characters[text_index].append(
+      (
+        position - ends[text_index] + len(texts[text_index]),
+        matched_stretches[stretch_index][1].segment_index,
+      )
+    )
   keys = {
     anchor_match.segment_index: anchor_match.key
     for _, anchor_match in matched_stretches
   }
-  anchor_matches: list[AnchorMatch | None] = []
-  for text, segment_counts in zip(texts, segment_counts_by_text, strict=True):
-    if segment_counts:
-      ((segment_index, count),) = segment_counts.most_common(1)
-      anchor_matches.append(
-        AnchorMatch(segment_index, keys[segment_index], count / len(text))
+  copies_by_text: list[list[tuple[int, AnchorMatch | None]]] = []
+  for text, characters in zip(texts, copied_characters, strict=True):
+    if not characters:
+      copies_by_text.append([(0, None)])
+      continue
+    passages = _find_copied_passages(characters)
+    copies = []
+    for (start, segment_index), (end, _) in itertools.pairwise(
+      [*passages, (len(text), -1)]
+    ):
+      num_copied = sum(
+        start <= position < end and copied_segment == segment_index
+        for position, copied_segment in characters
       )
-    else:
-      anchor_matches.append(None)
-  return anchor_matches
+      copies.append(
+        (
+          start,
+          AnchorMatch(
+            segment_index, keys[segment_index], num_copied / (end - start)
+          ),
+        )
+      )
+    copies_by_text.append(copies)
+  return copies_by_text
+
+
+def _find_copied_passages(
+  characters: Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:
+  """Returns (position, segment) of the passages of a text, the first at 0.
+
+  Args:
+    characters: (position, segment) of every character that is copied.
+  """
+  passages: list[tuple[int, int]] = []
+  previous_end = 0
+  for segment_index, group in itertools.groupby(
+    characters, key=lambda character: character[1]
+  ):
+    positions = [position for position, _ in group]
+    if len(positions) < _MIN_COPIED_CHARS:
+      continue
+    if not passages or passages[-1][1] != segment_index:
+      # What stands between two passages introduces the second.
+      passages.append((previous_end, segment_index))
+    previous_end = positions[-1] + 1
+  if len(passages) > 1:
+    return passages
+  segment_counts = collections.Counter(segment for _, segment in characters)
+  return [(0, segment_counts.most_common(1)[0][0])]
+
+
+def _split_at_characters(text: str, positions: Sequence[int]) -> list[str]:
+  """Returns a text, cut before the folded characters at `positions`."""
+  indices = [
+    index
+    for index, character in enumerate(text)
+    if text_alignment.fold_text(character)
+  ]
+  cuts = [0, *(indices[position] for position in positions), len(text)]
+  return [text[start:end] for start, end in itertools.pairwise(cuts)]
 
 
 def _most_similar_title(

@@ -22,6 +22,9 @@ from ctd_jax_datasets.common import errors
 
 # Of a line of small type, both columns; a shorter line ends a paragraph.
 FULL_LINE_CHARS = 38
+# A heading with wider margins has shorter full lines: two of one length, each
+# at least so long, are one paragraph.
+_MIN_FULL_LINE_CHARS = 30
 
 _SMALL_TYPE = re.compile(r"\((.*)/(.*)\)")
 _BRACKETED = re.compile(r"\(.*?\)")
@@ -116,24 +119,31 @@ def read_headings(path: pathlib.Path) -> list[Heading]:
   """
   margin_headings = [Heading(None, is_prose=True)]
   unfinished = ""  # entry or paragraph that the next line goes on with
+  previous_width = 0  # of the line before, if it is small type
   for depth, line in kanripo.read_printed_lines(path):
     current = margin_headings[-1]
     small_type = _SMALL_TYPE.fullmatch(line) if depth > 1 else None
     duke = year_matching.parse_duke(text_alignment.fold_text(line))
     if _HEADING.search(line):
       continue
+    width = len(small_type[1] + small_type[2]) if small_type else 0
+    if width >= _MIN_FULL_LINE_CHARS and width == previous_width:
+      unfinished = _PARAGRAPH
+    previous_width = width
     if not line:
       unfinished = ""
     elif duke is not None:
       margin_headings.append(Heading(duke))
       unfinished = ""
     elif small_type or current.is_prose:
-      text = small_type[1] + small_type[2] if small_type else line
+      printed_text = small_type[1] + small_type[2] if small_type else line
+      text = printed_text.replace(" ", "")
       if unfinished == _PARAGRAPH:
         current.paragraphs[-1] += text
       else:
         current.paragraphs.append(text)
-      is_full = not small_type or len(text) >= FULL_LINE_CHARS
+      # Gaps between two opinions are part of the width of a line.
+      is_full = not small_type or width >= FULL_LINE_CHARS
       unfinished = _PARAGRAPH if is_full else ""
     elif depth or _TRADITIONS.match(line):
       unfinished = ""

@@ -17,15 +17,23 @@ MIN_PIECE_CHARS = 110
 MIN_CHARS_BEFORE_QUOTE = 70
 MIN_TAIL_CHARS = 20  # a shorter tail stays with the piece before it
 
-# 正義曰 and its misprints; 注 in front means that a note is explained.
-FRAMING = re.compile("注?[正止之]義[曰白]|注?正[議羲]曰")
+# 正義曰 and its misprints; 注 in front means that a note is explained. A ring
+# stands where the next explanation begins.
+FRAMING = re.compile("注?[正止之]義[曰白]|注?正[議羲]曰|○")
 _END = "也矣耳焉乎哉"  # final particles
-_SENTENCE_END = re.compile(f"[{_END}](?![{_END}者])")
+# Not 耳目; not 焉 that asks, before a verb; not 乎 for 於, nor 於是乎.
+_SENTENCE_END = re.compile(
+  "(?:[也矣哉]|耳(?!目)|焉(?![得能知依辟解])|(?<!於是)乎(?![其前後周]))"
+  f"(?![{_END}者])"
+)
 # The name of a quoted source has up to eight characters: 「鄭𤣥覲禮注云」.
 _QUOTES = re.compile(f"[^{_END}者曰云]{{1,8}}[曰云]")
-# Words that open a sentence; later prose has few final particles.
+# Words that open a sentence; later prose has few final particles. 當時, 以此 or
+# 學者 does not after a word that governs it, nor 何故 after 曰.
 _OPENERS = re.compile(
-  "大抵|然則|然而|且如|又如|至如|何故|蓋|葢|盖|當時|到得|以此|須看|若使|殊不知|學者"
+  "大抵|然則|然而|且如|又如|至如|蓋|葢|盖|到得|須看|若使|殊不知"
+  "|(?<![曰云])何故|(?<!之)學者|(?<![必止但今未良能])(?<!杜意)以此"
+  "|(?<![以於自非即卽據其記載使若然故竟知])當時(?!之[^人臣])"
 )
 # A year of another duke opens a quotation wherever it stands.
 _QUOTED_YEAR = re.compile(

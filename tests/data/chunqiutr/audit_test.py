@@ -136,13 +136,13 @@ def test_a_figure_that_cannot_be_read_is_named(tmp_path, line, message):
 
 
 def test_only_what_the_paper_describes_is_set_beside_it():
-  named = {"name": "chunqiutr/mini/2.0.0", "synthetic": True}
+  named = {"name": "chunqiutr/mini/3.0.0", "synthetic": True}
   assert paper.read_paper_figures(named) == {}
   assert (
     paper.read_paper_figures({"name": "zztj/demo/1.0.0", "synthetic": False})
     == {}
   )
-  named = {"name": "chunqiutr/release/2.0.0", "synthetic": False}
+  named = {"name": "chunqiutr/release/3.0.0", "synthetic": False}
   assert paper.read_paper_figures(named) == PAPER
   assert audit_tables.gap_share(PAPER) == pytest.approx(0.4951, abs=1e-4)
   assert audit_tables.gap_share({}) is None

@@ -112,6 +112,116 @@ def test_wei_liaoweng_stands_where_he_copies_from(parsed):
   assert (audit["years_checked"], audit["years_agreed"]) == (2, 2)
 
 
+KONG_TWO_ENTRIES = (
+  "經元年春王正月疏(正義曰此言元年者君之始年也年稱元者取其始也"
+  "衆說紛然皆以為不可改易)\n"
+  "三月公會泠侯于桃丘以謀嶧故疏(正義曰桃丘泠地近大澤之濱諸侯㑹盟多在其境"
+  "内故史官不復言其國名)\n"
+)
+
+
+def test_a_section_on_two_entries_is_divided_between_them(tmp_path, anchor):
+  kong_path = tmp_path / "KR1e0004_001.txt"
+  kong_path.write_text(KONG_TWO_ENTRIES, encoding="utf-8")
+  wei_path = tmp_path / "KR1e0044_001.txt"
+  wei_path.write_text(
+    "　隱公元年至二年¶\n　　(一/)元與桃丘之義¶\n"
+    "元年春正義曰此言元年者君之始年也年稱元者取其始也衆說紛然皆以為¶\n"
+    "不可改易桃丘泠地近大澤之濱諸侯㑹盟多在其境内故史官不復言其國名¶\n",
+    encoding="utf-8",
+  )
+  work = essays.read_wei([wei_path], [kong_path], anchor)
+  assert work.num_units == 1
+  first, second = work.candidates
+  assert first.anchor_match.key == TimeKey(1, 1, 1)
+  assert first.passages[0] == "元與桃丘之義元年春"
+  assert first.passages[1].endswith("不可改易")
+  assert second.anchor_match.key == TimeKey(1, 1, 3)
+  assert second.passages == (
+    "桃丘泠地近大澤之濱諸侯㑹盟多在其境内故史官不復言其國名",
+  )
+  assert work.num_years_checked == work.num_years_agreed == 2
+
+
+def test_a_doubtful_section_stands_between_its_neighbors(anchor):
+  def section(text, segment_index, score):
+    place = text_alignment.AnchorMatch(
+      segment_index, anchor.keys[segment_index], score
+    )
+    return text_alignment.Candidate((text,), place)
+
+  sections = [
+    section("嶧人侵東鄙", 2, 0.9),
+    section("騫翟言嶧師必退公從之", 9, 0.5),  # in 2, its neighbors in 1
+    section("始通兩國之好", 9, 0.5),  # nothing of 1 fits
+    section("騫翟言嶧師必退公從之", 9, 0.7),  # sure
+    section("杏陵之田久荒", 6, 0.9),
+  ]
+  matcher = year_matching.AnchorMatcher(anchor)
+  assert [
+    candidate.anchor_match.segment_index
+    for candidate in essays.rematch_between_neighbors(
+      [sections[0], sections[1], sections[2], sections[4]], matcher
+    )
+  ] == [2, 5, 9, 6]
+  assert essays.rematch_between_neighbors(
+    [sections[0], sections[3], sections[4]], matcher
+  ) == [sections[0], sections[3], sections[4]]
+
+
+def test_a_ring_begins_another_explanation(tmp_path, anchor):
+  path = tmp_path / "KR1e0004_001.txt"
+  path.write_text(
+    "元年春王正月疏(正義曰元者始也○春者時之始也○)\n", encoding="utf-8"
+  )
+  assert [
+    candidate.passages
+    for candidate in notes.read_kong([path], anchor).candidates
+  ] == [("元者始也",), ("春者時之始也",)]
+
+
+def test_gaps_between_opinions_are_no_text(tmp_path):
+  path = tmp_path / "KR1e0114_042.txt"
+  path.write_text(
+    "　　隱公¶\n三月公會泠侯¶\n　　(岷氏曰  泠/也)¶\n", encoding="utf-8"
+  )
+  heading = gu_donggao.read_headings(path)[-1]
+  assert heading.paragraphs == ["岷氏曰泠也"]
+
+
+def test_lines_of_one_length_are_one_paragraph(tmp_path):
+  line = "　　(" + "岷" * 18 + "/" + "泠" * 18 + ")¶\n"
+  last = "　　(" + "嶧" * 16 + "/" + "浯" * 16 + ")¶\n"
+  path = tmp_path / "KR1e0114_042.txt"
+  path.write_text(
+    "　　隱公¶\n三月公會泠侯¶\n" + line + line + last, encoding="utf-8"
+  )
+  (paragraph, _) = gu_donggao.read_headings(path)[-1].paragraphs
+  assert paragraph == ("岷" * 18 + "泠" * 18) * 2
+
+
+def test_a_note_on_a_heading_explains_what_begins_there(tmp_path, anchor):
+  first, second = (tmp_path / f"KR1e0004_00{n}.txt" for n in (1, 2))
+  first.write_text(
+    "三月公會泠侯于桃丘以謀嶧故夏嶧人侵我東鄙取柘榆二邑疏(正義曰末)\n",
+    encoding="utf-8",
+  )
+  second.write_text(
+    "湟公音義疏(正義曰世家湟公名泠)\n二年春泠侯使其弟騫來聘疏(正義曰聘)\n",
+    encoding="utf-8",
+  )
+  matches = [
+    candidate.anchor_match
+    for candidate in notes.read_kong([first, second], anchor).candidates
+  ]
+  assert [place.key for place in matches] == [
+    TimeKey(1, 1, 4),
+    TimeKey(1, 2, 1),
+    TimeKey(1, 2, 1),
+  ]
+  assert matches[1].score > 0.8
+
+
 def test_titles_of_lv_zuqian_have_years_that_carry_on(files):
   path = files["lvzuqian_zuoshizhuanshuo_KR1e0039/KR1e0039_001.txt"]
   first, second, third = essays.read_lv_sections(path)
@@ -192,6 +302,33 @@ def test_cut_stands_before_who_is_quoted():
 
 
 @pytest.mark.parametrize(
+  ("clause", "rest"),
+  [
+    ("震蕩人耳", "目"),
+    ("晉鄭焉", "依"),
+    ("重莫重乎", "其"),
+    ("於是乎", "有"),
+    ("王即", "當時之王"),
+    ("但只以", "當時"),
+    ("討宋曰", "何故"),
+    ("今之", "學者"),
+    ("其罪狀止", "以此"),
+  ],
+)
+def test_no_cut_inside_a_clause(clause, rest):
+  before = "泠" * segmentation.MIN_PIECE_CHARS + clause
+  after = rest + "嶧" * segmentation.MIN_PIECE_CHARS
+  assert segmentation.cut_pieces(before + after) == [before + after]
+  # The same words do end or open a sentence elsewhere.
+  end = "泠" * segmentation.MIN_PIECE_CHARS
+  for sentence in (end + "耳", end + "焉", end + "乎"):
+    assert segmentation.cut_pieces(sentence + after[2:]) == [
+      sentence,
+      after[2:],
+    ]
+
+
+@pytest.mark.parametrize(
   ("note", "kept"),
   [
     ("桃丘泠地嶧音亦濱必人切", "桃丘泠地"),
@@ -199,10 +336,27 @@ def test_cut_stands_before_who_is_quoted():
     ("八音克諧也", "八音克諧也"),
     ("以備嶧嶧本又作澤", "以備嶧"),
     ("無傳", "無傳"),
+    ("輸盡也積子賜反下同", "輸盡也"),
+    ("爲祧祧他彫反", "爲祧"),
+    ("夫人也不反哭故不書", "夫人也不反哭故不書"),
+    ("爻辭也復反也極隂反陽", "爻辭也復反也極隂反陽"),
   ],
 )
 def test_cut_glosses(note, kept):
   assert notes.cut_glosses(note) == kept
+
+
+@pytest.mark.parametrize(
+  ("note", "kept"),
+  [
+    ("由嶧之力柘榆二本亦作柘二", "由嶧之力"),
+    ("披奄人二邑一本無邑字", "披奄人"),
+    ("本無二邑", "本無二邑"),
+    ("皆嶧柘榆本亦作俞訾子斯切", "皆嶧柘"),
+  ],
+)
+def test_a_variant_reading_begins_with_the_words_it_repeats(note, kept):
+  assert notes.cut_glosses(note, "嶧人侵我東鄙取柘榆二邑") == kept
 
 
 @pytest.mark.parametrize(
@@ -258,7 +412,7 @@ def test_the_real_works():
   assert {source: counts["units"] for source, counts in audit.items()} == {
     "du_yu": 13063,
     "kong_yingda": 3886,
-    "gu_donggao": 490,
+    "gu_donggao": 487,
     "wei_liaoweng": 1004,
     "lv_zuqian": 255,
   }

@@ -130,6 +130,32 @@ def test_only_sure_matches_are_compared_by_default():
   assert table["chunqiu zuozhuan"]["all_same_month"] == 1
 
 
+def test_months_that_commentary_prints_are_set_beside_its_own():
+  _, _, parts, _ = made(chunqiu=["三月甲子，盟。", "七月戊子，泠侯卒。"])
+  texts = [
+    ("泠者國名", "neither"),
+    ("盟在三月", "same_month"),
+    ("桓二年七月嶧來", "year_named"),
+    ("周三月今正月", "same_month"),
+    ("今之五月麥已熟", "other_month"),
+    ("經書七月戊子卒", "entry_of_year"),
+  ]
+  comments = [
+    Record(f"r{number}", text, "du_yu", NEG_COMMENT, TimeKey(1, 3, 3), 0)
+    for number, (text, _) in enumerate(texts)
+  ]
+  assert cross_check.count_printed_months(comments, parts) == {
+    "du_yu": {
+      "pieces": 6,
+      "printed": 5,
+      "same_month": 2,
+      "year_named": 1,
+      "other_month": 2,
+      "entry_of_year": 1,
+    }
+  }
+
+
 def test_versions_are_counted_by_month_and_by_works():
   def record(number, source, kind, month, version):
     return Record(

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import unicodedata
 
 import pytest
 
@@ -87,6 +88,33 @@ def test_marks_of_the_edition_are_not_text(gallery):
   )
   for record in gallery.records:
     assert not set(record.text) & set("()<>#¶/　AB123"), record
+
+
+def test_a_character_without_a_code_is_one_mark(tmp_path):
+  path = tmp_path / "01_隱公.txt"
+  path.write_text("元年，嶧人\ue246來。\n公如泠--非禮也。\n", encoding="utf-8")
+  assert [entry.text for entry in base_texts.parse_line_entries(path, "x")] == [
+    "元年，嶧人□來。",
+    "公如泠——非禮也。",
+  ]
+  path = tmp_path / "KR1e0001_001.txt"
+  path.write_text(
+    "A1.1.1元年，&KR0001;子卒。¶ 〓#\n－－非卿也。¶\n- 公如泠。〔會、\n",
+    encoding="utf-8",
+  )
+  (entry,), _ = base_texts.parse_numbered_entries(path, {"A": "x"})
+  assert entry.text == "元年，□子卒。——非卿也。公如泠。會、"
+  path.write_text(
+    "A1.1.1稱人以殺（¶\n大夫），伯（\U000f01da）棼曰（䷰）䷪。\n",
+    encoding="utf-8",
+  )
+  (entry,), _ = base_texts.parse_numbered_entries(path, {"A": "x"})
+  assert entry.text == "稱人以殺大夫，伯棼曰䷪。"
+  path.write_text(
+    "(弦在弋陽[車*犬]/縣)[孑*(焉-正+?)]\U000f01da[泠]\n", encoding="utf-8"
+  )
+  assert kanripo.read_running_text(path) == "(弦在弋陽□縣)□□[泠]"
+  assert kanripo.read_printed_lines(path)[0][1] == "(弦在弋陽□/縣)□□[泠]"
 
 
 def test_an_undated_prelude_is_counted_not_filed(gallery):
@@ -220,6 +248,7 @@ def test_the_audit_is_fit_for_json(gallery):
   assert list(gallery.audit) == [
     "units",
     "alignment",
+    "printed_months",
     "agreement",
     "disagreements",
     "decisions",
@@ -297,25 +326,88 @@ def test_headline_counts(real):
   )
   assert counts == {
     "chunqiu": 1903,
-    "zuozhuan": 2062,
+    "zuozhuan": 2078,
     "gongyang": 1870,
     "guliang": 1871,
-    "placeholder": 1515,
+    "placeholder": 1502,
   }
   months = {r.key for r in real.records if r.kind == "event"}
-  assert len(months) == 1521
+  assert len(months) == 1534
   outside = {
     source: real.excluded_counts[f"{source} outside the released months"]
     for source in base_texts.BASE_SOURCES
   }
   assert outside == {
     "chunqiu": 14,
-    "zuozhuan": 20,
+    "zuozhuan": 21,
     "gongyang": 13,
     "guliang": 14,
   }
   years = [name for name in real.audit["decisions"] if name.startswith("year ")]
   assert sorted(name.split()[1] for name in years) == ["12-27", "5-33"]
+
+
+@needs_sources
+@pytest.mark.parametrize(
+  ("month", "words"),
+  [
+    ("3-16-9", "九月，殺公子閼"),
+    ("6-6-9", "九月，賈季使續鞫居"),
+    ("6-10-5", "五月，殺鬭宜申"),
+    ("8-12-5", "夏五月，晉士燮會楚"),
+    ("8-13-5", "五月丁亥，晉師"),
+    ("9-26-3", "三月甲寅朔，享子展"),
+    ("10-4-8", "八月甲申，克之"),
+    ("10-8-3", "三月甲申，公子招"),
+    ("10-9-6", "六月，卒于戲陽"),
+    ("12-12-9", "九月，宋向巢伐鄭"),
+    # The siege took three months; the year before is looked back to.
+    ("7-12-1", "進復圍之，三月，克之"),
+    ("9-6-11", "四月，晏弱城東陽"),
+    ("9-6-4", "四月，陳無宇獻"),
+  ],
+)
+def test_months_printed_inside_an_entry(real, month, words):
+  (record,) = (
+    record
+    for record in real.records
+    if record.source == base_texts.ZUOZHUAN and words in record.text
+  )
+  assert str(record.key) == month
+
+
+@needs_sources
+def test_texts_hold_nothing_but_characters_and_punctuation(real):
+  # □ stands for a character without a code, hexagrams belong to the text.
+  marks = set("，。、；：？！「」『』《》—□")
+  strange = {
+    character
+    for record in real.records
+    for character in record.text
+    if not unicodedata.name(character, "").startswith(
+      ("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "HEXAGRAM")
+    )
+  }
+  assert strange == marks
+
+
+@needs_sources
+def test_commentary_that_prints_another_month_is_counted(real):
+  table = real.audit["printed_months"]
+  for source, counts in table.items():
+    assert counts["printed"] == sum(
+      counts[name] for name in ("same_month", "year_named", "other_month")
+    ), source
+  # Every one of these was read: 經 and 傳 print two dates of one event.
+  assert {
+    source: counts["entry_of_year"] for source, counts in table.items()
+  } == {
+    "du_yu": 2,
+    "kong_yingda": 5,
+    "gu_donggao": 0,
+    "wei_liaoweng": 0,
+    "lv_zuqian": 0,
+  }
 
 
 @needs_sources

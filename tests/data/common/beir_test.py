@@ -62,6 +62,16 @@ def test_so_are_leap_months_scores_and_odd_texts(tmp_path):
   assert beir_files.read(tmp_path / "out") == benchmark
 
 
+def test_leap_months_join_a_calendar_that_is_named(folder):
+  (folder / "reigns.tsv").unlink()
+  (folder / "metadata.json").write_text(
+    '{"timeline": "lu", "leap_months": ["1-1-12L"]}'
+  )
+  timeline = beir_files.read(folder).timeline
+  assert TimeKey(1, 1, 12, True) in timeline
+  assert len(timeline) == len(reign_tables.load_timeline("lu")) + 1
+
+
 def test_the_least_folder_is_read_with_defaults(folder):
   benchmark = beir_files.read(folder)
   assert re.fullmatch(r"beir/liang:[0-9a-f]{12}", benchmark.name)
@@ -128,6 +138,28 @@ def test_marks_of_other_editors_are_read(folder):
     (folder / name).write_text("\ufeff" + text + "\r\n", newline="")
   found = beir_files.read(folder)
   assert (found.records, found.queries) == (expected.records, expected.queries)
+
+
+def test_dates_before_their_reign_are_counted_aloud(folder, caplog):
+  beir_files.read(folder)
+  assert "earlier than their reign" not in caplog.text
+  path = folder / "reigns.tsv"
+  text = path.read_text().replace("\t300\t1\t", "\t300\t4\t")
+  path.write_text(text.replace("\t303\t1\t", "\t303\t8\t"))
+  beir_files.read(folder)
+  # d1 is of the second month of 泰康, d5 and q2 of the seventh of 永平.
+  assert (
+    "corpus.jsonl: 2 of 6 dates are earlier than their reign" in caplog.text
+  )
+  assert "first: d1, 1-1-2, but 梁明帝泰康 began in month 4" in caplog.text
+  assert "queries.jsonl: 1 of 2 dates are earlier" in caplog.text
+
+
+def test_a_mark_of_the_byte_order_is_no_text_of_a_calendar(folder):
+  expected = beir_files.read(folder)
+  path = folder / "reigns.tsv"
+  path.write_text(path.read_text(), encoding="utf-8-sig")
+  assert beir_files.read(folder).timeline.reigns == expected.timeline.reigns
 
 
 def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
@@ -333,6 +365,11 @@ def test_what_is_wrong_is_named(folder, name, old, new, message):
     ("metadata.json", b'{"leap_months": 3}', "leap_months: Expected `array`"),
     ("metadata.json", b'{"leap_months": ["1-1-3"]}', "should end in L"),
     ("metadata.json", b'{"leap_months": ["x"]}', "not a time key: 'x'"),
+    (
+      "metadata.json",
+      b'{"leap_months": ["9-1-3L"]}',
+      "leap_months[0]: 9-1-3L follows a month that timeline liang does not",
+    ),
     ("reigns.tsv", b"\xff", "reigns.tsv: not UTF-8"),
     ("corpus.jsonl", b"\xff", "corpus.jsonl:1: not JSON in UTF-8"),
     ("qrels/test.tsv", b"\xff", "test.tsv:1: not UTF-8"),

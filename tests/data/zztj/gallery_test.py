@@ -282,7 +282,7 @@ def test_released_text_is_another_variant(tmp_path):
   builder = build.build_dataset(name, tmp_path, DUMMY)
   texts = [row["text"].decode() for row in builder.as_data_source("records")]
   assert len(texts) == 3
-  assert all(text.startswith("【齐纪 建元元年") for text in texts)
+  assert all(text.startswith("【齐纪 公元479年") for text in texts)
 
 
 @pytest.mark.slow
@@ -327,6 +327,22 @@ def test_real_editions_agree_with_the_headings(real_files):
     agreeing, total = row["agreement"]["year"]
     if row["reading"] == "title":
       assert agreeing / total > (0.96 if row["part"] == "晉紀" else 0.999)
+
+
+@pytest.mark.skipif(not REAL, reason="needs the source texts")
+def test_real_counts_are_those_of_the_data_card(real_files):
+  records, counts = gallery_module.build_gallery(real_files, TIMELINE)
+  assert counts == {
+    "juan": 76,
+    "year headings": 282,
+    "year headings left out of the text": 31,
+    "entries": 7337,
+    "entries cut at a month": 645,
+    "entries that look back": 371,
+    "months with an event": 2356,
+  }
+  kinds = collections.Counter(record.kind for record in records)
+  assert kinds == {"event": 7960, "neg_comment": 53}
 
 
 @pytest.mark.skipif(not REAL, reason="needs the source texts")

@@ -1,19 +1,33 @@
 """The authors' demonstration files: sizes, dates, and what is odd in them."""
 
+import hashlib
 import json
+import os
 import pathlib
 
 import pytest
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import query_dates, reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax_datasets.common import git_blobs
 from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.zztj import released, released_rows
 
 DUMMY = pathlib.Path(released.__file__).with_name("dummy_data")
-# 泰始 and 咸寧 of 晉, 建元 of 齊 on the timeline `tongjian`.
-TAISHI, XIANNING, JIANYUAN = 11, 12, 51
+RELEASE = os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
+# (subset, mode) -> what the authors' script, run on their files, makes of them:
+# `digest_benchmark` of its documents, queries and the documents of each answer.
+# It has no mode `strict`: that is `ad` of the rows whose time has that form.
+RELEASED_DIGESTS = {
+  ("qi", "traditional"): "54fcc968568a0476",
+  ("qi", "ad"): "fa745465cf31b6cf",
+  ("qi", "strict"): "590e99aea3cf39c4",
+  ("jin", "traditional"): "653419327a49e446",
+  ("jin", "ad"): "6e1910049cf3c5ed",
+  ("jin", "strict"): "6e1910049cf3c5ed",
+}
+# 泰始 and 咸寧 on the timeline of 晉紀, 建元 on that of 齊紀.
+TAISHI, XIANNING, JIANYUAN = 1, 2, 1
 
 
 def dummy(subset):
@@ -29,9 +43,15 @@ def sizes(demo):
 
 
 def test_eras_are_where_the_other_tests_expect_them():
-  rows = reign_tables.load_timeline("tongjian").reigns
-  names = [rows[n - 1].name for n in (TAISHI, XIANNING, JIANYUAN)]
+  jin, qi = (
+    reign_tables.load_timeline(released_rows.TIMELINE_BY_SUBSET[subset]).reigns
+    for subset in ("jin", "qi")
+  )
+  names = [jin[TAISHI - 1].name, jin[XIANNING - 1].name, qi[JIANYUAN - 1].name]
   assert names == ["泰始", "咸寧", "建元"]
+  # Eras of one name are of one ruler within a part.
+  for rows in (jin, qi):
+    assert len({row.name for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +137,8 @@ def test_what_a_label_means_on_the_timeline():
     record.order + 1: demo.intervals[record.record_id]
     for record in demo.records
   }
-  year = reign_tables.load_timeline("tongjian").year_interval(TAISHI, 1)
+  timeline = reign_tables.load_timeline("tongjian_jin")
+  year = timeline.year_interval(TAISHI, 1)
   assert by_line[2] == by_line[3] == by_line[9] == year
   assert by_line[6] == Interval.single_month(TimeKey(TAISHI, 1, 1))
   assert by_line[7] == Interval.single_month(TimeKey(TAISHI, 1, 12))
@@ -166,6 +187,81 @@ def test_questions_quote_the_date_in_the_words_of_the_first_row():
   texts = {query.text for query in read("qi").queries}
   assert "请问建元元年六月发生了什么事？" in texts
   assert "请问建元元年秋发生了什么事？" in texts
+
+
+@pytest.mark.parametrize("mode", ["ad", "strict"])
+def test_by_the_common_era_questions_and_texts_quote_its_year(mode):
+  texts = {query.text for query in read("jin", mode).queries}
+  assert texts == {
+    "请问公元0年正月发生了什么事？",
+    "请问公元265年正月发生了什么事？",
+    "请问公元265年十二月发生了什么事？",
+    "请问公元266年二月发生了什么事？",
+    "请问公元266年十月发生了什么事？",
+  }
+  dated = {
+    r.order: r.text for r in read("qi", mode, released_text=True).records
+  }
+  assert dated[1] == "【齐纪 公元479年四月（甲午）】\n泠伯会盟于桃丘。"
+
+
+@pytest.mark.parametrize("subset", released_rows.SUBSETS)
+@pytest.mark.parametrize("mode", released_rows.MODES)
+def test_the_date_of_every_question_is_read(subset, mode):
+  timeline = reign_tables.load_timeline(
+    released_rows.TIMELINE_BY_SUBSET[subset]
+  )
+  for query in read(subset, mode).queries:
+    asked = query_dates.parse_query_interval(query.text, timeline)
+    if "公元0年" in query.text:
+      assert asked is None
+    elif "闰月" in query.text:
+      # The file's calendar knows which month it followed, ours does not.
+      assert query.interval.start in asked
+    elif "咸宁四年, 十月" in query.text:
+      # Its key holds rows of other months too.
+      assert asked.start == query.interval.start
+    else:
+      assert asked == query.interval
+
+
+def test_a_row_without_a_reign_is_dated_by_its_time(tmp_path):
+  rows = [row(), row(id="qi_0002", time_meta={"reign": None})]
+  demo = released.read_demo(write(tmp_path, *rows), "qi", released_text=True)
+  texts = [
+    record.text for record in sorted(demo.records, key=lambda r: r.order)
+  ]
+  assert texts == [
+    "【齐纪 建元元年四月】\n甲乙",
+    "【齐纪 公元479年四月】\n甲乙",
+  ]
+  assert {query.text for query in demo.queries} == {
+    "请问建元元年四月发生了什么事？",
+    "请问公元479年四月发生了什么事？",
+  }
+
+
+def digest_benchmark(demo):
+  text_by_id = {record.record_id: record.text for record in demo.records}
+  lines = [r.text for r in sorted(demo.records, key=lambda r: r.order)]
+  lines += [
+    "\t".join(fields)
+    for fields in sorted(
+      (query.text, *sorted(text_by_id[answer] for answer in query.positives))
+      for query in demo.queries
+    )
+  ]
+  return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+@pytest.mark.skipif(not RELEASE, reason="needs the authors' files")
+@pytest.mark.parametrize(("subset", "mode"), RELEASED_DIGESTS)
+def test_the_released_files_give_the_authors_benchmark(subset, mode):
+  path = released.locate_demo_file(None, subset, RELEASE)
+  demo = released.read_demo(path, subset, mode, released_text=True)
+  assert digest_benchmark(demo) == RELEASED_DIGESTS[subset, mode]
+  assert not demo.report.count("file_differs")
+  assert not demo.report.count("size_differs")
 
 
 def test_documents_have_no_date_unless_asked_for():
@@ -248,7 +344,7 @@ def row(**changes):
     (row(time=265), "line 2.time: 265 should be a string"),
     (row() | {"time_meta": []}, "line 2.time_meta"),
     (row(time_meta={"reign": 1}), "line 2.time_meta.reign: 1 should be"),
-    (row(time="0100-01-甲子"), "line 2: the year 100 lies outside 220-501"),
+    (row(time="0100-01-甲子"), "line 2: the year 100 lies outside 479-501"),
     (
       row(time="0000-01-—", time_meta={"reign": "某四年", "ad_year": None}),
       "line 2: no year in `time`",
@@ -283,9 +379,9 @@ def test_contradictions_are_found(tmp_path):
 @pytest.mark.parametrize(
   ("changes", "expected"),
   [
-    ({"reign": "咸宁四年, 是岁"}, "12-4-1..12-4-12"),
-    ({"reign": "咸宁四年, 闰月"}, "12-4-1..12-4-12"),
-    ({"reign": "某", "ad_year": 278}, "12-4-4..12-4-4"),
+    ({"reign": "咸宁四年, 是岁"}, "2-4-1..2-4-12"),
+    ({"reign": "咸宁四年, 闰月"}, "2-4-1..2-4-12"),
+    ({"reign": "某", "ad_year": 278}, "2-4-4..2-4-4"),
   ],
 )
 def test_a_row_of_the_year_zero_is_placed_by_what_there_is(

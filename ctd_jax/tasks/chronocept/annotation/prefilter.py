@@ -47,7 +47,7 @@ def filter_texts(
     similarity_filter.TFIDF: similarity_filter.compute_tfidf_cosines(texts)
   }
   if encoder:
-    text_encoder = TextEncoder.load(encoder, pooling="mean", normalize=True)
+    text_encoder = TextEncoder.load(encoder, side="record", normalize=True)
     similarity[similarity_filter.EMBEDDING] = similarity_filter.compute_cosines(
       text_encoder.encode(texts)
     )

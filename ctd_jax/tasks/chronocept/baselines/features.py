@@ -92,7 +92,11 @@ class FrozenFeatures:
   def encoder(self) -> TextEncoder:
     """The encoder; loaded only for what the cache lacks."""
     return TextEncoder.load(
-      self.source, pooling="cls", max_length=self.max_length
+      self.source,
+      pooling="cls",
+      normalize=False,
+      prefix="",
+      max_length=self.max_length,
     )
 
   def encode_vectors(

@@ -22,12 +22,11 @@ from typing import Any
 import jax
 import ml_collections
 import numpy as np
-import tqdm
 from sklearn.model_selection import KFold, ParameterGrid
 
 from ctd_jax.tasks.chronocept.baselines import systems
 from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
-from ctd_jax.utils import files
+from ctd_jax.utils import files, progress
 
 NUM_FOLDS = 5  # as in the authors' code
 SEARCH_FILE = "search.json"
@@ -93,8 +92,8 @@ def choose_hyperparameters(
     for split in ("train", "validation")
     if pending_candidates
   }
-  for hyper in tqdm.tqdm(
-    pending_candidates, "search", unit="candidate", disable=None
+  for hyper in progress.Progress(
+    pending_candidates, "search", unit="candidate"
   ):
     system = systems.make_system(hyper, features)
     score = _score_candidate(

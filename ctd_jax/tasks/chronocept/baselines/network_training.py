@@ -24,9 +24,10 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import optax
-import tqdm
 from flax import linen as nn
 from jaxtyping import Float
+
+from ctd_jax.utils import progress
 
 InputArrays = Mapping[str, np.ndarray]
 BEST_EPOCH, LAST_EPOCH = "best", "last"
@@ -105,10 +106,10 @@ def train_network(
   full_batch = None if hyper.batch_size else jax.device_put(dict(train_inputs))
   train_losses, validation_mses = [], []
   selected_params, epoch = params, 0
-  progress = tqdm.trange(
-    1, hyper.epochs + 1, desc="train", unit="epoch", disable=None, leave=False
+  bar = progress.Progress(
+    range(1, hyper.epochs + 1), desc="train", unit="epoch", leave=False
   )
-  for epoch_number in progress:
+  for epoch_number in bar:
     epoch_loss = 0.0  # mean over batches
     batches = _epoch_batches(len(targets["train"]), hyper.batch_size, rng)
     for rows in batches:
@@ -130,7 +131,7 @@ def train_network(
     validation_mses.append(
       float(np.mean((predictions - targets["validation"]) ** 2))
     )
-    progress.set_postfix(
+    bar.set_postfix(
       loss=f"{epoch_loss:.3f}", validation=f"{validation_mses[-1]:.3f}"
     )
     if selection == LAST_EPOCH or validation_mses[-1] < min(

@@ -18,7 +18,6 @@ from typing import Any
 import matplotlib.axes
 import matplotlib.figure
 import numpy as np
-import tqdm
 
 from ctd_jax.tasks.chronocept.curves import (
   curve_families,
@@ -26,7 +25,7 @@ from ctd_jax.tasks.chronocept.curves import (
   time_axis,
 )
 from ctd_jax.tasks.chronocept.curves.curve_fitting import CurveFit
-from ctd_jax.utils import plotting
+from ctd_jax.utils import plotting, progress
 
 MINUTES, LOG_TIME = "minutes", "log_time"
 _MAX_COLUMNS = 3  # of panels
@@ -138,8 +137,8 @@ def fit_points(
     ValueError: naming the curve whose points cannot be fitted.
   """
   fits_by_curve = {}
-  for curve, (x, y) in tqdm.tqdm(
-    points.items(), desc="fit", unit="curve", disable=None
+  for curve, (x, y) in progress.Progress(
+    points.items(), desc="fit", unit="curve"
   ):
     fits = []
     for name in families:

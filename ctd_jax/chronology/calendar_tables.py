@@ -1,0 +1,304 @@
+"""Tables of the calendars of China, Japan and Korea, 246 BCE to 1912.
+
+The rows are in `data/calendars/*.tsv`, whose README says where they come from.
+A *stream* is one calendar as it ran on: its lunations follow each other without
+a gap, and polities that shared it differ in eras only.
+
+Days are Julian day numbers, years astronomical (0 = 1 BCE).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import re
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+
+COUNTRIES = ("zh", "ja", "ko")
+# Columns of each table; `data/calendars/README.md` says what they hold.
+TABLE_COLUMNS = {
+  "lunations": ("stream", "year", "first_day", "months", "lengths"),
+  "polities": ("polity", "name", "names", "country"),
+  "rulers": ("ruler", "polity", "name", "names"),
+  "eras": (
+    "era",
+    "polity",
+    "ruler",
+    "name",
+    "spellings",
+    "stream",
+    "first_day",
+    "last_day",
+    "first_year",
+    "years",
+    "first_month",
+  ),
+}
+# The last digit of a length in days; 28 and 31 are of reforms.
+_LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31}
+_LABEL = re.compile(r"(\d{1,2})(L?)")
+# In 762 months had the names of their branches, 建子月 ... 建辰月, which are
+# numbered as what they are. Other years that begin with 子月 call it 正月.
+_YEAR_OF_BRANCH_MONTHS = 762
+
+
+@dataclasses.dataclass(frozen=True)
+class Polity:
+  """State that counted its own years.
+
+  Attributes:
+    number: of the table.
+    name: no other polity has it, e.g. 曹魏.
+    names: all of them in every script, e.g. 曹魏, 魏; others may share them.
+    country: one of `COUNTRIES`, whose calendar it is.
+  """
+
+  number: str
+  name: str
+  names: tuple[str, ...]
+  country: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Ruler:
+  """One who ruled a polity.
+
+  Attributes:
+    number: of the table.
+    polity: that was ruled.
+    name: as histories call him or her, e.g. 武帝.
+    names: temple, posthumous and personal names in every script.
+  """
+
+  number: str
+  polity: Polity
+  name: str
+  names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Era:
+  """Count of years of one polity, under one ruler.
+
+  An era that outlives its ruler is several rows with one `first_year`. Years
+  counted by the ruler alone are an era without a name.
+
+  Attributes:
+    number: of the table.
+    polity: whose years are counted.
+    ruler: who ruled meanwhile; None where no table says.
+    name: e.g. 泰始; "" for years of a ruler, or of a part of the reign.
+    spellings: other forms of the name, in every script.
+    stream: the calendar by which months are counted.
+    first_day: Julian day number on which the count began, or the ruler's share.
+    last_day: the same of the end.
+    first_year: astronomical year of 元年.
+    years: number of the last year that began.
+    first_month: month in which the count began, 1-12.
+    first_month_is_leap: whether that is an intercalary one.
+  """
+
+  number: str
+  polity: Polity
+  ruler: Ruler | None
+  name: str
+  spellings: tuple[str, ...]
+  stream: str
+  first_day: int
+  last_day: int
+  first_year: int
+  years: int
+  first_month: int
+  first_month_is_leap: bool
+
+  @property
+  def state(self) -> str:
+    """Polity and ruler as they stand before the name, e.g. 晉武帝."""
+    ruler = self.ruler.name if self.ruler else ""
+    return self.polity.name + ruler.removeprefix(self.polity.name)
+
+  @property
+  def full_name(self) -> str:
+    """Polity, ruler and name, e.g. 晉武帝泰始."""
+    return self.state + self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+  """The lunations of one calendar in order, K of them.
+
+  Attributes:
+    name: of the table, e.g. `zhou_qing`.
+    first_days: Julian day numbers.
+    lengths: in days.
+    years: astronomical year as this calendar counts it: until 104 BCE it begins
+      with the tenth month, in 690-700 and 762 with the eleventh.
+    months: 1-12. A year can lack a month (237) or have one twice (23, 762).
+    is_leap: whether a month is intercalary.
+    written_months: the number that texts give it; 正月 of 690-700 was the
+      eleventh month, 一月 the first.
+  """
+
+  name: str
+  first_days: Int[np.ndarray, " K"]
+  lengths: Int[np.ndarray, " K"]
+  years: Int[np.ndarray, " K"]
+  months: Int[np.ndarray, " K"]
+  is_leap: Bool[np.ndarray, " K"]
+  written_months: Int[np.ndarray, " K"]
+
+  def __len__(self) -> int:
+    """Number of lunations."""
+    return len(self.first_days)
+
+
+def calendar_table_dir() -> pathlib.Path:
+  """Returns the folder of the tables, installed or in the checkout."""
+  return reign_tables.reign_table_dir().parent / "calendars"
+
+
+@functools.cache
+def load_streams() -> dict[str, Stream]:
+  """Returns every stream by name.
+
+  Raises:
+    ValueError: naming file and line of what cannot be read.
+  """
+  rows_by_stream: dict[str, list[tuple[int, int, str, str]]] = {}
+  for location, row in _read_rows("lunations"):
+    stream, year, first_day, months, lengths = row
+    if len(_parse_months(months, location)[0]) != len(lengths):
+      raise ValueError(f"{location}: {months!r} has not {len(lengths)} months")
+    rows_by_stream.setdefault(stream, []).append(
+      (int(year), int(first_day), months, lengths)
+    )
+  return {
+    name: _make_stream(name, rows) for name, rows in rows_by_stream.items()
+  }
+
+
+@functools.cache
+def load_eras() -> tuple[Era, ...]:
+  """Returns every era in order of its first day.
+
+  Raises:
+    ValueError: naming file and line of what cannot be read.
+  """
+  polities = {
+    number: Polity(number, name, _split_names(name, names), country)
+    for _, (number, name, names, country) in _read_rows("polities")
+  }
+  rulers = {}
+  for location, (number, polity, name, names) in _read_rows("rulers"):
+    if polity not in polities:
+      raise ValueError(f"{location}: no polity {polity!r} in polities.tsv")
+    rulers[number] = Ruler(
+      number, polities[polity], name, _split_names(name, names)
+    )
+  eras = []
+  for location, row in _read_rows("eras"):
+    number, polity, ruler, name, spellings, stream, *numbers, label = row
+    if polity not in polities or (ruler and ruler not in rulers):
+      raise ValueError(f"{location}: no polity {polity!r} or ruler {ruler!r}")
+    (month, is_leap), *_ = zip(*_parse_months(label, location), strict=True)
+    eras.append(
+      Era(
+        number,
+        polities[polity],
+        rulers[ruler] if ruler else None,
+        name,
+        tuple(filter(None, spellings.split(","))),
+        stream,
+        *map(int, numbers),
+        first_month=month,
+        first_month_is_leap=is_leap,
+      )
+    )
+  return tuple(eras)
+
+
+def _read_rows(table: str) -> list[tuple[str, list[str]]]:
+  """Returns location and cells of every row below the header.
+
+  Raises:
+    ValueError: naming file and line of what cannot be read.
+  """
+  path = calendar_table_dir() / f"{table}.tsv"
+  lines = path.read_text(encoding="utf-8").splitlines()
+  columns = TABLE_COLUMNS[table]
+  if tuple(lines[0].split("\t")) != columns:
+    raise ValueError(f"{path}, line 1: columns should be {columns}")
+  rows = []
+  for number, line in enumerate(lines[1:], start=2):
+    cells = line.split("\t")
+    if len(cells) != len(columns):
+      raise ValueError(
+        f"{path}, line {number}: {len(cells)} columns, should be {len(columns)}"
+      )
+    rows.append((f"{path}, line {number}", cells))
+  return rows
+
+
+def _split_names(name: str, names: str) -> tuple[str, ...]:
+  return (name, *filter(None, names.split(",")))
+
+
+@functools.cache
+def _parse_runs(months: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+  """Returns numbers and leap marks of `1-7,7L,8-12`."""
+  numbers: list[int] = []
+  is_leap: list[bool] = []
+  for run in months.split(","):
+    ends = [_LABEL.fullmatch(label) for label in run.split("-")]
+    if None in ends or len(ends) > 2:
+      raise ValueError(run)
+    first, last = int(ends[0][1]), int(ends[-1][1])
+    if not 1 <= first <= last <= MONTHS_PER_YEAR:
+      raise ValueError(run)
+    numbers += range(first, last + 1)
+    is_leap += [bool(ends[0][2])] * (last - first + 1)
+  return tuple(numbers), tuple(is_leap)
+
+
+def _parse_months(
+  months: str, location: str
+) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+  try:
+    return _parse_runs(months)
+  except ValueError as error:
+    raise ValueError(
+      f"{location}: months {months!r} should be such as 1-7,7L,8-12"
+    ) from error
+
+
+def _make_stream(name: str, rows: list[tuple[int, int, str, str]]) -> Stream:
+  """Returns the stream of rows of year, first day, months and lengths."""
+  numbers, is_leap, lengths, years, written = [], [], [], [], []
+  for year, _, months, digits in rows:
+    row_numbers, row_leaps = _parse_runs(months)
+    numbers += row_numbers
+    is_leap += row_leaps
+    years += [year] * len(digits)
+    lengths += [_LENGTH_BY_DIGIT[digit] for digit in digits]
+    begins_with_zi = row_numbers[0] == 11 and year != _YEAR_OF_BRANCH_MONTHS
+    written += (1, *row_numbers[1:]) if begins_with_zi else row_numbers
+  length_array = np.array(lengths)
+  first_days = rows[0][1] + np.concatenate([[0], np.cumsum(length_array)[:-1]])
+  row_starts = np.cumsum([0] + [len(row[3]) for row in rows[:-1]])
+  if (first_days[row_starts] != [row[1] for row in rows]).any():
+    raise ValueError(f"{name}: years do not follow each other without a gap")
+  return Stream(
+    name,
+    first_days,
+    length_array,
+    np.array(years),
+    np.array(numbers),
+    np.array(is_leap),
+    np.array(written),
+  )

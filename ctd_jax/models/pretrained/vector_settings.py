@@ -1,0 +1,287 @@
+"""Settings of an encoder's vectors, as its folder declares them.
+
+The weights of an encoder do not say how its vectors are made. The layout of
+sentence-transformers does: modules.json lists the steps, the folder of the
+pooling names its kind, and prompts and lengths have files of their own. What an
+export writes here is read here, by that library and by search engines.
+
+A text is read as a query or as a record, its side. That library has one length
+for both; ours stand beside it under the names that PyLate gives them, and
+others pass over them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import msgspec
+
+from ctd_jax.models.pretrained import hub_folders, tokenizer_folder
+from ctd_jax.utils import files
+
+SIDES = ("query", "record")
+MODULES_FILE = "modules.json"
+LENGTH_FILE = "sentence_bert_config.json"
+PROMPTS_FILE = "config_sentence_transformers.json"
+_MODULE = "sentence_transformers.models"
+_POOLING_FOLDER = "1_Pooling"
+_NORMALIZE_FOLDER = "2_Normalize"
+# Our name -> its field in folders of every age, and its name in newer ones.
+_POOLING_FIELDS = {
+  "cls": "pooling_mode_cls_token",
+  "mean": "pooling_mode_mean_tokens",
+  "last": "pooling_mode_lasttoken",
+}
+_POOLING_NAMES = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
+# Names of prompts, the first that is there. Source: `encode_query` and
+# `encode_document` of sentence-transformers.
+_PROMPT_NAMES = {
+  "query": ("query",),
+  "record": ("document", "passage", "corpus"),
+}
+
+
+class Module(msgspec.Struct):
+  """An entry of modules.json."""
+
+  path: str
+  type: str
+
+  @property
+  def kind(self) -> str:
+    """Last part of the type, e.g. "Pooling"."""
+    return self.type.rpartition(".")[2]
+
+
+class _LengthFile(msgspec.Struct):
+  """Field of sentence_bert_config.json that is read."""
+
+  max_seq_length: int | None = None
+
+
+class _TokenizerFile(msgspec.Struct):
+  """Field of tokenizer_config.json that is read; 1e30 = not known."""
+
+  model_max_length: float | None = None
+
+
+class _PromptsFile(msgspec.Struct):
+  """Fields of config_sentence_transformers.json that are read."""
+
+  prompts: dict[str, str] = {}
+  default_prompt_name: str | None = None
+  query_length: int | None = None
+  document_length: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SideSettings:
+  """Settings with which queries, or records, are read.
+
+  Attributes:
+    prefix: put before every text.
+    max_length: tokens read of a text; None where the folder does not say.
+  """
+
+  prefix: str = ""
+  max_length: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorSettings:
+  """How a folder says its vectors are made.
+
+  Attributes:
+    pooling: "cls", "mean" or "last"; None where the folder does not say.
+    normalize: whether vectors have length 1; None likewise.
+    query: settings of queries.
+    record: settings of records.
+  """
+
+  pooling: str | None = None
+  normalize: bool | None = None
+  query: SideSettings = SideSettings()
+  record: SideSettings = SideSettings()
+
+  def choose(
+    self, folder: pathlib.Path, side: str | None, name: str, value: Any
+  ) -> Any:
+    """Returns a setting of one side.
+
+    Args:
+      folder: that declares these settings, for the error.
+      side: "query" or "record"; None where both have the same.
+      name: of the setting, a field of `SideSettings`.
+      value: that the caller gives; None = the declared one.
+
+    Raises:
+      ValueError: if the sides differ and neither side nor value is given.
+    """
+    if value is not None:
+      return value
+    if side is not None:
+      return getattr(getattr(self, side), name)
+    of_query, of_record = getattr(self.query, name), getattr(self.record, name)
+    if of_query != of_record:
+      raise ValueError(
+        f"{folder} declares {name} {of_query!r} of a query and {of_record!r} "
+        f"of a record; give side='query' or side='record', or {name}="
+      )
+    return of_query
+
+
+def read_modules(folder: pathlib.Path) -> list[Module]:
+  """Returns the steps that modules.json lists, none without the file.
+
+  Raises:
+    ValueError: if it is no list of modules.
+  """
+  path = folder / MODULES_FILE
+  if not path.is_file():
+    return []
+  try:
+    return msgspec.json.decode(path.read_bytes(), type=list[Module])
+  except msgspec.MsgspecError as error:
+    raise ValueError(
+      f"{path}: expected a list of objects with the fields type and path; "
+      f"{error}"
+    ) from None
+
+
+def read_vector_settings(
+  folder: pathlib.Path, reads_steps: bool = True
+) -> VectorSettings:
+  """Returns how the vectors of a folder are made, as far as it says.
+
+  Args:
+    folder: of a published or exported encoder.
+    reads_steps: whether pooling and normalisation are read; a caller who names
+      them takes the states of a folder whose steps are others.
+
+  Raises:
+    FileNotFoundError: if modules.json names a pooling whose file is missing.
+    ValueError: naming the file that cannot be read, or a step or a pooling
+      that is not computed here.
+  """
+  modules = read_modules(folder) if reads_steps else []
+  pooling = None
+  for module in modules:
+    if module.kind == "Pooling":
+      pooling = _read_pooling(folder / module.path / "config.json")
+    elif module.kind not in ("Transformer", "Normalize"):
+      raise ValueError(
+        f"{folder / MODULES_FILE}: a step {module.kind!r}; vectors of "
+        "Transformer, Pooling and Normalize alone are computed here. Give "
+        "pooling= and normalize= to have them without it"
+      )
+  normalize = None
+  if modules:
+    normalize = any(module.kind == "Normalize" for module in modules)
+  return VectorSettings(pooling, normalize, *_read_sides(folder))
+
+
+def _read_pooling(path: pathlib.Path) -> str:
+  """Returns the pooling that the config.json of its step names."""
+  fields = hub_folders.read_json(path)
+  if fields.get("include_prompt") is False:
+    raise ValueError(
+      f"{path}: include_prompt is false; the tokens of a prompt are always "
+      "pooled here"
+    )
+  named = fields.get("pooling_mode")
+  poolings = {kind for name, kind in _POOLING_NAMES.items() if name == named}
+  poolings |= {
+    kind for kind, field in _POOLING_FIELDS.items() if fields.get(field) is True
+  }
+  others = {
+    name
+    for name, value in fields.items()
+    if name.startswith("pooling_mode_") and value is True
+  } - set(_POOLING_FIELDS.values())
+  if len(poolings) != 1 or others:
+    raise ValueError(
+      f"{path}: expected one pooling of {', '.join(_POOLING_NAMES)}; got "
+      f"{named or ', '.join(sorted(poolings | others)) or 'none'}"
+    )
+  return poolings.pop()
+
+
+def _read_sides(folder: pathlib.Path) -> tuple[SideSettings, SideSettings]:
+  """Returns prefix and length of queries and of records."""
+
+  def read(name: str, schema: type) -> msgspec.Struct:
+    path = folder / name
+    return hub_folders.read_json(path, schema) if path.is_file() else schema()
+
+  declared = read(PROMPTS_FILE, _PromptsFile)
+  length = read(LENGTH_FILE, _LengthFile).max_seq_length
+  if length is None:
+    tokens = read(tokenizer_folder.SETTINGS_FILE, _TokenizerFile)
+    if tokens.model_max_length and tokens.model_max_length < 2**31:
+      length = int(tokens.model_max_length)
+  default_prompt = declared.prompts.get(declared.default_prompt_name or "", "")
+
+  def find_prompt(side: str) -> str:
+    prompts = declared.prompts
+    names = [name for name in _PROMPT_NAMES[side] if name in prompts]
+    return prompts[names[0]] if names else default_prompt
+
+  return (
+    SideSettings(find_prompt("query"), declared.query_length or length),
+    SideSettings(find_prompt("record"), declared.document_length or length),
+  )
+
+
+def write_vector_settings(
+  folder: pathlib.Path, settings: VectorSettings, width: int
+) -> None:
+  """Writes what `read_vector_settings` and other libraries read.
+
+  Where both sides have a length, libraries that know one read the longer.
+
+  Args:
+    folder: made if needed.
+    settings: how the vectors are made; all but lengths are there.
+    width: features D of a vector.
+  """
+  # A pipeline of modules, each with its folder; the first has the root.
+  steps = {"Transformer": "", "Pooling": _POOLING_FOLDER}
+  if settings.normalize:
+    steps["Normalize"] = _NORMALIZE_FOLDER
+  modules = [
+    {"idx": i, "name": str(i), "path": path, "type": f"{_MODULE}.{kind}"}
+    for i, (kind, path) in enumerate(steps.items())
+  ]
+  # One boolean for each pooling, of which exactly one is true.
+  pooling_fields = {
+    field: kind == settings.pooling for kind, field in _POOLING_FIELDS.items()
+  }
+  query, record = settings.query, settings.record
+  contents = {
+    MODULES_FILE: modules,
+    f"{_POOLING_FOLDER}/config.json": {
+      "word_embedding_dimension": width,
+      **pooling_fields,
+    },
+    PROMPTS_FILE: {
+      "prompts": {"query": query.prefix, "document": record.prefix},
+      "similarity_fn_name": "cosine",
+    },
+  }
+  if query.max_length and record.max_length:
+    contents[LENGTH_FILE] = {
+      "max_seq_length": max(query.max_length, record.max_length)
+    }
+    contents[PROMPTS_FILE] |= {
+      "query_length": query.max_length,
+      "document_length": record.max_length,
+    }
+  for name, content in contents.items():
+    text = json.dumps(content, ensure_ascii=False, indent=2)
+    files.write_text(folder / name, text + "\n")
+  if settings.normalize:
+    # The module has no settings, but its folder is looked for.
+    (folder / _NORMALIZE_FOLDER).mkdir(exist_ok=True)

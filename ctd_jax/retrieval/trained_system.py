@@ -1,0 +1,248 @@
+"""Trained system: what a run ends with, in its workdir or exported.
+
+An exported folder holds the encoder in a layout that other libraries load. What
+they do not compute, calendar heads, context, bias and posterior, stands beside
+it in two files that they pass over: ctd_jax.json has the config and the
+calendar, ctd_jax.safetensors the parameters. Together they are the system of
+the run, without its workdir and without its data set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import msgspec
+import numpy as np
+import safetensors
+from flax import traverse_util
+from safetensors import numpy as safetensors_numpy
+
+from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.pretrained import folder_export, hub_folders, state_dict
+from ctd_jax.models.pretrained.vector_settings import SideSettings
+from ctd_jax.training import backbone as backbones
+from ctd_jax.training import config as training_config
+from ctd_jax.training import partitioning, run_folder, train_step
+from ctd_jax.training.backbone import Backbone
+from ctd_jax.training.experiment import Experiment
+from ctd_jax.training.run_folder import SYSTEM_FILE
+from ctd_jax.utils import files
+
+PARAMS_FILE = "ctd_jax.safetensors"
+_FORMAT = 1  # of SYSTEM_FILE
+_ENCODER = "encoder"  # subtree of the parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedSystem:
+  """A model with its parameters, and what it takes to rank with it.
+
+  Attributes:
+    config: of the run.
+    dataset: name of the data set that it was trained on, with its version.
+    step: number of updates of the parameters; None before training.
+    timeline: calendar of that data set, of which the model's dates are.
+    backbone: the text encoder and its tokenizer.
+    model: the dual encoder.
+    mesh: devices that hold the parameters.
+    params: of the model.
+  """
+
+  config: ml_collections.ConfigDict
+  dataset: str
+  step: int | None
+  timeline: Timeline
+  backbone: Backbone
+  model: DualEncoder
+  mesh: jax.sharding.Mesh
+  params: Any
+
+  @property
+  def score_mode(self) -> str:
+    """Name of the score that ranks."""
+    return self.config.eval.score_mode or self.config.score_mode
+
+
+class _Calendar(msgspec.Struct):
+  """A `Timeline` as written."""
+
+  name: str
+  reigns: tuple[Reign, ...]
+  leap_months: list[tuple[int, int, int]]
+
+
+class _SystemFile(msgspec.Struct):
+  """Content of SYSTEM_FILE."""
+
+  format: int
+  dataset: str
+  step: int
+  config: dict[str, Any]
+  timeline: _Calendar
+
+
+def restore_system(experiment: Experiment) -> TrainedSystem:
+  """Returns the system of a run: its best checkpoint, or none before training.
+
+  Raises:
+    checkpoints.CheckpointError: if the checkpoint is of another architecture.
+  """
+  step = experiment.checkpoints.best_step
+  if step is None:
+    params = experiment.init_state().params
+  else:
+    state = experiment.checkpoints.restore(step, experiment.abstract_state())
+    params = state.params
+  return TrainedSystem(
+    experiment.config,
+    experiment.benchmark.name,
+    step,
+    experiment.benchmark.timeline,
+    experiment.backbone,
+    experiment.model,
+    experiment.mesh,
+    params,
+  )
+
+
+def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
+  """Writes a trained system; its encoder as other libraries load it.
+
+  Args:
+    folder: made if needed.
+    system: with parameters of a checkpoint.
+  """
+  config, backbone = system.config, system.backbone
+  folder_export.export_encoder(
+    folder,
+    backbone.encoder,
+    system.params[_ENCODER],
+    backbone.tokenizer,
+    config.model.pooling,
+    SideSettings(backbone.query_prefix, config.query_length),
+    SideSettings(backbone.record_prefix, config.record_length),
+  )
+  with files.atomic_path(folder / PARAMS_FILE) as temporary:
+    tensors = {
+      name: np.asarray(leaf, np.float32, order="C")
+      for name, leaf in _flatten_scoring_params(system.params).items()
+    }
+    safetensors_numpy.save_file(tensors, temporary)
+  # Last: its presence says that the others are there.
+  content = {
+    "format": _FORMAT,
+    "dataset": system.dataset,
+    "step": system.step,
+    "config": _portable_fields(config),
+    "timeline": {
+      "name": system.timeline.name,
+      "reigns": [dataclasses.asdict(row) for row in system.timeline.reigns],
+      "leap_months": sorted(system.timeline.leap_months),
+    },
+  }
+  text = json.dumps(content, ensure_ascii=False, indent=2)
+  files.write_text(folder / SYSTEM_FILE, text + "\n")
+
+
+def read_system(folder: pathlib.Path) -> TrainedSystem:
+  """Returns the system of a folder that `write_system` wrote.
+
+  Raises:
+    FileNotFoundError: if a file is missing.
+    ValueError: naming the file that does not fit.
+  """
+  path = folder / SYSTEM_FILE
+  content = hub_folders.read_json(path, _SystemFile)
+  if content.format != _FORMAT:
+    raise ValueError(
+      f"{path}: format {content.format}, expected {_FORMAT}; export the run "
+      "again with this version"
+    )
+  config = run_folder.parse_config(content.config, path)
+  calendar = content.timeline
+  timeline = Timeline(
+    calendar.name, calendar.reigns, frozenset(calendar.leap_months)
+  )
+  if "source" in config.model.encoder:
+    backbone = backbones.read_published_backbone(config.model, folder)
+  else:
+    backbone = backbones.make_scratch_backbone(config.model, None, folder)
+  model = train_step.make_model(config.model, backbone.encoder, timeline)
+  mesh = partitioning.make_mesh(**config.mesh.to_dict())
+  return TrainedSystem(
+    config,
+    content.dataset,
+    content.step,
+    timeline,
+    backbone,
+    model,
+    mesh,
+    _read_params(folder, model, mesh),
+  )
+
+
+def _portable_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
+  """Returns the fields of a config without paths and devices of a machine."""
+  fields = run_folder.to_json_types(config.to_dict())
+  fields |= {"data_dir": None, "sources": None}
+  fields["mesh"] = training_config.base_config().mesh.to_dict()
+  fields["eval"]["vectors_dir"] = None
+  encoder = fields["model"]["encoder"]
+  if pathlib.Path(encoder.get("source", "")).is_absolute():
+    encoder["source"] = pathlib.Path(encoder["source"]).name
+  return fields
+
+
+def _flatten_scoring_params(params: Any) -> dict[str, Any]:
+  """Returns path -> leaf of all parameters but the encoder's."""
+  scoring_params = {
+    name: subtree for name, subtree in params.items() if name != _ENCODER
+  }
+  return traverse_util.flatten_dict(scoring_params, sep="/")
+
+
+def _read_params(
+  folder: pathlib.Path, model: DualEncoder, mesh: jax.sharding.Mesh
+) -> Any:
+  """Returns the parameters of a model, where its mesh has them."""
+  text = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+  shapes = jax.eval_shape(model.init, jax.random.key(0), text, text)["params"]
+  shardings = partitioning.state_shardings(shapes, mesh)
+  path = folder / PARAMS_FILE
+  if not path.is_file():
+    raise FileNotFoundError(f"no {PARAMS_FILE} in {folder}")
+  try:
+    tensors = safetensors_numpy.load_file(path)
+  except safetensors.SafetensorError as error:
+    raise ValueError(
+      f"{path} is cut off or no safetensors file: {error}"
+    ) from error
+  expected = {
+    name: leaf.shape for name, leaf in _flatten_scoring_params(shapes).items()
+  }
+  misfits = sorted(
+    name
+    for name in expected.keys() | tensors.keys()
+    if name not in tensors or tensors[name].shape != expected.get(name)
+  )
+  if misfits:
+    raise ValueError(
+      f"{path} and the config in {SYSTEM_FILE} differ in {', '.join(misfits)}; "
+      "export the run again"
+    )
+  params = traverse_util.unflatten_dict(tensors, sep="/")
+  scoring_params = {
+    name: jax.device_put(subtree, shardings[name])
+    for name, subtree in params.items()
+  }
+  encoder_params = state_dict.load_params(
+    folder, model.config.encoder, shardings[_ENCODER]
+  )
+  return {**scoring_params, _ENCODER: encoder_params}

@@ -1,0 +1,242 @@
+"""Files of texts: encodings, formats, and which files make one work."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+from ctd_jax.texts import mandoku, markdown, plain, tei, year_headings
+from ctd_jax.texts.mandoku import SourceFile
+from ctd_jax.texts.works import Entry, TextError, Work
+
+TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")
+_SUFFIXES = frozenset(
+  (".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org", "")
+)
+_MARKDOWN_SUFFIXES = frozenset((".md", ".markdown"))
+_TEI_SUFFIXES = frozenset((".xml", ".tei"))
+# What lies beside texts in a repository.
+_ABOUT_FILE = re.compile(
+  r"(?:readme|license|licence|copying|changelog|contributing|authors)\b",
+  re.IGNORECASE,
+)
+_BYTE_ORDER_MARKS = (
+  (codecs.BOM_UTF8, "utf-8"),
+  (codecs.BOM_UTF32_LE, ""),
+  (codecs.BOM_UTF32_BE, ""),
+  (codecs.BOM_UTF16_LE, "utf-16-le"),
+  (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_OTHER_ENCODINGS = ("gb18030", "big5hkscs", "shift_jis", "euc_kr")
+# The characters that no Chinese text goes without, in both scripts.
+_COMMON = frozenset(
+  "之不一人以年王大子而於于有其也月為为公曰者十二三中上是的了"
+)
+_DIGITS = re.compile(r"(\d+)")
+_KANRIPO_IDENTIFIER = re.compile(r"KR\d[a-z]\d{4}")
+
+
+def read_works(
+  path: str | os.PathLike,
+  *,
+  text_format: str | None = None,
+  unit: str | None = None,
+) -> list[Work]:
+  """Returns the works of a file or folder, as they were published.
+
+  Files of a folder that name the same work, or name none and lie in the same
+  folder, are its parts, in the order of their names; numbers in names count as
+  numbers. A TEI file is a work of its own unless its `idno` says otherwise.
+  README, LICENSE and the like are no texts, nor are hidden files.
+
+  Args:
+    path: of a file, or of a folder that is searched with all below it.
+    text_format: `mandoku`, `tei`, `markdown` or `plain`; found from the
+      content of each file if None.
+    unit: of plain text, `line` or `paragraph`: what holds a record; found
+      from the text if None.
+
+  Raises:
+    TextError: if there is no text, a file is not UTF-8 (or UTF-16 with a byte
+      order mark), holds U+0000 or is not well-formed. The message
+      names file and line.
+    ValueError: if `text_format` or `unit` is none of those.
+  """
+  if text_format is not None and text_format not in TEXT_FORMATS:
+    raise ValueError(
+      f"text_format={text_format!r}: expected one of {', '.join(TEXT_FORMATS)}"
+    )
+  if unit is not None and unit not in plain.UNITS:
+    raise ValueError(f"unit={unit!r}: expected one of {', '.join(plain.UNITS)}")
+  root = pathlib.Path(path)
+  if not root.exists():
+    raise TextError(f"{root}: no such file or folder")
+  paths = [root] if root.is_file() else _list_files(root)
+  base = root.parent if root.is_file() else root
+  groups: dict[tuple[str, str, str], list[SourceFile]] = {}
+  for file_path in paths:
+    file = SourceFile(
+      file_path.relative_to(base).as_posix(), read_text(file_path)
+    )
+    file_format = text_format or _detect_format(file)
+    key = _name_work(file, file_format, root)
+    groups.setdefault((file_format, *key), []).append(file)
+  if not groups:
+    raise TextError(
+      f"{root}: no text; expected files that end in"
+      f" {', '.join(sorted(_SUFFIXES - {''}))}"
+    )
+  works = [
+    _read_work(file_format, identifier, files, unit)
+    for (file_format, _, identifier), files in groups.items()
+  ]
+  for work in works:
+    if not any(entry.text for entry in work.entries):
+      raise TextError(f"{root}: {work.identifier} has no text")
+  return works
+
+
+def read_text(path: pathlib.Path) -> str:
+  """Returns a file as text, with `\\n` at the ends of lines.
+
+  Raises:
+    TextError: if it is not UTF-8 or UTF-16 with a byte order mark, or holds
+      U+0000.
+  """
+  content = path.read_bytes()
+  encoding = "utf-8"
+  for mark, marked_encoding in _BYTE_ORDER_MARKS:
+    if content.startswith(mark):
+      if not marked_encoding:
+        raise TextError(f"{path}:1: UTF-32; save the file as UTF-8")
+      content, encoding = content[len(mark) :], marked_encoding
+      break
+  try:
+    text = content.decode(encoding)
+  except UnicodeDecodeError as error:
+    line = content[: error.start].count(b"\n") + 1
+    guess = _guess_encoding(content)
+    remedy = (
+      f"it reads as {guess.upper()}: save it as UTF-8"
+      f" (iconv -f {guess.upper()} -t UTF-8)"
+      if guess
+      else "save the file as UTF-8"
+    )
+    raise TextError(
+      f"{path}:{line}: byte {error.start} is not {encoding.upper()}; {remedy}"
+    ) from None
+  text = text.replace("\r\n", "\n").replace("\r", "\n")
+  position = text.find("\0")
+  if position >= 0:
+    line = text.count("\n", 0, position) + 1
+    raise TextError(
+      f"{path}:{line}: control character U+0000; expected text: is it the"
+      " right file?"
+    )
+  return text
+
+
+def _guess_encoding(content: bytes) -> str:
+  """Returns the encoding that makes the bytes read as Chinese, or ""."""
+  best, best_share = "", 0.05
+  for encoding in _OTHER_ENCODINGS:
+    # The cut can fall within a character.
+    text = content[:20_000].decode(encoding, errors="replace")
+    if text.count("\ufffd") > 1 + len(text) // 200:
+      continue
+    num_wide = sum(character > "\u2fff" for character in text)
+    share = sum(character in _COMMON for character in text) / max(num_wide, 1)
+    if share > best_share:
+      best, best_share = encoding, share
+  return {"big5hkscs": "big5"}.get(best, best)
+
+
+def _list_files(root: pathlib.Path) -> list[pathlib.Path]:
+  paths = [
+    path
+    for path in root.rglob("*")
+    if path.is_file()
+    and path.suffix.lower() in _SUFFIXES
+    and not any(part.startswith(".") for part in path.relative_to(root).parts)
+    and not _ABOUT_FILE.match(path.name)
+  ]
+  return sorted(paths, key=lambda path: _natural_key(path.relative_to(root)))
+
+
+def _natural_key(path: pathlib.PurePath) -> list[list[tuple[int, str]]]:
+  return [
+    [
+      (int(piece), "") if piece.isdecimal() else (-1, piece)
+      for piece in _DIGITS.split(part)
+      if piece
+    ]
+    for part in path.parts
+  ]
+
+
+def _detect_format(file: SourceFile) -> str:
+  suffix = pathlib.PurePath(file.name).suffix.lower()
+  if mandoku.is_mandoku(file.text):
+    return "mandoku"
+  if tei.is_tei(file.text) or suffix in _TEI_SUFFIXES:
+    return "tei"
+  if suffix in _MARKDOWN_SUFFIXES or markdown.is_markdown(file.text):
+    return "markdown"
+  return "plain"
+
+
+def _name_work(
+  file: SourceFile, file_format: str, root: pathlib.Path
+) -> tuple[str, str]:
+  """Returns (folder, identifier) of the work that a file belongs to."""
+  name = pathlib.PurePath(file.name)
+  folder = name.parent.as_posix()
+  if file_format == "mandoku":
+    identifier = mandoku.read_identifier(file.text)
+    if not identifier:
+      match = _KANRIPO_IDENTIFIER.match(name.name)
+      identifier = match[0] if match else ""
+    if identifier:
+      return folder, identifier
+  if file_format == "tei" or root.is_file():
+    return folder, name.stem
+  return folder, root.resolve().name if folder == "." else name.parent.name
+
+
+def _read_work(
+  file_format: str,
+  identifier: str,
+  files: Sequence[SourceFile],
+  unit: str | None,
+) -> Work:
+  """Returns one work."""
+  properties: dict[str, str] = {}
+  if file_format == "mandoku":
+    entry_list = mandoku.read_mandoku(files)
+    properties = mandoku.read_properties(files)
+  elif file_format == "tei":
+    entry_list, properties = tei.read_tei(files)
+    identifier = properties.get("ID", identifier)
+  elif file_format == "markdown":
+    entry_list = markdown.read_markdown(files)
+    properties = markdown.read_front_matter(files[0].text)
+  else:
+    entry_list = plain.read_plain(files, unit)
+  entries: list[Entry] = entry_list.entries
+  counts = entry_list.counts
+  if file_format != "mandoku":
+    num_entries = len(entries)
+    entries = year_headings.split_year_headings(entries)
+    counts["years made headings"] += len(entries) - num_entries
+  counts["files"] = len(files)
+  return Work(
+    identifier,
+    properties.get("TITLE", identifier),
+    file_format,
+    properties,
+    tuple(entries),
+    {kind: count for kind, count in sorted(counts.items()) if count},
+  )

@@ -1,0 +1,524 @@
+"""Makes the tables of calendars from an installed `sanmiao`.
+
+    pip install --no-deps 'sanmiao==0.2.12'
+    python -m ctd_jax_datasets.calendars.build_tables
+
+Only the tables of that package are read, never its code. What they have wrong
+is put right by the rows of `corrections.tsv`, each with its reason.
+"""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import dataclasses
+import functools
+import importlib.metadata
+import importlib.util
+import itertools
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import opencc
+from absl import app, flags
+
+from ctd_jax.chronology.calendar_tables import TABLE_COLUMNS
+from ctd_jax.utils import files
+from ctd_jax_datasets.calendars import lunations as lunations_lib
+
+SANMIAO_VERSION = "0.2.12"
+FOLDER = pathlib.Path(__file__).parent
+CORRECTION_COLUMNS = (
+  "table",
+  "key",
+  "column",
+  "source",
+  "value",
+  "reason",
+  "authority",
+)
+_COUNTRY_BY_STREAM = {**dict.fromkeys((1, 2, 3), "zh"), 4: "ja"} | (
+  dict.fromkeys((5, 6, 7, 8), "ko")
+)
+# Polities that counted the years of rulers beside eras, or before there were
+# any, of which the source has no row among the eras: 新羅.
+_POLITIES_OF_REIGNS = {"136": "silla"}
+# 開國 503 is the longest count; one further from 元年 is a typing error.
+_MAX_YEARS = 510
+# Number of a polity in the source: the stream of its own.
+_STREAM_OF_POLITY = {"128": "southern_ming"}
+# The short name of an emperor is the posthumous one, 武帝, up to the Sui, and
+# the temple name, 太宗, from the Tang on (97 is the number of 唐).
+_FIRST_TEMPLE_NAME_POLITY = 97
+
+_OUT = flags.DEFINE_string("out", "", "folder of the tables; the package's own")
+
+
+def sanmiao_data_dir() -> pathlib.Path:
+  """Returns the folder of the tables of the installed `sanmiao`.
+
+  Raises:
+    ModuleNotFoundError: if it is not installed.
+    ValueError: if its version is another than `SANMIAO_VERSION`.
+  """
+  spec = importlib.util.find_spec("sanmiao")
+  if spec is None or not spec.submodule_search_locations:
+    raise ModuleNotFoundError(
+      f"no sanmiao; pip install --no-deps 'sanmiao=={SANMIAO_VERSION}'"
+    )
+  version = importlib.metadata.version("sanmiao")
+  if version != SANMIAO_VERSION:
+    raise ValueError(
+      f"sanmiao is {version}; corrections.tsv is of {SANMIAO_VERSION}"
+    )
+  return pathlib.Path(spec.submodule_search_locations[0]) / "data"
+
+
+def read_corrections(
+  path: pathlib.Path = FOLDER / "corrections.tsv",
+) -> list[dict[str, str]]:
+  """Returns the rows of the table of corrections.
+
+  Raises:
+    ValueError: naming file and line of what cannot be read.
+  """
+  lines = path.read_text(encoding="utf-8").splitlines()
+  rows = [line.split("\t") for line in lines]
+  if tuple(rows[0]) != CORRECTION_COLUMNS:
+    raise ValueError(f"{path}, line 1: columns should be {CORRECTION_COLUMNS}")
+  for number, row in enumerate(rows[1:], start=2):
+    if len(row) != len(CORRECTION_COLUMNS) or not row[5] or not row[6]:
+      raise ValueError(
+        f"{path}, line {number}: should be {len(CORRECTION_COLUMNS)} columns "
+        "with a reason and an authority"
+      )
+  return [dict(zip(CORRECTION_COLUMNS, row, strict=True)) for row in rows[1:]]
+
+
+@dataclasses.dataclass
+class _EraRow:
+  """One era under one ruler while its rows are put together."""
+
+  era: str
+  polity: str
+  ruler: str
+  names: list[str]
+  stream: str
+  first_day: int
+  last_day: int | None
+  first_year: int
+
+
+def build_tables(
+  source: pathlib.Path, corrections: Sequence[Mapping[str, str]]
+) -> dict[str, list[tuple]]:
+  """Returns the rows of every table, in order of `TABLE_COLUMNS`.
+
+  Args:
+    source: folder of the source's tables.
+    corrections: of all tables.
+
+  Raises:
+    ValueError: for a correction that fits no row of the source.
+  """
+  streams = lunations_lib.assemble_streams(
+    _read_csv(source / "lunar_table_dump.csv"), corrections
+  )
+  by_table: dict[str, dict[str, list[Mapping[str, str]]]] = {}
+  for row in corrections:
+    by_key = by_table.setdefault(row["table"], {})
+    by_key.setdefault(row["key"], []).append(row)
+  moved_days = lunations_lib.find_moved_days(corrections)
+  era_rows = list(
+    _read_era_rows(
+      source / "era_table.csv", by_table.get("eras", {}), moved_days
+    )
+  )
+  era_rows += _iter_reigns_without_era(source, era_rows, streams)
+  eras = _merge_spellings(era_rows)
+  polities = {era.polity for era in eras}
+  rulers = {era.ruler for era in eras} - {""}
+  tables = {
+    "lunations": list(lunations_lib.format_year_rows(streams)),
+    "polities": list(
+      _iter_polity_rows(source, polities, by_table.get("polities", {}))
+    ),
+    "rulers": list(
+      _iter_ruler_rows(source, rulers, by_table.get("rulers", {}))
+    ),
+    "eras": list(_iter_era_rows(eras, streams)),
+  }
+  for table, columns in TABLE_COLUMNS.items():
+    if any(len(row) != len(columns) for row in tables[table]):
+      raise ValueError(f"{table}: rows should have {len(columns)} columns")
+  return tables
+
+
+def write_tables(
+  tables: Mapping[str, Iterable[tuple]], folder: pathlib.Path
+) -> None:
+  """Writes each table as TSV."""
+  for name, rows in tables.items():
+    lines = ["\t".join(TABLE_COLUMNS[name])]
+    lines += ["\t".join(map(str, row)) for row in rows]
+    with files.atomic_path(folder / f"{name}.tsv") as path:
+      pathlib.Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _read_csv(path: pathlib.Path) -> Iterator[dict[str, str]]:
+  with path.open(encoding="utf-8", newline="") as file:
+    yield from csv.DictReader(file)
+
+
+def _read_era_rows(
+  path: pathlib.Path,
+  corrections: Mapping[str, list[Mapping[str, str]]],
+  moved_days: Mapping[str, Mapping[int, int]],
+) -> Iterator[_EraRow]:
+  """Yields the eras of the source, corrected; a key is era and name.
+
+  Args:
+    path: table of eras.
+    corrections: by key.
+    moved_days: as `lunations.find_moved_days` returns them.
+  """
+  unused = {key: list(rows) for key, rows in corrections.items()}
+  for key in tuple(unused):
+    if unused[key][0]["column"] == "added":
+      yield _parse_added_era(key, unused.pop(key)[0]["value"])
+  for row in _read_csv(path):
+    key = " ".join(filter(None, (row["era_id"], row["era_name"])))
+    dropped = False
+    names = [row["era_name"]] if row["era_name"] else []
+    for correction in unused.pop(key, ()):
+      column = correction["column"]
+      if column == "dropped":
+        dropped = True
+      elif column == "spellings":
+        names.append(correction["value"])
+      elif column not in row or row[column] != correction["source"]:
+        raise ValueError(
+          f"correction of era {key}: {column} is {row.get(column)!r}"
+        )
+      else:
+        row[column] = correction["value"]
+        names = [row["era_name"]] if row["era_name"] else []
+    if dropped:
+      continue
+    stream = _stream_of_era(row)
+    moved = moved_days.get(stream, {})
+    first_day = _day_of(row["era_start_jdn"])
+    # The source gives the first day of what follows.
+    next_day = _day_of(row["era_end_jdn"]) if row["era_end_jdn"] else None
+    yield _EraRow(
+      row["era_id"],
+      row["dyn_id"],
+      str(int(float(row["ruler_id"]))),
+      names,
+      stream,
+      moved.get(first_day, first_day),
+      None if next_day is None else moved.get(next_day, next_day) - 1,
+      int(row["era_start_year"]),
+    )
+  if unused:
+    raise ValueError(f"corrections of unknown eras: {sorted(unused)}")
+
+
+def _iter_reigns_without_era(
+  source: pathlib.Path,
+  eras: Sequence[_EraRow],
+  streams: Mapping[str, list[lunations_lib.Lunation]],
+) -> Iterator[_EraRow]:
+  """Yields the years of rulers where the source has eras alone, or nothing.
+
+  The source has them by years: each reign begins with the year of accession,
+  whose month is not told, and ends with the year before the next.
+  """
+  counted = {era.ruler for era in eras if not era.names}
+  rows = [
+    row
+    for row in _read_csv(source / "ruler_table.csv")
+    if row["dyn_id"] in _POLITIES_OF_REIGNS
+  ]
+  rows.sort(key=lambda row: float(row["emp_start_year"]))
+  for row, successor in itertools.pairwise(rows):
+    if row["person_id"] in counted:
+      continue
+    stream = _POLITIES_OF_REIGNS[row["dyn_id"]]
+    first, end = (
+      next(m.first_day for m in streams[stream] if m.year == year)
+      for year in (
+        int(float(row["emp_start_year"])),
+        int(float(successor["emp_start_year"])),
+      )
+    )
+    yield _EraRow(
+      f"r{row['person_id']}",
+      row["dyn_id"],
+      row["person_id"],
+      [],
+      stream,
+      first,
+      end - 1,
+      int(float(row["emp_start_year"])),
+    )
+
+
+def _parse_added_era(key: str, value: str) -> _EraRow:
+  """Returns an era that the source lacks.
+
+  Args:
+    key: number and name.
+    value: polity, ruler (`-` if it is none of the source), stream, year of
+      元年, first and last day.
+  """
+  era, name = key.split()
+  polity, ruler, stream, year, first_day, last_day = value.split()
+  return _EraRow(
+    era,
+    polity,
+    "" if ruler == "-" else ruler,
+    [name],
+    stream,
+    int(first_day),
+    int(last_day),
+    int(year),
+  )
+
+
+def _day_of(julian_date: str) -> int:
+  """Returns the day that begins at the midnight `julian_date`."""
+  return round(float(julian_date) + 0.5)
+
+
+def _stream_of_era(row: Mapping[str, str]) -> str:
+  """Returns the stream by which an era counted its months."""
+  if row["dyn_id"] in _STREAM_OF_POLITY:
+    return _STREAM_OF_POLITY[row["dyn_id"]]
+  year = int(row["era_start_year"])
+  # 天祐 of 遼 was counted from 904, before its stream begins.
+  distance_by_stream = {
+    name: max(first - year, year - last, 0)
+    for name, (number, first, last) in lunations_lib.STREAMS.items()
+    if number == int(float(row["cal_stream"]))
+  }
+  return min(distance_by_stream, key=distance_by_stream.__getitem__)
+
+
+def _merge_spellings(rows: Iterable[_EraRow]) -> list[_EraRow]:
+  """Returns one row for each era under each ruler, in order of time.
+
+  Rows of one era that differ by name alone become spellings of the first. A
+  row without an end repeats one that has it, for a second ruler of the time.
+  """
+  merged: list[_EraRow] = []
+  for row in rows:
+    for earlier in merged:
+      is_same_count = (earlier.polity, earlier.first_year) == (
+        row.polity,
+        row.first_year,
+      )
+      # Of two rulers of one span the source does not say when they changed.
+      is_same_span = (
+        earlier.names[:1] == row.names[:1]
+        and (earlier.first_day, earlier.last_day)
+        == (row.first_day, row.last_day)
+      ) or (
+        earlier.ruler == row.ruler
+        and abs(earlier.first_day - row.first_day) < 10
+        and (
+          earlier.era == row.era
+          or (earlier.first_day, earlier.last_day)
+          == (row.first_day, row.last_day)
+        )
+      )
+      if is_same_count and is_same_span:
+        earlier.names += [n for n in row.names if n not in earlier.names]
+        break
+    else:
+      merged.append(row)
+  counted = {
+    (row.polity, row.first_year, name)
+    for row in merged
+    if row.last_day is not None
+    for name in row.names
+  }
+  kept = [
+    row
+    for row in merged
+    if row.last_day is not None
+    or not any((row.polity, row.first_year, n) in counted for n in row.names)
+  ]
+  return sorted(kept, key=lambda row: (row.first_day, row.era))
+
+
+def _iter_era_rows(
+  eras: Sequence[_EraRow],
+  streams: Mapping[str, list[lunations_lib.Lunation]],
+) -> Iterator[tuple]:
+  """Yields the rows of the table of eras."""
+  first_days = {
+    name: [row.first_day for row in months] for name, months in streams.items()
+  }
+  numbers: dict[str, int] = {}
+  for era in eras:
+    months = streams[era.stream]
+    if era.last_day is None or era.last_day < era.first_day:
+      raise ValueError(
+        f"era {era.era} {'/'.join(era.names)} of {era.polity}: "
+        f"{era.first_day} to {era.last_day}"
+      )
+    position = bisect.bisect_right(first_days[era.stream], era.first_day) - 1
+    end = bisect.bisect_right(first_days[era.stream], era.last_day) - 1
+    first, last = months[max(position, 0)], months[max(end, 0)]
+    offset = first.year - era.first_year
+    if not -2 <= offset < _MAX_YEARS or last.year < era.first_year:
+      raise ValueError(
+        f"era {era.era} {'/'.join(era.names)} of {era.polity}: 元年 is "
+        f"{era.first_year}, first day in {first.year}"
+      )
+    numbers[era.era] = numbers.get(era.era, 0) + 1
+    suffix = "abcdefgh"[numbers[era.era] - 1]
+    name = era.names[0] if era.names else ""
+    spellings = sorted(
+      {s for n in era.names for s in _spellings_of(n)} - {name}
+    )
+    yield (
+      f"{era.era}{suffix}" if numbers[era.era] > 1 else era.era,
+      era.polity,
+      era.ruler,
+      name,
+      ",".join(spellings),
+      era.stream,
+      era.first_day,
+      era.last_day,
+      era.first_year,
+      last.year - era.first_year + 1,
+      first.label if first.year <= era.first_year else "1",
+    )
+
+
+@functools.cache
+def _converters() -> tuple[opencc.OpenCC, ...]:
+  return tuple(map(opencc.OpenCC, ("t2s", "jp2t", "t2jp")))
+
+
+def _spellings_of(name: str) -> set[str]:
+  """Returns a name in Traditional, Simplified and the new Japanese forms."""
+  to_simplified, to_old, to_new = _converters()
+  forms = {name, to_old.convert(name), to_new.convert(name)}
+  for form in tuple(forms):
+    simplified = to_simplified.convert(form)
+    # 乾 stays as it is where it is read qián, as in all names of eras.
+    forms.add(
+      "".join(
+        "乾" if a == "乾" else b for a, b in zip(form, simplified, strict=True)
+      )
+    )
+  return forms
+
+
+def _iter_polity_rows(
+  source: pathlib.Path,
+  polities: set[str],
+  corrections: Mapping[str, list[Mapping[str, str]]],
+) -> Iterator[tuple]:
+  """Yields the rows of the table of polities, those that have eras.
+
+  西漢 is also 漢, of which it is a part; 晉 also 西晉 and 東晉, its parts.
+  """
+  rows = list(_read_csv(source / "dynasty_table_dump.csv"))
+  names = {row["dyn_id"]: [row["dyn_name"]] for row in rows}
+  streams = {row["dyn_id"]: row["cal_stream"] for row in rows}
+  for row in _read_csv(source / "dynasty_tags.csv"):
+    names[row["dyn_id"]].append(row["string"])
+  parents = {
+    row["dyn_id"]: str(int(float(row["part_of"])))
+    for row in rows
+    if row["part_of"]
+  }
+  for polity in sorted(polities, key=lambda p: (not p.isdecimal(), p.zfill(3))):
+    own = list(names.get(polity, [polity]))
+    own += names.get(parents.get(polity, ""), [])
+    for part, parent in parents.items():
+      if parent == polity and part not in polities:
+        own += names[part]
+    name = own[0]
+    for row in corrections.get(polity, ()):
+      if row["column"] == "name":
+        if name != row["source"]:
+          raise ValueError(f"correction of polity {polity}: name is {name!r}")
+        own = [row["value"], *(n for n in own if n != name)]
+        name = row["value"]
+      else:
+        own += row["value"].split(",")
+    spellings = {s for n in own for s in _spellings_of(n)}
+    # The source lacks polities that a correction adds, all of China.
+    country = _COUNTRY_BY_STREAM[int(float(streams.get(polity) or 1))]
+    yield polity, name, ",".join(sorted(spellings - {name})), country
+
+
+def _iter_ruler_rows(
+  source: pathlib.Path,
+  rulers: set[str],
+  corrections: Mapping[str, list[Mapping[str, str]]],
+) -> Iterator[tuple]:
+  """Yields the rows of the table of rulers, those that have eras."""
+  polity_of = {
+    row["person_id"]: row["dyn_id"]
+    for row in _read_csv(source / "ruler_table.csv")
+  }
+  titles: dict[str, list[str]] = {}
+  persons: dict[str, list[str]] = {}
+  for row in _read_csv(source / "ruler_tags.csv"):
+    # Their own names are marked; what only stands before an era is a title.
+    names = persons if row["abr"] == "False" else titles
+    names.setdefault(row["person_id"], []).append(row["string"])
+  for row in _read_csv(source / "rul_can_name.csv"):
+    persons.setdefault(row["person_id"], []).append(row["string"])
+  for ruler in sorted(rulers, key=lambda r: (int(polity_of[r]), int(r))):
+    own_titles, own_names = titles.get(ruler, []), persons.get(ruler, [])
+    name = _short_name(own_titles, own_names, int(polity_of[ruler]))
+    for row in corrections.get(ruler, ()):
+      if row["column"] == "name":
+        if name != row["source"]:
+          raise ValueError(f"correction of ruler {ruler}: name is {name!r}")
+        name = row["value"]
+        own_titles.append(name)
+      else:
+        own_titles += row["value"].split(",")
+    spellings = {s for n in own_titles + own_names for s in _spellings_of(n)}
+    yield ruler, polity_of[ruler], name, ",".join(sorted(spellings - {name}))
+
+
+def _short_name(titles: list[str], persons: list[str], polity: int) -> str:
+  """Returns what histories call a ruler: 武帝, 太宗, 醍醐天皇."""
+  ranks = (
+    ("祖宗", "帝王公皇后")
+    if polity >= _FIRST_TEMPLE_NAME_POLITY
+    else ("帝", "王公皇后", "祖宗")
+  )
+  for ends in ranks:
+    fitting = [name for name in titles if name[-1] in ends]
+    if fitting:
+      return min(fitting, key=len)
+  return min(titles or persons, key=len)
+
+
+def main(argv: Sequence[str]) -> None:
+  """Entry point for absl."""
+  if len(argv) > 1:
+    raise app.UsageError(f"unknown arguments: {' '.join(argv[1:])}")
+  try:
+    tables = build_tables(sanmiao_data_dir(), read_corrections())
+  except (ModuleNotFoundError, ValueError) as error:
+    raise SystemExit(f"build_tables: {error}") from error
+  folder = pathlib.Path(_OUT.value) if _OUT.value else FOLDER
+  write_tables(tables, folder)
+  for name, rows in tables.items():
+    size = (folder / f"{name}.tsv").stat().st_size
+    print(f"{folder / name}.tsv: {len(rows)} rows, {size} bytes")
+
+
+if __name__ == "__main__":
+  app.run(main)

@@ -1,0 +1,280 @@
+"""Lunations of the source, put in order: streams, years and lengths.
+
+The source numbers eight streams. A stream here is one run of consecutive
+lunations, so that those with a gap are several (蜀 and 唐 share a number).
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+
+# Name of a stream: number in the source, first and last astronomical year.
+STREAMS: dict[str, tuple[int, int, int]] = {
+  "qin_chen": (1, -245, 590),
+  "liao_jin": (1, 907, 1233),
+  "wu": (2, 222, 280),
+  "wei_qi": (2, 386, 577),
+  "shu": (3, 221, 263),
+  "zhou_qing": (3, 535, 1912),
+  "japan": (4, 445, 1872),
+  "goguryeo": (5, -36, 668),
+  "taebong": (5, 901, 918),
+  "joseon": (5, 1392, 1895),
+  "baekje": (6, -17, 660),
+  "later_baekje": (6, 901, 936),
+  "silla": (7, -56, 935),
+  "goryeo": (8, 918, 1392),
+}
+# A stream that leaves another and is like it but for its corrections: the
+# Southern Ming kept the Ming calendar when the Qing made a new one.
+BRANCHES: dict[str, tuple[str, int, int]] = {
+  "southern_ming": ("zhou_qing", 1644, 1662),
+}
+# Years of the stream zhou_qing that begin with 子月, the eleventh month. The
+# source counts 正月, 臘月, 一月 as 1, 13, 14, and 建子月 ... as 1 ... 5.
+_WU_ZHOU_YEARS = range(690, 701)
+_WU_ZHOU_MONTHS = {1: 11, 13: 12, 14: 1}
+_SUZONG_YEAR = 762
+_SUZONG_MONTHS = {1: 11, 2: 12, 3: 1, 4: 2, 5: 3}
+# Up to 太初元年 (104 BCE) years begin with the tenth month.
+_LAST_TENTH_MONTH_YEAR = -103
+
+
+@dataclasses.dataclass(frozen=True)
+class Lunation:
+  """Month of one stream.
+
+  Attributes:
+    first_day: Julian day number.
+    length: in days.
+    year: astronomical year as this calendar counts it.
+    month: 1-12.
+    leap: whether it is intercalary.
+  """
+
+  first_day: int
+  length: int
+  year: int
+  month: int
+  leap: bool
+
+  @property
+  def label(self) -> str:
+    """Number and L for a leap month, as in a time key."""
+    return f"{self.month}{'L' * self.leap}"
+
+
+def parse_label(label: str) -> tuple[int, bool]:
+  """Returns (month, leap) of `7` or `7L`."""
+  return int(label.removesuffix("L")), label.endswith("L")
+
+
+def assemble_streams(
+  rows: Iterable[Mapping[str, str]], corrections: Iterable[Mapping[str, str]]
+) -> dict[str, list[Lunation]]:
+  """Returns the lunations of each stream in order of time.
+
+  Args:
+    rows: of the source's table of lunations.
+    corrections: rows of `corrections.tsv`.
+
+  Raises:
+    ValueError: for a correction that fits no row, or months that do not follow
+      each other.
+  """
+  by_stream = split_streams(rows)
+  for name, (parent, first, last) in BRANCHES.items():
+    by_stream[name] = [
+      row for row in by_stream[parent] if first <= row[1] <= last
+    ]
+  changes: dict[str, list[Mapping[str, str]]] = {}
+  for row in corrections:
+    if row["table"] == "lunations":
+      changes.setdefault(row["key"].split()[0], []).append(row)
+  streams = {}
+  for name, months in by_stream.items():
+    months = _apply_corrections(name, months, changes.pop(name, []))
+    streams[name] = list(_measure_lunations(name, months))
+  if changes:
+    raise ValueError(f"corrections of unknown streams: {sorted(changes)}")
+  return streams
+
+
+def find_moved_days(
+  corrections: Iterable[Mapping[str, str]],
+) -> dict[str, dict[int, int]]:
+  """Returns, by stream, first days of the source and what they became.
+
+  An era that begins with a month, or ends with one, moves with it.
+  """
+  moved: dict[str, dict[int, int]] = {}
+  for row in corrections:
+    if (row["table"], row["column"]) == ("lunations", "first_day"):
+      stream, day = row["key"].split()
+      moved.setdefault(stream, {})[int(day)] = int(row["value"])
+  return moved
+
+
+def split_streams(
+  rows: Iterable[Mapping[str, str]],
+) -> dict[str, list[tuple[int, int, int, bool, int]]]:
+  """Returns (first day, year, month, leap, last day) by stream, as read.
+
+  Days are Julian day numbers: the source gives the midnight before.
+  """
+  by_stream = {name: [] for name in STREAMS}
+  for row in rows:
+    number, year = int(row["cal_stream"]), int(row["ind_year"])
+    name = next(
+      name
+      for name, (stream, first, last) in STREAMS.items()
+      if stream == number and first - 1 <= year <= last
+    )
+    month, leap = int(row["month"]), row["intercalary"] != "0"
+    if name == "zhou_qing" and year in _WU_ZHOU_YEARS and not leap:
+      month = _WU_ZHOU_MONTHS.get(month, month)
+    first_day = round(float(row["nmd_jdn"]) + 0.5)
+    last_day = round(float(row["hui_jdn"]) + 0.5)
+    by_stream[name].append((first_day, year, month, leap, last_day))
+  for name, months in by_stream.items():
+    months.sort()
+    if name == "zhou_qing":
+      _number_suzong_months(months)
+  return by_stream
+
+
+def _number_suzong_months(
+  months: list[tuple[int, int, int, bool, int]],
+) -> None:
+  """Numbers 建子月 to 建辰月 of 762 as what they are: 11, 12, 1, 2, 3."""
+  of_year = [i for i, row in enumerate(months) if row[1] == _SUZONG_YEAR]
+  for index in of_year[: len(_SUZONG_MONTHS)]:
+    first_day, year, month, leap, last_day = months[index]
+    months[index] = first_day, year, _SUZONG_MONTHS[month], leap, last_day
+
+
+def _apply_corrections(
+  stream: str,
+  months: list[tuple[int, int, int, bool, int]],
+  corrections: list[Mapping[str, str]],
+) -> list[tuple[int, int, int, bool, int]]:
+  """Returns the months corrected; `source` of each correction must fit."""
+  months = list(months)
+  # By the day in the source; several corrections may change one month.
+  current_day: dict[int, int] = {}
+  for row in corrections:
+    day = int(row["key"].split()[1])
+    where = f"correction {row['key']}, {row['column']}"
+    if row["column"] == "added":
+      label, length = row["value"].split()
+      index = bisect.bisect_left(months, (day,))
+      neighbour = months[max(index - 1, 0)]
+      last_day = day + int(length) - 1
+      months.insert(index, (day, neighbour[1], *parse_label(label), last_day))
+      continue
+    day = current_day.get(day, day)
+    fitting = [
+      index
+      for index, m in enumerate(months)
+      if m[0] == day
+      and (
+        row["column"] in ("first_day", "last_day")
+        or f"{m[2]}{'L' * m[3]}" == row["source"]
+      )
+    ]
+    if not fitting:
+      raise ValueError(f"{where}: the source has no such month")
+    index = fitting[0]
+    first_day, year, month, leap, last_day = months[index]
+    if row["column"] == "dropped":
+      del months[index]
+    elif row["column"] == "first_day":
+      current_day[first_day] = int(row["value"])
+      months[index] = int(row["value"]), year, month, leap, last_day
+    elif row["column"] == "last_day":
+      months[index] = first_day, year, month, leap, int(row["value"])
+    elif row["column"] == "month":
+      month, leap = parse_label(row["value"])
+      months[index] = first_day, year, month, leap, last_day
+    else:
+      raise ValueError(f"{where}: no such column of lunations")
+    months.sort(key=lambda row: row[0])
+  return months
+
+
+def _measure_lunations(
+  stream: str, months: list[tuple[int, int, int, bool, int]]
+) -> Iterator[Lunation]:
+  """Yields the months with their lengths and their years counted anew.
+
+  A month is as long as it takes to the next first day. The source gives some
+  months at the turn of a year the wrong year; a year begins with its first
+  month.
+  """
+  year = None
+  previous = 0
+  for current, following in itertools.zip_longest(months, months[1:]):
+    first_day, source_year, month, leap, last_day = current
+    next_day = following[0] if following else last_day + 1
+    length = next_day - first_day
+    if not 28 <= length <= 31:
+      raise ValueError(f"{stream}: the month at {first_day} has {length} days")
+    if year is None or _keeps_source_years(stream, source_year):
+      year = source_year
+    elif month == 1 and not leap and previous != 1:
+      year += 1
+    # Wrong years stand at the turn of a year only.
+    if month == 6 and year != source_year:
+      raise ValueError(f"{stream}: {first_day} is of {source_year} or {year}?")
+    previous = month
+    yield Lunation(first_day, length, year, month, leap)
+
+
+def _keeps_source_years(stream: str, year: int) -> bool:
+  """Returns whether a year may begin with another month than the first."""
+  if stream == "qin_chen":
+    return year <= _LAST_TENTH_MONTH_YEAR
+  return stream == "zhou_qing" and (
+    689 <= year <= 701 or _SUZONG_YEAR - 1 <= year <= _SUZONG_YEAR
+  )
+
+
+def format_year_rows(
+  streams: Mapping[str, list[Lunation]],
+) -> Iterator[tuple[str, int, int, str, str]]:
+  """Yields stream, year, first day, months and lengths of every year.
+
+  Months as runs, `1-7,7L,8-12`; of the lengths the last digit: 0 for 30 days.
+  """
+  for stream, lunations in streams.items():
+    for year, group in itertools.groupby(lunations, key=lambda row: row.year):
+      months = list(group)
+      yield (
+        stream,
+        year,
+        months[0].first_day,
+        _format_runs(months),
+        "".join(str(row.length % 10) for row in months),
+      )
+
+
+def _format_runs(months: list[Lunation]) -> str:
+  """Returns the labels of months, consecutive ones as `8-12`."""
+  runs: list[list[Lunation]] = []
+  for row in months:
+    if (
+      runs
+      and not row.leap
+      and not runs[-1][-1].leap
+      and row.month == runs[-1][-1].month + 1
+    ):
+      runs[-1].append(row)
+    else:
+      runs.append([row])
+  return ",".join(
+    run[0].label if len(run) == 1 else f"{run[0].label}-{run[-1].label}"
+    for run in runs
+  )

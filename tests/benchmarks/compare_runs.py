@@ -1,0 +1,67 @@
+"""Paired tests between the runs of the plan of results.
+
+  python -m tests.benchmarks.compare_runs --runs=runs/results \\
+    --data_dir=runs/results/data --output=comparisons.tsv
+
+Pairs are `result_steps.COMPARED`, on test, in both modes that the pages show;
+Holm's correction is over the pairs of a mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+
+from ctd_jax.evaluation import comparison, comparison_rows, summary
+from ctd_jax.utils import provenance
+from ctd_jax_datasets import load
+from tests.benchmarks.result_steps import COMPARED, list_compared_runs
+
+SPLIT = "test"
+
+
+def find_run_folders(runs: pathlib.Path) -> list[pathlib.Path]:
+  """Returns the folders of the run files of all systems of the pairs.
+
+  Raises:
+    FileNotFoundError: naming a step without run files.
+  """
+  folders = [runs / name / "evaluation" for name in list_compared_runs()]
+  folders += sorted((runs / "baselines" / "evaluation").glob("chunqiutr_*"))
+  for folder in folders:
+    if not any(folder.glob(f"run.*.{SPLIT}.*.trec")):
+      raise FileNotFoundError(f"{folder}: no run file of {SPLIT}")
+  return folders
+
+
+def main() -> None:
+  """Reads the runs, compares and writes."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--runs", required=True, type=pathlib.Path)
+  parser.add_argument("--data_dir", required=True)
+  parser.add_argument("--output", required=True, type=pathlib.Path)
+  parser.add_argument("--dataset", default="chunqiutr/rebuilt")
+  flags = parser.parse_args()
+  benchmark = load.load_benchmark(flags.dataset, flags.data_dir)
+  tables = {
+    (table.system, table.mode): table
+    for table in summary.score_runs(find_run_folders(flags.runs), benchmark)
+    if table.split == SPLIT
+  }
+  years = comparison.find_query_years(benchmark, SPLIT)
+  rows = []
+  for mode in summary.REPORT_MODES:
+    pairs = [(tables[a, mode], tables[b, mode]) for a, b in COMPARED]
+    rows += comparison_rows.make_comparison_rows(
+      comparison.compare_system_pairs(pairs, years),
+      "systems",
+      benchmark.name,
+      SPLIT,
+      mode,
+      commit=provenance.code_commit(),
+    )
+  comparison_rows.write_comparison_rows(flags.output, rows)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,320 @@
+"""Plan of all measured rows: the commands that make them, in order.
+
+A step is one command of the product, in a workdir of its own; the systems that
+it measures, and the file of `tests/results` that its rows belong to, are said
+beside it. `tests.benchmarks.all_results` runs the plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+TRAIN = "python -m ctd_jax.train"
+EVALUATE = "python -m ctd_jax.evaluate"
+# Rows of the pages are of test alone; configs were chosen on validation.
+TEST_ONLY = "--config.eval.splits=('test',)"
+NO_BASELINES = "--config.eval.baselines=()"
+
+BASELINES = ("bm25", "bm25_timekde", "rules")
+SMALL_METHODS = {
+  "ft-small": "ft",
+  "tempdate-small": "tempdate",
+  "tempdate_smooth-small": "tempdate_smooth",
+  "ctd-small": "ctd",
+  "posterior-small": "posterior",
+  "ctd_posterior-small": "ctd_posterior",
+}
+ABLATION_METHODS = ("ft", "multi", "bias", "ctx", "ctd")
+REPAIRS = (
+  "codebooks",
+  "timeline",
+  "starts",
+  "bias_columns",
+  "supervision",
+  "balance",
+  "negatives",
+  "groups",
+  "scorer",
+)
+DATING_EXPERTS = (
+  "openings",
+  "days",
+  "empty",
+  "seasons",
+  "words",
+  "neural",
+  "cited",
+  "carried",
+  "parallels",
+  "room",
+  "punctuation",
+)
+# Systems whose difference the pages speak of.
+COMPARED = (
+  ("ctd-small", "ft-small"),
+  ("ctd-small", "bm25"),
+  ("posterior-small", "ctd-small"),
+  ("posterior-small", "rules"),
+  ("ctd_posterior-small", "posterior-small"),
+  ("ft-e5-small", "bm25"),
+  ("ctd-e5-small", "ft-e5-small"),
+)
+TRANSFERRED = ("posterior-small", "ft-e5-small", "ctd-e5-small")
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+  """One command and the rows it makes.
+
+  Attributes:
+    name: of the step, and of its workdir.
+    command: as typed in a shell at the root of the checkout; `{workdir}` is
+      its own folder, `{runs}` that of all steps, `{data}` that of the built
+      data sets, `{sources}` that of the source texts, `{e5}` the unpacked
+      encoder; all relative to that root.
+    target: stem of the file in `tests/results`; "" for a step without rows.
+    systems: whose rows are kept of what the command writes.
+    needs: steps that must have ended before.
+    rows: where the command writes its rows, below its workdir.
+    comparisons: where it writes paired tests, if it does.
+  """
+
+  name: str
+  command: str
+  target: str = ""
+  systems: tuple[str, ...] = ()
+  needs: tuple[str, ...] = ()
+  rows: str = "evaluation/results.json"
+  comparisons: str = ""
+
+
+def _train(name: str, config: str, *overrides: str, needs=("data",)) -> Step:
+  return Step(
+    name,
+    " ".join(
+      (
+        f"{TRAIN} --config={config} --config.data_dir={{data}}",
+        *overrides,
+        f'"{TEST_ONLY}" "{NO_BASELINES}" --workdir={{workdir}}',
+      )
+    ),
+    "rebuilt",
+    (name,),
+    needs,
+  )
+
+
+def _rank(name: str, config: str, target: str, *systems: str, more="") -> Step:
+  return Step(
+    name,
+    f"{EVALUATE} --baselines_only --config={config} --config.data_dir={{data}}"
+    f'{more} "{TEST_ONLY}" --workdir={{workdir}}',
+    target,
+    systems,
+    ("data",),
+    "evaluation/*/results.json",
+  )
+
+
+def _transfer(name: str) -> Step:
+  return Step(
+    f"zztj-{name}",
+    f"{EVALUATE} --dataset=zztj/rebuilt --data_dir={{data}} "
+    f"--workdir={{runs}}/{name}",
+    "zztj",
+    (name,),
+    ("data", name),
+    f"../{name}/evaluation/zztj_rebuilt_*/results.json",
+  )
+
+
+def _ablate(
+  name: str, methods: str, seeds: str, systems: tuple[str, ...]
+) -> Step:
+  return Step(
+    name,
+    "python -m ctd_jax.ablate --config=configs/small.py "
+    "--config.data_dir={data} --config.model.encoder.hidden_size=64 "
+    "--config.model.encoder.mlp_size=256 --config.record_length=48 "
+    "--config.num_epochs=1 --config.eval_every=408 "
+    f'--config.optimizer.learning_rate=1e-3 "{TEST_ONLY}" '
+    f"--methods={methods} --seeds={seeds} --workdir={{workdir}}",
+    "ablation",
+    systems,
+    ("data",),
+    "results.json",
+    "comparisons.tsv",
+  )
+
+
+def _date(name: str, target: str, systems: tuple[str, ...], flags: str) -> Step:
+  return Step(
+    name,
+    "python -m tests.benchmarks.dating --data_dir={data} --split=test "
+    f"{flags} --rows={{workdir}}/rows.json",
+    target,
+    systems,
+    ("data",),
+    "rows.json",
+  )
+
+
+def _answer(name: str, system: str, flags: str) -> Step:
+  return Step(
+    name,
+    f"python -m ctd_jax.tasks.ctm {flags} --data_dir={{data}} "
+    "--workdir={workdir}",
+    "ctm",
+    (system,),
+    ("data",),
+    "results.json",
+  )
+
+
+def list_compared_runs() -> list[str]:
+  """Returns the trained runs among the compared systems."""
+  systems = dict.fromkeys(system for pair in COMPARED for system in pair)
+  return [system for system in systems if system not in BASELINES]
+
+
+def make_steps() -> list[Step]:
+  """Returns all steps, cheap headline rows first, what others need before."""
+  build = " && ".join(
+    f"python -m ctd_jax_datasets.build {name} --data_dir={{data}}{sources}"
+    for name, sources in {
+      "chunqiutr/mini": "",
+      "chunqiutr/rebuilt": " --sources={sources}",
+      "zztj/rebuilt": " --sources={sources}",
+      "ctm/qa": "",
+      "ctm/ito": "",
+    }.items()
+  )
+  e5 = ("data", "e5")
+  both = (
+    *ABLATION_METHODS,
+    *(f"{name}-release" for name in ABLATION_METHODS),
+  )
+  repairs = tuple(f"ctd-no_{name}" for name in REPAIRS)
+  return [
+    Step("data", build),
+    _date(
+      "dating",
+      "dating",
+      ("dating-fitted", "dating-elimination"),
+      "--variants=fitted,elimination --seeds=42,1,2 --outside={sources}",
+    ),
+    _date(
+      "dating-strict",
+      "dating",
+      ("dating-strict",),
+      "--variants=strict --seeds=42,1,2 --outside={sources}",
+    ),
+    _rank(
+      "baselines",
+      "configs/small.py",
+      "baselines",
+      *BASELINES,
+    ),
+    _rank(
+      "lexical",
+      "configs/lexical.py",
+      "untrained",
+      *("bm25_tuned", "bm25_timekde_tuned", "time_keys"),
+    ),
+    *(
+      _rank(
+        f"validity-{dataset.partition('/')[2]}",
+        f"configs/validity_prior.py:{dataset}",
+        "validity_prior",
+        "validity_prior",
+      )
+      for dataset in ("chunqiutr/mini", "chunqiutr/rebuilt")
+    ),
+    Step(
+      "zztj-baselines",
+      f"{EVALUATE} --baselines_only --dataset=zztj/rebuilt --data_dir={{data}} "
+      f'--config=configs/small.py "{TEST_ONLY}" --workdir={{workdir}}',
+      "zztj",
+      BASELINES,
+      ("data",),
+      "evaluation/zztj_rebuilt_*/results.json",
+    ),
+    *(
+      _answer(f"ctm-{name}", name, f"qa --system={name}")
+      for name in ("eras", "chronicles", "oracle")
+    ),
+    *(
+      _answer(f"ito-{name}", name, f"ito --agent={name} --repeats=20")
+      for name in ("random", "elimination", "joint", "oracle")
+    ),
+    _answer("ito-knowing", "knowing-0.7", "ito --agent=knowing --repeats=20"),
+    *(
+      _answer(
+        f"ito-{name}-no_feedback",
+        system,
+        f"ito --agent={name} --nofeedback --repeats=20",
+      )
+      for name, system in {
+        "permutation": "permutation",
+        "knowing": "knowing-0.7",
+      }.items()
+    ),
+    *(
+      _train(name, f"configs/small.py:{method}")
+      for name, method in SMALL_METHODS.items()
+    ),
+    _train(
+      "posterior-small-head",
+      "configs/small.py:posterior",
+      "--config.query_dates=head --config.name=posterior-small-head",
+    ),
+    _transfer("posterior-small"),
+    _ablate("ablation", ",".join(both), "42,1,2", both),
+    # `ctd` of the same seed is what they are compared with.
+    _ablate("repairs", ",".join(("ctd", *repairs)), "42", repairs),
+    _date(
+      "dating-experts",
+      "dating_ablation",
+      tuple(f"dating-fitted-no-{name}" for name in DATING_EXPERTS),
+      "--variants=fitted --ablate",
+    ),
+    _date(
+      "dating-stripped",
+      "dating_ablation",
+      ("dating-fitted-stripped-events",),
+      "--variants=fitted --strip=events",
+    ),
+    Step(
+      "e5",
+      "python -m ctd_jax.models.pretrained.unpack_e5 "
+      "--dataset=chunqiutr/rebuilt --data_dir={data} --output={e5}",
+      needs=("data",),
+    ),
+    *(
+      _train(
+        f"{method}-e5-small",
+        f"configs/e5_small.py:{method}",
+        "--config.model.encoder.source={e5}",
+        needs=e5,
+      )
+      for method in ("zs", "ft", "ctd")
+    ),
+    *(_transfer(name) for name in TRANSFERRED[1:]),
+    dataclasses.replace(
+      _rank(
+        "maxsim",
+        "configs/late_interaction.py",
+        "untrained",
+        "maxsim",
+        more=" --config.maxsim.source={e5}",
+      ),
+      needs=e5,
+    ),
+    Step(
+      "comparisons",
+      "python -m tests.benchmarks.compare_runs --runs={runs} --data_dir={data} "
+      "--output={workdir}/comparisons.tsv",
+      needs=(*list_compared_runs(), "baselines"),
+      comparisons="comparisons.tsv",
+    ),
+  ]

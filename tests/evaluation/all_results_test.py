@@ -1,0 +1,187 @@
+"""Tests of the plan of all measured rows, and of what runs and collects it."""
+
+import json
+import pathlib
+import re
+
+import pytest
+
+from ctd_jax.evaluation import results
+from tests.benchmarks import all_results, result_steps
+from tests.benchmarks.result_steps import Step
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROW = {
+  "track": "T0",
+  "score_mode": "lexical",
+  "split": "test",
+  "mode": "neg1_ne1_dq0",
+  "family": "all",
+  "metric": "hit@1",
+}
+
+
+def write_rows_command(system: str, value: float, split: str = "test") -> str:
+  row = {
+    **ROW,
+    "dataset": "chunqiutr/mini:3.0.0",
+    "system": system,
+    "value": value,
+    "split": split,
+  }
+  return f"echo '[{json.dumps(row)}]' > {{workdir}}/rows.json"
+
+
+def make_step(name: str, value: float = 0.5, **fields) -> Step:
+  fields = {"target": "rows", "systems": (name,), "rows": "rows.json"} | fields
+  return Step(name, write_rows_command(name, value), **fields)
+
+
+@pytest.fixture
+def workdir(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  return pathlib.Path("runs")
+
+
+def test_steps_run_after_what_they_need_and_once(workdir):
+  log = "echo {workdir} >> order.txt"
+  first = Step("first", log)
+  steps = [Step("second", log, needs=("first",)), first]
+  run = all_results.ResultRun(workdir, steps)
+  assert all_results.run_steps(run, jobs=2) == []
+  assert all_results.run_steps(run, jobs=2) == []
+  order = pathlib.Path("order.txt").read_text().split()
+  assert order == ["runs/first", "runs/second"]
+  assert run.read_duration(first).processor_seconds >= 0
+
+
+def test_a_step_with_another_command_runs_again(workdir):
+  for number in (1, 2):
+    step = Step("step", f"echo {number} >> ran.txt")
+    run = all_results.ResultRun(workdir, [step])
+    assert run.read_duration(step) is None
+    assert all_results.run_steps(run, jobs=1) == []
+  assert pathlib.Path("ran.txt").read_text().split() == ["1", "2"]
+
+
+def test_what_needs_a_failed_step_is_not_run(workdir, capsys):
+  steps = [
+    Step("broken", "echo reason; false"),
+    Step("after", "touch after.txt", needs=("broken",)),
+    Step("other", "touch other.txt"),
+  ]
+  run = all_results.ResultRun(workdir, steps)
+  undone = all_results.run_steps(run, jobs=1)
+  assert [step.name for step in undone] == ["broken", "after"]
+  assert not pathlib.Path("after.txt").exists()
+  assert pathlib.Path("other.txt").exists()
+  assert "broken: failed, see runs/logs/broken.txt" in capsys.readouterr().out
+  assert "reason" in run.log_path(steps[0]).read_text()
+
+
+def test_a_file_waits_for_all_its_steps_unless_partial(workdir, tmp_path):
+  folder = tmp_path / "results"
+  old_rows = [
+    results.ResultRow(
+      **ROW, dataset="chunqiutr/mini:2.0.0", system=system, value=0.25
+    )
+    for system in ("one", "two")
+  ]
+  folder.mkdir()
+  results.write_result_rows(folder / "rows.json", old_rows)
+  steps = [make_step("one"), make_step("two")]
+  run = all_results.ResultRun(workdir, steps)
+  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]), jobs=1)
+
+  lacking = all_results.collect_rows(run, folder, partial=False)
+  assert lacking == {"rows": ["two"]}
+  assert results.read_result_rows(folder / "rows.json") == old_rows
+
+  all_results.collect_rows(run, folder, partial=True)
+  rows = results.read_result_rows(folder / "rows.json")
+  assert [(row.system, row.value) for row in rows] == [
+    ("two", 0.25),
+    ("one", 0.5),
+  ]
+
+  all_results.run_steps(run, jobs=1)
+  assert all_results.collect_rows(run, folder, partial=False) == {}
+  rows = results.read_result_rows(folder / "rows.json")
+  assert [(row.system, row.value) for row in rows] == [
+    ("one", 0.5),
+    ("two", 0.5),
+  ]
+
+
+def test_a_system_without_a_test_row_is_an_error(workdir):
+  step = Step(
+    "one",
+    write_rows_command("one", 0.5, "validation"),
+    "rows",
+    ("one",),
+    rows="rows.json",
+  )
+  run = all_results.ResultRun(workdir, [step])
+  all_results.run_steps(run, jobs=1)
+  with pytest.raises(ValueError, match="step one: .* has no test row of one"):
+    run.read_rows(step)
+
+
+def test_estimate_counts_what_is_left(workdir):
+  steps = [Step("one", "true"), Step("two", "true"), Step("three", "true")]
+  run = all_results.ResultRun(workdir, steps)
+  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]), jobs=1)
+  durations = {"one": ("7200",), "two": ("3600",)}
+  table = all_results.format_steps(run, durations)
+  assert "left: 1.0 hours" in table
+  assert "1 steps that were never timed" in table
+
+
+def test_named_steps_bring_what_they_need():
+  steps = result_steps.make_steps()
+  selected = all_results.select_steps(steps, ["zztj-ctd-e5-small"])
+  assert [step.name for step in selected] == [
+    "data",
+    "e5",
+    "ctd-e5-small",
+    "zztj-ctd-e5-small",
+  ]
+  with pytest.raises(ValueError, match="no step 'nothing'; there are data, "):
+    all_results.select_steps(steps, ["nothing"])
+
+
+def test_no_job_is_refused(monkeypatch):
+  monkeypatch.chdir(ROOT)
+  flags = ["all_results", "--workdir=runs/x", "--sources=x", "--jobs=0"]
+  monkeypatch.setattr("sys.argv", flags)
+  with pytest.raises(SystemExit, match="--jobs=0: expected 1 or more"):
+    all_results.main()
+
+
+def test_nothing_done_leaves_no_table_of_durations(workdir):
+  run = all_results.ResultRun(workdir, [make_step("step")])
+  all_results.write_durations(run, pathlib.Path("durations.tsv"))
+  assert not pathlib.Path("durations.tsv").exists()
+
+
+def test_plan_measures_every_system_of_the_pages():
+  planned = {
+    (step.target, system)
+    for step in result_steps.make_steps()
+    for system in step.systems
+  }
+  pages = [ROOT / "README.md", *(ROOT / "docs" / "results").glob("*.md")]
+  markers = [
+    marker
+    for page in pages
+    for marker in re.findall(r"<!-- table:\S+ .*? -->", page.read_text())
+  ]
+  shown = {
+    system
+    for marker in markers
+    if 'source=""' in marker
+    for systems in re.findall(r"system=(\S+)", marker)
+    for system in systems.split(",")
+  }
+  assert len(shown) > 30
+  assert shown <= {system for _, system in planned}

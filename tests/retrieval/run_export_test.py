@@ -1,0 +1,202 @@
+"""Export of a run: the folder ranks as the run, and says what others leave."""
+
+import dataclasses
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from ctd_jax import Retriever
+from ctd_jax.evaluation import results, scoring
+from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.models.text_encoder import TextEncoder
+from ctd_jax.retrieval import dense, run_export, trained_system
+from ctd_jax.systems import training_run
+from ctd_jax.training import experiment, run_folder
+from tests import synthetic
+from tests.training import synthetic_run
+
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
+BENCHMARK = synthetic.benchmark()
+RECORDS = [record.text for record in BENCHMARK.records]
+ASKED = [query.text for query in BENCHMARK.queries["test"]]
+QUERY_LENGTH, RECORD_LENGTH = 9, 10  # tokens
+EVENT_ONLY, OFFICIAL = "neg1_ne0_dq1", "neg1_ne1_dq0"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportedRun:
+  """A run, as it is before its first update, and the folder of its export."""
+
+  experiment: experiment.Experiment
+  folder: object
+
+  @property
+  def workdir(self):
+    return self.experiment.workdir
+
+
+def export(method, folder):
+  config = synthetic_run.config(method)
+  config.query_length, config.record_length = QUERY_LENGTH, RECORD_LENGTH
+  config.num_epochs = 0.0
+  training_run.train_and_evaluate(config, folder / "run")
+  run = experiment.assemble_experiment(config, folder / "run")
+  run_export.export_run(run, folder / "exported")
+  return ExportedRun(run, folder / "exported")
+
+
+@pytest.fixture(scope="module")
+def ctd(small_world, tmp_path_factory):
+  return export("ctd", tmp_path_factory.mktemp("ctd"))
+
+
+def check_same_rankings(run, monkeypatch):
+  retriever = Retriever.load(run.workdir)
+  expected = retriever.search(ASKED, k=len(RECORDS))
+  # Neither the workdir nor the data set is needed.
+  folder = shutil.move(run.folder, run.workdir.with_name("elsewhere"))
+  with monkeypatch.context() as patch:
+    patch.setattr(
+      experiment.load, "build_benchmark", lambda *_: pytest.fail("built")
+    )
+    patch.setattr(
+      experiment, "Checkpoints", lambda *_: pytest.fail("checkpoints")
+    )
+    exported = Retriever.load(folder, texts=retriever.texts)
+    # Equal to the bit: ids, scores, texts.
+    assert exported.search(ASKED, k=len(RECORDS)) == expected
+  assert exported.name == retriever.name
+  assert exported.score_mode == retriever.score_mode
+  # Without texts, the gallery is that of the run.
+  assert Retriever.load(folder).search(ASKED, k=5) == [
+    hits[:5] for hits in expected
+  ]
+  shutil.move(folder, run.folder)
+
+
+def test_an_exported_ctd_ranks_as_the_run_itself(ctd, monkeypatch):
+  check_same_rankings(ctd, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["ft", "ctd_posterior"])
+def test_any_exported_run_ranks_as_the_run_itself(
+  method, tmp_path, monkeypatch
+):
+  check_same_rankings(export(method, tmp_path), monkeypatch)
+
+
+def test_an_exported_run_on_a_hub_is_no_mere_encoder(ctd, monkeypatch):
+  monkeypatch.setattr(
+    hub_folders.huggingface_hub,
+    "snapshot_download",
+    lambda *_, **__: ctd.folder,
+  )
+  hub = Retriever.load("owner/name", texts=RECORDS)
+  assert hub.score_mode == "ctd"
+  local = Retriever.load(ctd.folder, texts=RECORDS)
+  assert hub.search(ASKED, k=5) == local.search(ASKED, k=5)
+
+
+def test_the_folder_says_how_its_vectors_are_made(ctd):
+  run = ctd.experiment
+  params = trained_system.restore_system(run).params
+  ranker = dense.Ranker(run)
+  for side, texts, tokens, length in (
+    ("query", ASKED, run.queries["test"], QUERY_LENGTH),
+    ("record", RECORDS, run.records, RECORD_LENGTH),
+  ):
+    encoder = TextEncoder.load(ctd.folder, side=side)
+    assert (encoder.pooling, encoder.normalize) == ("mean", True)
+    assert encoder.max_length == length
+    expected = ranker.encode_texts(params, tokens, side).semantic
+    np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+  # What the caller names wins.
+  other = TextEncoder.load(
+    ctd.folder, pooling="cls", normalize=False, max_length=5
+  )
+  assert (other.pooling, other.normalize) == ("cls", False)
+  assert other.max_length == 5
+  with pytest.raises(
+    ValueError,
+    match="declares max_length 9 of a query and 10 of a record; give "
+    "side='query' or side='record', or max_length=",
+  ):
+    TextEncoder.load(ctd.folder)
+  # Libraries with one length must not cut the longer side.
+  declared = json.loads((ctd.folder / "sentence_bert_config.json").read_text())
+  assert declared == {"max_seq_length": RECORD_LENGTH}
+
+
+def test_the_card_says_what_others_leave_behind_and_what_it_costs(
+  ctd, tmp_path
+):
+  card = (ctd.folder / "README.md").read_text()
+  assert "trained on `synthetic/test:1.0.0`" in card
+  assert "That is another system" in card
+  assert "the calendar context" in card
+  assert "the bias of the offset in time" in card
+  assert "- query: 9 tokens, no prefix" in card
+  assert "- record: 10 tokens, no prefix" in card
+  rows = results.read_result_rows(ctd.workdir / "evaluation" / "results.json")
+  whole = results.select_rows(
+    rows, system="ctd-synthetic", family="all", metric="mrr@10"
+  )
+  shutil.copytree(ctd.folder, tmp_path / "encoder")
+  (tmp_path / "encoder" / run_folder.SYSTEM_FILE).unlink()
+  texts = {record.record_id: record.text for record in BENCHMARK.records}
+  scores = scoring.evaluate(
+    Retriever.load(tmp_path / "encoder", texts=texts), BENCHMARK
+  )
+  for mode in (OFFICIAL, EVENT_ONLY):
+    (of_run,) = (row.value for row in whole if row.mode == mode)
+    of_vectors = scores.mean("mrr@10", mode=mode)
+    assert of_run != pytest.approx(of_vectors, abs=1e-3)
+    block = card.split(f"test, {mode},")[1].split("**")[1]
+    cells = dict(
+      re.findall(
+        r"\| ctd-synthetic \| (\w+) .*\| (\S+) \[[^|]*\|$", block, re.M
+      )
+    )
+    assert float(cells["ctd"]) == pytest.approx(of_run, abs=1e-4)
+    assert float(cells["semantic"]) == pytest.approx(of_vectors, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_of_a_run_that_scores_by_cosine_nothing_is_left(tmp_path):
+  card = (export("ft", tmp_path).folder / "README.md").read_text()
+  assert "Nothing is left behind" in card
+  assert "another system" not in card
+  assert card.count("| ft-synthetic | semantic |") == 2  # modes
+
+
+def test_paths_of_this_machine_stay_behind(ctd):
+  assert str(ctd.workdir.parent) not in "".join(
+    path.read_text()
+    for path in ctd.folder.rglob("*")
+    if path.suffix in (".json", ".md")
+  )
+
+
+def test_an_export_that_does_not_fit_is_named(ctd, tmp_path):
+  folder = tmp_path / "exported"
+  shutil.copytree(ctd.folder, folder)
+  path = folder / run_folder.SYSTEM_FILE
+  content = json.loads(path.read_text())
+  content["config"]["model"]["use_bias"] = False
+  path.write_text(json.dumps(content))
+  with pytest.raises(ValueError, match=r"ctd_jax\.safetensors .* offset/"):
+    Retriever.load(folder, texts=["x"])
+  path.write_text(json.dumps(content | {"format": 9}))
+  with pytest.raises(ValueError, match=r"ctd_jax\.json: format 9, expected 1"):
+    Retriever.load(folder, texts=["x"])
+  path.write_text("{}")
+  with pytest.raises(ValueError, match=r"ctd_jax\.json: .*`format`"):
+    Retriever.load(folder, texts=["x"])
+  path.write_text(json.dumps(content))
+  (folder / trained_system.PARAMS_FILE).unlink()
+  with pytest.raises(FileNotFoundError, match=r"no ctd_jax\.safetensors in"):
+    Retriever.load(folder, texts=["x"])
