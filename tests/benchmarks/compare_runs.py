@@ -1,10 +1,10 @@
 """Paired tests between the runs of the plan of results.
 
-  python -m tests.benchmarks.compare_runs --runs=runs/results \\
+  python -m tests.benchmarks.compare_runs --group=small --runs=runs/results \\
     --data_dir=runs/results/data --output=comparisons.tsv
 
-Pairs are `result_steps.COMPARED`, on test, in both modes that the pages show;
-Holm's correction is over the pairs of a mode.
+Pairs are those of a group of `result_steps.COMPARED`, on test, in both modes
+that the pages show; Holm's correction is over the pairs of a group and mode.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.benchmarks.result_steps import COMPARED, list_compared_runs
 SPLIT = "test"
 
 
-def find_run_folders(runs: pathlib.Path) -> list[pathlib.Path]:
-  """Returns the folders of the run files of all systems of the pairs.
+def find_run_folders(runs: pathlib.Path, group: str) -> list[pathlib.Path]:
+  """Returns the folders of the run files of all systems of a group.
 
   Raises:
     FileNotFoundError: naming a step without run files.
   """
-  folders = [runs / name / "evaluation" for name in list_compared_runs()]
+  folders = [runs / name / "evaluation" for name in list_compared_runs(group)]
   folders += sorted((runs / "baselines" / "evaluation").glob("chunqiutr_*"))
   for folder in folders:
     if not any(folder.glob(f"run.*.{SPLIT}.*.trec")):
@@ -37,6 +37,7 @@ def find_run_folders(runs: pathlib.Path) -> list[pathlib.Path]:
 def main() -> None:
   """Reads the runs, compares and writes."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--group", required=True, choices=COMPARED)
   parser.add_argument("--runs", required=True, type=pathlib.Path)
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--output", required=True, type=pathlib.Path)
@@ -45,16 +46,20 @@ def main() -> None:
   benchmark = load.load_benchmark(flags.dataset, flags.data_dir)
   tables = {
     (table.system, table.mode): table
-    for table in summary.score_runs(find_run_folders(flags.runs), benchmark)
+    for table in summary.score_runs(
+      find_run_folders(flags.runs, flags.group), benchmark
+    )
     if table.split == SPLIT
   }
   years = comparison.find_query_years(benchmark, SPLIT)
   rows = []
   for mode in summary.REPORT_MODES:
-    pairs = [(tables[a, mode], tables[b, mode]) for a, b in COMPARED]
+    pairs = [
+      (tables[a, mode], tables[b, mode]) for a, b in COMPARED[flags.group]
+    ]
     rows += comparison_rows.make_comparison_rows(
       comparison.compare_system_pairs(pairs, years),
-      "systems",
+      flags.group,
       benchmark.name,
       SPLIT,
       mode,
