@@ -95,7 +95,10 @@ def read_works(
   ]
   for work in works:
     if not any(entry.text for entry in work.entries):
-      raise TextError(f"{root}: {work.identifier} has no text")
+      raise TextError(
+        f"{root}: {work.identifier} has no text; expected records, one a line "
+        "or a paragraph"
+      )
   return works
 
 

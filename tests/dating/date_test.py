@@ -209,39 +209,6 @@ def test_a_first_year_outside_the_table_is_refused(tmp_path):
     dated(["春，大水。"], read(tmp_path, ERAS), first_year=-721)
 
 
-def test_records_are_lines_or_paragraphs(tmp_path):
-  path = tmp_path / "chronicle.txt"
-  path.write_bytes("\ufeff春，大水。\r\n\r\n  夏，\r\n地震。\r\n".encode())
-  assert chronicle_input.read_records(path, chronicle_input.LINE) == [
-    (1, "春，大水。"),
-    (3, "夏，"),
-    (4, "地震。"),
-  ]
-  assert chronicle_input.read_records(path, chronicle_input.PARAGRAPH) == [
-    (1, "春，大水。"),
-    (3, "夏，地震。"),
-  ]
-
-
-@pytest.mark.parametrize(
-  ("content", "message"),
-  [
-    (b" \n\n", r"chronicle.txt: no record; expected one a line"),
-    ("春。\n大水".encode() + b"\xff", r"line 2: not UTF-8 \(byte 0xff\)"),
-  ],
-)
-def test_bad_text_is_named(tmp_path, content, message):
-  path = tmp_path / "chronicle.txt"
-  path.write_bytes(content)
-  with pytest.raises(ValueError, match=message):
-    chronicle_input.read_records(path, chronicle_input.LINE)
-
-
-def test_a_missing_text_is_named(tmp_path):
-  with pytest.raises(FileNotFoundError, match=r"--input=.*no.txt: no such"):
-    chronicle_input.read_records(tmp_path / "no.txt", chronicle_input.LINE)
-
-
 def test_calendars_go_by_path_name_or_polity(tmp_path):
   tongjian = chronicle_input.load_reigns("tongjian")
   assert tongjian.timeline.name == "tongjian"

@@ -59,7 +59,9 @@ def date_file(
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
   try:
-    dates = date_records(records, calendar, first)
+    dates = date_records(
+      [(entry.place.line, entry.text) for entry in records], calendar, first
+    )
   except ValueError as error:
     raise ValueError(f"--input={path}: {error}") from error
   table_path, plot_path = out / "dates.tsv", out / "dates.png"

@@ -4,51 +4,92 @@ from __future__ import annotations
 
 import pathlib
 
+from absl import logging
+
+from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.sequence import month_calendar
 from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.texts import Entry, TextError, Work
+from ctd_jax.texts.works import APPARATUS
 
 LINE, PARAGRAPH = UNITS = ("line", "paragraph")
 
 
-def read_records(path: pathlib.Path, unit: str) -> list[tuple[int, str]]:
-  """Returns (line, text) of every record.
+def read_records(path: pathlib.Path, unit: str) -> list[Entry]:
+  """Returns the text and the headings of a chronicle, in order.
+
+  What the edition adds is left out: names of series and editors, collations,
+  links. Notes stand beside the text of a record, not in it. What was read and
+  what was left out is logged.
 
   Args:
-    path: UTF-8 text.
-    unit: "line", or "paragraph" where blank lines part the records.
+    path: of a file, or of a folder whose files are one work, in any form that
+      `texts.read_works` reads.
+    unit: of plain text, what holds a record: "line", or "paragraph" where blank
+      lines part the records. Other forms say themselves what a paragraph is.
 
   Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: naming file and line of what is not UTF-8, or if all is blank.
+    FileNotFoundError: if there is no such file or folder.
+    ValueError: naming file and line of what cannot be read; or if nothing can
+      be dated, or a folder holds several works.
   """
-  if not path.is_file():
-    raise FileNotFoundError(f"--input={path}: no such file")
-  content = path.read_bytes()
+  work = read_chronicle(path, unit)
+  logging.info("--input=%s: %s", path, summarize_reading(work))
+  return [entry for entry in work.entries if entry.kind != APPARATUS]
+
+
+def read_chronicle(path: pathlib.Path, unit: str) -> Work:
+  """Returns the work that a file or folder holds, apparatus and all.
+
+  Args:
+    path: as of `read_records`.
+    unit: as of `read_records`.
+
+  Raises:
+    FileNotFoundError: as `read_records`.
+    ValueError: as `read_records`.
+  """
+  if not path.exists():
+    raise FileNotFoundError(f"--input={path}: no such file or folder")
   try:
-    text = content.decode("utf-8-sig")
-  except UnicodeDecodeError as error:
-    line = content[: error.start].count(b"\n") + 1
-    raise ValueError(
-      f"--input={path}, line {line}: not UTF-8 (byte "
-      f"0x{content[error.start]:02x}); convert the file first"
-    ) from None
-  records: list[tuple[int, str]] = []
-  open_paragraph = False
-  # Not splitlines: a text may hold other line separators of Unicode.
-  for number, raw in enumerate(text.split("\n"), 1):
-    line = raw.strip()
-    if line and open_paragraph:
-      first, previous_text = records[-1]
-      records[-1] = first, previous_text + line
-    elif line:
-      records.append((number, line))
-    open_paragraph = unit == PARAGRAPH and bool(line)
-  if not records:
-    raise ValueError(
-      f"--input={path}: no record; expected one a {unit}, in order of time"
+    works = texts.read_works(path, unit=unit)
+  except TextError as error:
+    location = "" if str(error).startswith(str(path)) else f"{path}: "
+    raise ValueError(f"--input={location}{error}") from error
+  if len(works) > 1:
+    # One after another, their dates would run back for no reason.
+    names = "; ".join(
+      f"{work.title} ({work.entries[0].place.file})" for work in works
     )
-  return records
+    raise ValueError(
+      f"--input={path}: {len(works)} works, expected one: {names}; name the "
+      "file or folder of one"
+    )
+  if all(entry.kind == APPARATUS for entry in works[0].entries):
+    raise ValueError(
+      f"--input={path}: {works[0].text_format} without a record; expected one "
+      f"a {unit}, in order of time"
+    )
+  return works[0]
+
+
+def summarize_reading(work: Work) -> str:
+  """Returns what was read and what left out, as in "tei, 3 records, ..."."""
+  kinds = [entry.kind for entry in work.entries]
+  num_headings = sum(entry.is_heading for entry in work.entries)
+  parts = [
+    work.text_format,
+    f"{len(work.records):,} records",
+    f"{num_headings:,} headings",
+  ]
+  num_apparatus = kinds.count(APPARATUS)
+  if num_apparatus:
+    parts.append(f"{num_apparatus:,} entries of apparatus left out")
+  num_notes = sum(len(entry.notes) for entry in work.entries)
+  if num_notes:
+    parts.append(f"{num_notes:,} notes left out")
+  return ", ".join(parts)
 
 
 def load_reigns(name: str) -> Calendar:

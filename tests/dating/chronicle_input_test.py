@@ -1,0 +1,155 @@
+"""Chronicles are read as they are published, their markup left out."""
+
+import pytest
+
+from ctd_jax.dating.sequence import chronicle_input
+from ctd_jax.dating.sequence.chronicle_input import LINE, PARAGRAPH
+
+MANDOKU = """# -*- mode: mandoku-view; -*-
+#+TITLE: 某國紀
+#+PROPERTY: ID KR2z0001
+<pb:KR2z0001_WYG_001-1a>¶
+欽定四庫全書¶
+某國紀巻一¶
+　莊公¶
+元年春正月公即位(在位三/十年)三月大水城某邑公至自某夏四月¶
+地震¶
+"""
+TEI = """<?xml version="1.0"?>
+<TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader><fileDesc><titleStmt>
+<title>某國紀</title></titleStmt></fileDesc></teiHeader>
+<text><body><head>莊公</head>
+<p>元年春，<note>周曆</note>大水。</p>
+<p>夏，地震。</p></body></text></TEI>
+"""
+MARKDOWN = """# 某國紀
+
+## 莊公
+
+元年春，**大水**。[^1]
+
+夏，[地震](http://example.org)。
+
+[^1]: 某注。
+"""
+
+
+def write(folder, name, text):
+  path = folder / name
+  path.parent.mkdir(exist_ok=True)
+  path.write_text(text, encoding="utf-8")
+  return path
+
+
+def texts_of(path, unit=LINE):
+  return [
+    (record.kind, record.text)
+    for record in chronicle_input.read_records(path, unit)
+  ]
+
+
+def test_records_are_lines_or_paragraphs(tmp_path):
+  path = tmp_path / "chronicle.txt"
+  path.write_bytes("\ufeff春，大水。\r\n\r\n  夏，\r\n地震。\r\n".encode())
+  for unit, expected in (
+    (LINE, [(1, "春，大水。"), (3, "夏，"), (4, "地震。")]),
+    (PARAGRAPH, [(1, "春，大水。"), (3, "夏，地震。")]),
+  ):
+    records = chronicle_input.read_records(path, unit)
+    assert [(record.place.line, record.text) for record in records] == expected
+
+
+@pytest.mark.parametrize("unit", chronicle_input.UNITS)
+@pytest.mark.parametrize(
+  ("name", "text", "expected"),
+  [
+    (
+      "KR2z0001_001.txt",
+      MANDOKU,
+      [
+        ("heading", "某國紀巻一"),
+        ("heading", "莊公"),
+        ("text", "元年春正月公即位三月大水城某邑公至自某夏四月地震"),
+      ],
+    ),
+    (
+      "chronicle.xml",
+      TEI,
+      [("heading", "莊公"), ("text", "元年春，大水。"), ("text", "夏，地震。")],
+    ),
+    (
+      "chronicle.md",
+      MARKDOWN,
+      [
+        ("heading", "某國紀"),
+        ("heading", "莊公"),
+        ("text", "元年春，大水。"),
+        ("text", "夏，地震。"),
+      ],
+    ),
+  ],
+)
+def test_markup_is_no_record(tmp_path, unit, name, text, expected):
+  assert texts_of(write(tmp_path, name, text), unit) == expected
+
+
+def test_what_is_left_out_is_counted(tmp_path):
+  work = chronicle_input.read_chronicle(
+    write(tmp_path, "KR2z0001_001.txt", MANDOKU), LINE
+  )
+  assert chronicle_input.summarize_reading(work) == (
+    "mandoku, 1 records, 2 headings, 1 entries of apparatus left out, "
+    "1 notes left out"
+  )
+
+
+def test_the_files_of_a_folder_are_read_by_their_numbers(tmp_path):
+  for name, text in (("10_閔公", "夏，地震。"), ("2_莊公", "春，大水。")):
+    write(tmp_path, f"{name}.txt", f"元年春，王正月。\n{text}\n")
+  assert [text for _, text in texts_of(tmp_path)] == [
+    *("莊公", "元年春，王正月。", "春，大水。"),
+    *("閔公", "元年春，王正月。", "夏，地震。"),
+  ]
+
+
+def test_several_works_in_a_folder_are_named(tmp_path):
+  write(tmp_path, "a/a.txt", "春，大水。\n")
+  write(tmp_path, "b/b.txt", "夏，地震。\n")
+  with pytest.raises(
+    ValueError, match=r"--input=.*: 2 works, .*: a \(a/a.txt\); b \(b/b.txt\)"
+  ):
+    chronicle_input.read_records(tmp_path, LINE)
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("a.txt", b" \n\n", r"--input=.*a.txt: a has no text; expected records"),
+    (
+      "a.txt",
+      "春。\n大水".encode() + b"\xff",
+      r"--input=.*a.txt:2: byte 13 is not UTF-8; save the file as UTF-8",
+    ),
+    (
+      "a.txt",
+      "元年春，王正月，公即位。三月，公及某盟。".encode("gb18030"),
+      r"--input=.*a.txt:1: .* reads as GB18030: save it as UTF-8",
+    ),
+    ("a.xml", b"<TEI>\n<text>", r"--input=.*a.xml: a.xml:2: no element found"),
+    (
+      "a.txt",
+      "上一篇　下一篇\n".encode(),
+      r"--input=.*a.txt: plain without a record; expected one a line",
+    ),
+  ],
+)
+def test_bad_text_is_named(tmp_path, name, content, message):
+  path = tmp_path / name
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=message):
+    chronicle_input.read_records(path, LINE)
+
+
+def test_a_missing_text_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"--input=.*no.txt: no such"):
+    chronicle_input.read_records(tmp_path / "no.txt", LINE)
