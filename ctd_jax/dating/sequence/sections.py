@@ -1,8 +1,11 @@
 """Sections of a chronicle: what its records print of their dates.
 
 The dates are read from the text alone: opening dates, days of the sexagenary
-cycle, names of eras. A record goes on over months (「夏，四月，…五月，…」), so
-it is read as sections, each under the date that opens a sentence.
+cycle, names of eras, marks of streams. A record goes on over months and days
+(「夏，四月，…五月，…甲子，…」), so it is read as sections, each under the date
+that opens a clause; the sections of a record cover its text.
+
+Texts without punctuation are cut by what stands before and after a date.
 """
 
 from __future__ import annotations
@@ -10,25 +13,79 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from ctd_jax.chronology import annals, date_expressions, sexagenary
+from ctd_jax.chronology import annals, date_expressions, numerals, sexagenary
+from ctd_jax.chronology.date_expressions import DateCue
 from ctd_jax.chronology.name_patterns import build_names_pattern
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import transitions, unknown_eras
 from ctd_jax.dating.sequence.month_calendar import Calendar
 
 # Names of statements that are days, in the order of `sexagenary.DAY_MARKS`.
 DAY_STATEMENTS = ("day", "first day", "last day")
-# A record that opens so tells what came before; its dates are not its own.
-_FLASHBACK_OPENINGS = ("初，", "初、", "先是，", "始，", "昔，")
+# Number of a day in its month, 「十五日」.
+MONTH_DAY_STATEMENT = "month day"
+# Name and regnal year of an era that the calendar lacks.
+UNKNOWN_ERA_STATEMENT = "unknown era"
+
 _NEW_ERA_VERBS = ("改元", "改年", "建元", "年號")
-_PUNCTUATION = "，、：。；． \u3000"
+_BLANKS = " \t\u3000○〇◎●△▲"
+_PUNCTUATION = "，、：。；．！？・" + _BLANKS
 _SEASON_DELIMITERS = "，、。；："
-_HEADING_BRACKETS = "【】《》〈〉〔〕[]#＃"
+_HEADING_BRACKETS = "【】《》〈〉〔〕[]「」『』（）()#＃*＊"
+_CLAUSE_ENDS = annals.SENTENCE_ENDS + "，、："
+_LENGTH_OF_A_SEASON = 3  # months
+
+_STREAM_NAMES = (
+  "(?:(?:左氏?|公羊|[穀谷]梁|春秋)?[經经經傳传]文?|[綱纲目注註疏])"
+)
+_BRACKETED_STREAM = re.compile(
+  rf"[\sA-Z0-9]*[【〔\[《〈（(「]({_STREAM_NAMES})[】〕\]》〉）)」][：:\sA-Z0-9]*"
+)
+# Before a date, or alone.
+_BARE_STREAM = re.compile(rf"\s*({_STREAM_NAMES})[：:，、。\s]*")
+# 「隱公元年經」 as a heading.
+_TRAILING_STREAM = re.compile(r"[：:，、。\s]*([經经傳传]文?)\s*\Z")
+# What may follow the mark of a stream: 「傳元年春」.
+_DATE_OPENING = re.compile(
+  rf"(?:元|{numerals.NUMERAL_PATTERN})年|[春夏秋冬](?=[，、王])"
+  rf"|[春夏秋冬]?王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月"
+)
+_RANGE = re.compile("[起至盡訖]")
+
+_NUMBER_OF_DAY = re.compile(
+  rf"(?P<number>初[{numerals.UNIT_DIGITS}十]|{numerals.NUMERAL_PATTERN})日"
+  "(?![食蝕之而不後后內内中乃間])|(?P<new_moon>朔)(?![方州漠平望])"
+)
+_MAX_DAY = 30
+_MAX_GAP = 2  # characters between month and day, 「三月，十五日」
+_TEN_DAYS = 10
+_BARE_YEAR = re.compile(
+  rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
+  "(?![之而不後后矣間中乃卒喪無有以餘])"
+)
+
+# What opens a sentence that tells what came before.
+_FLASHBACK = re.compile("初[，、：]|先是|始[，、]|昔[，、者在]")
+# The same in a text without punctuation.
+_BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者在]")
+# In a text without punctuation a date is part of the clause that one of these
+# stands in.
+_LEADS_INTO_DATE = re.compile(
+  "[自至以於于及在用從迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
+  "如若曰云謂日]$|[每毎逐去昨前今來来][年歲嵗]$"
+)
+_REFERENCE_AFTER_DAY = re.compile(
+  "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[前後后來来上]"
+  "|[歲嵗年科榜])|之[夜日變变]"
+)
+_LENGTH_AFTER_MONTH = re.compile("[不之而以]")
 
 # A name of `emissions.LOG_ERROR_ODDS` and its values.
 DateStatement = tuple[Hashable, ...]
+# Parts of a date, the largest first; a smaller one goes on with it.
+_YEAR, _CYCLE, _SEASON, _MONTH, _MONTH_DAY, _DAY = range(6)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,77 +94,193 @@ class Section:
 
   Attributes:
     record: number of the record, from 0.
-    kind: largest unit of the date that opens it, a class of `transitions`.
+    start: position of its first character in the text of the record.
+    stop: position after its last.
+    kind: what its head prints of a date, a class of `transitions`.
     statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
       values.
+    is_heading: whether it holds nothing but a date or a heading.
   """
 
   record: int
+  start: int
+  stop: int
   kind: int
   statements: tuple[DateStatement, ...] = ()
+  is_heading: bool = False
 
 
-def read_sections(record: int, text: str, calendar: Calendar) -> list[Section]:
+@dataclasses.dataclass(frozen=True)
+class _PrintedDate:
+  """A date as it stands in the text.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last.
+    first_part: the largest part that it prints, _YEAR to _DAY.
+    last_part: the smallest.
+    kind: of the section that it opens.
+    statements: as of `Section`.
+    is_tail: whether it only goes on with a date, 「朔」.
+    may_be_length: whether it could be a length of time, 「三月」.
+  """
+
+  start: int
+  end: int
+  first_part: int
+  last_part: int
+  kind: int
+  statements: tuple[DateStatement, ...]
+  is_tail: bool = False
+  may_be_length: bool = False
+
+
+@dataclasses.dataclass
+class _Draft:
+  """A section that is being read.
+
+  Attributes:
+    start: position of its first character.
+    date_end: position after the date that heads it.
+    last_part: smallest part of that date; -1 if there is none yet.
+    kind: as of `Section`.
+    statements: as of `Section`.
+  """
+
+  start: int
+  date_end: int
+  last_part: int = -1
+  kind: int = transitions.NO_DATE
+  statements: list[DateStatement] = dataclasses.field(default_factory=list)
+
+  def add_date(self, date: _PrintedDate) -> None:
+    """Goes on with a smaller part of the date."""
+    self.date_end, self.last_part = date.end, date.last_part
+    self.kind = max(self.kind, date.kind)
+    self.statements += date.statements
+
+
+def read_sections(
+  record: int, text: str, calendar: Calendar, is_heading: bool = False
+) -> list[Section]:
   """Returns the sections of a record, at least one.
+
+  They cover the text: each begins at its date, the first at 0. Dates in speech,
+  and of what is told to have come before (「初，」), open none.
 
   Args:
     record: its number.
     text: one record, punctuated or not.
     calendar: whose reign names to look for.
+    is_heading: whether the text heads others, which makes it one section.
   """
-  heading = _find_heading(text, calendar.timeline)
+  dates = _find_dates(text, calendar)
+  heading = _read_heading(text, dates, calendar.timeline, is_heading)
   if heading is not None:
-    return [Section(record, transitions.YEAR, (("year", heading, 0),))]
-  if text.startswith(_FLASHBACK_OPENINGS):
-    return [Section(record, transitions.NO_DATE)]
-  opens_sentence = annals.make_sentence_start_test(text)
-  sections: list[tuple[int, list[DateStatement]]] = [(transitions.NO_DATE, [])]
-  date_end = 0  # of the date expression that is being read
-  for cue in date_expressions.find_date_cues(text, calendar.timeline):
-    continues_date = not text[date_end : cue.start].strip(_PUNCTUATION)
-    season = cue.season
-    if season and not (cue.month or cue.leap or cue.day):
-      # A season is set off or goes before a month; else it is a name.
-      is_delimited = text[cue.end : cue.end + 1] in ("", *_SEASON_DELIMITERS)
-      season = season if is_delimited or not _is_punctuated(text) else None
-    kind = _classify_cue(cue, season)
-    if kind != transitions.NO_DATE and (
-      continues_date or opens_sentence(cue.start)
-    ):
-      statements = _read_date_statements(cue, season, text)
-      if continues_date:
-        last_kind, last_statements = sections[-1]
-        sections[-1] = (max(last_kind, kind), last_statements + statements)
-      else:
-        sections.append((kind, statements))
-      date_end = cue.end
-    elif cue.day and kind == transitions.NO_DATE:
-      # A day inside a sentence belongs to the section that it is in.
-      sections[-1][1].append(_read_day_statement(cue, text))
-      date_end = cue.end if continues_date else date_end
-  sections[0][1].extend(_find_new_eras(text, calendar.timeline))
+    return [
+      Section(
+        record, 0, len(text), heading.kind, tuple(heading.statements), True
+      )
+    ]
+  drafts = _cut_record(text, dates)
+  for position, statement in _find_new_eras(text, calendar.timeline):
+    owner = [draft for draft in drafts if draft.start <= position][-1]
+    if statement not in owner.statements:
+      owner.statements.append(statement)
+  stops = [draft.start for draft in drafts[1:]] + [len(text)]
   return [
-    Section(record, kind, tuple(statements)) for kind, statements in sections
+    Section(
+      record,
+      draft.start,
+      stop,
+      draft.kind,
+      tuple(draft.statements),
+      draft.kind != transitions.NO_DATE
+      and _is_blank(text[draft.date_end : stop]),
+    )
+    for draft, stop in zip(drafts, stops, strict=True)
   ]
+
+
+def find_stream_mark(text: str) -> str | None:
+  """Returns the mark of a stream that opens a record, 經 or 公羊傳.
+
+  In brackets, alone, or before a date; None if there is none.
+  """
+  match = _match_stream(text)
+  return match[1] if match else None
+
+
+def _match_stream(text: str) -> re.Match[str] | None:
+  bracketed = _BRACKETED_STREAM.match(text)
+  if bracketed:
+    return bracketed
+  match = _BARE_STREAM.match(text)
+  if match and (
+    match.end() == len(text) or _DATE_OPENING.match(text, match.end())
+  ):
+    return match
+  return None
+
+
+def _is_blank(text: str) -> bool:
+  return not text.strip(_PUNCTUATION)
 
 
 def _is_punctuated(text: str) -> bool:
   return any(mark in text for mark in "，。")
 
 
-def _classify_cue(cue: date_expressions.DateCue, season: str | None) -> int:
-  """Returns the class of a section that the cue opens."""
-  if cue.year is not None or cue.year_cycle:
-    return transitions.YEAR
-  if season:
-    return transitions.SEASON
-  return transitions.MONTH if cue.month or cue.leap else transitions.NO_DATE
+def _find_dates(text: str, calendar: Calendar) -> list[_PrintedDate]:
+  """Returns what may be dates, in order; the clauses decide."""
+  dates = [
+    date
+    for cue in date_expressions.find_date_cues(text, calendar.timeline)
+    if (date := _read_cue(cue, text)) is not None
+  ]
+  dates = _name_unknown_eras(dates, text, calendar)
+  return sorted(
+    [*dates, *_find_bare_numbers(text, dates)], key=lambda date: date.start
+  )
 
 
-def _read_date_statements(
-  cue: date_expressions.DateCue, season: str | None, text: str
-) -> list[DateStatement]:
-  """Returns the statements of a date expression."""
+def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
+  """Returns the date of a cue; None for a season that is only a name."""
+  if cue.season and not (cue.year or cue.year_cycle or cue.month or cue.leap):
+    # A season is set off or goes before a month; else it is a name.
+    is_delimited = text[cue.end : cue.end + 1] in ("", *_SEASON_DELIMITERS)
+    if not (is_delimited or cue.day) and _is_punctuated(text):
+      return None
+  parts = [
+    part
+    for part, value in (
+      (_YEAR, cue.year),
+      (_CYCLE, cue.year_cycle),
+      (_SEASON, cue.season),
+      (_MONTH, cue.month or cue.leap),
+      (_DAY, cue.day),
+    )
+    if value
+  ]
+  kinds = {
+    _YEAR: transitions.NAMED if cue.reign else transitions.YEAR,
+    _CYCLE: transitions.YEAR,
+    _SEASON: transitions.SEASON,
+    _MONTH: transitions.MONTH,
+    _DAY: transitions.DAY,
+  }
+  return _PrintedDate(
+    cue.start,
+    cue.end,
+    parts[0],
+    parts[-1],
+    kinds[parts[0]],
+    _read_cue_statements(cue, text),
+    may_be_length=parts == [_MONTH] and not cue.leap,
+  )
+
+
+def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   statements: list[DateStatement] = []
   if cue.year is not None:
     statements.append(("year", cue.reign, cue.year))
@@ -117,19 +290,275 @@ def _read_date_statements(
     statements.append(("leap", cue.month))
   elif cue.month:
     statements.append(("month", cue.month))
-  elif season:
-    statements.append(("season", date_expressions.SEASONS.index(season)))
+  elif cue.season:
+    statements.append(("season", date_expressions.SEASONS.index(cue.season)))
   if cue.day:
-    statements.append(_read_day_statement(cue, text))
-  return statements
+    # 「壬辰朔」 or 「辛未，朔」.
+    mark = sexagenary.find_day_mark(text, cue.end)
+    day = sexagenary.parse_cyclic_index(cue.day)
+    statements.append((DAY_STATEMENTS[mark], day))
+  return tuple(statements)
 
 
-def _read_day_statement(
-  cue: date_expressions.DateCue, text: str
-) -> DateStatement:
-  """Returns the statement of a day, 「壬辰朔」 or 「辛未，朔」."""
-  mark = sexagenary.find_day_mark(text, cue.end)
-  return DAY_STATEMENTS[mark], sexagenary.parse_cyclic_index(cue.day)
+def _name_unknown_eras(
+  dates: Sequence[_PrintedDate], text: str, calendar: Calendar
+) -> list[_PrintedDate]:
+  """Returns the dates, years of eras that the calendar lacks by their names."""
+  dates = list(dates)
+  for era in unknown_eras.find_unknown_eras(text, calendar):
+    statement = (UNKNOWN_ERA_STATEMENT, era.name, era.regnal_year)
+    named = _PrintedDate(
+      era.start, era.stop, _YEAR, _YEAR, transitions.NAMED, (statement,)
+    )
+    for index, date in enumerate(dates):
+      if date.start < era.stop and era.start < date.end:
+        rest = [s for s in date.statements if s[0] != "year"]
+        named = dataclasses.replace(
+          named,
+          end=max(date.end, era.stop),
+          last_part=date.last_part,
+          statements=(statement, *rest),
+        )
+        del dates[index]
+        break
+    dates.append(named)
+  return dates
+
+
+def _find_bare_numbers(
+  text: str, dates: Sequence[_PrintedDate]
+) -> list[_PrintedDate]:
+  """Returns the years and days of a number only: 「四年」, 「十五日」.
+
+  They are lengths of time more often than dates: a day counts after a month,
+  both at the start of a sentence.
+  """
+  # Most texts have none.
+  if "日" not in text and "年" not in text and "朔" not in text:
+    return []
+  taken = {place for date in dates for place in range(date.start, date.end)}
+  month_ends = {date.end for date in dates if date.last_part == _MONTH}
+  found = []
+  for match in _NUMBER_OF_DAY.finditer(text):
+    if match.start() in taken:
+      continue
+    is_after_month = any(
+      match.start() - gap in month_ends
+      and _is_blank(text[match.start() - gap : match.start()])
+      for gap in range(_MAX_GAP + 1)
+    )
+    number = match["number"]
+    day = 1 if number is None else numerals.parse_numeral(number.lstrip("初"))
+    if day > _MAX_DAY or (number is None and not is_after_month):
+      continue
+    # 「三日」 alone is a length of time, 「十三日」 less often.
+    is_written_as_date = number is not None and (
+      number.startswith(("初", "廿")) or day > _TEN_DAYS
+    )
+    found.append(
+      _PrintedDate(
+        match.start(),
+        match.end(),
+        _MONTH_DAY,
+        _MONTH_DAY,
+        transitions.DAY,
+        ((MONTH_DAY_STATEMENT, day),),
+        is_tail=is_after_month,
+        may_be_length=not is_written_as_date,
+      )
+    )
+  found += [
+    _PrintedDate(
+      match.start(),
+      match.end(),
+      _YEAR,
+      _YEAR,
+      transitions.YEAR,
+      (("year", None, numerals.parse_numeral(match["number"])),),
+      may_be_length=True,
+    )
+    for match in _BARE_YEAR.finditer(text)
+    if match.start() not in taken
+  ]
+  return found
+
+
+def _read_heading(
+  text: str,
+  dates: Sequence[_PrintedDate],
+  timeline: Timeline,
+  is_heading: bool,
+) -> _Draft | None:
+  """Returns a record that is nothing but one date, a reign or a mark.
+
+  None for any other, unless it is known to head others.
+  """
+  stream = _match_stream(text)
+  trailing = None if stream else _TRAILING_STREAM.search(text)
+  start = stream.end() if stream else 0
+  stop = trailing.start() if trailing else len(text)
+  draft = _Draft(0, start)
+  ornament = _PUNCTUATION + _HEADING_BRACKETS
+  reign = _index_reign_names(timeline).by_heading.get(
+    text[start:stop].strip(ornament)
+  )
+  if reign is not None:
+    draft.kind, draft.statements = transitions.NAMED, [("year", reign, 0)]
+    start = stop
+  else:
+    for date in dates:
+      if (
+        text[start : date.start].strip(ornament)
+        or date.first_part <= draft.last_part
+      ):
+        break
+      draft.add_date(date)
+      start = date.end
+  is_all_read = not text[start:stop].strip(ornament)
+  if (stream or trailing) and is_all_read:
+    draft.kind = transitions.STREAM
+  if draft.kind != transitions.NO_DATE and is_all_read:
+    return draft
+  if not is_heading:
+    return None
+  # 「太祖文皇帝上之中元嘉六年」; a range is that of a volume.
+  years = [date for date in dates if date.first_part == _YEAR]
+  draft = _Draft(0, 0, kind=transitions.STREAM * bool(stream or trailing))
+  if len(years) == 1 and not _RANGE.search(text):
+    draft.add_date(years[0])
+  return draft
+
+
+def _cut_record(text: str, dates: Sequence[_PrintedDate]) -> list[_Draft]:
+  """Returns the sections of a record that is more than a date."""
+  stream = _match_stream(text)
+  drafts = [
+    _Draft(0, stream.end(), kind=transitions.STREAM) if stream else _Draft(0, 0)
+  ]
+  clauses = _Clauses(text)
+  for date in dates:
+    draft = drafts[-1]
+    if (
+      _is_blank(text[draft.date_end : date.start])
+      and date.first_part > draft.last_part
+      and (draft.last_part >= 0 or clauses.can_open_record(date))
+    ):
+      draft.add_date(date)
+    elif clauses.opens_section(date):
+      drafts.append(_Draft(date.start, date.start))
+      drafts[-1].add_date(date)
+    elif date.first_part == _DAY and clauses.is_narrated(date):
+      # A day inside a sentence belongs to the section that it is in.
+      draft.statements += date.statements
+  return drafts
+
+
+class _Clauses:
+  """Clauses of a record: which dates open one that is told in its place."""
+
+  def __init__(self, text: str):
+    self._text = text
+    self._is_punctuated = _is_punctuated(text)
+    self._flashback_start = self._find_flashback()
+
+  @functools.cached_property
+  def _opens_sentence(self) -> Callable[[int], bool]:
+    return annals.make_sentence_start_test(self._text)
+
+  @functools.cached_property
+  def _opens_clause(self) -> Callable[[int], bool]:
+    return annals.make_sentence_start_test(self._text, _CLAUSE_ENDS)
+
+  @functools.cached_property
+  def _is_outside_speech(self) -> Callable[[int], bool]:
+    # Any character ends what is looked for.
+    return annals.make_sentence_start_test(self._text, self._text)
+
+  def can_open_record(self, date: _PrintedDate) -> bool:
+    """Returns whether a date that opens the record dates it."""
+    return not date.is_tail and self._has_form_of_date(date)
+
+  def opens_section(self, date: _PrintedDate) -> bool:
+    """Returns whether a date inside the record opens a section."""
+    if date.is_tail or self._is_flashback(date):
+      return False
+    if not self._is_punctuated:
+      return self._opens_bare_clause(date)
+    start = self._skip_blanks(date.start)
+    if self._opens_sentence(start):
+      return self._has_form_of_date(date)
+    return self._opens_clause(start) and self._is_set_off(date)
+
+  def is_narrated(self, date: _PrintedDate) -> bool:
+    """Returns whether a date inside a clause is of what the record tells."""
+    if self._is_flashback(date) or _REFERENCE_AFTER_DAY.match(
+      self._text, date.end
+    ):
+      return False
+    return not self._is_punctuated or self._is_outside_speech(date.start)
+
+  def _has_form_of_date(self, date: _PrintedDate) -> bool:
+    """Returns whether a date at the start of a sentence is one."""
+    if date.first_part == _DAY:
+      return not _REFERENCE_AFTER_DAY.match(self._text, date.end)
+    if date.first_part == _MONTH_DAY:
+      return not date.may_be_length
+    return True
+
+  def _is_set_off(self, date: _PrintedDate) -> bool:
+    """Returns whether a date after a comma is one by its form alone.
+
+    「，三月甲寅」 and 「，冬，」 are, 「，三月，」 is a length of time. A year
+    there is told of, not entered.
+    """
+    if date.first_part == _DAY:
+      return self._has_form_of_date(date)
+    if date.first_part not in (_SEASON, _MONTH):
+      return False
+    if date.last_part > _MONTH:
+      return True
+    if not self._text.startswith("，", date.end):
+      return False
+    return not (
+      date.may_be_length and date.statements[0][1] == _LENGTH_OF_A_SEASON
+    )
+
+  def _opens_bare_clause(self, date: _PrintedDate) -> bool:
+    """The same in a text without punctuation."""
+    if date.first_part == _YEAR and date.may_be_length:
+      return False
+    before = self._text[max(0, date.start - 2) : date.start]
+    if _LEADS_INTO_DATE.search(before):
+      return False
+    if date.may_be_length and _LENGTH_AFTER_MONTH.match(self._text, date.end):
+      return False
+    return self._has_form_of_date(date)
+
+  def _skip_blanks(self, position: int) -> int:
+    """Returns the position of blanks and circles before a date."""
+    while position and self._text[position - 1] in _BLANKS:
+      position -= 1
+    return position
+
+  def _is_flashback(self, date: _PrintedDate) -> bool:
+    """Returns whether a date is of what is told to have come before."""
+    if not self._is_punctuated:
+      return 0 <= self._flashback_start < date.start
+    sentence_start = 1 + max(
+      self._text.rfind(mark, 0, date.start) for mark in annals.SENTENCE_ENDS
+    )
+    sentence_start += len(self._text[sentence_start:]) - len(
+      self._text[sentence_start:].lstrip(_BLANKS)
+    )
+    if _FLASHBACK.match(self._text, sentence_start):
+      return True
+    return self._flashback_start == 0 and date.first_part == _YEAR
+
+  def _find_flashback(self) -> int:
+    """Returns where the record begins to tell what came before, else -1."""
+    pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
+    match = pattern.match(self._text)
+    return match.start() if match else -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,19 +594,11 @@ def _index_reign_names(timeline: Timeline) -> _ReignNames:
   )
 
 
-def _find_heading(text: str, timeline: Timeline) -> str | None:
-  """Returns the reign that is all a line names: 「莊公」, 【僖公】."""
-  heading = text.strip(_PUNCTUATION + _HEADING_BRACKETS)
-  return _index_reign_names(timeline).by_heading.get(heading)
-
-
-def _find_new_eras(text: str, timeline: Timeline) -> list[DateStatement]:
-  """Returns the eras that a record says begin, as in 「改元太康」."""
+def _find_new_eras(
+  text: str, timeline: Timeline
+) -> Iterator[tuple[int, DateStatement]]:
+  """Yields where a record says that an era begins, 「改元太康」, and which."""
   names = _index_reign_names(timeline)
-  return list(
-    dict.fromkeys(
-      ("era", reign)
-      for name in names.new_era.findall(text)
-      for reign in names.by_name[name]
-    )
-  )
+  for match in names.new_era.finditer(text):
+    for reign in names.by_name[match[1]]:
+      yield match.start(), ("era", reign)
