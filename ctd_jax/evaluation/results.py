@@ -45,6 +45,16 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "family": ("all",),
     "metric": ("month", "within_1", "year", "nll", "ece"),
   },
+  # Places of chronicles dated by their order, chronicles/NAME.
+  "chronicles": {
+    "track": runs.TRACKS,
+    "mode": (
+      *("published", "printed", "years_cut", "heads_cut"),
+      *("halves", "blocks", "misplaced"),
+    ),
+    "family": ("heads", "records", "all"),
+    "metric": ("year", "month", "coverage@90", "ece", "gibibytes"),
+  },
   "ctm": {
     "track": ("closed_book", "open_book", "facts", "distractor_facts"),
     "mode": ("direct", "cot", "feedback", "no_feedback"),
