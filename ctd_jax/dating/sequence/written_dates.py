@@ -1,0 +1,268 @@
+"""Written dates: the months of a calendar that a date names.
+
+A date is a month, a season or a year as the texts write it (「隱公元年三月」,
+「開寶八年閏十月」, 「公元975年」), or a year, month or day of ISO 8601-2 (EDTF,
+level 0): 0975, 0975-10, 0975-10-12. Two of them with a slash are an interval,
+which two full stops or nothing leave open at an end.
+
+Years, months and days of ISO 8601 are those of the proleptic Gregorian
+calendar, and the months that share a day with them are meant. Where only new
+moons are known, these are all months that may have.
+
+Axes: K months of the calendar, M memberships in reigns.
+"""
+
+from __future__ import annotations
+
+import calendar as civil_calendar
+import re
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ctd_jax.chronology import (
+  civil_dates,
+  date_grammar,
+  reign_tables,
+  sexagenary,
+)
+from ctd_jax.chronology.date_expressions import SEASONS, DateCue
+from ctd_jax.chronology.numerals import fold_script
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+from ctd_jax.dating.sequence.month_calendar import Calendar
+
+FORMS = "隱公元年三月, 開寶八年閏十月, 0975-10-12, 0975-10 or 0975-01/0976-02"
+_ISO_DATE = re.compile(
+  r"(?P<year>-?\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?"
+)
+_LOOKS_ISO = re.compile(r"[-\d.~?%X{}\[\]]+")
+_OPEN_ENDS = ("", "..")
+_DAYS_PER_LUNATION = 29.53
+# Earliest and latest month that a year of an early calendar began with, in
+# lunations from the one of the winter solstice (`experts.days`), whose day is
+# the 27th of the twelfth month of the Julian calendar.
+_FIRST_OFFSET, _LAST_OFFSET = -1, 2
+_SOLSTICE = (12, 27)
+
+
+def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
+  """Returns which months of a calendar a date or an interval names.
+
+  Args:
+    text: as the module says.
+    calendar: one of its months at least is named.
+
+  Raises:
+    ValueError: if the text cannot be read, is ambiguous, or lies outside of
+      the calendar.
+  """
+  text = text.strip()
+  ends = [end.strip() for end in text.split("/")]
+  if len(ends) == 1:
+    is_named, _, _ = _find_months_of_date(text, calendar)
+  elif len(ends) > 2 or all(end in _OPEN_ENDS for end in ends):
+    raise ValueError(
+      f"{text!r} is no interval; expected such as 0975-01/0976-02, "
+      "0975-01/.. or ../0976-02"
+    )
+  else:
+    iso_dates = [_ISO_DATE.fullmatch(end) for end in ends]
+    is_named = np.ones(len(calendar), bool)
+    if all(iso_dates) and (
+      _read_iso_days(iso_dates[0])[0] > _read_iso_days(iso_dates[1])[1]
+    ):
+      is_named[:] = False
+    for number, end in enumerate(ends, start=1):
+      if end not in _OPEN_ENDS:
+        is_named &= _find_months_of_date(end, calendar)[number]
+  if not is_named.any():
+    raise ValueError(
+      f"{text!r} ends before it begins or lies outside of the calendar "
+      f"{calendar.timeline.name!r}: {_format_years(calendar)}"
+    )
+  return is_named
+
+
+def _find_months_of_date(
+  text: str, calendar: Calendar
+) -> tuple[
+  Bool[np.ndarray, " K"], Bool[np.ndarray, " K"], Bool[np.ndarray, " K"]
+]:
+  """Returns which months a date names, which do not end before it, and which
+  do not begin after it."""
+  match = _ISO_DATE.fullmatch(text)
+  if match is not None:
+    first, last = _read_iso_days(match)
+    starts, stops = _bound_days(calendar)
+    is_after, is_before = stops > first, starts <= last
+    return is_after & is_before, is_after, is_before
+  if _LOOKS_ISO.fullmatch(text):
+    raise ValueError(
+      f"{text!r} is no date; expected such as {FORMS}, a year with four digits "
+      "and without marks of doubt"
+    )
+  is_named = _find_printed_months(text, calendar)
+  return (
+    is_named,
+    np.logical_or.accumulate(is_named),
+    np.logical_or.accumulate(is_named[::-1])[::-1],
+  )
+
+
+def _read_iso_days(match: re.Match[str]) -> tuple[int, int]:
+  """Returns the first and last Julian day of a date of ISO 8601."""
+  year = int(match["year"])
+  months = [int(match["month"])] * 2 if match["month"] else [1, MONTHS_PER_YEAR]
+  if not 1 <= months[0] <= MONTHS_PER_YEAR:
+    raise ValueError(f"{match[0]!r}: month {months[0]}, expected 01-12")
+  # Leap years repeat after 400 years; the library knows none before year 1.
+  _, num_days = civil_calendar.monthrange(2000 + year % 400, months[1])
+  days = [int(match["day"])] * 2 if match["day"] else [1, num_days]
+  if not 1 <= days[0] <= num_days:
+    raise ValueError(f"{match[0]!r}: day {days[0]}, expected 01-{num_days}")
+  first, last = civil_dates.from_gregorian_dates(
+    np.array([(year, *date) for date in zip(months, days, strict=True)])
+  ).tolist()
+  return first, last
+
+
+def _bound_days(
+  calendar: Calendar,
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+  """Returns the day that each month can begin with, and that it ends before."""
+  if calendar.day_spans is not None:
+    starts, lengths = calendar.day_spans.T.astype(float)
+    return starts, starts + lengths
+  years, year_of = np.unique(calendar.years, return_inverse=True)
+  solstices = np.array(
+    [civil_dates.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
+  )[year_of]
+  # The lunation of the solstice begins up to a lunation before it; a leap month
+  # can follow the twelfth.
+  starts = solstices + _DAYS_PER_LUNATION * (
+    calendar.months - 2 + _FIRST_OFFSET
+  )
+  stops = solstices + _DAYS_PER_LUNATION * (
+    calendar.months + _LAST_OFFSET + (calendar.months == MONTHS_PER_YEAR)
+  )
+  return starts, stops
+
+
+def _find_printed_months(
+  text: str, calendar: Calendar
+) -> Bool[np.ndarray, " K"]:
+  """Returns which months a date has as a text writes it, 「隱公元年三月」."""
+  matches = list(
+    date_grammar.iterate_matches(fold_script(text), calendar.timeline)
+  )
+  if (
+    len(matches) != 1
+    or matches[0][1].start != 0
+    or matches[0][1].end != len(text)
+  ):
+    raise ValueError(
+      f"{text!r} is no date of the calendar {calendar.timeline.name!r}; "
+      f"expected such as {FORMS}"
+    )
+  match, cue = matches[0]
+  if cue.day:
+    raise ValueError(
+      f"{text!r} has a day of the cycle; expected such as {FORMS}"
+    )
+  try:
+    common_year = date_grammar.read_common_year(match)
+  except ValueError as error:
+    raise ValueError(f"{text!r}: {error}") from None
+  if common_year is not None:
+    readings = calendar.readings
+    return readings.find_lunations(
+      (readings.years == common_year)
+      & _match_month(cue, readings.months, readings.is_leap, calendar)
+    )
+  if cue.reign is None or cue.year is None:
+    raise ValueError(
+      f"{text!r} names no reign or no year; expected such as {FORMS}"
+    )
+  members = calendar.memberships
+  years, months, is_leap = (
+    column[members.readings]
+    for column in (
+      calendar.readings.years,
+      calendar.readings.months,
+      calendar.readings.is_leap,
+    )
+  )
+  is_match = (members.regnal_years == cue.year) & _match_month(
+    cue, months, is_leap, calendar
+  )
+  if cue.year_cycle:
+    is_match &= sexagenary.cyclic_index_of_year(
+      years
+    ) == sexagenary.parse_cyclic_index(cue.year_cycle)
+  reigns = date_grammar.candidate_reigns(match, cue, calendar.timeline)
+  months_of_reigns = {
+    reign: calendar.find_members(is_match & (members.reigns == reign - 1))
+    for reign in reigns
+  }
+  months_of_reigns = {
+    reign: is_named
+    for reign, is_named in months_of_reigns.items()
+    if is_named.any()
+  }
+  if not months_of_reigns:
+    raise ValueError(
+      f"{text!r}: the calendar {calendar.timeline.name!r} has no such month; "
+      f"{_describe_year(reigns, cue, calendar)}"
+    )
+  first, *others = months_of_reigns.values()
+  if any((is_named != first).any() for is_named in others):
+    names = ", ".join(
+      sorted(map(calendar.timeline.full_reign_name, months_of_reigns))
+    )
+    raise ValueError(f"{text!r} is ambiguous, write one of {names}")
+  return first
+
+
+def _match_month(
+  cue: DateCue, months: np.ndarray, is_leap: np.ndarray, calendar: Calendar
+) -> np.ndarray:
+  """Returns which months have the number or season of a date."""
+  if cue.leap and calendar.day_spans is None:
+    # Their leap months are not told apart and mostly followed the twelfth.
+    return months == (cue.month or MONTHS_PER_YEAR)
+  if cue.month or cue.leap:
+    is_number = months == cue.month if cue.month else is_leap
+    return is_number & (is_leap == cue.leap)
+  if cue.season:
+    return (months - 1) // 3 == SEASONS.index(cue.season)
+  return np.ones(len(months), bool)
+
+
+def _describe_year(reigns: list[int], cue: DateCue, calendar: Calendar) -> str:
+  """Returns what the year that a date names has instead."""
+  members = calendar.memberships
+  described = []
+  for reign in reigns:
+    rows = np.flatnonzero(
+      (members.reigns == reign - 1) & (members.regnal_years == cue.year)
+    )
+    name = calendar.timeline.full_reign_name(reign)
+    if len(rows):
+      labels = [
+        f"{calendar.readings.months[reading]}"
+        + "L" * bool(calendar.readings.is_leap[reading])
+        for reading in members.readings[rows]
+      ]
+      described.append(f"{name}{cue.year}年 has the months {', '.join(labels)}")
+    else:
+      last = members.regnal_years[members.reigns == reign - 1].max()
+      described.append(f"{name} has the years 1-{last}")
+  return "; ".join(described) or "no reign of that name is of that ruler"
+
+
+def _format_years(calendar: Calendar) -> str:
+  first, last = (
+    reign_tables.format_common_era_year(int(year))
+    for year in (calendar.years.min(), calendar.years.max())
+  )
+  return f"{first} to {last}"
