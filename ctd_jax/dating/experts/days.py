@@ -51,12 +51,15 @@ class Lunations:
     month: 1-12.
     lunation_index: lunation of each month, by the offset of its year.
     has_day: which days each lunation holds.
+    new_moons: Julian day number of the first day of each, and of the one after
+      the last, [L + 1].
   """
 
   year_of: Int[np.ndarray, " K"]
   month: Int[np.ndarray, " K"]
   lunation_index: Int[np.ndarray, "K S"]
   has_day: Bool[np.ndarray, "L 60"]
+  new_moons: Int[np.ndarray, " moons"]
 
   def day_chances(
     self, day_counts: Float[np.ndarray, "K 60"]
@@ -154,7 +157,9 @@ def make_lunations(
   lunation_index = np.add.outer(
     first_lunation[year_of] + month - 1, np.array(_OFFSETS)
   )
-  return Lunations(year_of, month, lunation_index, _mark_lunation_days(moons))
+  return Lunations(
+    year_of, month, lunation_index, _mark_lunation_days(moons), moons
+  )
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,113 +1,116 @@
-"""Dates of a chronicle: records with their months, as a table and a summary.
+"""Dates of a chronicle: the months of its sections, and a summary of them.
 
-Axes: n records, m months given for each: the most probable and the next.
+A section is dated by its most probable month and the next, by the smallest set
+of months that holds 90 % (the credible months), and by the probability that it
+is of no month of the calendar. That stands for the ordinal after the last.
+
+Axes: n sections, m months given for each: the most probable and the next.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.sequence.sections import Section
+from ctd_jax.texts.works import Entry, Place
 
-COLUMNS = (
-  "line",
-  "reign",
-  "year",
-  "month",
-  "common_era",
-  "probability",
-  "second",
-  "second_probability",
-  "text",
-)
-MAX_TEXT_CHARS = 20  # of a record in dates.tsv
-# Bounds of the summary: a date is certain from the one, doubtful below the
-# other.
-_CERTAIN, _DOUBTFUL = 0.9, 0.5
+# Bounds of certainty, of all that is written and of the summary: from the one
+# on a date is certain, below the other doubtful.
+CERTAIN, DOUBTFUL = 0.9, 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class CredibleMonths:
+  """The credible months of every section.
+
+  Attributes:
+    starts: where those of each section begin in `ordinals`; the last entry is
+      their number, [n + 1].
+    ordinals: of the months, ascending for each section; that after the last of
+      the calendar is of no month.
+    probabilities: of these; None where they were not kept.
+  """
+
+  starts: Int[np.ndarray, " starts"]
+  ordinals: Int[np.ndarray, " total"]
+  probabilities: Float[np.ndarray, " total"] | None = None
+
+  def months_of(self, section: int) -> Int[np.ndarray, " k"]:
+    """Returns the ordinals of a section."""
+    return self.ordinals[self.starts[section] : self.starts[section + 1]]
+
+  def probabilities_of(self, section: int) -> Float[np.ndarray, " k"] | None:
+    """Returns the probabilities of the months of a section."""
+    if self.probabilities is None:
+      return None
+    return self.probabilities[self.starts[section] : self.starts[section + 1]]
 
 
 @dataclasses.dataclass(frozen=True)
 class ChronicleDates:
-  """The records of a chronicle with their months.
+  """The sections of a chronicle with their months.
 
   Attributes:
-    lines: number of each record's first line, from 1, [n].
-    texts: the records, [n].
-    months: ordinals of the most probable month and the next; a calendar of one
-      month has no next.
-    probabilities: of these months.
+    records: text and headings, in order.
+    sections: of the records, in order.
+    months: ordinals of the most probable month and the next; the number of the
+      calendar's months stands for none of them.
+    probabilities: of these.
+    credible: months that hold 90 % of the probability of each section.
+    outside: probability that a section is of no month of the calendar.
+    offsets: of the calendar, an index of `experts.days`; None where its days
+      are known, or no section prints a day.
+    is_fixed: whether the month was given, not found.
     calendar: names the ordinals.
     statement_counts: how often a month, a season, ... is printed.
     printed_reigns: rows of the reigns that the text names.
+    warnings: what a reader of the dates should know.
   """
 
-  lines: list[int]
-  texts: list[str]
+  records: Sequence[Entry]
+  sections: Sequence[Section]
   months: Int[np.ndarray, "n m"]
   probabilities: Float[np.ndarray, "n m"]
+  credible: CredibleMonths
+  outside: Float[np.ndarray, " n"]
+  offsets: Int[np.ndarray, " n"] | None
+  is_fixed: Bool[np.ndarray, " n"]
   calendar: Calendar
-  statement_counts: dict[str, int]
+  statement_counts: Mapping[str, int]
   printed_reigns: frozenset[int] = frozenset()
+  warnings: Sequence[str] = ()
+
+  def __len__(self) -> int:
+    """Number of sections."""
+    return len(self.sections)
+
+  def is_outside(self, ordinal: int | np.integer) -> bool:
+    """Whether an ordinal stands for no month of the calendar."""
+    return ordinal >= len(self.calendar)
 
   def name_month(self, ordinal: int | np.integer) -> tuple[str, int, str]:
-    """Returns reign, regnal year and month, as the text would say it."""
+    """Returns reign, regnal year and month, as the text would say it.
+
+    Args:
+      ordinal: of a month of the calendar.
+    """
     return self.calendar.name_month(ordinal, self.printed_reigns)
 
+  def text_of(self, section: int) -> str:
+    """Returns the whole text of a section."""
+    span = self.sections[section]
+    return self.records[span.record].text[span.start : span.stop]
 
-def format_dates_tsv(dates: ChronicleDates) -> str:
-  """Returns a table of COLUMNS, a line for each record, tab-separated."""
-  rows = ["\t".join(COLUMNS)]
-  for line, text, months, chances in zip(
-    dates.lines, dates.texts, dates.months, dates.probabilities, strict=True
-  ):
-    reign, year, month = dates.name_month(months[0])
-    era = reign_tables.format_common_era_year(
-      int(dates.calendar.years[months[0]])
-    )
-    # A table of one month has no second.
-    second = "".join(
-      f"{second_reign}{second_year}年{second_month}月"
-      for second_reign, second_year, second_month in map(
-        dates.name_month, months[1:]
-      )
-    )
-    cells = (
-      *(line, reign, year, month, era, f"{chances[0]:.4f}", second),
-      "".join(f"{chance:.4f}" for chance in chances[1:]),
-      " ".join(text[:MAX_TEXT_CHARS].split()),
-    )
-    rows.append("\t".join(map(str, cells)))
-  return "\n".join(rows) + "\n"
-
-
-def format_summary(dates: ChronicleDates, table_name: str) -> str:
-  """Returns what was read and how sure the dates are, in aligned lines."""
-  calendar, chances = dates.calendar, dates.probabilities[:, 0]
-  years = calendar.years
-  dated_years = years[dates.months[:, 0]]
-  least_certain = int(np.argmin(chances))
-  reign, year, month = dates.name_month(dates.months[least_certain, 0])
-  printed_counts = ", ".join(
-    f"{name} {count}" for name, count in sorted(dates.statement_counts.items())
-  )
-  computed_unit = "new moons" if calendar.day_spans is None else "days"
-  rows = {
-    "records": f"{len(chances)}",
-    "they print": printed_counts,
-    "calendar": f"{table_name}: {format_span(years)}, {len(calendar)} months, "
-    f"{computed_unit} computed",
-    "dated": format_span(dated_years),
-    "certainty": f"{np.mean(chances >= _CERTAIN):.1%} of records at {_CERTAIN} "
-    f"or more, {np.mean(chances < _DOUBTFUL):.1%} below {_DOUBTFUL}",
-    "least sure": f"line {dates.lines[least_certain]}, "
-    f"{reign}{year}年{month}月 at {chances[least_certain]:.2f}",
-  }
-  return "\n".join(f"{name:<11} {value}" for name, value in rows.items())
+  def place_of(self, section: int) -> Place:
+    """Returns where the first character of a section is printed."""
+    span = self.sections[section]
+    return self.records[span.record].place_at(span.start)
 
 
 def format_span(years: Sequence[int] | np.ndarray) -> str:

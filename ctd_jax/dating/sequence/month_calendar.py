@@ -143,6 +143,40 @@ class Calendar:
       return None
     return self.readings.day_spans[self._leading]
 
+  def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
+    """Returns the calendar of some of its months.
+
+    Args:
+      is_kept: which months; one at least.
+
+    Raises:
+      ValueError: if no month is kept.
+    """
+    if not is_kept.any():
+      raise ValueError("a calendar needs at least one month")
+    new_ordinals = np.cumsum(is_kept) - 1
+    readings, members = self.readings, self.memberships
+    has_reading = is_kept[readings.lunations]
+    new_readings = np.cumsum(has_reading) - 1
+    is_member = is_kept[members.lunations]
+    return Calendar(
+      self.timeline,
+      Readings(
+        new_ordinals[readings.lunations[has_reading]],
+        readings.years[has_reading],
+        readings.months[has_reading],
+        readings.is_leap[has_reading],
+        None if readings.day_spans is None else readings.day_spans[has_reading],
+      ),
+      Memberships(
+        new_ordinals[members.lunations[is_member]],
+        new_readings[members.readings[is_member]],
+        members.reigns[is_member],
+        members.regnal_years[is_member],
+        members.in_use[is_member],
+      ),
+    )
+
   def find_members(
     self, is_match: Bool[np.ndarray, " M"]
   ) -> Bool[np.ndarray, " K"]:
@@ -154,7 +188,9 @@ class Calendar:
   def name_month(
     self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
   ) -> tuple[str, int, str]:
-    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 閏3.
+    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 3L.
+
+    L marks a leap month, as in a time key.
 
     Args:
       ordinal: of the lunation.
@@ -165,8 +201,8 @@ class Calendar:
     members = self.memberships
     reign = self.timeline.reigns[members.reigns[row]]
     reading = members.readings[row]
-    leap = "閏" * bool(self.readings.is_leap[reading])
-    month = f"{leap}{self.readings.months[reading]}"
+    leap = "L" * bool(self.readings.is_leap[reading])
+    month = f"{self.readings.months[reading]}{leap}"
     return reign.state + reign.name, int(members.regnal_years[row]), month
 
   def find_reign(
@@ -175,6 +211,13 @@ class Calendar:
     """Returns the row of the reign by which `name_month` calls a month."""
     row = self._find_name(ordinal, printed_reigns)
     return int(self.memberships.reigns[row])
+
+  def find_reading(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> int:
+    """Returns the reading of a month in the reign that names it."""
+    row = self._find_name(ordinal, printed_reigns)
+    return int(self.memberships.readings[row])
 
   def _find_name(
     self, ordinal: int | np.integer, printed_reigns: Collection[int]

@@ -1,0 +1,132 @@
+"""Tables of a dated chronicle: TSV, CSV and JSON Lines, a row for each section.
+
+`dates.tsv` has nothing quoted: what would end a cell or a line in a text is a
+space there. `dates.csv` quotes, and `dates.jsonl` has all fields of
+`DatedSection`, numbers as numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
+from ctd_jax.utils import files
+
+COLUMNS = (
+  "file",
+  "line",
+  "record",
+  "start",
+  "stop",
+  "heading",
+  "printed",
+  "reign",
+  "year",
+  "month",
+  "common_era_year",
+  "common_era",
+  "not_before",
+  "not_after",
+  "sexagenary_day",
+  "julian_day",
+  "gregorian_date",
+  "julian_date",
+  "edtf",
+  "probability",
+  "second",
+  "second_probability",
+  "outside",
+  "fixed",
+  "contradicted",
+  "text",
+)
+_BYTE_ORDER_MARK = "\ufeff"
+# Whatever some reader of lines takes for the end of one, and the tab.
+_SEPARATORS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+
+
+def format_dates_tsv(rows: Iterable[DatedSection]) -> str:
+  """Returns a table of `COLUMNS`, tab-separated, nothing quoted."""
+  lines = [COLUMNS, *map(_list_cells, rows)]
+  return "".join(
+    "\t".join(_SEPARATORS.sub(" ", cell) for cell in cells) + "\n"
+    for cells in lines
+  )
+
+
+def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
+  """Returns a table of `COLUMNS`, comma-separated, quoted where need be.
+
+  Args:
+    rows: of the sections.
+    bom: whether to begin with the mark of the byte order, by which spreadsheets
+      recognise UTF-8.
+  """
+  table = io.StringIO()
+  table.write(_BYTE_ORDER_MARK * bom)
+  writer = csv.writer(table, lineterminator="\n")
+  writer.writerow(COLUMNS)
+  writer.writerows(map(_list_cells, rows))
+  return table.getvalue()
+
+
+def format_dates_jsonl(rows: Iterable[DatedSection]) -> str:
+  """Returns an object for each section, a line each."""
+  # JSON escapes \n; U+2028 and the like end no line of a file.
+  encoder = msgspec.json.Encoder()
+  return "".join(encoder.encode(row).decode() + "\n" for row in rows)
+
+
+def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
+  """Returns the rows of a file that `format_dates_jsonl` made.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file and line of what is no dated section.
+  """
+  decoder = msgspec.json.Decoder(DatedSection)
+  rows = []
+  for line, text in enumerate(files.read_text(path).split("\n"), start=1):
+    if not text.strip():
+      continue
+    try:
+      rows.append(decoder.decode(text))
+    except msgspec.MsgspecError as error:
+      raise ValueError(
+        f"{path}, line {line}: {error}; expected a section as "
+        "`ctd-jax date` writes it to dates.jsonl"
+      ) from error
+  return rows
+
+
+def format_month(month: NamedMonth | None) -> str:
+  """Returns a month in Chinese notation, 晉永嘉5年6L月; "" for none."""
+  return f"{month.reign}{month.year}年{month.month}月" if month else ""
+
+
+def _list_cells(row: DatedSection) -> list[str]:
+  """Returns the cells of `COLUMNS`."""
+  month, second = row.month, row.second
+  cells = (
+    *(row.file, row.line, row.record, row.start, row.stop),
+    *(int(row.is_heading), row.printed),
+    *(month.reign if month else None, month.year if month else None),
+    *(month.month if month else None, month.common_era_year if month else None),
+    *(row.common_era, row.not_before, row.not_after, row.sexagenary_day),
+    *(row.julian_day, row.gregorian_date, row.julian_date, row.edtf),
+    *(_format_chance(row.probability), format_month(second)),
+    *(second and _format_chance(second.probability),),
+    *(_format_chance(row.outside), int(row.is_fixed)),
+    *("; ".join(row.contradicted), row.text),
+  )
+  return ["" if cell is None else str(cell) for cell in cells]
+
+
+def _format_chance(chance: float | None) -> str:
+  return "" if chance is None else f"{chance:.4f}"

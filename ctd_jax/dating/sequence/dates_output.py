@@ -1,0 +1,59 @@
+"""Files of a dated chronicle."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from ctd_jax.dating.sequence import date_tables, tei_output
+from ctd_jax.dating.sequence.dated_sections import DatedSection
+from ctd_jax.utils import files
+
+FORMATS = TSV, CSV, JSONL, TEI = ("tsv", "csv", "jsonl", "tei")
+_FILE_NAMES = {
+  TSV: "dates.tsv",
+  CSV: "dates.csv",
+  JSONL: "dates.jsonl",
+  TEI: "dates.xml",
+}
+
+
+def write_dates(
+  rows: Sequence[DatedSection],
+  out: pathlib.Path,
+  formats: Sequence[str] = (TSV,),
+  bom: bool = False,
+  title: str = "",
+) -> list[pathlib.Path]:
+  """Writes a dated chronicle and returns the paths of its files.
+
+  Each file is whole or not there.
+
+  Args:
+    rows: as `dated_sections.make_rows` or `date_tables.read_dates_jsonl` gives
+      them.
+    out: folder to write to; made if it is not there.
+    formats: of `FORMATS`.
+    bom: whether CSV begins with the mark of the byte order, as spreadsheets
+      want it.
+    title: of the chronicle, for TEI; the names of its files if empty.
+
+  Raises:
+    ValueError: naming a format that is none.
+  """
+  for unknown_format in set(formats).difference(FORMATS):
+    raise ValueError(
+      f"{unknown_format!r} is no format of dates; known: {', '.join(FORMATS)}"
+    )
+  formatters = {
+    TSV: lambda: date_tables.format_dates_tsv(rows),
+    CSV: lambda: date_tables.format_dates_csv(rows, bom),
+    JSONL: lambda: date_tables.format_dates_jsonl(rows),
+    TEI: lambda: tei_output.format_dates_tei(rows, title),
+  }
+  paths = []
+  for name in dict.fromkeys(formats):
+    path = out / _FILE_NAMES[name]
+    files.write_text(path, formatters[name]())
+    paths.append(path)
+  return paths

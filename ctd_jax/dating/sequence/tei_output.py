@@ -1,0 +1,193 @@
+"""TEI of a dated chronicle: the text with a date at the head of every section.
+
+An `ab` is a record, a `seg` a section, and its `date` has the printed date as
+content, or none. Attributes of the date:
+
+- `when-iso`, or `notBefore-iso` and `notAfter-iso`: days of the proleptic
+  Gregorian calendar that hold the date with 90 %;
+- `n`: the most probable month as the text would call it, 晉懷帝永嘉5年6月;
+- `when-custom`, by `datingMethod`: the same month as astronomical year and
+  number, L after that of a leap month, 0311-06;
+- `cert`: high from `chronicle_dates.CERTAIN` on, low below
+  `chronicle_dates.DOUBTFUL`, else medium, by the probability of that month,
+  which is the degree of the `certainty` inside;
+- `evidence` and `resp`: internal, from the text and its order; or external, of
+  a date that was given by hand.
+
+A section of no month of the calendar has a `date` only if it prints one, and
+that says nothing more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from xml.sax import saxutils
+
+from ctd_jax import __version__
+from ctd_jax.dating.sequence.chronicle_dates import CERTAIN, DOUBTFUL
+from ctd_jax.dating.sequence.date_tables import format_month
+from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
+
+NAMESPACE = "http://www.tei-c.org/ns/1.0"
+# Characters that XML cannot hold are replaced by U+FFFD.
+_FORBIDDEN = re.compile(
+  "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+_DECODER, _EDITOR, _CALENDAR = "ctd_jax", "editor", "regnal"
+_HEADER = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<TEI xmlns="{namespace}">
+  <teiHeader>
+    <fileDesc>
+      <titleStmt>
+        <title>{title}</title>
+        <respStmt>
+          <resp>dates by what the text prints and by its order</resp>
+          <name xml:id="{decoder}">ctd_jax {version}</name>
+        </respStmt>
+        <respStmt>
+          <resp>dates given by hand</resp>
+          <name xml:id="{editor}">user of ctd_jax</name>
+        </respStmt>
+      </titleStmt>
+      <publicationStmt>
+        <p>Unpublished: {num_sections} dated sections.</p>
+      </publicationStmt>
+      <sourceDesc>
+        <p>{sources}</p>
+      </sourceDesc>
+    </fileDesc>
+    <encodingDesc>
+      <p>An ab is a record of the source, a seg a section under one date. Dates
+        are days of the proleptic Gregorian calendar; not-before and not-after
+        hold the date with a probability of 0.9. cert is high where the most
+        probable month has a probability of {certain} or more, low below
+        {doubtful}, else medium.</p>
+    </encodingDesc>
+    <profileDesc>
+      <calendarDesc>
+        <calendar xml:id="{calendar}">
+          <p>Reign, regnal year and month of the lunisolar calendars of East
+            Asia. In when-custom the year is astronomical, 0000 for 1 BCE, and
+            the month a number from 01, with L for a leap month.</p>
+        </calendar>
+      </calendarDesc>
+    </profileDesc>
+  </teiHeader>
+  <text>
+    <body>
+"""
+_FOOTER = """\
+    </body>
+  </text>
+</TEI>
+"""
+
+
+def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
+  """Returns a TEI document of the sections.
+
+  Args:
+    rows: in order; those of a record follow one another.
+    title: of the chronicle; the names of its files if empty.
+  """
+  sources = ", ".join(dict.fromkeys(row.file for row in rows))
+  header = _HEADER.format(
+    namespace=NAMESPACE,
+    title=_escape(title or sources),
+    sources=_escape(sources),
+    num_sections=len(rows),
+    version=__version__,
+    decoder=_DECODER,
+    editor=_EDITOR,
+    calendar=_CALENDAR,
+    certain=CERTAIN,
+    doubtful=DOUBTFUL,
+  )
+  records = itertools.groupby(rows, lambda row: row.record)
+  body = (_format_record(record, sections) for record, sections in records)
+  return "".join((header, *body, _FOOTER))
+
+
+def _format_record(record: int, rows: Iterable[DatedSection]) -> str:
+  """Returns the element of a record; spaces in it are the text's own."""
+  sections = "".join(map(_format_section, rows))
+  return f'      <ab n="{record}">{sections}</ab>\n'
+
+
+def _format_section(row: DatedSection) -> str:
+  attributes = {
+    "xml:id": f"r{row.record}.{row.start}",
+    "n": f"{row.file}:{row.line}",
+    **({"type": "heading"} if row.is_heading else {}),
+  }
+  text = row.text
+  head, printed, rest = (
+    text.partition(row.printed)
+    if row.printed
+    else (
+      "",
+      "",
+      text,
+    )
+  )
+  return (
+    f"<seg{_format_attributes(attributes)}>{_escape(head)}"
+    f"{_format_date(row, printed)}{_escape(rest)}</seg>"
+  )
+
+
+def _format_date(row: DatedSection, printed: str) -> str:
+  """Returns the element of a date; "" where nothing is known of it."""
+  if row.month is None:
+    return f"<date>{_escape(printed)}</date>" if printed else ""
+  if row.not_before == row.not_after:
+    days = {"when-iso": row.not_before}
+  else:
+    days = {"notBefore-iso": row.not_before, "notAfter-iso": row.not_after}
+  attributes = {
+    **days,
+    "n": format_month(row.month),
+    "when-custom": _format_custom_date(row.month),
+    "datingMethod": f"#{_CALENDAR}",
+    **({"calendar": f"#{_CALENDAR}"} if printed else {}),
+    "cert": _grade(row.probability),
+    "evidence": "external" if row.is_fixed else "internal",
+    "resp": f"#{_EDITOR if row.is_fixed else _DECODER}",
+  }
+  return (
+    f"<date{_format_attributes(attributes)}>"
+    f'<certainty locus="value" degree="{row.probability:.4f}"/>'
+    f"{_escape(printed)}</date>"
+  )
+
+
+def _format_custom_date(month: NamedMonth) -> str:
+  year = month.common_era_year
+  sign, number = "-" * (year < 0), int(month.month.removesuffix("L"))
+  leap = "L" * month.month.endswith("L")
+  return f"{sign}{abs(year):04d}-{number:02d}{leap}"
+
+
+def _grade(probability: float) -> str:
+  if probability >= CERTAIN:
+    return "high"
+  return "low" if probability < DOUBTFUL else "medium"
+
+
+def _format_attributes(attributes: dict[str, str]) -> str:
+  return "".join(
+    f" {name}={saxutils.quoteattr(_replace_forbidden(value))}"
+    for name, value in attributes.items()
+    if value is not None
+  )
+
+
+def _escape(text: str) -> str:
+  return saxutils.escape(_replace_forbidden(text))
+
+
+def _replace_forbidden(text: str) -> str:
+  return _FORBIDDEN.sub("\ufffd", text)
