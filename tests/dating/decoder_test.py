@@ -1,5 +1,6 @@
 """The decoder in O(K) a record agrees with sums over all ways."""
 
+import dataclasses
 import itertools
 
 import jax.numpy as jnp
@@ -9,18 +10,26 @@ from scipy.special import logsumexp
 
 from ctd_jax.dating.sequence import decoder
 from ctd_jax.dating.sequence import transitions as motions
-from ctd_jax.dating.sequence.transitions import MONTH, NO_DATE, SEASON, YEAR
+from ctd_jax.dating.sequence.transitions import NO_DATE, SEASON, YEAR
 
 # Two years and a bit, a leap month after the third of the first.
 YEARS = np.array([1] * 5 + [2] * 3 + [3])
 MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
 SIZE = len(YEARS)
+PLACES = SIZE + 1  # the last one is outside of the calendar
 MOTION = motions.TransitionModel(
-  rest=(0.7, 0.2, 0.1, 0.1),
-  slip=(0.0, 0.05, 0.1, 0.2),
-  ratio=(0.5, 0.3, 0.6, 0.8),
-  jump=0.07,
+  rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3),
+  slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05),
+  ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2),
+  jump=(0.07, 0.05, 0.07, 0.06, 0.07, 0.1, 0.02),
+  back=(0.03, 0.1, 0.02, 0.05, 0.1, 0.2, 0.3),
+  restart=(0.02, 0.01, 0.03, 0.02, 0.05, 0.1, 0.1),
+  leave=(0.01, 0.02, 0.03, 0.01, 0.02, 0.05, 0.02),
   flashback=0.1,
+)
+# Nothing goes back, and nothing leaves the calendar.
+FORWARD = dataclasses.replace(
+  MOTION, back=(0.0,) * 7, restart=(0.0,) * 7, leave=(0.0,) * 7
 )
 
 
@@ -31,46 +40,53 @@ def moves(motion=MOTION, years=YEARS, months=MONTHS):
 
 
 def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
-  """[4, K, K] probabilities of each way of moving, from the definition."""
+  """[7, P, P] probabilities of each way of moving, from the definition."""
   size = len(years)
   dates = list(zip(years, months, strict=True))
-  unit = [
-    range(size),
-    range(size),
-    [(y, (m - 1) // 3) for y, m in dates],
-    [y for y, _ in dates],
-  ][kind]
-  found = np.zeros((4, size, size))
+  seasons = [(y, (m - 1) // 3) for y, m in dates]
+  unit = [*[range(size)] * 3, seasons, *[years] * 3][kind]
+  found = np.zeros((7, size + 1, size + 1))
+  rest, slip, ratio, jump, back, restart, leave = (
+    getattr(motion, name)[kind]
+    for name in ("rest", "slip", "ratio", "jump", "back", "restart", "leave")
+  )
   for j in range(size):
     later = list(range(j + 1, size))
     outside = [k for k in later if unit[k] != unit[j]]
+    from_new_year = list(range(list(years).index(years[j]), size))
     for row, weight, ends in (
-      (1, motion.slip[kind], later),
-      (2, 1 - motion.rest[kind] - motion.slip[kind] - motion.jump, outside),
+      (1, slip, later),
+      (2, 1 - rest - slip - jump - back - restart - leave, outside),
+      (3, back, from_new_year),
     ):
-      shares = np.array([motion.ratio[kind] ** (k - ends[0]) for k in ends])
+      shares = np.array([ratio ** (k - ends[0]) for k in ends])
       if ends:
         found[row, j, ends] = weight * shares / shares.sum()
     if later:
-      found[3, j, later] = motion.jump / len(later)
+      found[4, j, later] = jump / len(later)
+    found[5, j, :size] = restart / size
+    found[6, j, size] = leave
     found[0, j, j] = 1 - found[:, j].sum()
+  found[0, size, size] = 0.9
+  found[5, size, :size] = 0.1 / size
   return found
 
 
 def outliers(evidence, motion=MOTION):
-  own = np.exp(evidence)
+  own = np.exp(evidence[:, :-1])
   before = np.cumsum(own, 1) / np.arange(1, own.shape[1] + 1)
-  return np.log((1 - motion.flashback) * own + motion.flashback * before)
+  told = np.log((1 - motion.flashback) * own + motion.flashback * before)
+  return np.hstack([told, evidence[:, -1:]])
 
 
-def chronicle(records, seed=0, size=SIZE):
+def chronicle(records, seed=0, size=PLACES):
   draw = np.random.default_rng(seed)
   evidence = draw.normal(0, 3, (records, size)).astype(np.float32)
   return evidence, draw.integers(0, motions.NUM_CLASSES, records)
 
 
 def brute_force(evidence, kinds, prior=None, motion=MOTION):
-  """Posterior [N, K] and best path, from every sequence of months."""
+  """Posterior [N, P] and best path, from every sequence of places."""
   count, size = evidence.shape
   prior = np.zeros(size) if prior is None else prior
   told = outliers(evidence, motion)
@@ -79,7 +95,7 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
     best = [np.log(ways(kind, motion).max(0)) for kind in kinds]
   scores = {}
   winner = (-np.inf, None)
-  for path in itertools.combinations_with_replacement(range(size), count):
+  for path in itertools.product(range(size), repeat=count):
     start = prior[path[0]] + sum(told[i, k] for i, k in enumerate(path))
     pairs = list(enumerate(itertools.pairwise(path), 1))
     scores[path] = start + sum(sums[i][pair] for i, pair in pairs)
@@ -94,11 +110,11 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [NO_DATE, MONTH, SEASON, YEAR])
+@pytest.mark.parametrize("kind", range(motions.NUM_CLASSES))
 def test_a_move_is_the_matrix_of_its_definition(kind):
   made = moves()
-  for j in range(SIZE):
-    one = jnp.where(jnp.arange(SIZE) == j, 0, -jnp.inf)
+  for j in range(PLACES):
+    one = jnp.where(jnp.arange(PLACES) == j, 0, -jnp.inf)
     expected, kind_id = ways(kind), jnp.int32(kind)
     assert expected[:, j].sum() == pytest.approx(1)
     np.testing.assert_allclose(
@@ -123,7 +139,7 @@ def test_long_steps_keep_their_weights():
   size = 600
   years, months = np.arange(size) // 12, np.arange(size) % 12 + 1
   made = moves(years=years, months=months)
-  one = jnp.where(jnp.arange(size) == 3, 0, -jnp.inf)
+  one = jnp.where(jnp.arange(size + 1) == 3, 0, -jnp.inf)
   for kind in (NO_DATE, YEAR):
     row = np.exp(motions.propagate_forward(made, one, jnp.int32(kind)))
     np.testing.assert_allclose(
@@ -135,8 +151,8 @@ def test_long_steps_keep_their_weights():
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("block", [2, 64])
 def test_posterior_and_path_are_those_of_all_sequences(seed, block):
-  evidence, kinds = chronicle(5, seed)
-  prior = np.random.default_rng(seed).normal(0, 2, SIZE)
+  evidence, kinds = chronicle(4, seed)
+  prior = np.random.default_rng(seed).normal(0, 2, PLACES)
   expected, path, likelihood = brute_force(evidence, kinds, prior)
   found = np.zeros_like(expected)
   for start, rows, total in decoder.iter_posteriors(
@@ -145,14 +161,18 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
     found[start : start + len(rows)] = np.exp(rows)
     assert total == pytest.approx(likelihood, abs=1e-3)
   np.testing.assert_allclose(found, expected, atol=2e-5)
-  decoded = decoder.decode_months(evidence, kinds, moves(), YEARS, prior, block)
+  decoded = decoder.decode_months(evidence, kinds, moves(), prior, block)
   assert decoded.best_path.tolist() == path.tolist()
   order = np.argsort(-expected, axis=1)[:, :2]
   assert decoded.months.tolist() == order.tolist()
   np.testing.assert_allclose(
     decoded.probabilities, np.take_along_axis(expected, order, 1), atol=2e-5
   )
-  np.testing.assert_allclose(decoded.expected, expected @ YEARS, atol=1e-4)
+  np.testing.assert_allclose(decoded.outside, expected[:, -1], atol=2e-5)
+  credible = np.split(decoded.credible_places, decoded.credible_starts[1:-1])
+  for row, places in zip(expected, credible, strict=True):
+    assert row[places].sum() > 0.9 - 1e-4
+    assert row[places].sum() - row[places].min() < 0.9
 
 
 @pytest.mark.slow
@@ -160,23 +180,23 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
 def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   count, places = 7, 3
   draw = np.random.default_rng(8)
-  evidence = draw.normal(0, 3, (count, places, SIZE)).astype(np.float32)
+  evidence = draw.normal(0, 3, (count, places, PLACES)).astype(np.float32)
   kinds = draw.integers(0, motions.NUM_CLASSES, count)
   turn = draw.dirichlet(np.ones(places), places)
   made = motions.make_transitions(
     MOTION, motions.find_boundaries(YEARS, MONTHS), turn
   )
-  prior = draw.normal(0, 2, (places, SIZE))
+  prior = draw.normal(0, 2, (places, PLACES))
   told = np.exp([outliers(rows) for rows in evidence]).reshape(count, -1)
   told[0] *= np.exp(prior).ravel()
   steps = [np.kron(turn, ways(kind).sum(0)) for kind in kinds]
-  forward, backward = [told[0]], [np.ones(places * SIZE)]
+  forward, backward = [told[0]], [np.ones(places * PLACES)]
   for i in range(1, count):
     forward.append(told[i] * (forward[-1] @ steps[i]))
     backward.append(steps[-i] @ (told[-i] * backward[-1]))
   expected = np.array(forward) * np.array(backward[::-1])
   total = expected[0].sum()
-  found = np.zeros((count, SIZE))
+  found = np.zeros((count, PLACES))
   for start, rows, likelihood in decoder.iter_posteriors(
     evidence, kinds, made, prior, block
   ):
@@ -185,7 +205,7 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
       np.log(total / np.exp(prior).sum()), abs=1e-3
     )
   np.testing.assert_allclose(
-    found, expected.reshape(count, places, SIZE).sum(1) / total, atol=2e-5
+    found, expected.reshape(count, places, PLACES).sum(1) / total, atol=2e-5
   )
   best, back = told[0], []
   for i in range(1, count):
@@ -195,8 +215,9 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   path = [best.argmax()]
   for step in reversed(back):
     path.append(step[path[-1]])
-  decoded = decoder.find_best_path(evidence, kinds, made, prior, block)
-  assert decoded.tolist() == (np.array(path[::-1]) % SIZE).tolist()
+  months, offsets = decoder.find_best_path(evidence, kinds, made, prior, block)
+  assert months.tolist() == (np.array(path[::-1]) % PLACES).tolist()
+  assert offsets.tolist() == (np.array(path[::-1]) // PLACES).tolist()
 
 
 @pytest.mark.slow
@@ -208,17 +229,22 @@ def test_a_function_gives_what_the_array_gives():
     asked.append((start, stop))
     return evidence[start:stop]
 
-  whole = decoder.decode_months(evidence, kinds, moves(), YEARS, block_size=8)
-  parts = decoder.decode_months(rows, kinds, moves(), YEARS, block_size=8)
+  whole = decoder.decode_months(evidence, kinds, moves(), block_size=8)
+  parts = decoder.decode_months(rows, kinds, moves(), block_size=8)
   assert max(stop - start for start, stop in asked) == 8
   assert whole.best_path.tolist() == parts.best_path.tolist()
   assert whole.probabilities.tolist() == parts.probabilities.tolist()
 
 
-def test_the_best_path_never_goes_back():
+def test_a_path_goes_back_only_where_the_model_does():
   evidence, kinds = chronicle(400, 6)
-  path = decoder.find_best_path(evidence, kinds, moves(), block_size=64)
+  evidence[:, -1] = -100
+  path, _ = decoder.find_best_path(
+    evidence, kinds, moves(FORWARD), block_size=64
+  )
   assert (np.diff(path) >= 0).all()
+  path, _ = decoder.find_best_path(evidence, kinds, moves(), block_size=64)
+  assert (np.diff(path) < 0).any()
 
 
 @pytest.mark.slow
@@ -227,7 +253,7 @@ def test_extreme_evidence_leaves_probabilities():
   size = 240
   years, months = np.repeat(np.arange(20), 12), np.tile(np.arange(1, 13), 20)
   draw = np.random.default_rng(0)
-  evidence = np.full((2000, size), -200, np.float32)
+  evidence = np.full((2000, size + 1), -200, np.float32)
   evidence[np.arange(2000), draw.integers(0, size, 2000)] = 0
   kinds = draw.integers(0, motions.NUM_CLASSES, 2000)
   made = moves(years=years, months=months)
@@ -243,9 +269,11 @@ def test_a_repeated_season_is_that_of_the_next_year():
     motions.TransitionModel(), motions.find_boundaries(years, months)
   )
   spring = np.where(months <= 3, 0.0, -5.0).astype(np.float32)
-  evidence = np.stack([spring] * 3)
-  prior = np.where(np.arange(48) == 0, 0.0, -np.inf)
-  path = decoder.find_best_path(evidence, [YEAR, SEASON, NO_DATE], made, prior)
+  evidence = np.stack([np.append(spring, -20)] * 3)
+  prior = np.where(np.arange(49) == 0, 0.0, -np.inf)
+  path, _ = decoder.find_best_path(
+    evidence, [YEAR, SEASON, NO_DATE], made, prior
+  )
   assert years[path].tolist() == [0, 1, 1]
 
 
@@ -255,7 +283,7 @@ def test_motion_is_learned_from_a_path():
   # Every entry opens a season, one month after it began, and has a second.
   path = np.repeat(np.arange(1, 480, 3), 2)
   kinds = np.tile([SEASON, NO_DATE], len(path) // 2)
-  believed = motions.TransitionModel(rest=(0.5, 0.1, 0.1, 0.1))
+  believed = motions.TransitionModel(rest=(0.5, *[0.1] * 6))
   learned = motions.fit_transition_model(believed, path, kinds, boundary)
   assert learned.rest[NO_DATE] > 0.9
   assert learned.rest[SEASON] < 0.03
@@ -268,10 +296,10 @@ def test_motion_is_learned_from_a_path():
 @pytest.mark.parametrize(
   ("change", "message"),
   [
-    ({"rest": (0.5,)}, "rest of a TransitionModel should be 4 numbers"),
-    ({"ratio": (0.5, 0.5, 0.5, 1.0)}, "ratio of a TransitionModel"),
-    ({"jump": -0.1}, "jump of a TransitionModel should be from 0"),
-    ({"rest": (0.99,) * 4, "jump": 0.5}, "add up to at most 1"),
+    ({"rest": (0.5,)}, "rest of a TransitionModel should be 7 numbers"),
+    ({"ratio": (*[0.5] * 6, 1.0)}, "ratio of a TransitionModel"),
+    ({"flashback": -0.1}, "flashback of a TransitionModel should be from 0"),
+    ({"rest": (0.9,) * 7, "jump": (0.5,) * 7}, "add up to at most 1"),
   ],
 )
 def test_probabilities_are_probabilities(change, message):
@@ -282,32 +310,32 @@ def test_probabilities_are_probabilities(change, message):
 @pytest.mark.parametrize(
   ("evidence", "kinds", "prior", "message"),
   [
-    (np.zeros((0, SIZE)), [], None, "at least one record"),
-    (np.zeros((1, SIZE)), [4], None, "class of a record should be 0-3"),
-    (np.zeros((2, 3)), [0, 0], None, r"should be \[2, 9\], got \[2, 3\]"),
+    (np.zeros((0, PLACES)), [], None, "at least one section"),
+    (np.zeros((1, PLACES)), [7], None, "class of a section should be 0-6"),
+    (np.zeros((2, 3)), [0, 0], None, r"should be \[2, 10\], got \[2, 3\]"),
     (
-      np.zeros((1, SIZE)),
+      np.zeros((1, PLACES)),
       [0],
       np.zeros(2),
-      r"prior should be \[9\] or \[1, 9\] .*, got \[2\]",
+      r"prior should be \[10\] or \[1, 10\] .*, got \[2\]",
     ),
     (
-      np.array([[0.0] * SIZE, [-np.inf] * SIZE]),
+      np.array([[0.0] * PLACES, [-np.inf] * PLACES]),
       [0, 0],
       None,
-      "record 1: no month is possible",
+      "section 1: no month is possible",
     ),
   ],
 )
 def test_bad_input_is_named(evidence, kinds, prior, message):
   with pytest.raises(ValueError, match=message):
-    decoder.decode_months(evidence, kinds, moves(), YEARS, prior)
+    decoder.decode_months(evidence, kinds, moves(), prior)
 
 
 @pytest.mark.slow
 def test_what_the_order_forbids_is_named():
-  evidence = np.full((2, SIZE), -np.inf, np.float32)
+  evidence = np.full((2, PLACES), -np.inf, np.float32)
   evidence[0, 5] = evidence[1, 2] = 0
-  motion = motions.TransitionModel(flashback=0.0)
-  with pytest.raises(ValueError, match="record 1: no month is possible in"):
+  motion = dataclasses.replace(FORWARD, flashback=0.0)
+  with pytest.raises(ValueError, match="section 1: no month is possible in"):
     decoder.find_best_path(evidence, [0, 0], moves(motion))

@@ -1,32 +1,42 @@
 """Chronicle dating: from the lines of a text to dated records and their files.
 
-Axes: K months, S offsets of the calendar.
+Axes: K months, P places (see `transitions`), S offsets of the calendar.
 """
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Bool
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.experts import days
 from ctd_jax.dating.sequence import (
+  calendar_narrowing,
   chronicle_dates,
   chronicle_input,
+  dated_units,
   dates_plot,
   decoder,
   sections,
   transitions,
 )
-from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
-from ctd_jax.dating.sequence.emissions import RecordEmissions
+from ctd_jax.dating.sequence.chronicle_dates import (
+  ChronicleDates,
+  CredibleMonths,
+)
+from ctd_jax.dating.sequence.emissions import SectionEmissions
 from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.sequence.sections import Section
+from ctd_jax.texts.works import Entry
 from ctd_jax.utils import files
 
 # Rounds of dating, each with the transitions that the one before it showed.
 NUM_ROUNDS = 2
+# That a text begins outside of the calendar.
+_FIRST_OUTSIDE = 1e-3
 
 
 def date_file(
@@ -72,46 +82,83 @@ def date_file(
 
 
 def date_records(
-  records: Sequence[tuple[int, str]],
+  records: Sequence[Entry],
   calendar: Calendar,
   first_year: int | None = None,
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
 ) -> ChronicleDates:
-  """Returns the months of the records.
+  """Returns the months of the records' sections.
 
   Args:
-    records: (line, text) in order.
+    records: in order of the text.
     calendar: months that they can stand in.
     first_year: astronomical year of the first record, None if not known.
+    allowed_months: number of a section -> the months that it is of, known from
+      elsewhere (`fixed_dates`).
 
   Raises:
     ValueError: if no record prints anything of its date, or the calendar lacks
       the year.
   """
-  all_sections = [
-    section
-    for number, (_, text) in enumerate(records)
-    for section in sections.read_sections(number, text, calendar)
-  ]
-  record_emissions = RecordEmissions(all_sections, calendar)
-  if not record_emissions.statement_counts:
+  all_sections = read_all_sections(records, calendar)
+  allowed_months = allowed_months or {}
+  is_fixed = np.zeros(len(all_sections), bool)
+  is_fixed[[*allowed_months]] = True
+  units, unit_of_section = dated_units.join_headings(all_sections)
+  allowed_months = {
+    int(unit_of_section[row]): months for row, months in allowed_months.items()
+  }
+  if len(calendar) > calendar_narrowing.MIN_MONTHS:
+    is_possible = calendar_narrowing.find_possible_months(
+      units, calendar, allowed_months
+    )
+    calendar = calendar.take(is_possible)
+    allowed_months = {
+      unit: months[is_possible] for unit, months in allowed_months.items()
+    }
+  emissions = SectionEmissions(units, calendar, allowed_months)
+  if not emissions.statement_counts and not allowed_months:
     raise ValueError(
       "no record prints a month, season, day or regnal year; without any "
       "there is nothing to date by"
     )
-  decoded_months = decode_sections(record_emissions, calendar, first_year)
+  decoded = decode_sections(emissions, calendar, first_year)
+  sets = np.split(decoded.credible_places, decoded.credible_starts[1:-1])
+  sets = [sets[unit] for unit in unit_of_section]
   return ChronicleDates(
-    [line for line, _ in records],
-    [text for _, text in records],
-    decoded_months.months[record_emissions.first_sections],
-    decoded_months.probabilities[record_emissions.first_sections],
-    calendar,
-    dict(record_emissions.statement_counts),
-    _find_printed_reigns(all_sections, calendar),
+    records=list(records),
+    sections=all_sections,
+    months=decoded.months[unit_of_section],
+    probabilities=decoded.probabilities[unit_of_section],
+    credible=CredibleMonths(
+      np.cumsum([0, *map(len, sets)]), np.concatenate(sets)
+    ),
+    outside=decoded.outside[unit_of_section],
+    offsets=None
+    if calendar.day_spans is not None
+    else decoded.best_offsets[unit_of_section],
+    is_fixed=is_fixed,
+    calendar=calendar,
+    statement_counts=dict(emissions.statement_counts),
+    printed_reigns=_find_printed_reigns(all_sections, calendar),
   )
 
 
+def read_all_sections(
+  records: Sequence[Entry], calendar: Calendar
+) -> list[Section]:
+  """Returns the sections of all records, in order of the text."""
+  return [
+    section
+    for number, record in enumerate(records)
+    for section in sections.read_sections(
+      number, record.text, calendar, record.is_heading
+    )
+  ]
+
+
 def _find_printed_reigns(
-  all_sections: Sequence[sections.Section], calendar: Calendar
+  all_sections: Sequence[Section], calendar: Calendar
 ) -> frozenset[int]:
   """Returns the rows of the reigns that sections name."""
   names = {
@@ -128,7 +175,7 @@ def _find_printed_reigns(
 
 
 def decode_sections(
-  emissions: RecordEmissions,
+  emissions: SectionEmissions,
   calendar: Calendar,
   first_year: int | None = None,
 ) -> decoder.DecodedMonths:
@@ -142,32 +189,33 @@ def decode_sections(
   Raises:
     ValueError: if the calendar lacks the year.
   """
-  prior = _make_first_month_prior(emissions, calendar, first_year)
-  boundary = transitions.find_boundaries(calendar.years, calendar.months)
+  prior = _make_first_place_prior(emissions, calendar, first_year)
+  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
   prior_model = transitions.TransitionModel()
   log_transitions = transitions.make_transitions(
-    prior_model, boundary, emissions.offset_transition
+    prior_model, boundaries, emissions.offset_transition
   )
   for _ in range(NUM_ROUNDS):
-    path = decoder.find_best_path(
+    path, _ = decoder.find_best_path(
       emissions, emissions.kinds, log_transitions, prior
     )
     fitted_model = transitions.fit_transition_model(
-      prior_model, path, emissions.kinds, boundary
+      prior_model, path, emissions.kinds, boundaries
     )
     log_transitions = transitions.make_transitions(
-      fitted_model, boundary, emissions.offset_transition
+      fitted_model, boundaries, emissions.offset_transition
     )
   return decoder.decode_months(
-    emissions, emissions.kinds, log_transitions, calendar.years, prior
+    emissions, emissions.kinds, log_transitions, prior
   )
 
 
-def _make_first_month_prior(
-  emissions: RecordEmissions, calendar: Calendar, first_year: int | None
+def _make_first_place_prior(
+  emissions: SectionEmissions, calendar: Calendar, first_year: int | None
 ) -> np.ndarray:
-  """Returns log weights of the first month [K], or with its offset [S, K]."""
-  prior = np.zeros(len(calendar))
+  """Returns log weights of the first place [P], or with its offset [S, P]."""
+  months = np.full(len(calendar), -np.log(len(calendar)))
+  outside = np.log(_FIRST_OUTSIDE)
   if first_year is not None:
     if first_year not in calendar.years:
       era_year = reign_tables.format_common_era_year(first_year)
@@ -175,7 +223,9 @@ def _make_first_month_prior(
         f"the first year {era_year} is not in the reign table: "
         f"{chronicle_dates.format_span(calendar.years)}"
       )
-    prior = np.where(calendar.years == first_year, 0.0, -np.inf)
+    months = np.where(calendar.years == first_year, 0.0, -np.inf)
+    outside = -np.inf
+  prior = np.append(months, outside)
   if emissions.offset_transition is not None:
     prior = np.log(days.make_offset_prior())[:, None] + prior
   return prior

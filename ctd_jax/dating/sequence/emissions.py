@@ -1,18 +1,19 @@
-"""Emissions: log p(section | month) of what a chronicle prints of its dates.
+"""Emissions: log p(section | place) of what a chronicle prints of its dates.
 
-Axes: N sections, B a block of them, K months, V different statements on months,
-R reigns, S offsets of the calendar (one where it is computed), D = 3 x 60 days:
-any day of a month, its first and its last.
+Axes: N sections, B a block of them, K months, P = K + 1 places: the months and,
+last, outside of the calendar; V different statements on months, R reigns, S
+offsets of the calendar (one where it is computed), D = 3 x 60 days: any day of
+a month, its first and its last.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
@@ -33,30 +34,69 @@ LOG_ERROR_ODDS = {
   # Most wrong days fit a month by chance, few its first or last day.
   "first day": -6.0,
   "last day": -6.0,
-  "year": -5.0,
+  "month day": -3.0,
+  "year": -6.0,
+  # A reign with its year: nothing but the whole text says otherwise.
+  "named year": -14.0,
   "cycle": -4.0,
   "era": -2.0,
+  # An era that the calendar lacks.
+  "unknown era": -14.0,
+}
+# Log of the chance to print such a thing outside of the calendar.
+_LOG_OUTSIDE_CHANCES = {
+  "month": -np.log(12),
+  "leap": -4.0,
+  "season": -np.log(4),
+  "day": -np.log(2),
+  "first day": -np.log(60),
+  "last day": -np.log(60),
+  "month day": 0.0,
+  "year": -np.log(30),
+  "named year": LOG_ERROR_ODDS["named year"],
+  "cycle": -np.log(60),
+  "era": LOG_ERROR_ODDS["era"],
+  "unknown era": 0.0,
 }
 # 閏五月 where 閏四月 is computed, or an ordinary 五月.
 _LOG_NEAR_LEAP_ODDS = -2.0
+# What is fixed by hand is certain; finite, so that it can be said where two
+# such dates exclude each other.
+LOG_FIXED_ODDS = -1e4
 
 
-class RecordEmissions:
-  """log p(section | month) of all sections, made block by block when called.
+def name_evidence(statement: DateStatement) -> str:
+  """Returns the key of `LOG_ERROR_ODDS` for a statement."""
+  name, *values = statement
+  return "named year" if name == "year" and values[0] is not None else name
+
+
+class SectionEmissions:
+  """log p(section | place) of all sections, made block by block when called.
 
   Attributes:
     kinds: class of every section, int32 [N].
-    first_sections: first section of every record, int [records].
-    statement_counts: how often each name of `LOG_ERROR_ODDS` is printed.
+    statement_counts: how often each name of a statement is printed.
     offset_transition: chances of the calendar's offset from section to section,
       [S, S]; None where the calendar is computed.
   """
 
-  def __init__(self, sections: Iterable[Section], calendar: Calendar):
-    sections = list(sections)
+  def __init__(
+    self,
+    sections: Sequence[Section],
+    calendar: Calendar,
+    allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
+  ):
+    """Reads the statements.
+
+    Args:
+      sections: in order of the text.
+      calendar: whose months they may be of.
+      allowed_months: number of a section -> months that it can be of, known
+        from elsewhere for certain.
+    """
     self.kinds = np.array([section.kind for section in sections], np.int32)
-    records = np.array([section.record for section in sections])
-    self.first_sections = np.flatnonzero(np.diff(records, prepend=-1))
+    self._allowed_months = dict(allowed_months or {})
     statements = [
       (row, statement)
       for row, section in enumerate(sections)
@@ -90,12 +130,10 @@ class RecordEmissions:
       (len(sections), len(DAY_STATEMENTS) * sexagenary.CYCLE_LENGTH),
     )
     self._statement_log_p = np.zeros(
-      (max(len(column_of), 1), len(calendar)), np.float32
+      (max(len(column_of), 1), len(calendar) + 1), np.float32
     )
     for statement, column in column_of.items():
-      self._statement_log_p[column] = _log_statement_chances(
-        statement, calendar
-      )
+      self._statement_log_p[column] = score_statement(statement, calendar)
     # Where no day is printed there is no need of new moons, and one offset.
     all_days = np.ones((1, len(calendar), self._day_matrix.shape[1]))
     self._day_log_p = _log_day_chances(
@@ -107,14 +145,19 @@ class RecordEmissions:
       else None
     )
 
-  def __call__(self, start: int, stop: int) -> Float32[np.ndarray, "B S K"]:
+  def __call__(self, start: int, stop: int) -> Float32[np.ndarray, "B S P"]:
     """Returns log p of sections start..stop, up to a constant for each."""
-    # [B, V] @ [V, K], the same at every offset; [B, D] . [D, S, K].
+    # [B, V] @ [V, P], the same at every offset; [B, D] . [D, S, P].
     statement_log_p = self._statement_matrix[start:stop] @ self._statement_log_p
     day_log_p = np.tensordot(
       self._day_matrix[start:stop].toarray(), self._day_log_p, 1
     )
-    return statement_log_p[:, None] + day_log_p
+    log_p = statement_log_p[:, None] + day_log_p
+    for row in range(start, stop):
+      if row in self._allowed_months:
+        is_allowed = np.append(self._allowed_months[row], False)
+        log_p[row - start][:, ~is_allowed] += LOG_FIXED_ODDS
+    return log_p
 
 
 def _day_column(name: str, day: int) -> int:
@@ -123,7 +166,7 @@ def _day_column(name: str, day: int) -> int:
 
 
 def _count_pairs(
-  pairs: Iterable[tuple[int, int]], shape: tuple[int, int]
+  pairs: Sequence[tuple[int, int]], shape: tuple[int, int]
 ) -> scipy.sparse.csr_array:
   """Returns how often each (row, column) is among the pairs."""
   rows, columns = np.array([*pairs], int).reshape(-1, 2).T
@@ -132,26 +175,56 @@ def _count_pairs(
 
 
 def _log_day_chances(day_chances: np.ndarray) -> np.ndarray:
-  """Returns log p(day | offset, month), up to a constant, float32 [D, S, K]."""
+  """Returns log p(day | offset, place), up to a constant, float32 [D, S, P]."""
   error_odds = np.exp([LOG_ERROR_ODDS[name] for name in DAY_STATEMENTS]).repeat(
     sexagenary.CYCLE_LENGTH
   )
   # 0 where the month is sure to have the day.
   log_chances = np.log(1 - (1 - error_odds) * (1 - day_chances))
+  outside = np.array(
+    [_LOG_OUTSIDE_CHANCES[name] for name in DAY_STATEMENTS]
+  ).repeat(sexagenary.CYCLE_LENGTH)
+  log_chances = np.concatenate(
+    [
+      log_chances,
+      np.broadcast_to(outside, (*log_chances[:, :1].shape,)),
+    ],
+    axis=1,
+  )
   return np.moveaxis(log_chances, -1, 0).astype(np.float32)
 
 
-def _log_statement_chances(
+def score_statement(
+  statement: DateStatement, calendar: Calendar
+) -> Float32[np.ndarray, " P"]:
+  """Returns log p(statement | place), up to a constant.
+
+  Args:
+    statement: of a year, a season or a month.
+    calendar: whose months are the places, and one outside of it.
+  """
+  outside = np.float32(_LOG_OUTSIDE_CHANCES[name_evidence(statement)])
+  return np.append(_score_months(statement, calendar), outside)
+
+
+def _score_months(
   statement: DateStatement, calendar: Calendar
 ) -> Float32[np.ndarray, " K"]:
   """Returns log p(statement | month), up to a constant."""
   statement_name, *arguments = statement
   readings, members = calendar.readings, calendar.memberships
   mismatch_log_p = np.full(
-    len(calendar), LOG_ERROR_ODDS[statement_name], np.float32
+    len(calendar), LOG_ERROR_ODDS[name_evidence(statement)], np.float32
   )
+  if statement_name == "unknown era":
+    return mismatch_log_p
   if statement_name == "month":
     is_match = readings.find_lunations(readings.months == arguments[0])
+  elif statement_name == "month day":
+    # Every month has 29 days.
+    if readings.day_spans is None or arguments[0] < 30:
+      return np.zeros(len(calendar), np.float32)
+    is_match = readings.find_lunations(readings.day_spans[:, 1] >= arguments[0])
   elif statement_name == "season":
     is_match = readings.find_lunations(
       (readings.months - 1) // 3 == arguments[0]

@@ -1,22 +1,30 @@
-"""Transitions: how a chronicle moves along its timeline between two records.
+"""Transitions: how a chronicle moves along its timeline between two sections.
 
-Annals print a date only where it changes. From one record to the next the text
-stays, steps on, or jumps, by the date that the next record prints: one that
+Annals print a date only where it changes. From one section to the next the text
+stays, steps on, or jumps, by the date that the next section prints: one that
 opens with a season has left the season before it, one that opens with a year
 the year before. A step goes to the boundary (the next month, season or year)
 and a geometric number of months beyond it; a jump goes anywhere later, for gaps
-and lost headings. A record may tell what is older than its position (「初」): a
-share of its emission is that of any earlier month alike.
+and lost headings.
+
+Texts also go back. Where streams are told by turns, the Annals of a year and
+then its tradition, each begins again with the year; lives begin anew anywhere.
+How often a text does either is learned from the text. It may also leave the
+calendar for a time: an era that the tables lack. And a section may tell what is
+older than its position (「初」): a share of its emission is that of any earlier
+month alike.
 
 A move costs O(K): sums along the timeline, never a K x K matrix.
 
-Axes: B records, N records of a path, K months, C classes of record, S offsets
-of a calendar that is not known. A name ends in the axes of its array.
+Axes: B sections, N sections of a path, K months, P = K + 1 places: the months
+and, last, outside of the calendar; C classes of section, S offsets of a
+calendar that is not known. A name ends in the axes of its array.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,33 +33,47 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Int32
 
-# What a record prints of its date: nothing, or the largest unit that opens it.
-NO_DATE, MONTH, SEASON, YEAR = range(4)
-NUM_CLASSES = 4
-_PRIOR_RECORDS = 20.0  # records that the prior model is worth
+# What a section prints at its head: nothing, a day of the cycle, the largest
+# unit of its date; a reign with its year; the mark of a stream, 「傳」.
+NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
+NUM_CLASSES = 7
+_PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
 _MAX_STEP_MONTHS = 60  # what goes further was a jump
+# From outside of the calendar: of coming back, to any month alike.
+_COME_BACK = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class TransitionModel:
-  """How a chronicle moves on; one number a class where there are four.
+  """How a chronicle moves on: probabilities, one for each class of section.
+
+  What they leave is that of a step past the boundary of the class.
 
   Attributes:
-    rest: probability that a record stands in the month of the one before.
-    slip: probability of a step that does not cross the boundary of the class.
+    rest: of standing in the month of the section before.
+    slip: of a step that does not cross the boundary of the class.
     ratio: of the geometric number of months beyond the boundary, 0-1.
-    jump: probability of a jump to any later month.
-    flashback: probability that a record tells of any month up to its own.
+    jump: of a jump to any later month.
+    back: of going back to the head of the year, and a geometric number of
+      months from there.
+    restart: of going to any month.
+    leave: of leaving the calendar.
+    flashback: probability that a section tells of any month up to its own; one
+      number.
   """
 
-  rest: tuple[float, ...] = (0.98, 0.01, 0.002, 0.002)
-  slip: tuple[float, ...] = (0.0, 0.0, 0.002, 0.002)
-  ratio: tuple[float, ...] = (0.5, 0.6, 0.75, 0.75)
-  jump: float = 1e-3
+  #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM
+  rest: tuple[float, ...] = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3)
+  slip: tuple[float, ...] = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01)
+  ratio: tuple[float, ...] = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75)
+  jump: tuple[float, ...] = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01)
+  back: tuple[float, ...] = (1e-4, 1e-3, 1e-3, 1e-3, 1e-3, 0.05, 0.3)
+  restart: tuple[float, ...] = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3)
+  leave: tuple[float, ...] = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-2, 1e-4)
   flashback: float = 0.01
 
   def __post_init__(self):
-    for name in ("rest", "slip", "ratio"):
+    for name in ("rest", "slip", "ratio", "jump", "back", "restart", "leave"):
       values = getattr(self, name)
       if len(values) != NUM_CLASSES or not all(
         0 <= value < 1 for value in values
@@ -60,17 +82,29 @@ class TransitionModel:
           f"{name} of a TransitionModel should be {NUM_CLASSES} numbers from 0 "
           f"to below 1, got {values}"
         )
-    for name in ("jump", "flashback"):
-      if not 0 <= getattr(self, name) < 1:
-        raise ValueError(
-          f"{name} of a TransitionModel should be from 0 to below 1, got "
-          f"{getattr(self, name)}"
-        )
-    max_sum = max(map(sum, zip(self.rest, self.slip, strict=True)))
-    if max_sum + self.jump > 1:
+    if not 0 <= self.flashback < 1:
       raise ValueError(
-        "rest, slip and jump of a TransitionModel should add up to at most 1, "
-        f"got {max_sum + self.jump:g}"
+        "flashback of a TransitionModel should be from 0 to below 1, got "
+        f"{self.flashback}"
+      )
+    max_sum = max(
+      map(
+        sum,
+        zip(
+          self.rest,
+          self.slip,
+          self.jump,
+          self.back,
+          self.restart,
+          self.leave,
+          strict=True,
+        ),
+      )
+    )
+    if max_sum > 1:
+      raise ValueError(
+        "rest, slip, jump, back, restart and leave of a class should add up to "
+        f"at most 1 in a TransitionModel, got {max_sum:g}"
       )
 
 
@@ -82,9 +116,14 @@ class Transitions(NamedTuple):
     step: [C + 1, K] of a step past this month, by the months it can end in.
     cross: [C + 1, K] of a step past the boundary of the class, likewise.
     jump: [C + 1, K] of a jump, by the months it can end in.
+    back: [C + 1, K] of going back to the head of the year, likewise.
+    restart: [C + 1] of going to a month, whichever.
+    leave: [C + 1] of leaving the calendar.
+    outside: [C + 1, 2] of staying outside, and of coming back to a month.
     boundary: [C + 1, K] first month past the boundary, K where there is none.
+    year_start: [K] first month of the year of each month.
     decay: [C + 1] cost of a month beyond the boundary.
-    outlier: [2, K] weights of a record's own emission and of that of any
+    outlier: [2, K] weights of a section's own emission and of that of any
       month up to its own.
     offset_transition: [C + 1, S, S] of the calendar's next offset, by its
       offset.
@@ -94,18 +133,34 @@ class Transitions(NamedTuple):
   step: jax.Array
   cross: jax.Array
   jump: jax.Array
+  back: jax.Array
+  restart: jax.Array
+  leave: jax.Array
+  outside: jax.Array
   boundary: jax.Array
+  year_start: jax.Array
   decay: jax.Array
   outlier: jax.Array
   offset_transition: jax.Array
 
 
+class Boundaries(NamedTuple):
+  """Where the months, seasons and years of a calendar end and begin.
+
+  Attributes:
+    following: [C, K] first month past the boundary of each class; K where the
+      calendar ends first.
+    year_start: [K] first month of each month's year.
+  """
+
+  following: Int32[np.ndarray, "C K"]
+  year_start: Int32[np.ndarray, " K"]
+
+
 def find_boundaries(
   years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
-) -> Int32[np.ndarray, "C K"]:
-  """Returns the first month past the boundary of each class, by month.
-
-  K where the timeline ends first.
+) -> Boundaries:
+  """Returns where units of the calendar end and begin.
 
   Args:
     years: of the months, never falling.
@@ -113,58 +168,75 @@ def find_boundaries(
   """
   size = len(years)
   season = (np.asarray(months) - 1) // 3
-  next_months = np.arange(1, size + 1)
-  rows = [next_months, next_months]
   is_new_year = np.diff(years, prepend=years[:1]) != 0
   # A season ends with its last month, a leap month included, or with its year;
   # a year need not begin with spring.
   is_new_season = is_new_year | (np.diff(season, prepend=season[:1]) != 0)
-  for is_new in (is_new_season, is_new_year):
-    unit = np.cumsum(is_new)
-    rows.append(np.searchsorted(unit, unit, side="right"))
-  return np.stack(rows).astype(np.int32)
+  next_month = np.arange(1, size + 1)
+  season_of, year_of = np.cumsum(is_new_season), np.cumsum(is_new_year)
+  next_season = np.searchsorted(season_of, season_of, side="right")
+  next_year = np.searchsorted(year_of, year_of, side="right")
+  following = {
+    NO_DATE: next_month,
+    DAY: next_month,
+    MONTH: next_month,
+    SEASON: next_season,
+    YEAR: next_year,
+    NAMED: next_year,
+    STREAM: next_year,
+  }
+  return Boundaries(
+    np.stack([following[kind] for kind in range(NUM_CLASSES)]).astype(np.int32),
+    np.searchsorted(year_of, year_of).astype(np.int32),
+  )
 
 
 def make_transitions(
   model: TransitionModel,
-  boundary_CxK: Int[np.ndarray, "C K"],
+  boundaries: Boundaries,
   offset_transition_SxS: Float[np.ndarray, "S S"] | None = None,
 ) -> Transitions:
-  """Returns the log weights of every move; from each month they add up to 1.
+  """Returns the log weights of every move; from each place they add up to 1.
 
   Args:
     model: probabilities.
-    boundary_CxK: from `find_boundaries`.
+    boundaries: from `find_boundaries`.
     offset_transition_SxS: probabilities of the calendar's next offset, by its
       offset; one offset if None.
 
   Raises:
     ValueError: if a boundary does not lie later than its month.
   """
-  boundary = np.asarray(boundary_CxK)
+  boundary, year_start = map(np.asarray, boundaries)
   num_classes, num_months = boundary.shape
   positions = np.arange(num_months)
   if (
     num_classes != NUM_CLASSES
     or not ((boundary > positions) & (boundary <= num_months)).all()
+    or not (year_start <= positions).all()
   ):
     raise ValueError(
       f"boundaries should be [{NUM_CLASSES}, K], each later than its month "
-      "and at most K"
+      "and at most K, and years begin no later than their months"
     )
   # Each [C, 1], to be broadcast over the months.
-  rest_chance, slip_chance, ratio = (
+  rest_chance, slip_chance, ratio, jump_chance, back_chance = (
     np.array(values)[:, None]
-    for values in (model.rest, model.slip, model.ratio)
+    for values in (model.rest, model.slip, model.ratio, model.jump, model.back)
   )
+  restart, leave = np.array(model.restart), np.array(model.leave)
   num_later = num_months - 1 - positions
-  jump = np.where(num_later > 0, model.jump, 0.0)
+  jump = np.where(num_later > 0, jump_chance, 0.0)
   step = np.where(num_later > 0, slip_chance, 0.0)
+  back = np.broadcast_to(back_chance, boundary.shape)
+  anywhere = (restart + leave)[:, None]
   # Past the last boundary nothing is left but to stay.
   cross = np.where(
-    boundary < num_months, 1 - rest_chance - slip_chance - model.jump, 0.0
+    boundary < num_months,
+    1 - rest_chance - slip_chance - jump_chance - back_chance - anywhere,
+    0.0,
   )
-  stay = 1 - jump - step - cross
+  stay = 1 - jump - step - cross - back - anywhere
 
   def sum_geometric(first: np.ndarray) -> np.ndarray:
     """Returns what the geometric weights from `first` on add up to."""
@@ -179,11 +251,14 @@ def make_transitions(
       + [np.eye(len(offset_transition_SxS))]
     )
     rows = [
-      np.log(stay),
+      np.log(np.maximum(stay, 0.0)),
       np.log(step / sum_geometric(positions + 1)),
       np.log(cross / sum_geometric(boundary)),
-      np.log(np.broadcast_to(jump / np.maximum(num_later, 1), stay.shape)),
+      np.log(jump / np.maximum(num_later, 1)),
+      np.log(back / sum_geometric(year_start)),
     ]
+    log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
+    log_leave = np.log(np.append(leave, 0.0))
     decay = -np.log(np.maximum(model.ratio, 1e-30))  # finite for a ratio of 0
     outlier = np.stack(
       [
@@ -191,13 +266,21 @@ def make_transitions(
         np.log(model.flashback) - np.log(positions + 1),
       ]
     )
-  no_move_rows = [np.zeros(num_months)] + [np.full(num_months, -np.inf)] * 3
+  outside = np.array(
+    [[np.log(1 - _COME_BACK), np.log(_COME_BACK / num_months)]] * NUM_CLASSES
+    + [[0.0, -np.inf]]
+  )
+  no_move_rows = [np.zeros(num_months)] + [np.full(num_months, -np.inf)] * 4
   return Transitions(
     *(
       jnp.asarray(np.vstack([row, no_move_row]), jnp.float32)
       for row, no_move_row in zip(rows, no_move_rows, strict=True)
     ),
+    jnp.asarray(log_restart, jnp.float32),
+    jnp.asarray(log_leave, jnp.float32),
+    jnp.asarray(outside, jnp.float32),
     jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
+    jnp.asarray(year_start, jnp.int32),
     jnp.asarray(np.append(decay, 1.0), jnp.float32),
     jnp.asarray(outlier, jnp.float32),
     jnp.asarray(log_offset_transition, jnp.float32),
@@ -208,42 +291,56 @@ def fit_transition_model(
   model: TransitionModel,
   path: Int[np.ndarray, " N"],
   kinds: Int[np.ndarray, " N"],
-  boundary_CxK: Int[np.ndarray, "C K"],
+  boundaries: Boundaries,
 ) -> TransitionModel:
-  """Returns the model that a path shows, `model` being worth 20 records.
+  """Returns the model that a path shows, `model` being worth 20 sections.
 
-  Of each class, how often it rests and how far beyond the boundary it goes;
-  what is rarer (slips, jumps, flashbacks) stays as it was.
+  Of each class, how often it rests, goes back and begins anew, and how far
+  beyond the boundary it goes; what is rarer (slips, flashbacks, leaving the
+  calendar) stays as it was.
 
   Args:
     model: prior.
-    path: months of the records.
-    kinds: classes of the records.
-    boundary_CxK: from `find_boundaries`.
+    path: places of the sections.
+    kinds: classes of the sections.
+    boundaries: from `find_boundaries`.
   """
-  previous_months, next_months, kinds = (
-    path[:-1],
-    path[1:],
-    np.asarray(kinds)[1:],
-  )
-  months_beyond = next_months - boundary_CxK[kinds, previous_months]
+  num_months = len(boundaries.year_start)
+  is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
+  before, after = path[:-1][is_inside], path[1:][is_inside]
+  kinds = np.asarray(kinds)[1:][is_inside]
+  months_beyond = after - boundaries.following[kinds, before]
   is_crossing = (months_beyond >= 0) & (months_beyond < _MAX_STEP_MONTHS)
-  rest_chances, ratios = [], []
+  year_start = boundaries.year_start[before]
+  moves = {
+    "rest": before == after,
+    "jump": months_beyond >= _MAX_STEP_MONTHS,
+    "back": (after < before) & (after >= year_start),
+    "restart": after < year_start,
+  }
+  fitted = {name: [] for name in (*moves, "ratio")}
   for kind in range(NUM_CLASSES):
     is_kind = kinds == kind
-    num_rests = (
-      is_kind & (previous_months == next_months)
-    ).sum() + _PRIOR_RECORDS * model.rest[kind]
-    rest_chances.append(float(num_rests / (is_kind.sum() + _PRIOR_RECORDS)))
+    chances = {
+      name: (
+        (is_kind & is_move).sum() + _PRIOR_SECTIONS * getattr(model, name)[kind]
+      )
+      / (is_kind.sum() + _PRIOR_SECTIONS)
+      for name, is_move in moves.items()
+    }
+    # A step past the boundary is never ruled out.
+    scale = (1 - model.slip[kind] - model.leave[kind] - 1e-3) / max(
+      sum(chances.values()), 1e-9
+    )
+    for name, chance in chances.items():
+      fitted[name].append(float(chance * min(scale, 1.0)))
     steps = months_beyond[is_kind & is_crossing]
     # Of a geometric number with ratio r the mean is r / (1 - r).
-    prior_months = _PRIOR_RECORDS * model.ratio[kind] / (1 - model.ratio[kind])
-    mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_RECORDS)
-    ratios.append(float(mean / (1 + mean)))
-  max_rest = 1 - model.jump - max(model.slip) - 1e-3
-  rest_chances = [min(rest_chance, max_rest) for rest_chance in rest_chances]
+    prior_months = _PRIOR_SECTIONS * model.ratio[kind] / (1 - model.ratio[kind])
+    mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_SECTIONS)
+    fitted["ratio"].append(float(mean / (1 + mean)))
   return dataclasses.replace(
-    model, rest=tuple(rest_chances), ratio=tuple(ratios)
+    model, **{name: tuple(values) for name, values in fitted.items()}
   )
 
 
@@ -281,75 +378,90 @@ def _sum_with_decay(
 
 
 def propagate_offset(
-  offset_transition_SxS: jax.Array, message_SxK: jax.Array, best: bool = False
+  offset_transition_SxS: jax.Array, message_SxP: jax.Array, best: bool = False
 ) -> jax.Array:
-  """Returns log weights [S, K] of the next offset and the same month.
+  """Returns log weights [S, P] of the next offset and the same place.
 
   Args:
     offset_transition_SxS: of one class; transposed on the way back.
-    message_SxK: log weights of offset and month.
+    message_SxP: log weights of offset and place.
     best: the best offset before instead of the sum of all.
   """
   reduce = jnp.max if best else jax.nn.logsumexp
-  return reduce(offset_transition_SxS[..., None] + message_SxK[:, None], axis=0)
+  return reduce(offset_transition_SxS[..., None] + message_SxP[:, None], axis=0)
+
+
+def _sum_by_start(x_K: jax.Array, start_K: jax.Array, best: bool) -> jax.Array:
+  """Returns [K + 1] what arrives at each start; months of one unit share it."""
+  size = len(x_K)
+  largest = jax.ops.segment_max(x_K, start_K, size + 1, indices_are_sorted=True)
+  if best:
+    return largest
+  # logsumexp by segment; a segment without a way has maximum -inf.
+  finite = jnp.where(jnp.isfinite(largest), largest, 0.0)
+  sums = jax.ops.segment_sum(
+    jnp.exp(x_K - finite[start_K]), start_K, size + 1, indices_are_sorted=True
+  )
+  return jnp.log(sums) + finite
 
 
 def propagate_forward(
   log_transitions: Transitions,
-  message_K: jax.Array,
+  message_P: jax.Array,
   kind: jax.Array,
   best: bool = False,
 ) -> jax.Array:
-  """Returns log p(month of the next record, all before).
+  """Returns log p(place of the next section, all before), [P].
 
   Args:
     log_transitions: of the timeline.
-    message_K: log weight of the month of this record.
-    kind: class of the next record.
-    best: the best way to each month instead of the sum of all ways.
+    message_P: log weight of the place of this section.
+    kind: class of the next section.
+    best: the best way to each place instead of the sum of all ways.
   """
+  message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)
   add = jnp.maximum if best else jnp.logaddexp
-  boundary_K = log_transitions.boundary[kind]
-  cross_K = message_K + log_transitions.cross[kind]
-  # Months of one season or year share a boundary: one bin for each.
-  boundary_max = jax.ops.segment_max(
-    cross_K, boundary_K, size + 1, indices_are_sorted=True
+  total = (jnp.max if best else jax.nn.logsumexp)(message_K)
+  crossing = _sum_by_start(
+    message_K + log_transitions.cross[kind],
+    log_transitions.boundary[kind],
+    best,
   )
-  if not best:
-    # logsumexp by segment; a segment without a way has maximum -inf.
-    finite = jnp.where(jnp.isfinite(boundary_max), boundary_max, 0.0)
-    sums = jax.ops.segment_sum(
-      jnp.exp(cross_K - finite[boundary_K]),
-      boundary_K,
-      size + 1,
-      indices_are_sorted=True,
-    )
-    boundary_max = jnp.log(sums) + finite
+  returning = _sum_by_start(
+    message_K + log_transitions.back[kind], log_transitions.year_start, best
+  )
   step_K = _shift(message_K + log_transitions.step[kind], 1)
   arriving_K, jump_K = _sum_with_decay(
-    add(boundary_max[:size], step_K),
+    add(add(crossing, returning)[:size], step_K),
     message_K + log_transitions.jump[kind],
     log_transitions.decay[kind],
     add,
     reverse=False,
   )
   stay_K = message_K + log_transitions.stay[kind]
-  return add(add(stay_K, arriving_K), _shift(jump_K, 1))
+  stay_outside, come_back = log_transitions.outside[kind]
+  anywhere = add(total + log_transitions.restart[kind], outside + come_back)
+  next_K = add(add(stay_K, arriving_K), add(_shift(jump_K, 1), anywhere))
+  next_outside = add(
+    total + log_transitions.leave[kind], outside + stay_outside
+  )
+  return jnp.append(next_K, next_outside)
 
 
 def propagate_backward(
-  log_transitions: Transitions, message_K: jax.Array, kind: jax.Array
+  log_transitions: Transitions, message_P: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log p(all after | month of this record).
+  """Returns log p(all after | place of this section), [P].
 
   The transpose of `propagate_forward`.
 
   Args:
     log_transitions: of the timeline.
-    message_K: log p(the next record and all after it | its month).
-    kind: class of the next record.
+    message_P: log p(the next section and all after it | its place).
+    kind: class of the next section.
   """
+  message_K, outside = message_P[:-1], message_P[-1]
   arriving_K, later_K = _sum_with_decay(
     message_K,
     message_K,
@@ -359,47 +471,68 @@ def propagate_backward(
   )
   # Entry K: past the end of the timeline nothing is reached.
   arriving = jnp.append(arriving_K, -jnp.inf)
-  cross_K = (
-    log_transitions.cross[kind] + arriving[log_transitions.boundary[kind]]
+  total = jax.nn.logsumexp(message_K)
+  stay_outside, come_back = log_transitions.outside[kind]
+  ways = (
+    log_transitions.stay[kind] + message_K,
+    log_transitions.step[kind] + arriving[1:],
+    log_transitions.cross[kind] + arriving[log_transitions.boundary[kind]],
+    log_transitions.back[kind] + arriving[log_transitions.year_start],
+    log_transitions.jump[kind] + _shift(later_K, -1),
+    jnp.full_like(
+      message_K,
+      jnp.logaddexp(
+        log_transitions.restart[kind] + total,
+        log_transitions.leave[kind] + outside,
+      ),
+    ),
   )
-  step_K = log_transitions.step[kind] + arriving[1:]
-  jump_K = log_transitions.jump[kind] + _shift(later_K, -1)
-  stay_K = message_K + log_transitions.stay[kind]
-  return jnp.logaddexp(
-    jnp.logaddexp(stay_K, jump_K), jnp.logaddexp(cross_K, step_K)
+  return jnp.append(
+    functools.reduce(jnp.logaddexp, ways),
+    jnp.logaddexp(stay_outside + outside, come_back + total),
   )
 
 
 def score_best_moves(
-  log_transitions: Transitions, month: jax.Array, kind: jax.Array
+  log_transitions: Transitions, place: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log weights [K] of the best single move from each to `month`."""
-  positions = jnp.arange(log_transitions.stay.shape[1])
-  best = jnp.where(positions == month, log_transitions.stay[kind], -jnp.inf)
+  """Returns log weights [P] of the best single move from each to `place`."""
+  size = log_transitions.stay.shape[1]
+  positions = jnp.arange(size)
+  stay = jnp.where(positions == place, log_transitions.stay[kind], -jnp.inf)
+  best = jnp.maximum(stay, log_transitions.restart[kind])
   best = jnp.where(
-    positions < month, jnp.maximum(best, log_transitions.jump[kind]), best
+    positions < place, jnp.maximum(best, log_transitions.jump[kind]), best
   )
   for weight, first in (
     (log_transitions.step[kind], positions + 1),
     (log_transitions.cross[kind], log_transitions.boundary[kind]),
+    (log_transitions.back[kind], log_transitions.year_start),
   ):
-    months_beyond = month - first
+    months_beyond = place - first
     best = jnp.where(
       months_beyond >= 0,
       jnp.maximum(best, weight - months_beyond * log_transitions.decay[kind]),
       best,
     )
-  return best
+  stay_outside, come_back = log_transitions.outside[kind]
+  return jnp.where(
+    place == size,
+    jnp.append(jnp.full(size, log_transitions.leave[kind]), stay_outside),
+    jnp.append(best, come_back),
+  )
 
 
 def add_flashback(
-  log_transitions: Transitions, emission_BxSxK: jax.Array
+  log_transitions: Transitions, emission_BxSxP: jax.Array
 ) -> jax.Array:
-  """Returns log p(record | month it stands in) from log p(record | month)."""
+  """Returns log p(section | place it stands in) from log p(section | place)."""
   own_weight, earlier_weight = log_transitions.outlier
+  emission_BxSxK = emission_BxSxP[..., :-1]
   earlier_BxSxK = jax.lax.associative_scan(
     jnp.logaddexp, emission_BxSxK, axis=2
   )
-  return jnp.logaddexp(
+  inside = jnp.logaddexp(
     own_weight + emission_BxSxK, earlier_weight + earlier_BxSxK
   )
+  return jnp.concatenate([inside, emission_BxSxP[..., -1:]], axis=-1)

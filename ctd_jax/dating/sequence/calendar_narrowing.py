@@ -1,0 +1,88 @@
+"""Narrowing of a long calendar to the years that a chronicle can be of.
+
+Two thousand years of three countries are a calendar of 27,000 months, of which
+a chronicle covers a few hundred. A first decoder reads only what the text
+prints of its years, on one place for each year; months of the years that it
+rules out are left out of the calendar. A text that names no year keeps all of
+them.
+
+Axes: Y years, K months, P = Y + 1 places: the years and, last, outside of the
+calendar; B sections of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from ctd_jax.dating.sequence import decoder, emissions, transitions
+from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.sequence.sections import DateStatement, Section
+
+# A calendar up to this long costs less than its narrowing saves.
+MIN_MONTHS = 3000
+_YEAR_STATEMENTS = ("year", "cycle", "era", "unknown era")
+# A year stays if it is at least so probable for one section.
+_MIN_PROBABILITY = 1e-6
+# Years before and after one that stays: a day or a month may say so.
+_MARGIN = 2
+# From year to year: what opens with a season is of the next year at times.
+_YEAR_MODEL = transitions.TransitionModel(
+  rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5),
+  slip=(0.0,) * transitions.NUM_CLASSES,
+  ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5),
+  back=(0.0,) * transitions.NUM_CLASSES,
+)
+
+
+def find_possible_months(
+  sections: Sequence[Section],
+  calendar: Calendar,
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]],
+) -> Bool[np.ndarray, " K"]:
+  """Returns which months of the calendar the text can be of.
+
+  Args:
+    sections: in order of the text.
+    calendar: months that they could stand in.
+    allowed_months: number of a section -> the months that it is of, known from
+      elsewhere.
+  """
+  years, first_months = np.unique(calendar.years, return_index=True)
+  statements: dict[DateStatement, np.ndarray] = {}
+  for section in sections:
+    for statement in section.statements:
+      if statement[0] in _YEAR_STATEMENTS and statement not in statements:
+        by_month = emissions.score_statement(statement, calendar)
+        statements[statement] = np.append(
+          np.maximum.reduceat(by_month[:-1], first_months), by_month[-1]
+        )
+  if not statements:
+    return np.ones(len(calendar), bool)
+
+  def score_years(start: int, stop: int) -> Float32[np.ndarray, "B P"]:
+    rows = np.zeros((stop - start, len(years) + 1), np.float32)
+    for row, section in zip(rows, sections[start:stop], strict=True):
+      for statement in section.statements:
+        if statement in statements:
+          row += statements[statement]
+    for index in range(start, stop):
+      if index in allowed_months:
+        is_allowed = np.logical_or.reduceat(allowed_months[index], first_months)
+        rows[index - start, :-1][~is_allowed] += emissions.LOG_FIXED_ODDS
+    return rows
+
+  year_indices = np.arange(len(years))
+  boundaries = transitions.Boundaries(
+    np.tile(year_indices + 1, (transitions.NUM_CLASSES, 1)), year_indices
+  )
+  log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
+  is_possible = np.zeros(len(years) + 1, bool)
+  for _, log_posterior, _ in decoder.iter_posteriors(
+    score_years, [section.kind for section in sections], log_transitions
+  ):
+    is_possible |= log_posterior.max(0) >= np.log(_MIN_PROBABILITY)
+  is_near = np.convolve(is_possible[:-1], np.ones(2 * _MARGIN + 1), "same") > 0
+  return is_near[np.searchsorted(years, calendar.years)]

@@ -1,0 +1,97 @@
+"""Units of a chronicle: sections that share a date.
+
+A heading has no date of its own: 「三年」 above 「春，…」 dates what it heads.
+Read as a section it would claim a month of its year, and what follows it would
+have to go on from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence.sections import DateStatement, Section
+
+
+def join_headings(
+  sections: Sequence[Section],
+) -> tuple[list[Section], Int[np.ndarray, " n"]]:
+  """Returns units with the statements of their headings, and whose is what.
+
+  A heading is joined to what follows it, unless that opens with a larger unit
+  or contradicts it: of 「三年」 and 「四年」 the third year has no record.
+
+  Args:
+    sections: in order of the text, n of them.
+
+  Returns:
+    units, each with the place of its last section; and of every section the
+    index of its unit.
+  """
+  units: list[Section] = []
+  unit_from_end = np.empty(len(sections), int)
+  for index in range(len(sections) - 1, -1, -1):
+    section = sections[index]
+    if units and _heads(section, units[-1]):
+      units[-1] = dataclasses.replace(
+        units[-1],
+        kind=section.kind,
+        statements=_merge_statements(section.statements, units[-1].statements),
+      )
+    else:
+      units.append(section)
+    unit_from_end[index] = len(units) - 1
+  return units[::-1], len(units) - 1 - unit_from_end
+
+
+def _heads(section: Section, unit: Section) -> bool:
+  """Returns whether a section is the heading of the unit after it."""
+  if not section.is_heading:
+    return False
+  is_within = unit.kind <= section.kind or transitions.STREAM in (
+    section.kind,
+    unit.kind,
+  )
+  return is_within and not _contradict(section.statements, unit.statements)
+
+
+def _contradict(
+  outer: Sequence[DateStatement], inner: Sequence[DateStatement]
+) -> bool:
+  """Returns whether two dates name different years, months or reigns."""
+  for name, *values in outer:
+    for other_name, *other_values in inner:
+      if name != other_name:
+        continue
+      if name == "year":
+        # A reign without a year (0), or a year without a reign (None), leaves
+        # the other open.
+        (reign, year), (other_reign, other_year) = values, other_values
+        if None not in (reign, other_reign) and reign != other_reign:
+          return True
+        if 0 not in (year, other_year) and year != other_year:
+          return True
+      elif values != other_values:
+        return True
+  return False
+
+
+def _merge_statements(
+  outer: Sequence[DateStatement], inner: Sequence[DateStatement]
+) -> tuple[DateStatement, ...]:
+  """Returns the statements of both, a reign and a year together."""
+  years = [
+    statement for statement in (*outer, *inner) if statement[0] == "year"
+  ]
+  others = dict.fromkeys(
+    statement for statement in (*outer, *inner) if statement[0] != "year"
+  )
+  if not years:
+    return tuple(others)
+  reign = next((reign for _, reign, _ in years if reign is not None), None)
+  year = next((year for _, _, year in years if year), 0)
+  return (("year", reign, year), *others)
