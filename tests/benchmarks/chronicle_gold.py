@@ -13,10 +13,11 @@ from __future__ import annotations
 import collections
 import csv
 import dataclasses
+import difflib
 import functools
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ctd_jax.texts.works import Entry
@@ -37,12 +38,17 @@ _SEASON_ALONE = re.compile(rf"{_SEASON}(?![\w，、．。‧\s]{{0,4}}月)")
 _WHOLE_YEAR = re.compile(r"是[歳歲嵗年]|春秋")  # no month, no season
 _SENTENCE_END = "，。；：！？．、‧○　"
 # A span of time, or the month of something else: 「三月而葬」.
-_NOT_A_HEAD = frozenset("而之餘乃不者則也內中間以俸錢糧為爲有矣")
+_NOT_A_HEAD = tuple("而之餘乃不者則也內中間以俸錢糧為爲有矣")
 _LACKS_DAY = "months that lack the day beside them"
+_NOT_BEFORE = tuple("自至及以迄從到今於")
 # Where months head: at the opening of a record alone, of a clause outside of
 # quotations, or anywhere in running text without punctuation.
 OPENING, CLAUSE, RUNNING = "opening", "clause", "running"
 _EPOCH_OF_CYCLE = 11  # (Julian day number - 11) % 60 is 0 on 甲子
+
+
+# (era, regnal year) -> astronomical years, for a name can come twice.
+EraYears = dict[tuple[str, int], tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,14 +211,17 @@ def read_dila_rows(outside: pathlib.Path) -> tuple[dict[str, str], ...]:
 
 def read_dila_months(
   outside: pathlib.Path, dynasties: Sequence[str]
-) -> tuple[MonthTable, dict[tuple[str, int], int]]:
-  """Returns months, and (era or ruler, regnal year) -> astronomical year.
+) -> tuple[MonthTable, EraYears]:
+  """Returns months, and (era, regnal year) -> astronomical years, ascending.
+
+  Where years are counted by the ruler alone, the era is 「景帝（中元）」.
 
   Args:
     outside: folder of texts and calendars from outside.
     dynasties: as DILA calls them.
   """
-  months, years = [], {}
+  months = []
+  years: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
   for row in read_dila_rows(outside):
     if row["dynasty"] not in dynasties:
       continue
@@ -225,13 +234,18 @@ def read_dila_months(
     year += number >= 10 and first < 1683431
     length = int(row["last_jdn"]) - first + 1
     months.append((Month(year, number, row["leap"] == "1", first), length))
-    for era in (*row["era"].split("/"), row["ruler"]):
-      years.setdefault((era, int(row["year"])), year)
+    eras = row["era"].split("/")
+    if "（" in row["era"]:
+      eras = [row["ruler"] + era for era in eras]
+    for era in eras:
+      years[era, int(row["year"])].add(year)
   # A month of two eras is two rows: the longer one has its length.
   lengths: dict[Month, int] = collections.defaultdict(int)
   for month, length in months:
     lengths[month] = max(lengths[month], length)
-  return MonthTable(lengths.items()), years
+  return MonthTable(lengths.items()), {
+    name: tuple(sorted(found)) for name, found in years.items()
+  }
 
 
 def make_lu_months(first_year: int, last_year: int) -> MonthTable:
@@ -261,6 +275,7 @@ def date_records(
   years: Sequence[YearHead],
   table: MonthTable,
   layout: str,
+  carries: bool = True,
 ) -> tuple[tuple[GoldRecord, ...], dict[str, int]]:
   """Returns the records with their dates, and counts of heads.
 
@@ -269,6 +284,7 @@ def date_records(
     years: heads of years, in order of print.
     table: months of the calendar.
     layout: OPENING, CLAUSE or RUNNING: where months head.
+    carries: whether an entry without a date stands under the one before.
   """
   counts: collections.Counter[str] = collections.Counter()
   spans = [[] for _ in entries]  # (start, stop, month or None, has year)
@@ -316,7 +332,7 @@ def date_records(
       )
     for record, start, stop in doubtful:
       spans[record].append((start, stop, None, False))
-  return _place_dates(entries, spans, table, counts), dict(counts)
+  return _place_dates(entries, spans, table, counts, carries), dict(counts)
 
 
 def _find_months(text, record, start, stop, year, table, layout):
@@ -340,7 +356,9 @@ def _find_months(text, record, start, stop, year, table, layout):
       continue
     if before in "年有" and not at_start:
       continue  # of a year that is cited
-    if after and after in _NOT_A_HEAD and not match["season"]:
+    if not match["season"] and (
+      (after and after in _NOT_A_HEAD) or (before and before in _NOT_BEFORE)
+    ):
       continue
     if is_punctuated and _is_quoted(text, first):
       continue
@@ -358,6 +376,75 @@ def _find_months(text, record, start, stop, year, table, layout):
       yield first, last, _LACKS_DAY
     else:
       yield _Candidate(record, first, last, *found, weight, day is not None)
+
+
+def list_months(text: str) -> list[tuple[int, bool]]:
+  """Returns (number, leap) of the months that open clauses of a text.
+
+  Number 0 is of a leap month without one.
+  """
+  months = []
+  for match in _MONTH.finditer(text):
+    start, stop = match.span()
+    if not (match["number"] or match["leap"]) or (
+      start and text[start - 1] not in _SENTENCE_END + "年"
+    ):
+      continue
+    if text[stop : stop + 1] in _NOT_A_HEAD or _is_quoted(text, start):
+      continue
+    months.append((parse_numeral(match["number"] or ""), bool(match["leap"])))
+  return months
+
+
+def confirm_months(
+  records: Sequence[GoldRecord],
+  other_months: Mapping[int, Sequence[tuple[int, bool]]],
+) -> tuple[tuple[GoldRecord, ...], int]:
+  """Returns records whose months another edition has, and how many it lacks.
+
+  A month that it lacks is not known; its year is.
+
+  Args:
+    records: with the number of the juan at the end of the names of files.
+    other_months: juan -> months in order, number 0 for a leap month of any.
+  """
+  heads: dict[int, list[tuple[int, int]]] = collections.defaultdict(list)
+  for row, record in enumerate(records):
+    for index, place in enumerate(record.places):
+      if place.is_head and place.month.month:
+        heads[read_juan(record.entry)].append((row, index))
+  unconfirmed = set()
+  for juan, found in heads.items():
+    months = [records[row].places[index].month for row, index in found]
+    other = other_months.get(juan, ())
+    matcher = difflib.SequenceMatcher(
+      a=[0 if month.is_leap else month.month for month in months],
+      b=[0 if is_leap else number for number, is_leap in other],
+      autojunk=False,
+    )
+    matched = {
+      block.a + offset
+      for block in matcher.get_matching_blocks()
+      for offset in range(block.size)
+    }
+    unconfirmed |= {
+      head for row, head in enumerate(found) if row not in matched
+    }
+  confirmed, is_known = [], True
+  for row, record in enumerate(records):
+    places = []
+    for index, place in enumerate(record.places):
+      if place.is_head or not place.month.month:
+        is_known = (row, index) not in unconfirmed
+      month = place.month if is_known else Month(place.month.year)
+      places.append(dataclasses.replace(place, month=month))
+    confirmed.append(dataclasses.replace(record, places=tuple(places)))
+  return tuple(confirmed), len(unconfirmed)
+
+
+def read_juan(entry: Entry) -> int:
+  """Returns the number at the end of the name of an entry's file."""
+  return int(re.search(r"(\d+)\D*$", entry.place.file)[1])
 
 
 def _find_seasons(text, start, stop):
@@ -400,7 +487,9 @@ def _find_longest_chain(candidates: Sequence[_Candidate]) -> set[_Candidate]:
   return chain
 
 
-def _place_dates(entries, spans, table, counts) -> tuple[GoldRecord, ...]:
+def _place_dates(
+  entries, spans, table, counts, carries
+) -> tuple[GoldRecord, ...]:
   """Returns the records, each place under the head before it."""
   records = []
   month: Month | None = None
@@ -413,7 +502,7 @@ def _place_dates(entries, spans, table, counts) -> tuple[GoldRecord, ...]:
       if month.month and day is not None and not table.has_day(month, day):
         counts["entries whose day the carried month lacks"] += 1
         month = Month(month.year)
-      if not entry.is_heading:
+      if carries and not entry.is_heading:
         places.append(DatedPlace(0, month, is_head=False))
     for start, stop, head, year_stop in merged:
       if head is None:

@@ -14,17 +14,62 @@ from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
 from ctd_jax.texts.works import HEADING, TEXT, Entry
 from tests.benchmarks import chronicle_gold as gold
-from tests.benchmarks.chronicle_gold import GoldText, MonthTable, YearHead
+from tests.benchmarks.chronicle_gold import (
+  EraYears,
+  GoldText,
+  MonthTable,
+  YearHead,
+)
 
 _NUMERAL = r"(?:元|[一二三四五六七八九十廿卅有又]+)"
 _LU_HEADING = re.compile(rf"(?P<duke>.公)(?P<year>{_NUMERAL})年[經傳]?$")
 _YEAR_OPENING = re.compile(rf"(?P<layer>[經傳])?(?P<year>{_NUMERAL})年")
 _ERA_OPENING = re.compile(rf"(?P<era>\w{{0,4}}?)(?P<year>{_NUMERAL})年")
+_SEASON_OR_MONTH = re.compile(rf"[春夏秋冬閏]|{_NUMERAL}月|正月")
 _ERA_AND_MONTH = re.compile(
-  rf"{_ERA_OPENING.pattern}(?=[春夏秋冬閏]|{_NUMERAL}月|正月)"
+  rf"{_ERA_OPENING.pattern}(?={_SEASON_OR_MONTH.pattern})"
 )
 # Shapes that the printers use for the characters of eras.
-_SHAPES = str.maketrans("寳厯歴熈寜寕徳𥘉永", "寶曆曆熙寧寧德初永")
+_SHAPES = str.maketrans("寳厯歴熈寜寕徳𥘉黄", "寶曆曆熙寧寧德初黃")
+# Title -> printed before a year -> the count, as DILA calls it: "" is of the
+# first, "next" of a 元年 without a name.
+_SHIJI_COUNTS = {
+  "秦始皇本紀": {
+    "": "始皇帝（無年號）",
+    "二世皇帝": "二世（無年號）",
+  },
+  "高祖本紀": {
+    "": "二世（無年號）",
+    "秦二世": "二世（無年號）",
+    "漢": "高祖（漢王）（無年號）",
+  },
+  "呂太后本紀": {
+    "": "高祖（無年號）",
+    "高祖": "高祖（無年號）",
+    "孝惠": "惠帝（無年號）",
+    "next": "呂后（無年號）",
+  },
+  "孝文本紀": {
+    "": "文帝（無年號）",
+    "孝文皇帝": "文帝（無年號）",
+    "後": "文帝（後元）",
+  },
+  "孝景本紀": {
+    "": "景帝（無年號）",
+    "中": "景帝（中元）",
+    "後": "景帝（後元）",
+  },
+}
+_SHIJI_YEAR = re.compile(
+  r"(?:^|[。！？])[（\s\d]*(?P<date>(?P<reign>二世皇帝|秦二世|漢|高祖|孝惠"
+  rf"|孝文皇帝|孝景皇帝|高后|即位|[中後維])?(?P<year>{_NUMERAL})年)"
+  rf"(?=，|{_SEASON_OR_MONTH.pattern})"
+)
+_LAST_JUAN_OF_ANNALS = 4  # of 魏志
+_OTHER_TONGJIAN = "zizhitongjian_wikisource"
+_TONGJIAN_DYNASTIES = ("曹魏", "西晉", "東晉", "劉宋", "南齊")
+_TONGJIAN_REIGNS = "曹魏,晉,劉宋,南齊"  # juan 69-144
+_NO_HEAD = (0, 0)
 # 左傳 ends in 468 BCE, 哀公二十七年.
 _LU_YEARS = (-721, -467)
 
@@ -62,7 +107,9 @@ def _make_gold(
   return GoldText(name, reigns, records, counts, front_records)
 
 
-def read_numbered_annals(name: str, path: pathlib.Path) -> GoldText:
+def read_numbered_annals(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
   """Returns annals of Lu under headings 「隱公元年經」, 「隱公元年」."""
   accessions = _read_lu_accessions()
   entries, heads = read_entries(path), []
@@ -88,7 +135,9 @@ def read_numbered_annals(name: str, path: pathlib.Path) -> GoldText:
   return _make_gold(name, "lu", entries, heads, num_dropped, table, gold.CLAUSE)
 
 
-def read_annals_by_duke(name: str, path: pathlib.Path) -> GoldText:
+def read_annals_by_duke(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
   """Returns annals of Lu, a file for each duke, years at the head of lines."""
   accessions = _read_lu_accessions()
   entries, all_heads, num_dropped = read_entries(path), [], 0
@@ -112,58 +161,91 @@ def read_annals_by_duke(name: str, path: pathlib.Path) -> GoldText:
   )
 
 
-def _read_era_openings(
-  entries: Sequence[Entry],
-  years: Mapping[tuple[str, int], int],
-  pattern: re.Pattern[str],
-  max_step: int,
-) -> tuple[list[YearHead], int]:
-  """Returns the years that open records, and how many go back or too far.
+def _resolve_year(
+  name: str, number: int, last: tuple[int, int], years: EraYears, max_step: int
+) -> int | None:
+  """Returns the year of an era that follows the last year, None if none does.
 
   A year without an era, or with a misprinted one, is the next that some era
   counts so.
 
   Args:
+    name: of the era, as printed.
+    number: of its year.
+    last: year and number of the head before; the year 0 of no head is any.
+    years: of the eras.
+    max_step: years that may be missing, and one.
+  """
+  last_year, last_number = last
+  if any(era == name for era, _ in years):
+    candidates = years.get((name, number), ())
+    return next(
+      (
+        year
+        for year in candidates
+        if last == _NO_HEAD or 0 <= year - last_year <= max_step
+      ),
+      None,
+    )
+  if len(name) not in (0, 2) or last == _NO_HEAD:
+    return None
+  if number == last_number:
+    return last_year
+  following = sorted(
+    year
+    for (_, other), found in years.items()
+    for year in found
+    if other == number and 0 < year - last_year <= max_step
+  )
+  return following[0] if following else None
+
+
+def _read_era_openings(
+  entries: Sequence[Entry],
+  years: EraYears,
+  pattern: re.Pattern[str],
+  max_step: int,
+) -> tuple[list[YearHead], int]:
+  """Returns the years that open records, and how many go back or too far.
+
+  Args:
     entries: in order.
-    years: (era, regnal year) -> astronomical year.
+    years: of the eras.
     pattern: of a year at the head of a record, with groups `era` and `year`.
     max_step: years that may be missing, and one.
   """
-  eras = {era for era, _ in years}
   heads: list[YearHead] = []
-  last_number, num_dropped = 0, 0
+  last, num_dropped = _NO_HEAD, 0
   for record, entry in enumerate(entries):
     opening = None if entry.is_heading else pattern.match(entry.text)
     if opening is None:
       continue
     name = opening["era"].translate(_SHAPES)
     number = gold.parse_numeral(opening["year"])
-    last_year = heads[-1].year if heads else min(years.values())
-    if name in eras:
-      steps = [years.get((name, number), last_year - 1) - last_year]
-    elif len(name) in (0, 2):
-      steps = [0] if number == last_number else []
-      steps += sorted(
-        year - last_year
-        for (_, other), year in years.items()
-        if other == number and year > last_year
-      )
-    else:
-      continue
-    if not steps or (heads and not 0 <= steps[0] <= max_step):
+    is_era = any(era == name for era, _ in years)
+    if (
+      name
+      and not is_era
+      and not _SEASON_OR_MONTH.match(entry.text[opening.end() :])
+    ):
+      continue  # 「吳比三年大疫」
+    year = _resolve_year(name, number, last, years, max_step)
+    if year is None:
       num_dropped += 1
       continue
-    last_number = number
-    heads.append(YearHead(record, 0, opening.end(), last_year + steps[0]))
+    last = year, number
+    heads.append(YearHead(record, 0, opening.end(), year))
   return heads, num_dropped
 
 
-def read_changbian(name: str, path: pathlib.Path) -> GoldText:
+def read_changbian(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
   """Returns 續資治通鑑長編: every juan opens with era, year and month.
 
   The first five files are tables of contents and memorials.
   """
-  table, years = gold.read_dila_months(path.parent, ("北宋",))
+  table, years = gold.read_dila_months(outside, ("北宋",))
   entries = read_entries(path)
   first = next(
     row
@@ -177,9 +259,11 @@ def read_changbian(name: str, path: pathlib.Path) -> GoldText:
   )
 
 
-def read_houhanji(name: str, path: pathlib.Path) -> GoldText:
+def read_houhanji(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
   """Returns 後漢紀: every year opens a paragraph."""
-  table, years = gold.read_dila_months(path.parent, ("西漢", "新", "東漢"))
+  table, years = gold.read_dila_months(outside, ("西漢", "新", "東漢"))
   entries = [e for e in read_entries(path) if "_000" not in e.place.file]
   heads, dropped = _read_era_openings(entries, years, _ERA_OPENING, 3)
   return _make_gold(
@@ -187,9 +271,112 @@ def read_houhanji(name: str, path: pathlib.Path) -> GoldText:
   )
 
 
+def read_shiji(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
+  """Returns 史記, the annals from 秦始皇 to 景帝: years open clauses.
+
+  Months before 221 BCE are not in the table, so that only the year counts.
+  """
+  table, years = gold.read_dila_months(outside, ("秦", "西漢"))
+  titles = tuple(_SHIJI_COUNTS)
+  entries = [
+    entry
+    for entry in read_entries(path)
+    if entry.text in titles or entry.headings[-1:] in {(t,) for t in titles}
+  ]
+  heads, num_dropped = [], 0
+  for title, counts in _SHIJI_COUNTS.items():
+    count, last_year = counts[""], None
+    for record, entry in enumerate(entries):
+      if entry.headings[-1:] != (title,):
+        continue
+      for opening in _SHIJI_YEAR.finditer(entry.text):
+        printed = opening["reign"] or ""
+        if printed not in counts:
+          num_dropped += 1
+          continue
+        next_count = counts[printed] if printed else count
+        number = gold.parse_numeral(opening["year"])
+        if not printed and number == 1 and last_year is not None:
+          next_count = counts.get("next", count)
+        # 元年 of each count: from the first year that the table has of it.
+        known = min(n for era, n in years if era == next_count)
+        year = years[next_count, known][0] + number - known
+        if last_year is not None and not 0 <= year - last_year <= 5:
+          num_dropped += 1
+          continue
+        count, last_year = next_count, year
+        heads.append(YearHead(record, *opening.span("date"), year))
+  records, found = gold.date_records(
+    entries, heads, table, gold.CLAUSE, carries=False
+  )
+  found["years out of order"] = num_dropped
+  return GoldText(name, "秦,西漢", records, found)
+
+
+def read_sanguozhi(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
+  """Returns 三國志, 魏志: in every life years after an era that it names."""
+  table, years = gold.read_dila_months(outside, ("東漢", "曹魏"))
+  entries = [e for e in read_entries(path) if "_000" not in e.place.file]
+  eras = sorted({era for era, _ in years if "（" not in era})
+  pattern = re.compile(
+    rf"(?P<era>{'|'.join(eras)})?(?<![一二三四五六七八九十元])"
+    rf"(?P<year>{_NUMERAL})年(?={_SEASON_OR_MONTH.pattern})"
+  )
+  heads, num_dropped = [], 0
+  last, headings = _NO_HEAD, ()
+  for record, entry in enumerate(entries):
+    if entry.is_heading:
+      continue
+    # 紀 go on over paragraphs; of the other lives each is one.
+    is_annals = int(entry.place.file[-7:-4]) <= _LAST_JUAN_OF_ANNALS
+    if entry.headings != headings or not is_annals:
+      last, headings = _NO_HEAD, entry.headings
+    for opening in pattern.finditer(entry.text.translate(_SHAPES)):
+      number = gold.parse_numeral(opening["year"])
+      era = opening["era"] or ""
+      year = _resolve_year(era, number, last, years, max_step=5)
+      if year is None:
+        num_dropped += 1
+        continue
+      last = year, number
+      heads.append(YearHead(record, *opening.span(), year))
+  records, counts = gold.date_records(
+    entries, heads, table, gold.RUNNING, carries=False
+  )
+  counts["years out of order"] = num_dropped
+  return GoldText(name, "東漢,曹魏", records, counts)
+
+
+def read_tongjian(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
+  """Returns 資治通鑑: years open paragraphs, two editions have the months."""
+  other = path.parent / _OTHER_TONGJIAN
+  if not other.exists():
+    raise FileNotFoundError(f"--sources: {other} is missing")
+  table, years = gold.read_dila_months(outside, _TONGJIAN_DYNASTIES)
+  entries = read_entries(path)
+  heads, num_dropped = _read_era_openings(entries, years, _ERA_OPENING, 5)
+  records, counts = gold.date_records(entries, heads, table, gold.RUNNING)
+  counts["years out of order"] = num_dropped
+  other_months: dict[int, list[tuple[int, bool]]] = {}
+  for entry in read_entries(other):
+    other_months.setdefault(gold.read_juan(entry), []).extend(
+      gold.list_months(entry.text)
+    )
+  confirmed, num_unconfirmed = gold.confirm_months(records, other_months)
+  counts["months that the other edition lacks"] = num_unconfirmed
+  counts["months taken"] -= num_unconfirmed
+  return GoldText(name, _TONGJIAN_REIGNS, confirmed, counts)
+
+
 # Name -> (folder of sources or of outside, path there, reader).
 TEXTS: Mapping[
-  str, tuple[str, str, Callable[[str, pathlib.Path], GoldText]]
+  str, tuple[str, str, Callable[[str, pathlib.Path, pathlib.Path], GoldText]]
 ] = {
   "zuozhuan": ("sources", "zuozhuan_KR1e0001", read_numbered_annals),
   "zuozhuan_wikisource": (
@@ -201,6 +388,9 @@ TEXTS: Mapping[
   "guliang": ("sources", "guliangzhuan_KR1e0008", read_numbered_annals),
   "changbian": ("outside", "KR2b0019", read_changbian),
   "houhanji": ("outside", "KR2b0004", read_houhanji),
+  "tongjian": ("sources", "zizhitongjian_KR2b0007", read_tongjian),
+  "shiji": ("outside", "KR2a0001", read_shiji),
+  "sanguozhi": ("outside", "KR2a0012", read_sanguozhi),
 }
 
 
@@ -224,4 +414,4 @@ def read_gold(
   path = (sources if kind == "sources" else outside) / folder
   if not path.exists():
     raise FileNotFoundError(f"--{kind}: {path} is missing")
-  return reader(name, path)
+  return reader(name, path, outside)
