@@ -496,7 +496,7 @@ def _place_dates(
   for entry, record_spans in zip(entries, spans, strict=True):
     places = []
     text = entry.text
-    merged = _merge_spans(sorted(record_spans, key=lambda span: span[:2]))
+    merged = _merge_spans(text, record_spans)
     if month is not None and (not merged or merged[0][0]):
       day = parse_day(text, 0)
       if month.month and day is not None and not table.has_day(month, day):
@@ -530,16 +530,17 @@ def _place_dates(
   return tuple(records)
 
 
-def _merge_spans(spans):
+def _merge_spans(text, spans):
   """Returns (start, stop, month, stop of the year); a year joins its month."""
   merged: list[tuple[int, int, Month | None, int]] = []
-  for start, stop, month, has_year in spans:
-    year_stop = stop if has_year else start
-    if merged and merged[-1][3] > merged[-1][0] and start - merged[-1][1] <= 1:
-      first, _, year, first_year_stop = merged[-1]
-      merged[-1] = first, stop, month or year, first_year_stop
-    else:
-      merged.append((start, stop, month, year_stop))
+  for start, stop, month, has_year in sorted(spans, key=lambda span: span[:2]):
+    if merged and not has_year:
+      first, last, year, year_stop = merged[-1]
+      is_year = first < last == year_stop
+      if is_year and not text[last:start].strip(_SENTENCE_END):
+        merged[-1] = first, stop, month or year, year_stop
+        continue
+    merged.append((start, stop, month, stop if has_year else start))
   return merged
 
 

@@ -1,0 +1,275 @@
+"""Gold of the chronicles: heads, their variants, and what is judged right.
+
+The texts are invented, the calendar too: two years, the second with a leap
+month.
+"""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from ctd_jax.texts.works import HEADING, TEXT, Entry, Place
+from tests.benchmarks import (
+  chronicle_gold,
+  chronicle_order,
+  chronicle_texts,
+  chronicle_variants,
+)
+from tests.benchmarks.chronicle_gold import Month, MonthTable, YearHead
+
+SOURCES = os.environ.get("CTD_JAX_SOURCES")
+OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE")
+# 甲子 is day 11 modulo 60: the first month begins with it.
+FIRST_DAY = 60 * 30_000 + 11
+NUMBERS = [(300, n, False) for n in range(1, 13)] + [
+  (301, n, leap)
+  for n in range(1, 13)
+  for leap in ((False, True) if n == 5 else (False,))
+]
+
+
+def make_table():
+  return MonthTable(
+    (Month(year, number, leap, FIRST_DAY + 30 * row), 30)
+    for row, (year, number, leap) in enumerate(NUMBERS)
+  )
+
+
+def make_entries(*lines, kind=TEXT):
+  return [
+    Entry(text, Place("a_001.txt", row + 1), kind)
+    for row, text in enumerate(lines)
+  ]
+
+
+def list_dates(records):
+  return [
+    [
+      (p.month.year, p.month.month, p.month.is_leap, p.is_head)
+      for p in r.places
+    ]
+    for r in records
+  ]
+
+
+def date(lines, years, layout, **options):
+  return chronicle_gold.date_records(
+    make_entries(*lines), years, make_table(), layout, **options
+  )
+
+
+@pytest.mark.parametrize(
+  ("text", "value"),
+  [
+    ("元", 1),
+    ("十", 10),
+    ("十有二", 12),
+    ("二十", 20),
+    ("廿三", 23),
+    ("金", 0),
+  ],
+)
+def test_numerals(text, value):
+  assert chronicle_gold.parse_numeral(text) == value
+
+
+def test_days_are_read_in_the_shapes_of_printers():
+  assert chronicle_gold.parse_day("甲子朔", 0) == 0
+  assert chronicle_gold.parse_day("己夘", 0) == chronicle_gold.parse_day(
+    "已卯", 0
+  )
+  assert chronicle_gold.parse_day("甲丑", 0) is None
+
+
+def test_entries_stand_under_the_head_before():
+  records, counts = date(
+    ["安初元年，春，正月，雨。", "雪。", "夏，大旱。", "蝗。", "六月，霜。"],
+    [YearHead(0, 0, 4, 300)],
+    chronicle_gold.CLAUSE,
+  )
+  assert list_dates(records) == [
+    [(300, 1, False, True)],
+    [(300, 1, False, False)],
+    # A season alone: the month is not known any more.
+    [(300, 0, False, False)],
+    [(300, 0, False, False)],
+    [(300, 6, False, True)],
+  ]
+  assert counts["years taken"] == 1
+  assert counts["months taken"] == 2
+  assert counts["seasons without a month"] == 1
+  assert records[0].year_spans == ((0, 4),)
+  assert records[0].date_spans[0][0] == 0
+
+
+def test_months_that_a_reader_would_doubt_are_no_heads():
+  records, counts = date(
+    [
+      # 甲子 is the first day of the first month, and none of the second.
+      "元年春正月甲子朔雨二月甲子雪",
+      "三月而葬自四月至九月",
+      "夏五月霜閏月霜",
+    ],
+    [YearHead(0, 0, 2, 300)],
+    chronicle_gold.RUNNING,
+  )
+  heads = [d[:3] for dates in list_dates(records) for d in dates if d[3]]
+  assert heads[:2] == [(300, 1, False), (300, 5, False)]
+  assert counts["months that lack the day beside them"] == 1
+  assert counts["months that the year lacks"] == 1  # 300 has no leap month
+
+
+def test_a_leap_month_without_its_number_is_that_of_the_year():
+  records, _ = date(
+    ["二年五月霜閏月雪六月雨"],
+    [YearHead(0, 0, 2, 301)],
+    chronicle_gold.RUNNING,
+  )
+  assert list_dates(records)[0] == [
+    (301, 5, False, True),
+    (301, 5, True, True),
+    (301, 6, False, True),
+  ]
+
+
+def test_a_year_that_its_days_contradict_is_no_gold():
+  records, counts = date(
+    ["元年正月甲午雨二月甲子雪三月甲午霜", "旱"],
+    [YearHead(0, 0, 2, 300)],
+    chronicle_gold.RUNNING,
+  )
+  assert list_dates(records) == [[], []]
+  assert counts["years that their days contradict"] == 1
+
+
+def test_months_that_the_other_edition_lacks_are_not_known():
+  records, _ = date(
+    ["元年正月雨", "二月雪", "霜", "三月旱"],
+    [YearHead(0, 0, 2, 300)],
+    chronicle_gold.RUNNING,
+  )
+  confirmed, num_unconfirmed = chronicle_gold.confirm_months(
+    records, {1: [(1, False), (3, False)]}
+  )
+  months = [d[0][1] for d in list_dates(confirmed)]
+  assert months == [1, 0, 0, 3]
+  assert num_unconfirmed == 1
+
+
+def make_chronicle(num_years=2):
+  lines = [
+    f"{name}年，{season}，{month}月，雨{name}{month}。雪。"
+    for name in ("元", "二")[:num_years]
+    for season, month in (("春", "正"), ("夏", "四"), ("秋", "七"))
+  ]
+  heads = [YearHead(row, 0, 2, 300 + row // 3) for row in range(len(lines))]
+  records, _ = date(lines, heads, chronicle_gold.CLAUSE)
+  heading = chronicle_gold.GoldRecord(make_entries("安公", kind=HEADING)[0])
+  return [heading, *records]
+
+
+def test_cut_dates_keep_what_is_right():
+  records = make_chronicle()
+  printed = chronicle_variants.make_variant(records, "printed")
+  years_cut = chronicle_variants.make_variant(records, "years_cut")
+  heads_cut = chronicle_variants.make_variant(records, "heads_cut")
+  assert printed == records
+  assert years_cut[0].entry.text == "春，正月，雨元正。雪。"
+  assert heads_cut[0].entry.text == "雨元正。雪。"
+  assert list_dates(years_cut) == list_dates(records[1:])
+  assert list_dates(heads_cut) == list_dates(records[1:])
+  assert years_cut[0].places[0].position == len("春，正月")
+  assert heads_cut[0].places[0].position == 0
+
+
+def test_a_record_with_several_dates_is_parted():
+  records, _ = date(
+    ["元年正月雨二月雪"], [YearHead(0, 0, 2, 300)], chronicle_gold.RUNNING
+  )
+  pieces = chronicle_variants.make_variant(records, "heads_cut")
+  assert [piece.entry.text for piece in pieces] == ["雨", "雪"]
+  assert list_dates(pieces) == [
+    [(300, 1, False, True)],
+    [(300, 2, False, True)],
+  ]
+
+
+def test_entries_left_out_and_moved():
+  records = make_chronicle()
+  halves = chronicle_variants.make_variant(records, "halves")
+  moved = chronicle_variants.make_variant(records, "misplaced", seed=3)
+  assert len(halves) == 3
+  assert sorted(list_dates(moved)) == sorted(list_dates(records[1:]))
+  assert len(chronicle_variants.make_variant(records * 50, "blocks")) < 300
+
+
+def make_dated(starts, months, credible=None):
+  years, numbers, leaps = map(np.array, zip(*NUMBERS, strict=True))
+  return chronicle_order.DatedText(
+    starts,
+    np.array(months),
+    np.full(len(months), 0.8),
+    credible,
+    years,
+    numbers,
+    leaps,
+    FIRST_DAY + 1 + 30 * np.arange(len(NUMBERS)),
+  )
+
+
+def test_a_place_is_judged_by_the_section_that_holds_it():
+  records, _ = date(
+    ["元年正月雨二月雪", "三月霜"],
+    [YearHead(0, 0, 2, 300)],
+    chronicle_gold.RUNNING,
+  )
+  # One section a record: the second month stands under the first.
+  coarse = make_dated([(0, 0), (1, 0)], [0, len(NUMBERS)])
+  fine = make_dated(
+    [(0, 0), (0, 5), (1, 0)], [0, 1, 14], [[0], [0, 1], [14, 15]]
+  )
+  judged = list(chronicle_order.judge(records, coarse))
+  assert [j.month_right for j in judged] == [True, False, False]
+  assert [j.year_right for j in judged] == [True, True, False]
+  judged = list(chronicle_order.judge(records, fine))
+  assert [j.month_right for j in judged] == [True, True, False]
+  figures = chronicle_order.compute_figures(judged)
+  assert figures["year"] == pytest.approx(2 / 3)
+  assert figures["coverage@90"] == pytest.approx(2 / 3)
+  assert figures["ece"] == pytest.approx(0.8 - 2 / 3)
+
+
+def test_flags_name_what_there_is(capsys):
+  with pytest.raises(SystemExit):
+    chronicle_order.read_flags(["--texts=zuo", "--sources=a", "--outside=b"])
+  assert "zuozhuan_wikisource" in capsys.readouterr().err
+
+
+def test_a_missing_text_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match="zuozhuan_KR1e0001"):
+    chronicle_texts.read_gold("zuozhuan", tmp_path, tmp_path)
+
+
+@pytest.mark.skipif(
+  not (SOURCES and OUTSIDE),
+  reason="CTD_JAX_SOURCES and CTD_JAX_OUTSIDE name no folders",
+)
+@pytest.mark.parametrize(
+  ("name", "num_heads", "years"),
+  [
+    ("zuozhuan", 2000, (-721, -467)),
+    ("houhanji", 700, (23, 220)),
+    ("shiji", 100, (-245, -140)),
+  ],
+)
+def test_gold_of_the_editions(name, num_heads, years):
+  gold = chronicle_texts.read_gold(
+    name, pathlib.Path(SOURCES), pathlib.Path(OUTSIDE)
+  )
+  places = [place for record in gold.records for place in record.places]
+  assert sum(place.is_head for place in places) > num_heads
+  found = {place.month.year for place in places}
+  assert years[0] <= min(found) <= years[0] + 1
+  assert years[1] - 1 <= max(found) <= years[1]
