@@ -1,15 +1,19 @@
-"""Dates the records of a chronicle from what they print and their order.
+"""Dates a chronicle from what it prints and the order in which it does.
 
-  python -m ctd_jax.date --input=chronicle.txt --reigns=table.tsv --out=dated
+  python -m ctd_jax.date --input=chronicle.txt --reigns=宋 --out=dated
 
-The chronicle is UTF-8 text, one record a line (or a paragraph, with
---unit=paragraph), in the order of time; headings may be missing. --reigns says
-in which calendars it may be dated: polities of China, Japan and Korea from 246
-BCE on (--reigns=宋, --reigns=遼,宋,金, --reigns=all), a reign table with the
-columns of data/reigns/*.tsv, or an installed one by its name (--reigns=lu).
-Written are dates.tsv, a line for each record with its most probable month and
-the second best, and dates.png, position in the text against date with the
-probability as colour.
+--input is a text or a folder with one: plain text, a record a line (or a
+paragraph, with --unit=paragraph), Markdown, TEI, or a Kanripo text; headings
+may be missing. A record that prints several dates is cut into sections, each
+with a date of its own. --reigns says in which calendars: polities of China,
+Japan and Korea from 246 BCE on (--reigns=宋, --reigns=遼,宋,金, or all), or
+a reign table with the columns of data/reigns/*.tsv, or an installed one by its
+name (--reigns=lu).
+
+Written are the dates of all sections, to the day where the text fixes one, as
+--formats say; and dates.png, position in the text against date with the
+probability as colour. Corrections go into a table for --fixed: the next dating
+keeps them and moves what stands around them.
 
 Sexagenary days count in every calendar. The days of polities are those of the
 tables; of a reign table that begins in 104 BCE or later they are computed; else
@@ -23,7 +27,7 @@ import pathlib
 
 from absl import flags
 
-from ctd_jax.dating.sequence import chronicle_input
+from ctd_jax.dating.sequence import chronicle_input, dates_output
 from ctd_jax.utils import command_line
 
 
@@ -37,7 +41,14 @@ def main() -> None:
   out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()
   print(
     chronicle_dating.date_file(
-      path, values.reigns, out, values.unit, values.first_year
+      path,
+      values.reigns,
+      out,
+      values.unit,
+      values.first_year,
+      pathlib.Path(values.fixed).expanduser() if values.fixed else None,
+      values.formats,
+      values.bom,
     )
   )
 
@@ -46,7 +57,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "input",
     None,
-    "Chronicle as UTF-8 text, records in order of time. Example: "
+    "Chronicle, a file or a folder of UTF-8 text. Example: "
     "--input=chronicle.txt",
   )
   flags.DEFINE_string(
@@ -60,19 +71,39 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "out",
     None,
-    "Folder of dates.tsv and dates.png; by default named after the chronicle: "
+    "Folder of the dates and dates.png; by default named after the chronicle: "
     "chronicle_dates. Example: --out=dated",
   )
   flags.DEFINE_enum(
     "unit",
     chronicle_input.LINE,
     chronicle_input.UNITS,
-    "What a record is: a line, or a paragraph between blank lines. Example: "
+    "What a record of plain text is: a line, or a paragraph between blank "
+    "lines. Example: "
     "--unit=paragraph",
   )
   flags.DEFINE_string(
     "first_year",
     None,
     "Year of the first record, if known. Example: --first_year='722 BCE'",
+  )
+  flags.DEFINE_string(
+    "fixed",
+    None,
+    "Corrections that dating keeps: a table with the columns record or line, "
+    "span and date. Example: --fixed=fixed.tsv",
+  )
+  flags.DEFINE_multi_enum(
+    "formats",
+    [dates_output.TSV],
+    dates_output.FORMATS,
+    "What the dates are written as; may be given several times. Example: "
+    "--formats=csv --formats=tei",
+  )
+  flags.DEFINE_bool(
+    "bom",
+    False,
+    "Whether CSV begins with the mark of the byte order, which some "
+    "spreadsheets need. Example: --bom",
   )
   command_line.run_main(main, required=("input", "reigns"))

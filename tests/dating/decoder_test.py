@@ -25,7 +25,7 @@ MOTION = motions.TransitionModel(
   back=(0.03, 0.1, 0.02, 0.05, 0.1, 0.2, 0.3),
   restart=(0.02, 0.01, 0.03, 0.02, 0.05, 0.1, 0.1),
   leave=(0.01, 0.02, 0.03, 0.01, 0.02, 0.05, 0.02),
-  flashback=0.1,
+  flashback=(0.1, 0.2, 0.1, 0.05, 0.1, 0.02, 0.1),
 )
 # Nothing goes back, and nothing leaves the calendar.
 FORWARD = dataclasses.replace(
@@ -72,10 +72,14 @@ def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
   return found
 
 
-def outliers(evidence, motion=MOTION):
+def outliers(evidence, kinds, motion=MOTION):
+  kinds = np.array(kinds)
   own = np.exp(evidence[:, :-1])
   before = np.cumsum(own, 1) / np.arange(1, own.shape[1] + 1)
-  told = np.log((1 - motion.flashback) * own + motion.flashback * before)
+  share = np.array(motion.flashback)[kinds][:, None]
+  # The first one moves nothing, and tells of its own month.
+  share[0] = 0
+  told = np.log((1 - share) * own + share * before)
   return np.hstack([told, evidence[:, -1:]])
 
 
@@ -89,7 +93,7 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
   """Posterior [N, P] and best path, from every sequence of places."""
   count, size = evidence.shape
   prior = np.zeros(size) if prior is None else prior
-  told = outliers(evidence, motion)
+  told = outliers(evidence, kinds, motion)
   with np.errstate(divide="ignore"):
     sums = [np.log(ways(kind, motion).sum(0)) for kind in kinds]
     best = [np.log(ways(kind, motion).max(0)) for kind in kinds]
@@ -187,7 +191,10 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
     MOTION, motions.find_boundaries(YEARS, MONTHS), turn
   )
   prior = draw.normal(0, 2, (places, PLACES))
-  told = np.exp([outliers(rows) for rows in evidence]).reshape(count, -1)
+  told = np.stack(
+    [outliers(evidence[:, place], kinds) for place in range(places)], 1
+  )
+  told = np.exp(told).reshape(count, -1)
   told[0] *= np.exp(prior).ravel()
   steps = [np.kron(turn, ways(kind).sum(0)) for kind in kinds]
   forward, backward = [told[0]], [np.ones(places * PLACES)]
@@ -298,7 +305,7 @@ def test_motion_is_learned_from_a_path():
   [
     ({"rest": (0.5,)}, "rest of a TransitionModel should be 7 numbers"),
     ({"ratio": (*[0.5] * 6, 1.0)}, "ratio of a TransitionModel"),
-    ({"flashback": -0.1}, "flashback of a TransitionModel should be from 0"),
+    ({"flashback": (-0.1,) * 7}, "flashback of a TransitionModel"),
     ({"rest": (0.9,) * 7, "jump": (0.5,) * 7}, "add up to at most 1"),
   ],
 )
@@ -336,6 +343,6 @@ def test_bad_input_is_named(evidence, kinds, prior, message):
 def test_what_the_order_forbids_is_named():
   evidence = np.full((2, PLACES), -np.inf, np.float32)
   evidence[0, 5] = evidence[1, 2] = 0
-  motion = dataclasses.replace(FORWARD, flashback=0.0)
+  motion = dataclasses.replace(FORWARD, flashback=(0.0,) * 7)
   with pytest.raises(ValueError, match="section 1: no month is possible in"):
     decoder.find_best_path(evidence, [0, 0], moves(motion))

@@ -5,11 +5,12 @@ Axes: K months, P places (see `transitions`), S offsets of the calendar.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.experts import days
@@ -17,9 +18,16 @@ from ctd_jax.dating.sequence import (
   calendar_narrowing,
   chronicle_dates,
   chronicle_input,
+  contradictions,
+  dated_sections,
   dated_units,
+  dates_output,
   dates_plot,
+  dates_summary,
+  dating_warnings,
   decoder,
+  fixed_dates,
+  section_days,
   sections,
   transitions,
 )
@@ -31,7 +39,6 @@ from ctd_jax.dating.sequence.emissions import SectionEmissions
 from ctd_jax.dating.sequence.month_calendar import Calendar
 from ctd_jax.dating.sequence.sections import Section
 from ctd_jax.texts.works import Entry
-from ctd_jax.utils import files
 
 # Rounds of dating, each with the transitions that the one before it showed.
 NUM_ROUNDS = 2
@@ -45,53 +52,98 @@ def date_file(
   out: pathlib.Path,
   unit: str = chronicle_input.LINE,
   first_year: str | None = None,
+  fixed: pathlib.Path | None = None,
+  formats: Sequence[str] = (dates_output.TSV,),
+  bom: bool = False,
 ) -> str:
-  """Writes dates.tsv and dates.png of a chronicle and returns the summary.
+  """Writes the dates of a chronicle and their figure; returns the summary.
 
   Args:
-    path: UTF-8 text, records in order of time.
+    path: text, as `chronicle_input.read_records` reads it.
     reigns: as `chronicle_input.load_reigns` reads it.
     out: folder to write to.
     unit: of `chronicle_input.UNITS`.
     first_year: year of the first record in the common era, as "722 BCE"; None
       if it is not known.
+    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
+    formats: of `dates_output.FORMATS`.
+    bom: whether CSV begins with the mark of the byte order.
 
   Raises:
-    FileNotFoundError: if there is no such text, table or polity.
+    FileNotFoundError: if there is no such text, table, polity or file.
     ValueError: naming the flag, file and line of what cannot be read or dated.
   """
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
-  records = chronicle_input.read_records(path, unit)
+  work = chronicle_input.read_chronicle(path, unit)
+  records = chronicle_input.list_records(work)
   calendar = chronicle_input.load_reigns(reigns)
   try:
     first = first_year and reign_tables.parse_common_era_year(first_year)
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
+  all_sections = read_all_sections(records, calendar)
+  allowed_months = (
+    fixed_dates.read_fixed_dates(fixed, records, all_sections, calendar)
+    if fixed
+    else {}
+  )
+  warnings = dating_warnings.list_unknown_eras(records, calendar)
   try:
-    dates = date_records(
-      [(entry.place.line, entry.text) for entry in records], calendar, first
+    dates = date_sections(
+      records, all_sections, calendar, first, allowed_months
     )
   except ValueError as error:
-    raise ValueError(f"--input={path}: {error}") from error
-  table_path, plot_path = out / "dates.tsv", out / "dates.png"
-  files.write_text(table_path, chronicle_dates.format_dates_tsv(dates))
-  dates_plot.plot_dates(dates, plot_path)
-  summary = chronicle_dates.format_summary(dates, calendar.timeline.name)
-  return f"{summary}\n{'written':<11} {table_path}, {plot_path}"
+    message = "; ".join([str(error), *warnings])
+    raise ValueError(f"--input={path}: {message}") from error
+  section_days_of = section_days.locate_sections(dates)
+  contradicted = contradictions.find_contradictions(dates, section_days_of)
+  warnings += dating_warnings.warn_of_contradictions(contradicted, all_sections)
+  dates = dataclasses.replace(dates, warnings=warnings)
+  rows = dated_sections.make_rows(dates, section_days_of, contradicted)
+  paths = dates_output.write_dates(rows, out, formats, bom, work.title)
+  paths.append(out / "dates.png")
+  dates_plot.plot_dates(dates, paths[-1])
+  summary = dates_summary.format_summary(
+    dates, rows, chronicle_input.summarize_reading(work)
+  )
+  return f"{summary}\n{'written':<13}{', '.join(map(str, paths))}"
 
 
 def date_records(
   records: Sequence[Entry],
   calendar: Calendar,
   first_year: int | None = None,
-  allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
 ) -> ChronicleDates:
   """Returns the months of the records' sections.
 
   Args:
     records: in order of the text.
     calendar: months that they can stand in.
+    first_year: astronomical year of the first record, None if not known.
+
+  Raises:
+    ValueError: as of `date_sections`.
+  """
+  return date_sections(
+    records, read_all_sections(records, calendar), calendar, first_year
+  )
+
+
+def date_sections(
+  records: Sequence[Entry],
+  all_sections: Sequence[Section],
+  calendar: Calendar,
+  first_year: int | None = None,
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
+) -> ChronicleDates:
+  """Returns the months of sections.
+
+  Args:
+    records: in order of the text.
+    all_sections: of the records, from `read_all_sections`.
+    calendar: months that they can stand in; that of the result has but the
+      months that they may stand in, if it is long.
     first_year: astronomical year of the first record, None if not known.
     allowed_months: number of a section -> the months that it is of, known from
       elsewhere (`fixed_dates`).
@@ -100,14 +152,10 @@ def date_records(
     ValueError: if no record prints anything of its date, or the calendar lacks
       the year.
   """
-  all_sections = read_all_sections(records, calendar)
-  allowed_months = allowed_months or {}
   is_fixed = np.zeros(len(all_sections), bool)
-  is_fixed[[*allowed_months]] = True
+  is_fixed[[*(allowed_months or {})]] = True
   units, unit_of_section = dated_units.join_headings(all_sections)
-  allowed_months = {
-    int(unit_of_section[row]): months for row, months in allowed_months.items()
-  }
+  allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
   if len(calendar) > calendar_narrowing.MIN_MONTHS:
     is_possible = calendar_narrowing.find_possible_months(
       units, calendar, allowed_months
@@ -123,24 +171,48 @@ def date_records(
       "there is nothing to date by"
     )
   decoded = decode_sections(emissions, calendar, first_year)
-  sets = np.split(decoded.credible_places, decoded.credible_starts[1:-1])
-  sets = [sets[unit] for unit in unit_of_section]
   return ChronicleDates(
     records=list(records),
-    sections=all_sections,
+    sections=list(all_sections),
     months=decoded.months[unit_of_section],
     probabilities=decoded.probabilities[unit_of_section],
-    credible=CredibleMonths(
-      np.cumsum([0, *map(len, sets)]), np.concatenate(sets)
-    ),
+    credible=_take_credible_months(decoded, unit_of_section),
     outside=decoded.outside[unit_of_section],
     offsets=None
-    if calendar.day_spans is not None
+    if emissions.offset_transition is None
     else decoded.best_offsets[unit_of_section],
     is_fixed=is_fixed,
     calendar=calendar,
     statement_counts=dict(emissions.statement_counts),
     printed_reigns=_find_printed_reigns(all_sections, calendar),
+  )
+
+
+def _join_allowed_months(
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]],
+  unit_of_section: Int[np.ndarray, " n"],
+) -> dict[int, Bool[np.ndarray, " K"]]:
+  """Returns the allowed months by unit, from those by section."""
+  by_unit: dict[int, np.ndarray] = {}
+  for section, months in allowed_months.items():
+    unit = int(unit_of_section[section])
+    by_unit[unit] = by_unit.get(unit, True) & months
+  return by_unit
+
+
+def _take_credible_months(
+  decoded: decoder.DecodedMonths, unit_of_section: Int[np.ndarray, " n"]
+) -> CredibleMonths:
+  """Returns the credible months of sections from those of their units."""
+  starts, stops = decoded.credible_starts[:-1], decoded.credible_starts[1:]
+  rows = [
+    np.arange(starts[unit], stops[unit]) for unit in unit_of_section.tolist()
+  ]
+  row = np.concatenate(rows)
+  return CredibleMonths(
+    np.cumsum([0, *map(len, rows)]),
+    decoded.credible_places[row],
+    decoded.credible_probabilities[row],
   )
 
 

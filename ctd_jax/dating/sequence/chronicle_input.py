@@ -36,6 +36,11 @@ def read_records(path: pathlib.Path, unit: str) -> list[Entry]:
   """
   work = read_chronicle(path, unit)
   logging.info("--input=%s: %s", path, summarize_reading(work))
+  return list_records(work)
+
+
+def list_records(work: Work) -> list[Entry]:
+  """Returns the text and the headings of a work, in order."""
   return [entry for entry in work.entries if entry.kind != APPARATUS]
 
 

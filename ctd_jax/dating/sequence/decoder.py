@@ -51,6 +51,7 @@ class DecodedMonths:
       last entry is their number.
     credible_places: smallest sets that hold `CREDIBLE` of the probability, the
       places of each ascending.
+    credible_probabilities: of these places.
     outside: probability that the section is of no month of the calendar.
     best_path: most probable sequence of places.
     best_offsets: offset of the calendar along the best path.
@@ -61,6 +62,7 @@ class DecodedMonths:
   probabilities: Float32[np.ndarray, "N 2"]
   credible_starts: Int32[np.ndarray, " starts"]
   credible_places: Int32[np.ndarray, " total"]
+  credible_probabilities: Float32[np.ndarray, " total"]
   outside: Float32[np.ndarray, " N"]
   best_path: Int32[np.ndarray, " N"]
   best_offsets: Int32[np.ndarray, " N"]
@@ -89,7 +91,9 @@ def _forward_block(
     message_SxP -= norm
     return message_SxP, (message_SxP, norm)
 
-  emission_BxSxP = transitions.add_flashback(log_transitions, emission_BxSxP)
+  emission_BxSxP = transitions.add_flashback(
+    log_transitions, emission_BxSxP, kinds_B
+  )
   return jax.lax.scan(step, message_SxP, (emission_BxSxP, kinds_B))[1]
 
 
@@ -111,7 +115,9 @@ def _backward_block(
     )
     return message_SxP - jnp.max(message_SxP), posterior_P
 
-  emission_BxSxP = transitions.add_flashback(log_transitions, emission_BxSxP)
+  emission_BxSxP = transitions.add_flashback(
+    log_transitions, emission_BxSxP, kinds_B
+  )
   return jax.lax.scan(
     step,
     message_SxP,
@@ -352,6 +358,7 @@ def decode_months(
   probabilities = np.empty((num_sections, 2), np.float32)
   outside = np.empty(num_sections, np.float32)
   credible_sets: list[np.ndarray] = [np.empty(0, np.int32)] * num_sections
+  credible_chances: list[np.ndarray] = [np.empty(0)] * num_sections
   log_likelihood = 0.0
   for start, log_posterior, block_log_likelihood in iter_posteriors(
     emissions, kinds, log_transitions, prior, block_size
@@ -371,6 +378,7 @@ def decode_months(
       # The first places that reach the share; rounding may leave all below it.
       size = min(int((sums < CREDIBLE).sum()) + 1, len(places))
       credible_sets[start + row] = np.sort(places[:size]).astype(np.int32)
+      credible_chances[start + row] = chances[credible_sets[start + row]]
   path, offsets = find_best_path(
     emissions, kinds, log_transitions, prior, block_size
   )
@@ -379,6 +387,7 @@ def decode_months(
     probabilities,
     np.cumsum([0, *map(len, credible_sets)], dtype=np.int32),
     np.concatenate(credible_sets),
+    np.concatenate(credible_chances),
     outside,
     path,
     offsets,

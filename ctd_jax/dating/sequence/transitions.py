@@ -58,8 +58,7 @@ class TransitionModel:
       months from there.
     restart: of going to any month.
     leave: of leaving the calendar.
-    flashback: probability that a section tells of any month up to its own; one
-      number.
+    flashback: that a section tells of any month up to its own.
   """
 
   #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM
@@ -70,11 +69,11 @@ class TransitionModel:
   back: tuple[float, ...] = (1e-4, 1e-3, 1e-3, 1e-3, 1e-3, 0.05, 0.3)
   restart: tuple[float, ...] = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3)
   leave: tuple[float, ...] = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-2, 1e-4)
-  flashback: float = 0.01
+  flashback: tuple[float, ...] = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3)
 
   def __post_init__(self):
-    for name in ("rest", "slip", "ratio", "jump", "back", "restart", "leave"):
-      values = getattr(self, name)
+    for field in dataclasses.fields(self):
+      name, values = field.name, getattr(self, field.name)
       if len(values) != NUM_CLASSES or not all(
         0 <= value < 1 for value in values
       ):
@@ -82,11 +81,6 @@ class TransitionModel:
           f"{name} of a TransitionModel should be {NUM_CLASSES} numbers from 0 "
           f"to below 1, got {values}"
         )
-    if not 0 <= self.flashback < 1:
-      raise ValueError(
-        "flashback of a TransitionModel should be from 0 to below 1, got "
-        f"{self.flashback}"
-      )
     max_sum = max(
       map(
         sum,
@@ -123,8 +117,8 @@ class Transitions(NamedTuple):
     boundary: [C + 1, K] first month past the boundary, K where there is none.
     year_start: [K] first month of the year of each month.
     decay: [C + 1] cost of a month beyond the boundary.
-    outlier: [2, K] weights of a section's own emission and of that of any
-      month up to its own.
+    outlier: [C + 1, 2, K] weights of a section's own emission and of that of
+      any month up to its own.
     offset_transition: [C + 1, S, S] of the calendar's next offset, by its
       offset.
   """
@@ -260,11 +254,14 @@ def make_transitions(
     log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
     log_leave = np.log(np.append(leave, 0.0))
     decay = -np.log(np.maximum(model.ratio, 1e-30))  # finite for a ratio of 0
+    # A section that moves nothing tells of its own month.
+    flashback = np.append(model.flashback, 0.0)[:, None]
     outlier = np.stack(
       [
-        np.full(num_months, np.log(1 - model.flashback)),
-        np.log(model.flashback) - np.log(positions + 1),
-      ]
+        np.broadcast_to(np.log(1 - flashback), (num_classes + 1, num_months)),
+        np.log(flashback) - np.log(positions + 1),
+      ],
+      axis=1,
     )
   outside = np.array(
     [[np.log(1 - _COME_BACK), np.log(_COME_BACK / num_months)]] * NUM_CLASSES
@@ -524,10 +521,12 @@ def score_best_moves(
 
 
 def add_flashback(
-  log_transitions: Transitions, emission_BxSxP: jax.Array
+  log_transitions: Transitions, emission_BxSxP: jax.Array, kinds_B: jax.Array
 ) -> jax.Array:
   """Returns log p(section | place it stands in) from log p(section | place)."""
-  own_weight, earlier_weight = log_transitions.outlier
+  own_weight, earlier_weight = jnp.moveaxis(
+    log_transitions.outlier[kinds_B][:, :, None], 1, 0
+  )
   emission_BxSxK = emission_BxSxP[..., :-1]
   earlier_BxSxK = jax.lax.associative_scan(
     jnp.logaddexp, emission_BxSxK, axis=2
