@@ -8,20 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ctd_jax.chronology.western_dates import parse_roman_numeral
 from ctd_jax.texts.works import HEADING, TEXT, Entry, Note, Place
 
-_ROMAN_VALUES = {
-  "i": 1,
-  "v": 5,
-  "x": 10,
-  "l": 50,
-  "c": 100,
-  "d": 500,
-  "m": 1000,
-}
-_ROMAN = re.compile(
-  r"m{0,3}(?:cm|cd|d?c{0,4})(?:xc|xl|l?x{0,4})(?:ix|iv|v?i{0,4})\Z"
-)
 _ERA_BEFORE = (
   r"(?:A\.?\s?D\.?|A\.|C\.?\s?E\.?|B\.?\s?C\.?(?:\s?E\.?)?"
   r"|Anno(?:\s+Domini)?|Ann?\.|Year|Annal)"
@@ -99,18 +88,6 @@ def match_year_heading(text: str) -> YearHeading | None:
 def is_month_line(text: str) -> bool:
   """Whether a text is the name of a month and no more, as a heading is."""
   return _MONTH_LINE.match(text) is not None
-
-
-def parse_roman_numeral(text: str) -> int:
-  """Returns the value of a Roman numeral in either case; 0 if it is none."""
-  letters = text.lower().replace("j", "i")
-  if not letters or not _ROMAN.match(letters):
-    return 0
-  values = [_ROMAN_VALUES[letter] for letter in letters]
-  return sum(
-    -value if following > value else value
-    for value, following in zip(values, [*values[1:], 0], strict=True)
-  )
 
 
 def split_year_headings(entries: Sequence[Entry]) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 from absl import logging
 
@@ -97,12 +98,14 @@ def summarize_reading(work: Work) -> str:
   return ", ".join(parts)
 
 
-def load_reigns(name: str) -> Calendar:
+def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
   """Returns the calendar that --reigns names.
 
   Args:
-    name: path of a reign table, name of an installed one, or polities whose
-      calendars are known: 宋, 遼,宋,金, zh, ja, ko or all.
+    name: path of a reign table, name of an installed one, polities whose
+      calendars are known (宋, 遼,宋,金, zh, ja, ko or all), or the common era:
+      CE, CE:700-1160.
+    records: of the text; CE has the years that they print.
 
   Raises:
     FileNotFoundError: naming the installed tables and the nearest polities.
@@ -111,6 +114,11 @@ def load_reigns(name: str) -> Calendar:
   path = pathlib.Path(name).expanduser()
   if path.is_file():
     return month_calendar.read_calendar(path)
+  # Here and not above: transitions need JAX, --help does not.
+  from ctd_jax.dating.sequence import western_calendar
+
+  if western_calendar.is_western_name(name):
+    return western_calendar.load_western_calendar(name, records)
   installed_tables = list_installed_tables()
   if name in installed_tables:
     return month_calendar.read_calendar(installed_tables[name])

@@ -1,0 +1,376 @@
+"""Western dates in text: years of the common era, months, days, seasons.
+
+English and Latin wordings of annals: "A.D. 787", "Anno Domini DCCLXXXVII",
+"55 BC", "on the 8th of June", "June 8", "viii Id. Jun.", "in the spring"; and
+years of the common era in Chinese, 「公元787年6月8日」. Years are astronomical,
+0 = 1 BCE. Easter, saints' days and indictions are not read.
+
+Roman days are counted back from the Kalends, Nones and Ides, both ends
+included: viii Kal. Jan. is 25 December. Source: the Roman calendar, as in
+Bickerman, Chronology of the Ancient World (1968), 43-47.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import NamedTuple
+
+from ctd_jax.chronology.numerals import (
+  NUMERAL_PATTERN,
+  UNIT_DIGITS,
+  parse_numeral,
+)
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+
+# Winter is December to February, and so on.
+WESTERN_SEASONS = ("winter", "spring", "summer", "autumn")
+
+_ROMAN_VALUES = {
+  "i": 1,
+  "v": 5,
+  "x": 10,
+  "l": 50,
+  "c": 100,
+  "d": 500,
+  "m": 1000,
+}
+_ROMAN = re.compile(
+  r"m{0,3}(?:cm|cd|d?c{0,4})(?:xc|xl|l?x{0,4})(?:ix|iv|v?i{0,4})\Z"
+)
+_ROMAN_LETTERS = r"[IVXLCDMivxlcdmj]{1,15}"
+
+_MONTH_NAMES = (
+  r"January|Jan\b|[JI]anuari(?:us|i|as|arum|o)",
+  r"February|Feb\b|Februari(?:us|i|as|arum|o)",
+  r"March|Mar\b|Marti(?:us|i|as|arum|o)|Mart\b",
+  r"April|Apr\b|April(?:is|es|ium|i)",
+  r"May|Mai(?:us|i|as|arum|o)",
+  r"June|Jun\b|[JI]uni(?:us|i|as|arum|o)|Iun\b",
+  r"July|Jul\b|[JI]uli(?:us|i|as|arum|o)|Iul\b",
+  r"August|Aug\b|August(?:us|i|as|arum|o)",
+  r"September|Sept?\b|Septembr(?:is|es|ium|i)",
+  r"October|Oct\b|Octobr(?:is|es|ium|i)",
+  r"November|Nov\b|Novembr(?:is|es|ium|i)",
+  r"December|Dec\b|Decembr(?:is|es|ium|i)",
+)
+_MONTH_PATTERN = "|".join(
+  rf"(?P<month_{number}>{names})"
+  for number, names in enumerate(_MONTH_NAMES, start=1)
+)
+# Nones and Ides; in March, May, July and October two days later.
+_NONES, _IDES = 5, 13
+_LATE_MONTHS = (3, 5, 7, 10)
+_MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+_TENS_ORDINALS = {"twent": 20, "thirt": 30}
+_UNIT_ORDINALS = (
+  *("first", "second", "third", "fourth", "fifth", "sixth", "seventh"),
+  *("eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth"),
+  *("fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth"),
+  "nineteenth",
+)
+_ORDINAL_WORD = re.compile(
+  rf"(?:(?P<tens>twent|thirt)(?:ieth|y(?:[-\s](?P<unit>{'|'.join(_UNIT_ORDINALS[:9])})))"
+  rf"|(?P<word>{'|'.join(sorted(_UNIT_ORDINALS, key=len, reverse=True))}))\Z",
+  re.IGNORECASE,
+)
+_ORDINAL_PATTERN = (
+  r"(?:twent|thirt)(?:ieth|y[-\s](?:fir|seco|thi|four|fif|six|seven|eigh|nin)"
+  rf"(?:st|nd|rd|th))|{'|'.join(sorted(_UNIT_ORDINALS, key=len, reverse=True))}"
+)
+_DAY_NUMBER = r"(?:[12]?\d|3[01])(?:st|nd|rd|d|th)?(?!\d)"
+
+_ERA_BEFORE = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
+_ERA_AFTER = rf"{_ERA_BEFORE}(?![A-Za-z])"
+_YEAR_OPENING = (
+  r"(?:[Aa]nno(?:\s+[Dd]omini)?|An\.|[Ii]n\s+the\s+year(?:\s+of"
+  r"(?:\s+(?:our|the)\s+Lord|\s+grace|\s+Christ|\s+the\s+Incarnation))?"
+  r"|[Tt]he\s+year)"
+)
+_YEAR_PATTERN = (
+  rf"(?:(?<![A-Za-z])(?P<era_before>{_ERA_BEFORE}|{_YEAR_OPENING}),?\s*"
+  rf"(?P<year_roman>{_ROMAN_LETTERS}(?![A-Za-z])|\d{{1,4}}(?!\d))"
+  rf"(?:\s?(?P<era_both>{_ERA_AFTER}))?"
+  rf"|(?<![\d.])(?P<year_era>\d{{1,4}})\s?(?P<era_after>{_ERA_AFTER})"
+  r"|(?<![A-Za-z])[Ii]n\s+(?P<year_bare>[1-9]\d{2,3})(?![\d.]*\d|\s+(?!this\b)[a-z]{3,}s\b))"
+)
+_OF_YEAR = r"\s+(?:A\.?D\.?\s*)?[1-9]\d{2,3}(?!\d)"
+_FULL_DATE_YEAR = (
+  rf"(?:,?\s*(?:in\s+)?(?:(?P<date_era>{_ERA_BEFORE}|[Aa]nno(?:\s+[Dd]omini)?)"
+  rf"\s*)?(?P<date_year>[1-9]\d{{2,3}})(?!\d)(?:\s?(?P<date_era_after>{_ERA_AFTER}))?)?"
+)
+_DAY_OF_MONTH = re.compile(
+  r"(?<![A-Za-z\d])(?:[Tt]he\s+)?(?:"
+  rf"(?P<day>{_DAY_NUMBER}|(?i:{_ORDINAL_PATTERN}))(?:\s+day)?(?:\s+of)?\s+"
+  rf"(?:the\s+month\s+of\s+)?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR})"
+)
+_MONTH_THEN_DAY = re.compile(
+  rf"(?<![A-Za-z])(?:{_MONTH_PATTERN})\.?\s+(?:the\s+)?"
+  rf"(?P<day>{_DAY_NUMBER})(?![A-Za-z\d]){_FULL_DATE_YEAR}"
+)
+_ROMAN_DAY = re.compile(
+  r"(?<![A-Za-z\d])(?:[Tt]he\s+)?(?:(?P<eve>[Pp]rid(?:ie|\.)|day\s+before|eve\s+of)"
+  rf"|(?:a\.?\s?d\.?\s+)?(?P<count>\d{{1,2}}(?:st|nd|rd|d|th)?|{_ROMAN_LETTERS}"
+  rf"|(?i:{_ORDINAL_PATTERN}))\.?(?:\s+day)?)?"
+  r"\s*(?:of\s+|before\s+)?(?:the\s+)?"
+  r"(?P<mark>[KkCc]al(?:end(?:s|as|is|ae)|\.)|[KkCc]l\.|[Nn]on(?:es|as|is|ae|\.)"
+  r"|[Ii]d(?:es|us|ibus|\.))"
+  rf"\s*(?:of\s+)?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR}"
+)
+# A month alone is one where it stands after such a word, or as a heading; "may"
+# and "march" are verbs.
+_LONE_MONTH = re.compile(
+  r"(?:(?<![A-Za-z])(?:(?:[Ii]n|[Dd]uring|[Tt]hrough|[Ii]n\s+mid)(?:\s+the)?"
+  r"(?:\s+(?:early|late|month\s+of|beginning\s+of|end\s+of|middle\s+of))*\s+"
+  r"|[Tt]he\s+month\s+of\s+|[Mm]ense\s+)|\A[\[(]?)"
+  rf"(?:{_MONTH_PATTERN})(?![a-z]){_FULL_DATE_YEAR}(?P<tail>[\])]?[.,:;]?\s*\Z)?"
+)
+_SEASON = re.compile(
+  r"(?<![A-Za-z])(?:[Ii]n|[Dd]uring|[Tt]owards?|[Bb]y|[Aa]t|[Tt]his|[Tt]he\s+same)"
+  r"\s+(?:the\s+)?(?:(?:early|late|following|same|next|end\s+of|beginning\s+of)"
+  r"\s+(?:the\s+)?)*(?:mid-?)?"
+  rf"(?P<season>winter|spring|summer|autumn|fall)(?![a-z])(?:\s+of(?={_OF_YEAR})"
+  rf"{_FULL_DATE_YEAR})?"
+)
+_CHINESE_DATE = re.compile(
+  r"(?:公元|西元|西曆|西历|公曆|公历)\s*(?P<before_era>前)?\s*"
+  rf"(?P<year>[0-9０-９]{{1,4}}|[〇零○{UNIT_DIGITS}]{{2,4}}|{NUMERAL_PATTERN})"
+  rf"\s*年?(?:\s*(?P<month>正|{NUMERAL_PATTERN})\s*月"
+  rf"(?:\s*(?P<day>{NUMERAL_PATTERN})\s*[日號号])?)?"
+)
+_YEAR = re.compile(_YEAR_PATTERN)
+
+
+@dataclasses.dataclass(frozen=True)
+class WesternDate:
+  """A date of the common era in a text.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last.
+    year: astronomical, if printed.
+    month: 1-12, if printed.
+    day: of the month, if printed.
+    season: number of `WESTERN_SEASONS`, if printed.
+    has_era: whether "A.D.", "BCE", "Anno", 公元 or "year" is printed.
+  """
+
+  start: int
+  end: int
+  year: int | None = None
+  month: int | None = None
+  day: int | None = None
+  season: int | None = None
+  has_era: bool = False
+
+
+class _Year(NamedTuple):
+  """Year as printed: astronomical, and whether its era is."""
+
+  year: int | None
+  has_era: bool
+
+
+def find_western_dates(text: str) -> list[WesternDate]:
+  """Returns the dates of a text, in order, none within another.
+
+  A month alone counts after "in", "during", "month of" and the like, or where
+  it is all of the text; a season after "in", "that" and the like; a year of
+  three digits or more after "in", any other only with its era.
+  """
+  dates: list[WesternDate] = []
+  taken = [False] * len(text)
+  for pattern, read in (
+    (_CHINESE_DATE, _read_chinese_date),
+    (_ROMAN_DAY, _read_roman_day),
+    (_DAY_OF_MONTH, _read_day),
+    (_MONTH_THEN_DAY, _read_day),
+    (_LONE_MONTH, _read_month),
+    (_SEASON, _read_season),
+    (_YEAR, _read_year),
+  ):
+    for match in pattern.finditer(text):
+      if any(taken[match.start() : match.end()]):
+        continue
+      date = read(match)
+      if date is not None:
+        dates.append(date)
+        taken[date.start : date.end] = [True] * (date.end - date.start)
+  return sorted(dates, key=lambda date: date.start)
+
+
+def parse_roman_numeral(text: str) -> int:
+  """Returns the value of a Roman numeral in either case; 0 if it is none."""
+  letters = text.lower().replace("j", "i")
+  if not letters or not _ROMAN.match(letters):
+    return 0
+  values = [_ROMAN_VALUES[letter] for letter in letters]
+  return sum(
+    -value if following > value else value
+    for value, following in zip(values, [*values[1:], 0], strict=True)
+  )
+
+
+def count_roman_day(
+  mark: str, count: int, month: int, is_leap_year: bool = False
+) -> tuple[int, int]:
+  """Returns (month, day) of a day of the Roman calendar.
+
+  Args:
+    mark: "kalends", "nones" or "ides".
+    count: of days back from it, it included: 1 is the day itself, 2 the eve.
+    month: whose mark it is, 1-12.
+    is_leap_year: whether February has 29 days; the day that was put in is the
+      second sixth before the Kalends of March, and 24 February here.
+
+  Raises:
+    ValueError: if the count reaches the mark before.
+  """
+  late = 2 * (month in _LATE_MONTHS)
+  if mark == "kalends":
+    month = (month - 2) % MONTHS_PER_YEAR + 1 if count > 1 else month
+    length = _MONTH_LENGTHS[month - 1]
+    length += month == 2 and is_leap_year and count <= 6
+    day = length + 2 - count if count > 1 else 1
+    earliest = _IDES + 2 * (month in _LATE_MONTHS) + 1 if count > 1 else 1
+  elif mark == "nones":
+    day, earliest = _NONES + late - count + 1, 2
+  else:
+    day, earliest = _IDES + late - count + 1, _NONES + late + 1
+  if count < 1 or day < earliest:
+    raise ValueError(f"there is no day {count} before the {mark}")
+  return month, day
+
+
+def _find_month(match: re.Match[str]) -> int:
+  return next(
+    number
+    for number in range(1, MONTHS_PER_YEAR + 1)
+    if match[f"month_{number}"]
+  )
+
+
+def _read_count(text: str) -> int:
+  """Returns the value of "8th", "viii" or "twenty-first"; 0 if it is none."""
+  digits = re.match(r"\d+", text)
+  if digits:
+    return int(digits[0])
+  ordinal = _ORDINAL_WORD.match(text)
+  if ordinal is None:
+    return parse_roman_numeral(text)
+  if ordinal["word"]:
+    return _UNIT_ORDINALS.index(ordinal["word"].lower()) + 1
+  tens = _TENS_ORDINALS[ordinal["tens"].lower()]
+  unit = ordinal["unit"]
+  return tens + (_UNIT_ORDINALS.index(unit.lower()) + 1 if unit else 0)
+
+
+def _read_date_year(match: re.Match[str]) -> _Year:
+  """Returns the year that stands after a month or day."""
+  if match["date_year"] is None:
+    return _Year(None, False)
+  era = (match["date_era"] or "") + (match["date_era_after"] or "")
+  year = int(match["date_year"])
+  return _Year(1 - year if _is_before_era(era) else year, bool(era))
+
+
+def _is_before_era(era: str) -> bool:
+  return era[:1] in ("B", "b")
+
+
+def _read_day(match: re.Match[str]) -> WesternDate | None:
+  month, day = _find_month(match), _read_count(match["day"])
+  year = _read_date_year(match)
+  longest = _MONTH_LENGTHS[month - 1] + (month == 2)
+  if not 1 <= day <= longest:
+    return None
+  return WesternDate(
+    match.start(), match.end(), year.year, month, day, has_era=year.has_era
+  )
+
+
+def _read_roman_day(match: re.Match[str]) -> WesternDate | None:
+  letter = match["mark"][0].lower()
+  mark = {"k": "kalends", "c": "kalends", "n": "nones", "i": "ides"}[letter]
+  count = 2 if match["eve"] else _read_count(match["count"] or "1")
+  year = _read_date_year(match)
+  is_leap_year = year.year is not None and year.year % 4 == 0
+  try:
+    month, day = count_roman_day(mark, count, _find_month(match), is_leap_year)
+  except ValueError:
+    return None
+  return WesternDate(
+    match.start(), match.end(), year.year, month, day, has_era=year.has_era
+  )
+
+
+def _read_month(match: re.Match[str]) -> WesternDate | None:
+  if not match[0][0].isalpha() or match.start() == 0:
+    # Without a word before it: as a heading only.
+    month_start = match.start(f"month_{_find_month(match)}")
+    has_word = match.start() < month_start and match[0][0].isalpha()
+    if not has_word and match["tail"] is None:
+      return None
+  year = _read_date_year(match)
+  return WesternDate(
+    match.start(),
+    match.end(),
+    year.year,
+    _find_month(match),
+    has_era=year.has_era,
+  )
+
+
+def _read_season(match: re.Match[str]) -> WesternDate:
+  name = match["season"].replace("fall", "autumn")
+  year = _read_date_year(match)
+  return WesternDate(
+    match.start(),
+    match.end(),
+    year.year,
+    season=WESTERN_SEASONS.index(name),
+    has_era=year.has_era,
+  )
+
+
+def _read_year(match: re.Match[str]) -> WesternDate | None:
+  number = match["year_roman"] or match["year_era"] or match["year_bare"]
+  year = int(number) if number.isdecimal() else parse_roman_numeral(number)
+  if not year:
+    return None
+  is_before = any(
+    _is_before_era(match[group] or "")
+    for group in ("era_before", "era_both", "era_after")
+  )
+  return WesternDate(
+    match.start(),
+    match.end(),
+    1 - year if is_before else year,
+    has_era=match["year_bare"] is None,
+  )
+
+
+def _read_chinese_date(match: re.Match[str]) -> WesternDate | None:
+  year = _parse_positional(match["year"])
+  month = match["month"] and parse_numeral(match["month"])
+  day = match["day"] and parse_numeral(match["day"])
+  if not year or (month or 1) > MONTHS_PER_YEAR:
+    return None
+  return WesternDate(
+    match.start(),
+    match.end(),
+    1 - year if match["before_era"] else year,
+    month,
+    day,
+    has_era=True,
+  )
+
+
+def _parse_positional(digits: str) -> int:
+  """Returns the value of 787, 七八七 or 二十."""
+  if digits.isdecimal():
+    return int(digits)
+  if re.fullmatch(rf"[〇零○{UNIT_DIGITS}]{{2,4}}", digits):
+    return int("".join(str(max(UNIT_DIGITS.find(d) + 1, 0)) for d in digits))
+  return parse_numeral(digits)

@@ -1,0 +1,314 @@
+"""Western annals: a calendar of the months of the common era, and sections.
+
+The months are those of the Julian calendar to 4 October 1582 and of the
+Gregorian from 15 October on; a year begins on 1 January. It is one calendar
+more for the decoder: its reigns are CE and BCE, its regnal years the years of
+the era.
+
+Axes: K months.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ctd_jax.chronology import civil_dates, reign_tables, western_dates
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Reign, Timeline
+from ctd_jax.chronology.western_dates import WesternDate
+from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence.month_calendar import (
+  MAX_YEAR,
+  Calendar,
+  Memberships,
+  Readings,
+)
+from ctd_jax.dating.sequence.sections import DateStatement, Section
+from ctd_jax.texts import Entry, match_year_heading
+
+COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"
+# Years before the first that a text prints and after the last: headings may be
+# missing at both ends.
+MARGIN_YEARS = 10
+_MIN_BARE_YEAR = 100
+_NAME = re.compile(r"CE(?::(?P<first>.+?)\s*[-–/]\s*(?P<last>[^-–/]+))?")
+# A sentence ends; abbreviations ("St.", "A.D.", "Kal.") are inside of dates or
+# a capital follows.
+_SENTENCE_END = re.compile(
+  r"[.!?;。！？；]+[\"”’')\]」』]*(?:\s+|(?<=[。！？；」』])|$)"
+)
+_ABBREVIATION = re.compile(
+  r"(?:\b[A-Z]|\b(?:St|Dr|Mr|Abp|Bp|Kal|Cal|Non|Id|An|[Vv]iz|etc|i\.e))\.\s*$"
+)
+
+
+def is_western_name(name: str) -> bool:
+  """Whether a value of --reigns means the common era."""
+  return _NAME.fullmatch(name.strip()) is not None
+
+
+def is_western(calendar: Calendar) -> bool:
+  """Whether a calendar is of the common era."""
+  return all(
+    reign.name in (COMMON_ERA, BEFORE_COMMON_ERA)
+    for reign in calendar.timeline.reigns
+  )
+
+
+def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
+  """Returns the months of the years that a text may be of.
+
+  Args:
+    name: `CE`, the years that the records print at their heads, and
+      `MARGIN_YEARS` more on both sides; or `CE:700-1160`, `CE:60 BCE-100 CE`.
+    records: of the text.
+
+  Raises:
+    ValueError: if the name has another form, or no record prints a year.
+  """
+  match = _NAME.fullmatch(name.strip())
+  if match is None:
+    raise ValueError(f"--reigns={name}: expected CE or such as CE:700-1160")
+  if match["first"]:
+    try:
+      first, last = (
+        reign_tables.parse_common_era_year(match[group])
+        for group in ("first", "last")
+      )
+    except ValueError as error:
+      raise ValueError(f"--reigns={name}: {error}") from None
+    if first > last:
+      raise ValueError(
+        f"--reigns={name}: the first year is after the last; expected such as "
+        "CE:700-1160 or CE:60 BCE-100 CE"
+      )
+    return make_western_calendar(first, last)
+  years = [
+    year
+    for record in records
+    if (year := _find_opening_year(record.text)) is not None
+  ]
+  if not years:
+    raise ValueError(
+      f"--reigns={name}: no record opens with a year of the common era; name "
+      "the years it may be of, such as --reigns=CE:700-1160"
+    )
+  return make_western_calendar(
+    max(min(years) - MARGIN_YEARS, -MAX_YEAR),
+    min(max(years) + MARGIN_YEARS, MAX_YEAR),
+  )
+
+
+def make_western_calendar(first_year: int, last_year: int) -> Calendar:
+  """Returns the months of the years of the common era.
+
+  Args:
+    first_year: astronomical.
+    last_year: not before it.
+
+  Raises:
+    ValueError: if a year is beyond `MAX_YEAR`.
+  """
+  for year in (first_year, last_year):
+    if abs(year) > MAX_YEAR:
+      raise ValueError(
+        f"year {reign_tables.format_common_era_year(year)}: expected years up "
+        f"to {MAX_YEAR}"
+      )
+  years, months = (
+    axis.ravel()
+    for axis in np.meshgrid(
+      np.arange(first_year, last_year + 1),
+      np.arange(1, MONTHS_PER_YEAR + 1),
+      indexing="ij",
+    )
+  )
+  starts = np.array(
+    [
+      civil_dates.to_julian_day(int(year), int(month), 1)
+      for year, month in zip([*years, last_year + 1], [*months, 1], strict=True)
+    ]
+  )
+  lunations = np.arange(len(years))
+  reigns = []
+  if first_year < 1:
+    num_years = min(last_year, 0) - first_year + 1
+    reigns.append(Reign(BEFORE_COMMON_ERA, "", first_year, num_years))
+  if last_year > 0:
+    start = max(first_year, 1)
+    reigns.append(Reign(COMMON_ERA, "", start, last_year - start + 1))
+  return Calendar(
+    Timeline(f"CE:{first_year}-{last_year}", tuple(reigns)),
+    Readings(
+      lunations,
+      years,
+      months,
+      np.zeros(len(years), bool),
+      np.stack([starts[:-1], np.diff(starts)], axis=-1),
+    ),
+    Memberships(
+      lunations,
+      lunations,
+      np.where(years < 1, 0, len(reigns) - 1),
+      np.where(years < 1, 1 - years, years),
+      np.ones(len(years), bool),
+    ),
+  )
+
+
+def read_western_sections(
+  record: int, text: str, calendar: Calendar, is_heading: bool = False
+) -> list[Section]:
+  """Returns the sections of a record of Western annals, at least one.
+
+  They cover the text: each begins with a sentence that holds a date. A year
+  counts where it opens its sentence, a month or day anywhere in it, unless it
+  has a year of its own: then it tells of another time.
+
+  Args:
+    record: its number.
+    text: of the record.
+    calendar: of the common era.
+    is_heading: whether the text heads other records, which makes it one
+      section.
+  """
+  heading = match_year_heading(text)
+  if heading is not None and not _is_year(heading.year, heading.has_era):
+    heading = None
+  heading_end = heading.end if heading else 0
+  # Of headings in capitals, "JUNE".
+  is_capital = is_heading and text.isupper()
+  dates = [
+    date
+    for date in western_dates.find_western_dates(
+      text.title() if is_capital and not heading else text
+    )
+    if date.start >= heading_end
+  ]
+  first_statements: list[DateStatement] = []
+  first_kind = transitions.NO_DATE
+  if heading:
+    first_statements = [_state_year(heading.year, True)]
+    first_kind = transitions.NAMED
+  if is_heading:
+    for date in dates:
+      kind, statements = _read_statements(date)
+      first_kind = max(first_kind, kind)
+      first_statements += statements
+    return [
+      Section(
+        record, 0, len(text), first_kind, tuple(first_statements), is_heading
+      )
+    ]
+  # (start, kind, statements)
+  sections = [(0, first_kind, first_statements)]
+  for start, stop in _split_sentences(text, heading_end, dates):
+    kind, statements = _date_sentence(text, start, stop, dates)
+    if kind == transitions.NO_DATE:
+      continue
+    if not text[heading_end:start].strip():
+      first_kind = max(first_kind, kind)
+      sections[0] = (0, first_kind, first_statements + statements)
+    else:
+      sections.append((start, kind, statements))
+  stops = [start for start, _, _ in sections[1:]] + [len(text)]
+  return [
+    Section(
+      record,
+      start,
+      stop,
+      kind,
+      tuple(statements),
+      bool(heading) and not text[heading_end:].strip(),
+    )
+    for (start, kind, statements), stop in zip(sections, stops, strict=True)
+  ]
+
+
+def _split_sentences(
+  text: str, start: int, dates: Sequence[WesternDate]
+) -> list[tuple[int, int]]:
+  """Returns the spans of the sentences from `start` on, dates kept whole."""
+  sentences = []
+  for match in _SENTENCE_END.finditer(text, start):
+    is_in_date = any(
+      date.start < match.end() and match.start() < date.end - 1
+      for date in dates
+    )
+    if is_in_date or (
+      match.end() < len(text)
+      and (
+        text[match.end()].islower()
+        or _ABBREVIATION.search(text, start, match.end())
+      )
+    ):
+      continue
+    sentences.append((start, match.end()))
+    start = match.end()
+  if start < len(text):
+    sentences.append((start, len(text)))
+  return sentences
+
+
+def _date_sentence(
+  text: str, start: int, stop: int, dates: Sequence[WesternDate]
+) -> tuple[int, list[DateStatement]]:
+  """Returns the class of a sentence and what it states of its date."""
+  kind, statements = transitions.NO_DATE, []
+  has_month = False
+  date_end = start
+  for date in dates:
+    if not start <= date.start < stop:
+      continue
+    # "On the 8th of June, in the year 787" is one date.
+    opens = len(re.findall(r"\w+", text[date_end : date.start])) <= 2
+    if not opens and (date.year is not None or has_month):
+      continue
+    if opens:
+      date_end = date.end
+    if has_month and date.month is not None:
+      continue
+    has_month |= date.month is not None or date.season is not None
+    date_kind, date_statements = _read_statements(date)
+    kind = max(kind, date_kind)
+    statements += date_statements
+  return kind, statements
+
+
+def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
+  """Returns the class of a date and what it states."""
+  kind, statements = transitions.NO_DATE, []
+  if date.month is not None:
+    kind, statements = transitions.MONTH, [("month", date.month)]
+  elif date.season is not None:
+    kind, statements = transitions.SEASON, [("season", date.season)]
+  if date.day is not None:
+    statements.append(("month day", date.day))
+  if date.year is not None:
+    kind = transitions.NAMED if date.has_era else transitions.YEAR
+    statements.insert(0, _state_year(date.year, date.has_era))
+  return kind, statements
+
+
+def _state_year(year: int, has_era: bool) -> DateStatement:
+  if year < 1:
+    return "year", BEFORE_COMMON_ERA, 1 - year
+  return "year", COMMON_ERA if has_era else None, year
+
+
+def _is_year(year: int, has_era: bool) -> bool:
+  """Whether the number that opens a text is a year and no list's."""
+  return has_era or year >= _MIN_BARE_YEAR
+
+
+def _find_opening_year(text: str) -> int | None:
+  """Returns the year that opens a text, astronomical."""
+  heading = match_year_heading(text)
+  if heading is not None and _is_year(heading.year, heading.has_era):
+    return heading.year
+  for date in western_dates.find_western_dates(text):
+    if date.year is not None:
+      return date.year if not text[: date.start].strip() else None
+  return None

@@ -1,0 +1,229 @@
+"""Western annals are dated by the years, months and order that they print."""
+
+import random
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import civil_dates
+from ctd_jax.dating.sequence import (
+  chronicle_dating,
+  transitions,
+  western_calendar,
+)
+from ctd_jax.texts import Entry, Place, read_works
+
+EVENTS = (
+  "there was a great famine over all the land.",
+  "the moon was darkened.",
+  "the abbot of the minster died.",
+  "came a host out of the north, and burned the town.",
+  "the king held a council.",
+)
+MONTH_NAMES = (
+  *("January", "February", "March", "April", "May", "June", "July"),
+  *("August", "September", "October", "November", "December"),
+)
+ORDINALS = ("first", "third", "eleventh", "twenty-second")
+
+
+def write_annals(seed, first=760, last=800):
+  """Returns paragraphs, a year each, and (year, month) of every sentence."""
+  draw = random.Random(seed)
+  paragraphs, truth = [], []
+  for year in range(first, last + 1):
+    months = sorted(draw.sample(range(1, 13), draw.randint(2, 4)))
+    sentences = []
+    for month in months:
+      event = draw.choice(EVENTS)
+      day = draw.choice(ORDINALS)
+      sentences.append(f"On the {day} of {MONTH_NAMES[month - 1]} {event}")
+    paragraphs.append((year, " ".join(sentences)))
+    truth.append([(year, month) for month in months])
+  return paragraphs, truth
+
+
+def date_annals(records, calendar):
+  sections = [
+    section
+    for number, record in enumerate(records)
+    for section in western_calendar.read_western_sections(
+      number, record.text, calendar, record.is_heading
+    )
+  ]
+  return sections, chronicle_dating.date_sections(records, sections, calendar)
+
+
+def make_entries(texts):
+  return [
+    Entry(text, Place("annals.txt", line))
+    for line, text in enumerate(texts, start=1)
+  ]
+
+
+def test_months_are_julian_and_then_gregorian():
+  calendar = western_calendar.make_western_calendar(1581, 1583)
+  lengths = dict(
+    zip(
+      zip(calendar.years.tolist(), calendar.months.tolist(), strict=True),
+      calendar.day_spans[:, 1].tolist(),
+      strict=True,
+    )
+  )
+  assert (lengths[1582, 9], lengths[1582, 10], lengths[1582, 11]) == (
+    30,
+    21,
+    30,
+  )
+  start = calendar.day_spans[0, 0]
+  assert start == civil_dates.to_julian_day(1581, 1, 1)
+  assert np.array_equal(
+    calendar.day_spans[1:, 0], calendar.day_spans[:-1].sum(axis=1)
+  )
+  assert calendar.name_month(13) == ("CE", 1582, "2")
+
+
+def test_years_before_the_common_era_count_down():
+  calendar = western_calendar.load_western_calendar("CE:2 BCE-2", [])
+  names = [calendar.name_month(place)[:2] for place in range(0, 48, 12)]
+  assert names == [("BCE", 2), ("BCE", 1), ("CE", 1), ("CE", 2)]
+  assert western_calendar.is_western(calendar)
+
+
+def test_the_calendar_has_the_years_that_the_text_prints():
+  records = make_entries(
+    ["A.D. 787. Ships.", "The king, who in 1400 slept.", "In 800 a famine."]
+  )
+  calendar = western_calendar.load_western_calendar("CE", records)
+  assert (calendar.years[0], calendar.years[-1]) == (777, 810)
+
+
+@pytest.mark.parametrize(
+  ("name", "message"),
+  [
+    ("CE", "--reigns=CE: no record opens with a year .*--reigns=CE:700-1160"),
+    ("CE:900-800", "first year is after the last"),
+    ("CE:0-800", "--reigns=CE:0-800: not a year: '0'"),
+    ("CE:700-9000", "year 9000 CE: expected years up to 5000"),
+    ("宋", "expected CE or such as CE:700-1160"),
+  ],
+)
+def test_years_that_cannot_be_read_are_named(name, message):
+  with pytest.raises(ValueError, match=message):
+    western_calendar.load_western_calendar(name, make_entries(["Ships."]))
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    (
+      "A.D. 787. This year came ships. And on the 8th of June, at St. Osyth, "
+      "the king died. In autumn there was famine.",
+      [
+        ("A.D. 787. This year came ships. ", 5, [("year", "CE", 787)]),
+        (
+          "And on the 8th of June, at St. Osyth, the king died. ",
+          2,
+          [("month", 6), ("month day", 8)],
+        ),
+        ("In autumn there was famine.", 3, [("season", 3)]),
+      ],
+    ),
+    (
+      "The abbot, born in the year 740, died on 3 Non. Maii.",
+      [
+        (
+          "The abbot, born in the year 740, died on 3 Non. Maii.",
+          2,
+          [("month", 5), ("month day", 5)],
+        )
+      ],
+    ),
+    (
+      "55 BC. Caesar came.",
+      [("55 BC. Caesar came.", 5, [("year", "BCE", 55)])],
+    ),
+    ("In 787 he came.", [("In 787 he came.", 4, [("year", None, 787)])]),
+    ("This year he came.", [("This year he came.", 0, [])]),
+    ("12. An item of a list.", [("12. An item of a list.", 0, [])]),
+    (
+      "公元787年6月8日，大水。",
+      [
+        (
+          "公元787年6月8日，大水。",
+          5,
+          [("year", "CE", 787), ("month", 6), ("month day", 8)],
+        )
+      ],
+    ),
+  ],
+)
+def test_sections_begin_with_sentences_that_hold_dates(text, expected):
+  calendar = western_calendar.make_western_calendar(700, 800)
+  sections = western_calendar.read_western_sections(3, text, calendar)
+  assert {section.record for section in sections} == {3}
+  assert [
+    (text[section.start : section.stop], section.kind, [*section.statements])
+    for section in sections
+  ] == expected
+
+
+@pytest.mark.parametrize(
+  ("text", "kind", "statement"),
+  [
+    ("A.D. 787.", transitions.NAMED, ("year", "CE", 787)),
+    ("787", transitions.NAMED, ("year", "CE", 787)),
+    ("JUNE.", transitions.MONTH, ("month", 6)),
+  ],
+)
+def test_headings_are_one_section(text, kind, statement):
+  calendar = western_calendar.make_western_calendar(700, 800)
+  (section,) = western_calendar.read_western_sections(0, text, calendar, True)
+  assert (section.kind, section.statements) == (kind, (statement,))
+  assert section.is_heading
+
+
+@pytest.mark.parametrize("share_cut", [0.0, 0.7])
+def test_annals_are_dated_where_years_are_cut(share_cut):
+  paragraphs, truth = write_annals(seed=7)
+  draw = random.Random(1)
+  records = make_entries(
+    text if index and draw.random() < share_cut else f"A.D. {year}. {text}"
+    for index, (year, text) in enumerate(paragraphs)
+  )
+  calendar = western_calendar.load_western_calendar("CE", records)
+  sections, dates = date_annals(records, calendar)
+  assert len(sections) == sum(map(len, truth))
+  best = dates.months[:, 0]
+  found = zip(
+    dates.calendar.years[best], dates.calendar.months[best], strict=True
+  )
+  true_months = [month for months in truth for month in months]
+  right = [
+    month == true for month, true in zip(found, true_months, strict=True)
+  ]
+  assert np.mean(right) > 0.97
+
+
+def test_annals_in_print_are_dated_by_their_headings(tmp_path):
+  path = tmp_path / "annals.txt"
+  path.write_text(
+    "A.D. 787. On the 8th of June came ships.\n\n"
+    "In the winter the king died.\n\nA.D. 788.\n\n"
+    "A.D. 789. This year was a synod. On 3 Non. Maii the abbot died.\n",
+    encoding="utf-8",
+  )
+  (work,) = read_works(path)
+  records = list(work.entries)
+  calendar = western_calendar.load_western_calendar("CE", records)
+  sections, dates = date_annals(records, calendar)
+  years = {
+    records[section.record].text[section.start : section.stop].strip(): int(
+      dates.calendar.years[month]
+    )
+    for section, month in zip(sections, dates.months[:, 0], strict=True)
+  }
+  assert years["On the 8th of June came ships."] == 787
+  assert years["A.D. 788."] == 788
+  assert years["This year was a synod."] == 789
+  assert years["On 3 Non. Maii the abbot died."] == 789
