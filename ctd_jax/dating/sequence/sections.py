@@ -20,6 +20,7 @@ from ctd_jax.chronology.date_expressions import DateCue
 from ctd_jax.chronology.name_patterns import build_names_pattern
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.sequence import transitions, unknown_eras
+from ctd_jax.dating.sequence.date_glyphs import fold_date_glyphs
 from ctd_jax.dating.sequence.month_calendar import Calendar
 
 # Names of statements that are days, in the order of `sexagenary.DAY_MARKS`.
@@ -174,6 +175,7 @@ def read_sections(
     calendar: whose reign names to look for.
     is_heading: whether the text heads others, which makes it one section.
   """
+  text = fold_date_glyphs(text)
   dates = _find_dates(text, calendar)
   heading = _read_heading(text, dates, calendar.timeline, is_heading)
   if heading is not None:
