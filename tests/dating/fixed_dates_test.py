@@ -11,6 +11,7 @@ from ctd_jax.dating.sequence import (
   fixed_dates,
   month_calendar,
   transitions,
+  western_calendar,
   written_dates,
 )
 from ctd_jax.dating.sequence.fixed_dates import FixedDate
@@ -128,6 +129,34 @@ def test_days_of_an_early_calendar_name_what_months_they_may_be_of():
 def test_a_date_that_names_none_is_refused(text, message):
   with pytest.raises(ValueError, match=message):
     written_dates.find_months(text, make_calendar())
+
+
+@pytest.mark.parametrize(
+  ("text", "first", "last"),
+  [
+    ("8 June 787", (787, 6), (787, 6)),
+    ("June 787", (787, 6), (787, 6)),
+    ("in the month of June 787", (787, 6), (787, 6)),
+    ("A.D. 787", (787, 1), (787, 12)),
+    ("0787-06", (787, 6), (787, 6)),
+    ("0787", (787, 1), (787, 12)),
+    ("0787-06/June 788", (787, 6), (788, 6)),
+    # The fourth day more of the Gregorian calendar.
+    ("0787-07-02", (787, 6), (787, 6)),
+    ("0700/0787-02", (780, 1), (787, 2)),
+  ],
+)
+def test_months_of_the_common_era_have_their_own_names(text, first, last):
+  calendar = western_calendar.make_western_calendar(780, 790)
+  places = np.flatnonzero(written_dates.find_months(text, calendar))
+  assert [
+    (calendar.years[place], calendar.months[place])
+    for place in (places[0], places[-1])
+  ] == [first, last]
+  with pytest.raises(ValueError, match="no date of the common era"):
+    written_dates.find_months("安初三年", calendar)
+  with pytest.raises(ValueError, match="a year with four digits"):
+    written_dates.find_months("787", calendar)
 
 
 def test_reigns_of_one_name_are_ambiguous():

@@ -9,26 +9,32 @@ Years, months and days of ISO 8601 are those of the proleptic Gregorian
 calendar, and the months that share a day with them are meant. Where only new
 moons are known, these are all months that may have.
 
+In a calendar of the common era years and months are its own, and dates are
+written as in "8 June 787" and "A.D. 787".
+
 Axes: K months of the calendar, M memberships in reigns.
 """
 
 from __future__ import annotations
 
 import calendar as civil_calendar
+import dataclasses
 import re
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.chronology import (
   civil_dates,
   date_grammar,
   reign_tables,
   sexagenary,
+  western_dates,
 )
 from ctd_jax.chronology.date_expressions import SEASONS, DateCue
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+from ctd_jax.dating.sequence import western_calendar
 from ctd_jax.dating.sequence.month_calendar import Calendar
 
 FORMS = "隱公元年三月, 開寶八年閏十月, 0975-10-12, 0975-10 or 0975-01/0976-02"
@@ -93,7 +99,15 @@ def _find_months_of_date(
   match = _ISO_DATE.fullmatch(text)
   if match is not None:
     first, last = _read_iso_days(match)
-    starts, stops = _bound_days(calendar)
+    if match["day"] is None and western_calendar.is_western(calendar):
+      # A month of the common era is the one of that name.
+      month = int(match["month"] or 0)
+      starts = _count_months(calendar.years, calendar.months)
+      first = _count_months(int(match["year"]), month or 1)
+      last = _count_months(int(match["year"]), month or MONTHS_PER_YEAR)
+      stops = starts + 1
+    else:
+      starts, stops = _bound_days(calendar)
     is_after, is_before = stops > first, starts <= last
     return is_after & is_before, is_after, is_before
   if _LOOKS_ISO.fullmatch(text):
@@ -101,7 +115,10 @@ def _find_months_of_date(
       f"{text!r} is no date; expected such as {FORMS}, a year with four digits "
       "and without marks of doubt"
     )
-  is_named = _find_printed_months(text, calendar)
+  if western_calendar.is_western(calendar):
+    is_named = _find_western_months(text, calendar)
+  else:
+    is_named = _find_printed_months(text, calendar)
   return (
     is_named,
     np.logical_or.accumulate(is_named),
@@ -146,6 +163,43 @@ def _bound_days(
     calendar.months + _LAST_OFFSET + (calendar.months == MONTHS_PER_YEAR)
   )
   return starts, stops
+
+
+def _count_months(
+  year: Int[np.ndarray, " K"] | int, month: Int[np.ndarray, " K"] | int
+) -> Int[np.ndarray, " K"] | int:
+  """Returns months since the first of year 0."""
+  return MONTHS_PER_YEAR * year + month - 1
+
+
+def _find_western_months(
+  text: str, calendar: Calendar
+) -> Bool[np.ndarray, " K"]:
+  """Returns which months of the common era a text names, "June 787"."""
+  # Only after a word is a month alone one: "in June 787".
+  dates = western_dates.find_western_dates(text)
+  if not dates or dates[0].year is None:
+    prefix = "in "
+    dates = western_dates.find_western_dates(prefix + text)
+    dates = [
+      dataclasses.replace(
+        date, start=max(date.start - len(prefix), 0), end=date.end - len(prefix)
+      )
+      for date in dates
+    ]
+  if (
+    len(dates) != 1
+    or dates[0].year is None
+    or text[: dates[0].start] + text[dates[0].end :]
+  ):
+    raise ValueError(
+      f"{text!r} is no date of the common era; expected such as 8 June 787, "
+      "June 787, A.D. 787, 0787-06 or 0787-01/0788-02"
+    )
+  is_named = calendar.years == dates[0].year
+  if dates[0].month is not None:
+    is_named &= calendar.months == dates[0].month
+  return is_named
 
 
 def _find_printed_months(
