@@ -80,9 +80,9 @@ def find_possible_months(
   )
   log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
   is_possible = np.zeros(len(years) + 1, bool)
-  for _, log_posterior, _ in decoder.iter_posteriors(
+  for _, posterior, _ in decoder.iter_posteriors(
     score_years, [section.kind for section in sections], log_transitions
   ):
-    is_possible |= log_posterior.max(0) >= np.log(_MIN_PROBABILITY)
+    is_possible |= posterior.max(0) >= _MIN_PROBABILITY
   is_near = np.convolve(is_possible[:-1], np.ones(2 * _MARGIN + 1), "same") > 0
   return is_near[np.searchsorted(years, calendar.years)]

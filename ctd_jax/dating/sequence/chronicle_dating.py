@@ -170,7 +170,7 @@ def date_sections(
       "no record prints a month, season, day or regnal year; without any "
       "there is nothing to date by"
     )
-  decoded = decode_sections(emissions, calendar, first_year)
+  decoded, offsets = decode_sections(emissions, calendar, first_year)
   return ChronicleDates(
     records=list(records),
     sections=list(all_sections),
@@ -180,7 +180,7 @@ def date_sections(
     outside=decoded.outside[unit_of_section],
     offsets=None
     if emissions.offset_transition is None
-    else decoded.best_offsets[unit_of_section],
+    else offsets[unit_of_section],
     is_fixed=is_fixed,
     calendar=calendar,
     statement_counts=dict(emissions.statement_counts),
@@ -250,8 +250,10 @@ def decode_sections(
   emissions: SectionEmissions,
   calendar: Calendar,
   first_year: int | None = None,
-) -> decoder.DecodedMonths:
-  """Returns the months of the sections, the transitions learned on the way.
+) -> tuple[decoder.DecodedMonths, Int[np.ndarray, " N"]]:
+  """Returns the months of the sections, and offsets of the calendar.
+
+  The transitions are learned on the way. Offsets are those of the best path.
 
   Args:
     emissions: of the sections in order.
@@ -268,7 +270,7 @@ def decode_sections(
     prior_model, boundaries, emissions.offset_transition
   )
   for _ in range(NUM_ROUNDS):
-    path, _ = decoder.find_best_path(
+    path, offsets = decoder.find_best_path(
       emissions, emissions.kinds, log_transitions, prior
     )
     fitted_model = transitions.fit_transition_model(
@@ -277,9 +279,10 @@ def decode_sections(
     log_transitions = transitions.make_transitions(
       fitted_model, boundaries, emissions.offset_transition
     )
-  return decoder.decode_months(
+  decoded = decoder.decode_months(
     emissions, emissions.kinds, log_transitions, prior
   )
+  return decoded, offsets
 
 
 def _make_first_place_prior(

@@ -21,7 +21,6 @@ Viterbi algorithms.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
@@ -53,8 +52,6 @@ class DecodedMonths:
       places of each ascending.
     credible_probabilities: of these places.
     outside: probability that the section is of no month of the calendar.
-    best_path: most probable sequence of places.
-    best_offsets: offset of the calendar along the best path.
     log_likelihood: of all emissions.
   """
 
@@ -64,87 +61,100 @@ class DecodedMonths:
   credible_places: Int32[np.ndarray, " total"]
   credible_probabilities: Float32[np.ndarray, " total"]
   outside: Float32[np.ndarray, " N"]
-  best_path: Int32[np.ndarray, " N"]
-  best_offsets: Int32[np.ndarray, " N"]
   log_likelihood: float
 
 
-@functools.partial(jax.jit, static_argnames="best")
-def _forward_block(
-  log_transitions, message_SxP, emission_BxSxP, kinds_B, best=False
-):
+def _exponentiate(log_emission_BxSxP):
+  """Returns emissions up to a factor for each section, and its log [B]."""
+  largest_B = log_emission_BxSxP.max((1, 2))
+  return jnp.exp(log_emission_BxSxP - largest_B[:, None, None]), largest_B
+
+
+@jax.jit
+def _forward_block(moves, message_SxP, log_emission_BxSxP, kinds_B):
   """Returns the messages of a block [B, S, P] and their log norms [B]."""
-  push = jax.vmap(
-    functools.partial(transitions.propagate_forward, best=best),
-    in_axes=(None, 0, None),
-  )
+  push = jax.vmap(transitions.propagate_forward, in_axes=(None, 0, None))
 
   def step(message_SxP, section):
     emission_SxP, kind = section
-    message_SxP = transitions.propagate_offset(
-      log_transitions.offset_transition[kind], message_SxP, best
-    )
-    message_SxP = push(log_transitions, message_SxP, kind)
-    message_SxP += emission_SxP
+    message_SxP = moves.offset_transition[kind].T @ message_SxP
+    message_SxP = push(moves, message_SxP, kind) * emission_SxP
     # Normalised at every section: fp32 could not hold the sums of a long text.
-    norm = (jnp.max if best else jax.nn.logsumexp)(message_SxP)
-    message_SxP -= norm
+    norm = message_SxP.sum()
+    message_SxP /= norm
     return message_SxP, (message_SxP, norm)
 
-  emission_BxSxP = transitions.add_flashback(
-    log_transitions, emission_BxSxP, kinds_B
-  )
-  return jax.lax.scan(step, message_SxP, (emission_BxSxP, kinds_B))[1]
+  emission_BxSxP, log_factor_B = _exponentiate(log_emission_BxSxP)
+  emission_BxSxP = transitions.add_flashback(moves, emission_BxSxP, kinds_B)
+  messages, norms = jax.lax.scan(step, message_SxP, (emission_BxSxP, kinds_B))[
+    1
+  ]
+  return messages, jnp.log(norms) + log_factor_B
 
 
 @jax.jit
 def _backward_block(
-  log_transitions, message_SxP, forward_BxSxP, emission_BxSxP, kinds_B
+  moves, message_SxP, forward_BxSxP, log_emission_BxSxP, kinds_B
 ):
-  """Returns the message before a block and its log posterior [B, P]."""
+  """Returns the message before a block and its posterior [B, P]."""
   pull = jax.vmap(transitions.propagate_backward, in_axes=(None, 0, None))
 
   def step(message_SxP, section):
     forward_SxP, emission_SxP, kind = section
     # [S, P] to [P]: the offset is summed out.
-    posterior_P = jax.nn.logsumexp(forward_SxP + message_SxP, axis=0)
-    posterior_P -= jax.nn.logsumexp(posterior_P)
-    message_SxP = pull(log_transitions, message_SxP + emission_SxP, kind)
-    message_SxP = transitions.propagate_offset(
-      log_transitions.offset_transition[kind].T, message_SxP
-    )
-    return message_SxP - jnp.max(message_SxP), posterior_P
+    posterior_P = (forward_SxP * message_SxP).sum(0)
+    posterior_P /= posterior_P.sum()
+    message_SxP = pull(moves, message_SxP * emission_SxP, kind)
+    message_SxP = moves.offset_transition[kind] @ message_SxP
+    return message_SxP / message_SxP.max(), posterior_P
 
-  emission_BxSxP = transitions.add_flashback(
-    log_transitions, emission_BxSxP, kinds_B
-  )
+  emission_BxSxP, _ = _exponentiate(log_emission_BxSxP)
+  emission_BxSxP = transitions.add_flashback(moves, emission_BxSxP, kinds_B)
   return jax.lax.scan(
-    step,
-    message_SxP,
-    (forward_BxSxP, emission_BxSxP, kinds_B),
-    reverse=True,
+    step, message_SxP, (forward_BxSxP, emission_BxSxP, kinds_B), reverse=True
   )
 
 
 @jax.jit
-def _trace_block(log_transitions, state, forward_BxSxP, kinds_B):
+def _best_block(moves, log_moves, message_SxP, log_emission_BxSxP, kinds_B):
+  """Returns the log weights of the best ways to the places of a block."""
+  push = jax.vmap(transitions.propagate_best, in_axes=(None, 0, None))
+
+  def step(message_SxP, section):
+    log_emission_SxP, kind = section
+    message_SxP = (
+      log_moves.offset_transition[kind][..., None] + message_SxP[:, None]
+    ).max(0)
+    message_SxP = push(log_moves, message_SxP, kind) + log_emission_SxP
+    norm = message_SxP.max()
+    message_SxP -= norm
+    return message_SxP, (message_SxP, norm)
+
+  emission_BxSxP, log_factor_B = _exponentiate(log_emission_BxSxP)
+  emission_BxSxP = transitions.add_flashback(moves, emission_BxSxP, kinds_B)
+  messages, norms = jax.lax.scan(
+    step, message_SxP, (jnp.log(emission_BxSxP), kinds_B)
+  )[1]
+  return messages, norms + log_factor_B
+
+
+@jax.jit
+def _trace_block(log_moves, state, best_BxSxP, kinds_B):
   """Returns the best states of a block [B] and the state before the block.
 
   `state`, offset x P + place, is that of the last section of the block;
-  `forward_BxSxP` are the messages of the sections before each of the block.
+  `best_BxSxP` are the messages of the sections before each of the block.
   """
-  num_places = forward_BxSxP.shape[-1]
+  num_places = best_BxSxP.shape[-1]
 
   def step(state, section):
     previous_SxP, kind = section
     offset, place = jnp.divmod(state, num_places)
-    ways_SxP = (
-      previous_SxP + log_transitions.offset_transition[kind][:, offset, None]
-    )
-    ways_SxP += transitions.score_best_moves(log_transitions, place, kind)
+    ways_SxP = previous_SxP + log_moves.offset_transition[kind][:, offset, None]
+    ways_SxP += transitions.score_best_moves(log_moves, place, kind)
     return jnp.argmax(ways_SxP).astype(state.dtype), state
 
-  return jax.lax.scan(step, state, (forward_BxSxP, kinds_B), reverse=True)
+  return jax.lax.scan(step, state, (best_BxSxP, kinds_B), reverse=True)
 
 
 class _EmissionBlocks:
@@ -160,7 +170,8 @@ class _EmissionBlocks:
   ):
     self.kinds_N = np.asarray(kinds_N, np.int32)
     self.num_places = log_transitions.stay.shape[1] + 1
-    self.log_transitions = log_transitions
+    self.log_moves = log_transitions
+    self.moves = transitions.to_probabilities(log_transitions)
     self.block_size = block_size
     self.emissions = emissions
     if self.kinds_N.ndim != 1 or not len(self.kinds_N):
@@ -181,7 +192,7 @@ class _EmissionBlocks:
         f"log probability, got {list(prior.shape)}"
       )
     prior = np.broadcast_to(prior, shape)
-    self.prior_SxP = jax.nn.log_softmax(
+    self.log_prior_SxP = jax.nn.log_softmax(
       jnp.asarray(prior, jnp.float32), axis=(0, 1)
     )
 
@@ -201,7 +212,7 @@ class _EmissionBlocks:
       else self.emissions[start:stop]
     )
     emission_rows = np.asarray(emission_rows, np.float32)
-    expected_shape = (stop - start, *self.prior_SxP.shape)
+    expected_shape = (stop - start, *self.log_prior_SxP.shape)
     if emission_rows.ndim == 2 and expected_shape[1] == 1:
       expected_shape = expected_shape[::2]  # [N, P], without the axis S
     if emission_rows.shape != expected_shape:
@@ -209,7 +220,9 @@ class _EmissionBlocks:
         f"evidence of sections {start}-{stop - 1} should be "
         f"{list(expected_shape)}, got {list(emission_rows.shape)}"
       )
-    emission_rows = emission_rows.reshape(stop - start, *self.prior_SxP.shape)
+    emission_rows = emission_rows.reshape(
+      stop - start, *self.log_prior_SxP.shape
+    )
     max_emissions = emission_rows.max((1, 2))
     if not np.isfinite(max_emissions).all():
       section = start + np.argmin(np.isfinite(max_emissions))
@@ -232,14 +245,12 @@ class _EmissionBlocks:
 
   def compute_heads(self, use_max: bool) -> tuple[list[jax.Array], float]:
     """Returns the message before every block and after all, and the norm."""
-    heads, log_norm = [self.prior_SxP], 0.0
+    head = self.log_prior_SxP if use_max else jnp.exp(self.log_prior_SxP)
+    heads, log_norm = [head], 0.0
     for block_index in _progress_bar(
       range(len(self)), "best path" if use_max else "forward"
     ):
-      emissions, kinds, count = self.read_block(block_index)
-      messages, norms = _forward_block(
-        self.log_transitions, heads[-1], emissions, kinds, use_max
-      )
+      messages, norms, count = self.pass_block(block_index, heads[-1], use_max)
       norms = np.asarray(norms[:count], np.float64)
       if not np.isfinite(norms).all():
         section_index = block_index * self.block_size + int(
@@ -251,6 +262,19 @@ class _EmissionBlocks:
       log_norm += norms.sum()  # in float64, over all sections
       heads.append(messages[count - 1])
     return heads, float(log_norm)
+
+  def pass_block(
+    self, block_index: int, head: jax.Array, use_max: bool
+  ) -> tuple[jax.Array, jax.Array, int]:
+    """Returns messages, log norms and number of the sections of a block."""
+    log_emissions, kinds, count = self.read_block(block_index)
+    if use_max:
+      passed = _best_block(
+        self.moves, self.log_moves, head, log_emissions, kinds
+      )
+    else:
+      passed = _forward_block(self.moves, head, log_emissions, kinds)
+    return *passed, count
 
 
 def _progress_bar(steps: range, label: str) -> progress.Progress:
@@ -265,7 +289,7 @@ def iter_posteriors(
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
 ) -> Iterator[tuple[int, np.ndarray, float]]:
-  """Yields (first section, log p(place | all evidence) [B, P], likelihood).
+  """Yields (first section, p(place | all evidence) [B, P], log likelihood).
 
   Blocks come from the last to the first.
 
@@ -284,14 +308,14 @@ def iter_posteriors(
   """
   blocks = _EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
   heads, log_likelihood = blocks.compute_heads(use_max=False)
-  message = jnp.zeros_like(blocks.prior_SxP)
+  message = jnp.ones_like(blocks.log_prior_SxP)
   for block_index in _progress_bar(range(len(blocks) - 1, -1, -1), "backward"):
-    emission_rows, row_kinds, count = blocks.read_block(block_index)
+    log_emissions, row_kinds, count = blocks.read_block(block_index)
     forward, _ = _forward_block(
-      log_transitions, heads[block_index], emission_rows, row_kinds
+      blocks.moves, heads[block_index], log_emissions, row_kinds
     )
     message, posterior = _backward_block(
-      log_transitions, message, forward, emission_rows, row_kinds
+      blocks.moves, message, forward, log_emissions, row_kinds
     )
     yield (
       block_index * block_size,
@@ -318,15 +342,15 @@ def find_best_path(
   states = np.empty(len(blocks.kinds_N), np.int32)
   state = jnp.argmax(heads[-1]).astype(jnp.int32)  # of [S, P], flattened
   for block_index in range(len(blocks) - 1, -1, -1):
-    emission_rows, row_kinds, count = blocks.read_block(block_index)
-    forward, _ = _forward_block(
-      log_transitions, heads[block_index], emission_rows, row_kinds, True
+    messages, _, count = blocks.pass_block(
+      block_index, heads[block_index], use_max=True
     )
     previous_messages = jnp.concatenate(
-      [heads[block_index][None], forward[:-1]]
+      [heads[block_index][None], messages[:-1]]
     )
+    _, row_kinds, _ = blocks.read_block(block_index)
     state, block_states = _trace_block(
-      log_transitions, state, previous_messages, row_kinds
+      blocks.log_moves, state, previous_messages, row_kinds
     )
     start = block_index * block_size
     states[start : start + count] = block_states[:count]
@@ -360,12 +384,11 @@ def decode_months(
   credible_sets: list[np.ndarray] = [np.empty(0, np.int32)] * num_sections
   credible_chances: list[np.ndarray] = [np.empty(0)] * num_sections
   log_likelihood = 0.0
-  for start, log_posterior, block_log_likelihood in iter_posteriors(
+  for start, posterior, block_log_likelihood in iter_posteriors(
     emissions, kinds, log_transitions, prior, block_size
   ):
     log_likelihood = block_log_likelihood
-    stop = start + len(log_posterior)
-    posterior = np.exp(log_posterior)
+    stop = start + len(posterior)
     order = _sort_likely_places(posterior)
     months[start:stop] = order[:, :2]
     probabilities[start:stop] = np.take_along_axis(posterior, order[:, :2], 1)
@@ -379,9 +402,6 @@ def decode_months(
       size = min(int((sums < CREDIBLE).sum()) + 1, len(places))
       credible_sets[start + row] = np.sort(places[:size]).astype(np.int32)
       credible_chances[start + row] = chances[credible_sets[start + row]]
-  path, offsets = find_best_path(
-    emissions, kinds, log_transitions, prior, block_size
-  )
   return DecodedMonths(
     months,
     probabilities,
@@ -389,8 +409,6 @@ def decode_months(
     np.concatenate(credible_sets),
     np.concatenate(credible_chances),
     outside,
-    path,
-    offsets,
     log_likelihood,
   )
 

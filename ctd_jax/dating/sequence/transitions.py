@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -103,7 +102,9 @@ class TransitionModel:
 
 
 class Transitions(NamedTuple):
-  """Log weights of a `TransitionModel` on a timeline; row C moves nothing.
+  """Weights of a `TransitionModel` on a timeline; row C moves nothing.
+
+  Logs of probabilities, or these themselves (`to_probabilities`).
 
   Attributes:
     stay: [C + 1, K] of no move.
@@ -116,7 +117,7 @@ class Transitions(NamedTuple):
     outside: [C + 1, 2] of staying outside, and of coming back to a month.
     boundary: [C + 1, K] first month past the boundary, K where there is none.
     year_start: [K] first month of the year of each month.
-    decay: [C + 1] cost of a month beyond the boundary.
+    ratio: [C + 1] of the geometric number of months beyond the boundary.
     outlier: [C + 1, 2, K] weights of a section's own emission and of that of
       any month up to its own.
     offset_transition: [C + 1, S, S] of the calendar's next offset, by its
@@ -133,7 +134,7 @@ class Transitions(NamedTuple):
   outside: jax.Array
   boundary: jax.Array
   year_start: jax.Array
-  decay: jax.Array
+  ratio: jax.Array
   outlier: jax.Array
   offset_transition: jax.Array
 
@@ -253,7 +254,7 @@ def make_transitions(
     ]
     log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
     log_leave = np.log(np.append(leave, 0.0))
-    decay = -np.log(np.maximum(model.ratio, 1e-30))  # finite for a ratio of 0
+    log_ratio = np.log(np.maximum(model.ratio, 1e-30))  # finite for 0
     # A section that moves nothing tells of its own month.
     flashback = np.append(model.flashback, 0.0)[:, None]
     outlier = np.stack(
@@ -278,10 +279,19 @@ def make_transitions(
     jnp.asarray(outside, jnp.float32),
     jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
     jnp.asarray(year_start, jnp.int32),
-    jnp.asarray(np.append(decay, 1.0), jnp.float32),
+    jnp.asarray(np.append(log_ratio, -1.0), jnp.float32),
     jnp.asarray(outlier, jnp.float32),
     jnp.asarray(log_offset_transition, jnp.float32),
   )
+
+
+def to_probabilities(log_transitions: Transitions) -> Transitions:
+  """Returns the transitions with probabilities instead of their logs."""
+  places = {
+    "boundary": log_transitions.boundary,
+    "year_start": log_transitions.year_start,
+  }
+  return jax.tree.map(jnp.exp, log_transitions)._replace(**places)
 
 
 def fit_transition_model(
@@ -341,197 +351,198 @@ def fit_transition_model(
   )
 
 
-def _shift(x_K: jax.Array, num_months: int) -> jax.Array:
+def _shift(x_K: jax.Array, num_months: int, fill: float) -> jax.Array:
   """Returns `x_K` moved to later months, to earlier ones if negative."""
-  empty = jnp.full(min(abs(num_months), len(x_K)), -jnp.inf, x_K.dtype)
+  empty = jnp.full(min(abs(num_months), len(x_K)), fill, x_K.dtype)
   if num_months < 0:
     return jnp.concatenate([x_K[-num_months:], empty])
   return jnp.concatenate([empty, x_K[: len(x_K) - num_months]])
 
 
-def _sum_with_decay(
-  x_K: jax.Array, y_K: jax.Array, decay: jax.Array, add: Callable, reverse: bool
-) -> tuple[jax.Array, jax.Array]:
-  """Returns running sums of `x_K` with a cost a month and of `y_K` without.
-
-  One scan of log weights for both: sums that are taken out of log space, or
-  costs that are added up before, lose what fp32 cannot hold.
-  """
-  costs = jnp.stack([decay, jnp.zeros_like(decay)])
-  lengths = jnp.ones((len(x_K), 1), jnp.float32)
-
-  def combine(earlier, later):
-    earlier_value, earlier_length = earlier
-    later_value, later_length = later
-    return add(
-      earlier_value - later_length * costs, later_value
-    ), earlier_length + later_length
-
-  values = jnp.stack([x_K, y_K], axis=1)
-  sums, _ = jax.lax.associative_scan(
-    combine, (values, lengths), reverse=reverse
-  )
-  return sums[:, 0], sums[:, 1]
-
-
-def propagate_offset(
-  offset_transition_SxS: jax.Array, message_SxP: jax.Array, best: bool = False
+def _sum_with_ratio(
+  x_K: jax.Array, ratio: jax.Array | float, direction: int
 ) -> jax.Array:
-  """Returns log weights [S, P] of the next offset and the same place.
+  """Returns running sums of `x_K`, what is a month away times the ratio.
+
+  Sums over 1, 2, 4, ... months, each from the one before.
 
   Args:
-    offset_transition_SxS: of one class; transposed on the way back.
-    message_SxP: log weights of offset and place.
-    best: the best offset before instead of the sum of all.
+    x_K: at least 0.
+    ratio: 0-1.
+    direction: 1 to later months, -1 to earlier ones.
   """
-  reduce = jnp.max if best else jax.nn.logsumexp
-  return reduce(offset_transition_SxS[..., None] + message_SxP[:, None], axis=0)
+  num_months = 1
+  while num_months < len(x_K):
+    x_K = x_K + ratio * _shift(x_K, direction * num_months, 0.0)
+    ratio = ratio * ratio
+    num_months *= 2
+  return x_K
 
 
-def _sum_by_start(x_K: jax.Array, start_K: jax.Array, best: bool) -> jax.Array:
-  """Returns [K + 1] what arrives at each start; months of one unit share it."""
-  size = len(x_K)
-  largest = jax.ops.segment_max(x_K, start_K, size + 1, indices_are_sorted=True)
-  if best:
-    return largest
-  # logsumexp by segment; a segment without a way has maximum -inf.
-  finite = jnp.where(jnp.isfinite(largest), largest, 0.0)
-  sums = jax.ops.segment_sum(
-    jnp.exp(x_K - finite[start_K]), start_K, size + 1, indices_are_sorted=True
-  )
-  return jnp.log(sums) + finite
+def _max_with_ratio(x_K: jax.Array, log_ratio: jax.Array | float) -> jax.Array:
+  """Returns running maxima of log weights, with a cost for each month."""
+  num_months = 1
+  while num_months < len(x_K):
+    x_K = jnp.maximum(x_K, log_ratio + _shift(x_K, num_months, -jnp.inf))
+    log_ratio = 2 * log_ratio
+    num_months *= 2
+  return x_K
 
 
 def propagate_forward(
-  log_transitions: Transitions,
-  message_P: jax.Array,
-  kind: jax.Array,
-  best: bool = False,
+  moves: Transitions, message_P: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log p(place of the next section, all before), [P].
+  """Returns p(place of the next section, all before), [P].
 
   Args:
-    log_transitions: of the timeline.
-    message_P: log weight of the place of this section.
+    moves: of the timeline, as probabilities.
+    message_P: weight of the place of this section, at least 0.
     kind: class of the next section.
-    best: the best way to each place instead of the sum of all ways.
   """
   message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)
-  add = jnp.maximum if best else jnp.logaddexp
-  total = (jnp.max if best else jax.nn.logsumexp)(message_K)
-  crossing = _sum_by_start(
-    message_K + log_transitions.cross[kind],
-    log_transitions.boundary[kind],
-    best,
+  total = message_K.sum()
+  # What crosses a boundary arrives there; months of one unit share it.
+  arriving_K = jax.ops.segment_sum(
+    message_K * moves.cross[kind],
+    moves.boundary[kind],
+    size + 1,
+    indices_are_sorted=True,
+  )[:size]
+  arriving_K += jax.ops.segment_sum(
+    message_K * moves.back[kind],
+    moves.year_start,
+    size,
+    indices_are_sorted=True,
   )
-  returning = _sum_by_start(
-    message_K + log_transitions.back[kind], log_transitions.year_start, best
+  arriving_K += _shift(message_K * moves.step[kind], 1, 0.0)
+  jump_K = _sum_with_ratio(message_K * moves.jump[kind], 1.0, 1)
+  stay_outside, come_back = moves.outside[kind]
+  next_K = (
+    message_K * moves.stay[kind]
+    + _sum_with_ratio(arriving_K, moves.ratio[kind], 1)
+    + _shift(jump_K, 1, 0.0)
+    + (total * moves.restart[kind] + outside * come_back)
   )
-  step_K = _shift(message_K + log_transitions.step[kind], 1)
-  arriving_K, jump_K = _sum_with_decay(
-    add(add(crossing, returning)[:size], step_K),
-    message_K + log_transitions.jump[kind],
-    log_transitions.decay[kind],
-    add,
-    reverse=False,
-  )
-  stay_K = message_K + log_transitions.stay[kind]
-  stay_outside, come_back = log_transitions.outside[kind]
-  anywhere = add(total + log_transitions.restart[kind], outside + come_back)
-  next_K = add(add(stay_K, arriving_K), add(_shift(jump_K, 1), anywhere))
-  next_outside = add(
-    total + log_transitions.leave[kind], outside + stay_outside
-  )
-  return jnp.append(next_K, next_outside)
+  return jnp.append(next_K, total * moves.leave[kind] + outside * stay_outside)
 
 
 def propagate_backward(
-  log_transitions: Transitions, message_P: jax.Array, kind: jax.Array
+  moves: Transitions, message_P: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log p(all after | place of this section), [P].
+  """Returns p(all after | place of this section), [P].
 
   The transpose of `propagate_forward`.
 
   Args:
-    log_transitions: of the timeline.
-    message_P: log p(the next section and all after it | its place).
+    moves: of the timeline, as probabilities.
+    message_P: p(the next section and all after it | its place).
     kind: class of the next section.
   """
   message_K, outside = message_P[:-1], message_P[-1]
-  arriving_K, later_K = _sum_with_decay(
-    message_K,
-    message_K,
-    log_transitions.decay[kind],
-    jnp.logaddexp,
-    reverse=True,
-  )
+  total = message_K.sum()
   # Entry K: past the end of the timeline nothing is reached.
-  arriving = jnp.append(arriving_K, -jnp.inf)
-  total = jax.nn.logsumexp(message_K)
-  stay_outside, come_back = log_transitions.outside[kind]
-  ways = (
-    log_transitions.stay[kind] + message_K,
-    log_transitions.step[kind] + arriving[1:],
-    log_transitions.cross[kind] + arriving[log_transitions.boundary[kind]],
-    log_transitions.back[kind] + arriving[log_transitions.year_start],
-    log_transitions.jump[kind] + _shift(later_K, -1),
-    jnp.full_like(
-      message_K,
-      jnp.logaddexp(
-        log_transitions.restart[kind] + total,
-        log_transitions.leave[kind] + outside,
-      ),
-    ),
+  arriving = jnp.append(_sum_with_ratio(message_K, moves.ratio[kind], -1), 0.0)
+  later_K = _sum_with_ratio(message_K, 1.0, -1)
+  stay_outside, come_back = moves.outside[kind]
+  previous_K = (
+    moves.stay[kind] * message_K
+    + moves.step[kind] * arriving[1:]
+    + moves.cross[kind] * arriving[moves.boundary[kind]]
+    + moves.back[kind] * arriving[moves.year_start]
+    + moves.jump[kind] * _shift(later_K, -1, 0.0)
+    + (moves.restart[kind] * total + moves.leave[kind] * outside)
   )
+  return jnp.append(previous_K, stay_outside * outside + come_back * total)
+
+
+def propagate_best(
+  log_moves: Transitions, message_P: jax.Array, kind: jax.Array
+) -> jax.Array:
+  """Returns log weights of the best single way to each place, [P].
+
+  Args:
+    log_moves: of the timeline, as logs.
+    message_P: log weight of the place of this section.
+    kind: class of the next section.
+  """
+  message_K, outside = message_P[:-1], message_P[-1]
+  size = len(message_K)
+  total = message_K.max()
+  arriving_K = jax.ops.segment_max(
+    message_K + log_moves.cross[kind],
+    log_moves.boundary[kind],
+    size + 1,
+    indices_are_sorted=True,
+  )[:size]
+  returning_K = jax.ops.segment_max(
+    message_K + log_moves.back[kind],
+    log_moves.year_start,
+    size,
+    indices_are_sorted=True,
+  )
+  step_K = _shift(message_K + log_moves.step[kind], 1, -jnp.inf)
+  jump_K = _max_with_ratio(message_K + log_moves.jump[kind], 0.0)
+  stay_outside, come_back = log_moves.outside[kind]
+  ways = (
+    message_K + log_moves.stay[kind],
+    _max_with_ratio(
+      jnp.maximum(jnp.maximum(arriving_K, returning_K), step_K),
+      log_moves.ratio[kind],
+    ),
+    _shift(jump_K, 1, -jnp.inf),
+  )
+  anywhere = jnp.maximum(total + log_moves.restart[kind], outside + come_back)
+  next_K = jnp.maximum(functools.reduce(jnp.maximum, ways), anywhere)
   return jnp.append(
-    functools.reduce(jnp.logaddexp, ways),
-    jnp.logaddexp(stay_outside + outside, come_back + total),
+    next_K, jnp.maximum(total + log_moves.leave[kind], outside + stay_outside)
   )
 
 
 def score_best_moves(
-  log_transitions: Transitions, place: jax.Array, kind: jax.Array
+  log_moves: Transitions, place: jax.Array, kind: jax.Array
 ) -> jax.Array:
   """Returns log weights [P] of the best single move from each to `place`."""
-  size = log_transitions.stay.shape[1]
+  size = log_moves.stay.shape[1]
   positions = jnp.arange(size)
-  stay = jnp.where(positions == place, log_transitions.stay[kind], -jnp.inf)
-  best = jnp.maximum(stay, log_transitions.restart[kind])
+  stay = jnp.where(positions == place, log_moves.stay[kind], -jnp.inf)
+  best = jnp.maximum(stay, log_moves.restart[kind])
   best = jnp.where(
-    positions < place, jnp.maximum(best, log_transitions.jump[kind]), best
+    positions < place, jnp.maximum(best, log_moves.jump[kind]), best
   )
   for weight, first in (
-    (log_transitions.step[kind], positions + 1),
-    (log_transitions.cross[kind], log_transitions.boundary[kind]),
-    (log_transitions.back[kind], log_transitions.year_start),
+    (log_moves.step[kind], positions + 1),
+    (log_moves.cross[kind], log_moves.boundary[kind]),
+    (log_moves.back[kind], log_moves.year_start),
   ):
     months_beyond = place - first
     best = jnp.where(
       months_beyond >= 0,
-      jnp.maximum(best, weight - months_beyond * log_transitions.decay[kind]),
+      jnp.maximum(best, weight + months_beyond * log_moves.ratio[kind]),
       best,
     )
-  stay_outside, come_back = log_transitions.outside[kind]
+  stay_outside, come_back = log_moves.outside[kind]
   return jnp.where(
     place == size,
-    jnp.append(jnp.full(size, log_transitions.leave[kind]), stay_outside),
+    jnp.append(jnp.full(size, log_moves.leave[kind]), stay_outside),
     jnp.append(best, come_back),
   )
 
 
 def add_flashback(
-  log_transitions: Transitions, emission_BxSxP: jax.Array, kinds_B: jax.Array
+  moves: Transitions, emission_BxSxP: jax.Array, kinds_B: jax.Array
 ) -> jax.Array:
-  """Returns log p(section | place it stands in) from log p(section | place)."""
+  """Returns p(section | place it stands in) from p(section | place).
+
+  Args:
+    moves: of the timeline, as probabilities.
+    emission_BxSxP: at least 0, up to a factor for each section.
+    kinds_B: classes of the sections.
+  """
   own_weight, earlier_weight = jnp.moveaxis(
-    log_transitions.outlier[kinds_B][:, :, None], 1, 0
+    moves.outlier[kinds_B][:, :, None], 1, 0
   )
   emission_BxSxK = emission_BxSxP[..., :-1]
-  earlier_BxSxK = jax.lax.associative_scan(
-    jnp.logaddexp, emission_BxSxK, axis=2
-  )
-  inside = jnp.logaddexp(
-    own_weight + emission_BxSxK, earlier_weight + earlier_BxSxK
-  )
+  earlier_BxSxK = jnp.cumsum(emission_BxSxK, axis=-1)
+  inside = own_weight * emission_BxSxK + earlier_weight * earlier_BxSxK
   return jnp.concatenate([inside, emission_BxSxP[..., -1:]], axis=-1)
