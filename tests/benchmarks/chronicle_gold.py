@@ -2,8 +2,7 @@
 
 What is right is what the edition prints: its heads of years where its layout
 puts them, and within a year the months that go forward. None of the code that
-dates chronicles is used, nor its tables: the years of eras and the days of
-months are those of the DILA Time Authority, those of Lu its twelve reigns. What
+dates chronicles is used, nor its tables (see `chronicle_calendar`). What
 a reader would doubt is left out and counted: months that run back, that their
 year lacks, or that lack the day printed beside them.
 """
@@ -11,28 +10,26 @@ year lacks, or that lack the day printed beside them.
 from __future__ import annotations
 
 import collections
-import csv
 import dataclasses
 import difflib
-import functools
-import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ctd_jax.texts.works import Entry
-
-STEMS, BRANCHES = "甲乙丙丁戊己庚辛壬癸", "子丑寅卯辰巳午未申酉戌亥"
-# Printers mix 己 and 已 and 巳, and cut their blocks with other shapes.
-_DAY = re.compile(
-  r"([甲乙丙丁戊己已巳庚辛壬癸])([子丑寅卯夘辰巳已己午未申酉戌戍亥])"
+from tests.benchmarks.chronicle_calendar import (
+  Month,
+  MonthTable,
+  parse_day,
+  parse_numeral,
 )
+
 _NUMERAL = r"[元一二三四五六七八九十廿卅有又]+"
 _SEASON = r"[春夏秋冬]"
 _PAUSE = r"[，、．。‧\s]?"
 _MONTH = re.compile(
   rf"(?:(?P<season>{_SEASON}){_PAUSE})?[王周]?(?P<month>"
-  r"(?P<leap>[閏潤])?(?P<number>正|十(?:有|又)?[一二]|[一二三四五六七八九十])?月)"
+  r"(?P<leap>[閏潤闰]|後(?=九))?(?P<number>正|十(?:有|又)?[一二]|[一二三四五六七八九十])?月)"
 )
 _SEASON_ALONE = re.compile(rf"{_SEASON}(?![\w，、．。‧\s]{{0,4}}月)")
 _WHOLE_YEAR = re.compile(r"是[歳歲嵗年]|春秋")  # no month, no season
@@ -44,28 +41,6 @@ _NOT_BEFORE = tuple("自至及以迄從到今於")
 # Where months head: at the opening of a record alone, of a clause outside of
 # quotations, or anywhere in running text without punctuation.
 OPENING, CLAUSE, RUNNING = "opening", "clause", "running"
-_EPOCH_OF_CYCLE = 11  # (Julian day number - 11) % 60 is 0 on 甲子
-
-
-# (era, regnal year) -> astronomical years, for a name can come twice.
-EraYears = dict[tuple[str, int], tuple[int, ...]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Month:
-  """A month that is right.
-
-  Attributes:
-    year: astronomical, as its calendar counts it.
-    month: 1-12; 0 if only the year is known.
-    is_leap: whether it is intercalary.
-    first_day: Julian day number; 0 if not known.
-  """
-
-  year: int
-  month: int = 0
-  is_leap: bool = False
-  first_day: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,135 +102,13 @@ class YearHead(NamedTuple):
     record: number of the record.
     start: of the printed year in its text.
     stop: of the same; `start` where nothing is printed.
-    year: astronomical.
+    year: astronomical; None if it is out of order or not understood.
   """
 
   record: int
   start: int
   stop: int
-  year: int
-
-
-class MonthTable:
-  """Months by year, in the order of their calendar.
-
-  Args:
-    months: of one calendar.
-  """
-
-  def __init__(self, months: Iterable[tuple[Month, int]]):
-    self.by_year: dict[int, list[Month]] = collections.defaultdict(list)
-    self.lengths: dict[Month, int] = {}
-    for month, length in sorted(
-      set(months),
-      key=lambda row: (row[0].year, row[0].first_day, row[0].month),
-    ):
-      self.by_year[month.year].append(month)
-      self.lengths[month] = length
-
-  def find_month(
-    self, year: int, number: int, is_leap: bool
-  ) -> tuple[int, Month] | None:
-    """Returns place in the year and month; number 0 is any leap month."""
-    for index, month in enumerate(self.by_year.get(year, ())):
-      if month.is_leap == is_leap and number in (0, month.month):
-        return index, month
-    return None
-
-  def has_day(self, month: Month, day: int) -> bool:
-    """Returns whether a month has a sexagenary day (0-59, 甲子 is 0)."""
-    if not month.first_day:
-      return True
-    offset = (day - (month.first_day - _EPOCH_OF_CYCLE)) % 60
-    return offset < self.lengths[month]
-
-
-def parse_numeral(text: str) -> int:
-  """Returns the value of a numeral below 100; 元 and 正 are 1, 0 if none."""
-  text = text.translate(str.maketrans("元正", "一一", "有又"))
-  for sign, tens in (("廿", "二十"), ("卅", "三十")):
-    text = text.replace(sign, tens)
-  match = re.fullmatch(r"(?:(\w?)(十))?(\w?)", text)
-  if not text or match is None:
-    return 0
-  digits = "〇一二三四五六七八九"
-  if not set(f"{match[1] or ''}{match[3]}") <= set(digits):
-    return 0
-  tens = (digits.index(match[1]) if match[1] else 1) if match[2] else 0
-  return 10 * tens + (digits.index(match[3]) if match[3] else 0)
-
-
-def parse_day(text: str, position: int) -> int | None:
-  """Returns the sexagenary day printed at a position, 甲子 is 0."""
-  match = _DAY.match(text, position)
-  if match is None:
-    return None
-  stem = STEMS.index(match[1].translate(str.maketrans("已巳", "己己")))
-  branch = BRANCHES.index(
-    match[2].translate(str.maketrans("夘已己戍", "卯巳巳戌"))
-  )
-  if (stem - branch) % 2:
-    return None
-  return next(
-    day for day in range(60) if (day % 10, day % 12) == (stem, branch)
-  )
-
-
-@functools.cache
-def read_dila_rows(outside: pathlib.Path) -> tuple[dict[str, str], ...]:
-  """Returns the rows of the months of China."""
-  path = outside / "dila_time" / "zh.tsv"
-  with path.open(encoding="utf-8", newline="") as file:
-    return tuple(csv.DictReader(file, delimiter="\t"))
-
-
-def read_dila_months(
-  outside: pathlib.Path, dynasties: Sequence[str]
-) -> tuple[MonthTable, EraYears]:
-  """Returns months, and (era, regnal year) -> astronomical years, ascending.
-
-  Where years are counted by the ruler alone, the era is 「景帝（中元）」.
-
-  Args:
-    outside: folder of texts and calendars from outside.
-    dynasties: as DILA calls them.
-  """
-  months = []
-  years: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
-  for row in read_dila_rows(outside):
-    if row["dynasty"] not in dynasties:
-      continue
-    number, first = int(row["month"]), int(row["first_jdn"])
-    first -= int(row["first_day"]) - 1
-    # Some hundred days past new year lies in the year, leap months or not.
-    day = first - round((number - 1) * 29.53) + 120
-    year = int((day - 1721057.5) // 365.25)
-    # Until 104 BCE the year began with the tenth month.
-    year += number >= 10 and first < 1683431
-    length = int(row["last_jdn"]) - first + 1
-    months.append((Month(year, number, row["leap"] == "1", first), length))
-    eras = row["era"].split("/")
-    if "（" in row["era"]:
-      eras = [row["ruler"] + era for era in eras]
-    for era in eras:
-      years[era, int(row["year"])].add(year)
-  # A month of two eras is two rows: the longer one has its length.
-  lengths: dict[Month, int] = collections.defaultdict(int)
-  for month, length in months:
-    lengths[month] = max(lengths[month], length)
-  return MonthTable(lengths.items()), {
-    name: tuple(sorted(found)) for name, found in years.items()
-  }
-
-
-def make_lu_months(first_year: int, last_year: int) -> MonthTable:
-  """Returns the months of years whose calendar is not known."""
-  return MonthTable(
-    # First days that order the months and say nothing of days.
-    (Month(year, number), 0)
-    for year in range(first_year, last_year + 1)
-    for number in range(1, 13)
-  )
+  year: int | None
 
 
 class _Candidate(NamedTuple):
@@ -276,6 +129,7 @@ def date_records(
   table: MonthTable,
   layout: str,
   carries: bool = True,
+  is_continuous: bool = False,
 ) -> tuple[tuple[GoldRecord, ...], dict[str, int]]:
   """Returns the records with their dates, and counts of heads.
 
@@ -285,12 +139,22 @@ def date_records(
     table: months of the calendar.
     layout: OPENING, CLAUSE or RUNNING: where months head.
     carries: whether an entry without a date stands under the one before.
+    is_continuous: whether every year has a head, so that one is missing where
+      years are skipped.
   """
   counts: collections.Counter[str] = collections.Counter()
   spans = [[] for _ in entries]  # (start, stop, month or None, has year)
-  years = sorted(years)
+  years = sorted(years, key=lambda head: head[:3])
   ends = [(head.record, head.start) for head in years[1:]]
-  for head, end in zip(years, [*ends, (len(entries), 0)], strict=True):
+  following_years = [head.year for head in years[1:]] + [None]
+  for head, end, following in zip(
+    years, [*ends, (len(entries), 0)], following_years, strict=True
+  ):
+    if head.year is None:
+      # A year that is cited, or misprinted: what follows is not known.
+      spans[head.record].append((head.start, head.stop, None, True))
+      counts["years out of order"] += 1
+      continue
     spans[head.record].append((head.start, head.stop, Month(head.year), True))
     candidates, doubtful, reasons = [], [], []
     for record in range(head.record, min(end[0] + 1, len(entries))):
@@ -316,6 +180,11 @@ def date_records(
       continue
     counts["years taken"] += 1
     counts.update(reasons)
+    if is_continuous and following is not None and following > head.year + 1:
+      # The head of the next year was missed: where it begins is not known.
+      counts["months before a year that is missing"] += len(candidates)
+      doubtful += [candidate[:3] for candidate in candidates]
+      candidates = []
     chain = _find_longest_chain(candidates)
     counts["months taken"] += len(chain)
     for candidate in candidates:
@@ -348,13 +217,13 @@ def _find_months(text, record, start, stop, year, table, layout):
       continue
     before, after = text[first - 1 : first], text[last : last + 1]
     at_start = not text[start:first].strip(_SENTENCE_END) and (
-      start == 0 or text[start - 1] == "年"
+      start == 0 or text[start - 1] in "年載"
     )
     if layout == OPENING and not at_start:
       continue
     if is_punctuated and not (at_start or before in _SENTENCE_END):
       continue
-    if before in "年有" and not at_start:
+    if before in "年載有" and not at_start:
       continue  # of a year that is cited
     if not match["season"] and (
       (after and after in _NOT_A_HEAD) or (before and before in _NOT_BEFORE)
@@ -387,7 +256,7 @@ def list_months(text: str) -> list[tuple[int, bool]]:
   for match in _MONTH.finditer(text):
     start, stop = match.span()
     if not (match["number"] or match["leap"]) or (
-      start and text[start - 1] not in _SENTENCE_END + "年"
+      start and text[start - 1] not in _SENTENCE_END + "年載"
     ):
       continue
     if text[stop : stop + 1] in _NOT_A_HEAD or _is_quoted(text, start):
@@ -452,7 +321,7 @@ def _find_seasons(text, start, stop):
   for match in _SEASON_ALONE.finditer(text, start, stop):
     first, last = match.span()
     opens_record = not text[start:first].strip(_SENTENCE_END) and (
-      start == 0 or text[start - 1] == "年"
+      start == 0 or text[start - 1] in "年載"
     )
     is_delimited = text[last : last + 1] in ("", *_SENTENCE_END)
     if (
@@ -544,20 +413,18 @@ def _merge_spans(text, spans):
   return merged
 
 
-def check_order(
-  heads: Iterable[YearHead], max_step: int = 1
-) -> tuple[list[YearHead], int]:
-  """Returns the heads whose years go on, and how many do not.
+def check_order(heads: Iterable[YearHead]) -> list[YearHead]:
+  """Returns heads, their year None where it is neither the last nor the next.
 
   Args:
     heads: in order of print.
-    max_step: years by which a head may go beyond the one before.
   """
-  taken: list[YearHead] = []
-  dropped = 0
+  checked: list[YearHead] = []
+  last_year = None
   for head in heads:
-    if taken and not 0 <= head.year - taken[-1].year <= max_step:
-      dropped += 1
+    if last_year is not None and not 0 <= head.year - last_year <= 1:
+      checked.append(head._replace(year=None))
     else:
-      taken.append(head)
-  return taken, dropped
+      last_year = head.year
+      checked.append(head)
+  return checked

@@ -29,7 +29,7 @@ import resource
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -37,7 +37,8 @@ from ctd_jax.evaluation import calibration, results
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils import provenance, tables
 from tests.benchmarks import chronicle_texts, chronicle_variants
-from tests.benchmarks.chronicle_gold import DatedPlace, GoldRecord, Month
+from tests.benchmarks.chronicle_calendar import Month
+from tests.benchmarks.chronicle_gold import DatedPlace, GoldRecord
 
 FAMILIES = ("heads", "records")
 METRICS = ("year", "month", "coverage@90", "ece")
@@ -212,12 +213,11 @@ def compute_figures(judgements: Sequence[Judgement]) -> dict[str, float]:
 def measure(
   text: str,
   variant: str,
-  sources: pathlib.Path,
-  outside: pathlib.Path,
+  folders: Mapping[str, pathlib.Path | None],
   num_shown: int,
 ) -> Measurement:
   """Returns what is measured of one text in one variant."""
-  gold = chronicle_texts.read_gold(text, sources, outside)
+  gold = chronicle_texts.read_gold(text, folders)
   front = gold.front if variant == chronicle_variants.PUBLISHED else ()
   records = chronicle_variants.make_variant((*front, *gold.records), variant)
   entries = [record.entry for record in records]
@@ -357,8 +357,8 @@ def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
   parser.add_argument(
     "--texts",
     type=_read_names(every_text, "text"),
-    default=every_text,
-    help=f"of {', '.join(every_text)}; all by default",
+    default=[name for name in every_text if name != "tongjian_complete"],
+    help=f"of {', '.join(every_text)}; by default all but tongjian_complete",
   )
   parser.add_argument(
     "--variants",
@@ -376,6 +376,11 @@ def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
       f"--{name}", type=pathlib.Path, required=True, help=f"folder of {content}"
     )
+  parser.add_argument(
+    "--complete",
+    type=pathlib.Path,
+    help="folder of kanripo/KR2b0007 and NiuTrans/Classical-Modern",
+  )
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   parser.add_argument(
     "--show_errors", type=int, default=0, help="wrong places to print"
@@ -386,10 +391,18 @@ def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
   return parser.parse_args(arguments)
 
 
+def _list_folders(
+  flags: argparse.Namespace,
+) -> dict[str, pathlib.Path | None]:
+  return {
+    name: getattr(flags, name) for name in ("sources", "outside", "complete")
+  }
+
+
 def print_gold(flags: argparse.Namespace) -> None:
   """Prints how many heads were taken and why others were not."""
   for name in flags.texts:
-    gold = chronicle_texts.read_gold(name, flags.sources, flags.outside)
+    gold = chronicle_texts.read_gold(name, _list_folders(flags))
     places: collections.Counter[str] = collections.Counter(
       FAMILIES[not place.is_head]
       for record in gold.records
@@ -421,8 +434,7 @@ def main() -> None:
       # A process for each: its memory is its own.
       with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
         measurement = pool.submit(
-          *(measure, text, variant, flags.sources, flags.outside),
-          flags.show_errors,
+          *(measure, text, variant, _list_folders(flags), flags.show_errors),
         ).result()
       description = chronicle_variants.DESCRIPTIONS[variant]
       print(f"{text}, {variant} ({description})")

@@ -12,12 +12,14 @@ import pytest
 
 from ctd_jax.texts.works import HEADING, TEXT, Entry, Place
 from tests.benchmarks import (
+  chronicle_calendar,
   chronicle_gold,
   chronicle_order,
   chronicle_texts,
   chronicle_variants,
 )
-from tests.benchmarks.chronicle_gold import Month, MonthTable, YearHead
+from tests.benchmarks.chronicle_calendar import Month, MonthTable
+from tests.benchmarks.chronicle_gold import YearHead
 
 SOURCES = os.environ.get("CTD_JAX_SOURCES")
 OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE")
@@ -72,15 +74,15 @@ def date(lines, years, layout, **options):
   ],
 )
 def test_numerals(text, value):
-  assert chronicle_gold.parse_numeral(text) == value
+  assert chronicle_calendar.parse_numeral(text) == value
 
 
 def test_days_are_read_in_the_shapes_of_printers():
-  assert chronicle_gold.parse_day("甲子朔", 0) == 0
-  assert chronicle_gold.parse_day("己夘", 0) == chronicle_gold.parse_day(
-    "已卯", 0
-  )
-  assert chronicle_gold.parse_day("甲丑", 0) is None
+  assert chronicle_calendar.parse_day("甲子朔", 0) == 0
+  assert chronicle_calendar.parse_day(
+    "己夘", 0
+  ) == chronicle_calendar.parse_day("已卯", 0)
+  assert chronicle_calendar.parse_day("甲丑", 0) is None
 
 
 def test_entries_stand_under_the_head_before():
@@ -249,7 +251,9 @@ def test_flags_name_what_there_is(capsys):
 
 def test_a_missing_text_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="zuozhuan_KR1e0001"):
-    chronicle_texts.read_gold("zuozhuan", tmp_path, tmp_path)
+    chronicle_texts.read_gold(
+      "zuozhuan", {"sources": tmp_path, "outside": tmp_path}
+    )
 
 
 @pytest.mark.skipif(
@@ -266,7 +270,7 @@ def test_a_missing_text_is_named(tmp_path):
 )
 def test_gold_of_the_editions(name, num_heads, years):
   gold = chronicle_texts.read_gold(
-    name, pathlib.Path(SOURCES), pathlib.Path(OUTSIDE)
+    name, {"sources": pathlib.Path(SOURCES), "outside": pathlib.Path(OUTSIDE)}
   )
   places = [place for record in gold.records for place in record.places]
   assert sum(place.is_head for place in places) > num_heads

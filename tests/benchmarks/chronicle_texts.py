@@ -6,6 +6,7 @@ and days are read by `chronicle_gold` alike in all of them.
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,24 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
 from ctd_jax.texts.works import HEADING, TEXT, Entry
+from tests.benchmarks import chronicle_calendar as calendar_lib
 from tests.benchmarks import chronicle_gold as gold
-from tests.benchmarks.chronicle_gold import (
-  EraYears,
-  GoldText,
-  MonthTable,
-  YearHead,
-)
+from tests.benchmarks.chronicle_calendar import EraYears, MonthTable
+from tests.benchmarks.chronicle_gold import GoldText, YearHead
 
 _NUMERAL = r"(?:元|[一二三四五六七八九十廿卅有又]+)"
 _LU_HEADING = re.compile(rf"(?P<duke>.公)(?P<year>{_NUMERAL})年[經傳]?$")
 _YEAR_OPENING = re.compile(rf"(?P<layer>[經傳])?(?P<year>{_NUMERAL})年")
-_ERA_OPENING = re.compile(rf"(?P<era>\w{{0,4}}?)(?P<year>{_NUMERAL})年")
+_ERA_OPENING = re.compile(rf"(?P<era>\w{{0,4}}?)(?P<year>{_NUMERAL})[年載]")
 _SEASON_OR_MONTH = re.compile(rf"[春夏秋冬閏]|{_NUMERAL}月|正月")
 _ERA_AND_MONTH = re.compile(
   rf"{_ERA_OPENING.pattern}(?={_SEASON_OR_MONTH.pattern})"
 )
 # Shapes that the printers use for the characters of eras.
-_SHAPES = str.maketrans("寳厯歴熈寜寕徳𥘉黄", "寶曆曆熙寧寧德初黃")
+_SHAPES = str.maketrans("寳厯歴熈寜寕徳𥘉黄嵗", "寶曆曆熙寧寧德初黃歲")
 # Title -> printed before a year -> the count, as DILA calls it: "" is of the
 # first, "next" of a 元年 without a name.
 _SHIJI_COUNTS = {
@@ -69,7 +67,29 @@ _LAST_JUAN_OF_ANNALS = 4  # of 魏志
 _OTHER_TONGJIAN = "zizhitongjian_wikisource"
 _TONGJIAN_DYNASTIES = ("曹魏", "西晉", "東晉", "劉宋", "南齊")
 _TONGJIAN_REIGNS = "曹魏,晉,劉宋,南齊"  # juan 69-144
+# Parts of 資治通鑑 and their juan.
+_PARTS = (
+  *(("周", 5), ("秦", 3), ("汉", 60), ("魏", 10), ("晋", 40), ("宋", 16)),
+  *(("齐", 10), ("梁", 22), ("陈", 10), ("隋", 8), ("唐", 81), ("后梁", 6)),
+  *(("后唐", 8), ("后晋", 6), ("后汉", 4), ("后周", 5)),
+)
+_JUAN_BEFORE = dict(
+  zip(
+    (part for part, _ in _PARTS),
+    itertools.accumulate((number for _, number in _PARTS), initial=0),
+    strict=False,
+  )
+)
+_COMPLETE_DYNASTIES = (
+  *("西漢", "新", "東漢", "曹魏", "西晉", "東晉", "劉宋", "南齊", "南梁"),
+  *("陳", "隋", "唐", "武周", "後梁", "後唐", "後晉", "後漢", "後周"),
+)
+_COMPLETE_REIGNS = (
+  "秦,西漢,新,東漢,曹魏,晉,劉宋,南齊,南梁,陳,隋,唐,後梁,後唐,後晉,後漢,後周"
+)
 _NO_HEAD = (0, 0)
+_MAX_NAMED_STEP = 30  # years that may be missing before a named era, and one
+_YEAR_BEFORE_HAN = (-206, 3)  # 207 BCE, 秦二世三年
 # 左傳 ends in 468 BCE, 哀公二十七年.
 _LU_YEARS = (-721, -467)
 
@@ -96,13 +116,12 @@ def _make_gold(
   reigns: str,
   entries: Sequence[Entry],
   heads: Sequence[YearHead],
-  num_dropped: int,
   table: MonthTable,
   layout: str,
   front: Sequence[Entry] = (),
+  **options: bool,
 ) -> GoldText:
-  records, counts = gold.date_records(entries, heads, table, layout)
-  counts["years out of order"] = num_dropped
+  records, counts = gold.date_records(entries, heads, table, layout, **options)
   front_records = tuple(gold.GoldRecord(entry) for entry in front)
   return GoldText(name, reigns, records, counts, front_records)
 
@@ -113,12 +132,12 @@ def read_numbered_annals(
   """Returns annals of Lu under headings 「隱公元年經」, 「隱公元年」."""
   accessions = _read_lu_accessions()
   entries, heads = read_entries(path), []
-  year, num_dropped = None, 0
+  year = None
   for record, entry in enumerate(entries):
     heading = _LU_HEADING.match(entry.text) if entry.is_heading else None
     if heading is not None:
       year = accessions[heading["duke"]] - 1
-      year += gold.parse_numeral(heading["year"])
+      year += calendar_lib.parse_numeral(heading["year"])
       heads.append(YearHead(record, 0, heading.end(), year))
     elif year is not None and not entry.is_heading:
       opening = _YEAR_OPENING.match(entry.text)
@@ -126,13 +145,13 @@ def read_numbered_annals(
         continue
       # The item prints the year of the heading once more.
       duke = _LU_HEADING.match(entry.headings[-1])["duke"]
-      printed = accessions[duke] - 1 + gold.parse_numeral(opening["year"])
+      printed = (
+        accessions[duke] - 1 + calendar_lib.parse_numeral(opening["year"])
+      )
       if printed == year:
         heads.append(YearHead(record, 0, opening.end(), year))
-      else:
-        num_dropped += 1
-  table = gold.make_lu_months(*_LU_YEARS)
-  return _make_gold(name, "lu", entries, heads, num_dropped, table, gold.CLAUSE)
+  table = calendar_lib.make_lu_months(*_LU_YEARS)
+  return _make_gold(name, "lu", entries, heads, table, gold.CLAUSE)
 
 
 def read_annals_by_duke(
@@ -140,25 +159,21 @@ def read_annals_by_duke(
 ) -> GoldText:
   """Returns annals of Lu, a file for each duke, years at the head of lines."""
   accessions = _read_lu_accessions()
-  entries, all_heads, num_dropped = read_entries(path), [], 0
+  entries, all_heads = read_entries(path), []
   by_file: dict[str, list[YearHead]] = {}
   for record, entry in enumerate(entries):
     opening = _YEAR_OPENING.match(entry.text)
     if opening is None:
       continue
     duke = pathlib.PurePath(entry.place.file).stem.split("_")[1]
-    year = accessions[duke] - 1 + gold.parse_numeral(opening["year"])
+    year = accessions[duke] - 1 + calendar_lib.parse_numeral(opening["year"])
     by_file.setdefault(duke, []).append(
       YearHead(record, 0, opening.end(), year)
     )
   for heads in by_file.values():
-    taken, dropped = gold.check_order(heads, max_step=1)
-    all_heads += taken
-    num_dropped += dropped
-  table = gold.make_lu_months(*_LU_YEARS)
-  return _make_gold(
-    name, "lu", entries, all_heads, num_dropped, table, gold.CLAUSE
-  )
+    all_heads += gold.check_order(heads)
+  table = calendar_lib.make_lu_months(*_LU_YEARS)
+  return _make_gold(name, "lu", entries, all_heads, table, gold.CLAUSE)
 
 
 def _resolve_year(
@@ -174,20 +189,20 @@ def _resolve_year(
     number: of its year.
     last: year and number of the head before; the year 0 of no head is any.
     years: of the eras.
-    max_step: years that may be missing, and one.
+    max_step: years that may be missing before a year without an era, and one.
   """
   last_year, last_number = last
-  if any(era == name for era, _ in years):
+  if name and any(era == name for era, _ in years):
     candidates = years.get((name, number), ())
     return next(
       (
         year
         for year in candidates
-        if last == _NO_HEAD or 0 <= year - last_year <= max_step
+        if last == _NO_HEAD or 0 <= year - last_year <= _MAX_NAMED_STEP
       ),
       None,
     )
-  if len(name) not in (0, 2) or last == _NO_HEAD:
+  if (len(name) not in (0, 2) and name not in "前中後") or last == _NO_HEAD:
     return None
   if number == last_number:
     return last_year
@@ -205,23 +220,25 @@ def _read_era_openings(
   years: EraYears,
   pattern: re.Pattern[str],
   max_step: int,
-) -> tuple[list[YearHead], int]:
-  """Returns the years that open records, and how many go back or too far.
+  before: tuple[int, int] = _NO_HEAD,
+) -> list[YearHead]:
+  """Returns the years that open records; None where they go back or too far.
 
   Args:
     entries: in order.
     years: of the eras.
     pattern: of a year at the head of a record, with groups `era` and `year`.
     max_step: years that may be missing, and one.
+    before: year and number of a head before the first, if a count is known.
   """
   heads: list[YearHead] = []
-  last, num_dropped = _NO_HEAD, 0
+  last = before
   for record, entry in enumerate(entries):
     opening = None if entry.is_heading else pattern.match(entry.text)
     if opening is None:
       continue
     name = opening["era"].translate(_SHAPES)
-    number = gold.parse_numeral(opening["year"])
+    number = calendar_lib.parse_numeral(opening["year"])
     is_era = any(era == name for era, _ in years)
     if (
       name
@@ -230,12 +247,10 @@ def _read_era_openings(
     ):
       continue  # 「吳比三年大疫」
     year = _resolve_year(name, number, last, years, max_step)
-    if year is None:
-      num_dropped += 1
-      continue
-    last = year, number
+    if year is not None:
+      last = year, number
     heads.append(YearHead(record, 0, opening.end(), year))
-  return heads, num_dropped
+  return heads
 
 
 def read_changbian(
@@ -245,7 +260,7 @@ def read_changbian(
 
   The first five files are tables of contents and memorials.
   """
-  table, years = gold.read_dila_months(outside, ("北宋",))
+  table, years = calendar_lib.read_dila_months(outside, ("北宋",))
   entries = read_entries(path)
   first = next(
     row
@@ -253,21 +268,25 @@ def read_changbian(
     if entry.place.file == "KR2b0019_005.txt"
   )
   front, entries = entries[:first], entries[first:]
-  heads, dropped = _read_era_openings(entries, years, _ERA_AND_MONTH, 5)
-  return _make_gold(
-    name, "宋", entries, heads, dropped, table, gold.OPENING, front
-  )
+  heads = _read_era_openings(entries, years, _ERA_AND_MONTH, 5)
+  return _make_gold(name, "宋", entries, heads, table, gold.OPENING, front)
 
 
 def read_houhanji(
   name: str, path: pathlib.Path, outside: pathlib.Path
 ) -> GoldText:
   """Returns 後漢紀: every year opens a paragraph."""
-  table, years = gold.read_dila_months(outside, ("西漢", "新", "東漢"))
+  table, years = calendar_lib.read_dila_months(outside, ("西漢", "新", "東漢"))
   entries = [e for e in read_entries(path) if "_000" not in e.place.file]
-  heads, dropped = _read_era_openings(entries, years, _ERA_OPENING, 3)
+  heads = _read_era_openings(entries, years, _ERA_OPENING, 3)
   return _make_gold(
-    name, "西漢,新,東漢", entries, heads, dropped, table, gold.RUNNING
+    name,
+    "西漢,新,東漢",
+    entries,
+    heads,
+    table,
+    gold.RUNNING,
+    is_continuous=True,
   )
 
 
@@ -278,14 +297,14 @@ def read_shiji(
 
   Months before 221 BCE are not in the table, so that only the year counts.
   """
-  table, years = gold.read_dila_months(outside, ("秦", "西漢"))
+  table, years = calendar_lib.read_dila_months(outside, ("秦", "西漢"))
   titles = tuple(_SHIJI_COUNTS)
   entries = [
     entry
     for entry in read_entries(path)
     if entry.text in titles or entry.headings[-1:] in {(t,) for t in titles}
   ]
-  heads, num_dropped = [], 0
+  heads: list[YearHead] = []
   for title, counts in _SHIJI_COUNTS.items():
     count, last_year = counts[""], None
     for record, entry in enumerate(entries):
@@ -294,24 +313,23 @@ def read_shiji(
       for opening in _SHIJI_YEAR.finditer(entry.text):
         printed = opening["reign"] or ""
         if printed not in counts:
-          num_dropped += 1
+          heads.append(YearHead(record, *opening.span("date"), None))
           continue
         next_count = counts[printed] if printed else count
-        number = gold.parse_numeral(opening["year"])
+        number = calendar_lib.parse_numeral(opening["year"])
         if not printed and number == 1 and last_year is not None:
           next_count = counts.get("next", count)
         # 元年 of each count: from the first year that the table has of it.
         known = min(n for era, n in years if era == next_count)
         year = years[next_count, known][0] + number - known
         if last_year is not None and not 0 <= year - last_year <= 5:
-          num_dropped += 1
+          heads.append(YearHead(record, *opening.span("date"), None))
           continue
         count, last_year = next_count, year
         heads.append(YearHead(record, *opening.span("date"), year))
   records, found = gold.date_records(
     entries, heads, table, gold.CLAUSE, carries=False
   )
-  found["years out of order"] = num_dropped
   return GoldText(name, "秦,西漢", records, found)
 
 
@@ -319,14 +337,14 @@ def read_sanguozhi(
   name: str, path: pathlib.Path, outside: pathlib.Path
 ) -> GoldText:
   """Returns 三國志, 魏志: in every life years after an era that it names."""
-  table, years = gold.read_dila_months(outside, ("東漢", "曹魏"))
+  table, years = calendar_lib.read_dila_months(outside, ("東漢", "曹魏"))
   entries = [e for e in read_entries(path) if "_000" not in e.place.file]
   eras = sorted({era for era, _ in years if "（" not in era})
   pattern = re.compile(
     rf"(?P<era>{'|'.join(eras)})?(?<![一二三四五六七八九十元])"
     rf"(?P<year>{_NUMERAL})年(?={_SEASON_OR_MONTH.pattern})"
   )
-  heads, num_dropped = [], 0
+  heads: list[YearHead] = []
   last, headings = _NO_HEAD, ()
   for record, entry in enumerate(entries):
     if entry.is_heading:
@@ -336,18 +354,15 @@ def read_sanguozhi(
     if entry.headings != headings or not is_annals:
       last, headings = _NO_HEAD, entry.headings
     for opening in pattern.finditer(entry.text.translate(_SHAPES)):
-      number = gold.parse_numeral(opening["year"])
+      number = calendar_lib.parse_numeral(opening["year"])
       era = opening["era"] or ""
       year = _resolve_year(era, number, last, years, max_step=5)
-      if year is None:
-        num_dropped += 1
-        continue
-      last = year, number
+      if year is not None:
+        last = year, number
       heads.append(YearHead(record, *opening.span(), year))
   records, counts = gold.date_records(
     entries, heads, table, gold.RUNNING, carries=False
   )
-  counts["years out of order"] = num_dropped
   return GoldText(name, "東漢,曹魏", records, counts)
 
 
@@ -358,20 +373,70 @@ def read_tongjian(
   other = path.parent / _OTHER_TONGJIAN
   if not other.exists():
     raise FileNotFoundError(f"--sources: {other} is missing")
-  table, years = gold.read_dila_months(outside, _TONGJIAN_DYNASTIES)
-  entries = read_entries(path)
-  heads, num_dropped = _read_era_openings(entries, years, _ERA_OPENING, 5)
-  records, counts = gold.date_records(entries, heads, table, gold.RUNNING)
-  counts["years out of order"] = num_dropped
   other_months: dict[int, list[tuple[int, bool]]] = {}
   for entry in read_entries(other):
     other_months.setdefault(gold.read_juan(entry), []).extend(
       gold.list_months(entry.text)
     )
+  return _collate_tongjian(
+    name,
+    read_entries(path),
+    other_months,
+    calendar_lib.read_dila_months(outside, _TONGJIAN_DYNASTIES),
+    _TONGJIAN_REIGNS,
+  )
+
+
+def read_complete_tongjian(
+  name: str, path: pathlib.Path, outside: pathlib.Path
+) -> GoldText:
+  """Returns 資治通鑑 from 206 BCE on, juan 9 to 294.
+
+  The folder holds two checkouts: kanripo/KR2b0007, and 资治通鉴 of
+  NiuTrans/Classical-Modern, whose chapters are the juan.
+  """
+  chapters = sorted(path.rglob("资治通鉴/*/*/source.txt"))
+  if not chapters:
+    raise FileNotFoundError(
+      f"--complete: {path} has no 资治通鉴/*/*/source.txt"
+    )
+  other_months = {}
+  for chapter in chapters:
+    part, _, number = chapter.parent.name.partition("纪")
+    juan = _JUAN_BEFORE[part] + (calendar_lib.parse_numeral(number) or 1)
+    other_months[juan] = [
+      month
+      for line in chapter.read_text(encoding="utf-8").splitlines()
+      for month in gold.list_months(line)
+    ]
+  entries = [
+    entry
+    for entry in read_entries(path / "KR2b0007")
+    if gold.read_juan(entry) > _JUAN_BEFORE["汉"]
+  ]
+  return _collate_tongjian(
+    name,
+    entries,
+    other_months,
+    calendar_lib.read_dila_months(outside, _COMPLETE_DYNASTIES),
+    _COMPLETE_REIGNS,
+    _YEAR_BEFORE_HAN,
+  )
+
+
+def _collate_tongjian(
+  name, entries, other_months, calendar, reigns, before=_NO_HEAD
+) -> GoldText:
+  """Returns an edition of 資治通鑑 with the months that another has too."""
+  table, years = calendar
+  heads = _read_era_openings(entries, years, _ERA_OPENING, 5, before)
+  records, counts = gold.date_records(
+    entries, heads, table, gold.RUNNING, is_continuous=True
+  )
   confirmed, num_unconfirmed = gold.confirm_months(records, other_months)
   counts["months that the other edition lacks"] = num_unconfirmed
   counts["months taken"] -= num_unconfirmed
-  return GoldText(name, _TONGJIAN_REIGNS, confirmed, counts)
+  return GoldText(name, reigns, confirmed, counts)
 
 
 # Name -> (folder of sources or of outside, path there, reader).
@@ -388,6 +453,7 @@ TEXTS: Mapping[
   "guliang": ("sources", "guliangzhuan_KR1e0008", read_numbered_annals),
   "changbian": ("outside", "KR2b0019", read_changbian),
   "houhanji": ("outside", "KR2b0004", read_houhanji),
+  "tongjian_complete": ("complete", "", read_complete_tongjian),
   "tongjian": ("sources", "zizhitongjian_KR2b0007", read_tongjian),
   "shiji": ("outside", "KR2a0001", read_shiji),
   "sanguozhi": ("outside", "KR2a0012", read_sanguozhi),
@@ -395,14 +461,13 @@ TEXTS: Mapping[
 
 
 def read_gold(
-  name: str, sources: pathlib.Path, outside: pathlib.Path
+  name: str, folders: Mapping[str, pathlib.Path | None]
 ) -> GoldText:
   """Returns a text with its dates.
 
   Args:
     name: of `TEXTS`.
-    sources: folder of the source texts.
-    outside: folder of texts and calendars from outside.
+    folders: `sources`, `outside` (with the calendars) and `complete` -> folder.
 
   Raises:
     ValueError: if there is no such text.
@@ -411,7 +476,10 @@ def read_gold(
   if name not in TEXTS:
     raise ValueError(f"--texts: no text {name!r}; there are {', '.join(TEXTS)}")
   kind, folder, reader = TEXTS[name]
-  path = (sources if kind == "sources" else outside) / folder
-  if not path.exists():
-    raise FileNotFoundError(f"--{kind}: {path} is missing")
-  return reader(name, path, outside)
+  root = folders[kind]
+  if root is None or not (root / folder).exists():
+    raise FileNotFoundError(
+      f"--{kind}: {name} needs {folder or 'a folder'}"
+      + (f"; there is none in {root}" if root else "")
+    )
+  return reader(name, root / folder, folders["outside"])
