@@ -62,6 +62,7 @@ _SHIJI_YEAR = re.compile(
   r"(?:^|[。！？])[（\s\d]*(?P<date>(?P<reign>二世皇帝|秦二世|漢|高祖|孝惠"
   rf"|孝文皇帝|孝景皇帝|高后|即位|[中後維])?(?P<year>{_NUMERAL})年)"
   rf"(?=，|{_SEASON_OR_MONTH.pattern})"
+  rf"|(?:^|[，。！？])(?P<clause>{_NUMERAL}年)(?=[^，。])"
 )
 _LAST_JUAN_OF_ANNALS = 4  # of 魏志
 _OTHER_TONGJIAN = "zizhitongjian_wikisource"
@@ -311,6 +312,9 @@ def read_shiji(
       if entry.headings[-1:] != (title,):
         continue
       for opening in _SHIJI_YEAR.finditer(entry.text):
+        if not opening["date"]:  # 「四年就半」
+          heads.append(YearHead(record, *opening.span("clause"), None))
+          continue
         printed = opening["reign"] or ""
         if printed not in counts:
           heads.append(YearHead(record, *opening.span("date"), None))
