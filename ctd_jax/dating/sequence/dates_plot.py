@@ -1,4 +1,7 @@
-"""Figure of a dated chronicle: position in the text against date."""
+"""Figure of a dated chronicle: position in the text against date.
+
+Axes: K months.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import pathlib
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
+from ctd_jax.dating.sequence.month_calendar import Calendar
 from ctd_jax.utils import plotting
 
 if TYPE_CHECKING:
@@ -30,38 +36,44 @@ _CJK_FONTS = (
   "Microsoft JhengHei",
   "SimHei",
 )
+_YEAR_ZERO = 1721060  # Julian day number of 1 January, Gregorian calendar
+_DAYS_PER_YEAR = 365.2425
 _MAX_REIGN_LABELS = 28  # over the height of the figure; more would overlap
 
 
 def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   """Writes a PNG of position in the text against date.
 
+  Positions are lines of the text, or numbers of the sections if the text has
+  several files. Sections of no month of the calendar are counted in the title.
+
   Args:
-    dates: of the records.
+    dates: of the sections.
     path: of the file; the probability of a date is its colour.
   """
   # Here and not above: the command imports this module for --help.
   import matplotlib.ticker
 
-  calendar = dates.calendar
-  calendar_years = (
-    calendar.years + (calendar.months - 0.5 + 0.5 * calendar.is_leap) / 12
-  )
-  record_years = calendar_years[dates.months[:, 0]]
+  rows = np.flatnonzero(dates.months[:, 0] < len(dates.calendar))
+  places = [dates.place_of(row) for row in rows.tolist()]
+  has_one_file = len({place.file for place in places}) <= 1
   figure = plotting.make_figure(8.5, 5)
   axes = figure.add_subplot()
   dots = axes.scatter(
-    *(dates.lines, record_years),
+    [place.line for place in places] if has_one_file else rows + 1,
+    _find_month_dates(dates.calendar)[dates.months[rows, 0]],
     s=9,
-    c=dates.probabilities[:, 0],
+    c=dates.probabilities[rows, 0],
     cmap="viridis",
     vmin=0,
     vmax=1,
     linewidths=0,
   )
-  axes.set_xlabel("line of the text")
+  axes.set_xlabel("line of the text" if has_one_file else "section")
   axes.set_ylabel("year")
-  axes.set_title(f"Dates of {len(record_years)} records by cues and order")
+  num_outside = len(dates) - len(rows)
+  outside = f"; {num_outside:,} outside of the calendar" if num_outside else ""
+  axes.set_title(f"Dates of {len(rows):,} sections by cues and order{outside}")
   axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
   axes.yaxis.set_major_formatter(
     lambda year, _: reign_tables.format_common_era_year(round(year))
@@ -74,6 +86,14 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   bar = figure.colorbar(dots, ax=axes, pad=0.02)
   bar.set_label("probability of the month")
   plotting.write_figure(path, figure)
+
+
+def _find_month_dates(calendar: Calendar) -> Float[np.ndarray, " K"]:
+  """Returns the middle of every month as an astronomical year."""
+  if calendar.day_spans is None:
+    return calendar.years + (calendar.months - 0.5) / MONTHS_PER_YEAR
+  first, length = calendar.day_spans.T
+  return (first + length / 2 - _YEAR_ZERO) / _DAYS_PER_YEAR
 
 
 def _label_reigns(axes: matplotlib.axes.Axes, dates: ChronicleDates) -> None:
@@ -90,6 +110,7 @@ def _label_reigns(axes: matplotlib.axes.Axes, dates: ChronicleDates) -> None:
   for reign_index in dict.fromkeys(
     calendar.find_reign(month, dates.printed_reigns)
     for month in np.unique(dates.months[:, 0])
+    if not dates.is_outside(month)
   ):
     reign = calendar.timeline.reigns[reign_index]
     # Eras of a year or two would be written over one another.
