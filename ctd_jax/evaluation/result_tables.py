@@ -77,6 +77,13 @@ VIEWS = {
     "split": "test",
     "metrics": "month,within_1,year,nll,ece",
   },
+  "chronicles": {
+    "dataset": "chronicles",
+    "split": "test",
+    "family": "heads",
+    "metrics": "month",
+    "columns": "mode",
+  },
   "validity": {
     **_OFFICIAL_VIEW,
     "mode": "honest",

@@ -45,7 +45,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "family": ("all",),
     "metric": ("month", "within_1", "year", "nll", "ece"),
   },
-  # Places of chronicles dated by their order, chronicles/NAME.
+  # Places of chronicles that are dated by their order; the system is the text.
   "chronicles": {
     "track": runs.TRACKS,
     "mode": (

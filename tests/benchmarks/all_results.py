@@ -40,7 +40,8 @@ from tests.benchmarks.result_steps import Step
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULT_FOLDER = ROOT / "tests" / "results"
 DURATION_FILE = "durations.tsv"
-SOURCE_LINK = "sources"  # in the workdir, to the folder of source texts
+# In the workdir, to the folders of source texts and of texts from outside.
+SOURCE_LINK, OUTSIDE_LINK = "sources", "outside"
 DURATION_FIELDS = ("step", "seconds", "processor_seconds", "cores", "commit")
 
 
@@ -82,6 +83,7 @@ class ResultRun:
       "runs": self.workdir,
       "data": self.workdir / "data",
       "sources": self.workdir / SOURCE_LINK,
+      "outside": self.workdir / OUTSIDE_LINK,
       "e5": self.workdir / "e5" / "folder",
     }
     command = step.command
@@ -369,12 +371,12 @@ def format_steps(
   return f"{table}\n{left}"
 
 
-def _link_sources(workdir: pathlib.Path, sources: str) -> None:
-  """Makes the source texts a folder of the workdir, as the commands name it."""
-  target = pathlib.Path(sources).expanduser().resolve()
+def _link_folder(workdir: pathlib.Path, name: str, folder: str) -> None:
+  """Makes texts a folder of the workdir, as the commands name it."""
+  target = pathlib.Path(folder).expanduser().resolve()
   if not target.is_dir():
-    sys.exit(f"error: --sources={sources}: no such folder")
-  link = workdir / SOURCE_LINK
+    sys.exit(f"error: --{name}={folder}: no such folder")
+  link = workdir / name
   workdir.mkdir(parents=True, exist_ok=True)
   link.unlink(missing_ok=True)
   link.symlink_to(target, target_is_directory=True)
@@ -391,6 +393,9 @@ def read_flags() -> argparse.Namespace:
   )
   parser.add_argument("--workdir", required=True, help="folder of all steps")
   parser.add_argument("--sources", default="", help="folder of source texts")
+  parser.add_argument(
+    "--outside", default="", help="folder of texts and calendars from outside"
+  )
   parser.add_argument("--steps", default="", help="e.g. dating,ctd-small")
   parser.add_argument("--jobs", type=int, default=1, help="steps at a time")
   parser.add_argument("--list", action="store_true", help="show, run nothing")
@@ -429,7 +434,11 @@ def main() -> None:
     sys.exit("error: --sources: name the folder of the source texts")
   if provenance.code_commit().endswith("-dirty"):
     sys.exit("error: rows name a commit; commit or use a clean clone")
-  _link_sources(workdir, flags.sources)
+  _link_folder(workdir, SOURCE_LINK, flags.sources)
+  if any("{outside}" in step.command for step in run.steps.values()):
+    if not flags.outside:
+      sys.exit("error: --outside: name the folder of texts from outside")
+    _link_folder(workdir, OUTSIDE_LINK, flags.outside)
   undone = run_steps(run, flags.jobs)
   if undone:
     sys.exit(

@@ -286,8 +286,8 @@ def make_rows(
   """Returns the figures of one text and variant as rows of results."""
   return [
     results.ResultRow(
-      f"chronicles/{text}",
-      "order",
+      "chronicles",
+      text,
       "T0+order",
       "posterior",
       "test",

@@ -60,6 +60,11 @@ COMPARED = {
   ),
   "e5_small": (("ft-e5-small", "bm25"), ("ctd-e5-small", "ft-e5-small")),
 }
+# Texts of `chronicle_order` that need no more than the two folders.
+CHRONICLES = (
+  *("zuozhuan", "zuozhuan_wikisource", "gongyang", "guliang", "tongjian"),
+  *("changbian", "houhanji", "shiji", "sanguozhi"),
+)
 TRANSFERRED = ("posterior-small", "ft-e5-small", "ctd-e5-small")
 
 
@@ -71,8 +76,9 @@ class Step:
     name: of the step, and of its workdir.
     command: as typed in a shell at the root of the checkout; `{workdir}` is
       its own folder, `{runs}` that of all steps, `{data}` that of the built
-      data sets, `{sources}` that of the source texts, `{e5}` the unpacked
-      encoder; all relative to that root.
+      data sets, `{sources}` that of the source texts, `{outside}` that of the
+      texts and calendars from outside, `{e5}` the unpacked encoder; all
+      relative to that root.
     target: stem of the file in `tests/results`; "" for a step without rows.
     systems: whose rows are kept of what the command writes.
     needs: steps that must have ended before.
@@ -320,5 +326,14 @@ def make_steps() -> list[Step]:
         comparisons="comparisons.tsv",
       )
       for group in COMPARED
+    ),
+    Step(
+      "chronicles",
+      "python -m tests.benchmarks.chronicle_order "
+      f"--texts={','.join(CHRONICLES)} --sources={{sources}} "
+      "--outside={outside} --rows={workdir}/rows.json",
+      "chronicles",
+      CHRONICLES,
+      rows="rows.json",
     ),
   ]
