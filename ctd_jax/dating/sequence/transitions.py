@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -37,6 +38,7 @@ from jaxtyping import Float, Int, Int32
 NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
 NUM_CLASSES = 7
 _PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
+_PLAIN_SUM = NUM_CLASSES + 1  # row of `RunningSums` with a ratio of 1
 _MAX_STEP_MONTHS = 60  # what goes further was a jump
 # From outside of the calendar: of coming back, to any month alike.
 _COME_BACK = 0.1
@@ -101,6 +103,25 @@ class TransitionModel:
       )
 
 
+class RunningSums(NamedTuple):
+  """Matrices for sums over earlier months, each month away times a ratio.
+
+  The months are cut into n pieces of W. Within a piece, and between pieces, a
+  running sum is a product with a triangular matrix. Row C + 1 is of a ratio of
+  1, a plain sum.
+
+  Attributes:
+    within: [C + 2, W, W] ratio to the power of the months between.
+    between: [C + 2, n, n] likewise between the end of a piece and the month
+      before the head of a later one.
+    powers: [C + 2, W] ratio to the power of 1, 2, ... W.
+  """
+
+  within: jax.Array
+  between: jax.Array
+  powers: jax.Array
+
+
 class Transitions(NamedTuple):
   """Weights of a `TransitionModel` on a timeline; row C moves nothing.
 
@@ -118,6 +139,7 @@ class Transitions(NamedTuple):
     boundary: [C + 1, K] first month past the boundary, K where there is none.
     year_start: [K] first month of the year of each month.
     ratio: [C + 1] of the geometric number of months beyond the boundary.
+    sums: over months with these ratios; never logs.
     outlier: [C + 1, 2, K] weights of a section's own emission and of that of
       any month up to its own.
     offset_transition: [C + 1, S, S] of the calendar's next offset, by its
@@ -135,6 +157,7 @@ class Transitions(NamedTuple):
   boundary: jax.Array
   year_start: jax.Array
   ratio: jax.Array
+  sums: RunningSums
   outlier: jax.Array
   offset_transition: jax.Array
 
@@ -280,18 +303,39 @@ def make_transitions(
     jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
     jnp.asarray(year_start, jnp.int32),
     jnp.asarray(np.append(log_ratio, -1.0), jnp.float32),
+    _make_running_sums(np.append(model.ratio, 0.0), num_months),
     jnp.asarray(outlier, jnp.float32),
     jnp.asarray(log_offset_transition, jnp.float32),
   )
 
 
+def _make_running_sums(
+  ratios: Float[np.ndarray, " rows"], num_months: int
+) -> RunningSums:
+  """Returns the matrices for running sums over the months."""
+  length = math.isqrt(num_months - 1) + 1  # of a piece; the last may be short
+  num_pieces = -(-num_months // length)
+  ratios = np.append(ratios, 1.0)[:, None, None]
+
+  def make_powers(size: int, ratios: np.ndarray, first: int) -> jax.Array:
+    steps = np.arange(size) - np.arange(size)[:, None]
+    powers = ratios ** np.maximum(steps - first, 0)
+    return jnp.asarray(np.where(steps >= first, powers, 0.0), jnp.float32)
+
+  return RunningSums(
+    make_powers(length, ratios, 0),
+    make_powers(num_pieces, ratios**length, 1),
+    jnp.asarray(ratios[:, 0] ** np.arange(1, length + 1), jnp.float32),
+  )
+
+
 def to_probabilities(log_transitions: Transitions) -> Transitions:
   """Returns the transitions with probabilities instead of their logs."""
-  places = {
-    "boundary": log_transitions.boundary,
-    "year_start": log_transitions.year_start,
+  kept = {
+    name: getattr(log_transitions, name)
+    for name in ("boundary", "year_start", "sums")
   }
-  return jax.tree.map(jnp.exp, log_transitions)._replace(**places)
+  return jax.tree.map(jnp.exp, log_transitions)._replace(**kept)
 
 
 def fit_transition_model(
@@ -359,34 +403,36 @@ def _shift(x_K: jax.Array, num_months: int, fill: float) -> jax.Array:
   return jnp.concatenate([empty, x_K[: len(x_K) - num_months]])
 
 
-def _sum_with_ratio(
-  x_K: jax.Array, ratio: jax.Array | float, direction: int
+def _sum_earlier(
+  x_K: jax.Array, sums: RunningSums, row: jax.Array | int
 ) -> jax.Array:
-  """Returns running sums of `x_K`, what is a month away times the ratio.
-
-  Sums over 1, 2, 4, ... months, each from the one before.
-
-  Args:
-    x_K: at least 0.
-    ratio: 0-1.
-    direction: 1 to later months, -1 to earlier ones.
-  """
-  num_months = 1
-  while num_months < len(x_K):
-    x_K = x_K + ratio * _shift(x_K, direction * num_months, 0.0)
-    ratio = ratio * ratio
-    num_months *= 2
-  return x_K
+  """Returns sums over each month and those before it, with a ratio."""
+  pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
+  own = pieces @ within
+  earlier = own[:, -1] @ sums.between[row]
+  return (own + earlier[:, None] * sums.powers[row]).ravel()[: len(x_K)]
 
 
-def _max_with_ratio(x_K: jax.Array, log_ratio: jax.Array | float) -> jax.Array:
-  """Returns running maxima of log weights, with a cost for each month."""
-  num_months = 1
-  while num_months < len(x_K):
-    x_K = jnp.maximum(x_K, log_ratio + _shift(x_K, num_months, -jnp.inf))
-    log_ratio = 2 * log_ratio
-    num_months *= 2
-  return x_K
+def _sum_later(
+  x_K: jax.Array, sums: RunningSums, row: jax.Array | int
+) -> jax.Array:
+  """Returns sums over each month and those after it, with a ratio."""
+  pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
+  own = pieces @ within.T
+  later = sums.between[row] @ own[:, 0]
+  return (own + later[:, None] * sums.powers[row][::-1]).ravel()[: len(x_K)]
+
+
+def _cut_into_pieces(x_K: jax.Array, sums: RunningSums) -> jax.Array:
+  """Returns [n, W], filled up with zeros."""
+  shape = sums.between.shape[-1], sums.within.shape[-1]
+  return jnp.pad(x_K, (0, shape[0] * shape[1] - len(x_K))).reshape(shape)
+
+
+def _max_earlier(x_K: jax.Array, log_ratio: jax.Array | float) -> jax.Array:
+  """Returns maxima over each month and those before it, at a cost a month."""
+  costs = log_ratio * jnp.arange(len(x_K))
+  return jax.lax.cummax(x_K - costs) + costs
 
 
 def propagate_forward(
@@ -416,11 +462,11 @@ def propagate_forward(
     indices_are_sorted=True,
   )
   arriving_K += _shift(message_K * moves.step[kind], 1, 0.0)
-  jump_K = _sum_with_ratio(message_K * moves.jump[kind], 1.0, 1)
+  jump_K = _sum_earlier(message_K * moves.jump[kind], moves.sums, _PLAIN_SUM)
   stay_outside, come_back = moves.outside[kind]
   next_K = (
     message_K * moves.stay[kind]
-    + _sum_with_ratio(arriving_K, moves.ratio[kind], 1)
+    + _sum_earlier(arriving_K, moves.sums, kind)
     + _shift(jump_K, 1, 0.0)
     + (total * moves.restart[kind] + outside * come_back)
   )
@@ -442,8 +488,8 @@ def propagate_backward(
   message_K, outside = message_P[:-1], message_P[-1]
   total = message_K.sum()
   # Entry K: past the end of the timeline nothing is reached.
-  arriving = jnp.append(_sum_with_ratio(message_K, moves.ratio[kind], -1), 0.0)
-  later_K = _sum_with_ratio(message_K, 1.0, -1)
+  arriving = jnp.append(_sum_later(message_K, moves.sums, kind), 0.0)
+  later_K = _sum_later(message_K, moves.sums, _PLAIN_SUM)
   stay_outside, come_back = moves.outside[kind]
   previous_K = (
     moves.stay[kind] * message_K
@@ -482,11 +528,11 @@ def propagate_best(
     indices_are_sorted=True,
   )
   step_K = _shift(message_K + log_moves.step[kind], 1, -jnp.inf)
-  jump_K = _max_with_ratio(message_K + log_moves.jump[kind], 0.0)
+  jump_K = jax.lax.cummax(message_K + log_moves.jump[kind])
   stay_outside, come_back = log_moves.outside[kind]
   ways = (
     message_K + log_moves.stay[kind],
-    _max_with_ratio(
+    _max_earlier(
       jnp.maximum(jnp.maximum(arriving_K, returning_K), step_K),
       log_moves.ratio[kind],
     ),
