@@ -15,7 +15,14 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
-from ctd_jax.chronology import query_windows, reign_tables, rulers, sexagenary
+from ctd_jax.chronology import (
+  common_era_years,
+  query_windows,
+  reign_tables,
+  rulers,
+  sexagenary,
+)
+from ctd_jax.chronology.common_era_years import EraYear
 from ctd_jax.chronology.date_grammar import (
   FIRST_MONTH_OF_SEASON,
   PUNCTUATION,
@@ -335,7 +342,12 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
       the window cannot be read, runs backwards or lies outside the timeline.
   """
   folded = fold_script(text)
-  matches = list(iterate_matches(folded, timeline))
+  years = common_era_years.find_common_era_years(text)
+  matches = [
+    (match, cue)
+    for match, cue in iterate_matches(folded, timeline)
+    if not any(cue.start < year.end and year.start < cue.end for year in years)
+  ]
   for _, cue in matches:
     if cue.year_cycle and not cue.year and (cue.month or cue.season):
       raise DateError(
@@ -346,7 +358,16 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
   mentions = [
     _make_mention(match, cue, text, timeline) for match, cue in matches
   ]
+  if any(mention.reigns for mention in mentions):
+    # Beside a date "120-150" is as good as any number.
+    years = [year for year in years if year.has_era]
+  mentions += [_make_year_mention(year, text, timeline) for year in years]
+  mentions.sort(key=lambda mention: mention.start)
   mentions = _settle_reigns(mentions, folded, timeline)
+  if len(years) == 1 and sum(bool(mention.reigns) for mention in mentions) == 1:
+    side = common_era_years.find_open_window(text, years[0])
+    if side:
+      return _open_interval(side, years[0], text, timeline)
   # Without any reign beside its year, one named elsewhere may be meant.
   if not any(mention.reigns for mention in mentions):
     mentions = _with_lone_reign(mentions, folded, timeline)
@@ -374,6 +395,47 @@ def _make_mention(
     cue.season,
     cue.leap,
   )
+
+
+def _make_year_mention(
+  year: EraYear, text: str, timeline: Timeline
+) -> query_windows.DateMention:
+  """Returns the mention of a year such as "722 BCE".
+
+  Raises:
+    DateError: if the timeline has no such year.
+  """
+  try:
+    interval = reign_tables.common_era_interval(timeline, year.year)
+  except KeyError as error:
+    raise DateError(str(error.args[0]), text, year.start) from None
+  return query_windows.DateMention(
+    year.start,
+    year.end,
+    (interval.start.reign,),
+    interval.start.year,
+    interval=interval,
+  )
+
+
+def _open_interval(
+  side: str, year: EraYear, text: str, timeline: Timeline
+) -> Interval:
+  """Returns the months on a side of a year, as "before 1069 CE" asks."""
+  interval = reign_tables.common_era_interval(timeline, year.year)
+  low, high = timeline.interval_ordinals(interval)
+  bounds = {
+    "before": (0, low - 1),
+    "until": (0, high),
+    "since": (low, len(timeline) - 1),
+    "after": (high + 1, len(timeline) - 1),
+  }
+  low, high = bounds[side]
+  if high < low:
+    raise DateError(
+      f"the window lies outside timeline {timeline.name!r}", text, year.start
+    )
+  return Interval(timeline.key_at(low), timeline.key_at(high))
 
 
 def _settle_reigns(

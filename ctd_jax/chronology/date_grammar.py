@@ -66,15 +66,17 @@ _TAIL_PATTERN = (
   rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
   rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
 )
-# 公元479年, 公元前722年, 西元二六五年; 265年 without a word has three digits.
+# 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits:
+# 265年, 前722年.
 _COMMON_YEAR_PATTERN = (
-  r"(?:(?P<common_era>[公西]元)(?P<before_era>前)?[ \u3000]?)?"
+  r"(?P<common_era>[公西][元曆歷历])?[ \u3000]?(?P<before_era>(?(common_era)前"
+  r"|(?<![之以此])前(?=[0-9０-９]{3,4}年)))?[ \u3000]?"
   r"(?P<common_year>(?(common_era)(?:[0-9０-９]{1,4}"
   rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
   rf"|{NUMERAL_PATTERN})|(?<![0-9０-９])[0-9０-９]{{3,4}}))年"
 )
 _START_CHARACTERS = (
-  f"元正王閏太歲公西{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
+  f"元正王閏太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
   "兩十廿卄卅卌0-9０-９"
 )
 

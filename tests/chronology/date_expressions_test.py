@@ -260,6 +260,74 @@ def test_years_of_the_common_era(date, months):
   assert str(interval) == months
 
 
+@pytest.mark.parametrize(
+  ("question", "first", "last"),
+  [
+    ("722 BCE", -721, -721),
+    ("What happened in 722 BC?", -721, -721),
+    ("B.C. 722", -721, -721),
+    ("前722年有何事？", -721, -721),
+    ("西元前722", -721, -721),
+    ("722-720 BCE", -721, -719),
+    ("from 722 BCE to 720 BCE", -721, -719),
+    ("between 722 and 720 BC", -721, -719),
+    ("公元前722-720年", -721, -719),
+    ("公元前722年到720年", -721, -719),
+    ("公元前722年至前720年", -721, -719),
+    ("西元前722年至西元前720年", -721, -719),
+    ("before 720 BCE", -721, -720),
+    ("up to 720 BCE", -721, -719),
+  ],
+)
+def test_years_before_the_common_era_in_questions(question, first, last):
+  assert years_of(question, LU) == (first, last)
+
+
+@pytest.mark.parametrize(
+  ("question", "first", "last"),
+  [
+    ("280 CE", 280, 280),
+    ("A.D. 280", 280, 280),
+    ("西曆280年", 280, 280),
+    ("公元280", 280, 280),
+    ("280-281", 280, 281),
+    ("records of 280–281 ce", 280, 281),
+    ("公元280-281年", 280, 281),
+    ("公元280年到281年", 280, 281),
+    ("after 280 CE", 281, 501),
+    ("since 280 CE", 280, 501),
+    ("晉太康元年（280 CE）至太康三年（282 CE）", 280, 282),
+    ("晉太康元年 (pp. 120-150)", 280, 280),
+  ],
+)
+def test_years_of_the_common_era_in_questions(question, first, last):
+  assert years_of(question, TONGJIAN) == (first, last)
+
+
+def years_of(question, timeline):
+  interval = date_expressions.parse_interval(question, timeline)
+  return tuple(
+    reign_tables.astronomical_year_of(timeline, key)
+    for key in (interval.start, interval.end)
+  )
+
+
+@pytest.mark.parametrize(
+  ("question", "message"),
+  [
+    ("three years after 280 CE", "length of time means; write both years"),
+    ("in the third month of 280 CE", "'month' of a year of the common era"),
+    ("280-600 CE", "600 CE lies outside timeline 'tongjian'"),
+    ("0 CE", "no year 0"),
+    ("281-280 CE", "ends before it starts"),
+    ("25-30", "no date of timeline"),
+  ],
+)
+def test_questions_of_the_common_era_that_cannot_be_read(question, message):
+  with pytest.raises(DateError, match=message):
+    date_expressions.parse_interval(question, TONGJIAN)
+
+
 def test_months_of_a_common_year_have_the_name_of_their_time():
   jin = reign_tables.load_timeline("jin")
 
