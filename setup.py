@@ -68,10 +68,12 @@ EXTRAS_REQUIRE = {
   ],
   "test": [
     "beartype>=0.21,<0.24",  # checks the shapes that annotations promise
+    "edtf>=5,<6",  # reads the dates of chronicles that we write
     "faiss-cpu>=1.9,<2",  # as in ann
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
     "ipykernel>=6.29,<8",  # runs the notebooks
+    "lxml>=5.3,<7",  # validates TEI against a schema
     "mkdocs-jupyter>=0.25,<0.27",  # as in docs
     "mkdocs-material>=9.5,<10",  # as in docs
     "mkdocstrings[python]>=0.29,<2",  # as in docs

@@ -92,7 +92,7 @@ class ChronicleDates:
 
   def is_outside(self, ordinal: int | np.integer) -> bool:
     """Whether an ordinal stands for no month of the calendar."""
-    return ordinal >= len(self.calendar)
+    return bool(ordinal >= len(self.calendar))
 
   def name_month(self, ordinal: int | np.integer) -> tuple[str, int, str]:
     """Returns reign, regnal year and month, as the text would say it.

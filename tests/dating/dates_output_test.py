@@ -1,0 +1,448 @@
+"""What is written of a dated chronicle: days, EDTF, tables, TEI, summary."""
+
+import csv
+import dataclasses
+import io
+import json
+import pathlib
+
+import edtf as edtf_lib
+import matplotlib.image
+import numpy as np
+import pytest
+from lxml import etree
+
+from ctd_jax.chronology import civil_dates, sexagenary
+from ctd_jax.dating.sequence import (
+  contradictions,
+  date_tables,
+  dated_sections,
+  dates_output,
+  dates_plot,
+  dates_summary,
+  edtf,
+  month_calendar,
+  section_days,
+  tei_output,
+)
+from ctd_jax.dating.sequence.chronicle_dates import (
+  ChronicleDates,
+  CredibleMonths,
+)
+from ctd_jax.dating.sequence.sections import read_sections
+from ctd_jax.texts.works import Entry, Place
+
+SCHEMA = pathlib.Path(__file__).with_name("tei_dates.rng")
+TEI = {"tei": tei_output.NAMESPACE}
+
+
+@pytest.fixture(scope="module")
+def jin():
+  return month_calendar.load_calendar("西晉")
+
+
+@pytest.fixture(scope="module")
+def lu():
+  folder = month_calendar.reign_tables.reign_table_dir()
+  return month_calendar.read_calendar(folder / "lu.tsv")
+
+
+def find_month(calendar, year, month, leap=False):
+  (ordinal,) = np.flatnonzero(
+    (calendar.years == year)
+    & (calendar.months == month)
+    & (calendar.is_leap == leap)
+  )
+  return int(ordinal)
+
+
+def make_dates(calendar, texts, guesses, offsets=None):
+  """Dates of texts, a guess for each section.
+
+  A guess is month -> probability, the most probable first; all are credible.
+  """
+  records = [
+    Entry(text, Place("annals.txt", 2 * number + 1))
+    for number, text in enumerate(texts)
+  ]
+  sections = [
+    section
+    for number, text in enumerate(texts)
+    for section in read_sections(number, text, calendar)
+  ]
+  assert len(sections) == len(guesses)
+  outside = len(calendar)
+  best = [([*guess.items(), (outside, 0.0)])[:2] for guess in guesses]
+  credible = [sorted(guess.items()) for guess in guesses]
+  months, chances = np.moveaxis(np.array(best), -1, 0)
+  ordinals, credible_chances = np.concatenate(credible).T
+  return ChronicleDates(
+    records=records,
+    sections=sections,
+    months=months.astype(int),
+    probabilities=chances,
+    credible=CredibleMonths(
+      np.cumsum([0, *map(len, credible)]),
+      ordinals.astype(int),
+      credible_chances,
+    ),
+    outside=np.array([guess.get(outside, 0.0) for guess in guesses]),
+    offsets=None if offsets is None else np.array(offsets),
+    is_fixed=np.zeros(len(sections), bool),
+    calendar=calendar,
+    statement_counts={"month": len(sections)},
+  )
+
+
+def locate(calendar, text, guess, offset=None):
+  offsets = None if offset is None else [offset]
+  (days,) = section_days.locate_sections(
+    make_dates(calendar, [text], [guess], offsets)
+  )
+  return days
+
+
+def gregorian(day):
+  return edtf.format_gregorian_day(day)
+
+
+def test_a_printed_day_of_the_month_is_a_day(jin):
+  # The fall of Luoyang: 13 July 311, Julian calendar.
+  june = find_month(jin, 311, 6)
+  days = locate(jin, "六月，丁酉，洛陽陷。", {june: 0.97})
+  assert civil_dates.to_julian_dates(days.day).tolist() == [311, 7, 13]
+  assert gregorian(days.day) == "0311-07-14"
+  assert days.spans == ((days.day, days.day),)
+  assert not days.lacks_day
+
+
+def test_a_month_without_a_day_is_all_its_days(jin):
+  june = find_month(jin, 311, 6)
+  days = locate(jin, "六月，洛陽陷。", {june: 0.97})
+  assert days.day is None
+  first, length = jin.day_spans[june]
+  assert days.spans == ((first, first + length - 1),)
+
+
+def test_a_day_that_the_month_has_not_contradicts_it(jin):
+  june = find_month(jin, 311, 6)
+  dates = make_dates(jin, ["六月，丙寅，洛陽陷。"], [{june: 0.97}])
+  (days,) = section_days.locate_sections(dates)
+  assert days.day is None
+  assert days.lacks_day
+  (found,) = contradictions.find_contradictions(dates, [days])
+  assert contradictions.format_statement(found.statement) == "day 丙寅"
+
+
+def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
+  june = find_month(jin, 311, 6)
+  month_days = section_days.MonthDays(jin)
+  first, length = jin.day_spans[june].tolist()
+  statement = (section_days.MONTH_DAY, 15)
+  assert month_days.find_day(june, statement) == first + 14
+  too_late = (section_days.MONTH_DAY, length + 1)
+  assert month_days.find_day(june, too_late) is None
+
+
+def test_credible_months_part_where_days_are_between(jin):
+  june = find_month(jin, 311, 6)
+  days = locate(jin, "夏，大水。", {june: 0.5, june + 1: 0.3, june + 5: 0.15})
+  assert len(days.spans) == 2
+  (first, last), (next_first, _) = days.spans
+  assert first == jin.day_spans[june, 0]
+  assert last == jin.day_spans[june + 1].sum() - 1
+  assert next_first == jin.day_spans[june + 5, 0]
+  # Of a month that has the printed day that day alone counts.
+  days = locate(jin, "丁酉，大水。", {june: 0.6, june + 1: 0.35})
+  assert days.spans[0] == (days.day, days.day)
+  assert days.spans[1][0] == jin.day_spans[june + 1, 0]
+
+
+def test_what_is_given_by_hand_is_certain(jin):
+  june = find_month(jin, 311, 6)
+  dates = make_dates(jin, ["大水。"], [{june: 0.5, june + 1: 0.4}])
+  fixed = dataclasses.replace(dates, is_fixed=np.ones(1, bool))
+  (days,) = section_days.locate_sections(fixed)
+  assert days.spans == (section_days.MonthDays(jin).find_span(june),)
+
+
+def test_early_days_go_by_the_offset_of_the_calendar(lu):
+  # The eclipse of 22 February 720 BCE is 隱公三年二月己巳.
+  second = find_month(lu, -719, 2)
+  text = "二月，己巳，日有食之。"
+  days = [locate(lu, text, {second: 0.98}, offset) for offset in range(4)]
+  assert civil_dates.to_julian_dates(days[2].day).tolist() == [-719, 2, 22]
+  # A computed new moon can be a day off.
+  assert days[1].day == days[2].day
+  assert section_days.MonthDays(lu).find_span(second, 1)[1] == days[2].day - 1
+  assert days[0].day == days[2].day - sexagenary.CYCLE_LENGTH
+  assert [place.lacks_day for place in days] == [False, False, False, True]
+
+
+def test_without_an_offset_a_month_is_one_of_four_lunations(lu):
+  second = find_month(lu, -719, 2)
+  days = locate(lu, "二月，大水。", {second: 0.98})
+  first, last = days.spans[0]
+  assert 115 <= last - first <= 120
+  assert days.is_approximate
+  settled = locate(lu, "二月，大水。", {second: 0.98}, offset=1)
+  assert settled.spans[0][1] - settled.spans[0][0] in (28, 29)
+
+
+def test_a_leap_month_follows_the_twelfth_of_an_early_calendar(lu):
+  december = find_month(lu, -719, 12)
+  month_days = section_days.MonthDays(lu)
+  _, last = month_days.find_span(december, offset=1)
+  first, _ = month_days.find_span(december, offset=1, is_leap=True)
+  assert first == last + 1
+  statement = ("day", sexagenary.cyclic_index_of_day(first + 3))
+  assert month_days.find_day(december, statement, offset=1) == first + 3
+
+
+@pytest.mark.parametrize(
+  ("spans", "probability", "expected"),
+  [
+    (((1834844, 1834844),), 0.97, "0311-07-14"),
+    (((1834844, 1834844),), 0.8, "0311-07-14~"),
+    (((1834834, 1834862),), 0.9, "0311-07-04/0311-08-01"),
+    (((1834834, 1834862),), 0.5, "0311-07-04~/0311-08-01~"),
+    (((1834834, 1834862),), 0.4999, "0311-07-04?/0311-08-01?"),
+    (
+      ((1834834, 1834862), (1835000, 1835000)),
+      0.4,
+      "[0311-07-04..0311-08-01,0311-12-17]",
+    ),
+    (((1458496, 1458525),), 0.97, "-0719-02-14/-0719-03-15"),
+    (
+      ((1458496, 1458525), (1459234, 1459262)),
+      0.6,
+      "[-0719-02-14..-0719-03-15,-0717-02-22..-0717-03-22]",
+    ),
+    (((1720695, 1721059),), 0.97, "-0001-01-01/-0001-12-31"),
+  ],
+)
+def test_edtf_is_what_its_readers_read(spans, probability, expected):
+  text = edtf.format_edtf(spans, probability)
+  assert text == expected
+  parsed = edtf_lib.parse_edtf(text)
+  assert parsed.lower_strict()[:3] == tuple(
+    civil_dates.to_gregorian_dates(spans[0][0])
+  )
+  assert parsed.upper_strict()[:3] == tuple(
+    civil_dates.to_gregorian_dates(spans[-1][1])
+  )
+
+
+def test_edtf_of_many_parts_is_their_hull():
+  spans = [(1834844 + 60 * part, 1834850 + 60 * part) for part in range(13)]
+  assert edtf.format_edtf(spans, 0.95) == "0311-07-14?/0313-07-09?"
+  assert edtf.format_edtf(spans[:12], 0.95).count(",") == 11
+  assert edtf.format_edtf([], 0.95) == ""
+  assert edtf.format_edtf(spans[:1], 0.95, is_approximate=True).count("~") == 2
+
+
+@pytest.fixture(scope="module")
+def dates(jin):
+  june = find_month(jin, 311, 6)
+  leap = find_month(jin, 306, 8, leap=True)
+  return make_dates(
+    jin,
+    [
+      '五年，夏，六月，丁酉，洛陽陷，帝蒙塵\t于平陽<&>"\u2028。',
+      "閏月，大水。",
+      "秋，出師。冬，地震。",
+      "初，王出。",
+    ],
+    [
+      {june: 0.9731, june + 1: 0.02},
+      {leap: 0.6, leap + 1: 0.35},
+      {june + 1: 0.45, june + 5: 0.3, june + 12: 0.2},
+      {june + 4: 0.93},
+      {len(jin): 0.93, june: 0.05},
+    ],
+  )
+
+
+@pytest.fixture(scope="module")
+def rows(dates):
+  return dated_sections.make_rows(dates)
+
+
+def test_rows_cover_the_text_and_name_the_print(dates, rows):
+  texts = [record.text for record in dates.records]
+  assert "".join(row.text for row in rows) == "".join(texts)
+  assert [row.record for row in rows] == [1, 2, 3, 3, 4]
+  assert [row.line for row in rows] == [1, 3, 5, 5, 7]
+  assert [row.printed for row in rows] == [
+    "五年，夏，六月，丁酉",
+    "閏月",
+    "秋",
+    "冬",
+    "",
+  ]
+  assert [row.contradicted for row in rows] == [()] * 5
+  assert rows[4].month is None
+  assert rows[4].outside == 0.93
+  assert rows[4].not_before is rows[4].edtf is None
+
+
+def test_leap_months_are_written_as_in_time_keys(rows):
+  assert rows[1].month.month == "8L"
+  (line,) = [
+    line
+    for line in date_tables.format_dates_tsv(rows).split("\n")
+    if "閏月" in line
+  ]
+  assert "\t8L\t" in line
+  assert "閏8" not in line
+
+
+def test_tsv_has_one_line_for_each_section(rows):
+  table = date_tables.format_dates_tsv(rows)
+  assert len(table.splitlines()) == len(rows) + 1
+  cells = list(
+    csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
+  )
+  assert tuple(cells[0]) == date_tables.COLUMNS
+  first = cells[0]
+  assert len(first["text"]) == len(rows[0].text)
+  assert first["common_era_year"] == "311"
+  assert first["julian_day"] == "1834844"
+  assert first["julian_date"] == "0311-07-13"
+  assert first["probability"] == "0.9731"
+  assert first["second"].endswith("永嘉5年7月")
+  assert first["sexagenary_day"] == "丁酉"
+  assert cells[4]["year"] == cells[4]["not_before"] == ""
+
+
+def test_csv_keeps_the_text_and_bears_a_mark_on_request(rows):
+  table = date_tables.format_dates_csv(rows, bom=True)
+  assert table.startswith("\ufefffile,")
+  cells = list(csv.DictReader(io.StringIO(table.removeprefix("\ufeff"))))
+  assert [row["text"] for row in cells] == [row.text for row in rows]
+  assert date_tables.format_dates_csv(rows) == table[1:]
+
+
+def test_json_lines_come_back(rows, tmp_path):
+  (path,) = dates_output.write_dates(rows, tmp_path / "new", ["jsonl"])
+  assert date_tables.read_dates_jsonl(path) == rows
+  lines = path.read_text(encoding="utf-8").split("\n")
+  first = json.loads(lines[0])
+  assert first["julian_day"] == 1834844
+  assert first["month"]["common_era_year"] == 311
+  assert [month["probability"] for month in first["credible"]] == [0.9731, 0.02]
+  path.write_text(f'{lines[0]}\n{{"file": "a"}}\n', encoding="utf-8")
+  with pytest.raises(ValueError, match=r"dates\.jsonl, line 2: .*line"):
+    date_tables.read_dates_jsonl(path)
+
+
+def test_few_of_many_credible_months_are_written(jin):
+  guess = {month: 0.1 / (1 + month) for month in range(300)}
+  (row,) = dated_sections.make_rows(make_dates(jin, ["大水。"], [guess]))
+  assert row.num_credible == 300
+  assert len(row.credible) == dated_sections.MAX_CREDIBLE_MONTHS
+  # In order of time, the most probable: here the first.
+  years = [month.common_era_year for month in row.credible]
+  assert years == sorted(years)
+  assert years[0] == jin.years[0]
+  # Months that follow one another are one interval.
+  assert edtf_lib.parse_edtf(row.edtf).lower_strict()[0] == jin.years[0]
+
+
+def test_all_edtf_of_a_chronicle_is_read(rows):
+  strings = [row.edtf for row in rows if row.edtf]
+  assert len(strings) == 4
+  assert strings[2].startswith("[")
+  for text in strings:
+    edtf_lib.parse_edtf(text)
+
+
+@pytest.fixture(scope="module")
+def document(rows):
+  return etree.fromstring(
+    tei_output.format_dates_tei(rows, "Annals & <more>").encode()
+  )
+
+
+def test_tei_keeps_text_and_dates(rows, document):
+  segments = document.findall(".//tei:seg", TEI)
+  assert ["".join(segment.itertext()) for segment in segments] == [
+    row.text for row in rows
+  ]
+  first, leap, *_, outside = document.findall(".//tei:seg", TEI)
+  date = first.find("tei:date", TEI)
+  assert date.get("when-iso") == "0311-07-14"
+  assert date.get("cert") == "high"
+  assert date.get("when-custom") == "0311-06"
+  assert "".join(date.itertext()) == rows[0].printed
+  assert date.find("tei:certainty", TEI).get("degree") == "0.9731"
+  date = leap.find("tei:date", TEI)
+  assert (date.get("notBefore-iso"), date.get("notAfter-iso")) == (
+    rows[1].not_before,
+    rows[1].not_after,
+  )
+  assert date.get("cert") == "medium"
+  assert date.get("when-custom") == "0306-08L"
+  assert date.get("resp") == "#ctd_jax"
+  assert outside.find("tei:date", TEI) is None
+
+
+def test_tei_is_valid(document):
+  schema = etree.RelaxNG(etree.parse(SCHEMA))
+  assert schema.validate(document), schema.error_log
+  document.find(".//tei:seg", TEI).set("when", "0311")
+  assert not schema.validate(document)
+
+
+def test_tei_replaces_what_xml_cannot_hold(rows):
+  row = dated_sections.msgspec.structs.replace(rows[0], text="大\x01水\ufffe。")
+  parsed = etree.fromstring(tei_output.format_dates_tei([row]).encode())
+  assert "大\ufffd水\ufffd。" in "".join(parsed.itertext())
+
+
+def test_formats_are_files_of_their_own(rows, tmp_path):
+  paths = dates_output.write_dates(rows, tmp_path, dates_output.FORMATS)
+  assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+    path.name for path in paths
+  )
+  assert len(paths) == 4
+  with pytest.raises(ValueError, match="'xlsx' is no format .*tsv, csv"):
+    dates_output.write_dates(rows, tmp_path, ["tsv", "xlsx"])
+
+
+def test_contradictions_are_counted_and_shown(jin):
+  june = find_month(jin, 311, 6)
+  texts = [f"{month}月，大水。" for month in "正二三四五六七"]
+  texts.append("永嘉二年冬，閏月，大水。")
+  dates = make_dates(jin, texts, [{june: 0.97}] * len(texts))
+  rows = dated_sections.make_rows(dates)
+  assert [row.contradicted for row in rows[:6]] == [
+    *((f"month {number}",) for number in range(1, 6)),
+    (),
+  ]
+  assert set(rows[-1].contradicted) == {"year 永嘉2年", "a leap month"}
+  summary = dates_summary.format_summary(dates, rows, "plain, 8 records")
+  assert "contradicted 8 printed dates of 7 sections; the first:\n" in summary
+  assert summary.count(" prints ") == 5
+  assert "annals.txt:1 prints month 1, dated " in summary
+  assert summary.startswith("read         plain, 8 records\n")
+
+
+def test_a_summary_counts(dates, rows):
+  warned = dataclasses.replace(dates, warnings=["no era 洪武"])
+  summary = dates_summary.format_summary(warned, rows)
+  lines = dict((line[:13].strip(), line[13:]) for line in summary.split("\n"))
+  assert lines["records"] == "4"
+  assert lines["sections"].startswith("5")
+  assert lines["days"].startswith("1 section")
+  assert lines["outside"].startswith("1 section")
+  assert lines["dated"] == "306 CE to 311 CE"
+  assert lines["contradicted"] == "no printed date"
+  assert lines["warning"] == "no era 洪武"
+
+
+def test_the_figure_shows_what_is_in_the_calendar(dates, tmp_path):
+  dates_plot.plot_dates(dates, tmp_path / "dates.png")
+  image = matplotlib.image.imread(tmp_path / "dates.png")
+  assert image.shape[1] > 1000
+  assert image[..., :3].std() > 0.02

