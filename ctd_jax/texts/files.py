@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax.texts import mandoku, markdown, plain, tei, year_headings
-from ctd_jax.texts.mandoku import SourceFile
+from ctd_jax.texts.source_files import SourceFile
 from ctd_jax.texts.works import Entry, TextError, Work
 
 TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")

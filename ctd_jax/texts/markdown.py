@@ -10,7 +10,7 @@ from ctd_jax.texts.assembly import (
   EntryList,
   normalize_space,
 )
-from ctd_jax.texts.mandoku import SourceFile, mark_unencoded
+from ctd_jax.texts.source_files import SourceFile, mark_unencoded
 from ctd_jax.texts.works import HEADING, TEXT, Place
 
 _ATX_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*\Z")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ctd_jax.texts.assembly import EntryAssembly, EntryList
-from ctd_jax.texts.mandoku import SourceFile, mark_unencoded
+from ctd_jax.texts.source_files import SourceFile, mark_unencoded
 from ctd_jax.texts.works import APPARATUS, HEADING, TEXT, Place
 from ctd_jax.texts.year_headings import is_month_line, match_year_heading
 

@@ -15,7 +15,7 @@ from ctd_jax.texts.assembly import (
   EntryList,
   normalize_space,
 )
-from ctd_jax.texts.mandoku import SourceFile, mark_unencoded
+from ctd_jax.texts.source_files import SourceFile, mark_unencoded
 from ctd_jax.texts.works import (
   HEADING,
   MISSING_CHARACTER,

@@ -1,0 +1,438 @@
+"""Printed editions: lines made into paragraphs, headings and entries.
+
+The end of a line is no end of a sentence; what is a heading, a paragraph or
+subordinate text shows only by indents and by lines that are not full.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ctd_jax.chronology import numerals
+from ctd_jax.texts import printed_patterns as patterns
+from ctd_jax.texts.assembly import EntryAssembly, EntryList
+from ctd_jax.texts.mandoku_marks import NOTE
+from ctd_jax.texts.printed_lines import Line, find_full_width
+from ctd_jax.texts.works import APPARATUS, HEADING, TEXT
+
+_MIN_LINES_OF_INDENT = 6
+_RUN_SHARE = 0.3
+_YEAR_SHARE = 0.3
+_SEPARATOR_SHARE = 0.01
+_AUTHOR_INDENT = 9
+_MAX_AUTHOR_LINES = 2
+# 「音義(…)」, 「疏(…)」: what the 注疏 call the note that follows.
+_NOTE_LABELS = ("音義", "疏", "䟽")
+_MAX_RULER_WIDTH = 7
+_TABULAR_GAP = "　　　"
+
+
+class _Paragraph(NamedTuple):
+  """Printed lines that belong together.
+
+  `is_isolated`: empty lines are around it; `is_spaced`: a full-width space
+  divides it from the line above.
+  """
+
+  lines: list[Line]
+  is_isolated: bool
+  is_spaced: bool
+
+
+class PrintedEdition:
+  """The lines of a printed edition made into entries."""
+
+  def __init__(
+    self, juans: list[list[Line]], title: str, entry_list: EntryList
+  ):
+    self._juans = juans
+    self._title = title
+    self._entry_list = entry_list
+    self._counts = entry_list.counts
+    lines = [line for juan in juans for line in juan if line.body]
+    self._full_width = find_full_width(lines)
+    self._work_text_indents = self._find_text_indents(juans)
+    self._text_indents: frozenset[int] = frozenset()
+    self._has_text_begun = False
+    self._has_note_labels = patterns.LABELLED_TITLE.search(title) is not None
+    self._years_open = self._do_years_open()
+    # Whether full-width spaces within lines divide entries, as in annals, or
+    # are gaps of the print.
+    full_lines = [
+      line.body for line in lines if line.width >= self._full_width - 1
+    ]
+    num_spaces = sum("　" in NOTE.sub("", body) for body in full_lines)
+    self._spaces_divide = bool(
+      full_lines and num_spaces / len(full_lines) >= _SEPARATOR_SHARE
+    )
+
+  def _do_years_open(self) -> bool:
+    """Whether paragraphs open with a year, as those of annals by years do."""
+    num_openings = num_years = 0
+    for juan in self._juans:
+      for line, next_line in itertools.pairwise(juan):
+        if (
+          line.body
+          and line.width < self._full_width - 1
+          and next_line.body
+          and next_line.indent == 0
+        ):
+          num_openings += 1
+          num_years += patterns.YEAR_OPENING.match(next_line.body) is not None
+    return num_years > _YEAR_SHARE * num_openings
+
+  def _find_text_indents(
+    self, juans: list[list[Line]], min_lines: int = _MIN_LINES_OF_INDENT
+  ) -> dict[int, bool]:
+    """Returns of each indent whether running text is printed with it.
+
+    Running text goes on in the next line; headings do not.
+    """
+    num_lines: collections.Counter[int] = collections.Counter()
+    num_runs: collections.Counter[int] = collections.Counter()
+    for juan in juans:
+      previous = None
+      for line in juan:
+        if not line.body:
+          previous = None
+          continue
+        num_lines[line.indent] += 1
+        if (
+          previous is not None
+          and previous.indent == line.indent
+          and previous.width >= self._full_width - 1
+        ):
+          num_runs[line.indent] += 1
+        previous = line
+    return {
+      indent: num_runs[indent] / count >= _RUN_SHARE
+      for indent, count in num_lines.items()
+      if count >= min_lines
+    }
+
+  def read(self) -> None:
+    """Adds the entries of all juan."""
+    for juan in self._juans:
+      self._entry_list.close_headings()
+      self._has_text_begun = False
+      text_indents = self._work_text_indents | self._find_text_indents([juan])
+      self._text_indents = frozenset(
+        indent for indent, is_text in text_indents.items() if is_text
+      )
+      self._counts["indents"] += sum(line.indent for line in juan)
+      paragraphs = list(self._split_paragraphs(juan))
+      for index, paragraph in enumerate(paragraphs):
+        self._add_paragraph(
+          paragraph, self._find_next_opening(paragraphs, index)
+        )
+
+  def _is_full(self, line: Line, next_line: Line) -> bool:
+    """Whether the text of a line goes on in the next one."""
+    if (
+      self._years_open
+      and next_line.indent == 0
+      and patterns.YEAR_CUE.match(next_line.body)
+    ):
+      return False
+    if line.width >= self._full_width:
+      return True
+    # One short is a slip of the transcript as often as the end of an entry.
+    return (
+      line.width == self._full_width - 1
+      and patterns.DATE_CUE.match(next_line.body) is None
+    )
+
+  def _find_next_opening(self, paragraphs: list[_Paragraph], index: int) -> str:
+    """Returns how the next paragraph that is not indented opens: with its
+    first year ("元年"), with a year ("年") or otherwise ("")."""
+    for paragraph in paragraphs[index + 1 :]:
+      line = paragraph.lines[0]
+      if line.indent == 0:
+        if line.body.startswith(patterns.FIRST_YEAR):
+          return patterns.FIRST_YEAR
+        return "年" if patterns.YEAR_OPENING.match(line.body) else ""
+    return ""
+
+  def _split_paragraphs(self, juan: list[Line]) -> Iterator[_Paragraph]:
+    paragraph: list[Line] = []
+    is_after_gap, is_spaced = True, False
+    for line in juan:
+      if not line.body:
+        if paragraph:
+          yield _Paragraph(paragraph, is_after_gap, is_spaced)
+        paragraph, is_after_gap, is_spaced = [], True, False
+        continue
+      if not paragraph:
+        paragraph = [line]
+        continue
+      previous = paragraph[-1]
+      is_full = (
+        self._is_full(previous, line)
+        and line.is_apparatus == previous.is_apparatus
+      )
+      is_end_title = (
+        is_full
+        and line.width < self._full_width - 1
+        and line.body.startswith(self._title[:2] or _TABULAR_GAP)
+        and self._is_title(line)
+      )
+      # Small type is miscounted most easily, and no entry begins with it.
+      is_note_open = (
+        previous.body.endswith(")")
+        and line.body.startswith("(")
+        and line.is_apparatus == previous.is_apparatus
+      )
+      if (is_note_open or (is_full and not is_end_title)) and self._continues(
+        paragraph, line
+      ):
+        paragraph.append(line)
+        continue
+      # A full-width space that would end the line above stands before this.
+      is_next_spaced = (
+        is_full
+        and self._spaces_divide
+        and line.indent == 1
+        and (previous.indent == 0 or is_spaced)
+        and 1 not in self._text_indents
+        and not self._is_title(line)
+      )
+      yield _Paragraph(paragraph, False, is_spaced)
+      paragraph, is_after_gap, is_spaced = [line], False, is_next_spaced
+    if paragraph:
+      yield _Paragraph(paragraph, False, is_spaced)
+
+  def _continues(self, paragraph: list[Line], line: Line) -> bool:
+    """Whether the indent of a line fits the paragraph above it."""
+    previous = paragraph[-1]
+    if line.indent == previous.indent:
+      return True
+    if previous.is_apparatus:
+      return line.indent > paragraph[0].indent  # hanging indent
+    # A first line that is indented alone.
+    return (
+      len(paragraph) == 1
+      and line.indent == 0
+      and previous.indent == 1
+      and 1 not in self._text_indents
+    )
+
+  def _is_title(self, line: Line) -> bool:
+    """Whether the line names the work or one of its juan."""
+    body = NOTE.sub("", line.body)
+    return bool(
+      patterns.TITLE_LINE.match(body)
+      or patterns.VOLUME_LINE.match(body)
+      or patterns.COLLATION_TITLE.match(body)
+      or (
+        self._title
+        and len(body.split(_TABULAR_GAP)[0]) <= len(self._title) + 4
+        and numerals.fold_script(body).startswith(
+          numerals.fold_script(self._title)
+        )
+      )
+    )
+
+  def _add_paragraph(self, paragraph: _Paragraph, next_opening: str) -> None:
+    kind, level = self._classify(paragraph, next_opening)
+    first = paragraph.lines[0]
+    if first.is_apparatus and not (kind == HEADING and level == 0):
+      kind = APPARATUS
+    if kind == TEXT:
+      self._has_text_begun = True
+    elif kind == HEADING and level == 0:
+      self._has_text_begun = False  # a file can hold several juan
+    indent = first.indent
+    if (
+      kind == TEXT
+      and indent == 1
+      and self._spaces_divide
+      and 1 not in self._text_indents
+    ):
+      # The space that divides entries, where one begins with a line.
+      self._counts["marks between entries"] += 1
+      indent = 0
+    self._add_lines(paragraph.lines, kind, level, indent)
+
+  def _classify(
+    self, paragraph: _Paragraph, next_opening: str
+  ) -> tuple[str, int]:
+    """Returns the kind of a paragraph, and the level if it is a heading."""
+    lines = paragraph.lines
+    first = lines[0]
+    body = NOTE.sub("", first.body)
+    if patterns.SERIES_LINE.match(body) or (
+      first.indent and patterns.EDITOR_LINE.match(body)
+    ):
+      return APPARATUS, 0
+    is_short = len(lines) == 1 and first.width < self._full_width
+    if is_short and self._is_title(first):
+      return HEADING, 0
+    if (
+      not self._has_text_begun
+      and len(lines) <= _MAX_AUTHOR_LINES
+      and (is_short or first.indent)
+      and (
+        first.indent >= _AUTHOR_INDENT
+        or (
+          patterns.AUTHOR_LINE.search(lines[-1].body)
+          and not patterns.DATE_CUE.match(body)
+        )
+      )
+    ):
+      return APPARATUS, 0
+    if not is_short:
+      return self._classify_long(paragraph, body)
+    if paragraph.is_spaced or (
+      first.indent == 0 and patterns.DATE_CUE.match(body)
+    ):
+      return TEXT, 0
+    num_characters = first.width - first.indent
+    # 「周武王」 and then years, or any name and then a first year.
+    is_ruler = (
+      num_characters < _MAX_RULER_WIDTH
+      and patterns.VERB_OPENING.match(body) is None
+      and (
+        (
+          next_opening == patterns.FIRST_YEAR
+          and first.indent == 0
+          and self._years_open
+        )
+        or (bool(next_opening) and patterns.RULER_LINE.match(body) is not None)
+      )
+    )
+    if first.indent:
+      if first.indent in self._text_indents and not is_ruler:
+        return TEXT, 0
+      return HEADING, 1 + first.indent
+    names_work = not self._has_text_begun and bool(
+      self._title and self._title in body
+    )
+    if (
+      is_ruler
+      or (
+        # 「文帝」, or the names of those whose lives follow.
+        paragraph.is_isolated
+        and not self._has_text_begun
+        and (num_characters <= _MAX_RULER_WIDTH or "　" in body)
+      )
+      or names_work
+    ):
+      return HEADING, 1
+    return TEXT, 0
+
+  def _classify_long(self, paragraph: _Paragraph, body: str) -> tuple[str, int]:
+    """Returns kind and level of what fills a line or more."""
+    first = paragraph.lines[0]
+    if not self._has_text_begun and len(paragraph.lines) == 1:
+      if first.indent and self._is_title(first):
+        return HEADING, 0
+      if paragraph.is_isolated and "　" in body:
+        return HEADING, 1  # the names of those whose lives follow
+      if _TABULAR_GAP in body:
+        return APPARATUS, 0
+    if (
+      first.indent == 0
+      or paragraph.is_spaced
+      or first.indent in self._text_indents
+      or len(paragraph.lines) > 2
+    ):
+      return TEXT, 0
+    return HEADING, 1 + first.indent
+
+  def _add_lines(
+    self, lines: list[Line], kind: str, level: int, indent: int
+  ) -> None:
+    """Adds a paragraph, cut where ○ or a full-width space divides entries."""
+    assembly = EntryAssembly()
+    counts = self._counts
+    note_ends_line = False
+    for index, line in enumerate(lines):
+      assembly.start_line(line.place)
+      body = line.body
+      if patterns.PLAIN_LINE.match(body):
+        assembly.add_unspaced(body)
+        note_ends_line = False
+        continue
+      position = 0
+      for match in patterns.SEPARATOR.finditer(body):
+        assembly.add_unspaced(body[position : match.start()])
+        is_line_start = match.start() == 0
+        position = match.end()
+        mark = match[0]
+        if mark[0] == "(" and len(mark) > 1:
+          note = mark[1:-1]
+          counts["note columns"] += note.count("/")
+          note = note.replace("/", "")
+          num_blanks = len(note)
+          note = re.sub(r"[\s　]+", "", note)
+          counts["blanks"] += num_blanks - len(note)
+          if patterns.HUMBLE_NAME.match(note):
+            counts["names in small type that are text"] += 1
+            assembly.add_unspaced(note)
+          elif is_line_start and note_ends_line and assembly.has_notes:
+            counts["notes joined over lines"] += 1
+            assembly.extend_note(note)
+          else:
+            counts["notes"] += 1
+            label = self._take_note_label(assembly)
+            assembly.add_note(label + note, line.place)
+          continue
+        if mark in "()":
+          counts["brackets without a pair"] += 1
+          continue
+        divides = self._divides(kind, mark, body, match)
+        if not divides:
+          if mark in "○〇":
+            assembly.add_unspaced(mark)
+          elif kind == HEADING and len(assembly) and mark[0] == "　":
+            assembly.add_unspaced("　")
+          else:
+            counts["blanks"] += len(mark)
+          continue
+        counts["marks between entries"] += 1
+        self._add_entry(assembly, kind, level, indent)
+        assembly = EntryAssembly()
+        assembly.start_line(line.place)
+      assembly.add_unspaced(body[position:])
+      note_ends_line = body.endswith(")") and (
+        index + 1 == len(lines) or self._is_full(line, lines[index + 1])
+      )
+    self._add_entry(assembly, kind, level, indent)
+
+  def _add_entry(
+    self, assembly: EntryAssembly, kind: str, level: int, indent: int
+  ) -> None:
+    """Adds an entry; a note that opens it comments on the entry before."""
+    entries = self._entry_list.entries
+    if kind == TEXT and entries and entries[-1].kind == TEXT:
+      num_notes = self._entry_list.move_opening_notes(assembly)
+      self._counts["notes moved to the entry before"] += num_notes
+    self._entry_list.add(assembly, kind, indent=indent, level=level)
+
+  def _take_note_label(self, assembly: EntryAssembly) -> str:
+    """Returns what names the next note in large type, out of the text."""
+    if self._has_note_labels:
+      for label in _NOTE_LABELS:
+        if assembly.remove_end(label):
+          return label
+    return ""
+
+  def _divides(
+    self, kind: str, mark: str, body: str, match: re.Match[str]
+  ) -> bool:
+    """Whether a mark between characters begins another entry."""
+    if kind != TEXT:
+      return False
+    if mark == "○":
+      return True
+    if mark == "〇":  # also the numeral, 「一〇五」
+      return patterns.ZERO_BEFORE.search(body[: match.start()]) is None
+    if mark[0] != "　":
+      return False
+    return self._spaces_divide or bool(
+      patterns.DATE_CUE.match(body, match.end())
+    )
