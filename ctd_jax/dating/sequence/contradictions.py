@@ -13,6 +13,7 @@ import numpy as np
 
 from ctd_jax.chronology import date_expressions, sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+from ctd_jax.dating.sequence import western_calendar
 from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
 from ctd_jax.dating.sequence.month_calendar import Calendar
 from ctd_jax.dating.sequence.section_days import SectionDays, find_day_statement
@@ -113,5 +114,10 @@ def format_statement(statement: DateStatement) -> str:
     return f"month {values[0]}L" if values[0] else "a leap month"
   if name == "year":
     reign, year = values[:2]
+    if reign in (
+      western_calendar.COMMON_ERA,
+      western_calendar.BEFORE_COMMON_ERA,
+    ):
+      return f"year {year} {reign}"
     return f"year {reign or ''}{year}年" if year else f"reign {reign}"
   return " ".join(map(str, (name, *values)))

@@ -7,6 +7,7 @@ space there. `dates.csv` quotes, and `dates.jsonl` has all fields of
 
 from __future__ import annotations
 
+import calendar
 import csv
 import io
 import os
@@ -15,6 +16,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.sequence import western_calendar
 from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
 from ctd_jax.utils import files
 
@@ -45,6 +48,10 @@ COLUMNS = (
   "fixed",
   "contradicted",
   "text",
+)
+_WESTERN_ERAS = (
+  western_calendar.COMMON_ERA,
+  western_calendar.BEFORE_COMMON_ERA,
 )
 _BYTE_ORDER_MARK = "\ufeff"
 # Whatever some reader of lines takes for the end of one, and the tab.
@@ -106,8 +113,16 @@ def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
 
 
 def format_month(month: NamedMonth | None) -> str:
-  """Returns a month in Chinese notation, 晉永嘉5年6L月; "" for none."""
-  return f"{month.reign}{month.year}年{month.month}月" if month else ""
+  """Returns a month as people write it: 晉懷帝永嘉5年6L月, March 787 CE.
+
+  "" for none.
+  """
+  if month is None:
+    return ""
+  if month.reign in _WESTERN_ERAS:
+    era_year = reign_tables.format_common_era_year(month.common_era_year)
+    return f"{calendar.month_name[int(month.month)]} {era_year}"
+  return f"{month.reign}{month.year}年{month.month}月"
 
 
 def _list_cells(row: DatedSection) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ctd_jax.dating.sequence import date_tables, tei_output
-from ctd_jax.dating.sequence.dated_sections import DatedSection
 from ctd_jax.utils import files
+
+if TYPE_CHECKING:
+  from ctd_jax.dating.sequence.dated_sections import DatedSection
 
 FORMATS = TSV, CSV, JSONL, TEI = ("tsv", "csv", "jsonl", "tei")
 _FILE_NAMES = {
@@ -41,6 +43,10 @@ def write_dates(
   Raises:
     ValueError: naming a format that is none.
   """
+  # Here and not above: the command takes its formats from this module for
+  # --help, which needs no JAX.
+  from ctd_jax.dating.sequence import date_tables, tei_output
+
   for unknown_format in set(formats).difference(FORMATS):
     raise ValueError(
       f"{unknown_format!r} is no format of dates; known: {', '.join(FORMATS)}"
