@@ -138,7 +138,7 @@ def read_dila_months(
     # Until 104 BCE the year began with the tenth month.
     year += number >= 10 and first < 1683431
     length = int(row["last_jdn"]) - first + 1
-    months.append((Month(year, number, row["leap"] == "1", first), length))
+    months.append((Month(year, number, row["leap"] != "0", first), length))
     eras = row["era"].split("/")
     if "（" in row["era"]:
       eras = [row["ruler"] + era for era in eras]
