@@ -35,7 +35,7 @@ _BLANKS = " \t\u3000○〇◎●△▲"
 _PUNCTUATION = "，、：。；．！？・" + _BLANKS
 _SEASON_DELIMITERS = "，、。；："
 _HEADING_BRACKETS = "【】《》〈〉〔〕[]「」『』（）()#＃*＊"
-_CLAUSE_ENDS = annals.SENTENCE_ENDS + "，、："
+_CLAUSE_ENDS = annals.SENTENCE_ENDS + "，："
 _LENGTH_OF_A_SEASON = 3  # months
 
 _STREAM_NAMES = (
@@ -62,6 +62,12 @@ _NUMBER_OF_DAY = re.compile(
 _MAX_DAY = 30
 _MAX_GAP = 2  # characters between month and day, 「三月，十五日」
 _TEN_DAYS = 10
+_NAME_WITH_SEASON = re.compile("夏[國国州人主王竦侯守貴]")
+_MISPRINTED_DAY = re.compile(
+  "(?<![雖而之惟人])己未(?![能嘗甞有必知可得之聞見曾敢及為爲])"
+  "|[已巳](?:[丑卯酉亥]|[巳已己])|[乙丁辛癸][已己]|戌[子寅辰午申]"
+  "|[甲丙庚壬][戍戊]|戊[戍戊]"
+)
 _BARE_YEAR = re.compile(
   rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
   "(?![之而不後后矣間中乃卒喪無有以餘])"
@@ -74,14 +80,23 @@ _BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者
 # In a text without punctuation a date is part of the clause that one of these
 # stands in.
 _LEADS_INTO_DATE = re.compile(
-  "[自至以於于及在用從迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
-  "如若曰云謂日]$|[每毎逐去昨前今來来][年歲嵗]$"
+  "[自至以於于及在用迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
+  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$"
 )
+# What a petition or an order says: its dates are of what it is about.
+_DOCUMENT = re.compile("[臣乞㫖旨敕勅勑]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
+_ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
+_WIDTH_BEFORE = 24
+_WIDTH_AFTER = 4
+_NAMES_YEAR = re.compile("[稱為改號復是謂]$")
 _REFERENCE_AFTER_DAY = re.compile(
   "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[前後后來来上]"
   "|[歲嵗年科榜])|之[夜日變变]"
 )
-_LENGTH_AFTER_MONTH = re.compile("[不之而以]")
+_LENGTH_AFTER_MONTH = re.compile(
+  "[不之而以]|[上中下]旬|[上中下][辛丁戊]|[末間後后終止内內吉]|初(?!置)|[已以]?前"
+  f"|閏?[{numerals.UNIT_DIGITS}十]+月"
+)
 
 # A name of `emissions.LOG_ERROR_ODDS` and its values.
 DateStatement = tuple[Hashable, ...]
@@ -124,6 +139,7 @@ class _PrintedDate:
     statements: as of `Section`.
     is_tail: whether it only goes on with a date, 「朔」.
     may_be_length: whether it could be a length of time, 「三月」.
+    has_season: whether it prints one.
   """
 
   start: int
@@ -134,6 +150,7 @@ class _PrintedDate:
   statements: tuple[DateStatement, ...]
   is_tail: bool = False
   may_be_length: bool = False
+  has_season: bool = False
 
 
 @dataclasses.dataclass
@@ -241,9 +258,10 @@ def _find_dates(text: str, calendar: Calendar) -> list[_PrintedDate]:
     if (date := _read_cue(cue, text)) is not None
   ]
   dates = _name_unknown_eras(dates, text, calendar)
-  return sorted(
-    [*dates, *_find_bare_numbers(text, dates)], key=lambda date: date.start
-  )
+  dates += _find_bare_numbers(text, dates)
+  if not _is_punctuated(text):
+    dates += _find_misprinted_days(text, dates)
+  return sorted(dates, key=lambda date: date.start)
 
 
 def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
@@ -251,7 +269,9 @@ def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
   if cue.season and not (cue.year or cue.year_cycle or cue.month or cue.leap):
     # A season is set off or goes before a month; else it is a name.
     is_delimited = text[cue.end : cue.end + 1] in ("", *_SEASON_DELIMITERS)
-    if not (is_delimited or cue.day) and _is_punctuated(text):
+    if not (is_delimited or cue.day) and (
+      _is_punctuated(text) or _NAME_WITH_SEASON.match(text, cue.start)
+    ):
       return None
   parts = [
     part
@@ -271,14 +291,17 @@ def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
     _MONTH: transitions.MONTH,
     _DAY: transitions.DAY,
   }
+  # 「封為王五月」: only with a season is it the king's month.
+  is_title = text.startswith("王", cue.start) and not _is_punctuated(text)
   return _PrintedDate(
-    cue.start,
+    cue.start + is_title,
     cue.end,
     parts[0],
     parts[-1],
     kinds[parts[0]],
     _read_cue_statements(cue, text),
     may_be_length=parts == [_MONTH] and not cue.leap,
+    has_season=cue.season is not None,
   )
 
 
@@ -385,6 +408,31 @@ def _find_bare_numbers(
   return found
 
 
+def _find_misprinted_days(
+  text: str, dates: Sequence[_PrintedDate]
+) -> list[_PrintedDate]:
+  """Returns days that are words as well: 「己未」, or 「已酉」 for 己酉.
+
+  Where clauses are not marked, readers of dates leave them out.
+  """
+  taken = {date.start for date in dates} | {date.end - 2 for date in dates}
+  found = []
+  for match in _MISPRINTED_DAY.finditer(text):
+    if match.start() not in taken:
+      mark = sexagenary.find_day_mark(text, match.end())
+      day = sexagenary.parse_cyclic_index(match[0])
+      found.append(
+        _PrintedDate(
+          *match.span(),
+          _DAY,
+          _DAY,
+          transitions.DAY,
+          ((DAY_STATEMENTS[mark], day),),
+        )
+      )
+  return found
+
+
 def _read_heading(
   text: str,
   dates: Sequence[_PrintedDate],
@@ -446,7 +494,7 @@ def _cut_record(text: str, dates: Sequence[_PrintedDate]) -> list[_Draft]:
       and (draft.last_part >= 0 or clauses.can_open_record(date))
     ):
       draft.add_date(date)
-    elif clauses.opens_section(date):
+    elif clauses.opens_section(date, drafts):
       drafts.append(_Draft(date.start, date.start))
       drafts[-1].add_date(date)
     elif date.first_part == _DAY and clauses.is_narrated(date):
@@ -455,13 +503,26 @@ def _cut_record(text: str, dates: Sequence[_PrintedDate]) -> list[_Draft]:
   return drafts
 
 
+def _find_last_month(drafts: Sequence[_Draft]) -> int:
+  """Returns the number of the month of the last date of the year, else 0."""
+  for draft in reversed(drafts):
+    for name, *values in draft.statements:
+      if name == "month":
+        return values[0]
+    if draft.kind >= transitions.YEAR:
+      break
+  return 0
+
+
 class _Clauses:
   """Clauses of a record: which dates open one that is told in its place."""
 
   def __init__(self, text: str):
     self._text = text
     self._is_punctuated = _is_punctuated(text)
-    self._flashback_start = self._find_flashback()
+    # 「初…」 is told until the record comes back to its own time.
+    pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
+    self._opens_with_flashback = pattern.match(text) is not None
 
   @functools.cached_property
   def _opens_sentence(self) -> Callable[[int], bool]:
@@ -480,15 +541,25 @@ class _Clauses:
     """Returns whether a date that opens the record dates it."""
     return not date.is_tail and self._has_form_of_date(date)
 
-  def opens_section(self, date: _PrintedDate) -> bool:
-    """Returns whether a date inside the record opens a section."""
+  def opens_section(self, date: _PrintedDate, drafts: Sequence[_Draft]) -> bool:
+    """Returns whether a date inside the record opens a section.
+
+    Args:
+      date: after the first of the record.
+      drafts: the sections before it.
+    """
     if date.is_tail or self._is_flashback(date):
       return False
     if not self._is_punctuated:
-      return self._opens_bare_clause(date)
+      return self._opens_bare_clause(date, drafts)
     start = self._skip_blanks(date.start)
     if self._opens_sentence(start):
-      return self._has_form_of_date(date)
+      # 「元年，革車三十乘」 looks ahead unless years were told before.
+      is_bare_year = date.first_part == _YEAR and date.may_be_length
+      return self._has_form_of_date(date) and (
+        not is_bare_year
+        or any(draft.kind >= transitions.YEAR for draft in drafts)
+      )
     return self._opens_clause(start) and self._is_set_off(date)
 
   def is_narrated(self, date: _PrintedDate) -> bool:
@@ -525,16 +596,43 @@ class _Clauses:
       date.may_be_length and date.statements[0][1] == _LENGTH_OF_A_SEASON
     )
 
-  def _opens_bare_clause(self, date: _PrintedDate) -> bool:
+  def _opens_bare_clause(
+    self, date: _PrintedDate, drafts: Sequence[_Draft]
+  ) -> bool:
     """The same in a text without punctuation."""
-    if date.first_part == _YEAR and date.may_be_length:
+    before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    after = self._text[date.end : date.end + _WIDTH_AFTER]
+    if (
+      date.first_part in (_CYCLE, _MONTH_DAY)
+      or _LEADS_INTO_DATE.search(before)
+      or after.startswith("也")
+    ):
       return False
-    before = self._text[max(0, date.start - 2) : date.start]
-    if _LEADS_INTO_DATE.search(before):
+    if date.first_part in (_SEASON, _DAY):
+      return self._has_form_of_date(date)
+    # Of days histories have the pairs, documents the numbers.
+    is_of_document = (
+      _NUMBER_OF_DAY.match(after) or _DOCUMENT.search(before)
+    ) is not None
+    if date.first_part == _YEAR:
+      # A year is told of (「建武二年立為后」) more often than entered.
+      return (
+        (date.has_season or date.last_part == _DAY)
+        and not (is_of_document or _ORDER.search(before))
+        and not after.startswith(("季", "臣"))
+        and not _NAMES_YEAR.search(before)
+      )
+    if date.last_part == _DAY or not date.may_be_length:
+      return date.last_part == _DAY or not is_of_document
+    if is_of_document or _LENGTH_AFTER_MONTH.match(after):
       return False
-    if date.may_be_length and _LENGTH_AFTER_MONTH.match(self._text, date.end):
-      return False
-    return self._has_form_of_date(date)
+    last_month = _find_last_month(drafts)
+    if last_month:
+      return date.statements[0][1] > last_month
+    # A month is entered where a record begins, unless records are long.
+    return drafts[0].kind != transitions.DAY and not (
+      _ORDER.search(before) or self._text[date.start] in "兩两"
+    )
 
   def _skip_blanks(self, position: int) -> int:
     """Returns the position of blanks and circles before a date."""
@@ -544,23 +642,17 @@ class _Clauses:
 
   def _is_flashback(self, date: _PrintedDate) -> bool:
     """Returns whether a date is of what is told to have come before."""
+    if self._opens_with_flashback and date.first_part == _YEAR:
+      return True
     if not self._is_punctuated:
-      return 0 <= self._flashback_start < date.start
+      return False
     sentence_start = 1 + max(
       self._text.rfind(mark, 0, date.start) for mark in annals.SENTENCE_ENDS
     )
     sentence_start += len(self._text[sentence_start:]) - len(
       self._text[sentence_start:].lstrip(_BLANKS)
     )
-    if _FLASHBACK.match(self._text, sentence_start):
-      return True
-    return self._flashback_start == 0 and date.first_part == _YEAR
-
-  def _find_flashback(self) -> int:
-    """Returns where the record begins to tell what came before, else -1."""
-    pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
-    match = pattern.match(self._text)
-    return match.start() if match else -1
+    return _FLASHBACK.match(self._text, sentence_start) is not None
 
 
 @dataclasses.dataclass(frozen=True)
