@@ -158,8 +158,49 @@ def make_western_calendar(first_year: int, last_year: int) -> Calendar:
   )
 
 
+def read_all_western_sections(records: Sequence[Entry]) -> list[Section]:
+  """Returns the sections of Western annals, those of a record together.
+
+  The year that heads a record, or stands in the heading just above it, is
+  stated of all its sections: what happened in January is not told after the
+  year that its heading has. It is not stated of what follows further down, for
+  the heading between may be lost.
+
+  Args:
+    records: of the text, in order.
+  """
+  sections: list[Section] = []
+  year_above: DateStatement | None = None
+  for number, record in enumerate(records):
+    sections += read_western_sections(
+      number, record.text, record.is_heading, year_above
+    )
+    year_above = None
+    if record.is_heading:
+      year_above = next(
+        (
+          statement
+          for statement in sections[-1].statements
+          if statement[0] == "year"
+        ),
+        None,
+      )
+    if (
+      year_above
+      and number + 1 < len(records)
+      and records[number + 1].place != record.place
+    ):
+      # A heading on a line of its own: the year can be an empty one, and the
+      # heading of what follows lost.
+      year_above = ("year", None, year_above[2])
+  return sections
+
+
 def read_western_sections(
-  record: int, text: str, calendar: Calendar, is_heading: bool = False
+  record: int,
+  text: str,
+  is_heading: bool = False,
+  year_above: DateStatement | None = None,
 ) -> list[Section]:
   """Returns the sections of a record of Western annals, at least one.
 
@@ -170,9 +211,9 @@ def read_western_sections(
   Args:
     record: its number.
     text: of the record.
-    calendar: of the common era.
     is_heading: whether the text heads other records, which makes it one
       section.
+    year_above: statement of the heading that the record belongs to.
   """
   heading = match_year_heading(text)
   if heading is not None and not _is_year(heading.year, heading.has_era):
@@ -213,6 +254,14 @@ def read_western_sections(
       sections[0] = (0, first_kind, first_statements + statements)
     else:
       sections.append((start, kind, statements))
+  year_above = first_statements[0] if heading else year_above
+  if year_above is not None:
+    sections = [
+      (start, kind, statements)
+      if any(name == "year" for name, *_ in statements)
+      else (start, kind, [year_above, *statements])
+      for start, kind, statements in sections
+    ]
   stops = [start for start, _, _ in sections[1:]] + [len(text)]
   return [
     Section(
