@@ -24,6 +24,7 @@ from ctd_jax.dating.sequence import (
   month_calendar,
   section_days,
   tei_output,
+  written_dates,
 )
 from ctd_jax.dating.sequence.chronicle_dates import (
   ChronicleDates,
@@ -295,6 +296,21 @@ def test_leap_months_are_written_as_in_time_keys(rows):
   ]
   assert "\t8L\t" in line
   assert "閏8" not in line
+
+
+def test_months_are_read_as_they_are_written(jin, rows):
+  for row in rows[:4]:
+    text = date_tables.format_month(row.month)
+    (month,) = np.flatnonzero(written_dates.find_months(text, jin))
+    assert jin.name_month(month)[1:] == (row.month.year, row.month.month)
+
+
+def test_months_of_the_common_era_are_written_as_such():
+  march = dated_sections.NamedMonth("CE", 787, "3", 787)
+  assert date_tables.format_month(march) == "March 787 CE"
+  assert date_tables.format_month(None) == ""
+  year = ("year", "CE", 787)
+  assert contradictions.format_statement(year) == "year 787 CE"
 
 
 def test_tsv_has_one_line_for_each_section(rows):

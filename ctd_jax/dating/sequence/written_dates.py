@@ -1,9 +1,10 @@
 """Written dates: the months of a calendar that a date names.
 
 A date is a month, a season or a year as the texts write it (「隱公元年三月」,
-「開寶八年閏十月」, 「公元975年」), or a year, month or day of ISO 8601-2 (EDTF,
-level 0): 0975, 0975-10, 0975-10-12. Two of them with a slash are an interval,
-which two full stops or nothing leave open at an end.
+「開寶八年閏十月」, 「公元975年」) or as tables of dates do (開寶8年10L月), or a
+year, month or day of ISO 8601-2 (EDTF, level 0): 0975, 0975-10, 0975-10-12. Two
+of them with a slash are an interval, which two full stops or nothing leave open
+at an end.
 
 Years, months and days of ISO 8601 are those of the proleptic Gregorian
 calendar, and the months that share a day with them are meant. Where only new
@@ -41,6 +42,7 @@ FORMS = "隱公元年三月, 開寶八年閏十月, 0975-10-12, 0975-10 or 0975-
 _ISO_DATE = re.compile(
   r"(?P<year>-?\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?"
 )
+_LEAP_LABEL = re.compile(r"(\d{1,2})L(?=月)")
 _LOOKS_ISO = re.compile(r"[-\d.~?%X{}\[\]]+")
 _OPEN_ENDS = ("", "..")
 _DAYS_PER_LUNATION = 29.53
@@ -206,6 +208,8 @@ def _find_printed_months(
   text: str, calendar: Calendar
 ) -> Bool[np.ndarray, " K"]:
   """Returns which months a date has as a text writes it, 「隱公元年三月」."""
+  # As the tables of dates write a leap month: 光熙1年8L月.
+  text = _LEAP_LABEL.sub(r"閏\1", text)
   matches = list(
     date_grammar.iterate_matches(fold_script(text), calendar.timeline)
   )
