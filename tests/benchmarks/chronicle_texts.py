@@ -147,7 +147,7 @@ def read_houhanji(
   heads = era_lib.read_era_openings(entries, years, era_lib.ERA_OPENING, 3)
   return era_lib.make_gold(
     name,
-    "西漢,新,東漢",
+    "西漢,新,更始,東漢",
     entries,
     heads,
     table,
