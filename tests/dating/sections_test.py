@@ -3,7 +3,7 @@
 import pytest
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.sequence import month_calendar
+from ctd_jax.dating.sequence import month_calendar, unknown_eras
 from ctd_jax.dating.sequence import sections as section_lib
 from ctd_jax.dating.sequence.transitions import (
   DAY,
@@ -74,3 +74,180 @@ def cut(text, eras):
 )
 def test_sections_hold_what_their_dates_say(text, expected, eras):
   assert read(text, eras) == expected
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    # 「秋，七月。」 holds nothing but its date.
+    (
+      "秋，七月。冬，十月，大水。",
+      [(SEASON, (("month", 7),)), (SEASON, (("month", 10),))],
+    ),
+    # A day after a comma opens a section, one inside a clause does not.
+    (
+      "夏，四月，出師，甲子，以乙丑赦。",
+      [
+        (SEASON, (("month", 4),)),
+        (DAY, (("day", 0), ("day", 1))),
+      ],
+    ),
+    ("夏，四月，圍之，三月，克之。", [(SEASON, (("month", 4),))]),
+    (
+      "夏，四月，圍之，五月，克之。",
+      [(SEASON, (("month", 4),)), (MONTH, (("month", 5),))],
+    ),
+    # What came before dates nothing; what the record comes back to does.
+    (
+      "初，三年，王出。五月，王歸。",
+      [(NO_DATE, ()), (MONTH, (("month", 5),))],
+    ),
+    ("四月，十五日，大水。", [(MONTH, (("month", 4), ("month day", 15)))]),
+    ("廿三日，大水。", [(DAY, (("month day", 23),))]),
+    ("三日，大水。", [(NO_DATE, ())]),
+    ("二年甲寅，大水。", [(YEAR, (("year", None, 2), ("cycle", 50)))]),
+    (
+      "二年，大水。三年，城成。",
+      [(YEAR, (("year", None, 2),)), (YEAR, (("year", None, 3),))],
+    ),
+    (
+      "三月，大赦，改元永熹。四月，大水。",
+      [
+        (MONTH, (("month", 3), ("era", "永熹"))),
+        (MONTH, (("month", 4),)),
+      ],
+    ),
+  ],
+)
+def test_a_record_is_cut_at_its_dates(text, expected, eras):
+  assert read(text, eras) == expected
+
+
+def test_a_section_begins_at_its_date_and_has_what_follows(eras):
+  assert cut("王薨。四月，大水。○五月，雨雪。", eras) == [
+    "王薨。",
+    "四月，大水。○",
+    "五月，雨雪。",
+  ]
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    (
+      "三年春正月王出二月甲子大赦丙寅雨雪夏四月地震",
+      ["三年春正月王出", "二月甲子大赦", "丙寅雨雪", "夏四月地震"],
+    ),
+    # Misprints of 己酉, and words that look like a day.
+    ("三月甲子大赦已酉雨雪", ["三月甲子大赦", "已酉雨雪"]),
+    ("三月甲子大赦王己未有子", ["三月甲子大赦王己未有子"]),
+    # Lengths of time, petitions, what a clause goes on with.
+    ("三年春正月王居喪三月不食", ["三年春正月王居喪三月不食"]),
+    ("四月甲子臣乞以來年五月赦", ["四月甲子臣乞以來年五月赦"]),
+    ("五月王書去年甲子事", ["五月王書去年甲子事"]),
+    ("五月雨至甲子乃止", ["五月雨至甲子乃止"]),
+    ("五月捕之如甲子詔書", ["五月捕之如甲子詔書"]),
+    # A month that is no later is told of.
+    ("五月大水王問四月之事", ["五月大水王問四月之事"]),
+    ("五月封其子爲王六月地震", ["五月封其子爲王", "六月地震"]),
+    ("初王好獵五月甲子王薨", ["初王好獵", "五月甲子王薨"]),
+    ("甲子后安初三年立為后", ["甲子后安初三年立為后"]),
+    ("夏國主遣使", ["夏國主遣使"]),
+  ],
+)
+def test_texts_without_punctuation_are_cut(text, expected, eras):
+  assert cut(text, eras) == expected
+
+
+@pytest.mark.parametrize(
+  ("text", "kind", "statements"),
+  [
+    ("三年", YEAR, (("year", None, 3),)),
+    ("◎元年", YEAR, (("year", None, 1),)),
+    ("永熹二年", NAMED, (("year", "永熹", 2),)),
+    ("春", SEASON, (("season", 0),)),
+    ("【永熹】", NAMED, (("year", "永熹", 0),)),
+    ("經", STREAM, ()),
+    ("〔傳〕", STREAM, ()),
+    ("傳：", STREAM, ()),
+    ("永熹元年傳", STREAM, (("year", "永熹", 1),)),
+  ],
+)
+def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
+  (section,) = section_lib.read_sections(7, text, eras)
+  assert section == section_lib.Section(
+    7, 0, len(text), kind, statements, is_heading=True
+  )
+
+
+def test_a_heading_is_one_section_and_a_range_dates_nothing(eras):
+  for text, statements in (
+    ("卷三 永熹二年 大水", (("year", "永熹", 2),)),
+    ("起永熹二年盡三年", ()),
+    ("諸王傳", ()),
+  ):
+    (section,) = section_lib.read_sections(0, text, eras, is_heading=True)
+    assert section.is_heading
+    assert section.statements == statements
+
+
+@pytest.mark.parametrize(
+  ("text", "mark"),
+  [
+    ("傳二年春，大水。", "傳"),
+    ("【公羊傳】大水。", "公羊傳"),
+    ("經", "經"),
+    ("《傳》曰：「大水。」", None),
+    ("傳其國於子。", None),
+    ("大水。", None),
+  ],
+)
+def test_marks_of_streams(text, mark, eras):
+  assert section_lib.find_stream_mark(text) == mark
+  is_stream = read(text, eras)[0][0] == STREAM
+  assert is_stream == (mark is not None)
+
+
+def test_eras_that_the_calendar_lacks_are_named(eras):
+  text = "明洪武三年正月，大水。"
+  (era,) = unknown_eras.find_unknown_eras(text, eras)
+  assert text[era.start : era.stop] == "明洪武三年"
+  assert (era.name, era.regnal_year) == ("洪武", 3)
+  assert ("明", 1368, 1398) in era.known
+  assert read(text, eras) == [
+    (NAMED, (("unknown era", "洪武", 3), ("month", 1)))
+  ]
+
+
+def test_an_era_that_nobody_knows_has_its_nearest_names(eras):
+  # 永喜 is another spelling of 永熹.
+  assert unknown_eras.find_unknown_eras("永喜元年，大水。", eras) == []
+  (era,) = unknown_eras.find_unknown_eras("永槙三年春，大水。", eras)
+  assert (era.name, era.regnal_year, era.known) == ("永槙", 3, ())
+  assert era.nearest
+  assert all("永" in name for name in era.nearest)
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "永熹三年，大水。",
+    "王在位三年，大水。",
+    "居長安三年，乃歸。",
+    "桓公三年春，大水。",
+    "其弟三年不食。",
+    "二十三年春，大水。",
+    "洪武九十九年，大水。",
+  ],
+)
+def test_prose_has_no_unknown_era(text, eras):
+  assert unknown_eras.find_unknown_eras(text, eras) == []
+
+
+def test_spellings_of_prints_are_read():
+  song = month_calendar.load_calendar("宋")
+  for text in ("熈寜三年正月丁夘", "慶厯三年正月丁夘"):
+    (section,) = section_lib.read_sections(0, text, song)
+    (name, reign, year), _, day = section.statements
+    assert (name, year, day) == ("year", 3, ("day", 3))
+    assert reign in ("熙寧", "慶曆")

@@ -43,6 +43,7 @@ _STREAM_NAMES = (
 )
 _BRACKETED_STREAM = re.compile(
   rf"[\sA-Z0-9]*[【〔\[《〈（(「]({_STREAM_NAMES})[】〕\]》〉）)」][：:\sA-Z0-9]*"
+  "(?![曰云稱称言有])"
 )
 # Before a date, or alone.
 _BARE_STREAM = re.compile(rf"\s*({_STREAM_NAMES})[：:，、。\s]*")
@@ -70,7 +71,7 @@ _MISPRINTED_DAY = re.compile(
 )
 _BARE_YEAR = re.compile(
   rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
-  "(?![之而不後后矣間中乃卒喪無有以餘])"
+  "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
 )
 
 # What opens a sentence that tells what came before.
@@ -81,7 +82,7 @@ _BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者
 # stands in.
 _LEADS_INTO_DATE = re.compile(
   "[自至以於于及在用迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
-  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$"
+  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季]$"
 )
 # What a petition or an order says: its dates are of what it is about.
 _DOCUMENT = re.compile("[臣乞㫖旨敕勅勑]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
@@ -173,9 +174,15 @@ class _Draft:
 
   def add_date(self, date: _PrintedDate) -> None:
     """Goes on with a smaller part of the date."""
-    self.date_end, self.last_part = date.end, date.last_part
     self.kind = max(self.kind, date.kind)
-    self.statements += date.statements
+    if self.last_part == _YEAR and date.first_part == _DAY:
+      # 「元年（甲寅）」 is the name of the year.
+      self.statements.append(("cycle", date.statements[0][1]))
+      self.last_part = _CYCLE
+    else:
+      self.statements += date.statements
+      self.last_part = date.last_part
+    self.date_end = date.end
 
 
 def read_sections(
@@ -277,10 +284,10 @@ def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
     part
     for part, value in (
       (_YEAR, cue.year),
-      (_CYCLE, cue.year_cycle),
+      (_CYCLE, cue.year_cycle or (cue.day and _is_name_of_year(cue))),
       (_SEASON, cue.season),
       (_MONTH, cue.month or cue.leap),
-      (_DAY, cue.day),
+      (_DAY, cue.day and not _is_name_of_year(cue)),
     )
     if value
   ]
@@ -305,6 +312,11 @@ def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
   )
 
 
+def _is_name_of_year(cue: DateCue) -> bool:
+  """Returns whether a pair is no day: 「元年甲寅」, 「元年甲寅春正月」."""
+  return cue.year is not None and not (cue.season or cue.month or cue.leap)
+
+
 def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   statements: list[DateStatement] = []
   if cue.year is not None:
@@ -317,7 +329,9 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
     statements.append(("month", cue.month))
   elif cue.season:
     statements.append(("season", date_expressions.SEASONS.index(cue.season)))
-  if cue.day:
+  if cue.day and _is_name_of_year(cue):
+    statements.append(("cycle", sexagenary.parse_cyclic_index(cue.day)))
+  elif cue.day:
     # 「壬辰朔」 or 「辛未，朔」.
     mark = sexagenary.find_day_mark(text, cue.end)
     day = sexagenary.parse_cyclic_index(cue.day)
@@ -555,9 +569,13 @@ class _Clauses:
     start = self._skip_blanks(date.start)
     if self._opens_sentence(start):
       # 「元年，革車三十乘」 looks ahead unless years were told before.
-      is_bare_year = date.first_part == _YEAR and date.may_be_length
+      is_first_year = (
+        date.first_part == _YEAR
+        and date.may_be_length
+        and date.statements[0][-1] == 1
+      )
       return self._has_form_of_date(date) and (
-        not is_bare_year
+        not is_first_year
         or any(draft.kind >= transitions.YEAR for draft in drafts)
       )
     return self._opens_clause(start) and self._is_set_off(date)
