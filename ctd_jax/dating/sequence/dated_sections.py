@@ -22,11 +22,12 @@ from ctd_jax.chronology import (
 from ctd_jax.dating.sequence import contradictions, edtf, section_days
 from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
 from ctd_jax.dating.sequence.contradictions import Contradiction
+from ctd_jax.dating.sequence.date_glyphs import fold_date_glyphs
 from ctd_jax.dating.sequence.section_days import SectionDays
 
 # Credible months that a row gives, the most probable ones.
 MAX_CREDIBLE_MONTHS = 100
-_MAX_DATE_CHARS = 60  # 「太和十有二年冬十有二月，癸未，朔」 has 16
+_MAX_DATE_CHARS = 32  # 「晉孝武皇帝太元十有二年冬十有二月，癸未，朔」 has 22
 _DIGITS = 4  # of probabilities
 _PUNCTUATION = "，、：。；． \u3000\t"
 
@@ -251,7 +252,7 @@ def find_printed_date(text: str, dates: ChronicleDates) -> str:
     text: of the section.
     dates: whose calendar names the reigns.
   """
-  head = text[:_MAX_DATE_CHARS]
+  head = fold_date_glyphs(text[:_MAX_DATE_CHARS])
   start = end = 0
   for cue in date_expressions.find_date_cues(head, dates.calendar.timeline):
     if text[end : cue.start].strip(_PUNCTUATION):

@@ -17,6 +17,7 @@ parts the interval from first to last is written, marked with `?`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ctd_jax.chronology import civil_dates
@@ -52,6 +53,7 @@ def _format_span(span: DaySpan, separator: str, mark: str = "") -> str:
   return separator.join(f"{format_gregorian_day(day)}{mark}" for day in days)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def format_gregorian_day(julian_day: int) -> str:
   """Returns a day as ISO 8601 writes it, -0721-02-22."""
   return civil_dates.format_date(civil_dates.to_gregorian_dates(julian_day))
