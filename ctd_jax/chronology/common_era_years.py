@@ -32,6 +32,7 @@ _CHINESE_YEARS = re.compile(
   r"|(?!\s*[\d年月個]))|(?!\s*年))"
 )
 _GLOSS = re.compile(r"\S\s*[(（\[]\s*(?:即|=|i\.e\.)?\s*\Z")
+_MAX_GLOSS = 12
 _MIN_BARE_DIGITS = 3
 _SIDE = re.compile(
   r"\b(?:(?P<before>before|prior\s+to|earlier\s+than)"
@@ -89,7 +90,9 @@ def find_common_era_years(text: str) -> list[EraYear]:
     ):
       years += _read_latin_years(match, text)
   return sorted(
-    year for year in years if not _GLOSS.search(text, 0, year.start)
+    year
+    for year in years
+    if not _GLOSS.search(text[max(year.start - _MAX_GLOSS, 0) : year.start])
   )
 
 

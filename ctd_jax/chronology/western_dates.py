@@ -84,60 +84,60 @@ _DAY_NUMBER = r"(?:[12]?\d|3[01])(?:st|nd|rd|d|th)?(?!\d)"
 _ERA_BEFORE = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
 _ERA_AFTER = rf"{_ERA_BEFORE}(?![A-Za-z])"
 _YEAR_OPENING = (
-  r"(?:[Aa]nno(?:\s+[Dd]omini)?|An\.|[Ii]n\s+the\s+year(?:\s+of"
-  r"(?:\s+(?:our|the)\s+Lord|\s+grace|\s+Christ|\s+the\s+Incarnation))?"
-  r"|[Tt]he\s+year)"
+  r"(?:[Aa]nno(?:\s{1,4}[Dd]omini)?|An\.|[Ii]n\s{1,4}the\s{1,4}year(?:\s{1,4}of"
+  r"(?:\s{1,4}(?:our|the)\s{1,4}Lord|\s{1,4}grace|\s{1,4}Christ|\s{1,4}the\s{1,4}Incarnation))?"
+  r"|[Tt]he\s{1,4}year)"
 )
 _YEAR_PATTERN = (
-  rf"(?:(?<![A-Za-z])(?P<era_before>{_ERA_BEFORE}|{_YEAR_OPENING}),?\s*"
+  rf"(?:(?<![A-Za-z])(?P<era_before>{_ERA_BEFORE}|{_YEAR_OPENING}),?\s{{0,4}}"
   rf"(?P<year_roman>{_ROMAN_LETTERS}(?![A-Za-z])|\d{{1,4}}(?!\d))"
   rf"(?:\s?(?P<era_both>{_ERA_AFTER}))?"
   rf"|(?<![\d.])(?P<year_era>\d{{1,4}})\s?(?P<era_after>{_ERA_AFTER})"
-  r"|(?<![A-Za-z])[Ii]n\s+(?P<year_bare>[1-9]\d{2,3})(?![\d.]*\d|\s+(?!this\b)[a-z]{3,}s\b))"
+  r"|(?<![A-Za-z])[Ii]n\s{1,4}(?P<year_bare>[1-9]\d{2,3})(?![\d.]*\d|\s{1,4}(?!this\b)[a-z]{3,}s\b))"
 )
-_OF_YEAR = r"\s+(?:A\.?D\.?\s*)?[1-9]\d{2,3}(?!\d)"
+_OF_YEAR = r"\s{1,4}(?:A\.?D\.?\s{0,4})?[1-9]\d{2,3}(?!\d)"
 _FULL_DATE_YEAR = (
-  rf"(?:,?\s*(?:in\s+)?(?:(?P<date_era>{_ERA_BEFORE}|[Aa]nno(?:\s+[Dd]omini)?)"
-  rf"\s*)?(?P<date_year>[1-9]\d{{2,3}})(?!\d)(?:\s?(?P<date_era_after>{_ERA_AFTER}))?)?"
+  rf"(?:,?\s{{0,4}}(?:in\s{{1,4}})?(?:(?P<date_era>{_ERA_BEFORE}|[Aa]nno(?:\s{{1,4}}[Dd]omini)?)"
+  rf"\s{{0,4}})?(?P<date_year>[1-9]\d{{2,3}})(?!\d)(?:\s?(?P<date_era_after>{_ERA_AFTER}))?)?"
 )
 _DAY_OF_MONTH = re.compile(
-  r"(?<![A-Za-z\d])(?:[Tt]he\s+)?(?:"
-  rf"(?P<day>{_DAY_NUMBER}|(?i:{_ORDINAL_PATTERN}))(?:\s+day)?(?:\s+of)?\s+"
-  rf"(?:the\s+month\s+of\s+)?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR})"
+  r"(?<![A-Za-z\d])(?:[Tt]he\s{1,4})?(?:"
+  rf"(?P<day>{_DAY_NUMBER}|(?i:{_ORDINAL_PATTERN}))(?:\s{{1,4}}day)?(?:\s{{1,4}}of)?\s{{1,4}}"
+  rf"(?:the\s{{1,4}}month\s{{1,4}}of\s{{1,4}})?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR})"
 )
 _MONTH_THEN_DAY = re.compile(
-  rf"(?<![A-Za-z])(?:{_MONTH_PATTERN})\.?\s+(?:the\s+)?"
+  rf"(?<![A-Za-z])(?:{_MONTH_PATTERN})\.?\s{{1,4}}(?:the\s{{1,4}})?"
   rf"(?P<day>{_DAY_NUMBER})(?![A-Za-z\d]){_FULL_DATE_YEAR}"
 )
 _ROMAN_DAY = re.compile(
-  r"(?<![A-Za-z\d])(?:[Tt]he\s+)?(?:(?P<eve>[Pp]rid(?:ie|\.)|day\s+before|eve\s+of)"
-  rf"|(?:a\.?\s?d\.?\s+)?(?P<count>\d{{1,2}}(?:st|nd|rd|d|th)?|{_ROMAN_LETTERS}"
-  rf"|(?i:{_ORDINAL_PATTERN}))\.?(?:\s+day)?)?"
-  r"\s*(?:of\s+|before\s+)?(?:the\s+)?"
+  r"(?<![A-Za-z\d])(?:[Tt]he\s{1,4})?(?:(?:(?P<eve>[Pp]rid(?:ie|\.)|day\s{1,4}before|eve\s{1,4}of)"
+  rf"|(?:a\.?\s?d\.?\s{{1,4}})?(?P<count>\d{{1,2}}(?:st|nd|rd|d|th)?|{_ROMAN_LETTERS}"
+  rf"|(?i:{_ORDINAL_PATTERN}))\.?(?:\s{{1,4}}day)?)"
+  r"\s{0,4}(?:of\s{1,4}|before\s{1,4})?(?:the\s{1,4})?)?"
   r"(?P<mark>[KkCc]al(?:end(?:s|as|is|ae)|\.)|[KkCc]l\.|[Nn]on(?:es|as|is|ae|\.)"
   r"|[Ii]d(?:es|us|ibus|\.))"
-  rf"\s*(?:of\s+)?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR}"
+  rf"\s{{0,4}}(?:of\s{{1,4}})?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR}"
 )
 # A month alone is one where it stands after such a word, or as a heading; "may"
 # and "march" are verbs.
 _LONE_MONTH = re.compile(
-  r"(?:(?<![A-Za-z])(?:(?:[Ii]n|[Dd]uring|[Tt]hrough|[Ii]n\s+mid)(?:\s+the)?"
-  r"(?:\s+(?:early|late|month\s+of|beginning\s+of|end\s+of|middle\s+of))*\s+"
-  r"|[Tt]he\s+month\s+of\s+|[Mm]ense\s+)|\A[\[(]?)"
-  rf"(?:{_MONTH_PATTERN})(?![a-z]){_FULL_DATE_YEAR}(?P<tail>[\])]?[.,:;]?\s*\Z)?"
+  r"(?:(?<![A-Za-z])(?:(?:[Ii]n|[Dd]uring|[Tt]hrough|[Ii]n\s{1,4}mid)(?:\s{1,4}the)?"
+  r"(?:\s{1,4}(?:early|late|month\s{1,4}of|beginning\s{1,4}of|end\s{1,4}of|middle\s{1,4}of))*\s{1,4}"
+  r"|[Tt]he\s{1,4}month\s{1,4}of\s{1,4}|[Mm]ense\s{1,4})|\A[\[(]?)"
+  rf"(?:{_MONTH_PATTERN})(?![a-z]){_FULL_DATE_YEAR}(?P<tail>[\])]?[.,:;]?\s{{0,4}}\Z)?"
 )
 _SEASON = re.compile(
-  r"(?<![A-Za-z])(?:[Ii]n|[Dd]uring|[Tt]owards?|[Bb]y|[Aa]t|[Tt]his|[Tt]he\s+same)"
-  r"\s+(?:the\s+)?(?:(?:early|late|following|same|next|end\s+of|beginning\s+of)"
-  r"\s+(?:the\s+)?)*(?:mid-?)?"
-  rf"(?P<season>winter|spring|summer|autumn|fall)(?![a-z])(?:\s+of(?={_OF_YEAR})"
+  r"(?<![A-Za-z])(?:[Ii]n|[Dd]uring|[Tt]owards?|[Bb]y|[Aa]t|[Tt]his|[Tt]he\s{1,4}same)"
+  r"\s{1,4}(?:the\s{1,4})?(?:(?:early|late|following|same|next|end\s{1,4}of|beginning\s{1,4}of)"
+  r"\s{1,4}(?:the\s{1,4})?)*(?:mid-?)?"
+  rf"(?P<season>winter|spring|summer|autumn|fall)(?![a-z])(?:\s{{1,4}}of(?={_OF_YEAR})"
   rf"{_FULL_DATE_YEAR})?"
 )
 _CHINESE_DATE = re.compile(
-  r"(?:公元|西元|西曆|西历|公曆|公历)\s*(?P<before_era>前)?\s*"
+  r"(?:公元|西元|西曆|西历|公曆|公历)\s{0,4}(?P<before_era>前)?\s{0,4}"
   rf"(?P<year>[0-9０-９]{{1,4}}|[〇零○{UNIT_DIGITS}]{{2,4}}|{NUMERAL_PATTERN})"
-  rf"\s*年?(?:\s*(?P<month>正|{NUMERAL_PATTERN})\s*月"
-  rf"(?:\s*(?P<day>{NUMERAL_PATTERN})\s*[日號号])?)?"
+  rf"\s{{0,4}}年?(?:\s{{0,4}}(?P<month>正|{NUMERAL_PATTERN})\s{{0,4}}月"
+  rf"(?:\s{{0,4}}(?P<day>{NUMERAL_PATTERN})\s{{0,4}}[日號号])?)?"
 )
 _YEAR = re.compile(_YEAR_PATTERN)
 

@@ -103,6 +103,15 @@ def test_what_is_left_out_is_counted(tmp_path):
   )
 
 
+def test_the_common_era_has_the_years_of_the_text(tmp_path):
+  path = write(tmp_path, "a.txt", "A.D. 787. Ships.\nA.D. 790. A famine.\n")
+  records = chronicle_input.read_records(path, LINE)
+  calendar = chronicle_input.load_reigns("CE", records)
+  assert (calendar.years[0], calendar.years[-1]) == (777, 800)
+  calendar = chronicle_input.load_reigns("CE:700-710")
+  assert len(calendar) == 132
+
+
 def test_the_files_of_a_folder_are_read_by_their_numbers(tmp_path):
   for name, text in (("10_閔公", "夏，地震。"), ("2_莊公", "春，大水。")):
     write(tmp_path, f"{name}.txt", f"元年春，王正月。\n{text}\n")

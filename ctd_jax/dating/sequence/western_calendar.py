@@ -10,8 +10,9 @@ Axes: K months.
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -26,13 +27,18 @@ from ctd_jax.dating.sequence.month_calendar import (
   Readings,
 )
 from ctd_jax.dating.sequence.sections import DateStatement, Section
-from ctd_jax.texts import Entry, match_year_heading
+from ctd_jax.texts import Entry, YearHeading, match_year_heading
 
 COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"
 # Years before the first that a text prints and after the last: headings may be
 # missing at both ends.
 MARGIN_YEARS = 10
 _MIN_BARE_YEAR = 100
+_MAX_ABBREVIATION = 8
+# What may stand before the date that opens a sentence: "And on".
+_WORD = re.compile(r"\w+")
+_MAX_OPENING_WORDS = 2
+_MAX_OPENING_LENGTH = 24
 _NAME = re.compile(r"CE(?::(?P<first>.+?)\s*[-–/]\s*(?P<last>[^-–/]+))?")
 # A sentence ends; abbreviations ("St.", "A.D.", "Kal.") are inside of dates or
 # a capital follows.
@@ -215,65 +221,83 @@ def read_western_sections(
       section.
     year_above: statement of the heading that the record belongs to.
   """
-  heading = match_year_heading(text)
-  if heading is not None and not _is_year(heading.year, heading.has_era):
-    heading = None
+  # (start, kind, statements), in order.
+  heads: list[tuple[int, int, list[DateStatement]]]
+  heading = _match_year(text)
   heading_end = heading.end if heading else 0
-  # Of headings in capitals, "JUNE".
-  is_capital = is_heading and text.isupper()
+  statements: list[DateStatement] = []
+  if heading:
+    statements = [_state_year(heading.year, True)]
+    year_above = statements[0]
+  heads = [
+    (0, transitions.NAMED if heading else transitions.NO_DATE, statements)
+  ]
+  is_heading |= heading is not None and not text[heading_end:].strip()
+  # Headings can be in capitals, "JUNE".
+  is_capital = is_heading and not heading and text.isupper()
   dates = [
     date
     for date in western_dates.find_western_dates(
-      text.title() if is_capital and not heading else text
+      text.title() if is_capital else text
     )
     if date.start >= heading_end
   ]
-  first_statements: list[DateStatement] = []
-  first_kind = transitions.NO_DATE
-  if heading:
-    first_statements = [_state_year(heading.year, True)]
-    first_kind = transitions.NAMED
-  if is_heading:
-    for date in dates:
-      kind, statements = _read_statements(date)
-      first_kind = max(first_kind, kind)
-      first_statements += statements
-    return [
-      Section(
-        record, 0, len(text), first_kind, tuple(first_statements), is_heading
-      )
-    ]
-  # (start, kind, statements)
-  sections = [(0, first_kind, first_statements)]
-  for start, stop in _split_sentences(text, heading_end, dates):
-    kind, statements = _date_sentence(text, start, stop, dates)
-    if kind == transitions.NO_DATE:
-      continue
-    if not text[heading_end:start].strip():
-      first_kind = max(first_kind, kind)
-      sections[0] = (0, first_kind, first_statements + statements)
+  sentences = (
+    [(heading_end, len(text))]
+    if is_heading
+    else _split_sentences(text, heading_end, dates)
+  )
+  for start, kind, statements in _date_sentences(text, sentences, dates):
+    if text[heading_end:start].strip():
+      heads.append((start, kind, statements))
     else:
-      sections.append((start, kind, statements))
-  year_above = first_statements[0] if heading else year_above
-  if year_above is not None:
-    sections = [
-      (start, kind, statements)
-      if any(name == "year" for name, *_ in statements)
-      else (start, kind, [year_above, *statements])
-      for start, kind, statements in sections
-    ]
-  stops = [start for start, _, _ in sections[1:]] + [len(text)]
+      _, first_kind, first_statements = heads[0]
+      heads[0] = (0, max(first_kind, kind), first_statements + statements)
+  stops = [start for start, _, _ in heads[1:]] + [len(text)]
   return [
     Section(
       record,
       start,
       stop,
       kind,
-      tuple(statements),
-      bool(heading) and not text[heading_end:].strip(),
+      tuple(_add_year_above(statements, year_above)),
+      is_heading,
     )
-    for (start, kind, statements), stop in zip(sections, stops, strict=True)
+    for (start, kind, statements), stop in zip(heads, stops, strict=True)
   ]
+
+
+def _match_year(text: str) -> YearHeading | None:
+  """Returns the year that opens a text; None if it is a list's number."""
+  heading = match_year_heading(text)
+  if heading is None or not (heading.has_era or heading.year >= _MIN_BARE_YEAR):
+    return None
+  return heading
+
+
+def _add_year_above(
+  statements: list[DateStatement], year_above: DateStatement | None
+) -> list[DateStatement]:
+  """Returns the statements with the year above, unless they have a year."""
+  if year_above is None or any(name == "year" for name, *_ in statements):
+    return statements
+  return [year_above, *statements]
+
+
+def _date_sentences(
+  text: str,
+  sentences: Sequence[tuple[int, int]],
+  dates: Sequence[WesternDate],
+) -> Iterator[tuple[int, int, list[DateStatement]]]:
+  """Yields (start, class, statements) of the sentences that state a date."""
+  date_starts = [date.start for date in dates]
+  for start, stop in sentences:
+    first, last = (
+      bisect.bisect_left(date_starts, position) for position in (start, stop)
+    )
+    kind, statements = _date_sentence(text, start, dates[first:last])
+    if statements:
+      yield start, kind, statements
 
 
 def _split_sentences(
@@ -281,16 +305,16 @@ def _split_sentences(
 ) -> list[tuple[int, int]]:
   """Returns the spans of the sentences from `start` on, dates kept whole."""
   sentences = []
+  date_starts = [date.start for date in dates]
   for match in _SENTENCE_END.finditer(text, start):
-    is_in_date = any(
-      date.start < match.end() and match.start() < date.end - 1
-      for date in dates
-    )
+    before = bisect.bisect_left(date_starts, match.end()) - 1
+    is_in_date = before >= 0 and match.start() < dates[before].end - 1
+    word_start = max(start, match.start() - _MAX_ABBREVIATION)
     if is_in_date or (
       match.end() < len(text)
       and (
         text[match.end()].islower()
-        or _ABBREVIATION.search(text, start, match.end())
+        or _ABBREVIATION.search(text[word_start : match.end()])
       )
     ):
       continue
@@ -302,17 +326,25 @@ def _split_sentences(
 
 
 def _date_sentence(
-  text: str, start: int, stop: int, dates: Sequence[WesternDate]
+  text: str, start: int, dates: Sequence[WesternDate]
 ) -> tuple[int, list[DateStatement]]:
-  """Returns the class of a sentence and what it states of its date."""
+  """Returns the class of a sentence and what it states of its date.
+
+  Args:
+    text: of the record.
+    start: position of the sentence in it.
+    dates: in the sentence.
+  """
   kind, statements = transitions.NO_DATE, []
   has_month = False
   date_end = start
   for date in dates:
-    if not start <= date.start < stop:
-      continue
     # "On the 8th of June, in the year 787" is one date.
-    opens = len(re.findall(r"\w+", text[date_end : date.start])) <= 2
+    between = text[date_end : date.start]
+    opens = (
+      len(between) <= _MAX_OPENING_LENGTH
+      and len(_WORD.findall(between)) <= _MAX_OPENING_WORDS
+    )
     if not opens and (date.year is not None or has_month):
       continue
     if opens:
@@ -347,15 +379,10 @@ def _state_year(year: int, has_era: bool) -> DateStatement:
   return "year", COMMON_ERA if has_era else None, year
 
 
-def _is_year(year: int, has_era: bool) -> bool:
-  """Whether the number that opens a text is a year and no list's."""
-  return has_era or year >= _MIN_BARE_YEAR
-
-
 def _find_opening_year(text: str) -> int | None:
   """Returns the year that opens a text, astronomical."""
-  heading = match_year_heading(text)
-  if heading is not None and _is_year(heading.year, heading.has_era):
+  heading = _match_year(text)
+  if heading is not None:
     return heading.year
   for date in western_dates.find_western_dates(text):
     if date.year is not None:
