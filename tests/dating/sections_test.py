@@ -1,7 +1,13 @@
 """Sections of records: where they begin and what they print of their dates."""
 
+import collections
+import itertools
+import os
+import pathlib
+
 import pytest
 
+from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.sequence import month_calendar, unknown_eras
 from ctd_jax.dating.sequence import sections as section_lib
@@ -15,6 +21,7 @@ from ctd_jax.dating.sequence.transitions import (
   YEAR,
 )
 
+OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE", "")
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
 ERAS = (
   f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
@@ -153,6 +160,8 @@ def test_a_section_begins_at_its_date_and_has_what_follows(eras):
     ("初王好獵五月甲子王薨", ["初王好獵", "五月甲子王薨"]),
     ("甲子后安初三年立為后", ["甲子后安初三年立為后"]),
     ("夏國主遣使", ["夏國主遣使"]),
+    ("五月大水先是永熹二年夏竦言邊事", ["五月大水先是永熹二年夏竦言邊事"]),
+    ("五月捕盜是月甲子赦之", ["五月捕盜是月甲子赦之"]),
   ],
 )
 def test_texts_without_punctuation_are_cut(text, expected, eras):
@@ -251,3 +260,36 @@ def test_spellings_of_prints_are_read():
     (name, reign, year), _, day = section.statements
     assert (name, year, day) == ("year", 3, ("day", 3))
     assert reign in ("熙寧", "慶曆")
+
+
+@pytest.mark.skipif(
+  not OUTSIDE, reason="CTD_JAX_OUTSIDE names no folder of texts"
+)
+@pytest.mark.parametrize(
+  ("folder", "polity", "least"),
+  [
+    # Of paragraphs that have a year each, no mark of punctuation.
+    ("KR2b0004", "東漢", {NAMED: 30, YEAR: 150, SEASON: 280, MONTH: 340}),
+    # Of entries by day.
+    ("KR2b0019", "宋", {NAMED: 500, MONTH: 1000, DAY: 16500}),
+  ],
+)
+def test_works_without_punctuation_are_cut(folder, polity, least):
+  path = pathlib.Path(OUTSIDE) / folder
+  if not path.is_dir():
+    pytest.skip(f"CTD_JAX_OUTSIDE has no {folder}")
+  calendar = month_calendar.load_calendar(polity)
+  kinds = collections.Counter()
+  for work in texts.read_works(path):
+    for number, entry in enumerate(work.entries):
+      sections = section_lib.read_sections(
+        number, entry.text, calendar, entry.is_heading
+      )
+      spans = [(s.start, s.stop) for s in sections]
+      assert spans[0][0] == 0
+      assert spans[-1][1] == len(entry.text)
+      assert all(a[1] == b[0] for a, b in itertools.pairwise(spans))
+      kinds.update(s.kind for s in sections)
+  assert all(kinds[kind] >= number for kind, number in least.items())
+  # Lengths of time and dates of petitions are no sections.
+  assert all(kinds[kind] <= 1.2 * number for kind, number in least.items())

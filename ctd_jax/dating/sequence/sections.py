@@ -82,7 +82,8 @@ _BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者
 # stands in.
 _LEADS_INTO_DATE = re.compile(
   "[自至以於于及在用迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
-  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季]$"
+  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季擬欲]$"
+  "|[今去本此其是當]月$"
 )
 # What a petition or an order says: its dates are of what it is about.
 _DOCUMENT = re.compile("[臣乞㫖旨敕勅勑]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
@@ -273,12 +274,18 @@ def _find_dates(text: str, calendar: Calendar) -> list[_PrintedDate]:
 
 def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
   """Returns the date of a cue; None for a season that is only a name."""
+  is_name = (
+    cue.season is not None
+    and text.startswith(cue.season, cue.end - 1)
+    and _NAME_WITH_SEASON.match(text, cue.end - 1) is not None
+  )
+  if is_name and cue.year:
+    # 「慶曆七年夏竦建議」
+    cue = dataclasses.replace(cue, season=None, end=cue.end - 1)
   if cue.season and not (cue.year or cue.year_cycle or cue.month or cue.leap):
     # A season is set off or goes before a month; else it is a name.
     is_delimited = text[cue.end : cue.end + 1] in ("", *_SEASON_DELIMITERS)
-    if not (is_delimited or cue.day) and (
-      _is_punctuated(text) or _NAME_WITH_SEASON.match(text, cue.start)
-    ):
+    if not (is_delimited or cue.day) and (is_name or _is_punctuated(text)):
       return None
   parts = [
     part
@@ -299,7 +306,9 @@ def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
     _DAY: transitions.DAY,
   }
   # 「封為王五月」: only with a season is it the king's month.
-  is_title = text.startswith("王", cue.start) and not _is_punctuated(text)
+  is_title = text.startswith("王", cue.start) and not (
+    cue.start == 0 or _is_punctuated(text)
+  )
   return _PrintedDate(
     cue.start + is_title,
     cue.end,
