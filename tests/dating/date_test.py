@@ -19,12 +19,14 @@ from ctd_jax.chronology import (
   sexagenary,
 )
 from ctd_jax.dating.sequence import (
+  calendar_narrowing,
   chronicle_dates,
   chronicle_dating,
   chronicle_input,
   month_calendar,
   transitions,
 )
+from ctd_jax.texts.works import Entry, Place
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
 ERAS = "\n".join(
@@ -104,10 +106,34 @@ def with_days(calendar, first=(12, 20), later=(11, 25)):
   return dataclasses.replace(calendar, readings=readings)
 
 
+def records_of(lines):
+  return [
+    Entry(line, Place("chronicle.txt", number))
+    for number, line in enumerate(lines, 1)
+  ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+  """Dates of the first section of each line."""
+
+  months: np.ndarray
+  probabilities: np.ndarray
+  dates: chronicle_dates.ChronicleDates
+
+  @property
+  def years(self):
+    return self.dates.calendar.years[self.months[:, 0]]
+
+  @property
+  def names(self):
+    return [self.dates.name_month(month) for month in self.months[:, 0]]
+
+
 def dated(lines, calendar, first_year=None):
-  return chronicle_dating.date_records(
-    list(enumerate(lines, 1)), calendar, first_year
-  )
+  dates = chronicle_dating.date_records(records_of(lines), calendar, first_year)
+  first = [row for row, span in enumerate(dates.sections) if span.start == 0]
+  return Found(dates.months[first], dates.probabilities[first], dates)
 
 
 @pytest.mark.slow
@@ -199,6 +225,92 @@ def test_a_flashback_does_not_move_what_follows(tmp_path):
   assert np.mean(found.months[around, 0] == truth[around]) > 0.9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mark", ["", "傳", "【傳】"])
+def test_streams_begin_again_with_the_year(tmp_path, mark):
+  """The annals of a year, and then what tradition tells of it."""
+  calendar = read(tmp_path, ERAS)
+  lines, truth = [], []
+  for year in range(300, 312):
+    place = int(np.flatnonzero(calendar.years == year)[0])
+    _, number, _ = calendar.name_month(place)
+    head = ("元" if number == 1 else numerals.format_numeral(number)) + "年，"
+    for stream in ("", mark):
+      for month, season in ((1, "春"), (4, "夏"), (7, "秋"), (10, "冬")):
+        lines.append(f"{stream}{head}{season}，{EVENTS[month % 6]}")
+        truth.append(year)
+        head = stream = ""
+  found = dated(lines, calendar)
+  assert np.mean(found.years == truth) > 0.95
+
+
+@pytest.mark.slow
+def test_lives_begin_anew(tmp_path):
+  calendar = read(tmp_path, ERAS)
+  lives = [
+    ["安初二年，舉孝廉。", "四年春，遷滄守。", "永熹三年，卒。"],
+    ["安初元年，從王征泠。", "三年，戰于岷。"],
+    ["安初五年，上書。", "永熹四年冬，薨。"],
+  ]
+  found = dated([line for life in lives for line in life], calendar)
+  assert found.years.tolist() == [301, 303, 308, 300, 302, 304, 309]
+
+
+def test_headings_share_the_date_of_what_they_head(tmp_path):
+  calendar = read(tmp_path, RULERS)
+  lines = ["懷公", "元年", "春，大水。", "夏，地震。", "二年", "春，城成。"]
+  found = dated([*lines, "昌公", "元年", "春，大水。"], calendar)
+  assert found.years.tolist() == [-500] * 4 + [-499] * 2 + [-492] * 3
+  for row, year in enumerate(calendar.years[found.dates.months[:, 0]]):
+    credible = found.dates.credible.months_of(row)
+    assert set(calendar.years[credible].tolist()) == {year}
+
+
+def test_a_year_with_its_era_is_believed_across_a_gap(tmp_path):
+  calendar = month_calendar.load_calendar("宋")
+  lines = ["建隆二年春正月，大水。", "三月，城成。", "開寶八年冬十月，師還。"]
+  found = dated(lines, calendar)
+  assert found.years.tolist() == [961, 961, 975]
+  assert found.probabilities[[0, 2], 0].min() > 0.9
+
+
+def test_an_era_of_another_calendar_is_of_no_month(tmp_path):
+  calendar = read(tmp_path, ERAS)
+  lines = [f"洪武{numerals.format_numeral(n)}年，大水。" for n in range(2, 9)]
+  found = dated(lines, calendar).dates
+  assert found.outside.min() > 0.9
+  assert all(map(found.is_outside, found.months[:, 0]))
+
+
+def test_a_fixed_date_moves_its_neighbours(tmp_path):
+  calendar = read(tmp_path, ERAS)
+  records = records_of(["春，大水。", "地震。", "夏，城成。"])
+  all_sections = chronicle_dating.read_all_sections(records, calendar)
+  of_303 = calendar.years == 303
+  dates = chronicle_dating.date_sections(
+    records, all_sections, calendar, allowed_months={1: of_303}
+  )
+  assert calendar.years[dates.months[:, 0]].tolist() == [303] * 3
+  assert dates.is_fixed.tolist() == [False, True, False]
+
+
+def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
+  calendar = month_calendar.load_calendar("宋")
+  is_told = (calendar.years >= 1043) & (calendar.years < 1049)
+  lines, truth = written(calendar.take(is_told), seed=2, headings=True)
+  lines[0] = "慶曆" + lines[0]
+  monkeypatch.setattr(calendar_narrowing, "MIN_MONTHS", 10**6)
+  whole = dated(lines, calendar)
+  monkeypatch.setattr(calendar_narrowing, "MIN_MONTHS", 0)
+  narrow = dated(lines, calendar)
+  assert len(narrow.dates.calendar) < len(calendar)
+  assert narrow.names == whole.names
+  assert np.mean(whole.months[:, 0] == np.flatnonzero(is_told)[truth]) > 0.97
+  np.testing.assert_allclose(
+    narrow.probabilities, whole.probabilities, atol=0.01
+  )
+
+
 def test_text_without_dates_is_refused(tmp_path):
   with pytest.raises(ValueError, match="nothing to date by"):
     dated(["大水。", "地震。"], read(tmp_path, ERAS))
@@ -228,9 +340,10 @@ def test_calendars_go_by_path_name_or_polity(tmp_path):
 def test_an_era_of_any_polity_is_read(tmp_path):
   calendar = month_calendar.load_calendar("all")
   found = dated(["明洪武三年正月，大水。", "二月，地震。"], calendar)
-  names = [found.name_month(month) for month in found.months[:, 0]]
-  assert names == [("明太祖洪武", 3, "1"), ("明太祖洪武", 3, "2")]
-  assert calendar.years[found.months[:, 0]].tolist() == [1370, 1370]
+  assert found.names == [("明太祖洪武", 3, "1"), ("明太祖洪武", 3, "2")]
+  assert found.years.tolist() == [1370, 1370]
+  # Of two thousand years few are looked at.
+  assert len(found.dates.calendar) < len(calendar) / 50
 
 
 def test_parallel_calendars_share_lunations():
@@ -239,8 +352,8 @@ def test_parallel_calendars_share_lunations():
   assert (np.diff(calendar.day_spans[:, 0]) >= 28).all()
   assert len(calendar.readings.lunations) > len(calendar)
   found = dated(["魏太和六年正月，大水。", "蜀建興十年三月，地震。"], calendar)
-  assert calendar.years[found.months[:, 0]].tolist() == [232, 232]
-  assert calendar.months[found.months[:, 0]].tolist() == [1, 3]
+  assert found.years.tolist() == [232, 232]
+  assert [month for _, _, month in found.names] == ["1", "3"]
 
 
 def test_a_year_may_begin_with_its_tenth_month():
@@ -250,8 +363,8 @@ def test_a_year_may_begin_with_its_tenth_month():
   boundaries = transitions.find_boundaries(calendar.years, calendar.months)
   start = np.flatnonzero(year)[0]
   # From 十月 the next season begins three months later, the next year twelve.
-  assert boundaries[transitions.SEASON, start] == start + 3
-  assert boundaries[transitions.YEAR, start] == start + year.sum()
+  assert boundaries.following[transitions.SEASON, start] == start + 3
+  assert boundaries.following[transitions.YEAR, start] == start + year.sum()
 
 
 def run(*arguments, cwd):
@@ -273,13 +386,15 @@ def test_the_command_writes_table_and_plot(tmp_path):
   done = run("--input=chronicle.txt", "--reigns=table.tsv", cwd=tmp_path)
   assert done.returncode == 0, done.stderr
   assert "%|" not in done.stderr  # no progress bar off the terminal
-  assert f"records     {len(lines)}\n" in done.stdout
+  assert f"records      {len(lines)}\n" in done.stdout
   assert "300 CE to 329 CE" in done.stdout
   out = tmp_path / "chronicle_dates"
   assert sorted(p.name for p in out.iterdir()) == ["dates.png", "dates.tsv"]
   with (out / "dates.tsv").open(encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-  assert tuple(rows[0]) == chronicle_dates.COLUMNS
+  text = "".join(row["text"] for row in rows)
+  assert text == "".join(lines).replace("\t", "")
+  rows = [row for row in rows if row["start"] == "0"]
   assert [int(row["line"]) for row in rows] == [
     2 * place + 1 for place in range(len(lines))
   ]

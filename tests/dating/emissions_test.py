@@ -87,8 +87,10 @@ def test_early_calendars_have_places(tmp_path):
   sure = (held == 1).sum(-1)
   assert set(sure[:, early.months < 12].flat) == {29, 30}
   assert not (held[0, starts] * held[1, starts] == 1).any()
-  found = evidence("夏，四月，癸未，地震。", early)
-  by_place = found(0, 1)[0]
+  found = emissions.SectionEmissions(
+    section_lib.read_sections(0, "夏，四月，癸未，地震。", early), early
+  )
+  by_place = found(0, 1)[0, :, :-1]
   assert by_place.shape == (4, 96)
   np.testing.assert_allclose(found.offset_transition.sum(1), 1)
   april = early.months == 4
@@ -142,9 +144,11 @@ def test_eclipses_of_the_annals_are_first_days_of_a_place():
 
 
 def evidence(text, eras):
-  return emissions.RecordEmissions(
+  """Log p of the first section of a text on the months, by block."""
+  found = emissions.SectionEmissions(
     section_lib.read_sections(0, text, eras), eras
   )
+  return lambda start, stop: found(start, stop)[..., :-1]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_an_eclipse_is_on_a_first_day(eras):
 
 def test_blocks_are_parts_of_the_whole(eras):
   texts = ["春，正月，大水。", "乙酉，雨。", "夏，四月，城成。秋，大水。"]
-  found = emissions.RecordEmissions(
+  found = emissions.SectionEmissions(
     [
       section
       for number, text in enumerate(texts)
@@ -211,12 +215,33 @@ def test_blocks_are_parts_of_the_whole(eras):
     ],
     eras,
   )
-  assert found.first_sections.tolist() == [0, 1, 2]
   assert found.kinds.tolist() == [SEASON, DAY, SEASON, SEASON]
   assert found.statement_counts == {"month": 2, "day": 1, "season": 1}
   np.testing.assert_array_equal(
     np.concatenate([found(0, 3), found(3, 4)]), found(0, 4)
   )
+
+
+def test_what_is_printed_is_evidence_of_the_calendar_itself(eras):
+  def outside(text):
+    (row,) = emissions.SectionEmissions(
+      section_lib.read_sections(0, text, eras), eras
+    )(0, 1)[0]
+    return row[-1] - row[:-1].max()
+
+  assert outside("大水。") == 0
+  assert outside("永熹二年，大水。") < outside("春，大水。") < 0
+  # An era of another calendar.
+  assert outside("洪武三年，大水。") > 3
+
+
+def test_a_fixed_date_outweighs_what_is_printed(eras):
+  sections = section_lib.read_sections(0, "永熹二年三月，大水。", eras)
+  is_allowed = np.zeros(len(eras), bool)
+  is_allowed[7] = True
+  (row,) = emissions.SectionEmissions(sections, eras, {0: is_allowed})(0, 1)[0]
+  assert row.argmax() == 7
+  assert np.delete(row, 7).max() < row[7] - 1000
 
 
 def test_a_year_the_table_lacks_says_nothing(eras):

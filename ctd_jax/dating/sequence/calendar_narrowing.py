@@ -25,7 +25,7 @@ from ctd_jax.dating.sequence.sections import DateStatement, Section
 MIN_MONTHS = 3000
 _YEAR_STATEMENTS = ("year", "cycle", "era", "unknown era")
 # A year stays if it is at least so probable for one section.
-_MIN_PROBABILITY = 1e-6
+_MIN_PROBABILITY = 1e-4
 # Years before and after one that stays: a day or a month may say so.
 _MARGIN = 2
 # From year to year: what opens with a season is of the next year at times.

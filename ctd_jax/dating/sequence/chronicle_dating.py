@@ -40,10 +40,11 @@ from ctd_jax.dating.sequence.month_calendar import Calendar
 from ctd_jax.dating.sequence.sections import Section
 from ctd_jax.texts.works import Entry
 
-# Rounds of dating, each with the transitions that the one before it showed.
-NUM_ROUNDS = 2
+# Rounds of learning at most; they end where the path stays the same.
+MAX_ROUNDS = 4
+_MAX_CHANGED = 0.01  # share of sections
 # That a text begins outside of the calendar.
-_FIRST_OUTSIDE = 1e-3
+_FIRST_OUTSIDE = 0.02
 
 
 def date_file(
@@ -269,16 +270,22 @@ def decode_sections(
   log_transitions = transitions.make_transitions(
     prior_model, boundaries, emissions.offset_transition
   )
-  for _ in range(NUM_ROUNDS):
-    path, offsets = decoder.find_best_path(
-      emissions, emissions.kinds, log_transitions, prior
-    )
+  path, offsets = decoder.find_best_path(
+    emissions, emissions.kinds, log_transitions, prior
+  )
+  for _ in range(MAX_ROUNDS):
+    previous_path = path
     fitted_model = transitions.fit_transition_model(
       prior_model, path, emissions.kinds, boundaries
     )
     log_transitions = transitions.make_transitions(
       fitted_model, boundaries, emissions.offset_transition
     )
+    path, offsets = decoder.find_best_path(
+      emissions, emissions.kinds, log_transitions, prior
+    )
+    if np.mean(path != previous_path) < _MAX_CHANGED:
+      break
   decoded = decoder.decode_months(
     emissions, emissions.kinds, log_transitions, prior
   )

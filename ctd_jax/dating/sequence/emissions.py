@@ -35,26 +35,27 @@ LOG_ERROR_ODDS = {
   "first day": -6.0,
   "last day": -6.0,
   "month day": -3.0,
-  "year": -6.0,
+  "year": -9.0,
   # A reign with its year: nothing but the whole text says otherwise.
   "named year": -14.0,
   "cycle": -4.0,
   "era": -2.0,
-  # An era that the calendar lacks.
-  "unknown era": -14.0,
+  # An era that the calendar lacks: it may be that of a document told of.
+  "unknown era": -6.0,
 }
-# Log of the chance to print such a thing outside of the calendar.
+# The same outside of the calendar, against a month of it that fits: that a
+# season is right by chance, and a step to its month would have been right too.
 _LOG_OUTSIDE_CHANCES = {
-  "month": -np.log(12),
-  "leap": -4.0,
-  "season": -np.log(4),
-  "day": -np.log(2),
-  "first day": -np.log(60),
-  "last day": -np.log(60),
+  "month": -4.5,
+  "leap": -5.0,
+  "season": -3.5,
+  "day": -2.0,
+  "first day": -5.0,
+  "last day": -5.0,
   "month day": 0.0,
-  "year": -np.log(30),
+  "year": -6.0,
   "named year": LOG_ERROR_ODDS["named year"],
-  "cycle": -np.log(60),
+  "cycle": -6.0,
   "era": LOG_ERROR_ODDS["era"],
   "unknown era": 0.0,
 }

@@ -67,9 +67,9 @@ class TransitionModel:
   slip: tuple[float, ...] = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01)
   ratio: tuple[float, ...] = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75)
   jump: tuple[float, ...] = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01)
-  back: tuple[float, ...] = (1e-4, 1e-3, 1e-3, 1e-3, 1e-3, 0.05, 0.3)
+  back: tuple[float, ...] = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3)
   restart: tuple[float, ...] = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3)
-  leave: tuple[float, ...] = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-2, 1e-4)
+  leave: tuple[float, ...] = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4)
   flashback: tuple[float, ...] = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3)
 
   def __post_init__(self):
