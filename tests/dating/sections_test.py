@@ -200,6 +200,12 @@ def test_a_heading_is_one_section_and_a_range_dates_nothing(eras):
     assert section.statements == statements
 
 
+def test_a_ruler_of_several_eras_heads_none_of_them():
+  calendar = month_calendar.load_calendar("宋,遼,高麗")
+  (section,) = section_lib.read_sections(0, "太祖", calendar, is_heading=True)
+  assert section.statements == ()
+
+
 @pytest.mark.parametrize(
   ("text", "mark"),
   [

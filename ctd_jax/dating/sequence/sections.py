@@ -701,9 +701,17 @@ class _ReignNames:
 def _index_reign_names(timeline: Timeline) -> _ReignNames:
   by_heading: dict[str, str] = {}
   by_name: dict[str, tuple[str, ...]] = {}
+  # 「太祖」 is a ruler of several eras, and others count years by that name.
+  rulers_of_eras = {
+    reign.state[start:]
+    for reign in timeline.reigns
+    for start in range(1, len(reign.state) - 1)
+    if not reign.state.endswith(reign.name)
+  }
   for reign in timeline.reigns:
     for name in (reign.name, *reign.aliases):
-      by_heading.setdefault(name, reign.name)
+      if name not in rulers_of_eras:
+        by_heading.setdefault(name, reign.name)
       by_heading.setdefault(reign.state + name, reign.name)
       reigns = by_name.get(name, ())
       by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
