@@ -6,9 +6,10 @@
 paragraph, with --unit=paragraph), Markdown, TEI, or a Kanripo text; headings
 may be missing. A record that prints several dates is cut into sections, each
 with a date of its own. --reigns says in which calendars: polities of China,
-Japan and Korea from 246 BCE on (--reigns=宋, --reigns=遼,宋,金, or all), or
-a reign table with the columns of data/reigns/*.tsv, or an installed one by its
-name (--reigns=lu).
+Japan and Korea from 246 BCE on (--reigns=宋, --reigns=遼,宋,金, or all), a
+reign table with the columns of data/reigns/*.tsv, or an installed one by its
+name (--reigns=lu). --reigns=CE, or CE:700-1160, is for annals in English or
+Latin.
 
 Written are the dates of all sections, to the day where the text fixes one, as
 --formats say; and dates.png, position in the text against date with the
@@ -63,8 +64,9 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Polities whose calendars are known, with commas, zh, ja, ko or all; or a "
-    "reign table: a TSV file like those of data/reigns, or the name of an "
+    "Polities whose calendars are known, with commas, zh, ja, ko or all; CE, "
+    "or CE:700-1160, for annals of the common era; or a reign table: a TSV "
+    "file like those of data/reigns, or the name of an "
     f"installed one ({', '.join(chronicle_input.list_installed_tables())}). "
     "Example: --reigns=宋",
   )

@@ -172,6 +172,16 @@ class _Year(NamedTuple):
   has_era: bool
 
 
+def months_of_season(season: int) -> tuple[int, int, int]:
+  """Returns the months of a season: of winter December to February.
+
+  Args:
+    season: number of `WESTERN_SEASONS`.
+  """
+  first = 3 * season
+  return (first or 12, first + 1, first + 2)
+
+
 def find_western_dates(text: str) -> list[WesternDate]:
   """Returns the dates of a text, in order, none within another.
 

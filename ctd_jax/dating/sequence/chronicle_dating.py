@@ -30,6 +30,7 @@ from ctd_jax.dating.sequence import (
   section_days,
   sections,
   transitions,
+  western_calendar,
 )
 from ctd_jax.dating.sequence.chronicle_dates import (
   ChronicleDates,
@@ -78,7 +79,7 @@ def date_file(
     raise ValueError(f"--out={out}: is a file; name a folder")
   work = chronicle_input.read_chronicle(path, unit)
   records = chronicle_input.list_records(work)
-  calendar = chronicle_input.load_reigns(reigns)
+  calendar = chronicle_input.load_reigns(reigns, records)
   try:
     first = first_year and reign_tables.parse_common_era_year(first_year)
   except ValueError as error:
@@ -221,6 +222,8 @@ def read_all_sections(
   records: Sequence[Entry], calendar: Calendar
 ) -> list[Section]:
   """Returns the sections of all records, in order of the text."""
+  if western_calendar.is_western(calendar):
+    return western_calendar.read_all_western_sections(records)
   return [
     section
     for number, record in enumerate(records)

@@ -76,6 +76,8 @@ def fits_month(
   read = slice(*np.searchsorted(readings.lunations, (month, month + 1)))
   if name == "month":
     return bool((readings.months[read] == values[0]).any())
+  if name == "months":
+    return bool(np.isin(readings.months[read], values[0]).any())
   if name == "season":
     return bool(((readings.months[read] - 1) // 3 == values[0]).any())
   if name == "leap":
@@ -104,6 +106,8 @@ def fits_month(
 def format_statement(statement: DateStatement) -> str:
   """Returns a statement as a reader would say it: month 3, day 癸未."""
   name, *values = statement
+  if name == "months":
+    return f"month {' or '.join(map(str, values[0]))}"
   if name == "season":
     return date_expressions.SEASONS[values[0]]
   if name in ("day", "first day", "last day"):

@@ -30,6 +30,8 @@ LOG_ERROR_ODDS = {
   "month": -6.0,
   "leap": -4.0,
   "season": -5.0,
+  # One of some months: a season that is no quarter of the year.
+  "months": -5.0,
   "day": -3.0,
   # Most wrong days fit a month by chance, few its first or last day.
   "first day": -6.0,
@@ -49,6 +51,7 @@ _LOG_OUTSIDE_CHANCES = {
   "month": -4.5,
   "leap": -5.0,
   "season": -3.5,
+  "months": -3.5,
   "day": -2.0,
   "first day": -5.0,
   "last day": -5.0,
@@ -226,6 +229,8 @@ def _score_months(
     if readings.day_spans is None or arguments[0] < 30:
       return np.zeros(len(calendar), np.float32)
     is_match = readings.find_lunations(readings.day_spans[:, 1] >= arguments[0])
+  elif statement_name == "months":
+    is_match = readings.find_lunations(np.isin(readings.months, arguments[0]))
   elif statement_name == "season":
     is_match = readings.find_lunations(
       (readings.months - 1) // 3 == arguments[0]

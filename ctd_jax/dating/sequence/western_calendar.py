@@ -364,7 +364,9 @@ def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
   if date.month is not None:
     kind, statements = transitions.MONTH, [("month", date.month)]
   elif date.season is not None:
-    kind, statements = transitions.SEASON, [("season", date.season)]
+    # Winter holds the new year: it is no quarter of it.
+    kind = transitions.MONTH
+    statements = [("months", western_dates.months_of_season(date.season))]
   if date.day is not None:
     statements.append(("month day", date.day))
   if date.year is not None:
