@@ -142,8 +142,10 @@ def date_text(entries: Sequence[Entry], reigns: str) -> DatedText:
   """
   from ctd_jax.dating.sequence import chronicle_dating, chronicle_input
 
-  calendar = chronicle_input.load_reigns(reigns)
-  dates = chronicle_dating.date_records(list(entries), calendar)
+  dates = chronicle_dating.date_records(
+    list(entries), chronicle_input.load_reigns(reigns, entries)
+  )
+  calendar = dates.calendar  # a long one was narrowed
   spans = calendar.day_spans
   return DatedText(
     [(section.record, section.start) for section in dates.sections],
