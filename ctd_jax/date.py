@@ -28,20 +28,21 @@ import pathlib
 
 from absl import flags
 
-from ctd_jax.dating.sequence import chronicle_input, dates_output
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.dating.chronicle_output import dates_output
 from ctd_jax.utils import command_line
 
 
 def main() -> None:
   """Dates the chronicle of --input."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.dating.sequence import chronicle_dating
+  from ctd_jax.dating.chronicle_output import date_file
 
   values = flags.FLAGS
   path = pathlib.Path(values.input).expanduser()
   out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()
   print(
-    chronicle_dating.date_file(
+    date_file.date_file(
       path,
       values.reigns,
       out,
@@ -95,12 +96,11 @@ if __name__ == "__main__":
     "Corrections that dating keeps: a table with the columns record or line, "
     "span and date. Example: --fixed=fixed.tsv",
   )
-  flags.DEFINE_multi_enum(
+  flags.DEFINE_list(
     "formats",
     [dates_output.TSV],
-    dates_output.FORMATS,
-    "What the dates are written as; may be given several times. Example: "
-    "--formats=csv --formats=tei",
+    f"What the dates are written as, of {', '.join(dates_output.FORMATS)}. "
+    "Example: --formats=csv,tei",
   )
   flags.DEFINE_bool(
     "bom",

@@ -140,7 +140,7 @@ def date_text(entries: Sequence[Entry], reigns: str) -> DatedText:
     entries: in order.
     reigns: what --reigns says.
   """
-  from ctd_jax.dating.sequence import chronicle_dating, chronicle_input
+  from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
 
   dates = chronicle_dating.date_records(
     list(entries), chronicle_input.load_reigns(reigns, entries)

@@ -29,7 +29,7 @@ import numpy as np
 
 from ctd_jax.chronology import annals, date_expressions, reign_tables
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.sequence import month_calendar, sections
+from ctd_jax.dating.chronicle import month_calendar, sections
 from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.zztj import audit

@@ -27,12 +27,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.sequence import (
-  chronicle_dating,
-  emissions,
-  month_calendar,
-)
-from ctd_jax.dating.sequence import sections as section_lib
+from ctd_jax.dating.chronicle import chronicle_dating, emissions, month_calendar
+from ctd_jax.dating.chronicle import sections as section_lib
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.zztj import audit, gallery

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctd_jax.dating.sequence import chronicle_input
-from ctd_jax.dating.sequence.chronicle_input import LINE, PARAGRAPH
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.dating.chronicle.chronicle_input import LINE, PARAGRAPH
 
 MANDOKU = """# -*- mode: mandoku-view; -*-
 #+TITLE: 某國紀

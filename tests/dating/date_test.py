@@ -18,14 +18,14 @@ from ctd_jax.chronology import (
   reign_tables,
   sexagenary,
 )
-from ctd_jax.dating.sequence import (
+from ctd_jax.dating.chronicle import (
   calendar_narrowing,
   chronicle_dates,
   chronicle_dating,
   chronicle_input,
   month_calendar,
-  transitions,
 )
+from ctd_jax.dating.sequence import transitions
 from ctd_jax.texts.works import Entry, Place
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)

@@ -13,24 +13,26 @@ import pytest
 from lxml import etree
 
 from ctd_jax.chronology import civil_dates, sexagenary
-from ctd_jax.dating.sequence import (
+from ctd_jax.dating.chronicle import (
   contradictions,
+  month_calendar,
+  section_days,
+  written_dates,
+)
+from ctd_jax.dating.chronicle.chronicle_dates import (
+  ChronicleDates,
+  CredibleMonths,
+)
+from ctd_jax.dating.chronicle.sections import read_sections
+from ctd_jax.dating.chronicle_output import (
   date_tables,
   dated_sections,
   dates_output,
   dates_plot,
   dates_summary,
   edtf,
-  month_calendar,
-  section_days,
   tei_output,
-  written_dates,
 )
-from ctd_jax.dating.sequence.chronicle_dates import (
-  ChronicleDates,
-  CredibleMonths,
-)
-from ctd_jax.dating.sequence.sections import read_sections
 from ctd_jax.texts.works import Entry, Place
 
 SCHEMA = pathlib.Path(__file__).with_name("tei_dates.rng")

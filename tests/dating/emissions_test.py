@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import reign_tables, sexagenary, timelines
-from ctd_jax.dating.sequence import emissions, month_calendar
-from ctd_jax.dating.sequence import sections as section_lib
+from ctd_jax.dating.chronicle import emissions, month_calendar
+from ctd_jax.dating.chronicle import sections as section_lib
 from ctd_jax.dating.sequence.transitions import DAY, SEASON
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)

@@ -7,15 +7,15 @@ import pytest
 
 from ctd_jax.chronology import civil_dates
 from ctd_jax.chronology.timelines import Reign, Timeline
-from ctd_jax.dating.sequence import (
+from ctd_jax.dating.chronicle import (
   fixed_dates,
   month_calendar,
-  transitions,
   western_calendar,
   written_dates,
 )
-from ctd_jax.dating.sequence.fixed_dates import FixedDate
-from ctd_jax.dating.sequence.sections import Section
+from ctd_jax.dating.chronicle.fixed_dates import FixedDate
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.sequence import transitions
 from ctd_jax.texts import Entry, Place
 
 ERAS = (("安初", "滄", 300, 6), ("永熹", "滄", 306, 5), ("熙和", "滄", 311, 9))

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import civil_dates
-from ctd_jax.dating.sequence import (
-  chronicle_dating,
-  transitions,
-  western_calendar,
-)
+from ctd_jax.dating.chronicle import chronicle_dating, western_calendar
+from ctd_jax.dating.sequence import transitions
 from ctd_jax.texts import Entry, Place, read_works
 
 EVENTS = (

@@ -12,8 +12,11 @@ import pathlib
 import pytest
 from lxml import etree
 
-from ctd_jax.dating.sequence import tei_output
-from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
+from ctd_jax.dating.chronicle_output import tei_output
+from ctd_jax.dating.chronicle_output.dated_sections import (
+  DatedSection,
+  NamedMonth,
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""Order of a chronicle: emissions, transitions, decoder."""
+"""Order of a chronicle: transitions, decoder."""

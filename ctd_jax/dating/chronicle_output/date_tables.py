@@ -17,8 +17,11 @@ from collections.abc import Iterable
 import msgspec
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.sequence import western_calendar
-from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
+from ctd_jax.dating.chronicle import western_calendar
+from ctd_jax.dating.chronicle_output.dated_sections import (
+  DatedSection,
+  NamedMonth,
+)
 from ctd_jax.utils import files
 
 COLUMNS = (

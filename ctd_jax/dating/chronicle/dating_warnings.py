@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.sequence import unknown_eras
-from ctd_jax.dating.sequence.contradictions import Contradiction
-from ctd_jax.dating.sequence.month_calendar import Calendar
-from ctd_jax.dating.sequence.sections import Section
-from ctd_jax.dating.sequence.unknown_eras import UnknownEra
+from ctd_jax.dating.chronicle import unknown_eras
+from ctd_jax.dating.chronicle.contradictions import Contradiction
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.chronicle.unknown_eras import UnknownEra
 from ctd_jax.texts.works import Entry
 
 # A share of contradicted dates above which the text as a whole is doubtful.

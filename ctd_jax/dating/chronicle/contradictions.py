@@ -13,11 +13,14 @@ import numpy as np
 
 from ctd_jax.chronology import date_expressions, sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
-from ctd_jax.dating.sequence import western_calendar
-from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
-from ctd_jax.dating.sequence.month_calendar import Calendar
-from ctd_jax.dating.sequence.section_days import SectionDays, find_day_statement
-from ctd_jax.dating.sequence.sections import DateStatement
+from ctd_jax.dating.chronicle import western_calendar
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.section_days import (
+  SectionDays,
+  find_day_statement,
+)
+from ctd_jax.dating.chronicle.sections import DateStatement
 
 
 class Contradiction(NamedTuple):

@@ -19,14 +19,14 @@ import numpy as np
 from ctd_jax.chronology import civil_dates, reign_tables, western_dates
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Reign, Timeline
 from ctd_jax.chronology.western_dates import WesternDate
-from ctd_jax.dating.sequence import transitions
-from ctd_jax.dating.sequence.month_calendar import (
+from ctd_jax.dating.chronicle.month_calendar import (
   MAX_YEAR,
   Calendar,
   Memberships,
   Readings,
 )
-from ctd_jax.dating.sequence.sections import DateStatement, Section
+from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.sequence import transitions
 from ctd_jax.texts import Entry, YearHeading, match_year_heading
 
 COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"

@@ -25,14 +25,14 @@ import numpy as np
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
-from ctd_jax.dating.experts import days as days_lib
-from ctd_jax.dating.sequence.chronicle_dates import CERTAIN, ChronicleDates
-from ctd_jax.dating.sequence.month_calendar import Calendar
-from ctd_jax.dating.sequence.sections import (
+from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import (
   DAY_STATEMENTS,
   DateStatement,
   Section,
 )
+from ctd_jax.dating.experts import days as days_lib
 
 # Name of the statement 「十五日」.
 MONTH_DAY = "month day"

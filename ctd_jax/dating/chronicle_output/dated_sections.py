@@ -19,11 +19,12 @@ from ctd_jax.chronology import (
   reign_tables,
   sexagenary,
 )
-from ctd_jax.dating.sequence import contradictions, edtf, section_days
-from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
-from ctd_jax.dating.sequence.contradictions import Contradiction
-from ctd_jax.dating.sequence.date_glyphs import fold_date_glyphs
-from ctd_jax.dating.sequence.section_days import SectionDays
+from ctd_jax.dating.chronicle import contradictions, section_days
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
+from ctd_jax.dating.chronicle.contradictions import Contradiction
+from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
+from ctd_jax.dating.chronicle.section_days import SectionDays
+from ctd_jax.dating.chronicle_output import edtf
 
 # Credible months that a row gives, the most probable ones.
 MAX_CREDIBLE_MONTHS = 100

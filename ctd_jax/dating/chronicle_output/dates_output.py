@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ctd_jax.utils import files
 
 if TYPE_CHECKING:
-  from ctd_jax.dating.sequence.dated_sections import DatedSection
+  from ctd_jax.dating.chronicle_output.dated_sections import DatedSection
 
 FORMATS = TSV, CSV, JSONL, TEI = ("tsv", "csv", "jsonl", "tei")
 _FILE_NAMES = {
@@ -18,6 +18,23 @@ _FILE_NAMES = {
   JSONL: "dates.jsonl",
   TEI: "dates.xml",
 }
+
+
+def check_formats(formats: Sequence[str]) -> None:
+  """Raises an error naming a format that is none.
+
+  Args:
+    formats: expected to be of `FORMATS`.
+
+  Raises:
+    ValueError: if one is not.
+  """
+  for name in formats:
+    if name not in FORMATS:
+      raise ValueError(
+        f"--formats: {name!r} is no format of dates; known: "
+        f"{', '.join(FORMATS)}"
+      )
 
 
 def write_dates(
@@ -45,12 +62,9 @@ def write_dates(
   """
   # Here and not above: the command takes its formats from this module for
   # --help, which needs no JAX.
-  from ctd_jax.dating.sequence import date_tables, tei_output
+  from ctd_jax.dating.chronicle_output import date_tables, tei_output
 
-  for unknown_format in set(formats).difference(FORMATS):
-    raise ValueError(
-      f"{unknown_format!r} is no format of dates; known: {', '.join(FORMATS)}"
-    )
+  check_formats(formats)
   formatters = {
     TSV: lambda: date_tables.format_dates_tsv(rows),
     CSV: lambda: date_tables.format_dates_csv(rows, bom),

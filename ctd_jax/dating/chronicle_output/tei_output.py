@@ -26,9 +26,12 @@ from collections.abc import Iterable, Sequence
 from xml.sax import saxutils
 
 from ctd_jax import __version__
-from ctd_jax.dating.sequence.chronicle_dates import CERTAIN, DOUBTFUL
-from ctd_jax.dating.sequence.date_tables import format_month
-from ctd_jax.dating.sequence.dated_sections import DatedSection, NamedMonth
+from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
+from ctd_jax.dating.chronicle_output.date_tables import format_month
+from ctd_jax.dating.chronicle_output.dated_sections import (
+  DatedSection,
+  NamedMonth,
+)
 
 NAMESPACE = "http://www.tei-c.org/ns/1.0"
 # Characters that XML cannot hold are replaced by U+FFFD.

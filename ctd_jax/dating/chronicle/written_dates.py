@@ -35,8 +35,8 @@ from ctd_jax.chronology import (
 from ctd_jax.chronology.date_expressions import SEASONS, DateCue
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
-from ctd_jax.dating.sequence import western_calendar
-from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.chronicle import western_calendar
+from ctd_jax.dating.chronicle.month_calendar import Calendar
 
 FORMS = "隱公元年三月, 開寶八年閏十月, 0975-10-12, 0975-10 or 0975-01/0976-02"
 _ISO_DATE = re.compile(

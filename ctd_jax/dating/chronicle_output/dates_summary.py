@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctd_jax.dating.sequence.chronicle_dates import (
+from ctd_jax.dating.chronicle.chronicle_dates import (
   CERTAIN,
   DOUBTFUL,
   ChronicleDates,
   format_span,
 )
-from ctd_jax.dating.sequence.date_tables import format_month
-from ctd_jax.dating.sequence.dated_sections import DatedSection
+from ctd_jax.dating.chronicle_output.date_tables import format_month
+from ctd_jax.dating.chronicle_output.dated_sections import DatedSection
 
 _NUM_EXAMPLES = 5  # of contradictions
 _LABEL_WIDTH = 13

@@ -13,8 +13,8 @@ from jaxtyping import Float
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
-from ctd_jax.dating.sequence.chronicle_dates import ChronicleDates
-from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.utils import plotting
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ import functools
 from collections.abc import Sequence
 
 from ctd_jax.chronology import civil_dates
-from ctd_jax.dating.sequence.chronicle_dates import CERTAIN, DOUBTFUL
-from ctd_jax.dating.sequence.section_days import DaySpan
+from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
+from ctd_jax.dating.chronicle.section_days import DaySpan
 
 MAX_PARTS = 12
 

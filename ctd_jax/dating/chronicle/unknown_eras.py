@@ -15,8 +15,8 @@ import re
 from ctd_jax.chronology import calendar_tables, numerals
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.sequence.date_glyphs import fold_date_glyphs
-from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
+from ctd_jax.dating.chronicle.month_calendar import Calendar
 
 _YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
 # Years counted by the ruler alone have these for names; 「前元年」 is none.

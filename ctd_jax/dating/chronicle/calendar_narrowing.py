@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from ctd_jax.dating.sequence import decoder, emissions, transitions
-from ctd_jax.dating.sequence.month_calendar import Calendar
-from ctd_jax.dating.sequence.sections import DateStatement, Section
+from ctd_jax.dating.chronicle import emissions
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.sequence import decoder, transitions
 
 # A calendar up to this long costs less than its narrowing saves.
 MIN_MONTHS = 3000

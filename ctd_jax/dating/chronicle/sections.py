@@ -19,9 +19,10 @@ from ctd_jax.chronology import annals, date_expressions, numerals, sexagenary
 from ctd_jax.chronology.date_expressions import DateCue
 from ctd_jax.chronology.name_patterns import build_names_pattern
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.sequence import transitions, unknown_eras
-from ctd_jax.dating.sequence.date_glyphs import fold_date_glyphs
-from ctd_jax.dating.sequence.month_calendar import Calendar
+from ctd_jax.dating.chronicle import unknown_eras
+from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.sequence import transitions
 
 # Names of statements that are days, in the order of `sexagenary.DAY_MARKS`.
 DAY_STATEMENTS = ("day", "first day", "last day")

@@ -29,9 +29,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from ctd_jax.dating.sequence import written_dates
-from ctd_jax.dating.sequence.month_calendar import Calendar
-from ctd_jax.dating.sequence.sections import Section
+from ctd_jax.dating.chronicle import written_dates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.texts import Entry
 from ctd_jax.utils import files
 

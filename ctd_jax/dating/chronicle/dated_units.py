@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
+from ctd_jax.dating.chronicle.sections import DateStatement, Section
 from ctd_jax.dating.sequence import transitions
-from ctd_jax.dating.sequence.sections import DateStatement, Section
 
 
 def join_headings(

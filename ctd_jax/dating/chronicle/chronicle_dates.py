@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.sequence.month_calendar import Calendar
-from ctd_jax.dating.sequence.sections import Section
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.texts.works import Entry, Place
 
 # Bounds of certainty, of all that is written and of the summary: from the one

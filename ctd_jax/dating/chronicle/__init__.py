@@ -1,0 +1,1 @@
+"""Chronicles: records, sections, calendars, dates."""
