@@ -17,6 +17,7 @@ from ctd_jax.dating.chronicle import (
   contradictions,
   month_calendar,
   section_days,
+  western_calendar,
   written_dates,
 )
 from ctd_jax.dating.chronicle.chronicle_dates import (
@@ -287,6 +288,34 @@ def test_rows_cover_the_text_and_name_the_print(dates, rows):
   assert rows[4].month is None
   assert rows[4].outside == 0.93
   assert rows[4].not_before is rows[4].edtf is None
+
+
+def test_the_printed_date_is_what_the_section_was_read_from(jin):
+  june = find_month(jin, 311, 6)
+  texts = ["【永嘉】", "經五年夏，大水。", "　丁酉，大水。", "以丁酉赦。"]
+  guesses = [{june: 0.9}] * len(texts)
+  rows = dated_sections.make_rows(make_dates(jin, texts, guesses))
+  assert [row.printed for row in rows] == ["【永嘉】", "經五年夏", "丁酉", ""]
+
+
+def test_dates_of_western_annals_are_printed():
+  text = "A.D. 787. Ships came. On the 8th of June the king died."
+  sections = western_calendar.read_western_sections(0, text)
+  calendar = western_calendar.make_western_calendar(787, 787)
+  dates = ChronicleDates(
+    records=[Entry(text, Place("annals.txt", 1))],
+    sections=sections,
+    months=np.array([[0], [5]]),
+    probabilities=np.ones((2, 1)),
+    credible=CredibleMonths(np.arange(3), np.array([0, 5]), np.ones(2)),
+    outside=np.zeros(2),
+    offsets=None,
+    is_fixed=np.zeros(2, bool),
+    calendar=calendar,
+    statement_counts={},
+  )
+  rows = dated_sections.make_rows(dates)
+  assert [row.printed for row in rows] == ["A.D. 787.", "On the 8th of June"]
 
 
 def test_leap_months_are_written_as_in_time_keys(rows):

@@ -28,11 +28,11 @@ RECORDS = [
   Entry("城成。", Place("a.txt", 4)),
 ]
 SECTIONS = [
-  Section(0, 0, 2, transitions.YEAR),
-  Section(1, 0, 6, transitions.MONTH),
-  Section(1, 6, 12, transitions.MONTH),
-  Section(2, 0, 6, transitions.MONTH),
-  Section(3, 0, 3, transitions.NO_DATE),
+  Section(0, 0, 2, 2, transitions.YEAR),
+  Section(1, 0, 6, 2, transitions.MONTH),
+  Section(1, 6, 12, 8, transitions.MONTH),
+  Section(2, 0, 6, 2, transitions.MONTH),
+  Section(3, 0, 3, 0, transitions.NO_DATE),
 ]
 
 

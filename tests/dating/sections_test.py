@@ -185,8 +185,46 @@ def test_texts_without_punctuation_are_cut(text, expected, eras):
 def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
   (section,) = section_lib.read_sections(7, text, eras)
   assert section == section_lib.Section(
-    7, 0, len(text), kind, statements, is_heading=True
+    record=7,
+    start=0,
+    stop=len(text),
+    date_end=len(text) if statements else 0,
+    kind=kind,
+    statements=statements,
+    is_heading=True,
   )
+
+
+@pytest.mark.parametrize(
+  ("text", "dates"),
+  [
+    ("地震。", [""]),
+    ("夏，五月，出師。甲子，雨雪。", ["夏，五月", "甲子"]),
+    ("永喜二年三月，甲寅，大水。", ["永喜二年三月，甲寅"]),
+    ("王薨。○四月，大水。", ["", "四月"]),
+    # A day inside a clause is no date at the head.
+    ("以乙丑赦。", [""]),
+    ("傳二年春，大水。", ["傳二年春"]),
+    ("【公羊傳】大水。", [""]),
+  ],
+)
+def test_sections_know_where_the_date_at_their_head_ends(text, dates, eras):
+  sections = section_lib.read_sections(0, text, eras)
+  assert [text[s.start : s.date_end] for s in sections] == dates
+
+
+@pytest.mark.parametrize(
+  ("text", "date"),
+  [
+    ("【永熹】", "【永熹】"),
+    ("永熹二年 大水", "永熹二年"),
+    ("卷三 永熹二年 大水", ""),
+    ("諸王傳", ""),
+  ],
+)
+def test_headings_know_where_their_date_ends(text, date, eras):
+  (section,) = section_lib.read_sections(0, text, eras, is_heading=True)
+  assert text[: section.date_end] == date
 
 
 def test_a_heading_is_one_section_and_a_range_dates_nothing(eras):

@@ -163,6 +163,26 @@ def test_sections_begin_with_sentences_that_hold_dates(text, expected):
 
 
 @pytest.mark.parametrize(
+  ("text", "dates"),
+  [
+    (
+      "A.D. 787. This year came ships. And on the 8th of June the king died.",
+      ["A.D. 787. ", "And on the 8th of June"],
+    ),
+    ("A.D. 787. On 3 Non. Maii he died.", ["A.D. 787. On 3 Non. Maii"]),
+    ("In June, in the year 787, he came.", ["In June, in the year 787"]),
+    # Of two months the first is stated.
+    ("On June 5, July 6 he came.", ["On June 5"]),
+    ("The abbot died on 3 Non. Maii.", [""]),
+    ("This year he came.", [""]),
+  ],
+)
+def test_sections_know_where_the_date_at_their_head_ends(text, dates):
+  sections = western_calendar.read_western_sections(0, text)
+  assert [text[s.start : s.date_end] for s in sections] == dates
+
+
+@pytest.mark.parametrize(
   ("text", "kind", "statement"),
   [
     ("A.D. 787.", transitions.NAMED, ("year", "CE", 787)),
@@ -173,6 +193,7 @@ def test_sections_begin_with_sentences_that_hold_dates(text, expected):
 def test_headings_are_one_section(text, kind, statement):
   (section,) = western_calendar.read_western_sections(0, text, True)
   assert (section.kind, section.statements) == (kind, (statement,))
+  assert section.date_end == len(text)
   assert section.is_heading
 
 

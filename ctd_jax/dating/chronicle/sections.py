@@ -115,6 +115,8 @@ class Section:
     record: number of the record, from 0.
     start: position of its first character in the text of the record.
     stop: position after its last.
+    date_end: position in the record after the date at its head, the mark of a
+      stream before it included; its start if no date heads it.
     kind: what its head prints of a date, a class of `transitions`.
     statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
       values.
@@ -124,6 +126,7 @@ class Section:
   record: int
   start: int
   stop: int
+  date_end: int
   kind: int
   statements: tuple[DateStatement, ...] = ()
   is_heading: bool = False
@@ -162,7 +165,7 @@ class _Draft:
 
   Attributes:
     start: position of its first character.
-    date_end: position after the date that heads it.
+    date_end: position after the date that heads it, or the mark of a stream.
     last_part: smallest part of that date; -1 if there is none yet.
     kind: as of `Section`.
     statements: as of `Section`.
@@ -207,7 +210,13 @@ def read_sections(
   if heading is not None:
     return [
       Section(
-        record, 0, len(text), heading.kind, tuple(heading.statements), True
+        record,
+        0,
+        len(text),
+        heading.date_end,
+        heading.kind,
+        tuple(heading.statements),
+        True,
       )
     ]
   drafts = _cut_record(text, dates)
@@ -221,6 +230,7 @@ def read_sections(
       record,
       draft.start,
       stop,
+      draft.date_end if draft.last_part >= 0 else draft.start,
       draft.kind,
       tuple(draft.statements),
       draft.kind != transitions.NO_DATE
@@ -492,6 +502,7 @@ def _read_heading(
   if (stream or trailing) and is_all_read:
     draft.kind = transitions.STREAM
   if draft.kind != transitions.NO_DATE and is_all_read:
+    draft.date_end = len(text) if draft.statements else 0
     return draft
   if not is_heading:
     return None
@@ -500,6 +511,8 @@ def _read_heading(
   draft = _Draft(0, 0, kind=transitions.STREAM * bool(stream or trailing))
   if len(years) == 1 and not _RANGE.search(text):
     draft.add_date(years[0])
+    if text[: years[0].start].strip(ornament):
+      draft.date_end = 0
   return draft
 
 

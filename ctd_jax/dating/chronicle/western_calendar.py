@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,22 @@ _SENTENCE_END = re.compile(
 _ABBREVIATION = re.compile(
   r"(?:\b[A-Z]|\b(?:St|Dr|Mr|Abp|Bp|Kal|Cal|Non|Id|An|[Vv]iz|etc|i\.e))\.\s*$"
 )
+
+
+class _SentenceHead(NamedTuple):
+  """The date of a sentence.
+
+  Attributes:
+    start: position of the sentence in the record.
+    date_end: position after the date that opens it; its start without one.
+    kind: as of `Section`.
+    statements: as of `Section`.
+  """
+
+  start: int
+  date_end: int
+  kind: int
+  statements: list[DateStatement]
 
 
 def is_western_name(name: str) -> bool:
@@ -153,6 +170,7 @@ def make_western_calendar(first_year: int, last_year: int) -> Calendar:
       months,
       np.zeros(len(years), bool),
       np.stack([starts[:-1], np.diff(starts)], axis=-1),
+      np.zeros(len(years)),
     ),
     Memberships(
       lunations,
@@ -161,6 +179,7 @@ def make_western_calendar(first_year: int, last_year: int) -> Calendar:
       np.where(years < 1, 1 - years, years),
       np.ones(len(years), bool),
     ),
+    np.zeros(len(reigns), int),
   )
 
 
@@ -221,17 +240,15 @@ def read_western_sections(
       section.
     year_above: statement of the heading that the record belongs to.
   """
-  # (start, kind, statements), in order.
-  heads: list[tuple[int, int, list[DateStatement]]]
+  heads: list[_SentenceHead]
   heading = _match_year(text)
   heading_end = heading.end if heading else 0
   statements: list[DateStatement] = []
   if heading:
     statements = [_state_year(heading.year, True)]
     year_above = statements[0]
-  heads = [
-    (0, transitions.NAMED if heading else transitions.NO_DATE, statements)
-  ]
+  kind = transitions.NAMED if heading else transitions.NO_DATE
+  heads = [_SentenceHead(0, heading_end, kind, statements)]
   is_heading |= heading is not None and not text[heading_end:].strip()
   # Headings can be in capitals, "JUNE".
   is_capital = is_heading and not heading and text.isupper()
@@ -247,23 +264,28 @@ def read_western_sections(
     if is_heading
     else _split_sentences(text, heading_end, dates)
   )
-  for start, kind, statements in _date_sentences(text, sentences, dates):
-    if text[heading_end:start].strip():
-      heads.append((start, kind, statements))
+  for head in _date_sentences(text, sentences, dates):
+    if text[heading_end : head.start].strip():
+      heads.append(head)
     else:
-      _, first_kind, first_statements = heads[0]
-      heads[0] = (0, max(first_kind, kind), first_statements + statements)
-  stops = [start for start, _, _ in heads[1:]] + [len(text)]
+      heads[0] = _SentenceHead(
+        0,
+        head.date_end if head.date_end > head.start else heading_end,
+        max(heads[0].kind, head.kind),
+        heads[0].statements + head.statements,
+      )
+  stops = [head.start for head in heads[1:]] + [len(text)]
   return [
     Section(
       record,
-      start,
+      head.start,
       stop,
-      kind,
-      tuple(_add_year_above(statements, year_above)),
+      head.date_end,
+      head.kind,
+      tuple(_add_year_above(head.statements, year_above)),
       is_heading,
     )
-    for (start, kind, statements), stop in zip(heads, stops, strict=True)
+    for head, stop in zip(heads, stops, strict=True)
   ]
 
 
@@ -288,16 +310,16 @@ def _date_sentences(
   text: str,
   sentences: Sequence[tuple[int, int]],
   dates: Sequence[WesternDate],
-) -> Iterator[tuple[int, int, list[DateStatement]]]:
-  """Yields (start, class, statements) of the sentences that state a date."""
+) -> Iterator[_SentenceHead]:
+  """Yields the heads of the sentences that state a date."""
   date_starts = [date.start for date in dates]
   for start, stop in sentences:
     first, last = (
       bisect.bisect_left(date_starts, position) for position in (start, stop)
     )
-    kind, statements = _date_sentence(text, start, dates[first:last])
-    if statements:
-      yield start, kind, statements
+    head = _date_sentence(text, start, dates[first:last])
+    if head.statements:
+      yield head
 
 
 def _split_sentences(
@@ -327,8 +349,8 @@ def _split_sentences(
 
 def _date_sentence(
   text: str, start: int, dates: Sequence[WesternDate]
-) -> tuple[int, list[DateStatement]]:
-  """Returns the class of a sentence and what it states of its date.
+) -> _SentenceHead:
+  """Returns where the date of a sentence ends and what it states.
 
   Args:
     text: of the record.
@@ -337,10 +359,11 @@ def _date_sentence(
   """
   kind, statements = transitions.NO_DATE, []
   has_month = False
-  date_end = start
+  # Of the date that opens the sentence, and of what is stated of it.
+  opening_end = date_end = start
   for date in dates:
     # "On the 8th of June, in the year 787" is one date.
-    between = text[date_end : date.start]
+    between = text[opening_end : date.start]
     opens = (
       len(between) <= _MAX_OPENING_LENGTH
       and len(_WORD.findall(between)) <= _MAX_OPENING_WORDS
@@ -348,14 +371,15 @@ def _date_sentence(
     if not opens and (date.year is not None or has_month):
       continue
     if opens:
-      date_end = date.end
+      opening_end = date.end
     if has_month and date.month is not None:
       continue
+    date_end = opening_end
     has_month |= date.month is not None or date.season is not None
     date_kind, date_statements = _read_statements(date)
     kind = max(kind, date_kind)
     statements += date_statements
-  return kind, statements
+  return _SentenceHead(start, date_end, kind, statements)
 
 
 def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:

@@ -14,23 +14,18 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from ctd_jax.chronology import (
-  date_expressions,
-  reign_tables,
-  sexagenary,
-)
+from ctd_jax.chronology import reign_tables, sexagenary
 from ctd_jax.dating.chronicle import contradictions, section_days
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.chronicle.contradictions import Contradiction
-from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
 from ctd_jax.dating.chronicle.section_days import SectionDays
 from ctd_jax.dating.chronicle_output import edtf
 
 # Credible months that a row gives, the most probable ones.
 MAX_CREDIBLE_MONTHS = 100
-_MAX_DATE_CHARS = 32  # 「晉孝武皇帝太元十有二年冬十有二月，癸未，朔」 has 22
 _DIGITS = 4  # of probabilities
-_PUNCTUATION = "，、：。；． \u3000\t"
+# Around a printed date: blanks, circles that divide, marks of Markdown.
+_MARKS_AROUND_DATE = " \t\u3000○◎●△▲#*，、：。；．,:;"
 
 
 class NamedMonth(msgspec.Struct, frozen=True):
@@ -62,7 +57,8 @@ class DatedSection(msgspec.Struct, frozen=True):
     start: position of its first character in the record.
     stop: position after its last.
     is_heading: whether it holds nothing but a date or a heading.
-    printed: the date at its head as it stands there; "" without one.
+    printed: the date at its head as it stands there, with the mark of a stream
+      before it; "" without one.
     month: the most probable; None if that is none of the calendar.
     second: the next, likewise; None too if the calendar has one month.
     probability: of the most probable month, or that it is of none.
@@ -154,6 +150,7 @@ def _make_row(
     dates.place_of(row),
     dates.text_of(row),
   )
+  printed = text[: section.date_end - section.start]
   month, second, *_ = (
     *map(names.name, dates.months[row].tolist(), dates.probabilities[row]),
     None,
@@ -167,7 +164,7 @@ def _make_row(
     start=section.start,
     stop=section.stop,
     is_heading=section.is_heading,
-    printed=find_printed_date(text, dates),
+    printed=printed.strip(_MARKS_AROUND_DATE),
     month=month,
     second=second,
     probability=_round_chance(probability),
@@ -244,20 +241,3 @@ def _list_credible(
     chances = chances[np.sort(most_probable)]
   named_months = map(names.name, months, chances)
   return tuple(filter(None, named_months))[:MAX_CREDIBLE_MONTHS]
-
-
-def find_printed_date(text: str, dates: ChronicleDates) -> str:
-  """Returns the date at the head of a section as it stands there.
-
-  Args:
-    text: of the section.
-    dates: whose calendar names the reigns.
-  """
-  head = fold_date_glyphs(text[:_MAX_DATE_CHARS])
-  start = end = 0
-  for cue in date_expressions.find_date_cues(head, dates.calendar.timeline):
-    if text[end : cue.start].strip(_PUNCTUATION):
-      break
-    start = start if end else cue.start
-    end = cue.end
-  return text[start:end]
