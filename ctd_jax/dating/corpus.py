@@ -167,7 +167,8 @@ def read_corpus(
 
   Args:
     texts: of the records, in any order, [N].
-    timeline: the calendar they are dated in.
+    timeline: the calendar they are dated in, its months the axis. For the
+      calendars of a chronicle see `chronicle.labelled_corpus`.
     external_texts: texts that are no records and whose citations count as well
       (track T0+external).
   """
@@ -180,7 +181,7 @@ def read_corpus(
     return np.array(values, np.int32).reshape(-1)
 
   return Corpus(
-    axis=MonthAxis(timeline),
+    axis=MonthAxis.from_timeline(timeline),
     texts=tuple(texts),
     plain_texts=tuple(map(plain_text, texts)),
     bodies=tuple(bodies),

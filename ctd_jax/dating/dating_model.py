@@ -111,15 +111,20 @@ class DatingModel:
   Attributes:
     experts: sources of evidence, in any order; all by default.
     use_punctuation: whether punctuation may tell events from commentary.
+    manner: what is hidden together to learn weights, of `folds.MANNERS`:
+      "years" where the records to be dated are of years without known records,
+      "records" where all years are known.
   """
 
   experts: tuple[base.Expert, ...] = dataclasses.field(
     default_factory=make_experts
   )
   use_punctuation: bool = True
+  manner: str = folds.YEARS
 
   def __post_init__(self):
     expert_panel.check_experts(self.experts)
+    folds.check_manner(self.manner)
 
   @classmethod
   def without(cls, names: Iterable[str], seed: int = 42) -> DatingModel:
@@ -163,9 +168,15 @@ class DatingModel:
       "dating: learning weights on %s known events",
       f"{int((labels.is_known & features.is_event).sum()):,}",
     )
-    weights = expert_weights.fit_expert_weights(self.experts, features, labels)
+    weights = expert_weights.fit_expert_weights(
+      self.experts, features, labels, self.manner
+    )
     return FittedDatingModel(
-      experts=self.experts, features=features, labels=labels, weights=weights
+      experts=self.experts,
+      features=features,
+      labels=labels,
+      weights=weights,
+      manner=self.manner,
     )
 
 
@@ -178,12 +189,14 @@ class FittedDatingModel:
     features: of the corpus.
     labels: months and kinds of the known records.
     weights: of the experts.
+    manner: what is hidden together, as of `DatingModel`.
   """
 
   experts: tuple[base.Expert, ...]
   features: CorpusFeatures
   labels: Labels
   weights: expert_weights.ExpertWeights
+  manner: str = folds.YEARS
   # Scores and posteriors of the last variant or fold that was explained.
   _explained: dict = dataclasses.field(default_factory=dict, repr=False)
 
@@ -199,7 +212,7 @@ class FittedDatingModel:
       variant: "fitted": labelled records have the months of their labels;
         "elimination": besides, months that have labelled records have no
         others; "strict": every record is dated by others, labelled ones with
-        their block of years hidden.
+        their fold hidden.
 
     Raises:
       ValueError: if the variant is unknown.
@@ -217,7 +230,7 @@ class FittedDatingModel:
         ),
         blocks=(self._eliminate(self._unlabelled_block, variant),),
       )
-    fold_of_record = folds.assign_folds(corpus.axis, self.labels)
+    fold_of_record = folds.fold_records(corpus, self.labels, self.manner)
     labelled_blocks = [
       self._score_records(int(fold))[1]
       for fold in progress.Progress(
@@ -268,7 +281,7 @@ class FittedDatingModel:
         )
     fold = UNKNOWN
     if variant == STRICT:
-      fold = int(folds.assign_folds(corpus.axis, self.labels)[row])
+      fold = int(folds.fold_records(corpus, self.labels, self.manner)[row])
     scores, block = self._score_fold(fold)
     block = self._eliminate(block, variant)
     if month is None:
@@ -285,7 +298,9 @@ class FittedDatingModel:
     """
     if fold == UNKNOWN:
       return self.labels, ~self.labels.is_known
-    is_hidden = folds.assign_folds(self.features.axis, self.labels) == fold
+    is_hidden = (
+      folds.fold_records(self.features.corpus, self.labels, self.manner) == fold
+    )
     return self.labels.hide_records(is_hidden), is_hidden
 
   def _score_records(

@@ -1,7 +1,7 @@
-"""Weights of the experts, learned on known records hidden in blocks of years.
+"""Weights of the experts, learned on known records that are hidden in folds.
 
-The weights have greatest likelihood on events that are dated as a hidden record
-is: with no known record in the same two or three years. They are learned on a
+The weights have greatest likelihood on events that are dated as an undated
+record is (see `folds`). They are learned on a
 sample, so that a large corpus costs no more.
 
 Axes: N records, n some of them, K months, Y regnal years, f pooled scores.
@@ -69,16 +69,20 @@ class _HiddenFold:
 
 
 def fit_expert_weights(
-  experts: Sequence[base.Expert], features: CorpusFeatures, labels: Labels
+  experts: Sequence[base.Expert],
+  features: CorpusFeatures,
+  labels: Labels,
+  manner: str = folds.YEARS,
 ) -> ExpertWeights:
-  """Returns weights of greatest likelihood on records hidden in blocks.
+  """Returns weights of greatest likelihood on known records that are hidden.
 
   Args:
     experts: whose scores are weighed.
     features: the texts.
     labels: the known records, of train months only.
+    manner: what is hidden together, see `folds.fold_records`.
   """
-  hidden_folds = _hide_folds(experts, features, labels)
+  hidden_folds = _hide_folds(experts, features, labels, manner)
   weights = ExpertWeights(
     word_weights=np.zeros(features.year_vocabulary.num_scores),
     pool_weights=np.zeros(expert_panel.NUM_POOLED),
@@ -123,10 +127,13 @@ def fit_expert_weights(
 
 
 def _hide_folds(
-  experts: Sequence[base.Expert], features: CorpusFeatures, labels: Labels
+  experts: Sequence[base.Expert],
+  features: CorpusFeatures,
+  labels: Labels,
+  manner: str,
 ) -> list[_HiddenFold]:
   """Returns the folds of `_WEIGHT_FOLDS` that have events."""
-  fold_of_record = folds.assign_folds(features.axis, labels)
+  fold_of_record = folds.fold_records(features.corpus, labels, manner)
   unweighted = [
     expert for expert in experts if expert.name in ("prior", "dates", "words")
   ]

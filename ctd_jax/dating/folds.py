@@ -1,8 +1,9 @@
-"""Folds of labelled records: blocks of years, shaped like the held-out ones.
+"""Folds of labelled records, hidden as the records that are to be dated are.
 
-Weights are learned on records that are dated as a held-out record is, with no
-known record in the same two or three years; the variant *strict* dates every
-labelled record so.
+Weights are learned on records that are dated as an undated record is. Where
+that is of a year without known records, blocks of years are hidden; where it is
+a text beside a chronicle all of whose years are known, records one by one. The
+variant *strict* dates every labelled record so.
 
 Axes: N records, Y regnal years.
 """
@@ -12,18 +13,52 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis
 
 NUM_FOLDS = 10
+# What is hidden together.
+MANNERS = YEARS, RECORDS = ("years", "records")
 _BLOCK_YEARS = (2, 3)  # fewest and most, as of the held-out blocks
 _SEED = 7  # of the lengths of the blocks; the weights depend on it
 
 
-def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:
+def fold_records(
+  corpus: Corpus, labels: Labels, manner: str = YEARS
+) -> Int[np.ndarray, " N"]:
   """Returns the fold of each known record, UNKNOWN for the others.
 
-  Consecutive years of a reign with known months are cut into blocks of two or
-  three years, dealt out to the folds in turn.
+  Args:
+    corpus: the texts.
+    labels: the known months.
+    manner: whether "years" are hidden together, or "records" with those of the
+      same text.
+
+  Raises:
+    ValueError: if the manner is unknown.
+  """
+  if check_manner(manner) == YEARS:
+    return assign_folds(corpus.axis, labels)
+  # Of the higher bits: samples of records are made of the lower ones.
+  hashes = corpus.text_hashes >> np.uint32(16)
+  return np.where(labels.is_known, hashes % NUM_FOLDS, UNKNOWN)
+
+
+def check_manner(manner: str) -> str:
+  """Returns the manner.
+
+  Raises:
+    ValueError: if it is not of MANNERS.
+  """
+  if manner not in MANNERS:
+    raise ValueError(f"what is hidden must be one of {MANNERS}, got {manner!r}")
+  return manner
+
+
+def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:
+  """Returns the fold of each known record, by its year.
+
+  UNKNOWN for the others. Consecutive years of a reign with known months are cut
+  into blocks of two or three years, dealt out to the folds in turn.
 
   Args:
     axis: the years.

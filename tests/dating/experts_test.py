@@ -93,7 +93,7 @@ def test_only_a_short_opening_full_date_is_a_placeholder():
 
 
 def test_years_of_the_axis_add_up():
-  axis = corpus.MonthAxis(TIMELINE)
+  axis = corpus.MonthAxis.from_timeline(TIMELINE)
   assert (axis.num_years, len(axis)) == (12, 144)
   assert axis.year_index(1, 1) == 6
   assert axis.year_index(1, 7) == UNKNOWN
@@ -123,7 +123,10 @@ def encode_years(texts, labels, rows, expert):
   """Log ratios of years of some texts by an encoder of all of them."""
   inputs = year_encoder.make_encoder_inputs(texts, texts, width=16)
   fitted = expert.fit_encoder(
-    corpus.MonthAxis(TIMELINE), inputs, labels, np.ones(len(texts), bool)
+    corpus.MonthAxis.from_timeline(TIMELINE),
+    inputs,
+    labels,
+    np.ones(len(texts), bool),
   )
   return fitted.log_scores(rows)[0]
 
@@ -309,7 +312,9 @@ def test_a_day_points_to_the_months_that_hold_it():
 
 
 def test_a_leap_month_has_a_first_day():
-  axis = corpus.MonthAxis(reign_tables.load_timeline("lu_release"))
+  axis = corpus.MonthAxis.from_timeline(
+    reign_tables.load_timeline("lu_release")
+  )
   calendar = days.make_lunations(
     axis.civil_year, axis.year_of, axis.month_of_year
   )
@@ -362,7 +367,7 @@ def fit_words(texts, strings, matrix, months):
   year_vocabulary = vocabulary.YearVocabulary(
     texts, strings, groups, sample, matrix
   )
-  axis = corpus.MonthAxis(TIMELINE)
+  axis = corpus.MonthAxis.from_timeline(TIMELINE)
   counts = year_vocabulary.count_by_year(
     axis, make_labels(months), np.ones(len(texts), bool)
   )
@@ -401,7 +406,7 @@ def test_rare_shared_strings_find_the_event():
 
 
 def test_citations_and_their_readings():
-  axis = corpus.MonthAxis(TIMELINE)
+  axis = corpus.MonthAxis.from_timeline(TIMELINE)
   text = "盟于榆泉在甲三年丁五年傳宋人伐晉六年又伐衛三年之喪"
   found = citation_pairs.read_citations(axis, {7: text})
   assert [
@@ -610,7 +615,7 @@ def test_room_is_what_known_records_leave():
 
 def test_folds_are_blocks_of_two_or_three_years():
   timeline = reign_tables.load_timeline("lu_release")
-  axis = corpus.MonthAxis(timeline)
+  axis = corpus.MonthAxis.from_timeline(timeline)
   months = np.arange(len(timeline))
   months[12 * 20 : 12 * 23] = UNKNOWN
   fold = folds.assign_folds(axis, make_labels(months))

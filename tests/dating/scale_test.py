@@ -260,7 +260,9 @@ def test_words_of_records_outside_the_sample():
 
   def score(labels):
     counts = year_vocabulary.count_by_year(
-      corpus.MonthAxis(synthetic.TIMELINE), labels, np.ones(90, bool)
+      corpus.MonthAxis.from_timeline(synthetic.TIMELINE),
+      labels,
+      np.ones(90, bool),
     )
     fitted = words.FittedWords(
       vocabulary=year_vocabulary, counts=counts, weights=np.ones(3)

@@ -170,8 +170,6 @@ class Citations:
     beliefs = np.exp(
       log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True)
     )
-    # Years [Y] to reigns [R].
-    reign_indicators = np.eye(axis.num_reigns)[axis.reign]
     return FittedCitations(
       features=features,
       labels=labels,
@@ -179,7 +177,7 @@ class Citations:
       use_undated_reigns=self.use_undated_reigns,
       year_prior=year_prior,
       undated_hosts=hosts,
-      reign_chances=beliefs @ reign_indicators,
+      reign_chances=beliefs @ axis.has_reign,
     )
 
 
