@@ -13,7 +13,12 @@ import time
 import numpy as np
 from absl import app, flags
 
-from ctd_jax.dating.sequence import decoder, transitions
+from ctd_jax.dating.sequence import (
+  decoder,
+  section_kinds,
+  transition_model,
+  transitions,
+)
 
 NUM_EVIDENCE_KINDS = 64  # rows of emissions that records share
 
@@ -34,11 +39,11 @@ def main(records: int, months: int) -> None:
   emissions = rng.normal(0, 1, (NUM_EVIDENCE_KINDS, months))  # [E, K]
   emissions = emissions.astype(np.float32)
   evidence_kinds = rng.integers(0, NUM_EVIDENCE_KINDS, records)  # [R]
-  classes = rng.integers(0, transitions.NUM_CLASSES, records)  # [R]
+  classes = rng.integers(0, section_kinds.NUM_KINDS, records)  # [R]
   ordinals = np.arange(months)
   transition_table = transitions.make_transitions(
-    transitions.TransitionModel(),
-    transitions.find_boundaries(ordinals // 12, ordinals % 12 + 1),
+    transition_model.TransitionModel(),
+    transition_model.find_boundaries(ordinals // 12, ordinals % 12 + 1),
   )
 
   def get_emissions(start: int, stop: int) -> np.ndarray:

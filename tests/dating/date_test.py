@@ -25,7 +25,7 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   month_calendar,
 )
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import section_kinds, transition_model
 from ctd_jax.texts.works import Entry, Place
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
@@ -360,11 +360,11 @@ def test_a_year_may_begin_with_its_tenth_month():
   calendar = month_calendar.load_calendar("秦,西漢")
   year = calendar.years == -200
   assert calendar.months[year].tolist()[:4] == [10, 11, 12, 1]
-  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
+  boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
   start = np.flatnonzero(year)[0]
   # From 十月 the next season begins three months later, the next year twelve.
-  assert boundaries.following[transitions.SEASON, start] == start + 3
-  assert boundaries.following[transitions.YEAR, start] == start + year.sum()
+  assert boundaries.following[section_kinds.SEASON, start] == start + 3
+  assert boundaries.following[section_kinds.YEAR, start] == start + year.sum()
 
 
 def run(*arguments, cwd):

@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ctd_jax.dating.sequence import decoder
-from ctd_jax.dating.sequence import transitions as motions
-from ctd_jax.dating.sequence.transitions import NO_DATE, SEASON, YEAR
+from ctd_jax.dating.sequence import decoder, transition_model, transitions
+from ctd_jax.dating.sequence.section_kinds import (
+  NO_DATE,
+  NUM_KINDS,
+  SEASON,
+  YEAR,
+)
 
 # Two years and a bit, a leap month after the third of the first.
 YEARS = np.array([1] * 5 + [2] * 3 + [3])
 MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
 SIZE = len(YEARS)
 PLACES = SIZE + 1  # the last one is outside of the calendar
-MOTION = motions.TransitionModel(
+MOTION = transition_model.TransitionModel(
   rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3),
   slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05),
   ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2),
@@ -34,8 +38,8 @@ FORWARD = dataclasses.replace(
 
 
 def moves(motion=MOTION, years=YEARS, months=MONTHS):
-  return motions.make_transitions(
-    motion, motions.find_boundaries(years, months)
+  return transitions.make_transitions(
+    motion, transition_model.find_boundaries(years, months)
   )
 
 
@@ -86,7 +90,7 @@ def outliers(evidence, kinds, motion=MOTION):
 def chronicle(records, seed=0, size=PLACES):
   draw = np.random.default_rng(seed)
   evidence = draw.normal(0, 3, (records, size)).astype(np.float32)
-  return evidence, draw.integers(0, motions.NUM_CLASSES, records)
+  return evidence, draw.integers(0, NUM_KINDS, records)
 
 
 def brute_force(evidence, kinds, prior=None, motion=MOTION):
@@ -114,26 +118,26 @@ def brute_force(evidence, kinds, prior=None, motion=MOTION):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", range(motions.NUM_CLASSES))
+@pytest.mark.parametrize("kind", range(NUM_KINDS))
 def test_a_move_is_the_matrix_of_its_definition(kind):
   made = moves()
-  chances = motions.to_probabilities(made)
+  chances = transitions.to_probabilities(made)
   for j in range(PLACES):
     one = jnp.where(jnp.arange(PLACES) == j, 0, -jnp.inf)
     expected, kind_id = ways(kind), jnp.int32(kind)
     assert expected[:, j].sum() == pytest.approx(1)
     np.testing.assert_allclose(
-      motions.propagate_forward(chances, jnp.exp(one), kind_id),
+      transitions.propagate_forward(chances, jnp.exp(one), kind_id),
       expected.sum(0)[j],
       atol=1e-6,
     )
     np.testing.assert_allclose(
-      np.exp(motions.propagate_best(made, one, kind_id)),
+      np.exp(transitions.propagate_best(made, one, kind_id)),
       expected.max(0)[j],
       atol=1e-6,
     )
     np.testing.assert_allclose(
-      motions.propagate_backward(chances, jnp.exp(one), kind_id),
+      transitions.propagate_backward(chances, jnp.exp(one), kind_id),
       expected.sum(0)[:, j],
       atol=1e-6,
     )
@@ -143,10 +147,10 @@ def test_a_move_is_the_matrix_of_its_definition(kind):
 def test_long_steps_keep_their_weights():
   size = 600
   years, months = np.arange(size) // 12, np.arange(size) % 12 + 1
-  chances = motions.to_probabilities(moves(years=years, months=months))
+  chances = transitions.to_probabilities(moves(years=years, months=months))
   one = (jnp.arange(size + 1) == 3).astype(jnp.float32)
   for kind in (NO_DATE, YEAR):
-    row = motions.propagate_forward(chances, one, jnp.int32(kind))
+    row = transitions.propagate_forward(chances, one, jnp.int32(kind))
     np.testing.assert_allclose(
       row, ways(kind, MOTION, years, months).sum(0)[3], rtol=2e-4, atol=1e-12
     )
@@ -187,10 +191,10 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   count, places = 7, 3
   draw = np.random.default_rng(8)
   evidence = draw.normal(0, 3, (count, places, PLACES)).astype(np.float32)
-  kinds = draw.integers(0, motions.NUM_CLASSES, count)
+  kinds = draw.integers(0, NUM_KINDS, count)
   turn = draw.dirichlet(np.ones(places), places)
-  made = motions.make_transitions(
-    MOTION, motions.find_boundaries(YEARS, MONTHS), turn
+  made = transitions.make_transitions(
+    MOTION, transition_model.find_boundaries(YEARS, MONTHS), turn
   )
   prior = draw.normal(0, 2, (places, PLACES))
   told = np.stack(
@@ -264,7 +268,7 @@ def test_extreme_evidence_leaves_probabilities():
   draw = np.random.default_rng(0)
   evidence = np.full((2000, size + 1), -200, np.float32)
   evidence[np.arange(2000), draw.integers(0, size, 2000)] = 0
-  kinds = draw.integers(0, motions.NUM_CLASSES, 2000)
+  kinds = draw.integers(0, NUM_KINDS, 2000)
   made = moves(years=years, months=months)
   for _, rows, total in decoder.iter_posteriors(evidence, kinds, made):
     assert np.isfinite(total)
@@ -274,8 +278,9 @@ def test_extreme_evidence_leaves_probabilities():
 @pytest.mark.slow
 def test_a_repeated_season_is_that_of_the_next_year():
   years, months = np.repeat(np.arange(4), 12), np.tile(np.arange(1, 13), 4)
-  made = motions.make_transitions(
-    motions.TransitionModel(), motions.find_boundaries(years, months)
+  made = transitions.make_transitions(
+    transition_model.TransitionModel(),
+    transition_model.find_boundaries(years, months),
   )
   spring = np.where(months <= 3, 0.0, -5.0).astype(np.float32)
   evidence = np.stack([np.append(spring, -20)] * 3)
@@ -288,18 +293,20 @@ def test_a_repeated_season_is_that_of_the_next_year():
 
 def test_motion_is_learned_from_a_path():
   years, months = np.repeat(np.arange(40), 12), np.tile(np.arange(1, 13), 40)
-  boundary = motions.find_boundaries(years, months)
+  boundary = transition_model.find_boundaries(years, months)
   # Every entry opens a season, one month after it began, and has a second.
   path = np.repeat(np.arange(1, 480, 3), 2)
   kinds = np.tile([SEASON, NO_DATE], len(path) // 2)
-  believed = motions.TransitionModel(rest=(0.5, *[0.1] * 6))
-  learned = motions.fit_transition_model(believed, path, kinds, boundary)
+  believed = transition_model.TransitionModel(rest=(0.5, *[0.1] * 6))
+  learned = transition_model.fit_transition_model(
+    believed, path, kinds, boundary
+  )
   assert learned.rest[NO_DATE] > 0.9
   assert learned.rest[SEASON] < 0.03
   # The geometric number of months beyond the boundary has mean 1.
   assert learned.ratio[SEASON] == pytest.approx(0.5, abs=0.1)
   assert learned.ratio[YEAR] == believed.ratio[YEAR]
-  motions.make_transitions(learned, boundary)
+  transitions.make_transitions(learned, boundary)
 
 
 @pytest.mark.parametrize(
@@ -313,14 +320,14 @@ def test_motion_is_learned_from_a_path():
 )
 def test_probabilities_are_probabilities(change, message):
   with pytest.raises(ValueError, match=message):
-    motions.TransitionModel(**change)
+    transition_model.TransitionModel(**change)
 
 
 @pytest.mark.parametrize(
   ("evidence", "kinds", "prior", "message"),
   [
     (np.zeros((0, PLACES)), [], None, "at least one section"),
-    (np.zeros((1, PLACES)), [7], None, "class of a section should be 0-6"),
+    (np.zeros((1, PLACES)), [7], None, "kind of a section should be 0-6"),
     (np.zeros((2, 3)), [0, 0], None, r"should be \[2, 10\], got \[2, 3\]"),
     (
       np.zeros((1, PLACES)),

@@ -6,7 +6,7 @@ import pytest
 from ctd_jax.chronology import reign_tables, sexagenary, timelines
 from ctd_jax.dating.chronicle import emissions, month_calendar
 from ctd_jax.dating.chronicle import sections as section_lib
-from ctd_jax.dating.sequence.transitions import DAY, SEASON
+from ctd_jax.dating.sequence.section_kinds import DAY, SEASON
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
 # Invented eras: the second begins in the third year of the first.

@@ -15,7 +15,7 @@ from ctd_jax.dating.chronicle import (
 )
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.texts import Entry, Place
 
 ERAS = (("安初", "滄", 300, 6), ("永熹", "滄", 306, 5), ("熙和", "滄", 311, 9))
@@ -28,11 +28,11 @@ RECORDS = [
   Entry("城成。", Place("a.txt", 4)),
 ]
 SECTIONS = [
-  Section(0, 0, 2, 2, transitions.YEAR),
-  Section(1, 0, 6, 2, transitions.MONTH),
-  Section(1, 6, 12, 8, transitions.MONTH),
-  Section(2, 0, 6, 2, transitions.MONTH),
-  Section(3, 0, 3, 0, transitions.NO_DATE),
+  Section(0, 0, 2, 2, section_kinds.YEAR),
+  Section(1, 0, 6, 2, section_kinds.MONTH),
+  Section(1, 6, 12, 8, section_kinds.MONTH),
+  Section(2, 0, 6, 2, section_kinds.MONTH),
+  Section(3, 0, 3, 0, section_kinds.NO_DATE),
 ]
 
 

@@ -11,7 +11,7 @@ from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import month_calendar, unknown_eras
 from ctd_jax.dating.chronicle import sections as section_lib
-from ctd_jax.dating.sequence.transitions import (
+from ctd_jax.dating.sequence.section_kinds import (
   DAY,
   MONTH,
   NAMED,

@@ -7,7 +7,7 @@ import pytest
 
 from ctd_jax.chronology import civil_dates
 from ctd_jax.dating.chronicle import chronicle_dating, western_calendar
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.texts import Entry, Place, read_works
 
 EVENTS = (
@@ -185,9 +185,9 @@ def test_sections_know_where_the_date_at_their_head_ends(text, dates):
 @pytest.mark.parametrize(
   ("text", "kind", "statement"),
   [
-    ("A.D. 787.", transitions.NAMED, ("year", "CE", 787)),
-    ("787", transitions.NAMED, ("year", "CE", 787)),
-    ("JUNE.", transitions.MONTH, ("month", 6)),
+    ("A.D. 787.", section_kinds.NAMED, ("year", "CE", 787)),
+    ("787", section_kinds.NAMED, ("year", "CE", 787)),
+    ("JUNE.", section_kinds.MONTH, ("month", 6)),
   ],
 )
 def test_headings_are_one_section(text, kind, statement):

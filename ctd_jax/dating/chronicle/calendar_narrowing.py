@@ -20,7 +20,12 @@ from jaxtyping import Bool, Float32
 from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import DateStatement, Section
-from ctd_jax.dating.sequence import decoder, transitions
+from ctd_jax.dating.sequence import (
+  decoder,
+  section_kinds,
+  transition_model,
+  transitions,
+)
 
 # A calendar up to this long costs less than its narrowing saves.
 MIN_MONTHS = 3000
@@ -30,11 +35,11 @@ _MIN_PROBABILITY = 1e-4
 # Years before and after one that stays: a day or a month may say so.
 _MARGIN = 2
 # From year to year: what opens with a season is of the next year at times.
-_YEAR_MODEL = transitions.TransitionModel(
+_YEAR_MODEL = transition_model.TransitionModel(
   rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5),
-  slip=(0.0,) * transitions.NUM_CLASSES,
+  slip=(0.0,) * section_kinds.NUM_KINDS,
   ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5),
-  back=(0.0,) * transitions.NUM_CLASSES,
+  back=(0.0,) * section_kinds.NUM_KINDS,
 )
 
 
@@ -76,8 +81,8 @@ def find_possible_months(
     return rows
 
   year_indices = np.arange(len(years))
-  boundaries = transitions.Boundaries(
-    np.tile(year_indices + 1, (transitions.NUM_CLASSES, 1)), year_indices
+  boundaries = transition_model.Boundaries(
+    np.tile(year_indices + 1, (section_kinds.NUM_KINDS, 1)), year_indices
   )
   log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
   is_possible = np.zeros(len(years) + 1, bool)

@@ -26,7 +26,7 @@ from ctd_jax.dating.chronicle.emissions import SectionEmissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days
-from ctd_jax.dating.sequence import decoder, transitions
+from ctd_jax.dating.sequence import decoder, transition_model, transitions
 from ctd_jax.texts.works import Entry
 
 # Rounds of learning at most; they end where the path stays the same.
@@ -192,8 +192,8 @@ def decode_sections(
     ValueError: if the calendar lacks the year.
   """
   prior = _make_first_place_prior(emissions, calendar, first_year)
-  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
-  prior_model = transitions.TransitionModel()
+  boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
+  prior_model = transition_model.TransitionModel()
   log_transitions = transitions.make_transitions(
     prior_model, boundaries, emissions.offset_transition
   )
@@ -202,7 +202,7 @@ def decode_sections(
   )
   for _ in range(MAX_ROUNDS):
     previous_path = path
-    fitted_model = transitions.fit_transition_model(
+    fitted_model = transition_model.fit_transition_model(
       prior_model, path, emissions.kinds, boundaries
     )
     log_transitions = transitions.make_transitions(

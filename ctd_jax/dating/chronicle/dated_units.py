@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ctd_jax.dating.chronicle.sections import DateStatement, Section
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import section_kinds
 
 
 def join_headings(
@@ -52,7 +52,7 @@ def _heads(section: Section, unit: Section) -> bool:
   """Returns whether a section is the heading of the unit after it."""
   if not section.is_heading:
     return False
-  is_within = unit.kind <= section.kind or transitions.STREAM in (
+  is_within = unit.kind <= section.kind or section_kinds.STREAM in (
     section.kind,
     unit.kind,
   )

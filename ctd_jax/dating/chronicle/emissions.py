@@ -79,7 +79,7 @@ class SectionEmissions:
   """log p(section | place) of all sections, made block by block when called.
 
   Attributes:
-    kinds: class of every section, int32 [N].
+    kinds: kind of every section, int32 [N].
     statement_counts: how often each name of a statement is printed.
     offset_transition: chances of the calendar's offset from section to section,
       [S, S]; None where the calendar is computed.

@@ -22,7 +22,7 @@ from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.chronicle import unknown_eras
 from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import section_kinds
 
 # Names of statements that are days, in the order of `sexagenary.DAY_MARKS`.
 DAY_STATEMENTS = ("day", "first day", "last day")
@@ -117,7 +117,7 @@ class Section:
     stop: position after its last.
     date_end: position in the record after the date at its head, the mark of a
       stream before it included; its start if no date heads it.
-    kind: what its head prints of a date, a class of `transitions`.
+    kind: what its head prints of a date, a number of `section_kinds`.
     statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
       values.
     is_heading: whether it holds nothing but a date or a heading.
@@ -174,7 +174,7 @@ class _Draft:
   start: int
   date_end: int
   last_part: int = -1
-  kind: int = transitions.NO_DATE
+  kind: int = section_kinds.NO_DATE
   statements: list[DateStatement] = dataclasses.field(default_factory=list)
 
   def add_date(self, date: _PrintedDate) -> None:
@@ -233,7 +233,7 @@ def read_sections(
       draft.date_end if draft.last_part >= 0 else draft.start,
       draft.kind,
       tuple(draft.statements),
-      draft.kind != transitions.NO_DATE
+      draft.kind != section_kinds.NO_DATE
       and _is_blank(text[draft.date_end : stop]),
     )
     for draft, stop in zip(drafts, stops, strict=True)
@@ -310,11 +310,11 @@ def _read_cue(cue: DateCue, text: str) -> _PrintedDate | None:
     if value
   ]
   kinds = {
-    _YEAR: transitions.NAMED if cue.reign else transitions.YEAR,
-    _CYCLE: transitions.YEAR,
-    _SEASON: transitions.SEASON,
-    _MONTH: transitions.MONTH,
-    _DAY: transitions.DAY,
+    _YEAR: section_kinds.NAMED if cue.reign else section_kinds.YEAR,
+    _CYCLE: section_kinds.YEAR,
+    _SEASON: section_kinds.SEASON,
+    _MONTH: section_kinds.MONTH,
+    _DAY: section_kinds.DAY,
   }
   # 「封為王五月」: only with a season is it the king's month.
   is_title = text.startswith("王", cue.start) and not (
@@ -367,7 +367,7 @@ def _name_unknown_eras(
   for era in unknown_eras.find_unknown_eras(text, calendar):
     statement = (UNKNOWN_ERA_STATEMENT, era.name, era.regnal_year)
     named = _PrintedDate(
-      era.start, era.stop, _YEAR, _YEAR, transitions.NAMED, (statement,)
+      era.start, era.stop, _YEAR, _YEAR, section_kinds.NAMED, (statement,)
     )
     for index, date in enumerate(dates):
       if date.start < era.stop and era.start < date.end:
@@ -420,7 +420,7 @@ def _find_bare_numbers(
         match.end(),
         _MONTH_DAY,
         _MONTH_DAY,
-        transitions.DAY,
+        section_kinds.DAY,
         ((MONTH_DAY_STATEMENT, day),),
         is_tail=is_after_month,
         may_be_length=not is_written_as_date,
@@ -432,7 +432,7 @@ def _find_bare_numbers(
       match.end(),
       _YEAR,
       _YEAR,
-      transitions.YEAR,
+      section_kinds.YEAR,
       (("year", None, numerals.parse_numeral(match["number"])),),
       may_be_length=True,
     )
@@ -460,7 +460,7 @@ def _find_misprinted_days(
           *match.span(),
           _DAY,
           _DAY,
-          transitions.DAY,
+          section_kinds.DAY,
           ((DAY_STATEMENTS[mark], day),),
         )
       )
@@ -487,7 +487,7 @@ def _read_heading(
     text[start:stop].strip(ornament)
   )
   if reign is not None:
-    draft.kind, draft.statements = transitions.NAMED, [("year", reign, 0)]
+    draft.kind, draft.statements = section_kinds.NAMED, [("year", reign, 0)]
     start = stop
   else:
     for date in dates:
@@ -500,15 +500,15 @@ def _read_heading(
       start = date.end
   is_all_read = not text[start:stop].strip(ornament)
   if (stream or trailing) and is_all_read:
-    draft.kind = transitions.STREAM
-  if draft.kind != transitions.NO_DATE and is_all_read:
+    draft.kind = section_kinds.STREAM
+  if draft.kind != section_kinds.NO_DATE and is_all_read:
     draft.date_end = len(text) if draft.statements else 0
     return draft
   if not is_heading:
     return None
   # 「太祖文皇帝上之中元嘉六年」; a range is that of a volume.
   years = [date for date in dates if date.first_part == _YEAR]
-  draft = _Draft(0, 0, kind=transitions.STREAM * bool(stream or trailing))
+  draft = _Draft(0, 0, kind=section_kinds.STREAM * bool(stream or trailing))
   if len(years) == 1 and not _RANGE.search(text):
     draft.add_date(years[0])
     if text[: years[0].start].strip(ornament):
@@ -520,7 +520,9 @@ def _cut_record(text: str, dates: Sequence[_PrintedDate]) -> list[_Draft]:
   """Returns the sections of a record that is more than a date."""
   stream = _match_stream(text)
   drafts = [
-    _Draft(0, stream.end(), kind=transitions.STREAM) if stream else _Draft(0, 0)
+    _Draft(0, stream.end(), kind=section_kinds.STREAM)
+    if stream
+    else _Draft(0, 0)
   ]
   clauses = _Clauses(text)
   for date in dates:
@@ -546,7 +548,7 @@ def _find_last_month(drafts: Sequence[_Draft]) -> int:
     for name, *values in draft.statements:
       if name == "month":
         return values[0]
-    if draft.kind >= transitions.YEAR:
+    if draft.kind >= section_kinds.YEAR:
       break
   return 0
 
@@ -599,7 +601,7 @@ class _Clauses:
       )
       return self._has_form_of_date(date) and (
         not is_first_year
-        or any(draft.kind >= transitions.YEAR for draft in drafts)
+        or any(draft.kind >= section_kinds.YEAR for draft in drafts)
       )
     return self._opens_clause(start) and self._is_set_off(date)
 
@@ -671,7 +673,7 @@ class _Clauses:
     if last_month:
       return date.statements[0][1] > last_month
     # A month is entered where a record begins, unless records are long.
-    return drafts[0].kind != transitions.DAY and not (
+    return drafts[0].kind != section_kinds.DAY and not (
       _ORDER.search(before) or self._text[date.start] in "兩两"
     )
 

@@ -27,7 +27,7 @@ from ctd_jax.dating.chronicle.month_calendar import (
   Readings,
 )
 from ctd_jax.dating.chronicle.sections import DateStatement, Section
-from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.texts import Entry, YearHeading, match_year_heading
 
 COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"
@@ -247,7 +247,7 @@ def read_western_sections(
   if heading:
     statements = [_state_year(heading.year, True)]
     year_above = statements[0]
-  kind = transitions.NAMED if heading else transitions.NO_DATE
+  kind = section_kinds.NAMED if heading else section_kinds.NO_DATE
   heads = [_SentenceHead(0, heading_end, kind, statements)]
   is_heading |= heading is not None and not text[heading_end:].strip()
   # Headings can be in capitals, "JUNE".
@@ -357,7 +357,7 @@ def _date_sentence(
     start: position of the sentence in it.
     dates: in the sentence.
   """
-  kind, statements = transitions.NO_DATE, []
+  kind, statements = section_kinds.NO_DATE, []
   has_month = False
   # Of the date that opens the sentence, and of what is stated of it.
   opening_end = date_end = start
@@ -384,17 +384,17 @@ def _date_sentence(
 
 def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
   """Returns the class of a date and what it states."""
-  kind, statements = transitions.NO_DATE, []
+  kind, statements = section_kinds.NO_DATE, []
   if date.month is not None:
-    kind, statements = transitions.MONTH, [("month", date.month)]
+    kind, statements = section_kinds.MONTH, [("month", date.month)]
   elif date.season is not None:
     # Winter holds the new year: it is no quarter of it.
-    kind = transitions.MONTH
+    kind = section_kinds.MONTH
     statements = [("months", western_dates.months_of_season(date.season))]
   if date.day is not None:
     statements.append(("month day", date.day))
   if date.year is not None:
-    kind = transitions.NAMED if date.has_era else transitions.YEAR
+    kind = section_kinds.NAMED if date.has_era else section_kinds.YEAR
     statements.insert(0, _state_year(date.year, date.has_era))
   return kind, statements
 

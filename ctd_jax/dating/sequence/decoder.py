@@ -29,6 +29,7 @@ import numpy as np
 from jaxtyping import Float32, Int, Int32
 
 from ctd_jax.dating.sequence import transitions
+from ctd_jax.dating.sequence.section_kinds import NUM_KINDS
 from ctd_jax.utils import progress
 
 BLOCK_SIZE = 128  # sections whose messages are held at once
@@ -158,7 +159,7 @@ def _trace_block(log_moves, state, best_BxSxP, kinds_B):
 
 
 class _EmissionBlocks:
-  """Emissions and classes of a chronicle, checked, block by block."""
+  """Emissions and kinds of a chronicle, checked, block by block."""
 
   def __init__(
     self,
@@ -176,12 +177,8 @@ class _EmissionBlocks:
     self.emissions = emissions
     if self.kinds_N.ndim != 1 or not len(self.kinds_N):
       raise ValueError("a chronicle needs at least one section")
-    if not (
-      (self.kinds_N >= 0) & (self.kinds_N < transitions.NUM_CLASSES)
-    ).all():
-      raise ValueError(
-        f"the class of a section should be 0-{transitions.NUM_CLASSES - 1}"
-      )
+    if not ((self.kinds_N >= 0) & (self.kinds_N < NUM_KINDS)).all():
+      raise ValueError(f"the kind of a section should be 0-{NUM_KINDS - 1}")
     if block_size < 1:
       raise ValueError(f"block should be at least 1, got {block_size}")
     shape = log_transitions.offset_transition.shape[1], self.num_places
@@ -234,12 +231,10 @@ class _EmissionBlocks:
     kinds = self.kinds_N[start:stop].copy()
     if block_index == 0:
       # What lies before the first section is the prior: it moves nothing.
-      kinds[0] = transitions.NUM_CLASSES
+      kinds[0] = NUM_KINDS
     return (
       jnp.asarray(np.pad(emission_rows, ((0, num_padding), (0, 0), (0, 0)))),
-      jnp.asarray(
-        np.pad(kinds, (0, num_padding), constant_values=transitions.NUM_CLASSES)
-      ),
+      jnp.asarray(np.pad(kinds, (0, num_padding), constant_values=NUM_KINDS)),
       stop - start,
     )
 
@@ -297,7 +292,7 @@ def iter_posteriors(
     emissions: float32 [N, P] or [N, S, P], log p(section | offset, place), or a
       function that gives the rows start..stop; it is called twice for every
       block. A constant added to a row changes nothing but the likelihood.
-    kinds: class of every section, by what it prints of its date, [N].
+    kinds: kind of every section, by what it prints of its date, [N].
     log_transitions: of the timeline.
     prior: float [P] or [S, P], log weight of the first section's place, or of
       offset and place; any if None.

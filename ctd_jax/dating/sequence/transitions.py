@@ -1,29 +1,15 @@
-"""Transitions: how a chronicle moves along its timeline between two sections.
+"""Transitions: weights of the moves along a timeline, and messages that move.
 
-Annals print a date only where it changes. From one section to the next the text
-stays, steps on, or jumps, by the date that the next section prints: one that
-opens with a season has left the season before it, one that opens with a year
-the year before. A step goes to the boundary (the next month, season or year)
-and a geometric number of months beyond it; a jump goes anywhere later, for gaps
-and lost headings.
+Every move of a `TransitionModel` costs O(K): sums along the timeline, never a
+K x K matrix.
 
-Texts also go back. Where streams are told by turns, the Annals of a year and
-then its tradition, each begins again with the year; lives begin anew anywhere.
-How often a text does either is learned from the text. It may also leave the
-calendar for a time: an era that the tables lack. And a section may tell what is
-older than its position (「初」): a share of its emission is that of any earlier
-month alike.
-
-A move costs O(K): sums along the timeline, never a K x K matrix.
-
-Axes: B sections, N sections of a path, K months, P = K + 1 places: the months
-and, last, outside of the calendar; C classes of section, S offsets of a
-calendar that is not known. A name ends in the axes of its array.
+Axes: B sections, K months, P = K + 1 places: the months and, last, outside of
+the calendar; C kinds of section, S offsets of a calendar that is not known. A
+name ends in the axes of its array.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from typing import NamedTuple
@@ -31,76 +17,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Int32
+from jaxtyping import Float
 
-# What a section prints at its head: nothing, a day of the cycle, the largest
-# unit of its date; a reign with its year; the mark of a stream, 「傳」.
-NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
-NUM_CLASSES = 7
-_PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
-_PLAIN_SUM = NUM_CLASSES + 1  # row of `RunningSums` with a ratio of 1
-_MAX_STEP_MONTHS = 60  # what goes further was a jump
+from ctd_jax.dating.sequence.section_kinds import NUM_KINDS
+from ctd_jax.dating.sequence.transition_model import Boundaries, TransitionModel
+
+_PLAIN_SUM = NUM_KINDS + 1  # row of `RunningSums` with a ratio of 1
 # From outside of the calendar: of coming back, to any month alike.
 _COME_BACK = 0.1
-
-
-@dataclasses.dataclass(frozen=True)
-class TransitionModel:
-  """How a chronicle moves on: probabilities, one for each class of section.
-
-  What they leave is that of a step past the boundary of the class.
-
-  Attributes:
-    rest: of standing in the month of the section before.
-    slip: of a step that does not cross the boundary of the class.
-    ratio: of the geometric number of months beyond the boundary, 0-1.
-    jump: of a jump to any later month.
-    back: of going back to the head of the year, and a geometric number of
-      months from there.
-    restart: of going to any month.
-    leave: of leaving the calendar.
-    flashback: that a section tells of any month up to its own.
-  """
-
-  #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM
-  rest: tuple[float, ...] = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3)
-  slip: tuple[float, ...] = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01)
-  ratio: tuple[float, ...] = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75)
-  jump: tuple[float, ...] = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01)
-  back: tuple[float, ...] = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3)
-  restart: tuple[float, ...] = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3)
-  leave: tuple[float, ...] = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4)
-  flashback: tuple[float, ...] = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3)
-
-  def __post_init__(self):
-    for field in dataclasses.fields(self):
-      name, values = field.name, getattr(self, field.name)
-      if len(values) != NUM_CLASSES or not all(
-        0 <= value < 1 for value in values
-      ):
-        raise ValueError(
-          f"{name} of a TransitionModel should be {NUM_CLASSES} numbers from 0 "
-          f"to below 1, got {values}"
-        )
-    max_sum = max(
-      map(
-        sum,
-        zip(
-          self.rest,
-          self.slip,
-          self.jump,
-          self.back,
-          self.restart,
-          self.leave,
-          strict=True,
-        ),
-      )
-    )
-    if max_sum > 1:
-      raise ValueError(
-        "rest, slip, jump, back, restart and leave of a class should add up to "
-        f"at most 1 in a TransitionModel, got {max_sum:g}"
-      )
 
 
 class RunningSums(NamedTuple):
@@ -130,7 +54,7 @@ class Transitions(NamedTuple):
   Attributes:
     stay: [C + 1, K] of no move.
     step: [C + 1, K] of a step past this month, by the months it can end in.
-    cross: [C + 1, K] of a step past the boundary of the class, likewise.
+    cross: [C + 1, K] of a step past the boundary of the kind, likewise.
     jump: [C + 1, K] of a jump, by the months it can end in.
     back: [C + 1, K] of going back to the head of the year, likewise.
     restart: [C + 1] of going to a month, whichever.
@@ -162,53 +86,6 @@ class Transitions(NamedTuple):
   offset_transition: jax.Array
 
 
-class Boundaries(NamedTuple):
-  """Where the months, seasons and years of a calendar end and begin.
-
-  Attributes:
-    following: [C, K] first month past the boundary of each class; K where the
-      calendar ends first.
-    year_start: [K] first month of each month's year.
-  """
-
-  following: Int32[np.ndarray, "C K"]
-  year_start: Int32[np.ndarray, " K"]
-
-
-def find_boundaries(
-  years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
-) -> Boundaries:
-  """Returns where units of the calendar end and begin.
-
-  Args:
-    years: of the months, never falling.
-    months: 1-12; a leap month repeats the number before it.
-  """
-  size = len(years)
-  season = (np.asarray(months) - 1) // 3
-  is_new_year = np.diff(years, prepend=years[:1]) != 0
-  # A season ends with its last month, a leap month included, or with its year;
-  # a year need not begin with spring.
-  is_new_season = is_new_year | (np.diff(season, prepend=season[:1]) != 0)
-  next_month = np.arange(1, size + 1)
-  season_of, year_of = np.cumsum(is_new_season), np.cumsum(is_new_year)
-  next_season = np.searchsorted(season_of, season_of, side="right")
-  next_year = np.searchsorted(year_of, year_of, side="right")
-  following = {
-    NO_DATE: next_month,
-    DAY: next_month,
-    MONTH: next_month,
-    SEASON: next_season,
-    YEAR: next_year,
-    NAMED: next_year,
-    STREAM: next_year,
-  }
-  return Boundaries(
-    np.stack([following[kind] for kind in range(NUM_CLASSES)]).astype(np.int32),
-    np.searchsorted(year_of, year_of).astype(np.int32),
-  )
-
-
 def make_transitions(
   model: TransitionModel,
   boundaries: Boundaries,
@@ -226,15 +103,15 @@ def make_transitions(
     ValueError: if a boundary does not lie later than its month.
   """
   boundary, year_start = map(np.asarray, boundaries)
-  num_classes, num_months = boundary.shape
+  num_kinds, num_months = boundary.shape
   positions = np.arange(num_months)
   if (
-    num_classes != NUM_CLASSES
+    num_kinds != NUM_KINDS
     or not ((boundary > positions) & (boundary <= num_months)).all()
     or not (year_start <= positions).all()
   ):
     raise ValueError(
-      f"boundaries should be [{NUM_CLASSES}, K], each later than its month "
+      f"boundaries should be [{NUM_KINDS}, K], each later than its month "
       "and at most K, and years begin no later than their months"
     )
   # Each [C, 1], to be broadcast over the months.
@@ -265,8 +142,7 @@ def make_transitions(
     offset_transition_SxS = np.ones((1, 1))
   with np.errstate(divide="ignore"):
     log_offset_transition = np.log(
-      [offset_transition_SxS] * NUM_CLASSES
-      + [np.eye(len(offset_transition_SxS))]
+      [offset_transition_SxS] * NUM_KINDS + [np.eye(len(offset_transition_SxS))]
     )
     rows = [
       np.log(np.maximum(stay, 0.0)),
@@ -282,13 +158,13 @@ def make_transitions(
     flashback = np.append(model.flashback, 0.0)[:, None]
     outlier = np.stack(
       [
-        np.broadcast_to(np.log(1 - flashback), (num_classes + 1, num_months)),
+        np.broadcast_to(np.log(1 - flashback), (num_kinds + 1, num_months)),
         np.log(flashback) - np.log(positions + 1),
       ],
       axis=1,
     )
   outside = np.array(
-    [[np.log(1 - _COME_BACK), np.log(_COME_BACK / num_months)]] * NUM_CLASSES
+    [[np.log(1 - _COME_BACK), np.log(_COME_BACK / num_months)]] * NUM_KINDS
     + [[0.0, -np.inf]]
   )
   no_move_rows = [np.zeros(num_months)] + [np.full(num_months, -np.inf)] * 4
@@ -331,68 +207,11 @@ def _make_running_sums(
 
 def to_probabilities(log_transitions: Transitions) -> Transitions:
   """Returns the transitions with probabilities instead of their logs."""
-  kept = {
+  indices_and_sums = {
     name: getattr(log_transitions, name)
     for name in ("boundary", "year_start", "sums")
   }
-  return jax.tree.map(jnp.exp, log_transitions)._replace(**kept)
-
-
-def fit_transition_model(
-  model: TransitionModel,
-  path: Int[np.ndarray, " N"],
-  kinds: Int[np.ndarray, " N"],
-  boundaries: Boundaries,
-) -> TransitionModel:
-  """Returns the model that a path shows, `model` being worth 20 sections.
-
-  Of each class, how often it rests, goes back and begins anew, and how far
-  beyond the boundary it goes; what is rarer (slips, flashbacks, leaving the
-  calendar) stays as it was.
-
-  Args:
-    model: prior.
-    path: places of the sections.
-    kinds: classes of the sections.
-    boundaries: from `find_boundaries`.
-  """
-  num_months = len(boundaries.year_start)
-  is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
-  before, after = path[:-1][is_inside], path[1:][is_inside]
-  kinds = np.asarray(kinds)[1:][is_inside]
-  months_beyond = after - boundaries.following[kinds, before]
-  is_crossing = (months_beyond >= 0) & (months_beyond < _MAX_STEP_MONTHS)
-  year_start = boundaries.year_start[before]
-  moves = {
-    "rest": before == after,
-    "jump": months_beyond >= _MAX_STEP_MONTHS,
-    "back": (after < before) & (after >= year_start),
-    "restart": after < year_start,
-  }
-  fitted = {name: [] for name in (*moves, "ratio")}
-  for kind in range(NUM_CLASSES):
-    is_kind = kinds == kind
-    chances = {
-      name: (
-        (is_kind & is_move).sum() + _PRIOR_SECTIONS * getattr(model, name)[kind]
-      )
-      / (is_kind.sum() + _PRIOR_SECTIONS)
-      for name, is_move in moves.items()
-    }
-    # A step past the boundary is never ruled out.
-    scale = (1 - model.slip[kind] - model.leave[kind] - 1e-3) / max(
-      sum(chances.values()), 1e-9
-    )
-    for name, chance in chances.items():
-      fitted[name].append(float(chance * min(scale, 1.0)))
-    steps = months_beyond[is_kind & is_crossing]
-    # Of a geometric number with ratio r the mean is r / (1 - r).
-    prior_months = _PRIOR_SECTIONS * model.ratio[kind] / (1 - model.ratio[kind])
-    mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_SECTIONS)
-    fitted["ratio"].append(float(mean / (1 + mean)))
-  return dataclasses.replace(
-    model, **{name: tuple(values) for name, values in fitted.items()}
-  )
+  return jax.tree.map(jnp.exp, log_transitions)._replace(**indices_and_sums)
 
 
 def _shift(x_K: jax.Array, num_months: int, fill: float) -> jax.Array:
@@ -408,9 +227,11 @@ def _sum_earlier(
 ) -> jax.Array:
   """Returns sums over each month and those before it, with a ratio."""
   pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
-  own = pieces @ within
-  earlier = own[:, -1] @ sums.between[row]
-  return (own + earlier[:, None] * sums.powers[row]).ravel()[: len(x_K)]
+  sums_within = pieces @ within
+  sums_before = sums_within[:, -1] @ sums.between[row]
+  return (sums_within + sums_before[:, None] * sums.powers[row]).ravel()[
+    : len(x_K)
+  ]
 
 
 def _sum_later(
@@ -418,9 +239,11 @@ def _sum_later(
 ) -> jax.Array:
   """Returns sums over each month and those after it, with a ratio."""
   pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
-  own = pieces @ within.T
-  later = sums.between[row] @ own[:, 0]
-  return (own + later[:, None] * sums.powers[row][::-1]).ravel()[: len(x_K)]
+  sums_within = pieces @ within.T
+  sums_after = sums.between[row] @ sums_within[:, 0]
+  return (sums_within + sums_after[:, None] * sums.powers[row][::-1]).ravel()[
+    : len(x_K)
+  ]
 
 
 def _cut_into_pieces(x_K: jax.Array, sums: RunningSums) -> jax.Array:
@@ -443,7 +266,7 @@ def propagate_forward(
   Args:
     moves: of the timeline, as probabilities.
     message_P: weight of the place of this section, at least 0.
-    kind: class of the next section.
+    kind: of the next section.
   """
   message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)
@@ -483,7 +306,7 @@ def propagate_backward(
   Args:
     moves: of the timeline, as probabilities.
     message_P: p(the next section and all after it | its place).
-    kind: class of the next section.
+    kind: of the next section.
   """
   message_K, outside = message_P[:-1], message_P[-1]
   total = message_K.sum()
@@ -510,7 +333,7 @@ def propagate_best(
   Args:
     log_moves: of the timeline, as logs.
     message_P: log weight of the place of this section.
-    kind: class of the next section.
+    kind: of the next section.
   """
   message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)
@@ -583,7 +406,7 @@ def add_flashback(
   Args:
     moves: of the timeline, as probabilities.
     emission_BxSxP: at least 0, up to a factor for each section.
-    kinds_B: classes of the sections.
+    kinds_B: of the sections.
   """
   own_weight, earlier_weight = jnp.moveaxis(
     moves.outlier[kinds_B][:, :, None], 1, 0
