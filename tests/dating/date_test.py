@@ -24,7 +24,9 @@ from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
   month_calendar,
+  sections,
 )
+from ctd_jax.dating.chronicle.emissions import SectionEmissions
 from ctd_jax.dating.sequence import section_kinds, transition_model
 from ctd_jax.texts.works import Entry, Place
 
@@ -354,6 +356,35 @@ def test_parallel_calendars_share_lunations():
   found = dated(["魏太和六年正月，大水。", "蜀建興十年三月，地震。"], calendar)
   assert found.years.tolist() == [232, 232]
   assert [month for _, _, month in found.names] == ["1", "3"]
+
+
+def test_a_text_follows_the_calendar_of_the_reigns_that_it_names():
+  # States had leap months of their own: the twelfth of 蜀 is the eleventh of 魏.
+  calendar = month_calendar.load_calendar("曹魏,蜀漢,孫吳")
+  alike = calendar.readings.find_lunations(calendar.readings.months == 12)
+  alike &= calendar.months != 12
+  reigns = [reign.name for reign in calendar.timeline.reigns]
+  counts = np.array([9 * (name == "黃初") for name in reigns])
+  weighed = calendar.weigh_readings(counts)
+  assert (weighed.readings.log_weights[weighed.readings.starts] == 0).all()
+  (row,) = SectionEmissions(
+    sections.read_sections(0, "十二月，大水。", weighed), weighed
+  )(0, 1)[0]
+  wrong = row[:-1][weighed.months != 12]
+  assert wrong.max() < -1
+  # But not where the month is printed with a reign of the other.
+  shu = sections.read_sections(0, "建興九年十二月，大水。", weighed)
+  (row,) = SectionEmissions(shu, weighed)(0, 1)[0]
+  assert row.max() == 0
+  assert alike.any()
+
+
+def test_a_record_of_a_month_heads_no_other_season(tmp_path):
+  calendar = read(tmp_path, RULERS)
+  lines = ["懷公元年春王正月。", "夏，地震。", "二年春王正月。", "秋，大水。"]
+  found = dated(lines, calendar)
+  assert [month for _, _, month in found.names[::2]] == ["1", "1"]
+  assert found.probabilities[::2, 0].min() > 0.9
 
 
 def test_a_year_may_begin_with_its_tenth_month():

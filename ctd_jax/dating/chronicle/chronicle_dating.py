@@ -5,6 +5,7 @@ Axes: K months, P places (see `transitions`), S offsets of the calendar.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -80,6 +81,7 @@ def date_sections(
   """
   is_fixed = np.zeros(len(all_sections), bool)
   is_fixed[[*(allowed_months or {})]] = True
+  calendar = calendar.weigh_readings(_count_names(all_sections, calendar))
   units, unit_of_section = dated_units.join_headings(all_sections)
   allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
   if len(calendar) > calendar_narrowing.MIN_MONTHS:
@@ -155,6 +157,19 @@ def read_all_sections(
       number, record.text, calendar, record.is_heading
     )
   ]
+
+
+def _count_names(
+  all_sections: Sequence[Section], calendar: Calendar
+) -> Int[np.ndarray, " R"]:
+  """Returns how often sections name each reign with a year."""
+  names = collections.Counter(
+    values[0]
+    for section in all_sections
+    for name, *values in section.statements
+    if name == "year"
+  )
+  return np.array([names[reign.name] for reign in calendar.timeline.reigns])
 
 
 def _find_printed_reigns(

@@ -16,14 +16,29 @@ from jaxtyping import Int
 from ctd_jax.dating.chronicle.sections import DateStatement, Section
 from ctd_jax.dating.sequence import section_kinds
 
+# What a statement fixes; a day or another statement leaves the class as it is.
+_KIND_OF_STATEMENT = {
+  "day": section_kinds.DAY,
+  "first day": section_kinds.DAY,
+  "last day": section_kinds.DAY,
+  "month day": section_kinds.DAY,
+  "month": section_kinds.MONTH,
+  "months": section_kinds.MONTH,
+  "leap": section_kinds.MONTH,
+  "season": section_kinds.SEASON,
+  "year": section_kinds.YEAR,
+  "cycle": section_kinds.YEAR,
+}
+
 
 def join_headings(
   sections: Sequence[Section],
 ) -> tuple[list[Section], Int[np.ndarray, " n"]]:
   """Returns units with the statements of their headings, and whose is what.
 
-  A heading is joined to what follows it, unless that opens with a larger unit
-  or contradicts it: of 「三年」 and 「四年」 the third year has no record.
+  A heading is joined to what follows it, unless that opens with a unit as large
+  or contradicts it: of 「三年」 and 「四年」 the third year has no record, and
+  「春，王正月」 before 「夏，…」 is a record of its own.
 
   Args:
     sections: in order of the text, n of them.
@@ -52,11 +67,23 @@ def _heads(section: Section, unit: Section) -> bool:
   """Returns whether a section is the heading of the unit after it."""
   if not section.is_heading:
     return False
-  is_within = unit.kind <= section.kind or section_kinds.STREAM in (
-    section.kind,
-    unit.kind,
-  )
+  # The mark of a stream stands above or below a year.
+  is_within = section_kinds.STREAM in (section.kind, unit.kind)
+  is_within |= unit.kind < _find_smallest_unit(section)
+  is_within |= unit.kind == section.kind == section_kinds.YEAR
   return is_within and not _contradict(section.statements, unit.statements)
+
+
+def _find_smallest_unit(section: Section) -> int:
+  """Returns the class of the smallest unit that a heading prints."""
+  kinds = {
+    _KIND_OF_STATEMENT.get(name, section.kind)
+    for name, *_ in section.statements
+  }
+  # A heading that names a reign alone heads its years.
+  if section.kind == section_kinds.NAMED and section.statements[0][-1] == 0:
+    return section_kinds.NAMED
+  return min(kinds, default=section.kind)
 
 
 def _contradict(

@@ -9,11 +9,12 @@ a month, its first and its last.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float, Float32
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
@@ -99,6 +100,7 @@ class SectionEmissions:
       allowed_months: number of a section -> months that it can be of, known
         from elsewhere for certain.
     """
+    sections = [_name_calendars(section) for section in sections]
     self.kinds = np.array([section.kind for section in sections], np.int32)
     self._allowed_months = dict(allowed_months or {})
     statements = [
@@ -215,60 +217,89 @@ def _score_months(
   statement: DateStatement, calendar: Calendar
 ) -> Float32[np.ndarray, " K"]:
   """Returns log p(statement | month), up to a constant."""
-  statement_name, *arguments = statement
-  readings, members = calendar.readings, calendar.memberships
-  mismatch_log_p = np.full(
-    len(calendar), LOG_ERROR_ODDS[name_evidence(statement)], np.float32
-  )
-  if statement_name == "unknown era":
-    return mismatch_log_p
-  if statement_name == "month":
-    is_match = readings.find_lunations(readings.months == arguments[0])
-  elif statement_name == "month day":
-    # Every month has 29 days.
-    if readings.day_spans is None or arguments[0] < 30:
-      return np.zeros(len(calendar), np.float32)
-    is_match = readings.find_lunations(readings.day_spans[:, 1] >= arguments[0])
-  elif statement_name == "months":
-    is_match = readings.find_lunations(np.isin(readings.months, arguments[0]))
-  elif statement_name == "season":
-    is_match = readings.find_lunations(
-      (readings.months - 1) // 3 == arguments[0]
-    )
-  elif statement_name == "leap":
-    number = arguments[0]
-    if readings.day_spans is None:
-      is_match = calendar.months == (number or MONTHS_PER_YEAR)
-    else:
-      is_match = readings.find_lunations(
-        readings.is_leap & np.isin(readings.months, number or range(13))
-      )
-    if number:
-      is_near = abs(readings.months - number) <= readings.is_leap
-      mismatch_log_p[readings.find_lunations(is_near)] = _LOG_NEAR_LEAP_ODDS
-  elif statement_name == "cycle":
-    is_match = readings.find_lunations(
-      sexagenary.cyclic_index_of_year(readings.years) == arguments[0]
-    )
-  else:
-    reign_name = arguments[0]
-    regnal_year = arguments[1] if statement_name == "year" else 1
-    is_member = (
-      members.regnal_years == regnal_year
-      if regnal_year
-      else np.ones(len(members.reigns), bool)
-    )
-    if reign_name is not None:
-      is_member = is_member & np.isin(
-        members.reigns,
-        [
-          index
-          for index, reign in enumerate(calendar.timeline.reigns)
-          if reign.name == reign_name
-        ],
-      )
-    is_match = calendar.find_members(is_member)
+  name, *arguments = statement
+  log_odds = LOG_ERROR_ODDS[name_evidence(statement)]
+  if name == "unknown era":
+    return np.full(len(calendar), log_odds, np.float32)
+  if name in ("year", "era"):
+    regnal_year = arguments[1] if name == "year" else 1
+    is_match = _find_reign_years(arguments[0], regnal_year, calendar)
     # A year that the table lacks is evidence of nothing.
     if not is_match.any():
       return np.zeros(len(calendar), np.float32)
-  return np.where(is_match, np.float32(0), mismatch_log_p)
+    return np.where(is_match, np.float32(0), np.float32(log_odds))
+  log_p = _score_readings(name, arguments, calendar)
+  return calendar.readings.score_lunations(log_p).astype(np.float32)
+
+
+def _find_reign_years(
+  reign_name: str | None, regnal_year: int, calendar: Calendar
+) -> Bool[np.ndarray, " K"]:
+  """Returns the months of a year of a reign; any year if it is 0."""
+  members = calendar.memberships
+  is_member = (
+    members.regnal_years == regnal_year
+    if regnal_year
+    else np.ones(len(members.reigns), bool)
+  )
+  if reign_name is not None:
+    is_member = is_member & np.isin(
+      members.reigns, calendar.find_reigns(reign_name)
+    )
+  return calendar.find_members(is_member)
+
+
+def _score_readings(
+  name: str, arguments: Sequence[Hashable], calendar: Calendar
+) -> Float[np.ndarray, " V"]:
+  """Returns log p(statement | reading), up to a constant."""
+  readings = calendar.readings
+  months, log_odds = readings.months, LOG_ERROR_ODDS[name]
+  if name == "cycle":
+    years = sexagenary.cyclic_index_of_year(readings.years)
+    is_match = years == arguments[0]
+  elif name == "months":
+    is_match = np.isin(months, arguments[0])
+  elif name == "season":
+    is_match = (months - 1) // 3 == arguments[0]
+  elif name == "month day":
+    # Every month has 29 days.
+    is_match = np.ones(len(months), bool)
+    if readings.day_spans is not None and arguments[0] >= 30:
+      is_match = readings.day_spans[:, 1] >= arguments[0]
+  elif name == "month":
+    is_match = months == arguments[0]
+  else:
+    number = arguments[0]  # of a leap month, if it is printed
+    if readings.day_spans is None:
+      is_match = months == (number or MONTHS_PER_YEAR)
+    else:
+      is_match = readings.is_leap & np.isin(months, number or range(13))
+    if number:
+      is_near = abs(months - number) <= readings.is_leap
+      log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
+  log_p = np.where(is_match, 0.0, log_odds)
+  reign_name = arguments[1] if len(arguments) > 1 else None
+  if reign_name is not None:
+    # By the calendar of the reign that is printed with the month.
+    members = calendar.memberships
+    is_reign = np.isin(members.reigns, calendar.find_reigns(reign_name))
+    is_of_reign = np.zeros(len(months), bool)
+    is_of_reign[members.readings[is_reign]] = True
+    weight = np.where(is_of_reign, -readings.log_weights, 0.0)
+    log_p = np.where(is_of_reign, log_p + weight, np.minimum(log_p, log_odds))
+  return log_p
+
+
+def _name_calendars(section: Section) -> Section:
+  """Returns a section whose month is of the calendar of its reign."""
+  reign = next(
+    (values[0] for name, *values in section.statements if name == "year"), None
+  )
+  if reign is None:
+    return section
+  statements = (
+    (*statement, reign) if statement[0] in ("month", "leap") else statement
+    for statement in section.statements
+  )
+  return dataclasses.replace(section, statements=tuple(statements))

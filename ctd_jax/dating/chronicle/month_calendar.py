@@ -45,6 +45,9 @@ FIRST_COMPUTED_YEAR = -103
 # Beyond it no calendar of a chronicle is meant; a typing error would fill
 # memory.
 MAX_YEAR = 5000
+# What a reading counts for beside the leading one, in nats.
+_LOG_PARALLEL = 1.0
+_LOG_MIN_WEIGHT = -3.0
 # First days nearer to each other are of one lunation.
 _MAX_DAYS_APART = 10
 
@@ -60,6 +63,8 @@ class Readings:
     is_leap: whether the month is intercalary.
     day_spans: Julian day number of the first day, and the number of days; None
       where the calendar is not known.
+    log_weights: log of the chance that a text means this reading, against that
+      it means the leading one, at most 0.
   """
 
   lunations: Int[np.ndarray, " V"]
@@ -67,21 +72,47 @@ class Readings:
   months: Int[np.ndarray, " V"]
   is_leap: Bool[np.ndarray, " V"]
   day_spans: Int[np.ndarray, "V 2"] | None
+  log_weights: Float[np.ndarray, " V"]
+
+  @functools.cached_property
+  def starts(self) -> Int[np.ndarray, " K"]:
+    """The leading reading of each lunation."""
+    return np.flatnonzero(np.diff(self.lunations, prepend=-1))
+
+  def score_lunations(
+    self, log_p: Float[np.ndarray, " V"]
+  ) -> Float[np.ndarray, " K"]:
+    """Returns log p of a statement by lunation: that of its best reading.
+
+    Args:
+      log_p: of the statement by each reading.
+    """
+    return np.maximum.reduceat(log_p + self.log_weights, self.starts)
 
   def find_lunations(
     self, is_match: Bool[np.ndarray, " V"]
   ) -> Bool[np.ndarray, " K"]:
     """Returns which lunations have a reading that matches."""
-    starts = np.flatnonzero(np.diff(self.lunations, prepend=-1))
-    return np.logical_or.reduceat(is_match, starts)
+    return np.logical_or.reduceat(is_match, self.starts)
+
+  def take(self, rows: Int[np.ndarray, " n"]) -> Readings:
+    """Returns some of the readings."""
+    return Readings(
+      self.lunations[rows],
+      self.years[rows],
+      self.months[rows],
+      self.is_leap[rows],
+      None if self.day_spans is None else self.day_spans[rows],
+      self.log_weights[rows],
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Memberships:
   """Which lunation has which year of which reign.
 
-  Of one lunation those in use come first, of these China's, and of these the
-  one that began last.
+  Of one lunation those in use come first; of these those of the polity that a
+  text names most, then China's, and of these the one that began last.
 
   Attributes:
     lunations: ascending.
@@ -107,41 +138,39 @@ class Calendar:
     timeline: the reigns, for readers of dates.
     readings: of all lunations; the leading one of each comes first.
     memberships: of the lunations in the reigns.
+    polities: number of each reign's polity; those of one ran one calendar.
   """
 
   timeline: Timeline
   readings: Readings
   memberships: Memberships
+  polities: Int[np.ndarray, " R"]
 
   def __len__(self) -> int:
     """Number of lunations."""
     return int(self.readings.lunations[-1]) + 1
 
   @functools.cached_property
-  def _leading(self) -> Int[np.ndarray, " K"]:
-    return np.flatnonzero(np.diff(self.readings.lunations, prepend=-1))
-
-  @functools.cached_property
   def years(self) -> Int[np.ndarray, " K"]:
     """Astronomical year of each lunation in its leading reading."""
-    return self.readings.years[self._leading]
+    return self.readings.years[self.readings.starts]
 
   @functools.cached_property
   def months(self) -> Int[np.ndarray, " K"]:
     """Number of the month in the leading reading, 1-12."""
-    return self.readings.months[self._leading]
+    return self.readings.months[self.readings.starts]
 
   @functools.cached_property
   def is_leap(self) -> Bool[np.ndarray, " K"]:
     """Whether the month is intercalary in the leading reading."""
-    return self.readings.is_leap[self._leading]
+    return self.readings.is_leap[self.readings.starts]
 
   @property
   def day_spans(self) -> Int[np.ndarray, "K 2"] | None:
     """First day and length in the leading reading; None if not known."""
     if self.readings.day_spans is None:
       return None
-    return self.readings.day_spans[self._leading]
+    return self.readings.day_spans[self.readings.starts]
 
   def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
     """Returns the calendar of some of its months.
@@ -159,21 +188,64 @@ class Calendar:
     has_reading = is_kept[readings.lunations]
     new_readings = np.cumsum(has_reading) - 1
     is_member = is_kept[members.lunations]
-    return Calendar(
-      self.timeline,
-      Readings(
-        new_ordinals[readings.lunations[has_reading]],
-        readings.years[has_reading],
-        readings.months[has_reading],
-        readings.is_leap[has_reading],
-        None if readings.day_spans is None else readings.day_spans[has_reading],
+    readings = self.readings.take(np.flatnonzero(has_reading))
+    return dataclasses.replace(
+      self,
+      readings=dataclasses.replace(
+        readings, lunations=new_ordinals[readings.lunations]
       ),
-      Memberships(
+      memberships=Memberships(
         new_ordinals[members.lunations[is_member]],
         new_readings[members.readings[is_member]],
         members.reigns[is_member],
         members.regnal_years[is_member],
         members.in_use[is_member],
+      ),
+    )
+
+  def weigh_readings(self, name_counts: Int[np.ndarray, " R"]) -> Calendar:
+    """Returns the calendar as a text that names its reigns means it.
+
+    Of parallel calendars it follows that of the polity whose reigns it names
+    most. Their readings and their names lead, and the others count for less.
+
+    Args:
+      name_counts: how often the text names each reign with a year.
+    """
+    readings, members = self.readings, self.memberships
+    polity_counts = np.bincount(self.polities, name_counts)
+    counts = np.zeros(len(readings.lunations))
+    in_use = members.in_use
+    np.maximum.at(
+      counts,
+      members.readings[in_use],
+      polity_counts[self.polities[members.reigns[in_use]]],
+    )
+    order = np.lexsort((-counts, readings.lunations))
+    sorted_readings, counts = readings.take(order), counts[order]
+    starts = sorted_readings.starts
+    leading_counts = np.repeat(
+      counts[starts], np.diff(starts, append=len(order))
+    )
+    log_weights = np.log((counts + 1) / (leading_counts + 1))
+    log_weights = np.maximum(log_weights - _LOG_PARALLEL, _LOG_MIN_WEIGHT)
+    log_weights[starts] = 0.0
+    by_count = np.lexsort(
+      (
+        -polity_counts[self.polities[members.reigns]],
+        ~members.in_use,
+        members.lunations,
+      )
+    )
+    return dataclasses.replace(
+      self,
+      readings=dataclasses.replace(sorted_readings, log_weights=log_weights),
+      memberships=Memberships(
+        members.lunations[by_count],
+        np.argsort(order)[members.readings][by_count],
+        members.reigns[by_count],
+        members.regnal_years[by_count],
+        members.in_use[by_count],
       ),
     )
 
@@ -204,6 +276,14 @@ class Calendar:
     leap = "L" * bool(self.readings.is_leap[reading])
     month = f"{self.readings.months[reading]}{leap}"
     return reign.state + reign.name, int(members.regnal_years[row]), month
+
+  def find_reigns(self, name: str) -> list[int]:
+    """Returns the rows of the reigns of a name."""
+    return [
+      row
+      for row, reign in enumerate(self.timeline.reigns)
+      if reign.name == name
+    ]
 
   def find_reign(
     self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
@@ -250,8 +330,9 @@ class Calendar:
       has_day = day_offset % sexagenary.CYCLE_LENGTH < length
       # [V, 3, 60] to [K, 3, 60]: a day fits if one reading has it.
       chances = np.maximum.reduceat(
-        days_lib.add_day_marks(has_day[None].astype(float))[0],
-        self._leading,
+        days_lib.add_day_marks(has_day[None].astype(float))[0]
+        * np.exp(self.readings.log_weights)[:, None, None],
+        self.readings.starts,
         axis=0,
       )[None]
     # [S, K, 3, 60] to [S, K, D].
@@ -317,6 +398,7 @@ def convert_calendar(source: EraCalendar, name: str) -> Calendar:
     source.months[order],
     source.is_leap[order],
     np.stack([source.first_days, source.lengths], axis=-1)[order],
+    np.where(np.diff(lunation_of_month[order], prepend=-1), 0, -_LOG_PARALLEL),
   )
   reign_of_era = np.empty(len(source.eras), int)
   for reign, eras in enumerate(source.reign_eras):
@@ -340,7 +422,15 @@ def convert_calendar(source: EraCalendar, name: str) -> Calendar:
     source.regnal_years[order],
     source.in_use[order],
   )
-  return Calendar(Timeline(name, source.make_reigns()), readings, memberships)
+  polities = [
+    source.eras[first].polity.number for first, *_ in source.reign_eras
+  ]
+  return Calendar(
+    Timeline(name, source.make_reigns()),
+    readings,
+    memberships,
+    np.unique(polities, return_inverse=True)[1],
+  )
 
 
 def make_calendar(timeline: Timeline) -> Calendar:
@@ -376,9 +466,13 @@ def make_calendar(timeline: Timeline) -> Calendar:
     months,
     leaps,
     np.array(spans) if spans else None,
+    np.zeros(len(rows)),
   )
   return Calendar(
-    timeline, readings, _find_memberships(timeline, years, months)
+    timeline,
+    readings,
+    _find_memberships(timeline, years, months),
+    np.zeros(len(timeline.reigns), int),
   )
 
 

@@ -1,0 +1,209 @@
+"""Clauses of a record: which of its dates open a section.
+
+A date opens one where it opens a clause that is told in its place, not in
+speech, of what came before (「初，」) or of a length of time. In texts without
+punctuation what stands before and after a date decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+
+from ctd_jax.chronology import annals, numerals
+from ctd_jax.dating.chronicle.printed_dates import (
+  NUMBER_OF_DAY,
+  DatePart,
+  PrintedDate,
+)
+from ctd_jax.dating.chronicle.punctuation import BLANKS, is_punctuated
+from ctd_jax.dating.chronicle.sections import SectionDraft
+from ctd_jax.dating.sequence import section_kinds
+
+_CLAUSE_ENDS = annals.SENTENCE_ENDS + "，："
+_LENGTH_OF_A_SEASON = 3  # months
+
+# What opens a sentence that tells what came before.
+_FLASHBACK = re.compile("初[，、：]|先是|始[，、]|昔[，、者在]")
+# The same in a text without punctuation.
+_BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者在]")
+# In a text without punctuation a date is part of the clause that one of these
+# stands in.
+_LEADS_INTO_DATE = re.compile(
+  "[自至以於于及在用迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
+  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季擬欲]$"
+  "|[今去本此其是當]月$"
+)
+# What a petition or an order says: its dates are of what it is about.
+_DOCUMENT = re.compile("[臣乞㫖旨敕勅勑]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
+_ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
+_WIDTH_BEFORE = 24
+_WIDTH_AFTER = 4
+_NAMES_YEAR = re.compile("[稱為改號復是謂]$")
+_REFERENCE_AFTER_DAY = re.compile(
+  "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[前後后來来上]"
+  "|[歲嵗年科榜])|之[夜日變变]"
+)
+_LENGTH_AFTER_MONTH = re.compile(
+  "[不之而以]|[上中下]旬|[上中下][辛丁戊]|[末間後后終止内內吉]|初(?!置)|[已以]?前"
+  f"|閏?[{numerals.UNIT_DIGITS}十]+月"
+)
+
+
+def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
+  """Returns the number of the month of the last date of the year, else 0."""
+  for draft in reversed(drafts):
+    for name, *values in draft.statements:
+      if name == "month":
+        return values[0]
+    if draft.kind >= section_kinds.YEAR:
+      break
+  return 0
+
+
+class Clauses:
+  """Clauses of a record: which dates open one that is told in its place."""
+
+  def __init__(self, text: str):
+    self._text = text
+    self._is_punctuated = is_punctuated(text)
+    # 「初…」 is told until the record comes back to its own time.
+    pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
+    self._opens_with_flashback = pattern.match(text) is not None
+
+  @functools.cached_property
+  def _opens_sentence(self) -> Callable[[int], bool]:
+    return annals.make_sentence_start_test(self._text)
+
+  @functools.cached_property
+  def _opens_clause(self) -> Callable[[int], bool]:
+    return annals.make_sentence_start_test(self._text, _CLAUSE_ENDS)
+
+  @functools.cached_property
+  def _is_outside_speech(self) -> Callable[[int], bool]:
+    # Any character ends what is looked for.
+    return annals.make_sentence_start_test(self._text, self._text)
+
+  def can_open_record(self, date: PrintedDate) -> bool:
+    """Returns whether a date that opens the record dates it."""
+    return not date.is_tail and self._has_form_of_date(date)
+
+  def opens_section(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """Returns whether a date inside the record opens a section.
+
+    Args:
+      date: after the first of the record.
+      drafts: the sections before it.
+    """
+    if date.is_tail or self._is_flashback(date):
+      return False
+    if not self._is_punctuated:
+      return self._opens_bare_clause(date, drafts)
+    start = self._skip_blanks(date.start)
+    if self._opens_sentence(start):
+      # 「元年，革車三十乘」 looks ahead unless years were told before.
+      is_first_year = (
+        date.first_part == DatePart.YEAR
+        and date.may_be_length
+        and date.statements[0][-1] == 1
+      )
+      return self._has_form_of_date(date) and (
+        not is_first_year
+        or any(draft.kind >= section_kinds.YEAR for draft in drafts)
+      )
+    return self._opens_clause(start) and self._is_set_off(date)
+
+  def is_narrated(self, date: PrintedDate) -> bool:
+    """Returns whether a date inside a clause is of what the record tells."""
+    if self._is_flashback(date) or _REFERENCE_AFTER_DAY.match(
+      self._text, date.end
+    ):
+      return False
+    return not self._is_punctuated or self._is_outside_speech(date.start)
+
+  def _has_form_of_date(self, date: PrintedDate) -> bool:
+    """Returns whether a date at the start of a sentence is one."""
+    if date.first_part == DatePart.DAY:
+      return not _REFERENCE_AFTER_DAY.match(self._text, date.end)
+    if date.first_part == DatePart.MONTH_DAY:
+      return not date.may_be_length
+    return True
+
+  def _is_set_off(self, date: PrintedDate) -> bool:
+    """Returns whether a date after a comma is one by its form alone.
+
+    「，三月甲寅」 and 「，冬，」 are, 「，三月，」 is a length of time. A year
+    there is told of, not entered.
+    """
+    if date.first_part == DatePart.DAY:
+      return self._has_form_of_date(date)
+    if date.first_part not in (DatePart.SEASON, DatePart.MONTH):
+      return False
+    if date.last_part > DatePart.MONTH:
+      return True
+    if not self._text.startswith("，", date.end):
+      return False
+    return not (
+      date.may_be_length and date.statements[0][1] == _LENGTH_OF_A_SEASON
+    )
+
+  def _opens_bare_clause(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """The same in a text without punctuation."""
+    before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    after = self._text[date.end : date.end + _WIDTH_AFTER]
+    if (
+      date.first_part in (DatePart.CYCLE, DatePart.MONTH_DAY)
+      or _LEADS_INTO_DATE.search(before)
+      or after.startswith("也")
+    ):
+      return False
+    if date.first_part in (DatePart.SEASON, DatePart.DAY):
+      return self._has_form_of_date(date)
+    # Of days histories have the pairs, documents the numbers.
+    is_of_document = (
+      NUMBER_OF_DAY.match(after) or _DOCUMENT.search(before)
+    ) is not None
+    if date.first_part == DatePart.YEAR:
+      # A year is told of (「建武二年立為后」) more often than entered.
+      return (
+        (date.has_season or date.last_part == DatePart.DAY)
+        and not (is_of_document or _ORDER.search(before))
+        and not after.startswith(("季", "臣"))
+        and not _NAMES_YEAR.search(before)
+      )
+    if date.last_part == DatePart.DAY or not date.may_be_length:
+      return date.last_part == DatePart.DAY or not is_of_document
+    if is_of_document or _LENGTH_AFTER_MONTH.match(after):
+      return False
+    last_month = _find_last_month(drafts)
+    if last_month:
+      return date.statements[0][1] > last_month
+    # A month is entered where a record begins, unless records are long.
+    return drafts[0].kind != section_kinds.DAY and not (
+      _ORDER.search(before) or self._text[date.start] in "兩两"
+    )
+
+  def _skip_blanks(self, position: int) -> int:
+    """Returns the position of blanks and circles before a date."""
+    while position and self._text[position - 1] in BLANKS:
+      position -= 1
+    return position
+
+  def _is_flashback(self, date: PrintedDate) -> bool:
+    """Returns whether a date is of what is told to have come before."""
+    if self._opens_with_flashback and date.first_part == DatePart.YEAR:
+      return True
+    if not self._is_punctuated:
+      return False
+    sentence_start = 1 + max(
+      self._text.rfind(mark, 0, date.start) for mark in annals.SENTENCE_ENDS
+    )
+    sentence_start += len(self._text[sentence_start:]) - len(
+      self._text[sentence_start:].lstrip(BLANKS)
+    )
+    return _FLASHBACK.match(self._text, sentence_start) is not None

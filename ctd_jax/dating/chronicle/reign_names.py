@@ -1,0 +1,65 @@
+"""Names of the reigns of a timeline, as headings and records print them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator
+
+from ctd_jax.chronology.name_patterns import build_names_pattern
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating.chronicle.printed_dates import DateStatement
+
+_NEW_ERA_VERBS = ("改元", "改年", "建元", "年號")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReignNames:
+  """Names of the reigns of a timeline, for look-ups.
+
+  Attributes:
+    by_heading: what a heading may be, with and without the state -> reign.
+    by_name: names and aliases -> reigns.
+    new_era: a verb of a new era and a name.
+  """
+
+  by_heading: dict[str, str]
+  by_name: dict[str, tuple[str, ...]]
+  new_era: re.Pattern[str]
+
+
+@functools.lru_cache(maxsize=8)
+def index_reign_names(timeline: Timeline) -> ReignNames:
+  by_heading: dict[str, str] = {}
+  by_name: dict[str, tuple[str, ...]] = {}
+  # 「太祖」 is a ruler of several eras, and others count years by that name.
+  rulers_of_eras = {
+    reign.state[start:]
+    for reign in timeline.reigns
+    for start in range(1, len(reign.state) - 1)
+    if not reign.state.endswith(reign.name)
+  }
+  for reign in timeline.reigns:
+    for name in (reign.name, *reign.aliases):
+      if name not in rulers_of_eras:
+        by_heading.setdefault(name, reign.name)
+      by_heading.setdefault(reign.state + name, reign.name)
+      reigns = by_name.get(name, ())
+      by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
+  verbs = build_names_pattern(_NEW_ERA_VERBS)
+  return ReignNames(
+    by_heading,
+    by_name,
+    re.compile(f"{verbs}({build_names_pattern(by_name)})"),
+  )
+
+
+def find_new_eras(
+  text: str, timeline: Timeline
+) -> Iterator[tuple[int, DateStatement]]:
+  """Yields where a record says that an era begins, 「改元太康」, and which."""
+  names = index_reign_names(timeline)
+  for match in names.new_era.finditer(text):
+    for reign in names.by_name[match[1]]:
+      yield match.start(), ("era", reign)
