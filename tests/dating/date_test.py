@@ -24,7 +24,7 @@ from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
   month_calendar,
-  sections,
+  section_reading,
 )
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
 from ctd_jax.dating.sequence import section_kinds, transition_model
@@ -359,7 +359,7 @@ def test_parallel_calendars_share_lunations():
 
 
 def test_a_text_follows_the_calendar_of_the_reigns_that_it_names():
-  # States had leap months of their own: the twelfth of 蜀 is the eleventh of 魏.
+  # States had leap months of their own: one's twelfth is the other's eleventh.
   calendar = month_calendar.load_calendar("曹魏,蜀漢,孫吳")
   alike = calendar.readings.find_lunations(calendar.readings.months == 12)
   alike &= calendar.months != 12
@@ -368,12 +368,12 @@ def test_a_text_follows_the_calendar_of_the_reigns_that_it_names():
   weighed = calendar.weigh_readings(counts)
   assert (weighed.readings.log_weights[weighed.readings.starts] == 0).all()
   (row,) = SectionEmissions(
-    sections.read_sections(0, "十二月，大水。", weighed), weighed
+    section_reading.read_sections(0, "十二月，大水。", weighed), weighed
   )(0, 1)[0]
   wrong = row[:-1][weighed.months != 12]
   assert wrong.max() < -1
   # But not where the month is printed with a reign of the other.
-  shu = sections.read_sections(0, "建興九年十二月，大水。", weighed)
+  shu = section_reading.read_sections(0, "建興九年十二月，大水。", weighed)
   (row,) = SectionEmissions(shu, weighed)(0, 1)[0]
   assert row.max() == 0
   assert alike.any()
