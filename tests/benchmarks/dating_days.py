@@ -29,7 +29,8 @@ import numpy as np
 
 from ctd_jax.chronology import annals, date_expressions, reign_tables
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.chronicle import month_calendar, sections
+from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS
 from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.zztj import audit
@@ -39,7 +40,7 @@ TIMELINE = "lu"
 EDITION = "zuozhuan_KR1e0001"
 WORKS = {"春秋": "A", "左傳": "B"}
 YEARS, SEASONS, HALF = CUTS = ("years", "seasons", "half")
-DAYS = {"no": sections.DAY_STATEMENTS, "yes": ()}
+DAYS = {"no": DAY_STATEMENTS, "yes": ()}
 
 
 def read_work(

@@ -27,8 +27,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import chronicle_dating, emissions, month_calendar
-from ctd_jax.dating.chronicle import sections as section_lib
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  emissions,
+  month_calendar,
+  section_reading,
+)
+from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.errors import SourceError
 from ctd_jax_datasets.zztj import audit, gallery
@@ -36,7 +41,7 @@ from ctd_jax_datasets.zztj import audit, gallery
 # Reading -> (what is not read of the text, whether the first year is given).
 READINGS = {
   "order": ((), False),
-  "cues": ((*section_lib.DAY_STATEMENTS, "era", "leap"), True),
+  "cues": ((*DAY_STATEMENTS, "era", "leap"), True),
 }
 
 
@@ -61,7 +66,9 @@ def decoded_months(
       statements=tuple(s for s in section.statements if s[0] not in without),
     )
     for number, paragraph in enumerate(paragraphs)
-    for section in section_lib.read_sections(number, paragraph.text, calendar)
+    for section in section_reading.read_sections(
+      number, paragraph.text, calendar
+    )
   ]
   evidence = emissions.RecordEmissions(sections, calendar)
   if evidence.statement_counts["year"] or evidence.statement_counts["cycle"]:

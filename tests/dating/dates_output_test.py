@@ -18,13 +18,14 @@ from ctd_jax.dating.chronicle import (
   month_calendar,
   section_days,
   western_calendar,
+  western_sections,
   written_dates,
 )
 from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
 )
-from ctd_jax.dating.chronicle.sections import read_sections
+from ctd_jax.dating.chronicle.section_reading import read_sections
 from ctd_jax.dating.chronicle_output import (
   date_tables,
   dated_sections,
@@ -300,7 +301,7 @@ def test_the_printed_date_is_what_the_section_was_read_from(jin):
 
 def test_dates_of_western_annals_are_printed():
   text = "A.D. 787. Ships came. On the 8th of June the king died."
-  sections = western_calendar.read_western_sections(0, text)
+  sections = western_sections.read_western_sections(0, text)
   calendar = western_calendar.make_western_calendar(787, 787)
   dates = ChronicleDates(
     records=[Entry(text, Place("annals.txt", 1))],

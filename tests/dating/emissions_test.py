@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import reign_tables, sexagenary, timelines
-from ctd_jax.dating.chronicle import emissions, month_calendar
-from ctd_jax.dating.chronicle import sections as section_lib
+from ctd_jax.dating.chronicle import emissions, month_calendar, section_reading
 from ctd_jax.dating.sequence.section_kinds import DAY, SEASON
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
@@ -88,7 +87,7 @@ def test_early_calendars_have_places(tmp_path):
   assert set(sure[:, early.months < 12].flat) == {29, 30}
   assert not (held[0, starts] * held[1, starts] == 1).any()
   found = emissions.SectionEmissions(
-    section_lib.read_sections(0, "夏，四月，癸未，地震。", early), early
+    section_reading.read_sections(0, "夏，四月，癸未，地震。", early), early
   )
   by_place = found(0, 1)[0, :, :-1]
   assert by_place.shape == (4, 96)
@@ -146,7 +145,7 @@ def test_eclipses_of_the_annals_are_first_days_of_a_place():
 def evidence(text, eras):
   """Log p of the first section of a text on the months, by block."""
   found = emissions.SectionEmissions(
-    section_lib.read_sections(0, text, eras), eras
+    section_reading.read_sections(0, text, eras), eras
   )
   return lambda start, stop: found(start, stop)[..., :-1]
 
@@ -211,7 +210,7 @@ def test_blocks_are_parts_of_the_whole(eras):
     [
       section
       for number, text in enumerate(texts)
-      for section in section_lib.read_sections(number, text, eras)
+      for section in section_reading.read_sections(number, text, eras)
     ],
     eras,
   )
@@ -225,7 +224,7 @@ def test_blocks_are_parts_of_the_whole(eras):
 def test_what_is_printed_is_evidence_of_the_calendar_itself(eras):
   def outside(text):
     (row,) = emissions.SectionEmissions(
-      section_lib.read_sections(0, text, eras), eras
+      section_reading.read_sections(0, text, eras), eras
     )(0, 1)[0]
     return row[-1] - row[:-1].max()
 
@@ -236,7 +235,7 @@ def test_what_is_printed_is_evidence_of_the_calendar_itself(eras):
 
 
 def test_a_fixed_date_outweighs_what_is_printed(eras):
-  sections = section_lib.read_sections(0, "永熹二年三月，大水。", eras)
+  sections = section_reading.read_sections(0, "永熹二年三月，大水。", eras)
   is_allowed = np.zeros(len(eras), bool)
   is_allowed[7] = True
   (row,) = emissions.SectionEmissions(sections, eras, {0: is_allowed})(0, 1)[0]

@@ -9,8 +9,13 @@ import pytest
 
 from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar, unknown_eras
-from ctd_jax.dating.chronicle import sections as section_lib
+from ctd_jax.dating.chronicle import (
+  month_calendar,
+  section_headings,
+  section_reading,
+  unknown_eras,
+)
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.sequence.section_kinds import (
   DAY,
   MONTH,
@@ -38,14 +43,14 @@ def eras(tmp_path_factory):
 
 def read(text, eras):
   """Returns (kind, statements) of every section, whose spans cover the text."""
-  sections = section_lib.read_sections(0, text, eras)
+  sections = section_reading.read_sections(0, text, eras)
   assert "".join(text[s.start : s.stop] for s in sections) == text
   return [(s.kind, s.statements) for s in sections]
 
 
 def cut(text, eras):
   """Returns the text of every section."""
-  sections = section_lib.read_sections(0, text, eras)
+  sections = section_reading.read_sections(0, text, eras)
   return [text[s.start : s.stop] for s in sections]
 
 
@@ -183,8 +188,8 @@ def test_texts_without_punctuation_are_cut(text, expected, eras):
   ],
 )
 def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
-  (section,) = section_lib.read_sections(7, text, eras)
-  assert section == section_lib.Section(
+  (section,) = section_reading.read_sections(7, text, eras)
+  assert section == Section(
     record=7,
     start=0,
     stop=len(text),
@@ -209,7 +214,7 @@ def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
   ],
 )
 def test_sections_know_where_the_date_at_their_head_ends(text, dates, eras):
-  sections = section_lib.read_sections(0, text, eras)
+  sections = section_reading.read_sections(0, text, eras)
   assert [text[s.start : s.date_end] for s in sections] == dates
 
 
@@ -223,7 +228,7 @@ def test_sections_know_where_the_date_at_their_head_ends(text, dates, eras):
   ],
 )
 def test_headings_know_where_their_date_ends(text, date, eras):
-  (section,) = section_lib.read_sections(0, text, eras, is_heading=True)
+  (section,) = section_reading.read_sections(0, text, eras, is_heading=True)
   assert text[: section.date_end] == date
 
 
@@ -233,14 +238,16 @@ def test_a_heading_is_one_section_and_a_range_dates_nothing(eras):
     ("起永熹二年盡三年", ()),
     ("諸王傳", ()),
   ):
-    (section,) = section_lib.read_sections(0, text, eras, is_heading=True)
+    (section,) = section_reading.read_sections(0, text, eras, is_heading=True)
     assert section.is_heading
     assert section.statements == statements
 
 
 def test_a_ruler_of_several_eras_heads_none_of_them():
   calendar = month_calendar.load_calendar("宋,遼,高麗")
-  (section,) = section_lib.read_sections(0, "太祖", calendar, is_heading=True)
+  (section,) = section_reading.read_sections(
+    0, "太祖", calendar, is_heading=True
+  )
   assert section.statements == ()
 
 
@@ -256,7 +263,8 @@ def test_a_ruler_of_several_eras_heads_none_of_them():
   ],
 )
 def test_marks_of_streams(text, mark, eras):
-  assert section_lib.find_stream_mark(text) == mark
+  match = section_headings.match_stream_mark(text)
+  assert (match and match[1]) == mark
   is_stream = read(text, eras)[0][0] == STREAM
   assert is_stream == (mark is not None)
 
@@ -300,7 +308,7 @@ def test_prose_has_no_unknown_era(text, eras):
 def test_spellings_of_prints_are_read():
   song = month_calendar.load_calendar("宋")
   for text in ("熈寜三年正月丁夘", "慶厯三年正月丁夘"):
-    (section,) = section_lib.read_sections(0, text, song)
+    (section,) = section_reading.read_sections(0, text, song)
     (name, reign, year), _, day = section.statements
     assert (name, year, day) == ("year", 3, ("day", 3))
     assert reign in ("熙寧", "慶曆")
@@ -326,7 +334,7 @@ def test_works_without_punctuation_are_cut(folder, polity, least):
   kinds = collections.Counter()
   for work in texts.read_works(path):
     for number, entry in enumerate(work.entries):
-      sections = section_lib.read_sections(
+      sections = section_reading.read_sections(
         number, entry.text, calendar, entry.is_heading
       )
       spans = [(s.start, s.stop) for s in sections]

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import civil_dates
-from ctd_jax.dating.chronicle import chronicle_dating, western_calendar
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  western_calendar,
+  western_sections,
+)
 from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.texts import Entry, Place, read_works
 
@@ -41,7 +45,7 @@ def write_annals(seed, first=760, last=800):
 
 
 def date_annals(records, calendar):
-  sections = western_calendar.read_all_western_sections(records)
+  sections = western_sections.read_all_western_sections(records)
   return sections, chronicle_dating.date_sections(records, sections, calendar)
 
 
@@ -154,7 +158,7 @@ def test_years_that_cannot_be_read_are_named(name, message):
   ],
 )
 def test_sections_begin_with_sentences_that_hold_dates(text, expected):
-  sections = western_calendar.read_western_sections(3, text)
+  sections = western_sections.read_western_sections(3, text)
   assert {section.record for section in sections} == {3}
   assert [
     (text[section.start : section.stop], section.kind, [*section.statements])
@@ -178,7 +182,7 @@ def test_sections_begin_with_sentences_that_hold_dates(text, expected):
   ],
 )
 def test_sections_know_where_the_date_at_their_head_ends(text, dates):
-  sections = western_calendar.read_western_sections(0, text)
+  sections = western_sections.read_western_sections(0, text)
   assert [text[s.start : s.date_end] for s in sections] == dates
 
 
@@ -191,7 +195,7 @@ def test_sections_know_where_the_date_at_their_head_ends(text, dates):
   ],
 )
 def test_headings_are_one_section(text, kind, statement):
-  (section,) = western_calendar.read_western_sections(0, text, True)
+  (section,) = western_sections.read_western_sections(0, text, True)
   assert (section.kind, section.statements) == (kind, (statement,))
   assert section.date_end == len(text)
   assert section.is_heading

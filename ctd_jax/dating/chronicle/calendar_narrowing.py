@@ -19,7 +19,8 @@ from jaxtyping import Bool, Float32
 
 from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.chronicle.printed_dates import DateStatement
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.sequence import (
   decoder,
   section_kinds,

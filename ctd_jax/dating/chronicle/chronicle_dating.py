@@ -16,8 +16,9 @@ from ctd_jax.dating.chronicle import (
   calendar_narrowing,
   chronicle_dates,
   dated_units,
-  sections,
+  section_reading,
   western_calendar,
+  western_sections,
 )
 from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
@@ -149,11 +150,11 @@ def read_all_sections(
 ) -> list[Section]:
   """Returns the sections of all records, in order of the text."""
   if western_calendar.is_western(calendar):
-    return western_calendar.read_all_western_sections(records)
+    return western_sections.read_all_western_sections(records)
   return [
     section
     for number, record in enumerate(records)
-    for section in sections.read_sections(
+    for section in section_reading.read_sections(
       number, record.text, calendar, record.is_heading
     )
   ]

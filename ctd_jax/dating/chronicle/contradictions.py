@@ -16,11 +16,11 @@ from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.printed_dates import DateStatement
 from ctd_jax.dating.chronicle.section_days import (
   SectionDays,
   find_day_statement,
 )
-from ctd_jax.dating.chronicle.sections import DateStatement
 
 
 class Contradiction(NamedTuple):

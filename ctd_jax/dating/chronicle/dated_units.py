@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.chronicle.printed_dates import DateStatement
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.sequence import section_kinds
 
 # What a statement fixes; a day or another statement leaves the class as it is.

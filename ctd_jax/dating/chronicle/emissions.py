@@ -19,11 +19,8 @@ from jaxtyping import Bool, Float, Float32
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.sections import (
-  DAY_STATEMENTS,
-  DateStatement,
-  Section,
-)
+from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days as days_lib
 
 # Log of the chance that what is printed is wrong, against that it is right.

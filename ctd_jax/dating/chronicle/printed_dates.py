@@ -27,11 +27,12 @@ MONTH_DAY_STATEMENT = "month day"
 # Name and regnal year of an era that the calendar lacks.
 UNKNOWN_ERA_STATEMENT = "unknown era"
 
-_SEASON_DELIMITERS = "，、。；："
+# Number of a day, 「十五日」, or 「朔」 for the first.
 NUMBER_OF_DAY = re.compile(
   rf"(?P<number>初[{numerals.UNIT_DIGITS}十]|{numerals.NUMERAL_PATTERN})日"
   "(?![食蝕之而不後后內内中乃間])|(?P<new_moon>朔)(?![方州漠平望])"
 )
+_SEASON_DELIMITERS = "，、。；："
 _MAX_DAY = 30
 _MAX_GAP = 2  # characters between month and day, 「三月，十五日」
 _TEN_DAYS = 10
@@ -65,7 +66,7 @@ class PrintedDate:
   Attributes:
     start: position of its first character.
     end: position after its last.
-    first_part: the largest part that it prints, DatePart.YEAR to DatePart.DAY.
+    first_part: the largest part that it prints.
     last_part: the smallest.
     kind: of the section that it opens.
     statements: as of `Section`.
@@ -76,8 +77,8 @@ class PrintedDate:
 
   start: int
   end: int
-  first_part: int
-  last_part: int
+  first_part: DatePart
+  last_part: DatePart
   kind: int
   statements: tuple[DateStatement, ...]
   is_tail: bool = False
@@ -86,14 +87,19 @@ class PrintedDate:
 
 
 def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
-  """Returns what may be dates, in order; the clauses decide."""
+  """Returns what may be dates, in order; their clauses decide.
+
+  Args:
+    text: of a record, its glyphs folded by `fold_date_glyphs`.
+    calendar: whose reign names to look for.
+  """
   dates = [
     date
     for cue in date_expressions.find_date_cues(text, calendar.timeline)
     if (date := _read_cue(cue, text)) is not None
   ]
   dates = _name_unknown_eras(dates, text, calendar)
-  dates += _find_bare_numbers(text, dates)
+  dates += [*_find_numbered_days(text, dates), *_find_bare_years(text, dates)]
   if not is_punctuated(text):
     dates += _find_misprinted_days(text, dates)
   return sorted(dates, key=lambda date: date.start)
@@ -182,7 +188,7 @@ def _name_unknown_eras(
   dates = list(dates)
   for era in unknown_eras.find_unknown_eras(text, calendar):
     statement = (UNKNOWN_ERA_STATEMENT, era.name, era.regnal_year)
-    named = PrintedDate(
+    era_year = PrintedDate(
       era.start,
       era.stop,
       DatePart.YEAR,
@@ -192,35 +198,36 @@ def _name_unknown_eras(
     )
     for index, date in enumerate(dates):
       if date.start < era.stop and era.start < date.end:
-        rest = [s for s in date.statements if s[0] != "year"]
-        named = dataclasses.replace(
-          named,
+        # What the date says below its year stays.
+        smaller_units = [s for s in date.statements if s[0] != "year"]
+        era_year = dataclasses.replace(
+          era_year,
           end=max(date.end, era.stop),
           last_part=date.last_part,
-          statements=(statement, *rest),
+          statements=(statement, *smaller_units),
         )
         del dates[index]
         break
-    dates.append(named)
+    dates.append(era_year)
   return dates
 
 
-def _find_bare_numbers(
+def _find_numbered_days(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns the years and days of a number only: 「四年」, 「十五日」.
+  """Returns the days that no date of `dates` holds: 「十五日」, 「朔」.
 
-  They are lengths of time more often than dates: a day counts after a month,
-  both at the start of a sentence.
+  They are lengths of time more often than dates: a day counts after a month, or
+  at the start of a sentence.
   """
   # Most texts have none.
-  if "日" not in text and "年" not in text and "朔" not in text:
+  if "日" not in text and "朔" not in text:
     return []
-  taken = {place for date in dates for place in range(date.start, date.end)}
+  date_positions = _list_positions(dates)
   month_ends = {date.end for date in dates if date.last_part == DatePart.MONTH}
-  found = []
+  days = []
   for match in NUMBER_OF_DAY.finditer(text):
-    if match.start() in taken:
+    if match.start() in date_positions:
       continue
     is_after_month = any(
       match.start() - gap in month_ends
@@ -235,7 +242,7 @@ def _find_bare_numbers(
     is_written_as_date = number is not None and (
       number.startswith(("初", "廿")) or day > _TEN_DAYS
     )
-    found.append(
+    days.append(
       PrintedDate(
         match.start(),
         match.end(),
@@ -247,7 +254,20 @@ def _find_bare_numbers(
         may_be_length=not is_written_as_date,
       )
     )
-  found += [
+  return days
+
+
+def _find_bare_years(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the years that no date of `dates` holds: 「四年」.
+
+  They count at the start of a sentence; else they are lengths of time.
+  """
+  if "年" not in text:
+    return []
+  date_positions = _list_positions(dates)
+  return [
     PrintedDate(
       match.start(),
       match.end(),
@@ -258,9 +278,15 @@ def _find_bare_numbers(
       may_be_length=True,
     )
     for match in _BARE_YEAR.finditer(text)
-    if match.start() not in taken
+    if match.start() not in date_positions
   ]
-  return found
+
+
+def _list_positions(dates: Sequence[PrintedDate]) -> set[int]:
+  """Returns the positions of the characters of dates."""
+  return {
+    position for date in dates for position in range(date.start, date.end)
+  }
 
 
 def _find_misprinted_days(
@@ -270,13 +296,15 @@ def _find_misprinted_days(
 
   Where clauses are not marked, readers of dates leave them out.
   """
-  taken = {date.start for date in dates} | {date.end - 2 for date in dates}
-  found = []
+  # A day is the two characters that a date begins or ends with.
+  known_starts = {date.start for date in dates}
+  known_starts |= {date.end - 2 for date in dates}
+  days = []
   for match in _MISPRINTED_DAY.finditer(text):
-    if match.start() not in taken:
+    if match.start() not in known_starts:
       mark = sexagenary.find_day_mark(text, match.end())
       day = sexagenary.parse_cyclic_index(match[0])
-      found.append(
+      days.append(
         PrintedDate(
           *match.span(),
           DatePart.DAY,
@@ -285,4 +313,4 @@ def _find_misprinted_days(
           ((DAY_STATEMENTS[mark], day),),
         )
       )
-  return found
+  return days

@@ -31,6 +31,7 @@ class ReignNames:
 
 @functools.lru_cache(maxsize=8)
 def index_reign_names(timeline: Timeline) -> ReignNames:
+  """Returns the names of the reigns of a timeline, which it remembers."""
   by_heading: dict[str, str] = {}
   by_name: dict[str, tuple[str, ...]] = {}
   # 「太祖」 is a ruler of several eras, and others count years by that name.

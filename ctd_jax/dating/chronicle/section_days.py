@@ -27,11 +27,8 @@ from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.sections import (
-  DAY_STATEMENTS,
-  DateStatement,
-  Section,
-)
+from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days as days_lib
 
 # Name of the statement 「十五日」.

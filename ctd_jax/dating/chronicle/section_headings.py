@@ -18,6 +18,7 @@ from ctd_jax.dating.chronicle.sections import SectionDraft
 from ctd_jax.dating.sequence import section_kinds
 
 _HEADING_BRACKETS = "【】《》〈〉〔〕[]「」『』（）()#＃*＊"
+_ORNAMENT = PUNCTUATION + _HEADING_BRACKETS
 _STREAM_NAMES = (
   "(?:(?:左氏?|公羊|[穀谷]梁|春秋)?[經经經傳传]文?|[綱纲目注註疏])"
 )
@@ -38,6 +39,10 @@ _RANGE = re.compile("[起至盡訖]")
 
 
 def match_stream_mark(text: str) -> re.Match[str] | None:
+  """Returns the mark of a stream that opens a record, 經 or 公羊傳 (group 1).
+
+  In brackets, alone, or before a date; None if there is none.
+  """
   bracketed = _BRACKETED_STREAM.match(text)
   if bracketed:
     return bracketed
@@ -55,18 +60,24 @@ def read_heading(
   timeline: Timeline,
   is_heading: bool,
 ) -> SectionDraft | None:
-  """Returns a record that is nothing but one date, a reign or a mark.
+  """Returns the section that a heading is; None if the record is none.
 
-  None for any other, unless it is known to head others.
+  A record is a heading if it is nothing but one date, a reign or the mark of a
+  stream, or known as one.
+
+  Args:
+    text: of the record.
+    dates: in it, in order.
+    timeline: of the reigns that a heading may name.
+    is_heading: whether the record is known to head others.
   """
   stream = match_stream_mark(text)
   trailing = None if stream else _TRAILING_STREAM.search(text)
   start = stream.end() if stream else 0
   stop = trailing.start() if trailing else len(text)
   draft = SectionDraft(0, start)
-  ornament = PUNCTUATION + _HEADING_BRACKETS
   reign = reign_names.index_reign_names(timeline).by_heading.get(
-    text[start:stop].strip(ornament)
+    text[start:stop].strip(_ORNAMENT)
   )
   if reign is not None:
     draft.kind, draft.statements = section_kinds.NAMED, [("year", reign, 0)]
@@ -74,13 +85,13 @@ def read_heading(
   else:
     for date in dates:
       if (
-        text[start : date.start].strip(ornament)
+        text[start : date.start].strip(_ORNAMENT)
         or date.first_part <= draft.last_part
       ):
         break
       draft.add_date(date)
       start = date.end
-  is_all_read = not text[start:stop].strip(ornament)
+  is_all_read = not text[start:stop].strip(_ORNAMENT)
   if (stream or trailing) and is_all_read:
     draft.kind = section_kinds.STREAM
   if draft.kind != section_kinds.NO_DATE and is_all_read:
@@ -95,6 +106,6 @@ def read_heading(
   )
   if len(years) == 1 and not _RANGE.search(text):
     draft.add_date(years[0])
-    if text[: years[0].start].strip(ornament):
+    if text[: years[0].start].strip(_ORNAMENT):
       draft.date_end = 0
   return draft

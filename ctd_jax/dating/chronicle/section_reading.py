@@ -1,4 +1,4 @@
-"""Sections of a chronicle: what its records print of their dates.
+"""Reading of sections: what the records of a chronicle print of their dates.
 
 The dates are read from the text alone: opening dates, days of the sexagenary
 cycle, names of eras, marks of streams. A record goes on over months and days
@@ -61,9 +61,9 @@ def read_sections(
     ]
   drafts = _cut_record(text, dates)
   for position, statement in find_new_eras(text, calendar.timeline):
-    owner = [draft for draft in drafts if draft.start <= position][-1]
-    if statement not in owner.statements:
-      owner.statements.append(statement)
+    draft = [draft for draft in drafts if draft.start <= position][-1]
+    if statement not in draft.statements:
+      draft.statements.append(statement)
   stops = [draft.start for draft in drafts[1:]] + [len(text)]
   return [
     Section(

@@ -56,7 +56,7 @@ class SectionDraft:
   statements: list[DateStatement] = dataclasses.field(default_factory=list)
 
   def add_date(self, date: PrintedDate) -> None:
-    """Goes on with a smaller part of the date."""
+    """Adds a date, or a smaller part of the one at the head."""
     self.kind = max(self.kind, date.kind)
     if self.last_part == DatePart.YEAR and date.first_part == DatePart.DAY:
       # 「元年（甲寅）」 is the name of the year.
