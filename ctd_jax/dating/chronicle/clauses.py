@@ -1,8 +1,8 @@
 """Clauses of a record: which of its dates open a section.
 
-A date opens one where it opens a clause that is told in its place, not in
-speech, of what came before (「初，」) or of a length of time. In texts without
-punctuation what stands before and after a date decides.
+A date opens a section where it opens a clause of the narrative: not in speech,
+not in a flashback (「初，」), and not as a length of time. In texts without
+punctuation the characters before and after a date decide.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ctd_jax.dating.sequence import section_kinds
 _CLAUSE_ENDS = annals.SENTENCE_ENDS + "，："
 _LENGTH_OF_A_SEASON = 3  # months
 
-# What opens a sentence that tells what came before.
+# What opens a flashback, a sentence about what came before.
 _FLASHBACK = re.compile("初[，、：]|先是|始[，、]|昔[，、者在]")
 # The same in a text without punctuation.
 _BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者在]")
@@ -63,12 +63,12 @@ def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
 
 
 class Clauses:
-  """Clauses of a record: which dates open one that is told in its place."""
+  """Clauses of a record, and the dates that open them."""
 
   def __init__(self, text: str):
     self._text = text
     self._is_punctuated = is_punctuated(text)
-    # 「初…」 is told until the record comes back to its own time.
+    # A flashback lasts until the record comes back to its own time.
     pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
     self._opens_with_flashback = pattern.match(text) is not None
 
@@ -104,7 +104,7 @@ class Clauses:
       return self._opens_bare_clause(date, drafts)
     start = self._skip_blanks(date.start)
     if self._opens_sentence(start):
-      # 「元年，革車三十乘」 looks ahead unless years were told before.
+      # 「元年，革車三十乘」 looks ahead unless a year stands before it.
       is_first_year = (
         date.first_part == DatePart.YEAR
         and date.may_be_length
@@ -136,7 +136,7 @@ class Clauses:
     """Returns whether a date after a comma is one by its form alone.
 
     「，三月甲寅」 and 「，冬，」 are, 「，三月，」 is a length of time. A year
-    there is told of, not entered.
+    there is mentioned and dates no entry.
     """
     if date.first_part == DatePart.DAY:
       return self._has_form_of_date(date)
@@ -153,7 +153,7 @@ class Clauses:
   def _opens_bare_clause(
     self, date: PrintedDate, drafts: Sequence[SectionDraft]
   ) -> bool:
-    """The same in a text without punctuation."""
+    """Returns what `opens_section` does, in a text without punctuation."""
     before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
     after = self._text[date.end : date.end + _WIDTH_AFTER]
     if (
@@ -169,7 +169,7 @@ class Clauses:
       NUMBER_OF_DAY.match(after) or _DOCUMENT.search(before)
     ) is not None
     if date.first_part == DatePart.YEAR:
-      # A year is told of (「建武二年立為后」) more often than entered.
+      # More years are mentioned (「建武二年立為后」) than date an entry.
       return (
         (date.has_season or date.last_part == DatePart.DAY)
         and not (is_of_document or _ORDER.search(before))
@@ -195,7 +195,7 @@ class Clauses:
     return position
 
   def _is_flashback(self, date: PrintedDate) -> bool:
-    """Returns whether a date is of what is told to have come before."""
+    """Returns whether a date stands in a flashback."""
     if self._opens_with_flashback and date.first_part == DatePart.YEAR:
       return True
     if not self._is_punctuated:

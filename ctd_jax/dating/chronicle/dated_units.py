@@ -17,7 +17,7 @@ from ctd_jax.dating.chronicle.printed_dates import DateStatement
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.sequence import section_kinds
 
-# What a statement fixes; a day or another statement leaves the class as it is.
+# What a statement fixes; a day or another statement leaves the kind as it is.
 _KIND_OF_STATEMENT = {
   "day": section_kinds.DAY,
   "first day": section_kinds.DAY,
@@ -35,7 +35,7 @@ _KIND_OF_STATEMENT = {
 def join_headings(
   sections: Sequence[Section],
 ) -> tuple[list[Section], Int[np.ndarray, " n"]]:
-  """Returns units with the statements of their headings, and whose is what.
+  """Returns the units of sections, with the statements of their headings.
 
   A heading is joined to what follows it, unless that opens with a unit as large
   or contradicts it: of 「三年」 and 「四年」 the third year has no record, and
@@ -45,7 +45,7 @@ def join_headings(
     sections: in order of the text, n of them.
 
   Returns:
-    units, each with the place of its last section; and of every section the
+    units, each with the span of its last section; and of every section the
     index of its unit.
   """
   units: list[Section] = []
@@ -76,7 +76,7 @@ def _heads(section: Section, unit: Section) -> bool:
 
 
 def _find_smallest_unit(section: Section) -> int:
-  """Returns the class of the smallest unit that a heading prints."""
+  """Returns the kind of the smallest unit that a heading prints."""
   kinds = {
     _KIND_OF_STATEMENT.get(name, section.kind)
     for name, *_ in section.statements
@@ -115,11 +115,11 @@ def _merge_statements(
   years = [
     statement for statement in (*outer, *inner) if statement[0] == "year"
   ]
-  others = dict.fromkeys(
+  other_statements = dict.fromkeys(
     statement for statement in (*outer, *inner) if statement[0] != "year"
   )
   if not years:
-    return tuple(others)
+    return tuple(other_statements)
   reign = next((reign for _, reign, _ in years if reign is not None), None)
   year = next((year for _, _, year in years if year), 0)
-  return (("year", reign, year), *others)
+  return (("year", reign, year), *other_statements)

@@ -1,4 +1,4 @@
-"""Headings of a chronicle, and marks of the streams that it is told in.
+"""Headings of a chronicle, and marks of its streams.
 
 A record that is nothing but a date, a reign or the mark of a stream heads what
 follows it.

@@ -35,8 +35,8 @@ def read_sections(
 ) -> list[Section]:
   """Returns the sections of a record, at least one.
 
-  They cover the text: each begins at its date, the first at 0. Dates in speech,
-  and of what is told to have come before (「初，」), open none.
+  They cover the text: each begins at its date, the first at 0. Dates in speech
+  and in flashbacks (「初，」) open none.
 
   Args:
     record: its number.

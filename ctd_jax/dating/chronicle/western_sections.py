@@ -58,9 +58,9 @@ def read_all_western_sections(records: Sequence[Entry]) -> list[Section]:
   """Returns the sections of Western annals, those of a record together.
 
   The year that heads a record, or stands in the heading just above it, is
-  stated of all its sections: what happened in January is not told after the
-  year that its heading has. It is not stated of what follows further down, for
-  the heading between may be lost.
+  stated of all its sections, so that none is dated to the January after it. It
+  is not stated of what follows further down, for the heading between may be
+  lost.
 
   Args:
     records: of the text, in order.
@@ -246,7 +246,7 @@ def _date_sentence(
 
 
 def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
-  """Returns the class of a date and what it states."""
+  """Returns the kind of a date and what it states."""
   kind, statements = section_kinds.NO_DATE, []
   if date.month is not None:
     kind, statements = section_kinds.MONTH, [("month", date.month)]

@@ -145,11 +145,8 @@ def _make_row(
   contradicted: tuple[str, ...],
   names: _MonthNames,
 ) -> DatedSection:
-  section, place, text = (
-    dates.sections[row],
-    dates.place_of(row),
-    dates.text_of(row),
-  )
+  section, text = dates.sections[row], dates.text_of(row)
+  first_character = dates.place_of(row)
   printed = text[: section.date_end - section.start]
   month, second, *_ = (
     *map(names.name, dates.months[row].tolist(), dates.probabilities[row]),
@@ -157,9 +154,9 @@ def _make_row(
   )
   probability = float(dates.probabilities[row, 0])
   return DatedSection(
-    file=place.file,
-    line=place.line,
-    page=place.page,
+    file=first_character.file,
+    line=first_character.line,
+    page=first_character.page,
     record=section.record + 1,
     start=section.start,
     stop=section.stop,

@@ -7,8 +7,8 @@ the year before. A step goes to the boundary (the next month, season or year)
 and a geometric number of months beyond it; a jump goes anywhere later, for gaps
 and lost headings.
 
-Texts also go back. Where streams are told by turns, the Annals of a year and
-then its tradition, each begins again with the year; lives begin anew anywhere.
+Texts also go back. Where streams alternate, the Annals of a year and then its
+tradition, each begins again with the year; lives begin anew anywhere.
 How often a text does either is learned from the text. It may also leave the
 calendar for a time: an era that the tables lack. And a section may tell what is
 older than its position (「初」): a share of its emission is that of any earlier
