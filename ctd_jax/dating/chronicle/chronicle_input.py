@@ -9,7 +9,7 @@ from absl import logging
 
 from ctd_jax import texts
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.chronicle import month_calendar, western_calendar
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.texts import Entry, TextError, Work
 from ctd_jax.texts.works import APPARATUS
@@ -114,9 +114,6 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
   path = pathlib.Path(name).expanduser()
   if path.is_file():
     return month_calendar.read_calendar(path)
-  # Here and not above: transitions need JAX, --help does not.
-  from ctd_jax.dating.chronicle import western_calendar
-
   if western_calendar.is_western_name(name):
     return western_calendar.load_western_calendar(name, records)
   installed_tables = list_installed_tables()

@@ -1,0 +1,99 @@
+"""Sections of Western annals begin with the sentences that hold dates."""
+
+import pytest
+
+from ctd_jax.dating.chronicle import western_sections
+from ctd_jax.dating.sequence import section_kinds
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    (
+      "A.D. 787. This year came ships. And on the 8th of June, at St. Osyth, "
+      "the king died. In autumn there was famine.",
+      [
+        ("A.D. 787. This year came ships. ", 5, [("year", "CE", 787)]),
+        (
+          "And on the 8th of June, at St. Osyth, the king died. ",
+          2,
+          [("year", "CE", 787), ("month", 6), ("month day", 8)],
+        ),
+        (
+          "In autumn there was famine.",
+          2,
+          [("year", "CE", 787), ("months", (9, 10, 11))],
+        ),
+      ],
+    ),
+    (
+      "The abbot, born in the year 740, died on 3 Non. Maii.",
+      [
+        (
+          "The abbot, born in the year 740, died on 3 Non. Maii.",
+          2,
+          [("month", 5), ("month day", 5)],
+        )
+      ],
+    ),
+    (
+      "55 BC. Caesar came.",
+      [("55 BC. Caesar came.", 5, [("year", "BCE", 55)])],
+    ),
+    ("In 787 he came.", [("In 787 he came.", 4, [("year", None, 787)])]),
+    ("This year he came.", [("This year he came.", 0, [])]),
+    ("12. An item of a list.", [("12. An item of a list.", 0, [])]),
+    (
+      "公元787年6月8日，大水。",
+      [
+        (
+          "公元787年6月8日，大水。",
+          5,
+          [("year", "CE", 787), ("month", 6), ("month day", 8)],
+        )
+      ],
+    ),
+  ],
+)
+def test_sections_begin_with_sentences_that_hold_dates(text, expected):
+  sections = western_sections.read_western_sections(3, text)
+  assert {section.record for section in sections} == {3}
+  assert [
+    (text[section.start : section.stop], section.kind, [*section.statements])
+    for section in sections
+  ] == expected
+
+
+@pytest.mark.parametrize(
+  ("text", "dates"),
+  [
+    (
+      "A.D. 787. This year came ships. And on the 8th of June the king died.",
+      ["A.D. 787. ", "And on the 8th of June"],
+    ),
+    ("A.D. 787. On 3 Non. Maii he died.", ["A.D. 787. On 3 Non. Maii"]),
+    ("In June, in the year 787, he came.", ["In June, in the year 787"]),
+    # Of two months the first is stated.
+    ("On June 5, July 6 he came.", ["On June 5"]),
+    ("The abbot died on 3 Non. Maii.", [""]),
+    ("This year he came.", [""]),
+  ],
+)
+def test_sections_know_where_the_date_at_their_head_ends(text, dates):
+  sections = western_sections.read_western_sections(0, text)
+  assert [text[s.start : s.date_end] for s in sections] == dates
+
+
+@pytest.mark.parametrize(
+  ("text", "kind", "statement"),
+  [
+    ("A.D. 787.", section_kinds.NAMED, ("year", "CE", 787)),
+    ("787", section_kinds.NAMED, ("year", "CE", 787)),
+    ("JUNE.", section_kinds.MONTH, ("month", 6)),
+  ],
+)
+def test_headings_are_one_section(text, kind, statement):
+  (section,) = western_sections.read_western_sections(0, text, True)
+  assert (section.kind, section.statements) == (kind, (statement,))
+  assert section.date_end == len(text)
+  assert section.is_heading
