@@ -308,7 +308,7 @@ class FittedDatingModel:
   ) -> tuple[record_scores.RecordScores, PosteriorBlock]:
     labels, is_target = self._hide_fold(fold)
     panel = expert_panel.fit_panel(
-      self.experts, self.features, labels, self.weights.word_weights
+      self.experts, self.features, labels, self.weights.by_expert
     )
     scores = record_scores.score_hidden_records(
       panel, self.weights.pool_weights, keep_own_scores

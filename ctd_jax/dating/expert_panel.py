@@ -32,6 +32,7 @@ FITTING_ORDER = (
   "neural",
   "cited",
   "parallels",
+  "known",
   "room",
 )
 _REQUIRED = ("prior", "dates")
@@ -190,7 +191,7 @@ def fit_panel(
   experts: Sequence[base.Expert],
   features: CorpusFeatures,
   labels: Labels,
-  word_weights: np.ndarray | None = None,
+  expert_weights: Mapping[str, np.ndarray] | None = None,
   fitted: Mapping[str, base.FittedExpert] | None = None,
 ) -> ExpertPanel:
   """Returns the experts fitted on labels, in their order.
@@ -199,7 +200,8 @@ def fit_panel(
     experts: to fit; "prior" and "dates" must be among them.
     features: the texts.
     labels: the known records.
-    word_weights: of the groups of strings, [f of words].
+    expert_weights: of the scores of experts that have weights of their own, by
+      name: of the groups of strings of "words", of the scores of "known".
     fitted: experts that are fitted on these labels already, by name.
 
   Raises:
@@ -210,8 +212,10 @@ def fit_panel(
   for name in FITTING_ORDER:
     if name in by_name and name not in panel:
       panel[name] = by_name[name].fit(features, labels, panel)
-    if name == "words" and name in panel and word_weights is not None:
-      panel[name] = dataclasses.replace(panel[name], weights=word_weights)
+    if name in panel and name in (expert_weights or {}):
+      panel[name] = dataclasses.replace(
+        panel[name], weights=expert_weights[name]
+      )
   return ExpertPanel(features=features, labels=labels, experts=panel)
 
 

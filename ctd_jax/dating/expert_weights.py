@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from ctd_jax.dating import expert_panel, folds, record_scores, regression
 from ctd_jax.dating.corpus import Labels
-from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts import base, known_parallels
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.utils import progress
@@ -43,12 +43,21 @@ class ExpertWeights:
   Attributes:
     word_weights: of the groups of strings, [`YearVocabulary.num_scores`].
     pool_weights: of words, encoder, citations and parallels.
+    known_weights: of known parallels; none without that expert.
     inverse_temperature: of the posterior.
   """
 
   word_weights: Float[np.ndarray, " g"]
   pool_weights: Float[np.ndarray, " f"]
+  known_weights: Float[np.ndarray, " s"] = dataclasses.field(
+    default_factory=lambda: np.zeros(known_parallels.NUM_SCORES)
+  )
   inverse_temperature: float = 1.0
+
+  @property
+  def by_expert(self) -> dict[str, np.ndarray]:
+    """Weights of the scores of experts that have weights of their own."""
+    return {"words": self.word_weights, "known": self.known_weights}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,19 +111,27 @@ def fit_expert_weights(
     )
   panels = [
     expert_panel.fit_panel(
-      experts, features, fold.labels, weights.word_weights, fold.fitted
+      experts,
+      features,
+      fold.labels,
+      {"words": weights.word_weights},
+      fold.fitted,
     )
     for fold in progress.Progress(hidden_folds, "dating: weights", unit="fold")
   ]
+  pool_weights, known_weights = _fit_pool_weights(panels, hidden_folds, years)
   weights = dataclasses.replace(
-    weights, pool_weights=_fit_pool_weights(panels, hidden_folds, years)
+    weights, pool_weights=pool_weights, known_weights=known_weights
   )
   # One fold is enough for the one number of the temperature.
   first = hidden_folds[0]
   is_target = np.zeros(len(features.corpus), bool)
   is_target[first.rows[first.sample]] = True
+  panel = expert_panel.fit_panel(
+    experts, features, first.labels, weights.by_expert, panels[0].experts
+  )
   block = record_scores.score_hidden_records(
-    panels[0], weights.pool_weights
+    panel, weights.pool_weights
   ).make_block(weights.inverse_temperature, is_target)
   posterior = Posterior(
     axis=features.axis,
@@ -178,19 +195,24 @@ def _fit_pool_weights(
   panels: Sequence[expert_panel.ExpertPanel],
   hidden_folds: Sequence[_HiddenFold],
   years: np.ndarray,
-) -> np.ndarray:
-  """Returns the weights of the pool, beside the dates."""
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the weights of the pool and of known parallels."""
   scores, bases = [], []
   for panel, fold in zip(panels, hidden_folds, strict=True):
     # All events of the fold may be parallels; the sample alone is scored.
     event_scores = panel.score_events(fold.rows, fold.sample)
-    scores.append(event_scores.expert_scores(slice(None)))
+    pooled = [event_scores.expert_scores(slice(None))]
+    if "known" in panel.experts:
+      known = panel.experts["known"]
+      pooled.append(known.score_years(fold.rows[fold.sample]))
+    scores.append(np.concatenate(pooled))
     bases.append(
       event_scores.date_log_ratios[fold.sample] + np.log(panel.year_prior)
     )
-  return regression.fit_pool_weights(
+  weights = regression.fit_pool_weights(
     np.concatenate(scores, axis=1), np.concatenate(bases), years, _POOL_PENALTY
   )
+  return tuple(np.split(weights, [expert_panel.NUM_POOLED]))
 
 
 def _sample_training_rows(

@@ -50,6 +50,8 @@ def explain_hidden_record(
       month_terms["parallels"]
       + scores.month_of_year_log_ratios[index][axis.month_of_year - 1]
     )
+  if "known" in panel.experts:
+    month_terms["known"] = panel.experts["known"].log_scores(np.array([row]))[0]
   if "room" in panel.experts and panel.features.opens_month[row]:
     month_terms["room"] = block.month_log_factors
   if not block.allowed_months.all():

@@ -39,7 +39,7 @@ def fold_records(
   if check_manner(manner) == YEARS:
     return assign_folds(corpus.axis, labels)
   # Of the higher bits: samples of records are made of the lower ones.
-  hashes = corpus.text_hashes >> np.uint32(16)
+  hashes = corpus.text_hashes.astype(int) >> 16
   return np.where(labels.is_known, hashes % NUM_FOLDS, UNKNOWN)
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.dating.corpus import UNKNOWN, MonthAxis
-from ctd_jax.dating.experts.date_features import FittedDates
+from ctd_jax.dating.experts import base
 
 # Log chance of a month other than the one a record is known to be of.
 LOG_IMPOSSIBLE = -25.0
@@ -30,23 +30,25 @@ class PosteriorBlock:
 
   Attributes:
     rows: of the records, ascending.
-    dates: tables of the evidence of printed dates.
+    dates: the expert of printed dates, with the corpus.
     year_scores: log scores of years, up to a constant for each record.
     month_of_year_log_ratios: log ratios of the months of a year.
     month_log_factors: log factors of months for records that open one.
     opens_month: whether a record opens a month.
     inverse_temperature: of the whole.
     allowed_months: months that are possible at all.
+    month_experts: whose scores of months are made when they are asked for.
   """
 
   rows: Int[np.ndarray, " n"]
-  dates: FittedDates
+  dates: base.FittedDates
   year_scores: Float32[np.ndarray, "n Y"]
   month_of_year_log_ratios: Float32[np.ndarray, "n 12"]
   month_log_factors: Float32[np.ndarray, " K"]
   opens_month: Bool[np.ndarray, " n"]
   inverse_temperature: float
   allowed_months: Bool[np.ndarray, " K"]
+  month_experts: tuple[base.FittedExpert, ...] = ()
 
   def select(self, is_selected: Bool[np.ndarray, " n"]) -> PosteriorBlock:
     """Returns the posteriors of some of these records."""
@@ -71,6 +73,8 @@ class PosteriorBlock:
     # [b, Y] to [b, K], and [b, 12] to [b, K].
     scores += self.year_scores[indices][:, axis.year_of]
     scores += self.month_of_year_log_ratios[indices][:, axis.month_of_year - 1]
+    for expert in self.month_experts:
+      scores += expert.log_scores(self.rows[indices])
     return scores
 
   def log_p(self, indices: Int[np.ndarray, " b"]) -> Float32[np.ndarray, "b K"]:
@@ -92,6 +96,58 @@ class PosteriorBlock:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CredibleBlock:
+  """Posteriors of some records by their most probable months.
+
+  Attributes:
+    rows: of the records, ascending.
+    starts: where the months of each record begin; the last entry is their
+      number.
+    months: ordinals; one beyond the last month stands for none of them.
+    probabilities: of these.
+    num_months: number of months K. What the months above leave of the
+      probability of a record is spread evenly over all of them.
+  """
+
+  rows: Int[np.ndarray, " n"]
+  starts: Int[np.ndarray, " starts"]
+  months: Int[np.ndarray, " total"]
+  probabilities: Float[np.ndarray, " total"]
+  num_months: int
+
+  def select(self, is_selected: Bool[np.ndarray, " n"]) -> CredibleBlock:
+    """Returns the posteriors of some of these records."""
+    sizes = np.diff(self.starts)
+    is_kept = np.repeat(is_selected, sizes)
+    return dataclasses.replace(
+      self,
+      rows=self.rows[is_selected],
+      starts=np.cumsum([0, *sizes[is_selected]]),
+      months=self.months[is_kept],
+      probabilities=self.probabilities[is_kept],
+    )
+
+  def log_p(self, indices: Int[np.ndarray, " b"]) -> Float32[np.ndarray, "b K"]:
+    """Returns normalised log p.
+
+    Args:
+      indices: indices into `rows`.
+    """
+    result = np.zeros((len(indices), self.num_months + 1))
+    for chances, index in zip(result, indices, strict=True):
+      span = slice(self.starts[index], self.starts[index + 1])
+      chances[np.minimum(self.months[span], self.num_months)] = (
+        self.probabilities[span]
+      )
+    chances = result[:, :-1]
+    rest = np.maximum(1 - chances.sum(axis=1, keepdims=True), 0)
+    chances = chances + rest / self.num_months
+    return np.log(np.maximum(chances, np.exp(LOG_IMPOSSIBLE))).astype(
+      np.float32
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Posterior:
   """The posteriors of all records of a corpus.
 
@@ -105,7 +161,7 @@ class Posterior:
 
   axis: MonthAxis
   certain_months: Int[np.ndarray, " N"]
-  blocks: tuple[PosteriorBlock, ...]
+  blocks: tuple[PosteriorBlock | CredibleBlock, ...]
 
   def __len__(self) -> int:
     return len(self.certain_months)

@@ -61,6 +61,9 @@ class RecordScores:
       opens_month=features.opens_month[rows],
       inverse_temperature=inverse_temperature,
       allowed_months=np.ones(len(features.axis), bool),
+      month_experts=tuple(
+        expert for name, expert in self.panel.experts.items() if name == "known"
+      ),
     )
     if "room" in self.panel.experts:
       capacity = balance_capacity(self.panel.experts["room"], block)

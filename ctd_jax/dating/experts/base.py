@@ -80,6 +80,21 @@ class FittedExpert(Protocol):
 
 
 @runtime_checkable
+class FittedDates(FittedExpert, Protocol):
+  """The expert of printed dates, which scores months."""
+
+  corpus: Any
+
+  def month_of_year_chances(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float[np.ndarray, "n 12"]:
+    """Returns the chance of each month of the year by the printed date."""
+
+  def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
+    """Returns the terms that `log_scores` of a record adds up, name -> [K]."""
+
+
+@runtime_checkable
 class Expert(Protocol):
   """A source of evidence, with its options."""
 

@@ -33,7 +33,7 @@ _MAX_FAR_PAIRS = 25_000  # unrelated pairs to learn from
 _MONTH_MESSAGE_WEIGHT = 0.5  # of what linked records say of the month
 _MESSAGE_WEIGHT = 0.6  # of the beliefs of linked records; by validation
 _MAX_LINK_CHANCE = 0.9999  # no link is surer, so that no message is infinite
-_MAX_NEAR_YEARS = 3
+MAX_NEAR_YEARS = 3
 _MIN_POOLED_CHANCE = 0.1  # chance of one month below which a pair pools nothing
 _MIN_LINK_CHANCE = 0.03  # chance of one year below which a pair sends nothing
 _MAX_CITATION_SCORE = 25  # so that expm1 stays finite in float32
@@ -196,7 +196,7 @@ def fit_pair_model(
     [
       record_months == event_months,
       year_distance == 0,
-      year_distance <= _MAX_NEAR_YEARS,
+      year_distance <= MAX_NEAR_YEARS,
     ],
     [SAME_MONTH, SAME_YEAR, NEAR],
     FAR,

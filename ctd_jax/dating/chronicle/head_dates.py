@@ -1,0 +1,136 @@
+"""Dates at the heads of undated texts, by the calendar of a chronicle.
+
+A text beside a chronicle may print a part of its date: a month, a day, a year
+without its era. It is scored as the sections of a chronicle are (`emissions`),
+so that leap months, parallel calendars and days count alike on both sides. Only
+the head of a text is read: further dates are of what it goes on to tell.
+
+Axes: N records, n some of them, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
+from scipy.special import logsumexp
+
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+from ctd_jax.dating.chronicle import emissions
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.corpus import Corpus, Labels
+from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts import days as days_lib
+from ctd_jax.dating.features import CorpusFeatures
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class HeadDates:
+  """The expert of printed dates, of any calendar; fitting learns nothing.
+
+  Attributes:
+    calendar: of the corpus.
+    heads: first section of each text, [N].
+    is_read: whether the date of a text counts; those of a chronicle are dated
+      by it already.
+  """
+
+  calendar: Calendar
+  heads: Sequence[Section]
+  is_read: Bool[np.ndarray, " N"]
+  name = "dates"
+
+  @functools.cached_property
+  def has_date(self) -> Bool[np.ndarray, " N"]:
+    """Whether a text prints a date that counts."""
+    return self.is_read & [bool(head.statements) for head in self.heads]
+
+  @functools.cached_property
+  def _emissions(self) -> emissions.SectionEmissions:
+    dated = [self.heads[row] for row in np.flatnonzero(self.has_date)]
+    return emissions.SectionEmissions(dated, self.calendar)
+
+  def score_dates(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n K"]:
+    """Returns log p of the printed dates, up to a constant for each.
+
+    Args:
+      rows: of the records; 0 for one that prints no date.
+    """
+    result = np.zeros((len(rows), len(self.calendar)), np.float32)
+    index = np.cumsum(self.has_date) - 1
+    for place in np.flatnonzero(self.has_date[rows]):
+      number = int(index[rows[place]])
+      by_offset = self._emissions(number, number + 1)[0, :, :-1]  # [S, K]
+      if len(by_offset) > 1:
+        log_prior = np.log(days_lib.make_offset_prior())[:, None]
+        result[place] = logsumexp(by_offset + log_prior, axis=0)
+      else:
+        result[place] = by_offset[0]
+    return result
+
+  def fit(
+    self,
+    features: CorpusFeatures,
+    labels: Labels,
+    peers: Mapping[str, base.FittedExpert],
+  ) -> FittedHeadDates:
+    """Returns the expert beside its corpus; see `base.Expert`."""
+    del labels, peers
+    return FittedHeadDates(corpus=features.corpus, expert=self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class FittedHeadDates:
+  """The printed dates of a corpus.
+
+  Attributes:
+    corpus: the texts.
+    expert: that scores their dates.
+  """
+
+  corpus: Corpus
+  expert: HeadDates
+  name = "dates"
+
+  def log_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n K"]:
+    """Returns log p of the printed dates; see `base.FittedExpert`."""
+    return self.expert.score_dates(rows)
+
+  def month_of_year_chances(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float[np.ndarray, "n 12"]:
+    """Returns the chance of each month of the year by the printed date."""
+    result = np.full((len(rows), MONTHS_PER_YEAR), 1 / MONTHS_PER_YEAR)
+    months = self.corpus.axis.month_of_year - 1
+    sizes = np.maximum(np.bincount(months, minlength=MONTHS_PER_YEAR), 1)
+    for place in np.flatnonzero(self.expert.has_date[rows]):
+      scores = self.expert.score_dates(rows[[place]])[0]
+      mass = np.exp(scores - scores.max())
+      chances = np.bincount(months, mass, MONTHS_PER_YEAR) / sizes
+      result[place] = chances / chances.sum()
+    return result
+
+  def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
+    """Returns the log scores of a record, if it prints a date, name -> [K]."""
+    if not self.expert.has_date[row]:
+      return {}
+    return {"openings": self.expert.score_dates(np.array([row]))[0]}
+
+  def explain(self, row: int, year: int) -> base.Evidence:
+    """Returns the printed date of a record; see `base.FittedExpert`."""
+    del year
+    head = self.expert.heads[row]
+    if not self.expert.has_date[row]:
+      return base.Evidence()
+    return base.Evidence(
+      spans=((head.start, head.date_end),),
+      note=self.corpus.texts[row][head.start : head.date_end],
+    )

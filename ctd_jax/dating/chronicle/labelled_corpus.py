@@ -1,0 +1,307 @@
+"""Labelled corpus: a dated chronicle, from which undated texts are dated.
+
+The order decoder dates the sections of a chronicle; what it is sure of are
+labels for a dating model, which dates texts that stand in no order and print no
+date: a commentary, a quotation, a biography, a letter. Both work on one axis,
+the months of the chronicle's calendar, and both answer with one `Posterior`.
+
+  >>> from ctd_jax.dating.chronicle import chronicle_dating, labelled_corpus
+  >>> from ctd_jax.dating.chronicle import month_calendar
+  >>> from ctd_jax.texts.works import Entry, Place
+  >>> lines = []
+  >>> years = ["泰始元", *"二三四五六七八"]
+  >>> for year, surname in zip(years, "張王李趙陳楊黃周"):
+  ...   lines.append(f"{year}年")
+  ...   for month, name in zip("二四五七八十", "勇毅儉讓忠信"):
+  ...     lines.append(f"{month}月，{surname}{name}守涼州。")
+  ...     lines.append(f"{surname}{name}擊賊，破之。")
+  >>> records = [Entry(text, Place("a.txt", 1)) for text in lines]
+  >>> calendar = month_calendar.load_calendar("西晉")
+  >>> dates = chronicle_dating.date_records(records, calendar)
+  >>> labelled = labelled_corpus.make_labelled_corpus(
+  ...   dates, ["賊寇涼州，黃讓擊之，不利。"]
+  ... )
+  >>> model = labelled.make_model(without=["neural"])
+  >>> fitted = model.fit(labelled.corpus, labelled.labels)
+  >>> posterior = labelled.join_posterior(fitted.predict())
+  >>> month = int(posterior.log_p(labelled.text_rows)[0].argmax())
+  >>> dates.name_month(month)
+  ('晉武帝泰始', 7, '7')
+  >>> fitted.explain(int(labelled.text_rows[0]))[0].expert
+  'known'
+
+Axes: N records: n sections of the chronicle, then T texts; K months, Y years.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from absl import logging
+from jaxtyping import Int
+
+from ctd_jax.dating import dating_model, folds
+from ctd_jax.dating.chronicle import chronicle_dating, head_dates
+from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.corpus import (
+  NO_OPENING,
+  UNKNOWN,
+  Corpus,
+  Labels,
+  plain_text,
+)
+from ctd_jax.dating.experts import known_parallels
+from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.dating.posterior import CredibleBlock, Posterior
+from ctd_jax.texts.works import Entry, Place
+
+# Evidence that a chronicle has not: it names a month as often as it likes, and
+# a month without a record is not said to be one.
+_WITHOUT = ("room",)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelledCorpus:
+  """Sections of a chronicle beside undated texts.
+
+  Attributes:
+    corpus: sections, then texts.
+    labels: months of the sections that are sure, and of no other record.
+    dates: of the chronicle.
+    sections: section of `dates` that each of the first records is, [n].
+    heads: what each record prints of its date, [N].
+  """
+
+  corpus: Corpus
+  labels: Labels
+  dates: ChronicleDates
+  sections: Int[np.ndarray, " n"]
+  heads: Sequence[Section]
+
+  @property
+  def text_rows(self) -> Int[np.ndarray, " T"]:
+    """Records that are the undated texts, in the order they were given."""
+    return np.arange(len(self.sections), len(self.corpus))
+
+  def make_model(
+    self, without: Iterable[str] = (), seed: int = 42
+  ) -> dating_model.DatingModel:
+    """Returns a model for this corpus, before it is fitted.
+
+    Args:
+      without: names of `options.EVIDENCE`.
+      seed: of the year encoder.
+
+    Raises:
+      ValueError: if a name is unknown.
+    """
+    is_text = np.zeros(len(self.corpus), bool)
+    is_text[self.text_rows] = True
+    dates = head_dates.HeadDates(
+      calendar=self.dates.calendar, heads=self.heads, is_read=is_text
+    )
+    experts = [
+      dates if expert.name == dates.name else expert
+      for expert in dating_model.make_experts({*without, *_WITHOUT}, seed)
+    ]
+    return dating_model.DatingModel(
+      (*experts, known_parallels.KnownParallels()),
+      use_punctuation=False,
+      manner=folds.RECORDS,
+    )
+
+  def join_posterior(self, posterior: Posterior) -> Posterior:
+    """Returns the posterior of all records: sections as decoded, texts by it.
+
+    What a section has outside of its credible months, or of the calendar, is
+    spread over all months.
+
+    Args:
+      posterior: of a model that was fitted on this corpus.
+    """
+    dates, rows = self.dates, np.arange(len(self.sections))
+    months = [
+      dates.credible.months_of(section) for section in self.sections.tolist()
+    ]
+    if dates.credible.probabilities is None:
+      raise ValueError(
+        "the credible months of the chronicle have no probabilities; date it "
+        "with chronicle_dating.date_records"
+      )
+    probabilities = [
+      dates.credible.probabilities_of(section)
+      for section in self.sections.tolist()
+    ]
+    decoded = CredibleBlock(
+      rows=rows,
+      starts=np.cumsum([0, *map(len, months)]),
+      months=np.concatenate(months),
+      probabilities=np.concatenate(probabilities),
+      num_months=len(self.corpus.axis),
+    )
+    return Posterior(
+      axis=posterior.axis,
+      certain_months=np.where(
+        np.arange(len(posterior)) < len(rows),
+        UNKNOWN,
+        posterior.certain_months,
+      ),
+      blocks=(
+        decoded,
+        *(block.select(block.rows >= len(rows)) for block in posterior.blocks),
+      ),
+    )
+
+
+def make_labelled_corpus(
+  dates: ChronicleDates,
+  texts: Sequence[str] = (),
+  min_probability: float = CERTAIN,
+  external_texts: Sequence[str] = (),
+) -> LabelledCorpus:
+  """Returns a dated chronicle as labelled records, and texts beside it.
+
+  A section is labelled with its most probable month. Headings are left out.
+
+  Args:
+    dates: of the chronicle.
+    texts: undated, in any order; what their heads print of a date counts.
+    min_probability: of a month, for it to be a label.
+    external_texts: texts that are not to be dated and whose citations count.
+
+  Raises:
+    ValueError: if no section is so probable, or the bound is no probability.
+  """
+  if not 0 < min_probability <= 1:
+    raise ValueError(
+      f"min_probability should be above 0 and at most 1, got {min_probability}"
+    )
+  is_text = np.array([not section.is_heading for section in dates.sections])
+  sections = np.flatnonzero(is_text)
+  months = dates.months[sections, 0]
+  is_outside = months >= len(dates.calendar)
+  is_sure = dates.is_fixed[sections] | (
+    dates.probabilities[sections, 0] >= min_probability
+  )
+  is_labelled = is_sure & ~is_outside
+  if not is_labelled.any():
+    raise ValueError(
+      f"no section has a month of probability {min_probability} or more; the "
+      f"surest has {dates.probabilities[:, 0].max(initial=0):.4f}"
+    )
+  logging.info(
+    "labels: %s of %s sections; %s less probable than %s, %s outside of the "
+    "calendar; %s headings left out",
+    f"{int(is_labelled.sum()):,}",
+    f"{len(sections):,}",
+    f"{int((~is_sure & ~is_outside).sum()):,}",
+    min_probability,
+    f"{int(is_outside.sum()):,}",
+    f"{int((~is_text).sum()):,}",
+  )
+  heads = [
+    _move_to_start(dates.sections[section]) for section in sections.tolist()
+  ]
+  heads += [_read_head(text, dates.calendar) for text in texts]
+  all_texts = [dates.text_of(section) for section in sections.tolist()]
+  all_texts += texts
+  corpus = _make_corpus(
+    make_month_axis(dates.calendar), all_texts, heads, external_texts
+  )
+  num_blank = sum(not body for body in corpus.bodies)
+  if num_blank:
+    logging.warning(
+      "%s of %s records have no Han character beside their date, which is all "
+      "that the dating model reads",
+      f"{num_blank:,}",
+      f"{len(corpus):,}",
+    )
+  label = np.full(len(corpus), UNKNOWN)
+  label[: len(sections)] = np.where(is_labelled, months, UNKNOWN)
+  return LabelledCorpus(
+    corpus=corpus,
+    # All tell events: there is no commentary to tell them from.
+    labels=Labels(label, np.where(label == UNKNOWN, UNKNOWN, 1)),
+    dates=dates,
+    sections=sections,
+    heads=heads,
+  )
+
+
+def make_month_axis(calendar: Calendar) -> MonthAxis:
+  """Returns the months of a calendar as an axis, by the years of the leading.
+
+  Args:
+    calendar: lunations, leap months among them.
+  """
+  # Where calendars change, a month may be counted to a year already past.
+  civil_year, year_of = np.unique(
+    np.maximum.accumulate(calendar.years), return_inverse=True
+  )
+  members = calendar.memberships
+  regnal_years = {
+    (int(members.reigns[row]), int(members.regnal_years[row])): int(
+      year_of[members.lunations[row]]
+    )
+    # Before an era began its first year is another's.
+    for row in np.flatnonzero(members.in_use)[::-1]
+  }
+  return MonthAxis(
+    timeline=calendar.timeline,
+    month_of_year=calendar.months,
+    year_of=year_of.reshape(-1),
+    civil_year=civil_year,
+    regnal_years=np.array(
+      [(*names, year) for names, year in reversed(regnal_years.items())]
+    ).reshape(-1, 3),
+  )
+
+
+def _move_to_start(section: Section) -> Section:
+  """Returns a section of a text of its own."""
+  return dataclasses.replace(
+    section,
+    start=0,
+    stop=section.stop - section.start,
+    date_end=max(section.date_end - section.start, 0),
+  )
+
+
+def _read_head(text: str, calendar: Calendar) -> Section:
+  """Returns the first section of a text."""
+  entry = Entry(text, Place("", 1))
+  return chronicle_dating.read_all_sections([entry], calendar)[0]
+
+
+def _make_corpus(
+  axis: MonthAxis,
+  texts: Sequence[str],
+  heads: Sequence[Section],
+  external_texts: Sequence[str],
+) -> Corpus:
+  """Returns texts without the dates at their heads.
+
+  Dates are left to `head_dates`, so there are no openings and days.
+  """
+  zeros = np.zeros(len(texts), np.int32)
+  return Corpus(
+    axis=axis,
+    texts=tuple(texts),
+    plain_texts=tuple(map(plain_text, texts)),
+    bodies=tuple(
+      plain_text(text[head.date_end :])
+      for text, head in zip(texts, heads, strict=True)
+    ),
+    opening=zeros + NO_OPENING,
+    opening_manner=zeros,
+    opening_year=zeros,
+    opening_span=np.stack([zeros, zeros], axis=1),
+    days=((),) * len(texts),
+    first_day_mark=zeros,
+    placeholder_month=zeros + UNKNOWN,
+    external_texts=tuple(external_texts),
+  )

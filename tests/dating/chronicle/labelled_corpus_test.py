@@ -1,0 +1,220 @@
+"""A dated chronicle as a labelled corpus: axis, labels, undated texts."""
+
+import dataclasses
+import doctest
+import itertools
+
+import numpy as np
+import pytest
+
+from ctd_jax.dating import folds
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  labelled_corpus,
+  month_calendar,
+)
+from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.dating.posterior import CredibleBlock
+from ctd_jax.texts.works import Entry, Place
+
+YEARS = 10  # of 泰始
+SURNAMES = "張王李趙陳楊黃周吳徐"
+PLACES = "涼州秦州雍州益州荊州揚州徐州青州兗州幽州并州豫州"
+DEEDS = ("寇掠百姓", "修築城池", "獻白雉於廷", "大水壞廬舍")
+# Told after the chronicle, in other words, in no order.
+YEAR, MONTH = 6, 8
+
+
+def name_person(year, month):
+  """A name that nobody has but in one month."""
+  given = numerals_of(year) + numerals_of(month)
+  return SURNAMES[year % 10] + "勇" + given
+
+
+def numerals_of(number):
+  return "零一二三四五六七八九十甲乙"[number]
+
+
+def write_chronicle():
+  lines = []
+  for year, month in itertools.product(range(1, YEARS + 1), range(1, 13)):
+    person = name_person(year, month)
+    place = PLACES[2 * (month - 1) : 2 * month]
+    deed = DEEDS[(year + month) % 4]
+    head = f"{number_in_han(month)}月，" if month > 1 else "春，正月，"
+    if month == 1:
+      year_name = "元" if year == 1 else number_in_han(year)
+      era = "泰始" if year == 1 else ""
+      head = f"{era}{year_name}年，{head}"
+    lines.append(f"{head}{person}守{place}，賊{deed}。")
+    lines.append(f"是月，{person}擊賊於{place}，破之。")
+  return lines
+
+
+def number_in_han(number):
+  digits = "零一二三四五六七八九"
+  return (
+    digits[number] if number < 10 else "十" + digits[number - 10].strip("零")
+  )
+
+
+@pytest.fixture(scope="module")
+def dates():
+  records = [
+    Entry(text, Place("a.txt", line))
+    for line, text in enumerate(write_chronicle(), start=1)
+  ]
+  calendar = month_calendar.load_calendar("西晉")
+  return chronicle_dating.date_records(records, calendar)
+
+
+@pytest.fixture(scope="module")
+def labelled(dates):
+  person = name_person(YEAR, MONTH)
+  place = PLACES[2 * (MONTH - 1) : 2 * MONTH]
+  texts = [
+    f"{person}守{place}，嘗擊賊，破之。",
+    f"七月，{name_person(5, 7)}守秦州。",
+    "賊大水壞廬舍。",
+  ]
+  return labelled_corpus.make_labelled_corpus(dates, texts)
+
+
+@pytest.fixture(scope="module")
+def fitted(labelled):
+  model = labelled.make_model(without=["neural"])
+  return model.fit(labelled.corpus, labelled.labels)
+
+
+def test_sure_sections_are_labels_and_texts_are_not(dates, labelled):
+  is_known = labelled.labels.is_known
+  sure = dates.probabilities[labelled.sections, 0] >= 0.9
+  np.testing.assert_array_equal(is_known[: len(sure)], sure)
+  np.testing.assert_array_equal(
+    labelled.labels.month[: len(sure)][sure],
+    dates.months[labelled.sections, 0][sure],
+  )
+  assert is_known.sum() > 100
+  assert not is_known[labelled.text_rows].any()
+  assert len(labelled.text_rows) == 3
+
+
+def test_a_higher_bound_labels_fewer_sections(dates):
+  chances = np.where(np.arange(len(dates)) < 5, 0.95, 0.6)
+  dates = dataclasses.replace(
+    dates, probabilities=np.stack([chances, 1 - chances], axis=1)
+  )
+  labels = labelled_corpus.make_labelled_corpus(dates, ["賊"]).labels
+  assert labels.is_known.sum() == 5
+  with pytest.raises(ValueError, match="the surest has 0.95"):
+    labelled_corpus.make_labelled_corpus(dates, min_probability=0.99)
+  with pytest.raises(ValueError, match="min_probability"):
+    labelled_corpus.make_labelled_corpus(dates, min_probability=0.0)
+
+
+def test_months_outside_of_the_calendar_are_no_labels(dates):
+  outside = np.full_like(dates.months, len(dates.calendar))
+  outside[0] = dates.months[0]
+  moved = dataclasses.replace(dates, months=outside)
+  labels = labelled_corpus.make_labelled_corpus(moved).labels
+  assert labels.is_known.sum() == 1
+
+
+def test_an_undated_text_is_of_the_month_that_names_it(dates, labelled, fitted):
+  posterior = labelled.join_posterior(fitted.predict())
+  log_p = posterior.log_p(labelled.text_rows)
+  month = int(log_p[0].argmax())
+  assert dates.name_month(month)[1:] == (YEAR, str(MONTH))
+  np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
+
+
+def test_a_printed_month_counts(dates, labelled, fitted):
+  row = int(labelled.text_rows[1])
+  log_p = fitted.predict().log_p(np.array([row]))[0]
+  by_number = np.bincount(dates.calendar.months, np.exp(log_p))
+  assert by_number.argmax() == 7
+  (opening,) = [r for r in fitted.explain(row) if r.expert == "openings"]
+  assert opening.evidence.note.startswith("七月")
+
+
+def test_shares_add_up_and_name_the_labelled_record(labelled, fitted):
+  row = int(labelled.text_rows[0])
+  reasons = fitted.explain(row)
+  total = sum(reason.log_scores for reason in reasons)
+  total = total * fitted.weights.inverse_temperature
+  log_p = fitted.predict().log_p(np.array([row]))[0]
+  np.testing.assert_allclose(
+    total - total.max(), log_p - log_p.max(), atol=1e-3
+  )
+  known = next(reason for reason in reasons if reason.expert == "known")
+  assert labelled.labels.is_known[list(known.evidence.linked_rows)].all()
+  assert name_person(YEAR, MONTH) in known.evidence.note
+  assert known.weight > 0
+
+
+def test_sections_keep_what_the_decoder_found(dates, labelled, fitted):
+  posterior = labelled.join_posterior(fitted.predict())
+  log_p = posterior.log_p(np.arange(len(labelled.sections)))
+  np.testing.assert_array_equal(
+    log_p.argmax(axis=1), dates.months[labelled.sections, 0]
+  )
+
+
+def test_a_leap_month_shares_its_number_and_year():
+  calendar = month_calendar.load_calendar("西晉")
+  axis = labelled_corpus.make_month_axis(calendar)
+  assert len(axis) == len(calendar)
+  (leap, *_) = np.flatnonzero(calendar.is_leap)
+  assert axis.month_of_year[leap] == axis.month_of_year[leap - 1]
+  assert axis.year_of[leap] == axis.year_of[leap - 1]
+  assert set(np.diff(axis.year_of)) == {0, 1}
+  assert set(np.bincount(axis.year_of)[1:-1]) <= {12, 13}
+
+
+def test_years_of_parallel_reigns_are_one_year():
+  calendar = month_calendar.load_calendar("曹魏,蜀漢")
+  axis = labelled_corpus.make_month_axis(calendar)
+  reigns = {r.name: row for row, r in enumerate(axis.timeline.reigns)}
+  years = [
+    axis.year_index(reigns["黃初"], 4),
+    axis.year_index(reigns["建興"], 1),
+  ]
+  assert axis.civil_year[years].tolist() == [223, 223]
+  assert axis.year_index(reigns["黃初"], 40) == UNKNOWN
+  assert axis.has_reign[years[0]].sum() >= 2
+
+
+def test_the_rest_of_credible_months_is_spread_evenly():
+  block = CredibleBlock(
+    rows=np.array([0, 3]),
+    starts=np.array([0, 2, 3]),
+    months=np.array([1, 2, 4]),
+    probabilities=np.array([0.6, 0.3, 0.5]),
+    num_months=4,
+  )
+  chances = np.exp(block.log_p(np.array([0, 1])))
+  np.testing.assert_allclose(
+    chances[0], [0.025, 0.625, 0.325, 0.025], rtol=1e-5
+  )
+  # Ordinal 4 is of no month.
+  np.testing.assert_allclose(chances[1], 0.25, rtol=1e-5)
+  np.testing.assert_allclose(
+    np.exp(block.select(np.array([False, True])).log_p(np.array([0])))[0], 0.25
+  )
+
+
+def test_copies_are_hidden_together(labelled):
+  corpus, labels = labelled.corpus, labelled.labels
+  fold = folds.fold_records(corpus, labels, folds.RECORDS)
+  assert ((fold == UNKNOWN) == ~labels.is_known).all()
+  by_text = {}
+  for text, number in zip(corpus.texts, fold.tolist(), strict=True):
+    if number != UNKNOWN:
+      assert by_text.setdefault(text, number) == number
+  assert len(set(fold.tolist())) == folds.NUM_FOLDS + 1
+  with pytest.raises(ValueError, match="'weeks'"):
+    folds.fold_records(corpus, labels, "weeks")
+
+
+def test_the_example_holds():
+  assert doctest.testmod(labelled_corpus).failed == 0
