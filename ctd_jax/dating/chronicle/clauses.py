@@ -35,10 +35,19 @@ _LEADS_INTO_DATE = re.compile(
   "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季擬欲]$"
   "|[今去本此其是當]月$"
 )
+# The same before a season with its month, which is hardly anything but a date.
+_LEADS_INTO_SEASON = re.compile(
+  "[自至以迄訖期限待須俟昨今来來明每毎由到如若曰謂擬]$|[自從]去$|[每毎逐去昨前今明來来][年歲嵗]$"
+)
 # What a petition or an order says: its dates are of what it is about.
 _DOCUMENT = re.compile("[臣乞㫖旨敕勅勑]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
+# Words that end what somebody says: the date after them is of the record.
+_ENDS_SPEECH = re.compile("[矣也焉哉耳乎歟邪已己]$")
 _ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
+# Of a record that opens with a day: longer ones tell of other months too.
+_MAX_DAY_LENGTH = 300
 _WIDTH_BEFORE = 24
+_WIDTH_OF_ORDER = 6  # before a month
 _WIDTH_AFTER = 4
 _NAMES_YEAR = re.compile("[稱為改號復是謂]$")
 _REFERENCE_AFTER_DAY = re.compile(
@@ -46,8 +55,8 @@ _REFERENCE_AFTER_DAY = re.compile(
   "|[歲嵗年科榜])|之[夜日變变]"
 )
 _LENGTH_AFTER_MONTH = re.compile(
-  "[不之而以]|[上中下]旬|[上中下][辛丁戊]|[末間後后終止内內吉]|初(?!置)|[已以]?前"
-  f"|閏?[{numerals.UNIT_DIGITS}十]+月"
+  "[不之而以]|[上中下]旬|[上中下][辛丁戊]|[末間後后終止内內吉]|[已以]?前"
+  f"|初[{numerals.UNIT_DIGITS}十旬]|閏?[{numerals.UNIT_DIGITS}十]+月"
 )
 
 
@@ -156,18 +165,22 @@ class Clauses:
     """Returns what `opens_section` does, in a text without punctuation."""
     before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
     after = self._text[date.end : date.end + _WIDTH_AFTER]
+    leads_into_date = (
+      _LEADS_INTO_SEASON
+      if date.first_part == DatePart.SEASON and date.last_part > DatePart.SEASON
+      else _LEADS_INTO_DATE
+    )
     if (
       date.first_part in (DatePart.CYCLE, DatePart.MONTH_DAY)
-      or _LEADS_INTO_DATE.search(before)
+      or leads_into_date.search(before)
       or after.startswith("也")
     ):
       return False
     if date.first_part in (DatePart.SEASON, DatePart.DAY):
       return self._has_form_of_date(date)
     # Of days histories have the pairs, documents the numbers.
-    is_of_document = (
-      NUMBER_OF_DAY.match(after) or _DOCUMENT.search(before)
-    ) is not None
+    in_document = _DOCUMENT.search(before) and not _ENDS_SPEECH.search(before)
+    is_of_document = bool(in_document or NUMBER_OF_DAY.match(after))
     if date.first_part == DatePart.YEAR:
       # More years are mentioned (「建武二年立為后」) than date an entry.
       return (
@@ -184,8 +197,11 @@ class Clauses:
     if last_month:
       return date.statements[0][1] > last_month
     # A month is entered where a record begins, unless records are long.
-    return drafts[0].kind != section_kinds.DAY and not (
-      _ORDER.search(before) or self._text[date.start] in "兩两"
+    return (
+      drafts[0].kind != section_kinds.DAY or len(self._text) < _MAX_DAY_LENGTH
+    ) and not (
+      _ORDER.search(before[-_WIDTH_OF_ORDER:])
+      or self._text[date.start] in "兩两"
     )
 
   def _skip_blanks(self, position: int) -> int:
