@@ -109,6 +109,23 @@ class Corpus:
   def __len__(self) -> int:
     return len(self.texts)
 
+  def take(self, rows: Int[np.ndarray, " n"]) -> Corpus:
+    """Returns some of the records, in this order.
+
+    Args:
+      rows: of the records; one may come twice.
+    """
+    arrays = {
+      field.name: getattr(self, field.name)[rows]
+      for field in dataclasses.fields(self)
+      if isinstance(getattr(self, field.name), np.ndarray)
+    }
+    tuples = {
+      name: tuple(getattr(self, name)[row] for row in rows.tolist())
+      for name in ("texts", "plain_texts", "bodies", "days")
+    }
+    return dataclasses.replace(self, **arrays, **tuples)
+
   @property
   def is_placeholder(self) -> Bool[np.ndarray, " N"]:
     """Whether a record states its month and tells no event."""

@@ -201,14 +201,15 @@ def _fit_pool_weights(
   for panel, fold in zip(panels, hidden_folds, strict=True):
     # All events of the fold may be parallels; the sample alone is scored.
     event_scores = panel.score_events(fold.rows, fold.sample)
-    pooled = [event_scores.expert_scores(slice(None))]
-    if "known" in panel.experts:
-      known = panel.experts["known"]
-      pooled.append(known.score_years(fold.rows[fold.sample]))
-    scores.append(np.concatenate(pooled))
     bases.append(
       event_scores.date_log_ratios[fold.sample] + np.log(panel.year_prior)
     )
+    pooled = [event_scores.expert_scores(slice(None))]
+    if "known" in panel.experts:
+      known = panel.experts["known"].score_years(fold.rows[fold.sample])
+      pooled.append(known[:-1])
+      bases[-1] = bases[-1] + known[-1]
+    scores.append(np.concatenate(pooled))
   weights = regression.fit_pool_weights(
     np.concatenate(scores, axis=1), np.concatenate(bases), years, _POOL_PENALTY
   )

@@ -180,8 +180,9 @@ def read_other_work(
   texts = []
   for record in records:
     text = record.entry.text
-    stops = [place.position for place in record.places[1:]] + [len(text)]
-    for place, stop in zip(record.places, stops, strict=True):
+    heads = [place for place in record.places if place.is_head]
+    stops = [place.position for place in heads[1:]] + [len(text)]
+    for place, stop in zip(heads, stops, strict=False):
       month = finder.find_month(place.month) if place.month.month else -1
       stretch = text[place.position : stop]
       if stripped == "all":

@@ -4,8 +4,14 @@ Beside a chronicle all of whose years are known, an undated text mostly has a
 labelled record that tells the same event, or one of the same weeks. Each pair
 of the two has a chance to be of one month, of one year, of near years or of far
 ones, as in `parallel_texts`; with the month of the labelled record that is a
-distribution over the months. The best pair of every month and the sum of the
-others are two scores, whose weights are learned with those of the pool.
+distribution over the months. Three scores are made of the pairs: the best of
+every month and the sum of the others, whose weights are learned with those of
+the pool, and the best of those that are more likely near than far, which counts
+in full: a chronicle seldom tells an event twice, so that it does not teach how
+far to believe another text that does.
+
+What such a text looks like is learned from retellings: sections of the
+chronicle, shortened and with characters left out.
 
 Axes: P pairs, n rows, s scores, K months, Y years.
 """
@@ -14,14 +20,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import Labels, MonthAxis
-from ctd_jax.dating.experts import base, parallel_texts
+from ctd_jax.dating.corpus import Corpus, Labels, MonthAxis
+from ctd_jax.dating.experts import (
+  base,
+  parallel_pairs,
+  parallel_texts,
+  shared_wording,
+)
+from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
 from ctd_jax.dating.experts.parallel_texts import (
   FAR,
   NEAR,
@@ -30,10 +43,17 @@ from ctd_jax.dating.experts.parallel_texts import (
 )
 from ctd_jax.dating.features import CorpusFeatures
 
-NUM_SCORES = 2  # the best pair of a month, and the others
+# Scores with learned weights: the best pair of a month, and the others. A third
+# score, of the pairs that are more likely near than far, has the weight 1.
+NUM_SCORES = 2
+_MIN_SURE_CHANCE = 0.5  # that such a pair is of near years
+_MAX_TRAINING_RECORDS = 2000  # that teach, and as many retellings of others
+_RETOLD_SHARES = (0.3, 1.0)  # least and greatest share of a text that is retold
+_OMITTED_SHARES = (0.05, 0.4)  # of its characters that are left out
 _MIN_NEAR_CHANCE = 0.03  # chance of near years below which a pair is left out
 _MIN_FAR_CHANCE = 1e-3  # no pair is surer
 _MAX_NOTED_PAIRS = 5  # that an explanation names
+_HASH_MULTIPLIER = 0x9E3779B1  # odd, so that no two hashes become one
 _BLOCK = 512  # records whose months are held at once
 
 
@@ -42,14 +62,16 @@ class FittedKnownParallels:
   """Pairs of hidden and labelled records, with the months of these.
 
   Attributes:
-    features: the texts and their pairs.
+    features: the texts.
     labels: the known months.
+    pairs: hidden events beside labelled ones.
     model: chance of each class of a pair.
     weights: of the scores; None before they are learned.
   """
 
   features: CorpusFeatures
   labels: Labels
+  pairs: ParallelPairs
   model: regression.BinnedSoftmax
   weights: Float[np.ndarray, " s"] | None = None
   name = "known"
@@ -57,21 +79,18 @@ class FittedKnownParallels:
   @functools.cached_property
   def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hidden record, labelled record and chances [P, 4]; records ascend."""
-    pairs, is_known = self.features.parallel_pairs, self.labels.is_known
-    linked = np.flatnonzero(
-      ~is_known[pairs.record_row] & is_known[pairs.event_row]
-    )
-    chances = self.model.predict_probability(pairs.features[linked])
-    is_near = chances[:, FAR] < 1 - _MIN_NEAR_CHANCE
-    linked, chances = linked[is_near], chances[is_near]
-    order = np.argsort(pairs.record_row[linked], kind="stable")
-    linked = linked[order]
-    return pairs.record_row[linked], pairs.event_row[linked], chances[order]
+    pairs = self.pairs
+    chances = self.model.predict_probability(pairs.features)
+    linked = np.flatnonzero(chances[:, FAR] < 1 - _MIN_NEAR_CHANCE)
+    linked = linked[np.argsort(pairs.record_row[linked], kind="stable")]
+    return pairs.record_row[linked], pairs.event_row[linked], chances[linked]
 
   def score_months(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "s n K"]:
     """Returns the scores of months, 0 where no pair speaks.
+
+    Those with learned weights, then that of the likely pairs.
 
     Args:
       rows: hidden events.
@@ -86,9 +105,21 @@ class FittedKnownParallels:
     month = self.labels.month[known_records[pair]]
     pair_index, months, log_ratios = _spread_chances(axis, month, chances[pair])
     cells = row[pair_index], months
-    result = np.zeros((NUM_SCORES, len(rows), len(axis)), np.float32)
-    np.maximum.at(result[0], cells, log_ratios)
-    np.add.at(result[1], cells, log_ratios)
+    result = np.zeros((NUM_SCORES + 1, len(rows), len(axis)), np.float32)
+    is_sure = chances[pair, FAR] < 1 - _MIN_SURE_CHANCE
+    for score, is_counted in ((0, ~is_sure), (2, is_sure)):
+      counted = np.flatnonzero(is_counted[pair_index])
+      np.maximum.at(
+        result[score],
+        (cells[0][counted], cells[1][counted]),
+        log_ratios[counted],
+      )
+      if score == 0:
+        np.add.at(
+          result[1],
+          (cells[0][counted], cells[1][counted]),
+          log_ratios[counted],
+        )
     result[1] -= result[0]
     return result
 
@@ -98,7 +129,7 @@ class FittedKnownParallels:
     """Returns the scores of years: log of the mean ratio of their months."""
     axis = self.features.axis
     log_sizes = np.log(np.bincount(axis.year_of))
-    blocks = [np.zeros((NUM_SCORES, 0, axis.num_years), np.float32)]
+    blocks = [np.zeros((NUM_SCORES + 1, 0, axis.num_years), np.float32)]
     for start in range(0, len(rows), _BLOCK):
       scores = self.score_months(rows[start : start + _BLOCK])
       blocks.append(
@@ -116,7 +147,7 @@ class FittedKnownParallels:
     """
     if self.weights is None:
       raise ValueError("known parallels have no weights; use score_months")
-    weights = self.weights.astype(np.float32)
+    weights = np.append(self.weights, 1).astype(np.float32)
     return np.tensordot(weights, self.score_months(rows), 1)
 
   def explain(self, row: int, year: int) -> base.Evidence:
@@ -155,15 +186,62 @@ class KnownParallels:
     labels: Labels,
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedKnownParallels:
-    """Returns the model of pairs; see `base.Expert`."""
-    model = (
-      peers["parallels"].parallel_model
-      if "parallels" in peers
-      else parallel_texts.fit_pair_model(
-        features.axis, features.parallel_pairs, labels
-      )
+    """Returns the pairs and their model; see `base.Expert`."""
+    del peers
+    corpus, is_known = features.corpus, labels.is_known
+    bodies = features.event_bodies
+    known_rows = np.flatnonzero(is_known & features.is_event)
+    index = shared_wording.build_string_index(
+      [bodies[row] for row in known_rows]
     )
-    return FittedKnownParallels(features=features, labels=labels, model=model)
+    training, retold = _sample_training_rows(corpus, known_rows)
+    hidden_rows = np.flatnonzero(~is_known & features.is_event)
+    num_records = len(corpus)
+    rows = np.concatenate(
+      [training, hidden_rows, num_records + np.arange(len(retold))]
+    )
+    texts = [bodies[row] for row in (*training, *hidden_rows)]
+    texts += [_retell(bodies[row], corpus.text_hashes[row]) for row in retold]
+    # Retellings follow the records, as records of their own.
+    all_rows = np.append(np.arange(num_records), retold)
+    pairs = parallel_pairs.make_parallel_pairs(
+      corpus.take(all_rows), known_rows, index, rows, texts
+    )
+    source_row = all_rows[pairs.record_row]
+    is_training = is_known[source_row]
+    model = parallel_texts.fit_pair_model(
+      features.axis,
+      dataclasses.replace(
+        pairs.take(is_training), record_row=source_row[is_training]
+      ),
+      labels,
+    )
+    return FittedKnownParallels(
+      features=features,
+      labels=labels,
+      pairs=pairs.take(~is_training),
+      model=model,
+    )
+
+
+def _sample_training_rows(
+  corpus: Corpus, known_rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns records that teach as they are, ascending, and others retold."""
+  hashes = corpus.text_hashes[known_rows].astype(int) * _HASH_MULTIPLIER
+  order = np.argsort(hashes % 2**32, kind="stable")
+  size = min(_MAX_TRAINING_RECORDS, len(order) // 2)
+  return known_rows[np.sort(order[:size])], known_rows[order[size : 2 * size]]
+
+
+def _retell(text: str, seed: int | np.integer) -> str:
+  """Returns a stretch of a text with some of its characters left out."""
+  rng = np.random.default_rng(int(seed))
+  length = round(len(text) * rng.uniform(*_RETOLD_SHARES))
+  start = rng.integers(len(text) - length + 1)
+  omitted_share = rng.uniform(*_OMITTED_SHARES)
+  is_kept = rng.random(length) >= omitted_share
+  return "".join(itertools.compress(text[start : start + length], is_kept))
 
 
 def _join_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:

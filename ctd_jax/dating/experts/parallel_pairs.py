@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float32, Int, UInt32
+from jaxtyping import Bool, Float32, Int, UInt32
 
 from ctd_jax.dating.corpus import UNKNOWN, Corpus
 from ctd_jax.dating.experts import shared_wording
@@ -43,6 +43,15 @@ class ParallelPairs:
 
   def __len__(self) -> int:
     return len(self.record_row)
+
+  def take(self, is_kept: Bool[np.ndarray, " P"]) -> ParallelPairs:
+    """Returns some of the pairs."""
+    return ParallelPairs(
+      record_row=self.record_row[is_kept],
+      event_row=self.event_row[is_kept],
+      features=self.features[is_kept],
+      pair_hashes=self.pair_hashes[is_kept],
+    )
 
 
 def make_parallel_pairs(
