@@ -374,7 +374,7 @@ def test_scores_of_some_events_are_those_of_all(dated):
     dated.model.experts,
     features,
     labels,
-    dated.fitted_model.weights.word_weights,
+    dated.fitted_model.weights.by_expert,
   )
   some = np.arange(0, len(rows), 3)
   whole = panel.score_events(rows).expert_scores(slice(None))
