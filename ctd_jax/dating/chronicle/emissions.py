@@ -25,7 +25,7 @@ from ctd_jax.dating.experts import days as days_lib
 
 # Log of the chance that what is printed is wrong, against that it is right.
 LOG_ERROR_ODDS = {
-  "month": -6.0,
+  "month": -8.0,
   "leap": -4.0,
   "season": -5.0,
   # One of some months: a season that is no quarter of the year.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-BLANKS = " \t\u3000○〇◎●△▲"
+# An edition puts brackets around what it took from elsewhere.
+BLANKS = " \t\u3000○〇◎●△▲（(〔"
 PUNCTUATION = "，、：。；．！？・" + BLANKS
 
 
