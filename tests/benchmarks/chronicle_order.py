@@ -72,15 +72,24 @@ class DatedText:
   first_days: np.ndarray | None
   warnings: tuple[str, ...] = ()
 
-  def find_month(self, month: Month) -> int:
-    """Returns the ordinal of a month that is right, -1 if there is none."""
+  def find_months(self, month: Month) -> frozenset[int]:
+    """Returns the ordinals of a month that are right, none if it has none.
+
+    The lunation, where its first day is known, and the month of the same name:
+    tables differ by a month at times, above all before 104 BCE, and what is
+    printed is the name.
+    """
+    rows = np.flatnonzero(
+      (self.years == month.year)
+      & (self.numbers == month.month)
+      & (self.is_leap == month.is_leap)
+    )
+    ordinals = {int(row) for row in rows[:1]}
     if self.first_days is not None and month.first_day:
       row = int(np.abs(self.first_days - month.first_day).argmin())
-      is_same = abs(self.first_days[row] - month.first_day) <= _MAX_DAYS_APART
-      return row if is_same else -1
-    is_month = (self.years == month.year) & (self.numbers == month.month)
-    rows = np.flatnonzero(is_month & (self.is_leap == month.is_leap))
-    return int(rows[0]) if len(rows) else -1
+      if abs(self.first_days[row] - month.first_day) <= _MAX_DAYS_APART:
+        ordinals.add(row)
+    return frozenset(ordinals)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +174,7 @@ def judge(
 ) -> Iterator[Judgement]:
   """Yields every place, compared with the date of its section."""
   keys = np.array([_make_key(*start) for start in dated.starts])
-  ordinals: dict[Month, int] = {}
+  ordinals: dict[Month, frozenset[int]] = {}
   for number, record in enumerate(records):
     for place in record.places:
       key = _make_key(number, place.position)
@@ -176,10 +185,12 @@ def judge(
       month_right = is_credible = None
       if right.month:
         if right not in ordinals:
-          ordinals[right] = dated.find_month(right)
-        month_right = ordinals[right] == given
+          ordinals[right] = dated.find_months(right)
+        month_right = given in ordinals[right]
         if dated.credible is not None:
-          is_credible = ordinals[right] in dated.credible[section]
+          is_credible = not ordinals[right].isdisjoint(
+            dated.credible[section].tolist()
+          )
       year_right = bool(
         month_right or (is_inside and dated.years[given] == right.year)
       )
