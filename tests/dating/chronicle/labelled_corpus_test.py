@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from ctd_jax.dating import folds
+from ctd_jax.dating import expert_panel, folds
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
+  chronicle_input,
   labelled_corpus,
   month_calendar,
 )
@@ -218,3 +219,37 @@ def test_copies_are_hidden_together(labelled):
 
 def test_the_example_holds():
   assert doctest.testmod(labelled_corpus).failed == 0
+
+
+def test_days_count_where_the_offset_of_the_calendar_is_hidden():
+  lines = [
+    line.replace("泰始", "隱公") + ("" if "是月" in line else "甲子，大雩。")
+    for line in write_chronicle()
+  ]
+  records = [Entry(text, Place("a.txt", 1)) for text in lines]
+  calendar = chronicle_input.load_reigns("lu")
+  dates = chronicle_dating.date_records(records, calendar)
+  text = f"五月，丙寅，{name_person(5, 5)}擊賊，破之。"
+  labelled = labelled_corpus.make_labelled_corpus(dates, [text])
+  assert dates.offsets is not None
+  model = labelled.make_model(without=["neural"])
+  fitted = model.fit(labelled.corpus, labelled.labels)
+  log_p = fitted.predict().log_p(labelled.text_rows)
+  assert np.isfinite(log_p).all()
+  month = dates.name_month(int(log_p[0].argmax()))
+  assert month == ("魯隱公", 5, "5")
+
+
+def test_a_retold_section_is_believed_more_than_a_like_one(labelled, fitted):
+  known = expert_panel.fit_panel(
+    fitted.experts,
+    fitted.features,
+    labelled.labels,
+    fitted.weights.by_expert,
+  ).experts["known"]
+  retold, like = known.score_months(labelled.text_rows[[0, 2]])[-1].max(axis=1)
+  assert retold > 3
+  assert like < retold
+  # Where no weight is learned, what is retold still counts.
+  blank = dataclasses.replace(known, weights=np.zeros(2))
+  assert blank.log_scores(labelled.text_rows[:1]).max() == retold
