@@ -48,6 +48,7 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   CredibleMonths,
 )
 from tests.benchmarks import chronicle_texts
+from tests.benchmarks.chronicle_calendar import Month
 from tests.benchmarks.chronicle_gold import GoldRecord
 from tests.benchmarks.chronicle_order import DatedText
 
@@ -108,7 +109,7 @@ def find_right_months(
       if not place.month.month:
         continue
       row = np.searchsorted(starts, (number << 32) + place.position, "right")
-      month = finder.find_month(place.month)
+      month = find_month(finder, place.month)
       num_months[row - 1] += month != months[row - 1]
       months[row - 1] = month
   return np.where(num_months == 1, months, -1)
@@ -128,6 +129,12 @@ def make_month_finder(dates: ChronicleDates) -> DatedText:
     calendar.is_leap,
     None if spans is None else spans[:, 0],
   )
+
+
+def find_month(finder: DatedText, month: Month) -> int:
+  """Returns the ordinal of a month, -1 if there is none, or two."""
+  ordinals = finder.find_months(month)
+  return min(ordinals) if len(ordinals) == 1 else -1
 
 
 def take_sections(dates: ChronicleDates, is_kept: np.ndarray) -> ChronicleDates:
@@ -183,7 +190,7 @@ def read_other_work(
     heads = [place for place in record.places if place.is_head]
     stops = [place.position for place in heads[1:]] + [len(text)]
     for place, stop in zip(heads, stops, strict=False):
-      month = finder.find_month(place.month) if place.month.month else -1
+      month = find_month(finder, place.month) if place.month.month else -1
       stretch = text[place.position : stop]
       if stripped == "all":
         stretch = strip_dates(stretch, timeline)
