@@ -16,6 +16,7 @@ from ctd_jax.dating.chronicle import (
   calendar_narrowing,
   chronicle_dates,
   dated_units,
+  reliability,
   section_reading,
   western_calendar,
   western_sections,
@@ -207,9 +208,36 @@ def decode_sections(
   Raises:
     ValueError: if the calendar lacks the year.
   """
-  prior = _make_first_place_prior(emissions, calendar, first_year)
+  prior = make_first_place_prior(emissions, calendar, first_year)
+  fitted_model, log_transitions, offsets = learn_transitions(
+    emissions, calendar, prior
+  )
+  decoded = decoder.decode_months(
+    emissions,
+    emissions.kinds,
+    log_transitions,
+    prior,
+    temper=reliability.measure_reliability(fitted_model, emissions.kinds),
+  )
+  return decoded, offsets
+
+
+def learn_transitions(
+  emissions: SectionEmissions, calendar: Calendar, prior: np.ndarray
+) -> tuple[
+  transition_model.TransitionModel,
+  transitions.Transitions,
+  Int[np.ndarray, " N"],
+]:
+  """Returns how a text moves on, on its calendar, and offsets of the best path.
+
+  Args:
+    emissions: of the sections in order.
+    calendar: that the emissions were made for.
+    prior: from `make_first_place_prior`.
+  """
   boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
-  prior_model = transition_model.TransitionModel()
+  fitted_model = prior_model = transition_model.TransitionModel()
   log_transitions = transitions.make_transitions(
     prior_model, boundaries, emissions.offset_transition
   )
@@ -218,7 +246,7 @@ def decode_sections(
   )
   for _ in range(MAX_ROUNDS):
     previous_path = path
-    fitted_model = transition_model.fit_transition_model(
+    fitted_model = reliability.fit_model(
       prior_model, path, emissions.kinds, boundaries
     )
     log_transitions = transitions.make_transitions(
@@ -229,16 +257,22 @@ def decode_sections(
     )
     if np.mean(path != previous_path) < _MAX_CHANGED:
       break
-  decoded = decoder.decode_months(
-    emissions, emissions.kinds, log_transitions, prior
-  )
-  return decoded, offsets
+  return fitted_model, log_transitions, offsets
 
 
-def _make_first_place_prior(
+def make_first_place_prior(
   emissions: SectionEmissions, calendar: Calendar, first_year: int | None
 ) -> np.ndarray:
-  """Returns log weights of the first place [P], or with its offset [S, P]."""
+  """Returns log weights of the first place [P], or with its offset [S, P].
+
+  Args:
+    emissions: of the sections in order.
+    calendar: that the emissions were made for.
+    first_year: as of `date_records`.
+
+  Raises:
+    ValueError: if the calendar lacks the year.
+  """
   months = np.full(len(calendar), -np.log(len(calendar)))
   outside = np.log(_FIRST_OUTSIDE)
   if first_year is not None:

@@ -38,6 +38,7 @@ CREDIBLE = 0.9  # probability of the set of credible places
 _NUM_SORTED = 64
 
 Emissions = np.ndarray | Callable[[int, int], np.ndarray]
+Temper = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -359,6 +360,7 @@ def decode_months(
   log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
+  temper: Temper | None = None,
 ) -> DecodedMonths:
   """Returns when every section happened.
 
@@ -368,6 +370,8 @@ def decode_months(
     log_transitions: of the timeline.
     prior: as of `iter_posteriors`.
     block_size: sections at a time.
+    temper: from a posterior [B, P] to one that allows for how reliable the
+      model of the text is; none if None.
 
   Raises:
     ValueError: as of `iter_posteriors`.
@@ -384,6 +388,8 @@ def decode_months(
   ):
     log_likelihood = block_log_likelihood
     stop = start + len(posterior)
+    if temper is not None:
+      posterior = temper(posterior)
     order = _sort_likely_places(posterior)
     months[start:stop] = order[:, :2]
     probabilities[start:stop] = np.take_along_axis(posterior, order[:, :2], 1)

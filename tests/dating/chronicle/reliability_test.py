@@ -1,0 +1,125 @@
+"""How far the probabilities of a chronicle are to be believed."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  month_calendar,
+  reliability,
+)
+from ctd_jax.dating.sequence import transition_model
+from ctd_jax.dating.sequence.section_kinds import MONTH, NO_DATE, SEASON
+from ctd_jax.texts.works import Entry, Place
+
+YEARS = np.repeat(np.arange(300, 340), 12)
+MONTHS = np.tile(np.arange(1, 13), 40)
+BOUNDARIES = transition_model.find_boundaries(YEARS, MONTHS)
+
+
+def fit(path, kinds):
+  return reliability.fit_model(
+    transition_model.TransitionModel(),
+    np.asarray(path),
+    np.asarray(kinds),
+    BOUNDARIES,
+  )
+
+
+@pytest.mark.parametrize(
+  ("step", "least", "most"), [(1, 0.95, 1.0), (3, 0.0, 0.2)]
+)
+def test_entries_without_a_date_leave_a_month_where_heads_are_lost(
+  step, least, most
+):
+  # Each month has a head and an entry without a date; or every third has.
+  path = np.repeat(np.arange(0, 480, step), 2)
+  kinds = np.tile([MONTH, NO_DATE], len(path) // 2)
+  model = fit(path, kinds)
+  assert least <= model.rest[NO_DATE] <= most
+  # Where heads are lost the posterior is wide already.
+  sharpness = reliability.measure_reliability(model, kinds).sharpness
+  assert (sharpness > 0.9) == (step > 1)
+
+
+def test_short_texts_say_little_of_lost_heads():
+  assert fit([0, 5, 5, 11], [MONTH, MONTH, NO_DATE, MONTH]).rest[NO_DATE] > 0.9
+
+
+def test_sections_that_go_back_may_be_of_any_month():
+  path = np.arange(0, 480, 3)
+  kinds = np.full(len(path), SEASON)
+  in_order = reliability.measure_reliability(fit(path, kinds), kinds)
+  # Every tenth entry stands ten places too late.
+  moved = path.copy()
+  moved[15::10] -= 30
+  out_of_order = reliability.measure_reliability(fit(moved, kinds), kinds)
+  assert in_order.misplaced < 0.01
+  assert 0.1 < out_of_order.misplaced <= 0.3
+
+
+def test_tempering_keeps_the_order_and_what_is_impossible():
+  posterior = np.array([[0.97, 0.019, 0.001, 0.0, 0.01]], np.float32)
+  tempered = reliability.Reliability(0.6, 0.1)(posterior)
+  assert tempered.sum() == pytest.approx(1)
+  assert (np.diff(tempered[0, :4]) < 0).all()
+  assert tempered[0, 3] == 0
+  assert tempered[0, 4] == np.float32(0.01)
+  assert tempered[0, 0] < 0.9
+  assert tempered[0, 2] > 0.03
+
+
+def test_certain_months_stay_certain():
+  posterior = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
+  np.testing.assert_array_equal(
+    reliability.Reliability(0.6, 0.3)(posterior), posterior
+  )
+
+
+@pytest.mark.parametrize(
+  ("misprint", "year"),
+  [
+    # 302 is 壬戌, 303 癸亥: the regnal year and the order speak against it.
+    ("安初三年歲次癸亥，春，大水。", 302),
+    # Far from both neighbours, in a year that the table lacks.
+    ("安初三年歲次甲寅，春，大水。", 302),
+    # Without a name the year is as likely misprinted; the order decides.
+    ("三年歲次癸亥，春，大水。", 302),
+    # The regnal year is wrong, its name in the cycle and the order are right.
+    ("五年歲次壬戌，春，大水。", 302),
+  ],
+)
+def test_a_year_of_the_cycle_that_contradicts_the_year(
+  tmp_path, misprint, year
+):
+  path = tmp_path / "table.tsv"
+  header = "\t".join(reign_tables.TABLE_COLUMNS)
+  path.write_text(
+    f"{header}\n安初\t滄\t300\t1\t8\t\tinvented\n", encoding="utf-8"
+  )
+  numerals = "元二三四五六"
+  lines = [
+    f"安初{numerals[number]}年，{season}，大水。"
+    if season == "春"
+    else f"{season}，地震。"
+    for number in range(6)
+    for season in "春夏秋冬"
+  ]
+  calendar = month_calendar.read_calendar(path)
+
+  lines[8] = misprint
+  records = [
+    Entry(line, Place("annals.txt", number))
+    for number, line in enumerate(lines, 1)
+  ]
+  found = chronicle_dating.date_records(records, calendar)
+  assert (
+    calendar.years[found.months[:, 0]].tolist()
+    == np.repeat(range(300, 306), 4).tolist()
+  )
+  assert calendar.years[found.months[8, 0]] == year
+  # The text is sure of the year, and not at a loss.
+  credible = found.credible.months_of(8)
+  assert set(calendar.years[credible].tolist()) == {year}
+  assert found.outside[8] < 0.05
