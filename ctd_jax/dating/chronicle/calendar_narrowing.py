@@ -35,11 +35,17 @@ _YEAR_STATEMENTS = ("year", "cycle", "era", "unknown era")
 _MIN_PROBABILITY = 1e-4
 # Years before and after one that stays: a day or a month may say so.
 _MARGIN = 2
+# The same before the first section that names a year, and after the last.
+_END_MARGIN = 60
 # From year to year: what opens with a season is of the next year at times.
 _YEAR_MODEL = transition_model.TransitionModel(
   rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5),
   slip=(0.0,) * section_kinds.NUM_KINDS,
   ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5),
+  # Thousands of sections without a year must not add up to any year.
+  jump=(1e-7, 1e-7, 1e-6, 1e-5, 1e-3, 0.2, 0.01),
+  restart=(1e-8, 1e-8, 1e-7, 1e-6, 1e-5, 1e-2, 1e-4),
+  leave=(1e-7, 1e-7, 1e-7, 1e-6, 1e-5, 0.03, 1e-4),
   back=(0.0,) * section_kinds.NUM_KINDS,
 )
 
@@ -86,10 +92,33 @@ def find_possible_months(
     np.tile(year_indices + 1, (section_kinds.NUM_KINDS, 1)), year_indices
   )
   log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
-  is_possible = np.zeros(len(years) + 1, bool)
-  for _, posterior, _ in decoder.iter_posteriors(
+  naming = [
+    index
+    for index, section in enumerate(sections)
+    if any(statement in statements for statement in section.statements)
+  ]
+  is_possible = np.zeros(len(years), bool)
+  is_end = np.zeros(len(years), bool)
+  for start, posterior, _ in decoder.iter_posteriors(
     score_years, [section.kind for section in sections], log_transitions
   ):
-    is_possible |= posterior.max(0) >= _MIN_PROBABILITY
-  is_near = np.convolve(is_possible[:-1], np.ones(2 * _MARGIN + 1), "same") > 0
+    is_likely = posterior[:, :-1] >= _MIN_PROBABILITY
+    first, last = (max(end - start, 0) for end in (naming[0], naming[-1] + 1))
+    is_possible |= is_likely[first:last].any(0)
+    for end in (naming[0], naming[-1]):
+      if start <= end < start + len(posterior):
+        is_end |= is_likely[end - start]
+  is_near = _widen(is_possible, _MARGIN) | _widen(is_end, _END_MARGIN)
   return is_near[np.searchsorted(years, calendar.years)]
+
+
+def _widen(
+  is_kept: Bool[np.ndarray, " Y"], margin: int
+) -> Bool[np.ndarray, " Y"]:
+  """Returns the years up to `margin` away from those that are kept."""
+  return (
+    np.convolve(is_kept, np.ones(2 * margin + 1), "full")[
+      margin : margin + len(is_kept)
+    ]
+    > 0
+  )

@@ -30,7 +30,7 @@ LOG_ERROR_ODDS = {
   "season": -5.0,
   # One of some months: a season that is no quarter of the year.
   "months": -5.0,
-  "day": -3.0,
+  "day": -2.5,
   # Most wrong days fit a month by chance, few its first or last day.
   "first day": -6.0,
   "last day": -6.0,
@@ -60,7 +60,7 @@ _LOG_OUTSIDE_CHANCES = {
   "era": LOG_ERROR_ODDS["era"],
   "unknown era": 0.0,
 }
-# 閏五月 where 閏四月 is computed, or an ordinary 五月.
+# 閏五月 where 閏四月 is computed, or an ordinary 五月; 五月 for 閏五月.
 _LOG_NEAR_LEAP_ODDS = -2.0
 # What is fixed by hand is certain; finite, so that it can be said where two
 # such dates exclude each other.
@@ -265,7 +265,9 @@ def _score_readings(
     if readings.day_spans is not None and arguments[0] >= 30:
       is_match = readings.day_spans[:, 1] >= arguments[0]
   elif name == "month":
-    is_match = months == arguments[0]
+    is_match = (months == arguments[0]) & ~readings.is_leap
+    is_near = (months == arguments[0]) & readings.is_leap
+    log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
   else:
     number = arguments[0]  # of a leap month, if it is printed
     if readings.day_spans is None:
