@@ -12,11 +12,14 @@ of its own, and the decoder is too sure. Three things are read off the text:
 - A share of the sections that grows with those that go back against the order
   may be of any month.
 
-The constants below were chosen by the likelihood of the right months of 穀梁傳
-and 後漢紀, with years cut, entries left out and entries misplaced:
+Power and share were chosen by the likelihood of the right months of 穀梁傳 and
+後漢紀, with years cut, entries left out and entries misplaced:
 
   python -m tests.benchmarks.chronicle_reliability --texts=guliang,houhanji \
     --sources=DIR --outside=DIR
+
+The odds of rest were set by hand to how often entries without a date of these
+texts stand in the month before them.
 
 Axes: N sections, K months, P = K + 1 places; B sections of a block.
 """
