@@ -106,6 +106,6 @@ if __name__ == "__main__":
     "bom",
     False,
     "Whether CSV begins with the mark of the byte order, which some "
-    "spreadsheets need. Example: --bom",
+    "spreadsheets need. Example: --formats=csv --bom",
   )
   command_line.run_main(main, required=("input", "reigns"))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import unknown_eras
+from ctd_jax.dating.chronicle import unknown_eras, western_calendar
+from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
 from ctd_jax.dating.chronicle.contradictions import Contradiction
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
@@ -14,7 +17,10 @@ from ctd_jax.texts.works import Entry
 
 # A share of contradicted dates above which the text as a whole is doubtful.
 MAX_CONTRADICTED = 0.05
+# A share of doubtful sections above which a reader should help.
+MAX_DOUBTFUL = 0.5
 _MAX_NAMED_ERAS = 5
+_MAX_NAMED_DATES = 5
 
 
 def list_unknown_eras(
@@ -59,6 +65,100 @@ def warn_of_contradictions(
     f"{share:.1%} of what is printed of dates is not in the result; is it a "
     "text of several works, or under another calendar?"
   ]
+
+
+def list_missing_dates(
+  sections: Sequence[Section], records: Sequence[Entry], calendar: Calendar
+) -> list[str]:
+  """Returns a warning for each date of a known reign that it has not.
+
+  A year after its last, 「明治六年」, and a month of a year of which the tables
+  have other months alone.
+
+  Args:
+    sections: of the text.
+    records: of the text.
+    calendar: that they are dated by.
+  """
+  if western_calendar.is_western(calendar):
+    return []
+  dated: dict[tuple[str, int, int | None], list[Section]] = {}
+  for section in sections:
+    values = {statement[0]: statement[1:] for statement in section.statements}
+    reign, year, *_ = values.get("year", (None, None))
+    if reign and year:
+      (month,) = values.get("month", (None,))
+      dated.setdefault((reign, year, month), []).append(section)
+  places: dict[str, list[Section]] = {}
+  for date, found in dated.items():
+    missing = _describe_missing_date(*date, calendar)
+    if missing:
+      places.setdefault(missing, []).extend(found)
+  warnings = [
+    f"{missing} ({len(found)} {'time' if len(found) == 1 else 'times'}, first "
+    f"{records[found[0].record].place_at(found[0].start)})"
+    for missing, found in places.items()
+  ]
+  if len(warnings) > _MAX_NAMED_DATES:
+    num_more = len(warnings) - _MAX_NAMED_DATES
+    warnings[_MAX_NAMED_DATES:] = [f"and {num_more} more dates that it lacks"]
+  return warnings
+
+
+def warn_of_doubt(dates: ChronicleDates) -> list[str]:
+  """Returns a warning if most sections are doubtful.
+
+  Args:
+    dates: of the sections.
+  """
+  share = np.mean(dates.probabilities[:, 0] < DOUBTFUL)
+  if share <= MAX_DOUBTFUL:
+    return []
+  return [
+    f"{share:.1%} of sections have no month with a probability of {DOUBTFUL}; "
+    "name its polities in --reigns, no others, or say what you know by "
+    "--first_year or --fixed"
+  ]
+
+
+def suggest_common_era(records: Sequence[Entry]) -> list[str]:
+  """Returns an advice if records open with years of the common era.
+
+  Args:
+    records: of a text that could not be dated.
+  """
+  try:
+    western_calendar.load_western_calendar(western_calendar.COMMON_ERA, records)
+  except ValueError:
+    return []
+  return ["records open with years of the common era; try --reigns=CE"]
+
+
+def _describe_missing_date(
+  reign: str, year: int, month: int | None, calendar: Calendar
+) -> str:
+  """Returns what the calendar has instead of a date; "" if it has it."""
+  members, reigns = calendar.memberships, calendar.timeline.reigns
+  is_named = np.array([other.name == reign for other in reigns])
+  is_member = is_named[members.reigns]
+  years = members.regnal_years[is_member]
+  if not len(years):
+    return ""
+  if year not in years:
+    return (
+      f"{reign}{year}年 is not in the calendar {calendar.timeline.name}, which "
+      f"has {reign}1年 to {years.max()}年"
+    )
+  months = calendar.readings.months[
+    members.readings[is_member & (members.regnal_years == year)]
+  ]
+  if month is None or month in months:
+    return ""
+  labels = ", ".join(map(str, sorted(set(months.tolist()))))
+  return (
+    f"{reign}{year}年{month}月 is not in the calendar "
+    f"{calendar.timeline.name}, which has the months {labels} of that year"
+  )
 
 
 def _describe_era(era: UnknownEra) -> str:

@@ -38,6 +38,8 @@ from ctd_jax.utils import files
 COLUMNS = ("record", "line", "span", "date", "note")
 _SPAN = re.compile(r"(\d+)-(\d+)")
 _EXCERPT_LENGTH = 12
+# By these a table of dates, which has months in columns of their own, is told.
+_COLUMNS_OF_DATES = frozenset({"record", "start", "stop", "probability"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +174,12 @@ def read_rows(path: pathlib.Path) -> list[tuple[int, FixedDate]]:
 
 def _check_header(path: pathlib.Path, header: Sequence[str]) -> None:
   location = f"--fixed={path}, line 1"
+  if set(header) >= _COLUMNS_OF_DATES:
+    raise ValueError(
+      f"{location}: these are the columns of dates.tsv; expected those of "
+      f"{', '.join(COLUMNS)} and the corrected rows alone, with its record, "
+      "its start and stop as span (0-14), and the right date"
+    )
   for name in header:
     if name not in COLUMNS:
       nearest = difflib.get_close_matches(name, COLUMNS, 1)

@@ -52,7 +52,7 @@ def date_file(
   """
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
-  dates_output.check_formats(formats)
+  dates_output.check_formats(formats, bom)
   work = chronicle_input.read_chronicle(path, unit)
   records = chronicle_input.list_records(work)
   calendar = chronicle_input.load_reigns(reigns, records)
@@ -67,16 +67,22 @@ def date_file(
     else {}
   )
   warnings = dating_warnings.list_unknown_eras(records, calendar)
+  warnings += dating_warnings.list_missing_dates(
+    all_sections, records, calendar
+  )
   try:
     dates = chronicle_dating.date_sections(
       records, all_sections, calendar, first, allowed_months
     )
   except ValueError as error:
-    message = "; ".join([str(error), *warnings])
+    message = "; ".join(
+      [str(error), *warnings, *dating_warnings.suggest_common_era(records)]
+    )
     raise ValueError(f"--input={path}: {message}") from error
   section_days_of = section_days.locate_sections(dates)
   contradicted = contradictions.find_contradictions(dates, section_days_of)
   warnings += dating_warnings.warn_of_contradictions(contradicted, all_sections)
+  warnings += dating_warnings.warn_of_doubt(dates)
   dates = dataclasses.replace(dates, warnings=warnings)
   rows = dated_sections.make_rows(dates, section_days_of, contradicted)
   paths = dates_output.write_dates(rows, out, formats, bom, work.title)

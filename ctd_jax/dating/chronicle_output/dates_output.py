@@ -20,14 +20,15 @@ _FILE_NAMES = {
 }
 
 
-def check_formats(formats: Sequence[str]) -> None:
-  """Raises an error naming a format that is none.
+def check_formats(formats: Sequence[str], bom: bool = False) -> None:
+  """Raises an error naming a format that is none, or a mark without a file.
 
   Args:
     formats: expected to be of `FORMATS`.
+    bom: whether CSV is to begin with the mark of the byte order.
 
   Raises:
-    ValueError: if one is not.
+    ValueError: if one is not, or the mark has no CSV to stand in.
   """
   for name in formats:
     if name not in FORMATS:
@@ -35,6 +36,10 @@ def check_formats(formats: Sequence[str]) -> None:
         f"--formats: {name!r} is no format of dates; known: "
         f"{', '.join(FORMATS)}"
       )
+  if bom and CSV not in formats:
+    raise ValueError(
+      f"--bom is for CSV, and --formats={','.join(formats)}; add csv to it"
+    )
 
 
 def write_dates(
@@ -58,13 +63,13 @@ def write_dates(
     title: of the chronicle, for TEI; the names of its files if empty.
 
   Raises:
-    ValueError: naming a format that is none.
+    ValueError: as `check_formats`.
   """
   # Here and not above: the command takes its formats from this module for
   # --help, which needs no JAX.
   from ctd_jax.dating.chronicle_output import date_tables, tei_output
 
-  check_formats(formats)
+  check_formats(formats, bom)
   formatters = {
     TSV: lambda: date_tables.format_dates_tsv(rows),
     CSV: lambda: date_tables.format_dates_csv(rows, bom),

@@ -17,6 +17,21 @@ from ctd_jax.dating.chronicle_output.dated_sections import DatedSection
 
 _NUM_EXAMPLES = 5  # of contradictions
 _LABEL_WIDTH = 13
+# What is counted of the print, by the names of `emissions.LOG_ERROR_ODDS`.
+PRINTED_NAMES = {
+  "month": "months",
+  "leap": "leap months",
+  "season": "seasons",
+  "months": "parts of years",
+  "day": "days of the cycle",
+  "first day": "first days of months",
+  "last day": "last days of months",
+  "month day": "numbered days",
+  "year": "years",
+  "cycle": "years of the cycle",
+  "era": "eras without a year",
+  "unknown era": "eras that the calendar lacks",
+}
 
 
 def format_summary(
@@ -32,8 +47,10 @@ def format_summary(
   calendar, chances = dates.calendar, dates.probabilities[:, 0]
   num_headings = sum(row.is_heading for row in rows)
   printed_counts = ", ".join(
-    f"{name} {count:,}"
-    for name, count in sorted(dates.statement_counts.items())
+    f"{PRINTED_NAMES[name]} {count:,}"
+    for name, count in sorted(
+      dates.statement_counts.items(), key=lambda item: -item[1]
+    )
   )
   computed_unit = "new moons" if calendar.day_spans is None else "days"
   dated_years = [row.month.common_era_year for row in rows if row.month]
@@ -63,9 +80,12 @@ def format_summary(
       f"{format_month(least_certain.month) or 'outside of the calendar'} at "
       f"{least_certain.probability:.2f}",
     ),
-    ("days", f"{num_days:,} sections dated to the day"),
-    ("outside", f"{num_outside:,} sections of no month of the calendar"),
-    ("given", f"{num_fixed:,} sections" if num_fixed else ""),
+    ("days", f"{_count(num_days, 'section')} dated to the day"),
+    (
+      "outside",
+      f"{_count(num_outside, 'section')} of no month of the calendar",
+    ),
+    ("given", _count(num_fixed, "section") if num_fixed else ""),
     ("contradicted", _describe_contradictions(rows)),
     *(("warning", warning) for warning in dates.warnings),
   ]
@@ -88,8 +108,14 @@ def _describe_contradictions(rows: Sequence[DatedSection]) -> str:
   separator = "\n" + " " * _LABEL_WIDTH
   return separator.join(
     (
-      f"{num_dates:,} printed dates of {len(contradicted):,} sections"
+      f"{_count(num_dates, 'printed date')} of "
+      f"{_count(len(contradicted), 'section')}"
       + ("; the first:" if len(contradicted) > _NUM_EXAMPLES else ":"),
       *examples,
     )
   )
+
+
+def _count(number: int, noun: str) -> str:
+  """Returns a number with its noun, "1 section", "2 sections"."""
+  return f"{number:,} {noun}" + "s" * (number != 1)

@@ -57,6 +57,61 @@ def warn(lines, calendar):
   )
 
 
+def list_missing(lines, calendar):
+  records = records_of(lines)
+  return dating_warnings.list_missing_dates(
+    chronicle_dating.read_all_sections(records, calendar), records, calendar
+  )
+
+
+def test_years_after_the_last_of_an_era_are_named():
+  lines = ["明治五年正月、雨。", "明治六年一月、雨。", "明治六年二月、雪。"]
+  warnings = list_missing(lines, month_calendar.load_calendar("日本"))
+  assert len(warnings) == 1
+  assert warnings[0] == (
+    "明治6年 is not in the calendar 日本, which has 明治1年 to 5年 (2 times, "
+    "first chronicle.txt:2)"
+  )
+
+
+def test_months_before_a_calendar_begins_are_named():
+  lines = ["黃武元年九月，魏來伐。", "黃武元年冬十一月，雨。"]
+  (warning,) = list_missing(lines, month_calendar.load_calendar("孫吳"))
+  assert warning.startswith("黃武1年9月 is not in the calendar 孫吳, which has")
+  assert "months 10, 11, 12 of that year" in warning
+
+
+def test_many_missing_dates_are_counted():
+  lines = [f"明治{year}年、雨。" for year in "六七八九十"]
+  lines += ["明治十一年、雨。", "明治十二年、雨。"]
+  warnings = list_missing(lines, month_calendar.load_calendar("日本"))
+  assert len(warnings) == 6
+  assert warnings[-1] == "and 2 more dates that it lacks"
+
+
+def test_a_text_that_is_hardly_dated_is_said_to_be():
+  calendar = month_calendar.load_calendar("西晉")
+  for lines, is_doubtful in (
+    (["泰始元年十二月，大水。", "泰始二年正月，雨。"], False),
+    (["春，大水。", "秋，雨。"], True),
+  ):
+    records = records_of(lines)
+    sections = chronicle_dating.read_all_sections(records, calendar)
+    warnings = dating_warnings.warn_of_doubt(
+      chronicle_dating.date_sections(records, sections, calendar)
+    )
+    assert bool(warnings) == is_doubtful
+  assert warnings[0].startswith("100.0% of sections have no month with a")
+
+
+def test_years_of_the_common_era_ask_for_its_calendar():
+  (advice,) = dating_warnings.suggest_common_era(
+    records_of(["A.D. 787. Ships came."])
+  )
+  assert "--reigns=CE" in advice
+  assert dating_warnings.suggest_common_era(records_of(["大水。"])) == []
+
+
 def test_a_text_under_another_calendar_is_doubted():
   calendar = month_calendar.load_calendar("西晉")
   right = ["泰始元年春正月，大水。", "二月，地震。", "三月，雨。"]

@@ -202,6 +202,11 @@ def test_a_row_without_a_span_fixes_all_sections_of_its_record(tmp_path):
     ("", ["2\t安初三年"], "line 2, column 'date': '初三' is no date|line 1"),
     ("recrd\tdate", [], "line 1: column 'recrd' is unknown; 'record'?"),
     ("record\tspan", [], "line 1: .*expected date, and record or line"),
+    (
+      "file\trecord\tstart\tstop\tprobability",
+      [],
+      "line 1: these are the columns of dates.tsv; expected those of record",
+    ),
     ("record\tdate\tdate", [], "line 1: a column stands twice"),
     ("record\tdate", ["2\ta\tb"], "line 2: 3 columns, expected 2"),
     ("record\tdate", ["0\t安初三年"], "line 2, column 'record': '0', expected"),

@@ -15,6 +15,7 @@ from lxml import etree
 from ctd_jax.chronology import civil_dates, sexagenary
 from ctd_jax.dating.chronicle import (
   contradictions,
+  emissions,
   month_calendar,
   section_days,
   western_calendar,
@@ -458,6 +459,12 @@ def test_formats_are_files_of_their_own(rows, tmp_path):
     dates_output.write_dates(rows, tmp_path, ["tsv", "xlsx"])
 
 
+def test_a_mark_of_csv_needs_csv():
+  dates_output.check_formats(["tsv", "csv"], bom=True)
+  with pytest.raises(ValueError, match="--bom is for CSV, and --formats=tsv"):
+    dates_output.check_formats(["tsv"], bom=True)
+
+
 def test_contradictions_are_counted_and_shown(jin):
   june = find_month(jin, 311, 6)
   texts = [f"{month}月，大水。" for month in "正二三四五六七"]
@@ -487,6 +494,22 @@ def test_a_summary_counts(dates, rows):
   assert lines["dated"] == "306 CE to 311 CE"
   assert lines["contradicted"] == "no printed date"
   assert lines["warning"] == "no era 洪武"
+  assert lines["they print"] == "months 5"
+
+
+def test_one_is_not_plural(jin):
+  june = find_month(jin, 311, 6)
+  dates = make_dates(jin, ["正月，大水。"], [{june: 0.97}])
+  dates = dataclasses.replace(dates, statement_counts={"day": 2, "cycle": 7})
+  summary = dates_summary.format_summary(dates, dated_sections.make_rows(dates))
+  assert "contradicted 1 printed date of 1 section:\n" in summary
+  assert "they print   years of the cycle 7, days of the cycle 2\n" in summary
+
+
+def test_every_kind_of_print_has_a_name():
+  assert set(dates_summary.PRINTED_NAMES) == set(emissions.LOG_ERROR_ODDS) - {
+    "named year"
+  }
 
 
 def test_the_figure_shows_what_is_in_the_calendar(dates, tmp_path):
@@ -494,3 +517,31 @@ def test_the_figure_shows_what_is_in_the_calendar(dates, tmp_path):
   image = matplotlib.image.imread(tmp_path / "dates.png")
   assert image.shape[1] > 1000
   assert image[..., :3].std() > 0.02
+
+
+@pytest.mark.parametrize("fonts", [(), ("DejaVu Sans",)])
+def test_reigns_are_named_or_left_out(jin, monkeypatch, fonts):
+  monkeypatch.setattr(dates_plot, "_CJK_FONTS", fonts)
+  figures = []
+  monkeypatch.setattr(
+    dates_plot.plotting,
+    "write_figure",
+    lambda _, figure: figures.append(figure),
+  )
+  june = find_month(jin, 311, 6)
+  guesses = [{june: 0.97}, {june + 1: 0.3, june + 9: 0.2, len(jin): 0.2}]
+  dates = make_dates(jin, ["六月，雨。", "大水。"], guesses)
+  dates_plot.plot_dates(dates, pathlib.Path("dates.png"))
+  axes = figures[0].axes[0]
+  labels = [
+    label.get_text()
+    for child in axes.child_axes
+    for label in child.get_yticklabels()
+  ]
+  # The era began before the figure does.
+  assert labels == ["晉懷帝永嘉"] * len(fonts)
+  # Grey lines hold the credible months; the one outside has no place.
+  lines = axes.collections[0]
+  heights = [np.ptp(segment[:, 1]) for segment in lines.get_segments()]
+  assert heights[0] == 0
+  assert 0.6 < heights[1] < 0.8
