@@ -345,3 +345,18 @@ def test_works_without_punctuation_are_cut(folder, polity, least):
   assert all(kinds[kind] >= number for kind, number in least.items())
   # Lengths of time and dates of petitions are no sections.
   assert all(kinds[kind] <= 1.2 * number for kind, number in least.items())
+
+
+def test_years_written_zai_are_years():
+  tang = month_calendar.load_calendar("唐")
+  (section,) = section_reading.read_sections(
+    0, "天寶十四載十一月甲子，大水。", tang
+  )
+  assert section.kind == NAMED
+  assert section.statements == (
+    ("year", "天寶", 14),
+    ("month", 11),
+    ("day", 0),
+  )
+  (section,) = section_reading.read_sections(0, "千載一時，三載不雨。", tang)
+  assert section.statements == ()
