@@ -1,8 +1,8 @@
 """Spellings of dates that only prints have: 熈寧 is 熙寧, 丁夘 丁卯.
 
 More than `chronology.glyphs` folds, which editions are compared by. 曆 was
-taboo when the 四庫全書 was written: 慶厯 and 慶歴 are 慶曆. From 744 to 758 years
-were written 載.
+taboo when the 四庫全書 was written: 慶厯 and 慶歴 are 慶曆. From 744 to 758
+years were written 載.
 """
 
 from __future__ import annotations
