@@ -189,7 +189,7 @@ def judge(
         month_right = given in ordinals[right]
         if dated.credible is not None:
           is_credible = not ordinals[right].isdisjoint(
-            dated.credible[section].tolist()
+            map(int, dated.credible[section])
           )
       year_right = bool(
         month_right or (is_inside and dated.years[given] == right.year)
