@@ -13,7 +13,7 @@ from ctd_jax.dating.chronicle.contradictions import Contradiction
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.chronicle.unknown_eras import UnknownEra
-from ctd_jax.texts.works import Entry
+from ctd_jax.texts.works import Entry, Place
 
 # A share of contradicted dates above which the text as a whole is doubtful.
 MAX_CONTRADICTED = 0.05
@@ -32,20 +32,19 @@ def list_unknown_eras(
     records: of the text.
     calendar: that they are dated by.
   """
-  places: dict[str, list[tuple[Entry, UnknownEra]]] = {}
+  mentions: dict[str, list[tuple[Entry, UnknownEra]]] = {}
   for record in records:
     for era in unknown_eras.find_unknown_eras(record.text, calendar):
-      places.setdefault(era.name, []).append((record, era))
-  warnings = [
-    f"{name} is not in the calendar {calendar.timeline.name} ({len(found)} "
-    f"{'time' if len(found) == 1 else 'times'}, first {found[0][0].place}): "
-    f"{_describe_era(found[0][1])}"
-    for name, found in places.items()
-  ]
-  if len(warnings) > _MAX_NAMED_ERAS:
-    num_more = len(warnings) - _MAX_NAMED_ERAS
-    warnings[_MAX_NAMED_ERAS:] = [f"and {num_more} more eras that it lacks"]
-  return warnings
+      mentions.setdefault(era.name, []).append((record, era))
+  warnings = []
+  for name, records_and_eras in mentions.items():
+    record, era = records_and_eras[0]
+    count = _count_mentions(len(records_and_eras), record.place)
+    warnings.append(
+      f"{name} is not in the calendar {calendar.timeline.name} {count}: "
+      f"{_describe_era(era)}"
+    )
+  return _shorten(warnings, _MAX_NAMED_ERAS, "eras")
 
 
 def warn_of_contradictions(
@@ -89,20 +88,31 @@ def list_missing_dates(
     if reign and year:
       (month,) = values.get("month", (None,))
       dated.setdefault((reign, year, month), []).append(section)
-  places: dict[str, list[Section]] = {}
-  for date, found in dated.items():
+  mentions: dict[str, list[Section]] = {}
+  for date, sections_of_date in dated.items():
     missing = _describe_missing_date(*date, calendar)
     if missing:
-      places.setdefault(missing, []).extend(found)
-  warnings = [
-    f"{missing} ({len(found)} {'time' if len(found) == 1 else 'times'}, first "
-    f"{records[found[0].record].place_at(found[0].start)})"
-    for missing, found in places.items()
-  ]
-  if len(warnings) > _MAX_NAMED_DATES:
-    num_more = len(warnings) - _MAX_NAMED_DATES
-    warnings[_MAX_NAMED_DATES:] = [f"and {num_more} more dates that it lacks"]
-  return warnings
+      mentions.setdefault(missing, []).extend(sections_of_date)
+  warnings = []
+  for missing, sections_of_date in mentions.items():
+    first = sections_of_date[0]
+    first_place = records[first.record].place_at(first.start)
+    count = _count_mentions(len(sections_of_date), first_place)
+    warnings.append(f"{missing} {count}")
+  return _shorten(warnings, _MAX_NAMED_DATES, "dates")
+
+
+def _count_mentions(number: int, first_place: Place) -> str:
+  """Returns how often and where first, as in "(2 times, first a.txt:3)"."""
+  return f"({number} time{'s' * (number != 1)}, first {first_place})"
+
+
+def _shorten(warnings: list[str], max_number: int, noun: str) -> list[str]:
+  """Returns the first warnings, and how many more there are."""
+  num_more = len(warnings) - max_number
+  if num_more <= 0:
+    return warnings
+  return [*warnings[:max_number], f"and {num_more} more {noun} that it lacks"]
 
 
 def warn_of_doubt(dates: ChronicleDates) -> list[str]:

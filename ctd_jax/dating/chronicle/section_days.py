@@ -27,12 +27,13 @@ from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
+from ctd_jax.dating.chronicle.printed_dates import (
+  DAY_STATEMENTS,
+  MONTH_DAY_STATEMENT,
+  DateStatement,
+)
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days as days_lib
-
-# Name of the statement 「十五日」.
-MONTH_DAY = "month day"
 
 DaySpan = tuple[int, int]
 
@@ -110,7 +111,7 @@ def find_day_statement(section: Section) -> DateStatement | None:
     (
       statement
       for statement in section.statements
-      if statement[0] in (*DAY_STATEMENTS, MONTH_DAY)
+      if statement[0] in (*DAY_STATEMENTS, MONTH_DAY_STATEMENT)
     ),
     None,
   )
@@ -191,7 +192,7 @@ class MonthDays:
     Args:
       month: ordinal.
       statement: a name of `DAY_STATEMENTS` with the index of a day of the
-        cycle, or `MONTH_DAY` with a number from 1.
+        cycle, or `MONTH_DAY_STATEMENT` with a number from 1.
       offset: as of `find_span`.
       is_leap: as of `find_span`.
     """
@@ -199,7 +200,7 @@ class MonthDays:
       return None
     name, number = statement
     spans = self._find_spans(month, offset, is_leap)
-    if name == MONTH_DAY:
+    if name == MONTH_DAY_STATEMENT:
       days = (first + number - 1 for first, last in spans)
       return next(
         (

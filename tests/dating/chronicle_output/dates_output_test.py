@@ -17,6 +17,7 @@ from ctd_jax.dating.chronicle import (
   contradictions,
   emissions,
   month_calendar,
+  printed_dates,
   section_days,
   western_calendar,
   western_sections,
@@ -144,9 +145,9 @@ def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
   june = find_month(jin, 311, 6)
   month_days = section_days.MonthDays(jin)
   first, length = jin.day_spans[june].tolist()
-  statement = (section_days.MONTH_DAY, 15)
+  statement = (printed_dates.MONTH_DAY_STATEMENT, 15)
   assert month_days.find_day(june, statement) == first + 14
-  too_late = (section_days.MONTH_DAY, length + 1)
+  too_late = (printed_dates.MONTH_DAY_STATEMENT, length + 1)
   assert month_days.find_day(june, too_late) is None
 
 
