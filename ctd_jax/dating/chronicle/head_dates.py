@@ -64,14 +64,14 @@ class HeadDates:
     """
     result = np.zeros((len(rows), len(self.calendar)), np.float32)
     index = np.cumsum(self.has_date) - 1
-    for place in np.flatnonzero(self.has_date[rows]):
-      number = int(index[rows[place]])
+    for position in np.flatnonzero(self.has_date[rows]):
+      number = int(index[rows[position]])
       by_offset = self._emissions(number, number + 1)[0, :, :-1]  # [S, K]
       if len(by_offset) > 1:
         log_prior = np.log(days_lib.make_offset_prior())[:, None]
-        result[place] = logsumexp(by_offset + log_prior, axis=0)
+        result[position] = logsumexp(by_offset + log_prior, axis=0)
       else:
-        result[place] = by_offset[0]
+        result[position] = by_offset[0]
     return result
 
   def fit(
@@ -111,11 +111,11 @@ class FittedHeadDates:
     result = np.full((len(rows), MONTHS_PER_YEAR), 1 / MONTHS_PER_YEAR)
     months = self.corpus.axis.month_of_year - 1
     sizes = np.maximum(np.bincount(months, minlength=MONTHS_PER_YEAR), 1)
-    for place in np.flatnonzero(self.expert.has_date[rows]):
-      scores = self.expert.score_dates(rows[[place]])[0]
+    for position in np.flatnonzero(self.expert.has_date[rows]):
+      scores = self.expert.score_dates(rows[[position]])[0]
       mass = np.exp(scores - scores.max())
       chances = np.bincount(months, mass, MONTHS_PER_YEAR) / sizes
-      result[place] = chances / chances.sum()
+      result[position] = chances / chances.sum()
     return result
 
   def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
