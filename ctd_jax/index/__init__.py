@@ -1,0 +1,1 @@
+"""Index: a folder that answers questions about the time of records."""
