@@ -11,10 +11,24 @@ reign table with the columns of data/reigns/*.tsv, or an installed one by its
 name (--reigns=lu). --reigns=CE, or CE:700-1160, is for annals in English or
 Latin.
 
-Written are the dates of all sections, to the day where the text fixes one, as
---formats say; and dates.png, position in the text against date with the
-probability as colour. Corrections go into a table for --fixed: the next dating
-keeps them and moves what stands around them.
+Written are the dates of all sections, as --formats say, a row for each; and
+dates.png, position in the text against date with the probability as colour. A
+folder with dates in other formats is refused. Of the columns
+
+  reign, year, month, leap_month   the most probable month; leap_month is 1 if
+                                   it is the one after the month of this number
+  probability                      of that month; read it alone from 0.9 on
+  precision                        day, month, season, year or interval: the
+                                   smallest that holds what is probable
+  not_before, not_after            its first and last day, Gregorian calendar;
+                                   not_before_julian, not_after_julian likewise
+  first_julian_day, last_julian_day   the same as numbers, which sort
+  sexagenary_day, julian_day, gregorian_date, julian_date
+                                   the day, where the text prints it
+  common_era_year                  astronomical, -721 for 722 BCE
+
+The others are in docs/tutorials/chronicle.md. Corrections go into a table for
+--fixed: the next dating keeps them and moves what stands around them.
 
 Sexagenary days count in every calendar. The days of polities are those of the
 tables; of a reign table that begins in 104 BCE or later they are computed; else

@@ -46,8 +46,13 @@ def make_row(record, start, printed, probability, month, days, **changes):
     "is_fixed": False,
     "contradicted": (),
     "common_era": "",
+    "precision": None,
     "not_before": days[0],
     "not_after": days[1],
+    "not_before_julian": None,
+    "not_after_julian": None,
+    "first_julian_day": None,
+    "last_julian_day": None,
     "sexagenary_day": None,
     "julian_day": None,
     "gregorian_date": None,
@@ -61,8 +66,8 @@ def make_row(record, start, printed, probability, month, days, **changes):
 
 
 def test_dates_are_valid_tei(schema):
-  leap = NamedMonth("魯隱公", 3, "12L", -719)
-  june = NamedMonth("晉懷帝永嘉", 5, "6", 311)
+  leap = NamedMonth("魯隱公", 3, 12, True, -719)
+  june = NamedMonth("晉懷帝永嘉", 5, 6, False, 311)
   interval, day = ("-0719-02-14", "-0718-03-15"), ("0311-07-14",) * 2
   rows = [
     make_row(1, 0, "", 0.3, leap, interval, is_heading=True),

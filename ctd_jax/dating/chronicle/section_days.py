@@ -48,12 +48,14 @@ class SectionDays(NamedTuple):
     lacks_day: whether the text prints a day that the most probable month has
       not.
     is_approximate: whether the ends of the spans are computed new moons.
+    months: ordinals of the months that the spans are of.
   """
 
   day: int | None
   spans: tuple[DaySpan, ...]
   lacks_day: bool = False
   is_approximate: bool = False
+  months: tuple[int, ...] = ()
 
   @property
   def not_before(self) -> int | None:
@@ -83,13 +85,12 @@ def _locate_section(
   is_leap = any(name == "leap" for name, *_ in section.statements)
   statement = find_day_statement(section)
   day = statement and month_days.find_day(month, statement, offset, is_leap)
-  months = [month]
+  months = {month}
   if not dates.is_fixed[row] and dates.probabilities[row, 0] < CERTAIN:
-    months += dates.credible.months_of(row).tolist()
+    months.update(dates.credible.months_of(row).tolist())
+    months.discard(len(dates.calendar))
   spans = set()
   for ordinal in months:
-    if dates.is_outside(ordinal):
-      continue
     day_there = statement and month_days.find_day(
       ordinal, statement, offset, is_leap
     )
@@ -102,7 +103,9 @@ def _locate_section(
     statement is not None and day is None and month_days.knows_days(offset)
   )
   is_approximate = day is None and not month_days.has_table
-  return SectionDays(day, join_spans(spans), lacks_day, is_approximate)
+  return SectionDays(
+    day, join_spans(spans), lacks_day, is_approximate, tuple(sorted(months))
+  )
 
 
 def find_day_statement(section: Section) -> DateStatement | None:

@@ -50,9 +50,9 @@ def date_file(
     FileNotFoundError: if there is no such text, table, polity or file.
     ValueError: naming the flag, file and line of what cannot be read or dated.
   """
-  if out.exists() and not out.is_dir():
-    raise ValueError(f"--out={out}: is a file; name a folder")
   dates_output.check_formats(formats, bom)
+  sources = filter(None, (path, fixed))
+  dates_output.check_folder(out, formats, tuple(sources))
   work = chronicle_input.read_chronicle(path, unit)
   records = chronicle_input.list_records(work)
   calendar = chronicle_input.load_reigns(reigns, records)

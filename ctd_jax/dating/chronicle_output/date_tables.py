@@ -35,10 +35,16 @@ COLUMNS = (
   "reign",
   "year",
   "month",
+  "leap_month",
   "common_era_year",
   "common_era",
+  "precision",
   "not_before",
   "not_after",
+  "not_before_julian",
+  "not_after_julian",
+  "first_julian_day",
+  "last_julian_day",
   "sexagenary_day",
   "julian_day",
   "gregorian_date",
@@ -124,8 +130,8 @@ def format_month(month: NamedMonth | None) -> str:
     return ""
   if month.reign in _WESTERN_ERAS:
     era_year = reign_tables.format_common_era_year(month.common_era_year)
-    return f"{calendar.month_name[int(month.month)]} {era_year}"
-  return f"{month.reign}{month.year}年{month.month}月"
+    return f"{calendar.month_name[month.month]} {era_year}"
+  return f"{month.reign}{month.year}年{month.month}{'L' * month.is_leap}月"
 
 
 def _list_cells(row: DatedSection) -> list[str]:
@@ -135,8 +141,11 @@ def _list_cells(row: DatedSection) -> list[str]:
     *(row.file, row.line, row.record, row.start, row.stop),
     *(int(row.is_heading), row.printed),
     *(month.reign if month else None, month.year if month else None),
-    *(month.month if month else None, month.common_era_year if month else None),
-    *(row.common_era, row.not_before, row.not_after, row.sexagenary_day),
+    *(month.month if month else None, int(month.is_leap) if month else None),
+    *(month.common_era_year if month else None, row.common_era, row.precision),
+    *(row.not_before, row.not_after),
+    *(row.not_before_julian, row.not_after_julian),
+    *(row.first_julian_day, row.last_julian_day, row.sexagenary_day),
     *(row.julian_day, row.gregorian_date, row.julian_date, row.edtf),
     *(_format_chance(row.probability), format_month(second)),
     *(second and _format_chance(second.probability),),

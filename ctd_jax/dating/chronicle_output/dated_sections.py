@@ -1,10 +1,10 @@
 """Dated sections: all that is known of the date of a section, as one row.
 
 The rows are what every format of a dated chronicle is made from, and what
-other programs read. Months are numbers 1-12 with L for a leap month (3L follows
-3), as in a time key; years are astronomical, 0 = 1 BCE, beside the text that
-people write; days are Julian day numbers beside dates of the proleptic
-Gregorian calendar (ISO 8601) and of the Julian.
+other programs read. Months are numbers 1-12, and whether they are leap months
+is said beside; years are astronomical, 0 = 1 BCE, beside the text that people
+write; days are Julian day numbers beside dates of the proleptic Gregorian
+calendar (ISO 8601) and of the Julian.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ctd_jax.dating.chronicle import contradictions, section_days
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.chronicle.contradictions import Contradiction
 from ctd_jax.dating.chronicle.section_days import SectionDays
-from ctd_jax.dating.chronicle_output import edtf
+from ctd_jax.dating.chronicle_output import edtf, section_precision
 
 # Credible months that a row gives, the most probable ones.
 MAX_CREDIBLE_MONTHS = 100
@@ -34,14 +34,16 @@ class NamedMonth(msgspec.Struct, frozen=True):
   Attributes:
     reign: with its state.
     year: regnal, from 1.
-    month: 1-12, L for a leap month.
+    month: 1-12.
+    is_leap: whether it is the leap month after the one of this number.
     common_era_year: astronomical, by the calendar of the month.
     probability: that the section is of it; None if it was not kept.
   """
 
   reign: str
   year: int
-  month: str
+  month: int
+  is_leap: bool
   common_era_year: int
   probability: float | None = None
 
@@ -67,9 +69,15 @@ class DatedSection(msgspec.Struct, frozen=True):
     contradicted: what is printed and the most probable month has not.
     common_era: year of the most probable month as people write it; "" if it is
       none.
+    precision: of `section_precision.PRECISIONS`; None if the section is most
+      probably of no month of the calendar.
     not_before: first day that the date can be, proleptic Gregorian calendar,
       with 90 %; None if no month of the calendar is probable.
     not_after: last day, likewise.
+    not_before_julian: the first day in the Julian calendar.
+    not_after_julian: the last, likewise.
+    first_julian_day: Julian day number of the first day.
+    last_julian_day: of the last.
     sexagenary_day: the day that the text fixes in the most probable month; None
       if it fixes none, as all of the day.
     julian_day: its Julian day number.
@@ -97,8 +105,13 @@ class DatedSection(msgspec.Struct, frozen=True):
   is_fixed: bool
   contradicted: tuple[str, ...]
   common_era: str
+  precision: str | None
   not_before: str | None
   not_after: str | None
+  not_before_julian: str | None
+  not_after_julian: str | None
+  first_julian_day: int | None
+  last_julian_day: int | None
   sexagenary_day: str | None
   julian_day: int | None
   gregorian_date: str | None
@@ -171,8 +184,15 @@ def _make_row(
     common_era=reign_tables.format_common_era_year(month.common_era_year)
     if month
     else "",
+    precision=section_precision.find_precision(
+      dates.calendar, days.spans, days.months
+    ),
     not_before=_format_day(edtf.format_gregorian_day, days.not_before),
     not_after=_format_day(edtf.format_gregorian_day, days.not_after),
+    not_before_julian=_format_day(edtf.format_julian_day, days.not_before),
+    not_after_julian=_format_day(edtf.format_julian_day, days.not_after),
+    first_julian_day=days.not_before,
+    last_julian_day=days.not_after,
     sexagenary_day=_format_day(_format_sexagenary_day, days.day),
     julian_day=days.day,
     gregorian_date=_format_day(edtf.format_gregorian_day, days.day),
@@ -205,7 +225,7 @@ class _MonthNames:
 
   def __init__(self, dates: ChronicleDates):
     self._dates = dates
-    self._names: dict[int, tuple[str, int, str, int]] = {}
+    self._names: dict[int, tuple[str, int, int, bool, int]] = {}
 
   def name(
     self, month: int, chance: float | np.floating | None
@@ -216,8 +236,10 @@ class _MonthNames:
     if month not in self._names:
       calendar, reigns = self._dates.calendar, self._dates.printed_reigns
       reading = calendar.find_reading(month, reigns)
+      reign, year, number = calendar.name_month(month, reigns)
       self._names[month] = (
-        *calendar.name_month(month, reigns),
+        *(reign, year, int(number.removesuffix("L"))),
+        number.endswith("L"),
         int(calendar.readings.years[reading]),
       )
     return NamedMonth(

@@ -42,6 +42,50 @@ def check_formats(formats: Sequence[str], bom: bool = False) -> None:
     )
 
 
+def check_folder(
+  out: pathlib.Path,
+  formats: Sequence[str],
+  sources: Sequence[pathlib.Path] = (),
+) -> None:
+  """Raises an error if a folder cannot take the dates.
+
+  Args:
+    out: folder to write to; it may be missing.
+    formats: of `FORMATS`.
+    sources: files and folders that are read, and must stay as they are.
+
+  Raises:
+    ValueError: if it is a file, has a file of dates that would stay beside the
+      new ones, or the sources would be changed.
+  """
+  if out.exists() and not out.is_dir():
+    raise ValueError(f"--out={out}: is a file; name a folder")
+  for source in map(pathlib.Path.resolve, sources):
+    written = {out.resolve() / _FILE_NAMES[name] for name in formats}
+    if source in written:
+      raise ValueError(
+        f"--out={out}: {source.name} is read and would be written over; name "
+        "another folder"
+      )
+    if source.is_dir() and out.resolve().is_relative_to(source):
+      raise ValueError(
+        f"--out={out}: lies in the folder of the text, which would be read "
+        "with its dates the next time; name another folder"
+      )
+  stale = [
+    name
+    for name in FORMATS
+    if name not in formats and (out / _FILE_NAMES[name]).exists()
+  ]
+  if stale:
+    names = ", ".join(_FILE_NAMES[name] for name in stale)
+    raise ValueError(
+      f"--out={out}: has {names}, which --formats={','.join(formats)} would "
+      f"leave beside new dates; add {','.join(stale)} to --formats, delete "
+      f"{'them' if len(stale) > 1 else 'it'}, or name another folder"
+    )
+
+
 def write_dates(
   rows: Sequence[DatedSection],
   out: pathlib.Path,

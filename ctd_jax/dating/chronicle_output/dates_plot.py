@@ -42,6 +42,7 @@ _DAYS_PER_YEAR = 365.2425
 _MARGIN = 0.04  # above and below the dates, of their height
 _FEW_DOTS = 200  # may be larger than many
 _FEW_DOTS_SIZE, _DOT_SIZE = 24, 9
+_MAX_YEAR_TICKS = 9
 _MAX_REIGN_LABELS = 28  # over the height of the figure; more would overlap
 
 
@@ -59,7 +60,6 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   """
   # Here and not above: the command imports this module for --help.
   import matplotlib.colors
-  import matplotlib.ticker
 
   rows = np.flatnonzero(dates.months[:, 0] < len(dates.calendar))
   places = [dates.place_of(row) for row in rows.tolist()]
@@ -94,7 +94,7 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   num_outside = len(dates) - len(rows)
   outside = f"; {num_outside:,} outside of the calendar" if num_outside else ""
   axes.set_title(f"Dates of {len(rows):,} sections by cues and order{outside}")
-  axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
+  axes.set_yticks(find_year_ticks(*axes.get_ylim()))
   axes.yaxis.set_major_formatter(
     lambda year, _: reign_tables.format_common_era_year(round(year))
   )
@@ -107,6 +107,24 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
   bar = figure.colorbar(dots, ax=axes, pad=0.02)
   bar.set_label("probability of the month (grey: 90 %)")
   plotting.write_figure(path, figure)
+
+
+def find_year_ticks(bottom: float, top: float) -> list[int]:
+  """Returns astronomical years that are round as people write them.
+
+  700 BCE and 200 CE are round; between both eras 1 CE stands for year 0.
+  """
+  import matplotlib.ticker
+
+  locator = matplotlib.ticker.MaxNLocator(
+    _MAX_YEAR_TICKS, steps=[1, 2, 5, 10], integer=True
+  )
+  ticks = {
+    # -700 is to be 700 BCE, which is -699.
+    year + 1 if year <= 0 else year
+    for year in map(round, locator.tick_values(bottom, top))
+  }
+  return sorted(year for year in ticks if bottom <= year <= top)
 
 
 def _find_month_dates(calendar: Calendar) -> Float[np.ndarray, " K"]:

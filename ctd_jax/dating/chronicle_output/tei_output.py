@@ -169,9 +169,8 @@ def _format_date(row: DatedSection, printed: str) -> str:
 
 def _format_custom_date(month: NamedMonth) -> str:
   year = month.common_era_year
-  sign, number = "-" * (year < 0), int(month.month.removesuffix("L"))
-  leap = "L" * month.month.endswith("L")
-  return f"{sign}{abs(year):04d}-{number:02d}{leap}"
+  sign, leap = "-" * (year < 0), "L" * month.is_leap
+  return f"{sign}{abs(year):04d}-{month.month:02d}{leap}"
 
 
 def _grade(probability: float) -> str:

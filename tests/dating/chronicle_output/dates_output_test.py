@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import pathlib
+import re
 
 import edtf as edtf_lib
 import matplotlib.image
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from ctd_jax.chronology import civil_dates, sexagenary
+from ctd_jax.chronology import civil_dates, reign_tables, sexagenary
 from ctd_jax.dating.chronicle import (
   contradictions,
   emissions,
@@ -35,6 +36,7 @@ from ctd_jax.dating.chronicle_output import (
   dates_plot,
   dates_summary,
   edtf,
+  section_precision,
   tei_output,
 )
 from ctd_jax.texts.works import Entry, Place
@@ -321,26 +323,71 @@ def test_dates_of_western_annals_are_printed():
   assert [row.printed for row in rows] == ["A.D. 787.", "On the 8th of June"]
 
 
+def read_tsv(rows):
+  table = io.StringIO(date_tables.format_dates_tsv(rows))
+  return [*csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE)]
+
+
 def test_leap_months_are_written_as_in_time_keys(rows):
-  assert rows[1].month.month == "8L"
-  (line,) = [
-    line
-    for line in date_tables.format_dates_tsv(rows).split("\n")
-    if "閏月" in line
+  month = rows[1].month
+  assert (month.month, month.is_leap) == (8, True)
+  assert date_tables.format_month(month) == "晉惠帝光熙1年8L月"
+  cells = read_tsv(rows)[1]
+  assert (cells["month"], cells["leap_month"]) == ("8", "1")
+  assert [row["leap_month"] for row in read_tsv(rows)] == [*"0100", ""]
+
+
+def test_columns_of_numbers_sort_in_time(rows):
+  table = read_tsv(rows)
+  for column in ("year", "month", "first_julian_day", "last_julian_day"):
+    assert all(re.fullmatch(r"\d+", row[column]) for row in table[:4])
+  first, leap = table[:2]
+  assert first["first_julian_day"] == first["julian_day"] == "1834844"
+  assert first["not_before_julian"] == first["julian_date"] == "0311-07-13"
+  days = civil_dates.to_gregorian_dates(int(leap["last_julian_day"]))
+  assert civil_dates.format_date(days) == leap["not_after"]
+  assert leap["not_after_julian"] < leap["not_after"]
+  assert int(leap["last_julian_day"]) < int(first["first_julian_day"])
+
+
+def test_precision_is_the_smallest_unit_that_holds_the_date(jin):
+  texts = ["六月，丁酉，雨。", *["大水。"] * 6]
+  june = find_month(jin, 311, 6)
+  guesses = [
+    {june: 0.95},
+    {june: 0.95, june + 1: 0.05},
+    {june: 0.6, june - 1: 0.35},
+    {june: 0.6, june + 1: 0.35},
+    {june: 0.6, june + 12: 0.35},
+    {june: 0.6, len(jin): 0.4},
+    {len(jin): 0.95},
   ]
-  assert "\t8L\t" in line
-  assert "閏8" not in line
+  rows = dated_sections.make_rows(make_dates(jin, texts, guesses))
+  assert [row.precision for row in rows] == [
+    *("day", "month", "season", "year", "interval", "month", None),
+  ]
+
+
+def test_winter_of_the_west_goes_over_the_new_year():
+  calendar = western_calendar.make_western_calendar(787, 788)
+  spans = [(2008900, 2008990)]
+  found = [
+    section_precision.find_precision(calendar, spans, months)
+    for months in ([11, 12, 13], [0, 11], [2, 4], [1, 2], [10, 14])
+  ]
+  assert found == ["season", "year", "season", "year", "interval"]
 
 
 def test_months_are_read_as_they_are_written(jin, rows):
   for row in rows[:4]:
     text = date_tables.format_month(row.month)
     (month,) = np.flatnonzero(written_dates.find_months(text, jin))
-    assert jin.name_month(month)[1:] == (row.month.year, row.month.month)
+    number = f"{row.month.month}{'L' * row.month.is_leap}"
+    assert jin.name_month(month)[1:] == (row.month.year, number)
 
 
 def test_months_of_the_common_era_are_written_as_such():
-  march = dated_sections.NamedMonth("CE", 787, "3", 787)
+  march = dated_sections.NamedMonth("CE", 787, 3, False, 787)
   assert date_tables.format_month(march) == "March 787 CE"
   assert date_tables.format_month(None) == ""
   year = ("year", "CE", 787)
@@ -350,9 +397,7 @@ def test_months_of_the_common_era_are_written_as_such():
 def test_tsv_has_one_line_for_each_section(rows):
   table = date_tables.format_dates_tsv(rows)
   assert len(table.splitlines()) == len(rows) + 1
-  cells = list(
-    csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
-  )
+  cells = read_tsv(rows)
   assert tuple(cells[0]) == date_tables.COLUMNS
   first = cells[0]
   assert len(first["text"]) == len(rows[0].text)
@@ -458,6 +503,42 @@ def test_formats_are_files_of_their_own(rows, tmp_path):
   assert len(paths) == 4
   with pytest.raises(ValueError, match="'xlsx' is no format .*tsv, csv"):
     dates_output.write_dates(rows, tmp_path, ["tsv", "xlsx"])
+
+
+def test_files_of_another_run_are_not_left_beside_new_ones(rows, tmp_path):
+  out = tmp_path / "out"
+  dates_output.check_folder(out, ["csv"])
+  dates_output.write_dates(rows, out, ["csv", "tei"])
+  dates_output.check_folder(out, ["tei", "csv", "tsv"])
+  with pytest.raises(
+    ValueError,
+    match=r"out: has dates\.csv, dates\.xml, .*add csv,tei .*delete them",
+  ):
+    dates_output.check_folder(out, ["tsv"])
+
+
+def test_what_is_read_is_not_written_over(rows, tmp_path):
+  (path,) = dates_output.write_dates(rows, tmp_path, ["tei"])
+  with pytest.raises(ValueError, match=r"dates\.xml is read and would be"):
+    dates_output.check_folder(tmp_path, ["tei"], [path])
+  with pytest.raises(ValueError, match="lies in the folder of the text"):
+    dates_output.check_folder(tmp_path / "new", ["csv"], [tmp_path])
+  with pytest.raises(ValueError, match="is a file; name a folder"):
+    dates_output.check_folder(path, ["tei"])
+
+
+@pytest.mark.parametrize(
+  ("bottom", "top", "labels"),
+  [
+    (-721.4, -467.0, ["700 BCE", "650 BCE", "600 BCE", "550 BCE", "500 BCE"]),
+    (-30.2, 24.0, ["30 BCE", "20 BCE", "10 BCE", "1 CE", "10 CE", "20 CE"]),
+    (-1.5, 3.2, ["2 BCE", "1 BCE", "1 CE", "2 CE", "3 CE"]),
+    (301.1, 304.9, ["302 CE", "303 CE", "304 CE"]),
+  ],
+)
+def test_ticks_of_the_figure_are_round_years(bottom, top, labels):
+  ticks = dates_plot.find_year_ticks(bottom, top)
+  assert list(map(reign_tables.format_common_era_year, ticks)) == labels
 
 
 def test_a_mark_of_csv_needs_csv():
