@@ -1,0 +1,122 @@
+"""Calendar of an index: on disk, by name, and as months of a data set."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.chronicle import (
+  chronicle_input,
+  month_calendar,
+  western_calendar,
+)
+from ctd_jax.index import calendars
+
+
+@pytest.mark.parametrize("name", ["lu", "宋", "CE:700-720"])
+def test_calendar_on_disk_is_the_calendar(tmp_path, name):
+  calendar = chronicle_input.load_reigns(name)
+  entry = calendars.write_index_calendar(tmp_path, calendar, name)
+  loaded = calendars.load_index_calendar(tmp_path)
+  assert loaded.timeline.reigns == calendar.timeline.reigns
+  assert entry == {
+    "spec": name,
+    "months": len(calendar),
+    "sha256": calendars.hash_calendar(loaded),
+  }
+  assert loaded.name_month(7) == calendar.name_month(7)
+
+
+def test_hash_tells_a_moved_month(tmp_path):
+  calendar = chronicle_input.load_reigns("宋")
+  readings = calendar.readings
+  moved = dataclasses.replace(
+    calendar,
+    readings=dataclasses.replace(readings, months=readings.months % 12 + 1),
+  )
+  assert calendars.hash_calendar(moved) != calendars.hash_calendar(calendar)
+
+
+@pytest.mark.parametrize("name", ["timeline.json", "months.npz"])
+def test_damaged_calendar_is_named(tmp_path, name):
+  calendar = chronicle_input.load_reigns("lu")
+  calendars.write_index_calendar(tmp_path, calendar, "lu")
+  path = tmp_path / "calendar" / name
+  path.write_bytes(path.read_bytes()[:-90])
+  with pytest.raises(ValueError, match=f"{name}: damaged"):
+    calendars.load_index_calendar(tmp_path)
+  path.unlink()
+  with pytest.raises(FileNotFoundError, match=f"{name}: missing"):
+    calendars.load_index_calendar(tmp_path)
+
+
+def test_months_of_a_timeline_are_lunations():
+  timeline = reign_tables.load_timeline("tongjian")
+  calendar = month_calendar.make_calendar(timeline)
+  lunations = calendars.map_time_keys(timeline, calendar)
+  assert (lunations < len(calendar)).all()
+  assert (np.diff(lunations) >= 0).all()
+  for ordinal in (0, 100, 3000):
+    key = timeline.key_at(ordinal)
+    assert calendar.name_month(lunations[ordinal]) == (
+      timeline.full_reign_name(key.reign),
+      key.year,
+      str(key.month),
+    )
+
+
+def test_months_of_another_table_are_found_by_year():
+  timeline = reign_tables.load_timeline("liu_song")
+  calendar = chronicle_input.load_reigns("zh")
+  lunations = calendars.map_time_keys(timeline, calendar)
+  described = calendars.describe_month(calendar, int(lunations[13]))
+  assert (described["ce_year"], described["month"]) == (421, 2)
+  lu = month_calendar.make_calendar(reign_tables.load_timeline("lu"))
+  assert (calendars.map_time_keys(timeline, lu) == len(lu)).all()
+
+
+def test_months_are_named_as_texts_do():
+  lu = chronicle_input.load_reigns("lu")
+  assert calendars.name_month(lu, 4) == "魯隱公元年五月"
+  song = chronicle_input.load_reigns("宋")
+  leap = int(np.flatnonzero(song.is_leap)[0])
+  assert "閏" in calendars.name_month(song, leap)
+  western = western_calendar.make_western_calendar(311, 312)
+  assert calendars.name_month(western, 4) == "May 311 CE"
+  assert calendars.name_month(lu, len(lu)) == "outside of the calendar"
+
+
+def test_description_has_days_where_they_are_known():
+  western = western_calendar.make_western_calendar(311, 312)
+  assert calendars.describe_month(western, 0) == {
+    "ordinal": 0,
+    "name": "January 311 CE",
+    "reign": "CE",
+    "year": 311,
+    "month": 1,
+    "leap": False,
+    "ce_year": 311,
+    "first_day": "0311-01-02",
+    "last_day": "0311-02-01",
+    "first_julian_day": 1834651,
+    "last_julian_day": 1834681,
+  }
+  lu = chronicle_input.load_reigns("lu")
+  described = calendars.describe_month(lu, 4)
+  assert described["ce_year"] == -721
+  assert described["first_day"] is None
+  assert calendars.describe_month(lu, len(lu))["reign"] is None
+
+
+@pytest.mark.parametrize("name", ["zh", "lu"])
+def test_months_of_a_narrowed_calendar_are_found_in_the_whole(name):
+  calendar = chronicle_input.load_reigns(name)
+  is_kept = np.zeros(len(calendar), bool)
+  is_kept[200:450] = True
+  narrowed = calendar.weigh_readings(
+    np.arange(len(calendar.timeline.reigns))
+  ).take(is_kept)
+  ordinals = calendars.match_months(narrowed, calendar)
+  np.testing.assert_array_equal(ordinals[:-1], np.flatnonzero(is_kept))
+  assert ordinals[-1] == len(calendar)
