@@ -5,12 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  chronicle_input,
-  month_calendar,
-  western_calendar,
-)
+from ctd_jax.dating.chronicle import chronicle_input, western_calendar
 from ctd_jax.index import calendars
 
 
@@ -51,31 +46,6 @@ def test_damaged_calendar_is_named(tmp_path, name):
     calendars.load_index_calendar(tmp_path)
 
 
-def test_months_of_a_timeline_are_lunations():
-  timeline = reign_tables.load_timeline("tongjian")
-  calendar = month_calendar.make_calendar(timeline)
-  lunations = calendars.map_time_keys(timeline, calendar)
-  assert (lunations < len(calendar)).all()
-  assert (np.diff(lunations) >= 0).all()
-  for ordinal in (0, 100, 3000):
-    key = timeline.key_at(ordinal)
-    assert calendar.name_month(lunations[ordinal]) == (
-      timeline.full_reign_name(key.reign),
-      key.year,
-      str(key.month),
-    )
-
-
-def test_months_of_another_table_are_found_by_year():
-  timeline = reign_tables.load_timeline("liu_song")
-  calendar = chronicle_input.load_reigns("zh")
-  lunations = calendars.map_time_keys(timeline, calendar)
-  described = calendars.describe_month(calendar, int(lunations[13]))
-  assert (described["ce_year"], described["month"]) == (421, 2)
-  lu = month_calendar.make_calendar(reign_tables.load_timeline("lu"))
-  assert (calendars.map_time_keys(timeline, lu) == len(lu)).all()
-
-
 def test_months_are_named_as_texts_do():
   lu = chronicle_input.load_reigns("lu")
   assert calendars.name_month(lu, 4) == "魯隱公元年五月"
@@ -107,16 +77,3 @@ def test_description_has_days_where_they_are_known():
   assert described["ce_year"] == -721
   assert described["first_day"] is None
   assert calendars.describe_month(lu, len(lu))["reign"] is None
-
-
-@pytest.mark.parametrize("name", ["zh", "lu"])
-def test_months_of_a_narrowed_calendar_are_found_in_the_whole(name):
-  calendar = chronicle_input.load_reigns(name)
-  is_kept = np.zeros(len(calendar), bool)
-  is_kept[200:450] = True
-  narrowed = calendar.weigh_readings(
-    np.arange(len(calendar.timeline.reigns))
-  ).take(is_kept)
-  ordinals = calendars.match_months(narrowed, calendar)
-  np.testing.assert_array_equal(ordinals[:-1], np.flatnonzero(is_kept))
-  assert ordinals[-1] == len(calendar)

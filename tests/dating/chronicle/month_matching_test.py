@@ -1,0 +1,49 @@
+"""Months of one calendar in another."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.chronicle import (
+  chronicle_input,
+  month_calendar,
+  month_matching,
+)
+
+
+def test_months_of_a_timeline_are_lunations():
+  timeline = reign_tables.load_timeline("tongjian")
+  calendar = month_calendar.make_calendar(timeline)
+  lunations = month_matching.map_time_keys(timeline, calendar)
+  assert (lunations < len(calendar)).all()
+  assert (np.diff(lunations) >= 0).all()
+  for ordinal in (0, 100, 3000):
+    key = timeline.key_at(ordinal)
+    assert calendar.name_month(lunations[ordinal]) == (
+      timeline.full_reign_name(key.reign),
+      key.year,
+      str(key.month),
+    )
+
+
+def test_months_of_another_table_are_found_by_year():
+  timeline = reign_tables.load_timeline("liu_song")
+  calendar = chronicle_input.load_reigns("zh")
+  lunations = month_matching.map_time_keys(timeline, calendar)
+  lunation = lunations[13]
+  assert (calendar.years[lunation], calendar.months[lunation]) == (421, 2)
+  lu = month_calendar.make_calendar(reign_tables.load_timeline("lu"))
+  assert (month_matching.map_time_keys(timeline, lu) == len(lu)).all()
+
+
+@pytest.mark.parametrize("name", ["zh", "lu"])
+def test_months_of_a_narrowed_calendar_are_found_in_the_whole(name):
+  calendar = chronicle_input.load_reigns(name)
+  is_kept = np.zeros(len(calendar), bool)
+  is_kept[200:450] = True
+  narrowed = calendar.weigh_readings(
+    np.arange(len(calendar.timeline.reigns))
+  ).take(is_kept)
+  ordinals = month_matching.match_months(narrowed, calendar)
+  np.testing.assert_array_equal(ordinals[:-1], np.flatnonzero(is_kept))
+  assert ordinals[-1] == len(calendar)
