@@ -1,0 +1,357 @@
+"""Database of an index: works, records, reasons, full text and corrections.
+
+`index.sqlite` of the folder, SQLite in WAL mode. A record has a global `row`,
+from 1, that is never used again; a work has the rows `first_row` ... `first_row
++ num_records - 1`. Its posteriors lie beside the database, in the folder that
+`works.folder` names (see `posterior_arrays`), in the order of the rows.
+
+  >>> connection = open_database("annals.index")            # doctest: +SKIP
+  >>> search_text(connection, ["葬衛桓公"], k=10)              # doctest: +SKIP
+  [TextMatch(row=120, score=9.31)]
+  >>> fetch_records(connection, [120])[0].text              # doctest: +SKIP
+  '夏，四月，葬衛桓公。'
+
+Columns of `records`: `start_month` ... `end_month` are the months that a record
+is known to be of (NULL where not), `best_month` the most probable one, with
+`best_probability`, and `first_credible` ... `last_credible` the ends of the set
+that holds 90 %. Months are ordinals of the calendar; its length K stands for
+outside of it. `section_start` and `section_end` span the record in the entry
+that the edition prints, `dated_by` is keys, order or model, `fixed` says
+whether a reader set the date.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sqlite3
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ctd_jax.index import full_text
+
+DATABASE_FILE = "index.sqlite"
+KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
+TEXT, HEADING = "text", "heading"  # kinds of what is no benchmark's record
+_ROWS_PER_QUERY = 500  # variables that a statement may have
+_SCHEMA = f"""
+CREATE TABLE works(
+  work_id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, title TEXT,
+  source TEXT, text_format TEXT, sha256 TEXT, first_row INTEGER,
+  num_records INTEGER, dated_by TEXT, folder TEXT, printed_reigns TEXT,
+  warnings TEXT, added TEXT, records_sha256 TEXT);
+CREATE TABLE records(
+  row INTEGER PRIMARY KEY, work_id INTEGER NOT NULL, record_id TEXT NOT NULL,
+  position INTEGER, text TEXT NOT NULL, kind TEXT, place TEXT, headings TEXT,
+  section_start INTEGER, section_end INTEGER, start_month INTEGER,
+  end_month INTEGER, best_month INTEGER, best_probability REAL,
+  first_credible INTEGER, last_credible INTEGER, dated_by TEXT, fixed INTEGER);
+CREATE INDEX records_by_month ON records(best_month);
+CREATE INDEX records_by_id ON records(work_id, record_id);
+CREATE TABLE reasons(row INTEGER PRIMARY KEY, reasons BLOB NOT NULL);
+CREATE TABLE corrections(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL,
+  span_start INTEGER, span_end INTEGER, date TEXT NOT NULL, note TEXT,
+  author TEXT, time TEXT, undone INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE properties(name TEXT PRIMARY KEY, value TEXT);
+CREATE VIRTUAL TABLE full_text USING fts5(
+  words, content='', tokenize='{full_text.TOKENIZER}');
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexRecord:
+  """A record of an index; the columns of `records`, see the module.
+
+  Attributes:
+    row: in the index.
+    work_id: of its work.
+    record_id: within its work.
+    position: order in the work, -1 if it is not known.
+    text: as printed.
+    kind: event, no_event, neg_comment, text or heading.
+    place: where it is printed, `file:line (p. page)`.
+    headings: above it, the highest first.
+    section_start: span in the printed entry.
+    section_end: its end.
+    start_month: first month that it is known to be of; None if none is known.
+    end_month: the last.
+    best_month: the most probable.
+    best_probability: of that month.
+    first_credible: first of the months that hold 90 %.
+    last_credible: the last.
+    dated_by: one of `MANNERS`.
+    fixed: whether a reader set the date.
+  """
+
+  row: int
+  work_id: int
+  record_id: str
+  position: int
+  text: str
+  kind: str
+  place: str
+  headings: tuple[str, ...]
+  section_start: int
+  section_end: int
+  start_month: int | None
+  end_month: int | None
+  best_month: int
+  best_probability: float
+  first_credible: int
+  last_credible: int
+  dated_by: str
+  fixed: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexedWork:
+  """A work of an index; the columns of `works`.
+
+  Attributes:
+    work_id: of the work.
+    name: by which flags call it.
+    title: as the edition gives it.
+    source: path or data set that it was read from.
+    text_format: mandoku, tei, markdown, plain, beir or dataset.
+    sha256: of what was read.
+    first_row: of its records.
+    num_records: these many.
+    dated_by: what most of its records are dated by, one of `MANNERS`.
+    folder: of its posteriors, relative to that of the index.
+    printed_reigns: rows of the reigns that it names, for names of months.
+    warnings: what a reader of its dates should know.
+    added: time, ISO 8601.
+    records_sha256: of its rows in `records`, see `hash_records`.
+  """
+
+  work_id: int
+  name: str
+  title: str
+  source: str
+  text_format: str
+  sha256: str
+  first_row: int
+  num_records: int
+  dated_by: str
+  folder: str
+  printed_reigns: tuple[int, ...]
+  warnings: tuple[str, ...]
+  added: str
+  records_sha256: str
+
+  @property
+  def rows(self) -> range:
+    """Rows of its records."""
+    return range(self.first_row, self.first_row + self.num_records)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextMatch:
+  """A record that has the words.
+
+  Attributes:
+    row: of the record.
+    score: BM25, the higher the better.
+  """
+
+  row: int
+  score: float
+
+
+RECORD_COLUMNS = tuple(field.name for field in dataclasses.fields(IndexRecord))
+_WORK_COLUMNS = tuple(field.name for field in dataclasses.fields(IndexedWork))
+_LIST_COLUMNS = ("headings", "printed_reigns", "warnings")  # JSON
+
+
+def open_database(
+  folder: str | os.PathLike, readonly: bool = True
+) -> sqlite3.Connection:
+  """Returns a connection to the database of an index.
+
+  Args:
+    folder: of the index.
+    readonly: whether nothing is to be written. It may then be used by several
+      threads, one at a time, and the folder may be one that cannot be written.
+
+  Raises:
+    FileNotFoundError: if the folder has no database.
+    ValueError: if the file is no database.
+  """
+  path = pathlib.Path(folder) / DATABASE_FILE
+  if not path.is_file():
+    raise FileNotFoundError(
+      f"{path}: missing; expected the folder of an index, as "
+      "python -m ctd_jax.index --index=DIR --add=... builds it"
+    )
+  mode = "rw"
+  if readonly:
+    # Readers of WAL write beside the file; where they cannot, nobody does.
+    mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+  connection = sqlite3.connect(
+    f"{path.resolve().as_uri()}?mode={mode}",
+    uri=True,
+    isolation_level=None,
+    check_same_thread=False,
+    timeout=30,
+  )
+  try:
+    connection.execute("SELECT count(*) FROM properties").fetchone()
+    connection.execute("PRAGMA mmap_size=1073741824")
+  except sqlite3.DatabaseError as error:
+    connection.close()
+    raise ValueError(f"{path}: damaged ({error}); build the index again") from (
+      error
+    )
+  return connection
+
+
+def create_database(folder: str | os.PathLike) -> None:
+  """Makes an empty database, if there is none.
+
+  Args:
+    folder: of the index; it exists.
+  """
+  path = pathlib.Path(folder) / DATABASE_FILE
+  connection = sqlite3.connect(path, isolation_level=None)
+  try:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    has_tables = connection.execute(
+      "SELECT count(*) FROM sqlite_master WHERE name = 'properties'"
+    ).fetchone()[0]
+    if not has_tables:
+      for statement in _SCHEMA.strip().rstrip(";").split(";\n"):
+        connection.execute(statement)
+      connection.executemany(
+        "INSERT INTO properties VALUES (?, ?)",
+        [("generation", "0"), ("next_row", "1")],
+      )
+    connection.execute("COMMIT")
+  finally:
+    connection.close()
+
+
+def get_property(connection: sqlite3.Connection, name: str) -> str | None:
+  """Returns a property of the index; None if it is not set."""
+  row = connection.execute(
+    "SELECT value FROM properties WHERE name = ?", (name,)
+  ).fetchone()
+  return row and row[0]
+
+
+def set_property(
+  connection: sqlite3.Connection, name: str, value: str | int
+) -> None:
+  """Sets a property of the index."""
+  connection.execute(
+    "INSERT OR REPLACE INTO properties VALUES (?, ?)", (name, str(value))
+  )
+
+
+def list_works(connection: sqlite3.Connection) -> list[IndexedWork]:
+  """Returns the works of an index in order of their rows."""
+  rows = connection.execute(
+    f"SELECT {', '.join(_WORK_COLUMNS)} FROM works ORDER BY first_row"
+  )
+  return [IndexedWork(**_decode(_WORK_COLUMNS, row)) for row in rows]
+
+
+def _decode(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+  values = dict(zip(columns, row, strict=True))
+  for name in _LIST_COLUMNS:
+    if name in values:
+      values[name] = tuple(json.loads(values[name] or "[]"))
+  if "fixed" in values:
+    values["fixed"] = bool(values["fixed"])
+  return values
+
+
+def fetch_records(
+  connection: sqlite3.Connection, rows: Iterable[int]
+) -> list[IndexRecord]:
+  """Returns records in the order of `rows`; rows that are not there are left.
+
+  Args:
+    connection: to the database.
+    rows: of the records.
+  """
+  wanted = [int(row) for row in rows]
+  records: dict[int, IndexRecord] = {}
+  for start in range(0, len(wanted), _ROWS_PER_QUERY):
+    batch = wanted[start : start + _ROWS_PER_QUERY]
+    cursor = connection.execute(
+      f"SELECT {', '.join(RECORD_COLUMNS)} FROM records "
+      f"WHERE row IN ({', '.join('?' * len(batch))})",
+      batch,
+    )
+    for values in cursor:
+      record = IndexRecord(**_decode(RECORD_COLUMNS, values))
+      records[record.row] = record
+  return [records[row] for row in wanted if row in records]
+
+
+def fetch_reasons(
+  connection: sqlite3.Connection, row: int
+) -> list[dict[str, Any]] | None:
+  """Returns the reasons that were kept for a record; None if none were."""
+  found = connection.execute(
+    "SELECT reasons FROM reasons WHERE row = ?", (row,)
+  ).fetchone()
+  return found and json.loads(zlib.decompress(found[0]))
+
+
+def encode_reasons(reasons: Sequence[dict[str, Any]]) -> bytes:
+  """Returns reasons as the table keeps them."""
+  return zlib.compress(json.dumps(reasons, ensure_ascii=False).encode())
+
+
+def search_text(
+  connection: sqlite3.Connection,
+  words: Sequence[str],
+  k: int,
+  works: Sequence[IndexedWork] | None = None,
+  months: tuple[int, int] | None = None,
+  match_any: bool = False,
+) -> list[TextMatch]:
+  """Returns the records that have words, the best first by BM25.
+
+  Args:
+    connection: to the database.
+    words: phrases of one character or more, in either script.
+    k: how many at most.
+    works: whose records; None of all.
+    months: first and last; of what is most probably of one of them. None of
+      any.
+    match_any: whether one of the words is enough.
+
+  Raises:
+    ValueError: if k is below 1.
+  """
+  if k < 1:
+    raise ValueError(f"k={k}: expected 1 or more")
+  match = full_text.make_match(words, match_any)
+  if match is None or (works is not None and not works):
+    return []
+  conditions, values = ["full_text MATCH ?"], [match]
+  tables = "full_text"
+  if works is not None:
+    ranges = []
+    for work in works:
+      ranges.append("full_text.rowid BETWEEN ? AND ?")
+      values += [work.rows[0], work.rows[-1]]
+    conditions.append(f"({' OR '.join(ranges)})")
+  if months is not None:
+    tables += " JOIN records ON records.row = full_text.rowid"
+    conditions.append("records.best_month BETWEEN ? AND ?")
+    values += months
+  cursor = connection.execute(
+    f"SELECT full_text.rowid, bm25(full_text) AS rank_score FROM {tables} "
+    f"WHERE {' AND '.join(conditions)} ORDER BY rank_score, full_text.rowid "
+    "LIMIT ?",
+    [*values, k],
+  )
+  return [TextMatch(row, -score) for row, score in cursor]
