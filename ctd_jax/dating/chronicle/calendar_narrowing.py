@@ -30,7 +30,7 @@ from ctd_jax.dating.sequence import (
 
 # A calendar up to this long costs less than its narrowing saves.
 MIN_MONTHS = 3000
-_YEAR_STATEMENTS = ("year", "cycle", "era", "unknown era")
+_YEAR_STATEMENTS = ("year", "common year", "cycle", "era", "unknown era")
 # A year stays if it is at least so probable for one section.
 _MIN_PROBABILITY = 1e-4
 # Years before and after one that stays: a day or a month may say so.
@@ -84,7 +84,8 @@ def find_possible_months(
     for index in range(start, stop):
       if index in allowed_months:
         is_allowed = np.logical_or.reduceat(allowed_months[index], first_months)
-        rows[index - start, :-1][~is_allowed] += emissions.LOG_FIXED_ODDS
+        row = rows[index - start]
+        row[~np.append(is_allowed, False)] += emissions.LOG_FIXED_ODDS
     return rows
 
   year_indices = np.arange(len(years))
@@ -108,7 +109,12 @@ def find_possible_months(
     for end in (naming[0], naming[-1]):
       if start <= end < start + len(posterior):
         is_end |= is_likely[end - start]
+  # What is known from elsewhere stays, likely or not.
+  for months in allowed_months.values():
+    is_possible |= np.logical_or.reduceat(months, first_months)
   is_near = _widen(is_possible, _MARGIN) | _widen(is_end, _END_MARGIN)
+  if not is_near.any():
+    return np.ones(len(calendar), bool)
   return is_near[np.searchsorted(years, calendar.years)]
 
 
