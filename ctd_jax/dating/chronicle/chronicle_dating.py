@@ -65,6 +65,7 @@ def date_sections(
   calendar: Calendar,
   first_year: int | None = None,
   allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
+  credible: float = decoder.CREDIBLE,
 ) -> ChronicleDates:
   """Returns the months of sections.
 
@@ -76,6 +77,7 @@ def date_sections(
     first_year: astronomical year of the first record, None if not known.
     allowed_months: number of a section -> the months that it is of, known from
       elsewhere (`fixed_dates`).
+    credible: probability of the credible months of a section.
 
   Raises:
     ValueError: if no record prints anything of its date, or the calendar lacks
@@ -100,7 +102,9 @@ def date_sections(
       "no record prints a month, season, day or regnal year; without any "
       "there is nothing to date by"
     )
-  decoded, offsets = decode_sections(emissions, calendar, first_year)
+  decoded, offsets = decode_sections(
+    emissions, calendar, first_year, credible
+  )
   return ChronicleDates(
     records=list(records),
     sections=list(all_sections),
@@ -195,6 +199,7 @@ def decode_sections(
   emissions: SectionEmissions,
   calendar: Calendar,
   first_year: int | None = None,
+  credible: float = decoder.CREDIBLE,
 ) -> tuple[decoder.DecodedMonths, Int[np.ndarray, " N"]]:
   """Returns the months of the sections, and offsets of the calendar.
 
@@ -204,6 +209,7 @@ def decode_sections(
     emissions: of the sections in order.
     calendar: that the emissions were made for.
     first_year: as of `date_records`.
+    credible: as of `date_sections`.
 
   Raises:
     ValueError: if the calendar lacks the year.
@@ -218,6 +224,7 @@ def decode_sections(
     log_transitions,
     prior,
     temper=reliability.measure_reliability(fitted_model, emissions.kinds),
+    credible=credible,
   )
   return decoded, offsets
 

@@ -50,8 +50,8 @@ class DecodedMonths:
     probabilities: of these.
     credible_starts: where each section's set begins in `credible_places`; the
       last entry is their number.
-    credible_places: smallest sets that hold `CREDIBLE` of the probability, the
-      places of each ascending.
+    credible_places: smallest sets that hold `CREDIBLE` of the probability, or
+      what was asked for, the places of each ascending.
     credible_probabilities: of these places.
     outside: probability that the section is of no month of the calendar.
     log_likelihood: of all emissions.
@@ -361,6 +361,7 @@ def decode_months(
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
   temper: Temper | None = None,
+  credible: float = CREDIBLE,
 ) -> DecodedMonths:
   """Returns when every section happened.
 
@@ -372,6 +373,7 @@ def decode_months(
     block_size: sections at a time.
     temper: from a posterior [B, P] to one that allows for how reliable the
       model of the text is; none if None.
+    credible: probability of the sets of credible places.
 
   Raises:
     ValueError: as of `iter_posteriors`.
@@ -396,11 +398,11 @@ def decode_months(
     outside[start:stop] = posterior[:, -1]
     for row, (places, chances) in enumerate(zip(order, posterior, strict=True)):
       sums = np.cumsum(chances[places])
-      if sums[-1] < CREDIBLE:
+      if sums[-1] < credible:
         places = np.argsort(-chances, kind="stable")
         sums = np.cumsum(chances[places])
       # The first places that reach the share; rounding may leave all below it.
-      size = min(int((sums < CREDIBLE).sum()) + 1, len(places))
+      size = min(int((sums < credible).sum()) + 1, len(places))
       credible_sets[start + row] = np.sort(places[:size]).astype(np.int32)
       credible_chances[start + row] = chances[credible_sets[start + row]]
   return DecodedMonths(
