@@ -43,6 +43,8 @@ TABLE_COLUMNS = {
 # The last digit of a length in days; 28 and 31 are of reforms.
 _LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31}
 _LABEL = re.compile(r"(\d{1,2})(L?)")
+# What historians add to the name of a state, in either script.
+_POSITIONS = "前後后東东西南北"
 # In 762 months had the names of their branches, 建子月 ... 建辰月, which are
 # numbered as what they are. Other years that begin with 子月 call it 正月.
 _YEAR_OF_BRANCH_MONTHS = 762
@@ -221,6 +223,18 @@ def load_eras() -> tuple[Era, ...]:
       )
     )
   return tuple(eras)
+
+
+@functools.cache
+def list_printed_names(polity: Polity) -> tuple[str, ...]:
+  """Returns what texts write of a polity before its eras: 周 of 後周, too.
+
+  Historians tell 前秦 from 後秦; at the time both were 秦. Only names that
+  another polity has are shortened so.
+  """
+  names = {name for era in load_eras() for name in era.polity.names}
+  short = (name[1:] for name in polity.names if name[0] in _POSITIONS)
+  return tuple(dict.fromkeys((*polity.names, *sorted(names & {*short}))))
 
 
 def _read_rows(table: str) -> list[tuple[str, list[str]]]:

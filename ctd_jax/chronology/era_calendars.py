@@ -271,7 +271,10 @@ def _make_reign(eras: Sequence[Era]) -> Reign:
   years = max(era.years for era in eras)
   spellings = tuple(dict.fromkeys(s for era in eras for s in era.spellings))
   if first.name and first.name not in _LATER_NAMES:
-    name, state = first.name, first.state
+    # No one ruler's name is right for every year of a count that outlived him.
+    has_one_ruler = len({era.state for era in eras}) == 1
+    name = first.name
+    state = first.state if has_one_ruler else first.polity.name
   else:
     polity = first.polity.name
     own_name = first.ruler.name.removeprefix(polity) if first.ruler else ""
@@ -286,7 +289,8 @@ def _make_reign(eras: Sequence[Era]) -> Reign:
 @functools.lru_cache(maxsize=4096)
 def _prefixes(era: Era, *, may_lack_ruler: bool) -> frozenset[str]:
   """Returns what may stand before an era, folded: 晉, 武帝, 晉武帝, 大晉 ..."""
-  polities = {fold_script(name) for name in era.polity.names}
+  printed_names = calendar_tables.list_printed_names(era.polity)
+  polities = set(map(fold_script, printed_names))
   polities |= {form for name in polities for form in (f"大{name}", f"{name}朝")}
   rulers = era.ruler.names if era.ruler else ()
   rulers = {fold_script(name) for name in rulers}

@@ -86,13 +86,18 @@ def ruler_names(state: str) -> RulerNames:
 def _calendar_rulers() -> dict[str, RulerNames]:
   """Returns polity and ruler as an era of the calendars writes them -> names.
 
-  Two rulers of one name, such as the two 少帝 of 東漢, are one.
+  Two rulers of one name, such as the two 少帝 of 東漢, are one. A polity alone
+  stands for all of its rulers.
   """
   names_by_state: dict[str, tuple[set[str], set[str]]] = {}
   for era in calendar_tables.load_eras():
-    dynasties, names = names_by_state.setdefault(era.state, (set(), set()))
-    dynasties |= {fold_script(name) for name in era.polity.names}
-    names |= {fold_script(n) for n in (era.ruler.names if era.ruler else ())}
+    printed_names = calendar_tables.list_printed_names(era.polity)
+    own_dynasties = set(map(fold_script, printed_names))
+    own_names = {fold_script(n) for n in (era.ruler.names if era.ruler else ())}
+    for state in {era.state, era.polity.name}:
+      dynasties, names = names_by_state.setdefault(state, (set(), set()))
+      dynasties |= own_dynasties
+      names |= own_names
   return {
     state: RulerNames(tuple(sorted(dynasties)), tuple(sorted(names)))
     for state, (dynasties, names) in names_by_state.items()

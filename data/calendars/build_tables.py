@@ -17,6 +17,7 @@ import importlib.metadata
 import importlib.util
 import itertools
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import opencc
@@ -50,6 +51,12 @@ _STREAM_OF_POLITY = {"128": "southern_ming"}
 # The short name of an emperor is the posthumous one, 武帝, up to the Sui, and
 # the temple name, 太宗, from the Tang on (97 is the number of 唐).
 _FIRST_TEMPLE_NAME_POLITY = 97
+# What ends the title of a ruler.
+_RANKS = "帝王公皇后祖宗"
+# 明皇帝 of 石勒, whom the source calls 明帝 nowhere.
+_LONG_TITLE = re.compile("[^皇]{1,2}皇帝")
+# Not what a prince was called before he ruled: 豫章王蕭棟.
+_TITLE_BEFORE_PERSON = re.compile("[^皇]{1,3}[帝宗祖主]|.{2}皇帝|帝.")
 
 _OUT = flags.DEFINE_string("out", "", "folder of the tables; the package's own")
 
@@ -232,7 +239,8 @@ def _iter_reigns_without_era(
   """Yields the years of rulers where the source has eras alone, or nothing.
 
   The source has them by years: each reign begins with the year of accession,
-  whose month is not told, and ends with the year before the next.
+  whose month is not told, and ends with that of the next: 眞平王五十四年 and
+  善德王元年 are one year.
   """
   counted = {era.ruler for era in eras if not era.names}
   rows = [
@@ -249,7 +257,7 @@ def _iter_reigns_without_era(
       next(m.first_day for m in streams[stream] if m.year == year)
       for year in (
         int(float(row["emp_start_year"])),
-        int(float(successor["emp_start_year"])),
+        int(float(successor["emp_start_year"])) + 1,
       )
     )
     yield _EraRow(
@@ -268,17 +276,17 @@ def _parse_added_era(key: str, value: str) -> _EraRow:
   """Returns an era that the source lacks.
 
   Args:
-    key: number and name.
+    key: number and name, the number alone if years are the ruler's.
     value: polity, ruler (`-` if it is none of the source), stream, year of
       元年, first and last day.
   """
-  era, name = key.split()
+  era, *names = key.split()
   polity, ruler, stream, year, first_day, last_day = value.split()
   return _EraRow(
     era,
     polity,
     "" if ruler == "-" else ruler,
-    [name],
+    names,
     stream,
     int(first_day),
     int(last_day),
@@ -476,19 +484,58 @@ def _iter_ruler_rows(
     names.setdefault(row["person_id"], []).append(row["string"])
   for row in _read_csv(source / "rul_can_name.csv"):
     persons.setdefault(row["person_id"], []).append(row["string"])
-  for ruler in sorted(rulers, key=lambda r: (int(polity_of[r]), int(r))):
+  for ruler, (correction, *_) in corrections.items():
+    if correction["column"] == "added":
+      polity_of[ruler], names_of_ruler = correction["value"].split()
+      titles[ruler] = names_of_ruler.split(",")
+  unknown = rulers - polity_of.keys()
+  if unknown:
+    raise ValueError(f"eras of rulers that are in no table: {sorted(unknown)}")
+  for ruler in sorted(rulers, key=lambda r: (int(polity_of[r]), r.zfill(5))):
     own_titles, own_names = titles.get(ruler, []), persons.get(ruler, [])
-    name = _short_name(own_titles, own_names, int(polity_of[ruler]))
+    own_titles += _derive_titles(own_titles, own_names)
+    polity = polity_of[ruler]
+    name = _short_name(own_titles, own_names, int(polity))
     for row in corrections.get(ruler, ()):
-      if row["column"] == "name":
+      if row["column"] == "polity":
+        if polity != row["source"]:
+          raise ValueError(f"correction of ruler {ruler}: polity is {polity!r}")
+        polity = row["value"]
+      elif row["column"] == "name":
         if name != row["source"]:
           raise ValueError(f"correction of ruler {ruler}: name is {name!r}")
         name = row["value"]
         own_titles.append(name)
-      else:
+      elif row["column"] == "names":
         own_titles += row["value"].split(",")
     spellings = {s for n in own_titles + own_names for s in _spellings_of(n)}
-    yield ruler, polity_of[ruler], name, ",".join(sorted(spellings - {name}))
+    yield ruler, polity, name, ",".join(sorted(spellings - {name}))
+
+
+def _derive_titles(titles: list[str], persons: list[str]) -> list[str]:
+  """Returns titles of a ruler that the source has in longer names alone.
+
+  武帝 of 武皇帝, 推古 of 推古天皇; and where it has no title at all, what
+  stands before the person: 欽宗 of 欽宗趙桓, 後主 of 後主孟昶孟昶.
+  """
+  derived = [
+    name.removesuffix("皇帝") + "帝"
+    for name in titles
+    if _LONG_TITLE.fullmatch(name)
+  ]
+  derived += [
+    name.removesuffix("天皇") for name in titles if name.endswith("天皇")
+  ]
+  if not any(name[-1] in _RANKS for name in titles):
+    for name, person in itertools.permutations(
+      dict.fromkeys(titles + persons), 2
+    ):
+      title = name
+      while len(person) > 1 and title.endswith(person):
+        title = title.removesuffix(person)
+      if title != name and _TITLE_BEFORE_PERSON.fullmatch(title):
+        derived.append(title)
+  return [name for name in dict.fromkeys(derived) if name not in titles]
 
 
 def _short_name(titles: list[str], persons: list[str], polity: int) -> str:
@@ -498,7 +545,7 @@ def _short_name(titles: list[str], persons: list[str], polity: int) -> str:
     if polity >= _FIRST_TEMPLE_NAME_POLITY
     else ("帝", "王公皇后", "祖宗")
   )
-  for ends in ranks:
+  for ends in (*ranks, "主"):
     fitting = [name for name in titles if name[-1] in ends]
     if fitting:
       return min(fitting, key=len)

@@ -330,3 +330,69 @@ def test_some_months_keep_their_names(calendar):
   assert part.find_months("蜀漢炎興", 1, 9)
   with pytest.raises(ValueError, match="should ascend"):
     calendar.take_months(months[::-1])
+
+
+@pytest.mark.parametrize(
+  ("name", "pair"),
+  [
+    ("朝鮮太祖", "壬申"),
+    ("朝鮮世祖", "乙亥"),
+    ("燕山君", "乙卯"),
+    ("朝鮮中宗", "丙寅"),
+    ("朝鮮宣宗", "戊辰"),
+    ("朝鮮宣祖", "戊辰"),
+    ("光海君", "己酉"),
+    ("朝鮮仁祖", "癸亥"),
+    ("朝鮮英祖", "乙巳"),
+    ("朝鮮正祖", "丁酉"),
+    ("純祖", "辛酉"),
+    ("高麗毅宗", "丁卯"),
+    ("高麗恭讓王", "己巳"),
+    ("新羅僖康王", "丙辰"),
+    ("新羅孝恭王", "丁巳"),
+    ("蒙古太宗", "己丑"),
+    ("元憲宗", "辛亥"),
+    ("西魏廢帝", "壬申"),
+    ("周世宗顯德", "甲寅"),
+    ("日本明正天皇寬永", "甲子"),
+    ("宋欽宗靖康", "丙午"),
+  ],
+)
+def test_first_years_have_the_pairs_that_histories_give(calendar, name, pair):
+  (first_year,) = {
+    calendar.eras[era].first_year for era in calendar.find_eras(name)
+  }
+  assert sexagenary.format_cyclic_year(first_year)[:2] == pair
+
+
+def test_a_ruler_is_called_by_temple_or_posthumous_name():
+  names = {
+    (era.polity.name, era.ruler.name)
+    for era in calendar_tables.load_eras()
+    if era.ruler
+  }
+  assert {
+    ("宋", "欽宗"),
+    ("遼", "天祚帝"),
+    ("金", "海陵王"),
+    ("元", "順帝"),
+    ("清", "宣統帝"),
+    ("朝鮮", "英祖"),
+    ("後唐", "末帝"),
+  } <= names
+  assert not {("宋", "趙桓"), ("金", "完顏亮"), ("朝鮮", "英宗")} & names
+
+
+def test_years_of_a_queen_go_on_beside_her_eras(calendar):
+  (month,) = {name.month for name in calendar.find_months("新羅善德王", 12, 9)}
+  labels = _format(calendar, calendar.names_of_month(month))
+  assert any("仁平10年" in label for label in labels)
+  # The year of an accession is the last of one and the first of the next.
+  assert calendar.find_months("新羅眞平王", 54, 1)
+
+
+def test_a_count_that_outlived_its_ruler_is_named_by_the_polity():
+  rows = era_calendars.load_calendar("後周,唐").make_reigns()
+  states = {row.name: row.state for row in rows}
+  assert states["顯德"] == "後周"
+  assert states["貞觀"] == "唐太宗"

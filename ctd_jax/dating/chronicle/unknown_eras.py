@@ -102,7 +102,11 @@ def _name_lengths() -> tuple[int, ...]:
 def _names_of_polities() -> frozenset[str]:
   """Returns the folded names, 明, 大明, 皇明."""
   polities = {era.polity for era in calendar_tables.load_eras()}
-  names = {fold_script(name) for polity in polities for name in polity.names}
+  names = {
+    fold_script(name)
+    for polity in polities
+    for name in calendar_tables.list_printed_names(polity)
+  }
   return frozenset(
     prefix + name for name in names for prefix in ("", "大", "皇")
   )
@@ -154,7 +158,8 @@ def _read_state(
   """
   named: dict[int, list[calendar_tables.Era]] = {}
   for era in eras:
-    polities = {fold_script(name) for name in era.polity.names}
+    printed_names = calendar_tables.list_printed_names(era.polity)
+    polities = set(map(fold_script, printed_names))
     rulers = {fold_script(n) for n in (era.ruler.names if era.ruler else ())}
     position = start
     for names in (rulers, polities):
