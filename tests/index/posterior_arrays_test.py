@@ -1,0 +1,111 @@
+"""Posteriors on disk: what is kept, what is spread, masses of intervals."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.index import posterior_arrays
+
+MONTHS = 60
+
+
+def draw_posteriors(number, seed=0, concentration=0.05):
+  draw = np.random.default_rng(seed)
+  return draw.dirichlet(np.full(MONTHS + 1, concentration), number)
+
+
+def make_arrays(chances):
+  return posterior_arrays.make_posterior_arrays(
+    [chances[:3], chances[3:]], MONTHS
+  )
+
+
+def test_whole_posterior_comes_back_but_for_its_tail():
+  chances = draw_posteriors(20)
+  arrays = make_arrays(chances)
+  for index, row in enumerate(chances):
+    p_months = arrays.p_months(index)
+    np.testing.assert_allclose(p_months, row[:-1], atol=2e-3)
+    assert p_months.sum() + arrays.outside[index] == pytest.approx(1, abs=1e-5)
+  np.testing.assert_allclose(arrays.outside, chances[:, -1], rtol=1e-6)
+  assert len(arrays.months) < 20 * MONTHS / 2
+
+
+def test_mass_of_an_interval_is_the_sum_of_its_months():
+  chances = draw_posteriors(20, 1)
+  arrays = make_arrays(chances)
+  mass = arrays.interval_mass(10, 30)
+  np.testing.assert_allclose(mass, chances[:, 10:31].sum(axis=1), atol=2e-3)
+  with pytest.raises(ValueError, match=r"0\.\.59"):
+    arrays.interval_mass(10, MONTHS)
+
+
+def test_summary_is_that_of_the_whole_posterior():
+  chances = draw_posteriors(200, 2)
+  arrays = make_arrays(chances)
+  summary = posterior_arrays.summarize_posteriors(arrays)
+  np.testing.assert_array_equal(summary["best_month"], chances.argmax(axis=1))
+  np.testing.assert_allclose(
+    summary["best_probability"], chances.max(axis=1), rtol=1e-5
+  )
+  for index in range(200):
+    credible = arrays.credible_months(index)
+    months = credible[credible < MONTHS]
+    expected = (months[0], months[-1]) if len(months) else (MONTHS, MONTHS)
+    assert (
+      summary["first_credible"][index],
+      summary["last_credible"][index],
+    ) == expected
+
+
+def test_flat_posterior_is_of_all_months():
+  arrays = make_arrays(np.full((5, MONTHS + 1), 1e-5))
+  assert len(arrays.months) == 0
+  summary = posterior_arrays.summarize_posteriors(arrays)
+  assert summary["first_credible"].tolist() == [0] * 5
+  assert summary["last_credible"].tolist() == [MONTHS - 1] * 5
+
+
+def test_known_months_are_certain():
+  arrays = posterior_arrays.make_certain_posteriors(
+    np.array([4, MONTHS, 0]), MONTHS
+  )
+  assert arrays.interval_mass(4, 4).tolist() == [1, 0, 0]
+  assert arrays.outside.tolist() == [0, 1, 0]
+  summary = posterior_arrays.summarize_posteriors(arrays)
+  assert summary["best_month"].tolist() == [4, MONTHS, 0]
+  assert summary["first_credible"].tolist() == [4, MONTHS, 0]
+
+
+def test_parts_are_joined_and_taken():
+  chances = draw_posteriors(9, 3)
+  whole = make_arrays(chances)
+  joined = posterior_arrays.PosteriorArrays.concatenate(
+    [make_arrays(chances[:5]), make_arrays(chances[5:])]
+  )
+  rows = np.array([7, 0, 7])
+  for index, row in enumerate(rows):
+    np.testing.assert_array_equal(
+      joined.take(rows).p_months(index), whole.p_months(int(row))
+    )
+
+
+def test_arrays_on_disk_are_mapped_and_damage_is_named(tmp_path):
+  arrays = make_arrays(draw_posteriors(20))
+  arrays.save(tmp_path)
+  opened = posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+  assert isinstance(opened.months, np.memmap)
+  np.testing.assert_array_equal(opened.p_months(3), arrays.p_months(3))
+  path = tmp_path / "months.npy"
+  path.write_bytes(path.read_bytes()[:-40])
+  with pytest.raises(ValueError, match=r"months.npy: damaged"):
+    posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+  path.unlink()
+  with pytest.raises(FileNotFoundError, match=r"months.npy: missing"):
+    posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+
+
+def test_empty_work_is_opened(tmp_path):
+  arrays = posterior_arrays.make_certain_posteriors(np.empty(0, int), MONTHS)
+  arrays.save(tmp_path)
+  opened = posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+  assert len(opened.interval_mass(0, 3)) == 0
