@@ -49,6 +49,8 @@ DATING_EXPERTS = (
   "room",
   "punctuation",
 )
+ORDERED = ("dating-order", "dating-order-strict")
+ORDERED_ONLY = f' "--config.eval.baselines={ORDERED}"'
 # Group -> systems whose difference the pages speak of.
 COMPARED = {
   "small": (
@@ -215,6 +217,23 @@ def make_steps() -> list[Step]:
       "dating",
       ("dating-strict",),
       "--variants=strict --seeds=42,1,2 --outside={sources}",
+    ),
+    _rank(
+      "dating-order",
+      "configs/dating.py",
+      "dating_order",
+      *ORDERED,
+      more=ORDERED_ONLY,
+    ),
+    Step(
+      "zztj-dating-order",
+      f"{EVALUATE} --baselines_only --dataset=zztj/rebuilt --data_dir={{data}} "
+      f'--config=configs/dating.py{ORDERED_ONLY} "{TEST_ONLY}" '
+      "--workdir={workdir}",
+      "dating_order_zztj",
+      ORDERED,
+      ("data",),
+      "evaluation/zztj_rebuilt_*/results.json",
     ),
     _rank(
       "baselines",

@@ -17,7 +17,8 @@ from tests import synthetic
 NAMES = (
   *("bm25", "bm25_timekde", "bm25_tuned", "bm25_timekde_tuned", "rules"),
   *("time_keys", "maxsim", "pqr", "sparse", "rerank", "validity_prior"),
-  *("dating-fitted", "dating-elimination", "dating-strict"),
+  *("dating-fitted", "dating-elimination", "dating-order"),
+  *("dating-order-strict", "dating-strict"),
 )
 # A whole system: its section, its check, its search and its registration.
 REVERSED_SYSTEM = """

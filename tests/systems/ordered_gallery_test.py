@@ -1,0 +1,94 @@
+"""Works dated by their order: what the systems read, and how well they date."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.systems import ordered_gallery, registry
+from tests import synthetic
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+  return synthetic.benchmark()
+
+
+@pytest.fixture(scope="module")
+def dated(benchmark):
+  return ordered_gallery.date_gallery(benchmark, use_labels=True)
+
+
+def hide_test_records(benchmark):
+  """Returns the benchmark with other keys and kinds of held-out records."""
+  first = benchmark.records[0]
+  records = [
+    record
+    if split == "train"
+    else dataclasses.replace(record, key=first.key, kind="no_event")
+    for record, split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+  ]
+  return dataclasses.replace(benchmark, records=tuple(records))
+
+
+@pytest.mark.parametrize("use_labels", [True, False])
+def test_keys_and_kinds_of_held_out_records_have_no_way_in(
+  benchmark, use_labels
+):
+  rows = np.arange(len(benchmark.records))
+  log_p, event_log_p = zip(
+    *(
+      (posterior.log_p(rows), style)
+      for posterior, style in (
+        ordered_gallery.date_gallery(each, use_labels)
+        for each in (benchmark, hide_test_records(benchmark))
+      )
+    ),
+    strict=True,
+  )
+  np.testing.assert_array_equal(*log_p)
+  np.testing.assert_array_equal(*event_log_p)
+
+
+def test_strict_dates_read_no_label(benchmark):
+  labelled = ordered_gallery.date_gallery(benchmark, use_labels=True)[0]
+  strict = ordered_gallery.date_gallery(benchmark, use_labels=False)[0]
+  is_train = np.array(benchmark.record_splits) == "train"
+  assert (labelled.certain_months[is_train] >= 0).all()
+  corpus = corpus_lib.read_corpus(
+    [record.text for record in benchmark.records], benchmark.timeline
+  )
+  np.testing.assert_array_equal(strict.certain_months, corpus.placeholder_month)
+
+
+def test_most_events_between_known_months_are_dated(benchmark, dated):
+  rows = np.flatnonzero(
+    (benchmark.kinds == "event") & (np.array(benchmark.record_splits) == "test")
+  )
+  months = np.array(
+    [benchmark.timeline.ordinal(benchmark.records[row].key) for row in rows]
+  )
+  log_p = dated[0].log_p(rows)
+  np.testing.assert_allclose(np.exp(log_p).sum(1), 1, atol=1e-4)
+  assert (log_p.argmax(1) == months).mean() > 0.8
+
+
+def test_a_work_without_dates_is_of_any_month(benchmark, caplog):
+  corpus = corpus_lib.read_corpus(
+    ["無事" for _ in benchmark.records], benchmark.timeline
+  )
+  unknown = np.full(len(corpus), corpus_lib.UNKNOWN)
+  posterior = ordered_gallery.date_works(benchmark, corpus, unknown)
+  log_p = posterior.log_p(np.arange(3))
+  np.testing.assert_allclose(log_p, -np.log(len(benchmark.timeline)), atol=1e-4)
+  assert "prints a month" in caplog.text
+
+
+def test_both_systems_are_registered(benchmark):
+  config = synthetic.config()
+  config.eval.baselines = ("dating-order", "dating-order-strict")
+  systems = registry.make_systems(benchmark, config)
+  assert {system.track for system in systems.values()} == {"T0+order"}
