@@ -189,7 +189,24 @@ def read_corpus(
     external_texts: texts that are no records and whose citations count as well
       (track T0+external).
   """
-  readings = [_read_text(text, timeline) for text in texts]
+  return read_axis_corpus(
+    texts, MonthAxis.from_timeline(timeline), external_texts
+  )
+
+
+def read_axis_corpus(
+  texts: Sequence[str],
+  axis: MonthAxis,
+  external_texts: Sequence[str] = (),
+) -> Corpus:
+  """Returns the records as `read_corpus` does, for an axis made before.
+
+  Args:
+    texts: of the records, in any order, [N].
+    axis: the months, of a timeline.
+    external_texts: as of `read_corpus`.
+  """
+  readings = [_read_text(text, axis.timeline) for text in texts]
   openings, manners, years, spans, days, marks, placeholders, bodies = (
     zip(*readings, strict=True) if readings else ((),) * 8
   )
@@ -198,7 +215,7 @@ def read_corpus(
     return np.array(values, np.int32).reshape(-1)
 
   return Corpus(
-    axis=MonthAxis.from_timeline(timeline),
+    axis=axis,
     texts=tuple(texts),
     plain_texts=tuple(map(plain_text, texts)),
     bodies=tuple(bodies),

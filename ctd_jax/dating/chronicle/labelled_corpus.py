@@ -206,10 +206,10 @@ def make_labelled_corpus(
   heads = [
     _move_to_start(dates.sections[section]) for section in sections.tolist()
   ]
-  heads += [_read_head(text, dates.calendar) for text in texts]
+  heads += [read_head(text, dates.calendar) for text in texts]
   all_texts = [dates.text_of(section) for section in sections.tolist()]
   all_texts += texts
-  corpus = _make_corpus(
+  corpus = make_headed_corpus(
     make_month_axis(dates.calendar), all_texts, heads, external_texts
   )
   num_blank = sum(not body for body in corpus.bodies)
@@ -271,13 +271,18 @@ def _move_to_start(section: Section) -> Section:
   )
 
 
-def _read_head(text: str, calendar: Calendar) -> Section:
-  """Returns the first section of a text."""
+def read_head(text: str, calendar: Calendar) -> Section:
+  """Returns the first section of a text.
+
+  Args:
+    text: that stands alone.
+    calendar: whose reigns it may name.
+  """
   entry = Entry(text, Place("", 1))
   return chronicle_dating.read_all_sections([entry], calendar)[0]
 
 
-def _make_corpus(
+def make_headed_corpus(
   axis: MonthAxis,
   texts: Sequence[str],
   heads: Sequence[Section],
@@ -286,6 +291,12 @@ def _make_corpus(
   """Returns texts without the dates at their heads.
 
   Dates are left to `head_dates`, so there are no openings and days.
+
+  Args:
+    axis: the months.
+    texts: of the records, [N].
+    heads: first section of each.
+    external_texts: texts that are not to be dated and whose citations count.
   """
   zeros = np.zeros(len(texts), np.int32)
   return Corpus(

@@ -15,10 +15,11 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float32, Int, Int8, UInt32
+from jaxtyping import Bool, Float32, Int, Int8, Num, UInt32
 
 from ctd_jax.chronology import date_expressions, sexagenary
 from ctd_jax.chronology.numerals import (
@@ -32,11 +33,14 @@ from ctd_jax.dating.experts import parallel_pairs, shared_wording
 # How the ruler of a year is known: named with it, named before it in the same
 # text, or that of the record which cites.
 NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(3)
-_NUM_CANDIDATES = 25  # events compared with a citation
+# Stretches of text whose wording is compared; the last is all of the text.
+CONTEXTS = ("near", "next", "after", "just", "before", "whole")
+RIVAL_CONTEXTS = ("after", "whole")  # where near equals are counted
+NUM_CANDIDATES = 25  # events compared with a citation
 _CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
 _DATE_CHARS = 14  # characters after a citation that may go on with its date
 _NUM_OVERLAP_FEATURES = (
-  16  # features of a pair that `_find_nearest_events` makes
+  16  # features of a pair that `make_overlap_features` makes
 )
 # A ruler of another state is not in the timeline: 晉文公三年.
 _STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
@@ -179,6 +183,18 @@ class CitationPairs:
   reading: Int8[np.ndarray, " P"]
   features: Float32[np.ndarray, "P f"]
 
+  @property
+  def overlaps(self) -> dict[str, Float32[np.ndarray, " P"]]:
+    """Weight of the strings that the two of each pair share, by context."""
+    columns, column = {}, 0
+    for name in CONTEXTS:
+      columns[name] = column
+      column += 4 if name in RIVAL_CONTEXTS else 2
+    return {
+      name: np.expm1(self.features[:, column])
+      for name, column in columns.items()
+    }
+
 
 def make_citation_pairs(
   corpus: Corpus,
@@ -194,14 +210,7 @@ def make_citation_pairs(
     string_index: wording of those events.
     citations: [M].
   """
-  # Text around each citation, from near to far.
-  contexts = {
-    "near": [citation.text_after[:9] for citation in citations],
-    "next": [citation.text_after[:20] for citation in citations],
-    "after": [citation.text_after for citation in citations],
-    "just": [citation.text_before[-9:] for citation in citations],
-    "before": [citation.text_before for citation in citations],
-  }
+  contexts = cut_contexts(citations)
   encoders = {
     name: functools.partial(_encode_block, string_index, texts)
     for name, texts in contexts.items()
@@ -226,6 +235,54 @@ def make_citation_pairs(
   rows, columns, overlap_features = map(
     np.concatenate, zip(*blocks, strict=True)
   )
+  return pair_citations(
+    corpus,
+    event_records,
+    event_weights,
+    citations,
+    rows=rows,
+    columns=columns,
+    overlap_features=overlap_features,
+  )
+
+
+def cut_contexts(citations: Sequence[Citation]) -> dict[str, list[str]]:
+  """Returns the text around each citation, from near to far.
+
+  Args:
+    citations: [M].
+  """
+  return {
+    "near": [citation.text_after[:9] for citation in citations],
+    "next": [citation.text_after[:20] for citation in citations],
+    "after": [citation.text_after for citation in citations],
+    "just": [citation.text_before[-9:] for citation in citations],
+    "before": [citation.text_before for citation in citations],
+  }
+
+
+def pair_citations(
+  corpus: Corpus,
+  event_records: Int[np.ndarray, " E"],
+  event_weights: Float32[np.ndarray, " indexed"],
+  citations: Sequence[Citation],
+  *,
+  rows: Int[np.ndarray, " P"],
+  columns: Int[np.ndarray, " P"],
+  overlap_features: Float32[np.ndarray, "P o"],
+) -> CitationPairs:
+  """Returns pairs whose wording has been compared, once for every reading.
+
+  Args:
+    corpus: the texts.
+    event_records: rows of the events.
+    event_weights: weight of all strings of each event, of a string index that
+      may have more.
+    citations: [M].
+    rows: citation of each pair.
+    columns: event of each pair.
+    overlap_features: from `make_overlap_features`.
+  """
   preceding_characters = np.array(
     [citation.preceding_character for citation in citations], str
   )
@@ -249,13 +306,13 @@ def make_citation_pairs(
       work_markers[citation_index] == "經",
       np.log1p(event_weights[columns[block]]),
       text_lengths[citation_index],
-      *_agreement_features(
+      *parallel_pairs.make_agreement_columns(
         months[citation_index], corpus.first_month[event_record], 0
       ),
-      *_agreement_features(
+      *parallel_pairs.make_agreement_columns(
         days[citation_index], corpus.first_day[event_record], -1
       ),
-      *_agreement_features(
+      *parallel_pairs.make_agreement_columns(
         year_numbers[citation_index], corpus.opening_year[event_record], 0
       ),
     ]
@@ -282,34 +339,75 @@ def _find_nearest_events(
   overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns citations, the events nearest in wording, and features of both."""
-  # The words after a citation tell the event; those before and the rest of the
-  # comment are a weaker sign of it.
-  rank_scores = (
+  rows, columns, _ = shared_wording.select_top_entries(
+    rank_overlaps(overlaps).tocsr(), NUM_CANDIDATES
+  )
+  values, max_overlaps, num_rivals = {}, {}, {}
+  for name, overlap in overlaps.items():
+    values[name] = shared_wording.lookup_entries(overlap, rows, columns)
+    row_max = shared_wording.row_max(overlap)
+    max_overlaps[name] = row_max[rows]
+    if name in RIVAL_CONTEXTS:
+      rivals = is_rival(values[name], max_overlaps[name])
+      num_rivals[name] = np.bincount(
+        rows, weights=rivals, minlength=overlap.shape[0]
+      )[rows]
+  features = make_overlap_features(
+    values, max_overlaps, num_rivals, event_weights[columns]
+  )
+  return rows, columns, features
+
+
+def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:
+  """Returns the overlap by which the events beside a citation are chosen.
+
+  The words after a citation tell the event; those before and the rest of the
+  comment are a weaker sign of it.
+
+  Args:
+    overlaps: by context: arrays, or sparse arrays, of one shape.
+  """
+  return (
     overlaps["after"]
     + 0.5 * overlaps["before"]
     + 0.5 * overlaps["near"]
     + 0.2 * overlaps["whole"]
   )
-  rows, columns, _ = shared_wording.select_top_entries(
-    rank_scores.tocsr(), _NUM_CANDIDATES
-  )
+
+
+def is_rival(
+  values: Float32[np.ndarray, " P"], max_overlaps: Float32[np.ndarray, " P"]
+) -> Bool[np.ndarray, " P"]:
+  """Returns whether an event shares nearly as much as the best one.
+
+  Args:
+    values: overlap of each pair.
+    max_overlaps: greatest overlap of the citation of each.
+  """
+  return (values >= parallel_pairs.RIVAL_SHARE * max_overlaps) & (values > 0)
+
+
+def make_overlap_features(
+  values: Mapping[str, Float32[np.ndarray, " P"]],
+  max_overlaps: Mapping[str, Float32[np.ndarray, " P"]],
+  num_rivals: Mapping[str, Num[np.ndarray, " P"]],
+  event_weights: Float32[np.ndarray, " P"],
+) -> Float32[np.ndarray, "P o"]:
+  """Returns the first features of pairs: what of their wording is shared.
+
+  Args:
+    values: overlap of each pair by context, in the order of `CONTEXTS`.
+    max_overlaps: greatest overlap of the citation of each pair, likewise.
+    num_rivals: candidates of the citation that share nearly as much as the
+      best, of `RIVAL_CONTEXTS`.
+    event_weights: weight of all strings of the event of each pair.
+  """
   features = []
-  for name, overlap in overlaps.items():
-    value, max_overlap = (
-      shared_wording.lookup_entries(overlap, rows, columns),
-      shared_wording.row_max(overlap),
-    )
-    features += [np.log1p(value), value / (max_overlap[rows] + 5)]
-    if name in ("after", "whole"):
-      is_rival = (value >= 0.8 * max_overlap[rows]) & (value > 0)
-      num_rivals = np.bincount(
-        rows, weights=is_rival, minlength=overlap.shape[0]
-      )
-      features += [
-        value / (event_weights[columns] + 5),
-        np.log1p(num_rivals[rows]),
-      ]
-  return rows, columns, np.stack(features, axis=1).astype(np.float32)
+  for name, value in values.items():
+    features += [np.log1p(value), value / (max_overlaps[name] + 5)]
+    if name in RIVAL_CONTEXTS:
+      features += [value / (event_weights + 5), np.log1p(num_rivals[name])]
+  return np.stack(features, axis=1).astype(np.float32)
 
 
 def _expand_readings(
@@ -357,18 +455,6 @@ def _expand_readings(
     reading=reading.astype(np.int8),
     features=parallel_pairs.stack_features(make_features, len(order)),
   )
-
-
-def _agreement_features(
-  citation_values: np.ndarray, event_values: np.ndarray, missing_value: int
-) -> list:
-  has_values = (citation_values != missing_value) & (
-    event_values != missing_value
-  )
-  return [
-    has_values & (citation_values == event_values),
-    has_values & (citation_values != event_values),
-  ]
 
 
 def _read_context_dates(

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Float32, Int, UInt32
+from jaxtyping import Bool, Float32, Int, Num, UInt32
 
 from ctd_jax.dating.corpus import UNKNOWN, Corpus
 from ctd_jax.dating.experts import shared_wording
 
-_NUM_CANDIDATES = 20  # events that a record is paired with
-_RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
+NUM_CANDIDATES = 20  # events that a record is paired with
+RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
 _BLOCK = 65_536  # pairs whose features are made at once
 # Of the hash of a pair's record, so that a pair differs from its reverse.
 _HASH_MULTIPLIER = np.uint32(31)
@@ -43,6 +43,11 @@ class ParallelPairs:
 
   def __len__(self) -> int:
     return len(self.record_row)
+
+  @property
+  def overlap(self) -> Float32[np.ndarray, " P"]:
+    """Weight of the strings that the two of each pair share."""
+    return np.expm1(self.features[:, 0])
 
   def take(self, is_kept: Bool[np.ndarray, " P"]) -> ParallelPairs:
     """Returns some of the pairs."""
@@ -83,10 +88,10 @@ def make_parallel_pairs(
     _find_nearest_events(string_index, texts, self_event)
   )
   text_index, event_index, overlap = nearest_pairs
-  is_rival = overlap >= _RIVAL_SHARE * max_overlap[text_index]
+  is_rival = overlap >= RIVAL_SHARE * max_overlap[text_index]
   num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
   ranks, event_weights = (
-    _rank_within_rows(text_index, overlap),
+    rank_within_rows(text_index, overlap),
     string_index.event_weights,
   )
   record, event = (
@@ -105,25 +110,19 @@ def make_parallel_pairs(
       event_index[block],
       overlap[block],
     )
-    columns = [
-      np.log1p(pair_overlap),
-      pair_overlap / (max_overlap[text_rows] + 5),
-      pair_overlap / (max_event_overlap[event_rows] + 5),
-      pair_overlap / (text_weight[text_rows] + 5),
-      pair_overlap / (event_weights[event_rows] + 5),
-      np.log1p(num_rivals[text_rows]),
-      ranks[block],
-      np.log1p(text_weight[text_rows]),
-      np.log1p(event_weights[event_rows]),
-      ~is_rival[block],
-    ]
+    columns = make_overlap_columns(
+      overlap=pair_overlap,
+      max_overlap=max_overlap[text_rows],
+      max_event_overlap=max_event_overlap[event_rows],
+      text_weight=text_weight[text_rows],
+      event_weight=event_weights[event_rows],
+      num_rivals=num_rivals[text_rows],
+      rank=ranks[block],
+    )
     for date_field, missing_value in date_fields:
-      field_values = date_field[record[block]], date_field[event[block]]
-      has_values = (field_values[0] != missing_value) & (
-        field_values[1] != missing_value
+      columns += make_agreement_columns(
+        date_field[record[block]], date_field[event[block]], missing_value
       )
-      is_same = field_values[0] == field_values[1]
-      columns += [has_values & is_same, has_values & ~is_same]
     return columns
 
   pair_hashes = (
@@ -135,6 +134,58 @@ def make_parallel_pairs(
     features=stack_features(make_features, len(record)),
     pair_hashes=pair_hashes,
   )
+
+
+def make_overlap_columns(
+  *,
+  overlap: Float32[np.ndarray, " P"],
+  max_overlap: Num[np.ndarray, " P"],
+  max_event_overlap: Float32[np.ndarray, " P"],
+  text_weight: Float32[np.ndarray, " P"],
+  event_weight: Float32[np.ndarray, " P"],
+  num_rivals: Num[np.ndarray, " P"],
+  rank: Int[np.ndarray, " P"],
+) -> list[np.ndarray]:
+  """Returns the first features of pairs: what of their wording is shared.
+
+  Args:
+    overlap: weight of the strings that the two share.
+    max_overlap: greatest overlap of the record with an event.
+    max_event_overlap: greatest overlap of the event with a record.
+    text_weight: weight of all strings of the record.
+    event_weight: weight of all strings of the event.
+    num_rivals: events that share with the record nearly as much as the best.
+    rank: events that share more with the record.
+  """
+  return [
+    np.log1p(overlap),
+    overlap / (max_overlap + 5),
+    overlap / (max_event_overlap + 5),
+    overlap / (text_weight + 5),
+    overlap / (event_weight + 5),
+    np.log1p(num_rivals),
+    rank,
+    np.log1p(text_weight),
+    np.log1p(event_weight),
+    overlap < RIVAL_SHARE * max_overlap,
+  ]
+
+
+def make_agreement_columns(
+  values: Int[np.ndarray, " P"],
+  event_values: Int[np.ndarray, " P"],
+  missing_value: int,
+) -> list[np.ndarray]:
+  """Returns whether what both of a pair print is the same, and is not.
+
+  Args:
+    values: of the record.
+    event_values: of the event.
+    missing_value: of a text that does not print it.
+  """
+  has_values = (values != missing_value) & (event_values != missing_value)
+  is_same = values == event_values
+  return [has_values & is_same, has_values & ~is_same]
 
 
 def _find_nearest_events(
@@ -163,7 +214,7 @@ def _find_nearest_events(
       string_index.overlap(string_matrix), self_event[block]
     )
     text_index, event_index, value = shared_wording.select_top_entries(
-      overlap, _NUM_CANDIDATES
+      overlap, NUM_CANDIDATES
     )
     blocks.append((text_index + np.int32(block.start), event_index, value))
     max_overlap[block], text_weight[block] = (
@@ -191,7 +242,7 @@ def stack_features(
   return result
 
 
-def _rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
   """Returns how many pairs of the same row have a greater value, [P].
 
   Args:
