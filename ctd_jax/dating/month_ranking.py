@@ -18,7 +18,7 @@ from ctd_jax.chronology import query_dates
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval import host_search
 
-_MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
+MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
 
 
 def rank_by_posterior(
@@ -51,7 +51,7 @@ def rank_by_posterior(
   )
   # Some versions of NumPy give [Q, 1].
   interval_index = interval_index.reshape(-1)
-  style_scores = np.maximum(event_log_p, _MIN_EVENT_LOG_P)
+  style_scores = np.maximum(event_log_p, MIN_EVENT_LOG_P)
   top_k = {
     name: (
       np.full((len(intervals), k), -1, np.int32),

@@ -21,7 +21,7 @@ from ctd_jax.dating.experts import base
 
 # Log chance of a month other than the one a record is known to be of.
 LOG_IMPOSSIBLE = -25.0
-_MIN_MASS = 1e-11  # just below exp(LOG_IMPOSSIBLE)
+MIN_MASS = 1e-11  # just below exp(LOG_IMPOSSIBLE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,7 +216,7 @@ def _certain_log_mass(
   first, last = np.array(intervals, np.int64).reshape(-1, 2).T[:, :, None]
   other_mass = (last - first) * np.exp(LOG_IMPOSSIBLE)
   is_inside = (first <= months) & (months <= last)
-  outside_mass = np.maximum(other_mass + np.exp(LOG_IMPOSSIBLE), _MIN_MASS)
+  outside_mass = np.maximum(other_mass + np.exp(LOG_IMPOSSIBLE), MIN_MASS)
   return np.where(is_inside, np.log1p(other_mass), np.log(outside_mass)).astype(
     np.float32
   )
@@ -249,4 +249,4 @@ def interval_log_mass(
     np.exp(log_p.astype(np.float64)), axis=1, out=cumulative_mass[:, 1:]
   )
   mass = cumulative_mass[:, bounds[:, 1] + 1] - cumulative_mass[:, bounds[:, 0]]
-  return np.log(np.maximum(mass, _MIN_MASS)).T.astype(np.float32)
+  return np.log(np.maximum(mass, MIN_MASS)).T.astype(np.float32)

@@ -334,7 +334,28 @@ def search_text(
   if k < 1:
     raise ValueError(f"k={k}: expected 1 or more")
   match = full_text.make_match(words, match_any)
-  if match is None or (works is not None and not works):
+  if match is None:
+    return []
+  return search_match(connection, match, k, works, months)
+
+
+def search_match(
+  connection: sqlite3.Connection,
+  match: str,
+  k: int,
+  works: Sequence[IndexedWork] | None = None,
+  months: tuple[int, int] | None = None,
+) -> list[TextMatch]:
+  """Returns the records that a query of FTS5 matches, the best first by BM25.
+
+  Args:
+    connection: to the database.
+    match: query of FTS5, its characters folded as `full_text` does.
+    k: how many at most.
+    works: as of `search_text`.
+    months: as of `search_text`.
+  """
+  if works is not None and not works:
     return []
   conditions, values = ["full_text MATCH ?"], [match]
   tables = "full_text"

@@ -1,0 +1,238 @@
+"""Ranking of the records of an index: by time, by words, or by both.
+
+The score of a record for a time is that of the dating systems in evaluation
+(`dating.month_ranking`): the log of its mass in the months that are asked for
+plus the log of the chance that the text is of a kind that answers. Words add
+`WORD_WEIGHT` times a score in 0..1 (`word_search`), so that a record that has
+the words stands beside one without them that is exp(WORD_WEIGHT) times as
+probable.
+
+Axes: n records of a work, k results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from ctd_jax.dating import month_ranking, posterior
+from ctd_jax.index import database, month_postings, posterior_arrays
+from ctd_jax.index.word_search import merge_spans
+from ctd_jax.retrieval import host_search
+
+# Nats; chosen on validation questions, see tests/benchmarks/word_weights.py.
+WORD_WEIGHT = 6.0
+# Of a record that does not print the day that is asked for, one of its month.
+_LOG_OTHER_DAY = -float(np.log(30))
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeQuery:
+  """The months that a question asks for.
+
+  Attributes:
+    spans: first and last month of each, included; disjoint, ascending.
+    month_weights: what the mass of a month counts for, as of a day that not
+      every month has; 1 if None.
+  """
+
+  spans: tuple[tuple[int, int], ...]
+  month_weights: Float[np.ndarray, " K"] | None = None
+
+  @classmethod
+  def make(
+    cls,
+    spans: Sequence[tuple[int, int]],
+    month_weights: Float[np.ndarray, " K"] | None = None,
+  ) -> TimeQuery:
+    """Returns the query of spans that may overlap."""
+    merged = merge_spans([(first, last + 1) for first, last in spans])
+    return cls(tuple((first, end - 1) for first, end in merged), month_weights)
+
+  @property
+  def num_months(self) -> int:
+    """Number of months that are asked for."""
+    return sum(last - first + 1 for first, last in self.spans)
+
+  @property
+  def hull(self) -> tuple[int, int]:
+    """First and last of all months."""
+    return self.spans[0][0], self.spans[-1][1]
+
+
+@dataclasses.dataclass(frozen=True)
+class RankedRecord:
+  """A record as an answer.
+
+  Attributes:
+    row: in the index.
+    score: what it is ranked by.
+    mass: probability that it is of the months asked for; None without any.
+    kind_log_p: log p(answering kind | text), as far as it counts.
+    word_score: 0..1; None if the question has no words.
+  """
+
+  row: int
+  score: float
+  mass: float | None = None
+  kind_log_p: float = 0.0
+  word_score: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WorkPosteriors:
+  """The posteriors of a work, opened when they are asked for.
+
+  Attributes:
+    folder: of the index.
+    work: of it.
+    num_months: of the calendar.
+  """
+
+  folder: pathlib.Path
+  work: database.IndexedWork
+  num_months: int
+
+  @functools.cached_property
+  def arrays(self) -> posterior_arrays.PosteriorArrays:
+    """The posteriors by record."""
+    arrays = posterior_arrays.PosteriorArrays.open(
+      self.folder / self.work.folder, self.num_months
+    )
+    if len(arrays) != self.work.num_records:
+      raise ValueError(
+        f"{self.folder / self.work.folder}: damaged, posteriors of "
+        f"{len(arrays)} records where the work has {self.work.num_records}; "
+        "build the index again"
+      )
+    return arrays
+
+  @functools.cached_property
+  def postings(self) -> month_postings.MonthPostings:
+    """The posteriors by month."""
+    postings = month_postings.MonthPostings.open(self.folder / self.work.folder)
+    if postings is None or postings.num_months != self.num_months:
+      postings = month_postings.make_month_postings(self.arrays)
+    return postings
+
+  @functools.cached_property
+  def kind_log_p(self) -> Float32[np.ndarray, " n"]:
+    """log p(answering kind | text), as far as it counts in a ranking."""
+    return np.maximum(self.arrays.event_log_p, month_ranking.MIN_EVENT_LOG_P)
+
+  def find_mass(self, query: TimeQuery) -> Float[np.ndarray, " n"]:
+    """Returns the probability of every record to be of the months."""
+    return self.postings.sum_mass(query.spans, query.month_weights)
+
+
+def rank_by_time(
+  works: Sequence[WorkPosteriors],
+  query: TimeQuery,
+  k: int,
+  masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
+  day_rows: frozenset[int] | None = None,
+) -> list[RankedRecord]:
+  """Returns the k best records for a time; of equal scores the first.
+
+  Args:
+    works: whose records.
+    query: the months.
+    k: how many.
+    masks: work id -> which of its records may be ranked; None for all.
+    day_rows: records that print the day that is asked for; None if none is.
+  """
+  ranked = []
+  for work in works:
+    mass = work.find_mass(query)
+    scores = _score_mass(mass, query) + work.kind_log_p
+    if day_rows is not None:
+      scores += _score_day(work.work, day_rows)
+    members = np.arange(len(mass))
+    if masks is not None:
+      members = np.flatnonzero(masks[work.work.work_id])
+    columns, values = host_search.select_top_k(scores[None, members], k)
+    for column, value in zip(columns[0], values[0], strict=True):
+      if column >= 0:
+        index = members[column]
+        ranked.append(
+          RankedRecord(
+            row=int(work.work.first_row + index),
+            score=float(value),
+            mass=float(mass[index]),
+            kind_log_p=float(work.kind_log_p[index]),
+          )
+        )
+  return sorted(ranked, key=_rank_key)[:k]
+
+
+def rank_by_words(
+  works: Sequence[WorkPosteriors],
+  word_scores: Mapping[int, float],
+  k: int,
+  query: TimeQuery | None = None,
+  word_weight: float = WORD_WEIGHT,
+) -> list[RankedRecord]:
+  """Returns the k best of the records that have words.
+
+  Args:
+    works: of the records.
+    word_scores: row -> score in 0..1.
+    k: how many.
+    query: months, if the question asks for any.
+    word_weight: of the words beside the time.
+  """
+  ranked = []
+  for work in works:
+    rows = [row for row in word_scores if row in work.work.rows]
+    if not rows:
+      continue
+    words = np.array([word_scores[row] for row in rows])
+    if query is None:
+      ranked += [
+        RankedRecord(row=row, score=float(score), word_score=float(score))
+        for row, score in zip(rows, words, strict=True)
+      ]
+      continue
+    indices = np.array(rows) - work.work.first_row
+    mass, kinds = work.find_mass(query)[indices], work.kind_log_p[indices]
+    scores = _score_mass(mass, query) + kinds + word_weight * words
+    ranked += [
+      RankedRecord(
+        row=row,
+        score=float(score),
+        mass=float(row_mass),
+        kind_log_p=float(kind),
+        word_score=float(word),
+      )
+      for row, score, row_mass, kind, word in zip(
+        rows, scores, mass, kinds, words, strict=True
+      )
+    ]
+  return sorted(ranked, key=_rank_key)[:k]
+
+
+def _rank_key(record: RankedRecord) -> tuple[float, int]:
+  return -record.score, record.row
+
+
+def _score_mass(
+  mass: Float[np.ndarray, " n"], query: TimeQuery
+) -> Float[np.ndarray, " n"]:
+  """Returns log masses, with the floors that a whole posterior has."""
+  impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
+  return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
+
+
+def _score_day(
+  work: database.IndexedWork, day_rows: frozenset[int]
+) -> Float[np.ndarray, " n"]:
+  """Returns log p of the day, of records that print it and that do not."""
+  result = np.full(work.num_records, _LOG_OTHER_DAY)
+  indices = [row - work.first_row for row in day_rows if row in work.rows]
+  result[indices] = 0
+  return result
