@@ -3,7 +3,7 @@
 「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖八年」 in a
 commentary all give a time. `format_key` and `parse_key` are inverses over a
 timeline; `find_date_cues` reports every date cue of a running text to the
-scanner in `annals`; `find_full_dates` and `parse_interval` read queries.
+scanner in `annals`; `query_dates` reads whole queries.
 Traditional and Simplified script are read alike.
 
 Positions count the characters of the text as given.
@@ -11,20 +11,11 @@ Positions count the characters of the text as given.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
-from ctd_jax.chronology import (
-  common_era_years,
-  query_windows,
-  reign_tables,
-  rulers,
-  sexagenary,
-)
-from ctd_jax.chronology.common_era_years import EraYear
+from ctd_jax.chronology import reign_tables, sexagenary
 from ctd_jax.chronology.date_grammar import (
-  FIRST_MONTH_OF_SEASON,
   PUNCTUATION,
   SEASONS,
   DateCue,
@@ -40,7 +31,7 @@ from ctd_jax.chronology.numerals import (
   format_numeral,
   to_simplified,
 )
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.chronology.timelines import TimeKey, Timeline
 
 # Styles of `format_key`; the full ones name reign, year and month.
 FULL_DATE_STYLES = ("full", "reign", "annals")
@@ -139,12 +130,9 @@ def _resolve_key(
 ) -> TimeKey:
   """Returns the key of a cue that names year and month, and any reign."""
   if match["common_year"]:
-    mention = _make_common_era_mention(match, cue, text, timeline)
-    if mention.interval is None or cue.leap:
-      raise DateError("expected a month of the year", text, cue.start)
-    return mention.interval.start
+    return _resolve_common_key(match, cue, text, timeline)
   candidates = candidate_reigns(match, cue, timeline)
-  _check_ruler(candidates, match, cue, text, timeline)
+  check_ruler(candidates, match, cue, text, timeline)
   if len(candidates) != 1:
     raise DateError(
       f"ambiguous reign, write one of {_name_reigns(candidates, timeline)}",
@@ -187,18 +175,43 @@ def _resolve_key(
   return key
 
 
+def _resolve_common_key(
+  match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
+) -> TimeKey:
+  """Returns the key of a month of a year of the common era."""
+  if cue.leap:
+    raise DateError("expected a month of the year", text, cue.start)
+  try:
+    return reign_tables.common_era_interval(
+      timeline, read_common_year(match), cue.month
+    ).start
+  except (KeyError, ValueError) as error:
+    raise DateError(str(error.args[0]), text, cue.start) from None
+
+
 def _name_reigns(reigns: Iterable[int], timeline: Timeline) -> str:
   return ", ".join(map(timeline.full_reign_name, reigns))
 
 
-def _check_ruler(
+def check_ruler(
   candidates: Sequence[int],
   match: re.Match[str],
   cue: DateCue,
   text: str,
   timeline: Timeline,
 ) -> None:
-  """Raises DateError if the ruler named had no reign of that name."""
+  """Checks that the ruler of a date had a reign of the name that it gives.
+
+  Args:
+    candidates: reigns that the date can mean.
+    match: of the date.
+    cue: its parts.
+    text: that holds it.
+    timeline: the reigns.
+
+  Raises:
+    DateError: if there is a name and no candidate.
+  """
   if cue.reign and not candidates:
     reigns = build_grammar(timeline).reigns[match["reign"] or match["initial"]]
     raise DateError(
@@ -208,35 +221,6 @@ def _check_ruler(
       text,
       cue.start,
     )
-
-
-def _make_common_era_mention(
-  match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
-) -> query_windows.DateMention:
-  """Returns the mention of a date such as 「公元479年正月」.
-
-  Raises:
-    DateError: if the timeline has no such year.
-  """
-  try:
-    year = read_common_year(match)
-    month = cue.month or FIRST_MONTH_OF_SEASON.get(cue.season)
-    interval = reign_tables.common_era_interval(timeline, year, month)
-    if cue.season and not cue.month:
-      last = reign_tables.common_era_interval(timeline, year, month + 2)
-      interval = Interval(interval.start, last.end)
-  except (KeyError, ValueError) as error:
-    raise DateError(str(error.args[0]), text, cue.start) from None
-  return query_windows.DateMention(
-    cue.start,
-    cue.end,
-    (interval.start.reign,),
-    interval.start.year,
-    cue.month,
-    cue.season,
-    cue.leap,
-    interval,
-  )
 
 
 def _is_date(
@@ -325,177 +309,3 @@ def find_date_cues(
     if not match["common_year"]
     and _is_date(match, cue, folded_text, is_punctuated)
   ]
-
-
-def parse_interval(text: str, timeline: Timeline) -> Interval:
-  """Returns the interval that a query asks for.
-
-  Reads one date (a month, a year, a season of a year) or a range of two, and
-  the window around it, if any; see `query_windows`.
-
-  Args:
-    text: a whole query, e.g. 「魯成公七年正月之前半年內，有何記事？」.
-    timeline: calendar; the window is clipped to it.
-
-  Raises:
-    DateError: if there is no full date, a month of a sexagenary year alone, or
-      the window cannot be read, runs backwards or lies outside the timeline.
-  """
-  folded = fold_script(text)
-  years = common_era_years.find_common_era_years(text)
-  matches = [
-    (match, cue)
-    for match, cue in iterate_matches(folded, timeline)
-    if not any(cue.start < year.end and year.start < cue.end for year in years)
-  ]
-  for _, cue in matches:
-    if cue.year_cycle and not cue.year and (cue.month or cue.season):
-      raise DateError(
-        f"{cue.year_cycle} alone tells no year; write reign and regnal year",
-        text,
-        cue.start,
-      )
-  mentions = [
-    _make_mention(match, cue, text, timeline) for match, cue in matches
-  ]
-  if any(mention.reigns for mention in mentions):
-    # Beside a date "120-150" is as good as any number.
-    years = [year for year in years if year.has_era]
-  mentions += [_make_year_mention(year, text, timeline) for year in years]
-  mentions.sort(key=lambda mention: mention.start)
-  mentions = _settle_reigns(mentions, folded, timeline)
-  if len(years) == 1 and sum(bool(mention.reigns) for mention in mentions) == 1:
-    side = common_era_years.find_open_window(text, years[0])
-    if side:
-      return _open_interval(side, years[0], text, timeline)
-  # Without any reign beside its year, one named elsewhere may be meant.
-  if not any(mention.reigns for mention in mentions):
-    mentions = _with_lone_reign(mentions, folded, timeline)
-  try:
-    return query_windows.resolve_window(folded, mentions, timeline)
-  except DateError as error:
-    # The window was read in folded text; the error quotes the text as given.
-    raise DateError(error.problem, text, error.position) from None
-
-
-def _make_mention(
-  match: re.Match[str], cue: DateCue, text: str, timeline: Timeline
-) -> query_windows.DateMention:
-  """Returns a match as a mention, with all reigns that it can mean."""
-  if match["common_year"]:
-    return _make_common_era_mention(match, cue, text, timeline)
-  candidates = candidate_reigns(match, cue, timeline)
-  _check_ruler(candidates, match, cue, text, timeline)
-  return query_windows.DateMention(
-    cue.start,
-    cue.end,
-    tuple(candidates),
-    cue.year,
-    cue.month,
-    cue.season,
-    cue.leap,
-  )
-
-
-def _make_year_mention(
-  year: EraYear, text: str, timeline: Timeline
-) -> query_windows.DateMention:
-  """Returns the mention of a year such as "722 BCE".
-
-  Raises:
-    DateError: if the timeline has no such year.
-  """
-  try:
-    interval = reign_tables.common_era_interval(timeline, year.year)
-  except KeyError as error:
-    raise DateError(str(error.args[0]), text, year.start) from None
-  return query_windows.DateMention(
-    year.start,
-    year.end,
-    (interval.start.reign,),
-    interval.start.year,
-    interval=interval,
-  )
-
-
-def _open_interval(
-  side: str, year: EraYear, text: str, timeline: Timeline
-) -> Interval:
-  """Returns the months on a side of a year, as "before 1069 CE" asks."""
-  interval = reign_tables.common_era_interval(timeline, year.year)
-  low, high = timeline.interval_ordinals(interval)
-  bounds = {
-    "before": (0, low - 1),
-    "until": (0, high),
-    "since": (low, len(timeline) - 1),
-    "after": (high + 1, len(timeline) - 1),
-  }
-  low, high = bounds[side]
-  if high < low:
-    raise DateError(
-      f"the window lies outside timeline {timeline.name!r}", text, year.start
-    )
-  return Interval(timeline.key_at(low), timeline.key_at(high))
-
-
-def _settle_reigns(
-  mentions: Sequence[query_windows.DateMention], folded: str, timeline: Timeline
-) -> list[query_windows.DateMention]:
-  """Returns the mentions, reigns of one name told apart by the whole query.
-
-  By its other date (「自晉泰始元年至泰始三年」), or by a ruler or dynasty that
-  is named elsewhere (「《資治通鑑·齊紀》在建元元年」). Where neither is, or
-  several are, the mention stays ambiguous.
-  """
-  settled = {
-    mention.reigns[0] for mention in mentions if len(mention.reigns) == 1
-  }
-  characters = list(folded)
-  for mention in mentions:
-    length = mention.end - mention.start
-    characters[mention.start : mention.end] = "〇" * length
-  outside_dates = "".join(characters)
-
-  def narrow_reigns(reigns: tuple[int, ...]) -> tuple[int, ...]:
-    if len(reigns) < 2:
-      return reigns
-    named = [
-      number
-      for number in reigns
-      if number in settled
-      or re.search(
-        rulers.build_mention_pattern(
-          rulers.ruler_names(timeline.reigns[number - 1].state)
-        ),
-        outside_dates,
-      )
-    ]
-    return tuple(named) or reigns
-
-  return [
-    dataclasses.replace(mention, reigns=narrow_reigns(mention.reigns))
-    for mention in mentions
-  ]
-
-
-def _with_lone_reign(
-  mentions: list[query_windows.DateMention], folded: str, timeline: Timeline
-) -> list[query_windows.DateMention]:
-  """Returns the mentions, the first year with the reign that precedes it.
-
-  For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
-  """
-  for index, mention in enumerate(mentions):
-    if mention.year is None:
-      continue
-    preceding_reigns = [
-      (folded.rfind(name, 0, mention.start), numbers)
-      for name, numbers in build_grammar(timeline).reigns.items()
-      if len(name) > 1 and name in folded[: mention.start]
-    ]
-    if preceding_reigns:
-      mentions[index] = dataclasses.replace(
-        mention, reigns=max(preceding_reigns)[1]
-      )
-    break
-  return mentions

@@ -2,8 +2,8 @@
 
 「魯成公七年正月之前半年內」 asks for six months of which none is the month it
 names. `resolve_window` takes the positions of the dates in a query, reads the
-words around them and returns the interval. `date_expressions.parse_interval`
-finds the dates.
+words around them and returns the months. `query_mentions` finds the dates,
+`query_ranges` reads those that end at a second date.
 
 How words are read (A is the date as written, a month, a season or a year):
 
@@ -20,364 +20,189 @@ How words are read (A is the date as written, a month, a season or a year):
 - No number after 「之前」, 「以後」, 「以來」: everything on that side.
 
 Months count in ordinals, so they cross reigns: the year before 元年 is the last
-of the reign before. A window is clipped to its timeline.
+of the reign before. A window is clipped to its calendar.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from ctd_jax.chronology import query_ranges
 from ctd_jax.chronology import window_patterns as patterns
-from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON
 from ctd_jax.chronology.numerals import (
   DURATION_PATTERN,
   DateError,
   parse_duration,
   parse_numeral,
 )
-from ctd_jax.chronology.timelines import (
-  MONTHS_PER_YEAR,
-  Interval,
-  TimeKey,
-  Timeline,
-)
+from ctd_jax.chronology.query_calendar import Months, QueryCalendar, RegnalYear
+from ctd_jax.chronology.query_mentions import DateMention
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 
 
-@dataclasses.dataclass(frozen=True)
-class DateMention:
-  """Stretch of a query that looks like a date.
+class _Anchor(NamedTuple):
+  """The date around which a window lies.
 
   Attributes:
-    start: position of its first character.
-    end: position after its last character.
-    reigns: numbers of the reigns it can mean; empty if it names none.
-    year: regnal year, if said.
-    month: 1-12, if said.
-    season: one of 春夏秋冬, if said.
-    leap: whether the month is intercalary.
-    interval: its months if they are more than one reign's, as those of a year
-      of the common era can be; else None.
+    first: ordinal of its first month.
+    last: ordinal of its last.
+    regnal_year: its name, if it has one.
+    is_bare_year: whether it is a year without a month.
+    calendar: whose months they are.
   """
 
-  start: int
-  end: int
-  reigns: tuple[int, ...] = ()
-  year: int | None = None
-  month: int | None = None
-  season: str | None = None
-  leap: bool = False
-  interval: Interval | None = None
+  first: int
+  last: int
+  regnal_year: RegnalYear | None
+  is_bare_year: bool
+  calendar: QueryCalendar
+
+  def shift_years(self, first_offset: int, last_offset: int) -> Months:
+    """Returns whole years, as offsets from the anchor's year."""
+    return self.calendar.shift_years(
+      self.first, self.regnal_year, first_offset, last_offset
+    )
 
 
 def resolve_window(
-  text: str, mentions: Sequence[DateMention], timeline: Timeline
-) -> Interval:
+  text: str, mentions: Sequence[DateMention], calendar: QueryCalendar
+) -> Months:
   """Returns the months that a query asks for.
 
   Args:
     text: the query, folded to Traditional script (`numerals.fold_script`).
-    mentions: its possible dates in order; the first that names a reign is the
-      anchor.
-    timeline: calendar to which the window is clipped.
+    mentions: its possible dates in order; the first that is full is the anchor.
+    calendar: to which the window is clipped.
 
   Raises:
     DateError: if no date is found or the window cannot be read, runs
-      backwards or lies outside the timeline.
+      backwards or lies outside the calendar.
   """
-  # Titles are no dates: 《春秋》 names two seasons. Positions must not move.
-  text = patterns.BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
-  text = text.replace(patterns.ANCHOR_MARK, " ")  # one mark, the anchor's
-  full_dates = [mention for mention in mentions if mention.reigns]
+  text = _blank_titles(text)
+  name = calendar.timeline.name
+  full_dates = [mention for mention in mentions if mention.is_full]
   if not full_dates:
-    raise DateError(
-      f"no date of timeline {timeline.name!r} with reign and year", text
-    )
+    raise DateError(f"no date of timeline {name!r} with reign and year", text)
   first_date = full_dates[0]
-  anchor = _date_ordinals(first_date, first_date, text, timeline)
-  second_date = _find_second_date(first_date, mentions, text, timeline)
+  anchor = query_ranges.find_months(first_date, first_date, text, calendar)
+  second_date = query_ranges.find_second_date(
+    first_date, mentions, text, calendar
+  )
   if second_date is None:
-    anchored_text = (
-      text[: first_date.start] + patterns.ANCHOR_MARK + text[first_date.end :]
-    )
-    low, high = _window_ordinals(
-      anchored_text, first_date, anchor, text, timeline
+    low, high = _read_window(
+      _mark_anchor(text, first_date),
+      _Anchor(
+        *anchor,
+        RegnalYear(first_date.reigns[0], first_date.year)
+        if first_date.reigns and first_date.year
+        else None,
+        first_date.is_bare_year,
+        calendar,
+      ),
+      text,
     )
   else:
-    low, high = _range_ordinals(first_date, anchor, *second_date, text)
-  low, high = max(low, 0), min(high, len(timeline) - 1)  # clipped
+    low, high = query_ranges.join_dates(first_date, anchor, *second_date, text)
+  low, high = max(low, 0), min(high, len(calendar) - 1)  # clipped
   if high < low:
     raise DateError(
-      f"the window lies outside timeline {timeline.name!r}",
-      text,
-      first_date.start,
+      f"the window lies outside timeline {name!r}", text, first_date.start
     )
-  return Interval(timeline.key_at(low), timeline.key_at(high))
+  return Months(low, high)
 
 
-def _date_ordinals(
-  mention: DateMention,
-  error_mention: DateMention,
-  text: str,
-  timeline: Timeline,
-) -> tuple[int, int]:
-  """Returns the ordinals of the first and last month of a date."""
-  if mention.interval is not None:
-    return timeline.interval_ordinals(mention.interval)
-  if len(mention.reigns) != 1:
-    names = ", ".join(
-      timeline.full_reign_name(number) for number in mention.reigns
-    )
-    raise DateError(
-      f"ambiguous reign, write one of {names}", text, error_mention.start
-    )
-  (reign,) = mention.reigns
-  try:
-    year = timeline.year_interval(reign, mention.year)
-    if mention.season and not mention.month:
-      month = FIRST_MONTH_OF_SEASON[mention.season]
-      return timeline.interval_ordinals(
-        Interval(
-          TimeKey(reign, mention.year, month),
-          TimeKey(reign, mention.year, month + 2),  # three months a season
-        )
-      )
-    if mention.leap and not timeline.leap_months:
-      # A calendar without leap months files one with the month it follows.
-      if not mention.month:
-        return timeline.interval_ordinals(year)
-      key = TimeKey(reign, mention.year, mention.month)
-    elif mention.leap and not mention.month:
-      # 「閏月」 without a number: clear if the year has one leap month.
-      leap_keys = [key for key in timeline.iterate_keys(year) if key.leap]
-      key = leap_keys[0] if len(leap_keys) == 1 else None
-      if key is None:
-        raise DateError(
-          f"the year has {len(leap_keys)} leap months, say which",
-          text,
-          error_mention.start,
-        )
-    elif mention.month:
-      key = TimeKey(reign, mention.year, mention.month, mention.leap)
-    else:
-      return timeline.interval_ordinals(year)
-    return timeline.ordinal(key), timeline.ordinal(key)
-  except KeyError:
-    raise DateError(
-      f"timeline {timeline.name!r} has no such month:"
-      f" {timeline.full_reign_name(reign)} has"
-      f" {timeline.reigns[reign - 1].years} years",
-      text,
-      error_mention.start,
-    ) from None
-
-
-def _find_second_date(
-  first_date: DateMention,
-  mentions: Sequence[DateMention],
-  text: str,
-  timeline: Timeline,
-) -> tuple[DateMention, tuple[int, int]] | None:
-  """Returns the other end of a range with its ordinals, or None.
-
-  The second date may leave out what it shares with the first: 「自隱公元年三月
-  至五月」, 「至次年春」, 「至年底」.
-  """
-  later_mentions = [
-    later_mention
-    for later_mention in mentions
-    if later_mention.start >= first_date.end
-  ]
-  full_dates = [
-    later_mention for later_mention in later_mentions if later_mention.reigns
-  ]
-  if len(full_dates) > 1:
-    raise DateError(
-      "a third date; expected at most two", text, full_dates[1].start
-    )
-  if full_dates:
-    return full_dates[0], _date_ordinals(
-      full_dates[0], full_dates[0], text, timeline
-    )
-  following_text = text[first_date.end :]
-  connector = patterns.RANGE_CONNECTOR.match(following_text)
-  pair_connector = (
-    None if connector else patterns.PAIR_CONNECTOR.match(following_text)
-  )
-  if not (connector or pair_connector):
-    return None
-  position = first_date.end + (connector or pair_connector).end()
-  relative_year = patterns.RELATIVE_END_YEAR.match(text, position)
-  elided_date = _find_elided_date(later_mentions, text, position, relative_year)
-  if elided_date is None or (
-    pair_connector and not patterns.PAIR_END.match(text, elided_date.end)
-  ):
-    return None
-  completed_date = dataclasses.replace(
-    elided_date,
-    reigns=first_date.reigns,
-    year=elided_date.year or first_date.year,
-  )
-  if relative_year and relative_year["next"]:
-    return elided_date, _next_year_ordinals(
-      first_date, completed_date, text, timeline
-    )
-  return elided_date, _date_ordinals(
-    completed_date, elided_date, text, timeline
-  )
-
-
-def _find_elided_date(
-  later_mentions: Sequence[DateMention],
-  text: str,
-  position: int,
-  relative_year: re.Match[str] | None,
-) -> DateMention | None:
-  """Returns the date after a connector that leaves out reign or year.
+def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
+  """Returns a query without its dates and the words of their window.
 
   Args:
-    later_mentions: possible dates after the first.
-    text: the query.
-    position: after the connector.
-    relative_year: match of 「同年」 or 「次年」 at `position`, if there is one.
+    text: the query, folded.
+    mentions: its dates; of the others, as of titles, the text stays.
+
+  Returns:
+    A text of the same length, with spaces where something was.
   """
-  start = relative_year.end() if relative_year else position
-  for mention in later_mentions:
-    if mention.start == start:
-      return mention
-  if text[start : start + 1] in FIRST_MONTH_OF_SEASON:
-    return DateMention(start, start + 1, season=text[start])
-  if year_end := patterns.YEAR_END.match(text, start):  # 「年底」
-    return DateMention(start, year_end.end(), month=MONTHS_PER_YEAR)
-  # 「至次年」: the whole year.
-  return DateMention(position, start) if relative_year else None
+  characters = list(text)
+  for mention in mentions:
+    length = mention.end - mention.start
+    characters[mention.start : mention.end] = patterns.ANCHOR_MARK * length
+  text = "".join(characters)
+  # A date of several characters is one mark to the patterns.
+  marks = re.compile(f"{patterns.ANCHOR_MARK}+")
+  positions = [
+    position
+    for position, character in enumerate(text)
+    if character != patterns.ANCHOR_MARK
+    or text[position - 1 : position] != patterns.ANCHOR_MARK
+  ]
+  shortened = marks.sub(patterns.ANCHOR_MARK, text)
+  for pattern in patterns.WINDOW_WORDS:
+    for match in pattern.finditer(shortened):
+      for index in range(match.start(), match.end()):
+        characters[positions[index]] = " "
+  return "".join(characters).replace(patterns.ANCHOR_MARK, " ")
 
 
-def _next_year_ordinals(
-  first_date: DateMention, mention: DateMention, text: str, timeline: Timeline
-) -> tuple[int, int]:
-  """Returns the ordinals of a date said to be in the year after the first."""
-  (reign,) = first_date.reigns
-  year = timeline.year_interval(reign, first_date.year)
-  next_ordinal = timeline.ordinal(year.end) + 1
-  if next_ordinal >= len(timeline):
-    raise DateError("the range ends after the timeline", text, mention.start)
-  # After the last year of a reign the next year is 元年 of the next reign.
-  key = timeline.key_at(next_ordinal)
-  return _date_ordinals(
-    dataclasses.replace(mention, reigns=(key.reign,), year=key.year),
-    mention,
-    text,
-    timeline,
-  )
+def _blank_titles(text: str) -> str:
+  """Returns a text without titles, of the same length.
 
-
-def _range_ordinals(
-  first_date: DateMention,
-  anchor: tuple[int, int],
-  second_date: DateMention,
-  end: tuple[int, int],
-  text: str,
-) -> tuple[int, int]:
-  """Returns the ordinals of a range between two dates, both included.
-
-  Between 「之後」 and 「之前」 both are excluded.
+  Titles are no dates: 《春秋》 names two seasons.
   """
-  low, high = anchor[0], end[1]
-  after_first = text[first_date.end : second_date.start]
-  if re.match("之後|以後|後", after_first) and re.match(
-    "之前|以前|前", text[second_date.end :]
-  ):
-    low, high = anchor[1] + 1, end[0] - 1
-  if high < low:
-    raise DateError("the range ends before it starts", text, second_date.start)
-  return low, high
+  text = patterns.BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
+  return text.replace(patterns.ANCHOR_MARK, " ")  # one mark, the anchor's
 
 
-def _window_ordinals(
-  anchored_text: str,
-  mention: DateMention,
-  anchor: tuple[int, int],
-  text: str,
-  timeline: Timeline,
-) -> tuple[int, int]:
-  """Returns the ordinals of the window around one date.
+def _mark_anchor(text: str, mention: DateMention) -> str:
+  """Returns a text with the anchor's mark in place of a date."""
+  return text[: mention.start] + patterns.ANCHOR_MARK + text[mention.end :]
+
+
+def _read_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
+  """Returns the months of the window around one date.
 
   The order of the readings matters: 「前後兩年」 holds the words of a window on
   one side, 「前一整年」 those of a length before the date.
   """
-  is_bare_year = mention.month is None and mention.season is None
-  half_year = patterns.HALF_YEAR.search(anchored_text) if is_bare_year else None
-  if half_year:
-    middle_ordinal = anchor[0] + MONTHS_PER_YEAR // 2
+  half_year = patterns.HALF_YEAR.search(anchored_text)
+  if half_year and anchor.is_bare_year:
+    middle = anchor.calendar.find_middle(Months(anchor.first, anchor.last))
     return (
-      (anchor[0], middle_ordinal - 1)
+      Months(anchor.first, middle - 1)
       if half_year["first"]
-      else (middle_ordinal, anchor[1])
+      else Months(middle, anchor.last)
     )
-  symmetric = _symmetric_window(anchored_text, is_bare_year, anchor, timeline)
+  symmetric = _symmetric_window(anchored_text, anchor)
   if symmetric is not None:
     return symmetric
   for pattern, shift in patterns.YEAR_SHIFTS:
     if pattern.search(anchored_text):
-      return _years_ordinals(anchor, shift, shift, timeline)
-  one_sided = _one_sided_window(anchored_text, is_bare_year, anchor, timeline)
+      return anchor.shift_years(shift, shift)
+  one_sided = _one_sided_window(anchored_text, anchor)
   if one_sided is not None:
     return one_sided
   for pattern, shift in patterns.MONTH_SHIFTS:
     if pattern.search(anchored_text):
-      edge = anchor[0] if shift < 0 else anchor[1]
-      return edge + shift, edge + shift
+      month = (anchor.first if shift < 0 else anchor.last) + shift
+      return Months(month, month)
   if patterns.SAME_YEAR.search(anchored_text):
-    return _years_ordinals(anchor, 0, 0, timeline)
-  return _open_window(anchored_text, anchor, text, timeline)
+    return anchor.shift_years(0, 0)
+  return _open_window(anchored_text, anchor, text)
 
 
-def _years_ordinals(
-  anchor: tuple[int, int],
-  first_offset: int,
-  last_offset: int,
-  timeline: Timeline,
-) -> tuple[int, int]:
-  """Returns the ordinals of regnal years, as offsets from the anchor's year."""
-  key = timeline.key_at(anchor[0])
-  years = [
-    (reign, year)
-    for reign, row in enumerate(timeline.reigns, start=1)
-    for year in range(1, row.years + 1)
-  ]
-  year_index = years.index((key.reign, key.year))
-  low, high = (
-    max(year_index + first_offset, 0),
-    min(year_index + last_offset, len(years) - 1),
-  )
-  if high < low:
-    return len(timeline), -1  # empty: no such year in the timeline
-  return (
-    timeline.interval_ordinals(timeline.year_interval(*years[low]))[0],
-    timeline.interval_ordinals(timeline.year_interval(*years[high]))[1],
-  )
-
-
-def _symmetric_window(
-  anchored_text: str,
-  is_bare_year: bool,
-  anchor: tuple[int, int],
-  timeline: Timeline,
-) -> tuple[int, int] | None:
+def _symmetric_window(anchored_text: str, anchor: _Anchor) -> Months | None:
   """Returns a window on both sides of the date, None if there is none."""
   match = patterns.AROUND_WINDOW.search(anchored_text)
   if match:
     length = parse_duration(match)
     # Years around a year are regnal years; around a month they are months.
-    if length.years and is_bare_year:
-      return _years_ordinals(anchor, -length.years, length.years, timeline)
+    if length.years and anchor.is_bare_year:
+      return anchor.shift_years(-length.years, length.years)
     # 「前後共五個月」 counts the date itself: two on each side.
     months_per_side = (
       (length.months - 1) // 2 if match["total"] else length.months
     )
-    return anchor[0] - months_per_side, anchor[1] + months_per_side
+    return Months(anchor.first - months_per_side, anchor.last + months_per_side)
   match = patterns.TWO_SIDES.search(anchored_text)
   if match:
     side_months = []
@@ -389,18 +214,18 @@ def _symmetric_window(
         if is_half
         else months_per_unit * parse_numeral(match[number])
       )
-    if is_bare_year and not any(
+    if anchor.is_bare_year and not any(
       num_months % MONTHS_PER_YEAR for num_months in side_months
     ):
       before, after = (
         num_months // MONTHS_PER_YEAR for num_months in side_months
       )
-      return _years_ordinals(anchor, -before, after, timeline)
-    return anchor[0] - side_months[0], anchor[1] + side_months[1]
+      return anchor.shift_years(-before, after)
+    return Months(anchor.first - side_months[0], anchor.last + side_months[1])
   if patterns.AROUND_WITHOUT_LENGTH.search(anchored_text):
-    if is_bare_year:
-      return _years_ordinals(anchor, -1, 1, timeline)
-    return anchor[0] - 1, anchor[1] + 1
+    if anchor.is_bare_year:
+      return anchor.shift_years(-1, 1)
+    return Months(anchor.first - 1, anchor.last + 1)
   return None
 
 
@@ -411,12 +236,7 @@ def _find_side(anchored_text: str) -> re.Match[str] | None:
   ) or patterns.BEYOND_ANCHOR.search(anchored_text)
 
 
-def _one_sided_window(
-  anchored_text: str,
-  is_bare_year: bool,
-  anchor: tuple[int, int],
-  timeline: Timeline,
-) -> tuple[int, int] | None:
+def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
   """Returns a window of known length on one side, None if there is none.
 
   Distances are counted from the anchor: near_offset 0 includes it.
@@ -456,7 +276,7 @@ def _one_sided_window(
     is_rolling = True
   length = parse_duration(match)
   has_plus = side is not None and side["plus"] is not None
-  whole_years = length.years and (is_bare_year or not is_rolling)
+  whole_years = length.years and (anchor.is_bare_year or not is_rolling)
   number = length.years if whole_years else length.months
   # 含當月 counts the anchor as one of the months, 及其後 adds it to them.
   near_offset = 0 if is_included or has_plus else 1
@@ -465,26 +285,24 @@ def _one_sided_window(
     (-far_offset, -near_offset) if is_past else (near_offset, far_offset)
   )
   if whole_years:
-    return _years_ordinals(anchor, first_offset, last_offset, timeline)
+    return anchor.shift_years(first_offset, last_offset)
   # The anchor may be a season or a year: a window before it ends at its first
   # month, one after it starts at its last, one that includes it spans it.
-  low, high = anchor
-  return (
+  low, high = anchor.first, anchor.last
+  return Months(
     (low if first_offset < 0 or near_offset == 0 else high) + first_offset,
     (high if last_offset > 0 or near_offset == 0 else low) + last_offset,
   )
 
 
-def _open_window(
-  anchored_text: str, anchor: tuple[int, int], text: str, timeline: Timeline
-) -> tuple[int, int]:
+def _open_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
   """Returns a window without a length: one side of the date, or the date.
 
   Raises:
     DateError: if the words give a length that cannot be read as months, such
       as 「數月」: everything on that side would be a wrong answer.
   """
-  low, high, last = *anchor, len(timeline) - 1
+  low, high, last = anchor.first, anchor.last, len(anchor.calendar) - 1
   side = _find_side(anchored_text)
   unreadable = (
     side and patterns.VAGUE_LENGTH.search(anchored_text)
@@ -499,7 +317,8 @@ def _open_window(
   # 「截至A」 is all up to the anchor, 「A以來」 all from it on.
   if side is None:
     low = 0 if patterns.UNTIL_ANCHOR.search(anchored_text) else low
-    return low, last if patterns.SINCE_ANCHOR.search(anchored_text) else high
+    is_open = patterns.SINCE_ANCHOR.search(anchored_text)
+    return Months(low, last if is_open else high)
   if side["past"]:
-    return 0, high if side["plus"] else low - 1
-  return (low if side["plus"] else high + 1), last
+    return Months(0, high if side["plus"] else low - 1)
+  return Months(low if side["plus"] else high + 1, last)

@@ -125,3 +125,18 @@ RELATIVE_END_YEAR = re.compile(
 )
 YEAR_END = re.compile("(?:年|歲)(?:底|末|終|尾)|(?:歲暮|終歲)")
 BOOK_TITLE = re.compile("《[^《》]*》")
+# All that says where a window lies, for readers of the rest of a query.
+WINDOW_WORDS = (
+  AROUND_WINDOW,
+  TWO_SIDES,
+  DIRECTED_WINDOW,
+  SIDE_OF_ANCHOR,
+  BEYOND_ANCHOR,
+  AROUND_WITHOUT_LENGTH,
+  SINCE_ANCHOR,
+  UNTIL_ANCHOR,
+  ANCHOR_INCLUDED,
+  HALF_YEAR,
+  *(pattern for pattern, _ in (*MONTH_SHIFTS, *YEAR_SHIFTS)),
+  SAME_YEAR,
+)

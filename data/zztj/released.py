@@ -31,7 +31,12 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark import queries
 from ctd_jax.benchmark.records import EVENT, Record
-from ctd_jax.chronology import date_expressions, numerals, reign_tables
+from ctd_jax.chronology import (
+  date_expressions,
+  numerals,
+  query_dates,
+  reign_tables,
+)
 from ctd_jax.chronology.timelines import (
   MONTHS_PER_YEAR,
   Interval,
@@ -314,7 +319,7 @@ class _DateReader:
     """
     for words in (row.reign, re.split("[,，]", row.reign)[0]):
       with contextlib.suppress(numerals.DateError):
-        interval = date_expressions.parse_interval(words, self._timeline)
+        interval = query_dates.parse_interval(words, self._timeline)
         self._report.add("reign_phrase", location, row.reign)
         self._last_month = interval.end
         return interval

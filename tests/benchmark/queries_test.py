@@ -8,7 +8,7 @@ import pytest
 from ctd_jax.benchmark import query_generation, query_templates
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.date_expressions import parse_interval
+from ctd_jax.chronology.query_dates import parse_interval
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import splits
 

@@ -16,7 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from ctd_jax.chronology import annals, date_expressions, numerals, reign_tables
+from ctd_jax.chronology import (
+  annals,
+  date_expressions,
+  numerals,
+  query_dates,
+  reign_tables,
+)
 from ctd_jax_datasets.chunqiutr import kanripo
 
 SHORT, LONG = 25_000, 100_000  # characters
@@ -46,7 +52,7 @@ UNITS = (
 
 
 def _interval(text: str) -> None:
-  date_expressions.parse_interval(f"魯隱公元年正月{text}", LU)
+  query_dates.parse_interval(f"魯隱公元年正月{text}", LU)
 
 
 def _entry(text: str) -> None:

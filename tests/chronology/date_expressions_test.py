@@ -11,6 +11,7 @@ import pytest
 from ctd_jax.chronology import (
   date_expressions,
   numerals,
+  query_dates,
   reign_tables,
   sexagenary,
 )
@@ -151,7 +152,7 @@ def tongjian_date(interval):
 )
 def test_an_era_of_two_rulers_is_told_apart_by_any_name(ruler):
   text = f"请问{ruler}泰始三年五月发生了什么事？"
-  interval = date_expressions.parse_interval(text, TONGJIAN)
+  interval = query_dates.parse_interval(text, TONGJIAN)
   assert interval.start == interval.end
   assert tongjian_date(interval) == "晉武帝泰始 3-5"
 
@@ -183,7 +184,7 @@ def test_an_era_of_two_rulers_is_told_apart_by_any_name(ruler):
 )
 def test_rulers_by_temple_and_posthumous_names(date, meaning):
   text = f"查詢{date}有何大事？"
-  interval = date_expressions.parse_interval(text, TONGJIAN)
+  interval = query_dates.parse_interval(text, TONGJIAN)
   assert tongjian_date(interval) == meaning
 
 
@@ -198,7 +199,7 @@ def test_rulers_by_temple_and_posthumous_names(date, meaning):
   ],
 )
 def test_an_era_of_two_rulers_is_told_apart_by_the_rest(text, meaning):
-  interval = date_expressions.parse_interval(text, TONGJIAN)
+  interval = query_dates.parse_interval(text, TONGJIAN)
   assert tongjian_date(interval) == meaning
 
 
@@ -239,7 +240,7 @@ def test_a_table_of_the_users_needs_no_list_of_names(ruler, reign):
 )
 def test_what_stays_ambiguous_lists_the_candidates(text, message):
   with pytest.raises(DateError, match=message):
-    date_expressions.parse_interval(text, TONGJIAN)
+    query_dates.parse_interval(text, TONGJIAN)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_what_stays_ambiguous_lists_the_candidates(text, message):
   ],
 )
 def test_years_of_the_common_era(date, months):
-  interval = date_expressions.parse_interval(f"{date}有何事？", TONGJIAN)
+  interval = query_dates.parse_interval(f"{date}有何事？", TONGJIAN)
   assert str(interval) == months
 
 
@@ -305,7 +306,7 @@ def test_years_of_the_common_era_in_questions(question, first, last):
 
 
 def years_of(question, timeline):
-  interval = date_expressions.parse_interval(question, timeline)
+  interval = query_dates.parse_interval(question, timeline)
   return tuple(
     reign_tables.astronomical_year_of(timeline, key)
     for key in (interval.start, interval.end)
@@ -325,14 +326,14 @@ def years_of(question, timeline):
 )
 def test_questions_of_the_common_era_that_cannot_be_read(question, message):
   with pytest.raises(DateError, match=message):
-    date_expressions.parse_interval(question, TONGJIAN)
+    query_dates.parse_interval(question, TONGJIAN)
 
 
 def test_months_of_a_common_year_have_the_name_of_their_time():
   jin = reign_tables.load_timeline("jin")
 
   def reigns_of(text):
-    interval = date_expressions.parse_interval(text, jin)
+    interval = query_dates.parse_interval(text, jin)
     ends = interval.start, interval.end
     return [f"{jin.reigns[key.reign - 1].name}{key.month}" for key in ends]
 
@@ -344,14 +345,14 @@ def test_months_of_a_common_year_have_the_name_of_their_time():
 
 
 def test_common_years_before_the_era_and_outside_a_timeline():
-  interval = date_expressions.parse_interval("公元前722年三月有何事？", LU)
+  interval = query_dates.parse_interval("公元前722年三月有何事？", LU)
   assert str(interval) == "1-1-3..1-1-3"
   for date, message in (
     ("公元722年", "722 CE lies outside timeline 'lu', 722 BCE to 468 BCE"),
     ("公元0年正月", "no year 0"),
   ):
     with pytest.raises(DateError, match=message):
-      date_expressions.parse_interval(f"{date}有何事？", LU)
+      query_dates.parse_interval(f"{date}有何事？", LU)
   assert date_expressions.parse_key("公元前722年三月", LU) == TimeKey(1, 1, 3)
   # Whoever carries a date along does not read such years.
   assert find_date_cues("公元前722年三月") == []
@@ -359,7 +360,7 @@ def test_common_years_before_the_era_and_outside_a_timeline():
 
 def test_a_leap_month_that_the_calendar_does_not_have():
   def parse(date):
-    return str(date_expressions.parse_interval(f"{date}有何事？", TONGJIAN))
+    return str(query_dates.parse_interval(f"{date}有何事？", TONGJIAN))
 
   # Which month it follows is not known: any of the year.
   assert parse("永明元年闰月") == parse("永明元年")
@@ -535,7 +536,7 @@ def test_a_sexagenary_year_has_to_agree_with_the_regnal_year():
 def test_a_sexagenary_year_alone_is_no_date_of_a_query():
   text = "自魯隱公元年三月至庚申年三月有何事？"
   with pytest.raises(DateError, match="庚申 alone") as caught:
-    date_expressions.parse_interval(text, LU)
+    query_dates.parse_interval(text, LU)
   assert caught.value.position == text.index("庚申")
 
 

@@ -25,6 +25,7 @@ from ctd_jax.chronology import (
   civil_dates,
   date_expressions,
   numerals,
+  query_dates,
   reign_tables,
   sexagenary,
 )
@@ -193,9 +194,9 @@ def test_a_date_is_a_month_or_a_date_error(data, timeline):
     assert date_expressions.find_full_dates(text, timeline) == [
       (0, len(text), key)
     ]
-    assert date_expressions.parse_interval(
-      text, timeline
-    ) == Interval.single_month(key)
+    assert query_dates.parse_interval(text, timeline) == Interval.single_month(
+      key
+    )
 
 
 @pytest.mark.slow
@@ -204,11 +205,11 @@ def test_a_date_is_a_month_or_a_date_error(data, timeline):
 def test_a_question_is_an_interval_or_a_date_error(data, timeline):
   text = data.draw(questions(timeline))
   with quoting(text):
-    interval = date_expressions.parse_interval(text, timeline)
+    interval = query_dates.parse_interval(text, timeline)
     first, last = timeline.interval_ordinals(interval)
     assert first <= last
     simplified = numerals.to_simplified(text)
-    assert date_expressions.parse_interval(simplified, timeline) == interval
+    assert query_dates.parse_interval(simplified, timeline) == interval
 
 
 @pytest.mark.slow
@@ -216,7 +217,7 @@ def test_a_question_is_an_interval_or_a_date_error(data, timeline):
 @given(st.data(), st.sampled_from(TIMELINES[:3]))
 def test_a_question_of_a_template_means_its_months(data, timeline):
   text, interval = data.draw(template_questions(timeline))
-  assert date_expressions.parse_interval(text, timeline) == interval
+  assert query_dates.parse_interval(text, timeline) == interval
 
 
 # Calendars.

@@ -6,7 +6,12 @@ import random
 
 import pytest
 
-from ctd_jax.chronology import date_expressions, numerals, reign_tables
+from ctd_jax.chronology import (
+  date_expressions,
+  numerals,
+  query_dates,
+  reign_tables,
+)
 from ctd_jax.chronology.numerals import DateError
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 
@@ -136,9 +141,9 @@ ALL = {
 
 @pytest.mark.parametrize(("query", "months"), ALL.items())
 def test_windows(query, months):
-  assert str(date_expressions.parse_interval(query, LU)) == months
+  assert str(query_dates.parse_interval(query, LU)) == months
   simplified = numerals.to_simplified(query)
-  assert str(date_expressions.parse_interval(simplified, LU)) == months
+  assert str(query_dates.parse_interval(simplified, LU)) == months
 
 
 @pytest.mark.parametrize(
@@ -159,7 +164,7 @@ def test_windows(query, months):
 )
 def test_unreadable_windows_are_quoted(query, excerpt):
   with pytest.raises(DateError) as caught:
-    date_expressions.parse_interval(query, LU)
+    query_dates.parse_interval(query, LU)
   assert excerpt.startswith(query[caught.value.position :][: len(excerpt)])
   assert excerpt[:4] in str(caught.value)
 
@@ -180,7 +185,7 @@ def test_every_month_shifts_by_ordinals_and_excludes_itself():
     for query, (low, high) in expected.items():
       low, high = max(low, 0), min(high, last)
       if low <= high:
-        interval = date_expressions.parse_interval(query, LU)
+        interval = query_dates.parse_interval(query, LU)
         assert LU.interval_ordinals(interval) == (low, high), query
 
 
@@ -197,7 +202,7 @@ def test_every_range_of_two_dates():
     elif start.reign == end.reign:
       second = date_expressions.format_key(end, LU, "elided")
     for query in (f"自{first}至{second}，", f"{first}起至{second}止"):
-      interval = date_expressions.parse_interval(query, LU)
+      interval = query_dates.parse_interval(query, LU)
       assert interval == Interval(start, end), query
 
 
@@ -211,7 +216,7 @@ def test_every_year_and_its_neighbours():
     key = TimeKey(*year, 5)
     date = date_expressions.format_key(key, LU)
     for words, target in (("前一年", earlier), ("全年", year), ("次年", later)):
-      interval = date_expressions.parse_interval(f"{date}的{words}有何記事", LU)
+      interval = query_dates.parse_interval(f"{date}的{words}有何記事", LU)
       assert interval == LU.year_interval(*target), date + words
 
 
@@ -219,11 +224,9 @@ def test_leap_months_belong_to_windows():
   timeline = Timeline(
     "leap", (Reign("隱公", "魯", -721, 3),), frozenset({(1, 2, 12)})
   )
-  interval = date_expressions.parse_interval(
-    "魯隱公三年正月之前兩個月", timeline
-  )
+  interval = query_dates.parse_interval("魯隱公三年正月之前兩個月", timeline)
   assert interval == Interval(TimeKey(1, 2, 12), TimeKey(1, 2, 12, True))
-  interval = date_expressions.parse_interval("魯隱公二年閏月", timeline)
+  interval = query_dates.parse_interval("魯隱公二年閏月", timeline)
   assert interval == Interval.single_month(TimeKey(1, 2, 12, True))
 
 
@@ -232,14 +235,12 @@ def test_other_timelines():
     reign_tables.load_timeline("mini"),
     reign_tables.load_timeline("jin"),
   )
-  interval = date_expressions.parse_interval("滄昌公元年正月之前兩個月", mini)
+  interval = query_dates.parse_interval("滄昌公元年正月之前兩個月", mini)
   assert str(interval) == "1-8-11..1-8-12"
-  interval = date_expressions.parse_interval(
-    "请问泰始三年五月发生了什么事？", jin
-  )
+  interval = query_dates.parse_interval("请问泰始三年五月发生了什么事？", jin)
   assert str(interval) == "1-3-5..1-3-5"
   with pytest.raises(DateError, match="ambiguous"):
-    date_expressions.parse_interval("建武元年五月", jin)
+    query_dates.parse_interval("建武元年五月", jin)
 
 
 def test_no_text_breaks_the_readers():
@@ -253,4 +254,4 @@ def test_no_text_breaks_the_readers():
     for cue in date_expressions.find_date_cues(text):
       assert 0 <= cue.start < cue.end <= len(text)
     with contextlib.suppress(DateError):
-      assert date_expressions.parse_interval(text, LU).start in LU
+      assert query_dates.parse_interval(text, LU).start in LU

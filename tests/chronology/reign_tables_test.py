@@ -270,7 +270,7 @@ def test_every_row_names_its_authority():
 
 def test_chronology_loads_no_heavy_library():
   modules = (
-    "annals date_expressions query_windows reign_tables sexagenary timelines"
+    "annals date_expressions query_dates reign_tables sexagenary timelines"
   )
   heavy = "jax jaxlib tensorflow tensorflow_datasets ctd_jax_datasets sxtwl"
   code = (

@@ -1,0 +1,262 @@
+"""Dates that a question names, before it is known which months they mean.
+
+`find_mentions` finds them; `query_windows` reads the words around them. A
+name such as 「泰始」 can be of several reigns: a mention holds all but
+those that the rest of the question excludes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from ctd_jax.chronology import common_era_years, date_expressions, rulers
+from ctd_jax.chronology.common_era_years import EraYear
+from ctd_jax.chronology.date_grammar import (
+  FIRST_MONTH_OF_SEASON,
+  DateCue,
+  build_grammar,
+  candidate_reigns,
+  iterate_matches,
+  read_common_year,
+)
+from ctd_jax.chronology.numerals import DateError, fold_script
+from ctd_jax.chronology.query_calendar import Months, QueryCalendar, RegnalYear
+from ctd_jax.chronology.timelines import Timeline
+
+
+@dataclasses.dataclass(frozen=True)
+class DateMention:
+  """Stretch of a question that looks like a date.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last character.
+    reigns: numbers of the reigns it can mean; empty if it names none.
+    year: regnal year, if said.
+    month: 1-12, if said.
+    season: one of 春夏秋冬, if said.
+    leap: whether the month is intercalary.
+    months: that it means, where no reign tells: of the common era; else None.
+    day: sexagenary pair such as 「癸未」, if said.
+    has_month: whether `months` are less than a year.
+  """
+
+  start: int
+  end: int
+  reigns: tuple[int, ...] = ()
+  year: int | None = None
+  month: int | None = None
+  season: str | None = None
+  leap: bool = False
+  months: Months | None = None
+  day: str | None = None
+  has_month: bool = False
+
+  @property
+  def is_full(self) -> bool:
+    """Whether it names months without the help of another."""
+    return bool(self.reigns) or self.months is not None
+
+  @property
+  def is_bare_year(self) -> bool:
+    """Whether it names a whole year."""
+    return self.month is None and self.season is None and not self.has_month
+
+
+@dataclasses.dataclass(frozen=True)
+class MentionSearch:
+  """The dates of a question.
+
+  Attributes:
+    mentions: in order.
+    years: those of the common era that are printed without 年.
+  """
+
+  mentions: tuple[DateMention, ...]
+  years: tuple[EraYear, ...]
+
+
+def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
+  """Returns the dates that a question names.
+
+  Args:
+    text: a whole question, in either script.
+    calendar: whose reigns it names.
+
+  Raises:
+    DateError: for a ruler without a reign of that name, a year of the common
+      era that the calendar lacks, or a month of a sexagenary year alone.
+  """
+  folded = fold_script(text)
+  years = common_era_years.find_common_era_years(text)
+  matches = [
+    (match, cue)
+    for match, cue in iterate_matches(folded, calendar.timeline)
+    if not any(cue.start < year.end and year.start < cue.end for year in years)
+  ]
+  for _, cue in matches:
+    if cue.year_cycle and not cue.year and (cue.month or cue.season):
+      raise DateError(
+        f"{cue.year_cycle} alone tells no year; write reign and regnal year",
+        text,
+        cue.start,
+      )
+  mentions = [
+    _make_mention(match, cue, text, calendar) for match, cue in matches
+  ]
+  if any(mention.is_full for mention in mentions):
+    # Beside a date "120-150" is as good as any number.
+    years = [year for year in years if year.has_era]
+  mentions += [_make_year_mention(year, text, calendar) for year in years]
+  mentions.sort(key=lambda mention: mention.start)
+  mentions = _settle_reigns(mentions, folded, calendar.timeline)
+  return MentionSearch(tuple(mentions), tuple(years))
+
+
+def with_lone_reign(
+  mentions: Sequence[DateMention], text: str, timeline: Timeline
+) -> list[DateMention]:
+  """Returns the mentions, the first year with the reign that precedes it.
+
+  For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
+
+  Args:
+    mentions: of which none is full.
+    text: the question.
+    timeline: the reigns.
+  """
+  folded = fold_script(text)
+  mentions = list(mentions)
+  for index, mention in enumerate(mentions):
+    if mention.year is None:
+      continue
+    preceding_reigns = [
+      (folded.rfind(name, 0, mention.start), numbers)
+      for name, numbers in build_grammar(timeline).reigns.items()
+      if len(name) > 1 and name in folded[: mention.start]
+    ]
+    if preceding_reigns:
+      mentions[index] = dataclasses.replace(
+        mention, reigns=max(preceding_reigns)[1]
+      )
+    break
+  return mentions
+
+
+def _make_mention(
+  match: re.Match[str], cue: DateCue, text: str, calendar: QueryCalendar
+) -> DateMention:
+  """Returns a match as a mention, with all reigns that it can mean."""
+  if match["common_year"]:
+    return _make_common_era_mention(match, cue, text, calendar)
+  candidates = candidate_reigns(match, cue, calendar.timeline)
+  date_expressions.check_ruler(candidates, match, cue, text, calendar.timeline)
+  return DateMention(
+    cue.start,
+    cue.end,
+    tuple(candidates),
+    cue.year,
+    cue.month,
+    cue.season,
+    cue.leap,
+    day=cue.day,
+  )
+
+
+def _make_common_era_mention(
+  match: re.Match[str], cue: DateCue, text: str, calendar: QueryCalendar
+) -> DateMention:
+  """Returns the mention of a date such as 「公元479年正月」.
+
+  Raises:
+    DateError: if the calendar has no such year.
+  """
+  try:
+    year = read_common_year(match)
+    month = cue.month or FIRST_MONTH_OF_SEASON.get(cue.season)
+    months, name = calendar.find_common_year(year, month)
+    if cue.season and not cue.month:
+      last, _ = calendar.find_common_year(year, month + 2)
+      months = Months(months.first, last.last)
+  except (KeyError, ValueError) as error:
+    raise DateError(str(error.args[0]), text, cue.start) from None
+  return _complete_mention(
+    DateMention(
+      cue.start,
+      cue.end,
+      month=cue.month,
+      season=cue.season,
+      leap=cue.leap,
+      months=months,
+      day=cue.day,
+    ),
+    name,
+  )
+
+
+def _make_year_mention(
+  year: EraYear, text: str, calendar: QueryCalendar
+) -> DateMention:
+  """Returns the mention of a year such as "722 BCE".
+
+  Raises:
+    DateError: if the calendar has no such year.
+  """
+  try:
+    months, name = calendar.find_common_year(year.year)
+  except KeyError as error:
+    raise DateError(str(error.args[0]), text, year.start) from None
+  return _complete_mention(
+    DateMention(year.start, year.end, months=months), name
+  )
+
+
+def _complete_mention(
+  mention: DateMention, name: RegnalYear | None
+) -> DateMention:
+  """Returns a mention of the common era with the regnal year that it opens."""
+  if name is None:
+    return mention
+  return dataclasses.replace(mention, reigns=(name.reign,), year=name.year)
+
+
+def _settle_reigns(
+  mentions: Sequence[DateMention], folded: str, timeline: Timeline
+) -> list[DateMention]:
+  """Returns the mentions, reigns of one name told apart by the whole question.
+
+  By its other date (「自晉泰始元年至泰始三年」), or by a ruler or dynasty that
+  is named elsewhere (「《資治通鑑·齊紀》在建元元年」). Where neither is, or
+  several are, the mention stays ambiguous.
+  """
+  settled = {
+    mention.reigns[0] for mention in mentions if len(mention.reigns) == 1
+  }
+  characters = list(folded)
+  for mention in mentions:
+    length = mention.end - mention.start
+    characters[mention.start : mention.end] = "〇" * length
+  outside_dates = "".join(characters)
+
+  def narrow_reigns(reigns: tuple[int, ...]) -> tuple[int, ...]:
+    if len(reigns) < 2:
+      return reigns
+    named = [
+      number
+      for number in reigns
+      if number in settled
+      or re.search(
+        rulers.build_mention_pattern(
+          rulers.ruler_names(timeline.reigns[number - 1].state)
+        ),
+        outside_dates,
+      )
+    ]
+    return tuple(named) or reigns
+
+  return [
+    dataclasses.replace(mention, reigns=narrow_reigns(mention.reigns))
+    for mention in mentions
+  ]
