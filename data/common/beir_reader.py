@@ -40,7 +40,7 @@ _SPLIT_NAMES = {"dev": "validation"} | {split: split for split in SPLITS}
 _ID_PATTERN = re.compile(r"\S+")
 # Nine digits are enough for any grade and cannot overflow.
 _SCORE_PATTERN = re.compile(r"-?\d{1,9}")
-_Line = TypeVar("_Line", "_RecordLine", "_QueryLine")
+_Line = TypeVar("_Line", "_RecordLine", "_CorpusLine", "_QueryLine")
 
 
 def read_beir(folder: str | os.PathLike) -> Benchmark:
@@ -163,6 +163,110 @@ class _RecordLine(msgspec.Struct):
   title: str | None = None
 
 
+class _CorpusMetadata(_RecordMetadata):
+  """`metadata` of a line of a corpus in which dates are not needed."""
+
+  start: str | None = None
+
+
+class _CorpusLine(msgspec.Struct):
+  """A line of such a corpus."""
+
+  id: str = msgspec.field(name="_id")
+  text: str
+  metadata: _CorpusMetadata | None = None
+  title: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CorpusLine:
+  """A line of a corpus whose records need no date.
+
+  Attributes:
+    location: `file:line`, for errors.
+    record_id: unique in the corpus.
+    text: title and text.
+    source: the work it comes from; "" where none is named.
+    kind: of `KINDS`; "" where none is named.
+    start: first month as written, None where there is none.
+    end: last month, likewise.
+    order: position in its work; -1 where none is given.
+    split: of `SPLITS`; "" where none is named.
+  """
+
+  location: str
+  record_id: str
+  text: str
+  source: str
+  kind: str
+  start: str | None
+  end: str | None
+  order: int
+  split: str
+
+
+def read_corpus_lines(
+  folder: str | os.PathLike,
+) -> tuple[str, Timeline | None, list[CorpusLine]]:
+  """Returns the name, the calendar and the records of a BEIR folder.
+
+  Other than `read_beir` it needs no queries, and a record needs no date: what
+  `metadata.start` and `metadata.end` say is left to the caller.
+
+  Args:
+    folder: local or `gs://`, with corpus.jsonl.
+
+  Returns:
+    Name of the folder, its calendar (None if it has none), and the lines.
+
+  Raises:
+    FileNotFoundError: if there is no corpus.
+    FolderError: naming file, line and field of what is wrong.
+  """
+  folder = files.as_path(folder).expanduser()
+  if not (folder / CORPUS_FILE).is_file():
+    raise FileNotFoundError(
+      f"{BEIR_PREFIX}{folder}: no {CORPUS_FILE} there; a record is a line such "
+      'as {"_id": "1", "text": "夏，葬衛桓公。", "metadata": {}}'
+    )
+  metadata = provenance.read_metadata(folder)
+  name, timeline = metadata.name or folder.name, None
+  if metadata.timeline or (folder / provenance.REIGNS_FILE).exists():
+    hashed = [CORPUS_FILE, QUERIES_FILE, *QRELS_FILES.values()]
+    name, timeline = provenance.read_provenance(
+      folder, [path for path in hashed if (folder / path).exists()]
+    )
+    name = name.rpartition(":")[0]
+  lines = [
+    _make_corpus_line(checks, line)
+    for checks, line in _read_lines(folder / CORPUS_FILE, _CorpusLine, timeline)
+  ]
+  if not lines:
+    raise FolderError(f"{folder / CORPUS_FILE}: holds no record")
+  return name, timeline, lines
+
+
+def _make_corpus_line(checks: _LineChecks, line: _CorpusLine) -> CorpusLine:
+  metadata = line.metadata or _CorpusMetadata()
+  text = checks.check_text("text", line.text)
+  if line.title:
+    text = checks.check_text("title", f"{line.title} {text}")
+  split = checks.check_choice(
+    "metadata.split", metadata.split, _SPLIT_NAMES, ""
+  )
+  return CorpusLine(
+    location=checks.location,
+    record_id=line.id,
+    text=text,
+    source=metadata.source or "",
+    kind=checks.check_choice("metadata.kind", metadata.kind, KINDS, ""),
+    start=metadata.start,
+    end=metadata.end,
+    order=-1 if metadata.order is None else metadata.order,
+    split=_SPLIT_NAMES.get(split, ""),
+  )
+
+
 class _QueryMetadata(msgspec.Struct):
   """`metadata` of a query; None means missing or null."""
 
@@ -187,7 +291,7 @@ class _LineChecks:
   """Checks of the values of one line; every error names line and field."""
 
   location: str
-  timeline: Timeline
+  timeline: Timeline | None
 
   def make_error(self, field: str, problem: str) -> FolderError:
     return FolderError(f"{self.location}: {field}: {problem}")
@@ -246,7 +350,7 @@ def _explain_missing_month(key: TimeKey, timeline: Timeline) -> str:
 
 
 def _read_lines(
-  path: epath.Path, line_type: type[_Line], timeline: Timeline
+  path: epath.Path, line_type: type[_Line], timeline: Timeline | None
 ) -> Iterator[tuple[_LineChecks, _Line]]:
   """Yields (checks, line) of a JSON-lines file; all ids are different."""
   line_by_id: dict[str, int] = {}

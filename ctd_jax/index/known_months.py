@@ -1,0 +1,133 @@
+"""Known months: what a data set says of the dates of its records.
+
+Months are written in one of three ways: as time keys of the data set's calendar
+(1-2-12, 1-2-12L), as a year of it (1-2), or as a date that the calendar of the
+index knows (「隱公三年春」, 0975-10, 311 CE). Two of them, `start` and `end`,
+are an interval.
+
+Axes: K lunations of the calendar, T months of a timeline.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.dating.chronicle import month_matching, written_dates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.index.source_works import SourceRecord
+
+_REGNAL_YEAR = re.compile(r"(\d{1,3})-(\d+)")
+_TIME_KEY = re.compile(r"\d+-\d+-\d+L?")
+
+
+class DateReader:
+  """Reader of the dates of records, which come again and again.
+
+  Attributes:
+    calendar: of the index.
+    timeline: of the data set; None if it has none.
+    lunation_of: lunation of each month of the timeline, [T].
+  """
+
+  def __init__(self, calendar: Calendar, timeline: Timeline | None):
+    self.calendar = calendar
+    self.timeline = timeline
+    self.lunation_of = (
+      None
+      if timeline is None
+      else month_matching.map_time_keys(timeline, calendar)
+    )
+    self._spans: dict[str, tuple[int, int]] = {}
+
+  def find_months(self, record: SourceRecord) -> tuple[int, int] | None:
+    """Returns first and last month that a record is known to be of.
+
+    None if nothing is known, or it is hidden. K is outside of the calendar. An
+    end without a start is of any month up to it.
+
+    Args:
+      record: as read.
+
+    Raises:
+      ValueError: naming the record and what cannot be read of its date.
+    """
+    if record.is_hidden or (record.start is None and record.end is None):
+      return None
+    first, last = 0, None
+    if record.start is not None:
+      first, last = self._find_span(record, "start", record.start)
+    if record.end is not None:
+      last = self._find_span(record, "end", record.end)[1]
+    if last < first:
+      raise ValueError(
+        f"{_locate(record)}: metadata.end: {record.end} lies before start "
+        f"{record.start}"
+      )
+    return first, last
+
+  def find_ordinal(self, record: SourceRecord) -> int:
+    """Returns the month of the timeline that a record is known to be of.
+
+    UNKNOWN if it is not known so well.
+
+    Args:
+      record: whose months `find_months` has read.
+    """
+    if (
+      record.is_hidden
+      or record.start is None
+      or record.end not in (None, record.start)
+      or not _TIME_KEY.fullmatch(record.start)
+    ):
+      return UNKNOWN
+    return self.timeline.ordinal(TimeKey.parse(record.start))
+
+  def _find_span(
+    self, record: SourceRecord, field: str, date: str
+  ) -> tuple[int, int]:
+    if date not in self._spans:
+      try:
+        self._spans[date] = self._read_span(date)
+      except ValueError as error:
+        raise ValueError(
+          f"{_locate(record)}: metadata.{field}: {error}"
+        ) from None
+    return self._spans[date]
+
+  def _read_span(self, date: str) -> tuple[int, int]:
+    ordinals = _find_ordinals(date, self.timeline)
+    if ordinals is None:
+      months = written_dates.find_months(date, self.calendar).nonzero()[0]
+      return int(months[0]), int(months[-1])
+    months = [int(self.lunation_of[ordinal]) for ordinal in ordinals]
+    return min(months), max(months)
+
+
+def _locate(record: SourceRecord) -> str:
+  return record.location or f"record {record.record_id}"
+
+
+def _find_ordinals(
+  date: str, timeline: Timeline | None
+) -> tuple[int, ...] | None:
+  """Returns the months of a time key or a year of it; None if it is neither."""
+  is_key = _TIME_KEY.fullmatch(date)
+  match = _REGNAL_YEAR.fullmatch(date)
+  if not (is_key or match):
+    return None
+  if timeline is None:
+    raise ValueError(
+      f"{date!r} is of a table of reigns, and the folder has none; add "
+      f"reigns.tsv, or write a date such as {written_dates.FORMS}"
+    )
+  try:
+    if is_key:
+      return (timeline.ordinal(TimeKey.parse(date)),)
+    reign, year = map(int, match.groups())
+    return timeline.interval_ordinals(timeline.year_interval(reign, year))
+  except (KeyError, ValueError) as error:
+    raise ValueError(
+      f"{date!r}: timeline {timeline.name} has no such month or year"
+    ) from error

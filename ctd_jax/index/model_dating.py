@@ -1,0 +1,219 @@
+"""Dating by the model: works whose records have neither keys nor order.
+
+Records of a data set are dated on its own timeline, beside all others of it, as
+the evaluation dates them; their months become lunations. Other works are dated
+on the calendar of the index, with the records that are dated for sure, of any
+work, as labels.
+
+Axes: N records, b a block of them, T months of a timeline, K lunations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import scipy.sparse
+from absl import logging
+from jaxtyping import Float, Int
+
+from ctd_jax.benchmark.records import ANSWERING_KINDS, NEG_COMMENT
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.dating import dating_model, folds
+from ctd_jax.dating.chronicle import head_dates, labelled_corpus
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.experts import known_parallels
+from ctd_jax.dating.posterior import Posterior
+from ctd_jax.index import posterior_arrays
+from ctd_jax.index.database import KEYS, MODEL
+from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.source_works import SourceRecord
+
+# Records dated at once: their scores of years are held in memory.
+MAX_RECORDS = 50_000
+# Known records that a model needs to learn anything.
+MIN_LABELS = 8
+_BLOCK = 512  # records whose whole posterior is held
+_MARGIN_YEARS = 30  # before the first known record and after the last
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LabelPool:
+  """Records that are dated for sure, by which others are dated.
+
+  Attributes:
+    texts: of the records.
+    months: lunation of each.
+  """
+
+  texts: Sequence[str]
+  months: Int[np.ndarray, " n"]
+
+  def __len__(self) -> int:
+    """Number of records."""
+    return len(self.texts)
+
+
+def date_group(
+  records: Sequence[SourceRecord],
+  ordinals: Int[np.ndarray, " N"],
+  timeline: Timeline,
+  lunation_of: Int[np.ndarray, " T"],
+  num_months: int,
+) -> PosteriorArrays:
+  """Returns the posteriors of the records of a data set.
+
+  Args:
+    records: of all its works.
+    ordinals: month of the timeline that each is known to be of, or UNKNOWN.
+    timeline: of the data set.
+    lunation_of: lunation of each month of the timeline.
+    num_months: of the calendar, K.
+  """
+  kinds = np.array([record.kind for record in records])
+  is_event = np.where(kinds == NEG_COMMENT, 0, 1)
+  labels = Labels(
+    np.asarray(ordinals, int), np.where(ordinals == UNKNOWN, UNKNOWN, is_event)
+  )
+  corpus = corpus_lib.read_corpus([record.text for record in records], timeline)
+  fitted = dating_model.DatingModel().fit(corpus, labels)
+  to_lunations = scipy.sparse.csr_matrix(
+    (np.ones(len(timeline)), (np.arange(len(timeline)), lunation_of)),
+    shape=(len(timeline), num_months + 1),
+  )
+  has_kind = np.isin(kinds, (*ANSWERING_KINDS, NEG_COMMENT))
+  return posterior_arrays.make_posterior_arrays(
+    (
+      block @ to_lunations
+      for block in _iterate_posterior(fitted.predict(), np.arange(len(corpus)))
+    ),
+    num_months,
+    np.where(has_kind, fitted.event_log_p, 0),
+  )
+
+
+def _iterate_posterior(
+  posterior: Posterior, rows: Int[np.ndarray, " n"]
+) -> Iterator[np.ndarray]:
+  """Yields p(month | record) of blocks of records, [b, months]."""
+  for start in range(0, len(rows), _BLOCK):
+    yield np.exp(posterior.log_p(rows[start : start + _BLOCK]))
+
+
+def date_texts(
+  texts: Sequence[str], labels: LabelPool, calendar: Calendar
+) -> PosteriorArrays:
+  """Returns the posteriors of undated texts.
+
+  Args:
+    texts: to be dated, in any order.
+    labels: known records, of any work.
+    calendar: of the index.
+
+  Raises:
+    ValueError: if there are too few known records.
+  """
+  if len(labels) < MIN_LABELS:
+    raise ValueError(
+      f"{len(labels)} records of the index are dated for sure; it takes "
+      f"{MIN_LABELS} to date others by. Add a chronicle that prints its dates"
+    )
+  is_kept = _find_years_of_labels(labels, calendar)
+  parts = []
+  for start in range(0, len(texts), MAX_RECORDS):
+    chunk = texts[start : start + MAX_RECORDS]
+    logging.info(
+      "dating %s texts by %s known records",
+      f"{len(chunk):,}",
+      f"{len(labels):,}",
+    )
+    blocks = _date_chunk(chunk, labels, calendar.take(is_kept), is_kept)
+    parts.append(posterior_arrays.make_posterior_arrays(blocks, len(calendar)))
+  return PosteriorArrays.concatenate(parts)
+
+
+def _find_years_of_labels(labels: LabelPool, calendar: Calendar) -> np.ndarray:
+  """Returns the months that the texts may be of, bool [K]."""
+  years = calendar.years
+  of_labels = years[labels.months]
+  return (years >= of_labels.min() - _MARGIN_YEARS) & (
+    years <= of_labels.max() + _MARGIN_YEARS
+  )
+
+
+def _date_chunk(
+  texts: Sequence[str],
+  labels: LabelPool,
+  calendar: Calendar,
+  is_kept: np.ndarray,
+) -> Iterator[Float[np.ndarray, "b months"]]:
+  """Yields the posteriors of texts, whole and by all months."""
+  all_texts = [*labels.texts, *texts]
+  heads = [labelled_corpus.read_head(text, calendar) for text in all_texts]
+  corpus = labelled_corpus.make_headed_corpus(
+    labelled_corpus.make_month_axis(calendar), all_texts, heads, ()
+  )
+  is_text = np.arange(len(all_texts)) >= len(labels)
+  new_ordinals = np.cumsum(is_kept) - 1
+  months = np.full(len(all_texts), UNKNOWN)
+  months[~is_text] = new_ordinals[labels.months]
+  dates = head_dates.HeadDates(calendar=calendar, heads=heads, is_read=is_text)
+  experts = [
+    dates if expert.name == dates.name else expert
+    # A chronicle names a month as often as it likes.
+    for expert in dating_model.make_experts({"room"})
+  ]
+  model = dating_model.DatingModel(
+    (*experts, known_parallels.KnownParallels()),
+    use_punctuation=False,
+    manner=folds.RECORDS,
+  )
+  fitted = model.fit(
+    corpus, Labels(months, np.where(months == UNKNOWN, UNKNOWN, 1))
+  )
+  columns = np.flatnonzero(is_kept)
+  for block in _iterate_posterior(fitted.predict(), np.flatnonzero(is_text)):
+    whole = np.zeros((len(block), len(is_kept) + 1))
+    whole[:, columns] = block
+    yield whole
+
+
+def limit_to_known_months(
+  posteriors: PosteriorArrays, known_months: Int[np.ndarray, "n 2"]
+) -> PosteriorArrays:
+  """Returns posteriors of which only known months are left.
+
+  A record of an interval is of one of its months; what the posterior has
+  elsewhere is shared out among them.
+
+  Args:
+    posteriors: of records.
+    known_months: first and last, UNKNOWN where nothing is known.
+  """
+  num_months = posteriors.num_months
+  is_limited = (known_months[:, 0] != UNKNOWN) & (
+    known_months[:, 0] < num_months
+  )
+  if not is_limited.any():
+    return posteriors
+  blocks = []
+  for row in np.flatnonzero(is_limited).tolist():
+    first, last = known_months[row]
+    chances = np.zeros((1, num_months + 1))
+    span = slice(first, min(last, num_months - 1) + 1)
+    chances[0, span] = posteriors.p_months(row)[span] + 1e-9
+    blocks.append(chances / chances.sum())
+  limited = posterior_arrays.make_posterior_arrays(blocks, num_months)
+  number = np.arange(len(posteriors))
+  number[is_limited] = len(posteriors) + np.arange(is_limited.sum())
+  joined = PosteriorArrays.concatenate([posteriors, limited]).take(number)
+  return dataclasses.replace(joined, event_log_p=posteriors.event_log_p)
+
+
+def list_manners(known_months: Int[np.ndarray, "n 2"]) -> np.ndarray:
+  """Returns keys for records whose month is known, model for the others."""
+  first, last = known_months.T
+  return np.where((first != UNKNOWN) & (first == last), KEYS, MODEL)

@@ -1,0 +1,430 @@
+"""Dating of works: each record gets a posterior over the months of the index.
+
+Three manners, chosen for each work:
+
+  keys    its months are given
+  order   its records stand in order of time and print dates: the order decoder
+  model   the dating model, with the records that are dated for sure as labels
+
+A text is cut into sections by its dates where it is dated by order. A record of
+a data set stays whole, and is of the month that its first section is of.
+
+Axes: n records of a work, N of a group of works, K months, T of a timeline.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from absl import logging
+from jaxtyping import Bool, Int
+
+from ctd_jax.benchmark.records import NO_EVENT
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  contradictions,
+  dating_warnings,
+  fixed_dates,
+  month_matching,
+  section_days,
+)
+from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.dating.sequence import section_kinds
+from ctd_jax.index import posterior_arrays
+from ctd_jax.index.database import HEADING, KEYS, MODEL, ORDER, TEXT
+from ctd_jax.index.known_months import DateReader
+from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.source_works import SourceRecord, SourceWork
+from ctd_jax.texts.works import Entry, Place
+
+# A text whose sections print a year or a month this often stands in order.
+MIN_DATED = 0.05
+_DATED_KINDS = (section_kinds.YEAR, section_kinds.MONTH)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class DatedWork:
+  """A work with the dates of its records.
+
+  Attributes:
+    source: as it was read.
+    records: of it; those of a text that was cut are its sections.
+    spans: of each record in its printed entry, [n, 2].
+    known_months: first and last month that each is known to be of, UNKNOWN
+      where not, [n, 2].
+    posteriors: of the records.
+    dated_by: manner of each record.
+    is_fixed: whether a reader set the date.
+    manner: of the work.
+    printed_reigns: rows of the reigns that it names.
+    warnings: what a reader of the dates should know.
+  """
+
+  source: SourceWork
+  records: Sequence[SourceRecord]
+  spans: Int[np.ndarray, "n 2"]
+  known_months: Int[np.ndarray, "n 2"]
+  posteriors: PosteriorArrays
+  dated_by: Sequence[str]
+  is_fixed: Bool[np.ndarray, " n"]
+  manner: str
+  printed_reigns: tuple[int, ...] = ()
+  warnings: tuple[str, ...] = ()
+
+  def find_labels(self) -> Int[np.ndarray, " n"]:
+    """Returns the month of each record that is sure, UNKNOWN of others."""
+    summary = posterior_arrays.summarize_posteriors(self.posteriors)
+    is_label = (
+      (summary["best_probability"] >= CERTAIN)
+      & (summary["best_month"] < self.posteriors.num_months)
+      & np.array([manner != MODEL for manner in self.dated_by], bool)
+      & np.array([record.kind != HEADING for record in self.records], bool)
+    )
+    return np.where(is_label, summary["best_month"], UNKNOWN)
+
+
+def choose_manner(
+  work: SourceWork,
+  calendar: Calendar,
+  in_order: Collection[str] = (),
+  undated: Collection[str] = (),
+) -> str:
+  """Returns by what a work is dated: its own keys, its order, or the model.
+
+  Args:
+    work: as read.
+    calendar: of the index.
+    in_order: names of works, or of their groups, that go forward in time.
+    undated: names of works, or of their groups, that do not.
+  """
+  names = {work.name, work.group}
+  if names & {*undated}:
+    return MODEL
+  if names & {*in_order}:
+    return ORDER
+  if work.is_text:
+    return ORDER if _prints_dates(work.entries, calendar) else MODEL
+  has_months = [record.start is not None for record in work.records]
+  if all(has_months) and not any(r.is_hidden for r in work.records):
+    return KEYS
+  is_chronicle = work.timeline is None and work.has_order
+  if is_chronicle and _prints_dates(_make_entries(work.records), calendar):
+    return ORDER
+  return MODEL
+
+
+def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
+  sections = chronicle_dating.read_all_sections(entries, calendar)
+  num_dated = sum(section.kind in _DATED_KINDS for section in sections)
+  has_year = any(section.kind == section_kinds.YEAR for section in sections)
+  return has_year and num_dated >= MIN_DATED * len(sections)
+
+
+def read_known_months(
+  work: SourceWork, reader: DateReader
+) -> Int[np.ndarray, "n 2"]:
+  """Returns first and last known month of each record, UNKNOWN where none.
+
+  Args:
+    work: of a data set.
+    reader: of its dates.
+
+  Raises:
+    ValueError: naming the record whose date cannot be read.
+  """
+  months = np.full((len(work.records), 2), UNKNOWN)
+  for row, record in enumerate(work.records):
+    span = reader.find_months(record)
+    if span is not None:
+      months[row] = span
+  return months
+
+
+def date_by_keys(
+  work: SourceWork, known_months: Int[np.ndarray, "n 2"], num_months: int
+) -> DatedWork:
+  """Returns a work dated by what it says itself.
+
+  A record of an interval is of each of its months alike, and one of which
+  nothing is known of every month.
+
+  Args:
+    work: of a data set.
+    known_months: of its records.
+    num_months: of the calendar, K.
+  """
+  first, last = known_months.T
+  is_known = first != UNKNOWN
+  first = np.where(is_known, first, 0)
+  last = np.where(is_known, np.minimum(last, num_months - 1), -1)
+  is_outside = first >= num_months
+  sizes = np.where(is_outside, 0, last - first + 1)
+  starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+  steps = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+  posteriors = PosteriorArrays(
+    starts=starts,
+    months=(np.repeat(first, sizes) + steps).astype(np.int32),
+    probabilities=np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32),
+    outside=is_outside.astype(np.float32),
+    event_log_p=make_event_log_p([record.kind for record in work.records]),
+    num_months=num_months,
+  )
+  return make_dated_work(
+    work, known_months, posteriors, np.full(len(work.records), KEYS), KEYS
+  )
+
+
+def make_event_log_p(kinds: Sequence[str]) -> np.ndarray:
+  """Returns log p(answering kind) of records whose kinds are known."""
+  return np.where(np.array(kinds) == "neg_comment", -25.0, 0.0).astype(
+    np.float32
+  )
+
+
+def make_dated_work(
+  work: SourceWork,
+  known_months: Int[np.ndarray, "n 2"],
+  posteriors: PosteriorArrays,
+  dated_by: np.ndarray,
+  manner: str,
+  warnings: Sequence[str] = (),
+  printed_reigns: Collection[int] = (),
+) -> DatedWork:
+  """Returns a work of a data set, each of its records whole, with its dates."""
+  lengths = np.array([len(record.text) for record in work.records], int)
+  return DatedWork(
+    source=work,
+    records=work.records,
+    spans=np.stack([np.zeros_like(lengths), lengths], axis=1),
+    known_months=known_months,
+    posteriors=posteriors,
+    dated_by=dated_by.tolist(),
+    is_fixed=np.zeros(len(lengths), bool),
+    manner=manner,
+    printed_reigns=tuple(sorted(printed_reigns)),
+    warnings=tuple(warnings),
+  )
+
+
+def date_text_by_order(
+  work: SourceWork, calendar: Calendar, fixed: pathlib.Path | None = None
+) -> DatedWork:
+  """Returns a text cut into sections, each with its date.
+
+  Args:
+    work: a text.
+    calendar: of the index.
+    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
+
+  Raises:
+    ValueError: if it prints no date, or naming file and line of a correction
+      that cannot be read.
+  """
+  entries = work.entries
+  sections = chronicle_dating.read_all_sections(entries, calendar)
+  allowed_months = (
+    fixed_dates.read_fixed_dates(fixed, entries, sections, calendar)
+    if fixed
+    else {}
+  )
+  warnings = dating_warnings.list_unknown_eras(entries, calendar)
+  warnings += dating_warnings.list_missing_dates(sections, entries, calendar)
+  dates = _decode(work.name, entries, sections, calendar, allowed_months)
+  days = section_days.locate_sections(dates)
+  contradicted = contradictions.find_contradictions(dates, days)
+  warnings += dating_warnings.warn_of_contradictions(contradicted, sections)
+  warnings += dating_warnings.warn_of_doubt(dates)
+  known_months = np.full((len(sections), 2), UNKNOWN)
+  for number, is_allowed in allowed_months.items():
+    known_months[number] = np.flatnonzero(is_allowed)[[0, -1]]
+  return DatedWork(
+    source=work,
+    records=_cut_records(entries, sections),
+    spans=np.array([(row.start, row.stop) for row in sections]).reshape(-1, 2),
+    known_months=known_months,
+    posteriors=_convert_posteriors(dates, np.arange(len(sections)), calendar),
+    dated_by=[ORDER] * len(sections),
+    is_fixed=dates.is_fixed,
+    manner=ORDER,
+    printed_reigns=tuple(sorted(map(int, dates.printed_reigns))),
+    warnings=tuple(warnings),
+  )
+
+
+def date_records_by_order(
+  work: SourceWork,
+  known_months: Int[np.ndarray, "n 2"],
+  calendar: Calendar,
+  stated_months: Int[np.ndarray, " n"],
+) -> DatedWork:
+  """Returns a work of a data set dated by the order of its records.
+
+  Args:
+    work: of a data set; those of its records that have no position, and
+      placeholders, stand outside of the order.
+    known_months: of its records.
+    calendar: of the index.
+    stated_months: month that a placeholder states, UNKNOWN where there is none.
+
+  Raises:
+    ValueError: if no record prints a date and none is known.
+  """
+  in_order = [
+    row
+    for row, record in enumerate(work.records)
+    if record.position >= 0 and record.kind != NO_EVENT
+  ]
+  if not in_order:
+    raise ValueError(
+      f"--order={work.name}: no record has an order; give `metadata.order`, or "
+      "leave the flag out"
+    )
+  entries = _make_entries([work.records[row] for row in in_order])
+  sections = chronicle_dating.read_all_sections(entries, calendar)
+  heads = [
+    number for number, section in enumerate(sections) if not section.start
+  ]
+  months = np.arange(len(calendar))
+  allowed_months = {}
+  for number, row in zip(heads, in_order, strict=True):
+    first, last = known_months[row]
+    if UNKNOWN < first < len(calendar):
+      allowed_months[number] = (months >= first) & (months <= last)
+  dates = _decode(work.name, entries, sections, calendar, allowed_months)
+  others = np.setdiff1d(np.arange(len(work.records)), in_order)
+  known = known_months[others].copy()
+  is_stated = (known[:, 0] == UNKNOWN) & (stated_months[others] != UNKNOWN)
+  known[is_stated] = stated_months[others][is_stated, None]
+  other_work = dataclasses.replace(
+    work, records=[work.records[row] for row in others]
+  )
+  apart = date_by_keys(other_work, known, len(calendar)).posteriors
+  decoded = _convert_posteriors(dates, np.array(heads), calendar)
+  place = np.empty(len(work.records), int)
+  place[np.concatenate([in_order, others]).astype(int)] = np.arange(len(place))
+  posteriors = PosteriorArrays.concatenate([decoded, apart]).take(place)
+  is_known = (known_months[:, 0] != UNKNOWN) & (
+    known_months[:, 0] == known_months[:, 1]
+  )
+  return make_dated_work(
+    work,
+    known_months,
+    dataclasses.replace(
+      posteriors, event_log_p=np.zeros(len(place), np.float32)
+    ),
+    np.where(is_known, KEYS, ORDER),
+    ORDER,
+    printed_reigns=map(int, dates.printed_reigns),
+  )
+
+
+def _decode(
+  name: str,
+  entries: Sequence[Entry],
+  sections: Sequence[Section],
+  calendar: Calendar,
+  allowed_months: dict[int, np.ndarray],
+) -> ChronicleDates:
+  logging.info("%s: dating %s sections in order", name, f"{len(sections):,}")
+  try:
+    return chronicle_dating.date_sections(
+      entries,
+      sections,
+      calendar,
+      allowed_months=allowed_months,
+      credible=posterior_arrays.SHARE,
+    )
+  except ValueError as error:
+    raise ValueError(f"{name}: {error}") from error
+
+
+def _convert_posteriors(
+  dates: ChronicleDates, rows: Int[np.ndarray, " n"], calendar: Calendar
+) -> PosteriorArrays:
+  """Returns the posteriors of some sections, by the months of the index."""
+  num_months = len(calendar)
+  ordinals = month_matching.match_months(dates.calendar, calendar)
+  credible = dates.credible
+  starts, stops = credible.starts[rows], credible.starts[rows + 1]
+  sizes = stops - starts
+  entry = np.repeat(starts - np.cumsum([0, *sizes[:-1]]), sizes)
+  entry = entry + np.arange(sizes.sum())
+  months = ordinals[credible.ordinals[entry]]
+  chances = credible.probabilities[entry]
+  is_kept = (months < num_months) & (
+    chances >= posterior_arrays.MIN_PROBABILITY
+  )
+  row_of_entry = np.repeat(np.arange(len(rows)), sizes)[is_kept]
+  counts = np.bincount(row_of_entry, minlength=len(rows))
+  return PosteriorArrays(
+    starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+    months=months[is_kept].astype(np.int32),
+    probabilities=chances[is_kept].astype(np.float32),
+    outside=dates.outside[rows].astype(np.float32),
+    event_log_p=np.zeros(len(rows), np.float32),
+    num_months=num_months,
+  )
+
+
+def _make_entries(records: Sequence[SourceRecord]) -> list[Entry]:
+  return [
+    Entry(record.text, Place(record.record_id, line))
+    for line, record in enumerate(records, 1)
+  ]
+
+
+def _cut_records(
+  entries: Sequence[Entry], sections: Sequence[Section]
+) -> list[SourceRecord]:
+  """Returns a record for each section.
+
+  It is called by the number of its entry, from 1, and where an entry has
+  several by the number within it: 12, 12-1, 12-2.
+  """
+  num_sections = collections.Counter(section.record for section in sections)
+  numbers: collections.Counter[int] = collections.Counter()
+  records = []
+  for position, section in enumerate(sections):
+    entry = entries[section.record]
+    numbers[section.record] += 1
+    name = str(section.record + 1)
+    if num_sections[section.record] > 1:
+      name += f"-{numbers[section.record]}"
+    records.append(
+      SourceRecord(
+        record_id=name,
+        text=entry.text[section.start : section.stop],
+        kind=HEADING if section.is_heading else TEXT,
+        place=str(entry.place_at(section.start)),
+        headings=entry.headings,
+        position=position,
+      )
+    )
+  return records
+
+
+def list_entry_records(entries: Sequence[Entry]) -> list[SourceRecord]:
+  """Returns the entries of a text as records, headings left out.
+
+  Args:
+    entries: of a text that is dated by the model.
+  """
+  return [
+    SourceRecord(
+      record_id=str(number),
+      text=entry.text,
+      kind=TEXT,
+      place=str(entry.place),
+      headings=entry.headings,
+      position=number - 1,
+    )
+    for number, entry in enumerate(entries, 1)
+    if not entry.is_heading
+  ]
