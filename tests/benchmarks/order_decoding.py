@@ -14,6 +14,7 @@ import numpy as np
 from absl import app, flags
 
 from ctd_jax.dating.sequence import (
+  best_path,
   decoder,
   section_kinds,
   transition_model,
@@ -56,7 +57,7 @@ def main(records: int, months: int) -> None:
     pass
   posterior = _read_clocks() - start
   start = _read_clocks()
-  decoder.find_best_path(get_emissions, classes, transition_table)
+  best_path.find_best_path(get_emissions, classes, transition_table)
   path = _read_clocks() - start
   print(
     f"{records} records, {months} months: posterior {posterior[0]:.1f} s "

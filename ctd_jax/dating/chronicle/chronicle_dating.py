@@ -29,9 +29,16 @@ from ctd_jax.dating.chronicle.emissions import SectionEmissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days
-from ctd_jax.dating.sequence import decoder, transition_model, transitions
+from ctd_jax.dating.sequence import (
+  best_path,
+  decoder,
+  transition_model,
+  transitions,
+)
 from ctd_jax.texts.works import Entry
 
+# Sections x months up to which the best path is sought among all months.
+_MAX_EXACT = 2**24
 # Rounds of learning at most; they end where the path stays the same.
 MAX_ROUNDS = 4
 _MAX_CHANGED = 0.01  # share of sections
@@ -102,9 +109,7 @@ def date_sections(
       "no record prints a month, season, day or regnal year; without any "
       "there is nothing to date by"
     )
-  decoded, offsets = decode_sections(
-    emissions, calendar, first_year, credible
-  )
+  decoded, offsets = decode_sections(emissions, calendar, first_year, credible)
   return ChronicleDates(
     records=list(records),
     sections=list(all_sections),
@@ -215,22 +220,48 @@ def decode_sections(
     ValueError: if the calendar lacks the year.
   """
   prior = make_first_place_prior(emissions, calendar, first_year)
-  fitted_model, log_transitions, offsets = learn_transitions(
-    emissions, calendar, prior
+  windows = _find_windows(emissions, calendar, prior)
+  while True:
+    fitted_model, log_transitions, offsets = learn_transitions(
+      emissions, calendar, prior, windows
+    )
+    decoded = decoder.decode_months(
+      emissions,
+      emissions.kinds,
+      log_transitions,
+      prior,
+      temper=reliability.measure_reliability(fitted_model, emissions.kinds),
+      credible=credible,
+    )
+    months = decoded.months[:, 0]
+    is_inside = months < len(calendar)
+    if windows is None or (
+      np.mean(is_inside & ~windows.hold(months)) < _MAX_CHANGED
+    ):
+      return decoded, offsets
+    # What was learned leads to months that the prior did not: seek among all.
+    windows = None
+
+
+def _find_windows(
+  emissions: SectionEmissions, calendar: Calendar, prior: np.ndarray
+) -> best_path.Windows | None:
+  """Returns the months to seek the path of a long text among."""
+  if len(emissions.kinds) * len(calendar) <= _MAX_EXACT:
+    return None
+  log_transitions = _make_transitions(
+    transition_model.TransitionModel(), emissions, calendar
   )
-  decoded = decoder.decode_months(
-    emissions,
-    emissions.kinds,
-    log_transitions,
-    prior,
-    temper=reliability.measure_reliability(fitted_model, emissions.kinds),
-    credible=credible,
+  return best_path.find_windows(
+    emissions, emissions.kinds, log_transitions, prior
   )
-  return decoded, offsets
 
 
 def learn_transitions(
-  emissions: SectionEmissions, calendar: Calendar, prior: np.ndarray
+  emissions: SectionEmissions,
+  calendar: Calendar,
+  prior: np.ndarray,
+  windows: best_path.Windows | None = None,
 ) -> tuple[
   transition_model.TransitionModel,
   transitions.Transitions,
@@ -242,29 +273,40 @@ def learn_transitions(
     emissions: of the sections in order.
     calendar: that the emissions were made for.
     prior: from `make_first_place_prior`.
+    windows: months among which the path is sought; all if None.
   """
   boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
   fitted_model = prior_model = transition_model.TransitionModel()
-  log_transitions = transitions.make_transitions(
-    prior_model, boundaries, emissions.offset_transition
-  )
-  path, offsets = decoder.find_best_path(
-    emissions, emissions.kinds, log_transitions, prior
-  )
+
+  def find_best_path(log_transitions: transitions.Transitions):
+    return best_path.find_best_path(
+      emissions, emissions.kinds, log_transitions, prior, windows=windows
+    )
+
+  log_transitions = _make_transitions(prior_model, emissions, calendar)
+  path, offsets = find_best_path(log_transitions)
   for _ in range(MAX_ROUNDS):
     previous_path = path
     fitted_model = reliability.fit_model(
       prior_model, path, emissions.kinds, boundaries
     )
-    log_transitions = transitions.make_transitions(
-      fitted_model, boundaries, emissions.offset_transition
-    )
-    path, offsets = decoder.find_best_path(
-      emissions, emissions.kinds, log_transitions, prior
-    )
+    log_transitions = _make_transitions(fitted_model, emissions, calendar)
+    path, offsets = find_best_path(log_transitions)
     if np.mean(path != previous_path) < _MAX_CHANGED:
       break
   return fitted_model, log_transitions, offsets
+
+
+def _make_transitions(
+  model: transition_model.TransitionModel,
+  emissions: SectionEmissions,
+  calendar: Calendar,
+) -> transitions.Transitions:
+  return transitions.make_transitions(
+    model,
+    transition_model.find_boundaries(calendar.years, calendar.months),
+    emissions.offset_transition,
+  )
 
 
 def make_first_place_prior(

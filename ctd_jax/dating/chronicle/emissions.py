@@ -148,17 +148,33 @@ class SectionEmissions:
       else None
     )
 
-  def __call__(self, start: int, stop: int) -> Float32[np.ndarray, "B S P"]:
-    """Returns log p of sections start..stop, up to a constant for each."""
-    # [B, V] @ [V, P], the same at every offset; [B, D] . [D, S, P].
-    statement_log_p = self._statement_matrix[start:stop] @ self._statement_log_p
-    day_log_p = np.tensordot(
-      self._day_matrix[start:stop].toarray(), self._day_log_p, 1
-    )
-    log_p = statement_log_p[:, None] + day_log_p
+  def __call__(
+    self, start: int, stop: int, months: slice | None = None
+  ) -> Float32[np.ndarray, "B S P"]:
+    """Returns log p of sections start..stop, up to a constant for each.
+
+    Args:
+      start: first section.
+      stop: after the last.
+      months: which to read beside outside of the calendar; all if None.
+    """
+    # Rows of places: a section prints few statements and fewer days.
+    if months is None:
+      statement_log_p, day_log_p = self._statement_log_p, self._day_log_p
+    else:
+      statement_log_p, day_log_p = (
+        np.concatenate([rows[..., months], rows[..., -1:]], axis=-1)
+        for rows in (self._statement_log_p, self._day_log_p)
+      )
+    num_days, num_offsets, num_places = day_log_p.shape
+    # [B, V] @ [V, P], the same at every offset; [B, D] @ [D, S x P].
+    log_p = self._day_matrix[start:stop] @ day_log_p.reshape(num_days, -1)
+    log_p = log_p.reshape(stop - start, num_offsets, num_places)
+    log_p += (self._statement_matrix[start:stop] @ statement_log_p)[:, None]
     for row in range(start, stop):
       if row in self._allowed_months:
-        is_allowed = np.append(self._allowed_months[row], False)
+        is_allowed = self._allowed_months[row][months or slice(None)]
+        is_allowed = np.append(is_allowed, False)
         log_p[row - start][:, ~is_allowed] += LOG_FIXED_ODDS
     return log_p
 

@@ -63,7 +63,8 @@ class Transitions(NamedTuple):
     boundary: [C + 1, K] first month past the boundary, K where there is none.
     year_start: [K] first month of the year of each month.
     ratio: [C + 1] of the geometric number of months beyond the boundary.
-    sums: over months with these ratios; never logs.
+    sums: over months with these ratios; never logs. None where only best ways
+      are sought.
     outlier: [C + 1, 2, K] weights of a section's own emission and of that of
       any month up to its own.
     offset_transition: [C + 1, S, S] of the calendar's next offset, by its
@@ -81,7 +82,7 @@ class Transitions(NamedTuple):
   boundary: jax.Array
   year_start: jax.Array
   ratio: jax.Array
-  sums: RunningSums
+  sums: RunningSums | None
   outlier: jax.Array
   offset_transition: jax.Array
 
@@ -399,19 +400,56 @@ def score_best_moves(
 
 
 def add_flashback(
-  moves: Transitions, emission_BxSxP: jax.Array, kinds_B: jax.Array
+  outlier: jax.Array,
+  emission_BxSxP: jax.Array,
+  kinds_B: jax.Array,
+  earlier_BxS: jax.Array | float = 0.0,
 ) -> jax.Array:
   """Returns p(section | place it stands in) from p(section | place).
 
   Args:
-    moves: of the timeline, as probabilities.
+    outlier: probabilities, as of `Transitions`.
     emission_BxSxP: at least 0, up to a factor for each section.
     kinds_B: of the sections.
+    earlier_BxS: emissions of all months before those of a window together,
+      likewise.
   """
-  own_weight, earlier_weight = jnp.moveaxis(
-    moves.outlier[kinds_B][:, :, None], 1, 0
-  )
+  own_weight, earlier_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
   emission_BxSxK = emission_BxSxP[..., :-1]
   earlier_BxSxK = jnp.cumsum(emission_BxSxK, axis=-1)
+  earlier_BxSxK += jnp.asarray(earlier_BxS)[..., None]
   inside = own_weight * emission_BxSxK + earlier_weight * earlier_BxSxK
   return jnp.concatenate([inside, emission_BxSxP[..., -1:]], axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames="num_months")
+def take_months(
+  transitions: Transitions, first_month: jax.Array | int, num_months: int
+) -> Transitions:
+  """Returns the transitions among some months, without running sums.
+
+  What leads out of them is left out; a year that begins before the first of
+  them begins with it.
+
+  Args:
+    transitions: of the timeline.
+    first_month: of those that are kept.
+    num_months: from there on.
+  """
+
+  def take(weights: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_slice_in_dim(
+      weights, first_month, num_months, axis=-1
+    )
+
+  by_month = (
+    *("stay", "step", "cross", "jump", "back"),
+    *("boundary", "year_start", "outlier"),
+  )
+  taken = transitions._replace(
+    sums=None, **{name: take(getattr(transitions, name)) for name in by_month}
+  )
+  return taken._replace(
+    boundary=jnp.minimum(taken.boundary - first_month, num_months),
+    year_start=jnp.maximum(taken.year_start - first_month, 0),
+  )

@@ -27,7 +27,11 @@ from ctd_jax.dating.chronicle import (
   section_reading,
 )
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
-from ctd_jax.dating.sequence import section_kinds, transition_model
+from ctd_jax.dating.sequence import (
+  best_path,
+  section_kinds,
+  transition_model,
+)
 from ctd_jax.texts.works import Entry, Place
 
 HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
@@ -311,6 +315,36 @@ def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
   np.testing.assert_allclose(
     narrow.probabilities, whole.probabilities, atol=0.01
   )
+
+
+def test_a_long_text_is_dated_among_its_likely_months(tmp_path, monkeypatch):
+  calendar = read(tmp_path, ERAS)
+  lines, _ = written(calendar, seed=4, headings=True)
+  lines[0] = "安初" + lines[0]
+  whole = dated(lines, calendar)
+  find_windows, windows = best_path.find_windows, []
+  monkeypatch.setattr(
+    best_path,
+    "find_windows",
+    lambda *args: windows.append(find_windows(*args)) or windows[-1],
+  )
+  monkeypatch.setattr(chronicle_dating, "_MAX_EXACT", 0)
+  found = dated(lines, calendar)
+  assert windows[0].sizes.max() < len(calendar)
+  assert found.names == whole.names
+  np.testing.assert_allclose(
+    found.probabilities, whole.probabilities, atol=1e-4
+  )
+  # Windows that hold nothing of the text are given up.
+  monkeypatch.setattr(
+    best_path, "find_windows", lambda *args: _shift_windows(windows[0])
+  )
+  assert dated(lines, calendar).names == whole.names
+
+
+def _shift_windows(windows):
+  first_months = np.roll(windows.first_months, 1)
+  return dataclasses.replace(windows, first_months=first_months)
 
 
 def test_text_without_dates_is_refused(tmp_path):

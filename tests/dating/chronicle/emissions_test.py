@@ -243,6 +243,18 @@ def test_a_fixed_date_outweighs_what_is_printed(eras):
   assert np.delete(row, 7).max() < row[7] - 1000
 
 
+def test_some_months_are_read_as_among_all(eras):
+  sections = [
+    *section_reading.read_sections(0, "永熹二年三月甲子，大水。", eras),
+    *section_reading.read_sections(1, "春，大水。", eras),
+  ]
+  is_allowed = np.arange(len(eras)) < 10
+  found = emissions.SectionEmissions(sections, eras, {1: is_allowed})
+  np.testing.assert_array_equal(
+    found(0, 2, slice(7, 20)), found(0, 2)[..., [*range(7, 20), -1]]
+  )
+
+
 def test_a_year_the_table_lacks_says_nothing(eras):
   assert not evidence("九年，大水。", eras)(0, 1).any()
 

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ctd_jax.dating.sequence import decoder, transition_model, transitions
+from ctd_jax.dating.sequence import (
+  best_path,
+  decoder,
+  transition_model,
+  transitions,
+)
 from ctd_jax.dating.sequence.section_kinds import (
   NO_DATE,
   NUM_KINDS,
@@ -171,7 +176,9 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
     assert total == pytest.approx(likelihood, abs=1e-3)
   np.testing.assert_allclose(found, expected, atol=2e-5)
   decoded = decoder.decode_months(evidence, kinds, moves(), prior, block)
-  found_path, _ = decoder.find_best_path(evidence, kinds, moves(), prior, block)
+  found_path, _ = best_path.find_best_path(
+    evidence, kinds, moves(), prior, block
+  )
   assert found_path.tolist() == path.tolist()
   order = np.argsort(-expected, axis=1)[:, :2]
   assert decoded.months.tolist() == order.tolist()
@@ -237,7 +244,9 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   path = [best.argmax()]
   for step in reversed(back):
     path.append(step[path[-1]])
-  months, offsets = decoder.find_best_path(evidence, kinds, made, prior, block)
+  months, offsets = best_path.find_best_path(
+    evidence, kinds, made, prior, block
+  )
   assert months.tolist() == (np.array(path[::-1]) % PLACES).tolist()
   assert offsets.tolist() == (np.array(path[::-1]) // PLACES).tolist()
 
@@ -261,11 +270,11 @@ def test_a_function_gives_what_the_array_gives():
 def test_a_path_goes_back_only_where_the_model_does():
   evidence, kinds = chronicle(400, 6)
   evidence[:, -1] = -100
-  path, _ = decoder.find_best_path(
+  path, _ = best_path.find_best_path(
     evidence, kinds, moves(FORWARD), block_size=64
   )
   assert (np.diff(path) >= 0).all()
-  path, _ = decoder.find_best_path(evidence, kinds, moves(), block_size=64)
+  path, _ = best_path.find_best_path(evidence, kinds, moves(), block_size=64)
   assert (np.diff(path) < 0).any()
 
 
@@ -294,7 +303,7 @@ def test_a_repeated_season_is_that_of_the_next_year():
   spring = np.where(months <= 3, 0.0, -5.0).astype(np.float32)
   evidence = np.stack([np.append(spring, -20)] * 3)
   prior = np.where(np.arange(49) == 0, 0.0, -np.inf)
-  path, _ = decoder.find_best_path(
+  path, _ = best_path.find_best_path(
     evidence, [YEAR, SEASON, NO_DATE], made, prior
   )
   assert years[path].tolist() == [0, 1, 1]
@@ -363,4 +372,4 @@ def test_what_the_order_forbids_is_named():
   evidence[0, 5] = evidence[1, 2] = 0
   motion = dataclasses.replace(FORWARD, flashback=(0.0,) * 7)
   with pytest.raises(ValueError, match="section 1: no month is possible in"):
-    decoder.find_best_path(evidence, [0, 0], moves(motion))
+    best_path.find_best_path(evidence, [0, 0], moves(motion))
