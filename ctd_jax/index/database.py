@@ -51,6 +51,7 @@ CREATE TABLE records(
   first_credible INTEGER, last_credible INTEGER, dated_by TEXT, fixed INTEGER);
 CREATE INDEX records_by_month ON records(best_month);
 CREATE INDEX records_by_id ON records(work_id, record_id);
+CREATE INDEX records_by_kind ON records(kind, work_id);
 CREATE TABLE reasons(row INTEGER PRIMARY KEY, reasons BLOB NOT NULL);
 CREATE TABLE corrections(
   id INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL,

@@ -32,7 +32,7 @@ from ctd_jax.dating.chronicle import (
   month_matching,
   section_days,
 )
-from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
@@ -77,17 +77,6 @@ class DatedWork:
   manner: str
   printed_reigns: tuple[int, ...] = ()
   warnings: tuple[str, ...] = ()
-
-  def find_labels(self) -> Int[np.ndarray, " n"]:
-    """Returns the month of each record that is sure, UNKNOWN of others."""
-    summary = posterior_arrays.summarize_posteriors(self.posteriors)
-    is_label = (
-      (summary["best_probability"] >= CERTAIN)
-      & (summary["best_month"] < self.posteriors.num_months)
-      & np.array([manner != MODEL for manner in self.dated_by], bool)
-      & np.array([record.kind != HEADING for record in self.records], bool)
-    )
-    return np.where(is_label, summary["best_month"], UNKNOWN)
 
 
 def choose_manner(

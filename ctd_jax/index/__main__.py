@@ -1,0 +1,155 @@
+"""Builds the index of a corpus: one folder that answers questions of time.
+
+  python -m ctd_jax.index --index=annals --add=chunqiutr/mini
+  python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
+  python -m ctd_jax.index --index=song --add=biji/ --undated=biji
+  python -m ctd_jax.index --index=song --check
+
+--add names what is taken in, several with commas or by several flags: a data
+set that has been built (chunqiutr/mini), a folder in the form of BEIR
+(beir:FOLDER), a text, or a folder of texts, plain, Markdown, TEI or Kanripo. A
+work that is in the index already and has changed is replaced; the others are
+left as they are.
+
+How a record comes by its date, for each work:
+
+  keys    the months that its data set gives, `metadata.start` and `end` of BEIR
+  order   a text that prints its dates and goes forward in time is decoded as a
+          chronicle, and cut where it prints a date
+  model   all else, a commentary, notes, biographies: dated by words, citations
+          and parallels, with what the index is sure of as examples
+
+A work is dated by keys if all its records have them, by order if it prints
+years and dates, else by the model. --order=NAME and --undated=NAME say
+otherwise; NAME is that of a work in the summary, or of what it was added as.
+
+A build that is broken off leaves the index as it was. Started again with the
+same flags it goes on, works that are dated are not dated again.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags
+
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.utils import command_line
+
+
+def main() -> None:
+  """Builds, checks or lists the index of --index."""
+  # Here and not above: --help needs no JAX.
+  from ctd_jax.index import index_builder, index_check, index_summary
+  from ctd_jax.index.group_dating import DatingChoices
+
+  values = flags.FLAGS
+  folder = pathlib.Path(values.index).expanduser()
+  result = None
+  if values.add or values.remove:
+    result = index_builder.build_index(
+      folder,
+      [source for argument in values.add for source in _split(argument)],
+      index_builder.BuildOptions(
+        reigns=values.reigns,
+        unit=values.unit,
+        hidden_splits=tuple(values.hide),
+        data_dir=values.data_dir,
+        choices=DatingChoices(
+          in_order=tuple(values.order),
+          undated=tuple(values.undated),
+          fixed=pathlib.Path(values.fixed).expanduser()
+          if values.fixed
+          else None,
+        ),
+      ),
+      values.remove,
+    )
+  elif not (values.check or values.list):
+    raise ValueError(
+      "nothing to do: --add=... builds the index, --check verifies it, --list "
+      "shows its works"
+    )
+  if values.check:
+    problems = index_check.check_index(folder)
+    if problems:
+      raise ValueError("\n  ".join([f"{folder} is damaged:", *problems]))
+    print(f"{folder}: every file, row and hash is as it was written")
+  if result is not None or values.list:
+    print(index_summary.format_summary(folder, result))
+
+
+def _split(argument: str) -> list[str]:
+  """Returns the sources of a value of --add; a file may have a comma."""
+  if pathlib.Path(argument).expanduser().exists():
+    return [argument]
+  return [part.strip() for part in argument.split(",") if part.strip()]
+
+
+if __name__ == "__main__":
+  flags.DEFINE_string(
+    "index",
+    None,
+    "Folder of the index, made if need be. Example: --index=annals",
+  )
+  flags.DEFINE_multi_string(
+    "add",
+    [],
+    "Data set, beir:FOLDER, text or folder of texts to be taken in; several "
+    "with commas, or by several flags. Example: --add=chunqiutr/mini",
+  )
+  flags.DEFINE_list(
+    "remove",
+    [],
+    "Works, or what they were added as, to be taken out. Example: "
+    "--remove=KR2b0019",
+  )
+  flags.DEFINE_string(
+    "reigns",
+    None,
+    "Calendar of a new index: polities of China, Japan and Korea with commas, "
+    "zh, ja, ko or all; CE or CE:700-1160; a reign table (TSV) or an installed "
+    f"one ({', '.join(chronicle_input.list_installed_tables())}). By default "
+    "that of the data set. Example: --reigns=宋",
+  )
+  flags.DEFINE_enum(
+    "unit",
+    None,
+    chronicle_input.UNITS,
+    "What a record of plain text is, a line or a paragraph between blank "
+    "lines; found from the text by default. Example: --unit=paragraph",
+  )
+  flags.DEFINE_list(
+    "order",
+    [],
+    "Works that go forward in time, whatever they print. Example: "
+    "--order=chunqiutr/rebuilt",
+  )
+  flags.DEFINE_list(
+    "undated",
+    [],
+    "Works that are in no order of time. Example: --undated=notes",
+  )
+  flags.DEFINE_list(
+    "hide",
+    [],
+    "Splits of a data set whose months are dated as if they were not known. "
+    "Example: --hide=validation,test",
+  )
+  flags.DEFINE_string(
+    "fixed",
+    None,
+    "Corrections of the text that is added, as of ctd_jax.date. Example: "
+    "--fixed=fixed.tsv",
+  )
+  flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Folder of the built data sets; that of TFDS by default. Example: "
+    "--data_dir=~/datasets",
+  )
+  flags.DEFINE_bool(
+    "check", False, "Verify files, hashes and rows, and name what is damaged."
+  )
+  flags.DEFINE_bool("list", False, "Show the works of the index.")
+  command_line.run_main(main, required=("index",))

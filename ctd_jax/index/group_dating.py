@@ -1,0 +1,295 @@
+"""Dating of what is added together: each work by its manner, in turn.
+
+What has keys or an order comes first, for the dating model dates the others by
+it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from absl import logging
+from jaxtyping import Int
+
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.index import model_dating, work_dating
+from ctd_jax.index.database import KEYS, MODEL, ORDER
+from ctd_jax.index.known_months import DateReader
+from ctd_jax.index.model_dating import LabelPool
+from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.source_works import SourceWork
+from ctd_jax.index.work_dating import DatedWork
+
+# Gives the records that are dated for sure by now.
+LabelSource = Callable[[], LabelPool]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatingChoices:
+  """How works are to be dated, where it is not left to them.
+
+  Attributes:
+    in_order: names of works, or of what they were added as, in order of time.
+    undated: names of such as are in no order.
+    fixed: corrections of the one text that is added; None without.
+  """
+
+  in_order: tuple[str, ...] = ()
+  undated: tuple[str, ...] = ()
+  fixed: pathlib.Path | None = None
+
+  def check_names(self, works: Sequence[SourceWork]) -> None:
+    """Checks the names against the works.
+
+    Raises:
+      ValueError: naming the flag and the works that there are.
+    """
+    names = {name for work in works for name in (work.name, work.group)}
+    for flag, chosen in (("order", self.in_order), ("undated", self.undated)):
+      for name in chosen:
+        if name not in names:
+          raise ValueError(
+            f"--{flag}={name}: no such work is added; there are "
+            f"{', '.join(sorted(names))}"
+          )
+    both = {*self.in_order} & {*self.undated}
+    if both:
+      raise ValueError(
+        f"--order and --undated both name {', '.join(sorted(both))}; a work is "
+        "one or the other"
+      )
+    if self.fixed and sum(work.is_text for work in works) != 1:
+      raise ValueError(
+        f"--fixed={self.fixed}: corrections are of one text; add it alone"
+      )
+
+
+class WorkDater:
+  """Dater of works, on the calendar of an index."""
+
+  def __init__(self, calendar: Calendar, choices: DatingChoices):
+    """Args: `calendar` of the index; `choices` where they are made."""
+    self._calendar = calendar
+    self._choices = choices
+    self._readers: dict[str, DateReader] = {}
+
+  def choose_manner(self, work: SourceWork) -> str:
+    """Returns keys, order or model, see `work_dating.choose_manner`."""
+    return work_dating.choose_manner(
+      work, self._calendar, self._choices.in_order, self._choices.undated
+    )
+
+  def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
+    """Returns what is known of the months of a work of a data set.
+
+    Args:
+      work: of a data set.
+
+    Raises:
+      ValueError: naming the record whose date cannot be read; or the work, if
+        all of them lie outside of the calendar.
+    """
+    months = work_dating.read_known_months(work, self._reader_of(work))
+    is_known = months[:, 0] != UNKNOWN
+    if is_known.any() and (months[is_known, 0] >= len(self._calendar)).all():
+      raise ValueError(
+        f"{work.name}: all its months lie outside of the calendar "
+        f"{self._calendar.timeline.name}; build an index of its own"
+      )
+    return months
+
+  def _reader_of(self, work: SourceWork) -> DateReader:
+    if work.group not in self._readers:
+      self._readers[work.group] = DateReader(self._calendar, work.timeline)
+    return self._readers[work.group]
+
+  def date_with_own_dates(self, work: SourceWork, manner: str) -> DatedWork:
+    """Returns a work dated by its keys or its order.
+
+    Args:
+      work: as read.
+      manner: keys or order.
+
+    Raises:
+      ValueError: if it prints no date.
+    """
+    num_months = len(self._calendar)
+    if work.is_text:
+      return work_dating.date_text_by_order(
+        work, self._calendar, self._choices.fixed
+      )
+    known_months = self.read_known_months(work)
+    if manner == KEYS:
+      return work_dating.date_by_keys(work, known_months, num_months)
+    stated = np.full(len(work.records), UNKNOWN)
+    if work.timeline is not None:
+      reader = self._reader_of(work)
+      corpus = corpus_lib.read_corpus(
+        [record.text for record in work.records], work.timeline
+      )
+      stated = np.where(
+        corpus.is_placeholder,
+        reader.lunation_of[corpus.placeholder_month],
+        UNKNOWN,
+      )
+    dated = work_dating.date_records_by_order(
+      work, known_months, self._calendar, stated
+    )
+    kinds = [record.kind for record in work.records]
+    return dataclasses.replace(
+      dated,
+      posteriors=dataclasses.replace(
+        dated.posteriors, event_log_p=work_dating.make_event_log_p(kinds)
+      ),
+    )
+
+  def date_by_model(
+    self,
+    works: Sequence[SourceWork],
+    peers: Sequence[SourceWork],
+    labels: LabelSource,
+  ) -> Iterable[DatedWork]:
+    """Yields works that are dated by the model.
+
+    Args:
+      works: to be dated.
+      peers: other works of the data set, whose keys are known.
+      labels: of the index, where a work has no data set of its own.
+
+    Raises:
+      ValueError: if there is nothing to date them by.
+    """
+    of_timeline = [work for work in works if work.timeline is not None]
+    groups: dict[str, list[SourceWork]] = {}
+    for work in of_timeline:
+      groups.setdefault(work.group, []).append(work)
+    for group, members in groups.items():
+      others = [peer for peer in peers if peer.group == group]
+      yield from self._date_group(members, others, labels)
+    others = [work for work in works if work.timeline is None]
+    if others:
+      yield from self._date_others(others, labels)
+
+  def _date_group(
+    self,
+    works: Sequence[SourceWork],
+    peers: Sequence[SourceWork],
+    labels: LabelSource,
+  ) -> Iterable[DatedWork]:
+    """Yields works of a data set, dated on its timeline."""
+    reader = self._reader_of(works[0])
+    for work in (*works, *peers):
+      self.read_known_months(work)
+    records = [record for work in (*works, *peers) for record in work.records]
+    ordinals = np.array([reader.find_ordinal(record) for record in records])
+    if (ordinals != UNKNOWN).sum() < model_dating.MIN_LABELS:
+      yield from self._date_others(works, labels)
+      return
+    logging.info(
+      "dating %s records of %s works by the model",
+      f"{len(records):,}",
+      len(works),
+    )
+    posteriors = model_dating.date_group(
+      records,
+      ordinals,
+      works[0].timeline,
+      reader.lunation_of,
+      len(self._calendar),
+    )
+    start = 0
+    for work in works:
+      rows = np.arange(start, start + len(work.records))
+      start += len(work.records)
+      yield self._limit(work, posteriors.take(rows))
+
+  def _limit(self, work: SourceWork, posteriors: PosteriorArrays) -> DatedWork:
+    known_months = self.read_known_months(work)
+    return work_dating.make_dated_work(
+      work,
+      known_months,
+      model_dating.limit_to_known_months(posteriors, known_months),
+      model_dating.list_manners(known_months),
+      MODEL,
+    )
+
+  def _date_others(
+    self, works: Sequence[SourceWork], labels: LabelSource
+  ) -> Iterable[DatedWork]:
+    """Yields works dated on the calendar, by what is sure in the index."""
+    pool = labels()
+    known = {
+      work.name: self.read_known_months(work)
+      for work in works
+      if not work.is_text
+    }
+    works = [
+      work
+      if not work.is_text
+      else dataclasses.replace(
+        work,
+        records=work_dating.list_entry_records(work.entries),
+        entries=(),
+      )
+      for work in works
+    ]
+    pool = _add_known_records(pool, works, known, len(self._calendar))
+    texts = [record.text for work in works for record in work.records]
+    try:
+      posteriors = model_dating.date_texts(texts, pool, self._calendar)
+    except ValueError as error:
+      names = ", ".join(work.name for work in works)
+      raise ValueError(f"{names}: {error}") from error
+    start = 0
+    for work in works:
+      rows = np.arange(start, start + len(work.records))
+      start += len(work.records)
+      months = known.get(work.name, np.full((len(work.records), 2), UNKNOWN))
+      limited = model_dating.limit_to_known_months(
+        posteriors.take(rows), months
+      )
+      kinds = [record.kind for record in work.records]
+      limited = dataclasses.replace(
+        limited, event_log_p=work_dating.make_event_log_p(kinds)
+      )
+      yield work_dating.make_dated_work(
+        work, months, limited, model_dating.list_manners(months), MODEL
+      )
+
+
+def _add_known_records(
+  pool: LabelPool,
+  works: Sequence[SourceWork],
+  known_months: dict[str, np.ndarray],
+  num_months: int,
+) -> LabelPool:
+  """Returns the known records with those of the works themselves."""
+  texts, months = [*pool.texts], pool.months.tolist()
+  for work in works:
+    spans = known_months.get(work.name)
+    if spans is None:
+      continue
+    for record, (first, last) in zip(work.records, spans, strict=True):
+      if UNKNOWN < first == last < num_months and record.kind != "neg_comment":
+        texts.append(record.text)
+        months.append(int(first))
+  return LabelPool(texts=texts, months=np.array(months, int))
+
+
+def split_by_manner(
+  works: Sequence[SourceWork], choose: Callable[[SourceWork], str]
+) -> tuple[list[tuple[SourceWork, str]], list[SourceWork]]:
+  """Returns works that date themselves, with their manner, and the others.
+
+  Args:
+    works: as read.
+    choose: the manner of a work.
+  """
+  manners = [(work, choose(work)) for work in works]
+  own = [(work, manner) for work, manner in manners if manner in (KEYS, ORDER)]
+  return own, [work for work, manner in manners if manner == MODEL]

@@ -1,0 +1,393 @@
+"""Builder of an index: works in, a folder that answers out.
+
+A build goes in this order, so that it can be broken off anywhere:
+
+1. All that is added is read; what cannot be read ends the build here.
+2. Each work is dated and put into a folder of its own below `works/`. A build
+   that is started again takes those that are there.
+3. One transaction of the database takes all of them in and replaces what they
+   replace. Before it the index is the old one, after it the new one.
+4. The manifest is written, and folders that nothing uses are removed.
+
+One builder works on a folder at a time (`.lock`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+import ctd_jax
+from ctd_jax.dating.chronicle import (
+  chronicle_input,
+  month_calendar,
+  western_calendar,
+)
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.index import (
+  calendars,
+  corpus_reading,
+  database,
+  group_dating,
+  index_commit,
+  manifest,
+  staged_works,
+)
+from ctd_jax.index.group_dating import DatingChoices, WorkDater
+from ctd_jax.index.model_dating import LabelPool
+from ctd_jax.index.source_works import SourceWork
+from ctd_jax.index.staged_works import StagedWork
+from ctd_jax.index.work_dating import DatedWork
+
+LOCK_FILE = ".lock"
+_MAX_NAMED = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+  """How an index is built.
+
+  Attributes:
+    reigns: calendar, as of `chronicle_input.load_reigns`; that of the index or
+      of the data set if None.
+    unit: of plain text, "line" or "paragraph"; found from the text if None.
+    hidden_splits: splits of data sets whose months are not to be used.
+    data_dir: folder of the built data sets.
+    choices: how works are dated.
+  """
+
+  reigns: str | None = None
+  unit: str | None = None
+  hidden_splits: tuple[str, ...] = ()
+  data_dir: str | None = None
+  choices: DatingChoices = dataclasses.field(default_factory=DatingChoices)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildResult:
+  """What a build did.
+
+  Attributes:
+    added: names of the works that were taken in.
+    unchanged: names of works that the index had as they are.
+    removed: names of works that were removed or replaced.
+  """
+
+  added: tuple[str, ...]
+  unchanged: tuple[str, ...]
+  removed: tuple[str, ...]
+
+
+def build_index(
+  folder: pathlib.Path,
+  sources: Sequence[str],
+  options: BuildOptions | None = None,
+  removed: Sequence[str] = (),
+) -> BuildResult:
+  """Adds works to an index, which is made if there is none.
+
+  Args:
+    folder: of the index.
+    sources: data sets, BEIR folders, files and folders, as
+      `corpus_reading.read_source` reads them.
+    options: how.
+    removed: names of works, or of what they were added as, to be removed.
+
+  Raises:
+    FileNotFoundError: if a source is missing.
+    ValueError: naming the flag, file and line of what is wrong; the index is
+      what it was.
+  """
+  options = options or BuildOptions()
+  if (folder / manifest.MANIFEST_FILE).exists():
+    manifest.read_manifest(folder)  # an index of another version is left alone
+  is_new = _is_new(folder)
+  works = _read_sources(sources, options)
+  options.choices.check_names(works)
+  with _lock(folder):
+    calendar = _open_calendar(folder, works, options, is_new)
+    database.create_database(folder)
+    return _Build(folder, calendar, works, options).run(removed)
+
+
+def _is_new(folder: pathlib.Path) -> bool:
+  """Whether no build has ended in a folder, which may be yet to be made.
+
+  Raises:
+    ValueError: if it holds what is no index.
+  """
+  if folder.exists() and not folder.is_dir():
+    raise ValueError(f"--index={folder}: a file; expected a folder")
+  if (folder / database.DATABASE_FILE).exists():
+    with contextlib.closing(database.open_database(folder)) as connection:
+      return database.get_property(connection, "generation") == "0"
+  known = {LOCK_FILE, calendars.CALENDAR_FOLDER, staged_works.WORKS_FOLDER}
+  names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+  others = sorted(names - known)
+  if others:
+    raise ValueError(
+      f"--index={folder}: holds {', '.join(others[:_MAX_NAMED])} and no index; "
+      "name an empty folder or one that is yet to be made"
+    )
+  return True
+
+
+def _read_sources(
+  sources: Sequence[str], options: BuildOptions
+) -> list[SourceWork]:
+  works: list[SourceWork] = []
+  for source in sources:
+    works += corpus_reading.read_source(
+      source, options.unit, options.hidden_splits, options.data_dir
+    )
+  corpus_reading.log_reading(works)
+  source_of: dict[str, str] = {}
+  for work in works:
+    if work.name in source_of:
+      raise ValueError(
+        f"two works are called {work.name}: {source_of[work.name]} and "
+        f"{work.source}; rename one file or folder"
+      )
+    source_of[work.name] = work.source
+  return works
+
+
+@contextlib.contextmanager
+def _lock(folder: pathlib.Path) -> Iterator[None]:
+  folder.mkdir(parents=True, exist_ok=True)
+  path = folder / LOCK_FILE
+  with path.open("w") as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+      raise ValueError(
+        f"--index={folder}: another build works on it; wait until it has ended"
+      ) from None
+    file.write(f"{os.getpid()}\n")
+    yield
+
+
+def _open_calendar(
+  folder: pathlib.Path,
+  works: Sequence[SourceWork],
+  options: BuildOptions,
+  is_new: bool,
+) -> Calendar:
+  """Returns the calendar of the index, written first if it is new."""
+  if not is_new:
+    calendar = calendars.load_index_calendar(folder)
+    if options.reigns is not None:
+      _check_calendar(folder, calendar, works, options.reigns)
+    return calendar
+  if not works:
+    raise ValueError(f"--index={folder}: no index there; --add builds one")
+  spec, calendar = choose_calendar(works, options.reigns)
+  calendars.write_index_calendar(folder, calendar, spec)
+  return calendar
+
+
+def _check_calendar(
+  folder: pathlib.Path,
+  calendar: Calendar,
+  works: Sequence[SourceWork],
+  reigns: str,
+) -> None:
+  _, requested = choose_calendar(works, reigns)
+  if calendars.hash_calendar(requested) != calendars.hash_calendar(calendar):
+    raise ValueError(
+      f"--reigns={reigns}: the index has another calendar, "
+      f"{calendar.timeline.name}, by which its works are dated; leave the flag "
+      f"out, or build an index of its own"
+    )
+
+
+def choose_calendar(
+  works: Sequence[SourceWork], reigns: str | None
+) -> tuple[str, Calendar]:
+  """Returns the calendar of works, and what it was asked for by.
+
+  Args:
+    works: as read.
+    reigns: as of `chronicle_input.load_reigns`; None where the works say it.
+
+  Raises:
+    FileNotFoundError: as of `chronicle_input.load_reigns`.
+    ValueError: if nothing says it, or works say different ones.
+  """
+  entries = [entry for work in works for entry in work.entries]
+  if reigns is not None:
+    return reigns, chronicle_input.load_reigns(reigns, entries)
+  timelines = {
+    work.timeline.name: work.timeline for work in works if work.timeline
+  }
+  if len(timelines) > 1:
+    raise ValueError(
+      f"the data sets have different calendars, {', '.join(timelines)}; name "
+      "one that has the months of all by --reigns, or build an index of each"
+    )
+  if timelines:
+    ((name, timeline),) = timelines.items()
+    return name, month_calendar.make_calendar(timeline)
+  try:
+    calendar = western_calendar.load_western_calendar(
+      western_calendar.COMMON_ERA, entries
+    )
+  except ValueError:
+    raise ValueError(
+      "no calendar: the works do not say which; name it by --reigns, polities "
+      "(--reigns=宋, --reigns=zh), a reign table, or CE:700-1160"
+    ) from None
+  return calendar.timeline.name, calendar
+
+
+class _Build:
+  """One build, from the works that were read to the manifest."""
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    calendar: Calendar,
+    works: Sequence[SourceWork],
+    options: BuildOptions,
+  ):
+    self._folder = folder
+    self._calendar = calendar
+    self._works = works
+    self._options = options
+    self._dater = WorkDater(calendar, options.choices)
+    self._staged: list[StagedWork] = []
+    self._manners: dict[str, str] = {}
+    self._sha256 = {work.name: work.hash_contents() for work in works}
+
+  def run(self, removed: Sequence[str]) -> BuildResult:
+    with contextlib.closing(
+      database.open_database(self._folder, readonly=False)
+    ) as connection:
+      present = database.list_works(connection)
+    removed_names = _find_removed(present, removed)
+    folders = {work.name: work.folder for work in present}
+    for work in self._works:
+      if not work.is_text:
+        self._dater.read_known_months(work)  # errors before any dating
+      self._manners[work.name] = self._dater.choose_manner(work)
+    unchanged = [
+      work
+      for work in self._works
+      if folders.get(work.name, "").split("~")[0] == self._folder_of(work)
+      and work.name not in removed_names
+    ]
+    names = {work.name for work in unchanged}
+    self._date([work for work in self._works if work.name not in names])
+    replaced = [work.name for work in self._staged if work.name in folders]
+    result = BuildResult(
+      added=tuple(work.name for work in self._staged),
+      unchanged=tuple(sorted(names)),
+      removed=(*removed_names, *replaced),
+    )
+    index_commit.commit_works(
+      self._folder, self._calendar, self._staged, result.removed
+    )
+    return result
+
+  def _folder_of(self, work: SourceWork) -> str:
+    """Returns the folder of a work, named after all its dates depend on."""
+    fixed = self._options.choices.fixed
+    key = json.dumps(
+      [
+        manifest.FORMAT,
+        ctd_jax.__version__,
+        self._sha256[work.name],
+        calendars.hash_calendar(self._calendar),
+        self._manners[work.name],
+        fixed and manifest.hash_file(fixed).sha256,
+      ]
+    )
+    name = staged_works.name_folder(work.name, key)
+    return f"{staged_works.WORKS_FOLDER}/{name}"
+
+  def _date(self, works: Sequence[SourceWork]) -> None:
+    """Dates works, those with dates of their own first."""
+    missing = []
+    for work in works:
+      staged = staged_works.find_staged_work(
+        self._folder / self._folder_of(work)
+      )
+      if staged is None:
+        missing.append(work)
+      else:
+        logging.info("%s: dated by an earlier build", work.name)
+        self._staged.append(staged)
+    own, others = group_dating.split_by_manner(
+      missing, lambda work: self._manners[work.name]
+    )
+    for work, manner in own:
+      try:
+        dated = self._dater.date_with_own_dates(work, manner)
+      except ValueError as error:
+        # A commentary among works in order may print no date at all.
+        if work.is_text or "prints a month" not in str(error):
+          raise
+        logging.warning("%s; it is dated by the model", error)
+        others.append(work)
+        continue
+      self._stage(dated)
+    for dated in self._dater.date_by_model(
+      others, [work for work in self._works if work not in others], self._labels
+    ):
+      self._stage(dated)
+
+  def _stage(self, dated: DatedWork) -> None:
+    folder = self._folder / self._folder_of(dated.source)
+    self._staged.append(
+      staged_works.stage_work(folder, dated, self._sha256[dated.source.name])
+    )
+
+  def _labels(self) -> LabelPool:
+    """Returns what is dated for sure, in the index and in this build."""
+    num_months = len(self._calendar)
+    texts: list[str] = []
+    months: list[np.ndarray] = [np.empty(0, int)]
+    for work in self._staged:
+      of_work = staged_works.list_labels(work, num_months)
+      texts += of_work[0]
+      months.append(of_work[1])
+    staged = {work.name for work in self._staged}
+    with contextlib.closing(database.open_database(self._folder)) as connection:
+      for text, month in index_commit.iterate_labels(
+        connection, num_months, staged
+      ):
+        texts.append(text)
+        months.append(np.array([month]))
+    return LabelPool(texts=texts, months=np.concatenate(months))
+
+
+def _find_removed(
+  present: Sequence[database.IndexedWork], removed: Sequence[str]
+) -> tuple[str, ...]:
+  """Returns the names of the works that flags name.
+
+  Raises:
+    ValueError: if there is no such work.
+  """
+  names = []
+  for name in removed:
+    of_name = [
+      work.name
+      for work in present
+      if work.name == name or work.name.startswith(f"{name}/")
+    ]
+    if not of_name:
+      raise ValueError(
+        f"--remove={name}: no such work; the index has "
+        f"{', '.join(work.name for work in present) or 'none'}"
+      )
+    names += of_name
+  return tuple(dict.fromkeys(names))

@@ -1,0 +1,169 @@
+"""Check of an index: its files, hashes, rows and full text."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+
+import numpy as np
+
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.index import (
+  calendars,
+  database,
+  full_text,
+  manifest,
+  staged_works,
+)
+from ctd_jax.index.database import IndexedWork
+from ctd_jax.index.manifest import Manifest
+from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.staged_works import TEXT_COLUMNS
+
+# Records of each work whose words are looked for in the full text.
+_NUM_SAMPLED = 20
+_EXCERPT = 6  # characters that are looked for
+
+
+def check_index(folder: pathlib.Path) -> list[str]:
+  """Returns what is damaged in an index, each with what would mend it.
+
+  Args:
+    folder: of the index.
+
+  Raises:
+    FileNotFoundError: if there is no index.
+    ValueError: if its manifest is damaged or of another version.
+  """
+  index_manifest = manifest.read_manifest(folder)
+  problems = list(_check_files(folder, index_manifest))
+  try:
+    calendar = calendars.load_index_calendar(folder)
+  except (FileNotFoundError, ValueError) as error:
+    return [*problems, str(error)]
+  if calendars.hash_calendar(calendar) != index_manifest.calendar["sha256"]:
+    problems.append(f"{folder / calendars.CALENDAR_FOLDER}: another calendar")
+  try:
+    with contextlib.closing(database.open_database(folder)) as connection:
+      problems += _check_database(folder, connection, index_manifest, calendar)
+  except (FileNotFoundError, ValueError, sqlite3.DatabaseError) as error:
+    path = folder / database.DATABASE_FILE
+    text = str(error)
+    problems.append(text if str(path) in text else f"{path}: damaged ({text})")
+  return problems
+
+
+def _check_files(
+  folder: pathlib.Path, index_manifest: Manifest
+) -> Iterator[str]:
+  for name, expected in index_manifest.files.items():
+    path = folder / name
+    if not path.is_file():
+      yield f"{path}: missing"
+    elif manifest.hash_file(path) != expected:
+      yield (
+        f"{path}: not what was written: {path.stat().st_size:,} bytes, "
+        f"expected {expected.bytes:,} of sha256 {expected.sha256[:12]}"
+      )
+
+
+def _check_database(
+  folder: pathlib.Path,
+  connection: sqlite3.Connection,
+  index_manifest: Manifest,
+  calendar: Calendar,
+) -> Iterator[str]:
+  path = folder / database.DATABASE_FILE
+  generation = int(database.get_property(connection, "generation"))
+  if generation != index_manifest.generation:
+    yield (
+      f"{folder / manifest.MANIFEST_FILE}: of generation "
+      f"{index_manifest.generation}, the database of {generation}: a build was "
+      "broken off at its end; run it again"
+    )
+  for (message,) in connection.execute("PRAGMA quick_check(5)"):
+    if message != "ok":
+      yield f"{path}: {message}"
+  works = database.list_works(connection)
+  described = {work["name"]: work for work in index_manifest.works}
+  for work in works:
+    yield from _check_work(folder, connection, work, calendar)
+    if work.name not in described:
+      yield f"{path}: {work.name} is not in the manifest"
+  for name in described.keys() - {work.name for work in works}:
+    yield f"{path}: {name} of the manifest is missing"
+
+
+def _check_work(
+  folder: pathlib.Path,
+  connection: sqlite3.Connection,
+  work: IndexedWork,
+  calendar: Calendar,
+) -> Iterator[str]:
+  path = folder / database.DATABASE_FILE
+  span = (work.rows.start, work.rows.stop)
+  (count,) = connection.execute(
+    "SELECT count(*) FROM records WHERE row >= ? AND row < ? AND work_id = ?",
+    (*span, work.work_id),
+  ).fetchone()
+  if count != work.num_records:
+    yield (
+      f"{path}: {work.name} has {count:,} records, expected "
+      f"{work.num_records:,}"
+    )
+  rows = connection.execute(
+    f"SELECT {', '.join(TEXT_COLUMNS)} FROM records "
+    "WHERE row >= ? AND row < ? ORDER BY row",
+    span,
+  )
+  if staged_works.hash_text_columns(rows) != work.records_sha256:
+    yield f"{path}: records of {work.name} are not what was written"
+  try:
+    posteriors = PosteriorArrays.open(folder / work.folder, len(calendar))
+  except (FileNotFoundError, ValueError) as error:
+    yield str(error)
+    return
+  if len(posteriors) != work.num_records:
+    yield (
+      f"{folder / work.folder}: posteriors of {len(posteriors):,} records, "
+      f"expected {work.num_records:,}"
+    )
+  if not _is_posterior(posteriors):
+    yield f"{folder / work.folder}: posteriors that are no probabilities"
+  yield from _check_full_text(path, connection, work)
+
+
+def _is_posterior(posteriors: PosteriorArrays) -> bool:
+  months, chances = posteriors.months, posteriors.probabilities
+  if not len(months):
+    return True
+  return bool(
+    months.min() >= 0
+    and months.max() < posteriors.num_months
+    and np.isfinite(chances).all()
+    and chances.min() >= 0
+    and chances.max() <= 1 + 1e-4
+  )
+
+
+def _check_full_text(
+  path: pathlib.Path, connection: sqlite3.Connection, work: IndexedWork
+) -> Iterator[str]:
+  """Looks for words of some records of a work in the full text."""
+  step = max(work.num_records // _NUM_SAMPLED, 1)
+  for record in database.fetch_records(connection, work.rows[::step]):
+    match = full_text.make_match([record.text[:_EXCERPT]])
+    if match is None:
+      continue
+    (is_found,) = connection.execute(
+      "SELECT count(*) FROM full_text WHERE full_text MATCH ? AND rowid = ?",
+      (match, record.row),
+    ).fetchone()
+    if not is_found:
+      yield (
+        f"{path}: record {record.record_id} of {work.name} is not in the full "
+        "text"
+      )
+      return

@@ -1,0 +1,263 @@
+"""Commit of a build: dated works into the database, then the manifest.
+
+The transaction is where the old index ends and the new one begins. What comes
+after it, the manifest and the removal of what nothing uses, is done again by
+the next build if this one is broken off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import json
+import pathlib
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from absl import logging
+
+import ctd_jax
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.index import (
+  calendars,
+  database,
+  full_text,
+  manifest,
+  staged_works,
+)
+from ctd_jax.index.database import IndexedWork
+from ctd_jax.index.manifest import Manifest, ManifestFile
+from ctd_jax.index.staged_works import (
+  DATE_COLUMNS,
+  TEXT_COLUMNS,
+  WORKS_FOLDER,
+  StagedWork,
+)
+from ctd_jax.utils import files, progress
+
+_BATCH = 10_000  # records inserted at once
+_CACHE_KIBIBYTES = 200_000
+# Of the records, above which the full text is put in order as a whole.
+_MIN_OPTIMIZED = 0.2
+_WORK_COLUMNS = (
+  "name",
+  "title",
+  "source",
+  "text_format",
+  "sha256",
+  "num_records",
+  "dated_by",
+  "printed_reigns",
+  "warnings",
+  "records_sha256",
+)
+
+
+def commit_works(
+  folder: pathlib.Path,
+  calendar: Calendar,
+  staged: Sequence[StagedWork],
+  removed: Collection[str],
+) -> None:
+  """Takes works into an index, in place of others, and writes the manifest.
+
+  Args:
+    folder: of the index, whose lock is held.
+    calendar: of the index.
+    staged: works to be taken in.
+    removed: names of works that are taken out.
+  """
+  with contextlib.closing(
+    database.open_database(folder, readonly=False)
+  ) as connection:
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIBIBYTES}")
+    if staged or removed:
+      connection.execute("BEGIN IMMEDIATE")
+      try:
+        _write_works(connection, staged, removed)
+        connection.execute("COMMIT")
+      except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    update_manifest(folder, calendar, connection)
+
+
+def _write_works(
+  connection: sqlite3.Connection,
+  staged: Sequence[StagedWork],
+  removed: Collection[str],
+) -> None:
+  for work in database.list_works(connection):
+    if work.name in removed:
+      _remove_work(connection, work)
+  row = int(database.get_property(connection, "next_row"))
+  num_new = sum(map(len, staged))
+  with progress.Progress(
+    total=num_new, desc="full text", unit="record"
+  ) as progress_bar:
+    for work in staged:
+      _insert_work(connection, work, row, progress_bar)
+      row += len(work)
+  database.set_property(connection, "next_row", row)
+  generation = int(database.get_property(connection, "generation")) + 1
+  database.set_property(connection, "generation", generation)
+  (num_records,) = connection.execute("SELECT count(*) FROM records").fetchone()
+  if num_new > _MIN_OPTIMIZED * num_records:
+    connection.execute("INSERT INTO full_text(full_text) VALUES ('optimize')")
+
+
+def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
+  span = (work.rows.start, work.rows.stop)
+  (num_corrections,) = connection.execute(
+    "SELECT count(*) FROM corrections "
+    "WHERE row >= ? AND row < ? AND NOT undone",
+    span,
+  ).fetchone()
+  if num_corrections:
+    logging.warning(
+      "%s: %s corrections go with it", work.name, f"{num_corrections:,}"
+    )
+  texts = connection.execute(
+    "SELECT row, text FROM records WHERE row >= ? AND row < ?", span
+  )
+  # A table without contents is told what it holds.
+  while batch := texts.fetchmany(_BATCH):
+    connection.executemany(
+      "INSERT INTO full_text(full_text, rowid, words) VALUES ('delete', ?, ?)",
+      [(row, full_text.split_tokens(text)) for row, text in batch],
+    )
+  for table in ("records", "reasons", "corrections"):
+    connection.execute(f"DELETE FROM {table} WHERE row >= ? AND row < ?", span)
+  connection.execute("DELETE FROM works WHERE work_id = ?", (work.work_id,))
+
+
+def _insert_work(
+  connection: sqlite3.Connection,
+  work: StagedWork,
+  first_row: int,
+  progress_bar: progress.Progress,
+) -> None:
+  values = {name: work.columns[name] for name in _WORK_COLUMNS}
+  values |= {
+    "printed_reigns": json.dumps(values["printed_reigns"]),
+    "warnings": json.dumps(values["warnings"], ensure_ascii=False),
+    "first_row": first_row,
+    "folder": f"{WORKS_FOLDER}/{work.folder.name}",
+    "added": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+  }
+  marks = ", ".join("?" * len(values))
+  work_id = connection.execute(
+    f"INSERT INTO works({', '.join(values)}) VALUES ({marks})",
+    [*values.values()],
+  ).lastrowid
+  columns = ("row", "work_id", *TEXT_COLUMNS, *DATE_COLUMNS)
+  statement = (
+    f"INSERT INTO records({', '.join(columns)}) VALUES "
+    f"({', '.join('?' * len(columns))})"
+  )
+  text = TEXT_COLUMNS.index("text")
+  rows = enumerate(work.iterate_rows(), start=first_row)
+  while batch := list(itertools.islice(rows, _BATCH)):
+    connection.executemany(
+      statement, [(row, work_id, *values) for row, values in batch]
+    )
+    connection.executemany(
+      "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
+      [(row, full_text.split_tokens(values[text])) for row, values in batch],
+    )
+    progress_bar.update(len(batch))
+
+
+def iterate_labels(
+  connection: sqlite3.Connection, num_months: int, without: Collection[str]
+) -> Iterator[tuple[str, int]]:
+  """Yields text and month of the records of an index that are sure.
+
+  Args:
+    connection: to the database.
+    num_months: of the calendar.
+    without: names of works that are about to be replaced.
+  """
+  cursor = connection.execute(
+    "SELECT records.text, records.kind, best_month, best_probability, "
+    "records.dated_by, works.name FROM records JOIN works USING (work_id) "
+    "ORDER BY row"
+  )
+  for text, kind, month, chance, manner, name in cursor:
+    if name not in without and staged_works.is_label(
+      kind, month, chance, manner, num_months
+    ):
+      yield text, month
+
+
+def update_manifest(
+  folder: pathlib.Path, calendar: Calendar, connection: sqlite3.Connection
+) -> None:
+  """Writes the manifest of what the database has, and removes what it has not.
+
+  Args:
+    folder: of the index.
+    calendar: of the index.
+    connection: to its database.
+  """
+  works = database.list_works(connection)
+  used = {work.folder for work in works}
+  staged_works.remove_leftovers(folder, used)
+  previous = {}
+  if (folder / manifest.MANIFEST_FILE).exists():
+    with contextlib.suppress(ValueError):
+      previous = manifest.read_manifest(folder).files
+  spec = json.loads(
+    files.read_text(
+      folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
+    )
+  )["spec"]
+  manifest.write_manifest(
+    folder,
+    Manifest(
+      format=manifest.FORMAT,
+      generation=int(database.get_property(connection, "generation")),
+      made_with=ctd_jax.__version__,
+      calendar={
+        "spec": spec,
+        "sha256": calendars.hash_calendar(calendar),
+        "months": len(calendar),
+      },
+      works=[_describe_work(work) for work in works],
+      files=_hash_files(folder, previous),
+    ),
+  )
+
+
+def _describe_work(work: IndexedWork) -> dict[str, Any]:
+  return {
+    "name": work.name,
+    "title": work.title,
+    "records": work.num_records,
+    "dated_by": work.dated_by,
+    "folder": work.folder,
+    "sha256": work.sha256,
+    "records_sha256": work.records_sha256,
+  }
+
+
+def _hash_files(
+  folder: pathlib.Path, previous: dict[str, ManifestFile]
+) -> dict[str, ManifestFile]:
+  """Returns sizes and hashes; a file of a work is never written again."""
+  hashes = {}
+  for path in sorted(folder.rglob("*")):
+    name = path.relative_to(folder).as_posix()
+    is_hidden = any(part.startswith(".") for part in pathlib.Path(name).parts)
+    if is_hidden or not path.is_file() or "/" not in name:
+      continue
+    known = previous.get(name)
+    hashes[name] = (
+      known
+      if known is not None and name.startswith(f"{WORKS_FOLDER}/")
+      else manifest.hash_file(path)
+    )
+  return hashes

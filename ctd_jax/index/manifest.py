@@ -1,0 +1,113 @@
+"""Manifest of an index: its version, its calendar, its works and hashes.
+
+`manifest.json` is written last, whole or not at all, when the database has
+taken the works in. What it says is checked by `index_check`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from typing import Any
+
+import msgspec
+
+from ctd_jax.utils import files
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+_CHUNK = 1 << 20  # bytes hashed at once
+
+
+class ManifestFile(msgspec.Struct, frozen=True):
+  """A file of an index.
+
+  Attributes:
+    bytes: its size.
+    sha256: of its contents.
+  """
+
+  bytes: int
+  sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+  """What an index holds.
+
+  Attributes:
+    format: of the folder, `FORMAT`.
+    generation: number of the build, from 1.
+    made_with: version of ctd_jax.
+    calendar: spec, sha256 and months.
+    works: name, title, records, dated_by, folder and sha256 of each.
+    files: path below the folder -> size and hash; all but the database, whose
+      rows the works have hashes of.
+    dense: run and sha256 of the encoder of the vectors, None without.
+  """
+
+  format: int
+  generation: int
+  made_with: str
+  calendar: dict[str, Any]
+  works: list[dict[str, Any]]
+  files: dict[str, ManifestFile]
+  dense: dict[str, Any] | None = None
+
+
+class _ManifestFormat(msgspec.Struct):
+  """The one member that every version has."""
+
+  format: int
+
+
+def read_manifest(folder: pathlib.Path) -> Manifest:
+  """Returns the manifest of an index.
+
+  Args:
+    folder: of the index.
+
+  Raises:
+    FileNotFoundError: if there is no index, or its first build was not ended.
+    ValueError: naming the file, if it is damaged or of another version.
+  """
+  path = folder / MANIFEST_FILE
+  if not path.is_file():
+    raise FileNotFoundError(
+      f"{path}: missing; expected the folder of an index. It is built, and a "
+      "build that was broken off is ended, by python -m ctd_jax.index "
+      f"--index={folder} --add=..."
+    )
+  content = path.read_bytes()
+  try:
+    version = msgspec.json.decode(content, type=_ManifestFormat).format
+    if version == FORMAT:
+      return msgspec.json.decode(content, type=Manifest)
+  except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    raise ValueError(
+      f"{path}: damaged ({error}); build the index again"
+    ) from error
+  raise ValueError(
+    f"{path}: an index of format {version}, this version reads {FORMAT}; build "
+    "it again, or use the ctd_jax that made it"
+  )
+
+
+def write_manifest(folder: pathlib.Path, manifest: Manifest) -> None:
+  """Writes the manifest of an index, whole or not at all."""
+  content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+  files.write_text(folder / MANIFEST_FILE, content.decode() + "\n")
+
+
+def hash_manifest(folder: pathlib.Path) -> str:
+  """Returns the sha256 of the manifest, by which an index is cited."""
+  return hashlib.sha256((folder / MANIFEST_FILE).read_bytes()).hexdigest()
+
+
+def hash_file(path: pathlib.Path) -> ManifestFile:
+  """Returns size and sha256 of a file."""
+  digest, size = hashlib.sha256(), 0
+  with path.open("rb") as file:
+    while chunk := file.read(_CHUNK):
+      digest.update(chunk)
+      size += len(chunk)
+  return ManifestFile(size, digest.hexdigest())

@@ -1,0 +1,258 @@
+"""Staged works: works that are dated and wait to be taken into the database.
+
+A staged work is a folder below `works/`, named after what it was made from, so
+that a build that was broken off finds it again:
+
+  work.json       columns of `works`; written last
+  records.jsonl   rows of `records`, until the database has them
+  *.npy           posteriors, see `posterior_arrays`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
+from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.index import posterior_arrays
+from ctd_jax.index.database import HEADING, MODEL
+from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.work_dating import DatedWork
+from ctd_jax.utils import files, progress
+
+WORKS_FOLDER = "works"
+ROWS_FILE, WORK_FILE = "records.jsonl", "work.json"
+# Columns of `records` that the text alone decides.
+TEXT_COLUMNS = (
+  "record_id",
+  "position",
+  "text",
+  "kind",
+  "place",
+  "headings",
+  "section_start",
+  "section_end",
+)
+DATE_COLUMNS = (
+  "start_month",
+  "end_month",
+  "best_month",
+  "best_probability",
+  "first_credible",
+  "last_credible",
+  "dated_by",
+  "fixed",
+)
+_KEY_DIGITS = 12
+_MAX_NAME = 40  # characters of the folder's name
+_TEMPORARY = ".building-"
+
+
+@dataclasses.dataclass(frozen=True)
+class StagedWork:
+  """A work that is dated.
+
+  Attributes:
+    folder: of its files.
+    columns: of `works`, without rows and time.
+  """
+
+  folder: pathlib.Path
+  columns: dict[str, Any]
+
+  @property
+  def name(self) -> str:
+    """Name of the work."""
+    return self.columns["name"]
+
+  def __len__(self) -> int:
+    """Number of records."""
+    return self.columns["num_records"]
+
+  def iterate_rows(self) -> Iterator[list[Any]]:
+    """Yields `TEXT_COLUMNS` and `DATE_COLUMNS` of every record."""
+    decode = msgspec.json.Decoder(list).decode
+    with (self.folder / ROWS_FILE).open("rb") as file:
+      for line in file:
+        yield decode(line)
+
+  def open_posteriors(self, num_months: int) -> PosteriorArrays:
+    """Returns the posteriors of the records; see `PosteriorArrays.open`."""
+    return PosteriorArrays.open(self.folder, num_months)
+
+
+def name_folder(name: str, key: str) -> str:
+  """Returns the name of the folder of a work.
+
+  Args:
+    name: of the work.
+    key: all that its dates depend on.
+  """
+  readable = re.sub(r"[^\w-]+", "_", name)[-_MAX_NAME:].strip("_")
+  digest = hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS]
+  return f"{readable or 'work'}-{digest}"
+
+
+def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
+  """Returns a work that an earlier build has dated; None if there is none.
+
+  Args:
+    folder: of the work. One that an index uses has no rows any more.
+  """
+  path = folder / WORK_FILE
+  if not path.is_file() or not (folder / ROWS_FILE).is_file():
+    return None
+  return StagedWork(folder, json.loads(files.read_text(path)))
+
+
+def stage_work(
+  folder: pathlib.Path, work: DatedWork, sha256: str
+) -> StagedWork:
+  """Writes a dated work and returns it.
+
+  Args:
+    folder: of the work, there whole or not at all. If an index uses one of
+      this name, the next free name is taken.
+    work: with its dates.
+    sha256: of what it was read from.
+  """
+  temporary = folder.with_name(_TEMPORARY + folder.name)
+  shutil.rmtree(temporary, ignore_errors=True)
+  temporary.mkdir(parents=True)
+  work.posteriors.save(temporary)
+  digest = hashlib.sha256()
+  encode = msgspec.json.Encoder().encode
+  with (temporary / ROWS_FILE).open("wb") as file:
+    for row in progress.Progress(
+      _iterate_rows(work),
+      f"{work.source.name}: writing",
+      total=len(work.records),
+      unit="record",
+    ):
+      file.write(encode(row) + b"\n")
+      digest.update(encode(row[: len(TEXT_COLUMNS)]))
+  columns = {
+    "name": work.source.name,
+    "title": work.source.title,
+    "source": work.source.source,
+    "text_format": work.source.text_format,
+    "sha256": sha256,
+    "num_records": len(work.records),
+    "dated_by": work.manner,
+    "printed_reigns": list(work.printed_reigns),
+    "warnings": list(work.warnings),
+    "records_sha256": digest.hexdigest(),
+    "reading": work.source.reading,
+  }
+  files.write_text(
+    temporary / WORK_FILE, json.dumps(columns, ensure_ascii=False)
+  )
+  number = 1
+  while folder.exists():
+    number += 1
+    folder = folder.with_name(f"{folder.name.split('~')[0]}~{number}")
+  os.rename(temporary, folder)
+  return StagedWork(folder, columns)
+
+
+def _iterate_rows(work: DatedWork) -> Iterator[list[Any]]:
+  summary = posterior_arrays.summarize_posteriors(work.posteriors)
+  dates = [
+    summary[name].tolist()
+    for name in (
+      "best_month",
+      "best_probability",
+      "first_credible",
+      "last_credible",
+    )
+  ]
+  for record, span, known, *date, manner, is_fixed in zip(
+    work.records,
+    work.spans.tolist(),
+    work.known_months.tolist(),
+    *dates,
+    work.dated_by,
+    work.is_fixed.tolist(),
+    strict=True,
+  ):
+    yield [
+      record.record_id,
+      record.position,
+      record.text,
+      record.kind,
+      record.place,
+      json.dumps(record.headings, ensure_ascii=False),
+      *span,
+      *(None if month == UNKNOWN else month for month in known),
+      *date,
+      manner,
+      int(is_fixed),
+    ]
+
+
+def hash_text_columns(rows: Iterator[Sequence[Any]]) -> str:
+  """Returns the sha256 of the text columns of a work's rows, in order."""
+  digest = hashlib.sha256()
+  encode = msgspec.json.Encoder().encode
+  for row in rows:
+    digest.update(encode(list(row)))
+  return digest.hexdigest()
+
+
+def list_labels(
+  work: StagedWork, num_months: int
+) -> tuple[list[str], np.ndarray]:
+  """Returns texts and months of the records of a work that are sure.
+
+  Args:
+    work: whose records are in its file.
+    num_months: of the calendar.
+  """
+  columns = (*TEXT_COLUMNS, *DATE_COLUMNS)
+  text, kind, month, chance, manner = map(
+    columns.index,
+    ("text", "kind", "best_month", "best_probability", "dated_by"),
+  )
+  rows = [
+    (row[text], row[month])
+    for row in work.iterate_rows()
+    if is_label(row[kind], row[month], row[chance], row[manner], num_months)
+  ]
+  return [row[0] for row in rows], np.array([row[1] for row in rows], int)
+
+
+def is_label(
+  kind: str, month: int, chance: float, manner: str, num_months: int
+) -> bool:
+  """Whether a record is dated for sure, so that others are dated by it."""
+  return (
+    manner != MODEL
+    and kind not in (HEADING, "neg_comment", "no_event")
+    and chance >= CERTAIN
+    and month < num_months
+  )
+
+
+def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
+  """Removes folders of works that the index does not use.
+
+  Args:
+    folder: of the index.
+    used: folders of works that it does, relative to it.
+  """
+  for path in (folder / WORKS_FOLDER).iterdir():
+    if f"{WORKS_FOLDER}/{path.name}" not in used:
+      shutil.rmtree(path)
+  for name in used:
+    (folder / name / ROWS_FILE).unlink(missing_ok=True)
