@@ -261,8 +261,12 @@ def _find_month(match: re.Match[str]) -> int:
   )
 
 
-def _read_count(text: str) -> int:
-  """Returns the value of "8th", "viii" or "twenty-first"; 0 if it is none."""
+def read_count(text: str) -> int:
+  """Returns the value of "8th", "viii" or "twenty-first"; 0 if it is none.
+
+  Args:
+    text: an English ordinal or a Roman numeral.
+  """
   digits = re.match(r"\d+", text)
   if digits:
     return int(digits[0])
@@ -290,7 +294,7 @@ def _is_before_era(era: str) -> bool:
 
 
 def _read_day(match: re.Match[str]) -> WesternDate | None:
-  month, day = _find_month(match), _read_count(match["day"])
+  month, day = _find_month(match), read_count(match["day"])
   year = _read_date_year(match)
   longest = _MONTH_LENGTHS[month - 1] + (month == 2)
   if not 1 <= day <= longest:
@@ -303,7 +307,7 @@ def _read_day(match: re.Match[str]) -> WesternDate | None:
 def _read_roman_day(match: re.Match[str]) -> WesternDate | None:
   letter = match["mark"][0].lower()
   mark = {"k": "kalends", "c": "kalends", "n": "nones", "i": "ides"}[letter]
-  count = 2 if match["eve"] else _read_count(match["count"] or "1")
+  count = 2 if match["eve"] else read_count(match["count"] or "1")
   year = _read_date_year(match)
   is_leap_year = year.year is not None and year.year % 4 == 0
   try:
