@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -28,6 +28,7 @@ from ctd_jax.dating.experts import base
 from ctd_jax.dating.experts.citation_pairs import (
   HOST_REIGN,
   NAMED_REIGN,
+  Citation,
   CitationPairs,
 )
 from ctd_jax.dating.features import CorpusFeatures
@@ -37,7 +38,7 @@ NUM_SCORES = 5  # the scores of `score_years`
 BEST, BEST_ABOVE_FIRST_STEP = 0, 3
 _CONTEXT_CHARS = 12  # characters; texts that copy one another cite once
 _MAX_NEGATIVE_PAIRS = 25_000  # pairs of another year to learn from
-_MIN_CHANCE = 0.005  # chance below which a pair is left out
+MIN_CHANCE = 0.005  # chance below which a pair is left out
 # Log ratios above which a score may count differently.
 _LOG_RATIO_STEPS = (4.0, 7.0)
 _HASH_MULTIPLIER = np.uint32(
@@ -102,20 +103,15 @@ class FittedCitations:
     chances = self._predict_chances(pair_rows)
     years = resolve_years(self.features.axis, pairs, self.labels)[pair_rows]
     # A year without a ruler may be this one.
-    is_cited = (chances > _MIN_CHANCE) & ((years == year) | (years == UNKNOWN))
+    is_cited = (chances > MIN_CHANCE) & ((years == year) | (years == UNKNOWN))
     order = np.flatnonzero(is_cited)[np.argsort(-chances[is_cited])]
     cited = [
       pairs.citations[pairs.citation_index[pair]] for pair in pair_rows[order]
     ]
     hosts = [citation.host for citation in cited if citation.host != UNKNOWN]
-    notes = [
-      f"{citation.year_number}年{citation.text_after[:_CONTEXT_CHARS]} "
-      f"{chance:.2f}"
-      for citation, chance in zip(cited, chances[order], strict=True)
-    ]
     return base.Evidence(
       linked_rows=tuple(dict.fromkeys(hosts)),
-      note="；".join(dict.fromkeys(notes)),
+      note=note_citations(cited, chances[order]),
     )
 
   def _find_pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -221,6 +217,23 @@ def resolve_years(
   )
 
 
+def note_citations(
+  cited: Sequence[Citation], chances: Float[np.ndarray, " p"]
+) -> str:
+  """Returns the years that are cited, with the words after each, once.
+
+  Args:
+    cited: the surest first.
+    chances: that each is of the record's year.
+  """
+  notes = [
+    f"{citation.year_number}年{citation.text_after[:_CONTEXT_CHARS]} "
+    f"{chance:.2f}"
+    for citation, chance in zip(cited, chances, strict=True)
+  ]
+  return "；".join(dict.fromkeys(notes))
+
+
 def fit_citation_model(
   axis: MonthAxis,
   citation_pairs: CitationPairs,
@@ -308,10 +321,10 @@ def score_years(
   """
   years = resolve_years(axis, citation_pairs, labels)[pair_rows]
   resolved_rows = np.flatnonzero(
-    (years != UNKNOWN) & (pair_chances > _MIN_CHANCE)
+    (years != UNKNOWN) & (pair_chances > MIN_CHANCE)
   )
   unresolved_rows = np.flatnonzero(
-    (years == UNKNOWN) & (pair_chances > _MIN_CHANCE)
+    (years == UNKNOWN) & (pair_chances > MIN_CHANCE)
   )
   expanded_rows, expanded_years, reign_shares = _expand_host_reigns(
     axis,
@@ -328,7 +341,7 @@ def score_years(
       pair_chances[unresolved_rows[expanded_rows]] * reign_shares,
     ]
   )
-  is_scored = (year != UNKNOWN) & (value >= _MIN_CHANCE)
+  is_scored = (year != UNKNOWN) & (value >= MIN_CHANCE)
   pair, year, value = pair[is_scored], year[is_scored], value[is_scored]
   # Citations with the same words after them are copies of one.
   _, context = np.unique(

@@ -50,7 +50,7 @@ _MIN_SURE_CHANCE = 0.5  # that such a pair is of near years
 _MAX_TRAINING_RECORDS = 2000  # that teach, and as many retellings of others
 _RETOLD_SHARES = (0.3, 1.0)  # least and greatest share of a text that is retold
 _OMITTED_SHARES = (0.05, 0.4)  # of its characters that are left out
-_MIN_NEAR_CHANCE = 0.03  # chance of near years below which a pair is left out
+MIN_NEAR_CHANCE = 0.03  # chance of near years below which a pair is left out
 _MIN_FAR_CHANCE = 1e-3  # no pair is surer
 _MAX_NOTED_PAIRS = 5  # that an explanation names
 _HASH_MULTIPLIER = 0x9E3779B1  # odd, so that no two hashes become one
@@ -81,7 +81,7 @@ class FittedKnownParallels:
     """Hidden record, labelled record and chances [P, 4]; records ascend."""
     pairs = self.pairs
     chances = self.model.predict_probability(pairs.features)
-    linked = np.flatnonzero(chances[:, FAR] < 1 - _MIN_NEAR_CHANCE)
+    linked = np.flatnonzero(chances[:, FAR] < 1 - MIN_NEAR_CHANCE)
     linked = linked[np.argsort(pairs.record_row[linked], kind="stable")]
     return pairs.record_row[linked], pairs.event_row[linked], chances[linked]
 
@@ -102,26 +102,13 @@ class FittedKnownParallels:
     )
     row = np.repeat(np.arange(len(rows)), stops - starts)
     pair = _join_ranges(starts, stops)
-    month = self.labels.month[known_records[pair]]
-    pair_index, months, log_ratios = _spread_chances(axis, month, chances[pair])
-    cells = row[pair_index], months
-    result = np.zeros((NUM_SCORES + 1, len(rows), len(axis)), np.float32)
-    is_sure = chances[pair, FAR] < 1 - _MIN_SURE_CHANCE
-    for score, is_counted in ((0, ~is_sure), (2, is_sure)):
-      counted = np.flatnonzero(is_counted[pair_index])
-      np.maximum.at(
-        result[score],
-        (cells[0][counted], cells[1][counted]),
-        log_ratios[counted],
-      )
-      if score == 0:
-        np.add.at(
-          result[1],
-          (cells[0][counted], cells[1][counted]),
-          log_ratios[counted],
-        )
-    result[1] -= result[0]
-    return result
+    return score_pairs(
+      axis,
+      row,
+      self.labels.month[known_records[pair]],
+      chances[pair],
+      len(rows),
+    )
 
   def score_years(
     self, rows: Int[np.ndarray, " n"]
@@ -194,7 +181,7 @@ class KnownParallels:
     index = shared_wording.build_string_index(
       [bodies[row] for row in known_rows]
     )
-    training, retold = _sample_training_rows(corpus, known_rows)
+    training, retold = sample_training_rows(corpus, known_rows)
     hidden_rows = np.flatnonzero(~is_known & features.is_event)
     num_records = len(corpus)
     rows = np.concatenate(
@@ -224,14 +211,49 @@ class KnownParallels:
     )
 
 
-def _sample_training_rows(
+def sample_training_rows(
   corpus: Corpus, known_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns records that teach as they are, ascending, and others retold."""
+  """Returns records that teach as they are, ascending, and others retold.
+
+  Args:
+    corpus: the texts.
+    known_rows: labelled events, ascending.
+  """
   hashes = corpus.text_hashes[known_rows].astype(int) * _HASH_MULTIPLIER
   order = np.argsort(hashes % 2**32, kind="stable")
   size = min(_MAX_TRAINING_RECORDS, len(order) // 2)
   return known_rows[np.sort(order[:size])], known_rows[order[size : 2 * size]]
+
+
+def score_pairs(
+  axis: MonthAxis,
+  row: Int[np.ndarray, " P"],
+  month: Int[np.ndarray, " P"],
+  chances: Float[np.ndarray, "P 4"],
+  num_rows: int,
+) -> Float32[np.ndarray, "s n K"]:
+  """Returns the scores of months by pairs, as `score_months` has them.
+
+  Args:
+    axis: the months.
+    row: of the hidden record of each pair.
+    month: of its labelled record.
+    chances: of the classes of each pair.
+    num_rows: number of hidden records.
+  """
+  pair_index, months, log_ratios = spread_chances(axis, month, chances)
+  cells = row[pair_index], months
+  result = np.zeros((NUM_SCORES + 1, num_rows, len(axis)), np.float32)
+  is_sure = chances[:, FAR] < 1 - _MIN_SURE_CHANCE
+  for score, is_counted in ((0, ~is_sure), (2, is_sure)):
+    counted = np.flatnonzero(is_counted[pair_index])
+    counted_cells = cells[0][counted], cells[1][counted]
+    np.maximum.at(result[score], counted_cells, log_ratios[counted])
+    if score == 0:
+      np.add.at(result[1], counted_cells, log_ratios[counted])
+  result[1] -= result[0]
+  return result
 
 
 def _retell(text: str, seed: int | np.integer) -> str:
@@ -251,7 +273,7 @@ def _join_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
   return np.arange(lengths.sum()) + np.repeat(starts - shift, lengths)
 
 
-def _spread_chances(
+def spread_chances(
   axis: MonthAxis, months: np.ndarray, chances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns log ratios of the months that pairs speak for.

@@ -95,6 +95,16 @@ def count_ngrams(
   return vocabulary, vocabulary.encode(texts)
 
 
+def hash_strings(text: str, lengths: Sequence[int]) -> UInt64[np.ndarray, " v"]:
+  """Returns the hashes of the strings of a text, ascending, each once.
+
+  Args:
+    text: of any length.
+    lengths: of the strings, in characters.
+  """
+  return np.unique(_find_occurrences([text], lengths)[1])
+
+
 def collect_ngrams(
   texts: Sequence[str], lengths: Sequence[int]
 ) -> NgramVocabulary:

@@ -34,8 +34,8 @@ _MONTH_MESSAGE_WEIGHT = 0.5  # of what linked records say of the month
 _MESSAGE_WEIGHT = 0.6  # of the beliefs of linked records; by validation
 _MAX_LINK_CHANCE = 0.9999  # no link is surer, so that no message is infinite
 MAX_NEAR_YEARS = 3
-_MIN_POOLED_CHANCE = 0.1  # chance of one month below which a pair pools nothing
-_MIN_LINK_CHANCE = 0.03  # chance of one year below which a pair sends nothing
+MIN_POOLED_CHANCE = 0.1  # chance of one month below which a pair pools nothing
+MIN_LINK_CHANCE = 0.03  # chance of one year below which a pair sends nothing
 _MAX_CITATION_SCORE = 25  # so that expm1 stays finite in float32
 _BLOCK = 65_536  # links whose messages of months are made at once
 _LINKS_PER_BLOCK = 4096  # links whose messages of years are made at once
@@ -134,7 +134,7 @@ class FittedParallels:
         classes[:, [SAME_MONTH, SAME_YEAR]].sum(1),
         strict=True,
       ):
-        if chance > _MIN_LINK_CHANCE:
+        if chance > MIN_LINK_CHANCE:
           chances[linked_row] = max(float(chance), chances.get(linked_row, 0.0))
     best = sorted(chances, key=chances.get, reverse=True)[:_MAX_NOTED_LINKS]
     return base.Evidence(
@@ -252,7 +252,7 @@ def build_link_graph(
   linked_pairs = np.flatnonzero((target != UNKNOWN) & (source != UNKNOWN))
   chance = model.predict_probability(parallel_pairs.features[linked_pairs])
   year_chance = chance[:, SAME_MONTH] + chance[:, SAME_YEAR]
-  is_link = year_chance > _MIN_LINK_CHANCE
+  is_link = year_chance > MIN_LINK_CHANCE
   linked_pairs = linked_pairs[is_link]
   return LinkGraph(
     target=target[linked_pairs],
@@ -285,7 +285,7 @@ def make_pooling_matrix(graph: LinkGraph) -> scipy.sparse.csr_array:
   Args:
     graph: among the events.
   """
-  is_pooled = graph.month_chance > _MIN_POOLED_CHANCE
+  is_pooled = graph.month_chance > MIN_POOLED_CHANCE
   return scipy.sparse.coo_array(
     (
       graph.month_chance[is_pooled],

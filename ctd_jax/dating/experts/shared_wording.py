@@ -25,8 +25,8 @@ from jaxtyping import Float32, Int
 from ctd_jax.dating.experts import ngrams
 from ctd_jax.utils import progress
 
-_LENGTHS = (2, 3, 4, 5)  # of the strings, in characters
-_MAX_EVENTS_PER_STRING = 300  # that may hold a string for it to count
+LENGTHS = (2, 3, 4, 5)  # of the strings, in characters
+MAX_EVENTS = 300  # that may hold a string for it to count
 _IDF_OFFSET = 1.5  # taken off, so that the commonest strings weigh little
 _BREAK = "\n"  # no string of a plain text crosses it
 _TEXTS_PER_BLOCK = 8192  # encoded at once
@@ -77,7 +77,7 @@ class EventStringIndex:
     row_of_text = {text: row for row, text in enumerate(unique_texts)}
     rows = [row_of_text[text] for text in texts]
     # Strings that touch a span lie within it and what is near to it.
-    reach, nearby, rest = max(_LENGTHS) - 1, [], []
+    reach, nearby, rest = max(LENGTHS) - 1, [], []
     for text, (start, end) in zip(texts, spans, strict=True):
       before, after = text[max(start - reach, 0) : start], text[end:][:reach]
       nearby.append(before + text[start:end] + after)
@@ -137,15 +137,27 @@ def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:
   Args:
     event_texts: of the events, [E].
   """
-  strings = ngrams.collect_ngrams(event_texts, _LENGTHS)
-  idf = np.log(max(len(event_texts), 1) / strings.text_counts) - _IDF_OFFSET
-  columns = np.flatnonzero(
-    (idf > 0) & (strings.text_counts <= _MAX_EVENTS_PER_STRING)
-  )
+  strings = ngrams.collect_ngrams(event_texts, LENGTHS)
+  weights = weigh_strings(strings.text_counts, len(event_texts))
+  columns = np.flatnonzero(weights)
   strings = strings.select_columns(columns)
   return EventStringIndex(
-    strings, idf[columns].astype(np.float32), strings.encode(event_texts)
+    strings, weights[columns], strings.encode(event_texts)
   )
+
+
+def weigh_strings(
+  event_counts: Int[np.ndarray, " V"], num_events: int
+) -> Float32[np.ndarray, " V"]:
+  """Returns the weight of strings, 0 for those that do not count.
+
+  Args:
+    event_counts: events that hold each string, 1 at least.
+    num_events: number of events.
+  """
+  weights = np.log(max(num_events, 1) / event_counts) - _IDF_OFFSET
+  is_rare = (weights > 0) & (event_counts <= MAX_EVENTS)
+  return np.where(is_rare, weights, 0).astype(np.float32)
 
 
 def select_top_entries(

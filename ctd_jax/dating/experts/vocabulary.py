@@ -19,7 +19,7 @@ NGRAM_LENGTHS = (1, 2, 3, 4)
 KERNEL_WIDTHS = (2.0, 5.0, 14.0)  # years, standard deviation of each kernel
 _RARITY_EDGES = (2, 4, 8, 20, 60, 200)  # texts with the string, lower edges
 _MIN_GROUP_STRINGS = 100  # strings that make a group of their own
-_SATURATION_POWER = 0.5  # a string in n texts of a year counts n ** this
+SATURATION_POWER = 0.5  # a string in n texts of a year counts n ** this
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class YearVocabulary:
       shape=(axis.num_years, len(self.sample)),
     ).tocsr()
     counts = (year_matrix @ self.matrix).T.tocsr()
-    counts.data **= _SATURATION_POWER
+    counts.data **= SATURATION_POWER
     return counts
 
 

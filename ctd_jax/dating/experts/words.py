@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -58,12 +58,9 @@ class FittedWords:
     return self.counts.shape[1]
 
   @functools.cached_property
-  def _densities(self) -> list[_SmoothedDensity]:
-    total_counts = np.asarray(self.counts.sum(axis=0)).ravel()
-    return [
-      _SmoothedDensity.from_counts(kernel, total_counts)
-      for kernel in make_year_kernels(self.num_years)
-    ]
+  def densities(self) -> tuple[SmoothedDensity, ...]:
+    """Density of all strings by each kernel."""
+    return smooth_total_counts(np.asarray(self.counts.sum(axis=0)).ravel())
 
   def log_scores(
     self, rows: Int[np.ndarray, " n"]
@@ -72,7 +69,7 @@ class FittedWords:
     shape = (self.vocabulary.num_scores, len(rows), self.num_years)
     result = np.zeros(shape, np.float32)
     for scores, block_matrix, block_counts in self._iter_blocks(rows):
-      for score, density in zip(scores, self._densities, strict=True):
+      for score, density in zip(scores, self.densities, strict=True):
         result[score] += block_matrix @ density.log_ratios(block_counts)
     return result
 
@@ -91,7 +88,7 @@ class FittedWords:
       # Weighted before the product: one product a block instead of one a score.
       result += block_matrix @ sum(
         np.float32(self.weights[score]) * density.log_ratios(block_counts)
-        for score, density in zip(scores, self._densities, strict=True)
+        for score, density in zip(scores, self.densities, strict=True)
       )
     return result
 
@@ -133,11 +130,12 @@ class FittedWords:
 
   def _weigh_column(self, column: int, group: int) -> np.ndarray:
     """Returns the weighted log ratios of one string, [Y]."""
-    return sum(
-      self.weights[kernel * len(self.vocabulary.groups) + group]
-      * density.log_ratios(self.counts[[column]])[0]
-      for kernel, density in enumerate(self._densities)
-    )
+    return weigh_strings(
+      self.counts[[column]],
+      np.array([group]),
+      self.densities,
+      self.weights,
+    )[0]
 
   def _iter_blocks(
     self, rows: np.ndarray
@@ -183,8 +181,43 @@ class Words:
     )
 
 
+def smooth_total_counts(
+  total_counts: Float32[np.ndarray, " Y"],
+) -> tuple[SmoothedDensity, ...]:
+  """Returns the density of all strings by each of KERNEL_WIDTHS.
+
+  Args:
+    total_counts: of all strings, by year.
+  """
+  return tuple(
+    SmoothedDensity.from_counts(kernel, total_counts)
+    for kernel in make_year_kernels(len(total_counts))
+  )
+
+
+def weigh_strings(
+  counts: scipy.sparse.csr_array,
+  groups: Int[np.ndarray, " v"],
+  densities: Sequence[SmoothedDensity],
+  weights: Float[np.ndarray, " f"],
+) -> Float32[np.ndarray, "v Y"]:
+  """Returns what each string adds to the score of every year.
+
+  Args:
+    counts: of the strings by year, saturated, sparse [v, Y].
+    groups: of the strings, from 0.
+    densities: of all strings, by kernel.
+    weights: of the groups by kernel.
+  """
+  by_kernel = weights.astype(np.float32).reshape(len(densities), -1)
+  return sum(
+    by_kernel[kernel, groups, None] * density.log_ratios(counts)
+    for kernel, density in enumerate(densities)
+  )
+
+
 @dataclasses.dataclass(frozen=True)
-class _SmoothedDensity:
+class SmoothedDensity:
   """A kernel [Y, Y] and the density of all strings that it makes, [Y]."""
 
   kernel: np.ndarray
@@ -193,7 +226,7 @@ class _SmoothedDensity:
   @classmethod
   def from_counts(
     cls, kernel: np.ndarray, total_counts: np.ndarray
-  ) -> _SmoothedDensity:
+  ) -> SmoothedDensity:
     """Returns the density of all strings, positive everywhere.
 
     Args:

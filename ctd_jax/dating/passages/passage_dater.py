@@ -17,22 +17,74 @@ Axes: N records, K months.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from jaxtyping import Int
+from scipy.special import logsumexp
 
 from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating import regression
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.corpus import Labels
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.passages import (
+  hidden_records,
+  log_odds,
+  passage_citations,
+  passage_pairs,
+  passage_reading,
+  passage_reasons,
+  passage_scores,
+  passage_words,
+  saved_state,
+  text_table,
+  wording_index,
+)
 from ctd_jax.dating.passages.passage_dates import PassageDates
 from ctd_jax.dating.posterior import CredibleBlock
+
+# Prior chance that a passage is of none of the months.
+_OUTSIDE_CHANCE = 0.005
+# Log odds of that by words that are all unknown, where nothing else speaks;
+# a share of unknown characters as of any text counts nothing.
+_UNKNOWN_LOG_ODDS = 9.0
+_USUAL_UNKNOWN_SHARE = 0.15
+# Classes of which a saved dater is made.
+_CLASSES = (
+  hidden_records.HiddenRecords,
+  passage_citations.PassageCitations,
+  passage_pairs.BestOverlaps,
+  passage_pairs.RecordTable,
+  passage_reading.DateTables,
+  passage_scores.CorpusState,
+  passage_words.PassageWords,
+  regression.BinnedSoftmax,
+  text_table.TextTable,
+  wording_index.WordingIndex,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PassageDater:
-  """A corpus, as far as it dates passages."""
+  """A corpus, as far as it dates passages.
+
+  Attributes:
+    state: what is kept of the corpus.
+    calendar: its months.
+  """
+
+  state: passage_scores.CorpusState
+  calendar: Timeline | Calendar
+
+  @functools.cached_property
+  def _scorer(self) -> passage_scores.PassageScorer:
+    axis = passage_reading.make_axis(self.calendar)
+    reader = passage_reading.PassageReader(
+      self.calendar, axis, self.state.dates
+    )
+    return passage_scores.PassageScorer(self.state, reader)
 
   @classmethod
   def fit(
@@ -65,7 +117,16 @@ class PassageDater:
       ValueError: if lengths differ, no record has a label, or a month is
         outside of the calendar.
     """
-    raise NotImplementedError
+    # Here and not above: what fits is not needed to date.
+    from ctd_jax.dating.passages import corpus_fitting
+
+    if row_ids is None:
+      row_ids = np.arange(len(texts))
+    _check_records(texts, labels, calendar, row_ids)
+    state = corpus_fitting.fit_corpus_state(
+      texts, labels, calendar, posteriors, row_ids, external_texts
+    )
+    return cls(state=state, calendar=calendar)
 
   def save(self, folder: pathlib.Path) -> None:
     """Writes the dater to a folder, which must be empty or lack.
@@ -76,7 +137,7 @@ class PassageDater:
     Raises:
       FileExistsError: if the folder holds something.
     """
-    raise NotImplementedError
+    saved_state.write_state(folder, self.state)
 
   @classmethod
   def open(
@@ -93,7 +154,15 @@ class PassageDater:
       ValueError: naming the file, if it is damaged, of another version, or of
         another calendar.
     """
-    raise NotImplementedError
+    state = saved_state.read_state(folder, _CLASSES)
+    dater = cls(state=state, calendar=calendar)
+    num_years = dater._scorer.reader.axis.num_years
+    if len(state.year_prior) != num_years:
+      raise ValueError(
+        f"{folder}: of a calendar of {len(state.year_prior)} years, the one "
+        f"given has {num_years}"
+      )
+    return dater
 
   def date(
     self,
@@ -115,4 +184,90 @@ class PassageDater:
     Raises:
       ValueError: if the month is none of the calendar.
     """
-    raise NotImplementedError
+    num_months = len(self._scorer.reader.axis)
+    if month is not None and not 0 <= month <= num_months:
+      raise ValueError(f"month is 0..{num_months}, got {month}")
+    rows = self._find_rows(exclude)
+    scores = self._scorer.score(text, rows)
+    evidence = self._weigh_evidence(scores)
+    log_p = evidence.log_p()
+    month = int(log_p.argmax()) if month is None else month
+    prior, reasons = float("nan"), ()
+    if with_reasons:
+      prior, reasons = passage_reasons.find_reasons(
+        self._scorer, scores, evidence, month
+      )
+    return PassageDates(
+      log_p=log_p, month=month, prior_log_odds=prior, reasons=reasons
+    )
+
+  def _find_rows(self, exclude: Collection[int]) -> list[int]:
+    """Returns the rows of records by their numbers."""
+    row_ids = self.state.row_ids
+    wanted = np.array(sorted(exclude), np.int64)
+    rows = np.searchsorted(row_ids, wanted)
+    is_found = rows < len(row_ids)
+    is_found[is_found] = row_ids[rows[is_found]] == wanted[is_found]
+    return rows[is_found].tolist()
+
+  def _weigh_evidence(
+    self, scores: passage_scores.PassageScores
+  ) -> log_odds.Evidence:
+    """Returns the scores as they count, each against the prior."""
+    axis = self._scorer.reader.axis
+    log_prior = np.log(self.state.year_prior)[axis.year_of]
+    log_prior -= logsumexp(log_prior)
+    terms = {}
+    for name, term in scores.terms.items():
+      weighed = self.state.inverse_temperature * term
+      terms[name] = weighed - logsumexp(log_prior + weighed)
+    joint = log_prior + sum(terms.values())
+    joint -= logsumexp(joint)
+    information = float(np.exp(joint) @ (joint - log_prior))
+    share = self._share_unknown(scores.passage.bodies[0], information)
+    return log_odds.Evidence(
+      log_prior=log_prior,
+      terms=terms,
+      outside_log_odds=float(
+        np.log(_OUTSIDE_CHANCE) - np.log1p(-_OUTSIDE_CHANCE)
+      ),
+      outside_term=_UNKNOWN_LOG_ODDS * share * float(np.exp(-information)),
+    )
+
+  def _share_unknown(self, body: str, information: float) -> float:
+    """Returns the share of unknown characters beyond the usual, 0 to 1."""
+    if not body:
+      # A date alone has no words that could be known.
+      return float(information == 0)
+    share = self.state.words.share_unknown(body)
+    return max(share - _USUAL_UNKNOWN_SHARE, 0) / (1 - _USUAL_UNKNOWN_SHARE)
+
+
+def _check_records(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  row_ids: np.ndarray,
+) -> None:
+  lengths = {
+    "texts": len(texts),
+    "months": len(labels.month),
+    "event labels": len(labels.event_labels),
+    "row_ids": len(row_ids),
+  }
+  if len(set(lengths.values())) > 1:
+    raise ValueError(
+      "texts, labels and row_ids should be as many, got "
+      + ", ".join(f"{count} {name}" for name, count in lengths.items())
+    )
+  if not labels.is_known.any():
+    raise ValueError("no record has a month; passages are dated by those")
+  num_months = len(passage_reading.make_axis(calendar))
+  known = labels.month[labels.is_known]
+  if known.min() < 0 or known.max() >= num_months:
+    raise ValueError(
+      f"months of records are {UNKNOWN} (unknown) or 0..{num_months - 1}, got "
+      f"{known.min()}..{known.max()}"
+    )
+  if (np.diff(row_ids) <= 0).any():
+    raise ValueError("row_ids should ascend")

@@ -1,0 +1,291 @@
+"""Fitting: what a corpus keeps of itself to date passages.
+
+Axes: N records, n hidden ones, K months, Y years.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse
+from absl import logging
+from jaxtyping import Int
+from scipy.special import logsumexp
+
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.dating import (
+  dating_model,
+  expert_panel,
+  folds,
+  record_scores,
+)
+from ctd_jax.dating.chronicle import head_dates, labelled_corpus
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
+from ctd_jax.dating.experts import base, citations, known_parallels
+from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.dating.passages import (
+  hidden_records,
+  passage_pairs,
+  passage_reading,
+  wording_index,
+)
+from ctd_jax.dating.passages.passage_citations import PassageCitations
+from ctd_jax.dating.passages.passage_scores import CorpusState
+from ctd_jax.dating.passages.passage_words import PassageWords
+from ctd_jax.dating.passages.text_table import TextTable
+from ctd_jax.dating.posterior import CredibleBlock
+
+# Share of the years between the first and the last labelled record that may
+# lack one, for passages to be looked for among labelled records.
+_MAX_BLANK_YEARS = 0.1
+
+
+def choose_manner(axis: MonthAxis, labels: Labels) -> str:
+  """Returns what is hidden together to learn weights, of `folds.MANNERS`.
+
+  Args:
+    axis: the years.
+    labels: the known months.
+  """
+  years = np.unique(axis.year_of[labels.month[labels.is_known]])
+  num_blank = int(years[-1]) - int(years[0]) + 1 - len(years)
+  if num_blank > _MAX_BLANK_YEARS * (num_blank + len(years)):
+    return folds.YEARS
+  return folds.RECORDS
+
+
+def fit_corpus_state(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  posteriors: CredibleBlock | None,
+  row_ids: Int[np.ndarray, " N"],
+  external_texts: Sequence[str],
+) -> CorpusState:
+  """Returns what is kept of a corpus; see `PassageDater.fit`."""
+  axis = passage_reading.make_axis(calendar)
+  manner = choose_manner(axis, labels)
+  corpus, dates = _read_corpus(texts, labels, calendar, axis, external_texts)
+  experts = _choose_experts(manner, dates)
+  has_comments = bool((labels.event_labels == 0).any())
+  model = dating_model.DatingModel(experts, has_comments, manner)
+  fitted = model.fit(corpus, labels)
+  logging.info("passages: keeping the corpus, hidden by %s", manner)
+  panel = expert_panel.fit_panel(
+    experts, fitted.features, labels, fitted.weights.by_expert
+  )
+  scores = record_scores.score_hidden_records(
+    panel, fitted.weights.pool_weights
+  )
+  factors = None
+  if "room" in panel.experts:
+    is_hidden = ~labels.is_known
+    block = scores.make_block(fitted.weights.inverse_temperature, is_hidden)
+    factors = block.month_log_factors
+  return _keep_state(
+    fitted,
+    panel,
+    hidden=_keep_hidden_records(fitted, panel, scores, posteriors),
+    row_ids=row_ids,
+    month_log_factors=factors,
+  )
+
+
+def _read_corpus(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  axis: MonthAxis,
+  external_texts: Sequence[str],
+) -> tuple[Corpus, base.Expert | None]:
+  """Returns the corpus, and of a calendar the expert of its dates."""
+  if isinstance(calendar, Timeline):
+    return corpus_lib.read_axis_corpus(texts, axis, external_texts), None
+  heads = [labelled_corpus.read_head(text, calendar) for text in texts]
+  corpus = labelled_corpus.make_headed_corpus(
+    axis, texts, heads, external_texts
+  )
+  return corpus, head_dates.HeadDates(
+    calendar=calendar, heads=heads, is_read=~labels.is_known
+  )
+
+
+def _choose_experts(
+  manner: str, dates: base.Expert | None
+) -> tuple[base.Expert, ...]:
+  without = ["neural"]
+  if manner == folds.RECORDS or dates is not None:
+    # A known record of a month does not speak against another text of it.
+    without.append("room")
+  experts = dating_model.make_experts(without)
+  if dates is not None:
+    experts = tuple(
+      dates if expert.name == dates.name else expert for expert in experts
+    )
+  if manner == folds.RECORDS:
+    experts = (*experts, known_parallels.KnownParallels())
+  return experts
+
+
+def _keep_hidden_records(
+  fitted: dating_model.FittedDatingModel,
+  panel: expert_panel.ExpertPanel,
+  scores: record_scores.RecordScores,
+  posteriors: CredibleBlock | None,
+) -> hidden_records.HiddenRecords:
+  """Returns what the records without a label say of themselves alone."""
+  events, num_events = scores.events, len(scores.events.targets)
+  # Without parallels, so that no record hears itself from another.
+  no_links = scipy.sparse.csr_array((num_events, num_events), dtype="f4")
+  alone = dataclasses.replace(events, pooling_matrix=no_links)
+  log_beliefs = np.concatenate(
+    [
+      alone.pool_experts(fitted.weights.pool_weights) + events.date_log_ratios,
+      panel.score_words(scores.rows[num_events:]),
+    ]
+  ) + np.log(panel.year_prior)
+  chances = np.exp(log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True))
+  if posteriors is not None:
+    _set_posteriors(chances, scores.rows, posteriors, panel)
+  order = np.argsort(scores.rows)
+  counts, years, probabilities = hidden_records.compress_beliefs(
+    chances[order].astype(np.float32)
+  )
+  num_comments = len(scores.rows) - num_events
+  blank = scipy.sparse.csr_array(
+    (num_comments, panel.features.axis.num_years), dtype="f4"
+  )
+  best, high = (
+    scipy.sparse.vstack([events.citation_scores[score], blank], format="csr")[
+      order
+    ]
+    for score in (citations.BEST, citations.BEST_ABOVE_FIRST_STEP)
+  )
+  rows = scores.rows[order]
+  return hidden_records.HiddenRecords(
+    rows=rows,
+    starts=np.concatenate([[0], np.cumsum(counts)]),
+    years=years.astype(np.int32),
+    probabilities=probabilities.astype(np.float32),
+    month_chances=panel.experts["dates"]
+    .month_of_year_chances(rows)
+    .astype(np.float32),
+    best_citations=best,
+    high_citations=high,
+  )
+
+
+def _set_posteriors(
+  chances: np.ndarray,
+  rows: np.ndarray,
+  posteriors: CredibleBlock,
+  panel: expert_panel.ExpertPanel,
+) -> None:
+  """Replaces the chances of years of records that have a posterior."""
+  year_of = panel.features.axis.year_of
+  index_of_row = {row: index for index, row in enumerate(rows.tolist())}
+  for position, row in enumerate(posteriors.rows.tolist()):
+    if row not in index_of_row:
+      continue
+    span = slice(posteriors.starts[position], posteriors.starts[position + 1])
+    months = np.asarray(posteriors.months[span])
+    is_inside = months < posteriors.num_months
+    mass = np.bincount(
+      year_of[months[is_inside]],
+      posteriors.probabilities[span][is_inside],
+      len(panel.year_prior),
+    )
+    rest = max(1 - mass.sum(), 0.0)
+    chances[index_of_row[row]] = mass + rest * panel.year_prior
+
+
+def _keep_state(
+  fitted: dating_model.FittedDatingModel,
+  panel: expert_panel.ExpertPanel,
+  hidden: hidden_records.HiddenRecords,
+  row_ids: np.ndarray,
+  month_log_factors: np.ndarray | None,
+) -> CorpusState:
+  features, corpus = fitted.features, fitted.features.corpus
+  experts, weights = panel.experts, fitted.weights
+  texts = [
+    "" if is_placeholder else body if is_event else plain
+    for is_placeholder, is_event, body, plain in zip(
+      corpus.is_placeholder,
+      features.is_event,
+      corpus.bodies,
+      corpus.plain_texts,
+      strict=True,
+    )
+  ]
+  cited = features.citation_pairs.citations
+  outside = list(
+    dict.fromkeys(each.host_text for each in cited if each.host == UNKNOWN)
+  )
+  document_of = {text: len(texts) + row for row, text in enumerate(outside)}
+  documents = np.array(
+    [
+      document_of[each.host_text] if each.host == UNKNOWN else each.host
+      for each in cited
+    ],
+    int,
+  )
+  is_event = np.append(features.is_event, np.zeros(len(outside), bool))
+  known = experts.get("known")
+  dates = experts["dates"]
+  index = wording_index.build_wording_index([*texts, *outside], is_event, cited)
+  return CorpusState(
+    texts=TextTable.from_texts(corpus.texts),
+    row_ids=np.asarray(row_ids, np.int64),
+    months=np.asarray(fitted.labels.month, np.int32),
+    year_prior=np.asarray(panel.year_prior, float),
+    wording=index,
+    records=_keep_records(fitted, wording_index.weigh_texts(index)),
+    hidden=hidden,
+    words=PassageWords.from_fitted(experts["words"]),
+    cited=PassageCitations.from_fitted(experts["cited"], documents),
+    parallel_model=experts["parallels"].parallel_model,
+    comment_model=experts["parallels"].comment_model,
+    known_model=None if known is None else known.model,
+    pool_weights=weights.pool_weights,
+    known_weights=weights.known_weights,
+    inverse_temperature=float(weights.inverse_temperature),
+    month_log_factors=month_log_factors,
+    dates=None
+    if isinstance(dates, head_dates.FittedHeadDates)
+    else passage_reading.DateTables.from_fitted(dates),
+  )
+
+
+def _keep_records(
+  fitted: dating_model.FittedDatingModel,
+  weights: np.ndarray,
+) -> passage_pairs.RecordTable:
+  features, corpus = fitted.features, fitted.features.corpus
+  num_records = len(corpus)
+  known_rows = np.flatnonzero(fitted.labels.is_known & features.is_event)
+  training, _ = known_parallels.sample_training_rows(corpus, known_rows)
+  is_teaching = ~fitted.labels.is_known
+  is_teaching[training] = True
+  starts, events, overlaps = passage_pairs.list_comment_events(
+    features.comment_pairs, num_records
+  )
+  return passage_pairs.RecordTable(
+    first_month=corpus.first_month.astype(np.int32),
+    first_day=corpus.first_day.astype(np.int32),
+    opening_year=corpus.opening_year.astype(np.int32),
+    weights=weights,
+    best_overlaps=passage_pairs.BestOverlaps.from_pairs(
+      features.parallel_pairs, num_records
+    ),
+    best_known=passage_pairs.BestOverlaps.from_pairs(
+      features.parallel_pairs, num_records, is_teaching
+    ),
+    comment_starts=starts,
+    comment_events=events,
+    comment_overlaps=overlaps,
+  )

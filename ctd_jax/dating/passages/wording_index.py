@@ -1,0 +1,265 @@
+"""Wording index: which records hold the rare strings of a passage.
+
+It is to one passage what `shared_wording.EventStringIndex` is to a whole
+corpus, with the same strings and weights: a passage is weighed as one event
+more among those of the index.
+
+Axes: D documents (N records, then texts from outside), V strings, v those of a
+passage, P postings, M citations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Bool, Float32, Int, UInt8, UInt64
+
+from ctd_jax.dating.experts import citation_pairs, ngrams, shared_wording
+
+_MAX_COMMENTS_PER_STRING = 2000  # that may hold a string for it to count there
+# Bit of every context of a citation but the whole text, in a mask.
+CONTEXT_BITS = {
+  name: 1 << bit for bit, name in enumerate(citation_pairs.CONTEXTS[:-1])
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordingIndex:
+  """Strings of a corpus, and the documents that hold each.
+
+  Attributes:
+    hashes: of the strings, ascending.
+    event_counts: events that hold each string.
+    starts: where the postings of each string begin; the last entry is their
+      number. A string that too many events hold has none.
+    documents: that hold a string, ascending within each.
+    citation_starts: likewise of the citations.
+    citations: that have a string near them.
+    contexts: in which of the contexts, CONTEXT_BITS.
+    is_event: whether a document is an event.
+  """
+
+  hashes: UInt64[np.ndarray, " V"]
+  event_counts: Int[np.ndarray, " V"]
+  starts: Int[np.ndarray, " starts"]
+  documents: Int[np.ndarray, " P"]
+  citation_starts: Int[np.ndarray, " starts"]
+  citations: Int[np.ndarray, " Q"]
+  contexts: UInt8[np.ndarray, " Q"]
+  is_event: Bool[np.ndarray, " D"]
+
+  def read_wording(
+    self, text: str, excluded: Collection[int] = ()
+  ) -> PassageWording:
+    """Returns the strings of a passage, weighed as of one event more.
+
+    Args:
+      text: of the passage, plain and without its date.
+      excluded: documents that play no part.
+    """
+    hashes = ngrams.hash_strings(text, shared_wording.LENGTHS)
+    position = np.searchsorted(self.hashes, hashes)
+    position = np.minimum(position, max(len(self.hashes) - 1, 0))
+    is_found = np.zeros(len(hashes), bool)
+    if len(self.hashes):
+      is_found = self.hashes[position] == hashes
+    string = np.flatnonzero(is_found)
+    column = position[is_found]
+    entry, document = _gather(self.starts, self.documents, column)
+    excluded_rows = np.array(sorted(excluded), np.int64)
+    is_excluded = np.isin(document, excluded_rows)
+    counts = np.zeros(len(hashes), np.int64)
+    counts[string] = self.event_counts[column]
+    leaves = is_excluded & self.is_event[document]
+    np.subtract.at(counts, string[entry[leaves]], 1)
+    num_events = int(self.is_event.sum()) - int(
+      self.is_event[excluded_rows].sum()
+    )
+    weights = shared_wording.weigh_strings(counts + 1, num_events + 1)
+    return PassageWording(
+      index=self,
+      weights=weights,
+      string=string,
+      column=column,
+      entry=string[entry[~is_excluded]],
+      document=document[~is_excluded],
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PassageWording:
+  """Strings of a passage.
+
+  Attributes:
+    index: of the corpus.
+    weights: of the strings, 0 for those that do not count.
+    string: those of the strings that the index has.
+    column: of these in the index.
+    entry: string of each posting.
+    document: of each posting.
+  """
+
+  index: WordingIndex
+  weights: Float32[np.ndarray, " v"]
+  string: Int[np.ndarray, " s"]
+  column: Int[np.ndarray, " s"]
+  entry: Int[np.ndarray, " p"]
+  document: Int[np.ndarray, " p"]
+
+  @property
+  def total_weight(self) -> float:
+    """Weight of all strings."""
+    return float(self.weights.sum())
+
+  def overlap_documents(self) -> Float32[np.ndarray, " D"]:
+    """Returns the weight of the strings shared with each document."""
+    return np.bincount(
+      self.document, self.weights[self.entry], len(self.index.is_event)
+    ).astype(np.float32)
+
+  def overlap_known(
+    self, is_known: Bool[np.ndarray, " D"]
+  ) -> tuple[Float32[np.ndarray, " D"], float]:
+    """Returns the weight shared with some events, and of all strings.
+
+    Weighed as if these were the only events.
+
+    Args:
+      is_known: which documents count, events alone.
+    """
+    counted = np.flatnonzero(is_known[self.document])
+    counts = np.bincount(self.entry[counted], minlength=len(self.weights))
+    # What too many events hold has no postings.
+    counts = np.where(self.weights > 0, counts, shared_wording.MAX_EVENTS)
+    weights = shared_wording.weigh_strings(counts + 1, int(is_known.sum()) + 1)
+    overlap = np.bincount(
+      self.document[counted],
+      weights[self.entry[counted]],
+      len(self.index.is_event),
+    )
+    return overlap.astype(np.float32), float(weights.sum())
+
+  def overlap_citations(
+    self, num_citations: int
+  ) -> dict[str, Float32[np.ndarray, " M"]]:
+    """Returns the weight shared with each citation, by nearer context.
+
+    Args:
+      num_citations: number of citations, M.
+    """
+    index = self.index
+    entry, citation = _gather(
+      index.citation_starts, index.citations, self.column
+    )
+    _, mask = _gather(index.citation_starts, index.contexts, self.column)
+    weights = self.weights[self.string[entry]]
+    return {
+      name: np.bincount(
+        citation, weights * ((mask & bit) > 0), num_citations
+      ).astype(np.float32)
+      for name, bit in CONTEXT_BITS.items()
+    }
+
+
+def build_wording_index(
+  texts: Sequence[str],
+  is_event: Bool[np.ndarray, " D"],
+  citations: Sequence[citation_pairs.Citation],
+) -> WordingIndex:
+  """Returns the strings of documents and citations.
+
+  Args:
+    texts: plain, of the documents; of events without their dates.
+    is_event: whether a document is an event.
+    citations: in the documents, [M].
+  """
+  event_strings = ngrams.collect_ngrams(
+    [text for text, is_one in zip(texts, is_event, strict=True) if is_one],
+    shared_wording.LENGTHS,
+  )
+  strings = event_strings
+  if not is_event.all():
+    strings = ngrams.collect_ngrams(texts, shared_wording.LENGTHS)
+  event_counts = np.zeros(len(strings), np.int32)
+  event_counts[np.searchsorted(strings.hashes, event_strings.hashes)] = (
+    event_strings.text_counts
+  )
+  is_rare = event_counts <= shared_wording.MAX_EVENTS
+  matrix = strings.encode(texts)
+  has_posting = is_rare[matrix.indices]
+  rows = np.repeat(
+    np.arange(len(texts), dtype=np.int32), np.diff(matrix.indptr)
+  )
+  common = np.flatnonzero(
+    strings.text_counts - event_counts > _MAX_COMMENTS_PER_STRING
+  )
+  if len(common):
+    is_common = np.zeros(len(strings), bool)
+    is_common[common] = True
+    has_posting &= ~is_common[matrix.indices] | is_event[rows]
+  postings = _invert(
+    rows[has_posting], matrix.indices[has_posting], len(strings)
+  )
+  del matrix
+  mask = scipy.sparse.csr_array((len(citations), len(strings)), dtype="f4")
+  for name, contexts in citation_pairs.cut_contexts(citations).items():
+    mask = mask + CONTEXT_BITS[name] * strings.encode(contexts)
+  rows = np.repeat(
+    np.arange(len(citations), dtype=np.int32), np.diff(mask.indptr)
+  )
+  order = np.argsort(mask.indices, kind="stable")
+  citation_postings = _invert(rows, mask.indices, len(strings))
+  return WordingIndex(
+    hashes=strings.hashes,
+    event_counts=event_counts,
+    starts=postings[0],
+    documents=postings[1],
+    citation_starts=citation_postings[0],
+    citations=citation_postings[1],
+    contexts=mask.data[order].astype(np.uint8),
+    is_event=is_event,
+  )
+
+
+def _invert(
+  rows: np.ndarray, columns: np.ndarray, num_columns: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns starts of the columns and the rows of each, ascending."""
+  counts = np.bincount(columns, minlength=num_columns)
+  starts = np.concatenate([[0], np.cumsum(counts)])
+  return starts, rows[np.argsort(columns, kind="stable")]
+
+
+def _gather(
+  starts: np.ndarray, values: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the postings of columns: index into these, and value."""
+  spans = zip(
+    starts[columns].tolist(), starts[columns + 1].tolist(), strict=True
+  )
+  blocks = [values[start:stop] for start, stop in spans]
+  sizes = [len(block) for block in blocks]
+  entry = np.repeat(np.arange(len(columns)), sizes)
+  return entry, np.concatenate([values[:0], *blocks])
+
+
+def weigh_texts(index: WordingIndex) -> Float32[np.ndarray, " D"]:
+  """Returns the weight of all strings of every document.
+
+  Args:
+    index: of the documents.
+  """
+  num_events = int(index.is_event.sum())
+  weights = shared_wording.weigh_strings(
+    np.maximum(index.event_counts, 1), num_events
+  )
+  # A string that no event holds is in no other text of the kind.
+  weights = np.where(index.event_counts > 0, weights, 0)
+  return np.bincount(
+    index.documents,
+    np.repeat(weights, np.diff(index.starts)),
+    len(index.is_event),
+  ).astype(np.float32)
