@@ -35,6 +35,7 @@ INSTALL_REQUIRES = [
   "pyarrow>=18,<28",  # parquet of exports; tables beside exported vectors
   "pytrec-eval-terrier>=0.5.6,<0.6",  # hit@k, RR, nDCG, recall
   "rapidfuzz>=3.10,<4",  # commentary against the text it explains
+  "rich>=13.7,<16",  # tables in the terminal, Han characters two columns wide
   "safetensors>=0.6,<0.9",  # weights of published encoders
   "scipy>=1.13,<2",  # sparse matrices of BM25, smoothing, significance
   "sxtwl>=2.0.7,<3",  # sexagenary days and new moons back to 722 BCE
@@ -73,6 +74,7 @@ EXTRAS_REQUIRE = {
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
     "ipykernel>=6.29,<8",  # runs the notebooks
+    "jsonschema>=4.23,<5",  # validates the JSON of answers
     "lxml>=5.3,<7",  # validates TEI against a schema
     "mkdocs-jupyter>=0.25,<0.27",  # as in docs
     "mkdocs-material>=9.5,<10",  # as in docs
@@ -163,7 +165,12 @@ setuptools.setup(
   package_dir={"ctd_jax_datasets": "data", "ctd_jax_configs": "configs"},
   # ** also takes folders that hold only facts, such as data/reigns.
   package_data={
-    "ctd_jax": ["evaluation/report_page.html", "py.typed"],
+    "ctd_jax": [
+      "evaluation/report_page.html",
+      "index/answers/answer.schema.json",
+      "index/answers/answer_page.html",
+      "py.typed",
+    ],
     "ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES],
   },
   # Invented source files: only the tests, which are not installed, read them.

@@ -6,7 +6,7 @@ outside of the calendar. The folder `calendar/` of an index holds the months
 themselves and not only the name of a table, so that a table that is corrected
 later does not move the dates of an index.
 
-Axis: K lunations of the calendar.
+Axis: K lunations of the calendar; S offsets of one that is not known.
 """
 
 from __future__ import annotations
@@ -20,8 +20,14 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from ctd_jax.chronology import civil_dates, numerals, reign_tables
+from ctd_jax.chronology import (
+  civil_dates,
+  numerals,
+  reign_tables,
+  sexagenary,
+)
 from ctd_jax.chronology.timelines import Reign, Timeline
 from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.dating.chronicle.month_calendar import (
@@ -35,10 +41,12 @@ from ctd_jax.dating.chronicle.month_matching import (
 from ctd_jax.dating.chronicle.month_matching import (
   match_months as match_months,
 )
+from ctd_jax.dating.experts import days
 from ctd_jax.utils import files
 
 CALENDAR_FOLDER = "calendar"
 TIMELINE_FILE, MONTHS_FILE = "timeline.json", "months.npz"
+DAYS_FILE = "day_chances.npy"
 _MAX_NUMERAL = 99  # of `numerals.format_numeral`
 
 
@@ -71,11 +79,43 @@ def write_index_calendar(
   arrays = _list_arrays(calendar)
   with files.atomic_path(folder / CALENDAR_FOLDER / MONTHS_FILE) as path:
     np.savez(path, **arrays)
+  if calendar.readings.day_spans is None:
+    # The new moons of centuries take seconds to compute.
+    with files.atomic_path(folder / CALENDAR_FOLDER / DAYS_FILE) as path:
+      np.save(path, _find_day_chances(calendar).astype(np.float32))
   return {
     "spec": spec,
     "months": len(calendar),
     "sha256": hash_calendar(calendar),
   }
+
+
+def load_day_chances(
+  folder: pathlib.Path, calendar: Calendar
+) -> Float[np.ndarray, "K 60"]:
+  """Returns the chance that a month has a sexagenary day.
+
+  Args:
+    folder: of the index.
+    calendar: of it.
+  """
+  path = folder / CALENDAR_FOLDER / DAYS_FILE
+  if not path.is_file():
+    return _find_day_chances(calendar)
+  try:
+    return np.load(path, mmap_mode="r").astype(np.float64)
+  except (ValueError, OSError, EOFError) as error:
+    raise ValueError(
+      f"{path}: damaged ({error}); build the index again"
+    ) from error
+
+
+def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
+  # [S, K, 3 x 60], the first 60 being any day of the month.
+  by_offset = calendar.day_chances()[:, :, : sexagenary.CYCLE_LENGTH]
+  if len(by_offset) == 1:
+    return by_offset[0]
+  return np.tensordot(days.make_offset_prior(), by_offset, axes=1)
 
 
 def load_index_calendar(folder: pathlib.Path) -> Calendar:
@@ -180,6 +220,22 @@ def name_month(
   month_name = "正" if number == 1 else numerals.format_numeral(number)
   leap = "閏" * month.endswith("L")
   return f"{reign}{_name_year(year)}年{leap}{month_name}月"
+
+
+def name_year(
+  calendar: Calendar, ordinal: int, printed_reigns: Collection[int] = ()
+) -> str:
+  """Returns the year of a month as a text would call it, 「魯隱公元年」.
+
+  Args:
+    calendar: of the index.
+    ordinal: of the month.
+    printed_reigns: as of `name_month`.
+  """
+  if western_calendar.is_western(calendar):
+    return reign_tables.format_common_era_year(int(calendar.years[ordinal]))
+  reign, year, _ = calendar.name_month(ordinal, printed_reigns)
+  return f"{reign}{_name_year(year)}年"
 
 
 def _name_year(year: int) -> str:

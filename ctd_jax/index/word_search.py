@@ -1,7 +1,7 @@
 """Search for words: phrases first, then looser and looser.
 
-A question 「日食」 should find 「日有食之」, which does not print the phrase. So
-records are looked for in steps: with the phrases as they are; with the
+A question 「日食」 should find 「日有食之」, which does not print the phrase.
+So records are looked for in steps: with the phrases as they are; with the
 characters of each near each other; with all of the characters; with any two
 neighbours of them. A step is taken if the ones before found too few. Within a
 step BM25 decides, as a share of the best of the step, so that scores of

@@ -15,6 +15,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import ml_collections
 from absl import app, flags, logging
@@ -148,10 +149,24 @@ def run_app(main: Callable[[list[str]], None]) -> None:
   app.run(main, flags_parser=parse)
 
 
+def exit_with_error(error: object, status: int = 1) -> NoReturn:
+  """Ends the program with one line on the standard error.
+
+  Args:
+    error: what is wrong.
+    status: of the exit.
+  """
+  if status == 1:
+    sys.exit(f"error: {error}")
+  print(f"error: {error}", file=sys.stderr)
+  sys.exit(status)
+
+
 def _parse(
   argv: Sequence[str],
   required: Sequence[str],
   explain_field: ExplainField | None = None,
+  error_status: int = 1,
 ) -> list[str]:
   """Parses flags; a bad flag, config or override ends in one line."""
   for name in required:
@@ -163,9 +178,11 @@ def _parse(
   try:
     return parse_flags(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:
-    sys.exit(f"error: {_unknown_field(argv, str(error), explain_field)}")
+    exit_with_error(
+      _unknown_field(argv, str(error), explain_field), error_status
+    )
   except (TypeError, *_USER_ERRORS) as error:
-    sys.exit(f"error: {error}")
+    exit_with_error(error, error_status)
   except flags.Error as error:
     # ml_collections quotes the traceback of a config that raises.
     text = str(error).strip()
@@ -173,7 +190,7 @@ def _parse(
       text = text.splitlines()[-1].partition(": ")[2]
     # absl puts "flag --config=None: " before the message of a validator.
     text = re.sub(r"^flag --\w+=None: (?=--)", "", text, flags=re.MULTILINE)
-    sys.exit("error: " + "; ".join(text.splitlines()))
+    exit_with_error("; ".join(text.splitlines()), error_status)
 
 
 def _unknown_field(
@@ -217,31 +234,45 @@ def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
 
 
 def run_main(
-  main: Callable[[], None],
+  main: Callable[..., int | None],
   required: Sequence[str] = ("config", "workdir"),
   explain_field: ExplainField | None = None,
+  takes_arguments: bool = False,
+  error_status: int = 1,
 ) -> None:
   """Parses flags, runs `main` and exits.
 
   Args:
-    main: reads `CONFIG.value` and `WORKDIR.value`.
+    main: reads `CONFIG.value` and `WORKDIR.value`; returns the status of the
+      exit, None for success. Given what is no flag if `takes_arguments`.
     required: flags without which nothing is begun.
     explain_field: (config, dotted field that it does not have) -> what would
       be right, behind a semicolon.
+    takes_arguments: whether there may be arguments that are no flags; flags may
+      stand behind them.
+    error_status: status of the exit after an error of use.
   """
 
   def main_with_errors(argv: Sequence[str]) -> None:
-    if len(argv) > 1:
-      sys.exit(f"error: unexpected arguments: {' '.join(argv[1:])}")
+    if len(argv) > 1 and not takes_arguments:
+      exit_with_error(
+        f"unexpected arguments: {' '.join(argv[1:])}", error_status
+      )
     logging.get_absl_handler().addFilter(_is_own_or_warning)
     try:
-      main()
+      status = main(*([argv[1:]] if takes_arguments else []))
     except _USER_ERRORS as error:
       logging.debug("traceback", exc_info=True)
-      sys.exit(f"error: {error}")
+      exit_with_error(error, error_status)
+    if status:
+      sys.exit(status)
 
   flags.FLAGS.set_default("verbosity", logging.INFO)
+  flags.FLAGS.set_gnu_getopt(takes_arguments)
   parser = functools.partial(
-    _parse, required=required, explain_field=explain_field
+    _parse,
+    required=required,
+    explain_field=explain_field,
+    error_status=error_status,
   )
   app.run(main_with_errors, flags_parser=parser)

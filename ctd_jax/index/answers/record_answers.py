@@ -1,0 +1,163 @@
+"""Records as an answer shows them: with date, credible months and reasons."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.index import calendars, database, word_search
+from ctd_jax.index.answers import record_reasons
+from ctd_jax.index.answers.answer import AnswerRecord, RecordDate, Span
+from ctd_jax.index.ranking import RankedRecord
+
+if TYPE_CHECKING:
+  from ctd_jax.index.index_folder import IndexFolder
+
+
+def find_spans(
+  index: IndexFolder, months: Sequence[int], printed_reigns: Sequence[int] = ()
+) -> tuple[Span, ...]:
+  """Returns months as spans of consecutive ones; outside is a span of its own.
+
+  Args:
+    index: that they are of.
+    months: ordinals, ascending.
+    printed_reigns: rows of the reigns that a work names.
+  """
+  runs: list[list[int]] = []
+  for month in map(int, months):
+    is_next = bool(runs) and runs[-1][1] == month - 1
+    if is_next and month < len(index.calendar):
+      runs[-1][1] = month
+    else:
+      runs.append([month, month])
+  return tuple(
+    make_span(index, first, last, printed_reigns) for first, last in runs
+  )
+
+
+def make_span(
+  index: IndexFolder, first: int, last: int, printed_reigns: Sequence[int] = ()
+) -> Span:
+  """Returns consecutive months with their name."""
+  name = calendars.name_month(index.calendar, first, printed_reigns)
+  if last > first:
+    end = calendars.name_month(index.calendar, last, printed_reigns)
+    name = f"{name} – {end}"
+  return Span(first=first, last=last, name=name)
+
+
+def format_years(index: IndexFolder, first: int, last: int) -> str:
+  """Returns the years of months, "722 BCE" or "722 BCE – 720 BCE"."""
+  num_months = len(index.calendar)
+  if first >= num_months:
+    return ""
+  years = [
+    reign_tables.format_common_era_year(int(index.calendar.years[month]))
+    for month in (first, min(last, num_months - 1))
+  ]
+  return " – ".join(dict.fromkeys(years))
+
+
+def make_record_date(
+  index: IndexFolder, record: database.IndexRecord
+) -> RecordDate:
+  """Returns when a record happened."""
+  work = index.work_of(record.row)
+  posteriors = index.posteriors_of(work).arrays
+  position = record.row - work.first_row
+  reigns = work.printed_reigns
+  describe = functools.partial(find_spans, index, printed_reigns=reigns)
+  known = None
+  if record.start_month is not None:
+    known = make_span(index, record.start_month, record.end_month, reigns)
+  return RecordDate(
+    month=calendars.describe_month(index.calendar, record.best_month, reigns),
+    common_era=format_years(index, record.best_month, record.best_month),
+    probability=record.best_probability,
+    outside=float(posteriors.outside[position]),
+    credible_50=describe(posteriors.credible_months(position, 0.5)),
+    credible_90=describe(posteriors.credible_months(position, 0.9)),
+    known=known,
+    dated_by=record.dated_by,
+    is_fixed=record.fixed,
+  )
+
+
+def make_answer_record(
+  index: IndexFolder,
+  record: database.IndexRecord,
+  ranked: RankedRecord,
+  rank: int,
+  words: Sequence[str] = (),
+) -> AnswerRecord:
+  """Returns a record as a result.
+
+  Args:
+    index: that it is of.
+    record: the record.
+    ranked: its scores.
+    rank: from 1.
+    words: to be marked in the text.
+  """
+  work = index.work_of(record.row)
+  parts = {"kind": ranked.kind_log_p}
+  if ranked.mass is not None:
+    parts["time"] = float(np.log(max(ranked.mass, 1e-11)))
+  if ranked.word_score is not None:
+    parts["words"] = ranked.word_score
+  return AnswerRecord(
+    rank=rank,
+    row=record.row,
+    record_id=record.record_id,
+    work=work.name,
+    title=work.title or work.name,
+    text=record.text,
+    kind=record.kind,
+    place=record.place or "",
+    headings=record.headings,
+    date=make_record_date(index, record),
+    score=ranked.score,
+    probability_asked=ranked.mass,
+    score_parts=parts,
+    highlights=tuple(word_search.find_highlights(words, record.text)),
+    reasons=tuple(find_reasons(index, record)),
+  )
+
+
+def find_reasons(
+  index: IndexFolder, record: database.IndexRecord
+) -> list[dict[str, Any]]:
+  """Returns the reasons of a record, as kept or else made anew."""
+  reasons = database.fetch_reasons(index.connection, record.row)
+  if reasons is not None:
+    return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
+  return record_reasons.explain_record(
+    record,
+    index.calendar,
+    _find_neighbours(index, record),
+    index.work_of(record.row).printed_reigns,
+  )
+
+
+def _find_neighbours(
+  index: IndexFolder, record: database.IndexRecord
+) -> list[record_reasons.Neighbour]:
+  """Returns the records before and after, of a work in order."""
+  if record.dated_by != database.ORDER:
+    return []
+  work = index.work_of(record.row)
+  rows = [row for row in (record.row - 1, record.row + 1) if row in work.rows]
+  return [
+    record_reasons.Neighbour(
+      other.row,
+      calendars.name_month(
+        index.calendar, other.best_month, work.printed_reigns
+      ),
+    )
+    for other in database.fetch_records(index.connection, rows)
+  ]

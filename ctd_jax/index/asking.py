@@ -1,0 +1,385 @@
+"""Asking an index: from a question to its answer.
+
+A question is read (`questions`), ranked against the records or dated as a
+passage, and answered. What it leaves open is answered with the readings that it
+may have, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool
+
+from ctd_jax.chronology import sexagenary
+from ctd_jax.index import database, ranking, word_search
+from ctd_jax.index.answers import record_answers
+from ctd_jax.index.answers.answer import (
+  INTENTS,
+  Answer,
+  PassageDate,
+  Reading,
+  Understanding,
+)
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.question_types import MonthSpan, Question, QuestionError
+from ctd_jax.index.ranking import RankedRecord, TimeQuery
+
+# Below this a record is not said to be of the time that is asked for.
+MIN_PROBABILITY = 0.01
+_MAX_OTHER_TIMES = 1000
+# A passage as long as this is looked up in the texts as it is.
+_MIN_COPY, _MAX_COPY = 6, 200
+
+
+def read_question(
+  index: IndexFolder, text: str, intent: str | None = None
+) -> Question:
+  """Returns what a question asks for.
+
+  Args:
+    index: whose calendar names the months.
+    text: of the question.
+    intent: what it is to be taken for; read from the text if None.
+
+  Raises:
+    ValueError: in one line, what is wrong and what would be right.
+  """
+  if intent is not None and intent not in INTENTS:
+    raise QuestionError(f"intent {intent!r}: expected one of {_list(INTENTS)}")
+  return index.question_reader.read(text, intent)
+
+
+def date_passage(index: IndexFolder, question: Question) -> Answer:
+  """Returns when a passage is of."""
+  from ctd_jax.index.answers import passage_answers
+
+  dates = index.passage_dater.date(question.passage)
+  return _make_answer(
+    index,
+    question,
+    dates=passage_answers.make_passage_date(index, dates),
+    notes=(*question.notes, *_find_copies(index, question.passage)),
+  )
+
+
+def find_records(
+  index: IndexFolder,
+  question: Question,
+  k: int,
+  works: Collection[str] | None = None,
+  kinds: Collection[str] | None = None,
+  min_probability: float = MIN_PROBABILITY,
+) -> Answer:
+  """Returns the records of a time, or with words, or both.
+
+  Args:
+    index: that is asked.
+    question: as read.
+    k: number of records.
+    works: names of works; all if None.
+    kinds: of the records; all but headings if None.
+    min_probability: that a record is of the time.
+
+  Raises:
+    ValueError: if there is no such work or kind.
+  """
+  members = _find_works(index, works, question.works)
+  masks = mask_kinds(index, members, kinds)
+  query = make_time_query(index, question)
+  readings = tuple(
+    _count_reading(index, reading.name, reading.span, members, masks)
+    for reading in question.readings
+  )
+  words = list_words(question)
+  # Words alone can put a record of another time first; it is left out below.
+  depth = k + (_MAX_OTHER_TIMES if words and query else 0)
+  ranked = rank_records(index, question, depth, members, masks)
+  notes = list(question.notes)
+  if words and not ranked:
+    notes.append(
+      f"no record has {'、'.join(words)}, nor two of its characters side by "
+      "side"
+    )
+  if query is not None:
+    ranked = [item for item in ranked if (item.mass or 0) >= min_probability]
+  ranked = ranked[:k]
+  records = database.fetch_records(
+    index.connection, [item.row for item in ranked]
+  )
+  results = tuple(
+    record_answers.make_answer_record(index, record, item, rank, question.words)
+    for rank, (item, record) in enumerate(
+      zip(ranked, records, strict=True), start=1
+    )
+  )
+  return _make_answer(
+    index,
+    question,
+    results=results,
+    readings=readings,
+    notes=notes,
+    counts=_count_records(index, members, masks, query),
+  )
+
+
+def rank_records(
+  index: IndexFolder,
+  question: Question,
+  k: int,
+  works: Sequence[database.IndexedWork] | None = None,
+  masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
+) -> list[RankedRecord]:
+  """Returns the best records for a question.
+
+  Args:
+    index: that is asked.
+    question: of a time, words or both.
+    k: how many.
+    works: to look in; all if None.
+    masks: from `mask_kinds`; all records if None.
+  """
+  works = index.works if works is None else works
+  posteriors = [index.posteriors_of(work) for work in works]
+  query, words = make_time_query(index, question), list_words(question)
+  if not words:
+    return ranking.rank_by_time(
+      posteriors,
+      query or TimeQuery(((0, len(index.calendar) - 1),)),
+      k,
+      masks,
+      _find_day_rows(index, question, query),
+    )
+  scores = word_search.search_words(index.connection, words, k, works)
+  if query is not None:
+    # What is of the time comes with the words even where many have them.
+    scores = (
+      word_search.search_words(index.connection, words, k, works, query.hull)
+      | scores
+    )
+  if masks is not None:
+    scores = {
+      row: score
+      for row, score in scores.items()
+      if _is_member(index.work_of(row), row, masks)
+    }
+  return ranking.rank_by_words(posteriors, scores, k, query)
+
+
+def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:
+  """Returns the months that a question asks for; None if for none."""
+  spans = [(span.first, span.last) for span in question.intervals]
+  if not spans:
+    if question.day is None:
+      return None
+    spans = [(0, len(index.calendar) - 1)]
+  weights = None
+  if question.day is not None:
+    # A day is in a month with the chance that the calendar gives it.
+    weights = index.day_chances[:, question.day]
+  return TimeQuery.make(spans, weights)
+
+
+def _find_day_rows(
+  index: IndexFolder, question: Question, query: TimeQuery | None
+) -> frozenset[int] | None:
+  """Returns the records that print the day that is asked for."""
+  if question.day is None or query is None:
+    return None
+  matches = database.search_text(
+    index.connection,
+    [sexagenary.format_cyclic_index(question.day)],
+    10 * word_search.MAX_MATCHES,
+    months=query.hull,
+  )
+  return frozenset(match.row for match in matches)
+
+
+def _find_works(
+  index: IndexFolder,
+  names: Collection[str] | None,
+  names_in_question: Collection[str],
+) -> Sequence[database.IndexedWork]:
+  """Returns works by their names; those of the question where none are given.
+
+  Raises:
+    ValueError: naming the nearest, if there is no such work.
+  """
+  names = names if names is not None else names_in_question or None
+  if names is None:
+    return index.works
+  by_name = {work.name: work for work in index.works}
+  for name in names:
+    if name not in by_name:
+      nearest = difflib.get_close_matches(name, by_name, n=3, cutoff=0.3)
+      raise ValueError(
+        f"work {name!r}: the index has no such work; "
+        + (f"the nearest: {', '.join(nearest)}; " if nearest else "")
+        + f"it has {len(by_name)}, first {', '.join(list(by_name)[:8])}"
+      )
+  return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def mask_kinds(
+  index: IndexFolder,
+  works: Sequence[database.IndexedWork],
+  kinds: Collection[str] | None,
+) -> dict[int, Bool[np.ndarray, " n"]] | None:
+  """Returns work id -> which of its records are of some kinds.
+
+  Args:
+    index: that is asked.
+    works: whose records.
+    kinds: of the records; all but headings if None.
+
+  Returns:
+    None if all records are.
+
+  Raises:
+    ValueError: if no record is of a kind.
+  """
+  known = index.kinds
+  for kind in kinds or ():
+    if kind not in known:
+      raise QuestionError(
+        f"kind {kind!r}: no record is of it; the index has {', '.join(known)}"
+      )
+  wanted = [
+    kind
+    for kind in known
+    if (kind in kinds if kinds is not None else kind != database.HEADING)
+  ]
+  if len(wanted) == len(known):
+    return None
+  masks = {}
+  for work in works:
+    rows = index.connection.execute(
+      "SELECT row FROM records WHERE work_id = ? AND kind IN "
+      f"({', '.join('?' * len(wanted))})",
+      [work.work_id, *wanted],
+    ).fetchall()
+    mask = np.zeros(work.num_records, bool)
+    mask[np.array(rows, np.int64).reshape(-1) - work.first_row] = True
+    masks[work.work_id] = mask
+  return masks
+
+
+def _is_member(
+  work: database.IndexedWork, row: int, masks: Mapping[int, np.ndarray]
+) -> bool:
+  mask = masks.get(work.work_id)
+  return mask is not None and bool(mask[row - work.first_row])
+
+
+def _count_records(
+  index: IndexFolder,
+  works: Sequence[database.IndexedWork],
+  masks: Mapping[int, np.ndarray] | None = None,
+  query: TimeQuery | None = None,
+) -> dict[str, int]:
+  """Returns how many records were asked, and are of the time."""
+  counts = {
+    "records": sum(
+      work.num_records if masks is None else int(masks[work.work_id].sum())
+      for work in works
+    ),
+    "works": len(works),
+  }
+  if query is not None:
+    in_time = 0
+    for work in works:
+      is_in_time = index.posteriors_of(work).find_mass(query) >= 0.5
+      if masks is not None:
+        is_in_time &= masks[work.work_id]
+      in_time += int(is_in_time.sum())
+    counts["in_time"] = in_time
+  return counts
+
+
+def _count_reading(
+  index: IndexFolder,
+  name: str,
+  span: MonthSpan,
+  works: Sequence[database.IndexedWork],
+  masks: Mapping[int, np.ndarray] | None,
+) -> Reading:
+  query = TimeQuery(((span.first, span.last),))
+  return Reading(
+    name=name,
+    first=span.first,
+    last=span.last,
+    common_era=record_answers.format_years(index, span.first, span.last),
+    num_records=_count_records(index, works, masks, query)["in_time"],
+  )
+
+
+def list_words(question: Question) -> tuple[str, ...]:
+  """Returns the words of a question but the day, which is part of the time."""
+  if question.day is None:
+    return question.words
+  return tuple(
+    word for word in question.words if _find_day(word) != question.day
+  )
+
+
+def _find_day(word: str) -> int | None:
+  try:
+    return sexagenary.parse_cyclic_index(word)
+  except ValueError:
+    return None
+
+
+def _find_copies(index: IndexFolder, passage: str) -> list[str]:
+  """Returns a note on records that hold the passage word for word."""
+  if not _MIN_COPY <= len(passage) <= _MAX_COPY:
+    return []
+  matches = database.search_text(index.connection, [passage], 3)
+  if not matches:
+    return []
+  rows = ", ".join(str(match.row) for match in matches)
+  return [f"the index holds these words: record {rows}"]
+
+
+def _make_answer(
+  index: IndexFolder,
+  question: Question,
+  results: tuple = (),
+  readings: tuple[Reading, ...] = (),
+  dates: PassageDate | None = None,
+  notes: Sequence[str] = (),
+  counts: dict[str, int] | None = None,
+) -> Answer:
+  understood = Understanding(
+    intervals=tuple(
+      record_answers.make_span(index, span.first, span.last)
+      for span in question.intervals
+    ),
+    common_era=tuple(
+      record_answers.format_years(index, span.first, span.last)
+      for span in question.intervals
+    ),
+    words=question.words,
+    day=None
+    if question.day is None
+    else sexagenary.format_cyclic_index(question.day),
+    readings=readings,
+  )
+  return Answer(
+    question=question.text,
+    intent=question.intent,
+    understood=understood,
+    results=results,
+    dates=dates,
+    counts=counts or _count_records(index, index.works),
+    notes=tuple(notes or question.notes),
+    versions=index.versions,
+    asked_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    calendar_name=index.calendar.timeline.name,
+  )
+
+
+def _list(names: Collection[str]) -> str:
+  return ", ".join(names)

@@ -1,0 +1,183 @@
+"""Folder of an index: its manifest, and the rest as it is asked for.
+
+Nothing but the manifest is read when an index is opened.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import sqlite3
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from jaxtyping import Float
+
+import ctd_jax
+from ctd_jax.index import calendars, database, questions, ranking
+from ctd_jax.index import manifest as manifest_file
+from ctd_jax.index.answers.answer import Versions
+
+if TYPE_CHECKING:
+  from ctd_jax.dating.chronicle.month_calendar import Calendar
+  from ctd_jax.dating.passages.passage_dater import PassageDater
+
+PASSAGES_FOLDER = "passages"
+
+
+class IndexFolder:
+  """The folder of an index; `open` makes it.
+
+  Attributes:
+    folder: of the index.
+    manifest: what manifest.json says.
+  """
+
+  def __init__(
+    self, folder: pathlib.Path, manifest: manifest_file.Manifest, sha256: str
+  ):
+    """Keeps what `open` has read."""
+    self.folder = folder
+    self.manifest = manifest
+    self._sha256 = sha256
+
+  @classmethod
+  def open(cls, path: str | os.PathLike) -> Self:
+    """Returns the index of a folder.
+
+    Args:
+      path: of the folder.
+
+    Raises:
+      FileNotFoundError: if there is no index.
+      ValueError: naming the file that is damaged or of another version.
+    """
+    folder = pathlib.Path(path).expanduser()
+    manifest = manifest_file.read_manifest(folder)
+    for name, entry in manifest.files.items():
+      _check_size(folder / name, entry.bytes)
+    return cls(folder, manifest, manifest_file.hash_manifest(folder))
+
+  def __repr__(self) -> str:
+    """Returns folder and sizes."""
+    return (
+      f"<{type(self).__name__} {self.folder}: {self.num_records} records of "
+      f"{len(self.works)} works>"
+    )
+
+  @functools.cached_property
+  def connection(self) -> sqlite3.Connection:
+    """Of the database, for reading."""
+    return database.open_database(self.folder)
+
+  @functools.cached_property
+  def works(self) -> tuple[database.IndexedWork, ...]:
+    """The works, in order of their rows."""
+    return tuple(database.list_works(self.connection))
+
+  @functools.cached_property
+  def kinds(self) -> tuple[str, ...]:
+    """Kinds of the records."""
+    rows = self.connection.execute(
+      "SELECT DISTINCT kind FROM records ORDER BY kind"
+    )
+    return tuple(kind for (kind,) in rows if kind)
+
+  @functools.cached_property
+  def calendar(self) -> Calendar:
+    """The months of the index."""
+    return calendars.load_index_calendar(self.folder)
+
+  @functools.cached_property
+  def printed_reigns(self) -> frozenset[int]:
+    """Rows of the reigns that any work names."""
+    return frozenset(row for work in self.works for row in work.printed_reigns)
+
+  @functools.cached_property
+  def day_chances(self) -> Float[np.ndarray, "K 60"]:
+    """Chance that a month has a sexagenary day."""
+    return calendars.load_day_chances(self.folder, self.calendar)
+
+  @functools.cached_property
+  def question_reader(self) -> questions.QuestionReader:
+    """Reader of what is asked."""
+    return questions.QuestionReader(
+      self.calendar, self.printed_reigns, [work.name for work in self.works]
+    )
+
+  @functools.cached_property
+  def passage_dater(self) -> PassageDater:
+    """What dates passages.
+
+    Raises:
+      FileNotFoundError: if the index was built without.
+    """
+    from ctd_jax.dating.passages.passage_dater import PassageDater
+
+    folder = self.folder / PASSAGES_FOLDER
+    if not folder.is_dir():
+      raise FileNotFoundError(
+        f"{folder}: missing; this index does not date passages, build it again"
+      )
+    return PassageDater.open(folder, self.calendar)
+
+  @property
+  def num_records(self) -> int:
+    """Number of records."""
+    return sum(work.num_records for work in self.works)
+
+  @functools.cached_property
+  def versions(self) -> Versions:
+    """What answers are made with."""
+    return Versions(
+      ctd_jax=ctd_jax.__version__,
+      index_format=self.manifest.format,
+      generation=self.manifest.generation,
+      index_sha256=self._sha256,
+      calendar_sha256=self.manifest.calendar["sha256"],
+    )
+
+  @functools.cached_property
+  def _posteriors(self) -> dict[int, ranking.WorkPosteriors]:
+    return {
+      work.work_id: ranking.WorkPosteriors(
+        self.folder, work, len(self.calendar)
+      )
+      for work in self.works
+    }
+
+  def posteriors_of(self, work: database.IndexedWork) -> ranking.WorkPosteriors:
+    """Returns the posteriors of a work."""
+    return self._posteriors[work.work_id]
+
+  def work_of(self, row: int) -> database.IndexedWork:
+    """Returns the work that a record is of.
+
+    Raises:
+      IndexError: if there is no such record.
+    """
+    for work in self.works:
+      if row in work.rows:
+        return work
+    raise IndexError(
+      f"row {row}: no such record; the index has {self.num_records:,}"
+    )
+
+
+def _check_size(path: pathlib.Path, num_bytes: int) -> None:
+  """Refuses a file that is not as long as the manifest says.
+
+  Its hash is left to `index --check`: reading all would take long.
+
+  Raises:
+    ValueError: naming the file.
+  """
+  if not path.is_file():
+    raise ValueError(f"{path}: missing; build the index again")
+  size = path.stat().st_size
+  if size != num_bytes:
+    raise ValueError(
+      f"{path}: damaged, {size:,} bytes where the manifest has "
+      f"{num_bytes:,}; build the index again"
+    )

@@ -1,0 +1,141 @@
+"""Index: a corpus that answers questions about the time of its records.
+
+  >>> import ctd_jax
+  >>> index = ctd_jax.Index.open("annals.index")            # doctest: +SKIP
+  >>> answer = index.ask("魯隱公元年五月", k=3)                # doctest: +SKIP
+  >>> print(answer)                                         # doctest: +SKIP
+  >>> [record.text for record in answer.results]            # doctest: +SKIP
+  >>> index.date("五月，葬衛桓公。").dates.years[0].name        # doctest: +SKIP
+
+An object stays with the state of the folder in which it was opened: after the
+index was changed, open it again.
+
+Axes: Q questions, k results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from ctd_jax.index import asking, database
+from ctd_jax.index.answers import record_answers
+from ctd_jax.index.answers.answer import PASSAGE, Answer, AnswerRecord
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.ranking import RankedRecord
+
+
+class Index(IndexFolder):
+  """A corpus that answers; `Index.open` makes it of a folder.
+
+  Attributes:
+    folder: of the index.
+    manifest: what manifest.json says.
+  """
+
+  def record(self, row: int) -> AnswerRecord:
+    """Returns a record with its date and the reasons for it.
+
+    Args:
+      row: in the index.
+
+    Raises:
+      IndexError: if there is no such record.
+    """
+    self.work_of(row)
+    record = database.fetch_records(self.connection, [row])[0]
+    ranked = RankedRecord(row=row, score=0.0)
+    return record_answers.make_answer_record(self, record, ranked, 1)
+
+  def date(self, text: str) -> Answer:
+    """Returns when a passage is of, which need not be in the index.
+
+    Args:
+      text: of the passage.
+
+    Raises:
+      FileNotFoundError: if the index was built without what dates passages.
+      ValueError: if there is nothing to date.
+    """
+    return self.ask(text, intent=PASSAGE)
+
+  def ask(
+    self,
+    question: str,
+    k: int = 10,
+    works: Collection[str] | None = None,
+    intent: str | None = None,
+    kinds: Collection[str] | None = None,
+    min_probability: float = asking.MIN_PROBABILITY,
+  ) -> Answer:
+    """Returns what the index says to a question.
+
+    Args:
+      question: a time, words, both, or a passage to be dated.
+      k: number of records.
+      works: names of the works to look in; all if None.
+      intent: time, words or passage; read from the question if None.
+      kinds: of the records, such as event; all but headings if None.
+      min_probability: that a record is of the time asked for; one below it is
+        no answer.
+
+    Raises:
+      FileNotFoundError: if a passage is asked about and the index was built
+        without what dates passages.
+      ValueError: in one line, what is wrong and what would be right.
+    """
+    if k < 1:
+      raise ValueError(f"k={k}: expected 1 or more")
+    parsed = asking.read_question(self, question, intent)
+    if parsed.intent == PASSAGE:
+      return asking.date_passage(self, parsed)
+    return asking.find_records(self, parsed, k, works, kinds, min_probability)
+
+  def rank(
+    self, questions: Sequence[str], k: int
+  ) -> tuple[Int64[np.ndarray, "Q k"], Float32[np.ndarray, "Q k"]]:
+    """Returns the rankings of many questions, of a time or words.
+
+    Args:
+      questions: texts, as of `ask`.
+      k: results of each.
+
+    Returns:
+      Rows of the records, -1 where there are fewer; and scores, best first.
+    """
+    rows = np.full((len(questions), k), -1, np.int64)
+    scores = np.full((len(questions), k), -np.inf, np.float32)
+    for number, question in enumerate(questions):
+      parsed = asking.read_question(self, question)
+      ranked = asking.rank_records(self, parsed, k)[:k]
+      rows[number, : len(ranked)] = [item.row for item in ranked]
+      scores[number, : len(ranked)] = [item.score for item in ranked]
+    return rows, scores
+
+  def search(
+    self, queries: Sequence[str], k: int
+  ) -> list[list[tuple[str, float]]]:
+    """Returns (record id, score) of the k best for every query.
+
+    So an index is a system that `ctd_jax.evaluate` measures.
+
+    Args:
+      queries: texts.
+      k: records of each.
+    """
+    rows, scores = self.rank(queries, k)
+    wanted = np.unique(rows[rows >= 0]).tolist()
+    ids = {
+      record.row: record.record_id
+      for record in database.fetch_records(self.connection, wanted)
+    }
+    return [
+      [
+        (ids[row], float(score))
+        for row, score in zip(ranked_rows, ranked_scores, strict=True)
+        if row >= 0
+      ]
+      for ranked_rows, ranked_scores in zip(rows.tolist(), scores, strict=True)
+    ]
