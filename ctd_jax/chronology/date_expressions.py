@@ -11,6 +11,7 @@ Positions count the characters of the text as given.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
@@ -47,6 +48,7 @@ _BEFORE_LENGTH = re.compile(
 # What may stand before a month in mid-clause of a punctuated text.
 _BEFORE_MONTH = re.compile(
   "[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$"
+  f"|{sexagenary.PAIR_PATTERN}$"
 )
 _CLAUSE_MARK = re.compile("[，。、；．]")
 _AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上|矣")
@@ -286,26 +288,37 @@ def find_full_dates(
 
 
 def find_date_cues(
-  text: str, timeline: Timeline | None = None
+  text: str,
+  timeline: Timeline | None = None,
+  *,
+  with_common_years: bool = False,
 ) -> list[DateCue]:
   """Returns the date cues of running text, in order.
 
   Parts that follow one another, with or without punctuation, make one cue:
   「冬，十有二月，癸未」. Left out: lengths of time (「三月而葬」), years of
-  other rulers (「晉文公三年」) or the common era, bare years in mid-sentence,
-  and seasons in mid-sentence without a month.
+  other rulers (「晉文公三年」), bare years in mid-sentence, and seasons in
+  mid-sentence without a month.
 
   Args:
     text: punctuated or not, Traditional or Simplified.
     timeline: whose reign names to look for; the dukes of Lu if None.
+    with_common_years: also returns dates of the common era, 「公元1597年七月」.
   """
   folded_text = fold_script(text)
   is_punctuated = _CLAUSE_MARK.search(folded_text) is not None
-  return [
-    cue
-    for match, cue in iterate_matches(
-      folded_text, timeline or reign_tables.load_timeline("lu")
-    )
-    if not match["common_year"]
-    and _is_date(match, cue, folded_text, is_punctuated)
-  ]
+  cues = []
+  for match, cue in iterate_matches(
+    folded_text, timeline or reign_tables.load_timeline("lu")
+  ):
+    if match["common_year"]:
+      if not with_common_years:
+        continue
+      try:
+        cue = dataclasses.replace(cue, common_year=read_common_year(match))
+      except ValueError:  # there is no year 0
+        continue
+    elif not _is_date(match, cue, folded_text, is_punctuated):
+      continue
+    cues.append(cue)
+  return cues

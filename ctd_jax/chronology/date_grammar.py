@@ -50,18 +50,31 @@ _SEASON_PATTERN = (
   "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
   "|(?<![春千])秋(?![官毫])|冬(?!官))"
 )
+# The leap month of Qin and early Han is 後九月, but 「其後九月」 a length of
+# time.
+_LEAP_PATTERN = "(?:閏|(?<![其此之以而爾自年月日歲君])後(?=九月))"
+# Months by name: 孟秋 is the seventh, 臘月 the twelfth.
+MONTH_NAMES = {
+  f"{part}{season}": month
+  for month, (season, part) in enumerate(
+    ((season, part) for season in SEASONS for part in "孟仲季"), start=1
+  )
+} | {"臘": MONTHS_PER_YEAR}
 _MONTH_PATTERN = (
-  rf"(?P<king>王)?(?:(?P<leap>閏)(?P<leap_month>正|{NUMERAL_PATTERN})?"
+  rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{NUMERAL_PATTERN})?"
   rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
+  # Without a year 「孟秋」 is a season of prose.
+  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘)(?:月|(?(year)|(?(cycle)|(?!))))"
 )
-_MONTH_LOOKAHEAD = rf"(?=王?閏?(?:正|{NUMERAL_PATTERN})?月)"
+_MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
 # A season counts after a year, at the start of a clause, or right before a
 # month: not in 「靖東夏，四月」.
 _CLAUSE_SEASON_PATTERN = (
   rf"(?<![^{re.escape(PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
 )
 _TAIL_PATTERN = (
-  rf"(?:{_GAP_PATTERN}(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
+  rf"(?:{_GAP_PATTERN}(?P<part_of_season>[孟仲季](?=[{SEASONS}](?:正|{NUMERAL_PATTERN})月))?"
+  rf"(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
   rf"|(?(common_year){_SEASON_PATTERN}"
   rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
   rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
@@ -75,8 +88,28 @@ _COMMON_YEAR_PATTERN = (
   rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
   rf"|{NUMERAL_PATTERN})|(?<![0-9０-９])[0-9０-９]{{3,4}}))年"
 )
+# A season or a month that goes on with a year.
+_GOES_ON_PATTERN = (
+  rf"(?:{_SEASON_PATTERN}|[孟仲季][{SEASONS}]|臘月"
+  rf"|王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
+)
+# After a year of a reign its pair needs no 年 before a month or in brackets,
+# 「萬曆二十五年丁酉七月」, 「二十五年（丁酉）」. Elsewhere it may be the day of
+# a gloss, 「宣四年，戊申三月十七日」.
+_CYCLE_PATTERN = (
+  rf"(?:(?(year){_GAP_PATTERN})(?P<cycle>{sexagenary.YEAR_PATTERN}"
+  rf"|(?(reign)(?(year)(?:[（(〔](?:{sexagenary.YEAR_PATTERN}|{sexagenary.PAIR_PATTERN})[）)〕]"
+  rf"|{sexagenary.PAIR_PATTERN}(?={_GAP_PATTERN}{_GOES_ON_PATTERN}))"
+  rf"|{sexagenary.PAIR_PATTERN})|(?!))))?"
+)
+# An era with the pair of its year, 「萬曆丁酉七月」; after a ruler the pair is
+# a day, 「莊公丁酉」.
+_ERA_WITH_CYCLE_PATTERN = (
+  rf"(?(reign)(?<![公王帝宗祖后侯主])(?={sexagenary.PAIR_PATTERN}"
+  rf"(?:[年歲]|{_GOES_ON_PATTERN}))|(?!))"
+)
 _START_CHARACTERS = (
-  f"元正王閏太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
+  f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
   "兩十廿卄卅卌0-9０-９"
 )
 
@@ -96,6 +129,7 @@ class DateCue:
     leap: whether the month is intercalary.
     year_cycle: sexagenary pair that names the year, as in 「歲在己未」; never
       a day.
+    common_year: astronomical year that 「公元1597年」 names.
   """
 
   start: int
@@ -107,6 +141,7 @@ class DateCue:
   day: str | None = None
   leap: bool = False
   year_cycle: str | None = None
+  common_year: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,9 +196,9 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
   return DateGrammar(
     re.compile(
       rf"(?=[{_START_CHARACTERS}{_escape_all(starts)}])"
-      rf"(?:(?:{head_pattern})?(?P<year>元|{NUMERAL_PATTERN})年"
-      rf"|{_COMMON_YEAR_PATTERN})?"
-      rf"(?:(?(year){_GAP_PATTERN})(?P<cycle>{sexagenary.YEAR_PATTERN}))?{_TAIL_PATTERN}"
+      rf"(?:(?:{head_pattern})?(?:(?P<year>元|{NUMERAL_PATTERN})年"
+      rf"|{_ERA_WITH_CYCLE_PATTERN})|{_COMMON_YEAR_PATTERN})?"
+      rf"{_CYCLE_PATTERN}{_TAIL_PATTERN}"
     ),
     spellings,
     tuple(
@@ -188,15 +223,20 @@ def iterate_matches(
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
     groups = match.groupdict()
-    month = match["month"] or match["leap_month"] or match["bare_month"]
     starts = [match.start(name) for name in groups if match[name]]
+    month = _read_month(match)
     # An empty match, or a number that is no month.
-    if not starts or (month and parse_numeral(month) > MONTHS_PER_YEAR):
+    if not starts or (month and month > MONTHS_PER_YEAR):
       continue
     if match["state"] and _is_foreign_dynasty(folded, match):
       continue
+    year = parse_numeral(match["year"], "year") if match["year"] else None
     name = match["reign"] or groups.get("initial")
     if name:
+      if year is None:
+        year = _find_regnal_year(match, grammar, timeline)
+        if year is None:
+          continue
       name = timeline.reigns[grammar.reigns[name][0] - 1].name
     day, cycle = match["day"], match["cycle"]
     yield (
@@ -205,17 +245,52 @@ def iterate_matches(
         min(starts),
         match.end(),
         name,
-        parse_numeral(match["year"], "year") if match["year"] else None,
-        parse_numeral(month, "month") if month else None,
+        year,
+        month,
         match["season"],
         sexagenary.format_cyclic_index(sexagenary.parse_cyclic_index(day))
         if day
         else None,
         match["leap"] is not None,
-        cycle
-        and sexagenary.format_cyclic_index(sexagenary.parse_cyclic_year(cycle)),
+        cycle and sexagenary.format_cyclic_index(_read_cycle(cycle)),
       ),
     )
+
+
+def _read_month(match: re.Match[str]) -> int | None:
+  """Returns the number of the month of a match, None if it has none."""
+  if match["month_name"]:
+    return MONTH_NAMES[match["month_name"]]
+  number = match["month"] or match["leap_month"] or match["bare_month"]
+  return parse_numeral(number, "month") if number else None
+
+
+def _read_cycle(name: str) -> int:
+  """Returns the sexagenary index of a year's name, 「歲在丁酉」 or 「丁酉」."""
+  return sexagenary.parse_cyclic_index(
+    re.search(sexagenary.PAIR_PATTERN, name)[0]
+  )
+
+
+def _find_regnal_year(
+  match: re.Match[str], grammar: DateGrammar, timeline: Timeline
+) -> int | None:
+  """Returns the year of a reign that a pair names, 「萬曆丁酉」.
+
+  None if no reign of that name has it, or several have it in different years.
+  """
+  cycle = _read_cycle(match["cycle"])
+  regnal_years = set()
+  for number in grammar.reigns[match["reign"]]:
+    reign = timeline.reigns[number - 1]
+    if not grammar.ruler_patterns[number - 1].fullmatch(match["state"]):
+      continue
+    years_before = (
+      cycle - sexagenary.cyclic_index_of_year(reign.accession)
+    ) % sexagenary.CYCLE_LENGTH
+    if years_before < reign.years:
+      regnal_years.add(years_before + 1)
+  return regnal_years.pop() if len(regnal_years) == 1 else None
 
 
 def _is_foreign_dynasty(folded: str, match: re.Match[str]) -> bool:

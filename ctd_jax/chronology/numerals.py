@@ -44,11 +44,11 @@ DURATION_PATTERN = (
 # survive the folding of a text to one script.
 _TRADITIONAL = (
   "隱莊閔魯閏滄懷鄉齊晉貴廢寧興龍鬱個兩後間從時這當歲來開續與過該終範圍"
-  "連緊約順滿轉鄰為點隨著計數幾於載處屬長義劉東陽蒼營簡厲顯肅陳紀國書漢"
+  "連緊約順滿轉鄰為點隨著計數幾於載處屬長義劉東陽蒼營簡厲顯肅陳紀國書漢臘"
 )
 _SIMPLIFIED = (
   "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
-  "连紧约顺满转邻为点随着计数几于载处属长义刘东阳苍营简厉显肃陈纪国书汉"
+  "连紧约顺满转邻为点随着计数几于载处属长义刘东阳苍营简厉显肃陈纪国书汉腊"
 )
 # Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡. Whoever
 # converts Simplified texts without care writes 鹹寧 for 咸寧.

@@ -494,6 +494,7 @@ def test_unpunctuated_text_and_positions():
   assert dataclasses.astuple(cue)[2:] == (
     *(None, 3, 2, "春", "己巳", False),
     None,
+    None,
   )
 
 

@@ -12,11 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from ctd_jax.chronology import annals, numerals
-from ctd_jax.dating.chronicle.printed_dates import (
-  NUMBER_OF_DAY,
-  DatePart,
-  PrintedDate,
-)
+from ctd_jax.dating.chronicle.numbered_days import NUMBER_OF_DAY
+from ctd_jax.dating.chronicle.printed_dates import DatePart, PrintedDate
 from ctd_jax.dating.chronicle.punctuation import BLANKS, is_punctuated
 from ctd_jax.dating.chronicle.sections import SectionDraft
 from ctd_jax.dating.sequence import section_kinds
@@ -69,6 +66,11 @@ def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
     if draft.kind >= section_kinds.YEAR:
       break
   return 0
+
+
+def _is_of_life(drafts: Sequence[SectionDraft]) -> bool:
+  """Returns whether a record is no entry of annals: it opens with a name."""
+  return drafts[0].kind == section_kinds.NO_DATE
 
 
 class Clauses:
@@ -184,7 +186,11 @@ class Clauses:
     if date.first_part == DatePart.YEAR:
       # More years are mentioned (「建武二年立為后」) than date an entry.
       return (
-        (date.has_season or date.last_part == DatePart.DAY)
+        (
+          date.has_season
+          or date.last_part == DatePart.DAY
+          or (date.last_part == DatePart.MONTH and _is_of_life(drafts))
+        )
         and not (is_of_document or _ORDER.search(before))
         and not after.startswith(("季", "臣"))
         and not _NAMES_YEAR.search(before)

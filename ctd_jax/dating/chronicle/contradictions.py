@@ -89,6 +89,8 @@ def fits_month(
       return bool(calendar.months[month] == (values[0] or MONTHS_PER_YEAR))
     is_number = np.isin(readings.months[read], values[0] or range(13))
     return bool((readings.is_leap[read] & is_number).any())
+  if name == "common year":
+    return bool((readings.years[read] == values[0]).any())
   if name == "cycle":
     cyclic_indices = sexagenary.cyclic_index_of_year(readings.years[read])
     return bool((cyclic_indices == values[0]).any())

@@ -28,6 +28,7 @@ _KIND_OF_STATEMENT = {
   "leap": section_kinds.MONTH,
   "season": section_kinds.SEASON,
   "year": section_kinds.YEAR,
+  "common year": section_kinds.YEAR,
   "cycle": section_kinds.YEAR,
 }
 

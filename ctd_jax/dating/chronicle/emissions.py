@@ -38,6 +38,8 @@ LOG_ERROR_ODDS = {
   "year": -9.0,
   # A reign with its year: nothing but the whole text says otherwise.
   "named year": -14.0,
+  # An astronomical year, 「（1900年）」.
+  "common year": -9.0,
   "cycle": -4.0,
   "era": -2.0,
   # An era that the calendar lacks: it may be that of a document told of.
@@ -56,6 +58,7 @@ _LOG_OUTSIDE_CHANCES = {
   "month day": 0.0,
   "year": -6.0,
   "named year": LOG_ERROR_ODDS["named year"],
+  "common year": -6.0,
   "cycle": -6.0,
   "era": LOG_ERROR_ODDS["era"],
   "unknown era": 0.0,
@@ -271,6 +274,8 @@ def _score_readings(
   if name == "cycle":
     years = sexagenary.cyclic_index_of_year(readings.years)
     is_match = years == arguments[0]
+  elif name == "common year":
+    is_match = readings.years == arguments[0]
   elif name == "months":
     is_match = np.isin(months, arguments[0])
   elif name == "season":

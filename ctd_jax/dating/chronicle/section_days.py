@@ -204,7 +204,10 @@ class MonthDays:
     name, number = statement
     spans = self._find_spans(month, offset, is_leap)
     if name == MONTH_DAY_STATEMENT:
-      days = (first + number - 1 for first, last in spans)
+      days = (
+        first + number - 1 if number > 0 else last + 1 + number
+        for first, last in spans
+      )
       return next(
         (
           day for day, (_, last) in zip(days, spans, strict=True) if day <= last

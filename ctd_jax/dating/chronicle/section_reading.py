@@ -14,14 +14,12 @@ from collections.abc import Sequence
 
 from ctd_jax.dating.chronicle.clauses import Clauses
 from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
+from ctd_jax.dating.chronicle.date_reading import find_printed_dates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import (
-  DatePart,
-  PrintedDate,
-  find_printed_dates,
-)
+from ctd_jax.dating.chronicle.printed_dates import DatePart, PrintedDate
 from ctd_jax.dating.chronicle.punctuation import is_blank
 from ctd_jax.dating.chronicle.reign_names import find_new_eras
+from ctd_jax.dating.chronicle.relative_dates import resolve_relative_years
 from ctd_jax.dating.chronicle.section_headings import (
   match_stream_mark,
   read_heading,
@@ -60,6 +58,7 @@ def read_sections(
       )
     ]
   drafts = _cut_record(text, dates)
+  resolve_relative_years(drafts)
   for position, statement in find_new_eras(text, calendar.timeline):
     draft = [draft for draft in drafts if draft.start <= position][-1]
     if statement not in draft.statements:

@@ -28,6 +28,7 @@ PRINTED_NAMES = {
   "last day": "last days of months",
   "month day": "numbered days",
   "year": "years",
+  "common year": "years of the common era",
   "cycle": "years of the cycle",
   "era": "eras without a year",
   "unknown era": "eras that the calendar lacks",

@@ -1,0 +1,324 @@
+"""Reading of dates: every stretch of a record that may be a date.
+
+Dates that the grammar of `chronology` finds, days by number, years without
+their reign, and years by relation to another (「明年」); parts that stand
+apart, a year and its pair in brackets, are joined.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from ctd_jax.chronology import (
+  date_expressions,
+  date_grammar,
+  named_reigns,
+  numerals,
+  sexagenary,
+)
+from ctd_jax.chronology.date_expressions import DateCue
+from ctd_jax.dating.chronicle import (
+  numbered_days,
+  relative_dates,
+  unknown_eras,
+  year_names,
+)
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.printed_dates import (
+  COMMON_YEAR_STATEMENT,
+  DAY_STATEMENTS,
+  UNKNOWN_ERA_STATEMENT,
+  DatePart,
+  DateStatement,
+  PrintedDate,
+  list_positions,
+)
+from ctd_jax.dating.chronicle.punctuation import is_punctuated
+from ctd_jax.dating.sequence import section_kinds
+
+_SEASON_DELIMITERS = "，、。；："
+_NAME_WITH_SEASON = re.compile("夏[國国州人主王竦侯守貴]")
+_MISPRINTED_DAY = re.compile(
+  "(?<![雖而之惟人])己未(?![能嘗甞有必知可得之聞見曾敢及為爲])"
+  "|[已巳](?:[丑卯酉亥]|[巳已己])|[乙丁辛癸][已己]|戌[子寅辰午申]"
+  "|[甲丙庚壬][戍戊]|戊[戍戊]"
+)
+_BARE_YEAR = re.compile(
+  rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
+  "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
+)
+# At the start of a sentence, or after a bracket that names the year.
+_NAMED_MONTH = re.compile(
+  r"(?:(?<=[。！？；○\s）)〕\]])|^)"
+  f"(?P<name>[孟仲季][{date_expressions.SEASONS}]|[臘腊](?=月))月?(?!之)"
+)
+# 「中二年」, 「後元年」: a part of a reign, at the start of a sentence.
+_PARTS_OF_REIGNS = {"中": "中元", "後": "後元", "后": "後元"}
+_PART_OF_REIGN = re.compile("(?:^|[。！？；○\\s])([中後后])\\Z")
+_WINTER_MONTH = 11
+_DAY_OF_MONTH = re.compile(
+  f"初[{numerals.UNIT_DIGITS}十]|{numerals.NUMERAL_PATTERN}日"
+)
+
+
+def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
+  """Returns what may be dates, in order; their clauses decide.
+
+  Args:
+    text: of a record, its glyphs folded by `fold_date_glyphs`.
+    calendar: whose reign names to look for.
+  """
+  dates = [
+    date
+    for cue in named_reigns.name_printed_reigns(
+      date_expressions.find_date_cues(
+        text, calendar.timeline, with_common_years=True
+      ),
+      text,
+      calendar.timeline,
+    )
+    if (date := _read_cue(cue, text)) is not None
+  ]
+  dates = _name_unknown_eras(dates, text, calendar)
+  dates += _find_bare_years(text, dates)
+  dates += _find_named_months(text, dates)
+  dates = _name_parts_of_reigns(dates, text, calendar)
+  dates += numbered_days.find_numbered_days(text, dates)
+  if not is_punctuated(text):
+    dates += _find_misprinted_days(text, dates)
+  dates = relative_dates.join_relative_dates(text, dates)
+  dates.sort(key=lambda date: date.start)
+  return year_names.join_year_names(text, dates)
+
+
+def _read_cue(cue: DateCue, text: str) -> PrintedDate | None:
+  """Returns the date of a cue; None for a season that is only a name."""
+  is_name = (
+    cue.season is not None
+    and text.startswith(cue.season, cue.end - 1)
+    and _NAME_WITH_SEASON.match(text, cue.end - 1) is not None
+  )
+  if is_name and cue.year:
+    # 「慶曆七年夏竦建議」
+    cue = dataclasses.replace(cue, season=None, end=cue.end - 1)
+  if cue.season and not (
+    cue.year
+    or cue.common_year is not None
+    or cue.year_cycle
+    or cue.month
+    or cue.leap
+  ):
+    # A season is set off or goes before a month; else it is a name.
+    is_delimited = text[cue.end : cue.end + 1] in ("", *_SEASON_DELIMITERS)
+    if not (is_delimited or cue.day) and (is_name or is_punctuated(text)):
+      return None
+  cue = _read_winter_month(cue, text)
+  parts = [
+    part
+    for part, value in (
+      (DatePart.YEAR, cue.year or cue.common_year is not None),
+      (DatePart.CYCLE, cue.year_cycle or (cue.day and _is_name_of_year(cue))),
+      (DatePart.SEASON, cue.season),
+      (DatePart.MONTH, cue.month or cue.leap),
+      (DatePart.DAY, cue.day and not _is_name_of_year(cue)),
+    )
+    if value
+  ]
+  kinds = {
+    DatePart.YEAR: section_kinds.NAMED if cue.reign else section_kinds.YEAR,
+    DatePart.CYCLE: section_kinds.YEAR,
+    DatePart.SEASON: section_kinds.SEASON,
+    DatePart.MONTH: section_kinds.MONTH,
+    DatePart.DAY: section_kinds.DAY,
+  }
+  # 「封為王五月」: only with a season is it the king's month.
+  is_title = text.startswith("王", cue.start) and not (
+    cue.start == 0 or is_punctuated(text)
+  )
+  return PrintedDate(
+    cue.start + is_title,
+    cue.end,
+    parts[0],
+    parts[-1],
+    kinds[parts[0]],
+    _read_cue_statements(cue, text),
+    may_be_length=parts == [DatePart.MONTH] and not cue.leap,
+    has_season=cue.season is not None,
+  )
+
+
+def _read_winter_month(cue: DateCue, text: str) -> DateCue:
+  """Returns a cue whose season is a month: 「冬月」 is winter.
+
+  With a day beside it, 「冬月初三」, it is the eleventh month.
+  """
+  if cue.season is None or cue.month or not text.startswith("月", cue.end):
+    return cue
+  cue = dataclasses.replace(cue, end=cue.end + 1)
+  is_month = cue.season == "冬" and _DAY_OF_MONTH.match(text, cue.end)
+  if is_month:
+    return dataclasses.replace(cue, season=None, month=_WINTER_MONTH)
+  return cue
+
+
+def _is_name_of_year(cue: DateCue) -> bool:
+  """Returns whether a pair is no day: 「元年甲寅」, 「元年甲寅春正月」."""
+  return cue.year is not None and not (cue.season or cue.month or cue.leap)
+
+
+def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
+  statements: list[DateStatement] = []
+  if cue.year is not None:
+    statements.append(("year", cue.reign, cue.year))
+  if cue.common_year is not None:
+    statements.append((COMMON_YEAR_STATEMENT, cue.common_year))
+  if cue.year_cycle:
+    statements.append(("cycle", sexagenary.parse_cyclic_index(cue.year_cycle)))
+  if cue.leap:
+    statements.append(("leap", cue.month))
+  elif cue.month:
+    statements.append(("month", cue.month))
+  elif cue.season:
+    statements.append(("season", date_expressions.SEASONS.index(cue.season)))
+  if cue.day and _is_name_of_year(cue):
+    statements.append(("cycle", sexagenary.parse_cyclic_index(cue.day)))
+  elif cue.day:
+    # 「壬辰朔」 or 「辛未，朔」.
+    mark = sexagenary.find_day_mark(text, cue.end)
+    day = sexagenary.parse_cyclic_index(cue.day)
+    statements.append((DAY_STATEMENTS[mark], day))
+  return tuple(statements)
+
+
+def _name_unknown_eras(
+  dates: Sequence[PrintedDate], text: str, calendar: Calendar
+) -> list[PrintedDate]:
+  """Returns the dates, years of eras that the calendar lacks by their names."""
+  dates = list(dates)
+  for era in unknown_eras.find_unknown_eras(text, calendar):
+    statement = (UNKNOWN_ERA_STATEMENT, era.name, era.regnal_year)
+    era_year = PrintedDate(
+      era.start,
+      era.stop,
+      DatePart.YEAR,
+      DatePart.YEAR,
+      section_kinds.NAMED,
+      (statement,),
+    )
+    for index, date in enumerate(dates):
+      if date.start < era.stop and era.start < date.end:
+        # What the date says below its year stays.
+        smaller_units = [s for s in date.statements if s[0] != "year"]
+        era_year = dataclasses.replace(
+          era_year,
+          end=max(date.end, era.stop),
+          last_part=date.last_part,
+          statements=(statement, *smaller_units),
+        )
+        del dates[index]
+        break
+    dates.append(era_year)
+  return dates
+
+
+def _find_bare_years(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the years that no date of `dates` holds: 「四年」.
+
+  They count at the start of a sentence; else they are lengths of time.
+  """
+  if "年" not in text:
+    return []
+  date_positions = list_positions(dates)
+  return [
+    PrintedDate(
+      match.start(),
+      match.end(),
+      DatePart.YEAR,
+      DatePart.YEAR,
+      section_kinds.YEAR,
+      (("year", None, numerals.parse_numeral(match["number"])),),
+      may_be_length=True,
+    )
+    for match in _BARE_YEAR.finditer(text)
+    if match.start() not in date_positions
+  ]
+
+
+def _find_named_months(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the months that no date of `dates` holds: 「孟秋」, 「臘月」."""
+  date_positions = list_positions(dates)
+  return [
+    PrintedDate(
+      match.start(),
+      match.end(),
+      DatePart.MONTH,
+      DatePart.MONTH,
+      section_kinds.MONTH,
+      (
+        (
+          "month",
+          date_grammar.MONTH_NAMES[numerals.fold_script(match["name"])],
+        ),
+      ),
+    )
+    for match in _NAMED_MONTH.finditer(text)
+    if match.start() not in date_positions
+    and match.start("name") + 1 not in date_positions
+  ]
+
+
+def _name_parts_of_reigns(
+  dates: Sequence[PrintedDate], text: str, calendar: Calendar
+) -> list[PrintedDate]:
+  """Returns the dates, 「中二年」 as a year of the part of a reign."""
+  names = {reign.name for reign in calendar.timeline.reigns}
+  named = []
+  for date in dates:
+    part = _PART_OF_REIGN.search(text, 0, date.start)
+    reign = part and _PARTS_OF_REIGNS[part[1]]
+    if reign in names and date.statements[0][:2] == ("year", None):
+      year = date.statements[0][-1]
+      # 「後二年」 is two years later as well.
+      if part[1] == "中" or year == 1 or date.last_part > DatePart.CYCLE:
+        date = dataclasses.replace(
+          date,
+          start=part.start(1),
+          kind=section_kinds.NAMED,
+          statements=(("year", reign, year), *date.statements[1:]),
+          may_be_length=False,
+        )
+    named.append(date)
+  return named
+
+
+def _find_misprinted_days(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns days that are words as well: 「己未」, or 「已酉」 for 己酉.
+
+  Where clauses are not marked, readers of dates leave them out.
+  """
+  # A day is the two characters that a date begins or ends with.
+  known_starts = {date.start for date in dates}
+  known_starts |= {date.end - 2 for date in dates}
+  days = []
+  for match in _MISPRINTED_DAY.finditer(text):
+    if match.start() not in known_starts:
+      mark = sexagenary.find_day_mark(text, match.end())
+      day = sexagenary.parse_cyclic_index(match[0])
+      days.append(
+        PrintedDate(
+          *match.span(),
+          DatePart.DAY,
+          DatePart.DAY,
+          section_kinds.DAY,
+          ((DAY_STATEMENTS[mark], day),),
+        )
+      )
+  return days
