@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from ctd_jax.chronology import (
   date_expressions,
   date_grammar,
-  named_reigns,
   numerals,
   sexagenary,
 )
@@ -72,12 +71,8 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   """
   dates = [
     date
-    for cue in named_reigns.name_printed_reigns(
-      date_expressions.find_date_cues(
-        text, calendar.timeline, with_common_years=True
-      ),
-      text,
-      calendar.timeline,
+    for cue in date_expressions.find_date_cues(
+      text, calendar.timeline, with_common_years=True
     )
     if (date := _read_cue(cue, text)) is not None
   ]
