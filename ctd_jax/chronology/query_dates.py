@@ -81,7 +81,11 @@ def _find_open_months(
   side = find_open_window(text, year)
   if side is None:
     return None
-  (low, high), _ = calendar.find_common_year(year.year)
+  (low, high) = next(
+    mention.months
+    for mention in search.mentions
+    if mention.start == year.start and mention.months
+  )
   months = {
     "before": Months(0, low - 1),
     "until": Months(0, high),

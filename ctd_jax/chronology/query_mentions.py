@@ -180,6 +180,8 @@ def _make_common_era_mention(
     if cue.season and not cue.month:
       last, _ = calendar.find_common_year(year, month + 2)
       months = Months(months.first, last.last)
+    if cue.leap and cue.month and name is not None:
+      months = calendar.find_month(*name, cue.month, cue.leap)
   except (KeyError, ValueError) as error:
     raise DateError(str(error.args[0]), text, cue.start) from None
   return _complete_mention(

@@ -115,7 +115,7 @@ _NEXT_YEAR_PATTERN = "[次翌明來](?:一?年|歲)|下一?年"
 # Between the two dates of a range: 「A起，至B」, 「A—B」.
 RANGE_CONNECTOR = re.compile(
   r"(?:起始|起|始|開始|以來|以降)?[，、,的]?\s*(?:一?直)?(?:延續|持續)?"
-  r"(?:至於?|到|迄於?|訖|止於|以迄|以至|[—–~～－-]+)[，]?"
+  r"(?:至於?|到|迄於?|訖|止於|以迄|以至|\.{2,}|…+|[—–~～－-]+)[，]?"
 )
 # 「A與B之間」; without the end 「A與B」 is no range.
 PAIR_CONNECTOR = re.compile("[與和及跟、]")

@@ -1,0 +1,233 @@
+"""Lunations of a calendar as the readers of questions find them.
+
+Eras overlap, states ran calendars of their own, years have leap months, and
+until 104 BCE they began with the tenth month: a regnal year is the lunations
+that its own calendar counts to it, from the first of the year, also where the
+era began later. Years are counted on within a polity; where its calendar ends,
+in the leading one.
+
+Axis: M memberships of a lunation in a reign.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.query_calendar import NO_MONTHS, Months, RegnalYear
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+
+_MONTHS_PER_SEASON = 3
+# More than a reign has years.
+_REIGN_STRIDE = 1 << 13
+
+
+class CalendarMonths:
+  """The lunations of a calendar; see `query_calendar.QueryCalendar`."""
+
+  def __init__(self, calendar: Calendar):
+    """Sorts the memberships by reign and year.
+
+    Args:
+      calendar: of an index.
+    """
+    self.calendar = calendar
+    members = calendar.memberships
+    keys = members.reigns * _REIGN_STRIDE + members.regnal_years
+    self._order = np.lexsort((members.lunations, keys))
+    self._sorted_keys = keys[self._order]
+    readings = calendar.readings
+    self._member_years = readings.years[members.readings]
+    self._member_polities = calendar.polities[members.reigns]
+    self._has_leap_months = bool(readings.is_leap.any())
+
+  @property
+  def timeline(self) -> Timeline:
+    """The reigns by name."""
+    return self.calendar.timeline
+
+  def __len__(self) -> int:
+    """Number of lunations."""
+    return len(self.calendar)
+
+  @functools.cached_property
+  def years(self) -> Int[np.ndarray, " Y"]:
+    """Astronomical years that the calendar holds, ascending."""
+    return np.unique(self.calendar.years)
+
+  def find_year(self, reign: int, year: int) -> Months:
+    """Returns the lunations of a regnal year; see `QueryCalendar`."""
+    return _span(self._lunations(self._find_members(reign, year)))
+
+  def find_month(
+    self, reign: int, year: int, month: int, leap: bool = False
+  ) -> Months:
+    """Returns a month of a regnal year; see `QueryCalendar`."""
+    members = self._find_members(reign, year)
+    readings = self.calendar.readings
+    rows = self.calendar.memberships.readings[members]
+    is_leap = leap and self._has_leap_months
+    is_match = (readings.months[rows] == month) & (
+      readings.is_leap[rows] == is_leap
+    )
+    return _span(self._lunations(members[is_match]))
+
+  def find_season(self, reign: int, year: int, month: int) -> Months:
+    """Returns the months of a season; see `QueryCalendar`."""
+    members = self._find_members(reign, year)
+    rows = self.calendar.memberships.readings[members]
+    months = self.calendar.readings.months[rows]
+    is_match = (months >= month) & (months < month + _MONTHS_PER_SEASON)
+    return _span(self._lunations(members[is_match]))
+
+  def find_leap_months(self, reign: int, year: int) -> list[int] | None:
+    """Returns the leap months of a year; None if the calendar has none."""
+    if not self._has_leap_months:
+      return None
+    readings = self.calendar.readings
+    rows = self.calendar.memberships.readings[self._find_members(reign, year)]
+    return sorted(set(readings.months[rows[readings.is_leap[rows]]].tolist()))
+
+  def find_common_year(
+    self, year: int, month: int | None = None
+  ) -> tuple[Months, RegnalYear | None]:
+    """Returns a year of the common era; see `QueryCalendar`."""
+    is_match = self.calendar.years == year
+    if not is_match.any():
+      raise KeyError(
+        f"{reign_tables.format_common_era_year(year)} lies outside timeline "
+        f"{self.timeline.name!r}, {format_years(self.years)}"
+      )
+    if month is not None:
+      is_match &= (self.calendar.months == month) & ~self.calendar.is_leap
+      if not is_match.any():
+        raise KeyError(
+          f"{reign_tables.format_common_era_year(year)} has no month {month} "
+          f"in timeline {self.timeline.name!r}"
+        )
+    months = _span(np.flatnonzero(is_match))
+    return months, self._name_year(months.first)
+
+  def find_middle(self, year: Months) -> int:
+    """Returns the first lunation after six months and their leap months."""
+    is_ordinary = ~self.calendar.is_leap[year.first : year.last + 1]
+    after = np.flatnonzero(np.cumsum(is_ordinary) > MONTHS_PER_YEAR // 2)
+    return year.first + (int(after[0]) if len(after) else len(is_ordinary))
+
+  def find_next_year(self, reign: int, year: int) -> RegnalYear | None:
+    """Returns the year after a regnal year; see `QueryCalendar`."""
+    next_years = self.years[self.years > self._civil_year(reign, year)]
+    if not len(next_years):
+      return None
+    members = self._members_of_year(
+      int(next_years[0]), self.calendar.polities[reign - 1]
+    )
+    if not len(members):
+      return None
+    # The name that was in use first.
+    in_use = self.calendar.memberships.in_use[members]
+    return self._name_member(members[np.argmax(in_use)])
+
+  def shift_years(
+    self,
+    month: int,
+    regnal_year: RegnalYear | None,
+    first_offset: int,
+    last_offset: int,
+  ) -> Months:
+    """Returns the lunations of whole years; see `QueryCalendar`."""
+    if regnal_year is None:
+      year, polity = int(self.calendar.years[month]), None
+    else:
+      year = self._civil_year(*regnal_year)
+      polity = self.calendar.polities[regnal_year.reign - 1]
+    index = int(np.searchsorted(self.years, year))
+    low = max(index + first_offset, 0)
+    high = min(index + last_offset, len(self.years) - 1)
+    if high < low:
+      return NO_MONTHS
+    first, last = (
+      self._find_polity_year(int(self.years[row]), polity)
+      for row in (low, high)
+    )
+    return Months(min(first.first, last.first), max(first.last, last.last))
+
+  def _find_members(self, reign: int, year: int) -> Int[np.ndarray, " m"]:
+    """Returns the memberships of a regnal year.
+
+    Raises:
+      KeyError: if there is none.
+    """
+    key = (reign - 1) * _REIGN_STRIDE + year
+    start, end = np.searchsorted(self._sorted_keys, (key, key + 1))
+    if start == end or year >= _REIGN_STRIDE:
+      raise KeyError((reign, year))
+    return self._order[start:end]
+
+  def _lunations(self, members: Int[np.ndarray, " m"]) -> np.ndarray:
+    return self.calendar.memberships.lunations[members]
+
+  def _members_of_year(
+    self, year: int, polity: int | np.integer | None
+  ) -> Int[np.ndarray, " m"]:
+    """Returns the memberships of a year, those of a polity if it has any."""
+    members = np.flatnonzero(self._member_years == year)
+    of_polity = members[self._member_polities[members] == polity]
+    return of_polity if len(of_polity) else members
+
+  def _find_polity_year(
+    self, year: int, polity: int | np.integer | None
+  ) -> Months:
+    members = self._members_of_year(year, polity)
+    is_of_polity = self._member_polities[members] == polity
+    if polity is None or not is_of_polity.any():
+      return _span(np.flatnonzero(self.calendar.years == year))
+    return _span(self._lunations(members))
+
+  def _civil_year(self, reign: int, year: int) -> int:
+    return self.timeline.reigns[reign - 1].accession + year - 1
+
+  def _name_year(self, month: int) -> RegnalYear | None:
+    members = self.calendar.memberships
+    row = np.searchsorted(members.lunations, month)
+    if row == len(members.lunations) or members.lunations[row] != month:
+      return None
+    return self._name_member(row)
+
+  def _name_member(self, row: int | np.integer) -> RegnalYear:
+    members = self.calendar.memberships
+    return RegnalYear(
+      int(members.reigns[row]) + 1, int(members.regnal_years[row])
+    )
+
+
+def format_years(years: Sequence[int] | Int[np.ndarray, " Y"]) -> str:
+  """Returns the first and the last of years, e.g. "722 BCE to 468 BCE"."""
+  first, last = (
+    reign_tables.format_common_era_year(int(years[row])) for row in (0, -1)
+  )
+  return f"{first} to {last}"
+
+
+def find_runs(is_member: Bool[np.ndarray, " K"]) -> list[Months]:
+  """Returns the stretches of months that are marked, in order."""
+  edges = np.flatnonzero(np.diff(is_member, prepend=False, append=False))
+  return [
+    Months(int(first), int(end) - 1) for first, end in edges.reshape(-1, 2)
+  ]
+
+
+def _span(lunations: np.ndarray) -> Months:
+  """Returns the first and the last of lunations.
+
+  Raises:
+    KeyError: if there are none.
+  """
+  if not len(lunations):
+    raise KeyError("no such months")
+  return Months(int(lunations.min()), int(lunations.max()))
