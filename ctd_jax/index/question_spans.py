@@ -7,6 +7,7 @@ dynasties, 「僖公年間」, 「晉懷帝時」, 「西晉時期」.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -48,6 +49,10 @@ _CENTURY = re.compile(
 )
 _YEARS_PER_CENTURY = 100
 _BARE_YEAR = re.compile(r"\s*(\d{3,4})\s*")
+_WESTERN_MONTH = re.compile(
+  r"\b(?:January|February|March|April|May|June|July|August|September|October"
+  r"|November|December),?\s+\d{3,4}(?:\s?(?:BCE?|CE|AD)\b)?"
+)
 _DAY_WORD = re.compile("[日號号]$")
 _WINTER = 0
 
@@ -119,7 +124,7 @@ def _find_western_dates(
     yield _make_year(bare_year.start(1), bare_year.end(1), year, text, months)
     return
   years = common_era_years.find_common_era_years(text)
-  for date in western_dates.find_western_dates(text):
+  for date in (*western_dates.find_western_dates(text), *_find_months(text)):
     if date.year is None:
       continue
     is_chinese = text[date.start] in "公西"
@@ -135,6 +140,18 @@ def _find_western_dates(
       )
     ):
       yield _make_year(date.start, date.end, date.year, text, months)
+
+
+def _find_months(text: str) -> Iterator[WesternDate]:
+  """Yields months with a year wherever they stand, "before June 311 CE".
+
+  In running text a month alone needs a word before it.
+  """
+  for match in _WESTERN_MONTH.finditer(text):
+    for date in western_dates.find_western_dates(match[0]):
+      if date.month is not None and date.year is not None:
+        start, end = date.start + match.start(), date.end + match.start()
+        yield dataclasses.replace(date, start=start, end=end)
 
 
 def _make_year(

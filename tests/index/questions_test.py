@@ -1,0 +1,403 @@
+"""Questions about an index: what they mean."""
+
+import contextlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ctd_jax.benchmark import query_templates
+from ctd_jax.chronology import numerals, reign_tables
+from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.index import questions
+from ctd_jax.index.questions import (
+  PASSAGE,
+  TIME,
+  WORDS,
+  QuestionError,
+  QuestionReader,
+)
+
+LU = reign_tables.load_timeline("lu_release")
+LU_READER = QuestionReader(
+  month_calendar.make_calendar(LU), works=("春秋", "左傳")
+)
+MANY_READER = QuestionReader(month_calendar.load_calendar("all"))
+
+
+def months_of(question):
+  return [tuple(span[:2]) for span in question.intervals]
+
+
+def year_months(number, year):
+  """Returns the first and last month of a year of a duke."""
+  interval = LU.year_interval(number, year)
+  return LU.interval_ordinals(interval)
+
+
+def month(number, year, month_number):
+  ordinal = LU.ordinal(TimeKey(number, year, month_number))
+  return ordinal, ordinal
+
+
+YIN = year_months(1, 1)
+TIMES = {
+  "魯隱公元年五月": month(1, 1, 5),
+  "隱公元年夏五月有何記事？": month(1, 1, 5),
+  "魯隱公元年五月發生了什麼事": month(1, 1, 5),
+  "魯隱公元年五月之事": month(1, 1, 5),
+  "《春秋》隱公元年五月": month(1, 1, 5),
+  "隱公元年秋": (6, 8),
+  "襄公二十六年至二十八年": (
+    year_months(9, 26)[0],
+    year_months(9, 28)[1],
+  ),
+  "722 BCE": YIN,
+  "722 BCE..719 BCE": (0, 47),
+  "722-719 BCE": (0, 47),
+  "公元前722年": YIN,
+  "西元前七二二年有什麼大事": YIN,
+  "before 719 BCE": (0, 35),
+  "What happened in 722 BCE?": YIN,
+  "隱公三年前後一年": (12, 47),
+  "隱公三年五月之後三個月": (29, 31),
+  "隱公元年..三年": (0, 35),
+  "隱公年間": (0, 131),
+  "魯隱公在位期間有何大事": (0, 131),
+  "公元前八世紀": (0, 263),
+  "8th century BCE": (0, 263),
+  "What happened in the fifth month of the first year of Duke Yin of Lu?": (
+    month(1, 1, 5)
+  ),
+  "spring of the 2nd year of Duke Yin": (12, 14),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), TIMES.items())
+def test_times(text, expected):
+  for written in {text, numerals.to_simplified(text)}:
+    question = LU_READER.read(written)
+    assert question.intent == TIME
+    assert question.words == ()
+    assert months_of(question) == [expected], written
+    assert question.text == written
+
+
+@pytest.mark.parametrize(
+  ("text", "words", "expected"),
+  [
+    ("葬衛桓公", ("葬衛桓公",), []),
+    ("僖公年間的日食", ("日食",), [(756, 1139)]),
+    ("僖公年间的日食", ("日食",), [(756, 1139)]),
+    ("隱公五年四月葬衛桓公", ("葬衛桓公",), [month(1, 5, 4)]),
+    ("隱公五年四月，葬衛桓公", ("葬衛桓公",), [month(1, 5, 4)]),
+    ("隱公元年鄭伯克段于鄢", ("鄭伯克段于鄢",), [YIN]),
+    ("「隱公元年」", ("隱公元年",), []),
+    ("「日食」有哪些記載？", ("日食",), []),
+    ("獲麟是哪一年？", ("獲麟",), []),
+    ("公子翬是誰", ("公子翬",), []),
+    ("孔丘卒於何時？", ("孔丘卒",), []),
+    ("城濮之戰 晉文公", ("城濮之戰", "晉文公"), []),
+    ("when was Duke Huan of Wei buried", ("Duke", "Huan", "Wei", "buried"), []),
+    ("桓公時的會盟", ("會盟",), [(132, 347)]),
+    ("eclipses in the reign of Duke Xi", ("eclipses",), [(756, 1139)]),
+  ],
+)
+def test_words(text, words, expected):
+  question = LU_READER.read(text)
+  assert question.intent == WORDS
+  assert question.words == words
+  assert months_of(question) == expected
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "五月，葬衛桓公。",
+    "冬，公會齊侯于防",
+    "元年春王正月。公何以不言即位？",
+    "哀公十四年春，西狩獲麟。",
+    "鄭伯克段于鄢" * 8,
+    "and in this year the king went with all his host to the great river and"
+    " fought there and many men were slain on either side before the evening"
+    " came and they made peace",
+  ],
+)
+def test_passages(text):
+  question = LU_READER.read(text)
+  assert question.intent == PASSAGE
+  assert question.passage == text
+  assert not question.intervals
+  assert question.notes
+
+
+def test_an_intent_that_is_known_wins():
+  text = "五月，葬衛桓公。"
+  assert LU_READER.read(text, WORDS).words == ("葬衛桓公",)
+  assert LU_READER.read("隱公元年五月", PASSAGE).passage == "隱公元年五月"
+  question = LU_READER.read("隱公五年四月葬衛桓公", TIME)
+  assert (question.intent, question.words) == (TIME, ())
+  assert months_of(question) == [month(1, 5, 4)]
+  with pytest.raises(QuestionError, match="no date in '葬衛桓公'"):
+    LU_READER.read("葬衛桓公", TIME)
+  with pytest.raises(ValueError, match="expected one of time, words, passage"):
+    LU_READER.read(text, "date")
+
+
+@pytest.mark.parametrize("template", query_templates.TEMPLATES)
+def test_templates_of_the_benchmark_ask_for_their_months_alone(template):
+  for key in ("1-1-5", "8-7-1", "5-28-12"):
+    anchor = TimeKey.parse(key)
+    interval = template.resolve_interval(LU, anchor)
+    if interval is None:
+      continue
+    text = template.format_question(LU, anchor, interval)
+    question = LU_READER.read(text)
+    assert (question.intent, question.words) == (TIME, ()), text
+    assert months_of(question) == [LU.interval_ordinals(interval)], text
+    assert not question.readings
+
+
+def test_titles_ask_for_works():
+  question = LU_READER.read("《左傳》隱公元年")
+  assert question.works == ("左傳",)
+  question = LU_READER.read("《史記》隱公元年")
+  assert question.works == ()
+  assert "《史記》 is no work of the index" in question.notes[0]
+
+
+def test_sexagenary_days():
+  question = MANY_READER.read("永嘉五年六月丁酉")
+  assert question.day == 33
+  assert question.intent == TIME
+  assert question.words == ("丁酉",)
+  (one_month,) = months_of(question)
+  year = MANY_READER.read("永嘉五年丁酉")
+  assert one_month in months_of(year)
+  assert len(year.intervals) == 6  # every second month
+  assert year.notes == ("only months that can have a day 丁酉",)
+  # Without months the pair is a word.
+  lone = LU_READER.read("丙子朔")
+  assert (lone.intent, lone.words, lone.day) == (WORDS, ("丙子",), 12)
+
+
+def test_days_of_an_uncertain_calendar_narrow_a_year():
+  question = LU_READER.read("僖公五年丙子朔")
+  ((first, last),) = months_of(question)
+  year_first, year_last = year_months(5, 5)
+  assert year_first < first <= last == year_last
+  assert months_of(LU_READER.read("僖公五年十二月丙子朔")) == [(last, last)]
+
+
+def test_a_year_without_a_reign_lists_the_rulers():
+  question = LU_READER.read("元年有何記事")
+  assert [reading.name for reading in question.readings] == [
+    f"{LU.full_reign_name(number)}元年"
+    for number in range(1, len(LU.reigns) + 1)
+  ]
+  assert len(question.intervals) == len(LU.reigns)
+  assert question.notes == ("the date may mean 12 things; all are searched",)
+  # Only the longest reigns have so many years.
+  names = [reading.name for reading in LU_READER.read("三十一年五月").readings]
+  assert names == ["魯莊公三十一年五月", "魯僖公三十一年五月", *names[2:]]
+  assert "魯襄公三十一年五月" in names
+
+
+def test_an_era_of_several_states_lists_all():
+  question = MANY_READER.read("泰始元年五月")
+  assert [reading.name for reading in question.readings] == [
+    "晉武帝泰始元年五月",
+    "劉宋明帝泰始元年五月",
+  ]
+  assert months_of(question) == [
+    tuple(reading.span[:2]) for reading in question.readings
+  ]
+  assert len(MANY_READER.read("建武年間").readings) > 5
+  assert MANY_READER.read("晉泰始元年五月").readings == ()
+  assert MANY_READER.read("泰始九年").readings == ()  # of one only
+
+
+def test_printed_reigns_come_first():
+  calendar = month_calendar.load_calendar("晉,劉宋")
+  row = next(
+    row
+    for row, reign in enumerate(calendar.timeline.reigns)
+    if reign.state + reign.name == "劉宋明帝泰始"
+  )
+  question = questions.read_question("泰始元年", calendar, {row})
+  assert question.readings[0].name == "劉宋明帝泰始元年"
+
+
+def test_many_meanings_are_cut_and_counted():
+  question = MANY_READER.read("元年")
+  assert len(question.readings) == questions.MAX_READINGS
+  assert len(question.intervals) > 1000
+  assert "24 of 1," in question.notes[0]
+
+
+@pytest.mark.parametrize(
+  ("text", "names"),
+  [
+    ("武帝時", ("西漢武帝", "晉武帝", "劉宋武帝")),
+    ("宋代的水災", ("宋 (420 CE to 479 CE)", "宋 (960 CE to 1279 CE)")),
+    ("己未年", ("己未年 (242 BCE)", "己未年 (182 BCE)")),
+  ],
+)
+def test_rulers_dynasties_and_years_of_the_cycle(text, names):
+  readings = [reading.name for reading in MANY_READER.read(text).readings]
+  assert set(names) <= set(readings)
+
+
+@pytest.mark.parametrize(
+  ("text", "first", "last"),
+  [
+    ("June 311 CE", "晉懷帝永嘉五年四月", "晉懷帝永嘉五年五月"),
+    ("13 July 311", "晉懷帝永嘉五年六月", None),
+    ("公元311年7月13日", "晉懷帝永嘉五年六月", None),
+    ("天寶十四載十一月", "唐玄宗天寶十四年十一月", None),
+    ("萬曆丁酉七月", "明神宗萬曆二十五年七月", None),
+    ("漢高祖元年冬十月", "西漢高帝元年十月", None),
+  ],
+)
+def test_dates_of_many_calendars(text, first, last):
+  question = MANY_READER.read(text)
+  (span,) = question.intervals
+  expected = [
+    MANY_READER.read(date).intervals[0] for date in (first, last or first)
+  ]
+  assert span[:2] == (expected[0].first, expected[1].last)
+
+
+def test_a_side_of_a_western_month():
+  month_span, before, after = (
+    MANY_READER.read(text).intervals[0]
+    for text in ("June 311 CE", "before June 311 CE", "after June 311 CE")
+  )
+  assert before[:2] == (0, month_span.first - 1)
+  assert after.first == month_span.last + 1
+
+
+def test_a_month_of_any_year():
+  question = LU_READER.read("五月葬衛桓公")
+  assert question.words == ("葬衛桓公",)
+  assert len(question.intervals) == len(LU) // 12
+  assert question.notes == ("五月 of any year: no year is named",)
+  assert months_of(LU_READER.read("五月至七月"))[0] == (4, 6)
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("", "the question is empty"),
+    (" \n\t ", "the question is empty"),
+    ("有何記事？", "neither a date nor a word"),
+    ("？？", "neither a date nor a word"),
+    ("隱公\x00元年", r"character 2 of the question is .* U\+0000"),
+    ("隱公\x1b[31m", r"U\+001B"),
+    ("隱" * 100_000, "question of 100,000 characters"),
+    ("洪武三年", "洪武 is no reign of .* counted in 明"),
+    ("洪武年間的黃河", "洪武 is no reign of .* counted in 明"),
+    ("光嘉三年五月", "光嘉 is no reign of calendar"),
+    ("晉文公五年有何事", "'晉文公' names no reign"),
+    ("隱公三十年", "魯隱公 has 11 years"),
+    ("311 CE", "311 CE lies outside .* 722 BCE to 469 BCE"),
+    ("公元前822年有何大事", "822 BCE lies outside .* 722 BCE to 469 BCE"),
+    ("0 CE", "no year 0"),
+    ("June 700 BCE", "the days of this calendar are not known"),
+    ("魯隱公三年五月之前數月", "cannot tell which months '數月' means"),
+    ("三世紀", "'三世紀' lies outside"),
+  ],
+)
+def test_errors_are_one_line_that_says_what_would_be_right(text, message):
+  with pytest.raises(QuestionError, match=message) as caught:
+    LU_READER.read(text)
+  assert "\n" not in str(caught.value)
+  assert len(str(caught.value)) < 500
+
+
+_PARTS = st.sampled_from(
+  [
+    "魯",
+    "隱公",
+    "建武",
+    "泰始",
+    "晉",
+    "漢武帝",
+    "元年",
+    "三年",
+    "0年",
+    "99月",
+    "正月",
+    "五月",
+    "閏",
+    "月",
+    "春",
+    "夏五",
+    "王",
+    "癸未",
+    "朔",
+    "甲子年",
+    "之前",
+    "後",
+    "前後",
+    "半年",
+    "三個月",
+    "自",
+    "至",
+    "起",
+    "同年",
+    "次年",
+    "《",
+    "》",
+    "「",
+    "」",
+    "，",
+    "。",
+    "311 CE",
+    "722 BCE",
+    "June",
+    "公元",
+    "前",
+    "世紀",
+    "年間",
+    "時",
+    "朝",
+    "有何記事",
+    "what",
+    " ",
+    "葬衛桓公",
+    "？",
+    "\x00",
+    "\n",
+    "日食",
+    "-",
+    "..",
+  ]
+)
+FEW_CALENDARS = month_calendar.load_calendar("秦,漢,晉,日本")
+FEW_READER = QuestionReader(FEW_CALENDARS)
+NUM_MONTHS = {LU_READER: len(LU), FEW_READER: len(FEW_CALENDARS)}
+
+
+@settings(
+  max_examples=150,
+  deadline=None,
+  suppress_health_check=[HealthCheck.too_slow],
+)
+@given(
+  st.one_of(st.lists(_PARTS, max_size=9).map("".join), st.text(max_size=40)),
+  st.sampled_from([None, *questions.INTENTS]),
+  st.sampled_from([LU_READER, FEW_READER]),
+)
+def test_any_text_is_a_question_or_a_question_error(text, intent, reader):
+  with contextlib.suppress(QuestionError):
+    question = reader.read(text, intent)
+    for span in (
+      *question.intervals,
+      *(reading.span for reading in question.readings),
+    ):
+      assert 0 <= span.first <= span.last < NUM_MONTHS[reader]
+    assert (
+      question.words or question.passage or question.intervals or question.works
+    )
