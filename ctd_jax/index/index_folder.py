@@ -9,7 +9,7 @@ import functools
 import os
 import pathlib
 import sqlite3
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
   from ctd_jax.dating.passages.passage_dater import PassageDater
 
 PASSAGES_FOLDER = "passages"
+Folder = TypeVar("Folder", bound="IndexFolder")
 
 
 class IndexFolder:
@@ -43,7 +44,7 @@ class IndexFolder:
     self._sha256 = sha256
 
   @classmethod
-  def open(cls, path: str | os.PathLike) -> Self:
+  def open(cls: type[Folder], path: str | os.PathLike) -> Folder:
     """Returns the index of a folder.
 
     Args:

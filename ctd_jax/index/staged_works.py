@@ -25,7 +25,7 @@ import numpy as np
 
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index import posterior_arrays
+from ctd_jax.index import month_postings, posterior_arrays
 from ctd_jax.index.database import HEADING, MODEL
 from ctd_jax.index.posterior_arrays import PosteriorArrays
 from ctd_jax.index.work_dating import DatedWork
@@ -131,6 +131,7 @@ def stage_work(
   shutil.rmtree(temporary, ignore_errors=True)
   temporary.mkdir(parents=True)
   work.posteriors.save(temporary)
+  month_postings.make_month_postings(work.posteriors).save(temporary)
   digest = hashlib.sha256()
   encode = msgspec.json.Encoder().encode
   with (temporary / ROWS_FILE).open("wb") as file:

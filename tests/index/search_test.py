@@ -1,0 +1,173 @@
+"""An index that is asked: rankings, readings, errors, nothing found."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import ctd_jax
+from ctd_jax.dating import month_ranking, posterior
+from ctd_jax.dating.chronicle import labelled_corpus
+from ctd_jax.index import ranking
+from ctd_jax.index.search import Index
+
+
+@pytest.fixture(name="index")
+def fixture_index(index_folder):
+  return Index.open(index_folder)
+
+
+def rows_of(answer):
+  return [record.row for record in answer.results]
+
+
+def test_time_is_answered_with_the_records_of_its_months(index):
+  answer = index.ask("魯隱公元年")
+  assert answer.intent == "time"
+  assert rows_of(answer) == [1, 2, 3, 4]  # no heading
+  assert answer.understood.intervals[0].first == 0
+  assert answer.understood.common_era == ("722 BCE",)
+  assert answer.counts == {"records": 9, "works": 2, "in_time": 4}
+  assert answer.results[0].date.month["name"] == "魯隱公元年正月"
+  assert answer.results[0].probability_asked == pytest.approx(1)
+
+
+def test_uncertain_records_are_ranked_by_their_mass(index):
+  answer = index.ask("魯隱公二年")
+  # 5 is known to be of the year, 7 with .9 and 8 with .7.
+  assert rows_of(answer) == [5, 7, 8]
+  masses = [record.probability_asked for record in answer.results]
+  assert masses == pytest.approx([1, 0.9, 0.7], abs=0.02)
+  assert rows_of(index.ask("魯隱公二年", kinds=["neg_comment"])) == [8]
+  assert rows_of(index.ask("魯隱公二年", works=["notes"])) == [7, 8]
+  assert rows_of(index.ask("魯隱公二年", k=1)) == [5]
+
+
+def test_ranking_is_that_of_the_dating_systems(index):
+  axis = labelled_corpus.make_month_axis(index.calendar)
+  blocks, scores = [], []
+  for work in index.works:
+    arrays = index.posteriors_of(work).arrays
+    chances = np.stack([arrays.p_months(row) for row in range(len(arrays))])
+    blocks.append(np.log(np.maximum(chances, np.exp(posterior.LOG_IMPOSSIBLE))))
+    scores.append(arrays.event_log_p)
+  log_p = np.concatenate(blocks)
+  for spans in ([(0, 0)], [(12, 23)], [(0, len(axis) - 1)]):
+    query = ranking.TimeQuery.make(spans)
+    ranked = ranking.rank_by_time(
+      [index.posteriors_of(work) for work in index.works], query, 20
+    )
+    expected = posterior.interval_log_mass(log_p, spans)[0] + np.maximum(
+      np.concatenate(scores), month_ranking.MIN_EVENT_LOG_P
+    )
+    by_row = {item.row: item.score for item in ranked}
+    np.testing.assert_allclose(
+      [by_row[row + 1] for row in range(len(expected))],
+      expected,
+      atol=1e-3,
+    )
+
+
+def test_words_are_found_also_apart_and_in_a_time(index):
+  assert rows_of(index.ask("日食"))[0] == 9  # 日食 as it is
+  assert set(rows_of(index.ask("日食"))) == {6, 9}  # 日有食之
+  assert index.ask("日食").results[0].highlights == ((0, 2),)
+  in_time = index.ask("隱公三年日食")
+  assert in_time.understood.intervals
+  assert set(rows_of(in_time)) == {6, 9}
+  assert not index.ask("隱公元年日食").results
+
+
+def test_day_is_of_the_records_that_print_it_first(index):
+  answer = index.ask("隱公三年己巳")
+  assert answer.understood.day == "己巳"
+  assert rows_of(answer)[0] == 6
+
+
+def test_ambiguous_name_lists_what_it_may_mean(index):
+  answer = index.ask("元年")
+  names = [reading.name for reading in answer.understood.readings]
+  assert "魯隱公元年" in names
+  assert len(names) > 5
+  assert answer.understood.readings[0].num_records == 4
+  assert not answer.is_empty
+
+
+def test_rows_of_many_questions_are_those_of_each(index):
+  rows, scores = index.rank(["魯隱公元年五月", "魯隱公二年四月"], 3)
+  assert rows[:, 0].tolist() == [3, 5]
+  assert (np.diff(scores, axis=1) <= 0).all()
+  hits = index.search(["魯隱公元年五月"], 2)
+  assert hits[0][0][0] == "annals-2"
+
+
+def test_time_without_a_record_finds_nothing(index):
+  answer = index.ask("魯莊公元年五月")
+  assert answer.is_empty
+  assert answer.counts["in_time"] == 0
+  assert "nothing found, of 9 records" in str(answer)
+
+
+def test_record_comes_with_date_and_reasons(index):
+  record = index.record(7)
+  assert record.date.probability == pytest.approx(0.6, abs=0.01)
+  assert [span.first for span in record.date.credible_90] == [20]
+  total = sum(reason["weight"] for reason in record.reasons)
+  months = len(index.calendar)
+  expected = np.log(0.6 / 0.4) + np.log(months)
+  assert total == pytest.approx(expected, abs=0.05)
+  with pytest.raises(IndexError, match="row 77: no such record"):
+    index.record(77)
+
+
+@pytest.mark.parametrize(
+  ("question", "options", "message"),
+  [
+    ("", {}, "empty"),
+    ("  \n", {}, "empty"),
+    ("魯隱公元年\x07", {}, "control"),
+    ("魯" * 100_000, {}, "100,000 characters"),
+    ("魯隱公九十年五月", {}, "隱公"),
+    ("寶元元年", {}, "宋"),
+    ("1200 CE", {}, "1200 CE"),
+    ("魯隱公元年", {"k": 0}, "k=0: expected 1 or more"),
+    ("魯隱公元年", {"intent": "date"}, "expected one of time, words, passage"),
+    ("魯隱公元年", {"works": ["anals"]}, "the nearest: annals"),
+    ("魯隱公元年", {"kinds": ["evnt"]}, "the index has event, heading"),
+  ],
+)
+def test_errors_are_one_line(index, question, options, message):
+  with pytest.raises(ValueError, match=r".") as error:
+    index.ask(question, **options)
+  text = str(error.value)
+  assert message in text
+  assert len(text.splitlines()) == 1
+  assert len(text) < 400
+
+
+def test_other_and_damaged_folders_are_refused(index_folder, tmp_path):
+  with pytest.raises(FileNotFoundError, match="expected the folder of an inde"):
+    Index.open(tmp_path)
+  folder = tmp_path / "copy"
+  shutil.copytree(index_folder, folder)
+  path = folder / "works" / "notes" / "months.npy"
+  content = path.read_bytes()
+  path.write_bytes(content[:-1])
+  with pytest.raises(ValueError, match=r"months\.npy: damaged"):
+    Index.open(folder)
+  path.unlink()
+  with pytest.raises(ValueError, match=r"months\.npy: missing"):
+    Index.open(folder)
+  path.write_bytes(content)
+  manifest_path = folder / "manifest.json"
+  text = manifest_path.read_text()
+  manifest_path.write_text(text.replace('"format": 1', '"format": 7'))
+  with pytest.raises(ValueError, match="format 7"):
+    Index.open(folder)
+  manifest_path.write_text(text[:50])
+  with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
+    Index.open(folder)
+
+
+def test_index_is_a_public_name():
+  assert ctd_jax.Index is Index
