@@ -43,21 +43,19 @@ from absl import logging
 from jaxtyping import Int
 
 from ctd_jax.dating import dating_model, folds
-from ctd_jax.dating.chronicle import chronicle_dating, head_dates
+from ctd_jax.dating.chronicle import head_dates
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
-from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.corpus import (
-  NO_OPENING,
-  UNKNOWN,
-  Corpus,
-  Labels,
-  plain_text,
+from ctd_jax.dating.chronicle.undated_texts import (
+  make_headed_corpus,
+  read_head,
 )
+from ctd_jax.dating.chronicle.undated_texts import (
+  make_month_axis as make_month_axis,
+)
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import known_parallels
-from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
-from ctd_jax.texts.works import Entry, Place
 
 # Evidence that a chronicle has not: it names a month as often as it likes, and
 # a month without a record is not said to be one.
@@ -232,35 +230,6 @@ def make_labelled_corpus(
   )
 
 
-def make_month_axis(calendar: Calendar) -> MonthAxis:
-  """Returns the months of a calendar as an axis, by the years of the leading.
-
-  Args:
-    calendar: lunations, leap months among them.
-  """
-  # Where calendars change, a month may be counted to a year already past.
-  civil_year, year_of = np.unique(
-    np.maximum.accumulate(calendar.years), return_inverse=True
-  )
-  members = calendar.memberships
-  regnal_years = {
-    (int(members.reigns[row]), int(members.regnal_years[row])): int(
-      year_of[members.lunations[row]]
-    )
-    # Before an era began its first year is another's.
-    for row in np.flatnonzero(members.in_use)[::-1]
-  }
-  return MonthAxis(
-    timeline=calendar.timeline,
-    month_of_year=calendar.months,
-    year_of=year_of.reshape(-1),
-    civil_year=civil_year,
-    regnal_years=np.array(
-      [(*names, year) for names, year in reversed(regnal_years.items())]
-    ).reshape(-1, 3),
-  )
-
-
 def _move_to_start(section: Section) -> Section:
   """Returns a section of a text of its own."""
   return dataclasses.replace(
@@ -268,51 +237,4 @@ def _move_to_start(section: Section) -> Section:
     start=0,
     stop=section.stop - section.start,
     date_end=max(section.date_end - section.start, 0),
-  )
-
-
-def read_head(text: str, calendar: Calendar) -> Section:
-  """Returns the first section of a text.
-
-  Args:
-    text: that stands alone.
-    calendar: whose reigns it may name.
-  """
-  entry = Entry(text, Place("", 1))
-  return chronicle_dating.read_all_sections([entry], calendar)[0]
-
-
-def make_headed_corpus(
-  axis: MonthAxis,
-  texts: Sequence[str],
-  heads: Sequence[Section],
-  external_texts: Sequence[str],
-) -> Corpus:
-  """Returns texts without the dates at their heads.
-
-  Dates are left to `head_dates`, so there are no openings and days.
-
-  Args:
-    axis: the months.
-    texts: of the records, [N].
-    heads: first section of each.
-    external_texts: texts that are not to be dated and whose citations count.
-  """
-  zeros = np.zeros(len(texts), np.int32)
-  return Corpus(
-    axis=axis,
-    texts=tuple(texts),
-    plain_texts=tuple(map(plain_text, texts)),
-    bodies=tuple(
-      plain_text(text[head.date_end :])
-      for text, head in zip(texts, heads, strict=True)
-    ),
-    opening=zeros + NO_OPENING,
-    opening_manner=zeros,
-    opening_year=zeros,
-    opening_span=np.stack([zeros, zeros], axis=1),
-    days=((),) * len(texts),
-    first_day_mark=zeros,
-    placeholder_month=zeros + UNKNOWN,
-    external_texts=tuple(external_texts),
   )

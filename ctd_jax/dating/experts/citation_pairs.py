@@ -376,8 +376,9 @@ def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:
 
 
 def is_rival(
-  values: Float32[np.ndarray, " P"], max_overlaps: Float32[np.ndarray, " P"]
-) -> Bool[np.ndarray, " P"]:
+  values: Float32[np.ndarray, "*pairs"],
+  max_overlaps: Float32[np.ndarray, "*#pairs"],
+) -> Bool[np.ndarray, "*pairs"]:
   """Returns whether an event shares nearly as much as the best one.
 
   Args:

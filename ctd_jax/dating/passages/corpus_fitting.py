@@ -22,7 +22,7 @@ from ctd_jax.dating import (
   folds,
   record_scores,
 )
-from ctd_jax.dating.chronicle import head_dates, labelled_corpus
+from ctd_jax.dating.chronicle import head_dates, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import base, citations, known_parallels
@@ -105,8 +105,8 @@ def _read_corpus(
   """Returns the corpus, and of a calendar the expert of its dates."""
   if isinstance(calendar, Timeline):
     return corpus_lib.read_axis_corpus(texts, axis, external_texts), None
-  heads = [labelled_corpus.read_head(text, calendar) for text in texts]
-  corpus = labelled_corpus.make_headed_corpus(
+  heads = [undated_texts.read_head(text, calendar) for text in texts]
+  corpus = undated_texts.make_headed_corpus(
     axis, texts, heads, external_texts
   )
   return corpus, head_dates.HeadDates(

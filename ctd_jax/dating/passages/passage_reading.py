@@ -12,7 +12,7 @@ from jaxtyping import Float, Float32
 
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating.chronicle import head_dates, labelled_corpus
+from ctd_jax.dating.chronicle import head_dates, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import Corpus
 from ctd_jax.dating.experts import base, date_features
@@ -63,8 +63,8 @@ class PassageReader:
       text: of the passage.
     """
     if self.tables is None:
-      head = labelled_corpus.read_head(text, self.calendar)
-      passage = labelled_corpus.make_headed_corpus(
+      head = undated_texts.read_head(text, self.calendar)
+      passage = undated_texts.make_headed_corpus(
         self.axis, [text], [head], ()
       )
       expert = head_dates.HeadDates(
@@ -85,4 +85,4 @@ def make_axis(calendar: Timeline | Calendar) -> MonthAxis:
   """Returns the months of a timeline or a calendar."""
   if isinstance(calendar, Timeline):
     return MonthAxis.from_timeline(calendar)
-  return labelled_corpus.make_month_axis(calendar)
+  return undated_texts.make_month_axis(calendar)

@@ -206,7 +206,10 @@ class PassageScorer:
     """Returns text and year of excluded records that the words count."""
     months, year_of = self.state.months, self.reader.axis.year_of
     return [
-      (self.reader.read(self.state.texts[row])[0].bodies[0], year_of[month])
+      (
+        self.reader.read(self.state.texts[row])[0].bodies[0],
+        int(year_of[month]),
+      )
       for row in excluded
       if (month := months[row]) != UNKNOWN
     ]

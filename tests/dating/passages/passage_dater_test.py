@@ -1,0 +1,272 @@
+"""Passages dated alone, by a timeline and by the calendar of a chronicle."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ctd_jax.benchmark.records import NEG_COMMENT
+from ctd_jax.chronology import reign_tables
+from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.passages import corpus_fitting, saved_state
+from ctd_jax.dating.passages.passage_dater import PassageDater
+from ctd_jax.dating.posterior import CredibleBlock
+from ctd_jax_datasets.chunqiutr import mini
+from ctd_jax_datasets.chunqiutr.splits import block_splits
+
+TIMELINE = reign_tables.load_timeline("mini")
+SURNAMES = "張王李趙陳楊黃周吳徐"
+PLACES = "涼州秦州雍州益州荊州揚州徐州青州兗州幽州并州豫州"
+DEEDS = ("寇掠百姓", "修築城池", "獻白雉於廷", "大水壞廬舍")
+DIGITS = "零一二三四五六七八九十甲乙"
+YEARS = 10
+FIRST_ID = 101  # number of the first record of the chronicle
+
+
+def name_person(year, month):
+  """A name that nobody has but in one month."""
+  return f"{SURNAMES[year % 10]}勇{DIGITS[year]}{DIGITS[month]}"
+
+
+@pytest.fixture(scope="module")
+def calendar():
+  return month_calendar.load_calendar("西晉")
+
+
+@pytest.fixture(scope="module")
+def chronicle(calendar):
+  """A dater of ten years of 泰始, two records a month, all labelled."""
+  texts, months = [], []
+  is_told = (calendar.years > 265) & (calendar.years <= 265 + YEARS)
+  ordinals = np.flatnonzero(is_told & ~calendar.is_leap).reshape(YEARS, 12)
+  for (year, month), ordinal in np.ndenumerate(ordinals):
+    person = name_person(year + 1, month + 1)
+    place = PLACES[2 * month : 2 * month + 2]
+    texts.append(f"{person}守{place}，賊{DEEDS[(year + month) % 4]}。")
+    texts.append(f"是月，{person}擊賊於{place}，破之。")
+    months += [ordinal, ordinal]
+  labels = Labels(np.array(months), np.ones(len(months), int))
+  dater = PassageDater.fit(
+    texts, labels, calendar, row_ids=FIRST_ID + np.arange(len(texts))
+  )
+  return texts, np.array(months), dater
+
+
+@pytest.fixture(scope="module")
+def annals():
+  """A dater of the invented annals, years of train months known."""
+  records = [r for r in mini.generate_records(0) if r.key.reign <= 2]
+  months = np.array([TIMELINE.ordinal(record.key) for record in records])
+  splits = block_splits(TIMELINE)
+  is_train = np.array([splits[record.key] == "train" for record in records])
+  is_event = np.array([record.kind != NEG_COMMENT for record in records], int)
+  labels = Labels(
+    np.where(is_train, months, UNKNOWN), np.where(is_train, is_event, UNKNOWN)
+  )
+  texts = [record.text for record in records]
+  dater = PassageDater.fit(texts, labels, TIMELINE)
+  hidden = np.flatnonzero(~is_train & (is_event == 1))
+  return texts, months, hidden, dater
+
+
+def find_reason(dates, expert):
+  (reason,) = [r for r in dates.reasons if r.expert == expert]
+  return reason
+
+
+def test_a_retold_record_gives_its_year(chronicle):
+  _, months, dater = chronicle
+  row = 2 * (5 * 12 + 7)
+  person = name_person(6, 8)
+  dates = dater.date(f"{person}守{PLACES[14:16]}，嘗擊賊，破之。")
+  assert dater.calendar.years[dates.month] == dater.calendar.years[months[row]]
+  assert np.exp(dates.log_p).sum() == pytest.approx(1)
+  known = find_reason(dates, "known")
+  assert known.weight > 1
+  assert set(known.linked) & {FIRST_ID + row, FIRST_ID + row + 1}
+  assert person in known.note
+
+
+def test_shares_add_up_to_the_log_odds(chronicle, annals):
+  texts, _, dater = chronicle
+  passages = [*texts[:20], "七月，賊大水壞廬舍。", "abc", "顓頊"]
+  cases = [(dater, text) for text in passages]
+  cases += [(annals[3], annals[0][row]) for row in annals[2][:20].tolist()]
+  for dater, text in cases:
+    for month in (None, 30, len(dater.date(text).log_p) - 1):
+      dates = dater.date(text, month=month)
+      total = sum(reason.weight for reason in dates.reasons)
+      assert dates.prior_log_odds + total == pytest.approx(
+        dates.log_odds, abs=1e-6
+      )
+
+
+def test_a_record_left_out_changes_the_month_as_said(chronicle):
+  _, _, dater = chronicle
+  for year, month in ((2, 3), (6, 8), (9, 11)):
+    text = f"{name_person(year, month)}守{PLACES[2 * month - 2 : 2 * month]}。"
+    dates = dater.date(text)
+    known = find_reason(dates, "known")
+    # Without the records in the same words neither their names count.
+    words = find_reason(dates, "words")
+    without = dater.date(text, month=dates.month, exclude=known.linked)
+    probability = np.exp(without.log_p[dates.month])
+    linked = [row for reason in without.reasons for row in reason.linked]
+    assert not set(linked) & set(known.linked)
+    assert probability < np.exp(dates.log_p[dates.month]) / 2
+    assert probability <= known.probability_without + 1e-3
+    assert words.weight > 0
+
+
+def test_a_printed_month_cut_from_the_text_changes_it_as_said(chronicle):
+  _, _, dater = chronicle
+  body = "賊大水壞廬舍。"
+  dates = dater.date(f"七月，{body}")
+  opening = find_reason(dates, "openings")
+  (span,) = opening.spans
+  assert f"七月，{body}"[slice(*span)].startswith("七月")
+  assert dater.calendar.months[dates.month] == 7
+  cut = dater.date(body, month=dates.month)
+  np.testing.assert_allclose(
+    np.exp(cut.log_p[dates.month]), opening.probability_without, rtol=1e-6
+  )
+
+
+@pytest.mark.parametrize("text", ["hello", "饕餮魑魅魍魎蚩尤"])
+def test_what_the_corpus_does_not_know_is_outside(chronicle, text):
+  dates = chronicle[2].date(text)
+  assert dates.log_p[-1] > np.log(0.5)
+  assert dates.month == len(dates.log_p) - 1
+  assert find_reason(dates, "unknown").weight > 0
+
+
+def test_hidden_events_are_dated_far_above_chance(annals):
+  texts, months, hidden, dater = annals
+  axis_year = np.array([(key.reign, key.year) for key in TIMELINE.months])
+  right = [
+    (axis_year[dates.log_p[:-1].argmax()] == axis_year[months[row]]).all()
+    for row in hidden[:60].tolist()
+    if (dates := dater.date(texts[row], exclude=[row], with_reasons=False))
+  ]
+  assert np.mean(right) > 0.25  # chance is 1 in 30
+
+
+def test_a_passage_never_sees_itself_where_it_is_left_out(annals):
+  texts, _, hidden, dater = annals
+  for row in hidden[:10].tolist():
+    dates = dater.date(texts[row], exclude=[row])
+    assert all(row not in reason.linked for reason in dates.reasons)
+
+
+def test_counts_of_words_are_those_of_the_others(chronicle):
+  texts, months, dater = chronicle
+  words, scorer = dater.state.words, dater._scorer
+  (body,) = scorer.reader.read(texts[0])[0].bodies
+  columns = words.find_strings(body)
+  year = int(scorer.reader.axis.year_of[months[0]])
+  counted = words.score_strings(columns)
+  left = words.score_strings(columns, [(body, year)])
+  assert (left[:, year] <= counted[:, year] + 1e-6).all() or (
+    left.sum(axis=0)[year] < counted.sum(axis=0)[year]
+  )
+
+
+def test_posteriors_of_records_are_what_they_say(calendar):
+  texts = [f"{name_person(1, month)}守涼州。" for month in range(1, 13)] * 2
+  texts.append("甄姜獻白雉於廷。")
+  months = np.append(np.tile(np.arange(40, 52), 2), UNKNOWN)
+  labels = Labels(months, np.ones(len(texts), int))
+  block = CredibleBlock(
+    rows=np.array([len(texts) - 1]),
+    starts=np.array([0, 2]),
+    months=np.array([100, len(calendar)]),
+    probabilities=np.array([0.9, 0.1]),
+    num_months=len(calendar),
+  )
+  dater = PassageDater.fit(texts, labels, calendar, posteriors=block)
+  axis = dater._scorer.reader.axis
+  beliefs = dater.state.hidden.log_beliefs(
+    np.array([0]), dater.state.year_prior
+  )
+  assert beliefs[0].argmax() == axis.year_of[100]
+
+
+def test_a_saved_dater_dates_as_before(annals, tmp_path):
+  texts, _, hidden, dater = annals
+  dater.save(tmp_path / "dater")
+  suffixes = {path.suffix for path in (tmp_path / "dater").iterdir()}
+  assert suffixes == {".npy", ".npz", ".json"}
+  opened = PassageDater.open(tmp_path / "dater", TIMELINE)
+  for row in hidden[:3].tolist():
+    one, other = (each.date(texts[row]) for each in (dater, opened))
+    np.testing.assert_array_equal(one.log_p, other.log_p)
+    assert one.reasons == other.reasons
+  with pytest.raises(FileExistsError, match="not empty"):
+    dater.save(tmp_path / "dater")
+  large = sorted((tmp_path / "dater").glob("*.npy"))[0]
+  large.write_bytes(large.read_bytes()[:50])
+  with pytest.raises(ValueError, match=large.name):
+    PassageDater.open(tmp_path / "dater", TIMELINE)
+
+
+def test_damaged_and_other_states_are_named(chronicle, tmp_path):
+  _, _, dater = chronicle
+  folder = tmp_path / "dater"
+  with pytest.raises(FileNotFoundError, match="state.json"):
+    PassageDater.open(folder, dater.calendar)
+  dater.save(folder)
+  with pytest.raises(ValueError, match="of a calendar of"):
+    PassageDater.open(folder, TIMELINE)
+  damaged = folder / saved_state.SMALL_FILE
+  content = damaged.read_bytes()
+  damaged.write_bytes(content[:50])
+  with pytest.raises(ValueError, match=damaged.name):
+    PassageDater.open(folder, dater.calendar)
+  damaged.write_bytes(content)
+  state = folder / saved_state.STATE_FILE
+  table = json.loads(state.read_text(encoding="utf-8"))
+  state.write_text(json.dumps(table | {"version": 99}), encoding="utf-8")
+  with pytest.raises(ValueError, match="version 99"):
+    PassageDater.open(folder, dater.calendar)
+  state.write_text("{", encoding="utf-8")
+  with pytest.raises(ValueError, match=r"state\.json: damaged"):
+    PassageDater.open(folder, dater.calendar)
+
+
+def test_records_that_do_not_fit_are_refused(calendar):
+  months = np.array([3, UNKNOWN])
+  labels = Labels(months, np.ones(2, int))
+  with pytest.raises(ValueError, match="1 texts"):
+    PassageDater.fit(["賊"], labels, calendar)
+  hidden = dataclasses.replace(labels, month=np.full(2, UNKNOWN))
+  with pytest.raises(ValueError, match="no record has a month"):
+    PassageDater.fit(["賊", "盜"], hidden, calendar)
+  far = dataclasses.replace(labels, month=np.array([3, len(calendar)]))
+  with pytest.raises(ValueError, match=f"0..{len(calendar) - 1}"):
+    PassageDater.fit(["賊", "盜"], far, calendar)
+  with pytest.raises(ValueError, match="ascend"):
+    PassageDater.fit(["賊", "盜"], labels, calendar, row_ids=np.array([2, 1]))
+
+
+def test_years_without_records_are_hidden_as_years(calendar):
+  axis = corpus_fitting.passage_reading.make_axis(calendar)
+  months = np.arange(120)
+  labels = Labels(months, np.ones(120, int))
+  assert corpus_fitting.choose_manner(axis, labels) == "records"
+  gaps = np.where(axis.year_of[months] % 4 == 1, UNKNOWN, months)
+  labels = dataclasses.replace(labels, month=gaps)
+  assert corpus_fitting.choose_manner(axis, labels) == "years"
+
+
+def test_dating_a_passage_needs_no_jax():
+  code = (
+    "import sys; from ctd_jax.dating.passages import passage_dater; "
+    "sys.exit('jax' in sys.modules)"
+  )
+  assert (
+    subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+  )
