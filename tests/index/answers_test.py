@@ -1,0 +1,179 @@
+"""Forms of an answer: terminal, JSON, HTML, CSV and TSV."""
+
+import csv
+import io
+import json
+import pathlib
+import re
+
+import jsonschema
+import numpy as np
+import pytest
+from rich import cells
+
+from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.index.answers import (
+  answer as answer_lib,
+)
+from ctd_jax.index.answers import (
+  page,
+  passage_answers,
+  posterior_figure,
+  tables,
+  terminal,
+)
+from ctd_jax.index.search import Index
+
+SCHEMA = json.loads(
+  (pathlib.Path(answer_lib.__file__).parent / "answer.schema.json").read_text()
+)
+
+
+class FixedDater:
+  """A dater whose passages are all of the fifth month of the first year."""
+
+  def __init__(self, num_months):
+    chances = np.full(num_months + 1, 0.2 / (num_months + 1))
+    chances[4] += 0.6
+    chances[20] += 0.2
+    self.log_p = np.log(chances / chances.sum())
+
+  def date(self, text):
+    prior = -np.log(len(self.log_p) - 1)
+    log_odds = np.log(np.exp(self.log_p[4]) / (1 - np.exp(self.log_p[4])))
+    gained = float(log_odds - prior)
+    return PassageDates(
+      log_p=self.log_p,
+      month=4,
+      prior_log_odds=float(prior),
+      reasons=(
+        PassageReason(expert="words", weight=gained * 0.25, note="words <b>"),
+        PassageReason(
+          expert="known", weight=gained * 0.75, note="鄭人", linked=(3, 8)
+        ),
+      ),
+    )
+
+
+@pytest.fixture(name="index")
+def fixture_index(index_folder):
+  index = Index.open(index_folder)
+  vars(index)["passage_dater"] = FixedDater(len(index.calendar))
+  return index
+
+
+@pytest.fixture(
+  name="answer",
+  params=["魯隱公二年", "元年", "日食", "魯莊公元年五月", "passage"],
+)
+def fixture_answer(request, index):
+  if request.param == "passage":
+    return index.date("夏，鄭人克段於鄢，<i>莒人</i>來。")
+  return index.ask(request.param)
+
+
+def test_json_is_as_the_schema_says(answer):
+  jsonschema.Draft202012Validator.check_schema(SCHEMA)
+  content = json.loads(json.dumps(answer.to_dict()))
+  jsonschema.validate(content, SCHEMA)
+  assert content["schema_version"] == answer_lib.SCHEMA_VERSION
+  # A member that the schema does not name is documented nowhere.
+  assert set(content) == set(SCHEMA["properties"])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(answer, width):
+  text = terminal.format_answer(answer, width, why=True)
+  assert max(map(cells.cell_len, text.splitlines())) <= width
+  assert "\x1b" not in text
+
+
+def test_control_characters_of_a_corpus_do_not_reach_the_terminal(index):
+  text = str(index.ask("莒人使來"))
+  assert "莒人使來<b>&。␛[31m" in text
+
+
+def test_marked_words_are_seen_in_a_long_text():
+  text = "甲" * 300 + "日食" + "乙" * 300
+  marked = terminal._mark(text, [(300, 302)])
+  assert "日食" in marked.plain
+  assert marked.plain.startswith("…")
+  assert marked.plain.endswith("…")
+
+
+def test_page_is_complete_and_escaped(answer):
+  text = page.format_page(answer)
+  assert "<script" not in text
+  assert not re.search(r'(?:src|href)="', text)
+  assert "<i>莒" not in text
+  assert "来<b>&" not in text
+  assert answer.versions.index_sha256 in text
+  assert answer.asked_at in text
+  for record in answer.results:
+    assert record.date.month["name"] in text
+  assert ("<svg" in text) == (answer.dates is not None)
+
+
+def test_page_escapes_the_texts_of_records(index, tmp_path):
+  answer = index.ask("莒人使來")
+  page.write_page(tmp_path / "answer.html", answer)
+  text = (tmp_path / "answer.html").read_text(encoding="utf-8")
+  assert "&lt;b&gt;&amp;" in text
+  assert "<mark>莒人使來</mark>" in text
+  assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("table_format", tables.FORMATS)
+def test_table_has_a_row_for_each_result(answer, table_format):
+  text = tables.format_table(answer, table_format)
+  delimiter = {"csv": ",", "tsv": "\t"}[table_format]
+  rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+  number = len(answer.results)
+  if not number:
+    number = len(answer.understood.readings)
+  if answer.dates:
+    number = len(answer.dates.parallels)
+  assert len(rows) == number
+  for row, record in zip(rows, answer.results, strict=False):
+    assert row["record_id"] == record.record_id
+    assert None not in row.values()
+
+
+def test_formulas_are_no_formulas():
+  assert tables._format_cell("=1+1", "csv") == "'=1+1"
+  assert tables._format_cell(-1.5, "csv") == "-1.5"
+  assert tables._format_cell("a\tb\nc", "tsv") == "a b c"
+
+
+def test_passage_is_answered_with_years_and_parallels(index):
+  dates = index.date("夏，鄭人克段於鄢。").dates
+  assert dates.month["name"] == "魯隱公元年五月"
+  assert dates.years[0].name == "魯隱公元年"
+  assert dates.years[0].probability == pytest.approx(0.6, abs=0.01)
+  assert [span.first for span in dates.credible_50] == [4]
+  assert [p.row for p in dates.parallels] == [3, 8]
+  assert dates.parallels[0].share == pytest.approx(0.75)
+  total = sum(reason["weight"] for reason in dates.reasons)
+  assert total == pytest.approx(dates.log_odds - dates.prior_log_odds)
+  assert sum(chance for _, chance in dates.curve) == pytest.approx(
+    1 - dates.outside, abs=1e-6
+  )
+
+
+def test_figure_shows_where_the_probability_is():
+  curve = [(year, 0.0) for year in range(-700, -400)]
+  curve[100] = (-600, 1.0)
+  figure = posterior_figure.draw_posterior(curve)
+  assert "601 BCE: 1.000" in figure
+  assert figure.count("<rect") == 7  # the year and three on each side
+  flat = posterior_figure.draw_posterior(
+    [(year, 1 / 2000) for year in range(2000)]
+  )
+  assert 100 < flat.count("<rect") <= 300
+
+
+def test_credible_months_are_the_smallest_set(index):
+  dates = FixedDater(len(index.calendar)).date("")
+  shown = passage_answers.make_passage_date(index, dates)
+  assert [span.first for span in shown.credible_50] == [4]
+  assert shown.outside < 0.01

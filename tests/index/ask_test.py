@@ -1,0 +1,63 @@
+"""The command `ask`: forms, status, errors in one line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def ask(*arguments, text=None):
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax.ask", *map(str, arguments)],
+    check=False,
+    capture_output=True,
+    text=True,
+    input=text,
+  )
+
+
+def test_answer_is_printed_and_written(index_folder, tmp_path):
+  html = tmp_path / "answer.html"
+  result = ask(
+    f"--index={index_folder}", "魯隱公", "元年", "--k=2", f"--html={html}"
+  )
+  assert result.returncode == 0, result.stderr
+  assert "元年，春，王正月。" in result.stdout
+  assert "2 shown; 4 of 9 records" in result.stdout
+  assert "\x1b" not in result.stdout
+  assert "魯隱公 元年" in html.read_text(encoding="utf-8")
+
+
+def test_question_comes_from_the_standard_input_too(index_folder):
+  result = ask(
+    f"--index={index_folder}", "--json", "-", text="魯隱公元年五月\n"
+  )
+  assert result.returncode == 0, result.stderr
+  content = json.loads(result.stdout)
+  assert [record["row"] for record in content["results"]] == [3]
+
+
+def test_status_says_that_nothing_was_found(index_folder):
+  result = ask(f"--index={index_folder}", "魯莊公元年五月")
+  assert result.returncode == 1
+  assert "nothing found" in result.stdout
+  assert not result.stderr
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["--index={folder}"], "no question; expected one"),
+    (["元年"], "--index is missing"),
+    (["--index={folder}", "寶元元年"], "寶元"),
+    (["--index={folder}", "元年", "--intent=when"], "time|words|passage"),
+  ],
+)
+def test_errors_are_one_line_with_status_2(index_folder, arguments, message):
+  result = ask(
+    *(argument.format(folder=index_folder) for argument in arguments)
+  )
+  assert result.returncode == 2
+  assert message in result.stderr
+  assert len(result.stderr.strip().splitlines()) == 1
