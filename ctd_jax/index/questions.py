@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from ctd_jax.chronology import query_dates, query_mentions, window_patterns
+from ctd_jax.chronology.date_grammar import build_grammar
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.index import question_dates, question_english, question_words
@@ -186,6 +187,8 @@ class QuestionReader:
       notes.append(
         f"the date may mean {len(readings)} things; all are searched"
       )
+    if not dates.intervals:
+      notes += self._note_reigns(words)
     has_words = bool(set(words) - self._list_day_words(rest, dates))
     return Question(
       text,
@@ -198,6 +201,15 @@ class QuestionReader:
       works,
       tuple(dict.fromkeys(notes)),
     )
+
+  def _note_reigns(self, words: Sequence[str]) -> list[str]:
+    """Returns how to ask for the time of what is asked for as a word."""
+    names = build_grammar(self._months.timeline).reigns
+    return [
+      f"{word} is looked for as a word; {word}年間 asks for its months"
+      for word in words
+      if len(word) > 1 and fold_script(word) in names
+    ]
 
   def _list_day_words(self, text: str, dates: QuestionDates) -> set[str]:
     return {text[day.start : day.end] for day in dates.days}

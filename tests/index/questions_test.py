@@ -1,6 +1,7 @@
 """Questions about an index: what they mean."""
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -284,6 +285,23 @@ def test_a_month_of_any_year():
   assert len(question.intervals) == len(LU) // 12
   assert question.notes == ("五月 of any year: no year is named",)
   assert months_of(LU_READER.read("五月至七月"))[0] == (4, 6)
+
+
+@pytest.mark.parametrize(
+  ("reader", "text", "note"),
+  [
+    (LU_READER, "僖公", "僖公 is looked for as a word; 僖公年間 asks for its"),
+    (LU_READER, "襄公末的日食", "襄公末 is read as the whole of 襄公"),
+    (LU_READER, "文公六年閏月", "leap months: all of the year is asked"),
+    (LU_READER, "文公六年閏三月", "閏三月 is read as 魯文公六年三月"),
+    (MANY_READER, "晉永熙元年正月", "was not yet .*太熙元年正月"),
+    (MANY_READER, "晉永熙元年五月", ""),
+  ],
+)
+def test_doubts_are_told(reader, text, note):
+  question = reader.read(text)
+  assert len(question.notes) == bool(note)
+  assert re.search(note, " ".join(question.notes))
 
 
 @pytest.mark.parametrize(
