@@ -100,7 +100,7 @@ class SectionEmissions:
       allowed_months: number of a section -> months that it can be of, known
         from elsewhere for certain.
     """
-    sections = [_name_calendars(section) for section in sections]
+    sections = [name_calendars(section) for section in sections]
     self.kinds = np.array([section.kind for section in sections], np.int32)
     self._allowed_months = dict(allowed_months or {})
     statements = [
@@ -311,8 +311,12 @@ def _score_readings(
   return log_p
 
 
-def _name_calendars(section: Section) -> Section:
-  """Returns a section whose month is of the calendar of its reign."""
+def name_calendars(section: Section) -> Section:
+  """Returns a section whose month is of the calendar of its reign.
+
+  Args:
+    section: with the statements that it prints.
+  """
   reign = next(
     (values[0] for name, *values in section.statements if name == "year"), None
   )
