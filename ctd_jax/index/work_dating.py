@@ -44,9 +44,10 @@ from ctd_jax.index.posterior_arrays import PosteriorArrays
 from ctd_jax.index.source_works import SourceRecord, SourceWork
 from ctd_jax.texts.works import Entry, Place
 
-# A text whose sections print a year or a month this often stands in order.
+# A text that prints a year, and dates this often, stands in order.
 MIN_DATED = 0.05
-_DATED_KINDS = (section_kinds.YEAR, section_kinds.MONTH)
+_YEAR_KINDS = (section_kinds.YEAR, section_kinds.NAMED)
+_DATED_KINDS = (section_kinds.MONTH, section_kinds.SEASON, *_YEAR_KINDS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,8 +101,11 @@ def choose_manner(
     return ORDER
   if work.is_text:
     return ORDER if _prints_dates(work.entries, calendar) else MODEL
-  has_months = [record.start is not None for record in work.records]
-  if all(has_months) and not any(r.is_hidden for r in work.records):
+  is_known = [
+    not (record.is_hidden or record.start is None and record.end is None)
+    for record in work.records
+  ]
+  if all(is_known):
     return KEYS
   is_chronicle = work.timeline is None and work.has_order
   if is_chronicle and _prints_dates(_make_entries(work.records), calendar):
@@ -112,7 +116,7 @@ def choose_manner(
 def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
   sections = chronicle_dating.read_all_sections(entries, calendar)
   num_dated = sum(section.kind in _DATED_KINDS for section in sections)
-  has_year = any(section.kind == section_kinds.YEAR for section in sections)
+  has_year = any(section.kind in _YEAR_KINDS for section in sections)
   return has_year and num_dated >= MIN_DATED * len(sections)
 
 

@@ -233,10 +233,9 @@ def read_corpus_lines(
   name, timeline = metadata.name or folder.name, None
   if metadata.timeline or (folder / provenance.REIGNS_FILE).exists():
     hashed = [CORPUS_FILE, QUERIES_FILE, *QRELS_FILES.values()]
-    name, timeline = provenance.read_provenance(
+    _, timeline = provenance.read_provenance(
       folder, [path for path in hashed if (folder / path).exists()]
     )
-    name = name.rpartition(":")[0]
   lines = [
     _make_corpus_line(checks, line)
     for checks, line in _read_lines(folder / CORPUS_FILE, _CorpusLine, timeline)

@@ -1,0 +1,397 @@
+"""Building of an index: what is added, replaced, refused; builds broken off."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ctd_jax.index import (
+  calendars,
+  database,
+  index_builder,
+  index_check,
+  index_summary,
+  manifest,
+  staged_works,
+)
+from ctd_jax.index.group_dating import DatingChoices
+from ctd_jax.index.index_builder import BuildOptions
+from ctd_jax.index.posterior_arrays import PosteriorArrays
+from tests.index import corpora
+
+
+@pytest.fixture(name="beir", scope="module")
+def fixture_beir(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("beir") / "annals_of_lu"
+  corpora.write_beir(folder, corpora.list_dated_records())
+  return folder
+
+
+@pytest.fixture(name="texts", scope="module")
+def fixture_texts(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("texts")
+  corpora.write_annals(folder / "annals.txt")
+  corpora.write_notes(folder / "notes.txt")
+  return folder
+
+
+@pytest.fixture(name="text_index", scope="module")
+def fixture_text_index(texts, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("index") / "index"
+  options = BuildOptions(reigns="西晉")
+  index_builder.build_index(folder, [str(texts / "annals.txt")], options)
+  index_builder.build_index(folder, [str(texts / "notes.txt")])
+  return folder
+
+
+def open_records(folder):
+  with contextlib.closing(database.open_database(folder)) as connection:
+    works = database.list_works(connection)
+    rows = [row for work in works for row in work.rows]
+    return works, database.fetch_records(connection, rows)
+
+
+def find_rows(folder, *words):
+  with contextlib.closing(database.open_database(folder)) as connection:
+    matches = database.search_text(connection, words, 100)
+    return sorted(match.row for match in matches)
+
+
+def test_records_with_keys_are_of_their_months(beir, tmp_path):
+  folder = tmp_path / "index"
+  result = index_builder.build_index(folder, [f"beir:{beir}"])
+  assert result.added == ("annals_of_lu/annals",)
+  works, records = open_records(folder)
+  assert [record.best_month for record in records] == list(range(30))
+  assert {record.dated_by for record in records} == {"keys"}
+  assert {record.best_probability for record in records} == {1.0}
+  assert works[0].rows == range(1, 31)
+  calendar = calendars.load_index_calendar(folder)
+  arrays = PosteriorArrays.open(folder / works[0].folder, len(calendar))
+  assert arrays.interval_mass(3, 4).sum() == 2
+  assert manifest.read_manifest(folder).generation == 1
+  assert index_check.check_index(folder) == []
+  assert find_rows(folder, "来聘") == list(range(1, 31))  # either script
+
+
+def test_records_partly_dated_are_of_what_is_known(tmp_path):
+  records = corpora.list_dated_records(12)
+  records += [
+    {"text": "築城於郎。", "start": "2-3", "source": "annals"},
+    {"text": "公會齊侯。", "start": "1-1-4", "end": "1-1-6"},
+    {"text": "蝗。", "start": "隱公三年秋"},
+    {"text": "大雨雪。", "end": "1-1-2"},
+  ]
+  corpora.write_beir(tmp_path / "beir", records)
+  folder = tmp_path / "index"
+  index_builder.build_index(folder, [f"beir:{tmp_path / 'beir'}"])
+  spans = {
+    record.text: (record.start_month, record.end_month)
+    for record in open_records(folder)[1]
+  }
+  first_of_huan = 11 * 12
+  assert spans["築城於郎。"] == (first_of_huan + 24, first_of_huan + 35)
+  assert spans["公會齊侯。"] == (3, 5)
+  assert spans["蝗。"] == (30, 32)
+  assert spans["大雨雪。"] == (0, 1)
+
+
+def test_undated_records_are_dated_by_those_that_are(tmp_path):
+  records = corpora.list_dated_records(96)
+  records[50].pop("start")
+  records[50]["text"] = records[49]["text"][:-3] + "如京師。"
+  records[60]["start"] = "1-6"  # of its year alone
+  corpora.write_beir(tmp_path / "beir", records)
+  folder = tmp_path / "index"
+  index_builder.build_index(folder, [f"beir:{tmp_path / 'beir'}"])
+  works, rows = open_records(folder)
+  by_id = {row.record_id: row for row in rows}
+  assert by_id["r50"].dated_by == "model"
+  assert by_id["r50"].start_month is None
+  assert by_id["r49"].dated_by == "keys"
+  assert 60 <= by_id["r60"].best_month < 72
+  arrays = PosteriorArrays.open(
+    folder / works[0].folder, len(calendars.load_index_calendar(folder))
+  )
+  index = by_id["r60"].row - works[0].first_row
+  assert arrays.interval_mass(60, 71)[index] == pytest.approx(1, abs=1e-3)
+
+
+def test_a_text_in_order_is_cut_and_dated(text_index):
+  works, records = open_records(text_index)
+  annals = [record for record in records if record.work_id == works[0].work_id]
+  assert works[0].dated_by == "order"
+  assert len(annals) == 24 * corpora.YEARS
+  months = np.array([record.best_month for record in annals])
+  np.testing.assert_array_equal(months[::2], months[1::2])
+  calendar = calendars.load_index_calendar(text_index)
+  assert calendars.name_month(
+    calendar, int(months[2]), works[0].printed_reigns
+  ) == ("晉武帝泰始元年二月")
+  assert annals[0].place == "annals.txt:1"
+
+
+def test_a_work_without_dates_is_dated_by_the_others(text_index):
+  works, records = open_records(text_index)
+  notes = [record for record in records if record.work_id == works[1].work_id]
+  assert {record.dated_by for record in notes} == {"model"}
+  calendar = calendars.load_index_calendar(text_index)
+  years = calendar.years[[note.best_month for note in notes[:2]]]
+  assert years.tolist() == [269, 267]  # 泰始五年, 三年
+  assert notes[2].best_probability < 0.5
+
+
+def test_summary_says_by_what_works_are_dated(text_index):
+  summary = index_summary.format_summary(text_index)
+  assert "annals: 144 records, 144 by order" in summary
+  assert "notes: 3 records, 3 by model" in summary
+  assert "晉武帝泰始元年正月 to 晉武帝泰始六年十二月" in summary
+
+
+def test_nothing_is_dated_twice(text_index, texts, monkeypatch):
+  def fail(*arguments):
+    raise AssertionError("dated again")
+
+  monkeypatch.setattr(staged_works, "stage_work", fail)
+  before = manifest.read_manifest(text_index)
+  result = index_builder.build_index(
+    text_index, [str(texts / "annals.txt"), str(texts / "notes.txt")]
+  )
+  assert result.unchanged == ("annals", "notes")
+  assert manifest.read_manifest(text_index) == before
+
+
+def test_a_changed_work_replaces_the_old(beir, tmp_path):
+  source, folder = tmp_path / "annals_of_lu", tmp_path / "index"
+  shutil.copytree(beir, source)
+  index_builder.build_index(folder, [f"beir:{source}"])
+  corpora.write_beir(source, corpora.list_dated_records(20))
+  result = index_builder.build_index(folder, [f"beir:{source}"])
+  assert result.removed == result.added == ("annals_of_lu/annals",)
+  works, _ = open_records(folder)
+  assert works[0].rows == range(31, 51)  # rows are never used again
+  assert find_rows(folder, "來聘") == list(range(31, 51))
+  assert len(list((folder / "works").iterdir())) == 1
+  assert index_check.check_index(folder) == []
+
+
+def test_a_work_is_removed_and_added_again(beir, tmp_path):
+  folder = tmp_path / "index"
+  index_builder.build_index(folder, [f"beir:{beir}"])
+  index_builder.build_index(folder, [f"beir:{beir}"], removed=["annals_of_lu"])
+  assert open_records(folder)[0][0].first_row == 31
+  index_builder.build_index(folder, [], removed=["annals_of_lu/annals"])
+  assert open_records(folder) == ([], [])
+  assert find_rows(folder, "來聘") == []
+  assert index_check.check_index(folder) == []
+  with pytest.raises(ValueError, match="--remove=wrong: no such work"):
+    index_builder.build_index(folder, [], removed=["wrong"])
+
+
+BREAKS = {
+  "while a work is staged": "staged_works.files.write_text",
+  "before the transaction": "index_commit.commit_works",
+  "within the transaction": "index_commit.database.set_property",
+  "before the manifest": "index_commit.update_manifest",
+}
+_SCRIPT = """
+import os, pathlib, signal, sys
+from ctd_jax.index import index_builder, index_commit, staged_works
+def kill(*arguments, **options):
+  os.kill(os.getpid(), signal.SIGKILL)
+module, *path = sys.argv[1].split(".")
+target = globals()[module]
+for name in path[:-1]:
+  target = getattr(target, name)
+setattr(target, path[-1], kill)
+index_builder.build_index(pathlib.Path(sys.argv[2]), [sys.argv[3]])
+"""
+
+
+@pytest.mark.parametrize(
+  "target",
+  [
+    pytest.param(
+      target, id=name, marks=[] if "within" in name else pytest.mark.slow
+    )
+    for name, target in BREAKS.items()
+  ],
+)
+def test_a_killed_build_leaves_an_index_that_answers(beir, tmp_path, target):
+  folder, source = tmp_path / "index", tmp_path / "more"
+  index_builder.build_index(folder, [f"beir:{beir}"])
+  corpora.write_beir(source, corpora.list_dated_records(40))
+  process = subprocess.run(
+    [sys.executable, "-c", _SCRIPT, target, str(folder), f"beir:{source}"],
+    capture_output=True,
+    check=False,
+  )
+  assert process.returncode == -9, process.stderr
+  is_committed = target == BREAKS["before the manifest"]
+  works, _ = open_records(folder)
+  assert len(works) == 1 + is_committed
+  assert len(find_rows(folder, "來聘")) == 30 + 40 * is_committed
+  calendar = calendars.load_index_calendar(folder)
+  for work in works:
+    arrays = PosteriorArrays.open(folder / work.folder, len(calendar))
+    assert len(arrays) == work.num_records
+  problems = index_check.check_index(folder)
+  assert (problems == []) == (not is_committed)
+  result = index_builder.build_index(folder, [f"beir:{source}"])
+  assert result.added == (() if is_committed else ("more/annals",))
+  assert index_check.check_index(folder) == []
+  assert len(find_rows(folder, "來聘")) == 70
+
+
+def test_a_build_goes_on_with_the_works_that_are_dated(
+  beir, tmp_path, monkeypatch
+):
+  folder = tmp_path / "index"
+  with monkeypatch.context() as patch:
+    patch.setattr(
+      index_builder.index_commit, "commit_works", lambda *arguments: 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+      index_builder.build_index(folder, [f"beir:{beir}"])
+  assert not (folder / "manifest.json").exists()
+  with pytest.raises(FileNotFoundError, match="broken off is ended"):
+    manifest.read_manifest(folder)
+  monkeypatch.setattr(staged_works, "stage_work", None)
+  result = index_builder.build_index(folder, [f"beir:{beir}"])
+  assert result.added == ("annals_of_lu/annals",)
+  assert index_check.check_index(folder) == []
+
+
+def test_two_builders_do_not_meet(beir, tmp_path):
+  folder = tmp_path / "index"
+  with (
+    index_builder._lock(folder),
+    pytest.raises(ValueError, match="another build works on it"),
+  ):
+    index_builder.build_index(folder, [f"beir:{beir}"])
+
+
+def test_one_bad_line_is_named_and_builds_nothing(beir, tmp_path):
+  source, folder = tmp_path / "bad", tmp_path / "index"
+  corpora.write_beir(source, corpora.list_dated_records(2000))
+  lines = (source / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+  lines[1234] = lines[1234].replace('"start": "', '"start": "9')
+  (source / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+  with pytest.raises(ValueError, match=r"corpus\.jsonl:1235: metadata\.start"):
+    index_builder.build_index(folder, [f"beir:{beir}", f"beir:{source}"])
+  assert not (folder / "manifest.json").exists()
+  index_builder.build_index(folder, [f"beir:{beir}"])
+  before = manifest.read_manifest(folder)
+  with pytest.raises(ValueError, match=r"corpus\.jsonl:1235"):
+    index_builder.build_index(folder, [f"beir:{source}"])
+  assert manifest.read_manifest(folder) == before
+  assert index_check.check_index(folder) == []
+
+
+def test_errors_say_what_would_be_right(beir, texts, tmp_path):
+  folder = tmp_path / "index"
+
+  def build(*sources, **options):
+    index_builder.build_index(folder, sources, BuildOptions(**options))
+
+  with pytest.raises(ValueError, match="no calendar: .*--reigns"):
+    build(str(texts / "annals.txt"))
+  with pytest.raises(FileNotFoundError, match="chunqiutr/mini"):
+    build("chunqiutr/mimi")
+  with pytest.raises(ValueError, match="--order=biji: no such work"):
+    build(f"beir:{beir}", choices=DatingChoices(in_order=("biji",)))
+  both = ("annals_of_lu",)
+  with pytest.raises(ValueError, match="one or the other"):
+    build(f"beir:{beir}", choices=DatingChoices(in_order=both, undated=both))
+  with pytest.raises(ValueError, match="--hide=tset"):
+    build(f"beir:{beir}", hidden_splits=("tset",))
+  with pytest.raises(ValueError, match="two works are called"):
+    build(f"beir:{beir}", f"beir:{beir}")
+  (tmp_path / "latin1.txt").write_bytes("泰始元年".encode("big5"))
+  with pytest.raises(ValueError, match=r"latin1.txt.*UTF-8"):
+    build(str(tmp_path / "latin1.txt"), reigns="西晉")
+  with pytest.raises(ValueError, match="no index there; --add"):
+    build()
+  with pytest.raises(ValueError, match="records of the index are dated"):
+    build(str(texts / "notes.txt"), reigns="西晉")
+  (folder / "stray.txt").write_text("a")
+  shutil.rmtree(folder / "works", ignore_errors=True)
+  for path in folder.glob("index.sqlite*"):
+    path.unlink()
+  with pytest.raises(ValueError, match="holds stray.txt and no index"):
+    build(f"beir:{beir}")
+
+
+def test_an_index_keeps_its_calendar(text_index, texts, beir):
+  with pytest.raises(ValueError, match="has another calendar"):
+    index_builder.build_index(
+      text_index, [str(texts / "annals.txt")], BuildOptions(reigns="宋")
+    )
+  with pytest.raises(ValueError, match="outside of the calendar"):
+    index_builder.build_index(text_index, [f"beir:{beir}"])
+
+
+def test_corrections_go_with_the_text(texts, tmp_path):
+  fixed = tmp_path / "fixed.tsv"
+  fixed.write_text("record\tdate\n4\t泰始元年三月\n", encoding="utf-8")
+  folder = tmp_path / "index"
+  index_builder.build_index(
+    folder,
+    [str(texts / "annals.txt")],
+    BuildOptions(reigns="西晉", choices=DatingChoices(fixed=fixed)),
+  )
+  records = open_records(folder)[1]
+  assert records[3].fixed
+  assert records[3].start_month == records[3].best_month
+  assert not records[2].fixed
+
+
+@pytest.mark.parametrize(
+  ("name", "damage"),
+  [
+    ("calendar/months.npz", "truncate"),
+    ("works/*/months.npy", "flip"),
+    ("works/*/outside.npy", "remove"),
+    ("index.sqlite", "truncate"),
+    ("manifest.json", "version"),
+  ],
+)
+def test_damage_is_found_and_named(beir, tmp_path, name, damage):
+  folder = tmp_path / "index"
+  index_builder.build_index(folder, [f"beir:{beir}"])
+  (path,) = folder.glob(name)
+  content = path.read_bytes()
+  if damage == "remove":
+    path.unlink()
+  elif damage == "truncate":
+    path.write_bytes(content[: len(content) // 2])
+  elif damage == "flip":
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+  else:
+    values = json.loads(content) | {"format": 7}
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match="format 7, this version reads 1"):
+      index_check.check_index(folder)
+    with pytest.raises(ValueError, match="format 7"):
+      index_builder.build_index(folder, [f"beir:{beir}"])
+    return
+  problems = index_check.check_index(folder)
+  assert any(str(path) in problem for problem in problems), problems
+
+
+def test_rows_that_are_not_those_written_are_found(beir, tmp_path):
+  folder = tmp_path / "index"
+  index_builder.build_index(folder, [f"beir:{beir}"])
+  with contextlib.closing(
+    database.open_database(folder, readonly=False)
+  ) as connection:
+    connection.execute("UPDATE records SET text = '改' WHERE row = 1")
+    connection.execute("DELETE FROM records WHERE row = 9")
+  problems = " ".join(index_check.check_index(folder))
+  assert "29 records, expected 30" in problems
+  assert "not what was written" in problems
+  assert "is not in the full text" in problems
