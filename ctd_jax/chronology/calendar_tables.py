@@ -25,6 +25,7 @@ COUNTRIES = ("zh", "ja", "ko")
 TABLE_COLUMNS = {
   "lunations": ("stream", "year", "first_day", "months", "lengths"),
   "polities": ("polity", "name", "names", "country"),
+  "early_states": ("name", "names", "first_year", "last_year"),
   "rulers": ("ruler", "polity", "name", "names"),
   "eras": (
     "era",
@@ -48,6 +49,21 @@ _POSITIONS = "前後后東东西南北"
 # In 762 months had the names of their branches, 建子月 ... 建辰月, which are
 # numbered as what they are. Other years that begin with 子月 call it 正月.
 _YEAR_OF_BRANCH_MONTHS = 762
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlyState:
+  """State that ended before the calendars begin.
+
+  Attributes:
+    names: all of them.
+    first_year: astronomical.
+    last_year: the same.
+  """
+
+  names: tuple[str, ...]
+  first_year: int
+  last_year: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,6 +251,19 @@ def list_printed_names(polity: Polity) -> tuple[str, ...]:
   names = {name for era in load_eras() for name in era.polity.names}
   short = (name[1:] for name in polity.names if name[0] in _POSITIONS)
   return tuple(dict.fromkeys((*polity.names, *sorted(names & {*short}))))
+
+
+@functools.cache
+def load_early_states() -> tuple[EarlyState, ...]:
+  """Returns the states that ended before the first year of the calendars.
+
+  Raises:
+    ValueError: naming file and line of what cannot be read.
+  """
+  return tuple(
+    EarlyState(_split_names(name, names), int(first), int(last))
+    for _, (name, names, first, last) in _read_rows("early_states")
+  )
 
 
 def _read_rows(table: str) -> list[tuple[str, list[str]]]:

@@ -55,6 +55,8 @@ _FIRST_TEMPLE_NAME_POLITY = 97
 _RANKS = "帝王公皇后祖宗"
 # 明皇帝 of 石勒, whom the source calls 明帝 nowhere.
 _LONG_TITLE = re.compile("[^皇]{1,2}皇帝")
+# Not a name: 王 of 弓裔.
+_TITLE_OF_ANY_KING = re.compile(".|大王")
 # Not what a prince was called before he ruled: 豫章王蕭棟.
 _TITLE_BEFORE_PERSON = re.compile("[^皇]{1,3}[帝宗祖主]|.{2}皇帝|帝.")
 
@@ -154,6 +156,9 @@ def build_tables(
       _iter_ruler_rows(source, rulers, by_table.get("rulers", {}))
     ),
     "eras": list(_iter_era_rows(eras, streams)),
+    "early_states": list(
+      _iter_early_states(source, streams, by_table.get("early_states", {}))
+    ),
   }
   for table, columns in TABLE_COLUMNS.items():
     if any(len(row) != len(columns) for row in tables[table]):
@@ -466,6 +471,28 @@ def _iter_polity_rows(
     yield polity, name, ",".join(sorted(spellings - {name})), country
 
 
+def _iter_early_states(
+  source: pathlib.Path,
+  streams: Mapping[str, list[lunations_lib.Lunation]],
+  corrections: Mapping[str, list[Mapping[str, str]]],
+) -> Iterator[tuple]:
+  """Yields the states that ended before the first lunation."""
+  first_lunation = min(months[0].year for months in streams.values())
+  for row in _read_csv(source / "dynasty_table_dump.csv"):
+    if not row["dyn_end_year"] or not row["dyn_start_year"]:
+      continue
+    first, last = (
+      int(float(row[f"dyn_{end}_year"])) for end in ("start", "end")
+    )
+    if last < first_lunation:
+      name = row["dyn_name"]
+      names = [name]
+      for correction in corrections.get(row["dyn_id"], ()):
+        names += correction["value"].split(",")
+      spellings = {s for n in names for s in _spellings_of(n)}
+      yield name, ",".join(sorted(spellings - {name})), first, last
+
+
 def _iter_ruler_rows(
   source: pathlib.Path,
   rulers: set[str],
@@ -508,7 +535,12 @@ def _iter_ruler_rows(
         own_titles.append(name)
       elif row["column"] == "names":
         own_titles += row["value"].split(",")
-    spellings = {s for n in own_titles + own_names for s in _spellings_of(n)}
+    spellings = {
+      spelling
+      for own_name in own_titles + own_names
+      for spelling in _spellings_of(own_name)
+      if not _TITLE_OF_ANY_KING.fullmatch(spelling)
+    }
     yield ruler, polity, name, ",".join(sorted(spellings - {name}))
 
 

@@ -78,6 +78,8 @@ def find_possible_months(
   def score_years(start: int, stop: int) -> Float32[np.ndarray, "B P"]:
     rows = np.zeros((stop - start, len(years) + 1), np.float32)
     for row, section in zip(rows, sections[start:stop], strict=True):
+      if section.is_of_other_time:
+        row[:-1] += emissions.LOG_OTHER_TIME_ODDS
       for statement in section.statements:
         if statement in statements:
           row += statements[statement]

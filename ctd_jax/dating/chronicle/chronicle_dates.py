@@ -10,6 +10,7 @@ Axes: n sections, m months given for each: the most probable and the next.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -101,6 +102,38 @@ class ChronicleDates:
       ordinal: of a month of the calendar.
     """
     return self.calendar.name_month(ordinal, self.printed_reigns)
+
+  @functools.cached_property
+  def reigns_of_sections(self) -> Sequence[frozenset[int]]:
+    """Rows of the reigns that each section, or the last before it, names."""
+    rows: frozenset[int] = frozenset()
+    rows_of_sections = []
+    for section in self.sections:
+      for name, *values in section.statements:
+        if name in ("year", "era") and values[0] is not None:
+          rows = frozenset(self.calendar.find_reigns(values[0])) or rows
+      rows_of_sections.append(rows)
+    return rows_of_sections
+
+  def find_naming_reigns(
+    self, section: int, ordinal: int | np.integer
+  ) -> frozenset[int]:
+    """Returns the rows of the reigns by which a section would name a month.
+
+    The reigns that it prints or goes on with; else others of their polities;
+    else all that the text names.
+
+    Args:
+      section: its number.
+      ordinal: of a month of the calendar.
+    """
+    own = self.reigns_of_sections[section]
+    polities = self.calendar.polities
+    same_polity = np.isin(polities, polities[list(own)])
+    for rows in (own, frozenset(np.flatnonzero(same_polity).tolist())):
+      if self.calendar.find_reign(ordinal, rows) in rows:
+        return rows
+    return self.printed_reigns
 
   def text_of(self, section: int) -> str:
     """Returns the whole text of a section."""

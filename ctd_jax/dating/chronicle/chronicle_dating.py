@@ -16,6 +16,7 @@ from ctd_jax.dating.chronicle import (
   calendar_narrowing,
   chronicle_dates,
   dated_units,
+  outside_stretches,
   reliability,
   section_reading,
   western_calendar,
@@ -161,13 +162,14 @@ def read_all_sections(
   """Returns the sections of all records, in order of the text."""
   if western_calendar.is_western(calendar):
     return western_sections.read_all_western_sections(records)
-  return [
+  sections = [
     section
     for number, record in enumerate(records)
     for section in section_reading.read_sections(
       number, record.text, calendar, record.is_heading
     )
   ]
+  return outside_stretches.mark_outside_stretches(records, sections, calendar)
 
 
 def _count_names(
@@ -180,7 +182,11 @@ def _count_names(
     for name, *values in section.statements
     if name == "year"
   )
-  return np.array([names[reign.name] for reign in calendar.timeline.reigns])
+  counts = np.zeros(len(calendar.timeline.reigns), int)
+  for name, count in names.items():
+    if name is not None:
+      counts[[*calendar.find_reigns(name)]] += count
+  return counts
 
 
 def _find_printed_reigns(
@@ -194,9 +200,7 @@ def _find_printed_reigns(
     if name in ("year", "era")
   }
   return frozenset(
-    row
-    for row, reign in enumerate(calendar.timeline.reigns)
-    if reign.name in names
+    row for name in names - {None} for row in calendar.find_reigns(name)
   )
 
 
@@ -230,7 +234,7 @@ def decode_sections(
       emissions.kinds,
       log_transitions,
       prior,
-      temper=reliability.measure_reliability(fitted_model, emissions.kinds),
+      temper=reliability.measure_reliability(fitted_model, emissions),
       credible=credible,
     )
     months = decoded.months[:, 0]

@@ -97,9 +97,9 @@ def fits_month(
   if name in ("year", "era"):
     named = slice(*np.searchsorted(members.lunations, (month, month + 1)))
     year = values[1] if name == "year" else 1
+    reigns = None if values[0] is None else calendar.find_reigns(values[0])
     return any(
-      (not year or regnal_year == year)
-      and values[0] in (None, calendar.timeline.reigns[reign].name)
+      (not year or regnal_year == year) and (reigns is None or reign in reigns)
       for reign, regnal_year in zip(
         members.reigns[named], members.regnal_years[named], strict=True
       )

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import unknown_eras, western_calendar
+from ctd_jax.dating.chronicle import (
+  outside_stretches,
+  unknown_eras,
+  western_calendar,
+)
 from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
 from ctd_jax.dating.chronicle.contradictions import Contradiction
 from ctd_jax.dating.chronicle.month_calendar import Calendar
@@ -26,7 +30,9 @@ _MAX_NAMED_DATES = 5
 def list_unknown_eras(
   records: Sequence[Entry], calendar: Calendar
 ) -> list[str]:
-  """Returns a warning for each era that the calendar lacks, the first few.
+  """Returns a warning for each era or ruler that the calendar lacks.
+
+  The first few, and the headings of states of another time.
 
   Args:
     records: of the text.
@@ -44,7 +50,19 @@ def list_unknown_eras(
       f"{name} is not in the calendar {calendar.timeline.name} {count}: "
       f"{_describe_era(era)}"
     )
-  return _shorten(warnings, _MAX_NAMED_ERAS, "eras")
+  warnings = _shorten(warnings, _MAX_NAMED_ERAS, "eras")
+  if western_calendar.is_western(calendar):
+    return warnings
+  headings = outside_stretches.list_other_headings(records, calendar)
+  return warnings + _shorten(
+    [
+      f"{heading} is of another time than the calendar "
+      f"{calendar.timeline.name}: {count} record{'s' * (count != 1)} outside"
+      for heading, count in headings.items()
+    ],
+    _MAX_NAMED_ERAS,
+    "headings",
+  )
 
 
 def warn_of_contradictions(
@@ -148,9 +166,8 @@ def _describe_missing_date(
   reign: str, year: int, month: int | None, calendar: Calendar
 ) -> str:
   """Returns what the calendar has instead of a date; "" if it has it."""
-  members, reigns = calendar.memberships, calendar.timeline.reigns
-  is_named = np.array([other.name == reign for other in reigns])
-  is_member = is_named[members.reigns]
+  members = calendar.memberships
+  is_member = np.isin(members.reigns, calendar.find_reigns(reign))
   years = members.regnal_years[is_member]
   if not len(years):
     return ""
@@ -179,7 +196,8 @@ def _describe_era(era: UnknownEra) -> str:
       f"{reign_tables.format_common_era_year(last)}"
       for polity, first, last in era.known
     )
-    return f"an era of {polities}; name its polity in --reigns"
+    noun = "years of a ruler" if era.is_ruler else "an era"
+    return f"{noun} of {polities}; name its polity in --reigns"
   if era.nearest:
     return f"no table has it; the nearest are {', '.join(era.nearest)}"
   return "no table has it, nor one like it"

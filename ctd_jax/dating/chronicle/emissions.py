@@ -65,6 +65,11 @@ _LOG_OUTSIDE_CHANCES = {
 }
 # 閏五月 where 閏四月 is computed, or an ordinary 五月; 五月 for 閏五月.
 _LOG_NEAR_LEAP_ODDS = -2.0
+# A year of a reign that the calendar has no more.
+_LOG_PAST_YEAR_ODDS = -9.0
+# A stretch of the text that is of another time (`outside_stretches`): as much
+# as a bare year with a month and a day can say.
+LOG_OTHER_TIME_ODDS = -13.0
 # What is fixed by hand is certain; finite, so that it can be said where two
 # such dates exclude each other.
 LOG_FIXED_ODDS = -1e4
@@ -103,6 +108,9 @@ class SectionEmissions:
     sections = [name_calendars(section) for section in sections]
     self.kinds = np.array([section.kind for section in sections], np.int32)
     self._allowed_months = dict(allowed_months or {})
+    self._is_of_other_time = np.array(
+      [section.is_of_other_time for section in sections]
+    )
     statements = [
       (row, statement)
       for row, section in enumerate(sections)
@@ -174,6 +182,7 @@ class SectionEmissions:
     log_p = self._day_matrix[start:stop] @ day_log_p.reshape(num_days, -1)
     log_p = log_p.reshape(stop - start, num_offsets, num_places)
     log_p += (self._statement_matrix[start:stop] @ statement_log_p)[:, None]
+    log_p[self._is_of_other_time[start:stop], :, :-1] += LOG_OTHER_TIME_ODDS
     for row in range(start, stop):
       if row in self._allowed_months:
         is_allowed = self._allowed_months[row][months or slice(None)]
@@ -226,7 +235,31 @@ def score_statement(
     calendar: whose months are the places, and one outside of it.
   """
   outside = np.float32(_LOG_OUTSIDE_CHANCES[name_evidence(statement)])
+  if is_past_calendar(statement, calendar):
+    # 「大中祥符九年」 of a table that ends with the eighth.
+    in_calendar = np.full(len(calendar), _LOG_PAST_YEAR_ODDS, np.float32)
+    return np.append(in_calendar, np.float32(0))
   return np.append(_score_months(statement, calendar), outside)
+
+
+def is_past_calendar(statement: DateStatement, calendar: Calendar) -> bool:
+  """Returns whether a year of a reign lies where the calendar has no months.
+
+  Args:
+    statement: of a date.
+    calendar: that knows the reign.
+  """
+  name, *values = statement
+  if name != "year" or values[0] is None or not values[1]:
+    return False
+  rows = calendar.find_reigns(values[0])
+  years = [
+    calendar.timeline.reigns[row].accession + values[1] - 1 for row in rows
+  ]
+  return bool(years) and not (
+    _find_reign_years(*values[:2], calendar).any()
+    or np.isin(years, calendar.readings.years).any()
+  )
 
 
 def _score_months(

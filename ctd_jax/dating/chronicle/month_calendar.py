@@ -33,6 +33,7 @@ from ctd_jax.chronology import (
   calendar_tables,
   civil_dates,
   era_calendars,
+  named_reigns,
   reign_tables,
   sexagenary,
 )
@@ -277,13 +278,9 @@ class Calendar:
     month = f"{self.readings.months[reading]}{leap}"
     return reign.state + reign.name, int(members.regnal_years[row]), month
 
-  def find_reigns(self, name: str) -> list[int]:
-    """Returns the rows of the reigns of a name."""
-    return [
-      row
-      for row, reign in enumerate(self.timeline.reigns)
-      if reign.name == name
-    ]
+  def find_reigns(self, name: str) -> tuple[int, ...]:
+    """Returns the rows of the reigns of a name, alone or after its state."""
+    return named_reigns.find_named_reigns(name, self.timeline)
 
   def find_reign(
     self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
@@ -306,14 +303,11 @@ class Calendar:
     start, end = np.searchsorted(
       members.lunations, (ordinal, ordinal + 1)
     ).tolist()
-    return next(
-      (
-        row
-        for row in range(start, end)
-        if members.in_use[row] and members.reigns[row] in printed_reigns
-      ),
-      start,
-    )
+    printed_rows = [
+      row for row in range(start, end) if members.reigns[row] in printed_reigns
+    ]
+    # Those in use come first; 雍熙元年三月 was a name before it was in use.
+    return printed_rows[0] if printed_rows else start
 
   def day_chances(self) -> Float[np.ndarray, "S K D"]:
     """Returns the chance that a month has a day, has it first, has it last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import re
@@ -41,11 +42,14 @@ def index_reign_names(timeline: Timeline) -> ReignNames:
     for start in range(1, len(reign.state) - 1)
     if not reign.state.endswith(reign.name)
   }
+  rows_by_name = collections.Counter(reign.name for reign in timeline.reigns)
   for reign in timeline.reigns:
     for name in (reign.name, *reign.aliases):
       if name not in rulers_of_eras:
         by_heading.setdefault(name, reign.name)
-      by_heading.setdefault(reign.state + name, reign.name)
+      # A state tells reigns of one name apart.
+      state = reign.state if rows_by_name[reign.name] > 1 else ""
+      by_heading.setdefault(reign.state + name, state + reign.name)
       reigns = by_name.get(name, ())
       by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
   verbs = build_names_pattern(_NEW_ERA_VERBS)

@@ -26,6 +26,8 @@ class Section:
     statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
       values.
     is_heading: whether it holds nothing but a date or a heading.
+    is_of_other_time: whether what stands around it is of another time than the
+      calendar (`outside_stretches`).
   """
 
   record: int
@@ -35,6 +37,7 @@ class Section:
   kind: int
   statements: tuple[DateStatement, ...] = ()
   is_heading: bool = False
+  is_of_other_time: bool = False
 
 
 @dataclasses.dataclass

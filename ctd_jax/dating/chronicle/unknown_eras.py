@@ -1,8 +1,10 @@
-"""Eras that a text names and its calendar lacks.
+"""Eras and rulers that a text names and its calendar lacks.
 
-「洪武三年」 under a table without 洪武 is no third year of any of its reigns.
-Names that the installed tables know are found wherever a year follows them;
-others only at the head of a record, where nothing but a date is expected.
+「洪武三年」 under a table without 洪武 is no third year of any of its reigns,
+nor is 「唐貞觀三年」 under one that has 貞觀 of 日本 alone. Names that the
+installed tables know are found wherever a year follows them, rulers after their
+polity; others only at the head of a record, where nothing but a date is
+expected.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ import difflib
 import functools
 import re
 
-from ctd_jax.chronology import calendar_tables, numerals
+from ctd_jax.chronology import (
+  calendar_tables,
+  named_reigns,
+  numerals,
+  rulers,
+)
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
@@ -31,7 +38,15 @@ _NO_ERA_NAMES = re.compile(
 _GOES_ON = re.compile(
   rf"[，、：。\s]*(?:[春夏秋冬]|王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月|\Z)"
 )
+# At the head of a record: 平王三年. Not 先王三年 or 諸侯王三年.
+RANKS = ("王", "公", "侯", "帝", "宗", "祖", "后")
+_RULER = re.compile(rf"[\u4e00-\u9fff\u3400-\u4dbf]{{1,4}}[{''.join(RANKS)}]")
+_NO_RULER = re.compile(
+  "[先今大我其之是此諸列封立即為曰生及與而以於年歲月日春夏秋冬百千萬女太子]"
+  "|^[天上皇]"
+)
 _ORNAMENT = " \t\u3000○〇◎●△▲【〔[（(《〈#*"
+_MAX_RULER_LENGTH = 9  # with the polity
 _NAME_LENGTH = 2  # of nearly all eras
 _MAX_HEAD_LENGTH = 6  # with the polity
 _HAN = re.compile("[\u4e00-\u9fff\u3400-\u4dbf]+")
@@ -52,6 +67,7 @@ class UnknownEra:
     known: (polity, first year, last year) of each era of that name in the
       installed tables; years are astronomical.
     nearest: names that are like it, the nearest first, if none is known.
+    is_ruler: whether the years are counted by the ruler, not by an era.
   """
 
   start: int
@@ -60,6 +76,7 @@ class UnknownEra:
   regnal_year: int
   known: tuple[tuple[str, int, int], ...]
   nearest: tuple[str, ...] = ()
+  is_ruler: bool = False
 
 
 def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
@@ -73,12 +90,50 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
   found = []
   for match in _YEAR.finditer(text):
     folded = folded or fold_script(fold_date_glyphs(text))
-    era = _read_known_era(folded, match, calendar.timeline)
-    if era is None:
-      era = _read_strange_era(text, folded, match, calendar.timeline)
+    era = next(
+      filter(
+        None,
+        (
+          read(folded, match, calendar.timeline)
+          for read in (
+            _read_known_era,
+            _read_known_ruler,
+            _read_strange_ruler,
+            _read_strange_era,
+          )
+        ),
+      ),
+      None,
+    )
     if era is not None:
+      if not era.known:
+        # As it is printed.
+        stop = match.start()
+        name = text[stop - len(era.name) : stop]
+        era = dataclasses.replace(era, name=name)
       found.append(era)
   return found
+
+
+def find_years(name: str, regnal_year: int) -> tuple[int, ...]:
+  """Returns the astronomical years that a year of an era or ruler can be.
+
+  Args:
+    name: as of `UnknownEra`.
+    regnal_year: from 1.
+  """
+  folded = fold_script(name)
+  eras = {*_index_eras().get(folded, ()), *_index_rulers().get(folded, ())}
+  # The name of a state tells eras of one name apart, 唐貞觀.
+  eras |= {
+    era
+    for length in _name_lengths()
+    for era in _index_eras().get(folded[-length:], ())
+    if fold_script(era.polity.name) == folded[:-length]
+  }
+  return tuple(
+    era.first_year + regnal_year - 1 for era in eras if regnal_year <= era.years
+  )
 
 
 @functools.cache
@@ -134,19 +189,148 @@ def _read_known_era(
     if start < 0 or name not in _index_eras():
       continue
     if name in own_names:
-      return None
+      return _read_other_state(folded, match, name, timeline)
     eras = [era for era in _index_eras()[name] if regnal_year <= era.years]
     if not eras or _NO_ERA_BEFORE.search(folded, max(start - 1, 0), start):
       return None
     start, eras = _read_state(folded, start, eras)
-    known = dict.fromkeys(
+    return UnknownEra(
+      start, match.end(), eras[0].name, regnal_year, _list_spans(eras)
+    )
+  return None
+
+
+def _read_other_state(
+  folded: str, match: re.Match[str], name: str, timeline: Timeline
+) -> UnknownEra | None:
+  """Returns an era whose name the calendar has, of a state that it lacks."""
+  name_start = match.start() - len(name)
+  regnal_year = numerals.parse_numeral(match["year"], "year")
+  eras = [era for era in _index_eras()[name] if regnal_year <= era.years]
+  if not eras:
+    return None
+  start, eras = _read_state(folded, name_start, eras)
+  own_reigns = named_reigns.find_named_reigns(name, timeline)
+  if (
+    start == name_start
+    # A reign of no state may be that of any.
+    or not all(timeline.reigns[row].state for row in own_reigns)
+    or named_reigns.find_named_reigns(folded[start : match.start()], timeline)
+  ):
+    return None
+  return UnknownEra(
+    start,
+    match.end(),
+    eras[0].polity.name + eras[0].name,
+    regnal_year,
+    _list_spans(eras),
+  )
+
+
+def _list_spans(
+  eras: list[calendar_tables.Era],
+) -> tuple[tuple[str, int, int], ...]:
+  """Returns polity, first and last year of each era, none twice."""
+  return tuple(
+    dict.fromkeys(
       (era.polity.name, era.first_year, era.first_year + era.years - 1)
       for era in eras
     )
+  )
+
+
+@functools.cache
+def _index_rulers() -> dict[str, tuple[calendar_tables.Era, ...]]:
+  """Returns folded names -> years of rulers, of those who had no other name.
+
+  A name has the polity before it; one of two characters may stand alone.
+  """
+  eras: dict[str, tuple[calendar_tables.Era, ...]] = {}
+  for era in calendar_tables.load_eras():
+    if era.ruler is None or (era.name and era.name not in _NAMES_OF_PARTS):
+      continue
+    names = {fold_script(name) for name in era.ruler.names}
+    polities = calendar_tables.list_printed_names(era.polity)
+    for polity in ("", *map(fold_script, polities)):
+      for name in names:
+        if len(polity + name) > 1 and era not in eras.get(polity + name, ()):
+          eras[polity + name] = (*eras.get(polity + name, ()), era)
+  return eras
+
+
+def _read_known_ruler(
+  folded: str, match: re.Match[str], timeline: Timeline
+) -> UnknownEra | None:
+  """Returns the years of a ruler if only the tables know them.
+
+  After the polity, or at the head of a record.
+  """
+  stop = match.start()
+  head = len(folded) - len(folded.lstrip(_ORNAMENT))
+  regnal_year = numerals.parse_numeral(match["year"], "year")
+  for start in range(max(head, stop - _MAX_RULER_LENGTH), stop - 1):
+    name = folded[start:stop]
+    eras = [e for e in _index_rulers().get(name, ()) if regnal_year <= e.years]
+    has_polity = any(
+      name not in map(fold_script, era.ruler.names) for era in eras
+    )
+    if not eras or not (has_polity or start == head):
+      continue
+    if name in _names_of_rulers(timeline) or (
+      named_reigns.find_named_reigns(name, timeline)
+    ):
+      return None
     return UnknownEra(
-      start, match.end(), eras[0].name, regnal_year, tuple(known)
+      start,
+      match.end(),
+      eras[0].ruler.name,
+      regnal_year,
+      _list_spans(eras),
+      is_ruler=True,
     )
   return None
+
+
+def _read_strange_ruler(
+  folded: str, match: re.Match[str], timeline: Timeline
+) -> UnknownEra | None:
+  """Returns the years of a ruler of no table, at the head of a record."""
+  stop = match.start()
+  start = len(folded) - len(folded.lstrip(_ORNAMENT))
+  name = folded[start:stop]
+  if (
+    not _RULER.fullmatch(name)
+    or _NO_RULER.search(name)
+    or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
+    or any(
+      folded[position:stop] in _names_of_rulers(timeline)
+      or named_reigns.find_named_reigns(folded[position:stop], timeline)
+      for position in range(start, stop - 1)
+    )
+  ):
+    return None
+  return UnknownEra(
+    start,
+    match.end(),
+    name,
+    numerals.parse_numeral(match["year"], "year"),
+    (),
+    _find_nearest(name, timeline),
+    is_ruler=True,
+  )
+
+
+@functools.lru_cache(maxsize=8)
+def _names_of_rulers(timeline: Timeline) -> frozenset[str]:
+  """Returns the folded names of the rulers of eras, alone and after a state."""
+  states = {reign.state for reign in timeline.reigns} - {""}
+  all_names = map(rulers.ruler_names, states)
+  return frozenset(
+    dynasty + name
+    for names in all_names
+    for name in names.names
+    for dynasty in ("", *names.dynasties)
+  )
 
 
 def _read_state(
@@ -172,7 +356,7 @@ def _read_state(
 
 
 def _read_strange_era(
-  text: str, folded: str, match: re.Match[str], timeline: Timeline
+  folded: str, match: re.Match[str], timeline: Timeline
 ) -> UnknownEra | None:
   """Returns an era that no table has, at the head of a record."""
   stop = match.start()
@@ -200,7 +384,7 @@ def _read_strange_era(
   return UnknownEra(
     len(folded) - len(folded.lstrip(_ORNAMENT)),
     match.end(),
-    text[start:stop],
+    name,
     numerals.parse_numeral(match["year"], "year"),
     (),
     _find_nearest(name, timeline),
@@ -210,7 +394,9 @@ def _read_strange_era(
 @functools.lru_cache(maxsize=1024)
 def _find_nearest(name: str, timeline: Timeline) -> tuple[str, ...]:
   """Returns names that are like one, the nearest first."""
-  names = sorted(_names_of_calendar(timeline) | _index_eras().keys())
+  names = sorted(
+    _names_of_calendar(timeline) | _index_eras().keys() | _index_rulers().keys()
+  )
   return tuple(
     difflib.get_close_matches(name, names, _NUM_NEAREST, _NEAREST_CUTOFF)
   )

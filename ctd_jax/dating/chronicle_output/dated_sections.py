@@ -162,7 +162,12 @@ def _make_row(
   first_character = dates.place_of(row)
   printed = text[: section.date_end - section.start]
   month, second, *_ = (
-    *map(names.name, dates.months[row].tolist(), dates.probabilities[row]),
+    *(
+      names.name(row, *candidate)
+      for candidate in zip(
+        dates.months[row].tolist(), dates.probabilities[row], strict=True
+      )
+    ),
     None,
   )
   probability = float(dates.probabilities[row, 0])
@@ -225,25 +230,29 @@ class _MonthNames:
 
   def __init__(self, dates: ChronicleDates):
     self._dates = dates
-    self._names: dict[int, tuple[str, int, int, bool, int]] = {}
+    self._names: dict[
+      tuple[int, frozenset[int]], tuple[str, int, int, bool, int]
+    ] = {}
 
   def name(
-    self, month: int, chance: float | np.floating | None
+    self, row: int, month: int, chance: float | np.floating | None
   ) -> NamedMonth | None:
-    """Returns a month with its probability; None if it is outside."""
+    """Returns a month of a section with its probability; None if outside."""
     if self._dates.is_outside(month):
       return None
-    if month not in self._names:
-      calendar, reigns = self._dates.calendar, self._dates.printed_reigns
+    reigns = self._dates.find_naming_reigns(row, month)
+    key = month, reigns
+    if key not in self._names:
+      calendar = self._dates.calendar
       reading = calendar.find_reading(month, reigns)
       reign, year, number = calendar.name_month(month, reigns)
-      self._names[month] = (
+      self._names[key] = (
         *(reign, year, int(number.removesuffix("L"))),
         number.endswith("L"),
         int(calendar.readings.years[reading]),
       )
     return NamedMonth(
-      *self._names[month], None if chance is None else _round_chance(chance)
+      *self._names[key], None if chance is None else _round_chance(chance)
     )
 
 
@@ -258,5 +267,8 @@ def _list_credible(
     most_probable = np.argsort(-chances, kind="stable")[:MAX_CREDIBLE_MONTHS]
     months = [months[index] for index in np.sort(most_probable)]
     chances = chances[np.sort(most_probable)]
-  named_months = map(names.name, months, chances)
+  named_months = (
+    names.name(row, *candidate)
+    for candidate in zip(months, chances, strict=True)
+  )
   return tuple(filter(None, named_months))[:MAX_CREDIBLE_MONTHS]
