@@ -67,31 +67,59 @@ class CalendarMonths:
   def find_month(
     self, reign: int, year: int, month: int, leap: bool = False
   ) -> Months:
-    """Returns a month of a regnal year; see `QueryCalendar`."""
+    """Returns a month of a regnal year; see `QueryCalendar`.
+
+    One that a reform left out, as the third of 237, is the month before it.
+    """
+    numbers, is_leap, lunations = self._list_months(reign, year)
+    is_match = (numbers == month) & (
+      is_leap == (leap and self._has_leap_months)
+    )
+    if not leap and not is_match.any() and (numbers > month).any():
+      earlier = lunations[numbers < month]
+      return _span(earlier[-1:])
+    return _span(lunations[is_match])
+
+  def lacks_month(self, reign: int, year: int, month: int) -> bool:
+    """Returns whether a regnal year has no month of a number.
+
+    Args:
+      reign: its number.
+      year: of the reign.
+      month: 1-12.
+
+    Raises:
+      KeyError: if there is no such year.
+    """
+    return month not in self._list_months(reign, year)[0]
+
+  def _list_months(
+    self, reign: int, year: int
+  ) -> tuple[
+    Int[np.ndarray, " m"], Bool[np.ndarray, " m"], Int[np.ndarray, " m"]
+  ]:
+    """Returns number, leap mark and lunation of the months of a year."""
     members = self._find_members(reign, year)
     readings = self.calendar.readings
     rows = self.calendar.memberships.readings[members]
-    is_leap = leap and self._has_leap_months
-    is_match = (readings.months[rows] == month) & (
-      readings.is_leap[rows] == is_leap
+    return (
+      readings.months[rows],
+      readings.is_leap[rows],
+      self._lunations(members),
     )
-    return _span(self._lunations(members[is_match]))
 
   def find_season(self, reign: int, year: int, month: int) -> Months:
     """Returns the months of a season; see `QueryCalendar`."""
-    members = self._find_members(reign, year)
-    rows = self.calendar.memberships.readings[members]
-    months = self.calendar.readings.months[rows]
-    is_match = (months >= month) & (months < month + _MONTHS_PER_SEASON)
-    return _span(self._lunations(members[is_match]))
+    numbers, _, lunations = self._list_months(reign, year)
+    is_match = (numbers >= month) & (numbers < month + _MONTHS_PER_SEASON)
+    return _span(lunations[is_match])
 
   def find_leap_months(self, reign: int, year: int) -> list[int] | None:
     """Returns the leap months of a year; None if the calendar has none."""
     if not self._has_leap_months:
       return None
-    readings = self.calendar.readings
-    rows = self.calendar.memberships.readings[self._find_members(reign, year)]
-    return sorted(set(readings.months[rows[readings.is_leap[rows]]].tolist()))
+    numbers, is_leap, _ = self._list_months(reign, year)
+    return sorted(set(numbers[is_leap].tolist()))
 
   def find_common_year(
     self, year: int, month: int | None = None

@@ -329,6 +329,14 @@ def list_doubts(
       if mention.month
       else "the calendar does not know leap months: all of the year is asked"
     )
+  elif (
+    mention.month
+    and mention.months is None
+    and months.lacks_month(mention.reigns[0], mention.year, mention.month)
+  ):
+    doubts.append(
+      f"the year has no such month: {reading.name} is the one before"
+    )
   members = calendar.memberships
   is_member = (
     np.isin(members.reigns + 1, mention.reigns)

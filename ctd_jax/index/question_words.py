@@ -29,7 +29,7 @@ _ENTRY = (
 _ANNALS = (
   "(?:今本|經文|傳文|經傳|三傳|經|傳|史官|史書|史冊|史籍|典籍|文獻|古籍)"
 )
-_STATES = "(?:諸侯|諸國|各國|列國|天下)"
+_STATES = "(?:諸侯|諸國|各國|列國|天下|朝廷|朝野)"
 _KIND = "(?:會盟|征伐|朝聘|災異|戰爭|朝會|祭祀|喪葬)"
 _LIST_OF_KINDS = rf"{_KIND}(?:[、，或與及和]*{_KIND})+(?:之[事舉])?"
 # Ways to ask, in folded script, the longest first where one begins another.
@@ -228,6 +228,15 @@ def find_words(
   for segment in _SEPARATOR.split("".join(characters)):
     words += _find_segment_words(segment)
   return tuple(dict.fromkeys(words))
+
+
+def split_words(text: str) -> tuple[str, ...]:
+  """Returns a text at its marks and blanks, words of questions among them.
+
+  Args:
+    text: of which nothing else is left: 「諸侯」 alone is a word.
+  """
+  return tuple(dict.fromkeys(filter(None, _SEPARATOR.split(text))))
 
 
 def _find_segment_words(segment: str) -> list[str]:

@@ -171,6 +171,10 @@ class QuestionReader:
         f"no date in {_shorten(stripped)!r}: expected {_EXAMPLES}; the "
         f"calendar holds {format_years(self._months.years)}"
       )
+    if not (words or dates.intervals or works) and not (
+      question_words.is_question(rest)
+    ):
+      words = question_words.split_words(rest)
     if not (words or dates.intervals or works):
       raise QuestionError(
         f"neither a date nor a word to look for in {_shorten(stripped)!r}: "
