@@ -149,9 +149,14 @@ def rank_by_time(
   ranked = []
   for work in works:
     mass = work.find_mass(query)
-    scores = _score_mass(mass, query) + work.kind_log_p
+    prints_day = None
     if day_rows is not None:
-      scores += _score_day(work.work, day_rows)
+      prints_day = _mask_rows(work.work, day_rows)
+      # A record that prints the day shows that its month has it.
+      mass = np.where(prints_day, work.find_mass(TimeQuery(query.spans)), mass)
+    scores = _score_mass(mass, query) + work.kind_log_p
+    if prints_day is not None:
+      scores += np.where(prints_day, 0, _LOG_OTHER_DAY)
     members = np.arange(len(mass))
     if masks is not None:
       members = np.flatnonzero(masks[work.work.work_id])
@@ -228,11 +233,10 @@ def _score_mass(
   return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
 
 
-def _score_day(
-  work: database.IndexedWork, day_rows: frozenset[int]
-) -> Float[np.ndarray, " n"]:
-  """Returns log p of the day, of records that print it and that do not."""
-  result = np.full(work.num_records, _LOG_OTHER_DAY)
-  indices = [row - work.first_row for row in day_rows if row in work.rows]
-  result[indices] = 0
+def _mask_rows(
+  work: database.IndexedWork, rows: frozenset[int]
+) -> Bool[np.ndarray, " n"]:
+  """Returns which records of a work are among some rows."""
+  result = np.zeros(work.num_records, bool)
+  result[[row - work.first_row for row in rows if row in work.rows]] = True
   return result

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.dating.chronicle import chronicle_dating, emissions
+from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
 from ctd_jax.dating.chronicle.sections import Section
@@ -30,6 +30,8 @@ from ctd_jax.index import calendars, database
 from ctd_jax.texts.works import Entry, Place
 
 _MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
+# Before 104 BCE a month has a day in some of the calendars that are possible.
+_MAX_LOG_RATIO = 1.5
 _MAX_MONTHS = 5  # of those that a reason names
 
 
@@ -118,6 +120,8 @@ def _explain_whole(
 
 
 def _read_section(text: str, calendar: Calendar) -> Section:
+  from ctd_jax.dating.chronicle import chronicle_dating  # needs JAX
+
   entry = Entry(text, Place("", 1))
   return chronicle_dating.read_all_sections([entry], calendar)[0]
 
@@ -153,7 +157,7 @@ def _describe_statement(
   printed_reigns: Sequence[int],
 ) -> str:
   """Returns a statement in words, and whether the month fits it."""
-  is_fitting = scores >= scores.max() - 1e-3
+  is_fitting = scores >= scores.max() - _MAX_LOG_RATIO
   fits = bool(is_fitting[record.best_month])
   printed = record.text[section.start : section.date_end].strip("，。、 　")
   if statement[0] in DAY_STATEMENTS:
@@ -163,8 +167,8 @@ def _describe_statement(
       calendars.name_month(calendar, month, printed_reigns) for month in near
     )
     return (
-      f"prints {name}, a day that the month {'has' if fits else 'has not'}; "
-      f"nearest months with it: {months}"
+      f"prints {name}, a day that the month {'can have' if fits else 'has not'}"
+      f"; nearest months that can: {months}"
     )
   return (
     f"prints 「{printed}」 ({emissions.name_evidence(statement)}), which "

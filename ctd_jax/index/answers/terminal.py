@@ -31,6 +31,7 @@ _CONTROL = re.compile(
   r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
 _WHITE_SPACE = re.compile(r"\s+")
+_GIVEN = ("keys", "reader")  # what is given needs no weight
 _SURE = 0.9  # of a month that is named alone
 
 
@@ -109,7 +110,7 @@ def _describe_question(answer: Answer) -> Iterable[Text]:
 
 def _make_readings(answer: Answer) -> table.Table:
   grid = _make_table()
-  grid.add_column("it may mean")
+  grid.add_column("it may mean", overflow="fold")
   grid.add_column("years")
   grid.add_column("records", justify="right")
   for reading in answer.understood.readings:
@@ -122,9 +123,9 @@ def _make_readings(answer: Answer) -> table.Table:
 def _make_results(answer: Answer, why: bool) -> table.Table:
   grid = _make_table()
   grid.add_column("", justify="right", style="dim")
-  grid.add_column("date", min_width=16, ratio=2)
+  grid.add_column("date", min_width=16, ratio=2, overflow="fold")
   grid.add_column("p", justify="right", no_wrap=True)
-  grid.add_column("record", ratio=5)
+  grid.add_column("record", ratio=5, overflow="fold")
   for record in answer.results:
     chance = record.probability_asked
     grid.add_row(
@@ -218,7 +219,9 @@ def format_reasons(
     number: how many; all if None.
   """
   return [
-    f"{reason['weight']:+.1f} {reason['expert']}: {clean(reason['note'])}"
+    clean(reason["note"])
+    if reason["expert"] in _GIVEN
+    else f"{reason['weight']:+.1f} {reason['expert']}: {clean(reason['note'])}"
     for reason in reasons[:number]
   ]
 
@@ -270,8 +273,8 @@ def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
 def _make_parallels(dates: PassageDate, why: bool) -> table.Table:
   grid = _make_table()
   grid.add_column("share", justify="right", no_wrap=True)
-  grid.add_column("date", min_width=16, ratio=2)
-  grid.add_column("parallel", ratio=5)
+  grid.add_column("date", min_width=16, ratio=2, overflow="fold")
+  grid.add_column("parallel", ratio=5, overflow="fold")
   for parallel in dates.parallels[: None if why else 5]:
     text = _mark(parallel.text, ())
     text.append("\n" + clean(f"{parallel.work} · {parallel.record_id}"), "dim")

@@ -1,0 +1,146 @@
+"""The benchmark through the front door: an index against the evaluation.
+
+The test questions are asked of an index in which validation and test records
+are undated; the system `dating-fitted` is evaluated beside it from the same
+texts, on the same track. Both should give the same figures.
+
+  python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
+    --hide=validation,test
+  python tests/benchmarks/front_door.py --index=INDEX [--data_dir=DIR]
+    [--name=chunqiutr/rebuilt] [--split=test] [--depth=100]
+    [--run=RUNS] [--ask]
+
+`--run` names a folder of run files of the system, which is then not fitted
+anew. `--ask` asks question by question through `Index.ask` instead of
+`Index.search`, which takes longer and makes whole answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+from ctd_jax.evaluation import protocol, scoring
+from ctd_jax.index.search import Index
+from ctd_jax.systems import dated_gallery
+from ctd_jax_datasets import load
+
+SYSTEM = "dating-fitted"
+MEASURES = ("hit@1", "mrr@10", "ndcg@10")
+MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
+MAX_DIFFERENCE = 0.002
+
+
+class AskingIndex:
+  """An index that is asked question by question.
+
+  Attributes:
+    name: of the system.
+  """
+
+  name = "index"
+
+  def __init__(self, index: Index):
+    """Keeps the index."""
+    self.index = index
+
+  def search(self, queries, k):
+    """Returns (record id, score) of the k best for every query."""
+    rankings = []
+    for text in queries:
+      answer = self.index.ask(text, k=k, min_probability=0)
+      # Equal scores are in order of the rows, as in a run file.
+      rankings.append([(r.record_id, r.score) for r in answer.results])
+    return rankings
+
+
+class FittedSystem:
+  """The dating system of the evaluation, fitted on train months.
+
+  Attributes:
+    name: of the system.
+  """
+
+  name = SYSTEM
+
+  def __init__(self, benchmark):
+    """Fits the model."""
+    self.benchmark = benchmark
+    self.dated = dated_gallery.read_dated_gallery(benchmark)
+    self.posterior = self.dated.make_posterior("fitted")
+
+  def search(self, queries, k):
+    """Returns (record id, score) of the k best for every query."""
+    masks = {"all": np.ones(len(self.posterior), bool)}
+    indices, scores = self.dated.rank_by_posterior(
+      queries, self.posterior, k, masks
+    )["all"]
+    ids = self.benchmark.record_ids
+    return [
+      [
+        (ids[index], float(score))
+        for index, score in zip(row, values, strict=True)
+        if index >= 0
+      ]
+      for row, values in zip(indices, scores, strict=True)
+    ]
+
+
+def read_flags() -> argparse.Namespace:
+  """Returns the flags."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--name", default="chunqiutr/rebuilt")
+  parser.add_argument("--data_dir")
+  parser.add_argument("--split", default="test")
+  parser.add_argument("--depth", type=int, default=100)
+  parser.add_argument("--run", type=pathlib.Path)
+  parser.add_argument("--ask", action="store_true")
+  return parser.parse_args()
+
+
+def main() -> int:
+  """Prints the figures of both; returns 1 if they differ."""
+  flags = read_flags()
+  benchmark = load.load_benchmark(flags.name, data_dir=flags.data_dir)
+  index = Index.open(flags.index)
+  started = time.monotonic()
+  asked = scoring.evaluate(
+    AskingIndex(index) if flags.ask else index,
+    benchmark,
+    flags.split,
+    flags.depth,
+    name="index",
+  )
+  seconds = time.monotonic() - started
+  number = len(benchmark.queries[flags.split])
+  print(f"{number} questions in {seconds:.1f} s", flush=True)
+  for mode in MODES:
+    figures = " ".join(f"{m} {asked.mean(m, mode):.4f}" for m in MEASURES)
+    print(f"index {mode}: {figures}", flush=True)
+  reference = scoring.evaluate(
+    flags.run or FittedSystem(benchmark),
+    benchmark,
+    flags.split,
+    flags.depth,
+    name=SYSTEM,
+  )
+  largest = 0.0
+  for mode in MODES:
+    for measure in MEASURES:
+      values = asked.mean(measure, mode), reference.mean(measure, mode)
+      largest = max(largest, abs(values[0] - values[1]))
+      print(
+        f"{mode} {measure:8} index {values[0]:.4f} {SYSTEM} {values[1]:.4f} "
+        f"difference {values[0] - values[1]:+.4f}"
+      )
+  print(f"largest difference {largest:.4f}, allowed below {MAX_DIFFERENCE}")
+  return int(largest >= MAX_DIFFERENCE)
+
+
+if __name__ == "__main__":
+  sys.exit(main())
