@@ -36,8 +36,18 @@ _LEADS_INTO_DATE = re.compile(
 _LEADS_INTO_SEASON = re.compile(
   "[自至以迄訖期限待須俟昨今来來明每毎由到如若曰謂擬]$|[自從]去$|[每毎逐去昨前今明來来][年歲嵗]$"
 )
+# Of lives alone: 「自…至太和四年春」 is a range.
+_LEADS_INTO_YEAR = re.compile(
+  "[自以於于及在用迄訖期限待須俟昨今來来每毎比由到因如若曰云謂]$"
+  "|[自從].{0,10}至$"
+)
+# 「中平四年冬生於譙」: a birth is told where a life begins.
+_BIRTH = re.compile("，?[帝上后公王]?生(?=[於于，。]|$)")
 # What a petition or an order says: its dates are of what it is about.
-_DOCUMENT = re.compile("[臣乞㫖旨敕勅勑]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
+_DOCUMENT = re.compile(
+  "(?<![近大羣群公功侍宗諸朝老良賢忠姦奸權])臣|[乞㫖旨敕勅勑]|陛下|指揮"
+  "|檢[會㑹準准詳]|[言準准]$"
+)
 # Words that end what somebody says: the date after them is of the record.
 _ENDS_SPEECH = re.compile("[矣也焉哉耳乎歟邪已己]$")
 _ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
@@ -45,6 +55,7 @@ _ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[�
 _MAX_DAY_LENGTH = 300
 _WIDTH_BEFORE = 24
 _WIDTH_OF_ORDER = 6  # before a month
+_WIDTH_OF_ORDER_OF_YEAR = 2  # before a year in a life, or 「二年春正月」
 _WIDTH_AFTER = 4
 _NAMES_YEAR = re.compile("[稱為改號復是謂]$")
 _REFERENCE_AFTER_DAY = re.compile(
@@ -98,7 +109,11 @@ class Clauses:
 
   def can_open_record(self, date: PrintedDate) -> bool:
     """Returns whether a date that opens the record dates it."""
-    return not date.is_tail and self._has_form_of_date(date)
+    return (
+      not date.is_tail
+      and self._has_form_of_date(date)
+      and not self._is_birth(date)
+    )
 
   def opens_section(
     self, date: PrintedDate, drafts: Sequence[SectionDraft]
@@ -109,7 +124,7 @@ class Clauses:
       date: after the first of the record.
       drafts: the sections before it.
     """
-    if date.is_tail or self._is_flashback(date):
+    if date.is_tail or self._is_flashback(date) or self._is_birth(date):
       return False
     if not self._is_punctuated:
       return self._opens_bare_clause(date, drafts)
@@ -167,9 +182,12 @@ class Clauses:
     """Returns what `opens_section` does, in a text without punctuation."""
     before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
     after = self._text[date.end : date.end + _WIDTH_AFTER]
+    is_of_life = _is_of_life(drafts)
     leads_into_date = (
       _LEADS_INTO_SEASON
       if date.first_part == DatePart.SEASON and date.last_part > DatePart.SEASON
+      else _LEADS_INTO_YEAR
+      if is_of_life and date.kind == section_kinds.NAMED
       else _LEADS_INTO_DATE
     )
     if (
@@ -185,13 +203,17 @@ class Clauses:
     is_of_document = bool(in_document or NUMBER_OF_DAY.match(after))
     if date.first_part == DatePart.YEAR:
       # More years are mentioned (「建武二年立為后」) than date an entry.
+      is_head = date.has_season and date.last_part > DatePart.SEASON
+      width = (
+        _WIDTH_OF_ORDER_OF_YEAR if is_of_life or is_head else _WIDTH_BEFORE
+      )
       return (
         (
           date.has_season
           or date.last_part == DatePart.DAY
-          or (date.last_part == DatePart.MONTH and _is_of_life(drafts))
+          or (date.last_part == DatePart.MONTH and is_of_life)
         )
-        and not (is_of_document or _ORDER.search(before))
+        and not (is_of_document or _ORDER.search(before[-width:]))
         and not after.startswith(("季", "臣"))
         and not _NAMES_YEAR.search(before)
       )
@@ -208,6 +230,13 @@ class Clauses:
     ) and not (
       _ORDER.search(before[-_WIDTH_OF_ORDER:])
       or self._text[date.start] in "兩两"
+    )
+
+  def _is_birth(self, date: PrintedDate) -> bool:
+    """Returns whether a year is that of a birth, long before what is told."""
+    return (
+      date.first_part <= DatePart.CYCLE
+      and _BIRTH.match(self._text, date.end) is not None
     )
 
   def _skip_blanks(self, position: int) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ctd_jax.chronology import (
   date_expressions,
   date_grammar,
+  named_reigns,
   numerals,
   sexagenary,
 )
@@ -44,6 +45,12 @@ _MISPRINTED_DAY = re.compile(
   "|[已巳](?:[丑卯酉亥]|[巳已己])|[乙丁辛癸][已己]|戌[子寅辰午申]"
   "|[甲丙庚壬][戍戊]|戊[戍戊]"
 )
+# In a text without punctuation 「之」 ends a clause before a year with season
+# and month, 「討之二年春正月」; it names a ruler in 「簡之元年」.
+_PARTICLE_BEFORE_YEAR = re.compile(
+  rf"[之其](?=(?:元|{numerals.NUMERAL_PATTERN})年[春夏秋冬]"
+  rf"(?:正|{numerals.NUMERAL_PATTERN})月)"
+)
 _BARE_YEAR = re.compile(
   rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
   "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
@@ -69,10 +76,17 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
     text: of a record, its glyphs folded by `fold_date_glyphs`.
     calendar: whose reign names to look for.
   """
+  clauses = (
+    text if is_punctuated(text) else _PARTICLE_BEFORE_YEAR.sub("\u3000", text)
+  )
   dates = [
     date
-    for cue in date_expressions.find_date_cues(
-      text, calendar.timeline, with_common_years=True
+    for cue in named_reigns.name_printed_reigns(
+      date_expressions.find_date_cues(
+        clauses, calendar.timeline, with_common_years=True
+      ),
+      text,
+      calendar.timeline,
     )
     if (date := _read_cue(cue, text)) is not None
   ]

@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from ctd_jax.chronology import sexagenary
+from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.dating.chronicle.printed_dates import (
   COMMON_YEAR_STATEMENT,
   DatePart,
@@ -23,11 +23,16 @@ _PAIR = (
   rf"(?:{sexagenary.PAIR_PATTERN}[年歲]?"
   rf"|[歲嵗歳][在次]{sexagenary.PAIR_PATTERN})"
 )
-# 「（1597年）」, 「（丁酉，公元1597年）」, 「（前722年，己未）」.
+_COMMON_YEAR = (
+  r"(?:(?:公元|西元|西[曆历])(?P<before>前)?(?P<era_year>[0-9０-９]{1,4}"
+  rf"|[〇零○{numerals.UNIT_DIGITS}]{{2,4}})年?"
+  # Without a word three digits: 「（3）」 is a note.
+  "|(?P<before_era>前)?(?P<year>[0-9０-９]{3,4})年?)"
+)
+# 「（1597年）」, 「（丁酉，公元一五九七年）」, 「（前722年，己未）」.
 _NOTE = re.compile(
   rf"[ \u3000]?[（(〔\[](?:(?P<pair>{_PAIR})[，、,/ ]?)?"
-  r"(?:(?:公元|西元|西[曆历])?(?P<before>前)?(?P<year>[0-9０-９]{1,4})年?"
-  rf"(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?[）)〕\]]"
+  rf"(?:{_COMMON_YEAR}(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?[）)〕\]]"
 )
 _CLOSING = "）)〕]"
 _OPENING = "（(〔["
@@ -58,15 +63,16 @@ def join_year_names(
 def _read_note(date: PrintedDate, text: str) -> PrintedDate:
   """Returns a year with what a bracket right after it names it by."""
   note = _NOTE.match(text, date.end)
+  digits = note and (note["era_year"] or note["year"])
   if date.last_part not in _YEAR_PARTS or not (
-    note and (note["year"] or note["pair"])
+    note and (digits or note["pair"])
   ):
     return date
   statements = list(date.statements)
-  if note["year"] and int(note["year"]):
-    year = int(note["year"])
-    year = 1 - year if note["before"] else year
-    statements.append((COMMON_YEAR_STATEMENT, year))
+  year = _read_digits(digits) if digits else 0
+  if year:
+    is_before = note["before"] or note["before_era"]
+    statements.append((COMMON_YEAR_STATEMENT, 1 - year if is_before else year))
   pair = note["pair"] or note["last_pair"]
   if pair:
     statements.append(("cycle", _read_pair(pair)))
@@ -75,6 +81,14 @@ def _read_note(date: PrintedDate, text: str) -> PrintedDate:
     end=note.end(),
     last_part=DatePart.CYCLE,
     statements=tuple(dict.fromkeys(statements)),
+  )
+
+
+def _read_digits(digits: str) -> int:
+  """Returns the number of 「1597」 or 「一五九七」."""
+  values = {d: n for n, d in enumerate(numerals.UNIT_DIGITS, start=1)}
+  return int(
+    "".join(d if d.isdecimal() else str(values.get(d, 0)) for d in digits)
   )
 
 

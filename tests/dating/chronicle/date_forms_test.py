@@ -43,6 +43,8 @@ YEARS = {
   "永熹二年（303年）": {YEAR_STATEMENT, COMMON_YEAR},
   "永熹二年（公元303）": {YEAR_STATEMENT, COMMON_YEAR},
   "永熹二年（癸亥，303年）": {YEAR_STATEMENT, COMMON_YEAR, CYCLE},
+  "永熹二年（癸亥，公元三〇三年）": {YEAR_STATEMENT, COMMON_YEAR, CYCLE},
+  "永熹二年（公元三零三年）": {YEAR_STATEMENT, COMMON_YEAR},
   "公元303年（永熹二年）": {YEAR_STATEMENT, COMMON_YEAR},
 }
 MONTHS = {
@@ -111,7 +113,7 @@ def test_year_month_and_day_in_all_forms(year, script, eras):
       "二年癸亥七月，大水。",
       (YEAR, (("year", None, 2), ("cycle", 59), ("month", 7))),
     ),
-    # Two years, and a day at the end of a sentence.
+    # A pair alone is a day.
     ("癸亥，大水。", (DAY, (("day", 59),))),
     ("永熹二年冬月，大水。", (NAMED, (YEAR_STATEMENT, ("season", 3)))),
     (
@@ -127,6 +129,8 @@ def test_year_month_and_day_in_all_forms(year, script, eras):
     ("晦日，大雪。", (DAY, (("month day", -1),))),
     ("初五，大雪。", (DAY, (("month day", 5),))),
     ("後九月，大雪。", (MONTH, (("leap", 9),))),
+    # A note of the edition.
+    ("永熹二年（3）大水。", (NAMED, (YEAR_STATEMENT,))),
     # 「其後九月」 is a length of time, 望 a sacrifice, 二十 a number.
     ("其後九月，大雪。", (NO_DATE, ())),
     ("四月，望祭山川。", (MONTH, (("month", 4),))),

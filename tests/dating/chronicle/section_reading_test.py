@@ -167,6 +167,20 @@ def test_a_section_begins_at_its_date_and_has_what_follows(eras):
     ("夏國主遣使", ["夏國主遣使"]),
     ("五月大水先是永熹二年夏竦言邊事", ["五月大水先是永熹二年夏竦言邊事"]),
     ("五月捕盜是月甲子赦之", ["五月捕盜是月甲子赦之"]),
+    # A life dates by era and month, its entries of annals mention them.
+    (
+      "王諱某好獵永熹二年三月立爲王至安初三年春薨",
+      ["王諱某好獵", "永熹二年三月立爲王至", "安初三年春薨"],
+    ),
+    ("甲子王好獵永熹二年三月立", ["甲子王好獵永熹二年三月立"]),
+    (
+      "三年春正月王詔將討之四年春正月師還",
+      ["三年春正月王詔將討之", "四年春正月師還"],
+    ),
+    ("三月王問羣臣各一人四月大水", ["三月王問羣臣各一人", "四月大水"]),
+    ("三月王出明年春王歸", ["三月王出", "明年春王歸"]),
+    # A birth dates nothing of what is told.
+    ("王諱某永熹二年冬生於滄四年春立", ["王諱某永熹二年冬生於滄", "四年春立"]),
   ],
 )
 def test_texts_without_punctuation_are_cut(text, expected, eras):
@@ -295,7 +309,6 @@ def test_an_era_that_nobody_knows_has_its_nearest_names(eras):
     "永熹三年，大水。",
     "王在位三年，大水。",
     "居長安三年，乃歸。",
-    "桓公三年春，大水。",
     "其弟三年不食。",
     "二十三年春，大水。",
     "洪武九十九年，大水。",
