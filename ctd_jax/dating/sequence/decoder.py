@@ -41,7 +41,7 @@ CREDIBLE = 0.9  # probability of the set of credible places
 # Most sections are sure of a few months; of more a set is sorted as a whole.
 _NUM_SORTED = 64
 
-Temper = Callable[[np.ndarray], np.ndarray]
+Temper = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,8 +191,8 @@ def decode_months(
     log_transitions: of the timeline.
     prior: as of `iter_posteriors`.
     block_size: sections at a time.
-    temper: from a posterior [B, P] to one that allows for how reliable the
-      model of the text is; none if None.
+    temper: from a posterior [B, P] and its first section to one that allows
+      for how reliable the model of the text is; none if None.
     credible: probability of the sets of credible places.
 
   Raises:
@@ -211,7 +211,7 @@ def decode_months(
     log_likelihood = block_log_likelihood
     stop = start + len(posterior)
     if temper is not None:
-      posterior = temper(posterior)
+      posterior = temper(posterior, start)
     order = _sort_likely_places(posterior)
     months[start:stop] = order[:, :2]
     probabilities[start:stop] = np.take_along_axis(posterior, order[:, :2], 1)

@@ -9,13 +9,29 @@ from ctd_jax.dating.chronicle import (
   month_calendar,
   reliability,
 )
+from ctd_jax.dating.chronicle import emissions as emissions_lib
 from ctd_jax.dating.sequence import transition_model
-from ctd_jax.dating.sequence.section_kinds import MONTH, NO_DATE, SEASON
+from ctd_jax.dating.sequence.section_kinds import MONTH, NO_DATE, SEASON, YEAR
 from ctd_jax.texts.works import Entry, Place
 
 YEARS = np.repeat(np.arange(300, 340), 12)
 MONTHS = np.tile(np.arange(1, 13), 40)
 BOUNDARIES = transition_model.find_boundaries(YEARS, MONTHS)
+
+
+class FakeEmissions(emissions_lib.SectionEmissions):
+  """Sections of some kinds, with what they print."""
+
+  def __init__(self, kinds, log_p=None):
+    self.kinds = np.asarray(kinds)
+    self._log_p = log_p
+
+  def __call__(self, start, stop):
+    return np.asarray(self._log_p, np.float32)[start:stop]
+
+
+def measure(path, kinds):
+  return reliability.measure_reliability(fit(path, kinds), FakeEmissions(kinds))
 
 
 def fit(path, kinds):
@@ -39,7 +55,7 @@ def test_entries_without_a_date_leave_a_month_where_heads_are_lost(
   model = fit(path, kinds)
   assert least <= model.rest[NO_DATE] <= most
   # Where heads are lost the posterior is wide already.
-  sharpness = reliability.measure_reliability(model, kinds).sharpness
+  sharpness = measure(path, kinds).sharpness
   assert (sharpness > 0.9) == (step > 1)
 
 
@@ -50,18 +66,57 @@ def test_short_texts_say_little_of_lost_heads():
 def test_sections_that_go_back_may_be_of_any_month():
   path = np.arange(0, 480, 3)
   kinds = np.full(len(path), SEASON)
-  in_order = reliability.measure_reliability(fit(path, kinds), kinds)
+  in_order = measure(path, kinds)
   # Every tenth entry stands ten places too late.
   moved = path.copy()
   moved[15::10] -= 30
-  out_of_order = reliability.measure_reliability(fit(moved, kinds), kinds)
+  out_of_order = measure(moved, kinds)
   assert in_order.misplaced < 0.01
   assert 0.1 < out_of_order.misplaced <= 0.3
 
 
+def test_years_that_are_printed_go_back_as_streams_do():
+  # Annals of a year and then its tradition, each with its year at the head.
+  years = np.arange(0, 480, 12)
+  path = np.stack([years, years + 3, years, years + 6], 1).ravel()
+  kinds = np.tile([YEAR, SEASON, YEAR, SEASON], len(years))
+  model = fit(path, kinds)
+  assert model.back[YEAR] > 0.3
+  assert measure(path, kinds).misplaced < 0.01
+  # Without their years they are out of order.
+  assert measure(path, np.full(len(path), SEASON)).misplaced > 0.1
+
+
+def test_a_text_that_begins_anew_often_is_less_sure():
+  path = np.tile(np.arange(0, 240, 3), 8)
+  kinds = np.full(len(path), SEASON)
+  anew, once = measure(path, kinds), measure(path[:80], kinds[:80])
+  assert anew.sharpness < once.sharpness - 0.1
+  # So it is where heads are lost.
+  skips = np.tile(np.repeat(np.arange(0, 480, 6), 2), 8)
+  kinds = np.tile([MONTH, NO_DATE], len(skips) // 2)
+  assert fit(skips, kinds).rest[NO_DATE] < 0.5
+  assert measure(skips, kinds).sharpness < 0.7
+
+
+def test_any_month_is_one_that_fits_what_is_printed():
+  # Sections 5 and 6, whose months 1 and 2 print something else.
+  log_p = np.zeros((7, 2, 4))
+  log_p[5, :, 1] = -8
+  log_p[6, 0, 2] = log_p[6, 1, 2] = -8
+  posterior = np.array([[1.0, 1e-9, 1e-9, 0.0]] * 2, np.float32)
+  temper = reliability.Reliability(1.0, 0.2, FakeEmissions([], log_p))
+  first, second = temper(posterior, 5)
+  assert first[1] < 1e-3 < 0.09 < first[2]
+  assert second[2] < 1e-3 < 0.09 < second[1]
+
+
 def test_tempering_keeps_the_order_and_what_is_impossible():
   posterior = np.array([[0.97, 0.019, 0.001, 0.0, 0.01]], np.float32)
-  tempered = reliability.Reliability(0.6, 0.1)(posterior)
+  temper = reliability.Reliability(
+    0.6, 0.1, FakeEmissions([], np.zeros((1, 5)))
+  )
+  tempered = temper(posterior, 0)
   assert tempered.sum() == pytest.approx(1)
   assert (np.diff(tempered[0, :4]) < 0).all()
   assert tempered[0, 3] == 0
@@ -72,9 +127,10 @@ def test_tempering_keeps_the_order_and_what_is_impossible():
 
 def test_certain_months_stay_certain():
   posterior = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
-  np.testing.assert_array_equal(
-    reliability.Reliability(0.6, 0.3)(posterior), posterior
+  temper = reliability.Reliability(
+    0.6, 0.3, FakeEmissions([], np.zeros((2, 3)))
   )
+  np.testing.assert_array_equal(temper(posterior, 0), posterior)
 
 
 @pytest.mark.parametrize(
