@@ -55,6 +55,7 @@ def main() -> None:
         unit=values.unit,
         hidden_splits=tuple(values.hide),
         data_dir=values.data_dir,
+        use_passages=values.passages,
         choices=DatingChoices(
           in_order=tuple(values.order),
           undated=tuple(values.undated),
@@ -147,6 +148,12 @@ if __name__ == "__main__":
     None,
     "Folder of the built data sets; that of TFDS by default. Example: "
     "--data_dir=~/datasets",
+  )
+  flags.DEFINE_bool(
+    "passages",
+    True,
+    "Whether to learn from the records how to date passages that are not among "
+    "them, which takes time and a third of the folder.",
   )
   flags.DEFINE_bool(
     "check", False, "Verify files, hashes and rows, and name what is damaged."

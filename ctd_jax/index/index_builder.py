@@ -62,6 +62,7 @@ class BuildOptions:
     hidden_splits: splits of data sets whose months are not to be used.
     data_dir: folder of the built data sets.
     choices: how works are dated.
+    use_passages: whether the index is to date passages that it has not.
   """
 
   reigns: str | None = None
@@ -69,6 +70,7 @@ class BuildOptions:
   hidden_splits: tuple[str, ...] = ()
   data_dir: str | None = None
   choices: DatingChoices = dataclasses.field(default_factory=DatingChoices)
+  use_passages: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,7 +131,12 @@ def _is_new(folder: pathlib.Path) -> bool:
   if (folder / database.DATABASE_FILE).exists():
     with contextlib.closing(database.open_database(folder)) as connection:
       return database.get_property(connection, "generation") == "0"
-  known = {LOCK_FILE, calendars.CALENDAR_FOLDER, staged_works.WORKS_FOLDER}
+  known = {
+    LOCK_FILE,
+    calendars.CALENDAR_FOLDER,
+    staged_works.WORKS_FOLDER,
+    staged_works.PASSAGES_FOLDER,
+  }
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
   others = sorted(names - known)
   if others:
@@ -293,7 +300,11 @@ class _Build:
       removed=(*removed_names, *replaced),
     )
     index_commit.commit_works(
-      self._folder, self._calendar, self._staged, result.removed
+      self._folder,
+      self._calendar,
+      self._staged,
+      result.removed,
+      self._options.use_passages,
     )
     return result
 

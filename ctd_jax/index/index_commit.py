@@ -25,6 +25,7 @@ from ctd_jax.index import (
   database,
   full_text,
   manifest,
+  passage_state,
   staged_works,
 )
 from ctd_jax.index.database import IndexedWork
@@ -60,6 +61,7 @@ def commit_works(
   calendar: Calendar,
   staged: Sequence[StagedWork],
   removed: Collection[str],
+  use_passages: bool = True,
 ) -> None:
   """Takes works into an index, in place of others, and writes the manifest.
 
@@ -68,6 +70,7 @@ def commit_works(
     calendar: of the index.
     staged: works to be taken in.
     removed: names of works that are taken out.
+    use_passages: whether the index is to date passages.
   """
   with contextlib.closing(
     database.open_database(folder, readonly=False)
@@ -82,7 +85,7 @@ def commit_works(
         connection.execute("ROLLBACK")
         raise
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    update_manifest(folder, calendar, connection)
+    update_manifest(folder, calendar, connection, use_passages)
 
 
 def _write_works(
@@ -194,22 +197,29 @@ def iterate_labels(
 
 
 def update_manifest(
-  folder: pathlib.Path, calendar: Calendar, connection: sqlite3.Connection
+  folder: pathlib.Path,
+  calendar: Calendar,
+  connection: sqlite3.Connection,
+  use_passages: bool = True,
 ) -> None:
-  """Writes the manifest of what the database has, and removes what it has not.
+  """Writes the manifest of what the database has, then removes what it has not.
 
   Args:
     folder: of the index.
     calendar: of the index.
     connection: to its database.
+    use_passages: whether the index is to date passages.
   """
+  previous = _read_previous(folder)
+  generation = int(database.get_property(connection, "generation"))
   works = database.list_works(connection)
-  used = {work.folder for work in works}
-  staged_works.remove_leftovers(folder, used)
-  previous = {}
-  if (folder / manifest.MANIFEST_FILE).exists():
-    with contextlib.suppress(ValueError):
-      previous = manifest.read_manifest(folder).files
+  if not use_passages:
+    passages = None
+  elif previous and previous.generation == generation and previous.passages:
+    passages = previous.passages
+  else:
+    passages = passage_state.fit_passage_state(folder, connection, calendar)
+  used = {work.folder for work in works} | ({passages} if passages else set())
   spec = json.loads(
     files.read_text(
       folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
@@ -219,7 +229,7 @@ def update_manifest(
     folder,
     Manifest(
       format=manifest.FORMAT,
-      generation=int(database.get_property(connection, "generation")),
+      generation=generation,
       made_with=ctd_jax.__version__,
       calendar={
         "spec": spec,
@@ -227,9 +237,18 @@ def update_manifest(
         "months": len(calendar),
       },
       works=[_describe_work(work) for work in works],
-      files=_hash_files(folder, previous),
+      files=_hash_files(folder, used, previous.files if previous else {}),
+      passages=passages,
     ),
   )
+  staged_works.remove_leftovers(folder, used)
+
+
+def _read_previous(folder: pathlib.Path) -> Manifest | None:
+  """Returns the manifest of the last build; None if it cannot be read."""
+  with contextlib.suppress(FileNotFoundError, ValueError):
+    return manifest.read_manifest(folder)
+  return None
 
 
 def _describe_work(work: IndexedWork) -> dict[str, Any]:
@@ -245,19 +264,17 @@ def _describe_work(work: IndexedWork) -> dict[str, Any]:
 
 
 def _hash_files(
-  folder: pathlib.Path, previous: dict[str, ManifestFile]
+  folder: pathlib.Path,
+  used: Collection[str],
+  previous: dict[str, ManifestFile],
 ) -> dict[str, ManifestFile]:
-  """Returns sizes and hashes; a file of a work is never written again."""
+  """Returns sizes and hashes; a file in a folder of `used` is written once."""
   hashes = {}
-  for path in sorted(folder.rglob("*")):
-    name = path.relative_to(folder).as_posix()
-    is_hidden = any(part.startswith(".") for part in pathlib.Path(name).parts)
-    if is_hidden or not path.is_file() or "/" not in name:
-      continue
-    known = previous.get(name)
-    hashes[name] = (
-      known
-      if known is not None and name.startswith(f"{WORKS_FOLDER}/")
-      else manifest.hash_file(path)
-    )
+  for parent in (calendars.CALENDAR_FOLDER, *sorted(used)):
+    for path in sorted((folder / parent).rglob("*")):
+      if not path.is_file() or path.name == staged_works.ROWS_FILE:
+        continue
+      name = path.relative_to(folder).as_posix()
+      is_known = parent in used and name in previous
+      hashes[name] = previous[name] if is_known else manifest.hash_file(path)
   return hashes

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
   from ctd_jax.dating.chronicle.month_calendar import Calendar
   from ctd_jax.dating.passages.passage_dater import PassageDater
 
-PASSAGES_FOLDER = "passages"
 Folder = TypeVar("Folder", bound="IndexFolder")
 
 
@@ -116,12 +115,14 @@ class IndexFolder:
     """
     from ctd_jax.dating.passages.passage_dater import PassageDater
 
-    folder = self.folder / PASSAGES_FOLDER
-    if not folder.is_dir():
+    if self.manifest.passages is None:
       raise FileNotFoundError(
-        f"{folder}: missing; this index does not date passages, build it again"
+        f"{self.folder}: this index does not date passages; build it with "
+        "--passages, from a work that prints its dates"
       )
-    return PassageDater.open(folder, self.calendar)
+    return PassageDater.open(
+      self.folder / self.manifest.passages, self.calendar
+    )
 
   @property
   def num_records(self) -> int:

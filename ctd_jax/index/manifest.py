@@ -43,6 +43,7 @@ class Manifest(msgspec.Struct, frozen=True):
     files: path below the folder -> size and hash; all but the database, whose
       rows the works have hashes of.
     dense: run and sha256 of the encoder of the vectors, None without.
+    passages: folder of what dates passages, None without.
   """
 
   format: int
@@ -52,6 +53,7 @@ class Manifest(msgspec.Struct, frozen=True):
   works: list[dict[str, Any]]
   files: dict[str, ManifestFile]
   dense: dict[str, Any] | None = None
+  passages: str | None = None
 
 
 class _ManifestFormat(msgspec.Struct):

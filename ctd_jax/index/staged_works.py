@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index import month_postings, posterior_arrays
@@ -31,7 +32,7 @@ from ctd_jax.index.posterior_arrays import PosteriorArrays
 from ctd_jax.index.work_dating import DatedWork
 from ctd_jax.utils import files, progress
 
-WORKS_FOLDER = "works"
+WORKS_FOLDER, PASSAGES_FOLDER = "works", "passages"
 ROWS_FILE, WORK_FILE = "records.jsonl", "work.json"
 # Columns of `records` that the text alone decides.
 TEXT_COLUMNS = (
@@ -236,24 +237,27 @@ def list_labels(
 def is_label(
   kind: str, month: int, chance: float, manner: str, num_months: int
 ) -> bool:
-  """Whether a record is dated for sure, so that others are dated by it."""
-  return (
-    manner != MODEL
-    and kind not in (HEADING, "neg_comment", "no_event")
-    and chance >= CERTAIN
-    and month < num_months
+  """Whether a record is an event of a sure date, by which others are dated."""
+  return kind not in (HEADING, NEG_COMMENT, NO_EVENT) and is_sure(
+    month, chance, manner, num_months
   )
 
 
+def is_sure(month: int, chance: float, manner: str, num_months: int) -> bool:
+  """Whether a date is given, or found by order with `CERTAIN` or more."""
+  return manner != MODEL and chance >= CERTAIN and month < num_months
+
+
 def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
-  """Removes folders of works that the index does not use.
+  """Removes folders that the index does not use, and rows that it has taken.
 
   Args:
     folder: of the index.
-    used: folders of works that it does, relative to it.
+    used: folders of works and passages that it does, relative to it.
   """
-  for path in (folder / WORKS_FOLDER).iterdir():
-    if f"{WORKS_FOLDER}/{path.name}" not in used:
-      shutil.rmtree(path)
+  for parent in (WORKS_FOLDER, PASSAGES_FOLDER):
+    for path in (folder / parent).glob("*/"):
+      if f"{parent}/{path.name}" not in used:
+        shutil.rmtree(path)
   for name in used:
     (folder / name / ROWS_FILE).unlink(missing_ok=True)

@@ -102,7 +102,7 @@ def choose_manner(
   if work.is_text:
     return ORDER if _prints_dates(work.entries, calendar) else MODEL
   is_known = [
-    not (record.is_hidden or record.start is None and record.end is None)
+    not (record.is_hidden or (record.start is None and record.end is None))
     for record in work.records
   ]
   if all(is_known):
