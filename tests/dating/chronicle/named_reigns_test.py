@@ -1,0 +1,93 @@
+"""A state that is printed beside a reign decides whose it is."""
+
+import pytest
+
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  dating_warnings,
+  month_calendar,
+  unknown_eras,
+)
+from ctd_jax.texts.works import Entry, Place
+
+
+def records_of(lines):
+  return [
+    Entry(line, Place("chronicle.txt", number))
+    for number, line in enumerate(lines, 1)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("text", "year"),
+  [
+    ("日本貞觀十三年春正月，大水。", 871),
+    ("唐貞觀十三年春正月，大水。", 639),
+    ("後周世宗顯德三年正月，雨。", 956),
+    ("周世宗顯德三年正月，雨。", 956),
+    ("朝鮮太宗三年正月，雨。", 1403),
+    ("朝鮮英宗三年正月，雨。", 1727),
+    ("英祖三年正月，雨。", 1727),
+    ("蒙古太宗三年正月，雨。", 1231),
+    ("新羅善德王十二年九月，雨。", 643),
+  ],
+)
+def test_a_state_tells_reigns_of_one_name_apart(text, year):
+  calendar = month_calendar.load_calendar("唐,後周,日本,朝鮮,新羅,元")
+  (section,) = chronicle_dating.read_all_sections(records_of([text]), calendar)
+  name, regnal_year = section.statements[0][1:]
+  reigns = calendar.timeline.reigns
+  assert {
+    reigns[row].accession + regnal_year - 1
+    for row in calendar.find_reigns(name)
+  } == {year}
+
+
+@pytest.mark.parametrize(
+  ("polities", "text", "name"),
+  [
+    ("日本", "唐貞觀三年正月，雨。", "唐貞觀"),
+    ("日本", "其年，新羅善德王三年也。", "善德王"),
+    ("宋", "遼太祖三年春，雨。", "太祖"),
+    ("高麗", "宣祖三年春正月，雨。", "宣祖"),
+    ("秦,西漢", "平王三年春，雨。", "平王"),
+    ("晉", "周幽王二年春，雨。", "周幽王"),
+  ],
+)
+def test_rulers_that_a_calendar_lacks_are_named(polities, text, name):
+  calendar = month_calendar.load_calendar(polities)
+  (era,) = unknown_eras.find_unknown_eras(text, calendar)
+  assert era.name == name
+  assert era.known or era.nearest
+  (warning,) = dating_warnings.list_unknown_eras(records_of([text]), calendar)
+  assert warning.startswith(f"{name} is not in the calendar {polities}")
+
+
+@pytest.mark.parametrize(
+  ("polities", "text"),
+  [
+    ("朝鮮", "英宗三年春正月，雨。"),
+    ("朝鮮", "明年，諸侯王三年春不朝。"),
+    ("宋", "高宗三年春，雨。"),
+    ("日本", "貞觀三年正月，雨。"),
+    ("秦,西漢", "孝文帝三年春，雨。"),
+  ],
+)
+def test_rulers_of_the_calendar_are_not_unknown(polities, text):
+  calendar = month_calendar.load_calendar(polities)
+  assert unknown_eras.find_unknown_eras(text, calendar) == []
+
+
+def test_a_month_is_named_by_the_state_that_the_text_prints():
+  calendar = month_calendar.load_calendar("遼,宋")
+  dates = chronicle_dating.date_records(
+    records_of(
+      ["遼統和二年正月，雨。", "宋雍熙元年三月，雨。", "遼統和三年正月，雪。"]
+    ),
+    calendar,
+  )
+  names = []
+  for row, month in enumerate(dates.months[:, 0]):
+    reigns = dates.find_naming_reigns(row, month)
+    names.append(dates.calendar.name_month(month, reigns)[:2])
+  assert names == [("遼聖宗統和", 2), ("宋太宗雍熙", 1), ("遼聖宗統和", 3)]

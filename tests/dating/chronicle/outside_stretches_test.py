@@ -1,0 +1,88 @@
+"""What is of another time than the calendar is dated outside of it."""
+
+import pytest
+
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  dating_warnings,
+  month_calendar,
+  outside_stretches,
+)
+from ctd_jax.texts.works import Entry, Place
+
+
+def records_of(lines, headings=()):
+  return [
+    Entry(line, Place("chronicle.txt", number), headings=tuple(headings))
+    for number, line in enumerate(lines, 1)
+  ]
+
+
+def mark(records, calendar):
+  sections = chronicle_dating.read_all_sections(records, calendar)
+  return [section.is_of_other_time for section in sections]
+
+
+@pytest.fixture(scope="module")
+def han():
+  return month_calendar.load_calendar("秦,西漢")
+
+
+def test_annals_of_an_earlier_state_are_of_another_time(han):
+  lines = ["武王即位。", "九年，武王上祭于畢。", "二月，陳師。"]
+  assert all(mark(records_of(lines, ["紀", "周本紀第四"]), han))
+  assert not any(mark(records_of(lines, ["紀", "孝文本紀"]), han))
+  # 秦 is of the calendar, whatever its annals tell.
+  assert not any(mark(records_of(lines, ["秦本紀"]), han))
+  # That of 周 is one of the states that 北周 and 後周 are.
+  zhou = month_calendar.load_calendar("後周")
+  assert not any(mark(records_of(lines, ["周本紀"]), zhou))
+
+
+def test_years_after_a_ruler_of_another_time_are_his(han):
+  lines = [
+    "文公元年，居西垂宮。",
+    "三年，文公以兵東獵。",
+    "十年，初為鄜畤。",
+    "春正月，雨。",
+    "惠帝三年春正月，雨。",
+    "四年，大水。",
+  ]
+  assert mark(records_of(lines), han) == [True] * 4 + [False] * 2
+
+
+def test_an_aside_does_not_lead_out_of_the_calendar(han):
+  lines = ["惠帝三年春，雨。", "平王元年，東遷。", "四年春，雨。"]
+  assert mark(records_of(lines), han) == [False, True, False]
+
+
+def test_parallel_states_are_of_the_time_of_the_calendar():
+  wei = month_calendar.load_calendar("曹魏")
+  lines = ["黃初三年春，雨。", "黃武元年冬，雪。", "二月，雨。"]
+  assert not any(mark(records_of(lines), wei))
+  assert mark(records_of(["明洪武三年春，雨。", "二月，雪。"]), wei) == [
+    True,
+    True,
+  ]
+
+
+def test_years_past_the_end_of_a_table_are_outside():
+  calendar = month_calendar.load_calendar("日本")
+  lines = [
+    "明治五年三月、雨。",
+    "明治六年一月、雨。",
+    "二月、雪。",
+    "明治七年、雪。",
+  ]
+  dates = chronicle_dating.date_records(records_of(lines), calendar)
+  assert dates.outside[0] < 0.1
+  assert (dates.outside[1:] > 0.9).all()
+
+
+def test_headings_of_another_time_are_told(han):
+  records = records_of(["武王即位。", "九年，祭于畢。"], ["周本紀"])
+  assert outside_stretches.list_other_headings(records, han) == {"周本紀": 2}
+  (warning,) = dating_warnings.list_unknown_eras(records, han)
+  assert warning == (
+    "周本紀 is of another time than the calendar 秦,西漢: 2 records outside"
+  )
