@@ -41,9 +41,12 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   # Dates of the records of a data set, dating/NAME.
   "dating": {
     "track": runs.TRACKS,
-    "mode": ("hidden_events",),
+    "mode": ("hidden_events", "loose_passages"),
     "family": ("all",),
-    "metric": ("month", "within_1", "year", "nll", "ece"),
+    "metric": (
+      *("month", "within_1", "year", "nll", "ece"),
+      *("coverage@90", "size@90"),
+    ),
   },
   # Places of chronicles that are dated by their order; the system is the text.
   "chronicles": {

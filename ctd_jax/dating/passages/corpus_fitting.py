@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.optimize
 import scipy.sparse
 from absl import logging
 from jaxtyping import Int
@@ -31,6 +32,7 @@ from ctd_jax.dating.passages import (
   hidden_records,
   passage_pairs,
   passage_reading,
+  passage_scores,
   wording_index,
 )
 from ctd_jax.dating.passages.passage_citations import PassageCitations
@@ -38,10 +40,16 @@ from ctd_jax.dating.passages.passage_scores import CorpusState
 from ctd_jax.dating.passages.passage_words import PassageWords
 from ctd_jax.dating.passages.text_table import TextTable
 from ctd_jax.dating.posterior import CredibleBlock
+from ctd_jax.utils import progress
 
 # Share of the years between the first and the last labelled record that may
 # lack one, for passages to be looked for among labelled records.
 _MAX_BLANK_YEARS = 0.1
+# One fold is enough for the one number of the temperature.
+_CALIBRATION_FOLD = 0
+_MAX_CALIBRATION_EVENTS = 400  # dated as passages
+_MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
+_LOG_TEMPERATURE_BOUNDS = (-2, 1)  # of the log inverse temperature
 
 
 def choose_manner(axis: MonthAxis, labels: Labels) -> str:
@@ -75,24 +83,57 @@ def fit_corpus_state(
   model = dating_model.DatingModel(experts, has_comments, manner)
   fitted = model.fit(corpus, labels)
   logging.info("passages: keeping the corpus, hidden by %s", manner)
-  panel = expert_panel.fit_panel(
-    experts, fitted.features, labels, fitted.weights.by_expert
+  texts_kept = _keep_texts(fitted, row_ids)
+  state = _keep_state(fitted, texts_kept, posteriors)
+  return dataclasses.replace(
+    state,
+    inverse_temperature=_calibrate(fitted, texts_kept, posteriors, calendar),
   )
-  scores = record_scores.score_hidden_records(
-    panel, fitted.weights.pool_weights
+
+
+def _calibrate(
+  fitted: dating_model.FittedDatingModel,
+  texts_kept: _KeptTexts,
+  posteriors: CredibleBlock | None,
+  calendar: Timeline | Calendar,
+) -> float:
+  """Returns the inverse temperature of greatest likelihood.
+
+  Labelled events of one fold are hidden, and each is dated as a passage.
+  """
+  features, labels = fitted.features, fitted.labels
+  fold_of_record = folds.fold_records(features.corpus, labels, fitted.manner)
+  is_hidden = fold_of_record == _CALIBRATION_FOLD
+  rows = np.flatnonzero(is_hidden & features.is_event)
+  rows = rows[np.argsort(features.corpus.text_hashes[rows], kind="stable")]
+  rows = rows[:_MAX_CALIBRATION_EVENTS]
+  if len(rows) < _MIN_CALIBRATION_EVENTS:
+    return float(fitted.weights.inverse_temperature)
+  hidden = dataclasses.replace(
+    fitted, labels=labels.hide_records(is_hidden), _explained={}
   )
-  factors = None
-  if "room" in panel.experts:
-    is_hidden = ~labels.is_known
-    block = scores.make_block(fitted.weights.inverse_temperature, is_hidden)
-    factors = block.month_log_factors
-  return _keep_state(
-    fitted,
-    panel,
-    hidden=_keep_hidden_records(fitted, panel, scores, posteriors),
-    row_ids=row_ids,
-    month_log_factors=factors,
+  state = _keep_state(hidden, texts_kept, posteriors)
+  reader = passage_reading.PassageReader(calendar, features.axis, state.dates)
+  scorer = passage_scores.PassageScorer(state, reader)
+  scores = [
+    sum(scorer.score(features.corpus.texts[row], [row]).terms.values())
+    for row in progress.Progress(rows.tolist(), "passages", unit="event")
+  ]
+  log_prior = np.log(state.year_prior)[features.axis.year_of]
+  log_prior -= logsumexp(log_prior)
+  months = labels.month[rows]
+
+  def loss(log_inverse_temperature: float) -> float:
+    scale, total = np.exp(log_inverse_temperature), 0.0
+    for score, month in zip(scores, months, strict=True):
+      weighed = log_prior + scale * score
+      total += logsumexp(weighed) - weighed[month]
+    return total
+
+  optimum = scipy.optimize.minimize_scalar(
+    loss, bounds=_LOG_TEMPERATURE_BOUNDS, method="bounded"
   )
+  return float(np.exp(optimum.x))
 
 
 def _read_corpus(
@@ -106,9 +147,7 @@ def _read_corpus(
   if isinstance(calendar, Timeline):
     return corpus_lib.read_axis_corpus(texts, axis, external_texts), None
   heads = [undated_texts.read_head(text, calendar) for text in texts]
-  corpus = undated_texts.make_headed_corpus(
-    axis, texts, heads, external_texts
-  )
+  corpus = undated_texts.make_headed_corpus(axis, texts, heads, external_texts)
   return corpus, head_dates.HeadDates(
     calendar=calendar, heads=heads, is_read=~labels.is_known
   )
@@ -203,15 +242,27 @@ def _set_posteriors(
     chances[index_of_row[row]] = mass + rest * panel.year_prior
 
 
-def _keep_state(
-  fitted: dating_model.FittedDatingModel,
-  panel: expert_panel.ExpertPanel,
-  hidden: hidden_records.HiddenRecords,
-  row_ids: np.ndarray,
-  month_log_factors: np.ndarray | None,
-) -> CorpusState:
+@dataclasses.dataclass(frozen=True, eq=False)
+class _KeptTexts:
+  """What is kept of the texts, whatever is known of them.
+
+  Attributes:
+    texts: of the records.
+    row_ids: numbers of the records.
+    wording: which records hold which rare strings.
+    documents: that each citation stands in, [M].
+  """
+
+  texts: TextTable
+  row_ids: np.ndarray
+  wording: wording_index.WordingIndex
+  documents: np.ndarray
+
+
+def _keep_texts(
+  fitted: dating_model.FittedDatingModel, row_ids: np.ndarray
+) -> _KeptTexts:
   features, corpus = fitted.features, fitted.features.corpus
-  experts, weights = panel.experts, fitted.weights
   texts = [
     "" if is_placeholder else body if is_event else plain
     for is_placeholder, is_event, body, plain in zip(
@@ -223,39 +274,64 @@ def _keep_state(
     )
   ]
   cited = features.citation_pairs.citations
-  outside = list(
-    dict.fromkeys(each.host_text for each in cited if each.host == UNKNOWN)
+  # Texts from outside follow the records.
+  outside = dict.fromkeys(
+    each.host_text for each in cited if each.host == UNKNOWN
   )
   document_of = {text: len(texts) + row for row, text in enumerate(outside)}
-  documents = np.array(
-    [
-      document_of[each.host_text] if each.host == UNKNOWN else each.host
-      for each in cited
-    ],
-    int,
-  )
+  documents = [
+    document_of[each.host_text] if each.host == UNKNOWN else each.host
+    for each in cited
+  ]
   is_event = np.append(features.is_event, np.zeros(len(outside), bool))
-  known = experts.get("known")
-  dates = experts["dates"]
-  index = wording_index.build_wording_index([*texts, *outside], is_event, cited)
-  return CorpusState(
+  return _KeptTexts(
     texts=TextTable.from_texts(corpus.texts),
     row_ids=np.asarray(row_ids, np.int64),
-    months=np.asarray(fitted.labels.month, np.int32),
+    wording=wording_index.build_wording_index(
+      [*texts, *outside], is_event, cited
+    ),
+    documents=np.array(documents, int),
+  )
+
+
+def _keep_state(
+  fitted: dating_model.FittedDatingModel,
+  texts_kept: _KeptTexts,
+  posteriors: CredibleBlock | None,
+) -> CorpusState:
+  """Returns all that is kept of a corpus with these labels."""
+  features, labels = fitted.features, fitted.labels
+  weights = fitted.weights
+  panel = expert_panel.fit_panel(
+    fitted.experts, features, labels, weights.by_expert
+  )
+  scores = record_scores.score_hidden_records(panel, weights.pool_weights)
+  factors = None
+  if "room" in panel.experts:
+    block = scores.make_block(weights.inverse_temperature, ~labels.is_known)
+    factors = block.month_log_factors
+  experts = panel.experts
+  known, dates = experts.get("known"), experts["dates"]
+  return CorpusState(
+    texts=texts_kept.texts,
+    row_ids=texts_kept.row_ids,
+    months=np.asarray(labels.month, np.int32),
     year_prior=np.asarray(panel.year_prior, float),
-    wording=index,
-    records=_keep_records(fitted, wording_index.weigh_texts(index)),
-    hidden=hidden,
+    wording=texts_kept.wording,
+    records=_keep_records(
+      fitted, wording_index.weigh_texts(texts_kept.wording)
+    ),
+    hidden=_keep_hidden_records(fitted, panel, scores, posteriors),
     words=PassageWords.from_fitted(experts["words"]),
-    cited=PassageCitations.from_fitted(experts["cited"], documents),
+    cited=PassageCitations.from_fitted(experts["cited"], texts_kept.documents),
     parallel_model=experts["parallels"].parallel_model,
     comment_model=experts["parallels"].comment_model,
     known_model=None if known is None else known.model,
     pool_weights=weights.pool_weights,
     known_weights=weights.known_weights,
     inverse_temperature=float(weights.inverse_temperature),
-    month_log_factors=month_log_factors,
-    dates=None
+    month_log_factors=factors,
+    dates=passage_reading.DayTable.from_calendar(dates.expert.calendar)
     if isinstance(dates, head_dates.FittedHeadDates)
     else passage_reading.DateTables.from_fitted(dates),
   )

@@ -45,8 +45,9 @@ from ctd_jax.dating.passages import (
 from ctd_jax.dating.passages.passage_dates import PassageDates
 from ctd_jax.dating.posterior import CredibleBlock
 
-# Prior chance that a passage is of none of the months.
-_OUTSIDE_CHANCE = 0.005
+# Prior chance that a passage is of none of the months: with it an era that the
+# calendar lacks is as likely as not outside of it.
+_OUTSIDE_CHANCE = 0.02
 # Log odds of that by words that are all unknown, where nothing else speaks;
 # a share of unknown characters as of any text counts nothing.
 _UNKNOWN_LOG_ODDS = 9.0
@@ -58,6 +59,7 @@ _CLASSES = (
   passage_pairs.BestOverlaps,
   passage_pairs.RecordTable,
   passage_reading.DateTables,
+  passage_reading.DayTable,
   passage_scores.CorpusState,
   passage_words.PassageWords,
   regression.BinnedSoftmax,
@@ -224,14 +226,15 @@ class PassageDater:
     joint = log_prior + sum(terms.values())
     joint -= logsumexp(joint)
     information = float(np.exp(joint) @ (joint - log_prior))
-    share = self._share_unknown(scores.passage.bodies[0], information)
+    share = self._share_unknown(scores.reading.body, information)
     return log_odds.Evidence(
       log_prior=log_prior,
       terms=terms,
       outside_log_odds=float(
         np.log(_OUTSIDE_CHANCE) - np.log1p(-_OUTSIDE_CHANCE)
       ),
-      outside_term=_UNKNOWN_LOG_ODDS * share * float(np.exp(-information)),
+      outside_term=scores.reading.outside_log_ratio
+      + _UNKNOWN_LOG_ODDS * share * float(np.exp(-information)),
     )
 
   def _share_unknown(self, body: str, information: float) -> float:

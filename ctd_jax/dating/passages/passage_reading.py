@@ -1,22 +1,32 @@
 """Reading of a passage: its printed date, and its text without it.
 
-Axes: K months, O openings, M manners of opening.
+Axes: K months, O openings, M manners of opening, D days of the sexagenary cycle
+by what is said of each, S offsets of the calendar.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float, Float32, Int
+from scipy.special import logsumexp
 
+from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating.chronicle import head_dates, undated_texts
+from ctd_jax.dating.chronicle import emissions, head_dates, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import Corpus
 from ctd_jax.dating.experts import base, date_features
+from ctd_jax.dating.experts import days as days_lib
 from ctd_jax.dating.month_axis import MonthAxis
+
+_CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,42 +53,140 @@ class DateTables:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class DayTable:
+  """What a sexagenary day says of the months of a calendar.
+
+  Attributes:
+    log_p: of a day in every month and outside of the calendar, up to a
+      constant, by the offset of the calendar.
+  """
+
+  log_p: Float32[np.ndarray, "D S months"]
+
+  @classmethod
+  def from_calendar(cls, calendar: Calendar) -> DayTable:
+    """Returns the table of a calendar."""
+    blank = undated_texts.read_head("", calendar)
+    sections = [
+      dataclasses.replace(blank, statements=((name, day),))
+      for name in DAY_STATEMENTS
+      for day in range(sexagenary.CYCLE_LENGTH)
+    ]
+    return cls(emissions.SectionEmissions(sections, calendar)(0, len(sections)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredHead(head_dates.HeadDates):
+  """The printed date of one passage.
+
+  Attributes:
+    log_p: of every month, up to a constant.
+  """
+
+  log_p: Float32[np.ndarray, " K"]
+
+  def score_dates(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n K"]:
+    """Returns log p of the date for every row; see `head_dates.HeadDates`."""
+    return np.tile(self.log_p, (len(rows), 1))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PassageReading:
+  """A passage as it was read.
+
+  Attributes:
+    passage: as a corpus of one.
+    dates: what its printed date says.
+    outside_log_ratio: what the date says of a time outside of the calendar,
+      against the months together, 0 at least.
+  """
+
+  passage: Corpus
+  dates: base.FittedDates
+  outside_log_ratio: float = 0.0
+
+  @property
+  def body(self) -> str:
+    """The plain text without its date."""
+    return self.passage.bodies[0]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class PassageReader:
   """Reads the passages of a calendar.
 
   Attributes:
     calendar: by whose months they are dated.
     axis: these months.
-    tables: of a timeline; None for a calendar, which needs none.
+    tables: of printed dates.
   """
 
   calendar: Timeline | Calendar
   axis: MonthAxis
-  tables: DateTables | None = None
+  tables: DateTables | DayTable
 
-  def read(self, text: str) -> tuple[Corpus, base.FittedDates]:
-    """Returns a passage as a corpus of one, and what its date says.
+  def read(self, text: str) -> PassageReading:
+    """Returns a passage with what its date says.
 
     Args:
       text: of the passage.
     """
-    if self.tables is None:
-      head = undated_texts.read_head(text, self.calendar)
-      passage = undated_texts.make_headed_corpus(
-        self.axis, [text], [head], ()
-      )
-      expert = head_dates.HeadDates(
-        calendar=self.calendar, heads=[head], is_read=np.array([True])
-      )
-      return passage, head_dates.FittedHeadDates(corpus=passage, expert=expert)
+    if isinstance(self.tables, DayTable):
+      return self._read_head(text)
     passage = corpus_lib.read_axis_corpus([text], self.axis)
     tables = {
       field.name: getattr(self.tables, field.name)
       for field in dataclasses.fields(self.tables)
     }
-    return passage, date_features.FittedDates(
+    dates = date_features.FittedDates(
       corpus=passage, is_event=np.array([True]), **tables
     )
+    return PassageReading(passage=passage, dates=dates)
+
+  def _read_head(self, text: str) -> PassageReading:
+    head = undated_texts.read_head(text, self.calendar)
+    passage = undated_texts.make_headed_corpus(self.axis, [text], [head], ())
+    log_p = self._score_head(head)
+    expert = ScoredHead(
+      calendar=self.calendar,
+      heads=[head],
+      is_read=np.array([True]),
+      log_p=log_p[:-1],
+    )
+    # Against the mean of all months: a date that fits none of them well.
+    ratio = log_p[-1] - logsumexp(log_p[:-1]) + np.log(len(log_p) - 1)
+    return PassageReading(
+      passage=passage,
+      dates=head_dates.FittedHeadDates(corpus=passage, expert=expert),
+      outside_log_ratio=max(float(ratio), 0.0),
+    )
+
+  def _score_head(self, head: Section) -> Float32[np.ndarray, " months"]:
+    """Returns log p of a head, as `emissions.SectionEmissions` has it."""
+    result = np.zeros(len(self.axis) + 1, np.float32)
+    days = []
+    for statement in emissions.name_calendars(head).statements:
+      if statement[0] in DAY_STATEMENTS:
+        days.append(statement)
+      else:
+        result = result + self._score_statement(statement)
+    if days:
+      columns = [
+        DAY_STATEMENTS.index(name) * sexagenary.CYCLE_LENGTH + day
+        for name, day in days
+      ]
+      by_offset = self.tables.log_p[columns].sum(axis=0)
+      if len(by_offset) > 1:
+        by_offset = by_offset + np.log(days_lib.make_offset_prior())[:, None]
+      result = result + logsumexp(by_offset, axis=0)
+    return result.astype(np.float32)
+
+  @functools.cached_property
+  def _score_statement(self) -> Callable[..., np.ndarray]:
+    score = functools.partial(emissions.score_statement, calendar=self.calendar)
+    return functools.lru_cache(_CACHED_STATEMENTS)(score)
 
 
 def make_axis(calendar: Timeline | Calendar) -> MonthAxis:

@@ -84,13 +84,17 @@ def _find_evidence(
   """Returns spans, linked rows and the note of an expert."""
   year = int(scorer.reader.axis.year_of[month])
   if name == "openings":
-    read = scores.dates.explain(0, year)
+    read = scores.reading.dates.explain(0, year)
     return read.spans, (), f"printed: {read.note}"
+  if name == log_odds.UNKNOWN_WORDS and scores.reading.outside_log_ratio:
+    read = scores.reading.dates.explain(0, year)
+    note = f"printed, and of no month of the calendar: {read.note}"
+    return read.spans, (), note
   if name == "days":
-    read = scores.dates.explain_days(0)
+    read = scores.reading.dates.explain_days(0)
     return read.spans, (), f"days: {read.note}"
   if name == "words":
-    text = scores.passage.bodies[0]
+    text = scores.reading.body
     return (), (), scorer.state.words.note_strings(text, year)
   if name == "cited":
     linked, note = scores.cited.explain(year)

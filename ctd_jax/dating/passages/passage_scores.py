@@ -26,7 +26,12 @@ from ctd_jax.dating.passages.passage_citations import (
   PassageCitations,
 )
 from ctd_jax.dating.passages.passage_pairs import RecordTable
-from ctd_jax.dating.passages.passage_reading import DateTables, PassageReader
+from ctd_jax.dating.passages.passage_reading import (
+  DateTables,
+  DayTable,
+  PassageReader,
+  PassageReading,
+)
 from ctd_jax.dating.passages.passage_words import PassageWords
 from ctd_jax.dating.passages.text_table import TextTable
 from ctd_jax.dating.passages.wording_index import PassageWording, WordingIndex
@@ -58,7 +63,7 @@ class CorpusState:
     inverse_temperature: of all that the experts say.
     month_log_factors: of passages that open a month; None where a month is
       named as often as one likes.
-    dates: tables of printed dates; None of a calendar.
+    dates: tables of printed dates.
   """
 
   texts: TextTable
@@ -77,7 +82,7 @@ class CorpusState:
   known_weights: Float[np.ndarray, " s"]
   inverse_temperature: float
   month_log_factors: Float32[np.ndarray, " K"] | None
-  dates: DateTables | None
+  dates: DateTables | DayTable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,8 +115,7 @@ class PassageScores:
   """What the experts say of one passage, and what they read.
 
   Attributes:
-    passage: read as a corpus of one.
-    dates: its printed date.
+    reading: of the passage.
     terms: name -> log ratios of months, before the temperature, [K].
     cited: the citations.
     parallels: linked records without a label.
@@ -119,8 +123,7 @@ class PassageScores:
     string_columns: strings of the passage that the years are known of.
   """
 
-  passage: Corpus
-  dates: base.FittedDates
+  reading: PassageReading
   terms: dict[str, np.ndarray]
   cited: CitedYears
   parallels: Links
@@ -148,10 +151,11 @@ class PassageScorer:
       excluded: rows of records that play no part.
     """
     state, axis = self.state, self.reader.axis
-    passage, dates = self.reader.read(text)
-    wording = state.wording.read_wording(passage.bodies[0], excluded)
+    reading = self.reader.read(text)
+    passage, dates = reading.passage, reading.dates
+    wording = state.wording.read_wording(reading.body, excluded)
     overlap = wording.overlap_documents()
-    columns = state.words.find_strings(passage.bodies[0])
+    columns = state.words.find_strings(reading.body)
     words = state.words.score_strings(columns, self._list_counted(excluded))
     own_words = words.sum(axis=0, dtype=np.float32)
     cited = state.cited.score(
@@ -189,8 +193,7 @@ class PassageScorer:
     if state.month_log_factors is not None and is_opener:
       terms["room"] = state.month_log_factors
     return PassageScores(
-      passage=passage,
-      dates=dates,
+      reading=reading,
       terms={
         name: np.asarray(term, float)
         for name, term in terms.items()
@@ -207,7 +210,7 @@ class PassageScorer:
     months, year_of = self.state.months, self.reader.axis.year_of
     return [
       (
-        self.reader.read(self.state.texts[row])[0].bodies[0],
+        self.reader.read(self.state.texts[row]).body,
         int(year_of[month]),
       )
       for row in excluded
@@ -290,10 +293,10 @@ class PassageScorer:
     )
     words, log_dates = [own_words], [axis.to_years(dates.log_scores(_FIRST))[0]]
     for row in pooled.rows.tolist():
-      record, record_dates = self.reader.read(state.texts[row])
-      columns = state.words.find_strings(record.bodies[0])
+      record = self.reader.read(state.texts[row])
+      columns = state.words.find_strings(record.body)
       words.append(state.words.score_strings(columns).sum(axis=0))
-      log_dates.append(axis.to_years(record_dates.log_scores(_FIRST))[0])
+      log_dates.append(axis.to_years(record.dates.log_scores(_FIRST))[0])
     index = state.hidden.find(pooled.rows)
     scores = list(cited.scores)
     for score, hidden in (

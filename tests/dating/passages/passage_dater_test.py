@@ -10,7 +10,11 @@ import pytest
 
 from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.chronicle import (
+  head_dates,
+  month_calendar,
+  undated_texts,
+)
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.passages import corpus_fitting, saved_state
 from ctd_jax.dating.passages.passage_dater import PassageDater
@@ -144,6 +148,32 @@ def test_what_the_corpus_does_not_know_is_outside(chronicle, text):
   assert find_reason(dates, "unknown").weight > 0
 
 
+def test_a_date_outside_of_the_calendar_is_outside(chronicle):
+  text = "洪武三年七月，賊大水壞廬舍。"
+  dates = chronicle[2].date(text)
+  assert dates.log_p[-1] > np.log(0.4)
+  unknown = find_reason(
+    chronicle[2].date(text, month=len(dates.log_p) - 1), "unknown"
+  )
+  assert "洪武三年" in unknown.note
+  assert text[slice(*unknown.spans[0])].startswith("洪武")
+
+
+@pytest.mark.parametrize(
+  "text", ["七月，賊起。", "泰始三年夏五月甲子朔，賊起。", "賊起。"]
+)
+def test_printed_dates_count_as_in_a_chronicle(chronicle, text):
+  _, _, dater = chronicle
+  head = undated_texts.read_head(text, dater.calendar)
+  expected = head_dates.HeadDates(
+    calendar=dater.calendar, heads=[head], is_read=np.array([True])
+  ).score_dates(np.array([0]))
+  scores = dater._scorer.reader.read(text).dates.log_scores(np.array([0]))
+  np.testing.assert_allclose(
+    scores - scores.max(), expected - expected.max(), atol=1e-5
+  )
+
+
 def test_hidden_events_are_dated_far_above_chance(annals):
   texts, months, hidden, dater = annals
   axis_year = np.array([(key.reign, key.year) for key in TIMELINE.months])
@@ -165,7 +195,7 @@ def test_a_passage_never_sees_itself_where_it_is_left_out(annals):
 def test_counts_of_words_are_those_of_the_others(chronicle):
   texts, months, dater = chronicle
   words, scorer = dater.state.words, dater._scorer
-  (body,) = scorer.reader.read(texts[0])[0].bodies
+  body = scorer.reader.read(texts[0]).body
   columns = words.find_strings(body)
   year = int(scorer.reader.axis.year_of[months[0]])
   counted = words.score_strings(columns)
