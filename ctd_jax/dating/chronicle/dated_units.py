@@ -69,9 +69,12 @@ def _heads(section: Section, unit: Section) -> bool:
   """Returns whether a section is the heading of the unit after it."""
   if not section.is_heading:
     return False
-  # The mark of a stream stands above or below a year.
+  smallest = _find_smallest_unit(section)
+  # The mark of a stream stands above or below a year; 「冬，十月」 before it is
+  # the last entry of the other stream.
   is_within = section_kinds.STREAM in (section.kind, unit.kind)
-  is_within |= unit.kind < _find_smallest_unit(section)
+  is_within &= smallest >= section_kinds.YEAR
+  is_within |= unit.kind < smallest
   is_within |= unit.kind == section.kind == section_kinds.YEAR
   return is_within and not _contradict(section.statements, unit.statements)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # An edition puts brackets around what it took from elsewhere.
 BLANKS = " \t\u3000○〇◎●△▲（(〔"
-PUNCTUATION = "，、：。；．！？・" + BLANKS
+PUNCTUATION = "，、：。；．.！？・" + BLANKS
 
 
 def is_blank(text: str) -> bool:

@@ -272,6 +272,19 @@ def test_headings_share_the_date_of_what_they_head(tmp_path):
     assert set(calendar.years[credible].tolist()) == {year}
 
 
+@pytest.mark.parametrize("mark", ["傳二年，春，", "傳二年.春．王正月．"])
+def test_the_last_entry_of_a_stream_heads_no_other_stream(tmp_path, mark):
+  calendar = read(tmp_path, RULERS)
+  lines = []
+  for numeral in "二三四五":
+    lines += [f"經{numeral}年，春，大水。", "夏，地震。", "冬，十月。"]
+    opening = mark.replace("二", numeral)
+    lines += [f"{opening}大水。", "夏，地震。", "秋，雨。"]
+  found = dated(["懷公", *lines], calendar)
+  years = np.repeat(range(-499, -495), 6)
+  assert found.years[1:].tolist() == years.tolist()
+
+
 def test_a_year_with_its_era_is_believed_across_a_gap(tmp_path):
   calendar = month_calendar.load_calendar("宋")
   lines = ["建隆二年春正月，大水。", "三月，城成。", "開寶八年冬十月，師還。"]
