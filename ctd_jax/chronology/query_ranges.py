@@ -44,13 +44,22 @@ def find_months(
       f"ambiguous reign, write one of {names}", text, error_mention.start
     )
   (reign,) = mention.reigns
+  name = timeline.full_reign_name(reign)
+  try:
+    calendar.find_year(reign, mention.year)
+  except KeyError:
+    raise DateError(
+      f"timeline {timeline.name!r} has no such month: {name} has"
+      f" {timeline.reigns[reign - 1].years} years",
+      text,
+      error_mention.start,
+    ) from None
   try:
     return _find_regnal_months(reign, mention, error_mention, text, calendar)
   except KeyError:
     raise DateError(
-      f"timeline {timeline.name!r} has no such month:"
-      f" {timeline.full_reign_name(reign)} has"
-      f" {timeline.reigns[reign - 1].years} years",
+      f"timeline {timeline.name!r} has no such month in year {mention.year} of"
+      f" {name}",
       text,
       error_mention.start,
     ) from None
@@ -83,7 +92,9 @@ def _find_regnal_months(
     return year
   if len(leap_months) != 1:
     raise DateError(
-      f"the year has {len(leap_months)} leap months, say which",
+      f"the year has {len(leap_months)} leap months, say which"
+      if leap_months
+      else "the year has no leap month",
       text,
       error_mention.start,
     )

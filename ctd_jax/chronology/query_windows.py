@@ -137,7 +137,11 @@ def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
     or text[position - 1 : position] != patterns.ANCHOR_MARK
   ]
   shortened = marks.sub(patterns.ANCHOR_MARK, text)
-  for pattern in patterns.WINDOW_WORDS:
+  window_patterns = list(patterns.WINDOW_WORDS)
+  if any(pattern.search(shortened) for pattern in patterns.ENDS_OF_WINDOW):
+    # 「自A起三個月內」: the length stands without a direction.
+    window_patterns.append(patterns.LENGTH_AFTER_ANCHOR)
+  for pattern in window_patterns:
     for match in pattern.finditer(shortened):
       for index in range(match.start(), match.end()):
         characters[positions[index]] = " "

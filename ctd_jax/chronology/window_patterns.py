@@ -125,6 +125,11 @@ RELATIVE_END_YEAR = re.compile(
 )
 YEAR_END = re.compile("(?:年|歲)(?:底|末|終|尾)|(?:歲暮|終歲)")
 BOOK_TITLE = re.compile("《[^《》]*》")
+ENDS_OF_WINDOW = (SINCE_ANCHOR, UNTIL_ANCHOR, SIDE_OF_ANCHOR, BEYOND_ANCHOR)
+LENGTH_AFTER_ANCHOR = re.compile(
+  rf"(?<={ANCHOR_MARK})[^{ANCHOR_MARK}]{{0,8}}?{DURATION_PATTERN}"
+  "(?:之內|以內|內|裡)?"
+)
 # All that says where a window lies, for readers of the rest of a query.
 WINDOW_WORDS = (
   AROUND_WINDOW,

@@ -8,12 +8,14 @@ the sexagenary cycle. Where a name is of several reigns, all are read.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from ctd_jax.chronology import (
   date_expressions,
+  numerals,
   query_mentions,
   query_ranges,
   query_windows,
@@ -37,6 +39,16 @@ _BLANK = "□"  # for what is no regnal date; no date holds it
 _MARKS = ("朔", "晦")
 _MONTHS_PER_SEASON = 3
 _NUM_EXAMPLES = 3
+_TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")
+_NUMBER = f"(?:元|{numerals.NUMERAL_PATTERN})"
+_TWO_YEARS = re.compile(f"({_NUMBER})[、，]({_NUMBER})年")
+_EITHER_YEAR = re.compile(f"年[或與和](?={_NUMBER}年)")
+_NUMBERED_DAY = re.compile(
+  f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
+)
+_WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
+# Range words, after which the readers of running text expect a place.
+_RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從在於由迄", "，"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,14 +97,16 @@ def read_dates(
 def _read_dates(
   text: str, months: CalendarMonths, printed_reigns: Collection[int]
 ) -> QuestionDates:
-  printed_text, text = text, date_glyphs.fold_date_glyphs(text)
+  notes: list[str] = []
+  printed_text = _spell_out(text, notes)
+  text = date_glyphs.fold_date_glyphs(printed_text)
   spans = question_spans.find_date_spans(text, months)
   characters = list(text)
   for span in spans:
     characters[span.start : span.end] = _BLANK * (span.end - span.start)
   blanked = "".join(characters)
   _check_eras(text, blanked, months)
-  notes = [span.note for span in spans if span.note]
+  notes += [span.note for span in spans if span.note]
   choices = question_readings.list_choices(
     text,
     blanked,
@@ -139,6 +153,25 @@ def _read_dates(
   )
 
 
+def _spell_out(text: str, notes: list[str]) -> str:
+  """Returns a question with the dates written out that it writes in short.
+
+  「五年春夏」 is 五年春至夏, 「四、五年」 and 「四年或五年」 四年至五年. The
+  number of a day is left out: an index knows months.
+  """
+  text = _TWO_SEASONS.sub(r"\1至\2", text)
+  text = _TWO_YEARS.sub(r"\1年至\2年", text)
+  text = _EITHER_YEAR.sub("年至", text)
+
+  def leave_out(match: re.Match[str]) -> str:
+    if _WESTERN_MONTH.search(text, 0, match.start()):
+      return match[0]
+    notes.append(f"{match[1]} is left out: an index knows months, not days")
+    return ""
+
+  return _NUMBERED_DAY.sub(leave_out, text)
+
+
 def _overlap(first: MonthSpan, second: MonthSpan) -> bool:
   return first.first <= second.last and second.first <= first.last
 
@@ -175,6 +208,7 @@ def _list_used(
 
 def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
   """Raises QuestionError for a year of an era that the calendar lacks."""
+  blanked = fold_script(blanked).translate(_RANGE_WORDS)
   eras = unknown_eras.find_unknown_eras(blanked, months.calendar)
   for suffix in question_spans.ERA_SUFFIX.finditer(blanked):
     first_year = f"{blanked[: suffix.start()]}元年"

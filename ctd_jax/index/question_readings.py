@@ -25,6 +25,7 @@ from ctd_jax.chronology.common_era_years import EraYear
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.query_mentions import DateMention, MentionSearch
+from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.index import calendars
 from ctd_jax.index.question_calendar import CalendarMonths
 from ctd_jax.index.question_spans import DateSpan
@@ -142,7 +143,8 @@ def _list_options(
   if mention.months is not None:
     year = int(months.calendar.years[mention.months.first])
     name = reign_tables.format_common_era_year(year)
-    return [(name + _name_month(mention), mention)]
+    month = _name_month(mention)
+    return [(f"{name}, {month}" if month else name, mention)]
   if not mention.reigns:
     return [("", mention)]
   return [
@@ -196,7 +198,7 @@ def _add_reigns(
     DateError: if the year is that of a ruler whom the calendar lacks.
   """
   first = next((m for m in mentions if m.year is not None), None)
-  if first is None:
+  if first is None or western_calendar.is_western(months.calendar):
     return mentions
   before = fold_script(blanked[: first.start])
   preceding = text[max(first.start - _MAX_RULER, 0) : first.start].split()

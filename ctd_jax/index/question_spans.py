@@ -53,6 +53,9 @@ _WESTERN_MONTH = re.compile(
   r"\b(?:January|February|March|April|May|June|July|August|September|October"
   r"|November|December),?\s+\d{3,4}(?:\s?(?:BCE?|CE|AD)\b)?"
 )
+_LONE_NUMBER = re.compile(
+  r"(?:(?<!\S)|(?<=[\u3400-\u9fff，、]))([1-9]\d{2,3})(?=[\s,?？，、]|\Z)"
+)
 _DAY_WORD = re.compile("[日號号]$")
 _WINTER = 0
 
@@ -105,6 +108,7 @@ def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
     _find_centuries,
     _find_cyclic_years,
     _find_reigns,
+    _find_bare_years,
   ):
     for span in find(text, months):
       if not any(
@@ -275,6 +279,20 @@ def _find_cyclic_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
       )
     has_month = bool(cue.month or cue.season)
     yield DateSpan(cue.start, cue.end, tuple(meanings), has_month=has_month)
+
+
+def _find_bare_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  """Yields a number that stands alone and is a year of the calendar."""
+  if common_era_years.find_common_era_years(text):
+    return
+  for match in _LONE_NUMBER.finditer(text):
+    year = int(match[1])
+    if year in months.years:
+      start, end = match.span(1)
+      span = _make_year(start, end, year, text, months)
+      note = f"{year} is read as a year of the common era"
+      yield span._replace(note=note)
+      return
 
 
 def _find_reigns(text: str, months: CalendarMonths) -> Iterator[DateSpan]:

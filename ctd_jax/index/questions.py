@@ -58,7 +58,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _HAN = re.compile(
   "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_CLAUSE = re.compile("[。；：]|[，、](?=.)", re.DOTALL)
+_CLAUSE = re.compile("[。；：]|，(?=.)", re.DOTALL)
 _SENTENCE = re.compile("[。；：]")
 _ENDS_ASKING = re.compile(r"[？?][\s」』”\"]*\Z")
 _EXAMPLES = "such as 魯隱公元年五月, 722 BCE or 葬衛桓公"
