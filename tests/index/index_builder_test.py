@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from ctd_jax.dating.passages.passage_dater import PassageDater
 from ctd_jax.index import (
   calendars,
   database,
@@ -22,6 +23,13 @@ from ctd_jax.index.group_dating import DatingChoices
 from ctd_jax.index.index_builder import BuildOptions
 from ctd_jax.index.posterior_arrays import PosteriorArrays
 from tests.index import corpora
+
+
+def build_index(folder, sources, *, removed=(), **options):
+  """Builds an index that dates no passages, which takes most of the time."""
+  return index_builder.build_index(
+    folder, sources, BuildOptions(**{"use_passages": False} | options), removed
+  )
 
 
 @pytest.fixture(name="beir", scope="module")
@@ -42,9 +50,8 @@ def fixture_texts(tmp_path_factory):
 @pytest.fixture(name="text_index", scope="module")
 def fixture_text_index(texts, tmp_path_factory):
   folder = tmp_path_factory.mktemp("index") / "index"
-  options = BuildOptions(reigns="西晉")
-  index_builder.build_index(folder, [str(texts / "annals.txt")], options)
-  index_builder.build_index(folder, [str(texts / "notes.txt")])
+  build_index(folder, [str(texts / "annals.txt")], reigns="西晉")
+  build_index(folder, [str(texts / "notes.txt")], use_passages=True)
   return folder
 
 
@@ -63,7 +70,7 @@ def find_rows(folder, *words):
 
 def test_records_with_keys_are_of_their_months(beir, tmp_path):
   folder = tmp_path / "index"
-  result = index_builder.build_index(folder, [f"beir:{beir}"])
+  result = build_index(folder, [f"beir:{beir}"])
   assert result.added == ("annals_of_lu/annals",)
   works, records = open_records(folder)
   assert [record.best_month for record in records] == list(range(30))
@@ -88,7 +95,7 @@ def test_records_partly_dated_are_of_what_is_known(tmp_path):
   ]
   corpora.write_beir(tmp_path / "beir", records)
   folder = tmp_path / "index"
-  index_builder.build_index(folder, [f"beir:{tmp_path / 'beir'}"])
+  build_index(folder, [f"beir:{tmp_path / 'beir'}"])
   spans = {
     record.text: (record.start_month, record.end_month)
     for record in open_records(folder)[1]
@@ -107,7 +114,7 @@ def test_undated_records_are_dated_by_those_that_are(tmp_path):
   records[60]["start"] = "1-6"  # of its year alone
   corpora.write_beir(tmp_path / "beir", records)
   folder = tmp_path / "index"
-  index_builder.build_index(folder, [f"beir:{tmp_path / 'beir'}"])
+  build_index(folder, [f"beir:{tmp_path / 'beir'}"])
   works, rows = open_records(folder)
   by_id = {row.record_id: row for row in rows}
   assert by_id["r50"].dated_by == "model"
@@ -145,6 +152,17 @@ def test_a_work_without_dates_is_dated_by_the_others(text_index):
   assert notes[2].best_probability < 0.5
 
 
+def test_passages_are_dated_by_the_folder_that_the_manifest_names(text_index):
+  name = manifest.read_manifest(text_index).passages
+  assert name == "passages/2"
+  assert [path.name for path in (text_index / "passages").iterdir()] == ["2"]
+  calendar = calendars.load_index_calendar(text_index)
+  dater = PassageDater.open(text_index / name, calendar)
+  dates = dater.date("泰始四年七月，賊獻白雉於廷。")
+  best = int(dates.log_p.argmax())
+  assert (calendar.years[best], calendar.months[best]) == (268, 7)
+
+
 def test_summary_says_by_what_works_are_dated(text_index):
   summary = index_summary.format_summary(text_index)
   assert "annals: 144 records, 144 by order" in summary
@@ -158,8 +176,10 @@ def test_nothing_is_dated_twice(text_index, texts, monkeypatch):
 
   monkeypatch.setattr(staged_works, "stage_work", fail)
   before = manifest.read_manifest(text_index)
-  result = index_builder.build_index(
-    text_index, [str(texts / "annals.txt"), str(texts / "notes.txt")]
+  result = build_index(
+    text_index,
+    [str(texts / "annals.txt"), str(texts / "notes.txt")],
+    use_passages=True,
   )
   assert result.unchanged == ("annals", "notes")
   assert manifest.read_manifest(text_index) == before
@@ -168,9 +188,9 @@ def test_nothing_is_dated_twice(text_index, texts, monkeypatch):
 def test_a_changed_work_replaces_the_old(beir, tmp_path):
   source, folder = tmp_path / "annals_of_lu", tmp_path / "index"
   shutil.copytree(beir, source)
-  index_builder.build_index(folder, [f"beir:{source}"])
+  build_index(folder, [f"beir:{source}"])
   corpora.write_beir(source, corpora.list_dated_records(20))
-  result = index_builder.build_index(folder, [f"beir:{source}"])
+  result = build_index(folder, [f"beir:{source}"])
   assert result.removed == result.added == ("annals_of_lu/annals",)
   works, _ = open_records(folder)
   assert works[0].rows == range(31, 51)  # rows are never used again
@@ -181,15 +201,15 @@ def test_a_changed_work_replaces_the_old(beir, tmp_path):
 
 def test_a_work_is_removed_and_added_again(beir, tmp_path):
   folder = tmp_path / "index"
-  index_builder.build_index(folder, [f"beir:{beir}"])
-  index_builder.build_index(folder, [f"beir:{beir}"], removed=["annals_of_lu"])
+  build_index(folder, [f"beir:{beir}"])
+  build_index(folder, [f"beir:{beir}"], removed=["annals_of_lu"])
   assert open_records(folder)[0][0].first_row == 31
-  index_builder.build_index(folder, [], removed=["annals_of_lu/annals"])
+  build_index(folder, [], removed=["annals_of_lu/annals"])
   assert open_records(folder) == ([], [])
   assert find_rows(folder, "來聘") == []
   assert index_check.check_index(folder) == []
   with pytest.raises(ValueError, match="--remove=wrong: no such work"):
-    index_builder.build_index(folder, [], removed=["wrong"])
+    build_index(folder, [], removed=["wrong"])
 
 
 BREAKS = {
@@ -208,7 +228,8 @@ target = globals()[module]
 for name in path[:-1]:
   target = getattr(target, name)
 setattr(target, path[-1], kill)
-index_builder.build_index(pathlib.Path(sys.argv[2]), [sys.argv[3]])
+options = index_builder.BuildOptions(use_passages=False)
+index_builder.build_index(pathlib.Path(sys.argv[2]), [sys.argv[3]], options)
 """
 
 
@@ -223,7 +244,7 @@ index_builder.build_index(pathlib.Path(sys.argv[2]), [sys.argv[3]])
 )
 def test_a_killed_build_leaves_an_index_that_answers(beir, tmp_path, target):
   folder, source = tmp_path / "index", tmp_path / "more"
-  index_builder.build_index(folder, [f"beir:{beir}"])
+  build_index(folder, [f"beir:{beir}"])
   corpora.write_beir(source, corpora.list_dated_records(40))
   process = subprocess.run(
     [sys.executable, "-c", _SCRIPT, target, str(folder), f"beir:{source}"],
@@ -241,7 +262,7 @@ def test_a_killed_build_leaves_an_index_that_answers(beir, tmp_path, target):
     assert len(arrays) == work.num_records
   problems = index_check.check_index(folder)
   assert (problems == []) == (not is_committed)
-  result = index_builder.build_index(folder, [f"beir:{source}"])
+  result = build_index(folder, [f"beir:{source}"])
   assert result.added == (() if is_committed else ("more/annals",))
   assert index_check.check_index(folder) == []
   assert len(find_rows(folder, "來聘")) == 70
@@ -256,12 +277,12 @@ def test_a_build_goes_on_with_the_works_that_are_dated(
       index_builder.index_commit, "commit_works", lambda *arguments: 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-      index_builder.build_index(folder, [f"beir:{beir}"])
+      build_index(folder, [f"beir:{beir}"])
   assert not (folder / "manifest.json").exists()
   with pytest.raises(FileNotFoundError, match="broken off is ended"):
     manifest.read_manifest(folder)
   monkeypatch.setattr(staged_works, "stage_work", None)
-  result = index_builder.build_index(folder, [f"beir:{beir}"])
+  result = build_index(folder, [f"beir:{beir}"])
   assert result.added == ("annals_of_lu/annals",)
   assert index_check.check_index(folder) == []
 
@@ -272,7 +293,7 @@ def test_two_builders_do_not_meet(beir, tmp_path):
     index_builder._lock(folder),
     pytest.raises(ValueError, match="another build works on it"),
   ):
-    index_builder.build_index(folder, [f"beir:{beir}"])
+    build_index(folder, [f"beir:{beir}"])
 
 
 def test_one_bad_line_is_named_and_builds_nothing(beir, tmp_path):
@@ -282,12 +303,12 @@ def test_one_bad_line_is_named_and_builds_nothing(beir, tmp_path):
   lines[1234] = lines[1234].replace('"start": "', '"start": "9')
   (source / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
   with pytest.raises(ValueError, match=r"corpus\.jsonl:1235: metadata\.start"):
-    index_builder.build_index(folder, [f"beir:{beir}", f"beir:{source}"])
+    build_index(folder, [f"beir:{beir}", f"beir:{source}"])
   assert not (folder / "manifest.json").exists()
-  index_builder.build_index(folder, [f"beir:{beir}"])
+  build_index(folder, [f"beir:{beir}"])
   before = manifest.read_manifest(folder)
   with pytest.raises(ValueError, match=r"corpus\.jsonl:1235"):
-    index_builder.build_index(folder, [f"beir:{source}"])
+    build_index(folder, [f"beir:{source}"])
   assert manifest.read_manifest(folder) == before
   assert index_check.check_index(folder) == []
 
@@ -296,7 +317,7 @@ def test_errors_say_what_would_be_right(beir, texts, tmp_path):
   folder = tmp_path / "index"
 
   def build(*sources, **options):
-    index_builder.build_index(folder, sources, BuildOptions(**options))
+    build_index(folder, sources, **options)
 
   with pytest.raises(ValueError, match="no calendar: .*--reigns"):
     build(str(texts / "annals.txt"))
@@ -328,21 +349,20 @@ def test_errors_say_what_would_be_right(beir, texts, tmp_path):
 
 def test_an_index_keeps_its_calendar(text_index, texts, beir):
   with pytest.raises(ValueError, match="has another calendar"):
-    index_builder.build_index(
-      text_index, [str(texts / "annals.txt")], BuildOptions(reigns="宋")
-    )
+    build_index(text_index, [str(texts / "annals.txt")], reigns="宋")
   with pytest.raises(ValueError, match="outside of the calendar"):
-    index_builder.build_index(text_index, [f"beir:{beir}"])
+    build_index(text_index, [f"beir:{beir}"])
 
 
 def test_corrections_go_with_the_text(texts, tmp_path):
   fixed = tmp_path / "fixed.tsv"
   fixed.write_text("record\tdate\n4\t泰始元年三月\n", encoding="utf-8")
   folder = tmp_path / "index"
-  index_builder.build_index(
+  build_index(
     folder,
     [str(texts / "annals.txt")],
-    BuildOptions(reigns="西晉", choices=DatingChoices(fixed=fixed)),
+    reigns="西晉",
+    choices=DatingChoices(fixed=fixed),
   )
   records = open_records(folder)[1]
   assert records[3].fixed
@@ -362,7 +382,7 @@ def test_corrections_go_with_the_text(texts, tmp_path):
 )
 def test_damage_is_found_and_named(beir, tmp_path, name, damage):
   folder = tmp_path / "index"
-  index_builder.build_index(folder, [f"beir:{beir}"])
+  build_index(folder, [f"beir:{beir}"])
   (path,) = folder.glob(name)
   content = path.read_bytes()
   if damage == "remove":
@@ -377,7 +397,7 @@ def test_damage_is_found_and_named(beir, tmp_path, name, damage):
     with pytest.raises(ValueError, match="format 7, this version reads 1"):
       index_check.check_index(folder)
     with pytest.raises(ValueError, match="format 7"):
-      index_builder.build_index(folder, [f"beir:{beir}"])
+      build_index(folder, [f"beir:{beir}"])
     return
   problems = index_check.check_index(folder)
   assert any(str(path) in problem for problem in problems), problems
@@ -385,7 +405,7 @@ def test_damage_is_found_and_named(beir, tmp_path, name, damage):
 
 def test_rows_that_are_not_those_written_are_found(beir, tmp_path):
   folder = tmp_path / "index"
-  index_builder.build_index(folder, [f"beir:{beir}"])
+  build_index(folder, [f"beir:{beir}"])
   with contextlib.closing(
     database.open_database(folder, readonly=False)
   ) as connection:
