@@ -75,8 +75,16 @@ class _Stretch:
 
   def read_year(self, statement: DateStatement, is_of_other_time: bool) -> None:
     """Goes on with a year that heads a section, of another time or not."""
-    _, name, year = statement
-    if is_of_other_time:
+    kind, name, year = statement
+    is_misprint = (
+      kind == UNKNOWN_ERA_STATEMENT
+      and not self.is_of_other_time
+      and _follows(year, self.known_year)
+    )
+    if is_misprint:
+      # 「嘉平四年」 after 熹平三年.
+      self.known_year = year
+    elif is_of_other_time:
       self.is_of_other_time, self.other_year = True, year
     elif not self.is_of_other_time:
       self.known_year = year

@@ -56,6 +56,12 @@ def test_an_aside_does_not_lead_out_of_the_calendar(han):
   assert mark(records_of(lines), han) == [False, True, False]
 
 
+def test_a_misprinted_era_goes_on_with_the_count():
+  han = month_calendar.load_calendar("東漢")
+  lines = ["熹平三年春，雨。", "嘉平四年春，雪。", "二月，雨。", "五年春，水。"]
+  assert not any(mark(records_of(lines), han))
+
+
 def test_parallel_states_are_of_the_time_of_the_calendar():
   wei = month_calendar.load_calendar("曹魏")
   lines = ["黃初三年春，雨。", "黃武元年冬，雪。", "二月，雨。"]
