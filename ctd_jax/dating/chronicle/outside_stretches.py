@@ -45,7 +45,8 @@ def mark_outside_stretches(
   for section in sections:
     record = records[section.record]
     if record.is_heading and not section.statements:
-      stretch = _Stretch()  # another chapter
+      # Another chapter, which may go on with the count of years.
+      stretch = _Stretch(known_year=stretch.known_year)
     if _is_under_other_heading(record, calendar):
       stretch = _Stretch()
       is_other = True
