@@ -23,6 +23,10 @@ SEASON_OR_MONTH = re.compile(rf"[春夏秋冬閏]|{NUMERAL}月|正月")
 ERA_AND_MONTH = re.compile(
   rf"{ERA_OPENING.pattern}(?={SEASON_OR_MONTH.pattern})"
 )
+# A year that begins with its first season, 「二載春正月」.
+_NEXT_YEAR = re.compile(
+  r"(?<![元一二三四五六七八九十廿卅有又])(?P<year>[二三四五六七八九十有又]+)[年載](?=春(?:正|二|三)月)"
+)
 # Shapes that the printers use for the characters of eras.
 SHAPES = str.maketrans("寳厯歴熈寜寕徳𥘉黄嵗", "寶曆曆熙寧寧德初黃歲")
 NO_HEAD = (0, 0)
@@ -95,12 +99,36 @@ def _resolve_year(
   return following[0] if following else None
 
 
+def _find_next_years(
+  entry: Entry, last: tuple[int, int], years: EraYears
+) -> list[tuple[int, int, int, int]]:
+  """Returns (start, stop, year, number) of years that go on inside a record."""
+  found = []
+  for match in _NEXT_YEAR.finditer(entry.text):
+    number = calendar_lib.parse_numeral(match["year"])
+    if number == last[1] + 1 and last[0] + 1 in _list_years(number, years):
+      last = last[0] + 1, number
+      found.append((*match.span(), *last))
+  return found
+
+
+def _list_years(number: int, years: EraYears) -> set[int]:
+  """Returns the years that some era counts as a number."""
+  return {
+    year
+    for (_, other), found in years.items()
+    if other == number
+    for year in found
+  }
+
+
 def read_era_openings(
   entries: Sequence[Entry],
   years: EraYears,
   pattern: re.Pattern[str],
   max_step: int,
   before: tuple[int, int] = NO_HEAD,
+  in_records: bool = False,
 ) -> list[YearHead]:
   """Returns the years that open records; None where they go back or too far.
 
@@ -110,12 +138,18 @@ def read_era_openings(
     pattern: of a year at the head of a record, with groups `era` and `year`.
     max_step: years that may be missing, and one.
     before: year and number of a head before the first, if a count is known.
+    in_records: whether the next year may also open inside a record, where its
+      paragraph was run on.
   """
   heads: list[YearHead] = []
   last = before
   for record, entry in enumerate(entries):
     opening = None if entry.is_heading else pattern.match(entry.text)
     if opening is None:
+      if in_records:
+        for start, stop, year, number in _find_next_years(entry, last, years):
+          heads.append(YearHead(record, start, stop, year))
+          last = year, number
       continue
     name = opening["era"].translate(SHAPES)
     number = calendar_lib.parse_numeral(opening["year"])

@@ -13,6 +13,7 @@ import pytest
 from ctd_jax.texts.works import HEADING, TEXT, Entry, Place
 from tests.benchmarks import (
   chronicle_calendar,
+  chronicle_eras,
   chronicle_gold,
   chronicle_order,
   chronicle_texts,
@@ -277,3 +278,18 @@ def test_gold_of_the_editions(name, num_heads, years):
   found = {place.month.year for place in places}
   assert years[0] <= min(found) <= years[0] + 1
   assert years[1] - 1 <= max(found) <= years[1]
+
+
+def test_a_year_may_open_inside_a_record_that_was_run_on():
+  years = {("安初", number): (299 + number,) for number in range(1, 5)}
+  entries = make_entries(
+    "安初元年春正月大水", "大雨雪而城成四年春正月二年春正月地震", "三年夏五月"
+  )
+  for in_records, expected in (
+    (False, [(0, 300), (2, 302)]),
+    (True, [(0, 300), (1, 301), (2, 302)]),
+  ):
+    heads = chronicle_eras.read_era_openings(
+      entries, years, chronicle_eras.ERA_OPENING, 5, in_records=in_records
+    )
+    assert [(head.record, head.year) for head in heads] == expected

@@ -31,7 +31,7 @@ _COMPLETE_DYNASTIES = (
   *("陳", "隋", "唐", "武周", "後梁", "後唐", "後晉", "後漢", "後周"),
 )
 _COMPLETE_REIGNS = (
-  "秦,西漢,新,更始,東漢,曹魏,晉,劉宋,南齊,南梁,陳,隋,唐,"
+  "秦,西漢,新,更始,東漢,曹魏,晉,劉宋,南齊,南梁,陳,隋,唐,武周,"
   "後梁,後唐,後晉,後漢,後周"
 )
 _YEAR_BEFORE_HAN = (-206, 3)  # 207 BCE, 秦二世三年
@@ -101,7 +101,7 @@ def _collate_tongjian(
   """Returns an edition of 資治通鑑 with the months that another has too."""
   table, years = calendar
   heads = era_lib.read_era_openings(
-    entries, years, era_lib.ERA_OPENING, 5, before
+    entries, years, era_lib.ERA_OPENING, 5, before, in_records=True
   )
   records, counts = gold.date_records(
     entries, heads, table, gold.RUNNING, is_continuous=True

@@ -48,6 +48,10 @@ _DOCUMENT = re.compile(
   "(?<![近大羣群公功侍宗諸朝老良賢忠姦奸權])臣|[乞㫖旨敕勅勑]|陛下|指揮"
   "|檢[會㑹準准詳]|[言準准]$"
 )
+# The same of a petition that is copied out.
+_PETITION = re.compile("[乞㫖旨]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
+# 「引去」, 「復來」, 「不至」: they lead into no date.
+_ENDS_MOVEMENT = re.compile("[^自從][去來来至]$")
 # Words that end what somebody says: the date after them is of the record.
 _ENDS_SPEECH = re.compile("[矣也焉哉耳乎歟邪已己]$")
 _ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
@@ -66,6 +70,8 @@ _LENGTH_AFTER_MONTH = re.compile(
   "[不之而以]|[上中下]旬|[上中下][辛丁戊]|[末間後后終止内內吉]|[已以]?前"
   f"|初[{numerals.UNIT_DIGITS}十旬]|閏?[{numerals.UNIT_DIGITS}十]+月"
 )
+
+_PART_OF_MONTH = re.compile("[中半餘許候俸]")
 
 
 def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
@@ -141,6 +147,43 @@ class Clauses:
         or any(draft.kind >= section_kinds.YEAR for draft in drafts)
       )
     return self._opens_clause(start) and self._is_set_off(date)
+
+  def may_open_section(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """Returns whether a month that opens no section may yet be of the record.
+
+    Without punctuation a month of the narrative looks like one that somebody
+    speaks of, or like a length of time: the order of the text decides.
+
+    Args:
+      date: for which `opens_section` is false.
+      drafts: the sections before it.
+    """
+    before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    after = self._text[date.end : date.end + _WIDTH_AFTER]
+    if (
+      self._is_punctuated
+      or self._opens_with_flashback
+      or date.is_tail
+      or date.first_part not in (DatePart.SEASON, DatePart.MONTH)
+      or date.last_part == DatePart.SEASON
+      or _PETITION.search(before)
+      or after.startswith("也")
+    ):
+      return False
+    leads_into_date = _LEADS_INTO_DATE.search(before)
+    if date.has_season or date.last_part == DatePart.DAY:
+      return not leads_into_date or _ENDS_MOVEMENT.search(before) is not None
+    return not (
+      # Documents are copied out in records of a day.
+      drafts[0].kind == section_kinds.DAY
+      or leads_into_date
+      or _LENGTH_AFTER_MONTH.match(after)
+      or _PART_OF_MONTH.match(after)
+      or NUMBER_OF_DAY.match(after)
+      or self._text[date.start] in "兩两"
+    )
 
   def is_narrated(self, date: PrintedDate) -> bool:
     """Returns whether a date inside a clause is of what the record tells."""

@@ -24,6 +24,7 @@ _KIND_OF_STATEMENT = {
   "last day": section_kinds.DAY,
   "month day": section_kinds.DAY,
   "month": section_kinds.MONTH,
+  "doubtful month": section_kinds.MONTH,
   "months": section_kinds.MONTH,
   "leap": section_kinds.MONTH,
   "season": section_kinds.SEASON,

@@ -26,6 +26,8 @@ from ctd_jax.dating.experts import days as days_lib
 # Log of the chance that what is printed is wrong, against that it is right.
 LOG_ERROR_ODDS = {
   "month": -8.0,
+  # One that somebody may but speak of.
+  "doubtful month": -6.0,
   "leap": -4.0,
   "season": -5.0,
   # One of some months: a season that is no quarter of the year.
@@ -49,6 +51,7 @@ LOG_ERROR_ODDS = {
 # season is right by chance, and a step to its month would have been right too.
 _LOG_OUTSIDE_CHANCES = {
   "month": -4.5,
+  "doubtful month": -2.5,
   "leap": -5.0,
   "season": -3.5,
   "months": -3.5,
@@ -318,7 +321,7 @@ def _score_readings(
     is_match = np.ones(len(months), bool)
     if readings.day_spans is not None and arguments[0] >= 30:
       is_match = readings.day_spans[:, 1] >= arguments[0]
-  elif name == "month":
+  elif name in ("month", "doubtful month"):
     is_match = (months == arguments[0]) & ~readings.is_leap
     is_near = (months == arguments[0]) & readings.is_leap
     log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)

@@ -10,12 +10,16 @@ import dataclasses
 import enum
 from collections.abc import Hashable, Sequence
 
+from ctd_jax.dating.sequence import section_kinds
+
 # A name of `emissions.LOG_ERROR_ODDS` and its values.
 DateStatement = tuple[Hashable, ...]
 # Names of statements that are days, in the order of `sexagenary.DAY_MARKS`.
 DAY_STATEMENTS = ("day", "first day", "last day")
 # Number of a day in its month, 「十五日」; -1 is the last, 「晦」.
 MONTH_DAY_STATEMENT = "month day"
+# Number of a month that somebody may but speak of, or a length of time.
+DOUBTFUL_MONTH_STATEMENT = "doubtful month"
 # Name and regnal year of an era that the calendar lacks.
 UNKNOWN_ERA_STATEMENT = "unknown era"
 # Astronomical year, 「（1900年）」.
@@ -60,6 +64,24 @@ class PrintedDate:
   is_tail: bool = False
   may_be_length: bool = False
   has_season: bool = False
+
+
+def doubt_month(date: PrintedDate) -> PrintedDate:
+  """Returns a date whose month may not be that of the record.
+
+  Args:
+    date: of a month, perhaps with its season and a day.
+  """
+  return dataclasses.replace(
+    date,
+    kind=section_kinds.DAY,
+    statements=tuple(
+      (DOUBTFUL_MONTH_STATEMENT, *values)
+      if name == "month"
+      else (name, *values)
+      for name, *values in date.statements
+    ),
+  )
 
 
 def list_positions(dates: Sequence[PrintedDate]) -> set[int]:

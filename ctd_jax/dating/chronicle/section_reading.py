@@ -16,7 +16,11 @@ from ctd_jax.dating.chronicle.clauses import Clauses
 from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
 from ctd_jax.dating.chronicle.date_reading import find_printed_dates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import DatePart, PrintedDate
+from ctd_jax.dating.chronicle.printed_dates import (
+  DatePart,
+  PrintedDate,
+  doubt_month,
+)
 from ctd_jax.dating.chronicle.punctuation import is_blank
 from ctd_jax.dating.chronicle.reign_names import find_new_eras
 from ctd_jax.dating.chronicle.relative_dates import resolve_relative_years
@@ -26,6 +30,9 @@ from ctd_jax.dating.chronicle.section_headings import (
 )
 from ctd_jax.dating.chronicle.sections import Section, SectionDraft
 from ctd_jax.dating.sequence import section_kinds
+
+# The counts of years of rulers of Han who began to count anew.
+_COUNTS_OF_YEARS = ("前", "中", "後")
 
 
 def read_sections(
@@ -90,8 +97,9 @@ def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
   clauses = Clauses(text)
   for date in dates:
     draft = drafts[-1]
+    between = text[draft.date_end : date.start]
     if (
-      is_blank(text[draft.date_end : date.start])
+      (is_blank(between) or _heads_count_of_years(between, date, draft))
       and date.first_part > draft.last_part
       and (draft.last_part >= 0 or clauses.can_open_record(date))
     ):
@@ -99,7 +107,25 @@ def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
     elif clauses.opens_section(date, drafts):
       drafts.append(SectionDraft(date.start, date.start))
       drafts[-1].add_date(date)
+    elif clauses.may_open_section(date, drafts):
+      drafts.append(SectionDraft(date.start, date.start))
+      drafts[-1].add_date(doubt_month(date))
     elif date.first_part == DatePart.DAY and clauses.is_narrated(date):
       # A day inside a sentence belongs to the section that it is in.
       draft.statements += date.statements
   return drafts
+
+
+def _heads_count_of_years(
+  text: str, date: PrintedDate, draft: SectionDraft
+) -> bool:
+  """Returns whether a text before a year says of which count of a ruler it is.
+
+  「前三年冬十月」 opens a year of 文帝, before the count began anew.
+  """
+  return (
+    text in _COUNTS_OF_YEARS
+    and draft.start == draft.date_end == 0
+    and date.first_part == DatePart.YEAR
+    and date.has_season
+  )

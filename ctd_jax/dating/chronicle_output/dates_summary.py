@@ -20,6 +20,7 @@ _LABEL_WIDTH = 13
 # What is counted of the print, by the names of `emissions.LOG_ERROR_ODDS`.
 PRINTED_NAMES = {
   "month": "months",
+  "doubtful month": "months that may be spoken of",
   "leap": "leap months",
   "season": "seasons",
   "months": "parts of years",

@@ -373,3 +373,37 @@ def test_years_written_zai_are_years():
   )
   (section,) = section_reading.read_sections(0, "千載一時，三載不雨。", tang)
   assert section.statements == ()
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    # Somebody is ordered, or three months pass, or the record goes on.
+    ("廷尉奏請誅之上可其奏三月賜死於驛", [("doubtful month", 3)]),
+    ("以書諫曰臣固無罪四月卒", [("doubtful month", 4)]),
+    ("師退則復來夏四月遣軍擊之", [("doubtful month", 4)]),
+    ("主自其路遁去八月庚戌貶彦崇", [("doubtful month", 8), ("day", 46)]),
+    # A stretch of time, and what a record of a day copies out.
+    ("陳兵臣等自四月至於五月", []),
+    ("臣請不過三月而還", []),
+    ("甲子乞限五月還", [("day", 0)]),
+  ],
+)
+def test_the_order_decides_on_months_that_may_be_spoken_of(
+  text, expected, eras
+):
+  sections = section_reading.read_sections(0, text, eras)
+  assert [s for section in sections for s in section.statements] == expected
+  assert all(
+    section.kind == DAY
+    for section in sections
+    if section.statements[:1] == (("doubtful month", 3),)
+  )
+
+
+def test_a_count_that_was_begun_anew_heads_its_years(eras):
+  (section,) = section_reading.read_sections(0, "前三年冬十月王來朝", eras)
+  assert section.kind == YEAR
+  assert section.statements == (("year", None, 3), ("month", 10))
+  (section,) = section_reading.read_sections(0, "前三年立為王", eras)
+  assert section.kind == NO_DATE
