@@ -48,7 +48,7 @@ _NUMBERED_DAY = re.compile(
 )
 _WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
 # Range words, after which the readers of running text expect a place.
-_RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從在於由迄", "，"))
+_RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,8 +208,11 @@ def _list_used(
 
 def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
   """Raises QuestionError for a year of an era that the calendar lacks."""
-  blanked = fold_script(blanked).translate(_RANGE_WORDS)
-  eras = unknown_eras.find_unknown_eras(blanked, months.calendar)
+  eras = [
+    era
+    for written in (blanked, fold_script(blanked).translate(_RANGE_WORDS))
+    for era in unknown_eras.find_unknown_eras(written, months.calendar)
+  ]
   for suffix in question_spans.ERA_SUFFIX.finditer(blanked):
     first_year = f"{blanked[: suffix.start()]}元年"
     eras += [

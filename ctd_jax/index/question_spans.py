@@ -8,6 +8,7 @@ dynasties, 「僖公年間」, 「晉懷帝時」, 「西晉時期」.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
+from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
 
@@ -302,8 +304,11 @@ def _find_reigns(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
     if not meanings:
       continue
     note = ""
+    name = text[start : suffix.start()]
+    dynasty = meanings[0].name.split(" (")[0]
+    if "(" in meanings[0].name and not fold_script(name).startswith(dynasty):
+      note = f"{name} is read as {meanings[0].name}"
     if _VAGUE_SUFFIX.match(suffix[0]):
-      name = text[start : suffix.start()]
       note = f"{name}{suffix[0]} is read as the whole of {name}"
     yield DateSpan(start, suffix.end(), tuple(meanings), note=note)
 
@@ -318,26 +323,39 @@ def _read_reign(
     end: position after the name.
     months: of the calendar.
   """
-  timeline = months.timeline
-  # What can be the reign of a first year is the name of a reign.
-  head = max(end - _MAX_NAME, 0)
-  matches = date_grammar.iterate_matches(
-    folded[head:end] + _FIRST_YEAR, timeline
-  )
-  for match, cue in matches:
-    if cue.reign and cue.end == end - head + len(_FIRST_YEAR):
-      # One character is the duke of a gloss, 「僖八年」, and no name.
-      if end - head - cue.start < 2:
-        break
-      numbers = date_grammar.candidate_reigns(match, cue, timeline)
-      names = {timeline.full_reign_name(number): [number] for number in numbers}
-      return head + cue.start, _list_meanings(names, months)
+  start, numbers = _find_named_reigns(folded, end, months.timeline)
+  names = {months.timeline.full_reign_name(n): [n] for n in numbers}
   # 「唐朝」, 「宋代」, but 「周時」 may be anything.
   shortest = 1 if _OF_DYNASTY.match(folded, end) else 2
-  for start in range(head, end + 1 - shortest):
-    groups = _find_rulers(folded[start:end], months)
-    if groups:
-      return start, _list_meanings(groups, months)
+  # 「太祖」 is the name of some reigns and a ruler of others.
+  starts = (
+    (start,) if names else range(max(end - _MAX_NAME, 0), end + 1 - shortest)
+  )
+  for start in starts:
+    for ruler, reigns in _find_rulers(folded[start:end], months).items():
+      names.setdefault(ruler, []).extend(reigns)
+    if names:
+      return start, _list_meanings(names, months)
+  return end, []
+
+
+def _find_named_reigns(
+  folded: str, end: int, timeline: Timeline
+) -> tuple[int, list[int]]:
+  """Returns where the name of a reign begins, and the numbers of its reigns."""
+  # What can be the reign of a first year is the name of a reign.
+  head = max(end - _MAX_NAME, 0)
+  for match, cue in date_grammar.iterate_matches(
+    folded[head:end] + _FIRST_YEAR, timeline
+  ):
+    # One character is the duke of a gloss, 「僖八年」, and no name.
+    if (
+      cue.reign
+      and cue.end == end - head + len(_FIRST_YEAR)
+      and cue.start <= end - head - 2
+    ):
+      numbers = date_grammar.candidate_reigns(match, cue, timeline)
+      return head + cue.start, numbers
   return end, []
 
 
@@ -377,7 +395,10 @@ def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
 def _name_group(
   name: str, key: str, numbers: list[int], months: CalendarMonths
 ) -> str:
-  """Returns the ruler of reigns, or the dynasty and its years."""
+  """Returns the ruler of reigns, or the dynasty and its years.
+
+  「南宋」 is 宋 where the calendar does not part it from what was before.
+  """
   if not key.startswith(name) or not key.removeprefix(name).isdecimal():
     return key
   span = _span_reigns(numbers, months)
@@ -385,7 +406,17 @@ def _name_group(
     return name
   first, last = span
   years = months.calendar.years
-  return f"{name} ({format_years(years[[first, last]])})"
+  reigns = months.timeline.reigns
+  dynasty = _common_start([reigns[number - 1].state for number in numbers])
+  return f"{dynasty or name} ({format_years(years[[first, last]])})"
+
+
+def _common_start(names: list[str]) -> str:
+  """Returns the characters that all names begin with."""
+  characters = itertools.takewhile(
+    lambda same: len(set(same)) == 1, zip(*names, strict=False)
+  )
+  return "".join(same[0] for same in characters)
 
 
 def _span_reigns(numbers: list[int], months: CalendarMonths) -> Months | None:

@@ -247,8 +247,10 @@ def test_many_meanings_are_cut_and_counted():
 @pytest.mark.parametrize(
   ("text", "names"),
   [
+    ("太祖時", ("遼太祖", "宋太祖", "金太祖", "明太祖")),
+    ("宋太祖時的杯酒", ()),
     ("武帝時", ("西漢武帝", "晉武帝", "劉宋武帝")),
-    ("宋代的水災", ("宋 (420 CE to 479 CE)", "宋 (960 CE to 1279 CE)")),
+    ("宋代的水災", ("劉宋 (420 CE to 479 CE)", "宋 (960 CE to 1279 CE)")),
     ("己未年", ("己未年 (242 BCE)", "己未年 (182 BCE)")),
   ],
 )
@@ -303,6 +305,7 @@ def test_a_month_of_any_year():
     (LU_READER, "文公六年閏三月", "閏三月 is read as 魯文公六年三月"),
     (MANY_READER, "晉永熙元年正月", "was not yet .*太熙元年正月"),
     (MANY_READER, "晉永熙元年五月", ""),
+    (MANY_READER, "北宋時期的日食", "北宋 is read as 宋 "),
     (MANY_READER, "永嘉五年六月十一日", "十一日 is left out"),
     (MANY_READER, "永嘉五年六月初一", "初一 is left out"),
     (MANY_READER, "王衍 311", "311 is read as a year of the common era"),
@@ -329,6 +332,7 @@ def test_doubts_are_told(reader, text, note):
     ("洪武年間的黃河", "洪武 is no reign of .* counted in 明"),
     ("光嘉三年五月", "光嘉 is no reign of calendar"),
     ("晉文公五年有何事", "'晉文公' names no reign"),
+    ("至元三年", "至元 is no reign of .* 元"),
     ("自隱公元年至永平元年", "永平 is no reign of .* 東漢"),
     ("隱公三十年", "魯隱公 has 11 years"),
     ("311 CE", "311 CE lies outside .* 722 BCE to 469 BCE"),
