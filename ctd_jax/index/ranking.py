@@ -26,7 +26,7 @@ from ctd_jax.index.word_search import merge_spans
 from ctd_jax.retrieval import host_search
 
 # Nats; chosen on validation questions, see tests/benchmarks/word_weights.py.
-WORD_WEIGHT = 6.0
+WORD_WEIGHT = 12.0
 # Of a record that does not print the day that is asked for, one of its month.
 _LOG_OTHER_DAY = -float(np.log(30))
 

@@ -275,12 +275,17 @@ def _make_parallels(dates: PassageDate, why: bool) -> table.Table:
   grid.add_column("share", justify="right", no_wrap=True)
   grid.add_column("date", min_width=16, ratio=2, overflow="fold")
   grid.add_column("parallel", ratio=5, overflow="fold")
+  expert = None
   for parallel in dates.parallels[: None if why else 5]:
     text = _mark(parallel.text, ())
     text.append("\n" + clean(f"{parallel.work} · {parallel.record_id}"), "dim")
     grid.add_row(
-      f"{100 * parallel.share:.0f} %", _describe_date(parallel.date), text
+      # The share is that of all records of this evidence together.
+      f"{100 * parallel.share:.0f} %" if parallel.expert != expert else "″",
+      _describe_date(parallel.date),
+      text,
     )
+    expert = parallel.expert
   return grid
 
 
