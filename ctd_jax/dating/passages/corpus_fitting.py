@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.optimize
 import scipy.sparse
 from absl import logging
 from jaxtyping import Int
@@ -29,6 +28,7 @@ from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import base, citations, known_parallels
 from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.dating.passages import (
+  calibration,
   hidden_records,
   passage_pairs,
   passage_reading,
@@ -49,7 +49,6 @@ _MAX_BLANK_YEARS = 0.1
 _CALIBRATION_FOLD = 0
 _MAX_CALIBRATION_EVENTS = 400  # dated as passages
 _MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
-_LOG_TEMPERATURE_BOUNDS = (-2, 1)  # of the log inverse temperature
 
 
 def choose_manner(axis: MonthAxis, labels: Labels) -> str:
@@ -97,7 +96,7 @@ def _calibrate(
   posteriors: CredibleBlock | None,
   calendar: Timeline | Calendar,
 ) -> float:
-  """Returns the inverse temperature of greatest likelihood.
+  """Returns the inverse temperature of passages.
 
   Labelled events of one fold are hidden, and each is dated as a passage.
   """
@@ -120,20 +119,9 @@ def _calibrate(
     for row in progress.Progress(rows.tolist(), "passages", unit="event")
   ]
   log_prior = np.log(state.year_prior)[features.axis.year_of]
-  log_prior -= logsumexp(log_prior)
-  months = labels.month[rows]
-
-  def loss(log_inverse_temperature: float) -> float:
-    scale, total = np.exp(log_inverse_temperature), 0.0
-    for score, month in zip(scores, months, strict=True):
-      weighed = log_prior + scale * score
-      total += logsumexp(weighed) - weighed[month]
-    return total
-
-  optimum = scipy.optimize.minimize_scalar(
-    loss, bounds=_LOG_TEMPERATURE_BOUNDS, method="bounded"
+  return calibration.fit_inverse_temperature(
+    log_prior - logsumexp(log_prior), np.array(scores), labels.month[rows]
   )
-  return float(np.exp(optimum.x))
 
 
 def _read_corpus(

@@ -95,6 +95,26 @@ class PassageCitations:
       reign_chances=fitted.reign_chances,
     )
 
+  def renumber(
+    self, new_rows: Int[np.ndarray, " n"], num_records: int
+  ) -> PassageCitations:
+    """Returns the citations of a larger corpus, no text from outside.
+
+    Args:
+      new_rows: row there of each record, ascending.
+      num_records: number of records there.
+    """
+    numbers = self.numbers.copy()
+    is_inside = numbers[:, 0] != UNKNOWN
+    numbers[is_inside, 0] = new_rows[numbers[is_inside, 0]]
+    numbers[:, 1] = np.where(is_inside, numbers[:, 0], num_records)
+    return dataclasses.replace(
+      self,
+      numbers=numbers,
+      events=new_rows[self.events].astype(np.int32),
+      undated_hosts=new_rows[self.undated_hosts],
+    )
+
   def score(
     self,
     axis: MonthAxis,
@@ -115,7 +135,7 @@ class PassageCitations:
       excluded: records that play no part.
     """
     chosen, features = self._find_nearest(wording, document_overlap, excluded)
-    cited = [self._read_citation(row) for row in chosen.tolist()]
+    cited = [self.read_citation(row) for row in chosen.tolist()]
     pairs = pair_lib.pair_citations(
       passage,
       np.array([0]),
@@ -199,7 +219,8 @@ class PassageCitations:
       zip(pair_lib.CONTEXTS, np.moveaxis(overlaps, 2, 0), strict=True)
     )
 
-  def _read_citation(self, row: int) -> pair_lib.Citation:
+  def read_citation(self, row: int) -> pair_lib.Citation:
+    """Returns a citation, without all of the text that it stands in."""
     host, _, reign, preceding_reign, number = self.numbers[row].tolist()
     return pair_lib.Citation(
       host=host,

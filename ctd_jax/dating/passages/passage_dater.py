@@ -117,17 +117,29 @@ class PassageDater:
 
     Raises:
       ValueError: if lengths differ, no record has a label, or a month is
-        outside of the calendar.
+        outside of the calendar; if there are texts from outside beside a
+        corpus of which only a sample teaches (`large_corpora`).
     """
     # Here and not above: what fits is not needed to date.
-    from ctd_jax.dating.passages import corpus_fitting
+    from ctd_jax.dating.passages import corpus_fitting, large_corpora
 
     if row_ids is None:
       row_ids = np.arange(len(texts))
     _check_records(texts, labels, calendar, row_ids)
-    state = corpus_fitting.fit_corpus_state(
-      texts, labels, calendar, posteriors, row_ids, external_texts
-    )
+    if len(texts) > large_corpora.MAX_FITTED_RECORDS:
+      if external_texts:
+        raise ValueError(
+          "texts from outside are read beside "
+          f"{large_corpora.MAX_FITTED_RECORDS:,} records at most, got "
+          f"{len(texts):,}"
+        )
+      state = large_corpora.fit_large_corpus(
+        texts, labels, calendar, posteriors, row_ids
+      )
+    else:
+      state = corpus_fitting.fit_corpus_state(
+        texts, labels, calendar, posteriors, row_ids, external_texts
+      )
     return cls(state=state, calendar=calendar)
 
   def save(self, folder: pathlib.Path) -> None:

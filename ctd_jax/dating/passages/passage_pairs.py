@@ -64,6 +64,18 @@ class BestOverlaps:
         records[pairs.event_row[chosen]] = pairs.record_row[chosen]
     return cls(values, records)
 
+  def renumber(
+    self, new_rows: Int[np.ndarray, " n"], num_records: int
+  ) -> BestOverlaps:
+    """Returns the overlaps in a larger corpus; see `RecordTable.renumber`."""
+    values = np.zeros((num_records, 2), np.float32)
+    records = np.full(num_records, -1, np.int32)
+    values[new_rows] = self.values
+    records[new_rows] = np.where(
+      self.records < 0, -1, new_rows[np.maximum(self.records, 0)]
+    )
+    return BestOverlaps(values, records)
+
   def best_of(
     self, events: Int[np.ndarray, " P"], excluded: Collection[int]
   ) -> Float32[np.ndarray, " P"]:
@@ -98,6 +110,38 @@ class RecordTable:
   comment_starts: Int[np.ndarray, " starts"]
   comment_events: Int[np.ndarray, " Q"]
   comment_overlaps: Float32[np.ndarray, " Q"]
+
+  def renumber(
+    self,
+    new_rows: Int[np.ndarray, " n"],
+    num_records: int,
+    weights: Float32[np.ndarray, " D"],
+  ) -> RecordTable:
+    """Returns the table of a larger corpus, of whose other rows less is known.
+
+    Args:
+      new_rows: row there of each record, ascending.
+      num_records: number of records there.
+      weights: of all strings of each document there.
+    """
+
+    def spread(values: np.ndarray, missing_value: int) -> np.ndarray:
+      result = np.full(num_records, missing_value, np.int32)
+      result[new_rows] = values
+      return result
+
+    sizes = spread(np.diff(self.comment_starts), 0)
+    return RecordTable(
+      first_month=spread(self.first_month, 0),
+      first_day=spread(self.first_day, -1),
+      opening_year=spread(self.opening_year, 0),
+      weights=weights,
+      best_overlaps=self.best_overlaps.renumber(new_rows, num_records),
+      best_known=self.best_known.renumber(new_rows, num_records),
+      comment_starts=np.concatenate([[0], np.cumsum(sizes)]),
+      comment_events=new_rows[self.comment_events].astype(np.int32),
+      comment_overlaps=self.comment_overlaps,
+    )
 
   def pair_events(
     self,

@@ -11,7 +11,8 @@ passage, P postings, M citations.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+import functools
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -20,6 +21,8 @@ from jaxtyping import Bool, Float32, Int, UInt8, UInt64
 from ctd_jax.dating.experts import citation_pairs, ngrams, shared_wording
 
 _MAX_COMMENTS_PER_STRING = 2000  # that may hold a string for it to count there
+_TEXTS_PER_BLOCK = 20_000  # whose strings are held at once
+_MAX_TEXTS_READ_ONCE = 100_000  # more are read twice, to save memory
 # Bit of every context of a citation but the whole text, in a mask.
 CONTEXT_BITS = {
   name: 1 << bit for bit, name in enumerate(citation_pairs.CONTEXTS[:-1])
@@ -168,6 +171,7 @@ def build_wording_index(
   texts: Sequence[str],
   is_event: Bool[np.ndarray, " D"],
   citations: Sequence[citation_pairs.Citation],
+  min_texts: int = 1,
 ) -> WordingIndex:
   """Returns the strings of documents and citations.
 
@@ -175,35 +179,105 @@ def build_wording_index(
     texts: plain, of the documents; of events without their dates.
     is_event: whether a document is an event.
     citations: in the documents, [M].
+    min_texts: documents that must hold a string for it to be kept.
   """
-  event_strings = ngrams.collect_ngrams(
-    [text for text, is_one in zip(texts, is_event, strict=True) if is_one],
-    shared_wording.LENGTHS,
+  lengths = shared_wording.LENGTHS
+  strings = ngrams.collect_ngrams(texts, lengths)
+  strings = strings.select_columns(
+    np.flatnonzero(strings.text_counts >= min_texts)
   )
-  strings = event_strings
+  event_counts = strings.text_counts.astype(np.int32)
   if not is_event.all():
-    strings = ngrams.collect_ngrams(texts, shared_wording.LENGTHS)
-  event_counts = np.zeros(len(strings), np.int32)
-  event_counts[np.searchsorted(strings.hashes, event_strings.hashes)] = (
-    event_strings.text_counts
+    events = ngrams.collect_ngrams(
+      [text for text, is_one in zip(texts, is_event, strict=True) if is_one],
+      lengths,
+    )
+    event_counts = _look_up(strings.hashes, events)
+  is_kept = event_counts <= shared_wording.MAX_EVENTS
+  # Of a string that more comments hold, events alone have postings.
+  is_common = strings.text_counts - event_counts > _MAX_COMMENTS_PER_STRING
+
+  def read_block(start: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns strings and documents of some texts, by string."""
+    matrix = strings.encode(texts[start : start + _TEXTS_PER_BLOCK])
+    rows = np.repeat(
+      np.arange(start, start + matrix.shape[0], dtype=np.int32),
+      np.diff(matrix.indptr),
+    )
+    has_posting = is_kept[matrix.indices] & (
+      ~is_common[matrix.indices] | is_event[rows]
+    )
+    columns, rows = matrix.indices[has_posting], rows[has_posting]
+    order = np.argsort(columns, kind="stable")
+    return columns[order], rows[order]
+
+  if len(texts) <= _MAX_TEXTS_READ_ONCE:
+    read_block = functools.cache(read_block)
+  starts, documents = _invert_blocks(
+    read_block, range(0, len(texts), _TEXTS_PER_BLOCK), len(strings)
   )
-  is_rare = event_counts <= shared_wording.MAX_EVENTS
-  matrix = strings.encode(texts)
-  has_posting = is_rare[matrix.indices]
-  rows = np.repeat(
-    np.arange(len(texts), dtype=np.int32), np.diff(matrix.indptr)
+  citation_starts, cited, contexts = _invert_contexts(strings, citations)
+  return WordingIndex(
+    hashes=strings.hashes,
+    event_counts=event_counts,
+    starts=starts,
+    documents=documents,
+    citation_starts=citation_starts,
+    citations=cited,
+    contexts=contexts,
+    is_event=is_event,
   )
-  common = np.flatnonzero(
-    strings.text_counts - event_counts > _MAX_COMMENTS_PER_STRING
-  )
-  if len(common):
-    is_common = np.zeros(len(strings), bool)
-    is_common[common] = True
-    has_posting &= ~is_common[matrix.indices] | is_event[rows]
-  postings = _invert(
-    rows[has_posting], matrix.indices[has_posting], len(strings)
-  )
-  del matrix
+
+
+def _look_up(hashes: np.ndarray, events: ngrams.NgramVocabulary) -> np.ndarray:
+  """Returns how many events hold each of the strings."""
+  result = np.zeros(len(hashes), np.int32)
+  position = np.searchsorted(hashes, events.hashes)
+  position = np.minimum(position, max(len(hashes) - 1, 0))
+  if len(hashes):
+    is_kept = hashes[position] == events.hashes
+    result[position[is_kept]] = events.text_counts[is_kept]
+  return result
+
+
+def _invert_blocks(
+  read_block: Callable[[int], tuple[np.ndarray, np.ndarray]],
+  block_starts: Sequence[int],
+  num_columns: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns starts of the strings and the documents of each, ascending.
+
+  The blocks are read twice, so that no more than the result and one block is
+  held.
+
+  Args:
+    read_block: gives strings, ascending, and the document of each.
+    block_starts: of the blocks.
+    num_columns: number of strings.
+  """
+  starts = np.zeros(num_columns + 1, np.int64)
+  for start in block_starts:
+    columns, _ = read_block(start)
+    starts[1:] += np.bincount(columns, minlength=num_columns)
+  np.cumsum(starts, out=starts)
+  documents = np.zeros(int(starts[-1]), np.int32)
+  free = starts[:-1].copy()  # where the next document of a string goes
+  for start in block_starts:
+    columns, rows = read_block(start)
+    unique, first, counts = np.unique(
+      columns, return_index=True, return_counts=True
+    )
+    rank = np.arange(len(columns)) - np.repeat(first, counts)
+    documents[free[columns] + rank] = rows
+    free[unique] += counts
+  return starts, documents
+
+
+def _invert_contexts(
+  strings: ngrams.NgramVocabulary,
+  citations: Sequence[citation_pairs.Citation],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns starts of the strings, and citations and contexts of each."""
   mask = scipy.sparse.csr_array((len(citations), len(strings)), dtype="f4")
   for name, contexts in citation_pairs.cut_contexts(citations).items():
     mask = mask + CONTEXT_BITS[name] * strings.encode(contexts)
@@ -211,26 +285,9 @@ def build_wording_index(
     np.arange(len(citations), dtype=np.int32), np.diff(mask.indptr)
   )
   order = np.argsort(mask.indices, kind="stable")
-  citation_postings = _invert(rows, mask.indices, len(strings))
-  return WordingIndex(
-    hashes=strings.hashes,
-    event_counts=event_counts,
-    starts=postings[0],
-    documents=postings[1],
-    citation_starts=citation_postings[0],
-    citations=citation_postings[1],
-    contexts=mask.data[order].astype(np.uint8),
-    is_event=is_event,
-  )
-
-
-def _invert(
-  rows: np.ndarray, columns: np.ndarray, num_columns: int
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns starts of the columns and the rows of each, ascending."""
-  counts = np.bincount(columns, minlength=num_columns)
-  starts = np.concatenate([[0], np.cumsum(counts)])
-  return starts, rows[np.argsort(columns, kind="stable")]
+  starts = np.zeros(len(strings) + 1, np.int64)
+  np.cumsum(np.bincount(mask.indices, minlength=len(strings)), out=starts[1:])
+  return starts, rows[order], mask.data[order].astype(np.uint8)
 
 
 def _gather(

@@ -16,7 +16,11 @@ from ctd_jax.dating.chronicle import (
   undated_texts,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.passages import corpus_fitting, saved_state
+from ctd_jax.dating.passages import (
+  corpus_fitting,
+  large_corpora,
+  saved_state,
+)
 from ctd_jax.dating.passages.passage_dater import PassageDater
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax_datasets.chunqiutr import mini
@@ -93,6 +97,30 @@ def test_a_retold_record_gives_its_year(chronicle):
   assert known.weight > 1
   assert set(known.linked) & {FIRST_ID + row, FIRST_ID + row + 1}
   assert person in known.note
+
+
+def test_a_large_corpus_is_learned_from_a_sample(chronicle, monkeypatch):
+  texts, months, whole = chronicle
+  monkeypatch.setattr(large_corpora, "MAX_FITTED_RECORDS", 150)
+  labels = Labels(months, np.ones(len(months), int))
+  dater = PassageDater.fit(texts, labels, whole.calendar)
+  assert len(dater.state.texts) == len(texts)
+  rows = [2 * (12 * 5 + month) for month in range(12)]
+  linked = [
+    {row, row + 1}
+    & {
+      row for reason in dater.date(texts[row]).reasons for row in reason.linked
+    }
+    for row in rows
+  ]
+  # Also those that the sample does not have.
+  assert all(linked)
+  dates = dater.date(texts[rows[3]])
+  assert (
+    dater.calendar.years[dates.month] == whole.calendar.years[months[rows[3]]]
+  )
+  with pytest.raises(ValueError, match="150 records at most"):
+    PassageDater.fit(texts, labels, whole.calendar, external_texts=["賊"])
 
 
 def test_shares_add_up_to_the_log_odds(chronicle, annals):
