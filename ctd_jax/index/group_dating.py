@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Int
+from jaxtyping import Float32, Int
 
+from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.experts import event_classifier
 from ctd_jax.index import model_dating, work_dating
 from ctd_jax.index.database import KEYS, MODEL, ORDER
 from ctd_jax.index.known_months import DateReader
@@ -69,14 +71,80 @@ class DatingChoices:
       )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _RecordClues:
+  """What the texts of a work say beside their order.
+
+  Attributes:
+    stated_months: month that a placeholder states, UNKNOWN for other records.
+    event_log_p: log p(answering kind | text).
+  """
+
+  stated_months: Int[np.ndarray, " n"]
+  event_log_p: Float32[np.ndarray, " n"]
+
+
+def _read_group_clues(
+  works: Sequence[SourceWork], reader: DateReader
+) -> dict[str, _RecordClues]:
+  """Returns the clues of the works of a data set, by name.
+
+  Where records are hidden so are their kinds: they are told by their style, as
+  the kinds of the others are.
+
+  Args:
+    works: of a data set with a timeline.
+    reader: of its dates.
+  """
+  records = [record for work in works for record in work.records]
+  kinds = np.array([record.kind for record in records])
+  is_hidden = np.array([record.is_hidden for record in records], bool)
+  corpus = corpus_lib.read_corpus(
+    [record.text for record in records], reader.timeline
+  )
+  event_log_p = work_dating.make_event_log_p(kinds.tolist())
+  if is_hidden.any():
+    is_event = np.where(is_hidden, UNKNOWN, kinds != NEG_COMMENT)
+    months = np.full(len(records), UNKNOWN)
+    event_log_p = event_classifier.predict_event_log_p(
+      corpus, Labels(months, is_event.astype(int))
+    )
+  stated_months = np.where(
+    corpus.is_placeholder,
+    reader.lunation_of[corpus.placeholder_month],
+    UNKNOWN,
+  )
+  stops = np.cumsum([len(work.records) for work in works])
+  return {
+    work.name: _RecordClues(
+      stated_months[stop - len(work.records) : stop],
+      event_log_p[stop - len(work.records) : stop].astype(np.float32),
+    )
+    for work, stop in zip(works, stops, strict=True)
+  }
+
+
 class WorkDater:
   """Dater of works, on the calendar of an index."""
 
-  def __init__(self, calendar: Calendar, choices: DatingChoices):
-    """Args: `calendar` of the index; `choices` where they are made."""
+  def __init__(
+    self,
+    calendar: Calendar,
+    choices: DatingChoices,
+    works: Sequence[SourceWork],
+  ):
+    """Keeps what works are dated by.
+
+    Args:
+      calendar: of the index.
+      choices: where the manner is not left to the works.
+      works: all that are added together.
+    """
     self._calendar = calendar
     self._choices = choices
+    self._works = works
     self._readers: dict[str, DateReader] = {}
+    self._clues: dict[str, dict[str, _RecordClues]] = {}
 
   def choose_manner(self, work: SourceWork) -> str:
     """Returns keys, order or model, see `work_dating.choose_manner`."""
@@ -126,27 +194,30 @@ class WorkDater:
     known_months = self.read_known_months(work)
     if manner == KEYS:
       return work_dating.date_by_keys(work, known_months, num_months)
-    stated = np.full(len(work.records), UNKNOWN)
-    if work.timeline is not None:
-      reader = self._reader_of(work)
-      corpus = corpus_lib.read_corpus(
-        [record.text for record in work.records], work.timeline
-      )
-      stated = np.where(
-        corpus.is_placeholder,
-        reader.lunation_of[corpus.placeholder_month],
-        UNKNOWN,
-      )
+    clues = self._read_clues(work)
     dated = work_dating.date_records_by_order(
-      work, known_months, self._calendar, stated
+      work, known_months, self._calendar, clues.stated_months
     )
-    kinds = [record.kind for record in work.records]
     return dataclasses.replace(
       dated,
       posteriors=dataclasses.replace(
-        dated.posteriors, event_log_p=work_dating.make_event_log_p(kinds)
+        dated.posteriors, event_log_p=clues.event_log_p
       ),
     )
+
+  def _read_clues(self, work: SourceWork) -> _RecordClues:
+    """Returns what the texts of a work say beside their order."""
+    if work.timeline is None:
+      kinds = ["" if r.is_hidden else r.kind for r in work.records]
+      return _RecordClues(
+        np.full(len(kinds), UNKNOWN), work_dating.make_event_log_p(kinds)
+      )
+    if work.group not in self._clues:
+      members = [peer for peer in self._works if peer.group == work.group]
+      self._clues[work.group] = _read_group_clues(
+        members, self._reader_of(work)
+      )
+    return self._clues[work.group][work.name]
 
   def date_by_model(
     self,

@@ -269,7 +269,7 @@ class _Build:
     self._calendar = calendar
     self._works = works
     self._options = options
-    self._dater = WorkDater(calendar, options.choices)
+    self._dater = WorkDater(calendar, options.choices, works)
     self._staged: list[StagedWork] = []
     self._manners: dict[str, str] = {}
     self._sha256 = {work.name: work.hash_contents() for work in works}

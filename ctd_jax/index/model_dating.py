@@ -38,6 +38,8 @@ MAX_RECORDS = 50_000
 MIN_LABELS = 8
 _BLOCK = 512  # records whose whole posterior is held
 _MARGIN_YEARS = 30  # before the first known record and after the last
+# That a text that names no date is of none of the months.
+_OUTSIDE_CHANCE = 0.005
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -177,7 +179,8 @@ def _date_chunk(
   columns = np.flatnonzero(is_kept)
   for block in _iterate_posterior(fitted.predict(), np.flatnonzero(is_text)):
     whole = np.zeros((len(block), len(is_kept) + 1))
-    whole[:, columns] = block
+    whole[:, columns] = (1 - _OUTSIDE_CHANCE) * block
+    whole[:, -1] = _OUTSIDE_CHANCE
     yield whole
 
 

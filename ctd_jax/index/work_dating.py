@@ -41,7 +41,7 @@ from ctd_jax.index import posterior_arrays
 from ctd_jax.index.database import HEADING, KEYS, MODEL, ORDER, TEXT
 from ctd_jax.index.known_months import DateReader
 from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.source_works import SourceRecord, SourceWork
+from ctd_jax.index.source_works import NO_POSITION, SourceRecord, SourceWork
 from ctd_jax.texts.works import Entry, Place
 
 # A text that prints a year, and dates this often, stands in order.
@@ -97,7 +97,8 @@ def choose_manner(
   names = {work.name, work.group}
   if names & {*undated}:
     return MODEL
-  if names & {*in_order}:
+  # A data set that is in order may have a source that is in none.
+  if work.name in in_order or (work.has_order and work.group in in_order):
     return ORDER
   if work.is_text:
     return ORDER if _prints_dates(work.entries, calendar) else MODEL
@@ -272,12 +273,25 @@ def date_records_by_order(
   in_order = [
     row
     for row, record in enumerate(work.records)
-    if record.position >= 0 and record.kind != NO_EVENT
+    if record.position != NO_POSITION and record.kind != NO_EVENT
   ]
+  others = np.setdiff1d(np.arange(len(work.records)), in_order)
+  known = known_months[others].copy()
+  is_stated = (known[:, 0] == UNKNOWN) & (stated_months[others] != UNKNOWN)
+  known[is_stated] = stated_months[others][is_stated, None]
+  apart = date_by_keys(
+    dataclasses.replace(work, records=[work.records[row] for row in others]),
+    known,
+    len(calendar),
+  ).posteriors
   if not in_order:
-    raise ValueError(
-      f"--order={work.name}: no record has an order; give `metadata.order`, or "
-      "leave the flag out"
+    if any(record.kind != NO_EVENT for record in work.records):
+      raise ValueError(
+        f"--order={work.name}: no record has an order; give `metadata.order`, "
+        "or leave the flag out"
+      )
+    return make_dated_work(
+      work, known_months, apart, np.full(len(work.records), ORDER), ORDER
     )
   entries = _make_entries([work.records[row] for row in in_order])
   sections = chronicle_dating.read_all_sections(entries, calendar)
@@ -291,14 +305,6 @@ def date_records_by_order(
     if UNKNOWN < first < len(calendar):
       allowed_months[number] = (months >= first) & (months <= last)
   dates = _decode(work.name, entries, sections, calendar, allowed_months)
-  others = np.setdiff1d(np.arange(len(work.records)), in_order)
-  known = known_months[others].copy()
-  is_stated = (known[:, 0] == UNKNOWN) & (stated_months[others] != UNKNOWN)
-  known[is_stated] = stated_months[others][is_stated, None]
-  other_work = dataclasses.replace(
-    work, records=[work.records[row] for row in others]
-  )
-  apart = date_by_keys(other_work, known, len(calendar)).posteriors
   decoded = _convert_posteriors(dates, np.array(heads), calendar)
   place = np.empty(len(work.records), int)
   place[np.concatenate([in_order, others]).astype(int)] = np.arange(len(place))
@@ -314,7 +320,7 @@ def date_records_by_order(
     ),
     np.where(is_known, KEYS, ORDER),
     ORDER,
-    printed_reigns=map(int, dates.printed_reigns),
+    printed_reigns=[*map(int, dates.printed_reigns)],
   )
 
 
