@@ -85,7 +85,8 @@ def _find_evidence(
   year = int(scorer.reader.axis.year_of[month])
   if name == "openings":
     read = scores.reading.dates.explain(0, year)
-    return read.spans, (), f"printed: {read.note}"
+    note = f"printed: {read.note}" if read.note else "prints no month"
+    return read.spans, (), note
   if name == log_odds.UNKNOWN_WORDS and scores.reading.outside_log_ratio:
     read = scores.reading.dates.explain(0, year)
     note = f"printed, and of no month of the calendar: {read.note}"
@@ -95,10 +96,11 @@ def _find_evidence(
     return read.spans, (), f"days: {read.note}"
   if name == "words":
     text = scores.reading.body
-    return (), (), scorer.state.words.note_strings(text, year)
+    note = scorer.state.words.note_strings(text, year)
+    return (), (), note or "words of other years"
   if name == "cited":
     linked, note = scores.cited.explain(year)
-    return (), linked, note
+    return (), linked, note or "cited beside other years"
   if name == "parallels":
     return (), *_note_links(scorer, scores.parallels)
   if name == "known":
