@@ -64,6 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     works=values.works or None,
     intent=values.intent,
     kinds=values.kinds or None,
+    why=bool(values.why or values.json or values.html),
   )
   if values.html:
     page.write_page(pathlib.Path(values.html).expanduser(), answer)

@@ -73,6 +73,7 @@ def find_records(
   works: Collection[str] | None = None,
   kinds: Collection[str] | None = None,
   min_probability: float = MIN_PROBABILITY,
+  why: bool = False,
 ) -> Answer:
   """Returns the records of a time, or with words, or both.
 
@@ -83,6 +84,7 @@ def find_records(
     works: names of works; all if None.
     kinds: of the records; all but headings if None.
     min_probability: that a record is of the time.
+    why: as of `record_answers.find_reasons`.
 
   Raises:
     ValueError: if there is no such work or kind.
@@ -111,7 +113,9 @@ def find_records(
     index.connection, [item.row for item in ranked]
   )
   results = tuple(
-    record_answers.make_answer_record(index, record, item, rank, question.words)
+    record_answers.make_answer_record(
+      index, record, item, rank, question.words, why
+    )
     for rank, (item, record) in enumerate(
       zip(ranked, records, strict=True), start=1
     )

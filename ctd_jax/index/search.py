@@ -47,7 +47,7 @@ class Index(IndexFolder):
     self.work_of(row)
     record = database.fetch_records(self.connection, [row])[0]
     ranked = RankedRecord(row=row, score=0.0)
-    return record_answers.make_answer_record(self, record, ranked, 1)
+    return record_answers.make_answer_record(self, record, ranked, 1, why=True)
 
   def date(self, text: str) -> Answer:
     """Returns when a passage is of, which need not be in the index.
@@ -69,6 +69,7 @@ class Index(IndexFolder):
     intent: str | None = None,
     kinds: Collection[str] | None = None,
     min_probability: float = asking.MIN_PROBABILITY,
+    why: bool = False,
   ) -> Answer:
     """Returns what the index says to a question.
 
@@ -80,6 +81,9 @@ class Index(IndexFolder):
       kinds: of the records, such as event; all but headings if None.
       min_probability: that a record is of the time asked for; one below it is
         no answer.
+      why: whether records that were dated by the model are read again for
+        their wording, citations and parallels, some 30 ms each; else these are
+        one reason.
 
     Raises:
       FileNotFoundError: if a passage is asked about and the index was built
@@ -91,7 +95,9 @@ class Index(IndexFolder):
     parsed = asking.read_question(self, question, intent)
     if parsed.intent == PASSAGE:
       return asking.date_passage(self, parsed)
-    return asking.find_records(self, parsed, k, works, kinds, min_probability)
+    return asking.find_records(
+      self, parsed, k, works, kinds, min_probability, why
+    )
 
   def rank(
     self, questions: Sequence[str], k: int

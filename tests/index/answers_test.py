@@ -1,17 +1,20 @@
 """Forms of an answer: terminal, JSON, HTML, CSV and TSV."""
 
 import csv
+import dataclasses
 import io
 import json
 import pathlib
 import re
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 from rich import cells
 
 from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.index import database
 from ctd_jax.index.answers import (
   answer as answer_lib,
 )
@@ -19,6 +22,7 @@ from ctd_jax.index.answers import (
   page,
   passage_answers,
   posterior_figure,
+  record_answers,
   tables,
   terminal,
 )
@@ -38,7 +42,8 @@ class FixedDater:
     chances[20] += 0.2
     self.log_p = np.log(chances / chances.sum())
 
-  def date(self, text):
+  def date(self, text, month=None, exclude=()):
+    self.excluded = tuple(exclude)
     prior = -np.log(len(self.log_p) - 1)
     log_odds = np.log(np.exp(self.log_p[4]) / (1 - np.exp(self.log_p[4])))
     gained = float(log_odds - prior)
@@ -158,6 +163,26 @@ def test_passage_is_answered_with_years_and_parallels(index):
   assert sum(chance for _, chance in dates.curve) == pytest.approx(
     1 - dates.outside, abs=1e-6
   )
+
+
+def test_record_dated_by_the_model_is_read_again_without_itself(index):
+  record = database.fetch_records(index.connection, [7])[0]
+  record = dataclasses.replace(record, dated_by=database.MODEL)
+  vars(index)["manifest"] = msgspec.structs.replace(
+    index.manifest, passages="passages"
+  )
+  reasons = record_answers.find_reasons(index, record, why=True)
+  assert {reason["expert"] for reason in reasons} == {
+    "known",
+    "words",
+    "corpus",
+  }
+  assert index.passage_dater.excluded == (7,)
+  total = sum(reason["weight"] for reason in reasons)
+  prior = -np.log(len(index.calendar))
+  assert total == pytest.approx(np.log(0.6 / 0.4) - prior, abs=0.05)
+  quick = record_answers.find_reasons(index, record)
+  assert [reason["expert"] for reason in quick] == ["model"]
 
 
 def test_figure_shows_where_the_probability_is():

@@ -94,6 +94,7 @@ def make_answer_record(
   ranked: RankedRecord,
   rank: int,
   words: Sequence[str] = (),
+  why: bool = False,
 ) -> AnswerRecord:
   """Returns a record as a result.
 
@@ -103,6 +104,7 @@ def make_answer_record(
     ranked: its scores.
     rank: from 1.
     words: to be marked in the text.
+    why: as of `find_reasons`.
   """
   work = index.work_of(record.row)
   parts = {"kind": ranked.kind_log_p}
@@ -125,15 +127,24 @@ def make_answer_record(
     probability_asked=ranked.mass,
     score_parts=parts,
     highlights=tuple(word_search.find_highlights(words, record.text)),
-    reasons=tuple(find_reasons(index, record)),
+    reasons=tuple(find_reasons(index, record, why)),
   )
 
 
 def find_reasons(
-  index: IndexFolder, record: database.IndexRecord
+  index: IndexFolder, record: database.IndexRecord, why: bool = False
 ) -> list[dict[str, Any]]:
-  """Returns the reasons of a record, as kept or else made anew."""
+  """Returns the reasons of a record, as kept or else made anew.
+
+  Args:
+    index: that it is of.
+    record: the record.
+    why: whether a record that was dated by the model is read again for its
+      wording, citations and parallels, which takes some 30 ms.
+  """
   reasons = database.fetch_reasons(index.connection, record.row)
+  if reasons is None and _is_read_again(index, record, why):
+    reasons = _read_again(index, record)
   if reasons is not None:
     return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
   return record_reasons.explain_record(
@@ -142,6 +153,45 @@ def find_reasons(
     _find_neighbours(index, record),
     index.work_of(record.row).printed_reigns,
   )
+
+
+def _is_read_again(
+  index: IndexFolder, record: database.IndexRecord, why: bool
+) -> bool:
+  return (
+    why
+    and record.dated_by == database.MODEL
+    and record.start_month is None
+    and record.best_month < len(index.calendar)
+    and index.manifest.passages is not None
+  )
+
+
+def _read_again(
+  index: IndexFolder, record: database.IndexRecord
+) -> list[dict[str, Any]]:
+  """Returns the reasons of a record as of a passage that is not in the index.
+
+  What its date owes to the other undated records, with which it was dated, is
+  the last.
+  """
+  dates = index.passage_dater.date(
+    record.text, month=record.best_month, exclude=[record.row]
+  )
+  reasons = [reason.to_dict() for reason in dates.reasons]
+  log_odds = record_reasons.find_log_odds(record.best_probability)
+  total = log_odds - dates.prior_log_odds
+  reasons.append(
+    {
+      "expert": "corpus",
+      "weight": total - sum(reason["weight"] for reason in reasons),
+      "note": "the other undated records, dated together with it",
+      "spans": [],
+      "linked": [],
+      "months": [],
+    }
+  )
+  return reasons
 
 
 def _find_neighbours(
