@@ -16,7 +16,9 @@ from ctd_jax.chronology.numerals import DateError
 _ERA = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
 _ERA_AFTER = rf"(?:{_ERA}|(?:bce?|ce|ad)(?![a-z]))(?![A-Za-z])"
 _CHINESE_ERA = r"[公西][元曆歷历]\s*"
-_RANGE = r"\s*(?:[-–—~～]+|\.{2,}|(?<=\.)\.|…+|to|until|till|through|and|至|到|迄)\s*"
+_RANGE = (
+  r"\s*(?:[-–—~～]+|\.{2,}|(?<=\.)\.|…+|to|until|till|through|and|至|到|迄)\s*"
+)
 _LATIN_YEARS = re.compile(
   rf"(?:(?<![A-Za-z])(?P<before>{_ERA})\s*)?(?<![\d.\-])(?P<first>\d{{1,4}})(?!\d)"
   rf"(?:\s*(?P<after>{_ERA_AFTER}))?"

@@ -46,6 +46,7 @@ from ctd_jax.texts.works import Entry, Place
 
 # A text that prints a year, and dates this often, stands in order.
 MIN_DATED = 0.05
+_MAX_SAMPLED = 2_000  # entries that are read to find out
 _YEAR_KINDS = (section_kinds.YEAR, section_kinds.NAMED)
 _DATED_KINDS = (section_kinds.MONTH, section_kinds.SEASON, *_YEAR_KINDS)
 
@@ -115,7 +116,9 @@ def choose_manner(
 
 
 def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
-  sections = chronicle_dating.read_all_sections(entries, calendar)
+  """Whether a text prints years, and dates often; of a long one a sample."""
+  step = -(-len(entries) // _MAX_SAMPLED)
+  sections = chronicle_dating.read_all_sections(entries[::step], calendar)
   num_dated = sum(section.kind in _DATED_KINDS for section in sections)
   has_year = any(section.kind in _YEAR_KINDS for section in sections)
   return has_year and num_dated >= MIN_DATED * len(sections)
