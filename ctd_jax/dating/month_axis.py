@@ -2,7 +2,7 @@
 
 An axis is what a dating model knows of a calendar: a month is an integer, its
 year another. The months are those of a timeline, reign after reign, or the
-lunations of a chronicle (`chronicle.labelled_corpus.make_month_axis`), where a
+lunations of a chronicle (`chronicle.undated_texts.make_month_axis`), where a
 year can have a leap month and belong to several reigns.
 
 Axes: K months, Y years, R reigns, M memberships (pairs of a year and a reign),

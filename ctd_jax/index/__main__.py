@@ -40,8 +40,8 @@ from ctd_jax.utils import command_line
 def main() -> None:
   """Builds, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.index import index_builder, index_check, index_summary
-  from ctd_jax.index.group_dating import DatingChoices
+  from ctd_jax.index.building import index_builder, index_check, index_summary
+  from ctd_jax.index.building.group_dating import DatingChoices
 
   values = flags.FLAGS
   folder = pathlib.Path(values.index).expanduser()

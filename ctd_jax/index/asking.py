@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.index import database, ranking, word_search
+from ctd_jax.index import ranking, word_search
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import (
   INTENTS,
@@ -25,8 +25,13 @@ from ctd_jax.index.answers.answer import (
   Understanding,
 )
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.question_types import MonthSpan, Question, QuestionError
+from ctd_jax.index.questions.question_types import (
+  MonthSpan,
+  Question,
+  QuestionError,
+)
 from ctd_jax.index.ranking import RankedRecord, TimeQuery
+from ctd_jax.index.storage import database
 
 # Below this a record is not said to be of the time that is asked for.
 MIN_PROBABILITY = 0.01

@@ -35,12 +35,6 @@ from ctd_jax.dating.chronicle.month_calendar import (
   Memberships,
   Readings,
 )
-from ctd_jax.dating.chronicle.month_matching import (
-  map_time_keys as map_time_keys,
-)
-from ctd_jax.dating.chronicle.month_matching import (
-  match_months as match_months,
-)
 from ctd_jax.dating.experts import days
 from ctd_jax.utils import files
 

@@ -15,9 +15,11 @@ import numpy as np
 from jaxtyping import Float
 
 import ctd_jax
-from ctd_jax.index import calendars, database, questions, ranking
-from ctd_jax.index import manifest as manifest_file
+from ctd_jax.index import calendars, ranking
 from ctd_jax.index.answers.answer import Versions
+from ctd_jax.index.questions import question_reading
+from ctd_jax.index.storage import database
+from ctd_jax.index.storage import manifest as manifest_file
 
 if TYPE_CHECKING:
   from ctd_jax.dating.chronicle.month_calendar import Calendar
@@ -100,9 +102,9 @@ class IndexFolder:
     return calendars.load_day_chances(self.folder, self.calendar)
 
   @functools.cached_property
-  def question_reader(self) -> questions.QuestionReader:
+  def question_reader(self) -> question_reading.QuestionReader:
     """Reader of what is asked."""
-    return questions.QuestionReader(
+    return question_reading.QuestionReader(
       self.calendar, self.printed_reigns, [work.name for work in self.works]
     )
 

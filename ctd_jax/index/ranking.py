@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from ctd_jax.dating import month_ranking, posterior
-from ctd_jax.index import database, month_postings, posterior_arrays
+from ctd_jax.index.storage import database, month_postings, posterior_arrays
 from ctd_jax.index.word_search import merge_spans
 from ctd_jax.retrieval import host_search
 

@@ -20,11 +20,12 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from ctd_jax.index import asking, database
+from ctd_jax.index import asking
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import PASSAGE, Answer, AnswerRecord
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.ranking import RankedRecord
+from ctd_jax.index.storage import database
 
 
 class Index(IndexFolder):

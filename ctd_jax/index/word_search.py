@@ -15,7 +15,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from ctd_jax.index import database, full_text
+from ctd_jax.index.storage import database, full_text
 
 # Score of the best record of each step. Chosen on validation questions, see
 # tests/benchmarks/word_weights.py.

@@ -23,8 +23,9 @@ import time
 import numpy as np
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.index import calendars, database
+from ctd_jax.index import calendars
 from ctd_jax.index.search import Index
+from ctd_jax.index.storage import database
 
 _HAN_RUN = re.compile("[\u3400-\u9fff]{4,}")
 

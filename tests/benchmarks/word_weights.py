@@ -22,7 +22,7 @@ import numpy as np
 
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.index import asking, ranking, word_search
-from ctd_jax.index.question_types import WORDS, MonthSpan, Question
+from ctd_jax.index.questions.question_types import WORDS, MonthSpan, Question
 from ctd_jax.index.search import Index
 from ctd_jax_datasets import load
 

@@ -14,7 +14,6 @@ import pytest
 from rich import cells
 
 from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
-from ctd_jax.index import database
 from ctd_jax.index.answers import (
   answer as answer_lib,
 )
@@ -27,6 +26,7 @@ from ctd_jax.index.answers import (
   terminal,
 )
 from ctd_jax.index.search import Index
+from ctd_jax.index.storage import database
 
 SCHEMA = json.loads(
   (pathlib.Path(answer_lib.__file__).parent / "answer.schema.json").read_text()

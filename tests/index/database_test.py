@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from ctd_jax.index import database, full_text
+from ctd_jax.index.storage import database, full_text
 
 TEXTS = (
   "夏，四月，葬衛桓公。",

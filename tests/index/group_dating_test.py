@@ -5,9 +5,10 @@ import pytest
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import month_calendar
-from ctd_jax.index import corpus_reading, posterior_arrays
-from ctd_jax.index.database import KEYS, MODEL, ORDER
-from ctd_jax.index.group_dating import DatingChoices, WorkDater
+from ctd_jax.index.building import corpus_reading
+from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
+from ctd_jax.index.storage import posterior_arrays
+from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
 from tests.index import corpora
 
 

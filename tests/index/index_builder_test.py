@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating.passages.passage_dater import PassageDater
-from ctd_jax.index import (
-  calendars,
-  database,
+from ctd_jax.index import calendars
+from ctd_jax.index.building import (
   index_builder,
   index_check,
   index_summary,
-  manifest,
   staged_works,
 )
-from ctd_jax.index.group_dating import DatingChoices
-from ctd_jax.index.index_builder import BuildOptions
-from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.building.group_dating import DatingChoices
+from ctd_jax.index.building.index_builder import BuildOptions
+from ctd_jax.index.storage import database, manifest
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from tests.index import corpora
 
 
@@ -220,7 +219,9 @@ BREAKS = {
 }
 _SCRIPT = """
 import os, pathlib, signal, sys
-from ctd_jax.index import index_builder, index_commit, staged_works
+from ctd_jax.index.building import index_builder
+from ctd_jax.index.building import index_commit
+from ctd_jax.index.building import staged_works
 def kill(*arguments, **options):
   os.kill(os.getpid(), signal.SIGKILL)
 module, *path = sys.argv[1].split(".")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctd_jax.index import month_postings, posterior_arrays
+from ctd_jax.index.storage import month_postings, posterior_arrays
 
 MONTHS = 40
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctd_jax.index import posterior_arrays
+from ctd_jax.index.storage import posterior_arrays
 
 MONTHS = 60
 

@@ -11,13 +11,13 @@ from ctd_jax.benchmark import query_templates
 from ctd_jax.chronology import numerals, reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.dating.chronicle import month_calendar
-from ctd_jax.index import questions
-from ctd_jax.index.questions import (
+from ctd_jax.index.questions import question_reading, question_types
+from ctd_jax.index.questions.question_reading import QuestionReader
+from ctd_jax.index.questions.question_types import (
   PASSAGE,
   TIME,
   WORDS,
   QuestionError,
-  QuestionReader,
 )
 
 LU = reign_tables.load_timeline("lu_release")
@@ -233,13 +233,13 @@ def test_printed_reigns_come_first():
     for row, reign in enumerate(calendar.timeline.reigns)
     if reign.state + reign.name == "劉宋明帝泰始"
   )
-  question = questions.read_question("泰始元年", calendar, {row})
+  question = question_reading.read_question("泰始元年", calendar, {row})
   assert question.readings[0].name == "劉宋明帝泰始元年"
 
 
 def test_many_meanings_are_cut_and_counted():
   question = MANY_READER.read("元年")
-  assert len(question.readings) == questions.MAX_READINGS
+  assert len(question.readings) == question_types.MAX_READINGS
   assert len(question.intervals) > 1000
   assert "24 of 1," in question.notes[0]
 
@@ -421,7 +421,7 @@ NUM_MONTHS = {LU_READER: len(LU), FEW_READER: len(FEW_CALENDARS)}
 )
 @given(
   st.one_of(st.lists(_PARTS, max_size=9).map("".join), st.text(max_size=40)),
-  st.sampled_from([None, *questions.INTENTS]),
+  st.sampled_from([None, *question_types.INTENTS]),
   st.sampled_from([LU_READER, FEW_READER]),
 )
 def test_any_text_is_a_question_or_a_question_error(text, intent, reader):

@@ -7,7 +7,7 @@ import pytest
 
 import ctd_jax
 from ctd_jax.dating import month_ranking, posterior
-from ctd_jax.dating.chronicle import labelled_corpus
+from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.index import ranking
 from ctd_jax.index.search import Index
 
@@ -44,7 +44,7 @@ def test_uncertain_records_are_ranked_by_their_mass(index):
 
 
 def test_ranking_is_that_of_the_dating_systems(index):
-  axis = labelled_corpus.make_month_axis(index.calendar)
+  axis = undated_texts.make_month_axis(index.calendar)
   blocks, scores = [], []
   for work in index.works:
     arrays = index.posteriors_of(work).arrays

@@ -9,8 +9,8 @@ import numpy as np
 import ctd_jax
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import month_calendar
-from ctd_jax.index import (
-  calendars,
+from ctd_jax.index import calendars
+from ctd_jax.index.storage import (
   database,
   full_text,
   manifest,

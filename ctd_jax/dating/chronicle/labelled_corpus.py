@@ -48,10 +48,8 @@ from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.chronicle.undated_texts import (
   make_headed_corpus,
+  make_month_axis,
   read_head,
-)
-from ctd_jax.dating.chronicle.undated_texts import (
-  make_month_axis as make_month_axis,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import known_parallels

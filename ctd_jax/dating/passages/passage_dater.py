@@ -107,7 +107,7 @@ class PassageDater:
         with .9 or more), UNKNOWN (-1) for the others; and whether it tells an
         event (1) or comments on one (0), UNKNOWN where that is not known.
       calendar: the months: a timeline, by its regnal months, or a calendar, by
-        its lunations (`labelled_corpus.make_month_axis`).
+        its lunations (`undated_texts.make_month_axis`).
       posteriors: of records without a label, in `rows` of `texts`; months as of
         the calendar. Those without are dated by their words, dates and
         citations.

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.passages.passage_dates import PassageDates
-from ctd_jax.index import calendars, database
+from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import (
   LikelyMonth,
@@ -22,6 +22,7 @@ from ctd_jax.index.answers.answer import (
   PassageDate,
   Span,
 )
+from ctd_jax.index.storage import database
 
 if TYPE_CHECKING:
   from ctd_jax.index.index_folder import IndexFolder

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.index import calendars, database, word_search
+from ctd_jax.index import calendars, word_search
 from ctd_jax.index.answers import record_reasons
 from ctd_jax.index.answers.answer import AnswerRecord, RecordDate, Span
 from ctd_jax.index.ranking import RankedRecord
+from ctd_jax.index.storage import database
 
 if TYPE_CHECKING:
   from ctd_jax.index.index_folder import IndexFolder

@@ -26,7 +26,8 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days as days_lib
-from ctd_jax.index import calendars, database
+from ctd_jax.index import calendars
+from ctd_jax.index.storage import database
 from ctd_jax.texts.works import Entry, Place
 
 _MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds

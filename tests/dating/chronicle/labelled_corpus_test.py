@@ -13,6 +13,7 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   labelled_corpus,
   month_calendar,
+  undated_texts,
 )
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.posterior import CredibleBlock
@@ -163,7 +164,7 @@ def test_sections_keep_what_the_decoder_found(dates, labelled, fitted):
 
 def test_a_leap_month_shares_its_number_and_year():
   calendar = month_calendar.load_calendar("西晉")
-  axis = labelled_corpus.make_month_axis(calendar)
+  axis = undated_texts.make_month_axis(calendar)
   assert len(axis) == len(calendar)
   (leap, *_) = np.flatnonzero(calendar.is_leap)
   assert axis.month_of_year[leap] == axis.month_of_year[leap - 1]
@@ -174,7 +175,7 @@ def test_a_leap_month_shares_its_number_and_year():
 
 def test_years_of_parallel_reigns_are_one_year():
   calendar = month_calendar.load_calendar("曹魏,蜀漢")
-  axis = labelled_corpus.make_month_axis(calendar)
+  axis = undated_texts.make_month_axis(calendar)
   reigns = {r.name: row for row, r in enumerate(axis.timeline.reigns)}
   years = [
     axis.year_index(reigns["黃初"], 4),

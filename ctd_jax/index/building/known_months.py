@@ -16,7 +16,7 @@ from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.dating.chronicle import month_matching, written_dates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index.source_works import SourceRecord
+from ctd_jax.index.building.source_works import SourceRecord
 
 _REGNAL_YEAR = re.compile(r"(\d{1,3})-(\d+)")
 _TIME_KEY = re.compile(r"\d+-\d+-\d+L?")

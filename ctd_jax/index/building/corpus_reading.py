@@ -18,8 +18,8 @@ from ctd_jax import texts
 from ctd_jax.benchmark.queries import SPLITS
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.index.database import TEXT
-from ctd_jax.index.source_works import SourceRecord, SourceWork
+from ctd_jax.index.building.source_works import SourceRecord, SourceWork
+from ctd_jax.index.storage.database import TEXT
 from ctd_jax.texts import TextError
 
 BEIR_PREFIX = "beir:"

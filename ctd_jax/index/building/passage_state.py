@@ -22,10 +22,11 @@ from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.posterior import CredibleBlock
-from ctd_jax.index import database, staged_works
-from ctd_jax.index.database import HEADING
-from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.staged_works import PASSAGES_FOLDER
+from ctd_jax.index.building import staged_works
+from ctd_jax.index.building.staged_works import PASSAGES_FOLDER
+from ctd_jax.index.storage import database
+from ctd_jax.index.storage.database import HEADING
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 
 def fit_passage_state(

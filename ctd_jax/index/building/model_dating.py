@@ -22,15 +22,15 @@ from ctd_jax.benchmark.records import ANSWERING_KINDS, NEG_COMMENT
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import dating_model, folds
-from ctd_jax.dating.chronicle import head_dates, labelled_corpus
+from ctd_jax.dating.chronicle import head_dates, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import known_parallels
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.index import posterior_arrays
-from ctd_jax.index.database import KEYS, MODEL
-from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.source_works import SourceRecord
+from ctd_jax.index.building.source_works import SourceRecord
+from ctd_jax.index.storage import posterior_arrays
+from ctd_jax.index.storage.database import KEYS, MODEL
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 # Records dated at once: their scores of years are held in memory.
 MAX_RECORDS = 50_000
@@ -154,9 +154,9 @@ def _date_chunk(
 ) -> Iterator[Float[np.ndarray, "b months"]]:
   """Yields the posteriors of texts, whole and by all months."""
   all_texts = [*labels.texts, *texts]
-  heads = [labelled_corpus.read_head(text, calendar) for text in all_texts]
-  corpus = labelled_corpus.make_headed_corpus(
-    labelled_corpus.make_month_axis(calendar), all_texts, heads, ()
+  heads = [undated_texts.read_head(text, calendar) for text in all_texts]
+  corpus = undated_texts.make_headed_corpus(
+    undated_texts.make_month_axis(calendar), all_texts, heads, ()
   )
   is_text = np.arange(len(all_texts)) >= len(labels)
   new_ordinals = np.cumsum(is_kept) - 1

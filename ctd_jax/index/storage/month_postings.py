@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Float32, Int32, Int64
 
-from ctd_jax.index.posterior_arrays import PosteriorArrays
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.utils import files
 
 _FILES = {

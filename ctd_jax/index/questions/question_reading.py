@@ -14,35 +14,24 @@ from ctd_jax.chronology import query_dates, query_mentions, window_patterns
 from ctd_jax.chronology.date_grammar import build_grammar
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import question_dates, question_english, question_words
-from ctd_jax.index.question_calendar import CalendarMonths, format_years
-from ctd_jax.index.question_dates import QuestionDates
-from ctd_jax.index.question_types import (
-  INTENTS as INTENTS,
+from ctd_jax.index.questions import (
+  question_dates,
+  question_english,
+  question_words,
 )
-from ctd_jax.index.question_types import (
-  MAX_READINGS as MAX_READINGS,
+from ctd_jax.index.questions.question_calendar import (
+  CalendarMonths,
+  format_years,
 )
-from ctd_jax.index.question_types import (
-  PASSAGE as PASSAGE,
-)
-from ctd_jax.index.question_types import (
-  TIME as TIME,
-)
-from ctd_jax.index.question_types import (
-  WORDS as WORDS,
-)
-from ctd_jax.index.question_types import (
-  MonthSpan as MonthSpan,
-)
-from ctd_jax.index.question_types import (
-  Question as Question,
-)
-from ctd_jax.index.question_types import (
-  QuestionError as QuestionError,
-)
-from ctd_jax.index.question_types import (
-  Reading as Reading,
+from ctd_jax.index.questions.question_dates import QuestionDates
+from ctd_jax.index.questions.question_types import (
+  INTENTS,
+  MAX_READINGS,
+  PASSAGE,
+  TIME,
+  WORDS,
+  Question,
+  QuestionError,
 )
 
 # Characters; the longest annals of one year have fewer.

@@ -29,7 +29,10 @@ from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.chronology.western_dates import WesternDate
-from ctd_jax.index.question_calendar import CalendarMonths, format_years
+from ctd_jax.index.questions.question_calendar import (
+  CalendarMonths,
+  format_years,
+)
 
 # Nothing but a reign stands before 「年間」.
 ERA_SUFFIX = re.compile("年間(?!的?年)")

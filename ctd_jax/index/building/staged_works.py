@@ -26,10 +26,10 @@ import numpy as np
 from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index import month_postings, posterior_arrays
-from ctd_jax.index.database import HEADING, MODEL
-from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.work_dating import DatedWork
+from ctd_jax.index.building.work_dating import DatedWork
+from ctd_jax.index.storage import month_postings, posterior_arrays
+from ctd_jax.index.storage.database import HEADING, MODEL
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.utils import files, progress
 
 WORKS_FOLDER, PASSAGES_FOLDER = "works", "passages"

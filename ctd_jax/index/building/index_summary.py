@@ -9,9 +9,10 @@ import sqlite3
 
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import calendars, database, manifest
-from ctd_jax.index.database import IndexedWork
-from ctd_jax.index.index_builder import BuildResult
+from ctd_jax.index import calendars
+from ctd_jax.index.building.index_builder import BuildResult
+from ctd_jax.index.storage import database, manifest
+from ctd_jax.index.storage.database import IndexedWork
 
 _WIDTH = 13  # of the names of lines
 _MAX_WARNINGS = 3  # of each work

@@ -26,14 +26,22 @@ from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON, DateCue
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_mentions import DateMention
 from ctd_jax.dating.chronicle import date_glyphs, unknown_eras
-from ctd_jax.index import question_days, question_readings, question_spans
-from ctd_jax.index.question_calendar import (
+from ctd_jax.index.questions import (
+  question_days,
+  question_readings,
+  question_spans,
+)
+from ctd_jax.index.questions.question_calendar import (
   CalendarMonths,
   find_runs,
   format_years,
 )
-from ctd_jax.index.question_days import Day
-from ctd_jax.index.question_types import MonthSpan, QuestionError, Reading
+from ctd_jax.index.questions.question_days import Day
+from ctd_jax.index.questions.question_types import (
+  MonthSpan,
+  QuestionError,
+  Reading,
+)
 
 _BLANK = "□"  # for what is no regnal date; no date holds it
 _MARKS = ("朔", "晦")

@@ -10,9 +10,9 @@ import numpy as np
 from ctd_jax.chronology import date_expressions, sexagenary
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.query_calendar import Months
-from ctd_jax.index import question_readings
-from ctd_jax.index.question_calendar import CalendarMonths, find_runs
-from ctd_jax.index.question_types import MonthSpan
+from ctd_jax.index.questions import question_readings
+from ctd_jax.index.questions.question_calendar import CalendarMonths, find_runs
+from ctd_jax.index.questions.question_types import MonthSpan
 
 # Beyond, the days of an uncertain calendar take too long to compute.
 _MAX_COMPUTED_MONTHS = 600

@@ -20,22 +20,17 @@ from absl import logging
 
 import ctd_jax
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import (
-  calendars,
-  database,
-  full_text,
-  manifest,
-  passage_state,
-  staged_works,
-)
-from ctd_jax.index.database import IndexedWork
-from ctd_jax.index.manifest import Manifest, ManifestFile
-from ctd_jax.index.staged_works import (
+from ctd_jax.index import calendars
+from ctd_jax.index.building import passage_state, staged_works
+from ctd_jax.index.building.staged_works import (
   DATE_COLUMNS,
   TEXT_COLUMNS,
   WORKS_FOLDER,
   StagedWork,
 )
+from ctd_jax.index.storage import database, full_text, manifest
+from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.index.storage.manifest import Manifest, ManifestFile
 from ctd_jax.utils import files, progress
 
 _BATCH = 10_000  # records inserted at once

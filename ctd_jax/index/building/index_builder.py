@@ -32,20 +32,19 @@ from ctd_jax.dating.chronicle import (
   western_calendar,
 )
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import (
-  calendars,
+from ctd_jax.index import calendars
+from ctd_jax.index.building import (
   corpus_reading,
-  database,
   group_dating,
   index_commit,
-  manifest,
   staged_works,
 )
-from ctd_jax.index.group_dating import DatingChoices, WorkDater
-from ctd_jax.index.model_dating import LabelPool
-from ctd_jax.index.source_works import SourceWork
-from ctd_jax.index.staged_works import StagedWork
-from ctd_jax.index.work_dating import DatedWork
+from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
+from ctd_jax.index.building.model_dating import LabelPool
+from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.index.building.staged_works import StagedWork
+from ctd_jax.index.building.work_dating import DatedWork
+from ctd_jax.index.storage import database, manifest
 
 LOCK_FILE = ".lock"
 _MAX_NAMED = 5

@@ -37,11 +37,15 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.sequence import section_kinds
-from ctd_jax.index import posterior_arrays
-from ctd_jax.index.database import HEADING, KEYS, MODEL, ORDER, TEXT
-from ctd_jax.index.known_months import DateReader
-from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.source_works import NO_POSITION, SourceRecord, SourceWork
+from ctd_jax.index.building.known_months import DateReader
+from ctd_jax.index.building.source_works import (
+  NO_POSITION,
+  SourceRecord,
+  SourceWork,
+)
+from ctd_jax.index.storage import posterior_arrays
+from ctd_jax.index.storage.database import HEADING, KEYS, MODEL, ORDER, TEXT
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.texts.works import Entry, Place
 
 # A text that prints a year, and dates this often, stands in order.

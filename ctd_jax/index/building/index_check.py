@@ -10,17 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import (
-  calendars,
-  database,
-  full_text,
-  manifest,
-  staged_works,
-)
-from ctd_jax.index.database import IndexedWork
-from ctd_jax.index.manifest import Manifest
-from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.staged_works import TEXT_COLUMNS
+from ctd_jax.index import calendars
+from ctd_jax.index.building import staged_works
+from ctd_jax.index.building.staged_works import TEXT_COLUMNS
+from ctd_jax.index.storage import database, full_text, manifest
+from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.index.storage.manifest import Manifest
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 # Records of each work whose words are looked for in the full text.
 _NUM_SAMPLED = 20

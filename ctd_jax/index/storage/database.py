@@ -31,7 +31,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ctd_jax.index import full_text
+from ctd_jax.index.storage import full_text
 
 DATABASE_FILE = "index.sqlite"
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")

@@ -19,13 +19,13 @@ from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import event_classifier
-from ctd_jax.index import model_dating, work_dating
-from ctd_jax.index.database import KEYS, MODEL, ORDER
-from ctd_jax.index.known_months import DateReader
-from ctd_jax.index.model_dating import LabelPool
-from ctd_jax.index.posterior_arrays import PosteriorArrays
-from ctd_jax.index.source_works import SourceWork
-from ctd_jax.index.work_dating import DatedWork
+from ctd_jax.index.building import model_dating, work_dating
+from ctd_jax.index.building.known_months import DateReader
+from ctd_jax.index.building.model_dating import LabelPool
+from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.index.building.work_dating import DatedWork
+from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 # Gives the records that are dated for sure by now.
 LabelSource = Callable[[], LabelPool]

@@ -27,9 +27,9 @@ from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.query_mentions import DateMention, MentionSearch
 from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.index import calendars
-from ctd_jax.index.question_calendar import CalendarMonths
-from ctd_jax.index.question_spans import DateSpan
-from ctd_jax.index.question_types import MonthSpan, Reading
+from ctd_jax.index.questions.question_calendar import CalendarMonths
+from ctd_jax.index.questions.question_spans import DateSpan
+from ctd_jax.index.questions.question_types import MonthSpan, Reading
 
 _RULER_ENDINGS = frozenset("公王侯伯帝宗")
 _MAX_RULER = 4  # characters quoted

@@ -1,0 +1,1 @@
+"""Builds an index: reads works, dates their records, commits them."""

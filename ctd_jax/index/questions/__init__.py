@@ -1,0 +1,1 @@
+"""Reads questions: times, days, words, passages."""

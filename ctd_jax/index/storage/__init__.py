@@ -1,0 +1,1 @@
+"""Files of an index: records, posteriors, postings, manifest."""
