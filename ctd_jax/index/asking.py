@@ -79,6 +79,7 @@ def find_records(
   kinds: Collection[str] | None = None,
   min_probability: float = MIN_PROBABILITY,
   why: bool = False,
+  skip: int = 0,
 ) -> Answer:
   """Returns the records of a time, or with words, or both.
 
@@ -90,6 +91,8 @@ def find_records(
     kinds: of the records; all but headings if None.
     min_probability: that a record is of the time.
     why: as of `record_answers.find_reasons`.
+    skip: number of the best records that are left out, those of the pages
+      before.
 
   Raises:
     ValueError: if there is no such work or kind.
@@ -104,7 +107,7 @@ def find_records(
   words = list_words(question)
   # Words alone can put a record of another time first; it is left out below.
   depth = k + (_MAX_OTHER_TIMES if words and query else 0)
-  ranked = rank_records(index, question, depth, members, masks)
+  ranked = rank_records(index, question, depth, members, masks, skip)
   notes = list(question.notes)
   if words and not ranked:
     notes.append(
@@ -113,7 +116,7 @@ def find_records(
     )
   if query is not None:
     ranked = [item for item in ranked if (item.mass or 0) >= min_probability]
-  ranked = ranked[:k]
+  ranked = ranked[skip : skip + k]
   records = database.fetch_records(
     index.connection, [item.row for item in ranked]
   )
@@ -122,7 +125,7 @@ def find_records(
       index, record, item, rank, question.words, why
     )
     for rank, (item, record) in enumerate(
-      zip(ranked, records, strict=True), start=1
+      zip(ranked, records, strict=True), start=skip + 1
     )
   )
   return _make_answer(
@@ -141,6 +144,7 @@ def rank_records(
   k: int,
   works: Sequence[database.IndexedWork] | None = None,
   masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
+  skip: int = 0,
 ) -> list[RankedRecord]:
   """Returns the best records for a question.
 
@@ -150,6 +154,8 @@ def rank_records(
     k: how many.
     works: to look in; all if None.
     masks: from `mask_kinds`; all records if None.
+    skip: how many more, the best, that pages before have shown. Words are
+      looked for as loosely as for those, so that no page repeats another.
   """
   works = index.works if works is None else works
   posteriors = [index.posteriors_of(work) for work in works]
@@ -158,7 +164,7 @@ def rank_records(
     return ranking.rank_by_time(
       posteriors,
       query or TimeQuery(((0, len(index.calendar) - 1),)),
-      k,
+      skip + k,
       masks,
       _find_day_rows(index, question, query),
     )
@@ -175,7 +181,7 @@ def rank_records(
       for row, score in scores.items()
       if _is_member(index.work_of(row), row, masks)
     }
-  return ranking.rank_by_words(posteriors, scores, k, query)
+  return ranking.rank_by_words(posteriors, scores, skip + k, query)
 
 
 def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:

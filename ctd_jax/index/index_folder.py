@@ -9,6 +9,7 @@ import functools
 import os
 import pathlib
 import sqlite3
+import threading
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -43,6 +44,7 @@ class IndexFolder:
     self.folder = folder
     self.manifest = manifest
     self._sha256 = sha256
+    self._thread = threading.local()
 
   @classmethod
   def open(cls: type[Folder], path: str | os.PathLike) -> Folder:
@@ -68,10 +70,12 @@ class IndexFolder:
       f"{len(self.works)} works>"
     )
 
-  @functools.cached_property
+  @property
   def connection(self) -> sqlite3.Connection:
-    """Of the database, for reading."""
-    return database.open_database(self.folder)
+    """Of the database, for reading; every thread has its own."""
+    if not hasattr(self._thread, "connection"):
+      self._thread.connection = database.open_database(self.folder)
+    return self._thread.connection
 
   @functools.cached_property
   def works(self) -> tuple[database.IndexedWork, ...]:

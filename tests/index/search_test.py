@@ -1,6 +1,7 @@
 """An index that is asked: rankings, readings, errors, nothing found."""
 
 import shutil
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import ctd_jax
 from ctd_jax.dating import month_ranking, posterior
 from ctd_jax.dating.chronicle import undated_texts
-from ctd_jax.index import ranking
+from ctd_jax.index import asking, ranking
 from ctd_jax.index.search import Index
 
 
@@ -41,6 +42,30 @@ def test_uncertain_records_are_ranked_by_their_mass(index):
   assert rows_of(index.ask("魯隱公二年", kinds=["neg_comment"])) == [8]
   assert rows_of(index.ask("魯隱公二年", works=["notes"])) == [7, 8]
   assert rows_of(index.ask("魯隱公二年", k=1)) == [5]
+
+
+def test_pages_go_on_where_the_one_before_ended(index):
+  for text in ("魯隱公", "日食", "魯隱公年間的人"):
+    question = asking.read_question(index, text)
+    whole = rows_of(asking.find_records(index, question, k=10))
+    for k in (1, 2):
+      pages = [
+        asking.find_records(index, question, k=k, skip=skip)
+        for skip in range(0, 10, k)
+      ]
+      rows = [row for page in pages for row in rows_of(page)]
+      assert rows == whole[: len(rows)]
+      ranks = [record.rank for page in pages for record in page.results]
+      assert ranks == list(range(1, len(rows) + 1))
+
+
+def test_threads_have_connections_of_their_own(index):
+  with futures.ThreadPoolExecutor(2) as pool:
+    other = pool.submit(lambda: index.connection).result()
+    rows = pool.map(lambda _: rows_of(index.ask("魯隱公元年")), range(8))
+  assert other is not index.connection
+  assert index.connection is index.connection
+  assert set(map(tuple, rows)) == {(1, 2, 3, 4)}
 
 
 def test_ranking_is_that_of_the_dating_systems(index):
