@@ -114,11 +114,11 @@ def _calibrate(
   state = _keep_state(hidden, texts_kept, posteriors)
   reader = passage_reading.PassageReader(calendar, features.axis, state.dates)
   scorer = passage_scores.PassageScorer(state, reader)
+  log_prior = np.log(state.year_prior)[features.axis.year_of]
   scores = [
-    sum(scorer.score(features.corpus.texts[row], [row]).terms.values())
+    scorer.score(features.corpus.texts[row], [row]).sum_terms(len(log_prior))
     for row in progress.Progress(rows.tolist(), "passages", unit="event")
   ]
-  log_prior = np.log(state.year_prior)[features.axis.year_of]
   return calibration.fit_inverse_temperature(
     log_prior - logsumexp(log_prior), np.array(scores), labels.month[rows]
   )

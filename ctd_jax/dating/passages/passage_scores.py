@@ -130,6 +130,10 @@ class PassageScores:
   known: Links
   string_columns: Int[np.ndarray, " v"]
 
+  def sum_terms(self, num_months: int) -> Float[np.ndarray, " K"]:
+    """Returns the sum of the terms; zeros if no expert says anything."""
+    return sum(self.terms.values(), start=np.zeros(num_months))
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PassageScorer:

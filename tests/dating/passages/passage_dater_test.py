@@ -253,6 +253,16 @@ def test_posteriors_of_records_are_what_they_say(calendar):
   assert beliefs[0].argmax() == axis.year_of[100]
 
 
+def test_records_that_say_nothing_are_learned_from_as_well(calendar):
+  names = [name_person(year, m) for year in range(5) for m in range(12)]
+  texts = [f"{name}守涼州。" for name in names] * 2 + ["〇"] * 60
+  months = np.append(np.tile(np.arange(60), 2), np.arange(60))
+  labels = Labels(months, np.ones(len(texts), int))
+  dater = PassageDater.fit(texts, labels, calendar)
+  assert not dater._scorer.score("〇", [120]).terms
+  assert np.isfinite(dater.state.inverse_temperature)
+
+
 def test_a_saved_dater_dates_as_before(annals, tmp_path):
   texts, _, hidden, dater = annals
   dater.save(tmp_path / "dater")
