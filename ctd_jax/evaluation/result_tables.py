@@ -75,6 +75,7 @@ VIEWS = {
   "dating": {
     "dataset": "dating/chunqiutr/rebuilt",
     "split": "test",
+    "mode": "hidden_events",
     "metrics": "month,within_1,year,nll,ece",
   },
   "chronicles": {

@@ -218,6 +218,26 @@ def make_steps() -> list[Step]:
       ("dating-strict",),
       "--variants=strict --seeds=42,1,2 --outside={sources}",
     ),
+    Step(
+      "front-door",
+      "python -m ctd_jax.index --index={workdir}/index --add=chunqiutr/rebuilt "
+      "--hide=validation,test --data_dir={data} && "
+      "python -m tests.benchmarks.front_door --index={workdir}/index "
+      "--data_dir={data} --ask --rows={workdir}/rows.json",
+      "ask",
+      ("index", "dating-fitted-seed-42"),
+      ("data",),
+      "rows.json",
+    ),
+    Step(
+      "loose-passages",
+      "python -m tests.benchmarks.loose_passages --data_dir={data} "
+      "--split=test --rows={workdir}/rows.json",
+      "ask",
+      ("passage-dater",),
+      ("data",),
+      "rows.json",
+    ),
     _rank(
       "dating-order",
       "configs/dating.py",

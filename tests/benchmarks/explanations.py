@@ -1,0 +1,190 @@
+"""Explanations held against what they explain: evidence is taken away.
+
+Undated events of an index are dated as passages, their own record left out. Of
+each the weightiest evidence for its month that can be taken away is: a printed
+date is cut from the text, citations and parallels are left out of the corpus.
+The passage is dated again, and the probability of the month is compared with
+what the explanation says that it would be (`probability_without`). Printed are
+also how far the weights are from adding up to the log odds.
+
+  python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
+    --hide=validation,test
+  python -m tests.benchmarks.explanations --index=INDEX [--number=200]
+    [--seed=1] [--show=5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+
+import numpy as np
+
+from ctd_jax.benchmark.records import EVENT
+from ctd_jax.dating.passages.passage_dater import PassageDater
+from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.index.search import Index
+from ctd_jax.index.storage import database
+
+PRINTED = ("openings", "days")
+LINKED = ("cited", "parallels", "known")
+MIN_WEIGHT = 0.1  # of evidence that is worth taking away, in nats
+
+
+@dataclasses.dataclass(frozen=True)
+class Removal:
+  """One piece of evidence, taken away.
+
+  Attributes:
+    record: that was explained.
+    reason: the evidence.
+    is_weightiest: whether no other evidence for the month weighs more.
+    before: log odds of the month with all evidence.
+    said: without it, as the explanation says.
+    after: without it, dated again.
+    sum_error: of the weights against the log odds.
+  """
+
+  record: database.IndexRecord
+  reason: PassageReason
+  is_weightiest: bool
+  before: float
+  said: float
+  after: float
+  sum_error: float
+
+
+def to_log_odds(probability: float) -> float:
+  """Returns log odds, of what is certain finite ones."""
+  probability = min(max(probability, 1e-9), 1 - 1e-9)
+  return float(np.log(probability) - np.log1p(-probability))
+
+
+def date_without(
+  dater: PassageDater, text: str, row: int, reason: PassageReason, month: int
+) -> PassageDates:
+  """Returns the dates of a text without one piece of evidence."""
+  if reason.expert in LINKED:
+    return dater.date(
+      text, month=month, exclude=[row, *reason.linked], with_reasons=False
+    )
+  is_kept = np.ones(len(text), bool)
+  for start, end in reason.spans:
+    is_kept[start:end] = False
+  kept = "".join(
+    character for character, is_one in zip(text, is_kept, strict=True) if is_one
+  )
+  return dater.date(
+    kept.lstrip("，。、 "), month=month, exclude=[row], with_reasons=False
+  )
+
+
+def remove_strongest(
+  dater: PassageDater, record: database.IndexRecord
+) -> Removal | None:
+  """Returns what taking the strongest evidence of a record away does.
+
+  None if nothing speaks for its month that can be taken away.
+  """
+  dates = dater.date(record.text, exclude=[record.row])
+  total = sum(reason.weight for reason in dates.reasons)
+  for number, reason in enumerate(
+    sorted(dates.reasons, key=lambda reason: -reason.weight)
+  ):
+    is_removable = (reason.expert in PRINTED and reason.spans) or (
+      reason.expert in LINKED and reason.linked
+    )
+    if reason.weight < MIN_WEIGHT:
+      return None
+    if is_removable and dates.month < len(dates.log_p) - 1:
+      after = date_without(dater, record.text, record.row, reason, dates.month)
+      return Removal(
+        record=record,
+        reason=reason,
+        is_weightiest=number == 0,
+        before=dates.log_odds,
+        said=to_log_odds(reason.probability_without),
+        after=after.log_odds,
+        sum_error=abs(dates.prior_log_odds + total - dates.log_odds),
+      )
+  return None
+
+
+def report(name: str, removals: list[Removal]) -> None:
+  """Prints how well explanations agree with what happened."""
+  before, said, after = np.array(
+    [[each.before, each.said, each.after] for each in removals]
+  ).T
+  probability = [1 / (1 + np.exp(-odds)) for odds in (before, said, after)]
+  is_said_to_fall = said < before - 0.05
+  difference = np.abs(probability[1] - probability[2])
+  correlation = (
+    np.corrcoef(said - before, after - before)[0, 1]
+    if len(removals) > 2
+    else float("nan")
+  )
+  print(
+    f"{name:10} {len(removals):4}  p {probability[0].mean():.3f}, said "
+    f"{probability[1].mean():.3f}, dated again {probability[2].mean():.3f}; "
+    f"falls as said {(after < before)[is_said_to_fall].mean():.3f} of "
+    f"{int(is_said_to_fall.sum())}; p differs by {np.median(difference):.3f} "
+    f"(median), {(difference < 0.1).mean():.3f} by less than .1; correlation "
+    f"of the changes in log odds {correlation:.3f}"
+  )
+
+
+def main() -> None:
+  """Draws records, explains them, takes evidence away and prints."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--number", type=int, default=200)
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--show", type=int, default=0, help="the worst, in full")
+  flags = parser.parse_args()
+  index = Index.open(flags.index)
+  rows = [
+    row
+    for (row,) in index.connection.execute(
+      "SELECT row FROM records WHERE start_month IS NULL AND kind = ? "
+      "ORDER BY row",
+      (EVENT,),
+    )
+  ]
+  draw = np.random.default_rng(flags.seed)
+  removals: list[Removal] = []
+  num_bare = 0
+  for row in draw.permutation(rows).tolist():
+    if len(removals) == flags.number:
+      break
+    record = database.fetch_records(index.connection, [row])[0]
+    removal = remove_strongest(index.passage_dater, record)
+    if removal is None:
+      num_bare += 1
+    else:
+      removals.append(removal)
+  print(
+    f"{len(removals)} records; {num_bare} more have no evidence for their "
+    f"month that can be taken away; of "
+    f"{sum(each.is_weightiest for each in removals)} it is the weightiest of "
+    f"all; weights add up to the log odds within "
+    f"{max(each.sum_error for each in removals):.1e}"
+  )
+  report("all", removals)
+  by_expert = collections.defaultdict(list)
+  for each in removals:
+    by_expert[each.reason.expert].append(each)
+  for name, group in by_expert.items():
+    report(name, group)
+  for each in sorted(removals, key=lambda each: -abs(each.after - each.said))[
+    : flags.show
+  ]:
+    print(
+      f"\n{each.record.row} {each.record.text}\n  {each.reason.expert} "
+      f"{each.reason.weight:+.2f} {each.reason.note[:120]}\n  log odds "
+      f"{each.before:.2f}, said {each.said:.2f}, dated again {each.after:.2f}"
+    )
+
+
+if __name__ == "__main__":
+  main()
