@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
       f"--{formats[0]} and --{formats[1]} exclude each other: one form is "
       "printed"
     )
-  index = search.Index.open(values.index)
+  index = search.Index.open(values.index, values.encoder, values.dense_weight)
   answer = index.ask(
     _read_question(arguments),
     k=values.k,
@@ -132,6 +132,21 @@ if __name__ == "__main__":
     _INTENTS,
     "What the question is taken for, if not what it looks like. Example: "
     "--intent=passage",
+  )
+  flags.DEFINE_string(
+    "encoder",
+    None,
+    "Where the encoder lies that the vectors of the index were made with, or "
+    "none, to look for words alone. By default where it lay then. Example: "
+    "--encoder=exported",
+  )
+  flags.DEFINE_float(
+    "dense_weight",
+    None,
+    "Weight of the vectors beside the words, 0 to 1. Example: "
+    "--dense_weight=0.5",
+    lower_bound=0,
+    upper_bound=1,
   )
   flags.DEFINE_bool("why", False, "Print all reasons. Example: --why")
   flags.DEFINE_bool(

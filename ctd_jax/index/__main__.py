@@ -3,6 +3,7 @@
   python -m ctd_jax.index --index=annals --add=chunqiutr/mini
   python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
+  python -m ctd_jax.index --index=song --encoder=exported
   python -m ctd_jax.index --index=song --check
 
 --add names what is taken in, several with commas or by several flags: a data
@@ -23,8 +24,14 @@ A work is dated by keys if all its records have them, by order if it prints
 years and dates, else by the model. --order=NAME and --undated=NAME say
 otherwise; NAME is that of a work in the summary, or of what it was added as.
 
+--encoder=FOLDER makes a vector of every record besides, so that words are
+found by what they mean too: a trained run, in its workdir or as ctd_jax.export
+wrote it, or a published encoder. The index keeps the vectors, not the encoder,
+and remembers where that lies. A work that is added later is encoded by itself.
+
 A build that is broken off leaves the index as it was. Started again with the
-same flags it goes on, works that are dated are not dated again.
+same flags it goes on; works that are dated, and records that are encoded, are
+not again.
 """
 
 from __future__ import annotations
@@ -46,7 +53,7 @@ def main() -> None:
   values = flags.FLAGS
   folder = pathlib.Path(values.index).expanduser()
   result = None
-  if values.add or values.remove:
+  if values.add or values.remove or values.encoder:
     result = index_builder.build_index(
       folder,
       [source for argument in values.add for source in _split(argument)],
@@ -56,6 +63,7 @@ def main() -> None:
         hidden_splits=tuple(values.hide),
         data_dir=values.data_dir,
         use_passages=values.passages,
+        encoder=values.encoder,
         choices=DatingChoices(
           in_order=tuple(values.order),
           undated=tuple(values.undated),
@@ -68,8 +76,8 @@ def main() -> None:
     )
   elif not (values.check or values.list):
     raise ValueError(
-      "nothing to do: --add=... builds the index, --check verifies it, --list "
-      "shows its works"
+      "nothing to do: --add=... builds the index, --encoder=... makes vectors "
+      "of its records, --check verifies it, --list shows its works"
     )
   if values.check:
     problems = index_check.check_index(folder)
@@ -148,6 +156,14 @@ if __name__ == "__main__":
     None,
     "Folder of the built data sets; that of TFDS by default. Example: "
     "--data_dir=~/datasets",
+  )
+  flags.DEFINE_string(
+    "encoder",
+    None,
+    "What makes vectors of all records, by which questions find what is near "
+    "in meaning: workdir of a trained run, an exported run, a published "
+    "encoder or its hub id; or none, to take them out. By default that of the "
+    "index. Example: --encoder=exported",
   )
   flags.DEFINE_bool(
     "passages",

@@ -24,6 +24,7 @@ from ctd_jax.index.answers.answer import (
   Reading,
   Understanding,
 )
+from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.questions.question_types import (
   MonthSpan,
@@ -109,11 +110,8 @@ def find_records(
   depth = k + (_MAX_OTHER_TIMES if words and query else 0)
   ranked = rank_records(index, question, depth, members, masks, skip)
   notes = list(question.notes)
-  if words and not ranked:
-    notes.append(
-      f"no record has {'、'.join(words)}, nor two of its characters side by "
-      "side"
-    )
+  if words:
+    notes += _describe_search(index, words, ranked)
   if query is not None:
     ranked = [item for item in ranked if (item.mass or 0) >= min_probability]
   ranked = ranked[skip : skip + k]
@@ -136,6 +134,24 @@ def find_records(
     notes=notes,
     counts=_count_records(index, members, masks, query),
   )
+
+
+def _describe_search(
+  index: IndexFolder, words: Sequence[str], ranked: Sequence[RankedRecord]
+) -> list[str]:
+  """Returns notes on how words were looked for, where it is not told."""
+  notes = []
+  if not any(item.word_score for item in ranked):
+    notes.append(
+      f"no record has {'、'.join(words)}, nor two of its characters side by "
+      "side" + ("; these are the nearest by their vectors" if ranked else "")
+    )
+  if index.manifest.dense and index.dense is None:
+    notes.append(
+      f"words alone were looked for, without the vectors of "
+      f"{index.manifest.dense.name}"
+    )
+  return notes
 
 
 def rank_records(
@@ -181,7 +197,35 @@ def rank_records(
       for row, score in scores.items()
       if _is_member(index.work_of(row), row, masks)
     }
-  return ranking.rank_by_words(posteriors, scores, skip + k, query)
+  near = _find_near(index, words, works, masks, query)
+  return ranking.rank_by_words(
+    posteriors,
+    scores,
+    skip + k,
+    query,
+    near=near,
+    dense_weight=index.dense.weight if index.dense else 0.0,
+  )
+
+
+def _find_near(
+  index: IndexFolder,
+  words: Sequence[str],
+  works: Sequence[database.IndexedWork],
+  masks: Mapping[int, Bool[np.ndarray, " n"]] | None,
+  query: TimeQuery | None,
+) -> NearRecords | None:
+  """Returns the records whose vectors are near to words; None without any."""
+  if index.dense is None:
+    return None
+  in_time = None
+  if query is not None:
+    in_time = {
+      work.work_id: index.posteriors_of(work).find_mass(query)
+      >= MIN_PROBABILITY
+      for work in works
+    }
+  return index.dense.find_near(" ".join(words), works, masks, in_time)
 
 
 def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 import ctd_jax
 from ctd_jax.index import calendars, ranking
 from ctd_jax.index.answers.answer import Versions
+from ctd_jax.index.dense.dense_search import DenseSearch, open_dense_search
 from ctd_jax.index.questions import question_reading
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage import manifest as manifest_file
@@ -35,6 +36,7 @@ class IndexFolder:
   Attributes:
     folder: of the index.
     manifest: what manifest.json says.
+    dense: search by vectors; None without.
   """
 
   def __init__(
@@ -45,23 +47,39 @@ class IndexFolder:
     self.manifest = manifest
     self._sha256 = sha256
     self._thread = threading.local()
+    self.dense: DenseSearch | None = None
 
   @classmethod
-  def open(cls: type[Folder], path: str | os.PathLike) -> Folder:
+  def open(
+    cls: type[Folder],
+    path: str | os.PathLike,
+    encoder: str | os.PathLike | None = None,
+    dense_weight: float | None = None,
+  ) -> Folder:
     """Returns the index of a folder.
 
     Args:
       path: of the folder.
+      encoder: where the encoder lies that the vectors of the index were made
+        with, which is opened when words are first asked for; None = where it
+        lay then, "none" = words are looked for without vectors.
+      dense_weight: of the vectors beside the words, 0..1; None =
+        `dense_search.DENSE_WEIGHT`.
 
     Raises:
-      FileNotFoundError: if there is no index.
-      ValueError: naming the file that is damaged or of another version.
+      FileNotFoundError: if there is no index, or no such encoder.
+      ValueError: naming the file that is damaged or of another version; if an
+        encoder is given and the index has no vectors.
     """
     folder = pathlib.Path(path).expanduser()
     manifest = manifest_file.read_manifest(folder)
     for name, entry in manifest.files.items():
       _check_size(folder / name, entry.bytes)
-    return cls(folder, manifest, manifest_file.hash_manifest(folder))
+    index = cls(folder, manifest, manifest_file.hash_manifest(folder))
+    index.dense = open_dense_search(
+      folder, manifest.dense, encoder, dense_weight
+    )
+    return index
 
   def __repr__(self) -> str:
     """Returns folder and sizes."""

@@ -5,7 +5,8 @@ The score of a record for a time is that of the dating systems in evaluation
 plus the log of the chance that the text is of a kind that answers. Words add
 `WORD_WEIGHT` times a score in 0..1 (`word_search`), so that a record that has
 the words stands beside one without them that is exp(WORD_WEIGHT) times as
-probable.
+probable. Where the index has vectors, that score is a weighted mean of the one
+of the words and the one of the cosine (`dense_search`).
 
 Axes: n records of a work, k results.
 """
@@ -21,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from ctd_jax.dating import month_ranking, posterior
+from ctd_jax.index.dense.dense_search import DENSE_WEIGHT, NearRecords
 from ctd_jax.index.storage import database, month_postings, posterior_arrays
 from ctd_jax.index.word_search import merge_spans
 from ctd_jax.retrieval import host_search
@@ -75,6 +77,8 @@ class RankedRecord:
     mass: probability that it is of the months asked for; None without any.
     kind_log_p: log p(answering kind | text), as far as it counts.
     word_score: 0..1; None if the question has no words.
+    dense_score: 0..1; None if vectors were not asked.
+    cosine: of the vectors of record and words; likewise.
   """
 
   row: int
@@ -82,6 +86,8 @@ class RankedRecord:
   mass: float | None = None
   kind_log_p: float = 0.0
   word_score: float | None = None
+  dense_score: float | None = None
+  cosine: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -181,41 +187,51 @@ def rank_by_words(
   k: int,
   query: TimeQuery | None = None,
   word_weight: float = WORD_WEIGHT,
+  near: NearRecords | None = None,
+  dense_weight: float = DENSE_WEIGHT,
 ) -> list[RankedRecord]:
-  """Returns the k best of the records that have words.
+  """Returns the k best of the records that have words, or are near to them.
 
   Args:
     works: of the records.
     word_scores: row -> score in 0..1.
     k: how many.
     query: months, if the question asks for any.
-    word_weight: of the words beside the time.
+    word_weight: of words and vectors beside the time.
+    near: what the vectors say; None if they were not asked.
+    dense_weight: of the vectors beside the words, 0..1.
   """
+  found = set(word_scores) | (near.rows if near else set())
   ranked = []
   for work in works:
-    rows = [row for row in word_scores if row in work.work.rows]
+    rows = sorted(row for row in found if row in work.work.rows)
     if not rows:
       continue
-    words = np.array([word_scores[row] for row in rows])
-    if query is None:
-      ranked += [
-        RankedRecord(row=row, score=float(score), word_score=float(score))
-        for row, score in zip(rows, words, strict=True)
-      ]
-      continue
     indices = np.array(rows) - work.work.first_row
-    mass, kinds = work.find_mass(query)[indices], work.kind_log_p[indices]
-    scores = _score_mass(mass, query) + kinds + word_weight * words
+    scores = words = np.array([word_scores.get(row, 0.0) for row in rows])
+    parts = {"word_score": words}
+    if near is not None:
+      work_id = work.work.work_id
+      parts["dense_score"] = near.score(work_id, indices)
+      parts["cosine"] = near.cosines[work_id][indices]
+      scores = (1 - dense_weight) * words + dense_weight * parts["dense_score"]
+    if query is not None:
+      parts["mass"] = work.find_mass(query)[indices]
+      parts["kind_log_p"] = work.kind_log_p[indices]
+      scores = (
+        _score_mass(parts["mass"], query)
+        + parts["kind_log_p"]
+        + word_weight * scores
+      )
     ranked += [
       RankedRecord(
-        row=row,
-        score=float(score),
-        mass=float(row_mass),
-        kind_log_p=float(kind),
-        word_score=float(word),
+        row=row, score=score, **dict(zip(parts, values, strict=True))
       )
-      for row, score, row_mass, kind, word in zip(
-        rows, scores, mass, kinds, words, strict=True
+      for row, score, *values in zip(
+        rows,
+        scores.tolist(),
+        *(column.tolist() for column in parts.values()),
+        strict=True,
       )
     ]
   return sorted(ranked, key=_rank_key)[:k]

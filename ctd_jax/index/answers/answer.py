@@ -114,7 +114,8 @@ class AnswerRecord:
     score: what it is ranked by; of no meaning between questions.
     probability_asked: that it is of the months asked for; None without any.
     score_parts: time (log of the probability above), kind (log of the chance
-      that the text is of a kind that answers), words (0..1).
+      that the text is of a kind that answers), words (0..1), dense (0..1, of
+      the vectors) and their cosine.
     highlights: spans of the text that have the words.
     reasons: for the month of `date`, the weightiest first: expert, weight
       (log odds in nats), note, spans, linked (rows), months.

@@ -113,6 +113,8 @@ def make_answer_record(
     parts["time"] = float(np.log(max(ranked.mass, 1e-11)))
   if ranked.word_score is not None:
     parts["words"] = ranked.word_score
+  if ranked.dense_score is not None:
+    parts |= {"dense": ranked.dense_score, "cosine": ranked.cosine}
   return AnswerRecord(
     rank=rank,
     row=record.row,

@@ -5,9 +5,10 @@ A build goes in this order, so that it can be broken off anywhere:
 1. All that is added is read; what cannot be read ends the build here.
 2. Each work is dated and put into a folder of its own below `works/`. A build
    that is started again takes those that are there.
-3. One transaction of the database takes all of them in and replaces what they
+3. Vectors are made, if the index has an encoder. Those that are there are kept.
+4. One transaction of the database takes all works in and replaces what they
    replace. Before it the index is the old one, after it the new one.
-4. The manifest is written, and folders that nothing uses are removed.
+5. The manifest is written, and folders that nothing uses are removed.
 
 One builder works on a folder at a time (`.lock`).
 """
@@ -38,12 +39,15 @@ from ctd_jax.index.building import (
   group_dating,
   index_commit,
   staged_works,
+  vector_building,
 )
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
 from ctd_jax.index.building.model_dating import LabelPool
 from ctd_jax.index.building.source_works import SourceWork
 from ctd_jax.index.building.staged_works import StagedWork
+from ctd_jax.index.building.vector_building import VectorPlan
 from ctd_jax.index.building.work_dating import DatedWork
+from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import database, manifest
 
 LOCK_FILE = ".lock"
@@ -62,6 +66,8 @@ class BuildOptions:
     data_dir: folder of the built data sets.
     choices: how works are dated.
     use_passages: whether the index is to date passages that it has not.
+    encoder: of vectors, as of `encoders.open_encoder`, or "none"; that of the
+      index if None.
   """
 
   reigns: str | None = None
@@ -70,6 +76,7 @@ class BuildOptions:
   data_dir: str | None = None
   choices: DatingChoices = dataclasses.field(default_factory=DatingChoices)
   use_passages: bool = True
+  encoder: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,15 +115,19 @@ def build_index(
       what it was.
   """
   options = options or BuildOptions()
+  previous = None
   if (folder / manifest.MANIFEST_FILE).exists():
-    manifest.read_manifest(folder)  # an index of another version is left alone
+    previous = manifest.read_manifest(folder)  # one of another version is left
+  plan = vector_building.plan_vectors(
+    previous and previous.dense, options.encoder, options.data_dir
+  )
   is_new = _is_new(folder)
   works = _read_sources(sources, options)
   options.choices.check_names(works)
   with _lock(folder):
     calendar = _open_calendar(folder, works, options, is_new)
     database.create_database(folder)
-    return _Build(folder, calendar, works, options).run(removed)
+    return _Build(folder, calendar, works, options, previous, plan).run(removed)
 
 
 def _is_new(folder: pathlib.Path) -> bool:
@@ -135,6 +146,7 @@ def _is_new(folder: pathlib.Path) -> bool:
     calendars.CALENDAR_FOLDER,
     staged_works.WORKS_FOLDER,
     staged_works.PASSAGES_FOLDER,
+    vector_files.VECTORS_FOLDER,
   }
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
   others = sorted(names - known)
@@ -263,11 +275,15 @@ class _Build:
     calendar: Calendar,
     works: Sequence[SourceWork],
     options: BuildOptions,
+    previous: manifest.Manifest | None,
+    plan: VectorPlan | None,
   ):
     self._folder = folder
     self._calendar = calendar
     self._works = works
     self._options = options
+    self._previous = previous
+    self._plan = plan
     self._dater = WorkDater(calendar, options.choices, works)
     self._staged: list[StagedWork] = []
     self._manners: dict[str, str] = {}
@@ -291,21 +307,35 @@ class _Build:
       and work.name not in removed_names
     ]
     names = {work.name for work in unchanged}
-    self._date([work for work in self._works if work.name not in names])
+    new = [work for work in self._works if work.name not in names]
+    if self._plan and (new or self._plan.is_asked):
+      _ = self._plan.encoder  # opened now: errors before any dating
+    self._date(new)
     replaced = [work.name for work in self._staged if work.name in folders]
     result = BuildResult(
       added=tuple(work.name for work in self._staged),
       unchanged=tuple(sorted(names)),
       removed=(*removed_names, *replaced),
     )
+    kept = [work for work in present if work.name not in result.removed]
     index_commit.commit_works(
       self._folder,
       self._calendar,
       self._staged,
       result.removed,
-      self._options.use_passages,
+      self._uses_passages(removed),
+      self._plan and self._plan.make_vectors(self._folder, self._staged, kept),
     )
     return result
+
+  def _uses_passages(self, removed: Sequence[str]) -> bool:
+    """Returns whether the index is to date passages.
+
+    Where its works stay what they are, so does this.
+    """
+    if self._works or removed or self._previous is None:
+      return self._options.use_passages
+    return self._previous.passages is not None
 
   def _folder_of(self, work: SourceWork) -> str:
     """Returns the folder of a work, named after all its dates depend on."""

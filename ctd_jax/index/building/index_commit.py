@@ -28,9 +28,14 @@ from ctd_jax.index.building.staged_works import (
   WORKS_FOLDER,
   StagedWork,
 )
+from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import database, full_text, manifest
 from ctd_jax.index.storage.database import IndexedWork
-from ctd_jax.index.storage.manifest import Manifest, ManifestFile
+from ctd_jax.index.storage.manifest import (
+  EncoderEntry,
+  Manifest,
+  ManifestFile,
+)
 from ctd_jax.utils import files, progress
 
 _BATCH = 10_000  # records inserted at once
@@ -57,6 +62,7 @@ def commit_works(
   staged: Sequence[StagedWork],
   removed: Collection[str],
   use_passages: bool = True,
+  dense: EncoderEntry | None = None,
 ) -> None:
   """Takes works into an index, in place of others, and writes the manifest.
 
@@ -66,6 +72,7 @@ def commit_works(
     staged: works to be taken in.
     removed: names of works that are taken out.
     use_passages: whether the index is to date passages.
+    dense: encoder of the vectors, which are there; None without.
   """
   with contextlib.closing(
     database.open_database(folder, readonly=False)
@@ -80,7 +87,7 @@ def commit_works(
         connection.execute("ROLLBACK")
         raise
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    update_manifest(folder, calendar, connection, use_passages)
+    update_manifest(folder, calendar, connection, use_passages, dense)
 
 
 def _write_works(
@@ -196,6 +203,7 @@ def update_manifest(
   calendar: Calendar,
   connection: sqlite3.Connection,
   use_passages: bool = True,
+  dense: EncoderEntry | None = None,
 ) -> None:
   """Writes the manifest of what the database has, then removes what it has not.
 
@@ -204,6 +212,7 @@ def update_manifest(
     calendar: of the index.
     connection: to its database.
     use_passages: whether the index is to date passages.
+    dense: encoder of the vectors; None without.
   """
   previous = _read_previous(folder)
   generation = int(database.get_property(connection, "generation"))
@@ -215,6 +224,11 @@ def update_manifest(
   else:
     passages = passage_state.fit_passage_state(folder, connection, calendar)
   used = {work.folder for work in works} | ({passages} if passages else set())
+  if dense:
+    used |= {
+      vector_files.name_folder(dense.sha256, work.records_sha256)
+      for work in works
+    }
   spec = json.loads(
     files.read_text(
       folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
@@ -233,6 +247,7 @@ def update_manifest(
       },
       works=[_describe_work(work) for work in works],
       files=_hash_files(folder, used, previous.files if previous else {}),
+      dense=dense,
       passages=passages,
     ),
   )

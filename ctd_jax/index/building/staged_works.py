@@ -27,6 +27,7 @@ from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index.building.work_dating import DatedWork
+from ctd_jax.index.dense.vector_files import VECTORS_FOLDER
 from ctd_jax.index.storage import month_postings, posterior_arrays
 from ctd_jax.index.storage.database import HEADING, MODEL
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
@@ -253,9 +254,10 @@ def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
 
   Args:
     folder: of the index.
-    used: folders of works and passages that it does, relative to it.
+    used: folders of works, passages and vectors that it does, relative to
+      it.
   """
-  for parent in (WORKS_FOLDER, PASSAGES_FOLDER):
+  for parent in (WORKS_FOLDER, PASSAGES_FOLDER, VECTORS_FOLDER):
     for path in (folder / parent).glob("*/"):
       if f"{parent}/{path.name}" not in used:
         shutil.rmtree(path)

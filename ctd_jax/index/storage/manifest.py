@@ -31,6 +31,26 @@ class ManifestFile(msgspec.Struct, frozen=True):
   sha256: str
 
 
+class EncoderEntry(msgspec.Struct, frozen=True):
+  """With what the vectors of an index were made.
+
+  Attributes:
+    path: of the encoder, where it lay then; or its hub id.
+    name: of the run or the folder.
+    kind: `run` or `encoder`, a published one.
+    sha256: of its parameters, vocabulary and settings.
+    dimensions: of a vector.
+    vectors: number of them, one for each record.
+  """
+
+  path: str
+  name: str
+  kind: str
+  sha256: str
+  dimensions: int
+  vectors: int
+
+
 class Manifest(msgspec.Struct, frozen=True):
   """What an index holds.
 
@@ -42,7 +62,7 @@ class Manifest(msgspec.Struct, frozen=True):
     works: name, title, records, dated_by, folder and sha256 of each.
     files: path below the folder -> size and hash; all but the database, whose
       rows the works have hashes of.
-    dense: run and sha256 of the encoder of the vectors, None without.
+    dense: encoder of the vectors, None without.
     passages: folder of what dates passages, None without.
   """
 
@@ -52,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True):
   calendar: dict[str, Any]
   works: list[dict[str, Any]]
   files: dict[str, ManifestFile]
-  dense: dict[str, Any] | None = None
+  dense: EncoderEntry | None = None
   passages: str | None = None
 
 

@@ -41,6 +41,11 @@ class _WeightIndex(msgspec.Struct):
   weight_map: dict[str, str]
 
 
+def is_hub_id(source: str | os.PathLike[str]) -> bool:
+  """Returns whether a source has the form of a hub id, "owner/name"."""
+  return _HUB_ID.fullmatch(str(source)) is not None
+
+
 def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   """Returns the local folder of a model.
 
@@ -55,7 +60,7 @@ def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   folder = pathlib.Path(source).expanduser()
   if folder.is_dir():
     return folder
-  if not _HUB_ID.fullmatch(str(source)):
+  if not is_hub_id(source):
     raise FileNotFoundError(
       f"{source}: no such folder; expected a folder with {CONFIG_FILE} and "
       f"{WEIGHTS_FILE}, or a hub id like owner/name"

@@ -1,0 +1,201 @@
+"""Dense search: the records that are nearest to words by their vectors.
+
+Every record is compared; nothing is approximate. The score of a record is its
+cosine on a scale from 0, the last of the `NUM_NEAR` nearest, to 1, the nearest,
+as hybrid searches commonly bring scores of two kinds together.
+
+Axes: n records of a work, N records of all works.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
+
+from ctd_jax.index.dense import encoders, vector_files
+from ctd_jax.index.dense.encoders import VectorEncoder
+from ctd_jax.index.dense.vector_files import WorkVectors
+from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.index.storage.manifest import EncoderEntry
+
+# Records that are near enough to have a score; as many as words may match.
+NUM_NEAR = 500
+# Of vectors beside words, 0..1. Chosen on validation questions, see
+# tests/benchmarks/word_weights.py.
+DENSE_WEIGHT = 0.3
+Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NearRecords:
+  """How near records are to words.
+
+  Attributes:
+    rows: of the nearest, and of the nearest of the time that is asked for.
+    cosines: work id -> of all its records.
+    lowest: cosine of score 0.
+    highest: cosine of score 1.
+  """
+
+  rows: frozenset[int]
+  cosines: Mapping[int, Float32[np.ndarray, " n"]]
+  lowest: float
+  highest: float
+
+  def score(
+    self, work_id: int, indices: Int[np.ndarray, " r"]
+  ) -> Float[np.ndarray, " r"]:
+    """Returns scores in 0..1.
+
+    Args:
+      work_id: of the records' work.
+      indices: of the records in it.
+    """
+    cosines = self.cosines[work_id][indices]
+    span = max(self.highest - self.lowest, 1e-6)
+    return np.clip((cosines - self.lowest) / span, 0, 1)
+
+
+class DenseSearch:
+  """The vectors of an index, and the encoder of what is asked."""
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    entry: EncoderEntry,
+    source: str | os.PathLike | None,
+    weight: float,
+  ):
+    """Keeps what is opened when it is needed.
+
+    Args:
+      folder: of the index.
+      entry: of its manifest.
+      source: where the encoder lies; None = where the manifest says.
+      weight: of the vectors beside the words, 0..1.
+    """
+    self._folder, self.entry, self._source = folder, entry, source
+    self.weight = weight
+    self._vectors: dict[int, WorkVectors] = {}
+
+  @functools.cached_property
+  def encoder(self) -> VectorEncoder:
+    """What the vectors were made with; see `encoders.open_encoder_of`."""
+    return encoders.open_encoder_of(self.entry, self._source)
+
+  def vectors_of(self, work: IndexedWork) -> WorkVectors:
+    """Returns the vectors of a work.
+
+    Raises:
+      ValueError: naming the file that is missing or damaged.
+    """
+    if work.work_id not in self._vectors:
+      name = vector_files.name_folder(self.entry.sha256, work.records_sha256)
+      self._vectors[work.work_id] = WorkVectors.open(
+        self._folder / name, work.num_records, self.entry.dimensions
+      )
+    return self._vectors[work.work_id]
+
+  def find_near(
+    self,
+    text: str,
+    works: Sequence[IndexedWork],
+    masks: Masks | None = None,
+    in_time: Masks | None = None,
+  ) -> NearRecords:
+    """Returns how near records are to a text.
+
+    Args:
+      text: of the question, without its time.
+      works: whose records.
+      masks: which records may be found; all if None.
+      in_time: which are of the time that is asked for; None if none is.
+    """
+    (vector,) = self.encoder.encode_questions([text])
+    cosines = {
+      work.work_id: self.vectors_of(work).find_cosines(vector) for work in works
+    }
+    members = _choose_members(works, masks)
+    joined = _join(works, cosines)
+    nearest = _select_nearest(joined, members)
+    rows = set(nearest.tolist())
+    if in_time is not None:
+      rows |= set(
+        _select_nearest(joined, members & _join(works, in_time)).tolist()
+      )
+    all_rows = _join(works, {work.work_id: work.rows for work in works})
+    values = joined[nearest]
+    return NearRecords(
+      rows=frozenset(all_rows[sorted(rows)].tolist()),
+      cosines=cosines,
+      lowest=float(values.min(initial=1.0)),
+      highest=float(values.max(initial=-1.0)),
+    )
+
+
+def open_dense_search(
+  folder: pathlib.Path,
+  entry: EncoderEntry | None,
+  encoder: str | os.PathLike | None,
+  weight: float | None,
+) -> DenseSearch | None:
+  """Returns the dense search of an index; None if there is none.
+
+  Args:
+    folder: of the index.
+    entry: of its manifest.
+    encoder: where it lies now; `encoders.NO_ENCODER` = it is not to be asked,
+      None = where it lay then.
+    weight: of the vectors beside the words; `DENSE_WEIGHT` if None.
+
+  Raises:
+    FileNotFoundError: if the encoder is not there.
+    ValueError: if the index has no vectors, or the weight is none.
+  """
+  weight = DENSE_WEIGHT if weight is None else weight
+  if not 0 <= weight <= 1:
+    raise ValueError(f"dense_weight={weight}: expected 0 to 1")
+  if encoder == encoders.NO_ENCODER:
+    return None
+  if entry is None:
+    if encoder is None:
+      return None
+    raise ValueError(
+      f"--encoder={encoder}: the index has no vectors; python -m ctd_jax.index "
+      f"--index={folder} --encoder={encoder} makes them"
+    )
+  if encoder is not None:
+    encoder = encoders.find_encoder_path(encoder)
+  return DenseSearch(folder, entry, encoder, weight)
+
+
+def _join(works: Sequence[IndexedWork], values: Mapping) -> np.ndarray:
+  """Returns values of records, one work after the other."""
+  if not works:
+    return np.empty(0)
+  return np.concatenate([np.asarray(values[work.work_id]) for work in works])
+
+
+def _choose_members(
+  works: Sequence[IndexedWork], masks: Masks | None
+) -> Bool[np.ndarray, " N"]:
+  if masks is None:
+    return np.ones(sum(work.num_records for work in works), bool)
+  return _join(works, masks).astype(bool)
+
+
+def _select_nearest(
+  cosines: Float32[np.ndarray, " N"], members: Bool[np.ndarray, " N"]
+) -> Int[np.ndarray, " m"]:
+  """Returns the indices of the nearest `NUM_NEAR` members."""
+  indices = np.flatnonzero(members)
+  if len(indices) <= NUM_NEAR:
+    return indices
+  best = np.argpartition(-cosines[indices], NUM_NEAR - 1)[:NUM_NEAR]
+  return indices[best]
