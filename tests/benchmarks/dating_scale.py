@@ -31,7 +31,7 @@ from ctd_jax_datasets import load
 _EVERY = 40  # characters of a text, for one more that is changed
 
 
-def varied(text: str, letters: str, rng: np.random.Generator) -> str:
+def vary_text(text: str, letters: str, rng: np.random.Generator) -> str:
   """Returns a text with some characters changed, one at least."""
   changed = list(text)
   count = 1 + len(text) // _EVERY
@@ -51,7 +51,7 @@ def repeated(benchmark, copies: int):
     for record in benchmark.records:
       text = record.text
       if record.kind != NO_EVENT:
-        text = varied(text, letters, rng)
+        text = vary_text(text, letters, rng)
       records.append(
         dataclasses.replace(
           record, record_id=f"{record.record_id}-{copy}", text=text

@@ -225,7 +225,8 @@ def _log_day_chances(day_chances: np.ndarray) -> np.ndarray:
     ],
     axis=1,
   )
-  return np.moveaxis(log_chances, -1, 0).astype(np.float32)
+  # In memory as its shape says, or every product would copy it.
+  return np.ascontiguousarray(np.moveaxis(log_chances, -1, 0), np.float32)
 
 
 def score_statement(

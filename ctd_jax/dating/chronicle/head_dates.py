@@ -22,7 +22,7 @@ from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.corpus import Corpus, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.experts import days as days_lib
 from ctd_jax.dating.features import CorpusFeatures
@@ -50,8 +50,23 @@ class HeadDates:
     return self.is_read & [bool(head.statements) for head in self.heads]
 
   @functools.cached_property
+  def date_numbers(self) -> Int[np.ndarray, " N"]:
+    """Number of the date of each text, UNKNOWN for one that prints none.
+
+    Parallel works print the same dates, each of which is scored once.
+    """
+    numbers: dict[tuple, int] = {}
+    result = np.full(len(self.heads), UNKNOWN)
+    for row in np.flatnonzero(self.has_date).tolist():
+      head = self.heads[row]
+      key = (head.statements, head.is_of_other_time)
+      result[row] = numbers.setdefault(key, len(numbers))
+    return result
+
+  @functools.cached_property
   def _emissions(self) -> emissions.SectionEmissions:
-    dated = [self.heads[row] for row in np.flatnonzero(self.has_date)]
+    numbers, first = np.unique(self.date_numbers, return_index=True)
+    dated = [self.heads[row] for row in first[numbers != UNKNOWN]]
     return emissions.SectionEmissions(dated, self.calendar)
 
   def score_dates(
@@ -63,16 +78,17 @@ class HeadDates:
       rows: of the records; 0 for one that prints no date.
     """
     result = np.zeros((len(rows), len(self.calendar)), np.float32)
-    index = np.cumsum(self.has_date) - 1
-    for position in np.flatnonzero(self.has_date[rows]):
-      number = int(index[rows[position]])
-      by_offset = self._emissions(number, number + 1)[0, :, :-1]  # [S, K]
-      if len(by_offset) > 1:
-        log_prior = np.log(days_lib.make_offset_prior())[:, None]
-        result[position] = logsumexp(by_offset + log_prior, axis=0)
-      else:
-        result[position] = by_offset[0]
+    numbers = self.date_numbers[rows]
+    for number in np.unique(numbers[numbers != UNKNOWN]).tolist():
+      result[numbers == number] = self._score_date(number)
     return result
+
+  def _score_date(self, number: int) -> Float32[np.ndarray, " K"]:
+    by_offset = self._emissions(number, number + 1)[0, :, :-1]  # [S, K]
+    if len(by_offset) == 1:
+      return by_offset[0]
+    log_prior = np.log(days_lib.make_offset_prior())[:, None]
+    return logsumexp(by_offset + log_prior, axis=0).astype(np.float32)
 
   def fit(
     self,
@@ -111,11 +127,14 @@ class FittedHeadDates:
     result = np.full((len(rows), MONTHS_PER_YEAR), 1 / MONTHS_PER_YEAR)
     months = self.corpus.axis.month_of_year - 1
     sizes = np.maximum(np.bincount(months, minlength=MONTHS_PER_YEAR), 1)
-    for position in np.flatnonzero(self.expert.has_date[rows]):
+    numbers = self.expert.date_numbers[rows]
+    is_dated = np.flatnonzero(numbers != UNKNOWN)
+    for first in np.unique(numbers[is_dated], return_index=True)[1]:
+      position = is_dated[first]
       scores = self.expert.score_dates(rows[[position]])[0]
       mass = np.exp(scores - scores.max())
       chances = np.bincount(months, mass, MONTHS_PER_YEAR) / sizes
-      result[position] = chances / chances.sum()
+      result[numbers == numbers[position]] = chances / chances.sum()
     return result
 
   def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
