@@ -19,6 +19,8 @@ from ctd_jax.texts.source_files import SourceFile
 from ctd_jax.texts.tls_edition import read_tls
 
 _MODE_LINE = re.compile(r"#\s*-\*-.*mandoku", re.IGNORECASE)
+# Juan 0 is what stands before the text: contents, prefaces, a notice.
+_FRONT_MATTER = re.compile(r"_000\.txt\Z")
 _PROPERTY = re.compile(r"#\+(\w+):\s*(.*?)\s*$")
 
 
@@ -83,7 +85,11 @@ def read_mandoku(files: Sequence[SourceFile]) -> EntryList:
     if _is_tls(file.text):
       read_tls(file, entry_list)
     else:
-      printed.append(read_printed_lines(file, entry_list.counts))
+      lines = read_printed_lines(file, entry_list.counts)
+      if len(files) > 1 and _FRONT_MATTER.search(file.name):
+        entry_list.counts["lines of front matter"] += len(lines)
+        lines = [line._replace(is_apparatus=True) for line in lines]
+      printed.append(lines)
   if printed:
     PrintedEdition(printed, _title_of(files), entry_list).read()
   return entry_list

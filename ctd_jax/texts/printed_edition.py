@@ -27,6 +27,9 @@ _AUTHOR_INDENT = 9
 _MAX_AUTHOR_LINES = 2
 # 「音義(…)」, 「疏(…)」: what the 注疏 call the note that follows.
 _NOTE_LABELS = ("音義", "疏", "䟽")
+# Glosses that other works label so, where they do it as often as this.
+_GLOSS_LABELS = ("音義", "音註", "音注", "音釋", "釋音", "釋文")
+_MIN_LABELLED = 20
 _MAX_RULER_WIDTH = 7
 _TABULAR_GAP = "　　　"
 
@@ -58,7 +61,7 @@ class PrintedEdition:
     self._work_text_indents = self._find_text_indents(juans)
     self._text_indents: frozenset[int] = frozenset()
     self._has_text_begun = False
-    self._has_note_labels = patterns.LABELLED_TITLE.search(title) is not None
+    self._note_labels = self._find_note_labels(lines)
     self._years_open = self._do_years_open()
     # Whether full-width spaces within lines divide entries, as in annals, or
     # are gaps of the print.
@@ -69,6 +72,17 @@ class PrintedEdition:
     self._spaces_divide = bool(
       full_lines and num_spaces / len(full_lines) >= _SEPARATOR_SHARE
     )
+
+  def _find_note_labels(self, lines: list[Line]) -> tuple[str, ...]:
+    """Returns what the edition calls the notes that follow."""
+    counts = {
+      label: sum(line.body.count(f"{label}(") for line in lines)
+      for label in _GLOSS_LABELS
+    }
+    labels = [label for label, n in counts.items() if n >= _MIN_LABELLED]
+    if patterns.LABELLED_TITLE.search(self._title):
+      labels += _NOTE_LABELS
+    return tuple(dict.fromkeys(labels))
 
   def _do_years_open(self) -> bool:
     """Whether paragraphs open with a year, as those of annals by years do."""
@@ -415,10 +429,9 @@ class PrintedEdition:
 
   def _take_note_label(self, assembly: EntryAssembly) -> str:
     """Returns what names the next note in large type, out of the text."""
-    if self._has_note_labels:
-      for label in _NOTE_LABELS:
-        if assembly.remove_end(label):
-          return label
+    for label in self._note_labels:
+      if assembly.remove_end(label):
+        return label
     return ""
 
   def _divides(

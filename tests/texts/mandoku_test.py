@@ -80,6 +80,32 @@ def test_head_lines_apparatus_and_headings_are_no_records(tmp_path):
   ]
 
 
+def test_juan_0_is_front_matter(tmp_path):
+  write_juan(tmp_path, "元年春正月朔¶\n")
+  head = HEAD.format(juan=0)
+  (tmp_path / "KR9z0001_000.txt").write_text(
+    f"{head}三年春正月朔進表¶\n", encoding="utf-8"
+  )
+  work = read_one(tmp_path)
+  assert [entry.text for entry in work.records] == ["元年春正月朔"]
+  assert "三年春正月朔進表" in {
+    entry.text for entry in work.entries if entry.kind == "apparatus"
+  }
+  # Alone it is the text that was asked for.
+  assert len(read_one(tmp_path / "KR9z0001_000.txt").records) == 1
+
+
+@pytest.mark.parametrize(
+  ("number", "text"), [(25, "盟于某"), (3, "盟于某音註")]
+)
+def test_labels_of_glosses_are_no_text_where_they_are_many(
+  number, text, tmp_path
+):
+  body = "".join(f"{n}月盟于某音註(某/音)¶\n" for n in range(100, 100 + number))
+  records = read_one(write_juan(tmp_path, body)).records
+  assert {record.text[4:] for record in records} == {text}
+
+
 def test_notes_keep_their_position_and_join_over_lines(tmp_path):
   body = (
     "甲乙丙丁戊己庚辛壬癸子丑寅夘辰巳午(注一/注二)未申¶\n"
