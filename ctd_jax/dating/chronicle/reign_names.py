@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from ctd_jax.chronology import numerals
 from ctd_jax.chronology.name_patterns import build_names_pattern
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.chronicle.printed_dates import DateStatement
@@ -20,7 +21,8 @@ class ReignNames:
   """Names of the reigns of a timeline, for look-ups.
 
   Attributes:
-    by_heading: what a heading may be, with and without the state -> reign.
+    by_heading: what a heading may be in the spelling of `fold_script`, with and
+      without the state -> reign.
     by_name: names and aliases -> reigns.
     new_era: a verb of a new era and a name.
   """
@@ -46,10 +48,12 @@ def index_reign_names(timeline: Timeline) -> ReignNames:
   for reign in timeline.reigns:
     for name in (reign.name, *reign.aliases):
       if name not in rulers_of_eras:
-        by_heading.setdefault(name, reign.name)
+        by_heading.setdefault(numerals.fold_script(name), reign.name)
       # A state tells reigns of one name apart.
       state = reign.state if rows_by_name[reign.name] > 1 else ""
-      by_heading.setdefault(reign.state + name, state + reign.name)
+      by_heading.setdefault(
+        numerals.fold_script(reign.state + name), state + reign.name
+      )
       reigns = by_name.get(name, ())
       by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
   verbs = build_names_pattern(_NEW_ERA_VERBS)

@@ -36,6 +36,10 @@ _DATE_OPENING = re.compile(
   rf"|[春夏秋冬]?王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月"
 )
 _RANGE = re.compile("[起至盡訖]")
+# 「僖公上」, 「隱公第一」: the part of a reign that a volume has.
+_VOLUME_OF_REIGN = re.compile(
+  rf"(?:[上中下]|之?[上中下]|[第之]{numerals.NUMERAL_PATTERN})+\Z"
+)
 
 
 def match_stream_mark(text: str) -> re.Match[str] | None:
@@ -76,9 +80,7 @@ def read_heading(
   start = stream.end() if stream else 0
   stop = trailing.start() if trailing else len(text)
   draft = SectionDraft(0, start)
-  reign = reign_names.index_reign_names(timeline).by_heading.get(
-    text[start:stop].strip(_ORNAMENT)
-  )
+  reign = _find_reign(text[start:stop].strip(_ORNAMENT), timeline)
   if reign is not None:
     draft.kind, draft.statements = section_kinds.NAMED, [("year", reign, 0)]
     start = stop
@@ -109,3 +111,10 @@ def read_heading(
     if text[: years[0].start].strip(_ORNAMENT):
       draft.date_end = 0
   return draft
+
+
+def _find_reign(name: str, timeline: Timeline) -> str | None:
+  """Returns the reign that a heading names, alone or with the part of it."""
+  by_heading = reign_names.index_reign_names(timeline).by_heading
+  name = numerals.fold_script(name)
+  return by_heading.get(name) or by_heading.get(_VOLUME_OF_REIGN.sub("", name))

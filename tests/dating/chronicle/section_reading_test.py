@@ -195,6 +195,8 @@ def test_texts_without_punctuation_are_cut(text, expected, eras):
     ("永熹二年", NAMED, (("year", "永熹", 2),)),
     ("春", SEASON, (("season", 0),)),
     ("【永熹】", NAMED, (("year", "永熹", 0),)),
+    ("永熹下", NAMED, (("year", "永熹", 0),)),
+    ("永熹中第四", NAMED, (("year", "永熹", 0),)),
     ("經", STREAM, ()),
     ("〔傳〕", STREAM, ()),
     ("傳：", STREAM, ()),
