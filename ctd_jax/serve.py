@@ -1,0 +1,102 @@
+"""Pages on an index: search, timeline, records, months, dates of passages.
+
+  python -m ctd_jax.serve --index=annals
+  python -m ctd_jax.serve --index=annals --port=9000
+  python -m ctd_jax.serve --index=annals --host=0.0.0.0 --token=...
+
+The pages are read in a browser at the address that is printed. What they show
+programs can ask for as JSON, see /api/docs there. The index may be built
+further while it is served: its new state is shown when it is complete.
+
+Only this machine reaches the server, unless --host says otherwise; then a
+--token is needed, which readers are asked for. Needs the extra [web].
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags, logging
+
+from ctd_jax.utils import command_line
+
+_MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
+
+
+def main() -> None:
+  """Serves the index of --index until it is interrupted."""
+  # Here and not above: --help needs none of it.
+  try:
+    import uvicorn
+
+    from ctd_jax.web import app
+    from ctd_jax.web.settings import WebSettings
+  except ModuleNotFoundError as error:
+    raise ValueError(
+      f"{error.name} is not installed: pip install 'ctd_jax[web]'"
+    ) from error
+
+  values = flags.FLAGS
+  folder = pathlib.Path(values.index).expanduser()
+  settings = WebSettings(
+    index=folder,
+    host=values.host,
+    port=values.port,
+    host_names=tuple(values.host_names),
+    token=values.token,
+    seconds=values.seconds,
+    requests_per_minute=values.requests_per_minute,
+  )
+  application = app.make_app(settings)
+  host = f"[{settings.host}]" if ":" in settings.host else settings.host
+  logging.info(
+    "reading %s at http://%s:%d", settings.index, host, settings.port
+  )
+  uvicorn.run(
+    application,
+    host=settings.host,
+    port=settings.port,
+    log_level="warning",
+    server_header=False,
+    http="h11",
+    h11_max_incomplete_event_size=_MAX_LINE,
+  )
+
+
+if __name__ == "__main__":
+  flags.DEFINE_string(
+    "index", None, "Folder of the index. Example: --index=annals"
+  )
+  flags.DEFINE_string(
+    "host",
+    "127.0.0.1",
+    "Address to listen on; another than this machine's needs --token. Example: "
+    "--host=0.0.0.0",
+  )
+  flags.DEFINE_integer("port", 8321, "Port to listen on. Example: --port=9000")
+  flags.DEFINE_list(
+    "host_names",
+    [],
+    "Names by which readers call the server, as behind a proxy; requests for "
+    "others are refused. Example: --host_names=annals.example.org",
+  )
+  flags.DEFINE_string(
+    "token",
+    None,
+    "Secret of 16 characters or more that readers are asked for. Example: "
+    "--token=$(openssl rand -hex 16)",
+  )
+  flags.DEFINE_float(
+    "seconds",
+    20.0,
+    "Time that an answer may take. Example: --seconds=5",
+    lower_bound=0.1,
+  )
+  flags.DEFINE_integer(
+    "requests_per_minute",
+    None,
+    "Requests that one client may make in a minute, 0 for any number; by "
+    "default any on this machine's address and 600 on others. Example: "
+    "--requests_per_minute=120",
+  )
+  command_line.run_main(main, required=("index",))

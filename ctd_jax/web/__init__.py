@@ -1,0 +1,1 @@
+"""Pages and a JSON API by which an index is read in a browser."""

@@ -1,0 +1,110 @@
+"""The application: routes, guards, static files.
+
+Scripts of other people's libraries are served from where these are installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import pathlib
+import threading
+from collections.abc import AsyncIterator
+
+from absl import logging
+from fastapi import APIRouter, FastAPI
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+import ctd_jax
+from ctd_jax.web import (
+  about_page,
+  api,
+  errors,
+  record_page,
+  search_page,
+  security,
+)
+from ctd_jax.web.errors import PageError
+from ctd_jax.web.served_index import IndexHolder, ServedIndex
+from ctd_jax.web.settings import WebSettings
+
+_MAX_AGE = 3600  # seconds that a browser keeps a static file
+# Name of a file of another library -> module and path in it.
+_VENDOR_FILES = {
+  "swagger-ui.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
+  "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
+}
+_vendor = APIRouter(include_in_schema=False)
+
+
+def make_app(settings: WebSettings) -> FastAPI:
+  """Returns the application that serves an index.
+
+  Args:
+    settings: what it serves, to whom, and its limits.
+
+  Raises:
+    FileNotFoundError: if there is no index.
+    ValueError: if the settings are unsafe or the index is damaged.
+  """
+  settings.validate()
+  app = FastAPI(
+    title="ctd_jax",
+    summary="Records of chronicles, their dates, and the reasons for these.",
+    version=ctd_jax.__version__,
+    docs_url=None,  # its page would load scripts from another host
+    redoc_url=None,
+    openapi_url=api.DESCRIPTION_PATH,
+    lifespan=_warm_up,
+    max_body_size=settings.max_body,
+  )
+  app.state.settings = settings
+  app.state.holder = IndexHolder(settings.index)
+  for router in (
+    search_page.router,
+    record_page.router,
+    about_page.router,
+    api.router,
+    _vendor,
+  ):
+    app.include_router(router)
+  app.mount(
+    "/static",
+    StaticFiles(directory=pathlib.Path(__file__).parent / "static"),
+    name="static",
+  )
+  errors.add_handlers(app)
+  security.add_guards(app, settings)
+  return app
+
+
+@contextlib.asynccontextmanager
+async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
+  """Has what the first question needs read while nobody has asked yet."""
+  threading.Thread(
+    target=_read_ahead, args=(app.state.holder.get(),), daemon=True
+  ).start()
+  yield
+
+
+def _read_ahead(served: ServedIndex) -> None:
+  try:
+    _ = served.index.question_reader, served.index.kinds, served.coverage
+    served.find_density((), ())
+    from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
+  except (OSError, ValueError) as error:
+    logging.error("the index cannot be read: %s", error)
+
+
+@_vendor.get("/static/vendor/{name}")
+def send_vendor_file(name: str) -> Response:
+  """Returns a script of a library, from where it is installed."""
+  if name not in _VENDOR_FILES:
+    raise PageError(404)
+  module, path = _VENDOR_FILES[name]
+  folder = importlib.util.find_spec(module).submodule_search_locations[0]
+  return FileResponse(
+    pathlib.Path(folder) / path,
+    headers={"Cache-Control": f"max-age={_MAX_AGE}"},
+  )

@@ -1,0 +1,128 @@
+"""Errors as pages, and as JSON below /api.
+
+A page says what is wrong and what would be right, in the language of the
+reader. Nothing that went wrong inside is told; it is logged under a number
+that the page has.
+"""
+
+from __future__ import annotations
+
+import http
+import secrets
+from typing import Any
+
+from absl import logging
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ctd_jax.web import messages
+
+# Those that have a text of their own.
+_EXPLAINED = (400, 401, 404, 405, 413, 422, 429, 500, 503)
+
+
+class PageError(Exception):
+  """What is wrong with a request.
+
+  Attributes:
+    status: of HTTP.
+    message: name of the message about it; "" for that of the status.
+    values: of the message.
+  """
+
+  def __init__(
+    self,
+    status: int,
+    message: str = "",
+    values: dict[str, Any] | None = None,
+  ):
+    super().__init__(f"{status} {message}")
+    self.status = status
+    self.message = message
+    self.values = values or {}
+
+
+def add_handlers(app: FastAPI) -> None:
+  """Has an application answer errors with pages."""
+  app.add_exception_handler(PageError, _answer_page_error)
+  app.add_exception_handler(HTTPException, _answer_http_error)
+  app.add_exception_handler(RequestValidationError, _answer_validation_error)
+  app.add_exception_handler(ValueError, _answer_value_error)
+  app.add_exception_handler(Exception, _answer_failure)
+
+
+def make_error_response(
+  request: Request, status: int, detail: str = "", number: str = ""
+) -> Response:
+  """Returns the answer to a request that failed.
+
+  Args:
+    request: that failed.
+    status: of HTTP.
+    detail: what is wrong and would be right.
+    number: under which the cause is logged.
+  """
+  if request.url.path.startswith("/api/"):
+    return JSONResponse(
+      {
+        "error": {
+          "status": status,
+          "title": http.HTTPStatus(status).phrase,
+          "detail": detail,
+          "number": number,
+        }
+      },
+      status,
+    )
+  from ctd_jax.web import rendering  # a page of errors needs no index
+
+  return rendering.render_error(
+    request, status if status in _EXPLAINED else 400, status, detail, number
+  )
+
+
+def _answer_page_error(request: Request, error: PageError) -> Response:
+  language = messages.ENGLISH
+  if not request.url.path.startswith("/api/"):
+    from ctd_jax.web import rendering
+
+    language = rendering.find_language(request)
+  detail = ""
+  if error.message:
+    detail = messages.translate(language, error.message, **error.values)
+  return make_error_response(request, error.status, detail)
+
+
+def _answer_http_error(request: Request, error: HTTPException) -> Response:
+  return make_error_response(request, error.status_code)
+
+
+def _answer_validation_error(
+  request: Request, error: RequestValidationError
+) -> Response:
+  problems = "; ".join(
+    f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
+    for item in error.errors()[:5]
+  )
+  is_path = any(item["loc"][0] == "path" for item in error.errors())
+  return make_error_response(request, 404 if is_path else 422, problems)
+
+
+def _answer_value_error(request: Request, error: ValueError) -> Response:
+  """Answers what the index says of a question that it cannot read."""
+  from ctd_jax.index.questions.question_types import QuestionError
+
+  if isinstance(error, QuestionError):
+    return make_error_response(request, 422, str(error))
+  return _answer_failure(request, error)
+
+
+def _answer_failure(request: Request, error: Exception) -> Response:
+  number = secrets.token_hex(4)
+  logging.error(
+    "error %s: %s %s", number, request.method, request.url.path, exc_info=error
+  )
+  return make_error_response(request, 500, "", number)

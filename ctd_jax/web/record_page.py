@@ -1,0 +1,173 @@
+"""Record: text, posterior, reasons, neighbours, and how it is cited."""
+
+from __future__ import annotations
+
+import numpy as np
+from fastapi import APIRouter
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ctd_jax.index import calendars
+from ctd_jax.index.answers import record_answers
+from ctd_jax.index.answers.answer import AnswerRecord
+from ctd_jax.index.storage import database
+from ctd_jax.texts.works import Entry, Place
+from ctd_jax.web import bar_chart, rendering
+from ctd_jax.web.answering import answer_in_time, index_of
+from ctd_jax.web.errors import PageError
+from ctd_jax.web.served_index import ServedIndex
+
+router = APIRouter(include_in_schema=False)
+
+_MAX_NEIGHBOURS = 3  # on either side
+_MAX_BARS = 120
+_MIN_SHOWN = 1e-3  # probability of a month that the figure has to show
+_MARGIN = 2  # months shown beyond these
+
+
+@router.get("/record/{row}")
+@router.get(rendering.SAVE_PREFIX + "/record/{row}")
+async def show_record(request: Request, row: int) -> Response:
+  """Returns the page of a record."""
+  return await answer_in_time(
+    request, _make_page, request, index_of(request), row
+  )
+
+
+def _make_page(request: Request, served: ServedIndex, row: int) -> Response:
+  record = read_record(served, row)
+  links = rendering.PageLinks(request)
+  linked = sorted({row for it in record.reasons for row in it["linked"]})
+  return rendering.render_page(
+    request,
+    served,
+    "record.html",
+    permalink=f"/record/{row}?index={served.index.versions.index_sha256}",
+    record=record,
+    cues=find_cues(served, record),
+    chart=draw_posterior(served, row, links),
+    neighbours=_find_neighbours(served, row),
+    linked={
+      other.row: describe_record(served, other)
+      for other in database.fetch_records(served.index.connection, linked)
+    },
+    num_months=len(served.index.calendar),
+  )
+
+
+def read_record(served: ServedIndex, row: int) -> AnswerRecord:
+  """Returns a record with the reasons for its date.
+
+  Raises:
+    PageError: 404, if there is no such record.
+  """
+  try:
+    with served.passage_lock:
+      return served.index.record(row)
+  except IndexError as error:
+    raise PageError(
+      404,
+      "error.record",
+      {"row": str(row)[:20], "total": served.index.num_records},
+    ) from error
+
+
+def describe_record(
+  served: ServedIndex, record: database.IndexRecord
+) -> dict[str, object]:
+  """Returns what a line about another record says."""
+  work = served.index.work_of(record.row)
+  return {
+    "row": record.row,
+    "work": work.title or work.name,
+    "text": record.text,
+    "kind": record.kind,
+    "month": calendars.name_month(
+      served.index.calendar, record.best_month, work.printed_reigns
+    ),
+    "ordinal": record.best_month,
+    "common_era": record_answers.format_years(
+      served.index, record.best_month, record.best_month
+    ),
+    "probability": record.best_probability,
+  }
+
+
+def find_cues(
+  served: ServedIndex, record: AnswerRecord
+) -> list[tuple[int, int]]:
+  """Returns where a record prints a date: first character and end of each."""
+  from ctd_jax.dating.chronicle import chronicle_dating  # needs JAX
+
+  spans = [(start, end) for it in record.reasons for start, end in it["spans"]]
+  entry = Entry(record.text, Place("", 1))
+  for section in chronicle_dating.read_all_sections(
+    [entry], served.index.calendar
+  ):
+    if section.statements:
+      printed = record.text[section.start : section.date_end]
+      spans.append(
+        (section.start, section.start + len(printed.rstrip("，。、；： 　")))
+      )
+  return [(start, end) for start, end in spans if end > start]
+
+
+def draw_posterior(
+  served: ServedIndex, row: int, links: rendering.PageLinks
+) -> Markup:
+  """Returns the probabilities of a record's months as SVG.
+
+  Months that hold 90 % stand out. A stretch of many months is drawn with
+  several to a bar.
+
+  Args:
+    served: the index.
+    row: of the record.
+    links: makes addresses.
+  """
+  index = served.index
+  work = index.work_of(row)
+  arrays = index.posteriors_of(work).arrays
+  position = row - work.first_row
+  chances = arrays.p_months(position)
+  credible = set(arrays.credible_months(position).tolist())
+  shown = np.flatnonzero(chances >= _MIN_SHOWN)
+  if not len(shown):
+    shown = np.array([0, len(chances) - 1])
+  first = max(int(shown[0]) - _MARGIN, 0)
+  last = min(int(shown[-1]) + _MARGIN, len(chances) - 1)
+  step = -(-(last - first + 1) // _MAX_BARS)
+  bars = []
+  for start in range(first, last + 1, step):
+    end = min(start + step, last + 1) - 1
+    span = record_answers.make_span(index, start, end, work.printed_reigns)
+    chance = float(chances[start : end + 1].sum())
+    years = record_answers.format_years(index, start, end)
+    bars.append(
+      bar_chart.ChartBar(
+        title=f"{span.name} ({years}): {chance:.3f}",
+        label=span.name.partition(" – ")[0] if step == 1 else years,
+        above=chance,
+        href=links.make_link(f"/month/{start}") if step == 1 else "",
+        css_class="credible"
+        if credible.intersection(range(start, end + 1))
+        else "",
+      )
+    )
+  return bar_chart.draw_bars(bars, f"p(month), {len(bars)}", height=110)
+
+
+def _find_neighbours(served: ServedIndex, row: int) -> list[dict[str, object]]:
+  """Returns the records around one in its work, and itself."""
+  rows = served.index.work_of(row).rows
+  return [
+    describe_record(served, record)
+    for record in database.fetch_records(
+      served.index.connection,
+      range(
+        max(row - _MAX_NEIGHBOURS, rows.start),
+        min(row + _MAX_NEIGHBOURS + 1, rows.stop),
+      ),
+    )
+  ]

@@ -1,0 +1,208 @@
+"""Search: a question, what it was taken for, its records and its timeline."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ctd_jax.index import asking
+from ctd_jax.index.answers.answer import Answer
+from ctd_jax.index.questions.question_types import PASSAGE
+from ctd_jax.web import bar_chart, queries, rendering, timeline
+from ctd_jax.web.answering import answer_in_time, index_of, settings_of
+from ctd_jax.web.queries import PAGE_SIZE, PageQuery, ResolvedQuery
+from ctd_jax.web.served_index import ServedIndex
+from ctd_jax.web.timeline import Timeline
+
+router = APIRouter(include_in_schema=False)
+
+CONFIDENCES = (asking.MIN_PROBABILITY, 0.1, 0.5, 0.9)
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchResult:
+  """What a question is answered with.
+
+  Attributes:
+    resolved: the question.
+    answer: records of the page.
+    num_matches: records of all pages.
+    timeline: of the question.
+  """
+
+  resolved: ResolvedQuery
+  answer: Answer
+  num_matches: int
+  timeline: Timeline
+
+  @property
+  def num_pages(self) -> int:
+    """Pages that can be turned to."""
+    return min(-(-self.num_matches // PAGE_SIZE), queries.MAX_PAGE)
+
+
+@router.get("/")
+@router.get(rendering.SAVE_PREFIX + "/")
+async def show_search(request: Request) -> Response:
+  """Returns the page of a question, or that of the corpus without any."""
+  query = queries.parse_query(
+    request.query_params, settings_of(request).max_question
+  )
+  served = index_of(request)
+  return await answer_in_time(request, _make_page, request, served, query)
+
+
+def _make_page(
+  request: Request, served: ServedIndex, query: PageQuery
+) -> Response:
+  result = None
+  if not query.is_empty:
+    resolved = queries.resolve_query(served, query)
+    if resolved.question.intent == PASSAGE:
+      return RedirectResponse(f"/date?{query.encode()}", 303)
+    result = search(served, resolved)
+  times = result.timeline if result else timeline.make_timeline(served, None)
+  links = rendering.PageLinks(request)
+  return rendering.render_page(
+    request,
+    served,
+    "search.html",
+    permalink=f"/?{_pin(served, query).encode()}",
+    query=query,
+    result=result,
+    timeline=times,
+    chart=draw_timeline(times, query, links),
+    narrow=narrow,
+    works=served.index.works,
+    kinds=served.index.kinds,
+    confidences=CONFIDENCES,
+    fields=_fill_fields(served, result.resolved) if result else {},
+    zoom=_make_zoom(served, query, result),
+    num_records=served.index.num_records,
+  )
+
+
+def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
+  """Returns the records of a page of an answer, and their time.
+
+  Args:
+    served: the index.
+    resolved: a question of a time or words.
+  """
+  query = resolved.query
+  matches = timeline.find_matches(served, resolved, PAGE_SIZE)
+  answer = asking.find_records(
+    served.index,
+    resolved.question,
+    PAGE_SIZE,
+    query.works or None,
+    query.kinds or None,
+    query.confidence,
+    skip=(query.page - 1) * PAGE_SIZE,
+  )
+  times = timeline.make_timeline(served, resolved, matches)
+  if matches is not None:
+    num_matches = len(matches)
+  else:
+    num_matches = _count_in_time(served, resolved)
+  return SearchResult(resolved, answer, num_matches, times)
+
+
+def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
+  """Returns how many records are of the time with the probability asked for."""
+  query = asking.make_time_query(served.index, resolved.question)
+  if query is None:
+    return 0
+  works = resolved.query.works or tuple(resolved.question.works)
+  masks = served.mask_kinds(works, resolved.query.kinds)
+  total = 0
+  for work in served.select_works(works):
+    is_in = served.index.posteriors_of(work).find_mass(query) >= (
+      resolved.query.confidence
+    )
+    total += int(
+      (is_in if masks is None else is_in & masks[work.work_id]).sum()
+    )
+  return total
+
+
+def _pin(served: ServedIndex, query: PageQuery) -> PageQuery:
+  """Returns a query with the hash of the index that answers it."""
+  return dataclasses.replace(
+    query, index=served.index.versions.index_sha256, language=""
+  )
+
+
+def draw_timeline(
+  times: Timeline, query: PageQuery, links: rendering.PageLinks
+) -> Any:
+  """Returns a timeline as SVG; a bar narrows the query to its time."""
+  bars = [
+    bar_chart.ChartBar(
+      title=f"{bar.name} ({bar.common_era}): {bar.matches:.3g} / "
+      f"{bar.records:.3g}",
+      label=bar.common_era.partition(" – ")[0]
+      if times.unit != timeline.MONTH
+      else bar.name,
+      above=bar.matches,
+      below=bar.records,
+      href=links.make_link("/", narrow(query, bar.first, bar.last).encode()),
+      css_class="asked" if bar.is_asked else "",
+    )
+    for bar in times.bars
+  ]
+  has_matches = any(bar.matches for bar in times.bars)
+  return bar_chart.draw_bars(
+    bars, times.unit, height=96 if has_matches else 4, depth=56
+  )
+
+
+def narrow(query: PageQuery, first: int, last: int) -> PageQuery:
+  """Returns a query of some months only."""
+  return query.replace(first=f"@{first}", last=f"@{last}", index="")
+
+
+def _make_zoom(
+  served: ServedIndex, query: PageQuery, result: SearchResult | None
+) -> dict[str, PageQuery]:
+  """Returns name of a step in time -> query; those that lead somewhere."""
+  if result is None or not result.resolved.question.intervals:
+    return {}
+  end = len(served.index.calendar) - 1
+  spans = result.resolved.question.intervals
+  first = min(span.first for span in spans)
+  last = max(span.last for span in spans)
+  size = last - first + 1
+  steps = {}
+  if first > 0:
+    steps["earlier"] = narrow(query, max(first - size, 0), first - 1)
+  if last < end:
+    steps["later"] = narrow(query, last + 1, min(last + size, end))
+  if (first, last) != (0, end):
+    wider = result.timeline
+    steps["wider"] = narrow(query, wider.first, wider.last)
+  return steps
+
+
+def _fill_fields(
+  served: ServedIndex, resolved: ResolvedQuery
+) -> dict[str, str]:
+  """Returns the fields of the form by which a query is changed."""
+  question = resolved.question
+  first = last = ""
+  if question.intervals and not question.readings:
+    first = queries.format_month(
+      served, min(span.first for span in question.intervals)
+    )
+    last = queries.format_month(
+      served, max(span.last for span in question.intervals)
+    )
+  return {
+    "from": first,
+    "to": last,
+    "words": " ".join(asking.list_words(question)),
+  }

@@ -1,0 +1,154 @@
+"""What a request passes before it is read: host, rate and token.
+
+The host is checked against DNS rebinding: another site whose name is made to
+mean this machine would else read the index through a reader's browser.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+
+import limits
+from fastapi import FastAPI
+from limits import storage, strategies
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ctd_jax.web import errors
+from ctd_jax.web.settings import WebSettings
+
+TOKEN_COOKIE = "ctd_token"
+TOKEN_PATH = "/token"
+STATIC_PATH = "/static/"
+POLICY = "; ".join(
+  (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  )
+)
+_HEADERS = {
+  "Content-Security-Policy": POLICY,
+  "X-Content-Type-Options": "nosniff",
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def add_guards(app: FastAPI, settings: WebSettings) -> None:
+  """Puts the guards around an application, the last one outermost."""
+  app.add_middleware(RequestGuard, settings=settings)
+  app.add_middleware(HeaderWriter)
+
+
+class HeaderWriter:
+  """Adds the headers that forbid what no page of ours does."""
+
+  def __init__(self, app: ASGIApp):
+    self._app = app
+
+  async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers as the application does, with the headers."""
+
+    async def send_with_headers(message: Message) -> None:
+      if message["type"] == "http.response.start":
+        headers = MutableHeaders(scope=message)
+        for name, value in _HEADERS.items():
+          headers.setdefault(name, value)
+        if not scope["path"].startswith(STATIC_PATH):
+          headers.setdefault("Cache-Control", "no-store")
+      await send(message)
+
+    await self._app(scope, receive, send_with_headers)
+
+
+class RequestGuard:
+  """Refuses another host's name, too many requests, and a missing token."""
+
+  def __init__(self, app: ASGIApp, settings: WebSettings):
+    self._app = app
+    self._settings = settings
+    self._hosts = {name.strip("[]").lower() for name in settings.allowed_hosts}
+    self._rate = (
+      limits.RateLimitItemPerMinute(settings.rate) if settings.rate else None
+    )
+    self._limiter = strategies.SlidingWindowCounterRateLimiter(
+      storage.MemoryStorage()
+    )
+
+  async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers as the application does, or refuses."""
+    if scope["type"] != "http":
+      await self._app(scope, receive, send)
+      return
+    request = Request(scope, receive)
+    refusal = self._find_refusal(request)
+    await (refusal or self._app)(scope, receive, send)
+
+  def _find_refusal(self, request: Request) -> Response | None:
+    host = request.headers.get("host", "")
+    if _strip_port(host) not in self._hosts:
+      return errors.make_error_response(
+        request, 400, f"Host: {host[:80]!r}; --host_names=NAME allows a name"
+      )
+    if request.url.path.startswith(STATIC_PATH):
+      return None
+    client = request.client.host if request.client else ""
+    if self._rate and not self._limiter.hit(self._rate, client):
+      response = errors.make_error_response(request, 429)
+      response.headers["Retry-After"] = "60"
+      return response
+    if not (
+      request.url.path == TOKEN_PATH
+      or is_token_valid(request, self._settings.token)
+    ):
+      return errors.make_error_response(request, 401)
+    return None
+
+
+def _strip_port(host: str) -> str:
+  """Returns the name of a header Host, without port and brackets."""
+  host = host.lower()
+  if host.startswith("["):
+    return host.partition("]")[0].strip("[")
+  try:
+    return str(ipaddress.IPv6Address(host))
+  except ValueError:
+    return host.rpartition(":")[0] or host if ":" in host else host
+
+
+def hash_token(token: str) -> str:
+  """Returns what a browser keeps of the token."""
+  return hashlib.sha256(b"ctd-jax " + token.encode()).hexdigest()
+
+
+def is_same_token(given: str, token: str) -> bool:
+  """Whether a token that was given is the right one."""
+  return hmac.compare_digest(hash_token(given), hash_token(token))
+
+
+def is_token_valid(request: HTTPConnection, token: str | None) -> bool:
+  """Whether a request has the token, if one is asked for.
+
+  Args:
+    request: with a cookie, or a header Authorization: Bearer TOKEN.
+    token: of the server; None if nobody is asked for one.
+  """
+  if token is None:
+    return True
+  scheme, _, given = request.headers.get("authorization", "").partition(" ")
+  if scheme.lower() == "bearer":
+    return is_same_token(given.strip(), token)
+  cookie = request.cookies.get(TOKEN_COOKIE, "")
+  return hmac.compare_digest(cookie.encode(), hash_token(token).encode())

@@ -1,0 +1,142 @@
+"""The index that is served, in its newest state.
+
+Axes: n records of a work, K months.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+from absl import logging
+from jaxtyping import Bool, Float, Int
+
+from ctd_jax.index import asking
+from ctd_jax.index.search import Index
+from ctd_jax.index.storage import database, manifest
+
+_MAX_DENSITIES = 64  # choices of works and kinds that are remembered
+
+
+class ServedIndex:
+  """One state of an index, with what its pages compute once.
+
+  Attributes:
+    index: that is asked.
+    passage_lock: held while a passage is dated; one at a time is as fast.
+  """
+
+  def __init__(self, index: Index):
+    """Keeps the index."""
+    self.index = index
+    self.passage_lock = threading.Lock()
+    self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
+
+  @functools.cached_property
+  def years(self) -> Int[np.ndarray, " K"]:
+    """Astronomical year of each month, never falling.
+
+    Where calendars change, a month may be counted to a year already past.
+    """
+    return np.maximum.accumulate(self.index.calendar.years)
+
+  @functools.cached_property
+  def coverage(self) -> dict[int, tuple[int, int]]:
+    """Work id -> first and last of the most probable months of its records."""
+    rows = self.index.connection.execute(
+      "SELECT work_id, min(best_month), max(best_month) FROM records "
+      "WHERE best_month < ? GROUP BY work_id",
+      (len(self.index.calendar),),
+    )
+    return {work_id: (first, last) for work_id, first, last in rows}
+
+  def select_works(
+    self, names: tuple[str, ...]
+  ) -> tuple[database.IndexedWork, ...]:
+    """Returns works by their names; all for none."""
+    return tuple(
+      work for work in self.index.works if not names or work.name in names
+    )
+
+  def mask_kinds(
+    self, works: tuple[str, ...] = (), kinds: tuple[str, ...] = ()
+  ) -> Mapping[int, Bool[np.ndarray, " n"]] | None:
+    """Returns work id -> which records are of the kinds; see `asking`."""
+    return asking.mask_kinds(
+      self.index, self.select_works(works), kinds or None
+    )
+
+  def _find_density(
+    self, works: tuple[str, ...], kinds: tuple[str, ...]
+  ) -> Float[np.ndarray, " K"]:
+    """Returns the expected number of records of each month.
+
+    Args:
+      works: names; all for none.
+      kinds: of the records; all but headings for none.
+    """
+    masks = self.mask_kinds(works, kinds)
+    num_months = len(self.index.calendar)
+    density = np.zeros(num_months)
+    for work in self.select_works(works):
+      arrays = self.index.posteriors_of(work).arrays
+      weights = np.ones(len(arrays))
+      if masks is not None:
+        weights = masks[work.work_id].astype(float)
+      chances = arrays.probabilities * np.repeat(
+        weights, np.diff(arrays.starts)
+      )
+      density += np.bincount(arrays.months, chances, num_months)
+      density += float(arrays.rest @ weights) / num_months
+    return density
+
+
+class IndexHolder:
+  """Opens an index, and opens it again when its manifest has changed."""
+
+  def __init__(self, folder: pathlib.Path):
+    """Opens the index.
+
+    Args:
+      folder: of the index.
+
+    Raises:
+      FileNotFoundError: if there is no index.
+      ValueError: naming the file that is damaged.
+    """
+    self._folder = folder
+    self._lock = threading.Lock()
+    self._mark = self._read_mark()
+    self._served = ServedIndex(Index.open(folder))
+
+  def get(self) -> ServedIndex:
+    """Returns the newest state that can be opened."""
+    mark = self._read_mark()
+    if mark != self._mark and self._lock.acquire(blocking=False):
+      try:
+        self._reopen(mark)
+      finally:
+        self._lock.release()
+    return self._served
+
+  def _reopen(self, mark: tuple[int, int]) -> None:
+    try:
+      served = ServedIndex(Index.open(self._folder))
+    except (OSError, ValueError) as error:
+      # As while files are being replaced; the state before still answers.
+      logging.warning("the index has changed and cannot be opened: %s", error)
+      return
+    self._served, self._mark = served, mark
+    logging.info(
+      "generation %d of the index is served", served.index.manifest.generation
+    )
+
+  def _read_mark(self) -> tuple[int, int]:
+    try:
+      status = (self._folder / manifest.MANIFEST_FILE).stat()
+    except OSError:
+      return (0, 0)
+    return status.st_mtime_ns, status.st_ino

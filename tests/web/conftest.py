@@ -1,0 +1,43 @@
+"""A small index, and a client that asks the pages about it."""
+
+import contextlib
+
+import pytest
+from starlette.testclient import TestClient
+
+from ctd_jax.web.app import make_app
+from ctd_jax.web.settings import WebSettings
+from tests.index import small_index
+
+HOST = "http://localhost"
+
+
+@contextlib.contextmanager
+def open_client(folder, **settings):
+  """Yields a client of a server; failures of pages do not raise."""
+  app = make_app(WebSettings(index=folder, **settings))
+  with TestClient(
+    app, base_url=HOST, raise_server_exceptions=False, follow_redirects=False
+  ) as client:
+    yield client
+
+
+@pytest.fixture(scope="session")
+def index_folder(tmp_path_factory):
+  """Returns the folder of the index."""
+  folder = tmp_path_factory.mktemp("web") / "small.index"
+  small_index.write_index(folder)
+  return folder
+
+
+@pytest.fixture(scope="session")
+def client(index_folder):
+  """Returns a client of a server with the usual settings."""
+  with open_client(index_folder) as client:
+    yield client
+
+
+@pytest.fixture(scope="session")
+def served(client):
+  """Returns the index that the client asks."""
+  return client.app.state.holder.get()

@@ -1,0 +1,175 @@
+"""Pages: what they say, where they lead, and what they say of bad requests."""
+
+import re
+
+import pytest
+
+from tests.web.conftest import open_client
+
+ENGLISH = {"accept-language": "en"}
+
+
+def read(client, path, status=200, **parameters):
+  response = client.get(path, params=parameters or None, headers=ENGLISH)
+  assert response.status_code == status, response.text
+  return response.text
+
+
+def test_question_of_a_time_lists_its_records_and_its_months(client):
+  page = read(client, "/", q="魯隱公元年")
+  assert "Understood as" in page
+  assert "4 match, of 9 records in 2 works." in page
+  assert re.findall(r'href="/record/(\d+)', page) == ["1", "2", "3", "4"]
+  assert "722 BCE" in page
+  assert 'value="魯隱公元年正月"' in page  # can be changed
+  assert 'value="魯隱公元年十二月"' in page
+
+
+def test_words_are_marked_and_can_be_changed(client):
+  page = read(client, "/", q="鄭人")
+  assert "<mark>鄭人</mark>克段" in page
+  changed = read(client, "/", q="鄭人", words="莒人")
+  assert "<mark>莒人</mark>入向" in changed
+  assert "<mark>鄭人</mark>" not in changed
+
+
+def test_time_work_kind_and_confidence_narrow(client):
+  def rows(**parameters):
+    page = read(client, "/", **parameters)
+    links = re.findall(r'class="text" lang="lzh"><a href="/record/(\d+)', page)
+    return sorted(links)
+
+  assert rows(q="鄭人") == ["3", "7"]
+  assert rows(q="鄭人", to="魯隱公元年") == ["3"]
+  assert rows(**{"q": "鄭人", "from": "721 BCE"}) == ["7"]
+  assert rows(**{"from": "@4", "to": "@6"}) == ["3", "4"]
+  assert rows(q="魯隱公二年", work="notes") == ["7", "8"]
+  assert rows(q="魯隱公二年", kind="neg_comment") == ["8"]
+  assert rows(q="魯隱公二年", p="0.95") == ["5"]
+
+
+def test_ambiguous_date_offers_its_readings(client):
+  page = read(client, "/", q="元年")
+  links = re.findall(r'href="(/\?q=[^"]+)">魯[^<]+元年', page)
+  assert len(links) > 5
+  narrowed = read(client, links[0].replace("&amp;", "&"))
+  assert "may mean" not in narrowed
+
+
+def test_timeline_leads_to_narrower_times_without_a_script(client):
+  page = read(client, "/", q="鄭人")
+  bars = re.findall(r'<a href="(/\?q=[^"]+from=%40\d+[^"]*)" tabindex', page)
+  assert bars
+  narrowed = read(client, bars[0].replace("&amp;", "&"))
+  assert "later" in narrowed
+
+
+def test_record_has_text_date_reasons_neighbours_and_citation(client, served):
+  page = read(client, "/record/7")
+  assert "鄭人伐某" in page
+  assert page.count('class="weight"') >= 1
+  assert "90 %" in page
+  assert '<a href="/record/8"' in page
+  assert "鄭人伐某" in page.split("Before and after")[1]
+  assert served.index.versions.index_sha256 in page
+
+
+def test_printed_dates_are_marked(client):
+  assert "<mark>三月</mark>，公及" in read(client, "/record/2")
+
+
+def test_texts_are_escaped_and_control_characters_shown(client):
+  page = read(client, "/record/8")
+  assert "<b>" not in page
+  assert "&lt;b&gt;&amp;" in page
+  assert "\x1b" not in page
+
+
+def test_permalink_names_the_index_and_another_is_told(client, served):
+  sha256 = served.index.versions.index_sha256
+  page = read(client, "/", q="鄭人")
+  assert f"index={sha256}" in page
+  assert "another state" not in read(client, "/", q="鄭人", index=sha256)
+  other = read(client, "/", q="鄭人", index="0123456789abcdef")
+  assert "another state of the index (0123456789ab)" in other
+
+
+def test_saved_page_is_whole_in_itself(client):
+  response = client.get("/save/", params={"q": "鄭人"}, headers=ENGLISH)
+  assert "attachment" in response.headers["content-disposition"]
+  page = response.text
+  assert "<style>" in page
+  assert "<script" not in page
+  assert "<link" not in page
+  assert 'href="/' not in page
+  assert 'href="http://localhost/record/3"' in page
+
+
+@pytest.mark.parametrize(
+  ("path", "status", "message"),
+  [
+    ("/nothing", 404, "no such page"),
+    ("/record/999", 404, "There is no record 999; the index has 10."),
+    ("/record/99999999999999999999", 404, "There is no record"),
+    ("/record/x", 404, "no such page"),
+    ("/?q=寶元元年", 422, "寶元"),
+    ("/?q=鄭&from=999 CE", 422, "999"),
+    ("/?q=鄭&from=元年", 422, "魯隱公元年"),
+    ("/?q=鄭&from=@99999", 422, "@0 … @"),
+    ("/?q=鄭&work=annal", 422, "annals"),
+    ("/?q=鄭&kind=x", 422, "kind"),
+    ("/?q=鄭&page=0", 422, "page"),
+    ("/?q=鄭&page=²", 422, "page"),
+    ("/?q=鄭&p=nan", 422, "0 … 1"),
+    ("/?q=鄭&intent=when", 422, "intent"),
+    ("/?q=鄭&index=../../etc", 422, "sha256"),
+    ("/?q=" + "x" * 20_001, 422, "20,001 characters"),
+    ("/?q=%00", 422, "control character"),
+    ("/static/../settings.py", 404, ""),
+    ("/static/vendor/plotly.py", 404, ""),
+  ],
+)
+def test_bad_requests_are_answered_with_what_would_be_right(
+  client, path, status, message
+):
+  page = read(client, path, status)
+  assert message in page
+  assert f"HTTP {status}" in page or path.startswith("/static")
+
+
+def test_failure_is_logged_under_the_number_that_the_page_has(
+  client, monkeypatch, caplog
+):
+  def fail(*_):
+    raise RuntimeError("a secret of this machine")
+
+  monkeypatch.setattr("ctd_jax.web.search_page.search", fail)
+  page = read(client, "/", 500, q="鄭人")
+  number = re.search(r"Number in the log: (\w+)", page)[1]
+  assert "secret" not in page
+  assert number in caplog.text
+  assert "a secret of this machine" in caplog.text
+
+
+def test_answer_that_takes_too_long_is_given_up(index_folder, monkeypatch):
+  import time
+
+  monkeypatch.setattr(
+    "ctd_jax.web.search_page.search", lambda *_: time.sleep(0.4)
+  )
+  with open_client(index_folder, seconds=0.1) as client:
+    assert "longer than 0.1 seconds" in read(client, "/", 503, q="鄭人")
+
+
+def test_new_state_of_the_index_is_served(tmp_path, index_folder):
+  import shutil
+
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  with open_client(folder) as client:
+    first = read(client, "/about")
+    manifest = folder / "manifest.json"
+    content = manifest.read_text().replace('"generation": 1', '"generation": 2')
+    manifest.unlink()
+    assert read(client, "/about") == first  # while it is written
+    manifest.write_text(content)
+    assert "generation 2 of the index" in read(client, "/about")
