@@ -41,6 +41,7 @@ from ctd_jax.utils import files
 CALENDAR_FOLDER = "calendar"
 TIMELINE_FILE, MONTHS_FILE = "timeline.json", "months.npz"
 DAYS_FILE = "day_chances.npy"
+OUTSIDE = "outside of the calendar"  # name of the ordinal after the last
 _MAX_NUMERAL = 99  # of `numerals.format_numeral`
 
 
@@ -205,7 +206,7 @@ def name_month(
       month one of these is taken.
   """
   if ordinal >= len(calendar):
-    return "outside of the calendar"
+    return OUTSIDE
   reign, year, month = calendar.name_month(ordinal, printed_reigns)
   number = int(month.removesuffix("L"))
   if western_calendar.is_western(calendar):

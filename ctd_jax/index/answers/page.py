@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import jinja2
 import markupsafe
 
-from ctd_jax.index.answers import posterior_figure, terminal
+from ctd_jax.index.answers import answer_phrases, posterior_figure
 from ctd_jax.index.answers.answer import Answer
 from ctd_jax.utils import files
 
@@ -32,8 +32,12 @@ def format_page(answer: Answer) -> str:
   return _load_template().render(
     answer=answer,
     figure=markupsafe.Markup(figure),  # its texts are escaped
-    chance=terminal.format_chance,
-    clean=terminal.clean,
+    chance=answer_phrases.format_chance,
+    clean=answer_phrases.clean,
+    name_evidence=answer_phrases.name_evidence,
+    list_weighty=answer_phrases.list_weighty,
+    name_weightless=answer_phrases.name_weightless,
+    spans=functools.partial(answer_phrases.format_spans, max_spans=8),
     split_marks=split_marks,
   )
 

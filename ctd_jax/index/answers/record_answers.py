@@ -211,6 +211,7 @@ def _find_neighbours(
       calendars.name_month(
         index.calendar, other.best_month, work.printed_reigns
       ),
+      other.best_probability,
     )
     for other in database.fetch_records(index.connection, rows)
   ]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
@@ -27,6 +27,8 @@ from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days as days_lib
 from ctd_jax.index import calendars
+from ctd_jax.index.answers import answer_phrases
+from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.storage import database
 from ctd_jax.texts.works import Entry, Place
 
@@ -34,6 +36,18 @@ _MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
 # Before 104 BCE a month has a day in some of the calendars that are possible.
 _MAX_LOG_RATIO = 1.5
 _MAX_MONTHS = 5  # of those that a reason names
+_SURE = 0.9  # of a neighbour whose month is named alone
+_NAMES_OF_STATEMENTS = {
+  "months": "season",
+  "doubtful month": "month, which may be one spoken of",
+  "leap": "leap month",
+  "cycle": "year of the cycle",
+  "month day": "day",
+}
+_MARKS_OF_DAYS = {
+  "first day": " as the first day",
+  "last day": " as the last day",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +57,18 @@ class Neighbour:
   Attributes:
     row: in the index.
     month: the most probable one, by name.
+    probability: of that month.
   """
 
   row: int
   month: str
+  probability: float = 1.0
+
+  def __str__(self) -> str:
+    """The month, with its probability where that is not near 1."""
+    if self.probability >= _SURE:
+      return self.month
+    return f"{self.month} (p {answer_phrases.format_chance(self.probability)})"
 
 
 def find_log_odds(probability: float) -> float:
@@ -160,22 +182,71 @@ def _describe_statement(
   """Returns a statement in words, and whether the month fits it."""
   is_fitting = scores >= scores.max() - _MAX_LOG_RATIO
   fits = bool(is_fitting[record.best_month])
-  printed = record.text[section.start : section.date_end].strip("，。、 　")
   if statement[0] in DAY_STATEMENTS:
-    name = sexagenary.format_cyclic_index(int(statement[1]))
-    near = _find_nearest(is_fitting, record.best_month)
-    months = "、".join(
-      calendars.name_month(calendar, month, printed_reigns) for month in near
+    return _describe_day(
+      record.best_month, statement, is_fitting, calendar, printed_reigns
     )
+  printed = record.text[section.start : section.date_end].strip("，。、 　")
+  evidence = _NAMES_OF_STATEMENTS.get(
+    statement[0], emissions.name_evidence(statement)
+  )
+  number = int(is_fitting.sum())
+  if not fits:
     return (
-      f"prints {name}, a day that the month {'can have' if fits else 'has not'}"
-      f"; nearest months that can: {months}"
+      f"prints 「{printed}」; its {evidence} is not that of the month, but of "
+      f"{number:,} others"
     )
   return (
-    f"prints 「{printed}」 ({emissions.name_evidence(statement)}), which "
-    f"{'fits' if fits else 'speaks against it; it fits'} "
-    f"{int(is_fitting.sum()):,} of {len(calendar):,} months"
+    f"prints 「{printed}」; its {evidence} is that of the month and of "
+    f"{number - 1:,} others"
   )
+
+
+def _describe_day(
+  month: int,
+  statement: DateStatement,
+  is_fitting: Bool[np.ndarray, " K"],
+  calendar: Calendar,
+  printed_reigns: Sequence[int],
+) -> str:
+  """Returns a day in words, its number in the month, or where it would be."""
+  name = sexagenary.format_cyclic_index(int(statement[1]))
+  name += _MARKS_OF_DAYS.get(statement[0], "")
+  if is_fitting[month]:
+    number = _find_day_number(
+      month, int(statement[1]), calendar, printed_reigns
+    )
+    return f"prints {name}, " + (
+      f"day {number} of the month" if number else "which the month can have"
+    )
+  spans = [
+    Span(
+      first=near,
+      last=near,
+      name=calendars.name_month(calendar, near, printed_reigns),
+    )
+    for near in _find_nearest(is_fitting, month)
+  ]
+  months = answer_phrases.format_spans(spans, _MAX_MONTHS)
+  return f"prints {name}, which the month has not; near it, have it: {months}"
+
+
+def _find_day_number(
+  month: int,
+  cyclic_day: int,
+  calendar: Calendar,
+  printed_reigns: Sequence[int],
+) -> int | None:
+  """Returns which day of a month a sexagenary day is; None if not known."""
+  day_spans = calendar.readings.day_spans
+  if day_spans is None:
+    return None
+  reading = calendar.find_reading(month, printed_reigns)
+  first, length = day_spans[reading].tolist()
+  number = (
+    cyclic_day - sexagenary.cyclic_index_of_day(first)
+  ) % sexagenary.CYCLE_LENGTH + 1
+  return number if number <= length else None
 
 
 def _find_nearest(is_fitting: np.ndarray, month: int) -> list[int]:
@@ -190,16 +261,9 @@ def _explain_rest(
   neighbours: Sequence[Neighbour],
 ) -> dict[str, Any]:
   """Returns the reason for what the printed date does not explain."""
+  note = "wording, citations and parallels, taken together"
   if record.dated_by == database.ORDER:
-    note = "its place in the order of the work"
-    if neighbours:
-      note += ": " + ", ".join(
-        f"{'before' if other.row > record.row else 'after'} record {other.row} "
-        f"({other.month})"
-        for other in neighbours
-      )
-  else:
-    note = "wording, citations and parallels, taken together"
+    note = _describe_order(record, neighbours)
   return {
     "expert": record.dated_by,
     "weight": weight,
@@ -208,3 +272,20 @@ def _explain_rest(
     "linked": [other.row for other in neighbours],
     "months": [],
   }
+
+
+def _describe_order(
+  record: database.IndexRecord, neighbours: Sequence[Neighbour]
+) -> str:
+  """Returns between which months a record stands in its work."""
+  before = [other for other in neighbours if other.row < record.row]
+  after = [other for other in neighbours if other.row > record.row]
+  if before and after and before[0].month == after[0].month:
+    return f"stands among records of {before[0]}"
+  if before and after:
+    return f"stands between records of {before[0]} and {after[0]}"
+  if before:
+    return f"stands last, after a record of {before[0]}"
+  if after:
+    return f"stands first, before a record of {after[0]}"
+  return "its place in the order of the work"

@@ -8,31 +8,34 @@ printed as it is, but for control characters: they could move the cursor.
 from __future__ import annotations
 
 import io
-import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
-from rich import box, console, table
+from rich import box, console, padding, table
 from rich.text import Text
 
+from ctd_jax.index import calendars
 from ctd_jax.index.answers.answer import (
   Answer,
   AnswerRecord,
   PassageDate,
   RecordDate,
-  Span,
+)
+from ctd_jax.index.answers.answer_phrases import (
+  MAX_SPANS,
+  clean,
+  format_chance,
+  format_reasons,
+  format_spans,
 )
 
 DEFAULT_WIDTH = 80
 _MAX_TEXT = 160  # characters of a record
-_MAX_SPANS = 3
-_CONTROL = re.compile(
-  r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)
-_WHITE_SPACE = re.compile(r"\s+")
-_GIVEN = ("keys", "reader")  # what is given needs no weight
 _SURE = 0.9  # of a month that is named alone
+_VAGUE = 0.1  # of one that is named after the months that hold 90 %
+_DATE_SHARE = 31  # percent of the width, within these columns
+_MIN_DATE, _MAX_DATE = 18, 40
 
 
 def format_answer(
@@ -81,14 +84,9 @@ def _print(answer: Answer, out: console.Console, why: bool) -> None:
   if answer.dates is not None:
     _print_dates(answer.dates, out, why)
   if answer.results:
-    out.print(_make_results(answer, why))
+    out.print(_make_results(answer, out.width, why))
   for line in _describe_outcome(answer):
     out.print(line)
-
-
-def clean(text: str) -> str:
-  """Returns a text on one line, control characters shown as 「␛」."""
-  return _CONTROL.sub("\N{SYMBOL FOR ESCAPE}", _WHITE_SPACE.sub(" ", text))
 
 
 def _describe_question(answer: Answer) -> Iterable[Text]:
@@ -96,11 +94,11 @@ def _describe_question(answer: Answer) -> Iterable[Text]:
   understood = answer.understood
   if not understood.readings:
     for span, years in zip(
-      understood.intervals[:_MAX_SPANS], understood.common_era, strict=False
+      understood.intervals[:MAX_SPANS], understood.common_era, strict=False
     ):
       yield Text.assemble(("time  ", "dim"), (span.name, "bold"), f"  {years}")
-    if len(understood.intervals) > _MAX_SPANS:
-      yield Text(f"      and {len(understood.intervals) - _MAX_SPANS} more")
+    if len(understood.intervals) > MAX_SPANS:
+      yield Text(f"      and {len(understood.intervals) - MAX_SPANS} more")
   if understood.day:
     yield Text.assemble(("day   ", "dim"), (understood.day, "bold"))
   words = [clean(word) for word in understood.words if word != understood.day]
@@ -120,12 +118,13 @@ def _make_readings(answer: Answer) -> table.Table:
   return grid
 
 
-def _make_results(answer: Answer, why: bool) -> table.Table:
+def _make_results(answer: Answer, width: int, why: bool) -> table.Table:
   grid = _make_table()
+  grid.expand = True
   grid.add_column("", justify="right", style="dim")
-  grid.add_column("date", min_width=16, ratio=2, overflow="fold")
+  _add_date_column(grid, width)
   grid.add_column("p", justify="right", no_wrap=True)
-  grid.add_column("record", ratio=5, overflow="fold")
+  grid.add_column("record", ratio=1, overflow="fold")
   for record in answer.results:
     chance = record.probability_asked
     grid.add_row(
@@ -147,36 +146,28 @@ def _make_table() -> table.Table:
   )
 
 
+def _add_date_column(grid: table.Table, width: int) -> None:
+  """Adds a column of dates that leaves most of the width to the texts."""
+  size = min(max(width * _DATE_SHARE // 100, _MIN_DATE), _MAX_DATE)
+  grid.add_column("date", width=size, overflow="fold")
+
+
 def _describe_date(date: RecordDate) -> Text:
-  """Returns the most probable month, and the credible ones if several are."""
-  text = Text(date.month["name"])
+  """Returns the most probable month, and the credible ones if several are.
+
+  Of a month that is hardly likelier than others these come first.
+  """
+  name, chance = date.month["name"], format_chance(date.probability)
+  if date.probability < _VAGUE:
+    text = Text(format_spans(date.credible_90))
+    text.append(f"\nlikeliest {name}, {chance}", "dim")
+    return text
+  text = Text(name)
   if date.common_era:
     text.append(f"\n{date.common_era}", "dim")
   if date.probability < _SURE:
-    text.append(
-      f"\n{format_chance(date.probability)}; 90 %: "
-      f"{format_spans(date.credible_90)}",
-      "dim",
-    )
+    text.append(f"\n{chance}; 90 %: {format_spans(date.credible_90)}", "dim")
   return text
-
-
-def format_spans(spans: Sequence[Span]) -> str:
-  """Returns spans of months, of many the first and the last."""
-  if len(spans) > _MAX_SPANS:
-    return (
-      f"{spans[0].name.split(' – ')[0]} … {spans[-1].name.split(' – ')[-1]}"
-    )
-  return ", ".join(span.name for span in spans)
-
-
-def format_chance(probability: float) -> str:
-  """Returns a probability with as many digits as can be told apart."""
-  if probability >= 0.9995:
-    return "1"
-  if probability < 0.001:
-    return "<.001"
-  return f"{probability:.3f}"[1:].rstrip("0") or "0"
 
 
 def _describe_record(record: AnswerRecord, why: bool) -> Text:
@@ -186,9 +177,24 @@ def _describe_record(record: AnswerRecord, why: bool) -> Text:
   text.append(
     "\n" + clean(f"{record.title} · {record.record_id}{place}{kind}"), "dim"
   )
+  if why and "words" in record.score_parts:
+    text.append("\n" + format_score(record), "dim italic")
   for line in format_reasons(record.reasons, None if why else 1):
     text.append("\n" + line, "dim italic")
   return text
+
+
+def format_score(record: AnswerRecord) -> str:
+  """Returns what a record is ranked by, and the parts of it."""
+  names = ["words", "dense", "cosine"]
+  if record.probability_asked is not None:
+    names = ["time", "kind", *names]  # without a time neither counts
+  parts = ", ".join(
+    f"{name} {record.score_parts[name]:.2f}"
+    for name in names
+    if name in record.score_parts
+  )
+  return f"score {record.score:.2f}: {parts}"
 
 
 def _mark(text: str, spans: Sequence[tuple[int, int]]) -> Text:
@@ -207,23 +213,6 @@ def _mark(text: str, spans: Sequence[tuple[int, int]]) -> Text:
   if stop < len(text):
     marked.append("…")
   return marked
-
-
-def format_reasons(
-  reasons: Sequence[dict[str, Any]], number: int | None
-) -> list[str]:
-  """Returns reasons as lines, the weightiest first, weights in nats.
-
-  Args:
-    reasons: of a date.
-    number: how many; all if None.
-  """
-  return [
-    clean(reason["note"])
-    if reason["expert"] in _GIVEN
-    else f"{reason['weight']:+.1f} {reason['expert']}: {clean(reason['note'])}"
-    for reason in reasons[:number]
-  ]
 
 
 def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
@@ -248,9 +237,8 @@ def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
     out.print(Text.assemble((f"{share} %  ", "dim"), Text(format_spans(spans))))
   if dates.outside >= 0.01:
     out.print(
-      Text(
-        "outside of the calendar with probability "
-        f"{format_chance(dates.outside)}"
+      Text.assemble(
+        (f"{format_chance(dates.outside):>4}  ", "dim"), calendars.OUTSIDE
       )
     )
   out.print(
@@ -265,16 +253,17 @@ def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
     )
   )
   for line in format_reasons(dates.reasons, None if why else 6):
-    out.print(Text("  " + line))
+    out.print(padding.Padding(Text(line), (0, 0, 0, 2)))
   if dates.parallels:
-    out.print(_make_parallels(dates, why))
+    out.print(_make_parallels(dates, out.width, why))
 
 
-def _make_parallels(dates: PassageDate, why: bool) -> table.Table:
+def _make_parallels(dates: PassageDate, width: int, why: bool) -> table.Table:
   grid = _make_table()
+  grid.expand = True
   grid.add_column("share", justify="right", no_wrap=True)
-  grid.add_column("date", min_width=16, ratio=2, overflow="fold")
-  grid.add_column("parallel", ratio=5, overflow="fold")
+  _add_date_column(grid, width)
+  grid.add_column("parallel", ratio=1, overflow="fold")
   expert = None
   for parallel in dates.parallels[: None if why else 5]:
     text = _mark(parallel.text, ())
