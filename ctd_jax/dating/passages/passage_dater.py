@@ -190,7 +190,8 @@ class PassageDater:
 
     Args:
       text: of the passage, with its printed date if it has one.
-      month: ordinal month that the reasons are for; the likeliest by default.
+      month: ordinal month that the reasons are for; by default the likeliest,
+        none of the calendar only where that is likelier than all months.
       exclude: records that play no part, by their number in `row_ids`: the
         passage itself, where it is in the corpus.
       with_reasons: whether to look for the reasons.
@@ -205,7 +206,7 @@ class PassageDater:
     scores = self._scorer.score(text, rows)
     evidence = self._weigh_evidence(scores)
     log_p = evidence.log_p()
-    month = int(log_p.argmax()) if month is None else month
+    month = _find_likeliest(log_p) if month is None else month
     prior, reasons = float("nan"), ()
     if with_reasons:
       prior, reasons = passage_reasons.find_reasons(
@@ -256,6 +257,15 @@ class PassageDater:
       return float(information == 0)
     share = self.state.words.share_unknown(body)
     return max(share - _USUAL_UNKNOWN_SHARE, 0) / (1 - _USUAL_UNKNOWN_SHARE)
+
+
+def _find_likeliest(log_p: np.ndarray) -> int:
+  """Returns the likeliest month, K if it is more likely none than any.
+
+  Where months are many, each has less than what is left for none of them.
+  """
+  is_outside = log_p[-1] > np.log(0.5)
+  return len(log_p) - 1 if is_outside else int(log_p[:-1].argmax())
 
 
 def _check_records(

@@ -176,6 +176,13 @@ def test_what_the_corpus_does_not_know_is_outside(chronicle, text):
   assert find_reason(dates, "unknown").weight > 0
 
 
+def test_a_passage_that_says_little_has_a_month(chronicle):
+  dater = chronicle[2]
+  dates = dater.date("大水壞廬舍。")
+  assert np.exp(dates.log_p[:-1].max()) < np.exp(dates.log_p[-1]) < 0.5
+  assert dates.month == dates.log_p[:-1].argmax()
+
+
 def test_a_date_outside_of_the_calendar_is_outside(chronicle):
   text = "洪武三年七月，賊大水壞廬舍。"
   dates = chronicle[2].date(text)
