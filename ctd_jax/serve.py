@@ -49,9 +49,7 @@ def main() -> None:
   )
   application = app.make_app(settings)
   host = f"[{settings.host}]" if ":" in settings.host else settings.host
-  logging.info(
-    "reading %s at http://%s:%d", settings.index, host, settings.port
-  )
+  logging.info("%s is served at http://%s:%d", folder, host, settings.port)
   uvicorn.run(
     application,
     host=settings.host,

@@ -16,9 +16,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from ctd_jax.index import asking
 from ctd_jax.index.answers.answer import SCHEMA_VERSION, Answer
 from ctd_jax.index.questions.question_types import PASSAGE
-from ctd_jax.web import queries, record_page, rendering, timeline
+from ctd_jax.web import (
+  month_page,
+  passage_page,
+  queries,
+  record_page,
+  rendering,
+  timeline,
+)
 from ctd_jax.web.answering import answer_in_time, index_of, settings_of
-from ctd_jax.web.errors import PageError
 from ctd_jax.web.queries import PageQuery
 from ctd_jax.web.served_index import ServedIndex
 
@@ -128,10 +134,7 @@ def _make_answer(
   question = asking.read_question(served.index, ask.q, query.intent or None)
   queries.check_names(served, ask.work, ask.kind)
   if question.intent == PASSAGE:
-    if served.index.manifest.passages is None:
-      raise PageError(422, "error.passages")
-    with served.passage_lock:
-      return asking.date_passage(served.index, question)
+    return passage_page.date_passage(served, question.passage)
   arguments = (
     served.index,
     question,
@@ -156,6 +159,19 @@ async def read_record(request: Request, row: int) -> Response:
     served = index_of(request)
     record = record_page.read_record(served, row)
     return msgspec.to_builtins(record) | _describe_versions(served)
+
+  return _respond(await answer_in_time(request, make))
+
+
+@router.get("/api/months/{ordinal}", summary="A month")
+async def read_month(request: Request, ordinal: int) -> Response:
+  """Returns records of a month by event, its days, and works without any."""
+
+  def make() -> dict[str, Any]:
+    served = index_of(request)
+    month_page.check_month(served, ordinal)
+    month = served.read_month(ordinal)
+    return msgspec.to_builtins(month) | _describe_versions(served)
 
   return _respond(await answer_in_time(request, make))
 

@@ -21,6 +21,8 @@ from ctd_jax.web import (
   about_page,
   api,
   errors,
+  month_page,
+  passage_page,
   record_page,
   search_page,
   security,
@@ -57,13 +59,14 @@ def make_app(settings: WebSettings) -> FastAPI:
     redoc_url=None,
     openapi_url=api.DESCRIPTION_PATH,
     lifespan=_warm_up,
-    max_body_size=settings.max_body,
   )
   app.state.settings = settings
   app.state.holder = IndexHolder(settings.index)
   for router in (
     search_page.router,
     record_page.router,
+    month_page.router,
+    passage_page.router,
     about_page.router,
     api.router,
     _vendor,

@@ -14,6 +14,7 @@ import limits
 from fastapi import FastAPI
 from limits import storage, strategies
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -94,7 +95,10 @@ class RequestGuard:
       return
     request = Request(scope, receive)
     refusal = self._find_refusal(request)
-    await (refusal or self._app)(scope, receive, send)
+    # FastAPI would refuse a long body as well, but before the headers.
+    await (refusal or self._app)(
+      scope, _limit_body(receive, self._settings.max_body), send
+    )
 
   def _find_refusal(self, request: Request) -> Response | None:
     host = request.headers.get("host", "")
@@ -104,6 +108,11 @@ class RequestGuard:
       )
     if request.url.path.startswith(STATIC_PATH):
       return None
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > self._settings.max_body:
+      return errors.make_error_response(
+        request, 413, f"≤ {self._settings.max_body:,} bytes"
+      )
     client = request.client.host if request.client else ""
     if self._rate and not self._limiter.hit(self._rate, client):
       response = errors.make_error_response(request, 429)
@@ -115,6 +124,21 @@ class RequestGuard:
     ):
       return errors.make_error_response(request, 401)
     return None
+
+
+def _limit_body(receive: Receive, max_body: int) -> Receive:
+  """Returns what receives a body, as long as that is not too large."""
+  num_bytes = 0
+
+  async def receive_counted() -> Message:
+    nonlocal num_bytes
+    message = await receive()
+    num_bytes += len(message.get("body", b""))
+    if num_bytes > max_body:
+      raise HTTPException(413)
+    return message
+
+  return receive_counted
 
 
 def _strip_port(host: str) -> str:

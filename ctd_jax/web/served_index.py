@@ -17,7 +17,10 @@ from jaxtyping import Bool, Float, Int
 from ctd_jax.index import asking
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database, manifest
+from ctd_jax.web import month_records
 
+_COMMENTARY = "neg_comment"
+_MAX_MONTHS = 512  # that are remembered
 _MAX_DENSITIES = 64  # choices of works and kinds that are remembered
 
 
@@ -34,6 +37,7 @@ class ServedIndex:
     self.index = index
     self.passage_lock = threading.Lock()
     self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
+    self.read_month = functools.lru_cache(_MAX_MONTHS)(self._read_month)
 
   @functools.cached_property
   def years(self) -> Int[np.ndarray, " K"]:
@@ -53,6 +57,15 @@ class ServedIndex:
     )
     return {work_id: (first, last) for work_id, first, last in rows}
 
+  @functools.cached_property
+  def commentaries(self) -> frozenset[int]:
+    """Ids of the works that explain more than they tell."""
+    counts = self.index.connection.execute(
+      "SELECT work_id, avg(kind = ?) FROM records GROUP BY work_id",
+      (_COMMENTARY,),
+    )
+    return frozenset(work_id for work_id, share in counts if share > 0.5)
+
   def select_works(
     self, names: tuple[str, ...]
   ) -> tuple[database.IndexedWork, ...]:
@@ -68,6 +81,9 @@ class ServedIndex:
     return asking.mask_kinds(
       self.index, self.select_works(works), kinds or None
     )
+
+  def _read_month(self, ordinal: int) -> month_records.Month:
+    return month_records.read_month(self, ordinal)
 
   def _find_density(
     self, works: tuple[str, ...], kinds: tuple[str, ...]

@@ -1,0 +1,123 @@
+"""Records of several works side by side, one row for one event.
+
+Two records tell one event if they share wording that is rare around that time,
+or print the same day. The measure of shared wording is that of the parallels
+(`dating.experts.shared_wording`), with the texts of the years around as what is
+usual. Records of one work keep their order.
+
+Axes: n records, T texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.dating.experts import shared_wording
+
+# Weight of shared strings from which on two records are of one event. Two
+# records of a month that share a name of three characters have about 15.
+MIN_WEIGHT = 12.0
+_DAY_WEIGHT = 8.0  # of a day that both print
+_BREAKS = re.compile(r"[\W_]+")
+_YEAR = re.compile(sexagenary.YEAR_PATTERN)
+_PAIR = re.compile(sexagenary.PAIR_PATTERN)
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkText:
+  """A record to be aligned.
+
+  Attributes:
+    row: of the record.
+    column: of its work.
+    text: of the record.
+  """
+
+  row: int
+  column: int
+  text: str
+
+
+def align_records(
+  records: Sequence[WorkText], usual_texts: Sequence[str]
+) -> list[list[WorkText]]:
+  """Returns the records by event, in order of time as far as the works say.
+
+  Args:
+    records: by column, within it in order of the work.
+    usual_texts: of the time around, by which wording is rare or usual.
+  """
+  weights = _weigh_pairs(records, usual_texts)
+  events: list[list[int]] = []
+  previous: int | None = None  # position of the event before, in this work
+  column = -1
+  for index, record in enumerate(records):
+    if record.column != column:
+      column, previous = record.column, None
+    event = _find_event(records, events, weights[index], column)
+    if event is None:
+      event = len(events) if previous is None else previous + 1
+      events.insert(event, [])
+    events[event].append(index)
+    previous = event
+  return [[records[index] for index in event] for event in events]
+
+
+def _find_event(
+  records: Sequence[WorkText],
+  events: Sequence[Sequence[int]],
+  weights: Float[np.ndarray, " n"],
+  column: int,
+) -> int | None:
+  """Returns the event that a record shares most with; None if with none."""
+  best, best_weight = None, MIN_WEIGHT
+  for number, members in enumerate(events):
+    weight = max(
+      (
+        float(weights[member])
+        for member in members
+        if records[member].column != column
+      ),
+      default=0.0,
+    )
+    if weight > best_weight:
+      best, best_weight = number, weight
+  return best
+
+
+def _weigh_pairs(
+  records: Sequence[WorkText], usual_texts: Sequence[str]
+) -> Float[np.ndarray, "n n"]:
+  """Returns what every two records share."""
+  texts = [_prepare(record.text) for record in records]
+  index = shared_wording.build_string_index(
+    [*texts, *(_prepare(text) for text in usual_texts)]
+  )
+  strings = index.encode(texts)
+  scaled = strings.copy()
+  scaled.data = index.idf[strings.indices]
+  weights = (scaled @ strings.T).toarray()
+  days = [find_days(record.text) for record in records]
+  for first, first_days in enumerate(days):
+    for second, second_days in enumerate(days):
+      weights[first, second] += _DAY_WEIGHT * bool(first_days & second_days)
+  return weights
+
+
+def _prepare(text: str) -> str:
+  """Returns a text in one script, with its marks as breaks."""
+  return _BREAKS.sub("\n", numerals.fold_script(text))
+
+
+def find_days(text: str) -> frozenset[int]:
+  """Returns the sexagenary days that a text prints, 0 = 甲子."""
+  folded = _YEAR.sub("", numerals.fold_script(text))
+  return frozenset(
+    sexagenary.parse_cyclic_index(pair) for pair in _PAIR.findall(folded)
+  )

@@ -1,0 +1,102 @@
+"""Month and year: works side by side, days, what is missing."""
+
+import re
+
+import pytest
+
+from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.index.search import Index
+from ctd_jax.web import event_alignment, month_records, served_index
+from ctd_jax.web.event_alignment import WorkText
+from tests.web.pages_test import read
+
+# Invented; the second and fourth of the first work have parallels.
+COLUMNS = (
+  (
+    "春，王正月。",
+    "三月，公及邾人盟于某。",
+    "夏，取禾于某田。",
+    "甲子，鄭人克段。",
+  ),
+  ("傳曰公及邾人盟于某者何也", "甲子葬某公"),
+  ("取禾于某田者何", "無可比者"),
+)
+USUAL = ["春，王正月，無事。", "公在某。", "鄭人來。", "邾人來朝。"] * 40
+
+
+def test_records_of_one_event_stand_in_one_row():
+  records = [
+    WorkText(10 * column + number, column, text)
+    for column, texts in enumerate(COLUMNS)
+    for number, text in enumerate(texts)
+  ]
+  events = [
+    {text.row for text in event}
+    for event in event_alignment.align_records(records, USUAL)
+  ]
+  assert {1, 10} in events
+  assert {2, 20} in events
+  assert {0} in events
+  assert {21} in events
+  assert sum(map(len, events)) == len(records)
+  own = [row for event in events for row in sorted(event) if row < 10]
+  assert own == sorted(own)  # a work keeps its order
+
+
+def test_days_are_read_but_not_years():
+  assert event_alignment.find_days("己巳，日有食之。歲在甲子。") == {5}
+
+
+def test_month_has_its_records_neighbours_and_what_is_missing(client):
+  page = read(client, "/month/4")
+  assert "鄭人克段" in page
+  assert 'rel="prev" href="/month/3"' in page
+  assert 'rel="next" href="/month/5"' in page
+  missing = page.split("What is missing")[1]
+  assert "Notes" in missing
+  assert "before and after" in missing
+  beyond = read(client, "/month/300").split("What is missing")[1]
+  assert "魯隱公元年正月 – 魯隱公三年二月" in beyond  # the time of its records
+
+
+def test_month_marks_printed_days_and_names_doubtful_records(client):
+  assert re.search(
+    r'class="printed"[^/]*<a href="#r6">己巳', read(client, "/month/25")
+  )
+  page = read(client, "/month/21")
+  assert "Perhaps of this month" in page
+  assert "鄭人伐某" in page.split("Perhaps of this month")[1]
+
+
+def test_month_of_two_works_has_two_columns(client):
+  month = client.get("/api/months/15").json()
+  assert [name for name, _ in month["works"]] == ["annals", "notes"]
+  assert month["month"]["name"] == "魯隱公二年四月"
+  rows = [record["row"] for event in month["events"] for record in event]
+  assert sorted(rows) == [5, 8]
+
+
+def test_year_has_all_its_months(client):
+  page = read(client, "/year/4")
+  assert re.findall(r'<h2 id="m(\d+)"', page) == [str(n) for n in range(12)]
+  assert "鄭人克段" in page
+
+
+@pytest.mark.parametrize("path", ["/month/-1", "/month/99999", "/year/99999"])
+def test_month_beyond_the_calendar_is_not_found(client, path):
+  assert "the calendar has 0 to" in read(client, path, 404)
+
+
+def test_months_of_a_civil_calendar_have_western_dates():
+  calendar = month_calendar.load_calendar("漢")
+  ordinal = len(calendar) // 2
+
+  index = Index.__new__(Index)
+  # What is read of a folder when it is asked for.
+  vars(index).update(calendar=calendar, printed_reigns=frozenset())
+  served = served_index.ServedIndex(index)
+  days = month_records._find_days(served, ordinal, ())
+  assert len(days) in (29, 30)
+  assert re.fullmatch(r"-?\d{4}-\d\d-\d\d", days[0].date)
+  assert month_records.name_day_number(days[0].number) == "初一"
+  assert month_records.name_day_number(21) == "二十一"

@@ -1,0 +1,125 @@
+"""Date a passage: the page, long passages, an index that dates none."""
+
+import re
+
+import pytest
+
+from ctd_jax.index.answers.answer import (
+  LikelyMonth,
+  LikelyYear,
+  PassageDate,
+  Span,
+)
+from ctd_jax.index.questions.question_types import Question
+from tests.web.pages_test import ENGLISH, read
+
+
+@pytest.fixture
+def dating_client(client, served, monkeypatch):
+  """Returns a client of an index that dates every passage alike."""
+  from ctd_jax.index import asking
+
+  index = served.index
+  span = Span(first=4, last=4, name="魯隱公元年五月")
+  dates = PassageDate(
+    month={"ordinal": 4, "name": "魯隱公元年五月", "ce_year": -721},
+    common_era="722 BCE",
+    probability=0.7,
+    outside=0.02,
+    months=(
+      LikelyMonth(
+        ordinal=4, name="魯隱公元年五月", common_era="722 BCE", probability=0.7
+      ),
+    ),
+    years=(
+      LikelyYear(
+        name="魯隱公元年",
+        ce_year=-721,
+        common_era="722 BCE",
+        first=0,
+        last=11,
+        probability=0.8,
+      ),
+    ),
+    credible_50=(span,),
+    credible_90=(span,),
+    prior_log_odds=-8.0,
+    log_odds=0.8,
+    reasons=(
+      {
+        "expert": "day",
+        "weight": 8.8,
+        "note": "<i>",
+        "spans": [],
+        "linked": [],
+        "months": [],
+      },
+    ),
+    parallels=(),
+    curve=tuple(
+      (year, 0.8 if year == -721 else 1e-3) for year in range(-721, -500)
+    ),
+  )
+
+  def answer(_, question: Question):
+    return asking._make_answer(index, question, dates=dates)
+
+  monkeypatch.setattr(asking, "date_passage", answer)
+  monkeypatch.setattr(
+    "ctd_jax.web.passage_page._dates_passages", lambda served: True
+  )
+  return client
+
+
+def test_passage_is_dated_with_reasons_and_a_figure(dating_client):
+  page = read(dating_client, "/date", q="五月，葬某公。")
+  assert '<a lang="lzh" href="/month/4">魯隱公元年五月</a>' in page
+  assert "p .7" in page
+  assert "+8.8" in page
+  assert "&lt;i&gt;" in page
+  assert "<svg" in page
+  assert "/date?q=%E4%BA%94" in page  # the permanent link
+
+
+def test_search_leads_to_the_date_of_a_pasted_passage(dating_client):
+  response = dating_client.get("/", params={"q": "五月，葬某公。秋，大雨。"})
+  assert response.status_code == 303
+  assert response.headers["location"].startswith("/date?q=")
+
+
+def test_long_passage_is_posted_and_has_no_link(dating_client):
+  short = dating_client.post("/date", data={"q": "葬某公。"}, headers=ENGLISH)
+  assert short.status_code == 303
+  long = dating_client.post(
+    "/date", data={"q": "葬某公。" * 1000}, headers=ENGLISH
+  )
+  assert long.status_code == 200
+  assert "too long for a permanent link" in long.text
+  assert not re.search(r"index=[0-9a-f]{64}[^<]*Permanent", long.text)
+
+
+def test_api_dates_passages_too(dating_client):
+  answer = dating_client.post(
+    "/api/ask", json={"q": "五月，葬某公。秋，大雨。"}
+  )
+  assert answer.json()["dates"]["month"]["ordinal"] == 4
+
+
+def test_index_without_passages_says_so(client):
+  assert "built without" in read(client, "/date")
+  assert "--passages" in read(client, "/date", 422, q="五月，葬某公。")
+
+
+def test_too_much_is_refused(client):
+  response = client.post("/date", data={"q": "葬" * 100_000}, headers=ENGLISH)
+  assert response.status_code == 413
+  assert "Too long" in response.text
+  text = client.post("/date", data={"q": "x" * 20_001}, headers=ENGLISH)
+  assert text.status_code == 422
+  chunks = (b"q=" + b"x" * 1000 for _ in range(400))
+  streamed = client.post(
+    "/date",
+    content=chunks,
+    headers=ENGLISH | {"content-type": "application/x-www-form-urlencoded"},
+  )
+  assert streamed.status_code == 413
