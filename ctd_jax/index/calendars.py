@@ -107,7 +107,7 @@ def load_day_chances(
 
 def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
   # [S, K, 3 x 60], the first 60 being any day of the month.
-  by_offset = calendar.day_chances()[:, :, : sexagenary.CYCLE_LENGTH]
+  by_offset = calendar.day_chances[:, :, : sexagenary.CYCLE_LENGTH]
   if len(by_offset) == 1:
     return by_offset[0]
   return np.tensordot(days.make_offset_prior(), by_offset, axes=1)

@@ -138,13 +138,17 @@ class SectionEmissions:
       ],
       (len(sections), max(len(column_of), 1)),
     )
+    day_rows = [
+      (row, _day_column(*statement))
+      for row, statement in statements
+      if statement not in column_of
+    ]
+    # Of the days, those that are printed.
+    days = sorted({day for _, day in day_rows})
+    column_of_day = {day: column for column, day in enumerate(days)}
     self._day_matrix = _count_pairs(
-      [
-        (row, _day_column(*statement))
-        for row, statement in statements
-        if statement not in column_of
-      ],
-      (len(sections), len(DAY_STATEMENTS) * sexagenary.CYCLE_LENGTH),
+      [(row, column_of_day[day]) for row, day in day_rows],
+      (len(sections), max(len(days), 1)),
     )
     self._statement_log_p = np.zeros(
       (max(len(column_of), 1), len(calendar) + 1), np.float32
@@ -152,9 +156,10 @@ class SectionEmissions:
     for statement, column in column_of.items():
       self._statement_log_p[column] = score_statement(statement, calendar)
     # Where no day is printed there is no need of new moons, and one offset.
-    all_days = np.ones((1, len(calendar), self._day_matrix.shape[1]))
-    self._day_log_p = _log_day_chances(
-      calendar.day_chances() if self._day_matrix.nnz else all_days
+    self._day_log_p = (
+      _log_day_chances(calendar.day_chances[..., days], days)
+      if days
+      else np.zeros((1, 1, len(calendar) + 1), np.float32)
     )
     self.offset_transition = (
       days_lib.make_offset_transition()
@@ -208,16 +213,23 @@ def _count_pairs(
   return scipy.sparse.csr_array((ones, (rows, columns)), shape)
 
 
-def _log_day_chances(day_chances: np.ndarray) -> np.ndarray:
-  """Returns log p(day | offset, place), up to a constant, float32 [D, S, P]."""
+def _log_day_chances(
+  day_chances: np.ndarray, days: Sequence[int]
+) -> np.ndarray:
+  """Returns log p(day | offset, place), up to a constant, float32 [D, S, P].
+
+  Args:
+    day_chances: of some days, [S, K, D].
+    days: their numbers among all.
+  """
   error_odds = np.exp([LOG_ERROR_ODDS[name] for name in DAY_STATEMENTS]).repeat(
     sexagenary.CYCLE_LENGTH
-  )
+  )[days]
   # 0 where the month is sure to have the day.
   log_chances = np.log(1 - (1 - error_odds) * (1 - day_chances))
   outside = np.array(
     [_LOG_OUTSIDE_CHANCES[name] for name in DAY_STATEMENTS]
-  ).repeat(sexagenary.CYCLE_LENGTH)
+  ).repeat(sexagenary.CYCLE_LENGTH)[days]
   log_chances = np.concatenate(
     [
       log_chances,

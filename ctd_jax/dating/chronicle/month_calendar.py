@@ -309,8 +309,9 @@ class Calendar:
     # Those in use come first; 雍熙元年三月 was a name before it was in use.
     return printed_rows[0] if printed_rows else start
 
+  @functools.cached_property
   def day_chances(self) -> Float[np.ndarray, "S K D"]:
-    """Returns the chance that a month has a day, has it first, has it last."""
+    """Chance that a month has a day, has it first, has it last."""
     if self.readings.day_spans is None:
       years, year_of = np.unique(self.years, return_inverse=True)
       chances = days_lib.make_lunations(

@@ -118,7 +118,7 @@ def _find_months_of_day(
   calendar = months.calendar
   if calendar.readings.day_spans is None:
     column = day.mark * sexagenary.CYCLE_LENGTH + day.index
-    chances = calendar.take(is_asked).day_chances()[:, :, column]
+    chances = calendar.take(is_asked).day_chances[:, :, column]
     is_asked[is_asked] = chances.any(0)
     return is_asked
   first, length = calendar.readings.day_spans.T

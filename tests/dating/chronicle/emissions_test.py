@@ -79,7 +79,7 @@ def test_early_calendars_have_places(tmp_path):
   early = calendar(tmp_path, RULERS)
   assert early.day_spans is None
   assert len(early) == 96
-  held = early.day_chances()[..., :60]
+  held = early.day_chances[..., :60]
   # A lunation later, and the year begins with what was its second month.
   starts = np.flatnonzero(early.months == 1)
   np.testing.assert_array_equal(held[1:, starts], held[:-1, starts + 1])
@@ -106,7 +106,7 @@ def test_a_leap_month_of_an_early_calendar_is_the_twelfth(tmp_path):
     (row,) = evidence(text, early)(0, 1)[0]
     assert set(early.months[row == 0].tolist()) == {month}
   # Days are held longer there: by the leap month as likely as not.
-  held = early.day_chances()[:, early.months == 12, :60]
+  held = early.day_chances[:, early.months == 12, :60]
   assert ((held > 0).sum(-1) >= 59).all()
 
 
@@ -128,7 +128,7 @@ ECLIPSES = (
 @pytest.mark.slow
 def test_eclipses_of_the_annals_are_first_days_of_a_place():
   lu = month_calendar.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
-  first = lu.day_chances()[..., 60:120]
+  first = lu.day_chances[..., 60:120]
   sure = []
   for reign, year, month, pair in ECLIPSES:
     key = timelines.TimeKey(reign, year, month)
