@@ -7,7 +7,7 @@ texts, on the same track. Both should give the same figures.
   python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
     --hide=validation,test
   python -m tests.benchmarks.front_door --index=INDEX [--data_dir=DIR]
-    [--name=chunqiutr/rebuilt] [--split=test] [--depth=100]
+    [--name=chunqiutr/rebuilt] [--split=test] [--depth=10]
     [--run=RUNS] [--ask] [--rows=FILE]
 
 `--run` names a folder of run files of the system, which is then not fitted
@@ -114,7 +114,7 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir")
   parser.add_argument("--split", default="test")
-  parser.add_argument("--depth", type=int, default=100)
+  parser.add_argument("--depth", type=int, default=10)
   parser.add_argument("--run", type=pathlib.Path)
   parser.add_argument("--ask", action="store_true")
   parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
