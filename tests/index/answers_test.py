@@ -14,10 +14,12 @@ import pytest
 from rich import cells
 
 from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.index import calendars
 from ctd_jax.index.answers import (
   answer as answer_lib,
 )
 from ctd_jax.index.answers import (
+  answer_phrases,
   page,
   passage_answers,
   posterior_figure,
@@ -156,7 +158,12 @@ def test_passage_is_answered_with_years_and_parallels(index):
   assert dates.years[0].name == "魯隱公元年"
   assert dates.years[0].probability == pytest.approx(0.6, abs=0.01)
   assert [span.first for span in dates.credible_50] == [4]
-  assert [p.row for p in dates.parallels] == [3, 8]
+  # The other record is of another year.
+  assert [p.row for p in dates.parallels] == [3]
+  known = next(r for r in dates.reasons if r["expert"] == "known")
+  assert known["linked"] == [3, 8]
+  assert known["note"].startswith("shares wording with 「")
+  assert "(魯隱公元年五月)" in known["note"]
   assert dates.parallels[0].share == pytest.approx(0.75)
   total = sum(reason["weight"] for reason in dates.reasons)
   assert total == pytest.approx(dates.log_odds - dates.prior_log_odds)
@@ -183,6 +190,50 @@ def test_record_dated_by_the_model_is_read_again_without_itself(index):
   assert total == pytest.approx(np.log(0.6 / 0.4) - prior, abs=0.05)
   quick = record_answers.find_reasons(index, record)
   assert [reason["expert"] for reason in quick] == ["model"]
+
+
+def test_spans_name_a_year_once_and_many_are_counted():
+  def span(first, last, name):
+    return answer_lib.Span(first=first, last=last, name=name)
+
+  few = [
+    span(1, 1, "晉泰始二年三月"),
+    span(4, 6, "晉泰始二年六月 – 晉泰始二年八月"),
+    span(9, 9, "晉泰始三年正月"),
+  ]
+  text = answer_phrases.format_spans(few)
+  assert text == "晉泰始二年三月, 六月 – 八月, 晉泰始三年正月"
+  outside = span(50, 50, calendars.OUTSIDE)
+  text = answer_phrases.format_spans([*few, few[0], outside])
+  assert text.startswith(
+    "6 months, 晉泰始二年三月 … 晉泰始二年三月, or outside"
+  )
+  assert answer_phrases.format_spans([outside]) == calendars.OUTSIDE
+
+
+def test_reasons_without_weight_are_named_in_one_line():
+  reasons = [
+    {"expert": "known", "weight": 2.04, "note": "甲"},
+    {"expert": "days", "weight": -0.04, "note": "乙"},
+    {"expert": "cited", "weight": 0.0, "note": "丙"},
+  ]
+  assert answer_phrases.format_reasons(reasons, None) == [
+    "+2.0 parallels with a date: 甲",
+    " 0.0 of no weight: day, citations",
+  ]
+  assert len(answer_phrases.format_reasons(reasons, 1)) == 1
+  assert answer_phrases.format_reasons(reasons[1:], 1) == [
+    " 0.0 of no weight: day, citations"
+  ]
+
+
+def test_record_that_may_be_of_any_month_is_not_given_one(index):
+  record = index.ask("莒人使來").results[0]
+  spans = (answer_lib.Span(first=0, last=99, name="甲年 – 乙年"),)
+  date = dataclasses.replace(record.date, probability=0.01, credible_90=spans)
+  first, second = terminal._describe_date(date).plain.split("\n")
+  assert first == "甲年 – 乙年"
+  assert second.startswith("likeliest")
 
 
 def test_figure_shows_where_the_probability_is():

@@ -227,11 +227,11 @@ def note_citations(
     chances: that each is of the record's year.
   """
   notes = [
-    f"{citation.year_number}年{citation.text_after[:_CONTEXT_CHARS]} "
-    f"{chance:.2f}"
+    f"year {citation.year_number} 「{citation.text_after[:_CONTEXT_CHARS]}」 "
+    f"(of the same year {chance:.2f})"
     for citation, chance in zip(cited, chances, strict=True)
   ]
-  return "；".join(dict.fromkeys(notes))
+  return ", ".join(dict.fromkeys(notes))
 
 
 def fit_citation_model(

@@ -19,6 +19,9 @@ from ctd_jax.dating.passages.passage_scores import (
 _MAX_NOTED_RECORDS = 5  # that a note tells
 _MAX_NOTED_CHARS = 40  # of each
 _MAX_MONTHS = 6  # that a reason names
+_NO_LINKS = "no record shares its wording"
+_OTHER_CITATIONS = "cited beside other years"
+_OTHER_WORDS = "words of other years"
 _NOTES = {
   "empty": "months of which the corpus says that they are empty have no events",
   "room": "opens a month, which each work does once",
@@ -85,22 +88,22 @@ def _find_evidence(
   year = int(scorer.reader.axis.year_of[month])
   if name == "openings":
     read = scores.reading.dates.explain(0, year)
-    note = f"printed: {read.note}" if read.note else "prints no month"
+    note = f"prints 「{read.note}」" if read.note else "prints no month"
     return read.spans, (), note
   if name == log_odds.UNKNOWN_WORDS and scores.reading.outside_log_ratio:
     read = scores.reading.dates.explain(0, year)
-    note = f"printed, and of no month of the calendar: {read.note}"
+    note = f"prints 「{read.note}」, which is of no month of the calendar"
     return read.spans, (), note
   if name == "days":
     read = scores.reading.dates.explain_days(0)
-    return read.spans, (), f"days: {read.note}"
+    return read.spans, (), f"prints {read.note}"
   if name == "words":
     text = scores.reading.body
     note = scorer.state.words.note_strings(text, year)
-    return (), (), note or "words of other years"
+    return (), (), f"words of its year: {note}" if note else _OTHER_WORDS
   if name == "cited":
     linked, note = scores.cited.explain(year)
-    return (), linked, note or "cited beside other years"
+    return (), linked, f"cited with {note}" if note else _OTHER_CITATIONS
   if name == "parallels":
     return (), *_note_links(scorer, scores.parallels)
   if name == "known":
@@ -119,8 +122,9 @@ def _note_links(
     text = scorer.state.texts[int(links.rows[index])]
     shown = text[:_MAX_NOTED_CHARS] + "…" * (len(text) > _MAX_NOTED_CHARS)
     notes.append(
-      f"{shown} same month {month_chances[index]:.2f}, "
-      f"same year {links.year_chances[index]:.2f}"
+      f"「{shown}」 (of the same month {month_chances[index]:.2f}, year "
+      f"{links.year_chances[index]:.2f})"
     )
   rows = dict.fromkeys(links.rows[order].tolist())
-  return tuple(rows), "；".join(dict.fromkeys(notes))
+  shared = ", ".join(dict.fromkeys(notes))
+  return tuple(rows), f"shares wording with {shared}" if shared else _NO_LINKS

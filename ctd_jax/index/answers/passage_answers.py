@@ -14,7 +14,11 @@ from jaxtyping import Float
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.passages.passage_dates import PassageDates
 from ctd_jax.index import calendars
-from ctd_jax.index.answers import record_answers
+from ctd_jax.index.answers import (
+  answer_phrases,
+  linked_records,
+  record_answers,
+)
 from ctd_jax.index.answers.answer import (
   LikelyMonth,
   LikelyYear,
@@ -42,11 +46,12 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
   chances = np.exp(dates.log_p.astype(np.float64))
   chances /= chances.sum()
   years, sums, bounds = _sum_years(index, chances[:-1])
-  reasons = tuple(
+  reasons = linked_records.name_linked(
+    index,
     sorted(
       (reason.to_dict() for reason in dates.reasons),
       key=lambda reason: -abs(reason["weight"]),
-    )
+    ),
   )
   return PassageDate(
     month=calendars.describe_month(index.calendar, dates.month),
@@ -59,9 +64,9 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
     credible_90=_find_credible(index, chances, 0.9),
     prior_log_odds=dates.prior_log_odds,
     log_odds=dates.log_odds,
-    reasons=reasons,
+    reasons=tuple(reasons),
     parallels=_list_parallels(
-      index, reasons, dates.log_odds - dates.prior_log_odds
+      index, reasons, dates.month, dates.log_odds - dates.prior_log_odds
     ),
     curve=tuple(
       (int(year), float(chance))
@@ -82,7 +87,9 @@ def _find_credible(
 def _list_months(
   index: IndexFolder, chances: Float[np.ndarray, " months"]
 ) -> tuple[LikelyMonth, ...]:
-  order = np.argsort(-chances, kind="stable")[:MAX_MONTHS].tolist()
+  # None of the months is told apart, unless that is likelier than all.
+  size = len(chances) - (chances[-1] <= 0.5)
+  order = np.argsort(-chances[:size], kind="stable")[:MAX_MONTHS].tolist()
   return tuple(
     LikelyMonth(
       ordinal=month,
@@ -125,19 +132,27 @@ def _list_years(
 
 
 def _list_parallels(
-  index: IndexFolder, reasons: Sequence[dict[str, Any]], gained: float
+  index: IndexFolder,
+  reasons: Sequence[dict[str, Any]],
+  month: int,
+  gained: float,
 ) -> tuple[Parallel, ...]:
-  """Returns the records that the reasons name, the weightiest first.
+  """Returns the records that speak for a month, the weightiest first.
 
   Args:
     index: that they are of.
     reasons: the weightiest first.
+    month: ordinal, that the reasons are for.
     gained: log odds that all reasons add.
   """
   reason_of: dict[int, dict[str, Any]] = {}
-  for reason in reasons:
+  for reason in answer_phrases.list_weighty(reasons):
+    if reason["weight"] < 0:
+      continue
     for row in reason["linked"]:
-      reason_of.setdefault(row, reason)
+      is_dated = reason["expert"] in linked_records.WORDING
+      if not is_dated or linked_records.is_near(index, row, month):
+        reason_of.setdefault(row, reason)
   records = database.fetch_records(
     index.connection, list(reason_of)[:MAX_PARALLELS]
   )

@@ -10,7 +10,7 @@ import numpy as np
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.index import calendars, word_search
-from ctd_jax.index.answers import record_reasons
+from ctd_jax.index.answers import linked_records, record_reasons
 from ctd_jax.index.answers.answer import AnswerRecord, RecordDate, Span
 from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.index.storage import database
@@ -194,7 +194,7 @@ def _read_again(
       "months": [],
     }
   )
-  return reasons
+  return linked_records.name_linked(index, reasons)
 
 
 def _find_neighbours(
