@@ -197,7 +197,7 @@ def rank_records(
       for row, score in scores.items()
       if _is_member(index.work_of(row), row, masks)
     }
-  near = _find_near(index, words, works, masks, query)
+  near = find_near(index, words, works, masks, query)
   return ranking.rank_by_words(
     posteriors,
     scores,
@@ -208,14 +208,25 @@ def rank_records(
   )
 
 
-def _find_near(
+def find_near(
   index: IndexFolder,
   words: Sequence[str],
   works: Sequence[database.IndexedWork],
   masks: Mapping[int, Bool[np.ndarray, " n"]] | None,
   query: TimeQuery | None,
 ) -> NearRecords | None:
-  """Returns the records whose vectors are near to words; None without any."""
+  """Returns the records whose vectors are near to words.
+
+  Args:
+    index: that is asked.
+    words: that were asked for.
+    works: to look in.
+    masks: from `mask_kinds`; all records if None.
+    query: months that are asked for; None if none are.
+
+  Returns:
+    None if the index has no vectors, or they are not to be asked.
+  """
   if index.dense is None:
     return None
   in_time = None

@@ -162,6 +162,7 @@ class IndexFolder:
       generation=self.manifest.generation,
       index_sha256=self._sha256,
       calendar_sha256=self.manifest.calendar["sha256"],
+      encoder=self.dense and self.dense.description,
     )
 
   @functools.cached_property

@@ -249,6 +249,8 @@ class Versions:
     generation: how often the index was changed.
     index_sha256: of its manifest, which has the hashes of all files.
     calendar_sha256: of its months.
+    encoder: what made the vectors that words are compared by, with its hash;
+      None if there are none, or they are not asked.
   """
 
   ctd_jax: str
@@ -256,6 +258,7 @@ class Versions:
   generation: int
   index_sha256: str
   calendar_sha256: str
+  encoder: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

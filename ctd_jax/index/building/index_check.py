@@ -1,11 +1,11 @@
-"""Check of an index: its files, hashes, rows and full text."""
+"""Check of an index: its files, hashes, rows, full text and vectors."""
 
 from __future__ import annotations
 
 import contextlib
 import pathlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.index import calendars
 from ctd_jax.index.building import staged_works
 from ctd_jax.index.building.staged_works import TEXT_COLUMNS
+from ctd_jax.index.dense import vector_files
+from ctd_jax.index.dense.vector_files import WorkVectors
 from ctd_jax.index.storage import database, full_text, manifest
 from ctd_jax.index.storage.database import IndexedWork
-from ctd_jax.index.storage.manifest import Manifest
+from ctd_jax.index.storage.manifest import EncoderEntry, Manifest
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 # Records of each work whose words are looked for in the full text.
@@ -83,6 +85,8 @@ def _check_database(
     if message != "ok":
       yield f"{path}: {message}"
   works = database.list_works(connection)
+  if index_manifest.dense:
+    yield from _check_vectors(folder, works, index_manifest.dense)
   described = {work["name"]: work for work in index_manifest.works}
   for work in works:
     yield from _check_work(folder, connection, work, calendar)
@@ -129,6 +133,32 @@ def _check_work(
   if not _is_posterior(posteriors):
     yield f"{folder / work.folder}: posteriors that are no probabilities"
   yield from _check_full_text(path, connection, work)
+
+
+def _check_vectors(
+  folder: pathlib.Path, works: Sequence[IndexedWork], entry: EncoderEntry
+) -> Iterator[str]:
+  """Looks whether every record has a vector of length 1, or 0."""
+  count = sum(work.num_records for work in works)
+  if entry.vectors != count:
+    yield (
+      f"{folder / manifest.MANIFEST_FILE}: {entry.vectors:,} vectors, expected "
+      f"{count:,}"
+    )
+  for work in works:
+    name = vector_files.name_folder(entry.sha256, work.records_sha256)
+    try:
+      vectors = WorkVectors.open(
+        folder / name, work.num_records, entry.dimensions
+      )
+    except ValueError as error:
+      yield str(error)
+      continue
+    for part in vectors.iterate_parts():
+      lengths = np.linalg.norm(part, axis=1)
+      if not (np.isclose(lengths, 1, atol=1e-3) | (lengths == 0)).all():
+        yield f"{folder / name}: vectors whose length is not 1"
+        break
 
 
 def _is_posterior(posteriors: PosteriorArrays) -> bool:

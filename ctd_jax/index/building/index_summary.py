@@ -11,6 +11,7 @@ from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.index import calendars
 from ctd_jax.index.building.index_builder import BuildResult
+from ctd_jax.index.dense import encoders
 from ctd_jax.index.storage import database, manifest
 from ctd_jax.index.storage.database import IndexedWork
 
@@ -53,6 +54,15 @@ def format_summary(
       f"{len(calendar):,} months",
     ),
   ]
+  if (dense := index_manifest.dense) is not None:
+    name = encoders.describe_encoder(dense.name, dense.sha256)
+    lines.append(
+      (
+        "vectors",
+        f"{dense.vectors:,} of {dense.dimensions} dimensions, by {name} in "
+        f"{dense.path}",
+      )
+    )
   with contextlib.closing(database.open_database(folder)) as connection:
     works = database.list_works(connection)
     total = sum(work.num_records for work in works)

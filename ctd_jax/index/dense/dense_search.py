@@ -84,6 +84,11 @@ class DenseSearch:
     self.weight = weight
     self._vectors: dict[int, WorkVectors] = {}
 
+  @property
+  def description(self) -> str:
+    """Name and hash of the encoder."""
+    return encoders.describe_encoder(self.entry.name, self.entry.sha256)
+
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
     """What the vectors were made with; see `encoders.open_encoder_of`."""

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 NO_ENCODER = "none"  # value of the flag
 RUN, PUBLISHED = "run", "encoder"
 _SHOWN_DIGITS = 12  # of a hash
+_EXPECTED = (
+  "the workdir of a run that was trained to its end, an exported run, or a "
+  "published encoder with config.json and model.safetensors"
+)
 
 EncodeTexts = Callable[[Sequence[str]], Float32[np.ndarray, "n D"]]
 
@@ -79,8 +83,7 @@ def find_encoder_path(source: str | os.PathLike) -> str:
   if hub_folders.is_hub_id(source):
     return str(source)
   raise FileNotFoundError(
-    f"--encoder={source}: no such folder; expected the workdir of a trained "
-    f"run, an exported run or a published encoder, or {NO_ENCODER}"
+    f"--encoder={source}: no such folder; expected {_EXPECTED}, or {NO_ENCODER}"
   )
 
 
@@ -110,7 +113,13 @@ def open_encoder(
     from ctd_jax.retrieval import trained_system
 
     return _open_run(path, trained_system.read_system(pathlib.Path(folder)))
-  return _open_published(path, hub_folders.find_model_folder(path))
+  folder = hub_folders.find_model_folder(path)
+  weights = hub_folders.WEIGHTS_FILE, hub_folders.INDEX_FILE
+  if not any((folder / name).is_file() for name in weights):
+    raise FileNotFoundError(
+      f"--encoder={path}: no encoder there; expected {_EXPECTED}"
+    )
+  return _open_published(path, folder)
 
 
 def open_encoder_of(
@@ -227,8 +236,14 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
   from ctd_jax.models.pretrained import vector_settings
   from ctd_jax.models.text_encoder import TextEncoder
 
+  declared = vector_settings.read_vector_settings(folder)
+  if declared.pooling is None:
+    raise ValueError(
+      f"--encoder={path}: does not say how its vectors are made; expected "
+      f"{vector_settings.MODULES_FILE} with a pooling, as "
+      "sentence-transformers writes it"
+    )
   records = TextEncoder.load(folder, side="record", normalize=True)
-  declared = vector_settings.read_vector_settings(folder, reads_steps=False)
   max_tokens = records.config.max_length
   questions = dataclasses.replace(
     records,

@@ -1,0 +1,335 @@
+"""Vectors of an index: made, kept, asked, refused and taken out."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from ctd_jax.index import ranking
+from ctd_jax.index.building import (
+  index_builder,
+  index_check,
+  index_summary,
+)
+from ctd_jax.index.building.index_builder import BuildOptions
+from ctd_jax.index.dense import encoders, vector_files
+from ctd_jax.index.dense.dense_search import NearRecords
+from ctd_jax.index.search import Index
+from ctd_jax.index.storage import manifest
+from ctd_jax.models.pretrained import vector_settings
+from ctd_jax.models.pretrained.vector_settings import (
+  SideSettings,
+  VectorSettings,
+)
+from ctd_jax.retrieval import run_export
+from ctd_jax.training import experiment
+from tests.index import corpora
+from tests.models import published_folder
+from tests.retrieval.conftest import (  # noqa: F401
+  quick_compile,
+  small_world,
+  trained_config,
+  trained_run,
+)
+
+RECORDS = corpora.list_dated_records(30)
+TEXTS = [record["text"] for record in RECORDS]
+MORE = [
+  {"text": f"{name}奔楚，自南門出。", "start": f"2-1-{number}"}
+  for number, name in enumerate(("公子荊", "華元", "高厚"), start=1)
+]
+
+
+def write_encoder(folder, seed_texts=TEXTS, pooling="mean"):
+  """Writes a tiny published encoder that says how its vectors are made."""
+  texts = [*seed_texts, *(record["text"] for record in MORE)]
+  published_folder.write(folder, texts)
+  settings = VectorSettings(
+    pooling, True, SideSettings("來", 12), SideSettings("", 40)
+  )
+  vector_settings.write_vector_settings(folder, settings, 16)
+  return folder
+
+
+@pytest.fixture(name="encoder", scope="module")
+def fixture_encoder(tmp_path_factory):
+  return write_encoder(tmp_path_factory.mktemp("encoder") / "tiny")
+
+
+@pytest.fixture(name="sources", scope="module")
+def fixture_sources(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("beir")
+  corpora.write_beir(folder / "annals", RECORDS)
+  corpora.write_beir(folder / "more", MORE)
+  return folder
+
+
+@pytest.fixture(name="dense_index", scope="module")
+def fixture_dense_index(sources, encoder, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("index") / "dense.index"
+  build_index(folder, sources / "annals", encoder=str(encoder))
+  return folder
+
+
+@pytest.fixture(name="copy")
+def fixture_copy(dense_index, tmp_path):
+  return shutil.copytree(dense_index, tmp_path / "copy.index")
+
+
+def build_index(folder, *sources, **options):
+  return index_builder.build_index(
+    folder,
+    [f"beir:{source}" for source in sources],
+    BuildOptions(**{"use_passages": False} | options),
+  )
+
+
+def count_encoded(monkeypatch):
+  """Returns a list to which the texts are added that are encoded from now."""
+  encoded = []
+  write_vectors = vector_files.write_vectors
+
+  def write(folder, texts, num_records, width, encode):
+    def encode_and_count(batch):
+      encoded.extend(batch)
+      return encode(batch)
+
+    write_vectors(folder, texts, num_records, width, encode_and_count)
+
+  monkeypatch.setattr(vector_files, "write_vectors", write)
+  return encoded
+
+
+def test_every_record_has_a_vector_of_the_encoder(dense_index, encoder):
+  entry = manifest.read_manifest(dense_index).dense
+  assert (entry.name, entry.kind, entry.path) == (
+    "tiny",
+    encoders.PUBLISHED,
+    str(encoder),
+  )
+  assert (entry.vectors, entry.dimensions) == (30, 16)
+  assert index_check.check_index(dense_index) == []
+  assert "30 of 16 dimensions, by tiny" in index_summary.format_summary(
+    dense_index
+  )
+  index = Index.open(dense_index)
+  (work,) = index.works
+  vectors = np.concatenate([*index.dense.vectors_of(work).iterate_parts()])
+  expected = encoders.open_encoder(encoder).encode_records(TEXTS)
+  np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_words_are_ranked_by_their_vectors_too(dense_index):
+  index = Index.open(dense_index, dense_weight=1.0)
+  text = TEXTS[7].rstrip("。")
+  answer = index.ask(text, k=30, intent="words")
+  near = index.dense.find_near(" ".join(answer.understood.words), index.works)
+  (work,) = index.works
+  order = np.argsort(-near.cosines[work.work_id], kind="stable")
+  assert [record.row - 1 for record in answer.results] == order.tolist()
+  parts = [record.score_parts for record in answer.results]
+  assert (parts[0]["dense"], parts[-1]["dense"]) == (1.0, 0.0)
+  assert parts[0]["cosine"] == pytest.approx(
+    float(near.cosines[work.work_id].max())
+  )
+  assert answer.versions.encoder == index.dense.description
+  # With the words alone there is one record, with both it is the first.
+  by_words = Index.open(dense_index, encoder="none").ask(
+    text, k=1, intent="words"
+  )
+  assert by_words.results[0].text == TEXTS[7]
+  both = Index.open(dense_index, dense_weight=0.2).ask(
+    text, k=3, intent="words"
+  )
+  assert both.results[0].text == TEXTS[7]
+  assert both.results[0].score == pytest.approx(
+    0.8 * both.results[0].score_parts["words"]
+    + 0.2 * both.results[0].score_parts["dense"]
+  )
+
+
+def test_what_no_record_prints_is_found_and_said(dense_index):
+  answer = Index.open(dense_index).ask("楚丘", k=2, intent="words")
+  assert len(answer.results) == 2
+  assert any("nearest by their vectors" in note for note in answer.notes)
+  alone = Index.open(dense_index, encoder="none").ask("楚丘", intent="words")
+  assert alone.is_empty
+  assert any("without the vectors of tiny" in note for note in alone.notes)
+  assert alone.versions.encoder is None
+
+
+def test_vectors_are_compared_within_a_time(dense_index):
+  index = Index.open(dense_index, dense_weight=0.5)
+  in_year = index.ask("魯隱公二年", k=30)
+  answer = index.ask("魯隱公二年楚丘", k=30)
+  assert {record.row for record in answer.results} == {
+    record.row for record in in_year.results
+  }
+  first = answer.results[0]
+  assert first.score == pytest.approx(
+    ranking.WORD_WEIGHT * 0.5 * first.score_parts["dense"]
+    + first.score_parts["kind"]
+    + first.score_parts["time"],
+    abs=1e-3,
+  )
+
+
+def test_time_alone_opens_no_encoder(dense_index, monkeypatch):
+  monkeypatch.setattr(encoders, "open_encoder", None)
+  index = Index.open(dense_index)
+  assert index.ask("魯隱公元年五月").results
+  with pytest.raises(TypeError):
+    index.ask("來聘", intent="words")
+
+
+def test_an_added_work_is_encoded_by_itself(copy, sources, monkeypatch):
+  encoded = count_encoded(monkeypatch)
+  build_index(copy, sources / "more")
+  assert encoded == [record["text"] for record in MORE]
+  assert manifest.read_manifest(copy).dense.vectors == 33
+  assert index_check.check_index(copy) == []
+  index = Index.open(copy, dense_weight=1.0)
+  assert index.ask("公子荊奔楚", k=1, intent="words").results
+  build_index(copy, sources / "more")
+  assert len(encoded) == len(MORE)
+
+
+def test_encoding_that_is_broken_off_goes_on(
+  copy, sources, encoder, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(vector_files, "PART_SIZE", 8)
+  other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
+  write_vectors = vector_files.write_vectors
+
+  def write_two_parts(folder, texts, num_records, width, encode):
+    batches = []
+
+    def encode_twice(batch):
+      batches.append(batch)
+      if len(batches) == 3:
+        raise KeyboardInterrupt
+      return encode(batch)
+
+    write_vectors(folder, texts, num_records, width, encode_twice)
+
+  before = manifest.read_manifest(copy)
+  with monkeypatch.context() as patch:
+    patch.setattr(vector_files, "write_vectors", write_two_parts)
+    with pytest.raises(KeyboardInterrupt):
+      build_index(copy, encoder=str(other))
+  assert manifest.read_manifest(copy) == before
+  encoded = count_encoded(monkeypatch)
+  build_index(copy, encoder=str(other))
+  assert encoded == TEXTS[16:]
+  entry = manifest.read_manifest(copy).dense
+  assert (entry.name, entry.vectors) == ("other", 30)
+  assert len(list((copy / vector_files.VECTORS_FOLDER).iterdir())) == 1
+  assert index_check.check_index(copy) == []
+
+
+def test_another_encoder_is_refused(dense_index, tmp_path):
+  other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
+  index = Index.open(dense_index, encoder=other)
+  assert index.ask("魯隱公元年五月").results
+  with pytest.raises(ValueError, match=r"other .* were made with tiny"):
+    index.ask("來聘", intent="words")
+
+
+def test_an_encoder_that_was_moved_is_named(copy, encoder, sources, tmp_path):
+  entry = manifest.read_manifest(copy)
+  path = copy / manifest.MANIFEST_FILE
+  text = path.read_text(encoding="utf-8")
+  path.write_text(text.replace(entry.dense.path, str(tmp_path / "gone")))
+  with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
+    Index.open(copy).ask("來聘", intent="words")
+  with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
+    build_index(copy, sources / "more")
+  moved = shutil.copytree(encoder, tmp_path / "moved")
+  assert Index.open(copy, encoder=moved).ask("來聘", intent="words").results
+  build_index(copy, encoder=str(moved))
+  assert manifest.read_manifest(copy).dense.path == str(moved)
+  assert Index.open(copy).ask("來聘", intent="words").results
+
+
+def test_vectors_are_taken_out(copy):
+  build_index(copy, encoder="none")
+  assert manifest.read_manifest(copy).dense is None
+  assert not list((copy / vector_files.VECTORS_FOLDER).iterdir())
+  index = Index.open(copy)
+  assert index.dense is None
+  answer = index.ask("來聘", intent="words")
+  assert not answer.notes
+  assert set(answer.results[0].score_parts) == {"kind", "words"}
+
+
+def test_damaged_vectors_are_named(copy):
+  (path,) = (copy / vector_files.VECTORS_FOLDER).rglob("*.npy")
+  vectors = np.load(path)
+  content = path.read_bytes()
+  np.save(path, vectors * 2)
+  problems = index_check.check_index(copy)
+  assert any(path.name in problem for problem in problems)
+  assert any("length is not 1" in problem for problem in problems)
+  path.write_bytes(content[:-1])
+  with pytest.raises(ValueError, match=rf"{path.name}: damaged"):
+    Index.open(copy)
+  path.unlink()
+  assert any("missing" in problem for problem in index_check.check_index(copy))
+
+
+def test_errors_say_what_would_be_right(copy, encoder, index_folder, tmp_path):
+  with pytest.raises(ValueError, match="has no vectors; python -m ctd_jax.ind"):
+    Index.open(index_folder, encoder=encoder)
+  Index.open(index_folder, encoder="none")
+  with pytest.raises(FileNotFoundError, match=r"--encoder=.*/nothing: no such"):
+    Index.open(copy, encoder=tmp_path / "nothing")
+  with pytest.raises(FileNotFoundError, match=r"--encoder=.*/nothing: no such"):
+    build_index(copy, encoder=str(tmp_path / "nothing"))
+  with pytest.raises(ValueError, match="dense_weight=2.0: expected 0 to 1"):
+    Index.open(copy, dense_weight=2.0)
+  silent = shutil.copytree(encoder, tmp_path / "silent")
+  (silent / vector_settings.MODULES_FILE).unlink()
+  with pytest.raises(ValueError, match=r"silent: does not say .*modules\.json"):
+    build_index(copy, encoder=str(silent))
+  with pytest.raises(FileNotFoundError, match="no encoder there; expected the"):
+    build_index(copy, encoder=str(tmp_path))
+
+
+def test_weights_of_words_and_vectors_are_shares(dense_index):
+  index = Index.open(dense_index)
+  (work,) = index.works
+  cosines = np.linspace(0, 1, work.num_records, dtype=np.float32)
+  near = NearRecords(frozenset({29, 30}), {work.work_id: cosines}, 0.5, 1.0)
+  posteriors = [index.posteriors_of(work)]
+
+  def rank(weight):
+    ranked = ranking.rank_by_words(
+      posteriors, {3: 0.7}, 5, near=near, dense_weight=weight
+    )
+    return [(item.row, round(item.score, 3)) for item in ranked]
+
+  assert rank(0.0)[0] == (3, 0.7)
+  assert rank(0.5)[0] == (30, 0.5)
+  assert rank(0.2) == [(3, 0.56), (30, 0.2), (29, 0.186)]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compile", "small_world")
+def test_a_run_is_the_same_in_its_workdir_and_exported(
+  copy,
+  trained_config,  # noqa: F811
+  trained_run,  # noqa: F811
+  tmp_path,
+  monkeypatch,
+):
+  run = experiment.assemble_experiment(trained_config, trained_run)
+  run_export.export_run(run, tmp_path / "exported")
+  build_index(copy, encoder=str(trained_run))
+  entry = manifest.read_manifest(copy).dense
+  assert (entry.kind, entry.name) == (encoders.RUN, trained_config.name)
+  index = Index.open(copy, encoder=tmp_path / "exported")
+  assert index.ask("來聘", intent="words").versions.encoder
+  encoded = count_encoded(monkeypatch)
+  build_index(copy, encoder=str(tmp_path / "exported"))
+  assert not encoded
+  assert manifest.read_manifest(copy).dense.sha256 == entry.sha256
