@@ -51,18 +51,38 @@ _MAX_CALIBRATION_EVENTS = 400  # dated as passages
 _MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
 
 
-def choose_manner(axis: MonthAxis, labels: Labels) -> str:
+def choose_manner(
+  axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
+) -> str:
   """Returns what is hidden together to learn weights, of `folds.MANNERS`.
+
+  Whole years if records without a label are of years of their own, so that no
+  passage of these has a parallel with one.
 
   Args:
     axis: the years.
     labels: the known months.
+    posteriors: of the other records.
   """
   years = np.unique(axis.year_of[labels.month[labels.is_known]])
   num_blank = int(years[-1]) - int(years[0]) + 1 - len(years)
-  if num_blank > _MAX_BLANK_YEARS * (num_blank + len(years)):
+  if num_blank <= _MAX_BLANK_YEARS * (num_blank + len(years)):
+    return folds.RECORDS
+  if posteriors is None or _share_labelled(axis, years, posteriors) <= 0.5:
     return folds.YEARS
   return folds.RECORDS
+
+
+def _share_labelled(
+  axis: MonthAxis, years: Int[np.ndarray, " y"], posteriors: CredibleBlock
+) -> float:
+  """Returns the share of records whose likeliest year has a label."""
+  sizes = np.diff(posteriors.starts)
+  record = np.repeat(np.arange(len(sizes)), sizes)
+  order = np.lexsort((-np.asarray(posteriors.probabilities), record))
+  best = np.asarray(posteriors.months)[order[posteriors.starts[:-1][sizes > 0]]]
+  best = best[best < posteriors.num_months]
+  return float(np.isin(axis.year_of[best], years).mean()) if len(best) else 0.0
 
 
 def fit_corpus_state(
@@ -75,7 +95,7 @@ def fit_corpus_state(
 ) -> CorpusState:
   """Returns what is kept of a corpus; see `PassageDater.fit`."""
   axis = passage_reading.make_axis(calendar)
-  manner = choose_manner(axis, labels)
+  manner = choose_manner(axis, labels, posteriors)
   corpus, dates = _read_corpus(texts, labels, calendar, axis, external_texts)
   experts = _choose_experts(manner, dates)
   has_comments = bool((labels.event_labels == 0).any())
