@@ -36,6 +36,7 @@ from ctd_jax.dating.features import CorpusFeatures
 NUM_SCORES = 5  # the scores of `score_years`
 # Indices of two of them.
 BEST, BEST_ABOVE_FIRST_STEP = 0, 3
+_MAX_NOTED = 3  # citations that a note names
 _CONTEXT_CHARS = 12  # characters; texts that copy one another cite once
 _MAX_NEGATIVE_PAIRS = 25_000  # pairs of another year to learn from
 MIN_CHANCE = 0.005  # chance below which a pair is left out
@@ -102,12 +103,12 @@ class FittedCitations:
     _, pair_rows = self._find_pairs(np.array([row]))
     chances = self._predict_chances(pair_rows)
     years = resolve_years(self.features.axis, pairs, self.labels)[pair_rows]
-    # A year without a ruler may be this one.
-    is_cited = (chances > MIN_CHANCE) & ((years == year) | (years == UNKNOWN))
+    cited = [pairs.citations[pairs.citation_index[pair]] for pair in pair_rows]
+    is_cited = (chances > MIN_CHANCE) & may_cite(
+      self.features.axis, cited, years, year
+    )
     order = np.flatnonzero(is_cited)[np.argsort(-chances[is_cited])]
-    cited = [
-      pairs.citations[pairs.citation_index[pair]] for pair in pair_rows[order]
-    ]
+    cited = [cited[pair] for pair in order.tolist()]
     hosts = [citation.host for citation in cited if citation.host != UNKNOWN]
     return base.Evidence(
       linked_rows=tuple(dict.fromkeys(hosts)),
@@ -217,6 +218,25 @@ def resolve_years(
   )
 
 
+def may_cite(
+  axis: MonthAxis,
+  cited: Sequence[Citation],
+  years: Int[np.ndarray, " p"],
+  year: int,
+) -> np.ndarray:
+  """Returns which citations mean a year, or may: they name no ruler.
+
+  Args:
+    axis: the years.
+    cited: the citations.
+    years: that each means, UNKNOWN where the ruler is not sure.
+    year: index of the year.
+  """
+  numbers = axis.regnal_years[axis.regnal_years[:, 2] == year, 1]
+  number_of = np.array([citation.year_number for citation in cited], int)
+  return (years == year) | (years == UNKNOWN) & np.isin(number_of, numbers)
+
+
 def note_citations(
   cited: Sequence[Citation], chances: Float[np.ndarray, " p"]
 ) -> str:
@@ -226,12 +246,17 @@ def note_citations(
     cited: the surest first.
     chances: that each is of the record's year.
   """
-  notes = [
-    f"year {citation.year_number} 「{citation.text_after[:_CONTEXT_CHARS]}」 "
-    f"(of the same year {chance:.2f})"
-    for citation, chance in zip(cited, chances, strict=True)
-  ]
-  return ", ".join(dict.fromkeys(notes))
+  notes: dict[str, float] = {}
+  for citation, chance in zip(cited, chances, strict=True):
+    words = citation.text_after[:_CONTEXT_CHARS]
+    note = f"year {citation.year_number}" + (f" 「{words}」" if words else "")
+    notes.setdefault(note, float(chance))
+  shown = ", ".join(
+    f"{note} (of the same year {chance:.2f})"
+    for note, chance in list(notes.items())[:_MAX_NOTED]
+  )
+  rest = len(notes) - _MAX_NOTED
+  return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def fit_citation_model(

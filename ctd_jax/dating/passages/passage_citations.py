@@ -252,15 +252,15 @@ class CitedYears:
   chances: Float[np.ndarray, " P"]
   years: Int[np.ndarray, " P"]
 
-  def explain(self, year: int) -> tuple[tuple[int, ...], str]:
+  def explain(self, axis: MonthAxis, year: int) -> tuple[tuple[int, ...], str]:
     """Returns the citing records of a year, the surest first, and a note.
 
     Args:
+      axis: the years.
       year: index of the year.
     """
     is_cited = self.chances > citations.MIN_CHANCE
-    # A year without a ruler may be this one.
-    is_cited &= (self.years == year) | (self.years == UNKNOWN)
+    is_cited &= citations.may_cite(axis, self.citations, self.years, year)
     order = np.flatnonzero(is_cited)
     order = order[np.argsort(-self.chances[order], kind="stable")]
     hosts = [self.citations[pair].host for pair in order.tolist()]

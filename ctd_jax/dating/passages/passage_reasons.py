@@ -102,7 +102,7 @@ def _find_evidence(
     note = scorer.state.words.note_strings(text, year)
     return (), (), f"words of its year: {note}" if note else _OTHER_WORDS
   if name == "cited":
-    linked, note = scores.cited.explain(year)
+    linked, note = scores.cited.explain(scorer.reader.axis, year)
     return (), linked, f"cited with {note}" if note else _OTHER_CITATIONS
   if name == "parallels":
     return (), *_note_links(scorer, scores.parallels)

@@ -23,7 +23,7 @@ _NAMES_OF_EVIDENCE = {
   "empty": "empty months",
   "room": "one opening a month",
   "unknown": "unknown words",
-  "corpus": "the other records",
+  "corpus": "other records",
 }
 _GIVEN = ("keys", "reader")  # what is given needs no weight
 _MIN_WEIGHT = 0.05  # below, a weight is printed as 0

@@ -188,7 +188,7 @@ def _read_again(
     {
       "expert": "corpus",
       "weight": total - sum(reason["weight"] for reason in reasons),
-      "note": "the other undated records, dated together with it",
+      "note": "what it owes to the undated ones, dated together with it",
       "spans": [],
       "linked": [],
       "months": [],
