@@ -29,6 +29,8 @@ class Evidence:
   Attributes:
     log_prior: of the months, normalised.
     terms: name -> log ratios of the months, as they count in the sum.
+    substitutes: (name, other) -> the term of an expert where another is left
+      out that says the same, and so took its share.
     outside_log_odds: prior log odds that it is none of the months.
     outside_term: added to these by words that are not known.
   """
@@ -37,6 +39,9 @@ class Evidence:
   terms: Mapping[str, Float[np.ndarray, " K"]]
   outside_log_odds: float
   outside_term: float
+  substitutes: Mapping[tuple[str, str], Float[np.ndarray, " K"]] = (
+    dataclasses.field(default_factory=dict)
+  )
 
   def log_p(self) -> Float[np.ndarray, " months"]:
     """Returns log p of every month, and last of none of them, [K + 1]."""
@@ -76,14 +81,20 @@ class Evidence:
     Bit i of an index is the i-th term; the highest is that of unknown words.
     """
     size, num_months = len(self.terms), len(self.log_prior)
+    names = list(self.terms)
     log_inside = np.zeros(2**size)
     if month < num_months:
       terms = np.array([*self.terms.values()]).reshape(size, num_months)
       step = max(1, _CELLS_PER_BLOCK // num_months)
       for start in range(0, 2**size, step):
         sets = np.arange(start, min(start + step, 2**size))
-        is_member = (sets[:, None] >> np.arange(size)) & 1
+        is_member = (sets[:, None] >> np.arange(size)) & 1 > 0
         scores = self.log_prior + is_member @ terms
+        for (name, other), substitute in self.substitutes.items():
+          is_alone = (
+            is_member[:, names.index(name)] & ~is_member[:, names.index(other)]
+          )
+          scores += np.outer(is_alone, substitute - self.terms[name])
         log_inside[sets] = scores[:, month] - logsumexp(scores, axis=1)
     result = []
     for odds in (

@@ -236,6 +236,11 @@ class PassageDater:
     for name, term in scores.terms.items():
       weighed = self.state.inverse_temperature * term
       terms[name] = weighed - logsumexp(log_prior + weighed)
+    substitutes = {}
+    if "cited" in terms and "parallels" in terms:
+      substitutes["parallels", "cited"] = (
+        self.state.inverse_temperature * scores.uncited_parallels
+      )
     joint = log_prior + sum(terms.values())
     joint -= logsumexp(joint)
     information = float(np.exp(joint) @ (joint - log_prior))
@@ -243,6 +248,7 @@ class PassageDater:
     return log_odds.Evidence(
       log_prior=log_prior,
       terms=terms,
+      substitutes=substitutes,
       outside_log_odds=float(
         np.log(_OUTSIDE_CHANCE) - np.log1p(-_OUTSIDE_CHANCE)
       ),

@@ -36,8 +36,11 @@ from ctd_jax.dating.passages.passage_words import PassageWords
 from ctd_jax.dating.passages.text_table import TextTable
 from ctd_jax.dating.passages.wording_index import PassageWording, WordingIndex
 
-# Where the words of a passage and its parallels are averaged, in the pool.
+# Of the pool: the words of a passage and its parallels, averaged; and by how
+# much the best citation of a parallel exceeds those of the passage.
 _MEAN_WORDS = POOL_SLICES["parallels"].stop - 1
+_EXCESS = POOL_SLICES["parallels"].stop - 2
+_BEST_CITATION = POOL_SLICES["parallels"].start
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,6 +120,8 @@ class PassageScores:
   Attributes:
     reading: of the passage.
     terms: name -> log ratios of months, before the temperature, [K].
+    uncited_parallels: the term of the parallels were the passage not cited
+      itself, [K]: their citations then count in place of its own.
     cited: the citations.
     parallels: linked records without a label.
     known: linked records with one.
@@ -125,6 +130,7 @@ class PassageScores:
 
   reading: PassageReading
   terms: dict[str, np.ndarray]
+  uncited_parallels: Float[np.ndarray, " K"]
   cited: CitedYears
   parallels: Links
   known: Links
@@ -184,6 +190,9 @@ class PassageScorer:
     terms["parallels"] = (
       self._send_messages(events, comments, dates) + (years[axis.year_of])
     )
+    first = POOL_SLICES["parallels"].start
+    covered = pooled[_BEST_CITATION - first] - pooled[_EXCESS - first]
+    uncited = terms["parallels"] + (weights[_EXCESS] * covered)[axis.year_of]
     if len(known.rows):
       scores = known_lib.score_pairs(
         axis,
@@ -201,8 +210,9 @@ class PassageScorer:
       terms={
         name: np.asarray(term, float)
         for name, term in terms.items()
-        if np.ptp(term) > 0
+        if np.ptp(term) > 0 or (name == "parallels" and np.ptp(uncited) > 0)
       },
+      uncited_parallels=np.asarray(uncited, float),
       cited=cited,
       parallels=_join_links(events, comments),
       known=known,
