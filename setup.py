@@ -69,6 +69,7 @@ EXTRAS_REQUIRE = {
     "mkdocstrings[python]>=0.29,<2",  # the API reference, from docstrings
   ],
   "test": [
+    "axe-playwright-python>=0.1.4,<0.2",  # what readers of screens would miss
     "beartype>=0.21,<0.24",  # checks the shapes that annotations promise
     "edtf>=5,<6",  # reads the dates of chronicles that we write
     "faiss-cpu>=1.9,<2",  # as in ann
@@ -89,6 +90,7 @@ EXTRAS_REQUIRE = {
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
     "playwright>=1.50,<2",  # drives a browser that is installed
+    "plotly>=6.5,<8",  # as in web
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "pytest>=8.3,<10",
     "python-multipart>=0.0.20,<0.1",  # as in web
@@ -108,6 +110,7 @@ EXTRAS_REQUIRE = {
     "fastapi>=0.165,<0.200",  # routes, JSON API and its description
     "fastapi-offline>=1.7,<2",  # the script that shows the description
     "limits>=5,<6",  # requests a minute of a client
+    "plotly>=6.5,<8",  # the script that draws the timeline
     "pydantic>=2.9,<3",  # what the API may be asked
     "python-multipart>=0.0.20,<0.1",  # reads forms
     "starlette>=1,<2",  # requests and responses below FastAPI

@@ -31,9 +31,10 @@ from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
 
-_MAX_AGE = 3600  # seconds that a browser keeps a static file
+_MAX_AGE = 86_400  # seconds that a browser keeps a static file
 # Name of a file of another library -> module and path in it.
 _VENDOR_FILES = {
+  "plotly.js": ("plotly", "package_data/plotly.min.js"),
   "swagger-ui.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
   "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
 }

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from ctd_jax.web import messages
 
 # Those that have a text of their own.
-_EXPLAINED = (400, 401, 404, 405, 413, 422, 429, 500, 503)
+EXPLAINED = (400, 401, 404, 405, 413, 422, 429, 500, 503)
 
 
 class PageError(Exception):
@@ -80,7 +80,7 @@ def make_error_response(
   from ctd_jax.web import rendering  # a page of errors needs no index
 
   return rendering.render_error(
-    request, status if status in _EXPLAINED else 400, status, detail, number
+    request, status if status in EXPLAINED else 400, status, detail, number
   )
 
 

@@ -83,6 +83,7 @@ def _make_page(
     fields=_fill_fields(served, result.resolved) if result else {},
     zoom=_make_zoom(served, query, result),
     num_records=served.index.num_records,
+    num_months=len(served.index.calendar),
   )
 
 
@@ -141,6 +142,7 @@ def draw_timeline(
   times: Timeline, query: PageQuery, links: rendering.PageLinks
 ) -> Any:
   """Returns a timeline as SVG; a bar narrows the query to its time."""
+  has_matches = any(bar.matches for bar in times.bars)
   bars = [
     bar_chart.ChartBar(
       title=f"{bar.name} ({bar.common_era}): {bar.matches:.3g} / "
@@ -148,16 +150,15 @@ def draw_timeline(
       label=bar.common_era.partition(" – ")[0]
       if times.unit != timeline.MONTH
       else bar.name,
-      above=bar.matches,
-      below=bar.records,
+      above=bar.matches if has_matches else bar.records,
+      below=bar.records if has_matches else 0.0,
       href=links.make_link("/", narrow(query, bar.first, bar.last).encode()),
       css_class="asked" if bar.is_asked else "",
     )
     for bar in times.bars
   ]
-  has_matches = any(bar.matches for bar in times.bars)
   return bar_chart.draw_bars(
-    bars, times.unit, height=96 if has_matches else 4, depth=56
+    bars, times.unit, height=96, depth=56 if has_matches else 0
   )
 
 

@@ -33,6 +33,7 @@ USED_BY_OTHERS = {
   "mkdocs-jupyter",
   "mkdocs-material",
   "mkdocstrings",
+  "plotly",
   "pytest-xdist",
   "python-multipart",
   "ruff",

@@ -1,0 +1,260 @@
+"""Tasks of a reader in a browser, from start to end.
+
+Skipped where no Chromium is installed. CTD_JAX_CHROMIUM names its program.
+"""
+
+import os
+import re
+import shutil
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from ctd_jax.web.app import make_app
+from ctd_jax.web.settings import WebSettings
+
+playwright_api = pytest.importorskip("playwright.sync_api")
+axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+CHROMIUM = os.environ.get("CTD_JAX_CHROMIUM") or next(
+  filter(
+    None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+  ),
+  None,
+)
+pytestmark = [
+  pytest.mark.slow,
+  pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
+]
+WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
+PAGES = (
+  "/",
+  "/?q=鄭人",
+  "/?q=元年",
+  "/record/7",
+  "/month/4",
+  "/year/4",
+  "/date",
+)
+# Plotly's script has a style of its maps, which we do not draw and the policy
+# refuses.
+_HARMLESS = "Applying inline style violates"
+
+
+@pytest.fixture(scope="module")
+def address(index_folder):
+  """Yields the address of a server."""
+  with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+  app = make_app(WebSettings(index=index_folder, port=port))
+  server = uvicorn.Server(
+    uvicorn.Config(app, port=port, log_level="error", http="h11")
+  )
+  thread = threading.Thread(target=server.run, daemon=True)
+  thread.start()
+  while not server.started:
+    time.sleep(0.05)
+  yield f"http://127.0.0.1:{port}"
+  server.should_exit = True
+  thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def browser():
+  with playwright_api.sync_playwright() as playwright:
+    browser = playwright.chromium.launch(
+      executable_path=CHROMIUM, args=["--no-sandbox"]
+    )
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def open_page(browser, address):
+  """Yields what opens a page; it fails if a page logs an error."""
+  contexts, problems = [], []
+
+  def open_(path="/", width="wide", scheme="light", **options):
+    size = WIDTHS[width]
+    context = browser.new_context(
+      viewport={"width": size[0], "height": size[1]},
+      color_scheme=scheme,
+      locale="en-US",
+      base_url=address,
+      **options,
+    )
+    contexts.append(context)
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+      "console",
+      lambda message: (
+        problems.append(message.text)
+        if message.type == "error" and _HARMLESS not in message.text
+        else None
+      ),
+    )
+    page.goto(path)
+    return page
+
+  yield open_
+  for context in contexts:
+    context.close()
+  assert not problems
+
+
+def wait_for_timeline(page):
+  page.wait_for_selector("#plot.live .main-svg")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_search_by_keyboard_leads_to_a_record_and_its_month(open_page, width):
+  page = open_page(width=width)
+  page.keyboard.type("鄭人")  # the box has the focus
+  page.keyboard.press("Enter")
+  page.wait_for_url("**q=*")
+  assert page.locator("mark").all_inner_texts() == ["鄭人", "鄭人"]
+  link = page.get_by_role("link", name="夏，五月，鄭人克段。")
+  link.focus()
+  page.keyboard.press("Enter")
+  page.wait_for_url("**/record/3*")
+  assert "五月" in page.locator("h1 mark").inner_text()
+  page.locator(".date a").first.click()
+  page.wait_for_url("**/month/4*")
+  assert page.locator(".events").inner_text().count("鄭人克段") == 1
+
+
+def test_what_was_understood_is_changed(open_page):
+  page = open_page("/?q=鄭人")
+  page.get_by_text("Change what was understood").click()
+  page.get_by_label("To", exact=True).fill("魯隱公元年")
+  page.get_by_role("button", name="Apply").click()
+  page.wait_for_url("**to=*")
+  assert page.locator("ol.records > li").count() == 1
+  page.get_by_role("link", name="As asked at first").click()
+  page.wait_for_url(re.compile(r"\?q=[^&]+$"))
+  assert page.locator("ol.records > li").count() == 2
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_timeline_is_moved_zoomed_and_narrows(open_page, width):
+  page = open_page("/?q=魯隱公元年", width=width)
+  wait_for_timeline(page)
+  plot = page.locator("#plot")
+  assert page.locator("#plot svg.chart").is_hidden()
+
+  def seen():
+    return page.evaluate(
+      "() => document.querySelector('.drawing').layout.xaxis.range"
+    )
+
+  before = seen()
+  plot.focus()
+  page.keyboard.press("+")
+  page.wait_for_timeout(600)
+  nearer = seen()
+  assert nearer[1] - nearer[0] < before[1] - before[0]
+  page.keyboard.press("ArrowRight")
+  page.wait_for_timeout(600)
+  assert seen()[0] > nearer[0]
+  page.keyboard.press("Home")
+  page.wait_for_timeout(600)
+  assert seen()[1] > 3000
+  page.keyboard.press("Enter")
+  page.wait_for_url("**from=*")
+
+
+def test_click_on_a_bar_narrows_to_its_time(open_page):
+  page = open_page("/?q=魯隱公元年")
+  wait_for_timeline(page)
+  area = page.locator(".drawing .nsewdrag").first.bounding_box()
+  share = (4 - -0.5) / (23.5 - -0.5)  # the fifth month of the months 0 to 23
+  page.mouse.move(area["x"] + share * area["width"], area["y"] + 60)
+  page.mouse.down()
+  page.mouse.up()
+  page.wait_for_url("**from=*")
+  assert page.locator("ol.records > li").count() == 1
+
+
+def test_fingers_zoom_the_timeline(open_page):
+  page = open_page("/?q=魯隱公元年", width="narrow", has_touch=True)
+  wait_for_timeline(page)
+  area = page.locator(".drawing").bounding_box()
+  before = page.evaluate(
+    "() => document.querySelector('.drawing').layout.xaxis.range.map(Number)"
+  )
+  client = page.context.new_cdp_session(page)
+  middle = area["x"] + area["width"] / 2
+  y = area["y"] + 60
+
+  def touch(kind, gap):
+    points = [] if gap is None else [{"x": middle - gap, "y": y, "id": 0}]
+    if gap is not None:
+      points.append({"x": middle + gap, "y": y, "id": 1})
+    client.send(
+      "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points}
+    )
+
+  touch("touchStart", 20)
+  for gap in (30, 45, 60, 80, 100):
+    touch("touchMove", gap)
+  touch("touchEnd", None)
+  page.wait_for_timeout(600)
+  after = page.evaluate(
+    "() => document.querySelector('.drawing').layout.xaxis.range.map(Number)"
+  )
+  assert after[1] - after[0] < 0.7 * (before[1] - before[0])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_fit_and_have_no_serious_finding(open_page, path, width):
+  for scheme in ("light", "dark"):
+    page = open_page(path, width=width, scheme=scheme)
+    if path.startswith("/?q="):
+      wait_for_timeline(page)
+    assert (
+      page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width][0]
+    )
+    results = axe_playwright.Axe().run(page).response
+    serious = [
+      (violation["id"], [node["html"][:200] for node in violation["nodes"]][:3])
+      for violation in results["violations"]
+      if violation["impact"] in ("serious", "critical")
+    ]
+    assert not serious
+
+
+def test_pages_are_read_without_a_script(open_page):
+  page = open_page("/?q=鄭人", java_script_enabled=False)
+  assert page.locator("#plot svg.chart").is_visible()
+  page.locator("#plot svg.chart a").nth(1).locator("rect").first.click(
+    force=True
+  )
+  page.wait_for_url("**from=*")
+  page.get_by_label("A time, words, or a passage").fill("魯隱公元年五月")
+  page.get_by_role("button", name="Search").click()
+  page.wait_for_url("**q=*")
+  assert page.locator("ol.records > li").count() >= 1
+
+
+def test_saved_page_is_read_away_from_the_server(open_page, tmp_path):
+  page = open_page("/record/3")
+  with page.expect_download() as download:
+    page.get_by_role("link", name="Save this page").click()
+  path = tmp_path / "page.html"
+  download.value.save_as(path)
+  requests = []
+  page.on("request", lambda request: requests.append(request.url))
+  page.goto(path.as_uri())
+  assert "鄭人克段" in page.locator("h1").inner_text()
+  assert (
+    page.locator("body").evaluate("body => getComputedStyle(body).maxWidth")
+    != "none"
+  )
+  assert not [url for url in requests if url.startswith("http")]

@@ -1,0 +1,85 @@
+"""Messages: all in all languages, all used, with the same values."""
+
+import importlib.resources
+import pathlib
+import re
+import string
+
+import pytest
+
+import ctd_jax.web
+from ctd_jax.web import errors, messages
+
+FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
+
+
+def list_fields(text):
+  return sorted(
+    name for _, name, _, _ in string.Formatter().parse(text) if name
+  )
+
+
+def test_every_message_is_in_every_language_with_the_same_values():
+  table = messages.load_messages()
+  assert len(table) > 100
+  for name, texts in table.items():
+    assert all(texts[language].strip() for language in messages.LANGUAGES), name
+    fields = [list_fields(texts[language]) for language in messages.LANGUAGES]
+    assert fields[0] == fields[1] == fields[2], name
+
+
+def test_table_has_no_message_twice():
+  lines = (
+    importlib.resources.files("ctd_jax")
+    .joinpath("web/locales/messages.tsv")
+    .read_text()
+    .splitlines()
+  )
+  names = [line.split("\t")[0] for line in lines]
+  assert len(names) == len(set(names))
+  assert all(line.count("\t") == 3 for line in lines)
+
+
+def test_templates_and_modules_use_messages_that_exist():
+  table = messages.load_messages()
+  used = set()
+  for path in FOLDER.glob("templates/*.html"):
+    text = path.read_text()
+    used |= set(re.findall(r"""\bt\(["']([\w.-]+[\w])["'][,)]""", text))
+    assert not re.search(r">[A-Za-z]{4,}[^<{]*<", text.split("{% block")[0])
+  for path in FOLDER.glob("*.py"):
+    used |= set(re.findall(r'"(error\.(?!html)[a-z]+)"', path.read_text()))
+  assert len(used) > 60
+  assert used <= set(table), used - set(table)
+  for status in errors.EXPLAINED:
+    assert f"error.title.{status}" in table
+    assert f"error.text.{status}" in table
+
+
+@pytest.mark.parametrize(
+  ("requested", "accepted", "expected"),
+  [
+    ("", "", "en"),
+    ("", "zh-TW,zh;q=0.9,en;q=0.8", "zh-Hant"),
+    ("", "zh-CN", "zh-Hans"),
+    ("", "zh-Hant-HK", "zh-Hant"),
+    ("", "fr;q=0.9, en;q=0.5, zh-TW;q=0.7", "zh-Hant"),
+    ("", "fr, de;q=x", "en"),
+    ("zh-Hans", "en", "zh-Hans"),
+  ],
+)
+def test_language_is_that_asked_for_or_of_the_browser(
+  requested, accepted, expected
+):
+  assert messages.choose_language(requested, accepted) == expected
+
+
+@pytest.mark.parametrize("language", messages.LANGUAGES)
+def test_pages_are_in_one_language_and_lead_on_in_it(client, language):
+  page = client.get("/", params={"q": "鄭人", "lang": language}).text
+  assert f'<html lang="{language}">' in page
+  assert 'lang="lzh"' in page
+  links = re.findall(r'href="(/record/[^"]+)"', page)
+  assert links
+  assert all(f"lang={language}" in link for link in links)
+  assert messages.translate(language, "results.title") in page
