@@ -5,7 +5,7 @@ import pytest
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import month_calendar
-from ctd_jax.index.building import corpus_reading
+from ctd_jax.index.building import corpus_reading, model_dating
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
 from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
@@ -110,3 +110,45 @@ def test_placeholders_are_of_the_month_that_they_state(tmp_path, calendar):
   dated = dater.date_with_own_dates(works[0], ORDER)
   summary = posterior_arrays.summarize_posteriors(dated.posteriors)
   assert summary["best_month"].tolist() == [28]
+
+
+def test_a_large_data_set_is_dated_by_a_sample(tmp_path, calendar, monkeypatch):
+  records = list_records()
+  works = read_works(tmp_path / "set", records, ("test",))
+  monkeypatch.setattr(model_dating, "MAX_GROUP_RECORDS", 100)
+  monkeypatch.setattr(model_dating, "MAX_LABELS", 40)
+  dated_texts = []
+  date_texts = model_dating.date_texts
+
+  def record_texts(texts, labels, calendar):
+    dated_texts.extend(texts)
+    return date_texts(texts, labels, calendar)
+
+  monkeypatch.setattr(model_dating, "date_texts", record_texts)
+  dater = WorkDater(calendar, DatingChoices(), works)
+  nothing = model_dating.LabelPool(texts=[], months=np.zeros(0, int))
+  dated = list(dater.date_by_model(works, (), lambda: nothing))
+  hidden = [r.text for w in works for r in w.records if r.is_hidden]
+  # What has a month is not dated; what has none not by its hidden kind.
+  assert dated_texts == hidden
+  for work in dated:
+    is_hidden = np.array([r.is_hidden for r in work.source.records])
+    summary = posterior_arrays.summarize_posteriors(work.posteriors)
+    known = work.known_months[~is_hidden, 0]
+    np.testing.assert_array_equal(summary["best_month"][~is_hidden], known)
+    assert (summary["best_probability"][~is_hidden] == 1).all()
+    assert (work.posteriors.event_log_p[is_hidden] == 0).all()
+
+
+def test_an_interval_keeps_what_the_posterior_has_in_it():
+  posteriors = posterior_arrays.make_posterior_arrays(
+    [np.array([[0.1, 0.2, 0.3, 0.3, 0.1]] * 3)], 4
+  )
+  limited = model_dating.limit_to_known_months(
+    posteriors, np.array([[1, 2], [3, 3], [-1, -1]])
+  )
+  np.testing.assert_allclose(limited.p_months(0), [0, 0.4, 0.6, 0], atol=1e-6)
+  np.testing.assert_allclose(limited.p_months(1), [0, 0, 0, 1])
+  np.testing.assert_allclose(
+    limited.p_months(2), posteriors.p_months(2), atol=1e-6
+  )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Float32, Int
+from jaxtyping import Bool, Float32, Int
 
 from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.dating import corpus as corpus_lib
@@ -24,6 +24,7 @@ from ctd_jax.index.building.known_months import DateReader
 from ctd_jax.index.building.model_dating import LabelPool
 from ctd_jax.index.building.source_works import SourceWork
 from ctd_jax.index.building.work_dating import DatedWork
+from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
@@ -258,7 +259,8 @@ class WorkDater:
       self.read_known_months(work)
     records = [record for work in (*works, *peers) for record in work.records]
     ordinals = np.array([reader.find_ordinal(record) for record in records])
-    if (ordinals != UNKNOWN).sum() < model_dating.MIN_LABELS:
+    has_few_labels = (ordinals != UNKNOWN).sum() < model_dating.MIN_LABELS
+    if has_few_labels or len(records) > model_dating.MAX_GROUP_RECORDS:
       yield from self._date_others(works, labels)
       return
     logging.info(
@@ -310,27 +312,60 @@ class WorkDater:
       for work in works
     ]
     pool = _add_known_records(pool, works, known, len(self._calendar))
-    texts = [record.text for work in works for record in work.records]
+    months_of = [
+      known.get(work.name, np.full((len(work.records), 2), UNKNOWN))
+      for work in works
+    ]
+    is_open = [
+      (months[:, 0] == UNKNOWN) | (months[:, 0] != months[:, 1])
+      for months in months_of
+    ]
+    texts = [
+      work.records[row].text
+      for work, is_open_here in zip(works, is_open, strict=True)
+      for row in np.flatnonzero(is_open_here).tolist()
+    ]
     try:
-      posteriors = model_dating.date_texts(texts, pool, self._calendar)
+      dated = model_dating.date_texts(texts, pool, self._calendar)
     except ValueError as error:
       names = ", ".join(work.name for work in works)
       raise ValueError(f"{names}: {error}") from error
     start = 0
-    for work in works:
-      rows = np.arange(start, start + len(work.records))
-      start += len(work.records)
-      months = known.get(work.name, np.full((len(work.records), 2), UNKNOWN))
-      limited = model_dating.limit_to_known_months(
-        posteriors.take(rows), months
-      )
-      kinds = [record.kind for record in work.records]
+    for work, months, is_open_here in zip(
+      works, months_of, is_open, strict=True
+    ):
+      rows = np.arange(start, start + is_open_here.sum())
+      start += len(rows)
+      posteriors = _join_known_months(dated.take(rows), months, is_open_here)
+      kinds = ["" if r.is_hidden else r.kind for r in work.records]
       limited = dataclasses.replace(
-        limited, event_log_p=work_dating.make_event_log_p(kinds)
+        model_dating.limit_to_known_months(posteriors, months),
+        event_log_p=work_dating.make_event_log_p(kinds),
       )
       yield work_dating.make_dated_work(
         work, months, limited, model_dating.list_manners(months), MODEL
       )
+
+
+def _join_known_months(
+  dated: PosteriorArrays,
+  known_months: Int[np.ndarray, "n 2"],
+  is_open: Bool[np.ndarray, " n"],
+) -> PosteriorArrays:
+  """Returns the posteriors of a work, whose known months need no model.
+
+  Args:
+    dated: of the records that are open.
+    known_months: of all records.
+    is_open: whether the month of a record is not known.
+  """
+  certain = posterior_arrays.make_certain_posteriors(
+    known_months[~is_open, 0], dated.num_months
+  )
+  place = np.empty(len(is_open), int)
+  place[is_open] = np.arange(len(dated))
+  place[~is_open] = len(dated) + np.arange(len(certain))
+  return PosteriorArrays.concatenate([dated, certain]).take(place)
 
 
 def _add_known_records(

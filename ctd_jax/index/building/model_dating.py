@@ -11,6 +11,7 @@ Axes: N records, b a block of them, T months of a timeline, K lunations.
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -34,6 +35,11 @@ from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 # Records dated at once: their scores of years are held in memory.
 MAX_RECORDS = 50_000
+# Of a data set that are dated together; the undated ones of a larger one are
+# dated by a sample of the known ones, as texts of other works are.
+MAX_GROUP_RECORDS = 200_000
+# Known records that others are dated by; of more a sample.
+MAX_LABELS = 100_000
 # Known records that a model needs to learn anything.
 MIN_LABELS = 8
 _BLOCK = 512  # records whose whole posterior is held
@@ -57,6 +63,19 @@ class LabelPool:
   def __len__(self) -> int:
     """Number of records."""
     return len(self.texts)
+
+  def sample(self, size: int) -> LabelPool:
+    """Returns that many of the records, by their texts and not their order."""
+    if len(self) <= size:
+      return self
+    logging.info(
+      "dating by %s of %s known records", f"{size:,}", f"{len(self):,}"
+    )
+    hashes = np.array([zlib.crc32(text.encode()) for text in self.texts])
+    rows = np.sort(np.argsort(hashes, kind="stable")[:size])
+    return LabelPool(
+      texts=[self.texts[row] for row in rows], months=self.months[rows]
+    )
 
 
 def date_group(
@@ -124,7 +143,10 @@ def date_texts(
       f"{MIN_LABELS} to date others by. Add a chronicle that prints its dates"
     )
   is_kept = _find_years_of_labels(labels, calendar)
-  parts = []
+  labels = labels.sample(MAX_LABELS)
+  parts = [
+    posterior_arrays.make_certain_posteriors(np.zeros(0, int), len(calendar))
+  ]
   for start in range(0, len(texts), MAX_RECORDS):
     chunk = texts[start : start + MAX_RECORDS]
     logging.info(
@@ -197,23 +219,30 @@ def limit_to_known_months(
     known_months: first and last, UNKNOWN where nothing is known.
   """
   num_months = posteriors.num_months
-  is_limited = (known_months[:, 0] != UNKNOWN) & (
-    known_months[:, 0] < num_months
-  )
-  if not is_limited.any():
+  first, last = known_months.T
+  is_inside = (first != UNKNOWN) & (first < num_months)
+  single = np.flatnonzero(is_inside & (first == last))
+  intervals = np.flatnonzero(is_inside & (first != last))
+  if not is_inside.any():
     return posteriors
-  blocks = []
-  for row in np.flatnonzero(is_limited).tolist():
-    first, last = known_months[row]
+
+  def limit_to_interval(row: int) -> np.ndarray:
     chances = np.zeros((1, num_months + 1))
-    span = slice(first, min(last, num_months - 1) + 1)
+    span = slice(first[row], min(last[row], num_months - 1) + 1)
     chances[0, span] = posteriors.p_months(row)[span] + 1e-9
-    blocks.append(chances / chances.sum())
-  limited = posterior_arrays.make_posterior_arrays(blocks, num_months)
+    return chances / chances.sum()
+
+  certain = posterior_arrays.make_certain_posteriors(first[single], num_months)
+  limited = posterior_arrays.make_posterior_arrays(
+    map(limit_to_interval, intervals.tolist()), num_months
+  )
   number = np.arange(len(posteriors))
-  number[is_limited] = len(posteriors) + np.arange(is_limited.sum())
-  joined = PosteriorArrays.concatenate([posteriors, limited]).take(number)
-  return dataclasses.replace(joined, event_log_p=posteriors.event_log_p)
+  number[single] = len(posteriors) + np.arange(len(single))
+  number[intervals] = len(posteriors) + len(single) + np.arange(len(intervals))
+  joined = PosteriorArrays.concatenate([posteriors, certain, limited])
+  return dataclasses.replace(
+    joined.take(number), event_log_p=posteriors.event_log_p
+  )
 
 
 def list_manners(known_months: Int[np.ndarray, "n 2"]) -> np.ndarray:
