@@ -227,7 +227,7 @@ def find_near(
   Returns:
     None if the index has no vectors, or they are not to be asked.
   """
-  if index.dense is None:
+  if index.dense is None or not works:
     return None
   in_time = None
   if query is not None:

@@ -1,8 +1,9 @@
 """Dense search: the records that are nearest to words by their vectors.
 
 Every record is compared; nothing is approximate. The score of a record is its
-cosine on a scale from 0, the last of the `NUM_NEAR` nearest, to 1, the nearest,
-as hybrid searches commonly bring scores of two kinds together.
+cosine on a scale from 0, the mean of all records, to 1, the nearest, so that it
+can be added to a score of words: encoders differ in how far apart their cosines
+lie.
 
 Axes: n records of a work, N records of all works.
 """
@@ -24,11 +25,11 @@ from ctd_jax.index.dense.vector_files import WorkVectors
 from ctd_jax.index.storage.database import IndexedWork
 from ctd_jax.index.storage.manifest import EncoderEntry
 
-# Records that are near enough to have a score; as many as words may match.
+# Records that are answers without having the words; as many as words may match.
 NUM_NEAR = 500
 # Of vectors beside words, 0..1. Chosen on validation questions, see
 # tests/benchmarks/word_weights.py.
-DENSE_WEIGHT = 0.3
+DENSE_WEIGHT = 0.15
 Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
 
 
@@ -39,8 +40,8 @@ class NearRecords:
   Attributes:
     rows: of the nearest, and of the nearest of the time that is asked for.
     cosines: work id -> of all its records.
-    lowest: cosine of score 0.
-    highest: cosine of score 1.
+    lowest: cosine of score 0, the mean.
+    highest: cosine of score 1, of the nearest.
   """
 
   rows: frozenset[int]
@@ -118,7 +119,7 @@ class DenseSearch:
 
     Args:
       text: of the question, without its time.
-      works: whose records.
+      works: whose records; one at least.
       masks: which records may be found; all if None.
       in_time: which are of the time that is asked for; None if none is.
     """
@@ -134,13 +135,19 @@ class DenseSearch:
       rows |= set(
         _select_nearest(joined, members & _join(works, in_time)).tolist()
       )
-    all_rows = _join(works, {work.work_id: work.rows for work in works})
-    values = joined[nearest]
+    all_rows = _join(
+      works,
+      {
+        work.work_id: np.arange(work.rows.start, work.rows.stop)
+        for work in works
+      },
+    )
+    values = joined[members] if members.any() else np.zeros(1, np.float32)
     return NearRecords(
       rows=frozenset(all_rows[sorted(rows)].tolist()),
       cosines=cosines,
-      lowest=float(values.min(initial=1.0)),
-      highest=float(values.max(initial=-1.0)),
+      lowest=float(values.mean()),
+      highest=float(values.max()),
     )
 
 
@@ -182,8 +189,6 @@ def open_dense_search(
 
 def _join(works: Sequence[IndexedWork], values: Mapping) -> np.ndarray:
   """Returns values of records, one work after the other."""
-  if not works:
-    return np.empty(0)
   return np.concatenate([np.asarray(values[work.work_id]) for work in works])
 
 
@@ -192,7 +197,7 @@ def _choose_members(
 ) -> Bool[np.ndarray, " N"]:
   if masks is None:
     return np.ones(sum(work.num_records for work in works), bool)
-  return _join(works, masks).astype(bool)
+  return _join(works, masks)
 
 
 def _select_nearest(
