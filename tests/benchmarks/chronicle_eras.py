@@ -60,13 +60,24 @@ def make_gold(
   return GoldText(name, reigns, records, counts, front_records)
 
 
+def _fold_name(name: str) -> str:
+  """Returns the name of an era with 大 for 太, which printers interchange."""
+  return name.replace("太", "大")
+
+
+def _is_era(name: str, years: EraYears) -> bool:
+  """Returns whether an era is called so."""
+  folded = _fold_name(name)
+  return bool(name) and any(_fold_name(era) == folded for era, _ in years)
+
+
 def _resolve_year(
   name: str, number: int, last: tuple[int, int], years: EraYears, max_step: int
 ) -> int | None:
   """Returns the year of an era that follows the last year, None if none does.
 
   A year without an era, or with a misprinted one, is the next that some era
-  counts so.
+  counts so; of a misprinted one that repeats a number it is not known.
 
   Args:
     name: of the era, as printed.
@@ -76,8 +87,13 @@ def _resolve_year(
     max_step: years that may be missing before a year without an era, and one.
   """
   last_year, last_number = last
-  if name and any(era == name for era, _ in years):
-    candidates = years.get((name, number), ())
+  if _is_era(name, years):
+    candidates = sorted(
+      year
+      for (era, other), found in years.items()
+      if other == number and _fold_name(era) == _fold_name(name)
+      for year in found
+    )
     return next(
       (
         year
@@ -89,7 +105,7 @@ def _resolve_year(
   if (len(name) not in (0, 2) and name not in "前中後") or last == NO_HEAD:
     return None
   if number == last_number:
-    return last_year
+    return None if name else last_year
   following = sorted(
     year
     for (_, other), found in years.items()
@@ -153,10 +169,9 @@ def read_era_openings(
       continue
     name = opening["era"].translate(SHAPES)
     number = calendar_lib.parse_numeral(opening["year"])
-    is_era = any(era == name for era, _ in years)
     if (
       name
-      and not is_era
+      and not _is_era(name, years)
       and not SEASON_OR_MONTH.match(entry.text[opening.end() :])
     ):
       continue  # 「吳比三年大疫」

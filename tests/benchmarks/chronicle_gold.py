@@ -4,7 +4,8 @@ What is right is what the edition prints: its heads of years where its layout
 puts them, and within a year the months that go forward. None of the code that
 dates chronicles is used, nor its tables (see `chronicle_calendar`). What
 a reader would doubt is left out and counted: months that run back, that their
-year lacks, or that lack the day printed beside them.
+year lacks, or that lack the day printed beside them. What stands after a date
+that was left out is of no month that is known.
 """
 
 from __future__ import annotations
@@ -195,6 +196,7 @@ def date_records(
         month = None
       else:
         counts["spans of time or months out of order"] += 1
+        doubtful.append((candidate.record, candidate.start, candidate.start))
         continue
       spans[candidate.record].append(
         (candidate.start, candidate.stop, month, False)
@@ -205,10 +207,15 @@ def date_records(
 
 
 def _find_months(text, record, start, stop, year, table, layout):
-  """Yields candidates, and (start, stop, reason) of what is doubtful."""
+  """Yields candidates, and (start, stop, reason) of what is doubtful.
+
+  What may be no date at all has no characters: it is not to be cut.
+  """
   is_punctuated = layout == CLAUSE
   if is_punctuated:
     yield from _find_seasons(text, start, stop)
+  elif layout == RUNNING and start == 0 and _SEASON_ALONE.match(text):
+    yield 0, 0, "seasons without a month"
   if start == 0 and _WHOLE_YEAR.match(text):
     yield 0, 0, "records of a whole year"
   for match in _MONTH.finditer(text, start, stop):
@@ -219,8 +226,6 @@ def _find_months(text, record, start, stop, year, table, layout):
     at_start = not text[start:first].strip(_SENTENCE_END) and (
       start == 0 or text[start - 1] in "年載"
     )
-    if layout == OPENING and not at_start:
-      continue
     if is_punctuated and not (at_start or before in _SENTENCE_END):
       continue
     if before in "年載有" and not at_start:
@@ -228,6 +233,11 @@ def _find_months(text, record, start, stop, year, table, layout):
     if not match["season"] and (
       (after and after in _NOT_A_HEAD) or (before and before in _NOT_BEFORE)
     ):
+      if at_start:  # 「八月以」
+        yield first, last, "months before what may go on with a span of time"
+      continue
+    if layout == OPENING and not at_start:
+      yield first, first, "months inside of entries"
       continue
     if is_punctuated and _is_quoted(text, first):
       continue

@@ -124,6 +124,40 @@ def test_months_that_a_reader_would_doubt_are_no_heads():
   assert counts["months that the year lacks"] == 1  # 300 has no leap month
 
 
+@pytest.mark.parametrize(
+  ("layout", "lines", "months"),
+  [
+    # 「三月」 is a length of time or runs back, 「八月以」 may go on with one.
+    ("running", ["元年五月雨師圍城三月城降", "雪", "七月霜"], [5, 0, 0, 7]),
+    ("running", ["元年五月雨", "八月以某為相", "雪"], [5, 0, 0]),
+    ("running", ["元年五月雨", "秋大水", "雪"], [5, 0, 0]),
+    ("opening", ["元年五月雨八月師還", "雪", "九月霜"], [5, 0, 0, 9]),
+  ],
+)
+def test_a_date_that_was_left_out_ends_what_is_carried(layout, lines, months):
+  records, _ = date(lines, [YearHead(0, 0, 2, 300)], layout)
+  dates = list_dates(records)
+  assert [d[1] for record in dates for d in record] == months
+  assert {d[0] for record in dates for d in record} == {300}
+  # What may be no date is not cut.
+  assert "三月" not in [
+    record.entry.text[start:stop]
+    for record in records
+    for start, stop in record.date_spans
+  ]
+
+
+def test_a_misprinted_era_that_repeats_a_number_is_not_known():
+  years = {("建安", 1): (300,), ("太寧", 1): (301,), ("太寧", 2): (302,)}
+  entries = make_entries(
+    "建安元年春雨", "某某元年春雨", "大寧元年春雨", "太寧二年夏雪"
+  )
+  heads = chronicle_eras.read_era_openings(
+    entries, years, chronicle_eras.ERA_OPENING, 5
+  )
+  assert [head.year for head in heads] == [300, None, 301, 302]
+
+
 def test_a_leap_month_without_its_number_is_that_of_the_year():
   records, _ = date(
     ["二年五月霜閏月雪六月雨"],

@@ -55,7 +55,9 @@ class DecodedHeads:
 
   Attributes:
     name: of text and variant.
-    posterior: of each head, float32 [R, P].
+    posterior: of each head where it tells of the place it stands in, float32
+      [R, P].
+    other: of each where it tells of another, likewise; both add up to 1.
     log_emissions: of the same, float32 [R, S, P].
     right: ordinals that are right, of each.
     model: of the whole text.
@@ -64,6 +66,7 @@ class DecodedHeads:
 
   name: tuple[str, str]
   posterior: np.ndarray
+  other: np.ndarray
   log_emissions: np.ndarray
   right: list[frozenset[int]]
   model: TransitionModel
@@ -132,14 +135,18 @@ def decode_heads(
   ]
   rows = np.array([row for row, _ in heads])
   posterior = np.empty((len(rows), len(calendar) + 1), np.float32)
-  for start, block, _ in decoder.iter_posteriors(
+  other = np.empty_like(posterior)
+  for block in decoder.iter_posteriors(
     emissions, emissions.kinds, log_transitions, prior
   ):
-    is_here = (start <= rows) & (rows < start + len(block))
-    posterior[is_here] = block[rows[is_here] - start]
+    index = rows - block.start
+    is_here = (index >= 0) & (index < len(block.own))
+    posterior[is_here] = block.own[index[is_here]]
+    other[is_here] = block.other[index[is_here]]
   return DecodedHeads(
     (text, variant),
     posterior,
+    other,
     np.concatenate([emissions(row, row + 1) for row in rows.tolist()]),
     [months for _, months in heads],
     model,
@@ -155,7 +162,10 @@ def measure(heads: DecodedHeads, constants: TemperConstants) -> Figures:
   temper = dataclasses.replace(
     measured, emissions=lambda start, stop: heads.log_emissions[start:stop]
   )
-  posterior = temper(heads.posterior, 0)
+  block = decoder.SectionPosteriors(
+    0, heads.posterior + heads.other, heads.posterior, heads.other, 0.0
+  )
+  posterior = block.date(temper)
   order = np.argsort(-posterior, axis=1, kind="stable")
   sums = np.cumsum(np.take_along_axis(posterior, order, 1), axis=1)
   sizes = (sums < decoder.CREDIBLE).sum(1) + 1

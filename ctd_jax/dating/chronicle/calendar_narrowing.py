@@ -39,13 +39,13 @@ _MARGIN = 2
 _END_MARGIN = 60
 # From year to year: what opens with a season is of the next year at times.
 _YEAR_MODEL = transition_model.TransitionModel(
-  rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5),
+  rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5, 0.96, 0.1),
   slip=(0.0,) * section_kinds.NUM_KINDS,
-  ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5),
+  ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5, 0.5, 0.9),
   # Thousands of sections without a year must not add up to any year.
-  jump=(1e-7, 1e-7, 1e-6, 1e-5, 1e-3, 0.2, 0.01),
-  restart=(1e-8, 1e-8, 1e-7, 1e-6, 1e-5, 1e-2, 1e-4),
-  leave=(1e-7, 1e-7, 1e-7, 1e-6, 1e-5, 0.03, 1e-4),
+  jump=(1e-7, 1e-7, 1e-6, 1e-5, 1e-3, 0.2, 0.01, 1e-6, 0.2),
+  restart=(1e-8, 1e-8, 1e-7, 1e-6, 1e-5, 1e-2, 1e-4, 1e-7, 1e-2),
+  leave=(1e-7, 1e-7, 1e-7, 1e-6, 1e-5, 0.03, 1e-4, 1e-7, 0.03),
   back=(0.0,) * section_kinds.NUM_KINDS,
 )
 
@@ -102,7 +102,7 @@ def find_possible_months(
   ]
   is_possible = np.zeros(len(years), bool)
   is_end = np.zeros(len(years), bool)
-  for start, posterior, _ in decoder.iter_posteriors(
+  for start, posterior, *_ in decoder.iter_posteriors(
     score_years, [section.kind for section in sections], log_transitions
   ):
     is_likely = posterior[:, :-1] >= _MIN_PROBABILITY

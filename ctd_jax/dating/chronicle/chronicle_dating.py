@@ -238,9 +238,11 @@ def decode_sections(
       credible=credible,
     )
     months = decoded.months[:, 0]
-    is_inside = months < len(calendar)
+    # What is told of need not lie on the path.
+    is_on_path = months < len(calendar)
+    is_on_path &= ~transitions.is_told(emissions.kinds)
     if windows is None or (
-      np.mean(is_inside & ~windows.hold(months)) < _MAX_CHANGED
+      np.mean(is_on_path & ~windows.hold(months)) < _MAX_CHANGED
     ):
       return decoded, offsets
     # What was learned leads to months that the prior did not: seek among all.

@@ -22,6 +22,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.experts import days as days_lib
+from ctd_jax.dating.sequence import section_kinds
 
 # Log of the chance that what is printed is wrong, against that it is right.
 LOG_ERROR_ODDS = {
@@ -73,6 +74,13 @@ _LOG_PAST_YEAR_ODDS = -9.0
 # A stretch of the text that is of another time (`outside_stretches`): as much
 # as a bare year with a month and a day can say.
 LOG_OTHER_TIME_ODDS = -13.0
+# Kinds of dates inside a record that may but tell of them. A season with its
+# month is hardly anything but a date, and a day is of the month before it.
+_KINDS_TOLD = {
+  section_kinds.MONTH: section_kinds.TOLD_MONTH,
+  section_kinds.YEAR: section_kinds.TOLD_YEAR,
+  section_kinds.NAMED: section_kinds.TOLD_YEAR,
+}
 # What is fixed by hand is certain; finite, so that it can be said where two
 # such dates exclude each other.
 LOG_FIXED_ODDS = -1e4
@@ -109,7 +117,15 @@ class SectionEmissions:
         from elsewhere for certain.
     """
     sections = [name_calendars(section) for section in sections]
-    self.kinds = np.array([section.kind for section in sections], np.int32)
+    self.kinds = np.array(
+      [
+        _KINDS_TOLD.get(section.kind, section.kind)
+        if section.may_be_told
+        else section.kind
+        for section in sections
+      ],
+      np.int32,
+    )
     self._allowed_months = dict(allowed_months or {})
     self._is_of_other_time = np.array(
       [section.is_of_other_time for section in sections]

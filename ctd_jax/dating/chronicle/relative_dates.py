@@ -104,6 +104,8 @@ def _read_relative_date(
     )
   if _PLAN.match(text, rest.end if rest else match.end()):
     return None
+  if head == "next_month" and rest is None and not is_punctuated(text):
+    return None  # 「踰月無所得」 is a length of time
   part, kind, relation = (
     (DatePart.YEAR, section_kinds.YEAR, ((RELATIVE_YEAR_STATEMENT, 1),))
     if head == "next_year"

@@ -45,6 +45,8 @@ from ctd_jax.dating.sequence.section_kinds import (
   NO_DATE,
   SEASON,
   STREAM,
+  TOLD_MONTH,
+  TOLD_YEAR,
   YEAR,
 )
 from ctd_jax.dating.sequence.transition_model import (
@@ -143,7 +145,7 @@ def measure_reliability(
   """
   kinds = emissions.kinds
   counts = np.bincount(kinds, minlength=len(model.rest))
-  counts[[NO_DATE, NAMED, STREAM]] = 0
+  counts[[NO_DATE, NAMED, STREAM, TOLD_YEAR]] = 0
   num_dated = max(counts.sum(), 1)
   restarts = float(counts @ model.restart / num_dated)
   counts[YEAR] = 0
@@ -211,7 +213,7 @@ def measure_skips(
     boundaries: of the calendar.
   """
   before, after, kinds = path[:-1], path[1:], kinds[1:]
-  is_dated = np.isin(kinds, (MONTH, SEASON, YEAR))
+  is_dated = np.isin(kinds, (MONTH, SEASON, YEAR, TOLD_MONTH))
   is_dated &= np.maximum(before, after) < len(boundaries.year_start)
   before, after, kinds = before[is_dated], after[is_dated], kinds[is_dated]
   num_skips = (after > boundaries.following[kinds, before]).sum()

@@ -10,6 +10,7 @@ Texts without punctuation are cut by what stands before and after a date.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ctd_jax.dating.chronicle.clauses import Clauses
@@ -21,7 +22,7 @@ from ctd_jax.dating.chronicle.printed_dates import (
   PrintedDate,
   doubt_month,
 )
-from ctd_jax.dating.chronicle.punctuation import is_blank
+from ctd_jax.dating.chronicle.punctuation import is_blank, is_punctuated
 from ctd_jax.dating.chronicle.reign_names import find_new_eras
 from ctd_jax.dating.chronicle.relative_dates import resolve_relative_years
 from ctd_jax.dating.chronicle.section_headings import (
@@ -33,6 +34,11 @@ from ctd_jax.dating.sequence import section_kinds
 
 # The counts of years of rulers of Han who began to count anew.
 _COUNTS_OF_YEARS = ("前", "中", "後")
+_COUNTING_KINDS = (
+  section_kinds.MONTH,
+  section_kinds.SEASON,
+  section_kinds.YEAR,
+)
 
 
 def read_sections(
@@ -71,6 +77,7 @@ def read_sections(
     if statement not in draft.statements:
       draft.statements.append(statement)
   stops = [draft.start for draft in drafts[1:]] + [len(text)]
+  told = set() if is_punctuated(text) else _find_told(drafts)
   return [
     Section(
       record,
@@ -81,9 +88,33 @@ def read_sections(
       tuple(draft.statements),
       draft.kind != section_kinds.NO_DATE
       and is_blank(text[draft.date_end : stop]),
+      draft.start in told,
     )
     for draft, stop in zip(drafts, stops, strict=True)
   ]
+
+
+def _find_told(drafts: Sequence[SectionDraft]) -> set[int]:
+  """Returns where the sections start whose date a record may but tell of.
+
+  A year that a month, a season or another year counts from is the record's.
+
+  Args:
+    drafts: sections of a record without punctuation, in order.
+  """
+  last_year = max(
+    (
+      before.start
+      for before, draft in itertools.pairwise(drafts)
+      if draft.kind in _COUNTING_KINDS
+    ),
+    default=0,
+  )
+  return {
+    draft.start
+    for draft in drafts[1:]
+    if draft.kind < section_kinds.YEAR or draft.start > last_year
+  }
 
 
 def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:

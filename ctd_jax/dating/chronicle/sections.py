@@ -26,6 +26,8 @@ class Section:
     statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
       values.
     is_heading: whether it holds nothing but a date or a heading.
+    may_be_told: whether its date stands inside a record of running text, where
+      the record may but tell of it.
     is_of_other_time: whether what stands around it is of another time than the
       calendar (`outside_stretches`).
   """
@@ -37,6 +39,7 @@ class Section:
   kind: int
   statements: tuple[DateStatement, ...] = ()
   is_heading: bool = False
+  may_be_told: bool = False
   is_of_other_time: bool = False
 
 

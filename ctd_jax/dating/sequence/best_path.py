@@ -46,14 +46,14 @@ class Windows:
   Attributes:
     first_months: of each block.
     sizes: number of months of each block.
-    log_earlier: log of the sum of a section's emissions over the months before
-      the window.
+    log_other: log of the sum of a section's emissions over the months before
+      the window, or over all outside of it where they are told of.
     block_size: sections of a block.
   """
 
   first_months: Int[np.ndarray, " blocks"]
   sizes: Int[np.ndarray, " blocks"]
-  log_earlier: Float32[np.ndarray, "N S"]
+  log_other: Float32[np.ndarray, "N S"]
   block_size: int
 
   def hold(self, months: Int[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
@@ -71,7 +71,7 @@ class Windows:
 
 @jax.jit
 def _best_block(
-  log_moves, message_SxQ, log_emission_BxSxQ, log_earlier_BxS, kinds_B
+  log_moves, message_SxQ, log_emission_BxSxQ, log_other_BxS, kinds_B
 ):
   """Returns the log weights of the best ways to the places of a block."""
   push = jax.vmap(transitions.propagate_best, in_axes=(None, 0, None))
@@ -86,11 +86,11 @@ def _best_block(
     message_SxQ -= norm
     return message_SxQ, (message_SxQ, norm)
 
-  emission_BxSxQ, earlier_BxS, log_factor_B = exponentiate(
-    log_emission_BxSxQ, log_earlier_BxS
+  emission_BxSxQ, other_BxS, log_factor_B = exponentiate(
+    log_emission_BxSxQ, log_other_BxS
   )
   emission_BxSxQ = transitions.add_flashback(
-    jnp.exp(log_moves.outlier), emission_BxSxQ, kinds_B, earlier_BxS
+    jnp.exp(log_moves.outlier), emission_BxSxQ, kinds_B, other_BxS
   )
   messages, norms = jax.lax.scan(
     step, message_SxQ, (jnp.log(emission_BxSxQ), kinds_B)
@@ -143,17 +143,17 @@ class _WindowBlocks:
     )
 
   def read_block(self, block_index: int) -> tuple[tuple[jax.Array, ...], int]:
-    """Returns emissions, those of earlier months, kinds; how many sections."""
+    """Returns emissions, those of other months, kinds; how many sections."""
     first, size = self.find_window(block_index)
     is_whole = size == self._blocks.num_months
     log_emissions, kinds, count = self._blocks.read_block(
       block_index, None if is_whole else slice(first, first + size)
     )
-    log_earlier = np.full(log_emissions.shape[:2], -np.inf, np.float32)
+    log_other = np.full(log_emissions.shape[:2], -np.inf, np.float32)
     if not is_whole:
       start, stop = self._blocks.find_span(block_index)
-      log_earlier[:count] = self._windows.log_earlier[start:stop]
-    return (log_emissions, jnp.asarray(log_earlier), kinds), count
+      log_other[:count] = self._windows.log_other[start:stop]
+    return (log_emissions, jnp.asarray(log_other), kinds), count
 
   def take_moves(self, block_index: int) -> transitions.Transitions:
     """Returns the log weights of the moves within the window of a block."""
@@ -267,12 +267,14 @@ def find_windows(
   num_months = blocks.num_months
   # Of each block the first and last month of its sections, and of the last.
   spans = np.tile([num_months, -1], (2, len(blocks), 1))
-  for start, posterior, _ in decoder.iter_posteriors(
+  for block in decoder.iter_posteriors(
     emissions, kinds, log_transitions, prior, block_size
   ):
-    is_likely = posterior[:, :-1] >= _MIN_PROBABILITY
+    is_likely = block.standing[:, :-1] >= _MIN_PROBABILITY
     for span, rows in zip(
-      spans[:, start // block_size], (is_likely, is_likely[-1:]), strict=True
+      spans[:, block.start // block_size],
+      (is_likely, is_likely[-1:]),
+      strict=True,
     ):
       months = np.flatnonzero(rows.any(0))
       if len(months):
@@ -287,12 +289,35 @@ def find_windows(
   sizes = np.append(np.minimum(_SIZES, num_months), num_months)
   sizes = sizes[np.minimum(np.searchsorted(sizes, num_needed), len(sizes) - 1)]
   first_months = np.minimum(first_months, num_months - sizes)
-  log_earlier = np.full(
+  return Windows(
+    first_months,
+    sizes,
+    _sum_other_months(blocks, first_months, sizes),
+    block_size,
+  )
+
+
+def _sum_other_months(
+  blocks: EmissionBlocks,
+  first_months: Int[np.ndarray, " blocks"],
+  sizes: Int[np.ndarray, " blocks"],
+) -> Float32[np.ndarray, "N S"]:
+  """Returns `log_other` of windows."""
+  log_other = np.full(
     (len(blocks.kinds_N), len(blocks.log_prior_SxP)), -np.inf, np.float32
   )
+  is_told = transitions.is_told(blocks.kinds_N)
   for block_index, first in enumerate(first_months.tolist()):
+    start, stop = blocks.find_span(block_index)
+    end = first + int(sizes[block_index])
     if first:
       rows = blocks.read_rows(block_index, slice(0, first))
-      start, stop = blocks.find_span(block_index)
-      log_earlier[start:stop] = logsumexp(rows[..., :-1], axis=-1)
-  return Windows(first_months, sizes, log_earlier, block_size)
+      log_other[start:stop] = logsumexp(rows[..., :-1], axis=-1)
+    is_later = is_told[start:stop]
+    if end < blocks.num_months and is_later.any():
+      rows = blocks.read_rows(block_index, slice(end, blocks.num_months))
+      log_other[start:stop][is_later] = np.logaddexp(
+        log_other[start:stop][is_later],
+        logsumexp(rows[is_later][..., :-1], axis=-1),
+      )
+  return log_other

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +70,37 @@ class DecodedMonths:
   log_likelihood: float
 
 
+class SectionPosteriors(NamedTuple):
+  """What is known of a block of sections.
+
+  Attributes:
+    start: its first section.
+    standing: p(place that each stands in | all evidence).
+    own: of these the share that tells of the place it stands in, or whose kind
+      is told of nothing else; with `other` it adds up to 1.
+    other: p(it tells of this month, and stands elsewhere).
+    log_likelihood: of all emissions.
+  """
+
+  start: int
+  standing: Float32[np.ndarray, "B P"]
+  own: Float32[np.ndarray, "B P"]
+  other: Float32[np.ndarray, "B P"]
+  log_likelihood: float
+
+  def date(self, temper: Temper | None = None) -> Float32[np.ndarray, "B P"]:
+    """Returns p(place that each section tells of).
+
+    Args:
+      temper: of what stands where it tells of; none if None.
+    """
+    if temper is None:
+      return self.own + self.other
+    share = self.own.sum(1, keepdims=True)
+    own = self.own / np.maximum(share, np.finfo(np.float32).tiny)
+    return share * temper(own, self.start) + self.other
+
+
 @jax.jit
 def _forward_block(moves, message_SxP, log_emission_BxSxP, kinds_B):
   """Returns the messages of a block [B, S, P] and their log norms [B]."""
@@ -97,25 +129,32 @@ def _forward_block(moves, message_SxP, log_emission_BxSxP, kinds_B):
 def _backward_block(
   moves, message_SxP, forward_BxSxP, log_emission_BxSxP, kinds_B
 ):
-  """Returns the message before a block and its posterior [B, P]."""
+  """Returns the message before a block, and `SectionPosteriors` [B, P]."""
   pull = jax.vmap(transitions.propagate_backward, in_axes=(None, 0, None))
 
   def step(message_SxP, section):
     forward_SxP, emission_SxP, kind = section
-    # [S, P] to [P]: the offset is summed out.
-    posterior_P = (forward_SxP * message_SxP).sum(0)
-    posterior_P /= posterior_P.sum()
+    weight_SxP = forward_SxP * message_SxP
     message_SxP = pull(moves, message_SxP * emission_SxP, kind)
     message_SxP = moves.offset_transition[kind] @ message_SxP
-    return message_SxP / message_SxP.max(), posterior_P
+    return message_SxP / message_SxP.max(), weight_SxP
 
-  emission_BxSxP, *_ = exponentiate(log_emission_BxSxP)
-  emission_BxSxP = transitions.add_flashback(
-    moves.outlier, emission_BxSxP, kinds_B
-  )
-  return jax.lax.scan(
+  own_BxSxP, *_ = exponentiate(log_emission_BxSxP)
+  emission_BxSxP = transitions.add_flashback(moves.outlier, own_BxSxP, kinds_B)
+  message_SxP, weight_BxSxP = jax.lax.scan(
     step, message_SxP, (forward_BxSxP, emission_BxSxP, kinds_B), reverse=True
   )
+  # Emissions may be 0; the forward message is 0 there as well.
+  is_possible = emission_BxSxP > 0
+  before_BxSxP = jnp.where(
+    is_possible, weight_BxSxP / jnp.where(is_possible, emission_BxSxP, 1), 0
+  )
+  parts = transitions.part_told(moves.outlier, before_BxSxP, own_BxSxP, kinds_B)
+  # [S, P] to [P]: the offset is summed out.
+  parts_BxP = [part.sum(1) for part in (weight_BxSxP, *parts)]
+  return message_SxP, [
+    part / parts_BxP[0].sum(1)[:, None] for part in parts_BxP
+  ]
 
 
 def _compute_heads(
@@ -137,10 +176,8 @@ def iter_posteriors(
   log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
-) -> Iterator[tuple[int, np.ndarray, float]]:
-  """Yields (first section, p(place | all evidence) [B, P], log likelihood).
-
-  Blocks come from the last to the first.
+) -> Iterator[SectionPosteriors]:
+  """Yields the posteriors of blocks, from the last to the first.
 
   Args:
     emissions: float32 [N, P] or [N, S, P], log p(section | offset, place), or a
@@ -164,12 +201,12 @@ def iter_posteriors(
     forward, _ = _forward_block(
       moves, heads[block_index], log_emissions, row_kinds
     )
-    message, posterior = _backward_block(
+    message, parts = _backward_block(
       moves, message, forward, log_emissions, row_kinds
     )
-    yield (
+    yield SectionPosteriors(
       block_index * block_size,
-      np.asarray(posterior[:count]),
+      *(np.asarray(part[:count]) for part in parts),
       log_likelihood,
     )
 
@@ -205,13 +242,12 @@ def decode_months(
   credible_sets: list[np.ndarray] = [np.empty(0, np.int32)] * num_sections
   credible_chances: list[np.ndarray] = [np.empty(0)] * num_sections
   log_likelihood = 0.0
-  for start, posterior, block_log_likelihood in iter_posteriors(
+  for block in iter_posteriors(
     emissions, kinds, log_transitions, prior, block_size
   ):
-    log_likelihood = block_log_likelihood
+    log_likelihood, start = block.log_likelihood, block.start
+    posterior = block.date(temper)
     stop = start + len(posterior)
-    if temper is not None:
-      posterior = temper(posterior, start)
     order = _sort_likely_places(posterior)
     months[start:stop] = order[:, :2]
     probabilities[start:stop] = np.take_along_axis(posterior, order[:, :2], 1)

@@ -169,21 +169,19 @@ class EmissionBlocks:
     return norms
 
 
-def exponentiate(log_emission_BxSxP, log_earlier_BxS=None):
-  """Returns emissions and those of earlier months, up to factors [B] in logs.
+def exponentiate(log_emission_BxSxP, log_other_BxS=None):
+  """Returns emissions and those of other months, up to factors [B] in logs.
 
   Args:
     log_emission_BxSxP: of the months of a window and of outside.
-    log_earlier_BxS: of all months before the window together; none if None.
+    log_other_BxS: of months outside of the window together; none if None.
   """
-  if log_earlier_BxS is None:
-    log_earlier_BxS = jnp.full(log_emission_BxSxP.shape[:2], -jnp.inf)
-  largest_B = jnp.maximum(
-    log_emission_BxSxP.max((1, 2)), log_earlier_BxS.max(1)
-  )
+  if log_other_BxS is None:
+    log_other_BxS = jnp.full(log_emission_BxSxP.shape[:2], -jnp.inf)
+  largest_B = jnp.maximum(log_emission_BxSxP.max((1, 2)), log_other_BxS.max(1))
   return (
     jnp.exp(log_emission_BxSxP - largest_B[:, None, None]),
-    jnp.exp(log_earlier_BxS - largest_B[:, None]),
+    jnp.exp(log_other_BxS - largest_B[:, None]),
     largest_B,
   )
 

@@ -33,11 +33,15 @@ from ctd_jax.dating.sequence.section_kinds import (
   NUM_KINDS,
   SEASON,
   STREAM,
+  TOLD_MONTH,
+  TOLD_YEAR,
   YEAR,
 )
 
 _PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
 _MAX_STEP_MONTHS = 60  # what goes further was a jump
+
+Chances = tuple[float, ...]  # one for each kind of section
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +59,19 @@ class TransitionModel:
       months from there.
     restart: of going to any month.
     leave: of leaving the calendar.
-    flashback: that a section tells of any month up to its own.
+    flashback: that a section tells of any month up to its own; of TOLD_MONTH
+      and TOLD_YEAR, of any month at all.
   """
 
-  #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM
-  rest: tuple[float, ...] = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3)
-  slip: tuple[float, ...] = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01)
-  ratio: tuple[float, ...] = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75)
-  jump: tuple[float, ...] = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01)
-  back: tuple[float, ...] = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3)
-  restart: tuple[float, ...] = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3)
-  leave: tuple[float, ...] = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4)
-  flashback: tuple[float, ...] = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3)
+  #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM, TOLD_MONTH, TOLD_YEAR
+  rest: Chances = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3, 0.1, 0.3)
+  slip: Chances = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01, 0.0, 0.01)
+  ratio: Chances = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75, 0.6, 0.8)
+  jump: Chances = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01, 1e-3, 1e-2)
+  back: Chances = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3, 1e-3, 5e-3)
+  restart: Chances = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3, 1e-5, 1e-3)
+  leave: Chances = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4, 1e-5, 0.01)
+  flashback: Chances = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3, 0.1, 0.3)
 
   def __post_init__(self):
     for field in dataclasses.fields(self):
@@ -139,6 +144,8 @@ def find_boundaries(
     YEAR: next_year,
     NAMED: next_year,
     STREAM: next_year,
+    TOLD_MONTH: next_month,
+    TOLD_YEAR: next_year,
   }
   return Boundaries(
     np.stack([following[kind] for kind in range(NUM_KINDS)]).astype(np.int32),
@@ -198,6 +205,11 @@ def fit_transition_model(
     prior_months = _PRIOR_SECTIONS * model.ratio[kind] / (1 - model.ratio[kind])
     mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_SECTIONS)
     fitted["ratio"].append(float(mean / (1 + mean)))
+  # What is told of leaves the text where it was.
+  fitted["flashback"] = [
+    fitted["rest"][kind] if kind in (TOLD_MONTH, TOLD_YEAR) else flashback
+    for kind, flashback in enumerate(model.flashback)
+  ]
   return dataclasses.replace(
     model, **{name: tuple(values) for name, values in fitted.items()}
   )

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.dating.sequence.section_kinds import NUM_KINDS
+from ctd_jax.dating.sequence.section_kinds import NUM_KINDS, TOLD_MONTH
 from ctd_jax.dating.sequence.transition_model import Boundaries, TransitionModel
 
 _PLAIN_SUM = NUM_KINDS + 1  # row of `RunningSums` with a ratio of 1
@@ -66,7 +66,7 @@ class Transitions(NamedTuple):
     sums: over months with these ratios; never logs. None where only best ways
       are sought.
     outlier: [C + 1, 2, K] weights of a section's own emission and of that of
-      any month up to its own.
+      any month up to its own, or of any month.
     offset_transition: [C + 1, S, S] of the calendar's next offset, by its
       offset.
   """
@@ -157,10 +157,13 @@ def make_transitions(
     log_ratio = np.log(np.maximum(model.ratio, 1e-30))  # finite for 0
     # A section that moves nothing tells of its own month.
     flashback = np.append(model.flashback, 0.0)[:, None]
+    num_told = np.where(
+      is_told(np.arange(num_kinds + 1))[:, None], num_months, positions + 1
+    )
     outlier = np.stack(
       [
         np.broadcast_to(np.log(1 - flashback), (num_kinds + 1, num_months)),
-        np.log(flashback) - np.log(positions + 1),
+        np.log(flashback) - np.log(num_told),
       ],
       axis=1,
     )
@@ -399,11 +402,20 @@ def score_best_moves(
   )
 
 
+def is_told(kinds: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+  """Returns of which kinds a flashback may be of any month, a later one too.
+
+  Args:
+    kinds: of sections, `NUM_KINDS` for one that moves nothing.
+  """
+  return (kinds >= TOLD_MONTH) & (kinds < NUM_KINDS)
+
+
 def add_flashback(
   outlier: jax.Array,
   emission_BxSxP: jax.Array,
   kinds_B: jax.Array,
-  earlier_BxS: jax.Array | float = 0.0,
+  other_BxS: jax.Array | float = 0.0,
 ) -> jax.Array:
   """Returns p(section | place it stands in) from p(section | place).
 
@@ -411,15 +423,57 @@ def add_flashback(
     outlier: probabilities, as of `Transitions`.
     emission_BxSxP: at least 0, up to a factor for each section.
     kinds_B: of the sections.
-    earlier_BxS: emissions of all months before those of a window together,
-      likewise.
+    other_BxS: emissions of all months before those of a window together, or
+      of all outside of it where they are told of, likewise.
   """
   own_weight, earlier_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
   emission_BxSxK = emission_BxSxP[..., :-1]
-  earlier_BxSxK = jnp.cumsum(emission_BxSxK, axis=-1)
-  earlier_BxSxK += jnp.asarray(earlier_BxS)[..., None]
+  earlier_BxSxK = jnp.where(
+    is_told(kinds_B)[:, None, None],
+    emission_BxSxK.sum(-1, keepdims=True),
+    jnp.cumsum(emission_BxSxK, axis=-1),
+  )
+  earlier_BxSxK += jnp.asarray(other_BxS)[..., None]
   inside = own_weight * emission_BxSxK + earlier_weight * earlier_BxSxK
   return jnp.concatenate([inside, emission_BxSxP[..., -1:]], axis=-1)
+
+
+def part_told(
+  outlier: jax.Array,
+  weight_BxSxP: jax.Array,
+  emission_BxSxP: jax.Array,
+  kinds_B: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """Returns weights of the months that sections stand in and tell of.
+
+  Parted are those that tell of the place they stand in, whichever their kind
+  but those of `is_told`, and those that tell of any other month; [B, S, P]
+  each.
+
+  Args:
+    outlier: probabilities, as of `Transitions`.
+    weight_BxSxP: of the place that a section stands in, its own emission left
+      out.
+    emission_BxSxP: as of `add_flashback`.
+    kinds_B: of the sections.
+  """
+  own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
+  weight_BxSxK, emission_BxSxK = (
+    weight_BxSxP[..., :-1],
+    emission_BxSxP[..., :-1],
+  )
+  outside_BxSx1 = (weight_BxSxP * emission_BxSxP)[..., -1:]
+  own = own_weight * weight_BxSxK * emission_BxSxK
+  elsewhere = (other_weight * weight_BxSxK).sum(-1, keepdims=True)
+  told = jnp.append(
+    elsewhere * emission_BxSxK, jnp.zeros_like(outside_BxSx1), axis=-1
+  )
+  may_be_told = is_told(kinds_B)[:, None, None]
+  standing = weight_BxSxP * add_flashback(outlier, emission_BxSxP, kinds_B)
+  return (
+    jnp.where(may_be_told, jnp.append(own, outside_BxSx1, axis=-1), standing),
+    jnp.where(may_be_told, told, 0.0),
+  )
 
 
 @functools.partial(jax.jit, static_argnames="num_months")

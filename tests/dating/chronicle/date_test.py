@@ -232,6 +232,48 @@ def test_a_flashback_does_not_move_what_follows(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+  ("aside", "year", "month"),
+  [
+    ("滄守某薨熙和三年七月葬于岷", 313, 7),  # told ahead
+    ("使者議泗水城安初二年四月所築", 301, 4),
+    ("王師敗績明年六月乃還", None, 6),
+  ],
+)
+def test_what_a_record_tells_of_does_not_move_what_follows(
+  tmp_path, aside, year, month
+):
+  calendar = read(tmp_path, ERAS)
+  lines = [
+    line
+    for era, number in (("永熹", "元"), ("永熹", "二"), ("永熹", "三"))
+    for season, name in (("春", "正"), ("夏", "四"), ("秋", "八"))
+    for line in (
+      f"{era * (name == '正')}{number}年{season}{name}月大水" * (name == "正")
+      or f"{season}{name}月地震",
+      "遣使者來",
+      "城成",
+    )
+  ]
+  position = lines.index("永熹二年春正月大水") + 1
+  lines.insert(position, aside)
+  found = dated(lines, calendar)
+  around = found.dates.calendar
+  for line in (position - 1, position, position + 1, position + 2):
+    place = found.months[line, 0]
+    assert (around.years[place], around.months[place]) == (307, 1)
+  told = next(
+    row
+    for row, section in enumerate(found.dates.sections)
+    if section.record == position and section.start
+  )
+  place = found.dates.months[told, 0]
+  assert around.months[place] == month
+  if year is not None:
+    assert around.years[place] == year
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["", "傳", "【傳】"])
 def test_streams_begin_again_with_the_year(tmp_path, mark):
   """The annals of a year, and then what tradition tells of it."""

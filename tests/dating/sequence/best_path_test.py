@@ -45,7 +45,9 @@ def test_windows_hold_the_path_of_another_model(num_offsets):
   turn[np.diag_indices(num_offsets)] = 1 - 0.05 * (num_offsets - 1)
   first = make_moves(transition_model.TransitionModel(), turn)
   other = make_moves(
-    transition_model.TransitionModel(rest=(0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1)),
+    transition_model.TransitionModel(
+      rest=(0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1)
+    ),
     turn,
   )
   windows = best_path.find_windows(emissions, kinds, first, block_size=BLOCK)

@@ -18,6 +18,7 @@ from ctd_jax.dating.sequence.section_kinds import (
   NO_DATE,
   NUM_KINDS,
   SEASON,
+  TOLD_MONTH,
   YEAR,
 )
 
@@ -27,18 +28,19 @@ MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
 SIZE = len(YEARS)
 PLACES = SIZE + 1  # the last one is outside of the calendar
 MOTION = transition_model.TransitionModel(
-  rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3),
-  slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05),
-  ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2),
-  jump=(0.07, 0.05, 0.07, 0.06, 0.07, 0.1, 0.02),
-  back=(0.03, 0.1, 0.02, 0.05, 0.1, 0.2, 0.3),
-  restart=(0.02, 0.01, 0.03, 0.02, 0.05, 0.1, 0.1),
-  leave=(0.01, 0.02, 0.03, 0.01, 0.02, 0.05, 0.02),
-  flashback=(0.1, 0.2, 0.1, 0.05, 0.1, 0.02, 0.1),
+  rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3, 0.4, 0.3),
+  slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05, 0.0, 0.1),
+  ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2, 0.5, 0.4),
+  jump=(0.07, 0.05, 0.07, 0.06, 0.07, 0.1, 0.02, 0.05, 0.1),
+  back=(0.03, 0.1, 0.02, 0.05, 0.1, 0.2, 0.3, 0.1, 0.1),
+  restart=(0.02, 0.01, 0.03, 0.02, 0.05, 0.1, 0.1, 0.05, 0.1),
+  leave=(0.01, 0.02, 0.03, 0.01, 0.02, 0.05, 0.02, 0.01, 0.02),
+  flashback=(0.1, 0.2, 0.1, 0.05, 0.1, 0.02, 0.1, 0.4, 0.3),
 )
 # Nothing goes back, and nothing leaves the calendar.
 FORWARD = dataclasses.replace(
-  MOTION, back=(0.0,) * 7, restart=(0.0,) * 7, leave=(0.0,) * 7
+  MOTION,
+  **{name: (0.0,) * NUM_KINDS for name in ("back", "restart", "leave")},
 )
 
 
@@ -53,7 +55,7 @@ def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
   size = len(years)
   dates = list(zip(years, months, strict=True))
   seasons = [(y, (m - 1) // 3) for y, m in dates]
-  unit = [*[range(size)] * 3, seasons, *[years] * 3][kind]
+  unit = [*[range(size)] * 3, seasons, *[years] * 3, range(size), years][kind]
   found = np.zeros((7, size + 1, size + 1))
   rest, slip, ratio, jump, back, restart, leave = (
     getattr(motion, name)[kind]
@@ -85,6 +87,10 @@ def outliers(evidence, kinds, motion=MOTION):
   kinds = np.array(kinds)
   own = np.exp(evidence[:, :-1])
   before = np.cumsum(own, 1) / np.arange(1, own.shape[1] + 1)
+  # A date inside a record may be of any month.
+  before = np.where(
+    (kinds >= TOLD_MONTH)[:, None], own.mean(1)[:, None], before
+  )
   share = np.array(motion.flashback)[kinds][:, None]
   # The first one moves nothing, and tells of its own month.
   share[0] = 0
@@ -96,6 +102,20 @@ def chronicle(records, seed=0, size=PLACES):
   draw = np.random.default_rng(seed)
   evidence = draw.normal(0, 3, (records, size)).astype(np.float32)
   return evidence, draw.integers(0, NUM_KINDS, records)
+
+
+def find_dates(evidence, kinds, posterior, motion=MOTION):
+  """Posterior of the month that each section tells of, [N, P]."""
+  dates = posterior.copy()
+  own = np.exp(evidence[:, :-1])
+  for i in range(1, len(evidence)):
+    if kinds[i] >= TOLD_MONTH:
+      share = motion.flashback[kinds[i]]
+      here = (1 - share) * own[i]
+      here = posterior[i, :-1] * here / (here + share * own[i].mean())
+      elsewhere = posterior[i, :-1].sum() - here.sum()
+      dates[i, :-1] = here + elsewhere * own[i] / own[i].sum()
+  return dates
 
 
 def brute_force(evidence, kinds, prior=None, motion=MOTION):
@@ -169,12 +189,14 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
   prior = np.random.default_rng(seed).normal(0, 2, PLACES)
   expected, path, likelihood = brute_force(evidence, kinds, prior)
   found = np.zeros_like(expected)
-  for start, rows, total in decoder.iter_posteriors(
-    evidence, kinds, moves(), prior, block
-  ):
-    found[start : start + len(rows)] = rows
-    assert total == pytest.approx(likelihood, abs=1e-3)
+  dates = np.zeros_like(expected)
+  for part in decoder.iter_posteriors(evidence, kinds, moves(), prior, block):
+    rows = slice(part.start, part.start + len(part.standing))
+    found[rows], dates[rows] = part.standing, part.date()
+    assert part.log_likelihood == pytest.approx(likelihood, abs=1e-3)
   np.testing.assert_allclose(found, expected, atol=2e-5)
+  expected = find_dates(evidence, kinds, expected)
+  np.testing.assert_allclose(dates, expected, atol=2e-5)
   decoded = decoder.decode_months(evidence, kinds, moves(), prior, block)
   found_path, _ = best_path.find_best_path(
     evidence, kinds, moves(), prior, block
@@ -226,11 +248,9 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   expected = np.array(forward) * np.array(backward[::-1])
   total = expected[0].sum()
   found = np.zeros((count, PLACES))
-  for start, rows, likelihood in decoder.iter_posteriors(
-    evidence, kinds, made, prior, block
-  ):
-    found[start : start + len(rows)] = rows
-    assert likelihood == pytest.approx(
+  for part in decoder.iter_posteriors(evidence, kinds, made, prior, block):
+    found[part.start : part.start + len(part.standing)] = part.standing
+    assert part.log_likelihood == pytest.approx(
       np.log(total / np.exp(prior).sum()), abs=1e-3
     )
   np.testing.assert_allclose(
@@ -288,9 +308,10 @@ def test_extreme_evidence_leaves_probabilities():
   evidence[np.arange(2000), draw.integers(0, size, 2000)] = 0
   kinds = draw.integers(0, NUM_KINDS, 2000)
   made = moves(years=years, months=months)
-  for _, rows, total in decoder.iter_posteriors(evidence, kinds, made):
-    assert np.isfinite(total)
-    np.testing.assert_allclose(rows.sum(1), 1, atol=1e-4)
+  for part in decoder.iter_posteriors(evidence, kinds, made):
+    assert np.isfinite(part.log_likelihood)
+    np.testing.assert_allclose(part.standing.sum(1), 1, atol=1e-4)
+    np.testing.assert_allclose(part.date().sum(1), 1, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -315,7 +336,7 @@ def test_motion_is_learned_from_a_path():
   # Every entry opens a season, one month after it began, and has a second.
   path = np.repeat(np.arange(1, 480, 3), 2)
   kinds = np.tile([SEASON, NO_DATE], len(path) // 2)
-  believed = transition_model.TransitionModel(rest=(0.5, *[0.1] * 6))
+  believed = transition_model.TransitionModel(rest=(0.5, *[0.1] * 8))
   learned = transition_model.fit_transition_model(
     believed, path, kinds, boundary
   )
@@ -330,10 +351,13 @@ def test_motion_is_learned_from_a_path():
 @pytest.mark.parametrize(
   ("change", "message"),
   [
-    ({"rest": (0.5,)}, "rest of a TransitionModel should be 7 numbers"),
-    ({"ratio": (*[0.5] * 6, 1.0)}, "ratio of a TransitionModel"),
-    ({"flashback": (-0.1,) * 7}, "flashback of a TransitionModel"),
-    ({"rest": (0.9,) * 7, "jump": (0.5,) * 7}, "add up to at most 1"),
+    ({"rest": (0.5,)}, "rest of a TransitionModel should be 9 numbers"),
+    ({"ratio": (*[0.5] * 8, 1.0)}, "ratio of a TransitionModel"),
+    ({"flashback": (-0.1,) * NUM_KINDS}, "flashback of a TransitionModel"),
+    (
+      {"rest": (0.9,) * NUM_KINDS, "jump": (0.5,) * NUM_KINDS},
+      "add up to at most 1",
+    ),
   ],
 )
 def test_probabilities_are_probabilities(change, message):
@@ -345,7 +369,7 @@ def test_probabilities_are_probabilities(change, message):
   ("evidence", "kinds", "prior", "message"),
   [
     (np.zeros((0, PLACES)), [], None, "at least one section"),
-    (np.zeros((1, PLACES)), [7], None, "kind of a section should be 0-6"),
+    (np.zeros((1, PLACES)), [9], None, "kind of a section should be 0-8"),
     (np.zeros((2, 3)), [0, 0], None, r"should be \[2, 10\], got \[2, 3\]"),
     (
       np.zeros((1, PLACES)),
@@ -370,6 +394,6 @@ def test_bad_input_is_named(evidence, kinds, prior, message):
 def test_what_the_order_forbids_is_named():
   evidence = np.full((2, PLACES), -np.inf, np.float32)
   evidence[0, 5] = evidence[1, 2] = 0
-  motion = dataclasses.replace(FORWARD, flashback=(0.0,) * 7)
+  motion = dataclasses.replace(FORWARD, flashback=(0.0,) * NUM_KINDS)
   with pytest.raises(ValueError, match="section 1: no month is possible in"):
     best_path.find_best_path(evidence, [0, 0], moves(motion))
