@@ -36,7 +36,7 @@ from ctd_jax.index.storage import database
 
 # Below this a record is not said to be of the time that is asked for.
 MIN_PROBABILITY = 0.01
-_MAX_OTHER_TIMES = 1000
+MAX_OTHER_TIMES = 1000
 # A passage as long as this is looked up in the texts as it is.
 _MIN_COPY, _MAX_COPY = 6, 200
 
@@ -107,7 +107,7 @@ def find_records(
   )
   words = list_words(question)
   # Words alone can put a record of another time first; it is left out below.
-  depth = k + (_MAX_OTHER_TIMES if words and query else 0)
+  depth = k + (MAX_OTHER_TIMES if words and query else 0)
   ranked = rank_records(index, question, depth, members, masks, skip)
   notes = list(question.notes)
   if words:

@@ -27,6 +27,7 @@ MONTH, YEAR, DECADE, CENTURY = UNITS = ("month", "year", "decade", "century")
 _YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
 _MAX_BARS = 140
 _MIN_MARGIN = 12  # months around what is asked for
+_ALL = 10_000  # more than are ever found for words
 _SHARE = 1e-3  # of the records that may lie beyond the ends of what is shown
 
 
@@ -236,8 +237,10 @@ def find_matches(
     resolved.query.works or tuple(resolved.question.works)
   )
   masks = asking.mask_kinds(served.index, works, resolved.query.kinds or None)
+  # As loosely as the records of the pages are looked for.
+  depth = page_size + (asking.MAX_OTHER_TIMES if query else 0)
   ranked = asking.rank_records(
-    served.index, resolved.question, page_size, works, masks, skip=10_000
+    served.index, resolved.question, depth, works, masks, skip=_ALL
   )
   return [
     item
