@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.dating.chronicle import emissions
+from ctd_jax.dating.chronicle import emissions, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
 from ctd_jax.dating.chronicle.sections import Section
@@ -30,7 +30,6 @@ from ctd_jax.index import calendars
 from ctd_jax.index.answers import answer_phrases
 from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.storage import database
-from ctd_jax.texts.works import Entry, Place
 
 _MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
 # Before 104 BCE a month has a day in some of the calendars that are possible.
@@ -97,7 +96,7 @@ def explain_record(
   if record.start_month is not None or record.best_month >= num_months:
     return [_explain_whole(record, log_odds - prior)]
   reasons = []
-  section = _read_section(record.text, calendar)
+  section = undated_texts.read_head(record.text, calendar)
   scores = np.zeros(num_months)
   before = find_log_odds(1 / num_months)
   for statement in section.statements:
@@ -140,13 +139,6 @@ def _explain_whole(
     "linked": [],
     "months": [],
   }
-
-
-def _read_section(text: str, calendar: Calendar) -> Section:
-  from ctd_jax.dating.chronicle import chronicle_dating  # needs JAX
-
-  entry = Entry(text, Place("", 1))
-  return chronicle_dating.read_all_sections([entry], calendar)[0]
 
 
 def _score_statement(
