@@ -41,8 +41,9 @@ from tests.benchmarks.result_steps import Step
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULT_FOLDER = ROOT / "tests" / "results"
 DURATION_FILE = "durations.tsv"
-# In the workdir, to the folders of source texts and of texts from outside.
-SOURCE_LINK, OUTSIDE_LINK = "sources", "outside"
+# In the workdir, to the folders of source texts, of texts from outside, and of
+# the two editions of all of 通鑑.
+SOURCE_LINK, OUTSIDE_LINK, COMPLETE_LINK = "sources", "outside", "complete"
 DURATION_FIELDS = ("step", "seconds", "processor_seconds", "cores", "commit")
 
 
@@ -85,6 +86,7 @@ class ResultRun:
       "data": self.workdir / "data",
       "sources": self.workdir / SOURCE_LINK,
       "outside": self.workdir / OUTSIDE_LINK,
+      "complete": self.workdir / COMPLETE_LINK,
       "e5": self.workdir / "e5" / "folder",
     }
     command = step.command
@@ -397,6 +399,11 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument(
     "--outside", default="", help="folder of texts and calendars from outside"
   )
+  parser.add_argument(
+    "--complete",
+    default="",
+    help="folder of kanripo/KR2b0007 and NiuTrans/Classical-Modern",
+  )
   parser.add_argument("--steps", default="", help="e.g. dating,ctd-small")
   parser.add_argument("--jobs", type=int, default=1, help="steps at a time")
   parser.add_argument("--list", action="store_true", help="show, run nothing")
@@ -410,8 +417,13 @@ def read_flags() -> argparse.Namespace:
 def main() -> None:
   """Runs the steps, or writes down what they measured."""
   flags = read_flags()
-  plan = result_steps.make_steps()
   workdir = pathlib.Path(flags.workdir)
+  has_complete = bool(flags.complete) or (workdir / COMPLETE_LINK).exists()
+  plan = [
+    step
+    for step in result_steps.make_steps()
+    if has_complete or "{complete}" not in step.command
+  ]
   if workdir.is_absolute() or pathlib.Path.cwd() != ROOT:
     # Rows and logs name commands that hold in every checkout.
     sys.exit("error: --workdir: a relative path, at the root of the checkout")
@@ -440,6 +452,8 @@ def main() -> None:
     if not flags.outside:
       sys.exit("error: --outside: name the folder of texts from outside")
     _link_folder(workdir, OUTSIDE_LINK, flags.outside)
+  if flags.complete:
+    _link_folder(workdir, COMPLETE_LINK, flags.complete)
   undone = run_steps(run, flags.jobs)
   if undone:
     sys.exit(

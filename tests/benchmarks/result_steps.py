@@ -79,8 +79,9 @@ class Step:
     command: as typed in a shell at the root of the checkout; `{workdir}` is
       its own folder, `{runs}` that of all steps, `{data}` that of the built
       data sets, `{sources}` that of the source texts, `{outside}` that of the
-      texts and calendars from outside, `{e5}` the unpacked encoder; all
-      relative to that root.
+      texts and calendars from outside, `{complete}` that of the two editions
+      of all of 通鑑, without which its step is left out, `{e5}` the unpacked
+      encoder; all relative to that root.
     target: stem of the file in `tests/results`; "" for a step without rows.
     systems: whose rows are kept of what the command writes.
     needs: steps that must have ended before.
@@ -373,6 +374,15 @@ def make_steps() -> list[Step]:
       "--outside={outside} --rows={workdir}/rows.json",
       "chronicles",
       CHRONICLES,
+      rows="rows.json",
+    ),
+    Step(
+      "chronicles-complete",
+      "python -m tests.benchmarks.chronicle_order --texts=tongjian_complete "
+      "--variants=printed --sources={sources} --outside={outside} "
+      "--complete={complete} --rows={workdir}/rows.json",
+      "chronicles",
+      ("tongjian_complete",),
       rows="rows.json",
     ),
   ]
