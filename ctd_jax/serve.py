@@ -40,6 +40,7 @@ def main() -> None:
   folder = pathlib.Path(values.index).expanduser()
   settings = WebSettings(
     index=folder,
+    encoder=values.encoder,
     host=values.host,
     port=values.port,
     host_names=tuple(values.host_names),
@@ -64,6 +65,13 @@ def main() -> None:
 if __name__ == "__main__":
   flags.DEFINE_string(
     "index", None, "Folder of the index. Example: --index=annals"
+  )
+  flags.DEFINE_string(
+    "encoder",
+    None,
+    "Where the encoder lies that the vectors of the index were made with, or "
+    "none, to look for words alone. By default where it lay then. Example: "
+    "--encoder=exported",
   )
   flags.DEFINE_string(
     "host",

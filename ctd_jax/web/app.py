@@ -62,7 +62,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     lifespan=_warm_up,
   )
   app.state.settings = settings
-  app.state.holder = IndexHolder(settings.index)
+  app.state.holder = IndexHolder(settings.index, settings.encoder)
   for router in (
     search_page.router,
     record_page.router,

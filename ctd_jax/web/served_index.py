@@ -113,20 +113,21 @@ class ServedIndex:
 class IndexHolder:
   """Opens an index, and opens it again when its manifest has changed."""
 
-  def __init__(self, folder: pathlib.Path):
-    """Opens the index.
+  def __init__(self, folder: pathlib.Path, encoder: str | None = None):
+    """Opens the index, and the encoder of its vectors if it has any.
 
     Args:
       folder: of the index.
+      encoder: as of `Index.open`.
 
     Raises:
-      FileNotFoundError: if there is no index.
-      ValueError: naming the file that is damaged.
+      FileNotFoundError: if there is no index, or no encoder.
+      ValueError: naming the file that is damaged; if it is another encoder.
     """
-    self._folder = folder
+    self._folder, self._encoder = folder, encoder
     self._lock = threading.Lock()
     self._mark = self._read_mark()
-    self._served = ServedIndex(Index.open(folder))
+    self._served = self._open()
 
   def get(self) -> ServedIndex:
     """Returns the newest state that can be opened."""
@@ -138,9 +139,15 @@ class IndexHolder:
         self._lock.release()
     return self._served
 
+  def _open(self) -> ServedIndex:
+    index = Index.open(self._folder, encoder=self._encoder)
+    if index.dense is not None:
+      _ = index.dense.encoder  # so that the first question does not wait
+    return ServedIndex(index)
+
   def _reopen(self, mark: tuple[int, int]) -> None:
     try:
-      served = ServedIndex(Index.open(self._folder))
+      served = self._open()
     except (OSError, ValueError) as error:
       # As while files are being replaced; the state before still answers.
       logging.warning("the index has changed and cannot be opened: %s", error)

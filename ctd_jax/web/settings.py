@@ -18,6 +18,7 @@ class WebSettings:
 
   Attributes:
     index: folder of the index.
+    encoder: of its vectors, as of `Index.open`.
     host: address that is listened on.
     port: likewise.
     host_names: further names by which the server is called, as behind a proxy.
@@ -29,6 +30,7 @@ class WebSettings:
   """
 
   index: pathlib.Path
+  encoder: str | None = None
   host: str = LOCAL_HOST
   port: int = DEFAULT_PORT
   host_names: tuple[str, ...] = ()

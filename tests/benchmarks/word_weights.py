@@ -44,7 +44,7 @@ STEP_WEIGHTS = (
   (1.0, 0.5, 0.25, 0.1),
   (1.0, 1.0, 1.0, 1.0),
 )
-DENSE_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+DENSE_WEIGHTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 _HAN_RUN = re.compile("[\u3400-\u9fff]{4,}")
 _DEPTH = 10
 
@@ -148,8 +148,17 @@ class Measure:
       scores |= word_search.search_words(connection, words, _DEPTH)
       self._found.append((query, scores))
 
-  def print_line(self, label: str, word_weight: float, dense_weight: float):
-    """Prints the figures of all tasks."""
+  def print_line(
+    self, label: str, word_weight: float, dense_weight: float | None = None
+  ) -> None:
+    """Prints the figures of all tasks.
+
+    Args:
+      label: of the line.
+      word_weight: as of `ranking.rank_by_words`.
+      dense_weight: likewise; None = vectors are not asked, which differs from
+        0 in what is ranked.
+    """
     ranks: dict[str, list[float]] = {task: [] for task in TASKS}
     for item, (query, scores), near in zip(
       self._asked, self._found, self._near, strict=True
@@ -160,8 +169,8 @@ class Measure:
         _DEPTH,
         query,
         word_weight,
-        near,
-        dense_weight,
+        None if dense_weight is None else near,
+        dense_weight or 0.0,
       )
       for task, wanted in item.wanted.items():
         if wanted:
@@ -190,6 +199,7 @@ def main() -> None:
   asked = list(make_questions(index, benchmark, flags.questions, flags.seed))
   measure = Measure(index, asked)
   if index.dense:
+    measure.print_line("words alone", ranking.WORD_WEIGHT)
     for weight in DENSE_WEIGHTS:
       measure.print_line(f"vectors {weight:4.2f}", ranking.WORD_WEIGHT, weight)
     return
@@ -197,7 +207,7 @@ def main() -> None:
     word_search.STEP_WEIGHTS = steps
     measure.find_words()
     for weight in WORD_WEIGHTS:
-      measure.print_line(f"steps {steps} words {weight:4.1f}", weight, 0.0)
+      measure.print_line(f"steps {steps} words {weight:4.1f}", weight)
 
 
 if __name__ == "__main__":
