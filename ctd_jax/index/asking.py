@@ -7,6 +7,7 @@ may have, and nothing is guessed.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import difflib
 from collections.abc import Collection, Mapping, Sequence
@@ -113,7 +114,13 @@ def find_records(
   if words:
     notes += _describe_search(index, words, ranked)
   if query is not None:
-    ranked = [item for item in ranked if (item.mass or 0) >= min_probability]
+    in_time = [item for item in ranked if (item.mass or 0) >= min_probability]
+    if words and ranked and not in_time:
+      notes.append(
+        f"{len(ranked):,} records of other times have {'、'.join(words)}, or "
+        "characters of it; ask without the time to see them"
+      )
+    ranked = in_time
   ranked = ranked[skip : skip + k]
   records = database.fetch_records(
     index.connection, [item.row for item in ranked]
@@ -132,8 +139,23 @@ def find_records(
     results=results,
     readings=readings,
     notes=notes,
-    counts=_count_records(index, members, masks, query),
+    counts=_count_records(
+      index, members, masks, _make_counted_query(question, query)
+    ),
   )
+
+
+def _make_counted_query(
+  question: Question, query: TimeQuery | None
+) -> TimeQuery | None:
+  """Returns the months whose records are counted.
+
+  Of a day in a month all records of the month: whether the month has the day is
+  not sure in every calendar, and no record would be of it.
+  """
+  if query is None or not question.intervals:
+    return query
+  return dataclasses.replace(query, month_weights=None)
 
 
 def _describe_search(

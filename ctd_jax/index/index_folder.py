@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 import ctd_jax
 from ctd_jax.index import calendars, ranking
@@ -127,8 +127,23 @@ class IndexFolder:
   def question_reader(self) -> question_reading.QuestionReader:
     """Reader of what is asked."""
     return question_reading.QuestionReader(
-      self.calendar, self.printed_reigns, [work.name for work in self.works]
+      self.calendar,
+      self.printed_reigns,
+      [work.name for work in self.works],
+      self._count_records,
     )
+
+  def _count_records(self) -> Int[np.ndarray, " K"]:
+    """Returns how many records each month is the likeliest of."""
+    counts = np.zeros(len(self.calendar) + 1, np.int64)
+    rows = self.connection.execute(
+      "SELECT best_month, COUNT(*) FROM records WHERE kind != ? "
+      "GROUP BY best_month",
+      (database.HEADING,),
+    )
+    for month, count in rows:
+      counts[month] = count
+    return counts[:-1]
 
   @functools.cached_property
   def passage_dater(self) -> PassageDater:

@@ -97,6 +97,13 @@ def test_folding_keeps_positions():
   ]
 
 
+def test_variant_glyphs_of_prints_are_found():
+  assert full_text.find_spans(["鹽鐵", "喪"], "罷塩鐡，居䘮") == [
+    (1, 3),
+    (5, 6),
+  ]
+
+
 def test_reasons_are_kept_whole():
   reasons = [{"expert": "cue", "note": "「五月」", "spans": [[0, 2]]}]
   data = database.encode_reasons(reasons)

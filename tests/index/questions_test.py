@@ -3,6 +3,7 @@
 import contextlib
 import re
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -99,6 +100,8 @@ def test_times(text, expected):
     ("隱公五年四月，葬衛桓公", ("葬衛桓公",), [month(1, 5, 4)]),
     ("隱公元年鄭伯克段于鄢", ("鄭伯克段于鄢",), [YIN]),
     ("「隱公元年」", ("隱公元年",), []),
+    ("日有食之", ("日有食之",), []),
+    ("隱公元年的日有食之", ("日有食",), [YIN]),
     ("「日食」有哪些記載？", ("日食",), []),
     ("獲麟是哪一年？", ("獲麟",), []),
     ("公子翬是誰", ("公子翬",), []),
@@ -224,6 +227,36 @@ def test_an_era_of_several_states_lists_all():
   assert len(MANY_READER.read("建武年間").readings) > 5
   assert MANY_READER.read("晉泰始元年五月").readings == ()
   assert MANY_READER.read("泰始九年").readings == ()  # of one only
+
+
+def test_meanings_with_records_come_first_by_time():
+  calendar = month_calendar.load_calendar("晉,劉宋")
+  first = len(calendar) - 40
+  counts = np.zeros(len(calendar), int)
+  counts[first:] = 1
+  reader = QuestionReader(calendar, count_records=lambda: counts)
+  readings = reader.read("元年").readings
+  has_records = [reading.span.last >= first for reading in readings]
+  assert 0 < sum(has_records) < len(readings)
+  assert has_records == sorted(has_records, reverse=True)
+  months = [reading.span.first for reading in readings]
+  number = sum(has_records)
+  assert months[:number] == sorted(months[:number])
+
+
+@pytest.mark.parametrize(
+  ("text", "is_passage"),
+  [
+    ("夏四月使来賀千齡節帝獵於炭山", True),
+    ("齊侯使其弟年來聘公及大夫送之", True),
+    ("隱公三年二月己巳日有食之", False),
+    ("隱公五年夏四月葬衛桓公于其國之南", False),  # words of a known time
+    ("鄭伯克段于鄢", False),
+    ("五月有何記事載於史冊而可考者乎", False),
+  ],
+)
+def test_long_texts_without_punctuation_are_passages(text, is_passage):
+  assert (LU_READER.read(text).intent == PASSAGE) == is_passage
 
 
 def test_printed_reigns_come_first():

@@ -109,6 +109,16 @@ def test_day_is_of_the_records_that_print_it_first(index):
   assert rows_of(answer)[0] == 6
 
 
+def test_words_of_another_time_are_told(index):
+  answer = index.ask("隱公元年日食")
+  assert any("of other times have 日食" in note for note in answer.notes)
+
+
+def test_records_of_the_month_of_a_day_are_counted(index):
+  with_day = index.ask("隱公三年二月己巳").counts["in_time"]
+  assert with_day == index.ask("隱公三年二月").counts["in_time"] > 0
+
+
 def test_ambiguous_name_lists_what_it_may_mean(index):
   answer = index.ask("元年")
   names = [reading.name for reading in answer.understood.readings]

@@ -52,6 +52,7 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
       (reason.to_dict() for reason in dates.reasons),
       key=lambda reason: -abs(reason["weight"]),
     ),
+    dates.month,
   )
   return PassageDate(
     month=calendars.describe_month(index.calendar, dates.month),

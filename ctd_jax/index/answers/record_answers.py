@@ -194,7 +194,7 @@ def _read_again(
       "months": [],
     }
   )
-  return linked_records.name_linked(index, reasons)
+  return linked_records.name_linked(index, reasons, record.best_month)
 
 
 def _find_neighbours(

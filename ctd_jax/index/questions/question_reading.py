@@ -8,7 +8,10 @@ is answered with all that it may mean (`Question.readings`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+from jaxtyping import Int
 
 from ctd_jax.chronology import query_dates, query_mentions, window_patterns
 from ctd_jax.chronology.date_grammar import build_grammar
@@ -32,6 +35,7 @@ from ctd_jax.index.questions.question_types import (
   WORDS,
   Question,
   QuestionError,
+  Reading,
 )
 
 # Characters; the longest annals of one year have fewer.
@@ -40,6 +44,7 @@ MAX_PASSAGE = 20_000
 MAX_QUESTION = 200
 # Without punctuation a text of so many Han characters is no list of words.
 _MAX_UNPUNCTUATED = 40
+_MAX_PHRASE = 12
 _MAX_ENGLISH_WORDS = 25
 _MAX_EXCERPT = 40
 # Tabulators and ends of lines are blanks.
@@ -47,6 +52,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _HAN = re.compile(
   "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+_HAN_RUN = re.compile(rf"{_HAN.pattern}+")
 _CLAUSE = re.compile("[。；：]|，(?=.)", re.DOTALL)
 _SENTENCE = re.compile("[。；：]")
 _ENDS_ASKING = re.compile(r"[？?][\s」』”\"]*\Z")
@@ -61,6 +67,7 @@ class QuestionReader:
     calendar: Calendar,
     printed_reigns: Collection[int] = frozenset(),
     works: Sequence[str] = (),
+    count_records: Callable[[], Int[np.ndarray, " K"]] | None = None,
   ):
     """Indexes the months of the calendar.
 
@@ -69,7 +76,10 @@ class QuestionReader:
       printed_reigns: rows of the reigns that the works of the index name; they
         come first among those that a date may mean.
       works: names of the works of the index.
+      count_records: gives the number of records of each month; meanings of a
+        date that have records come first. All are alike if None.
     """
+    self._count_records = count_records
     self._months = CalendarMonths(calendar)
     self._printed_reigns = frozenset(printed_reigns)
     self._works = tuple(works)
@@ -128,7 +138,9 @@ class QuestionReader:
     if num_han > _MAX_UNPUNCTUATED:
       return True
     if not (marks or has_sentence):
-      return False
+      # As printed editions have it: no phrase to look for is so long.
+      longest = max(map(len, _HAN_RUN.findall(plain)), default=0)
+      return longest > _MAX_PHRASE and not self._has_date(plain)
     return has_sentence or len(marks) > 1 or not self._has_date(plain)
 
   def _has_date(self, text: str) -> bool:
@@ -170,7 +182,7 @@ class QuestionReader:
         f"expected {_EXAMPLES}"
       )
     notes += dates.notes
-    readings = dates.readings if len(dates.readings) > 1 else ()
+    readings = self._sort_readings(dates.readings)
     if len(readings) > MAX_READINGS:
       notes.append(
         f"{MAX_READINGS} of {len(readings):,} meanings of the date are listed; "
@@ -194,6 +206,20 @@ class QuestionReader:
       works,
       tuple(dict.fromkeys(notes)),
     )
+
+  def _sort_readings(self, readings: Sequence[Reading]) -> tuple[Reading, ...]:
+    """Returns several meanings of a date, those with records first, by time."""
+    if len(readings) < 2:
+      return ()
+    if self._count_records is None:
+      return tuple(readings)
+    before = np.concatenate([[0], np.cumsum(self._count_records())])
+
+    def sort_key(reading: Reading) -> tuple[bool, int]:
+      first, last, _ = reading.span
+      return bool(before[last + 1] == before[first]), first
+
+    return tuple(sorted(readings, key=sort_key))
 
   def _note_reigns(self, words: Sequence[str]) -> list[str]:
     """Returns how to ask for the time of what is asked for as a word."""

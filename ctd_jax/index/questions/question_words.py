@@ -226,8 +226,11 @@ def find_words(
   for match in _ASKING.finditer(folded):
     characters[match.start() : match.end()] = " " * len(match[0])
   words: list[str] = []
-  for segment in _SEPARATOR.split("".join(characters)):
+  segments = _SEPARATOR.split("".join(characters))
+  for segment in segments:
     words += _find_segment_words(segment)
+  if len(segments) == 1 and words and segments[0] == f"{words[-1]}之":
+    words[-1] = segments[0]  # 「日有食之」 belongs to nothing beside it
   return tuple(dict.fromkeys(words))
 
 

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import opencc
 
 from ctd_jax.chronology import numerals
+from ctd_jax.index.storage import print_variants
 
 TOKENIZER = "unicode61 remove_diacritics 2"
 # Ideographs of all planes, kana, and what texts have for a character without a
@@ -60,7 +61,8 @@ _TO_SIMPLIFIED = _SimplifiedCharacters()
 
 def fold_text(text: str) -> str:
   """Returns a text in one spelling and one script, of the same length."""
-  return numerals.fold_script(text).translate(_TO_SIMPLIFIED)
+  usual = text.translate(print_variants.TO_USUAL)
+  return numerals.fold_script(usual).translate(_TO_SIMPLIFIED)
 
 
 def split_tokens(text: str) -> str:
