@@ -8,11 +8,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ctd_jax.dating.chronicle import section_reading
 from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import AnswerRecord
 from ctd_jax.index.storage import database
-from ctd_jax.texts.works import Entry, Place
 from ctd_jax.web import bar_chart, rendering
 from ctd_jax.web.answering import answer_in_time, index_of
 from ctd_jax.web.errors import PageError
@@ -98,12 +98,9 @@ def find_cues(
   served: ServedIndex, record: AnswerRecord
 ) -> list[tuple[int, int]]:
   """Returns where a record prints a date: first character and end of each."""
-  from ctd_jax.dating.chronicle import chronicle_dating  # needs JAX
-
   spans = [(start, end) for it in record.reasons for start, end in it["spans"]]
-  entry = Entry(record.text, Place("", 1))
-  for section in chronicle_dating.read_all_sections(
-    [entry], served.index.calendar
+  for section in section_reading.read_sections(
+    0, record.text, served.index.calendar
   ):
     if section.statements:
       printed = record.text[section.start : section.date_end]

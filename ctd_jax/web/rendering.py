@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.index.answers import page, terminal
+from ctd_jax.index.answers import answer_phrases, page
 from ctd_jax.web import messages
 from ctd_jax.web.served_index import ServedIndex
 
@@ -176,8 +176,8 @@ def _environment() -> jinja2.Environment:
     undefined=jinja2.StrictUndefined,
   )
   environment.filters |= {
-    "chance": terminal.format_chance,
-    "clean": terminal.clean,
+    "chance": answer_phrases.format_chance,
+    "clean": answer_phrases.clean,
     "year": reign_tables.format_common_era_year,
     "number": "{:,}".format,
   }

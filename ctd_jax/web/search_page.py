@@ -12,7 +12,13 @@ from starlette.responses import RedirectResponse, Response
 from ctd_jax.index import asking
 from ctd_jax.index.answers.answer import Answer
 from ctd_jax.index.questions.question_types import PASSAGE
-from ctd_jax.web import bar_chart, queries, rendering, timeline
+from ctd_jax.web import (
+  bar_chart,
+  month_names,
+  queries,
+  rendering,
+  timeline,
+)
 from ctd_jax.web.answering import answer_in_time, index_of, settings_of
 from ctd_jax.web.queries import PAGE_SIZE, PageQuery, ResolvedQuery
 from ctd_jax.web.served_index import ServedIndex
@@ -110,6 +116,7 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
     num_matches = len(matches)
   else:
     num_matches = _count_in_time(served, resolved)
+  answer = month_names.rename_months(served, answer, resolved.question)
   return SearchResult(resolved, answer, num_matches, times)
 
 

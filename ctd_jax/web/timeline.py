@@ -28,7 +28,7 @@ _YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
 _MAX_BARS = 140
 _MIN_MARGIN = 12  # months around what is asked for
 _ALL = 10_000  # more than are ever found for words
-_SHARE = 1e-3  # of the records that may lie beyond the ends of what is shown
+_SHARE = 5e-3  # of the records that may lie beyond the ends of what is shown
 
 
 @dataclasses.dataclass(frozen=True)

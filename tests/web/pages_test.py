@@ -1,9 +1,16 @@
 """Pages: what they say, where they lead, and what they say of bad requests."""
 
+import dataclasses
 import re
 
 import pytest
 
+from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.index.answers.answer import Span, Understanding
+from ctd_jax.index.questions import question_reading
+from ctd_jax.index.search import Index
+from ctd_jax.web import month_names
+from ctd_jax.web.served_index import ServedIndex
 from tests.web.conftest import open_client
 
 ENGLISH = {"accept-language": "en"}
@@ -54,6 +61,33 @@ def test_ambiguous_date_offers_its_readings(client):
   assert len(links) > 5
   narrowed = read(client, links[0].replace("&amp;", "&"))
   assert "may mean" not in narrowed
+
+
+def test_months_are_named_as_the_question_names_them(served):
+  calendar = month_calendar.load_calendar("zh")
+  index = Index.__new__(Index)
+  vars(index).update(calendar=calendar, printed_reigns=frozenset())
+  question = question_reading.QuestionReader(calendar).read("永嘉五年六月")
+  other = ServedIndex(index)
+  (span,) = question.intervals
+  record = served.index.record(3)
+  date = dataclasses.replace(
+    record.date,
+    month={"ordinal": span.first, "name": "漢趙昭武帝嘉平元年六月"},
+    credible_90=(Span(first=span.first, last=span.last + 1, name="x"),),
+  )
+  answer = dataclasses.replace(
+    served.index.ask("鄭人"),
+    understood=Understanding(
+      intervals=(Span(first=span.first, last=span.last, name="x"),)
+    ),
+    results=(dataclasses.replace(record, date=date),),
+  )
+  renamed = month_names.rename_months(other, answer, question)
+  assert renamed.understood.intervals[0].name == "晉懷帝永嘉五年六月"
+  date = renamed.results[0].date
+  assert date.month["name"] == "晉懷帝永嘉五年六月"
+  assert date.credible_90[0].name == "晉懷帝永嘉五年六月 – 晉懷帝永嘉五年七月"
 
 
 def test_timeline_leads_to_narrower_times_without_a_script(client):

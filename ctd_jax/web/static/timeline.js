@@ -46,17 +46,24 @@
     };
   }
 
+  // A label is as wide as its letters; Han characters are twice as wide.
+  const measure = (label) => 14 + 7 * [...label].reduce(
+    (sum, letter) => sum + (letter > "\u2e80" ? 1.8 : 1), 0);
+
   function makeTicks() {
     const [first, last] = seen();
     const inside = bars.filter((bar) => bar.last >= first && bar.first <= last);
-    const room = Math.max(Math.floor(box.clientWidth / 110), 2);
+    const label = (bar) => bar.first === bar.last
+      ? bar.name : bar.common_era.split(" – ")[0];
+    const widest = Math.max(...inside.map((bar) => measure(label(bar))), 1);
+    const room = Math.max(Math.floor((box.clientWidth - 60) / widest), 1);
     const step = Math.max(Math.ceil(inside.length / room), 1);
-    const shown = inside.filter((_, index) => index % step === 0);
-    const isMonth = shown.length && shown[0].first === shown[0].last;
+    const offset = Math.floor(Math.min(step, inside.length) / 2);
+    const shown = inside.filter((_, index) => index % step === offset);
     return {
+      tickangle: 0,
       tickvals: shown.map((bar) => (bar.first + bar.last) / 2),
-      ticktext: shown.map((bar) => isMonth
-        ? bar.name : bar.common_era.split(" – ")[0]),
+      ticktext: shown.map(label),
     };
   }
 
