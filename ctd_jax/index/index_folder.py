@@ -47,6 +47,7 @@ class IndexFolder:
     self.manifest = manifest
     self._sha256 = sha256
     self._thread = threading.local()
+    self._kind_masks: dict[tuple[int, tuple[str, ...]], np.ndarray] = {}
     self.dense: DenseSearch | None = None
 
   @classmethod
@@ -192,6 +193,28 @@ class IndexFolder:
   def posteriors_of(self, work: database.IndexedWork) -> ranking.WorkPosteriors:
     """Returns the posteriors of a work."""
     return self._posteriors[work.work_id]
+
+  def mask_kinds(
+    self, work: database.IndexedWork, kinds: tuple[str, ...]
+  ) -> Bool[np.ndarray, " n"]:
+    """Returns which records of a work are of some kinds, not to be changed.
+
+    Args:
+      work: of the index.
+      kinds: of records.
+    """
+    key = work.work_id, kinds
+    if key not in self._kind_masks:
+      rows = self.connection.execute(
+        "SELECT row FROM records WHERE work_id = ? AND kind IN "
+        f"({', '.join('?' * len(kinds))})",
+        [work.work_id, *kinds],
+      ).fetchall()
+      mask = np.zeros(work.num_records, bool)
+      mask[np.array(rows, np.int64).reshape(-1) - work.first_row] = True
+      mask.setflags(write=False)
+      self._kind_masks[key] = mask
+    return self._kind_masks[key]
 
   def work_of(self, row: int) -> database.IndexedWork:
     """Returns the work that a record is of.
