@@ -29,7 +29,7 @@ from ctd_jax.index.storage.manifest import EncoderEntry
 NUM_NEAR = 500
 # Of vectors beside words, 0..1. Chosen on validation questions, see
 # tests/benchmarks/word_weights.py.
-DENSE_WEIGHT = 0.15
+DENSE_WEIGHT = 0.1
 Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
 
 
