@@ -26,6 +26,7 @@ ALL_POLITIES = "all"
 # Historians gave it to years that were counted by the ruler alone: 漢文帝三年
 # is of 前元.
 _LATER_NAMES = ("前元",)
+_MAX_DAYS_APART = 2  # of first days of one lunation in two calendars
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,7 +359,7 @@ def load_calendar(names: str | Sequence[str] = ALL_POLITIES) -> EraCalendar:
 @functools.lru_cache(maxsize=8)
 def _make_calendar(eras: tuple[Era, ...]) -> EraCalendar:
   """Returns the calendar of eras that are in order of time."""
-  streams = calendar_tables.load_streams()
+  streams = _load_whole_years()
   blocks = []  # positions in the stream, for each era
   for era in eras:
     stream = streams[era.stream]
@@ -420,6 +421,49 @@ def _make_calendar(eras: tuple[Era, ...]) -> EraCalendar:
     (member_days[:, 0] <= member_days[:, 1])[order],
     member_days[order],
   )
+
+
+@functools.cache
+def _load_whole_years() -> dict[str, calendar_tables.Stream]:
+  """Returns the streams by name, from the head of their first year on.
+
+  A state whose calendar begins within a year, 孫吳 with the tenth month of 222,
+  has the months before of the calendar that its country had: annals name them
+  after the new era as well.
+  """
+  streams = calendar_tables.load_streams()
+  countries = {
+    era.stream: era.polity.country for era in calendar_tables.load_eras()
+  }
+  whole = dict(streams)
+  for name, stream in streams.items():
+    for other_name, other in streams.items():
+      months_before = np.flatnonzero(
+        (other.first_days < stream.first_days[0] - _MAX_DAYS_APART)
+        & (other.years == stream.years[0])
+      )
+      if len(months_before) and countries.get(name) == countries.get(
+        other_name
+      ):
+        whole[name] = _prepend_months(stream, other, months_before)
+        break
+  return whole
+
+
+def _prepend_months(
+  stream: calendar_tables.Stream,
+  other: calendar_tables.Stream,
+  months: Int[np.ndarray, " n"],
+) -> calendar_tables.Stream:
+  """Returns a stream with months of another before its own."""
+  columns = {
+    field.name: np.concatenate(
+      [getattr(other, field.name)[months], getattr(stream, field.name)]
+    )
+    for field in dataclasses.fields(stream)
+    if field.name != "name"
+  }
+  return dataclasses.replace(stream, **columns)
 
 
 def _years_of_era(era: Era, stream: calendar_tables.Stream) -> tuple[int, int]:

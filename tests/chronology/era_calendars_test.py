@@ -396,3 +396,18 @@ def test_a_count_that_outlived_its_ruler_is_named_by_the_polity():
   states = {row.name: row.state for row in rows}
   assert states["顯德"] == "後周"
   assert states["貞觀"] == "唐太宗"
+
+
+@pytest.mark.parametrize(
+  ("polity", "era", "first_used"), [("孫吳", "黃武", 10), ("蜀漢", "章武", 4)]
+)
+def test_a_calendar_that_begins_within_a_year_has_all_of_it(
+  polity, era, first_used
+):
+  calendar = era_calendars.load_calendar(polity)
+  assert calendar.months[0] == 1
+  months = calendar.find_months(era, 1)
+  in_use = {int(calendar.months[m.month]) for m in months if m.in_use}
+  before = {int(calendar.months[m.month]) for m in months if not m.in_use}
+  assert in_use == set(range(first_used, 13))
+  assert before == set(range(1, first_used))
