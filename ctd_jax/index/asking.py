@@ -23,6 +23,7 @@ from ctd_jax.index.answers.answer import (
   Answer,
   PassageDate,
   Reading,
+  Span,
   Understanding,
 )
 from ctd_jax.index.dense.dense_search import NearRecords
@@ -346,17 +347,7 @@ def mask_kinds(
   ]
   if len(wanted) == len(known):
     return None
-  masks = {}
-  for work in works:
-    rows = index.connection.execute(
-      "SELECT row FROM records WHERE work_id = ? AND kind IN "
-      f"({', '.join('?' * len(wanted))})",
-      [work.work_id, *wanted],
-    ).fetchall()
-    mask = np.zeros(work.num_records, bool)
-    mask[np.array(rows, np.int64).reshape(-1) - work.first_row] = True
-    masks[work.work_id] = mask
-  return masks
+  return {work.work_id: index.mask_kinds(work, tuple(wanted)) for work in works}
 
 
 def _is_member(
@@ -445,10 +436,7 @@ def _make_answer(
   counts: dict[str, int] | None = None,
 ) -> Answer:
   understood = Understanding(
-    intervals=tuple(
-      record_answers.make_span(index, span.first, span.last)
-      for span in question.intervals
-    ),
+    intervals=tuple(_name_interval(index, span) for span in question.intervals),
     common_era=tuple(
       record_answers.format_years(index, span.first, span.last)
       for span in question.intervals
@@ -470,6 +458,15 @@ def _make_answer(
     versions=index.versions,
     asked_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     calendar_name=index.calendar.timeline.name,
+  )
+
+
+def _name_interval(index: IndexFolder, span: MonthSpan) -> Span:
+  """Returns months by the name that was asked with, a year CE by its reign."""
+  if span.name != record_answers.format_years(index, span.first, span.last):
+    return Span(first=span.first, last=span.last, name=span.name)
+  return record_answers.make_span(
+    index, span.first, span.last, index.printed_reigns
   )
 
 

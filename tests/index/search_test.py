@@ -27,7 +27,10 @@ def test_time_is_answered_with_the_records_of_its_months(index):
   assert answer.intent == "time"
   assert rows_of(answer) == [1, 2, 3, 4]  # no heading
   assert answer.understood.intervals[0].first == 0
+  assert answer.understood.intervals[0].name == "魯隱公元年"
   assert answer.understood.common_era == ("722 BCE",)
+  named = index.ask("722 BCE").understood.intervals[0].name
+  assert named == "魯隱公元年正月 – 魯隱公元年十二月"
   assert answer.counts == {"records": 9, "works": 2, "in_time": 4}
   assert answer.results[0].date.month["name"] == "魯隱公元年正月"
   assert answer.results[0].probability_asked == pytest.approx(1)

@@ -55,7 +55,9 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
     dates.month,
   )
   return PassageDate(
-    month=calendars.describe_month(index.calendar, dates.month),
+    month=calendars.describe_month(
+      index.calendar, dates.month, index.printed_reigns
+    ),
     common_era=record_answers.format_years(index, dates.month, dates.month),
     probability=float(chances[dates.month]),
     outside=float(chances[-1]),
@@ -82,7 +84,9 @@ def _find_credible(
   """Returns the smallest set of months that holds a share."""
   order = np.argsort(-chances, kind="stable")
   size = int((np.cumsum(chances[order]) < share).sum()) + 1
-  return record_answers.find_spans(index, np.sort(order[:size]).tolist())
+  return record_answers.find_spans(
+    index, np.sort(order[:size]).tolist(), index.printed_reigns
+  )
 
 
 def _list_months(
@@ -94,7 +98,7 @@ def _list_months(
   return tuple(
     LikelyMonth(
       ordinal=month,
-      name=calendars.name_month(index.calendar, month),
+      name=calendars.name_month(index.calendar, month, index.printed_reigns),
       common_era=record_answers.format_years(index, month, month),
       probability=float(chances[month]),
     )
@@ -120,7 +124,9 @@ def _list_years(
   order = np.argsort(-sums, kind="stable")[:MAX_YEARS].tolist()
   return tuple(
     LikelyYear(
-      name=calendars.name_year(index.calendar, int(bounds[year])),
+      name=calendars.name_year(
+        index.calendar, int(bounds[year]), index.printed_reigns
+      ),
       ce_year=int(years[year]),
       common_era=reign_tables.format_common_era_year(int(years[year])),
       first=int(bounds[year]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def find_spans(
-  index: IndexFolder, months: Sequence[int], printed_reigns: Sequence[int] = ()
+  index: IndexFolder,
+  months: Sequence[int],
+  printed_reigns: Collection[int] = (),
 ) -> tuple[Span, ...]:
   """Returns months as spans of consecutive ones; outside is a span of its own.
 
@@ -42,7 +44,10 @@ def find_spans(
 
 
 def make_span(
-  index: IndexFolder, first: int, last: int, printed_reigns: Sequence[int] = ()
+  index: IndexFolder,
+  first: int,
+  last: int,
+  printed_reigns: Collection[int] = (),
 ) -> Span:
   """Returns consecutive months with their name."""
   name = calendars.name_month(index.calendar, first, printed_reigns)

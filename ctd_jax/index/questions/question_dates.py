@@ -97,9 +97,9 @@ def read_dates(
   try:
     return _read_dates(text, months, printed_reigns)
   except DateError as error:
-    raise QuestionError(
-      f"{error}; the calendar holds {format_years(months.years)}"
-    ) from None
+    years = format_years(months.years)
+    told = "" if years in str(error) else f"; the calendar holds {years}"
+    raise QuestionError(f"{error}{told}") from None
 
 
 def _read_dates(
