@@ -78,6 +78,11 @@ VIEWS = {
     "mode": "hidden_events",
     "metrics": "month,within_1,year,nll,ece",
   },
+  "explanations": {
+    "dataset": "explanations/chunqiutr/rebuilt",
+    "split": "test",
+    "metrics": "p,p_said,p_again,falls,within_.1,median",
+  },
   "chronicles": {
     "dataset": "chronicles",
     "split": "test",

@@ -48,6 +48,15 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("coverage@90", "size@90"),
     ),
   },
+  # What taking evidence away does to a date, and what was said of it.
+  "explanations": {
+    "track": runs.TRACKS,
+    "mode": ("loose_passages",),
+    "family": ("all",),
+    "metric": (
+      *("passages", "p", "p_said", "p_again", "falls", "within_.1", "median"),
+    ),
+  },
   # Places of chronicles that are dated by their order; the system is the text.
   "chronicles": {
     "track": runs.TRACKS,

@@ -9,8 +9,9 @@ also how far the weights are from adding up to the log odds.
 
   python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
     --hide=validation,test
-  python -m tests.benchmarks.explanations --index=INDEX [--number=200]
-    [--seed=1] [--show=5]
+  python -m tests.benchmarks.explanations --index=INDEX [--data_dir=DIR]
+    [--name=chunqiutr/rebuilt] [--split=validation] [--number=200] [--seed=1]
+    [--show=5] [--rows=FILE]
 """
 
 from __future__ import annotations
@@ -18,17 +19,32 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import pathlib
+import shlex
+import sys
+import time
 
 import numpy as np
 
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.dating.passages.passage_dater import PassageDater
 from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.evaluation import results
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database
+from ctd_jax.systems import dated_gallery
+from ctd_jax.utils import provenance
+from ctd_jax_datasets import load
 
 PRINTED = ("openings", "days")
 LINKED = ("cited", "parallels", "known")
+# Names of what is taken away, by expert, and of all of it.
+NAMES = {
+  **dict.fromkeys(PRINTED, "without-printed-date"),
+  "cited": "without-citations",
+  **dict.fromkeys(("parallels", "known"), "without-parallels"),
+}
+ANY = "without-strongest"
 MIN_WEIGHT = 0.1  # of evidence that is worth taking away, in nats
 
 
@@ -111,51 +127,29 @@ def remove_strongest(
   return None
 
 
-def report(name: str, removals: list[Removal]) -> None:
-  """Prints how well explanations agree with what happened."""
-  before, said, after = np.array(
-    [[each.before, each.said, each.after] for each in removals]
-  ).T
-  probability = [1 / (1 + np.exp(-odds)) for odds in (before, said, after)]
-  is_said_to_fall = said < before - 0.05
-  difference = np.abs(probability[1] - probability[2])
-  correlation = (
-    np.corrcoef(said - before, after - before)[0, 1]
-    if len(removals) > 2
-    else float("nan")
-  )
-  print(
-    f"{name:10} {len(removals):4}  p {probability[0].mean():.3f}, said "
-    f"{probability[1].mean():.3f}, dated again {probability[2].mean():.3f}; "
-    f"falls as said {(after < before)[is_said_to_fall].mean():.3f} of "
-    f"{int(is_said_to_fall.sum())}; p differs by {np.median(difference):.3f} "
-    f"(median), {(difference < 0.1).mean():.3f} by less than .1; correlation "
-    f"of the changes in log odds {correlation:.3f}"
-  )
+def measure(removals: list[Removal]) -> dict[str, float]:
+  """Returns how well explanations agree with what happened."""
+  odds = np.array([[each.before, each.said, each.after] for each in removals])
+  before, said, after = (1 / (1 + np.exp(-odds))).T
+  is_said_to_fall = odds[:, 1] < odds[:, 0] - 0.05
+  return {
+    "passages": len(removals),
+    "p": before.mean(),
+    "p_said": said.mean(),
+    "p_again": after.mean(),
+    "falls": (after < before)[is_said_to_fall].mean(),
+    "within_.1": (np.abs(said - after) < 0.1).mean(),
+    "median": np.median(np.abs(said - after)),
+  }
 
 
-def main() -> None:
-  """Draws records, explains them, takes evidence away and prints."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--index", required=True)
-  parser.add_argument("--number", type=int, default=200)
-  parser.add_argument("--seed", type=int, default=1)
-  parser.add_argument("--show", type=int, default=0, help="the worst, in full")
-  flags = parser.parse_args()
-  index = Index.open(flags.index)
-  rows = [
-    row
-    for (row,) in index.connection.execute(
-      "SELECT row FROM records WHERE start_month IS NULL AND kind = ? "
-      "ORDER BY row",
-      (EVENT,),
-    )
-  ]
-  draw = np.random.default_rng(flags.seed)
+def draw_removals(index: Index, rows: list[int], number: int, seed: int):
+  """Returns removals of so many records, and of how many there is none."""
+  draw = np.random.default_rng(seed)
   removals: list[Removal] = []
   num_bare = 0
   for row in draw.permutation(rows).tolist():
-    if len(removals) == flags.number:
+    if len(removals) == number:
       break
     record = database.fetch_records(index.connection, [row])[0]
     removal = remove_strongest(index.passage_dater, record)
@@ -163,6 +157,77 @@ def main() -> None:
       num_bare += 1
     else:
       removals.append(removal)
+  return removals, num_bare
+
+
+def find_rows(index: Index, benchmark, split: str) -> list[int]:
+  """Returns the rows of the hidden events of a split."""
+  ids = {
+    record.record_id
+    for record, of_split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+    if of_split == split and record.kind == EVENT
+  }
+  return [
+    row
+    for row, record_id in index.connection.execute(
+      "SELECT row, record_id FROM records WHERE start_month IS NULL "
+      "ORDER BY row"
+    )
+    if record_id in ids
+  ]
+
+
+def read_flags() -> argparse.Namespace:
+  """Returns the flags."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--name", default="chunqiutr/rebuilt")
+  parser.add_argument("--data_dir")
+  parser.add_argument("--split", default="validation")
+  parser.add_argument("--number", type=int, default=200)
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--show", type=int, default=0, help="the worst, in full")
+  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
+  return parser.parse_args()
+
+
+def make_rows(
+  benchmark, flags: argparse.Namespace, name: str, figures, seconds: float
+) -> list[results.ResultRow]:
+  """Returns the result rows of one kind of evidence."""
+  return [
+    results.ResultRow(
+      f"explanations/{benchmark.name}",
+      name,
+      dated_gallery.TRACK,
+      dated_gallery.SCORE_MODE,
+      flags.split,
+      "loose_passages",
+      "all",
+      metric,
+      float(value),
+      seeds=(flags.seed,),
+      command=shlex.join(
+        ["python", "-m", "tests.benchmarks.explanations", *sys.argv[1:]]
+      ),
+      commit=provenance.code_commit(),
+      seconds=round(seconds, 1),
+    )
+    for metric, value in figures.items()
+  ]
+
+
+def main() -> None:
+  """Draws records, explains them, takes evidence away and prints."""
+  flags = read_flags()
+  started = time.monotonic()
+  benchmark = load.load_benchmark(flags.name, flags.data_dir)
+  index = Index.open(flags.index)
+  removals, num_bare = draw_removals(
+    index, find_rows(index, benchmark, flags.split), flags.number, flags.seed
+  )
   print(
     f"{len(removals)} records; {num_bare} more have no evidence for their "
     f"month that can be taken away; of "
@@ -170,12 +235,19 @@ def main() -> None:
     f"all; weights add up to the log odds within "
     f"{max(each.sum_error for each in removals):.1e}"
   )
-  report("all", removals)
-  by_expert = collections.defaultdict(list)
+  groups = collections.defaultdict(list)
   for each in removals:
-    by_expert[each.reason.expert].append(each)
-  for name, group in by_expert.items():
-    report(name, group)
+    groups[NAMES[each.reason.expert]].append(each)
+  rows = []
+  for name, group in (*sorted(groups.items()), (ANY, removals)):
+    figures = measure(group)
+    print(
+      name, " ".join(f"{key} {value:.3f}" for key, value in figures.items())
+    )
+    seconds = time.monotonic() - started
+    rows += make_rows(benchmark, flags, name, figures, seconds)
+  if flags.rows:
+    results.write_result_rows(flags.rows, rows)
   for each in sorted(removals, key=lambda each: -abs(each.after - each.said))[
     : flags.show
   ]:

@@ -62,6 +62,11 @@ COMPARED = {
   ),
   "e5_small": (("ft-e5-small", "bm25"), ("ctd-e5-small", "ft-e5-small")),
 }
+# Evidence that is taken away.
+EXPLANATIONS = (
+  *("without-printed-date", "without-citations", "without-parallels"),
+  "without-strongest",
+)
 # Texts of `chronicle_order` that need no more than the two folders.
 CHRONICLES = (
   *("zuozhuan", "zuozhuan_wikisource", "gongyang", "guliang", "tongjian"),
@@ -228,6 +233,15 @@ def make_steps() -> list[Step]:
       "ask",
       ("index", "dating-fitted-seed-42"),
       ("data",),
+      "rows.json",
+    ),
+    Step(
+      "explanations",
+      "python -m tests.benchmarks.explanations --index={runs}/front-door/index "
+      "--data_dir={data} --split=test --rows={workdir}/rows.json",
+      "ask",
+      EXPLANATIONS,
+      ("data", "front-door"),
       "rows.json",
     ),
     Step(
