@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 import ctd_jax
 from ctd_jax.index import calendars, ranking
