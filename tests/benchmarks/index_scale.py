@@ -7,7 +7,11 @@ undated and are dated by the model. The index is built by the command in a
 process of its own; then `ask_speed` asks it.
 
   python -m tests.benchmarks.index_scale --data_dir=DIR --folder=FOLDER
-    [--records=200000,1000000] [--name=chunqiutr/rebuilt]
+    [--records=200000,1000000] [--name=chunqiutr/rebuilt] [--dated]
+    [--nopassages]
+
+`--dated` leaves no work undated; `--nopassages` builds an index that does not
+date passages.
 """
 
 from __future__ import annotations
@@ -32,7 +36,10 @@ UNDATED_COPY = 1
 
 
 def write_corpus(
-  benchmark: Benchmark, folder: pathlib.Path, num_records: int
+  benchmark: Benchmark,
+  folder: pathlib.Path,
+  num_records: int,
+  undated_copy: int | None,
 ) -> None:
   """Writes so many records as a BEIR folder without questions."""
   folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +61,7 @@ def write_corpus(
         "order": record.order,
         "start": str(record.key),
       }
-      if copy == UNDATED_COPY:
+      if copy == undated_copy:
         details = {"source": f"{record.source}-undated", "kind": record.kind}
       line = {"_id": f"r{number}", "text": text, "metadata": details}
       file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -77,14 +84,21 @@ def run(command: list[str], log: pathlib.Path) -> str:
   )
 
 
-def measure(benchmark: Benchmark, folder: pathlib.Path, size: int) -> None:
+def measure(
+  benchmark: Benchmark,
+  folder: pathlib.Path,
+  size: int,
+  flags: argparse.Namespace,
+) -> None:
   """Prints what an index of one size costs, then what `ask_speed` says."""
   corpus, index = folder / str(size), folder / f"{size}.index"
-  write_corpus(benchmark, corpus, size)
+  undated_copy = None if flags.dated else UNDATED_COPY
+  write_corpus(benchmark, corpus, size, undated_copy)
   cost = run(
     [
       *(sys.executable, "-m", "ctd_jax.index"),
       *(f"--index={index}", f"--add=beir:{corpus}"),
+      *["--nopassages"] * flags.nopassages,
     ],
     folder / f"{size}.log",
   )
@@ -108,10 +122,12 @@ def main() -> None:
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--folder", type=pathlib.Path, required=True)
   parser.add_argument("--records", default="200000,1000000")
+  parser.add_argument("--dated", action="store_true")
+  parser.add_argument("--nopassages", action="store_true")
   flags = parser.parse_args()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   for size in map(int, flags.records.split(",")):
-    measure(benchmark, flags.folder, size)
+    measure(benchmark, flags.folder, size, flags)
 
 
 if __name__ == "__main__":
