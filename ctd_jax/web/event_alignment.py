@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.dating.chronicle import date_glyphs
 from ctd_jax.dating.experts import shared_wording
 
 # Weight of shared strings from which on two records are of one event. Two
@@ -117,7 +118,7 @@ def _prepare(text: str) -> str:
 
 def find_days(text: str) -> frozenset[int]:
   """Returns the sexagenary days that a text prints, 0 = 甲子."""
-  folded = _YEAR.sub("", numerals.fold_script(text))
+  folded = _YEAR.sub("", date_glyphs.fold_date_glyphs(text))
   return frozenset(
     sexagenary.parse_cyclic_index(pair) for pair in _PAIR.findall(folded)
   )

@@ -1,4 +1,4 @@
-"""Names of months in an answer: in the reign that the question names.
+"""Names of months of records: in the reign that the question names.
 
 A month of divided times has several names; what was asked for as 永嘉五年六月
 is answered as that, though a text may print another reign as well.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def rename_months(
   served: ServedIndex, answer: Answer, question: Question
 ) -> Answer:
-  """Returns an answer with months named as the question names them.
+  """Returns an answer, its records' months named as the question names them.
 
   Args:
     served: the index.
@@ -30,18 +30,12 @@ def rename_months(
     question: as read.
   """
   reigns = _find_reigns(served, question)
-  intervals = tuple(
-    dataclasses.replace(span, name=asked.name or span.name)
-    for span, asked in zip(
-      answer.understood.intervals, question.intervals, strict=True
-    )
-  )
+  if not reigns:
+    return answer
   return dataclasses.replace(
     answer,
-    understood=dataclasses.replace(answer.understood, intervals=intervals),
     results=tuple(
-      _rename_record(served, record, reigns) if reigns else record
-      for record in answer.results
+      _rename_record(served, record, reigns) for record in answer.results
     ),
   )
 

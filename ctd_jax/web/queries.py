@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from ctd_jax.index import asking, calendars
+from ctd_jax.index.answers import record_answers
 from ctd_jax.index.questions.question_types import (
   INTENTS,
   TIME,
@@ -286,7 +287,10 @@ def _resolve_span(served: ServedIndex, query: PageQuery) -> MonthSpan:
     last = resolve_time(served, "to", query.last).last
   if first > last:
     first, last = last, first
-  return MonthSpan(first, last, "")
+  name = record_answers.make_span(
+    served.index, first, last, served.index.printed_reigns
+  ).name
+  return MonthSpan(first, last, name)
 
 
 def resolve_time(served: ServedIndex, name: str, text: str) -> MonthSpan:

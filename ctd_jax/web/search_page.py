@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from fastapi import APIRouter
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -70,9 +70,9 @@ def _make_page(
     resolved = queries.resolve_query(served, query)
     if resolved.question.intent == PASSAGE:
       return RedirectResponse(f"/date?{query.encode()}", 303)
-    result = search(served, resolved)
+    result = served.remember(search, resolved)
   times = result.timeline if result else timeline.make_timeline(served, None)
-  links = rendering.PageLinks(request)
+  addresses = link_bars(times, query, rendering.PageLinks(request))
   return rendering.render_page(
     request,
     served,
@@ -81,8 +81,8 @@ def _make_page(
     query=query,
     result=result,
     timeline=times,
-    chart=draw_timeline(times, query, links),
-    narrow=narrow,
+    chart=draw_timeline(times, addresses),
+    addresses=addresses,
     works=served.index.works,
     kinds=served.index.kinds,
     confidences=CONFIDENCES,
@@ -145,10 +145,25 @@ def _pin(served: ServedIndex, query: PageQuery) -> PageQuery:
   )
 
 
-def draw_timeline(
+def link_bars(
   times: Timeline, query: PageQuery, links: rendering.PageLinks
-) -> Any:
-  """Returns a timeline as SVG; a bar narrows the query to its time."""
+) -> list[str]:
+  """Returns the addresses of the bars: the query, narrowed to their time."""
+  # Only the ends differ; a timeline has hundreds of them.
+  start = links.make_link("/", query.replace(first="", last="").encode())
+  mark = "&" if "?" in start else "?"
+  return [
+    f"{start}{mark}from=%40{bar.first}&to=%40{bar.last}" for bar in times.bars
+  ]
+
+
+def draw_timeline(times: Timeline, addresses: list[str]) -> Markup:
+  """Returns a timeline as SVG.
+
+  Args:
+    times: the bars.
+    addresses: that they lead to.
+  """
   has_matches = any(bar.matches for bar in times.bars)
   bars = [
     bar_chart.ChartBar(
@@ -159,10 +174,10 @@ def draw_timeline(
       else bar.name,
       above=bar.matches if has_matches else bar.records,
       below=bar.records if has_matches else 0.0,
-      href=links.make_link("/", narrow(query, bar.first, bar.last).encode()),
+      href=address,
       css_class="asked" if bar.is_asked else "",
     )
-    for bar in times.bars
+    for bar, address in zip(times.bars, addresses, strict=True)
   ]
   return bar_chart.draw_bars(
     bars, times.unit, height=96, depth=56 if has_matches else 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import pathlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import numpy as np
 from absl import logging
@@ -19,7 +20,11 @@ from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database, manifest
 from ctd_jax.web import month_records
 
+Argument = TypeVar("Argument", bound=Hashable)
+Result = TypeVar("Result")
+
 _COMMENTARY = "neg_comment"
+_MAX_RESULTS = 128  # of questions that are remembered
 _MAX_MONTHS = 512  # that are remembered
 _MAX_DENSITIES = 64  # choices of works and kinds that are remembered
 
@@ -37,7 +42,16 @@ class ServedIndex:
     self.index = index
     self.passage_lock = threading.Lock()
     self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
+    self.remember = functools.lru_cache(_MAX_RESULTS)(self._call)
     self.read_month = functools.lru_cache(_MAX_MONTHS)(self._read_month)
+
+  def _call(
+    self,
+    function: Callable[[ServedIndex, Argument], Result],
+    argument: Argument,
+  ) -> Result:
+    """Returns what a function makes of this state and an argument."""
+    return function(self, argument)
 
   @functools.cached_property
   def years(self) -> Int[np.ndarray, " K"]:

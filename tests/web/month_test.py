@@ -45,6 +45,7 @@ def test_records_of_one_event_stand_in_one_row():
 
 def test_days_are_read_but_not_years():
   assert event_alignment.find_days("己巳，日有食之。歲在甲子。") == {5}
+  assert event_alignment.find_days("辛夘，王至。") == {27}  # 辛卯
 
 
 def test_month_has_its_records_neighbours_and_what_is_missing(client):
