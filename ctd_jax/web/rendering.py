@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.index.answers import answer_phrases, page
-from ctd_jax.web import messages
+from ctd_jax.web import messages, reason_notes
 from ctd_jax.web.served_index import ServedIndex
 
 SAVE_PREFIX = "/save"
@@ -160,6 +160,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
       language=language,
       t=messages.bind_language(language),
       term=functools.partial(messages.translate_term, language),
+      note=functools.partial(reason_notes.translate_note, language),
       languages=_link_languages(request),
       **values,
     )

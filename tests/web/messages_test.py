@@ -8,7 +8,7 @@ import string
 import pytest
 
 import ctd_jax.web
-from ctd_jax.web import errors, messages
+from ctd_jax.web import errors, messages, reason_notes
 
 FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
 
@@ -83,3 +83,31 @@ def test_pages_are_in_one_language_and_lead_on_in_it(client, language):
   assert links
   assert all(f"lang={language}" in link for link in links)
   assert messages.translate(language, "results.title") in page
+
+
+@pytest.mark.parametrize(
+  ("note", "expected"),
+  [
+    (
+      "stands between records of 魯隱公元年正月 (p .6) and 魯隱公二年",
+      "列於魯隱公元年正月 (p .6)與魯隱公二年的條目之間",
+    ),
+    ("prints 甲子, day 3 of the month", "記甲子，為本月第 3 日"),
+    (
+      "prints 「夏五月」; its month is that of the month and of 1,203 others",
+      "記「夏五月」，所記月合於本月及其他 1,203 個月",
+    ),
+    ("the data set gives the date", "資料集所給年月"),
+    ("a sentence that is not known", "a sentence that is not known"),
+  ],
+)
+def test_notes_of_reasons_are_translated(note, expected):
+  assert reason_notes.translate_note("zh-Hant", note) == expected
+  assert reason_notes.translate_note("en", note) == note
+
+
+def test_notes_of_an_index_are_known_in_every_language(served):
+  for row in range(1, 10):
+    for reason in served.index.record(row).reasons:
+      note = reason_notes.translate_note("zh-Hans", reason["note"])
+      assert not re.search("[a-z]{4,}", note), note
