@@ -296,7 +296,7 @@ def _find_works(
   names: Collection[str] | None,
   names_in_question: Collection[str],
 ) -> Sequence[database.IndexedWork]:
-  """Returns works by their names; those of the question where none are given.
+  """Returns works by names or titles; those of the question without any.
 
   Raises:
     ValueError: naming the nearest, if there is no such work.
@@ -304,16 +304,20 @@ def _find_works(
   names = names if names is not None else names_in_question or None
   if names is None:
     return index.works
-  by_name = {work.name: work for work in index.works}
+  by_name: dict[str, list[database.IndexedWork]] = {}
+  for work in index.works:
+    for name in dict.fromkeys((work.name, work.title or work.name)):
+      by_name.setdefault(name, []).append(work)
   for name in names:
     if name not in by_name:
       nearest = difflib.get_close_matches(name, by_name, n=3, cutoff=0.3)
       raise ValueError(
         f"work {name!r}: the index has no such work; "
         + (f"the nearest: {', '.join(nearest)}; " if nearest else "")
-        + f"it has {len(by_name)}, first {', '.join(list(by_name)[:8])}"
+        + f"it has {len(index.works)}, first {', '.join(list(by_name)[:8])}"
       )
-  return [by_name[name] for name in dict.fromkeys(names)]
+  works = {work.work_id: work for name in names for work in by_name[name]}
+  return list(works.values())
 
 
 def mask_kinds(

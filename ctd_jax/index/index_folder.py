@@ -130,7 +130,14 @@ class IndexFolder:
     return question_reading.QuestionReader(
       self.calendar,
       self.printed_reigns,
-      [work.name for work in self.works],
+      list(
+        dict.fromkeys(
+          name
+          for work in self.works
+          for name in (work.name, work.title)
+          if name
+        )
+      ),
       self._count_records,
     )
 

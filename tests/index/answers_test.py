@@ -141,6 +141,9 @@ def test_table_has_a_row_for_each_result(answer, table_format):
   if answer.dates:
     number = len(answer.dates.parallels)
   assert len(rows) == number
+  if answer.results or answer.is_empty:
+    header = text.splitlines()[0].split(delimiter)
+    assert header == list(tables._RECORD_COLUMNS)
   for row, record in zip(rows, answer.results, strict=False):
     assert row["record_id"] == record.record_id
     assert None not in row.values()

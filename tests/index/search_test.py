@@ -1,5 +1,6 @@
 """An index that is asked: rankings, readings, errors, nothing found."""
 
+import dataclasses
 import shutil
 from concurrent import futures
 
@@ -110,6 +111,16 @@ def test_day_is_of_the_records_that_print_it_first(index):
   answer = index.ask("隱公三年己巳")
   assert answer.understood.day == "己巳"
   assert rows_of(answer)[0] == 6
+
+
+def test_works_are_named_by_their_titles_as_well(index):
+  (work,) = [work for work in index.works if work.name == "annals"]
+  titled = dataclasses.replace(work, title="春秋經")
+  others = [other for other in index.works if other is not work]
+  vars(index)["works"] = (titled, *others)
+  answer = index.ask("日食", works=["春秋經", "annals"])
+  assert answer.counts["works"] == 1
+  assert index.ask("《春秋經》日食").counts["works"] == 1
 
 
 def test_words_of_another_time_are_told(index):

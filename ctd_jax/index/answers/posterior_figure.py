@@ -16,7 +16,7 @@ import numpy as np
 from ctd_jax.chronology import reign_tables
 
 WIDTH, HEIGHT = 640, 150
-_LEFT, _BOTTOM, _TOP = 34, 22, 8
+_LEFT, _BOTTOM, _TOP = 42, 22, 8
 _MAX_BARS = 300
 _SHARE = 0.999  # of the probability that is drawn
 

@@ -185,12 +185,12 @@ def _describe_statement(
   number = int(is_fitting.sum())
   if not fits:
     return (
-      f"prints 「{printed}」; its {evidence} is not that of the month, but of "
-      f"{number:,} others"
+      f"prints 「{printed}」, whose {evidence} fits not this but {number:,} "
+      "other months"
     )
   return (
-    f"prints 「{printed}」; its {evidence} is that of the month and of "
-    f"{number - 1:,} others"
+    f"prints 「{printed}」, whose {evidence} fits this and {number - 1:,} "
+    "other months"
   )
 
 

@@ -15,6 +15,26 @@ from ctd_jax.index.answers.answer import Answer, RecordDate
 
 CSV, TSV = FORMATS = ("csv", "tsv")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
+# Of an answer without a row, whose header is told all the same.
+_RECORD_COLUMNS = (
+  "rank",
+  "row",
+  "record_id",
+  "work",
+  "place",
+  "kind",
+  "month",
+  "common_era_year",
+  "first_day",
+  "last_day",
+  "probability",
+  "credible_from",
+  "credible_to",
+  "dated_by",
+  "probability_asked",
+  "score",
+  "text",
+)
 # A spreadsheet would compute what begins so.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -29,11 +49,9 @@ def format_table(answer: Answer, table_format: str) -> str:
   """
   rows = list(_list_rows(answer))
   text = io.StringIO()
-  if not rows:
-    return ""
   writer = csv.DictWriter(
     text,
-    list(rows[0]),
+    list(rows[0]) if rows else _RECORD_COLUMNS,
     delimiter=_DELIMITERS[table_format],
     lineterminator="\n",
     quoting=csv.QUOTE_NONE if table_format == TSV else csv.QUOTE_MINIMAL,
