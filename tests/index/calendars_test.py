@@ -77,3 +77,15 @@ def test_description_has_days_where_they_are_known():
   assert described["ce_year"] == -721
   assert described["first_day"] is None
   assert calendars.describe_month(lu, len(lu))["reign"] is None
+
+
+def test_months_are_called_by_the_polity_that_a_work_names_most():
+  calendar = chronicle_input.load_reigns("遼,北宋")
+  reigns = calendar.timeline.reigns
+  row_of = {reign.state + reign.name: row for row, reign in enumerate(reigns)}
+  printed = [row_of["遼聖宗開泰"], row_of["遼聖宗統和"], row_of["宋真宗天禧"]]
+  members = calendar.memberships
+  is_year = (members.reigns == row_of["宋真宗天禧"]) & members.in_use
+  month = int(members.lunations[is_year][3])
+  assert "開泰" in calendars.name_month(calendar, month, printed)
+  assert "天禧" in calendars.name_month(calendar, month, printed[2:])

@@ -20,6 +20,7 @@ month, its first and its last.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -306,8 +307,14 @@ class Calendar:
     printed_rows = [
       row for row in range(start, end) if members.reigns[row] in printed_reigns
     ]
-    # Those in use come first; 雍熙元年三月 was a name before it was in use.
-    return printed_rows[0] if printed_rows else start
+    if not printed_rows:
+      return start
+    # Those in use come first; 雍熙元年三月 was a name before it was in use. A
+    # work on 遼 that names an era of 宋 once counts by those of 遼.
+    counts = collections.Counter(self.polities[list(printed_reigns)].tolist())
+    return max(
+      printed_rows, key=lambda row: counts[self.polities[members.reigns[row]]]
+    )
 
   @functools.cached_property
   def day_chances(self) -> Float[np.ndarray, "S K D"]:
