@@ -11,10 +11,14 @@ from collections.abc import Sequence
 
 import markupsafe
 
+from ctd_jax.utils import tables
+
 WIDTH = 720
 _LEFT, _RIGHT = 40, 4
 _LABEL_HEIGHT = 20
 _MAX_LABELS = 6
+# Of a column of a label as it is on narrow screens, and between two labels.
+_COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,13 +123,18 @@ def _draw_bar(
 
 
 def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
-  num_labels = min(_MAX_LABELS, len(bars))
+  widest = max(tables.measure_display_width(bar.label) for bar in bars)
+  num_fitting = int(WIDTH / (widest * _COLUMN_WIDTH + _LABEL_GAP))
+  num_labels = max(min(_MAX_LABELS, len(bars), num_fitting), 1)
+  # A single label stands below the middle.
+  first = (len(bars) - 1) / 2 if num_labels == 1 else 0.0
   step = (len(bars) - 1) / max(num_labels - 1, 1)
   labels = []
   for number in range(num_labels):
-    bar = round(number * step)
-    is_last = number == num_labels - 1 and number
-    anchor = "start" if not number else "end" if is_last else "middle"
+    bar = round(first + number * step)
+    is_first = bar == 0 and len(bars) > 1
+    is_last = bar == len(bars) - 1 and len(bars) > 1
+    anchor = "start" if is_first else "end" if is_last else "middle"
     offset = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     labels.append(
       f'<text x="{_LEFT + (bar + offset) * width:.1f}" y="{y}" '

@@ -30,7 +30,7 @@ from ctd_jax.web.messages import LANGUAGES
 from ctd_jax.web.served_index import ServedIndex
 
 PAGE_SIZE = 20
-MAX_PAGE = 50
+MAX_PAGE = 500
 _ORDINAL = re.compile(r"@(\d{1,7})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_FIELD = 200  # characters of all but the question

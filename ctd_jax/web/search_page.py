@@ -50,6 +50,11 @@ class SearchResult:
     """Pages that can be turned to."""
     return min(-(-self.num_matches // PAGE_SIZE), queries.MAX_PAGE)
 
+  @property
+  def num_left(self) -> int:
+    """Records beyond the last page."""
+    return max(self.num_matches - queries.MAX_PAGE * PAGE_SIZE, 0)
+
 
 @router.get("/")
 @router.get(rendering.SAVE_PREFIX + "/")

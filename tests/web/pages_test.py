@@ -9,7 +9,7 @@ from ctd_jax.dating.chronicle import month_calendar
 from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.questions import question_reading
 from ctd_jax.index.search import Index
-from ctd_jax.web import month_names
+from ctd_jax.web import bar_chart, month_names
 from ctd_jax.web.served_index import ServedIndex
 from tests.web.conftest import open_client
 
@@ -94,6 +94,13 @@ def test_timeline_leads_to_narrower_times_without_a_script(client):
   assert bars
   narrowed = read(client, bars[0].replace("&amp;", "&"))
   assert "later" in narrowed
+
+
+def test_labels_of_a_chart_do_not_touch_on_a_narrow_screen():
+  for label, number in (("722 BCE", 6), ("漢趙昭武帝嘉平元年十二月", 2)):
+    bars = [bar_chart.ChartBar("", label, 1.0)] * 40
+    svg = str(bar_chart.draw_bars(bars, "x"))
+    assert svg.count(f">{label}</text>") == number
 
 
 def test_record_has_text_date_reasons_neighbours_and_citation(client, served):
