@@ -205,18 +205,30 @@ def _read_again(
 def _find_neighbours(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[record_reasons.Neighbour]:
-  """Returns the records before and after, of a work in order."""
+  """Returns the nearest records before and after that are sure, in order."""
   if record.dated_by != database.ORDER:
     return []
   work = index.work_of(record.row)
-  rows = [row for row in (record.row - 1, record.row + 1) if row in work.rows]
-  return [
-    record_reasons.Neighbour(
-      other.row,
-      calendars.name_month(
-        index.calendar, other.best_month, work.printed_reigns
+  neighbours = []
+  for comparison, direction in (("<", "DESC"), (">", "ASC")):
+    found = index.connection.execute(
+      f"SELECT row, best_month FROM records WHERE work_id = ? AND row "
+      f"{comparison} ? AND kind != ? AND best_probability >= ? AND best_month "
+      f"< ? ORDER BY row {direction} LIMIT 1",
+      (
+        work.work_id,
+        record.row,
+        database.HEADING,
+        record_reasons.SURE,
+        len(index.calendar),
       ),
-      other.best_probability,
-    )
-    for other in database.fetch_records(index.connection, rows)
-  ]
+    ).fetchone()
+    if found is not None:
+      row, month = found
+      neighbours.append(
+        record_reasons.Neighbour(
+          row,
+          calendars.name_month(index.calendar, month, work.printed_reigns),
+        )
+      )
+  return neighbours

@@ -35,7 +35,8 @@ _MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
 # Before 104 BCE a month has a day in some of the calendars that are possible.
 _MAX_LOG_RATIO = 1.5
 _MAX_MONTHS = 5  # of those that a reason names
-_SURE = 0.9  # of a neighbour whose month is named alone
+SURE = 0.9  # of a neighbour that is named
+_NEAR = 3  # records; how far a neighbour stands that is farther is told
 _NAMES_OF_STATEMENTS = {
   "months": "season",
   "doubtful month": "month, which may be one spoken of",
@@ -51,23 +52,15 @@ _MARKS_OF_DAYS = {
 
 @dataclasses.dataclass(frozen=True)
 class Neighbour:
-  """A record that stands before or after another.
+  """The nearest record before or after another whose month is sure.
 
   Attributes:
     row: in the index.
     month: the most probable one, by name.
-    probability: of that month.
   """
 
   row: int
   month: str
-  probability: float = 1.0
-
-  def __str__(self) -> str:
-    """The month, with its probability where that is not near 1."""
-    if self.probability >= _SURE:
-      return self.month
-    return f"{self.month} (p {answer_phrases.format_chance(self.probability)})"
 
 
 def find_log_odds(probability: float) -> float:
@@ -269,15 +262,19 @@ def _explain_rest(
 def _describe_order(
   record: database.IndexRecord, neighbours: Sequence[Neighbour]
 ) -> str:
-  """Returns between which months a record stands in its work."""
-  before = [other for other in neighbours if other.row < record.row]
-  after = [other for other in neighbours if other.row > record.row]
-  if before and after and before[0].month == after[0].month:
-    return f"stands among records of {before[0]}"
-  if before and after:
-    return f"stands between records of {before[0]} and {after[0]}"
-  if before:
-    return f"stands last, after a record of {before[0]}"
-  if after:
-    return f"stands first, before a record of {after[0]}"
-  return "its place in the order of the work"
+  """Returns between which sure records a record stands in its work."""
+  names = []
+  for other in neighbours:
+    distance = abs(other.row - record.row)
+    side = "before" if other.row < record.row else "after"
+    far = f", {distance:,} records {side}" if distance > _NEAR else ""
+    names.append(f"{other.month}{far}")
+  if len(names) < 2:
+    return "its place in the order of the work" + (
+      f", {'after' if neighbours[0].row < record.row else 'before'} {names[0]}"
+      if names
+      else ""
+    )
+  if names[0] == names[1]:
+    return f"stands among records of {names[0]}"
+  return f"stands between records of {names[0]}, and of {names[1]}"
