@@ -17,7 +17,7 @@ from jaxtyping import Bool
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.index import ranking, word_search
-from ctd_jax.index.answers import record_answers
+from ctd_jax.index.answers import record_answers, word_copies
 from ctd_jax.index.answers.answer import (
   INTENTS,
   Answer,
@@ -39,8 +39,6 @@ from ctd_jax.index.storage import database
 # Below this a record is not said to be of the time that is asked for.
 MIN_PROBABILITY = 0.01
 MAX_OTHER_TIMES = 1000
-# A passage as long as this is looked up in the texts as it is.
-_MIN_COPY, _MAX_COPY = 6, 200
 
 
 def read_question(
@@ -70,7 +68,7 @@ def date_passage(index: IndexFolder, question: Question) -> Answer:
     index,
     question,
     dates=passage_answers.make_passage_date(index, dates),
-    notes=(*question.notes, *_find_copies(index, question.passage)),
+    notes=(*question.notes, *word_copies.note_copies(index, question.passage)),
   )
 
 
@@ -111,27 +109,22 @@ def find_records(
   # Words alone can put a record of another time first; it is left out below.
   depth = k + (MAX_OTHER_TIMES if words and query else 0)
   ranked = rank_records(index, question, depth, members, masks, skip)
-  notes = list(question.notes)
-  if words:
-    notes += _describe_search(index, words, ranked)
+  in_time = ranked
   if query is not None:
     in_time = [item for item in ranked if (item.mass or 0) >= min_probability]
-    if words and ranked and not in_time:
-      notes.append(
-        f"{len(ranked):,} records of other times have {'、'.join(words)}, or "
-        "characters of it; ask without the time to see them"
-      )
-    ranked = in_time
-  ranked = ranked[skip : skip + k]
+  shown = in_time[skip : skip + k]
+  notes = list(question.notes)
+  if words:
+    notes += _describe_search(index, words, ranked, in_time, shown)
   records = database.fetch_records(
-    index.connection, [item.row for item in ranked]
+    index.connection, [item.row for item in shown]
   )
   results = tuple(
     record_answers.make_answer_record(
       index, record, item, rank, question.words, why
     )
     for rank, (item, record) in enumerate(
-      zip(ranked, records, strict=True), start=skip + 1
+      zip(shown, records, strict=True), start=skip + 1
     )
   )
   return _make_answer(
@@ -160,14 +153,42 @@ def _make_counted_query(
 
 
 def _describe_search(
-  index: IndexFolder, words: Sequence[str], ranked: Sequence[RankedRecord]
+  index: IndexFolder,
+  words: Sequence[str],
+  ranked: Sequence[RankedRecord],
+  in_time: Sequence[RankedRecord],
+  shown: Sequence[RankedRecord],
 ) -> list[str]:
-  """Returns notes on how words were looked for, where it is not told."""
+  """Returns notes on how words were looked for, where it is not told.
+
+  Args:
+    index: that is asked.
+    words: that were looked for.
+    ranked: records of any time.
+    in_time: those of the time that is asked for; all where none is.
+    shown: those on this page.
+  """
   notes = []
-  if not any(item.word_score for item in ranked):
+  phrases = "、".join(words)
+  num_near = sum(not item.word_score for item in shown)
+  num_found = sum(bool(item.word_score) for item in ranked)
+  if not num_found:
     notes.append(
-      f"no record has {'、'.join(words)}, nor two of its characters side by "
-      "side" + ("; these are the nearest by their vectors" if ranked else "")
+      f"no record has {phrases}, nor two of its characters side by side"
+    )
+  elif not any(item.word_score for item in in_time):
+    notes.append(
+      f"{num_found:,} records of other times have {phrases}, or characters of "
+      "it; ask without the time to see them"
+    )
+  if num_near and num_near == len(shown):
+    notes.append(
+      f"these have other words than {phrases} and are near by their vectors"
+    )
+  elif num_near:
+    notes.append(
+      f"{num_near} of these have other words than {phrases} and are near by "
+      "their vectors"
     )
   if index.manifest.dense and index.dense is None:
     notes.append(
@@ -417,17 +438,6 @@ def _find_day(word: str) -> int | None:
     return sexagenary.parse_cyclic_index(word)
   except ValueError:
     return None
-
-
-def _find_copies(index: IndexFolder, passage: str) -> list[str]:
-  """Returns a note on records that hold the passage word for word."""
-  if not _MIN_COPY <= len(passage) <= _MAX_COPY:
-    return []
-  matches = database.search_text(index.connection, [passage], 3)
-  if not matches:
-    return []
-  rows = ", ".join(str(match.row) for match in matches)
-  return [f"the index holds these words: record {rows}"]
 
 
 def _make_answer(

@@ -157,7 +157,8 @@ def test_words_are_ranked_by_their_vectors_too(dense_index):
 def test_what_no_record_prints_is_found_and_said(dense_index):
   answer = Index.open(dense_index).ask("楚丘", k=2, intent="words")
   assert len(answer.results) == 2
-  assert any("nearest by their vectors" in note for note in answer.notes)
+  assert any(note.startswith("no record has 楚丘") for note in answer.notes)
+  assert any("are near by their vectors" in note for note in answer.notes)
   alone = Index.open(dense_index, encoder="none").ask("楚丘", intent="words")
   assert alone.is_empty
   assert any("without the vectors of tiny" in note for note in alone.notes)
@@ -171,6 +172,11 @@ def test_vectors_are_compared_within_a_time(dense_index):
   assert {record.row for record in answer.results} == {
     record.row for record in in_year.results
   }
+  elsewhere = index.ask("魯隱公二年" + corpora.name_person(1, 3), k=30)
+  assert "records of other times have" in "".join(elsewhere.notes)
+  assert "these have other words than" in "".join(elsewhere.notes)
+  mixed = index.ask(corpora.name_person(1, 3), k=9, intent="words")
+  assert " of these have other words than" in "".join(mixed.notes)
   first = answer.results[0]
   assert first.score == pytest.approx(
     ranking.WORD_WEIGHT * 0.5 * first.score_parts["dense"]
