@@ -57,6 +57,19 @@ def test_summary_is_that_of_the_whole_posterior():
     ) == expected
 
 
+def test_credible_months_are_those_of_the_whole_posterior():
+  for concentration in (0.01, 0.05, 1.0, 50.0):
+    arrays = make_arrays(draw_posteriors(40, 1, concentration))
+    for index in range(len(arrays)):
+      chances = np.append(arrays.p_months(index), arrays.outside[index])
+      order = np.argsort(-chances, kind="stable")
+      for share in (0.5, 0.9, 0.99):
+        size = int((np.cumsum(chances[order]) < share).sum()) + 1
+        np.testing.assert_array_equal(
+          arrays.credible_months(index, share), np.sort(order[:size])
+        )
+
+
 def test_flat_posterior_is_of_all_months():
   arrays = make_arrays(np.full((5, MONTHS + 1), 1e-5))
   assert len(arrays.months) == 0

@@ -108,10 +108,20 @@ class PosteriorArrays:
       index: of the record.
       share: of its probability.
     """
-    chances = np.append(self.p_months(index), self.outside[index])
-    order = np.argsort(-chances, kind="stable")
-    size = int((np.cumsum(chances[order]) < share).sum()) + 1
-    return np.sort(order[:size]).astype(np.int64)
+    span = slice(self.starts[index], self.starts[index + 1])
+    even = self.rest[index] / self.num_months
+    months = np.append(self.months[span], self.num_months).astype(np.int64)
+    chances = np.append(
+      (self.probabilities[span] + even).astype(np.float32), self.outside[index]
+    )
+    best = _find_smallest(chances, share)
+    if best is None or chances[best].min() <= even:
+      # Months that are not kept are needed too, each with what is left.
+      months = np.arange(self.num_months + 1)
+      chances = np.append(self.p_months(index), self.outside[index])
+      best = _find_smallest(chances, share)
+      best = np.arange(len(chances)) if best is None else best
+    return np.sort(months[best])
 
   def save(self, folder: pathlib.Path) -> None:
     """Writes the arrays to a folder."""
@@ -183,6 +193,15 @@ class PosteriorArrays:
       event_log_p=self.event_log_p[rows],
       num_months=self.num_months,
     )
+
+
+def _find_smallest(
+  chances: Float32[np.ndarray, " m"], share: float
+) -> Int64[np.ndarray, " s"] | None:
+  """Returns the fewest places that hold a share; None if all hold less."""
+  order = np.argsort(-chances, kind="stable")
+  size = int((np.cumsum(chances[order]) < share).sum()) + 1
+  return order[:size] if size <= len(order) else None
 
 
 def make_posterior_arrays(
