@@ -190,7 +190,7 @@ def format_score(record: AnswerRecord) -> str:
   if record.probability_asked is not None:
     names = ["time", "kind", *names]  # without a time neither counts
   parts = ", ".join(
-    f"{name} {record.score_parts[name]:.2f}"
+    f"{name} {round(record.score_parts[name], 2) + 0.0:.2f}"  # no -0.00
     for name in names
     if name in record.score_parts
   )
