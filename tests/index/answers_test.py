@@ -175,6 +175,13 @@ def test_passage_is_answered_with_years_and_parallels(index):
   )
 
 
+def test_passage_is_told_where_its_words_stand(index):
+  notes = index.date("某某某某某。三年春公及邾人盟於某！").notes
+  (note,) = [note for note in notes if "holds" in note]
+  assert "「公及邾人盟於某」" in note
+  assert "(魯隱公元年三月)" in note
+
+
 def test_record_dated_by_the_model_is_read_again_without_itself(index):
   record = database.fetch_records(index.connection, [7])[0]
   record = dataclasses.replace(record, dated_by=database.MODEL)
