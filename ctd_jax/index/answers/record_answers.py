@@ -211,13 +211,16 @@ def _find_neighbours(
   work = index.work_of(record.row)
   neighbours = []
   for comparison, direction in (("<", "DESC"), (">", "ASC")):
+    # By its rows, which are in order; "+" keeps SQLite from other indexes, by
+    # which it would sort the work.
     found = index.connection.execute(
-      f"SELECT row, best_month FROM records WHERE work_id = ? AND row "
-      f"{comparison} ? AND kind != ? AND best_probability >= ? AND best_month "
-      f"< ? ORDER BY row {direction} LIMIT 1",
+      f"SELECT row, best_month FROM records WHERE row {comparison} ? AND row "
+      "BETWEEN ? AND ? AND kind != ? AND best_probability >= ? AND "
+      f"+best_month < ? ORDER BY row {direction} LIMIT 1",
       (
-        work.work_id,
         record.row,
+        work.rows[0],
+        work.rows[-1],
         database.HEADING,
         record_reasons.SURE,
         len(index.calendar),
