@@ -122,6 +122,13 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
   try:
     return month_calendar.load_calendar(name)
   except ValueError as error:
+    of_state = [
+      path
+      for path in installed_tables.values()
+      if name in {reign.state for reign in reign_tables.read_reign_table(path)}
+    ]
+    if len(of_state) == 1:
+      return month_calendar.read_calendar(of_state[0])
     raise FileNotFoundError(
       f"--reigns={name}: no such file, no installed table of that name "
       f"({', '.join(installed_tables)}), and {error}"

@@ -162,3 +162,8 @@ def test_bad_text_is_named(tmp_path, name, content, message):
 def test_a_missing_text_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"--input=.*no.txt: no such"):
     chronicle_input.read_records(tmp_path / "no.txt", LINE)
+
+
+def test_a_state_names_the_installed_table_of_its_reigns():
+  calendar = chronicle_input.load_reigns("魯")
+  assert len(calendar) == len(chronicle_input.load_reigns("lu"))
