@@ -299,6 +299,8 @@ def test_errors_say_what_would_be_right(copy, encoder, index_folder, tmp_path):
     build_index(copy, encoder=str(tmp_path / "nothing"))
   with pytest.raises(ValueError, match="dense_weight=2.0: expected 0 to 1"):
     Index.open(copy, dense_weight=2.0)
+  with pytest.raises(ValueError, match="there are no vectors to weigh"):
+    Index.open(copy, encoder="none", dense_weight=0.5)
   silent = shutil.copytree(encoder, tmp_path / "silent")
   (silent / vector_settings.MODULES_FILE).unlink()
   with pytest.raises(ValueError, match=r"silent: does not say .*modules\.json"):

@@ -157,7 +157,10 @@ def _check_vectors(
     for part in vectors.iterate_parts():
       lengths = np.linalg.norm(part, axis=1)
       if not (np.isclose(lengths, 1, atol=1e-3) | (lengths == 0)).all():
-        yield f"{folder / name}: vectors whose length is not 1"
+        yield (
+          f"{folder / name}: vectors whose length is not 1; --encoder=none "
+          "takes them out, and --encoder=... makes them again"
+        )
         break
 
 

@@ -170,18 +170,20 @@ def open_dense_search(
     FileNotFoundError: if the encoder is not there.
     ValueError: if the index has no vectors, or the weight is none.
   """
-  weight = DENSE_WEIGHT if weight is None else weight
-  if not 0 <= weight <= 1:
-    raise ValueError(f"dense_weight={weight}: expected 0 to 1")
-  if encoder == encoders.NO_ENCODER:
-    return None
-  if entry is None:
-    if encoder is None:
-      return None
+  if entry is None and encoder not in (None, encoders.NO_ENCODER):
     raise ValueError(
       f"--encoder={encoder}: the index has no vectors; python -m ctd_jax.index "
       f"--index={folder} --encoder={encoder} makes them"
     )
+  if entry is None or encoder == encoders.NO_ENCODER:
+    if weight is not None:
+      raise ValueError(
+        f"dense_weight={weight}: there are no vectors to weigh; leave it out"
+      )
+    return None
+  weight = DENSE_WEIGHT if weight is None else weight
+  if not 0 <= weight <= 1:
+    raise ValueError(f"dense_weight={weight}: expected 0 to 1")
   if encoder is not None:
     encoder = encoders.find_encoder_path(encoder)
   return DenseSearch(folder, entry, encoder, weight)
