@@ -242,7 +242,9 @@ def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
   ]
   about = {
     "seeds": flags.seeds,
-    "command": shlex.join(["python", *sys.argv]),
+    "command": shlex.join(
+      ["python", "-m", "tests.benchmarks.dating", *sys.argv[1:]]
+    ),
     "commit": provenance.code_commit(),
     "seconds": round(sum(measured.seconds), 1),
   }
