@@ -24,6 +24,7 @@ FOLDERS = {
 # Declared though no module of ours names them; setup.py says why.
 USED_BY_OTHERS = {
   "array-record",
+  "axe-playwright-python",
   "beartype",
   "fastapi-offline",
   "httpx2",
@@ -33,6 +34,7 @@ USED_BY_OTHERS = {
   "mkdocs-jupyter",
   "mkdocs-material",
   "mkdocstrings",
+  "playwright",
   "plotly",
   "pytest-xdist",
   "python-multipart",
