@@ -17,6 +17,9 @@ the weightiest reason for the date, in log odds against a month drawn at random;
 --why prints them all. Of a passage: years and months with their probabilities,
 the months that hold 50 and 90 %, the reasons, and the parallels.
 
+Words are compared with the vectors of the records too, if the index has any;
+the encoder that made them is opened where it lay, or where --encoder says.
+
 --json, --csv and --tsv print the same for programs, --html writes a page to be
 archived. python -m ctd_jax.index builds an index.
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.index import ranking
+from ctd_jax.index.answers import terminal
 from ctd_jax.index.building import (
   index_builder,
   index_check,
@@ -139,6 +140,8 @@ def test_words_are_ranked_by_their_vectors_too(dense_index):
     float(near.cosines[work.work_id].max())
   )
   assert answer.versions.encoder == index.dense.description
+  lines = terminal.format_answer(answer, why=True)
+  assert "words 1.00, dense 1.00, cosine" in " ".join(lines.split())
   # With the words alone there is one record, with both it is the first.
   by_words = Index.open(dense_index, encoder="none").ask(
     text, k=1, intent="words"

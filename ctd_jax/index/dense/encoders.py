@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from absl import logging
 from jaxtyping import Float32
 
 if TYPE_CHECKING:
@@ -167,6 +168,11 @@ def _restore_run(
   from ctd_jax.training import experiment as experiments
   from ctd_jax.training import run_folder
 
+  logging.info(
+    "%s: the data set of the run is loaded with it; python -m ctd_jax.export "
+    "makes a folder that needs none",
+    workdir,
+  )
   config = run_folder.read_config(workdir)
   if data_dir is not None:
     config.data_dir = os.fspath(data_dir)
