@@ -62,15 +62,18 @@ def read_record(served: ServedIndex, row: int) -> AnswerRecord:
   Raises:
     PageError: 404, if there is no such record.
   """
+  index = served.index
   try:
-    with served.passage_lock:
-      return served.index.record(row)
+    index.work_of(row)
   except IndexError as error:
     raise PageError(
-      404,
-      "error.record",
-      {"row": str(row)[:20], "total": served.index.num_records},
+      404, "error.record", {"row": str(row)[:20], "total": index.num_records}
     ) from error
+  (record,) = database.fetch_records(index.connection, [row])
+  if record.dated_by != database.MODEL:
+    return index.record(row)
+  with served.passage_lock:  # it is read again as a passage
+    return index.record(row)
 
 
 def describe_record(
