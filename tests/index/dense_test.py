@@ -267,8 +267,10 @@ def test_an_encoder_that_was_moved_is_named(copy, encoder, sources, tmp_path):
 
 
 def test_vectors_are_taken_out(copy):
-  build_index(copy, encoder="none")
+  build_index(copy, encoder="none", use_passages=True)
   assert manifest.read_manifest(copy).dense is None
+  # No work came or went: what dates passages stays what it is.
+  assert manifest.read_manifest(copy).passages is None
   assert not list((copy / vector_files.VECTORS_FOLDER).iterdir())
   index = Index.open(copy)
   assert index.dense is None
