@@ -25,7 +25,9 @@ from ctd_jax.dating.experts import shared_wording
 # records of a month that share a name of three characters have about 15.
 MIN_WEIGHT = 12.0
 _DAY_WEIGHT = 8.0  # of a day that both print
-_BREAKS = re.compile(r"[\W_]+")
+# A short record that another holds nearly whole is of its event, too.
+_MIN_CONTAINED, _MIN_CONTAINED_WEIGHT = 0.7, 4.0
+_MARKS = re.compile(r"[\W_]+")
 _YEAR = re.compile(sexagenary.YEAR_PATTERN)
 _PAIR = re.compile(sexagenary.PAIR_PATTERN)
 
@@ -104,6 +106,11 @@ def _weigh_pairs(
   scaled = strings.copy()
   scaled.data = index.idf[strings.indices]
   weights = (scaled @ strings.T).toarray()
+  whole = np.minimum.outer(weights.diagonal(), weights.diagonal())
+  is_contained = (weights >= _MIN_CONTAINED * whole) & (
+    weights >= _MIN_CONTAINED_WEIGHT
+  )
+  weights = np.where(is_contained, weights + MIN_WEIGHT, weights)
   days = [find_days(record.text) for record in records]
   for first, first_days in enumerate(days):
     for second, second_days in enumerate(days):
@@ -112,8 +119,8 @@ def _weigh_pairs(
 
 
 def _prepare(text: str) -> str:
-  """Returns a text in one script, with its marks as breaks."""
-  return _BREAKS.sub("\n", numerals.fold_script(text))
+  """Returns a text in one script without its marks, which editions vary."""
+  return _MARKS.sub("", numerals.fold_script(text))
 
 
 def find_days(text: str) -> frozenset[int]:

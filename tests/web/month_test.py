@@ -43,6 +43,17 @@ def test_records_of_one_event_stand_in_one_row():
   assert own == sorted(own)  # a work keeps its order
 
 
+def test_short_record_stands_with_the_one_that_holds_it():
+  texts = ("秋，人來聘。", "城葭原。"), ("聘於某也", "城葭原者何城也")
+  records = [
+    WorkText(10 * column + number, column, text)
+    for column, column_texts in enumerate(texts)
+    for number, text in enumerate(column_texts)
+  ]
+  events = event_alignment.align_records(records, USUAL)
+  assert {1, 11} in [{text.row for text in event} for event in events]
+
+
 def test_days_are_read_but_not_years():
   assert event_alignment.find_days("己巳，日有食之。歲在甲子。") == {5}
   assert event_alignment.find_days("辛夘，王至。") == {27}  # 辛卯
