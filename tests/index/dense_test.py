@@ -242,6 +242,28 @@ def test_encoding_that_is_broken_off_goes_on(
   assert index_check.check_index(copy) == []
 
 
+@pytest.mark.parametrize("changes_encoder", [False, True])
+def test_a_build_that_is_broken_off_at_its_end_answers(
+  copy, sources, tmp_path, monkeypatch, changes_encoder
+):
+  options = {}
+  if changes_encoder:
+    other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
+    options["encoder"] = str(other)
+  with monkeypatch.context() as patch:
+    patch.setattr(
+      index_builder.index_commit, "update_manifest", lambda *arguments: 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+      build_index(copy, sources / "more", **options)
+  index = Index.open(copy)
+  assert index.ask("公子荊", k=1, intent="words").results[0].row == 31
+  assert index.ask("楚丘", k=40, intent="words").results
+  build_index(copy, sources / "more", **options)
+  assert manifest.read_manifest(copy).dense.vectors == 33
+  assert index_check.check_index(copy) == []
+
+
 def test_another_encoder_is_refused(dense_index, tmp_path):
   other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
   index = Index.open(dense_index, encoder=other)

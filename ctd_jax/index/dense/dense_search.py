@@ -17,6 +17,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from absl import logging
 from jaxtyping import Bool, Float, Float32, Int
 
 from ctd_jax.index.dense import encoders, vector_files
@@ -83,7 +84,7 @@ class DenseSearch:
     """
     self._folder, self.entry, self._source = folder, entry, source
     self.weight = weight
-    self._vectors: dict[int, WorkVectors] = {}
+    self._vectors: dict[int, WorkVectors | None] = {}
 
   @property
   def description(self) -> str:
@@ -95,17 +96,30 @@ class DenseSearch:
     """What the vectors were made with; see `encoders.open_encoder_of`."""
     return encoders.open_encoder_of(self.entry, self._source)
 
-  def vectors_of(self, work: IndexedWork) -> WorkVectors:
-    """Returns the vectors of a work.
+  def vectors_of(self, work: IndexedWork) -> WorkVectors | None:
+    """Returns the vectors of a work; None if it has none.
+
+    That is, of a build with another encoder that was broken off at its end.
 
     Raises:
       ValueError: naming the file that is missing or damaged.
     """
     if work.work_id not in self._vectors:
-      name = vector_files.name_folder(self.entry.sha256, work.records_sha256)
-      self._vectors[work.work_id] = WorkVectors.open(
-        self._folder / name, work.num_records, self.entry.dimensions
+      folder = self._folder / vector_files.name_folder(
+        self.entry.sha256, work.records_sha256
       )
+      vectors = None
+      if folder.exists():
+        vectors = WorkVectors.open(
+          folder, work.num_records, self.entry.dimensions
+        )
+      else:
+        logging.warning(
+          "%s has no vectors and is found by words alone; a build was broken "
+          "off, run it again",
+          work.name,
+        )
+      self._vectors[work.work_id] = vectors
     return self._vectors[work.work_id]
 
   def find_near(
@@ -124,11 +138,9 @@ class DenseSearch:
       in_time: which are of the time that is asked for; None if none is.
     """
     (vector,) = self.encoder.encode_questions([text])
-    cosines = {
-      work.work_id: self.vectors_of(work).find_cosines(vector) for work in works
-    }
-    members = _choose_members(works, masks)
+    cosines = {work.work_id: self._find_cosines(work, vector) for work in works}
     joined = _join(works, cosines)
+    members = _choose_members(works, masks) & ~np.isnan(joined)
     nearest = _select_nearest(joined, members)
     rows = set(nearest.tolist())
     if in_time is not None:
@@ -143,12 +155,25 @@ class DenseSearch:
       },
     )
     values = joined[members] if members.any() else np.zeros(1, np.float32)
+    lowest = float(values.mean())
     return NearRecords(
       rows=frozenset(all_rows[sorted(rows)].tolist()),
-      cosines=cosines,
-      lowest=float(values.mean()),
+      cosines={
+        work_id: np.nan_to_num(of_work, nan=lowest)
+        for work_id, of_work in cosines.items()
+      },
+      lowest=lowest,
       highest=float(values.max()),
     )
+
+  def _find_cosines(
+    self, work: IndexedWork, vector: Float32[np.ndarray, " D"]
+  ) -> Float32[np.ndarray, " n"]:
+    """Returns the cosines of the records of a work, nan without vectors."""
+    vectors = self.vectors_of(work)
+    if vectors is None:
+      return np.full(work.num_records, np.nan, np.float32)
+    return vectors.find_cosines(vector)
 
 
 def open_dense_search(
