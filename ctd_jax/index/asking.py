@@ -142,13 +142,13 @@ def find_records(
 def _make_counted_query(
   question: Question, query: TimeQuery | None
 ) -> TimeQuery | None:
-  """Returns the months whose records are counted.
+  """Returns the months whose records are counted, None of a day of any month.
 
   Of a day in a month all records of the month: whether the month has the day is
   not sure in every calendar, and no record would be of it.
   """
   if query is None or not question.intervals:
-    return query
+    return None
   return dataclasses.replace(query, month_weights=None)
 
 
@@ -228,11 +228,13 @@ def rank_records(
       masks,
       _find_day_rows(index, question, query),
     )
-  scores = word_search.search_words(index.connection, words, k, works)
+  # A record that prints the day beside the words comes before one without.
+  phrases = question.words
+  scores = word_search.search_words(index.connection, phrases, k, works)
   if query is not None:
     # What is of the time comes with the words even where many have them.
     scores = (
-      word_search.search_words(index.connection, words, k, works, query.hull)
+      word_search.search_words(index.connection, phrases, k, works, query.hull)
       | scores
     )
   if masks is not None:

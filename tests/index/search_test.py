@@ -128,6 +128,12 @@ def test_words_of_another_time_are_told(index):
   assert any("of other times have 日食" in note for note in answer.notes)
 
 
+def test_a_day_of_any_month_counts_nothing(index):
+  answer = index.ask("己巳日有食之")
+  assert rows_of(answer)[0] == 6
+  assert "in_time" not in answer.counts
+
+
 def test_records_of_the_month_of_a_day_are_counted(index):
   with_day = index.ask("隱公三年二月己巳").counts["in_time"]
   assert with_day == index.ask("隱公三年二月").counts["in_time"] > 0
