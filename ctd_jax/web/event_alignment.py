@@ -40,11 +40,13 @@ class WorkText:
     row: of the record.
     column: of its work.
     text: of the record.
+    opening: its first words, without the date; "" if they are not known.
   """
 
   row: int
   column: int
   text: str
+  opening: str = ""
 
 
 def align_records(
@@ -111,11 +113,20 @@ def _weigh_pairs(
     weights >= _MIN_CONTAINED_WEIGHT
   )
   weights = np.where(is_contained, weights + MIN_WEIGHT, weights)
+  openings = [_prepare(record.opening) for record in records]
   days = [find_days(record.text) for record in records]
   for first, first_days in enumerate(days):
     for second, second_days in enumerate(days):
       weights[first, second] += _DAY_WEIGHT * bool(first_days & second_days)
+      if _is_quoted(openings[first], openings[second]):
+        weights[first, second] += MIN_WEIGHT + len(openings[first])
   return weights
+
+
+def _is_quoted(first: str, second: str) -> bool:
+  """Whether one of two texts begins with the whole of the other."""
+  short, long = sorted((first, second), key=len)
+  return bool(short) and long.startswith(short)
 
 
 def _prepare(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ctd_jax.chronology import civil_dates, numerals, sexagenary
+from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.storage import database
@@ -25,6 +26,7 @@ MAX_DOUBTFUL = 40
 _MIN_PROBABILITY = 0.5  # of the month, to stand in its columns
 _MIN_DOUBT = 0.05  # to be named below them
 _USUAL_MONTHS = 36  # on either side, for what wording is usual
+_OPENING = 60  # characters of a text, for what it begins with
 _MAX_USUAL = 3000
 _MIN_DAY_CHANCE = 0.05  # of a day, where calendars are not known to the day
 
@@ -199,7 +201,12 @@ def _align(
   by_row = {record.row: record for record in records}
   texts = sorted(
     (
-      WorkText(record.row, number_of[record.work], record.text)
+      WorkText(
+        record.row,
+        number_of[record.work],
+        record.text,
+        _find_opening(served, record.text),
+      )
       for record in records
     ),
     key=lambda text: (text.column, text.row),
@@ -213,6 +220,13 @@ def _align(
   )
   events = event_alignment.align_records(texts, [text for (text,) in usual])
   return tuple(tuple(by_row[text.row] for text in event) for event in events)
+
+
+def _find_opening(served: ServedIndex, text: str) -> str:
+  """Returns the first words of a text without the date before them."""
+  text = text[:_OPENING]
+  head = undated_texts.read_head(text, served.index.calendar)
+  return text[head.date_end :]
 
 
 def _find_missing(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from fastapi import APIRouter
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ctd_jax.dating.chronicle import section_reading
+from ctd_jax.dating.chronicle import (
+  section_reading,
+  western_calendar,
+  western_sections,
+)
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import AnswerRecord
 from ctd_jax.index.storage import database
+from ctd_jax.texts.works import Entry, Place
 from ctd_jax.web import bar_chart, rendering
 from ctd_jax.web.answering import answer_in_time, index_of
 from ctd_jax.web.errors import PageError
@@ -102,15 +111,20 @@ def find_cues(
 ) -> list[tuple[int, int]]:
   """Returns where a record prints a date: first character and end of each."""
   spans = [(start, end) for it in record.reasons for start, end in it["spans"]]
-  for section in section_reading.read_sections(
-    0, record.text, served.index.calendar
-  ):
+  for section in _read_sections(record.text, served.index.calendar):
     if section.statements:
       printed = record.text[section.start : section.date_end]
       spans.append(
         (section.start, section.start + len(printed.rstrip("，。、；： 　")))
       )
   return [(start, end) for start, end in spans if end > start]
+
+
+def _read_sections(text: str, calendar: Calendar) -> Sequence[Section]:
+  if western_calendar.is_western(calendar):
+    entry = Entry(text, Place("", 1))
+    return western_sections.read_all_western_sections([entry])
+  return section_reading.read_sections(0, text, calendar)
 
 
 def draw_posterior(

@@ -54,6 +54,21 @@ def test_short_record_stands_with_the_one_that_holds_it():
   assert {1, 11} in [{text.row for text in event} for event in events]
 
 
+def test_what_begins_with_a_whole_record_stands_with_it():
+  records = [
+    WorkText(1, 0, "秋，大雩。", "大雩。"),
+    WorkText(2, 0, "螽。", "螽。"),
+    WorkText(3, 1, "螽。何以書？記災也。", "螽。何以書？記災也。"),
+    WorkText(4, 1, "冬，無事。", ""),
+  ]
+  events = event_alignment.align_records(records, USUAL)
+  assert [{text.row for text in event} for event in events] == [
+    {1},
+    {2, 3},
+    {4},
+  ]
+
+
 def test_days_are_read_but_not_years():
   assert event_alignment.find_days("己巳，日有食之。歲在甲子。") == {5}
   assert event_alignment.find_days("辛夘，王至。") == {27}  # 辛卯

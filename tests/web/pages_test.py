@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.chronicle import month_calendar, western_calendar
 from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.questions import question_reading
 from ctd_jax.index.search import Index
-from ctd_jax.web import bar_chart, month_names
+from ctd_jax.web import bar_chart, month_names, record_page
 from ctd_jax.web.served_index import ServedIndex
 from tests.web.conftest import open_client
 
@@ -115,6 +115,16 @@ def test_record_has_text_date_reasons_neighbours_and_citation(client, served):
 
 def test_printed_dates_are_marked(client):
   assert "<mark>三月</mark>，公及" in read(client, "/record/2")
+
+
+def test_printed_dates_of_western_annals_are_marked(served):
+  index = Index.__new__(Index)
+  vars(index).update(calendar=western_calendar.make_western_calendar(700, 1160))
+  record = dataclasses.replace(
+    served.index.record(2), text="In May 793 the raid came.", reasons=()
+  )
+  spans = record_page.find_cues(ServedIndex(index), record)
+  assert any("793" in record.text[start:end] for start, end in spans)
 
 
 def test_texts_are_escaped_and_control_characters_shown(client):
