@@ -102,7 +102,9 @@ class RequestGuard:
 
   def _find_refusal(self, request: Request) -> Response | None:
     host = request.headers.get("host", "")
-    if _strip_port(host) not in self._hosts:
+    name = _strip_port(host)
+    # Only a name can be made to mean another machine, an address cannot.
+    if name not in self._hosts and not _is_address(name):
       return errors.make_error_response(
         request, 400, f"Host: {host[:80]!r}; --host_names=NAME allows a name"
       )
@@ -150,6 +152,14 @@ def _strip_port(host: str) -> str:
     return str(ipaddress.IPv6Address(host))
   except ValueError:
     return host.rpartition(":")[0] or host if ":" in host else host
+
+
+def _is_address(name: str) -> bool:
+  try:
+    ipaddress.ip_address(name)
+  except ValueError:
+    return False
+  return True
 
 
 def hash_token(token: str) -> str:

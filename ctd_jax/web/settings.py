@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import pathlib
+import socket
 
 LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
 # Of one client, where others than this machine may ask.
@@ -73,8 +74,10 @@ class WebSettings:
   @property
   def allowed_hosts(self) -> tuple[str, ...]:
     """Names that a request may be for; others are another site's attempt."""
-    names = ("localhost", LOCAL_HOST, "::1", "[::1]", self.host)
-    return tuple(dict.fromkeys((*names, *self.host_names)))
+    names = ["localhost", self.host, *self.host_names]
+    if not self.is_local:
+      names.append(socket.gethostname())
+    return tuple(dict.fromkeys(names))
 
   @property
   def rate(self) -> int:

@@ -61,6 +61,7 @@ def test_every_page_forbids_scripts_that_are_not_ours(client, path):
     ("localhost:8321", 200),
     ("127.0.0.1:8321", 200),
     ("[::1]:8321", 200),
+    ("192.168.1.5:8321", 200),  # no name, so nobody else's
     ("annals.example.org", 200),
     ("evil.example.org", 400),
     ("localhost.evil.example.org", 400),
