@@ -26,10 +26,8 @@ from jaxtyping import Float, Float32, Int, Int32, Int64
 
 from ctd_jax.utils import files
 
-# Of the tenth answer to a question the months are unlikely ones: with .999 and
-# 1e-4 its order was another than the model's.
-SHARE = 0.9999
-MIN_PROBABILITY = 1e-5
+SHARE = 0.999
+MIN_PROBABILITY = 1e-4
 CREDIBLE = 0.9
 # A posterior as flat as this is as well spread evenly.
 _MAX_MONTHS = 1024
