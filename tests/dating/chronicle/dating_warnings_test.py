@@ -77,7 +77,9 @@ def test_years_after_the_last_of_an_era_are_named():
 def test_months_after_a_calendar_ends_are_named():
   lines = ["天紀四年三月，晉人入。", "天紀四年冬十一月，雨。"]
   (warning,) = list_missing(lines, month_calendar.load_calendar("孫吳"))
-  assert warning.startswith("天紀4年11月 is not in the calendar 孫吳, which has")
+  assert warning.startswith(
+    "天紀4年11月 is not in the calendar 孫吳, which has"
+  )
   assert "months 1, 2, 3, 4 of that year" in warning
 
 
