@@ -71,7 +71,7 @@ def test_credible_months_are_those_of_the_whole_posterior():
 
 
 def test_flat_posterior_is_of_all_months():
-  arrays = make_arrays(np.full((5, MONTHS + 1), 5e-7))
+  arrays = make_arrays(np.full((5, MONTHS + 1), 1e-6))
   assert len(arrays.months) == 0
   summary = posterior_arrays.summarize_posteriors(arrays)
   assert summary["first_credible"].tolist() == [0] * 5

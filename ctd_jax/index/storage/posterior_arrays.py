@@ -26,8 +26,8 @@ from jaxtyping import Float, Float32, Int, Int32, Int64
 
 from ctd_jax.utils import files
 
-SHARE = 0.99999
-MIN_PROBABILITY = 1e-6
+SHARE = 0.999
+MIN_PROBABILITY = 1e-4
 CREDIBLE = 0.9
 # A posterior as flat as this is as well spread evenly.
 _MAX_MONTHS = 1024
