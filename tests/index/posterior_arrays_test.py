@@ -70,6 +70,17 @@ def test_credible_months_are_those_of_the_whole_posterior():
         )
 
 
+def test_unlikely_months_of_a_doubtful_record_stay_unlikely():
+  p_months = np.linspace(1, 0, 3_000)
+  p_months /= p_months.sum()
+  arrays = posterior_arrays.make_posterior_arrays(
+    [np.append(p_months, 0.0)[None]], len(p_months)
+  )
+  kept = arrays.p_months(0)
+  assert np.abs(kept - p_months).max() < 1e-4
+  assert kept[2_000] > 10 * kept[-1]
+
+
 def test_flat_posterior_is_of_all_months():
   arrays = make_arrays(np.full((5, MONTHS + 1), 1e-6))
   assert len(arrays.months) == 0

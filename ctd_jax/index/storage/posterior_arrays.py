@@ -30,7 +30,7 @@ SHARE = 0.999
 MIN_PROBABILITY = 1e-4
 CREDIBLE = 0.9
 # A posterior as flat as this is as well spread evenly.
-_MAX_MONTHS = 1024
+_MAX_MONTHS = 4096
 _ARRAYS = ("starts", "months", "probabilities", "outside", "event_log_p")
 
 
