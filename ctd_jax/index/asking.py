@@ -19,7 +19,6 @@ from ctd_jax.chronology import sexagenary
 from ctd_jax.index import ranking, word_search
 from ctd_jax.index.answers import record_answers, word_copies
 from ctd_jax.index.answers.answer import (
-  INTENTS,
   Answer,
   PassageDate,
   Reading,
@@ -29,6 +28,7 @@ from ctd_jax.index.answers.answer import (
 from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.questions.question_types import (
+  INTENTS,
   MonthSpan,
   Question,
   QuestionError,

@@ -22,8 +22,9 @@ from jaxtyping import Float32, Int64
 
 from ctd_jax.index import asking
 from ctd_jax.index.answers import record_answers
-from ctd_jax.index.answers.answer import PASSAGE, Answer, AnswerRecord
+from ctd_jax.index.answers.answer import Answer, AnswerRecord
 from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.questions.question_types import PASSAGE
 from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.index.storage import database
 

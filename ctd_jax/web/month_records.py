@@ -68,7 +68,7 @@ class MissingWork:
 
 
 @dataclasses.dataclass(frozen=True)
-class Day:
+class CalendarDay:
   """A day of a month.
 
   Attributes:
@@ -113,7 +113,7 @@ class Month:
   doubtful: tuple[MonthRecord, ...]
   missing: tuple[MissingWork, ...]
   num_left: int
-  days: tuple[Day, ...]
+  days: tuple[CalendarDay, ...]
 
   @property
   def num_records(self) -> int:
@@ -268,7 +268,7 @@ def _find_days(
   served: ServedIndex,
   ordinal: int,
   events: tuple[tuple[MonthRecord, ...], ...],
-) -> tuple[Day, ...]:
+) -> tuple[CalendarDay, ...]:
   """Returns the days of a month; those that it may have, if not known."""
   calendar = served.index.calendar
   rows: dict[int, list[int]] = {}
@@ -286,7 +286,7 @@ def _find_days(
     cyclic = sexagenary.cyclic_index_of_day(julian_day)
     date = np.array(civil_dates.to_civil_date(julian_day))
     days.append(
-      Day(
+      CalendarDay(
         number + 1,
         sexagenary.format_cyclic_index(cyclic),
         civil_dates.format_date(date),
@@ -299,7 +299,7 @@ def _find_days(
 
 def _list_possible_days(
   served: ServedIndex, ordinal: int, rows: dict[int, list[int]]
-) -> tuple[Day, ...]:
+) -> tuple[CalendarDay, ...]:
   """Returns the days that a month may have, in order of the cycle.
 
   Where it may have any, only those that its records print.
@@ -314,7 +314,7 @@ def _list_possible_days(
     start = int(np.flatnonzero(possible & ~np.roll(possible, 1))[0])
   order = (start + np.arange(sexagenary.CYCLE_LENGTH)) % sexagenary.CYCLE_LENGTH
   return tuple(
-    Day(
+    CalendarDay(
       None,
       sexagenary.format_cyclic_index(day),
       "",

@@ -22,7 +22,7 @@ from ctd_jax.web import (
 from ctd_jax.web.answering import answer_in_time, index_of, settings_of
 from ctd_jax.web.queries import PAGE_SIZE, PageQuery, ResolvedQuery
 from ctd_jax.web.served_index import ServedIndex
-from ctd_jax.web.timeline import Timeline
+from ctd_jax.web.timeline import TimelineBars
 
 router = APIRouter(include_in_schema=False)
 
@@ -43,7 +43,7 @@ class SearchResult:
   resolved: ResolvedQuery
   answer: Answer
   num_matches: int
-  timeline: Timeline
+  timeline: TimelineBars
 
   @property
   def num_pages(self) -> int:
@@ -151,7 +151,7 @@ def _pin(served: ServedIndex, query: PageQuery) -> PageQuery:
 
 
 def link_bars(
-  times: Timeline, query: PageQuery, links: rendering.PageLinks
+  times: TimelineBars, query: PageQuery, links: rendering.PageLinks
 ) -> list[str]:
   """Returns the addresses of the bars: the query, narrowed to their time."""
   # Only the ends differ; a timeline has hundreds of them.
@@ -162,7 +162,7 @@ def link_bars(
   ]
 
 
-def draw_timeline(times: Timeline, addresses: list[str]) -> Markup:
+def draw_timeline(times: TimelineBars, addresses: list[str]) -> Markup:
   """Returns a timeline as SVG.
 
   Args:

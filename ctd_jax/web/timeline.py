@@ -55,7 +55,7 @@ class Bar:
 
 
 @dataclasses.dataclass(frozen=True)
-class Timeline:
+class TimelineBars:
   """The bars of a stretch of time.
 
   Attributes:
@@ -81,7 +81,7 @@ def make_timeline(
   matches: list[RankedRecord] | None = None,
   window: tuple[int, int] | None = None,
   unit: str | None = None,
-) -> Timeline:
+) -> TimelineBars:
   """Returns the timeline of a query.
 
   Args:
@@ -103,7 +103,7 @@ def make_timeline(
   mass = np.zeros(len(density))
   if resolved:
     mass = _sum_matches(served, resolved, density, is_asked, matches)
-  return Timeline(
+  return TimelineBars(
     unit,
     first,
     last,

@@ -104,12 +104,6 @@ def test_variant_glyphs_of_prints_are_found():
   ]
 
 
-def test_reasons_are_kept_whole():
-  reasons = [{"expert": "cue", "note": "「五月」", "spans": [[0, 2]]}]
-  data = database.encode_reasons(reasons)
-  assert len(data) > 0
-
-
 def test_no_database_and_no_index_are_told_apart(tmp_path):
   with pytest.raises(FileNotFoundError, match="python -m ctd_jax.index"):
     database.open_database(tmp_path)

@@ -15,6 +15,7 @@ import uvicorn
 
 from ctd_jax.web.app import make_app
 from ctd_jax.web.settings import WebSettings
+from tests.web.conftest import READ_PAGES
 
 playwright_api = pytest.importorskip("playwright.sync_api")
 axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -30,15 +31,6 @@ pytestmark = [
   pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
 ]
 WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
-PAGES = (
-  "/",
-  "/?q=鄭人",
-  "/?q=元年",
-  "/record/7",
-  "/month/4",
-  "/year/4",
-  "/date",
-)
 # Plotly's script has a style of its maps, which we do not draw and the policy
 # refuses.
 _HARMLESS = "Applying inline style violates"
@@ -212,7 +204,7 @@ def test_fingers_zoom_the_timeline(open_page):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", READ_PAGES)
 def test_pages_fit_and_have_no_serious_finding(open_page, path, width):
   for scheme in ("light", "dark"):
     page = open_page(path, width=width, scheme=scheme)

@@ -11,6 +11,17 @@ from tests.index import small_index
 
 HOST = "http://localhost"
 
+# Those that a reader sees, one of each.
+READ_PAGES = (
+  "/",
+  "/?q=鄭人",
+  "/?q=元年",
+  "/record/7",
+  "/month/4",
+  "/year/4",
+  "/date",
+)
+
 
 @contextlib.contextmanager
 def open_client(folder, **settings):

@@ -8,18 +8,12 @@ import pytest
 from ctd_jax.web import rendering
 from ctd_jax.web.settings import WebSettings
 from tests.index import small_index
-from tests.web.conftest import open_client
+from tests.web.conftest import READ_PAGES, open_client
 from tests.web.pages_test import ENGLISH
 
 TOKEN = "0123456789abcdef-secret"
 PAGES = (
-  "/",
-  "/?q=鄭人",
-  "/?q=元年",
-  "/record/7",
-  "/month/4",
-  "/year/4",
-  "/date",
+  *READ_PAGES,
   "/about",
   "/api/docs",
   "/nothing",

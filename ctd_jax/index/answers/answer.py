@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 SCHEMA_VERSION = 1
-TIME, WORDS, PASSAGE = INTENTS = ("time", "words", "passage")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -267,7 +266,7 @@ class Answer:
 
   Attributes:
     question: as asked.
-    intent: one of `INTENTS`.
+    intent: one of `question_types.INTENTS`.
     understood: what it was taken for.
     results: records, the best first.
     dates: of a passage; None of other questions.

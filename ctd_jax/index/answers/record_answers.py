@@ -142,7 +142,7 @@ def make_answer_record(
 def find_reasons(
   index: IndexFolder, record: database.IndexRecord, why: bool = False
 ) -> list[dict[str, Any]]:
-  """Returns the reasons of a record, as kept or else made anew.
+  """Returns the reasons of a record, the weightiest first.
 
   Args:
     index: that it is of.
@@ -150,10 +150,8 @@ def find_reasons(
     why: whether a record that was dated by the model is read again for its
       wording, citations and parallels, which takes some 30 ms.
   """
-  reasons = database.fetch_reasons(index.connection, record.row)
-  if reasons is None and _is_read_again(index, record, why):
+  if _is_read_again(index, record, why):
     reasons = _read_again(index, record)
-  if reasons is not None:
     return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
   return record_reasons.explain_record(
     record,

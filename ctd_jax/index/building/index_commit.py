@@ -16,8 +16,6 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from absl import logging
-
 import ctd_jax
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.index import calendars
@@ -116,15 +114,6 @@ def _write_works(
 
 def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
   span = (work.rows.start, work.rows.stop)
-  (num_corrections,) = connection.execute(
-    "SELECT count(*) FROM corrections "
-    "WHERE row >= ? AND row < ? AND NOT undone",
-    span,
-  ).fetchone()
-  if num_corrections:
-    logging.warning(
-      "%s: %s corrections go with it", work.name, f"{num_corrections:,}"
-    )
   texts = connection.execute(
     "SELECT row, text FROM records WHERE row >= ? AND row < ?", span
   )
@@ -134,8 +123,7 @@ def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
       "INSERT INTO full_text(full_text, rowid, words) VALUES ('delete', ?, ?)",
       [(row, full_text.split_tokens(text)) for row, text in batch],
     )
-  for table in ("records", "reasons", "corrections"):
-    connection.execute(f"DELETE FROM {table} WHERE row >= ? AND row < ?", span)
+  connection.execute("DELETE FROM records WHERE row >= ? AND row < ?", span)
   connection.execute("DELETE FROM works WHERE work_id = ?", (work.work_id,))
 
 

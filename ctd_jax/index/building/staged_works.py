@@ -30,7 +30,6 @@ from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense.vector_files import VECTORS_FOLDER
 from ctd_jax.index.storage import month_postings, posterior_arrays
 from ctd_jax.index.storage.database import HEADING, MODEL
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.utils import files, progress
 
 WORKS_FOLDER, PASSAGES_FOLDER = "works", "passages"
@@ -88,10 +87,6 @@ class StagedWork:
     with (self.folder / ROWS_FILE).open("rb") as file:
       for line in file:
         yield decode(line)
-
-  def open_posteriors(self, num_months: int) -> PosteriorArrays:
-    """Returns the posteriors of the records; see `PosteriorArrays.open`."""
-    return PosteriorArrays.open(self.folder, num_months)
 
 
 def name_folder(name: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Database of an index: works, records, reasons, full text and corrections.
+"""Database of an index: works, records and full text.
 
 `index.sqlite` of the folder, SQLite in WAL mode. A record has a global `row`,
 from 1, that is never used again; a work has the rows `first_row` ... `first_row
@@ -27,7 +27,6 @@ import json
 import os
 import pathlib
 import sqlite3
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -52,11 +51,6 @@ CREATE TABLE records(
 CREATE INDEX records_by_month ON records(best_month);
 CREATE INDEX records_by_id ON records(work_id, record_id);
 CREATE INDEX records_by_kind ON records(kind, work_id);
-CREATE TABLE reasons(row INTEGER PRIMARY KEY, reasons BLOB NOT NULL);
-CREATE TABLE corrections(
-  id INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL,
-  span_start INTEGER, span_end INTEGER, date TEXT NOT NULL, note TEXT,
-  author TEXT, time TEXT, undone INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE properties(name TEXT PRIMARY KEY, value TEXT);
 CREATE VIRTUAL TABLE full_text USING fts5(
   words, content='', tokenize='{full_text.TOKENIZER}');
@@ -293,21 +287,6 @@ def fetch_records(
       record = IndexRecord(**_decode(RECORD_COLUMNS, values))
       records[record.row] = record
   return [records[row] for row in wanted if row in records]
-
-
-def fetch_reasons(
-  connection: sqlite3.Connection, row: int
-) -> list[dict[str, Any]] | None:
-  """Returns the reasons that were kept for a record; None if none were."""
-  found = connection.execute(
-    "SELECT reasons FROM reasons WHERE row = ?", (row,)
-  ).fetchone()
-  return found and json.loads(zlib.decompress(found[0]))
-
-
-def encode_reasons(reasons: Sequence[dict[str, Any]]) -> bytes:
-  """Returns reasons as the table keeps them."""
-  return zlib.compress(json.dumps(reasons, ensure_ascii=False).encode())
 
 
 def search_text(

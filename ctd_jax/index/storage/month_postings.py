@@ -146,18 +146,3 @@ def make_month_postings(posteriors: PosteriorArrays) -> MonthPostings:
     probabilities=np.asarray(posteriors.probabilities)[order],
     rest=np.asarray(posteriors.rest),
   )
-
-
-def write_month_postings(folder: pathlib.Path, num_months: int) -> None:
-  """Writes the postings of a work whose posteriors lie in the folder.
-
-  Args:
-    folder: of the work.
-    num_months: of the calendar.
-
-  Raises:
-    FileNotFoundError: naming the file of posteriors that is missing.
-    ValueError: naming the one that is damaged.
-  """
-  posteriors = PosteriorArrays.open(folder, num_months)
-  make_month_postings(posteriors).save(folder)

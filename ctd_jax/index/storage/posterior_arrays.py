@@ -75,28 +75,6 @@ class PosteriorArrays:
     result[self.months[span]] += self.probabilities[span]
     return result
 
-  def interval_mass(self, first: int, last: int) -> Float32[np.ndarray, " n"]:
-    """Returns the probability of each record to be of the months first..last.
-
-    Args:
-      first: ordinal month.
-      last: ordinal month, included.
-
-    Raises:
-      ValueError: if they do not lie within the calendar.
-    """
-    if not 0 <= first <= last < self.num_months:
-      raise ValueError(
-        f"an interval is first..last within 0..{self.num_months - 1}, got "
-        f"{first}..{last}"
-      )
-    is_inside = (self.months >= first) & (self.months <= last)
-    entries = np.flatnonzero(is_inside)
-    records = np.searchsorted(self.starts, entries, side="right") - 1
-    mass = np.bincount(records, self.probabilities[entries], len(self))
-    mass = mass + self.rest * (last - first + 1) / self.num_months
-    return mass.astype(np.float32)
-
   def credible_months(
     self, index: int, share: float = CREDIBLE
   ) -> Int64[np.ndarray, " m"]:
