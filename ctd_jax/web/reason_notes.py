@@ -1,7 +1,8 @@
-"""Notes of reasons in the language of a page.
+"""Notes of questions and of reasons in the language of a page.
 
-An index says its reasons in English. The catalogue has these sentences with
-the values in braces; one that it has not is left as it is.
+An index says them in English. The catalogue has these sentences with the values
+in braces, what is more special before what is less; one that it has not is left
+as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def translate_note(language: str, note: str) -> str:
 
   Args:
     language: one of `messages.LANGUAGES`.
-    note: of a reason.
+    note: of a question, an answer or a reason.
   """
   if language == messages.ENGLISH:
     return note

@@ -1,5 +1,6 @@
 """Messages: all in all languages, all used, with the same values."""
 
+import ast
 import importlib.resources
 import pathlib
 import re
@@ -7,10 +8,12 @@ import string
 
 import pytest
 
+import ctd_jax.index
 import ctd_jax.web
 from ctd_jax.web import errors, messages, reason_notes
 
 FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
+INDEX = pathlib.Path(ctd_jax.index.__file__).parent
 
 
 def list_fields(text):
@@ -111,3 +114,61 @@ def test_notes_of_an_index_are_known_in_every_language(served):
     for reason in served.index.record(row).reasons:
       note = reason_notes.translate_note("zh-Hans", reason["note"])
       assert not re.search("[a-z]{4,}", note), note
+
+
+def list_note_texts(path):
+  """Returns an example of each note that a module of the index makes."""
+  notes = []
+  for node in ast.walk(ast.parse(path.read_text())):
+    if isinstance(node, ast.Call):
+      name = ast.unparse(node.func)
+      if name in ("notes.append", "doubts.append"):
+        notes.append(node.args[0])
+    elif isinstance(node, ast.Assign):
+      if ast.unparse(node.targets[0]) == "note":
+        notes.append(node.value)
+    elif isinstance(node, ast.FunctionDef) and "note" in node.name:
+      lists = [it for it in ast.walk(node) if isinstance(it, ast.ListComp)]
+      notes += [it.elt for it in lists]
+  parts = [
+    part
+    for node in notes
+    for part in (
+      (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,)
+    )
+  ]
+  return [text for text in map(write_example, parts) if text]
+
+
+def write_example(node):
+  """Returns a string or an f-string, its values filled in."""
+  if isinstance(node, ast.Constant):
+    return node.value
+  if not isinstance(node, ast.JoinedStr):
+    return ""
+  return "".join(
+    value.value
+    if isinstance(value, ast.Constant)
+    else "1,203"
+    if value.format_spec or ast.unparse(value.value).startswith(("num", "len"))
+    else "甲"
+    for value in node.values
+  )
+
+
+def test_notes_of_questions_are_known_in_every_language():
+  paths = [INDEX / "asking.py", INDEX / "answers" / "word_copies.py"]
+  paths += sorted(INDEX.glob("questions/*.py"))
+  notes = [note for path in paths for note in list_note_texts(path)]
+  assert len(notes) >= 20
+  for note in notes:
+    for language in (messages.TRADITIONAL, messages.SIMPLIFIED):
+      text = reason_notes.translate_note(language, note)
+      assert not re.search("[a-z]{3,}", text), (note, text)
+
+
+def test_notes_of_a_page_are_in_its_language(client):
+  page = client.get("/", params={"q": "二年鄭人", "lang": "zh-Hant"}).text
+  notes = re.findall(r'class="note">([^<]+)<', page)
+  assert notes
+  assert not any(re.search("[a-z]{3,}", note) for note in notes)
