@@ -72,6 +72,7 @@ def load_benchmark(
       split: tuple(map(_decode_query, data_sources.get(split, ())))
       for split in SPLITS
     },
+    titles=builder.source_titles(),
   )
 
 

@@ -29,6 +29,7 @@ class Benchmark:
     records: the gallery, N records sorted by record id.
     record_splits: split of the month of each record: train, validation, test.
     queries: split -> queries.
+    titles: source of a record -> title of the work, as far as known.
   """
 
   name: str
@@ -36,6 +37,7 @@ class Benchmark:
   records: tuple[Record, ...]
   record_splits: tuple[str, ...]
   queries: Mapping[str, tuple[Query, ...]]
+  titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def __repr__(self) -> str:
     """Returns name and sizes; all texts would fill the terminal."""

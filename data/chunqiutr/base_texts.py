@@ -18,6 +18,12 @@ ZUOZHUAN = "zuozhuan"
 GONGYANG = "gongyang"
 GULIANG = "guliang"
 BASE_SOURCES = (ANNALS, ZUOZHUAN, GONGYANG, GULIANG)
+TITLES = {
+  ANNALS: "春秋",
+  ZUOZHUAN: "左傳",
+  GONGYANG: "公羊傳",
+  GULIANG: "穀梁傳",
+}
 
 _SPACE = re.compile(r"[\s　¶]+")
 # A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.

@@ -79,6 +79,12 @@ class Builder(BaseBuilder):
       return None
     return gallery.CHECKSUMS, gallery.SOURCE_FOLDERS
 
+  def source_titles(self) -> Mapping[str, str]:
+    """Returns source of a record -> title of the work."""
+    is_mini = self.builder_config.name == "mini"
+    titles = mini.SOURCE_TITLES if is_mini else gallery.SOURCE_TITLES
+    return {**titles, placeholders.SOURCE: placeholders.SOURCE_TITLE}
+
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager
   ) -> dict[str, Iterator[tuple[str, dict]]]:

@@ -64,6 +64,10 @@ SOURCE_FOLDERS: Mapping[str, str] = {
   **{source: folder for folder, source in _LINE_SOURCES.items()},
   **{source: work.folders[0] for source, work in works.WORKS.items()},
 }
+SOURCE_TITLES: Mapping[str, str] = {
+  **base_texts.TITLES,
+  **{source: work.title for source, work in works.WORKS.items()},
+}
 
 
 @dataclasses.dataclass(frozen=True)

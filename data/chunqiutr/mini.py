@@ -44,6 +44,13 @@ TIMELINE = "mini"
 TITLE = "《滄史》"
 ANNALS, NARRATIVE, DIALOGUE = "cang_annals", "cang_narrative", "cang_dialogue"
 NOTES, GLOSSES = "cang_notes", "cang_glosses"
+SOURCE_TITLES = {
+  ANNALS: "滄史",
+  NARRATIVE: "滄史傳",
+  DIALOGUE: "滄史問對",
+  NOTES: "滄史注",
+  GLOSSES: "滄史疏",
+}
 
 _SEASONS = "春夏秋冬"
 _ACTIVE_MONTHS = (40, 80)  # of a person or a place

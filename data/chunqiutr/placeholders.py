@@ -23,6 +23,7 @@ TEMPLATES = (
 )
 
 SOURCE = "placeholder"
+SOURCE_TITLE = "無事之月"
 
 
 def format_placeholder(

@@ -97,6 +97,10 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """
     return None
 
+  def source_titles(self) -> Mapping[str, str]:
+    """Returns source of a record -> title of the work, as far as known."""
+    return {}
+
   def _info(self) -> tfds.core.DatasetInfo:
     """Returns features and metadata."""
     return self.dataset_info_from_configs(

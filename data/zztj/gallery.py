@@ -29,6 +29,7 @@ from ctd_jax_datasets.zztj import collation, editions, scan
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 TIMELINE_NAME = "tongjian"
 ANNALS_SOURCE, REMARKS_SOURCE = "zizhitongjian", "historians"
+SOURCE_TITLES = {ANNALS_SOURCE: "資治通鑑", REMARKS_SOURCE: "資治通鑑史論"}
 # Source -> folder of the files that its records are cut from.
 SOURCE_FOLDERS: Mapping[str, str] = dict.fromkeys(
   (ANNALS_SOURCE, REMARKS_SOURCE), editions.PUNCTUATED_FOLDER

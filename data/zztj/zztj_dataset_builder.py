@@ -96,6 +96,10 @@ class Builder(base_builder.BaseBuilder):
       return None
     return rebuilt.CHECKSUMS, rebuilt.SOURCE_FOLDERS
 
+  def source_titles(self) -> Mapping[str, str]:
+    """Returns source of a record -> title of the work; of `rebuilt`."""
+    return {} if self.builder_config.subset else rebuilt.SOURCE_TITLES
+
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager
   ) -> dict[str, Iterator[tuple[str, dict]]]:

@@ -8,6 +8,7 @@ import pytest
 import ctd_jax
 from ctd_jax.benchmark.queries import SPLITS
 from ctd_jax_datasets import build, load
+from ctd_jax_datasets.chunqiutr import gallery
 
 
 def test_a_built_data_set_is_whole(mini_builder, mini_benchmark):
@@ -20,6 +21,13 @@ def test_a_built_data_set_is_whole(mini_builder, mini_benchmark):
   }
   assert tuple(benchmark.queries) == SPLITS
   assert benchmark.record_ids == sorted(benchmark.record_ids)
+
+
+def test_every_work_of_ours_has_a_title(mini_benchmark):
+  sources = {record.source for record in mini_benchmark.records}
+  assert sources <= set(mini_benchmark.titles)
+  assert mini_benchmark.titles["cang_annals"] == "滄史"
+  assert set(gallery.SOURCE_FOLDERS) <= set(gallery.SOURCE_TITLES)
 
 
 def test_a_data_set_that_was_not_built_is_named(tmp_path):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import os
 import pathlib
-from collections.abc import Collection, Sequence
+import types
+from collections.abc import Collection, Mapping, Sequence
 
 from absl import logging
 
@@ -109,7 +110,9 @@ def _read_dataset(
         is_hidden=split in hidden_splits,
       )
     )
-  return _make_works(name, name, "dataset", records, benchmark.timeline)
+  return _make_works(
+    name, name, "dataset", records, benchmark.timeline, benchmark.titles
+  )
 
 
 def _read_beir(source: str, hidden_splits: Collection[str]) -> list[SourceWork]:
@@ -148,12 +151,13 @@ def _make_works(
   text_format: str,
   records: dict[str, list[SourceRecord]],
   timeline: Timeline | None,
+  titles: Mapping[str, str] = types.MappingProxyType({}),
 ) -> list[SourceWork]:
   """Returns a work for each source of a data set, its records in order."""
   return [
     SourceWork(
       name=f"{name}/{work}" if work else name,
-      title=work or name,
+      title=titles.get(work, work) or name,
       source=source,
       text_format=text_format,
       records=sorted(of_work, key=lambda record: record.position),

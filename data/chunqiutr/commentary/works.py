@@ -40,11 +40,13 @@ class WorkSpec:
   """Reader of one work.
 
   Attributes:
+    title: of the work.
     folders: of its juan, in a folder of sources, and of the work it copies.
     read_work: (paths of each folder in order, anchor) -> aligned work.
     min_chars: a shorter piece only names a person or a place.
   """
 
+  title: str
   folders: tuple[str, ...]
   read_work: Callable[..., text_alignment.AlignedWork]
   min_chars: int
@@ -58,11 +60,13 @@ _LV_FOLDER = "lvzuqian_zuoshizhuanshuo_KR1e0039"
 
 # Of 杜預's notes 13 characters leave about as many as the paper's 3,652.
 WORKS = {
-  DU_YU: WorkSpec((_DU_FOLDER,), notes.read_du, 13),
-  KONG_YINGDA: WorkSpec((_KONG_FOLDER,), notes.read_kong, 20),
-  GU_DONGGAO: WorkSpec((_GU_FOLDER,), gu_donggao.read_gu, 20),
-  WEI_LIAOWENG: WorkSpec((_WEI_FOLDER, _KONG_FOLDER), essays.read_wei, 20),
-  LV_ZUQIAN: WorkSpec((_LV_FOLDER,), essays.read_lv, 20),
+  DU_YU: WorkSpec("春秋經傳集解", (_DU_FOLDER,), notes.read_du, 13),
+  KONG_YINGDA: WorkSpec("春秋左傳正義", (_KONG_FOLDER,), notes.read_kong, 20),
+  GU_DONGGAO: WorkSpec("春秋大事表", (_GU_FOLDER,), gu_donggao.read_gu, 20),
+  WEI_LIAOWENG: WorkSpec(
+    "春秋左傳要義", (_WEI_FOLDER, _KONG_FOLDER), essays.read_wei, 20
+  ),
+  LV_ZUQIAN: WorkSpec("左氏傳說", (_LV_FOLDER,), essays.read_lv, 20),
 }
 COMMENT_SOURCES = tuple(WORKS)  # in the order of the gallery
 
