@@ -7,15 +7,17 @@ minute says how far the loop is, how fast it goes and how long it will take.
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 from typing import Any, TextIO
 
 import tqdm
 from absl import logging
 
+SECONDS_VARIABLE = "CTD_JAX_PROGRESS_SECONDS"  # of the environment
 # Between two lines of the log, and before the first: what is shorter says
 # nothing.
-SECONDS_PER_LINE = 30.0
+SECONDS_PER_LINE = float(os.environ.get(SECONDS_VARIABLE, 30))
 _SECONDS_BEFORE_BAR = 2.0
 
 

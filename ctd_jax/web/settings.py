@@ -24,6 +24,7 @@ class WebSettings:
     port: likewise.
     host_names: further names by which the server is called, as behind a proxy.
     token: secret that a reader has to give; None if nobody is asked for one.
+    read_only: whether nobody can correct, upload or build anything.
     max_question: characters of a question or a passage.
     max_body: bytes of a request.
     seconds: that an answer may take.
@@ -36,6 +37,7 @@ class WebSettings:
   port: int = DEFAULT_PORT
   host_names: tuple[str, ...] = ()
   token: str | None = None
+  read_only: bool = False
   max_question: int = 20_000
   max_body: int = 256 * 1024
   seconds: float = 20.0

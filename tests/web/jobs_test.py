@@ -1,0 +1,217 @@
+"""Jobs: one at a time, seen by the next server, cancelled, started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ctd_jax.utils import progress
+from ctd_jax.web import job_files, job_log
+from ctd_jax.web.jobs import JobRunner
+from ctd_jax.web.settings import WebSettings
+
+# Stands for the program that builds an index; its arguments are a script.
+PROGRAM = (sys.executable, "-c", "import sys; exec(sys.argv[2])")
+WAITS = "print('begun', flush=True); import time; time.sleep(60)"
+SECONDS = 20
+
+
+@pytest.fixture
+def make_runner(tmp_path):
+  """Yields what makes a runner of a folder, and ends all of its jobs."""
+  runners = []
+
+  def make(**settings):
+    runner = JobRunner(tmp_path, WebSettings(index=tmp_path, **settings))
+    runner._program = PROGRAM
+    runners.append(runner)
+    return runner
+
+  yield make
+  for runner in runners:
+    for job in runner.list():
+      runner.cancel(job.id)
+    runner.close()
+
+
+def wait_for(runner, job_id, *states):
+  deadline = time.monotonic() + SECONDS
+  while (job := runner.get(job_id)).state not in states:
+    assert time.monotonic() < deadline, job
+    time.sleep(0.02)
+  return job
+
+
+def wait_for_line(runner, job_id, line):
+  deadline = time.monotonic() + SECONDS
+  while line not in runner.get(job_id).lines:
+    assert time.monotonic() < deadline, runner.get(job_id)
+    time.sleep(0.02)
+
+
+def test_job_runs_with_the_folder_and_its_arguments(make_runner, tmp_path):
+  runner = make_runner()
+  job = runner.start("redate", ["print(sys.argv[1])"], "corrections")
+  done = wait_for(runner, job.id, "done")
+  assert done.lines == (f"--index={tmp_path}",)
+  assert (done.title, done.subject) == ("redate", "corrections")
+  assert done.created <= done.started <= done.ended
+  assert done.error == ""
+  assert runner.list("corrections") == [done]
+  assert runner.list("other") == []
+  assert runner.get("99") is None
+  assert runner.get("../1") is None
+
+
+def test_job_that_fails_has_the_error_of_its_program(make_runner):
+  runner = make_runner()
+  job = runner.start("x", ["print('a'); sys.exit('error: x.txt: bad')"], "")
+  failed = wait_for(runner, job.id, "failed")
+  assert failed.error == "x.txt: bad"
+  killed = runner.start("x", ["import os; os.kill(os.getpid(), 9)"], "")
+  assert "SIGKILL" in wait_for(runner, killed.id, "failed").error
+
+
+def test_jobs_run_one_after_the_other_with_lower_priority(make_runner):
+  runner = make_runner()
+  first = runner.start("1", [WAITS], "")
+  second = runner.start("2", ["import os; print(os.nice(0))"], "")
+  assert [job.id for job in runner.list()] == [second.id, first.id]
+  wait_for_line(runner, first.id, "begun")
+  time.sleep(0.5)
+  assert runner.get(second.id).state == "waiting"
+  assert runner.cancel(first.id).state == "cancelled"
+  done = wait_for(runner, second.id, "done")
+  assert int(done.lines[0]) > os.nice(0)
+
+
+def test_waiting_job_can_be_cancelled(make_runner):
+  runner = make_runner()
+  first = runner.start("1", [WAITS], "")
+  second = runner.start("2", [WAITS], "")
+  assert runner.cancel(second.id).state == "cancelled"
+  assert runner.cancel("99") is None
+  runner.cancel(first.id)
+  time.sleep(0.5)
+  assert runner.get(second.id).started == ""
+
+
+def test_program_that_ignores_the_signal_is_ended(make_runner):
+  runner = make_runner()
+  deaf = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAITS
+  )
+  job = runner.start("1", [deaf], "")
+  wait_for_line(runner, job.id, "begun")
+  assert runner.cancel(job.id).state == "cancelled"
+
+
+def test_job_of_a_killed_server_is_found_again(make_runner, tmp_path):
+  script = (
+    "import pathlib, sys, time\n"
+    "from ctd_jax.web.jobs import JobRunner\n"
+    "from ctd_jax.web.settings import WebSettings\n"
+    "folder = pathlib.Path(sys.argv[1])\n"
+    "runner = JobRunner(folder, WebSettings(index=folder))\n"
+    f"runner._program = {PROGRAM!r}\n"
+    "runner.start('1', [sys.argv[2]], '')\n"
+    "runner.start('2', [\"print('second')\"], '')\n"
+    "print('started', flush=True)\n"
+    "time.sleep(60)\n"
+  )
+  gate = tmp_path / "gate"
+  waits = (
+    "import pathlib, time\n"
+    f"while not pathlib.Path({str(gate)!r}).exists(): time.sleep(.02)\n"
+    "print('first')\n"
+  )
+  server = subprocess.Popen(
+    [sys.executable, "-c", script, str(tmp_path), waits],
+    stdout=subprocess.PIPE,
+  )
+  assert server.stdout.readline() == b"started\n"
+  server.send_signal(signal.SIGKILL)
+  server.wait()
+  runner = make_runner()
+  assert [job.state for job in runner.list()] == ["waiting", "running"]
+  gate.touch()
+  assert wait_for(runner, "1", "done").lines == ("first",)
+  assert wait_for(runner, "2", "done").lines == ("second",)
+
+
+def test_job_whose_processes_are_gone_is_broken_off_and_starts_again(
+  make_runner,
+):
+  runner = make_runner()
+  job = runner.start("redate", [WAITS], "corrections")
+  wait_for_line(runner, job.id, "begun")
+  pid = job_files.read_job(runner._folder, job.id).pid
+  os.killpg(pid, signal.SIGKILL)
+  assert wait_for(runner, job.id, "broken_off").is_active is False
+  again = runner.restart(job.id)
+  assert again.id != job.id
+  assert (again.title, again.subject) == ("redate", "corrections")
+  assert again.arguments == (WAITS,)
+  wait_for_line(runner, again.id, "begun")
+  assert runner.restart("99") is None
+
+
+def test_orderly_end_of_the_server_breaks_its_job_off(make_runner):
+  runner = make_runner()
+  job = runner.start("1", [WAITS], "")
+  wait_for_line(runner, job.id, "begun")
+  runner.close()
+  stored = job_files.read_job(runner._folder, job.id)
+  assert stored.state == "broken_off"
+  assert not job_files.is_locked(runner._folder, job.id)
+
+
+def test_server_that_is_read_only_starts_nothing(make_runner):
+  runner = make_runner(read_only=True)
+  with pytest.raises(ValueError, match="read only"):
+    runner.start("1", [WAITS], "")
+  assert runner.list() == []
+
+
+def test_what_programs_are_told_is_json(make_runner):
+  runner = make_runner()
+  job = runner.start("1", ["print('a')"], "")
+  values = wait_for(runner, job.id, "done").to_dict()
+  assert json.loads(json.dumps(values))["state"] == "done"
+  assert "arguments" not in values
+
+
+def test_progress_is_read_as_it_is_written(monkeypatch, tmp_path):
+  shown = []
+  monkeypatch.setattr(
+    progress.logging, "info", lambda text, line: shown.append(line)
+  )
+  monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
+  path = tmp_path / "1.log"
+  with progress.Progress(
+    total=1560, desc="full text", unit="record", file=path.open("w")
+  ) as bar:
+    bar.update(480)
+    bar.refresh()
+  line = next(line for line in shown if "480" in line)
+  path.write_text(f"I1123 16:35:20.123456 140 progress.py:90] {line}\n")
+  (read,) = job_log.read_last_lines(path)
+  assert read == line
+  found = job_log.find_progress((read,))
+  assert (found.step, found.done, found.total) == ("full text", 480, 1560)
+  assert found.unit == "records"
+  assert found.rate > 0
+  assert found.left
+  assert job_log.find_progress(("dated: 3 works",)) is None
+  assert job_log.find_progress((read, "another line")) is None
+
+
+def test_long_log_is_read_from_its_end(tmp_path):
+  path = tmp_path / "1.log"
+  path.write_bytes(b"x" * 70_000 + b"\n\xff last\n\n")
+  assert job_log.read_last_lines(path) == ("\ufffd last",)
+  assert job_log.read_last_lines(tmp_path / "2.log") == ()
