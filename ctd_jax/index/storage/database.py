@@ -182,12 +182,8 @@ def open_database(
       f"{path}: missing; expected the folder of an index, as "
       "python -m ctd_jax.index --index=DIR --add=... builds it"
     )
-  mode = "rw"
-  if readonly:
-    # Readers of WAL write beside the file; where they cannot, nobody does.
-    mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
   connection = sqlite3.connect(
-    f"{path.resolve().as_uri()}?mode={mode}",
+    make_uri(path, readonly),
     uri=True,
     isolation_level=None,
     check_same_thread=False,
@@ -202,6 +198,20 @@ def open_database(
       error
     )
   return connection
+
+
+def make_uri(path: pathlib.Path, readonly: bool) -> str:
+  """Returns the address by which SQLite opens a database that is there.
+
+  Args:
+    path: of the file.
+    readonly: whether nothing is to be written.
+  """
+  mode = "rw"
+  if readonly:
+    # Readers of WAL write beside the file; where they cannot, nobody does.
+    mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+  return f"{path.resolve().as_uri()}?mode={mode}"
 
 
 def create_database(folder: str | os.PathLike) -> None:

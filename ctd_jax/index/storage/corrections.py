@@ -1,0 +1,460 @@
+"""Corrections of an index: dates that readers gave its records.
+
+They lie in `corrections.sqlite` of the folder. What `add` or `undo` has
+returned is on the disk. It is no part of a build: a work that is built again,
+removed or replaced keeps its corrections, and `building.work_corrections` finds
+their records again.
+
+Records are called by their ids within the work. A correction of several has the
+first and the last, in the order of the work as the index has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import os
+import pathlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+
+from ctd_jax.index.storage import correction_file, correction_spans, database
+
+_MAX_LENGTHS = {"date": 200, "name": 200, "note": 10_000}  # characters
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Correction:
+  """A date that a reader gave a record, or several that follow one another.
+
+  Attributes:
+    correction_id: never used again.
+    work: name of the work.
+    first_record: id of the record, within the work.
+    last_record: id of the last; the same of one record.
+    date: as the reader wrote it, see `written_dates.find_months`.
+    note: of the reader.
+    name: of the reader.
+    made: time, ISO 8601 in UTC.
+    undone: when it was undone; None while it holds.
+    undone_by: name of who undid it.
+    texts_sha256: of the texts that it was made of, see `hash_texts`.
+  """
+
+  correction_id: int
+  work: str
+  first_record: str
+  last_record: str
+  date: str
+  note: str = ""
+  name: str = ""
+  made: str
+  undone: str | None = None
+  undone_by: str = ""
+  texts_sha256: str
+
+  @property
+  def record_span(self) -> str:
+    """The records, `12` or `12..15`."""
+    if self.first_record == self.last_record:
+      return self.first_record
+    return f"{self.first_record}..{self.last_record}"
+
+
+_COLUMNS = tuple(field.name for field in dataclasses.fields(Correction))
+_GIVEN = (
+  "work",
+  "first_record",
+  "last_record",
+  "date",
+  "note",
+  "name",
+  "texts_sha256",
+)
+
+
+def hash_texts(texts: Iterable[str], num_before: int) -> str:
+  """Returns by what the records of a correction are known again.
+
+  Args:
+    texts: of the records, in order.
+    num_before: how many earlier records of the work have the first text; a
+      chronicle prints 「冬，十月。」 many times.
+  """
+  digest = hashlib.sha256(f"{num_before}\n".encode())
+  for text in texts:
+    digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
+  return digest.hexdigest()
+
+
+class CorrectionStore:
+  """Store of the corrections of an index, for any number of threads."""
+
+  def __init__(self, folder: str | os.PathLike):
+    """Keeps the folder; nothing is opened or made.
+
+    Args:
+      folder: of the index.
+    """
+    self._folder = pathlib.Path(folder)
+    self._thread = threading.local()
+
+  @property
+  def path(self) -> pathlib.Path:
+    """The file, which is not there before the first correction."""
+    return self._folder / correction_file.CORRECTIONS_FILE
+
+  def add(
+    self,
+    *,
+    work: str,
+    first_record: str,
+    last_record: str,
+    date: str,
+    note: str,
+    name: str,
+    texts_sha256: str,
+    key: str,
+  ) -> Correction:
+    """Adds a correction and returns it when it is on the disk.
+
+    Args:
+      work: name of a work of the index.
+      first_record: id of the record.
+      last_record: id of the last; the same of one record.
+      date: as the reader wrote it; that it can be read is not looked at here,
+        see `ctd_jax.index.corrections.check_correction`.
+      note: of the reader.
+      name: of the reader.
+      texts_sha256: of the texts of the records, see `hash_texts`.
+      key: of the form; the same form sent twice is one correction.
+
+    Raises:
+      FileNotFoundError: if the folder holds no index.
+      PermissionError: if it cannot be written.
+      ValueError: naming the correction that it overlaps; the record that the
+        work lacks; what is empty or too long; if the key is that of another
+        correction.
+    """
+    given = {
+      "work": work,
+      "first_record": first_record,
+      "last_record": last_record,
+      "date": date.strip(),
+      "note": note.strip(),
+      "name": name.strip(),
+      "texts_sha256": texts_sha256,
+    }
+    _check_fields(given, key)
+    connection = self._open_for_writing()
+    with correction_file.Transaction(connection):
+      previous = _find_by_key(connection, "add_key", key)
+      if previous is not None:
+        _check_same(previous, given)
+        return previous
+      span = correction_spans.find_span(
+        self._folder, work, first_record, last_record
+      )
+      self._check_overlap(connection, work, span)
+      values = given | {"made": _now(), "undone_by": "", "add_key": key}
+      cursor = connection.execute(
+        f"INSERT INTO corrections({', '.join(values)}) "
+        f"VALUES ({', '.join('?' * len(values))})",
+        [*values.values()],
+      )
+      return _fetch(connection, "correction_id = ?", [cursor.lastrowid])[0]
+
+  def undo(self, correction_id: int, name: str, key: str) -> Correction:
+    """Undoes a correction and returns it when that is on the disk.
+
+    Args:
+      correction_id: of the correction.
+      name: of who undoes it.
+      key: of the form; the same form sent twice undoes once.
+
+    Raises:
+      PermissionError: if the folder cannot be written.
+      ValueError: if there is no such correction, or it is undone.
+    """
+    _check_fields({"name": name.strip()}, key)
+    if not self.path.is_file():
+      raise ValueError(f"no correction {correction_id}: there are none")
+    connection = self._open_for_writing()
+    with correction_file.Transaction(connection):
+      previous = _find_by_key(connection, "undo_key", key)
+      if previous is not None and previous.correction_id == correction_id:
+        return previous
+      if previous is not None:
+        raise ValueError(
+          f"this form has undone correction {previous.correction_id}; open it "
+          "again"
+        )
+      matches = _fetch(connection, "correction_id = ?", [correction_id])
+      if not matches:
+        raise ValueError(f"no correction {correction_id}")
+      if matches[0].undone is not None:
+        raise ValueError(
+          f"correction {correction_id} was undone by "
+          f"{matches[0].undone_by or 'somebody'} at {matches[0].undone}"
+        )
+      connection.execute(
+        "UPDATE corrections SET undone = ?, undone_by = ?, undo_key = ? "
+        "WHERE correction_id = ?",
+        (_now(), name.strip(), key, correction_id),
+      )
+      return _fetch(connection, "correction_id = ?", [correction_id])[0]
+
+  def get(self, correction_id: int) -> Correction | None:
+    """Returns a correction; None if there is none of this number."""
+    connection = self._open()
+    if connection is None:
+      return None
+    matches = _fetch(connection, "correction_id = ?", [correction_id])
+    return matches[0] if matches else None
+
+  def active(self, work: str | None = None) -> list[Correction]:
+    """Returns the corrections that hold, the oldest first.
+
+    Args:
+      work: name of the work; None of all.
+    """
+    connection = self._open()
+    if connection is None:
+      return []
+    condition, values = _select(work, only_active=True)
+    return _fetch(connection, condition, values)
+
+  def history(
+    self,
+    work: str | None = None,
+    record_id: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+  ) -> list[Correction]:
+    """Returns corrections, those that were undone too, the newest first.
+
+    Args:
+      work: name of the work; None of all.
+      record_id: of a record of the work that they are of; None of any.
+      limit: how many at most; None for all.
+      offset: how many of the newest are left out.
+
+    Raises:
+      ValueError: if a record is named and no work.
+    """
+    connection = self._open()
+    if connection is None:
+      return []
+    condition, values = _select(work)
+    if record_id is None:
+      return _fetch(
+        connection,
+        condition,
+        values,
+        "DESC",
+        -1 if limit is None else limit,
+        offset,
+      )
+    matches = self._filter_by_record(
+      work, record_id, _fetch(connection, condition, values)
+    )
+    stop = None if limit is None else offset + limit
+    return matches[::-1][offset:stop]
+
+  def count(
+    self,
+    work: str | None = None,
+    record_id: str | None = None,
+    only_active: bool = False,
+  ) -> int:
+    """Returns how many corrections there are.
+
+    Args:
+      work: name of the work; None of all.
+      record_id: of a record of the work that they are of; None of any.
+      only_active: whether those that were undone are left out.
+
+    Raises:
+      ValueError: if a record is named and no work.
+    """
+    connection = self._open()
+    if connection is None:
+      return 0
+    condition, values = _select(work, only_active)
+    if record_id is not None:
+      matches = _fetch(connection, condition, values)
+      return len(self._filter_by_record(work, record_id, matches))
+    return connection.execute(
+      f"SELECT count(*) FROM corrections WHERE {condition}", values
+    ).fetchone()[0]
+
+  def version(self) -> int:
+    """Returns a number that rises with every change, 0 at first."""
+    connection = self._open()
+    if connection is None:
+      return 0
+    return connection.execute(
+      "SELECT count(*) + count(undone) FROM corrections"
+    ).fetchone()[0]
+
+  def check(self) -> Iterator[str]:
+    """Yields what is damaged."""
+    try:
+      connection = self._open()
+      if connection is None:
+        return
+      for (message,) in connection.execute("PRAGMA integrity_check(5)"):
+        if message != "ok":
+          yield f"{self.path}: {message}"
+    except (ValueError, sqlite3.DatabaseError) as error:
+      text = str(error)
+      is_located = str(self.path) in text
+      yield text if is_located else f"{self.path}: damaged ({text})"
+
+  def _filter_by_record(
+    self, work: str | None, record_id: str, corrections: list[Correction]
+  ) -> list[Correction]:
+    """Returns the corrections that a record of a work lies in."""
+    if work is None:
+      raise ValueError(f"record {record_id}: of which work?")
+    rows = correction_spans.find_rows(
+      self._folder, work, [record_id, *correction_spans.list_ends(corrections)]
+    )
+    row = rows.get(record_id)
+    return [
+      correction
+      for correction in corrections
+      if correction_spans.touches(
+        correction, rows, (record_id, record_id), (row, row)
+      )
+    ]
+
+  def _check_overlap(
+    self,
+    connection: sqlite3.Connection,
+    work: str,
+    span: tuple[tuple[str, str], tuple[int, int]],
+  ) -> None:
+    """Refuses a correction of what another one is of.
+
+    Args:
+      connection: within a transaction.
+      work: name of the work.
+      span: ids and rows of the first and the last record.
+
+    Raises:
+      ValueError: naming the other one.
+    """
+    condition, values = _select(work, only_active=True)
+    others = _fetch(connection, condition, values)
+    rows = correction_spans.find_rows(
+      self._folder, work, correction_spans.list_ends(others)
+    )
+    for other in others:
+      if correction_spans.touches(other, rows, *span):
+        raise ValueError(
+          f"{work} {other.record_span} is corrected to {other.date} by "
+          f"{other.name or 'somebody'} (correction {other.correction_id}); "
+          "undo that first"
+        )
+
+  def _open(self) -> sqlite3.Connection | None:
+    """Returns the connection of this thread; None if there is no file.
+
+    Raises:
+      ValueError: naming the file, if it is damaged or of another version.
+    """
+    if not hasattr(self._thread, "connection"):
+      if not self.path.is_file():
+        return None
+      self._thread.connection = correction_file.connect(self.path)
+    return self._thread.connection
+
+  def _open_for_writing(self) -> sqlite3.Connection:
+    """Returns the connection of this thread, to a file that is made if need be.
+
+    Raises:
+      FileNotFoundError: if the folder holds no index.
+      PermissionError: if it cannot be written.
+    """
+    if not (self._folder / database.DATABASE_FILE).is_file():
+      raise FileNotFoundError(f"{self._folder}: no index, nothing to correct")
+    if not os.access(self._folder, os.W_OK):
+      raise PermissionError(f"{self._folder}: cannot be written")
+    if not self.path.is_file():
+      correction_file.create_file(self.path)
+    return self._open()
+
+
+def _check_fields(given: dict[str, str], key: str) -> None:
+  """Checks what a reader gave.
+
+  Raises:
+    ValueError: naming what is empty, too long or no text.
+  """
+  if not key:
+    raise ValueError("key: empty; every form has one of its own")
+  for name, text in given.items():
+    if not text and name not in ("note", "name"):
+      raise ValueError(f"{name}: empty")
+    if len(text) > (limit := _MAX_LENGTHS.get(name, len(text))):
+      raise ValueError(
+        f"{name}: {len(text):,} characters, expected {limit:,} at most"
+      )
+    if not text.isprintable() and name in ("date", "name"):
+      raise ValueError(f"{name}: {text!r} has a character that is not printed")
+    try:
+      text.encode()
+    except UnicodeEncodeError:
+      raise ValueError(f"{name}: {text!r} is no Unicode text") from None
+
+
+def _check_same(previous: Correction, given: dict[str, str]) -> None:
+  if any(getattr(previous, name) != given[name] for name in _GIVEN):
+    raise ValueError(
+      f"this form has made correction {previous.correction_id} of "
+      f"{previous.work} {previous.record_span}, {previous.date}; open it again "
+      "to make another"
+    )
+
+
+def _find_by_key(
+  connection: sqlite3.Connection, column: str, key: str
+) -> Correction | None:
+  matches = _fetch(connection, f"{column} = ?", [key])
+  return matches[0] if matches else None
+
+
+def _fetch(
+  connection: sqlite3.Connection,
+  condition: str,
+  values: Sequence[object],
+  order: str = "ASC",
+  limit: int = -1,
+  offset: int = 0,
+) -> list[Correction]:
+  cursor = connection.execute(
+    f"SELECT {', '.join(_COLUMNS)} FROM corrections WHERE {condition} "
+    f"ORDER BY correction_id {order} LIMIT ? OFFSET ?",
+    [*values, limit, offset],
+  )
+  return [Correction(**dict(zip(_COLUMNS, row, strict=True))) for row in cursor]
+
+
+def _select(
+  work: str | None, only_active: bool = False
+) -> tuple[str, list[str]]:
+  """Returns condition and values of a query."""
+  conditions, values = ["1"], []
+  if work is not None:
+    conditions.append("work = ?")
+    values.append(work)
+  if only_active:
+    conditions.append("undone IS NULL")
+  return " AND ".join(conditions), values
+
+
+def _now() -> str:
+  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
