@@ -51,6 +51,9 @@ from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import database, manifest
 
 LOCK_FILE = ".lock"
+# What `ctd-jax serve` has in the folder, also of an index that is yet to be
+# built.
+SERVER_NAMES = ("jobs", "uploads", ".secret")
 _MAX_NAMED = 5
 
 
@@ -147,6 +150,7 @@ def _is_new(folder: pathlib.Path) -> bool:
     staged_works.WORKS_FOLDER,
     staged_works.PASSAGES_FOLDER,
     vector_files.VECTORS_FOLDER,
+    *SERVER_NAMES,
   }
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
   others = sorted(names - known)
