@@ -27,6 +27,7 @@ from ctd_jax.web import (
   search_page,
   security,
 )
+from ctd_jax.web.answering import AnswerThreads
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
@@ -62,6 +63,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     lifespan=_warm_up,
   )
   app.state.settings = settings
+  app.state.threads = AnswerThreads()
   app.state.holder = IndexHolder(settings.index, settings.encoder)
   for router in (
     search_page.router,
@@ -90,6 +92,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
     target=_read_ahead, args=(app.state.holder.get(),), daemon=True
   ).start()
   yield
+  app.state.threads.close()
 
 
 def _read_ahead(served: ServedIndex) -> None:

@@ -161,6 +161,16 @@ def test_timeline_is_moved_zoomed_and_narrows(open_page, width):
   page.wait_for_url("**from=*")
 
 
+def test_axis_of_the_timeline_says_zero_once(open_page):
+  page = open_page("/?q=魯隱公元年")
+  wait_for_timeline(page)
+  labels = page.locator(
+    ".drawing :is(.ytick, .y2tick) text"
+  ).all_text_contents()
+  assert labels.count("0") == 1
+  assert len(labels) >= 3
+
+
 def test_click_on_a_bar_narrows_to_its_time(open_page):
   page = open_page("/?q=魯隱公元年")
   wait_for_timeline(page)

@@ -67,6 +67,16 @@
     };
   }
 
+  // Both axes begin at the line between them; one of them says so.
+  function makeTicksBelow() {
+    const most = Math.max(...bars.map((bar) => bar.records), 0);
+    if (!most) return { tickvals: [] };
+    const unit = 10 ** Math.floor(Math.log10(most));
+    const size = [5, 2, 1, 0.5].find((factor) => factor * unit <= most / 1.5);
+    const step = size * unit;
+    return { tickvals: [step, 2 * step].filter((value) => value <= most) };
+  }
+
   let range = clamp(Number(data.first) - 0.5, Number(data.last) + 0.5);
 
   function layout() {
@@ -107,6 +117,7 @@
     }
     if (!plot.layout) plot.layout = next;
     Object.assign(next.xaxis, makeTicks());
+    if (asks) Object.assign(next.yaxis2, makeTicksBelow());
     return window.Plotly.react(plot, traces, next, {
       displayModeBar: false, scrollZoom: true, responsive: true,
       doubleClick: false,
