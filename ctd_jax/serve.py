@@ -8,8 +8,9 @@ The pages are read in a browser at the address that is printed. What they show
 programs can ask for as JSON, see /api/docs there. The index may be built
 further while it is served: its new state is shown when it is complete.
 
-Only this machine reaches the server, unless --host says otherwise; then a
---token is needed, which readers are asked for. Needs the extra [web].
+Readers can correct dates and have the index built further, unless --read_only
+is given. Only this machine reaches the server, unless --host says otherwise;
+then a --token is needed, which readers are asked for. Needs the extra [web].
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def main() -> None:
     port=values.port,
     host_names=tuple(values.host_names),
     token=values.token,
+    read_only=values.read_only,
     seconds=values.seconds,
     requests_per_minute=values.requests_per_minute,
   )
@@ -91,6 +93,12 @@ if __name__ == "__main__":
     None,
     "Secret of 16 characters or more that readers are asked for. Example: "
     "--token=$(openssl rand -hex 16)",
+  )
+  flags.DEFINE_bool(
+    "read_only",
+    False,
+    "Whether nobody can correct dates, bring texts or have the index built "
+    "from the pages.",
   )
   flags.DEFINE_float(
     "seconds",

@@ -21,6 +21,7 @@ from ctd_jax.web import (
   about_page,
   api,
   errors,
+  job_pages,
   month_page,
   passage_page,
   record_page,
@@ -29,6 +30,7 @@ from ctd_jax.web import (
 )
 from ctd_jax.web.answering import AnswerThreads
 from ctd_jax.web.errors import PageError
+from ctd_jax.web.jobs import JobRunner
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
 
@@ -65,12 +67,15 @@ def make_app(settings: WebSettings) -> FastAPI:
   app.state.settings = settings
   app.state.threads = AnswerThreads()
   app.state.holder = IndexHolder(settings.index, settings.encoder)
+  app.state.jobs = JobRunner(settings.index, settings)
   for router in (
     search_page.router,
     record_page.router,
     month_page.router,
     passage_page.router,
     about_page.router,
+    job_pages.router,
+    job_pages.api_router,
     api.router,
     _vendor,
   ):
@@ -93,6 +98,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   ).start()
   yield
   app.state.threads.close()
+  app.state.jobs.close()
 
 
 def _read_ahead(served: ServedIndex) -> None:

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from ctd_jax.web import messages
 
 # Those that have a text of their own.
-EXPLAINED = (400, 401, 404, 405, 413, 422, 429, 500, 503)
+EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
 
 
 class PageError(Exception):
@@ -47,7 +47,7 @@ class PageError(Exception):
 
 def add_handlers(app: FastAPI) -> None:
   """Has an application answer errors with pages."""
-  app.add_exception_handler(PageError, _answer_page_error)
+  app.add_exception_handler(PageError, answer_page_error)
   app.add_exception_handler(HTTPException, _answer_http_error)
   app.add_exception_handler(RequestValidationError, _answer_validation_error)
   app.add_exception_handler(ValueError, _answer_value_error)
@@ -84,7 +84,13 @@ def make_error_response(
   )
 
 
-def _answer_page_error(request: Request, error: PageError) -> Response:
+def answer_page_error(request: Request, error: PageError) -> Response:
+  """Returns the answer to a request that was refused with a message.
+
+  Args:
+    request: that failed.
+    error: what is wrong with it.
+  """
   language = messages.ENGLISH
   if not request.url.path.startswith("/api/"):
     from ctd_jax.web import rendering

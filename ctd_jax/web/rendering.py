@@ -20,7 +20,8 @@ from starlette.responses import HTMLResponse, Response
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.index.answers import answer_phrases, page
-from ctd_jax.web import messages, reason_notes
+from ctd_jax.web import forms, messages, reason_notes
+from ctd_jax.web.answering import settings_of
 from ctd_jax.web.served_index import ServedIndex
 
 SAVE_PREFIX = "/save"
@@ -100,18 +101,20 @@ def render_error(
   return HTMLResponse(content, status)
 
 
-def render_plain(request: Request, template: str) -> str:
+def render_plain(request: Request, template: str, **values: Any) -> str:
   """Returns a page that shows nothing of an index.
 
   Args:
     request: of the page.
     template: name of the template.
+    **values: of the template.
   """
   return _render(
     request,
     template,
     link=PageLinks(request).make_link,
     saved_style="",
+    **values,
   )
 
 
@@ -162,6 +165,8 @@ def _render(request: Request, template: str, **values: Any) -> str:
       term=functools.partial(messages.translate_term, language),
       note=functools.partial(reason_notes.translate_note, language),
       languages=_link_languages(request),
+      form_fields=functools.partial(forms.write_fields, request),
+      read_only=settings_of(request).read_only,
       **values,
     )
   )

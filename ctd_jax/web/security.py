@@ -1,4 +1,4 @@
-"""What a request passes before it is read: host, rate and token.
+"""What a request passes before it is read: host, origin, rate and token.
 
 The host is checked against DNS rebinding: another site whose name is made to
 mean this machine would else read the index through a reader's browser.
@@ -19,7 +19,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ctd_jax.web import errors
+from ctd_jax.web import errors, forms
+from ctd_jax.web.errors import PageError
 from ctd_jax.web.settings import WebSettings
 
 TOKEN_COOKIE = "ctd_token"
@@ -40,7 +41,8 @@ POLICY = "; ".join(
 _HEADERS = {
   "Content-Security-Policy": POLICY,
   "X-Content-Type-Options": "nosniff",
-  "Referrer-Policy": "no-referrer",
+  # With no-referrer a browser would not say where a form comes from.
+  "Referrer-Policy": "same-origin",
   "Cross-Origin-Opener-Policy": "same-origin",
   "Cross-Origin-Resource-Policy": "same-origin",
   "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -69,6 +71,9 @@ class HeaderWriter:
           headers.setdefault(name, value)
         if not scope["path"].startswith(STATIC_PATH):
           headers.setdefault("Cache-Control", "no-store")
+        cookie = forms.make_cookie(Request(scope))
+        if cookie:
+          headers.append("Set-Cookie", cookie)
       await send(message)
 
     await self._app(scope, receive, send_with_headers)
@@ -81,6 +86,7 @@ class RequestGuard:
     self._app = app
     self._settings = settings
     self._hosts = {name.strip("[]").lower() for name in settings.allowed_hosts}
+    self._host_names = frozenset(name.lower() for name in settings.host_names)
     self._rate = (
       limits.RateLimitItemPerMinute(settings.rate) if settings.rate else None
     )
@@ -125,6 +131,20 @@ class RequestGuard:
       or is_token_valid(request, self._settings.token)
     ):
       return errors.make_error_response(request, 401)
+    if request.method in forms.SAFE_METHODS:
+      return None
+    return self._find_refusal_of_change(request)
+
+  def _find_refusal_of_change(self, request: Request) -> Response | None:
+    if forms.is_from_elsewhere(request, self._host_names):
+      return errors.answer_page_error(
+        request, PageError(403, "error.elsewhere")
+      )
+    is_change = request.url.path not in forms.READING_PATHS
+    if self._settings.read_only and is_change:
+      return errors.answer_page_error(
+        request, PageError(403, "error.read_only")
+      )
     return None
 
 

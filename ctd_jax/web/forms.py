@@ -1,0 +1,186 @@
+"""Forms that change something: whose page they come from, and their fields.
+
+A form has a token made of a secret of the server and of a number that the
+browser keeps as a cookie (double submit). Another site can have a browser send
+a form, but knows no token; and what the browser says of where a request comes
+from is checked before (`is_from_elsewhere`), also of requests of programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import hmac
+import os
+import pathlib
+import re
+import secrets
+from urllib.parse import quote, unquote, urlsplit
+
+import markupsafe
+from absl import logging
+from starlette.datastructures import FormData
+from starlette.requests import Request
+
+from ctd_jax.web.answering import settings_of
+from ctd_jax.web.errors import PageError
+
+FORM_COOKIE = "ctd_form"
+TOKEN_FIELD = "form_token"
+KEY_FIELD = "form_key"
+SECRET_FILE = ".secret"
+NAME_COOKIE = "ctd_name"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+# Requests with a body that change nothing.
+READING_PATHS = ("/date", "/api/ask", "/token")
+_NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
+_MAX_NAME = 200
+_NONCE = re.compile("[0-9a-f]{32}")
+_KEY = re.compile("[0-9a-f]{16,64}")
+
+
+@functools.cache
+def load_secret(folder: pathlib.Path) -> bytes:
+  """Returns the secret of the servers of an index, made when first needed.
+
+  It is kept, so that a form which was opened before a server was started anew
+  can be sent; where the folder cannot be written, it lasts as long as the
+  server.
+
+  Args:
+    folder: of the index.
+  """
+  path = folder.expanduser() / SECRET_FILE
+  with contextlib.suppress(FileExistsError, OSError):
+    folder.expanduser().mkdir(parents=True, exist_ok=True)
+    # Linked when it is whole: two servers may start at once.
+    temporary = path.with_name(f"{SECRET_FILE}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+      file.write(secrets.token_bytes(32))
+    try:
+      os.link(temporary, path)
+    finally:
+      temporary.unlink()
+  try:
+    secret = path.read_bytes()
+  except OSError as error:
+    logging.warning("forms last as long as the server: %s", error)
+    return secrets.token_bytes(32)
+  return secret if len(secret) >= 32 else secrets.token_bytes(32)
+
+
+def write_fields(request: Request) -> markupsafe.Markup:
+  """Returns the hidden fields that every form has which changes something.
+
+  Args:
+    request: of the page of the form; its answer sets the cookie.
+  """
+  nonce = _read_nonce(request)
+  if nonce is None:
+    nonce = getattr(request.state, "form_nonce", None) or secrets.token_hex(16)
+    request.state.form_nonce = nonce
+  return markupsafe.Markup(
+    '<input type="hidden" name="{}" value="{}">'
+    '<input type="hidden" name="{}" value="{}">'
+  ).format(
+    TOKEN_FIELD,
+    _make_token(request, nonce),
+    KEY_FIELD,
+    secrets.token_hex(16),
+  )
+
+
+def make_cookie(request: Request) -> str | None:
+  """Returns the header Set-Cookie that a page with forms needs, if any."""
+  nonce = getattr(request.state, "form_nonce", None)
+  if nonce is None:
+    return None
+  # Lax: with Strict a link from elsewhere would make all open forms invalid.
+  secure = "; Secure" if request.url.scheme == "https" else ""
+  return f"{FORM_COOKIE}={nonce}; Path=/; HttpOnly; SameSite=Lax{secure}"
+
+
+async def read_form(
+  request: Request, max_fields: int = 20, max_files: int = 0
+) -> FormData:
+  """Returns the fields of a form that comes from a page of ours.
+
+  Args:
+    request: with the form.
+    max_fields: that it may have.
+    max_files: likewise.
+
+  Raises:
+    PageError: 403, if it does not; 422, if its key is none.
+  """
+  form = await request.form(max_fields=max_fields, max_files=max_files)
+  nonce, token = _read_nonce(request), form.get(TOKEN_FIELD)
+  if (
+    nonce is None
+    or not isinstance(token, str)
+    or not hmac.compare_digest(
+      token.encode("utf-8", "replace"), _make_token(request, nonce).encode()
+    )
+  ):
+    raise PageError(403, "error.form")
+  key = form.get(KEY_FIELD)
+  if not isinstance(key, str) or not _KEY.fullmatch(key):
+    raise PageError(422, "error.form")
+  return form
+
+
+def is_from_elsewhere(request: Request, host_names: frozenset[str]) -> bool:
+  """Whether a browser says that another site made a request.
+
+  Args:
+    request: that would change something.
+    host_names: by which the server is called behind a proxy.
+  """
+  site = request.headers.get("sec-fetch-site")
+  if site is not None:
+    return site not in ("same-origin", "none")
+  origin = request.headers.get("origin")
+  if origin is None:  # a program, or a very old browser
+    return False
+  try:
+    address = urlsplit(origin)
+    name = address.hostname or ""
+  except ValueError:
+    return True
+  return not (
+    address.netloc.lower() == request.headers.get("host", "").lower()
+    or name in host_names
+  )
+
+
+def read_name(request: Request) -> str:
+  """Returns the name that a reader gave last."""
+  name = unquote(request.cookies.get(NAME_COOKIE, ""), errors="replace")
+  return name[:_MAX_NAME] if name.isprintable() else ""
+
+
+def make_name_cookie(name: str) -> dict[str, object]:
+  """Returns the cookie that keeps a reader's name, as `set_cookie` takes it.
+
+  Args:
+    name: of the reader.
+  """
+  return {
+    "key": NAME_COOKIE,
+    "value": quote(name[:_MAX_NAME]),
+    "max_age": _NAME_AGE,
+    "httponly": True,
+    "samesite": "lax",
+  }
+
+
+def _make_token(request: Request, nonce: str) -> str:
+  secret = load_secret(settings_of(request).index)
+  return hmac.new(secret, nonce.encode(), hashlib.sha256).hexdigest()
+
+
+def _read_nonce(request: Request) -> str | None:
+  nonce = request.cookies.get(FORM_COOKIE, "")
+  return nonce if _NONCE.fullmatch(nonce) else None
