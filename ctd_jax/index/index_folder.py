@@ -22,6 +22,7 @@ from ctd_jax.index.dense.dense_search import DenseSearch, open_dense_search
 from ctd_jax.index.questions import question_reading
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage import manifest as manifest_file
+from ctd_jax.index.storage.corrections import CorrectionStore
 
 if TYPE_CHECKING:
   from ctd_jax.dating.chronicle.month_calendar import Calendar
@@ -113,6 +114,11 @@ class IndexFolder:
   def calendar(self) -> Calendar:
     """The months of the index."""
     return calendars.load_index_calendar(self.folder)
+
+  @functools.cached_property
+  def corrections(self) -> CorrectionStore:
+    """What readers say of the dates."""
+    return CorrectionStore(self.folder)
 
   @functools.cached_property
   def printed_reigns(self) -> frozenset[int]:

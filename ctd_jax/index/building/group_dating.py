@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -19,15 +19,23 @@ from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import event_classifier
-from ctd_jax.index.building import model_dating, work_dating
+from ctd_jax.index.building import (
+  model_dating,
+  work_corrections,
+  work_dating,
+)
 from ctd_jax.index.building.known_months import DateReader
 from ctd_jax.index.building.model_dating import LabelPool
 from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.index.building.work_corrections import WorkCorrections
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.storage import posterior_arrays
+from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
+# Asked for by --undated, beside `ORDER` by --order.
+UNDATED = "undated"
 # Gives the records that are dated for sure by now.
 LabelSource = Callable[[], LabelPool]
 
@@ -40,11 +48,34 @@ class DatingChoices:
     in_order: names of works, or of what they were added as, in order of time.
     undated: names of such as are in no order.
     fixed: corrections of the one text that is added; None without.
+    fixed_of: name of a work -> its corrections, where several are added.
   """
 
   in_order: tuple[str, ...] = ()
   undated: tuple[str, ...] = ()
   fixed: pathlib.Path | None = None
+  fixed_of: Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
+
+  def find_fixed(self, work: SourceWork) -> pathlib.Path | None:
+    """Returns the file of corrections of a work; None without.
+
+    Args:
+      work: as read.
+    """
+    return self.fixed_of.get(work.name, self.fixed if work.is_text else None)
+
+  def find_manner(self, work: SourceWork) -> str | None:
+    """Returns what is asked for of a work, order or undated; None if nothing.
+
+    Args:
+      work: as read.
+    """
+    if {work.name, work.group} & {*self.undated}:
+      return UNDATED
+    if work.name in self.in_order:
+      return ORDER
+    is_chosen = work.has_order and work.group in self.in_order
+    return ORDER if is_chosen else None
 
   def check_names(self, works: Sequence[SourceWork]) -> None:
     """Checks the names against the works.
@@ -133,6 +164,7 @@ class WorkDater:
     calendar: Calendar,
     choices: DatingChoices,
     works: Sequence[SourceWork],
+    corrections: Mapping[str, Sequence[Correction]] | None = None,
   ):
     """Keeps what works are dated by.
 
@@ -140,10 +172,13 @@ class WorkDater:
       calendar: of the index.
       choices: where the manner is not left to the works.
       works: all that are added together.
+      corrections: name of a work -> what readers say of its records.
     """
     self._calendar = calendar
     self._choices = choices
     self._works = works
+    self._corrections = corrections or {}
+    self._corrected: dict[str, WorkCorrections] = {}
     self._readers: dict[str, DateReader] = {}
     self._clues: dict[str, dict[str, _RecordClues]] = {}
 
@@ -155,6 +190,8 @@ class WorkDater:
 
   def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
     """Returns what is known of the months of a work of a data set.
+
+    Readers know better than the data set.
 
     Args:
       work: of a data set.
@@ -170,7 +207,26 @@ class WorkDater:
         f"{work.name}: all its months lie outside of the calendar "
         f"{self._calendar.timeline.name}; build an index of its own"
       )
-    return months
+    return self._match_corrections(work).limit_months(months)
+
+  def _match_corrections(self, work: SourceWork) -> WorkCorrections:
+    """Returns the corrections of a work whose records are there."""
+    if work.name not in self._corrected:
+      self._corrected[work.name] = work_corrections.match_corrections(
+        work.name,
+        self._corrections.get(work.name, ()),
+        work.records,
+        self._calendar,
+      )
+    return self._corrected[work.name]
+
+  def _add_corrections(self, dated: DatedWork) -> DatedWork:
+    """Returns a work of records with the corrections that its months have."""
+    corrected = self._match_corrections(dated.source)
+    is_corrected = corrected.mask_records(len(dated.records))
+    return dataclasses.replace(
+      dated, is_fixed=dated.is_fixed | is_corrected, corrections=corrected
+    )
 
   def _reader_of(self, work: SourceWork) -> DateReader:
     if work.group not in self._readers:
@@ -190,17 +246,22 @@ class WorkDater:
     num_months = len(self._calendar)
     if work.is_text:
       return work_dating.date_text_by_order(
-        work, self._calendar, self._choices.fixed
+        work,
+        self._calendar,
+        self._choices.find_fixed(work),
+        self._corrections.get(work.name, ()),
       )
     known_months = self.read_known_months(work)
     if manner == KEYS:
-      return work_dating.date_by_keys(work, known_months, num_months)
+      return self._add_corrections(
+        work_dating.date_by_keys(work, known_months, num_months)
+      )
     clues = self._read_clues(work)
     dated = work_dating.date_records_by_order(
       work, known_months, self._calendar, clues.stated_months
     )
     return dataclasses.replace(
-      dated,
+      self._add_corrections(dated),
       posteriors=dataclasses.replace(
         dated.posteriors, event_log_p=clues.event_log_p
       ),
@@ -258,7 +319,9 @@ class WorkDater:
     for work in (*works, *peers):
       self.read_known_months(work)
     records = [record for work in (*works, *peers) for record in work.records]
-    ordinals = np.array([reader.find_ordinal(record) for record in records])
+    ordinals = np.concatenate(
+      [self._find_ordinals(work) for work in (*works, *peers)]
+    )
     has_few_labels = (ordinals != UNKNOWN).sum() < model_dating.MIN_LABELS
     if has_few_labels or len(records) > model_dating.MAX_GROUP_RECORDS:
       yield from self._date_others(works, labels)
@@ -281,14 +344,29 @@ class WorkDater:
       start += len(work.records)
       yield self._limit(work, posteriors.take(rows))
 
+  def _find_ordinals(self, work: SourceWork) -> Int[np.ndarray, " n"]:
+    """Returns the months of the timeline that records are known to be of."""
+    reader = self._reader_of(work)
+    ordinals = np.array(
+      [reader.find_ordinal(record) for record in work.records], int
+    )
+    for row, is_allowed in self._match_corrections(work).months.items():
+      months = np.flatnonzero(is_allowed)
+      of_timeline = np.flatnonzero(np.isin(reader.lunation_of, months))
+      is_known = len(months) == 1 and len(of_timeline) > 0
+      ordinals[row] = of_timeline[0] if is_known else UNKNOWN
+    return ordinals
+
   def _limit(self, work: SourceWork, posteriors: PosteriorArrays) -> DatedWork:
     known_months = self.read_known_months(work)
-    return work_dating.make_dated_work(
-      work,
-      known_months,
-      model_dating.limit_to_known_months(posteriors, known_months),
-      model_dating.list_manners(known_months),
-      MODEL,
+    return self._add_corrections(
+      work_dating.make_dated_work(
+        work,
+        known_months,
+        model_dating.limit_to_known_months(posteriors, known_months),
+        model_dating.list_manners(known_months),
+        MODEL,
+      )
     )
 
   def _date_others(
@@ -296,26 +374,12 @@ class WorkDater:
   ) -> Iterable[DatedWork]:
     """Yields works dated on the calendar, by what is sure in the index."""
     pool = labels()
-    known = {
-      work.name: self.read_known_months(work)
-      for work in works
-      if not work.is_text
-    }
     works = [
-      work
-      if not work.is_text
-      else dataclasses.replace(
-        work,
-        records=work_dating.list_entry_records(work.entries),
-        entries=(),
-      )
-      for work in works
+      self._make_records(work) if work.is_text else work for work in works
     ]
+    known = {work.name: self.read_known_months(work) for work in works}
     pool = _add_known_records(pool, works, known, len(self._calendar))
-    months_of = [
-      known.get(work.name, np.full((len(work.records), 2), UNKNOWN))
-      for work in works
-    ]
+    months_of = [known[work.name] for work in works]
     is_open = [
       (months[:, 0] == UNKNOWN) | (months[:, 0] != months[:, 1])
       for months in months_of
@@ -342,9 +406,22 @@ class WorkDater:
         model_dating.limit_to_known_months(posteriors, months),
         event_log_p=work_dating.make_event_log_p(kinds),
       )
-      yield work_dating.make_dated_work(
-        work, months, limited, model_dating.list_manners(months), MODEL
+      yield self._add_corrections(
+        work_dating.make_dated_work(
+          work, months, limited, model_dating.list_manners(months), MODEL
+        )
       )
+
+  def _make_records(self, text: SourceWork) -> SourceWork:
+    """Returns a text whose entries are records, with what is known of them."""
+    records = work_dating.list_entry_records(text.entries)
+    work = dataclasses.replace(text, records=records, entries=())
+    fixed = self._choices.find_fixed(text)
+    if fixed is not None:
+      self._corrected[text.name] = work_corrections.add_fixed_entries(
+        self._match_corrections(work), fixed, text.entries, self._calendar
+      )
+    return work
 
 
 def _join_known_months(
@@ -377,9 +454,7 @@ def _add_known_records(
   """Returns the known records with those of the works themselves."""
   texts, months = [*pool.texts], pool.months.tolist()
   for work in works:
-    spans = known_months.get(work.name)
-    if spans is None:
-      continue
+    spans = known_months[work.name]
     for record, (first, last) in zip(work.records, spans, strict=True):
       if UNKNOWN < first == last < num_months and record.kind != "neg_comment":
         texts.append(record.text)

@@ -18,10 +18,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -38,17 +39,20 @@ from ctd_jax.index.building import (
   corpus_reading,
   group_dating,
   index_commit,
+  source_requests,
   staged_works,
   vector_building,
 )
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
 from ctd_jax.index.building.model_dating import LabelPool
+from ctd_jax.index.building.source_requests import SourceRequest
 from ctd_jax.index.building.source_works import SourceWork
-from ctd_jax.index.building.staged_works import StagedWork
+from ctd_jax.index.building.staged_works import DatedWith, StagedWork
 from ctd_jax.index.building.vector_building import VectorPlan
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense import vector_files
-from ctd_jax.index.storage import database, manifest
+from ctd_jax.index.storage import correction_file, database, manifest
+from ctd_jax.index.storage.corrections import CorrectionStore
 
 LOCK_FILE = ".lock"
 # What `ctd-jax serve` has in the folder, also of an index that is yet to be
@@ -97,6 +101,19 @@ class BuildResult:
   removed: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class Addition:
+  """A work that is added.
+
+  Attributes:
+    work: as read.
+    request: of what it was read from.
+  """
+
+  work: SourceWork
+  request: SourceRequest
+
+
 def build_index(
   folder: pathlib.Path,
   sources: Sequence[str],
@@ -118,19 +135,68 @@ def build_index(
       what it was.
   """
   options = options or BuildOptions()
+  requests = [
+    source_requests.make_request(
+      folder, source, options.unit, options.hidden_splits, options.data_dir
+    )
+    for source in sources
+  ]
+  # Errors before any reading.
+  _plan_vectors(folder, options)
+  _is_new(folder)
+  additions = [
+    Addition(work, request)
+    for request in requests
+    for work in request.read(folder)
+  ]
+  corpus_reading.log_reading([addition.work for addition in additions])
+  return build_works(folder, additions, options, removed)
+
+
+def build_works(
+  folder: pathlib.Path,
+  additions: Sequence[Addition],
+  options: BuildOptions,
+  removed: Sequence[str] = (),
+  targets: Collection[str] | None = None,
+) -> BuildResult:
+  """Takes works that were read into an index.
+
+  Args:
+    folder: of the index.
+    additions: the works.
+    options: how.
+    removed: as of `build_index`.
+    targets: names of the works that are dated, by the others too; None of
+      all.
+
+  Raises:
+    FileNotFoundError: if an encoder is missing.
+    ValueError: as of `build_index`.
+  """
+  previous, plan = _plan_vectors(folder, options)
+  works = [addition.work for addition in additions]
+  _check_names(works)
+  options.choices.check_names(works)
+  is_new = _is_new(folder)
+  with _lock(folder):
+    calendar = _open_calendar(folder, works, options, is_new)
+    database.create_database(folder)
+    build = _Build(folder, calendar, additions, options, previous, plan)
+    return build.run(removed, targets)
+
+
+def _plan_vectors(
+  folder: pathlib.Path, options: BuildOptions
+) -> tuple[manifest.Manifest | None, VectorPlan | None]:
+  """Returns the manifest of the last build, and what is to make vectors."""
   previous = None
   if (folder / manifest.MANIFEST_FILE).exists():
     previous = manifest.read_manifest(folder)  # one of another version is left
   plan = vector_building.plan_vectors(
     previous and previous.dense, options.encoder, options.data_dir
   )
-  is_new = _is_new(folder)
-  works = _read_sources(sources, options)
-  options.choices.check_names(works)
-  with _lock(folder):
-    calendar = _open_calendar(folder, works, options, is_new)
-    database.create_database(folder)
-    return _Build(folder, calendar, works, options, previous, plan).run(removed)
+  return previous, plan
 
 
 def _is_new(folder: pathlib.Path) -> bool:
@@ -151,6 +217,7 @@ def _is_new(folder: pathlib.Path) -> bool:
     staged_works.PASSAGES_FOLDER,
     vector_files.VECTORS_FOLDER,
     *SERVER_NAMES,
+    *correction_file.FILE_NAMES,
   }
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
   others = sorted(names - known)
@@ -162,15 +229,7 @@ def _is_new(folder: pathlib.Path) -> bool:
   return True
 
 
-def _read_sources(
-  sources: Sequence[str], options: BuildOptions
-) -> list[SourceWork]:
-  works: list[SourceWork] = []
-  for source in sources:
-    works += corpus_reading.read_source(
-      source, options.unit, options.hidden_splits, options.data_dir
-    )
-  corpus_reading.log_reading(works)
+def _check_names(works: Sequence[SourceWork]) -> None:
   source_of: dict[str, str] = {}
   for work in works:
     if work.name in source_of:
@@ -179,7 +238,6 @@ def _read_sources(
         f"{work.source}; rename one file or folder"
       )
     source_of[work.name] = work.source
-  return works
 
 
 @contextlib.contextmanager
@@ -277,42 +335,53 @@ class _Build:
     self,
     folder: pathlib.Path,
     calendar: Calendar,
-    works: Sequence[SourceWork],
+    additions: Sequence[Addition],
     options: BuildOptions,
     previous: manifest.Manifest | None,
     plan: VectorPlan | None,
   ):
     self._folder = folder
     self._calendar = calendar
+    works = [addition.work for addition in additions]
     self._works = works
+    self._request_of = {row.work.name: row.request for row in additions}
     self._options = options
     self._previous = previous
     self._plan = plan
-    self._dater = WorkDater(calendar, options.choices, works)
+    # What is corrected from now on is left to the next build.
+    store = CorrectionStore(folder)
+    self._corrections = {work.name: store.active(work.name) for work in works}
+    self._dater = WorkDater(calendar, options.choices, works, self._corrections)
     self._staged: list[StagedWork] = []
     self._manners: dict[str, str] = {}
     self._sha256 = {work.name: work.hash_contents() for work in works}
 
-  def run(self, removed: Sequence[str]) -> BuildResult:
+  def run(
+    self, removed: Sequence[str], targets: Collection[str] | None
+  ) -> BuildResult:
     with contextlib.closing(
       database.open_database(self._folder, readonly=False)
     ) as connection:
       present = database.list_works(connection)
     removed_names = _find_removed(present, removed)
     folders = {work.name: work.folder for work in present}
-    for work in self._works:
+    works = [
+      work for work in self._works if targets is None or work.name in targets
+    ]
+    for work in works:
       if not work.is_text:
         self._dater.read_known_months(work)  # errors before any dating
       self._manners[work.name] = self._dater.choose_manner(work)
     unchanged = [
       work
-      for work in self._works
+      for work in works
       if folders.get(work.name, "").split("~")[0] == self._folder_of(work)
       and work.name not in removed_names
     ]
     names = {work.name for work in unchanged}
-    new = [work for work in self._works if work.name not in names]
-    if self._plan and (new or self._plan.is_asked):
+    new = [work for work in works if work.name not in names]
+    # Texts that are but dated again have their vectors.
+    if self._plan and (self._plan.is_asked or (new and targets is None)):
       _ = self._plan.encoder  # opened now: errors before any dating
     self._date(new)
     replaced = [work.name for work in self._staged if work.name in folders]
@@ -343,19 +412,33 @@ class _Build:
 
   def _folder_of(self, work: SourceWork) -> str:
     """Returns the folder of a work, named after all its dates depend on."""
-    fixed = self._options.choices.fixed
-    key = json.dumps(
-      [
-        manifest.FORMAT,
-        ctd_jax.__version__,
-        self._sha256[work.name],
-        calendars.hash_calendar(self._calendar),
-        self._manners[work.name],
-        fixed and manifest.hash_file(fixed).sha256,
-      ]
-    )
-    name = staged_works.name_folder(work.name, key)
+    key = [
+      manifest.FORMAT,
+      ctd_jax.__version__,
+      self._sha256[work.name],
+      calendars.hash_calendar(self._calendar),
+      self._manners[work.name],
+      self._hash_fixed(work),
+    ]
+    if self._corrections[work.name]:
+      key.append(
+        [dataclasses.astuple(row) for row in self._corrections[work.name]]
+      )
+    name = staged_works.name_folder(work.name, json.dumps(key))
     return f"{staged_works.WORKS_FOLDER}/{name}"
+
+  def _hash_fixed(self, work: SourceWork) -> str | None:
+    """Returns the sha256 of the file of --fixed of a work; None without.
+
+    Raises:
+      FileNotFoundError: if there is no such file.
+    """
+    path = self._options.choices.find_fixed(work)
+    if path is None:
+      return None
+    if not path.is_file():
+      raise FileNotFoundError(f"--fixed={path}: no such file")
+    return manifest.hash_file(path).sha256
 
   def _date(self, works: Sequence[SourceWork]) -> None:
     """Dates works, those with dates of their own first."""
@@ -384,18 +467,39 @@ class _Build:
         continue
       self._stage(dated)
     for dated in self._dater.date_by_model(
-      others, [work for work in self._works if work not in others], self._labels
+      others,
+      [work for work in self._works if work not in others],
+      functools.partial(self._list_labels, {work.name for work in others}),
     ):
       self._stage(dated)
 
   def _stage(self, dated: DatedWork) -> None:
-    folder = self._folder / self._folder_of(dated.source)
+    work = dated.source
+    # A text that the model dates has lost its entries.
+    source = next(row for row in self._works if row.name == work.name)
+    choices = self._options.choices
+    fixed = choices.find_fixed(source)
+    dated_with = DatedWith(
+      source=self._request_of[work.name],
+      manner=choices.find_manner(source),
+      fixed=fixed and source_requests.shorten_path(self._folder, fixed),
+      fixed_sha256=self._hash_fixed(source),
+      corrections=dated.corrections.applied,
+      left_out=dict(dated.corrections.left_out),
+    )
+    folder = self._folder / self._folder_of(source)
     self._staged.append(
-      staged_works.stage_work(folder, dated, self._sha256[dated.source.name])
+      staged_works.stage_work(
+        folder, dated, self._sha256[work.name], dated_with
+      )
     )
 
-  def _labels(self) -> LabelPool:
-    """Returns what is dated for sure, in the index and in this build."""
+  def _list_labels(self, without: Collection[str]) -> LabelPool:
+    """Returns what is dated for sure, in the index and in this build.
+
+    Args:
+      without: names of the works that are about to be dated by it.
+    """
     num_months = len(self._calendar)
     texts: list[str] = []
     months: list[np.ndarray] = [np.empty(0, int)]
@@ -403,10 +507,10 @@ class _Build:
       of_work = staged_works.list_labels(work, num_months)
       texts += of_work[0]
       months.append(of_work[1])
-    staged = {work.name for work in self._staged}
+    replaced = {work.name for work in self._staged} | {*without}
     with contextlib.closing(database.open_database(self._folder)) as connection:
       for text, month in index_commit.iterate_labels(
-        connection, num_months, staged
+        connection, num_months, replaced
       ):
         texts.append(text)
         months.append(np.array([month]))

@@ -137,6 +137,11 @@ def date_texts(
   Raises:
     ValueError: if there are too few known records.
   """
+  parts = [
+    posterior_arrays.make_certain_posteriors(np.zeros(0, int), len(calendar))
+  ]
+  if not texts:
+    return parts[0]
   if len(labels) < MIN_LABELS:
     raise ValueError(
       f"{len(labels)} records of the index are dated for sure; it takes "
@@ -144,9 +149,6 @@ def date_texts(
     )
   is_kept = _find_years_of_labels(labels, calendar)
   labels = labels.sample(MAX_LABELS)
-  parts = [
-    posterior_arrays.make_certain_posteriors(np.zeros(0, int), len(calendar))
-  ]
   for start in range(0, len(texts), MAX_RECORDS):
     chunk = texts[start : start + MAX_RECORDS]
     logging.info(

@@ -26,6 +26,8 @@ import numpy as np
 from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.index.building import work_corrections
+from ctd_jax.index.building.source_requests import SourceRequest
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense.vector_files import VECTORS_FOLDER
 from ctd_jax.index.storage import month_postings, posterior_arrays
@@ -58,6 +60,32 @@ DATE_COLUMNS = (
 _KEY_DIGITS = 12
 _MAX_NAME = 40  # characters of the folder's name
 _TEMPORARY = ".building-"
+
+
+class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
+  """With what a work was dated beside its text, a member of work.json.
+
+  Attributes:
+    source: as it was added; None where an index does not say it.
+    manner: order or undated, where it was asked for; None where not.
+    fixed: path of the file of --fixed, as of `shorten_path`; None without.
+    fixed_sha256: of that file; None without.
+    corrections: ids of the corrections that its dates have in them.
+    left_out: id of a correction that fitted no record -> why.
+  """
+
+  source: SourceRequest | None = None
+  manner: str | None = None
+  fixed: str | None = None
+  fixed_sha256: str | None = None
+  corrections: tuple[int, ...] = ()
+  left_out: dict[int, str] = {}
+
+
+class _WorkFile(msgspec.Struct):
+  """What is read of work.json alone."""
+
+  dated_with: DatedWith = DatedWith()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +141,28 @@ def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   return StagedWork(folder, json.loads(files.read_text(path)))
 
 
+def read_dated_with(folder: pathlib.Path) -> DatedWith:
+  """Returns with what a work was dated; nothing if its folder is gone.
+
+  Args:
+    folder: of the work.
+
+  Raises:
+    ValueError: naming the file, if it is damaged.
+  """
+  path = folder / WORK_FILE
+  try:
+    return msgspec.json.decode(path.read_bytes(), type=_WorkFile).dated_with
+  except FileNotFoundError:  # replaced by a build since the index was opened
+    return DatedWith()
+  except msgspec.DecodeError as error:
+    raise ValueError(
+      f"{path}: damaged ({error}); build the index again"
+    ) from error
+
+
 def stage_work(
-  folder: pathlib.Path, work: DatedWork, sha256: str
+  folder: pathlib.Path, work: DatedWork, sha256: str, dated_with: DatedWith
 ) -> StagedWork:
   """Writes a dated work and returns it.
 
@@ -123,6 +171,7 @@ def stage_work(
       this name, the next free name is taken.
     work: with its dates.
     sha256: of what it was read from.
+    dated_with: beside its text.
   """
   temporary = folder.with_name(_TEMPORARY + folder.name)
   shutil.rmtree(temporary, ignore_errors=True)
@@ -149,9 +198,13 @@ def stage_work(
     "num_records": len(work.records),
     "dated_by": work.manner,
     "printed_reigns": list(work.printed_reigns),
-    "warnings": list(work.warnings),
+    "warnings": [
+      *work_corrections.describe_left_out(work.corrections),
+      *work.warnings,
+    ],
     "records_sha256": digest.hexdigest(),
     "reading": work.source.reading,
+    "dated_with": msgspec.to_builtins(dated_with, str_keys=True),
   }
   files.write_text(
     temporary / WORK_FILE, json.dumps(columns, ensure_ascii=False)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -28,7 +28,6 @@ from ctd_jax.dating.chronicle import (
   chronicle_dating,
   contradictions,
   dating_warnings,
-  fixed_dates,
   month_matching,
   section_days,
 )
@@ -37,13 +36,16 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.sequence import section_kinds
+from ctd_jax.index.building import work_corrections
 from ctd_jax.index.building.known_months import DateReader
 from ctd_jax.index.building.source_works import (
   NO_POSITION,
   SourceRecord,
   SourceWork,
 )
+from ctd_jax.index.building.work_corrections import WorkCorrections
 from ctd_jax.index.storage import posterior_arrays
+from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import HEADING, KEYS, MODEL, ORDER, TEXT
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.texts.works import Entry, Place
@@ -71,6 +73,7 @@ class DatedWork:
     manner: of the work.
     printed_reigns: rows of the reigns that it names.
     warnings: what a reader of the dates should know.
+    corrections: of readers, which the dates have in them.
   """
 
   source: SourceWork
@@ -83,6 +86,9 @@ class DatedWork:
   manner: str
   printed_reigns: tuple[int, ...] = ()
   warnings: tuple[str, ...] = ()
+  corrections: WorkCorrections = dataclasses.field(
+    default_factory=WorkCorrections
+  )
 
 
 def choose_manner(
@@ -215,14 +221,18 @@ def make_dated_work(
 
 
 def date_text_by_order(
-  work: SourceWork, calendar: Calendar, fixed: pathlib.Path | None = None
+  work: SourceWork,
+  calendar: Calendar,
+  fixed: pathlib.Path | None = None,
+  corrections: Iterable[Correction] = (),
 ) -> DatedWork:
   """Returns a text cut into sections, each with its date.
 
   Args:
     work: a text.
     calendar: of the index.
-    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
+    fixed: file of corrections, as of `fixed_dates`; None without.
+    corrections: of the index.
 
   Raises:
     ValueError: if it prints no date, or naming file and line of a correction
@@ -230,32 +240,34 @@ def date_text_by_order(
   """
   entries = work.entries
   sections = chronicle_dating.read_all_sections(entries, calendar)
-  allowed_months = (
-    fixed_dates.read_fixed_dates(fixed, entries, sections, calendar)
-    if fixed
-    else {}
+  records = _cut_records(entries, sections)
+  corrected = work_corrections.match_corrections(
+    work.name, corrections, records, calendar
   )
+  if fixed:
+    corrected = work_corrections.add_fixed_sections(
+      corrected, fixed, entries, sections, calendar
+    )
   warnings = dating_warnings.list_unknown_eras(entries, calendar)
   warnings += dating_warnings.list_missing_dates(sections, entries, calendar)
-  dates = _decode(work.name, entries, sections, calendar, allowed_months)
+  dates = _decode(work.name, entries, sections, calendar, corrected.months)
   days = section_days.locate_sections(dates)
   contradicted = contradictions.find_contradictions(dates, days)
   warnings += dating_warnings.warn_of_contradictions(contradicted, sections)
   warnings += dating_warnings.warn_of_doubt(dates)
   known_months = np.full((len(sections), 2), UNKNOWN)
-  for number, is_allowed in allowed_months.items():
-    known_months[number] = np.flatnonzero(is_allowed)[[0, -1]]
   return DatedWork(
     source=work,
-    records=_cut_records(entries, sections),
+    records=records,
     spans=np.array([(row.start, row.stop) for row in sections]).reshape(-1, 2),
-    known_months=known_months,
+    known_months=corrected.limit_months(known_months),
     posteriors=_convert_posteriors(dates, np.arange(len(sections)), calendar),
     dated_by=[ORDER] * len(sections),
     is_fixed=dates.is_fixed,
     manner=ORDER,
     printed_reigns=tuple(sorted(map(int, dates.printed_reigns))),
     warnings=tuple(warnings),
+    corrections=corrected,
   )
 
 
@@ -336,7 +348,7 @@ def _decode(
   entries: Sequence[Entry],
   sections: Sequence[Section],
   calendar: Calendar,
-  allowed_months: dict[int, np.ndarray],
+  allowed_months: Mapping[int, np.ndarray],
 ) -> ChronicleDates:
   logging.info("%s: dating %s sections in order", name, f"{len(sections):,}")
   try:

@@ -1,0 +1,244 @@
+"""Corrections in a build: of which records of a work they are, and since when.
+
+A correction is known again by the ids of its records and by their texts. One
+whose records are gone or have changed is left out, and said: it is never given
+to another record.
+
+Headings have no date of their own: they are of what stands below them, and are
+passed over in a correction of several records.
+
+Axes: n records of a work, K months.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from absl import logging
+from jaxtyping import Bool, Int
+
+from ctd_jax.dating.chronicle import fixed_dates, written_dates
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.sequence import section_kinds
+from ctd_jax.index.building.source_works import SourceRecord
+from ctd_jax.index.storage.corrections import Correction, hash_texts
+from ctd_jax.index.storage.database import HEADING
+from ctd_jax.texts.works import Entry
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WorkCorrections:
+  """What readers say of the records of a work.
+
+  Attributes:
+    months: row of a record -> the months that it is of.
+    correction_of: row of a record -> the correction.
+    applied: ids of the corrections.
+    left_out: id of a correction that no record has -> why.
+  """
+
+  months: Mapping[int, Bool[np.ndarray, " K"]] = dataclasses.field(
+    default_factory=dict
+  )
+  correction_of: Mapping[int, Correction] = dataclasses.field(
+    default_factory=dict
+  )
+  applied: tuple[int, ...] = ()
+  left_out: Mapping[int, str] = dataclasses.field(default_factory=dict)
+
+  def limit_months(
+    self, known_months: Int[np.ndarray, "n 2"]
+  ) -> Int[np.ndarray, "n 2"]:
+    """Returns first and last known months, those of corrections first.
+
+    Args:
+      known_months: of the records, from elsewhere.
+    """
+    months = known_months.copy()
+    for row, is_allowed in self.months.items():
+      months[row] = np.flatnonzero(is_allowed)[[0, -1]]
+    return months
+
+  def mask_records(self, num_records: int) -> Bool[np.ndarray, " n"]:
+    """Returns which records are corrected."""
+    mask = np.zeros(num_records, bool)
+    mask[[*self.months]] = True
+    return mask
+
+
+def match_corrections(
+  name: str,
+  corrections: Iterable[Correction],
+  records: Sequence[SourceRecord],
+  calendar: Calendar,
+) -> WorkCorrections:
+  """Returns of which records corrections are; those left out are logged.
+
+  Args:
+    name: of the work.
+    corrections: of the work, which hold.
+    records: of the work, in order.
+    calendar: of the index.
+  """
+  months: dict[int, np.ndarray] = {}
+  correction_of: dict[int, Correction] = {}
+  left_out: dict[int, str] = {}
+  applied = []
+  finder = _RecordFinder(records)
+  for correction in corrections:
+    try:
+      rows = finder.find_rows(correction)
+      is_allowed = written_dates.find_months(correction.date, calendar)
+    except ValueError as error:
+      left_out[correction.correction_id] = str(error)
+      logging.warning(
+        "%s: left out correction %d of %s to %s by %s: %s",
+        name,
+        correction.correction_id,
+        correction.record_span,
+        correction.date,
+        correction.name or "somebody",
+        error,
+      )
+      continue
+    applied.append(correction.correction_id)
+    for row in rows:
+      months[row] = is_allowed
+      correction_of[row] = correction
+  if applied:
+    logging.info("%s: %s corrections by readers", name, f"{len(applied):,}")
+  return WorkCorrections(months, correction_of, tuple(applied), left_out)
+
+
+def add_fixed_sections(
+  corrected: WorkCorrections,
+  path: pathlib.Path,
+  entries: Sequence[Entry],
+  sections: Sequence[Section],
+  calendar: Calendar,
+) -> WorkCorrections:
+  """Returns corrections of the index with those of a file.
+
+  Args:
+    corrected: of a text whose records are its sections.
+    path: of the file, see `fixed_dates`.
+    entries: of the text.
+    sections: of the entries.
+    calendar: of the index.
+
+  Raises:
+    FileNotFoundError: as of `fixed_dates.read_fixed_dates`.
+    ValueError: likewise; naming the correction of the index that is of the
+      same record.
+  """
+  fixed = fixed_dates.read_fixed_dates(path, entries, sections, calendar)
+  for row in fixed:
+    correction = corrected.correction_of.get(row)
+    if correction is not None:
+      raise ValueError(
+        f"--fixed={path}: record {sections[row].record + 1} is corrected in "
+        f"the index too, to {correction.date} by "
+        f"{correction.name or 'somebody'} (correction "
+        f"{correction.correction_id}); undo that, or take the row out"
+      )
+  return dataclasses.replace(corrected, months={**corrected.months, **fixed})
+
+
+def add_fixed_entries(
+  corrected: WorkCorrections,
+  path: pathlib.Path,
+  entries: Sequence[Entry],
+  calendar: Calendar,
+) -> WorkCorrections:
+  """Returns corrections of the index with those of a file, by whole entries.
+
+  Args:
+    corrected: of a text whose records are its entries without the headings.
+    path: as of `add_fixed_sections`.
+    entries: of the text.
+    calendar: of the index.
+
+  Raises:
+    FileNotFoundError: as of `add_fixed_sections`.
+    ValueError: likewise; if a heading is corrected, of which nothing else
+      depends.
+  """
+  sections = [
+    Section(number, 0, len(entry.text), 0, section_kinds.NO_DATE)
+    for number, entry in enumerate(entries)
+  ]
+  numbers = [n for n, entry in enumerate(entries) if not entry.is_heading]
+  row_of = {number: row for row, number in enumerate(numbers)}
+  by_section = dataclasses.replace(
+    corrected,
+    months={},
+    correction_of={
+      numbers[row]: correction
+      for row, correction in corrected.correction_of.items()
+    },
+  )
+  fixed = add_fixed_sections(by_section, path, entries, sections, calendar)
+  for number in fixed.months.keys() - row_of.keys():
+    raise ValueError(
+      f"--fixed={path}: record {number + 1} is a heading; in a text that is "
+      "dated by the model nothing depends on it"
+    )
+  months = {row_of[number]: mask for number, mask in fixed.months.items()}
+  return dataclasses.replace(corrected, months={**corrected.months, **months})
+
+
+class _RecordFinder:
+  """Finds the records of corrections again."""
+
+  def __init__(self, records: Sequence[SourceRecord]):
+    self._records = records
+    self._row_of = {record.record_id: row for row, record in enumerate(records)}
+    self._num_before: list[int] = []
+    counts: collections.Counter[str] = collections.Counter()
+    for record in records:
+      self._num_before.append(counts[record.text])
+      counts[record.text] += 1
+
+  def find_rows(self, correction: Correction) -> list[int]:
+    """Returns the rows of the records of a correction, headings left out.
+
+    Raises:
+      ValueError: saying what has become of them.
+    """
+    ends = (correction.first_record, correction.last_record)
+    gone = [record_id for record_id in ends if record_id not in self._row_of]
+    if gone:
+      raise ValueError(f"the work has no record {gone[0]} any more")
+    first, last = (self._row_of[record_id] for record_id in ends)
+    texts = [record.text for record in self._records[first : last + 1]]
+    num_before = self._num_before[first]
+    if hash_texts(texts, num_before) != correction.texts_sha256:
+      raise ValueError("the text is not the one that was corrected")
+    return [
+      row
+      for row in range(first, last + 1)
+      if self._records[row].kind != HEADING
+    ]
+
+
+def describe_left_out(corrected: WorkCorrections) -> list[str]:
+  """Returns a warning of the corrections that are left out, if there are any.
+
+  Args:
+    corrected: of a work.
+  """
+  if not corrected.left_out:
+    return []
+  total = len(corrected.applied) + len(corrected.left_out)
+  reasons = "; ".join(
+    f"correction {number}: {reason}"
+    for number, reason in corrected.left_out.items()
+  )
+  return [
+    f"{len(corrected.left_out):,} of {total:,} corrections left out: {reasons}"
+  ]

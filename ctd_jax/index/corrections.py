@@ -1,0 +1,194 @@
+"""Corrections of an index: what they mean, and which its dates have in them.
+
+  >>> checked = check_correction(                           # doctest: +SKIP
+  ...   index, "annals", "12", "12", "泰始二年三月")
+  >>> index.corrections.add(                                # doctest: +SKIP
+  ...   work="annals", first_record="12", last_record="12", note="", name="",
+  ...   date="泰始二年三月", texts_sha256=checked.texts_sha256, key="form 1")
+
+A correction counts when its work is dated again, by `redate_index` or when it
+is added again; until then it is pending.
+
+Axis: K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool
+
+from ctd_jax.dating.chronicle import written_dates
+from ctd_jax.index.answers import record_answers
+from ctd_jax.index.answers.answer import Span
+from ctd_jax.index.building import staged_works
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.storage import correction_spans, database
+from ctd_jax.index.storage.corrections import hash_texts
+from ctd_jax.index.storage.database import IndexedWork
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedCorrection:
+  """What a correction means that is yet to be made.
+
+  Attributes:
+    work: of the records.
+    rows: of the records, headings among them.
+    num_records: how many of them are no headings.
+    months: that the date allows.
+    spans: the same by name, as the work would call them.
+    common_era: their years, "722 BCE – 720 BCE".
+    texts_sha256: for `CorrectionStore.add`.
+  """
+
+  work: IndexedWork
+  rows: range
+  num_records: int
+  months: Bool[np.ndarray, " K"]
+  spans: tuple[Span, ...]
+  common_era: str
+  texts_sha256: str
+
+
+def check_correction(
+  index: IndexFolder, work: str, first: str, last: str, date: str
+) -> CheckedCorrection:
+  """Returns what a correction means.
+
+  Args:
+    index: of the records.
+    work: name of the work.
+    first: id of the first record.
+    last: id of the last; the same of one record.
+    date: as the reader wrote it.
+
+  Raises:
+    ValueError: naming the record that the work lacks; saying what of the date
+      cannot be read, or that it lies outside of the calendar.
+  """
+  indexed = find_work(index, work)
+  _, (first_row, last_row) = correction_spans.find_span(
+    index.folder, work, first, last
+  )
+  rows = range(first_row, last_row + 1)
+  is_allowed = written_dates.find_months(date, index.calendar)
+  months = np.flatnonzero(is_allowed).tolist()
+  num_records = _count_records(index, rows)
+  if not num_records:
+    raise ValueError(
+      f"{work} {first}: a heading, which is of the months of what stands below "
+      "it; correct those records"
+    )
+  return CheckedCorrection(
+    work=indexed,
+    rows=rows,
+    num_records=num_records,
+    months=is_allowed,
+    spans=record_answers.find_spans(index, months, indexed.printed_reigns),
+    common_era=record_answers.format_years(index, months[0], months[-1]),
+    texts_sha256=_hash_records(index, indexed, rows),
+  )
+
+
+def _count_records(index: IndexFolder, rows: range) -> int:
+  """Returns how many records are no headings."""
+  return index.connection.execute(
+    "SELECT count(*) FROM records WHERE row BETWEEN ? AND ? AND kind != ?",
+    (rows[0], rows[-1], database.HEADING),
+  ).fetchone()[0]
+
+
+def _hash_records(index: IndexFolder, work: IndexedWork, rows: range) -> str:
+  texts = [
+    text
+    for (text,) in index.connection.execute(
+      "SELECT text FROM records WHERE row BETWEEN ? AND ? ORDER BY row",
+      (rows[0], rows[-1]),
+    )
+  ]
+  (num_before,) = index.connection.execute(
+    "SELECT count(*) FROM records WHERE row >= ? AND row < ? AND text = ?",
+    (work.first_row, rows[0], texts[0]),
+  ).fetchone()
+  return hash_texts(texts, num_before)
+
+
+def find_work(index: IndexFolder, name: str) -> IndexedWork:
+  """Returns the work of a name.
+
+  Args:
+    index: that has it.
+    name: of the work.
+
+  Raises:
+    ValueError: if there is none.
+  """
+  for work in index.works:
+    if work.name == name:
+      return work
+  names = ", ".join(work.name for work in index.works)
+  raise ValueError(f"no work {name}; the index has {names}")
+
+
+def applied_corrections(index: IndexFolder, work: str) -> set[int]:
+  """Returns the ids of the corrections that a work was dated with.
+
+  Args:
+    index: that has it.
+    work: its name.
+
+  Raises:
+    ValueError: if there is no such work.
+  """
+  dated_with = staged_works.read_dated_with(
+    index.folder / find_work(index, work).folder
+  )
+  return {*dated_with.corrections}
+
+
+def left_out_corrections(index: IndexFolder, work: str) -> dict[int, str]:
+  """Returns the ids of the corrections that fitted no record, and why.
+
+  Args:
+    index: that has the work.
+    work: its name.
+
+  Raises:
+    ValueError: if there is no such work.
+  """
+  return staged_works.read_dated_with(
+    index.folder / find_work(index, work).folder
+  ).left_out
+
+
+def count_pending(index: IndexFolder) -> dict[str, int]:
+  """Returns the works that are to be dated again, with the number of changes.
+
+  A change is a correction that the dates of the work do not have in them, or
+  one that they have and that was undone.
+
+  Args:
+    index: whose works.
+  """
+  counts: dict[str, int] = {}
+  corrected = {row.work for row in index.corrections.history()}
+  for work in index.works:
+    if work.name not in corrected:
+      continue
+    active = {row.correction_id for row in index.corrections.active(work.name)}
+    dated_with = staged_works.read_dated_with(index.folder / work.folder)
+    known = {*dated_with.corrections} | {*dated_with.left_out}
+    if changes := active ^ known:
+      counts[work.name] = len(changes)
+  return counts
+
+
+def pending_works(index: IndexFolder) -> list[str]:
+  """Returns the names of the works that are to be dated again.
+
+  Args:
+    index: whose works.
+  """
+  return [*count_pending(index)]
