@@ -120,7 +120,7 @@ def choose_manner(
   if all(is_known):
     return KEYS
   is_chronicle = work.timeline is None and work.has_order
-  if is_chronicle and _prints_dates(_make_entries(work.records), calendar):
+  if is_chronicle and _prints_dates(make_entries(work.records), calendar):
     return ORDER
   return MODEL
 
@@ -312,7 +312,7 @@ def date_records_by_order(
     return make_dated_work(
       work, known_months, apart, np.full(len(work.records), ORDER), ORDER
     )
-  entries = _make_entries([work.records[row] for row in in_order])
+  entries = make_entries([work.records[row] for row in in_order])
   sections = chronicle_dating.read_all_sections(entries, calendar)
   heads = [
     number for number, section in enumerate(sections) if not section.start
@@ -391,7 +391,12 @@ def _convert_posteriors(
   )
 
 
-def _make_entries(records: Sequence[SourceRecord]) -> list[Entry]:
+def make_entries(records: Sequence[SourceRecord]) -> list[Entry]:
+  """Returns records of a data set as the entries of a text.
+
+  Args:
+    records: in order.
+  """
   return [
     Entry(record.text, Place(record.record_id, line))
     for line, record in enumerate(records, 1)
