@@ -143,7 +143,7 @@ def build_index(
   ]
   # Errors before any reading.
   _plan_vectors(folder, options)
-  _is_new(folder)
+  is_new_folder(folder)
   additions = [
     Addition(work, request)
     for request in requests
@@ -178,9 +178,9 @@ def build_works(
   works = [addition.work for addition in additions]
   _check_names(works)
   options.choices.check_names(works)
-  is_new = _is_new(folder)
+  is_new = is_new_folder(folder)
   with _lock(folder):
-    calendar = _open_calendar(folder, works, options, is_new)
+    calendar = _open_calendar(folder, works, options, is_first)
     database.create_database(folder)
     build = _Build(folder, calendar, additions, options, previous, plan)
     return build.run(removed, targets)
@@ -199,8 +199,11 @@ def _plan_vectors(
   return previous, plan
 
 
-def _is_new(folder: pathlib.Path) -> bool:
+def is_new_folder(folder: pathlib.Path) -> bool:
   """Whether no build has ended in a folder, which may be yet to be made.
+
+  Args:
+    folder: of an index.
 
   Raises:
     ValueError: if it holds what is no index.
@@ -259,10 +262,10 @@ def _open_calendar(
   folder: pathlib.Path,
   works: Sequence[SourceWork],
   options: BuildOptions,
-  is_new: bool,
+  is_first: bool,
 ) -> Calendar:
   """Returns the calendar of the index, written first if it is new."""
-  if not is_new:
+  if not is_first:
     calendar = calendars.load_index_calendar(folder)
     if options.reigns is not None:
       _check_calendar(folder, calendar, works, options.reigns)
