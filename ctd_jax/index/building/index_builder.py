@@ -178,7 +178,7 @@ def build_works(
   works = [addition.work for addition in additions]
   _check_names(works)
   options.choices.check_names(works)
-  is_new = is_new_folder(folder)
+  is_first = is_new_folder(folder)
   with _lock(folder):
     calendar = _open_calendar(folder, works, options, is_first)
     database.create_database(folder)
