@@ -236,6 +236,7 @@ def decode_sections(
       prior,
       temper=reliability.measure_reliability(fitted_model, emissions),
       credible=credible,
+      allowed_months=emissions.allowed_months,
     )
     months = decoded.months[:, 0]
     # What is told of need not lie on the path.

@@ -100,6 +100,7 @@ class SectionEmissions:
     statement_counts: how often each name of a statement is printed.
     offset_transition: chances of the calendar's offset from section to section,
       [S, S]; None where the calendar is computed.
+    allowed_months: number of a section -> months that it can be of.
   """
 
   def __init__(
@@ -126,7 +127,7 @@ class SectionEmissions:
       ],
       np.int32,
     )
-    self._allowed_months = dict(allowed_months or {})
+    self.allowed_months = dict(allowed_months or {})
     self._is_of_other_time = np.array(
       [section.is_of_other_time for section in sections]
     )
@@ -208,8 +209,8 @@ class SectionEmissions:
     log_p += (self._statement_matrix[start:stop] @ statement_log_p)[:, None]
     log_p[self._is_of_other_time[start:stop], :, :-1] += LOG_OTHER_TIME_ODDS
     for row in range(start, stop):
-      if row in self._allowed_months:
-        is_allowed = self._allowed_months[row][months or slice(None)]
+      if row in self.allowed_months:
+        is_allowed = self.allowed_months[row][months or slice(None)]
         is_allowed = np.append(is_allowed, False)
         log_p[row - start][:, ~is_allowed] += LOG_FIXED_ODDS
     return log_p

@@ -21,13 +21,13 @@ Viterbi algorithms.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float32, Int, Int32
+from jaxtyping import Bool, Float32, Int, Int32
 
 from ctd_jax.dating.sequence import transitions
 from ctd_jax.dating.sequence.emission_blocks import (
@@ -219,6 +219,7 @@ def decode_months(
   block_size: int = BLOCK_SIZE,
   temper: Temper | None = None,
   credible: float = CREDIBLE,
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
 ) -> DecodedMonths:
   """Returns when every section happened.
 
@@ -231,6 +232,8 @@ def decode_months(
     temper: from a posterior [B, P] and its first section to one that allows
       for how reliable the model of the text is; none if None.
     credible: probability of the sets of credible places.
+    allowed_months: number of a section -> the months that it is of. It may
+      stand elsewhere, as what is told out of order does.
 
   Raises:
     ValueError: as of `iter_posteriors`.
@@ -246,8 +249,12 @@ def decode_months(
     emissions, kinds, log_transitions, prior, block_size
   ):
     log_likelihood, start = block.log_likelihood, block.start
-    posterior = block.date(temper)
+    posterior = np.array(block.date(temper))
     stop = start + len(posterior)
+    for row in (allowed_months or {}).keys() & range(start, stop):
+      posterior[row - start] = _limit_months(
+        posterior[row - start], allowed_months[row]
+      )
     order = _sort_likely_places(posterior)
     months[start:stop] = order[:, :2]
     probabilities[start:stop] = np.take_along_axis(posterior, order[:, :2], 1)
@@ -270,6 +277,19 @@ def decode_months(
     outside,
     log_likelihood,
   )
+
+
+def _limit_months(
+  posterior: Float32[np.ndarray, " P"], is_allowed: Bool[np.ndarray, " K"]
+) -> Float32[np.ndarray, " P"]:
+  """Returns a posterior of none but some months, which are alike at worst."""
+  allowed = np.append(is_allowed, False).astype(np.float32)
+  limited = posterior * allowed
+  total = limited.sum()
+  # Below, what is left of the months is a matter of rounding.
+  if total < np.finfo(np.float32).eps:
+    limited, total = allowed, allowed.sum()
+  return limited / total
 
 
 def _sort_likely_places(

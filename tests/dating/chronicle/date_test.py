@@ -355,6 +355,31 @@ def test_a_fixed_date_moves_its_neighbours(tmp_path):
   assert dates.is_fixed.tolist() == [False, True, False]
 
 
+def test_a_fixed_date_is_certain_wherever_it_stands(tmp_path):
+  calendar = read(tmp_path, ERAS)
+  lines, _ = written(calendar, seed=4, headings=True)
+  lines[0] = "安初" + lines[0]
+  records = records_of(lines)
+  all_sections = chronicle_dating.read_all_sections(records, calendar)
+  number = len(all_sections) // 3
+  allowed_months = {
+    number: np.arange(len(calendar)) == len(calendar) - 1,
+    2 * number: np.isin(np.arange(len(calendar)), (3, 5)),
+  }
+  dates = chronicle_dating.date_sections(
+    records, all_sections, calendar, allowed_months=allowed_months
+  )
+  for section, is_allowed in allowed_months.items():
+    posterior = np.zeros(len(calendar))
+    span = slice(*dates.credible.starts[section : section + 2])
+    posterior[dates.credible.ordinals[span]] = dates.credible.probabilities[
+      span
+    ]
+    assert set(np.flatnonzero(posterior)) <= {*np.flatnonzero(is_allowed)}
+    assert dates.outside[section] == 0
+  assert dates.probabilities[number, 0] == 1
+
+
 def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
   calendar = month_calendar.load_calendar("宋")
   is_told = (calendar.years >= 1043) & (calendar.years < 1049)
