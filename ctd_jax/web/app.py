@@ -20,6 +20,8 @@ import ctd_jax
 from ctd_jax.web import (
   about_page,
   api,
+  correction_api,
+  correction_pages,
   errors,
   job_pages,
   month_page,
@@ -74,7 +76,9 @@ def make_app(settings: WebSettings) -> FastAPI:
     month_page.router,
     passage_page.router,
     about_page.router,
+    correction_pages.router,
     job_pages.router,
+    correction_api.router,
     job_pages.api_router,
     api.router,
     _vendor,

@@ -96,7 +96,7 @@ def lead_to_job(request: Request, job_id: str) -> Response:
     request: with the form.
     job_id: of the job.
   """
-  link = rendering.PageLinks(request).make_link(f"/jobs/{job_id}")
+  link = rendering.PageLinks(request)(f"/jobs/{job_id}")
   return RedirectResponse(link, 303)
 
 

@@ -128,8 +128,7 @@ def parse_query(
     PageError: 422, naming the parameter.
   """
   for name, value in parameters.items():
-    if _SURROGATE.search(name + str(value)):
-      raise PageError(422, "error.encoding", {})
+    check_encoding(name + str(value))
   text = parameters.get("q", "")
   if len(text) > max_question:
     raise PageError(
@@ -153,13 +152,30 @@ def parse_query(
 
 def _parse_field(parameters: Mapping[str, str], name: str) -> str:
   value = parameters.get(name, "").strip()
-  if len(value) > _MAX_FIELD:
+  check_length(name, value, _MAX_FIELD)
+  return value
+
+
+def check_encoding(text: str) -> None:
+  """Raises PageError, 422, for what is no Unicode text."""
+  if _SURROGATE.search(text):
+    raise PageError(422, "error.encoding", {})
+
+
+def check_length(name: str, value: str, limit: int) -> None:
+  """Raises PageError, 422, for a value that is too long.
+
+  Args:
+    name: of the parameter.
+    value: that it has.
+    limit: characters that are read.
+  """
+  if len(value) > limit:
     raise PageError(
       422,
       "error.field",
-      {"name": name, "length": len(value), "limit": _MAX_FIELD},
+      {"name": name, "length": len(value), "limit": limit},
     )
-  return value
 
 
 def _parse_choice(

@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from ctd_jax.dating.chronicle import (
   section_reading,
@@ -22,8 +22,14 @@ from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import AnswerRecord
 from ctd_jax.index.storage import database
 from ctd_jax.texts.works import Entry, Place
-from ctd_jax.web import bar_chart, rendering
+from ctd_jax.web import (
+  bar_chart,
+  correction_views,
+  record_addresses,
+  rendering,
+)
 from ctd_jax.web.answering import answer_in_time, index_of
+from ctd_jax.web.correction_views import CorrectionFields
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import ServedIndex
 
@@ -35,24 +41,50 @@ _MIN_SHOWN = 1e-3  # probability of a month that the figure has to show
 _MARGIN = 2  # months shown beyond these
 
 
-@router.get("/record/{row}")
-@router.get(rendering.SAVE_PREFIX + "/record/{row}")
-async def show_record(request: Request, row: int) -> Response:
-  """Returns the page of a record."""
+@router.get("/record/{row:int}")
+@router.get(rendering.SAVE_PREFIX + "/record/{row:int}")
+async def find_record(request: Request, row: int) -> Response:
+  """Leads from a row to the address that lasts."""
   return await answer_in_time(
-    request, _make_page, request, index_of(request), row
+    request, _lead_to_record, request, index_of(request), row
   )
 
 
-def _make_page(request: Request, served: ServedIndex, row: int) -> Response:
+@router.get("/record/{path:path}")
+@router.get(rendering.SAVE_PREFIX + "/record/{path:path}")
+async def show_record(request: Request, path: str) -> Response:
+  """Returns the page of a record of a work."""
+  return await answer_in_time(
+    request, _make_page, request, index_of(request), path
+  )
+
+
+def _lead_to_record(
+  request: Request, served: ServedIndex, row: int
+) -> Response:
+  check_row(served, row)
+  names = record_addresses.name_record(served.index, row)
+  prefix = ""
+  if rendering.PageLinks(request).is_saved:
+    prefix = rendering.SAVE_PREFIX
+  query = f"?{request.url.query}" if request.url.query else ""
+  path = record_addresses.make_record_path(*names)
+  return RedirectResponse(f"{prefix}{path}{query}", 307)
+
+
+def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
+  row = record_addresses.find_row_of_path(served.index, path)
+  if row is None:
+    raise PageError(404, "error.record_path", {"path": path[:80]})
   record = read_record(served, row)
-  links = rendering.PageLinks(request)
+  links = rendering.PageLinks(request, served)
   linked = sorted({row for it in record.reasons for row in it["linked"]})
   return rendering.render_page(
     request,
     served,
     "record.html",
-    permalink=f"/record/{row}?index={served.index.versions.index_sha256}",
+    permalink=record_addresses.make_record_path(record.work, record.record_id)
+    + f"?index={served.index.versions.index_sha256}",
     record=record,
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links),
@@ -62,6 +94,13 @@ def _make_page(request: Request, served: ServedIndex, row: int) -> Response:
       for other in database.fetch_records(served.index.connection, linked)
     },
     num_months=len(served.index.calendar),
+    corrections=correction_views.list_corrections(
+      served, record.work, record.record_id
+    ),
+    following=correction_views.list_following(served, row),
+    fields=CorrectionFields(
+      work=record.work, first=record.record_id, last=record.record_id
+    ),
   )
 
 
@@ -72,17 +111,23 @@ def read_record(served: ServedIndex, row: int) -> AnswerRecord:
     PageError: 404, if there is no such record.
   """
   index = served.index
-  try:
-    index.work_of(row)
-  except IndexError as error:
-    raise PageError(
-      404, "error.record", {"row": str(row)[:20], "total": index.num_records}
-    ) from error
+  check_row(served, row)
   (record,) = database.fetch_records(index.connection, [row])
   if record.dated_by != database.MODEL:
     return index.record(row)
   with served.passage_lock:  # it is read again as a passage
     return index.record(row)
+
+
+def check_row(served: ServedIndex, row: int) -> None:
+  """Raises PageError, 404, for a record that the index lacks."""
+  try:
+    served.index.work_of(row)
+  except IndexError as error:
+    total = served.index.num_records
+    raise PageError(
+      404, "error.record", {"row": str(row)[:20], "total": total}
+    ) from error
 
 
 def describe_record(
@@ -163,7 +208,7 @@ def draw_posterior(
         title=f"{span.name} ({years}): {chance:.3f}",
         label=span.name.partition(" – ")[0] if step == 1 else years,
         above=chance,
-        href=links.make_link(f"/month/{start}") if step == 1 else "",
+        href=links(f"/month/{start}") if step == 1 else "",
         css_class="credible"
         if credible.intersection(range(start, end + 1))
         else "",

@@ -11,7 +11,7 @@ import functools
 import importlib.resources
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import jinja2
 import markupsafe
@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.index.answers import answer_phrases, page
-from ctd_jax.web import forms, messages, reason_notes
+from ctd_jax.web import forms, messages, reason_notes, record_addresses
 from ctd_jax.web.answering import settings_of
 from ctd_jax.web.served_index import ServedIndex
 
@@ -54,12 +54,12 @@ def render_page(
     permalink: address of the page, with the hash of the index.
     **values: of the template.
   """
-  links = PageLinks(request)
+  links = PageLinks(request, served)
   is_saved = links.is_saved
   content = _render(
     request,
     template,
-    link=links.make_link,
+    link=links,
     saved_style=_load_style() if is_saved else "",
     versions=served.index.versions,
     permalink=str(request.base_url).rstrip("/") + permalink,
@@ -91,7 +91,7 @@ def render_error(
   content = _render(
     request,
     "error.html",
-    link=PageLinks(request).make_link,
+    link=PageLinks(request),
     saved_style="",
     kind=kind,
     status=status,
@@ -112,7 +112,7 @@ def render_plain(request: Request, template: str, **values: Any) -> str:
   return _render(
     request,
     template,
-    link=PageLinks(request).make_link,
+    link=PageLinks(request),
     saved_style="",
     **values,
   )
@@ -122,17 +122,33 @@ class PageLinks:
   """Addresses of the pages that a page leads to.
 
   Attributes:
+    language: that the address of the page asks for; "" if it asks for none.
     is_saved: whether the page is to be read away from the server.
   """
 
-  def __init__(self, request: Request):
-    """Keeps what all links of a page have in common."""
+  def __init__(self, request: Request, served: ServedIndex | None = None):
+    """Keeps what all links of a page have in common.
+
+    Args:
+      request: of the page.
+      served: whose records it leads to; None of a page that leads to none.
+    """
+    self._served = served
     language = request.query_params.get("lang", "")
-    self._language = language if language in messages.LANGUAGES else ""
+    self.language = language if language in messages.LANGUAGES else ""
     self.is_saved = request.url.path.startswith(f"{SAVE_PREFIX}/")
     self._base = str(request.base_url).rstrip("/") if self.is_saved else ""
 
-  def make_link(
+  def record(self, row: int) -> str:
+    """Returns the address of a record, which lasts.
+
+    Args:
+      row: of the record.
+    """
+    names = record_addresses.name_record(self._served.index, row)
+    return self(record_addresses.make_record_path(*names))
+
+  def __call__(
     self,
     path: str,
     parameters: str | dict[str, Any] = "",
@@ -147,8 +163,8 @@ class PageLinks:
     """
     if isinstance(parameters, dict):
       parameters = urlencode(parameters, doseq=True)
-    if self._language and "lang=" not in parameters:
-      more_parameters.setdefault("lang", self._language)
+    if self.language and "lang=" not in parameters:
+      more_parameters.setdefault("lang", self.language)
     parts = [part for part in (parameters, urlencode(more_parameters)) if part]
     return f"{self._base}{path}{'?' if parts else ''}{'&'.join(parts)}"
 
@@ -184,11 +200,25 @@ def _environment() -> jinja2.Environment:
   environment.filters |= {
     "chance": answer_phrases.format_chance,
     "clean": answer_phrases.clean,
+    "exact": write_exactly,
     "year": reign_tables.format_common_era_year,
     "number": "{:,}".format,
   }
   environment.globals |= {"split_marks": split_marks}
   return environment
+
+
+def write_exactly(text: str) -> markupsafe.Markup:
+  """Returns the value of a field, to be sent back as it is.
+
+  Args:
+    text: whose characters that are not printed become references.
+  """
+  escaped = "".join(
+    character if character.isprintable() else f"&#{ord(character)};"
+    for character in str(markupsafe.escape(text))
+  )
+  return markupsafe.Markup(escaped)
 
 
 def split_marks(
@@ -221,7 +251,7 @@ def _link_languages(request: Request) -> list[tuple[str, str]]:
   """Returns (language, address of this page in it)."""
   if request.method != "GET":
     return []
-  path = request.url.path
+  path = quote(request.scope["path"])  # an id of a record may have any name
   return [
     (
       language,

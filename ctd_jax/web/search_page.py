@@ -155,7 +155,7 @@ def link_bars(
 ) -> list[str]:
   """Returns the addresses of the bars: the query, narrowed to their time."""
   # Only the ends differ; a timeline has hundreds of them.
-  start = links.make_link("/", query.replace(first="", last="").encode())
+  start = links("/", query.replace(first="", last="").encode())
   mark = "&" if "?" in start else "?"
   return [
     f"{start}{mark}from=%40{bar.first}&to=%40{bar.last}" for bar in times.bars

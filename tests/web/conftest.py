@@ -16,10 +16,13 @@ READ_PAGES = (
   "/",
   "/?q=鄭人",
   "/?q=元年",
-  "/record/7",
+  "/record/notes/notes-0",
   "/month/4",
   "/year/4",
   "/date",
+  "/corrections",
+  "/correct?work=notes&first=notes-0&date=魯隱公元年",
+  "/jobs",
 )
 
 

@@ -57,12 +57,20 @@ PAYLOADS = (
 )
 # Parameters of the pages and of the API.
 PAGE_NAMES = ("q", "from", "to", "words", "work", "kind", "p", "page", "intent")
-NAMES = (*PAGE_NAMES, "lang", "index", "first", "last", "unit", "k", "skip")
+CORRECTION_NAMES = ("date", "note", "name", "record_id", "part", "limit")
+NAMES = (
+  *(*PAGE_NAMES, *CORRECTION_NAMES),
+  *("lang", "index", "first", "last", "unit", "k", "skip"),
+)
 PATHS = (
   "/",
   "/save/",
   "/date",
   "/record/1",
+  "/record/notes/notes-0",
+  "/corrections",
+  "/correct",
+  "/jobs",
   "/month/4",
   "/year/4",
   "/about",
@@ -70,8 +78,13 @@ PATHS = (
   "/api/timeline",
   "/api/records/1",
   "/api/months/4",
+  "/api/corrections",
+  "/api/corrections/check",
+  "/api/jobs",
 )
-EXPECTED = {200, 303, 307, 400, 404, 405, 413, 422}
+# Of pages with a form, see `forms`.
+COOKIE = r"ctd_form=[0-9a-f]{32}; Path=/; HttpOnly; SameSite=Lax"
+EXPECTED = {200, 303, 307, 400, 403, 404, 405, 409, 413, 422}
 texts = st.one_of(
   st.sampled_from(PAYLOADS),
   st.text(max_size=40),
@@ -94,7 +107,8 @@ def check(response, sent):
   is_page = response.headers.get("content-type", "").startswith("text/html")
   if is_page:  # JSON is never shown as a page: the type is not to be guessed
     assert not re.search(r"<script(?![^>]* src=)|<svg/onload", text), sent
-  assert "set-cookie" not in response.headers
+  cookie = response.headers.get("set-cookie", "")
+  assert re.fullmatch(rf"({COOKIE})?", cookie), cookie
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -128,7 +142,10 @@ def test_any_query_is_answered(client, path, query):
 )
 @given(
   path=st.sampled_from(
-    ("/record", "/month", "/year", "/static", "/api/records")
+    (
+      *("/record", "/record/notes", "/month", "/year", "/static", "/jobs"),
+      *("/api/records", "/api/corrections", "/api/jobs", "/corrections"),
+    )
   ),
   tail=st.one_of(texts, st.integers().map(str)),
   method=st.sampled_from(("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS")),
@@ -145,7 +162,9 @@ def test_any_path_and_method_is_answered(client, path, tail, method):
   derandomize=True,
 )
 @given(
-  path=st.sampled_from(("/api/ask", "/date", "/token")),
+  path=st.sampled_from(
+    ("/api/ask", "/date", "/token", "/corrections", "/api/corrections")
+  ),
   body=st.one_of(
     st.binary(max_size=200),
     texts.map(

@@ -11,6 +11,7 @@ from ctd_jax.index.questions import question_reading
 from ctd_jax.index.search import Index
 from ctd_jax.web import bar_chart, month_names, record_page
 from ctd_jax.web.served_index import ServedIndex
+from tests.index import small_index
 from tests.web.conftest import open_client
 
 ENGLISH = {"accept-language": "en"}
@@ -22,11 +23,20 @@ def read(client, path, status=200, **parameters):
   return response.text
 
 
+def find_rows(page):
+  """Returns the rows of the results of a page, by the ids that they have."""
+  links = re.findall(
+    r'class="text" lang="lzh"><a href="/record/(annals|notes)/\w+-(\d+)', page
+  )
+  start = {"annals": 1, "notes": 1 + small_index.NUM_FIRST_WORK}
+  return [str(start[work] + int(number)) for work, number in links]
+
+
 def test_question_of_a_time_lists_its_records_and_its_months(client):
   page = read(client, "/", q="魯隱公元年")
   assert "Understood as" in page
   assert "4 match, of 9 records in 2 works." in page
-  assert re.findall(r'href="/record/(\d+)', page) == ["1", "2", "3", "4"]
+  assert find_rows(page) == ["1", "2", "3", "4"]
   assert "722 BCE" in page
   assert 'value="魯隱公元年正月"' in page  # can be changed
   assert 'value="魯隱公元年十二月"' in page
@@ -42,9 +52,7 @@ def test_words_are_marked_and_can_be_changed(client):
 
 def test_time_work_kind_and_confidence_narrow(client):
   def rows(**parameters):
-    page = read(client, "/", **parameters)
-    links = re.findall(r'class="text" lang="lzh"><a href="/record/(\d+)', page)
-    return sorted(links)
+    return sorted(find_rows(read(client, "/", **parameters)))
 
   assert rows(q="鄭人") == ["3", "7"]
   assert rows(q="鄭人", to="魯隱公元年") == ["3"]
@@ -104,17 +112,17 @@ def test_labels_of_a_chart_do_not_touch_on_a_narrow_screen():
 
 
 def test_record_has_text_date_reasons_neighbours_and_citation(client, served):
-  page = read(client, "/record/7")
+  page = read(client, "/record/notes/notes-0")
   assert "鄭人伐某" in page
   assert page.count('class="weight"') >= 1
   assert "90 %" in page
-  assert '<a href="/record/8"' in page
+  assert '<a href="/record/notes/notes-1"' in page
   assert "鄭人伐某" in page.split("Before and after")[1]
   assert served.index.versions.index_sha256 in page
 
 
 def test_printed_dates_are_marked(client):
-  assert "<mark>三月</mark>，公及" in read(client, "/record/2")
+  assert "<mark>三月</mark>，公及" in read(client, "/record/annals/annals-1")
 
 
 def test_printed_dates_of_western_annals_are_marked(served):
@@ -128,7 +136,7 @@ def test_printed_dates_of_western_annals_are_marked(served):
 
 
 def test_texts_are_escaped_and_control_characters_shown(client):
-  page = read(client, "/record/8")
+  page = read(client, "/record/notes/notes-1")
   assert "<b>" not in page
   assert "&lt;b&gt;&amp;" in page
   assert "\x1b" not in page
@@ -151,7 +159,7 @@ def test_saved_page_is_whole_in_itself(client):
   assert "<script" not in page
   assert "<link" not in page
   assert 'href="/' not in page
-  assert 'href="http://localhost/record/3"' in page
+  assert 'href="http://localhost/record/annals/annals-2"' in page
 
 
 @pytest.mark.parametrize(
@@ -160,7 +168,7 @@ def test_saved_page_is_whole_in_itself(client):
     ("/nothing", 404, "no such page"),
     ("/record/999", 404, "There is no record 999; the index has 10."),
     ("/record/99999999999999999999", 404, "There is no record"),
-    ("/record/x", 404, "no such page"),
+    ("/record/x", 404, "There is no record x in this index"),
     ("/?q=寶元元年", 422, "寶元"),
     ("/?q=鄭&from=999 CE", 422, "999"),
     ("/?q=鄭&from=元年", 422, "魯隱公元年"),

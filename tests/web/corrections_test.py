@@ -1,0 +1,312 @@
+"""Corrections on the pages: read, saved once, shown, undone, refused."""
+
+import re
+import shutil
+from urllib.parse import urlencode
+
+import pytest
+
+from ctd_jax.web import forms, record_addresses
+from ctd_jax.web.correction_pages import start_redating
+from tests.web.conftest import open_client
+from tests.web.pages_test import ENGLISH, read
+
+RECORD = "/record/notes/notes-0"
+DATE = "魯隱公元年五月"
+
+
+@pytest.fixture
+def folder(tmp_path, index_folder):
+  """Returns a copy of the index that can be changed."""
+  return shutil.copytree(index_folder, tmp_path / "index")
+
+
+@pytest.fixture
+def writer(folder):
+  """Yields a client of a server whose index can be changed."""
+  with open_client(folder) as client:
+    yield client
+
+
+def read_fields(page):
+  return dict(
+    re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page)
+  )
+
+
+def open_form(client, first="notes-0", **values):
+  page = read(client, "/correct", work="notes", first=first, **values)
+  return read_fields(page) | {"last": first}
+
+
+def save(client, fields=None, **values):
+  fields = fields or open_form(client)
+  return client.post(
+    "/corrections",
+    data=fields | {"date": DATE} | values,
+    headers=ENGLISH,
+  )
+
+
+def test_row_leads_to_the_address_that_lasts(client):
+  response = client.get("/record/7?lang=en")
+  assert response.status_code == 307
+  assert response.headers["location"] == f"{RECORD}?lang=en"
+  saved = client.get("/save/record/7")
+  assert saved.headers["location"] == f"/save{RECORD}"
+  page = read(client, RECORD)
+  assert 'href="/record/notes/notes-1"' in page
+  assert f"{RECORD}?index=" in page
+  assert "no record notes/9" in read(client, "/record/notes/9", 404)
+
+
+def test_names_with_slashes_are_found(served, monkeypatch):
+  index = served.index
+  assert record_addresses.find_row_of_path(index, "notes/notes-0") == 7
+  assert record_addresses.find_row_of_path(index, "notes") is None
+  assert (
+    record_addresses.make_record_path("a/b c", "1/2?#")
+    == "/record/a/b%20c/1%2F2%3F%23"
+  )
+
+
+def test_record_offers_a_form_that_leads_on(client):
+  page = read(client, RECORD)
+  assert 'action="/correct" method="get"' in page
+  assert 'value="notes-0"' in page
+  assert '<option value="notes-1">' in page
+
+
+def test_date_is_read_before_it_is_saved(client):
+  page = read(client, "/correct", work="notes", first="notes-0", date=DATE)
+  assert re.search(r"Read as\s+<strong lang=\"lzh\">魯隱公元年五月", page)
+  assert "722 BCE" in page
+  assert "records that get this date: 1." in page
+  part = read(
+    client, "/correct", work="notes", first="notes-0", date="x", part="reading"
+  )
+  assert "is no date" in part
+  assert "<html" not in part
+  span = read(
+    client,
+    "/correct",
+    work="notes",
+    first="notes-0",
+    last="notes-1",
+    date="722 BCE/0-720",
+  )
+  assert "莒人使來" in span
+  assert "no record notes/x" in read(
+    client, "/correct", 404, work="notes", first="x"
+  )
+
+
+def test_correction_is_saved_shown_and_undone(writer):
+  response = save(writer, note="<b>見某書</b>", name="某人")
+  assert response.status_code == 303
+  assert response.headers["location"] == f"{RECORD}#corrections"
+  assert "HttpOnly" in response.headers["set-cookie"]
+  page = read(writer, RECORD)
+  assert f"Corrected to {DATE}, not yet dated again." in page
+  assert "&lt;b&gt;見某書&lt;/b&gt;" in page
+  assert "某人" in page
+  assert 'value="某人"' in read(
+    writer, "/correct", work="notes", first="notes-1"
+  )
+  listed = read(writer, "/corrections")
+  assert "1 corrections hold, of 1" in listed
+  assert "1 changes are not yet" in listed
+  assert 'action="/corrections/redate"' in listed
+  assert "鄭人伐某" in listed
+  assert "0 corrections hold, of 0" in read(
+    writer, "/corrections", work="annals"
+  )
+  undone = writer.post(
+    "/corrections/1/undo", data=read_fields(listed) | {"back": "record"}
+  )
+  assert undone.headers["location"] == f"{RECORD}#corrections"
+  page = read(writer, RECORD)
+  assert "undone by 某人" in page
+  assert "not yet dated again" not in page
+  assert "0 corrections hold, of 1" in read(writer, "/corrections")
+
+
+def test_form_that_is_sent_twice_adds_one(writer):
+  fields = open_form(writer)
+  assert save(writer, fields).status_code == 303
+  assert save(writer, fields).status_code == 303
+  assert "of 1 that were made" in read(writer, "/corrections")
+  other = save(writer, fields, date="魯隱公二年")
+  assert other.status_code == 409
+
+
+@pytest.mark.parametrize(
+  ("values", "status", "message"),
+  [
+    ({"date": "寶元元年"}, 422, "寶元"),
+    ({"date": ""}, 422, "empty"),
+    ({"last": "notes-9"}, 422, "has no record notes-9"),
+    ({"first": "notes-1", "last": "notes-0"}, 422, "stands before"),
+    ({"first": "nothing", "last": ""}, 404, "no record notes/nothing"),
+    ({"work": "x"}, 404, "no record x/notes-0"),
+    ({"name": "x" * 201}, 409, "name: 201 characters"),
+    ({"note": "x" * 10_001}, 422, "10,001 characters"),
+    ({"date": "\ud800"}, 422, ""),
+  ],
+)
+def test_what_cannot_be_saved_is_said_and_written_again(
+  writer, values, status, message
+):
+  fields = open_form(writer) | {"date": DATE, "note": "kept"} | values
+  response = writer.post(
+    "/corrections",
+    content=urlencode(fields, errors="surrogatepass"),
+    headers=ENGLISH | {"content-type": "application/x-www-form-urlencoded"},
+  )
+  assert response.status_code == status
+  assert message in response.text
+  if values.get("date") == "寶元元年":
+    assert ">kept</textarea>" in response.text
+  assert "of 0 that were made" in read(writer, "/corrections")
+
+
+def test_overlap_names_the_correction_to_undo(writer):
+  save(writer)
+  response = save(writer)
+  assert response.status_code == 409
+  assert "correction 1" in response.text
+  fields = read_fields(response.text)  # of the form that is shown again
+  assert fields[forms.KEY_FIELD]
+
+
+def test_undoing_what_is_not_there_is_refused(writer):
+  fields = open_form(writer)
+  for number, status in (("7", 404), ("0", 404), ("9" * 30, 404), ("x", 404)):
+    response = writer.post(f"/corrections/{number}/undo", data=fields)
+    assert response.status_code == status
+  save(writer)
+  first, second = open_form(writer), open_form(writer)
+  assert writer.post("/corrections/1/undo", data=first).status_code == 303
+  assert writer.post("/corrections/1/undo", data=first).status_code == 303
+  assert writer.post("/corrections/1/undo", data=second).status_code == 409
+
+
+def list_changes(app):
+  """Returns path and method of every route that may change something."""
+  # FastAPI keeps the routers that are included.
+  routers = [getattr(item, "original_router", None) for item in app.routes]
+  return [
+    (route.path, method)
+    for router in filter(None, routers)
+    for route in router.routes
+    for method in getattr(route, "methods", None) or ()
+    if method not in forms.SAFE_METHODS
+    and route.path not in forms.READING_PATHS
+  ]
+
+
+def test_changes_are_found(client):
+  changes = list_changes(client.app)
+  assert {("/corrections", "POST"), ("/api/corrections", "POST")} <= {*changes}
+
+
+def fill(path):
+  return re.sub(r"\{[^}]+\}", "1", path)
+
+
+def test_no_change_without_a_form_of_this_server(writer):
+  for path, method in list_changes(writer.app):
+    if path.startswith("/api/"):
+      continue
+    response = writer.request(method, fill(path), data={"form_token": "0" * 64})
+    assert response.status_code == 403, path
+    assert (
+      "does not come from a page of this server"
+      in writer.request(method, fill(path), headers=ENGLISH).text
+    )
+
+
+def test_another_site_changes_nothing(writer):
+  fields = open_form(writer)
+  for headers in (
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site", "origin": "http://localhost:3000"},
+    {"origin": "http://localhost:3000"},
+    {"origin": "http://evil.example.org"},
+    {"origin": "null"},
+    {"origin": "http://["},
+  ):
+    response = writer.post(
+      "/corrections", data=fields | {"date": DATE}, headers=ENGLISH | headers
+    )
+    assert response.status_code == 403, headers
+    assert "Another site" in response.text
+    answer = writer.delete("/api/corrections/1", headers=headers)
+    assert answer.status_code == 403
+  same = {"sec-fetch-site": "same-origin", "origin": "http://localhost"}
+  response = writer.post(
+    "/corrections", data=fields | {"date": DATE}, headers=same
+  )
+  assert response.status_code == 303
+
+
+def test_form_outlives_the_server_but_not_the_browser(folder):
+  with open_client(folder) as client:
+    fields, cookies = open_form(client), dict(client.cookies)
+  with open_client(folder) as client:
+    assert save(client, fields).status_code == 403
+    client.cookies.update(cookies)
+    assert save(client, fields).status_code == 303
+    client.cookies.set(forms.FORM_COOKIE, "0" * 32)
+    assert save(client, fields).status_code == 403
+  secret = folder / forms.SECRET_FILE
+  assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_server_that_is_read_only_has_no_forms_and_refuses(folder):
+  with open_client(folder) as client:
+    save(client)
+  with open_client(folder, read_only=True) as client:
+    page = read(client, RECORD)
+    assert "Corrected to" in page
+    assert 'method="post"' not in page
+    assert 'action="/correct"' not in page
+    assert 'method="post"' not in read(client, "/corrections")
+    assert "read only" in read(client, "/correct", 403, work="notes", first="a")
+    for path, method in list_changes(client.app):
+      response = client.request(method, fill(path))
+      assert response.status_code == 403, path
+      assert (
+        "read only" in client.request(method, fill(path), headers=ENGLISH).text
+      )
+    assert client.post("/date", data={"q": "鄭人"}).status_code != 403
+    assert "set-cookie" not in client.get(RECORD).headers
+
+
+def test_corrections_of_a_server_with_a_token_need_it(folder):
+  with open_client(folder, token="0123456789abcdef") as client:
+    assert client.get("/corrections").status_code == 401
+    assert client.post("/corrections", data={}).status_code == 401
+
+
+def test_saved_page_has_no_form(client):
+  page = client.get(f"/save{RECORD}", headers=ENGLISH).text
+  assert "<form" not in page
+  assert "form_token" not in page
+
+
+def test_works_are_dated_again_once_at_a_time(writer, monkeypatch):
+  jobs = writer.app.state.jobs
+  jobs._program = ("sleep",)
+  monkeypatch.setattr(jobs, "_index_folder", 30)
+  save(writer)
+  fields = read_fields(read(writer, "/corrections"))
+  started = writer.post("/corrections/redate", data=fields)
+  assert started.headers["location"] == "/jobs/1"
+  assert jobs.get("1").arguments == ("--redate",)
+  again = start_redating(jobs)  # waits: the first may have read too early
+  assert again.id == "2"
+  assert start_redating(jobs).id == "2"
+  assert "Works are being dated again" in read(writer, "/corrections")
+  for job in jobs.list():
+    jobs.cancel(job.id)
