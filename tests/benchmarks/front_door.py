@@ -2,16 +2,16 @@
 
 The test questions are asked of an index in which validation and test records
 are undated; the system `dating-fitted` is evaluated beside it from the same
-texts, on the same track. Both should give the same figures.
+texts, on the same track. Both should give the same figures. Records that say
+the same have the same score, and their order in the gallery decides which of
+them is among the first ten: it is that of the index for both.
 
   python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
     --hide=validation,test
   python -m tests.benchmarks.front_door --index=INDEX [--data_dir=DIR]
-    [--name=chunqiutr/rebuilt] [--split=test] [--depth=10]
-    [--run=RUNS] [--ask] [--rows=FILE]
+    [--name=chunqiutr/rebuilt] [--split=test] [--depth=10] [--ask] [--rows=FILE]
 
-`--run` names a folder of run files of the system, which is then not fitted
-anew. `--ask` asks question by question through `Index.ask` instead of
+`--ask` asks question by question through `Index.ask` instead of
 `Index.search`, which takes longer and makes whole answers. `--rows` names the
 file of result rows, of both.
 """
@@ -25,9 +25,11 @@ import pathlib
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
+from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import protocol, results, scoring
 from ctd_jax.evaluation.result_tables import DEFAULT_METRICS
 from ctd_jax.index.search import Index
@@ -87,6 +89,8 @@ class AskingIndex:
 class FittedSystem:
   """The dating system of the evaluation, fitted on train months.
 
+  Of equal scores the record that comes first in the index comes first.
+
   Attributes:
     name: of the system.
     score_mode: what its scores are.
@@ -95,22 +99,53 @@ class FittedSystem:
   name = SYSTEM
   score_mode = dated_gallery.SCORE_MODE
 
-  def __init__(self, benchmark):
-    """Fits the model."""
-    self.benchmark = benchmark
+  def __init__(self, benchmark: Benchmark, index: Index):
+    """Fits the model.
+
+    Args:
+      benchmark: whose train months are known.
+      index: of its records; only their order is asked of it.
+    """
+    self.record_ids = benchmark.record_ids
     self.dated = dated_gallery.read_dated_gallery(benchmark)
     self.posterior = self.dated.make_posterior("fitted")
+    self.row_of = dict(
+      index.connection.execute("SELECT record_id, row FROM records")
+    )
 
-  def search(self, queries, k):
+  def search(
+    self, queries: Sequence[str], k: int
+  ) -> list[list[tuple[str, float]]]:
     """Returns (record id, score) of the k best for every query."""
+    rankings: list[list[tuple[str, float]]] = [[] for _ in queries]
+    pending, depth = [*range(len(queries))], 4 * k
+    while pending:
+      depth = min(depth, len(self.record_ids))
+      ranked = self._rank([queries[number] for number in pending], depth)
+      for number, ranking in zip(pending, ranked, strict=True):
+        ranking.sort(key=lambda hit: (-hit[1], self.row_of[hit[0]]))
+        rankings[number] = ranking[:k]
+      if depth == len(self.record_ids):
+        break
+      # More than were ranked may be as good as the last that is kept.
+      pending = [
+        number
+        for number, ranking in zip(pending, ranked, strict=True)
+        if ranking[-1][1] == ranking[k - 1][1]
+      ]
+      depth *= 16
+    return rankings
+
+  def _rank(
+    self, queries: Sequence[str], k: int
+  ) -> list[list[tuple[str, float]]]:
     masks = {"all": np.ones(len(self.posterior), bool)}
     indices, scores = self.dated.rank_by_posterior(
       queries, self.posterior, k, masks
     )["all"]
-    ids = self.benchmark.record_ids
     return [
       [
-        (ids[index], float(score))
+        (self.record_ids[index], float(score))
         for index, score in zip(row, values, strict=True)
         if index >= 0
       ]
@@ -126,7 +161,6 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--data_dir")
   parser.add_argument("--split", default="test")
   parser.add_argument("--depth", type=int, default=10)
-  parser.add_argument("--run", type=pathlib.Path)
   parser.add_argument("--ask", action="store_true")
   parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
   return parser.parse_args()
@@ -155,10 +189,11 @@ def evaluate(
   """Returns the figures of the index or of the system, and its seconds."""
   benchmark = load.load_benchmark(flags.name, data_dir=flags.data_dir)
   started = time.monotonic()
+  index = Index.open(flags.index)
   if is_index:
-    system = AskingIndex(Index.open(flags.index), flags.ask)
+    system = AskingIndex(index, flags.ask)
   else:
-    system = flags.run or FittedSystem(benchmark)
+    system = FittedSystem(benchmark, index)
   result = scoring.evaluate(system, benchmark, flags.split, flags.depth)
   seconds = time.monotonic() - started
   print(f"{result.system}: {seconds:.1f} s", flush=True)
