@@ -29,12 +29,15 @@ from ctd_jax.web import (
   record_page,
   search_page,
   security,
+  upload_page,
 )
 from ctd_jax.web.answering import AnswerThreads
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.jobs import JobRunner
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
+from ctd_jax.web.upload_reader import UploadReader
+from ctd_jax.web.uploads import UploadStore
 
 _MAX_AGE = 86_400  # seconds that a browser keeps a static file
 # Name of a file of another library -> module and path in it.
@@ -53,7 +56,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     settings: what it serves, to whom, and its limits.
 
   Raises:
-    FileNotFoundError: if there is no index.
+    FileNotFoundError: if there is no index and none can be built.
     ValueError: if the settings are unsafe or the index is damaged.
   """
   settings.validate()
@@ -68,14 +71,19 @@ def make_app(settings: WebSettings) -> FastAPI:
   )
   app.state.settings = settings
   app.state.threads = AnswerThreads()
-  app.state.holder = IndexHolder(settings.index, settings.encoder)
+  app.state.holder = IndexHolder(
+    settings.index, settings.encoder, may_be_new=not settings.read_only
+  )
   app.state.jobs = JobRunner(settings.index, settings)
+  app.state.uploads = UploadStore(settings.index, settings.max_upload)
+  app.state.upload_reader = UploadReader(settings.index, app.state.uploads)
   for router in (
     search_page.router,
     record_page.router,
     month_page.router,
     passage_page.router,
     about_page.router,
+    upload_page.router,
     correction_pages.router,
     job_pages.router,
     correction_api.router,
@@ -97,11 +105,14 @@ def make_app(settings: WebSettings) -> FastAPI:
 @contextlib.asynccontextmanager
 async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   """Has what the first question needs read while nobody has asked yet."""
-  threading.Thread(
-    target=_read_ahead, args=(app.state.holder.get(),), daemon=True
-  ).start()
+  served = app.state.holder.newest
+  if served is None:
+    logging.info("there is no index yet: the page takes texts for one")
+  else:
+    threading.Thread(target=_read_ahead, args=(served,), daemon=True).start()
   yield
   app.state.threads.close()
+  app.state.upload_reader.close()
   app.state.jobs.close()
 
 

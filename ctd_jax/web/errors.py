@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ctd_jax.web import messages
 
@@ -45,9 +45,14 @@ class PageError(Exception):
     self.values = values or {}
 
 
+class NoIndexError(Exception):
+  """There is nothing to be shown: the index is yet to be built."""
+
+
 def add_handlers(app: FastAPI) -> None:
   """Has an application answer errors with pages."""
   app.add_exception_handler(PageError, answer_page_error)
+  app.add_exception_handler(NoIndexError, _answer_no_index)
   app.add_exception_handler(HTTPException, _answer_http_error)
   app.add_exception_handler(RequestValidationError, _answer_validation_error)
   app.add_exception_handler(ValueError, _answer_value_error)
@@ -100,6 +105,15 @@ def answer_page_error(request: Request, error: PageError) -> Response:
   if error.message:
     detail = messages.translate(language, error.message, **error.values)
   return make_error_response(request, error.status, detail)
+
+
+def _answer_no_index(request: Request, _: NoIndexError) -> Response:
+  """Leads to where a text can be brought."""
+  if request.url.path.startswith("/api/"):
+    return make_error_response(request, 404, "the index is yet to be built")
+  from ctd_jax.web import rendering
+
+  return RedirectResponse(rendering.PageLinks(request)("/upload"), 303)
 
 
 def _answer_http_error(request: Request, error: HTTPException) -> Response:

@@ -102,9 +102,8 @@ class RequestGuard:
     request = Request(scope, receive)
     refusal = self._find_refusal(request)
     # FastAPI would refuse a long body as well, but before the headers.
-    await (refusal or self._app)(
-      scope, _limit_body(receive, self._settings.max_body), send
-    )
+    max_body = self._settings.max_body_of(request.url.path)
+    await (refusal or self._app)(scope, _limit_body(receive, max_body), send)
 
   def _find_refusal(self, request: Request) -> Response | None:
     host = request.headers.get("host", "")
@@ -117,10 +116,9 @@ class RequestGuard:
     if request.url.path.startswith(STATIC_PATH):
       return None
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > self._settings.max_body:
-      return errors.make_error_response(
-        request, 413, f"≤ {self._settings.max_body:,} bytes"
-      )
+    max_body = self._settings.max_body_of(request.url.path)
+    if not length.isdecimal() or int(length) > max_body:
+      return errors.make_error_response(request, 413, f"≤ {max_body:,} bytes")
     client = request.client.host if request.client else ""
     if self._rate and not self._limiter.hit(self._rate, client):
       response = errors.make_error_response(request, 429)

@@ -19,6 +19,7 @@ from ctd_jax.index import asking
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database, manifest
 from ctd_jax.web import month_records
+from ctd_jax.web.errors import NoIndexError
 
 Argument = TypeVar("Argument", bound=Hashable)
 Result = TypeVar("Result")
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 _COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # of questions that are remembered
 _MAX_MONTHS = 512  # that are remembered
+_NO_MARK = (0, 0)  # of a manifest that is not there
 _MAX_DENSITIES = 64  # choices of works and kinds that are remembered
 
 
@@ -127,24 +129,50 @@ class ServedIndex:
 class IndexHolder:
   """Opens an index, and opens it again when its manifest has changed."""
 
-  def __init__(self, folder: pathlib.Path, encoder: str | None = None):
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    encoder: str | None = None,
+    may_be_new: bool = False,
+  ):
     """Opens the index, and the encoder of its vectors if it has any.
 
     Args:
       folder: of the index.
       encoder: as of `Index.open`.
+      may_be_new: whether the index may be yet to be built.
 
     Raises:
       FileNotFoundError: if there is no index, or no encoder.
-      ValueError: naming the file that is damaged; if it is another encoder.
+      ValueError: naming the file that is damaged; if it is another encoder, or
+        the folder can be none of an index.
     """
     self._folder, self._encoder = folder, encoder
     self._lock = threading.Lock()
     self._mark = self._read_mark()
-    self._served = self._open()
+    self._served = None
+    if not (may_be_new and self._mark == _NO_MARK and _is_new(folder)):
+      self._served = self._open()
+
+  @property
+  def has_index(self) -> bool:
+    """Whether there is an index by now."""
+    return self.newest is not None
 
   def get(self) -> ServedIndex:
-    """Returns the newest state that can be opened."""
+    """Returns the newest state that can be opened.
+
+    Raises:
+      NoIndexError: if the index is yet to be built.
+    """
+    served = self.newest
+    if served is None:
+      raise NoIndexError
+    return served
+
+  @property
+  def newest(self) -> ServedIndex | None:
+    """The newest state that can be opened; None if there is none yet."""
     mark = self._read_mark()
     if mark != self._mark and self._lock.acquire(blocking=False):
       try:
@@ -175,5 +203,12 @@ class IndexHolder:
     try:
       status = (self._folder / manifest.MANIFEST_FILE).stat()
     except OSError:
-      return (0, 0)
+      return _NO_MARK
     return status.st_mtime_ns, status.st_ino
+
+
+def _is_new(folder: pathlib.Path) -> bool:
+  """Whether an index is yet to be built in a folder, and can be."""
+  from ctd_jax.index.building import index_builder  # takes seconds to import
+
+  return index_builder.is_new_folder(folder)

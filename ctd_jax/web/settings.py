@@ -10,6 +10,7 @@ import socket
 LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
 # Of one client, where others than this machine may ask.
 DEFAULT_REQUESTS_PER_MINUTE = 600
+UPLOAD_PATH = "/upload"
 _MIN_TOKEN = 16
 
 
@@ -27,6 +28,7 @@ class WebSettings:
     read_only: whether nobody can correct, upload or build anything.
     max_question: characters of a question or a passage.
     max_body: bytes of a request.
+    max_upload: bytes of texts that are brought, unpacked.
     seconds: that an answer may take.
     requests_per_minute: of one client; 0 for any number, None for the default.
   """
@@ -40,6 +42,7 @@ class WebSettings:
   read_only: bool = False
   max_question: int = 20_000
   max_body: int = 256 * 1024
+  max_upload: int = 64 << 20
   seconds: float = 20.0
   requests_per_minute: int | None = None
 
@@ -62,6 +65,15 @@ class WebSettings:
         f"--requests_per_minute={self.requests_per_minute}: expected a number "
         "of requests, or 0 for any"
       )
+
+  def max_body_of(self, path: str) -> int:
+    """Returns how many bytes a request for a page may have.
+
+    Args:
+      path: of the page.
+    """
+    # The parts of a form have heads.
+    return self.max_upload + (1 << 20) if path == UPLOAD_PATH else self.max_body
 
   @property
   def is_local(self) -> bool:

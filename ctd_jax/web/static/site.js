@@ -11,3 +11,13 @@ for (const box of document.querySelectorAll("form.ask textarea")) {
     }
   });
 }
+
+// Files that are too large are refused before they are sent.
+for (const input of document.querySelectorAll("input[type=file][data-limit]")) {
+  input.addEventListener("change", () => {
+    const size = [...input.files].reduce((sum, file) => sum + file.size, 0);
+    const isLarge = size > Number(input.dataset.limit);
+    input.setCustomValidity(isLarge ? input.dataset.message : "");
+    input.reportValidity();
+  });
+}

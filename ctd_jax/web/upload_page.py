@@ -1,0 +1,347 @@
+"""Bring a text: upload, preview of what was recognised, and its build."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.web import (
+  forms,
+  job_files,
+  job_pages,
+  rendering,
+  upload_files,
+)
+from ctd_jax.web.answering import answer_in_time, settings_of
+from ctd_jax.web.errors import PageError
+from ctd_jax.web.jobs import Job
+from ctd_jax.web.served_index import IndexHolder
+from ctd_jax.web.upload_reader import UploadReader
+from ctd_jax.web.uploads import (
+  ACCEPTED,
+  Upload,
+  UploadSettings,
+  UploadStore,
+)
+
+router = APIRouter(include_in_schema=False)
+
+ORDER, UNDATED = "order", "undated"
+_SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
+_MAX_FIELDS = 400  # of the form of a preview, which has one for each work
+_MAX_NAME = 100
+_MAX_REIGNS = 200
+# Polities, countries, CE:700-1160; no paths.
+_REIGNS = re.compile(r"[\w ,:\-()（）、]*")
+CALENDARS = ("zh", "ja", "ko", "all", "CE")
+
+
+@router.get("/upload")
+async def show_uploads(request: Request) -> Response:
+  """Returns the page for bringing texts, with those that were brought."""
+  _check_allowed(request)
+  uploads = await answer_in_time(request, store_of(request).list)
+  return _respond(
+    request,
+    "upload.html",
+    uploads=uploads,
+    has_index=holder_of(request).has_index,
+    calendars=(*CALENDARS, *chronicle_input.list_installed_tables()),
+    units=chronicle_input.UNITS,
+    suffixes=(*upload_files.SUFFIXES, upload_files.ARCHIVE_SUFFIX),
+    max_files=upload_files.MAX_FILES,
+    max_bytes=settings_of(request).max_upload,
+  )
+
+
+@router.post("/upload")
+async def take_files(request: Request) -> Response:
+  """Keeps files as a preview, then shows it."""
+  form = await forms.read_form(request, max_files=upload_files.MAX_FILES)
+  settings = _read_settings(form)
+  title = _read_field(form, "name", _MAX_NAME)
+  files = [
+    (item.filename or "", item.file)
+    for item in form.getlist("files")
+    if isinstance(item, UploadFile) and item.filename
+  ]
+  if not files:
+    raise PageError(
+      422,
+      "error.upload.empty",
+      {"suffixes": ", ".join(upload_files.SUFFIXES)},
+    )
+  upload = await answer_in_time(
+    request, store_of(request).add, files, title, settings
+  )
+  reader_of(request).read(upload)
+  return _lead_to(request, upload)
+
+
+@router.get("/upload/{name}")
+async def show_upload(request: Request, name: str) -> Response:
+  """Returns the preview of an upload."""
+  _check_allowed(request)
+  upload, preview, job = await answer_in_time(
+    request, _find_preview, request, name
+  )
+  served = holder_of(request).newest
+  works = served.index.works if served else ()
+  return _respond(
+    request,
+    "upload_preview.html",
+    upload=upload,
+    path=quote(upload.name),
+    preview=preview,
+    job=job,
+    seconds=0 if preview else _SECONDS_PER_LOAD,
+    has_index=served is not None,
+    is_changed="changed" in request.query_params,
+    replaced=_list_replaced(preview, [work.name for work in works]),
+    built=_list_built(preview, works) if upload.state == ACCEPTED else [],
+    units=chronicle_input.UNITS,
+    format_seconds=format_seconds,
+  )
+
+
+@router.post("/upload/{name}")
+async def change_upload(request: Request, name: str) -> Response:
+  """Reads an upload with other settings, has it built, or discards it."""
+  form = await forms.read_form(request, max_fields=_MAX_FIELDS)
+  upload = await answer_in_time(request, find_upload, request, name)
+  action = _read_field(form, "action", 20)
+  if action == "discard":
+    await answer_in_time(request, store_of(request).discard, upload)
+    return RedirectResponse(rendering.PageLinks(request)("/upload"), 303)
+  key = str(form[forms.KEY_FIELD])
+  if upload.job_key == key:  # sent twice
+    return job_pages.lead_to_job(request, upload.job_id)
+  settings = _read_settings(form)
+  if action != "build":
+    upload = await answer_in_time(
+      request, _change_settings, request, upload, settings
+    )
+    return _lead_to(request, upload)
+  job = await answer_in_time(request, _build, request, upload, settings, key)
+  if job is None:
+    return _lead_to(request, upload, changed="1")
+  return job_pages.lead_to_job(request, job.id)
+
+
+def store_of(request: Request) -> UploadStore:
+  """Returns the uploads of the server that a request came to."""
+  return request.app.state.uploads
+
+
+def reader_of(request: Request) -> UploadReader:
+  """Returns the reader of these uploads."""
+  return request.app.state.upload_reader
+
+
+def holder_of(request: Request) -> IndexHolder:
+  """Returns what holds the index of the server, if there is one by now."""
+  return request.app.state.holder
+
+
+def find_upload(request: Request, name: str) -> Upload:
+  """Returns an upload.
+
+  Raises:
+    PageError: 404, if there is none of that name.
+  """
+  upload = store_of(request).get(unicodedata.normalize("NFC", name))
+  if upload is None:
+    raise PageError(404, "error.upload.none", {"name": name[:_MAX_NAME]})
+  return upload
+
+
+def _check_allowed(request: Request) -> None:
+  """Raises PageError, 403, if the server takes no texts."""
+  if settings_of(request).read_only:
+    raise PageError(403, "error.read_only")
+
+
+def _find_preview(
+  request: Request, name: str
+) -> tuple[Upload, dict[str, Any] | None, Job | None]:
+  upload = find_upload(request, name)
+  job = None
+  if upload.job_id:
+    job = job_pages.jobs_of(request).get(upload.job_id)
+  is_built = job is not None and job.state == job_files.DONE
+  return upload, reader_of(request).read(upload, is_built), job
+
+
+def _change_settings(
+  request: Request, upload: Upload, settings: UploadSettings
+) -> Upload:
+  upload = store_of(request).change(upload, settings=settings)
+  reader_of(request).read(upload)
+  return upload
+
+
+def _build(
+  request: Request, upload: Upload, settings: UploadSettings, key: str
+) -> Job | None:
+  """Returns the job that builds an upload; None if it has to be read again.
+
+  Raises:
+    PageError: 409, if a job is at work on it; 422, if it cannot be built.
+  """
+  store = store_of(request)
+  jobs = job_pages.jobs_of(request)
+  subject = f"upload/{upload.name}"
+  if any(job.is_active for job in jobs.list(subject)):
+    raise PageError(409, "error.upload.busy")
+  upload = store.change(upload, settings=settings)
+  preview = reader_of(request).read(upload)
+  if preview is None:
+    return None
+  if preview["error"] or preview["error_key"]:
+    raise PageError(422, "error.upload.unreadable")
+  if preview["calendar_error"]:
+    raise PageError(422, "error.upload.calendar")
+  job = jobs.start(
+    upload.title,
+    list_arguments(
+      store.source_of(upload), settings, preview, holder_of(request).has_index
+    ),
+    subject,
+  )
+  store.change(upload, state=ACCEPTED, job_key=key, job_id=job.id)
+  return job
+
+
+def list_arguments(
+  source: str,
+  settings: UploadSettings,
+  preview: dict[str, Any],
+  has_index: bool = True,
+) -> list[str]:
+  """Returns the arguments of `ctd-jax index` that build an upload.
+
+  Args:
+    source: as of --add.
+    settings: how it is read and dated.
+    preview: of it.
+    has_index: whether there is one, which has a calendar.
+  """
+  arguments = [f"--add={source}"]
+  if settings.unit:
+    arguments.append(f"--unit={settings.unit}")
+  if settings.reigns and not has_index:
+    arguments.append(f"--reigns={settings.reigns}")
+  names = {work["name"] for work in preview["works"]}
+  for flag, chosen in ((ORDER, settings.in_order), (UNDATED, settings.undated)):
+    chosen = [name for name in chosen if name in names]
+    if chosen:
+      arguments.append(f"--{flag}={_join(chosen)}")
+  return arguments
+
+
+def _join(names: Sequence[str]) -> str:
+  """Returns names as a flag takes them, whatever is in them."""
+  line = io.StringIO()
+  csv.writer(line, lineterminator="").writerow(names)
+  return line.getvalue()
+
+
+def _read_settings(form: FormData) -> UploadSettings:
+  """Returns how an upload is to be read, by the fields of a form.
+
+  Raises:
+    PageError: 422, naming the field.
+  """
+  unit = _read_field(form, "unit", 20)
+  if unit not in ("", *chronicle_input.UNITS):
+    raise PageError(
+      422,
+      "error.parameter",
+      {
+        "name": "unit",
+        "value": unit,
+        "expected": ", ".join(chronicle_input.UNITS),
+      },
+    )
+  reigns = _read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
+  if not _REIGNS.fullmatch(reigns):
+    raise PageError(
+      422,
+      "error.parameter",
+      {
+        "name": "reigns",
+        "value": reigns[:40],
+        "expected": "宋; zh; CE:700-1160",
+      },
+    )
+  manners = {ORDER: [], UNDATED: []}
+  for field, value in form.items():
+    if field.startswith("manner.") and value in manners:
+      manners[value].append(field.removeprefix("manner."))
+  return UploadSettings(
+    unit=unit,
+    reigns=reigns,
+    in_order=tuple(manners[ORDER]),
+    undated=tuple(manners[UNDATED]),
+  )
+
+
+def _read_field(form: FormData, name: str, limit: int) -> str:
+  value = form.get(name, "")
+  value = value.strip() if isinstance(value, str) else ""
+  if len(value) > limit:
+    raise PageError(
+      422, "error.field", {"name": name, "length": len(value), "limit": limit}
+    )
+  return value
+
+
+def _list_replaced(
+  preview: dict[str, Any] | None, names: Sequence[str]
+) -> list[str]:
+  """Returns names of works that the index has and an upload would replace."""
+  works = (preview or {}).get("works", ())
+  return [work["name"] for work in works if work["name"] in names]
+
+
+def _list_built(
+  preview: dict[str, Any] | None, works: Sequence[Any]
+) -> list[Any]:
+  """Returns the works of the index that an upload has become."""
+  names = {work["name"] for work in (preview or {}).get("works", ())}
+  return [work for work in works if work.name in names]
+
+
+def format_seconds(seconds: float) -> str:
+  """Returns a time as 40 s, 5 min or 2.5 h; rough, as estimates are.
+
+  Args:
+    seconds: of the time.
+  """
+  if seconds < 90:
+    return f"{max(round(seconds / 10), 1) * 10} s"
+  if seconds < 5400:
+    return f"{round(seconds / 60)} min"
+  return f"{seconds / 3600:.1f} h"
+
+
+def _lead_to(request: Request, upload: Upload, **parameters: str) -> Response:
+  link = rendering.PageLinks(request)(
+    f"/upload/{quote(upload.name)}", **parameters
+  )
+  return RedirectResponse(link, 303)
+
+
+def _respond(request: Request, template: str, **values: Any) -> Response:
+  return HTMLResponse(rendering.render_plain(request, template, **values))

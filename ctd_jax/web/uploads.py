@@ -1,0 +1,262 @@
+"""Uploads: texts that a reader has brought, from their files to a build.
+
+`uploads/NAME/` of an index has the files of one, in a folder of the name that
+its works get, and `upload.json`. An upload is a preview until it is built; then
+it is kept, so that its works can be dated again from it. One that was neither
+built nor discarded is removed after a day.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import pathlib
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from typing import IO
+
+from absl import logging
+
+from ctd_jax.utils import files as file_tools
+from ctd_jax.web import upload_files
+from ctd_jax.web.errors import PageError
+
+UPLOADS_FOLDER = "uploads"
+UPLOAD_FILE = "upload.json"
+PREVIEW_FILE = "preview.json"
+PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
+_TEMPORARY = ".new-"
+_MAX_AGE = 86_400  # seconds that a preview is kept
+_MAX_TEMPORARY_AGE = 3_600
+_MAX_SAME_NAME = 1_000
+_DEFAULT_NAME = "text"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UploadSettings:
+  """How an upload is to be read and dated.
+
+  Attributes:
+    unit: of plain text, "line" or "paragraph"; "" as the text looks.
+    reigns: calendar of an index that is yet to be built; "" as the text says.
+    in_order: names of works that go forward in time.
+    undated: names of works that do not.
+  """
+
+  unit: str = ""
+  reigns: str = ""
+  in_order: tuple[str, ...] = ()
+  undated: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Upload:
+  """Texts that were brought.
+
+  Attributes:
+    name: of the folder, in addresses.
+    title: that its works are named after.
+    source: what `ctd-jax index --add` takes them from, below the folder.
+    is_beir: whether that is a folder in the form of BEIR.
+    state: one of `STATES`.
+    created: time, ISO 8601 of UTC.
+    num_files: that were taken.
+    num_bytes: of them.
+    left_out: names of files that were not taken.
+    settings: how they are read and dated.
+    job_key: of the form by which the build was started; "" before.
+    job_id: of the build; "" before.
+  """
+
+  name: str
+  title: str
+  source: str
+  is_beir: bool
+  state: str
+  created: str
+  num_files: int
+  num_bytes: int
+  left_out: tuple[str, ...]
+  settings: UploadSettings
+  job_key: str = ""
+  job_id: str = ""
+
+
+class UploadStore:
+  """The uploads of an index."""
+
+  def __init__(self, folder: pathlib.Path, max_bytes: int):
+    """Removes what was left behind.
+
+    Args:
+      folder: of the index, which may be yet to be built.
+      max_bytes: of an upload, unpacked.
+    """
+    self._folder = folder.expanduser().absolute() / UPLOADS_FOLDER
+    self._max_bytes = max_bytes
+    self._lock = threading.Lock()
+
+  def folder_of(self, upload: Upload) -> pathlib.Path:
+    """Returns the folder of an upload."""
+    return self._folder / upload.name
+
+  def source_of(self, upload: Upload) -> str:
+    """Returns what `ctd-jax index --add` takes an upload from."""
+    path = self.folder_of(upload) / upload.source
+    return f"beir:{path}" if upload.is_beir else str(path)
+
+  def add(
+    self,
+    files: Sequence[tuple[str, IO[bytes]]],
+    title: str,
+    settings: UploadSettings,
+  ) -> Upload:
+    """Keeps files as a preview.
+
+    Args:
+      files: name and contents of each.
+      title: that the works are named after; that of the files if "".
+      settings: how they are to be read.
+
+    Raises:
+      PageError: as of `upload_files.write_files`.
+    """
+    self.remove_leftovers()
+    title = upload_files.make_safe_name(title or _find_title(files))
+    title = title or _DEFAULT_NAME
+    self._folder.mkdir(parents=True, exist_ok=True)
+    temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+    try:
+      (temporary / title).mkdir(parents=True)
+      written = upload_files.write_files(
+        temporary / title, files, self._max_bytes
+      )
+      upload = Upload(
+        name=title,
+        title=title,
+        source=_find_source(title, written.paths),
+        is_beir=upload_files.CORPUS_FILE in written.paths,
+        state=PREVIEW,
+        created=_format_now(),
+        num_files=len(written.paths),
+        num_bytes=written.num_bytes,
+        left_out=written.left_out,
+        settings=settings,
+      )
+      return self._name(upload, temporary)
+    finally:
+      shutil.rmtree(temporary, ignore_errors=True)
+
+  def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
+    """Gives an upload a name that no other has."""
+    with self._lock:
+      for number in range(1, _MAX_SAME_NAME):
+        name = upload.title + f"-{number}" * (number > 1)
+        if not (self._folder / name).exists():
+          upload = dataclasses.replace(upload, name=name)
+          self._write(upload, temporary)
+          temporary.rename(self._folder / name)
+          return upload
+    raise PageError(422, "error.upload.twice", {"name": upload.title})
+
+  def get(self, name: str) -> Upload | None:
+    """Returns an upload; None if there is none of that name."""
+    if name not in self._list_names():  # a path from outside is none of these
+      return None
+    try:
+      values = json.loads(
+        file_tools.read_text(self._folder / name / UPLOAD_FILE)
+      )
+    except (OSError, ValueError) as error:
+      logging.warning("upload %s cannot be read: %s", name, error)
+      return None
+    settings = values.pop("settings")
+    lists = ("in_order", "undated")
+    return Upload(
+      **values | {"left_out": tuple(values["left_out"])},
+      settings=UploadSettings(
+        **settings | {key: tuple(settings[key]) for key in lists}
+      ),
+    )
+
+  def list(self) -> list[Upload]:
+    """Returns the uploads, the newest first."""
+    uploads = [
+      upload for name in self._list_names() if (upload := self.get(name))
+    ]
+    return sorted(uploads, key=lambda it: it.created, reverse=True)
+
+  def change(self, upload: Upload, **changes: object) -> Upload:
+    """Returns an upload with changes, which are kept.
+
+    Args:
+      upload: of the store.
+      **changes: new values of its attributes.
+    """
+    upload = dataclasses.replace(upload, **changes)
+    self._write(upload, self.folder_of(upload))
+    return upload
+
+  def discard(self, upload: Upload) -> None:
+    """Removes an upload that was not built.
+
+    Raises:
+      PageError: 409, if it was.
+    """
+    if upload.state != PREVIEW:
+      raise PageError(409, "error.upload.built")
+    shutil.rmtree(self.folder_of(upload), ignore_errors=True)
+
+  def remove_leftovers(self) -> None:
+    """Removes what nobody has come back to."""
+    for path in self._folder.glob(f"{_TEMPORARY}*"):
+      if time.time() - path.stat().st_mtime > _MAX_TEMPORARY_AGE:
+        shutil.rmtree(path, ignore_errors=True)
+    now = datetime.datetime.now(datetime.UTC)
+    for upload in self.list():
+      age = now - datetime.datetime.fromisoformat(upload.created)
+      if upload.state == PREVIEW and age.total_seconds() > _MAX_AGE:
+        logging.info("upload %s is removed: it was not built", upload.name)
+        shutil.rmtree(self.folder_of(upload), ignore_errors=True)
+
+  def _list_names(self) -> list[str]:
+    try:
+      paths = list(self._folder.iterdir())
+    except FileNotFoundError:
+      return []
+    return [
+      path.name
+      for path in paths
+      if path.is_dir() and not path.name.startswith(".")
+    ]
+
+  def _write(self, upload: Upload, folder: pathlib.Path) -> None:
+    content = json.dumps(
+      dataclasses.asdict(upload), ensure_ascii=False, indent=1
+    )
+    file_tools.write_text(folder / UPLOAD_FILE, content + "\n")
+
+
+def _find_title(files: Sequence[tuple[str, IO[bytes]]]) -> str:
+  """Returns what an upload is called: its folder, or its first file."""
+  name, file = files[0]
+  if name.lower().endswith(upload_files.ARCHIVE_SUFFIX):
+    top = upload_files.find_top_folder(upload_files.list_archive_names(file))
+    if top:
+      return top
+  return pathlib.PurePath(name).stem
+
+
+def _find_source(title: str, paths: Sequence[str]) -> str:
+  """Returns the file of a text that has one, else the folder of all."""
+  if len(paths) == 1 and paths[0] != upload_files.CORPUS_FILE:
+    return f"{title}/{paths[0]}"
+  return title
+
+
+def _format_now() -> str:
+  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,425 @@
+"""Uploads: what is taken and refused, the preview, and the build."""
+
+import io
+import pathlib
+import re
+import sys
+import time
+import zipfile
+
+import pytest
+
+from ctd_jax.web import upload_files, upload_page, upload_reader
+from ctd_jax.web.errors import PageError
+from ctd_jax.web.upload_reading import ReadingRequest, make_preview
+from ctd_jax.web.uploads import UploadSettings, UploadStore
+from tests.web.conftest import open_client
+
+TEXT = """隱公
+元年，春，王正月。
+三月，公及邾儀父盟于蔑。
+夏，五月，鄭伯克段于鄢。
+二年，春，公會戎于潛。
+洪武三年，某人來。
+"""
+LIMIT = 1 << 20
+SECONDS = 120
+
+
+def make_zip(names, **options):
+  """Returns an archive of names and contents."""
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    for name, content in names.items():
+      entry = zipfile.ZipInfo(name)
+      entry.compress_type = zipfile.ZIP_DEFLATED
+      entry.external_attr = options.get("mode", 0o100644) << 16
+      archive.writestr(entry, content)
+  file.seek(0)
+  return file
+
+
+@pytest.fixture
+def store(tmp_path):
+  return UploadStore(tmp_path, LIMIT)
+
+
+def add(store, *files, title=""):
+  return store.add(
+    [
+      (
+        name,
+        io.BytesIO(content.encode()) if isinstance(content, str) else content,
+      )
+      for name, content in files
+    ],
+    title,
+    UploadSettings(),
+  )
+
+
+@pytest.mark.parametrize(
+  ("given", "expected"),
+  [
+    ("宋史.txt", "宋史.txt"),
+    ("../../etc/passwd", "etc_passwd"),
+    ("a/b\\c:d,e.txt", "a_b_c_d_e.txt"),
+    ("..", ""),
+    (".hidden", "hidden"),
+    ("a\x00b\u202ec", "a_bc"),
+    ("--flag=1", "flag=1"),
+  ],
+)
+def test_names_are_made_safe(given, expected):
+  assert upload_files.make_safe_name(given) == expected
+
+
+def test_long_names_keep_their_end():
+  name = upload_files.make_safe_name("史" * 300 + ".txt")
+  assert name.endswith("史.txt")
+  assert len(name.encode()) <= 150
+
+
+def test_text_is_kept_and_found_again(store):
+  upload = add(store, ("史.txt", TEXT))
+  assert store.source_of(upload).endswith("uploads/史/史/史.txt")
+  assert pathlib.Path(store.source_of(upload)).read_text() == TEXT
+  assert store.get("史") == upload
+  assert store.list() == [upload]
+  again = add(store, ("史.txt", TEXT))
+  assert again.name == "史-2"
+  # Its work is called the same, so that it replaces the one before.
+  assert store.source_of(again).endswith("uploads/史-2/史/史.txt")
+  store.discard(upload)
+  assert store.get("史") is None
+  for name in ("..", "../uploads/史-2", "", ".", "史-2/史"):
+    assert store.get(name) is None
+
+
+def test_archive_of_a_folder_is_unpacked(store):
+  archive = make_zip(
+    {
+      "KR9/a_001.txt": TEXT,
+      "KR9/b/a_002.txt": TEXT,
+      "KR9/.git/config.txt": "x",
+      "KR9/README.md": "x",
+      "KR9/image.png": "x",
+    }
+  )
+  upload = add(store, ("x.zip", archive))
+  assert upload.title == "KR9"
+  assert upload.num_files == 2
+  assert set(upload.left_out) == {
+    "KR9/.git/config.txt",
+    "KR9/README.md",
+    "KR9/image.png",
+  }
+  folder = pathlib.Path(store.source_of(upload))
+  assert sorted(path.name for path in folder.rglob("*.txt")) == [
+    "a_001.txt",
+    "a_002.txt",
+  ]
+
+
+def test_names_of_older_archives_are_read(store):
+  archive = make_zip({"AAAA.txt": TEXT}).getvalue()
+  name = "宋史".encode("gb18030")
+  archive = io.BytesIO(archive.replace(b"AAAA", name))
+  assert add(store, ("x.zip", archive)).source == "x/宋史.txt"
+
+
+def test_corpus_is_taken_as_beir(store):
+  upload = add(
+    store, ("corpus.jsonl", '{"_id": "1", "text": "x"}'), title="set"
+  )
+  assert upload.is_beir
+  assert store.source_of(upload).startswith("beir:")
+
+
+@pytest.mark.parametrize(
+  ("names", "mode", "message"),
+  [
+    ({"../a.txt": "x"}, 0o100644, "error.upload.path"),
+    ({"/etc/a.txt": "x"}, 0o100644, "error.upload.path"),
+    ({"a\\..\\..\\b.txt": "x"}, 0o100644, "error.upload.path"),
+    ({"C:\\a.txt": "x"}, 0o100644, "error.upload.path"),
+    ({"a/" * 20 + "a.txt": "x"}, 0o100644, "error.upload.path"),
+    ({"a.txt": "/etc/passwd"}, 0o120777, "error.upload.link"),
+    ({"a*.txt": "x", "a?.txt": "x"}, 0o100644, "error.upload.twice"),
+    ({"a.png": "x"}, 0o100644, "error.upload.empty"),
+    ({"a.txt": "\0" * (LIMIT + 1)}, 0o100644, "error.upload.bytes"),
+    ({f"{n}.txt": "" for n in range(2001)}, 0o100644, "error.upload.files"),
+  ],
+)
+def test_bad_archives_are_refused_and_leave_nothing(
+  store, tmp_path, names, mode, message
+):
+  with pytest.raises(PageError) as raised:
+    add(store, ("x.zip", make_zip(names, mode=mode)))
+  assert raised.value.message == message
+  assert not list((tmp_path / "uploads").iterdir())
+
+
+def test_bomb_is_not_inflated_beyond_the_limit(store, tmp_path):
+  archive = make_zip({"a.txt": "\0" * (200 << 20)})
+  assert len(archive.getvalue()) < LIMIT
+  start = time.monotonic()
+  with pytest.raises(PageError) as raised:
+    add(store, ("x.zip", archive))
+  assert raised.value.status == 413
+  assert time.monotonic() - start < 10
+  assert not list((tmp_path / "uploads").iterdir())
+
+
+@pytest.mark.parametrize("cut", [10, 60, -30])
+def test_damaged_archive_is_named(store, cut):
+  archive = io.BytesIO(make_zip({"a.txt": TEXT * 50}).getvalue()[:cut])
+  with pytest.raises(PageError) as raised:
+    add(store, ("x.zip", archive))
+  assert raised.value.message == "error.upload.damaged"
+
+
+def test_abandoned_previews_are_removed(store):
+  old = store.change(
+    add(store, ("a.txt", TEXT)), created="2020-01-01T00:00:00+00:00"
+  )
+  kept = store.change(
+    add(store, ("b.txt", TEXT)),
+    created="2020-01-01T00:00:00+00:00",
+    state="accepted",
+  )
+  new = add(store, ("c.txt", TEXT))
+  assert {upload.name for upload in store.list()} == {kept.name, new.name}
+  assert not store.folder_of(old).exists()
+  with pytest.raises(PageError) as raised:
+    store.discard(kept)
+  assert raised.value.status == 409
+
+
+def make_request(path, **values):
+  root = path.parent
+  return ReadingRequest(
+    **{
+      "source": str(path),
+      "root": str(root),
+      "index": str(root / "none"),
+      "has_index": False,
+      "unit": "",
+      "reigns": "lu",
+      "output": str(root / "out.json"),
+    }
+    | values
+  )
+
+
+def test_preview_says_what_is_recognised(tmp_path):
+  path = tmp_path / "史.txt"
+  path.write_text(TEXT)
+  preview = make_preview(make_request(path))
+  (work,) = preview["works"]
+  assert (work["format"], work["num_records"], work["num_headings"]) == (
+    "plain",
+    5,
+    1,
+  )
+  assert work["records"][0]["text"] == "元年，春，王正月。"
+  assert work["headings"] == ["隱公"]
+  assert work["manner"] == "order"
+  assert work["num_dates"] >= 5
+  assert work["unknown"] == [("洪武", 1)]
+  assert "洪武" in work["warnings"][0]
+  assert preview["calendar"]["first"] == "魯隱公元年正月"
+  assert preview["seconds"] > 0
+
+
+def test_preview_of_what_prints_no_dates(tmp_path):
+  path = tmp_path / "注.txt"
+  path.write_text("某者，人也。\n盟者，約也。\n")
+  preview = make_preview(make_request(path))
+  assert preview["works"][0]["manner"] == "model"
+  assert make_preview(make_request(path, reigns=""))["calendar_error"]
+
+
+def test_preview_tells_streams(tmp_path):
+  path = tmp_path / "合.txt"
+  path.write_text("隱公\n【經】元年，春，王正月。\n【傳】元年，春，某來。\n")
+  (work,) = make_preview(make_request(path))["works"]
+  assert dict(work["streams"]) == {"經": 1, "傳": 1}
+
+
+def test_file_in_another_encoding_is_named_with_its_line(tmp_path):
+  path = tmp_path / "史.txt"
+  path.write_bytes("甲\n乙\n".encode() + ("元年之人也" * 40).encode("gb18030"))
+  with pytest.raises(ValueError, match=r"史\.txt:3: byte"):
+    make_preview(make_request(path))
+
+
+def test_reading_that_takes_too_long_is_ended(store, tmp_path, monkeypatch):
+  monkeypatch.setattr(sys, "executable", "/bin/sleep")
+
+  class Endless(upload_reader.subprocess.Popen):
+    def __init__(self, command, **options):
+      super().__init__(("/bin/sleep", "60"), **options)
+
+  monkeypatch.setattr(upload_reader.subprocess, "Popen", Endless)
+  reader = upload_reader.UploadReader(tmp_path, store, max_seconds=0.2)
+  upload = add(store, ("a.txt", TEXT))
+  preview = wait_for(lambda: reader.read(upload))
+  assert preview["error_key"] == "upload.too_long"
+  reader.close()
+
+
+def wait_for(function):
+  deadline = time.monotonic() + SECONDS
+  while not (result := function()):
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+  return result
+
+
+@pytest.mark.parametrize(
+  ("settings", "expected"),
+  [
+    (UploadSettings(), []),
+    (
+      UploadSettings(unit="line", reigns="宋", in_order=("a,b", "c")),
+      ["--unit=line", '--order="a,b",c', "--reigns=宋"],
+    ),
+    (UploadSettings(undated=("a,b", "none")), ['--undated="a,b"']),
+  ],
+)
+def test_arguments_of_the_build(settings, expected):
+  preview = {"works": [{"name": "a,b"}, {"name": "c"}]}
+  arguments = upload_page.list_arguments("x", settings, preview, False)
+  assert sorted(arguments) == sorted(["--add=x", *expected])
+
+
+@pytest.mark.parametrize(
+  ("seconds", "expected"),
+  [(3, "10 s"), (44, "40 s"), (300, "5 min"), (9000, "2.5 h")],
+)
+def test_times_are_rough(seconds, expected):
+  assert upload_page.format_seconds(seconds) == expected
+
+
+def read_fields(page):
+  return dict(re.findall(r'name="(form_\w+)" value="(\w+)"', page))
+
+
+def test_text_is_brought_to_a_folder_without_an_index(tmp_path, monkeypatch):
+  folder = tmp_path / "new.index"
+  with open_client(folder) as client:
+    response = client.get("/", headers={"accept-language": "en"})
+    assert (response.status_code, response.headers["location"]) == (
+      303,
+      "/upload",
+    )
+    assert client.get("/api/index").status_code == 404
+    page = client.get("/upload").text
+    assert 'name="reigns"' in page
+    fields = read_fields(page)
+    files = [("files", ("史.txt", TEXT.encode()))]
+    refused = client.post("/upload", data={"reigns": "lu"}, files=files)
+    assert refused.status_code == 403
+    bad = client.post(
+      "/upload", data=fields | {"reigns": "../../etc/passwd"}, files=files
+    )
+    assert bad.status_code == 422
+    response = client.post(
+      "/upload", data=fields | {"reigns": "lu"}, files=files
+    )
+    address = response.headers["location"]
+    assert address == "/upload/%E5%8F%B2"
+
+    def read():
+      text = client.get(address).text
+      return "http-equiv" not in text and text
+
+    page = wait_for(read)
+    assert "鄭伯克段于鄢" in page
+    assert "<mark>洪武 <small>1</small></mark>" in page
+    started = []
+    jobs = client.app.state.jobs
+    start = jobs.start
+    monkeypatch.setattr(
+      jobs,
+      "start",
+      lambda *arguments: (
+        started.append(arguments) or start("x", ["--list"], arguments[2])
+      ),
+    )
+    fields = read_fields(page)
+    send = {"action": "build", "reigns": "lu", "manner.史": "undated"}
+    for _ in range(2):  # sent twice, built once
+      response = client.post(address, data=fields | send)
+      assert response.headers["location"].startswith("/jobs/")
+    ((title, arguments, subject),) = started
+    assert (title, subject) == ("史", "upload/史")
+    assert arguments == [
+      f"--add={folder}/uploads/史/史/史.txt",
+      "--reigns=lu",
+      "--undated=史",
+    ]
+    upload = client.app.state.uploads.get("史")
+    assert upload.state == "accepted"
+    changed = client.post(
+      address, data=read_fields(page) | {"action": "discard"}
+    )
+    assert changed.status_code == 409
+
+
+def test_settings_that_change_the_reading_are_shown_before_a_build(
+  tmp_path, index_folder
+):
+  import shutil
+
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  with open_client(folder) as client:
+    fields = read_fields(client.get("/upload").text)
+    response = client.post(
+      "/upload", data=fields, files=[("files", ("a.txt", TEXT.encode()))]
+    )
+    address = response.headers["location"]
+    wait_for(lambda: "form class" in client.get(address).text)
+    send = {"action": "build", "unit": "paragraph"}
+    response = client.post(address, data=fields | send)
+    assert response.headers["location"] == f"{address}?changed=1"
+    assert not client.app.state.jobs.list()
+    response = client.post(address, data=fields | {"action": "discard"})
+    assert response.headers["location"] == "/upload"
+    assert client.get(address).status_code == 404
+
+
+def test_server_that_is_read_only_takes_nothing(index_folder, tmp_path):
+  with open_client(index_folder, read_only=True) as client:
+    assert "/upload" not in client.get("/").text
+    assert client.get("/upload").status_code == 403
+    assert client.post("/upload").status_code == 403
+  with (
+    pytest.raises(FileNotFoundError),
+    open_client(tmp_path / "none", read_only=True),
+  ):
+    pass
+
+
+def test_more_than_the_limit_is_refused(index_folder):
+  with open_client(index_folder, max_upload=1000) as client:
+    fields = read_fields(client.get("/upload").text)
+    files = [("files", ("a.txt", b"x" * 2000))]
+    response = client.post("/upload", data=fields, files=files)
+    assert response.status_code == 413
+    long = [("files", ("a.txt", b"x" * (2 << 20)))]
+    assert client.post("/upload", data=fields, files=long).status_code == 413
+
+
+def test_folder_of_something_else_is_not_taken(tmp_path):
+  (tmp_path / "letters.doc").write_text("x")
+  with pytest.raises(ValueError, match=r"letters\.doc"):
+    open_client(tmp_path).__enter__()
+
+
+def test_unreadable_upload_json_is_left(store, tmp_path, caplog):
+  upload = add(store, ("a.txt", TEXT))
+  (store.folder_of(upload) / "upload.json").write_text("{")
+  assert store.list() == []
+  assert "cannot be read" in caplog.text
