@@ -4,6 +4,8 @@
   python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
   python -m ctd_jax.index --index=song --encoder=exported
+  python -m ctd_jax.index --index=song --redate
+  python -m ctd_jax.index --index=song --corrections=song.csv
   python -m ctd_jax.index --index=song --check
 
 --add names what is taken in, several with commas or by several flags: a data
@@ -29,6 +31,15 @@ found by what they mean too: a trained run, in its workdir or as ctd_jax.export
 wrote it, or a published encoder. The index keeps the vectors, not the encoder,
 and remembers where that lies. A work that is added later is encoded by itself.
 
+Readers correct dates on the pages of `ctd-jax serve`, and the corrections lie
+in the index. Whenever a work is dated they are taken as certain; one whose
+records are gone or have changed is left out, and named. --redate dates the
+works again whose corrections are new or undone, and no others: what the model
+dated by them stays until it is added again or has corrections of its own. Each
+work is read from where it was added from, with the same flags, and must be the
+same text. --corrections=FILE writes them: .tsv for --fixed, .csv and .jsonl all
+that were ever made, .xml the corrected records in TEI.
+
 A build that is broken off leaves the index as it was. Started again with the
 same flags it goes on; works that are dated, and records that are encoded, are
 not again.
@@ -43,17 +54,43 @@ from absl import flags
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.utils import command_line
 
+_FLAGS_OF_ADDING = (
+  "add",
+  "remove",
+  "reigns",
+  "unit",
+  "order",
+  "undated",
+  "hide",
+  "fixed",
+  "data_dir",
+  "encoder",
+  "passages",
+)
+
 
 def main() -> None:
   """Builds, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.index.building import index_builder, index_check, index_summary
+  from ctd_jax.index import correction_export
+  from ctd_jax.index.building import (
+    index_builder,
+    index_check,
+    index_summary,
+    redating,
+  )
   from ctd_jax.index.building.group_dating import DatingChoices
 
   values = flags.FLAGS
   folder = pathlib.Path(values.index).expanduser()
-  result = None
-  if values.add or values.remove or values.encoder:
+  result, problems = None, ()
+  if values.redate:
+    _check_alone()
+    redated = redating.redate_index(folder)
+    result, problems = redated.build, redated.problems
+    if result is None and not problems:
+      print(f"{folder}: no work has corrections that its dates lack")
+  elif values.add or values.remove or values.encoder:
     result = index_builder.build_index(
       folder,
       [source for argument in values.add for source in _split(argument)],
@@ -74,18 +111,39 @@ def main() -> None:
       ),
       values.remove,
     )
-  elif not (values.check or values.list):
+  elif not (values.check or values.list or values.corrections):
     raise ValueError(
       "nothing to do: --add=... builds the index, --encoder=... makes vectors "
-      "of its records, --check verifies it, --list shows its works"
+      "of its records, --redate dates corrected works again, --corrections=... "
+      "writes the corrections, --check verifies it, --list shows its works"
     )
   if values.check:
-    problems = index_check.check_index(folder)
-    if problems:
-      raise ValueError("\n  ".join([f"{folder} is damaged:", *problems]))
+    damage = index_check.check_index(folder)
+    if damage:
+      raise ValueError("\n  ".join([f"{folder} is damaged:", *damage]))
     print(f"{folder}: every file, row and hash is as it was written")
   if result is not None or values.list:
     print(index_summary.format_summary(folder, result))
+  if values.corrections:
+    target = pathlib.Path(values.corrections).expanduser()
+    print(correction_export.write_corrections(folder, target))
+  if problems:
+    raise ValueError("\n  ".join(["--redate: not dated again:", *problems]))
+
+
+def _check_alone() -> None:
+  """Refuses flags that say how works are added, which --redate remembers.
+
+  Raises:
+    ValueError: naming them.
+  """
+  others = [
+    f"--{name}" for name in _FLAGS_OF_ADDING if flags.FLAGS[name].present
+  ]
+  if others:
+    raise ValueError(
+      f"--redate dates works as they were added; leave {', '.join(others)} out"
+    )
 
 
 def _split(argument: str) -> list[str]:
@@ -170,6 +228,19 @@ if __name__ == "__main__":
     True,
     "Whether to learn from the records how to date passages that are not among "
     "them, which takes time and a third of the folder.",
+  )
+  flags.DEFINE_bool(
+    "redate",
+    False,
+    "Date the works again whose corrections have changed, from where they were "
+    "added from.",
+  )
+  flags.DEFINE_string(
+    "corrections",
+    None,
+    "File that the corrections of the index are written to: .tsv as --fixed "
+    "reads them, one for each text, .csv, .jsonl or .xml. Example: "
+    "--corrections=song.csv",
   )
   flags.DEFINE_bool(
     "check", False, "Verify files, hashes and rows, and name what is damaged."

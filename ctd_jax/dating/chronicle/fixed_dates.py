@@ -115,6 +115,18 @@ def write_fixed_dates(
 
   Args:
     path: of the file.
+    fixed_dates: as of `format_fixed_dates`.
+
+  Raises:
+    ValueError: likewise.
+  """
+  files.write_text(path, format_fixed_dates(fixed_dates))
+
+
+def format_fixed_dates(fixed_dates: Iterable[FixedDate]) -> str:
+  """Returns corrections as a table that `read_fixed_dates` reads.
+
+  Args:
     fixed_dates: each with `record`, `line` or both.
 
   Raises:
@@ -134,7 +146,7 @@ def write_fixed_dates(
     if any(mark in cell for cell in cells for mark in "\t\n\r"):
       raise ValueError(f"{fixed_date}: a tab or an end of line within a cell")
     rows.append("\t".join(cells))
-  files.write_text(path, "\n".join(rows) + "\n")
+  return "\n".join(rows) + "\n"
 
 
 def read_rows(path: pathlib.Path) -> list[tuple[int, FixedDate]]:

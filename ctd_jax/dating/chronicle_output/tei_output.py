@@ -30,7 +30,6 @@ from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
 from ctd_jax.dating.chronicle_output.date_tables import format_month
 from ctd_jax.dating.chronicle_output.dated_sections import (
   DatedSection,
-  NamedMonth,
 )
 
 NAMESPACE = "http://www.tei-c.org/ns/1.0"
@@ -99,8 +98,8 @@ def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
   sources = ", ".join(dict.fromkeys(row.file for row in rows))
   header = _HEADER.format(
     namespace=NAMESPACE,
-    title=_escape(title or sources),
-    sources=_escape(sources),
+    title=escape_text(title or sources),
+    sources=escape_text(sources),
     num_sections=len(rows),
     version=__version__,
     decoder=_DECODER,
@@ -137,15 +136,15 @@ def _format_section(row: DatedSection) -> str:
     )
   )
   return (
-    f"<seg{_format_attributes(attributes)}>{_escape(head)}"
-    f"{_format_date(row, printed)}{_escape(rest)}</seg>"
+    f"<seg{format_attributes(attributes)}>{escape_text(head)}"
+    f"{_format_date(row, printed)}{escape_text(rest)}</seg>"
   )
 
 
 def _format_date(row: DatedSection, printed: str) -> str:
   """Returns the element of a date; "" where nothing is known of it."""
   if row.month is None:
-    return f"<date>{_escape(printed)}</date>" if printed else ""
+    return f"<date>{escape_text(printed)}</date>" if printed else ""
   if row.not_before == row.not_after:
     days = {"when-iso": row.not_before}
   else:
@@ -153,7 +152,9 @@ def _format_date(row: DatedSection, printed: str) -> str:
   attributes = {
     **days,
     "n": format_month(row.month),
-    "when-custom": _format_custom_date(row.month),
+    "when-custom": format_custom_date(
+      row.month.common_era_year, row.month.month, row.month.is_leap
+    ),
     "datingMethod": f"#{_CALENDAR}",
     **({"calendar": f"#{_CALENDAR}"} if printed else {}),
     "cert": _grade(row.probability),
@@ -161,16 +162,21 @@ def _format_date(row: DatedSection, printed: str) -> str:
     "resp": f"#{_EDITOR if row.is_fixed else _DECODER}",
   }
   return (
-    f"<date{_format_attributes(attributes)}>"
+    f"<date{format_attributes(attributes)}>"
     f'<certainty locus="value" degree="{row.probability:.4f}"/>'
-    f"{_escape(printed)}</date>"
+    f"{escape_text(printed)}</date>"
   )
 
 
-def _format_custom_date(month: NamedMonth) -> str:
-  year = month.common_era_year
-  sign, leap = "-" * (year < 0), "L" * month.is_leap
-  return f"{sign}{abs(year):04d}-{month.month:02d}{leap}"
+def format_custom_date(year: int, month: int, is_leap: bool) -> str:
+  """Returns a month as `when-custom` has it, 0311-06.
+
+  Args:
+    year: astronomical.
+    month: number, from 1.
+    is_leap: whether it is the leap month after that.
+  """
+  return f"{'-' * (year < 0)}{abs(year):04d}-{month:02d}{'L' * is_leap}"
 
 
 def _grade(probability: float) -> str:
@@ -179,7 +185,12 @@ def _grade(probability: float) -> str:
   return "low" if probability < DOUBTFUL else "medium"
 
 
-def _format_attributes(attributes: dict[str, str]) -> str:
+def format_attributes(attributes: dict[str, str | None]) -> str:
+  """Returns attributes of an element, those of None left out.
+
+  Args:
+    attributes: name -> value, as it is.
+  """
   return "".join(
     f" {name}={saxutils.quoteattr(_replace_forbidden(value))}"
     for name, value in attributes.items()
@@ -187,7 +198,8 @@ def _format_attributes(attributes: dict[str, str]) -> str:
   )
 
 
-def _escape(text: str) -> str:
+def escape_text(text: str) -> str:
+  """Returns a text as the content of an element."""
   return saxutils.escape(_replace_forbidden(text))
 
 

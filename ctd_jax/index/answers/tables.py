@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ctd_jax.index.answers.answer import Answer, RecordDate
@@ -48,10 +48,24 @@ def format_table(answer: Answer, table_format: str) -> str:
       written as spaces.
   """
   rows = list(_list_rows(answer))
+  columns = list(rows[0]) if rows else _RECORD_COLUMNS
+  return format_rows(rows, columns, table_format)
+
+
+def format_rows(
+  rows: Iterable[dict[str, Any]], columns: Sequence[str], table_format: str
+) -> str:
+  """Returns rows as CSV or TSV, with a header.
+
+  Args:
+    rows: column -> value.
+    columns: in order.
+    table_format: as of `format_table`.
+  """
   text = io.StringIO()
   writer = csv.DictWriter(
     text,
-    list(rows[0]) if rows else _RECORD_COLUMNS,
+    columns,
     delimiter=_DELIMITERS[table_format],
     lineterminator="\n",
     quoting=csv.QUOTE_NONE if table_format == TSV else csv.QUOTE_MINIMAL,

@@ -16,6 +16,7 @@ from ctd_jax.index.building.staged_works import TEXT_COLUMNS
 from ctd_jax.index.dense import vector_files
 from ctd_jax.index.dense.vector_files import WorkVectors
 from ctd_jax.index.storage import database, full_text, manifest
+from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.index.storage.database import IndexedWork
 from ctd_jax.index.storage.manifest import EncoderEntry, Manifest
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
@@ -37,6 +38,7 @@ def check_index(folder: pathlib.Path) -> list[str]:
   """
   index_manifest = manifest.read_manifest(folder)
   problems = list(_check_files(folder, index_manifest))
+  problems += CorrectionStore(folder).check()
   try:
     calendar = calendars.load_index_calendar(folder)
   except (FileNotFoundError, ValueError) as error:

@@ -9,9 +9,10 @@ import sqlite3
 
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import calendars
+from ctd_jax.index import calendars, corrections
 from ctd_jax.index.building.index_builder import BuildResult
 from ctd_jax.index.dense import encoders
+from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import database, manifest
 from ctd_jax.index.storage.database import IndexedWork
 
@@ -63,6 +64,7 @@ def format_summary(
         f"{dense.path}",
       )
     )
+  lines += _describe_corrections(folder)
   with contextlib.closing(database.open_database(folder)) as connection:
     works = database.list_works(connection)
     total = sum(work.num_records for work in works)
@@ -78,6 +80,29 @@ def format_summary(
       if names:
         lines.append((name, ", ".join(names)))
   return "\n".join(f"{name:<{_WIDTH}}{text}".rstrip() for name, text in lines)
+
+
+def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
+  """Returns how many corrections there are, and how many are pending."""
+  index = IndexFolder.open(folder)
+  works = [row.work for row in index.corrections.active()]
+  pending = corrections.count_pending(index)
+  if not works and not pending:
+    return []
+  text = f"{len(works):,} by readers"
+  if pending:
+    text += (
+      f", {sum(pending.values()):,} changes are yet to be dated by --redate: "
+      f"{', '.join(pending)}"
+    )
+  lines = [("corrections", text)]
+  lost = sorted({*works} - {work.name for work in index.works})
+  if lost:
+    count = sum(work in lost for work in works)
+    lines.append(
+      ("", f"  {count:,} wait for works that were removed: {', '.join(lost)}")
+    )
+  return lines
 
 
 def _describe_work(

@@ -27,7 +27,7 @@ from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.index.building.source_works import SourceRecord
 from ctd_jax.index.storage.corrections import Correction, hash_texts
-from ctd_jax.index.storage.database import HEADING
+from ctd_jax.index.storage.database import HEADING, IndexRecord
 from ctd_jax.texts.works import Entry
 
 
@@ -89,7 +89,7 @@ def match_corrections(
   correction_of: dict[int, Correction] = {}
   left_out: dict[int, str] = {}
   applied = []
-  finder = _RecordFinder(records)
+  finder = RecordFinder(records)
   for correction in corrections:
     try:
       rows = finder.find_rows(correction)
@@ -192,10 +192,15 @@ def add_fixed_entries(
   return dataclasses.replace(corrected, months={**corrected.months, **months})
 
 
-class _RecordFinder:
+class RecordFinder:
   """Finds the records of corrections again."""
 
-  def __init__(self, records: Sequence[SourceRecord]):
+  def __init__(self, records: Sequence[SourceRecord | IndexRecord]):
+    """Counts the records of each text.
+
+    Args:
+      records: of a work, all, in order.
+    """
     self._records = records
     self._row_of = {record.record_id: row for row, record in enumerate(records)}
     self._num_before: list[int] = []
@@ -206,6 +211,9 @@ class _RecordFinder:
 
   def find_rows(self, correction: Correction) -> list[int]:
     """Returns the rows of the records of a correction, headings left out.
+
+    Args:
+      correction: of the work.
 
     Raises:
       ValueError: saying what has become of them.

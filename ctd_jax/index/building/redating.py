@@ -1,0 +1,184 @@
+"""Dating again: the works of an index whose corrections have changed.
+
+Each is read from where it was added from, as it was added then, and only if it
+is still the same text. The other works of its data set are read too, for they
+date it, and stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Collection, Mapping
+
+from absl import logging
+
+from ctd_jax.index import corrections
+from ctd_jax.index.building import index_builder, staged_works
+from ctd_jax.index.building.group_dating import UNDATED, DatingChoices
+from ctd_jax.index.building.index_builder import (
+  Addition,
+  BuildOptions,
+  BuildResult,
+)
+from ctd_jax.index.building.source_requests import SourceRequest
+from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.storage import manifest
+from ctd_jax.index.storage.database import ORDER, IndexedWork
+
+
+@dataclasses.dataclass(frozen=True)
+class RedateResult:
+  """What dating again did.
+
+  Attributes:
+    build: of the works that were dated again; None if there were none.
+    problems: why others were not, each with what to do.
+  """
+
+  build: BuildResult | None
+  problems: tuple[str, ...]
+
+
+def redate_index(folder: pathlib.Path) -> RedateResult:
+  """Dates the works again whose corrections have changed.
+
+  Args:
+    folder: of the index.
+
+  Raises:
+    FileNotFoundError: if there is no index.
+    ValueError: if a build goes wrong; the index is what it was.
+  """
+  index = IndexFolder.open(folder)
+  works = {work.name: work for work in index.works}
+  pending = corrections.pending_works(index)
+  dated_with, problems = {}, []
+  by_request: dict[SourceRequest, list[str]] = {}
+  for name in pending:
+    row = staged_works.read_dated_with(folder / works[name].folder)
+    if row.source is None:
+      problems.append(
+        f"{name}: the index does not say how it was added; add it again, "
+        f"--add={works[name].source}, which dates it with its corrections"
+      )
+      continue
+    dated_with[name] = row
+    by_request.setdefault(row.source, []).append(name)
+  additions: list[Addition] = []
+  targets: list[str] = []
+  for request, names in by_request.items():
+    try:
+      for name in names:
+        _check_fixed(folder, name, dated_with[name])
+      additions += _read_again(folder, request, names, works)
+    except (FileNotFoundError, ValueError) as error:
+      problems.append(f"{', '.join(names)}: {error}")
+    else:
+      targets += names
+  build = None
+  if targets:
+    build = index_builder.build_works(
+      folder,
+      additions,
+      BuildOptions(
+        choices=_choose_again(folder, targets, dated_with),
+        use_passages=index.manifest.passages is not None,
+      ),
+      targets=targets,
+    )
+  return RedateResult(build, tuple(problems))
+
+
+def _read_again(
+  folder: pathlib.Path,
+  request: SourceRequest,
+  names: Collection[str],
+  works: Mapping[str, IndexedWork],
+) -> list[Addition]:
+  """Returns the works of a source that the index has.
+
+  Raises:
+    FileNotFoundError: if the source is gone.
+    ValueError: naming what of it has changed.
+  """
+  argument = request.format_argument(folder)
+  path = request.find_path(folder)
+  if path is not None and not path.exists():
+    raise FileNotFoundError(
+      f"{path} is gone, from which it was added; put it back, or --add it from "
+      "where it lies now, which dates it with its corrections"
+    )
+  read = {work.name: work for work in request.read(folder)}
+  groups = {read[name].group for name in names if name in read}
+  for name in names:
+    if name not in read:
+      raise ValueError(
+        f"{argument} does not hold it any more; --add it from where it lies "
+        "now, which dates it with its corrections"
+      )
+  additions = []
+  for name, work in read.items():
+    if name not in works:
+      logging.info(
+        "%s of %s is not in the index, and stays out", name, argument
+      )
+    elif work.group in groups and not _is_same(work, works[name]):
+      raise ValueError(
+        f"{argument} has changed since it was added ({name}); --add={argument} "
+        "takes it in as it is now, with the corrections whose records are the "
+        "same"
+      )
+    elif work.group in groups:
+      additions.append(Addition(work, request))
+  return additions
+
+
+def _is_same(work: SourceWork, indexed: IndexedWork) -> bool:
+  return work.hash_contents() == indexed.sha256
+
+
+def _check_fixed(
+  folder: pathlib.Path, name: str, dated_with: DatedWith
+) -> None:
+  """Refuses a file of --fixed that is gone or has changed.
+
+  Raises:
+    FileNotFoundError: if it is gone.
+    ValueError: if it has changed.
+  """
+  if dated_with.fixed is None:
+    return
+  path = folder / dated_with.fixed
+  if not path.is_file():
+    raise FileNotFoundError(
+      f"{path} is gone, the --fixed of {name}; put it back, or --add the text "
+      "again with another or none"
+    )
+  if manifest.hash_file(path).sha256 != dated_with.fixed_sha256:
+    raise ValueError(
+      f"{path} has changed, the --fixed of {name}; --add the text again with it"
+    )
+
+
+def _choose_again(
+  folder: pathlib.Path,
+  names: Collection[str],
+  dated_with: Mapping[str, DatedWith],
+) -> DatingChoices:
+  """Returns the choices that works were added with."""
+
+  def list_names(manner: str) -> tuple[str, ...]:
+    return tuple(name for name in names if dated_with[name].manner == manner)
+
+  return DatingChoices(
+    in_order=list_names(ORDER),
+    undated=list_names(UNDATED),
+    fixed_of={
+      name: folder / dated_with[name].fixed
+      for name in names
+      if dated_with[name].fixed is not None
+    },
+  )

@@ -1,0 +1,371 @@
+"""Builds with corrections: certain, kept by whatever build, written out."""
+
+import csv
+import json
+import shutil
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import ctd_jax
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  chronicle_input,
+  fixed_dates,
+)
+from ctd_jax.index import correction_export, corrections
+from ctd_jax.index.building import (
+  index_builder,
+  index_check,
+  index_summary,
+  redating,
+  staged_works,
+)
+from ctd_jax.index.building.group_dating import DatingChoices
+from ctd_jax.index.building.index_builder import BuildOptions
+from ctd_jax.index.correction_export import export_corrections
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.storage import database
+from tests.index import corpora
+
+TEI = "{http://www.tei-c.org/ns/1.0}"
+
+
+def build_index(folder, *sources, **options):
+  return index_builder.build_index(
+    folder,
+    [str(source) for source in sources],
+    BuildOptions(**{"use_passages": False} | options),
+  )
+
+
+def add(folder, work, first, date, last=None, **changes):
+  """Adds a correction as the pages do."""
+  index = IndexFolder.open(folder)
+  last = last or first
+  checked = corrections.check_correction(index, work, first, last, date)
+  values = {
+    "work": work,
+    "first_record": first,
+    "last_record": last,
+    "date": date,
+    "note": "",
+    "name": "A",
+    "texts_sha256": checked.texts_sha256,
+    "key": f"{work} {first} {date}",
+  }
+  return index.corrections.add(**values | changes)
+
+
+def read_records(folder, work):
+  index = IndexFolder.open(folder)
+  rows = corrections.find_work(index, work).rows
+  return {
+    record.record_id: record
+    for record in database.fetch_records(index.connection, rows)
+  }
+
+
+@pytest.fixture(name="sources", scope="module")
+def fixture_sources(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("sources")
+  corpora.write_annals(folder / "annals.txt")
+  lines = (folder / "annals.txt").read_text(encoding="utf-8").splitlines()
+  # Two records that print nothing, and one of two sections.
+  lines += ["有星孛。", "城成。", "十一月，大水。十二月，地震。"]
+  (folder / "annals.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+  corpora.write_notes(folder / "notes.txt")
+  records = corpora.list_dated_records(96)
+  for number in (50, 51):
+    records[number].pop("start")
+  records[51]["text"] = records[49]["text"][:-3] + "如京師。"
+  corpora.write_beir(folder / "lu", records)
+  return folder
+
+
+@pytest.fixture(name="built", scope="module")
+def fixture_built(sources, tmp_path_factory):
+  """Returns an index of annals and of notes that they date."""
+  folder = tmp_path_factory.mktemp("built") / "index"
+  build_index(folder, sources / "annals.txt", reigns="西晉")
+  build_index(folder, sources / "notes.txt")
+  return folder
+
+
+@pytest.fixture(name="folder")
+def fixture_folder(built, tmp_path):
+  return shutil.copytree(built, tmp_path / "index")
+
+
+def test_what_a_correction_means_is_told_before_it_is_made(folder):
+  index = IndexFolder.open(folder)
+  checked = corrections.check_correction(
+    index, "annals", "3", "6", "泰始三年七月/泰始三年八月"
+  )
+  assert [span.name for span in checked.spans] == [
+    "晉武帝泰始三年七月 – 晉武帝泰始三年八月"
+  ]
+  assert (checked.common_era, checked.num_records) == ("267 CE", 4)
+  assert checked.rows == range(3, 7)
+  assert checked.months.sum() == 2
+
+
+@pytest.mark.parametrize(
+  ("work", "first", "last", "date", "message"),
+  [
+    ("lost", "1", "1", "泰始三年", "no work lost; the index has annals, notes"),
+    ("annals", "9999", "9999", "泰始三年", "annals has no record 9999"),
+    ("annals", "5", "2", "泰始三年", "record 2 stands before 5"),
+    (
+      "annals",
+      "1",
+      "1",
+      "三月甲子",
+      "has a day of the cycle",
+    ),
+    ("annals", "1", "1", "0975-10", "outside of the calendar"),
+  ],
+)
+def test_what_cannot_be_corrected_is_named(
+  folder, work, first, last, date, message
+):
+  with pytest.raises(ValueError, match=message):
+    corrections.check_correction(
+      IndexFolder.open(folder), work, first, last, date
+    )
+
+
+def test_a_corrected_work_is_dated_again_and_no_other(folder):
+  first = add(folder, "annals", "145", "泰始七年三月")
+  add(folder, "notes", "1", "泰始三年七月", note="<b>\n二")
+  add(folder, "notes", "3", "泰始五年")
+  index = IndexFolder.open(folder)
+  assert corrections.count_pending(index) == {"annals": 1, "notes": 2}
+  assert "3 by readers, 3 changes are yet to be dated" in (
+    index_summary.format_summary(folder)
+  )
+  result = redating.redate_index(folder)
+  assert result.problems == ()
+  assert set(result.build.added) == {"annals", "notes"}
+  index = IndexFolder.open(folder)
+  assert corrections.pending_works(index) == []
+  assert corrections.applied_corrections(index, "annals") == {
+    first.correction_id
+  }
+  annals = read_records(folder, "annals")
+  fixed = annals["145"]
+  month = fixed.best_month
+  assert (fixed.fixed, fixed.best_probability) == (True, 1)
+  assert fixed.start_month == fixed.end_month == month
+  assert index.calendar.years[month] == 271
+  assert not annals["146"].fixed
+  assert annals["146"].best_month >= month  # it was of the month of 144
+  notes = read_records(folder, "notes")
+  assert (notes["1"].dated_by, notes["1"].best_probability) == ("keys", 1)
+  assert notes["3"].fixed
+  assert not notes["2"].fixed
+  span = range(notes["3"].start_month, notes["3"].end_month + 1)
+  assert notes["3"].first_credible in span
+  assert notes["3"].last_credible in span
+  answer = ctd_jax.Index.open(folder).ask("泰始七年三月", why=True)
+  (record,) = [row for row in answer.results if row.record_id == "145"]
+  assert record.date.is_fixed
+  assert record.reasons[0]["note"] == "a reader set the date"
+  # Added again, from the source, it is what it was; undone, it is as before.
+  source = index.works[0].source
+  assert build_index(folder, source).unchanged == ("annals",)
+  index.corrections.undo(first.correction_id, "B", "undo")
+  assert corrections.count_pending(IndexFolder.open(folder)) == {"annals": 1}
+  again = redating.redate_index(folder)
+  assert again.build.added == ("annals",)
+  assert not read_records(folder, "annals")["145"].fixed
+  assert read_records(folder, "notes")["1"].fixed
+  assert redating.redate_index(folder).build is None
+  assert index_check.check_index(folder) == []
+
+
+def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
+  copy = tmp_path / "annals.txt"
+  shutil.copyfile(sources / "annals.txt", copy)
+  folder = tmp_path / "other"
+  build_index(folder, copy, reigns="西晉")
+  add(folder, "annals", "145", "泰始七年三月")
+  add(folder, "annals", "10", "泰始元年五月", last="11")
+  add(folder, "annals", "20", "泰始元年")
+  copy.rename(tmp_path / "moved.txt")
+  result = redating.redate_index(folder)
+  assert result.build is None
+  assert f"{copy} is gone" in result.problems[0]
+  lines = (tmp_path / "moved.txt").read_text(encoding="utf-8").splitlines()
+  lines[10] += "又雨。"  # the second of the records 10 and 11
+  lines.insert(18, lines[18])  # all below move on by one
+  copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
+  result = redating.redate_index(folder)
+  assert f"--add={copy} takes it in as it is now" in result.problems[0]
+  # Added again, none is given to another record.
+  build_index(folder, copy)
+  index = IndexFolder.open(folder)
+  assert corrections.applied_corrections(index, "annals") == set()
+  assert corrections.left_out_corrections(index, "annals") == {
+    number: "the text is not the one that was corrected" for number in (1, 2, 3)
+  }
+  assert corrections.pending_works(index) == []
+  assert "3 of 3 corrections left out: correction 1" in (
+    index_summary.format_summary(folder)
+  )
+  assert not any(row.fixed for row in read_records(folder, "annals").values())
+  # The old text has them again.
+  copy.write_bytes((sources / "annals.txt").read_bytes())
+  build_index(folder, copy)
+  annals = read_records(folder, "annals")
+  fixed = [name for name, row in annals.items() if row.fixed]
+  assert fixed == ["10", "11", "20", "145"]
+
+
+def test_records_of_a_data_set_are_corrected(sources, tmp_path):
+  folder = tmp_path / "index"
+  shutil.copytree(sources / "lu", folder / "uploads" / "lu")
+  build_index(folder, f"beir:{folder / 'uploads' / 'lu'}")
+  before = read_records(folder, "lu/annals")
+  assert before["r51"].best_month != 2
+  add(folder, "lu/annals", "r50", "隱公六年三月")
+  add(folder, "lu/annals", "r49", "隱公一年二月")  # that the data set gives
+  moved = folder.rename(tmp_path / "moved")  # with the upload in it
+  assert redating.redate_index(moved).problems == ()
+  after = read_records(moved, "lu/annals")
+  months = {name: after[name].best_month for name in ("r49", "r50")}
+  assert months == {"r49": 1, "r50": 62}
+  assert after["r49"].dated_by == after["r50"].dated_by == "keys"
+  # What shares its wording with a corrected record moves with it.
+  assert after["r51"].best_month != before["r51"].best_month
+  exported = export_corrections(
+    IndexFolder.open(moved),
+    IndexFolder.open(moved).corrections.active(),
+    "fixed",
+  )
+  assert exported.number == 0
+  assert "of a data set, which has no --fixed" in exported.left_out[0]
+
+
+def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
+  fixed = tmp_path / "fixed.tsv"
+  fixed.write_text("record\tdate\n3\t泰始二年五月\n", encoding="utf-8")
+  build_index(
+    folder,
+    sources / "notes.txt",
+    unit="line",
+    choices=DatingChoices(undated=("notes",), fixed=fixed),
+  )
+  notes = read_records(folder, "notes")
+  assert (notes["3"].fixed, notes["3"].best_probability) == (True, 1)
+  correction = add(folder, "notes", "1", "泰始三年七月")
+  redating.redate_index(folder)
+  notes = read_records(folder, "notes")
+  assert [row.fixed for row in notes.values()] == [True, False, True]
+  index = IndexFolder.open(folder)
+  row = staged_works.read_dated_with(folder / index.works[-1].folder)
+  assert (row.source.unit, row.manner) == ("line", "undated")
+  index.corrections.undo(correction.correction_id, "", "undo")
+  add(folder, "notes", "3", "泰始三年七月")
+  message = r"record 3 is corrected in the index too, .* \(correction 2\)"
+  with pytest.raises(ValueError, match=message):
+    redating.redate_index(folder)
+  fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
+  (problem,) = redating.redate_index(folder).problems
+  assert f"{fixed} has changed, the --fixed of notes" in problem
+  fixed.unlink()
+  (problem,) = redating.redate_index(folder).problems
+  assert f"{fixed} is gone" in problem
+
+
+def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
+  add(folder, "annals", "145", "泰始七年三月", note="a\tb\nc", last="146")
+  add(folder, "annals", "147-2", "泰始八年")
+  undone = add(folder, "annals", "100", "泰始二年")
+  IndexFolder.open(folder).corrections.undo(undone.correction_id, "", "undo")
+  target = tmp_path / "fixed.tsv"
+  text = correction_export.write_corrections(folder, target)
+  assert text == f"{target}: 2 corrections"
+  assert "145\t145\t\t泰始七年三月\tA: a b c\n" in target.read_text("utf-8")
+  build_index(
+    tmp_path / "new",
+    sources / "annals.txt",
+    reigns="西晉",
+    choices=DatingChoices(fixed=target),
+  )
+  redating.redate_index(folder)
+  records = [
+    read_records(path, "annals") for path in (folder, tmp_path / "new")
+  ]
+  for name in ("145", "146", "147-2"):
+    assert [row[name].fixed for row in records] == [True, True]
+    spans = [(row[name].start_month, row[name].end_month) for row in records]
+    assert spans[0] == spans[1]
+  assert not records[1]["147-1"].fixed
+  assert sum(row.fixed for row in records[1].values()) == 3
+  entries = chronicle_input.read_records(sources / "annals.txt", "line")
+  calendar = IndexFolder.open(folder).calendar
+  sections = chronicle_dating.read_all_sections(entries, calendar)
+  fixed = fixed_dates.read_fixed_dates(target, entries, sections, calendar)
+  assert len(fixed) == 3
+  # Of two texts, two tables.
+  add(folder, "notes", "1", "泰始三年七月")
+  text = correction_export.write_corrections(folder, target)
+  assert "fixed.annals.tsv: 2 corrections" in text
+  assert "fixed.notes.tsv: 1 corrections" in text
+  store = IndexFolder.open(folder).corrections
+  with pytest.raises(ValueError, match="of one text, not of annals, notes"):
+    export_corrections(IndexFolder.open(folder), store.active(), "fixed")
+
+
+def test_what_is_exported_is_well_formed(folder, tmp_path):
+  add(folder, "annals", "3", "泰始元年二月", note="=1+1", name='<a href="&">')
+  add(folder, "notes", "1", "泰始三年七月/泰始三年八月", note="]]>\x00&\n二")
+  undone = add(folder, "notes", "2", "泰始三年")
+  IndexFolder.open(folder).corrections.undo(undone.correction_id, "B", "undo")
+  for suffix in (".csv", ".jsonl", ".xml"):
+    correction_export.write_corrections(folder, tmp_path / f"c{suffix}")
+  with (tmp_path / "c.csv").open(encoding="utf-8", newline="") as file:
+    rows = list(csv.DictReader(file))
+  assert [row["state"] for row in rows] == ["pending", "pending", "undone"]
+  assert rows[0]["note"] == "'=1+1"  # which a spreadsheet would compute
+  assert rows[1]["months"] == "晉武帝泰始三年七月 – 晉武帝泰始三年八月"
+  lines = (tmp_path / "c.jsonl").read_text(encoding="utf-8").splitlines()
+  assert json.loads(lines[1])["note"] == "]]>\x00&\n二"
+  root = ElementTree.parse(tmp_path / "c.xml").getroot()
+  dates = list(root.iter(f"{TEI}date"))
+  assert [date.get("when-custom") for date in dates] == ["0265-02", None]
+  assert dates[1].get("notBefore-custom") == "0267-07"
+  assert dates[1].get("notAfter-custom") == "0267-08"
+  assert dates[1].get("notBefore-iso") < dates[1].get("notAfter-iso")
+  names = [row.text for row in root.iter(f"{TEI}name")]
+  assert names == ['<a href="&">', "A"]
+  assert [row.text for row in root.iter(f"{TEI}note")] == ["=1+1", "]]>�&\n二"]
+  with pytest.raises(ValueError, match=r"suffix '.txt'; expected one of"):
+    correction_export.write_corrections(folder, tmp_path / "c.txt")
+
+
+def test_a_removed_work_keeps_its_corrections(folder, sources):
+  add(folder, "notes", "1", "泰始三年七月")
+  index_builder.build_index(
+    folder, [], BuildOptions(use_passages=False), ["notes"]
+  )
+  assert "1 wait for works that were removed: notes" in (
+    index_summary.format_summary(folder)
+  )
+  exported = export_corrections(
+    IndexFolder.open(folder),
+    IndexFolder.open(folder).corrections.active(),
+    "tei",
+  )
+  assert "the index has no such work" in exported.left_out[0]
+  build_index(folder, sources / "notes.txt")
+  assert read_records(folder, "notes")["1"].fixed
+
+
+def test_a_damaged_file_of_corrections_is_found(folder):
+  add(folder, "notes", "1", "泰始三年七月")
+  assert index_check.check_index(folder) == []
+  (folder / "corrections.sqlite").write_bytes(b"no database" * 100)
+  (problem,) = index_check.check_index(folder)
+  assert "corrections.sqlite" in problem
