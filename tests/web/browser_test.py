@@ -3,101 +3,35 @@
 Skipped where no Chromium is installed. CTD_JAX_CHROMIUM names its program.
 """
 
-import os
 import re
-import shutil
-import socket
-import threading
-import time
 
 import pytest
-import uvicorn
 
-from ctd_jax.web.app import make_app
-from ctd_jax.web.settings import WebSettings
+from tests.web import chromium
+from tests.web.chromium import WIDTHS
 from tests.web.conftest import READ_PAGES
 
-playwright_api = pytest.importorskip("playwright.sync_api")
-axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
-
-CHROMIUM = os.environ.get("CTD_JAX_CHROMIUM") or next(
-  filter(
-    None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-  ),
-  None,
-)
-pytestmark = [
-  pytest.mark.slow,
-  pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-]
-WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
-# Plotly's script has a style of its maps, which we do not draw and the policy
-# refuses.
-_HARMLESS = "Applying inline style violates"
+pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_playwright_python.sync_playwright")
+pytestmark = chromium.MARKS
 
 
 @pytest.fixture(scope="module")
 def address(index_folder):
-  """Yields the address of a server."""
-  with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-  app = make_app(WebSettings(index=index_folder, port=port))
-  server = uvicorn.Server(
-    uvicorn.Config(app, port=port, log_level="error", http="h11")
-  )
-  thread = threading.Thread(target=server.run, daemon=True)
-  thread.start()
-  while not server.started:
-    time.sleep(0.05)
-  yield f"http://127.0.0.1:{port}"
-  server.should_exit = True
-  thread.join(10)
+  with chromium.serve(index_folder) as address:
+    yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-  with playwright_api.sync_playwright() as playwright:
-    browser = playwright.chromium.launch(
-      executable_path=CHROMIUM, args=["--no-sandbox"]
-    )
+  with chromium.launch() as browser:
     yield browser
-    browser.close()
 
 
 @pytest.fixture
 def open_page(browser, address):
-  """Yields what opens a page; it fails if a page logs an error."""
-  contexts, problems = [], []
-
-  def open_(path="/", width="wide", scheme="light", **options):
-    size = WIDTHS[width]
-    context = browser.new_context(
-      viewport={"width": size[0], "height": size[1]},
-      color_scheme=scheme,
-      locale="en-US",
-      base_url=address,
-      **options,
-    )
-    contexts.append(context)
-    page = context.new_page()
-    page.set_default_timeout(15_000)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-      "console",
-      lambda message: (
-        problems.append(message.text)
-        if message.type == "error" and _HARMLESS not in message.text
-        else None
-      ),
-    )
-    page.goto(path)
-    return page
-
-  yield open_
-  for context in contexts:
-    context.close()
-  assert not problems
+  with chromium.open_pages(browser, address) as open_page:
+    yield open_page
 
 
 def wait_for_timeline(page):
@@ -220,16 +154,7 @@ def test_pages_fit_and_have_no_serious_finding(open_page, path, width):
     page = open_page(path, width=width, scheme=scheme)
     if path.startswith("/?q="):
       wait_for_timeline(page)
-    assert (
-      page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width][0]
-    )
-    results = axe_playwright.Axe().run(page).response
-    serious = [
-      (violation["id"], [node["html"][:200] for node in violation["nodes"]][:3])
-      for violation in results["violations"]
-      if violation["impact"] in ("serious", "critical")
-    ]
-    assert not serious
+    chromium.check_page(page, width)
 
 
 def test_pages_are_read_without_a_script(open_page):
