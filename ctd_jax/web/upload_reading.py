@@ -19,17 +19,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctd_jax.utils import files
+from ctd_jax.web import upload_estimate
 
 MAX_MEMORY = 12 << 30  # bytes of addresses
 _SAMPLE = 400_000  # characters of a work whose dates are looked for
 _MAX_WORKS = 60
 _MAX_RECORDS, _MAX_HEADINGS, _MAX_NAMES = 8, 12, 24
 _MAX_TEXT = 240  # characters of a record that are shown
-# Measured with `ctd-jax index`, see `_estimate_seconds`.
-_START_SECONDS = 12.0
-_SECONDS_PER_SECTION_MONTH = 1e-6  # by order
-_MODEL_SECONDS_PER_CHARACTER = 3e-4
-_PASSAGE_SECONDS_PER_CHARACTER = 8e-5  # to learn to date passages
 # What is said of a text and of a work when no more is known.
 EMPTY_PREVIEW = {
   "error": "",
@@ -40,7 +36,7 @@ EMPTY_PREVIEW = {
   "works": [],
   "seconds": 0.0,
 }
-_NO_DATES = {"manner": "", "seconds": 0.0, "warnings": []}
+_NO_DATES = {"manner": "", "warnings": []}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,6 +116,7 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
     except (ValueError, FileNotFoundError) as error:
       preview["calendar_error"] = str(error)
   if calendar is not None:
+    _check_months(works, calendar)
     preview["calendar"] = {
       "name": calendar.timeline.name,
       "first": calendars.name_month(calendar, 0),
@@ -128,10 +125,25 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
   preview["works"] = [
     _describe_work(work, calendar) for work in works[:_MAX_WORKS]
   ]
-  preview["seconds"] = _START_SECONDS + sum(
-    work["seconds"] for work in preview["works"]
-  ) * len(works) / max(len(preview["works"]), 1)
+  if calendar is not None:
+    folder = pathlib.Path(request.index)
+    preview["seconds"] = upload_estimate.estimate_seconds(
+      preview["works"],
+      len(calendar),
+      upload_estimate.count_characters(folder) if request.has_index else 0,
+    )
   return preview
+
+
+def _check_months(works: Sequence[Any], calendar: Any) -> None:
+  """Raises ValueError for a month that a record gives and cannot be of."""
+  from ctd_jax.index.building import group_dating
+
+  choices = group_dating.DatingChoices()
+  dater = group_dating.WorkDater(calendar, choices, works)
+  for work in works:
+    if not work.is_text:
+      dater.read_known_months(work)
 
 
 def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
@@ -171,30 +183,7 @@ def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
   description |= _NO_DATES
   if calendar is not None:
     description |= _describe_dates(work, calendar)
-    description["seconds"] = _estimate_seconds(description, len(calendar))
   return description
-
-
-def _estimate_seconds(work: dict[str, Any], num_months: int) -> float:
-  """Returns how long it takes to date a work, on a core that does only this.
-
-  Rates are from building 後漢紀 (210,000 characters, 1,247 sections) by its
-  order, in the 26,682 months of all of China: 63 s of a core, of which 18 s for
-  passages; and then 左氏傳說 by the model.
-
-  Args:
-    work: as described.
-    num_months: of the calendar.
-  """
-  num_characters = work["num_characters"]
-  seconds = num_characters * _PASSAGE_SECONDS_PER_CHARACTER
-  if work["manner"] == "order":
-    num_sampled = max(work["num_sampled_characters"], 1)
-    num_sections = work["num_sections"] * num_characters / num_sampled
-    return seconds + num_sections * num_months * _SECONDS_PER_SECTION_MONTH
-  if work["manner"] == "model":
-    seconds += num_characters * _MODEL_SECONDS_PER_CHARACTER
-  return seconds
 
 
 def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
