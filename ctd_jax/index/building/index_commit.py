@@ -1,8 +1,9 @@
 """Commit of a build: dated works into the database, then the manifest.
 
-The transaction is where the old index ends and the new one begins. What comes
-after it, the manifest and the removal of what nothing uses, is done again by
-the next build if this one is broken off.
+The transaction is where the old index ends and the new one begins. All that
+takes time is done within it, so that whoever reads the index meanwhile reads
+the old one. What comes after it, the manifest and the removal of what nothing
+uses, is done again by the next build if this one is broken off.
 """
 
 from __future__ import annotations
@@ -76,16 +77,19 @@ def commit_works(
     database.open_database(folder, readonly=False)
   ) as connection:
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIBIBYTES}")
-    if staged or removed:
-      connection.execute("BEGIN IMMEDIATE")
-      try:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+      if staged or removed:
         _write_works(connection, staged, removed)
-        connection.execute("COMMIT")
-      except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+      new_manifest, used = _make_manifest(
+        folder, calendar, connection, use_passages, dense
+      )
+      connection.execute("COMMIT")
+    except BaseException:
+      connection.execute("ROLLBACK")
+      raise
+    update_manifest(folder, new_manifest, used)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    update_manifest(folder, calendar, connection, use_passages, dense)
 
 
 def _write_works(
@@ -187,21 +191,27 @@ def iterate_labels(
 
 
 def update_manifest(
-  folder: pathlib.Path,
-  calendar: Calendar,
-  connection: sqlite3.Connection,
-  use_passages: bool = True,
-  dense: EncoderEntry | None = None,
+  folder: pathlib.Path, new_manifest: Manifest, used: set[str]
 ) -> None:
   """Writes the manifest of what the database has, then removes what it has not.
 
   Args:
     folder: of the index.
-    calendar: of the index.
-    connection: to its database.
-    use_passages: whether the index is to date passages.
-    dense: encoder of the vectors; None without.
+    new_manifest: as the database is by now.
+    used: folders of what it has, relative to that of the index.
   """
+  manifest.write_manifest(folder, new_manifest)
+  staged_works.remove_leftovers(folder, used)
+
+
+def _make_manifest(
+  folder: pathlib.Path,
+  calendar: Calendar,
+  connection: sqlite3.Connection,
+  use_passages: bool,
+  dense: EncoderEntry | None,
+) -> tuple[Manifest, set[str]]:
+  """Returns the manifest of what the database has, and the folders of that."""
   previous = _read_previous(folder)
   generation = int(database.get_property(connection, "generation"))
   works = database.list_works(connection)
@@ -222,24 +232,21 @@ def update_manifest(
       folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
     )
   )["spec"]
-  manifest.write_manifest(
-    folder,
-    Manifest(
-      format=manifest.FORMAT,
-      generation=generation,
-      made_with=ctd_jax.__version__,
-      calendar={
-        "spec": spec,
-        "sha256": calendars.hash_calendar(calendar),
-        "months": len(calendar),
-      },
-      works=[_describe_work(work) for work in works],
-      files=_hash_files(folder, used, previous.files if previous else {}),
-      dense=dense,
-      passages=passages,
-    ),
+  new_manifest = Manifest(
+    format=manifest.FORMAT,
+    generation=generation,
+    made_with=ctd_jax.__version__,
+    calendar={
+      "spec": spec,
+      "sha256": calendars.hash_calendar(calendar),
+      "months": len(calendar),
+    },
+    works=[_describe_work(work) for work in works],
+    files=_hash_files(folder, used, previous.files if previous else {}),
+    dense=dense,
+    passages=passages,
   )
-  staged_works.remove_leftovers(folder, used)
+  return new_manifest, used
 
 
 def _read_previous(folder: pathlib.Path) -> Manifest | None:
