@@ -151,16 +151,30 @@ def _make_answer(
     return asking.find_records(*arguments)
 
 
-@router.get("/api/records/{row}", summary="A record")
-async def read_record(request: Request, row: int) -> Response:
-  """Returns a record with date and reasons, as a result of an answer."""
+@router.get("/api/records/{row:int}", summary="A record of a row")
+async def read_row(request: Request, row: int) -> Response:
+  """Returns a record with date and reasons, as a result of an answer.
+
+  Rows are of one state of the index; see `/api/records/{path}`.
+  """
+  return _respond(await answer_in_time(request, _make_record, request, row))
+
+
+@router.get("/api/records/{path:path}", summary="A record of a work")
+async def read_record(request: Request, path: str) -> Response:
+  """Returns the same of WORK/RECORD_ID, an address that lasts."""
 
   def make() -> dict[str, Any]:
-    served = index_of(request)
-    record = record_page.read_record(served, row)
-    return msgspec.to_builtins(record) | _describe_versions(served)
+    row = record_page.find_row(index_of(request), path)
+    return _make_record(request, row)
 
   return _respond(await answer_in_time(request, make))
+
+
+def _make_record(request: Request, row: int) -> dict[str, Any]:
+  served = index_of(request)
+  record = record_page.read_record(served, row)
+  return msgspec.to_builtins(record) | _describe_versions(served)
 
 
 @router.get("/api/months/{ordinal}", summary="A month")

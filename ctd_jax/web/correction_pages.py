@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from ctd_jax.index import correction_export
 from ctd_jax.index import corrections as index_corrections
 from ctd_jax.index.corrections import CheckedCorrection
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import Correction
+from ctd_jax.index.storage.database import IndexedWork
 from ctd_jax.web import (
   correction_views,
   forms,
@@ -30,6 +33,15 @@ from ctd_jax.web.record_page import describe_record
 from ctd_jax.web.served_index import ServedIndex
 
 PAGE_SIZE = 50
+# Of a file: how many corrections it lacks, as their records have changed.
+LEFT_OUT_HEADER = "X-Corrections-Left-Out"
+# Format -> suffix and type of its file.
+_FILES = {
+  correction_export.FIXED: (".tsv", "text/tab-separated-values"),
+  correction_export.CSV: (".csv", "text/csv"),
+  correction_export.JSONL: (".jsonl", "application/jsonl"),
+  correction_export.TEI: (".xml", "application/tei+xml"),
+}
 REDATE = "redate"  # subject and title of a job
 _MAX_SHOWN = 12  # records of a correction
 _MAX_FIELD = 10_000  # characters
@@ -125,6 +137,14 @@ async def redate(request: Request) -> Response:
 async def show_corrections(request: Request) -> Response:
   """Returns the page of all corrections."""
   return await answer_in_time(request, _make_list, request, index_of(request))
+
+
+@router.get("/corrections/export/{export_format}")
+async def export(request: Request, export_format: str) -> Response:
+  """Returns corrections as a file; `work` says of which one."""
+  return await answer_in_time(
+    request, _export, request, index_of(request), export_format
+  )
 
 
 def start_redating(jobs: JobRunner) -> Job:
@@ -314,8 +334,39 @@ def _make_reading(
   )
 
 
+def _export(
+  request: Request, served: ServedIndex, export_format: str
+) -> Response:
+  if export_format not in _FILES:
+    raise PageError(404)
+  work = request.query_params.get("work") or None
+  suffix, media_type = _FILES[export_format]
+  try:
+    exported = correction_export.export_corrections(
+      served.index,
+      served.index.corrections.history(work)[::-1],
+      export_format,
+    )
+  except ValueError as error:
+    raise PageError(409, "error.export", {"problem": str(error)}) from error
+  if exported.left_out and not exported.number:
+    problem = "; ".join(exported.left_out[:_MAX_SHOWN])
+    raise PageError(409, "error.export", {"problem": problem})
+  name = re.sub(r"[^A-Za-z0-9-]+", "_", work or "").strip("_")
+  return Response(
+    exported.content.encode(),
+    media_type=media_type,
+    headers={
+      "Content-Disposition": "attachment; filename="
+      f'"corrections{"-" + name if name else ""}{suffix}"',
+      LEFT_OUT_HEADER: str(len(exported.left_out)),
+    },
+  )
+
+
 def _make_list(request: Request, served: ServedIndex) -> Response:
   work = request.query_params.get("work", "")
+  queries.check_encoding(work)
   page = queries.parse_query({"page": request.query_params.get("page", "")}, 0)
   store = served.index.corrections
   total = store.count(work or None)
@@ -336,5 +387,24 @@ def _make_list(request: Request, served: ServedIndex) -> Response:
     work=work,
     works=served.index.works,
     job=next((job for job in jobs.list(REDATE) if job.is_active), None),
-    formats=(),
+    formats=[name for name in _FILES if name != correction_export.FIXED],
+    texts=_list_texts(served, work),
   )
+
+
+def _list_texts(served: ServedIndex, name: str) -> list[IndexedWork]:
+  """Returns the works whose corrections can be a table for --fixed.
+
+  Args:
+    served: the index.
+    name: of the only work that is looked at; "" for all.
+  """
+  corrected = {
+    correction.work
+    for correction in served.index.corrections.active(name or None)
+  }
+  return [
+    work
+    for work in served.index.works
+    if work.name in corrected and correction_export.is_text(work)
+  ]

@@ -73,9 +73,7 @@ def _lead_to_record(
 
 
 def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
-  row = record_addresses.find_row_of_path(served.index, path)
-  if row is None:
-    raise PageError(404, "error.record_path", {"path": path[:80]})
+  row = find_row(served, path)
   record = read_record(served, row)
   links = rendering.PageLinks(request, served)
   linked = sorted({row for it in record.reasons for row in it["linked"]})
@@ -102,6 +100,22 @@ def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
       work=record.work, first=record.record_id, last=record.record_id
     ),
   )
+
+
+def find_row(served: ServedIndex, path: str) -> int:
+  """Returns the row of a record.
+
+  Args:
+    served: the index.
+    path: work and id, as in the address of the record.
+
+  Raises:
+    PageError: 404, if there is no such record.
+  """
+  row = record_addresses.find_row_of_path(served.index, path)
+  if row is None:
+    raise PageError(404, "error.record_path", {"path": path[:80]})
+  return row
 
 
 def read_record(served: ServedIndex, row: int) -> AnswerRecord:

@@ -1,5 +1,6 @@
 """Corrections on the pages: read, saved once, shown, undone, refused."""
 
+import json
 import re
 import shutil
 from urllib.parse import urlencode
@@ -310,3 +311,102 @@ def test_works_are_dated_again_once_at_a_time(writer, monkeypatch):
   assert "Works are being dated again" in read(writer, "/corrections")
   for job in jobs.list():
     jobs.cancel(job.id)
+
+
+def test_corrections_are_exported(writer):
+  save(writer, note="某書")
+  page = read(writer, "/corrections")
+  assert 'href="/corrections/export/fixed?work=notes"' in page
+  for name, suffix in (("csv", "csv"), ("jsonl", "jsonl"), ("tei", "xml")):
+    assert f'href="/corrections/export/{name}"' in page
+    response = writer.get(f"/corrections/export/{name}?work=notes")
+    assert response.headers["x-corrections-left-out"] == "0"
+    disposition = response.headers["content-disposition"]
+    assert f'"corrections-notes.{suffix}"' in disposition
+    assert DATE in response.text
+  assert writer.get("/corrections/export/x").status_code == 404
+
+
+def test_programs_correct_and_undo(writer):
+  body = {
+    "work": "notes",
+    "first_record": "notes-0",
+    "date": DATE,
+    "note": "某書",
+    "key": "program-1",
+  }
+  added = writer.post("/api/corrections", json=body)
+  assert added.status_code == 201
+  assert added.json()["correction_id"] == 1
+  assert added.json()["last_record"] == "notes-0"
+  assert added.json()["state"] == "pending"
+  assert writer.post("/api/corrections", json=body).json() == added.json()
+  other = writer.post("/api/corrections", json=body | {"key": "program-2"})
+  assert other.status_code == 409
+  assert "correction 1" in other.json()["error"]["detail"]
+  listed = writer.get("/api/corrections").json()
+  assert listed["corrections"] == [added.json()]
+  assert (listed["total"], listed["pending"]) == (1, 1)
+  assert writer.get("/api/corrections?work=annals").json()["total"] == 0
+  assert writer.get("/api/corrections/1").json() == added.json()
+  undone = writer.delete("/api/corrections/1?name=a&key=program-3").json()
+  assert (undone["state"], undone["undone_by"]) == ("undone", "a")
+  again = writer.delete("/api/corrections/1?name=a&key=program-3")
+  assert again.status_code == 200
+  assert writer.delete("/api/corrections/1").status_code == 409
+
+
+def test_programs_read_a_date(client):
+  parameters = {"work": "notes", "first_record": "notes-0", "date": DATE}
+  read_date = client.get("/api/corrections/check", params=parameters).json()
+  assert read_date["months"] == [4]
+  assert read_date["names"] == [DATE]
+  assert read_date["records"] == 1
+  bad = client.get("/api/corrections/check", params=parameters | {"date": "x"})
+  assert bad.status_code == 422
+  assert "no date" in bad.json()["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+  ("body", "status"),
+  [
+    ({}, 422),
+    ({"first_record": "notes-9"}, 422),
+    ({"work": "x"}, 422),
+    ({"date": "寶元元年"}, 422),
+    ({"key": "short"}, 422),
+    ({"unknown": 1}, 422),
+    ({"note": "x" * 10_001}, 422),
+  ],
+)
+def test_programs_are_told_what_is_wrong(writer, body, status):
+  whole = {"work": "notes", "first_record": "notes-0", "date": DATE}
+  response = writer.post("/api/corrections", json=whole | body if body else {})
+  assert response.status_code == status
+  assert response.json()["error"]["detail"]
+  assert writer.get("/api/corrections").json()["total"] == 0
+
+
+def test_requests_of_programs_are_json(writer):
+  whole = {"work": "notes", "first_record": "notes-0", "date": DATE}
+  for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+    response = writer.post(
+      "/api/corrections",
+      content=json.dumps(whole),
+      headers={"content-type": kind},
+    )
+    assert response.status_code == 422, kind
+
+
+def test_description_has_corrections_and_jobs(client):
+  paths = client.get("/api/openapi.json").json()["paths"]
+  assert {"get", "post"} == {*paths["/api/corrections"]}
+  assert {"get", "delete"} == {*paths["/api/corrections/{number}"]}
+  assert "/api/jobs" in paths
+  assert "/api/records/{path}" in paths
+
+
+def test_record_is_read_by_the_address_that_lasts(client):
+  record = client.get("/api/records/notes/notes-0").json()
+  assert record == client.get("/api/records/7").json()
+  assert client.get("/api/records/notes/x").status_code == 404
