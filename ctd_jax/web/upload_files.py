@@ -7,6 +7,7 @@ are written.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import pathlib
 import re
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO
 
+from ctd_jax.utils import files as file_tools
 from ctd_jax.web.errors import PageError
 
 MAX_FILES = 2_000
@@ -27,6 +29,8 @@ SUFFIXES = (
   *(".jsonl", ".json", ".tsv"),
 )
 ARCHIVE_SUFFIX = ".zip"
+# Other than UTF-8, as `texts.files` guesses them.
+ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
 _MAX_ENTRIES = 20_000  # of an archive, folders and all
 _MAX_DEPTH = 12
 _MAX_NAME_BYTES = 150
@@ -171,6 +175,45 @@ def _write_contents(
     num_bytes=num_bytes,
     left_out=tuple(left_out),
   )
+
+
+def convert_files(folder: pathlib.Path, encoding: str) -> None:
+  """Writes as UTF-8 what is in another encoding.
+
+  Args:
+    folder: of the files.
+    encoding: one of `ENCODINGS`.
+
+  Raises:
+    PageError: 422, naming the file that is in neither; none is changed then.
+  """
+  texts = {}
+  for path in sorted(folder.rglob("*")):
+    content = path.read_bytes() if path.is_file() else b""
+    # Of UTF-16 the reader of texts knows the mark of the byte order.
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+      continue
+    try:
+      content.decode("utf-8")
+    except UnicodeDecodeError:
+      texts[path] = _decode(content, encoding, path.relative_to(folder))
+  for path, text in texts.items():
+    file_tools.write_text(path, text)
+
+
+def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:
+  try:
+    return content.decode(encoding)
+  except UnicodeDecodeError as error:
+    raise PageError(
+      422,
+      "error.upload.encoding",
+      {
+        "name": str(name),
+        "encoding": encoding.upper(),
+        "position": error.start,
+      },
+    ) from error
 
 
 def find_top_folder(paths: Sequence[str]) -> str:

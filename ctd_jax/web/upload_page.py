@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
 import unicodedata
@@ -111,6 +112,7 @@ async def show_upload(request: Request, name: str) -> Response:
     replaced=_list_replaced(preview, [work.name for work in works]),
     built=_list_built(preview, works) if upload.state == ACCEPTED else [],
     units=chronicle_input.UNITS,
+    encodings=upload_files.ENCODINGS,
     format_seconds=format_seconds,
   )
 
@@ -127,10 +129,13 @@ async def change_upload(request: Request, name: str) -> Response:
   key = str(form[forms.KEY_FIELD])
   if upload.job_key == key:  # sent twice
     return job_pages.lead_to_job(request, upload.job_id)
-  settings = _read_settings(form)
+  settings = dataclasses.replace(
+    _read_settings(form), encoding=upload.settings.encoding
+  )
   if action != "build":
+    encoding = _read_choice(form, "encoding", upload_files.ENCODINGS)
     upload = await answer_in_time(
-      request, _change_settings, request, upload, settings
+      request, _change_settings, request, upload, settings, encoding
     )
     return _lead_to(request, upload)
   job = await answer_in_time(request, _build, request, upload, settings, key)
@@ -184,9 +189,14 @@ def _find_preview(
 
 
 def _change_settings(
-  request: Request, upload: Upload, settings: UploadSettings
+  request: Request, upload: Upload, settings: UploadSettings, encoding: str
 ) -> Upload:
-  upload = store_of(request).change(upload, settings=settings)
+  store = store_of(request)
+  if encoding:
+    # Texts that were converted are read as if they were brought so.
+    upload_files.convert_files(store.folder_of(upload) / upload.title, encoding)
+    settings = dataclasses.replace(settings, encoding=encoding)
+  upload = store.change(upload, settings=settings)
   reader_of(request).read(upload)
   return upload
 
@@ -263,17 +273,7 @@ def _read_settings(form: FormData) -> UploadSettings:
   Raises:
     PageError: 422, naming the field.
   """
-  unit = _read_field(form, "unit", 20)
-  if unit not in ("", *chronicle_input.UNITS):
-    raise PageError(
-      422,
-      "error.parameter",
-      {
-        "name": "unit",
-        "value": unit,
-        "expected": ", ".join(chronicle_input.UNITS),
-      },
-    )
+  unit = _read_choice(form, "unit", chronicle_input.UNITS)
   reigns = _read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
   if not _REIGNS.fullmatch(reigns):
     raise PageError(
@@ -295,6 +295,17 @@ def _read_settings(form: FormData) -> UploadSettings:
     in_order=tuple(manners[ORDER]),
     undated=tuple(manners[UNDATED]),
   )
+
+
+def _read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
+  value = _read_field(form, name, 20)
+  if value and value not in choices:
+    raise PageError(
+      422,
+      "error.parameter",
+      {"name": name, "value": value, "expected": ", ".join(choices)},
+    )
+  return value
 
 
 def _read_field(form: FormData, name: str, limit: int) -> str:

@@ -94,6 +94,7 @@ class UploadReader:
       index=str(self._index),
       has_index=(self._index / manifest.MANIFEST_FILE).exists(),
       unit=settings.unit,
+      encoding=settings.encoding,
       reigns=settings.reigns,
       output=str(folder / f"{PREVIEW_FILE}.new"),
     )

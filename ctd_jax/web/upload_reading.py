@@ -49,6 +49,7 @@ class ReadingRequest:
     index: folder of the index.
     has_index: whether it has a calendar.
     unit: of plain text; "" as it looks.
+    encoding: that files were converted from.
     reigns: calendar of an index without; "" as the text says.
     output: file that is written.
   """
@@ -58,6 +59,7 @@ class ReadingRequest:
   index: str
   has_index: bool
   unit: str
+  encoding: str
   reigns: str
   output: str
 

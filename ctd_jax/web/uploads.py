@@ -42,12 +42,14 @@ class UploadSettings:
 
   Attributes:
     unit: of plain text, "line" or "paragraph"; "" as the text looks.
+    encoding: that its files were converted from; "" if none was.
     reigns: calendar of an index that is yet to be built; "" as the text says.
     in_order: names of works that go forward in time.
     undated: names of works that do not.
   """
 
   unit: str = ""
+  encoding: str = ""
   reigns: str = ""
   in_order: tuple[str, ...] = ()
   undated: tuple[str, ...] = ()

@@ -86,5 +86,11 @@ def test_file_in_another_encoding_is_named(open_page, tmp_path):
   page.get_by_role("button", name="Look at it").click()
   page.wait_for_selector(".note", timeout=BUILD_MILLISECONDS)
   assert "史.txt:1" in page.locator(".note").inner_text()
+  encoding = page.get_by_label("Files that are not UTF-8 are")
+  assert encoding.input_value() == "gb18030"
+  page.get_by_role("button", name="Read again").click()
+  page.wait_for_selector("text=元年之人也。", timeout=BUILD_MILLISECONDS)
+  page.get_by_role("button", name="Read again").click()
+  page.wait_for_selector("form.settings")  # nothing has changed
   page.get_by_role("button", name="Discard").click()
   page.wait_for_url("**/upload")

@@ -205,6 +205,7 @@ def make_request(path, **values):
       "index": str(root / "none"),
       "has_index": False,
       "unit": "",
+      "encoding": "",
       "reigns": "lu",
       "output": str(root / "out.json"),
     }
@@ -252,6 +253,20 @@ def test_file_in_another_encoding_is_named_with_its_line(tmp_path):
   path.write_bytes("甲\n乙\n".encode() + ("元年之人也" * 40).encode("gb18030"))
   with pytest.raises(ValueError, match=r"史\.txt:3: byte"):
     make_preview(make_request(path))
+
+
+def test_files_are_converted_all_or_none(tmp_path):
+  (tmp_path / "a.txt").write_text("元年")
+  (tmp_path / "b.txt").write_bytes("元年之人".encode("gb18030"))
+  (tmp_path / "c.txt").write_bytes(b"\xff\xff\xff")
+  with pytest.raises(PageError) as raised:
+    upload_files.convert_files(tmp_path, "gb18030")
+  assert raised.value.values["name"] == "c.txt"
+  (tmp_path / "c.txt").unlink()
+  assert (tmp_path / "b.txt").read_bytes() == "元年之人".encode("gb18030")
+  upload_files.convert_files(tmp_path, "gb18030")
+  texts = [path.read_text() for path in sorted(tmp_path.iterdir())]
+  assert texts == ["元年", "元年之人"]
 
 
 def test_reading_that_takes_too_long_is_ended(store, tmp_path, monkeypatch):
