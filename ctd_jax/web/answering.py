@@ -23,6 +23,7 @@ from ctd_jax.web.settings import WebSettings
 
 Result = TypeVar("Result")
 
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")  # of what changes nothing
 _THREADS_PER_CORE = 4
 _MIN_THREADS, _MAX_THREADS = 8, 32
 
@@ -113,18 +114,36 @@ async def answer_in_time(
 ) -> Result:
   """Returns what a function does in a thread.
 
+  What goes wrong since the index is replaced meanwhile is done again with its
+  new state, if it changes nothing.
+
   Args:
     request: that it answers.
     function: that blocks.
-    *arguments: of it.
+    *arguments: of it; the state of the index may be among them.
 
   Raises:
     PageError: 503, if it takes longer than the settings say. The thread goes
       on to its end, and its answer is thrown away.
   """
   threads: AnswerThreads = request.app.state.threads
+  holder: IndexHolder = request.app.state.holder
   seconds = settings_of(request).seconds
+  states = [it for it in arguments if isinstance(it, ServedIndex)]
+  served = states[0] if states else holder.opened
+
+  def answer() -> Result:
+    try:
+      return function(*arguments)
+    except Exception:
+      if request.method not in SAFE_METHODS:
+        raise
+      newer = holder.wait_for_newer(served)
+      if newer is None:
+        raise
+      return function(*(newer if it is served else it for it in arguments))
+
   try:
-    return await threads.run(function, *arguments, seconds=seconds)
+    return await threads.run(answer, seconds=seconds)
   except TimeoutError as error:
     raise PageError(503, "error.time", {"seconds": f"{seconds:g}"}) from error

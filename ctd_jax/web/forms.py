@@ -31,7 +31,6 @@ TOKEN_FIELD = "form_token"
 KEY_FIELD = "form_key"
 SECRET_FILE = ".secret"
 NAME_COOKIE = "ctd_name"
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # Requests with a body that change nothing.
 READING_PATHS = ("/date", "/api/ask", "/token")
 _NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctd_jax.web import errors, forms
+from ctd_jax.web.answering import SAFE_METHODS
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.settings import WebSettings
 
@@ -129,7 +130,7 @@ class RequestGuard:
       or is_token_valid(request, self._settings.token)
     ):
       return errors.make_error_response(request, 401)
-    if request.method in forms.SAFE_METHODS:
+    if request.method in SAFE_METHODS:
       return None
     return self._find_refusal_of_change(request)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
@@ -27,6 +28,8 @@ Result = TypeVar("Result")
 _COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # of questions that are remembered
 _MAX_MONTHS = 512  # that are remembered
+# While a build ends, the state before reads rows of the state after.
+_SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
 _NO_MARK = (0, 0)  # of a manifest that is not there
 _MAX_DENSITIES = 64  # choices of works and kinds that are remembered
 
@@ -54,6 +57,11 @@ class ServedIndex:
   ) -> Result:
     """Returns what a function makes of this state and an argument."""
     return function(self, argument)
+
+  def is_current(self) -> bool:
+    """Whether the database is in the state that the manifest is of."""
+    generation = database.get_property(self.index.connection, "generation")
+    return generation == str(self.index.manifest.generation)
 
   @functools.cached_property
   def years(self) -> Int[np.ndarray, " K"]:
@@ -155,6 +163,11 @@ class IndexHolder:
       self._served = self._open()
 
   @property
+  def opened(self) -> ServedIndex | None:
+    """The state that was opened last; None if there is none yet."""
+    return self._served
+
+  @property
   def has_index(self) -> bool:
     """Whether there is an index by now."""
     return self.newest is not None
@@ -180,6 +193,25 @@ class IndexHolder:
       finally:
         self._lock.release()
     return self._served
+
+  def wait_for_newer(self, served: ServedIndex | None) -> ServedIndex | None:
+    """Returns the state after one that is being replaced; None if it is not.
+
+    Between the end of a build in the database and in the manifest, and until
+    files are opened again, an old state reads rows of a new one.
+
+    Args:
+      served: the state that something was looked for in.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_REPLACE
+    while time.monotonic() < deadline:
+      newest = self.newest
+      if newest is not served:
+        return newest
+      if served is None or served.is_current():
+        return None
+      time.sleep(_SECONDS_PER_LOOK)
+    return None
 
   def _open(self) -> ServedIndex:
     index = Index.open(self._folder, encoder=self._encoder)

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from ctd_jax.web import forms, record_addresses
+from ctd_jax.web.answering import SAFE_METHODS
 from ctd_jax.web.correction_pages import start_redating
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH, read
@@ -201,7 +202,7 @@ def list_changes(app):
     for router in filter(None, routers)
     for route in router.routes
     for method in getattr(route, "methods", None) or ()
-    if method not in forms.SAFE_METHODS
+    if method not in SAFE_METHODS
     and route.path not in forms.READING_PATHS
   ]
 

@@ -2,6 +2,9 @@
 
 import dataclasses
 import re
+import shutil
+import sqlite3
+import threading
 
 import pytest
 
@@ -219,8 +222,6 @@ def test_answer_that_takes_too_long_is_given_up(index_folder, monkeypatch):
 
 
 def test_new_state_of_the_index_is_served(tmp_path, index_folder):
-  import shutil
-
   folder = shutil.copytree(index_folder, tmp_path / "index")
   with open_client(folder) as client:
     first = read(client, "/about")
@@ -230,3 +231,27 @@ def test_new_state_of_the_index_is_served(tmp_path, index_folder):
     assert read(client, "/about") == first  # while it is written
     manifest.write_text(content)
     assert "generation 2 of the index" in read(client, "/about")
+
+
+def test_pages_answer_while_a_build_ends(tmp_path, index_folder):
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  with open_client(folder) as client:
+    read(client, "/record/notes/notes-0")
+    # As a build that has dated all anew: other rows, then the manifest.
+    connection = sqlite3.connect(folder / "index.sqlite")
+    with connection:
+      connection.execute("UPDATE records SET row = row + 100")
+      connection.execute("UPDATE works SET first_row = first_row + 100")
+      connection.execute(
+        "UPDATE properties SET value = 2 WHERE name = 'generation'"
+      )
+    connection.close()
+    manifest = folder / "manifest.json"
+    content = manifest.read_text().replace('"generation": 1', '"generation": 2')
+    timer = threading.Timer(0.3, manifest.write_text, [content])
+    timer.start()
+    page = read(client, "/record/notes/notes-0")
+    assert "generation 2 of the index" in page
+    timer.join()
+    assert client.get("/api/records/107").status_code == 200
+    assert "There is no record 7" in read(client, "/record/7", 404)
