@@ -72,7 +72,7 @@ def shorten_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_progress(lines: tuple[str, ...]) -> JobProgress | None:
-  """Returns how far a job is; None if its last line does not say it.
+  """Returns how far a step is; None if the last line is not of one under way.
 
   Args:
     lines: of its log.
@@ -81,6 +81,8 @@ def find_progress(lines: tuple[str, ...]) -> JobProgress | None:
   if match is None or not (match["total"] or match["rate"]):
     return None
   total, rate = match["total"], match["rate"]
+  if total == match["done"]:  # what comes next has not said anything yet
+    return None
   return JobProgress(
     step=match["step"],
     done=_parse_count(match["done"]),

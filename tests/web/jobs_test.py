@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,8 @@ from ctd_jax.utils import progress
 from ctd_jax.web import job_files, job_log
 from ctd_jax.web.jobs import JobRunner
 from ctd_jax.web.settings import WebSettings
+from tests.web.conftest import open_client
+from tests.web.pages_test import read
 
 # Stands for the program that builds an index; its arguments are a script.
 PROGRAM = (sys.executable, "-c", "import sys; exec(sys.argv[2])")
@@ -199,15 +203,16 @@ def test_progress_is_read_as_it_is_written(monkeypatch, tmp_path):
     bar.refresh()
   line = next(line for line in shown if "480" in line)
   path.write_text(f"I1123 16:35:20.123456 140 progress.py:90] {line}\n")
-  (read,) = job_log.read_last_lines(path)
-  assert read == line
-  found = job_log.find_progress((read,))
+  (logged,) = job_log.read_last_lines(path)
+  assert logged == line
+  found = job_log.find_progress((logged,))
   assert (found.step, found.done, found.total) == ("full text", 480, 1560)
   assert found.unit == "records"
   assert found.rate > 0
   assert found.left
   assert job_log.find_progress(("dated: 3 works",)) is None
-  assert job_log.find_progress((read, "another line")) is None
+  assert job_log.find_progress((logged, "another line")) is None
+  assert job_log.find_progress(("train: 5 of 5 steps (100%)",)) is None
 
 
 def test_long_log_is_read_from_its_end(tmp_path):
@@ -215,3 +220,63 @@ def test_long_log_is_read_from_its_end(tmp_path):
   path.write_bytes(b"x" * 70_000 + b"\n\xff last\n\n")
   assert job_log.read_last_lines(path) == ("\ufffd last",)
   assert job_log.read_last_lines(tmp_path / "2.log") == ()
+
+
+@pytest.fixture
+def client(tmp_path, index_folder):
+  """Yields a client of a server whose jobs run a script."""
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  with open_client(folder) as client:
+    jobs = client.app.state.jobs
+    jobs._program = PROGRAM
+    yield client
+    for job in jobs.list():
+      jobs.cancel(job.id)
+
+
+def send(client, page, path):
+  fields = dict(
+    re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page)
+  )
+  return client.post(path, data=fields)
+
+
+def test_pages_show_a_job_cancel_it_and_start_it_again(client):
+  jobs = client.app.state.jobs
+  job = jobs.start("redate", [WAITS], "redate")
+  wait_for_line(jobs, job.id, "begun")
+  page = read(client, "/jobs/1")
+  assert "<h1>Date the corrected works again</h1>" in page
+  assert '<noscript><meta http-equiv="refresh"' in page
+  assert 'aria-live="polite"' in page
+  assert "begun" in page
+  part = read(client, "/jobs/1", part="state")
+  assert "<html" not in part
+  assert 'class="state running"' in part
+  assert 'href="/jobs/1"' in read(client, "/jobs")
+  response = send(client, page, "/jobs/1/cancel")
+  assert (response.status_code, response.headers["location"]) == (
+    303,
+    "/jobs/1",
+  )
+  page = read(client, "/jobs/1")
+  assert "cancelled" in page
+  assert "refresh" not in page
+  again = send(client, page, "/jobs/1/restart")
+  assert again.headers["location"] == "/jobs/2"
+  assert jobs.cancel("2").state == "cancelled"
+  assert "There is no job 9" in read(client, "/jobs/9", 404)
+
+
+def test_programs_read_jobs(client):
+  jobs = client.app.state.jobs
+  jobs.start("<b>", ["print('<i>'); sys.exit('error: a & b')"], "")
+  wait_for(jobs, "1", "failed")
+  listed = client.get("/api/jobs").json()["jobs"]
+  assert listed == [client.get("/api/jobs/1").json()]
+  assert listed[0]["error"] == "a & b"
+  assert client.get("/api/jobs/x").status_code == 404
+  page = read(client, "/jobs/1")
+  assert "&lt;b&gt;" in page
+  assert "a &amp; b" in page
+  assert "<b>" not in page
