@@ -4,7 +4,7 @@
   python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
   python -m ctd_jax.index --index=song --encoder=exported
-  python -m ctd_jax.index --index=song --redate
+  python -m ctd_jax.index --index=song --correct=mine.csv --redate
   python -m ctd_jax.index --index=song --corrections=song.csv
   python -m ctd_jax.index --index=song --check
 
@@ -31,14 +31,15 @@ found by what they mean too: a trained run, in its workdir or as ctd_jax.export
 wrote it, or a published encoder. The index keeps the vectors, not the encoder,
 and remembers where that lies. A work that is added later is encoded by itself.
 
-Readers correct dates on the pages of `ctd-jax serve`, and the corrections lie
-in the index. Whenever a work is dated they are taken as certain; one whose
-records are gone or have changed is left out, and named. --redate dates the
-works again whose corrections are new or undone, and no others: what the model
-dated by them stays until it is added again or has corrections of its own. Each
-work is read from where it was added from, with the same flags, and must be the
-same text. --corrections=FILE writes them: .tsv for --fixed, .csv and .jsonl all
-that were ever made, .xml the corrected records in TEI.
+Readers correct dates on the pages of `ctd-jax serve`, or by a table,
+--correct=FILE, and the corrections lie in the index. Whenever a work is dated
+they are taken as certain; one whose records are gone or have changed is left
+out, and named. --redate dates the works again whose corrections are new or
+undone, and no others: what the model dated by them stays until it is added
+again or has corrections of its own. Each work is read from where it was added
+from, with the same flags, and must be the same text. --corrections=FILE writes
+them: .tsv for --fixed, .csv and .jsonl all that were ever made, .xml the
+corrected records in TEI. --undo takes them back by their numbers.
 
 A build that is broken off leaves the index as it was. Started again with the
 same flags it goes on; works that are dated, and records that are encoded, are
@@ -48,11 +49,15 @@ not again.
 from __future__ import annotations
 
 import pathlib
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.utils import command_line
+
+if TYPE_CHECKING:
+  from ctd_jax.index.building.index_builder import BuildResult
 
 _FLAGS_OF_ADDING = (
   "add",
@@ -67,55 +72,33 @@ _FLAGS_OF_ADDING = (
   "encoder",
   "passages",
 )
+_FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
 
 
 def main() -> None:
-  """Builds, checks or lists the index of --index."""
+  """Builds, corrects, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
   from ctd_jax.index import correction_export
-  from ctd_jax.index.building import (
-    index_builder,
-    index_check,
-    index_summary,
-    redating,
-  )
-  from ctd_jax.index.building.group_dating import DatingChoices
+  from ctd_jax.index.building import index_check, index_summary, redating
 
   values = flags.FLAGS
   folder = pathlib.Path(values.index).expanduser()
-  result, problems = None, ()
+  result, problems = None, _correct_dates(folder)
   if values.redate:
-    _check_alone()
+    _check_alone("redate")
     redated = redating.redate_index(folder)
-    result, problems = redated.build, redated.problems
-    if result is None and not problems:
+    result = redated.build
+    problems += redated.problems
+    if result is None and not redated.problems:
       print(f"{folder}: no work has corrections that its dates lack")
   elif values.add or values.remove or values.encoder:
-    result = index_builder.build_index(
-      folder,
-      [source for argument in values.add for source in _split(argument)],
-      index_builder.BuildOptions(
-        reigns=values.reigns,
-        unit=values.unit,
-        hidden_splits=tuple(values.hide),
-        data_dir=values.data_dir,
-        use_passages=values.passages,
-        encoder=values.encoder,
-        choices=DatingChoices(
-          in_order=tuple(values.order),
-          undated=tuple(values.undated),
-          fixed=pathlib.Path(values.fixed).expanduser()
-          if values.fixed
-          else None,
-        ),
-      ),
-      values.remove,
-    )
-  elif not (values.check or values.list or values.corrections):
+    result = _build_index(folder)
+  elif not any(flags.FLAGS[name].value for name in _FLAGS_WITHOUT_BUILD):
     raise ValueError(
       "nothing to do: --add=... builds the index, --encoder=... makes vectors "
-      "of its records, --redate dates corrected works again, --corrections=... "
-      "writes the corrections, --check verifies it, --list shows its works"
+      "of its records, --correct=... corrects dates, --redate dates corrected "
+      "works again, --corrections=... writes the corrections, --check verifies "
+      "it, --list shows its works"
     )
   if values.check:
     damage = index_check.check_index(folder)
@@ -128,11 +111,63 @@ def main() -> None:
     target = pathlib.Path(values.corrections).expanduser()
     print(correction_export.write_corrections(folder, target))
   if problems:
-    raise ValueError("\n  ".join(["--redate: not dated again:", *problems]))
+    raise ValueError("\n  ".join(["not all was done:", *problems]))
 
 
-def _check_alone() -> None:
-  """Refuses flags that say how works are added, which --redate remembers.
+def _build_index(folder: pathlib.Path) -> BuildResult:
+  """Takes works in and out, as the flags say."""
+  from ctd_jax.index.building import index_builder
+  from ctd_jax.index.building.group_dating import DatingChoices
+
+  values = flags.FLAGS
+  return index_builder.build_index(
+    folder,
+    [source for argument in values.add for source in _split(argument)],
+    index_builder.BuildOptions(
+      reigns=values.reigns,
+      unit=values.unit,
+      hidden_splits=tuple(values.hide),
+      data_dir=values.data_dir,
+      use_passages=values.passages,
+      encoder=values.encoder,
+      choices=DatingChoices(
+        in_order=tuple(values.order),
+        undated=tuple(values.undated),
+        fixed=pathlib.Path(values.fixed).expanduser() if values.fixed else None,
+      ),
+    ),
+    values.remove,
+  )
+
+
+def _correct_dates(folder: pathlib.Path) -> list[str]:
+  """Makes and undoes corrections, as the flags say, and returns those refused.
+
+  Raises:
+    ValueError: if works are added too; naming what is no correction.
+  """
+  from ctd_jax.index import correction_import
+
+  values = flags.FLAGS
+  problems: list[str] = []
+  if values.undo:
+    _check_alone("undo")
+    correction_import.undo_corrections(folder, values.undo)
+    print(f"{folder}: corrections undone {len(values.undo):,}")
+  if values.correct:
+    _check_alone("correct")
+    table = pathlib.Path(values.correct).expanduser()
+    imported = correction_import.import_corrections(folder, table)
+    print(f"{table}: {imported}")
+    problems += imported.refused
+  return problems
+
+
+def _check_alone(name: str) -> None:
+  """Refuses flags that say how works are added, beside one that adds none.
+
+  Args:
+    name: of the flag.
 
   Raises:
     ValueError: naming them.
@@ -142,7 +177,7 @@ def _check_alone() -> None:
   ]
   if others:
     raise ValueError(
-      f"--redate dates works as they were added; leave {', '.join(others)} out"
+      f"--{name} is of works as they were added; leave {', '.join(others)} out"
     )
 
 
@@ -234,6 +269,18 @@ if __name__ == "__main__":
     False,
     "Date the works again whose corrections have changed, from where they were "
     "added from.",
+  )
+  flags.DEFINE_string(
+    "correct",
+    None,
+    "Table of corrections to be made, with columns work, first_record, date, "
+    "and maybe last_record, name and note; as --corrections writes it in CSV. "
+    "Example: --correct=mine.csv --redate",
+  )
+  flags.DEFINE_list(
+    "undo",
+    [],
+    "Numbers of corrections to be undone. Example: --undo=3 --redate",
   )
   flags.DEFINE_string(
     "corrections",

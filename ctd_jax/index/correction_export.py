@@ -190,7 +190,7 @@ def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
   for target, rows in parts.items():
     export = export_corrections(index, rows, export_format)
     files.write_text(target, export.content)
-    lines.append(f"{target}: {export.number:,} corrections")
+    lines.append(f"{target}: corrections written {export.number:,}")
     lines += [f"  left out {problem}" for problem in export.left_out]
   return "\n".join(lines)
 

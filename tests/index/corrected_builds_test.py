@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -13,7 +15,11 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   fixed_dates,
 )
-from ctd_jax.index import correction_export, corrections
+from ctd_jax.index import (
+  correction_export,
+  correction_import,
+  corrections,
+)
 from ctd_jax.index.building import (
   index_builder,
   index_check,
@@ -141,8 +147,9 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   add(folder, "notes", "3", "泰始五年")
   index = IndexFolder.open(folder)
   assert corrections.count_pending(index) == {"annals": 1, "notes": 2}
-  assert "3 by readers, 3 changes are yet to be dated" in (
-    index_summary.format_summary(folder)
+  assert (
+    "3 by readers; changes that --redate is to date 3, of annals, notes"
+    in (index_summary.format_summary(folder))
   )
   result = redating.redate_index(folder)
   assert result.problems == ()
@@ -285,7 +292,7 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
   IndexFolder.open(folder).corrections.undo(undone.correction_id, "", "undo")
   target = tmp_path / "fixed.tsv"
   text = correction_export.write_corrections(folder, target)
-  assert text == f"{target}: 2 corrections"
+  assert text == f"{target}: corrections written 2"
   assert "145\t145\t\t泰始七年三月\tA: a b c\n" in target.read_text("utf-8")
   build_index(
     tmp_path / "new",
@@ -311,8 +318,8 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
   # Of two texts, two tables.
   add(folder, "notes", "1", "泰始三年七月")
   text = correction_export.write_corrections(folder, target)
-  assert "fixed.annals.tsv: 2 corrections" in text
-  assert "fixed.notes.tsv: 1 corrections" in text
+  assert "fixed.annals.tsv: corrections written 2" in text
+  assert "fixed.notes.tsv: corrections written 1" in text
   store = IndexFolder.open(folder).corrections
   with pytest.raises(ValueError, match="of one text, not of annals, notes"):
     export_corrections(IndexFolder.open(folder), store.active(), "fixed")
@@ -350,7 +357,7 @@ def test_a_removed_work_keeps_its_corrections(folder, sources):
   index_builder.build_index(
     folder, [], BuildOptions(use_passages=False), ["notes"]
   )
-  assert "1 wait for works that were removed: notes" in (
+  assert "1 of works that were removed: notes" in (
     index_summary.format_summary(folder)
   )
   exported = export_corrections(
@@ -369,3 +376,80 @@ def test_a_damaged_file_of_corrections_is_found(folder):
   (folder / "corrections.sqlite").write_bytes(b"no database" * 100)
   (problem,) = index_check.check_index(folder)
   assert "corrections.sqlite" in problem
+
+
+def test_a_table_of_corrections_is_taken_in_row_by_row(folder, tmp_path):
+  table = tmp_path / "mine.csv"
+  table.write_text(
+    "work,first_record,last_record,date,note,name\n"
+    'annals,145,146,泰始七年三月,"晉書, 武帝紀",A\n'
+    "annals,146,,泰始七年四月,,\n"
+    "annals,9999,,泰始七年四月,,\n"
+    "annals,3,,何時,,\n"
+    "notes,1,,泰始三年七月,'=1,B\n",
+    encoding="utf-8-sig",
+  )
+  result = correction_import.import_corrections(folder, table)
+  assert (result.added, result.present, result.undone) == (2, 0, 0)
+  assert [row.partition(": ")[0] for row in result.refused] == [
+    f"{table}, line {line}" for line in (3, 4, 5)
+  ]
+  assert "undo that first" in result.refused[0]
+  store = IndexFolder.open(folder).corrections
+  assert [row.note for row in store.active()] == ["晉書, 武帝紀", "=1"]
+  assert correction_import.import_corrections(folder, table).present == 2
+  with pytest.raises(ValueError, match=r"--undo=7: no .*; there are 1, 2"):
+    correction_import.undo_corrections(folder, ["1", "7"])
+  assert store.count(only_active=True) == 2
+  correction_import.undo_corrections(folder, ["1"])
+  # What another index writes is taken in, but not of another text.
+  correction_export.write_corrections(folder, table)
+  store.path.unlink()
+  text = table.read_text(encoding="utf-8")
+  result = correction_import.import_corrections(folder, table)
+  assert (result.added, result.undone, result.refused) == (1, 1, ())
+  sha256 = IndexFolder.open(folder).corrections.active()[0].texts_sha256
+  store.path.unlink()
+  table.write_text(text.replace(sha256, "0" * 64), encoding="utf-8")
+  (refused,) = correction_import.import_corrections(folder, table).refused
+  assert "not the one that was corrected" in refused
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("work,date\n", "line 1: no column first_record"),
+    ("", "line 1: no column work, first_record, date"),
+    ("work,first_record,date\na,1,b,c\n", "line 2: more cells"),
+  ],
+)
+def test_a_table_that_is_none_is_named(folder, tmp_path, content, message):
+  table = tmp_path / "mine.csv"
+  table.write_text(content, encoding="utf-8")
+  with pytest.raises(ValueError, match=message):
+    correction_import.import_corrections(folder, table)
+
+
+def test_the_command_line_corrects_and_dates_again(folder, tmp_path):
+  table = tmp_path / "mine.csv"
+  table.write_text(
+    "work,first_record,date\nnotes,1,泰始三年七月\nnotes,9,泰始三年\n",
+    encoding="utf-8",
+  )
+
+  def run(*arguments):
+    return subprocess.run(
+      [sys.executable, "-m", "ctd_jax.index", f"--index={folder}", *arguments],
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+
+  done = run(f"--correct={table}", "--redate", "--add=x")
+  assert done.returncode != 0
+  assert "leave --add out" in done.stderr
+  done = run(f"--correct={table}", "--redate")
+  assert done.returncode != 0  # one of the rows was refused
+  assert "corrections made 1" in done.stdout
+  assert "notes has no record 9" in done.stderr
+  assert read_records(folder, "notes")["1"].fixed

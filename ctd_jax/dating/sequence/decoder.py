@@ -283,6 +283,8 @@ def _limit_months(
   posterior: Float32[np.ndarray, " P"], is_allowed: Bool[np.ndarray, " K"]
 ) -> Float32[np.ndarray, " P"]:
   """Returns a posterior of none but some months, which are alike at worst."""
+  if not is_allowed.any():  # dates that exclude each other
+    return posterior
   allowed = np.append(is_allowed, False).astype(np.float32)
   limited = posterior * allowed
   total = limited.sum()

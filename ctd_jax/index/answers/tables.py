@@ -90,6 +90,16 @@ def _format_cell(value: Any, table_format: str) -> str:
   return " ".join(text.split()) if table_format == TSV else text
 
 
+def read_cell(text: str) -> str:
+  """Returns what a cell stood for that `format_rows` wrote.
+
+  Args:
+    text: of the cell.
+  """
+  is_marked = text.startswith("'") and text[1:].startswith(_FORMULA_STARTS)
+  return text[1:] if is_marked else text
+
+
 def _list_rows(answer: Answer) -> Iterator[dict[str, Any]]:
   for record in answer.results:
     yield {

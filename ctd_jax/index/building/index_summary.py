@@ -92,7 +92,7 @@ def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
   text = f"{len(works):,} by readers"
   if pending:
     text += (
-      f", {sum(pending.values()):,} changes are yet to be dated by --redate: "
+      f"; changes that --redate is to date {sum(pending.values()):,}, of "
       f"{', '.join(pending)}"
     )
   lines = [("corrections", text)]
@@ -100,7 +100,7 @@ def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
   if lost:
     count = sum(work in lost for work in works)
     lines.append(
-      ("", f"  {count:,} wait for works that were removed: {', '.join(lost)}")
+      ("", f"  {count:,} of works that were removed: {', '.join(lost)}")
     )
   return lines
 

@@ -111,7 +111,7 @@ def match_corrections(
       months[row] = is_allowed
       correction_of[row] = correction
   if applied:
-    logging.info("%s: %s corrections by readers", name, f"{len(applied):,}")
+    logging.info("%s: corrections by readers %s", name, f"{len(applied):,}")
   return WorkCorrections(months, correction_of, tuple(applied), left_out)
 
 

@@ -36,7 +36,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.sequence import section_kinds
-from ctd_jax.index.building import work_corrections
+from ctd_jax.index.building import naming_reigns, work_corrections
 from ctd_jax.index.building.known_months import DateReader
 from ctd_jax.index.building.source_works import (
   NO_POSITION,
@@ -71,7 +71,7 @@ class DatedWork:
     dated_by: manner of each record.
     is_fixed: whether a reader set the date.
     manner: of the work.
-    printed_reigns: rows of the reigns that it names.
+    printed_reigns: rows of the reigns by which it counts.
     warnings: what a reader of the dates should know.
     corrections: of readers, which the dates have in them.
   """
@@ -265,7 +265,7 @@ def date_text_by_order(
     dated_by=[ORDER] * len(sections),
     is_fixed=dates.is_fixed,
     manner=ORDER,
-    printed_reigns=tuple(sorted(map(int, dates.printed_reigns))),
+    printed_reigns=naming_reigns.find_naming_reigns(dates),
     warnings=tuple(warnings),
     corrections=corrected,
   )
@@ -339,7 +339,7 @@ def date_records_by_order(
     ),
     np.where(is_known, KEYS, ORDER),
     ORDER,
-    printed_reigns=[*map(int, dates.printed_reigns)],
+    printed_reigns=naming_reigns.find_naming_reigns(dates),
   )
 
 

@@ -63,8 +63,10 @@ def create_file(path: pathlib.Path) -> None:
     if path.is_file():
       return
     new = path.with_name(_NEW_FILE)
-    for end in _ENDS:  # of a process that was killed here
-      new.with_name(new.name + end).unlink(missing_ok=True)
+    # Of a process that was killed here, and of a file that was taken away:
+    # SQLite would read their changes into this one.
+    for name in FILE_NAMES:
+      path.with_name(name).unlink(missing_ok=True)
     connection = sqlite3.connect(new, isolation_level=None)
     try:
       connection.executescript(_SCHEMA)
@@ -102,8 +104,8 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   except sqlite3.DatabaseError as error:
     connection.close()
     raise ValueError(
-      f"{path}: damaged ({error}); put a copy of it in its place, or move it "
-      "away, which leaves the index without corrections"
+      f"{path}: damaged ({error}); move it away, with -wal and -shm, and put "
+      "a copy in its place, or none, which leaves the index without corrections"
     ) from error
   connection.close()
   raise ValueError(
