@@ -1,0 +1,131 @@
+"""A date is corrected in a browser: read, saved, dated again, undone."""
+
+import pytest
+
+from ctd_jax.index.building import index_builder
+from tests.web import chromium
+from tests.web.chromium import WIDTHS
+
+pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_playwright_python.sync_playwright")
+pytestmark = chromium.MARKS
+
+TEXT = """泰始元年春正月，大赦天下。
+夏四月，雨雹。
+五月，封皇弟為王。
+羣臣上書言事。
+帝幸洛水，觀禊。
+秋七月，河南大水。
+有司奏免租賦。
+八月，吳人來寇。
+冬十月，日有食之。
+十二月，大雪。
+二年春正月，有星孛于東方。
+三月，立皇后。
+"""
+RECORD = "/record/annals/4"
+BUILD_MILLISECONDS = 400_000
+
+
+@pytest.fixture(scope="module")
+def browser():
+  with chromium.launch() as browser:
+    yield browser
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("corrected")
+  (folder / "annals.txt").write_text(TEXT)
+  index_builder.build_index(
+    folder / "index",
+    [str(folder / "annals.txt")],
+    index_builder.BuildOptions(reigns="西晉", use_passages=False),
+  )
+  with chromium.serve(folder / "index") as address:
+    yield address
+
+
+@pytest.fixture
+def open_page(browser, address):
+  with chromium.open_pages(browser, address) as open_page:
+    yield open_page
+
+
+def undo_all(page):
+  page.goto("/corrections")
+  while page.get_by_role("button", name="Undo").count():
+    page.get_by_role("button", name="Undo").first.click()
+    page.wait_for_load_state()
+
+
+def test_date_is_corrected_by_keyboard_and_dated_again(open_page):
+  page = open_page(RECORD)
+  assert "泰始元年五月" in page.locator(".date").first.inner_text()
+  page.get_by_text("Correct this date").focus()
+  page.keyboard.press("Enter")
+  page.keyboard.press("Tab")
+  page.keyboard.type("泰始元年")
+  page.wait_for_selector("#reading strong")
+  assert "Months: 13" in page.locator("#reading").inner_text()
+  page.keyboard.type("六月")
+  page.get_by_text("Months: 1;").wait_for()
+  page.keyboard.press("Enter")
+  page.wait_for_url("**/correct?*")
+  page.get_by_label("Note").fill("據別本")
+  page.get_by_label("Your name").fill("某人")
+  page.get_by_role("button", name="Save").press("Enter")
+  page.wait_for_url("**" + RECORD + "*")
+  assert "not yet dated again" in page.locator(".notice").inner_text()
+  assert "泰始元年五月" in page.locator(".date").first.inner_text()
+  look_at_all(open_page)
+  page.goto("/corrections")
+  page.get_by_role("button", name="Date again").click()
+  page.wait_for_url("**/jobs/*")
+  chromium.check_page(page, "wide")
+  page.wait_for_selector(".state.done", timeout=BUILD_MILLISECONDS)
+  page.goto(RECORD)
+  assert "泰始元年六月" in page.locator(".date").first.inner_text()
+  assert "set by a reader" in page.locator(".date").first.inner_text()
+  assert "據別本" in page.locator(".corrections").inner_text()
+  # What stands after it cannot be of the month before any more.
+  page.goto("/record/annals/5")
+  assert "泰始元年六月" in page.locator(".date").first.inner_text()
+  undo_all(page)
+  page.goto(RECORD)
+  assert "was undone" in page.locator(".notice").inner_text()
+
+
+def look_at_all(open_page):
+  for width in WIDTHS:
+    for scheme in ("light", "dark"):
+      for path in (RECORD, "/corrections", "/jobs"):
+        page = open_page(path, width=width, scheme=scheme)
+        if path == RECORD:
+          page.get_by_text("Correct this date").click()
+        chromium.check_page(page, width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_date_is_corrected_without_a_script(open_page, width):
+  page = open_page("/record/annals/8", width=width, java_script_enabled=False)
+  page.get_by_text("Correct this date").click()
+  page.get_by_label("Right date").fill("泰始元年")
+  page.get_by_label("Up to the record").fill("9")
+  page.get_by_role("button", name="Go on").click()
+  page.wait_for_url("**/correct?*")
+  assert (
+    "records that get this date: 2" in page.locator("#reading").inner_text()
+  )
+  page.get_by_label("Right date").fill("no date")
+  page.get_by_role("button", name="Read it again").click()
+  assert "is no date" in page.locator("#reading").inner_text()
+  page.get_by_label("Right date").fill("泰始元年九月")
+  page.get_by_role("button", name="Save").click()
+  page.wait_for_url("**/record/annals/8*")
+  assert "Corrected to 泰始元年九月" in page.locator(".notice").inner_text()
+  page.goto("/record/annals/9")
+  assert "Corrected to 泰始元年九月" in page.locator(".notice").inner_text()
+  page.get_by_role("button", name="Undo").click()
+  page.wait_for_url("**/record/annals/8*")
+  assert page.locator(".notice").count() == 0
