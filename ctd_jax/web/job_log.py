@@ -20,6 +20,7 @@ _PROGRESS = re.compile(
   r"(?:, (?P<left>(?:\d+ days?, )?\d+:\d\d:\d\d) left)?(?:, .*)?"
 )
 _ERROR = "error: "
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,12 +64,19 @@ def read_last_lines(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def shorten_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
-  """Returns the lines that are shown.
+  """Returns the lines that are shown: the last ones, without tracebacks.
 
   Args:
     lines: of a log.
   """
-  return tuple(line[:_MAX_CHARACTERS] for line in lines[-_MAX_LINES:])
+  shown, is_traceback = [], False
+  for line in lines:
+    if line.startswith(_TRACEBACK):
+      is_traceback = True
+    elif not (is_traceback and line.startswith("  ")):
+      is_traceback = False
+      shown.append(line[:_MAX_CHARACTERS])
+  return tuple(shown[-_MAX_LINES:])
 
 
 def find_progress(lines: tuple[str, ...]) -> JobProgress | None:

@@ -4,7 +4,7 @@
 
 It outlives the server that started it if that is killed, so that the end of a
 program is known whoever asks for it later. LOCK is the open file of the job's
-lock, which its processes inherit. SIGTERM cancels the job; SIGINT breaks it
+lock, which its processes inherit. SIGTERM cancels the job; SIGHUP breaks it
 off, to be started again.
 """
 
@@ -47,7 +47,7 @@ def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
     received.append(number)
     signal.alarm(_SECONDS_TO_END)
 
-  for number in (signal.SIGTERM, signal.SIGINT):
+  for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, end)
   with (folder / f"{job_id}.log").open("ab") as log:
     process = subprocess.Popen(

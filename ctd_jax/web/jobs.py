@@ -179,7 +179,7 @@ class JobRunner:
     """Breaks off the job that this server has started; it can go on later."""
     self._closing.set()
     for job_id in [*self._processes]:
-      self._end_process(job_id, signal.SIGINT)
+      self._end_process(job_id, signal.SIGHUP)
     for job in self.list():
       if job.state == RUNNING:
         logging.warning(

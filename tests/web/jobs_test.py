@@ -215,6 +215,14 @@ def test_progress_is_read_as_it_is_written(monkeypatch, tmp_path):
   assert job_log.find_progress(("train: 5 of 5 steps (100%)",)) is None
 
 
+def test_tracebacks_are_not_shown(make_runner):
+  runner = make_runner()
+  job = runner.start("1", ["print('a', flush=True); {}['b']"], "")
+  failed = wait_for(runner, job.id, "failed")
+  assert failed.lines == ("a", "KeyError: 'b'")
+  assert failed.error == "KeyError: 'b'"
+
+
 def test_long_log_is_read_from_its_end(tmp_path):
   path = tmp_path / "1.log"
   path.write_bytes(b"x" * 70_000 + b"\n\xff last\n\n")
