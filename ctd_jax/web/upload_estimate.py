@@ -53,3 +53,16 @@ def count_characters(folder: pathlib.Path) -> int:
       "SELECT coalesce(sum(length(text)), 0) FROM records"
     ).fetchone()
   return total
+
+
+def format_seconds(seconds: float) -> str:
+  """Returns a time as 40 s, 5 min or 2.5 h; rough, as estimates are.
+
+  Args:
+    seconds: of the time.
+  """
+  if seconds < 90:
+    return f"{max(round(seconds / 10), 1) * 10} s"
+  if seconds < 5400:
+    return f"{round(seconds / 60)} min"
+  return f"{seconds / 3600:.1f} h"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -22,7 +19,9 @@ from ctd_jax.web import (
   job_files,
   job_pages,
   rendering,
+  upload_estimate,
   upload_files,
+  upload_forms,
 )
 from ctd_jax.web.answering import answer_in_time, settings_of
 from ctd_jax.web.errors import PageError
@@ -38,13 +37,9 @@ from ctd_jax.web.uploads import (
 
 router = APIRouter(include_in_schema=False)
 
-ORDER, UNDATED = "order", "undated"
 _SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
 _MAX_FIELDS = 400  # of the form of a preview, which has one for each work
 _MAX_NAME = 100
-_MAX_REIGNS = 200
-# Polities, countries, CE:700-1160; no paths.
-_REIGNS = re.compile(r"[\w ,:\-()（）、]*")
 CALENDARS = ("zh", "ja", "ko", "all", "CE")
 
 
@@ -70,8 +65,8 @@ async def show_uploads(request: Request) -> Response:
 async def take_files(request: Request) -> Response:
   """Keeps files as a preview, then shows it."""
   form = await forms.read_form(request, max_files=upload_files.MAX_FILES)
-  settings = _read_settings(form)
-  title = _read_field(form, "name", _MAX_NAME)
+  settings = upload_forms.read_settings(form)
+  title = upload_forms.read_field(form, "name", _MAX_NAME)
   files = [
     (item.filename or "", item.file)
     for item in form.getlist("files")
@@ -113,7 +108,7 @@ async def show_upload(request: Request, name: str) -> Response:
     built=_list_built(preview, works) if upload.state == ACCEPTED else [],
     units=chronicle_input.UNITS,
     encodings=upload_files.ENCODINGS,
-    format_seconds=format_seconds,
+    format_seconds=upload_estimate.format_seconds,
   )
 
 
@@ -122,7 +117,7 @@ async def change_upload(request: Request, name: str) -> Response:
   """Reads an upload with other settings, has it built, or discards it."""
   form = await forms.read_form(request, max_fields=_MAX_FIELDS)
   upload = await answer_in_time(request, find_upload, request, name)
-  action = _read_field(form, "action", 20)
+  action = upload_forms.read_field(form, "action", 20)
   if action == "discard":
     await answer_in_time(request, store_of(request).discard, upload)
     return RedirectResponse(rendering.PageLinks(request)("/upload"), 303)
@@ -130,10 +125,12 @@ async def change_upload(request: Request, name: str) -> Response:
   if upload.job_key == key:  # sent twice
     return job_pages.lead_to_job(request, upload.job_id)
   settings = dataclasses.replace(
-    _read_settings(form), encoding=upload.settings.encoding
+    upload_forms.read_settings(form), encoding=upload.settings.encoding
   )
   if action != "build":
-    encoding = _read_choice(form, "encoding", upload_files.ENCODINGS)
+    encoding = upload_forms.read_choice(
+      form, "encoding", upload_files.ENCODINGS
+    )
     upload = await answer_in_time(
       request, _change_settings, request, upload, settings, encoding
     )
@@ -224,98 +221,13 @@ def _build(
     raise PageError(422, "error.upload.calendar")
   job = jobs.start(
     upload.title,
-    list_arguments(
+    upload_forms.list_arguments(
       store.source_of(upload), settings, preview, holder_of(request).has_index
     ),
     subject,
   )
   store.change(upload, state=ACCEPTED, job_key=key, job_id=job.id)
   return job
-
-
-def list_arguments(
-  source: str,
-  settings: UploadSettings,
-  preview: dict[str, Any],
-  has_index: bool = True,
-) -> list[str]:
-  """Returns the arguments of `ctd-jax index` that build an upload.
-
-  Args:
-    source: as of --add.
-    settings: how it is read and dated.
-    preview: of it.
-    has_index: whether there is one, which has a calendar.
-  """
-  arguments = [f"--add={source}"]
-  if settings.unit:
-    arguments.append(f"--unit={settings.unit}")
-  if settings.reigns and not has_index:
-    arguments.append(f"--reigns={settings.reigns}")
-  names = {work["name"] for work in preview["works"]}
-  for flag, chosen in ((ORDER, settings.in_order), (UNDATED, settings.undated)):
-    chosen = [name for name in chosen if name in names]
-    if chosen:
-      arguments.append(f"--{flag}={_join(chosen)}")
-  return arguments
-
-
-def _join(names: Sequence[str]) -> str:
-  """Returns names as a flag takes them, whatever is in them."""
-  line = io.StringIO()
-  csv.writer(line, lineterminator="").writerow(names)
-  return line.getvalue()
-
-
-def _read_settings(form: FormData) -> UploadSettings:
-  """Returns how an upload is to be read, by the fields of a form.
-
-  Raises:
-    PageError: 422, naming the field.
-  """
-  unit = _read_choice(form, "unit", chronicle_input.UNITS)
-  reigns = _read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
-  if not _REIGNS.fullmatch(reigns):
-    raise PageError(
-      422,
-      "error.parameter",
-      {
-        "name": "reigns",
-        "value": reigns[:40],
-        "expected": "宋; zh; CE:700-1160",
-      },
-    )
-  manners = {ORDER: [], UNDATED: []}
-  for field, value in form.items():
-    if field.startswith("manner.") and value in manners:
-      manners[value].append(field.removeprefix("manner."))
-  return UploadSettings(
-    unit=unit,
-    reigns=reigns,
-    in_order=tuple(manners[ORDER]),
-    undated=tuple(manners[UNDATED]),
-  )
-
-
-def _read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
-  value = _read_field(form, name, 20)
-  if value and value not in choices:
-    raise PageError(
-      422,
-      "error.parameter",
-      {"name": name, "value": value, "expected": ", ".join(choices)},
-    )
-  return value
-
-
-def _read_field(form: FormData, name: str, limit: int) -> str:
-  value = form.get(name, "")
-  value = value.strip() if isinstance(value, str) else ""
-  if len(value) > limit:
-    raise PageError(
-      422, "error.field", {"name": name, "length": len(value), "limit": limit}
-    )
-  return value
 
 
 def _list_replaced(
@@ -332,19 +244,6 @@ def _list_built(
   """Returns the works of the index that an upload has become."""
   names = {work["name"] for work in (preview or {}).get("works", ())}
   return [work for work in works if work.name in names]
-
-
-def format_seconds(seconds: float) -> str:
-  """Returns a time as 40 s, 5 min or 2.5 h; rough, as estimates are.
-
-  Args:
-    seconds: of the time.
-  """
-  if seconds < 90:
-    return f"{max(round(seconds / 10), 1) * 10} s"
-  if seconds < 5400:
-    return f"{round(seconds / 60)} min"
-  return f"{seconds / 3600:.1f} h"
 
 
 def _lead_to(request: Request, upload: Upload, **parameters: str) -> Response:

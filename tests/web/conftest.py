@@ -23,6 +23,7 @@ READ_PAGES = (
   "/corrections",
   "/correct?work=notes&first=notes-0&date=魯隱公元年",
   "/jobs",
+  "/upload",
 )
 
 

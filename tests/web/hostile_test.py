@@ -71,6 +71,7 @@ PATHS = (
   "/corrections",
   "/correct",
   "/jobs",
+  "/upload",
   "/month/4",
   "/year/4",
   "/about",
@@ -144,6 +145,7 @@ def test_any_query_is_answered(client, path, query):
   path=st.sampled_from(
     (
       *("/record", "/record/notes", "/month", "/year", "/static", "/jobs"),
+      *("/upload", "/save/upload"),
       *("/api/records", "/api/corrections", "/api/jobs", "/corrections"),
     )
   ),

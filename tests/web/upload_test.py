@@ -9,7 +9,12 @@ import zipfile
 
 import pytest
 
-from ctd_jax.web import upload_files, upload_page, upload_reader
+from ctd_jax.web import (
+  upload_estimate,
+  upload_files,
+  upload_forms,
+  upload_reader,
+)
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.upload_reading import ReadingRequest, make_preview
 from ctd_jax.web.uploads import UploadSettings, UploadStore
@@ -305,7 +310,7 @@ def wait_for(function):
 )
 def test_arguments_of_the_build(settings, expected):
   preview = {"works": [{"name": "a,b"}, {"name": "c"}]}
-  arguments = upload_page.list_arguments("x", settings, preview, False)
+  arguments = upload_forms.list_arguments("x", settings, preview, False)
   assert sorted(arguments) == sorted(["--add=x", *expected])
 
 
@@ -314,7 +319,7 @@ def test_arguments_of_the_build(settings, expected):
   [(3, "10 s"), (44, "40 s"), (300, "5 min"), (9000, "2.5 h")],
 )
 def test_times_are_rough(seconds, expected):
-  assert upload_page.format_seconds(seconds) == expected
+  assert upload_estimate.format_seconds(seconds) == expected
 
 
 def read_fields(page):
