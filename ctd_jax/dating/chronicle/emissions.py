@@ -118,12 +118,13 @@ class SectionEmissions:
         from elsewhere for certain.
     """
     sections = [name_calendars(section) for section in sections]
+    # What a reader dates stands there, and is not but told of.
     self.kinds = np.array(
       [
         _KINDS_TOLD.get(section.kind, section.kind)
-        if section.may_be_told
+        if section.may_be_told and row not in (allowed_months or {})
         else section.kind
-        for section in sections
+        for row, section in enumerate(sections)
       ],
       np.int32,
     )

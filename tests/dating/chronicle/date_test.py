@@ -380,6 +380,24 @@ def test_a_fixed_date_is_certain_wherever_it_stands(tmp_path):
   assert dates.probabilities[number, 0] == 1
 
 
+def test_a_fixed_date_inside_a_record_is_where_the_record_stands(tmp_path):
+  calendar = read(tmp_path, ERAS)
+  lines = ["安初二年正月，大水。", "五月，有星孛。", "雨雪。", "地震。"]
+  records = records_of(lines)
+  sections = chronicle_dating.read_all_sections(records, calendar)
+  sections[1] = dataclasses.replace(sections[1], may_be_told=True)
+  month = np.flatnonzero((calendar.years == 301) & (calendar.months == 5))[0]
+  allowed_months = {1: np.arange(len(calendar)) == month}
+  probabilities = [
+    chronicle_dating.date_sections(
+      records, sections, calendar, allowed_months=fixed
+    ).probabilities[2:, 0]
+    for fixed in ({}, allowed_months)
+  ]
+  assert (probabilities[1] > 0.9).all()
+  assert (probabilities[0] < 0.85).all()  # it may but have been told of
+
+
 def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
   calendar = month_calendar.load_calendar("宋")
   is_told = (calendar.years >= 1043) & (calendar.years < 1049)
