@@ -16,6 +16,8 @@ from ctd_jax.web import messages
 _PREFIX = "note."
 _NUMBER = r"[\d,]+"
 _STATEMENT = "statement"  # value that is itself translated
+# Likewise: months that may say how far the record stands.
+_PLACES = frozenset(("month", "before", "after"))
 
 
 def translate_note(language: str, note: str) -> str:
@@ -31,6 +33,8 @@ def translate_note(language: str, note: str) -> str:
     match = pattern.fullmatch(note)
     if match:
       values = match.groupdict()
+      for name_of_value in _PLACES.intersection(values):
+        values[name_of_value] = translate_note(language, values[name_of_value])
       if _STATEMENT in values:
         values[_STATEMENT] = messages.translate_term(
           language, _STATEMENT, values[_STATEMENT]

@@ -1,6 +1,7 @@
 """Messages: all in all languages, all used, with the same values."""
 
 import ast
+import dataclasses
 import importlib.resources
 import pathlib
 import re
@@ -10,6 +11,9 @@ import pytest
 
 import ctd_jax.index
 import ctd_jax.web
+from ctd_jax.dating.chronicle import emissions
+from ctd_jax.index.answers import record_reasons
+from ctd_jax.index.storage import database
 from ctd_jax.web import errors, messages, reason_notes
 
 FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
@@ -92,12 +96,13 @@ def test_pages_are_in_one_language_and_lead_on_in_it(client, language):
   ("note", "expected"),
   [
     (
-      "stands between records of 魯隱公元年正月 (p .6) and 魯隱公二年",
-      "列於魯隱公元年正月 (p .6)與魯隱公二年的條目之間",
+      "stands between records of 魯隱公元年正月, 1,203 records before, and of "
+      "魯隱公二年",
+      "列於魯隱公元年正月（前 1,203 條）與魯隱公二年的條目之間",
     ),
     ("prints 甲子, day 3 of the month", "記甲子，為本月第 3 日"),
     (
-      "prints 「夏五月」; its month is that of the month and of 1,203 others",
+      "prints 「夏五月」, whose month fits this and 1,203 other months",
       "記「夏五月」，所記月合於本月及其他 1,203 個月",
     ),
     ("the data set gives the date", "資料集所給年月"),
@@ -114,6 +119,36 @@ def test_notes_of_an_index_are_known_in_every_language(served):
     for reason in served.index.record(row).reasons:
       note = reason_notes.translate_note("zh-Hans", reason["note"])
       assert not re.search("[a-z]{4,}", note), note
+
+
+def test_notes_of_places_in_a_work_are_known(served):
+  (record,) = database.fetch_records(served.index.connection, [7])
+
+  def make(*places):
+    neighbours = [record_reasons.Neighbour(*place) for place in places]
+    return record_reasons._describe_order(
+      dataclasses.replace(record, row=100), neighbours
+    )
+
+  before, after = (3, "魯隱公元年正月"), (104, "魯隱公二年")
+  for note in (
+    make(before, after),
+    make((99, "x"), (101, "x")),
+    make(before),
+    make(after),
+    make(),
+  ):
+    translated = reason_notes.translate_note("zh-Hans", note)
+    assert not re.search("[a-z]{2,}", translated), note
+
+
+def test_kinds_of_printed_dates_are_known_in_every_language():
+  for kind in emissions.LOG_ERROR_ODDS.keys() - {
+    *record_reasons.DAY_STATEMENTS
+  }:
+    name = record_reasons._NAMES_OF_STATEMENTS.get(kind, kind)
+    translated = messages.translate_term("zh-Hans", "statement", name)
+    assert not re.search("[a-z]", translated), name
 
 
 def list_note_texts(path):
