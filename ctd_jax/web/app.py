@@ -110,6 +110,8 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
     logging.info("there is no index yet: the page takes texts for one")
   else:
     threading.Thread(target=_read_ahead, args=(served,), daemon=True).start()
+  if not app.state.settings.read_only:
+    app.state.uploads.remove_leftovers()
   yield
   app.state.threads.close()
   app.state.upload_reader.close()

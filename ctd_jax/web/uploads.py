@@ -92,7 +92,7 @@ class UploadStore:
   """The uploads of an index."""
 
   def __init__(self, folder: pathlib.Path, max_bytes: int):
-    """Removes what was left behind.
+    """Keeps where uploads lie.
 
     Args:
       folder: of the index, which may be yet to be built.
