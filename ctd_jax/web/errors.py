@@ -56,6 +56,7 @@ def add_handlers(app: FastAPI) -> None:
   app.add_exception_handler(HTTPException, _answer_http_error)
   app.add_exception_handler(RequestValidationError, _answer_validation_error)
   app.add_exception_handler(ValueError, _answer_value_error)
+  app.add_exception_handler(PermissionError, _answer_permission_error)
   app.add_exception_handler(Exception, _answer_failure)
 
 
@@ -138,6 +139,14 @@ def _answer_value_error(request: Request, error: ValueError) -> Response:
   if isinstance(error, QuestionError):
     return make_error_response(request, 422, str(error))
   return _answer_failure(request, error)
+
+
+def _answer_permission_error(
+  request: Request, error: PermissionError
+) -> Response:
+  """Answers a change that the server may not write down."""
+  logging.error("%s %s: %s", request.method, request.url.path, error)
+  return answer_page_error(request, PageError(403, "error.unwritable"))
 
 
 def _answer_failure(request: Request, error: Exception) -> Response:

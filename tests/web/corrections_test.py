@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.web import forms, record_addresses
 from ctd_jax.web.answering import SAFE_METHODS
 from ctd_jax.web.correction_pages import start_redating
@@ -104,23 +105,23 @@ def test_date_is_read_before_it_is_saved(client):
 
 
 def test_correction_is_saved_shown_and_undone(writer):
-  response = save(writer, note="<b>見某書</b>", name="某人")
+  response = save(writer, note="<b>見某書</b>\r\n卷一", name="某人")
   assert response.status_code == 303
   assert response.headers["location"] == f"{RECORD}#corrections"
   assert "HttpOnly" in response.headers["set-cookie"]
   page = read(writer, RECORD)
   assert f"Corrected to {DATE}, not yet dated again." in page
-  assert "&lt;b&gt;見某書&lt;/b&gt;" in page
+  assert "&lt;b&gt;見某書&lt;/b&gt;<br>卷一" in page
   assert "某人" in page
   assert 'value="某人"' in read(
     writer, "/correct", work="notes", first="notes-1"
   )
   listed = read(writer, "/corrections")
-  assert "1 corrections hold, of 1" in listed
-  assert "1 changes are not yet" in listed
+  assert "Corrections that hold: 1, of 1" in listed
+  assert "do not have yet: 1." in listed
   assert 'action="/corrections/redate"' in listed
   assert "鄭人伐某" in listed
-  assert "0 corrections hold, of 0" in read(
+  assert "Corrections that hold: 0, of 0" in read(
     writer, "/corrections", work="annals"
   )
   undone = writer.post(
@@ -130,7 +131,7 @@ def test_correction_is_saved_shown_and_undone(writer):
   page = read(writer, RECORD)
   assert "undone by 某人" in page
   assert "not yet dated again" not in page
-  assert "0 corrections hold, of 1" in read(writer, "/corrections")
+  assert "Corrections that hold: 0, of 1" in read(writer, "/corrections")
 
 
 def test_form_that_is_sent_twice_adds_one(writer):
@@ -202,8 +203,7 @@ def list_changes(app):
     for router in filter(None, routers)
     for route in router.routes
     for method in getattr(route, "methods", None) or ()
-    if method not in SAFE_METHODS
-    and route.path not in forms.READING_PATHS
+    if method not in SAFE_METHODS and route.path not in forms.READING_PATHS
   ]
 
 
@@ -289,6 +289,18 @@ def test_corrections_of_a_server_with_a_token_need_it(folder):
   with open_client(folder, token="0123456789abcdef") as client:
     assert client.get("/corrections").status_code == 401
     assert client.post("/corrections", data={}).status_code == 401
+
+
+def test_folder_that_cannot_be_written_is_said(writer, monkeypatch, caplog):
+  def refuse(*_, **__):
+    raise PermissionError("/secret/folder: cannot be written")
+
+  monkeypatch.setattr(CorrectionStore, "add", refuse)
+  response = save(writer)
+  assert response.status_code == 403
+  assert "The server cannot write" in response.text
+  assert "secret" not in response.text
+  assert "/secret/folder" in caplog.text
 
 
 def test_saved_page_has_no_form(client):

@@ -247,7 +247,7 @@ class CorrectionStore:
     connection = self._open()
     if connection is None:
       return []
-    condition, values = _select(work)
+    condition, values = _select(work, record_id=record_id)
     if record_id is None:
       return _fetch(
         connection,
@@ -282,7 +282,7 @@ class CorrectionStore:
     connection = self._open()
     if connection is None:
       return 0
-    condition, values = _select(work, only_active)
+    condition, values = _select(work, only_active, record_id)
     if record_id is not None:
       matches = _fetch(connection, condition, values)
       return len(self._filter_by_record(work, record_id, matches))
@@ -347,7 +347,9 @@ class CorrectionStore:
     Raises:
       ValueError: naming the other one.
     """
-    condition, values = _select(work, only_active=True)
+    (first, last), _ = span
+    single = first if first == last else None
+    condition, values = _select(work, only_active=True, record_id=single)
     others = _fetch(connection, condition, values)
     rows = correction_spans.find_rows(
       self._folder, work, correction_spans.list_ends(others)
@@ -444,15 +446,22 @@ def _fetch(
 
 
 def _select(
-  work: str | None, only_active: bool = False
+  work: str | None, only_active: bool = False, record_id: str | None = None
 ) -> tuple[str, list[str]]:
-  """Returns condition and values of a query."""
+  """Returns condition and values of a query.
+
+  Of a record, all corrections that it may lie in: whether it lies in one of
+  several records is seen from their rows.
+  """
   conditions, values = ["1"], []
   if work is not None:
     conditions.append("work = ?")
     values.append(work)
   if only_active:
     conditions.append("undone IS NULL")
+  if record_id is not None:
+    conditions.append("(first_record != last_record OR first_record = ?)")
+    values.append(record_id)
   return " AND ".join(conditions), values
 
 
