@@ -99,8 +99,9 @@ class IndexFolder:
 
   @functools.cached_property
   def works(self) -> tuple[database.IndexedWork, ...]:
-    """The works, in order of their rows."""
-    return tuple(database.list_works(self.connection))
+    """The works, as they were added; what replaces one stands in its place."""
+    works = database.list_works(self.connection)
+    return tuple(sorted(works, key=lambda work: work.work_id))
 
   @functools.cached_property
   def kinds(self) -> tuple[str, ...]:

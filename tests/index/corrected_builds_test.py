@@ -189,6 +189,10 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert read_records(folder, "notes")["1"].fixed
   assert redating.redate_index(folder).build is None
   assert index_check.check_index(folder) == []
+  # Works stand where they stood, though their rows are new.
+  works = IndexFolder.open(folder).works
+  assert [work.name for work in works] == ["annals", "notes"]
+  assert works[0].first_row > works[1].first_row
 
 
 def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):

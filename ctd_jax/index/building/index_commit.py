@@ -97,16 +97,22 @@ def _write_works(
   staged: Sequence[StagedWork],
   removed: Collection[str],
 ) -> None:
+  work_ids = {}
   for work in database.list_works(connection):
     if work.name in removed:
+      work_ids[work.name] = work.work_id
       _remove_work(connection, work)
+  # What replaces a work has its number, and stands where it stood; before new
+  # works, which take the next free ones.
+  staged = sorted(staged, key=lambda work: work.name not in work_ids)
   row = int(database.get_property(connection, "next_row"))
   num_new = sum(map(len, staged))
   with progress.Progress(
     total=num_new, desc="full text", unit="record"
   ) as progress_bar:
     for work in staged:
-      _insert_work(connection, work, row, progress_bar)
+      work_id = work_ids.get(work.name)
+      _insert_work(connection, work, work_id, row, progress_bar)
       row += len(work)
   database.set_property(connection, "next_row", row)
   generation = int(database.get_property(connection, "generation")) + 1
@@ -134,6 +140,7 @@ def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
 def _insert_work(
   connection: sqlite3.Connection,
   work: StagedWork,
+  work_id: int | None,
   first_row: int,
   progress_bar: progress.Progress,
 ) -> None:
@@ -141,6 +148,7 @@ def _insert_work(
   values |= {
     "printed_reigns": json.dumps(values["printed_reigns"]),
     "warnings": json.dumps(values["warnings"], ensure_ascii=False),
+    "work_id": work_id,
     "first_row": first_row,
     "folder": f"{WORKS_FOLDER}/{work.folder.name}",
     "added": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -66,7 +66,9 @@ def format_summary(
     )
   lines += _describe_corrections(folder)
   with contextlib.closing(database.open_database(folder)) as connection:
-    works = database.list_works(connection)
+    works = sorted(
+      database.list_works(connection), key=lambda work: work.work_id
+    )
     total = sum(work.num_records for work in works)
     lines.append(("works", f"{len(works):,}, with {total:,} records"))
     for work in works:
