@@ -106,7 +106,6 @@ EXTRAS_REQUIRE = {
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
   "web": [
-    "anyio>=4.8,<5",  # threads of the pages, and how long they may take
     "fastapi>=0.165,<0.200",  # routes, JSON API and its description
     "fastapi-offline>=1.7,<2",  # the script that shows the description
     "limits>=5,<6",  # requests a minute of a client
