@@ -105,7 +105,7 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
     FileNotFoundError: if there is no such calendar.
   """
   from ctd_jax.index import calendars
-  from ctd_jax.index.building import corpus_reading, index_builder
+  from ctd_jax.index.building import calendar_choice, corpus_reading
 
   works = corpus_reading.read_source(request.source, request.unit or None)
   preview: dict[str, Any] = EMPTY_PREVIEW | {"num_works": len(works)}
@@ -114,7 +114,9 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
     calendar = calendars.load_index_calendar(pathlib.Path(request.index))
   else:
     try:
-      _, calendar = index_builder.choose_calendar(works, request.reigns or None)
+      _, calendar = calendar_choice.choose_calendar(
+        works, request.reigns or None
+      )
     except (ValueError, FileNotFoundError) as error:
       preview["calendar_error"] = str(error)
   if calendar is not None:

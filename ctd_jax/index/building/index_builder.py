@@ -28,14 +28,10 @@ import numpy as np
 from absl import logging
 
 import ctd_jax
-from ctd_jax.dating.chronicle import (
-  chronicle_input,
-  month_calendar,
-  western_calendar,
-)
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.index import calendars
 from ctd_jax.index.building import (
+  calendar_choice,
   corpus_reading,
   group_dating,
   index_commit,
@@ -180,7 +176,9 @@ def build_works(
   options.choices.check_names(works)
   is_first = is_new_folder(folder)
   with _lock(folder):
-    calendar = _open_calendar(folder, works, options, is_first)
+    calendar = calendar_choice.open_calendar(
+      folder, works, options.reigns, is_first
+    )
     database.create_database(folder)
     build = _Build(folder, calendar, additions, options, previous, plan)
     return build.run(removed, targets)
@@ -256,79 +254,6 @@ def _lock(folder: pathlib.Path) -> Iterator[None]:
       ) from None
     file.write(f"{os.getpid()}\n")
     yield
-
-
-def _open_calendar(
-  folder: pathlib.Path,
-  works: Sequence[SourceWork],
-  options: BuildOptions,
-  is_first: bool,
-) -> Calendar:
-  """Returns the calendar of the index, written first if it is new."""
-  if not is_first:
-    calendar = calendars.load_index_calendar(folder)
-    if options.reigns is not None:
-      _check_calendar(folder, calendar, works, options.reigns)
-    return calendar
-  if not works:
-    raise ValueError(f"--index={folder}: no index there; --add builds one")
-  spec, calendar = choose_calendar(works, options.reigns)
-  calendars.write_index_calendar(folder, calendar, spec)
-  return calendar
-
-
-def _check_calendar(
-  folder: pathlib.Path,
-  calendar: Calendar,
-  works: Sequence[SourceWork],
-  reigns: str,
-) -> None:
-  _, requested = choose_calendar(works, reigns)
-  if calendars.hash_calendar(requested) != calendars.hash_calendar(calendar):
-    raise ValueError(
-      f"--reigns={reigns}: the index has another calendar, "
-      f"{calendar.timeline.name}, by which its works are dated; leave the flag "
-      f"out, or build an index of its own"
-    )
-
-
-def choose_calendar(
-  works: Sequence[SourceWork], reigns: str | None
-) -> tuple[str, Calendar]:
-  """Returns the calendar of works, and what it was asked for by.
-
-  Args:
-    works: as read.
-    reigns: as of `chronicle_input.load_reigns`; None where the works say it.
-
-  Raises:
-    FileNotFoundError: as of `chronicle_input.load_reigns`.
-    ValueError: if nothing says it, or works say different ones.
-  """
-  entries = [entry for work in works for entry in work.entries]
-  if reigns is not None:
-    return reigns, chronicle_input.load_reigns(reigns, entries)
-  timelines = {
-    work.timeline.name: work.timeline for work in works if work.timeline
-  }
-  if len(timelines) > 1:
-    raise ValueError(
-      f"the data sets have different calendars, {', '.join(timelines)}; name "
-      "one that has the months of all by --reigns, or build an index of each"
-    )
-  if timelines:
-    ((name, timeline),) = timelines.items()
-    return name, month_calendar.make_calendar(timeline)
-  try:
-    calendar = western_calendar.load_western_calendar(
-      western_calendar.COMMON_ERA, entries
-    )
-  except ValueError:
-    raise ValueError(
-      "no calendar: the works do not say which; name it by --reigns, polities "
-      "(--reigns=宋, --reigns=zh), a reign table, or CE:700-1160"
-    ) from None
-  return calendar.timeline.name, calendar
 
 
 class _Build:
