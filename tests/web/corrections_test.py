@@ -80,6 +80,14 @@ def test_record_offers_a_form_that_leads_on(client):
   assert '<option value="notes-1">' in page
 
 
+def test_heading_has_no_form(client):
+  page = read(client, "/record/notes/notes-3")
+  assert "<form" not in page
+  assert "a heading" in read(
+    client, "/correct", work="notes", first="notes-3", date=DATE
+  )
+
+
 def test_date_is_read_before_it_is_saved(client):
   page = read(client, "/correct", work="notes", first="notes-0", date=DATE)
   assert re.search(r"Read as\s+<strong lang=\"lzh\">魯隱公元年五月", page)

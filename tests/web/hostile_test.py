@@ -6,11 +6,14 @@ CTD_JAX_HOSTILE_REQUESTS says how many are made up; a few hundred by default.
 import json
 import os
 import re
+import shutil
 from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.web.conftest import open_client
 
 NUM_REQUESTS = int(os.environ.get("CTD_JAX_HOSTILE_REQUESTS", "300"))
 PAYLOADS = (
@@ -193,3 +196,50 @@ def test_any_path_and_method_is_answered(client, path, tail, method):
 def test_any_body_is_answered(client, path, body, kind):
   response = client.post(path, content=body, headers={"content-type": kind})
   check(response, (path, body, kind))
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory, index_folder):
+  """Yields a client of a server whose index can be changed."""
+  folder = tmp_path_factory.mktemp("hostile") / "index"
+  with open_client(shutil.copytree(index_folder, folder)) as client:
+    yield client
+
+
+FIELDS = ("work", "first", "last", "date", "note", "name", "form_key", "back")
+dates = st.text("魯隱公元二三年正五月/.-0123456789 ", min_size=1, max_size=12)
+
+
+@settings(
+  max_examples=NUM_REQUESTS // 3,
+  deadline=None,
+  suppress_health_check=list(HealthCheck),
+  derandomize=True,
+)
+@given(
+  fields=st.dictionaries(st.sampled_from(FIELDS), texts | dates, max_size=4),
+  path=st.sampled_from(("/corrections", "/correct")),
+)
+def test_any_correction_is_answered(writer, fields, path):
+  page = writer.get("/correct?work=notes&first=notes-0").text
+  hidden = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page)
+  form = {"date": "魯隱公元年"} | dict(hidden) | fields
+  response = writer.post(
+    path,
+    content=urlencode(form, errors="surrogatepass"),
+    headers={"content-type": "application/x-www-form-urlencoded"},
+  )
+  response.headers.pop("set-cookie", None)  # of the reader's name
+  check(response, form)
+  names = {"first": "first_record", "last": "last_record", "form_key": "key"}
+  body = {names.get(name, name): text for name, text in fields.items()}
+  whole = {"work": "notes", "first_record": "notes-1", "date": "魯隱公元年"}
+  answer = writer.post(
+    "/api/corrections",
+    content=json.dumps(whole | body).encode(),
+    headers={"content-type": "application/json"},
+  )
+  if answer.status_code != 201:
+    check(answer, body)
+  for path in ("/corrections", "/record/notes/notes-0", "/api/corrections"):
+    check(writer.get(path), (path, form))
