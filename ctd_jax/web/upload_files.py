@@ -94,7 +94,7 @@ def write_files(
   for name, file in files:
     if name.lower().endswith(ARCHIVE_SUFFIX):
       contents += _list_archive(name, file, left_out)
-    elif path := _check_path(pathlib.PurePath(name).name, name, left_out):
+    elif path := _check_path(re.split(r"[\\/]", name)[-1], name, left_out):
       contents.append((path, _Content(name, file)))
   if not contents:
     raise PageError(

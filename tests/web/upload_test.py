@@ -101,6 +101,14 @@ def test_text_is_kept_and_found_again(store):
     assert store.get(name) is None
 
 
+@pytest.mark.parametrize(
+  "name", ["C:\\texts\\史.txt", "../../史.txt", "a/史.txt"]
+)
+def test_path_of_a_file_is_not_followed(store, name):
+  upload = add(store, (name, TEXT), title="x")
+  assert upload.source == "x/史.txt"
+
+
 def test_archive_of_a_folder_is_unpacked(store):
   archive = make_zip(
     {
