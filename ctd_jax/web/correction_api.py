@@ -9,7 +9,7 @@ import pydantic
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
-from ctd_jax.web import correction_pages, correction_views
+from ctd_jax.web import correction_changes, correction_views
 from ctd_jax.web.answering import answer_in_time, index_of
 from ctd_jax.web.errors import PageError
 
@@ -134,7 +134,7 @@ async def check_date(
   """Returns the months that a date would mean; nothing is changed."""
 
   def make() -> ReadDate:
-    fields = correction_pages.parse_fields(
+    fields = correction_changes.parse_fields(
       {
         "work": work,
         "first": first_record,
@@ -142,7 +142,7 @@ async def check_date(
         "date": date,
       }
     )
-    reading = correction_pages.read_fields(index_of(request), fields)
+    reading = correction_changes.read_fields(index_of(request), fields)
     if reading.checked is None:
       raise PageError(
         422, "error.refused", {"problem": reading.problem or "date: empty"}
@@ -168,7 +168,7 @@ async def read_correction(request: Request, number: int) -> CorrectionObject:
     served = index_of(request)
     return _describe(
       correction_views.view_correction(
-        served, correction_pages.find_correction(served, number)
+        served, correction_changes.find_correction(served, number)
       )
     )
 
@@ -192,7 +192,7 @@ async def add_correction(
   def make() -> CorrectionObject:
     served = index_of(request)
     values = correction.model_dump()
-    fields = correction_pages.parse_fields(
+    fields = correction_changes.parse_fields(
       {
         "work": values["work"],
         "first": values["first_record"],
@@ -203,7 +203,7 @@ async def add_correction(
       }
     )
     key = correction.key or secrets.token_hex(16)
-    added = correction_pages.add(served, fields, key)
+    added = correction_changes.add(served, fields, key)
     return _describe(correction_views.view_correction(served, added))
 
   return await answer_in_time(request, make)
@@ -222,7 +222,7 @@ async def undo_correction(
 
   def make() -> CorrectionObject:
     served = index_of(request)
-    undone = correction_pages.undo(
+    undone = correction_changes.undo(
       served, number, name, key or secrets.token_hex(16)
     )
     return _describe(correction_views.view_correction(served, undone))

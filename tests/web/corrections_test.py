@@ -10,7 +10,7 @@ import pytest
 from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.web import forms, record_addresses
 from ctd_jax.web.answering import SAFE_METHODS
-from ctd_jax.web.correction_pages import start_redating
+from ctd_jax.web.correction_list import start_redating
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH, read
 
