@@ -5,12 +5,13 @@ import shutil
 import numpy as np
 import pytest
 
-from ctd_jax.index import ranking
+from ctd_jax.index import corrections, ranking
 from ctd_jax.index.answers import terminal
 from ctd_jax.index.building import (
   index_builder,
   index_check,
   index_summary,
+  redating,
 )
 from ctd_jax.index.building.index_builder import BuildOptions
 from ctd_jax.index.dense import encoders, vector_files
@@ -207,6 +208,28 @@ def test_an_added_work_is_encoded_by_itself(copy, sources, monkeypatch):
   assert index.ask("公子荊奔楚", k=1, intent="words").results
   build_index(copy, sources / "more")
   assert len(encoded) == len(MORE)
+
+
+def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
+  index = Index.open(copy)
+  work = index.works[0].name
+  checked = corrections.check_correction(
+    index, work, "r3", "r3", "魯隱公元年九月"
+  )
+  index.corrections.add(
+    work=work,
+    first_record="r3",
+    last_record="r3",
+    date="魯隱公元年九月",
+    note="",
+    name="",
+    texts_sha256=checked.texts_sha256,
+    key="form",
+  )
+  monkeypatch.setattr(encoders, "open_encoder", None)  # nothing is encoded
+  assert redating.redate_index(copy).build.added == (work,)
+  assert manifest.read_manifest(copy).dense.vectors == 30
+  assert index_check.check_index(copy) == []
 
 
 def test_encoding_that_is_broken_off_goes_on(
