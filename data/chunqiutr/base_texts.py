@@ -18,8 +18,9 @@ ZUOZHUAN = "zuozhuan"
 GONGYANG = "gongyang"
 GULIANG = "guliang"
 BASE_SOURCES = (ANNALS, ZUOZHUAN, GONGYANG, GULIANG)
+# 《春秋》 of a question is the Annals with their traditions.
 TITLES = {
-  ANNALS: "春秋",
+  ANNALS: "春秋經",
   ZUOZHUAN: "左傳",
   GONGYANG: "公羊傳",
   GULIANG: "穀梁傳",

@@ -20,6 +20,7 @@ from ctd_jax.index.questions.question_types import (
   WORDS,
   QuestionError,
 )
+from ctd_jax_datasets.chunqiutr import gallery
 
 LU = reign_tables.load_timeline("lu_release")
 LU_READER = QuestionReader(
@@ -168,6 +169,14 @@ def test_templates_of_the_benchmark_ask_for_their_months_alone(template):
     assert (question.intent, question.words) == (TIME, ()), text
     assert months_of(question) == [LU.interval_ordinals(interval)], text
     assert not question.readings
+
+
+def test_questions_of_the_benchmark_are_about_all_its_works():
+  reader = QuestionReader(
+    month_calendar.make_calendar(LU), works=[*gallery.SOURCE_TITLES.values()]
+  )
+  assert not reader.read("《春秋》隱公元年正月何記？").works
+  assert reader.read("《春秋經》隱公元年正月何記？").works == ("春秋經",)
 
 
 def test_titles_ask_for_works():
