@@ -15,6 +15,7 @@ Axis: K months.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Bool
@@ -65,14 +66,16 @@ def check_correction(
     date: as the reader wrote it.
 
   Raises:
-    ValueError: naming the record that the work lacks; saying what of the date
-      cannot be read, or that it lies outside of the calendar.
+    ValueError: naming the record that the work lacks, or that --fixed dates;
+      saying what of the date cannot be read, or that it lies outside of the
+      calendar.
   """
   indexed = find_work(index, work)
   _, (first_row, last_row) = correction_spans.find_span(
     index.folder, work, first, last
   )
   rows = range(first_row, last_row + 1)
+  check_fixed_rows(index, indexed, rows)
   is_allowed = written_dates.find_months(date, index.calendar)
   months = np.flatnonzero(is_allowed).tolist()
   num_records = _count_records(index, rows)
@@ -90,6 +93,57 @@ def check_correction(
     common_era=record_answers.format_years(index, months[0], months[-1]),
     texts_sha256=_hash_records(index, indexed, rows),
   )
+
+
+def check_fixed_rows(
+  index: IndexFolder, work: IndexedWork, rows: range
+) -> None:
+  """Refuses a correction of a record that the file of --fixed dates.
+
+  Args:
+    index: that has the work.
+    work: of the records.
+    rows: of the records.
+
+  Raises:
+    ValueError: naming record and file.
+  """
+  dated_with = staged_works.read_dated_with(index.folder / work.folder)
+  if dated_with.fixed is None:
+    return
+  record_of = dict(
+    index.connection.execute(
+      "SELECT row, record_id FROM records WHERE row BETWEEN ? AND ? AND fixed "
+      "AND kind != ? ORDER BY row",
+      (rows[0], rows[-1], database.HEADING),
+    ).fetchall()
+  )
+  # What readers have corrected is fixed too.
+  corrected = _find_corrected_rows(index, work, dated_with.corrections)
+  for row, record_id in record_of.items():
+    if row not in corrected:
+      raise ValueError(
+        f"{work.name} {record_id}: --fixed={index.folder / dated_with.fixed} "
+        "dates it; change that file and --add the text again with it"
+      )
+
+
+def _find_corrected_rows(
+  index: IndexFolder, work: IndexedWork, numbers: Iterable[int]
+) -> set[int]:
+  """Returns the rows of the records of corrections, by their numbers."""
+  found = [index.corrections.get(number) for number in numbers]
+  applied = [correction for correction in found if correction is not None]
+  row_of = correction_spans.find_rows(
+    index.folder, work.name, correction_spans.list_ends(applied)
+  )
+  rows: set[int] = set()
+  for correction in applied:
+    ends = (correction.first_record, correction.last_record)
+    if all(record_id in row_of for record_id in ends):
+      first, last = (row_of[record_id] for record_id in ends)
+      rows |= {*range(first, last + 1)}
+  return rows
 
 
 def _count_records(index: IndexFolder, rows: range) -> int:

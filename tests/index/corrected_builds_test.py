@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -277,16 +278,50 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   row = staged_works.read_dated_with(folder / index.works[-1].folder)
   assert (row.source.unit, row.manner) == ("line", "undated")
   index.corrections.undo(correction.correction_id, "", "undo")
-  add(folder, "notes", "3", "泰始三年七月")
-  message = r"record 3 is corrected in the index too, .* \(correction 2\)"
-  with pytest.raises(ValueError, match=message):
-    redating.redate_index(folder)
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
   (problem,) = redating.redate_index(folder).problems
   assert f"{fixed} has changed, the --fixed of notes" in problem
   fixed.unlink()
   (problem,) = redating.redate_index(folder).problems
   assert f"{fixed} is gone" in problem
+
+
+def test_a_correction_of_a_fixed_record_blocks_no_other(
+  folder, sources, tmp_path
+):
+  fixed = tmp_path / "fixed.tsv"
+  fixed.write_text("record\tdate\n3\t泰始二年五月\n", encoding="utf-8")
+  build_index(folder, sources / "notes.txt", choices=DatingChoices(fixed=fixed))
+  message = f"notes 3: --fixed={fixed} dates it; change that file"
+  for first in ("3", "2"):
+    with pytest.raises(ValueError, match=re.escape(message)):
+      add(folder, "notes", first, "泰始三年七月", last="3")
+  # What a reader has corrected can be corrected again.
+  other = add(folder, "notes", "1", "泰始三年七月")
+  redating.redate_index(folder)
+  store = IndexFolder.open(folder).corrections
+  store.undo(other.correction_id, "", "undo")
+  add(folder, "notes", "1", "泰始三年八月")
+  # As an index has it in which the correction was made first.
+  store.add(
+    work="notes",
+    first_record="3",
+    last_record="3",
+    date="泰始三年七月",
+    note="",
+    name="",
+    texts_sha256="0",
+    key="first",
+  )
+  add(folder, "annals", "145", "泰始七年三月")
+  result = redating.redate_index(folder)
+  assert result.build.added == ("annals",)
+  (problem,) = result.problems
+  assert "notes: correction 3 of 3: notes 3: --fixed=" in problem
+  assert "or undo the correction" in problem
+  assert corrections.pending_works(IndexFolder.open(folder)) == ["notes"]
+  store.undo(3, "", "undo 3")
+  assert redating.redate_index(folder).build.added == ("notes",)
 
 
 def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):

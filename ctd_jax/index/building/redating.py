@@ -25,7 +25,8 @@ from ctd_jax.index.building.source_requests import SourceRequest
 from ctd_jax.index.building.source_works import SourceWork
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.storage import manifest
+from ctd_jax.index.storage import correction_spans, manifest
+from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import ORDER, IndexedWork
 
 
@@ -72,7 +73,7 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
   for request, names in by_request.items():
     try:
       for name in names:
-        _check_fixed(folder, name, dated_with[name])
+        _check_fixed(index, works[name], dated_with[name])
       additions += _read_again(folder, request, names, works)
     except (FileNotFoundError, ValueError) as error:
       problems.append(f"{', '.join(names)}: {error}")
@@ -141,26 +142,55 @@ def _is_same(work: SourceWork, indexed: IndexedWork) -> bool:
 
 
 def _check_fixed(
-  folder: pathlib.Path, name: str, dated_with: DatedWith
+  index: IndexFolder, work: IndexedWork, dated_with: DatedWith
 ) -> None:
-  """Refuses a file of --fixed that is gone or has changed.
+  """Refuses a file of --fixed that is gone, has changed or is contradicted.
 
   Raises:
     FileNotFoundError: if it is gone.
-    ValueError: if it has changed.
+    ValueError: if it has changed; naming the correction of a record that it
+      dates.
   """
   if dated_with.fixed is None:
     return
-  path = folder / dated_with.fixed
+  path = index.folder / dated_with.fixed
   if not path.is_file():
     raise FileNotFoundError(
-      f"{path} is gone, the --fixed of {name}; put it back, or --add the text "
-      "again with another or none"
+      f"{path} is gone, the --fixed of {work.name}; put it back, or --add the "
+      "text again with another or none"
     )
   if manifest.hash_file(path).sha256 != dated_with.fixed_sha256:
     raise ValueError(
-      f"{path} has changed, the --fixed of {name}; --add the text again with it"
+      f"{path} has changed, the --fixed of {work.name}; --add the text again "
+      "with it"
     )
+  for correction in index.corrections.active(work.name):
+    if correction.correction_id not in dated_with.corrections:
+      _check_correction(index, work, correction)
+
+
+def _check_correction(
+  index: IndexFolder, work: IndexedWork, correction: Correction
+) -> None:
+  """Refuses a correction of a record that --fixed dates.
+
+  Raises:
+    ValueError: naming both.
+  """
+  row_of = correction_spans.find_rows(
+    index.folder, work.name, correction_spans.list_ends([correction])
+  )
+  first = row_of.get(correction.first_record)
+  last = row_of.get(correction.last_record)
+  if first is None or last is None or last < first:
+    return  # left out by the build
+  try:
+    corrections.check_fixed_rows(index, work, range(first, last + 1))
+  except ValueError as error:
+    raise ValueError(
+      f"correction {correction.correction_id} of {correction.record_span}: "
+      f"{error}, or undo the correction"
+    ) from None
 
 
 def _choose_again(
