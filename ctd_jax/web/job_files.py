@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import fcntl
-import json
 import pathlib
 
-from ctd_jax.utils import files
+from ctd_jax.web import state_files
 
 JOBS_FOLDER = "jobs"
 STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF = (
@@ -56,32 +55,36 @@ class StoredJob:
   pid: int = 0
   status: int | None = None
 
+  def __post_init__(self):
+    """Refuses a state that no job has.
+
+    Raises:
+      ValueError: naming it.
+    """
+    if self.state not in STATES:
+      raise ValueError(f"state {self.state!r}, expected one of {STATES}")
+
 
 def read_job(folder: pathlib.Path, job_id: str) -> StoredJob | None:
-  """Returns a job as it was last written; None if there is none.
+  """Returns a job as it was last written; None if none can be read.
 
   Args:
     folder: of the jobs.
     job_id: of the job.
   """
-  try:
-    values = json.loads(files.read_text(folder / f"{job_id}.json"))
-  except FileNotFoundError:
-    return None
-  return StoredJob(
-    **values | {name: tuple(values[name]) for name in ("arguments", "command")}
+  return state_files.read_state(
+    folder / f"{job_id}.json", StoredJob, job_id=job_id
   )
 
 
 def write_job(folder: pathlib.Path, job: StoredJob) -> None:
-  """Writes the state of a job, whole or not at all.
+  """Writes the state of a job to the disk.
 
   Args:
     folder: of the jobs.
     job: in its new state.
   """
-  content = json.dumps(dataclasses.asdict(job), ensure_ascii=False, indent=1)
-  files.write_text(folder / f"{job.job_id}.json", content + "\n")
+  state_files.write_state(folder / f"{job.job_id}.json", job)
 
 
 def is_locked(folder: pathlib.Path, job_id: str) -> bool:

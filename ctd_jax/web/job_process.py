@@ -41,6 +41,8 @@ def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
   """
   os.nice(_NICENESS)
   job = job_files.read_job(folder, job_id)
+  if job is None:
+    sys.exit(f"{folder}: no job {job_id} that can be read")
   received: list[int] = []
 
   def end(number: int, _: object) -> None:

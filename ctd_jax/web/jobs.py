@@ -165,7 +165,7 @@ class JobRunner:
       return None
     with self._lock():
       stored = self._read(job_id)
-      if stored.state == WAITING:
+      if stored is not None and stored.state == WAITING:
         job_files.write_job(
           self._folder,
           dataclasses.replace(
@@ -236,11 +236,14 @@ class JobRunner:
   def _start_next(self) -> None:
     """Starts the job that has waited longest, if none runs."""
     with self._lock():
-      jobs = [self._read(job_id) for job_id in reversed(self._list_ids())]
-      waiting = [job for job in jobs if job.state == WAITING]
-      if any(job.state == RUNNING for job in jobs) or not waiting:
+      job_ids = self._list_ids()
+      # Also one runs whose file cannot be read.
+      if any(job_files.is_locked(self._folder, job_id) for job_id in job_ids):
         return
-      self._launch(waiting[0])
+      for job in map(self._read, reversed(job_ids)):
+        if job is not None and job.state == WAITING:
+          self._launch(job)
+          return
 
   def _launch(self, job: StoredJob) -> None:
     """Starts the process of a job; it inherits the lock."""
@@ -264,11 +267,11 @@ class JobRunner:
     """Sends a signal to the processes of a job, and waits for their end."""
     deadline = time.monotonic() + _SECONDS_TO_START
     while job_files.is_locked(self._folder, job_id):
-      pid = job_files.read_job(self._folder, job_id).pid
-      if pid:
+      stored = job_files.read_job(self._folder, job_id)
+      if stored is not None and stored.pid:
         # Nobody else has the number while a process of the group lives.
         with contextlib.suppress(ProcessLookupError):
-          os.killpg(pid, number)
+          os.killpg(stored.pid, number)
         break
       if time.monotonic() > deadline:
         break
@@ -300,6 +303,11 @@ class JobRunner:
   def _remove_old(self) -> None:
     """Removes the files of the jobs that ended longest ago."""
     for job_id in self._list_ids()[_MAX_JOBS:]:
-      if self._read(job_id).state not in (WAITING, RUNNING):
+      stored = self._read(job_id)
+      if stored is None:
+        is_over = not job_files.is_locked(self._folder, job_id)
+      else:
+        is_over = stored.state not in (WAITING, RUNNING)
+      if is_over:
         for suffix in _SUFFIXES:
           (self._folder / f"{job_id}{suffix}").unlink(missing_ok=True)

@@ -66,7 +66,8 @@ class UploadReader:
     path = self._store.folder_of(upload) / PREVIEW_FILE
     with contextlib.suppress(FileNotFoundError, ValueError):
       preview = json.loads(files.read_text(path))
-      if is_built or preview.get("request") == mark:
+      is_whole = isinstance(preview, dict) and {*EMPTY_PREVIEW} <= {*preview}
+      if is_whole and (is_built or preview.get("request") == mark):
         return preview
     with self._lock:
       thread = self._threads.get(upload.name)

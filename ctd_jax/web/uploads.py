@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import pathlib
 import secrets
 import shutil
@@ -21,8 +20,7 @@ from typing import IO
 
 from absl import logging
 
-from ctd_jax.utils import files as file_tools
-from ctd_jax.web import upload_files
+from ctd_jax.web import state_files, upload_files
 from ctd_jax.web.errors import PageError
 
 UPLOADS_FOLDER = "uploads"
@@ -86,6 +84,17 @@ class Upload:
   settings: UploadSettings
   job_key: str = ""
   job_id: str = ""
+
+  def __post_init__(self):
+    """Refuses a state and a time that no upload has.
+
+    Raises:
+      ValueError: naming them.
+    """
+    if self.state not in STATES:
+      raise ValueError(f"state {self.state!r}, expected one of {STATES}")
+    if datetime.datetime.fromisoformat(self.created).tzinfo is None:
+      raise ValueError(f"created {self.created}, expected a time of UTC")
 
 
 class UploadStore:
@@ -166,24 +175,11 @@ class UploadStore:
     raise PageError(422, "error.upload.twice", {"name": upload.title})
 
   def get(self, name: str) -> Upload | None:
-    """Returns an upload; None if there is none of that name."""
+    """Returns an upload; None if none of that name can be read."""
     if name not in self._list_names():  # a path from outside is none of these
       return None
-    try:
-      values = json.loads(
-        file_tools.read_text(self._folder / name / UPLOAD_FILE)
-      )
-    except (OSError, ValueError) as error:
-      logging.warning("upload %s cannot be read: %s", name, error)
-      return None
-    settings = values.pop("settings")
-    lists = ("in_order", "undated")
-    return Upload(
-      **values | {"left_out": tuple(values["left_out"])},
-      settings=UploadSettings(
-        **settings | {key: tuple(settings[key]) for key in lists}
-      ),
-    )
+    path = self._folder / name / UPLOAD_FILE
+    return state_files.read_state(path, Upload, name=name)
 
   def list(self) -> list[Upload]:
     """Returns the uploads, the newest first."""
@@ -237,10 +233,7 @@ class UploadStore:
     ]
 
   def _write(self, upload: Upload, folder: pathlib.Path) -> None:
-    content = json.dumps(
-      dataclasses.asdict(upload), ensure_ascii=False, indent=1
-    )
-    file_tools.write_text(folder / UPLOAD_FILE, content + "\n")
+    state_files.write_state(folder / UPLOAD_FILE, upload)
 
 
 def _find_title(files: Sequence[tuple[str, IO[bytes]]]) -> str:

@@ -181,6 +181,56 @@ def test_server_that_is_read_only_starts_nothing(make_runner):
   assert runner.list() == []
 
 
+DAMAGED = ("", "{", "{}", "null", "[]", b"\xff", '"x"', "[" * 100_000)
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_damaged_file_of_a_job_is_passed_over(make_runner, tmp_path, content):
+  runner = make_runner()
+  whole = runner.start("1", ["print('a')"], "")
+  wait_for(runner, whole.id, "done")
+  content = content if isinstance(content, bytes) else content.encode()
+  (tmp_path / "jobs" / "2.json").write_bytes(content)
+  again = make_runner()
+  assert [job.id for job in again.list()] == [whole.id]
+  assert again.get("2") is None
+  assert again.cancel("2") is None
+  assert again.restart("2") is None
+  third = again.start("3", ["print('b')"], "")
+  assert wait_for(again, third.id, "done").id == "3"
+  assert (tmp_path / "jobs" / "2.json").read_bytes() == content
+
+
+def test_file_of_a_job_may_have_more_members_but_not_other_values(
+  make_runner, tmp_path
+):
+  runner = make_runner()
+  runner.start("1", ["print('a')"], "")
+  wait_for(runner, "1", "done")
+  path = tmp_path / "jobs" / "1.json"
+  values = json.loads(path.read_text())
+  path.write_text(json.dumps(values | {"of a later version": 1}))
+  assert runner.get("1").state == "done"
+  for change in ({"state": "x"}, {"job_id": "2"}, {"arguments": "x"}):
+    path.write_text(json.dumps(values | change))
+    assert runner.list() == []
+
+
+def test_job_that_runs_and_whose_file_is_damaged_is_not_overtaken(
+  make_runner, tmp_path
+):
+  runner = make_runner()
+  first = runner.start("1", [WAITS], "")
+  wait_for_line(runner, first.id, "begun")
+  path = tmp_path / "jobs" / f"{first.id}.json"
+  content = path.read_text()
+  path.write_text("")
+  second = runner.start("2", ["print('b')"], "")
+  time.sleep(0.5)
+  assert runner.get(second.id).state == "waiting"
+  path.write_text(content)
+
+
 def test_what_programs_are_told_is_json(make_runner):
   runner = make_runner()
   job = runner.start("1", ["print('a')"], "")

@@ -1,8 +1,10 @@
 """Uploads: what is taken and refused, the preview, and the build."""
 
 import io
+import json
 import pathlib
 import re
+import shutil
 import sys
 import time
 import zipfile
@@ -399,8 +401,6 @@ def test_text_is_brought_to_a_folder_without_an_index(tmp_path, monkeypatch):
 def test_settings_that_change_the_reading_are_shown_before_a_build(
   tmp_path, index_folder
 ):
-  import shutil
-
   folder = shutil.copytree(index_folder, tmp_path / "index")
   with open_client(folder) as client:
     fields = read_fields(client.get("/upload").text)
@@ -446,8 +446,60 @@ def test_folder_of_something_else_is_not_taken(tmp_path):
     open_client(tmp_path).__enter__()
 
 
-def test_unreadable_upload_json_is_left(store, tmp_path, caplog):
+DAMAGED = ("", "{", "{}", "null", "[]", b"\xff", '{"settings": 1}')
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_damaged_upload_is_left_and_logged(store, tmp_path, caplog, content):
   upload = add(store, ("a.txt", TEXT))
-  (store.folder_of(upload) / "upload.json").write_text("{")
+  whole = add(store, ("b.txt", TEXT))
+  path = store.folder_of(upload) / "upload.json"
+  path.write_bytes(content if isinstance(content, bytes) else content.encode())
+  assert store.list() == [whole]
+  assert store.get(upload.name) is None
+  store.remove_leftovers()
+  assert path.exists()
+  assert caplog.text.count("cannot be read") == 1
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    {"created": "yesterday"},
+    {"created": "2026-01-01T00:00:00"},
+    {"state": "x"},
+    {"name": "b"},
+    {"settings": {"in_order": "x"}},
+  ],
+)
+def test_upload_of_other_values_is_left(store, tmp_path, change):
+  upload = add(store, ("a.txt", TEXT))
+  path = store.folder_of(upload) / "upload.json"
+  values = json.loads(path.read_text())
+  path.write_text(json.dumps(values | {"of a later version": 1}))
+  assert store.list() == [upload]
+  path.write_text(json.dumps(values | change))
+  store.remove_leftovers()
   assert store.list() == []
-  assert "cannot be read" in caplog.text
+
+
+def test_server_starts_with_damaged_files(tmp_path, index_folder):
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  for name in ("jobs/1.json", "uploads/a/upload.json"):
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("{}")
+  with open_client(folder) as client:
+    assert client.get("/jobs").status_code == 200
+    assert client.get("/upload").status_code == 200
+    assert client.get("/jobs/1").status_code == 404
+    assert client.get("/upload/a").status_code == 404
+
+
+def test_damaged_preview_is_read_again(store, tmp_path):
+  upload = add(store, ("a.txt", TEXT))
+  reader = upload_reader.UploadReader(tmp_path, store)
+  for content in ("null", "{}", "{"):
+    path = store.folder_of(upload) / "preview.json"
+    path.write_text(content)
+    assert reader.read(upload, is_built=True) is None
+  reader.close()
