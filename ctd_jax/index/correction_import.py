@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import pathlib
 import uuid
 from collections.abc import Sequence
@@ -121,15 +122,14 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
   Raises:
     FileNotFoundError: if there is no such file.
     ValueError: naming the column that is missing, or the line of a row that is
-      longer than the header.
+      longer or shorter than the header.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--correct={path}: no such file")
   text = files.read_text(path).removeprefix("\ufeff")
   delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-  reader = csv.DictReader(
-    text.splitlines(keepends=True), delimiter=delimiter, restval=""
-  )
+  # Notes may have any line end of Unicode, at which a table does not end a row.
+  reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
   columns = [name.strip() for name in reader.fieldnames or ()]
   reader.fieldnames = columns
   missing = [name for name in _NEEDED if name not in columns]
@@ -145,6 +145,11 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
       raise ValueError(
         f"--correct={path}, line {reader.line_num}: more cells than the header "
         "has; what has a comma stands in quotation marks"
+      )
+    if None in row.values():
+      raise ValueError(
+        f"--correct={path}, line {reader.line_num}: fewer cells than the "
+        f"header, which has {len(columns)}; a cell may be empty"
       )
     values = {
       name: tables.read_cell(row.get(name, "")).strip()

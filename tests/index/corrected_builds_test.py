@@ -454,12 +454,32 @@ def test_a_table_of_corrections_is_taken_in_row_by_row(folder, tmp_path):
   assert "not the one that was corrected" in refused
 
 
+def test_what_is_exported_is_taken_in_whatever_ends_a_line(folder, tmp_path):
+  """A note may have any character that some program ends a line at."""
+  ends = ["\n", *"\v\f\x1c\x1d\x1e\x85\u2028\u2029"]
+  for number, end in enumerate(ends, start=3):
+    note = f'a{end}b, "c"{end}{end}d'
+    add(folder, "annals", str(number), "泰始二年", note=note, name="A")
+  store = IndexFolder.open(folder).corrections
+  store.undo(1, "B", "undo")
+  table = tmp_path / "mine.csv"
+  correction_export.write_corrections(folder, table)
+  made = {row.first_record: row.note for row in store.active()}
+  store.path.unlink()
+  result = correction_import.import_corrections(folder, table)
+  assert (result.added, result.undone) == (len(ends) - 1, 1)
+  assert result.refused == ()
+  store = IndexFolder.open(folder).corrections
+  assert {row.first_record: row.note for row in store.active()} == made
+
+
 @pytest.mark.parametrize(
   ("content", "message"),
   [
     ("work,date\n", "line 1: no column first_record"),
     ("", "line 1: no column work, first_record, date"),
     ("work,first_record,date\na,1,b,c\n", "line 2: more cells"),
+    ("work,first_record,date,note\na,1,b\n", "line 2: fewer cells .* has 4"),
   ],
 )
 def test_a_table_that_is_none_is_named(folder, tmp_path, content, message):
