@@ -202,8 +202,8 @@ def test_undoing_what_is_not_there_is_refused(writer):
   assert writer.post("/corrections/1/undo", data=second).status_code == 409
 
 
-def list_changes(app):
-  """Returns path and method of every route that may change something."""
+def list_routes(app, prefix=""):
+  """Returns path and method of every route whose path begins so."""
   # FastAPI keeps the routers that are included.
   routers = [getattr(item, "original_router", None) for item in app.routes]
   return [
@@ -211,7 +211,16 @@ def list_changes(app):
     for router in filter(None, routers)
     for route in router.routes
     for method in getattr(route, "methods", None) or ()
-    if method not in SAFE_METHODS and route.path not in forms.READING_PATHS
+    if route.path.startswith(prefix)
+  ]
+
+
+def list_changes(app):
+  """Returns path and method of every route that may change something."""
+  return [
+    (path, method)
+    for path, method in list_routes(app)
+    if method not in SAFE_METHODS and path not in forms.READING_PATHS
   ]
 
 
@@ -315,6 +324,28 @@ def test_saved_page_has_no_form(client):
   page = client.get(f"/save{RECORD}", headers=ENGLISH).text
   assert "<form" not in page
   assert "form_token" not in page
+
+
+def test_no_page_that_is_saved_has_a_form_that_changes_something(writer):
+  save(writer)
+  assert 'method="post"' in read(writer, "/corrections")
+  kinds = {path.split("/")[2] for path, _ in list_routes(writer.app, "/save/")}
+  pages = [
+    "/save/about",
+    "/save/corrections",
+    "/save/month/4",
+    "/save/year/4",
+    "/save/date",
+    "/save/record/notes/notes-0",
+    "/save/?q=鄭人",
+  ]
+  assert kinds == {page.split("?")[0].split("/")[2] for page in pages}
+  for page in pages:
+    response = writer.get(page, headers=ENGLISH)
+    assert response.status_code == 200, page
+    assert 'method="post"' not in response.text, page
+    assert "form_token" not in response.text, page
+    assert "set-cookie" not in response.headers, page
 
 
 def test_works_are_dated_again_once_at_a_time(writer, monkeypatch):

@@ -71,6 +71,14 @@ def dating_client(client, served, monkeypatch):
   return client
 
 
+def test_saved_passage_leads_back_to_the_server_to_ask_anew(dating_client):
+  page = dating_client.get("/save/date?q=鄭人伐某", headers=ENGLISH).text
+  assert (
+    '<form class="ask" action="http://localhost/date" method="get">' in page
+  )
+  assert 'method="post"' not in page
+
+
 def test_passage_is_dated_with_reasons_and_a_figure(dating_client):
   page = read(dating_client, "/date", q="五月，葬某公。")
   assert '<a lang="lzh" href="/month/4">魯隱公元年五月</a>' in page
