@@ -172,6 +172,27 @@ def test_a_correction_outlives_its_record(store):
   assert store.count(only_active=True) == 2
 
 
+def test_a_file_that_is_moved_away_gets_nothing_more(store, tmp_path):
+  add(store)
+  copy = tmp_path / "copy"
+  copy.mkdir()
+  for path in tmp_path.glob(f"{CORRECTIONS_FILE}*"):
+    path.rename(copy / path.name)
+  assert store.active() == []
+  second = add(store, "annals-2")
+  assert store.active() == [second]
+  assert CorrectionStore(tmp_path).active() == [second]
+  # Another file in its place, as of a copy that is put back.
+  for path in tmp_path.glob(f"{CORRECTIONS_FILE}*"):
+    path.unlink()
+  for path in copy.iterdir():
+    path.rename(tmp_path / path.name)
+  assert [row.first_record for row in store.active()] == ["annals-1"]
+  third = add(store, "annals-3")
+  assert CorrectionStore(tmp_path).active()[-1] == third
+  assert list(store.check()) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"no database" * 100])
 def test_a_damaged_file_is_named(store, content):
   store.path.write_bytes(content)

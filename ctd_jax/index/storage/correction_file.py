@@ -104,8 +104,9 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   except sqlite3.DatabaseError as error:
     connection.close()
     raise ValueError(
-      f"{path}: damaged ({error}); move it away, with -wal and -shm, and put "
-      "a copy in its place, or none, which leaves the index without corrections"
+      f"{path}: damaged ({error}); stop the server first, if one runs, then "
+      "move it away, with -wal and -shm, and put a copy in its place, or none, "
+      "which leaves the index without corrections"
     ) from error
   connection.close()
   raise ValueError(

@@ -363,15 +363,30 @@ class CorrectionStore:
         )
 
   def _open(self) -> sqlite3.Connection | None:
-    """Returns the connection of this thread; None if there is no file.
+    """Returns the connection of this thread to the file that lies there now.
+
+    None if there is none.
 
     Raises:
       ValueError: naming the file, if it is damaged or of another version.
     """
-    if not hasattr(self._thread, "connection"):
-      if not self.path.is_file():
-        return None
+    try:
+      status = self.path.stat()
+    except FileNotFoundError:
+      identity = None
+    else:
+      identity = status.st_dev, status.st_ino
+    previous = getattr(self._thread, "identity", None)
+    if previous not in (None, identity):
+      # Moved away, or another in its place: what is written to a connection
+      # would be in neither.
+      self._thread.connection.close()
+      previous = self._thread.identity = None
+    if identity is None:
+      return None
+    if previous is None:
       self._thread.connection = correction_file.connect(self.path)
+      self._thread.identity = identity
     return self._thread.connection
 
   def _open_for_writing(self) -> sqlite3.Connection:
