@@ -37,7 +37,7 @@ FIXED, CSV, JSONL, TEI = FORMATS = ("fixed", "csv", "jsonl", "tei")
 FORMAT_OF_SUFFIX = {".tsv": FIXED, ".csv": CSV, ".jsonl": JSONL, ".xml": TEI}
 _FORMATS_OF_RECORDS = ("dataset", "beir")  # works that are no texts
 _PAGE = re.compile(r" \(p\. [^()]*\)$")
-_COLUMNS = (
+COLUMNS = (
   "correction_id",
   "work",
   "title",
@@ -122,7 +122,7 @@ def export_corrections(
   if export_format in (CSV, JSONL):
     rows = [_describe(index, row) for row in located]
     if export_format == CSV:
-      content = tables.format_rows(rows, _COLUMNS, tables.CSV)
+      content = tables.format_rows(rows, COLUMNS, tables.CSV)
     else:
       lines = (json.dumps(row, ensure_ascii=False) for row in rows)
       content = "".join(line + "\n" for line in lines)
@@ -263,7 +263,7 @@ def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
       "last_month": months[-1],
       "common_era": record_answers.format_years(index, months[0], months[-1]),
     }
-  return {name: values[name] for name in _COLUMNS}
+  return {name: values[name] for name in COLUMNS}
 
 
 def _find_months(index: IndexFolder, correction: Correction) -> list[int]:

@@ -7,19 +7,20 @@
 The columns `work`, `first_record` and `date` are needed. The table is CSV, or
 has tabs; `correction_export` writes one with more columns, of which `undone`
 and `texts_sha256` count: what was undone is passed over, and what was made of
-another text is refused.
+another text is refused. A column that is none of these is an error.
 """
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import difflib
 import io
 import pathlib
 import uuid
 from collections.abc import Sequence
 
-from ctd_jax.index import corrections
+from ctd_jax.index import correction_export, corrections
 from ctd_jax.index.answers import tables
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.utils import files
@@ -132,13 +133,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
   reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
   columns = [name.strip() for name in reader.fieldnames or ()]
   reader.fieldnames = columns
-  missing = [name for name in _NEEDED if name not in columns]
-  if missing:
-    raise ValueError(
-      f"--correct={path}, line 1: no column {', '.join(missing)}; expected "
-      f"{', '.join(_NEEDED)}, and maybe {', '.join(_OTHERS)}, with commas or "
-      "tabs"
-    )
+  _check_columns(path, columns)
   rows = []
   for row in reader:
     if None in row:
@@ -157,6 +152,42 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
     }
     rows.append((reader.line_num, values))
   return rows
+
+
+def _check_columns(path: pathlib.Path, columns: Sequence[str]) -> None:
+  """Refuses a header that lacks a column, or has one that nobody would read.
+
+  Raises:
+    ValueError: naming the column, and the one that may be meant.
+  """
+  expected = (
+    f"expected {', '.join(_NEEDED)}, and maybe {', '.join(_OTHERS)}, with "
+    "commas or tabs"
+  )
+  missing = [name for name in _NEEDED if name not in columns]
+  if missing:
+    raise ValueError(
+      f"--correct={path}, line 1: no column {', '.join(missing)}; {expected}"
+    )
+  unknown = [name for name in columns if name not in correction_export.COLUMNS]
+  if unknown:
+    names = ", ".join(map(repr, unknown))
+    nearest = [name for column in unknown for name in _find_nearest(column)]
+    hint = f"did you mean {', '.join(nearest)}? " if nearest else ""
+    raise ValueError(
+      f"--correct={path}, line 1: unknown column {names}; {hint}{expected}"
+    )
+  twice = [name for name in columns if columns.count(name) > 1]
+  if twice:
+    raise ValueError(f"--correct={path}, line 1: column {twice[0]} twice")
+
+
+def _find_nearest(column: str) -> list[str]:
+  """Returns the column that may be meant by another, or none."""
+  known = (*_NEEDED, *_OTHERS)
+  # "last" and "first" stand for a part of a name, "Date" for the whole.
+  parts = [name for name in known if column.lower() in name.split("_")]
+  return parts or difflib.get_close_matches(column.lower(), known, n=1)
 
 
 def _make_key(row: dict[str, str]) -> _Key:

@@ -479,6 +479,19 @@ def test_what_is_exported_is_taken_in_whatever_ends_a_line(folder, tmp_path):
     ("work,date\n", "line 1: no column first_record"),
     ("", "line 1: no column work, first_record, date"),
     ("work,first_record,date\na,1,b,c\n", "line 2: more cells"),
+    (
+      "work,first_record,last,date\na,1,2,泰始三年\n",
+      r"line 1: unknown column 'last'; did you mean last_record\?",
+    ),
+    (
+      "work,first_record,Date\na,1,泰始三年\n",
+      "line 1: no column date",
+    ),
+    (
+      "work,first_record,date,who\na,1,泰始三年,A\n",
+      "line 1: unknown column 'who'; expected work, .*, name,",
+    ),
+    ("work,first_record,date,date\na,1,b,c\n", "column date twice"),
     ("work,first_record,date,note\na,1,b\n", "line 2: fewer cells .* has 4"),
   ],
 )
