@@ -25,7 +25,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 _KEY_TEXT = (
   "Made up by the program, another one for each change: a request that is sent "
-  "twice with one key changes once"
+  "twice with one key changes once. Sent again after the correction that it "
+  "made was undone, it saves nothing and answers with that, as undone"
 )
 
 

@@ -60,7 +60,8 @@ async def read_again(request: Request) -> Response:
 async def save_correction(request: Request) -> Response:
   """Keeps a correction, then leads to its record.
 
-  What cannot be kept is shown in its form again.
+  What cannot be kept is shown in its form again, and so is what this form has
+  saved before if that was undone since.
   """
   form = await forms.read_form(request)
   fields = correction_changes.parse_fields(form)
@@ -101,6 +102,12 @@ def _save(
     response = _make_form(request, served, fields, error)
     response.status_code = error.status
     return response
+  if correction.undone is not None:
+    response = _make_form(
+      request, served, fields, undone=correction.correction_id
+    )
+    response.status_code = 409
+    return response
   path = record_addresses.make_record_path(
     correction.work, correction.first_record
   )
@@ -115,7 +122,20 @@ def _make_form(
   served: ServedIndex,
   fields: CorrectionFields,
   error: PageError | None = None,
+  undone: int | None = None,
 ) -> Response:
+  """Returns the page with the form, which has a new key.
+
+  Args:
+    request: of the page.
+    served: the index.
+    fields: as they are written.
+    error: why they were not saved.
+    undone: id of the correction that the form has made before.
+
+  Raises:
+    PageError: 404, if there is no such record.
+  """
   row = record_addresses.find_row(served.index, fields.work, fields.first)
   if row is None:
     raise PageError(
@@ -131,6 +151,7 @@ def _make_form(
     + f"?index={served.index.versions.index_sha256}",
     fields=fields,
     reading=reading,
+    undone=undone,
     refusal=error.values.get("problem", "") if error else "",
     title=correction_views.name_work(served, fields.work),
     path=record_addresses.make_record_path(fields.work, fields.first),

@@ -160,7 +160,7 @@ def test_form_that_is_sent_twice_adds_one(writer):
     ({"first": "notes-1", "last": "notes-0"}, 422, "stands before"),
     ({"first": "nothing", "last": ""}, 404, "no record notes/nothing"),
     ({"work": "x"}, 404, "no record x/notes-0"),
-    ({"name": "x" * 201}, 409, "name: 201 characters"),
+    ({"name": "x" * 201}, 422, "name: 201 characters"),
     ({"note": "x" * 10_001}, 422, "10,001 characters"),
     ({"date": "\ud800"}, 422, ""),
   ],
@@ -326,6 +326,20 @@ def test_saved_page_has_no_form(client):
   assert "form_token" not in page
 
 
+def test_form_that_is_sent_again_after_undoing_says_so(writer):
+  fields = open_form(writer)
+  save(writer, fields)
+  writer.post("/corrections/1/undo", data=open_form(writer))
+  response = save(writer, fields)
+  assert response.status_code == 409
+  assert "correction 1, which it made, was undone" in response.text
+  assert "of 1 that were made" in read(writer, "/corrections")
+  again = read_fields(response.text)
+  assert again[forms.KEY_FIELD] != fields[forms.KEY_FIELD]
+  assert save(writer, again | {"last": "notes-0"}).status_code == 303
+  assert "hold: 1, of 2" in read(writer, "/corrections")
+
+
 def test_no_page_that_is_saved_has_a_form_that_changes_something(writer):
   save(writer)
   assert 'method="post"' in read(writer, "/corrections")
@@ -406,6 +420,8 @@ def test_programs_correct_and_undo(writer):
   again = writer.delete("/api/corrections/1?name=a&key=program-3")
   assert again.status_code == 200
   assert writer.delete("/api/corrections/1").status_code == 409
+  late = writer.post("/api/corrections", json=body).json()
+  assert (late["correction_id"], late["state"]) == (1, "undone")
 
 
 def test_programs_read_a_date(client):
