@@ -233,8 +233,10 @@ def count_pending(index: IndexFolder) -> dict[str, int]:
       continue
     active = {row.correction_id for row in index.corrections.active(work.name)}
     dated_with = staged_works.read_dated_with(index.folder / work.folder)
-    known = {*dated_with.corrections} | {*dated_with.left_out}
-    if changes := active ^ known:
+    applied = {*dated_with.corrections}
+    # One that was left out has changed nothing, and neither does undoing it.
+    new = active - applied - {*dated_with.left_out}
+    if changes := new | (applied - active):
       counts[work.name] = len(changes)
   return counts
 
