@@ -191,6 +191,8 @@ def test_a_changed_work_replaces_the_old(beir, tmp_path):
   corpora.write_beir(source, corpora.list_dated_records(20))
   result = build_index(folder, [f"beir:{source}"])
   assert result.removed == result.added == ("annals_of_lu/annals",)
+  summary = index_summary.format_summary(folder, result)
+  assert summary.endswith("replaced     annals_of_lu/annals")
   works, _ = open_records(folder)
   assert works[0].rows == range(31, 51)  # rows are never used again
   assert find_rows(folder, "來聘") == list(range(31, 51))

@@ -125,7 +125,11 @@ def test_record_has_text_date_reasons_neighbours_and_citation(client, served):
 
 
 def test_printed_dates_are_marked(client):
-  assert "<mark>三月</mark>，公及" in read(client, "/record/annals/annals-1")
+  page = read(client, "/record/annals/annals-1")
+  assert "<mark>三月</mark>，公及" in page
+  assert "Marked is what the text prints" in page
+  page = read(client, "/record/notes/notes-1")
+  assert ("<mark>" in page) == ("Marked is" in page) is False
 
 
 def test_printed_dates_of_western_annals_are_marked(served):

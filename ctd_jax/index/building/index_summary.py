@@ -74,14 +74,20 @@ def format_summary(
     for work in works:
       lines += _describe_work(connection, work, calendar, result)
   if result is not None:
-    for name, names in (
-      ("added", result.added),
-      ("unchanged", result.unchanged),
-      ("removed", result.removed),
-    ):
-      if names:
-        lines.append((name, ", ".join(names)))
+    lines += _describe_changes(result)
   return "\n".join(f"{name:<{_WIDTH}}{text}".rstrip() for name, text in lines)
+
+
+def _describe_changes(result: BuildResult) -> list[tuple[str, str]]:
+  """Returns the works that a build took in, replaced, kept and took out."""
+  replaced = [name for name in result.added if name in result.removed]
+  changes = {
+    "added": [name for name in result.added if name not in replaced],
+    "replaced": replaced,
+    "unchanged": result.unchanged,
+    "removed": [name for name in result.removed if name not in replaced],
+  }
+  return [(name, ", ".join(names)) for name, names in changes.items() if names]
 
 
 def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
