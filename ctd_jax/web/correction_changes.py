@@ -12,7 +12,7 @@ from typing import Any
 
 from ctd_jax.index import corrections as index_corrections
 from ctd_jax.index.corrections import CheckedCorrection
-from ctd_jax.index.storage.corrections import Correction
+from ctd_jax.index.storage.corrections import ConflictError, Correction
 from ctd_jax.web import queries
 from ctd_jax.web.correction_views import CorrectionFields
 from ctd_jax.web.errors import PageError
@@ -80,7 +80,8 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
     key: of the form; one sent twice is one correction.
 
   Raises:
-    PageError: 422 if it cannot be read, 409 if it contradicts another one.
+    PageError: 422 if it cannot be read or kept, 409 if it contradicts another
+      one.
   """
   reading = read_fields(served, fields)
   if reading.checked is None:
@@ -99,7 +100,7 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
       key=key,
     )
   except ValueError as error:
-    raise PageError(409, "error.refused", {"problem": str(error)}) from error
+    raise _refuse(error) from error
 
 
 def find_correction(served: ServedIndex, number: int) -> Correction:
@@ -129,10 +130,17 @@ def undo(served: ServedIndex, number: int, name: str, key: str) -> Correction:
     key: of the form.
 
   Raises:
-    PageError: 404 if there is none, 409 if it is undone.
+    PageError: 404 if there is none, 422 if the name cannot be kept, 409 if it
+      is undone.
   """
   find_correction(served, number)
   try:
     return served.index.corrections.undo(number, name, key)
   except ValueError as error:
-    raise PageError(409, "error.refused", {"problem": str(error)}) from error
+    raise _refuse(error) from error
+
+
+def _refuse(error: ValueError) -> PageError:
+  """Returns what a refusal of the store is to those who asked."""
+  status = 409 if isinstance(error, ConflictError) else 422
+  return PageError(status, "error.refused", {"problem": str(error)})

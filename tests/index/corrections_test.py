@@ -14,7 +14,11 @@ import time
 import pytest
 
 from ctd_jax.index.storage.correction_file import CORRECTIONS_FILE
-from ctd_jax.index.storage.corrections import CorrectionStore, hash_texts
+from ctd_jax.index.storage.corrections import (
+  ConflictError,
+  CorrectionStore,
+  hash_texts,
+)
 from ctd_jax.index.storage.database import DATABASE_FILE
 from tests.index import small_index
 
@@ -73,13 +77,13 @@ def test_a_form_sent_twice_is_one_correction(store):
   first = add(store, key="form")
   assert add(store, key="form") == first
   assert store.count() == 1
-  with pytest.raises(ValueError, match="this form has made correction 1 of"):
+  with pytest.raises(ConflictError, match="this form has made correction 1 of"):
     add(store, key="form", date="隱公元年六月")
   undone = store.undo(first.correction_id, "B", "other form")
   assert store.undo(first.correction_id, "B", "other form") == undone
   assert undone.undone_by == "B"
   assert add(store, key="form") == undone  # no new one
-  with pytest.raises(ValueError, match="was undone by B at"):
+  with pytest.raises(ConflictError, match="was undone by B at"):
     store.undo(first.correction_id, "C", "third form")
 
 
@@ -103,7 +107,7 @@ def test_overlapping_is_refused_until_undone(store, first, last):
   pattern = (
     r"annals-1\.\.annals-3 is corrected to .*by somebody \(correction 1\)"
   )
-  with pytest.raises(ValueError, match=pattern):
+  with pytest.raises(ConflictError, match=pattern):
     add(store, first, last, key="second")
   assert store.count() == 1
   store.undo(other.correction_id, "", "undo")
@@ -136,8 +140,9 @@ def test_neighbours_do_not_overlap(store):
   ],
 )
 def test_what_is_wrong_is_named(store, changes, message):
-  with pytest.raises(ValueError, match=message):
+  with pytest.raises(ValueError, match=message) as caught:
     add(store, **changes)
+  assert not isinstance(caught.value, ConflictError)
   assert store.count() == 0
 
 

@@ -415,6 +415,8 @@ def test_programs_correct_and_undo(writer):
   assert (listed["total"], listed["pending"]) == (1, 1)
   assert writer.get("/api/corrections?work=annals").json()["total"] == 0
   assert writer.get("/api/corrections/1").json() == added.json()
+  long = writer.delete("/api/corrections/1", params={"name": "x" * 201})
+  assert long.status_code == 422
   undone = writer.delete("/api/corrections/1?name=a&key=program-3").json()
   assert (undone["state"], undone["undone_by"]) == ("undone", "a")
   again = writer.delete("/api/corrections/1?name=a&key=program-3")

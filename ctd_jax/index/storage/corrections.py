@@ -25,6 +25,10 @@ from ctd_jax.index.storage import correction_file, correction_spans, database
 _MAX_LENGTHS = {"date": 200, "name": 200, "note": 10_000}  # characters
 
 
+class ConflictError(ValueError):
+  """A change that is refused for what another one has done before it."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Correction:
   """A date that a reader gave a record, or several that follow one another.
@@ -132,11 +136,12 @@ class CorrectionStore:
       key: of the form; the same form sent twice is one correction.
 
     Raises:
+      ConflictError: naming the correction that it overlaps; if the key is that
+        of another correction.
       FileNotFoundError: if the folder holds no index.
       PermissionError: if it cannot be written.
-      ValueError: naming the correction that it overlaps; the record that the
-        work lacks; what is empty or too long; if the key is that of another
-        correction.
+      ValueError: naming the record that the work lacks; what is empty or too
+        long.
     """
     given = {
       "work": work,
@@ -175,8 +180,9 @@ class CorrectionStore:
       key: of the form; the same form sent twice undoes once.
 
     Raises:
+      ConflictError: if it is undone; if the key is that of another correction.
       PermissionError: if the folder cannot be written.
-      ValueError: if there is no such correction, or it is undone.
+      ValueError: if there is no such correction; if the name is too long.
     """
     _check_fields({"name": name.strip()}, key)
     if not self.path.is_file():
@@ -187,7 +193,7 @@ class CorrectionStore:
       if previous is not None and previous.correction_id == correction_id:
         return previous
       if previous is not None:
-        raise ValueError(
+        raise ConflictError(
           f"this form has undone correction {previous.correction_id}; open it "
           "again"
         )
@@ -195,7 +201,7 @@ class CorrectionStore:
       if not matches:
         raise ValueError(f"no correction {correction_id}")
       if matches[0].undone is not None:
-        raise ValueError(
+        raise ConflictError(
           f"correction {correction_id} was undone by "
           f"{matches[0].undone_by or 'somebody'} at {matches[0].undone}"
         )
@@ -345,7 +351,7 @@ class CorrectionStore:
       span: ids and rows of the first and the last record.
 
     Raises:
-      ValueError: naming the other one.
+      ConflictError: naming the other one.
     """
     (first, last), _ = span
     single = first if first == last else None
@@ -356,7 +362,7 @@ class CorrectionStore:
     )
     for other in others:
       if correction_spans.touches(other, rows, *span):
-        raise ValueError(
+        raise ConflictError(
           f"{work} {other.record_span} is corrected to {other.date} by "
           f"{other.name or 'somebody'} (correction {other.correction_id}); "
           "undo that first"
@@ -430,7 +436,7 @@ def _check_fields(given: dict[str, str], key: str) -> None:
 
 def _check_same(previous: Correction, given: dict[str, str]) -> None:
   if any(getattr(previous, name) != given[name] for name in _GIVEN):
-    raise ValueError(
+    raise ConflictError(
       f"this form has made correction {previous.correction_id} of "
       f"{previous.work} {previous.record_span}, {previous.date}; open it again "
       "to make another"
