@@ -16,9 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.web import (
   forms,
-  job_files,
   job_pages,
   rendering,
+  upload_builds,
   upload_estimate,
   upload_files,
   upload_forms,
@@ -47,7 +47,7 @@ CALENDARS = ("zh", "ja", "ko", "all", "CE")
 async def show_uploads(request: Request) -> Response:
   """Returns the page for bringing texts, with those that were brought."""
   _check_allowed(request)
-  uploads = await answer_in_time(request, store_of(request).list)
+  uploads = await answer_in_time(request, _list_uploads, request)
   return _respond(
     request,
     "upload.html",
@@ -119,7 +119,7 @@ async def change_upload(request: Request, name: str) -> Response:
   upload = await answer_in_time(request, find_upload, request, name)
   action = upload_forms.read_field(form, "action", 20)
   if action == "discard":
-    await answer_in_time(request, store_of(request).discard, upload)
+    await answer_in_time(request, _discard, request, upload)
     return RedirectResponse(rendering.PageLinks(request)("/upload"), 303)
   key = str(form[forms.KEY_FIELD])
   if upload.job_key == key:  # sent twice
@@ -177,12 +177,43 @@ def _check_allowed(request: Request) -> None:
 def _find_preview(
   request: Request, name: str
 ) -> tuple[Upload, dict[str, Any] | None, Job | None]:
-  upload = find_upload(request, name)
-  job = None
-  if upload.job_id:
-    job = job_pages.jobs_of(request).get(upload.job_id)
-  is_built = job is not None and job.state == job_files.DONE
-  return upload, reader_of(request).read(upload, is_built), job
+  upload, builds = _settle(
+    request, find_upload(request, name), job_pages.jobs_of(request).list()
+  )
+  is_built = upload_builds.is_built(builds)
+  preview = reader_of(request).read(upload, is_built)
+  return upload, preview, builds[0] if builds else None
+
+
+def _settle(
+  request: Request, upload: Upload, jobs: list[Job]
+) -> tuple[Upload, list[Job]]:
+  """Returns an upload as its builds have left it, and these, newest first."""
+  builds = upload_builds.list_builds(jobs, upload)
+  upload = upload_builds.settle(
+    store_of(request), upload, builds, holder_of(request).newest
+  )
+  return upload, builds
+
+
+def _list_uploads(request: Request) -> list[Upload]:
+  jobs = job_pages.jobs_of(request).list()
+  return [
+    _settle(request, upload, jobs)[0] for upload in store_of(request).list()
+  ]
+
+
+def _discard(request: Request, upload: Upload) -> None:
+  """Removes an upload that was not built.
+
+  Raises:
+    PageError: 409, if it was, or if a job is at work on it.
+  """
+  jobs = job_pages.jobs_of(request).list()
+  upload, builds = _settle(request, upload, jobs)
+  if any(job.is_active for job in builds):
+    raise PageError(409, "error.upload.busy")
+  store_of(request).discard(upload)
 
 
 def _change_settings(
@@ -208,7 +239,7 @@ def _build(
   """
   store = store_of(request)
   jobs = job_pages.jobs_of(request)
-  subject = f"upload/{upload.name}"
+  subject = upload_builds.name_subject(upload)
   if any(job.is_active for job in jobs.list(subject)):
     raise PageError(409, "error.upload.busy")
   upload = store.change(upload, settings=settings)

@@ -2,8 +2,9 @@
 
 `uploads/NAME/` of an index has the files of one, in a folder of the name that
 its works get, and `upload.json`. An upload is a preview until it is built; then
-it is kept, so that its works can be dated again from it. One that was neither
-built nor discarded is removed after a day.
+it is kept, so that its works can be dated again from it. If the build ends
+without success it is a preview again. One that nobody had built or discarded is
+removed after a day.
 """
 
 from __future__ import annotations
@@ -194,9 +195,15 @@ class UploadStore:
     Args:
       upload: of the store.
       **changes: new values of its attributes.
+
+    Raises:
+      PageError: 404, if it was discarded.
     """
     upload = dataclasses.replace(upload, **changes)
-    self._write(upload, self.folder_of(upload))
+    with self._lock:
+      if not self.folder_of(upload).is_dir():  # discarded meanwhile
+        raise PageError(404, "error.upload.none", {"name": upload.name})
+      self._write(upload, self.folder_of(upload))
     return upload
 
   def discard(self, upload: Upload) -> None:
@@ -207,7 +214,8 @@ class UploadStore:
     """
     if upload.state != PREVIEW:
       raise PageError(409, "error.upload.built")
-    shutil.rmtree(self.folder_of(upload), ignore_errors=True)
+    with self._lock:
+      shutil.rmtree(self.folder_of(upload), ignore_errors=True)
 
   def remove_leftovers(self) -> None:
     """Removes what nobody has come back to."""
@@ -217,7 +225,9 @@ class UploadStore:
     now = datetime.datetime.now(datetime.UTC)
     for upload in self.list():
       age = now - datetime.datetime.fromisoformat(upload.created)
-      if upload.state == PREVIEW and age.total_seconds() > _MAX_AGE:
+      # One whose build has failed may be built again: it waits for its reader.
+      is_left = upload.state == PREVIEW and not upload.job_id
+      if is_left and age.total_seconds() > _MAX_AGE:
         logging.info("upload %s is removed: it was not built", upload.name)
         shutil.rmtree(self.folder_of(upload), ignore_errors=True)
 

@@ -392,10 +392,6 @@ def test_text_is_brought_to_a_folder_without_an_index(tmp_path, monkeypatch):
     ]
     upload = client.app.state.uploads.get("史")
     assert upload.state == "accepted"
-    changed = client.post(
-      address, data=read_fields(page) | {"action": "discard"}
-    )
-    assert changed.status_code == 409
 
 
 def test_settings_that_change_the_reading_are_shown_before_a_build(
