@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 import markupsafe
 from absl import logging
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ctd_jax.web.answering import settings_of
@@ -112,9 +113,13 @@ async def read_form(
     max_files: likewise.
 
   Raises:
-    PageError: 403, if it does not; 422, if its key is none.
+    PageError: 403, if it does not; 413, if it has too much; 422, if its key
+      is none or it cannot be read.
   """
-  form = await request.form(max_fields=max_fields, max_files=max_files)
+  try:
+    form = await request.form(max_fields=max_fields, max_files=max_files)
+  except HTTPException as error:
+    raise _explain(error, max_files) from error
   nonce, token = _read_nonce(request), form.get(TOKEN_FIELD)
   if (
     nonce is None
@@ -128,6 +133,16 @@ async def read_form(
   if not isinstance(key, str) or not _KEY.fullmatch(key):
     raise PageError(422, "error.form")
   return form
+
+
+def _explain(error: HTTPException, max_files: int) -> PageError:
+  """Returns what is wrong with a form that Starlette has refused."""
+  problem = error.detail.lower()
+  if max_files and problem.startswith("too many files"):
+    return PageError(413, "error.upload.many", {"limit": max_files})
+  if "maximum" in problem:
+    return PageError(413)
+  return PageError(422, "error.form")
 
 
 def is_from_elsewhere(request: Request, host_names: frozenset[str]) -> bool:

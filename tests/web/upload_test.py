@@ -21,6 +21,7 @@ from ctd_jax.web.errors import PageError
 from ctd_jax.web.upload_reading import ReadingRequest, make_preview
 from ctd_jax.web.uploads import UploadSettings, UploadStore
 from tests.web.conftest import open_client
+from tests.web.pages_test import ENGLISH
 
 TEXT = """隱公
 元年，春，王正月。
@@ -434,6 +435,29 @@ def test_more_than_the_limit_is_refused(index_folder):
     assert response.status_code == 413
     long = [("files", ("a.txt", b"x" * (2 << 20)))]
     assert client.post("/upload", data=fields, files=long).status_code == 413
+
+
+def test_form_with_too_much_is_told_what_would_be_right(index_folder):
+  with open_client(index_folder) as client:
+    fields = read_fields(client.get("/upload").text)
+    number = upload_files.MAX_FILES + 1
+    files = [("files", (f"{n}.txt", b"x")) for n in range(number)]
+    response = client.post("/upload", data=fields, files=files, headers=ENGLISH)
+    assert response.status_code == 413
+    assert "There are more than 2,000 files" in response.text
+    many = {f"field{n}": "x" for n in range(30)}
+    response = client.post(
+      "/upload", data=fields | many, files=files[:1], headers=ENGLISH
+    )
+    assert response.status_code == 413
+    assert "More was sent than the server takes" in response.text
+    response = client.post(
+      "/upload",
+      content=b"x",
+      headers=ENGLISH | {"content-type": "multipart/form-data"},
+    )
+    assert response.status_code == 422
+    assert "does not come from a page" in response.text
 
 
 def test_folder_of_something_else_is_not_taken(tmp_path):
