@@ -25,6 +25,7 @@ from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.index import calendars, correction_tei, corrections
 from ctd_jax.index.answers import record_answers, tables
+from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.building.work_corrections import RecordFinder
 from ctd_jax.index.correction_tei import DatedRecords
 from ctd_jax.index.index_folder import IndexFolder
@@ -83,6 +84,7 @@ class _Located:
   Attributes:
     correction: as it is kept.
     work: of the index; None if it has none of this name.
+    dated_with: of the work; None likewise.
     records: that it is of, without headings; none if they are gone.
     months: that it allows; none if the records are gone.
     problem: why there are none; else "".
@@ -90,6 +92,7 @@ class _Located:
 
   correction: Correction
   work: IndexedWork | None
+  dated_with: DatedWith | None
   records: Sequence[IndexRecord] = ()
   months: Sequence[int] = ()
   problem: str = ""
@@ -210,10 +213,14 @@ def _locate_corrections(
   """Returns the corrections, each with the records that it is of."""
   works = {work.name: work for work in index.works}
   finders: dict[str, RecordFinder] = {}
+  dated_with_of = {
+    name: corrections.read_dated_with(index, name)
+    for name in {correction.work for correction in chosen}
+  }
   located = []
   for correction in chosen:
     work = works.get(correction.work)
-    records, months, problem = [], [], "the index has no such work"
+    records, months, problem = [], [], corrections.NO_WORK
     if work is not None:
       if work.name not in finders:
         finders[work.name] = RecordFinder(
@@ -233,6 +240,7 @@ def _locate_corrections(
       _Located(
         correction=correction,
         work=work,
+        dated_with=dated_with_of[correction.work],
         records=records,
         months=months,
         problem=problem,
@@ -244,6 +252,9 @@ def _locate_corrections(
 def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
   """Returns what csv and jsonl say of a correction."""
   first = row.records[0] if row.records else None
+  state, problem = corrections.find_state(
+    row.correction, row.dated_with, row.problem
+  )
   values = dataclasses.asdict(row.correction) | {
     "title": row.work.title if row.work else "",
     "place": first.place if first else "",
@@ -252,8 +263,8 @@ def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
     "first_month": None,
     "last_month": None,
     "common_era": "",
-    "state": _find_state(index, row),
-    "problem": row.problem,
+    "state": state,
+    "problem": problem or row.problem,
   }
   if months := row.months:
     spans = record_answers.find_spans(index, months, row.work.printed_reigns)
@@ -269,22 +280,6 @@ def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
 def _find_months(index: IndexFolder, correction: Correction) -> list[int]:
   is_allowed = written_dates.find_months(correction.date, index.calendar)
   return np.flatnonzero(is_allowed).tolist()
-
-
-def _find_state(index: IndexFolder, row: _Located) -> str:
-  """Returns what the dates of the index owe to a correction."""
-  is_undone = row.correction.undone is not None
-  number = row.correction.correction_id
-  if row.work is None:
-    return "undone" if is_undone else "left_out"
-  if number in corrections.applied_corrections(index, row.work.name):
-    return "still_applied" if is_undone else "applied"
-  if is_undone:
-    return "undone"
-  is_left_out = row.problem or number in corrections.left_out_corrections(
-    index, row.work.name
-  )
-  return "left_out" if is_left_out else "pending"
 
 
 def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:

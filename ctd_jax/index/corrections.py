@@ -24,10 +24,23 @@ from ctd_jax.dating.chronicle import written_dates
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.building import staged_works
+from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import correction_spans, database
-from ctd_jax.index.storage.corrections import hash_texts
+from ctd_jax.index.storage.corrections import Correction, hash_texts
 from ctd_jax.index.storage.database import IndexedWork
+
+# What the dates of an index owe to a correction: they have it, do not have it
+# yet, or do not have it since its records are gone or have changed; it is
+# undone, and they have it still.
+APPLIED, PENDING, LEFT_OUT, UNDONE, STILL_APPLIED = (
+  "applied",
+  "pending",
+  "left_out",
+  "undone",
+  "still_applied",
+)
+NO_WORK = "the index has no such work"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,35 +199,44 @@ def find_work(index: IndexFolder, name: str) -> IndexedWork:
   raise ValueError(f"no work {name}; the index has {names}")
 
 
-def applied_corrections(index: IndexFolder, work: str) -> set[int]:
-  """Returns the ids of the corrections that a work was dated with.
+def read_dated_with(index: IndexFolder, name: str) -> DatedWith | None:
+  """Returns with what a work was dated; None if the index has no such work.
 
   Args:
-    index: that has it.
-    work: its name.
-
-  Raises:
-    ValueError: if there is no such work.
+    index: the index.
+    name: of the work.
   """
-  dated_with = staged_works.read_dated_with(
-    index.folder / find_work(index, work).folder
-  )
-  return {*dated_with.corrections}
+  for work in index.works:
+    if work.name == name:
+      return staged_works.read_dated_with(index.folder / work.folder)
+  return None
 
 
-def left_out_corrections(index: IndexFolder, work: str) -> dict[int, str]:
-  """Returns the ids of the corrections that fitted no record, and why.
+def find_state(
+  correction: Correction, dated_with: DatedWith | None, problem: str = ""
+) -> tuple[str, str]:
+  """Returns what the dates of an index owe to a correction.
 
   Args:
-    index: that has the work.
-    work: its name.
+    correction: of the index.
+    dated_with: of its work; None if the index has no such work.
+    problem: why the index has its records no more; "" where it has them, or
+      where that was not looked at.
 
-  Raises:
-    ValueError: if there is no such work.
+  Returns:
+    State: `APPLIED`, `PENDING`, `LEFT_OUT`, `UNDONE` or `STILL_APPLIED`.
+    Problem: why it is left out; else "".
   """
-  return staged_works.read_dated_with(
-    index.folder / find_work(index, work).folder
-  ).left_out
+  number = correction.correction_id
+  is_applied = dated_with is not None and number in dated_with.corrections
+  if correction.undone is not None:
+    return STILL_APPLIED if is_applied else UNDONE, ""
+  if is_applied:
+    return APPLIED, ""
+  if dated_with is None:
+    return LEFT_OUT, NO_WORK
+  problem = problem or dated_with.left_out.get(number, "")
+  return LEFT_OUT if problem else PENDING, problem
 
 
 def count_pending(index: IndexFolder) -> dict[str, int]:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from ctd_jax.index import corrections as index_corrections
+from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.web import record_addresses
 from ctd_jax.web.served_index import ServedIndex
 
-# What the dates that are shown owe to a correction: they have it, do not have
-# it yet, or do not have it since its records have changed; it is undone, and
-# they have it still.
-APPLIED, PENDING, LEFT_OUT, UNDONE, STILL_APPLIED = (
-  "applied",
-  "pending",
-  "left_out",
-  "undone",
-  "still_applied",
-)
 _EXCERPT = 60  # characters of a record
 _MAX_FOLLOWING = 40
 
@@ -86,19 +76,6 @@ class CorrectionView:
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class DatedWith:
-  """The corrections that a work was dated with.
-
-  Attributes:
-    applied: ids of those that its dates have in them.
-    left_out: id -> why it fitted no record.
-  """
-
-  applied: frozenset[int]
-  left_out: Mapping[int, str]
-
-
 def list_corrections(
   served: ServedIndex,
   work: str | None = None,
@@ -138,36 +115,19 @@ def view_correction(
     (text,) = index.connection.execute(
       "SELECT substr(text, 1, ?) FROM records WHERE row = ?", (_EXCERPT, row)
     ).fetchone()
-  number = correction.correction_id
+  state, problem = index_corrections.find_state(correction, dated_with)
   return CorrectionView(
     correction=correction,
-    state=_find_state(correction, dated_with),
-    problem=dated_with.left_out.get(number, "")
-    if correction.undone is None
-    else "",
+    state=state,
+    problem=problem,
     row=row,
     text=text,
     title=name_work(served, correction.work),
   )
 
 
-def _find_state(correction: Correction, dated_with: DatedWith) -> str:
-  is_applied = correction.correction_id in dated_with.applied
-  if correction.undone is not None:
-    return STILL_APPLIED if is_applied else UNDONE
-  if is_applied:
-    return APPLIED
-  is_left_out = correction.correction_id in dated_with.left_out
-  return LEFT_OUT if is_left_out else PENDING
-
-
-def _read_dated_with(served: ServedIndex, work: str) -> DatedWith:
-  if work not in {it.name for it in served.index.works}:
-    return DatedWith(frozenset(), {})
-  return DatedWith(
-    frozenset(index_corrections.applied_corrections(served.index, work)),
-    index_corrections.left_out_corrections(served.index, work),
-  )
+def _read_dated_with(served: ServedIndex, work: str) -> DatedWith | None:
+  return index_corrections.read_dated_with(served.index, work)
 
 
 def name_work(served: ServedIndex, name: str) -> str:

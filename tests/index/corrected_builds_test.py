@@ -157,9 +157,8 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert set(result.build.added) == {"annals", "notes"}
   index = IndexFolder.open(folder)
   assert corrections.pending_works(index) == []
-  assert corrections.applied_corrections(index, "annals") == {
-    first.correction_id
-  }
+  dated_with = corrections.read_dated_with(index, "annals")
+  assert dated_with.corrections == (first.correction_id,)
   annals = read_records(folder, "annals")
   fixed = annals["145"]
   month = fixed.best_month
@@ -217,8 +216,9 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   # Added again, none is given to another record.
   build_index(folder, copy)
   index = IndexFolder.open(folder)
-  assert corrections.applied_corrections(index, "annals") == set()
-  assert corrections.left_out_corrections(index, "annals") == {
+  dated_with = corrections.read_dated_with(index, "annals")
+  assert dated_with.corrections == ()
+  assert dated_with.left_out == {
     number: "the text is not the one that was corrected" for number in (1, 2, 3)
   }
   assert corrections.pending_works(index) == []

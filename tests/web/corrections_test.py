@@ -1,5 +1,6 @@
 """Corrections on the pages: read, saved once, shown, undone, refused."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -7,6 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.web import forms, record_addresses
 from ctd_jax.web.answering import SAFE_METHODS
@@ -424,6 +426,26 @@ def test_programs_correct_and_undo(writer):
   assert writer.delete("/api/corrections/1").status_code == 409
   late = writer.post("/api/corrections", json=body).json()
   assert (late["correction_id"], late["state"]) == (1, "undone")
+
+
+def test_correction_of_a_work_that_was_removed_is_left_out(writer, folder):
+  save(writer)
+  assert writer.get("/api/corrections/1").json()["state"] == "pending"
+  with contextlib.closing(database.open_database(folder, False)) as connection:
+    connection.execute(
+      "DELETE FROM records WHERE work_id IN "
+      "(SELECT work_id FROM works WHERE name = 'notes')"
+    )
+    connection.execute("DELETE FROM works WHERE name = 'notes'")
+    connection.commit()
+  with open_client(folder) as client:
+    correction = client.get("/api/corrections/1").json()
+    assert correction["state"] == "left_out"
+    assert correction["problem"] == "the index has no such work"
+    (exported,) = client.get("/corrections/export/jsonl").text.splitlines()
+    assert json.loads(exported)["state"] == "left_out"
+    page = read(client, "/corrections")
+    assert "the index has no such work" in page
 
 
 def test_programs_read_a_date(client):
