@@ -58,7 +58,7 @@ def _make_month_page(
     year=calendars.name_year(
       served.index.calendar, ordinal, served.index.printed_reigns
     ),
-    titles={work.name: work.title or work.name for work in served.index.works},
+    titles=served.titles,
     day_number=month_records.name_day_number,
   )
 

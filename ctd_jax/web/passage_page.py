@@ -75,6 +75,7 @@ def _make_page(
     query=query,
     answer=answer,
     chart=answer and draw_years(answer.dates),
+    titles=served.titles,
     max_length=settings_of(request).max_question,
     can_date=_dates_passages(served),
   )

@@ -82,6 +82,11 @@ class ServedIndex:
     return {work_id: (first, last) for work_id, first, last in rows}
 
   @functools.cached_property
+  def titles(self) -> dict[str, str]:
+    """Name of a work -> what readers know it by."""
+    return {work.name: work.title or work.name for work in self.index.works}
+
+  @functools.cached_property
   def commentaries(self) -> frozenset[int]:
     """Ids of the works that explain more than they tell."""
     counts = self.index.connection.execute(

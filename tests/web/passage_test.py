@@ -7,6 +7,7 @@ import pytest
 from ctd_jax.index.answers.answer import (
   LikelyMonth,
   LikelyYear,
+  Parallel,
   PassageDate,
   Span,
 )
@@ -20,6 +21,7 @@ def dating_client(client, served, monkeypatch):
   from ctd_jax.index import asking
 
   index = served.index
+  record = index.record(1)
   span = Span(first=4, last=4, name="魯隱公元年五月")
   dates = PassageDate(
     month={"ordinal": 4, "name": "魯隱公元年五月", "ce_year": -721},
@@ -55,7 +57,19 @@ def dating_client(client, served, monkeypatch):
         "months": [],
       },
     ),
-    parallels=(),
+    parallels=(
+      Parallel(
+        row=record.row,
+        record_id=record.record_id,
+        work=record.work,
+        text=record.text,
+        place="",
+        date=record.date,
+        expert="parallels",
+        weight=2.0,
+        share=0.2,
+      ),
+    ),
     curve=tuple(
       (year, 0.8 if year == -721 else 1e-3) for year in range(-721, -500)
     ),
@@ -87,6 +101,8 @@ def test_passage_is_dated_with_reasons_and_a_figure(dating_client):
   assert "&lt;i&gt;" in page
   assert "<svg" in page
   assert "/date?q=%E4%BA%94" in page  # the permanent link
+  parallels = page.split("Parallels")[1]
+  assert '<span lang="lzh">Annals</span>' in parallels  # not the name, annals
 
 
 def test_search_leads_to_the_date_of_a_pasted_passage(dating_client):
