@@ -1,8 +1,8 @@
 """Import of corrections: a table with a row for each, checked one by one.
 
   work,first_record,last_record,date,note,name
-  annals,12,,泰始二年三月,晉書武帝紀,A. Reader
-  annals,30,33,泰始三年,,A. Reader
+  annals,12,,晉武帝泰始二年三月,晉書武帝紀,A. Reader
+  annals,30,33,晉武帝泰始三年,,A. Reader
 
 The columns `work`, `first_record` and `date` are needed. The table is CSV, or
 has tabs; `correction_export` writes one with more columns, of which `undone`

@@ -1,10 +1,11 @@
 """Corrections of an index: what they mean, and which its dates have in them.
 
   >>> checked = check_correction(                           # doctest: +SKIP
-  ...   index, "annals", "12", "12", "泰始二年三月")
+  ...   index, "annals", "12", "12", "晉武帝泰始二年三月")
   >>> index.corrections.add(                                # doctest: +SKIP
   ...   work="annals", first_record="12", last_record="12", note="", name="",
-  ...   date="泰始二年三月", texts_sha256=checked.texts_sha256, key="form 1")
+  ...   date="晉武帝泰始二年三月", texts_sha256=checked.texts_sha256,
+  ...   key="form 1")
 
 A correction counts when its work is dated again, by `redate_index` or when it
 is added again; until then it is pending.

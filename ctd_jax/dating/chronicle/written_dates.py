@@ -274,10 +274,12 @@ def _find_printed_months(
     )
   first, *others = months_of_reigns.values()
   if any((is_named != first).any() for is_named in others):
-    names = ", ".join(
-      sorted(map(calendar.timeline.full_reign_name, months_of_reigns))
+    stop = match.end("reign" if match["reign"] else "initial")
+    dates = sorted(
+      calendar.timeline.full_reign_name(reign) + text[stop:]
+      for reign in months_of_reigns
     )
-    raise ValueError(f"{text!r} is ambiguous, write one of {names}")
+    raise ValueError(f"{text!r} is ambiguous, write one of {', '.join(dates)}")
   return first
 
 
