@@ -19,7 +19,9 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from ctd_jax.utils import files as file_tools
+from ctd_jax.web import upload_archives
 from ctd_jax.web.errors import PageError
+from ctd_jax.web.upload_archives import BroughtFile
 
 MAX_FILES = 2_000
 CORPUS_FILE = "corpus.jsonl"  # of a folder in the form of BEIR
@@ -28,16 +30,13 @@ SUFFIXES = (
   *(".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org"),
   *(".jsonl", ".json", ".tsv"),
 )
-ARCHIVE_SUFFIX = ".zip"
 # Other than UTF-8, as `texts.files` guesses them.
 ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
-_MAX_ENTRIES = 20_000  # of an archive, folders and all
 _MAX_DEPTH = 12
 _MAX_NAME_BYTES = 150
 _CHUNK = 1 << 16
 _LEFT_OUT = re.compile(r"(?:readme|licen[cs]e|copying)\b", re.IGNORECASE)
 _UNSAFE = re.compile(r"""[\x00-\x1f\x7f-\x9f\\/:*?"'<>|,;%#&\s]+""")
-_UTF8_FLAG = 0x800
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -77,13 +76,13 @@ def make_safe_name(name: str) -> str:
 
 
 def write_files(
-  folder: pathlib.Path, files: Sequence[tuple[str, IO[bytes]]], max_bytes: int
+  folder: pathlib.Path, files: Sequence[BroughtFile], max_bytes: int
 ) -> WrittenFiles:
   """Writes the files of an upload, those of archives too, below a folder.
 
   Args:
     folder: that is there and empty.
-    files: name and contents of each.
+    files: as they were brought.
     max_bytes: of all together, unpacked.
 
   Raises:
@@ -91,11 +90,12 @@ def write_files(
   """
   left_out: list[str] = []
   contents: list[tuple[pathlib.PurePosixPath, _Content]] = []
-  for name, file in files:
-    if name.lower().endswith(ARCHIVE_SUFFIX):
-      contents += _list_archive(name, file, left_out)
-    elif path := _check_path(re.split(r"[\\/]", name)[-1], name, left_out):
-      contents.append((path, _Content(name, file)))
+  for file in files:
+    last = re.split(r"[\\/]", file.name)[-1]
+    if file.archive is not None:
+      contents += _list_archive(file, left_out)
+    elif path := _check_path(last, file.name, left_out):
+      contents.append((path, _Content(file.name, file.file)))
   if not contents:
     raise PageError(
       422, "error.upload.empty", {"suffixes": ", ".join(SUFFIXES)}
@@ -231,73 +231,28 @@ def _find_top(paths: Sequence[pathlib.PurePosixPath]) -> str:
   return tops.pop() if len(tops) == 1 and is_folder else ""
 
 
-def list_archive_names(file: IO[bytes]) -> list[str]:
-  """Returns the names in an archive; none if it cannot be read.
-
-  Args:
-    file: of the archive.
-  """
-  try:
-    with zipfile.ZipFile(file) as archive:
-      return [
-        _read_entry_name(entry)
-        for entry in archive.infolist()
-        if not (entry.is_dir() or entry.filename.startswith("__MACOSX/"))
-      ]
-  except (zipfile.BadZipFile, OSError, ValueError):
-    return []
-
-
 def _list_archive(
-  name: str, file: IO[bytes], left_out: list[str]
+  file: BroughtFile, left_out: list[str]
 ) -> list[tuple[pathlib.PurePosixPath, _Content]]:
   """Returns path and content of the files of an archive that are taken.
 
   Raises:
-    PageError: 413 for too many files; 422 if it is no archive, or has what it
-      must not have.
+    PageError: 422 if it has what it must not have.
   """
-  try:
-    archive = zipfile.ZipFile(file)
-  except (zipfile.BadZipFile, OSError, ValueError) as error:
-    raise PageError(
-      422, "error.upload.damaged", {"name": name[:200]}
-    ) from error
-  entries = archive.infolist()
-  if len(entries) > _MAX_ENTRIES:
-    raise PageError(
-      413, "error.upload.files", {"number": len(entries), "limit": MAX_FILES}
-    )
   contents = []
-  for entry in entries:
+  for entry in file.archive.infolist():
     if entry.is_dir():
       continue
-    entry_name = _read_entry_name(entry)
+    name = upload_archives.read_entry_name(entry)
     if stat.S_ISLNK(entry.external_attr >> 16):
-      raise PageError(422, "error.upload.link", {"name": entry_name[:200]})
-    path = _check_path(entry_name, entry_name, left_out)
+      raise PageError(422, "error.upload.link", {"name": name[:200]})
+    path = _check_path(name, name, left_out)
     if path is None:
       continue
     if entry.flag_bits & 1 or entry.compress_type not in _METHODS:
-      raise PageError(422, "error.upload.damaged", {"name": entry_name[:200]})
-    contents.append((path, _Content(entry_name, file, entry, archive)))
+      raise PageError(422, "error.upload.damaged", {"name": name[:200]})
+    contents.append((path, _Content(name, file.file, entry, file.archive)))
   return contents
-
-
-def _read_entry_name(entry: zipfile.ZipInfo) -> str:
-  """Returns the name of an entry; those of older programs are in GBK."""
-  if entry.flag_bits & _UTF8_FLAG:
-    return entry.filename
-  try:
-    content = entry.filename.encode("cp437")
-  except UnicodeEncodeError:
-    return entry.filename
-  for encoding in ("utf-8", "gb18030"):
-    try:
-      return content.decode(encoding)
-    except UnicodeDecodeError:
-      continue
-  return entry.filename
 
 
 def _check_path(

@@ -18,6 +18,7 @@ from ctd_jax.web import (
   forms,
   job_pages,
   rendering,
+  upload_archives,
   upload_builds,
   upload_estimate,
   upload_files,
@@ -55,7 +56,7 @@ async def show_uploads(request: Request) -> Response:
     has_index=holder_of(request).has_index,
     calendars=(*CALENDARS, *chronicle_input.list_installed_tables()),
     units=chronicle_input.UNITS,
-    suffixes=(*upload_files.SUFFIXES, upload_files.ARCHIVE_SUFFIX),
+    suffixes=(*upload_files.SUFFIXES, upload_archives.ARCHIVE_SUFFIX),
     max_files=upload_files.MAX_FILES,
     max_bytes=settings_of(request).max_upload,
   )

@@ -21,8 +21,9 @@ from typing import IO
 
 from absl import logging
 
-from ctd_jax.web import state_files, upload_files
+from ctd_jax.web import state_files, upload_archives, upload_files
 from ctd_jax.web.errors import PageError
+from ctd_jax.web.upload_archives import BroughtFile
 
 UPLOADS_FOLDER = "uploads"
 UPLOAD_FILE = "upload.json"
@@ -135,17 +136,18 @@ class UploadStore:
       settings: how they are to be read.
 
     Raises:
-      PageError: as of `upload_files.write_files`.
+      PageError: as of `open_files` and `upload_files.write_files`.
     """
     self.remove_leftovers()
-    title = upload_files.make_safe_name(title or _find_title(files))
+    brought = upload_archives.open_files(files, upload_files.MAX_FILES)
+    title = upload_files.make_safe_name(title or _find_title(brought))
     title = title or _DEFAULT_NAME
     self._folder.mkdir(parents=True, exist_ok=True)
     temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
     try:
       (temporary / title).mkdir(parents=True)
       written = upload_files.write_files(
-        temporary / title, files, self._max_bytes
+        temporary / title, brought, self._max_bytes
       )
       upload = Upload(
         name=title,
@@ -246,14 +248,14 @@ class UploadStore:
     state_files.write_state(folder / UPLOAD_FILE, upload)
 
 
-def _find_title(files: Sequence[tuple[str, IO[bytes]]]) -> str:
+def _find_title(files: Sequence[BroughtFile]) -> str:
   """Returns what an upload is called: its folder, or its first file."""
-  name, file = files[0]
-  if name.lower().endswith(upload_files.ARCHIVE_SUFFIX):
-    top = upload_files.find_top_folder(upload_files.list_archive_names(file))
+  file = files[0]
+  if file.archive is not None:
+    top = upload_files.find_top_folder(file.list_names())
     if top:
       return top
-  return pathlib.PurePath(name).stem
+  return pathlib.PurePath(file.name).stem
 
 
 def _find_source(title: str, paths: Sequence[str]) -> str:

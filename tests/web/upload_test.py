@@ -12,6 +12,7 @@ import zipfile
 import pytest
 
 from ctd_jax.web import (
+  upload_archives,
   upload_estimate,
   upload_files,
   upload_forms,
@@ -185,6 +186,82 @@ def test_bomb_is_not_inflated_beyond_the_limit(store, tmp_path):
   assert raised.value.status == 413
   assert time.monotonic() - start < 10
   assert not list((tmp_path / "uploads").iterdir())
+
+
+class CountedFile(io.BytesIO):
+  """File that counts what is read of it."""
+
+  num_read = 0
+
+  def read(self, size=-1):
+    content = super().read(size)
+    self.num_read += len(content)
+    return content
+
+
+def make_long_list(number, comment=b""):
+  """Returns an archive of one file whose list has other entries too."""
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w") as archive:
+    for n in range(number):
+      entry = zipfile.ZipInfo(f"{n}.png")
+      entry.comment = comment
+      archive.writestr(entry, "")
+    archive.writestr("a.txt", TEXT)
+  return CountedFile(file.getvalue())
+
+
+def test_long_list_of_entries_is_not_parsed(store, monkeypatch):
+  archive = make_long_list(100, comment=b"x" * 60_000)
+  monkeypatch.setattr(zipfile.ZipInfo, "__init__", None)
+  with pytest.raises(PageError) as raised:
+    add(store, ("x.zip", archive))
+  assert (raised.value.status, raised.value.message) == (
+    413,
+    "error.upload.list",
+  )
+  assert archive.num_read < 1 << 18
+  assert store.list() == []
+
+
+def test_lists_of_several_archives_are_limited_together(store):
+  archives = [
+    (f"{n}.zip", make_long_list(30, comment=b"x" * 60_000)) for n in range(3)
+  ]
+  assert add(store, archives[0]).num_files == 1
+  with pytest.raises(PageError) as raised:
+    add(store, *archives)
+  assert raised.value.message == "error.upload.list"
+
+
+def test_entries_of_several_archives_are_counted_together(store, monkeypatch):
+  monkeypatch.setattr(upload_archives, "MAX_ENTRIES", 50)
+  archives = [(f"{n}.zip", make_long_list(30)) for n in range(2)]
+  assert add(store, archives[0]).num_files == 1
+  with pytest.raises(PageError) as raised:
+    add(store, *archives)
+  assert raised.value.message == "error.upload.files"
+
+
+def test_list_of_an_archive_is_parsed_once(store, monkeypatch):
+  opened = []
+  read = zipfile.ZipFile._RealGetContents
+  monkeypatch.setattr(
+    zipfile.ZipFile,
+    "_RealGetContents",
+    lambda archive: (opened.append(archive), read(archive)),
+  )
+  add(store, ("x.zip", make_long_list(1)))
+  assert len(opened) == 1
+
+
+def test_archive_of_a_later_version_is_named(store):
+  archive = bytearray(make_zip({"a.txt": TEXT}).getvalue())
+  start = archive.rfind(b"PK\x01\x02")
+  archive[start + 6] = 99  # version that is needed to extract it
+  with pytest.raises(PageError) as raised:
+    add(store, ("x.zip", io.BytesIO(archive)))
+  assert raised.value.message == "error.upload.damaged"
 
 
 @pytest.mark.parametrize("cut", [10, 60, -30])
