@@ -42,9 +42,12 @@ router = APIRouter(include_in_schema=False)
 @router.post("/corrections/redate")
 async def redate(request: Request) -> Response:
   """Has the corrected works be dated again, then shows how far that is."""
-  await forms.read_form(request)
+  form = await forms.read_form(request)
   job = await answer_in_time(
-    request, start_redating, job_pages.jobs_of(request)
+    request,
+    start_redating,
+    job_pages.jobs_of(request),
+    str(form[forms.KEY_FIELD]),
   )
   return job_pages.lead_to_job(request, job.id)
 
@@ -64,17 +67,18 @@ async def export(request: Request, export_format: str) -> Response:
   )
 
 
-def start_redating(jobs: JobRunner) -> Job:
+def start_redating(jobs: JobRunner, key: str = "") -> Job:
   """Has the corrected works be dated again, if that is not under way.
 
   Args:
     jobs: of the server.
+    key: of the form; one sent twice starts one job.
   """
   for job in jobs.list(REDATE):
     # One that runs may have read the corrections before the last of them.
     if job.state == "waiting":
       return job
-  return jobs.start(REDATE, ["--redate"], REDATE)
+  return jobs.start(REDATE, ["--redate"], REDATE, key)
 
 
 def _export(

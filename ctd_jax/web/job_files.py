@@ -41,6 +41,7 @@ class StoredJob:
     ended: likewise.
     pid: of the first process, which is that of the group; 0 before.
     status: with which the program ended, negative for a signal; None before.
+    key: of the form that asked for it; "" of none.
   """
 
   job_id: str
@@ -54,6 +55,7 @@ class StoredJob:
   ended: str = ""
   pid: int = 0
   status: int | None = None
+  key: str = ""
 
   def __post_init__(self):
     """Refuses a state that no job has.

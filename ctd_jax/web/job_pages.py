@@ -67,11 +67,13 @@ async def cancel_job(request: Request, job_id: str) -> Response:
 @router.post("/jobs/{job_id}/restart")
 async def restart_job(request: Request, job_id: str) -> Response:
   """Has the same done as a job that has ended, then shows the new one."""
-  await forms.read_form(request)
+  form = await forms.read_form(request)
   job = await answer_in_time(request, find_job, request, job_id)
   if job.is_active:
     return lead_to_job(request, job_id)
-  again = await answer_in_time(request, jobs_of(request).restart, job_id)
+  again = await answer_in_time(
+    request, jobs_of(request).restart, job_id, str(form[forms.KEY_FIELD])
+  )
   return lead_to_job(request, again.id)
 
 

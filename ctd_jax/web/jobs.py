@@ -103,7 +103,9 @@ class JobRunner:
     if not settings.read_only and any(job.is_active for job in self.list()):
       self._watch()
 
-  def start(self, title: str, arguments: Sequence[str], subject: str) -> Job:
+  def start(
+    self, title: str, arguments: Sequence[str], subject: str, key: str = ""
+  ) -> Job:
     """Has an index be built, once the jobs before have ended.
 
     Args:
@@ -111,6 +113,8 @@ class JobRunner:
         "redate" for "job.redate".
       arguments: of `ctd-jax index`, without --index.
       subject: what the job is about, by which `list` finds it.
+      key: of the form that asks for it; the job that it has started before is
+        returned. "" if no form does.
 
     Raises:
       ValueError: if the server is read only.
@@ -118,6 +122,8 @@ class JobRunner:
     if self._settings.read_only:
       raise ValueError("the server is read only; no job was started")
     with self._lock():
+      if key and (job_id := self._find_by_key(key)):
+        return self.get(job_id)
       job_id = str(1 + max(map(int, self._list_ids()), default=0))
       job_files.write_job(
         self._folder,
@@ -133,6 +139,7 @@ class JobRunner:
           ),
           state=WAITING,
           created=job_files.format_now(),
+          key=key,
         ),
       )
       self._remove_old()
@@ -140,10 +147,15 @@ class JobRunner:
     self._watch()
     return self.get(job_id)
 
-  def restart(self, job_id: str) -> Job | None:
-    """Has the same done as a job that has ended; None if there is none."""
+  def restart(self, job_id: str, key: str = "") -> Job | None:
+    """Has the same done as a job that has ended; None if there is none.
+
+    Args:
+      job_id: of that job.
+      key: as of `start`.
+    """
     job = self.get(job_id)
-    return job and self.start(job.title, job.arguments, job.subject)
+    return job and self.start(job.title, job.arguments, job.subject, key)
 
   def get(self, job_id: str) -> Job | None:
     """Returns a job; None if there is none of that number."""
@@ -219,6 +231,14 @@ class JobRunner:
     if stored is not None and stored.state == RUNNING:
       return dataclasses.replace(stored, state=BROKEN_OFF)
     return stored
+
+  def _find_by_key(self, key: str) -> str | None:
+    """Returns the number of the job that a form has started."""
+    for job_id in self._list_ids():
+      stored = job_files.read_job(self._folder, job_id)
+      if stored is not None and stored.key == key:
+        return job_id
+    return None
 
   def _list_ids(self) -> list[str]:
     """Returns the numbers of all jobs, the highest first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import hashlib
 import pathlib
 import re
 import stat
@@ -48,11 +49,13 @@ class WrittenFiles:
     paths: of the files below their folder, in order.
     num_bytes: of all.
     left_out: names of the files that were not taken.
+    sha256: of paths and contents.
   """
 
   paths: tuple[str, ...]
   num_bytes: int
   left_out: tuple[str, ...]
+  sha256: str
 
 
 def make_safe_name(name: str) -> str:
@@ -149,6 +152,7 @@ def _write_contents(
 ) -> WrittenFiles:
   top = _find_top([path for path, _ in contents])
   num_bytes = 0
+  digest = hashlib.sha256()
   paths: set[str] = set()
   for path, content in contents:
     inner = path.relative_to(top) if top else path
@@ -156,6 +160,7 @@ def _write_contents(
     if str(inner) in paths:
       raise PageError(422, "error.upload.twice", {"name": str(inner)})
     paths.add(str(inner))
+    digest.update(f"\n{inner}\n".encode())
     try:
       target.parent.mkdir(parents=True, exist_ok=True)
       with target.open("xb") as file:
@@ -166,6 +171,7 @@ def _write_contents(
               413, "error.upload.bytes", {"limit": max_bytes >> 20}
             )
           file.write(chunk)
+          digest.update(chunk)
     except (FileExistsError, NotADirectoryError) as error:
       raise PageError(
         422, "error.upload.twice", {"name": str(inner)}
@@ -174,6 +180,7 @@ def _write_contents(
     paths=tuple(sorted(paths)),
     num_bytes=num_bytes,
     left_out=tuple(left_out),
+    sha256=digest.hexdigest(),
   )
 
 

@@ -80,7 +80,12 @@ async def take_files(request: Request) -> Response:
       {"suffixes": ", ".join(upload_files.SUFFIXES)},
     )
   upload = await answer_in_time(
-    request, store_of(request).add, files, title, settings
+    request,
+    store_of(request).add,
+    files,
+    title,
+    settings,
+    str(form[forms.KEY_FIELD]),
   )
   reader_of(request).read(upload)
   return _lead_to(request, upload)

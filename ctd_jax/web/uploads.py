@@ -34,6 +34,7 @@ _MAX_AGE = 86_400  # seconds that a preview is kept
 _MAX_TEMPORARY_AGE = 3_600
 _MAX_SAME_NAME = 1_000
 _DEFAULT_NAME = "text"
+_SENT = ("key", "sha256", "title", "settings")  # by which one is known again
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,8 @@ class Upload:
     settings: how they are read and dated.
     job_key: of the form by which the build was started; "" before.
     job_id: of the build; "" before.
+    key: of the form by which it was brought.
+    sha256: of the files as they were brought.
   """
 
   name: str
@@ -86,6 +89,8 @@ class Upload:
   settings: UploadSettings
   job_key: str = ""
   job_id: str = ""
+  key: str = ""
+  sha256: str = ""
 
   def __post_init__(self):
     """Refuses a state and a time that no upload has.
@@ -127,13 +132,16 @@ class UploadStore:
     files: Sequence[tuple[str, IO[bytes]]],
     title: str,
     settings: UploadSettings,
+    key: str = "",
   ) -> Upload:
-    """Keeps files as a preview.
+    """Keeps files as a preview, or returns that which the form has made.
 
     Args:
       files: name and contents of each.
       title: that the works are named after; that of the files if "".
       settings: how they are to be read.
+      key: of the form, "" of none; one that is sent again with other files
+        makes another preview.
 
     Raises:
       PageError: as of `open_files` and `upload_files.write_files`.
@@ -160,14 +168,21 @@ class UploadStore:
         num_bytes=written.num_bytes,
         left_out=written.left_out,
         settings=settings,
+        key=key,
+        sha256=written.sha256,
       )
       return self._name(upload, temporary)
     finally:
       shutil.rmtree(temporary, ignore_errors=True)
 
   def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
-    """Gives an upload a name that no other has."""
+    """Gives an upload a name that no other has; it is kept once."""
     with self._lock:
+      for previous in self.list() if upload.key else ():
+        if all(
+          getattr(previous, name) == getattr(upload, name) for name in _SENT
+        ):
+          return previous
       for number in range(1, _MAX_SAME_NAME):
         name = upload.title + f"-{number}" * (number > 1)
         if not (self._folder / name).exists():

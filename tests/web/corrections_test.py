@@ -4,6 +4,8 @@ import contextlib
 import json
 import re
 import shutil
+import sys
+import time
 from urllib.parse import urlencode
 
 import pytest
@@ -364,13 +366,22 @@ def test_no_page_that_is_saved_has_a_form_that_changes_something(writer):
     assert "set-cookie" not in response.headers, page
 
 
-def test_works_are_dated_again_once_at_a_time(writer, monkeypatch):
+def wait_for(function):
+  deadline = time.monotonic() + 20
+  while not function():
+    assert time.monotonic() < deadline
+    time.sleep(0.02)
+
+
+def test_works_are_dated_again_once_at_a_time(writer):
   jobs = writer.app.state.jobs
-  jobs._program = ("sleep",)
-  monkeypatch.setattr(jobs, "_index_folder", 30)
+  jobs._program = (sys.executable, "-c", "import time; time.sleep(60)")
   save(writer)
   fields = read_fields(read(writer, "/corrections"))
   started = writer.post("/corrections/redate", data=fields)
+  assert started.headers["location"] == "/jobs/1"
+  wait_for(lambda: jobs.get("1").state == "running")
+  started = writer.post("/corrections/redate", data=fields)  # sent twice
   assert started.headers["location"] == "/jobs/1"
   assert jobs.get("1").arguments == ("--redate",)
   again = start_redating(jobs)  # waits: the first may have read too early

@@ -104,6 +104,17 @@ def test_waiting_job_can_be_cancelled(make_runner):
   assert runner.get(second.id).started == ""
 
 
+def test_form_that_is_sent_twice_starts_one_job(make_runner):
+  runner = make_runner()
+  first = runner.start("1", ["print('a')"], "", key="a")
+  wait_for(runner, first.id, "done")
+  assert make_runner().start("1", ["print('a')"], "", key="a").id == first.id
+  assert runner.restart(first.id, "b").id == "2"
+  assert runner.restart(first.id, "b").id == "2"
+  assert runner.start("1", ["print('a')"], "").id == "3"
+  assert runner.start("1", ["print('a')"], "").id == "4"
+
+
 def test_program_that_ignores_the_signal_is_ended(make_runner):
   runner = make_runner()
   deaf = (

@@ -492,6 +492,26 @@ def test_settings_that_change_the_reading_are_shown_before_a_build(
     assert client.get(address).status_code == 404
 
 
+def test_form_that_is_sent_twice_leaves_one_preview(index_folder, tmp_path):
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  with open_client(folder) as client:
+    fields = read_fields(client.get("/upload").text)
+
+    def send(text, **values):
+      response = client.post(
+        "/upload",
+        data=fields | values,
+        files=[("files", ("a.txt", text.encode()))],
+      )
+      return response.headers["location"]
+
+    assert [send(TEXT), send(TEXT)] == ["/upload/a", "/upload/a"]
+    # Another text, chosen on a page that the browser has kept.
+    assert send(TEXT + "三年。") == "/upload/a-2"
+    assert send(TEXT, unit="paragraph") == "/upload/a-3"
+    assert len(client.app.state.uploads.list()) == 3
+
+
 def test_server_that_is_read_only_takes_nothing(index_folder, tmp_path):
   with open_client(index_folder, read_only=True) as client:
     assert "/upload" not in client.get("/").text
