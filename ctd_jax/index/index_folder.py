@@ -165,14 +165,19 @@ class IndexFolder:
     """What dates passages.
 
     Raises:
-      FileNotFoundError: if the index was built without.
+      FileNotFoundError: if the index has nothing that does, saying why.
     """
     from ctd_jax.dating.passages.passage_dater import PassageDater
 
     if self.manifest.passages is None:
+      reason = (
+        "no record is dated for sure, by which it would; add a work that "
+        "prints its dates, or correct records and --redate"
+        if self.manifest.is_for_passages
+        else "it was built with --nopassages; --add a work again without that"
+      )
       raise FileNotFoundError(
-        f"{self.folder}: this index does not date passages; build it with "
-        "--passages, from a work that prints its dates"
+        f"{self.folder}: this index does not date passages: {reason}"
       )
     return PassageDater.open(
       self.folder / self.manifest.passages, self.calendar

@@ -78,6 +78,7 @@ def _make_page(
     titles=served.titles,
     max_length=settings_of(request).max_question,
     can_date=_dates_passages(served),
+    refusal=_find_refusal(served),
   )
 
 
@@ -92,7 +93,7 @@ def date_passage(served: ServedIndex, text: str) -> Answer:
     PageError: 422, if the index dates no passages, or not this one.
   """
   if not _dates_passages(served):
-    raise PageError(422, "error.passages")
+    raise PageError(422, _find_refusal(served))
   question = asking.read_question(served.index, text, PASSAGE)
   with served.passage_lock:
     try:
@@ -105,6 +106,12 @@ def date_passage(served: ServedIndex, text: str) -> Answer:
 
 def _dates_passages(served: ServedIndex) -> bool:
   return served.index.manifest.passages is not None
+
+
+def _find_refusal(served: ServedIndex) -> str:
+  """Returns the message of an index that dates no passages."""
+  is_wanted = served.index.manifest.is_for_passages
+  return "error.sure" if is_wanted else "error.passages"
 
 
 def draw_years(dates: PassageDate) -> Markup:

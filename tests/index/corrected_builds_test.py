@@ -394,6 +394,33 @@ def test_what_is_exported_is_well_formed(folder, tmp_path):
     correction_export.write_corrections(folder, tmp_path / "c.txt")
 
 
+def test_the_first_sure_date_makes_passages_datable(tmp_path):
+  text = tmp_path / "years.txt"
+  text.write_text(
+    "泰始元年，城成。\n泰始二年，有星孛。\n王薨。\n泰始三年，大水。\n",
+    encoding="utf-8",
+  )
+  folder = tmp_path / "index"
+  build_index(folder, text, reigns="西晉", use_passages=True)
+  index = IndexFolder.open(folder)
+  assert index.manifest.passages is None
+  assert index.manifest.is_for_passages
+  with pytest.raises(FileNotFoundError, match="no record is dated for sure"):
+    _ = index.passage_dater
+  add(folder, "years", "3", "泰始二年三月")
+  redating.redate_index(folder)
+  index = IndexFolder.open(folder)
+  assert index.manifest.passages == "passages/2"
+  # Not where none were wanted.
+  build_index(folder, text, use_passages=False)
+  add(folder, "years", "1", "泰始元年三月")
+  redating.redate_index(folder)
+  index = IndexFolder.open(folder)
+  assert index.manifest.passages is None
+  with pytest.raises(FileNotFoundError, match="was built with --nopassages"):
+    _ = index.passage_dater
+
+
 def test_a_removed_work_keeps_its_corrections(folder, sources):
   add(folder, "notes", "1", "泰始三年七月")
   index_builder.build_index(

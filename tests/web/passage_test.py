@@ -12,6 +12,7 @@ from ctd_jax.index.answers.answer import (
   Span,
 )
 from ctd_jax.index.questions.question_types import Question
+from ctd_jax.index.storage.manifest import Manifest
 from tests.web.pages_test import ENGLISH, read
 
 
@@ -129,9 +130,15 @@ def test_api_dates_passages_too(dating_client):
   assert answer.json()["dates"]["month"]["ordinal"] == 4
 
 
-def test_index_without_passages_says_so(client):
-  assert "built without" in read(client, "/date")
-  assert "--passages" in read(client, "/date", 422, q="五月，葬某公。")
+def test_index_without_passages_says_why(client, monkeypatch):
+  for status, values in ((200, {}), (422, {"q": "五月，葬某公。"})):
+    page = read(client, "/date", status, **values)
+    assert "built with --nopassages" in page
+  # It was built for them, but no record is sure.
+  monkeypatch.setattr(Manifest, "is_for_passages", True)
+  for status, values in ((200, {}), (422, {"q": "五月，葬某公。"})):
+    page = read(client, "/date", status, **values)
+    assert "No record of this index is dated for sure" in page
 
 
 def test_too_much_is_refused(client):

@@ -336,7 +336,7 @@ class _Build:
     """
     if self._works or removed or self._previous is None:
       return self._options.use_passages
-    return self._previous.passages is not None
+    return self._previous.is_for_passages
 
   def _folder_of(self, work: SourceWork) -> str:
     """Returns the folder of a work, named after all its dates depend on."""

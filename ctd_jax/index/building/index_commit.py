@@ -225,7 +225,9 @@ def _make_manifest(
   works = database.list_works(connection)
   if not use_passages:
     passages = None
-  elif previous and previous.generation == generation and previous.passages:
+  elif (
+    previous and previous.generation == generation and previous.is_for_passages
+  ):
     passages = previous.passages
   else:
     passages = passage_state.fit_passage_state(folder, connection, calendar)
@@ -253,6 +255,7 @@ def _make_manifest(
     files=_hash_files(folder, used, previous.files if previous else {}),
     dense=dense,
     passages=passages,
+    use_passages=use_passages,
   )
   return new_manifest, used
 

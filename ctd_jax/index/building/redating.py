@@ -86,7 +86,7 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
       additions,
       BuildOptions(
         choices=_choose_again(folder, targets, dated_with),
-        use_passages=index.manifest.passages is not None,
+        use_passages=index.manifest.is_for_passages,
       ),
       targets=targets,
     )

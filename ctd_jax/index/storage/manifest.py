@@ -64,6 +64,8 @@ class Manifest(msgspec.Struct, frozen=True):
       rows the works have hashes of.
     dense: encoder of the vectors, None without.
     passages: folder of what dates passages, None without.
+    use_passages: whether it was to date passages, which it cannot as long as
+      no record is dated for sure; None where an index does not say it.
   """
 
   format: int
@@ -74,6 +76,14 @@ class Manifest(msgspec.Struct, frozen=True):
   files: dict[str, ManifestFile]
   dense: EncoderEntry | None = None
   passages: str | None = None
+  use_passages: bool | None = None
+
+  @property
+  def is_for_passages(self) -> bool:
+    """Whether the index is to date passages, whether or not it can by now."""
+    if self.use_passages is None:
+      return self.passages is not None
+    return self.use_passages
 
 
 class _ManifestFormat(msgspec.Struct):
