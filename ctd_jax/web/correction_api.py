@@ -21,7 +21,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
   403: {"description": "The server is read only"},
   404: {"description": "There is no such record or correction"},
   409: {"description": "It contradicts another one; `error.detail` names it"},
-  422: {"description": "It cannot be read; `error.detail` says why"},
+  422: {"description": "It cannot be read or kept; `error.detail` says why"},
 }
 _KEY_TEXT = (
   "Made up by the program, another one for each change: a request that is sent "
@@ -67,7 +67,8 @@ class CorrectionObject(pydantic.BaseModel):
   )
   state: str = pydantic.Field(
     description="What the dates that are shown owe to it: applied; pending, "
-    "not dated again yet; left_out, its records have changed; undone; "
+    "not dated again yet; left_out, its records have changed or the index has "
+    "them no more; undone; "
     "still_applied, undone and not dated again yet"
   )
   problem: str = pydantic.Field(description="Why it is left out")
