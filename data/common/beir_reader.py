@@ -93,6 +93,7 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
     records=tuple(record for record, _ in rows),
     record_splits=tuple(split for _, split in rows),
     queries=queries,
+    titles=provenance.read_metadata(folder).titles,
   )
 
 

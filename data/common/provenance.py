@@ -48,6 +48,7 @@ class FolderMetadata(msgspec.Struct):
     timeline: name of the calendar.
     sha256: of the contents, None if they may change.
     leap_months: keys such as "1-2-3L".
+    titles: source of a record -> title of the work.
   """
 
   name: str | None = None
@@ -55,6 +56,7 @@ class FolderMetadata(msgspec.Struct):
   timeline: str | None = None
   sha256: str | None = None
   leap_months: list[str] = []
+  titles: dict[str, str] = {}
 
 
 def hash_files(folder: epath.Path, names: Iterable[str]) -> str:
@@ -96,6 +98,7 @@ def write_provenance(
     "leap_months": [
       str(TimeKey(*month, True)) for month in sorted(timeline.leap_months)
     ],
+    **({"titles": {**benchmark.titles}} if benchmark.titles else {}),
     "records": dict(sorted(kinds.items())),
     "queries": {split: len(rows) for split, rows in benchmark.queries.items()},
     "sha256": hash_files(folder, _list_contents(folder)),

@@ -53,7 +53,8 @@ def write_beir(folder: pathlib.Path, records: list[dict]) -> None:
   """
   folder.mkdir(parents=True, exist_ok=True)
   (folder / "metadata.json").write_text(
-    json.dumps({"timeline": "lu"}), encoding="utf-8"
+    json.dumps({"timeline": "lu", "titles": {"annals": "魯史"}}),
+    encoding="utf-8",
   )
   with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
     for number, record in enumerate(records):

@@ -76,6 +76,7 @@ def test_records_with_keys_are_of_their_months(beir, tmp_path):
   assert {record.dated_by for record in records} == {"keys"}
   assert {record.best_probability for record in records} == {1.0}
   assert works[0].rows == range(1, 31)
+  assert works[0].title == "魯史"
   calendar = calendars.load_index_calendar(folder)
   arrays = PosteriorArrays.open(folder / works[0].folder, len(calendar))
   assert sum(arrays.p_months(row)[3:5].sum() for row in range(30)) == 2

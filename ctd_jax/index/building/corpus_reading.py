@@ -22,6 +22,7 @@ from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.index.building.source_works import SourceRecord, SourceWork
 from ctd_jax.index.storage.database import TEXT
 from ctd_jax.texts import TextError
+from ctd_jax.utils import files
 
 BEIR_PREFIX = "beir:"
 
@@ -116,12 +117,11 @@ def _read_dataset(
 
 
 def _read_beir(source: str, hidden_splits: Collection[str]) -> list[SourceWork]:
-  from ctd_jax_datasets.common import beir_reader
+  from ctd_jax_datasets.common import beir_reader, provenance
 
   _check_splits(hidden_splits)
-  name, timeline, lines = beir_reader.read_corpus_lines(
-    source.removeprefix(BEIR_PREFIX)
-  )
+  folder = source.removeprefix(BEIR_PREFIX)
+  name, timeline, lines = beir_reader.read_corpus_lines(folder)
   records: dict[str, list[SourceRecord]] = {}
   for line in lines:
     records.setdefault(line.source, []).append(
@@ -136,7 +136,8 @@ def _read_beir(source: str, hidden_splits: Collection[str]) -> list[SourceWork]:
         is_hidden=bool(line.split) and line.split in hidden_splits,
       )
     )
-  return _make_works(name, source, "beir", records, timeline)
+  metadata = provenance.read_metadata(files.as_path(folder).expanduser())
+  return _make_works(name, source, "beir", records, timeline, metadata.titles)
 
 
 def _check_splits(splits: Collection[str]) -> None:
