@@ -16,6 +16,7 @@ from typing import Any
 
 from ctd_jax import __version__
 from ctd_jax.dating.chronicle_output.tei_output import (
+  FOOTER,
   NAMESPACE,
   escape_text,
   format_attributes,
@@ -58,11 +59,6 @@ _READER = """\
           <resp>dates given by hand</resp>
           <name xml:id="{key}">{name}</name>
         </respStmt>
-"""
-_FOOTER = """\
-    </body>
-  </text>
-</TEI>
 """
 
 
@@ -111,7 +107,7 @@ def format_corrections_tei(rows: Sequence[DatedRecords]) -> str:
   rows = sorted(rows, key=lambda row: row.records[0].row)
   works = itertools.groupby(rows, lambda row: row.correction.work)
   body = (_format_work(name, list(of_work), keys) for name, of_work in works)
-  return "".join((header, *body, _FOOTER))
+  return "".join((header, *body, FOOTER))
 
 
 def _format_work(

@@ -135,6 +135,8 @@ async def answer_in_time(
   def answer() -> Result:
     try:
       return function(*arguments)
+    # Rows and files that are being replaced may raise anything; what is no
+    # fault of that is raised again.
     except Exception:
       if request.method not in SAFE_METHODS:
         raise

@@ -153,7 +153,7 @@ def _make_form(
     reading=reading,
     undone=undone,
     refusal=error.values.get("problem", "") if error else "",
-    title=correction_views.name_work(served, fields.work),
+    title=served.titles[fields.work],
     path=record_addresses.make_record_path(fields.work, fields.first),
     records=_list_span(served, row, last),
     num_left=max((last or row) - row + 1 - _MAX_SHOWN, 0),

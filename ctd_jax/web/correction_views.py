@@ -122,23 +122,12 @@ def view_correction(
     problem=problem,
     row=row,
     text=text,
-    title=name_work(served, correction.work),
+    title=served.titles.get(correction.work, correction.work),
   )
 
 
 def _read_dated_with(served: ServedIndex, work: str) -> DatedWith | None:
   return index_corrections.read_dated_with(served.index, work)
-
-
-def name_work(served: ServedIndex, name: str) -> str:
-  """Returns the title of a work; its name if it has none or is gone.
-
-  Args:
-    served: the index.
-    name: of the work.
-  """
-  titles = {work.name: work.title for work in served.index.works}
-  return titles.get(name) or name
 
 
 def count_pending(served: ServedIndex) -> int:

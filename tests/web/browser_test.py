@@ -22,18 +22,6 @@ def address(index_folder):
     yield address
 
 
-@pytest.fixture(scope="module")
-def browser():
-  with chromium.launch() as browser:
-    yield browser
-
-
-@pytest.fixture
-def open_page(browser, address):
-  with chromium.open_pages(browser, address) as open_page:
-    yield open_page
-
-
 def wait_for_timeline(page):
   page.wait_for_selector("#plot.live .main-svg")
 

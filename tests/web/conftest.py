@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from ctd_jax.web.app import make_app
 from ctd_jax.web.settings import WebSettings
 from tests.index import small_index
+from tests.web import chromium
 
 HOST = "http://localhost"
 
@@ -56,3 +57,17 @@ def client(index_folder):
 def served(client):
   """Returns the index that the client asks."""
   return client.app.state.holder.get()
+
+
+@pytest.fixture(scope="module")
+def browser():
+  """Yields Chromium."""
+  with chromium.launch() as browser:
+    yield browser
+
+
+@pytest.fixture
+def open_page(browser, address):
+  """Yields what opens a page of the server at the address of a test module."""
+  with chromium.open_pages(browser, address) as open_page:
+    yield open_page

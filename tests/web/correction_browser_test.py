@@ -28,12 +28,6 @@ BUILD_MILLISECONDS = 400_000
 
 
 @pytest.fixture(scope="module")
-def browser():
-  with chromium.launch() as browser:
-    yield browser
-
-
-@pytest.fixture(scope="module")
 def address(tmp_path_factory):
   folder = tmp_path_factory.mktemp("corrected")
   (folder / "annals.txt").write_text(TEXT)
@@ -44,12 +38,6 @@ def address(tmp_path_factory):
   )
   with chromium.serve(folder / "index") as address:
     yield address
-
-
-@pytest.fixture
-def open_page(browser, address):
-  with chromium.open_pages(browser, address) as open_page:
-    yield open_page
 
 
 def undo_all(page):

@@ -21,12 +21,6 @@ TEXT = """隱公
 BUILD_MILLISECONDS = 400_000
 
 
-@pytest.fixture(scope="module")
-def browser():
-  with chromium.launch() as browser:
-    yield browser
-
-
 @pytest.fixture
 def open_page(browser, tmp_path):
   with (

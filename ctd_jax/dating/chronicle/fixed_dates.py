@@ -21,7 +21,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import difflib
-import os
 import pathlib
 import re
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,6 @@ from ctd_jax.dating.chronicle import written_dates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.texts import Entry
-from ctd_jax.utils import files
 
 COLUMNS = ("record", "line", "span", "date", "note")
 _SPAN = re.compile(r"(\d+)-(\d+)")
@@ -106,21 +104,6 @@ def read_fixed_dates(
       line_of_section[number] = line
       allowed_months[number] = is_allowed
   return allowed_months
-
-
-def write_fixed_dates(
-  path: str | os.PathLike, fixed_dates: Iterable[FixedDate]
-) -> None:
-  """Writes corrections as `read_fixed_dates` reads them.
-
-  Args:
-    path: of the file.
-    fixed_dates: as of `format_fixed_dates`.
-
-  Raises:
-    ValueError: likewise.
-  """
-  files.write_text(path, format_fixed_dates(fixed_dates))
 
 
 def format_fixed_dates(fixed_dates: Iterable[FixedDate]) -> str:

@@ -81,7 +81,7 @@ _HEADER = """\
   <text>
     <body>
 """
-_FOOTER = """\
+FOOTER = """\
     </body>
   </text>
 </TEI>
@@ -110,7 +110,7 @@ def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
   )
   records = itertools.groupby(rows, lambda row: row.record)
   body = (_format_record(record, sections) for record, sections in records)
-  return "".join((header, *body, _FOOTER))
+  return "".join((header, *body, FOOTER))
 
 
 def _format_record(record: int, rows: Iterable[DatedSection]) -> str:

@@ -258,8 +258,8 @@ def test_what_is_written_is_read_again(tmp_path):
     FixedDate("安初三年三月", 2, "1", (0, 6), 'so says "某書"'),
     FixedDate("0302/..", line="4"),
   ]
-  fixed_dates.write_fixed_dates(path, rows)
+  path.write_text(fixed_dates.format_fixed_dates(rows))
   assert fixed_dates.read_rows(path) == [(2, rows[0]), (3, rows[1])]
   for bad in (FixedDate("0302"), FixedDate("0302", 1, note="a\tb")):
     with pytest.raises(ValueError, match="needs a record|a tab"):
-      fixed_dates.write_fixed_dates(path, [bad])
+      fixed_dates.format_fixed_dates([bad])
