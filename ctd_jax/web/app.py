@@ -20,25 +20,27 @@ import ctd_jax
 from ctd_jax.web import (
   about_page,
   api,
-  correction_api,
-  correction_list,
-  correction_pages,
   errors,
-  job_pages,
   month_page,
   passage_page,
   record_page,
   search_page,
   security,
-  upload_page,
 )
 from ctd_jax.web.answering import AnswerThreads
+from ctd_jax.web.corrections import (
+  correction_api,
+  correction_list,
+  correction_pages,
+)
 from ctd_jax.web.errors import PageError
-from ctd_jax.web.jobs import JobRunner
+from ctd_jax.web.jobs import job_pages
+from ctd_jax.web.jobs.job_runner import JobRunner
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
-from ctd_jax.web.upload_reader import UploadReader
-from ctd_jax.web.uploads import UploadStore
+from ctd_jax.web.uploads import upload_page
+from ctd_jax.web.uploads.upload_reader import UploadReader
+from ctd_jax.web.uploads.upload_store import UploadStore
 
 _MAX_AGE = 86_400  # seconds that a browser keeps a static file
 # Name of a file of another library -> module and path in it.

@@ -24,12 +24,12 @@ from ctd_jax.index.storage import database
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.web import (
   bar_chart,
-  correction_views,
   record_addresses,
   rendering,
 )
 from ctd_jax.web.answering import answer_in_time, index_of
-from ctd_jax.web.correction_views import CorrectionFields
+from ctd_jax.web.corrections import correction_views
+from ctd_jax.web.corrections.correction_views import CorrectionFields
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import ServedIndex
 

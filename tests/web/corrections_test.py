@@ -14,7 +14,7 @@ from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.web import forms, record_addresses
 from ctd_jax.web.answering import SAFE_METHODS
-from ctd_jax.web.correction_list import start_redating
+from ctd_jax.web.corrections.correction_list import start_redating
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH, read
 

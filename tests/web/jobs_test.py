@@ -12,8 +12,8 @@ import time
 import pytest
 
 from ctd_jax.utils import progress
-from ctd_jax.web import job_files, job_log
-from ctd_jax.web.jobs import JobRunner
+from ctd_jax.web.jobs import job_files, job_log
+from ctd_jax.web.jobs.job_runner import JobRunner
 from ctd_jax.web.settings import WebSettings
 from tests.web.conftest import open_client
 from tests.web.pages_test import read
@@ -128,7 +128,7 @@ def test_program_that_ignores_the_signal_is_ended(make_runner):
 def test_job_of_a_killed_server_is_found_again(make_runner, tmp_path):
   script = (
     "import pathlib, sys, time\n"
-    "from ctd_jax.web.jobs import JobRunner\n"
+    "from ctd_jax.web.jobs.job_runner import JobRunner\n"
     "from ctd_jax.web.settings import WebSettings\n"
     "folder = pathlib.Path(sys.argv[1])\n"
     "runner = JobRunner(folder, WebSettings(index=folder))\n"

@@ -9,7 +9,7 @@ import pytest
 
 from ctd_jax.index.building import source_requests
 from ctd_jax.index.building.staged_works import DatedWith
-from ctd_jax.web import upload_builds
+from ctd_jax.web.uploads import upload_builds
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH
 

@@ -11,16 +11,16 @@ import zipfile
 
 import pytest
 
-from ctd_jax.web import (
+from ctd_jax.web.errors import PageError
+from ctd_jax.web.uploads import (
   upload_archives,
   upload_estimate,
   upload_files,
   upload_forms,
   upload_reader,
 )
-from ctd_jax.web.errors import PageError
-from ctd_jax.web.upload_reading import ReadingRequest, make_preview
-from ctd_jax.web.uploads import UploadSettings, UploadStore
+from ctd_jax.web.uploads.upload_reading import ReadingRequest, make_preview
+from ctd_jax.web.uploads.upload_store import UploadSettings, UploadStore
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH
 

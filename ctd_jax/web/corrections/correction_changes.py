@@ -14,7 +14,7 @@ from ctd_jax.index import corrections as index_corrections
 from ctd_jax.index.corrections import CheckedCorrection
 from ctd_jax.index.storage.corrections import ConflictError, Correction
 from ctd_jax.web import queries
-from ctd_jax.web.correction_views import CorrectionFields
+from ctd_jax.web.corrections.correction_views import CorrectionFields
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import ServedIndex
 

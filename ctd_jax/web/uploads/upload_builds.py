@@ -7,10 +7,15 @@ from collections.abc import Iterable
 from absl import logging
 
 from ctd_jax.index.building import staged_works
-from ctd_jax.web import job_files
-from ctd_jax.web.jobs import Job
+from ctd_jax.web.jobs import job_files
+from ctd_jax.web.jobs.job_runner import Job
 from ctd_jax.web.served_index import ServedIndex
-from ctd_jax.web.uploads import ACCEPTED, PREVIEW, Upload, UploadStore
+from ctd_jax.web.uploads.upload_store import (
+  ACCEPTED,
+  PREVIEW,
+  Upload,
+  UploadStore,
+)
 
 
 def name_subject(upload: Upload) -> str:

@@ -21,9 +21,10 @@ from typing import IO
 
 from absl import logging
 
-from ctd_jax.web import state_files, upload_archives, upload_files
+from ctd_jax.web import state_files
 from ctd_jax.web.errors import PageError
-from ctd_jax.web.upload_archives import BroughtFile
+from ctd_jax.web.uploads import upload_archives, upload_files
+from ctd_jax.web.uploads.upload_archives import BroughtFile
 
 UPLOADS_FOLDER = "uploads"
 UPLOAD_FILE = "upload.json"

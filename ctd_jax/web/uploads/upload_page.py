@@ -14,22 +14,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.web import (
-  forms,
-  job_pages,
-  rendering,
+from ctd_jax.web import forms, rendering
+from ctd_jax.web.answering import answer_in_time, settings_of
+from ctd_jax.web.errors import PageError
+from ctd_jax.web.jobs import job_pages
+from ctd_jax.web.jobs.job_runner import Job
+from ctd_jax.web.served_index import IndexHolder
+from ctd_jax.web.uploads import (
   upload_archives,
   upload_builds,
   upload_estimate,
   upload_files,
   upload_forms,
 )
-from ctd_jax.web.answering import answer_in_time, settings_of
-from ctd_jax.web.errors import PageError
-from ctd_jax.web.jobs import Job
-from ctd_jax.web.served_index import IndexHolder
-from ctd_jax.web.upload_reader import UploadReader
-from ctd_jax.web.uploads import (
+from ctd_jax.web.uploads.upload_reader import UploadReader
+from ctd_jax.web.uploads.upload_store import (
   ACCEPTED,
   Upload,
   UploadSettings,

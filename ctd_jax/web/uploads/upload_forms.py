@@ -13,7 +13,7 @@ from starlette.datastructures import FormData
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.web.errors import PageError
-from ctd_jax.web.uploads import UploadSettings
+from ctd_jax.web.uploads.upload_store import UploadSettings
 
 ORDER, UNDATED = "order", "undated"
 _MAX_REIGNS = 200

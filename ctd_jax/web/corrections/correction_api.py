@@ -9,8 +9,8 @@ import pydantic
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
-from ctd_jax.web import correction_changes, correction_views
 from ctd_jax.web.answering import answer_in_time, index_of
+from ctd_jax.web.corrections import correction_changes, correction_views
 from ctd_jax.web.errors import PageError
 
 _MAX_LIMIT = 1000

@@ -11,14 +11,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ctd_jax.index.storage import database
 from ctd_jax.web import (
-  correction_changes,
-  correction_views,
   forms,
   record_addresses,
   rendering,
 )
 from ctd_jax.web.answering import answer_in_time, index_of, settings_of
-from ctd_jax.web.correction_views import CorrectionFields
+from ctd_jax.web.corrections import correction_changes, correction_views
+from ctd_jax.web.corrections.correction_views import CorrectionFields
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.record_page import describe_record
 from ctd_jax.web.served_index import ServedIndex

@@ -1,6 +1,6 @@
 """Preview of an upload: what is recognised, before anything is built.
 
-  python -m ctd_jax.web.upload_reading REQUEST
+  python -m ctd_jax.web.uploads.upload_reading REQUEST
 
 REQUEST is a JSON file with the members of `ReadingRequest`. A process of its
 own reads the texts, so that one that takes too long, or too much, is ended and
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctd_jax.utils import files
-from ctd_jax.web import upload_estimate
+from ctd_jax.web.uploads import upload_estimate
 
 MAX_MEMORY = 12 << 30  # bytes of addresses
 _SAMPLE = 400_000  # characters of a work whose dates are looked for

@@ -16,7 +16,7 @@ from starlette.responses import (
 from ctd_jax.web import forms, messages, rendering
 from ctd_jax.web.answering import answer_in_time
 from ctd_jax.web.errors import PageError
-from ctd_jax.web.jobs import Job, JobRunner
+from ctd_jax.web.jobs.job_runner import Job, JobRunner
 
 _SECONDS_PER_LOAD = 3  # of a page without a script
 _NUM_SHOWN = 30

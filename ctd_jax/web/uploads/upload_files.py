@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from ctd_jax.utils import files as file_tools
-from ctd_jax.web import upload_archives
 from ctd_jax.web.errors import PageError
-from ctd_jax.web.upload_archives import BroughtFile
+from ctd_jax.web.uploads import upload_archives
+from ctd_jax.web.uploads.upload_archives import BroughtFile
 
 MAX_FILES = 2_000
 CORPUS_FILE = "corpus.jsonl"  # of a folder in the form of BEIR

@@ -23,8 +23,8 @@ from typing import Any
 
 from absl import logging
 
-from ctd_jax.web import job_files, job_log
-from ctd_jax.web.job_files import (
+from ctd_jax.web.jobs import job_files, job_log
+from ctd_jax.web.jobs.job_files import (
   BROKEN_OFF,
   CANCELLED,
   RUNNING,
@@ -275,7 +275,7 @@ class JobRunner:
       )
       self._processes[job.job_id] = subprocess.Popen(
         (
-          *(sys.executable, "-m", "ctd_jax.web.job_process"),
+          *(sys.executable, "-m", "ctd_jax.web.jobs.job_process"),
           *(str(self._folder), job.job_id, str(lock.fileno())),
         ),
         stdin=subprocess.DEVNULL,

@@ -18,8 +18,8 @@ from absl import logging
 
 from ctd_jax.index.storage import manifest
 from ctd_jax.utils import files
-from ctd_jax.web.upload_reading import EMPTY_PREVIEW, ReadingRequest
-from ctd_jax.web.uploads import PREVIEW_FILE, Upload, UploadStore
+from ctd_jax.web.uploads.upload_reading import EMPTY_PREVIEW, ReadingRequest
+from ctd_jax.web.uploads.upload_store import PREVIEW_FILE, Upload, UploadStore
 
 MAX_SECONDS = 300.0
 _REQUEST_FILE = "request.json"
@@ -128,7 +128,12 @@ class UploadReader:
       if self._is_closed:
         return EMPTY_PREVIEW | {"error_key": "upload.broken_off"}
       self._process = process = subprocess.Popen(
-        (sys.executable, "-m", "ctd_jax.web.upload_reading", str(request_path)),
+        (
+          sys.executable,
+          "-m",
+          "ctd_jax.web.uploads.upload_reading",
+          str(request_path),
+        ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """Process of a job: runs its program and writes how that ended.
 
-  python -m ctd_jax.web.job_process FOLDER ID LOCK
+  python -m ctd_jax.web.jobs.job_process FOLDER ID LOCK
 
 It outlives the server that started it if that is killed, so that the end of a
 program is known whoever asks for it later. LOCK is the open file of the job's
@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 from ctd_jax.utils import progress
-from ctd_jax.web import job_files
+from ctd_jax.web.jobs import job_files
 
 _NICENESS = 10  # below the answers to readers
 _SECONDS_TO_END = 3  # that a program has after a signal

@@ -12,15 +12,15 @@ from starlette.responses import Response
 from ctd_jax.index import correction_export
 from ctd_jax.index.storage.database import IndexedWork
 from ctd_jax.web import (
-  correction_views,
   forms,
-  job_pages,
   queries,
   rendering,
 )
 from ctd_jax.web.answering import answer_in_time, index_of
+from ctd_jax.web.corrections import correction_views
 from ctd_jax.web.errors import PageError
-from ctd_jax.web.jobs import Job, JobRunner
+from ctd_jax.web.jobs import job_pages
+from ctd_jax.web.jobs.job_runner import Job, JobRunner
 from ctd_jax.web.served_index import ServedIndex
 
 PAGE_SIZE = 50

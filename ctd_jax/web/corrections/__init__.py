@@ -1,0 +1,1 @@
+"""Corrections on the pages: forms, the list, undoing, the API."""

@@ -1,0 +1,1 @@
+"""Jobs: builds that a page has asked for."""

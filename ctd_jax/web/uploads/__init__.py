@@ -1,0 +1,1 @@
+"""Uploads: texts that readers bring, from the files to a build."""
