@@ -78,8 +78,9 @@ _FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
 def main() -> None:
   """Builds, corrects, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.index import correction_export
-  from ctd_jax.index.building import index_check, index_summary, redating
+  from ctd_jax.index import index_summary
+  from ctd_jax.index.building import index_check
+  from ctd_jax.index.corrections import correction_export, redating
 
   values = flags.FLAGS
   folder = pathlib.Path(values.index).expanduser()
@@ -146,7 +147,7 @@ def _correct_dates(folder: pathlib.Path) -> list[str]:
   Raises:
     ValueError: if works are added too; naming what is no correction.
   """
-  from ctd_jax.index import correction_import
+  from ctd_jax.index.corrections import correction_import
 
   values = flags.FLAGS
   problems: list[str] = []

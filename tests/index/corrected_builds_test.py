@@ -16,21 +16,17 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   fixed_dates,
 )
-from ctd_jax.index import (
-  correction_export,
-  correction_import,
-  corrections,
-)
-from ctd_jax.index.building import (
-  index_builder,
-  index_check,
-  index_summary,
-  redating,
-  staged_works,
-)
+from ctd_jax.index import index_summary
+from ctd_jax.index.building import index_builder, index_check, staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.correction_export import export_corrections
+from ctd_jax.index.corrections import (
+  correction_checks,
+  correction_export,
+  correction_import,
+  redating,
+)
+from ctd_jax.index.corrections.correction_export import export_corrections
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import database
 from tests.index import corpora
@@ -50,7 +46,7 @@ def add(folder, work, first, date, last=None, **changes):
   """Adds a correction as the pages do."""
   index = IndexFolder.open(folder)
   last = last or first
-  checked = corrections.check_correction(index, work, first, last, date)
+  checked = correction_checks.check_correction(index, work, first, last, date)
   values = {
     "work": work,
     "first_record": first,
@@ -66,7 +62,7 @@ def add(folder, work, first, date, last=None, **changes):
 
 def read_records(folder, work):
   index = IndexFolder.open(folder)
-  rows = corrections.find_work(index, work).rows
+  rows = correction_checks.find_work(index, work).rows
   return {
     record.record_id: record
     for record in database.fetch_records(index.connection, rows)
@@ -106,7 +102,7 @@ def fixture_folder(built, tmp_path):
 
 def test_what_a_correction_means_is_told_before_it_is_made(folder):
   index = IndexFolder.open(folder)
-  checked = corrections.check_correction(
+  checked = correction_checks.check_correction(
     index, "annals", "3", "6", "泰始三年七月/泰始三年八月"
   )
   assert [span.name for span in checked.spans] == [
@@ -137,7 +133,7 @@ def test_what_cannot_be_corrected_is_named(
   folder, work, first, last, date, message
 ):
   with pytest.raises(ValueError, match=message):
-    corrections.check_correction(
+    correction_checks.check_correction(
       IndexFolder.open(folder), work, first, last, date
     )
 
@@ -147,7 +143,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   add(folder, "notes", "1", "泰始三年七月", note="<b>\n二")
   add(folder, "notes", "3", "泰始五年")
   index = IndexFolder.open(folder)
-  assert corrections.count_pending(index) == {"annals": 1, "notes": 2}
+  assert correction_checks.count_pending(index) == {"annals": 1, "notes": 2}
   assert (
     "3 by readers; changes that --redate is to date 3, of annals, notes"
     in (index_summary.format_summary(folder))
@@ -156,8 +152,8 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert result.problems == ()
   assert set(result.build.added) == {"annals", "notes"}
   index = IndexFolder.open(folder)
-  assert corrections.pending_works(index) == []
-  dated_with = corrections.read_dated_with(index, "annals")
+  assert correction_checks.pending_works(index) == []
+  dated_with = correction_checks.read_dated_with(index, "annals")
   assert dated_with.corrections == (first.correction_id,)
   annals = read_records(folder, "annals")
   fixed = annals["145"]
@@ -182,7 +178,9 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   source = index.works[0].source
   assert build_index(folder, source).unchanged == ("annals",)
   index.corrections.undo(first.correction_id, "B", "undo")
-  assert corrections.count_pending(IndexFolder.open(folder)) == {"annals": 1}
+  assert correction_checks.count_pending(IndexFolder.open(folder)) == {
+    "annals": 1
+  }
   again = redating.redate_index(folder)
   assert again.build.added == ("annals",)
   assert not read_records(folder, "annals")["145"].fixed
@@ -216,19 +214,19 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   # Added again, none is given to another record.
   build_index(folder, copy)
   index = IndexFolder.open(folder)
-  dated_with = corrections.read_dated_with(index, "annals")
+  dated_with = correction_checks.read_dated_with(index, "annals")
   assert dated_with.corrections == ()
   assert dated_with.left_out == {
     number: "the text is not the one that was corrected" for number in (1, 2, 3)
   }
-  assert corrections.pending_works(index) == []
+  assert correction_checks.pending_works(index) == []
   assert "3 of 3 corrections left out: correction 1" in (
     index_summary.format_summary(folder)
   )
   assert not any(row.fixed for row in read_records(folder, "annals").values())
   # Undoing one of them changes no date.
   index.corrections.undo(3, "", "undo 3")
-  assert corrections.count_pending(index) == {}
+  assert correction_checks.count_pending(index) == {}
   # The old text has them again.
   copy.write_bytes((sources / "annals.txt").read_bytes())
   build_index(folder, copy)
@@ -322,7 +320,7 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   (problem,) = result.problems
   assert "notes: correction 3 of 3: notes 3: --fixed=" in problem
   assert "or undo the correction" in problem
-  assert corrections.pending_works(IndexFolder.open(folder)) == ["notes"]
+  assert correction_checks.pending_works(IndexFolder.open(folder)) == ["notes"]
   store.undo(3, "", "undo 3")
   assert redating.redate_index(folder).build.added == ("notes",)
 

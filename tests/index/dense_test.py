@@ -5,15 +5,11 @@ import shutil
 import numpy as np
 import pytest
 
-from ctd_jax.index import corrections, ranking
+from ctd_jax.index import index_summary, ranking
 from ctd_jax.index.answers import terminal
-from ctd_jax.index.building import (
-  index_builder,
-  index_check,
-  index_summary,
-  redating,
-)
+from ctd_jax.index.building import index_builder, index_check
 from ctd_jax.index.building.index_builder import BuildOptions
+from ctd_jax.index.corrections import correction_checks, redating
 from ctd_jax.index.dense import encoders, vector_files
 from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.search import Index
@@ -213,7 +209,7 @@ def test_an_added_work_is_encoded_by_itself(copy, sources, monkeypatch):
 def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
   index = Index.open(copy)
   work = index.works[0].name
-  checked = corrections.check_correction(
+  checked = correction_checks.check_correction(
     index, work, "r3", "r3", "魯隱公元年九月"
   )
   index.corrections.add(

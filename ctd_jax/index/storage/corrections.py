@@ -129,7 +129,7 @@ class CorrectionStore:
       first_record: id of the record.
       last_record: id of the last; the same of one record.
       date: as the reader wrote it; that it can be read is not looked at here,
-        see `ctd_jax.index.corrections.check_correction`.
+        see `ctd_jax.index.corrections.correction_checks.check_correction`.
       note: of the reader.
       name: of the reader.
       texts_sha256: of the texts of the records, see `hash_texts`.

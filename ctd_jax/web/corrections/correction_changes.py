@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ctd_jax.index import corrections as index_corrections
-from ctd_jax.index.corrections import CheckedCorrection
+from ctd_jax.index.corrections import correction_checks
+from ctd_jax.index.corrections.correction_checks import CheckedCorrection
 from ctd_jax.index.storage.corrections import ConflictError, Correction
 from ctd_jax.web import queries
 from ctd_jax.web.corrections.correction_views import CorrectionFields
@@ -63,7 +63,7 @@ def read_fields(served: ServedIndex, fields: CorrectionFields) -> Reading:
   if not fields.date:
     return Reading(None, "")
   try:
-    checked = index_corrections.check_correction(
+    checked = correction_checks.check_correction(
       served.index, fields.work, fields.first, fields.last, fields.date
     )
   except ValueError as error:

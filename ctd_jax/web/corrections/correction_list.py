@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ctd_jax.index import correction_export
+from ctd_jax.index.corrections import correction_export
 from ctd_jax.index.storage.database import IndexedWork
 from ctd_jax.web import (
   forms,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ctd_jax.index import corrections as index_corrections
 from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.corrections import correction_checks
 from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.web import record_addresses
 from ctd_jax.web.served_index import ServedIndex
@@ -115,7 +115,7 @@ def view_correction(
     (text,) = index.connection.execute(
       "SELECT substr(text, 1, ?) FROM records WHERE row = ?", (_EXCERPT, row)
     ).fetchone()
-  state, problem = index_corrections.find_state(correction, dated_with)
+  state, problem = correction_checks.find_state(correction, dated_with)
   return CorrectionView(
     correction=correction,
     state=state,
@@ -127,7 +127,7 @@ def view_correction(
 
 
 def _read_dated_with(served: ServedIndex, work: str) -> DatedWith | None:
-  return index_corrections.read_dated_with(served.index, work)
+  return correction_checks.read_dated_with(served.index, work)
 
 
 def count_pending(served: ServedIndex) -> int:
@@ -136,7 +136,7 @@ def count_pending(served: ServedIndex) -> int:
   Args:
     served: the index.
   """
-  return sum(index_corrections.count_pending(served.index).values())
+  return sum(correction_checks.count_pending(served.index).values())
 
 
 def list_following(served: ServedIndex, row: int) -> list[tuple[str, str]]:

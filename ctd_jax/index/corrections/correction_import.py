@@ -20,8 +20,8 @@ import pathlib
 import uuid
 from collections.abc import Sequence
 
-from ctd_jax.index import correction_export, corrections
 from ctd_jax.index.answers import tables
+from ctd_jax.index.corrections import correction_checks, correction_export
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.utils import files
 
@@ -203,7 +203,7 @@ def _add_correction(index: IndexFolder, key: _Key, row: dict[str, str]) -> None:
       made of another text.
   """
   work, first, last, date = key
-  checked = corrections.check_correction(index, work, first, last, date)
+  checked = correction_checks.check_correction(index, work, first, last, date)
   if row["texts_sha256"] not in ("", checked.texts_sha256):
     raise ValueError(
       f"{work} {first}: the text is not the one that was corrected"

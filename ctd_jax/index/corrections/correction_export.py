@@ -23,11 +23,12 @@ import numpy as np
 
 from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
-from ctd_jax.index import calendars, correction_tei, corrections
+from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers, tables
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.building.work_corrections import RecordFinder
-from ctd_jax.index.correction_tei import DatedRecords
+from ctd_jax.index.corrections import correction_checks, correction_tei
+from ctd_jax.index.corrections.correction_tei import DatedRecords
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import Correction
@@ -214,13 +215,13 @@ def _locate_corrections(
   works = {work.name: work for work in index.works}
   finders: dict[str, RecordFinder] = {}
   dated_with_of = {
-    name: corrections.read_dated_with(index, name)
+    name: correction_checks.read_dated_with(index, name)
     for name in {correction.work for correction in chosen}
   }
   located = []
   for correction in chosen:
     work = works.get(correction.work)
-    records, months, problem = [], [], corrections.NO_WORK
+    records, months, problem = [], [], correction_checks.NO_WORK
     if work is not None:
       if work.name not in finders:
         finders[work.name] = RecordFinder(
@@ -252,7 +253,7 @@ def _locate_corrections(
 def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
   """Returns what csv and jsonl say of a correction."""
   first = row.records[0] if row.records else None
-  state, problem = corrections.find_state(
+  state, problem = correction_checks.find_state(
     row.correction, row.dated_with, row.problem
   )
   values = dataclasses.asdict(row.correction) | {

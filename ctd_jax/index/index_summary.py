@@ -9,8 +9,9 @@ import sqlite3
 
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import calendars, corrections
+from ctd_jax.index import calendars
 from ctd_jax.index.building.index_builder import BuildResult
+from ctd_jax.index.corrections import correction_checks
 from ctd_jax.index.dense import encoders
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import database, manifest
@@ -94,7 +95,7 @@ def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
   """Returns how many corrections there are, and how many are pending."""
   index = IndexFolder.open(folder)
   works = [row.work for row in index.corrections.active()]
-  pending = corrections.count_pending(index)
+  pending = correction_checks.count_pending(index)
   if not works and not pending:
     return []
   text = f"{len(works):,} by readers"

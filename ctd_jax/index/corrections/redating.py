@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 
 from absl import logging
 
-from ctd_jax.index import corrections
 from ctd_jax.index.building import index_builder, staged_works
 from ctd_jax.index.building.group_dating import UNDATED, DatingChoices
 from ctd_jax.index.building.index_builder import (
@@ -24,6 +23,7 @@ from ctd_jax.index.building.index_builder import (
 from ctd_jax.index.building.source_requests import SourceRequest
 from ctd_jax.index.building.source_works import SourceWork
 from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.corrections import correction_checks
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import correction_spans, manifest
 from ctd_jax.index.storage.corrections import Correction
@@ -55,7 +55,7 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
   """
   index = IndexFolder.open(folder)
   works = {work.name: work for work in index.works}
-  pending = corrections.pending_works(index)
+  pending = correction_checks.pending_works(index)
   dated_with, problems = {}, []
   by_request: dict[SourceRequest, list[str]] = {}
   for name in pending:
@@ -185,7 +185,7 @@ def _check_correction(
   if first is None or last is None or last < first:
     return  # left out by the build
   try:
-    corrections.check_fixed_rows(index, work, range(first, last + 1))
+    correction_checks.check_fixed_rows(index, work, range(first, last + 1))
   except ValueError as error:
     raise ValueError(
       f"correction {correction.correction_id} of {correction.record_span}: "

@@ -1,0 +1,1 @@
+"""Corrections of readers: their meaning, dating again, tables and TEI."""
