@@ -59,13 +59,13 @@ def test_manner_of_each_work(tmp_path, calendar):
   choices = DatingChoices(in_order=("set",))
   dater = WorkDater(calendar, choices, works)
   manners = {work.title: dater.choose_manner(work) for work in works}
-  assert manners == {"annals": ORDER, "comments": MODEL}
+  assert manners == {"魯史": ORDER, "comments": MODEL}
 
 
 def test_hidden_records_are_dated_by_their_order(tmp_path, calendar):
   works = read_works(tmp_path / "set", list_records(), ("test",))
   dater = WorkDater(calendar, DatingChoices(in_order=("set",)), works)
-  annals = next(work for work in works if work.title == "annals")
+  annals = next(work for work in works if work.title == "魯史")
   dated = dater.date_with_own_dates(annals, ORDER)
   is_hidden = np.array([record.is_hidden for record in annals.records])
   assert set(np.array(dated.dated_by)[is_hidden]) == {ORDER}
