@@ -1,7 +1,8 @@
 """Messages of the interface in its languages.
 
-`locales/messages.tsv` has a message a line: its name, and its text in each of
-the languages, with the values in braces.
+The tables in `locales` have a message a line: its name, and its text in each of
+the languages, with the values in braces. `messages.tsv` has those of the pages,
+`problems.tsv` warnings and errors of what they show.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ENGLISH, TRADITIONAL, SIMPLIFIED = LANGUAGES = ("en", "zh-Hant", "zh-Hans")
+_TABLES = ("messages.tsv", "problems.tsv")
 # Of those that read Chinese, who write it in simplified characters.
 _SIMPLIFIED_TAGS = ("zh-hans", "zh-cn", "zh-sg", "zh-my")
 
@@ -22,15 +24,17 @@ Translate = Callable[..., str]
 @functools.cache
 def load_messages() -> Mapping[str, Mapping[str, str]]:
   """Returns name -> language -> text."""
-  table = importlib.resources.files("ctd_jax").joinpath(
-    "web/locales/messages.tsv"
-  )
-  lines = table.read_text(encoding="utf-8").splitlines()
-  rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-  return {
-    row["message"]: {language: row[language] for language in LANGUAGES}
-    for row in rows
-  }
+  folder = importlib.resources.files("ctd_jax").joinpath("web/locales")
+  table: dict[str, dict[str, str]] = {}
+  for name in _TABLES:
+    lines = folder.joinpath(name).read_text(encoding="utf-8").splitlines()
+    for row in csv.DictReader(
+      lines, delimiter="\t", quoting=csv.QUOTE_NONE
+    ):
+      table[row["message"]] = {
+        language: row[language] for language in LANGUAGES
+      }
+  return table
 
 
 def translate(language: str, name: str, /, **values: Any) -> str:

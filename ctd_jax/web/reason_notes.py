@@ -1,8 +1,8 @@
-"""Notes of questions and of reasons in the language of a page.
+"""Sentences of an index in the language of a page.
 
-An index says them in English. The catalogue has these sentences with the values
-in braces, what is more special before what is less; one that it has not is left
-as it is.
+An index says its notes, reasons, warnings and errors in English. The catalogues
+have these sentences with the values in braces, what is more special before what
+is less. One that they have not is left as it is, and marked as English.
 """
 
 from __future__ import annotations
@@ -11,36 +11,91 @@ import functools
 import re
 import string
 
+import markupsafe
+
+from ctd_jax.index.answers import answer_phrases
 from ctd_jax.web import messages
 
-_PREFIX = "note."
+_PREFIXES = ("note.", "problem.")
 _NUMBER = r"[\d,]+"
-_STATEMENT = "statement"  # value that is itself translated
-# Likewise: months that may say how far the record stands.
-_PLACES = frozenset(("month", "before", "after"))
+_STATEMENT = "statement"  # value that is itself a term
+_PROBLEM = "problem"  # value that has to be a sentence of the catalogues
+# Values that may be such sentences, several of them with semicolons between.
+_SENTENCES = frozenset(
+  (
+    *("month", "before", "after", "message", "name"),
+    *("count", "forms", "hint", "owner", "reasons", _PROBLEM),
+  )
+)
+# As `repr` quotes a value.
+_QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
+_YEARS = re.compile(r"(?<=CE) to (?=\d)")
+_MAX_LENGTH = 2_000  # characters; longer ones quote what was sent
+_MAX_NESTING = 3
 
 
 def translate_note(language: str, note: str) -> str:
-  """Returns a note in a language.
+  """Returns a sentence in a language.
 
   Args:
     language: one of `messages.LANGUAGES`.
-    note: of a question, an answer or a reason.
+    note: of a question, an answer or a reason; a warning or an error.
   """
-  if language == messages.ENGLISH:
+  if language == messages.ENGLISH or len(note) > _MAX_LENGTH:
     return note
-  for name, pattern in _list_patterns():
+  return _find_translation(language, note, 0) or note
+
+
+def write_note(language: str, note: str) -> markupsafe.Markup:
+  """Returns a sentence as HTML, marked as English where it stays so.
+
+  Args:
+    language: one of `messages.LANGUAGES`.
+    note: as of `translate_note`.
+  """
+  text = translate_note(language, note)
+  cleaned = markupsafe.escape(answer_phrases.clean(text))
+  if language == messages.ENGLISH or text != note:
+    return cleaned
+  return markupsafe.Markup('<span lang="{}">{}</span>').format(
+    messages.ENGLISH, cleaned
+  )
+
+
+def _find_translation(language: str, note: str, nesting: int) -> str | None:
+  """Returns a sentence in a language; None if no catalogue has it."""
+  for message, pattern in _list_patterns():
     match = pattern.fullmatch(note)
-    if match:
-      values = match.groupdict()
-      for name_of_value in _PLACES.intersection(values):
-        values[name_of_value] = translate_note(language, values[name_of_value])
-      if _STATEMENT in values:
-        values[_STATEMENT] = messages.translate_term(
-          language, _STATEMENT, values[_STATEMENT]
-        )
-      return messages.translate(language, name, **values)
-  return note
+    if match is None:
+      continue
+    values = {
+      name: _translate_value(language, name, value, nesting)
+      for name, value in match.groupdict().items()
+    }
+    if None not in values.values():
+      return messages.translate(language, message, **values)
+  return None
+
+
+def _translate_value(
+  language: str, name: str, value: str, nesting: int
+) -> str | None:
+  """Returns a value of a sentence; None if it is not what it has to be."""
+  if name == _STATEMENT:
+    return messages.translate_term(language, name, value)
+  if name in _SENTENCES and nesting < _MAX_NESTING:
+    translated = _find_translation(language, value, nesting + 1)
+    if translated is None and "; " in value:
+      parts = [
+        _find_translation(language, part, nesting + 1)
+        for part in value.split("; ")
+      ]
+      translated = None if None in parts else "；".join(parts)
+    if translated is not None:
+      return translated
+  if name == _PROBLEM:
+    return None
+  return _YEARS.sub(" – ", _QUOTED.sub(r"「\2」", value))
 
 
 @functools.cache
@@ -49,7 +104,7 @@ def _list_patterns() -> list[tuple[str, re.Pattern[str]]]:
   return [
     (name, _make_pattern(texts[messages.ENGLISH]))
     for name, texts in messages.load_messages().items()
-    if name.startswith(_PREFIX)
+    if name.startswith(_PREFIXES)
   ]
 
 

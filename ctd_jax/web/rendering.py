@@ -179,7 +179,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
       language=language,
       t=messages.bind_language(language),
       term=functools.partial(messages.translate_term, language),
-      note=functools.partial(reason_notes.translate_note, language),
+      note=functools.partial(reason_notes.write_note, language),
       languages=_link_languages(request),
       form_fields=functools.partial(forms.write_fields, request),
       read_only=settings_of(request).read_only,
