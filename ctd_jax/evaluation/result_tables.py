@@ -83,6 +83,12 @@ VIEWS = {
     "split": "test",
     "metrics": "p,p_said,p_again,falls,within_.1,median",
   },
+  "cost": {
+    "dataset": "cost/chunqiutr/rebuilt",
+    "mode": "index",
+    "family": "all",
+    "metrics": "seconds,processor,gibibytes,disk,load",
+  },
   "chronicles": {
     "dataset": "chronicles",
     "split": "test",

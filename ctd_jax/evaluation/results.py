@@ -67,6 +67,17 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "family": ("heads", "records", "all"),
     "metric": ("year", "month", "coverage@90", "ece", "gibibytes"),
   },
+  # What a command costs, cost/NAME; the family is a kind of question or page.
+  "cost": {
+    "mode": ("index", "ask", "pages"),
+    "metric": (
+      *("seconds", "processor", "gibibytes", "disk", "load"),
+      *("questions", "median_ms", "slowest_ms", "processor_ms"),
+      *("opening_seconds", "cold_seconds", "cold_processor"),
+      *("requests", "a_second", "errors", "p95_ms"),
+      *("mebibytes_before", "mebibytes_after"),
+    ),
+  },
   "ctm": {
     "track": ("closed_book", "open_book", "facts", "distractor_facts"),
     "mode": ("direct", "cot", "feedback", "no_feedback"),

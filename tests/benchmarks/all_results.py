@@ -35,7 +35,7 @@ from collections.abc import Mapping, Sequence
 
 from ctd_jax.evaluation import comparison_rows, result_tables, results
 from ctd_jax.utils import files, provenance, tables
-from tests.benchmarks import result_steps
+from tests.benchmarks import cost_rows, result_steps
 from tests.benchmarks.result_steps import Step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -149,6 +149,8 @@ class ResultRun:
   def read_rows(self, step: Step) -> list[results.ResultRow]:
     """Returns the rows of the systems of a finished step, of test alone.
 
+    Rows of what a command costs are of no split.
+
     Raises:
       FileNotFoundError: if the step wrote no file of rows.
       ValueError: if a system has no row in it.
@@ -163,7 +165,7 @@ class ResultRun:
       row
       for path in paths
       for row in results.read_result_rows(path)
-      if row.system in step.systems and row.split == "test"
+      if row.system in step.systems and row.split in ("test", cost_rows.ALL)
     ]
     missing = set(step.systems) - {row.system for row in rows}
     if missing:

@@ -1,6 +1,7 @@
 """Time of an index: opening it, a hundred mixed questions, a cold command.
 
-  python tests/benchmarks/ask_speed.py --index=INDEX [--seed=1] [--number=100]
+  python -m tests.benchmarks.ask_speed --index=INDEX [--seed=1] [--number=100]
+    [--rows=FILE] [--name=chunqiutr/rebuilt]
 
 Questions are made of the index itself: months, years and intervals of its
 calendar, days, words of its texts alone and with a year, and passages of them
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import pathlib
 import re
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from ctd_jax.chronology import sexagenary
 from ctd_jax.index import calendars
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database
+from tests.benchmarks import cost_rows
 
 _HAN_RUN = re.compile("[\u3400-\u9fff]{4,}")
 
@@ -68,57 +72,104 @@ def draw_questions(index: Index, number: int, seed: int):
   return questions
 
 
-def main() -> None:
-  """Prints the times."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--index", required=True)
-  parser.add_argument("--seed", type=int, default=1)
-  parser.add_argument("--number", type=int, default=100)
-  flags = parser.parse_args()
-  started = time.perf_counter()
-  index = Index.open(flags.index)
-  _ = index.works, index.calendar
-  print(f"opening {time.perf_counter() - started:.3f} s, {index!r}")
-  questions = draw_questions(index, flags.number, flags.seed)
+def time_questions(
+  index: Index, questions: Sequence[tuple[str, str, str | None]]
+) -> dict[str, np.ndarray]:
+  """Returns kind -> seconds and those of the processor, [n, 2]."""
   warmed = set()
-  seconds, cpu = collections.defaultdict(list), collections.defaultdict(list)
+  times = collections.defaultdict(list)
   for kind, text, intent in questions:
     if kind not in warmed:
       warmed.add(kind)
       index.ask(text, intent=intent)
     started, started_cpu = time.perf_counter(), time.process_time()
     index.ask(text, intent=intent)
-    seconds[kind].append(time.perf_counter() - started)
-    cpu[kind].append(time.process_time() - started_cpu)
-  every = [value for values in seconds.values() for value in values]
-  every_cpu = [value for values in cpu.values() for value in values]
-  print(
-    f"{len(every)} questions: median {1000 * np.median(every):.1f} ms, "
-    f"slowest {1000 * max(every):.1f} ms; of the processor "
-    f"{1000 * np.median(every_cpu):.1f} ms"
+    times[kind].append(
+      (time.perf_counter() - started, time.process_time() - started_cpu)
+    )
+  return {kind: np.array(values) for kind, values in times.items()}
+
+
+def time_command(
+  folder: str, text: str, intent: str | None
+) -> tuple[float, float]:
+  """Returns seconds of a command that has to start, and of the processor."""
+  arguments = [f"--index={folder}", text]
+  arguments += [f"--intent={intent}"] if intent else []
+  before = resource.getrusage(resource.RUSAGE_CHILDREN)
+  started = time.perf_counter()
+  subprocess.run(
+    [sys.executable, "-m", "ctd_jax.ask", *arguments],
+    check=False,
+    capture_output=True,
   )
-  for kind, values in seconds.items():
+  wall = time.perf_counter() - started
+  after = resource.getrusage(resource.RUSAGE_CHILDREN)
+  processor = (after.ru_utime + after.ru_stime) - (
+    before.ru_utime + before.ru_stime
+  )
+  return wall, processor
+
+
+def summarize(times: np.ndarray) -> dict[str, float]:
+  """Returns the figures of the times of some questions, in milliseconds."""
+  wall, processor = 1000 * times.T
+  return {
+    "questions": len(times),
+    "median_ms": float(np.median(wall)),
+    "slowest_ms": float(wall.max()),
+    "processor_ms": float(np.median(processor)),
+  }
+
+
+def main() -> None:
+  """Prints the times."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--number", type=int, default=100)
+  parser.add_argument("--name", default="chunqiutr/rebuilt", help="of the rows")
+  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
+  flags = parser.parse_args()
+  begun = started = time.perf_counter()
+  index = Index.open(flags.index)
+  _ = index.works, index.calendar
+  opening = time.perf_counter() - started
+  print(f"opening {opening:.3f} s, {index!r}")
+  questions = draw_questions(index, flags.number, flags.seed)
+  times = time_questions(index, questions)
+  figures = {"all": summarize(np.concatenate([*times.values()]))}
+  figures |= {kind: summarize(values) for kind, values in times.items()}
+  for kind, of_kind in figures.items():
     print(
-      f"  {kind:10} {len(values):3} median {1000 * np.median(values):7.1f} ms "
-      f"slowest {1000 * max(values):7.1f} ms; of the processor "
-      f"{1000 * np.median(cpu[kind]):7.1f} ms"
+      f"  {kind:10} {of_kind['questions']:3} median "
+      f"{of_kind['median_ms']:7.1f} ms slowest {of_kind['slowest_ms']:7.1f} "
+      f"ms; of the processor {of_kind['processor_ms']:7.1f} ms"
     )
-  for kind, text, intent in questions[: len(seconds)]:
-    arguments = [f"--index={flags.index}", text]
-    arguments += [f"--intent={intent}"] if intent else []
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
-    subprocess.run(
-      [sys.executable, "-m", "ctd_jax.ask", *arguments],
-      check=False,
-      capture_output=True,
-    )
-    wall = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = (after.ru_utime + after.ru_stime) - (
-      before.ru_utime + before.ru_stime
-    )
+  for kind, text, intent in questions[: len(times)]:
+    wall, processor = time_command(flags.index, text, intent)
+    figures[kind] |= {"cold_seconds": wall, "cold_processor": processor}
     print(f"  cold {kind:10} {wall:.2f} s; of the processor {processor:.2f} s")
+  figures["all"] |= {
+    "opening_seconds": opening,
+    "load": cost_rows.read_load(),
+    **{
+      name: max(figures[kind][name] for kind in times)
+      for name in ("cold_seconds", "cold_processor")
+    },
+  }
+  rows = []
+  for kind, of_kind in figures.items():
+    rows += cost_rows.make_cost_rows(
+      "tests.benchmarks.ask_speed",
+      flags.name,
+      cost_rows.name_system(index.num_records),
+      "ask",
+      of_kind,
+      family=kind,
+      seconds=time.perf_counter() - begun,
+    )
+  cost_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

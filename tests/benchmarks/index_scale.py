@@ -4,14 +4,15 @@ The records of a built data set are repeated as a BEIR folder, in which hardly a
 text stands twice (`dating_scale.vary_text`). Eight copies make up one set of
 works. All records have their month but those of one copy, whose works are
 undated and are dated by the model. The index is built by the command in a
-process of its own; then `ask_speed` asks it.
+process of its own; then `ask_speed` asks it. An index that an earlier run has
+built and measured is not built again.
 
   python -m tests.benchmarks.index_scale --data_dir=DIR --folder=FOLDER
     [--records=200000,1000000] [--name=chunqiutr/rebuilt] [--dated]
-    [--nopassages]
+    [--nopassages] [--rows=FILE]
 
 `--dated` leaves no work undated; `--nopassages` builds an index that does not
-date passages.
+date passages; `--rows` names the file of result rows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -28,8 +30,9 @@ import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import NO_EVENT
+from ctd_jax.evaluation import results
 from ctd_jax_datasets import load
-from tests.benchmarks import dating_scale
+from tests.benchmarks import cost_rows, dating_scale
 
 COPIES_PER_WORK = 8
 UNDATED_COPY = 1
@@ -67,9 +70,9 @@ def write_corpus(
       file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def run(command: list[str], log: pathlib.Path) -> str:
+def run(command: list[str], log: pathlib.Path) -> dict[str, float]:
   """Returns what a command cost; what it says is added to the log."""
-  started = time.monotonic()
+  load, started = cost_rows.read_load(), time.monotonic()
   with log.open("a", encoding="utf-8") as file:
     process = subprocess.Popen(command, stdout=file, stderr=file)
     # Its processor time and the most memory that it had.
@@ -77,42 +80,76 @@ def run(command: list[str], log: pathlib.Path) -> str:
   process.returncode = os.waitstatus_to_exitcode(status)
   if process.returncode:
     raise SystemExit(f"{' '.join(command)}: stopped, see {log}")
-  return (
-    f"{time.monotonic() - started:,.0f} s, of the processor "
-    f"{usage.ru_utime + usage.ru_stime:,.0f} s, "
-    f"{usage.ru_maxrss / 2**20:.2f} GiB"
-  )
+  return {
+    "seconds": time.monotonic() - started,
+    "processor": usage.ru_utime + usage.ru_stime,
+    "gibibytes": usage.ru_maxrss / 2**20,
+    "load": (load + cost_rows.read_load()) / 2,
+  }
 
 
-def measure(
+def build(
   benchmark: Benchmark,
-  folder: pathlib.Path,
+  index: pathlib.Path,
   size: int,
   flags: argparse.Namespace,
-) -> None:
-  """Prints what an index of one size costs, then what `ask_speed` says."""
-  corpus, index = folder / str(size), folder / f"{size}.index"
+) -> dict[str, float]:
+  """Builds an index of one size and returns what it cost."""
+  corpus = flags.folder / str(size)
   undated_copy = None if flags.dated else UNDATED_COPY
   write_corpus(benchmark, corpus, size, undated_copy)
-  cost = run(
+  figures = run(
     [
       *(sys.executable, "-m", "ctd_jax.index"),
       *(f"--index={index}", f"--add=beir:{corpus}"),
       *["--nopassages"] * flags.nopassages,
     ],
-    folder / f"{size}.log",
+    flags.folder / f"{size}.log",
   )
   size_on_disk = sum(
     path.stat().st_size for path in index.rglob("*") if path.is_file()
   )
+  figures["disk"] = size_on_disk / 2**30
   print(
-    f"{size:,} records: {cost}; {size_on_disk / 2**30:.2f} GiB on disk",
+    f"{size:,} records: {figures['seconds']:,.0f} s, of the processor "
+    f"{figures['processor']:,.0f} s, {figures['gibibytes']:.2f} GiB; "
+    f"{figures['disk']:.2f} GiB on disk; load {figures['load']:.1f}",
     flush=True,
   )
+  return figures
+
+
+def measure(
+  benchmark: Benchmark, size: int, flags: argparse.Namespace
+) -> list[results.ResultRow]:
+  """Measures an index of one size, then what `ask_speed` says of it."""
+  index = flags.folder / f"{size}.index"
+  build_rows = flags.folder / f"{size}.build.json"
+  if not build_rows.exists():
+    shutil.rmtree(index, ignore_errors=True)
+    figures = build(benchmark, index, size, flags)
+    rows = cost_rows.make_cost_rows(
+      "tests.benchmarks.index_scale",
+      benchmark.name,
+      cost_rows.name_system(size),
+      "index",
+      figures,
+      seconds=figures["seconds"],
+    )
+    results.write_result_rows(build_rows, rows)
+  ask_rows = flags.folder / f"{size}.ask.json"
   subprocess.run(
-    [sys.executable, "-m", "tests.benchmarks.ask_speed", f"--index={index}"],
+    [
+      *(sys.executable, "-m", "tests.benchmarks.ask_speed"),
+      *(f"--index={index}", f"--name={benchmark.name}", f"--rows={ask_rows}"),
+    ],
     check=True,
   )
+  return [
+    row
+    for path in (build_rows, ask_rows)
+    for row in results.read_result_rows(path)
+  ]
 
 
 def main() -> None:
@@ -124,10 +161,13 @@ def main() -> None:
   parser.add_argument("--records", default="200000,1000000")
   parser.add_argument("--dated", action="store_true")
   parser.add_argument("--nopassages", action="store_true")
+  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
   flags = parser.parse_args()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
+  rows = []
   for size in map(int, flags.records.split(",")):
-    measure(benchmark, flags.folder, size, flags)
+    rows += measure(benchmark, size, flags)
+  cost_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

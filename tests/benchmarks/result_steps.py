@@ -253,6 +253,26 @@ def make_steps() -> list[Step]:
       ("data",),
       "rows.json",
     ),
+    Step(
+      "index-scale",
+      "python -m tests.benchmarks.index_scale --data_dir={data} "
+      "--folder={workdir} --records=200000,1000000 "
+      "--rows={workdir}/rows.json",
+      "cost",
+      ("index-200000", "index-1000000"),
+      ("data",),
+      "rows.json",
+    ),
+    # Needs Locust on the PATH, see the module.
+    Step(
+      "page-load",
+      "python -m tests.benchmarks.page_load "
+      "--index={runs}/index-scale/200000.index --rows={workdir}/rows.json",
+      "cost",
+      ("index-200000",),
+      ("index-scale",),
+      "rows.json",
+    ),
     _rank(
       "dating-order",
       "configs/dating.py",

@@ -127,6 +127,14 @@ def test_a_system_without_a_test_row_is_an_error(workdir):
     run.read_rows(step)
 
 
+def test_what_a_command_costs_is_of_no_split(workdir):
+  command = write_rows_command("one", 0.5, "all")
+  step = Step("one", command, "rows", ("one",), rows="rows.json")
+  run = all_results.ResultRun(workdir, [step])
+  all_results.run_steps(run, jobs=1)
+  assert [row.split for row in run.read_rows(step)] == ["all"]
+
+
 def test_estimate_counts_what_is_left(workdir):
   steps = [Step("one", "true"), Step("two", "true"), Step("three", "true")]
   run = all_results.ResultRun(workdir, steps)

@@ -1,0 +1,370 @@
+"""Load on the pages of an index: many readers at once, for a minute.
+
+`ctd-jax serve` is started on the index, and Locust sends it what a reader
+opens: searches by time, words and both, passages, months, years, records, the
+data of the timeline as it is moved, and the JSON API. Questions are drawn from
+the index and hardly one is asked twice. Readers come at random, so that
+requests pile up as they do; one whose answer is late waits less for the next.
+Printed are requests, errors and times by kind, and the memory of the server
+every ten seconds. The status is 1 if a limit is not kept: 95 % of the requests
+within 400 ms, no error, memory that grows by no more than 5 %.
+
+  python -m venv locust && locust/bin/pip install "locust>=2.40,<3"
+  python -m tests.benchmarks.page_load --index=INDEX --locust=locust/bin/locust
+    [--users=50] [--rate=20] [--seconds=60] [--warmup=30] [--rows=FILE]
+
+Locust is a program of its own here: its web server and its event loop have no
+business in the environment of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from urllib.parse import quote, urlencode
+
+import numpy as np
+
+from ctd_jax.evaluation import results
+from ctd_jax.index.search import Index
+from ctd_jax.index.storage import database
+from tests.benchmarks import ask_speed, cost_rows
+
+USERS_FILE = pathlib.Path(__file__).with_name("page_load_users.py")
+MAX_P95_MS, MAX_GROWTH = 400, 0.05
+# How often a reader opens each kind of page.
+SHARES = {
+  "search time": 18,
+  "search words": 14,
+  "search both": 8,
+  "next page": 6,
+  "passage": 6,
+  "month": 14,
+  "year": 4,
+  "record": 16,
+  "timeline": 8,
+  "api ask": 4,
+  "corpus": 2,
+}
+_TOTAL = "Aggregated"  # row of Locust's table
+_NUM_QUESTIONS = 2100  # drawn, of all kinds together
+_NUM_ROWS = 600  # months and records
+_SECONDS_TO_START = 120
+_SECONDS_PER_LOOK = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+  """What the server holds, in MiB.
+
+  Attributes:
+    resident: all, with the pages of the index that it has read.
+    own: without what are pages of files.
+  """
+
+  resident: float
+  own: float
+
+
+class Server:
+  """A server of an index, as the command starts it."""
+
+  def __init__(self, index: str, log: pathlib.Path):
+    """Starts it and waits for its first answer."""
+    with socket.socket() as probe:
+      probe.bind(("127.0.0.1", 0))
+      port = probe.getsockname()[1]
+    self.address = f"http://127.0.0.1:{port}"
+    with log.open("wb") as file:
+      self.process = subprocess.Popen(
+        [
+          *(sys.executable, "-m", "ctd_jax.serve"),
+          *(f"--index={index}", f"--port={port}"),
+        ],
+        stderr=file,
+      )
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while True:
+      try:
+        with urllib.request.urlopen(f"{self.address}/about", timeout=60):
+          return
+      except OSError:
+        if time.monotonic() > deadline or self.process.poll() is not None:
+          raise SystemExit(f"the server does not start, see {log}") from None
+        time.sleep(0.05)
+
+  def read_memory(self) -> Memory:
+    """Returns what it holds by now."""
+    status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+    kibibytes = {
+      name: int(value.split()[0])
+      for name, _, value in (
+        line.partition(":") for line in status.splitlines()
+      )
+      if name in ("VmRSS", "RssAnon")
+    }
+    return Memory(kibibytes["VmRSS"] / 1024, kibibytes["RssAnon"] / 1024)
+
+  def read_processor(self) -> float:
+    """Returns the seconds of the processor that it has had."""
+    fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+    times = fields.rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+  def stop(self) -> None:
+    """Ends it."""
+    self.process.terminate()
+    self.process.wait()
+
+
+def draw_addresses(index: Index, seed: int) -> dict[str, list[str]]:
+  """Returns kind of page -> addresses, without host."""
+  addresses: dict[str, list[str]] = {kind: [] for kind in SHARES}
+  draw = np.random.default_rng(seed)
+  for kind, text, intent in ask_speed.draw_questions(
+    index, _NUM_QUESTIONS, seed
+  ):
+    query = urlencode({"q": text} | ({"intent": intent} if intent else {}))
+    if kind == "passage":
+      addresses["passage"].append(f"/date?{urlencode({'q': text})}")
+      continue
+    name = {"words": "search words", "words+year": "search both"}.get(
+      kind, "search time"
+    )
+    share = draw.random()
+    if share < 0.1:
+      addresses["api ask"].append(f"/api/ask?{query}")
+    elif share < 0.25:
+      addresses["next page"].append(f"/?{query}&page=2")
+    elif share < 0.45:
+      addresses["timeline"] += _move_timeline(index, query, draw)
+    else:
+      addresses[name].append(f"/?{query}")
+  for row in _draw_rows(index, draw):
+    record = database.fetch_records(index.connection, [row])[0]
+    path = f"{index.work_of(row).name}/{record.record_id}"
+    addresses["record"].append(f"/record/{quote(path)}")
+    month = min(record.best_month, len(index.calendar) - 1)
+    addresses["month"].append(f"/month/{month}")
+    addresses["year"].append(f"/year/{month}")
+  addresses["corpus"].append("/")
+  return {kind: paths for kind, paths in addresses.items() if paths}
+
+
+def _draw_rows(index: Index, draw: np.random.Generator) -> list[int]:
+  rows = [row for work in index.works for row in work.rows]
+  return [rows[number] for number in draw.integers(len(rows), size=_NUM_ROWS)]
+
+
+def _move_timeline(
+  index: Index, query: str, draw: np.random.Generator
+) -> Iterator[str]:
+  """Yields what the page asks for when its timeline is moved and zoomed."""
+  for size in (60, 400):
+    first = int(draw.integers(max(len(index.calendar) - size, 1)))
+    yield f"/api/timeline?{query}&first={first}&last={first + size - 1}"
+
+
+def run_locust(
+  flags: argparse.Namespace,
+  address: str,
+  requests: pathlib.Path,
+  seconds: float,
+  prefix: pathlib.Path,
+) -> None:
+  """Runs the readers for some seconds; Locust's tables begin with a prefix.
+
+  Raises:
+    SystemExit: if Locust itself fails.
+  """
+  log = prefix.with_suffix(".log")
+  with log.open("wb") as file:
+    status = subprocess.run(
+      [
+        *(flags.locust, "--headless", "--only-summary", "--skip-log"),
+        *("--exit-code-on-error", "0"),
+        *(f"--locustfile={USERS_FILE}", f"--host={address}"),
+        *(f"--users={flags.users}", f"--spawn-rate={flags.users}"),
+        *(f"--run-time={seconds:g}s", f"--csv={prefix}"),
+      ],
+      env=os.environ
+      | {
+        "PAGE_LOAD_REQUESTS": str(requests),
+        "PAGE_LOAD_SECONDS": str(flags.users / flags.rate),
+      },
+      stdout=file,
+      stderr=file,
+      check=False,
+    ).returncode
+  if status:
+    sys.exit(f"{flags.locust}: stopped with {status}:\n{log.read_text()}")
+
+
+def read_times(prefix: pathlib.Path) -> dict[str, dict[str, float]]:
+  """Returns kind of page -> figures, that of all of them last."""
+  with open(f"{prefix}_stats.csv", encoding="utf-8", newline="") as file:
+    lines = {line["Name"]: line for line in csv.DictReader(file)}
+  return {
+    "all" if kind == _TOTAL else kind: {
+      "requests": float(line["Request Count"]),
+      "errors": float(line["Failure Count"]),
+      "a_second": float(line["Requests/s"]),
+      "median_ms": float(line["50%"]),
+      "p95_ms": float(line["95%"]),
+      "slowest_ms": float(line["100%"]),
+    }
+    for kind, line in lines.items()
+    if kind == _TOTAL or kind in SHARES
+  }
+
+
+def print_times(times: dict[str, dict[str, float]]) -> None:
+  """Prints the table of the kinds of pages."""
+  print(f"{'page':14}{'requests':>9}{'errors':>8}{'median':>9}{'p95':>9}max ms")
+  for kind, line in times.items():
+    print(
+      f"{kind:14}{line['requests']:9,.0f}{line['errors']:8,.0f}"
+      f"{line['median_ms']:9,.0f}{line['p95_ms']:9,.0f}"
+      f"{line['slowest_ms']:9,.0f}"
+    )
+
+
+class MemoryLog(threading.Thread):
+  """Reads the memory of a server every ten seconds.
+
+  Attributes:
+    states: what was read, the first before the load.
+  """
+
+  def __init__(self, server: Server):
+    """Reads it for the first time."""
+    super().__init__(daemon=True)
+    self._server, self._ended = server, threading.Event()
+    self.states = [server.read_memory()]
+
+  def run(self) -> None:
+    """Reads until it is ended."""
+    while not self._ended.wait(_SECONDS_PER_LOOK):
+      self.states.append(self._server.read_memory())
+
+  def end(self) -> None:
+    """Reads for the last time."""
+    self._ended.set()
+    self.join()
+    self.states.append(self._server.read_memory())
+
+
+def measure(
+  flags: argparse.Namespace, folder: pathlib.Path
+) -> dict[str, dict[str, float]]:
+  """Prints and returns the figures of a minute of load, by kind of page."""
+  index = Index.open(flags.index)
+  requests = folder / "requests.json"
+  requests.write_text(
+    json.dumps(
+      {"shares": SHARES, "addresses": draw_addresses(index, flags.seed)}
+    )
+  )
+  server = Server(flags.index, folder / "server.log")
+  try:
+    started = server.read_memory()
+    run_locust(flags, server.address, requests, flags.warmup, folder / "warmup")
+    memory, processor = MemoryLog(server), server.read_processor()
+    memory.start()
+    run_locust(flags, server.address, requests, flags.seconds, folder / "load")
+    memory.end()
+    processor = server.read_processor() - processor
+  finally:
+    server.stop()
+  times = read_times(folder / "load")
+  print_times(times)
+  total = times["all"]
+  print(
+    f"{index!r}: {total['a_second']:.1f} requests a second, {processor:.1f} s "
+    f"of the processor, load of the machine {cost_rows.read_load():.1f}"
+  )
+  for name in ("own", "resident"):
+    values = ", ".join(f"{getattr(it, name):,.0f}" for it in memory.states)
+    print(
+      f"memory, {name}: {getattr(started, name):,.0f} MiB when started, then "
+      f"every {_SECONDS_PER_LOOK} s {values}"
+    )
+  total |= {
+    "processor": processor,
+    "load": cost_rows.read_load(),
+    "mebibytes_before": memory.states[0].own,
+    "mebibytes_after": memory.states[-1].own,
+  }
+  return times
+
+
+def list_failures(total: dict[str, float]) -> list[str]:
+  """Returns the limits that were not kept, in words."""
+  failures = []
+  if total["errors"]:
+    failures.append(f"{total['errors']:.0f} errors")
+  if total["p95_ms"] > MAX_P95_MS:
+    failures.append(f"p95 {total['p95_ms']:.0f} ms, limit {MAX_P95_MS}")
+  growth = total["mebibytes_after"] / total["mebibytes_before"] - 1
+  if growth > MAX_GROWTH:
+    failures.append(f"memory grew by {growth:.0%}, limit {MAX_GROWTH:.0%}")
+  return failures
+
+
+def make_rows(
+  flags: argparse.Namespace, times: dict[str, dict[str, float]]
+) -> list[results.ResultRow]:
+  """Returns the result rows of all kinds of pages."""
+  system = cost_rows.name_system(Index.open(flags.index).num_records)
+  return [
+    row
+    for kind, figures in times.items()
+    for row in cost_rows.make_cost_rows(
+      "tests.benchmarks.page_load",
+      flags.name,
+      system,
+      "pages",
+      figures,
+      family=kind,
+      seconds=flags.seconds,
+    )
+  ]
+
+
+def main() -> int:
+  """Puts a server under load; returns 1 if a limit is not kept."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--locust", default="locust", help="the program")
+  parser.add_argument("--users", type=int, default=50)
+  parser.add_argument(
+    "--rate", type=float, default=20, help="requests a second"
+  )
+  parser.add_argument("--seconds", type=float, default=60)
+  parser.add_argument("--warmup", type=float, default=30, help="seconds")
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--name", default="chunqiutr/rebuilt", help="of the rows")
+  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
+  flags = parser.parse_args()
+  with tempfile.TemporaryDirectory() as folder:
+    times = measure(flags, pathlib.Path(folder))
+  cost_rows.write_rows(flags.rows, make_rows(flags, times))
+  failures = list_failures(times["all"])
+  print("kept all limits" if not failures else "; ".join(failures))
+  return int(bool(failures))
+
+
+if __name__ == "__main__":
+  sys.exit(main())
