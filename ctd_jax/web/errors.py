@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ctd_jax.web import messages
 
+PROBLEM = "problem"  # value that the index says, in English
 # Those that have a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
 
@@ -97,15 +98,30 @@ def answer_page_error(request: Request, error: PageError) -> Response:
     request: that failed.
     error: what is wrong with it.
   """
-  language = messages.ENGLISH
-  if not request.url.path.startswith("/api/"):
-    from ctd_jax.web import rendering
-
-    language = rendering.find_language(request)
+  language = _find_language(request)
+  values = dict(error.values)
+  if PROBLEM in values:
+    values[PROBLEM] = _translate(request, values[PROBLEM])
   detail = ""
   if error.message:
-    detail = messages.translate(language, error.message, **error.values)
+    detail = messages.translate(language, error.message, **values)
   return make_error_response(request, error.status, detail)
+
+
+def _find_language(request: Request) -> str:
+  """Returns the language of the answer; that of programs is English."""
+  if request.url.path.startswith("/api/"):
+    return messages.ENGLISH
+  from ctd_jax.web import rendering
+
+  return rendering.find_language(request)
+
+
+def _translate(request: Request, problem: str) -> str:
+  """Returns what the index says of a problem in the language of a page."""
+  from ctd_jax.web import reason_notes
+
+  return reason_notes.translate_note(_find_language(request), problem)
 
 
 def _answer_no_index(request: Request, _: NoIndexError) -> Response:
@@ -128,6 +144,7 @@ def _answer_validation_error(
     f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
     for item in error.errors()[:5]
   )
+  problems = _translate(request, problems)
   is_path = any(item["loc"][0] == "path" for item in error.errors())
   return make_error_response(request, 404 if is_path else 422, problems)
 
@@ -137,7 +154,7 @@ def _answer_value_error(request: Request, error: ValueError) -> Response:
   from ctd_jax.index.questions.question_types import QuestionError
 
   if isinstance(error, QuestionError):
-    return make_error_response(request, 422, str(error))
+    return make_error_response(request, 422, _translate(request, str(error)))
   return _answer_failure(request, error)
 
 

@@ -28,9 +28,7 @@ def load_messages() -> Mapping[str, Mapping[str, str]]:
   table: dict[str, dict[str, str]] = {}
   for name in _TABLES:
     lines = folder.joinpath(name).read_text(encoding="utf-8").splitlines()
-    for row in csv.DictReader(
-      lines, delimiter="\t", quoting=csv.QUOTE_NONE
-    ):
+    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
       table[row["message"]] = {
         language: row[language] for language in LANGUAGES
       }

@@ -18,13 +18,15 @@ from ctd_jax.web import messages
 
 _PREFIXES = ("note.", "problem.")
 _NUMBER = r"[\d,]+"
+_NUMBERS = frozenset(("number", "last"))
 _STATEMENT = "statement"  # value that is itself a term
 _PROBLEM = "problem"  # value that has to be a sentence of the catalogues
-# Values that may be such sentences, several of them with semicolons between.
-_SENTENCES = frozenset(
+# Values that may be such sentences, and those that may be several.
+_LISTS = frozenset(("hint", "reasons"))
+_SENTENCES = _LISTS | frozenset(
   (
     *("month", "before", "after", "message", "name"),
-    *("count", "forms", "hint", "owner", "reasons", _PROBLEM),
+    *("count", "forms", "owner", "remedy", _PROBLEM),
   )
 )
 # As `repr` quotes a value.
@@ -84,15 +86,10 @@ def _translate_value(
   if name == _STATEMENT:
     return messages.translate_term(language, name, value)
   if name in _SENTENCES and nesting < _MAX_NESTING:
-    translated = _find_translation(language, value, nesting + 1)
-    if translated is None and "; " in value:
-      parts = [
-        _find_translation(language, part, nesting + 1)
-        for part in value.split("; ")
-      ]
-      translated = None if None in parts else "；".join(parts)
-    if translated is not None:
-      return translated
+    parts = value.split("; ") if name in _LISTS else [value]
+    sentences = [_find_translation(language, it, nesting + 1) for it in parts]
+    if None not in sentences:
+      return "；".join(sentences)
   if name == _PROBLEM:
     return None
   return _YEARS.sub(" – ", _QUOTED.sub(r"「\2」", value))
@@ -113,6 +110,6 @@ def _make_pattern(text: str) -> re.Pattern[str]:
   for literal, name, _, _ in string.Formatter().parse(text):
     parts.append(re.escape(literal))
     if name:
-      value = _NUMBER if name == "number" else ".+?"
+      value = _NUMBER if name in _NUMBERS else ".+?"
       parts.append(f"(?P<{name}>{value})")
   return re.compile("".join(parts), re.DOTALL)

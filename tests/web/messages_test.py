@@ -35,13 +35,13 @@ def test_every_message_is_in_every_language_with_the_same_values():
     assert fields[0] == fields[1] == fields[2], name
 
 
-def test_table_has_no_message_twice():
-  lines = (
-    importlib.resources.files("ctd_jax")
-    .joinpath("web/locales/messages.tsv")
-    .read_text()
-    .splitlines()
-  )
+def test_tables_have_no_message_twice():
+  folder = importlib.resources.files("ctd_jax").joinpath("web/locales")
+  lines = [
+    line
+    for table in ("messages.tsv", "problems.tsv")
+    for line in folder.joinpath(table).read_text().splitlines()[1:]
+  ]
   names = [line.split("\t")[0] for line in lines]
   assert len(names) == len(set(names))
   assert all(line.count("\t") == 3 for line in lines)
@@ -54,8 +54,8 @@ def test_templates_and_modules_use_messages_that_exist():
     text = path.read_text()
     used |= set(re.findall(r"""\bt\(["']([\w.-]+[\w])["'][,)]""", text))
     assert not re.search(r">[A-Za-z]{4,}[^<{]*<", text.split("{% block")[0])
-  for path in FOLDER.glob("*.py"):
-    used |= set(re.findall(r'"(error\.(?!html)[a-z]+)"', path.read_text()))
+  for path in FOLDER.rglob("*.py"):
+    used |= set(re.findall(r'"(error\.(?!html)[a-z._]+)"', path.read_text()))
   assert len(used) > 60
   assert used <= set(table), used - set(table)
   for status in errors.EXPLAINED:
