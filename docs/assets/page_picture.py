@@ -26,6 +26,11 @@ from ctd_jax.web.app import make_app
 from ctd_jax.web.settings import LOCAL_HOST, WebSettings
 
 SIZE = {"width": 1180, "height": 860}  # pixels
+# In a container shared memory is small, and root has no sandbox.
+ARGUMENTS = [
+  "--disable-dev-shm-usage",
+  *(["--no-sandbox"] if os.geteuid() == 0 else []),
+]
 
 
 @contextlib.contextmanager
@@ -63,7 +68,7 @@ def main() -> None:
   query = urllib.parse.urlencode({"q": flags.question, "lang": flags.lang})
   with serve(flags.index) as address, sync_api.sync_playwright() as playwright:
     browser = playwright.chromium.launch(
-      executable_path=chromium, args=["--no-sandbox"]
+      executable_path=chromium, args=ARGUMENTS
     )
     page = browser.new_page(viewport=SIZE, color_scheme="light")
     page.goto(f"{address}/?{query}", wait_until="networkidle")

@@ -24,6 +24,11 @@ MARKS = [
   pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
 ]
 WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
+# In a container shared memory is small, and root has no sandbox.
+ARGUMENTS = [
+  "--disable-dev-shm-usage",
+  *(["--no-sandbox"] if os.geteuid() == 0 else []),
+]
 # Plotly's script has a style of its maps, which we do not draw and the policy
 # refuses.
 _HARMLESS = "Applying inline style violates"
@@ -55,7 +60,7 @@ def launch():
 
   with sync_api.sync_playwright() as playwright:
     browser = playwright.chromium.launch(
-      executable_path=CHROMIUM, args=["--no-sandbox"]
+      executable_path=CHROMIUM, args=ARGUMENTS
     )
     yield browser
     browser.close()
