@@ -38,11 +38,12 @@ def make_cost_rows(
     family: kind of question or page.
     seconds: that the measurement took.
   """
+  num_cores = len(os.sched_getaffinity(0))
   return [
     results.ResultRow(
       f"cost/{dataset}",
       system,
-      f"{len(os.sched_getaffinity(0))} cores",
+      "1 core" if num_cores == 1 else f"{num_cores} cores",
       "cost",
       ALL,
       mode,

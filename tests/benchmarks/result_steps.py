@@ -253,24 +253,26 @@ def make_steps() -> list[Step]:
       ("data",),
       "rows.json",
     ),
-    Step(
-      "index-scale",
-      "python -m tests.benchmarks.index_scale --data_dir={data} "
-      "--folder={workdir} --records=200000,1000000 "
-      "--rows={workdir}/rows.json",
-      "cost",
-      ("index-200000", "index-1000000"),
-      ("data",),
-      "rows.json",
+    *(
+      Step(
+        f"index-{size}",
+        "python -m tests.benchmarks.index_scale --data_dir={data} "
+        f"--folder={{workdir}} --records={size} --rows={{workdir}}/rows.json",
+        "cost",
+        (f"index-{size}",),
+        ("data",),
+        "rows.json",
+      )
+      for size in (200_000, 1_000_000)
     ),
     # Needs Locust on the PATH, see the module.
     Step(
       "page-load",
       "python -m tests.benchmarks.page_load "
-      "--index={runs}/index-scale/200000.index --rows={workdir}/rows.json",
+      "--index={runs}/index-200000/200000.index --rows={workdir}/rows.json",
       "cost",
       ("index-200000",),
-      ("index-scale",),
+      ("index-200000",),
       "rows.json",
     ),
     _rank(
