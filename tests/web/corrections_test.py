@@ -459,6 +459,38 @@ def test_correction_of_a_work_that_was_removed_is_left_out(writer, folder):
     assert "the index has no such work" in page
 
 
+def list_choices(page):
+  return re.findall(r'type="radio" name="reading" value="([^"]+)"', page)
+
+
+def test_date_of_several_reigns_is_chosen_from_a_list(writer):
+  page = read(writer, "/correct", work="notes", first="notes-0", date="元年")
+  assert "may mean 12 dates" in page
+  choices = list_choices(page)
+  assert choices[:2] == ["魯隱公元年", "魯桓公元年"]
+  assert "722 BCE" in page
+  assert "names no reign" not in page
+  chosen = {"date": "元年", "reading": "魯桓公元年", "reading_of": "元年"}
+  looked_at = read(writer, "/correct", work="notes", first="notes-0", **chosen)
+  assert 'name="date" lang="lzh" value="魯桓公元年"' in looked_at
+  assert not list_choices(looked_at)
+  assert save(writer, **chosen).status_code == 303
+  assert writer.get("/api/corrections/1").json()["date"] == "魯桓公元年"
+
+
+def test_choice_is_left_out_when_another_date_is_written(writer):
+  old = {"reading": "魯桓公元年", "reading_of": "元年"}
+  assert save(writer, date="魯隱公元年三月", **old).status_code == 303
+  assert writer.get("/api/corrections/1").json()["date"] == "魯隱公元年三月"
+
+
+def test_refused_date_has_its_choices_beside_it(writer):
+  response = save(writer, date="元年五月/魯桓公元年")
+  assert response.status_code == 422
+  assert "Choose below" in response.text
+  assert list_choices(response.text)[0] == "魯隱公元年五月/魯桓公元年"
+
+
 def test_programs_read_a_date(client):
   parameters = {"work": "notes", "first_record": "notes-0", "date": DATE}
   read_date = client.get("/api/corrections/check", params=parameters).json()

@@ -21,6 +21,7 @@ from __future__ import annotations
 import calendar as civil_calendar
 import dataclasses
 import re
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -53,6 +54,18 @@ _FIRST_OFFSET, _LAST_OFFSET = -1, 2
 _SOLSTICE = (12, 27)
 
 
+class AmbiguousDateError(ValueError):
+  """A date that may mean several times.
+
+  Attributes:
+    choices: whole date -> the first month that it names, for each of them.
+  """
+
+  def __init__(self, message: str, choices: Mapping[str, int]):
+    super().__init__(message)
+    self.choices = choices
+
+
 def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
   """Returns which months of a calendar a date or an interval names.
 
@@ -61,8 +74,8 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
     calendar: one of its months at least is named.
 
   Raises:
-    ValueError: if the text cannot be read, is ambiguous, or lies outside of
-      the calendar.
+    AmbiguousDateError: if it may name those of several reigns.
+    ValueError: if the text cannot be read or lies outside of the calendar.
   """
   text = text.strip()
   ends = [end.strip() for end in text.split("/")]
@@ -82,13 +95,34 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
       is_named[:] = False
     for number, end in enumerate(ends, start=1):
       if end not in _OPEN_ENDS:
-        is_named &= _find_months_of_date(end, calendar)[number]
+        is_named &= _find_months_of_end(ends, number, calendar)
   if not is_named.any():
     raise ValueError(
       f"{text!r} ends before it begins or lies outside of the calendar "
       f"{calendar.timeline.name!r}: {_format_years(calendar)}"
     )
   return is_named
+
+
+def _find_months_of_end(
+  ends: list[str], number: int, calendar: Calendar
+) -> Bool[np.ndarray, " K"]:
+  """Returns the months not before an interval's first date, or not after its
+  last.
+
+  Args:
+    ends: both dates.
+    number: 1 or 2, which of them.
+    calendar: of the months.
+  """
+  try:
+    return _find_months_of_date(ends[number - 1], calendar)[number]
+  except AmbiguousDateError as error:
+    choices = {
+      "/".join((*ends[: number - 1], date, *ends[number:])): month
+      for date, month in error.choices.items()
+    }
+    raise AmbiguousDateError(str(error), choices) from None
 
 
 def _find_months_of_date(
@@ -237,29 +271,20 @@ def _find_printed_months(
       (readings.years == common_year)
       & _match_month(cue, readings.months, readings.is_leap, calendar)
     )
-  if cue.reign is None or cue.year is None:
-    raise ValueError(
-      f"{text!r} names no reign or no year; expected such as {FORMS}"
+  bare_message = f"{text!r} names no reign or no year; expected such as {FORMS}"
+  if cue.year is None:
+    raise ValueError(bare_message)
+  is_match = _match_date(cue, calendar)
+  if cue.reign is None:
+    reigns = np.unique(calendar.memberships.reigns[is_match] + 1).tolist()
+    raise AmbiguousDateError(
+      bare_message, _list_choices(reigns, is_match, text, calendar)
     )
-  members = calendar.memberships
-  years, months, is_leap = (
-    column[members.readings]
-    for column in (
-      calendar.readings.years,
-      calendar.readings.months,
-      calendar.readings.is_leap,
-    )
-  )
-  is_match = (members.regnal_years == cue.year) & _match_month(
-    cue, months, is_leap, calendar
-  )
-  if cue.year_cycle:
-    is_match &= sexagenary.cyclic_index_of_year(
-      years
-    ) == sexagenary.parse_cyclic_index(cue.year_cycle)
   reigns = date_grammar.candidate_reigns(match, cue, calendar.timeline)
   months_of_reigns = {
-    reign: calendar.find_members(is_match & (members.reigns == reign - 1))
+    reign: calendar.find_members(
+      is_match & (calendar.memberships.reigns == reign - 1)
+    )
     for reign in reigns
   }
   months_of_reigns = {
@@ -275,12 +300,58 @@ def _find_printed_months(
   first, *others = months_of_reigns.values()
   if any((is_named != first).any() for is_named in others):
     stop = match.end("reign" if match["reign"] else "initial")
-    dates = sorted(
-      calendar.timeline.full_reign_name(reign) + text[stop:]
-      for reign in months_of_reigns
+    choices = _list_choices(
+      [*months_of_reigns], is_match, text[stop:], calendar
     )
-    raise ValueError(f"{text!r} is ambiguous, write one of {', '.join(dates)}")
+    raise AmbiguousDateError(
+      f"{text!r} is ambiguous, write one of {', '.join(sorted(choices))}",
+      choices,
+    )
   return first
+
+
+def _match_date(cue: DateCue, calendar: Calendar) -> Bool[np.ndarray, " M"]:
+  """Returns which memberships are of the year and month of a date."""
+  members, readings = calendar.memberships, calendar.readings
+  is_match = (members.regnal_years == cue.year) & _match_month(
+    cue,
+    readings.months[members.readings],
+    readings.is_leap[members.readings],
+    calendar,
+  )
+  if cue.year_cycle:
+    is_match &= sexagenary.cyclic_index_of_year(
+      readings.years[members.readings]
+    ) == sexagenary.parse_cyclic_index(cue.year_cycle)
+  return is_match
+
+
+def _list_choices(
+  reigns: list[int],
+  is_match: Bool[np.ndarray, " M"],
+  rest: str,
+  calendar: Calendar,
+) -> dict[str, int]:
+  """Returns whole date -> first month.
+
+  Args:
+    reigns: numbers of those that the date may be of.
+    is_match: as of `_match_date`.
+    rest: of the date, behind the reign.
+    calendar: of the months.
+  """
+  members = calendar.memberships
+  first_months: dict[int, int] = {}
+  for reign, month in zip(
+    (members.reigns[is_match] + 1).tolist(),
+    members.lunations[is_match].tolist(),
+    strict=True,
+  ):
+    first_months[reign] = min(month, first_months.get(reign, month))
+  return {
+    calendar.timeline.full_reign_name(reign) + rest: first_months[reign]
+    for reign in reigns
+  }
 
 
 def _match_month(

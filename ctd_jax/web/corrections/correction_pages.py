@@ -180,6 +180,7 @@ def _make_reading(
     rendering.render_plain(
       request,
       "_reading.html",
+      date=fields.date,
       reading=correction_changes.read_fields(served, fields),
     )
   )

@@ -170,6 +170,25 @@ def test_reigns_of_one_name_are_ambiguous():
     assert calendar.years[is_named].tolist() == [year]
 
 
+@pytest.mark.parametrize(
+  ("date", "expected"),
+  [
+    ("安初二年三月", ["滄安初二年三月", "懷安初二年三月"]),
+    ("二年三月", ["滄安初二年三月", "懷安初二年三月"]),
+    ("安初二年/0303", ["滄安初二年/0303", "懷安初二年/0303"]),
+  ],
+)
+def test_choices_of_an_ambiguous_date_can_be_read(date, expected):
+  calendar = make_calendar(OF_ONE_NAME)
+  with pytest.raises(written_dates.AmbiguousDateError) as caught:
+    written_dates.find_months(date, calendar)
+  choices = caught.value.choices
+  assert sorted(choices, key=choices.get) == expected
+  for choice, month in choices.items():
+    is_named = written_dates.find_months(choice, calendar)
+    assert month == is_named.argmax()
+
+
 def test_rows_fix_records_and_spans(tmp_path):
   calendar = make_calendar()
   allowed = read(
